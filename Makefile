@@ -1,0 +1,263 @@
+# Attention in Stages. `make help` lists the targets; V=1 shows the commands.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+.DEFAULT_GOAL := help
+
+Q := $(if $(V),,@)
+say = @printf '  %-8s %s\n'
+
+# ---- What there is -------------------------------------------------------------------------------
+
+chapters := $(sort $(wildcard chapters/[0-9][0-9]-*.md))
+# Programs by their roots in the chapters; committed ones too, for a machine without the chapters.
+roots := $(sort $(shell grep -shoE 'file=code/ch[0-9]{2}_[a-z0-9_]+\.(cu|c)' chapters/*.md | \
+                        sed 's/^file=//') $(wildcard code/ch[0-9][0-9]_*.cu code/ch[0-9][0-9]_*.c))
+cuda_programs := $(patsubst code/%.cu,%,$(filter %.cu,$(roots)))
+c_programs := $(patsubst code/%.c,%,$(filter %.c,$(roots)))
+programs := $(c_programs) $(cuda_programs)
+labs := $(sort $(wildcard labs/lab[0-9][0-9]))
+
+sources = $(filter-out $(wildcard $(1)/test_*.c),$(wildcard $(1)/*.c))
+objects = $(patsubst %.c,build/obj/%.o,$(1))
+
+# ---- How it is compiled --------------------------------------------------------------------------
+
+CFLAGS := -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Werror
+LIBS := -l:libjansson.a -lm -lpthread -ldl
+
+# These belong to a measurement: they go into a program's source_hash.
+KERNEL_FLAGS := -std=c++20 -O3 -lineinfo -Icode
+# One executable for an L4, an H200 and (as PTX) the simulator, and for the GPU at hand. The
+# run path lets it find the real runtime; LD_LIBRARY_PATH=build/ptxsim comes first.
+NVCC_FLAGS := $(KERNEL_FLAGS) -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers --compress-mode=none \
+              -gencode arch=compute_89,code=[sm_89,compute_89] -gencode arch=compute_90,code=sm_90
+CUDA_LIBS := -Lbuild/cuda/lib64 -lcudart -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/cuda/lib64' \
+             -Wl,-rpath,'$$ORIGIN/../cuda/lib64'
+no_cp_async := ch02_% ch03_%
+
+# SHA-256 of a program without comments and blank lines, and of its flags: a measurement of the
+# same hash is a measurement of today's program.
+source_hash = { sed -E 's://.*$$::; s/[[:space:]]+$$//; /^$$/d' $(1); echo "$(KERNEL_FLAGS)"; } | \
+              sha256sum | cut -d' ' -f1
+commit = $$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown)
+identity = -DSOURCE_HASH="\"$$($(call source_hash,$(1)))\"" -DGIT_COMMIT="\"$(commit)\"" \
+           -DBUILD_FLAGS="\"$(KERNEL_FLAGS)\""
+
+# ---- Setting up ----------------------------------------------------------------------------------
+
+# What is missing is installed before anything is compiled: little for a chapter, all for the rest.
+wants_all := $(filter test tests book book-%,$(MAKECMDGOALS))
+setup := build/deps-$(if $(wants_all),all,chapter)
+
+build/deps-chapter build/deps-all: build/deps-%: code/deps.sh
+	$(call one_line,code/deps.sh $*)
+	$(Q)mkdir -p build && touch $@
+# Runs a script whose last word, if it fails, is to be the only line that is seen.
+one_line = $(eval said := $(shell $(1) 3>&2 2>&1 >&3))$(if $(filter 0,$(.SHELLSTATUS)),,$(error $(said)))
+
+.PHONY: deps
+deps: ## install what is missing (apt-get; the CUDA compiler from PyPI if there is none)
+	$(call one_line,code/deps.sh all)
+	@echo "everything is there"
+
+# The toolkit in use: a link, so that compiler, headers and runtime are found in one place.
+build/cuda: | $(setup)
+	$(call one_line,mkdir -p build && root=$$(code/find-nvcc) && ln -sfn "$$root" $@)
+
+# Compute capability of the GPU at hand, 89 for 8.9; empty if there is none.
+build/gpu:
+	$(Q)mkdir -p build; { nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null || :; } | \
+	    sed -nE '1s/^([0-9]+)\.([0-9])$$/\1\2/p' >$@
+
+.PHONY: force
+build/flags: force
+	@mkdir -p build; echo '$(CFLAGS) $(NVCC_FLAGS)' | cmp -s - $@ || echo '$(CFLAGS) $(NVCC_FLAGS)' >$@
+
+# ---- Tangle --------------------------------------------------------------------------------------
+
+tangled := $(patsubst code/%,build/tangled/%,$(roots))
+
+# One run for all chapters; outputs that do not change keep their times, so that only what was
+# edited is compiled again. Without Pandoc the committed code is compiled as it is.
+build/tangle.stamp: $(chapters) $(wildcard code/literate/tangle.lua code/literate/chunks.lua) | $(setup)
+	$(Q)mkdir -p build/tangled
+	$(Q)if command -v pandoc >/dev/null && [ -f code/literate/tangle.lua ]; then \
+	    printf '  %-8s %s\n' TANGLE chapters/; $(tangle) $(chapters); \
+	else \
+	    echo "  note: no pandoc, so code/ is compiled as it is, not chapters/"; \
+	    for f in code/ch[0-9][0-9]_*; do cmp -s $$f build/tangled/$${f#code/} || cp $$f build/tangled/; done; \
+	fi
+	$(Q)touch $@
+tangle = pandoc -f code/literate/tangle.lua
+
+$(roots) $(tangled): build/tangle.stamp
+	@:
+
+.PHONY: tangle
+tangle: build/tangle.stamp ## write code/ and build/tangled/ from chapters/
+
+# Today's hash of each program, by which the book and the labs see stale measurements.
+build/hashes.tsv: $(roots) build/flags
+	$(Q)for f in $(roots); do \
+	    name=$${f##*/}; printf '%s\t%s\n' "$${name%.*}" "$$($(call source_hash,$$f))"; done >$@.new
+	$(Q)mv $@.new $@
+
+# ---- Compile -------------------------------------------------------------------------------------
+
+workbench := $(call sources,code/workbench) code/ptxsim/fatbin.c
+ptxsim := $(call sources,code/ptxsim)
+
+build/obj/%.o: %.c build/flags build/cuda
+	$(say) CC $<
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(OPT) -fPIC -Icode -isystem build/cuda/include -MMD -MP -c $< -o $@
+$(call objects,$(ptxsim)): OPT := -O3 -fno-semantic-interposition
+
+build/libworkbench.a: $(call objects,$(workbench))
+	$(say) AR $@
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/libcudart.map
+	$(say) LD $@
+	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/libcudart.map \
+	    -Wl,-z,defs $(filter %.o,$^) -lm -lpthread -ldl -o $@
+
+$(cuda_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.cu build/flags build/cuda build/gpu
+	$(say) NVCC $*
+	$(Q)$(call native,$*) build/cuda/bin/nvcc $(NVCC_FLAGS) $$native $(call identity,code/$*.cu) \
+	    -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+# The native image is for a GPU that is neither an L4 nor a Hopper; sm_75 has no cp.async.
+native = native=; mkdir -p $(@D); gpu=$$(cat build/gpu); \
+    if [ -n "$$gpu" ] && [ $$gpu != 89 ] && [ $$gpu != 90 ] && \
+       [ $$gpu -ge $(if $(filter $(no_cp_async),$(1)),75,80) ]; then \
+        native="-gencode arch=compute_$$gpu,code=sm_$$gpu"; fi;
+
+$(c_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.c build/flags build/cuda
+	$(say) CC $*
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -Icode $(call identity,code/$*.c) -MMD -MP -c $< -o $@
+
+$(cuda_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
+	$(Q)$(CXX) $^ $(LIBS) $(CUDA_LIBS) -o $@
+$(c_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
+	$(Q)$(CC) $^ $(LIBS) -o $@
+
+build/lab: $(call objects,$(wildcard labs/*.c)) build/libworkbench.a
+	$(say) LD $@
+	$(Q)$(CC) $^ $(LIBS) -o $@
+
+build/series: $(call objects,$(wildcard plots/*.c))
+	$(say) LD $@
+	$(Q)$(CC) $^ $(LIBS) -o $@
+
+-include $(wildcard build/obj/*.d build/obj/*/*.d build/obj/*/*/*.d)
+
+# ---- Chapters and labs ---------------------------------------------------------------------------
+
+# A lab needs the programs that its script names; its number is the chapter's.
+number = $(patsubst 0%,%,$(patsubst lab%,%,$(notdir $(1))))
+numbers := $(sort $(foreach p,$(programs),$(patsubst 0%,%,$(patsubst ch%,%,$(firstword $(subst _, ,$p))))))
+two = $(if $(filter 1 2 3 4 5 6 7 8 9,$(1)),0$(1),$(1))
+
+define chapter
+.PHONY: chapter$(1)
+chapter$(1): $(patsubst %,build/%,$(filter ch$(call two,$(1))_%,$(programs)) \
+    $(filter $(programs),$(shell grep -shoE 'ch[0-9]{2}_[a-z0-9_]+' labs/lab$(call two,$(1))))) \
+    $(if $(wildcard labs/lab$(call two,$(1))),build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 lab$(1))
+	@echo "chapter $(1) is built$(if $(wildcard labs/lab$(call two,$(1))),: ./lab$(1))"
+endef
+$(foreach n,$(numbers),$(eval $(call chapter,$n)))
+
+lab_links := $(foreach l,$(labs),lab$(call number,$l))
+$(lab_links): lab%:
+	$(Q)ln -sfn labs/lab$(call two,$*) $@
+
+chapter%:
+	$(error there is no chapter $*: the chapters are $(shell printf '%s\n' $(numbers) | sort -n | xargs))
+
+.PHONY: all
+all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series
+
+# A student's program, for ./labN my.cu: make student SRC=my.cu OUT=build/student/my
+.PHONY: student
+student: build/libworkbench.a build/gpu
+	$(Q)mkdir -p $(dir $(OUT))
+ifneq ($(filter %.cu,$(SRC)),)
+	$(Q)$(call native,$(NAME)) build/cuda/bin/nvcc $(NVCC_FLAGS) $$native $(call identity,'$(SRC)') -c '$(SRC)' -o '$(OUT).o'
+	$(Q)$(CXX) '$(OUT).o' build/libworkbench.a $(LIBS) $(CUDA_LIBS) -o '$(OUT)'
+else
+	$(Q)$(CC) $(CFLAGS) -Icode $(call identity,'$(SRC)') '$(SRC)' build/libworkbench.a $(LIBS) -o '$(OUT)'
+endif
+
+# ---- Charts and records --------------------------------------------------------------------------
+
+.PHONY: plots runs
+plots: build/series | $(setup) ## draw the charts in plots/ from the run records
+	$(Q)plots/render
+
+# Needs a GPU and nothing but the built programs: they may have been built elsewhere.
+runs: $(if $(shell command -v pandoc),all,build/cuda) ## on a GPU: measure every program and lab into plots/runs/<gpu>/
+	$(Q)labs/measure $(programs)
+
+# ---- The book ------------------------------------------------------------------------------------
+
+book_inputs := book.md $(chapters) $(wildcard chapters/*.bib code/literate/* plots/*.svg plots/runs/*/*.json)
+pdf := build/attention-in-stages.pdf
+html := build/attention-in-stages.html
+
+.PHONY: book book-html
+book: $(pdf) ## typeset the book: build/attention-in-stages.pdf
+book-html: $(html) ## the book as one page: build/attention-in-stages.html
+
+$(pdf): $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
+	$(say) BOOK $@
+	$(Q)code/literate/book pdf $@
+$(html): $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
+	$(say) BOOK $@
+	$(Q)code/literate/book html $@
+
+# ---- Tests ---------------------------------------------------------------------------------------
+
+# The C tests run under the address and undefined-behaviour sanitizers; a CUDA test in the simulator.
+sanitize := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+san_objects = $(patsubst %.c,build/san/%.o,$(1))
+c_tests := $(patsubst %.c,build/tests/%,$(wildcard code/*/test_*.c))
+cuda_tests := $(patsubst %.cu,build/tests/%,$(wildcard code/*/test_*.cu))
+bats_tests := $(wildcard code/*/test_*.bats plots/test_*.bats labs/test_*.bats code/test_*.bats)
+
+build/san/%.o: %.c build/flags build/cuda
+	$(say) CC "$< (sanitized)"
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(sanitize) -Icode -isystem build/cuda/include -MMD -MP -c $< -o $@
+
+# As archives, so that a test takes what it needs and no more.
+build/san/libworkbench.a: $(call san_objects,$(workbench))
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+build/san/libptxsim.a: $(call san_objects,$(ptxsim))
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(c_tests): build/tests/%: build/san/%.o build/san/libworkbench.a build/san/libptxsim.a
+	$(Q)mkdir -p $(@D) && $(CC) $(sanitize) $< $(if $(findstring ptxsim,$@),build/san/libptxsim.a,build/san/libworkbench.a) \
+	    -lcmocka $(LIBS) -o $@
+
+$(cuda_tests): build/tests/%: %.cu build/libworkbench.a build/flags build/cuda
+	$(say) NVCC $<
+	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(NVCC_FLAGS) -MMD -MP -MF $@.d -c $< -o $@.o
+	$(Q)$(CXX) $@.o build/libworkbench.a -lcmocka $(LIBS) $(CUDA_LIBS) -o $@
+
+-include $(wildcard build/san/code/*/*.d build/tests/code/*/*.d)
+
+.PHONY: test tests
+tests: $(setup) all $(c_tests) $(cuda_tests)
+test: tests ## run every test; the last line is "N passed, N failed"
+	$(Q)code/run-tests.sh $(c_tests) $(cuda_tests) $(bats_tests)
+
+# ---- The rest ------------------------------------------------------------------------------------
+
+.PHONY: clean help
+clean: ## remove build/ and ./labN
+	$(Q)rm -rf build $(wildcard lab[0-9] lab[0-9][0-9])
+
+help: ## list the targets
+	@echo "make chapterN    build chapter N's program and its lab: then type ./labN"
+	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1	\2/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "make %-11s %s\n", $$1, $$2 }'

@@ -1,0 +1,227 @@
+// Tangled from chapters/03-wmma-scores.md; edit that, then `make tangle`.
+
+// Chapter 3: tensor cores (WMMA) for the scores, scalar arithmetic for P V.
+//
+//   make chapter3 && ./lab3
+//
+// Chapter 2's program with another score step: each of the four warps
+// computes one 16 x 16 tile of the 32 x 32 scores. Scores now cross from warp
+// to warp, so the barrier before the softmax is one of the whole CTA.
+// ---- Include the half and FP8 types and the workbench ----
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#include <cuda_runtime.h>
+
+#include "workbench/workbench.h"
+// ---- Include WMMA ----
+#include <mma.h>
+
+using namespace nvcuda;
+
+// ---- Fix the tile sizes ----
+constexpr int BLOCK_M = 32; // query rows of a CTA
+constexpr int BLOCK_N = 32; // keys of a tile
+constexpr int WARPS = 4;
+constexpr int THREADS = 32 * WARPS;
+constexpr int ROWS_PER_WARP = BLOCK_M / WARPS;
+
+static_assert(BLOCK_M == BLOCK_N, "load_tile serves Q, K and V alike");
+static_assert(BLOCK_N == 32, "softmax gives each lane one key of a row");
+static_assert(HEAD_DIM == 64, "accumulate gives each lane two columns");
+// ---- Fix the fragment sizes ----
+constexpr int FRAG = 16; // m, n and k of a WMMA product
+
+static_assert(BLOCK_M / FRAG * (BLOCK_N / FRAG) == WARPS, "a tile a warp");
+static_assert(HEAD_DIM % FRAG == 0, "whole steps along the head dimension");
+
+// ---- Lay out shared memory ----
+struct alignas(128) tiles {
+    __half q[BLOCK_M][HEAD_DIM];
+    __half k[BLOCK_N][HEAD_DIM];
+    __half v[BLOCK_N][HEAD_DIM];
+    float scores[BLOCK_M][BLOCK_N]; // raw dot products, then P in place
+    float accum[BLOCK_M][HEAD_DIM]; // output, not yet divided by row_sum
+    float row_max[BLOCK_M];
+    float row_sum[BLOCK_M];
+};
+
+// ---- Load and convert a tile ----
+__device__ void load_tile(__half (*tile)[HEAD_DIM], const uint8_t *codes,
+                          int first_row, int seq_len)
+{
+    constexpr int PER_ROW = HEAD_DIM / 4;
+    for (int i = threadIdx.x; i < BLOCK_N * PER_ROW; i += THREADS) {
+        int row = i / PER_ROW;
+        int d = i % PER_ROW * 4;
+        size_t at = (size_t)(first_row + row) * HEAD_DIM + d;
+        uint32_t four = 0; // rows past the end are zeros
+        if (first_row + row < seq_len)
+            four = *(const uint32_t *)(codes + at);
+        // ---- Convert four codes to half ----
+        __half2 low = __nv_cvt_fp8x2_to_halfraw2(four & 0xffff, __NV_E4M3);
+        __half2 high = __nv_cvt_fp8x2_to_halfraw2(four >> 16, __NV_E4M3);
+        *(__half2 *)&tile[row][d] = low;
+        *(__half2 *)&tile[row][d + 2] = high;
+    }
+}
+
+// ---- Score one key tile with WMMA ----
+__device__ void score(tiles &t, int warp)
+{
+    wmma::fragment<wmma::matrix_a, FRAG, FRAG, FRAG, __half,
+                   wmma::row_major> q; // [16 rows][16 d]
+    wmma::fragment<wmma::matrix_b, FRAG, FRAG, FRAG, __half,
+                   wmma::col_major> k; // [16 d][16 keys]: K transposed
+    wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float> s;
+
+    int row = warp / 2 * FRAG;
+    int key = warp % 2 * FRAG;
+    wmma::fill_fragment(s, 0.0f);
+    for (int d = 0; d < HEAD_DIM; d += FRAG) {
+        // ---- Multiply 16 columns of Q with 16 of K ----
+        wmma::load_matrix_sync(q, &t.q[row][d], HEAD_DIM);
+        wmma::load_matrix_sync(k, &t.k[key][d], HEAD_DIM);
+        wmma::mma_sync(s, q, k, s);
+    }
+    wmma::store_matrix_sync(&t.scores[row][key], s, BLOCK_N,
+                            wmma::mem_row_major);
+}
+
+// ---- Reduce across a warp ----
+__device__ float warp_max(float x)
+{
+    for (int offset = 16; offset > 0; offset /= 2)
+        x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, offset));
+    return x;
+}
+
+__device__ float warp_sum(float x)
+{
+    for (int offset = 16; offset > 0; offset /= 2)
+        x += __shfl_xor_sync(0xffffffff, x, offset);
+    return x;
+}
+
+// ---- Update the online softmax ----
+__device__ void softmax(tiles &t, int warp, int lane, float scale,
+                        int keys_left)
+{
+    for (int r = 0; r < ROWS_PER_WARP; ++r) {
+        int row = warp * ROWS_PER_WARP + r;
+        // ---- Scale the score, mask keys past the end ----
+        float s = t.scores[row][lane] * scale;
+        if (lane >= keys_left)
+            s = -INFINITY;
+        float old_max = t.row_max[row];
+        float new_max = fmaxf(old_max, warp_max(s));
+        float p = __expf(s - new_max);
+        float rescale = __expf(old_max - new_max); // 0 on the first tile
+        float sum = t.row_sum[row] * rescale + warp_sum(p);
+        __syncwarp(); // all lanes have read row_max and row_sum
+        t.scores[row][lane] = p;
+        // ---- Rescale the row's output so far ----
+        t.accum[row][lane] *= rescale;
+        t.accum[row][lane + 32] *= rescale;
+        if (lane == 0) {
+            t.row_max[row] = new_max;
+            t.row_sum[row] = sum;
+        }
+    }
+}
+
+// ---- Accumulate P·V ----
+__device__ void accumulate(tiles &t, int warp, int lane)
+{
+    for (int r = 0; r < ROWS_PER_WARP; ++r) {
+        int row = warp * ROWS_PER_WARP + r;
+        for (int d = lane; d < HEAD_DIM; d += 32) {
+            float sum = t.accum[row][d];
+            for (int key = 0; key < BLOCK_N; ++key)
+                sum += t.scores[row][key] * __half2float(t.v[key][d]);
+            t.accum[row][d] = sum;
+        }
+    }
+}
+
+// ---- Normalise and store the output ----
+__device__ void store(const tiles &t, int warp, int lane, __half *out,
+                      int rows_left, float v_scale)
+{
+    for (int r = 0; r < ROWS_PER_WARP; ++r) {
+        int row = warp * ROWS_PER_WARP + r;
+        if (row >= rows_left)
+            return;
+        float norm = v_scale / t.row_sum[row];
+        for (int d = lane; d < HEAD_DIM; d += 32)
+            out[row * HEAD_DIM + d] = __float2half(t.accum[row][d] * norm);
+    }
+}
+
+// ---- Run a CTA over all key tiles ----
+__global__ void __launch_bounds__(THREADS)
+attention(const __grid_constant__ attention_args args)
+{
+    __shared__ tiles t;
+    // ---- Find this CTA's rows and head ----
+    int warp = threadIdx.x / 32;
+    int lane = threadIdx.x % 32;
+    int seq_len = args.shape.seq_len;
+    int first_row = blockIdx.x * BLOCK_M;
+    int head = blockIdx.y % args.shape.heads;
+    size_t base = (size_t)blockIdx.y * seq_len * HEAD_DIM;
+    __half *out = (__half *)args.out + base + (size_t)first_row * HEAD_DIM;
+    float scale = args.softmax_scale * args.q_scales[head] * args.k_scales[head];
+
+    load_tile(t.q, args.q + base, first_row, seq_len);
+    // ---- Reset the running sums ----
+    for (int i = threadIdx.x; i < BLOCK_M * HEAD_DIM; i += THREADS)
+        t.accum[i / HEAD_DIM][i % HEAD_DIM] = 0;
+    if (threadIdx.x < BLOCK_M) {
+        t.row_max[threadIdx.x] = -INFINITY;
+        t.row_sum[threadIdx.x] = 0;
+    }
+    for (int key = 0; key < seq_len; key += BLOCK_N) {
+        load_tile(t.k, args.k + base, key, seq_len);
+        load_tile(t.v, args.v + base, key, seq_len);
+        __syncthreads(); // the tiles are complete
+        // ---- Work on one key tile ----
+        score(t, warp);
+        // ---- Wait for the other warps' scores ----
+        __syncthreads(); // a row's scores come from two warps
+        softmax(t, warp, lane, scale, seq_len - key);
+        __syncwarp();
+        accumulate(t, warp, lane);
+        // ---- Wait until the tile may be overwritten ----
+        __syncthreads(); // all warps are done with K and V
+    }
+    store(t, warp, lane, out, seq_len - first_row, args.v_scales[head]);
+}
+
+// ---- Launch one CTA a query tile ----
+static cudaError_t launch(const struct attention_args *args,
+                          cudaStream_t stream)
+{
+    unsigned tiles_m = (args->shape.seq_len + BLOCK_M - 1) / BLOCK_M;
+    unsigned pairs = args->shape.batch * args->shape.heads;
+    if (pairs > 65535)
+        return launch_refused(cudaErrorInvalidConfiguration,
+                              "batch x heads is %u, at most 65535", pairs);
+    attention<<<dim3(tiles_m, pairs), THREADS, 0, stream>>>(*args);
+    return cudaGetLastError();
+}
+
+// ---- Describe the program to the workbench ----
+int main(int argc, char **argv)
+{
+    static const struct program program = {
+        .name = "ch03_wmma_qk",
+        .title = "WMMA for the scores",
+        .chapter = 3,
+        .kernel = (const void *)attention,
+        .threads = THREADS,
+        .tensor_flops_share = 0.5,
+        .launch = launch,
+        PROGRAM_BUILD,
+    };
+    return workbench_main(&program, argc, argv);
+}

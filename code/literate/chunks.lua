@@ -1,0 +1,541 @@
+-- The chapters as a web of chunks: parsed by Pandoc, linked, checked, expanded.
+-- tangle.lua writes programs from it; the weave sets it in type.
+--
+--   package.path = pandoc.path.directory(PANDOC_SCRIPT_FILE) .. "/?.lua;" .. package.path
+--   local chunks = require "chunks"
+--   local book = chunks.load({ "chapters/01-attention-on-paper.md", ... })   -- in reading order
+--
+-- book.errors    { "chapters/03-wmma-scores.md:120: unknown chunk <<x>>", ... }, in reading order;
+--                when there are any, the rest is as good as could be made and must not be printed
+-- book.chapters  { path, tag = "03" }, in reading order
+-- book.roots     the chunks that are programs, in reading order
+-- book.variants  all starters and mutants, in reading order
+-- book.chunks    all chunks in the order they are defined; also by id: book.chunks["ch03-score"]
+-- book.blocks    parts by "path:line" of the fence; chunks.block(book, attributes) looks one up
+--
+-- chunk    id, title, language = "cuda" | "c", chapter, file = "code/ch03_wmma_qk.cu" if a root,
+--          parts       its code blocks, in order: the definition and its continuations
+--          uses        { chunk, file, line } for each reference that it makes
+--          used_by     { chunk, file, line } for each reference to it (its line, who makes it)
+--          programs    the roots that take it, directly or not (a root takes itself)
+--          replaces    the chunk named by replaces=, if any; replaced_by lists the reverse
+--          starters    variants for students, one a chapter at most
+--          mutants     variants with a planted bug
+-- part     file, line (of the fence), first (line of its first code line), lines, index (1 is the
+--          definition), offset (chunk lines before it), and owner: the chunk or variant it is of
+-- variant  kind = "starter" | "mutant", chunk (that it stands for), chapter, name, breaks, title,
+--          parts (one), uses, programs (those of its own chapter that take the chunk)
+--
+-- chunks.lines, expand, diff, changes and starters are described where they stand.
+--
+-- The rules. A block of class cuda or c is a root when it has file=, a chunk when it has an id, and
+-- an illustration otherwise. With both it is a root that may also be referred to, continued, and
+-- mutated by its id; without an id, its file is its id. `<<id>>` on a line of its own refers.
+local chunks = {}
+
+local COLUMNS = 80 -- what the page takes
+local EXTENSIONS = { c = "c", cuda = "cu" }
+local REFERENCE = "^(%s*)<<([%w][%w_./-]*)>>%s*$"
+
+local function complain(book, file, line, ...)
+    table.insert(book.errors, { file = file, line = line, text = string.format(...) })
+end
+
+-- The file (nil when the document came without a name), first and last line of a block, from the
+-- attribute that `+sourcepos` adds. A block in a list carries the list's position too, first.
+function chunks.position(attributes)
+    local position
+    for key, value in pairs(attributes) do
+        if key == "data-pos" then
+            position = value
+        end
+    end
+    if not position then
+        return nil
+    end
+    local file, first = position:match("^([^;]-)@?(%d+):%d+%-")
+    local last, column = position:match("(%d+):(%d+)$")
+    last = tonumber(last)
+    return file ~= "" and file or nil, tonumber(first), column == "1" and last - 1 or last
+end
+
+-- The part that a code block of a document is, if it is one; `file` if the document has no name.
+function chunks.block(book, attributes, file)
+    local named, line = chunks.position(attributes)
+    return line and book.blocks[(named or file) .. ":" .. line]
+end
+
+local function split_lines(text)
+    local lines = {}
+    for line in (text .. "\n"):gmatch("(.-)\r?\n") do
+        table.insert(lines, line)
+    end
+    return lines
+end
+
+-- All lines of a chunk or variant, as the chapters have them.
+function chunks.lines(owner)
+    local lines = {}
+    for _, part in ipairs(owner.parts) do
+        table.move(part.lines, 1, #part.lines, #lines + 1, lines)
+    end
+    return lines
+end
+
+---------------------------------------------------------------------------------------------------
+-- Reading
+
+local function language_of(block)
+    for _, class in ipairs(block.classes) do
+        if EXTENSIONS[class] then
+            return class
+        end
+    end
+end
+
+local function default_title(id)
+    return (id:gsub("^ch%w+%-", ""):gsub("%-", " "))
+end
+
+local function check_lines(book, part)
+    for i, line in ipairs(part.lines) do
+        local width = utf8.len(line) or #line
+        if line:find("\t") then
+            complain(book, part.file, part.first + i - 1, "tab in a code block")
+        elseif width > COLUMNS then
+            complain(book, part.file, part.first + i - 1, "line of %d columns; the page takes %d",
+                width, COLUMNS)
+        end
+    end
+end
+
+local function add_variant(book, chapter, block, part, kind)
+    local of = block.attributes[kind == "mutant" and "of" or "for"]
+    if not of then
+        complain(book, part.file, part.line, "%s without %s=", kind,
+            kind == "mutant" and "of" or "for")
+        return
+    end
+    local variant = {
+        kind = kind, of = of, chapter = chapter, language = part.language, parts = { part },
+        name = block.attributes.name, breaks = block.attributes.breaks,
+        uses = {}, programs = {},
+    }
+    variant.title = block.attributes.title or variant.name or kind
+    part.owner, part.index, part.offset = variant, 1, 0
+    if kind == "mutant" then
+        if not (variant.name or ""):match("^[%w_-]+$") then
+            complain(book, part.file, part.line, "mutant of %s without a name= of letters, "
+                .. "digits and dashes", of)
+        end
+        if (variant.breaks or "") == "" then
+            complain(book, part.file, part.line, "mutant of %s without breaks=", of)
+        end
+    end
+    if block.identifier ~= "" or block.attributes.file then
+        complain(book, part.file, part.line, "%s of %s has an id or a file of its own", kind, of)
+    end
+    table.insert(book.variants, variant)
+end
+
+local function check_root(book, chapter, part, file)
+    local extension = EXTENSIONS[part.language]
+    local stem = file:match("^code/(ch" .. chapter.tag .. "_[%w_]+)%.%w+$")
+    if not file:match("^code/") then
+        complain(book, part.file, part.line, "root %s is outside code/", file)
+    elseif not stem then
+        complain(book, part.file, part.line, "root %s is not named code/ch%s_name.%s", file,
+            chapter.tag, extension)
+    elseif not file:match("%." .. extension .. "$") then
+        complain(book, part.file, part.line, "root %s is in language %s, whose files end in .%s",
+            file, part.language, extension)
+    end
+    stem = stem or file
+    local first = book.programs[stem]
+    if first then
+        complain(book, part.file, part.line, "duplicate root %s (first at %s:%d)", file,
+            first.file, first.line)
+    end
+    book.programs[stem] = first or part
+end
+
+local function add_chunk(book, chapter, block, part)
+    local file = block.attributes.file
+    local id = block.identifier ~= "" and block.identifier or file
+    if file then
+        check_root(book, chapter, part, file)
+    end
+    if id ~= file and id:sub(1, #chapter.tag + 3) ~= "ch" .. chapter.tag .. "-" then
+        complain(book, part.file, part.line, "chunk %s is not named ch%s-…", id, chapter.tag)
+    end
+    local chunk = book.chunks[id]
+    if not chunk then
+        chunk = {
+            id = id, language = part.language, chapter = chapter, parts = {},
+            uses = {}, used_by = {}, programs = {}, replaced_by = {}, starters = {}, mutants = {},
+        }
+        book.chunks[id] = chunk
+        table.insert(book.chunks, chunk)
+    elseif chunk.language ~= part.language then
+        complain(book, part.file, part.line, "chunk %s is in language %s, and was %s at %s:%d", id,
+            part.language, chunk.language, chunk.parts[1].file, chunk.parts[1].line)
+    end
+    if file and not chunk.file then
+        chunk.file = file
+        table.insert(book.roots, chunk)
+    end
+    chunk.given_title = chunk.given_title or block.attributes.title
+    chunk.title = chunk.given_title or (id == file and file or default_title(id))
+    chunk.replaces_id = chunk.replaces_id or block.attributes.replaces
+    part.owner, part.index, part.offset = chunk, #chunk.parts + 1, #chunks.lines(chunk)
+    table.insert(chunk.parts, part)
+end
+
+local function add_block(book, chapter, raw, block)
+    local _, first, last = chunks.position(block.attributes)
+    local part = {
+        file = chapter.path, line = first, first = first + 1, language = language_of(block),
+        lines = block.text == "" and {} or split_lines(block.text),
+    }
+    if #block.classes == 0 and not raw[first]:match("^ ? ? ?[`~][`~][`~]") then
+        part.first = first -- an indented block has no fence
+    elseif not raw[last]:match("^[%s>]*[`~][`~][`~]+%s*$") then
+        complain(book, chapter.path, first, "code block is never closed")
+        return
+    end
+    if not block.classes:includes("tikz") then
+        check_lines(book, part)
+    end
+    if not part.language then
+        return
+    end
+    local kind = block.classes:includes("mutant") and "mutant"
+        or block.classes:includes("starter") and "starter"
+    if kind then
+        add_variant(book, chapter, block, part, kind)
+    elseif block.attributes.file or block.identifier ~= "" then
+        add_chunk(book, chapter, block, part)
+    else
+        return
+    end
+    book.blocks[part.file .. ":" .. part.line] = part
+end
+
+local function read_chapter(book, path)
+    local chapter = { path = path, index = #book.chapters + 1 }
+    chapter.tag = path:match("([^/]*)$"):match("^(%w+)%-.*%.md$")
+    local input, why = io.open(path, "rb")
+    local text = input and input:read("a")
+    if input then
+        input:close()
+    end
+    if not text then
+        complain(book, path, 0, "cannot be read: %s", why or "not a file")
+        return
+    elseif not chapter.tag then
+        complain(book, path, 0, "a chapter's file is named like 03-wmma-scores.md")
+        return
+    end
+    table.insert(book.chapters, chapter)
+    local raw = split_lines(text)
+    local found = {}
+    local document = pandoc.read(text, "commonmark_x+sourcepos")
+    document:walk({ CodeBlock = function(block) table.insert(found, block) end })
+    for _, block in ipairs(found) do
+        add_block(book, chapter, raw, block)
+    end
+end
+
+---------------------------------------------------------------------------------------------------
+-- Linking and checking
+
+local function link_reference(book, owner, name, file, line)
+    local target = book.chunks[name]
+    if not target then
+        complain(book, file, line, "unknown chunk <<%s>>", name)
+        return
+    elseif target.chapter.index > owner.chapter.index then
+        complain(book, file, line, "<<%s>> belongs to a later chapter, %s", name,
+            target.chapter.path)
+    elseif owner.language == "c" and target.language ~= "c" then
+        complain(book, file, line, "<<%s>> is in language %s, and this chunk in c", name,
+            target.language)
+    end
+    table.insert(owner.uses, { chunk = target, file = file, line = line })
+    if not owner.kind then
+        table.insert(target.used_by, { chunk = owner, file = file, line = line })
+    end
+end
+
+local function link_references(book, owner)
+    for _, part in ipairs(owner.parts) do
+        for i, text in ipairs(part.lines) do
+            local line = part.first + i - 1
+            local _, name = text:match(REFERENCE)
+            local shared = text:match("<<(ch%w+%-[%w_-]+)>>")
+            if name then
+                link_reference(book, owner, name, part.file, line)
+                if (part.lines[i - 1] or ""):match("\\$") then
+                    complain(book, part.file, line, "<<%s>> inside a macro", name)
+                end
+            elseif shared then
+                complain(book, part.file, line, "<<%s>> must stand on a line of its own", shared)
+            end
+        end
+    end
+end
+
+local function link_replaced(book, chunk)
+    if not chunk.replaces_id then
+        return
+    end
+    local old = book.chunks[chunk.replaces_id]
+    local part = chunk.parts[1]
+    if not old then
+        complain(book, part.file, part.line, "chunk %s replaces the unknown chunk %s", chunk.id,
+            chunk.replaces_id)
+    elseif old.chapter.index > chunk.chapter.index or old == chunk then
+        complain(book, part.file, part.line, "chunk %s replaces %s, which is not an earlier one",
+            chunk.id, old.id)
+    else
+        chunk.replaces = old
+        table.insert(old.replaced_by, chunk)
+    end
+end
+
+local function link_variant(book, variant, seen)
+    local part = variant.parts[1]
+    local chunk = book.chunks[variant.of]
+    if not chunk then
+        complain(book, part.file, part.line, "%s of the unknown chunk %s", variant.kind, variant.of)
+        return
+    end
+    variant.chunk = chunk
+    if variant.language ~= chunk.language then
+        complain(book, part.file, part.line, "%s in language %s of chunk %s, which is in %s",
+            variant.kind, variant.language, chunk.id, chunk.language)
+    end
+    if table.concat(part.lines, "\n") == table.concat(chunks.lines(chunk), "\n") then
+        complain(book, part.file, part.line, "%s of %s changes nothing", variant.kind, chunk.id)
+    end
+    local key = variant.chapter.index .. " " .. variant.kind .. " " .. (variant.name or chunk.id)
+    local first = seen[key]
+    if first and variant.kind == "mutant" then
+        complain(book, part.file, part.line, "duplicate mutant name %s (first at %s:%d)",
+            variant.name, first.file, first.line)
+    elseif first then
+        complain(book, part.file, part.line, "second starter for %s (first at %s:%d)", chunk.id,
+            first.file, first.line)
+    end
+    seen[key] = first or part
+    table.insert(variant.kind == "mutant" and chunk.mutants or chunk.starters, variant)
+end
+
+-- Looks for cycles below `owner`, with chunks swapped for variants; `done` collects what it saw.
+-- True when there are none.
+local function check_cycles(book, owner, swap, done, path)
+    local fine = true
+    done[owner] = true
+    table.insert(path, owner)
+    for _, use in ipairs(owner.uses) do
+        local target = swap[use.chunk] or use.chunk
+        for i, above in ipairs(path) do
+            if above == target then
+                local names = {}
+                for j = i, #path do
+                    table.insert(names, path[j].id or path[j].of)
+                end
+                table.insert(names, use.chunk.id)
+                complain(book, use.file, use.line, "cycle: %s", table.concat(names, " -> "))
+                fine = false
+            end
+        end
+        if not done[target] then
+            fine = check_cycles(book, target, swap, done, path) and fine
+        end
+    end
+    table.remove(path)
+    return fine
+end
+
+local function reach(owner, reached)
+    reached[owner] = true
+    for _, use in ipairs(owner.uses) do
+        if not reached[use.chunk] then
+            reach(use.chunk, reached)
+        end
+    end
+    return reached
+end
+
+-- What a student gets instead of which chunks of a program: chunk -> starter, often empty.
+function chunks.starters(book, root)
+    local swap = {}
+    for _, variant in ipairs(book.variants) do
+        if variant.kind == "starter" then
+            for _, program in ipairs(variant.programs) do
+                swap[variant.chunk] = program == root and variant or swap[variant.chunk]
+            end
+        end
+    end
+    return swap
+end
+
+local function find_programs(book)
+    local used, done, fine = {}, {}, true
+    for _, root in ipairs(book.roots) do
+        local reached = reach(root, {})
+        for _, chunk in ipairs(book.chunks) do
+            if reached[chunk] then
+                used[chunk] = true
+                table.insert(chunk.programs, root)
+            end
+        end
+    end
+    for _, variant in ipairs(book.variants) do
+        for _, root in ipairs(variant.chunk and variant.chunk.programs or {}) do
+            if root.chapter == variant.chapter then
+                table.insert(variant.programs, root)
+            end
+        end
+        if variant.chunk and #variant.programs == 0 then
+            complain(book, variant.parts[1].file, variant.parts[1].line,
+                "%s of %s, which no program of this chapter uses", variant.kind, variant.of)
+        end
+        reach(variant, used)
+    end
+    for _, chunk in ipairs(book.chunks) do
+        if not used[chunk] then
+            complain(book, chunk.parts[1].file, chunk.parts[1].line, "unused chunk %s", chunk.id)
+        end
+        fine = (done[chunk] or check_cycles(book, chunk, {}, done, {})) and fine
+    end
+    for _, variant in ipairs(fine and book.variants or {}) do
+        if variant.chunk then
+            fine = check_cycles(book, variant, { [variant.chunk] = variant }, {}, {}) and fine
+        end
+    end
+    for _, root in ipairs(fine and book.roots or {}) do
+        local swap = chunks.starters(book, root)
+        check_cycles(book, swap[root] or root, swap, {}, {})
+    end
+end
+
+-- Turns the complaints into lines, in reading order, each once.
+local function sort_errors(book, paths)
+    local order, lines, seen = {}, {}, {}
+    for i, path in ipairs(paths) do
+        order[path] = order[path] or i
+    end
+    table.sort(book.errors, function(a, b)
+        if a.file ~= b.file then
+            return order[a.file] < order[b.file]
+        elseif a.line ~= b.line then
+            return a.line < b.line
+        end
+        return a.text < b.text
+    end)
+    for _, e in ipairs(book.errors) do
+        local line = e.file .. (e.line > 0 and ":" .. e.line or "") .. ": " .. e.text
+        if not seen[line] then
+            seen[line] = true
+            table.insert(lines, line)
+        end
+    end
+    book.errors = lines
+end
+
+-- Reads the chapters and links their chunks. Never fails: what is wrong is in `errors`.
+function chunks.load(paths)
+    local book = {
+        chapters = {}, chunks = {}, roots = {}, variants = {}, blocks = {}, programs = {},
+        errors = {},
+    }
+    for _, path in ipairs(paths) do
+        read_chapter(book, path)
+    end
+    for _, chunk in ipairs(book.chunks) do
+        link_references(book, chunk)
+        link_replaced(book, chunk)
+    end
+    local seen = {}
+    for _, variant in ipairs(book.variants) do
+        link_references(book, variant)
+        link_variant(book, variant, seen)
+    end
+    find_programs(book)
+    sort_errors(book, paths)
+    return book
+end
+
+---------------------------------------------------------------------------------------------------
+-- Expansion and comparison
+
+-- The lines of a program, references resolved: { text, file, line } for a line of code, and
+-- { opens = chunk, indent } before the first line of each chunk. `swap` maps chunks to the variants
+-- that stand in for them.
+function chunks.expand(root, swap)
+    local out = {}
+    local function add(owner, indent)
+        local targets = {}
+        for _, use in ipairs(owner.uses) do
+            targets[use.file .. ":" .. use.line] = use.chunk
+        end
+        for _, part in ipairs(owner.parts) do
+            for i, line in ipairs(part.lines) do
+                local at = part.first + i - 1
+                local target = targets[part.file .. ":" .. at]
+                if target then
+                    local inner = indent .. line:match("^%s*")
+                    table.insert(out, { opens = target, indent = inner })
+                    add(swap and swap[target] or target, inner)
+                else
+                    local text = line:match("^%s*$") and "" or indent .. line
+                    table.insert(out, { text = text, file = part.file, line = at })
+                end
+            end
+        end
+    end
+    add(swap and swap[root] or root, "")
+    return out
+end
+
+-- What changed from one list of lines to another: { op = "same" | "added" | "removed", text,
+-- index = its place in `new` unless removed }, in order; and how many lines were added, removed.
+function chunks.diff(old, new)
+    local length = {} -- of the longest common subsequence of old[i..] and new[j..]
+    for i = #old + 1, 1, -1 do
+        length[i] = {}
+        for j = #new + 1, 1, -1 do
+            if i > #old or j > #new then
+                length[i][j] = 0
+            elseif old[i] == new[j] then
+                length[i][j] = length[i + 1][j + 1] + 1
+            else
+                length[i][j] = math.max(length[i + 1][j], length[i][j + 1])
+            end
+        end
+    end
+    local entries, i, j = {}, 1, 1
+    while i <= #old or j <= #new do
+        if i <= #old and j <= #new and old[i] == new[j] then
+            table.insert(entries, { op = "same", text = new[j], index = j })
+            i, j = i + 1, j + 1
+        elseif j > #new or i <= #old and length[i + 1][j] >= length[i][j + 1] then
+            table.insert(entries, { op = "removed", text = old[i] })
+            i = i + 1
+        else
+            table.insert(entries, { op = "added", text = new[j], index = j })
+            j = j + 1
+        end
+    end
+    local common = length[1][1]
+    return entries, #new - common, #old - common
+end
+
+-- What changed: in a chunk against the one that it replaces, in a variant against its chunk.
+function chunks.changes(owner)
+    return chunks.diff(chunks.lines(owner.replaces or owner.chunk), chunks.lines(owner))
+end
+
+return chunks

@@ -1,0 +1,200 @@
+-- Tangle: the programs out of the chapters. Run from the repository's root, chapters in order:
+--
+--   pandoc -f code/literate/tangle.lua chapters/*.md                  writes
+--   TANGLE=check pandoc -f code/literate/tangle.lua chapters/*.md     only compares code/
+--
+-- Pandoc takes this file for a reader of documents; it is one that writes programs instead and ends
+-- there. What is written, each file only if its text changed:
+--
+--   code/chNN_name.cu|.c                  clean text, each chunk under its title; committed
+--   build/tangled/chNN_name.cu            the same with #line, so that errors name the chapter
+--   build/starters/chNN_name.cu           what a student gets, if the chapter has starters for it
+--   build/mutants/chNN_name.MUTANT.cu     one planted bug a file
+--   build/mutants/list.tsv                program, mutant, chunk, what it breaks
+--
+-- Files of earlier runs that no chapter makes any more are removed from build/ and named on stderr
+-- when they are in code/. If a chapter has an error, all errors are listed as path:line: message,
+-- nothing is written and the exit status is 1. The syntax is described in chunks.lua.
+package.path = pandoc.path.directory(PANDOC_SCRIPT_FILE) .. "/?.lua;" .. package.path
+local chunks = require "chunks"
+
+local OWN_FOLDERS = { "build/tangled", "build/starters", "build/mutants" }
+
+local function fail(...)
+    io.stderr:write(string.format(...), "\n")
+    os.exit(1)
+end
+
+-- What people read: chunk titles as comments.
+local function clean(root)
+    local out = {
+        "// Tangled from " .. root.parts[1].file .. "; edit that, then `make tangle`.",
+        "",
+    }
+    for _, entry in ipairs(chunks.expand(root)) do
+        if entry.opens then
+            table.insert(out, entry.indent .. "// ---- " .. entry.opens.title .. " ----")
+        else
+            table.insert(out, entry.text)
+        end
+    end
+    return table.concat(out, "\n") .. "\n"
+end
+
+-- What the compiler reads: #line wherever the next line is not the chapter's next.
+local function mapped(root, swap)
+    local out, file, line = {}, nil, nil
+    for _, entry in ipairs(chunks.expand(root, swap)) do
+        if entry.text then
+            if entry.file ~= file or entry.line ~= line then
+                table.insert(out, string.format('#line %d "%s"', entry.line, entry.file))
+            end
+            file, line = entry.file, entry.line + 1
+            table.insert(out, entry.text)
+        end
+    end
+    return table.concat(out, "\n") .. "\n"
+end
+
+local function name_of(root)
+    return root.file:match("([^/]*)(%.%w+)$")
+end
+
+-- All files of the book: { path, text }.
+local function tangle(book)
+    local files, list = {}, {}
+    local function add(path, text)
+        table.insert(files, { path = path, text = text })
+    end
+    for _, root in ipairs(book.roots) do
+        local name, extension = name_of(root)
+        local starters = chunks.starters(book, root)
+        add(root.file, clean(root))
+        add("build/tangled/" .. name .. extension, mapped(root))
+        if next(starters) then
+            add("build/starters/" .. name .. extension, mapped(root, starters))
+        end
+    end
+    for _, variant in ipairs(book.variants) do
+        for _, root in ipairs(variant.kind == "mutant" and variant.programs or {}) do
+            local name, extension = name_of(root)
+            add("build/mutants/" .. name .. "." .. variant.name .. extension,
+                mapped(root, { [variant.chunk] = variant }))
+            table.insert(list, table.concat({ name, variant.name, variant.of, variant.breaks },
+                "\t") .. "\n")
+        end
+    end
+    add("build/mutants/list.tsv", table.concat(list))
+    return files
+end
+
+local function read(path)
+    local input = io.open(path, "rb")
+    local text = input and input:read("a")
+    if input then
+        input:close()
+    end
+    return text
+end
+
+-- The files in a folder that a tangle may have left there.
+local function leftovers(folder, pattern, files)
+    local made, left = {}, {}
+    for _, file in ipairs(files) do
+        made[file.path] = true
+    end
+    local listing = io.popen("ls " .. folder .. " 2>/dev/null")
+    for name in listing:lines() do
+        local path = folder .. "/" .. name
+        if name:match(pattern) and not made[path] then
+            table.insert(left, path)
+        end
+    end
+    listing:close()
+    return left
+end
+
+local function stray_programs(files)
+    return leftovers("code", "^ch%w+_[%w_]+%.cu?$", files)
+end
+
+local function check(files)
+    local fine = true
+    for _, file in ipairs(files) do
+        if file.path:match("^code/") and read(file.path) ~= file.text then
+            fine = false
+            io.stderr:write(file.path, ": is not what its chapter says; run `make tangle`\n")
+        end
+    end
+    for _, path in ipairs(stray_programs(files)) do
+        fine = false
+        io.stderr:write(path, ": no chapter makes this file\n")
+    end
+    os.exit(fine and 0 or 1)
+end
+
+-- Writes what changed: all of it to a temporary folder first, then each file into its place.
+local function write(files)
+    local changed = {}
+    for _, file in ipairs(files) do
+        if read(file.path) ~= file.text then
+            table.insert(changed, file)
+        end
+    end
+    local folders = "code " .. table.concat(OWN_FOLDERS, " ")
+    if #changed > 0 and not os.execute("mkdir -p " .. folders .. " 2>/dev/null") then
+        fail("%s: cannot be created", folders)
+    end
+    local function put(temporary)
+        for i, file in ipairs(changed) do
+            local output, why = io.open(temporary .. "/" .. i, "wb")
+            local done = output and output:write(file.text) and output:close()
+            if not done then
+                return file.path .. ": cannot be written: " .. (why or "is the disk full?")
+            end
+        end
+        for i, file in ipairs(changed) do
+            local done, why = os.rename(temporary .. "/" .. i, file.path)
+            if not done then
+                return file.path .. ": cannot be written: " .. why
+            end
+        end
+    end
+    local problem = #changed > 0
+        and pandoc.system.with_temporary_directory("build", "tangle", put)
+    if problem then
+        fail("%s", problem)
+    end
+    for _, file in ipairs(changed) do
+        print(file.path)
+    end
+end
+
+local function clear(files)
+    for _, folder in ipairs(OWN_FOLDERS) do
+        for _, path in ipairs(leftovers(folder, "^ch", files)) do
+            os.remove(path)
+        end
+    end
+    for _, path in ipairs(stray_programs(files)) do
+        io.stderr:write("note: ", path, ": no chapter makes this file\n")
+    end
+end
+
+function Reader(sources)
+    local paths = {}
+    for _, source in ipairs(sources) do
+        table.insert(paths, source.name)
+    end
+    local book = chunks.load(paths)
+    if #book.errors > 0 then
+        fail("%s", table.concat(book.errors, "\n"))
+    end
+    local files = tangle(book)
+    if os.getenv("TANGLE") == "check" then
+        check(files)
+    end
+    write(files)
+    clear(files)
+    os.exit(0)
+end

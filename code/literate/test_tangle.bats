@@ -1,0 +1,444 @@
+# Tangle: exact outputs from fixtures/tangle, and every error.
+
+setup() {
+    literate=$BATS_TEST_DIRNAME
+    fixture=$literate/fixtures/tangle
+    cd "$BATS_TEST_TMPDIR"
+    mkdir chapters
+}
+
+tangle() {
+    pandoc -f "$literate/tangle.lua" "${@:-chapters/02-sum.md}"
+}
+
+use_fixture() {
+    cp "$fixture"/chapters/*.md chapters/
+}
+
+tangle_fixture() {
+    use_fixture
+    tangle chapters/*.md
+}
+
+# Tangles chapters/02-x.md (standard input), after it chapters/03-y.md if there is one, and expects
+# these lines on standard error, exit status 1, and nothing written.
+expect_errors() {
+    cat > chapters/02-x.md
+    status=0
+    tangle chapters/*.md > stdout 2> stderr || status=$?
+    printf '%s\n' "$@" | diff - stderr
+    [ "$status" -eq 1 ]
+    [ ! -s stdout ]
+    [ ! -e code ] && [ ! -e build ]
+}
+
+model() {
+    use_fixture
+    SHOW=$1 LITERATE=$literate pandoc -f "$fixture/model.lua" chapters/*.md
+}
+
+@test "programs, line-mapped copies, starters and mutants are exactly as expected" {
+    tangle_fixture
+    diff -r "$fixture/expected/code" code
+    diff -r "$fixture/expected/build" build
+}
+
+@test "it names the files that it wrote, and the second time none" {
+    tangle_fixture > first
+    printf '%s\n' code/ch02_sum.c build/tangled/ch02_sum.c build/starters/ch02_sum.c \
+        code/ch03_more.cu build/tangled/ch03_more.cu build/starters/ch03_more.cu \
+        build/mutants/ch02_sum.drops-zero.c build/mutants/ch03_more.keeps-odd.cu \
+        build/mutants/ch03_more.once.cu build/mutants/list.tsv | diff - first
+    [ -z "$(tangle chapters/*.md)" ]
+}
+
+@test "unchanged outputs keep their time stamps; one edit touches one chapter" {
+    tangle_fixture
+    find code build -type f -exec touch -d 2001-01-01 {} +
+    sed -i 's/Forgets to double/Adds once/; s/TODO: add/TODO: sum/' chapters/03-more.md
+    tangle chapters/*.md > written
+    echo build/starters/ch03_more.cu | diff - written
+    [ "$(find code build -type f -newermt 2001-01-02)" = build/starters/ch03_more.cu ]
+}
+
+@test "nothing is left behind in build but the outputs" {
+    tangle_fixture
+    [ "$(ls build)" = "$(printf 'mutants\nstarters\ntangled')" ]
+}
+
+@test "outputs that no chapter makes are removed from build and named in code" {
+    tangle_fixture
+    touch build/tangled/.stamp build/tangled/ch09_x.cu build/starters/ch09_x.cu \
+        build/mutants/ch02_sum.gone.c code/ch09_x.cu code/chart.sh
+    tangle chapters/*.md 2> stderr
+    echo "note: code/ch09_x.cu: no chapter makes this file" | diff - stderr
+    rm code/ch09_x.cu code/chart.sh
+    diff -r "$fixture/expected/code" code
+    rm build/tangled/.stamp
+    diff -r "$fixture/expected/build" build
+}
+
+@test "check passes on what was tangled, and writes nothing" {
+    tangle_fixture
+    rm -r build
+    TANGLE=check tangle chapters/*.md > output 2>&1
+    [ ! -s output ]
+    [ ! -e build ]
+}
+
+@test "check names every file of code that differs, is missing or has no chapter" {
+    tangle_fixture
+    echo >> code/ch02_sum.c
+    mv code/ch03_more.cu code/ch03_less.cu
+    run env TANGLE=check pandoc -f "$literate/tangle.lua" chapters/02-sum.md chapters/03-more.md
+    [ "$status" -eq 1 ]
+    printf '%s\n' 'code/ch02_sum.c: is not what its chapter says; run `make tangle`' \
+        'code/ch03_more.cu: is not what its chapter says; run `make tangle`' \
+        'code/ch03_less.cu: no chapter makes this file' | diff - <(echo "$output")
+    [ ! -e code/ch03_more.cu ]
+}
+
+@test "the compiler names the chapter and the line: in a list, continued, after a reference" {
+    use_fixture
+    for wrong in 'total += i;' 'return i >= 0;' 'return total != 45;'; do
+        cp "$fixture/chapters/02-sum.md" chapters/
+        sed -i "s/${wrong}\$/oops ${wrong}/" chapters/02-sum.md
+        line=$(grep -n oops chapters/02-sum.md | cut -d: -f1)
+        tangle
+        run gcc -fsyntax-only build/tangled/ch02_sum.c
+        [ "$status" -ne 0 ]
+        [[ "$output" == *"chapters/02-sum.md:$line:"*"error:"*oops* ]]
+    done
+}
+
+@test "clean and line-mapped programs compile and do the same; a mutant does not" {
+    tangle_fixture
+    for source in code/ch02_sum.c build/tangled/ch02_sum.c; do
+        gcc -std=c11 -Wall -Wextra -Werror -o sum "$source"
+        [ "$(./sum)" = 45 ]
+    done
+    gcc -o sum build/mutants/ch02_sum.drops-zero.c
+    run ./sum
+    [ "$status" -eq 1 ]
+}
+
+@test "an earlier chapter can be tangled without the later ones" {
+    use_fixture
+    tangle chapters/02-sum.md
+    diff "$fixture/expected/code/ch02_sum.c" code/ch02_sum.c
+    [ "$(cat build/mutants/list.tsv)" = "$(head -n 1 "$fixture/expected/build/mutants/list.tsv")" ]
+}
+
+@test "model: chunks, parts, uses, programs, variants, replacements" {
+    model chunks | diff "$fixture/expected/chunks.txt" -
+}
+
+@test "model: what changed against the replaced chunk, and in a mutant" {
+    model changes | diff "$fixture/expected/changes.txt" -
+}
+
+@test "model: the code blocks of a document are found again" {
+    model blocks | diff "$fixture/expected/blocks.txt" -
+}
+
+@test "error: unknown reference; all errors are listed, in order" {
+    expect_errors 'chapters/02-x.md:3: unknown chunk <<ch02-gone>>' \
+        'chapters/02-x.md:7: unused chunk ch02-lost' \
+        'chapters/02-x.md:8: unknown chunk <<ch02-away>>' << 'END'
+
+``` {.c file=code/ch02_x.c}
+<<ch02-gone>>
+int x;
+```
+
+``` {.c #ch02-lost}
+<<ch02-away>>
+```
+END
+}
+
+@test "error: cycles, with the way round" {
+    expect_errors 'chapters/02-x.md:10: cycle: ch02-a -> ch02-b -> ch02-a' \
+        'chapters/02-x.md:12: unused chunk ch02-self' \
+        'chapters/02-x.md:13: cycle: ch02-self -> ch02-self' << 'END'
+``` {.c file=code/ch02_x.c}
+<<ch02-a>>
+```
+
+``` {.c #ch02-a}
+<<ch02-b>>
+```
+
+``` {.c #ch02-b}
+    <<ch02-a>>
+```
+``` {.c #ch02-self}
+<<ch02-self>>
+```
+END
+}
+
+@test "error: a cycle that only two starters together close" {
+    expect_errors 'chapters/02-x.md:15: cycle: ch02-a -> ch02-b -> ch02-a' << 'END'
+``` {.c file=code/ch02_x.c}
+<<ch02-a>>
+<<ch02-b>>
+```
+
+``` {.c #ch02-a}
+int a;
+```
+
+``` {.c #ch02-b}
+int b;
+```
+
+``` {.c .starter for=ch02-b}
+<<ch02-a>>
+```
+``` {.c .starter for=ch02-a}
+<<ch02-b>>
+```
+END
+}
+
+@test "error: a cycle that only a mutant closes" {
+    expect_errors 'chapters/02-x.md:9: cycle: ch02-a -> ch02-b -> ch02-a' << 'END'
+``` {.c file=code/ch02_x.c}
+<<ch02-a>>
+<<ch02-b>>
+```
+``` {.c #ch02-a}
+int a;
+```
+``` {.c #ch02-b}
+<<ch02-a>>
+```
+``` {.c .mutant of=ch02-a name=m breaks=x}
+<<ch02-b>>
+```
+END
+}
+
+@test "error: a reference to a later chapter" {
+    cat > chapters/03-y.md << 'END'
+``` {.c #ch03-late}
+int y;
+```
+``` {.c file=code/ch03_y.c}
+<<ch03-late>>
+```
+END
+    expect_errors \
+        'chapters/02-x.md:2: <<ch03-late>> belongs to a later chapter, chapters/03-y.md' << 'END'
+``` {.c file=code/ch02_x.c}
+<<ch03-late>>
+```
+END
+}
+
+@test "error: a reference that shares its line, or stands in a macro" {
+    expect_errors 'chapters/02-x.md:2: <<ch02-a>> must stand on a line of its own' \
+        'chapters/02-x.md:5: <<ch02-a>> inside a macro' << 'END'
+``` {.c file=code/ch02_x.c}
+int x = <<ch02-a>>;
+int y = 1 <<2>> 1;
+#define A \
+    <<ch02-a>>
+```
+``` {.c #ch02-a}
+1
+```
+END
+}
+
+@test "error: roots that are duplicate, outside code, or misnamed" {
+    expect_errors \
+        'chapters/02-x.md:4: duplicate root code/ch02_x.c (first at chapters/02-x.md:1)' \
+        'chapters/02-x.md:7: chunk code/ch02_x.c is in language cuda, and was c at chapters/02-x.md:1' \
+        'chapters/02-x.md:7: duplicate root code/ch02_x.c (first at chapters/02-x.md:1)' \
+        'chapters/02-x.md:7: root code/ch02_x.c is in language cuda, whose files end in .cu' \
+        'chapters/02-x.md:10: duplicate root code/ch02_x.cu (first at chapters/02-x.md:1)' \
+        'chapters/02-x.md:13: root src/ch02_y.c is outside code/' \
+        'chapters/02-x.md:16: root code/../ch02_y.c is not named code/ch02_name.c' \
+        'chapters/02-x.md:19: root code/ch03_y.c is not named code/ch02_name.c' \
+        < <(for root in c:code/ch02_x.c c:code/ch02_x.c cuda:code/ch02_x.c cuda:code/ch02_x.cu \
+            c:src/ch02_y.c c:code/../ch02_y.c c:code/ch03_y.c; do
+            printf '``` {.%s file=%s}\nint x;\n```\n' "${root%%:*}" "${root#*:}"
+        done)
+}
+
+@test "error: languages that do not go together" {
+    expect_errors 'chapters/02-x.md:2: <<ch02-a>> is in language cuda, and this chunk in c' \
+        'chapters/02-x.md:7: chunk ch02-a is in language c, and was cuda at chapters/02-x.md:4' \
+        'chapters/02-x.md:10: mutant in language c of chunk ch02-a, which is in cuda' << 'END'
+``` {.c file=code/ch02_x.c}
+<<ch02-a>>
+```
+``` {.cuda #ch02-a}
+int a;
+```
+``` {.c #ch02-a}
+int a;
+```
+``` {.c .mutant of=ch02-a name=m breaks=x}
+int b;
+```
+END
+}
+
+@test "error: a chunk named for another chapter" {
+    expect_errors 'chapters/02-x.md:4: chunk ch03-a is not named ch02-…' \
+        'chapters/02-x.md:7: chunk a is not named ch02-…' << 'END'
+``` {.c file=code/ch02_x.c}
+<<ch03-a>>
+```
+``` {.c #ch03-a}
+<<a>>
+```
+``` {.c #a}
+int a;
+```
+END
+}
+
+@test "error: mutants and starters of nothing, incomplete, twice, or changing nothing" {
+    expect_errors 'chapters/02-x.md:4: mutant of the unknown chunk ch02-b' \
+        'chapters/02-x.md:6: starter of the unknown chunk ch02-b' \
+        'chapters/02-x.md:8: mutant without of=' \
+        'chapters/02-x.md:10: starter without for=' \
+        'chapters/02-x.md:12: mutant of ch02-a without a name= of letters, digits and dashes' \
+        'chapters/02-x.md:14: mutant of ch02-a without breaks=' \
+        'chapters/02-x.md:18: duplicate mutant name n (first at chapters/02-x.md:16)' \
+        'chapters/02-x.md:22: second starter for ch02-a (first at chapters/02-x.md:20)' \
+        'chapters/02-x.md:24: mutant of ch02-a changes nothing' \
+        'chapters/02-x.md:27: mutant of ch02-a has an id or a file of its own' << 'END'
+``` {.c file=code/ch02_x.c #ch02-a}
+int a;
+```
+``` {.c .mutant of=ch02-b name=b breaks=x}
+```
+``` {.c .starter for=ch02-b}
+```
+``` {.c .mutant name=c breaks=x}
+```
+``` {.c .starter}
+```
+``` {.c .mutant of=ch02-a name="a/b" breaks=x}
+```
+``` {.c .mutant of=ch02-a name=d}
+```
+``` {.c .mutant of=ch02-a name=n breaks=x}
+```
+``` {.c .mutant of=ch02-a name=n breaks=x}
+```
+``` {.c .starter for=ch02-a}
+```
+``` {.c .starter for=ch02-a}
+```
+``` {.c .mutant of=ch02-a name=e breaks=x}
+int a;
+```
+``` {.c .mutant #ch02-c of=ch02-a name=f breaks=x}
+```
+END
+}
+
+@test "error: a mutant of a chunk that no program of its chapter uses" {
+    cat > chapters/03-y.md << 'END'
+``` {.c file=code/ch03_y.c}
+int y;
+```
+``` {.c .mutant of=ch02-a name=m breaks=x}
+int b;
+```
+END
+    expect_errors 'chapters/03-y.md:4: mutant of ch02-a, which no program of this chapter uses' \
+        << 'END'
+``` {.c file=code/ch02_x.c #ch02-a}
+int a;
+```
+END
+}
+
+@test "error: replaces= of nothing, of itself, of a later chunk" {
+    cat > chapters/03-y.md << 'END'
+``` {.c file=code/ch03_y.c #ch03-y}
+int y;
+```
+END
+    expect_errors 'chapters/02-x.md:1: chunk ch02-x replaces the unknown chunk ch01-x' \
+        'chapters/02-x.md:5: chunk ch02-a replaces ch03-y, which is not an earlier one' \
+        'chapters/02-x.md:8: chunk ch02-b replaces ch02-b, which is not an earlier one' << 'END'
+``` {.c file=code/ch02_x.c #ch02-x replaces=ch01-x}
+<<ch02-a>>
+<<ch02-b>>
+```
+``` {.c #ch02-a replaces=ch03-y}
+int a;
+```
+``` {.c #ch02-b replaces=ch02-b}
+int b;
+```
+END
+}
+
+@test "error: long lines and tabs in any code block but a figure; 80 columns are fine" {
+    eighty=$(printf 'é%.0s' {1..80})
+    expect_errors 'chapters/02-x.md:3: line of 81 columns; the page takes 80' \
+        'chapters/02-x.md:4: tab in a code block' \
+        'chapters/02-x.md:7: line of 84 columns; the page takes 80' \
+        'chapters/02-x.md:11: line of 81 columns; the page takes 80' << END
+\`\`\` {.c file=code/ch02_x.c}
+// ${eighty:3}
+// ${eighty:2}
+	int x;
+\`\`\`
+\`\`\` {.c}
+// ${eighty}.
+\`\`\`
+
+\`\`\` {.bash}
+${eighty}.
+\`\`\`
+\`\`\` {.tikz #fig:x caption="x"}
+$eighty $eighty
+\`\`\`
+END
+}
+
+@test "error: a code block that is never closed" {
+    expect_errors 'chapters/02-x.md:4: code block is never closed' << 'END'
+``` {.c file=code/ch02_x.c}
+int x;
+```
+``` {.c #ch02-rest}
+int y;
+
+The rest of the chapter, and no fence.
+END
+}
+
+@test "error: a chapter that is misnamed, or missing" {
+    touch chapters/notes.md
+    expect_errors "chapters/notes.md: a chapter's file is named like 03-wmma-scores.md" \
+        < "$fixture/chapters/02-sum.md"
+    run tangle chapters/02-gone.md
+    [ "$status" -eq 1 ]
+    [[ "$output" == "pandoc: chapters/02-gone.md: "*"does not exist"* ]]
+    [ ! -e code ]
+}
+
+@test "error: outputs that cannot be written leave nothing half-written" {
+    use_fixture
+    touch build
+    run tangle
+    [ "$status" -eq 1 ]
+    [ "$output" = "code build/tangled build/starters build/mutants: cannot be created" ]
+    rm build
+    mkdir -p code/ch02_sum.c build
+    run tangle
+    [ "$status" -eq 1 ]
+    [ "$output" = "code/ch02_sum.c: cannot be written: Is a directory" ]
+    [ -z "$(find code build -type f)" ]
+}

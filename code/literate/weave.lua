@@ -1,0 +1,1128 @@
+-- The weave: sets book.md and its chapters as one book, in LaTeX or in HTML.
+--
+--   code/literate/book pdf  build/attention-in-stages.pdf       (make book)
+--   code/literate/book html build/attention-in-stages.html      (make book-html)
+--
+-- both run, from the repository's root,
+--
+--   pandoc -f commonmark_x-emoji+sourcepos --lua-filter code/literate/weave.lua --citeproc … book.md
+--
+-- and do the rest: LaTeX until the page numbers settle, its log searched, the result moved into place.
+-- DRAFT=1 sets unknown and stale numbers, unknown references and missing charts in red instead.
+--
+-- Input: book.md names the chapters in its metadata (`chapters:`, with `- part: Title` between them)
+-- and holds the preface. Chunks come from chunks.lua, numbers from runs.lua, colours from highlight.lua.
+-- What goes wrong is collected and printed as `file:line: what`; then the exit status is 83 (Pandoc's
+-- for a filter that failed), and nothing is written.
+
+local here = pandoc.path.directory(PANDOC_SCRIPT_FILE)
+package.path = here .. "/?.lua;" .. package.path
+local chunks = require "chunks"
+local figures = require "figures"
+local highlight = require "highlight"
+local runs = require "runs"
+
+local LATEX = FORMAT == "latex"
+local DRAFT = (os.getenv("DRAFT") or "") ~= ""
+local MINUS = "−"
+
+local failures = {}
+
+local function fail(where, ...)
+    table.insert(failures, where .. ": " .. string.format(...))
+end
+
+local function stop_on_failures()
+    if #failures > 0 then
+        io.stderr:write(table.concat(failures, "\n"), "\n")
+        os.exit(83)
+    end
+end
+
+local function raw(text)
+    return pandoc.RawInline(LATEX and "latex" or "html", text)
+end
+
+local function raw_block(text)
+    return pandoc.RawBlock(LATEX and "latex" or "html", text)
+end
+
+local TEX = {
+    ["\\"] = "\\symbol{92}", ["{"] = "\\{", ["}"] = "\\}", ["$"] = "\\$", ["&"] = "\\&",
+    ["#"] = "\\#", ["_"] = "\\_", ["%"] = "\\%", ["~"] = "\\textasciitilde{}",
+    ["^"] = "\\textasciicircum{}",
+}
+local HTML = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
+
+local function escape(text)
+    if LATEX then
+        return (text:gsub("[\\{}$&#_%%~^]", TEX))
+    end
+    return (text:gsub('[&<>"]', HTML))
+end
+
+-- Code keeps every space, also where TeX would gather them up.
+local function escape_code(text)
+    return LATEX and escape(text):gsub(" ", "~") or escape(text)
+end
+
+---------------------------------------------------------------------------------------------------
+-- Reading: source positions out, citations, numbers, captions and figures in
+
+local labels = {} -- by id: a list of { kind, number, id (unique in the book), chapter, title }
+local figure_sources = {} -- TikZ pictures, in order
+
+-- Every position starts `file:`; here is the file that is being read.
+local reading
+
+local function where(line)
+    return reading.path .. (line and ":" .. line or "")
+end
+
+local function position(element)
+    local _, line = chunks.position(element.attributes)
+    return line
+end
+
+local function only_position(element)
+    for name in pairs(element.attributes) do
+        if name ~= "data-pos" then
+            return false
+        end
+    end
+    return element.identifier == "" and #element.classes == 0
+end
+
+local function red(text)
+    return LATEX and raw("\\textcolor{bad}{" .. escape(text) .. "}")
+        or raw('<span class="draft">' .. escape(text) .. "</span>")
+end
+
+local function run(code, line)
+    local text, trouble = runs.evaluate(code.text, code.attributes.fmt, code.attributes.scale)
+    if trouble and not DRAFT then
+        fail(where(line), "%s", trouble)
+    end
+    if trouble then
+        return red(text or "?" .. code.text .. "?")
+    end
+    text = text:gsub("^%-", MINUS):gsub("([%s(])%-(%d)", "%1" .. MINUS .. "%2")
+    local out, power = escape(text), LATEX and "\\textsuperscript{%s}" or "<sup>%s</sup>"
+    out = out:gsub("(%d)e([+-]%d+)", function(digit, exponent)
+        local n = tostring(math.tointeger(tonumber(exponent))):gsub("%-", MINUS)
+        return digit .. " × 10" .. power:format(n)
+    end)
+    if LATEX then
+        return raw(out)
+    end
+    return raw(string.format('<span class="run" title="%s">%s</span>', escape(code.text), out))
+end
+
+local known_keys
+
+-- [@key], [@key, p. 3; see @other]: commonmark has no citations, so they are read here. `list` is
+-- flat, `lines` gives the line of each element. Returns the Cite and the index of its "]".
+local function citation(list, lines, from)
+    local items, item, stop = {}, nil, nil
+    local before = pandoc.List()
+    local i = from + 1
+    while i <= #list do
+        local el = list[i]
+        local text = el.t == "Str" and el.text
+        if text == "]" then
+            stop = i
+            break
+        elseif text == "@" and list[i + 1] and list[i + 1].t == "Str" then
+            local key = ""
+            i = i + 1
+            while list[i] and list[i].t == "Str" and list[i].text:match("^[%w_:.-]+$")
+                and not (list[i].text == "." and (not list[i + 1] or list[i + 1].t ~= "Str")) do
+                key = key .. list[i].text
+                i = i + 1
+            end
+            if known_keys and not known_keys[key] and not DRAFT then
+                fail(where(lines[from]), "unknown citation @%s", key)
+            end
+            item = { key = key, prefix = before, suffix = pandoc.List() }
+            table.insert(items, item)
+            before = pandoc.List()
+            i = i - 1
+        elseif text == ";" then
+            item = nil
+        elseif text == "[" then
+            return nil
+        else
+            (item and item.suffix or before):insert(el)
+        end
+        i = i + 1
+    end
+    if not stop or #items == 0 then
+        return nil
+    end
+    local citations = pandoc.List()
+    for _, it in ipairs(items) do
+        citations:insert(pandoc.Citation(it.key, "NormalCitation", it.prefix, it.suffix))
+    end
+    return pandoc.Cite({ pandoc.Str("[citation]") }, citations), stop
+end
+
+local function number_equation(math, id, line)
+    return pandoc.Span({ math }, pandoc.Attr(id, { "equation" }, { line = tostring(line or "") }))
+end
+
+local function read_inlines(inlines)
+    local list, lines = pandoc.List(), {}
+    local function add(el, line)
+        list:insert(el)
+        lines[#list] = line
+    end
+    for _, el in ipairs(inlines) do
+        local line = el.attributes and position(el)
+        if el.t == "Span" and only_position(el) then
+            for _, inner in ipairs(el.content) do
+                add(inner, line)
+            end
+        elseif el.t == "Span" and el.identifier ~= "" and pandoc.utils.stringify(el):match("^%s*$")
+            and #list > 0 and list[#list].t == "Math" then
+            list[#list] = number_equation(list[#list], el.identifier, line)
+        elseif el.t == "Span" and #el.content == 1 and el.content[1].t == "Math"
+            and el.identifier ~= "" then
+            add(number_equation(el.content[1], el.identifier, line), line)
+        elseif el.t == "Code" and el.classes:includes("run") then
+            add(run(el, line), line)
+        else
+            add(el, line)
+        end
+    end
+    local out, i = pandoc.List(), 1
+    while i <= #list do
+        local cite, stop
+        if list[i].t == "Str" and list[i].text == "[" then
+            cite, stop = citation(list, lines, i)
+        end
+        out:insert(cite or list[i])
+        i = cite and stop + 1 or i + 1
+    end
+    return out
+end
+
+-- "Table: caption {#tbl:id}" below a table becomes the table's caption.
+local function table_caption(para)
+    local first, second = para.content[1], para.content[2]
+    if not (first and first.t == "Str" and first.text == "Table" and second and second.t == "Str"
+        and second.text == ":") then
+        return nil
+    end
+    local inlines, id = pandoc.List(), ""
+    for i = 3, #para.content do
+        local el = para.content[i]
+        if el.t == "Span" and el.identifier ~= "" and i == #para.content then
+            id = el.identifier
+        elseif #inlines > 0 or el.t ~= "Space" then
+            inlines:insert(el)
+        end
+    end
+    return inlines, id
+end
+
+local function read_blocks(blocks)
+    local out = pandoc.List()
+    for _, el in ipairs(blocks) do
+        local line = el.attributes and position(el)
+        if el.t == "Div" and only_position(el) then
+            for _, inner in ipairs(el.content) do
+                local image = inner.t == "Para" and #inner.content == 1 and inner.content[1]
+                local caption, id
+                if inner.t == "Para" and #out > 0 and out[#out].t == "Table" then
+                    caption, id = table_caption(inner)
+                end
+                if image and image.t == "Image" and image.identifier ~= "" then
+                    out:insert(pandoc.Div({ inner }, pandoc.Attr(image.identifier, { "figure" },
+                        { line = tostring(line), src = image.src,
+                          width = image.attributes.width or "" })))
+                elseif caption then
+                    out[#out].caption = { long = { pandoc.Plain(caption) } }
+                    out[#out].identifier = id
+                else
+                    if LATEX and line and (inner.t == "Para" or inner.t == "Plain") then
+                        out:insert(raw_block("%@ " .. where(line)))
+                    end
+                    out:insert(inner)
+                end
+            end
+        else
+            if line then
+                el.attributes["data-pos"] = nil
+                el.attributes.line = tostring(line)
+            end
+            out:insert(el)
+        end
+    end
+    return out
+end
+
+local READ = { Inlines = read_inlines, Blocks = read_blocks }
+
+local function read(blocks)
+    return pandoc.walk_block(pandoc.Div(blocks), READ).content
+end
+
+-- A caption given as an attribute: a line of Markdown.
+local function read_caption(text)
+    local doc = pandoc.read(text, "commonmark_x-emoji")
+    local content = read(doc.blocks)
+    return content[1] and content[1].content or pandoc.List()
+end
+
+---------------------------------------------------------------------------------------------------
+-- Numbering
+
+-- Where a link inside the book may go: `kind` is chapter, section, figure, table, equation, chunk.
+local function label(kind, id, number, line, title)
+    local entry = { kind = kind, number = number, id = id, chapter = reading, title = title, line = line }
+    labels[id] = labels[id] or {}
+    for _, other in ipairs(labels[id]) do
+        if other.chapter == reading then
+            fail(where(line), "second %s named %s", kind, id)
+        end
+        entry.id = reading.tag .. "-" .. id
+    end
+    table.insert(labels[id], entry)
+    return entry
+end
+
+local function counter(chapter, kind)
+    chapter.counts[kind] = (chapter.counts[kind] or 0) + 1
+    return chapter.number and chapter.number .. "." .. chapter.counts[kind]
+        or tostring(chapter.counts[kind])
+end
+
+local function number_chapter(chapter, book)
+    reading = chapter
+    chapter.contents = {}
+    for _, block in ipairs(chapter.blocks) do
+        if block.t == "Header" then
+            local line = block.attributes.line
+            local title = pandoc.utils.stringify(block)
+            local numbered = chapter.number and not block.classes:includes("unnumbered")
+            local entry
+            if block.level == 1 then
+                entry = label(chapter.appendix and "appendix" or "chapter", block.identifier,
+                    numbered and chapter.number, line, title)
+            elseif block.level == 2 then
+                entry = label("section", block.identifier, numbered and counter(chapter, "section"),
+                    line, title)
+            else
+                entry = label("section", block.identifier, nil, line, title)
+            end
+            block.identifier = entry.id
+            if block.level <= 2 then
+                table.insert(chapter.contents, { level = block.level, entry = entry, header = block })
+            end
+        end
+    end
+    local function place(kind, id, line)
+        return id ~= "" and label(kind, id, counter(chapter, kind), line)
+    end
+    chapter.blocks = pandoc.walk_block(pandoc.Div(chapter.blocks), {
+        Table = function(el)
+            if #el.caption.long > 0 then
+                local entry = place("table", el.identifier, el.attributes.line)
+                el.attributes.number = entry and entry.number or counter(chapter, "table")
+                el.identifier = entry and entry.id or ""
+                return el
+            end
+        end,
+        Span = function(el)
+            if el.classes:includes("equation") then
+                local entry = place("equation", el.identifier, el.attributes.line)
+                el.attributes.number, el.identifier = entry.number, entry.id
+                return el
+            end
+        end,
+        Div = function(el)
+            if el.classes:includes("figure") then
+                local entry = place("figure", el.identifier, el.attributes.line)
+                el.attributes.number, el.identifier = entry.number, entry.id
+                return el
+            end
+        end,
+        CodeBlock = function(el)
+            local part = book.blocks[chapter.path .. ":" .. (el.attributes.line or "")]
+            if el.classes:includes("tikz") then
+                if not el.attributes.caption then
+                    fail(where(el.attributes.line), "a figure without caption=")
+                end
+                local entry = place("figure", el.identifier, el.attributes.line)
+                el.attributes.number = entry and entry.number or counter(chapter, "figure")
+                el.identifier = entry and entry.id or ""
+                table.insert(figure_sources, { text = el.text, where = where(el.attributes.line) })
+                el.attributes.figure = tostring(#figure_sources)
+                return el
+            elseif part and part.owner.kind ~= "starter" then
+                part.number = counter(chapter, "chunk")
+                part.label = "chunk:" .. (part.owner.id and part.owner.id .. ":" .. part.index
+                    or part.owner.of .. ":" .. part.owner.name)
+                if part.owner.id and part.index == 1 then
+                    local entry = label("chunk", part.owner.id, part.number, el.attributes.line)
+                    entry.id, entry.title = part.label, part.owner.title
+                end
+            end
+        end,
+    }).content
+end
+
+---------------------------------------------------------------------------------------------------
+-- Code
+
+local MARGIN = { added = "a", removed = "r" }
+
+-- One line of code. `line`: { text } or { ref = chunk }, and `mark`: nil, "added" or "removed".
+local function set_tokens(line, language, state)
+    local out = {}
+    if line.ref then
+        local title = line.ref.display
+        if LATEX then
+            return escape_code(line.indent) .. string.format("\\chunkref{%s}{%s}", line.ref.parts[1].label,
+                escape(title))
+        end
+        return line.indent .. string.format('<a class="ref" href="#%s">⟨%s⟩</a><span class="no">%s</span>',
+            line.ref.parts[1].label, escape(title), line.ref.parts[1].number)
+    end
+    for _, token in ipairs(highlight.line(line.text, language, state)) do
+        local class, text = token[1], escape_code(token[2])
+        if not class then
+            table.insert(out, text)
+        elseif LATEX then
+            table.insert(out, string.format("\\T%s{%s}", class, text))
+        else
+            table.insert(out, string.format('<span class="%s">%s</span>', class, text))
+        end
+    end
+    return table.concat(out)
+end
+
+-- Where a page may end between two lines: after a blank line gladly, never so that fewer than two
+-- lines (or a lone opening comment) stay on either side.
+local function page_break(lines, i)
+    if i < 2 or i > #lines - 2 then
+        return "\\cn"
+    elseif lines[i].text == "" then
+        return "\\cg"
+    end
+    return "\\cb"
+end
+
+local function set_lines(lines, language)
+    local out, state = {}, {}
+    for i, line in ipairs(lines) do
+        local content = set_tokens(line, language, line.mark == "removed" and {} or state)
+        if LATEX then
+            table.insert(out, string.format("\\cl{%s}{%s}%s", MARGIN[line.mark] or "", content,
+                i < #lines and page_break(lines, i) or ""))
+        else
+            table.insert(out, line.mark and string.format('<span class="%s">%s</span>', line.mark, content)
+                or content)
+        end
+    end
+    if LATEX then
+        return "\\begin{codelines}\n" .. table.concat(out, "\n") .. "\n\\end{codelines}"
+    end
+    return "<pre><code>" .. table.concat(out, "\n") .. "\n</code></pre>"
+end
+
+local function plain_lines(text)
+    local lines = {}
+    for line in (text .. "\n"):gmatch("(.-)\n") do
+        table.insert(lines, { text = line })
+    end
+    return lines
+end
+
+local function chunk_link(part, with_chapter)
+    local owner = part.owner
+    local of = with_chapter and " of chapter " .. owner.chapter.tag:gsub("^0", "") or ""
+    if LATEX then
+        return string.format("\\%sname{%s}{%s}%s (p.~\\pageref{%s})", owner.file and "root" or "chunk",
+            part.label, escape(owner.display), of, part.label)
+    end
+    return string.format('<a href="#%s">%s</a> <span class="no">%s</span>%s', part.label,
+        owner.file and "<code>" .. escape(owner.file) .. "</code>" or "⟨" .. escape(owner.display) .. "⟩",
+        part.number, of)
+end
+
+local function page(part)
+    if LATEX then
+        return string.format("p.~\\pageref{%s}", part.label)
+    end
+    return string.format('<a href="#%s">%s</a>', part.label, part.number)
+end
+
+local function part_at(owner, line)
+    for _, part in ipairs(owner.parts) do
+        if line >= part.first and line < part.first + #part.lines then
+            return part
+        end
+    end
+end
+
+local function count(n, noun)
+    return n .. " " .. noun .. (n == 1 and "" or "s")
+end
+
+local function list_words(words)
+    if #words < 2 then
+        return words[1]
+    end
+    return table.concat(words, ", ", 1, #words - 1) .. " and " .. words[#words]
+end
+
+-- The small line below a chunk: used in, continued, replaces, replaced.
+local function footer(part)
+    local owner, out = part.owner, {}
+    if part.index == 1 and not owner.file then
+        local users, seen = {}, {}
+        for _, use in ipairs(owner.used_by) do
+            local by = part_at(use.chunk, use.line)
+            if by and by.label and not seen[by] then
+                seen[by] = true
+                table.insert(users, chunk_link(by))
+            end
+        end
+        if #users > 0 then
+            table.insert(out, "Used in " .. list_words(users))
+        end
+    elseif part.index > 1 then
+        table.insert(out, "Continues from " .. page(owner.parts[part.index - 1]))
+    end
+    if owner.parts[part.index + 1] then
+        table.insert(out, "continued on " .. page(owner.parts[part.index + 1]))
+    end
+    if part.index == 1 and owner.replaces then
+        local _, added, removed = chunks.changes(owner)
+        table.insert(out, string.format("replaces %s: %s added, %d removed",
+            chunk_link(owner.replaces.parts[1], true), count(added, "line"), removed))
+    end
+    if part.index == 1 and #owner.replaced_by > 0 then
+        local by = {}
+        for _, chunk in ipairs(owner.replaced_by) do
+            table.insert(by, chunk_link(chunk.parts[1], true))
+        end
+        table.insert(out, "replaced by " .. list_words(by))
+    end
+    if #out == 0 then
+        return nil
+    end
+    local text = table.concat(out, " · ")
+    return text:sub(1, 1):upper() .. text:sub(2)
+end
+
+-- The lines of one part: references resolved, lines marked that the replaced chunk does not have.
+local function part_lines(part)
+    local owner, targets, new = part.owner, {}, {}
+    for _, use in ipairs(owner.uses) do
+        targets[use.file .. ":" .. use.line] = use.chunk
+    end
+    if owner.replaces then
+        for _, entry in ipairs((chunks.changes(owner))) do
+            if entry.op == "added" then
+                new[entry.index] = true
+            end
+        end
+    end
+    local lines = {}
+    for i, text in ipairs(part.lines) do
+        local line = { text = text, ref = targets[part.file .. ":" .. part.first + i - 1] }
+        line.indent = text:match("^%s*")
+        line.mark = new[part.offset + i] and text ~= "" and "added" or nil
+        table.insert(lines, line)
+    end
+    return lines
+end
+
+-- A mutant as a difference: two lines around each change, the rest left out.
+local function mutant_lines(variant, book)
+    local entries = chunks.changes(variant)
+    local near = {}
+    for i, entry in ipairs(entries) do
+        if entry.op ~= "same" then
+            for j = i - 2, i + 2 do
+                near[j] = true
+            end
+        end
+    end
+    local lines, skipped = {}, false
+    for i, entry in ipairs(entries) do
+        if near[i] then
+            if skipped and #lines > 0 then
+                table.insert(lines, { text = "..." })
+            end
+            skipped = false
+            local name = entry.text:match("^%s*<<([%w][%w_./-]*)>>%s*$")
+            table.insert(lines, {
+                text = entry.text, ref = name and book.chunks[name], indent = entry.text:match("^%s*"),
+                mark = entry.op ~= "same" and entry.op or nil,
+            })
+        else
+            skipped = true
+        end
+    end
+    return lines
+end
+
+local function chunk_head(class, part, name, sign, remark)
+    if LATEX then
+        return string.format("\\%s{%s}{%s}{%s}{%s}", class, part.label, name, sign, remark)
+    end
+    return string.format('<div class="chunk %s" id="%s"><p class="head"><span class="name">%s%s</span>'
+        .. '<span class="remark">%s</span></p>', class, part.label, name, sign, remark)
+end
+
+local function set_chunk(part, book)
+    local owner = part.owner
+    local head, lines, foot
+    if owner.kind then
+        head = chunk_head("mutanthead", part, escape(owner.name), "",
+            "must be caught by: " .. escape(owner.breaks or ""))
+        lines = mutant_lines(owner, book)
+        foot = "A change to " .. chunk_link(owner.chunk.parts[1])
+    else
+        local sign = part.index > 1 and "+≡" or "≡"
+        if owner.file then
+            head = chunk_head("roothead", part, escape(owner.file), part.index > 1 and " " .. sign or "",
+                part.number)
+        else
+            head = chunk_head("chunkhead", part, escape(owner.display), " " .. sign, part.number)
+        end
+        lines = part_lines(part)
+        foot = footer(part)
+    end
+    local body = set_lines(lines, part.language)
+    if LATEX then
+        return raw_block("%@ " .. part.file .. ":" .. part.line .. "\n" .. head .. "\n" .. body .. "\n"
+            .. (foot and "\\chunkfoot{" .. foot .. "}" or "\\chunkend"))
+    end
+    if not owner.kind and not owner.file then
+        head = head:gsub('<span class="name">(.-)</span>', '<span class="name">⟨%1</span>')
+            :gsub(" (%+?≡)</span>", "⟩ %1</span>", 1)
+    end
+    return raw_block(head .. body .. (foot and '<p class="foot">' .. foot .. "</p>" or "") .. "</div>")
+end
+
+-- Code that is no chunk: an illustration, a command, a recorded output.
+local function set_listing(block)
+    local class = block.classes[1] or "plain"
+    local body = set_lines(plain_lines(block.text), class)
+    if LATEX then
+        return raw_block("%@ " .. where(block.attributes.line) .. "\n\\listing\n" .. body .. "\n\\chunkend")
+    end
+    return raw_block('<div class="listing ' .. escape(class) .. '">' .. body .. "</div>")
+end
+
+---------------------------------------------------------------------------------------------------
+-- Figures, tables, boxes, links
+
+local set_inlines -- below
+
+local function caption_inlines(name, number, inlines)
+    local out = pandoc.List()
+    if LATEX then
+        out:insert(raw("\\caption{"))
+        out:extend(inlines)
+        out:insert(raw("}"))
+    else
+        out:insert(raw(string.format('<span class="number">%s %s.</span> ', name, number)))
+        out:extend(inlines)
+    end
+    return out
+end
+
+local function set_figure(id, number, content, caption, line)
+    if LATEX then
+        local inlines = pandoc.List { raw("%@ " .. where(line) .. "\n\\begin{figure}[htbp]\\centering\n"
+            .. content .. "\n") }
+        inlines:extend(caption_inlines("Figure", number, caption))
+        inlines:insert(raw((id ~= "" and "\\label{" .. id .. "}" or "") .. "\n\\end{figure}"))
+        return pandoc.Plain(inlines)
+    end
+    return { raw_block(string.format('<figure id="%s">%s<figcaption>', escape(id), content)),
+        pandoc.Plain(caption_inlines("Figure", number, caption)), raw_block("</figcaption></figure>") }
+end
+
+local function set_tikz(block)
+    local source = figure_sources[tonumber(block.attributes.figure)]
+    local caption = set_inlines(read_caption(block.attributes.caption or ""))
+    local content = LATEX and figures.picture(source.text)
+        or figures.image(source.svg, pandoc.utils.stringify(caption))
+    return set_figure(block.identifier, block.attributes.number, content, caption, block.attributes.line)
+end
+
+local function set_chart(div)
+    local image = div.content[1].content[1]
+    local content, trouble = figures.chart(div.attributes.src, LATEX, div.attributes.width,
+        pandoc.utils.stringify(image.caption))
+    if not content then
+        if not DRAFT then
+            fail(where(div.attributes.line), "%s", trouble)
+        end
+        content = red(trouble).text
+    end
+    return set_figure(div.identifier, div.attributes.number, content, image.caption, div.attributes.line)
+end
+
+local ALIGN = { AlignLeft = "l", AlignRight = "r", AlignCenter = "c", AlignDefault = "l" }
+local TABLE_WIDTH = 84 -- characters of table text in a line, roughly
+
+-- Pandoc would set a wide table at its natural width; here columns of prose share what the narrow
+-- ones leave.
+local function set_table_latex(el)
+    local simple = pandoc.utils.to_simple_table(el)
+    local width, total = {}, 0
+    local function measure(row)
+        for i, cell in ipairs(row) do
+            local text = pandoc.utils.stringify(cell)
+            width[i] = math.max(width[i] or 1, utf8.len(text) or #text)
+        end
+    end
+    measure(simple.headers)
+    for _, row in ipairs(simple.rows) do
+        measure(row)
+    end
+    for _, w in ipairs(width) do
+        total = total + w + 3
+    end
+    local spec, share, flexible = {}, 0, 0
+    local limit = TABLE_WIDTH / #width
+    if total > TABLE_WIDTH then
+        for _, w in ipairs(width) do
+            if w > limit then
+                share, flexible = share + math.sqrt(w), flexible + 1
+            end
+        end
+    end
+    for i, w in ipairs(width) do
+        local align = ALIGN[simple.aligns[i]] or "l"
+        if flexible > 0 and w > limit then
+            spec[i] = string.format(">{\\hsize=%.3f\\hsize\\raggedright\\arraybackslash}X",
+                math.sqrt(w) / share * flexible)
+        else
+            spec[i] = align
+        end
+    end
+    local env = flexible > 0 and "tabularx" or "tabular"
+    local inlines = pandoc.List()
+    local captioned = el.attributes.number ~= nil
+    inlines:insert(raw("%@ " .. where(el.attributes.line) .. "\n" .. (captioned and "\\begin{table}[htbp]"
+        or "\\begin{plaintable}") .. "\\tablefont\n"))
+    if captioned then
+        inlines:extend(caption_inlines("Table", el.attributes.number, el.caption.long[1].content))
+        inlines:insert(raw((el.identifier ~= "" and "\\label{" .. el.identifier .. "}" or "") .. "\n"))
+    end
+    inlines:insert(raw("\\begin{" .. env .. "}" .. (flexible > 0 and "{\\linewidth}" or "")
+        .. "{@{}" .. table.concat(spec) .. "@{}}\\toprule\n"))
+    local function put(row, head)
+        for i, cell in ipairs(row) do
+            inlines:insert(raw(i > 1 and " & " or ""))
+            inlines:insert(raw(head and "\\tablehead{" or "{"))
+            inlines:extend(pandoc.utils.blocks_to_inlines(cell))
+            inlines:insert(raw("}"))
+        end
+        inlines:insert(raw(head and " \\\\\\midrule\n" or " \\\\\n"))
+    end
+    local has_head = false
+    for _, cell in ipairs(simple.headers) do
+        has_head = has_head or #cell > 0
+    end
+    if has_head then
+        put(simple.headers, true)
+    end
+    for _, row in ipairs(simple.rows) do
+        put(row)
+    end
+    inlines:insert(raw("\\bottomrule\\end{" .. env .. "}\n" .. (captioned and "\\end{table}"
+        or "\\end{plaintable}")))
+    return pandoc.Plain(inlines)
+end
+
+local function set_table(el)
+    if LATEX then
+        return set_table_latex(el)
+    end
+    local number = el.attributes.number
+    local id = el.identifier
+    if number then
+        el.caption = { long = { pandoc.Plain(caption_inlines("Table", number, el.caption.long[1].content)) } }
+    end
+    el.attr = pandoc.Attr(id)
+    return { raw_block('<div class="table">'), el, raw_block("</div>") }
+end
+
+local BOXES = {
+    predict = "Pause and guess", lab = "Lab", exercises = "Exercises", learned = "What was learned",
+    warning = "Watch out", output = "",
+}
+
+local function set_box(div)
+    local class
+    for _, name in ipairs(div.classes) do
+        class = class or BOXES[name] and name
+    end
+    if not class then
+        return nil
+    end
+    local title = div.attributes.title or BOXES[class]
+    if class == "output" then
+        title = div.attributes.cmd or ""
+    end
+    if div.content[1] and div.content[1].t == "Header" then
+        title = ""
+    end
+    local out = pandoc.List()
+    if LATEX then
+        out:insert(raw_block(string.format("\\begin{book%s}{%s}", class, escape(title))))
+        out:extend(div.content)
+        out:insert(raw_block(string.format("\\end{book%s}", class)))
+        return out
+    end
+    div.attributes = {}
+    if title ~= "" then
+        div.content:insert(1, raw_block('<p class="label">' .. (class == "output" and
+            '<span class="prompt">$</span> ' or "") .. escape(title) .. "</p>"))
+    end
+    return div
+end
+
+local function find_label(id)
+    local candidates = labels[id] or {}
+    for _, entry in ipairs(candidates) do
+        if entry.chapter == reading then
+            return entry
+        end
+    end
+    return candidates[1], #candidates > 1
+end
+
+local function set_link(link, capital)
+    local id = link.target:match("^#(.+)$")
+    if not id then
+        if link.target:match("%.md") then
+            fail(where(position(link)), "a link to %s: inside the book link to an #id", link.target)
+        end
+        link.attributes = {}
+        return link
+    end
+    local entry, ambiguous = find_label(id)
+    if not entry then
+        if not DRAFT then
+            fail(where(position(link)), "unresolved reference #%s", id)
+        end
+        return red("?" .. id .. "?")
+    elseif ambiguous then
+        fail(where(position(link)), "#%s means several places in the book; give one of them an id", id)
+    end
+    if #link.content > 0 then
+        if LATEX then
+            local out = pandoc.List { raw("\\hyperref[" .. entry.id .. "]{") }
+            out:extend(link.content)
+            out:insert(raw("}"))
+            return out
+        end
+        return pandoc.Link(link.content, "#" .. entry.id)
+    end
+    if entry.kind == "chunk" then
+        local part = nil
+        return raw(LATEX and string.format("\\chunkname{%s}{%s} (p.~\\pageref{%s})", entry.id,
+            escape(entry.title), entry.id) or string.format(
+            '<a class="ref" href="#%s">⟨%s⟩</a> <span class="no">%s</span>', entry.id,
+            escape(entry.title), entry.number))
+    end
+    local word = capital and entry.kind:gsub("^%l", string.upper) or entry.kind
+    if not entry.number then
+        local title = "“" .. entry.title .. "”"
+        return raw(LATEX and string.format("\\hyperref[%s]{%s} (p.~\\pageref{%s})", entry.id,
+            escape(title), entry.id) or string.format('<a href="#%s">%s</a>', entry.id, escape(title)))
+    end
+    if LATEX then
+        return raw(string.format("\\hyperref[%s]{%s~\\ref*{%s}}", entry.id, word, entry.id))
+    end
+    return raw(string.format('<a href="#%s">%s %s</a>', entry.id, word, entry.number))
+end
+
+-- Inline code may break after the signs at which a reader would break it.
+local function set_code(code)
+    if not LATEX then
+        code.attr = pandoc.Attr()
+        return code
+    end
+    local text = escape(code.text)
+    if #code.text > 12 then
+        text = text:gsub("([%w}])([/.,(:=]+)(%w)", "%1%2\\cbk{}%3"):gsub("(\\_)(%w%w)", "%1\\cbk{}%2")
+    end
+    return raw("\\code{" .. text .. "}")
+end
+
+function set_inlines(inlines)
+    local out = pandoc.List()
+    for i, el in ipairs(inlines) do
+        if el.t == "Link" then
+            local before = inlines[i - 1] and inlines[i - 1].t:match("Space") or inlines[i - 1]
+                and inlines[i - 1].t == "SoftBreak"
+            local stop = i == 1 or before and inlines[i - 2] and inlines[i - 2].t == "Str"
+                and inlines[i - 2].text:match("[.?!]$")
+            local set = set_link(el, stop)
+            if set.t then
+                out:insert(set)
+            else
+                out:extend(set)
+            end
+        elseif el.t == "Code" then
+            out:insert(set_code(el))
+        elseif el.t == "Span" and el.classes:includes("equation") then
+            local math = el.content[1]
+            if LATEX then
+                out:insert(raw(string.format("\\begin{equation}\\label{%s}%s\\end{equation}",
+                    el.identifier, math.text:gsub("^%s+", ""):gsub("%s+$", ""))))
+            else
+                out:extend { raw('<span class="equation" id="' .. el.identifier .. '">'), math,
+                    raw('<span class="number">(' .. el.attributes.number .. ")</span></span>") }
+            end
+        else
+            out:insert(el)
+        end
+    end
+    return out
+end
+
+local HEADINGS = { "chapter", "section", "subsection", "subsubsection" }
+
+local function set_header(el, chapter)
+    local numbered = chapter.number and not el.classes:includes("unnumbered")
+    if LATEX then
+        local command = HEADINGS[math.min(el.level, 4)]
+        if not numbered then
+            command = el.level == 1 and "addchap" or el.level == 2 and "addsec*" or command .. "*"
+        end
+        local out = pandoc.List { raw("%@ " .. where(el.attributes.line) .. "\n\\" .. command .. "{") }
+        out:extend(el.content)
+        out:insert(raw("}" .. (el.identifier ~= "" and "\\label{" .. el.identifier .. "}" or "")))
+        return pandoc.Plain(out)
+    end
+    el.attributes = {}
+    local entry = labels[el.identifier] and labels[el.identifier][1]
+    for _, item in ipairs(chapter.contents) do
+        if item.header.identifier == el.identifier and item.entry.number then
+            local word = item.level == 1 and (chapter.appendix and "Appendix " or "Chapter ") or ""
+            el.content:insert(1, raw('<span class="number">' .. word .. item.entry.number .. "</span> "))
+        end
+    end
+    return el
+end
+
+local function set_chapter(chapter, book)
+    reading = chapter
+    local content = pandoc.walk_block(pandoc.Div(chapter.blocks), { Inlines = set_inlines }).content
+    return pandoc.walk_block(pandoc.Div(content), {
+        CodeBlock = function(el)
+            local part = book.blocks[chapter.path .. ":" .. (el.attributes.line or "")]
+            if el.classes:includes("tikz") then
+                return set_tikz(el)
+            elseif part and part.owner.kind == "starter" then
+                return {}
+            elseif part then
+                return set_chunk(part, book)
+            end
+            return set_listing(el)
+        end,
+        Table = set_table,
+        Header = function(el) return set_header(el, chapter) end,
+        Div = function(el)
+            if el.classes:includes("figure") then
+                return set_chart(el)
+            end
+            return set_box(el)
+        end,
+    }).content
+end
+
+---------------------------------------------------------------------------------------------------
+-- The book
+
+local function set_index(book)
+    local entries, seen = {}, {}
+    for _, chunk in ipairs(book.chunks) do
+        table.insert(entries, chunk)
+    end
+    table.sort(entries, function(a, b)
+        local x, y = a.display:lower(), b.display:lower()
+        return x < y or x == y and a.chapter.index < b.chapter.index
+    end)
+    local out = {}
+    for _, chunk in ipairs(entries) do
+        local defined, used, seen = {}, {}, {}
+        for _, part in ipairs(chunk.parts) do
+            table.insert(defined, LATEX and "\\textbf{\\pageref{" .. part.label .. "}}"
+                or '<a href="#' .. part.label .. '"><b>' .. part.number .. "</b></a>")
+        end
+        for _, use in ipairs(chunk.used_by) do
+            local by = part_at(use.chunk, use.line)
+            if by and by.label and not seen[by] then
+                seen[by] = true
+                table.insert(used, LATEX and "\\pageref{" .. by.label .. "}"
+                    or '<a href="#' .. by.label .. '">' .. by.number .. "</a>")
+            end
+        end
+        local pages = table.concat(defined, ", ") .. (#used > 0 and "; used " .. table.concat(used, ", ") or "")
+        local name = chunk.file and (LATEX and "\\code{" .. escape(chunk.file):gsub("([/_])", "%1\\cbk{}")
+            .. "}" or "<code>" .. escape(chunk.file) .. "</code>") or "⟨" .. escape(chunk.display) .. "⟩"
+        if LATEX then
+            table.insert(out, string.format("\\indexentry{%s}{%s}", name, pages))
+        else
+            table.insert(out, "<li>" .. name .. " " .. pages .. "</li>")
+        end
+    end
+    if LATEX then
+        return raw_block("\\addchap{Index of chunks}\\label{index-of-chunks}\n\\begin{chunkindex}\n"
+            .. table.concat(out, "\n") .. "\n\\end{chunkindex}")
+    end
+    return raw_block('<h1 id="index-of-chunks">Index of chunks</h1>\n<ul class="index">'
+        .. table.concat(out, "\n") .. "</ul>")
+end
+
+local function sidebar(sequence)
+    local out = {}
+    for _, item in ipairs(sequence) do
+        if item.part then
+            table.insert(out, '<p class="part">' .. escape(item.part) .. "</p>")
+        else
+            for _, heading in ipairs(item.contents) do
+                local number = heading.entry.number
+                table.insert(out, string.format('<a class="level%d" href="#%s">%s%s</a>', heading.level,
+                    heading.entry.id, number and '<span class="number">' .. number .. "</span> " or "",
+                    escape(heading.entry.title)))
+            end
+        end
+    end
+    table.insert(out, '<a class="level1" href="#bibliography">Bibliography</a>')
+    table.insert(out, '<a class="level1" href="#index-of-chunks">Index of chunks</a>')
+    return table.concat(out, "\n")
+end
+
+-- The book's order: { part = title } or { path = chapter }, from the metadata.
+local function read_spine(doc, spine)
+    local sequence, paths = {}, {}
+    if not doc.meta.chapters then
+        fail(spine, "the metadata has no list of chapters")
+    end
+    for _, item in ipairs(doc.meta.chapters or {}) do
+        if pandoc.utils.type(item) == "table" and item.part then
+            table.insert(sequence, { part = pandoc.utils.stringify(item.part) })
+        else
+            local path = pandoc.utils.stringify(item)
+            table.insert(paths, path)
+            table.insert(sequence, { path = path })
+        end
+    end
+    return sequence, paths
+end
+
+local function read_bibliography(doc)
+    local path = doc.meta.bibliography and pandoc.utils.stringify(doc.meta.bibliography)
+    local file = path and io.open(path)
+    if not file then
+        return
+    end
+    known_keys = {}
+    for key in file:read("a"):gmatch("@%a+{%s*([^,%s]+)") do
+        known_keys[key] = true
+    end
+    file:close()
+end
+
+function Pandoc(doc)
+    local spine = PANDOC_STATE.input_files[1] or "book.md"
+    local sequence, paths = read_spine(doc, spine)
+    local book = chunks.load(paths)
+    for _, message in ipairs(book.errors) do
+        table.insert(failures, message)
+    end
+    stop_on_failures()
+    for _, chunk in ipairs(book.chunks) do
+        local first = chunk.title:match("^" .. utf8.charpattern)
+        chunk.display = chunk.file == chunk.title and chunk.title or first:upper() .. chunk.title:sub(#first + 1)
+    end
+    read_bibliography(doc)
+
+    local preface = { path = spine, tag = "preface", counts = {} }
+    reading = preface
+    preface.blocks = read(doc.blocks)
+    local order, n = { preface }, 0
+    for _, chapter in ipairs(book.chapters) do
+        chapter.counts = {}
+        chapter.appendix = chapter.tag:match("^%u") ~= nil
+        if chapter.appendix then
+            chapter.number = chapter.tag
+        else
+            n = n + 1
+            chapter.number = tostring(n)
+        end
+        reading = chapter
+        local file = io.open(chapter.path)
+        chapter.blocks = read(pandoc.read(file:read("a"), "commonmark_x-emoji+sourcepos").blocks)
+        file:close()
+        table.insert(order, chapter)
+    end
+    for _, chapter in ipairs(order) do
+        number_chapter(chapter, book)
+    end
+    if not LATEX then
+        local ok, trouble = figures.compile(figure_sources, here)
+        if not ok then
+            table.insert(failures, trouble)
+            stop_on_failures()
+        end
+    end
+
+    local blocks, at = pandoc.List(), 1
+    blocks:extend(set_chapter(preface, book))
+    if LATEX then
+        blocks:insert(raw_block("\\mainmatter"))
+    end
+    local contents = { preface }
+    local in_appendix = false
+    for _, item in ipairs(sequence) do
+        if item.part then
+            table.insert(contents, item)
+            blocks:insert(raw_block(LATEX and "\\part{" .. escape(item.part) .. "}"
+                or '<p class="part">' .. escape(item.part) .. "</p>"))
+        else
+            local chapter = book.chapters[at]
+            at = at + 1
+            if chapter.appendix and not in_appendix and LATEX then
+                in_appendix = true
+                blocks:insert(raw_block("\\appendix"))
+            end
+            table.insert(contents, chapter)
+            blocks:extend(set_chapter(chapter, book))
+        end
+    end
+    blocks:insert(raw_block(LATEX and "\\backmatter\n\\addchap{Bibliography}\\label{bibliography}"
+        or '<h1 id="bibliography">Bibliography</h1>'))
+    blocks:insert(pandoc.Div({}, pandoc.Attr("refs")))
+    blocks:insert(set_index(book))
+    stop_on_failures()
+
+    for name, value in pairs(doc.meta) do
+        local kind = pandoc.utils.type(value)
+        if kind == "Inlines" then
+            doc.meta[name] = pandoc.MetaInlines(read({ pandoc.Plain(value) })[1].content)
+        elseif kind == "Blocks" then
+            doc.meta[name] = pandoc.MetaBlocks(read(value))
+        end
+    end
+    if not LATEX then
+        doc.meta.sidebar = pandoc.MetaBlocks { raw_block(sidebar(contents)) }
+    end
+    doc.meta.chapters = nil
+    doc.blocks = blocks
+    return doc
+end

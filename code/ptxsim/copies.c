@@ -1,0 +1,324 @@
+// copies.c: allocations, copies and fills.
+#include "runtime.h"
+
+#include <string.h>
+
+// ---- Allocations --------------------------------------------------------------------------------
+
+static cudaError_t allocate(void **address, size_t bytes, enum memory_kind kind)
+{
+    cudaError_t error = capture_forbids();
+
+    if (error != cudaSuccess)
+        return error;
+    if (!address)
+        return cudaErrorInvalidValue;
+    *address = NULL;
+    if (bytes == 0)
+        return cudaSuccess;
+    *address = memory_alloc_kind(bytes, kind);
+    return *address ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+static const struct allocation *allocation_at(const void *address)
+{
+    return memory_find((uint64_t)(uintptr_t)address, 0, NULL);
+}
+
+static cudaError_t release(void *address, bool host)
+{
+    cudaError_t error = capture_forbids();
+
+    if (error != cudaSuccess || !address)
+        return error;
+    const struct allocation *a = allocation_at(address);
+    if (!a || a->kind == MEMORY_REGISTERED || (a->kind == MEMORY_HOST) != host ||
+        !memory_free(address))
+        return cudaErrorInvalidValue;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMalloc(void **address, size_t bytes)
+{
+    API_ENTER();
+    return result(allocate(address, bytes, MEMORY_DEVICE));
+}
+
+cudaError_t cudaMallocAsync(void **address, size_t bytes, cudaStream_t stream)
+{
+    (void)stream;
+    return cudaMalloc(address, bytes);
+}
+ALSO(cudaMallocAsync, cudaMallocAsync_ptsz);
+
+cudaError_t cudaMallocManaged(void **address, size_t bytes, unsigned flags)
+{
+    API_ENTER();
+    if (bytes == 0 || (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost))
+        return result(cudaErrorInvalidValue);
+    return result(allocate(address, bytes, MEMORY_MANAGED));
+}
+
+cudaError_t cudaHostAlloc(void **address, size_t bytes, unsigned flags)
+{
+    API_ENTER();
+    (void)flags;
+    return result(allocate(address, bytes, MEMORY_HOST));
+}
+
+cudaError_t cudaMallocHost(void **address, size_t bytes)
+{
+    return cudaHostAlloc(address, bytes, cudaHostAllocDefault);
+}
+
+cudaError_t cudaMallocPitch(void **address, size_t *pitch, size_t width, size_t height)
+{
+    API_ENTER();
+    if (!pitch || (height && width > SIZE_MAX / 2 / height))
+        return result(cudaErrorInvalidValue);
+    *pitch = (width + 511) / 512 * 512;
+    return result(allocate(address, *pitch * height, MEMORY_DEVICE));
+}
+
+cudaError_t cudaFree(void *address)
+{
+    API_ENTER();
+    return result(release(address, false));
+}
+
+cudaError_t cudaFreeAsync(void *address, cudaStream_t stream)
+{
+    API_ENTER();
+    (void)stream;
+    return result(address ? release(address, false) : cudaErrorInvalidValue);
+}
+ALSO(cudaFreeAsync, cudaFreeAsync_ptsz);
+
+cudaError_t cudaFreeHost(void *address)
+{
+    API_ENTER();
+    return result(release(address, true));
+}
+
+cudaError_t cudaHostRegister(void *address, size_t bytes, unsigned flags)
+{
+    API_ENTER();
+    (void)flags;
+    if (!address || bytes == 0)
+        return result(cudaErrorInvalidValue);
+    return result(memory_register(address, bytes) ? cudaSuccess
+                                                  : cudaErrorHostMemoryAlreadyRegistered);
+}
+
+cudaError_t cudaHostUnregister(void *address)
+{
+    API_ENTER();
+    const struct allocation *a = allocation_at(address);
+    if (!a || a->kind != MEMORY_REGISTERED || !memory_free(address))
+        return result(cudaErrorHostMemoryNotRegistered);
+    return cudaSuccess;
+}
+
+cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags)
+{
+    API_ENTER();
+    (void)flags;
+    const struct allocation *a = allocation_at(host);
+    if (!device || !a || (a->kind != MEMORY_HOST && a->kind != MEMORY_REGISTERED))
+        return result(cudaErrorInvalidValue);
+    *device = host;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
+{
+    API_ENTER();
+    if (!free_bytes || !total)
+        return result(cudaErrorInvalidValue);
+    *total = device_properties()->totalGlobalMem;
+    size_t capacity = memory_capacity();
+    *free_bytes = (capacity < *total ? capacity : *total);
+    *free_bytes -= memory_in_use() < *free_bytes ? memory_in_use() : *free_bytes;
+    return cudaSuccess;
+}
+
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *address)
+{
+    static const enum cudaMemoryType types[] = {
+        [MEMORY_DEVICE] = cudaMemoryTypeDevice,
+        [MEMORY_HOST] = cudaMemoryTypeHost,
+        [MEMORY_MANAGED] = cudaMemoryTypeManaged,
+        [MEMORY_REGISTERED] = cudaMemoryTypeHost,
+    };
+
+    API_ENTER();
+    const struct allocation *a = allocation_at(address);
+    if (!attributes)
+        return result(cudaErrorInvalidValue);
+    *attributes = (struct cudaPointerAttributes){
+        .type = a ? types[a->kind] : cudaMemoryTypeUnregistered,
+        .device = a ? 0 : cudaInvalidDeviceId,
+        .devicePointer = a ? (void *)(uintptr_t)address : NULL,
+        .hostPointer = a && a->kind == MEMORY_DEVICE ? NULL : (void *)(uintptr_t)address,
+    };
+    return cudaSuccess;
+}
+
+// Hints about where managed memory is wanted: it is in one place here.
+cudaError_t cudaMemPrefetchAsync(const void *address, size_t bytes, struct cudaMemLocation location,
+                                 unsigned flags, cudaStream_t stream)
+{
+    API_ENTER();
+    (void)location, (void)flags, (void)stream;
+    const struct allocation *a = memory_find((uint64_t)(uintptr_t)address, bytes, NULL);
+    return result(a && a->kind == MEMORY_MANAGED ? cudaSuccess : cudaErrorInvalidValue);
+}
+ALSO(cudaMemPrefetchAsync, cudaMemPrefetchAsync_ptsz);
+
+cudaError_t cudaMemAdvise(const void *address, size_t bytes, enum cudaMemoryAdvise advice,
+                          struct cudaMemLocation location)
+{
+    (void)advice;
+    return cudaMemPrefetchAsync(address, bytes, location, 0, NULL);
+}
+
+// ---- Copies -------------------------------------------------------------------------------------
+
+// Bytes from the first to the last of a pitched block.
+static size_t extent(size_t pitch, size_t width, size_t height)
+{
+    return height ? pitch * (height - 1) + width : 0;
+}
+
+// A range that is said to be the device's must lie in an allocation; one that is said to be the
+// host's must not lie in the device's memory.
+static bool side_is_right(const void *address, size_t bytes, bool device, bool either)
+{
+    const struct allocation *nearest = NULL;
+    uint64_t start = (uint64_t)(uintptr_t)address;
+    const struct allocation *a = memory_find(start, bytes, &nearest);
+
+    if (a)
+        return either || device || a->kind != MEMORY_DEVICE;
+    if (device)
+        return false;
+    return !(nearest && nearest->live && start - nearest->base < nearest->size);
+}
+
+static cudaError_t copy(char *to, size_t to_pitch, const char *from, size_t from_pitch,
+                        size_t width, size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
+        return cudaErrorInvalidMemcpyDirection;
+    if (height > 1 && (width > to_pitch || width > from_pitch))
+        return cudaErrorInvalidPitchValue;
+    if (width == 0 || height == 0)
+        return cudaSuccess;
+    bool either = kind == cudaMemcpyDefault;
+    bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+    bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+    if (!to || !from ||
+        !side_is_right(to, extent(to_pitch, width, height), to_device, either) ||
+        !side_is_right(from, extent(from_pitch, width, height), from_device, either))
+        return cudaErrorInvalidValue;
+    struct task task = {.kind = TASK_COPY};
+    task.copy.to = to;
+    task.copy.from = from;
+    task.copy.to_pitch = to_pitch;
+    task.copy.from_pitch = from_pitch;
+    task.copy.width = width;
+    task.copy.height = height;
+    return stream_submit(stream, &task);
+}
+
+static cudaError_t fill(char *to, size_t pitch, int value, size_t width, size_t height,
+                        cudaStream_t stream)
+{
+    if (height > 1 && width > pitch)
+        return cudaErrorInvalidPitchValue;
+    if (width == 0 || height == 0)
+        return cudaSuccess;
+    if (!side_is_right(to, extent(pitch, width, height), true, false))
+        return cudaErrorInvalidValue;
+    struct task task = {.kind = TASK_FILL};
+    task.fill.to = to;
+    task.fill.pitch = pitch;
+    task.fill.value = (unsigned char)value;
+    task.fill.width = width;
+    task.fill.height = height;
+    return stream_submit(stream, &task);
+}
+
+cudaError_t copy_now(const struct task *task)
+{
+    if (task->kind == TASK_COPY)
+        for (size_t row = 0; row < task->copy.height; ++row)
+            memmove(task->copy.to + row * task->copy.to_pitch,
+                    task->copy.from + row * task->copy.from_pitch, task->copy.width);
+    else
+        for (size_t row = 0; row < task->fill.height; ++row)
+            memset(task->fill.to + row * task->fill.pitch, task->fill.value, task->fill.width);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
+                            cudaStream_t stream)
+{
+    API_ENTER();
+    return result(copy(to, bytes, from, bytes, bytes, 1, kind, stream));
+}
+ALSO(cudaMemcpyAsync, cudaMemcpyAsync_ptsz);
+
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                              size_t width, size_t height, enum cudaMemcpyKind kind,
+                              cudaStream_t stream)
+{
+    API_ENTER();
+    return result(copy(to, to_pitch, from, from_pitch, width, height, kind, stream));
+}
+ALSO(cudaMemcpy2DAsync, cudaMemcpy2DAsync_ptsz);
+
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
+{
+    API_ENTER();
+    return result(fill(to, bytes, value, bytes, 1, stream));
+}
+ALSO(cudaMemsetAsync, cudaMemsetAsync_ptsz);
+
+cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, size_t height,
+                              cudaStream_t stream)
+{
+    API_ENTER();
+    return result(fill(to, pitch, value, width, height, stream));
+}
+ALSO(cudaMemset2DAsync, cudaMemset2DAsync_ptsz);
+
+// The synchronous ones use the legacy stream, which may not be captured.
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    API_ENTER();
+    return result(copy(to, bytes, from, bytes, bytes, 1, kind, NULL));
+}
+ALSO(cudaMemcpy, cudaMemcpy_ptds);
+
+cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                         size_t width, size_t height, enum cudaMemcpyKind kind)
+{
+    API_ENTER();
+    return result(copy(to, to_pitch, from, from_pitch, width, height, kind, NULL));
+}
+ALSO(cudaMemcpy2D, cudaMemcpy2D_ptds);
+
+cudaError_t cudaMemset(void *to, int value, size_t bytes)
+{
+    API_ENTER();
+    return result(fill(to, bytes, value, bytes, 1, NULL));
+}
+ALSO(cudaMemset, cudaMemset_ptds);
+
+cudaError_t cudaMemset2D(void *to, size_t pitch, int value, size_t width, size_t height)
+{
+    API_ENTER();
+    return result(fill(to, pitch, value, width, height, NULL));
+}
+ALSO(cudaMemset2D, cudaMemset2D_ptds);

@@ -1,0 +1,39 @@
+// fatbin.h: what nvcc put into an executable: PTX texts and machine code (cubins), read from the
+// `.nv_fatbin` data. Used by the simulator (PTX to run, register counts) and by the workbench
+// (resources of the sm_89 image, wherever it runs).
+#ifndef FATBIN_H
+#define FATBIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum image_kind { IMAGE_PTX = 1, IMAGE_CUBIN = 2 };
+
+struct image {
+    enum image_kind kind;
+    int arch;         // 89 for sm_89 or compute_89
+    bool compressed;  // then data is not readable: rebuild with --compress-mode=none
+    const char *data; // PTX text (NUL-terminated) or ELF
+    size_t size;
+};
+
+// Walks the images of one fat binary (magic 0xBA55ED50). *at starts NULL; false at the end or when
+// the data is malformed.
+bool fatbin_next(const void *fatbin, size_t limit, const void **at, struct image *image);
+
+// Maps an executable and walks all fat binaries in its .nv_fatbin section, calling `visit` for
+// each image until it returns false. False with one line in `why` when the file cannot be read.
+bool fatbin_visit_executable(const char *path, bool (*visit)(const struct image *, void *), void *data,
+                             char *why, size_t size);
+
+struct cubin_resources {
+    int registers;       // a thread
+    size_t shared_bytes; // static, a CTA (with the system's reserved bytes left out)
+    size_t local_bytes;  // stack frame a thread: 0 means nothing was spilled
+    int barriers;        // named barriers used, 0 if not recorded
+};
+
+// Resources of a kernel in a cubin by its mangled name; false if it is not there.
+bool cubin_resources(const void *elf, size_t size, const char *kernel, struct cubin_resources *resources);
+
+#endif

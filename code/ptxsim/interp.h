@@ -1,0 +1,301 @@
+// interp.h: the inside of the PTX interpreter, shared by parse.c, decode.c, exec.c and the ops.
+//
+// parse.c makes a `struct module` of a text; decode.c makes a `struct program` of a kernel and the
+// functions it calls: basic blocks of `struct op`, each one function pointer on 32 lanes. An
+// instruction that needs more than one operation (a vector unpack, `setp` with a combining
+// predicate) becomes a run of ops that belong to the same instruction.
+#ifndef PTXSIM_INTERP_H
+#define PTXSIM_INTERP_H
+
+#include "ptxsim.h"
+
+// ---- Arena: everything a module owns, freed at once ---------------------------------------------
+
+struct arena {
+    struct arena_chunk *chunks;
+    char *at, *end;
+};
+void *arena_alloc(struct arena *arena, size_t bytes); // zeroed, 16-byte aligned; aborts if there is no memory
+char *arena_text(struct arena *arena, const char *text, size_t length);
+void arena_free(struct arena *arena);
+
+// Grows a malloc'ed array so that it holds one more element.
+void *array_grow(void *array, size_t count, size_t *capacity, size_t element);
+
+// ---- What parse.c makes -------------------------------------------------------------------------
+
+enum space { SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_PARAM, SPACE_CONST };
+
+// Shared and local memory in the generic address space: a window each, far from host addresses.
+#define WINDOW_SHIFT 56
+#define SHARED_WINDOW (UINT64_C(1) << WINDOW_SHIFT)
+#define LOCAL_WINDOW (UINT64_C(2) << WINDOW_SHIFT)
+#define PARAM_WINDOW (UINT64_C(3) << WINDOW_SHIFT) // of a kernel's parameters (__grid_constant__)
+#define CODE_WINDOW (UINT64_C(4) << WINDOW_SHIFT)  // function addresses, for indirect calls
+
+enum operand_kind {
+    OPERAND_REGISTER,  // reg
+    OPERAND_IMMEDIATE, // value; is_float: an f64's bits, narrowed at decoding
+    OPERAND_NAME,      // a variable, function, label or special register, + value
+    OPERAND_ADDRESS,   // [reg + value] or [name + value]; reg < 0: none
+    OPERAND_VECTOR,    // {…} or (…): count operands from `elements`
+    OPERAND_SINK,      // _
+};
+
+struct operand {
+    enum operand_kind kind;
+    bool is_float, negated; // negated: !%p
+    int reg;
+    int pair;               // %r|%p: the second register, else -1
+    int64_t value;
+    const char *name;
+    struct operand *elements;
+    int count;
+};
+
+struct source_line {
+    const char *file;
+    int line;
+};
+
+struct insn {
+    const char *opcode; // with all modifiers: "ld.shared.v2.u32"
+    int guard;          // predicate register, -1: none
+    bool guard_negated;
+    int count;
+    struct operand *operands;
+    struct source_line at; // the user's line, out of the toolkit's headers
+    int ptx_line;
+};
+
+// Bytes a lane: 2, 4, 8 or 16; 0 is a predicate, kept as one bit a lane.
+struct reg {
+    uint8_t bytes;
+};
+
+struct variable {
+    const char *name;
+    enum space space;
+    size_t align, size;
+    size_t offset;    // in shared memory, in the parameters, or in the frame's local memory
+    bool dynamic;     // extern .shared []
+    bool is_param;    // a kernel's or function's own parameter
+    void *address;    // global and const: its allocation
+    uint8_t *init;    // size bytes, or NULL
+    struct relocation *relocations;
+};
+
+struct relocation {
+    size_t at;
+    const char *name;
+    int64_t addend;
+    bool generic;
+    struct relocation *next;
+};
+
+struct label {
+    const char *name;
+    size_t insn;          // the instruction it stands before
+    const char **targets; // of .branchtargets / .calltargets, else NULL
+    int target_count;
+};
+
+struct function {
+    const char *name;
+    bool is_kernel, has_body;
+    struct module *module;
+    struct reg *regs;
+    size_t reg_count, reg_capacity;
+    struct insn *insns;
+    size_t insn_count, insn_capacity;
+    struct label *labels;
+    size_t label_count, label_capacity;
+    struct variable **variables; // parameters first, then the body's
+    size_t variable_count, variable_capacity;
+    int params, returns;         // of a .func: return values come first among the variables
+    int max_threads;
+    char unsupported[256];       // why it cannot be decoded, else empty
+};
+
+struct module {
+    struct arena arena;
+    const char **files;
+    size_t file_count;
+    struct variable **variables;
+    size_t variable_count, variable_capacity;
+    struct function **functions;
+    size_t function_count, function_capacity;
+    struct kernel *kernels;
+    size_t kernel_count;
+};
+
+struct function *module_function(struct module *module, const char *name);
+struct variable *module_variable(struct module *module, const char *name);
+struct variable *function_variable(const struct function *function, const char *name);
+
+struct kernel {
+    struct function *function;
+    struct kernel_info info;
+    struct program *program; // decoded at the first launch
+    char error[384];         // why it cannot be launched, else empty
+};
+
+// ---- What decode.c makes ------------------------------------------------------------------------
+
+struct warp;
+struct op;
+
+// One operation on the lanes of a warp. r: the frame, operands at byte offsets in it. A plain
+// operation writes all 32 lanes of its destination and looks at nothing but its operands: the
+// caller restores the inactive lanes. The others honour `mask` themselves.
+typedef void op_fn(struct warp *w, char *r, const struct op *op, uint32_t mask);
+
+struct op {
+    op_fn *run;
+    op_fn *inner;           // what guarded_op and rounded_op call
+    uint32_t d, a, b, c;    // operands: byte offsets in the frame
+    int64_t imm;            // address offset, or what the operation takes
+    const uint32_t *regs;   // vectors and fragments: offsets in the order of the operands
+    uint32_t guard;
+    bool guard_negated;
+    uint8_t plain;          // 0, or 1 + the bytes a lane of its destination (1: a predicate)
+    uint8_t space, bytes, vector, width, is_signed; // memory operations: per element; register width
+    uint8_t wide_address;   // the address register has 64 bits
+    int target;             // a block
+    uint32_t insn;          // counters, source line
+};
+
+enum sync_kind {
+    SYNC_NONE,
+    SYNC_MEMBERS, // shfl.sync and friends: the lanes named in the mask must be here
+    SYNC_BARRIER, // a CTA barrier
+};
+
+// A run of ops that is entered at its first and left after its last. A block that begins with an
+// instruction that waits for other lanes is marked, so that the scheduler can hold its lanes.
+struct basic_block {
+    uint32_t first, count;  // ops
+    uint32_t insn, insns;   // instructions
+    uint8_t sync;
+    bool ends_flow;         // does not fall through
+};
+
+struct program {
+    const struct kernel *kernel;
+    struct op *ops;
+    size_t op_count;
+    struct basic_block *blocks;
+    size_t block_count;
+    struct insn_info {
+        struct source_line at;
+        uint8_t op_class;
+        uint32_t tensor_flops, tensor_instructions;
+        bool mufu, barrier;
+        const char *opcode;
+        int ptx_line;
+    } *insns;
+    size_t insn_count;
+    size_t frame_bytes;     // of the kernel's own frame
+    char *constants;        // the kernel frame's first bytes: immediates, one copy a lane
+    size_t constant_bytes;
+    size_t shared_bytes;    // static
+    size_t local_bytes;     // a thread
+    struct callee {
+        const struct function *function;
+        int block;          // where it starts
+        size_t frame_bytes, constant_bytes, local_bytes;
+        char *constants;
+    } *callees;             // [0] is the kernel
+    size_t callee_count;
+};
+
+// NULL with one line in `why`.
+struct program *program_decode(struct kernel *kernel, char *why, size_t size);
+
+// ---- The operations (ops_list.h names them) -----------------------------------------------------
+
+enum op_id {
+#define OP(name, ...) OP_##name,
+#include "ops_list.h"
+#undef OP
+    OP_COUNT
+};
+
+struct op_set {
+    const char *isa;
+    op_fn *run[OP_COUNT];
+};
+extern const struct op_set ops_base, ops_avx2, ops_avx512;
+const struct op_set *ops_choose(void); // the best this CPU has; PTXSIM_ISA=base|avx2|avx512 overrides
+int op_find(const char *name);         // an op_id, or -1
+int op_result_bytes(int id);           // 0, or 1 + bytes a lane, as op.plain
+
+// ---- What exec.c runs ---------------------------------------------------------------------------
+
+struct insn_counts { // per instruction and host thread: what cannot be derived from the blocks
+    uint64_t wavefronts, conflicts, sectors, bytes, lanes_off, divergent;
+};
+struct block_counts {
+    uint64_t warps, threads;
+};
+
+struct group { // lanes of a warp at the same place
+    uint32_t mask;
+    uint32_t block;
+    uint32_t frame; // byte offset of its frame in the register file
+    bool arrived;   // at a CTA barrier
+};
+
+struct warp {
+    struct cta *cta;
+    char *file;           // register file: frames, the kernel's first
+    char *local;          // local memory: per lane, program->local_bytes each
+    uint32_t alive;
+    uint32_t here;        // lanes of the running group
+    int index, group_count;
+    struct group groups[WARP];
+    uint32_t next;        // where the running group goes; set by the control operations
+    uint32_t taken;       // lanes that go to next; the others fall through
+    uint32_t tid[3][WARP];
+    uint64_t turns;
+};
+
+enum { NAMED_BARRIERS = 16 };
+
+struct cta {
+    struct worker *worker;
+    const struct launch *launch;
+    const struct program *program;
+    unsigned index[3];
+    uint64_t number;
+    int warps, threads, running;
+    struct warp *warp;
+    uint8_t *shared, *written; // written: a bit a byte
+    uint32_t shared_bytes;
+    struct {
+        int arrived, expected; // threads
+        uint32_t value;        // bar.red
+    } barrier[NAMED_BARRIERS];
+    bool faulted;
+    struct fault fault;
+    char *storage;
+    uint64_t blocks_run;
+};
+
+struct worker { // one host thread
+    struct run *run;
+    struct insn_counts *insns;
+    struct block_counts *blocks;
+    struct allocation last; // the allocation of the last access
+};
+
+// Records the CTA's first fault: kernel, line, block and thread, then the text.
+void fault_at(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
+              const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+static inline struct insn_counts *counts_of(struct warp *w, const struct op *op)
+{
+    return &w->cta->worker->insns[op->insn];
+}
+
+#endif

@@ -1,0 +1,171 @@
+// ptxsim.h: the inside of the PTX functional simulator, shared by its modules.
+//
+//   parse.c    PTX text -> struct module: kernels, functions, variables, instructions
+//   decode.c   instructions -> specialised operations on a warp's register file
+//   exec.c     runs a grid: blocks over the cores, warps of a block in turn, 32 lanes at a time
+//   ops_*.c    the operations: integer and float arithmetic, memory, control, warp, tensor
+//   memory.c   the device's memory: allocations and their bounds
+//   counts.c   wavefronts, sectors, classes; the floors of an L4; the report (JSON)
+//   fatbin.c   PTX and machine code out of the executable's fat binary
+//   runtime.c  the replacement of libcudart.so.13
+//
+// A functional simulator that counts, not a timing model: it never prints a simulated time.
+#ifndef PTXSIM_H
+#define PTXSIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { WARP = 32 };
+
+// ---- Device memory (memory.c) -------------------------------------------------------------------
+// A device address is a host address: copies are memcpy. Every access of a kernel is checked
+// against the allocations.
+
+// Calls that change the list of allocations never run beside a launch: the runtime holds one lock.
+
+enum memory_kind {
+    MEMORY_DEVICE,
+    MEMORY_HOST,       // pinned: cudaMallocHost
+    MEMORY_MANAGED,
+    MEMORY_REGISTERED, // the program's own, made known by cudaHostRegister
+};
+
+struct allocation {
+    uint64_t base, size;
+    bool live; // false: freed (kept for a while, to name use after free)
+    enum memory_kind kind;
+    // A byte for each 32-byte sector (address / 32 - base / 32), set to 1 by launch_run when a lane
+    // reads or writes it. The runtime clears them before a launch and sums them afterwards: what
+    // DRAM must move at least when the caches start cold.
+    uint8_t *sectors_read, *sectors_written;
+};
+
+// 256-byte aligned, guarded by its bounds, filled with 0xff (NaN in every float format); NULL when
+// out of memory.
+void *memory_alloc(size_t bytes);
+void *memory_alloc_kind(size_t bytes, enum memory_kind kind);
+bool memory_register(void *address, size_t bytes); // false when it overlaps an allocation
+bool memory_free(void *address);                   // false: not the start of a live allocation
+
+// The live allocation holding [address, address + bytes), else NULL; `nearest` (may be NULL) then
+// gets the allocation, live or freed, closest below, or NULL. Lock-free for readers in a launch.
+const struct allocation *memory_find(uint64_t address, uint64_t bytes,
+                                     const struct allocation **nearest);
+size_t memory_in_use(void);  // bytes of device and managed memory
+size_t memory_capacity(void); // of the simulated device, or what the host can give, if less
+
+// Clears the sectors touched; sums them, 32 bytes for each one read and each one written.
+void memory_touched_clear(void);
+uint64_t memory_touched_bytes(void);
+
+// ---- Modules and kernels (parse.c, decode.c) ----------------------------------------------------
+
+struct module;
+struct kernel;
+
+// Parses a NUL-terminated PTX text. On an error returns NULL and one line in `why`: the PTX line,
+// the token, what was expected. An instruction that is not supported is an error of the kernel
+// that holds it, raised when that kernel is launched (so that unused code does no harm).
+struct module *module_parse(const char *ptx, char *why, size_t size);
+void module_free(struct module *module);
+struct kernel *module_kernel(struct module *module, const char *mangled_name);
+// Address and size of a .global or .const variable, for cudaMemcpyToSymbol; false if unknown.
+bool module_symbol(struct module *module, const char *name, void **address, size_t *size);
+
+struct kernel_info {
+    const char *name;            // mangled
+    int params;
+    const size_t *param_offsets; // of each parameter in the parameter buffer, bytes
+    const size_t *param_sizes;
+    size_t param_bytes;
+    size_t static_shared_bytes;
+    size_t local_bytes;          // of the PTX's .local depot
+    int max_threads;             // .maxntid product, or 1024
+    bool needs_cooperative;
+};
+const struct kernel_info *kernel_info(const struct kernel *kernel);
+// "attention" of "_ZN4book9attentionILi4EEEvPf".
+void kernel_base_name(const char *mangled, char *name, size_t size);
+
+// ---- Launches (exec.c) --------------------------------------------------------------------------
+
+// Instruction classes, by executed warp instruction of the PTX.
+enum op_class {
+    CLASS_INT, CLASS_FP32, CLASS_FP64, CLASS_HALF, CLASS_CONVERT, CLASS_MUFU, CLASS_TENSOR,
+    CLASS_SHARED_LOAD, CLASS_SHARED_STORE, CLASS_GLOBAL_LOAD, CLASS_GLOBAL_STORE, CLASS_LOCAL,
+    CLASS_CONST, CLASS_ATOMIC, CLASS_SHUFFLE, CLASS_BRANCH, CLASS_BARRIER, CLASS_COPY_ASYNC,
+    CLASS_MOVE, CLASS_OTHER, CLASSES
+};
+extern const char *const op_class_names[CLASSES]; // "int", "fp32", ... "shared_load", ...
+
+// What is counted, for a kernel and for each of its source lines. All are exact sums over the
+// launch, the same in every run and for any number of cores.
+struct counts {
+    uint64_t warp_instructions;               // all classes
+    uint64_t thread_instructions;             // active lanes summed
+    uint64_t classes[CLASSES];                // warp instructions by class
+    uint64_t tensor_flops;                    // 2 m n k summed
+    uint64_t tensor_instructions;             // in units of m16n8k16 (f16) machine instructions
+    uint64_t mufu_threads;                    // thread-level ex2, rcp, rsqrt, lg2, sin, cos, tanh, sqrt
+    uint64_t shared_load_wavefronts, shared_store_wavefronts;
+    uint64_t shared_load_conflicts, shared_store_conflicts; // wavefronts past the least possible
+    uint64_t shared_bytes;
+    uint64_t global_load_sectors, global_store_sectors;     // 32-byte sectors requested
+    uint64_t global_load_bytes, global_store_bytes;         // by active lanes
+    uint64_t barriers;                        // warp-level arrivals at CTA barriers
+    uint64_t divergent_branches;
+};
+
+struct line_counts { // one source line
+    const char *file; // as in the PTX's .file (the chapter, through #line)
+    int line;
+    struct counts counts;
+};
+
+enum fault_kind {
+    FAULT_NONE, FAULT_UNSUPPORTED, FAULT_OUT_OF_BOUNDS, FAULT_MISALIGNED, FAULT_UNINITIALISED,
+    FAULT_RACE, FAULT_DEADLOCK, FAULT_DIVERGENT_BARRIER, FAULT_TRAP, FAULT_ASSERT,
+    FAULT_INTERNAL
+};
+
+struct fault {
+    enum fault_kind kind;
+    char text[512]; // one line: kernel, chapter line, block, thread, address, the other party
+};
+
+struct launch {
+    const struct kernel *kernel;
+    unsigned grid[3], block[3];
+    size_t dynamic_shared_bytes;
+    const void *params;   // param_bytes, laid out as kernel_info says
+    int threads;          // of the host; 0: one a core
+    unsigned schedule;    // seed of the order in which warps take turns; 0: round robin
+    bool check;           // bounds and uninitialised reads (cheap); races come with issue 3's work
+};
+
+// Runs a grid to its end. Adds to *counts, and to *lines (grown with realloc, *line_count entries,
+// sorted by file and line). False on a fault; the grid's other effects then stand as on a GPU.
+bool launch_run(const struct launch *launch, struct counts *counts, struct line_counts **lines,
+                size_t *line_count, struct fault *fault);
+
+// ---- Counting helpers (counts.c) ----------------------------------------------------------------
+
+// Wavefronts of one shared access: the 32 lanes' byte addresses, `bytes` each (1 to 16), active
+// lanes by mask. Lanes reading the same word share it; 8-byte accesses go by half warps, 16-byte
+// ones by quarter warps, where that is cheaper. *least gets the wavefronts without any conflict.
+int shared_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least);
+
+// Distinct 32-byte sectors touched by one global access.
+int global_sectors(const uint64_t address[WARP], int bytes, uint32_t mask);
+
+// Rates of an L4 (AD104, 58 SMs) from NVIDIA's data sheet and architecture paper, and the floor
+// that each unit sets under these counts, in µs. A bound from counts, never a prediction.
+struct floors {
+    double tensor, exp, shared, issue, dram;
+    const char *binding; // name of the largest
+};
+struct floors l4_floors(const struct counts *counts, uint64_t dram_bytes);
+
+#endif

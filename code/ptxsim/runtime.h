@@ -1,0 +1,137 @@
+// runtime.h: what the files of the replacement of libcudart.so.13 share.
+//
+//   runtime.c   fat binaries, kernels and their attributes, launches, variables
+//   device.c    the simulated device: properties, limits, occupancy; errors and their names
+//   copies.c    allocations, copies, fills
+//   streams.c   streams, events, capture, graphs
+//   report.c    what was counted, as JSON
+//   unsupported.c, unsupported.def   every other function of the real library: fails by its name
+//
+// The work of a stream is done at once, when it is submitted: this is one of the orders that a GPU
+// may choose. A fault of a kernel is therefore reported by the launch itself, as with
+// CUDA_LAUNCH_BLOCKING=1, and by every call after it.
+#ifndef RUNTIME_H
+#define RUNTIME_H
+
+#include "ptxsim.h"
+
+// Everything else of the library may be hidden; the API is what it exports.
+#pragma GCC visibility push(default)
+#include <cuda_runtime_api.h>
+#pragma GCC visibility pop
+
+#define PTXSIM_VERSION "0.1"
+const char *ptxsim_version(void) __attribute__((visibility("default")));
+
+// ---- Calls --------------------------------------------------------------------------------------
+
+// Every function of the API begins with API_ENTER(): it takes the one lock until the function
+// returns, and returns at once with the error of a kernel that has faulted.
+void api_leave(const int *entered);
+int api_enter(void);
+cudaError_t sticky_error(void);
+#define API_ENTER()                                                       \
+    __attribute__((cleanup(api_leave), unused)) int entered = api_enter(); \
+    if (sticky_error() != cudaSuccess)                                    \
+    return sticky_error()
+
+// Remembers an error for cudaGetLastError and returns it.
+cudaError_t result(cudaError_t error);
+// Makes an error that nothing takes back: the program must end.
+cudaError_t result_sticky(cudaError_t error);
+
+// One line on stderr, with "ptxsim: " before it.
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// The functions of a program compiled with --default-stream per-thread: the same here.
+#define ALSO(name, other) \
+    extern __typeof__(name) other __attribute__((alias(#name), visibility("default")))
+
+// ---- Kernels ------------------------------------------------------------------------------------
+
+struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t point here
+    struct binary *binary;
+    const void *host; // address of the stub, the function's name in host code
+    const char *name; // mangled
+    struct kernel *kernel;             // NULL until it is first needed
+    size_t max_dynamic_shared;         // set by cudaFuncSetAttribute
+    int carveout;
+    // Sums over all launches, for the report.
+    uint64_t launches, dram_bytes;
+    unsigned grid[3], block[3];        // of the last launch
+    size_t dynamic_shared_bytes;
+    struct counts counts;
+    struct line_counts *lines;
+    size_t line_count;
+    struct CUkern_st *next;            // all kernels, in the order of registration
+};
+
+struct CUkern_st *kernel_first(void);
+// Attributes as cudaFuncGetAttributes gives them; registers from the machine code for sm_89.
+cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttributes *attributes);
+// A kernel by what host code calls it: the stub's address, or a handle. NULL: no kernel.
+struct CUkern_st *kernel_find(const void *function);
+
+enum { PARAM_BYTES_MAX = 32764 };
+
+struct launch_order {
+    struct CUkern_st *kernel;
+    unsigned grid[3], block[3];
+    size_t dynamic_shared_bytes;
+    void *params; // laid out, owned
+};
+cudaError_t launch_now(const struct launch_order *order);
+
+// ---- The device ---------------------------------------------------------------------------------
+
+enum {
+    DEVICE_ARCH = 89,
+    DEVICE_SMS = 58,
+    DEVICE_SHARED_DEFAULT = 48 << 10, // a CTA, without opting in
+    DEVICE_SHARED_OPTIN = 99 << 10,
+    DEVICE_REGISTERS = 65536,
+    DEVICE_THREADS_MAX = 1024,        // a CTA
+};
+const struct cudaDeviceProp *device_properties(void);
+// CTAs of a kernel that are resident on one SM.
+cudaError_t device_occupancy(struct CUkern_st *kernel, int threads, size_t dynamic_shared,
+                             int *blocks);
+
+// ---- Streams ------------------------------------------------------------------------------------
+
+struct task { // a piece of work in a stream, or a node of a graph
+    enum { TASK_KERNEL, TASK_COPY, TASK_FILL, TASK_HOST, TASK_RECORD } kind;
+    union {
+        struct launch_order launch;
+        struct {
+            char *to;
+            const char *from;
+            size_t to_pitch, from_pitch, width, height;
+        } copy;
+        struct {
+            char *to;
+            size_t pitch, width, height;
+            unsigned char value;
+        } fill;
+        struct {
+            void (*function)(void *);
+            void *data;
+        } host;
+        cudaEvent_t event;
+    };
+};
+
+// Does a task, or adds it to the graph that the stream is capturing. Takes over what it owns.
+cudaError_t stream_submit(cudaStream_t stream, struct task *task);
+void task_free(struct task *task);
+// For functions that may not be called while a stream is capturing: the error, after ending the
+// capture as invalid.
+cudaError_t capture_forbids(void);
+
+cudaError_t copy_now(const struct task *task);
+
+// ---- Report -------------------------------------------------------------------------------------
+
+void report_fault(const char *text);
+
+#endif

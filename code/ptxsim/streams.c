@@ -1,0 +1,645 @@
+// streams.c: streams, events, stream capture and graphs.
+//
+// Work is done when it is submitted, so a stream holds nothing; only a capture makes a difference.
+// A graph is the list of its tasks in the order of capture, which respects every dependency.
+#include "runtime.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct CUgraph_st {
+    struct task *tasks;
+    size_t count, room;
+};
+
+struct CUgraphExec_st {
+    struct CUgraph_st graph;
+};
+
+struct CUstream_st {
+    unsigned flags;
+    int priority;
+    unsigned long long id;
+    // While capturing:
+    struct CUgraph_st *capture;      // NULL: not capturing; shared by the streams that joined
+    unsigned long long capture_id;
+    struct CUstream_st *origin;      // the stream that began it
+    bool unjoined;                   // has work that the origin does not wait for
+    bool invalid;                    // of the origin: a forbidden call was made
+    enum cudaStreamCaptureMode mode; // of the origin
+    pthread_t thread;                // of the origin: that began the capture
+    struct CUstream_st *next;
+};
+
+struct CUevent_st {
+    unsigned flags;
+    bool recorded;
+    unsigned long long capture_id; // of the capture it was last recorded in, else 0
+    struct CUstream_st *stream;    // in that capture
+    struct CUevent_st *next;
+};
+
+static struct CUstream_st legacy; // also stands for cudaStreamLegacy and cudaStreamPerThread
+static struct CUstream_st *streams = &legacy;
+static struct CUevent_st *events;
+static unsigned long long last_stream_id, last_capture_id;
+
+static struct CUstream_st *stream_find(cudaStream_t handle)
+{
+    if (!handle || handle == cudaStreamLegacy || handle == cudaStreamPerThread)
+        return &legacy;
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        if (s == handle)
+            return s;
+    return NULL;
+}
+
+static struct CUevent_st *event_find(cudaEvent_t handle)
+{
+    for (struct CUevent_st *e = events; e; e = e->next)
+        if (e == handle)
+            return e;
+    return NULL;
+}
+
+// ---- Tasks and graphs ---------------------------------------------------------------------------
+
+void task_free(struct task *task)
+{
+    if (task->kind == TASK_KERNEL)
+        free(task->launch.params);
+}
+
+static cudaError_t task_run(const struct task *task)
+{
+    switch (task->kind) {
+    case TASK_KERNEL:
+        return launch_now(&task->launch);
+    case TASK_COPY:
+    case TASK_FILL:
+        return copy_now(task);
+    case TASK_HOST:
+        task->host.function(task->host.data);
+        return cudaSuccess;
+    case TASK_RECORD:
+        if (event_find(task->event))
+            task->event->recorded = true;
+        return cudaSuccess;
+    }
+    return cudaErrorUnknown;
+}
+
+// Takes over what the task owns, also when it fails.
+static cudaError_t graph_add(struct CUgraph_st *graph, struct task *task)
+{
+    if (graph->count == graph->room) {
+        size_t room = graph->room ? 2 * graph->room : 16;
+        struct task *grown = realloc(graph->tasks, room * sizeof *grown);
+        if (!grown) {
+            task_free(task);
+            return cudaErrorMemoryAllocation;
+        }
+        graph->tasks = grown;
+        graph->room = room;
+    }
+    graph->tasks[graph->count++] = *task;
+    return cudaSuccess;
+}
+
+static void graph_clear(struct CUgraph_st *graph)
+{
+    for (size_t i = 0; i < graph->count; ++i)
+        task_free(&graph->tasks[i]);
+    free(graph->tasks);
+    *graph = (struct CUgraph_st){0};
+}
+
+// Adds copies of all tasks of `from`.
+static cudaError_t graph_append(struct CUgraph_st *graph, const struct CUgraph_st *from)
+{
+    for (size_t i = 0; i < from->count; ++i) {
+        struct task task = from->tasks[i];
+        if (task.kind == TASK_KERNEL) {
+            size_t bytes = kernel_info(task.launch.kernel->kernel)->param_bytes + 1;
+            task.launch.params = malloc(bytes);
+            if (!task.launch.params)
+                return cudaErrorMemoryAllocation;
+            memcpy(task.launch.params, from->tasks[i].launch.params, bytes);
+        }
+        cudaError_t error = graph_add(graph, &task);
+        if (error != cudaSuccess)
+            return error;
+    }
+    return cudaSuccess;
+}
+
+// ---- Capture ------------------------------------------------------------------------------------
+
+cudaError_t capture_forbids(void)
+{
+    cudaError_t error = cudaSuccess;
+
+    for (struct CUstream_st *s = streams; s; s = s->next) {
+        if (!s->capture || s->origin != s || s->mode == cudaStreamCaptureModeRelaxed ||
+            (s->mode == cudaStreamCaptureModeThreadLocal &&
+             !pthread_equal(s->thread, pthread_self())))
+            continue;
+        s->invalid = true;
+        error = cudaErrorStreamCaptureUnsupported;
+    }
+    return error;
+}
+
+// The legacy stream waits for every blocking stream: while one captures, it cannot be used.
+static cudaError_t legacy_forbids(void)
+{
+    cudaError_t error = cudaSuccess;
+
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        if (s->capture && !(s->flags & cudaStreamNonBlocking)) {
+            s->origin->invalid = true;
+            error = cudaErrorStreamCaptureImplicit;
+        }
+    return error;
+}
+
+// Finds a stream and what forbids using it.
+static cudaError_t stream_use(cudaStream_t handle, struct CUstream_st **stream)
+{
+    *stream = stream_find(handle);
+    if (!*stream)
+        return cudaErrorInvalidResourceHandle;
+    if (*stream == &legacy)
+        return legacy_forbids();
+    if ((*stream)->capture && (*stream)->origin->invalid)
+        return cudaErrorStreamCaptureInvalidated;
+    return cudaSuccess;
+}
+
+cudaError_t stream_submit(cudaStream_t handle, struct task *task)
+{
+    struct CUstream_st *stream;
+    cudaError_t error = stream_use(handle, &stream);
+
+    if (error == cudaSuccess && stream->capture) {
+        stream->unjoined = stream != stream->origin;
+        return graph_add(stream->capture, task);
+    }
+    if (error == cudaSuccess)
+        error = task_run(task);
+    task_free(task);
+    return error;
+}
+
+static void capture_end(struct CUstream_st *origin)
+{
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        if (s->capture && s->origin == origin) {
+            s->capture = NULL;
+            s->capture_id = 0;
+        }
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMode mode)
+{
+    API_ENTER();
+    struct CUstream_st *stream = stream_find(handle);
+    if (!stream)
+        return result(cudaErrorInvalidResourceHandle);
+    if (stream == &legacy)
+        return result(cudaErrorStreamCaptureUnsupported);
+    if (stream->capture)
+        return result(cudaErrorIllegalState);
+    if (mode > cudaStreamCaptureModeRelaxed)
+        return result(cudaErrorInvalidValue);
+    stream->capture = calloc(1, sizeof *stream->capture);
+    if (!stream->capture)
+        return result(cudaErrorMemoryAllocation);
+    stream->capture_id = ++last_capture_id;
+    stream->origin = stream;
+    stream->unjoined = stream->invalid = false;
+    stream->mode = mode;
+    stream->thread = pthread_self();
+    return cudaSuccess;
+}
+ALSO(cudaStreamBeginCapture, cudaStreamBeginCapture_ptsz);
+
+cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph)
+{
+    API_ENTER();
+    struct CUstream_st *stream = stream_find(handle);
+    cudaError_t error = cudaSuccess;
+    if (!stream)
+        return result(cudaErrorInvalidResourceHandle);
+    if (!graph)
+        return result(cudaErrorInvalidValue);
+    *graph = NULL;
+    if (!stream->capture)
+        return result(cudaErrorIllegalState);
+    if (stream->origin != stream)
+        return result(cudaErrorStreamCaptureUnmatched);
+    if (stream->invalid)
+        error = cudaErrorStreamCaptureInvalidated;
+    else if (stream->mode != cudaStreamCaptureModeRelaxed &&
+             !pthread_equal(stream->thread, pthread_self()))
+        return result(cudaErrorStreamCaptureWrongThread);
+    for (struct CUstream_st *s = streams; s && error == cudaSuccess; s = s->next)
+        if (s->capture && s->origin == stream && s->unjoined)
+            error = cudaErrorStreamCaptureUnjoined;
+    if (error == cudaSuccess) {
+        *graph = stream->capture;
+    } else {
+        graph_clear(stream->capture);
+        free(stream->capture);
+    }
+    capture_end(stream);
+    return result(error);
+}
+ALSO(cudaStreamEndCapture, cudaStreamEndCapture_ptsz);
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureStatus *status)
+{
+    API_ENTER();
+    struct CUstream_st *stream = stream_find(handle);
+    if (!stream || !status)
+        return result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+    *status = !stream->capture          ? cudaStreamCaptureStatusNone
+              : stream->origin->invalid ? cudaStreamCaptureStatusInvalidated
+                                        : cudaStreamCaptureStatusActive;
+    return cudaSuccess;
+}
+ALSO(cudaStreamIsCapturing, cudaStreamIsCapturing_ptsz);
+
+// ---- Streams ------------------------------------------------------------------------------------
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *handle, unsigned flags, int priority)
+{
+    API_ENTER();
+    if (!handle || flags > cudaStreamNonBlocking)
+        return result(cudaErrorInvalidValue);
+    struct CUstream_st *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return result(cudaErrorMemoryAllocation);
+    stream->flags = flags;
+    stream->priority = priority;
+    stream->id = ++last_stream_id;
+    stream->next = streams;
+    streams = stream;
+    *handle = stream;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *handle, unsigned flags)
+{
+    return cudaStreamCreateWithPriority(handle, flags, 0);
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t *handle)
+{
+    return cudaStreamCreateWithPriority(handle, cudaStreamDefault, 0);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t handle)
+{
+    API_ENTER();
+    for (struct CUstream_st **s = &streams; *s; s = &(*s)->next) {
+        if (*s != handle || *s == &legacy)
+            continue;
+        struct CUstream_st *stream = *s;
+        if (stream->capture && stream->origin == stream) {
+            graph_clear(stream->capture);
+            free(stream->capture);
+            capture_end(stream);
+        }
+        *s = stream->next;
+        free(stream);
+        return cudaSuccess;
+    }
+    return result(cudaErrorInvalidResourceHandle);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t handle)
+{
+    API_ENTER();
+    struct CUstream_st *stream;
+    cudaError_t error = stream_use(handle, &stream);
+    if (error == cudaSuccess && stream->capture) {
+        stream->origin->invalid = true;
+        error = cudaErrorStreamCaptureUnsupported;
+    }
+    return result(error);
+}
+ALSO(cudaStreamSynchronize, cudaStreamSynchronize_ptsz);
+ALSO(cudaStreamSynchronize, cudaStreamQuery); // all work is done
+ALSO(cudaStreamSynchronize, cudaStreamQuery_ptsz);
+
+cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned *flags)
+{
+    API_ENTER();
+    struct CUstream_st *stream = stream_find(handle);
+    if (!stream || !flags)
+        return result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+    *flags = stream->flags;
+    return cudaSuccess;
+}
+ALSO(cudaStreamGetFlags, cudaStreamGetFlags_ptsz);
+
+cudaError_t cudaStreamGetPriority(cudaStream_t handle, int *priority)
+{
+    API_ENTER();
+    struct CUstream_st *stream = stream_find(handle);
+    if (!stream || !priority)
+        return result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+    *priority = stream->priority;
+    return cudaSuccess;
+}
+ALSO(cudaStreamGetPriority, cudaStreamGetPriority_ptsz);
+
+cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long *id)
+{
+    API_ENTER();
+    struct CUstream_st *stream = stream_find(handle);
+    if (!stream || !id)
+        return result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+    *id = stream->id;
+    return cudaSuccess;
+}
+ALSO(cudaStreamGetId, cudaStreamGetId_ptsz);
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data)
+{
+    API_ENTER();
+    if (!function)
+        return result(cudaErrorInvalidValue);
+    struct task task = {.kind = TASK_HOST};
+    task.host.function = function;
+    task.host.data = data;
+    return result(stream_submit(stream, &task));
+}
+ALSO(cudaLaunchHostFunc, cudaLaunchHostFunc_ptsz);
+
+cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallback_t callback, void *data,
+                                  unsigned flags)
+{
+    API_ENTER();
+    struct CUstream_st *stream;
+    if (!callback || flags != 0)
+        return result(cudaErrorInvalidValue);
+    cudaError_t error = stream_use(handle, &stream);
+    if (error == cudaSuccess && stream->capture)
+        error = cudaErrorStreamCaptureUnsupported;
+    if (error == cudaSuccess)
+        callback(handle, cudaSuccess, data);
+    return result(error);
+}
+ALSO(cudaStreamAddCallback, cudaStreamAddCallback_ptsz);
+
+// Hints: where data should stay in L2, how streams share the device.
+cudaError_t cudaStreamSetAttribute(cudaStream_t handle, cudaStreamAttrID attribute,
+                                   const cudaStreamAttrValue *value)
+{
+    API_ENTER();
+    (void)attribute;
+    if (!stream_find(handle))
+        return result(cudaErrorInvalidResourceHandle);
+    return result(value ? cudaSuccess : cudaErrorInvalidValue);
+}
+ALSO(cudaStreamSetAttribute, cudaStreamSetAttribute_ptsz);
+
+// ---- Events -------------------------------------------------------------------------------------
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *handle, unsigned flags)
+{
+    API_ENTER();
+    const unsigned known = cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess;
+    if (!handle || (flags & ~known))
+        return result(cudaErrorInvalidValue);
+    struct CUevent_st *event = calloc(1, sizeof *event);
+    if (!event)
+        return result(cudaErrorMemoryAllocation);
+    event->flags = flags;
+    event->next = events;
+    events = event;
+    *handle = event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *handle)
+{
+    return cudaEventCreateWithFlags(handle, cudaEventDefault);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t handle)
+{
+    API_ENTER();
+    for (struct CUevent_st **e = &events; *e; e = &(*e)->next) {
+        if (*e != handle)
+            continue;
+        struct CUevent_st *event = *e;
+        *e = event->next;
+        free(event);
+        return cudaSuccess;
+    }
+    return result(cudaErrorInvalidResourceHandle);
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream_handle, unsigned flags)
+{
+    API_ENTER();
+    struct CUevent_st *event = event_find(handle);
+    struct CUstream_st *stream;
+    if (!event)
+        return result(cudaErrorInvalidResourceHandle);
+    if (flags & ~(unsigned)cudaEventRecordExternal)
+        return result(cudaErrorInvalidValue);
+    cudaError_t error = stream_use(stream_handle, &stream);
+    if (error != cudaSuccess)
+        return result(error);
+    if (!stream->capture || (flags & cudaEventRecordExternal)) {
+        event->capture_id = 0;
+        struct task task = {.kind = TASK_RECORD};
+        task.event = event;
+        return result(stream_submit(stream_handle, &task));
+    }
+    event->capture_id = stream->capture_id; // a mark of how far the capture has come
+    event->stream = stream;
+    return cudaSuccess;
+}
+ALSO(cudaEventRecordWithFlags, cudaEventRecordWithFlags_ptsz);
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
+}
+ALSO(cudaEventRecord, cudaEventRecord_ptsz);
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, unsigned flags)
+{
+    API_ENTER();
+    struct CUevent_st *event = event_find(event_handle);
+    struct CUstream_st *stream;
+    (void)flags;
+    if (!event)
+        return result(cudaErrorInvalidResourceHandle);
+    cudaError_t error = stream_use(handle, &stream);
+    if (error != cudaSuccess)
+        return result(error);
+    if (event->capture_id == 0) {
+        if (stream->capture && event->recorded && !(flags & cudaEventWaitExternal)) {
+            stream->origin->invalid = true;
+            return result(cudaErrorStreamCaptureIsolation);
+        }
+        return cudaSuccess;
+    }
+    struct CUstream_st *from = stream_find(event->stream);
+    if (!from || from->capture_id != event->capture_id || stream == &legacy)
+        return result(cudaErrorCapturedEvent);
+    if (stream->capture && stream->capture_id != event->capture_id) {
+        stream->origin->invalid = from->origin->invalid = true;
+        return result(cudaErrorStreamCaptureMerge);
+    }
+    if (!stream->capture) { // joins the capture
+        stream->capture = from->capture;
+        stream->capture_id = from->capture_id;
+        stream->origin = from->origin;
+        stream->unjoined = true;
+    }
+    if (stream != from)
+        from->unjoined = false;
+    return cudaSuccess;
+}
+ALSO(cudaStreamWaitEvent, cudaStreamWaitEvent_ptsz);
+
+cudaError_t cudaEventQuery(cudaEvent_t handle)
+{
+    API_ENTER();
+    struct CUevent_st *event = event_find(handle);
+    if (!event)
+        return result(cudaErrorInvalidResourceHandle);
+    return result(event->capture_id ? cudaErrorCapturedEvent : cudaSuccess);
+}
+ALSO(cudaEventQuery, cudaEventSynchronize);
+
+// The simulator knows no time, and invents none.
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end)
+{
+    static bool explained;
+
+    API_ENTER();
+    struct CUevent_st *first = event_find(start), *second = event_find(end);
+    if (!milliseconds)
+        return result(cudaErrorInvalidValue);
+    *milliseconds = NAN;
+    if (!first || !second || !first->recorded || !second->recorded ||
+        (first->flags & cudaEventDisableTiming) || (second->flags & cudaEventDisableTiming))
+        return result(cudaErrorInvalidResourceHandle);
+    if (!explained)
+        complain("cudaEventElapsedTime: the simulator counts and does not time: not supported");
+    explained = true;
+    return result(cudaErrorNotSupported);
+}
+
+// ---- Graphs -------------------------------------------------------------------------------------
+
+cudaError_t cudaGraphCreate(cudaGraph_t *graph, unsigned flags)
+{
+    API_ENTER();
+    if (!graph || flags != 0)
+        return result(cudaErrorInvalidValue);
+    *graph = calloc(1, sizeof **graph);
+    return result(*graph ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaGraphClone(cudaGraph_t *clone, cudaGraph_t graph)
+{
+    API_ENTER();
+    if (!clone || !graph)
+        return result(cudaErrorInvalidValue);
+    *clone = calloc(1, sizeof **clone);
+    return result(*clone ? graph_append(*clone, graph) : cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    API_ENTER();
+    if (!graph)
+        return result(cudaErrorInvalidValue);
+    graph_clear(graph);
+    free(graph);
+    return cudaSuccess;
+}
+
+// Nodes in the order of capture; nodes NULL asks for their number.
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
+{
+    API_ENTER();
+    if (!graph || !count)
+        return result(cudaErrorInvalidValue);
+    for (size_t i = 0; nodes && i < *count; ++i)
+        nodes[i] = i < graph->count ? (cudaGraphNode_t)&graph->tasks[i] : NULL;
+    if (!nodes || *count > graph->count)
+        *count = graph->count;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *type)
+{
+    static const enum cudaGraphNodeType types[] = {
+        [TASK_KERNEL] = cudaGraphNodeTypeKernel, [TASK_COPY] = cudaGraphNodeTypeMemcpy,
+        [TASK_FILL] = cudaGraphNodeTypeMemset,   [TASK_HOST] = cudaGraphNodeTypeHost,
+        [TASK_RECORD] = cudaGraphNodeTypeEventRecord,
+    };
+
+    API_ENTER();
+    if (!node || !type)
+        return result(cudaErrorInvalidValue);
+    *type = types[((const struct task *)node)->kind];
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
+{
+    API_ENTER();
+    (void)flags;
+    if (!exec || !graph)
+        return result(cudaErrorInvalidValue);
+    *exec = calloc(1, sizeof **exec);
+    return result(*exec ? graph_append(&(*exec)->graph, graph) : cudaErrorMemoryAllocation);
+}
+ALSO(cudaGraphInstantiate, cudaGraphInstantiateWithFlags);
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    API_ENTER();
+    if (!exec)
+        return result(cudaErrorInvalidValue);
+    graph_clear(&exec->graph);
+    free(exec);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    API_ENTER();
+    (void)stream;
+    return result(exec ? cudaSuccess : cudaErrorInvalidValue);
+}
+ALSO(cudaGraphUpload, cudaGraphUpload_ptsz);
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t handle)
+{
+    API_ENTER();
+    struct CUstream_st *stream;
+    if (!exec)
+        return result(cudaErrorInvalidValue);
+    cudaError_t error = stream_use(handle, &stream);
+    if (error == cudaSuccess && stream->capture)
+        error = graph_append(stream->capture, &exec->graph);
+    else
+        for (size_t i = 0; i < exec->graph.count && error == cudaSuccess; ++i)
+            error = task_run(&exec->graph.tasks[i]);
+    return result(error);
+}
+ALSO(cudaGraphLaunch, cudaGraphLaunch_ptsz);

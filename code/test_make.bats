@@ -1,0 +1,154 @@
+# The whole path as a user walks it: make, the programs in the simulator, the labs, the book.
+# Tests that change a chapter work on a copy of the tree, with its time stamps.
+
+bats_require_minimum_version 1.5.0
+
+copy_tree() {
+    TREE=$BATS_TEST_TMPDIR/tree
+    mkdir "$TREE"
+    cp -a Makefile book.md chapters code labs plots "$TREE"
+    mkdir "$TREE/build"
+    cp -a build/{obj,tangled,ptxsim,cuda,gpu,flags,deps-*,*.stamp,*.tsv,*.a,lab,series,ch*} "$TREE/build"
+}
+
+# A PATH with everything that make needs, but not the command named.
+path_without() {
+    local bin=$BATS_TEST_TMPDIR/bin command
+    mkdir -p "$bin"
+    for command in bash sh make env sed grep awk cat cut cp mv rm ln mkdir touch printf sort xargs tr \
+                   head tail cmp dirname basename readlink mktemp chmod sha256sum git gcc g++ cc c++ \
+                   ar as ld id date dpkg-query pandoc gnuplot nvidia-smi uname seq find tee; do
+        [ "$command" = "$1" ] || ! command -v "$command" >/dev/null ||
+            ln -sf "$(command -v "$command")" "$bin/$command"
+    done
+    echo "$bin"
+}
+
+programs() {
+    sed -n 's/^\(ch[0-9]*_[a-z0-9_]*\)\t.*/\1/p' build/hashes.tsv
+}
+
+# ---- Make ----
+
+@test "a second make chapter3 does nothing, in under a second" {
+    make chapter3
+    local began=${EPOCHREALTIME/./}
+    run make chapter3
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [ $((${EPOCHREALTIME/./} - began)) -lt 1000000 ]
+}
+
+@test "the committed code/ is what the chapters say" {
+    TANGLE=check pandoc -f code/literate/tangle.lua chapters/[0-9]*.md
+}
+
+@test "the charts are today's" {
+    plots/render --check
+}
+
+@test "a wrong token in a chunk of chapter 3: nvcc names the chapter and the line" {
+    copy_tree
+    cd "$TREE"
+    local chapter=chapters/03-wmma-scores.md line
+    line=$(grep -n 'mma_sync(' $chapter | head -1 | cut -d: -f1)
+    sed -i "${line}s/mma_sync(/mma_sink(/" $chapter
+    run make chapter3
+    [ "$status" -ne 0 ]
+    [[ "$output" == *"$chapter($line): error:"* ]]
+}
+
+@test "editing one chunk of chapter 3 rebuilds chapter 3 only" {
+    copy_tree
+    cd "$TREE"
+    make chapter2 chapter3
+    sed -i 's/wmma::fill_fragment(s, 0.0f);/wmma::fill_fragment(s, -0.0f);/' chapters/03-wmma-scores.md
+    run make chapter2 chapter3
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"NVCC"*"ch03_wmma_qk"* ]]
+    [[ "$output" != *ch02_scalar* ]]
+}
+
+@test "an unknown chapter: one line" {
+    run make chapter19
+    [ "$status" -ne 0 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ "$output" == *"there is no chapter 19: the chapters are"* ]]
+}
+
+@test "no nvcc: one line saying what to do" {
+    copy_tree
+    rm "$TREE/build/cuda"
+    CUDA_HOME=/no/such/toolkit run make -C "$TREE" --no-print-directory chapter3
+    [ "$status" -ne 0 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ "$output" == *"CUDA_HOME is /no/such/toolkit, which holds no bin/nvcc"* ]]
+}
+
+@test "no pandoc: the committed code is compiled, and make says so" {
+    copy_tree
+    rm "$TREE/build/tangle.stamp"
+    PATH=$(path_without pandoc) run make -C "$TREE" --no-print-directory chapter3
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"no pandoc, so code/ is compiled as it is"* ]]
+}
+
+@test "no gnuplot: one line from make plots, and no chart is touched" {
+    copy_tree
+    rm -f "$TREE"/plots/*.svg
+    PATH=$(path_without gnuplot) run make -C "$TREE" --no-print-directory plots
+    [ "$status" -ne 0 ]
+    [[ "${lines[0]}" == *"gnuplot is missing"* ]]
+    [ -z "$(ls "$TREE"/plots/*.svg 2>/dev/null)" ]
+}
+
+@test "make help has a line for every target a user types" {
+    run make help
+    local target
+    for target in chapterN tangle plots runs book book-html test deps clean help; do
+        [[ "$output" == *"make $target "* ]]
+    done
+}
+
+# ---- Programs in the simulator, labs, the book ----
+
+@test "every chapter's program is right in the simulator, ragged lengths too" {
+    local program
+    for program in $(programs); do
+        [[ $program == ch01_* ]] && continue
+        LD_LIBRARY_PATH=build/ptxsim "build/$program" --shapes small,1x1x1,1x1x33,1x1x239 --seeds 0,1,2 --quiet
+    done
+}
+
+@test "./lab1 to the last: exit status 0 and a verdict" {
+    local lab
+    for lab in lab[0-9] lab[0-9][0-9]; do
+        [ -e "$lab" ] || continue
+        run "./$lab" --on simulator --record "$BATS_TEST_TMPDIR/$lab.json"
+        [ "$status" -eq 0 ]
+        [[ "$output" == *"GREEN: every gate passed"* ]]
+        [ -s "$BATS_TEST_TMPDIR/$lab.json" ]
+    done
+}
+
+@test "./lab3 my.cu judges another program, and shows nvcc's errors" {
+    cp code/ch03_wmma_qk.cu "$BATS_TEST_TMPDIR/mine.cu"
+    run ./lab3 --on simulator --shapes small --seeds 0 "$BATS_TEST_TMPDIR/mine.cu"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"mine"*"1 of 1 right"* ]]
+    sed -i 's/mma_sync(/mma_sink(/' "$BATS_TEST_TMPDIR/mine.cu"
+    run ./lab3 --on simulator --shapes small --seeds 0 "$BATS_TEST_TMPDIR/mine.cu"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"mma_sink"* ]]
+    [[ "$output" == *"mine.cu does not compile" ]]
+}
+
+@test "the book: the PDF, without an overfull line or a missing character" {
+    make book
+    [ -s build/attention-in-stages.pdf ]
+}
+
+@test "the book: one HTML page" {
+    make book-html
+    [ -s build/attention-in-stages.html ]
+}

@@ -1,0 +1,134 @@
+// gates.c: how wrong an output is, and whether that is too wrong.
+//
+// Why 2e-3. With normal inputs a row's output is a mean of about S random vectors: its norm shrinks
+// like 1/sqrt(S), so the error is measured relative to it and means the same at every S.
+//   right:  rounding the output to half costs 2^-11 at most, 2.1e-4 in the norm; rounding P to half
+//           on the way costs the same again.
+//   wrong:  zeros give 1, mean(V) 0.8, a flipped sign 2, another head 1.4, scores left unscaled
+//           more than 1; missing T of S keys gives about sqrt(T / S), which for one tile of 32
+//           keys is 0.5 at S = 128 and 0.06 at S = 8192.
+// 2e-3 leaves a factor of 7 above the right ones and passes no missing tile of 32 keys below
+// S = 8 million, no single missing key below S = 250 000. test_workbench.c measures the margins.
+// A row has fewer elements than a head to average over, hence the factor of 4 for the worst row.
+#include <math.h>
+#include <stdlib.h>
+
+#include "workbench.h"
+
+struct error_metrics error_measure(const struct shape *shape, struct rows rows, const uint16_t *out,
+                                   const float *ref)
+{
+    struct error_metrics m = {0};
+    size_t elements = shape_elements(shape);
+    size_t compared = 0, bad = 0;
+
+    for (size_t i = 0; i < elements; ++i)
+        m.not_finite += (out[i] & 0x7c00) == 0x7c00;
+    if (m.not_finite > 0) {
+        m.rel_head = m.rel_row = m.max_abs = m.mean_abs = m.bad_percent = NAN;
+        return m;
+    }
+    for (int head = 0; head < shape->batch * shape->heads; ++head) {
+        double head_error = 0, head_ref = 0;
+        for (int row = rows.first; row < shape->seq_len;
+             row = rows_next(rows, shape->seq_len, row)) {
+            size_t base = ((size_t)head * shape->seq_len + row) * HEAD_DIM;
+            double row_error = 0, row_ref = 0;
+            for (size_t i = base; i < base + HEAD_DIM; ++i) {
+                double expected = ref[i];
+                double error = fabs(half_to_float(out[i]) - expected);
+                row_error += error * error;
+                row_ref += expected * expected;
+                m.max_abs = fmax(m.max_abs, error);
+                m.mean_abs += error;
+                bad += error > 0.02 + 0.02 * fabs(expected);
+            }
+            compared += HEAD_DIM;
+            head_error += row_error;
+            head_ref += row_ref;
+            if (row_error > 0) // a row of zeros that is reproduced has no error: 0, not 0/0
+                m.rel_row = fmax(m.rel_row, sqrt(row_error / row_ref));
+        }
+        if (head_error > 0)
+            m.rel_head = fmax(m.rel_head, sqrt(head_error / head_ref));
+    }
+    m.mean_abs /= (double)compared;
+    m.bad_percent = 100.0 * (double)bad / (double)compared;
+    return m;
+}
+
+bool gate_relative(const struct error_metrics *metrics, double tolerance)
+{
+    return metrics->not_finite == 0 && metrics->rel_head <= tolerance &&
+           metrics->rel_row <= GATE_ROW_FACTOR * tolerance; // false for NaN
+}
+
+bool gate_sources(const struct error_metrics *metrics)
+{
+    return metrics->not_finite == 0 && metrics->max_abs <= 0.06 && metrics->mean_abs <= 0.02 &&
+           metrics->bad_percent <= 1.0;
+}
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double percentile(const double *sorted, int count, double fraction)
+{
+    double rank = fraction * (count - 1);
+    int below = (int)rank;
+    int above = below + 1 < count ? below + 1 : below;
+    return sorted[below] + (rank - below) * (sorted[above] - sorted[below]);
+}
+
+struct summary summarise(double *values, int count)
+{
+    struct summary s = {.samples = count};
+    double squares = 0;
+
+    if (count <= 0) {
+        s.p50 = s.p90 = s.p99 = s.mean = s.std = s.min = s.max = NAN;
+        return s;
+    }
+    qsort(values, (size_t)count, sizeof *values, compare);
+    for (int i = 0; i < count; ++i)
+        s.mean += values[i] / count;
+    for (int i = 0; i < count; ++i)
+        squares += (values[i] - s.mean) * (values[i] - s.mean);
+    s.std = count > 1 ? sqrt(squares / (count - 1)) : 0;
+    s.p50 = percentile(values, count, 0.50);
+    s.p90 = percentile(values, count, 0.90);
+    s.p99 = percentile(values, count, 0.99);
+    s.min = values[0];
+    s.max = values[count - 1];
+    return s;
+}
+
+// The k-th smallest and k-th largest of n values enclose the median unless fewer than k values fall
+// on one side of it, and how many do is binomial with p = 1/2, whatever the distribution: the
+// interval misses with probability 2 P(X < k). The largest k that keeps this within 5 % is taken.
+struct interval median_interval(double *values, int count)
+{
+    struct interval interval = {NAN, -INFINITY, INFINITY};
+    double below = 0; // P(X < k)
+    int k = 0;
+
+    if (count <= 0)
+        return interval;
+    qsort(values, (size_t)count, sizeof *values, compare);
+    interval.median = percentile(values, count, 0.5);
+    while (k <= count / 2) {
+        below += exp(lgamma(count + 1.0) - lgamma(k + 1.0) - lgamma(count - k + 1.0) -
+                     count * log(2.0));
+        if (2 * below > 0.05)
+            break;
+        ++k;
+    }
+    if (k > 0) {
+        interval.low = values[k - 1];
+        interval.high = values[count - k];
+    }
+    return interval;
+}

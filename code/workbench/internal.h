@@ -1,0 +1,178 @@
+// internal.h: what the parts of workbench_main() tell each other.
+//
+//   options.c    the command line
+//   device.c     the device, buffers with poison and guards, running, timing
+//   resources.c  registers, shared memory, occupancy
+//   report.c     what a person reads
+//   record.c     what a program reads
+//   program.c    workbench_main(): the order of things
+#ifndef WORKBENCH_INTERNAL_H
+#define WORKBENCH_INTERNAL_H
+
+#include <cuda_runtime_api.h>
+
+#include "workbench.h"
+
+enum exit_status { EXIT_PASSED = 0, EXIT_GATE = 1, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
+
+// One line on stderr, after the program's name.
+extern const char *program_name;
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// ---- options.c ----------------------------------------------------------------------------------
+
+enum { MAX_SHAPES = 32, MAX_SEEDS = 64, MAX_ROTATIONS = 64 };
+
+struct options {
+    struct shape shapes[MAX_SHAPES];
+    uint64_t seeds[MAX_SEEDS];
+    enum input_kind inputs[INPUT_KINDS];
+    int shape_count, seed_count, input_count; // input_count 0: not given
+    int iters, warmup, rotations;
+    bool cold_l2, timing, on_demand, quiet, resources;
+    const char *record, *outputs, *against; // or NULL
+};
+
+// True: go on. False: leave with *status (after --help or a complaint).
+bool options_parse(const struct program *program, int argc, char **argv, struct options *options,
+                   int *status);
+
+// ---- device.c -----------------------------------------------------------------------------------
+
+struct device {
+    char name[256];
+    int major, minor, sms, clock_mhz, memory_clock_mhz;
+    size_t l2_bytes;
+    int driver, toolkit;   // 13000 for 13.0
+    const char *simulator; // its version, or NULL on a GPU
+    cudaStream_t stream;
+};
+
+// Opens the device at hand; false with one line in `why`.
+bool device_open(struct device *device, char *why, size_t size);
+
+// A problem on the device.
+struct device_case {
+    struct attention_args args;
+    uint8_t *inputs[6]; // q, k, v, and their scales
+    uint8_t *block;     // guard, output, guard
+    size_t guard;       // bytes of each guard; 0 in the simulator, which knows the bounds by itself
+    size_t out_bytes;
+};
+
+void case_create(struct device_case *c, const struct device *device, const struct problem *problem);
+void case_destroy(struct device_case *c);
+
+// Fills the output with NaN and the guards with a pattern.
+void case_poison(const struct device_case *c, const struct device *device);
+
+// Launches once and waits. The kernel's own failure is returned; it may be sticky.
+cudaError_t case_run(const struct device_case *c, const struct device *device,
+                     const struct program *program);
+
+// Brings the output to the host. False when a guard was written over.
+bool case_fetch(const struct device_case *c, const struct device *device, uint16_t *out);
+
+// Times launches over `count` cases in turn.
+struct stopwatch {
+    const struct device *device;
+    const struct program *program;
+    const struct device_case *cases;
+    int count;
+    int launches; // a sample
+    int next;     // case of the next cold sample
+    cudaGraphExec_t graph;
+    cudaEvent_t start, stop;
+    void *flush; // cold L2: overwritten before each launch
+    size_t flush_bytes;
+};
+
+void stopwatch_create(struct stopwatch *watch, const struct device *device, const struct program *program,
+                  const struct device_case *cases, int count, bool cold_l2);
+double stopwatch_sample(struct stopwatch *watch); // µs a launch
+void stopwatch_destroy(struct stopwatch *watch);
+
+// Bytes that running `shape` takes, for the check beforehand.
+size_t device_bytes(const struct device *device, const struct shape *shape,
+                    const struct options *options);
+size_t device_free_bytes(void);
+
+void range_push(const char *name); // NVTX, on the host
+void range_pop(void);
+
+// ---- resources.c --------------------------------------------------------------------------------
+
+struct resources {
+    int registers;
+    size_t static_shared_bytes, dynamic_shared_bytes, local_bytes;
+    int threads;
+    int ctas_per_sm;  // on the device at hand
+    double occupancy; // there: resident warps over the most possible
+    struct {
+        bool known; // the executable has code for it
+        int registers;
+        size_t shared_bytes, local_bytes; // shared: static and dynamic
+        int ctas_per_sm;
+        double occupancy;
+        const char *limited_by; // "registers", "shared memory", "threads", "CTAs", ...
+    } sm_89; // on an L4
+};
+
+bool resources_find(struct resources *resources, const struct program *program, char *why,
+                    size_t size);
+
+// ---- results ------------------------------------------------------------------------------------
+
+struct agreement {
+    double identical_percent, max_abs;
+    int max_ulp;
+};
+
+struct result { // of one (shape, input, seed)
+    enum input_kind input;
+    uint64_t seed;
+    bool pass;
+    const char *fault;            // why it failed before there was anything to measure, or NULL
+    struct error_metrics metrics; // against the dequantised reference
+    struct error_metrics sources; // against FP16 of the unquantised inputs
+    bool compared;                // --against
+    struct agreement agreement;
+};
+
+struct shape_run {
+    struct shape shape;
+    struct rows rows;
+    struct result results[MAX_SEEDS * INPUT_KINDS];
+    int count;
+    bool timed;
+    struct summary timing;
+    int launches_per_sample;
+};
+
+struct run {
+    const struct program *program;
+    const struct options *options;
+    const struct device *device;
+    const struct resources *resources;
+    struct shape_run *shapes;
+    int shape_count; // so far
+    double tolerance;
+};
+
+// ---- report.c -----------------------------------------------------------------------------------
+
+void report_head(const struct run *run);
+void report_result(const struct run *run, const struct shape_run *shape,
+                   const struct result *result);
+void report_timing(const struct run *run);
+void report_verdict(const struct run *run, bool pass);
+
+// ---- record.c -----------------------------------------------------------------------------------
+
+// The resources as one JSON object on stdout.
+void record_print_resources(const struct resources *resources);
+
+// Writes the run record; false with one line in `why`.
+bool record_write(const struct run *run, const char *path, char *why, size_t size);
+
+#endif

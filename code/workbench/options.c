@@ -1,0 +1,294 @@
+// options.c: the command line of a chapter's program.
+#include <errno.h>
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+const char *program_name = "workbench";
+
+void complain(const char *format, ...)
+{
+    va_list arguments;
+
+    fflush(stdout); // so that the two come out in order
+    fprintf(stderr, "%s: ", program_name);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+}
+
+static void help(const struct program *program)
+{
+    printf("Usage: %s [OPTION]...\n\n%s.\n\n", program->name, program->title);
+    puts("Runs the kernel on every shape, input and seed asked for, compares each output with\n"
+         "a double-precision reference and, when all of them are right, times it.\n"
+         "\n"
+         "What to run\n"
+         "  --shapes LIST     small (1x8x128), mission (2x8x512), long (2x8x2048),\n"
+         "                    huge (4x16x8192) or BATCHxHEADSxSEQ_LEN such as 2x8x517;\n"
+         "                    default: small,mission\n"
+         "  --seeds LIST      seeds of the inputs; default: 0,1,2\n"
+         "  --inputs LIST     normal: N(0, 1); mean: each channel off zero; peaky: a few\n"
+         "                    keys carry each row; default: all three, and in the\n"
+         "                    simulator, where each takes seconds, normal\n"
+         "  --no-timing       check only\n"
+         "\n"
+         "How to time (on a GPU; the simulator has no time to tell)\n"
+         "  --iters N         samples; default: 100\n"
+         "  --warmup N        samples thrown away first; default: 20\n"
+         "  --rotations N     input sets that the launches take in turn; default: 4\n"
+         "  --cold-l2         overwrite the L2 cache before each launch\n"
+         "  --on-demand       check, then time --iters samples for each line of standard\n"
+         "                    input and answer {\"p50_us\":..,\"mean_us\":..}; at its end,\n"
+         "                    check the outputs again. One shape; default: mission\n"
+         "\n"
+         "What to leave behind\n"
+         "  --record FILE     everything below as JSON\n"
+         "  --outputs DIR     each output as SHAPE-INPUT-seedN.half, raw\n"
+         "  --against DIR     compare with outputs left there before (by another machine,\n"
+         "                    say); told, not judged\n"
+         "\n"
+         "  --resources       print registers, shared memory and occupancy as JSON; no run\n"
+         "  --quiet           only failures and the last line\n"
+         "  --help            this\n"
+         "\n"
+         "Exit status: 0 all gates passed, 1 a gate failed, 2 bad usage, 3 the machine\n"
+         "failed (no device, no memory, a file that cannot be written).");
+}
+
+static bool parse_whole(const char *text, uint64_t *value)
+{
+    char *end;
+
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    *value = strtoull(text, &end, 10);
+    return *end == '\0' && errno == 0;
+}
+
+static bool add_shape(struct options *o, const char *item, char *why, size_t size)
+{
+    if (o->shape_count == MAX_SHAPES) {
+        snprintf(why, size, "more than %d shapes", MAX_SHAPES);
+        return false;
+    }
+    if (!shape_parse(item, &o->shapes[o->shape_count], why, size))
+        return false;
+    for (int i = 0; i < o->shape_count; ++i) {
+        if (strcmp(o->shapes[i].name, o->shapes[o->shape_count].name) == 0) {
+            snprintf(why, size, "\"%s\" is there twice", item);
+            return false;
+        }
+    }
+    ++o->shape_count;
+    return true;
+}
+
+static bool add_seed(struct options *o, const char *item, char *why, size_t size)
+{
+    uint64_t seed;
+
+    if (o->seed_count == MAX_SEEDS) {
+        snprintf(why, size, "more than %d seeds", MAX_SEEDS);
+        return false;
+    }
+    if (!parse_whole(item, &seed)) {
+        snprintf(why, size, "\"%s\" is no seed: write a whole number from 0 up", item);
+        return false;
+    }
+    for (int i = 0; i < o->seed_count; ++i) {
+        if (o->seeds[i] == seed) {
+            snprintf(why, size, "\"%s\" is there twice", item);
+            return false;
+        }
+    }
+    o->seeds[o->seed_count++] = seed;
+    return true;
+}
+
+static bool add_input(struct options *o, const char *item, char *why, size_t size)
+{
+    for (int kind = 0; kind < INPUT_KINDS; ++kind) {
+        if (strcmp(item, input_kind_name(kind)) != 0)
+            continue;
+        for (int i = 0; i < o->input_count; ++i) {
+            if (o->inputs[i] == (enum input_kind)kind) {
+                snprintf(why, size, "\"%s\" is there twice", item);
+                return false;
+            }
+        }
+        o->inputs[o->input_count++] = kind;
+        return true;
+    }
+    snprintf(why, size, "\"%s\" is no input: write normal, mean or peaky", item);
+    return false;
+}
+
+// Calls `add` for each item of a comma-separated list.
+static bool parse_list(struct options *o, const char *text,
+                       bool (*add)(struct options *, const char *, char *, size_t), char *why,
+                       size_t size)
+{
+    for (const char *at = text;; ++at) {
+        char item[64];
+        size_t length = strcspn(at, ",");
+        if (length == 0 || length >= sizeof item) {
+            snprintf(why, size, "\"%s\": %s", text,
+                     length == 0 ? "an item of the list is empty" : "an item is too long");
+            return false;
+        }
+        memcpy(item, at, length);
+        item[length] = '\0';
+        if (!add(o, item, why, size))
+            return false;
+        at += length;
+        if (*at == '\0')
+            return true;
+    }
+}
+
+static bool parse_count(const char *text, int least, int most, int *value, char *why, size_t size)
+{
+    uint64_t parsed;
+
+    if (!parse_whole(text, &parsed) || parsed < (uint64_t)least || parsed > (uint64_t)most) {
+        snprintf(why, size, "\"%s\": write a whole number from %d to %d", text, least, most);
+        return false;
+    }
+    *value = (int)parsed;
+    return true;
+}
+
+static void set_defaults(struct options *o)
+{
+    char why[1];
+
+    if (o->shape_count == 0) {
+        if (!o->on_demand)
+            add_shape(o, "small", why, sizeof why);
+        add_shape(o, "mission", why, sizeof why);
+    }
+    if (o->seed_count == 0)
+        for (int i = 0; i < 3; ++i)
+            o->seeds[o->seed_count++] = (uint64_t)i;
+}
+
+bool options_parse(const struct program *program, int argc, char **argv, struct options *o,
+                   int *status)
+{
+    enum { SHAPES = 256, SEEDS, INPUTS, ITERS, WARMUP, ROTATIONS, COLD_L2, NO_TIMING, RECORD,
+           OUTPUTS, AGAINST, ON_DEMAND, QUIET, RESOURCES, HELP };
+    static const struct option known[] = {
+        {"shapes", required_argument, NULL, SHAPES},
+        {"seeds", required_argument, NULL, SEEDS},
+        {"inputs", required_argument, NULL, INPUTS},
+        {"iters", required_argument, NULL, ITERS},
+        {"warmup", required_argument, NULL, WARMUP},
+        {"rotations", required_argument, NULL, ROTATIONS},
+        {"cold-l2", no_argument, NULL, COLD_L2},
+        {"no-timing", no_argument, NULL, NO_TIMING},
+        {"record", required_argument, NULL, RECORD},
+        {"outputs", required_argument, NULL, OUTPUTS},
+        {"against", required_argument, NULL, AGAINST},
+        {"on-demand", no_argument, NULL, ON_DEMAND},
+        {"quiet", no_argument, NULL, QUIET},
+        {"resources", no_argument, NULL, RESOURCES},
+        {"help", no_argument, NULL, HELP},
+        {NULL, 0, NULL, 0},
+    };
+    char why[256];
+    bool good = true;
+
+    memset(o, 0, sizeof *o);
+    o->iters = 100;
+    o->warmup = 20;
+    o->rotations = 4;
+    o->timing = true;
+    *status = EXIT_USAGE;
+    optind = 0; // GNU: start afresh
+    for (int option, at = -1; good && (option = getopt_long(argc, argv, "+:", known, &at)) != -1;) {
+        switch (option) {
+        case SHAPES:
+            good = parse_list(o, optarg, add_shape, why, sizeof why);
+            break;
+        case SEEDS:
+            good = parse_list(o, optarg, add_seed, why, sizeof why);
+            break;
+        case INPUTS:
+            good = parse_list(o, optarg, add_input, why, sizeof why);
+            break;
+        case ITERS:
+            good = parse_count(optarg, 1, 1000000, &o->iters, why, sizeof why);
+            break;
+        case WARMUP:
+            good = parse_count(optarg, 0, 1000000, &o->warmup, why, sizeof why);
+            break;
+        case ROTATIONS:
+            good = parse_count(optarg, 1, MAX_ROTATIONS, &o->rotations, why, sizeof why);
+            break;
+        case COLD_L2:
+            o->cold_l2 = true;
+            break;
+        case NO_TIMING:
+            o->timing = false;
+            break;
+        case RECORD:
+            o->record = optarg;
+            break;
+        case OUTPUTS:
+            o->outputs = optarg;
+            break;
+        case AGAINST:
+            o->against = optarg;
+            break;
+        case ON_DEMAND:
+            o->on_demand = true;
+            break;
+        case QUIET:
+            o->quiet = true;
+            break;
+        case RESOURCES:
+            o->resources = true;
+            break;
+        case HELP:
+            help(program);
+            *status = EXIT_PASSED;
+            return false;
+        case ':':
+            complain("%s needs a value (see --help)", argv[optind - 1]);
+            return false;
+        default:
+            if (optopt >= SHAPES)
+                complain("--%s takes no value (see --help)", known[optopt - SHAPES].name);
+            else if (optopt != 0)
+                complain("unknown option -%c (see --help)", optopt);
+            else
+                complain("unknown option %s (see --help)", argv[optind - 1]);
+            return false;
+        }
+        if (!good)
+            complain("--%s: %s", known[at].name, why);
+    }
+    if (!good)
+        return false;
+    if (optind < argc) {
+        complain("what is \"%s\"? Every argument is an option (see --help)", argv[optind]);
+        return false;
+    }
+    set_defaults(o);
+    if (o->on_demand && !o->timing) {
+        complain("--on-demand and --no-timing exclude each other");
+        return false;
+    }
+    if (o->on_demand && o->shape_count != 1) {
+        complain("--on-demand: times one shape, and --shapes names %d", o->shape_count);
+        return false;
+    }
+    return true;
+}

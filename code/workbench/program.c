@@ -1,0 +1,450 @@
+// program.c: workbench_main(), the order of things: options, resources, then for each shape every
+// input and seed checked, and only if all of them are right, timed, and checked again.
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+// An input set on the device with what is to come out; kept for timing.
+struct checked {
+    struct device_case device;
+    float *ref;
+    enum input_kind input;
+    uint64_t seed;
+};
+
+static void *allocate(size_t bytes)
+{
+    void *memory = malloc(bytes);
+
+    if (!memory) {
+        complain("out of memory (%.1f GiB)", (double)bytes / (1 << 30));
+        exit(EXIT_MACHINE);
+    }
+    return memory;
+}
+
+// ---- Before the long work -----------------------------------------------------------------------
+
+static void case_path(char *path, size_t size, const char *folder, const struct shape *shape,
+                      enum input_kind input, uint64_t seed)
+{
+    snprintf(path, size, "%s/%s-%s-seed%llu.half", folder, shape->name, input_kind_name(input),
+             (unsigned long long)seed);
+}
+
+// All stored outputs that --against needs must be there, whole.
+static bool stored_outputs_are_there(const struct options *o)
+{
+    for (int i = 0; i < o->shape_count; ++i) {
+        for (int j = 0; j < o->input_count * o->seed_count; ++j) {
+            struct stat status;
+            char path[4096];
+            size_t bytes = shape_elements(&o->shapes[i]) * sizeof(uint16_t);
+            case_path(path, sizeof path, o->against, &o->shapes[i], o->inputs[j / o->seed_count],
+                      o->seeds[j % o->seed_count]);
+            if (stat(path, &status) != 0) {
+                complain("--against: %s: %s", path, strerror(errno));
+                return false;
+            }
+            if ((size_t)status.st_size != bytes) {
+                complain("--against: %s has %lld bytes, the output %zu", path,
+                         (long long)status.st_size, bytes);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static enum exit_status check_files(const struct options *o)
+{
+    char why[4352];
+
+    if (o->record && !file_writable(o->record, why, sizeof why)) {
+        complain("--record: %s", why);
+        return EXIT_MACHINE;
+    }
+    if (o->outputs) {
+        char probe[4096];
+        if (mkdir(o->outputs, 0777) != 0 && errno != EEXIST) {
+            complain("--outputs: cannot make %s: %s", o->outputs, strerror(errno));
+            return EXIT_MACHINE;
+        }
+        case_path(probe, sizeof probe, o->outputs, &o->shapes[0], o->inputs[0], o->seeds[0]);
+        if (!file_writable(probe, why, sizeof why)) {
+            complain("--outputs: %s", why);
+            return EXIT_MACHINE;
+        }
+    }
+    if (o->against && !stored_outputs_are_there(o))
+        return EXIT_USAGE;
+    return EXIT_PASSED;
+}
+
+static size_t host_free_bytes(void)
+{
+    FILE *file = fopen("/proc/meminfo", "r");
+    char line[128];
+    size_t kib = 0;
+
+    while (file && kib == 0 && fgets(line, sizeof line, file))
+        sscanf(line, "MemAvailable: %zu kB", &kib);
+    if (file)
+        fclose(file);
+    return kib > 0 ? kib * 1024 : SIZE_MAX;
+}
+
+static bool memory_suffices(const struct options *o, const struct device *device)
+{
+    size_t device_free = device_free_bytes();
+    size_t host_free = host_free_bytes();
+    double gib = 1 << 30;
+
+    for (int i = 0; i < o->shape_count; ++i) {
+        size_t kept = o->timing && !device->simulator ? (size_t)o->rotations : 0;
+        // The problem (three tensors as float and as codes), the FP16 reference, the output (and the
+        // stored one), and a reference for each input set.
+        size_t host = shape_elements(&o->shapes[i]) * (3 * 5 + 4 + 2 * 2 + 4 * (kept + 1));
+        size_t there = device_bytes(device, &o->shapes[i], o);
+        const char *name = o->shapes[i].name;
+        if (there > device_free) {
+            complain("--shapes: %s needs %.1f GiB on the device, %.1f are free", name, there / gib,
+                     device_free / gib);
+            return false;
+        }
+        if (device->simulator)
+            host += there; // whose memory is the host's
+        if (host > host_free) {
+            complain("--shapes: %s needs %.1f GiB on the host, %.1f are free", name, host / gib,
+                     host_free / gib);
+            return false;
+        }
+    }
+    return true;
+}
+
+// ---- Checking -----------------------------------------------------------------------------------
+
+static int ordered(uint16_t half) // consecutive halves are one apart, -0 and 0 the same
+{
+    return half & 0x8000 ? -(half & 0x7fff) : half;
+}
+
+static struct agreement agree(const uint16_t *out, const uint16_t *stored, size_t elements)
+{
+    struct agreement a = {0};
+    size_t identical = 0;
+
+    for (size_t i = 0; i < elements; ++i) {
+        int ulp = abs(ordered(out[i]) - ordered(stored[i]));
+        identical += out[i] == stored[i];
+        a.max_ulp = ulp > a.max_ulp ? ulp : a.max_ulp;
+        a.max_abs = fmax(a.max_abs, fabs((double)half_to_float(out[i]) - half_to_float(stored[i])));
+    }
+    a.identical_percent = 100.0 * (double)identical / (double)elements;
+    return a;
+}
+
+static bool compare_with_stored(const struct run *run, const struct shape *shape,
+                                struct result *result, const uint16_t *out)
+{
+    size_t elements = shape_elements(shape);
+    uint16_t *stored = allocate(elements * sizeof *stored);
+    char path[4096];
+
+    case_path(path, sizeof path, run->options->against, shape, result->input, result->seed);
+    FILE *file = fopen(path, "rb");
+    bool read = file && fread(stored, sizeof *stored, elements, file) == elements;
+    if (file)
+        fclose(file);
+    if (read) {
+        result->agreement = agree(out, stored, elements);
+        result->compared = true;
+    } else {
+        complain("--against: cannot read %s", path);
+    }
+    free(stored);
+    return read;
+}
+
+// Fetches a case's output and measures it. `out` has room for it.
+static void check(const struct run *run, const struct shape_run *shape, const struct checked *c,
+                  uint16_t *out, struct result *result)
+{
+    *result = (struct result){.input = c->input, .seed = c->seed};
+    if (!case_fetch(&c->device, run->device, out))
+        result->fault = "wrote outside its output";
+    result->metrics = error_measure(&shape->shape, shape->rows, out, c->ref);
+    result->pass = !result->fault && gate_relative(&result->metrics, run->tolerance);
+}
+
+// Draws an input set, computes its references, runs the kernel on it once and checks the output.
+// False when the kernel failed for good: then the device can do nothing more.
+static bool first_run(const struct run *run, struct shape_run *shape, struct checked *c,
+                      struct result *result, bool is_listed, enum exit_status *status)
+{
+    size_t elements = shape_elements(&shape->shape);
+    uint16_t *out = allocate(elements * sizeof *out);
+    struct problem problem;
+    bool alive = true;
+
+    c->ref = allocate(elements * sizeof *c->ref);
+    if (!problem_create(&problem, &shape->shape, c->input, c->seed) ||
+        !reference_dequantised(&problem, shape->rows, 0, c->ref)) {
+        complain("out of memory for the inputs and their reference");
+        exit(EXIT_MACHINE);
+    }
+    case_create(&c->device, run->device, &problem);
+    case_poison(&c->device, run->device);
+    range_push("verify");
+    cudaError_t error = case_run(&c->device, run->device, run->program);
+    if (error != cudaSuccess) {
+        *result = (struct result){.input = c->input, .seed = c->seed};
+        result->fault = cudaGetErrorName(error);
+        complain("%s, %s, seed %llu: the kernel failed: %s: %s", shape->shape.name,
+                 input_kind_name(c->input), (unsigned long long)c->seed, cudaGetErrorName(error),
+                 cudaGetErrorString(error));
+        (void)cudaGetLastError(); // a refused launch leaves nothing behind; a fault stays
+        alive = cudaDeviceSynchronize() == cudaSuccess;
+    } else {
+        check(run, shape, c, out, result);
+        if (is_listed) {
+            float *fp16 = allocate(elements * sizeof *fp16);
+            if (!reference_fp16(&problem, shape->rows, 0, fp16)) {
+                complain("out of memory for the FP16 reference");
+                exit(EXIT_MACHINE);
+            }
+            result->sources = error_measure(&shape->shape, shape->rows, out, fp16);
+            free(fp16);
+        }
+    }
+    range_pop();
+    if (is_listed && error == cudaSuccess && run->options->outputs) {
+        char path[4096], why[4352];
+        case_path(path, sizeof path, run->options->outputs, &shape->shape, c->input, c->seed);
+        if (!file_write(path, out, elements * sizeof *out, why, sizeof why)) {
+            complain("--outputs: %s", why);
+            *status = EXIT_MACHINE;
+        }
+    }
+    if (is_listed && error == cudaSuccess && run->options->against &&
+        !compare_with_stored(run, &shape->shape, result, out))
+        *status = EXIT_MACHINE;
+    problem_destroy(&problem);
+    free(out);
+    return alive;
+}
+
+static void discard(struct checked *c)
+{
+    free(c->ref);
+    case_destroy(&c->device);
+}
+
+// ---- Timing -------------------------------------------------------------------------------------
+
+static bool all_right(const struct run *run, const struct shape_run *shape,
+                      const struct checked *sets, int count, const char *when)
+{
+    uint16_t *out = allocate(shape_elements(&shape->shape) * sizeof *out);
+    bool right = true;
+
+    range_push("verify");
+    for (int i = 0; i < count; ++i) {
+        struct result result;
+        check(run, shape, &sets[i], out, &result);
+        if (!result.pass) {
+            complain("%s, seed %llu: wrong %s: relative error %.1e in a head, %zu not finite",
+                     shape->shape.name, (unsigned long long)sets[i].seed, when,
+                     result.metrics.rel_head, result.metrics.not_finite);
+            right = false;
+        }
+    }
+    range_pop();
+    free(out);
+    return right;
+}
+
+static void sample(struct stopwatch *watch, int count, const char *range, double *samples)
+{
+    range_push(range);
+    for (int i = 0; i < count; ++i) {
+        double us = stopwatch_sample(watch);
+        if (samples)
+            samples[i] = us;
+    }
+    range_pop();
+}
+
+// One batch for each line of standard input. Returns how many.
+static int time_on_demand(const struct options *o, struct stopwatch *watch, int warmup)
+{
+    int batches = 0;
+    double *samples = allocate((size_t)o->iters * sizeof *samples);
+    char *line = NULL;
+    size_t size = 0;
+
+    for (; getline(&line, &size, stdin) > 0; ++batches) {
+        sample(watch, warmup, "warm-up", NULL);
+        sample(watch, o->iters, "timed", samples);
+        struct summary s = summarise(samples, o->iters);
+        printf("{\"p50_us\":%.4f,\"mean_us\":%.4f}\n", s.p50, s.mean);
+        fflush(stdout);
+    }
+    free(line);
+    free(samples);
+    return batches;
+}
+
+// Times over `count` checked input sets; false if an output was wrong afterwards.
+static bool time_shape(const struct run *run, struct shape_run *shape, const struct checked *sets,
+                       int count)
+{
+    const struct options *o = run->options;
+    // A cold sample is one launch: all input sets must have had one before they are checked.
+    int warmup = o->cold_l2 && o->warmup < count ? count : o->warmup;
+    struct device_case cases[MAX_ROTATIONS];
+    struct stopwatch watch;
+    int batches = 1;
+
+    for (int i = 0; i < count; ++i)
+        cases[i] = sets[i].device;
+    stopwatch_create(&watch, run->device, run->program, cases, count, o->cold_l2);
+    shape->launches_per_sample = watch.launches;
+    for (int i = 0; i < count; ++i)
+        case_poison(&cases[i], run->device);
+    if (o->on_demand) {
+        batches = time_on_demand(o, &watch, warmup);
+    } else {
+        double *samples = allocate((size_t)o->iters * sizeof *samples);
+        sample(&watch, warmup, "warm-up", NULL);
+        sample(&watch, o->iters, "timed", samples);
+        shape->timing = summarise(samples, o->iters);
+        free(samples);
+    }
+    stopwatch_destroy(&watch);
+    return batches == 0 || all_right(run, shape, sets, count, "after the timed runs");
+}
+
+// ---- A shape ------------------------------------------------------------------------------------
+
+// False when a gate failed; *alive turns false when the device is lost.
+static bool run_shape(const struct run *run, struct shape_run *shape, bool *alive,
+                      enum exit_status *status)
+{
+    const struct options *o = run->options;
+    bool timed = o->timing && !run->device->simulator;
+    struct checked sets[MAX_ROTATIONS];
+    int kept = 0;
+    uint64_t next_seed = 0;
+    bool pass = true;
+
+    for (int i = 0; i < o->input_count * o->seed_count && *alive; ++i) {
+        struct checked c = {.input = o->inputs[i / o->seed_count],
+                            .seed = o->seeds[i % o->seed_count]};
+        struct result *result = &shape->results[shape->count++];
+        *alive = first_run(run, shape, &c, result, true, status);
+        pass = pass && result->pass;
+        report_result(run, shape, result);
+        if (!*alive) {
+            free(c.ref);
+            return false;
+        }
+        if (timed && c.input == INPUT_NORMAL && kept < o->rotations)
+            sets[kept++] = c;
+        else
+            discard(&c);
+        next_seed = c.seed >= next_seed ? c.seed + 1 : next_seed;
+    }
+    // More input sets, where there were fewer seeds; checked like the others before they are timed.
+    for (; timed && pass && kept < o->rotations; ++kept) {
+        struct result result;
+        sets[kept] = (struct checked){.input = INPUT_NORMAL, .seed = next_seed++};
+        *alive = first_run(run, shape, &sets[kept], &result, false, status);
+        if (!result.pass)
+            report_result(run, shape, &result);
+        pass = pass && result.pass;
+        if (!*alive)
+            return false;
+    }
+    if (timed && pass) {
+        pass = time_shape(run, shape, sets, kept);
+        shape->timed = pass && !o->on_demand;
+    }
+    for (int i = 0; i < kept; ++i)
+        discard(&sets[i]);
+    return pass;
+}
+
+int workbench_main(const struct program *program, int argc, char **argv)
+{
+    struct options options;
+    struct device device;
+    struct resources resources;
+    enum exit_status status = EXIT_PASSED;
+    int parse_status;
+    char why[512];
+    bool pass = true, alive = true;
+
+    program_name = program->name;
+    if (!options_parse(program, argc, argv, &options, &parse_status))
+        return parse_status;
+    if (!device_open(&device, why, sizeof why)) {
+        complain("%s", why);
+        return EXIT_MACHINE;
+    }
+    if (options.input_count == 0)
+        for (int kind = 0; kind < (device.simulator ? 1 : INPUT_KINDS); ++kind)
+            options.inputs[options.input_count++] = kind;
+    if (options.on_demand && device.simulator && !options.resources) {
+        complain("--on-demand: time is not measured in the simulator");
+        return EXIT_MACHINE;
+    }
+    if (!options.resources && (status = check_files(&options)) != EXIT_PASSED)
+        return status;
+    if (!resources_find(&resources, program, why, sizeof why)) {
+        complain("%s", why);
+        return EXIT_MACHINE;
+    }
+    if (options.resources) {
+        record_print_resources(&resources);
+        return EXIT_PASSED;
+    }
+    if (!memory_suffices(&options, &device))
+        return EXIT_MACHINE;
+
+    struct run run = {
+        .program = program,
+        .options = &options,
+        .device = &device,
+        .resources = &resources,
+        .tolerance = program->tolerance > 0 ? program->tolerance : GATE_TOLERANCE,
+    };
+    run.shapes = calloc((size_t)options.shape_count, sizeof *run.shapes);
+    if (!run.shapes) {
+        complain("out of memory");
+        return EXIT_MACHINE;
+    }
+    report_head(&run);
+    while (run.shape_count < options.shape_count && alive) {
+        struct shape_run *shape = &run.shapes[run.shape_count++];
+        shape->shape = options.shapes[run.shape_count - 1];
+        shape->rows = reference_rows(&shape->shape);
+        pass = run_shape(&run, shape, &alive, &status) && pass;
+    }
+    if (alive)
+        report_timing(&run);
+    report_verdict(&run, pass);
+    if (options.record && !record_write(&run, options.record, why, sizeof why)) {
+        complain("--record: %s", why);
+        status = EXIT_MACHINE;
+    }
+    free(run.shapes);
+    return status != EXIT_PASSED ? (int)status : pass ? EXIT_PASSED : EXIT_GATE;
+}

@@ -1,0 +1,218 @@
+// record.c: the run record, one JSON object (Jansson).
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "internal.h"
+
+enum { DUMP = JSON_INDENT(2) | JSON_REAL_PRECISION(7) };
+
+static json_t *real(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null(); // JSON has no NaN
+}
+
+static void put(json_t *object, const char *key, json_t *value)
+{
+    // Only lack of memory makes this fail.
+    if (json_object_set_new(object, key, value) != 0) {
+        complain("out of memory");
+        exit(EXIT_MACHINE);
+    }
+}
+
+static json_t *text(const char *string)
+{
+    json_t *value = json_string(string);
+    return value ? value : json_string("not UTF-8");
+}
+
+static json_t *integer(size_t value)
+{
+    return json_integer((json_int_t)value);
+}
+
+static json_t *resources_json(const struct resources *r)
+{
+    json_t *object = json_object();
+
+    put(object, "registers", json_integer(r->registers));
+    put(object, "static_shared_bytes", integer(r->static_shared_bytes));
+    put(object, "dynamic_shared_bytes", integer(r->dynamic_shared_bytes));
+    put(object, "local_bytes", integer(r->local_bytes));
+    put(object, "threads", json_integer(r->threads));
+    put(object, "ctas_per_sm", json_integer(r->ctas_per_sm));
+    put(object, "occupancy", real(r->occupancy));
+    if (r->sm_89.known) {
+        json_t *sm_89 = json_object();
+        put(sm_89, "registers", json_integer(r->sm_89.registers));
+        put(sm_89, "shared_bytes", integer(r->sm_89.shared_bytes));
+        put(sm_89, "local_bytes", integer(r->sm_89.local_bytes));
+        put(sm_89, "ctas_per_sm", json_integer(r->sm_89.ctas_per_sm));
+        put(sm_89, "occupancy", real(r->sm_89.occupancy));
+        put(sm_89, "limited_by", text(r->sm_89.limited_by));
+        put(object, "sm_89", sm_89);
+    }
+    return object;
+}
+
+void record_print_resources(const struct resources *resources)
+{
+    json_t *object = resources_json(resources);
+
+    json_dumpf(object, stdout, DUMP);
+    putchar('\n');
+    json_decref(object);
+}
+
+static json_t *device_json(const struct device *d)
+{
+    json_t *object = json_object();
+    char version[32];
+
+    put(object, "name", text(d->name));
+    snprintf(version, sizeof version, "%d.%d", d->major, d->minor);
+    put(object, "compute_capability", text(version));
+    put(object, "sms", json_integer(d->sms));
+    put(object, "clock_mhz", json_integer(d->clock_mhz));
+    put(object, "memory_clock_mhz", json_integer(d->memory_clock_mhz));
+    put(object, "l2_bytes", integer(d->l2_bytes));
+    snprintf(version, sizeof version, "%d.%d", d->driver / 1000, d->driver % 1000 / 10);
+    put(object, "driver", text(version));
+    snprintf(version, sizeof version, "%d.%d", d->toolkit / 1000, d->toolkit % 1000 / 10);
+    put(object, "toolkit", text(version));
+    return object;
+}
+
+static json_t *result_json(const struct shape_run *shape, const struct result *r)
+{
+    json_t *object = json_object();
+    json_t *sources = json_object();
+
+    put(object, "seed", integer(r->seed));
+    put(object, "input", text(input_kind_name(r->input)));
+    put(object, "pass", json_boolean(r->pass));
+    if (r->fault) {
+        put(object, "fault", text(r->fault));
+        json_decref(sources);
+        return object;
+    }
+    if (shape->rows.stride == 1) {
+        put(object, "rows", text("all"));
+    } else {
+        char rows[64];
+        snprintf(rows, sizeof rows, "every %dth and the last", shape->rows.stride);
+        put(object, "rows", text(rows));
+    }
+    put(object, "rel_head", real(r->metrics.rel_head));
+    put(object, "rel_row", real(r->metrics.rel_row));
+    put(object, "max_abs", real(r->metrics.max_abs));
+    put(object, "not_finite", integer(r->metrics.not_finite));
+    put(sources, "pass", json_boolean(gate_sources(&r->sources)));
+    put(sources, "max_abs", real(r->sources.max_abs));
+    put(sources, "mean_abs", real(r->sources.mean_abs));
+    put(sources, "bad_percent", real(r->sources.bad_percent));
+    put(object, "sources", sources);
+    return object;
+}
+
+static json_t *agreement_json(const struct result *r)
+{
+    json_t *object = json_object();
+
+    put(object, "seed", integer(r->seed));
+    put(object, "input", text(input_kind_name(r->input)));
+    put(object, "identical_percent", real(r->agreement.identical_percent));
+    put(object, "max_ulp", json_integer(r->agreement.max_ulp));
+    put(object, "max_abs", real(r->agreement.max_abs));
+    return object;
+}
+
+static json_t *timing_json(const struct run *run, const struct shape_run *shape)
+{
+    const struct summary *t = &shape->timing;
+    json_t *object = json_object();
+
+    put(object, "p50_us", real(t->p50));
+    put(object, "p90_us", real(t->p90));
+    put(object, "p99_us", real(t->p99));
+    put(object, "mean_us", real(t->mean));
+    put(object, "std_us", real(t->std));
+    put(object, "min_us", real(t->min));
+    put(object, "max_us", real(t->max));
+    put(object, "samples", json_integer(t->samples));
+    put(object, "launches_per_sample", json_integer(shape->launches_per_sample));
+    put(object, "rotations", json_integer(run->options->rotations));
+    put(object, "warmup", json_integer(run->options->warmup));
+    put(object, "cold_l2", json_boolean(run->options->cold_l2));
+    return object;
+}
+
+static json_t *shape_json(const struct run *run, const struct shape_run *shape)
+{
+    json_t *object = json_object();
+    json_t *correctness = json_array();
+    json_t *agreement = json_array();
+
+    put(object, "batch", json_integer(shape->shape.batch));
+    put(object, "heads", json_integer(shape->shape.heads));
+    put(object, "seq_len", json_integer(shape->shape.seq_len));
+    for (int i = 0; i < shape->count; ++i) {
+        const struct result *r = &shape->results[i];
+        json_array_append_new(correctness, result_json(shape, r));
+        if (r->compared)
+            json_array_append_new(agreement, agreement_json(r));
+    }
+    put(object, "correctness", correctness);
+    if (json_array_size(agreement) > 0)
+        put(object, "agreement", agreement);
+    else
+        json_decref(agreement);
+    if (shape->timed) {
+        put(object, "timing", timing_json(run, shape));
+        put(object, "tflops", real(shape_flops(&shape->shape) / shape->timing.p50 / 1e6));
+    }
+    return object;
+}
+
+bool record_write(const struct run *run, const char *path, char *why, size_t size)
+{
+    const struct program *p = run->program;
+    json_t *object = json_object();
+    json_t *shapes = json_object();
+    time_t now = time(NULL);
+    char date[32];
+
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+    put(object, "record", json_integer(1));
+    put(object, "program", text(p->name));
+    put(object, "chapter", json_integer(p->chapter));
+    put(object, "title", text(p->title));
+    put(object, "source_hash", text(p->source_hash ? p->source_hash : "unknown"));
+    put(object, "flags", text(p->build_flags ? p->build_flags : "unknown"));
+    put(object, "git_commit", text(p->git_commit ? p->git_commit : "unknown"));
+    put(object, "date", text(date));
+    put(object, "runtime", text(run->device->simulator ? "simulator" : "gpu"));
+    put(object, "device", device_json(run->device));
+    put(object, "resources", resources_json(run->resources));
+    put(object, "tolerance", real(run->tolerance));
+    put(object, "tensor_flops_share", real(p->tensor_flops_share));
+    for (int i = 0; i < run->shape_count; ++i)
+        put(shapes, run->shapes[i].shape.name, shape_json(run, &run->shapes[i]));
+    put(object, "shapes", shapes);
+
+    char *dump = json_dumps(object, DUMP);
+    json_decref(object);
+    if (!dump) {
+        snprintf(why, size, "cannot write %s: out of memory", path);
+        return false;
+    }
+    size_t length = strlen(dump);
+    dump[length] = '\n'; // over the terminating NUL: files end in a newline, not in a NUL
+    bool written = file_write(path, dump, length + 1, why, size);
+    free(dump);
+    return written;
+}

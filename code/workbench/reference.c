@@ -1,0 +1,225 @@
+// reference.c: attention in double precision, fast enough to be asked for often.
+//
+// One job is one (batch, head): its K (transposed) and V become doubles, then four query rows at a
+// time go through scores, softmax and output, with eight keys or eight output columns in a vector.
+// GCC's vector types are lowered to whatever the machine has; the functions in question are
+// compiled for three generations of x86 and the right one is picked at start. Every lane does the
+// same IEEE operations in the same order in each of them (no fused multiply-add, an exponential of
+// our own), so the result is the same to the bit everywhere.
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "workbench.h"
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define FOR_EACH_X86 __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define FOR_EACH_X86
+#endif
+
+enum { LANES = 8, ROWS = 4 };
+typedef double vec __attribute__((vector_size(LANES * sizeof(double))));
+typedef int64_t ivec __attribute__((vector_size(LANES * sizeof(int64_t))));
+
+struct work {
+    const struct problem *problem;
+    struct rows rows;
+    bool fp16; // the tensors as drawn, rounded to half; else the dequantised ones
+    float *out;
+    atomic_int next_job;
+    atomic_bool failed;
+};
+
+// What one thread needs for one (batch, head). Keys are padded to a multiple of LANES.
+struct scratch {
+    int padded;
+    double *keys;    // [HEAD_DIM][padded], transposed
+    double *values;  // [seq_len][HEAD_DIM]
+    double *weights; // [ROWS][padded]: scores, then exp(score - max)
+    double queries[ROWS][HEAD_DIM];
+    double sums[ROWS];
+    double outputs[ROWS][HEAD_DIM];
+};
+
+FOR_EACH_X86 static void scores(struct scratch *s)
+{
+    for (int j = 0; j < s->padded; j += LANES) {
+        vec dot[ROWS] = {{0}};
+        for (int d = 0; d < HEAD_DIM; ++d) {
+            vec key = *(const vec *)(s->keys + (size_t)d * s->padded + j);
+            for (int r = 0; r < ROWS; ++r)
+                dot[r] += s->queries[r][d] * key;
+        }
+        for (int r = 0; r < ROWS; ++r)
+            *(vec *)(s->weights + (size_t)r * s->padded + j) = dot[r];
+    }
+}
+
+// Scores to weights exp(score - max), and their sums. exp(x) = 2^k exp(r) with k = round(x / ln 2)
+// and |r| <= ln(2) / 2, where a Taylor polynomial of degree 13 is good to 1e-16.
+FOR_EACH_X86 static void softmax(struct scratch *s, int seq_len)
+{
+    static const double inverse_factorial[] = {
+        1.0,           1.0,          1.0 / 2,        1.0 / 6,         1.0 / 24,
+        1.0 / 120,     1.0 / 720,    1.0 / 5040,     1.0 / 40320,     1.0 / 362880,
+        1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800,
+    };
+    const double log2_e = 1.4426950408889634;
+    const double ln2_high = 0x1.62e42fee00000p-1; // 32 bits: k * ln2_high is exact
+    const double ln2_low = 0x1.a39ef35793c76p-33;
+    const double magic = 0x1.8p52; // x + magic - magic rounds x; the sum's low bits hold the integer
+
+    for (int r = 0; r < ROWS; ++r) {
+        double *row = s->weights + (size_t)r * s->padded;
+        double largest = -INFINITY;
+        for (int j = 0; j < seq_len; ++j)
+            largest = row[j] > largest ? row[j] : largest;
+        for (int j = seq_len; j < s->padded; ++j)
+            row[j] = -INFINITY;
+        vec sum = {0};
+        for (int j = 0; j < s->padded; j += LANES) {
+            vec x = *(vec *)(row + j) - largest;
+            ivec kept = x > -700.0; // all bits of a lane; the rest, padding included, becomes 0
+            x = (vec)((ivec)x & kept);
+            vec shifted = x * log2_e + magic;
+            vec k = shifted - magic;
+            vec rest = x - k * ln2_high - k * ln2_low;
+            vec power = {0};
+            for (int n = 13; n >= 0; --n)
+                power = power * rest + inverse_factorial[n];
+            ivec scale = ((ivec)shifted + 1023) << 52; // the bits of 2^k: magic's own are shifted out
+            power = (vec)((ivec)(power * (vec)scale) & kept);
+            *(vec *)(row + j) = power;
+            sum += power;
+        }
+        s->sums[r] = 0;
+        for (int lane = 0; lane < LANES; ++lane)
+            s->sums[r] += sum[lane];
+    }
+}
+
+FOR_EACH_X86 static void weigh_values(struct scratch *s, int seq_len)
+{
+    for (int d = 0; d < HEAD_DIM; d += LANES) {
+        vec sum[ROWS] = {{0}};
+        for (int j = 0; j < seq_len; ++j) {
+            vec value = *(const vec *)(s->values + (size_t)j * HEAD_DIM + d);
+            for (int r = 0; r < ROWS; ++r)
+                sum[r] += s->weights[(size_t)r * s->padded + j] * value;
+        }
+        for (int r = 0; r < ROWS; ++r)
+            for (int lane = 0; lane < LANES; ++lane)
+                s->outputs[r][d + lane] = sum[r][lane] / s->sums[r];
+    }
+}
+
+static double element(const struct work *work, const float *drawn, const uint8_t *codes,
+                      float scale, size_t index)
+{
+    if (work->fp16)
+        return half_to_float(half_from_float(drawn[index]));
+    return (double)e4m3_to_float(codes[index]) * scale;
+}
+
+static void attend(const struct work *work, struct scratch *s, int job)
+{
+    const struct problem *p = work->problem;
+    int seq_len = p->shape.seq_len;
+    int head = job % p->shape.heads;
+    size_t base = (size_t)job * seq_len * HEAD_DIM;
+
+    for (int j = 0; j < seq_len; ++j) {
+        for (int d = 0; d < HEAD_DIM; ++d) {
+            size_t i = base + (size_t)j * HEAD_DIM + d;
+            s->keys[(size_t)d * s->padded + j] =
+                element(work, p->k, p->k_codes, p->k_scales[head], i);
+            s->values[(size_t)j * HEAD_DIM + d] =
+                element(work, p->v, p->v_codes, p->v_scales[head], i);
+        }
+    }
+    for (int row = work->rows.first; row < seq_len;) {
+        int covered[ROWS];
+        int count = 0;
+        for (; count < ROWS && row < seq_len; row = rows_next(work->rows, seq_len, row))
+            covered[count++] = row;
+        for (int r = 0; r < count; ++r)
+            for (int d = 0; d < HEAD_DIM; ++d)
+                s->queries[r][d] =
+                    p->softmax_scale * element(work, p->q, p->q_codes, p->q_scales[head],
+                                               base + (size_t)covered[r] * HEAD_DIM + d);
+        scores(s);
+        softmax(s, seq_len);
+        weigh_values(s, seq_len);
+        for (int r = 0; r < count; ++r) {
+            for (int d = 0; d < HEAD_DIM; ++d) {
+                float o = (float)s->outputs[r][d];
+                work->out[base + (size_t)covered[r] * HEAD_DIM + d] =
+                    work->fp16 ? half_to_float(half_from_float(o)) : o;
+            }
+        }
+    }
+}
+
+static void *work_on(void *data)
+{
+    struct work *work = data;
+    int jobs = work->problem->shape.batch * work->problem->shape.heads;
+    int seq_len = work->problem->shape.seq_len;
+    int padded = (seq_len + LANES - 1) / LANES * LANES;
+    size_t doubles = (size_t)padded * (2 * HEAD_DIM + ROWS);
+    struct scratch scratch = {.padded = padded};
+
+    scratch.keys = aligned_alloc(sizeof(vec), doubles * sizeof(double));
+    if (!scratch.keys) {
+        work->failed = true;
+        return NULL;
+    }
+    memset(scratch.keys, 0, doubles * sizeof(double)); // the padding, and rows of a short last group
+    scratch.values = scratch.keys + (size_t)padded * HEAD_DIM;
+    scratch.weights = scratch.values + (size_t)padded * HEAD_DIM;
+    for (int job; (job = atomic_fetch_add(&work->next_job, 1)) < jobs;)
+        attend(work, &scratch, job);
+    free(scratch.keys);
+    return NULL;
+}
+
+static bool run(struct work *work, int threads)
+{
+    enum { MOST = 64 };
+    pthread_t helpers[MOST];
+    int jobs = work->problem->shape.batch * work->problem->shape.heads;
+    int started = 0;
+
+    if (threads <= 0)
+        threads = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    threads = threads > jobs ? jobs : threads > MOST ? MOST : threads;
+    while (started < threads - 1 && pthread_create(&helpers[started], NULL, work_on, work) == 0)
+        ++started;
+    work_on(work); // this thread works too; with no helper at all, it does everything
+    for (int i = 0; i < started; ++i)
+        pthread_join(helpers[i], NULL);
+    return !work->failed;
+}
+
+struct rows reference_rows(const struct shape *shape)
+{
+    if (shape->seq_len <= 2048)
+        return (struct rows){0, 1};
+    return (struct rows){0, shape->seq_len / 64 | 1};
+}
+
+bool reference_dequantised(const struct problem *problem, struct rows rows, int threads, float *out)
+{
+    struct work work = {.problem = problem, .rows = rows, .out = out};
+    return run(&work, threads);
+}
+
+bool reference_fp16(const struct problem *problem, struct rows rows, int threads, float *out)
+{
+    struct work work = {.problem = problem, .rows = rows, .fp16 = true, .out = out};
+    return run(&work, threads);
+}

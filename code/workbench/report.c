@@ -1,0 +1,136 @@
+// report.c: what a person reads, in 80 columns.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+static bool silent(const struct run *run)
+{
+    return run->options->quiet || run->options->on_demand;
+}
+
+static const char *verdict(bool pass)
+{
+    const char *no_color = getenv("NO_COLOR");
+
+    if (!isatty(STDOUT_FILENO) || (no_color && *no_color))
+        return pass ? "PASS" : "FAIL";
+    return pass ? "\033[32mPASS\033[0m" : "\033[1;31mFAIL\033[0m";
+}
+
+static void resources_row(const char *where, int registers, size_t shared, size_t local,
+                          int ctas_per_sm, double occupancy, const char *limited_by)
+{
+    printf("  %-12s%10d%8.1f KiB%7zu B%9d%10.0f %%   %s\n", where, registers, (double)shared / 1024,
+           local, ctas_per_sm, 100 * occupancy, limited_by);
+}
+
+void report_head(const struct run *run)
+{
+    const struct device *d = run->device;
+    const struct resources *r = run->resources;
+    char arch[32];
+
+    if (silent(run))
+        return;
+    printf("%s: %s\n", run->program->name, run->program->title);
+    if (d->simulator)
+        printf("%s, on the PTX simulator %s\n", d->name, d->simulator);
+    else
+        printf("%s, %d SMs, sm_%d%d; driver %d.%d, toolkit %d.%d\n", d->name, d->sms, d->major,
+               d->minor, d->driver / 1000, d->driver % 1000 / 10, d->toolkit / 1000,
+               d->toolkit % 1000 / 10);
+
+    puts("\nresources      registers  shared/CTA   local  CTAs/SM   occupancy   limited by");
+    if (!d->simulator) {
+        snprintf(arch, sizeof arch, "sm_%d%d here", d->major, d->minor);
+        resources_row(arch, r->registers, r->static_shared_bytes + r->dynamic_shared_bytes,
+                      r->local_bytes, r->ctas_per_sm, r->occupancy, "");
+    }
+    if (r->sm_89.known)
+        resources_row("sm_89 (L4)", r->sm_89.registers, r->sm_89.shared_bytes, r->sm_89.local_bytes,
+                      r->sm_89.ctas_per_sm, r->sm_89.occupancy, r->sm_89.limited_by);
+    else
+        puts("  sm_89 (L4)  no readable sm_89 code in this executable");
+
+    puts("\ncorrectness             relative error to double      beside FP16 of the unquantised");
+    printf("  %-10s %-7s %3s  head <%5.0e  row <%5.0e   max abs   mean abs    bad\n", "shape",
+           "input", "seed", run->tolerance, GATE_ROW_FACTOR * run->tolerance);
+}
+
+void report_result(const struct run *run, const struct shape_run *shape,
+                   const struct result *r)
+{
+    const struct error_metrics *m = &r->metrics;
+    char where[96];
+
+    if (silent(run) && r->pass)
+        return;
+    snprintf(where, sizeof where, "%-10s %-7s %3llu", shape->shape.name, input_kind_name(r->input),
+             (unsigned long long)r->seed);
+    if (silent(run)) {
+        if (r->fault)
+            complain("%s: FAIL: %s", where, r->fault);
+        else
+            complain("%s: FAIL: relative error %.1e in a head, %.1e in a row, %zu not finite", where,
+                     m->rel_head, m->rel_row, m->not_finite);
+        return;
+    }
+    if (r->fault)
+        printf("  %s   %-50s %s\n", where, r->fault, verdict(false));
+    else if (m->not_finite > 0)
+        printf("  %s   %-50zu %s\n", where, m->not_finite, verdict(false));
+    else
+        printf("  %s   %9.1e  %9.1e %10.4f %10.5f %4.1f %%  %s\n", where, m->rel_head, m->rel_row,
+               r->sources.max_abs, r->sources.mean_abs, r->sources.bad_percent, verdict(r->pass));
+    if (r->compared)
+        printf("    against the stored output: %.3f %% identical, at most %d ulp, %.1e\n",
+               r->agreement.identical_percent, r->agreement.max_ulp, r->agreement.max_abs);
+    fflush(stdout);
+}
+
+void report_timing(const struct run *run)
+{
+    const struct options *o = run->options;
+    bool any = false;
+
+    if (silent(run))
+        return;
+    if (run->device->simulator) {
+        puts("\ntime: not measured in the simulator");
+        return;
+    }
+    for (int i = 0; i < run->shape_count; ++i)
+        any |= run->shapes[i].timed;
+    if (!any)
+        return;
+    puts("\ntime in µs      p50       p90       p99      mean       std       min    TFLOP/s");
+    for (int i = 0; i < run->shape_count; ++i) {
+        const struct shape_run *s = &run->shapes[i];
+        const struct summary *t = &s->timing;
+        if (s->timed)
+            printf("  %-10s%9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %10.2f\n", s->shape.name, t->p50,
+                   t->p90, t->p99, t->mean, t->std, t->min, shape_flops(&s->shape) / t->p50 / 1e6);
+    }
+    printf("  %d samples after %d; %d input sets in turn%s; outputs right before and after\n",
+           o->iters, o->warmup, o->rotations, o->cold_l2 ? ", cold L2" : "");
+}
+
+void report_verdict(const struct run *run, bool pass)
+{
+    int passed = 0, all = 0;
+
+    if (run->options->on_demand)
+        return;
+    for (int i = 0; i < run->shape_count; ++i) {
+        for (int j = 0; j < run->shapes[i].count; ++j) {
+            passed += run->shapes[i].results[j].pass;
+            ++all;
+        }
+    }
+    printf("%s%s: %s: %d of %d outputs right\n", silent(run) ? "" : "\n", run->program->name,
+           verdict(pass), passed, all);
+}

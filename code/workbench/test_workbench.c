@@ -1,0 +1,832 @@
+// test_workbench.c: the half of the workbench that needs no GPU.
+//
+// Built from formats.c, inputs.c, reference.c, gates.c and files.c under ASan and UBSan.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// cmocka.h wants the four above
+#include <cmocka.h>
+#include <cuda_fp8.h>
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "workbench.h"
+
+#define LENGTH(array) (sizeof(array) / sizeof *(array))
+
+static float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static struct shape shape_of(const char *text)
+{
+    struct shape shape;
+    char why[256];
+    if (!shape_parse(text, &shape, why, sizeof why))
+        fail_msg("%s", why);
+    return shape;
+}
+
+static struct problem problem_of(const char *shape, enum input_kind kind, uint64_t seed)
+{
+    struct shape parsed = shape_of(shape);
+    struct problem problem;
+    assert_true(problem_create(&problem, &parsed, kind, seed));
+    return problem;
+}
+
+// ---- E4M3 and half ------------------------------------------------------------------------------
+
+static void e4m3_values_follow_the_format(void **state)
+{
+    (void)state;
+    for (int code = 0; code < 256; ++code) {
+        float value = e4m3_to_float((uint8_t)code);
+        int exponent = code >> 3 & 15, mantissa = code & 7;
+        if ((code & 0x7f) == 0x7f) {
+            assert_true(isnan(value));
+            continue;
+        }
+        double expected = exponent ? ldexp(8 + mantissa, exponent - 10) : ldexp(mantissa, -9);
+        assert_true(value == (code & 0x80 ? -expected : expected));
+        assert_int_equal(signbit(value) != 0, code >> 7);
+        assert_int_equal(e4m3_from_float(value), code);
+    }
+    assert_true(e4m3_to_float(0x7e) == 448);
+    assert_true(e4m3_to_float(0x01) == 0x1p-9f);
+}
+
+static void e4m3_rounds_to_nearest_and_ties_to_even(void **state)
+{
+    (void)state;
+    for (int code = 0; code < 0x7e; ++code) {
+        float low = e4m3_to_float((uint8_t)code), high = e4m3_to_float((uint8_t)(code + 1));
+        float tie = (low + high) / 2; // exact
+        int even = code & 1 ? code + 1 : code;
+        assert_int_equal(e4m3_from_float(tie), even);
+        assert_int_equal(e4m3_from_float(-tie), even | 0x80);
+        assert_int_equal(e4m3_from_float(nextafterf(tie, 0)), code);
+        assert_int_equal(e4m3_from_float(nextafterf(tie, 1000)), code + 1);
+    }
+}
+
+static void e4m3_saturates_and_keeps_nan(void **state)
+{
+    (void)state;
+    const float large[] = {448, 449, 463.99f, 464, 465, 480, 1e30f, INFINITY};
+    for (size_t i = 0; i < LENGTH(large); ++i) {
+        assert_int_equal(e4m3_from_float(large[i]), 0x7e);
+        assert_int_equal(e4m3_from_float(-large[i]), 0xfe);
+    }
+    assert_int_equal(e4m3_from_float(NAN), 0x7f);
+    assert_int_equal(e4m3_from_float(-NAN), 0x7f);
+    assert_int_equal(e4m3_from_float(0.0f), 0);
+    assert_int_equal(e4m3_from_float(-0.0f), 0x80);
+    assert_int_equal(e4m3_from_float(float_of(1)), 0); // the least float
+}
+
+static void e4m3_agrees_with_nvidias_header(void **state)
+{
+    (void)state;
+    // Every 251st of all 2^32 floats: 17 million, with every exponent and low bits of all kinds.
+    for (uint64_t bits = 0; bits < 1ull << 32; bits += 251) {
+        float value = float_of((uint32_t)bits);
+        uint8_t expected = __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
+        if (e4m3_from_float(value) != expected)
+            fail_msg("%a: 0x%02x, not 0x%02x", value, e4m3_from_float(value), expected);
+    }
+    for (int code = 0; code < 256; ++code) {
+        if ((code & 0x7f) == 0x7f)
+            continue;
+        __half_raw half = __nv_cvt_fp8_to_halfraw((uint8_t)code, __NV_E4M3);
+        assert_true(half_to_float(half.x) == e4m3_to_float((uint8_t)code));
+    }
+}
+
+static void half_agrees_with_the_compilers(void **state)
+{
+    (void)state;
+    for (int bits = 0; bits < 0x10000; ++bits) {
+        uint16_t half = (uint16_t)bits;
+        _Float16 native;
+        memcpy(&native, &half, sizeof native);
+        float value = half_to_float(half);
+        if (isnan((float)native)) {
+            assert_true(isnan(value));
+            assert_int_equal(half_from_float(value), 0x7fff);
+            continue;
+        }
+        assert_true(value == (float)native);
+        assert_int_equal(half_from_float(value), half);
+    }
+    for (uint64_t bits = 0; bits < 1ull << 32; bits += 509) {
+        float value = float_of((uint32_t)bits);
+        _Float16 native = (_Float16)value;
+        uint16_t expected;
+        memcpy(&expected, &native, sizeof expected);
+        if (!isnan(value) && half_from_float(value) != expected)
+            fail_msg("%a: 0x%04x, not 0x%04x", value, half_from_float(value), expected);
+    }
+    assert_int_equal(half_from_float(65519.996f), 0x7bff);
+    assert_int_equal(half_from_float(65520), 0x7c00);
+    assert_int_equal(half_from_float(0x1p-25f), 0); // a tie, to even
+    assert_int_equal(half_from_float(0x1.8p-24f), 2);
+}
+
+// ---- Shapes and inputs --------------------------------------------------------------------------
+
+static void shapes_are_parsed(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text;
+        int batch, heads, seq_len;
+    } good[] = {
+        {"small", 1, 8, 128},     {"mission", 2, 8, 512},      {"long", 2, 8, 2048},
+        {"huge", 4, 16, 8192},    {"2x8x517", 2, 8, 517},      {"1x1x1", 1, 1, 1},
+        {"4x16x65536", 4, 16, 65536}, {"1x1x33554432", 1, 1, 33554432},
+    };
+    for (size_t i = 0; i < LENGTH(good); ++i) {
+        struct shape shape = shape_of(good[i].text);
+        assert_string_equal(shape.name, good[i].text);
+        assert_int_equal(shape.batch, good[i].batch);
+        assert_int_equal(shape.heads, good[i].heads);
+        assert_int_equal(shape.seq_len, good[i].seq_len);
+    }
+    struct shape mission = shape_of("mission");
+    assert_int_equal(shape_elements(&mission), 2 * 8 * 512 * 64);
+    assert_true(shape_flops(&mission) == 4.0 * 16 * 512 * 512 * 64);
+}
+
+static void malformed_shapes_are_refused_by_name(void **state)
+{
+    (void)state;
+    const struct {
+        const char *text, *why;
+    } bad[] = {
+        {"", "is no shape"},
+        {"huger", "is no shape"},
+        {"2x8", "\"2x8\" is no shape: write BxHxS (2x8x512) or small, mission, long, huge"},
+        {"2x8x", "is no shape"},
+        {"2x8x512x", "is no shape"},
+        {"2x8x512x3", "is no shape"},
+        {"2x-8x512", "is no shape"},
+        {" 2x8x512", "is no shape"},
+        {"2x8x512 ", "is no shape"},
+        {"2X8X512", "is no shape"},
+        {"x8x512", "is no shape"},
+        {"2x8x0", "\"2x8x0\": S must be at least 1"},
+        {"0x8x512", "the batch must be at least 1"},
+        {"2x0x512", "the number of heads must be at least 1"},
+        {"1x1x33554433", "too large"},
+        {"65536x65536x65536", "too large"},
+        {"9223372036854775807x2x1", "too large"},
+        {"99999999999999999999x1x1", "too large"},
+    };
+    for (size_t i = 0; i < LENGTH(bad); ++i) {
+        struct shape shape;
+        char why[256] = "";
+        assert_false(shape_parse(bad[i].text, &shape, why, sizeof why));
+        if (!strstr(why, bad[i].why) || strchr(why, '\n'))
+            fail_msg("\"%s\": said: %s", bad[i].text, why);
+    }
+}
+
+static uint64_t fnv1a(uint64_t hash, const void *bytes, size_t size)
+{
+    for (const uint8_t *at = bytes; size > 0; --size)
+        hash = (hash ^ *at++) * 0x100000001b3;
+    return hash;
+}
+
+// The bytes of the inputs are fixed for good: stored outputs are compared across machines.
+static void inputs_are_the_same_bytes_everywhere(void **state)
+{
+    (void)state;
+    const struct {
+        enum input_kind kind;
+        uint64_t seed, hash;
+    } known[] = {
+        {INPUT_NORMAL, 0, 0x08c3adfa99a51924},
+        {INPUT_NORMAL, 1, 0xa6039753c1e393d9},
+        {INPUT_MEAN, 0, 0x1322b675df8d6a66},
+        {INPUT_PEAKY, 2, 0x8abc6ad242b42d64},
+    };
+    for (size_t i = 0; i < LENGTH(known); ++i) {
+        struct problem p = problem_of("2x3x33", known[i].kind, known[i].seed);
+        size_t elements = shape_elements(&p.shape);
+        uint64_t hash = fnv1a(0xcbf29ce484222325, p.q, elements * sizeof(float));
+        hash = fnv1a(hash, p.k, elements * sizeof(float));
+        hash = fnv1a(hash, p.v, elements * sizeof(float));
+        hash = fnv1a(hash, p.q_codes, elements);
+        hash = fnv1a(hash, p.k_codes, elements);
+        hash = fnv1a(hash, p.v_codes, elements);
+        hash = fnv1a(hash, p.v_scales, 3 * sizeof(float));
+        if (hash != known[i].hash)
+            fail_msg("%s, seed %d: 0x%016llx", input_kind_name(known[i].kind), (int)known[i].seed,
+                     (unsigned long long)hash);
+        problem_destroy(&p);
+    }
+}
+
+static void inputs_are_normal(void **state)
+{
+    (void)state;
+    struct problem p = problem_of("mission", INPUT_NORMAL, 7);
+    struct problem other = problem_of("mission", INPUT_NORMAL, 8);
+    const float *tensors[] = {p.q, p.k, p.v, other.q};
+    size_t elements = shape_elements(&p.shape);
+
+    for (size_t t = 0; t < LENGTH(tensors); ++t) {
+        double mean = 0, square = 0, fourth = 0, beyond_2 = 0;
+        for (size_t i = 0; i < elements; ++i) {
+            double x = tensors[t][i];
+            mean += x / elements;
+            square += x * x / elements;
+            fourth += x * x * x * x / elements;
+            beyond_2 += (fabs(x) > 2) / (double)elements;
+        }
+        // Half a million samples: four standard errors.
+        assert_true(fabs(mean) < 0.0056);
+        assert_true(fabs(square - 1) < 0.008);
+        assert_true(fabs(fourth - 2.9) < 0.06); // twelve uniforms: 3 - 1.2 / 12
+        assert_true(fabs(beyond_2 - 0.0455) < 0.0015);
+        for (size_t u = 0; u < t; ++u) { // no two tensors have anything to do with each other
+            double product = 0;
+            for (size_t i = 0; i < elements; ++i)
+                product += (double)tensors[t][i] * tensors[u][i] / elements;
+            assert_true(fabs(product) < 0.0056);
+        }
+    }
+    problem_destroy(&p);
+    problem_destroy(&other);
+}
+
+static void the_kinds_of_input_differ_as_they_say(void **state)
+{
+    (void)state;
+    struct problem normal = problem_of("2x3x517", INPUT_NORMAL, 3);
+    struct problem mean = problem_of("2x3x517", INPUT_MEAN, 3);
+    struct problem peaky = problem_of("2x3x517", INPUT_PEAKY, 3);
+    size_t elements = shape_elements(&normal.shape);
+    double largest = 0;
+
+    for (size_t i = 0; i < elements; ++i) {
+        assert_true(peaky.q[i] == 8 * normal.q[i]);
+        assert_true(peaky.k[i] == normal.k[i]);
+    }
+    for (int d = 0; d < HEAD_DIM; ++d) {
+        double sum = 0;
+        for (size_t i = (size_t)d; i < elements; i += HEAD_DIM)
+            sum += (double)mean.v[i];
+        largest = fmax(largest, fabs(sum / (elements / HEAD_DIM)));
+    }
+    assert_true(largest > 0.5);
+    problem_destroy(&normal);
+    problem_destroy(&mean);
+    problem_destroy(&peaky);
+}
+
+static void scales_are_per_head_and_shared_by_the_batches(void **state)
+{
+    (void)state;
+    struct problem p = problem_of("3x2x33", INPUT_MEAN, 5);
+    size_t head_elements = (size_t)p.shape.seq_len * HEAD_DIM;
+
+    for (int h = 0; h < 2; ++h) {
+        float largest = 0;
+        int saturated = 0;
+        for (int b = 0; b < 3; ++b) {
+            size_t base = (b * 2 + h) * head_elements;
+            for (size_t i = base; i < base + head_elements; ++i) {
+                double value = (double)e4m3_to_float(p.k_codes[i]) * p.k_scales[h];
+                // Half a step: 2^-4 of the value, or of the least normal.
+                assert_true(fabs(value - p.k[i]) <=
+                            fmax(fabs(p.k[i]), 0x1p-6 * p.k_scales[h]) * 0x1.00001p-4);
+                largest = fmaxf(largest, fabsf(p.k[i]));
+                saturated += (p.k_codes[i] & 0x7f) == 0x7e;
+            }
+        }
+        assert_true(p.k_scales[h] == largest / 448);
+        assert_true(saturated >= 1);
+    }
+    assert_true(p.k_scales[0] != p.k_scales[1]);
+    problem_destroy(&p);
+}
+
+// ---- Reference ----------------------------------------------------------------------------------
+
+static double dequantised(const uint8_t *codes, float scale, size_t i)
+{
+    return (double)e4m3_to_float(codes[i]) * scale;
+}
+
+static double as_half(const float *values, size_t i)
+{
+    return half_to_float(half_from_float(values[i]));
+}
+
+// One row's weights exp(score - max) and their sum, the plain way.
+static double weights_of_row(const struct problem *p, int head, int row, bool fp16, double *weights)
+{
+    size_t base = (size_t)head * p->shape.seq_len * HEAD_DIM;
+    int h = head % p->shape.heads;
+    double largest = -INFINITY, sum = 0;
+
+    for (int j = 0; j < p->shape.seq_len; ++j) {
+        double dot = 0;
+        for (int d = 0; d < HEAD_DIM; ++d) {
+            size_t at_q = base + (size_t)row * HEAD_DIM + d, at_k = base + (size_t)j * HEAD_DIM + d;
+            dot += fp16 ? as_half(p->q, at_q) * as_half(p->k, at_k)
+                        : dequantised(p->q_codes, p->q_scales[h], at_q) *
+                              dequantised(p->k_codes, p->k_scales[h], at_k);
+        }
+        weights[j] = dot / 8;
+        largest = fmax(largest, weights[j]);
+    }
+    for (int j = 0; j < p->shape.seq_len; ++j)
+        sum += weights[j] = exp(weights[j] - largest);
+    return sum;
+}
+
+static void check_reference(const char *shape, enum input_kind kind, bool fp16)
+{
+    struct problem p = problem_of(shape, kind, 11);
+    int seq_len = p.shape.seq_len;
+    size_t elements = shape_elements(&p.shape);
+    float *ref = malloc(elements * sizeof *ref);
+    double *weights = malloc(seq_len * sizeof *weights);
+    struct rows all = {0, 1};
+
+    assert_true(fp16 ? reference_fp16(&p, all, 2, ref) : reference_dequantised(&p, all, 2, ref));
+    for (int head = 0; head < p.shape.batch * p.shape.heads; ++head) {
+        for (int row = 0; row < seq_len; row += seq_len > 40 ? 37 : 1) {
+            double sum = weights_of_row(&p, head, row, fp16, weights);
+            for (int d = 0; d < HEAD_DIM; ++d) {
+                size_t base = (size_t)head * seq_len * HEAD_DIM + d;
+                double expected = 0;
+                for (int j = 0; j < seq_len; ++j)
+                    expected += weights[j] / sum *
+                                (fp16 ? as_half(p.v, base + (size_t)j * HEAD_DIM)
+                                      : dequantised(p.v_codes, p.v_scales[head % p.shape.heads],
+                                                    base + (size_t)j * HEAD_DIM));
+                float got = ref[base + (size_t)row * HEAD_DIM];
+                // The result's own rounding: to float, or to half (a double rounding may differ).
+                double step = fp16 ? fabs(expected) * 0x1.01p-11 + 0x1p-25
+                                   : fabs(expected) * 0x1.01p-24 + 1e-14;
+                if (!(fabs(got - expected) <= step))
+                    fail_msg("%s, %s: head %d, row %d, column %d: %.9g, not %.9g", shape,
+                             input_kind_name(kind), head, row, d, got, expected);
+            }
+        }
+    }
+    free(weights);
+    free(ref);
+    problem_destroy(&p);
+}
+
+static void references_agree_with_the_plain_way(void **state)
+{
+    (void)state;
+    const char *const shapes[] = {"1x1x1", "2x3x5", "1x2x33", "1x3x239", "2x1x517"};
+    for (size_t i = 0; i < LENGTH(shapes); ++i) {
+        for (int kind = 0; kind < INPUT_KINDS; ++kind) {
+            check_reference(shapes[i], kind, false);
+            check_reference(shapes[i], kind, true);
+        }
+    }
+}
+
+static void references_do_not_depend_on_the_number_of_threads(void **state)
+{
+    (void)state;
+    struct problem p = problem_of("2x3x239", INPUT_NORMAL, 1);
+    size_t bytes = shape_elements(&p.shape) * sizeof(float);
+    float *one = malloc(bytes), *seven = malloc(bytes);
+
+    assert_true(reference_dequantised(&p, (struct rows){0, 1}, 1, one));
+    assert_true(reference_dequantised(&p, (struct rows){0, 1}, 7, seven));
+    assert_memory_equal(one, seven, bytes);
+    free(one);
+    free(seven);
+    problem_destroy(&p);
+}
+
+static void sampled_rows_are_the_same_and_the_others_left_alone(void **state)
+{
+    (void)state;
+    struct problem p = problem_of("1x2x239", INPUT_NORMAL, 1);
+    size_t elements = shape_elements(&p.shape);
+    float *all = malloc(elements * sizeof *all), *some = malloc(elements * sizeof *some);
+    struct rows rows = {2, 50};
+
+    for (size_t i = 0; i < elements; ++i)
+        some[i] = 1234;
+    assert_true(reference_dequantised(&p, (struct rows){0, 1}, 0, all));
+    assert_true(reference_dequantised(&p, rows, 0, some));
+    for (size_t i = 0; i < elements; ++i) {
+        int row = (int)(i / HEAD_DIM % 239);
+        bool covered = row % 50 == 2 || row == 238;
+        assert_true(some[i] == (covered ? all[i] : 1234));
+    }
+    free(all);
+    free(some);
+    problem_destroy(&p);
+}
+
+static void covered_rows_include_the_first_and_last_tile(void **state)
+{
+    (void)state;
+    const char *const shapes[] = {"1x1x1",    "mission",  "long",      "1x1x2049",
+                                  "1x1x8300", "1x1x4097", "1x1x65536", "huge"};
+    for (size_t i = 0; i < LENGTH(shapes); ++i) {
+        struct shape shape = shape_of(shapes[i]);
+        struct rows rows = reference_rows(&shape);
+        int count = 0, last = -1;
+        unsigned positions = 0; // in a tile of 32
+        for (int row = rows.first; row < shape.seq_len; row = rows_next(rows, shape.seq_len, row)) {
+            assert_true(row > last);
+            last = row;
+            positions |= 1u << row % 32;
+            ++count;
+        }
+        assert_int_equal(rows.first, 0);
+        assert_int_equal(last, shape.seq_len - 1);
+        assert_true(shape.seq_len <= 2048 ? count == shape.seq_len : count >= 63 && count <= 66);
+        assert_true(shape.seq_len < 32 || positions == 0xffffffff);
+    }
+}
+
+// ---- Gates --------------------------------------------------------------------------------------
+
+static void metrics_are_what_they_say(void **state)
+{
+    (void)state;
+    struct shape shape = shape_of("1x2x2");
+    struct rows all = {0, 1};
+    float ref[4 * HEAD_DIM];
+    uint16_t out[4 * HEAD_DIM];
+
+    for (int i = 0; i < 4 * HEAD_DIM; ++i) {
+        ref[i] = 1;
+        out[i] = half_from_float(1);
+    }
+    struct error_metrics m = error_measure(&shape, all, out, ref);
+    assert_true(m.rel_head == 0 && m.rel_row == 0 && m.max_abs == 0 && m.mean_abs == 0);
+    assert_true(m.bad_percent == 0 && m.not_finite == 0);
+    assert_true(gate_relative(&m, GATE_TOLERANCE) && gate_sources(&m));
+
+    out[3 * HEAD_DIM] = half_from_float(1.5f); // the second head's last row
+    m = error_measure(&shape, all, out, ref);
+    assert_float_equal(m.rel_row, 0.5 / 8, 1e-12);
+    assert_float_equal(m.rel_head, 0.5 / sqrt(128), 1e-12);
+    assert_float_equal(m.max_abs, 0.5, 1e-12);
+    assert_float_equal(m.mean_abs, 0.5 / 256, 1e-12);
+    assert_float_equal(m.bad_percent, 100.0 / 256, 1e-12);
+    assert_false(gate_relative(&m, GATE_TOLERANCE));
+    assert_true(gate_relative(&m, 0.05)); // 0.044 in the head; 0.0625 in the row, under 4 * 0.05
+    assert_false(gate_relative(&m, 0.015)); // the head
+
+    out[3 * HEAD_DIM] = half_from_float(1);
+    const uint16_t not_numbers[] = {0x7c00, 0xfc00, 0x7e00, 0xffff};
+    for (size_t i = 0; i < LENGTH(not_numbers); ++i) {
+        out[17] = not_numbers[i];
+        m = error_measure(&shape, (struct rows){1, 2}, out, ref); // row 0 is not even covered
+        assert_int_equal(m.not_finite, 1);
+        assert_true(isnan(m.rel_head) && isnan(m.rel_row) && isnan(m.max_abs));
+        assert_true(isnan(m.mean_abs) && isnan(m.bad_percent));
+        assert_false(gate_relative(&m, 1e9));
+        assert_false(gate_sources(&m));
+    }
+    struct error_metrics nan = {.rel_head = NAN};
+    assert_false(gate_relative(&nan, GATE_TOLERANCE));
+}
+
+static void errors_against_zero_are_infinite_not_nothing(void **state)
+{
+    (void)state;
+    struct shape shape = shape_of("1x1x1");
+    float ref[HEAD_DIM] = {0};
+    uint16_t out[HEAD_DIM] = {0};
+    struct error_metrics m = error_measure(&shape, (struct rows){0, 1}, out, ref);
+
+    assert_true(m.rel_head == 0 && m.rel_row == 0 && gate_relative(&m, GATE_TOLERANCE));
+    out[5] = 1;
+    m = error_measure(&shape, (struct rows){0, 1}, out, ref);
+    assert_true(isinf(m.rel_head) && isinf(m.rel_row));
+    assert_false(gate_relative(&m, GATE_TOLERANCE));
+}
+
+// The mistakes that a kernel makes, made here on a few rows of every head.
+enum mistake {
+    NONE, HALF_P, // right: rounded once, and with P rounded to half on the way
+    ZEROS, MEAN_V, FLIPPED, FIRST_TILE, MIDDLE_TILE, LAST_TILE, OTHER_HEAD, UNSCALED_V, STALE_ROW,
+    NAN_ONCE, INFINITE_ONCE, MISTAKES
+};
+static const char *const mistake_names[] = {
+    "no mistake", "P in half", "zeros", "mean(V)", "flipped sign", "first tile dropped",
+    "middle tile dropped", "last tile dropped", "another head's", "V without its scale",
+    "one row not written", "a NaN", "an infinity",
+};
+
+// [mistake][covered row][HEAD_DIM] of one head, from one walk over the keys.
+static void wrong_rows(const struct problem *p, int head, int row, double *weights,
+                       double out[MISTAKES][HEAD_DIM])
+{
+    int seq_len = p->shape.seq_len, heads = p->shape.heads;
+    double sum = weights_of_row(p, head, row, false, weights);
+    int tiles = (seq_len + 31) / 32;
+    const int dropped[] = {[FIRST_TILE] = 0, [MIDDLE_TILE] = tiles / 2, [LAST_TILE] = tiles - 1};
+    double sums[MISTAKES], half_sum = 0;
+
+    for (int m = 0; m < MISTAKES; ++m)
+        sums[m] = sum;
+    memset(out, 0, MISTAKES * sizeof *out);
+    for (int j = 0; j < seq_len; ++j) {
+        double half_weight = half_to_float(half_from_float((float)weights[j]));
+        half_sum += weights[j]; // kernels sum before they round
+        for (int d = 0; d < HEAD_DIM; ++d) {
+            size_t i = ((size_t)head * seq_len + j) * HEAD_DIM + d;
+            double v = dequantised(p->v_codes, p->v_scales[head % heads], i);
+            out[NONE][d] += weights[j] * v;
+            out[HALF_P][d] += half_weight * v;
+            out[MEAN_V][d] += v * sum / seq_len;
+            for (int m = FIRST_TILE; m <= LAST_TILE; ++m)
+                if (j / 32 != dropped[m])
+                    out[m][d] += weights[j] * v;
+        }
+        for (int m = FIRST_TILE; m <= LAST_TILE; ++m)
+            if (j / 32 == dropped[m])
+                sums[m] -= weights[j];
+    }
+    sums[HALF_P] = half_sum;
+    for (int d = 0; d < HEAD_DIM; ++d) {
+        out[FLIPPED][d] = -out[NONE][d];
+        out[STALE_ROW][d] = row == seq_len - 1 ? 0 : out[NONE][d];
+        out[NAN_ONCE][d] = out[INFINITE_ONCE][d] = out[NONE][d];
+        out[UNSCALED_V][d] = out[NONE][d] / p->v_scales[head % heads];
+    }
+    for (int m = 0; m < MISTAKES; ++m)
+        for (int d = 0; d < HEAD_DIM; ++d)
+            out[m][d] /= sums[m];
+}
+
+static void check_gate(const char *name, enum input_kind kind, const bool judged[MISTAKES])
+{
+    struct problem p = problem_of(name, kind, 0);
+    int seq_len = p.shape.seq_len, all_heads = p.shape.batch * p.shape.heads;
+    struct rows rows = {0, seq_len / 12 | 1};
+    size_t elements = shape_elements(&p.shape);
+    float *ref = calloc(elements, sizeof *ref);
+    uint16_t *out = calloc(elements, sizeof *out);
+    double *weights = malloc(seq_len * sizeof *weights);
+    int row_count = 0;
+    for (int row = rows.first; row < seq_len; row = rows_next(rows, seq_len, row))
+        ++row_count;
+    double(*wrong)[MISTAKES][HEAD_DIM] = malloc((size_t)all_heads * row_count * sizeof *wrong);
+
+    assert_true(ref && out && weights && wrong);
+    assert_true(reference_dequantised(&p, rows, 0, ref));
+    for (int head = 0, at = 0; head < all_heads; ++head)
+        for (int row = rows.first; row < seq_len; row = rows_next(rows, seq_len, row))
+            wrong_rows(&p, head, row, weights, wrong[at++]);
+    for (int m = 0; m < MISTAKES; ++m) {
+        if (!judged[m])
+            continue;
+        for (int head = 0, at = 0; head < all_heads; ++head) {
+            for (int row = rows.first; row < seq_len; row = rows_next(rows, seq_len, row), ++at) {
+                int from = m == OTHER_HEAD ? (at + row_count) % (all_heads * row_count) : at;
+                int which = m == OTHER_HEAD ? NONE : m;
+                for (int d = 0; d < HEAD_DIM; ++d)
+                    out[((size_t)head * seq_len + row) * HEAD_DIM + d] =
+                        half_from_float((float)wrong[from][which][d]);
+            }
+        }
+        if (m == NAN_ONCE)
+            out[elements - 1] = 0x7e00;
+        if (m == INFINITE_ONCE)
+            out[elements - 1] = 0x7c00;
+        struct error_metrics metrics = error_measure(&p.shape, rows, out, ref);
+        bool pass = gate_relative(&metrics, GATE_TOLERANCE);
+        if (getenv("MARGINS"))
+            fprintf(stderr, "%-10s %-7s %-20s head %9.2e  row %9.2e\n", name, input_kind_name(kind),
+                    mistake_names[m], metrics.rel_head, metrics.rel_row);
+        if (pass != (m == NONE || m == HALF_P))
+            fail_msg("%s, %s: %s: %.2e in a head, %.2e in a row", name, input_kind_name(kind),
+                     mistake_names[m], metrics.rel_head, metrics.rel_row);
+        // The margins that gates.c speaks of.
+        if (m <= HALF_P)
+            assert_true(metrics.rel_head < GATE_TOLERANCE / 5 &&
+                        metrics.rel_row < GATE_ROW_FACTOR * GATE_TOLERANCE / 10);
+        else if (metrics.not_finite == 0 && kind == INPUT_NORMAL && m != STALE_ROW)
+            assert_true(metrics.rel_head > 5 * GATE_TOLERANCE);
+    }
+    free(wrong);
+    free(weights);
+    free(out);
+    free(ref);
+    problem_destroy(&p);
+}
+
+static void judge_all(bool judged[MISTAKES])
+{
+    for (int m = 0; m < MISTAKES; ++m)
+        judged[m] = true;
+}
+
+static void the_gate_tells_right_from_wrong_at_every_named_shape(void **state)
+{
+    (void)state;
+    const char *const shapes[] = {"small", "mission", "long", "huge"};
+    bool judged[MISTAKES];
+
+    judge_all(judged);
+    for (size_t i = 0; i < LENGTH(shapes); ++i)
+        check_gate(shapes[i], INPUT_NORMAL, judged);
+}
+
+static void the_gate_tells_right_from_wrong_at_ragged_shapes(void **state)
+{
+    (void)state;
+    const char *const shapes[] = {"2x2x33", "1x3x239", "2x2x517", "1x2x2049", "1x2x8193"};
+    bool judged[MISTAKES];
+
+    judge_all(judged);
+    for (size_t i = 0; i < LENGTH(shapes); ++i)
+        check_gate(shapes[i], INPUT_NORMAL, judged);
+    // One key: every row is that value, there is one tile, and the mean is right.
+    judged[MEAN_V] = judged[FIRST_TILE] = judged[MIDDLE_TILE] = judged[LAST_TILE] = false;
+    check_gate("2x3x1", INPUT_NORMAL, judged);
+}
+
+static void the_gate_tells_right_from_wrong_with_other_inputs(void **state)
+{
+    (void)state;
+    bool judged[MISTAKES];
+
+    judge_all(judged);
+    check_gate("small", INPUT_MEAN, judged);
+    check_gate("mission", INPUT_MEAN, judged);
+    // Of a few rows, none may have its peak in a given tile.
+    judged[FIRST_TILE] = judged[MIDDLE_TILE] = judged[LAST_TILE] = false;
+    check_gate("small", INPUT_PEAKY, judged);
+    check_gate("mission", INPUT_PEAKY, judged);
+}
+
+// Why an absolute tolerance does not do.
+static void the_sources_gate_passes_zeros_where_outputs_are_small(void **state)
+{
+    (void)state;
+    struct problem p = problem_of("1x2x8192", INPUT_NORMAL, 0);
+    struct rows rows = reference_rows(&p.shape);
+    size_t elements = shape_elements(&p.shape);
+    float *ref = calloc(elements, sizeof *ref);
+    uint16_t *zeros = calloc(elements, sizeof *zeros);
+
+    assert_true(reference_fp16(&p, rows, 0, ref));
+    struct error_metrics m = error_measure(&p.shape, rows, zeros, ref);
+    assert_true(m.mean_abs <= 0.02);
+    assert_float_equal(m.rel_head, 1, 1e-12);
+    assert_false(gate_relative(&m, GATE_TOLERANCE));
+    free(zeros);
+    free(ref);
+    problem_destroy(&p);
+}
+
+// ---- Statistics ---------------------------------------------------------------------------------
+
+static void summaries_interpolate(void **state)
+{
+    (void)state;
+    double values[] = {5, 1, 4, 2, 3};
+    struct summary s = summarise(values, 5);
+    assert_float_equal(s.p50, 3, 1e-12);
+    assert_float_equal(s.p90, 4.6, 1e-12);
+    assert_float_equal(s.p99, 4.96, 1e-12);
+    assert_float_equal(s.mean, 3, 1e-12);
+    assert_float_equal(s.std, sqrt(2.5), 1e-12);
+    assert_true(s.min == 1 && s.max == 5 && s.samples == 5 && values[0] == 1);
+
+    double two[] = {10, 20};
+    assert_float_equal(summarise(two, 2).p50, 15, 1e-12);
+    double one[] = {7};
+    s = summarise(one, 1);
+    assert_true(s.p50 == 7 && s.p99 == 7 && s.std == 0);
+    assert_true(isnan(summarise(one, 0).p50));
+}
+
+static void medians_come_with_their_interval(void **state)
+{
+    (void)state;
+    double values[30];
+    for (int i = 0; i < 30; ++i)
+        values[i] = 30 - i;
+    // n = 30: P(X < 10) = 0.0214, P(X < 11) = 0.0494; so the 10th from either end (any table).
+    struct interval interval = median_interval(values, 30);
+    assert_float_equal(interval.median, 15.5, 1e-12);
+    assert_true(interval.low == 10 && interval.high == 21);
+
+    double six[] = {6, 5, 4, 3, 2, 1}; // 2 / 64 is within 5 %
+    interval = median_interval(six, 6);
+    assert_true(interval.low == 1 && interval.high == 6 && interval.median == 3.5);
+    double five[] = {1, 2, 3, 4, 5}; // 2 / 32 is not
+    interval = median_interval(five, 5);
+    assert_true(interval.median == 3 && interval.low == -INFINITY && interval.high == INFINITY);
+    assert_true(isnan(median_interval(five, 0).median));
+
+    double many[5000];
+    for (int i = 0; i < 5000; ++i)
+        many[i] = i + 1;
+    interval = median_interval(many, 5000); // normal approximation: 2500 -+ 0.98 sqrt(5000)
+    assert_in_range((int)interval.low, 2428, 2434);
+    assert_true(interval.low + interval.high == 5001);
+}
+
+// ---- Files --------------------------------------------------------------------------------------
+
+static int entries(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    int count = 0;
+    assert_non_null(dir);
+    for (struct dirent *entry; (entry = readdir(dir));)
+        count += entry->d_name[0] != '.';
+    closedir(dir);
+    return count;
+}
+
+static void files_are_whole_or_not_there(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/test_workbench.XXXXXX", path[64], why[256], text[16] = "";
+    struct stat status;
+
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/a", folder);
+    assert_true(file_writable(path, why, sizeof why));
+    assert_int_equal(entries(folder), 0);
+    assert_true(file_write(path, "first", 5, why, sizeof why));
+    assert_true(file_write(path, "second", 6, why, sizeof why));
+    assert_int_equal(entries(folder), 1);
+    FILE *file = fopen(path, "r");
+    assert_int_equal(fread(text, 1, sizeof text, file), 6);
+    fclose(file);
+    assert_string_equal(text, "second");
+    assert_int_equal(stat(path, &status), 0);
+    mode_t mask = umask(0);
+    umask(mask);
+    assert_int_equal(status.st_mode & 0777, 0666 & ~mask);
+    unlink(path);
+
+    const char *const bad[] = {folder, "/dev/null", "/nonexistent/file", "/dev/null/file", ""};
+    for (size_t i = 0; i < LENGTH(bad); ++i) {
+        why[0] = '\0';
+        assert_false(file_writable(bad[i], why, sizeof why));
+        assert_non_null(strstr(why, "cannot write"));
+        why[0] = '\0';
+        assert_false(file_write(bad[i], "x", 1, why, sizeof why));
+        assert_non_null(strstr(why, "cannot write"));
+    }
+    assert_int_equal(entries(folder), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(e4m3_values_follow_the_format),
+        cmocka_unit_test(e4m3_rounds_to_nearest_and_ties_to_even),
+        cmocka_unit_test(e4m3_saturates_and_keeps_nan),
+        cmocka_unit_test(e4m3_agrees_with_nvidias_header),
+        cmocka_unit_test(half_agrees_with_the_compilers),
+        cmocka_unit_test(shapes_are_parsed),
+        cmocka_unit_test(malformed_shapes_are_refused_by_name),
+        cmocka_unit_test(inputs_are_the_same_bytes_everywhere),
+        cmocka_unit_test(inputs_are_normal),
+        cmocka_unit_test(the_kinds_of_input_differ_as_they_say),
+        cmocka_unit_test(scales_are_per_head_and_shared_by_the_batches),
+        cmocka_unit_test(references_agree_with_the_plain_way),
+        cmocka_unit_test(references_do_not_depend_on_the_number_of_threads),
+        cmocka_unit_test(sampled_rows_are_the_same_and_the_others_left_alone),
+        cmocka_unit_test(covered_rows_include_the_first_and_last_tile),
+        cmocka_unit_test(metrics_are_what_they_say),
+        cmocka_unit_test(errors_against_zero_are_infinite_not_nothing),
+        cmocka_unit_test(the_gate_tells_right_from_wrong_at_every_named_shape),
+        cmocka_unit_test(the_gate_tells_right_from_wrong_at_ragged_shapes),
+        cmocka_unit_test(the_gate_tells_right_from_wrong_with_other_inputs),
+        cmocka_unit_test(the_sources_gate_passes_zeros_where_outputs_are_small),
+        cmocka_unit_test(summaries_interpolate),
+        cmocka_unit_test(medians_come_with_their_interval),
+        cmocka_unit_test(files_are_whole_or_not_there),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,229 @@
+// workbench.h: what every chapter's program links.
+//
+// A chapter supplies a kernel and a launch function; workbench_main() does the rest: options,
+// inputs, reference, gates, timing, resources and the run record. The half that needs no GPU
+// (E4M3, inputs, reference, gates, statistics) is usable on its own; chapter 1 and the lab
+// driver use it so.
+//
+// Conventions: tensors are [batch][heads][seq_len][HEAD_DIM], row-major; times are in
+// microseconds unless a name says otherwise; functions that can fail return false and, where they
+// take `why` and its `size`, leave one line there that says what was wrong.
+#ifndef WORKBENCH_H
+#define WORKBENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { HEAD_DIM = 64 };
+
+// ---- Shapes -------------------------------------------------------------------------------------
+
+struct shape {
+    char name[32]; // "mission", or "2x8x517" for a shape without a name
+    int batch;
+    int heads;
+    int seq_len;
+};
+
+// Parses one shape: small (1x8x128), mission (2x8x512), long (2x8x2048), huge (4x16x8192), or
+// BxHxS with each factor from 1 up. False when malformed, when a factor is 0, or when a tensor
+// would exceed 2^31 elements; `why` (size bytes) then holds one line saying what would be right.
+bool shape_parse(const char *text, struct shape *shape, char *why, size_t size);
+
+// Elements of Q, of K, of V and of O: batch * heads * seq_len * HEAD_DIM.
+size_t shape_elements(const struct shape *shape);
+
+// Floating-point operations of both products, 4 * B * H * S * S * HEAD_DIM (a multiply and an add
+// each); the softmax is not counted, as is usual for attention.
+double shape_flops(const struct shape *shape);
+
+// ---- E4M3 (OCP 8-bit floating point, OFP8 specification, 2023) ----------------------------------
+
+#define E4M3_MAX 448.0f
+
+// Nearest E4M3 code, ties to even mantissa; magnitudes past 448 saturate to 448 (infinities too);
+// NaN of either sign gives 0x7f. This is cvt.rn.satfinite.e4m3x2.f32 of the PTX manual.
+uint8_t e4m3_from_float(float value);
+
+// Value of a code; exact. 0x7f and 0xff are NaN.
+float e4m3_to_float(uint8_t code);
+
+// ---- Inputs -------------------------------------------------------------------------------------
+
+enum input_kind {
+    INPUT_NORMAL, // N(0, 1): outputs shrink like 1/sqrt(S)
+    INPUT_MEAN,   // N(0, 1) plus a mean per tensor and channel: a mistake in 1/l shows
+    INPUT_PEAKY,  // Q times 8: a few keys carry each row; a mistake in the running max shows
+    INPUT_KINDS
+};
+
+const char *input_kind_name(enum input_kind kind); // "normal", "mean", "peaky"
+
+// One attention problem on the host. All three tensors are kept twice: as drawn (float) and as
+// the kernel gets them (E4M3 codes with one scale a head, the same for every batch).
+struct problem {
+    struct shape shape;
+    enum input_kind kind;
+    uint64_t seed;
+    float softmax_scale;                              // 1 / sqrt(HEAD_DIM)
+    float *q, *k, *v;                                 // [B][H][S][HEAD_DIM], as drawn
+    uint8_t *q_codes, *k_codes, *v_codes;             // [B][H][S][HEAD_DIM]; value = code * scale
+    float *q_scales, *k_scales, *v_scales;            // [H]; max |x| of the head / 448
+};
+
+// Draws and quantises a problem; the same shape, kind and seed give the same bytes on every
+// machine (inputs.c says how). False (and nothing allocated) when memory runs out.
+bool problem_create(struct problem *problem, const struct shape *shape, enum input_kind kind,
+                    uint64_t seed);
+void problem_destroy(struct problem *problem);
+
+// ---- Reference ----------------------------------------------------------------------------------
+
+// Which query rows of each (batch, head) a reference covers: `first`, every `stride`-th after it,
+// and always the last one. {0, 1} is all of them.
+struct rows {
+    int first;
+    int stride;
+};
+
+// The covered row after `row`, or seq_len when there is none:
+// for (int row = rows.first; row < seq_len; row = rows_next(rows, seq_len, row))
+static inline int rows_next(struct rows rows, int seq_len, int row)
+{
+    int next = row + rows.stride;
+    return next < seq_len ? next : row < seq_len - 1 ? seq_len - 1 : seq_len;
+}
+
+// The rows that the gates check for a shape: all where S <= 2048, else about 64 a head, an odd
+// stride apart so that they fall on every row of a tile; first and last tile included.
+struct rows reference_rows(const struct shape *shape);
+
+// Attention in double precision on the dequantised inputs: softmax(q k^T * softmax_scale) v. What
+// a kernel is judged by: it leaves the kernel's own error only. out: [B][H][S][HEAD_DIM] float; rows
+// that are not covered are left alone. threads 0: one a core. The same bits on every machine and
+// for any number of threads. False when memory runs out.
+bool reference_dequantised(const struct problem *problem, struct rows rows, int threads, float *out);
+
+// The same on the tensors as drawn, rounded to half, with the result rounded to half: what a
+// careful FP16 attention of the unquantised inputs computes. This is the sources' yardstick; it
+// shows the quantisation's error beside the kernel's.
+bool reference_fp16(const struct problem *problem, struct rows rows, int threads, float *out);
+
+// ---- Gates --------------------------------------------------------------------------------------
+
+struct error_metrics {
+    double rel_head;    // worst (b, h): ||out - ref|| / ||ref|| over its covered rows
+    double rel_row;     // worst covered row: ||out - ref|| / ||ref||
+    double max_abs;     // max |out - ref|
+    double mean_abs;    // mean |out - ref|
+    double bad_percent; // elements with |out - ref| > 0.02 + 0.02 |ref|, in percent
+    size_t not_finite;  // elements of out, covered or not, that are NaN or infinite; if there is
+                        // one, each metric above is NaN
+};
+
+// Compares the covered rows of out [B][H][S][HEAD_DIM] (half bit patterns) with ref (float).
+struct error_metrics error_measure(const struct shape *shape, struct rows rows, const uint16_t *out,
+                                   const float *ref);
+
+// The gate that decides: relative error against the dequantised reference. Written so that NaN
+// fails. tolerance bounds rel_head; rel_row may be 4 times as large. gates.c derives the default.
+#define GATE_TOLERANCE 2e-3
+#define GATE_ROW_FACTOR 4.0
+bool gate_relative(const struct error_metrics *metrics, double tolerance);
+
+// The sources' gate against the FP16 reference: max <= 0.06, mean <= 0.02, bad <= 1 %. Shown
+// beside the first, decides nothing (chapter 1 says why).
+bool gate_sources(const struct error_metrics *metrics);
+
+float half_to_float(uint16_t half);
+uint16_t half_from_float(float value); // nearest even; overflows to infinity
+
+// ---- Statistics ---------------------------------------------------------------------------------
+
+struct summary {
+    int samples;
+    double p50, p90, p99, mean, std, min, max;
+};
+
+// Percentiles by linear interpolation between order statistics; std with n - 1. Sorts `values`.
+struct summary summarise(double *values, int count);
+
+// Median of count ratios with a distribution-free 95 % interval from order statistics (binomial).
+// With fewer than 6 values no such interval exists: low = -inf, high = +inf. Sorts `values`.
+struct interval {
+    double median, low, high;
+};
+struct interval median_interval(double *values, int count);
+
+// ---- Files --------------------------------------------------------------------------------------
+
+// Writes a whole file or nothing: to a temporary name beside it, then renamed. False with one line
+// in `why` when that fails, with nothing left behind.
+bool file_write(const char *path, const void *bytes, size_t count, char *why, size_t size);
+
+// Whether file_write() would work, without leaving anything: to be asked before the long work.
+bool file_writable(const char *path, char *why, size_t size);
+
+// ---- Chapter programs ---------------------------------------------------------------------------
+
+// What this executable was built from, for its run record: strings on the compiler's command line.
+#ifndef SOURCE_HASH
+#define SOURCE_HASH "unknown"
+#endif
+#ifndef BUILD_FLAGS
+#define BUILD_FLAGS "unknown"
+#endif
+#ifndef GIT_COMMIT
+#define GIT_COMMIT "unknown"
+#endif
+#define PROGRAM_BUILD .source_hash = SOURCE_HASH, .build_flags = BUILD_FLAGS, .git_commit = GIT_COMMIT
+
+#if defined(__CUDACC__) || defined(__DRIVER_TYPES_H__)
+// What a launch function gets. Device pointers; q, k, v are E4M3 codes.
+struct attention_args {
+    const uint8_t *q, *k, *v;                  // [B][H][S][HEAD_DIM]
+    const float *q_scales, *k_scales, *v_scales; // [H]
+    void *out;                                 // [B][H][S][HEAD_DIM] half
+    struct shape shape;
+    float softmax_scale;
+};
+
+struct program {
+    const char *name;   // "ch03_wmma_qk", the tangled file's name without its ending
+    const char *title;  // one line, for the reports
+    int chapter;
+    const void *kernel; // the kernel, for its resources
+    int threads;        // a CTA's threads
+    size_t dynamic_shared_bytes;
+    double tolerance;   // of gate_relative; 0 means GATE_TOLERANCE
+    double tensor_flops_share; // share of shape_flops that runs on tensor cores: 0, 0.5 or 1
+    // Enqueues the kernel on the stream; returns what cudaGetLastError() or its own checks say.
+    // It must be capturable into a graph: no synchronisation, no allocation.
+    cudaError_t (*launch)(const struct attention_args *args, cudaStream_t stream);
+    const char *source_hash, *build_flags, *git_commit; // PROGRAM_BUILD sets these, last
+};
+
+// The main function of a chapter's program; see --help. Exit status: 0 all gates passed, 1 a gate
+// failed, 2 bad usage, 3 the machine failed us (no memory, a CUDA error, an unwritable file).
+int workbench_main(const struct program *program, int argc, char **argv);
+
+// Checks a CUDA call in a chapter's own host code: prints the call, file and line (of the
+// chapter, through #line), the error's name and its text, and exits with 3.
+#define CUDA_CHECK(call) workbench_cuda_check((call), #call, __FILE__, __LINE__)
+void workbench_cuda_check(cudaError_t error, const char *call, const char *file, int line);
+
+// Prints one line saying which assumption failed (value and limit included, printf-style) and
+// returns `error`, for launch functions: return launch_refused(cudaErrorInvalidValue, "...", n).
+cudaError_t launch_refused(cudaError_t error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,228 @@
+// evidence.c: what Nsight Compute or the simulator counted.
+#include "lab.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// ---- Nsight Compute -----------------------------------------------------------------------------
+
+const struct counter ncu_counters[] = {
+    {"tensor_pipe_percent", "tensor pipe active, %"},
+    {"issue_active_percent", "issue slots used, %"},
+    {"warps_active_percent", "warps active, % of the most"},
+    {"dram_percent", "DRAM throughput, % of peak"},
+    {"dram_bytes", "DRAM bytes"},
+    {"global_load_sectors", "global load sectors"},
+    {"shared_load_wavefronts", "shared load wavefronts"},
+    {"shared_load_conflicts", "  of which bank conflicts"},
+    {"shared_store_wavefronts", "shared store wavefronts"},
+    {"shared_store_conflicts", "  of which bank conflicts"},
+    {"duration_us", "duration under the profiler, us"},
+    {NULL, NULL},
+};
+
+// Metrics as ncu names them. Bank conflicts are the difference of two: wavefronts past one for
+// each instruction. ncu's own conflict metric also counts wavefronts that wide accesses need.
+static const struct {
+    const char *metric, *key;
+} ncu_metrics[] = {
+    {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", "tensor_pipe_percent"},
+    {"smsp__issue_active.avg.pct_of_peak_sustained_active", "issue_active_percent"},
+    {"sm__warps_active.avg.pct_of_peak_sustained_active", "warps_active_percent"},
+    {"dram__throughput.avg.pct_of_peak_sustained_elapsed", "dram_percent"},
+    {"dram__bytes.sum", "dram_bytes"},
+    {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "global_load_sectors"},
+    {"sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum", "shared_load_wavefronts"},
+    {"smsp__inst_executed_op_shared_ld.sum", "shared_load_instructions"},
+    {"sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum", "shared_store_wavefronts"},
+    {"smsp__inst_executed_op_shared_st.sum", "shared_store_instructions"},
+    {"gpu__time_duration.sum", "duration_us"},
+};
+enum { NCU_METRICS = sizeof ncu_metrics / sizeof ncu_metrics[0], CSV_FIELDS = 64 };
+
+// Splits a line of CSV with every field in double quotes, in place.
+static int split_csv(char *line, char *fields[CSV_FIELDS])
+{
+    int count = 0;
+    for (char *at = line; count < CSV_FIELDS && *at == '"';) {
+        fields[count++] = ++at;
+        while (*at && !(at[0] == '"' && (at[1] == ',' || at[1] == '\0' || at[1] == '\r')))
+            ++at;
+        if (!*at)
+            break;
+        *at++ = '\0';
+        at += *at == ',';
+    }
+    return count;
+}
+
+static int column(char *const fields[], int count, const char *title)
+{
+    for (int i = 0; i < count; ++i)
+        if (strcmp(fields[i], title) == 0)
+            return i;
+    return -1;
+}
+
+// "1,234.5" -> 1234.5
+static double number(const char *field)
+{
+    char digits[64];
+    size_t length = 0;
+    for (; *field && length < sizeof digits - 1; ++field)
+        if (*field != ',')
+            digits[length++] = *field;
+    digits[length] = '\0';
+    return strtod(digits, NULL);
+}
+
+static void subtract(json_t *counters, const char *key, const char *from, const char *what)
+{
+    json_t *a = json_object_get(counters, from);
+    json_t *b = json_object_get(counters, what);
+    if (a && b)
+        json_object_set_new(counters, key, json_real(json_number_value(a) - json_number_value(b)));
+}
+
+static json_t *ncu_parse(char *csv)
+{
+    json_t *counters = json_object();
+    int name = -1, unit = -1, value = -1;
+    for (char *rest, *line = strtok_r(csv, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *fields[CSV_FIELDS];
+        int count = split_csv(line, fields);
+        if (column(fields, count, "Metric Name") >= 0) {
+            name = column(fields, count, "Metric Name");
+            unit = column(fields, count, "Metric Unit");
+            value = column(fields, count, "Metric Value");
+        } else if (name >= 0 && unit >= 0 && value >= 0 && name < count && value < count) {
+            for (int i = 0; i < NCU_METRICS; ++i)
+                if (strcmp(fields[name], ncu_metrics[i].metric) == 0) {
+                    bool ns =
+                        strcmp(fields[unit], "ns") == 0 || strcmp(fields[unit], "nsecond") == 0;
+                    json_object_set_new(counters, ncu_metrics[i].key,
+                                        json_real(number(fields[value]) * (ns ? 1e-3 : 1)));
+                }
+        }
+    }
+    subtract(counters, "shared_load_conflicts", "shared_load_wavefronts",
+             "shared_load_instructions");
+    subtract(counters, "shared_store_conflicts", "shared_store_wavefronts",
+             "shared_store_instructions");
+    return counters;
+}
+
+static const char *ncu_path(void)
+{
+    static char found[4096];
+    FILE *pipe = popen("PATH=\"$PATH:/usr/local/cuda/bin\" command -v ncu", "r");
+    if (!pipe || !fgets(found, sizeof found, pipe))
+        found[0] = '\0';
+    if (pipe)
+        pclose(pipe);
+    found[strcspn(found, "\n")] = '\0';
+    return found[0] ? found : NULL;
+}
+
+json_t *ncu_read(char *const argv[], char *const env[], char **why)
+{
+    const char *ncu = ncu_path();
+    if (!ncu) {
+        *why = text("no Nsight Compute (ncu) here");
+        return NULL;
+    }
+    char metrics[2048] = "";
+    for (int i = 0; i < NCU_METRICS; ++i) {
+        strcat(metrics, i ? "," : "");
+        strcat(metrics, ncu_metrics[i].metric);
+    }
+    char *command[64] = {(char *)ncu,       "--csv", "--print-units",  "base",
+                         "--clock-control", "none",  "--launch-count", "1",
+                         "--metrics",       metrics};
+    int count = 10;
+    for (int i = 0; argv[i] && count < 63; ++i)
+        command[count++] = argv[i];
+    struct output output = run(command, env, 600, false);
+    json_t *counters = ncu_parse(output.out);
+    if (json_object_size(counters) == 0) {
+        json_decref(counters);
+        counters = NULL;
+        const char *error =
+            strstr(output.err, "ERR_NVGPUCTRPERM") || strstr(output.out, "ERR_NVGPUCTRPERM")
+                ? "no permission to read the GPU's counters"
+                : last_line(output.err[0] ? output.err : output.out);
+        *why = text("Nsight Compute: %s", error);
+    }
+    output_free(&output);
+    return counters;
+}
+
+// ---- The simulator ------------------------------------------------------------------------------
+
+const struct counter simulator_counters[] = {
+    {"warp_instructions", "warp instructions"},
+    {"tensor_instructions", "tensor instructions"},
+    {"tensor_flops", "tensor flops"},
+    {"mufu_threads", "exp, rcp, ... (lanes)"},
+    {"shared_load_wavefronts", "shared load wavefronts"},
+    {"shared_load_conflicts", "  of which bank conflicts"},
+    {"shared_store_wavefronts", "shared store wavefronts"},
+    {"shared_store_conflicts", "  of which bank conflicts"},
+    {"global_load_sectors", "global load sectors"},
+    {"global_store_sectors", "global store sectors"},
+    {"barriers", "barrier arrivals (warps)"},
+    {NULL, NULL},
+};
+
+static void add(json_t *sums, json_t *numbers, double share)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach(numbers, key, value)
+    {
+        if (!json_is_number(value))
+            continue;
+        double sum = json_number_value(json_object_get(sums, key));
+        sum += json_number_value(value) * share;
+        json_object_set_new(sums, key, json_real(sum));
+    }
+}
+
+json_t *simulator_read(json_t *report)
+{
+    json_t *kernels = json_object_get(report, "kernels");
+    double launches = 0;
+    for (size_t i = 0; i < json_array_size(kernels); ++i) {
+        json_t *n = json_object_get(json_array_get(kernels, i), "launches");
+        if (json_number_value(n) > launches)
+            launches = json_number_value(n);
+    }
+    if (launches == 0)
+        return NULL;
+    json_t *sums = json_object();
+    json_t *classes = json_object();
+    json_t *floors = json_object();
+    for (size_t i = 0; i < json_array_size(kernels); ++i) {
+        json_t *kernel = json_array_get(kernels, i);
+        json_t *counts = json_object_get(kernel, "counts");
+        add(sums, counts, 1 / launches);
+        add(classes, json_object_get(counts, "classes"), 1 / launches);
+        add(floors, json_object_get(kernel, "l4_floors_us"), 1 / launches);
+    }
+    const char *key, *binding = NULL;
+    json_t *value;
+    double largest = -1;
+    json_object_foreach(floors, key, value)
+    {
+        if (json_number_value(value) > largest) {
+            largest = json_number_value(value);
+            binding = key;
+        }
+    }
+    if (binding)
+        json_object_set_new(floors, "binding", json_string(binding));
+    json_object_set_new(sums, "classes", classes);
+    json_object_set_new(sums, "l4_floors_us", floors);
+    return sums;
+}

@@ -1,0 +1,146 @@
+// process.c: programs as processes.
+#include "lab.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + 1e-9 * t.tv_nsec;
+}
+
+// An unnamed file: nothing to remove, whatever happens.
+static int scratch(void)
+{
+    FILE *file = tmpfile();
+    int fd = file ? fcntl(fileno(file), F_DUPFD_CLOEXEC, 3) : -1;
+    if (fd < 0)
+        fail(EXIT_MACHINE, "no temporary file: %s", strerror(errno));
+    fclose(file);
+    return fd;
+}
+
+static char *contents(int fd)
+{
+    off_t size = lseek(fd, 0, SEEK_END);
+    char *buffer = calloc(1, size + 1);
+    if (!buffer || pread(fd, buffer, size, 0) != size)
+        fail(EXIT_MACHINE, "cannot read a program's output back");
+    close(fd);
+    return buffer;
+}
+
+static pid_t start(char *const argv[], char *const env[], int in, int out, int err)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid < 0)
+        fail(EXIT_MACHINE, "cannot start %s: %s", argv[0], strerror(errno));
+    if (pid)
+        return pid;
+    for (int i = 0; env && env[i]; ++i)
+        putenv(env[i]);
+    dup2(in, STDIN_FILENO);
+    dup2(out, STDOUT_FILENO);
+    dup2(err, STDERR_FILENO);
+    execvp(argv[0], argv);
+    dprintf(STDERR_FILENO, "%s: %s\n", argv[0], strerror(errno));
+    _exit(127);
+}
+
+// Exit status, with a limit on the time; a program that hangs is killed.
+static int await(pid_t pid, int seconds)
+{
+    double end = now() + seconds;
+    int status;
+    pid_t ended;
+    while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && now() < end)
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    if (ended == 0) {
+        kill(pid, SIGKILL);
+        waitpid(pid, &status, 0);
+        return -1;
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+struct output run(char *const argv[], char *const env[], int seconds, bool show)
+{
+    int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int out = scratch();
+    int err = scratch();
+    struct output output = {0};
+    output.status = await(start(argv, env, in, show ? STDOUT_FILENO : out, err), seconds);
+    close(in);
+    output.out = contents(out);
+    output.err = contents(err);
+    return output;
+}
+
+void output_free(struct output *output)
+{
+    free(output->out);
+    free(output->err);
+    *output = (struct output){0};
+}
+
+const char *last_line(char *err)
+{
+    size_t length = strlen(err);
+    while (length > 0 && err[length - 1] == '\n')
+        err[--length] = '\0';
+    char *newline = strrchr(err, '\n');
+    return newline ? newline + 1 : length ? err : "no message";
+}
+
+bool child_start(struct child *child, char *const argv[], char *const env[])
+{
+    int in[2], out[2];
+    if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
+        return false;
+    child->err = scratch();
+    child->pid = start(argv, env, in[0], out[1], child->err);
+    close(in[0]);
+    close(out[1]);
+    child->in = fdopen(in[1], "w");
+    child->out = fdopen(out[0], "r");
+    signal(SIGPIPE, SIG_IGN); // a program that has ended shows in its answer
+    return child->in && child->out;
+}
+
+double child_batch(struct child *child, int seconds)
+{
+    char line[4096];
+    if (fputs("batch\n", child->in) == EOF || fflush(child->in) == EOF)
+        return -1;
+    do { // lines that are no answer are the program's own talk
+        struct pollfd ready = {.fd = fileno(child->out), .events = POLLIN};
+        if (poll(&ready, 1, seconds * 1000) <= 0 || !fgets(line, sizeof line, child->out))
+            return -1;
+    } while (line[0] != '{');
+    json_t *answer = json_loads(line, 0, NULL);
+    json_t *p50 = json_object_get(answer, "p50_us");
+    double time = json_is_number(p50) ? json_number_value(p50) : -1;
+    json_decref(answer);
+    return time > 0 ? time : -1;
+}
+
+struct output child_finish(struct child *child, int seconds)
+{
+    struct output output = {0};
+    fclose(child->in);
+    output.status = await(child->pid, seconds);
+    fclose(child->out);
+    output.out = strdup("");
+    output.err = contents(child->err);
+    return output;
+}

@@ -1,0 +1,181 @@
+# The lab driver: its verdicts, its record, and what it refuses.
+load test_lab
+
+setup() {
+    new_lab
+}
+
+recorded() { # true if the record holds this text
+    grep -qF "$1" "$LAB/build/lab03/record.json"
+}
+
+# ---- Verdicts ----
+
+@test "FAST: every round above the promise" {
+    printf '%s\n' 150 150 151 149 150.5 >"$LAB/build/ch02_scalar.times"
+    run lab3 --on gpu --rounds 12
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"FAST: "* ]]
+    [[ "$output" == *"promise 1.30x: met"* ]]
+    recorded '"verdict": "FAST"'
+    recorded '"verdict": "met"'
+    recorded '"rounds": 12'
+    recorded '"after_p50_us": 100.0'
+    recorded '"ch03_wmma_qk": "hash-of-ch03_wmma_qk"'
+}
+
+@test "VALID NEGATIVE: right, and surely short of the promise; exit status 0" {
+    echo 110 >"$LAB/build/ch02_scalar.times"
+    run lab3 --on gpu --rounds 12
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"1.10x [1.10, 1.10], promise 1.30x: missed"* ]]
+    [[ "$output" == *"VALID NEGATIVE: "* ]]
+    recorded '"verdict": "VALID NEGATIVE"'
+}
+
+@test "GREEN: an interval around the promise tells nothing" {
+    for i in {1..20}; do printf '%s\n' 100 170; done >"$LAB/build/ch02_scalar.times"
+    run lab3 --on gpu --rounds 20
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"promise 1.30x: inconclusive"* ]]
+    [[ "$output" == *"GREEN: "* ]]
+}
+
+@test "GREEN without a GPU: no time is made up" {
+    run lab3 --on simulator
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"not measured: the simulator counts, it does not time"* ]]
+    [[ "$output" == *"GREEN: "* ]]
+    [[ "$output" =~ "warp instructions"\ +1,000\ +1,000 ]]
+    recorded '"runtime": "simulator"'
+    run recorded '"speedup"'
+    [ "$status" -ne 0 ]
+}
+
+@test "RED: a wrong output, and nothing is timed" {
+    touch "$LAB/build/ch03_wmma_qk.wrong"
+    run lab3 --on gpu
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"0 of 3 right"*"FAIL"* ]]
+    [[ "$output" == *"a wrong program is not timed"* ]]
+    [[ "$output" == *"RED: 2 gates failed"* ]]
+    recorded '"verdict": "RED"'
+}
+
+@test "RED: outputs that change under timing" {
+    touch "$LAB/build/ch03_wmma_qk.late"
+    echo 150 >"$LAB/build/ch02_scalar.times"
+    run lab3 --on gpu --rounds 6
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"outputs after the timed runs: FAIL: ch03_wmma_qk: outputs changed"* ]]
+}
+
+@test "RED: a fault found by the simulator is shown with its line of the chapter" {
+    touch "$LAB/build/ch03_wmma_qk.fault"
+    run lab3 --on simulator
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"chapters/03-x.md:7: reads past the end"* ]]
+}
+
+@test "RED: each resource gate by itself" {
+    local good='"registers":64,"shared_bytes":16384,"local_bytes":0,"occupancy":0.67' change
+    for change in 's/64/129/' 's/16384/65537/' 's/local_bytes":0/local_bytes":8/' 's/0.67/0.49/' \
+                  's/"registers":64,//'; do
+        echo "{\"threads\":128,\"sm_89\":{$(sed "$change" <<<"$good")}}" >"$LAB/build/ch03_wmma_qk.resources"
+        run lab3 --on simulator
+        [ "$status" -eq 1 ]
+        [[ "$output" == *"RED: a gate failed"* ]]
+    done
+}
+
+# ---- Recorded runs ----
+
+old_record() {
+    cat >"$LAB/plots/runs/h200/lab03.json" <<JSON
+{"record":1,"lab":3,"date":"2026-11-21T09:00:00Z","runtime":"gpu","device":{"name":"NVIDIA H200"},
+ "source_hashes":{"ch02_scalar":"hash-of-ch02_scalar","ch03_wmma_qk":"$1"},
+ "speedup":{"mission":{"median":1.52,"low":1.5,"high":1.54,"rounds":30,"before_p50_us":61.2,
+   "after_p50_us":40.3,"promise":1.3,"verdict":"met"}}}
+JSON
+}
+
+@test "the recorded run stands beside, labelled with its GPU and date" {
+    old_record hash-of-ch03_wmma_qk
+    run lab3 --on simulator
+    [[ "$output" == *"recorded on NVIDIA H200, 2026-11-21:"* ]]
+    [[ "$output" == *"61.2 -> 40.3 us: 1.52x [1.50, 1.54], promise 1.30x: met"* ]]
+    [[ "$output" != *STALE* ]]
+}
+
+@test "a record of another program is marked STALE" {
+    old_record hash-of-something-else
+    run lab3 --on simulator
+    [[ "$output" == *"recorded on NVIDIA H200, 2026-11-21 (STALE"* ]]
+}
+
+@test "no record is said to be none" {
+    run lab3 --on simulator
+    [[ "$output" == *"no record of a GPU"* ]]
+}
+
+# ---- What is refused: one line, an exit status, nothing half-written ----
+
+@test "bad usage is refused" {
+    run lab3 --frobnicate
+    refused 2 "--frobnicate is no option; --help lists them"
+    run lab3 --shapes
+    refused 2 "--shapes needs a value"
+    run lab3 --shapes 2x8
+    refused 2 "2x8"
+    run lab3 --shapes 1x8x0
+    refused 2 "1x8x0"
+    run lab3 --shapes small,,mission
+    refused 2 "empty entry"
+    run lab3 --shapes ''
+    refused 2 "the list is empty"
+    run lab3 --seeds one
+    refused 2 '"one" is no whole number'
+    run lab3 --seeds 1,-2
+    refused 2 '"-2" is no whole number'
+    run lab3 --inputs strange
+    refused 2 "normal, mean or peaky"
+    run lab3 --rounds 5
+    refused 2 "from 6 to"
+    run lab3 --on cloud
+    refused 2 "neither gpu nor simulator"
+    run lab3 no-such-file.cu
+    refused 2 "no-such-file.cu: No such file or directory"
+    run lab3 --gate 'registers < 3' --on simulator
+    [ "$status" -eq 2 ]
+    run lab3 a.cu b.cu
+    refused 2 "one program at a time"
+    [ ! -e "$LAB/build/lab03/record.json" ]
+}
+
+@test "a shape beyond memory stops with the program's own line" {
+    touch "$LAB/build/ch02_scalar.machine"
+    run lab3 --on simulator
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"needs 96 GiB on the device, 23 are free"* ]]
+    [ ! -e "$LAB/build/lab03/record.json" ]
+}
+
+@test "an unwritable record is refused before the work" {
+    run lab3 --record /no/such/folder/x.json
+    refused 3 "--record /no/such/folder/x.json: No such file or directory"
+}
+
+@test "a program that is not built is named, with what to type" {
+    rm "$LAB/build/ch02_scalar"
+    run lab3
+    refused 3 "build/ch02_scalar is not there: type make chapter3"
+}
+
+@test "--help names every option" {
+    run lab3 --help
+    [ "$status" -eq 0 ]
+    local option
+    for option in on shapes seeds inputs rounds quick record; do
+        [[ "$output" == *"--$option"* ]]
+    done
+}

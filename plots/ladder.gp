@@ -1,0 +1,44 @@
+# chart: p50 of the mission shape, stage by stage, on each GPU (logarithmic axis)
+stats data index 0 using 1 nooutput
+rows = int(STATS_records)
+bottom = STATS_max
+last = int(system("grep -c '^$' '" . data . "'")) / 2  # the last block; 2 and up are measured
+
+head = 15 * last + 12
+height = head + 19 * rows + 50
+eval term(height)
+set lmargin at screen 152.0 / width
+set rmargin at screen 1 - 58.0 / width
+set tmargin at screen 1 - 1.0 * head / height
+set bmargin at screen 40.0 / height
+
+set key at screen 0.01, screen 1 - 4.0 / height top left vertical Left reverse samplen 0.6 \
+    textcolor rgb ink
+set border 1
+set logscale x
+fastest = 1e9
+slowest = 0
+do for [b = 1:last] {
+    stats data index b skip 1 using 2 nooutput
+    fastest = STATS_min < fastest ? STATS_min : fastest
+    slowest = STATS_max > slowest ? STATS_max : slowest
+}
+set xrange [fastest / 2:slowest * 2.2]  # room for the labels
+set xlabel 'p50 of mission, µs' textcolor rgb ink offset 0,0.6
+set xtics ('1' 1, '3' 3, '10' 10, '30' 30, '100' 100, '300' 300, '1000' 1000, '3000' 3000, \
+    '10000' 10000) offset 0,0.2
+set grid xtics ls 20
+set ytics scale 0
+set yrange [bottom + 0.8:0.4]
+
+# A loop over no blocks would still read the file and warn; an empty text does not.
+each = last < 2 ? '' : 'for [b = 2:last] data index b using '
+paths = each eq '' ? '' : each . '2:1 with lines ls b - 1 lw 0.8 notitle,'
+points = each eq '' ? '' : each . '2:1 with points ls b - 1 title columnheader(1),'
+values = each eq '' ? '' : each \
+    . '2:1:3 with labels right offset -0.9,0 textcolor ls b - 1 notitle,'
+
+plot data index 0 using (slowest * 2):1:ytic(2) with dots lc rgb '#ffffff' notitle, \
+     @paths @points @values \
+     data index 1 using 2:1 with points ls 9 title columnheader(1), \
+     data index 1 using 2:1:3 with labels left offset 0.9,0 textcolor ls 9 notitle

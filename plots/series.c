@@ -1,0 +1,782 @@
+// series.c: turns run records (JSON) into the tables that the gnuplot scripts draw (tab-separated,
+// blocks parted by two blank lines, which gnuplot calls indexes).
+//
+//   series CHART [--plots DIR]   CHART: ladder, roofline, time-vs-s, resources, error
+//   series lab RECORD.json       a lab's record: times where there are any, else counts
+//
+// Records are plots/runs/<gpu>/chNN_name.json; plots/runs/l4-reported/ holds what the source
+// documents report. Exit status: 0 done, 2 bad usage, 3 a bad record (one line says which and why),
+// 4 nothing to draw yet.
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BAD_USAGE = 2, BAD_RECORD = 3, NOTHING_TO_DRAW = 4 };
+enum { MAX_RECORDS = 512, MAX_CHAPTER = 99 };
+
+static const char REPORTED[] = "l4-reported";
+static const double DEFAULT_TOLERANCE = 2e-3; // of gate_relative, where a record does not say
+
+struct record {
+    char gpu[256]; // the folder's name: "h200"
+    char *path;    // for messages
+    int chapter;   // 0: no chapter's program (a reported PyTorch figure, say)
+    json_t *json;
+};
+
+static struct record records[MAX_RECORDS];
+static int record_count;
+static json_t *gpus, *stages;
+
+__attribute__((noreturn, format(printf, 2, 3))) static void fail(int status, const char *format,
+                                                                 ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("series: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    exit(status);
+}
+
+// ---- Reading ------------------------------------------------------------------------------------
+
+static json_t *load(const char *path)
+{
+    json_error_t error;
+    json_t *json = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    if (json == NULL && json_error_code(&error) == json_error_cannot_open_file)
+        fail(BAD_RECORD, "%s: %s", path, strerror(errno));
+    if (json == NULL)
+        fail(BAD_RECORD, "%s:%d: %s", path, error.line, error.text);
+    if (!json_is_object(json))
+        fail(BAD_RECORD, "%s: not a JSON object", path);
+    return json;
+}
+
+// The value at a dotted path, or NULL.
+static json_t *at(json_t *json, const char *path)
+{
+    char part[64];
+    while (json != NULL && *path != '\0') {
+        size_t length = strcspn(path, ".");
+        snprintf(part, sizeof part, "%.*s", (int)length, path);
+        json = json_object_get(json, part);
+        path += length + (path[length] == '.');
+    }
+    return json_is_null(json) ? NULL : json;
+}
+
+// The number at a dotted path; NAN when nothing is there. Anything else there is a bad record.
+static double number(json_t *json, const char *file, const char *path)
+{
+    json_t *value = at(json, path);
+    if (value == NULL)
+        return NAN;
+    if (!json_is_number(value))
+        fail(BAD_RECORD, "%s: %s is not a number", file, path);
+    return json_number_value(value);
+}
+
+// A time or a size on a logarithmic axis: present means positive.
+static double positive(json_t *json, const char *file, const char *path)
+{
+    double value = number(json, file, path);
+    if (!isnan(value) && !(value > 0))
+        fail(BAD_RECORD, "%s: %s is %g, not positive", file, path, value);
+    return value;
+}
+
+// The text at a dotted path, else `otherwise`.
+static const char *text(json_t *json, const char *file, const char *path, const char *otherwise)
+{
+    json_t *value = at(json, path);
+    if (value == NULL)
+        return otherwise;
+    if (!json_is_string(value))
+        fail(BAD_RECORD, "%s: %s is not a string", file, path);
+    for (const char *c = json_string_value(value); *c != '\0'; c++)
+        if ((unsigned char)*c < ' ')
+            fail(BAD_RECORD, "%s: %s holds a control character", file, path);
+    return json_string_value(value);
+}
+
+static json_t *object(json_t *json, const char *file, const char *path)
+{
+    json_t *value = at(json, path);
+    if (value != NULL && !json_is_object(value))
+        fail(BAD_RECORD, "%s: %s is not an object", file, path);
+    return value;
+}
+
+// Series come in this order, so that a GPU keeps its colour: H200, L4, others, then the reported.
+static int gpu_rank(const char *gpu)
+{
+    return strcmp(gpu, "h200") == 0     ? 0
+           : strcmp(gpu, "l4") == 0     ? 1
+           : strcmp(gpu, REPORTED) == 0 ? 3
+                                        : 2;
+}
+
+static int record_order(const void *a, const void *b)
+{
+    const struct record *left = a, *right = b;
+    int order = gpu_rank(left->gpu) - gpu_rank(right->gpu);
+    if (order == 0)
+        order = strcmp(left->gpu, right->gpu);
+    if (order == 0)
+        order = left->chapter - right->chapter;
+    return order != 0 ? order : strcmp(left->path, right->path);
+}
+
+static bool ends_with(const char *name, const char *ending)
+{
+    size_t length = strlen(name), tail = strlen(ending);
+    return length >= tail && strcmp(name + length - tail, ending) == 0;
+}
+
+static char *join(const char *folder, const char *name)
+{
+    char *path;
+    if (asprintf(&path, "%s/%s", folder, name) < 0)
+        fail(BAD_RECORD, "out of memory");
+    return path;
+}
+
+static void load_gpu(const char *folder, const char *gpu)
+{
+    DIR *directory = opendir(folder);
+    if (directory == NULL)
+        return; // a stray file beside the folders
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
+        const char *name = entry->d_name;
+        bool reported = strcmp(gpu, REPORTED) == 0;
+        if (name[0] == '.' || !ends_with(name, ".json") || (!reported && strncmp(name, "ch", 2)))
+            continue; // labs' records have charts of their own
+        if (record_count == MAX_RECORDS)
+            fail(BAD_RECORD, "%s: more than %d records", folder, MAX_RECORDS);
+        struct record *record = &records[record_count++];
+        snprintf(record->gpu, sizeof record->gpu, "%s", gpu);
+        record->path = join(folder, name);
+        record->json = load(record->path);
+        double chapter = number(record->json, record->path, "chapter");
+        bool valid = chapter >= 1 && chapter <= MAX_CHAPTER && chapter == floor(chapter);
+        if (!valid && !(reported && isnan(chapter)))
+            fail(BAD_RECORD, "%s: chapter is not a number from 1 to %d", record->path, MAX_CHAPTER);
+        record->chapter = isnan(chapter) ? 0 : (int)chapter;
+        if (!reported && strcmp(text(record->json, record->path, "runtime", ""), "gpu") != 0)
+            fail(BAD_RECORD, "%s: runtime is not \"gpu\": only a GPU's runs belong here",
+                 record->path);
+    }
+    closedir(directory);
+}
+
+static void load_all(const char *plots)
+{
+    char *folder = join(plots, "runs");
+    DIR *directory = opendir(folder);
+    if (directory == NULL)
+        fail(BAD_RECORD, "%s: %s", folder, strerror(errno));
+    for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
+        if (entry->d_name[0] != '.') {
+            char *gpu_folder = join(folder, entry->d_name);
+            load_gpu(gpu_folder, entry->d_name);
+            free(gpu_folder);
+        }
+    closedir(directory);
+    free(folder);
+    qsort(records, (size_t)record_count, sizeof records[0], record_order);
+    char *path = join(plots, "stages.json");
+    stages = load(path);
+    free(path);
+    path = join(plots, "gpus.json");
+    gpus = load(path);
+    free(path);
+}
+
+// ---- Rows: one a stage, top to bottom -----------------------------------------------------------
+
+static const char *stage_name(int chapter)
+{
+    char key[16];
+    snprintf(key, sizeof key, "%d", chapter);
+    return text(stages, "stages.json", key, "");
+}
+
+static const char *gpu_name(const struct record *record)
+{
+    return text(record->json, record->path, "device.name", record->gpu);
+}
+
+static bool is_reported(const struct record *record)
+{
+    return strcmp(record->gpu, REPORTED) == 0;
+}
+
+static void end_block(void)
+{
+    fputs("\n\n", stdout);
+}
+
+// Prints the block of rows (row, label) for the chapters marked in `drawn`, and numbers them.
+static int print_rows(const bool *drawn, int *row_of)
+{
+    int rows = 0;
+    for (int chapter = 1; chapter <= MAX_CHAPTER; chapter++)
+        if (drawn[chapter]) {
+            row_of[chapter] = ++rows;
+            printf("%d\t%s  %d\n", rows, stage_name(chapter), chapter);
+        }
+    return rows;
+}
+
+// ---- The charts ---------------------------------------------------------------------------------
+
+// Every mission p50 a reported record holds, ascending. Returns how many.
+static int reported_times(const struct record *record, double *times, int most, bool *approximate)
+{
+    int count = 0;
+    const char *key;
+    json_t *figure;
+    *approximate = false;
+    json_object_foreach(object(record->json, record->path, "figures"), key, figure)
+    {
+        double p50 = positive(figure, record->path, "p50_us");
+        if (isnan(p50) || strcmp(text(figure, record->path, "shape", ""), "mission") != 0)
+            continue;
+        if (count == most)
+            fail(BAD_RECORD, "%s: more than %d times", record->path, most);
+        int place = count++;
+        for (; place > 0 && times[place - 1] > p50; place--)
+            times[place] = times[place - 1];
+        times[place] = p50;
+        *approximate = *approximate || json_is_true(at(figure, "approximate"));
+    }
+    return count;
+}
+
+static double mission_p50(const struct record *record)
+{
+    return positive(record->json, record->path, "shapes.mission.timing.p50_us");
+}
+
+// Block 0: rows. Block 1: reported (row, p50, label on the row's last point). Then a block a GPU.
+// A series' first line is its name.
+static void ladder(void)
+{
+    enum { MOST = 8 };
+    bool drawn[MAX_CHAPTER + 1] = {false}, approximate;
+    int row_of[MAX_CHAPTER + 1] = {0};
+    double times[MOST];
+    for (int i = 0; i < record_count; i++)
+        if (is_reported(&records[i]) ? reported_times(&records[i], times, MOST, &approximate) > 0
+                                     : !isnan(mission_p50(&records[i])))
+            drawn[records[i].chapter] = true;
+    int rows = print_rows(drawn, row_of);
+    if (rows == 0)
+        fail(NOTHING_TO_DRAW, "no record holds a time of the mission shape");
+    double extra = rows + 0.4; // what is no stage of ours stands below, apart
+    for (int i = 0; i < record_count; i++)
+        if (records[i].chapter == 0 && reported_times(&records[i], times, MOST, &approximate) > 0)
+            printf("%g\t%s\n", extra += 1,
+                   text(records[i].json, records[i].path, "stage", records[i].path));
+    end_block();
+
+    puts("L4, as reported by the sources, not measured by us\t\t");
+    extra = rows + 0.4;
+    for (int i = 0; i < record_count; i++) {
+        if (!is_reported(&records[i]))
+            continue;
+        int count = reported_times(&records[i], times, MOST, &approximate);
+        if (count == 0)
+            continue;
+        double row = records[i].chapter > 0 ? row_of[records[i].chapter] : (extra += 1);
+        char label[160] = "", value[32];
+        for (int k = 0; k < count; k++) {
+            snprintf(value, sizeof value, times[k] >= 100 ? "%.0f" : "%.3g", times[k]);
+            strncat(label,
+                    k > 0         ? ", "
+                    : approximate ? "≈ "
+                                  : "",
+                    sizeof label - strlen(label) - 1);
+            strncat(label, value, sizeof label - strlen(label) - 1);
+            printf("%g\t%.6g\t%s\n", row, times[k], k == count - 1 ? label : "");
+        }
+    }
+    for (int i = 0; i < record_count; i++) {
+        if (is_reported(&records[i]) || isnan(mission_p50(&records[i])))
+            continue;
+        if (i == 0 || strcmp(records[i - 1].gpu, records[i].gpu) != 0) {
+            end_block();
+            printf("%s, measured\t\t\n", gpu_name(&records[i]));
+        }
+        double p50 = mission_p50(&records[i]);
+        printf("%d\t%.6g\t%.*f\n", row_of[records[i].chapter], p50, p50 < 100, p50);
+    }
+}
+
+struct label {
+    double x, y;
+    int chapter;
+};
+
+static int label_order(const void *a, const void *b)
+{
+    const struct label *left = a, *right = b;
+    if (left->x != right->x)
+        return left->x < right->x ? -1 : 1;
+    return left->y < right->y ? -1 : left->y > right->y ? 1 : left->chapter - right->chapter;
+}
+
+// Labels of points that stand in columns: the chapters of a column's lowest and highest point, or
+// one label for all ("2, 3"; "7–12") where they lie within `factor` of each other.
+static void print_column_labels(struct label *labels, int count, double factor)
+{
+    qsort(labels, (size_t)count, sizeof labels[0], label_order);
+    for (int first = 0, next; first < count; first = next) {
+        for (next = first + 1; next < count && labels[next].x == labels[first].x; next++)
+            ;
+        const struct label *low = &labels[first], *high = &labels[next - 1];
+        if (high->y >= low->y * factor)
+            printf("%.6g\t%.6g\t%d\n%.6g\t%.6g\t%d\n", low->x, low->y, low->chapter, high->x,
+                   high->y, high->chapter);
+        else if (low == high)
+            printf("%.6g\t%.6g\t%d\n", low->x, low->y, low->chapter);
+        else
+            printf("%.6g\t%.6g\t%d%s%d\n", low->x, sqrt(low->y * high->y), low->chapter,
+                   next - first == 2 ? ", " : "–", high->chapter);
+    }
+}
+
+// Labels of curves' right ends, pushed apart until neighbours differ by `factor`: x, y of the
+// curve, y of the label, label.
+static void print_end_labels(struct label *ends, int count, double factor)
+{
+    double y[MAX_RECORDS];
+    qsort(ends, (size_t)count, sizeof ends[0], label_order);
+    for (int i = 0; i < count; i++)
+        y[i] = ends[i].y;
+    for (int round = 0; round < 200; round++)
+        for (int i = 1; i < count; i++) {
+            double lack = sqrt(y[i - 1] * factor / y[i]); // move both by half of what is lacking
+            if (lack > 1) {
+                y[i] *= lack;
+                y[i - 1] /= lack;
+            }
+        }
+    for (int i = 0; i < count; i++)
+        printf("%.6g\t%.6g\t%.6g\t%d  %s\n", ends[i].x, ends[i].y, y[i], ends[i].chapter,
+               stage_name(ends[i].chapter));
+}
+
+// FLOPs a byte of DRAM traffic when each tensor crosses once: 4 S^2 D over 5 S D (three tensors of
+// one byte, one of two), the same for every batch and number of heads.
+static double intensity(double seq_len)
+{
+    return 4 * seq_len / 5;
+}
+
+struct roof {
+    const char *name;
+    double dram, tensor, fp32; // TB/s, TFLOP/s
+};
+
+static struct roof roof_of(const char *gpu)
+{
+    json_t *peaks = object(gpus, "gpus.json", gpu);
+    struct roof roof = {text(peaks, "gpus.json", "name", gpu),
+                        positive(peaks, "gpus.json", "dram_gbs") / 1e3,
+                        positive(peaks, "gpus.json", "tensor_fp16_tflops"),
+                        positive(peaks, "gpus.json", "fp32_tflops")};
+    if (isnan(roof.dram) || isnan(roof.tensor) || isnan(roof.fp32))
+        fail(BAD_RECORD, "gpus.json: %s lacks dram_gbs, tensor_fp16_tflops or fp32_tflops", gpu);
+    return roof;
+}
+
+// A horizontal ceiling, from where the memory's slope meets it.
+static void print_ceiling(double height, double dram, double right)
+{
+    printf("%.6g\t%.6g\n%.6g\t%.6g\n", height / dram, height, right, height);
+    end_block();
+}
+
+// Blocks: 0 shapes (intensity, name; the axis's lower end, both GPUs' DRAM TB/s); 1, 2 roof and fp32 ceiling of the
+// H200, 3, 4 of an L4; 5 the H200's measured tensor ceiling; 6, 7 names of the ceilings of each
+// (x, y, text). Where there are points: 8 their labels, 9 the H200's and 10 an L4's (x, y).
+static void roofline(void)
+{
+    const double left = 20, right = 1e5;
+    static const struct {
+        const char *name;
+        double seq_len;
+    } shapes[] = {{"small", 128}, {"mission", 512}, {"long", 2048}, {"huge", 8192}};
+    static const char *const measured[] = {"h200", "l4"};
+    struct label points[2][MAX_RECORDS * 4], labels[MAX_RECORDS * 4];
+    int counts[2] = {0};
+    double lowest = 1;
+    for (int i = 0; i < record_count; i++)
+        for (int g = 0; g < 2; g++)
+            for (int k = 0; k < 4 && strcmp(records[i].gpu, measured[g]) == 0; k++) {
+                char path[64];
+                snprintf(path, sizeof path, "shapes.%s.tflops", shapes[k].name);
+                double tflops = positive(records[i].json, records[i].path, path);
+                if (isnan(tflops))
+                    continue;
+                points[g][counts[g]++] =
+                    (struct label){intensity(shapes[k].seq_len), tflops, records[i].chapter};
+                lowest = fmin(lowest, tflops / 2);
+            }
+
+    struct roof roofs[2] = {roof_of("h200"), roof_of("l4")};
+    for (int k = 0; k < 4; k++)
+        printf("%.6g\t%s\t%.6g\t%g\t%g\n", intensity(shapes[k].seq_len), shapes[k].name, lowest,
+               roofs[0].dram, roofs[1].dram);
+    end_block();
+    for (int g = 0; g < 2; g++) {
+        printf("%.6g\t%.6g\n", left, left * roofs[g].dram);
+        print_ceiling(roofs[g].tensor, roofs[g].dram, right);
+        print_ceiling(roofs[g].fp32, roofs[g].dram, right);
+    }
+    double sync = (positive(gpus, "gpus.json", "h200.measured.mma_sync_fp16_tflops_low") +
+                   positive(gpus, "gpus.json", "h200.measured.mma_sync_fp16_tflops_high")) /
+                  2;
+    if (isnan(sync))
+        fail(BAD_RECORD, "gpus.json: h200.measured lacks mma_sync_fp16_tflops_low or _high");
+    print_ceiling(sync, roofs[0].dram, right);
+    const double above = 1.24, below = 1 / above;
+    printf("%.6g\t%.6g\tH200 tensor cores, %.0f\n", right, roofs[0].tensor * above,
+           floor(roofs[0].tensor));
+    printf("%.6g\t%.6g\tmma.sync, %.0f measured\n", right, sync * below, sync);
+    printf("%.6g\t%.6g\tH200 fp32, %.0f\n", right, roofs[0].fp32 * below, roofs[0].fp32);
+    end_block();
+    printf("%.6g\t%.6g\tL4 tensor cores, %.0f\n", right, roofs[1].tensor * above, roofs[1].tensor);
+    printf("%.6g\t%.6g\tL4 fp32, %.0f\n", right, roofs[1].fp32 * below, roofs[1].fp32);
+    int labelled = counts[0] > 0 ? 0 : 1; // two GPUs' chapter numbers would be too many
+    if (counts[labelled] == 0)
+        return;
+    memcpy(labels, points[labelled], sizeof labels);
+    end_block();
+    print_column_labels(labels, counts[labelled], 1.5);
+    for (int g = 0; g < 2; g++) {
+        end_block();
+        for (int i = 0; i < counts[g]; i++)
+            printf("%.6g\t%.6g\n", points[g][i].x, points[g][i].y);
+        if (counts[g] == 0)
+            printf("NaN\tNaN\n");
+    }
+}
+
+// p50 against S at 2 batches of 8 heads, of the first GPU in order that has records: a block a
+// program (S, p50; first line: the GPU), last the labels at the right ends.
+static void time_vs_s(void)
+{
+    struct label ends[MAX_RECORDS];
+    int count = 0;
+    const char *gpu = NULL;
+    for (int i = 0; i < record_count && !is_reported(&records[i]); i++) {
+        struct label points[64];
+        int point_count = 0;
+        const char *name;
+        json_t *shape;
+        json_object_foreach(object(records[i].json, records[i].path, "shapes"), name, shape)
+        {
+            double p50 = positive(shape, records[i].path, "timing.p50_us");
+            double seq_len = positive(shape, records[i].path, "seq_len");
+            if (isnan(p50) || isnan(seq_len) || number(shape, records[i].path, "batch") != 2 ||
+                number(shape, records[i].path, "heads") != 8 || point_count == 64)
+                continue;
+            points[point_count++] = (struct label){seq_len, p50, records[i].chapter};
+        }
+        if (point_count == 0 || (gpu != NULL && strcmp(gpu, records[i].gpu) != 0))
+            continue;
+        gpu = records[i].gpu;
+        qsort(points, (size_t)point_count, sizeof points[0], label_order);
+        printf("%s\t\n", gpu_name(&records[i]));
+        for (int k = 0; k < point_count; k++)
+            printf("%.6g\t%.6g\n", points[k].x, points[k].y);
+        end_block();
+        ends[count++] = points[point_count - 1];
+    }
+    if (count == 0)
+        fail(NOTHING_TO_DRAW, "no record holds a time of a shape with 2 batches of 8 heads");
+    print_end_labels(ends, count, 1.5);
+}
+
+// The sm_89 image's resources are the same wherever they were read, so the first record of a
+// chapter serves. Block 0: rows; 1: row, shared memory (KiB), registers, occupancy (%), what
+// limits it.
+static void resources(void)
+{
+    const struct record *of[MAX_CHAPTER + 1] = {NULL};
+    bool drawn[MAX_CHAPTER + 1] = {false};
+    int row_of[MAX_CHAPTER + 1] = {0};
+    for (int i = 0; i < record_count && !is_reported(&records[i]); i++)
+        if (object(records[i].json, records[i].path, "resources.sm_89") != NULL &&
+            !drawn[records[i].chapter]) {
+            drawn[records[i].chapter] = true;
+            of[records[i].chapter] = &records[i];
+        }
+    if (print_rows(drawn, row_of) == 0)
+        fail(NOTHING_TO_DRAW, "no record holds the resources of an sm_89 image");
+    end_block();
+    for (int chapter = 1; chapter <= MAX_CHAPTER; chapter++) {
+        const struct record *record = of[chapter];
+        if (record == NULL)
+            continue;
+        json_t *image = at(record->json, "resources.sm_89");
+        double shared = number(image, record->path, "shared_bytes");
+        double registers = number(image, record->path, "registers");
+        double occupancy = number(image, record->path, "occupancy");
+        if (isnan(shared) || isnan(registers) || isnan(occupancy))
+            fail(BAD_RECORD, "%s: resources.sm_89 lacks shared_bytes, registers or occupancy",
+                 record->path);
+        printf("%d\t%.6g\t%.6g\t%.6g\t%s\n", row_of[chapter], shared / 1024, registers,
+               occupancy * 100, text(image, record->path, "limited_by", ""));
+    }
+}
+
+// Worst rel_head of a shape over all seeds and inputs; NAN when it was not checked.
+static double worst_error(const struct record *record, const char *shape)
+{
+    char path[80];
+    snprintf(path, sizeof path, "shapes.%s.correctness", shape);
+    json_t *checks = at(record->json, path), *check;
+    if (checks != NULL && !json_is_array(checks))
+        fail(BAD_RECORD, "%s: %s is not an array", record->path, path);
+    double worst = NAN;
+    size_t i;
+    json_array_foreach(checks, i, check) worst =
+        fmax(worst, positive(check, record->path, "rel_head"));
+    return worst;
+}
+
+// Block 0: rows; 1: the gate, the smallest error; then a block a shape (row, worst rel_head; first
+// line: the shape, or nothing where no record has it).
+static void error_chart(void)
+{
+    static const char *const shapes[] = {"small", "mission", "long", "huge"};
+    bool drawn[MAX_CHAPTER + 1] = {false}, any[4] = {false};
+    int row_of[MAX_CHAPTER + 1] = {0};
+    const char *gpu = NULL;
+    double smallest = DEFAULT_TOLERANCE;
+    for (int i = 0; i < record_count && !is_reported(&records[i]); i++)
+        for (int s = 0; s < 4; s++) {
+            double worst = worst_error(&records[i], shapes[s]);
+            if (isnan(worst) || (gpu != NULL && strcmp(gpu, records[i].gpu) != 0))
+                continue;
+            gpu = records[i].gpu;
+            drawn[records[i].chapter] = any[s] = true;
+            smallest = fmin(smallest, worst);
+        }
+    if (print_rows(drawn, row_of) == 0)
+        fail(NOTHING_TO_DRAW, "no record holds a relative error");
+    end_block();
+    printf("%g\t%.6g\n", DEFAULT_TOLERANCE, smallest);
+    for (int s = 0; s < 4; s++) {
+        end_block();
+        printf("%s\t\n%s", any[s] ? shapes[s] : "", any[s] ? "" : "NaN\tNaN\n");
+        for (int i = 0; i < record_count && any[s]; i++) {
+            double worst =
+                strcmp(records[i].gpu, gpu) == 0 ? worst_error(&records[i], shapes[s]) : NAN;
+            if (!isnan(worst))
+                printf("%d\t%.6g\n", row_of[records[i].chapter], worst);
+        }
+    }
+}
+
+// ---- Labs ---------------------------------------------------------------------------------------
+
+// A lab that ran on a GPU: a line a shape: shape, before's name, after's name, GPU, before p50,
+// after p50, ratio, its low and high, promise (0: none), verdict.
+static bool lab_times(json_t *lab, const char *path)
+{
+    const char *shape, *before = text(lab, path, "before", NULL);
+    json_t *speedup;
+    bool any = false;
+    json_object_foreach(object(lab, path, "speedup"), shape, speedup)
+    {
+        double before_p50 = positive(speedup, path, "before_p50_us");
+        double after_p50 = positive(speedup, path, "after_p50_us");
+        double median = positive(speedup, path, "median");
+        double low = positive(speedup, path, "low"), high = positive(speedup, path, "high");
+        double promise = positive(speedup, path, "promise");
+        if (before == NULL || isnan(before_p50) || isnan(after_p50) || isnan(median) ||
+            isnan(low) || isnan(high))
+            fail(BAD_RECORD, "%s: speedup.%s lacks a time, the ratio or its interval", path, shape);
+        if (!any)
+            printf("# times\n");
+        any = true;
+        printf("%s\t%s\t%s\t%s\t%.6g\t%.6g\t%.6g\t%.6g\t%.6g\t%.6g\t%s\n", shape, before,
+               text(lab, path, "after", "after"), text(lab, path, "device.name", ""), before_p50,
+               after_p50, median, low, high, isnan(promise) ? 0 : promise,
+               text(speedup, path, "verdict", ""));
+    }
+    return any;
+}
+
+// "1234567" as "1.23 M": what fits beside a point.
+static void format_count(char *out, size_t size, double value)
+{
+    static const char *const units[] = {"", " k", " M", " G", " T"};
+    int unit = 0;
+    for (; value >= 999.5 && unit < 4; unit++)
+        value /= 1000;
+    if (unit == 0 && value == floor(value))
+        snprintf(out, size, "%.0f", value);
+    else
+        snprintf(out, size, "%.*f%s", value >= 100 ? 0 : value >= 10 ? 1 : 2, value, units[unit]);
+}
+
+// What a lab measures in the simulator. A row sums up to two counters.
+static const struct {
+    const char *name, *counter, *second;
+} counter_rows[] = {
+    {"instructions, by warp", "warp_instructions", NULL},
+    {"tensor instructions", "tensor_instructions", NULL},
+    {"shared-memory wavefronts", "shared_load_wavefronts", "shared_store_wavefronts"},
+    {"bank conflicts", "shared_load_conflicts", "shared_store_conflicts"},
+    {"global sectors", "global_load_sectors", "global_store_sectors"},
+    {"special functions, by thread", "mufu_threads", NULL},
+    {"barrier arrivals, by warp", "barriers", NULL},
+};
+
+static const struct {
+    const char *name, *key;
+} floor_rows[] = {
+    {"tensor cores", "tensor"}, {"exponentials", "exp"}, {"shared memory", "shared"},
+    {"issue slots", "issue"},   {"DRAM", "dram"},
+};
+
+// What the simulator counted of a program; NULL when the lab's record does not say.
+static json_t *counts_of(json_t *lab, const char *path, const char *program)
+{
+    json_t *programs = object(lab, path, "evidence.simulator");
+    json_t *counts = program == NULL ? NULL : json_object_get(programs, program);
+    if (counts != NULL && !json_is_object(counts))
+        fail(BAD_RECORD, "%s: evidence.simulator.%s is not an object", path, program);
+    return counts;
+}
+
+static double count_of(json_t *counts, const char *path, int row)
+{
+    double sum = number(counts, path, counter_rows[row].counter);
+    if (counter_rows[row].second != NULL)
+        sum += number(counts, path, counter_rows[row].second);
+    if (sum < 0)
+        fail(BAD_RECORD, "%s: %s is negative", path, counter_rows[row].counter);
+    return sum;
+}
+
+// What changed, for the margin beside a row; without a before-program, the value itself.
+static void format_change(char *out, size_t size, double was, double is)
+{
+    char value[32];
+    format_count(value, sizeof value, is);
+    if (isnan(was))
+        snprintf(out, size, "%s", value);
+    else if (was == is)
+        snprintf(out, size, "=");
+    else if (was > 0)
+        snprintf(out, size, "× %.*f", is / was < 9.995 ? 2 : is / was < 99.95 ? 1 : 0, is / was);
+    else
+        snprintf(out, size, "0 → %s", value);
+}
+
+// A lab that ran in the simulator. Block 0: before's and after's names. Block 1: where 0 stands on
+// the logarithmic axis, left of the smallest decade, and the axis's right end. Block 2: counters:
+// row, name, x of before, x of after, the change in words. Block 3: floors in µs: row, name,
+// before, after. A lab without a before-program has NaN there.
+static bool lab_counts(json_t *lab, const char *path)
+{
+    const char *before = text(lab, path, "before", NULL), *after = text(lab, path, "after", NULL);
+    json_t *old = counts_of(lab, path, before), *new = counts_of(lab, path, after);
+    if (new == NULL)
+        return false;
+    enum { ROWS = sizeof counter_rows / sizeof counter_rows[0] };
+    double values[ROWS][2], least = HUGE_VAL, most = 0;
+    for (int row = 0; row < ROWS; row++)
+        for (int side = 0; side < 2; side++) {
+            json_t *counts = side == 0 ? old : new;
+            double value = counts == NULL ? NAN : count_of(counts, path, row);
+            values[row][side] = value;
+            least = value > 0 ? fmin(least, value) : least;
+            most = fmax(most, value);
+        }
+    if (!(most > 0))
+        return false;
+    double zero = pow(10, floor(log10(least)) - 1);
+    printf("# counts\n%s\t%s\n", old == NULL ? "" : before, after);
+    end_block();
+    printf("%.6g\t%.6g\n", zero, pow(10, ceil(log10(most) + 0.05)));
+    end_block();
+    for (int row = 0; row < ROWS; row++) {
+        double was = values[row][0], is = values[row][1];
+        char change[48];
+        if (isnan(is))
+            continue;
+        format_change(change, sizeof change, was, is);
+        printf("%d\t%s\t%.6g\t%.6g\t%s\n", row + 1, counter_rows[row].name, was == 0 ? zero : was,
+               is == 0 ? zero : is, change);
+    }
+    json_t *old_floors = object(old, path, "l4_floors_us");
+    json_t *new_floors = object(new, path, "l4_floors_us");
+    if (new_floors == NULL)
+        return true;
+    end_block();
+    for (int row = 0; row < (int)(sizeof floor_rows / sizeof floor_rows[0]); row++) {
+        const char *key = floor_rows[row].key;
+        bool binds = strcmp(text(new_floors, path, "binding", ""), key) == 0;
+        printf("%d\t%s%s\t%.6g\t%.6g\n", row + 1, floor_rows[row].name, binds ? " (binds)" : "",
+               number(old_floors, path, key), number(new_floors, path, key));
+    }
+    return true;
+}
+
+static void lab_chart(const char *path)
+{
+    json_t *lab = load(path);
+    if (!lab_times(lab, path) && !lab_counts(lab, path))
+        fail(NOTHING_TO_DRAW, "%s: no speedup and no counts", path);
+    json_decref(lab);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*print)(void);
+    } charts[] = {
+        {"ladder", ladder},       {"roofline", roofline}, {"time-vs-s", time_vs_s},
+        {"resources", resources}, {"error", error_chart},
+    };
+    if (argc == 3 && strcmp(argv[1], "lab") == 0) {
+        lab_chart(argv[2]);
+    } else if (argc == 2 || (argc == 4 && strcmp(argv[2], "--plots") == 0)) {
+        size_t chart = 0, count = sizeof charts / sizeof charts[0];
+        while (chart < count && strcmp(argv[1], charts[chart].name) != 0)
+            chart++;
+        if (chart == count)
+            fail(BAD_USAGE,
+                 "\"%s\" is no chart: ladder, roofline, time-vs-s, resources, error, lab", argv[1]);
+        load_all(argc == 4 ? argv[3] : "plots");
+        charts[chart].print();
+        for (int i = 0; i < record_count; i++) {
+            json_decref(records[i].json);
+            free(records[i].path);
+        }
+        json_decref(gpus);
+        json_decref(stages);
+    } else {
+        fail(BAD_USAGE, "usage: series CHART [--plots DIR] | series lab RECORD.json");
+    }
+    if (fflush(stdout) != 0 || ferror(stdout))
+        fail(BAD_RECORD, "cannot write: %s", strerror(errno));
+    return 0;
+}

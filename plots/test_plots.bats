@@ -1,0 +1,278 @@
+# Charts: the tables drawn from records, and what plots/render does with them.
+
+setup_file() {
+    export ASAN_OPTIONS=detect_leaks=0
+    cc -std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
+        -Wall -Wextra -Werror plots/series.c -ljansson -lm -o "$BATS_FILE_TMPDIR/series"
+}
+
+setup() {
+    TREE=$BATS_TEST_TMPDIR
+    mkdir -p "$TREE/build" "$TREE/plots/runs/h200"
+    ln -s "$BATS_FILE_TMPDIR/series" "$TREE/build/series"
+    cp plots/render plots/*.gp plots/gpus.json plots/stages.json "$TREE/plots"
+    cp -r plots/runs/l4-reported "$TREE/plots/runs"
+    cd "$TREE"
+}
+
+# record CHAPTER NAME P50: a run of mission and long, and of a shape with another batch.
+record() {
+    cat >"plots/runs/h200/$2.json" <<EOF
+{"record":1,"program":"$2","chapter":$1,"runtime":"gpu","date":"2026-01-01T00:00:00Z",
+ "device":{"name":"NVIDIA H200"},
+ "resources":{"sm_89":{"registers":96,"shared_bytes":38912,"occupancy":0.42,"limited_by":"shared"}},
+ "shapes":{
+  "mission":{"batch":2,"heads":8,"seq_len":512,"tflops":10,"timing":{"p50_us":$3},
+   "correctness":[{"seed":0,"rel_head":2e-4},{"seed":1,"rel_head":3e-4}]},
+  "long":{"batch":2,"heads":8,"seq_len":2048,"tflops":20,"timing":{"p50_us":1000}},
+  "1x8x512":{"batch":1,"heads":8,"seq_len":512,"tflops":5,"timing":{"p50_us":50}}}}
+EOF
+}
+
+lab_record() { # FILE
+    cat >"$1" <<'EOF'
+{"record":1,"lab":3,"runtime":"gpu","device":{"name":"NVIDIA H200"},"before":"ch02_scalar",
+ "after":"ch03_wmma_qk","speedup":{"mission":{"median":1.5,"low":1.4,"high":1.6,
+ "before_p50_us":150,"after_p50_us":100,"promise":1.3,"verdict":"met"}}}
+EOF
+}
+
+counts_record() { # FILE
+    cat >"$1" <<'EOF'
+{"record":1,"lab":3,"runtime":"simulator","before":"ch02_scalar","after":"my.cu","evidence":
+ {"simulator":{
+  "ch02_scalar":{"warp_instructions":5000000,"tensor_instructions":0,"shared_load_conflicts":30,
+   "shared_store_conflicts":12,"barriers":64,
+   "l4_floors_us":{"tensor":0,"exp":3,"shared":82,"issue":120,"dram":14,"binding":"issue"}},
+  "my.cu":{"warp_instructions":2500000,"tensor_instructions":65536,"shared_load_conflicts":0,
+   "shared_store_conflicts":84,"barriers":64,
+   "l4_floors_us":{"tensor":4,"exp":3,"shared":60,"issue":50,"dram":14,"binding":"shared"}}}}}
+EOF
+}
+
+# A table with its tabs shown, and no empty lines.
+shown() {
+    grep -v '^$' "$1" | tr '\t' '|'
+}
+
+fails_with() { # STATUS TEXT
+    [ "$status" -eq "$1" ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == *"$2"* ]] || { echo "not in: $output"; false; }
+}
+
+# ---- Tables -------------------------------------------------------------------------------------
+
+@test "every figure that the sources report is on record, contradictions kept" {
+    cat plots/runs/l4-reported/*.json >all
+    for figure in 2870 1199.1 1206.27 1199.7 5.57 761 13.8 656 698.37 37.1 96 44.5 38.5 655 0.2 \
+        693.25 6672.38 6617.06 0.7 0.8 40.2 -6.1 575 77 1040 590 550 500 0.0459 2.5 2.7; do
+        grep -q ": $figure,\{0,1\}$" all || { echo "missing: $figure"; false; }
+    done
+}
+
+@test "the ladder has a row a stage that has a time, and a label on each row's last point" {
+    record 2 ch02_scalar 150
+    record 3 ch03_wmma_qk 99.94
+    build/series ladder >table
+    shown table >seen
+    grep -qx '2|WMMA Q·Kᵀ  3' seen
+    grep -qx '3|761|' seen
+    grep -qx '3|1199.1|761, 1199' seen
+    grep -qx '1|2870|≈ 2870' seen
+    grep -qx 'NVIDIA H200, measured||' seen
+    grep -qx '1|150|150' seen
+    grep -qx '2|99.94|99.9' seen
+    ! grep -q 'vectorised' seen
+}
+
+@test "the roofs meet where peak and bandwidth say" {
+    build/series roofline >table
+    grep -qx "$(printf '206.146\t989.5')" table # 989.5 TFLOP/s over 4.8 TB/s
+    grep -qx "$(printf '403.333\t121')" table   # 121 over 0.3
+    grep -qx "$(printf '409.6\tmission\t1\t4.8\t0.3')" table
+}
+
+@test "time against S takes 2 batches of 8 heads only" {
+    record 2 ch02_scalar 150
+    build/series time-vs-s >table
+    shown table >seen
+    diff seen - <<'EOF'
+NVIDIA H200|
+512|150
+2048|1000
+2048|1000|1000|2  scalar baseline
+EOF
+}
+
+@test "errors are the worst of all seeds, resources those of the sm_89 image" {
+    record 2 ch02_scalar 150
+    build/series error | grep -qx "$(printf '1\t0.0003')"
+    build/series resources | grep -qx "$(printf '1\t38\t96\t42\tshared')"
+}
+
+@test "a lab's times and counts" {
+    lab_record lab.json
+    build/series lab lab.json | grep -qx \
+        "$(printf 'mission\tch02_scalar\tch03_wmma_qk\tNVIDIA H200\t150\t100\t1.5\t1.4\t1.6\t1.3\tmet')"
+    counts_record lab.json
+    build/series lab lab.json >table
+    shown table >seen
+    grep -qx '1|instructions, by warp|5e+06|2.5e+06|× 0.50' seen
+    grep -qx '2|tensor instructions|1|65536|0 → 65.5 k' seen # 0 stands a decade left of the least
+    grep -qx '4|bank conflicts|42|84|× 2.00' seen
+    grep -qx '7|barrier arrivals, by warp|64|64|=' seen
+    grep -qx '3|shared memory (binds)|82|60' seen
+    ! grep -q 'sectors' seen
+}
+
+@test "bad records: one line that names file and reason" {
+    record 2 ch02_scalar 150
+    good=$(cat plots/runs/h200/ch02_scalar.json)
+    try() { # SED-SCRIPT TEXT
+        echo "$good" | sed "$1" >plots/runs/h200/ch02_scalar.json
+        run sh -c 'build/series ladder 2>&1 >table'
+        fails_with 3 "plots/runs/h200/ch02_scalar.json"
+        fails_with 3 "$2"
+    }
+    try '$d' "json:8: "
+    try 's/"p50_us":150/"p50_us":"fast"/' "shapes.mission.timing.p50_us is not a number"
+    try 's/"p50_us":150/"p50_us":-1/' "shapes.mission.timing.p50_us is -1, not positive"
+    try 's/"chapter":2/"chapter":0/' "chapter is not a number from 1"
+    try 's/"chapter":2,//' "chapter is not a number from 1"
+    try 's/"gpu"/"simulator"/' "only a GPU's runs belong here"
+    try 's/NVIDIA H200/NVIDIA\\tH200/' "device.name holds a control character"
+    try 's/"record":1,/"record":1,"record":2,/' "duplicate"
+    echo '[]' >plots/runs/h200/ch02_scalar.json
+    run build/series ladder
+    fails_with 3 "not a JSON object"
+}
+
+@test "an unknown chart and a missing record are refused" {
+    run build/series pie
+    fails_with 2 '"pie" is no chart'
+    run build/series lab absent.json
+    fails_with 3 "absent.json: No such file"
+    run build/series ladder --plots elsewhere
+    fails_with 3 "elsewhere/runs: No such file"
+}
+
+# ---- render -------------------------------------------------------------------------------------
+
+@test "charts are drawn, then up to date, then stale one by one" {
+    record 2 ch02_scalar 150
+    lab_record plots/runs/h200/lab03.json
+    run plots/render --check
+    [ "$status" -eq 1 ]
+    [[ ${lines[0]} == *"plots/ladder.svg is stale (it is missing)"* ]]
+    run plots/render
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 6 ]
+    for chart in ladder roofline time-vs-s resources error lab03; do
+        rsvg-convert "plots/$chart.svg" >/dev/null
+        [ "$(grep -c '^<!-- inputs: [0-9a-f]\{64\} -->$' "plots/$chart.svg")" -eq 1 ]
+    done
+    run plots/render --check
+    [ "$status" -eq 0 ] && [ -z "$output" ]
+    run plots/render
+    [ "$status" -eq 0 ] && [ -z "$output" ]
+
+    # Another date changes no chart; another time changes those that show it.
+    sed -i 's/2026-01-01/2026-02-02/' plots/runs/h200/ch02_scalar.json
+    run plots/render --check
+    [ "$status" -eq 0 ]
+    sed -i 's/"p50_us":150/"p50_us":151/' plots/runs/h200/ch02_scalar.json
+    run plots/render --check
+    [ "$status" -eq 1 ]
+    [ "${#lines[@]}" -eq 2 ]
+    [[ $output == *ladder.svg*time-vs-s.svg* ]]
+    echo '# another style' >>plots/style.gp
+    run plots/render --check
+    [ "${#lines[@]}" -eq 6 ]
+}
+
+@test "the same inputs give the same bytes" {
+    plots/render
+    mv plots/ladder.svg first.svg
+    plots/render
+    cmp plots/ladder.svg first.svg
+}
+
+@test "without a GPU's records there are the reported ladder and the roofline" {
+    run plots/render
+    [ "$status" -eq 0 ]
+    [[ $output == *"drew plots/ladder.svg"*"drew plots/roofline.svg"* ]]
+    [[ $output == *"no plots/time-vs-s.svg yet"* ]]
+    [ ! -e plots/error.svg ]
+    run plots/render --check
+    [ "$status" -eq 0 ]
+}
+
+@test "a chart whose data are gone is reported" {
+    record 2 ch02_scalar 150
+    plots/render
+    rm plots/runs/h200/ch02_scalar.json
+    run plots/render --check
+    [ "$status" -eq 1 ]
+    [[ $output == *"error.svg has nothing left to show"* ]]
+    [[ $output == *"ladder.svg is stale"* ]]
+}
+
+@test "lab: a chart from a fresh record, of times or of counts" {
+    lab_record lab.json
+    counts_record counts.json
+    plots/render lab 3 lab.json times.svg
+    plots/render lab 3 counts.json counts.svg
+    grep -q '>p50 of mission on NVIDIA H200, µs<' times.svg
+    grep -q 'promised 1.30×: met' times.svg
+    grep -q '>0 → 65.5 k<' counts.svg
+    rsvg-convert times.svg >/dev/null
+    rsvg-convert counts.svg >/dev/null
+}
+
+@test "lab: failures leave the old chart and nothing else" {
+    lab_record lab.json
+    echo old >out.svg
+    ls -A >files
+    run plots/render lab 3 absent.json out.svg
+    fails_with 3 "absent.json: No such file"
+    run plots/render lab x lab.json out.svg
+    fails_with 2 '"x" is no lab'
+    run plots/render lab 3 lab.json
+    fails_with 2 "usage"
+    run plots/render lab 3 lab.json nowhere/out.svg
+    fails_with 3 "nowhere/out.svg: cannot write there"
+    sed 's/"after_p50_us":100,//' lab.json >"$BATS_TEST_TMPDIR/plots/half.json"
+    run plots/render lab 3 plots/half.json out.svg
+    fails_with 3 "half.json: speedup.mission lacks a time"
+    echo '{"record":1,"lab":2}' >plots/empty.json
+    run plots/render lab 3 plots/empty.json out.svg
+    fails_with 3 "no speedup and no counts"
+    echo 'plot nonsense(' >>plots/lab-times.gp
+    run plots/render lab 3 lab.json out.svg
+    fails_with 3 "lab-times.gp"
+    [ "$(cat out.svg)" = old ]
+    ls -A | diff files -
+}
+
+@test "without gnuplot: --check works, drawing says what to type" {
+    lab_record lab.json
+    plots/render
+    mkdir bin
+    for tool in sh dirname mktemp rm sed cut cat sha256sum sort basename head grep tail env; do
+        ln -s "$(command -v $tool)" bin/
+    done
+    run env PATH="$TREE/bin" plots/render --check
+    [ "$status" -eq 0 ]
+    run env PATH="$TREE/bin" plots/render lab 3 lab.json out.svg
+    fails_with 3 "gnuplot is missing: make deps"
+    [ ! -e out.svg ]
+}
+
+@test "without build/series and with unknown arguments: one line" {
+    run plots/render --paint
+    fails_with 2 '"--paint": usage'
+    rm build/series
+    run plots/render
+    fails_with 3 "build/series is missing: make build/series"
+}
