@@ -56,7 +56,7 @@ build/deps-chapter build/deps-all: build/deps-%: code/deps.sh
 	$(call one_line,code/deps.sh $*)
 	$(Q)mkdir -p build && touch $@
 # Runs a script whose last word, if it fails, is to be the only line that is seen.
-one_line = $(eval said := $(shell $(1) 3>&2 2>&1 >&3))$(if $(filter 0,$(.SHELLSTATUS)),,$(error $(said)))
+one_line = $(eval said := $(shell { $(1); } 3>&2 2>&1 >&3))$(if $(filter 0,$(.SHELLSTATUS)),,$(error $(said)))
 
 .PHONY: deps
 deps: ## install what is missing (apt-get; the CUDA compiler from PyPI if there is none)
@@ -85,7 +85,7 @@ tangled := $(patsubst code/%,build/tangled/%,$(roots))
 build/tangle.stamp: $(chapters) $(wildcard code/literate/tangle.lua code/literate/chunks.lua) | $(setup)
 	$(Q)mkdir -p build/tangled
 	$(Q)if command -v pandoc >/dev/null && [ -f code/literate/tangle.lua ]; then \
-	    printf '  %-8s %s\n' TANGLE chapters/; $(tangle) $(chapters); \
+	    printf '  %-8s %s\n' TANGLE chapters/; $(tangle) $(chapters) | sed -n 's|^code/|           code/|p'; \
 	else \
 	    echo "  note: no pandoc, so code/ is compiled as it is, not chapters/"; \
 	    for f in code/ch[0-9][0-9]_*; do cmp -s $$f build/tangled/$${f#code/} || cp $$f build/tangled/; done; \
@@ -160,14 +160,16 @@ number = $(patsubst 0%,%,$(patsubst lab%,%,$(notdir $(1))))
 numbers := $(sort $(foreach p,$(programs),$(patsubst 0%,%,$(patsubst ch%,%,$(firstword $(subst _, ,$p))))))
 two = $(if $(filter 1 2 3 4 5 6 7 8 9,$(1)),0$(1),$(1))
 
+# A chapter's program, the others that its lab names, and what a lab runs them with.
+of_chapter = $(filter ch$(call two,$(1))_% $(shell grep -shoE 'ch[0-9]{2}_[a-z0-9_]+' labs/lab$(call two,$(1))),$(programs))
+driver = build/lab build/series build/hashes.tsv lab$(1) $(if $(filter $(cuda_programs),$(2)),build/ptxsim/libcudart.so.13)
+
 define chapter
 .PHONY: chapter$(1)
-chapter$(1): $(patsubst %,build/%,$(filter ch$(call two,$(1))_%,$(programs)) \
-    $(filter $(programs),$(shell grep -shoE 'ch[0-9]{2}_[a-z0-9_]+' labs/lab$(call two,$(1))))) \
-    $(if $(wildcard labs/lab$(call two,$(1))),build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 lab$(1))
-	@echo "chapter $(1) is built$(if $(wildcard labs/lab$(call two,$(1))),: ./lab$(1))"
+chapter$(1): $(addprefix build/,$(2)) $(if $(3),$(call driver,$(1),$(2)))
+	@echo "chapter $(1) is built$(if $(3),: ./lab$(1))"
 endef
-$(foreach n,$(numbers),$(eval $(call chapter,$n)))
+$(foreach n,$(numbers),$(eval $(call chapter,$n,$(call of_chapter,$n),$(wildcard labs/lab$(call two,$n)))))
 
 lab_links := $(foreach l,$(labs),lab$(call number,$l))
 $(lab_links): lab%:
@@ -194,17 +196,17 @@ endif
 
 .PHONY: plots runs
 plots: build/series | $(setup) ## draw the charts in plots/ from the run records
-	$(Q)plots/render
+	$(call one_line,plots/render)
 
 # Needs a GPU and nothing but the built programs: they may have been built elsewhere.
-runs: $(if $(shell command -v pandoc),all,build/cuda) ## on a GPU: measure every program and lab into plots/runs/<gpu>/
+runs: $(if $(shell command -v pandoc),all) ## on a GPU: measure every program and lab into plots/runs/<gpu>/
 	$(Q)labs/measure $(programs)
 
 # ---- The book ------------------------------------------------------------------------------------
 
 book_inputs := book.md $(chapters) $(wildcard chapters/*.bib code/literate/* plots/*.svg plots/runs/*/*.json)
-pdf := build/attention-in-stages.pdf
-html := build/attention-in-stages.html
+pdf := build/attention-in-stages$(if $(DRAFT),-draft).pdf
+html := build/attention-in-stages$(if $(DRAFT),-draft).html
 
 .PHONY: book book-html
 book: $(pdf) ## typeset the book: build/attention-in-stages.pdf
@@ -236,14 +238,15 @@ build/san/libworkbench.a: $(call san_objects,$(workbench))
 build/san/libptxsim.a: $(call san_objects,$(ptxsim))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-$(c_tests): build/tests/%: build/san/%.o build/san/libworkbench.a build/san/libptxsim.a
-	$(Q)mkdir -p $(@D) && $(CC) $(sanitize) $< $(if $(findstring ptxsim,$@),build/san/libptxsim.a,build/san/libworkbench.a) \
-	    -lcmocka $(LIBS) -o $@
+$(c_tests): build/tests/%: build/san/%.o
+	$(Q)mkdir -p $(@D) && $(CC) $(sanitize) $^ -lcmocka $(LIBS) -o $@
+$(filter build/tests/code/workbench/%,$(c_tests)): build/san/libworkbench.a
+$(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
 
 $(cuda_tests): build/tests/%: %.cu build/libworkbench.a build/flags build/cuda
 	$(say) NVCC $<
 	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(NVCC_FLAGS) -MMD -MP -MF $@.d -c $< -o $@.o
-	$(Q)$(CXX) $@.o build/libworkbench.a -lcmocka $(LIBS) $(CUDA_LIBS) -o $@
+	$(Q)$(CXX) $@.o build/libworkbench.a -lcmocka $(LIBS) -Wl,-rpath,'$$ORIGIN/../../../ptxsim' $(CUDA_LIBS) -o $@
 
 -include $(wildcard build/san/code/*/*.d build/tests/code/*/*.d)
 

@@ -31,9 +31,13 @@ struct alignas(128) tiles {
     __half k[BLOCK_N][HEAD_DIM];
     __half v[BLOCK_N][HEAD_DIM];
     float scores[BLOCK_M][BLOCK_N]; // raw dot products, then P in place
-    float accum[BLOCK_M][HEAD_DIM]; // output, not yet divided by row_sum
-    float row_max[BLOCK_M];
-    float row_sum[BLOCK_M];
+    float accum[BLOCK_M][HEAD_DIM]; // output, not yet divided by the sum
+};
+
+// ---- Keep the rows' maxima and sums in registers ----
+struct row_state { // of this warp's rows, the same in every lane
+    float max[ROWS_PER_WARP];
+    float sum[ROWS_PER_WARP];
 };
 
 // ---- Load and convert a tile ----
@@ -87,55 +91,57 @@ __device__ float warp_sum(float x)
 }
 
 // ---- Update the online softmax ----
-__device__ void softmax(tiles &t, int warp, int lane, float scale,
-                        int keys_left)
+__device__ void softmax(tiles &t, row_state &rows, int warp, int lane,
+                        float scale, int keys_left)
 {
+#pragma unroll // rows live in registers, so r must be known
     for (int r = 0; r < ROWS_PER_WARP; ++r) {
         int row = warp * ROWS_PER_WARP + r;
         // ---- Scale the score, mask keys past the end ----
         float s = t.scores[row][lane] * scale;
         if (lane >= keys_left)
             s = -INFINITY;
-        float old_max = t.row_max[row];
+        float old_max = rows.max[r];
         float new_max = fmaxf(old_max, warp_max(s));
         float p = __expf(s - new_max);
         float rescale = __expf(old_max - new_max); // 0 on the first tile
-        float sum = t.row_sum[row] * rescale + warp_sum(p);
-        __syncwarp(); // all lanes have read row_max and row_sum
+        rows.max[r] = new_max;
+        rows.sum[r] = rows.sum[r] * rescale + warp_sum(p);
         t.scores[row][lane] = p;
         // ---- Rescale the row's output so far ----
         t.accum[row][lane] *= rescale;
         t.accum[row][lane + 32] *= rescale;
-        if (lane == 0) {
-            t.row_max[row] = new_max;
-            t.row_sum[row] = sum;
-        }
     }
 }
 
 // ---- Accumulate P·V ----
 __device__ void accumulate(tiles &t, int warp, int lane)
 {
-    for (int r = 0; r < ROWS_PER_WARP; ++r) {
-        int row = warp * ROWS_PER_WARP + r;
-        for (int d = lane; d < HEAD_DIM; d += 32) {
-            float sum = t.accum[row][d];
-            for (int key = 0; key < BLOCK_N; ++key)
-                sum += t.scores[row][key] * __half2float(t.v[key][d]);
-            t.accum[row][d] = sum;
+    int first = warp * ROWS_PER_WARP;
+    for (int d = lane; d < HEAD_DIM; d += 32) {
+        float sum[ROWS_PER_WARP];
+        for (int r = 0; r < ROWS_PER_WARP; ++r)
+            sum[r] = t.accum[first + r][d];
+        for (int key = 0; key < BLOCK_N; ++key) {
+            float v = __half2float(t.v[key][d]);
+            for (int r = 0; r < ROWS_PER_WARP; ++r)
+                sum[r] += t.scores[first + r][key] * v;
         }
+        for (int r = 0; r < ROWS_PER_WARP; ++r)
+            t.accum[first + r][d] = sum[r];
     }
 }
 
 // ---- Normalise and store the output ----
-__device__ void store(const tiles &t, int warp, int lane, __half *out,
-                      int rows_left, float v_scale)
+__device__ void store(const tiles &t, const row_state &rows, int warp,
+                      int lane, __half *out, int rows_left, float v_scale)
 {
+#pragma unroll
     for (int r = 0; r < ROWS_PER_WARP; ++r) {
         int row = warp * ROWS_PER_WARP + r;
         if (row >= rows_left)
             return;
-        float norm = v_scale / t.row_sum[row];
+        float norm = v_scale / rows.sum[r];
         for (int d = lane; d < HEAD_DIM; d += 32)
             out[row * HEAD_DIM + d] = __float2half(t.accum[row][d] * norm);
     }
@@ -160,9 +166,10 @@ attention(const __grid_constant__ attention_args args)
     // ---- Reset the running sums ----
     for (int i = threadIdx.x; i < BLOCK_M * HEAD_DIM; i += THREADS)
         t.accum[i / HEAD_DIM][i % HEAD_DIM] = 0;
-    if (threadIdx.x < BLOCK_M) {
-        t.row_max[threadIdx.x] = -INFINITY;
-        t.row_sum[threadIdx.x] = 0;
+    row_state rows;
+    for (int r = 0; r < ROWS_PER_WARP; ++r) {
+        rows.max[r] = -INFINITY;
+        rows.sum[r] = 0;
     }
     for (int key = 0; key < seq_len; key += BLOCK_N) {
         load_tile(t.k, args.k + base, key, seq_len);
@@ -171,13 +178,14 @@ attention(const __grid_constant__ attention_args args)
         // ---- Work on one key tile ----
         score(t, warp, lane);
         __syncwarp();
-        softmax(t, warp, lane, scale, seq_len - key);
+        softmax(t, rows, warp, lane, scale, seq_len - key);
         __syncwarp();
         accumulate(t, warp, lane);
         // ---- Wait until the tile may be overwritten ----
         __syncthreads(); // all warps are done with K and V
     }
-    store(t, warp, lane, out, seq_len - first_row, args.v_scales[head]);
+    store(t, rows, warp, lane, out, seq_len - first_row,
+          args.v_scales[head]);
 }
 
 // ---- Launch one CTA a query tile ----

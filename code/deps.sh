@@ -77,6 +77,7 @@ if [ -n "$toolkit" ]; then
     python3 -m pip install -q --disable-pip-version-check --no-deps --target .toolkit.new \
         nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 \
         nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85 nvidia-nvtx==13.0.85 \
+        nvidia-cuda-profiler-api==13.0.85 \
         2> >(grep -v WARNING >&2) &&
         ln -s lib .toolkit.new/nvidia/cu13/lib64 &&
         ln -s libcudart.so.13 .toolkit.new/nvidia/cu13/lib/libcudart.so &&

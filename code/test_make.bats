@@ -8,7 +8,7 @@ copy_tree() {
     mkdir "$TREE"
     cp -a Makefile book.md chapters code labs plots "$TREE"
     mkdir "$TREE/build"
-    cp -a build/{obj,tangled,ptxsim,cuda,gpu,flags,deps-*,*.stamp,*.tsv,*.a,lab,series,ch*} "$TREE/build"
+    cp -a build/{obj,tangled,mutants,starters,ptxsim,cuda,gpu,flags,deps-*,*.stamp,*.tsv,*.a,lab,series,ch*} "$TREE/build"
 }
 
 # A PATH with everything that make needs, but not the command named.
@@ -53,7 +53,7 @@ programs() {
     local chapter=chapters/03-wmma-scores.md line
     line=$(grep -n 'mma_sync(' $chapter | head -1 | cut -d: -f1)
     sed -i "${line}s/mma_sync(/mma_sink(/" $chapter
-    run make chapter3
+    run make build/ch03_wmma_qk
     [ "$status" -ne 0 ]
     [[ "$output" == *"$chapter($line): error:"* ]]
 }
@@ -61,12 +61,12 @@ programs() {
 @test "editing one chunk of chapter 3 rebuilds chapter 3 only" {
     copy_tree
     cd "$TREE"
-    make chapter2 chapter3
+    make build/ch02_scalar build/ch03_wmma_qk
     sed -i 's/wmma::fill_fragment(s, 0.0f);/wmma::fill_fragment(s, -0.0f);/' chapters/03-wmma-scores.md
-    run make chapter2 chapter3
+    run make build/ch02_scalar build/ch03_wmma_qk
     [ "$status" -eq 0 ]
     [[ "$output" == *"NVCC"*"ch03_wmma_qk"* ]]
-    [[ "$output" != *ch02_scalar* ]]
+    [[ ! "$output" =~ NVCC\ +ch02_scalar ]]
 }
 
 @test "an unknown chapter: one line" {
@@ -79,7 +79,7 @@ programs() {
 @test "no nvcc: one line saying what to do" {
     copy_tree
     rm "$TREE/build/cuda"
-    CUDA_HOME=/no/such/toolkit run make -C "$TREE" --no-print-directory chapter3
+    CUDA_HOME=/no/such/toolkit run make -C "$TREE" --no-print-directory build/ch03_wmma_qk
     [ "$status" -ne 0 ]
     [ "${#lines[@]}" -eq 1 ]
     [[ "$output" == *"CUDA_HOME is /no/such/toolkit, which holds no bin/nvcc"* ]]
@@ -88,7 +88,7 @@ programs() {
 @test "no pandoc: the committed code is compiled, and make says so" {
     copy_tree
     rm "$TREE/build/tangle.stamp"
-    PATH=$(path_without pandoc) run make -C "$TREE" --no-print-directory chapter3
+    PATH=$(path_without pandoc) run make -C "$TREE" --no-print-directory build/ch03_wmma_qk
     [ "$status" -eq 0 ]
     [[ "$output" == *"no pandoc, so code/ is compiled as it is"* ]]
 }
@@ -98,7 +98,7 @@ programs() {
     rm -f "$TREE"/plots/*.svg
     PATH=$(path_without gnuplot) run make -C "$TREE" --no-print-directory plots
     [ "$status" -ne 0 ]
-    [[ "${lines[0]}" == *"gnuplot is missing"* ]]
+    [ "$(grep -c 'gnuplot is missing' <<<"$output")" -eq 1 ]
     [ -z "$(ls "$TREE"/plots/*.svg 2>/dev/null)" ]
 }
 

@@ -1,13 +1,19 @@
 // evidence.c: what Nsight Compute or the simulator counted.
 #include "lab.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+struct counter {
+    const char *key;   // in the record
+    const char *title; // in the report
+};
+
 // ---- Nsight Compute -----------------------------------------------------------------------------
 
-const struct counter ncu_counters[] = {
+static const struct counter ncu_counters[] = {
     {"tensor_pipe_percent", "tensor pipe active, %"},
     {"issue_active_percent", "issue slots used, %"},
     {"warps_active_percent", "warps active, % of the most"},
@@ -22,12 +28,15 @@ const struct counter ncu_counters[] = {
     {NULL, NULL},
 };
 
-// Metrics as ncu names them. Bank conflicts are the difference of two: wavefronts past one for
+// Metrics as ncu names them; where two give the same key, the first that the GPU has counts. Bank
+// conflicts are the difference of two: wavefronts past one for
 // each instruction. ncu's own conflict metric also counts wavefronts that wide accesses need.
 static const struct {
     const char *metric, *key;
 } ncu_metrics[] = {
     {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", "tensor_pipe_percent"},
+    {"sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
+     "tensor_pipe_percent"},
     {"smsp__issue_active.avg.pct_of_peak_sustained_active", "issue_active_percent"},
     {"sm__warps_active.avg.pct_of_peak_sustained_active", "warps_active_percent"},
     {"dram__throughput.avg.pct_of_peak_sustained_elapsed", "dram_percent"},
@@ -101,8 +110,9 @@ static json_t *ncu_parse(char *csv)
                 if (strcmp(fields[name], ncu_metrics[i].metric) == 0) {
                     bool ns =
                         strcmp(fields[unit], "ns") == 0 || strcmp(fields[unit], "nsecond") == 0;
-                    json_object_set_new(counters, ncu_metrics[i].key,
-                                        json_real(number(fields[value]) * (ns ? 1e-3 : 1)));
+                    if (!json_object_get(counters, ncu_metrics[i].key))
+                        json_object_set_new(counters, ncu_metrics[i].key,
+                                            json_real(number(fields[value]) * (ns ? 1e-3 : 1)));
                 }
         }
     }
@@ -125,25 +135,44 @@ static const char *ncu_path(void)
     return found[0] ? found : NULL;
 }
 
-json_t *ncu_read(char *const argv[], char *const env[], char **why)
+// True if ncu complains that it cannot find a metric.
+static bool unknown_metric(const struct output *output, const char *metric)
+{
+    const char *where = strstr(output->out, "Failed to find metric");
+    where = where ? where : strstr(output->err, "Failed to find metric");
+    return where && strstr(where, metric);
+}
+
+// What Nsight Compute reads for one launch of argv, by the keys of ncu_counters; NULL with one
+// line in *why where there is no ncu or it was refused.
+static json_t *ncu_read(char *const argv[], char *const env[], char **why)
 {
     const char *ncu = ncu_path();
     if (!ncu) {
         *why = text("no Nsight Compute (ncu) here");
         return NULL;
     }
-    char metrics[2048] = "";
-    for (int i = 0; i < NCU_METRICS; ++i) {
-        strcat(metrics, i ? "," : "");
-        strcat(metrics, ncu_metrics[i].metric);
+    bool left_out[NCU_METRICS] = {false};
+    struct output output;
+    for (const char *missing = "";
+         missing;) { // once more without each metric that it does not know
+        char metrics[2048] = "";
+        for (int i = 0; i < NCU_METRICS; ++i) {
+            left_out[i] = left_out[i] || strcmp(ncu_metrics[i].metric, missing) == 0;
+            if (!left_out[i])
+                strcat(strcat(metrics, metrics[0] ? "," : ""), ncu_metrics[i].metric);
+        }
+        char *command[64] = {(char *)ncu,       "--csv", "--print-units",  "base",
+                             "--clock-control", "none",  "--launch-count", "1",
+                             "--metrics",       metrics};
+        for (int count = 10, i = 0; argv[i] && count < 63; ++i)
+            command[count++] = argv[i];
+        output = run(command, env, 600, false);
+        missing = NULL;
+        for (int i = 0; i < NCU_METRICS && output.status != 0; ++i)
+            if (!left_out[i] && unknown_metric(&output, ncu_metrics[i].metric))
+                missing = ncu_metrics[i].metric;
     }
-    char *command[64] = {(char *)ncu,       "--csv", "--print-units",  "base",
-                         "--clock-control", "none",  "--launch-count", "1",
-                         "--metrics",       metrics};
-    int count = 10;
-    for (int i = 0; argv[i] && count < 63; ++i)
-        command[count++] = argv[i];
-    struct output output = run(command, env, 600, false);
     json_t *counters = ncu_parse(output.out);
     if (json_object_size(counters) == 0) {
         json_decref(counters);
@@ -160,7 +189,7 @@ json_t *ncu_read(char *const argv[], char *const env[], char **why)
 
 // ---- The simulator ------------------------------------------------------------------------------
 
-const struct counter simulator_counters[] = {
+static const struct counter simulator_counters[] = {
     {"warp_instructions", "warp instructions"},
     {"tensor_instructions", "tensor instructions"},
     {"tensor_flops", "tensor flops"},
@@ -179,8 +208,7 @@ static void add(json_t *sums, json_t *numbers, double share)
 {
     const char *key;
     json_t *value;
-    json_object_foreach(numbers, key, value)
-    {
+    json_object_foreach (numbers, key, value) {
         if (!json_is_number(value))
             continue;
         double sum = json_number_value(json_object_get(sums, key));
@@ -189,6 +217,8 @@ static void add(json_t *sums, json_t *numbers, double share)
     }
 }
 
+// Counts per launch and the L4's floors, flat, from a report of the simulator; its kernels are
+// added up. NULL if it holds no launch.
 json_t *simulator_read(json_t *report)
 {
     json_t *kernels = json_object_get(report, "kernels");
@@ -208,13 +238,14 @@ json_t *simulator_read(json_t *report)
         json_t *counts = json_object_get(kernel, "counts");
         add(sums, counts, 1 / launches);
         add(classes, json_object_get(counts, "classes"), 1 / launches);
-        add(floors, json_object_get(kernel, "l4_floors_us"), 1 / launches);
+        // The report's floors are of one launch of a kernel.
+        add(floors, json_object_get(kernel, "l4_floors_us"),
+            number_at(kernel, "launches") / launches);
     }
     const char *key, *binding = NULL;
     json_t *value;
     double largest = -1;
-    json_object_foreach(floors, key, value)
-    {
+    json_object_foreach (floors, key, value) {
         if (json_number_value(value) > largest) {
             largest = json_number_value(value);
             binding = key;
@@ -225,4 +256,106 @@ json_t *simulator_read(json_t *report)
     json_object_set_new(sums, "classes", classes);
     json_object_set_new(sums, "l4_floors_us", floors);
     return sums;
+}
+
+// ---- The report ---------------------------------------------------------------------------------
+
+static void show_counts(const struct counter *counters)
+{
+    for (const struct counter *c = counters; c->key; ++c) {
+        double a = before.counts ? number_at(before.counts, c->key) : NAN;
+        double b = number_at(after.counts, c->key);
+        if (isnan(b))
+            continue;
+        printf("  %-28s", c->title);
+        if (before.counts)
+            printf(" %15s", grouped(a));
+        printf(" %15s", grouped(b));
+        if (before.counts && a > 0)
+            printf("  x %.2f", b / a);
+        printf("\n");
+    }
+}
+
+static void show_floors(const struct side *side)
+{
+    static const char *const units[] = {"tensor", "exp", "shared", "issue", "dram"};
+    json_t *floors = at(side->counts, "l4_floors_us");
+    if (!floors)
+        return;
+    printf("  %-20s", side->name);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; ++i)
+        printf(" %8.1f", number_at(floors, units[i]));
+    const char *binding = json_string_value(at(floors, "binding"));
+    printf("  %s\n", binding ? binding : "?");
+}
+
+static void profile(struct side *side, char **why)
+{
+    char *command[] = {side->path, "--shapes", (char *)main_shape(), "--seeds", "0", "--no-timing",
+                       "--quiet",  NULL};
+    doing("profiling %s", side->name);
+    side->counts = ncu_read(command, environment(true, ""), why);
+    done();
+}
+
+// One launch in the simulator, of a program that is known to be right.
+static void count(struct side *side)
+{
+    char *counts = text("%s/%s-counts.json", folder, side->name);
+    char *command[] = {side->path, "--shapes", (char *)main_shape(), "--seeds", "0", "--no-timing",
+                       "--quiet",  NULL};
+    doing("counting %s in the simulator", side->name);
+    struct output output = run(command, environment(false, counts), RUN_SECONDS, false);
+    done();
+    json_t *report = json_load_file(counts, 0, NULL);
+    side->counts = report ? simulator_read(report) : NULL;
+    unlink(counts);
+    output_free(&output);
+}
+
+void show_evidence(void)
+{
+    bool profiled = false;
+    heading("Evidence");
+    if (on_gpu && !gates_failed) {
+        char *why = NULL;
+        if (before.name)
+            profile(&before, &why);
+        if (!why)
+            profile(&after, &why);
+        profiled = !why;
+        if (why) { // then the simulator counts what the same executable does
+            printf("  %s\n", why);
+            json_decref(before.counts);
+            before.counts = NULL;
+            if (before.name)
+                count(&before);
+            count(&after);
+        }
+    }
+    if (!after.counts) {
+        printf("  none%s\n", gates_failed ? ": a wrong program is not profiled" : "");
+        return;
+    }
+    printf("  %-28s", profiled ? "Nsight Compute" : "simulator");
+    if (before.counts)
+        printf(" %15.15s", before.name);
+    printf(" %15.15s  %s, one launch\n", after.name, main_shape());
+    show_counts(profiled ? ncu_counters : simulator_counters);
+    if (!profiled && at(after.counts, "l4_floors_us")) {
+        printf("  %-20s %8s %8s %8s %8s %8s  binding\n", "floors on an L4, us", "tensor", "exp",
+               "shared", "issue", "DRAM");
+        if (before.counts)
+            show_floors(&before);
+        show_floors(&after);
+        printf("  %sbounds from these counts and an L4's rates, no prediction of a time%s\n", FAINT,
+               PLAIN);
+    }
+    json_t *by_program = json_object();
+    if (before.counts)
+        json_object_set(by_program, before.name, before.counts);
+    json_object_set(by_program, after.name, after.counts);
+    json_object_set_new(record, "evidence",
+                        json_pack("{s:o}", profiled ? "ncu" : "simulator", by_program));
 }

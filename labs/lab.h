@@ -1,10 +1,18 @@
 // lab.h: the parts of the lab driver.
 //
-//   lab.c       options, gates, the report, the verdict
+//   lab.c       from the first gate to the verdict; the record and the chart
+//   options.c   what the script in labs/ and whoever runs it ask for
+//   say.c       words, numbers and JSON
 //   process.c   programs as processes: run to the end, or asked for one timing batch at a time
+//   gates.c     resources and correctness
+//   speedup.c   the two programs against each other; recorded runs where there is no GPU
 //   evidence.c  what Nsight Compute or the simulator counted
+//
+// The driver runs once and ends; strings that it makes for its reports are not freed.
 #ifndef LAB_H
 #define LAB_H
+
+#include "workbench/workbench.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -12,12 +20,108 @@
 #include <sys/types.h>
 
 enum { EXIT_GREEN = 0, EXIT_RED = 1, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
+enum { MAX_SHAPES = 16, MAX_GATES = 32, MAX_PROMISES = 8, RUN_SECONDS = 600, BATCH_SECONDS = 60 };
+
+// ---- What is asked for (options.c) --------------------------------------------------------------
+
+struct gate { // registers <= 128
+    char name[32], relation[3];
+    double limit;
+    bool judges; // else it is only shown
+};
+
+struct promise { // mission:1.3
+    char shape[32];
+    double ratio;
+};
+
+struct lab {
+    int number;
+    const char *title, *why;
+    const char *before, *after; // programs by name; before may be NULL
+    bool plain;                 // after is a C program that checks itself, without a kernel
+    const char *student;        // the source file judged instead of after, or NULL
+    const char *seeds;
+    const char *inputs; // NULL: the program's own choice
+    const char *on;     // "gpu", "simulator" or NULL
+    const char *record; // or NULL
+    int rounds, iterations;
+    struct shape shapes[MAX_SHAPES];
+    int shape_count;
+    struct gate gates[MAX_GATES];
+    int gate_count;
+    struct promise promises[MAX_PROMISES];
+    int promise_count;
+};
+extern struct lab lab;
+
+// Fills in `lab`; prints --help and exits, or exits with one line about what is wrong.
+void parse_options(int argc, char **argv);
+
+// ---- The state of affairs (lab.c) ---------------------------------------------------------------
+
+struct side {
+    const char *name;
+    char *path;
+    json_t *resources;
+    json_t *device;
+    json_t *counts;            // evidence: a counter's value by its key
+    const char *hash, *commit; // as compiled into it
+};
+extern struct side before, after; // before.name is NULL in a lab without a before-program
+extern char *root;                // of the repository
+extern char *folder;              // build/labNN: work files, the chart, the record
+extern bool on_gpu;
+extern json_t *record; // what will be written
+extern int gates_failed;
+
+// Enters a gate into the record; the caller prints the line that shows it. Takes `value` over.
+bool note_gate(const char *group, const char *name, json_t *value, const char *limit, bool pass);
+
+// Keeps what a program's record says about its source and its device, the first time.
+void note_identity(struct side *side, json_t *said);
+
+// The shape that the evidence is about: the promise's if it is run, else the last.
+const char *main_shape(void);
+
+// Environment of a program on the GPU, or in the simulator, which then reports into a file ("": none).
+char *const *environment(bool gpu, const char *report);
+
+// ---- The parts of a lab -------------------------------------------------------------------------
+
+void judge_resources(void);             // gates.c
+void judge_correctness(void);           // gates.c
+json_t *simulator_read(json_t *report); // evidence.c: counts per launch from a simulator report
+const char *judge_speed(void); // speedup.c: "FAST", "VALID NEGATIVE" or "GREEN", if no gate failed
+void show_evidence(void);      // evidence.c
+
+// ---- Words (say.c) ------------------------------------------------------------------------------
 
 // Prints one line, "lab3: ...", and exits.
 void fail(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
 
 // printf into a new string.
 char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// Terminal colours; empty where they are not wanted.
+extern const char *RED_INK, *GREEN_INK, *BOLD, *FAINT, *PLAIN;
+void colours(void);
+
+void heading(const char *title);
+const char *mark(bool pass);       // "ok" or "FAIL"
+const char *grouped(double value); // 12345678 -> "12,345,678"; other than counts: 2 decimals
+
+// What is being done, on a terminal only, until done().
+void doing(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void done(void);
+
+// The value at a dotted path, or NULL; the number there, or NaN; the string there, or "?".
+json_t *at(json_t *json, const char *path);
+double number_at(json_t *json, const char *path);
+const char *string_at(json_t *json, const char *path);
+
+// By way of a temporary file beside it, so that nobody ever sees half of it.
+void write_json(json_t *json, const char *path);
 
 // ---- Processes (process.c) ----------------------------------------------------------------------
 
@@ -46,22 +150,5 @@ bool child_start(struct child *child, char *const argv[], char *const env[]);
 double child_batch(struct child *child, int seconds);
 // Ends the input and waits: the program then verifies its outputs again. Returns as run() does.
 struct output child_finish(struct child *child, int seconds);
-
-// ---- Evidence (evidence.c) ----------------------------------------------------------------------
-
-struct counter {
-    const char *key;   // in the record
-    const char *title; // in the report
-};
-extern const struct counter ncu_counters[];       // ends with a NULL key
-extern const struct counter simulator_counters[]; // ends with a NULL key
-
-// What Nsight Compute reads for one launch of argv, by the keys of ncu_counters; NULL with one
-// line in *why where there is no ncu or it was refused.
-json_t *ncu_read(char *const argv[], char *const env[], char **why);
-
-// Counts per launch and the L4's floors, flat, from a report of the simulator; its kernels are
-// added up. NULL if it holds no launch.
-json_t *simulator_read(json_t *report);
 
 #endif

@@ -6,8 +6,11 @@
 # NAME.fault (a simulator fault), NAME.late (fails after timing), NAME.resources (JSON).
 new_lab() {
     LAB=$BATS_TEST_TMPDIR/lab
+    rm -rf "$LAB"
     mkdir -p "$LAB/build" "$LAB/plots/runs/h200"
     cp build/lab "$LAB/build/lab"
+    mkdir "$LAB/build/ptxsim"
+    touch "$LAB/build/ptxsim/libcudart.so.13"
     local name
     for name in ch02_scalar ch03_wmma_qk; do
         cat >"$LAB/build/$name" <<'PROGRAM'

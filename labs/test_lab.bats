@@ -16,7 +16,7 @@ recorded() { # true if the record holds this text
     run lab3 --on gpu --rounds 12
     [ "$status" -eq 0 ]
     [[ "$output" == *"FAST: "* ]]
-    [[ "$output" == *"promise 1.30x: met"* ]]
+    [[ "$output" == *"of 1.30x: met"* ]]
     recorded '"verdict": "FAST"'
     recorded '"verdict": "met"'
     recorded '"rounds": 12'
@@ -28,7 +28,7 @@ recorded() { # true if the record holds this text
     echo 110 >"$LAB/build/ch02_scalar.times"
     run lab3 --on gpu --rounds 12
     [ "$status" -eq 0 ]
-    [[ "$output" == *"1.10x [1.10, 1.10], promise 1.30x: missed"* ]]
+    [[ "$output" == *"1.10x [1.10, 1.10] of 1.30x: missed"* ]]
     [[ "$output" == *"VALID NEGATIVE: "* ]]
     recorded '"verdict": "VALID NEGATIVE"'
 }
@@ -37,7 +37,7 @@ recorded() { # true if the record holds this text
     for i in {1..20}; do printf '%s\n' 100 170; done >"$LAB/build/ch02_scalar.times"
     run lab3 --on gpu --rounds 20
     [ "$status" -eq 0 ]
-    [[ "$output" == *"promise 1.30x: inconclusive"* ]]
+    [[ "$output" == *"of 1.30x: inconclusive"* ]]
     [[ "$output" == *"GREEN: "* ]]
 }
 
@@ -47,9 +47,25 @@ recorded() { # true if the record holds this text
     [[ "$output" == *"not measured: the simulator counts, it does not time"* ]]
     [[ "$output" == *"GREEN: "* ]]
     [[ "$output" =~ "warp instructions"\ +1,000\ +1,000 ]]
+    [[ "$output" =~ ch03_wmma_qk\ +0.0.*3.0.*issue ]]
     recorded '"runtime": "simulator"'
     run recorded '"speedup"'
     [ "$status" -ne 0 ]
+}
+
+@test "a lab without a before-program is timed by itself" {
+    printf '%s\n' 99 100 101 >"$LAB/build/ch02_scalar.times"
+    run "$LAB/build/lab" --lab 3 --after ch02_scalar --shapes mission --rounds 6 --on gpu
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"mission   p50 101.0 us, from 99.0 to 101.0 in 6 rounds"* ]]
+    [[ "$output" == *"GREEN: every gate passed"* ]]
+}
+
+@test "RED: a program that stops answering" {
+    echo '' >"$LAB/build/ch03_wmma_qk.times"
+    run lab3 --on gpu --rounds 6
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"RED: "* ]]
 }
 
 @test "RED: a wrong output, and nothing is timed" {
@@ -88,6 +104,60 @@ recorded() { # true if the record holds this text
     done
 }
 
+@test "a limit that is only shown does not judge" {
+    run lab3 --on simulator --show 'registers <= 1'
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"(<= 1)"*"shown"* ]]
+}
+
+# ---- Nsight Compute ----
+
+fake_ncu() {
+    mkdir -p "$LAB/bin"
+    cat >"$LAB/bin/ncu"
+    chmod +x "$LAB/bin/ncu"
+    echo 150 >"$LAB/build/ch02_scalar.times"
+}
+
+@test "ncu's figures, bank conflicts as a difference, without a metric that the GPU lacks" {
+    fake_ncu <<'NCU'
+#!/bin/bash
+if [[ $* == *sm__pipe_tensor_cycles_active* ]]; then
+    echo "==ERROR== Failed to find metric sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active"
+    exit 1
+fi
+echo '==PROF== Connected to process 1'
+echo '"ID","Kernel Name","Block Size","Metric Name","Metric Unit","Metric Value"'
+row() { echo "\"0\",\"attention(int, float)\",\"(128, 1, 1)\",\"$1\",\"$2\",\"$3\""; }
+row sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active % 12.5
+row dram__bytes.sum byte 1,234,567
+row sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum "" 3,000
+row smsp__inst_executed_op_shared_ld.sum inst 1,000
+row gpu__time_duration.sum ns 45,600
+NCU
+    PATH=$LAB/bin:$PATH run lab3 --on gpu --rounds 6
+    [ "$status" -eq 0 ]
+    [[ "$output" =~ "tensor pipe active, %"\ +12.50\ +12.50 ]]
+    [[ "$output" =~ "DRAM bytes"\ +1,234,567 ]]
+    [[ "$output" =~ "of which bank conflicts"\ +2,000 ]]
+    [[ "$output" =~ "duration under the profiler, us"\ +45.60 ]]
+    recorded '"ncu"'
+    recorded '"shared_load_conflicts": 2000.0'
+}
+
+@test "without permission for the counters the simulator's stand in" {
+    fake_ncu <<'NCU'
+#!/bin/bash
+echo "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"
+exit 1
+NCU
+    PATH=$LAB/bin:$PATH run lab3 --on gpu --rounds 6
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"Nsight Compute: no permission to read the GPU's counters"* ]]
+    [[ "$output" =~ "warp instructions"\ +1,000 ]]
+    recorded '"simulator"'
+}
+
 # ---- Recorded runs ----
 
 old_record() {
@@ -103,7 +173,7 @@ JSON
     old_record hash-of-ch03_wmma_qk
     run lab3 --on simulator
     [[ "$output" == *"recorded on NVIDIA H200, 2026-11-21:"* ]]
-    [[ "$output" == *"61.2 -> 40.3 us: 1.52x [1.50, 1.54], promise 1.30x: met"* ]]
+    [[ "$output" == *"61.2 -> 40.3 us: 1.52x [1.50, 1.54] of 1.30x: met"* ]]
     [[ "$output" != *STALE* ]]
 }
 
@@ -152,6 +222,12 @@ JSON
     [ ! -e "$LAB/build/lab03/record.json" ]
 }
 
+@test "a shape the driver never heard of is judged under its own name" {
+    run lab3 --on simulator --shapes 1x2x33
+    [ "$status" -eq 0 ]
+    [[ "$output" =~ ch03_wmma_qk\ +1x2x33\ +"3 of 3 right" ]]
+}
+
 @test "a shape beyond memory stops with the program's own line" {
     touch "$LAB/build/ch02_scalar.machine"
     run lab3 --on simulator
@@ -169,6 +245,10 @@ JSON
     rm "$LAB/build/ch02_scalar"
     run lab3
     refused 3 "build/ch02_scalar is not there: type make chapter3"
+    new_lab
+    rm "$LAB/build/ptxsim/libcudart.so.13"
+    run lab3 --on simulator
+    refused 3 "build/ptxsim/libcudart.so.13 is not there: type make chapter3"
 }
 
 @test "--help names every option" {

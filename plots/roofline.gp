@@ -2,6 +2,7 @@
 last = int(system("grep -c '^$' '" . data . "'")) / 2  # 7, or 10 where there are points
 stats data index 0 using 3 nooutput
 lowest = STATS_min
+stats data index 0 using 4:5 nooutput
 height = 330.0
 eval term(height)
 set lmargin at screen 58.0 / width
@@ -19,7 +20,6 @@ set ytics format '%g'
 set mytics 10
 # The angle at which a slope of 1 is drawn: pixels of a decade down over those across.
 angle = atan((height - 64) / log10(2000 / lowest) / ((width - 70) / log10(5000.0))) * 180 / pi
-stats data index 0 using 4:5 nooutput
 set label 1 sprintf('DRAM, %g TB/s', STATS_min_x) at 60, 60 * STATS_min_x center rotate by angle \
     offset -0.4,0.5 textcolor ls 1
 set label 2 sprintf('DRAM, %g TB/s', STATS_min_y) at 60, 60 * STATS_min_y center rotate by angle \

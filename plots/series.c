@@ -407,9 +407,10 @@ static void print_ceiling(double height, double dram, double right)
     end_block();
 }
 
-// Blocks: 0 shapes (intensity, name; the axis's lower end, both GPUs' DRAM TB/s); 1, 2 roof and fp32 ceiling of the
-// H200, 3, 4 of an L4; 5 the H200's measured tensor ceiling; 6, 7 names of the ceilings of each
-// (x, y, text). Where there are points: 8 their labels, 9 the H200's and 10 an L4's (x, y).
+// Blocks: 0 shapes (intensity, name; the axis's lower end, both GPUs' DRAM TB/s); 1, 2 roof and fp32
+// ceiling of the H200, 3, 4 of an L4; 5 the H200's measured tensor ceiling; 6, 7 names of the
+// ceilings of each (x, y, text). Where there are points: 8 their labels, 9 the H200's and 10 an
+// L4's (x, y).
 static void roofline(void)
 {
     const double left = 20, right = 1e5;

@@ -1,5 +1,5 @@
--- Drawings and charts: TikZ pictures straight into LaTeX or, for HTML, through one LaTeX run to SVG;
--- charts (SVG) to PDF for LaTeX. What was converted once is kept in build/figures by its content's hash.
+-- Drawings and charts: TikZ pictures go straight into LaTeX or, for HTML, through one LaTeX run to
+-- SVG; charts (SVG) become PDF for LaTeX. What was converted is kept in build/figures by its hash.
 
 local figures = {}
 
@@ -64,16 +64,20 @@ function figures.compile(sources, here)
     local _, line = PREAMBLE:gsub("\n", "")
     line = line + 2
     for _, source in ipairs(missing) do
-        local picture = "\\begin{picturepage}" .. figures.picture(source.text) .. "\\end{picturepage}"
+        local picture = "\\begin{picturepage}" .. figures.picture(source.text)
+            .. "\\end{picturepage}"
         local _, breaks = picture:gsub("\n", "")
         source.from, line = line, line + breaks + 1
         table.insert(tex, picture)
     end
     table.insert(tex, "\\end{document}\n")
     write(CACHE .. "/figures.tmp.tex", table.concat(tex, "\n"))
+    if not here:match("^/") then
+        here = pandoc.system.get_working_directory() .. "/" .. here
+    end
+    os.remove(CACHE .. "/figures.tmp.log")
     local ran = shell("cd %s && TEXINPUTS=%s: max_print_line=10000 lualatex -halt-on-error "
-        .. "-interaction=batchmode figures.tmp.tex >/dev/null 2>&1", CACHE, quote(here:match("^/") and here
-        or pandoc.system.get_working_directory() .. "/" .. here))
+        .. "-interaction=batchmode figures.tmp.tex >/dev/null 2>&1", CACHE, quote(here))
     if not ran then
         local log = read(CACHE .. "/figures.tmp.log")
         if not log then
@@ -90,12 +94,12 @@ function figures.compile(sources, here)
         return false, guilty.where .. ": in the figure: " .. what
     end
     for i, source in ipairs(missing) do
-        local path = source.path
-        if not shell("cd %s && pdftocairo -svg -f %d -l %d figures.tmp.pdf figures.tmp.svg && mv figures.tmp.svg "
-            .. "%s", CACHE, i, i, path:match("[^/]+$")) then
-            return false, "pdftocairo cannot be run (make deps installs it)"
+        local temporary = CACHE .. "/figures.tmp.svg"
+        if not shell("pdftocairo -svg -f %d -l %d %s/figures.tmp.pdf %s", i, i, CACHE, temporary)
+            or not os.rename(temporary, source.path) then
+            return false, source.where .. ": pdftocairo cannot convert the figure"
         end
-        source.svg = read(path)
+        source.svg = read(source.path)
     end
     return true
 end
@@ -122,7 +126,8 @@ function figures.chart(path, latex, width, alt)
     local pdf = CACHE .. "/" .. pandoc.utils.sha1(svg) .. ".pdf"
     if not read(pdf) then
         shell("mkdir -p %s", CACHE)
-        if not shell("rsvg-convert -f pdf -o %s.tmp %s && mv %s.tmp %s", pdf, quote(path), pdf, pdf) then
+        if not shell("rsvg-convert -f pdf -o %s.tmp %s", pdf, quote(path))
+            or not os.rename(pdf .. ".tmp", pdf) then
             return nil, "rsvg-convert cannot convert " .. path
         end
     end

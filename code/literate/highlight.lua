@@ -4,7 +4,7 @@
 -- The book sets code itself, not through Pandoc's highlighter, because a line carries more than
 -- tokens here: links to other chunks, and bars where it differs from an earlier chapter.
 
-local M = {}
+local highlight = {}
 
 local function set(text)
     local words = {}
@@ -17,16 +17,20 @@ local c = {
     block_comment = { "/*", "*/" },
     strings = "\"'",
     preprocessor = true,
-    kw = set [[if else for while do switch case default break continue return goto sizeof typedef struct union enum
-        static const constexpr extern inline volatile register restrict template typename class using namespace auto
-        static_assert _Static_assert alignas _Alignas alignof new delete operator public private asm __asm__ true false
-        nullptr NULL]],
-    ty = set [[void char short int long float double signed unsigned bool _Bool size_t ssize_t ptrdiff_t int8_t int16_t
-        int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t FILE half half2 float2 float4 int2 int4 uint2 uint4
-        uint3 dim3 __half __half2 __nv_bfloat16 __nv_fp8_e4m3 __nv_fp8_storage_t __nv_fp8x2_storage_t cudaError_t
-        cudaStream_t cudaEvent_t]],
-    bi = set [[__global__ __device__ __host__ __shared__ __constant__ __launch_bounds__ __forceinline__ __noinline__
-        __restrict__ __align__ threadIdx blockIdx blockDim gridDim warpSize __syncthreads __syncwarp]],
+    kw = set [[
+        if else for while do switch case default break continue return goto sizeof typedef struct
+        union enum static const constexpr extern inline volatile register restrict template typename
+        class using namespace auto static_assert _Static_assert alignas _Alignas alignof new delete
+        operator public private asm __asm__ true false nullptr NULL]],
+    ty = set [[
+        void char short int long float double signed unsigned bool _Bool size_t ssize_t ptrdiff_t
+        int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t FILE half half2
+        float2 float4 int2 int4 uint2 uint4 uint3 dim3 __half __half2 __nv_bfloat16 __nv_fp8_e4m3
+        __nv_fp8_storage_t __nv_fp8x2_storage_t cudaError_t cudaStream_t cudaEvent_t]],
+    bi = set [[
+        __global__ __device__ __host__ __shared__ __constant__ __launch_bounds__ __forceinline__
+        __noinline__ __restrict__ __align__ threadIdx blockIdx blockDim gridDim warpSize
+        __syncthreads __syncwarp]],
 }
 
 local languages = {
@@ -37,36 +41,41 @@ local languages = {
         line_comment = "#",
         strings = "\"'",
         kw = set [[set unset plot splot replot do for if else while call load reset print exit]],
-        ty = set [[with using title notitle axes linecolor lc linetype lt linewidth lw pointtype pt pointsize ps dashtype dt
-            terminal output xlabel ylabel xrange yrange logscale key grid border tics xtics ytics mxtics mytics style label
-            arrow format size font datafile separator margin lmargin rmargin tmargin bmargin offset at from to]],
-        bi = set [[lines points linespoints boxes yerrorbars xerrorbars labels impulses vectors filledcurves steps svg
-            pngcairo enhanced first graph screen character nohead]],
+        ty = set [[
+            with using title notitle axes linecolor lc linetype lt linewidth lw pointtype pt
+            pointsize ps dashtype dt terminal output xlabel ylabel xrange yrange logscale key grid
+            border tics xtics ytics mxtics mytics style label arrow format size font datafile
+            separator margin lmargin rmargin tmargin bmargin offset at from to]],
+        bi = set [[
+            lines points linespoints boxes yerrorbars xerrorbars labels impulses vectors
+            filledcurves steps svg pngcairo enhanced first graph screen character nohead]],
     },
     bash = {
         line_comment = "#",
         strings = "\"'",
         variables = true,
-        kw = set [[if then else elif fi for in do done while until case esac function return exit local export set trap]],
-        bi = set [[make nvcc gcc ncu nsys compute-sanitizer pandoc gnuplot git cd echo printf sudo apt-get python3 bash sed]],
+        kw = set [[
+            if then else elif fi for in do done while until case esac function return exit local
+            export set trap]],
+        bi = set [[
+            make nvcc gcc ncu nsys pandoc gnuplot git cd echo printf sudo python3 bash sed]],
     },
     ptx = {
         line_comment = "//",
         strings = "\"",
         kw = set [[bra ret call exit]],
         words = "[%w_.%%$]",
-        ty = set [[.reg .shared .global .param .entry .visible .func .target .version .address_size]],
+        ty = set [[
+            .reg .shared .global .param .entry .visible .func .target .version .address_size]],
     },
     make = { line_comment = "#", strings = "\"'", variables = true },
     json = { strings = "\"", kw = set [[true false null]] },
 }
-languages.sh, languages.console, languages.shell = languages.bash, languages.bash, nil
+languages.sh, languages.console = languages.bash, languages.bash
 languages.h = c
 
-function M.knows(language) return languages[language] ~= nil end
-
 -- `state` carries a block comment from line to line; start with {}.
-function M.line(text, language, state)
+function highlight.line(text, language, state)
     local lang = languages[language]
     if not lang then return { { nil, text } } end
     local tokens, at = {}, 1
@@ -107,13 +116,16 @@ function M.line(text, language, state)
             local stop = at
             repeat
                 stop = text:find(char, stop + 1, true)
-            until not stop or text:sub(stop - 1, stop - 1) ~= "\\" or text:sub(stop - 2, stop - 1) == "\\\\"
+            until not stop or not text:sub(1, stop - 1):match("\\+$")
+                or #text:sub(1, stop - 1):match("\\+$") % 2 == 0
             put("st", stop or #text)
         elseif lang.variables and char == "$" then
-            local name = text:match("^%$%b{}", at) or text:match("^%$%b()", at) or text:match("^%$[%w_]+", at) or char
+            local name = text:match("^%$%b{}", at) or text:match("^%$%b()", at)
+                or text:match("^%$[%w_]+", at) or char
             put("va", at + #name - 1)
         elseif char:match("%d") and not before:match("[%w_]") then
-            local number = text:match("^0[xXbB][%x']+[uUlL]*", at) or text:match("^[%d.]+[eE][+-]?%d+[fFlL]?", at)
+            local number = text:match("^0[xXbB][%x']+[uUlL]*", at)
+                or text:match("^[%d.]+[eE][+-]?%d+[fFlL]?", at)
                 or text:match("^[%d.']+[uUlLfF]*", at)
             put("nu", at + #number - 1)
         elseif char:match(word_chars) then
@@ -132,4 +144,4 @@ function M.line(text, language, state)
     return tokens
 end
 
-return M
+return highlight

@@ -1,155 +1,199 @@
 -- Numbers in prose: references into recorded runs, and the small expressions over them.
 --
---   h200/ch03_wmma_qk:shapes.mission.timing.p50_us          a value of plots/runs/h200/ch03_wmma_qk.json
---   h200/ch02_scalar:…p50_us / h200/ch03_wmma_qk:…p50_us    + - * / on such values and numbers, left to right
+--   h200/ch03_wmma_qk:shapes.mission.timing.p50_us     a value of plots/runs/h200/ch03_wmma_qk.json
+--   h200/ch02_scalar:… / h200/ch03_wmma_qk:…           + - * / with spaces around, left to right
 --
 -- A path's part is a field's name, an index into an array (from 0), or [field=value,…], the one
 -- element of an array whose fields have these values: correctness[seed=0,input=normal].rel_head.
 -- A record whose source hash is not today's (build/hashes.tsv: program, tab, hash) is stale.
 
-local M = {}
+local runs = {}
 
--- A strict JSON reader (RFC 8259) that says at which byte it stopped. null becomes M.null.
-M.null = setmetatable({}, { __tostring = function() return "null" end })
+local null = setmetatable({}, { __tostring = function() return "null" end })
 
-function M.json(text)
+local ESCAPES = {
+    b = "\b", f = "\f", n = "\n", r = "\r", t = "\t", ['"'] = '"', ["\\"] = "\\", ["/"] = "/",
+}
+local WORDS = { ["true"] = true, ["false"] = false, null = null }
+
+-- A strict JSON reader (RFC 8259): the value, or nil and what is wrong at which byte.
+local function parse_json(text)
     local at = 1
     local value
-    local function fail(what) error({ message = what .. " at byte " .. at }, 0) end
-    local function skip() at = text:find("[^ \t\r\n]", at) or #text + 1 end
-    local function expect(char)
-        skip()
-        if text:sub(at, at) ~= char then fail("expected '" .. char .. "'") end
-        at = at + 1
+
+    local function fail(what)
+        error({ message = what .. " at byte " .. at }, 0)
     end
-    local escapes = { b = "\b", f = "\f", n = "\n", r = "\r", t = "\t", ['"'] = '"', ["\\"] = "\\", ["/"] = "/" }
+    local function next_char()
+        at = text:find("[^ \t\r\n]", at) or #text + 1
+        return text:sub(at, at)
+    end
+
     local function str()
-        expect('"')
+        if next_char() ~= '"' then
+            fail("expected a string")
+        end
+        at = at + 1
         local parts = {}
         while true do
             local stop = text:find('["\\%c]', at)
-            if not stop then fail("unfinished string") end
-            parts[#parts + 1] = text:sub(at, stop - 1)
+            if not stop then
+                fail("unfinished string")
+            end
+            table.insert(parts, text:sub(at, stop - 1))
             at = stop + 1
             local char = text:sub(stop, stop)
-            if char == '"' then return table.concat(parts) end
-            if char ~= "\\" then fail("control character in a string") end
+            if char == '"' then
+                return table.concat(parts)
+            elseif char ~= "\\" then
+                fail("control character in a string")
+            end
             local kind = text:sub(at, at)
             at = at + 1
             if kind == "u" then
                 local code = text:match("^%x%x%x%x", at) or fail("bad \\u escape")
-                parts[#parts + 1] = utf8.char(tonumber(code, 16))
+                table.insert(parts, utf8.char(tonumber(code, 16)))
                 at = at + 4
             else
-                parts[#parts + 1] = escapes[kind] or fail("bad escape")
+                table.insert(parts, ESCAPES[kind] or fail("bad escape"))
             end
         end
     end
+
     local function number()
-        local found = text:match("^-?%d+%.?%d*[eE]?[+-]?%d*", at)
-        local result = found and not found:match("^-?0%d") and not found:match("%.$") and tonumber(found)
-        if not result then fail("bad value") end
+        local found = text:match("^-?%d+%.?%d*[eE]?[+-]?%d*", at) or ""
+        local result = tonumber(found)
+        if not result or found:match("^-?0%d") or found:match("%.$") or found:match("%.[eE]") then
+            fail("bad value")
+        end
         at = at + #found
         return result
     end
-    local function members(close, one)
+
+    -- What stands between an opening bracket and `close`, separated by commas.
+    local function members(close, add)
         local result = {}
         at = at + 1
-        skip()
-        if text:sub(at, at) == close then at = at + 1 return result end
+        if next_char() == close then
+            at = at + 1
+            return result
+        end
         repeat
-            one(result)
-            skip()
-            local char = text:sub(at, at)
-            if char ~= "," and char ~= close then fail("expected ',' or '" .. close .. "'") end
+            add(result)
+            local char = next_char()
+            if char ~= "," and char ~= close then
+                fail("expected ',' or '" .. close .. "'")
+            end
             at = at + 1
         until char == close
         return result
     end
+
     function value()
-        skip()
-        local char = text:sub(at, at)
+        local char = next_char()
         if char == "{" then
             return members("}", function(object)
-                skip()
                 local name = str()
-                if object[name] ~= nil then fail("field '" .. name .. "' twice") end
-                expect(":")
+                if object[name] ~= nil then
+                    fail("field '" .. name .. "' twice")
+                elseif next_char() ~= ":" then
+                    fail("expected ':'")
+                end
+                at = at + 1
                 object[name] = value()
             end)
         elseif char == "[" then
-            return members("]", function(array) array[#array + 1] = value() end)
+            return members("]", function(array) table.insert(array, value()) end)
         elseif char == '"' then
             return str()
         end
-        for word, meaning in pairs({ ["true"] = true, ["false"] = false, null = M.null }) do
-            if text:sub(at, at + #word - 1) == word then at = at + #word return meaning end
+        local word = text:match("^%a+", at)
+        if WORDS[word] ~= nil then
+            at = at + #word
+            return WORDS[word]
         end
         return number()
     end
-    local ok, result = pcall(value)
+
+    local ok, result = pcall(function()
+        local all = value()
+        if next_char() ~= "" then
+            fail("something after the end")
+        end
+        return all
+    end)
     if ok then
-        skip()
-        if at <= #text then ok, result = false, { message = "something after the end at byte " .. at } end
+        return result
     end
-    if not ok then return nil, result.message or tostring(result) end
-    return result
+    return nil, result.message or result
 end
 
 local function read(path)
     local file = io.open(path)
-    if not file then return nil end
-    local text = file:read("a")
-    file:close()
+    local text = file and file:read("a")
+    if file then
+        file:close()
+    end
     return text
 end
 
-local records, hashes = {}, nil
+local hashes -- of today's programs
 
-local function today()
+local function hash_today(program)
     if not hashes then
         hashes = {}
         for line in (read("build/hashes.tsv") or ""):gmatch("[^\n]+") do
-            local program, hash = line:match("^(%S+)\t(%x+)$")
-            if program then hashes[program] = hash end
+            local name, hash = line:match("^(%S+)\t(%x+)$")
+            hashes[name or ""] = hash
         end
     end
-    return hashes
+    return hashes[program]
 end
 
--- The record gpu/name, or nil and what is wrong with it. The third result is true for a stale one.
-function M.record(name)
-    if not records[name] then
-        local path = "plots/runs/" .. name .. ".json"
-        local text = read(path)
-        local entry = {}
-        if not text then
-            entry.message = "no recorded run " .. path
-        else
-            local why
-            entry.record, why = M.json(text)
-            if not entry.record or type(entry.record) ~= "table" then entry.message = path .. ": not JSON: " .. (why or "no object") end
-        end
-        if entry.record then
-            local sources = {}
-            if entry.record.source_hash then sources[entry.record.program or name:match("[^/]+$")] = entry.record.source_hash end
-            for program, hash in pairs(entry.record.source_hashes or {}) do sources[program] = hash end
-            for program, hash in pairs(sources) do
-                local now = today()[program]
-                if now and now ~= hash then
-                    entry.stale = path .. " is stale: " .. program .. " has changed since it was recorded (run it again: make runs)"
-                elseif not now then
-                    entry.stale = path .. ": cannot tell whether it is stale: build/hashes.tsv has no hash of " .. program
-                end
-            end
-        end
-        records[name] = entry
+-- Why a record may not be quoted any more, or nil.
+local function staleness(path, record)
+    local sources = { [record.program or path:match("([^/]+)%.json$")] = record.source_hash }
+    for program, hash in pairs(record.source_hashes or {}) do
+        sources[program] = hash
     end
+    for program, hash in pairs(sources) do
+        local now = hash_today(program)
+        if not now then
+            return path .. ": cannot tell whether it is stale: build/hashes.tsv has no hash of "
+                .. program
+        elseif now ~= hash then
+            return path .. " is stale: " .. program
+                .. " has changed since it was recorded (run it again: make runs)"
+        end
+    end
+end
+
+local records = {} -- by name: { record, trouble, stale }
+
+local function load_record(name)
     local entry = records[name]
-    if entry.message then return nil, entry.message end
-    return entry.record, entry.stale, entry.stale ~= nil
+    if entry then
+        return entry
+    end
+    entry = {}
+    records[name] = entry
+    local path = "plots/runs/" .. name .. ".json"
+    local text = read(path)
+    if not text then
+        entry.trouble = "no recorded run " .. path
+        return entry
+    end
+    local why
+    entry.record, why = parse_json(text)
+    if type(entry.record) ~= "table" then
+        entry.trouble = path .. ": not JSON: " .. (why or "no object")
+    else
+        entry.stale = staleness(path, entry.record)
+    end
+    return entry
 end
 
+-- The one element of an array that meets a condition like "seed=0,input=normal".
 local function choose(array, condition)
     local found
     for _, element in ipairs(array) do
@@ -157,84 +201,116 @@ local function choose(array, condition)
         for field, wanted in condition:gmatch("([%w_]+)=([^,]+)") do
             same = same and tostring(element[field]) == wanted
         end
-        if same and found then return nil, "more than one element has " .. condition end
-        if same then found = element end
+        if same and found then
+            return nil, "more than one element has " .. condition
+        end
+        found = found or same and element or nil
     end
-    if found == nil then return nil, "no element has " .. condition end
-    return found
+    return found, "no element has " .. condition
 end
 
 -- The value at `path` in a record, or nil and perhaps why.
 local function lookup(record, path)
     local here, rest = record, path
     while rest ~= "" do
-        if type(here) ~= "table" or here == M.null then return nil end
+        if type(here) ~= "table" or here == null then
+            return nil
+        end
+        local why
         local condition, after = rest:match("^%[([^%]]*)%]%.?(.*)$")
         if condition then
-            local why
             here, why = choose(here, condition)
-            if here == nil then return nil, why end
         else
             local part
             part, after = rest:match("^([^.%[]+)%.?(.*)$")
-            if not part then return nil end
+            if not part then
+                return nil
+            end
             local index = here[part] == nil and math.tointeger(tonumber(part))
-            here = index and here[index + 1] or here[part]
-            if here == nil then return nil end
+            here = here[index and index + 1 or part]
+        end
+        if here == nil then
+            return nil, why
         end
         rest = after
     end
     return here
 end
 
+-- A number or a reference: its value, or nil and what is wrong; with it, why it is stale.
 local function operand(word)
     local number = tonumber(word)
-    if number then return number end
-    local name, path = word:match("^([%w_.-]+/[%w_.-]+):(%S+)$")
-    if not name then return nil, "'" .. word .. "' is neither a number nor <gpu>/<record>:<key>" end
-    local record, why, stale = M.record(name)
-    if not record then return nil, why end
-    local found, more = lookup(record, path)
-    if found == nil or found == M.null then
-        return nil, "plots/runs/" .. name .. ".json has no '" .. path .. "'" .. (more and " (" .. more .. ")" or "")
+    if number then
+        return number
     end
-    if type(found) == "table" then return nil, "'" .. path .. "' of plots/runs/" .. name .. ".json is not one value" end
-    return found, stale and why or nil, stale
+    local name, path = word:match("^([%w_.-]+/[%w_.-]+):(%S+)$")
+    if not name then
+        return nil, "'" .. word .. "' is neither a number nor <gpu>/<record>:<key>"
+    end
+    local entry = load_record(name)
+    if entry.trouble then
+        return nil, entry.trouble
+    end
+    local found, why = lookup(entry.record, path)
+    if found == nil or found == null then
+        return nil, "plots/runs/" .. name .. ".json has no '" .. path .. "'"
+            .. (why and " (" .. why .. ")" or "")
+    elseif type(found) == "table" then
+        return nil, "'" .. path .. "' of plots/runs/" .. name .. ".json is not one value"
+    end
+    return found, entry.stale
 end
 
--- Evaluates the text of a .run span. Returns the text to set, then what is wrong: an error (text is
--- nil) or a stale record (text is there, for drafts).
-function M.evaluate(expression, fmt, scale)
+local OPERATORS = {
+    ["+"] = function(a, b) return a + b end,
+    ["-"] = function(a, b) return a - b end,
+    ["*"] = function(a, b) return a * b end,
+    ["/"] = function(a, b) return a / b end,
+}
+
+-- Evaluates the text of a .run span; `fmt` is printf's, `scale` a factor. Returns the text to set
+-- and, if the record is stale, why; or nil and what is wrong.
+function runs.evaluate(expression, fmt, scale)
     local words = {}
-    for word in expression:gmatch("%S+") do words[#words + 1] = word end
-    if #words % 2 == 0 then return nil, "cannot read '" .. expression .. "': value [op value …]" end
-    local result, warning = operand(words[1])
-    if result == nil then return nil, warning end
-    for i = 2, #words, 2 do
-        local right, why, stale = operand(words[i + 1])
-        if right == nil then return nil, why end
-        if stale then warning = why end
-        if type(result) ~= "number" or type(right) ~= "number" then return nil, "'" .. expression .. "' computes with something that is no number" end
-        local op = words[i]
-        if op == "+" then result = result + right
-        elseif op == "-" then result = result - right
-        elseif op == "*" then result = result * right
-        elseif op == "/" then
-            if right == 0 then return nil, "'" .. expression .. "' divides by zero" end
-            result = result / right
-        else return nil, "unknown operator '" .. op .. "' in '" .. expression .. "' (+ - * / with spaces around)" end
+    for word in expression:gmatch("%S+") do
+        table.insert(words, word)
     end
     if scale then
-        local factor = tonumber(scale)
-        if not factor or type(result) ~= "number" then return nil, "scale=" .. scale .. " is of no use for '" .. expression .. "'" end
-        result = result * factor
+        table.insert(words, "*")
+        table.insert(words, scale)
     end
-    if type(result) == "boolean" then result = result and "yes" or "no" end
+    if #words % 2 == 0 then
+        return nil, "cannot read '" .. expression .. "': value [operator value …]"
+    end
+    local result, stale = operand(words[1])
+    if result == nil then
+        return nil, stale
+    end
+    for i = 2, #words, 2 do
+        local apply = OPERATORS[words[i]]
+        local right, why = operand(words[i + 1])
+        if not apply then
+            return nil, "unknown operator '" .. words[i] .. "' in '" .. expression
+                .. "' (+ - * / with spaces around)"
+        elseif right == nil then
+            return nil, why
+        elseif type(result) ~= "number" or type(right) ~= "number" then
+            return nil, "'" .. expression .. "' computes with what is no number"
+        elseif words[i] == "/" and right == 0 then
+            return nil, "'" .. expression .. "' divides by zero"
+        end
+        result, stale = apply(result, right), stale or why
+    end
+    if type(result) == "boolean" then
+        result = result and "yes" or "no"
+    end
+    local whole = math.type(result) == "float" and (fmt or ""):find("%%[-+ 0#]*%d*d")
     fmt = fmt or (math.type(result) == "float" and "%.6g" or "%s")
-    if math.type(result) == "float" and fmt:find("%%[-+ 0#]*%d*d") then result = math.floor(result + 0.5) end
-    local ok, text = pcall(string.format, fmt, result)
-    if not ok then return nil, "fmt=\"" .. fmt .. "\" does not fit the value " .. tostring(result) end
-    return text, warning
+    local ok, text = pcall(string.format, fmt, whole and math.floor(result + 0.5) or result)
+    if not ok then
+        return nil, 'fmt="' .. fmt .. '" does not fit the value ' .. tostring(result)
+    end
+    return text, stale
 end
 
-return M
+return runs

@@ -5,15 +5,15 @@
 --
 -- both run, from the repository's root,
 --
---   pandoc -f commonmark_x-emoji+sourcepos --lua-filter code/literate/weave.lua --citeproc … book.md
+--   pandoc -f commonmark_x-emoji+sourcepos --lua-filter …/weave.lua --citeproc … book.md
 --
--- and do the rest: LaTeX until the page numbers settle, its log searched, the result moved into place.
--- DRAFT=1 sets unknown and stale numbers, unknown references and missing charts in red instead.
+-- and do the rest: LaTeX until the page numbers settle, its log searched, the result moved into
+-- place. DRAFT=1 sets unknown and stale numbers, references and charts in red instead of failing.
 --
--- Input: book.md names the chapters in its metadata (`chapters:`, with `- part: Title` between them)
--- and holds the preface. Chunks come from chunks.lua, numbers from runs.lua, colours from highlight.lua.
--- What goes wrong is collected and printed as `file:line: what`; then the exit status is 83 (Pandoc's
--- for a filter that failed), and nothing is written.
+-- book.md names the chapters in its metadata (`chapters:`, with `- part: Title` between them) and
+-- holds the preface. Chunks come from chunks.lua, numbers from runs.lua, pictures from figures.lua,
+-- colours from highlight.lua. What is wrong is collected and printed as `file:line: what`; then
+-- nothing is written, and the exit status is 83, as for any filter of Pandoc's that fails.
 
 local here = pandoc.path.directory(PANDOC_SCRIPT_FILE)
 package.path = here .. "/?.lua;" .. package.path
@@ -30,6 +30,15 @@ local failures = {}
 
 local function fail(where, ...)
     table.insert(failures, where .. ": " .. string.format(...))
+end
+
+-- For what a draft may lack.
+local function fail_or_note(where, ...)
+    if DRAFT then
+        io.stderr:write("draft: ", where, ": ", string.format(...), "\n")
+    else
+        fail(where, ...)
+    end
 end
 
 local function stop_on_failures()
@@ -74,14 +83,25 @@ local figure_sources = {} -- TikZ pictures, in order
 
 -- Every position starts `file:`; here is the file that is being read.
 local reading
+local caption_line -- of the figure whose caption is being read
 
 local function where(line)
+    line = line or caption_line
     return reading.path .. (line and ":" .. line or "")
 end
 
 local function position(element)
     local _, line = chunks.position(element.attributes)
     return line
+end
+
+-- The comment by which `book` finds the chapter's line for a line of LaTeX.
+local function origin(line)
+    return "%@ " .. where(line)
+end
+
+local function tex_label(id)
+    return id ~= "" and "\\label{" .. id .. "}" or ""
 end
 
 local function only_position(element)
@@ -100,11 +120,9 @@ end
 
 local function run(code, line)
     local text, trouble = runs.evaluate(code.text, code.attributes.fmt, code.attributes.scale)
-    if trouble and not DRAFT then
-        fail(where(line), "%s", trouble)
-    end
     if trouble then
-        return red(text or "?" .. code.text .. "?")
+        fail_or_note(where(line), "%s", trouble)
+        return red(text or "??")
     end
     text = text:gsub("^%-", MINUS):gsub("([%s(])%-(%d)", "%1" .. MINUS .. "%2")
     local out, power = escape(text), LATEX and "\\textsuperscript{%s}" or "<sup>%s</sup>"
@@ -113,7 +131,7 @@ local function run(code, line)
         return digit .. " × 10" .. power:format(n)
     end)
     if LATEX then
-        return raw(out)
+        return out == text and pandoc.Str(text) or raw(out)
     end
     return raw(string.format('<span class="run" title="%s">%s</span>', escape(code.text), out))
 end
@@ -140,8 +158,8 @@ local function citation(list, lines, from)
                 key = key .. list[i].text
                 i = i + 1
             end
-            if known_keys and not known_keys[key] and not DRAFT then
-                fail(where(lines[from]), "unknown citation @%s", key)
+            if known_keys and not known_keys[key] then
+                fail_or_note(where(lines[from]), "unknown citation @%s", key)
             end
             item = { key = key, prefix = before, suffix = pandoc.List() }
             table.insert(items, item)
@@ -225,6 +243,20 @@ local function table_caption(para)
     return inlines, id
 end
 
+-- The boxes that a fenced div of this class becomes, and their labels.
+local BOXES = {
+    predict = "Pause and guess", lab = "Lab", exercises = "Exercises", learned = "What was learned",
+    warning = "Watch out", output = "",
+}
+
+local function box_class(div)
+    for _, class in ipairs(div.classes) do
+        if BOXES[class] then
+            return class
+        end
+    end
+end
+
 local function read_blocks(blocks)
     local out = pandoc.List()
     for _, el in ipairs(blocks) do
@@ -245,7 +277,7 @@ local function read_blocks(blocks)
                     out[#out].identifier = id
                 else
                     if LATEX and line and (inner.t == "Para" or inner.t == "Plain") then
-                        out:insert(raw_block("%@ " .. where(line)))
+                        out:insert(raw_block(origin(line)))
                     end
                     out:insert(inner)
                 end
@@ -254,6 +286,10 @@ local function read_blocks(blocks)
             if line then
                 el.attributes["data-pos"] = nil
                 el.attributes.line = tostring(line)
+            end
+            if el.t == "Div" and box_class(el) and el.content[1] and el.content[1].t == "Header" then
+                out:insert(el.content:remove(1)) -- a box that brings its heading goes below it
+                el.attributes.title = ""
             end
             out:insert(el)
         end
@@ -279,7 +315,7 @@ end
 
 -- Where a link inside the book may go: `kind` is chapter, section, figure, table, equation, chunk.
 local function label(kind, id, number, line, title)
-    local entry = { kind = kind, number = number, id = id, chapter = reading, title = title, line = line }
+    local entry = { kind = kind, number = number, id = id, chapter = reading, title = title }
     labels[id] = labels[id] or {}
     for _, other in ipairs(labels[id]) do
         if other.chapter == reading then
@@ -300,27 +336,25 @@ end
 local function number_chapter(chapter, book)
     reading = chapter
     chapter.contents = {}
-    for _, block in ipairs(chapter.blocks) do
-        if block.t == "Header" then
-            local line = block.attributes.line
-            local title = pandoc.utils.stringify(block)
-            local numbered = chapter.number and not block.classes:includes("unnumbered")
-            local entry
-            if block.level == 1 then
-                entry = label(chapter.appendix and "appendix" or "chapter", block.identifier,
-                    numbered and chapter.number, line, title)
-            elseif block.level == 2 then
-                entry = label("section", block.identifier, numbered and counter(chapter, "section"),
-                    line, title)
-            else
-                entry = label("section", block.identifier, nil, line, title)
+    chapter.blocks = pandoc.walk_block(pandoc.Div(chapter.blocks), {
+        Header = function(el)
+            local numbered = chapter.number and not el.classes:includes("unnumbered")
+            local kind, number = "section", nil
+            if el.level == 1 then
+                kind = chapter.appendix and "appendix" or "chapter"
+                number = numbered and chapter.number
+            elseif el.level == 2 and numbered then
+                number = counter(chapter, "section")
             end
-            block.identifier = entry.id
-            if block.level <= 2 then
-                table.insert(chapter.contents, { level = block.level, entry = entry, header = block })
+            local entry = label(kind, el.identifier, number or nil, el.attributes.line,
+                pandoc.utils.stringify(el))
+            el.identifier = entry.id
+            if el.level <= 2 then
+                table.insert(chapter.contents, { level = el.level, entry = entry })
             end
-        end
-    end
+            return el
+        end,
+    }).content
     local function place(kind, id, line)
         return id ~= "" and label(kind, id, counter(chapter, kind), line)
     end
@@ -381,13 +415,12 @@ local MARGIN = { added = "a", removed = "r" }
 local function set_tokens(line, language, state)
     local out = {}
     if line.ref then
-        local title = line.ref.display
+        local title, part = escape(line.ref.display), line.ref.parts[1]
         if LATEX then
-            return escape_code(line.indent) .. string.format("\\chunkref{%s}{%s}", line.ref.parts[1].label,
-                escape(title))
+            return escape_code(line.indent) .. "\\chunkref{" .. part.label .. "}{" .. title .. "}"
         end
-        return line.indent .. string.format('<a class="ref" href="#%s">⟨%s⟩</a><span class="no">%s</span>',
-            line.ref.parts[1].label, escape(title), line.ref.parts[1].number)
+        return string.format('%s<a class="ref" href="#%s">⟨%s⟩</a><span class="no">%s</span>',
+            line.indent, part.label, title, part.number)
     end
     for _, token in ipairs(highlight.line(line.text, language, state)) do
         local class, text = token[1], escape_code(token[2])
@@ -402,10 +435,10 @@ local function set_tokens(line, language, state)
     return table.concat(out)
 end
 
--- Where a page may end between two lines: after a blank line gladly, never so that fewer than two
--- lines (or a lone opening comment) stay on either side.
+-- Where a page may end between two lines: after a blank line gladly, never in a short chunk, never
+-- so that a few lines are left alone.
 local function page_break(lines, i)
-    if i < 2 or i > #lines - 2 then
+    if #lines <= 9 or i < 3 or i > #lines - 4 then
         return "\\cn"
     elseif lines[i].text == "" then
         return "\\cg"
@@ -421,8 +454,8 @@ local function set_lines(lines, language)
             table.insert(out, string.format("\\cl{%s}{%s}%s", MARGIN[line.mark] or "", content,
                 i < #lines and page_break(lines, i) or ""))
         else
-            table.insert(out, line.mark and string.format('<span class="%s">%s</span>', line.mark, content)
-                or content)
+            table.insert(out, line.mark
+                and string.format('<span class="%s">%s</span>', line.mark, content) or content)
         end
     end
     if LATEX then
@@ -443,12 +476,12 @@ local function chunk_link(part, with_chapter)
     local owner = part.owner
     local of = with_chapter and " of chapter " .. owner.chapter.tag:gsub("^0", "") or ""
     if LATEX then
-        return string.format("\\%sname{%s}{%s}%s (p.~\\pageref{%s})", owner.file and "root" or "chunk",
-            part.label, escape(owner.display), of, part.label)
+        return string.format("\\%sname{%s}{%s}%s (p.~\\pageref{%s})",
+            owner.file and "root" or "chunk", part.label, escape(owner.display), of, part.label)
     end
+    local name = escape(owner.display)
     return string.format('<a href="#%s">%s</a> <span class="no">%s</span>%s', part.label,
-        owner.file and "<code>" .. escape(owner.file) .. "</code>" or "⟨" .. escape(owner.display) .. "⟩",
-        part.number, of)
+        owner.file and "<code>" .. name .. "</code>" or "⟨" .. name .. "⟩", part.number, of)
 end
 
 local function page(part)
@@ -495,8 +528,9 @@ local function footer(part)
     elseif part.index > 1 then
         table.insert(out, "Continues from " .. page(owner.parts[part.index - 1]))
     end
-    if owner.parts[part.index + 1] then
-        table.insert(out, "continued on " .. page(owner.parts[part.index + 1]))
+    local after = owner.parts[part.index + 1]
+    if after then
+        table.insert(out, (LATEX and "continued on " or "continued in ") .. page(after))
     end
     if part.index == 1 and owner.replaces then
         local _, added, removed = chunks.changes(owner)
@@ -560,7 +594,8 @@ local function mutant_lines(variant, book)
             skipped = false
             local name = entry.text:match("^%s*<<([%w][%w_./-]*)>>%s*$")
             table.insert(lines, {
-                text = entry.text, ref = name and book.chunks[name], indent = entry.text:match("^%s*"),
+                text = entry.text, ref = name and book.chunks[name],
+                indent = entry.text:match("^%s*"),
                 mark = entry.op ~= "same" and entry.op or nil,
             })
         else
@@ -574,8 +609,11 @@ local function chunk_head(class, part, name, sign, remark)
     if LATEX then
         return string.format("\\%s{%s}{%s}{%s}{%s}", class, part.label, name, sign, remark)
     end
-    return string.format('<div class="chunk %s" id="%s"><p class="head"><span class="name">%s%s</span>'
-        .. '<span class="remark">%s</span></p>', class, part.label, name, sign, remark)
+    if class == "chunkhead" then
+        name = "⟨" .. name .. "⟩"
+    end
+    return string.format('<div class="chunk %s" id="%s"><p class="head"><span class="name">%s%s'
+        .. '</span><span class="remark">%s</span></p>', class, part.label, name, sign, remark)
 end
 
 local function set_chunk(part, book)
@@ -587,26 +625,19 @@ local function set_chunk(part, book)
         lines = mutant_lines(owner, book)
         foot = "A change to " .. chunk_link(owner.chunk.parts[1])
     else
-        local sign = part.index > 1 and "+≡" or "≡"
-        if owner.file then
-            head = chunk_head("roothead", part, escape(owner.file), part.index > 1 and " " .. sign or "",
-                part.number)
-        else
-            head = chunk_head("chunkhead", part, escape(owner.display), " " .. sign, part.number)
-        end
+        local sign = part.index > 1 and " +≡" or owner.file and "" or " ≡"
+        head = chunk_head(owner.file and "roothead" or "chunkhead", part, escape(owner.display),
+            sign, part.number)
         lines = part_lines(part)
         foot = footer(part)
     end
     local body = set_lines(lines, part.language)
     if LATEX then
-        return raw_block("%@ " .. part.file .. ":" .. part.line .. "\n" .. head .. "\n" .. body .. "\n"
-            .. (foot and "\\chunkfoot{" .. foot .. "}" or "\\chunkend"))
+        foot = foot and "\\chunkfoot{" .. foot .. "}" or "\\chunkend"
+        return raw_block(table.concat({ origin(part.line), head, body, foot }, "\n"))
     end
-    if not owner.kind and not owner.file then
-        head = head:gsub('<span class="name">(.-)</span>', '<span class="name">⟨%1</span>')
-            :gsub(" (%+?≡)</span>", "⟩ %1</span>", 1)
-    end
-    return raw_block(head .. body .. (foot and '<p class="foot">' .. foot .. "</p>" or "") .. "</div>")
+    foot = foot and '<p class="foot">' .. foot .. "</p>" or ""
+    return raw_block(head .. body .. foot .. "</div>")
 end
 
 -- Code that is no chunk: an illustration, a command, a recorded output.
@@ -614,7 +645,8 @@ local function set_listing(block)
     local class = block.classes[1] or "plain"
     local body = set_lines(plain_lines(block.text), class)
     if LATEX then
-        return raw_block("%@ " .. where(block.attributes.line) .. "\n\\listing\n" .. body .. "\n\\chunkend")
+        return raw_block(table.concat({ origin(block.attributes.line), "\\listing", body,
+            "\\chunkend" }, "\n"))
     end
     return raw_block('<div class="listing ' .. escape(class) .. '">' .. body .. "</div>")
 end
@@ -637,24 +669,31 @@ local function caption_inlines(name, number, inlines)
     return out
 end
 
-local function set_figure(id, number, content, caption, line)
+local function set_figure(el, content, caption)
+    local id, number, line = el.identifier, el.attributes.number, el.attributes.line
     if LATEX then
-        local inlines = pandoc.List { raw("%@ " .. where(line) .. "\n\\begin{figure}[htbp]\\centering\n"
-            .. content .. "\n") }
+        local inlines = pandoc.List {
+            raw(origin(line) .. "\n\\begin{figure}[htbp]\\centering\n" .. content .. "\n"),
+        }
         inlines:extend(caption_inlines("Figure", number, caption))
-        inlines:insert(raw((id ~= "" and "\\label{" .. id .. "}" or "") .. "\n\\end{figure}"))
+        inlines:insert(raw(tex_label(id) .. "\n\\end{figure}"))
         return pandoc.Plain(inlines)
     end
-    return { raw_block(string.format('<figure id="%s">%s<figcaption>', escape(id), content)),
-        pandoc.Plain(caption_inlines("Figure", number, caption)), raw_block("</figcaption></figure>") }
+    return {
+        raw_block(string.format('<figure id="%s">%s<figcaption>', escape(id), content)),
+        pandoc.Plain(caption_inlines("Figure", number, caption)),
+        raw_block("</figcaption></figure>"),
+    }
 end
 
 local function set_tikz(block)
     local source = figure_sources[tonumber(block.attributes.figure)]
+    caption_line = block.attributes.line
     local caption = set_inlines(read_caption(block.attributes.caption or ""))
+    caption_line = nil
     local content = LATEX and figures.picture(source.text)
         or figures.image(source.svg, pandoc.utils.stringify(caption))
-    return set_figure(block.identifier, block.attributes.number, content, caption, block.attributes.line)
+    return set_figure(block, content, caption)
 end
 
 local function set_chart(div)
@@ -662,12 +701,10 @@ local function set_chart(div)
     local content, trouble = figures.chart(div.attributes.src, LATEX, div.attributes.width,
         pandoc.utils.stringify(image.caption))
     if not content then
-        if not DRAFT then
-            fail(where(div.attributes.line), "%s", trouble)
-        end
+        fail_or_note(where(div.attributes.line), "%s", trouble)
         content = red(trouble).text
     end
-    return set_figure(div.identifier, div.attributes.number, content, image.caption, div.attributes.line)
+    return set_figure(div, content, image.caption)
 end
 
 local ALIGN = { AlignLeft = "l", AlignRight = "r", AlignCenter = "c", AlignDefault = "l" }
@@ -712,11 +749,12 @@ local function set_table_latex(el)
     local env = flexible > 0 and "tabularx" or "tabular"
     local inlines = pandoc.List()
     local captioned = el.attributes.number ~= nil
-    inlines:insert(raw("%@ " .. where(el.attributes.line) .. "\n" .. (captioned and "\\begin{table}[htbp]"
-        or "\\begin{plaintable}") .. "\\tablefont\n"))
+    local frame = captioned and "table" or "plaintable"
+    inlines:insert(raw(origin(el.attributes.line) .. "\n\\begin{" .. frame .. "}"
+        .. (captioned and "[htbp]" or "") .. "\\tablefont\n"))
     if captioned then
         inlines:extend(caption_inlines("Table", el.attributes.number, el.caption.long[1].content))
-        inlines:insert(raw((el.identifier ~= "" and "\\label{" .. el.identifier .. "}" or "") .. "\n"))
+        inlines:insert(raw(tex_label(el.identifier) .. "\n"))
     end
     inlines:insert(raw("\\begin{" .. env .. "}" .. (flexible > 0 and "{\\linewidth}" or "")
         .. "{@{}" .. table.concat(spec) .. "@{}}\\toprule\n"))
@@ -739,8 +777,7 @@ local function set_table_latex(el)
     for _, row in ipairs(simple.rows) do
         put(row)
     end
-    inlines:insert(raw("\\bottomrule\\end{" .. env .. "}\n" .. (captioned and "\\end{table}"
-        or "\\end{plaintable}")))
+    inlines:insert(raw("\\bottomrule\\end{" .. env .. "}\n\\end{" .. frame .. "}"))
     return pandoc.Plain(inlines)
 end
 
@@ -749,33 +786,23 @@ local function set_table(el)
         return set_table_latex(el)
     end
     local number = el.attributes.number
-    local id = el.identifier
     if number then
-        el.caption = { long = { pandoc.Plain(caption_inlines("Table", number, el.caption.long[1].content)) } }
+        local caption = caption_inlines("Table", number, el.caption.long[1].content)
+        el.caption = { long = { pandoc.Plain(caption) } }
     end
-    el.attr = pandoc.Attr(id)
+    el.attr = pandoc.Attr(el.identifier)
     return { raw_block('<div class="table">'), el, raw_block("</div>") }
 end
 
-local BOXES = {
-    predict = "Pause and guess", lab = "Lab", exercises = "Exercises", learned = "What was learned",
-    warning = "Watch out", output = "",
-}
-
 local function set_box(div)
-    local class
-    for _, name in ipairs(div.classes) do
-        class = class or BOXES[name] and name
-    end
+    local class = box_class(div)
     if not class then
-        return nil
+        div.attributes.line = nil
+        return div
     end
     local title = div.attributes.title or BOXES[class]
     if class == "output" then
         title = div.attributes.cmd or ""
-    end
-    if div.content[1] and div.content[1].t == "Header" then
-        title = ""
     end
     local out = pandoc.List()
     if LATEX then
@@ -813,12 +840,10 @@ local function set_link(link, capital)
     end
     local entry, ambiguous = find_label(id)
     if not entry then
-        if not DRAFT then
-            fail(where(position(link)), "unresolved reference #%s", id)
-        end
-        return red("?" .. id .. "?")
+        fail_or_note(where(position(link)), "unresolved reference #%s", id)
+        return red("??")
     elseif ambiguous then
-        fail(where(position(link)), "#%s means several places in the book; give one of them an id", id)
+        fail(where(position(link)), "#%s means several places in the book; give one an id", id)
     end
     if #link.content > 0 then
         if LATEX then
@@ -830,7 +855,6 @@ local function set_link(link, capital)
         return pandoc.Link(link.content, "#" .. entry.id)
     end
     if entry.kind == "chunk" then
-        local part = nil
         return raw(LATEX and string.format("\\chunkname{%s}{%s} (p.~\\pageref{%s})", entry.id,
             escape(entry.title), entry.id) or string.format(
             '<a class="ref" href="#%s">⟨%s⟩</a> <span class="no">%s</span>', entry.id,
@@ -839,8 +863,8 @@ local function set_link(link, capital)
     local word = capital and entry.kind:gsub("^%l", string.upper) or entry.kind
     if not entry.number then
         local title = "“" .. entry.title .. "”"
-        return raw(LATEX and string.format("\\hyperref[%s]{%s} (p.~\\pageref{%s})", entry.id,
-            escape(title), entry.id) or string.format('<a href="#%s">%s</a>', entry.id, escape(title)))
+        return raw(string.format(LATEX and "\\hyperref[%s]{%s} (p.~\\pageref{%s})"
+            or '<a href="#%s">%s</a>', entry.id, escape(title), entry.id))
     end
     if LATEX then
         return raw(string.format("\\hyperref[%s]{%s~\\ref*{%s}}", entry.id, word, entry.id))
@@ -856,7 +880,8 @@ local function set_code(code)
     end
     local text = escape(code.text)
     if #code.text > 12 then
-        text = text:gsub("([%w}])([/.,(:=]+)(%w)", "%1%2\\cbk{}%3"):gsub("(\\_)(%w%w)", "%1\\cbk{}%2")
+        text = text:gsub("([%w}])([/.,(:=]+)(%w)", "%1%2\\cbk{}%3")
+            :gsub("(\\_)(%w%w)", "%1\\cbk{}%2")
     end
     return raw("\\code{" .. text .. "}")
 end
@@ -887,6 +912,9 @@ function set_inlines(inlines)
                     raw('<span class="number">(' .. el.attributes.number .. ")</span></span>") }
             end
         else
+            if el.t == "Span" then
+                el.attributes["data-pos"] = nil
+            end
             out:insert(el)
         end
     end
@@ -902,17 +930,24 @@ local function set_header(el, chapter)
         if not numbered then
             command = el.level == 1 and "addchap" or el.level == 2 and "addsec*" or command .. "*"
         end
-        local out = pandoc.List { raw("%@ " .. where(el.attributes.line) .. "\n\\" .. command .. "{") }
+        local set = ""
+        if el.level == 1 and numbered then
+            local number = tonumber(chapter.number) or chapter.number:byte() - ("A"):byte() + 1
+            set = string.format("\\setcounter{chapter}{%d}", number - 1)
+        end
+        local out = pandoc.List {
+            raw(origin(el.attributes.line) .. "\n" .. set .. "\\" .. command .. "{"),
+        }
         out:extend(el.content)
-        out:insert(raw("}" .. (el.identifier ~= "" and "\\label{" .. el.identifier .. "}" or "")))
+        out:insert(raw("}" .. tex_label(el.identifier)))
         return pandoc.Plain(out)
     end
     el.attributes = {}
-    local entry = labels[el.identifier] and labels[el.identifier][1]
     for _, item in ipairs(chapter.contents) do
-        if item.header.identifier == el.identifier and item.entry.number then
+        if item.entry.id == el.identifier and item.entry.number then
             local word = item.level == 1 and (chapter.appendix and "Appendix " or "Chapter ") or ""
-            el.content:insert(1, raw('<span class="number">' .. word .. item.entry.number .. "</span> "))
+            el.content:insert(1, raw('<span class="number">' .. word .. item.entry.number
+                .. "</span> "))
         end
     end
     return el
@@ -948,7 +983,7 @@ end
 -- The book
 
 local function set_index(book)
-    local entries, seen = {}, {}
+    local entries = {}
     for _, chunk in ipairs(book.chunks) do
         table.insert(entries, chunk)
     end
@@ -971,14 +1006,18 @@ local function set_index(book)
                     or '<a href="#' .. by.label .. '">' .. by.number .. "</a>")
             end
         end
-        local pages = table.concat(defined, ", ") .. (#used > 0 and "; used " .. table.concat(used, ", ") or "")
-        local name = chunk.file and (LATEX and "\\code{" .. escape(chunk.file):gsub("([/_])", "%1\\cbk{}")
-            .. "}" or "<code>" .. escape(chunk.file) .. "</code>") or "⟨" .. escape(chunk.display) .. "⟩"
-        if LATEX then
-            table.insert(out, string.format("\\indexentry{%s}{%s}", name, pages))
+        local pages = table.concat(defined, ", ")
+            .. (#used > 0 and "; used " .. table.concat(used, ", ") or "")
+        local name = escape(chunk.display)
+        if not chunk.file then
+            name = "⟨" .. name .. "⟩"
+        elseif LATEX then
+            name = "\\code{" .. name:gsub("([/_])", "%1\\cbk{}") .. "}"
         else
-            table.insert(out, "<li>" .. name .. " " .. pages .. "</li>")
+            name = "<code>" .. name .. "</code>"
         end
+        table.insert(out, LATEX and "\\indexentry{" .. name .. "}{" .. pages .. "}"
+            or "<li>" .. name .. " " .. pages .. "</li>")
     end
     if LATEX then
         return raw_block("\\addchap{Index of chunks}\\label{index-of-chunks}\n\\begin{chunkindex}\n"
@@ -995,10 +1034,11 @@ local function sidebar(sequence)
             table.insert(out, '<p class="part">' .. escape(item.part) .. "</p>")
         else
             for _, heading in ipairs(item.contents) do
-                local number = heading.entry.number
-                table.insert(out, string.format('<a class="level%d" href="#%s">%s%s</a>', heading.level,
-                    heading.entry.id, number and '<span class="number">' .. number .. "</span> " or "",
-                    escape(heading.entry.title)))
+                local entry = heading.entry
+                local number = entry.number
+                    and '<span class="number">' .. entry.number .. "</span> " or ""
+                table.insert(out, string.format('<a class="level%d" href="#%s">%s%s</a>',
+                    heading.level, entry.id, number, escape(entry.title)))
             end
         end
     end
@@ -1048,23 +1088,18 @@ function Pandoc(doc)
     stop_on_failures()
     for _, chunk in ipairs(book.chunks) do
         local first = chunk.title:match("^" .. utf8.charpattern)
-        chunk.display = chunk.file == chunk.title and chunk.title or first:upper() .. chunk.title:sub(#first + 1)
+        chunk.display = chunk.file or first:upper() .. chunk.title:sub(#first + 1)
     end
     read_bibliography(doc)
 
     local preface = { path = spine, tag = "preface", counts = {} }
     reading = preface
     preface.blocks = read(doc.blocks)
-    local order, n = { preface }, 0
+    local order = { preface }
     for _, chapter in ipairs(book.chapters) do
         chapter.counts = {}
         chapter.appendix = chapter.tag:match("^%u") ~= nil
-        if chapter.appendix then
-            chapter.number = chapter.tag
-        else
-            n = n + 1
-            chapter.number = tostring(n)
-        end
+        chapter.number = chapter.tag:gsub("^0+", "") -- a chapter's file says its number
         reading = chapter
         local file = io.open(chapter.path)
         chapter.blocks = read(pandoc.read(file:read("a"), "commonmark_x-emoji+sourcepos").blocks)

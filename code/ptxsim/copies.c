@@ -22,7 +22,7 @@ static cudaError_t allocate(void **address, size_t bytes, enum memory_kind kind)
 
 static const struct allocation *allocation_at(const void *address)
 {
-    return memory_find((uint64_t)(uintptr_t)address, 0, NULL);
+    return memory_find((uint64_t)(uintptr_t)address, 1, NULL);
 }
 
 static cudaError_t release(void *address, bool host)
@@ -54,7 +54,7 @@ ALSO(cudaMallocAsync, cudaMallocAsync_ptsz);
 cudaError_t cudaMallocManaged(void **address, size_t bytes, unsigned flags)
 {
     API_ENTER();
-    if (bytes == 0 || (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost))
+    if (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost)
         return result(cudaErrorInvalidValue);
     return result(allocate(address, bytes, MEMORY_MANAGED));
 }
@@ -88,9 +88,8 @@ cudaError_t cudaFree(void *address)
 
 cudaError_t cudaFreeAsync(void *address, cudaStream_t stream)
 {
-    API_ENTER();
     (void)stream;
-    return result(address ? release(address, false) : cudaErrorInvalidValue);
+    return cudaFree(address);
 }
 ALSO(cudaFreeAsync, cudaFreeAsync_ptsz);
 
@@ -190,19 +189,16 @@ static size_t extent(size_t pitch, size_t width, size_t height)
     return height ? pitch * (height - 1) + width : 0;
 }
 
-// A range that is said to be the device's must lie in an allocation; one that is said to be the
-// host's must not lie in the device's memory.
-static bool side_is_right(const void *address, size_t bytes, bool device, bool either)
+// A range that is said to be the device's must lie in an allocation. One that is said to be the
+// host's may lie in the device's memory, too, but may not begin in an allocation and pass its end.
+static bool side_is_right(const void *address, size_t bytes, bool device)
 {
     const struct allocation *nearest = NULL;
     uint64_t start = (uint64_t)(uintptr_t)address;
-    const struct allocation *a = memory_find(start, bytes, &nearest);
 
-    if (a)
-        return either || device || a->kind != MEMORY_DEVICE;
-    if (device)
-        return false;
-    return !(nearest && nearest->live && start - nearest->base < nearest->size);
+    if (memory_find(start, bytes, &nearest))
+        return true;
+    return !device && !(nearest && nearest->live && start - nearest->base < nearest->size);
 }
 
 static cudaError_t copy(char *to, size_t to_pitch, const char *from, size_t from_pitch,
@@ -210,16 +206,14 @@ static cudaError_t copy(char *to, size_t to_pitch, const char *from, size_t from
 {
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
         return cudaErrorInvalidMemcpyDirection;
-    if (height > 1 && (width > to_pitch || width > from_pitch))
-        return cudaErrorInvalidPitchValue;
+    if (width > to_pitch || width > from_pitch)
+        return height > 1 ? cudaErrorInvalidPitchValue : cudaErrorInvalidValue;
     if (width == 0 || height == 0)
         return cudaSuccess;
-    bool either = kind == cudaMemcpyDefault;
     bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
     bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
-    if (!to || !from ||
-        !side_is_right(to, extent(to_pitch, width, height), to_device, either) ||
-        !side_is_right(from, extent(from_pitch, width, height), from_device, either))
+    if (!to || !from || !side_is_right(to, extent(to_pitch, width, height), to_device) ||
+        !side_is_right(from, extent(from_pitch, width, height), from_device))
         return cudaErrorInvalidValue;
     struct task task = {.kind = TASK_COPY};
     task.copy.to = to;
@@ -234,11 +228,9 @@ static cudaError_t copy(char *to, size_t to_pitch, const char *from, size_t from
 static cudaError_t fill(char *to, size_t pitch, int value, size_t width, size_t height,
                         cudaStream_t stream)
 {
-    if (height > 1 && width > pitch)
-        return cudaErrorInvalidPitchValue;
     if (width == 0 || height == 0)
         return cudaSuccess;
-    if (!side_is_right(to, extent(pitch, width, height), true, false))
+    if (width > pitch || !side_is_right(to, extent(pitch, width, height), true))
         return cudaErrorInvalidValue;
     struct task task = {.kind = TASK_FILL};
     task.fill.to = to;
@@ -293,32 +285,28 @@ cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, s
 }
 ALSO(cudaMemset2DAsync, cudaMemset2DAsync_ptsz);
 
-// The synchronous ones use the legacy stream, which may not be captured.
+// The synchronous ones use the legacy stream.
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
-    API_ENTER();
-    return result(copy(to, bytes, from, bytes, bytes, 1, kind, NULL));
+    return cudaMemcpyAsync(to, from, bytes, kind, NULL);
 }
 ALSO(cudaMemcpy, cudaMemcpy_ptds);
 
 cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                          size_t width, size_t height, enum cudaMemcpyKind kind)
 {
-    API_ENTER();
-    return result(copy(to, to_pitch, from, from_pitch, width, height, kind, NULL));
+    return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, NULL);
 }
 ALSO(cudaMemcpy2D, cudaMemcpy2D_ptds);
 
 cudaError_t cudaMemset(void *to, int value, size_t bytes)
 {
-    API_ENTER();
-    return result(fill(to, bytes, value, bytes, 1, NULL));
+    return cudaMemsetAsync(to, value, bytes, NULL);
 }
 ALSO(cudaMemset, cudaMemset_ptds);
 
 cudaError_t cudaMemset2D(void *to, size_t pitch, int value, size_t width, size_t height)
 {
-    API_ENTER();
-    return result(fill(to, pitch, value, width, height, NULL));
+    return cudaMemset2DAsync(to, pitch, value, width, height, NULL);
 }
 ALSO(cudaMemset2D, cudaMemset2D_ptds);

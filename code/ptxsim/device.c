@@ -66,7 +66,7 @@ static cudaError_t check_device(int device)
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
-    API_ENTER();
+    API_LOCK();
     if (!count)
         return result(cudaErrorInvalidValue);
     *count = 1;
@@ -75,7 +75,7 @@ cudaError_t cudaGetDeviceCount(int *count)
 
 cudaError_t cudaGetDevice(int *device)
 {
-    API_ENTER();
+    API_LOCK();
     if (!device)
         return result(cudaErrorInvalidValue);
     *device = 0;
@@ -84,13 +84,13 @@ cudaError_t cudaGetDevice(int *device)
 
 cudaError_t cudaSetDevice(int device)
 {
-    API_ENTER();
+    API_LOCK();
     return result(check_device(device));
 }
 
 cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags)
 {
-    API_ENTER();
+    API_LOCK();
     (void)device_flags, (void)flags;
     return result(check_device(device));
 }
@@ -119,7 +119,7 @@ cudaError_t cudaChooseDevice(int *device, const struct cudaDeviceProp *wanted)
 
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
 {
-    API_ENTER();
+    API_LOCK();
     if (!properties)
         return result(cudaErrorInvalidValue);
     if (check_device(device) != cudaSuccess)
@@ -130,7 +130,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
 {
-    API_ENTER();
+    API_LOCK();
     const struct cudaDeviceProp *p = device_properties();
     const struct {
         enum cudaDeviceAttr attribute;
@@ -231,7 +231,7 @@ cudaError_t cudaDeviceSynchronize(void)
 // program holds.
 cudaError_t cudaDeviceReset(void)
 {
-    API_ENTER();
+    API_LOCK();
     return cudaSuccess;
 }
 
@@ -259,37 +259,34 @@ cudaError_t cudaCtxResetPersistingL2Cache(void)
 }
 
 static size_t limits[] = {
-    [cudaLimitStackSize] = 1024,
-    [cudaLimitPrintfFifoSize] = 1 << 20,
-    [cudaLimitMallocHeapSize] = 8 << 20,
-    [cudaLimitMaxL2FetchGranularity] = 64,
-    [cudaLimitPersistingL2CacheSize] = 0,
+    [cudaLimitStackSize] = 1024,           [cudaLimitPrintfFifoSize] = 1 << 20,
+    [cudaLimitMallocHeapSize] = 8 << 20,   [cudaLimitDevRuntimePendingLaunchCount] = 2048,
+    [cudaLimitMaxL2FetchGranularity] = 64, [cudaLimitPersistingL2CacheSize] = 0,
 };
 
-static bool limit_known(enum cudaLimit limit)
+static cudaError_t check_limit(enum cudaLimit limit)
 {
-    return limit < sizeof limits / sizeof *limits && limit != cudaLimitDevRuntimeSyncDepth &&
-           limit != cudaLimitDevRuntimePendingLaunchCount;
+    if (limit >= sizeof limits / sizeof *limits)
+        return cudaErrorInvalidValue;
+    return limit == cudaLimitDevRuntimeSyncDepth ? cudaErrorUnsupportedLimit : cudaSuccess;
 }
 
 cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
 {
     API_ENTER();
-    if (!limit_known(limit))
-        return result(cudaErrorUnsupportedLimit);
-    limits[limit] = value;
-    return cudaSuccess;
+    cudaError_t error = check_limit(limit);
+    if (error == cudaSuccess)
+        limits[limit] = value;
+    return result(error);
 }
 
 cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
 {
     API_ENTER();
-    if (!value)
-        return result(cudaErrorInvalidValue);
-    if (!limit_known(limit))
-        return result(cudaErrorUnsupportedLimit);
-    *value = limits[limit];
-    return cudaSuccess;
+    cudaError_t error = value ? check_limit(limit) : cudaErrorInvalidValue;
+    if (error == cudaSuccess)
+        *value = limits[limit];
+    return result(error);
 }
 
 cudaError_t cudaDriverGetVersion(int *version)
@@ -331,7 +328,7 @@ cudaError_t device_occupancy(struct CUkern_st *kernel, int threads, size_t dynam
         return error;
     if (threads <= 0)
         return cudaErrorInvalidValue;
-    if (threads > attributes.maxThreadsPerBlock ||
+    if (threads > DEVICE_THREADS_MAX ||
         dynamic_shared > (size_t)attributes.maxDynamicSharedSizeBytes)
         return cudaSuccess; // none fits
     struct cudaOccDeviceProp device = {
@@ -349,7 +346,7 @@ cudaError_t device_occupancy(struct CUkern_st *kernel, int threads, size_t dynam
         .reservedSharedMemPerBlock = p->reservedSharedMemPerBlock,
     };
     struct cudaOccFuncAttributes function = {
-        .maxThreadsPerBlock = attributes.maxThreadsPerBlock,
+        .maxThreadsPerBlock = DEVICE_THREADS_MAX, // launch bounds do not count here
         .numRegs = attributes.numRegs,
         .sharedSizeBytes = attributes.sharedSizeBytes,
         .partitionedGCConfig = PARTITIONED_GC_OFF,
@@ -357,7 +354,7 @@ cudaError_t device_occupancy(struct CUkern_st *kernel, int threads, size_t dynam
         .maxDynamicSharedSizeBytes = (size_t)attributes.maxDynamicSharedSizeBytes,
         .numBlockBarriers = 1,
     };
-    struct cudaOccDeviceState state = {0};
+    struct cudaOccDeviceState state = {.carveoutConfig = kernel->carveout};
     cudaOccResult occupancy;
     if (cudaOccMaxActiveBlocksPerMultiprocessor(&occupancy, &device, &function, &state, threads,
                                                 dynamic_shared) != CUDA_OCC_SUCCESS)
@@ -372,13 +369,12 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks,
                                                                    unsigned flags)
 {
     API_ENTER();
-    struct CUkern_st *kernel = kernel_find(function);
+    struct CUkern_st *kernel;
+    cudaError_t error = blocks ? kernel_find(function, &kernel) : cudaErrorInvalidValue;
     (void)flags;
-    if (!blocks)
-        return result(cudaErrorInvalidValue);
-    if (!kernel)
-        return result(cudaErrorInvalidDeviceFunction);
-    return result(device_occupancy(kernel, threads, shared, blocks));
+    if (error == cudaSuccess)
+        error = device_occupancy(kernel, threads, shared, blocks);
+    return result(error);
 }
 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function,

@@ -49,6 +49,7 @@ struct image_header {
     uint32_t arch;
     uint32_t name_offset, name_size;
     uint64_t flags;
+    uint64_t reserved, decompressed_size;
 };
 
 // ---- Fat binaries -------------------------------------------------------------------------------

@@ -23,8 +23,8 @@ bool fatbin_next(const void *fatbin, size_t limit, const void **at, struct image
 
 // Maps an executable and walks all fat binaries in its .nv_fatbin section, calling `visit` for
 // each image until it returns false. False with one line in `why` when the file cannot be read.
-bool fatbin_visit_executable(const char *path, bool (*visit)(const struct image *, void *), void *data,
-                             char *why, size_t size);
+bool fatbin_visit_executable(const char *path, bool (*visit)(const struct image *, void *),
+                             void *data, char *why, size_t size);
 
 struct cubin_resources {
     int registers;       // a thread
@@ -34,6 +34,7 @@ struct cubin_resources {
 };
 
 // Resources of a kernel in a cubin by its mangled name; false if it is not there.
-bool cubin_resources(const void *elf, size_t size, const char *kernel, struct cubin_resources *resources);
+bool cubin_resources(const void *elf, size_t size, const char *kernel,
+                     struct cubin_resources *resources);
 
 #endif

@@ -190,27 +190,40 @@ struct program {
         struct source_line at;
         uint8_t op_class;
         uint32_t tensor_flops, tensor_instructions;
-        bool mufu, barrier;
+        bool mufu, barrier, store;
         const char *opcode;
         int ptx_line;
     } *insns;
     size_t insn_count;
-    size_t frame_bytes;     // of the kernel's own frame
-    char *constants;        // the kernel frame's first bytes: immediates, one copy a lane
-    size_t constant_bytes;
-    size_t shared_bytes;    // static
-    size_t local_bytes;     // a thread
+    size_t shared_bytes;    // static, with the called functions' variables
+    size_t local_bytes;     // a thread, with room for every frame
+    size_t file_bytes;      // a warp's register file, with room for every frame
     struct callee {
-        const struct function *function;
-        int block;          // where it starts
-        size_t frame_bytes, constant_bytes, local_bytes;
-        char *constants;
+        struct function *function;
+        uint32_t block;     // where it starts
+        size_t frame_bytes, constants_at, constant_bytes, local_bytes;
+        char *constants;    // immediates, a copy for each lane, at the end of the frame
     } *callees;             // [0] is the kernel
     size_t callee_count;
+    struct constant_place { // of every function's frame
+        uint32_t at;
+        uint16_t callee;
+        uint8_t bytes;
+    } *constants;
+    size_t constant_count;
+    struct arena arena;
 };
 
 // NULL with one line in `why`.
 struct program *program_decode(struct kernel *kernel, char *why, size_t size);
+void program_free(struct program *program);
+
+// Adds what the counters of a launch amount to; lines and line_count may be NULL.
+struct insn_counts;
+struct block_counts;
+void counts_derive(const struct program *program, const struct insn_counts *insns,
+                   const struct block_counts *blocks, struct counts *counts,
+                   struct line_counts **lines, size_t *line_count);
 
 // ---- The operations (ops_list.h names them) -----------------------------------------------------
 
@@ -227,13 +240,11 @@ struct op_set {
 };
 extern const struct op_set ops_base, ops_avx2, ops_avx512;
 const struct op_set *ops_choose(void); // the best this CPU has; PTXSIM_ISA=base|avx2|avx512 overrides
-int op_find(const char *name);         // an op_id, or -1
-int op_result_bytes(int id);           // 0, or 1 + bytes a lane, as op.plain
 
 // ---- What exec.c runs ---------------------------------------------------------------------------
 
 struct insn_counts { // per instruction and host thread: what cannot be derived from the blocks
-    uint64_t wavefronts, conflicts, sectors, bytes, lanes_off, divergent;
+    uint64_t wavefronts, conflicts, shared_bytes, sectors, global_bytes, lanes_off, divergent;
 };
 struct block_counts {
     uint64_t warps, threads;
@@ -243,7 +254,8 @@ struct group { // lanes of a warp at the same place
     uint32_t mask;
     uint32_t block;
     uint32_t frame; // byte offset of its frame in the register file
-    bool arrived;   // at a CTA barrier
+    bool arrived;   // at a CTA barrier, and waits for the others
+    uint8_t barrier;
 };
 
 struct warp {
@@ -254,8 +266,9 @@ struct warp {
     uint32_t here;        // lanes of the running group
     int index, group_count;
     struct group groups[WARP];
-    uint32_t next;        // where the running group goes; set by the control operations
+    uint32_t next, next_frame; // where the running group goes; set by the control operations
     uint32_t taken;       // lanes that go to next; the others fall through
+    uint32_t gone;        // lanes that have left the group in another way
     uint32_t tid[3][WARP];
     uint64_t turns;
 };
@@ -268,18 +281,18 @@ struct cta {
     const struct program *program;
     unsigned index[3];
     uint64_t number;
-    int warps, threads, running;
+    int warps;
     struct warp *warp;
-    uint8_t *shared, *written; // written: a bit a byte
+    uint8_t *shared, *written; // written: a bit a byte; NULL: not checked
     uint32_t shared_bytes;
     struct {
-        int arrived, expected; // threads
-        uint32_t value;        // bar.red
+        uint32_t arrived, expected;  // threads, in whole warps; expected 0: every warp there is
+        uint32_t lanes, yes;         // bar.red
     } barrier[NAMED_BARRIERS];
     bool faulted;
     struct fault fault;
-    char *storage;
-    uint64_t blocks_run;
+    uint64_t rounds;
+    struct cta *next;
 };
 
 struct worker { // one host thread

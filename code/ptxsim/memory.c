@@ -113,8 +113,7 @@ static bool insert(uint64_t base, size_t bytes, enum memory_kind kind)
         .sectors_written = sectors + sector_count(bytes),
     };
     size_t at = rank(base);
-    memmove(allocations + at + 1, allocations + at,
-            (allocation_count - at) * sizeof *allocations);
+    memmove(allocations + at + 1, allocations + at, (allocation_count - at) * sizeof *allocations);
     allocations[at] = a;
     ++allocation_count;
     if (counts_as_device(kind))
@@ -127,8 +126,8 @@ void *memory_alloc_kind(size_t bytes, enum memory_kind kind)
     if (bytes == 0 || bytes > L4_MEMORY || bytes > memory_capacity() - device_bytes)
         return NULL;
     size_t size = mapped_size(bytes);
-    char *start = mmap(NULL, size + 2 * GAP, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                       -1, 0);
+    char *start =
+        mmap(NULL, size + 2 * GAP, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED)
         return NULL;
     char *base = start + GAP;
@@ -169,8 +168,7 @@ static void forget(size_t at)
     free(a->sectors_read);
     free(a);
     --allocation_count;
-    memmove(allocations + at, allocations + at + 1,
-            (allocation_count - at) * sizeof *allocations);
+    memmove(allocations + at, allocations + at + 1, (allocation_count - at) * sizeof *allocations);
 }
 
 bool memory_free(void *address)

@@ -88,8 +88,8 @@ OP(min_u16x2, BINARY, u32, u32, u32, halves2(min, a, b))
 OP(max_u16x2, BINARY, u32, u32, u32, halves2(max, a, b))
 OP(min_s16x2, BINARY, u32, u32, u32, signed_halves2(min, a, b))
 OP(max_s16x2, BINARY, u32, u32, u32, signed_halves2(max, a, b))
-OP(add_u16x2, BINARY, u32, u32, u32, ((a & 0xffff) + b & 0xffff) | ((a >> 16) + (b >> 16)) << 16)
-OP(add_s16x2, BINARY, u32, u32, u32, ((a & 0xffff) + b & 0xffff) | ((a >> 16) + (b >> 16)) << 16)
+OP(add_u16x2, BINARY, u32, u32, u32, (((a & 0xffff) + b) & 0xffff) | ((a >> 16) + (b >> 16)) << 16)
+OP(add_s16x2, BINARY, u32, u32, u32, (((a & 0xffff) + b) & 0xffff) | ((a >> 16) + (b >> 16)) << 16)
 
 BITS_BINARY(and, a & b)
 BITS_BINARY(or, a | b)
@@ -373,8 +373,8 @@ OP(store_any, CUSTOM, 0)
 // ---- Between lanes, and matrices ----------------------------------------------------------------
 
 OP(shfl, CUSTOM, 0)
-OP(wmma_load, CUSTOM, 0)
-OP(wmma_store, CUSTOM, 0)
+
+
 OP(wmma_mma, CUSTOM, 0)
 
 #undef WRAP_UNARY

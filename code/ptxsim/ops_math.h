@@ -42,7 +42,7 @@
         LANES \
         { \
             A a = av[i]; \
-            B b = bv[i]; \
+            __attribute__((unused)) B b = bv[i]; \
             C c = cv[i]; \
             dv[i] = (D)(e); \
         } \

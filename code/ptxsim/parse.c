@@ -722,11 +722,12 @@ static void parse_loc(struct parser *p)
     p->locations[p->location_count++] = l;
 }
 
-// Whether a file is one of the toolkit's headers: .../cuda-13.0/.../include/cuda_fp16.hpp.
+// Whether a file is one of the toolkit's headers: /usr/local/cuda/…/include/cuda_fp16.hpp,
+// …/site-packages/nvidia/cu13/include/….
 static bool toolkit_header(const char *path)
 {
-    return path[0] == '/' && strstr(path, "/include/") &&
-           (strstr(path, "/cuda") || strstr(path, "/nvidia/"));
+    return strstr(path, "/include/") && (strstr(path, "/cuda/") || strstr(path, "/cuda-") ||
+                                         strstr(path, "/targets/") || strstr(path, "/nvidia/"));
 }
 
 // The innermost line that is not in a toolkit header.
@@ -739,7 +740,7 @@ static struct source_line user_line(const struct parser *p, int location)
         const char *file = (size_t)l->file < p->module->file_count ? p->module->files[l->file] : NULL;
         if (!file)
             return found;
-        found = (struct source_line){file, l->line};
+        found = (struct source_line){source_path(file), l->line};
         if (!toolkit_header(file))
             return found;
         location = l->parent;

@@ -5,9 +5,10 @@
 //   exec.c     runs a grid: blocks over the cores, warps of a block in turn, 32 lanes at a time
 //   ops_*.c    the operations: integer and float arithmetic, memory, control, warp, tensor
 //   memory.c   the device's memory: allocations and their bounds
-//   counts.c   wavefronts, sectors, classes; the floors of an L4; the report (JSON)
+//   counts.c   wavefronts, sectors, classes; the floors of an L4
 //   fatbin.c   PTX and machine code out of the executable's fat binary
-//   runtime.c  the replacement of libcudart.so.13
+//   runtime.c  the replacement of libcudart.so.13 (and device.c, copies.c, streams.c; runtime.h)
+//   report.c   what was counted, as JSON
 //
 // A functional simulator that counts, not a timing model: it never prints a simulated time.
 #ifndef PTXSIM_H
@@ -21,9 +22,8 @@ enum { WARP = 32 };
 
 // ---- Device memory (memory.c) -------------------------------------------------------------------
 // A device address is a host address: copies are memcpy. Every access of a kernel is checked
-// against the allocations.
-
-// Calls that change the list of allocations never run beside a launch: the runtime holds one lock.
+// against the allocations. Calls that change the list of allocations never run beside a launch:
+// the runtime holds one lock.
 
 enum memory_kind {
     MEMORY_DEVICE,
@@ -53,7 +53,7 @@ bool memory_free(void *address);                   // false: not the start of a 
 // gets the allocation, live or freed, closest below, or NULL. Lock-free for readers in a launch.
 const struct allocation *memory_find(uint64_t address, uint64_t bytes,
                                      const struct allocation **nearest);
-size_t memory_in_use(void);  // bytes of device and managed memory
+size_t memory_in_use(void);   // bytes of device and managed memory
 size_t memory_capacity(void); // of the simulated device, or what the host can give, if less
 
 // Clears the sectors touched; sums them, 32 bytes for each one read and each one written.
@@ -88,6 +88,9 @@ struct kernel_info {
 const struct kernel_info *kernel_info(const struct kernel *kernel);
 // "attention" of "_ZN4book9attentionILi4EEEvPf".
 void kernel_base_name(const char *mangled, char *name, size_t size);
+// A source file as the user knows it (report.c): nvcc makes every path absolute; what lies in the
+// repository, or below the current directory, is named from there. A part of `path`.
+const char *source_path(const char *path);
 
 // ---- Launches (exec.c) --------------------------------------------------------------------------
 

@@ -2,10 +2,13 @@
 // program and after a fault. Floors are those of one launch, on average.
 #include "runtime.h"
 
+#include <dlfcn.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { FAULTS_MAX = 64 };
@@ -14,10 +17,34 @@ static char *faults[FAULTS_MAX];
 static int fault_count;
 static char directory[4096]; // the program's when it began: it may change it
 
-__attribute__((constructor)) static void remember_directory(void)
+static char root[4096]; // the repository: where build/ptxsim holds this library
+
+__attribute__((constructor)) static void remember_directories(void)
 {
+    static const char place[] = "/build/ptxsim/libcudart.so.13";
+    Dl_info here;
+
     if (!getcwd(directory, sizeof directory))
         directory[0] = 0;
+    if (dladdr(directory, &here) && realpath(here.dli_fname, root)) {
+        size_t length = strlen(root);
+        if (length > strlen(place) && strcmp(root + length - strlen(place), place) == 0)
+            root[length - strlen(place)] = 0;
+        else
+            root[0] = 0;
+    }
+}
+
+const char *source_path(const char *path)
+{
+    const char *const starts[] = {root, directory};
+
+    for (int i = 0; i < 2; ++i) {
+        size_t length = strlen(starts[i]);
+        if (length > 1 && strncmp(path, starts[i], length) == 0 && path[length] == '/')
+            return path + length + 1;
+    }
+    return path;
 }
 
 // ---- JSON ---------------------------------------------------------------------------------------
@@ -37,30 +64,41 @@ static void write_string(FILE *file, const char *text)
     fputc('"', file);
 }
 
+#define COUNT(name) #name, offsetof(struct counts, name)
+static const struct {
+    const char *name;
+    size_t offset;
+} counts_reported[] = {
+    {COUNT(warp_instructions)},
+    {COUNT(thread_instructions)},
+    {COUNT(tensor_flops)},
+    {COUNT(tensor_instructions)},
+    {COUNT(mufu_threads)},
+    {COUNT(shared_load_wavefronts)},
+    {COUNT(shared_store_wavefronts)},
+    {COUNT(shared_load_conflicts)},
+    {COUNT(shared_store_conflicts)},
+    {COUNT(shared_bytes)},
+    {COUNT(global_load_sectors)},
+    {COUNT(global_store_sectors)},
+    {COUNT(global_load_bytes)},
+    {COUNT(global_store_bytes)},
+    {COUNT(barriers)},
+    {COUNT(divergent_branches)},
+};
+#undef COUNT
+_Static_assert(sizeof(struct counts) ==
+                   sizeof(uint64_t) * (sizeof counts_reported / sizeof *counts_reported + CLASSES),
+               "every field of struct counts is reported");
+
 static void write_counts(FILE *file, const struct counts *counts)
 {
-#define COUNT(name) {#name, counts->name}
-    const struct {
-        const char *name;
-        uint64_t value;
-    } all[] = {
-        COUNT(warp_instructions),      COUNT(thread_instructions),
-        COUNT(tensor_flops),           COUNT(tensor_instructions),
-        COUNT(mufu_threads),           COUNT(shared_load_wavefronts),
-        COUNT(shared_store_wavefronts), COUNT(shared_load_conflicts),
-        COUNT(shared_store_conflicts), COUNT(shared_bytes),
-        COUNT(global_load_sectors),    COUNT(global_store_sectors),
-        COUNT(global_load_bytes),      COUNT(global_store_bytes),
-        COUNT(barriers),               COUNT(divergent_branches),
-    };
-#undef COUNT
-    // A new field of struct counts must be added above.
-    _Static_assert(sizeof *counts == sizeof(uint64_t) * (sizeof all / sizeof *all + CLASSES),
-                   "every count is reported");
-
     fprintf(file, "{");
-    for (size_t i = 0; i < sizeof all / sizeof *all; ++i)
-        fprintf(file, "\"%s\":%llu,", all[i].name, (unsigned long long)all[i].value);
+    for (size_t i = 0; i < sizeof counts_reported / sizeof *counts_reported; ++i) {
+        uint64_t value;
+        memcpy(&value, (const char *)counts + counts_reported[i].offset, sizeof value);
+        fprintf(file, "\"%s\":%llu,", counts_reported[i].name, (unsigned long long)value);
+    }
     fprintf(file, "\"classes\":{");
     const char *comma = "";
     for (int i = 0; i < CLASSES; ++i) {
@@ -114,9 +152,7 @@ static void write_all(FILE *file)
     const char *comma = "";
 
     fprintf(file, "{\"ptxsim\":\"%s\",\"kernels\":[", PTXSIM_VERSION);
-    for (const struct CUkern_st *k = kernel_first(); k; k = k->next) {
-        if (k->launches == 0)
-            continue;
+    for (const struct CUkern_st *k = kernel_launched(); k; k = k->next_launched) {
         fprintf(file, "%s\n", comma);
         write_kernel(file, k);
         comma = ",";
@@ -142,6 +178,11 @@ static void write_report(void)
         snprintf(path, sizeof path, "%s", name);
     else
         snprintf(path, sizeof path, "%s/%s", directory, name);
+    struct stat status;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) { // renaming would replace /dev/null
+        complain("PTXSIM_REPORT: %s is no regular file", name);
+        return;
+    }
     snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
     FILE *file = fopen(temporary, "we");
     if (file) {

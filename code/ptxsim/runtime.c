@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WRAPPER_MAGIC = 0x466243B1, CALLS_MAX = 16 };
+enum { WRAPPER_MAGIC = 0x466243B1, WRAPPER_SEPARATE = 2, CALLS_MAX = 16 };
 
 struct wrapper { // in .nvFatBinSegment
     int magic, version;
@@ -19,6 +19,7 @@ struct wrapper { // in .nvFatBinSegment
 
 struct binary { // one fat binary: usually one source file
     const void *fatbin;
+    bool separate;         // compiled separately (-rdc=true), and linked to machine code only
     struct module *module; // NULL until it is first needed
     struct image cubin;    // of the arch closest below the device's; data NULL: none
     cudaError_t error;     // why there is no module
@@ -30,13 +31,13 @@ struct variable {
     const void *host; // address of its shadow in host memory
     const char *name;
     size_t size;
-    void **managed;   // the host's pointer to a __managed__ variable, else NULL
+    void **managed; // the host's pointer to a __managed__ variable, else NULL
     struct variable *next;
 };
 
 static struct binary *binaries;
 static struct variable *variables;
-static struct CUkern_st *kernels, **kernels_end = &kernels;
+static struct CUkern_st *kernels, *launched, **launched_end = &launched;
 
 // ---- Calls and errors ---------------------------------------------------------------------------
 
@@ -74,9 +75,9 @@ cudaError_t result_sticky(cudaError_t error)
     return result(error);
 }
 
+// A fault is not remembered here longer than other errors, but the next call meets it again.
 cudaError_t cudaGetLastError(void)
 {
-    API_ENTER();
     cudaError_t error = last_error;
     last_error = cudaSuccess;
     return error;
@@ -84,7 +85,6 @@ cudaError_t cudaGetLastError(void)
 
 cudaError_t cudaPeekAtLastError(void)
 {
-    API_ENTER();
     return last_error;
 }
 
@@ -128,7 +128,6 @@ void __cudaRegisterManagedVar(void **handle, void **host, char *device, const ch
 char __cudaInitModule(void **handle);
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
 cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
-cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *function);
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
                                size_t shared, cudaStream_t stream);
 #pragma GCC visibility pop
@@ -150,6 +149,7 @@ void **__cudaRegisterFatBinary(const struct wrapper *wrapper)
 
     if (wrapper->magic == WRAPPER_MAGIC)
         binary->fatbin = wrapper->fatbin;
+    binary->separate = wrapper->version == WRAPPER_SEPARATE;
     binary->next = binaries;
     binaries = binary;
     return (void **)binary;
@@ -177,9 +177,10 @@ void __cudaRegisterFunction(void **handle, const char *host, char *device, const
     kernel->binary = (struct binary *)handle;
     kernel->host = host;
     kernel->name = name;
+    kernel->max_dynamic_shared = -1;
     kernel->carveout = -1;
-    *kernels_end = kernel;
-    kernels_end = &kernel->next;
+    kernel->next = kernels;
+    kernels = kernel;
 }
 
 static struct variable *register_variable(void **handle, const void *host, const char *name,
@@ -221,11 +222,12 @@ static cudaError_t choose_images(struct binary *binary, struct image *ptx)
     int newest = 0, images = 0;
     bool compressed = false;
 
-    while (fatbin_next(binary->fatbin, SIZE_MAX, &at, &image)) {
+    while (binary->fatbin && fatbin_next(binary->fatbin, SIZE_MAX, &at, &image)) {
         ++images;
         if (image.kind == IMAGE_CUBIN) {
             if (!image.compressed && image.arch / 10 == DEVICE_ARCH / 10 &&
-                image.arch <= DEVICE_ARCH && (!binary->cubin.data || image.arch > binary->cubin.arch))
+                image.arch <= DEVICE_ARCH &&
+                (!binary->cubin.data || image.arch > binary->cubin.arch))
                 binary->cubin = image;
             continue;
         }
@@ -240,17 +242,23 @@ static cudaError_t choose_images(struct binary *binary, struct image *ptx)
     }
     if (ptx->data)
         return cudaSuccess;
-    if (images == 0)
+    if (binary->separate)
+        complain(
+            "the executable was built with -rdc=true, whose PTX is not linked: build it without, "
+            "each kernel in one source file with all that it calls");
+    else if (images == 0)
         complain("the executable's GPU code cannot be read: build it with nvcc 12 or 13");
     else if (compressed)
         complain("the executable's PTX is compressed: build it with nvcc --compress-mode=none");
     else if (newest > DEVICE_ARCH)
-        complain("the executable's PTX is for compute_%d, the simulated GPU is sm_%d: build it with "
-                 "-gencode arch=compute_%d,code=compute_%d", newest, DEVICE_ARCH, DEVICE_ARCH,
-                 DEVICE_ARCH);
+        complain(
+            "the executable's PTX is for compute_%d, the simulated GPU is sm_%d: build it with "
+            "-gencode arch=compute_%d,code=compute_%d",
+            newest, DEVICE_ARCH, DEVICE_ARCH, DEVICE_ARCH);
     else
         complain("the executable holds no PTX: build it with -gencode arch=compute_%d,"
-                 "code=compute_%d", DEVICE_ARCH, DEVICE_ARCH);
+                 "code=compute_%d",
+                 DEVICE_ARCH, DEVICE_ARCH);
     return cudaErrorNoKernelImageForDevice;
 }
 
@@ -291,17 +299,27 @@ static cudaError_t kernel_load(struct CUkern_st *kernel)
 
 // ---- Kernels and their attributes ---------------------------------------------------------------
 
-struct CUkern_st *kernel_first(void)
+struct CUkern_st *kernel_launched(void)
 {
-    return kernels;
+    return launched;
 }
 
-struct CUkern_st *kernel_find(const void *function)
+cudaError_t kernel_find(const void *function, struct CUkern_st **kernel)
 {
+    *kernel = NULL;
+    if (!function)
+        return cudaErrorInvalidDeviceFunction;
     for (struct CUkern_st *k = kernels; k; k = k->next)
-        if (function && (k->host == function || k == function))
-            return k;
-    return NULL;
+        if (k->host == function || k == function)
+            *kernel = k;
+    return *kernel ? cudaSuccess : cudaErrorInvalidResourceHandle;
+}
+
+// A kernel that can be launched: parsed, too.
+static cudaError_t kernel_use(const void *function, struct CUkern_st **kernel)
+{
+    cudaError_t error = kernel_find(function, kernel);
+    return error == cudaSuccess ? kernel_load(*kernel) : error;
 }
 
 // Threads that the registers of an SM allow in one CTA: a warp's registers are given out 256 at a
@@ -333,10 +351,10 @@ cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttribute
         .numRegs = resources.registers, // 0 when the executable has no machine code for sm_8x
         .ptxVersion = DEVICE_ARCH,
         .binaryVersion = DEVICE_ARCH,
-        .maxDynamicSharedSizeBytes = (int)kernel->max_dynamic_shared,
+        .maxDynamicSharedSizeBytes = kernel->max_dynamic_shared,
         .preferredShmemCarveout = kernel->carveout,
     };
-    if (!kernel->max_dynamic_shared && info->static_shared_bytes <= DEVICE_SHARED_DEFAULT)
+    if (kernel->max_dynamic_shared < 0)
         attributes->maxDynamicSharedSizeBytes =
             (int)(DEVICE_SHARED_DEFAULT - info->static_shared_bytes);
     return cudaSuccess;
@@ -345,29 +363,26 @@ cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttribute
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *function)
 {
     API_ENTER();
-    struct CUkern_st *kernel = kernel_find(function);
-    if (!attributes)
-        return result(cudaErrorInvalidValue);
-    if (!kernel)
-        return result(cudaErrorInvalidDeviceFunction);
-    return result(kernel_attributes(kernel, attributes));
+    struct CUkern_st *kernel;
+    cudaError_t error = kernel_find(function, &kernel);
+    if (error == cudaSuccess)
+        error = attributes ? kernel_attributes(kernel, attributes) : cudaErrorInvalidValue;
+    return result(error);
 }
 
 cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute, int value)
 {
     API_ENTER();
-    struct CUkern_st *kernel = kernel_find(function);
-    if (!kernel)
-        return result(cudaErrorInvalidDeviceFunction);
-    cudaError_t error = kernel_load(kernel);
+    struct CUkern_st *kernel;
+    cudaError_t error = kernel_use(function, &kernel);
     if (error != cudaSuccess)
         return result(error);
     switch (attribute) {
     case cudaFuncAttributeMaxDynamicSharedMemorySize:
-        if (value < 0 || (size_t)value + kernel_info(kernel->kernel)->static_shared_bytes >
-                             DEVICE_SHARED_OPTIN)
+        if (value < 0 ||
+            (size_t)value + kernel_info(kernel->kernel)->static_shared_bytes > DEVICE_SHARED_OPTIN)
             return result(cudaErrorInvalidValue);
-        kernel->max_dynamic_shared = (size_t)value;
+        kernel->max_dynamic_shared = value;
         return cudaSuccess;
     case cudaFuncAttributePreferredSharedMemoryCarveout:
         if (value < -1 || value > 100)
@@ -382,29 +397,26 @@ cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute at
 cudaError_t cudaFuncSetCacheConfig(const void *function, enum cudaFuncCache config)
 {
     API_ENTER();
+    struct CUkern_st *kernel;
     (void)config;
-    return result(kernel_find(function) ? cudaSuccess : cudaErrorInvalidDeviceFunction);
+    return result(kernel_find(function, &kernel));
 }
 
 cudaError_t cudaFuncGetName(const char **name, const void *function)
 {
     API_ENTER();
-    struct CUkern_st *kernel = kernel_find(function);
-    if (!name)
-        return result(cudaErrorInvalidValue);
-    if (!kernel)
-        return result(cudaErrorInvalidDeviceFunction);
-    *name = kernel->name;
-    return cudaSuccess;
+    struct CUkern_st *kernel;
+    cudaError_t error = name ? kernel_find(function, &kernel) : cudaErrorInvalidValue;
+    if (error == cudaSuccess)
+        *name = kernel->name;
+    return result(error);
 }
 
 cudaError_t cudaFuncGetParamInfo(const void *function, size_t index, size_t *offset, size_t *size)
 {
     API_ENTER();
-    struct CUkern_st *kernel = kernel_find(function);
-    if (!kernel)
-        return result(cudaErrorInvalidDeviceFunction);
-    cudaError_t error = kernel_load(kernel);
+    struct CUkern_st *kernel;
+    cudaError_t error = kernel_use(function, &kernel);
     if (error != cudaSuccess)
         return result(error);
     const struct kernel_info *info = kernel_info(kernel->kernel);
@@ -416,19 +428,12 @@ cudaError_t cudaFuncGetParamInfo(const void *function, size_t index, size_t *off
     return cudaSuccess;
 }
 
-cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *function)
-{
-    API_ENTER();
-    *kernel = kernel_find(function);
-    return result(*kernel ? cudaSuccess : cudaErrorInvalidDeviceFunction);
-}
-
 cudaError_t cudaGetKernel(cudaKernel_t *kernel, const void *function)
 {
-    if (!kernel)
-        return result(cudaErrorInvalidValue);
-    return __cudaGetKernel(kernel, function);
+    API_ENTER();
+    return result(kernel ? kernel_find(function, kernel) : cudaErrorInvalidValue);
 }
+ALSO(cudaGetKernel, __cudaGetKernel);
 
 cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *symbol)
 {
@@ -476,18 +481,17 @@ static cudaError_t check_launch(struct CUkern_st *kernel, dim3 grid, dim3 block,
 
     if (error != cudaSuccess)
         return error;
+    size_t threads = (size_t)block.x * block.y * block.z;
     const unsigned grids[] = {grid.x, grid.y, grid.z}, blocks[] = {block.x, block.y, block.z};
     for (int i = 0; i < 3; ++i)
         if (grids[i] == 0 || grids[i] > (unsigned)device->maxGridSize[i] || blocks[i] == 0 ||
             blocks[i] > (unsigned)device->maxThreadsDim[i])
-            return cudaErrorInvalidConfiguration;
-    size_t threads = (size_t)block.x * block.y * block.z;
-    if (threads > DEVICE_THREADS_MAX)
-        return cudaErrorInvalidConfiguration;
+            return cudaErrorInvalidValue;
+    if (threads > (size_t)kernel_info(kernel->kernel)->max_threads ||
+        shared > (size_t)attributes.maxDynamicSharedSizeBytes)
+        return cudaErrorInvalidValue;
     if (threads > (size_t)attributes.maxThreadsPerBlock)
         return cudaErrorLaunchOutOfResources;
-    if (shared > (size_t)attributes.maxDynamicSharedSizeBytes)
-        return cudaErrorInvalidValue;
     return cudaSuccess;
 }
 
@@ -501,63 +505,66 @@ static void *lay_out(const struct kernel_info *info, void **arguments)
     return params;
 }
 
-static cudaError_t launch(struct CUkern_st *kernel, dim3 grid, dim3 block, void **arguments,
-                          size_t shared, cudaStream_t stream)
+static cudaError_t prepare(const void *function, dim3 grid, dim3 block, void **arguments,
+                           size_t shared, bool cooperative, struct launch_order *order)
 {
-    if (!kernel_find(kernel))
-        return cudaErrorInvalidDeviceFunction;
-    cudaError_t error = check_launch(kernel, grid, block, shared);
+    struct CUkern_st *kernel;
+    cudaError_t error = kernel_find(function, &kernel);
+    int resident = 0;
+
+    if (error == cudaSuccess)
+        error = check_launch(kernel, grid, block, shared);
+    if (error == cudaSuccess && cooperative)
+        error = device_occupancy(kernel, (int)(block.x * block.y * block.z), shared, &resident);
     if (error != cudaSuccess)
         return error;
+    if (cooperative && (uint64_t)grid.x * grid.y * grid.z > (uint64_t)resident * DEVICE_SMS)
+        return cudaErrorCooperativeLaunchTooLarge;
     const struct kernel_info *info = kernel_info(kernel->kernel);
     if (info->params > 0 && !arguments)
         return cudaErrorInvalidValue;
-    struct task task = {.kind = TASK_KERNEL};
-    task.launch = (struct launch_order){
+    *order = (struct launch_order){
         .kernel = kernel,
         .grid = {grid.x, grid.y, grid.z},
         .block = {block.x, block.y, block.z},
         .dynamic_shared_bytes = shared,
         .params = lay_out(info, arguments),
     };
-    if (!task.launch.params)
-        return cudaErrorMemoryAllocation;
-    return stream_submit(stream, &task);
+    return order->params ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
-cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
-                               size_t shared, cudaStream_t stream)
+static cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments,
+                          size_t shared, cudaStream_t stream, bool cooperative)
 {
-    API_ENTER();
-    return result(launch(kernel, grid, block, arguments, shared, stream));
+    struct task task = {.kind = TASK_KERNEL};
+    cudaError_t error =
+        prepare(function, grid, block, arguments, shared, cooperative, &task.launch);
+
+    if (error != cudaSuccess)
+        return capture_broken(stream, error);
+    return stream_submit(stream, &task);
 }
-ALSO(__cudaLaunchKernel, __cudaLaunchKernel_ptsz);
 
 cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments,
                              size_t shared, cudaStream_t stream)
 {
     API_ENTER();
-    return result(launch(kernel_find(function), grid, block, arguments, shared, stream));
+    return result(launch(function, grid, block, arguments, shared, stream, false));
 }
 ALSO(cudaLaunchKernel, cudaLaunchKernel_ptsz);
+
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
+                               size_t shared, cudaStream_t stream)
+{
+    return cudaLaunchKernel(kernel, grid, block, arguments, shared, stream);
+}
+ALSO(__cudaLaunchKernel, __cudaLaunchKernel_ptsz);
 
 cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block,
                                         void **arguments, size_t shared, cudaStream_t stream)
 {
     API_ENTER();
-    struct CUkern_st *kernel = kernel_find(function);
-    int resident;
-    if (!kernel)
-        return result(cudaErrorInvalidDeviceFunction);
-    cudaError_t error = check_launch(kernel, grid, block, shared);
-    if (error == cudaSuccess)
-        error = device_occupancy(kernel, (int)(block.x * block.y * block.z), shared, &resident);
-    if (error == cudaSuccess &&
-        (uint64_t)grid.x * grid.y * grid.z > (uint64_t)resident * DEVICE_SMS)
-        error = cudaErrorCooperativeLaunchTooLarge;
-    if (error == cudaSuccess)
-        error = launch(kernel, grid, block, arguments, shared, stream);
-    return result(error);
+    return result(launch(function, grid, block, arguments, shared, stream, true));
 }
 ALSO(cudaLaunchCooperativeKernel, cudaLaunchCooperativeKernel_ptsz);
 
@@ -579,11 +586,8 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
             return result(cudaErrorNotSupported);
         }
     }
-    if (cooperative)
-        return cudaLaunchCooperativeKernel(function, config->gridDim, config->blockDim, arguments,
-                                           config->dynamicSmemBytes, config->stream);
-    return cudaLaunchKernel(function, config->gridDim, config->blockDim, arguments,
-                            config->dynamicSmemBytes, config->stream);
+    return result(launch(function, config->gridDim, config->blockDim, arguments,
+                         config->dynamicSmemBytes, config->stream, cooperative));
 }
 ALSO(cudaLaunchKernelExC, cudaLaunchKernelExC_ptsz);
 
@@ -607,23 +611,16 @@ static unsigned environment_number(const char *name, unsigned most)
 static cudaError_t fault_error(const struct fault *fault)
 {
     switch (fault->kind) {
-    case FAULT_UNSUPPORTED:
-        return cudaErrorNotSupported;
-    case FAULT_OUT_OF_BOUNDS:
-        return cudaErrorIllegalAddress;
-    case FAULT_MISALIGNED:
-        return cudaErrorMisalignedAddress;
-    case FAULT_DEADLOCK:
-        return cudaErrorLaunchTimeout;
-    case FAULT_ASSERT:
-        return cudaErrorAssert;
+    case FAULT_UNSUPPORTED: return cudaErrorNotSupported;
+    case FAULT_OUT_OF_BOUNDS: return cudaErrorIllegalAddress;
+    case FAULT_MISALIGNED: return cudaErrorMisalignedAddress;
+    case FAULT_DEADLOCK: return cudaErrorLaunchTimeout;
+    case FAULT_ASSERT: return cudaErrorAssert;
     case FAULT_UNINITIALISED: // a GPU would go on with whatever it read
     case FAULT_RACE:
     case FAULT_DIVERGENT_BARRIER:
-    case FAULT_TRAP:
-        return cudaErrorLaunchFailure;
-    default:
-        return cudaErrorUnknown;
+    case FAULT_TRAP: return cudaErrorLaunchFailure;
+    default: return cudaErrorUnknown;
     }
 }
 
@@ -645,7 +642,10 @@ cudaError_t launch_now(const struct launch_order *order)
     memory_touched_clear();
     bool passed = launch_run(&launch, &kernel->counts, &kernel->lines, &kernel->line_count, &fault);
     kernel->dram_bytes += memory_touched_bytes();
-    ++kernel->launches;
+    if (kernel->launches++ == 0) {
+        *launched_end = kernel;
+        launched_end = &kernel->next_launched;
+    }
     memcpy(kernel->grid, order->grid, sizeof kernel->grid);
     memcpy(kernel->block, order->block, sizeof kernel->block);
     kernel->dynamic_shared_bytes = order->dynamic_shared_bytes;
@@ -710,8 +710,9 @@ cudaError_t cudaGetSymbolSize(size_t *size, const void *symbol)
     return result(find_symbol(symbol, &address, size));
 }
 
+// A copy to (from NULL) or from (to NULL) a variable.
 static cudaError_t symbol_copy(const void *symbol, const void *from, void *to, size_t bytes,
-                               size_t offset, cudaStream_t stream)
+                               size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     char *address;
     size_t size;
@@ -721,6 +722,9 @@ static cudaError_t symbol_copy(const void *symbol, const void *from, void *to, s
         return error;
     if (offset > size || bytes > size - offset || (!from && !to))
         return cudaErrorInvalidValue;
+    if (kind != cudaMemcpyDefault && kind != cudaMemcpyDeviceToDevice &&
+        kind != (to ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice))
+        return cudaErrorInvalidMemcpyDirection;
     struct task task = {.kind = TASK_COPY};
     task.copy.to = to ? to : address + offset;
     task.copy.from = from ? from : address + offset;
@@ -729,32 +733,11 @@ static cudaError_t symbol_copy(const void *symbol, const void *from, void *to, s
     return stream_submit(stream, &task);
 }
 
-cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset,
-                               enum cudaMemcpyKind kind)
-{
-    API_ENTER();
-    (void)kind;
-    cudaError_t error = capture_forbids();
-    return result(error ? error : symbol_copy(symbol, from, NULL, bytes, offset, NULL));
-}
-ALSO(cudaMemcpyToSymbol, cudaMemcpyToSymbol_ptds);
-
-cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset,
-                                 enum cudaMemcpyKind kind)
-{
-    API_ENTER();
-    (void)kind;
-    cudaError_t error = capture_forbids();
-    return result(error ? error : symbol_copy(symbol, NULL, to, bytes, offset, NULL));
-}
-ALSO(cudaMemcpyFromSymbol, cudaMemcpyFromSymbol_ptds);
-
 cudaError_t cudaMemcpyToSymbolAsync(const void *symbol, const void *from, size_t bytes,
                                     size_t offset, enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     API_ENTER();
-    (void)kind;
-    return result(symbol_copy(symbol, from, NULL, bytes, offset, stream));
+    return result(symbol_copy(symbol, from, NULL, bytes, offset, kind, stream));
 }
 ALSO(cudaMemcpyToSymbolAsync, cudaMemcpyToSymbolAsync_ptsz);
 
@@ -762,7 +745,20 @@ cudaError_t cudaMemcpyFromSymbolAsync(void *to, const void *symbol, size_t bytes
                                       enum cudaMemcpyKind kind, cudaStream_t stream)
 {
     API_ENTER();
-    (void)kind;
-    return result(symbol_copy(symbol, NULL, to, bytes, offset, stream));
+    return result(symbol_copy(symbol, NULL, to, bytes, offset, kind, stream));
 }
 ALSO(cudaMemcpyFromSymbolAsync, cudaMemcpyFromSymbolAsync_ptsz);
+
+cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset,
+                               enum cudaMemcpyKind kind)
+{
+    return cudaMemcpyToSymbolAsync(symbol, from, bytes, offset, kind, NULL);
+}
+ALSO(cudaMemcpyToSymbol, cudaMemcpyToSymbol_ptds);
+
+cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset,
+                                 enum cudaMemcpyKind kind)
+{
+    return cudaMemcpyFromSymbolAsync(to, symbol, bytes, offset, kind, NULL);
+}
+ALSO(cudaMemcpyFromSymbol, cudaMemcpyFromSymbol_ptds);

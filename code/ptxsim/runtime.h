@@ -17,6 +17,7 @@
 
 // Everything else of the library may be hidden; the API is what it exports.
 #pragma GCC visibility push(default)
+#include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
 #pragma GCC visibility pop
 
@@ -26,14 +27,16 @@ const char *ptxsim_version(void) __attribute__((visibility("default")));
 // ---- Calls --------------------------------------------------------------------------------------
 
 // Every function of the API begins with API_ENTER(): it takes the one lock until the function
-// returns, and returns at once with the error of a kernel that has faulted.
+// returns, and returns at once with the error of a kernel that has faulted. API_LOCK() is for the
+// few that work on a faulted device.
 void api_leave(const int *entered);
 int api_enter(void);
 cudaError_t sticky_error(void);
-#define API_ENTER()                                                       \
-    __attribute__((cleanup(api_leave), unused)) int entered = api_enter(); \
-    if (sticky_error() != cudaSuccess)                                    \
-    return sticky_error()
+#define API_LOCK() __attribute__((cleanup(api_leave), unused)) int entered = api_enter()
+#define API_ENTER()                                                                                \
+    API_LOCK();                                                                                    \
+    if (sticky_error() != cudaSuccess)                                                             \
+    return result(sticky_error())
 
 // Remembers an error for cudaGetLastError and returns it.
 cudaError_t result(cudaError_t error);
@@ -44,33 +47,34 @@ cudaError_t result_sticky(cudaError_t error);
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // The functions of a program compiled with --default-stream per-thread: the same here.
-#define ALSO(name, other) \
+#define ALSO(name, other)                                                                          \
     extern __typeof__(name) other __attribute__((alias(#name), visibility("default")))
 
 // ---- Kernels ------------------------------------------------------------------------------------
 
 struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t point here
     struct binary *binary;
-    const void *host; // address of the stub, the function's name in host code
-    const char *name; // mangled
-    struct kernel *kernel;             // NULL until it is first needed
-    size_t max_dynamic_shared;         // set by cudaFuncSetAttribute
+    const void *host;       // address of the stub, the function's name in host code
+    const char *name;       // mangled
+    struct kernel *kernel;  // NULL until it is first needed
+    int max_dynamic_shared; // set by cudaFuncSetAttribute; -1: not set
     int carveout;
     // Sums over all launches, for the report.
     uint64_t launches, dram_bytes;
-    unsigned grid[3], block[3];        // of the last launch
+    unsigned grid[3], block[3]; // of the last launch
     size_t dynamic_shared_bytes;
     struct counts counts;
     struct line_counts *lines;
     size_t line_count;
-    struct CUkern_st *next;            // all kernels, in the order of registration
+    struct CUkern_st *next; // of all kernels
+    struct CUkern_st *next_launched;
 };
 
-struct CUkern_st *kernel_first(void);
+struct CUkern_st *kernel_launched(void); // the kernels that were launched, in that order
 // Attributes as cudaFuncGetAttributes gives them; registers from the machine code for sm_89.
 cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttributes *attributes);
-// A kernel by what host code calls it: the stub's address, or a handle. NULL: no kernel.
-struct CUkern_st *kernel_find(const void *function);
+// A kernel by what host code calls it: the stub's address, or a handle.
+cudaError_t kernel_find(const void *function, struct CUkern_st **kernel);
 
 enum { PARAM_BYTES_MAX = 32764 };
 
@@ -90,7 +94,7 @@ enum {
     DEVICE_SHARED_DEFAULT = 48 << 10, // a CTA, without opting in
     DEVICE_SHARED_OPTIN = 99 << 10,
     DEVICE_REGISTERS = 65536,
-    DEVICE_THREADS_MAX = 1024,        // a CTA
+    DEVICE_THREADS_MAX = 1024, // a CTA
 };
 const struct cudaDeviceProp *device_properties(void);
 // CTAs of a kernel that are resident on one SM.
@@ -124,9 +128,10 @@ struct task { // a piece of work in a stream, or a node of a graph
 // Does a task, or adds it to the graph that the stream is capturing. Takes over what it owns.
 cudaError_t stream_submit(cudaStream_t stream, struct task *task);
 void task_free(struct task *task);
-// For functions that may not be called while a stream is capturing: the error, after ending the
-// capture as invalid.
+// For functions that may not be called while a stream is capturing: makes the capture invalid.
 cudaError_t capture_forbids(void);
+// Makes the capture of a stream invalid, if it is capturing, since work for it was refused.
+cudaError_t capture_broken(cudaStream_t stream, cudaError_t error);
 
 cudaError_t copy_now(const struct task *task);
 

@@ -23,7 +23,7 @@ struct CUstream_st {
     int priority;
     unsigned long long id;
     // While capturing:
-    struct CUgraph_st *capture;      // NULL: not capturing; shared by the streams that joined
+    struct CUgraph_st *capture; // NULL: not capturing; shared by the streams that joined
     unsigned long long capture_id;
     struct CUstream_st *origin;      // the stream that began it
     bool unjoined;                   // has work that the origin does not wait for
@@ -75,14 +75,10 @@ void task_free(struct task *task)
 static cudaError_t task_run(const struct task *task)
 {
     switch (task->kind) {
-    case TASK_KERNEL:
-        return launch_now(&task->launch);
+    case TASK_KERNEL: return launch_now(&task->launch);
     case TASK_COPY:
-    case TASK_FILL:
-        return copy_now(task);
-    case TASK_HOST:
-        task->host.function(task->host.data);
-        return cudaSuccess;
+    case TASK_FILL: return copy_now(task);
+    case TASK_HOST: task->host.function(task->host.data); return cudaSuccess;
     case TASK_RECORD:
         if (event_find(task->event))
             task->event->recorded = true;
@@ -178,6 +174,15 @@ static cudaError_t stream_use(cudaStream_t handle, struct CUstream_st **stream)
     return cudaSuccess;
 }
 
+cudaError_t capture_broken(cudaStream_t handle, cudaError_t error)
+{
+    struct CUstream_st *stream = stream_find(handle);
+
+    if (stream && stream->capture)
+        stream->origin->invalid = true;
+    return error;
+}
+
 cudaError_t stream_submit(cudaStream_t handle, struct task *task)
 {
     struct CUstream_st *stream;
@@ -233,13 +238,13 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph)
     cudaError_t error = cudaSuccess;
     if (!stream)
         return result(cudaErrorInvalidResourceHandle);
+    if (!stream->capture)
+        return result(cudaErrorIllegalState);
     if (!graph)
         return result(cudaErrorInvalidValue);
     *graph = NULL;
-    if (!stream->capture)
-        return result(cudaErrorIllegalState);
     if (stream->origin != stream)
-        return result(cudaErrorStreamCaptureUnmatched);
+        return result(capture_broken(stream, cudaErrorStreamCaptureUnmatched));
     if (stream->invalid)
         error = cudaErrorStreamCaptureInvalidated;
     else if (stream->mode != cudaStreamCaptureModeRelaxed &&
@@ -325,11 +330,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle)
     API_ENTER();
     struct CUstream_st *stream;
     cudaError_t error = stream_use(handle, &stream);
-    if (error == cudaSuccess && stream->capture) {
-        stream->origin->invalid = true;
-        error = cudaErrorStreamCaptureUnsupported;
-    }
-    return result(error);
+    if (error == cudaSuccess && stream->capture)
+        error = capture_broken(handle, cudaErrorStreamCaptureUnsupported);
+    return result(error == cudaSuccess ? capture_forbids() : error);
 }
 ALSO(cudaStreamSynchronize, cudaStreamSynchronize_ptsz);
 ALSO(cudaStreamSynchronize, cudaStreamQuery); // all work is done
@@ -389,7 +392,7 @@ cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallback_t call
         return result(cudaErrorInvalidValue);
     cudaError_t error = stream_use(handle, &stream);
     if (error == cudaSuccess && stream->capture)
-        error = cudaErrorStreamCaptureUnsupported;
+        error = capture_broken(handle, cudaErrorStreamCaptureUnsupported);
     if (error == cudaSuccess)
         callback(handle, cudaSuccess, data);
     return result(error);
@@ -409,6 +412,17 @@ cudaError_t cudaStreamSetAttribute(cudaStream_t handle, cudaStreamAttrID attribu
 ALSO(cudaStreamSetAttribute, cudaStreamSetAttribute_ptsz);
 
 // ---- Events -------------------------------------------------------------------------------------
+
+// Why the host cannot ask for an event that was last recorded in a capture.
+static cudaError_t captured_error(const struct CUevent_st *event)
+{
+    if (event->capture_id == 0)
+        return cudaSuccess;
+    for (const struct CUstream_st *s = streams; s; s = s->next)
+        if (s->capture && s->capture_id == event->capture_id && !s->origin->invalid)
+            return cudaErrorCapturedEvent;
+    return cudaErrorInvalidValue; // that capture is over
+}
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *handle, unsigned flags)
 {
@@ -487,18 +501,16 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
     if (error != cudaSuccess)
         return result(error);
     if (event->capture_id == 0) {
-        if (stream->capture && event->recorded && !(flags & cudaEventWaitExternal)) {
-            stream->origin->invalid = true;
-            return result(cudaErrorStreamCaptureIsolation);
-        }
+        if (stream->capture && event->recorded && !(flags & cudaEventWaitExternal))
+            return result(capture_broken(handle, cudaErrorStreamCaptureIsolation));
         return cudaSuccess;
     }
     struct CUstream_st *from = stream_find(event->stream);
     if (!from || from->capture_id != event->capture_id || stream == &legacy)
-        return result(cudaErrorCapturedEvent);
+        return result(captured_error(event));
     if (stream->capture && stream->capture_id != event->capture_id) {
-        stream->origin->invalid = from->origin->invalid = true;
-        return result(cudaErrorStreamCaptureMerge);
+        from->origin->invalid = true;
+        return result(capture_broken(handle, cudaErrorStreamCaptureMerge));
     }
     if (!stream->capture) { // joins the capture
         stream->capture = from->capture;
@@ -518,7 +530,8 @@ cudaError_t cudaEventQuery(cudaEvent_t handle)
     struct CUevent_st *event = event_find(handle);
     if (!event)
         return result(cudaErrorInvalidResourceHandle);
-    return result(event->capture_id ? cudaErrorCapturedEvent : cudaSuccess);
+    cudaError_t captured = captured_error(event), error = capture_forbids();
+    return result(captured != cudaSuccess ? captured : error);
 }
 ALSO(cudaEventQuery, cudaEventSynchronize);
 
@@ -532,6 +545,8 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEve
     if (!milliseconds)
         return result(cudaErrorInvalidValue);
     *milliseconds = NAN;
+    if (first && second && (first->capture_id || second->capture_id))
+        return result(captured_error(first->capture_id ? first : second));
     if (!first || !second || !first->recorded || !second->recorded ||
         (first->flags & cudaEventDisableTiming) || (second->flags & cudaEventDisableTiming))
         return result(cudaErrorInvalidResourceHandle);
@@ -587,8 +602,8 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t 
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *type)
 {
     static const enum cudaGraphNodeType types[] = {
-        [TASK_KERNEL] = cudaGraphNodeTypeKernel, [TASK_COPY] = cudaGraphNodeTypeMemcpy,
-        [TASK_FILL] = cudaGraphNodeTypeMemset,   [TASK_HOST] = cudaGraphNodeTypeHost,
+        [TASK_KERNEL] = cudaGraphNodeTypeKernel,      [TASK_COPY] = cudaGraphNodeTypeMemcpy,
+        [TASK_FILL] = cudaGraphNodeTypeMemset,        [TASK_HOST] = cudaGraphNodeTypeHost,
         [TASK_RECORD] = cudaGraphNodeTypeEventRecord,
     };
 
@@ -636,10 +651,9 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t handle)
         return result(cudaErrorInvalidValue);
     cudaError_t error = stream_use(handle, &stream);
     if (error == cudaSuccess && stream->capture)
-        error = graph_append(stream->capture, &exec->graph);
-    else
-        for (size_t i = 0; i < exec->graph.count && error == cudaSuccess; ++i)
-            error = task_run(&exec->graph.tasks[i]);
+        error = capture_broken(handle, cudaErrorStreamCaptureUnsupported);
+    for (size_t i = 0; i < exec->graph.count && error == cudaSuccess; ++i)
+        error = task_run(&exec->graph.tasks[i]);
     return result(error);
 }
 ALSO(cudaGraphLaunch, cudaGraphLaunch_ptsz);

@@ -3,10 +3,10 @@
 int report_unsupported(const char *name); // runtime.c
 
 #pragma GCC visibility push(default)
-#define UNSUPPORTED(name)                 \
-    int name(void);                       \
-    int name(void)                        \
-    {                                     \
-        return report_unsupported(#name); \
+#define UNSUPPORTED(name)                                                                          \
+    int name(void);                                                                                \
+    int name(void)                                                                                 \
+    {                                                                                              \
+        return report_unsupported(#name);                                                          \
     }
 #include "unsupported.def"

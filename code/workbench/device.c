@@ -108,7 +108,7 @@ size_t device_bytes(const struct device *device, const struct shape *shape,
            (timed && options->cold_l2 ? flush_bytes(device) : 0);
 }
 
-static uint8_t *upload(const void *bytes, size_t size)
+static void *upload(const void *bytes, size_t size)
 {
     void *pointer = NULL;
 
@@ -138,9 +138,9 @@ void case_create(struct device_case *c, const struct device *device, const struc
         .q = c->inputs[0],
         .k = c->inputs[1],
         .v = c->inputs[2],
-        .q_scales = (const float *)c->inputs[3],
-        .k_scales = (const float *)c->inputs[4],
-        .v_scales = (const float *)c->inputs[5],
+        .q_scales = c->inputs[3],
+        .k_scales = c->inputs[4],
+        .v_scales = c->inputs[5],
         .out = c->block + c->guard,
         .shape = problem->shape,
         .softmax_scale = problem->softmax_scale,
@@ -215,10 +215,12 @@ static void capture(struct stopwatch *watch, int repeats)
     watch->launches = repeats * watch->count;
 }
 
-void stopwatch_create(struct stopwatch *watch, const struct device *device, const struct program *program,
-                  const struct device_case *cases, int count, bool cold_l2)
+void stopwatch_create(struct stopwatch *watch, const struct device *device,
+                      const struct program *program, const struct device_case *cases, int count,
+                      bool cold_l2)
 {
-    *watch = (struct stopwatch){.device = device, .program = program, .cases = cases, .count = count};
+    *watch =
+        (struct stopwatch){.device = device, .program = program, .cases = cases, .count = count};
     CUDA_CHECK(cudaEventCreate(&watch->start));
     CUDA_CHECK(cudaEventCreate(&watch->stop));
     if (cold_l2) {

@@ -17,8 +17,8 @@ static float float_of(uint32_t bits)
     return value;
 }
 
-// Drops the lowest `count` bits of a float's pattern, rounding to nearest with ties to even. A carry
-// out of the mantissa walks into the exponent, which is the next binade: just what rounding means.
+// Drops the lowest `count` bits of a float's pattern, rounding to nearest with ties to even. A
+// carry out of the mantissa walks into the exponent, which is the next binade: as it should.
 static uint32_t drop_bits(uint32_t bits, int count)
 {
     uint32_t last_kept = bits >> count & 1;
@@ -69,7 +69,8 @@ uint16_t half_from_float(float value)
     if (magnitude >= 0x477ff000) // 65520
         return (uint16_t)(sign | 0x7c00);
     if (magnitude < 0x38800000) { // 2^-14
-        float sum = float_of(magnitude) + 0.5f; // around 1/2, floats are 2^-24 apart
+        // From 1/2 on, floats are 2^-24 apart.
+        float sum = float_of(magnitude) + 0.5f;
         return (uint16_t)(sign | (bits_of(sum) - bits_of(0.5f)));
     }
     return (uint16_t)(sign | (drop_bits(magnitude, 13) - ((127 - 15) << 10)));

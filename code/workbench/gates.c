@@ -2,14 +2,14 @@
 //
 // Why 2e-3. With normal inputs a row's output is a mean of about S random vectors: its norm shrinks
 // like 1/sqrt(S), so the error is measured relative to it and means the same at every S.
-//   right:  rounding the output to half costs 2^-11 at most, 2.1e-4 in the norm; rounding P to half
-//           on the way costs the same again.
-//   wrong:  zeros give 1, mean(V) 0.8, a flipped sign 2, another head 1.4, scores left unscaled
-//           more than 1; missing T of S keys gives about sqrt(T / S), which for one tile of 32
-//           keys is 0.5 at S = 128 and 0.06 at S = 8192.
-// 2e-3 leaves a factor of 7 above the right ones and passes no missing tile of 32 keys below
-// S = 8 million, no single missing key below S = 250 000. test_workbench.c measures the margins.
-// A row has fewer elements than a head to average over, hence the factor of 4 for the worst row.
+//   right:  rounding the output to half costs 2^-11 at most, 2.2e-4 in the norm; rounding P to half
+//           on the way as well, 3.2e-4 (such errors add as squares).
+//   wrong:  zeros give 1, mean(V) 0.8, a flipped sign 2, another head's output 1.5; missing T of S
+//           keys gives about sqrt(T / S): for a tile of 32, 0.5 at S = 128 and 0.06 at 8192.
+// 2e-3 is 6 times what right ones reach, and passes no missing tile of 32 keys below S = 8 million,
+// no single missing key below S = 250 000. test_workbench.c holds the margins: at least 5 on either
+// side, at every shape. A row has fewer elements than a head to average its error over, and a row
+// alone may be wrong; hence a factor of 4 for the worst row.
 #include <math.h>
 #include <stdlib.h>
 
@@ -120,8 +120,8 @@ struct interval median_interval(double *values, int count)
     qsort(values, (size_t)count, sizeof *values, compare);
     interval.median = percentile(values, count, 0.5);
     while (k <= count / 2) {
-        below += exp(lgamma(count + 1.0) - lgamma(k + 1.0) - lgamma(count - k + 1.0) -
-                     count * log(2.0));
+        below +=
+            exp(lgamma(count + 1.0) - lgamma(k + 1.0) - lgamma(count - k + 1.0) - count * log(2.0));
         if (2 * below > 0.05)
             break;
         ++k;

@@ -54,9 +54,9 @@ bool device_open(struct device *device, char *why, size_t size);
 // A problem on the device.
 struct device_case {
     struct attention_args args;
-    uint8_t *inputs[6]; // q, k, v, and their scales
-    uint8_t *block;     // guard, output, guard
-    size_t guard;       // bytes of each guard; 0 in the simulator, which knows the bounds by itself
+    void *inputs[6]; // q, k, v, and their scales
+    uint8_t *block;  // guard, output, guard
+    size_t guard;    // bytes of each guard; 0 in the simulator, which knows the bounds by itself
     size_t out_bytes;
 };
 
@@ -87,8 +87,9 @@ struct stopwatch {
     size_t flush_bytes;
 };
 
-void stopwatch_create(struct stopwatch *watch, const struct device *device, const struct program *program,
-                  const struct device_case *cases, int count, bool cold_l2);
+void stopwatch_create(struct stopwatch *watch, const struct device *device,
+                      const struct program *program, const struct device_case *cases, int count,
+                      bool cold_l2);
 double stopwatch_sample(struct stopwatch *watch); // µs a launch
 void stopwatch_destroy(struct stopwatch *watch);
 
@@ -108,14 +109,14 @@ struct resources {
     int threads;
     int ctas_per_sm;  // on the device at hand
     double occupancy; // there: resident warps over the most possible
-    struct {
-        bool known; // the executable has code for it
+    struct {          // on an L4
+        bool known;   // the executable has code for it
         int registers;
         size_t shared_bytes, local_bytes; // shared: static and dynamic
         int ctas_per_sm;
         double occupancy;
-        const char *limited_by; // "registers", "shared memory", "threads", "CTAs", ...
-    } sm_89; // on an L4
+        const char *limited_by; // "registers", "shared memory", "warps", "CTAs", ...
+    } sm_89;
 };
 
 bool resources_find(struct resources *resources, const struct program *program, char *why,

@@ -25,8 +25,8 @@ void complain(const char *format, ...)
 static void help(const struct program *program)
 {
     printf("Usage: %s [OPTION]...\n\n%s.\n\n", program->name, program->title);
-    puts("Runs the kernel on every shape, input and seed asked for, compares each output with\n"
-         "a double-precision reference and, when all of them are right, times it.\n"
+    puts("Runs the kernel on every shape, input and seed asked for, compares each output\n"
+         "with a double-precision reference and, when all of them are right, times it.\n"
          "\n"
          "What to run\n"
          "  --shapes LIST     small (1x8x128), mission (2x8x512), long (2x8x2048),\n"
@@ -34,8 +34,8 @@ static void help(const struct program *program)
          "                    default: small,mission\n"
          "  --seeds LIST      seeds of the inputs; default: 0,1,2\n"
          "  --inputs LIST     normal: N(0, 1); mean: each channel off zero; peaky: a few\n"
-         "                    keys carry each row; default: all three, and in the\n"
-         "                    simulator, where each takes seconds, normal\n"
+         "                    keys carry each row; default: all three, or in the\n"
+         "                    simulator, which is slow, normal\n"
          "  --no-timing       check only\n"
          "\n"
          "How to time (on a GPU; the simulator has no time to tell)\n"
@@ -182,8 +182,23 @@ static void set_defaults(struct options *o)
 bool options_parse(const struct program *program, int argc, char **argv, struct options *o,
                    int *status)
 {
-    enum { SHAPES = 256, SEEDS, INPUTS, ITERS, WARMUP, ROTATIONS, COLD_L2, NO_TIMING, RECORD,
-           OUTPUTS, AGAINST, ON_DEMAND, QUIET, RESOURCES, HELP };
+    enum {
+        SHAPES = 256,
+        SEEDS,
+        INPUTS,
+        ITERS,
+        WARMUP,
+        ROTATIONS,
+        COLD_L2,
+        NO_TIMING,
+        RECORD,
+        OUTPUTS,
+        AGAINST,
+        ON_DEMAND,
+        QUIET,
+        RESOURCES,
+        HELP
+    };
     static const struct option known[] = {
         {"shapes", required_argument, NULL, SHAPES},
         {"seeds", required_argument, NULL, SEEDS},
@@ -214,55 +229,27 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
     optind = 0; // GNU: start afresh
     for (int option, at = -1; good && (option = getopt_long(argc, argv, "+:", known, &at)) != -1;) {
         switch (option) {
-        case SHAPES:
-            good = parse_list(o, optarg, add_shape, why, sizeof why);
-            break;
-        case SEEDS:
-            good = parse_list(o, optarg, add_seed, why, sizeof why);
-            break;
-        case INPUTS:
-            good = parse_list(o, optarg, add_input, why, sizeof why);
-            break;
-        case ITERS:
-            good = parse_count(optarg, 1, 1000000, &o->iters, why, sizeof why);
-            break;
-        case WARMUP:
-            good = parse_count(optarg, 0, 1000000, &o->warmup, why, sizeof why);
-            break;
+        case SHAPES: good = parse_list(o, optarg, add_shape, why, sizeof why); break;
+        case SEEDS: good = parse_list(o, optarg, add_seed, why, sizeof why); break;
+        case INPUTS: good = parse_list(o, optarg, add_input, why, sizeof why); break;
+        case ITERS: good = parse_count(optarg, 1, 1000000, &o->iters, why, sizeof why); break;
+        case WARMUP: good = parse_count(optarg, 0, 1000000, &o->warmup, why, sizeof why); break;
         case ROTATIONS:
             good = parse_count(optarg, 1, MAX_ROTATIONS, &o->rotations, why, sizeof why);
             break;
-        case COLD_L2:
-            o->cold_l2 = true;
-            break;
-        case NO_TIMING:
-            o->timing = false;
-            break;
-        case RECORD:
-            o->record = optarg;
-            break;
-        case OUTPUTS:
-            o->outputs = optarg;
-            break;
-        case AGAINST:
-            o->against = optarg;
-            break;
-        case ON_DEMAND:
-            o->on_demand = true;
-            break;
-        case QUIET:
-            o->quiet = true;
-            break;
-        case RESOURCES:
-            o->resources = true;
-            break;
+        case COLD_L2: o->cold_l2 = true; break;
+        case NO_TIMING: o->timing = false; break;
+        case RECORD: o->record = optarg; break;
+        case OUTPUTS: o->outputs = optarg; break;
+        case AGAINST: o->against = optarg; break;
+        case ON_DEMAND: o->on_demand = true; break;
+        case QUIET: o->quiet = true; break;
+        case RESOURCES: o->resources = true; break;
         case HELP:
             help(program);
             *status = EXIT_PASSED;
             return false;
-        case ':':
-            complain("%s needs a value (see --help)", argv[optind - 1]);
-            return false;
+        case ':': complain("%s needs a value (see --help)", argv[optind - 1]); return false;
         default:
             if (optopt >= SHAPES)
                 complain("--%s takes no value (see --help)", known[optopt - SHAPES].name);

@@ -108,8 +108,8 @@ static bool memory_suffices(const struct options *o, const struct device *device
 
     for (int i = 0; i < o->shape_count; ++i) {
         size_t kept = o->timing && !device->simulator ? (size_t)o->rotations : 0;
-        // The problem (three tensors as float and as codes), the FP16 reference, the output (and the
-        // stored one), and a reference for each input set.
+        // The problem (three tensors as float and as codes), the FP16 reference, the output and
+        // the stored one, and a reference for each input set.
         size_t host = shape_elements(&o->shapes[i]) * (3 * 5 + 4 + 2 * 2 + 4 * (kept + 1));
         size_t there = device_bytes(device, &o->shapes[i], o);
         const char *name = o->shapes[i].name;
@@ -184,7 +184,36 @@ static void check(const struct run *run, const struct shape_run *shape, const st
     result->pass = !result->fault && gate_relative(&result->metrics, run->tolerance);
 }
 
-// Draws an input set, computes its references, runs the kernel on it once and checks the output.
+// What --outputs and --against ask for; false when a file let us down.
+static bool keep_and_compare(const struct run *run, const struct shape *shape,
+                             struct result *result, const uint16_t *out)
+{
+    char path[4096], why[4352];
+
+    if (run->options->outputs) {
+        case_path(path, sizeof path, run->options->outputs, shape, result->input, result->seed);
+        if (!file_write(path, out, shape_elements(shape) * sizeof *out, why, sizeof why)) {
+            complain("--outputs: %s", why);
+            return false;
+        }
+    }
+    return !run->options->against || compare_with_stored(run, shape, result, out);
+}
+
+static void measure_against_fp16(const struct shape_run *shape, const struct problem *problem,
+                                 const uint16_t *out, struct result *result)
+{
+    float *fp16 = allocate(shape_elements(&shape->shape) * sizeof *fp16);
+
+    if (!reference_fp16(problem, shape->rows, 0, fp16)) {
+        complain("out of memory for the FP16 reference");
+        exit(EXIT_MACHINE);
+    }
+    result->sources = error_measure(&shape->shape, shape->rows, out, fp16);
+    free(fp16);
+}
+
+// Draws an input set, computes its reference, runs the kernel on it once and checks the output.
 // False when the kernel failed for good: then the device can do nothing more.
 static bool first_run(const struct run *run, struct shape_run *shape, struct checked *c,
                       struct result *result, bool is_listed, enum exit_status *status)
@@ -204,7 +233,14 @@ static bool first_run(const struct run *run, struct shape_run *shape, struct che
     case_poison(&c->device, run->device);
     range_push("verify");
     cudaError_t error = case_run(&c->device, run->device, run->program);
-    if (error != cudaSuccess) {
+    if (error == cudaSuccess) {
+        check(run, shape, c, out, result);
+        if (is_listed) {
+            measure_against_fp16(shape, &problem, out, result);
+            if (!keep_and_compare(run, &shape->shape, result, out))
+                *status = EXIT_MACHINE;
+        }
+    } else {
         *result = (struct result){.input = c->input, .seed = c->seed};
         result->fault = cudaGetErrorName(error);
         complain("%s, %s, seed %llu: the kernel failed: %s: %s", shape->shape.name,
@@ -212,30 +248,8 @@ static bool first_run(const struct run *run, struct shape_run *shape, struct che
                  cudaGetErrorString(error));
         (void)cudaGetLastError(); // a refused launch leaves nothing behind; a fault stays
         alive = cudaDeviceSynchronize() == cudaSuccess;
-    } else {
-        check(run, shape, c, out, result);
-        if (is_listed) {
-            float *fp16 = allocate(elements * sizeof *fp16);
-            if (!reference_fp16(&problem, shape->rows, 0, fp16)) {
-                complain("out of memory for the FP16 reference");
-                exit(EXIT_MACHINE);
-            }
-            result->sources = error_measure(&shape->shape, shape->rows, out, fp16);
-            free(fp16);
-        }
     }
     range_pop();
-    if (is_listed && error == cudaSuccess && run->options->outputs) {
-        char path[4096], why[4352];
-        case_path(path, sizeof path, run->options->outputs, &shape->shape, c->input, c->seed);
-        if (!file_write(path, out, elements * sizeof *out, why, sizeof why)) {
-            complain("--outputs: %s", why);
-            *status = EXIT_MACHINE;
-        }
-    }
-    if (is_listed && error == cudaSuccess && run->options->against &&
-        !compare_with_stored(run, &shape->shape, result, out))
-        *status = EXIT_MACHINE;
     problem_destroy(&problem);
     free(out);
     return alive;

@@ -16,7 +16,7 @@
 #include "workbench.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define FOR_EACH_X86 __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define FOR_EACH_X86 __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define FOR_EACH_X86
 #endif
@@ -63,15 +63,10 @@ FOR_EACH_X86 static void scores(struct scratch *s)
 // and |r| <= ln(2) / 2, where a Taylor polynomial of degree 13 is good to 1e-16.
 FOR_EACH_X86 static void softmax(struct scratch *s, int seq_len)
 {
-    static const double inverse_factorial[] = {
-        1.0,           1.0,          1.0 / 2,        1.0 / 6,         1.0 / 24,
-        1.0 / 120,     1.0 / 720,    1.0 / 5040,     1.0 / 40320,     1.0 / 362880,
-        1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800,
-    };
     const double log2_e = 1.4426950408889634;
     const double ln2_high = 0x1.62e42fee00000p-1; // 32 bits: k * ln2_high is exact
     const double ln2_low = 0x1.a39ef35793c76p-33;
-    const double magic = 0x1.8p52; // x + magic - magic rounds x; the sum's low bits hold the integer
+    const double magic = 0x1.8p52; // x + magic - magic rounds x; the sum's low bits are the integer
 
     for (int r = 0; r < ROWS; ++r) {
         double *row = s->weights + (size_t)r * s->padded;
@@ -88,11 +83,11 @@ FOR_EACH_X86 static void softmax(struct scratch *s, int seq_len)
             vec shifted = x * log2_e + magic;
             vec k = shifted - magic;
             vec rest = x - k * ln2_high - k * ln2_low;
-            vec power = {0};
-            for (int n = 13; n >= 0; --n)
-                power = power * rest + inverse_factorial[n];
-            ivec scale = ((ivec)shifted + 1023) << 52; // the bits of 2^k: magic's own are shifted out
-            power = (vec)((ivec)(power * (vec)scale) & kept);
+            vec power = 1 + rest * (1.0 / 13); // Taylor's polynomial: 1 + r/1 (1 + r/2 (1 + ...
+            for (int n = 12; n >= 1; --n)
+                power = 1 + power * (rest * (1.0 / n));
+            ivec exponent = ((ivec)shifted + 1023) << 52; // magic's own bits are shifted out
+            power = (vec)((ivec)(power * (vec)exponent) & kept);
             *(vec *)(row + j) = power;
             sum += power;
         }
@@ -178,7 +173,8 @@ static void *work_on(void *data)
         work->failed = true;
         return NULL;
     }
-    memset(scratch.keys, 0, doubles * sizeof(double)); // the padding, and rows of a short last group
+    // Zeros where nothing is written: padding, and the missing rows of a short last group.
+    memset(scratch.keys, 0, doubles * sizeof(double));
     scratch.values = scratch.keys + (size_t)padded * HEAD_DIM;
     scratch.weights = scratch.values + (size_t)padded * HEAD_DIM;
     for (int job; (job = atomic_fetch_add(&work->next_job, 1)) < jobs;)

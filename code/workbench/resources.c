@@ -41,19 +41,19 @@ static bool visit(const struct image *image, void *data)
         search->compressed = true;
         return true;
     }
-    search->found =
-        cubin_resources(image->data, image->size, search->kernel, &search->resources);
+    search->found = cubin_resources(image->data, image->size, search->kernel, &search->resources);
     return !search->found;
 }
 
+// The limit that matters most, where several bind: warps first, for nothing is lost to them.
 static const char *limit_name(unsigned factors)
 {
-    if (factors & OCC_LIMIT_REGISTERS)
-        return factors & OCC_LIMIT_SHARED_MEMORY ? "registers, shared memory" : "registers";
-    if (factors & OCC_LIMIT_SHARED_MEMORY)
-        return "shared memory";
     if (factors & OCC_LIMIT_WARPS)
         return "warps";
+    if (factors & OCC_LIMIT_REGISTERS)
+        return factors & OCC_LIMIT_SHARED_MEMORY ? "registers, shared" : "registers";
+    if (factors & OCC_LIMIT_SHARED_MEMORY)
+        return "shared memory";
     return factors & OCC_LIMIT_BLOCKS ? "CTAs" : "barriers";
 }
 
@@ -102,8 +102,8 @@ bool resources_find(struct resources *r, const struct program *program, char *wh
     if (r->dynamic_shared_bytes > 48 * 1024) // past this a kernel must opt in; the launch does too
         (void)cudaFuncSetAttribute(program->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    (int)r->dynamic_shared_bytes);
-    CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-        &r->ctas_per_sm, program->kernel, r->threads, r->dynamic_shared_bytes));
+    CUDA_CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&r->ctas_per_sm, program->kernel,
+                                                             r->threads, r->dynamic_shared_bytes));
     CUDA_CHECK(cudaDeviceGetAttribute(&most_threads, cudaDevAttrMaxThreadsPerMultiProcessor, 0));
     r->occupancy = (double)r->ctas_per_sm * r->threads / most_threads;
 

@@ -70,10 +70,10 @@ struct problem {
     struct shape shape;
     enum input_kind kind;
     uint64_t seed;
-    float softmax_scale;                              // 1 / sqrt(HEAD_DIM)
-    float *q, *k, *v;                                 // [B][H][S][HEAD_DIM], as drawn
-    uint8_t *q_codes, *k_codes, *v_codes;             // [B][H][S][HEAD_DIM]; value = code * scale
-    float *q_scales, *k_scales, *v_scales;            // [H]; max |x| of the head / 448
+    float softmax_scale;                   // 1 / sqrt(HEAD_DIM)
+    float *q, *k, *v;                      // [B][H][S][HEAD_DIM], as drawn
+    uint8_t *q_codes, *k_codes, *v_codes;  // [B][H][S][HEAD_DIM]; value = code * scale
+    float *q_scales, *k_scales, *v_scales; // [H]; max |x| of the head / 448
 };
 
 // Draws and quantises a problem; the same shape, kind and seed give the same bytes on every
@@ -104,10 +104,11 @@ static inline int rows_next(struct rows rows, int seq_len, int row)
 struct rows reference_rows(const struct shape *shape);
 
 // Attention in double precision on the dequantised inputs: softmax(q k^T * softmax_scale) v. What
-// a kernel is judged by: it leaves the kernel's own error only. out: [B][H][S][HEAD_DIM] float; rows
-// that are not covered are left alone. threads 0: one a core. The same bits on every machine and
-// for any number of threads. False when memory runs out.
-bool reference_dequantised(const struct problem *problem, struct rows rows, int threads, float *out);
+// a kernel is judged by: it leaves the kernel's own error only. out: [B][H][S][HEAD_DIM] float;
+// rows that are not covered are left alone. threads 0: one a core. The same bits on every machine
+// and for any number of threads. False when memory runs out.
+bool reference_dequantised(const struct problem *problem, struct rows rows, int threads,
+                           float *out);
 
 // The same on the tensors as drawn, rounded to half, with the result rounded to half: what a
 // careful FP16 attention of the unquantised inputs computes. This is the sources' yardstick; it
@@ -181,26 +182,27 @@ bool file_writable(const char *path, char *why, size_t size);
 #ifndef GIT_COMMIT
 #define GIT_COMMIT "unknown"
 #endif
-#define PROGRAM_BUILD .source_hash = SOURCE_HASH, .build_flags = BUILD_FLAGS, .git_commit = GIT_COMMIT
+#define PROGRAM_BUILD                                                                              \
+    .source_hash = SOURCE_HASH, .build_flags = BUILD_FLAGS, .git_commit = GIT_COMMIT
 
 #if defined(__CUDACC__) || defined(__DRIVER_TYPES_H__)
 // What a launch function gets. Device pointers; q, k, v are E4M3 codes.
 struct attention_args {
-    const uint8_t *q, *k, *v;                  // [B][H][S][HEAD_DIM]
+    const uint8_t *q, *k, *v;                    // [B][H][S][HEAD_DIM]
     const float *q_scales, *k_scales, *v_scales; // [H]
-    void *out;                                 // [B][H][S][HEAD_DIM] half
+    void *out;                                   // [B][H][S][HEAD_DIM] half
     struct shape shape;
     float softmax_scale;
 };
 
 struct program {
-    const char *name;   // "ch03_wmma_qk", the tangled file's name without its ending
-    const char *title;  // one line, for the reports
+    const char *name;  // "ch03_wmma_qk", the tangled file's name without its ending
+    const char *title; // one line, for the reports
     int chapter;
     const void *kernel; // the kernel, for its resources
     int threads;        // a CTA's threads
     size_t dynamic_shared_bytes;
-    double tolerance;   // of gate_relative; 0 means GATE_TOLERANCE
+    double tolerance;          // of gate_relative; 0 means GATE_TOLERANCE
     double tensor_flops_share; // share of shape_flops that runs on tensor cores: 0, 0.5 or 1
     // Enqueues the kernel on the stream; returns what cudaGetLastError() or its own checks say.
     // It must be capturable into a graph: no synchronisation, no allocation.

@@ -1,0 +1,220 @@
+# Weave: the specimen of fixtures/weave as PDF and as HTML, and everything that must stop the build.
+
+setup_file() {
+    export literate=$BATS_TEST_DIRNAME
+    export made=$BATS_FILE_TMPDIR/made
+    cp -r "$literate/fixtures/weave" "$made"
+    cd "$made"
+    mkdir build
+    cp hashes.tsv build/
+    EDITION=e1 "$literate/book" pdf build/book.pdf
+    EDITION=e1 "$literate/book" html build/book.html
+    pdftotext -layout build/book.pdf build/book.txt
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR"
+    cp -r "$literate"/fixtures/weave/* .
+    mkdir build
+    cp hashes.tsv build/
+}
+
+# Weaves what lies here; expects exactly these lines on standard error, and no book.
+expect_errors() {
+    status=0
+    "$literate/book" "${kind:-html}" build/out > stdout 2> stderr || status=$?
+    printf '%s\n' "$@" | diff - stderr
+    [ "$status" -ne 0 ]
+    [ ! -e build/out ] && [ ! -e build/out.tmp ]
+}
+
+# `! grep` would not fail a test.
+absent() { # PATTERN FILE
+    if grep -nE -- "$1" "$2"; then
+        return 1
+    fi
+}
+
+line_of() { # FILE PATTERN
+    grep -nF -m1 -- "$2" "$1" | cut -d: -f1
+}
+
+@test "pdf: chunks carry name, number, and links to where they are used, go on, and what they replace" {
+    grep -q 'Scale one tile of keys⟩ *≡ *1\.3' "$made/build/book.txt"
+    grep -q 'Used in code/ch01_scale.cu (p. [0-9]*) and code/ch02_fast.cu (p. [0-9]*)' "$made/build/book.txt"
+    grep -q 'continued on p. [0-9]' "$made/build/book.txt"
+    grep -q 'Continues from p. [0-9]' "$made/build/book.txt"
+    grep -q 'replaces ⟨Scale one tile of keys⟩ of chapter 1 (p. [0-9]*): 4 lines added, 3 removed' \
+        "$made/build/book.txt"
+    grep -q 'replaced by ⟨Scale four elements a thread⟩ of chapter 2' "$made/build/book.txt"
+    absent '[?][?]' "$made/build/book.txt"
+}
+
+@test "pdf: planted bugs are a difference, starters are left out, the index lists every chunk" {
+    grep -q 'Planted bug: off-by-one *must be caught by: memcheck' "$made/build/book.txt"
+    grep -q 'A change to ⟨Scale four elements a thread⟩' "$made/build/book.txt"
+    absent 'STARTER TEXT' "$made/build/book.txt"
+    sed -n '/Index of chunks/,$p' "$made/build/book.txt" | tail -n +2 > index
+    grep -q '⟨Includes⟩ *[0-9]*; used [0-9]*, [0-9]' index
+    grep -q 'code/ch02_fast.cu' index
+}
+
+@test "pdf: numbers come from the records, sums and formats included" {
+    grep -q 'takes 49.0 µs on an H200' "$made/build/book.txt"
+    grep -q '12.25 *4.00×' "$made/build/book.txt"
+    grep -q 'seed 1 error is 3.5 × 10−4' "$made/build/book.txt"
+}
+
+@test "pdf: captions, references, running heads, citations, imprint" {
+    grep -q 'Figure 1.1: A query tile meets one key tile' "$made/build/book.txt"
+    grep -q 'Table 1.1 and figure 1.2 agree' "$made/build/book.txt"
+    grep -q 'equation 1.1 in a sentence' "$made/build/book.txt"
+    grep -q '(see Milakov and Gimelshein 2018; Knuth 1984)' "$made/build/book.txt"
+    grep -q '1.3 The measurement *[0-9]' "$made/build/book.txt"
+    grep -qE '^ *2.2 +Lab 2: run it$' "$made/build/book.txt"
+    absent '^ *Lab$' "$made/build/book.txt"
+    grep -q 'Edition e1' "$made/build/book.txt"
+    [ "$(pdffonts "$made/build/book.pdf" | tail -n +3 | awk '{ print $(NF-4) }' | sort -u)" = yes ]
+}
+
+@test "html: one file, nothing fetched, MathML, links that lead somewhere" {
+    html=$made/build/book.html
+    absent '(src|href)="?(https?:)?//[^"]*\.(css|js|svg|png|woff2?)' "$html"
+    absent '<(script|link|iframe)|@import|url\(' "$html"
+    absent ' src="[^d][^"]*"' "$html"
+    grep -q '<math display="block"' "$html"
+    grep -q 'src="data:image/svg+xml,' "$html"
+    grep -q 'alt="A query tile meets one key tile' "$html"
+    grep -q 'prefers-color-scheme: dark' "$html"
+    absent 'data-pos| line="' "$html"
+    grep -oE 'href="#[^"]*"' "$html" | sed 's/href="#//; s/"//' | sort -u > targets
+    grep -oE ' id="[^"]*"' "$html" | sed 's/ id="//; s/"//' | sort > ids
+    [ -z "$(uniq -d ids)" ]
+    [ -z "$(comm -23 targets <(sort -u ids))" ]
+}
+
+@test "html: highlighted code with the chunk's text unharmed" {
+    grep -q '<span class="kw">if</span> (i &lt; n) {' "$made/build/book.html"
+    grep -qF '100%% sure &amp; ready {#1} ~ ^ \\ \n' "$made/build/book.html"
+    grep -qF '<span class="added">' "$made/build/book.html"
+    grep -qF '<span class="removed">' "$made/build/book.html"
+}
+
+@test "an unknown record, key or element is an error at its line" {
+    cat >> chapters/02-scale-faster.md <<'EOF'
+
+`h200/nothing:a`{.run}, `h200/ch02_fast:shapes.tiny.p50_us`{.run},
+`h200/ch02_fast:shapes.mission.correctness[seed=7].pass`{.run} and `h200/ch02_fast:shapes`{.run}.
+
+`h200/ch02_fast:program`{.run fmt="%.1f"} `h200/ch02_fast:record % 2`{.run} `1 / 0`{.run} `nonsense`{.run}
+EOF
+    n=$(line_of chapters/02-scale-faster.md h200/nothing)
+    at=chapters/02-scale-faster.md
+    expect_errors \
+        "$at:$n: no recorded run plots/runs/h200/nothing.json" \
+        "$at:$n: plots/runs/h200/ch02_fast.json has no 'shapes.tiny.p50_us'" \
+        "$at:$((n + 1)): plots/runs/h200/ch02_fast.json has no 'shapes.mission.correctness[seed=7].pass' (no element has seed=7)" \
+        "$at:$((n + 1)): 'shapes' of plots/runs/h200/ch02_fast.json is not one value" \
+        "$at:$((n + 3)): fmt=\"%.1f\" does not fit the value ch02_fast" \
+        "$at:$((n + 3)): unknown operator '%' in 'h200/ch02_fast:record % 2' (+ - * / with spaces around)" \
+        "$at:$((n + 3)): '1 / 0' divides by zero" \
+        "$at:$((n + 3)): 'nonsense' is neither a number nor <gpu>/<record>:<key>"
+}
+
+@test "a stale record is an error that names record and program; a draft shows it in red" {
+    sed -i 's/aaaa02/bbbb02/' build/hashes.tsv
+    sed -i '/ch02_fast:.*ch02_fast/d' chapters/01-scale.md
+    n=$(line_of chapters/02-scale-faster.md correctness)
+    why="plots/runs/h200/ch02_fast.json is stale: ch02_fast has changed since it was recorded (run it again: make runs)"
+    expect_errors "chapters/02-scale-faster.md:$n: $why" "chapters/02-scale-faster.md:$((n + 1)): $why"
+    DRAFT=1 "$literate/book" html build/out 2> notes
+    grep -qF "draft: chapters/02-scale-faster.md:$n: $why" notes
+    grep -q '<span class="draft">3.5e-04</span>' build/out
+}
+
+@test "a record whose program has no hash today, and a record that is not JSON" {
+    sed -i '/ch02_fast/d' build/hashes.tsv
+    sed -i '/ch02_fast:.*ch02_fast/d' chapters/01-scale.md
+    sed -i '/timing.samples/d' chapters/02-scale-faster.md
+    n=$(line_of chapters/02-scale-faster.md correctness)
+    expect_errors "chapters/02-scale-faster.md:$n: plots/runs/h200/ch02_fast.json: cannot tell whether it is stale: build/hashes.tsv has no hash of ch02_fast"
+    cp hashes.tsv build/
+    for text in '{"a": 1,}' '{"a": 01}' '{"a": 1} x' '{"a": "b' '{"a": 1, "a": 2}' ''; do
+        echo "$text" > plots/runs/h200/ch02_fast.json
+        status=0
+        "$literate/book" html build/out 2> stderr || status=$?
+        [ "$status" -ne 0 ]
+        grep -q "^chapters/02-scale-faster.md:$n: plots/runs/h200/ch02_fast.json: not JSON: .* at byte [0-9]*$" stderr
+    done
+}
+
+@test "unresolved, ambiguous and outside references, unknown citations" {
+    cat >> chapters/02-scale-faster.md <<'EOF'
+
+See [](#fig:nothing), [](01-scale.md#code), and [@nobody1900].
+
+## Same {#same}
+EOF
+    printf '\n## Same {#same}\n' >> chapters/01-scale.md
+    printf '\nSee [](#same).\n' >> book.md
+    n=$(line_of chapters/02-scale-faster.md fig:nothing)
+    expect_errors \
+        "chapters/02-scale-faster.md:$n: unknown citation @nobody1900" \
+        "book.md:$(line_of book.md 'See [](#same)'): #same means several places in the book; give one an id" \
+        "chapters/02-scale-faster.md:$n: unresolved reference #fig:nothing" \
+        "chapters/02-scale-faster.md:$n: a link to 01-scale.md#code: inside the book link to an #id"
+}
+
+@test "errors of the chunks stop the weave too" {
+    printf '\n``` {.cuda #ch02-idle}\n<<ch02-gone>>\n```\n' >> chapters/02-scale-faster.md
+    n=$(line_of chapters/02-scale-faster.md ch02-idle)
+    expect_errors "chapters/02-scale-faster.md:$n: unused chunk ch02-idle" \
+        "chapters/02-scale-faster.md:$((n + 1)): unknown chunk <<ch02-gone>>"
+}
+
+@test "a missing chart, and a drawing that TeX rejects, are named by their line" {
+    rm plots/line.svg
+    n=$(line_of chapters/01-scale.md plots/line.svg)
+    expect_errors "chapters/01-scale.md:$n: no chart plots/line.svg (make plots draws it)"
+    cp "$literate/fixtures/weave/plots/line.svg" plots/
+    sed -i 's/\\draw\[flow\]/\\drow[flow]/' chapters/01-scale.md
+    n=$(line_of chapters/01-scale.md '{.tikz')
+    expect_errors "chapters/01-scale.md:$n: in the figure: Undefined control sequence."
+}
+
+@test "a character without a glyph and a line in the margin are errors at their lines" {
+    cat >> chapters/02-scale-faster.md <<'EOF'
+
+An Egyptian 𓀀 stands here.
+
+An-unbreakable-word \mbox{aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}
+EOF
+    n=$(line_of chapters/02-scale-faster.md Egyptian)
+    status=0
+    "$literate/book" pdf build/out 2> stderr || status=$?
+    [ "$status" -eq 1 ]
+    [ ! -e build/out ]
+    grep -q "^chapters/02-scale-faster.md:$n: Missing character: There is no 𓀀" stderr
+    grep -q "^chapters/02-scale-faster.md:$((n + 2)): Overfull .hbox" stderr
+    [ "$(wc -l < stderr)" -eq 2 ]
+}
+
+@test "bad usage, a missing book, a missing chapter, a missing tool" {
+    run "$literate/book" docx build/out
+    [ "$status" -eq 2 ]
+    [ "$output" = "usage: book pdf|html OUT [BOOK.md]" ]
+    run "$literate/book" html build/out none.md
+    [ "$status" -eq 1 ]
+    [ "$output" = "book: cannot read none.md" ]
+    rm chapters/02-scale-faster.md
+    run "$literate/book" html build/out
+    [ "$status" -ne 0 ]
+    [[ "$output" == "chapters/02-scale-faster.md: cannot be read"* ]]
+    mkdir bin
+    for tool in bash dirname mkdir git awk sed; do
+        ln -s "$(command -v $tool)" bin/
+    done
+    PATH=$PWD/bin run "$literate/book" pdf build/out
+    [ "$status" -eq 1 ]
+    [ "$output" = "book: pandoc is not installed (make deps installs it)" ]
+}

@@ -1,0 +1,1968 @@
+// decode.c: a kernel and the functions it calls -> struct program.
+//
+// For each function: basic blocks, liveness, places in the register file (a linear scan, so that
+// a kernel's frame stays in the first-level cache), then the operations. An opcode whose name is
+// in ops_list.h needs nothing more; the others have a decoder here.
+#include "ops_common.h"
+
+#include <ctype.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- The table of operations --------------------------------------------------------------------
+
+struct signature {
+    const char *name;
+    uint8_t operands;      // 0: has a decoder of its own
+    uint8_t plain, a, b, c; // bytes a lane; plain as in struct op
+};
+
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int16_t s16;
+typedef int32_t s32;
+typedef int64_t s64;
+typedef float f32;
+typedef double f64;
+
+#define UNARY(D, A, e) {.operands = 1, .plain = 1 + sizeof(D), .a = sizeof(A)}
+#define BINARY(D, A, B, e) {.operands = 2, .plain = 1 + sizeof(D), .a = sizeof(A), .b = sizeof(B)}
+#define TERNARY(D, A, B, C, e) \
+    {.operands = 3, .plain = 1 + sizeof(D), .a = sizeof(A), .b = sizeof(B), .c = sizeof(C)}
+#define COMPARE(A, e) {.operands = 2, .plain = 1, .a = sizeof(A), .b = sizeof(A)}
+#define SELECT(D) {.operands = 3, .plain = 1 + sizeof(D), .a = sizeof(D), .b = sizeof(D), .c = 0}
+#define HALF(per, format, count, e) \
+    {.operands = count, .plain = 1 + 2 * per, .a = 2 * per, .b = 2 * per, .c = 2 * per}
+#define CUSTOM(result) {.operands = 0, .plain = result}
+static const struct signature signatures[OP_COUNT] = {
+#define OP(name, form, ...) [OP_##name] = form(__VA_ARGS__),
+#include "ops_list.h"
+#undef OP
+};
+#undef UNARY
+#undef BINARY
+#undef TERNARY
+#undef COMPARE
+#undef SELECT
+#undef HALF
+#undef CUSTOM
+
+static const char *const op_names[OP_COUNT] = {
+#define OP(name, ...) [OP_##name] = #name,
+#include "ops_list.h"
+#undef OP
+};
+
+static uint32_t hash_text(const char *text)
+{
+    uint32_t hash = 2166136261u;
+    while (*text)
+        hash = (hash ^ (uint8_t)*text++) * 16777619u;
+    return hash;
+}
+
+static int op_find(const char *name)
+{
+    enum { SLOTS = 4096 };
+    static int16_t slots[SLOTS]; // id + 1
+    static bool ready;           // decoding is under the runtime's lock
+    if (!ready) {
+        for (int id = 0; id < OP_COUNT; ++id) {
+            uint32_t at = hash_text(op_names[id]) % SLOTS;
+            while (slots[at])
+                at = (at + 1) % SLOTS;
+            slots[at] = (int16_t)(id + 1);
+        }
+        ready = true;
+    }
+    for (uint32_t at = hash_text(name) % SLOTS; slots[at]; at = (at + 1) % SLOTS)
+        if (!strcmp(op_names[slots[at] - 1], name))
+            return slots[at] - 1;
+    return -1;
+}
+
+const struct op_set *ops_choose(void)
+{
+    const char *wanted = getenv("PTXSIM_ISA");
+#if defined __x86_64__ && defined __GNUC__
+    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                  __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    if (avx512 && (!wanted || !strcmp(wanted, "avx512")))
+        return &ops_avx512;
+    if (avx2 && (!wanted || strcmp(wanted, "base")))
+        return &ops_avx2;
+#endif
+    (void)wanted;
+    return &ops_base;
+}
+
+// ---- State --------------------------------------------------------------------------------------
+
+enum { SCRATCH_SLOTS = 6, SCRATCH_BYTES = 256, MODIFIERS = 16 };
+
+struct constant {
+    uint64_t value;
+    uint8_t bytes; // a lane; 0: a predicate
+    uint32_t at;
+};
+
+struct decoder {
+    struct program *program;
+    struct module *module;
+    struct kernel *kernel;
+    const struct op_set *ops;
+    struct callee *callee;
+    struct function *function;
+    const struct insn *insn;
+    uint32_t *slot;           // of each register
+    int *block_of;            // of each instruction (the block that starts there), -1 inside one
+    struct constant *constants;
+    size_t constant_count, constant_capacity;
+    size_t frame;             // bytes so far
+    uint32_t scratch_at;
+    int scratch_used;
+    size_t op_capacity, block_capacity, place_capacity;
+    char base[32];            // the opcode up to its first '.'
+    char modifiers[192];
+    const char *modifier[MODIFIERS];
+    int modifier_count;
+    const struct call_operands *call_end;
+    jmp_buf failed;
+    char *why;
+    size_t why_size;
+};
+
+__attribute__((noreturn, format(printf, 2, 3))) static void fail(struct decoder *d,
+                                                                 const char *format, ...)
+{
+    char name[96];
+    kernel_base_name(d->kernel->info.name, name, sizeof name);
+    int used = snprintf(d->why, d->why_size, "%s, PTX line %d: ", name,
+                        d->insn ? d->insn->ptx_line : 0);
+    va_list arguments;
+    va_start(arguments, format);
+    if (used > 0 && (size_t)used < d->why_size)
+        vsnprintf(d->why + used, d->why_size - (size_t)used, format, arguments);
+    va_end(arguments);
+    longjmp(d->failed, 1);
+}
+
+__attribute__((noreturn)) static void unsupported(struct decoder *d)
+{
+    fail(d, "instruction %s is not supported", d->insn->opcode);
+}
+
+static bool has(const struct decoder *d, const char *modifier)
+{
+    for (int i = 0; i < d->modifier_count; ++i)
+        if (!strcmp(d->modifier[i], modifier))
+            return true;
+    return false;
+}
+
+static const char *last_modifier(const struct decoder *d)
+{
+    return d->modifier_count ? d->modifier[d->modifier_count - 1] : "";
+}
+
+static void split_opcode(struct decoder *d, const char *opcode)
+{
+    const char *dot = strchr(opcode, '.');
+    size_t length = dot ? (size_t)(dot - opcode) : strlen(opcode);
+    if (length >= sizeof d->base || strlen(opcode) >= sizeof d->modifiers)
+        unsupported(d);
+    memcpy(d->base, opcode, length);
+    d->base[length] = 0;
+    d->modifier_count = 0;
+    strcpy(d->modifiers, dot ? dot + 1 : "");
+    for (char *at = d->modifiers; at && *at;) {
+        if (d->modifier_count == MODIFIERS)
+            unsupported(d);
+        d->modifier[d->modifier_count++] = at;
+        at = strchr(at, '.');
+        if (at)
+            *at++ = 0;
+    }
+}
+
+static void drop_modifier(struct decoder *d, const char *modifier)
+{
+    int kept = 0;
+    for (int i = 0; i < d->modifier_count; ++i)
+        if (strcmp(d->modifier[i], modifier))
+            d->modifier[kept++] = d->modifier[i];
+    d->modifier_count = kept;
+}
+
+// ---- Operands -----------------------------------------------------------------------------------
+
+static uint32_t take(struct decoder *d, size_t bytes, size_t align)
+{
+    d->frame = (d->frame + align - 1) & ~(align - 1);
+    size_t at = d->frame;
+    d->frame += bytes;
+    if (d->frame > UINT32_MAX / 4)
+        fail(d, "too many registers");
+    return (uint32_t)at;
+}
+
+static uint32_t constant(struct decoder *d, uint64_t value, int bytes)
+{
+    if (bytes && bytes < 8)
+        value &= (UINT64_C(1) << 8 * bytes) - 1;
+    for (size_t i = 0; i < d->constant_count; ++i)
+        if (d->constants[i].value == value && d->constants[i].bytes == bytes)
+            return d->constants[i].at;
+    d->constants = array_grow(d->constants, d->constant_count, &d->constant_capacity,
+                              sizeof *d->constants);
+    uint32_t at = take(d, bytes ? (size_t)bytes * WARP : 4, 64);
+    d->constants[d->constant_count++] =
+        (struct constant){.value = value, .bytes = (uint8_t)bytes, .at = at};
+    return at;
+}
+
+static uint32_t scratch(struct decoder *d)
+{
+    if (d->scratch_used == SCRATCH_SLOTS)
+        fail(d, "%s needs too many intermediate values", d->insn->opcode);
+    return d->scratch_at + (uint32_t)(d->scratch_used++ * SCRATCH_BYTES);
+}
+
+static struct op *emit(struct decoder *d, op_fn *run, int plain)
+{
+    struct program *p = d->program;
+    p->ops = array_grow(p->ops, p->op_count, &d->op_capacity, sizeof *p->ops);
+    struct op *op = &p->ops[p->op_count++];
+    *op = (struct op){
+        .run = run, .plain = (uint8_t)plain, .insn = (uint32_t)(p->insn_count - 1), .target = -1};
+    if (d->insn->guard >= 0) {
+        op->inner = run;
+        op->run = guarded_op;
+        op->guard = d->slot[d->insn->guard];
+        op->guard_negated = d->insn->guard_negated;
+    }
+    return op;
+}
+
+static struct op *emit_id(struct decoder *d, int id)
+{
+    return emit(d, d->ops->run[id], signatures[id].plain);
+}
+
+static struct op *emit_plain(struct decoder *d, int id, uint32_t to, uint32_t a, uint32_t b, uint32_t c)
+{
+    struct op *op = emit_id(d, id);
+    op->d = to;
+    op->a = a;
+    op->b = b;
+    op->c = c;
+    return op;
+}
+
+static uint64_t immediate(struct decoder *d, const struct operand *o, int bytes)
+{
+    uint64_t bits = (uint64_t)o->value;
+    if (!o->is_float || bytes == 8)
+        return bits;
+    if (bytes != 4)
+        fail(d, "a float constant of %d bytes", bytes);
+    uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
+    if ((bits >> 52 & 0x7ff) == 0x7ff) // NaN payloads as they are
+        return bits >> 63 << 31 | 0x7f800000 | fraction >> 29;
+    double wide;
+    memcpy(&wide, &bits, 8);
+    float single = (float)wide;
+    uint32_t low;
+    memcpy(&low, &single, 4);
+    return low;
+}
+
+static int special_find(const char *name)
+{
+    for (int i = 0; i < SPECIALS; ++i)
+        if (!strcmp(special_names[i], name))
+            return i;
+    return -1;
+}
+
+static int function_number(const struct module *m, const struct function *f)
+{
+    for (size_t i = 0; i < m->function_count; ++i)
+        if (m->functions[i] == f)
+            return (int)i;
+    return -1;
+}
+
+static bool is_local(const struct decoder *d, const struct variable *v)
+{
+    return v->space == SPACE_LOCAL ||
+           (v->space == SPACE_PARAM && !(v->is_param && d->function->is_kernel));
+}
+
+static size_t dynamic_offset(const struct decoder *d, const struct variable *v)
+{
+    return (d->program->shared_bytes + v->align - 1) & ~(v->align - 1);
+}
+
+// The address of a name, as a constant: false for local variables, which move with the frame.
+static bool name_value(struct decoder *d, const struct operand *o, uint64_t *value,
+                       const struct variable **variable)
+{
+    const struct variable *v = function_variable(d->function, o->name);
+    if (!v)
+        v = module_variable(d->module, o->name);
+    *variable = v;
+    if (v) {
+        if (is_local(d, v)) {
+            *value = v->offset + (uint64_t)o->value;
+            return false;
+        }
+        *value = (uint64_t)o->value + (v->address    ? (uint64_t)(uintptr_t)v->address
+                                       : v->dynamic ? dynamic_offset(d, v)
+                                                    : v->offset);
+        if ((v->space == SPACE_GLOBAL || v->space == SPACE_CONST) && !v->address)
+            fail(d, "%s has no memory", o->name);
+        return true;
+    }
+    struct function *f = module_function(d->module, o->name);
+    if (f) {
+        *value = CODE_WINDOW + (uint64_t)function_number(d->module, f);
+        return true;
+    }
+    fail(d, "'%s' is not known", o->name);
+}
+
+// A source of `bytes` a lane (0: a predicate): its place in the frame.
+static uint32_t source(struct decoder *d, const struct operand *o, int bytes)
+{
+    switch (o->kind) {
+    case OPERAND_REGISTER:
+        if (d->function->regs[o->reg].bytes != bytes)
+            fail(d, "an operand of %s has %d bytes where %d were expected", d->insn->opcode,
+                 d->function->regs[o->reg].bytes, bytes);
+        if (o->negated) {
+            uint32_t to = scratch(d);
+            emit_plain(d, OP_not_pred, to, d->slot[o->reg], 0, 0);
+            return to;
+        }
+        return d->slot[o->reg];
+    case OPERAND_IMMEDIATE:
+        if (!bytes)
+            return constant(d, o->value ? UINT32_MAX : 0, 0);
+        return constant(d, immediate(d, o, bytes), bytes);
+    case OPERAND_NAME: {
+        int special = special_find(o->name);
+        if (special >= 0) {
+            uint32_t to = scratch(d);
+            struct op *op = emit(d, special_op, 1 + bytes);
+            op->d = to;
+            op->imm = special;
+            op->width = (uint8_t)bytes;
+            return to;
+        }
+        uint64_t value;
+        const struct variable *v;
+        if (name_value(d, o, &value, &v))
+            return constant(d, value, bytes);
+        if (d->function->is_kernel)
+            return constant(d, value, bytes);
+        uint32_t to = scratch(d);
+        if (bytes == 8) {
+            emit_plain(d, OP_add_u64, to, FRAME_LOCAL, constant(d, value, 8), 0);
+        } else {
+            emit_plain(d, OP_cvt_u32_u64, to, FRAME_LOCAL, 0, 0);
+            emit_plain(d, OP_add_u32, to, to, constant(d, value, 4), 0);
+        }
+        return to;
+    }
+    default:
+        fail(d, "an operand of %s is of the wrong kind", d->insn->opcode);
+    }
+}
+
+// A source as wide as its own register, for instructions that take the low bytes of a wider one.
+static uint32_t wide_source(struct decoder *d, const struct operand *o, int least, uint8_t *width)
+{
+    *width = (uint8_t)(least == 1 ? 2 : least);
+    if (o->kind == OPERAND_REGISTER) {
+        *width = d->function->regs[o->reg].bytes;
+        if (*width < (least == 1 ? 2 : least))
+            fail(d, "an operand of %s is too narrow", d->insn->opcode);
+        return d->slot[o->reg];
+    }
+    return source(d, o, *width);
+}
+
+static uint32_t result(struct decoder *d, const struct operand *o, int bytes)
+{
+    if (o->kind == OPERAND_SINK)
+        return scratch(d);
+    if (o->kind != OPERAND_REGISTER)
+        fail(d, "the result of %s is no register", d->insn->opcode);
+    if (d->function->regs[o->reg].bytes != bytes)
+        fail(d, "the result of %s has %d bytes where %d were expected", d->insn->opcode,
+             d->function->regs[o->reg].bytes, bytes);
+    return d->slot[o->reg];
+}
+
+static const struct operand *operand(struct decoder *d, int index)
+{
+    if (index >= d->insn->count)
+        fail(d, "%s needs more than %d operands", d->insn->opcode, d->insn->count);
+    return &d->insn->operands[index];
+}
+
+// Sets an operation's address from [reg + offset] or [name + offset]; generic and other spaces.
+static void set_address(struct decoder *d, const struct operand *o, uint32_t *a, int64_t *imm,
+                        uint8_t *wide, enum space *space)
+{
+    if (o->kind != OPERAND_ADDRESS)
+        fail(d, "%s needs an address in brackets", d->insn->opcode);
+    if (o->reg >= 0) {
+        int bytes = d->function->regs[o->reg].bytes;
+        if (bytes != 4 && bytes != 8)
+            fail(d, "an address of %d bytes", bytes);
+        *wide = bytes == 8;
+        *a = d->slot[o->reg];
+        *imm = o->value;
+        return;
+    }
+    *wide = 1;
+    uint64_t value = (uint64_t)o->value;
+    const struct variable *v = NULL;
+    if (o->name) {
+        bool fixed = name_value(d, o, &value, &v);
+        if (v && is_local(d, v) && *space == SPACE_PARAM)
+            *space = SPACE_LOCAL; // a parameter of a call, or of this function
+        if (!fixed) {
+            *a = FRAME_LOCAL;
+            *imm = (int64_t)value;
+            return;
+        }
+    }
+    *a = constant(d, value, 8);
+    *imm = 0;
+}
+
+// ---- Types --------------------------------------------------------------------------------------
+
+static int type_bytes(const char *type)
+{
+    static const struct {
+        const char *name;
+        int bytes;
+    } types[] = {{"pred", 0}, {"b8", 1},  {"u8", 1},  {"s8", 1},   {"b16", 2},   {"u16", 2},
+                 {"s16", 2},  {"f16", 2}, {"bf16", 2}, {"b32", 4}, {"u32", 4},   {"s32", 4},
+                 {"f32", 4},  {"f16x2", 4}, {"bf16x2", 4}, {"tf32", 4}, {"b64", 8}, {"u64", 8},
+                 {"s64", 8},  {"f64", 8}, {"b128", 16}};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; ++i)
+        if (!strcmp(types[i].name, type))
+            return types[i].bytes;
+    return -1;
+}
+
+static int need_type(struct decoder *d, const char *type)
+{
+    int bytes = type_bytes(type);
+    if (bytes < 0)
+        unsupported(d);
+    return bytes;
+}
+
+// "setp", ".lt", "s32" -> id; -1 if there is none.
+static int find_parts(const char *a, const char *b, const char *c)
+{
+    char name[128];
+    int length = snprintf(name, sizeof name, "%s%s%s%s%s", a, b[0] ? "_" : "", b, c[0] ? "_" : "", c);
+    return length < (int)sizeof name ? op_find(name) : -1;
+}
+
+// ---- Instructions: arithmetic -------------------------------------------------------------------
+
+// The opcode as an operation's name: "fma_ftz_f32"; the rounding and .sat taken out.
+static int find_arithmetic(struct decoder *d, enum rounding *rounding, bool *saturate)
+{
+    static const char *const floats[] = {"add", "sub", "mul", "fma", "mad", "div", "rcp", "sqrt"};
+    const char *type = last_modifier(d);
+    bool is_float = !strcmp(type, "f32") || !strcmp(type, "f64") || strstr(type, "f16");
+    *rounding = ROUND_NEAREST;
+    *saturate = false;
+    bool rounds = false;
+    for (size_t i = 0; i < sizeof floats / sizeof floats[0]; ++i)
+        rounds |= is_float && !strcmp(d->base, floats[i]);
+    if (rounds) {
+        *rounding = has(d, "rz") ? ROUND_ZERO : has(d, "rm") ? ROUND_DOWN : has(d, "rp") ? ROUND_UP : ROUND_NEAREST;
+        drop_modifier(d, "rn");
+        drop_modifier(d, "rz");
+        drop_modifier(d, "rm");
+        drop_modifier(d, "rp");
+        if (!strcmp(d->base, "mad"))
+            strcpy(d->base, "fma");
+    }
+    if (is_float && has(d, "sat")) {
+        *saturate = true;
+        drop_modifier(d, "sat");
+    }
+    if (has(d, "ftz")) { // last before the type
+        drop_modifier(d, "ftz");
+        d->modifier[d->modifier_count] = d->modifier[d->modifier_count - 1];
+        d->modifier[d->modifier_count++ - 1] = "ftz";
+    }
+    char name[160];
+    int used = snprintf(name, sizeof name, "%s", d->base);
+    for (int i = 0; i < d->modifier_count && used < (int)sizeof name; ++i)
+        used += snprintf(name + used, sizeof name - (size_t)used, "_%s", d->modifier[i]);
+    return used < (int)sizeof name ? op_find(name) : -1;
+}
+
+static void decode_arithmetic(struct decoder *d)
+{
+    enum rounding rounding;
+    bool saturate;
+    char type[16];
+    snprintf(type, sizeof type, "%s", last_modifier(d));
+    int id = find_arithmetic(d, &rounding, &saturate);
+    if (id < 0 || !signatures[id].operands)
+        unsupported(d);
+    const struct signature *s = &signatures[id];
+    if (d->insn->count != s->operands + 1 && !(s->plain == 1 && d->insn->count == 2))
+        fail(d, "%s takes %d operands", d->insn->opcode, s->operands + 1);
+    uint32_t to = result(d, operand(d, 0), s->plain - 1);
+    uint32_t a = source(d, operand(d, 1), s->a), b = a, c = 0;
+    if (s->operands > 1 && d->insn->count > 2)
+        b = source(d, operand(d, 2), s->b);
+    if (s->operands > 2)
+        c = source(d, operand(d, 3), s->c);
+    struct op *op = emit_plain(d, id, to, a, b, c);
+    if (rounding != ROUND_NEAREST) {
+        op_fn **run = arena_alloc(&d->program->arena, sizeof *run);
+        *run = d->ops->run[id];
+        op->regs = (const uint32_t *)run;
+        op->bytes = (uint8_t)rounding;
+        if (op->run == guarded_op)
+            op->inner = rounded_op;
+        else
+            op->run = rounded_op;
+    }
+    if (saturate) {
+        int sat = find_parts("sat", type, "");
+        if (sat < 0)
+            unsupported(d);
+        emit_plain(d, sat, to, to, 0, 0);
+    }
+}
+
+static void decode_carry(struct decoder *d)
+{
+    int bytes = need_type(d, last_modifier(d));
+    bool product = !strcmp(d->base, "mad") || !strcmp(d->base, "madc");
+    uint32_t to = result(d, operand(d, 0), bytes);
+    uint32_t a = source(d, operand(d, 1), bytes), b = source(d, operand(d, 2), bytes);
+    if (product) {
+        char name[48];
+        snprintf(name, sizeof name, "mul_%s_%s", has(d, "hi") ? "hi" : "lo", last_modifier(d));
+        int id = op_find(name);
+        if (id < 0)
+            unsupported(d);
+        uint32_t value = scratch(d);
+        emit_plain(d, id, value, a, b, 0);
+        a = value;
+        b = source(d, operand(d, 3), bytes);
+    }
+    bool subtract = !strncmp(d->base, "sub", 3);
+    bool in = !strcmp(d->base, "addc") || !strcmp(d->base, "subc") || !strcmp(d->base, "madc");
+    struct op *op = emit(d, carry_op, 0);
+    op->d = to;
+    op->a = a;
+    op->b = b;
+    op->width = (uint8_t)bytes;
+    op->imm = (subtract ? CARRY_SUBTRACT : 0) | (in ? CARRY_IN : 0) | (has(d, "cc") ? CARRY_OUT : 0);
+    uint32_t *regs = arena_alloc(&d->program->arena, sizeof *regs);
+    regs[0] = d->scratch_at + SCRATCH_SLOTS * SCRATCH_BYTES; // the carry's own place
+    op->regs = regs;
+}
+
+static void decode_bfi(struct decoder *d)
+{
+    int bytes = need_type(d, last_modifier(d));
+    uint32_t *regs = arena_alloc(&d->program->arena, sizeof *regs);
+    uint32_t to = result(d, operand(d, 0), bytes), a = source(d, operand(d, 1), bytes);
+    uint32_t b = source(d, operand(d, 2), bytes), c = source(d, operand(d, 3), 4);
+    regs[0] = source(d, operand(d, 4), 4);
+    emit_plain(d, bytes == 8 ? OP_bfi_b64 : OP_bfi_b32, to, a, b, c)->regs = regs;
+}
+
+static void decode_lop3(struct decoder *d)
+{
+    const struct operand *table = operand(d, 4);
+    if (table->kind != OPERAND_IMMEDIATE || d->insn->count != 5)
+        unsupported(d);
+    uint32_t to = result(d, operand(d, 0), 4), a = source(d, operand(d, 1), 4);
+    uint32_t b = source(d, operand(d, 2), 4), c = source(d, operand(d, 3), 4);
+    emit_plain(d, OP_lop3_b32, to, a, b, c)->imm = table->value;
+}
+
+static void decode_prmt(struct decoder *d)
+{
+    char name[32];
+    snprintf(name, sizeof name, "prmt_b32%s%s", d->modifier_count > 1 ? "_" : "",
+             d->modifier_count > 1 ? d->modifier[1] : "");
+    int id = op_find(name);
+    if (id < 0)
+        unsupported(d);
+    uint32_t to = result(d, operand(d, 0), 4), a = source(d, operand(d, 1), 4);
+    uint32_t b = source(d, operand(d, 2), 4), c = source(d, operand(d, 3), 4);
+    emit_plain(d, id, to, a, b, c);
+}
+
+// ---- Instructions: comparison and selection -----------------------------------------------------
+
+static const char *unsigned_type(const char *type)
+{
+    return !strcmp(type, "b16") ? "u16" : !strcmp(type, "b32") ? "u32" : !strcmp(type, "b64") ? "u64" : type;
+}
+
+// The comparison of setp and set, combined with a predicate if there is one: `yes` gets the
+// result, `no` (if not NULL) that of the negated comparison.
+static void decode_comparison(struct decoder *d, const char *type, int first, uint32_t *yes, uint32_t *no)
+{
+    static const char *const aliases[][2] = {{"lo", "lt"}, {"ls", "le"}, {"hi", "gt"}, {"hs", "ge"}};
+    const char *compare = d->modifier[0];
+    for (size_t i = 0; i < 4; ++i)
+        if (!strcmp(compare, aliases[i][0]))
+            compare = aliases[i][1];
+    char name[64];
+    bool half = strstr(type, "f16") != NULL;
+    if (half && strstr(type, "x2"))
+        unsupported(d);
+    snprintf(name, sizeof name, "setp_%s_%s%s", compare, has(d, "ftz") && !half ? "ftz_" : "",
+             half ? "f32" : unsigned_type(type));
+    int id = op_find(name);
+    if (id < 0)
+        unsupported(d);
+    int bytes = need_type(d, type);
+    uint32_t a = source(d, operand(d, first), bytes), b = source(d, operand(d, first + 1), bytes);
+    if (half) { // exact in f32
+        int widen = !strcmp(type, "f16") ? OP_cvt_f32_f16 : OP_cvt_f32_bf16;
+        uint32_t wide_a = scratch(d), wide_b = scratch(d);
+        emit_plain(d, widen, wide_a, a, 0, 0);
+        emit_plain(d, widen, wide_b, b, 0, 0);
+        a = wide_a;
+        b = wide_b;
+    }
+    uint32_t compared = scratch(d);
+    emit_plain(d, id, compared, a, b, 0);
+    if (d->insn->count <= first + 2) {
+        *yes = compared;
+        if (no)
+            emit_plain(d, OP_not_pred, *no = scratch(d), compared, 0, 0);
+        return;
+    }
+    int combine = has(d, "and") ? OP_and_pred : has(d, "or") ? OP_or_pred : has(d, "xor") ? OP_xor_pred : -1;
+    if (combine < 0)
+        unsupported(d);
+    uint32_t with = source(d, operand(d, first + 2), 0);
+    if (no) {
+        uint32_t inverse = scratch(d);
+        emit_plain(d, OP_not_pred, inverse, compared, 0, 0);
+        emit_plain(d, combine, inverse, inverse, with, 0);
+        *no = inverse;
+    }
+    emit_plain(d, combine, compared, compared, with, 0);
+    *yes = compared;
+}
+
+static void decode_setp(struct decoder *d)
+{
+    const struct operand *to = operand(d, 0);
+    const char *type = last_modifier(d);
+    bool simple = to->pair < 0 && d->insn->count == 3 && !strstr(type, "f16");
+    uint32_t yes, no;
+    decode_comparison(d, type, 1, &yes, to->pair >= 0 ? &no : NULL);
+    uint32_t place = result(d, to, 0);
+    if (simple) {
+        d->program->ops[d->program->op_count - 1].d = place; // straight into the predicate
+        return;
+    }
+    emit_plain(d, OP_mov_pred, place, yes, 0, 0);
+    if (to->pair >= 0)
+        emit_plain(d, OP_mov_pred, d->slot[to->pair], no, 0, 0);
+}
+
+static void decode_set(struct decoder *d)
+{
+    char source_type[16], result_type[16];
+    snprintf(source_type, sizeof source_type, "%s", last_modifier(d));
+    if (d->modifier_count < 3)
+        unsupported(d);
+    snprintf(result_type, sizeof result_type, "%s", d->modifier[d->modifier_count - 2]);
+    uint32_t yes;
+    decode_comparison(d, source_type, 1, &yes, NULL);
+    int bytes = need_type(d, result_type);
+    uint64_t one = !strcmp(result_type, "f32")   ? 0x3f800000
+                   : !strcmp(result_type, "f16") ? 0x3c00
+                   : !strcmp(result_type, "bf16") ? 0x3f80
+                                                  : UINT64_MAX;
+    emit_plain(d, bytes == 2 ? OP_selp_b16 : OP_selp_b32, result(d, operand(d, 0), bytes),
+               constant(d, one, bytes), constant(d, 0, bytes), yes);
+}
+
+static void decode_selp(struct decoder *d)
+{
+    int bytes = need_type(d, last_modifier(d));
+    int id = bytes == 2 ? OP_selp_b16 : bytes == 4 ? OP_selp_b32 : OP_selp_b64;
+    uint32_t to = result(d, operand(d, 0), bytes), a = source(d, operand(d, 1), bytes);
+    uint32_t b = source(d, operand(d, 2), bytes), c = source(d, operand(d, 3), 0);
+    emit_plain(d, id, to, a, b, c);
+}
+
+static void decode_slct(struct decoder *d)
+{
+    char name[32];
+    drop_modifier(d, "ftz");
+    int bytes = d->modifier_count == 2 ? need_type(d, d->modifier[0]) : -1;
+    snprintf(name, sizeof name, "slct_b%d_%s", 8 * bytes, last_modifier(d));
+    int id = op_find(name);
+    if (id < 0)
+        unsupported(d);
+    uint32_t to = result(d, operand(d, 0), bytes), a = source(d, operand(d, 1), bytes);
+    uint32_t b = source(d, operand(d, 2), bytes), c = source(d, operand(d, 3), 4);
+    emit_plain(d, id, to, a, b, c);
+}
+
+// ---- Instructions: moves ------------------------------------------------------------------------
+
+static int move_id(struct decoder *d, int bytes)
+{
+    switch (bytes) {
+    case 0:
+        return OP_mov_pred;
+    case 2:
+        return OP_mov_b16;
+    case 4:
+        return OP_mov_b32;
+    case 8:
+        return OP_mov_b64;
+    }
+    unsupported(d);
+}
+
+static void decode_unpack(struct decoder *d, const struct operand *to, int bytes)
+{
+    uint32_t from = source(d, operand(d, 1), bytes);
+    int part = bytes / to->count, id;
+    if (bytes == 4 && part == 2)
+        id = OP_part_16_of_32;
+    else if (bytes == 8 && part == 2)
+        id = OP_part_16_of_64;
+    else if (bytes == 8 && part == 4)
+        id = OP_part_32_of_64;
+    else if (bytes == 4 && part == 1)
+        id = OP_part_8_of_32;
+    else if (bytes == 2 && part == 1)
+        id = OP_part_8_of_16;
+    else
+        unsupported(d);
+    for (int i = 0; i < to->count; ++i)
+        if (to->elements[i].kind != OPERAND_SINK)
+            emit_plain(d, id, result(d, &to->elements[i], part == 1 ? 2 : part), from, 0, 0)->imm =
+                8 * part * i;
+}
+
+static void decode_pack(struct decoder *d, const struct operand *from, int bytes)
+{
+    int part = bytes / from->count;
+    uint32_t to = result(d, operand(d, 0), bytes);
+    uint32_t *regs = arena_alloc(&d->program->arena, (size_t)from->count * sizeof *regs);
+    for (int i = 0; i < from->count; ++i)
+        regs[i] = source(d, &from->elements[i], part == 1 ? 2 : part);
+    int id = bytes == 4 && part == 2   ? OP_pack_2x16
+             : bytes == 8 && part == 4 ? OP_pack_2x32
+             : bytes == 8 && part == 2 ? OP_pack_4x16
+             : bytes == 4 && part == 1 ? OP_pack_4x8
+             : bytes == 2 && part == 1 ? OP_pack_2x8
+                                       : -1;
+    if (id < 0)
+        unsupported(d);
+    emit_plain(d, id, to, regs[0], regs[1], 0)->regs = regs;
+}
+
+static void decode_mov(struct decoder *d)
+{
+    int bytes = need_type(d, last_modifier(d));
+    const struct operand *to = operand(d, 0), *from = operand(d, 1);
+    if (to->kind == OPERAND_VECTOR && to->count) {
+        decode_unpack(d, to, bytes);
+    } else if (from->kind == OPERAND_VECTOR && from->count) {
+        decode_pack(d, from, bytes);
+    } else {
+        uint32_t place = result(d, to, bytes);
+        uint32_t value = source(d, from, bytes);
+        if (from->kind == OPERAND_NAME && d->scratch_used) // %tid.x: straight into the register
+            d->program->ops[d->program->op_count - 1].d = place;
+        else
+            emit_plain(d, move_id(d, bytes), place, value, 0, 0);
+    }
+}
+
+static void decode_cvta(struct decoder *d)
+{
+    bool to = has(d, "to");
+    uint64_t window = has(d, "shared") || has(d, "shared::cta") ? SHARED_WINDOW
+                      : has(d, "local")                           ? LOCAL_WINDOW
+                      : has(d, "param")                           ? PARAM_WINDOW
+                                                                  : 0;
+    int bytes = need_type(d, last_modifier(d));
+    if (bytes != 8)
+        unsupported(d);
+    uint32_t place = result(d, operand(d, 0), 8), from = source(d, operand(d, 1), 8);
+    emit_plain(d, window ? OP_window_of : OP_mov_b64, place, from, 0, 0)->imm =
+        (int64_t)(to ? 0 - window : window);
+}
+
+static void decode_isspacep(struct decoder *d)
+{
+    uint64_t window = has(d, "shared") || has(d, "shared::cta") ? SHARED_WINDOW
+                      : has(d, "local")                           ? LOCAL_WINDOW
+                      : has(d, "param")                           ? PARAM_WINDOW
+                      : has(d, "global")                          ? 0
+                                                                  : 1;
+    if (window == 1)
+        unsupported(d);
+    uint32_t shifted = scratch(d);
+    uint32_t place = result(d, operand(d, 0), 0), from = source(d, operand(d, 1), 8);
+    emit_plain(d, OP_shr_u64, shifted, from, constant(d, WINDOW_SHIFT, 4), 0);
+    emit_plain(d, OP_setp_eq_u64, place, shifted, constant(d, window >> WINDOW_SHIFT, 8), 0);
+}
+
+// ---- Instructions: conversion -------------------------------------------------------------------
+
+static bool find_number(const char *type, enum number *number)
+{
+    static const struct {
+        const char *name;
+        enum number number;
+    } numbers[] = {{"u8", NUMBER_U8},   {"u16", NUMBER_U16}, {"u32", NUMBER_U32}, {"u64", NUMBER_U64},
+                   {"s8", NUMBER_S8},   {"s16", NUMBER_S16}, {"s32", NUMBER_S32}, {"s64", NUMBER_S64},
+                   {"b8", NUMBER_U8},   {"b16", NUMBER_U16}, {"b32", NUMBER_U32}, {"b64", NUMBER_U64},
+                   {"f16", NUMBER_F16}, {"bf16", NUMBER_BF16}, {"f32", NUMBER_F32}, {"f64", NUMBER_F64},
+                   {"tf32", NUMBER_TF32}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; ++i)
+        if (!strcmp(numbers[i].name, type)) {
+            *number = numbers[i].number;
+            return true;
+        }
+    return false;
+}
+
+static void decode_convert(struct decoder *d)
+{
+    const char *from = last_modifier(d);
+    const char *to = d->modifier_count > 1 ? d->modifier[d->modifier_count - 2] : "";
+    struct conversion k = {0};
+    if (!find_number(to, &k.to) || !find_number(from, &k.from))
+        unsupported(d);
+    bool to_float = k.to >= NUMBER_F16, from_float = k.from >= NUMBER_F16;
+    for (int i = 0; i < d->modifier_count - 2; ++i) {
+        const char *m = d->modifier[i];
+        bool whole = m[0] == 'r' && strlen(m) == 3 && m[2] == 'i';
+        if (m[0] == 'r' && (whole || strlen(m) == 2)) {
+            k.to_integral = whole && to_float && from_float;
+            k.rounding = m[1] == 'z' ? ROUND_ZERO : m[1] == 'm' ? ROUND_DOWN : m[1] == 'p' ? ROUND_UP : m[1] == 'a' ? ROUND_AWAY : ROUND_NEAREST;
+            if (!strchr("nzmpa", m[1]))
+                unsupported(d);
+        } else if (!strcmp(m, "sat") || !strcmp(m, "satfinite")) {
+            k.saturate = true;
+        } else if (!strcmp(m, "ftz")) {
+            k.ftz = true;
+        } else if (!strcmp(m, "relu")) {
+            k.relu = true;
+        } else {
+            unsupported(d);
+        }
+    }
+    int from_bytes = need_type(d, from), to_bytes = need_type(d, to);
+    uint32_t a = wide_source(d, operand(d, 1), from_bytes, &k.from_width);
+    const struct operand *destination = operand(d, 0);
+    if (destination->kind != OPERAND_REGISTER)
+        unsupported(d);
+    k.to_width = d->function->regs[destination->reg].bytes;
+    if (k.to_width < (to_bytes == 1 ? 2 : to_bytes))
+        fail(d, "the result of %s is too narrow", d->insn->opcode);
+    // An operation of its own where the registers are just as wide as the types.
+    char name[64];
+    int used = snprintf(name, sizeof name, "cvt");
+    for (int i = 0; i < d->modifier_count && used < (int)sizeof name; ++i)
+        used += snprintf(name + used, sizeof name - (size_t)used, "_%s", d->modifier[i]);
+    int id = used < (int)sizeof name ? op_find(name) : -1;
+    if (k.from_width == from_bytes && k.to_width == to_bytes && id < 0 && !to_float && !from_float && !k.saturate) {
+        // Integers: widening goes by the source's sign, narrowing drops bits.
+        const char *sign = from_bytes >= to_bytes || from[0] != 's' ? "u" : "s";
+        snprintf(name, sizeof name, "cvt_%s%d_%s%d", sign, 8 * to_bytes, sign, 8 * from_bytes);
+        id = from_bytes == to_bytes ? move_id(d, to_bytes) : op_find(name);
+    }
+    uint32_t place = d->slot[destination->reg];
+    if (id >= 0 && k.from_width == from_bytes && k.to_width == to_bytes) {
+        emit_plain(d, id, place, a, 0, 0);
+        return;
+    }
+    struct conversion *copy = arena_alloc(&d->program->arena, sizeof *copy);
+    *copy = k;
+    struct op *op = emit(d, convert, 1 + k.to_width);
+    op->d = place;
+    op->a = a;
+    op->regs = (const uint32_t *)copy;
+}
+
+static void decode_cvt(struct decoder *d)
+{
+    // The packed ones are in the list.
+    const char *to = d->modifier_count > 1 ? d->modifier[d->modifier_count - 2] : "";
+    if (!strstr(to, "x2") && !strstr(last_modifier(d), "x2")) {
+        decode_convert(d);
+        return;
+    }
+    if (strstr(to, "x2") && !strcmp(last_modifier(d), "f32") && !has(d, "relu"))
+        drop_modifier(d, "satfinite");
+    char name[96];
+    int used = snprintf(name, sizeof name, "cvt");
+    bool fp8 = strstr(to, "e4m3") || strstr(to, "e5m2");
+    for (int i = 0; i < d->modifier_count && used < (int)sizeof name; ++i) {
+        used += snprintf(name + used, sizeof name - (size_t)used, "_%s", d->modifier[i]);
+        if (i == 0 && fp8 && !has(d, "satfinite"))
+            used += snprintf(name + used, sizeof name - (size_t)used, "_satfinite");
+    }
+    int id = used < (int)sizeof name ? op_find(name) : -1;
+    if (id < 0)
+        unsupported(d);
+    const struct signature *s = &signatures[id];
+    uint32_t place = result(d, operand(d, 0), s->plain - 1), a = source(d, operand(d, 1), s->a), b = 0;
+    if (s->operands > 1)
+        b = source(d, operand(d, 2), s->b);
+    emit_plain(d, id, place, a, b, 0);
+}
+
+// ---- Instructions: memory -----------------------------------------------------------------------
+
+static enum space memory_space(const struct decoder *d)
+{
+    return has(d, "global") ? SPACE_GLOBAL
+           : has(d, "shared") || has(d, "shared::cta") ? SPACE_SHARED
+           : has(d, "local")                             ? SPACE_LOCAL
+           : has(d, "param") || has(d, "param::entry") || has(d, "param::func") ? SPACE_PARAM
+           : has(d, "const") ? SPACE_CONST
+                             : SPACE_GENERIC;
+}
+
+static void decode_access(struct decoder *d, bool store)
+{
+    int element = need_type(d, last_modifier(d));
+    int count = has(d, "v2") ? 2 : has(d, "v4") ? 4 : 1;
+    if (has(d, "v8") || element * count > 16 || !element || element == 16)
+        unsupported(d);
+    const struct operand *value = operand(d, store ? 1 : 0), *address = operand(d, store ? 0 : 1);
+    uint32_t *regs = arena_alloc(&d->program->arena, 4 * sizeof *regs);
+    uint8_t width = 0;
+    for (int i = 0; i < count; ++i) {
+        const struct operand *o = value;
+        if (count > 1) {
+            if (value->kind != OPERAND_VECTOR || value->count != count)
+                fail(d, "%s needs a vector of %d", d->insn->opcode, count);
+            o = &value->elements[i];
+        }
+        uint8_t this_width;
+        if (store) {
+            regs[i] = wide_source(d, o, element, &this_width);
+        } else if (o->kind == OPERAND_SINK) {
+            this_width = width ? width : (uint8_t)(element == 1 ? 2 : element);
+            regs[i] = scratch(d);
+        } else {
+            if (o->kind != OPERAND_REGISTER)
+                fail(d, "the result of %s is no register", d->insn->opcode);
+            this_width = d->function->regs[o->reg].bytes;
+            regs[i] = d->slot[o->reg];
+            if (this_width < element)
+                fail(d, "the result of %s is too narrow", d->insn->opcode);
+        }
+        if (width && this_width != width) {
+            if (!store || o->kind == OPERAND_REGISTER)
+                fail(d, "a vector of registers of different widths");
+        }
+        width = this_width;
+    }
+    // Immediates in a vector of wider registers take the registers' width.
+    for (int i = 0; store && i < count && count > 1; ++i)
+        if (value->elements[i].kind == OPERAND_IMMEDIATE)
+            regs[i] = constant(d, immediate(d, &value->elements[i], width), width);
+    enum space space = memory_space(d);
+    uint32_t a;
+    int64_t imm;
+    uint8_t wide;
+    set_address(d, address, &a, &imm, &wide, &space);
+    int log = __builtin_ctz((unsigned)(element * count));
+    int id = space == SPACE_SHARED ? (store ? OP_store_shared_1 : OP_load_shared_1) + log
+             : space == SPACE_GLOBAL || space == SPACE_CONST
+                 ? (store ? OP_store_global_1 : OP_load_global_1) + log
+             : store ? OP_store_any
+                     : OP_load_any;
+    struct op *op = emit_id(d, id);
+    op->d = regs[0];
+    op->a = a;
+    op->imm = imm;
+    op->wide_address = wide;
+    op->regs = regs;
+    op->space = (uint8_t)space;
+    op->bytes = (uint8_t)element;
+    op->vector = (uint8_t)count;
+    op->width = width;
+    op->is_signed = last_modifier(d)[0] == 's';
+}
+
+static void decode_atomic(struct decoder *d, bool returns)
+{
+    static const char *const names[] = {"add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"};
+    const char *type = last_modifier(d);
+    int bytes = need_type(d, type), what = -1;
+    for (int i = 0; i < 10; ++i)
+        if (has(d, names[i]))
+            what = i;
+    if (what < 0 || has(d, "v2") || has(d, "v4") || has(d, "v8") || bytes < 2 || bytes > 8 ||
+        has(d, "shared::cluster"))
+        unsupported(d);
+    int kind = !strcmp(type, "f16x2")    ? 2
+               : !strcmp(type, "bf16x2") ? 3
+               : !strcmp(type, "f16")    ? 4
+               : !strcmp(type, "bf16")   ? 5
+               : type[0] == 'f'          ? 1
+                                         : 0;
+    int at = returns ? 1 : 0;
+    uint32_t *regs = arena_alloc(&d->program->arena, 3 * sizeof *regs);
+    regs[0] = NO_REGISTER;
+    if (returns && operand(d, 0)->kind != OPERAND_SINK)
+        regs[0] = result(d, operand(d, 0), bytes);
+    regs[1] = source(d, operand(d, at + 1), bytes);
+    regs[2] = what == ATOMIC_CAS ? source(d, operand(d, at + 2), bytes) : NO_REGISTER;
+    enum space space = memory_space(d);
+    uint32_t a;
+    int64_t imm;
+    uint8_t wide;
+    set_address(d, operand(d, at), &a, &imm, &wide, &space);
+    struct op *op = emit(d, atomic_op, 0);
+    op->a = a;
+    op->imm = imm;
+    op->wide_address = wide;
+    op->space = (uint8_t)space;
+    op->regs = regs;
+    op->target = what;
+    op->bytes = op->width = (uint8_t)bytes;
+    op->vector = (uint8_t)kind;
+    op->is_signed = type[0] == 's';
+}
+
+// ---- Instructions: between lanes ----------------------------------------------------------------
+
+static void decode_shfl(struct decoder *d)
+{
+    int mode = has(d, "up") ? 0 : has(d, "down") ? 1 : has(d, "bfly") ? 2 : has(d, "idx") ? 3 : -1;
+    if (mode < 0 || !has(d, "sync"))
+        unsupported(d);
+    uint32_t *regs = arena_alloc(&d->program->arena, 2 * sizeof *regs);
+    const struct operand *to = operand(d, 0);
+    regs[0] = to->pair >= 0 ? d->slot[to->pair] : NO_REGISTER;
+    uint32_t place = result(d, to, 4), a = source(d, operand(d, 1), 4), b = source(d, operand(d, 2), 4);
+    uint32_t c = source(d, operand(d, 3), 4);
+    regs[1] = source(d, operand(d, 4), 4); // the members
+    struct op *op = emit_plain(d, OP_shfl, place, a, b, c);
+    op->regs = regs;
+    op->imm = mode;
+}
+
+static void decode_vote(struct decoder *d)
+{
+    bool ballot = has(d, "ballot");
+    int kind = ballot ? VOTE_BALLOT : has(d, "all") ? VOTE_ALL : has(d, "any") ? VOTE_ANY : has(d, "uni") ? VOTE_UNI : -1;
+    if (kind < 0 || !has(d, "sync"))
+        unsupported(d);
+    uint32_t place = result(d, operand(d, 0), ballot ? 4 : 0);
+    uint32_t p = source(d, operand(d, 1), 0), members = source(d, operand(d, 2), 4);
+    struct op *op = emit(d, vote_op, 0);
+    op->d = place;
+    op->a = p;
+    op->b = members;
+    op->imm = kind;
+}
+
+static void decode_match(struct decoder *d)
+{
+    int bytes = need_type(d, last_modifier(d));
+    const struct operand *to = operand(d, 0);
+    uint32_t *regs = arena_alloc(&d->program->arena, sizeof *regs);
+    regs[0] = to->pair >= 0 ? d->slot[to->pair] : NO_REGISTER;
+    uint32_t place = result(d, to, 4), a = source(d, operand(d, 1), bytes), b = source(d, operand(d, 2), 4);
+    struct op *op = emit(d, match_op, 0);
+    op->d = place;
+    op->a = a;
+    op->b = b;
+    op->width = (uint8_t)bytes;
+    op->imm = has(d, "all");
+    op->regs = regs;
+}
+
+static void decode_redux(struct decoder *d)
+{
+    int what = has(d, "add") ? ATOMIC_ADD : has(d, "min") ? ATOMIC_MIN : has(d, "max") ? ATOMIC_MAX : has(d, "and") ? ATOMIC_AND : has(d, "or") ? ATOMIC_OR : has(d, "xor") ? ATOMIC_XOR : -1;
+    if (what < 0 || !strcmp(last_modifier(d), "f32"))
+        unsupported(d);
+    uint32_t place = result(d, operand(d, 0), 4), a = source(d, operand(d, 1), 4), b = source(d, operand(d, 2), 4);
+    struct op *op = emit(d, redux_op, 0);
+    op->d = place;
+    op->a = a;
+    op->b = b;
+    op->imm = what;
+    op->is_signed = last_modifier(d)[0] == 's';
+}
+
+static void decode_elect(struct decoder *d)
+{
+    const struct operand *to = operand(d, 0);
+    if (to->pair < 0)
+        unsupported(d);
+    uint32_t *regs = arena_alloc(&d->program->arena, sizeof *regs);
+    regs[0] = to->kind == OPERAND_REGISTER ? d->slot[to->reg] : NO_REGISTER;
+    uint32_t b = source(d, operand(d, 1), 4);
+    struct op *op = emit(d, elect_op, 0);
+    op->d = d->slot[to->pair];
+    op->b = b;
+    op->regs = regs;
+}
+
+static void decode_barrier(struct decoder *d)
+{
+    struct barrier_operands *b = arena_alloc(&d->program->arena, sizeof *b);
+    bool reduce = has(d, "red");
+    int at = reduce ? 1 : 0;
+    b->kind = has(d, "arrive") ? BARRIER_ARRIVE
+              : !reduce        ? BARRIER_SYNC
+              : has(d, "popc") ? BARRIER_POPC
+              : has(d, "and")  ? BARRIER_AND
+                               : BARRIER_OR;
+    b->aligned = !strcmp(d->base, "bar") || has(d, "aligned");
+    if (reduce) {
+        b->output = result(d, operand(d, 0), b->kind == BARRIER_POPC ? 4 : 0);
+        const struct operand *in = operand(d, d->insn->count - 1);
+        struct operand positive = *in;
+        positive.negated = false;
+        b->negated = in->negated;
+        b->input = source(d, &positive, 0);
+    }
+    b->id = source(d, operand(d, at), 4);
+    b->has_count = d->insn->count - at - reduce > 1;
+    if (b->has_count)
+        b->count = source(d, operand(d, at + 1), 4);
+    struct op *op = emit(d, barrier_op, 0);
+    op->regs = (const uint32_t *)b;
+}
+
+// ---- Instructions: matrices ---------------------------------------------------------------------
+
+static void fragment(struct decoder *d, const struct operand *o, uint32_t *regs, int count, int bytes, bool to)
+{
+    if (o->kind != OPERAND_VECTOR || o->count != count)
+        fail(d, "a fragment of %s has %d registers where %d were expected", d->insn->opcode,
+             o->kind == OPERAND_VECTOR ? o->count : 1, count);
+    for (int i = 0; i < count; ++i)
+        regs[i] = to ? result(d, &o->elements[i], bytes) : source(d, &o->elements[i], bytes);
+}
+
+static void decode_wmma_memory(struct decoder *d, bool store)
+{
+    const char *type = last_modifier(d);
+    struct wmma_memory *m = arena_alloc(&d->program->arena, sizeof *m);
+    m->store = store;
+    m->is_b = has(d, "b");
+    m->accumulator = has(d, "c") || has(d, "d");
+    m->half = !strcmp(type, "f16");
+    if (m->accumulator ? !m->half && strcmp(type, "f32") : !m->half && strcmp(type, "bf16"))
+        unsupported(d);
+    m->transposed = m->is_b ? has(d, "row") : has(d, "col");
+    m->registers = m->accumulator ? (m->half ? 4 : 8) : m->half ? 8 : 4;
+    const struct operand *address = operand(d, store ? 0 : 1), *value = operand(d, store ? 1 : 0);
+    fragment(d, value, m->regs, (int)m->registers, 4, !store);
+    m->stride = d->insn->count > 2 ? source(d, operand(d, 2), 4) : constant(d, 16, 4);
+    enum space space = memory_space(d);
+    uint32_t a;
+    int64_t imm;
+    uint8_t wide;
+    set_address(d, address, &a, &imm, &wide, &space);
+    struct op *op = emit(d, store ? wmma_store : wmma_load, 0);
+    op->a = a;
+    op->imm = imm;
+    op->wide_address = wide;
+    op->space = (uint8_t)space;
+    op->regs = (const uint32_t *)m;
+}
+
+static void decode_wmma(struct decoder *d)
+{
+    if (!has(d, "m16n16k16"))
+        unsupported(d);
+    if (has(d, "load") || has(d, "store")) {
+        decode_wmma_memory(d, has(d, "store"));
+        return;
+    }
+    // wmma.mma.sync.aligned.alayout.blayout.m16n16k16.dtype{.atype.btype}.ctype
+    struct wmma *t = arena_alloc(&d->program->arena, sizeof *t);
+    int shape = 0;
+    while (strcmp(d->modifier[shape], "m16n16k16"))
+        shape++;
+    int types = d->modifier_count - shape - 1;
+    const char *c_type = last_modifier(d), *d_type = types ? d->modifier[shape + 1] : "";
+    t->bf16 = has(d, "bf16");
+    t->c_half = !strcmp(c_type, "f16");
+    t->d_half = !strcmp(d_type, "f16");
+    if ((types != 2 && !(types == 4 && t->bf16)) || (!t->c_half && strcmp(c_type, "f32")) ||
+        (!t->d_half && strcmp(d_type, "f32")))
+        unsupported(d);
+    fragment(d, operand(d, 0), t->d, t->d_half ? 4 : 8, 4, true);
+    fragment(d, operand(d, 1), t->a, t->bf16 ? 4 : 8, 4, false);
+    fragment(d, operand(d, 2), t->b, t->bf16 ? 4 : 8, 4, false);
+    fragment(d, operand(d, 3), t->c, t->c_half ? 4 : 8, 4, false);
+    emit_id(d, OP_wmma_mma)->regs = (const uint32_t *)t;
+    struct insn_info *info = &d->program->insns[d->program->insn_count - 1];
+    info->tensor_flops = 2 * 16 * 16 * 16;
+    info->tensor_instructions = 2;
+}
+
+// ---- Instructions: control ----------------------------------------------------------------------
+
+static const struct label *find_label(const struct function *f, const char *name)
+{
+    for (size_t i = 0; i < f->label_count; ++i)
+        if (!strcmp(f->labels[i].name, name))
+            return &f->labels[i];
+    return NULL;
+}
+
+static int label_block(struct decoder *d, const char *name)
+{
+    const struct label *label = find_label(d->function, name);
+    if (!label)
+        fail(d, "label '%s' is not known", name);
+    return (int)d->callee->block + d->block_of[label->insn];
+}
+
+static void decode_branch(struct decoder *d)
+{
+    const struct operand *to = operand(d, 0);
+    if (to->kind != OPERAND_NAME)
+        unsupported(d);
+    struct op *op = emit(d, branch_op, 0);
+    op->target = label_block(d, to->name);
+}
+
+static void decode_switch(struct decoder *d)
+{
+    const struct operand *list = operand(d, 1);
+    const struct label *label = list->kind == OPERAND_NAME ? find_label(d->function, list->name) : NULL;
+    if (!label || !label->targets)
+        unsupported(d);
+    struct switch_operands *s = arena_alloc(&d->program->arena, sizeof *s);
+    s->index = source(d, operand(d, 0), 4);
+    s->count = label->target_count;
+    s->targets = arena_alloc(&d->program->arena, (size_t)s->count * sizeof *s->targets);
+    for (int i = 0; i < s->count; ++i)
+        s->targets[i] = label_block(d, label->targets[i]);
+    emit(d, switch_op, 0)->regs = (const uint32_t *)s;
+}
+
+static void layout_moves(struct decoder *d, struct call_operands *call, const struct operand *list, size_t *at)
+{
+    call->move = arena_alloc(&d->program->arena, (size_t)(list->count + 1) * sizeof *call->move);
+    for (int i = 0; i < list->count; ++i) {
+        const struct variable *v = list->elements[i].kind == OPERAND_NAME ? function_variable(d->function, list->elements[i].name) : NULL;
+        if (!v)
+            fail(d, "a parameter of a call is no .param variable");
+        *at = (*at + v->align - 1) & ~(v->align - 1);
+        call->move[call->moves++] = (struct call_move){v->offset, *at, v->size};
+        *at += v->size;
+    }
+}
+
+static void decode_call(struct decoder *d)
+{
+    static const struct operand nothing = {.kind = OPERAND_VECTOR};
+    const struct operand *list = d->insn->operands;
+    int count = d->insn->count, at = 0;
+    const struct operand *returned = &nothing, *arguments = &nothing;
+    if (at < count && list[at].kind == OPERAND_VECTOR)
+        returned = &list[at++];
+    if (at >= count)
+        unsupported(d);
+    const struct operand *callee = &list[at++];
+    if (at < count && list[at].kind == OPERAND_VECTOR)
+        arguments = &list[at++];
+    struct call_operands *call = arena_alloc(&d->program->arena, sizeof *call);
+    struct call_operands *end = arena_alloc(&d->program->arena, sizeof *end);
+    size_t layout = 0;
+    layout_moves(d, end, returned, &layout);
+    layout_moves(d, call, arguments, &layout);
+    call->callee = -1;
+    if (callee->kind == OPERAND_REGISTER) {
+        call->address = source(d, callee, 8);
+    } else {
+        struct function *f = callee->kind == OPERAND_NAME ? module_function(d->module, callee->name) : NULL;
+        for (size_t i = 0; f && i < d->program->callee_count; ++i)
+            if (d->program->callees[i].function == f)
+                call->callee = (int)i;
+        if (call->callee < 0)
+            fail(d, "function '%s' is not in this module", callee->name ? callee->name : "?");
+    }
+    call->local_bytes = end->local_bytes = (d->callee->local_bytes + 15) & ~(size_t)15;
+    emit(d, call_op, 0)->regs = (const uint32_t *)call;
+    d->call_end = end; // the returned value is fetched where the block that follows begins
+}
+
+// ---- Instructions: the switchboard --------------------------------------------------------------
+
+static bool in_list(const char *word, const char *const *list)
+{
+    for (; *list; ++list)
+        if (!strcmp(word, *list))
+            return true;
+    return false;
+}
+
+static void decode_insn(struct decoder *d)
+{
+    static const char *const nothing[] = {"membar", "fence", "prefetch", "prefetchu", "pmevent",
+                                          "nanosleep", "griddepcontrol", "discard", "applypriority", NULL};
+    static const struct {
+        const char *base;
+        void (*decode)(struct decoder *);
+    } table[] = {{"mov", decode_mov},     {"setp", decode_setp},   {"set", decode_set},
+                 {"selp", decode_selp},   {"slct", decode_slct},   {"cvt", decode_cvt},
+                 {"cvta", decode_cvta},   {"isspacep", decode_isspacep}, {"bfi", decode_bfi},
+                 {"lop3", decode_lop3},   {"prmt", decode_prmt},   {"shfl", decode_shfl},
+                 {"vote", decode_vote},   {"match", decode_match}, {"redux", decode_redux},
+                 {"elect", decode_elect}, {"wmma", decode_wmma},   {"bra", decode_branch},
+                 {"brx", decode_switch},  {"call", decode_call},   {"addc", decode_carry},
+                 {"subc", decode_carry},  {"madc", decode_carry}};
+    d->scratch_used = 0;
+    const char *base = d->base;
+    if (has(d, "cc")) {
+        decode_carry(d);
+        return;
+    }
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; ++i)
+        if (!strcmp(base, table[i].base)) {
+            table[i].decode(d);
+            return;
+        }
+    if (!strcmp(base, "ld") || !strcmp(base, "ldu")) {
+        decode_access(d, false);
+    } else if (!strcmp(base, "st")) {
+        decode_access(d, true);
+    } else if (!strcmp(base, "atom") || !strcmp(base, "red")) {
+        decode_atomic(d, base[0] == 'a');
+    } else if (!strcmp(base, "bar") && has(d, "warp")) {
+        uint32_t members = source(d, operand(d, 0), 4);
+        emit(d, nothing_op, 0)->b = members;
+    } else if (!strcmp(base, "bar") || !strcmp(base, "barrier")) {
+        decode_barrier(d);
+    } else if (!strcmp(base, "activemask")) {
+        emit(d, activemask_op, 0)->d = result(d, operand(d, 0), 4);
+    } else if (!strcmp(base, "exit") || (!strcmp(base, "ret") && d->function->is_kernel)) {
+        emit(d, exit_op, 0);
+    } else if (!strcmp(base, "ret")) {
+        emit(d, return_op, 0);
+    } else if (!strcmp(base, "trap") || !strcmp(base, "brkpt")) {
+        emit(d, trap_op, 0);
+    } else if (in_list(base, nothing)) {
+        emit(d, nothing_op, 0);
+    } else {
+        if (!strcmp(last_modifier(d), "pred")) { // and.pred, not.pred: in the list as they are
+            int id = find_parts(base, "pred", "");
+            if (id < 0)
+                unsupported(d);
+            uint32_t to = result(d, operand(d, 0), 0), a = source(d, operand(d, 1), 0), b = 0;
+            if (d->insn->count > 2)
+                b = source(d, operand(d, 2), 0);
+            emit_plain(d, id, to, a, b, 0);
+            return;
+        }
+        decode_arithmetic(d);
+    }
+}
+
+// ---- What an instruction is ---------------------------------------------------------------------
+
+static enum op_class classify(const struct decoder *d)
+{
+    static const char *const mufu[] = {"ex2", "lg2", "rsqrt", "sin", "cos", "tanh", NULL};
+    static const char *const branches[] = {"bra", "brx", "call", "ret", "exit", "trap", "brkpt", NULL};
+    static const char *const lanes[] = {"shfl", "vote", "match", "redux", "activemask", "elect", NULL};
+    const char *base = d->base, *type = last_modifier(d);
+    bool store = !strcmp(base, "st");
+    if (store || !strcmp(base, "ld") || !strcmp(base, "ldu") || (!strcmp(base, "wmma") && !has(d, "mma"))) {
+        store |= has(d, "store");
+        switch (memory_space(d)) {
+        case SPACE_SHARED:
+            return store ? CLASS_SHARED_STORE : CLASS_SHARED_LOAD;
+        case SPACE_LOCAL:
+            return CLASS_LOCAL;
+        case SPACE_PARAM:
+            return d->function->is_kernel ? CLASS_CONST : CLASS_LOCAL;
+        case SPACE_CONST:
+            return CLASS_CONST;
+        default:
+            return store ? CLASS_GLOBAL_STORE : CLASS_GLOBAL_LOAD;
+        }
+    }
+    if (!strcmp(base, "wmma") || !strcmp(base, "mma"))
+        return CLASS_TENSOR;
+    if (!strcmp(base, "atom") || !strcmp(base, "red"))
+        return CLASS_ATOMIC;
+    if (in_list(base, branches))
+        return CLASS_BRANCH;
+    if (in_list(base, lanes))
+        return CLASS_SHUFFLE;
+    if (!strcmp(base, "bar") || !strcmp(base, "barrier"))
+        return CLASS_BARRIER;
+    if (!strcmp(base, "cp"))
+        return CLASS_COPY_ASYNC;
+    if (!strcmp(base, "cvt"))
+        return CLASS_CONVERT;
+    if (!strcmp(base, "mov") || !strcmp(base, "selp") || !strcmp(base, "slct") || !strcmp(base, "cvta"))
+        return CLASS_MOVE;
+    if (in_list(base, mufu) || ((!strcmp(base, "rcp") || !strcmp(base, "sqrt")) && has(d, "approx")))
+        return CLASS_MUFU;
+    if (strstr(type, "f16"))
+        return CLASS_HALF;
+    if (!strcmp(type, "f32"))
+        return CLASS_FP32;
+    if (!strcmp(type, "f64"))
+        return CLASS_FP64;
+    if (!strcmp(base, "membar") || !strcmp(base, "fence") || !strcmp(base, "nanosleep"))
+        return CLASS_OTHER;
+    return CLASS_INT;
+}
+
+static enum sync_kind sync_of(const struct decoder *d)
+{
+    if ((!strcmp(d->base, "bar") || !strcmp(d->base, "barrier")) && !has(d, "warp"))
+        return SYNC_BARRIER;
+    if (has(d, "sync"))
+        return SYNC_MEMBERS;
+    return SYNC_NONE;
+}
+
+static bool ends_block(const struct decoder *d)
+{
+    static const char *const enders[] = {"bra", "brx", "call", "ret", "exit", "trap", "brkpt", NULL};
+    return in_list(d->base, enders);
+}
+
+// ---- Liveness and places ------------------------------------------------------------------------
+
+typedef void visit_fn(struct decoder *d, int reg, bool defines, void *data);
+
+static void visit_operand(struct decoder *d, const struct operand *o, bool defines, visit_fn *visit, void *data)
+{
+    if (o->kind == OPERAND_VECTOR)
+        for (int i = 0; i < o->count; ++i)
+            visit_operand(d, &o->elements[i], defines, visit, data);
+    if (o->reg >= 0)
+        visit(d, o->reg, defines && o->kind != OPERAND_ADDRESS, data);
+    if (o->pair >= 0)
+        visit(d, o->pair, defines, data);
+}
+
+// Every register an instruction names; uses first.
+static void visit_registers(struct decoder *d, const struct insn *insn, visit_fn *visit, void *data)
+{
+    static const char *const without[] = {"st", "red", "bra", "brx", "ret", "exit", "call", "membar",
+                                          "fence", "prefetch", "prefetchu", "trap", "brkpt", "nanosleep",
+                                          "pmevent", NULL};
+    split_opcode(d, insn->opcode);
+    bool barrier = !strcmp(d->base, "bar") || !strcmp(d->base, "barrier");
+    bool defines = !in_list(d->base, without) && !(barrier && !has(d, "red")) &&
+                   !(!strcmp(d->base, "wmma") && has(d, "store"));
+    for (int i = defines ? 1 : 0; i < insn->count; ++i)
+        visit_operand(d, &insn->operands[i], false, visit, data);
+    if (insn->guard >= 0)
+        visit(d, insn->guard, false, data);
+    if (defines && insn->count) {
+        if (insn->guard >= 0) // keeps its value where the guard is off
+            visit_operand(d, &insn->operands[0], false, visit, data);
+        visit_operand(d, &insn->operands[0], true, visit, data);
+    }
+}
+
+struct flow_block {
+    size_t first, end; // instructions
+    int next[2];       // -1: none
+    const struct label *many;
+    bool exits;
+    enum sync_kind sync;
+    uint64_t *use, *def, *in;
+};
+
+struct interval {
+    int reg;
+    size_t start, end;
+};
+
+struct liveness {
+    struct flow_block *block;
+    struct interval *intervals; // by register
+    size_t at;
+};
+
+static void note_local(struct decoder *d, int reg, bool defines, void *data)
+{
+    (void)d;
+    struct flow_block *b = ((struct liveness *)data)->block;
+    uint64_t bit = UINT64_C(1) << (reg & 63);
+    if (defines)
+        b->def[reg >> 6] |= bit;
+    else if (!(b->def[reg >> 6] & bit))
+        b->use[reg >> 6] |= bit;
+}
+
+static void stretch(struct interval *i, size_t at)
+{
+    if (at < i->start)
+        i->start = at;
+    if (at > i->end || i->end == SIZE_MAX)
+        i->end = at;
+}
+
+static void note_interval(struct decoder *d, int reg, bool defines, void *data)
+{
+    (void)d, (void)defines;
+    struct liveness *l = data;
+    stretch(&l->intervals[reg], l->at);
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct interval *x = a, *y = b;
+    return x->start < y->start ? -1 : x->start > y->start ? 1 : x->reg - y->reg;
+}
+
+// Blocks of the function: d->block_of and the list returned (malloc'ed).
+static struct flow_block *find_blocks(struct decoder *d, size_t *count)
+{
+    struct function *f = d->function;
+    size_t n = f->insn_count;
+    bool *leader = calloc(n + 2, sizeof *leader);
+    enum sync_kind *sync = calloc(n + 1, sizeof *sync);
+    if (!leader || !sync)
+        abort();
+    leader[0] = true;
+    for (size_t i = 0; i < f->label_count; ++i)
+        leader[f->labels[i].insn] = true;
+    for (size_t i = 0; i < n; ++i) {
+        split_opcode(d, f->insns[i].opcode);
+        sync[i] = sync_of(d);
+        if (sync[i])
+            leader[i] = true;
+        if (sync[i] == SYNC_BARRIER || ends_block(d))
+            leader[i + 1] = true;
+    }
+    size_t blocks = 0;
+    for (size_t i = 0; i < n; ++i)
+        blocks += leader[i];
+    struct flow_block *list = calloc(blocks + 1, sizeof *list);
+    d->block_of = realloc(d->block_of, (n + 1) * sizeof *d->block_of);
+    if (!list || !d->block_of)
+        abort();
+    size_t at = 0;
+    for (size_t i = 0; i <= n; ++i) {
+        if (i < n && leader[i]) {
+            list[at].first = i;
+            list[at].sync = sync[i];
+            at++;
+        }
+        d->block_of[i] = i < n ? (int)at - 1 : (int)blocks; // a label at the very end: the last exit
+        if (at)
+            list[at - 1].end = i < n ? i + 1 : n;
+    }
+    free(leader);
+    free(sync);
+    *count = blocks;
+    for (size_t b = 0; b < blocks; ++b) {
+        const struct insn *last = &f->insns[list[b].end - 1];
+        split_opcode(d, last->opcode);
+        bool falls = last->guard >= 0 || !ends_block(d) || !strcmp(d->base, "call");
+        list[b].next[0] = falls && b + 1 < blocks ? (int)b + 1 : -1;
+        list[b].next[1] = -1;
+        list[b].exits = !falls;
+        const struct operand *o = last->count ? &last->operands[0] : NULL;
+        if (!strcmp(d->base, "bra") && o && o->kind == OPERAND_NAME) {
+            const struct label *label = find_label(f, o->name);
+            d->insn = last;
+            if (!label)
+                fail(d, "label '%s' is not known", o->name);
+            if (label->insn < n)
+                list[b].next[1] = d->block_of[label->insn];
+        } else if (!strcmp(d->base, "brx") && last->count > 1 && last->operands[1].kind == OPERAND_NAME) {
+            list[b].many = find_label(f, last->operands[1].name);
+        }
+    }
+    return list;
+}
+
+static bool merge_in(uint64_t *out, const struct flow_block *from, size_t words)
+{
+    bool changed = false;
+    for (size_t i = 0; i < words; ++i) {
+        uint64_t more = from->in[i] & ~out[i];
+        out[i] |= more;
+        changed |= more != 0;
+    }
+    return changed;
+}
+
+static void live_out(struct decoder *d, struct flow_block *blocks, const struct flow_block *b, uint64_t *out, size_t words)
+{
+    memset(out, 0, words * sizeof *out);
+    for (int k = 0; k < 2; ++k)
+        if (b->next[k] >= 0)
+            merge_in(out, &blocks[b->next[k]], words);
+    for (int k = 0; b->many && b->many->targets && k < b->many->target_count; ++k) {
+        const struct label *label = find_label(d->function, b->many->targets[k]);
+        if (label && label->insn < d->function->insn_count)
+            merge_in(out, &blocks[d->block_of[label->insn]], words);
+    }
+}
+
+static void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t count)
+{
+    struct function *f = d->function;
+    size_t words = (f->reg_count + 63) / 64;
+    uint64_t *bits = calloc((3 * count + 1) * words + 1, sizeof *bits), *out = bits;
+    struct interval *intervals = malloc((f->reg_count + 1) * sizeof *intervals);
+    if (!bits || !intervals)
+        abort();
+    for (size_t b = 0; b < count; ++b) {
+        blocks[b].use = bits + (3 * b + 1) * words;
+        blocks[b].def = bits + (3 * b + 2) * words;
+        blocks[b].in = bits + (3 * b + 3) * words;
+        struct liveness l = {.block = &blocks[b]};
+        for (size_t i = blocks[b].first; i < blocks[b].end; ++i)
+            visit_registers(d, &f->insns[i], note_local, &l);
+    }
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t b = count; b-- > 0;) {
+            live_out(d, blocks, &blocks[b], out, words);
+            for (size_t i = 0; i < words; ++i) {
+                uint64_t in = blocks[b].use[i] | (out[i] & ~blocks[b].def[i]);
+                changed |= in != blocks[b].in[i];
+                blocks[b].in[i] = in;
+            }
+        }
+    }
+    for (size_t i = 0; i < f->reg_count; ++i)
+        intervals[i] = (struct interval){(int)i, SIZE_MAX, SIZE_MAX};
+    for (size_t b = 0; b < count; ++b) {
+        live_out(d, blocks, &blocks[b], out, words);
+        for (size_t i = 0; i < f->reg_count; ++i) {
+            if (blocks[b].in[i >> 6] >> (i & 63) & 1)
+                stretch(&intervals[i], blocks[b].first);
+            if (out[i >> 6] >> (i & 63) & 1)
+                stretch(&intervals[i], blocks[b].end);
+        }
+        for (size_t i = blocks[b].first; i < blocks[b].end; ++i) {
+            struct liveness l = {.intervals = intervals, .at = i};
+            visit_registers(d, &f->insns[i], note_interval, &l);
+        }
+    }
+    free(bits);
+    d->slot = realloc(d->slot, (f->reg_count + 1) * sizeof *d->slot);
+    if (!d->slot)
+        abort();
+    for (size_t i = 0; i < f->reg_count; ++i)
+        d->slot[i] = d->scratch_at; // never named
+    qsort(intervals, f->reg_count, sizeof *intervals, by_start);
+    // Free places by size: predicates, 2, 4, 8 and 16 bytes.
+    struct place {
+        uint32_t at;
+        size_t busy_until;
+        bool busy;
+    } *places[5] = {0};
+    size_t place_count[5] = {0}, place_capacity[5] = {0};
+    for (size_t i = 0; i < f->reg_count && intervals[i].start != SIZE_MAX; ++i) {
+        const struct interval *v = &intervals[i];
+        int bytes = f->regs[v->reg].bytes;
+        int size = bytes ? __builtin_ctz((unsigned)bytes) : 0;
+        struct place *place = NULL;
+        for (size_t k = 0; k < place_count[size] && !place; ++k)
+            if (places[size][k].busy_until < v->start)
+                place = &places[size][k];
+        if (!place) {
+            places[size] = array_grow(places[size], place_count[size], &place_capacity[size], sizeof *place);
+            place = &places[size][place_count[size]++];
+            place->at = bytes ? take(d, (size_t)bytes * WARP, 64) : take(d, 4, 4);
+        }
+        place->busy_until = v->end;
+        d->slot[v->reg] = place->at;
+    }
+    for (int i = 0; i < 5; ++i)
+        free(places[i]);
+    free(intervals);
+}
+
+// ---- Functions and programs ---------------------------------------------------------------------
+
+static void add_block(struct decoder *d, const struct flow_block *flow)
+{
+    struct program *p = d->program;
+    p->blocks = array_grow(p->blocks, p->block_count, &d->block_capacity, sizeof *p->blocks);
+    struct basic_block *b = &p->blocks[p->block_count++];
+    *b = (struct basic_block){.first = (uint32_t)p->op_count, .insn = (uint32_t)p->insn_count};
+    if (flow) {
+        b->sync = (uint8_t)flow->sync;
+        b->ends_flow = flow->exits;
+    }
+}
+
+static void add_insn(struct decoder *d, const struct insn *insn)
+{
+    struct program *p = d->program;
+    if (!(p->insn_count & (p->insn_count - 1))) {
+        size_t capacity = p->insn_count ? 2 * p->insn_count : 1;
+        p->insns = realloc(p->insns, capacity * sizeof *p->insns);
+        if (!p->insns)
+            abort();
+    }
+    d->insn = insn;
+    split_opcode(d, insn->opcode);
+    enum op_class class = classify(d);
+    p->insns[p->insn_count++] = (struct insn_info){
+        .at = insn->at,
+        .opcode = insn->opcode,
+        .ptx_line = insn->ptx_line,
+        .op_class = (uint8_t)class,
+        .mufu = class == CLASS_MUFU,
+        .barrier = class == CLASS_BARRIER && !has(d, "warp"),
+        .store = !strcmp(d->base, "st") || has(d, "store"),
+    };
+}
+
+static void decode_function(struct decoder *d, struct callee *callee)
+{
+    static const struct insn leave = {.opcode = "ret", .guard = -1};
+    struct program *p = d->program;
+    struct function *f = callee->function;
+    d->callee = callee;
+    d->function = f;
+    d->frame = FRAME_FIXED;
+    d->constant_count = 0;
+    d->scratch_at = take(d, SCRATCH_SLOTS * SCRATCH_BYTES + 64, 64);
+    size_t count;
+    struct flow_block *blocks = find_blocks(d, &count);
+    allocate_registers(d, blocks, count);
+    callee->block = (uint32_t)p->block_count;
+    callee->constants_at = take(d, 0, 64);
+    size_t first_op = p->op_count;
+    for (size_t b = 0; b < count; ++b) {
+        add_block(d, &blocks[b]);
+        if (d->call_end) {
+            d->insn = &leave; // whatever the call's guard was
+            emit(d, call_end_op, 0)->regs = (const uint32_t *)d->call_end;
+            d->call_end = NULL;
+        }
+        for (size_t i = blocks[b].first; i < blocks[b].end; ++i) {
+            add_insn(d, &f->insns[i]);
+            decode_insn(d);
+            p->blocks[p->block_count - 1].insns++;
+        }
+        p->blocks[p->block_count - 1].count = (uint32_t)(p->op_count - p->blocks[p->block_count - 1].first);
+    }
+    // Falling off the end, and labels there, return.
+    d->call_end = NULL;
+    add_block(d, NULL);
+    add_insn(d, &leave);
+    decode_insn(d);
+    p->blocks[p->block_count - 1].count = 1;
+    p->blocks[p->block_count - 1].insns = 0;
+    p->blocks[p->block_count - 1].ends_flow = true;
+    free(blocks);
+    // Constants lie together at the end of the frame.
+    callee->frame_bytes = take(d, 0, 256);
+    callee->constant_bytes = callee->frame_bytes - callee->constants_at;
+    callee->constants = arena_alloc(&p->arena, callee->constant_bytes + 1);
+    for (size_t i = 0; i < d->constant_count; ++i) {
+        const struct constant *c = &d->constants[i];
+        char *to = callee->constants + (c->at - callee->constants_at);
+        for (int lane = 0; lane < (c->bytes ? WARP : 1); ++lane)
+            memcpy(to + lane * c->bytes, &c->value, c->bytes ? c->bytes : 4);
+        p->constants = array_grow(p->constants, p->constant_count, &d->place_capacity, sizeof *p->constants);
+        p->constants[p->constant_count++] =
+            (struct constant_place){c->at, (uint16_t)(callee - p->callees), c->bytes};
+    }
+    for (size_t i = first_op; i < p->op_count; ++i) {
+        op_fn *run = p->ops[i].inner ? p->ops[i].inner : p->ops[i].run;
+        if (run == call_op)
+            ((struct call_operands *)p->ops[i].regs)->frame_bytes = (uint32_t)callee->frame_bytes;
+    }
+}
+
+static void add_callee(struct decoder *d, struct function *f)
+{
+    struct program *p = d->program;
+    for (size_t i = 0; i < p->callee_count; ++i)
+        if (p->callees[i].function == f)
+            return;
+    d->insn = NULL;
+    if (!f->has_body)
+        fail(d, "function '%s' has no body", f->name);
+    if (p->callee_count == 1024)
+        fail(d, "more than 1024 functions");
+    p->callees[p->callee_count++] = (struct callee){.function = f};
+}
+
+static void find_names(struct decoder *d, const struct operand *o)
+{
+    if (o->kind == OPERAND_VECTOR)
+        for (int i = 0; i < o->count; ++i)
+            find_names(d, &o->elements[i]);
+    if (o->kind != OPERAND_NAME || special_find(o->name) >= 0 || function_variable(d->function, o->name))
+        return;
+    struct function *f = module_function(d->module, o->name);
+    if (f)
+        add_callee(d, f);
+}
+
+// The functions that can be reached, and what their variables take.
+static void collect(struct decoder *d)
+{
+    struct program *p = d->program;
+    p->callees = arena_alloc(&p->arena, 1024 * sizeof *p->callees);
+    p->shared_bytes = d->kernel->info.static_shared_bytes;
+    add_callee(d, d->kernel->function);
+    // Functions in initialised tables can be called too.
+    for (size_t i = 0; i < d->module->variable_count; ++i)
+        for (struct relocation *r = d->module->variables[i]->relocations; r; r = r->next) {
+            struct function *f = module_function(d->module, r->name);
+            if (f && f->has_body)
+                add_callee(d, f);
+        }
+    for (size_t c = 0; c < p->callee_count; ++c) {
+        struct function *f = d->function = p->callees[c].function;
+        for (size_t i = 0; i < f->insn_count; ++i)
+            for (int k = 0; k < f->insns[i].count; ++k)
+                if (strncmp(f->insns[i].opcode, "bra", 3))
+                    find_names(d, &f->insns[i].operands[k]);
+        size_t local = 0;
+        for (size_t i = 0; i < f->variable_count; ++i) {
+            struct variable *v = f->variables[i];
+            if (v->space == SPACE_SHARED && c && !v->dynamic) {
+                v->offset = (p->shared_bytes + v->align - 1) & ~(v->align - 1);
+                p->shared_bytes = v->offset + v->size;
+            } else if (is_local(d, v)) {
+                v->offset = local = (local + v->align - 1) & ~(v->align - 1);
+                local += v->size;
+            }
+        }
+        p->callees[c].local_bytes = (local + 15) & ~(size_t)15;
+    }
+}
+
+static void decode_program(struct decoder *d)
+{
+    struct program *p = d->program;
+    collect(d);
+    for (size_t c = 0; c < p->callee_count; ++c)
+        decode_function(d, &p->callees[c]);
+    bool calls = p->callee_count > 1;
+    for (size_t c = 0; c < p->callee_count; ++c) {
+        p->file_bytes += p->callees[c].frame_bytes;
+        p->local_bytes += p->callees[c].local_bytes;
+    }
+    if (calls) { // room for recursion
+        size_t room = 0, depth = 24;
+        for (size_t c = 1; c < p->callee_count; ++c)
+            room = p->callees[c].frame_bytes > room ? p->callees[c].frame_bytes : room;
+        p->file_bytes += depth * room;
+        p->local_bytes += 4096;
+    }
+    p->local_bytes = (p->local_bytes + 15) & ~(size_t)15;
+}
+
+static bool decode_guarded(struct decoder *d)
+{
+    if (setjmp(d->failed))
+        return false;
+    decode_program(d);
+    return true;
+}
+
+struct program *program_decode(struct kernel *kernel, char *why, size_t size)
+{
+    if (kernel->function->unsupported[0]) {
+        snprintf(why, size, "%s", kernel->function->unsupported);
+        return NULL;
+    }
+    struct program *p = calloc(1, sizeof *p);
+    struct decoder *d = calloc(1, sizeof *d);
+    if (!p || !d)
+        abort();
+    p->kernel = kernel;
+    *d = (struct decoder){.program = p,
+                          .module = kernel->function->module,
+                          .kernel = kernel,
+                          .ops = ops_choose(),
+                          .why = why,
+                          .why_size = size};
+    bool good = decode_guarded(d);
+    free(d->slot);
+    free(d->block_of);
+    free(d->constants);
+    free(d);
+    if (!good) {
+        program_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+void program_free(struct program *p)
+{
+    if (!p)
+        return;
+    free(p->ops);
+    free(p->blocks);
+    free(p->insns);
+    free(p->constants);
+    arena_free(&p->arena);
+    free(p);
+}
+
+void module_free(struct module *module)
+{
+    if (!module)
+        return;
+    for (size_t i = 0; module->kernels && i < module->kernel_count; ++i)
+        program_free(module->kernels[i].program);
+    for (size_t i = 0; i < module->variable_count; ++i)
+        if (module->variables[i]->address)
+            memory_free(module->variables[i]->address);
+    for (size_t i = 0; i < module->function_count; ++i) {
+        free(module->functions[i]->regs);
+        free(module->functions[i]->insns);
+        free(module->functions[i]->labels);
+        free(module->functions[i]->variables);
+    }
+    free(module->functions);
+    free(module->variables);
+    arena_free(&module->arena);
+    free(module);
+}

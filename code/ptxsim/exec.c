@@ -1,0 +1,722 @@
+// exec.c: runs a grid. CTAs go to the host's threads in order; the warps of a CTA take turns until
+// they wait at a barrier or end; the lanes of a warp run together while they are at the same place.
+//
+// Divergence: a warp is a list of groups, each the lanes at one basic block. The group that is
+// furthest behind (the deepest call, then the lowest block) runs, one block at a time, so groups
+// meet again at the first block that both reach; nvcc lays code out so that this is where the
+// paths join. So that lanes which wait for others in a loop cannot starve them, the order is
+// turned round now and then. A group that stands before an instruction with a member mask
+// (shfl.sync, bar.warp.sync …) waits for the lanes that the mask names.
+//
+// Counting costs one addition a basic block: an instruction has run as often as its block.
+#include "ops_common.h"
+
+#include "scalars.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+    TURN_BLOCKS = 4096,   // basic blocks a warp runs before the next warp has its turn
+    CTA_ROUNDS = 256,     // turns of a CTA before another one of the same host thread has its own
+    MOST_RESIDENT = 1024, // CTAs that a host thread keeps open because they wait for others
+};
+
+struct run {
+    const struct launch *launch;
+    const struct program *program;
+    uint64_t ctas;
+    uint32_t shared_bytes;
+    atomic_uint_fast64_t next;
+    atomic_uint_fast64_t faulted; // the lowest CTA with a fault: none above it need run
+    pthread_mutex_t lock;         // guards fault
+    struct fault fault;
+    uint64_t fault_cta;
+};
+
+// ---- Groups of lanes ----------------------------------------------------------------------------
+
+static void push_group(struct warp *w, uint32_t mask, uint32_t block, uint32_t frame)
+{
+    for (int i = 0; i < w->group_count; ++i) {
+        struct group *g = &w->groups[i];
+        if (g->block == block && g->frame == frame && !g->arrived) {
+            g->mask |= mask;
+            return;
+        }
+    }
+    w->groups[w->group_count++] = (struct group){.mask = mask, .block = block, .frame = frame};
+}
+
+static void remove_group(struct warp *w, int index)
+{
+    w->groups[index] = w->groups[--w->group_count];
+}
+
+static const struct op *first_op(const struct program *p, uint32_t block)
+{
+    return &p->ops[p->blocks[block].first];
+}
+
+// The members named by the first operation of a block, as one of the group's lanes has it.
+static uint32_t members_of(const struct warp *w, const struct group *g)
+{
+    const struct program *p = w->cta->program;
+    const struct op *op = first_op(p, g->block);
+    const struct insn_info *insn = &p->insns[op->insn];
+    op_fn *run = op->inner ? op->inner : op->run;
+    if (run == nothing_op || run == vote_op || run == match_op || run == redux_op || run == elect_op)
+        return *(const u32 *)(w->file + g->frame + op->b + 4 * __builtin_ctz(g->mask));
+    if (insn->op_class == CLASS_SHUFFLE && op->regs) // shfl.sync: after its predicate
+        return *(const u32 *)(w->file + g->frame + op->regs[1] + 4 * __builtin_ctz(g->mask));
+    return ~0u; // .aligned: the whole warp
+}
+
+static bool group_ready(const struct warp *w, const struct group *g)
+{
+    if (g->arrived)
+        return false;
+    if (g->mask == w->alive)
+        return true;
+    const struct program *p = w->cta->program;
+    switch (p->blocks[g->block].sync) {
+    case SYNC_MEMBERS:
+        return !(members_of(w, g) & w->alive & ~g->mask);
+    case SYNC_BARRIER:
+        return !((const struct barrier_operands *)first_op(p, g->block)->regs)->aligned;
+    }
+    return true;
+}
+
+static bool before(const struct group *a, const struct group *b)
+{
+    return a->frame != b->frame ? a->frame > b->frame : a->block < b->block;
+}
+
+// The group to run, -1 if none can.
+static int pick_group(struct warp *w)
+{
+    int best = -1;
+    bool reverse = (w->turns & 0xfff) >= 0xf00;
+    for (int i = 0; i < w->group_count; ++i)
+        if (group_ready(w, &w->groups[i]) &&
+            (best < 0 || before(&w->groups[i], &w->groups[best]) != reverse))
+            best = i;
+    return best;
+}
+
+static void merge_groups(struct warp *w)
+{
+    for (int i = 0; i < w->group_count; ++i)
+        for (int j = w->group_count - 1; j > i; --j) {
+            struct group *a = &w->groups[i], *b = &w->groups[j];
+            if (a->block == b->block && a->frame == b->frame && a->arrived == b->arrived &&
+                a->barrier == b->barrier) {
+                a->mask |= b->mask;
+                remove_group(w, j);
+            }
+        }
+}
+
+// ---- Control operations -------------------------------------------------------------------------
+
+void branch_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    w->taken = mask;
+    w->next = (uint32_t)op->target;
+    w->next_frame = (uint32_t)(r - w->file);
+}
+
+void exit_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)r, (void)op;
+    w->alive &= ~mask;
+    w->gone = mask;
+}
+
+void trap_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)r;
+    fault_at(w, op, __builtin_ctz(mask), FAULT_TRAP, "trap");
+}
+
+void switch_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    const struct switch_operands *s = (const struct switch_operands *)op->regs;
+    const u32 *index = (const u32 *)(r + s->index);
+    w->gone = mask;
+    while (mask) {
+        int lane = __builtin_ctz(mask);
+        uint32_t same = 0;
+        for (int i = lane; i < WARP; ++i)
+            same |= (uint32_t)(index[i] == index[lane]) << i;
+        same &= mask;
+        if (index[lane] >= (uint32_t)s->count) {
+            fault_at(w, op, lane, FAULT_TRAP, "brx.idx with index %u of %d targets", index[lane], s->count);
+            return;
+        }
+        push_group(w, same, (uint32_t)s->targets[index[lane]], (uint32_t)(r - w->file));
+        mask &= ~same;
+    }
+}
+
+static void move_locals(struct warp *w, const struct call_operands *call, uint64_t mine, int lane, bool back)
+{
+    size_t size = w->cta->program->local_bytes;
+    char *local = w->local + (size_t)lane * size;
+    for (int i = 0; i < call->moves; ++i) {
+        const struct call_move *m = &call->move[i];
+        char *here = local + mine + m->mine, *there = local + mine + call->local_bytes + m->its;
+        if (mine + call->local_bytes + m->its + m->bytes > size)
+            continue; // call_op has reported it
+        memcpy(back ? here : there, back ? there : here, m->bytes);
+    }
+}
+
+static void enter(struct warp *w, char *r, const struct op *op, const struct call_operands *call,
+                  const struct callee *callee, uint32_t return_block, uint32_t mask)
+{
+    const struct program *p = w->cta->program;
+    uint32_t caller = (uint32_t)(r - w->file), frame = caller + call->frame_bytes;
+    int first = __builtin_ctz(mask);
+    uint64_t local = ((u64 *)(r + FRAME_LOCAL))[first] + call->local_bytes;
+    if (frame + callee->frame_bytes > p->file_bytes ||
+        local + callee->local_bytes > p->local_bytes) {
+        fault_at(w, op, first, FAULT_OUT_OF_BOUNDS, "calls nested too deeply: the stack is full");
+        return;
+    }
+    char *to = w->file + frame;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        uint64_t mine = ((u64 *)(r + FRAME_LOCAL))[i];
+        ((u64 *)(to + FRAME_LOCAL))[i] = mine + call->local_bytes;
+        ((u32 *)(to + FRAME_RETURN))[i] = return_block;
+        ((u32 *)(to + FRAME_CALLER))[i] = caller;
+        move_locals(w, call, mine, i, false);
+    }
+    // Other lanes may be in another function whose frame lies here too.
+    char *constants = to + callee->constants_at;
+    if (mask == w->alive) {
+        memcpy(constants, callee->constants, callee->constant_bytes);
+    } else {
+        for (size_t c = 0; c < p->constant_count; ++c) {
+            const struct constant_place *place = &p->constants[c];
+            if (place->callee != callee - p->callees)
+                continue;
+            const char *value = callee->constants + (place->at - callee->constants_at);
+            if (!place->bytes)
+                *(u32 *)(to + place->at) = (*(u32 *)(to + place->at) & ~mask) | (*(const u32 *)value & mask);
+            for (uint32_t left = place->bytes ? mask : 0; left; left &= left - 1)
+                memcpy(to + place->at + (size_t)__builtin_ctz(left) * place->bytes, value, place->bytes);
+        }
+    }
+    push_group(w, mask, callee->block, frame);
+}
+
+void call_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    const struct program *p = w->cta->program;
+    const struct call_operands *call = (const struct call_operands *)op->regs;
+    uint32_t return_block = w->next; // set by run_group for every block
+    w->gone = mask;
+    if (call->callee >= 0) {
+        enter(w, r, op, call, &p->callees[call->callee], return_block, mask);
+        return;
+    }
+    const u64 *address = (const u64 *)(r + call->address);
+    while (mask) {
+        int lane = __builtin_ctz(mask);
+        uint32_t same = 0;
+        for (int i = lane; i < WARP; ++i)
+            same |= (uint32_t)(address[i] == address[lane]) << i;
+        same &= mask;
+        mask &= ~same;
+        const struct module *m = p->kernel->function->module;
+        uint64_t number = address[lane] - CODE_WINDOW;
+        const struct callee *callee = NULL;
+        for (size_t i = 1; i < p->callee_count && number < m->function_count; ++i)
+            if (p->callees[i].function == m->functions[number])
+                callee = &p->callees[i];
+        if (!callee) {
+            fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "calls 0x%llx, which is no function",
+                     (unsigned long long)address[lane]);
+            return;
+        }
+        enter(w, r, op, call, callee, return_block, same);
+    }
+}
+
+void call_end_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    const struct call_operands *call = (const struct call_operands *)op->regs;
+    for (uint32_t left = mask; left; left &= left - 1)
+        move_locals(w, call, ((u64 *)(r + FRAME_LOCAL))[__builtin_ctz(left)], __builtin_ctz(left), true);
+}
+
+void return_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)op;
+    const u32 *block = (const u32 *)(r + FRAME_RETURN), *caller = (const u32 *)(r + FRAME_CALLER);
+    w->gone = mask;
+    while (mask) {
+        int lane = __builtin_ctz(mask);
+        uint32_t same = 0;
+        for (int i = lane; i < WARP; ++i)
+            same |= (uint32_t)(block[i] == block[lane] && caller[i] == caller[lane]) << i;
+        same &= mask;
+        push_group(w, same, block[lane], caller[lane]);
+        mask &= ~same;
+    }
+}
+
+// ---- Barriers -----------------------------------------------------------------------------------
+
+static uint32_t living_threads(const struct cta *cta) // in whole warps
+{
+    uint32_t threads = 0;
+    for (int i = 0; i < cta->warps; ++i)
+        threads += cta->warp[i].alive ? WARP : 0;
+    return threads;
+}
+
+// Lets everyone who waits go on if all have come.
+static void release_barrier(struct cta *cta, unsigned id)
+{
+    uint32_t expected = cta->barrier[id].expected ? cta->barrier[id].expected : living_threads(cta);
+    if (!cta->barrier[id].arrived || cta->barrier[id].arrived < expected)
+        return;
+    for (int i = 0; i < cta->warps; ++i) {
+        struct warp *w = &cta->warp[i];
+        for (int k = 0; k < w->group_count; ++k) {
+            struct group *g = &w->groups[k];
+            if (!g->arrived || g->barrier != id)
+                continue;
+            const struct barrier_operands *b =
+                (const struct barrier_operands *)first_op(cta->program, g->block)->regs;
+            char *out = w->file + g->frame + b->output;
+            bool yes = b->kind == BARRIER_AND ? cta->barrier[id].yes == cta->barrier[id].lanes
+                                              : cta->barrier[id].yes != 0;
+            if (b->kind == BARRIER_POPC) {
+                for (int lane = 0; lane < WARP; ++lane)
+                    if (g->mask >> lane & 1)
+                        ((u32 *)out)[lane] = cta->barrier[id].yes;
+            } else if (b->kind == BARRIER_AND || b->kind == BARRIER_OR) {
+                *(u32 *)out = (*(u32 *)out & ~g->mask) | (yes ? g->mask : 0);
+            }
+            g->arrived = false;
+            g->block++;
+        }
+    }
+    memset(&cta->barrier[id], 0, sizeof cta->barrier[id]);
+}
+
+void barrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    struct cta *cta = w->cta;
+    const struct barrier_operands *b = (const struct barrier_operands *)op->regs;
+    int lane = __builtin_ctz(mask);
+    uint32_t id = ((u32 *)(r + b->id))[lane];
+    uint32_t count = b->has_count ? ((u32 *)(r + b->count))[lane] : 0;
+    if (id >= NAMED_BARRIERS) {
+        fault_at(w, op, lane, FAULT_TRAP, "barrier %u; there are %d", id, NAMED_BARRIERS);
+        return;
+    }
+    if (b->has_count && (!count || count % WARP)) {
+        fault_at(w, op, lane, FAULT_TRAP, "a barrier of %u threads, which is no multiple of %d", count, WARP);
+        return;
+    }
+    if (cta->barrier[id].arrived && cta->barrier[id].expected != count) {
+        fault_at(w, op, lane, FAULT_TRAP, "barrier %u of %u threads, where others wait for %u", id, count,
+                 cta->barrier[id].expected);
+        return;
+    }
+    cta->barrier[id].expected = count;
+    cta->barrier[id].arrived += mask == w->alive ? WARP : (uint32_t)__builtin_popcount(mask);
+    if (b->kind >= BARRIER_POPC) {
+        uint32_t p = *(u32 *)(r + b->input) ^ (b->negated ? ~0u : 0);
+        cta->barrier[id].lanes += (uint32_t)__builtin_popcount(mask);
+        cta->barrier[id].yes += (uint32_t)__builtin_popcount(p & mask);
+    }
+    if (b->kind != BARRIER_ARRIVE) {
+        w->gone = mask; // they wait here: a group of their own
+        w->groups[w->group_count++] = (struct group){.mask = mask,
+                                                     .block = w->next - 1,
+                                                     .frame = (uint32_t)(r - w->file),
+                                                     .arrived = true,
+                                                     .barrier = (uint8_t)id};
+    }
+    release_barrier(cta, id);
+}
+
+// ---- Warps --------------------------------------------------------------------------------------
+
+static inline void run_ops(struct warp *w, char *r, const struct op *op, const struct op *end, uint32_t mask)
+{
+    if (mask == w->alive) { // dead lanes may be written
+        for (; op < end; ++op)
+            op->run(w, r, op, mask);
+    } else {
+        for (; op < end; ++op) {
+            if (op->plain && !op->inner)
+                plain_masked(w, r, op, op->run, mask);
+            else
+                op->run(w, r, op, mask);
+        }
+    }
+}
+
+// Runs one basic block of a group and moves its lanes on. A block's group list changes under it:
+// `index` stays the running group's place until the end.
+static void run_block(struct warp *w, int index)
+{
+    const struct program *p = w->cta->program;
+    struct group *g = &w->groups[index];
+    const struct basic_block *b = &p->blocks[g->block];
+    uint32_t mask = g->mask, block = g->block, frame = g->frame;
+    struct block_counts *counts = &w->cta->worker->blocks[block];
+    counts->warps++;
+    counts->threads += (uint64_t)__builtin_popcount(mask);
+    w->taken = w->gone = 0;
+    w->next = block + 1;
+    // Taken out while it runs, so that the operations can add groups freely.
+    int others = w->group_count;
+    if (others > 1)
+        remove_group(w, index);
+    else
+        w->group_count = 0;
+    const struct op *first = &p->ops[b->first];
+    run_ops(w, w->file + frame, first, first + b->count, mask);
+    w->turns++;
+    mask &= ~w->gone;
+    uint32_t taken = w->taken & mask, rest = mask & ~taken;
+    if (taken)
+        push_group(w, taken, w->next, w->next_frame);
+    if (rest) {
+        push_group(w, rest, block + 1, frame);
+        if (taken)
+            w->cta->worker->insns[(first + b->count - 1)->insn].divergent++;
+    }
+    if (w->group_count > 1)
+        merge_groups(w);
+}
+
+// Runs a warp until it has to wait or its turn is over; whether it moved at all.
+static bool run_warp(struct warp *w)
+{
+    bool moved = false;
+    for (int turn = 0; turn < TURN_BLOCKS && w->group_count && !w->cta->faulted; ++turn) {
+        int index = w->group_count == 1 && w->groups[0].mask == w->alive && !w->groups[0].arrived
+                        ? 0
+                        : pick_group(w);
+        if (index < 0)
+            return moved;
+        run_block(w, index);
+        moved = true;
+    }
+    return moved;
+}
+
+// ---- CTAs ---------------------------------------------------------------------------------------
+
+enum cta_state { CTA_DONE, CTA_TURN_OVER, CTA_FAULT };
+
+static void fault_stuck(struct cta *cta)
+{
+    struct warp *at = NULL, *other = NULL;
+    const struct group *g = NULL, *og = NULL;
+    for (int i = 0; i < cta->warps; ++i)
+        for (int k = 0; k < cta->warp[i].group_count; ++k) {
+            struct warp *w = &cta->warp[i];
+            if (!at || (at == w && !other && w->groups[k].block != g->block)) {
+                other = at;
+                og = g;
+                at = w;
+                g = &w->groups[k];
+            }
+        }
+    const struct program *p = cta->program;
+    const struct op *op = first_op(p, g->block);
+    int lane = __builtin_ctz(g->mask);
+    if (other == at && og && !(g->arrived && og->arrived)) {
+        const struct insn_info *insn = &p->insns[first_op(p, og->block)->insn];
+        fault_at(at, op, lane, FAULT_DIVERGENT_BARRIER,
+                 "%s under divergence: %d lanes of the warp wait here (mask 0x%08x), others at %s:%d (mask 0x%08x)",
+                 p->insns[op->insn].opcode, __builtin_popcount(g->mask), g->mask,
+                 insn->at.line ? insn->at.file : "PTX line", insn->at.line ? insn->at.line : insn->ptx_line,
+                 og->mask);
+        return;
+    }
+    int waiting = 0;
+    for (int i = 0; i < cta->warps; ++i)
+        waiting += cta->warp[i].group_count > 0;
+    fault_at(at, op, lane, FAULT_DEADLOCK, "deadlock: %d of %d warps wait at %s for others that never come",
+             waiting, cta->warps, p->insns[op->insn].opcode);
+}
+
+static uint64_t scramble(uint64_t x)
+{
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+static enum cta_state run_cta(struct cta *cta)
+{
+    for (int round = 0; round < CTA_ROUNDS; ++round) {
+        bool moved = false, left = false;
+        uint64_t order = 0;
+        if (cta->launch->schedule)
+            order = scramble(cta->launch->schedule + cta->number * 64 + ++cta->rounds);
+        for (int i = 0; i < cta->warps; ++i) {
+            // A seed starts the round elsewhere and may walk it backwards.
+            int at = (int)((order >> 1) % (unsigned)cta->warps);
+            at = (order & 1 ? at + cta->warps - i : at + i) % cta->warps;
+            struct warp *w = &cta->warp[at];
+            if (!w->group_count)
+                continue;
+            uint32_t alive = w->alive;
+            moved |= run_warp(w);
+            if (cta->faulted)
+                return CTA_FAULT;
+            if (!w->alive && alive)
+                for (unsigned id = 0; id < NAMED_BARRIERS; ++id)
+                    release_barrier(cta, id);
+            left |= w->group_count > 0;
+        }
+        if (!left) {
+            bool waiting = false; // a barrier's release may have set an earlier warp free
+            for (int i = 0; i < cta->warps; ++i)
+                waiting |= cta->warp[i].group_count > 0;
+            if (!waiting)
+                return CTA_DONE;
+        }
+        if (!moved) {
+            fault_stuck(cta);
+            return CTA_FAULT;
+        }
+    }
+    return CTA_TURN_OVER;
+}
+
+static void *aligned_zeroed(size_t bytes)
+{
+    void *memory = NULL;
+    if (posix_memalign(&memory, 64, bytes ? bytes : 64)) {
+        fprintf(stderr, "ptxsim: out of memory\n");
+        abort();
+    }
+    memset(memory, 0, bytes);
+    return memory;
+}
+
+static size_t padded(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
+// Storage of a CTA: registers, local and shared memory. Used again for the CTAs that follow.
+static struct cta *new_cta(struct worker *worker)
+{
+    const struct run *run = worker->run;
+    const struct launch *launch = run->launch;
+    const struct program *p = run->program;
+    unsigned threads = launch->block[0] * launch->block[1] * launch->block[2];
+    struct cta *cta = aligned_zeroed(sizeof *cta);
+    cta->worker = worker;
+    cta->launch = launch;
+    cta->program = p;
+    cta->warps = (int)((threads + WARP - 1) / WARP);
+    cta->warp = aligned_zeroed((size_t)cta->warps * sizeof *cta->warp);
+    cta->shared_bytes = run->shared_bytes;
+    cta->shared = aligned_zeroed(padded(run->shared_bytes) + 64);
+    if (launch->check)
+        cta->written = aligned_zeroed(run->shared_bytes / 8 + 64);
+    for (int i = 0; i < cta->warps; ++i) {
+        struct warp *w = &cta->warp[i];
+        w->cta = cta;
+        w->index = i;
+        w->file = aligned_zeroed(padded(p->file_bytes));
+        w->local = p->local_bytes ? aligned_zeroed(p->local_bytes * WARP) : NULL;
+        memcpy(w->file + p->callees[0].constants_at, p->callees[0].constants, p->callees[0].constant_bytes);
+        for (unsigned lane = 0; lane < WARP; ++lane) {
+            unsigned t = (unsigned)i * WARP + lane;
+            w->tid[0][lane] = t % launch->block[0];
+            w->tid[1][lane] = t / launch->block[0] % launch->block[1];
+            w->tid[2][lane] = t / launch->block[0] / launch->block[1];
+        }
+    }
+    return cta;
+}
+
+static void free_cta(struct cta *cta)
+{
+    for (int i = 0; i < cta->warps; ++i) {
+        free(cta->warp[i].file);
+        free(cta->warp[i].local);
+    }
+    free(cta->warp);
+    free(cta->shared);
+    free(cta->written);
+    free(cta);
+}
+
+static void start_cta(struct cta *cta, uint64_t number)
+{
+    const struct launch *launch = cta->launch;
+    unsigned threads = launch->block[0] * launch->block[1] * launch->block[2];
+    cta->number = number;
+    cta->index[0] = (unsigned)(number % launch->grid[0]);
+    cta->index[1] = (unsigned)(number / launch->grid[0] % launch->grid[1]);
+    cta->index[2] = (unsigned)(number / launch->grid[0] / launch->grid[1]);
+    cta->rounds = 0;
+    memset(cta->barrier, 0, sizeof cta->barrier);
+    if (cta->written)
+        memset(cta->written, 0, cta->shared_bytes / 8 + 64);
+    for (int i = 0; i < cta->warps; ++i) {
+        struct warp *w = &cta->warp[i];
+        unsigned lanes = threads - (unsigned)i * WARP;
+        w->alive = lanes >= WARP ? ~0u : (1u << lanes) - 1;
+        w->turns = 0;
+        w->group_count = 1;
+        w->groups[0] = (struct group){.mask = w->alive, .block = cta->program->callees[0].block};
+    }
+}
+
+static void report_fault(struct run *run, const struct cta *cta)
+{
+    pthread_mutex_lock(&run->lock);
+    if (cta->number < run->fault_cta) {
+        run->fault_cta = cta->number;
+        run->fault = cta->fault;
+        atomic_store(&run->faulted, cta->number);
+    }
+    pthread_mutex_unlock(&run->lock);
+}
+
+// A host thread: takes the next CTA; one whose warps only spin (they wait for another CTA) stays
+// open while others begin.
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+    struct run *run = worker->run;
+    struct cta *open = NULL, **last = &open, *spare = NULL;
+    int count = 0;
+    bool more = true;
+    while (more || open) {
+        struct cta *cta = NULL;
+        if (more && count < MOST_RESIDENT) {
+            uint64_t number = atomic_fetch_add(&run->next, 1);
+            if (number < run->ctas && number < atomic_load(&run->faulted)) {
+                cta = spare ? spare : new_cta(worker);
+                spare = NULL;
+                start_cta(cta, number);
+                count++;
+            } else {
+                more = false;
+            }
+        }
+        if (!cta) {
+            cta = open;
+            if (!cta)
+                continue;
+            open = cta->next;
+            if (!open)
+                last = &open;
+        }
+        enum cta_state state = cta->number > atomic_load(&run->faulted) ? CTA_DONE : run_cta(cta);
+        if (state == CTA_TURN_OVER) {
+            cta->next = NULL;
+            *last = cta;
+            last = &cta->next;
+            continue;
+        }
+        if (state == CTA_FAULT)
+            report_fault(run, cta);
+        count--;
+        if (spare || state == CTA_FAULT)
+            free_cta(cta);
+        else
+            spare = cta;
+    }
+    if (spare)
+        free_cta(spare);
+    return NULL;
+}
+
+// ---- Grids --------------------------------------------------------------------------------------
+
+static bool refuse(struct fault *fault, enum fault_kind kind, const char *text)
+{
+    fault->kind = kind;
+    snprintf(fault->text, sizeof fault->text, "%s", text);
+    return false;
+}
+
+bool launch_run(const struct launch *launch, struct counts *counts, struct line_counts **lines,
+                size_t *line_count, struct fault *fault)
+{
+    struct kernel *kernel = (struct kernel *)launch->kernel;
+    *fault = (struct fault){0};
+    if (!kernel->program && !kernel->error[0])
+        kernel->program = program_decode(kernel, kernel->error, sizeof kernel->error);
+    if (!kernel->program)
+        return refuse(fault, FAULT_UNSUPPORTED, kernel->error);
+    const struct program *p = kernel->program;
+    uint64_t shared = p->shared_bytes + launch->dynamic_shared_bytes;
+    if (launch->dynamic_shared_bytes)
+        shared = ((p->shared_bytes + 15) & ~(size_t)15) + launch->dynamic_shared_bytes;
+    if (shared > 16 << 20)
+        return refuse(fault, FAULT_INTERNAL, "more than 16 MiB of shared memory");
+    struct run run = {.launch = launch,
+                      .program = p,
+                      .ctas = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2],
+                      .shared_bytes = (uint32_t)shared,
+                      .fault_cta = UINT64_MAX};
+    atomic_init(&run.next, 0);
+    atomic_init(&run.faulted, UINT64_MAX);
+    pthread_mutex_init(&run.lock, NULL);
+    long cores = launch->threads > 0 ? launch->threads : sysconf(_SC_NPROCESSORS_ONLN);
+    uint64_t workers = cores < 1 ? 1 : cores > 256 ? 256 : (uint64_t)cores;
+    if (workers > run.ctas)
+        workers = run.ctas ? run.ctas : 1;
+    struct worker *worker = calloc(workers, sizeof *worker);
+    pthread_t *thread = calloc(workers, sizeof *thread);
+    if (!worker || !thread)
+        abort();
+    for (uint64_t i = 0; i < workers; ++i) {
+        worker[i].run = &run;
+        worker[i].insns = aligned_zeroed(p->insn_count * sizeof *worker[i].insns);
+        worker[i].blocks = aligned_zeroed(p->block_count * sizeof *worker[i].blocks);
+    }
+    uint64_t started = 1; // this thread is the first worker
+    for (; started < workers; ++started)
+        if (pthread_create(&thread[started], NULL, work, &worker[started]))
+            break;
+    work(&worker[0]);
+    for (uint64_t i = 1; i < started; ++i)
+        pthread_join(thread[i], NULL);
+    for (uint64_t i = 1; i < workers; ++i) {
+        for (size_t k = 0; k < p->insn_count; ++k) {
+            uint64_t *sum = (uint64_t *)&worker[0].insns[k], *more = (uint64_t *)&worker[i].insns[k];
+            for (size_t j = 0; j < sizeof *worker->insns / sizeof *sum; ++j)
+                sum[j] += more[j];
+        }
+        for (size_t k = 0; k < p->block_count; ++k) {
+            worker[0].blocks[k].warps += worker[i].blocks[k].warps;
+            worker[0].blocks[k].threads += worker[i].blocks[k].threads;
+        }
+    }
+    counts_derive(p, worker[0].insns, worker[0].blocks, counts, lines, line_count);
+    for (uint64_t i = 0; i < workers; ++i) {
+        free(worker[i].insns);
+        free(worker[i].blocks);
+    }
+    free(worker);
+    free(thread);
+    pthread_mutex_destroy(&run.lock);
+    *fault = run.fault;
+    return run.fault_cta == UINT64_MAX;
+}

@@ -1,0 +1,19 @@
+// ops_set.h: everything that is compiled once for each instruction set, and its table. FN(x) names
+// the functions of the set.
+#include "interp.h"
+#include "ops_common.h"
+#include "scalars.h"
+
+#include "ops_math.h"
+#include "ops_memory.h"
+#include "ops_warp.h"
+
+#define OP(name, ...) [OP_##name] = FN(name),
+#define QUOTE(x) #x
+#define TEXT(x) QUOTE(x)
+const struct op_set FN(ops) = {
+    .isa = TEXT(FN()),
+    .run = {
+#include "ops_list.h"
+    }};
+#undef OP

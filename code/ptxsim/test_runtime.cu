@@ -1,0 +1,973 @@
+// The runtime, as a program meets it. The same executable passes on a GPU with the real runtime:
+// what differs (the device, and that the simulator knows no time) is asked for with simulated().
+#include <assert.h>
+#include <dlfcn.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cuda_profiler_api.h>
+#include <jansson.h>
+
+extern "C" {
+#include <cmocka.h>
+}
+
+static bool simulated()
+{
+    return dlsym(RTLD_DEFAULT, "ptxsim_version") != nullptr;
+}
+
+#define assert_error(call, error) assert_string_equal(cudaGetErrorName(call), #error)
+#define assert_ok(call) assert_error(call, cudaSuccess)
+
+// The error of a launch, which also takes it back.
+#define assert_launch(error) assert_error(cudaGetLastError(), error)
+
+template <typename T> static T *device_array(size_t count)
+{
+    void *array;
+    assert_ok(cudaMalloc(&array, count * sizeof(T)));
+    return (T *)array;
+}
+
+static int read_int(const int *device)
+{
+    int value;
+    assert_ok(cudaMemcpy(&value, device, sizeof value, cudaMemcpyDeviceToHost));
+    return value;
+}
+
+// ---- Kernels ------------------------------------------------------------------------------------
+
+__device__ int counter;
+__constant__ float table[16];
+__managed__ int managed_value = 3;
+
+__global__ void nothing()
+{
+}
+
+__global__ void increment(int *value)
+{
+    atomicAdd(value, 1);
+}
+
+__global__ void vector_add(const float *a, const float *b, float *c, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        c[i] = a[i] + b[i];
+}
+
+// Sums each block's part by a tree in dynamic shared memory, after a stop in static.
+__global__ void block_sums(const int *in, int *out)
+{
+    __shared__ int staged[256];
+    extern __shared__ int sums[];
+    staged[threadIdx.x] = in[blockIdx.x * blockDim.x + threadIdx.x];
+    __syncthreads();
+    sums[threadIdx.x] = staged[blockDim.x - 1 - threadIdx.x];
+    for (int half = blockDim.x / 2; half > 0; half /= 2) {
+        __syncthreads();
+        if (threadIdx.x < half)
+            sums[threadIdx.x] += sums[threadIdx.x + half];
+    }
+    if (threadIdx.x == 0)
+        out[blockIdx.x] = sums[0];
+}
+
+__global__ void use_variables(float *out)
+{
+    out[threadIdx.x] = table[threadIdx.x] * 2;
+    if (threadIdx.x == 0)
+        counter += 5;
+}
+
+__global__ void use_managed()
+{
+    managed_value *= 7;
+}
+
+struct odd {
+    int a[3];
+    char b;
+};
+
+__global__ void many_parameters(char c, double d, odd o, short s, long long *out)
+{
+    out[0] = c;
+    out[1] = (long long)(d * 4);
+    out[2] = o.a[0] + o.a[1] + o.a[2];
+    out[3] = o.b;
+    out[4] = s;
+}
+
+namespace inner
+{
+template <int N> __global__ void store(int *out)
+{
+    *out = N;
+}
+} // namespace inner
+
+__global__ void __launch_bounds__(128) bounded(int *out)
+{
+    out[threadIdx.x] = 1;
+}
+
+enum { STORE_AT_LINE = __LINE__ + 3, STORE_UNALIGNED_LINE = __LINE__ + 8 };
+__global__ void store_at(int *base, long long index)
+{
+    base[index] = 1;
+}
+
+__global__ void store_unaligned(char *base)
+{
+    *(volatile int *)(base + 1) = 1;
+}
+
+enum { TRAP_LINE = __LINE__ + 3 };
+__global__ void trap()
+{
+    asm volatile("trap;");
+}
+
+__global__ void check_five(int value)
+{
+    assert(value == 5);
+}
+
+// ---- Faults: each in a process of its own, since nothing takes them back ------------------------
+
+// Runs the part of a test that uses CUDA, and gives what it wrote on stderr. Before anything else
+// does: a GPU's runtime does not survive a fork.
+static const char *in_child(void (*body)())
+{
+    static char text[4096];
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    fflush(stdout);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        dup2(fileno(file), STDERR_FILENO);
+        body();
+        exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    rewind(file);
+    text[fread(text, 1, sizeof text - 1, file)] = 0;
+    fclose(file);
+    if (status != 0)
+        print_message("# %s", text);
+    assert_int_equal(status, 0);
+    return text;
+}
+
+// assert_* of the child would be lost on the parent: exits with another status instead.
+#define expect(call, wanted) expect_at(call, wanted, __LINE__)
+static void expect_at(cudaError_t got, cudaError_t wanted, int line)
+{
+    if (got == wanted)
+        return;
+    fprintf(stderr, "line %d: %s, not %s\n", line, cudaGetErrorName(got), cudaGetErrorName(wanted));
+    _exit(1);
+}
+
+// The simulator's one line about a fault: this kernel, this source line, and these words.
+static void assert_told(const char *text, const char *kernel, int line, const char *words)
+{
+    char place[256];
+    if (!simulated())
+        return;
+    snprintf(place, sizeof place, "ptxsim: %s, %s:%d, block (0,0,0), thread (0,0,0): ", kernel,
+             __FILE__, line);
+    if (strncmp(text, place, strlen(place)) != 0 || !strstr(text, words) ||
+        strchr(text, '\n') != text + strlen(text) - 1)
+        fail_msg("%s... %s: was told: %s", place, words, text);
+}
+
+static void expect_sticky(cudaError_t error)
+{
+    int *array, count;
+    cudaEvent_t event;
+    expect(cudaDeviceSynchronize(), error);
+    cudaGetLastError();
+    expect(cudaMalloc(&array, 4), error);
+    expect(cudaFree(nullptr), error);
+    expect(cudaEventCreate(&event), error);
+    expect(cudaGetLastError(), error);
+    expect(cudaPeekAtLastError(), cudaSuccess);
+    nothing<<<1, 1>>>();
+    expect(cudaGetLastError(), error);
+    expect(cudaGetDeviceCount(&count), cudaSuccess);
+}
+
+static void test_store_out_of_bounds(void **)
+{
+    const char *told = in_child([] {
+        int *array;
+        expect(cudaMalloc(&array, 4096), cudaSuccess);
+        store_at<<<1, 1>>>(array, -(1 << 20));
+        expect_sticky(cudaErrorIllegalAddress);
+    });
+    assert_told(told, "store_at", STORE_AT_LINE, "4 bytes");
+    if (!simulated()) // which sees every byte, where a GPU sees pages
+        return;
+    told = in_child([] {
+        int *array;
+        expect(cudaMalloc(&array, 4096), cudaSuccess);
+        store_at<<<1, 1>>>(array, 1026);
+        expect_sticky(cudaErrorIllegalAddress);
+    });
+    assert_told(told, "store_at", STORE_AT_LINE,
+                "8 bytes past the end of the allocation of 4096 bytes");
+}
+
+static void test_store_to_host_memory_or_null(void **)
+{
+    const char *told = in_child([] {
+        store_at<<<1, 1>>>(nullptr, 0);
+        expect_sticky(cudaErrorIllegalAddress);
+    });
+    assert_told(told, "store_at", STORE_AT_LINE, "4 bytes at 0x0");
+    in_child([] {
+        cudaDeviceProp device;
+        expect(cudaGetDeviceProperties(&device, 0), cudaSuccess);
+        if (device.pageableMemoryAccess) // then host memory is the device's, too
+            return;
+        int *array = (int *)malloc(64);
+        store_at<<<1, 1>>>(array, 0);
+        expect_sticky(cudaErrorIllegalAddress);
+    });
+}
+
+static void test_store_to_freed_memory(void **)
+{
+    const char *told = in_child([] {
+        int *array;
+        expect(cudaMalloc(&array, 4 << 20), cudaSuccess);
+        expect(cudaFree(array), cudaSuccess);
+        store_at<<<1, 1>>>(array, 0);
+        expect_sticky(cudaErrorIllegalAddress);
+    });
+    assert_told(told, "store_at", STORE_AT_LINE, "freed");
+}
+
+static void test_misaligned_store(void **)
+{
+    const char *told = in_child([] {
+        char *array;
+        expect(cudaMalloc(&array, 4096), cudaSuccess);
+        store_unaligned<<<1, 1>>>(array);
+        expect_sticky(cudaErrorMisalignedAddress);
+    });
+    assert_told(told, "store_unaligned", STORE_UNALIGNED_LINE, "no multiple of 4");
+}
+
+static void test_trap_and_assertion(void **)
+{
+    const char *told = in_child([] {
+        trap<<<1, 1>>>();
+        expect_sticky(cudaErrorLaunchFailure);
+    });
+    assert_told(told, "trap", TRAP_LINE, "trap");
+    if (simulated())
+        return; // it does not know assert yet
+    in_child([] {
+        check_five<<<1, 1>>>(5);
+        expect(cudaDeviceSynchronize(), cudaSuccess);
+        check_five<<<1, 1>>>(4);
+        expect_sticky(cudaErrorAssert);
+    });
+}
+
+// ---- The report ---------------------------------------------------------------------------------
+
+static json_t *report_of(void (*body)())
+{
+    char path[] = "/tmp/test_runtime.XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    setenv("PTXSIM_REPORT", path, 1);
+    in_child(body);
+    unsetenv("PTXSIM_REPORT");
+    json_error_t error;
+    json_t *report = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+    remove(path);
+    if (!report)
+        fail_msg("%s:%d: %s", path, error.line, error.text);
+    return report;
+}
+
+// A number by its path in the report, "kernels.0.counts.barriers"; -1 when it is not there.
+static double number_at(const json_t *at, const char *path)
+{
+    char name[64];
+    int used;
+    while (at && sscanf(path, "%63[^.]%n", name, &used) == 1) {
+        at = json_is_array(at) ? json_array_get(at, atoi(name)) : json_object_get(at, name);
+        path += used + (path[used] == '.');
+    }
+    return json_is_number(at) ? json_number_value(at) : -1;
+}
+
+static void test_report(void **)
+{
+    if (!simulated())
+        return;
+    json_t *report = report_of([] {
+        float *array;
+        expect(cudaMalloc(&array, 4096 * sizeof(float)), cudaSuccess);
+        for (int i = 0; i < 3; ++i)
+            vector_add<<<dim3(8), 128>>>(array, array + 1024, array + 2048, 1000);
+        inner::store<1><<<1, 1>>>((int *)array);
+        expect(cudaDeviceSynchronize(), cudaSuccess);
+    });
+    json_t *kernels = json_object_get(report, "kernels"), *kernel = json_array_get(kernels, 0);
+    assert_string_equal(json_string_value(json_object_get(report, "ptxsim")), "0.1");
+    assert_int_equal(json_array_size(kernels), 2);
+    assert_int_equal(json_array_size(json_object_get(report, "faults")), 0);
+    assert_string_equal(json_string_value(json_object_get(kernel, "name")), "vector_add");
+    assert_string_equal(json_string_value(json_object_get(kernel, "mangled")),
+                        "_Z10vector_addPKfS0_Pfi");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(kernels, 1), "name")),
+                        "store");
+    assert_int_equal(number_at(kernel, "launches"), 3);
+    assert_int_equal(number_at(kernel, "grid.0"), 8);
+    assert_int_equal(number_at(kernel, "block.0"), 128);
+    // 31 warps and 8 lanes store 1000 floats; 2 arrays are read.
+    assert_int_equal(number_at(kernel, "counts.classes.global_store"), 3 * 32);
+    assert_int_equal(number_at(kernel, "counts.global_store_bytes"), 3 * 4000);
+    assert_int_equal(number_at(kernel, "counts.global_load_bytes"), 3 * 8000);
+    assert_int_equal(number_at(kernel, "counts.global_store_sectors"), 3 * 125);
+    assert_int_equal(number_at(kernel, "counts.global_load_sectors"), 3 * 250);
+    assert_int_equal(number_at(kernel, "dram_bytes"), 3 * 12000);
+
+    double total = 0, of_lines = 0;
+    const char *name;
+    json_t *value, *line;
+    size_t i;
+    json_object_foreach (json_object_get(json_object_get(kernel, "counts"), "classes"), name, value)
+        total += json_number_value(value);
+    assert_int_equal(total, number_at(kernel, "counts.warp_instructions"));
+    json_array_foreach (json_object_get(kernel, "lines"), i, line) {
+        of_lines += number_at(line, "counts.warp_instructions");
+        assert_string_equal(json_string_value(json_object_get(line, "file")), __FILE__);
+    }
+    assert_int_equal(of_lines, total);
+    assert_true(number_at(kernel, "l4_floors_us.dram") > 0);
+    assert_true(number_at(kernel, "l4_floors_us.issue") > 0);
+    assert_int_equal(number_at(kernel, "l4_floors_us.tensor"), 0);
+    assert_non_null(
+        json_string_value(json_object_get(json_object_get(kernel, "l4_floors_us"), "binding")));
+    json_decref(report);
+}
+
+static void test_report_of_a_fault(void **)
+{
+    if (!simulated())
+        return;
+    json_t *report = report_of([] {
+        store_at<<<1, 1>>>(nullptr, 0);
+        _exit(0); // as an aborting program: nothing is done at its end
+    });
+    json_t *faults = json_object_get(report, "faults");
+    assert_int_equal(json_array_size(faults), 1);
+    assert_non_null(strstr(json_string_value(json_array_get(faults, 0)), "store_at"));
+    json_decref(report);
+}
+
+// ---- Kernels and their data ---------------------------------------------------------------------
+
+static void test_vector_add(void **)
+{
+    enum { N = 1000 };
+    float a[N], b[N], c[N];
+    for (int i = 0; i < N; ++i) {
+        a[i] = (float)i;
+        b[i] = (float)(2 * i) + 0.5f;
+    }
+    float *da = device_array<float>(N), *db = device_array<float>(N), *dc = device_array<float>(N);
+    assert_ok(cudaMemcpy(da, a, sizeof a, cudaMemcpyHostToDevice));
+    assert_ok(cudaMemcpy(db, b, sizeof b, cudaMemcpyDefault));
+    vector_add<<<(N + 127) / 128, 128>>>(da, db, dc, N);
+    assert_launch(cudaSuccess);
+    assert_ok(cudaMemcpy(c, dc, sizeof c, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < N; ++i)
+        assert_true(c[i] == 3 * i + 0.5f);
+    assert_ok(cudaFree(da));
+    assert_ok(cudaFree(db));
+    assert_ok(cudaFree(dc));
+}
+
+static void test_shared_memory_of_both_kinds(void **)
+{
+    enum { BLOCKS = 5, THREADS = 256 };
+    int in[BLOCKS * THREADS], out[BLOCKS];
+    for (int i = 0; i < BLOCKS * THREADS; ++i)
+        in[i] = i;
+    int *din = device_array<int>(BLOCKS * THREADS), *dout = device_array<int>(BLOCKS);
+    assert_ok(cudaMemcpy(din, in, sizeof in, cudaMemcpyHostToDevice));
+    block_sums<<<BLOCKS, THREADS, THREADS * sizeof(int)>>>(din, dout);
+    assert_launch(cudaSuccess);
+    assert_ok(cudaMemcpy(out, dout, sizeof out, cudaMemcpyDeviceToHost));
+    for (int b = 0; b < BLOCKS; ++b)
+        assert_int_equal(out[b], THREADS * (THREADS - 1) / 2 + b * THREADS * THREADS);
+    assert_ok(cudaFree(din));
+    assert_ok(cudaFree(dout));
+}
+
+static void test_variables(void **)
+{
+    float values[16], out[16];
+    int five = 5, count;
+    size_t size;
+    void *address;
+    for (int i = 0; i < 16; ++i)
+        values[i] = (float)i;
+    float *device = device_array<float>(16);
+
+    assert_ok(cudaMemcpyToSymbol(table, values, sizeof values));
+    assert_ok(cudaMemcpyToSymbol(counter, &five, sizeof five));
+    use_variables<<<1, 16>>>(device);
+    assert_ok(cudaMemcpy(out, device, sizeof out, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < 16; ++i)
+        assert_true(out[i] == 2 * i);
+    assert_ok(cudaMemcpyFromSymbol(&count, counter, sizeof count));
+    assert_int_equal(count, 10);
+    assert_ok(cudaMemcpyFromSymbol(out, table, 8, 12));
+    assert_true(out[0] == 3 && out[1] == 4);
+    assert_ok(cudaGetSymbolSize(&size, table));
+    assert_int_equal(size, 64);
+    assert_ok(cudaGetSymbolAddress(&address, counter));
+    assert_int_equal(read_int((int *)address), 10);
+
+    assert_error(cudaMemcpyToSymbol(counter, &five, 8), cudaErrorInvalidValue);
+    assert_error(cudaMemcpyToSymbol(counter, &five, 4, 1), cudaErrorInvalidValue);
+    assert_error(cudaMemcpyToSymbol(counter, &five, 4, 0, cudaMemcpyDeviceToHost),
+                 cudaErrorInvalidMemcpyDirection);
+    assert_error(cudaGetSymbolAddress(&address, five), cudaErrorInvalidSymbol);
+    assert_ok(cudaFree(device));
+}
+
+static void test_managed_variable(void **)
+{
+    if (!simulated())
+        return; // on a shared server we leave managed memory alone
+    managed_value = 6;
+    use_managed<<<1, 1>>>();
+    assert_ok(cudaDeviceSynchronize());
+    assert_int_equal(managed_value, 42);
+}
+
+static void test_parameters_of_every_size(void **)
+{
+    long long out[5], *device = device_array<long long>(5);
+    many_parameters<<<1, 1>>>(-7, 2.25, odd{{1, 20, 300}, 'x'}, -12345, device);
+    assert_ok(cudaMemcpy(out, device, sizeof out, cudaMemcpyDeviceToHost));
+    const long long expected[] = {-7, 9, 321, 'x', -12345};
+    assert_memory_equal(out, expected, sizeof out);
+    assert_ok(cudaFree(device));
+}
+
+static void test_kernels_by_pointer_and_name(void **)
+{
+    int *device = device_array<int>(1);
+    void *arguments[] = {&device};
+    void (*kernel)(int *) = inner::store<17>;
+    const char *name;
+    cudaFunction_t function;
+    size_t offset, size;
+
+    kernel<<<1, 1>>>(device);
+    assert_int_equal(read_int(device), 17);
+    assert_ok(cudaLaunchKernel((const void *)inner::store<18>, 1, 1, arguments, 0, nullptr));
+    assert_int_equal(read_int(device), 18);
+    cudaLaunchConfig_t config = {};
+    config.gridDim = config.blockDim = dim3(1);
+    assert_ok(cudaLaunchKernelEx(&config, inner::store<17>, device));
+    assert_int_equal(read_int(device), 17);
+    assert_ok(cudaFuncGetName(&name, (const void *)kernel));
+    assert_string_equal(name, "_ZN5inner5storeILi17EEEvPi");
+    assert_ok(cudaGetFuncBySymbol(&function, (const void *)kernel));
+    assert_ok(cudaFuncGetParamInfo((const void *)many_parameters, 2, &offset, &size));
+    assert_int_equal(offset, 16);
+    assert_int_equal(size, sizeof(odd));
+    assert_error(cudaFuncGetParamInfo((const void *)many_parameters, 5, &offset, &size),
+                 cudaErrorInvalidValue);
+    assert_error(cudaFuncGetName(&name, (const void *)read_int), cudaErrorInvalidResourceHandle);
+    assert_error(cudaFuncGetName(&name, nullptr), cudaErrorInvalidDeviceFunction);
+    assert_ok(cudaFree(device));
+}
+
+// ---- Launches that are refused, and do no harm --------------------------------------------------
+
+static void test_refused_launches(void **)
+{
+    int *device = device_array<int>(1024);
+    nothing<<<0, 1>>>();
+    assert_launch(cudaErrorInvalidValue);
+    nothing<<<1, 0>>>();
+    assert_launch(cudaErrorInvalidValue);
+    nothing<<<1, 1025>>>();
+    assert_launch(cudaErrorInvalidValue);
+    nothing<<<dim3(1, 65536), 1>>>();
+    assert_launch(cudaErrorInvalidValue);
+    nothing<<<1, dim3(1, 1, 65)>>>();
+    assert_launch(cudaErrorInvalidValue);
+    bounded<<<1, 128>>>(device);
+    assert_launch(cudaSuccess);
+    bounded<<<1, 129>>>(device);
+    assert_launch(cudaErrorInvalidValue);
+    assert_error(cudaLaunchKernel((const void *)read_int, 1, 1, nullptr, 0, nullptr),
+                 cudaErrorInvalidResourceHandle);
+    assert_launch(cudaErrorInvalidResourceHandle);
+    nothing<<<1, 1>>>();
+    assert_launch(cudaSuccess);
+    assert_ok(cudaDeviceSynchronize());
+    assert_ok(cudaFree(device));
+}
+
+static void test_shared_memory_is_limited(void **)
+{
+    const void *kernel = (const void *)block_sums; // 1024 bytes static
+    cudaFuncAttributes attributes;
+    int *device = device_array<int>(256);
+
+    assert_ok(cudaFuncGetAttributes(&attributes, kernel));
+    assert_int_equal(attributes.sharedSizeBytes, 1024);
+    assert_int_equal(attributes.maxDynamicSharedSizeBytes, 47 * 1024);
+    block_sums<<<1, 256, 47 * 1024>>>(device, device);
+    assert_launch(cudaSuccess);
+    block_sums<<<1, 256, 47 * 1024 + 1>>>(device, device);
+    assert_launch(cudaErrorInvalidValue);
+    assert_ok(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 64 << 10));
+    block_sums<<<1, 256, 64 * 1024>>>(device, device);
+    assert_launch(cudaSuccess);
+    block_sums<<<1, 256, 64 * 1024 + 4>>>(device, device);
+    assert_launch(cudaErrorInvalidValue);
+    int optin;
+    assert_ok(cudaDeviceGetAttribute(&optin, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
+    assert_ok(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, optin - 1024));
+    assert_error(
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, optin - 1023),
+        cudaErrorInvalidValue);
+    assert_error(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, -1),
+                 cudaErrorInvalidValue);
+    assert_error(cudaFuncSetAttribute(kernel, cudaFuncAttributePreferredSharedMemoryCarveout, 101),
+                 cudaErrorInvalidValue);
+    assert_ok(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, 100));
+    block_sums<<<1, 256, 101>>>(device, device);
+    assert_launch(cudaErrorInvalidValue);
+    assert_ok(cudaDeviceSynchronize());
+    assert_ok(cudaFree(device));
+}
+
+static void test_attributes_and_occupancy(void **)
+{
+    cudaFuncAttributes attributes;
+    int blocks, threads;
+
+    assert_ok(cudaFuncGetAttributes(&attributes, bounded));
+    assert_int_equal(attributes.maxThreadsPerBlock, 128);
+    assert_in_range(attributes.numRegs, 4, 32);
+    assert_int_equal(attributes.localSizeBytes, 0);
+    assert_ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nothing, 1024, 0));
+    assert_int_equal(blocks, simulated() ? 1 : 2);
+    if (simulated()) {
+        assert_ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nothing, 32, 0));
+        assert_int_equal(blocks, 24);
+        assert_ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nothing, 128, 24 << 10));
+        assert_int_equal(blocks, 4); // 25 KB each of 100
+    }
+    assert_ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nothing, 2048, 0));
+    assert_int_equal(blocks, 0);
+    assert_ok(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nothing, 32, 60000));
+    assert_int_equal(blocks, 0);
+    assert_error(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nothing, 0, 0),
+                 cudaErrorInvalidValue);
+    assert_ok(cudaOccupancyMaxPotentialBlockSize(&blocks, &threads, vector_add));
+    assert_true(blocks > 0 && threads >= 32);
+    void *arguments[1] = {};
+    assert_error(
+        cudaLaunchCooperativeKernel((const void *)nothing, 100000, 1024, arguments, 0, nullptr),
+        cudaErrorCooperativeLaunchTooLarge);
+    assert_ok(cudaLaunchCooperativeKernel((const void *)nothing, 2, 32, arguments, 0, nullptr));
+}
+
+// ---- Copies and memory --------------------------------------------------------------------------
+
+static void test_copies_are_checked(void **)
+{
+    enum { BYTES = 1 << 20 };
+    char *host = (char *)calloc(2, BYTES), *device = device_array<char>(BYTES);
+
+    assert_ok(cudaMemcpy(device, host, BYTES, cudaMemcpyHostToDevice));
+    assert_error(cudaMemcpy(device, host, BYTES + BYTES / 2, cudaMemcpyHostToDevice),
+                 cudaErrorInvalidValue);
+    assert_error(cudaMemcpy(host, device, 4, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+    assert_error(cudaMemcpy(device, host, 4, cudaMemcpyDeviceToHost), cudaErrorInvalidValue);
+    assert_error(cudaMemcpy(host, host + 64, 4, cudaMemcpyDeviceToDevice), cudaErrorInvalidValue);
+    assert_ok(cudaMemcpy(host, host + 64, 4, cudaMemcpyDefault));
+    assert_ok(cudaMemcpy(device, device + 64, 4, cudaMemcpyHostToHost));
+    assert_error(cudaMemcpy(device, host, 4, (cudaMemcpyKind)7), cudaErrorInvalidMemcpyDirection);
+    assert_error(cudaMemcpy(nullptr, host, 4, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+    assert_error(cudaMemcpy(device, nullptr, 4, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+    assert_ok(cudaMemcpy(nullptr, nullptr, 0, cudaMemcpyHostToDevice));
+    assert_error(cudaMemset(host, 0, 4), cudaErrorInvalidValue);
+    assert_error(cudaMemset(device, 0, 2 * BYTES), cudaErrorInvalidValue);
+    assert_error(cudaMemcpy2D(device, 8, host, 8, 16, 2, cudaMemcpyHostToDevice),
+                 cudaErrorInvalidPitchValue);
+    assert_error(cudaMemset2D(device, 8, 0, 16, 2), cudaErrorInvalidValue);
+    assert_ok(cudaFree(device));
+    free(host);
+}
+
+static void test_rows_are_copied_and_filled(void **)
+{
+    char host[4][10], back[4][6];
+    size_t pitch;
+    void *device;
+    for (int i = 0; i < 40; ++i)
+        host[i / 10][i % 10] = (char)i;
+
+    assert_ok(cudaMallocPitch(&device, &pitch, 10, 4));
+    assert_true(pitch >= 10 && pitch % 256 == 0);
+    assert_ok(cudaMemcpy2D(device, pitch, host, 10, 10, 4, cudaMemcpyHostToDevice));
+    assert_ok(cudaMemset2D((char *)device + 1, pitch, 99, 2, 3));
+    assert_ok(cudaMemcpy2D(back, 6, device, pitch, 6, 4, cudaMemcpyDeviceToHost));
+    for (int row = 0; row < 4; ++row)
+        for (int column = 0; column < 6; ++column)
+            assert_int_equal(back[row][column],
+                             row < 3 && (column == 1 || column == 2) ? 99 : 10 * row + column);
+    assert_ok(cudaFree(device));
+}
+
+static void test_allocations(void **)
+{
+    void *address = (void *)1;
+    size_t before, after, total;
+
+    assert_ok(cudaMalloc(&address, 0));
+    assert_null(address);
+    assert_error(cudaMalloc((void **)nullptr, 4), cudaErrorInvalidValue);
+    assert_error(cudaMalloc(&address, (size_t)1 << 45), cudaErrorMemoryAllocation);
+    assert_launch(cudaErrorMemoryAllocation);
+    assert_launch(cudaSuccess); // told once
+    assert_ok(cudaFree(nullptr));
+    assert_error(cudaFree(&before), cudaErrorInvalidValue);
+    assert_ok(cudaMemGetInfo(&before, &total));
+    assert_ok(cudaMalloc(&address, 256 << 20));
+    assert_ok(cudaMemGetInfo(&after, &total));
+    assert_true(after < before && before <= total);
+    assert_error(cudaFree((char *)address + 1), cudaErrorInvalidValue);
+    assert_error(cudaFreeHost(address), cudaErrorInvalidValue);
+    assert_ok(cudaFree(address));
+    assert_error(cudaFree(address), cudaErrorInvalidValue);
+    assert_ok(cudaMallocAsync(&address, 64, nullptr));
+    assert_ok(cudaFreeAsync(address, nullptr));
+}
+
+static void test_pinned_and_registered_memory(void **)
+{
+    static int own[1024];
+    int *pinned;
+    void *device;
+    cudaPointerAttributes attributes;
+
+    assert_ok(cudaMallocHost(&pinned, 64));
+    *pinned = 41;
+    increment<<<1, 1>>>(pinned);
+    assert_ok(cudaDeviceSynchronize());
+    assert_int_equal(*pinned, 42);
+    assert_ok(cudaHostGetDevicePointer(&device, pinned, 0));
+    assert_ptr_equal(device, pinned);
+    assert_ok(cudaPointerGetAttributes(&attributes, pinned));
+    assert_int_equal(attributes.type, cudaMemoryTypeHost);
+    assert_error(cudaFree(pinned), cudaErrorInvalidValue);
+    assert_ok(cudaFreeHost(pinned));
+    assert_error(cudaFreeHost(pinned), cudaErrorInvalidValue);
+
+    assert_ok(cudaPointerGetAttributes(&attributes, own));
+    assert_int_equal(attributes.type, cudaMemoryTypeUnregistered);
+    assert_ptr_equal(attributes.hostPointer, own);
+    assert_null(attributes.devicePointer);
+    assert_ok(cudaHostRegister(own, sizeof own, cudaHostRegisterDefault));
+    assert_error(cudaHostRegister(own, sizeof own, 0), cudaErrorHostMemoryAlreadyRegistered);
+    increment<<<1, 32>>>(own);
+    assert_ok(cudaDeviceSynchronize());
+    assert_int_equal(own[0], 32);
+    assert_ok(cudaHostUnregister(own));
+    assert_error(cudaHostUnregister(own), cudaErrorHostMemoryNotRegistered);
+
+    int *memory = device_array<int>(4);
+    assert_ok(cudaPointerGetAttributes(&attributes, memory + 3));
+    assert_int_equal(attributes.type, cudaMemoryTypeDevice);
+    assert_null(attributes.hostPointer);
+    assert_ok(cudaFree(memory));
+}
+
+// ---- Streams, events, graphs --------------------------------------------------------------------
+
+static void test_streams_and_events(void **)
+{
+    cudaStream_t stream, other, refused;
+    cudaEvent_t start, end, untimed, none;
+    int *device = device_array<int>(1);
+    float milliseconds;
+
+    assert_ok(cudaStreamCreate(&stream));
+    assert_ok(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    assert_error(cudaStreamCreateWithFlags(&refused, 77), cudaErrorInvalidValue);
+    assert_ok(cudaEventCreate(&start));
+    assert_ok(cudaEventCreate(&end));
+    assert_ok(cudaEventCreateWithFlags(&untimed, cudaEventDisableTiming));
+    assert_error(cudaEventCreateWithFlags(&none, 0x100), cudaErrorInvalidValue);
+    assert_ok(cudaEventQuery(start)); // not recorded: complete
+    assert_error(cudaEventElapsedTime(&milliseconds, start, end), cudaErrorInvalidResourceHandle);
+    assert_ok(cudaMemsetAsync(device, 0, 4, stream));
+    assert_ok(cudaEventRecord(start, stream));
+    increment<<<3, 64, 0, stream>>>(device);
+    assert_ok(cudaEventRecord(end, stream));
+    assert_ok(cudaStreamWaitEvent(other, end, 0));
+    increment<<<1, 1, 0, other>>>(device);
+    assert_ok(cudaEventRecord(untimed, other));
+    assert_ok(cudaEventSynchronize(untimed));
+    assert_ok(cudaStreamSynchronize(stream));
+    assert_ok(cudaStreamQuery(other));
+    assert_int_equal(read_int(device), 193);
+    assert_error(cudaEventElapsedTime(&milliseconds, start, untimed),
+                 cudaErrorInvalidResourceHandle);
+    if (simulated()) {
+        assert_error(cudaEventElapsedTime(&milliseconds, start, end), cudaErrorNotSupported);
+        assert_true(isnan(milliseconds)); // no invented time
+    } else {
+        assert_ok(cudaEventElapsedTime(&milliseconds, start, end));
+        assert_true(milliseconds > 0);
+    }
+    cudaGetLastError();
+    assert_ok(cudaEventDestroy(start));
+    assert_ok(cudaEventDestroy(end));
+    assert_ok(cudaEventDestroy(untimed));
+    assert_ok(cudaStreamDestroy(stream));
+    assert_ok(cudaStreamDestroy(other));
+    if (simulated()) { // where a GPU's runtime crashes
+        assert_error(cudaStreamSynchronize(stream), cudaErrorInvalidResourceHandle);
+        assert_error(cudaEventSynchronize(start), cudaErrorInvalidResourceHandle);
+    }
+    assert_ok(cudaFree(device));
+}
+
+static void add_one(void *value)
+{
+    ++*(int *)value;
+}
+
+static void test_captured_graph(void **)
+{
+    cudaStream_t stream;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaStreamCaptureStatus status;
+    int *device = device_array<int>(2), host[2] = {}, calls = 0;
+    size_t nodes;
+
+    assert_ok(cudaStreamCreate(&stream));
+    assert_ok(cudaMemset(device, 0, 8));
+    assert_ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    increment<<<2, 32, 0, stream>>>(device);
+    assert_ok(cudaMemsetAsync(device + 1, 1, 4, stream));
+    assert_ok(cudaMemcpyAsync(host, device, 8, cudaMemcpyDeviceToHost, stream));
+    assert_ok(cudaLaunchHostFunc(stream, add_one, &calls));
+    assert_ok(cudaStreamIsCapturing(stream, &status));
+    assert_int_equal(status, cudaStreamCaptureStatusActive);
+    assert_ok(cudaStreamEndCapture(stream, &graph));
+    assert_int_equal(read_int(device), 0); // nothing was done yet
+    assert_ok(cudaGraphGetNodes(graph, nullptr, &nodes));
+    assert_int_equal(nodes, 4);
+    assert_ok(cudaGraphInstantiate(&exec, graph, 0));
+    assert_ok(cudaGraphDestroy(graph));
+    for (int i = 0; i < 3; ++i)
+        assert_ok(cudaGraphLaunch(exec, stream));
+    assert_ok(cudaStreamSynchronize(stream));
+    assert_int_equal(host[0], 3 * 64);
+    assert_int_equal(host[1], 0x01010101);
+    assert_int_equal(calls, 3);
+    assert_ok(cudaGraphExecDestroy(exec));
+    assert_ok(cudaStreamDestroy(stream));
+    assert_ok(cudaFree(device));
+}
+
+static void test_capture_over_two_streams(void **)
+{
+    cudaStream_t stream, other;
+    cudaEvent_t fork, join;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    int *device = device_array<int>(1);
+
+    assert_ok(cudaMemset(device, 0, 4));
+    assert_ok(cudaStreamCreate(&stream));
+    assert_ok(cudaStreamCreate(&other));
+    assert_ok(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
+    assert_ok(cudaEventCreateWithFlags(&join, cudaEventDisableTiming));
+    for (int joined = 0; joined < 2; ++joined) {
+        assert_ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+        assert_ok(cudaEventRecord(fork, stream));
+        assert_ok(cudaStreamWaitEvent(other, fork, 0));
+        increment<<<1, 5, 0, other>>>(device);
+        if (!joined) {
+            assert_error(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureUnjoined);
+            continue;
+        }
+        assert_ok(cudaEventRecord(join, other));
+        assert_ok(cudaStreamWaitEvent(stream, join, 0));
+        assert_ok(cudaStreamEndCapture(stream, &graph));
+    }
+    assert_error(cudaEventQuery(fork), cudaErrorInvalidValue); // its capture is over
+    cudaGetLastError();
+    assert_ok(cudaGraphInstantiate(&exec, graph, 0));
+    assert_ok(cudaGraphLaunch(exec, stream));
+    assert_ok(cudaStreamSynchronize(stream));
+    assert_int_equal(read_int(device), 5);
+    assert_ok(cudaGraphExecDestroy(exec));
+    assert_ok(cudaGraphDestroy(graph));
+    assert_ok(cudaEventDestroy(fork));
+    assert_ok(cudaEventDestroy(join));
+    assert_ok(cudaStreamDestroy(stream));
+    assert_ok(cudaStreamDestroy(other));
+    assert_ok(cudaFree(device));
+}
+
+static void test_what_a_capture_forbids(void **)
+{
+    cudaStream_t stream, other;
+    cudaGraph_t graph;
+    cudaEvent_t event;
+    int *device = device_array<int>(1), zero = 0;
+    void *memory;
+
+    assert_ok(cudaStreamCreate(&stream));
+    assert_ok(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking));
+    assert_ok(cudaEventCreate(&event));
+    assert_error(cudaStreamBeginCapture(nullptr, cudaStreamCaptureModeGlobal),
+                 cudaErrorStreamCaptureUnsupported);
+    assert_error(cudaStreamEndCapture(stream, &graph), cudaErrorIllegalState);
+
+// A call during a capture gives this error, and the capture ends as invalid.
+#define assert_forbidden(call, error)                                                              \
+    do {                                                                                           \
+        assert_ok(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));                    \
+        assert_error(call, error);                                                                 \
+        assert_error(cudaStreamEndCapture(stream, &graph), cudaErrorStreamCaptureInvalidated);     \
+        assert_null(graph);                                                                        \
+        cudaGetLastError();                                                                        \
+    } while (0)
+    assert_forbidden(cudaMalloc(&memory, 16), cudaErrorStreamCaptureUnsupported);
+    assert_forbidden(cudaFree(device), cudaErrorStreamCaptureUnsupported);
+    assert_forbidden(cudaDeviceSynchronize(), cudaErrorStreamCaptureUnsupported);
+    assert_forbidden(cudaStreamSynchronize(stream), cudaErrorStreamCaptureUnsupported);
+    assert_forbidden(cudaStreamSynchronize(other), cudaErrorStreamCaptureUnsupported);
+    assert_forbidden(cudaEventQuery(event), cudaErrorStreamCaptureUnsupported);
+    assert_forbidden(cudaMemcpy(device, &zero, 4, cudaMemcpyHostToDevice),
+                     cudaErrorStreamCaptureImplicit);
+    assert_forbidden(cudaMemcpyToSymbol(counter, &zero, 4), cudaErrorStreamCaptureImplicit);
+    assert_forbidden((increment<<<1, 1>>>(device), cudaGetLastError()),
+                     cudaErrorStreamCaptureImplicit);
+    assert_forbidden((increment<<<0, 1, 0, stream>>>(device), cudaGetLastError()),
+                     cudaErrorInvalidValue);
+#undef assert_forbidden
+    assert_ok(cudaStreamDestroy(stream));
+    assert_ok(cudaStreamDestroy(other));
+    assert_ok(cudaEventDestroy(event));
+    assert_ok(cudaFree(device));
+}
+
+// ---- The device and errors ----------------------------------------------------------------------
+
+static void test_device(void **)
+{
+    cudaDeviceProp device;
+    int value;
+
+    assert_ok(cudaGetDeviceCount(&value));
+    assert_int_equal(value, 1);
+    assert_ok(cudaGetDeviceProperties(&device, 0));
+    assert_int_equal(device.warpSize, 32);
+    if (simulated()) {
+        assert_string_equal(device.name, "NVIDIA L4 (ptxsim)");
+        assert_int_equal(device.major * 10 + device.minor, 89);
+        assert_int_equal(device.multiProcessorCount, 58);
+        assert_int_equal(device.sharedMemPerBlockOptin, 101376);
+    }
+    assert_ok(cudaDeviceGetAttribute(&value, cudaDevAttrMultiProcessorCount, 0));
+    assert_int_equal(value, device.multiProcessorCount);
+    assert_error(cudaDeviceGetAttribute(&value, (cudaDeviceAttr)999, 0), cudaErrorInvalidValue);
+    assert_error(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 9), cudaErrorInvalidDevice);
+    assert_error(cudaGetDeviceProperties(&device, 9), cudaErrorInvalidDevice);
+    assert_error(cudaSetDevice(7), cudaErrorInvalidDevice);
+    assert_ok(cudaSetDevice(0));
+    assert_ok(cudaRuntimeGetVersion(&value));
+    assert_int_equal(value / 1000, 13);
+    assert_ok(cudaProfilerStart());
+    assert_ok(cudaProfilerStop());
+    cudaGetLastError();
+}
+
+static void test_errors_have_names(void **)
+{
+    assert_string_equal(cudaGetErrorName(cudaErrorIllegalAddress), "cudaErrorIllegalAddress");
+    assert_string_equal(cudaGetErrorString(cudaErrorIllegalAddress),
+                        "an illegal memory access was encountered");
+    assert_string_equal(cudaGetErrorString(cudaSuccess), "no error");
+    assert_string_equal(cudaGetErrorString((cudaError_t)4242), "unrecognized error code");
+    assert_string_equal(cudaGetErrorName((cudaError_t)4242), "unrecognized error code");
+    for (int i = 0; i < 1000; ++i)
+        assert_true(strlen(cudaGetErrorString((cudaError_t)i)) > 0);
+    if (simulated())
+        assert_string_equal(cudaGetErrorString(cudaErrorMpsRpcFailure), "mps rpc failure");
+}
+
+int main()
+{
+    const CMUnitTest tests[] = {
+        cmocka_unit_test(test_store_out_of_bounds), // faults first: see in_child
+        cmocka_unit_test(test_store_to_host_memory_or_null),
+        cmocka_unit_test(test_store_to_freed_memory),
+        cmocka_unit_test(test_misaligned_store),
+        cmocka_unit_test(test_trap_and_assertion),
+        cmocka_unit_test(test_report),
+        cmocka_unit_test(test_report_of_a_fault),
+        cmocka_unit_test(test_vector_add),
+        cmocka_unit_test(test_shared_memory_of_both_kinds),
+        cmocka_unit_test(test_variables),
+        cmocka_unit_test(test_managed_variable),
+        cmocka_unit_test(test_parameters_of_every_size),
+        cmocka_unit_test(test_kernels_by_pointer_and_name),
+        cmocka_unit_test(test_refused_launches),
+        cmocka_unit_test(test_shared_memory_is_limited),
+        cmocka_unit_test(test_attributes_and_occupancy),
+        cmocka_unit_test(test_copies_are_checked),
+        cmocka_unit_test(test_rows_are_copied_and_filled),
+        cmocka_unit_test(test_allocations),
+        cmocka_unit_test(test_pinned_and_registered_memory),
+        cmocka_unit_test(test_streams_and_events),
+        cmocka_unit_test(test_captured_graph),
+        cmocka_unit_test(test_capture_over_two_streams),
+        cmocka_unit_test(test_what_a_capture_forbids),
+        cmocka_unit_test(test_device),
+        cmocka_unit_test(test_errors_have_names),
+    };
+    return cmocka_run_group_tests(tests, nullptr, nullptr);
+}

@@ -1,0 +1,227 @@
+#!/usr/bin/env bats
+# test_program.bats: a chapter's program from its command line, in the simulator.
+
+root=$BATS_TEST_DIRNAME/../..
+program=$root/build/ch03_wmma_qk
+fault_flags=(-std=c++20 -O1 -I"$root/code" -cudart shared --compress-mode=none
+             -gencode 'arch=compute_89,code=[sm_89,compute_89]')
+
+setup_file() {
+    # The plain kernel of fixtures/, wrong on request.
+    if [ -x "$root/build/cuda/bin/nvcc" ] && [ -f "$root/build/libworkbench.a" ]; then
+        "$root/build/cuda/bin/nvcc" "${fault_flags[@]}" \
+            "$root/code/workbench/fixtures/faulty.cu" "$root/build/libworkbench.a" \
+            -l:libjansson.a -o "$BATS_FILE_TMPDIR/faulty"
+    fi
+}
+
+setup() {
+    [ -e "$root/build/ptxsim/libcudart.so.13" ] || skip "no simulator in build/"
+    [ -x "$program" ] || skip "no build/ch03_wmma_qk"
+    export LD_LIBRARY_PATH=$root/build/ptxsim NO_COLOR=1
+    unset FAULT PTXSIM_REPORT PTXSIM_SCHEDULE
+    mkdir "$BATS_TEST_TMPDIR/folder" # bats keeps files of its own beside it
+    cd "$BATS_TEST_TMPDIR/folder"
+}
+
+# refused STATUS TEXT ARGUMENT...: exits so, with one line on stderr that has the text in it,
+# nothing on stdout, and nothing left in the folder.
+refused() {
+    local expected=$1 text=$2
+    shift 2
+    run --separate-stderr "$program" "$@"
+    echo "status $status; stdout: $output; stderr: $stderr"
+    [ "$status" -eq "$expected" ]
+    [ -z "$output" ]
+    [ "${#stderr_lines[@]}" -eq 1 ]
+    [[ ${stderr_lines[0]} == ch03_wmma_qk:*"$text"* ]]
+    [ -z "$(ls -A)" ]
+}
+
+faulty() {
+    [ -x "$BATS_FILE_TMPDIR/faulty" ] || skip "no nvcc to build fixtures/faulty.cu with"
+    run --separate-stderr env FAULT="$1" "$BATS_FILE_TMPDIR/faulty" --shapes 1x2x33 --seeds 0 \
+        --record record.json "${@:2}"
+    echo "status $status; stdout: $output; stderr: $stderr"
+}
+
+# of KEY: its values in record.json, in order, on one line. Records have a key a line.
+of() {
+    sed -nE "s/^ *\"$1\": ([^{[]*[^{[,]),?\$/\1/p" "${2:-record.json}" | tr -d '"' | xargs
+}
+
+# within LEAST MOST VALUE...
+within() {
+    [ $# -gt 2 ] && printf '%s\n' "${@:3}" | awk -v least="$1" -v most="$2" '
+        !($1 > least && $1 < most) { print $1 " is not between"; bad = 1 } END { exit bad }'
+}
+
+bats_require_minimum_version 1.5.0
+
+@test "--help names every option and fits 80 columns" {
+    run "$program" --help
+    [ "$status" -eq 0 ]
+    for option in shapes seeds inputs iters warmup rotations cold-l2 no-timing record outputs \
+                  against on-demand quiet resources help; do
+        [[ $output == *"--$option"* ]]
+    done
+    [ -z "$(awk 'length > 80' <<<"$output")" ]
+}
+
+@test "unknown options and stray arguments are refused by name" {
+    refused 2 'unknown option --shape-of' --shape-of small
+    refused 2 'unknown option -s' -s
+    refused 2 '--seeds needs a value' --seeds
+    refused 2 '--quiet takes no value' --quiet=1
+    refused 2 'what is "small"?' small
+}
+
+@test "malformed shapes are refused by name" {
+    refused 2 '--shapes: "2x8" is no shape: write BxHxS (2x8x512) or small, mission, long, huge' \
+        --shapes 2x8
+    refused 2 '"2x8x0": S must be at least 1' --shapes 2x8x0
+    refused 2 '"small,,long": an item of the list is empty' --shapes small,,long
+    refused 2 '"65536x65536x65536" is too large' --shapes 65536x65536x65536
+    refused 2 '"small" is there twice' --shapes small,small
+}
+
+@test "malformed numbers are refused by name" {
+    refused 2 '--seeds: "x" is no seed' --seeds 0,x
+    refused 2 '--seeds: "-1" is no seed' --seeds -1
+    refused 2 '--seeds: "18446744073709551616" is no seed' --seeds 18446744073709551616
+    refused 2 '--inputs: "flat" is no input: write normal, mean or peaky' --inputs flat
+    refused 2 '--iters: "0": write a whole number from 1 to' --iters 0
+    refused 2 '--rotations: "4.5"' --rotations 4.5
+    refused 2 '--warmup: ""' --warmup ''
+}
+
+@test "on demand there is one shape, and a GPU" {
+    refused 2 '--on-demand: times one shape, and --shapes names 2' --on-demand --shapes small,long
+    refused 2 '--on-demand and --no-timing exclude each other' --on-demand --no-timing
+    refused 3 '--on-demand: time is not measured in the simulator' --on-demand --shapes small
+}
+
+@test "a shape beyond memory is refused before any work" {
+    refused 3 '--shapes: 4x16x524288 needs' --shapes 4x16x524288
+    [[ $stderr == *"GiB on the"*"free"* ]]
+}
+
+@test "files that cannot be written are refused before any work" {
+    refused 3 '--record: cannot write /nonexistent/r.json: No such file' --record /nonexistent/r.json
+    mkfifo ../pipe # /dev/null is of this kind, and root could rename over it
+    refused 3 '--record: cannot write ../pipe: it is no regular file' --record ../pipe
+    refused 3 '--outputs: cannot make /nonexistent/o: No such file' --outputs /nonexistent/o
+    refused 3 '--outputs: cannot write ../pipe/' --outputs ../pipe
+    refused 2 '--against: /nonexistent/small-normal-seed0.half: No such file' \
+        --against /nonexistent --shapes small
+}
+
+@test "a right kernel passes, is reported in 80 columns and recorded" {
+    run --separate-stderr "$program" --shapes 1x2x33,1x1x1 --seeds 0,1 --inputs normal,mean,peaky \
+        --record record.json
+    echo "$output$stderr"
+    [ "$status" -eq 0 ]
+    [ -z "$stderr" ]
+    [[ ${lines[-1]} == "ch03_wmma_qk: PASS: 12 of 12 outputs right" ]]
+    [[ $output == *"time: not measured in the simulator"* ]]
+    [[ $output == *"sm_89 (L4)"* ]]
+    [ -z "$(LC_ALL=C.UTF-8 awk 'length > 80' <<<"$output")" ]
+    [ "$(ls)" = record.json ]
+    [ "$(of record) $(of program) $(of chapter)" = "1 ch03_wmma_qk 3" ]
+    [ "$(of runtime) $(of threads)" = "simulator 128" ]
+    [[ $(of source_hash) =~ ^[0-9a-f]{64}$ ]]
+    [[ $(of date) =~ ^20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}Z$ ]]
+    [ "$(of batch); $(of heads); $(of seq_len)" = "1 1; 2 1; 33 1" ]
+    [ "$(of seed)" = "0 1 0 1 0 1 0 1 0 1 0 1" ]
+    [ "$(of input)" = "normal normal mean mean peaky peaky normal normal mean mean peaky peaky" ]
+    [ "$(of rows)" = "all all all all all all all all all all all all" ]
+    [ "$(of not_finite)" = "0 0 0 0 0 0 0 0 0 0 0 0" ]
+    [ "$(grep -c '"pass": true' record.json)" -ge 12 ]
+    within 1e-5 4e-4 $(of rel_head)
+    within 1e-5 8e-4 $(of rel_row)
+    within 0 1 $(of occupancy)
+    [ -n "$(of limited_by)" ]
+    ! grep -q 'timing\|tflops\|agreement\|fault' record.json
+}
+
+@test "only failures and the last line with --quiet" {
+    run "$program" --shapes 1x1x33 --seeds 0 --quiet
+    [ "$status" -eq 0 ]
+    [ "$output" = "ch03_wmma_qk: PASS: 1 of 1 outputs right" ]
+}
+
+@test "resources are printed as JSON without a run" {
+    run "$program" --resources
+    [ "$status" -eq 0 ]
+    echo "$output" >resources.json
+    [ "$(of threads resources.json)" = 128 ]
+    [[ $(of registers resources.json) =~ ^[0-9]+\ [0-9]+$ ]]
+    [ "$(of static_shared_bytes resources.json)" = "$(of shared_bytes resources.json)" ]
+    [ "$(of local_bytes resources.json)" = "0 0" ]
+}
+
+@test "outputs are stored, and compared with" {
+    "$program" --shapes 1x2x33 --seeds 0,1 --outputs stored --quiet
+    [ "$(ls stored | xargs)" = "1x2x33-normal-seed0.half 1x2x33-normal-seed1.half" ]
+    [ "$(stat -c %s stored/1x2x33-normal-seed0.half)" -eq $((2 * 33 * 64 * 2)) ]
+    run "$program" --shapes 1x2x33 --seeds 0,1 --against stored --record same.json
+    [ "$status" -eq 0 ]
+    [[ $output == *"100.000 % identical, at most 0 ulp"* ]]
+    [ "$(of identical_percent same.json); $(of max_ulp same.json)" = "100.0 100.0; 0 0" ]
+
+    # One element of seed 1 becomes 1024 (0x6400); it was below 8 (0x4800).
+    printf '\0\x64' | dd of=stored/1x2x33-normal-seed1.half bs=2 seek=7 conv=notrunc status=none
+    "$program" --shapes 1x2x33 --seeds 0,1 --against stored --record other.json --quiet
+    within 99.97 99.98 $(of identical_percent other.json | cut -d' ' -f2) # 4223 of 4224
+    within 1022 1026 $(of max_abs other.json | awk '{ print $NF }')
+    within 7167 44033 $(of max_ulp other.json | cut -d' ' -f2)
+
+    truncate -s 100 stored/1x2x33-normal-seed0.half
+    run "$program" --shapes 1x2x33 --seeds 0 --against stored
+    [ "$status" -eq 2 ]
+    [[ $output == *"has 100 bytes, the output 8448" ]]
+}
+
+@test "the plain kernel of the fixtures is right" {
+    faulty none
+    [ "$status" -eq 0 ]
+    [[ ${lines[-1]} == "faulty: PASS: 1 of 1 outputs right" ]]
+}
+
+@test "zeros, a dropped key and unwritten elements fail the gate" {
+    faulty zeros
+    [ "$status" -eq 1 ]
+    [[ $output == *"1.0e+00"*FAIL* ]]
+    faulty last-key
+    [ "$status" -eq 1 ]
+    faulty unwritten
+    [ "$status" -eq 1 ]
+    [[ $output == *"2 elements NaN, infinite or not written"*FAIL* ]]
+    [[ ${lines[-1]} == "faulty: FAIL: 0 of 1 outputs right" ]]
+    [ "$(of pass | cut -d' ' -f1) $(of rel_head) $(of not_finite)" = "false null 2" ]
+}
+
+@test "a fault ends the run: status 1, and a record that says so" {
+    for fault in illegal outside; do
+        faulty $fault --seeds 1
+        [ "$status" -eq 1 ]
+        [[ $stderr == *"the kernel failed: cudaErrorIllegalAddress"* ]]
+        [[ ${lines[-1]} == "faulty: FAIL: 0 of 1 outputs right" ]]
+        [ "$(of seed) $(of pass) $(of fault)" = "0 false cudaErrorIllegalAddress" ]
+    done
+}
+
+@test "a refused launch fails by name, and the next one is tried" {
+    faulty refused --seeds 1
+    [ "$status" -eq 1 ]
+    [[ ${stderr_lines[0]} == "faulty: launch refused: S is 33, the limit 0" ]]
+    [[ ${stderr_lines[1]} == *"cudaErrorInvalidConfiguration"* ]]
+    [[ ${lines[-1]} == "faulty: FAIL: 0 of 2 outputs right" ]]
+}
+
+@test "without a device, one line says what to do" {
+    [ ! -e /dev/nvidia0 ] || skip "there is a GPU"
+    [ -e "$root/build/cuda/lib64/libcudart.so.13" ] || skip "no CUDA runtime"
+    LD_LIBRARY_PATH=$root/build/cuda/lib64 refused 3 'no CUDA device: ' --shapes small
+    [[ $stderr == *"LD_LIBRARY_PATH=build/ptxsim runs this in the simulator" ]]
+}

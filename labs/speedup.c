@@ -1,0 +1,214 @@
+// speedup.c: the two programs against each other; recorded runs where there is no GPU.
+#include "lab.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *const *batch_command(const struct side *side, const char *shape)
+{
+    static char *command[10], iterations[16];
+    char *words[] = {side->path, "--shapes", (char *)shape, "--seeds", "0",
+                     "--iters",  iterations, "--on-demand", "--quiet", NULL};
+    snprintf(iterations, sizeof iterations, "%d", lab.iterations);
+    memcpy(command, words, sizeof words);
+    return command;
+}
+
+static void start_child(struct child *child, const struct side *side, const char *shape)
+{
+    if (!child_start(child, batch_command(side, shape), environment(on_gpu, "")))
+        fail(EXIT_MACHINE, "cannot start %s: %s", side->name, strerror(errno));
+}
+
+static void stop_child(struct child *child, const struct side *side)
+{
+    struct output output = child_finish(child, BATCH_SECONDS);
+    if (output.status != 0) {
+        note_gate("correctness", text("%s, after the timed runs", side->name),
+                  json_integer(output.status), "exit status 0", false);
+        printf("  %s: outputs after the timed runs: %s: %s\n", side->name, mark(false),
+               last_line(output.err));
+    }
+    output_free(&output);
+}
+
+// Runs the two programs in turn, and again in the other order, so that a drift of the clock falls
+// on both; each round gives one ratio. False if a program gave up.
+static bool compare(const struct promise *promise, json_t *said)
+{
+    struct child children[2];
+    struct side *sides[2] = {&before, &after};
+    double *times[2], *ratios = calloc(lab.rounds, sizeof *ratios);
+    bool good = true;
+    for (int s = 0; s < 2; ++s) {
+        times[s] = calloc(lab.rounds, sizeof **times);
+        start_child(&children[s], sides[s], promise->shape);
+    }
+    for (int round = -1; round < lab.rounds && good; ++round) { // round -1 warms up
+        doing("%s: round %d of %d", promise->shape, round + 1, lab.rounds);
+        for (int turn = 0; turn < 2 && good; ++turn) {
+            int s = (round & 1) ^ turn;
+            double time = child_batch(&children[s], BATCH_SECONDS);
+            good = time > 0;
+            if (good && round >= 0)
+                times[s][round] = time;
+        }
+        if (good && round >= 0)
+            ratios[round] = times[0][round] / times[1][round];
+    }
+    done();
+    int failed = gates_failed;
+    for (int s = 0; s < 2; ++s)
+        stop_child(&children[s], sides[s]);
+    if (!good && failed == gates_failed)
+        note_gate("speedup", promise->shape, json_null(), "times", false);
+    if (!good || failed != gates_failed)
+        return false;
+
+    struct interval interval = median_interval(ratios, lab.rounds);
+    const char *verdict = interval.low >= promise->ratio   ? "met"
+                          : interval.high < promise->ratio ? "missed"
+                                                           : "inconclusive";
+    double p50[2];
+    for (int s = 0; s < 2; ++s)
+        p50[s] = summarise(times[s], lab.rounds).p50;
+    json_object_set_new(said, promise->shape,
+                        json_pack("{s:f, s:f, s:f, s:i, s:f, s:f, s:f, s:s}", "median",
+                                  interval.median, "low", interval.low, "high", interval.high,
+                                  "rounds", lab.rounds, "before_p50_us", p50[0], "after_p50_us",
+                                  p50[1], "promise", promise->ratio, "verdict", verdict));
+    return true;
+}
+
+// The time of a program that has nothing to be compared with.
+static void measure(void)
+{
+    struct child child;
+    double *times = calloc(lab.rounds, sizeof *times);
+    int count = 0, failed = gates_failed;
+    start_child(&child, &after, main_shape());
+    for (double time = 1; time > 0 && count < lab.rounds;) {
+        doing("%s: round %d of %d", main_shape(), count + 1, lab.rounds);
+        time = child_batch(&child, BATCH_SECONDS);
+        times[count] = time;
+        count += time > 0;
+    }
+    done();
+    stop_child(&child, &after);
+    if (count < lab.rounds && failed == gates_failed)
+        note_gate("speedup", main_shape(), json_null(), "times", false);
+    if (failed != gates_failed)
+        return;
+    struct summary s = summarise(times, count);
+    printf("  %-9s p50 %.1f us, from %.1f to %.1f in %d rounds\n", main_shape(), s.p50, s.min,
+           s.max, count);
+    json_object_set_new(record, "time",
+                        json_pack("{s:{s:f, s:f, s:f, s:i}}", main_shape(), "p50_us", s.p50,
+                                  "min_us", s.min, "max_us", s.max, "rounds", count));
+}
+
+static void show_speedup(const char *shape, json_t *s, const char *indent)
+{
+    printf("%s%-9s %.1f -> %.1f us: %s%.2fx%s [%.2f, %.2f] of %.2fx: %s\n", indent, shape,
+           number_at(s, "before_p50_us"), number_at(s, "after_p50_us"), BOLD,
+           number_at(s, "median"), PLAIN, number_at(s, "low"), number_at(s, "high"),
+           number_at(s, "promise"), string_at(s, "verdict"));
+}
+
+// True if a record is of today's programs; today's hashes are in build/hashes.tsv.
+static bool fresh(json_t *hashes)
+{
+    char *path = text("%s/build/hashes.tsv", root), line[512], name[256], hash[128];
+    FILE *file = fopen(path, "r");
+    size_t same = 0;
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "%255s %127s", name, hash) == 2) {
+            const char *recorded = json_string_value(at(hashes, name));
+            same += recorded && strcmp(recorded, hash) == 0;
+        }
+    if (file)
+        fclose(file);
+    return same > 0 && same == json_object_size(hashes);
+}
+
+static void label_recorded(json_t *old, json_t *hashes)
+{
+    printf("  recorded on %s, %.10s%s:\n", string_at(old, "device.name"), string_at(old, "date"),
+           fresh(hashes) ? ""
+                         : text(" (%sSTALE: of other programs than today's%s)", RED_INK, PLAIN));
+}
+
+// The book's recorded runs, labelled with their GPU, beside what cannot be measured here.
+static void show_recorded(void)
+{
+    glob_t found = {0};
+    bool any = false;
+    char *pattern = before.name ? text("%s/plots/runs/*/lab%02d.json", root, lab.number)
+                                : text("%s/plots/runs/*/%s.json", root, lab.after);
+    glob(pattern, 0, NULL, &found);
+    for (size_t i = 0; i < found.gl_pathc; ++i) {
+        json_t *old = json_load_file(found.gl_pathv[i], 0, NULL);
+        const char *shape;
+        if (strcmp(string_at(old, "runtime"), "gpu") != 0)
+            continue;
+        any = true;
+        json_t *one;
+        if (before.name) {
+            label_recorded(old, at(old, "source_hashes"));
+            json_object_foreach (at(old, "speedup"), shape, one) {
+                show_speedup(shape, one, "    ");
+            }
+        } else {
+            label_recorded(old, json_pack("{s:O?}", lab.after, at(old, "source_hash")));
+            json_object_foreach (at(old, "shapes"), shape, one) {
+                if (at(one, "timing"))
+                    printf("    %-9s p50 %.1f us, p90 %.1f us, %.2f TFLOP/s\n", shape,
+                           number_at(one, "timing.p50_us"), number_at(one, "timing.p90_us"),
+                           number_at(one, "tflops"));
+            }
+        }
+    }
+    if (!any)
+        printf("  no record of a GPU in plots/runs yet\n");
+    globfree(&found);
+}
+
+// FAST, VALID NEGATIVE or GREEN of a green lab.
+const char *judge_speed(void)
+{
+    heading(before.name ? "Speedup" : "Time");
+    for (int i = 0; i < lab.promise_count; ++i)
+        printf("  %-9s promise %.2fx%s%s\n", lab.promises[i].shape, lab.promises[i].ratio,
+               lab.why ? ": " : "", lab.why ? lab.why : "");
+    if (!on_gpu) {
+        printf("  not measured: the simulator counts, it does not time\n");
+        show_recorded();
+        return "GREEN";
+    }
+    if (gates_failed) {
+        printf("  not measured: a wrong program is not timed\n");
+        return "RED";
+    }
+    json_t *said = json_object();
+    int met = 0, missed = 0;
+    if (!before.name)
+        measure();
+    for (int i = 0; before.name && i < lab.promise_count; ++i) {
+        const struct promise *promise = &lab.promises[i];
+        if (!compare(promise, said))
+            continue;
+        json_t *one = json_object_get(said, promise->shape);
+        show_speedup(promise->shape, one, "  ");
+        met += strcmp(string_at(one, "verdict"), "met") == 0;
+        missed += strcmp(string_at(one, "verdict"), "missed") == 0;
+    }
+    if (before.name) {
+        printf("  %sp50 of each; median of %d alternated rounds, with its 95 %% interval%s\n",
+               FAINT, lab.rounds, PLAIN);
+        json_object_set_new(record, "speedup", said);
+    }
+    return missed ? "VALID NEGATIVE" : met && met == lab.promise_count ? "FAST" : "GREEN";
+}
