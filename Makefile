@@ -5,6 +5,7 @@ SHELL := /bin/bash
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
 .DEFAULT_GOAL := help
+export LC_ALL := C.UTF-8
 
 Q := $(if $(V),,@)
 say = @printf '  %-8s %s\n'

@@ -8,7 +8,8 @@ cd "$(dirname "$0")/.." || exit 2
 [ $# -gt 0 ] || { echo "usage: code/run-tests.sh TEST..." >&2; exit 2; }
 logs=build/tests/log
 mkdir -p "$logs"
-export CMOCKA_MESSAGE_OUTPUT=TAP
+export CMOCKA_MESSAGE_OUTPUT=TAP LC_ALL=C.UTF-8
+unset MAKEFLAGS MAKELEVEL MFLAGS # a make inside a test starts afresh
 
 # "passed failed skipped" of a TAP log. Tests that a plan announced and nobody ran are one failure,
 # and so is an exit status that no failing test explains.

@@ -14,36 +14,56 @@ struct counter {
 // ---- Nsight Compute -----------------------------------------------------------------------------
 
 static const struct counter ncu_counters[] = {
+    {"instructions", "instructions"},
+    {"tensor_instructions", "tensor instructions"},
     {"tensor_pipe_percent", "tensor pipe active, %"},
     {"issue_active_percent", "issue slots used, %"},
+    {"stall_fixed_cycles", "  stalled, fixed latency"},
+    {"stall_short_cycles", "  stalled, shared, exp, shfl"},
+    {"stall_long_cycles", "  stalled, global memory"},
+    {"stall_barrier_cycles", "  stalled, barrier"},
     {"warps_active_percent", "warps active, % of the most"},
     {"dram_percent", "DRAM throughput, % of peak"},
     {"dram_bytes", "DRAM bytes"},
     {"global_load_sectors", "global load sectors"},
     {"shared_load_wavefronts", "shared load wavefronts"},
-    {"shared_load_conflicts", "  of which bank conflicts"},
+    {"shared_load_conflicts", "  past one an instruction"},
+    {"shared_matrix_wavefronts", "matrix load wavefronts"},
+    {"shared_matrix_conflicts", "  of which bank conflicts"},
     {"shared_store_wavefronts", "shared store wavefronts"},
-    {"shared_store_conflicts", "  of which bank conflicts"},
+    {"shared_store_conflicts", "  past one an instruction"},
     {"duration_us", "duration under the profiler, us"},
     {NULL, NULL},
 };
 
-// Metrics as ncu names them; where two give the same key, the first that the GPU has counts. Bank
-// conflicts are the difference of two: wavefronts past one for
-// each instruction. ncu's own conflict metric also counts wavefronts that wide accesses need.
+// Metrics as ncu names them; where two give the same key, the first that the GPU has counts. What
+// loads and stores need past one wavefront for each instruction is a difference of two: ncu's own
+// conflict metric for them also counts waiting for the data pipe. Stalls are cycles that a warp
+// waits for each instruction that is issued.
 static const struct {
     const char *metric, *key;
 } ncu_metrics[] = {
     {"sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active", "tensor_pipe_percent"},
     {"sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active",
      "tensor_pipe_percent"},
+    {"smsp__inst_executed.sum", "instructions"},
+    {"sm__inst_executed_pipe_tensor.sum", "tensor_instructions"},
     {"smsp__issue_active.avg.pct_of_peak_sustained_active", "issue_active_percent"},
+    {"smsp__average_warps_issue_stalled_wait_per_issue_active.ratio", "stall_fixed_cycles"},
+    {"smsp__average_warps_issue_stalled_short_scoreboard_per_issue_active.ratio",
+     "stall_short_cycles"},
+    {"smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio",
+     "stall_long_cycles"},
+    {"smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio", "stall_barrier_cycles"},
     {"sm__warps_active.avg.pct_of_peak_sustained_active", "warps_active_percent"},
     {"dram__throughput.avg.pct_of_peak_sustained_elapsed", "dram_percent"},
     {"dram__bytes.sum", "dram_bytes"},
     {"l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "global_load_sectors"},
     {"sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum", "shared_load_wavefronts"},
     {"smsp__inst_executed_op_shared_ld.sum", "shared_load_instructions"},
+    {"sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldsm.sum", "shared_matrix_wavefronts"},
+    {"sm__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum",
+     "shared_matrix_conflicts"},
     {"sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum", "shared_store_wavefronts"},
     {"smsp__inst_executed_op_shared_st.sum", "shared_store_instructions"},
     {"gpu__time_duration.sum", "duration_us"},
@@ -156,7 +176,7 @@ static json_t *ncu_read(char *const argv[], char *const env[], char **why)
     struct output output;
     for (const char *missing = "";
          missing;) { // once more without each metric that it does not know
-        char metrics[2048] = "";
+        char metrics[4096] = "";
         for (int i = 0; i < NCU_METRICS; ++i) {
             left_out[i] = left_out[i] || strcmp(ncu_metrics[i].metric, missing) == 0;
             if (!left_out[i])
@@ -343,14 +363,18 @@ void show_evidence(void)
         printf(" %15.15s", before.name);
     printf(" %15.15s  %s, one launch\n", after.name, main_shape());
     show_counts(profiled ? ncu_counters : simulator_counters);
+    if (profiled)
+        printf("  %sstalled: cycles that a warp waits for each instruction it issues%s\n", FAINT,
+               PLAIN);
     if (!profiled && at(after.counts, "l4_floors_us")) {
         printf("  %-20s %8s %8s %8s %8s %8s  binding\n", "floors on an L4, us", "tensor", "exp",
                "shared", "issue", "DRAM");
         if (before.counts)
             show_floors(&before);
         show_floors(&after);
-        printf("  %sbounds from these counts and an L4's rates, no prediction of a time%s\n", FAINT,
-               PLAIN);
+        printf(
+            "  %sbounds from the counts of the PTX and an L4's rates; no prediction of a time%s\n",
+            FAINT, PLAIN);
     }
     json_t *by_program = json_object();
     if (before.counts)

@@ -211,6 +211,7 @@ static const char *explain(const char *verdict)
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
+    setenv("LC_ALL", "C.UTF-8", 1); // for whatever this starts, on a bare machine too
     colours();
     parse_options(argc, argv);
     root = find_root();

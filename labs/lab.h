@@ -84,7 +84,7 @@ void note_identity(struct side *side, json_t *said);
 // The shape that the evidence is about: the promise's if it is run, else the last.
 const char *main_shape(void);
 
-// Environment of a program on the GPU, or in the simulator, which then reports into a file ("": none).
+// Environment of a program on the GPU, or in the simulator, which reports into a file ("": none).
 char *const *environment(bool gpu, const char *report);
 
 // ---- The parts of a lab -------------------------------------------------------------------------

@@ -139,7 +139,7 @@ NCU
     [ "$status" -eq 0 ]
     [[ "$output" =~ "tensor pipe active, %"\ +12.50\ +12.50 ]]
     [[ "$output" =~ "DRAM bytes"\ +1,234,567 ]]
-    [[ "$output" =~ "of which bank conflicts"\ +2,000 ]]
+    [[ "$output" =~ \ 2,000\ +2,000 ]]
     [[ "$output" =~ "duration under the profiler, us"\ +45.60 ]]
     recorded '"ncu"'
     recorded '"shared_load_conflicts": 2000.0'

@@ -132,6 +132,7 @@ struct decoder {
     const char *modifier[MODIFIERS];
     int modifier_count;
     const struct call_operands *call_end;
+    struct arena temporary; // what a function's decoding needs, gone with the decoder
     jmp_buf failed;
     char *why;
     size_t why_size;
@@ -313,7 +314,7 @@ static size_t dynamic_offset(const struct decoder *d, const struct variable *v)
 static bool name_value(struct decoder *d, const struct operand *o, uint64_t *value,
                        const struct variable **variable)
 {
-    const struct variable *v = function_variable(d->function, o->name);
+    const struct variable *v = function_variable(d->function, d->insn->scope, o->name);
     if (!v)
         v = module_variable(d->module, o->name);
     *variable = v;
@@ -1240,17 +1241,9 @@ static void decode_wmma(struct decoder *d)
 
 // ---- Instructions: control ----------------------------------------------------------------------
 
-static const struct label *find_label(const struct function *f, const char *name)
-{
-    for (size_t i = 0; i < f->label_count; ++i)
-        if (!strcmp(f->labels[i].name, name))
-            return &f->labels[i];
-    return NULL;
-}
-
 static int label_block(struct decoder *d, const char *name)
 {
-    const struct label *label = find_label(d->function, name);
+    const struct label *label = function_label(d->function, d->insn->scope, name);
     if (!label)
         fail(d, "label '%s' is not known", name);
     return (int)d->callee->block + d->block_of[label->insn];
@@ -1268,7 +1261,7 @@ static void decode_branch(struct decoder *d)
 static void decode_switch(struct decoder *d)
 {
     const struct operand *list = operand(d, 1);
-    const struct label *label = list->kind == OPERAND_NAME ? find_label(d->function, list->name) : NULL;
+    const struct label *label = list->kind == OPERAND_NAME ? function_label(d->function, d->insn->scope, list->name) : NULL;
     if (!label || !label->targets)
         unsupported(d);
     struct switch_operands *s = arena_alloc(&d->program->arena, sizeof *s);
@@ -1284,7 +1277,7 @@ static void layout_moves(struct decoder *d, struct call_operands *call, const st
 {
     call->move = arena_alloc(&d->program->arena, (size_t)(list->count + 1) * sizeof *call->move);
     for (int i = 0; i < list->count; ++i) {
-        const struct variable *v = list->elements[i].kind == OPERAND_NAME ? function_variable(d->function, list->elements[i].name) : NULL;
+        const struct variable *v = list->elements[i].kind == OPERAND_NAME ? function_variable(d->function, d->insn->scope, list->elements[i].name) : NULL;
         if (!v)
             fail(d, "a parameter of a call is no .param variable");
         *at = (*at + v->align - 1) & ~(v->align - 1);
@@ -1555,15 +1548,13 @@ static int by_start(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start ? 1 : x->reg - y->reg;
 }
 
-// Blocks of the function: d->block_of and the list returned (malloc'ed).
+// Blocks of the function: d->block_of and the list returned.
 static struct flow_block *find_blocks(struct decoder *d, size_t *count)
 {
     struct function *f = d->function;
     size_t n = f->insn_count;
-    bool *leader = calloc(n + 2, sizeof *leader);
-    enum sync_kind *sync = calloc(n + 1, sizeof *sync);
-    if (!leader || !sync)
-        abort();
+    bool *leader = arena_alloc(&d->temporary, (n + 2) * sizeof *leader);
+    enum sync_kind *sync = arena_alloc(&d->temporary, (n + 1) * sizeof *sync);
     leader[0] = true;
     for (size_t i = 0; i < f->label_count; ++i)
         leader[f->labels[i].insn] = true;
@@ -1578,10 +1569,8 @@ static struct flow_block *find_blocks(struct decoder *d, size_t *count)
     size_t blocks = 0;
     for (size_t i = 0; i < n; ++i)
         blocks += leader[i];
-    struct flow_block *list = calloc(blocks + 1, sizeof *list);
-    d->block_of = realloc(d->block_of, (n + 1) * sizeof *d->block_of);
-    if (!list || !d->block_of)
-        abort();
+    struct flow_block *list = arena_alloc(&d->temporary, (blocks + 1) * sizeof *list);
+    d->block_of = arena_alloc(&d->temporary, (n + 1) * sizeof *d->block_of);
     size_t at = 0;
     for (size_t i = 0; i <= n; ++i) {
         if (i < n && leader[i]) {
@@ -1593,8 +1582,6 @@ static struct flow_block *find_blocks(struct decoder *d, size_t *count)
         if (at)
             list[at - 1].end = i < n ? i + 1 : n;
     }
-    free(leader);
-    free(sync);
     *count = blocks;
     for (size_t b = 0; b < blocks; ++b) {
         const struct insn *last = &f->insns[list[b].end - 1];
@@ -1605,14 +1592,14 @@ static struct flow_block *find_blocks(struct decoder *d, size_t *count)
         list[b].exits = !falls;
         const struct operand *o = last->count ? &last->operands[0] : NULL;
         if (!strcmp(d->base, "bra") && o && o->kind == OPERAND_NAME) {
-            const struct label *label = find_label(f, o->name);
+            const struct label *label = function_label(f, last->scope, o->name);
             d->insn = last;
             if (!label)
                 fail(d, "label '%s' is not known", o->name);
             if (label->insn < n)
                 list[b].next[1] = d->block_of[label->insn];
         } else if (!strcmp(d->base, "brx") && last->count > 1 && last->operands[1].kind == OPERAND_NAME) {
-            list[b].many = find_label(f, last->operands[1].name);
+            list[b].many = function_label(f, last->scope, last->operands[1].name);
         }
     }
     return list;
@@ -1636,7 +1623,7 @@ static void live_out(struct decoder *d, struct flow_block *blocks, const struct 
         if (b->next[k] >= 0)
             merge_in(out, &blocks[b->next[k]], words);
     for (int k = 0; b->many && b->many->targets && k < b->many->target_count; ++k) {
-        const struct label *label = find_label(d->function, b->many->targets[k]);
+        const struct label *label = function_label(d->function, b->many->scope, b->many->targets[k]);
         if (label && label->insn < d->function->insn_count)
             merge_in(out, &blocks[d->block_of[label->insn]], words);
     }
@@ -1646,10 +1633,10 @@ static void allocate_registers(struct decoder *d, struct flow_block *blocks, siz
 {
     struct function *f = d->function;
     size_t words = (f->reg_count + 63) / 64;
-    uint64_t *bits = calloc((3 * count + 1) * words + 1, sizeof *bits), *out = bits;
-    struct interval *intervals = malloc((f->reg_count + 1) * sizeof *intervals);
-    if (!bits || !intervals)
-        abort();
+    uint64_t *bits = arena_alloc(&d->temporary, ((3 * count + 1) * words + 1) * sizeof *bits);
+    uint64_t *out = bits;
+    struct interval *intervals =
+        arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *intervals);
     for (size_t b = 0; b < count; ++b) {
         blocks[b].use = bits + (3 * b + 1) * words;
         blocks[b].def = bits + (3 * b + 2) * words;
@@ -1684,39 +1671,32 @@ static void allocate_registers(struct decoder *d, struct flow_block *blocks, siz
             visit_registers(d, &f->insns[i], note_interval, &l);
         }
     }
-    free(bits);
-    d->slot = realloc(d->slot, (f->reg_count + 1) * sizeof *d->slot);
-    if (!d->slot)
-        abort();
+    d->slot = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *d->slot);
     for (size_t i = 0; i < f->reg_count; ++i)
         d->slot[i] = d->scratch_at; // never named
     qsort(intervals, f->reg_count, sizeof *intervals, by_start);
     // Free places by size: predicates, 2, 4, 8 and 16 bytes.
     struct place {
+        struct place *next;
         uint32_t at;
         size_t busy_until;
-        bool busy;
     } *places[5] = {0};
-    size_t place_count[5] = {0}, place_capacity[5] = {0};
     for (size_t i = 0; i < f->reg_count && intervals[i].start != SIZE_MAX; ++i) {
         const struct interval *v = &intervals[i];
         int bytes = f->regs[v->reg].bytes;
         int size = bytes ? __builtin_ctz((unsigned)bytes) : 0;
-        struct place *place = NULL;
-        for (size_t k = 0; k < place_count[size] && !place; ++k)
-            if (places[size][k].busy_until < v->start)
-                place = &places[size][k];
+        struct place *place = places[size];
+        while (place && place->busy_until >= v->start)
+            place = place->next;
         if (!place) {
-            places[size] = array_grow(places[size], place_count[size], &place_capacity[size], sizeof *place);
-            place = &places[size][place_count[size]++];
+            place = arena_alloc(&d->temporary, sizeof *place);
+            place->next = places[size];
+            places[size] = place;
             place->at = bytes ? take(d, (size_t)bytes * WARP, 64) : take(d, 4, 4);
         }
         place->busy_until = v->end;
         d->slot[v->reg] = place->at;
     }
-    for (int i = 0; i < 5; ++i)
-        free(places[i]);
-    free(intervals);
 }
 
 // ---- Functions and programs ---------------------------------------------------------------------
@@ -1794,7 +1774,6 @@ static void decode_function(struct decoder *d, struct callee *callee)
     p->blocks[p->block_count - 1].count = 1;
     p->blocks[p->block_count - 1].insns = 0;
     p->blocks[p->block_count - 1].ends_flow = true;
-    free(blocks);
     // Constants lie together at the end of the frame.
     callee->frame_bytes = take(d, 0, 256);
     callee->constant_bytes = callee->frame_bytes - callee->constants_at;
@@ -1834,7 +1813,7 @@ static void find_names(struct decoder *d, const struct operand *o)
     if (o->kind == OPERAND_VECTOR)
         for (int i = 0; i < o->count; ++i)
             find_names(d, &o->elements[i]);
-    if (o->kind != OPERAND_NAME || special_find(o->name) >= 0 || function_variable(d->function, o->name))
+    if (o->kind != OPERAND_NAME || special_find(o->name) >= 0 || function_variable(d->function, d->insn->scope, o->name))
         return;
     struct function *f = module_function(d->module, o->name);
     if (f)
@@ -1859,7 +1838,7 @@ static void collect(struct decoder *d)
         struct function *f = d->function = p->callees[c].function;
         for (size_t i = 0; i < f->insn_count; ++i)
             for (int k = 0; k < f->insns[i].count; ++k)
-                if (strncmp(f->insns[i].opcode, "bra", 3))
+                if (d->insn = &f->insns[i], strncmp(f->insns[i].opcode, "bra", 3))
                     find_names(d, &f->insns[i].operands[k]);
         size_t local = 0;
         for (size_t i = 0; i < f->variable_count; ++i) {
@@ -1923,8 +1902,7 @@ struct program *program_decode(struct kernel *kernel, char *why, size_t size)
                           .why = why,
                           .why_size = size};
     bool good = decode_guarded(d);
-    free(d->slot);
-    free(d->block_of);
+    arena_free(&d->temporary);
     free(d->constants);
     free(d);
     if (!good) {
@@ -1959,6 +1937,7 @@ void module_free(struct module *module)
         free(module->functions[i]->regs);
         free(module->functions[i]->insns);
         free(module->functions[i]->labels);
+        free(module->functions[i]->outer);
         free(module->functions[i]->variables);
     }
     free(module->functions);

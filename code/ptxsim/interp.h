@@ -66,6 +66,7 @@ struct insn {
     struct operand *operands;
     struct source_line at; // the user's line, out of the toolkit's headers
     int ptx_line;
+    int scope; // of its names
 };
 
 // Bytes a lane: 2, 4, 8 or 16; 0 is a predicate, kept as one bit a lane.
@@ -83,6 +84,7 @@ struct variable {
     void *address;    // global and const: its allocation
     uint8_t *init;    // size bytes, or NULL
     struct relocation *relocations;
+    int scope;        // the { } of its function that it stands in
 };
 
 struct relocation {
@@ -96,6 +98,7 @@ struct relocation {
 struct label {
     const char *name;
     size_t insn;          // the instruction it stands before
+    int scope;
     const char **targets; // of .branchtargets / .calltargets, else NULL
     int target_count;
 };
@@ -112,6 +115,8 @@ struct function {
     size_t label_count, label_capacity;
     struct variable **variables; // parameters first, then the body's
     size_t variable_count, variable_capacity;
+    int *outer;                  // of each scope: the one around it, -1 for the body itself
+    size_t scope_count, scope_capacity;
     int params, returns;         // of a .func: return values come first among the variables
     int max_threads;
     char unsupported[256];       // why it cannot be decoded, else empty
@@ -131,7 +136,9 @@ struct module {
 
 struct function *module_function(struct module *module, const char *name);
 struct variable *module_variable(struct module *module, const char *name);
-struct variable *function_variable(const struct function *function, const char *name);
+// By the names that an instruction in `scope` sees.
+struct variable *function_variable(const struct function *function, int scope, const char *name);
+const struct label *function_label(const struct function *function, int scope, const char *name);
 
 struct kernel {
     struct function *function;

@@ -517,7 +517,9 @@ const char *const special_names[SPECIALS] = {
     "%ctaid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z", "%laneid", "%warpid", "%nwarpid", "%smid",
     "%nsmid", "%gridid", "%lanemask_eq", "%lanemask_le", "%lanemask_lt", "%lanemask_ge",
     "%lanemask_gt", "%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo",
-    "%globaltimer_hi", "%dynamic_smem_size", "%total_smem_size"};
+    "%globaltimer_hi", "%dynamic_smem_size", "%total_smem_size", "%reserved_smem_offset_begin",
+    "%reserved_smem_offset_end", "%reserved_smem_offset_cap", "%reserved_smem_offset_0",
+    "%reserved_smem_offset_1"};
 
 // A clock counts the warp's own basic blocks: it grows, and is the same in every run.
 static uint64_t special(const struct warp *w, int which, int lane)
@@ -578,6 +580,11 @@ static uint64_t special(const struct warp *w, int which, int lane)
     case SPECIAL_DYNAMIC_SMEM_SIZE:
         return launch->dynamic_shared_bytes;
     case SPECIAL_TOTAL_SMEM_SIZE:
+    case SPECIAL_RESERVED_SMEM_BEGIN: // nothing is reserved: past the CTA's own
+    case SPECIAL_RESERVED_SMEM_END:
+    case SPECIAL_RESERVED_SMEM_CAP:
+    case SPECIAL_RESERVED_SMEM_0:
+    case SPECIAL_RESERVED_SMEM_1:
         return cta->shared_bytes;
     }
     return 0;

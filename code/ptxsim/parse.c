@@ -469,13 +469,13 @@ static void add_label(struct parser *p, const char *name, const char **targets, 
     struct function *f = p->function;
     f->labels = array_grow(f->labels, f->label_count, &f->label_capacity, sizeof *f->labels);
     f->labels[f->label_count++] = (struct label){
-        .name = name, .insn = f->insn_count, .targets = targets, .target_count = count};
+        .name = name, .insn = f->insn_count, .scope = p->scope, .targets = targets, .target_count = count};
 }
 
 static void parse_instruction(struct parser *p)
 {
     struct function *f = p->function;
-    struct insn insn = {.guard = -1, .ptx_line = p->token.line, .at.line = p->location};
+    struct insn insn = {.guard = -1, .ptx_line = p->token.line, .at.line = p->location, .scope = p->scope};
     if (accept(p, "@")) {
         insn.guard_negated = accept(p, "!");
         insn.guard = find_register(p, p->token.text, p->token.length);
@@ -552,6 +552,7 @@ static struct variable *parse_variable(struct parser *p, enum space space)
 {
     struct variable *v = arena_alloc(&p->module->arena, sizeof *v);
     v->space = space;
+    v->scope = p->scope;
     size_t element = 0;
     bool vector2 = false, vector4 = false;
     for (;;) {
@@ -800,7 +801,12 @@ static void parse_body(struct parser *p, int depth)
 {
     if (depth > 64)
         fail(p, "scopes nested too deeply");
-    size_t outer = p->register_count;
+    struct function *f = p->function;
+    size_t registers = p->register_count;
+    int outer = depth ? p->scope : -1;
+    f->outer = array_grow(f->outer, f->scope_count, &f->scope_capacity, sizeof *f->outer);
+    p->scope = (int)f->scope_count++;
+    f->outer[p->scope] = outer;
     while (!accept(p, "}")) {
         enum space space;
         if (p->token.kind == TOKEN_END)
@@ -837,7 +843,8 @@ static void parse_body(struct parser *p, int depth)
                  p->token.text);
         }
     }
-    p->register_count = outer;
+    p->register_count = registers;
+    p->scope = outer;
 }
 
 // (.param .b32 a, .reg .b32 b): appended to the function's variables; returns how many.
@@ -871,6 +878,7 @@ static void parse_function(struct parser *p, bool is_kernel)
     p->register_count = 0;
     p->function_locations = p->location_count;
     p->location = -1;
+    p->scope = 0; // of the parameters too
     m->functions =
         array_grow(m->functions, m->function_count, &m->function_capacity, sizeof *m->functions);
     m->functions[m->function_count++] = f;
@@ -974,11 +982,22 @@ struct variable *module_variable(struct module *module, const char *name)
     return NULL;
 }
 
-struct variable *function_variable(const struct function *function, const char *name)
+struct variable *function_variable(const struct function *function, int scope, const char *name)
 {
-    for (size_t i = function->variable_count; i-- > 0;) // the innermost scope comes last
-        if (!strcmp(function->variables[i]->name, name))
-            return function->variables[i];
+    for (; scope >= 0; scope = function->outer ? function->outer[scope] : -1)
+        for (size_t i = 0; i < function->variable_count; ++i)
+            if (function->variables[i]->scope == scope &&
+                !strcmp(function->variables[i]->name, name))
+                return function->variables[i];
+    return NULL;
+}
+
+const struct label *function_label(const struct function *function, int scope, const char *name)
+{
+    for (; scope >= 0; scope = function->outer ? function->outer[scope] : -1)
+        for (size_t i = 0; i < function->label_count; ++i)
+            if (function->labels[i].scope == scope && !strcmp(function->labels[i].name, name))
+                return &function->labels[i];
     return NULL;
 }
 
@@ -1018,9 +1037,6 @@ static void describe_kernel(struct module *m, struct kernel *kernel, struct func
         v->offset = *bytes = align_up(*bytes, v->align);
         *bytes += v->size;
     }
-    for (size_t i = 0; i < f->insn_count; ++i)
-        if (strstr(f->insns[i].opcode, "grid"))
-            info->needs_cooperative = false; // cooperative grids synchronise through memory
 }
 
 // Gives every .global and .const variable its memory and writes the initial values.

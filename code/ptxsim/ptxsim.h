@@ -27,7 +27,7 @@ enum { WARP = 32 };
 
 enum memory_kind {
     MEMORY_DEVICE,
-    MEMORY_HOST,       // pinned: cudaMallocHost
+    MEMORY_HOST, // pinned: cudaMallocHost
     MEMORY_MANAGED,
     MEMORY_REGISTERED, // the program's own, made known by cudaHostRegister
 };
@@ -75,14 +75,14 @@ struct kernel *module_kernel(struct module *module, const char *mangled_name);
 bool module_symbol(struct module *module, const char *name, void **address, size_t *size);
 
 struct kernel_info {
-    const char *name;            // mangled
+    const char *name; // mangled
     int params;
     const size_t *param_offsets; // of each parameter in the parameter buffer, bytes
     const size_t *param_sizes;
     size_t param_bytes;
     size_t static_shared_bytes;
-    size_t local_bytes;          // of the PTX's .local depot
-    int max_threads;             // .maxntid product, or 1024
+    size_t local_bytes; // of the PTX's .local depot
+    int max_threads;    // .maxntid product, or 1024
     bool needs_cooperative;
 };
 const struct kernel_info *kernel_info(const struct kernel *kernel);
@@ -96,40 +96,65 @@ const char *source_path(const char *path);
 
 // Instruction classes, by executed warp instruction of the PTX.
 enum op_class {
-    CLASS_INT, CLASS_FP32, CLASS_FP64, CLASS_HALF, CLASS_CONVERT, CLASS_MUFU, CLASS_TENSOR,
-    CLASS_SHARED_LOAD, CLASS_SHARED_STORE, CLASS_GLOBAL_LOAD, CLASS_GLOBAL_STORE, CLASS_LOCAL,
-    CLASS_CONST, CLASS_ATOMIC, CLASS_SHUFFLE, CLASS_BRANCH, CLASS_BARRIER, CLASS_COPY_ASYNC,
-    CLASS_MOVE, CLASS_OTHER, CLASSES
+    CLASS_INT,
+    CLASS_FP32,
+    CLASS_FP64,
+    CLASS_HALF,
+    CLASS_CONVERT,
+    CLASS_MUFU,
+    CLASS_TENSOR,
+    CLASS_SHARED_LOAD,
+    CLASS_SHARED_STORE,
+    CLASS_GLOBAL_LOAD,
+    CLASS_GLOBAL_STORE,
+    CLASS_LOCAL,
+    CLASS_CONST,
+    CLASS_ATOMIC,
+    CLASS_SHUFFLE,
+    CLASS_BRANCH,
+    CLASS_BARRIER,
+    CLASS_COPY_ASYNC,
+    CLASS_MOVE,
+    CLASS_OTHER,
+    CLASSES
 };
 extern const char *const op_class_names[CLASSES]; // "int", "fp32", ... "shared_load", ...
 
 // What is counted, for a kernel and for each of its source lines. All are exact sums over the
 // launch, the same in every run and for any number of cores.
 struct counts {
-    uint64_t warp_instructions;               // all classes
-    uint64_t thread_instructions;             // active lanes summed
-    uint64_t classes[CLASSES];                // warp instructions by class
-    uint64_t tensor_flops;                    // 2 m n k summed
-    uint64_t tensor_instructions;             // in units of m16n8k16 (f16) machine instructions
-    uint64_t mufu_threads;                    // thread-level ex2, rcp, rsqrt, lg2, sin, cos, tanh, sqrt
+    uint64_t warp_instructions;   // all classes
+    uint64_t thread_instructions; // active lanes summed
+    uint64_t classes[CLASSES];    // warp instructions by class
+    uint64_t tensor_flops;        // 2 m n k summed
+    uint64_t tensor_instructions; // in units of m16n8k16 (f16) machine instructions
+    uint64_t mufu_threads;        // thread-level ex2, rcp, rsqrt, lg2, sin, cos, tanh, sqrt
     uint64_t shared_load_wavefronts, shared_store_wavefronts;
     uint64_t shared_load_conflicts, shared_store_conflicts; // wavefronts past the least possible
     uint64_t shared_bytes;
-    uint64_t global_load_sectors, global_store_sectors;     // 32-byte sectors requested
-    uint64_t global_load_bytes, global_store_bytes;         // by active lanes
-    uint64_t barriers;                        // warp-level arrivals at CTA barriers
+    uint64_t global_load_sectors, global_store_sectors; // 32-byte sectors requested
+    uint64_t global_load_bytes, global_store_bytes;     // by active lanes
+    uint64_t barriers;                                  // warp-level arrivals at CTA barriers
     uint64_t divergent_branches;
 };
 
-struct line_counts { // one source line
+struct line_counts {  // one source line
     const char *file; // as in the PTX's .file (the chapter, through #line)
     int line;
     struct counts counts;
 };
 
 enum fault_kind {
-    FAULT_NONE, FAULT_UNSUPPORTED, FAULT_OUT_OF_BOUNDS, FAULT_MISALIGNED, FAULT_UNINITIALISED,
-    FAULT_RACE, FAULT_DEADLOCK, FAULT_DIVERGENT_BARRIER, FAULT_TRAP, FAULT_ASSERT,
+    FAULT_NONE,
+    FAULT_UNSUPPORTED,
+    FAULT_OUT_OF_BOUNDS,
+    FAULT_MISALIGNED,
+    FAULT_UNINITIALISED,
+    FAULT_RACE,
+    FAULT_DEADLOCK,
+    FAULT_DIVERGENT_BARRIER,
+    FAULT_TRAP,
+    FAULT_ASSERT,
     FAULT_INTERNAL
 };
 
@@ -142,10 +167,10 @@ struct launch {
     const struct kernel *kernel;
     unsigned grid[3], block[3];
     size_t dynamic_shared_bytes;
-    const void *params;   // param_bytes, laid out as kernel_info says
-    int threads;          // of the host; 0: one a core
-    unsigned schedule;    // seed of the order in which warps take turns; 0: round robin
-    bool check;           // bounds and uninitialised reads (cheap); races come with issue 3's work
+    const void *params; // param_bytes, laid out as kernel_info says
+    int threads;        // of the host; 0: one a core
+    unsigned schedule;  // seed of the order in which warps take turns; 0: round robin
+    bool check;         // bounds and uninitialised reads (cheap); races come with issue 3's work
 };
 
 // Runs a grid to its end. Adds to *counts, and to *lines (grown with realloc, *line_count entries,
