@@ -185,7 +185,8 @@ static void load_all(const char *plots)
     if (directory == NULL)
         fail(BAD_RECORD, "%s: %s", folder, strerror(errno));
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
-        if (entry->d_name[0] != '.') {
+        if (entry->d_name[0] != '.' && strcmp(entry->d_name, "cpu") != 0 &&
+            strcmp(entry->d_name, "simulator") != 0) { // the others are GPUs
             char *gpu_folder = join(folder, entry->d_name);
             load_gpu(gpu_folder, entry->d_name);
             free(gpu_folder);

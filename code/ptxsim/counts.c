@@ -6,9 +6,9 @@
 #include <string.h>
 
 const char *const op_class_names[CLASSES] = {
-    "int",          "fp32",        "fp64",         "half",  "convert", "mufu",   "tensor",
-    "shared_load",  "shared_store", "global_load", "global_store", "local", "const", "atomic",
-    "shuffle",      "branch",      "barrier",      "copy_async",   "move",  "other"};
+    "int",         "fp32",         "fp64",        "half",         "convert", "mufu",  "tensor",
+    "shared_load", "shared_store", "global_load", "global_store", "local",   "const", "atomic",
+    "shuffle",     "branch",       "barrier",     "copy_async",   "move",    "other"};
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
@@ -126,7 +126,8 @@ static int compare_lines(const char *file, int line, const struct line_counts *w
     return order ? order : (line > with->line) - (line < with->line);
 }
 
-static struct counts *find_line(struct line_counts **lines, size_t *count, const struct source_line *at)
+static struct counts *find_line(struct line_counts **lines, size_t *count,
+                                const struct source_line *at)
 {
     size_t low = 0, high = *count;
     while (low < high) {

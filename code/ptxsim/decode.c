@@ -16,7 +16,7 @@
 
 struct signature {
     const char *name;
-    uint8_t operands;      // 0: has a decoder of its own
+    uint8_t operands;       // 0: has a decoder of its own
     uint8_t plain, a, b, c; // bytes a lane; plain as in struct op
 };
 
@@ -29,15 +29,34 @@ typedef int64_t s64;
 typedef float f32;
 typedef double f64;
 
-#define UNARY(D, A, e) {.operands = 1, .plain = 1 + sizeof(D), .a = sizeof(A)}
-#define BINARY(D, A, B, e) {.operands = 2, .plain = 1 + sizeof(D), .a = sizeof(A), .b = sizeof(B)}
-#define TERNARY(D, A, B, C, e) \
-    {.operands = 3, .plain = 1 + sizeof(D), .a = sizeof(A), .b = sizeof(B), .c = sizeof(C)}
-#define COMPARE(A, e) {.operands = 2, .plain = 1, .a = sizeof(A), .b = sizeof(A)}
-#define SELECT(D) {.operands = 3, .plain = 1 + sizeof(D), .a = sizeof(D), .b = sizeof(D), .c = 0}
-#define HALF(per, format, count, e) \
-    {.operands = count, .plain = 1 + 2 * per, .a = 2 * per, .b = 2 * per, .c = 2 * per}
-#define CUSTOM(result) {.operands = 0, .plain = result}
+#define UNARY(D, A, e)                                                                             \
+    {                                                                                              \
+        .operands = 1, .plain = 1 + sizeof(D), .a = sizeof(A)                                      \
+    }
+#define BINARY(D, A, B, e)                                                                         \
+    {                                                                                              \
+        .operands = 2, .plain = 1 + sizeof(D), .a = sizeof(A), .b = sizeof(B)                      \
+    }
+#define TERNARY(D, A, B, C, e)                                                                     \
+    {                                                                                              \
+        .operands = 3, .plain = 1 + sizeof(D), .a = sizeof(A), .b = sizeof(B), .c = sizeof(C)      \
+    }
+#define COMPARE(A, e)                                                                              \
+    {                                                                                              \
+        .operands = 2, .plain = 1, .a = sizeof(A), .b = sizeof(A)                                  \
+    }
+#define SELECT(D)                                                                                  \
+    {                                                                                              \
+        .operands = 3, .plain = 1 + sizeof(D), .a = sizeof(D), .b = sizeof(D), .c = 0              \
+    }
+#define HALF(per, format, count, e)                                                                \
+    {                                                                                              \
+        .operands = count, .plain = 1 + 2 * per, .a = 2 * per, .b = 2 * per, .c = 2 * per          \
+    }
+#define CUSTOM(result)                                                                             \
+    {                                                                                              \
+        .operands = 0, .plain = result                                                             \
+    }
 static const struct signature signatures[OP_COUNT] = {
 #define OP(name, form, ...) [OP_##name] = form(__VA_ARGS__),
 #include "ops_list.h"
@@ -119,15 +138,15 @@ struct decoder {
     struct callee *callee;
     struct function *function;
     const struct insn *insn;
-    uint32_t *slot;           // of each register
-    int *block_of;            // of each instruction (the block that starts there), -1 inside one
+    uint32_t *slot; // of each register
+    int *block_of;  // of each instruction (the block that starts there), -1 inside one
     struct constant *constants;
     size_t constant_count, constant_capacity;
-    size_t frame;             // bytes so far
+    size_t frame; // bytes so far
     uint32_t scratch_at;
     int scratch_used;
     size_t op_capacity, block_capacity, place_capacity;
-    char base[32];            // the opcode up to its first '.'
+    char base[32]; // the opcode up to its first '.'
     char modifiers[192];
     const char *modifier[MODIFIERS];
     int modifier_count;
@@ -143,8 +162,8 @@ __attribute__((noreturn, format(printf, 2, 3))) static void fail(struct decoder 
 {
     char name[96];
     kernel_base_name(d->kernel->info.name, name, sizeof name);
-    int used = snprintf(d->why, d->why_size, "%s, PTX line %d: ", name,
-                        d->insn ? d->insn->ptx_line : 0);
+    int used =
+        snprintf(d->why, d->why_size, "%s, PTX line %d: ", name, d->insn ? d->insn->ptx_line : 0);
     va_list arguments;
     va_start(arguments, format);
     if (used > 0 && (size_t)used < d->why_size)
@@ -219,8 +238,8 @@ static uint32_t constant(struct decoder *d, uint64_t value, int bytes)
     for (size_t i = 0; i < d->constant_count; ++i)
         if (d->constants[i].value == value && d->constants[i].bytes == bytes)
             return d->constants[i].at;
-    d->constants = array_grow(d->constants, d->constant_count, &d->constant_capacity,
-                              sizeof *d->constants);
+    d->constants =
+        array_grow(d->constants, d->constant_count, &d->constant_capacity, sizeof *d->constants);
     uint32_t at = take(d, bytes ? (size_t)bytes * WARP : 4, 64);
     d->constants[d->constant_count++] =
         (struct constant){.value = value, .bytes = (uint8_t)bytes, .at = at};
@@ -255,7 +274,8 @@ static struct op *emit_id(struct decoder *d, int id)
     return emit(d, d->ops->run[id], signatures[id].plain);
 }
 
-static struct op *emit_plain(struct decoder *d, int id, uint32_t to, uint32_t a, uint32_t b, uint32_t c)
+static struct op *emit_plain(struct decoder *d, int id, uint32_t to, uint32_t a, uint32_t b,
+                             uint32_t c)
 {
     struct op *op = emit_id(d, id);
     op->d = to;
@@ -323,7 +343,7 @@ static bool name_value(struct decoder *d, const struct operand *o, uint64_t *val
             *value = v->offset + (uint64_t)o->value;
             return false;
         }
-        *value = (uint64_t)o->value + (v->address    ? (uint64_t)(uintptr_t)v->address
+        *value = (uint64_t)o->value + (v->address   ? (uint64_t)(uintptr_t)v->address
                                        : v->dynamic ? dynamic_offset(d, v)
                                                     : v->offset);
         if ((v->space == SPACE_GLOBAL || v->space == SPACE_CONST) && !v->address)
@@ -381,8 +401,7 @@ static uint32_t source(struct decoder *d, const struct operand *o, int bytes)
         }
         return to;
     }
-    default:
-        fail(d, "an operand of %s is of the wrong kind", d->insn->opcode);
+    default: fail(d, "an operand of %s is of the wrong kind", d->insn->opcode);
     }
 }
 
@@ -457,10 +476,10 @@ static int type_bytes(const char *type)
     static const struct {
         const char *name;
         int bytes;
-    } types[] = {{"pred", 0}, {"b8", 1},  {"u8", 1},  {"s8", 1},   {"b16", 2},   {"u16", 2},
-                 {"s16", 2},  {"f16", 2}, {"bf16", 2}, {"b32", 4}, {"u32", 4},   {"s32", 4},
+    } types[] = {{"pred", 0}, {"b8", 1},    {"u8", 1},     {"s8", 1},   {"b16", 2}, {"u16", 2},
+                 {"s16", 2},  {"f16", 2},   {"bf16", 2},   {"b32", 4},  {"u32", 4}, {"s32", 4},
                  {"f32", 4},  {"f16x2", 4}, {"bf16x2", 4}, {"tf32", 4}, {"b64", 8}, {"u64", 8},
-                 {"s64", 8},  {"f64", 8}, {"b128", 16}};
+                 {"s64", 8},  {"f64", 8},   {"b128", 16}};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; ++i)
         if (!strcmp(types[i].name, type))
             return types[i].bytes;
@@ -479,7 +498,8 @@ static int need_type(struct decoder *d, const char *type)
 static int find_parts(const char *a, const char *b, const char *c)
 {
     char name[128];
-    int length = snprintf(name, sizeof name, "%s%s%s%s%s", a, b[0] ? "_" : "", b, c[0] ? "_" : "", c);
+    int length =
+        snprintf(name, sizeof name, "%s%s%s%s%s", a, b[0] ? "_" : "", b, c[0] ? "_" : "", c);
     return length < (int)sizeof name ? op_find(name) : -1;
 }
 
@@ -497,7 +517,10 @@ static int find_arithmetic(struct decoder *d, enum rounding *rounding, bool *sat
     for (size_t i = 0; i < sizeof floats / sizeof floats[0]; ++i)
         rounds |= is_float && !strcmp(d->base, floats[i]);
     if (rounds) {
-        *rounding = has(d, "rz") ? ROUND_ZERO : has(d, "rm") ? ROUND_DOWN : has(d, "rp") ? ROUND_UP : ROUND_NEAREST;
+        *rounding = has(d, "rz")   ? ROUND_ZERO
+                    : has(d, "rm") ? ROUND_DOWN
+                    : has(d, "rp") ? ROUND_UP
+                                   : ROUND_NEAREST;
         drop_modifier(d, "rn");
         drop_modifier(d, "rz");
         drop_modifier(d, "rm");
@@ -582,7 +605,8 @@ static void decode_carry(struct decoder *d)
     op->a = a;
     op->b = b;
     op->width = (uint8_t)bytes;
-    op->imm = (subtract ? CARRY_SUBTRACT : 0) | (in ? CARRY_IN : 0) | (has(d, "cc") ? CARRY_OUT : 0);
+    op->imm =
+        (subtract ? CARRY_SUBTRACT : 0) | (in ? CARRY_IN : 0) | (has(d, "cc") ? CARRY_OUT : 0);
     uint32_t *regs = arena_alloc(&d->program->arena, sizeof *regs);
     regs[0] = d->scratch_at + SCRATCH_SLOTS * SCRATCH_BYTES; // the carry's own place
     op->regs = regs;
@@ -625,14 +649,19 @@ static void decode_prmt(struct decoder *d)
 
 static const char *unsigned_type(const char *type)
 {
-    return !strcmp(type, "b16") ? "u16" : !strcmp(type, "b32") ? "u32" : !strcmp(type, "b64") ? "u64" : type;
+    return !strcmp(type, "b16")   ? "u16"
+           : !strcmp(type, "b32") ? "u32"
+           : !strcmp(type, "b64") ? "u64"
+                                  : type;
 }
 
 // The comparison of setp and set, combined with a predicate if there is one: `yes` gets the
 // result, `no` (if not NULL) that of the negated comparison.
-static void decode_comparison(struct decoder *d, const char *type, int first, uint32_t *yes, uint32_t *no)
+static void decode_comparison(struct decoder *d, const char *type, int first, uint32_t *yes,
+                              uint32_t *no)
 {
-    static const char *const aliases[][2] = {{"lo", "lt"}, {"ls", "le"}, {"hi", "gt"}, {"hs", "ge"}};
+    static const char *const aliases[][2] = {
+        {"lo", "lt"}, {"ls", "le"}, {"hi", "gt"}, {"hs", "ge"}};
     const char *compare = d->modifier[0];
     for (size_t i = 0; i < 4; ++i)
         if (!strcmp(compare, aliases[i][0]))
@@ -664,7 +693,10 @@ static void decode_comparison(struct decoder *d, const char *type, int first, ui
             emit_plain(d, OP_not_pred, *no = scratch(d), compared, 0, 0);
         return;
     }
-    int combine = has(d, "and") ? OP_and_pred : has(d, "or") ? OP_or_pred : has(d, "xor") ? OP_xor_pred : -1;
+    int combine = has(d, "and")   ? OP_and_pred
+                  : has(d, "or")  ? OP_or_pred
+                  : has(d, "xor") ? OP_xor_pred
+                                  : -1;
     if (combine < 0)
         unsupported(d);
     uint32_t with = source(d, operand(d, first + 2), 0);
@@ -705,8 +737,8 @@ static void decode_set(struct decoder *d)
     uint32_t yes;
     decode_comparison(d, source_type, 1, &yes, NULL);
     int bytes = need_type(d, result_type);
-    uint64_t one = !strcmp(result_type, "f32")   ? 0x3f800000
-                   : !strcmp(result_type, "f16") ? 0x3c00
+    uint64_t one = !strcmp(result_type, "f32")    ? 0x3f800000
+                   : !strcmp(result_type, "f16")  ? 0x3c00
                    : !strcmp(result_type, "bf16") ? 0x3f80
                                                   : UINT64_MAX;
     emit_plain(d, bytes == 2 ? OP_selp_b16 : OP_selp_b32, result(d, operand(d, 0), bytes),
@@ -741,14 +773,10 @@ static void decode_slct(struct decoder *d)
 static int move_id(struct decoder *d, int bytes)
 {
     switch (bytes) {
-    case 0:
-        return OP_mov_pred;
-    case 2:
-        return OP_mov_b16;
-    case 4:
-        return OP_mov_b32;
-    case 8:
-        return OP_mov_b64;
+    case 0: return OP_mov_pred;
+    case 2: return OP_mov_b16;
+    case 4: return OP_mov_b32;
+    case 8: return OP_mov_b64;
     }
     unsupported(d);
 }
@@ -815,9 +843,9 @@ static void decode_cvta(struct decoder *d)
 {
     bool to = has(d, "to");
     uint64_t window = has(d, "shared") || has(d, "shared::cta") ? SHARED_WINDOW
-                      : has(d, "local")                           ? LOCAL_WINDOW
-                      : has(d, "param")                           ? PARAM_WINDOW
-                                                                  : 0;
+                      : has(d, "local")                         ? LOCAL_WINDOW
+                      : has(d, "param")                         ? PARAM_WINDOW
+                                                                : 0;
     int bytes = need_type(d, last_modifier(d));
     if (bytes != 8)
         unsupported(d);
@@ -829,10 +857,10 @@ static void decode_cvta(struct decoder *d)
 static void decode_isspacep(struct decoder *d)
 {
     uint64_t window = has(d, "shared") || has(d, "shared::cta") ? SHARED_WINDOW
-                      : has(d, "local")                           ? LOCAL_WINDOW
-                      : has(d, "param")                           ? PARAM_WINDOW
-                      : has(d, "global")                          ? 0
-                                                                  : 1;
+                      : has(d, "local")                         ? LOCAL_WINDOW
+                      : has(d, "param")                         ? PARAM_WINDOW
+                      : has(d, "global")                        ? 0
+                                                                : 1;
     if (window == 1)
         unsupported(d);
     uint32_t shifted = scratch(d);
@@ -848,11 +876,12 @@ static bool find_number(const char *type, enum number *number)
     static const struct {
         const char *name;
         enum number number;
-    } numbers[] = {{"u8", NUMBER_U8},   {"u16", NUMBER_U16}, {"u32", NUMBER_U32}, {"u64", NUMBER_U64},
-                   {"s8", NUMBER_S8},   {"s16", NUMBER_S16}, {"s32", NUMBER_S32}, {"s64", NUMBER_S64},
-                   {"b8", NUMBER_U8},   {"b16", NUMBER_U16}, {"b32", NUMBER_U32}, {"b64", NUMBER_U64},
-                   {"f16", NUMBER_F16}, {"bf16", NUMBER_BF16}, {"f32", NUMBER_F32}, {"f64", NUMBER_F64},
-                   {"tf32", NUMBER_TF32}};
+    } numbers[] = {{"u8", NUMBER_U8},   {"u16", NUMBER_U16},   {"u32", NUMBER_U32},
+                   {"u64", NUMBER_U64}, {"s8", NUMBER_S8},     {"s16", NUMBER_S16},
+                   {"s32", NUMBER_S32}, {"s64", NUMBER_S64},   {"b8", NUMBER_U8},
+                   {"b16", NUMBER_U16}, {"b32", NUMBER_U32},   {"b64", NUMBER_U64},
+                   {"f16", NUMBER_F16}, {"bf16", NUMBER_BF16}, {"f32", NUMBER_F32},
+                   {"f64", NUMBER_F64}, {"tf32", NUMBER_TF32}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; ++i)
         if (!strcmp(numbers[i].name, type)) {
             *number = numbers[i].number;
@@ -874,7 +903,11 @@ static void decode_convert(struct decoder *d)
         bool whole = m[0] == 'r' && strlen(m) == 3 && m[2] == 'i';
         if (m[0] == 'r' && (whole || strlen(m) == 2)) {
             k.to_integral = whole && to_float && from_float;
-            k.rounding = m[1] == 'z' ? ROUND_ZERO : m[1] == 'm' ? ROUND_DOWN : m[1] == 'p' ? ROUND_UP : m[1] == 'a' ? ROUND_AWAY : ROUND_NEAREST;
+            k.rounding = m[1] == 'z'   ? ROUND_ZERO
+                         : m[1] == 'm' ? ROUND_DOWN
+                         : m[1] == 'p' ? ROUND_UP
+                         : m[1] == 'a' ? ROUND_AWAY
+                                       : ROUND_NEAREST;
             if (!strchr("nzmpa", m[1]))
                 unsupported(d);
         } else if (!strcmp(m, "sat") || !strcmp(m, "satfinite")) {
@@ -901,7 +934,8 @@ static void decode_convert(struct decoder *d)
     for (int i = 0; i < d->modifier_count && used < (int)sizeof name; ++i)
         used += snprintf(name + used, sizeof name - (size_t)used, "_%s", d->modifier[i]);
     int id = used < (int)sizeof name ? op_find(name) : -1;
-    if (k.from_width == from_bytes && k.to_width == to_bytes && id < 0 && !to_float && !from_float && !k.saturate) {
+    if (k.from_width == from_bytes && k.to_width == to_bytes && id < 0 && !to_float &&
+        !from_float && !k.saturate) {
         // Integers: widening goes by the source's sign, narrowing drops bits.
         const char *sign = from_bytes >= to_bytes || from[0] != 's' ? "u" : "s";
         snprintf(name, sizeof name, "cvt_%s%d_%s%d", sign, 8 * to_bytes, sign, 8 * from_bytes);
@@ -942,7 +976,8 @@ static void decode_cvt(struct decoder *d)
     if (id < 0)
         unsupported(d);
     const struct signature *s = &signatures[id];
-    uint32_t place = result(d, operand(d, 0), s->plain - 1), a = source(d, operand(d, 1), s->a), b = 0;
+    uint32_t place = result(d, operand(d, 0), s->plain - 1), a = source(d, operand(d, 1), s->a),
+             b = 0;
     if (s->operands > 1)
         b = source(d, operand(d, 2), s->b);
     emit_plain(d, id, place, a, b, 0);
@@ -952,12 +987,12 @@ static void decode_cvt(struct decoder *d)
 
 static enum space memory_space(const struct decoder *d)
 {
-    return has(d, "global") ? SPACE_GLOBAL
-           : has(d, "shared") || has(d, "shared::cta") ? SPACE_SHARED
-           : has(d, "local")                             ? SPACE_LOCAL
+    return has(d, "global")                                                     ? SPACE_GLOBAL
+           : has(d, "shared") || has(d, "shared::cta")                          ? SPACE_SHARED
+           : has(d, "local")                                                    ? SPACE_LOCAL
            : has(d, "param") || has(d, "param::entry") || has(d, "param::func") ? SPACE_PARAM
-           : has(d, "const") ? SPACE_CONST
-                             : SPACE_GENERIC;
+           : has(d, "const")                                                    ? SPACE_CONST
+                                                                                : SPACE_GENERIC;
 }
 
 static void decode_access(struct decoder *d, bool store)
@@ -1026,7 +1061,8 @@ static void decode_access(struct decoder *d, bool store)
 
 static void decode_atomic(struct decoder *d, bool returns)
 {
-    static const char *const names[] = {"add", "min", "max", "inc", "dec", "and", "or", "xor", "exch", "cas"};
+    static const char *const names[] = {"add", "min", "max", "inc",  "dec",
+                                        "and", "or",  "xor", "exch", "cas"};
     const char *type = last_modifier(d);
     int bytes = need_type(d, type), what = -1;
     for (int i = 0; i < 10; ++i)
@@ -1075,7 +1111,8 @@ static void decode_shfl(struct decoder *d)
     uint32_t *regs = arena_alloc(&d->program->arena, 2 * sizeof *regs);
     const struct operand *to = operand(d, 0);
     regs[0] = to->pair >= 0 ? d->slot[to->pair] : NO_REGISTER;
-    uint32_t place = result(d, to, 4), a = source(d, operand(d, 1), 4), b = source(d, operand(d, 2), 4);
+    uint32_t place = result(d, to, 4), a = source(d, operand(d, 1), 4),
+             b = source(d, operand(d, 2), 4);
     uint32_t c = source(d, operand(d, 3), 4);
     regs[1] = source(d, operand(d, 4), 4); // the members
     struct op *op = emit_plain(d, OP_shfl, place, a, b, c);
@@ -1086,7 +1123,11 @@ static void decode_shfl(struct decoder *d)
 static void decode_vote(struct decoder *d)
 {
     bool ballot = has(d, "ballot");
-    int kind = ballot ? VOTE_BALLOT : has(d, "all") ? VOTE_ALL : has(d, "any") ? VOTE_ANY : has(d, "uni") ? VOTE_UNI : -1;
+    int kind = ballot          ? VOTE_BALLOT
+               : has(d, "all") ? VOTE_ALL
+               : has(d, "any") ? VOTE_ANY
+               : has(d, "uni") ? VOTE_UNI
+                               : -1;
     if (kind < 0 || !has(d, "sync"))
         unsupported(d);
     uint32_t place = result(d, operand(d, 0), ballot ? 4 : 0);
@@ -1104,7 +1145,8 @@ static void decode_match(struct decoder *d)
     const struct operand *to = operand(d, 0);
     uint32_t *regs = arena_alloc(&d->program->arena, sizeof *regs);
     regs[0] = to->pair >= 0 ? d->slot[to->pair] : NO_REGISTER;
-    uint32_t place = result(d, to, 4), a = source(d, operand(d, 1), bytes), b = source(d, operand(d, 2), 4);
+    uint32_t place = result(d, to, 4), a = source(d, operand(d, 1), bytes),
+             b = source(d, operand(d, 2), 4);
     struct op *op = emit(d, match_op, 0);
     op->d = place;
     op->a = a;
@@ -1116,10 +1158,17 @@ static void decode_match(struct decoder *d)
 
 static void decode_redux(struct decoder *d)
 {
-    int what = has(d, "add") ? ATOMIC_ADD : has(d, "min") ? ATOMIC_MIN : has(d, "max") ? ATOMIC_MAX : has(d, "and") ? ATOMIC_AND : has(d, "or") ? ATOMIC_OR : has(d, "xor") ? ATOMIC_XOR : -1;
+    int what = has(d, "add")   ? ATOMIC_ADD
+               : has(d, "min") ? ATOMIC_MIN
+               : has(d, "max") ? ATOMIC_MAX
+               : has(d, "and") ? ATOMIC_AND
+               : has(d, "or")  ? ATOMIC_OR
+               : has(d, "xor") ? ATOMIC_XOR
+                               : -1;
     if (what < 0 || !strcmp(last_modifier(d), "f32"))
         unsupported(d);
-    uint32_t place = result(d, operand(d, 0), 4), a = source(d, operand(d, 1), 4), b = source(d, operand(d, 2), 4);
+    uint32_t place = result(d, operand(d, 0), 4), a = source(d, operand(d, 1), 4),
+             b = source(d, operand(d, 2), 4);
     struct op *op = emit(d, redux_op, 0);
     op->d = place;
     op->a = a;
@@ -1171,7 +1220,8 @@ static void decode_barrier(struct decoder *d)
 
 // ---- Instructions: matrices ---------------------------------------------------------------------
 
-static void fragment(struct decoder *d, const struct operand *o, uint32_t *regs, int count, int bytes, bool to)
+static void fragment(struct decoder *d, const struct operand *o, uint32_t *regs, int count,
+                     int bytes, bool to)
 {
     if (o->kind != OPERAND_VECTOR || o->count != count)
         fail(d, "a fragment of %s has %d registers where %d were expected", d->insn->opcode,
@@ -1261,7 +1311,8 @@ static void decode_branch(struct decoder *d)
 static void decode_switch(struct decoder *d)
 {
     const struct operand *list = operand(d, 1);
-    const struct label *label = list->kind == OPERAND_NAME ? function_label(d->function, d->insn->scope, list->name) : NULL;
+    const struct label *label =
+        list->kind == OPERAND_NAME ? function_label(d->function, d->insn->scope, list->name) : NULL;
     if (!label || !label->targets)
         unsupported(d);
     struct switch_operands *s = arena_alloc(&d->program->arena, sizeof *s);
@@ -1273,11 +1324,15 @@ static void decode_switch(struct decoder *d)
     emit(d, switch_op, 0)->regs = (const uint32_t *)s;
 }
 
-static void layout_moves(struct decoder *d, struct call_operands *call, const struct operand *list, size_t *at)
+static void layout_moves(struct decoder *d, struct call_operands *call, const struct operand *list,
+                         size_t *at)
 {
     call->move = arena_alloc(&d->program->arena, (size_t)(list->count + 1) * sizeof *call->move);
     for (int i = 0; i < list->count; ++i) {
-        const struct variable *v = list->elements[i].kind == OPERAND_NAME ? function_variable(d->function, d->insn->scope, list->elements[i].name) : NULL;
+        const struct variable *v =
+            list->elements[i].kind == OPERAND_NAME
+                ? function_variable(d->function, d->insn->scope, list->elements[i].name)
+                : NULL;
         if (!v)
             fail(d, "a parameter of a call is no .param variable");
         *at = (*at + v->align - 1) & ~(v->align - 1);
@@ -1308,7 +1363,8 @@ static void decode_call(struct decoder *d)
     if (callee->kind == OPERAND_REGISTER) {
         call->address = source(d, callee, 8);
     } else {
-        struct function *f = callee->kind == OPERAND_NAME ? module_function(d->module, callee->name) : NULL;
+        struct function *f =
+            callee->kind == OPERAND_NAME ? module_function(d->module, callee->name) : NULL;
         for (size_t i = 0; f && i < d->program->callee_count; ++i)
             if (d->program->callees[i].function == f)
                 call->callee = (int)i;
@@ -1332,18 +1388,19 @@ static bool in_list(const char *word, const char *const *list)
 
 static void decode_insn(struct decoder *d)
 {
-    static const char *const nothing[] = {"membar", "fence", "prefetch", "prefetchu", "pmevent",
-                                          "nanosleep", "griddepcontrol", "discard", "applypriority", NULL};
+    static const char *const nothing[] = {
+        "membar",    "fence",          "prefetch", "prefetchu",     "pmevent",
+        "nanosleep", "griddepcontrol", "discard",  "applypriority", NULL};
     static const struct {
         const char *base;
         void (*decode)(struct decoder *);
-    } table[] = {{"mov", decode_mov},     {"setp", decode_setp},   {"set", decode_set},
-                 {"selp", decode_selp},   {"slct", decode_slct},   {"cvt", decode_cvt},
+    } table[] = {{"mov", decode_mov},     {"setp", decode_setp},         {"set", decode_set},
+                 {"selp", decode_selp},   {"slct", decode_slct},         {"cvt", decode_cvt},
                  {"cvta", decode_cvta},   {"isspacep", decode_isspacep}, {"bfi", decode_bfi},
-                 {"lop3", decode_lop3},   {"prmt", decode_prmt},   {"shfl", decode_shfl},
-                 {"vote", decode_vote},   {"match", decode_match}, {"redux", decode_redux},
-                 {"elect", decode_elect}, {"wmma", decode_wmma},   {"bra", decode_branch},
-                 {"brx", decode_switch},  {"call", decode_call},   {"addc", decode_carry},
+                 {"lop3", decode_lop3},   {"prmt", decode_prmt},         {"shfl", decode_shfl},
+                 {"vote", decode_vote},   {"match", decode_match},       {"redux", decode_redux},
+                 {"elect", decode_elect}, {"wmma", decode_wmma},         {"bra", decode_branch},
+                 {"brx", decode_switch},  {"call", decode_call},         {"addc", decode_carry},
                  {"subc", decode_carry},  {"madc", decode_carry}};
     d->scratch_used = 0;
     const char *base = d->base;
@@ -1397,23 +1454,21 @@ static void decode_insn(struct decoder *d)
 static enum op_class classify(const struct decoder *d)
 {
     static const char *const mufu[] = {"ex2", "lg2", "rsqrt", "sin", "cos", "tanh", NULL};
-    static const char *const branches[] = {"bra", "brx", "call", "ret", "exit", "trap", "brkpt", NULL};
-    static const char *const lanes[] = {"shfl", "vote", "match", "redux", "activemask", "elect", NULL};
+    static const char *const branches[] = {"bra",  "brx",  "call",  "ret",
+                                           "exit", "trap", "brkpt", NULL};
+    static const char *const lanes[] = {"shfl",       "vote",  "match", "redux",
+                                        "activemask", "elect", NULL};
     const char *base = d->base, *type = last_modifier(d);
     bool store = !strcmp(base, "st");
-    if (store || !strcmp(base, "ld") || !strcmp(base, "ldu") || (!strcmp(base, "wmma") && !has(d, "mma"))) {
+    if (store || !strcmp(base, "ld") || !strcmp(base, "ldu") ||
+        (!strcmp(base, "wmma") && !has(d, "mma"))) {
         store |= has(d, "store");
         switch (memory_space(d)) {
-        case SPACE_SHARED:
-            return store ? CLASS_SHARED_STORE : CLASS_SHARED_LOAD;
-        case SPACE_LOCAL:
-            return CLASS_LOCAL;
-        case SPACE_PARAM:
-            return d->function->is_kernel ? CLASS_CONST : CLASS_LOCAL;
-        case SPACE_CONST:
-            return CLASS_CONST;
-        default:
-            return store ? CLASS_GLOBAL_STORE : CLASS_GLOBAL_LOAD;
+        case SPACE_SHARED: return store ? CLASS_SHARED_STORE : CLASS_SHARED_LOAD;
+        case SPACE_LOCAL: return CLASS_LOCAL;
+        case SPACE_PARAM: return d->function->is_kernel ? CLASS_CONST : CLASS_LOCAL;
+        case SPACE_CONST: return CLASS_CONST;
+        default: return store ? CLASS_GLOBAL_STORE : CLASS_GLOBAL_LOAD;
         }
     }
     if (!strcmp(base, "wmma") || !strcmp(base, "mma"))
@@ -1430,9 +1485,11 @@ static enum op_class classify(const struct decoder *d)
         return CLASS_COPY_ASYNC;
     if (!strcmp(base, "cvt"))
         return CLASS_CONVERT;
-    if (!strcmp(base, "mov") || !strcmp(base, "selp") || !strcmp(base, "slct") || !strcmp(base, "cvta"))
+    if (!strcmp(base, "mov") || !strcmp(base, "selp") || !strcmp(base, "slct") ||
+        !strcmp(base, "cvta"))
         return CLASS_MOVE;
-    if (in_list(base, mufu) || ((!strcmp(base, "rcp") || !strcmp(base, "sqrt")) && has(d, "approx")))
+    if (in_list(base, mufu) ||
+        ((!strcmp(base, "rcp") || !strcmp(base, "sqrt")) && has(d, "approx")))
         return CLASS_MUFU;
     if (strstr(type, "f16"))
         return CLASS_HALF;
@@ -1456,7 +1513,8 @@ static enum sync_kind sync_of(const struct decoder *d)
 
 static bool ends_block(const struct decoder *d)
 {
-    static const char *const enders[] = {"bra", "brx", "call", "ret", "exit", "trap", "brkpt", NULL};
+    static const char *const enders[] = {"bra",  "brx",  "call",  "ret",
+                                         "exit", "trap", "brkpt", NULL};
     return in_list(d->base, enders);
 }
 
@@ -1464,7 +1522,8 @@ static bool ends_block(const struct decoder *d)
 
 typedef void visit_fn(struct decoder *d, int reg, bool defines, void *data);
 
-static void visit_operand(struct decoder *d, const struct operand *o, bool defines, visit_fn *visit, void *data)
+static void visit_operand(struct decoder *d, const struct operand *o, bool defines, visit_fn *visit,
+                          void *data)
 {
     if (o->kind == OPERAND_VECTOR)
         for (int i = 0; i < o->count; ++i)
@@ -1478,9 +1537,9 @@ static void visit_operand(struct decoder *d, const struct operand *o, bool defin
 // Every register an instruction names; uses first.
 static void visit_registers(struct decoder *d, const struct insn *insn, visit_fn *visit, void *data)
 {
-    static const char *const without[] = {"st", "red", "bra", "brx", "ret", "exit", "call", "membar",
-                                          "fence", "prefetch", "prefetchu", "trap", "brkpt", "nanosleep",
-                                          "pmevent", NULL};
+    static const char *const without[] = {
+        "st",    "red",      "bra",       "brx",  "ret",   "exit",      "call",    "membar",
+        "fence", "prefetch", "prefetchu", "trap", "brkpt", "nanosleep", "pmevent", NULL};
     split_opcode(d, insn->opcode);
     bool barrier = !strcmp(d->base, "bar") || !strcmp(d->base, "barrier");
     bool defines = !in_list(d->base, without) && !(barrier && !has(d, "red")) &&
@@ -1578,7 +1637,8 @@ static struct flow_block *find_blocks(struct decoder *d, size_t *count)
             list[at].sync = sync[i];
             at++;
         }
-        d->block_of[i] = i < n ? (int)at - 1 : (int)blocks; // a label at the very end: the last exit
+        d->block_of[i] =
+            i < n ? (int)at - 1 : (int)blocks; // a label at the very end: the last exit
         if (at)
             list[at - 1].end = i < n ? i + 1 : n;
     }
@@ -1598,7 +1658,8 @@ static struct flow_block *find_blocks(struct decoder *d, size_t *count)
                 fail(d, "label '%s' is not known", o->name);
             if (label->insn < n)
                 list[b].next[1] = d->block_of[label->insn];
-        } else if (!strcmp(d->base, "brx") && last->count > 1 && last->operands[1].kind == OPERAND_NAME) {
+        } else if (!strcmp(d->base, "brx") && last->count > 1 &&
+                   last->operands[1].kind == OPERAND_NAME) {
             list[b].many = function_label(f, last->scope, last->operands[1].name);
         }
     }
@@ -1616,14 +1677,16 @@ static bool merge_in(uint64_t *out, const struct flow_block *from, size_t words)
     return changed;
 }
 
-static void live_out(struct decoder *d, struct flow_block *blocks, const struct flow_block *b, uint64_t *out, size_t words)
+static void live_out(struct decoder *d, struct flow_block *blocks, const struct flow_block *b,
+                     uint64_t *out, size_t words)
 {
     memset(out, 0, words * sizeof *out);
     for (int k = 0; k < 2; ++k)
         if (b->next[k] >= 0)
             merge_in(out, &blocks[b->next[k]], words);
     for (int k = 0; b->many && b->many->targets && k < b->many->target_count; ++k) {
-        const struct label *label = function_label(d->function, b->many->scope, b->many->targets[k]);
+        const struct label *label =
+            function_label(d->function, b->many->scope, b->many->targets[k]);
         if (label && label->insn < d->function->insn_count)
             merge_in(out, &blocks[d->block_of[label->insn]], words);
     }
@@ -1635,8 +1698,7 @@ static void allocate_registers(struct decoder *d, struct flow_block *blocks, siz
     size_t words = (f->reg_count + 63) / 64;
     uint64_t *bits = arena_alloc(&d->temporary, ((3 * count + 1) * words + 1) * sizeof *bits);
     uint64_t *out = bits;
-    struct interval *intervals =
-        arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *intervals);
+    struct interval *intervals = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *intervals);
     for (size_t b = 0; b < count; ++b) {
         blocks[b].use = bits + (3 * b + 1) * words;
         blocks[b].def = bits + (3 * b + 2) * words;
@@ -1680,7 +1742,7 @@ static void allocate_registers(struct decoder *d, struct flow_block *blocks, siz
         struct place *next;
         uint32_t at;
         size_t busy_until;
-    } *places[5] = {0};
+    } * places[5] = {0};
     for (size_t i = 0; i < f->reg_count && intervals[i].start != SIZE_MAX; ++i) {
         const struct interval *v = &intervals[i];
         int bytes = f->regs[v->reg].bytes;
@@ -1729,7 +1791,7 @@ static void add_insn(struct decoder *d, const struct insn *insn)
         .at = insn->at,
         .opcode = insn->opcode,
         .ptx_line = insn->ptx_line,
-        .op_class = (uint8_t)class,
+        .op_class = (uint8_t) class,
         .mufu = class == CLASS_MUFU,
         .barrier = class == CLASS_BARRIER && !has(d, "warp"),
         .store = !strcmp(d->base, "st") || has(d, "store"),
@@ -1764,7 +1826,8 @@ static void decode_function(struct decoder *d, struct callee *callee)
             decode_insn(d);
             p->blocks[p->block_count - 1].insns++;
         }
-        p->blocks[p->block_count - 1].count = (uint32_t)(p->op_count - p->blocks[p->block_count - 1].first);
+        p->blocks[p->block_count - 1].count =
+            (uint32_t)(p->op_count - p->blocks[p->block_count - 1].first);
     }
     // Falling off the end, and labels there, return.
     d->call_end = NULL;
@@ -1783,7 +1846,8 @@ static void decode_function(struct decoder *d, struct callee *callee)
         char *to = callee->constants + (c->at - callee->constants_at);
         for (int lane = 0; lane < (c->bytes ? WARP : 1); ++lane)
             memcpy(to + lane * c->bytes, &c->value, c->bytes ? c->bytes : 4);
-        p->constants = array_grow(p->constants, p->constant_count, &d->place_capacity, sizeof *p->constants);
+        p->constants =
+            array_grow(p->constants, p->constant_count, &d->place_capacity, sizeof *p->constants);
         p->constants[p->constant_count++] =
             (struct constant_place){c->at, (uint16_t)(callee - p->callees), c->bytes};
     }
@@ -1800,7 +1864,6 @@ static void add_callee(struct decoder *d, struct function *f)
     for (size_t i = 0; i < p->callee_count; ++i)
         if (p->callees[i].function == f)
             return;
-    d->insn = NULL;
     if (!f->has_body)
         fail(d, "function '%s' has no body", f->name);
     if (p->callee_count == 1024)
@@ -1813,7 +1876,8 @@ static void find_names(struct decoder *d, const struct operand *o)
     if (o->kind == OPERAND_VECTOR)
         for (int i = 0; i < o->count; ++i)
             find_names(d, &o->elements[i]);
-    if (o->kind != OPERAND_NAME || special_find(o->name) >= 0 || function_variable(d->function, d->insn->scope, o->name))
+    if (o->kind != OPERAND_NAME || special_find(o->name) >= 0 ||
+        function_variable(d->function, d->insn->scope, o->name))
         return;
     struct function *f = module_function(d->module, o->name);
     if (f)
@@ -1836,10 +1900,11 @@ static void collect(struct decoder *d)
         }
     for (size_t c = 0; c < p->callee_count; ++c) {
         struct function *f = d->function = p->callees[c].function;
-        for (size_t i = 0; i < f->insn_count; ++i)
-            for (int k = 0; k < f->insns[i].count; ++k)
-                if (d->insn = &f->insns[i], strncmp(f->insns[i].opcode, "bra", 3))
-                    find_names(d, &f->insns[i].operands[k]);
+        for (size_t i = 0; i < f->insn_count; ++i) {
+            const struct insn *insn = d->insn = &f->insns[i];
+            for (int k = 0; k < insn->count && strncmp(insn->opcode, "bra", 3); ++k)
+                find_names(d, &insn->operands[k]);
+        }
         size_t local = 0;
         for (size_t i = 0; i < f->variable_count; ++i) {
             struct variable *v = f->variables[i];

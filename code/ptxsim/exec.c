@@ -68,7 +68,8 @@ static uint32_t members_of(const struct warp *w, const struct group *g)
     const struct op *op = first_op(p, g->block);
     const struct insn_info *insn = &p->insns[op->insn];
     op_fn *run = op->inner ? op->inner : op->run;
-    if (run == nothing_op || run == vote_op || run == match_op || run == redux_op || run == elect_op)
+    if (run == nothing_op || run == vote_op || run == match_op || run == redux_op ||
+        run == elect_op)
         return *(const u32 *)(w->file + g->frame + op->b + 4 * __builtin_ctz(g->mask));
     if (insn->op_class == CLASS_SHUFFLE && op->regs) // shfl.sync: after its predicate
         return *(const u32 *)(w->file + g->frame + op->regs[1] + 4 * __builtin_ctz(g->mask));
@@ -83,8 +84,7 @@ static bool group_ready(const struct warp *w, const struct group *g)
         return true;
     const struct program *p = w->cta->program;
     switch (p->blocks[g->block].sync) {
-    case SYNC_MEMBERS:
-        return !(members_of(w, g) & w->alive & ~g->mask);
+    case SYNC_MEMBERS: return !(members_of(w, g) & w->alive & ~g->mask);
     case SYNC_BARRIER:
         return !((const struct barrier_operands *)first_op(p, g->block)->regs)->aligned;
     }
@@ -155,7 +155,8 @@ void switch_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             same |= (uint32_t)(index[i] == index[lane]) << i;
         same &= mask;
         if (index[lane] >= (uint32_t)s->count) {
-            fault_at(w, op, lane, FAULT_TRAP, "brx.idx with index %u of %d targets", index[lane], s->count);
+            fault_at(w, op, lane, FAULT_TRAP, "brx.idx with index %u of %d targets", index[lane],
+                     s->count);
             return;
         }
         push_group(w, same, (uint32_t)s->targets[index[lane]], (uint32_t)(r - w->file));
@@ -163,7 +164,8 @@ void switch_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     }
 }
 
-static void move_locals(struct warp *w, const struct call_operands *call, uint64_t mine, int lane, bool back)
+static void move_locals(struct warp *w, const struct call_operands *call, uint64_t mine, int lane,
+                        bool back)
 {
     size_t size = w->cta->program->local_bytes;
     char *local = w->local + (size_t)lane * size;
@@ -208,9 +210,11 @@ static void enter(struct warp *w, char *r, const struct op *op, const struct cal
                 continue;
             const char *value = callee->constants + (place->at - callee->constants_at);
             if (!place->bytes)
-                *(u32 *)(to + place->at) = (*(u32 *)(to + place->at) & ~mask) | (*(const u32 *)value & mask);
+                *(u32 *)(to + place->at) =
+                    (*(u32 *)(to + place->at) & ~mask) | (*(const u32 *)value & mask);
             for (uint32_t left = place->bytes ? mask : 0; left; left &= left - 1)
-                memcpy(to + place->at + (size_t)__builtin_ctz(left) * place->bytes, value, place->bytes);
+                memcpy(to + place->at + (size_t)__builtin_ctz(left) * place->bytes, value,
+                       place->bytes);
         }
     }
     push_group(w, mask, callee->block, frame);
@@ -253,7 +257,8 @@ void call_end_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     const struct call_operands *call = (const struct call_operands *)op->regs;
     for (uint32_t left = mask; left; left &= left - 1)
-        move_locals(w, call, ((u64 *)(r + FRAME_LOCAL))[__builtin_ctz(left)], __builtin_ctz(left), true);
+        move_locals(w, call, ((u64 *)(r + FRAME_LOCAL))[__builtin_ctz(left)], __builtin_ctz(left),
+                    true);
 }
 
 void return_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
@@ -325,12 +330,13 @@ void barrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         return;
     }
     if (b->has_count && (!count || count % WARP)) {
-        fault_at(w, op, lane, FAULT_TRAP, "a barrier of %u threads, which is no multiple of %d", count, WARP);
+        fault_at(w, op, lane, FAULT_TRAP, "a barrier of %u threads, which is no multiple of %d",
+                 count, WARP);
         return;
     }
     if (cta->barrier[id].arrived && cta->barrier[id].expected != count) {
-        fault_at(w, op, lane, FAULT_TRAP, "barrier %u of %u threads, where others wait for %u", id, count,
-                 cta->barrier[id].expected);
+        fault_at(w, op, lane, FAULT_TRAP, "barrier %u of %u threads, where others wait for %u", id,
+                 count, cta->barrier[id].expected);
         return;
     }
     cta->barrier[id].expected = count;
@@ -353,7 +359,8 @@ void barrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 
 // ---- Warps --------------------------------------------------------------------------------------
 
-static inline void run_ops(struct warp *w, char *r, const struct op *op, const struct op *end, uint32_t mask)
+static inline void run_ops(struct warp *w, char *r, const struct op *op, const struct op *end,
+                           uint32_t mask)
 {
     if (mask == w->alive) { // dead lanes may be written
         for (; op < end; ++op)
@@ -443,17 +450,19 @@ static void fault_stuck(struct cta *cta)
     if (other == at && og && !(g->arrived && og->arrived)) {
         const struct insn_info *insn = &p->insns[first_op(p, og->block)->insn];
         fault_at(at, op, lane, FAULT_DIVERGENT_BARRIER,
-                 "%s under divergence: %d lanes of the warp wait here (mask 0x%08x), others at %s:%d (mask 0x%08x)",
+                 "%s under divergence: %d lanes of the warp wait here (mask 0x%08x), others at "
+                 "%s:%d (mask 0x%08x)",
                  p->insns[op->insn].opcode, __builtin_popcount(g->mask), g->mask,
-                 insn->at.line ? insn->at.file : "PTX line", insn->at.line ? insn->at.line : insn->ptx_line,
-                 og->mask);
+                 insn->at.line ? insn->at.file : "PTX line",
+                 insn->at.line ? insn->at.line : insn->ptx_line, og->mask);
         return;
     }
     int waiting = 0;
     for (int i = 0; i < cta->warps; ++i)
         waiting += cta->warp[i].group_count > 0;
-    fault_at(at, op, lane, FAULT_DEADLOCK, "deadlock: %d of %d warps wait at %s for others that never come",
-             waiting, cta->warps, p->insns[op->insn].opcode);
+    fault_at(at, op, lane, FAULT_DEADLOCK,
+             "deadlock: %d of %d warps wait at %s for others that never come", waiting, cta->warps,
+             p->insns[op->insn].opcode);
 }
 
 static uint64_t scramble(uint64_t x)
@@ -540,7 +549,8 @@ static struct cta *new_cta(struct worker *worker)
         w->index = i;
         w->file = aligned_zeroed(padded(p->file_bytes));
         w->local = p->local_bytes ? aligned_zeroed(p->local_bytes * WARP) : NULL;
-        memcpy(w->file + p->callees[0].constants_at, p->callees[0].constants, p->callees[0].constant_bytes);
+        memcpy(w->file + p->callees[0].constants_at, p->callees[0].constants,
+               p->callees[0].constant_bytes);
         for (unsigned lane = 0; lane < WARP; ++lane) {
             unsigned t = (unsigned)i * WARP + lane;
             w->tid[0][lane] = t % launch->block[0];
@@ -700,7 +710,8 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
         pthread_join(thread[i], NULL);
     for (uint64_t i = 1; i < workers; ++i) {
         for (size_t k = 0; k < p->insn_count; ++k) {
-            uint64_t *sum = (uint64_t *)&worker[0].insns[k], *more = (uint64_t *)&worker[i].insns[k];
+            uint64_t *sum = (uint64_t *)&worker[0].insns[k],
+                     *more = (uint64_t *)&worker[i].insns[k];
             for (size_t j = 0; j < sizeof *worker->insns / sizeof *sum; ++j)
                 sum[j] += more[j];
         }

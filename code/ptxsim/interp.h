@@ -15,7 +15,8 @@ struct arena {
     struct arena_chunk *chunks;
     char *at, *end;
 };
-void *arena_alloc(struct arena *arena, size_t bytes); // zeroed, 16-byte aligned; aborts if there is no memory
+void *arena_alloc(struct arena *arena,
+                  size_t bytes); // zeroed, 16-byte aligned; aborts if there is no memory
 char *arena_text(struct arena *arena, const char *text, size_t length);
 void arena_free(struct arena *arena);
 
@@ -46,7 +47,7 @@ struct operand {
     enum operand_kind kind;
     bool is_float, negated; // negated: !%p
     int reg;
-    int pair;               // %r|%p: the second register, else -1
+    int pair; // %r|%p: the second register, else -1
     int64_t value;
     const char *name;
     struct operand *elements;
@@ -78,13 +79,13 @@ struct variable {
     const char *name;
     enum space space;
     size_t align, size;
-    size_t offset;    // in shared memory, in the parameters, or in the frame's local memory
-    bool dynamic;     // extern .shared []
-    bool is_param;    // a kernel's or function's own parameter
-    void *address;    // global and const: its allocation
-    uint8_t *init;    // size bytes, or NULL
+    size_t offset; // in shared memory, in the parameters, or in the frame's local memory
+    bool dynamic;  // extern .shared []
+    bool is_param; // a kernel's or function's own parameter
+    void *address; // global and const: its allocation
+    uint8_t *init; // size bytes, or NULL
     struct relocation *relocations;
-    int scope;        // the { } of its function that it stands in
+    int scope; // the { } of its function that it stands in
 };
 
 struct relocation {
@@ -97,7 +98,7 @@ struct relocation {
 
 struct label {
     const char *name;
-    size_t insn;          // the instruction it stands before
+    size_t insn; // the instruction it stands before
     int scope;
     const char **targets; // of .branchtargets / .calltargets, else NULL
     int target_count;
@@ -115,11 +116,11 @@ struct function {
     size_t label_count, label_capacity;
     struct variable **variables; // parameters first, then the body's
     size_t variable_count, variable_capacity;
-    int *outer;                  // of each scope: the one around it, -1 for the body itself
+    int *outer; // of each scope: the one around it, -1 for the body itself
     size_t scope_count, scope_capacity;
-    int params, returns;         // of a .func: return values come first among the variables
+    int params, returns; // of a .func: return values come first among the variables
     int max_threads;
-    char unsupported[256];       // why it cannot be decoded, else empty
+    char unsupported[256]; // why it cannot be decoded, else empty
 };
 
 struct module {
@@ -159,17 +160,18 @@ typedef void op_fn(struct warp *w, char *r, const struct op *op, uint32_t mask);
 
 struct op {
     op_fn *run;
-    op_fn *inner;           // what guarded_op and rounded_op call
-    uint32_t d, a, b, c;    // operands: byte offsets in the frame
-    int64_t imm;            // address offset, or what the operation takes
-    const uint32_t *regs;   // vectors and fragments: offsets in the order of the operands
+    op_fn *inner;         // what guarded_op and rounded_op call
+    uint32_t d, a, b, c;  // operands: byte offsets in the frame
+    int64_t imm;          // address offset, or what the operation takes
+    const uint32_t *regs; // vectors and fragments: offsets in the order of the operands
     uint32_t guard;
     bool guard_negated;
-    uint8_t plain;          // 0, or 1 + the bytes a lane of its destination (1: a predicate)
-    uint8_t space, bytes, vector, width, is_signed; // memory operations: per element; register width
-    uint8_t wide_address;   // the address register has 64 bits
-    int target;             // a block
-    uint32_t insn;          // counters, source line
+    uint8_t plain; // 0, or 1 + the bytes a lane of its destination (1: a predicate)
+    uint8_t space, bytes, vector, width,
+        is_signed;        // memory operations: per element; register width
+    uint8_t wide_address; // the address register has 64 bits
+    int target;           // a block
+    uint32_t insn;        // counters, source line
 };
 
 enum sync_kind {
@@ -181,10 +183,10 @@ enum sync_kind {
 // A run of ops that is entered at its first and left after its last. A block that begins with an
 // instruction that waits for other lanes is marked, so that the scheduler can hold its lanes.
 struct basic_block {
-    uint32_t first, count;  // ops
-    uint32_t insn, insns;   // instructions
+    uint32_t first, count; // ops
+    uint32_t insn, insns;  // instructions
     uint8_t sync;
-    bool ends_flow;         // does not fall through
+    bool ends_flow; // does not fall through
 };
 
 struct program {
@@ -200,23 +202,23 @@ struct program {
         bool mufu, barrier, store;
         const char *opcode;
         int ptx_line;
-    } *insns;
+    } * insns;
     size_t insn_count;
-    size_t shared_bytes;    // static, with the called functions' variables
-    size_t local_bytes;     // a thread, with room for every frame
-    size_t file_bytes;      // a warp's register file, with room for every frame
+    size_t shared_bytes; // static, with the called functions' variables
+    size_t local_bytes;  // a thread, with room for every frame
+    size_t file_bytes;   // a warp's register file, with room for every frame
     struct callee {
         struct function *function;
-        uint32_t block;     // where it starts
+        uint32_t block; // where it starts
         size_t frame_bytes, constants_at, constant_bytes, local_bytes;
-        char *constants;    // immediates, a copy for each lane, at the end of the frame
-    } *callees;             // [0] is the kernel
+        char *constants; // immediates, a copy for each lane, at the end of the frame
+    } * callees;         // [0] is the kernel
     size_t callee_count;
     struct constant_place { // of every function's frame
         uint32_t at;
         uint16_t callee;
         uint8_t bytes;
-    } *constants;
+    } * constants;
     size_t constant_count;
     struct arena arena;
 };
@@ -246,7 +248,8 @@ struct op_set {
     op_fn *run[OP_COUNT];
 };
 extern const struct op_set ops_base, ops_avx2, ops_avx512;
-const struct op_set *ops_choose(void); // the best this CPU has; PTXSIM_ISA=base|avx2|avx512 overrides
+const struct op_set *
+ops_choose(void); // the best this CPU has; PTXSIM_ISA=base|avx2|avx512 overrides
 
 // ---- What exec.c runs ---------------------------------------------------------------------------
 
@@ -267,15 +270,15 @@ struct group { // lanes of a warp at the same place
 
 struct warp {
     struct cta *cta;
-    char *file;           // register file: frames, the kernel's first
-    char *local;          // local memory: per lane, program->local_bytes each
+    char *file;  // register file: frames, the kernel's first
+    char *local; // local memory: per lane, program->local_bytes each
     uint32_t alive;
-    uint32_t here;        // lanes of the running group
+    uint32_t here; // lanes of the running group
     int index, group_count;
     struct group groups[WARP];
     uint32_t next, next_frame; // where the running group goes; set by the control operations
-    uint32_t taken;       // lanes that go to next; the others fall through
-    uint32_t gone;        // lanes that have left the group in another way
+    uint32_t taken;            // lanes that go to next; the others fall through
+    uint32_t gone;             // lanes that have left the group in another way
     uint32_t tid[3][WARP];
     uint64_t turns;
 };
@@ -293,8 +296,8 @@ struct cta {
     uint8_t *shared, *written; // written: a bit a byte; NULL: not checked
     uint32_t shared_bytes;
     struct {
-        uint32_t arrived, expected;  // threads, in whole warps; expected 0: every warp there is
-        uint32_t lanes, yes;         // bar.red
+        uint32_t arrived, expected; // threads, in whole warps; expected 0: every warp there is
+        uint32_t lanes, yes;        // bar.red
     } barrier[NAMED_BARRIERS];
     bool faulted;
     struct fault fault;

@@ -48,13 +48,15 @@ bool global_span_slow(struct warp *w, uint64_t address, uint64_t bytes)
     return true;
 }
 
-void fault_shared(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes, bool store)
+void fault_shared(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
+                  bool store)
 {
     const char *verb = store ? "writes" : "reads";
     uint32_t size = w->cta->shared_bytes;
     if (at + (uint64_t)bytes > size)
         fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
-                 "%s %u bytes at shared address 0x%x, past the end of the CTA's %u bytes of shared memory",
+                 "%s %u bytes at shared address 0x%x, past the end of the CTA's %u bytes of shared "
+                 "memory",
                  verb, bytes, at, size);
     else if (at % bytes)
         fault_at(w, op, lane, FAULT_MISALIGNED,
@@ -65,15 +67,16 @@ void fault_shared(struct warp *w, const struct op *op, int lane, uint32_t at, ui
                  "%s %u bytes at shared address 0x%x that nothing has written", verb, bytes, at);
 }
 
-void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes, bool store)
+void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                  bool store)
 {
     const char *verb = store ? "writes" : "reads";
     const struct allocation *nearest = NULL;
     unsigned long long address = at;
     const struct allocation *found = memory_find(at, bytes, &nearest);
     if (found && found->live) {
-        fault_at(w, op, lane, FAULT_MISALIGNED,
-                 "%s %u bytes at 0x%llx, which is no multiple of %u", verb, bytes, address, bytes);
+        fault_at(w, op, lane, FAULT_MISALIGNED, "%s %u bytes at 0x%llx, which is no multiple of %u",
+                 verb, bytes, address, bytes);
         return;
     }
     if (found)
@@ -109,8 +112,8 @@ uint8_t *private_memory(struct warp *w, const struct op *op, int lane, uint64_t 
     bool is_local = op->space == SPACE_LOCAL || window == LOCAL_WINDOW;
     uint64_t offset = at - window;
     if (!is_param && !is_local) {
-        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "%s %u bytes at 0x%llx, in no address space", verb,
-                 bytes, (unsigned long long)at);
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "%s %u bytes at 0x%llx, in no address space",
+                 verb, bytes, (unsigned long long)at);
         return NULL;
     }
     uint64_t size = is_param ? program->kernel->info.param_bytes : program->local_bytes;
@@ -218,20 +221,11 @@ static double round_to(double a, int fraction, int least, double most, enum roun
     int unit = (exponent - 1 < least ? least : exponent - 1) - fraction;
     double scaled = ldexp(a, -unit), whole;
     switch (rounding) {
-    case ROUND_ZERO:
-        whole = trunc(scaled);
-        break;
-    case ROUND_DOWN:
-        whole = floor(scaled);
-        break;
-    case ROUND_UP:
-        whole = ceil(scaled);
-        break;
-    case ROUND_AWAY:
-        whole = round(scaled);
-        break;
-    default:
-        whole = nearbyint(scaled);
+    case ROUND_ZERO: whole = trunc(scaled); break;
+    case ROUND_DOWN: whole = floor(scaled); break;
+    case ROUND_UP: whole = ceil(scaled); break;
+    case ROUND_AWAY: whole = round(scaled); break;
+    default: whole = nearbyint(scaled);
     }
     double result = copysign(ldexp(whole, unit), a);
     if (fabs(result) > most) {
@@ -251,7 +245,8 @@ static double integral(double a, enum rounding rounding)
 }
 
 // An integer, 65 bits and its sign, to f32 or f64 in any rounding.
-static double integer_to_float(bool negative, uint64_t magnitude, int digits, enum rounding rounding)
+static double integer_to_float(bool negative, uint64_t magnitude, int digits,
+                               enum rounding rounding)
 {
     if (!magnitude)
         return 0;
@@ -312,19 +307,15 @@ static uint64_t float_bits(double a, const struct conversion *k)
         a = 0;
     uint64_t bits;
     switch (k->to) {
-    case NUMBER_F16:
-        return f16_of(canonical((float)round_to(a, 10, -14, 65504, k->rounding)));
-    case NUMBER_BF16:
-        return bf16_of((float)round_to(a, 7, -126, 0x1.fep127, k->rounding));
+    case NUMBER_F16: return f16_of(canonical((float)round_to(a, 10, -14, 65504, k->rounding)));
+    case NUMBER_BF16: return bf16_of((float)round_to(a, 7, -126, 0x1.fep127, k->rounding));
     case NUMBER_TF32:
         return bits_of(canonical((float)round_to(a, 10, -126, 0x1.ffcp127, k->rounding)));
     case NUMBER_F32: {
         float single = canonical((float)round_to(a, 23, -126, 0x1.fffffep127, k->rounding));
         return bits_of(k->ftz ? flush(single) : single);
     }
-    default:
-        memcpy(&bits, &a, 8);
-        return bits;
+    default: memcpy(&bits, &a, 8); return bits;
     }
 }
 
@@ -341,8 +332,9 @@ static uint64_t convert_one(uint64_t raw, const struct conversion *k)
             return integer_to_integer(value, negative, k);
         int digits = k->to == NUMBER_F64 ? 53 : k->to == NUMBER_F32 ? 24 : 53;
         return float_bits(integer_to_float(negative, negative ? 0 - value : value, digits,
-                                           k->to == NUMBER_F32 || k->to == NUMBER_F64 ? k->rounding
-                                                                                      : ROUND_NEAREST),
+                                           k->to == NUMBER_F32 || k->to == NUMBER_F64
+                                               ? k->rounding
+                                               : ROUND_NEAREST),
                           k);
     }
     double a;
@@ -470,13 +462,13 @@ void redux_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         for (uint32_t left = members; left; left &= left - 1, first = false) {
             uint32_t x = a[__builtin_ctz(left)];
             bool less = op->is_signed ? (int32_t)x < (int32_t)sum : x < sum;
-            sum = first                       ? x
-                  : op->imm == ATOMIC_ADD     ? sum + x
-                  : op->imm == ATOMIC_MIN     ? (less ? x : sum)
-                  : op->imm == ATOMIC_MAX     ? (less ? sum : x)
-                  : op->imm == ATOMIC_AND     ? (sum & x)
-                  : op->imm == ATOMIC_OR      ? (sum | x)
-                                              : (sum ^ x);
+            sum = first                   ? x
+                  : op->imm == ATOMIC_ADD ? sum + x
+                  : op->imm == ATOMIC_MIN ? (less ? x : sum)
+                  : op->imm == ATOMIC_MAX ? (less ? sum : x)
+                  : op->imm == ATOMIC_AND ? (sum & x)
+                  : op->imm == ATOMIC_OR  ? (sum | x)
+                                          : (sum ^ x);
         }
         result[i] = sum;
     }
@@ -512,14 +504,42 @@ void activemask_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 
 // ---- Special registers --------------------------------------------------------------------------
 
-const char *const special_names[SPECIALS] = {
-    "%tid.x", "%tid.y", "%tid.z", "%ntid.x", "%ntid.y", "%ntid.z", "%ctaid.x", "%ctaid.y",
-    "%ctaid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z", "%laneid", "%warpid", "%nwarpid", "%smid",
-    "%nsmid", "%gridid", "%lanemask_eq", "%lanemask_le", "%lanemask_lt", "%lanemask_ge",
-    "%lanemask_gt", "%clock", "%clock_hi", "%clock64", "%globaltimer", "%globaltimer_lo",
-    "%globaltimer_hi", "%dynamic_smem_size", "%total_smem_size", "%reserved_smem_offset_begin",
-    "%reserved_smem_offset_end", "%reserved_smem_offset_cap", "%reserved_smem_offset_0",
-    "%reserved_smem_offset_1"};
+const char *const special_names[SPECIALS] = {"%tid.x",
+                                             "%tid.y",
+                                             "%tid.z",
+                                             "%ntid.x",
+                                             "%ntid.y",
+                                             "%ntid.z",
+                                             "%ctaid.x",
+                                             "%ctaid.y",
+                                             "%ctaid.z",
+                                             "%nctaid.x",
+                                             "%nctaid.y",
+                                             "%nctaid.z",
+                                             "%laneid",
+                                             "%warpid",
+                                             "%nwarpid",
+                                             "%smid",
+                                             "%nsmid",
+                                             "%gridid",
+                                             "%lanemask_eq",
+                                             "%lanemask_le",
+                                             "%lanemask_lt",
+                                             "%lanemask_ge",
+                                             "%lanemask_gt",
+                                             "%clock",
+                                             "%clock_hi",
+                                             "%clock64",
+                                             "%globaltimer",
+                                             "%globaltimer_lo",
+                                             "%globaltimer_hi",
+                                             "%dynamic_smem_size",
+                                             "%total_smem_size",
+                                             "%reserved_smem_offset_begin",
+                                             "%reserved_smem_offset_end",
+                                             "%reserved_smem_offset_cap",
+                                             "%reserved_smem_offset_0",
+                                             "%reserved_smem_offset_1"};
 
 // A clock counts the warp's own basic blocks: it grows, and is the same in every run.
 static uint64_t special(const struct warp *w, int which, int lane)
@@ -530,62 +550,40 @@ static uint64_t special(const struct warp *w, int which, int lane)
     switch (which) {
     case SPECIAL_TID_X:
     case SPECIAL_TID_Y:
-    case SPECIAL_TID_Z:
-        return w->tid[which - SPECIAL_TID_X][lane];
+    case SPECIAL_TID_Z: return w->tid[which - SPECIAL_TID_X][lane];
     case SPECIAL_NTID_X:
     case SPECIAL_NTID_Y:
-    case SPECIAL_NTID_Z:
-        return launch->block[which - SPECIAL_NTID_X];
+    case SPECIAL_NTID_Z: return launch->block[which - SPECIAL_NTID_X];
     case SPECIAL_CTAID_X:
     case SPECIAL_CTAID_Y:
-    case SPECIAL_CTAID_Z:
-        return cta->index[which - SPECIAL_CTAID_X];
+    case SPECIAL_CTAID_Z: return cta->index[which - SPECIAL_CTAID_X];
     case SPECIAL_NCTAID_X:
     case SPECIAL_NCTAID_Y:
-    case SPECIAL_NCTAID_Z:
-        return launch->grid[which - SPECIAL_NCTAID_X];
-    case SPECIAL_LANEID:
-        return (uint64_t)lane;
-    case SPECIAL_WARPID:
-        return (uint64_t)w->index;
-    case SPECIAL_NWARPID:
-        return 48;
-    case SPECIAL_SMID:
-        return cta->number % 58; // an L4's
-    case SPECIAL_NSMID:
-        return 58;
-    case SPECIAL_GRIDID:
-        return 1;
-    case SPECIAL_LANEMASK_EQ:
-        return bit;
-    case SPECIAL_LANEMASK_LE:
-        return bit | (bit - 1);
-    case SPECIAL_LANEMASK_LT:
-        return bit - 1;
-    case SPECIAL_LANEMASK_GE:
-        return ~(bit - 1);
-    case SPECIAL_LANEMASK_GT:
-        return ~(bit | (bit - 1));
-    case SPECIAL_CLOCK:
-        return (uint32_t)(w->turns * 16);
-    case SPECIAL_CLOCK_HI:
-        return w->turns * 16 >> 32;
+    case SPECIAL_NCTAID_Z: return launch->grid[which - SPECIAL_NCTAID_X];
+    case SPECIAL_LANEID: return (uint64_t)lane;
+    case SPECIAL_WARPID: return (uint64_t)w->index;
+    case SPECIAL_NWARPID: return 48;
+    case SPECIAL_SMID: return cta->number % 58; // an L4's
+    case SPECIAL_NSMID: return 58;
+    case SPECIAL_GRIDID: return 1;
+    case SPECIAL_LANEMASK_EQ: return bit;
+    case SPECIAL_LANEMASK_LE: return bit | (bit - 1);
+    case SPECIAL_LANEMASK_LT: return bit - 1;
+    case SPECIAL_LANEMASK_GE: return ~(bit - 1);
+    case SPECIAL_LANEMASK_GT: return ~(bit | (bit - 1));
+    case SPECIAL_CLOCK: return (uint32_t)(w->turns * 16);
+    case SPECIAL_CLOCK_HI: return w->turns * 16 >> 32;
     case SPECIAL_CLOCK64:
-    case SPECIAL_GLOBALTIMER:
-        return w->turns * 16;
-    case SPECIAL_GLOBALTIMER_LO:
-        return (uint32_t)(w->turns * 16);
-    case SPECIAL_GLOBALTIMER_HI:
-        return w->turns * 16 >> 32;
-    case SPECIAL_DYNAMIC_SMEM_SIZE:
-        return launch->dynamic_shared_bytes;
+    case SPECIAL_GLOBALTIMER: return w->turns * 16;
+    case SPECIAL_GLOBALTIMER_LO: return (uint32_t)(w->turns * 16);
+    case SPECIAL_GLOBALTIMER_HI: return w->turns * 16 >> 32;
+    case SPECIAL_DYNAMIC_SMEM_SIZE: return launch->dynamic_shared_bytes;
     case SPECIAL_TOTAL_SMEM_SIZE:
     case SPECIAL_RESERVED_SMEM_BEGIN: // nothing is reserved: past the CTA's own
     case SPECIAL_RESERVED_SMEM_END:
     case SPECIAL_RESERVED_SMEM_CAP:
     case SPECIAL_RESERVED_SMEM_0:
-    case SPECIAL_RESERVED_SMEM_1:
-        return cta->shared_bytes;
+    case SPECIAL_RESERVED_SMEM_1: return cta->shared_bytes;
     }
     return 0;
 }
@@ -613,7 +611,9 @@ static uint32_t half_atomic(uint32_t old, uint32_t b, int kind, enum atomic what
         float x, y;
         x = bf ? float_of(old >> 16 * i << 16) : f16_to_f32(old >> 16 * i & 0xffff);
         y = bf ? float_of(b >> 16 * i << 16) : f16_to_f32(b >> 16 * i & 0xffff);
-        float sum = canonical(what == ATOMIC_MIN ? min_f32(x, y) : what == ATOMIC_MAX ? max_f32(x, y) : x + y);
+        float sum = canonical(what == ATOMIC_MIN   ? min_f32(x, y)
+                              : what == ATOMIC_MAX ? max_f32(x, y)
+                                                   : x + y);
         result |= (bf ? bf16_of(sum) : f16_of(sum)) << 16 * i;
     }
     return result;
@@ -625,7 +625,9 @@ static uint64_t atomic_result(const struct op *op, uint64_t old, uint64_t b, uin
     if (op->vector > 1)
         return half_atomic((uint32_t)old, (uint32_t)b, op->vector, what);
     if (op->vector == 1 && op->bytes == 4)
-        return what == ATOMIC_ADD ? bits_of(canonical(float_of((uint32_t)old) + float_of((uint32_t)b))) : b;
+        return what == ATOMIC_ADD
+                   ? bits_of(canonical(float_of((uint32_t)old) + float_of((uint32_t)b)))
+                   : b;
     if (op->vector == 1) {
         double x, y;
         memcpy(&x, &old, 8);
@@ -637,26 +639,16 @@ static uint64_t atomic_result(const struct op *op, uint64_t old, uint64_t b, uin
     unsigned shift = 64 - 8u * op->bytes;
     bool less = op->is_signed ? (int64_t)(b << shift) < (int64_t)(old << shift) : b < old;
     switch (what) {
-    case ATOMIC_ADD:
-        return old + b;
-    case ATOMIC_MIN:
-        return less ? b : old;
-    case ATOMIC_MAX:
-        return less ? old : b;
-    case ATOMIC_INC:
-        return old >= b ? 0 : old + 1;
-    case ATOMIC_DEC:
-        return !old || old > b ? b : old - 1;
-    case ATOMIC_AND:
-        return old & b;
-    case ATOMIC_OR:
-        return old | b;
-    case ATOMIC_XOR:
-        return old ^ b;
-    case ATOMIC_EXCHANGE:
-        return b;
-    case ATOMIC_CAS:
-        return old == b ? c : old;
+    case ATOMIC_ADD: return old + b;
+    case ATOMIC_MIN: return less ? b : old;
+    case ATOMIC_MAX: return less ? old : b;
+    case ATOMIC_INC: return old >= b ? 0 : old + 1;
+    case ATOMIC_DEC: return !old || old > b ? b : old - 1;
+    case ATOMIC_AND: return old & b;
+    case ATOMIC_OR: return old | b;
+    case ATOMIC_XOR: return old ^ b;
+    case ATOMIC_EXCHANGE: return b;
+    case ATOMIC_CAS: return old == b ? c : old;
     }
     return old;
 }

@@ -28,8 +28,10 @@ static inline void global_touch(struct warp *w, uint64_t address, uint32_t bytes
         __atomic_store_n(&sectors[i - first], 1, __ATOMIC_RELAXED);
 }
 
-void fault_shared(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes, bool store);
-void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes, bool store);
+void fault_shared(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
+                  bool store);
+void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                  bool store);
 
 // A lane's local memory or the kernel's parameters; NULL after a fault.
 uint8_t *private_memory(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
@@ -43,8 +45,7 @@ static inline bool written_all(const uint8_t *written, uint32_t at, uint32_t byt
     for (uint32_t i = at >> 3; i < (at + bytes) >> 3; ++i)
         if (written[i] != 0xff)
             return false;
-    return !((at + bytes) & 7) ||
-           !(~written[(at + bytes) >> 3] & ((1u << ((at + bytes) & 7)) - 1));
+    return !((at + bytes) & 7) || !(~written[(at + bytes) >> 3] & ((1u << ((at + bytes) & 7)) - 1));
 }
 
 static inline void written_mark(uint8_t *written, uint32_t at, uint32_t bytes)
@@ -70,18 +71,32 @@ struct wmma {
 
 struct wmma_memory { // a load or a store of one fragment
     uint32_t regs[8];
-    unsigned registers; // 8 with f16 operands (4 and their copies), 4 with bf16; accumulators 8 or 4
+    unsigned
+        registers; // 8 with f16 operands (4 and their copies), 4 with bf16; accumulators 8 or 4
     bool accumulator, store, half, is_b;
-    bool transposed;    // the fragment's rows are not contiguous in memory
-    uint32_t stride;    // register: elements between rows
+    bool transposed; // the fragment's rows are not contiguous in memory
+    uint32_t stride; // register: elements between rows
 };
 
 op_fn wmma_load, wmma_store;
 
 // ---- Conversions --------------------------------------------------------------------------------
 
-enum number { NUMBER_U8, NUMBER_U16, NUMBER_U32, NUMBER_U64, NUMBER_S8, NUMBER_S16, NUMBER_S32,
-              NUMBER_S64, NUMBER_F16, NUMBER_BF16, NUMBER_F32, NUMBER_F64, NUMBER_TF32 };
+enum number {
+    NUMBER_U8,
+    NUMBER_U16,
+    NUMBER_U32,
+    NUMBER_U64,
+    NUMBER_S8,
+    NUMBER_S16,
+    NUMBER_S32,
+    NUMBER_S64,
+    NUMBER_F16,
+    NUMBER_BF16,
+    NUMBER_F32,
+    NUMBER_F64,
+    NUMBER_TF32
+};
 enum rounding { ROUND_NEAREST, ROUND_ZERO, ROUND_DOWN, ROUND_UP, ROUND_AWAY };
 
 struct conversion {
@@ -97,8 +112,18 @@ op_fn rounded_op; // inner under the rounding mode `bytes`
 
 // ---- Everything else ----------------------------------------------------------------------------
 
-enum atomic { ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_INC, ATOMIC_DEC, ATOMIC_AND, ATOMIC_OR,
-              ATOMIC_XOR, ATOMIC_EXCHANGE, ATOMIC_CAS };
+enum atomic {
+    ATOMIC_ADD,
+    ATOMIC_MIN,
+    ATOMIC_MAX,
+    ATOMIC_INC,
+    ATOMIC_DEC,
+    ATOMIC_AND,
+    ATOMIC_OR,
+    ATOMIC_XOR,
+    ATOMIC_EXCHANGE,
+    ATOMIC_CAS
+};
 // target: enum atomic; is_signed, vector: 0 integer, 1 float, 2 f16x2, 3 bf16x2, 4 f16, 5 bf16;
 // regs: destination or NO_REGISTER, operand, second operand.
 op_fn atomic_op;
@@ -112,14 +137,43 @@ enum vote { VOTE_ALL, VOTE_ANY, VOTE_UNI, VOTE_BALLOT };
 
 // Special registers, in the order of special_names.
 enum special {
-    SPECIAL_TID_X, SPECIAL_TID_Y, SPECIAL_TID_Z, SPECIAL_NTID_X, SPECIAL_NTID_Y, SPECIAL_NTID_Z,
-    SPECIAL_CTAID_X, SPECIAL_CTAID_Y, SPECIAL_CTAID_Z, SPECIAL_NCTAID_X, SPECIAL_NCTAID_Y,
-    SPECIAL_NCTAID_Z, SPECIAL_LANEID, SPECIAL_WARPID, SPECIAL_NWARPID, SPECIAL_SMID, SPECIAL_NSMID,
-    SPECIAL_GRIDID, SPECIAL_LANEMASK_EQ, SPECIAL_LANEMASK_LE, SPECIAL_LANEMASK_LT,
-    SPECIAL_LANEMASK_GE, SPECIAL_LANEMASK_GT, SPECIAL_CLOCK, SPECIAL_CLOCK_HI, SPECIAL_CLOCK64,
-    SPECIAL_GLOBALTIMER, SPECIAL_GLOBALTIMER_LO, SPECIAL_GLOBALTIMER_HI, SPECIAL_DYNAMIC_SMEM_SIZE,
-    SPECIAL_TOTAL_SMEM_SIZE, SPECIAL_RESERVED_SMEM_BEGIN,
-    SPECIAL_RESERVED_SMEM_END, SPECIAL_RESERVED_SMEM_CAP, SPECIAL_RESERVED_SMEM_0, SPECIAL_RESERVED_SMEM_1, SPECIALS
+    SPECIAL_TID_X,
+    SPECIAL_TID_Y,
+    SPECIAL_TID_Z,
+    SPECIAL_NTID_X,
+    SPECIAL_NTID_Y,
+    SPECIAL_NTID_Z,
+    SPECIAL_CTAID_X,
+    SPECIAL_CTAID_Y,
+    SPECIAL_CTAID_Z,
+    SPECIAL_NCTAID_X,
+    SPECIAL_NCTAID_Y,
+    SPECIAL_NCTAID_Z,
+    SPECIAL_LANEID,
+    SPECIAL_WARPID,
+    SPECIAL_NWARPID,
+    SPECIAL_SMID,
+    SPECIAL_NSMID,
+    SPECIAL_GRIDID,
+    SPECIAL_LANEMASK_EQ,
+    SPECIAL_LANEMASK_LE,
+    SPECIAL_LANEMASK_LT,
+    SPECIAL_LANEMASK_GE,
+    SPECIAL_LANEMASK_GT,
+    SPECIAL_CLOCK,
+    SPECIAL_CLOCK_HI,
+    SPECIAL_CLOCK64,
+    SPECIAL_GLOBALTIMER,
+    SPECIAL_GLOBALTIMER_LO,
+    SPECIAL_GLOBALTIMER_HI,
+    SPECIAL_DYNAMIC_SMEM_SIZE,
+    SPECIAL_TOTAL_SMEM_SIZE,
+    SPECIAL_RESERVED_SMEM_BEGIN,
+    SPECIAL_RESERVED_SMEM_END,
+    SPECIAL_RESERVED_SMEM_CAP,
+    SPECIAL_RESERVED_SMEM_0,
+    SPECIAL_RESERVED_SMEM_1,
+    SPECIALS
 };
 extern const char *const special_names[SPECIALS];
 
@@ -137,21 +191,21 @@ struct barrier_operands {
 };
 
 struct call_operands {
-    int callee;            // -1: the function whose address is in the register `address`
+    int callee; // -1: the function whose address is in the register `address`
     uint32_t address;
-    uint32_t frame_bytes;  // the callee's frame and local memory begin after the caller's own
+    uint32_t frame_bytes; // the callee's frame and local memory begin after the caller's own
     uint64_t local_bytes;
-    int moves;             // arguments (call_op) or the returned value (call_end_op)
+    int moves; // arguments (call_op) or the returned value (call_end_op)
     struct call_move {
         uint64_t mine, its; // offsets in the caller's and the callee's local memory
         uint64_t bytes;
-    } *move;
+    } * move;
 };
 
 struct switch_operands { // brx.idx
-    uint32_t index;        // register
+    uint32_t index;      // register
     int count;
-    int *targets;          // blocks
+    int *targets; // blocks
 };
 
 // Fixed places in every frame: where the thread's local memory of this frame begins (64 bits a

@@ -45,8 +45,8 @@ static uint8_t *locate(struct warp *w, const struct op *op, int lane, uint64_t a
     return (uint8_t *)(uintptr_t)at;
 }
 
-static void count_access(struct warp *w, const struct op *op, const uint64_t at[WARP], uint32_t bytes,
-                         uint32_t mask, bool shared)
+static void count_access(struct warp *w, const struct op *op, const uint64_t at[WARP],
+                         uint32_t bytes, uint32_t mask, bool shared)
 {
     struct insn_counts *count = counts_of(w, op);
     uint64_t moved = (uint64_t)__builtin_popcount(mask) * bytes;
@@ -65,7 +65,8 @@ static void count_access(struct warp *w, const struct op *op, const uint64_t at[
     count->conflicts += (uint64_t)(wavefronts - least);
 }
 
-static void load_operand(struct warp *w, char *r, const struct op *op, uint64_t base, uint64_t stride)
+static void load_operand(struct warp *w, char *r, const struct op *op, uint64_t base,
+                         uint64_t stride)
 {
     const struct wmma_memory *m = (const struct wmma_memory *)op->regs;
     for (unsigned tile = 0; tile < 4; ++tile) {
@@ -76,8 +77,8 @@ static void load_operand(struct warp *w, char *r, const struct op *op, uint64_t 
         uint16_t element[8][8];
         bool shared = false;
         for (unsigned i = 0; i < 8; ++i) {
-            at[i] = base + 2 * (m->transposed ? (column + i) * stride + row
-                                              : (row + i) * stride + column);
+            at[i] = base +
+                    2 * (m->transposed ? (column + i) * stride + row : (row + i) * stride + column);
             const uint8_t *memory = locate(w, op, (int)(4 * i), at[i], 16, false, &shared);
             if (memory)
                 memcpy(element[i], memory, 16);
@@ -107,7 +108,8 @@ static void move_accumulator(struct warp *w, char *r, const struct op *op, uint6
             for (int i = 0; i < WARP; ++i) {
                 uint64_t row = (uint64_t)(i / 4 + 8 * (pair & 1));
                 uint64_t column = (uint64_t)(2 * (i % 4) + 8 * (pair >> 1) + part);
-                at[i] = base + element * (m->transposed ? column * stride + row : row * stride + column);
+                at[i] = base +
+                        element * (m->transposed ? column * stride + row : row * stride + column);
                 uint8_t *memory = locate(w, op, i, at[i], step, m->store, &shared);
                 char *lane[2]; // where the elements lie in the registers
                 for (int e = 0; e < 2; ++e)
@@ -132,7 +134,8 @@ static void wmma_move(struct warp *w, char *r, const struct op *op, uint32_t mas
 {
     const struct wmma_memory *m = (const struct wmma_memory *)op->regs;
     int lane = __builtin_ctz(mask);
-    uint64_t base = op->wide_address ? ((const u64 *)(r + op->a))[lane] : ((const u32 *)(r + op->a))[lane];
+    uint64_t base =
+        op->wide_address ? ((const u64 *)(r + op->a))[lane] : ((const u32 *)(r + op->a))[lane];
     base += (uint64_t)op->imm;
     uint64_t stride = ((const u32 *)(r + m->stride))[lane];
     if (mask != ~0u)

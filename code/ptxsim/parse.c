@@ -168,7 +168,8 @@ static void lex_number(struct parser *p)
             char c = start[2 + i];
             if (!isxdigit((unsigned char)c))
                 fail(p, "a float constant needs %d hexadecimal digits", digits);
-            bits = bits << 4 | (uint64_t)(isdigit((unsigned char)c) ? c - '0' : tolower(c) - 'a' + 10);
+            bits =
+                bits << 4 | (uint64_t)(isdigit((unsigned char)c) ? c - '0' : tolower(c) - 'a' + 10);
         }
         p->at = start + 2 + digits;
         token->kind = TOKEN_FLOAT;
@@ -300,10 +301,11 @@ static int type_bytes(const char *type)
         const char *name;
         int bytes;
     } types[] = {
-        {".pred", 0}, {".b8", 1},  {".u8", 1},  {".s8", 1},   {".b16", 2},   {".u16", 2},
-        {".s16", 2},  {".f16", 2}, {".bf16", 2}, {".b32", 4}, {".u32", 4},   {".s32", 4},
-        {".f32", 4},  {".f16x2", 4}, {".bf16x2", 4}, {".tf32", 4}, {".b64", 8}, {".u64", 8},
-        {".s64", 8},  {".f64", 8}, {".b128", 16}, {".texref", 8}, {".surfref", 8}, {".samplerref", 8},
+        {".pred", 0},  {".b8", 1},     {".u8", 1},      {".s8", 1},         {".b16", 2},
+        {".u16", 2},   {".s16", 2},    {".f16", 2},     {".bf16", 2},       {".b32", 4},
+        {".u32", 4},   {".s32", 4},    {".f32", 4},     {".f16x2", 4},      {".bf16x2", 4},
+        {".tf32", 4},  {".b64", 8},    {".u64", 8},     {".s64", 8},        {".f64", 8},
+        {".b128", 16}, {".texref", 8}, {".surfref", 8}, {".samplerref", 8},
     };
     for (size_t i = 0; i < sizeof types / sizeof types[0]; ++i)
         if (!strcmp(types[i].name, type))
@@ -468,14 +470,18 @@ static void add_label(struct parser *p, const char *name, const char **targets, 
 {
     struct function *f = p->function;
     f->labels = array_grow(f->labels, f->label_count, &f->label_capacity, sizeof *f->labels);
-    f->labels[f->label_count++] = (struct label){
-        .name = name, .insn = f->insn_count, .scope = p->scope, .targets = targets, .target_count = count};
+    f->labels[f->label_count++] = (struct label){.name = name,
+                                                 .insn = f->insn_count,
+                                                 .scope = p->scope,
+                                                 .targets = targets,
+                                                 .target_count = count};
 }
 
 static void parse_instruction(struct parser *p)
 {
     struct function *f = p->function;
-    struct insn insn = {.guard = -1, .ptx_line = p->token.line, .at.line = p->location, .scope = p->scope};
+    struct insn insn = {
+        .guard = -1, .ptx_line = p->token.line, .at.line = p->location, .scope = p->scope};
     if (accept(p, "@")) {
         insn.guard_negated = accept(p, "!");
         insn.guard = find_register(p, p->token.text, p->token.length);
@@ -645,8 +651,11 @@ static bool parse_space(struct parser *p, enum space *space)
     static const struct {
         const char *name;
         enum space space;
-    } spaces[] = {{".global", SPACE_GLOBAL}, {".shared", SPACE_SHARED}, {".local", SPACE_LOCAL},
-                  {".param", SPACE_PARAM},   {".const", SPACE_CONST}};
+    } spaces[] = {{".global", SPACE_GLOBAL},
+                  {".shared", SPACE_SHARED},
+                  {".local", SPACE_LOCAL},
+                  {".param", SPACE_PARAM},
+                  {".const", SPACE_CONST}};
     for (size_t i = 0; i < sizeof spaces / sizeof spaces[0]; ++i)
         if (accept(p, spaces[i].name)) {
             *space = spaces[i].space;
@@ -717,8 +726,8 @@ static void parse_loc(struct parser *p)
     }
     if (!l.line)
         return; // compiler-made: goes with what came before
-    p->locations = array_grow(p->locations, p->location_count, &p->location_capacity,
-                              sizeof *p->locations);
+    p->locations =
+        array_grow(p->locations, p->location_count, &p->location_capacity, sizeof *p->locations);
     p->location = (int)p->location_count;
     p->locations[p->location_count++] = l;
 }
@@ -738,7 +747,8 @@ static struct source_line user_line(const struct parser *p, int location)
     struct source_line found = none;
     while (location >= 0) {
         const struct location *l = &p->locations[location];
-        const char *file = (size_t)l->file < p->module->file_count ? p->module->files[l->file] : NULL;
+        const char *file =
+            (size_t)l->file < p->module->file_count ? p->module->files[l->file] : NULL;
         if (!file)
             return found;
         found = (struct source_line){source_path(file), l->line};
@@ -895,8 +905,8 @@ static void parse_function(struct parser *p, bool is_kernel)
             if (threads < 1 || threads > 1024)
                 fail(p, "%lld threads a CTA", (long long)threads);
             f->max_threads = (int)threads;
-        } else if (accept(p, ".minnctapersm") || accept(p, ".maxnreg") || accept(p, ".maxnctapersm") ||
-                   accept(p, ".maxclusterrank")) {
+        } else if (accept(p, ".minnctapersm") || accept(p, ".maxnreg") ||
+                   accept(p, ".maxnctapersm") || accept(p, ".maxclusterrank")) {
             integer(p);
         } else if (accept(p, ".reqnctapercluster")) {
             do

@@ -83,7 +83,6 @@ struct kernel_info {
     size_t static_shared_bytes;
     size_t local_bytes; // of the PTX's .local depot
     int max_threads;    // .maxntid product, or 1024
-    bool needs_cooperative;
 };
 const struct kernel_info *kernel_info(const struct kernel *kernel);
 // "attention" of "_ZN4book9attentionILi4EEEvPf".

@@ -47,17 +47,13 @@ SCALAR uint32_t low24(uint32_t value) // sign-extended
     return (uint32_t)((int32_t)(value << 8) >> 8);
 }
 
-SCALAR uint32_t pick_half(uint32_t a, uint32_t b, bool first)
-{
-    return first ? a : b;
-}
-
 #define halves2_min(x, y) ((x) < (y) ? (x) : (y))
 #define halves2_max(x, y) ((x) > (y) ? (x) : (y))
-#define halves2(f, a, b) \
-    ((uint32_t)halves2_##f((a) & 0xffff, (b) & 0xffff) | (uint32_t)halves2_##f((a) >> 16, (b) >> 16) << 16)
-#define signed_halves2(f, a, b) \
-    ((uint32_t)(uint16_t)halves2_##f((int16_t)(a), (int16_t)(b)) | \
+#define halves2(f, a, b)                                                                           \
+    ((uint32_t)halves2_##f((a)&0xffff, (b)&0xffff) | (uint32_t)halves2_##f((a) >> 16, (b) >> 16)   \
+                                                         << 16)
+#define signed_halves2(f, a, b)                                                                    \
+    ((uint32_t)(uint16_t)halves2_##f((int16_t)(a), (int16_t)(b)) |                                 \
      (uint32_t)(uint16_t)halves2_##f((int16_t)((a) >> 16), (int16_t)((b) >> 16)) << 16)
 
 SCALAR uint32_t reverse32(uint32_t x)
@@ -234,8 +230,8 @@ SCALAR double upper_half(double a) // the low 32 bits cleared
 SCALAR float exp2_f32(float x)
 {
     double clamped = x < -200.0f ? -200.0 : x > 200.0f ? 200.0 : x; // NaN stays
-    double shifted = clamped + 0x1.8p52;                           // its low bits: the integer part
-    double f = clamped - (shifted - 0x1.8p52);                      // [-0.5, 0.5]
+    double shifted = clamped + 0x1.8p52;       // its low bits: the integer part
+    double f = clamped - (shifted - 0x1.8p52); // [-0.5, 0.5]
     uint64_t bits;
     memcpy(&bits, &shifted, 8);
     bits = (bits + 1023) << 52;
@@ -259,7 +255,10 @@ SCALAR float exp2_f32(float x)
 
 SCALAR int32_t to_s32(float a) // towards zero, clamped; NaN gives 0
 {
-    return a >= 2147483648.0f ? INT32_MAX : a > -2147483648.0f ? (int32_t)a : a != a ? 0 : INT32_MIN;
+    return a >= 2147483648.0f   ? INT32_MAX
+           : a > -2147483648.0f ? (int32_t)a
+           : a != a             ? 0
+                                : INT32_MIN;
 }
 
 // ---- Narrow floats, nearest even ----------------------------------------------------------------
