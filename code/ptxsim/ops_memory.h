@@ -246,13 +246,13 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
 }
 
 #define ACCESSES(size) \
-    static void FN(shared_load_##size)(struct warp *w, char *r, const struct op *op, uint32_t mask, \
-                                       const uint32_t at[WARP]) \
+    static void FN(shared_load_##size)(struct warp *w, char *r, const struct op *op, \
+                                       uint32_t mask, const uint32_t at[WARP]) \
     { \
         FN(shared_access)(w, r, op, mask, at, size, false); \
     } \
-    static void FN(shared_store_##size)(struct warp *w, char *r, const struct op *op, uint32_t mask, \
-                                        const uint32_t at[WARP]) \
+    static void FN(shared_store_##size)(struct warp *w, char *r, const struct op *op, \
+                                        uint32_t mask, const uint32_t at[WARP]) \
     { \
         FN(shared_access)(w, r, op, mask, at, size, true); \
     } \

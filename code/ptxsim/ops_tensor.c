@@ -4,7 +4,8 @@
 // elements (g, 2 t) and (g, 2 t + 1), so that the 32 registers of the lanes are the tile in
 // row-major order. This is mma.m16n8k16's layout, which the machine uses for wmma too:
 //   A: registers 0..3 hold rows 0-7, k 0-7; rows 8-15, k 0-7; rows 0-7, k 8-15; rows 8-15, k 8-15.
-//   B (its tiles have a column n a row): n 0-7, k 0-7; n 0-7, k 8-15; n 8-15, k 0-7; n 8-15, k 8-15.
+//   B (a row of its tiles is a column n): n 0-7, k 0-7; n 0-7, k 8-15; n 8-15, k 0-7; n 8-15,
+//   k 8-15.
 //   C, D in f32: registers 0..7 hold (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1), then the
 //   same for columns 8-15. In f16: a register for each pair.
 // With f16 operands PTX names 8 registers for A and B: 4 to 7 repeat 0 to 3. That the machine does
