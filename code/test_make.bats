@@ -43,6 +43,13 @@ programs() {
     TANGLE=check pandoc -f code/literate/tangle.lua chapters/[0-9]*.md
 }
 
+@test "every planted bug is caught by the check that its chapter names" {
+    run make mutants
+    [ "$status" -eq 0 ]
+    [[ "$output" =~ ch02_scalar\ +no-rescale\ +correctness\ +correctness ]]
+    [[ "$output" =~ ch01_attention\ +nan-passes\ +nan\ +nan ]]
+}
+
 @test "the charts are today's" {
     plots/render --check
 }

@@ -268,6 +268,16 @@ local OPERATORS = {
     ["/"] = function(a, b) return a / b end,
 }
 
+-- Digits in groups of three, from five digits on, with thin spaces that do not break (U+202F).
+local function whole_number_grouped(text)
+    local before, digits, after = text:match("^([^%d]*)(%d%d%d%d%d+)([^%d.]*)$")
+    if not digits then
+        return text
+    end
+    digits = digits:reverse():gsub("%d%d%d", "%0 "):reverse():gsub("^ ", ""):gsub(" ", "\u{202F}")
+    return before .. digits .. after
+end
+
 -- Evaluates the text of a .run span; `fmt` is printf's, `scale` a factor. Returns the text to set
 -- and, if the record is stale, why; or nil and what is wrong.
 function runs.evaluate(expression, fmt, scale)
@@ -310,7 +320,7 @@ function runs.evaluate(expression, fmt, scale)
     if not ok then
         return nil, 'fmt="' .. fmt .. '" does not fit the value ' .. tostring(result)
     end
-    return text, stale
+    return whole_number_grouped(text), stale
 end
 
 return runs
