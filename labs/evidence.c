@@ -358,10 +358,10 @@ void show_evidence(void)
         printf("  none%s\n", gates_failed ? ": a wrong program is not profiled" : "");
         return;
     }
-    printf("  %-28s", profiled ? "Nsight Compute" : "simulator");
+    printf("  %-28s", profiled ? "Nsight Compute, one launch" : "simulator, one launch");
     if (before.counts)
         printf(" %15.15s", before.name);
-    printf(" %15.15s  %s, one launch\n", after.name, main_shape());
+    printf(" %15.15s  %s\n", after.name, main_shape());
     show_counts(profiled ? ncu_counters : simulator_counters);
     if (profiled)
         printf("  %sstalled: cycles that a warp waits for each instruction it issues%s\n", FAINT,

@@ -136,9 +136,11 @@ static bool fresh(json_t *hashes)
 
 static void label_recorded(json_t *old, json_t *hashes)
 {
-    printf("  recorded on %s, %.10s%s:\n", string_at(old, "device.name"), string_at(old, "date"),
-           fresh(hashes) ? ""
-                         : text(" (%sSTALE: of other programs than today's%s)", RED_INK, PLAIN));
+    const char *verdict = json_string_value(at(old, "verdict")); // a lab's record has one
+    printf(
+        "  recorded on %s, %.10s%s:%s%s\n", string_at(old, "device.name"), string_at(old, "date"),
+        fresh(hashes) ? "" : text(" (%sSTALE: of other programs than today's%s)", RED_INK, PLAIN),
+        verdict ? " " : "", verdict ? verdict : "");
 }
 
 // The book's recorded runs, labelled with their GPU, beside what cannot be measured here.

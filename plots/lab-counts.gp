@@ -22,7 +22,7 @@ set multiplot
 set border 1
 set ytics scale 0
 set lmargin at screen 158.0 / width
-set rmargin at screen 1 - 62.0 / width
+set rmargin at screen 1 - 84.0 / width
 set grid xtics ls 20
 line = "nohead lc rgb '#8fa3b8' lw 1.4"
 
