@@ -30,7 +30,7 @@ do for [k = 1:3] {
     set arrow 1 from first limit[k], screen 1 - 24 / height to limit[k], graph 0 nohead ls 21 front
     plot data index 0 using (0):1:ytic(2) with dots lc rgb '#ffffff', \
          data index 1 using (0):1:(0):k + 1:($1 - half):($1 + half) with boxxyerror lc rgb before, \
-         data index 1 using k + 1:1:(sprintf('%.3g', column(k + 1))) with labels left boxed \
+         data index 1 using (0):1:(sprintf('%.3g', column(k + 1))) with labels left \
              offset 0.2,0 textcolor rgb ink
     unset ytics
 }

@@ -36,6 +36,6 @@ plot data index 0 using 1:3:(0):(1990) with vectors nohead lc rgb faint lw 1, \
      data index 5 using 1:2 with lines ls 1 lw 0.8 dt (2,3), \
      data index 3 using 1:2 with lines ls 9 dt (8,4), \
      data index 4 using 1:2 with lines ls 9 lw 0.8 dt (8,4), \
-     data index 6 using 1:2:3 with labels right boxed textcolor ls 1, \
-     data index 7 using 1:2:3 with labels right boxed textcolor ls 9 \
+     data index 6 using 1:2:3 with labels right textcolor ls 1, \
+     data index 7 using 1:2:3 with labels right textcolor ls 9 \
      @points

@@ -30,4 +30,3 @@ set border 3 lc rgb ink lw 0.8
 set tics nomirror scale 0.5 textcolor rgb ink
 set grid noxtics noytics
 set key off
-set style textbox opaque noborder fillcolor rgb '#ffffff' margins 0.5, 0.2
