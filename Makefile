@@ -196,15 +196,15 @@ endif
 # Planted bugs, compiled as the programs are. Which there are is known only when tangled.
 .PHONY: mutants
 mutants: all ## run every planted bug of the book and say what catches it
-	$(Q)$(MAKE) --no-print-directory $$(sed -nE 's,^(\S+)\t(\S+)\t.*,build/mutants/\1.\2,p' build/mutants/list.tsv)
+	$(Q)$(MAKE) --no-print-directory $$(sed -nE 's,^(\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
 	$(Q)labs/mutants
 
-build/mutants/ch%: build/mutants/ch%.cu build/libworkbench.a build/flags build/cuda
+build/planted/ch%: build/mutants/ch%.cu build/libworkbench.a build/flags build/cuda
 	$(say) NVCC ch$*
-	$(Q)build/cuda/bin/nvcc $(NVCC_FLAGS) -c $< -o $@.o && $(CXX) $@.o build/libworkbench.a $(LIBS) $(CUDA_LIBS) -o $@
-build/mutants/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cuda
+	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(NVCC_FLAGS) -c $< -o $@.o && $(CXX) $@.o build/libworkbench.a $(LIBS) $(CUDA_LIBS) -o $@
+build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cuda
 	$(say) CC ch$*
-	$(Q)$(CC) $(filter-out -Werror,$(CFLAGS)) -w -Icode $< build/libworkbench.a $(LIBS) -o $@
+	$(Q)mkdir -p $(@D) && $(CC) $(filter-out -Werror,$(CFLAGS)) -w -Icode $< build/libworkbench.a $(LIBS) -o $@
 
 # ---- Charts and records --------------------------------------------------------------------------
 

@@ -65,6 +65,7 @@ __device__ void score(tiles &t, int warp, int lane)
 {
     int first = warp * ROWS_PER_WARP;
     float dot[ROWS_PER_WARP] = {};
+#pragma unroll 4
     for (int step = 0; step < HEAD_DIM; ++step) {
         int d = (step + 2 * lane) % HEAD_DIM; // a bank of its own
         float k = __half2float(t.k[lane][d]);
@@ -122,6 +123,7 @@ __device__ void accumulate(tiles &t, int warp, int lane)
         float sum[ROWS_PER_WARP];
         for (int r = 0; r < ROWS_PER_WARP; ++r)
             sum[r] = t.accum[first + r][d];
+#pragma unroll 4 // the probabilities of four keys are one load
         for (int key = 0; key < BLOCK_N; ++key) {
             float v = __half2float(t.v[key][d]);
             for (int r = 0; r < ROWS_PER_WARP; ++r)

@@ -138,6 +138,7 @@ __device__ void accumulate(tiles &t, int warp, int lane)
         float sum[ROWS_PER_WARP];
         for (int r = 0; r < ROWS_PER_WARP; ++r)
             sum[r] = t.accum[first + r][d];
+#pragma unroll 4 // the probabilities of four keys are one load
         for (int key = 0; key < BLOCK_N; ++key) {
             float v = __half2float(t.v[key][d]);
             for (int r = 0; r < ROWS_PER_WARP; ++r)
