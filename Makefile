@@ -152,7 +152,11 @@ build/series: $(call objects,$(wildcard plots/*.c))
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
--include $(wildcard build/obj/*.d build/obj/*/*.d build/obj/*/*/*.d)
+build/profile: $(call objects,$(wildcard code/ptxsim/tool/*.c))
+	$(say) LD $@
+	$(Q)$(CC) $^ $(LIBS) -o $@
+
+-include $(wildcard build/obj/*.d build/obj/*/*.d build/obj/*/*/*.d build/obj/*/*/*/*.d)
 
 # ---- Chapters and labs ---------------------------------------------------------------------------
 

@@ -293,6 +293,8 @@ static void release_barrier(struct cta *cta, unsigned id)
     uint32_t expected = cta->barrier[id].expected ? cta->barrier[id].expected : living_threads(cta);
     if (!cta->barrier[id].arrived || cta->barrier[id].arrived < expected)
         return;
+    if (cta->trace)
+        trace_release(cta->trace, cta, id);
     for (int i = 0; i < cta->warps; ++i) {
         struct warp *w = &cta->warp[i];
         for (int k = 0; k < w->group_count; ++k) {
@@ -353,6 +355,8 @@ void barrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
                                                      .frame = (uint32_t)(r - w->file),
                                                      .arrived = true,
                                                      .barrier = (uint8_t)id};
+        if (cta->trace)
+            trace_arrive(cta->trace, w, op->insn);
     }
     release_barrier(cta, id);
 }
@@ -386,6 +390,8 @@ static void run_block(struct warp *w, int index)
     struct block_counts *counts = &w->cta->worker->blocks[block];
     counts->warps++;
     counts->threads += (uint64_t)__builtin_popcount(mask);
+    if (w->cta->trace)
+        trace_block(w->cta->trace, w, b);
     w->taken = w->gone = 0;
     w->next = block + 1;
     // Taken out while it runs, so that the operations can add groups freely.
@@ -593,6 +599,7 @@ static void start_cta(struct cta *cta, uint64_t number)
         w->group_count = 1;
         w->groups[0] = (struct group){.mask = w->alive, .block = cta->program->callees[0].block};
     }
+    cta->trace = trace_start(cta);
 }
 
 static void report_fault(struct run *run, const struct cta *cta)

@@ -302,6 +302,7 @@ struct cta {
     bool faulted;
     struct fault fault;
     uint64_t rounds;
+    struct trace *trace; // NULL: not traced
     struct cta *next;
 };
 
@@ -311,6 +312,16 @@ struct worker { // one host thread
     struct block_counts *blocks;
     struct allocation last; // the allocation of the last access
 };
+
+// ---- Traces (trace.c) ---------------------------------------------------------------------------
+
+// The trace of a CTA that begins, NULL if nobody asked for it.
+struct trace *trace_start(const struct cta *cta);
+void trace_block(struct trace *trace, const struct warp *w, const struct basic_block *block);
+void trace_arrive(struct trace *trace, const struct warp *w, uint32_t insn);
+void trace_release(struct trace *trace, const struct cta *cta, unsigned barrier);
+void trace_access(struct trace *trace, const struct warp *w, uint32_t insn,
+                  const uint32_t at[WARP], int bytes, uint32_t mask, bool store);
 
 // Records the CTA's first fault: kernel, line, block and thread, then the text.
 void fault_at(struct warp *w, const struct op *op, int lane, enum fault_kind kind,

@@ -140,6 +140,8 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
     _Alignas(64) uint8_t buffer[WARP * 16];
     bool direct = FN(direct)(op, size);
     uint8_t *lanes = direct ? (uint8_t *)r + op->d : buffer;
+    if (__builtin_expect(cta->trace != NULL, 0))
+        trace_access(cta->trace, w, op->insn, at, (int)size, mask, store);
     if (store && !direct)
         FN(pack)(r, op, lanes);
     enum shape shape = mask == ~0u ? FN(shape32)(at, size) : SHAPE_ANY;

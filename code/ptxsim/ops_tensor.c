@@ -47,7 +47,7 @@ static uint8_t *locate(struct warp *w, const struct op *op, int lane, uint64_t a
 }
 
 static void count_access(struct warp *w, const struct op *op, const uint64_t at[WARP],
-                         uint32_t bytes, uint32_t mask, bool shared)
+                         uint32_t bytes, uint32_t mask, bool shared, bool store)
 {
     struct insn_counts *count = counts_of(w, op);
     uint64_t moved = (uint64_t)__builtin_popcount(mask) * bytes;
@@ -61,6 +61,8 @@ static void count_access(struct warp *w, const struct op *op, const uint64_t at[
     int least;
     for (int i = 0; i < WARP; ++i)
         offset[i] = (uint32_t)at[i]; // a generic shared address keeps its banks
+    if (w->cta->trace)
+        trace_access(w->cta->trace, w, op->insn, offset, (int)bytes, mask, store);
     int wavefronts = shared_wavefronts(offset, (int)bytes, mask, &least);
     count->wavefronts += (uint64_t)wavefronts;
     count->conflicts += (uint64_t)(wavefronts - least);
@@ -86,7 +88,7 @@ static void load_operand(struct warp *w, char *r, const struct op *op, uint64_t 
             else
                 memset(element[i], 0, 16);
         }
-        count_access(w, op, at, 16, 0xff, shared);
+        count_access(w, op, at, 16, 0xff, shared, false);
         for (unsigned copy = tile; copy < m->registers; copy += 4) {
             u16 *d = (u16 *)(r + m->regs[copy]);
             for (int i = 0; i < 8; ++i)
@@ -126,7 +128,7 @@ static void move_accumulator(struct warp *w, char *r, const struct op *op, uint6
                         memcpy(value, memory + e * element, element);
                 }
             }
-            count_access(w, op, at, step, ~0u, shared);
+            count_access(w, op, at, step, ~0u, shared, m->store);
         }
     }
 }

@@ -9,6 +9,7 @@
 //   fatbin.c   PTX and machine code out of the executable's fat binary
 //   runtime.c  the replacement of libcudart.so.13 (and device.c, copies.c, streams.c; runtime.h)
 //   report.c   what was counted, as JSON
+//   trace.c    what the warps of one CTA did, for pictures
 //
 // A functional simulator that counts, not a timing model: it never prints a simulated time.
 #ifndef PTXSIM_H

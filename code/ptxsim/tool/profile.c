@@ -1,0 +1,691 @@
+// profile.c: the lines of a chapter with what the simulator counted there, hottest first; and the
+// tables that its pictures are drawn from (plots/render picture).
+//
+//   build/profile [OPTION...] PROGRAM [ARGUMENT...]   runs the program in the simulator
+//   build/profile [OPTION...] REPORT.json             reads a report of PTXSIM_REPORT
+//
+// Counts are those of one launch, on average. `hot` is a line's share of the unit that has the
+// highest floor on an L4 (the appendix "A GPU in C" derives the floors).
+#include <errno.h>
+#include <getopt.h>
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { STATUS_USAGE = 2, STATUS_BAD = 3, BANKS = 32, LABELS = 7, BINS = 440 };
+
+static char root[4096]; // of the repository
+static char report_file[64], trace_file[64];
+
+static void forget_files(void)
+{
+    if (report_file[0])
+        unlink(report_file);
+    if (trace_file[0])
+        unlink(trace_file);
+}
+
+static _Noreturn void __attribute__((format(printf, 2, 3))) die(int status, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    fputs("profile: ", stderr);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    exit(status);
+}
+
+static void *need(void *memory)
+{
+    if (!memory)
+        die(STATUS_BAD, "out of memory");
+    return memory;
+}
+
+static double number_at(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+static const char *string_at(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text ? text : "";
+}
+
+// ---- Source text --------------------------------------------------------------------------------
+
+struct source {
+    char *name;
+    char **lines; // NULL-terminated; NULL where the file cannot be read
+    size_t count;
+    char **labels; // of each line: the chunk that it stands in, or NULL
+    struct source *next;
+};
+
+// The chunk that a fence line opens: its title, or its id without the chapter.
+static char *chunk_label(const char *fence)
+{
+    const char *title = strstr(fence, "title=\""), *id = strstr(fence, " #");
+    if (title) {
+        title += strlen("title=\"");
+        return need(strndup(title, strcspn(title, "\"")));
+    }
+    if (!id)
+        return NULL;
+    id += 2;
+    const char *dash = strchr(id, '-');
+    return need(strndup(dash ? dash + 1 : id, strcspn(dash ? dash + 1 : id, " }")));
+}
+
+static struct source *source_read(const char *name)
+{
+    static struct source *sources;
+    for (struct source *s = sources; s; s = s->next)
+        if (strcmp(s->name, name) == 0)
+            return s;
+    struct source *s = need(calloc(1, sizeof *s));
+    s->name = need(strdup(name));
+    s->next = sources;
+    sources = s;
+    char path[8192];
+    snprintf(path, sizeof path, "%s/%s", root, name);
+    FILE *file = fopen(name[0] == '/' || access(name, R_OK) == 0 ? name : path, "re");
+    if (!file)
+        return s;
+    char *line = NULL, *label = NULL;
+    size_t size = 0, capacity = 0;
+    for (ssize_t length; (length = getline(&line, &size, file)) >= 0;) {
+        if (length && line[length - 1] == '\n')
+            line[length - 1] = '\0';
+        if (s->count + 1 >= capacity) {
+            capacity = capacity ? 2 * capacity : 256;
+            s->lines = need(realloc(s->lines, capacity * sizeof *s->lines));
+            s->labels = need(realloc(s->labels, capacity * sizeof *s->labels));
+        }
+        if (strncmp(line, "```", 3) == 0) {
+            free(label);
+            label = strchr(line, '{') ? chunk_label(line) : NULL;
+        }
+        s->labels[s->count] = label ? need(strdup(label)) : NULL;
+        s->lines[s->count++] = need(strdup(line));
+    }
+    free(line);
+    free(label);
+    fclose(file);
+    return s;
+}
+
+static const char *source_text(const char *name, int line)
+{
+    const struct source *s = source_read(name);
+    if (line < 1 || (size_t)line > s->count)
+        return "";
+    const char *text = s->lines[line - 1];
+    return text + strspn(text, " \t");
+}
+
+static const char *source_label(const char *name, int line)
+{
+    const struct source *s = source_read(name);
+    if (line >= 1 && (size_t)line <= s->count && s->labels[line - 1])
+        return s->labels[line - 1];
+    const char *slash = strrchr(name, '/');
+    return slash ? slash + 1 : name;
+}
+
+// "03" of chapters/03-wmma-scores.md, else the file's name without its folder.
+static const char *short_name(const char *name)
+{
+    static char text[64];
+    const char *slash = strrchr(name, '/');
+    const char *base = slash ? slash + 1 : name;
+    size_t digits = strspn(base, "0123456789");
+    snprintf(text, sizeof text, "%.*s", digits && base[digits] == '-' ? (int)digits : 40, base);
+    return text;
+}
+
+// ---- The table ----------------------------------------------------------------------------------
+
+// 1234567 -> "1.23M", four digits at most
+static const char *short_number(double x)
+{
+    static char texts[8][16];
+    static int turn;
+    char *text = texts[turn++ % 8];
+    static const char units[] = " kMGTP";
+    int unit = 0;
+    while (x >= 9999.5 && units[unit + 1])
+        x /= 1000, ++unit;
+    if (unit == 0)
+        snprintf(text, 16, "%.0f", x);
+    else
+        snprintf(text, 16, "%.*f%c", x < 99.95 ? 1 : 0, x, units[unit]);
+    return text;
+}
+
+static const struct {
+    const char *unit, *what;
+    const char *counters[3];
+} units[] = {
+    {"tensor", "tensor operations", {"tensor_flops"}},
+    {"exp", "special functions", {"mufu_threads"}},
+    {"shared",
+     "shared-memory wavefronts",
+     {"shared_load_wavefronts", "shared_store_wavefronts", "shared_atomic_wavefronts"}},
+    {"issue", "instructions", {"warp_instructions"}},
+    {"dram", "global sectors", {"global_load_sectors", "global_store_sectors"}},
+};
+enum { UNITS = sizeof units / sizeof *units };
+
+static double unit_count(int unit, const json_t *counts)
+{
+    double sum = 0;
+    for (int i = 0; i < 3 && units[unit].counters[i]; ++i)
+        sum += number_at(counts, units[unit].counters[i]);
+    return sum;
+}
+
+struct hot_line {
+    const json_t *line;
+    double heat, instructions;
+};
+
+static int by_heat(const void *left, const void *right)
+{
+    const struct hot_line *a = left, *b = right;
+    if (a->heat != b->heat)
+        return a->heat < b->heat ? 1 : -1;
+    if (a->instructions != b->instructions)
+        return a->instructions < b->instructions ? 1 : -1;
+    int order = strcmp(string_at(a->line, "file"), string_at(b->line, "file"));
+    return order ? order : (int)(number_at(a->line, "line") - number_at(b->line, "line"));
+}
+
+// The first `length` characters of UTF-8 text.
+static void print_start(const char *text, int length)
+{
+    for (; *text && length > 0; --length)
+        do
+            putchar(*text++);
+        while ((*text & 0xc0) == 0x80);
+}
+
+static json_t *show_kernel(const json_t *kernel, int most, const char *by)
+{
+    const json_t *counts = json_object_get(kernel, "counts");
+    const json_t *lines = json_object_get(kernel, "lines");
+    const json_t *grid = json_object_get(kernel, "grid"), *block = json_object_get(kernel, "block");
+    double launches = number_at(kernel, "launches");
+    const char *binding = string_at(json_object_get(kernel, "l4_floors_us"), "binding");
+    size_t count = json_array_size(lines);
+    int unit = -1;
+    for (int i = 0; i < UNITS; ++i)
+        if (strcmp(units[i].unit, by ? by : binding) == 0)
+            unit = i;
+    if (unit < 0)
+        die(STATUS_BAD, "no kernel's report: its binding unit is \"%s\"", binding);
+    if (!(launches > 0))
+        die(STATUS_BAD, "no kernel's report: no launches");
+
+    struct hot_line *hot = need(calloc(count + 1, sizeof *hot));
+    double total = unit_count(unit, counts);
+    for (size_t i = 0; i < count; ++i) {
+        hot[i].line = json_array_get(lines, i);
+        const json_t *c = json_object_get(hot[i].line, "counts");
+        hot[i].heat = total > 0 ? unit_count(unit, c) / total : 0;
+        hot[i].instructions = number_at(c, "warp_instructions");
+    }
+    qsort(hot, count, sizeof *hot, by_heat);
+
+    printf("%s: %.0f x %.0f x %.0f CTAs of %.0f threads, %s\n", string_at(kernel, "name"),
+           json_number_value(json_array_get(grid, 0)), json_number_value(json_array_get(grid, 1)),
+           json_number_value(json_array_get(grid, 2)),
+           json_number_value(json_array_get(block, 0)) *
+               json_number_value(json_array_get(block, 1)) *
+               json_number_value(json_array_get(block, 2)),
+           launches > 1 ? "mean of all launches" : "one launch");
+    printf("hot: share of %s%s\n", units[unit].what,
+           by ? "" : ", the unit with the highest floor on an L4");
+    printf("%6s %6s %6s %7s %6s   %s\n", "hot", "instr", "waves", "confl", "sectrs", "line");
+    json_t *shown = json_array();
+    double rest = 1;
+    for (size_t i = 0; i < count; ++i) {
+        const json_t *c = json_object_get(hot[i].line, "counts");
+        const char *file = string_at(hot[i].line, "file");
+        int line = (int)number_at(hot[i].line, "line");
+        char place[80];
+        snprintf(place, sizeof place, "%s:%d", short_name(file), line);
+        json_array_append_new(shown, json_pack("{s:s, s:i, s:s, s:f, s:O}", "file", file, "line",
+                                               line, "text", source_text(file, line), "share",
+                                               hot[i].heat, "counts", c));
+        if ((int)i >= most)
+            continue;
+        rest -= hot[i].heat;
+        printf("%5.1f%% %6s %6s %7s %6s   %-7s ", 100 * hot[i].heat,
+               short_number(hot[i].instructions / launches),
+               short_number((unit_count(2, c)) / launches),
+               short_number((number_at(c, "shared_load_conflicts") +
+                             number_at(c, "shared_store_conflicts") +
+                             number_at(c, "shared_atomic_conflicts")) /
+                            launches),
+               short_number(unit_count(4, c) / launches), place);
+        int used = 46 + (strlen(place) > 7 ? (int)strlen(place) - 7 : 0);
+        print_start(source_text(file, line), 80 - used);
+        putchar('\n');
+    }
+    if ((size_t)most < count)
+        printf("%5.1f%% in %zu more lines\n", rest > 0 ? 100 * rest : 0, count - (size_t)most);
+    json_t *result =
+        json_pack("{s:s, s:f, s:s, s:O, s:o}", "kernel", string_at(kernel, "name"), "launches",
+                  launches, "sorted_by", units[unit].unit, "counts", counts, "lines", shown);
+    free(hot);
+    return result;
+}
+
+// ---- Banks --------------------------------------------------------------------------------------
+
+// Whether an instruction stands at "LINE" or "FILE:LINE".
+static bool stands_at(const json_t *insn, const char *place)
+{
+    const char *colon = strrchr(place, ':');
+    const char *file = json_string_value(json_array_get(insn, 0));
+    if (atoi(colon ? colon + 1 : place) != (int)json_integer_value(json_array_get(insn, 1)))
+        return false;
+    if (!colon)
+        return true;
+    size_t length = (size_t)(colon - place), name = strlen(file);
+    return (length <= name && strncmp(file + name - length, place, length) == 0) ||
+           (strlen(short_name(file)) == length && strncmp(short_name(file), place, length) == 0);
+}
+
+// Lanes and banks of the worst shared access at a place: a row for each word that a lane wants.
+//   row  bank  words of the bank wanted in the same part  part
+static void banks_table(const json_t *trace, const char *place, int warp)
+{
+    const json_t *insns = json_object_get(trace, "instructions");
+    const json_t *accesses = json_object_get(trace, "accesses"), *access;
+    size_t index;
+    long best = -1;
+    double most = -1, sum = 0, last = -1;
+    json_array_foreach (accesses, index, access) {
+        double insn = number_at(access, "instruction");
+        if ((int)number_at(access, "warp") != warp ||
+            !stands_at(json_array_get(insns, (size_t)insn), place))
+            continue;
+        sum =
+            insn == last ? sum + number_at(access, "wavefronts") : number_at(access, "wavefronts");
+        last = insn;
+        if (sum > most) {
+            most = sum;
+            best = (long)insn;
+        }
+    }
+    if (best < 0)
+        die(STATUS_BAD, "warp %d makes no access to shared memory at %s", warp, place);
+    const json_t *insn = json_array_get(insns, (size_t)best);
+    const char *file = json_string_value(json_array_get(insn, 0));
+    int line = (int)json_integer_value(json_array_get(insn, 1)), least = 0, rows = 0, part = 0;
+    json_array_foreach (accesses, index, access)
+        if ((long)number_at(access, "instruction") == best &&
+            (int)number_at(access, "warp") == warp)
+            least += (int)number_at(access, "least");
+    printf("# %s:%d\t%s\t%.0f\t%d\t%s\n", file, line, json_string_value(json_array_get(insn, 3)),
+           most, least, source_text(file, line));
+    json_array_foreach (accesses, index, access) {
+        if ((long)number_at(access, "instruction") != best ||
+            (int)number_at(access, "warp") != warp)
+            continue;
+        const json_t *lanes = json_object_get(access, "lanes");
+        int bytes = (int)number_at(access, "bytes"), words = bytes > 4 ? bytes / 4 : 1;
+        int together = (int)json_array_size(lanes) / (bytes > 4 ? bytes / 4 : 1), active = 0;
+        for (int lane = 0; lane < (int)json_array_size(lanes); ++lane)
+            active += json_is_integer(json_array_get(lanes, (size_t)lane));
+        for (int begin = 0; begin < (int)json_array_size(lanes); begin += together, ++part) {
+            long wanted[128], distinct = 0;
+            int depth[BANKS] = {0};
+            for (int lane = begin; lane < begin + together; ++lane) {
+                const json_t *at = json_array_get(lanes, (size_t)lane);
+                for (int word = 0; json_is_integer(at) && word < words; ++word) {
+                    long w = (long)json_integer_value(at) / 4 + word, i = 0;
+                    while (i < distinct && wanted[i] != w)
+                        ++i;
+                    if (i == distinct && distinct < 128) {
+                        wanted[distinct++] = w;
+                        depth[w % BANKS]++;
+                    }
+                }
+            }
+            for (int lane = begin; lane < begin + together; ++lane) {
+                const json_t *at = json_array_get(lanes, (size_t)lane);
+                for (int word = 0; json_is_integer(at) && word < words; ++word) {
+                    int bank = (int)(((long)json_integer_value(at) / 4 + word) % BANKS);
+                    printf("%d\t%d\t%d\t%d\n", rows + lane, bank, depth[bank], part);
+                }
+            }
+        }
+        rows += active < 32 && active == 8 ? 8 : (int)json_array_size(lanes);
+        if (rows >= 128)
+            break;
+    }
+}
+
+// ---- Time line ----------------------------------------------------------------------------------
+
+struct label {
+    const char *text;
+    double steps;
+};
+
+static int by_steps(const void *left, const void *right)
+{
+    const struct label *a = left, *b = right;
+    return a->steps < b->steps ? 1 : a->steps > b->steps ? -1 : strcmp(a->text, b->text);
+}
+
+static size_t find_label(struct label *labels, size_t *count, const char *text)
+{
+    for (size_t i = 0; i < *count; ++i)
+        if (strcmp(labels[i].text, text) == 0)
+            return i;
+    if (*count == 255)
+        return 254;
+    labels[*count] = (struct label){.text = text};
+    return (*count)++;
+}
+
+// What each warp executes, in steps of one instruction: warp, from, to, number of its chunk (0: it
+// waits at a barrier), then the chunks' names. A picture has BINS columns; each shows the chunk
+// that the most instructions of its steps belong to.
+static void timeline_table(const json_t *trace, double from, double to)
+{
+    const json_t *insns = json_object_get(trace, "instructions");
+    const json_t *runs = json_object_get(trace, "runs"), *run;
+    int warps = (int)number_at(trace, "warps");
+    size_t index, count = 0;
+    struct label labels[255];
+    double end = 0;
+    json_array_foreach (runs, index, run) {
+        double stop = json_number_value(json_array_get(run, 2));
+        end = stop > end ? stop : end;
+    }
+    if (to <= from || to > end)
+        to = end;
+    if (from >= to || warps < 1)
+        die(STATUS_BAD, "the trace has %.0f steps", end);
+    double width = (to - from) / BINS < 1 ? 1 : (to - from) / BINS;
+    int bins = (int)((to - from) / width + 0.5);
+    float *heat = need(calloc((size_t)warps * (size_t)bins * 256, sizeof *heat));
+    json_array_foreach (runs, index, run) {
+        size_t warp = (size_t)json_integer_value(json_array_get(run, 0));
+        double start = json_number_value(json_array_get(run, 1));
+        double stop = json_number_value(json_array_get(run, 2));
+        size_t first = (size_t)json_integer_value(json_array_get(run, 3));
+        bool wait = json_is_true(json_array_get(run, 5));
+        for (double step = start; step < stop; ++step) {
+            int bin = (int)((step - from) / width);
+            if (step < from || bin >= bins)
+                continue;
+            const json_t *insn =
+                json_array_get(insns, wait ? first : first + (size_t)(step - start));
+            size_t label = 0;
+            if (!wait) {
+                const char *file = json_string_value(json_array_get(insn, 0));
+                int line = (int)json_integer_value(json_array_get(insn, 1));
+                size_t i = find_label(labels, &count, source_label(file ? file : "", line));
+                labels[i].steps++;
+                label = i + 1;
+            }
+            heat[(warp * (size_t)bins + (size_t)bin) * 256 + label]++;
+        }
+    }
+    struct label sorted[255];
+    memcpy(sorted, labels, sizeof sorted);
+    qsort(sorted, count, sizeof *sorted, by_steps);
+    printf("# %s\t%.0f\t%.0f\t%d\n", string_at(trace, "kernel"), from, to, warps);
+    printf("0\twaits at a barrier\n");
+    for (size_t i = 0; i < count && i < LABELS; ++i)
+        printf("%zu\t%s\n", i + 1, sorted[i].text);
+    if (count > LABELS)
+        printf("%d\tall else\n", LABELS + 1);
+    printf("\n\n");
+    for (int warp = 0; warp < warps; ++warp) {
+        int shown = -1, began = 0;
+        for (int bin = 0; bin <= bins; ++bin) {
+            int now = -1;
+            if (bin < bins) {
+                const float *h = &heat[((size_t)warp * (size_t)bins + (size_t)bin) * 256];
+                size_t best = 0;
+                for (size_t i = 1; i <= count; ++i)
+                    best = h[i] > h[best] ? i : best;
+                if (h[best] > 0 && best == 0)
+                    now = 0;
+                else if (h[best] > 0)
+                    for (now = 1; now <= LABELS; ++now)
+                        if ((size_t)now <= count &&
+                            strcmp(sorted[now - 1].text, labels[best - 1].text) == 0)
+                            break;
+            }
+            if (now != shown) {
+                if (shown >= 0)
+                    printf("%d\t%.0f\t%.0f\t%d\n", warp, from + began * width, from + bin * width,
+                           shown);
+                shown = now;
+                began = bin;
+            }
+        }
+    }
+    // Barriers, so that they can be drawn where nobody waits.
+    printf("\n\n");
+    json_array_foreach (runs, index, run) {
+        double stop = json_number_value(json_array_get(run, 2));
+        if (json_is_true(json_array_get(run, 5)) &&
+            json_integer_value(json_array_get(run, 0)) == 0 && stop >= from && stop <= to)
+            printf("%.0f\n", stop);
+    }
+    free(heat);
+}
+
+// ---- Running ------------------------------------------------------------------------------------
+
+static void find_root(void)
+{
+    ssize_t length = readlink("/proc/self/exe", root, sizeof root - 1);
+    root[length > 0 ? length : 0] = '\0';
+    for (int up = 0; up < 2; ++up) { // build/profile
+        char *slash = strrchr(root, '/');
+        if (slash)
+            *slash = '\0';
+    }
+}
+
+static void temporary_file(char *name, size_t size)
+{
+    snprintf(name, size, "/tmp/ptxsim-XXXXXX");
+    int file = mkstemp(name);
+    if (file < 0)
+        die(STATUS_BAD, "no temporary file: %s", strerror(errno));
+    close(file);
+}
+
+// Runs a program in the simulator, its output on stderr.
+static void run_program(char **argv, bool trace, const char *cta)
+{
+    char libraries[4200], wanted[160];
+    const char *old = getenv("LD_LIBRARY_PATH");
+    snprintf(libraries, sizeof libraries, "%s/build/ptxsim", root);
+    if (access(libraries, X_OK) != 0)
+        die(STATUS_BAD, "build/ptxsim is missing: make build/ptxsim/libcudart.so.13");
+    if (old && *old) {
+        size_t used = strlen(libraries);
+        snprintf(libraries + used, sizeof libraries - used, ":%s", old);
+    }
+    temporary_file(report_file, sizeof report_file);
+    if (trace)
+        temporary_file(trace_file, sizeof trace_file);
+    snprintf(wanted, sizeof wanted, "%s%s%s", trace_file, cta ? "@" : "", cta ? cta : "");
+    pid_t child = fork();
+    if (child < 0)
+        die(STATUS_BAD, "cannot run %s: %s", argv[0], strerror(errno));
+    if (child == 0) {
+        setenv("LD_LIBRARY_PATH", libraries, 1);
+        setenv("PTXSIM_REPORT", report_file, 1);
+        if (trace)
+            setenv("PTXSIM_TRACE", wanted, 1);
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+        execvp(argv[0], argv);
+        fprintf(stderr, "profile: %s: %s\n", argv[0], strerror(errno));
+        _exit(127);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    if (!WIFEXITED(status) || WEXITSTATUS(status))
+        die(STATUS_BAD, "%s failed", argv[0]);
+}
+
+static json_t *load(const char *name)
+{
+    json_error_t error;
+    json_t *json = json_load_file(name, 0, &error);
+    if (!json)
+        die(STATUS_BAD, "%s: %s (line %d)", name, error.text, error.line);
+    if (!json_is_array(json_object_get(json, "kernels")))
+        die(STATUS_BAD, "%s: no report of the simulator", name);
+    return json;
+}
+
+// The kernel of that name; the first one where none is asked for.
+static const json_t *find_kernel(const json_t *file, const char *key, const char *name)
+{
+    const json_t *kernels = json_object_get(file, "kernels"), *kernel;
+    size_t index;
+    json_array_foreach (kernels, index, kernel)
+        if (!name || strcmp(string_at(kernel, key), name) == 0)
+            return kernel;
+    die(STATUS_BAD, name ? "no kernel %s was launched" : "no kernel was launched", name);
+}
+
+static const char help[] =
+    "usage: build/profile [OPTION...] PROGRAM [ARGUMENT...] | REPORT.json\n"
+    "Lines of the source with what the PTX simulator counted there, hottest first.\n"
+    "  --lines N         show N lines (default 20)\n"
+    "  --by UNIT         sort by tensor, exp, shared, issue or dram (default: what binds)\n"
+    "  --kernel NAME     this kernel only\n"
+    "  --json FILE       write the sorted lines as JSON, too\n"
+    "Instead of lines, of a program's first launch (a REPORT.json is then a PTXSIM_TRACE):\n"
+    "  --banks LINE      which banks the lanes of the shared access at LINE or FILE:LINE\n"
+    "                    touch; --warp N chooses the warp (default 0)\n"
+    "  --timeline        what each warp executes or waits for, in instruction order;\n"
+    "                    --steps FROM:TO chooses a part\n"
+    "  --cta X,Y,Z       of this CTA (default 0,0,0)\n"
+    "  --svg FILE        draw it with gnuplot instead of printing its table\n";
+
+static int whole(const char *text, const char *option)
+{
+    char *end;
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    if (errno || end == text || *end || value < 0 || value > 1000000)
+        die(STATUS_USAGE, "%s: \"%s\" is no whole number up to 1000000", option, text);
+    return (int)value;
+}
+
+int main(int argc, char **argv)
+{
+    enum { HELP = 1, LINES, BY, KERNEL, JSON, SHOW_BANKS, WARP_OF, TIMELINE, STEPS, CTA, SVG };
+    static const struct option options[] = {
+        {"help", no_argument, NULL, HELP},          {"lines", required_argument, NULL, LINES},
+        {"by", required_argument, NULL, BY},        {"kernel", required_argument, NULL, KERNEL},
+        {"json", required_argument, NULL, JSON},    {"banks", required_argument, NULL, SHOW_BANKS},
+        {"warp", required_argument, NULL, WARP_OF}, {"timeline", no_argument, NULL, TIMELINE},
+        {"steps", required_argument, NULL, STEPS},  {"cta", required_argument, NULL, CTA},
+        {"svg", required_argument, NULL, SVG},      {NULL, 0, NULL, 0},
+    };
+    int lines = 20, warp = 0;
+    const char *by = NULL, *kernel = NULL, *json = NULL, *banks = NULL, *cta = NULL, *svg = NULL;
+    bool timeline = false;
+    double from = 0, to = 0;
+    for (int option; (option = getopt_long(argc, argv, "+", options, NULL)) != -1;) {
+        switch (option) {
+        case HELP: fputs(help, stdout); return 0;
+        case LINES: lines = whole(optarg, "--lines"); break;
+        case BY: by = optarg; break;
+        case KERNEL: kernel = optarg; break;
+        case JSON: json = optarg; break;
+        case SHOW_BANKS: banks = optarg; break;
+        case WARP_OF: warp = whole(optarg, "--warp"); break;
+        case TIMELINE: timeline = true; break;
+        case STEPS: {
+            int end = 0;
+            if (sscanf(optarg, "%lf:%lf%n", &from, &to, &end) != 2 || optarg[end] || !(from < to))
+                die(STATUS_USAGE, "--steps: \"%s\" is no FROM:TO", optarg);
+            break;
+        }
+        case CTA: cta = optarg; break;
+        case SVG: svg = optarg; break;
+        default: return STATUS_USAGE; // getopt has said why
+        }
+    }
+    bool known = !by;
+    for (int i = 0; by && i < UNITS; ++i)
+        known |= strcmp(by, units[i].unit) == 0;
+    if (!known)
+        die(STATUS_USAGE, "--by: \"%s\" is none of tensor, exp, shared, issue, dram", by);
+    if (optind == argc || (banks && timeline) || (svg && !banks && !timeline)) {
+        fputs(help, stderr);
+        return STATUS_USAGE;
+    }
+    find_root();
+    atexit(forget_files);
+    const char *name = argv[optind], *dot = strrchr(name, '.');
+    bool picture = banks || timeline, recorded = dot && strcmp(dot, ".json") == 0;
+    if (!recorded)
+        run_program(argv + optind, picture, cta);
+    json_t *file = load(recorded ? name : picture ? trace_file : report_file);
+    char table[] = "/tmp/ptxsim-XXXXXX";
+    if (svg) { // the table goes to a file, and plots/render draws it
+        int out = mkstemp(table);
+        if (out < 0 || dup2(out, STDOUT_FILENO) < 0)
+            die(STATUS_BAD, "no temporary file: %s", strerror(errno));
+        close(out);
+    }
+    if (picture) {
+        const json_t *trace = find_kernel(file, "kernel", kernel);
+        if (banks)
+            banks_table(trace, banks, warp);
+        else
+            timeline_table(trace, from, to);
+        fflush(stdout);
+        if (svg) {
+            char command[8192];
+            snprintf(command, sizeof command, "'%s/plots/render' picture %s '%s' '%s'", root,
+                     banks ? "banks" : "timeline", table, svg);
+            int status = system(command);
+            unlink(table);
+            return WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_BAD;
+        }
+        return 0;
+    }
+    json_t *shown = json_array();
+    const json_t *kernels = json_object_get(file, "kernels"), *one;
+    size_t index;
+    find_kernel(file, "name", kernel);
+    json_array_foreach (kernels, index, one)
+        if (!kernel || strcmp(string_at(one, "name"), kernel) == 0) {
+            if (json_array_size(shown))
+                putchar('\n');
+            json_array_append_new(shown, show_kernel(one, lines, by));
+        }
+    if (json) {
+        json_t *all = json_pack("{s:o}", "kernels", shown);
+        if (json_dump_file(all, json, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0)
+            die(STATUS_BAD, "%s: cannot be written", json);
+    }
+    return 0;
+}
