@@ -152,7 +152,7 @@ build/series: $(call objects,$(wildcard plots/*.c))
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
-build/profile: $(call objects,$(wildcard code/ptxsim/tool/*.c))
+build/profile build/bench-sim: build/%: build/obj/code/ptxsim/tool/%.o
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
@@ -220,6 +220,21 @@ plots: build/series | $(setup) ## draw the charts in plots/ from the run records
 runs: $(if $(shell command -v pandoc),all) ## on a GPU: measure every program and lab into plots/runs/<gpu>/
 	$(Q)labs/measure $(programs)
 
+# ---- The simulator's profile and speed ------------------------------------------------------------
+
+# The lines of chapter N's kernel with what the simulator counted there.
+define profile
+.PHONY: profile$(1)
+profile$(1): build/profile build/ptxsim/libcudart.so.13 build/$(2)
+	$(Q)build/profile build/$(2) --shapes mission --seeds 0 --no-timing --quiet 2>build/profile.log || \
+	    { cat build/profile.log >&2; exit 1; }
+endef
+$(foreach n,$(numbers),$(foreach p,$(filter ch$(call two,$n)_%,$(cuda_programs)),$(eval $(call profile,$n,$p))))
+
+.PHONY: bench-sim
+bench-sim: build/bench-sim build/ptxsim/libcudart.so.13 build/ch02_scalar build/ch03_wmma_qk ## time the simulator
+	$(Q)build/bench-sim
+
 # ---- The book ------------------------------------------------------------------------------------
 
 book_inputs := book.md $(chapters) $(wildcard chapters/*.bib code/literate/* plots/*.svg plots/runs/*/*.json)
@@ -281,4 +296,5 @@ clean: ## remove build/ and ./labN
 
 help: ## list the targets
 	@echo "make chapterN    build chapter N's program and its lab: then type ./labN"
+	@echo "make profileN    chapter N's lines with what the simulator counts there, hottest first"
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1	\2/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "make %-11s %s\n", $$1, $$2 }'
