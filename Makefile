@@ -281,6 +281,13 @@ $(cuda_tests): build/tests/%: %.cu build/libworkbench.a build/flags build/cuda
 	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(NVCC_FLAGS) -MMD -MP -MF $@.d -c $< -o $@.o
 	$(Q)$(CXX) $@.o build/libworkbench.a -lcmocka $(LIBS) -Wl,-rpath,'$$ORIGIN/../../../ptxsim' $(CUDA_LIBS) -o $@
 
+# What test_counts counts: PTX only, for the simulator.
+build/tests/code/ptxsim/micro_kernels: code/ptxsim/micro_kernels.cu build/flags build/cuda
+	$(say) NVCC $<
+	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none -cudart shared \
+	    -gencode arch=compute_89,code=compute_89 $< -o $@
+build/tests/code/ptxsim/test_counts: | build/tests/code/ptxsim/micro_kernels build/ptxsim/libcudart.so.13
+
 -include $(wildcard build/san/code/*/*.d build/tests/code/*/*.d)
 
 .PHONY: test tests

@@ -12,33 +12,30 @@ const char *const op_class_names[CLASSES] = {
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-// 32 banks of 4 bytes. The words that some lanes want, deduplicated; the bank with the most
-// different words says how many wavefronts they take.
-static int words_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *distinct)
+// 32 banks of 4 bytes. What the lanes want, each element once: an element of more than a word lies
+// in as many banks, aligned, so that one count is enough for all of them. The fullest bank says how
+// many wavefronts the elements take.
+static int elements_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask)
 {
-    enum { BANKS = 32, MOST = 4 * WARP };
-    uint32_t word[MOST];
-    uint8_t next[MOST], head[BANKS], depth[BANKS] = {0};
-    int count = 0, most = 0;
+    enum { BANKS = 32 };
+    uint32_t element[WARP];
+    uint8_t next[WARP], head[BANKS], depth[BANKS] = {0};
+    int shift = bytes <= 4 ? 2 : __builtin_ctz((unsigned)bytes), count = 0, most = 0;
+    uint32_t places = (uint32_t)(4 * BANKS >> shift);
     memset(head, 0xff, sizeof head);
-    int words = bytes > 4 ? bytes / 4 : 1;
     for (uint32_t left = mask; left; left &= left - 1) {
-        uint32_t first = address[__builtin_ctz(left)] / 4;
-        for (int i = 0; i < words; ++i) {
-            uint32_t wanted = first + (uint32_t)i, bank = wanted % BANKS;
-            uint8_t at = head[bank];
-            while (at != 0xff && word[at] != wanted)
-                at = next[at];
-            if (at != 0xff)
-                continue;
-            word[count] = wanted;
-            next[count] = head[bank];
-            head[bank] = (uint8_t)count++;
-            if (++depth[bank] > most)
-                most = depth[bank];
-        }
+        uint32_t wanted = address[__builtin_ctz(left)] >> shift, place = wanted & (places - 1);
+        uint8_t at = head[place];
+        while (at != 0xff && element[at] != wanted)
+            at = next[at];
+        if (at != 0xff)
+            continue;
+        element[count] = wanted;
+        next[count] = head[place];
+        head[place] = (uint8_t)count++;
+        if (++depth[place] > most)
+            most = depth[place];
     }
-    *distinct += count;
     return most;
 }
 
@@ -51,26 +48,80 @@ static bool pairs_agree(const uint32_t address[WARP], uint32_t mask, int bit)
     return true;
 }
 
+// Lanes of a warp in parts of `lanes`, those that take part.
+static uint32_t part_of(uint32_t mask, int part, int lanes)
+{
+    return lanes == WARP ? mask : mask & ((1u << lanes) - 1) << part * lanes;
+}
+
 int shared_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least)
 {
     *least = mask ? 1 : 0;
-    if (!mask)
-        return 0;
-    // 8-byte accesses go half a warp at a time, 16-byte ones a quarter; two such parts go together
-    // where neighbours (lane ^ 1 or lane ^ 2) all share their address.
-    int parts = bytes <= 4 ? 1 : bytes / 4;
-    if (parts > 1 && (pairs_agree(address, mask, 1) || pairs_agree(address, mask, 2)))
-        parts /= 2;
-    int lanes = WARP / parts, wavefronts = 0, distinct = 0;
-    for (int part = 0; part < parts; ++part) {
-        uint32_t these = lanes == WARP ? mask : mask & ((1u << lanes) - 1) << part * lanes;
-        if (these)
-            wavefronts += words_wavefronts(address, bytes, these, &distinct);
+    if (!mask || bytes <= 4)
+        return mask ? elements_wavefronts(address, bytes, mask) : 0;
+    // 8-byte loads go half a warp at a time, 16-byte ones a quarter. Two such parts go together
+    // where neighbours (lane ^ 1 or lane ^ 2) all share their address and nothing collides.
+    bool together = pairs_agree(address, mask, 1) || pairs_agree(address, mask, 2);
+    int parts = bytes / 4, lanes = WARP / parts, wavefronts = 0;
+    *least = 0;
+    for (int part = 0; part < parts; part += 2) {
+        uint32_t low = part_of(mask, part, lanes), high = part_of(mask, part + 1, lanes);
+        int most = 0;
+        if (together && low && high && elements_wavefronts(address, bytes, low | high) == 1)
+            low |= high, high = 0;
+        if (low)
+            wavefronts += elements_wavefronts(address, bytes, low), ++most;
+        if (high)
+            wavefronts += elements_wavefronts(address, bytes, high), ++most;
+        *least += most;
     }
-    *least = (distinct + 31) / 32;
-    if (*least > wavefronts)
-        *least = wavefronts;
     return wavefronts;
+}
+
+int shared_store_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least)
+{
+    int parts = bytes <= 4 ? 1 : bytes / 4, wavefronts = 0;
+    *least = 0;
+    for (int part = 0; part < parts; ++part) {
+        uint32_t these = part_of(mask, part, WARP / parts);
+        if (!these)
+            continue;
+        wavefronts += elements_wavefronts(address, bytes, these);
+        ++*least;
+    }
+    return wavefronts;
+}
+
+// Whether all lanes name the same address.
+static bool same_address(const uint64_t address[WARP], uint32_t mask)
+{
+    uint64_t first = mask ? address[__builtin_ctz(mask)] : 0;
+    for (uint32_t left = mask; left; left &= left - 1)
+        if (address[__builtin_ctz(left)] != first)
+            return false;
+    return true;
+}
+
+int shared_atomic_wavefronts(const uint64_t address[WARP], int bytes, uint32_t mask, bool reduces,
+                             bool swaps, int *least)
+{
+    int parts = bytes <= 4 ? 1 : bytes / 4, wavefronts = 0;
+    *least = 0;
+    if (reduces && same_address(address, mask)) // one lane does it for all
+        mask &= -mask;
+    for (int part = 0; part < parts; ++part) {
+        uint32_t these = part_of(mask, part, WARP / parts);
+        int depth[WARP] = {0}, most = 0;
+        for (uint32_t left = these; left; left &= left - 1) {
+            int bank = (int)(address[__builtin_ctz(left)] / 4 % WARP);
+            if (++depth[bank] > most)
+                most = depth[bank];
+        }
+        wavefronts += most;
+        *least += these != 0;
+    }
+    *least *= swaps ? 2 : 1;
+    return swaps ? 2 * wavefronts : wavefronts;
 }
 
 int global_sectors(const uint64_t address[WARP], int bytes, uint32_t mask)
@@ -90,6 +141,26 @@ int global_sectors(const uint64_t address[WARP], int bytes, uint32_t mask)
     return count;
 }
 
+int global_atomic_sectors(const uint64_t address[WARP], int bytes, uint32_t mask, bool reduces)
+{
+    int sectors = 0;
+    if (reduces && same_address(address, mask))
+        mask &= -mask;
+    while (mask) { // lanes with addresses of their own, then the second ones of each address
+        uint32_t now = 0;
+        for (uint32_t left = mask; left; left &= left - 1) {
+            int lane = __builtin_ctz(left);
+            bool taken = false;
+            for (uint32_t other = now; other && !taken; other &= other - 1)
+                taken = address[__builtin_ctz(other)] == address[lane];
+            now |= (uint32_t)!taken << lane;
+        }
+        sectors += global_sectors(address, bytes, now);
+        mask &= ~now;
+    }
+    return sectors;
+}
+
 // ---- Sums ---------------------------------------------------------------------------------------
 
 static void add_insn(struct counts *to, const struct insn_info *insn, const struct insn_counts *c,
@@ -105,7 +176,12 @@ static void add_insn(struct counts *to, const struct insn_info *insn, const stru
         to->mufu_threads += threads;
     if (insn->barrier)
         to->barriers += warps;
-    if (insn->store) {
+    if (insn->op_class == CLASS_ATOMIC) {
+        to->shared_atomic_wavefronts += c->wavefronts;
+        to->shared_atomic_conflicts += c->conflicts;
+        to->global_atomic_sectors += c->sectors;
+        to->global_atomic_bytes += c->global_bytes;
+    } else if (insn->store) {
         to->shared_store_wavefronts += c->wavefronts;
         to->shared_store_conflicts += c->conflicts;
         to->global_store_sectors += c->sectors;
@@ -180,7 +256,8 @@ struct floors l4_floors(const struct counts *counts, uint64_t dram_bytes)
     struct floors f = {
         .tensor = (double)counts->tensor_flops / 121e6,
         .exp = (double)counts->mufu_threads / (16 * sms * cycles_per_us),
-        .shared = (double)(counts->shared_load_wavefronts + counts->shared_store_wavefronts) /
+        .shared = (double)(counts->shared_load_wavefronts + counts->shared_store_wavefronts +
+                           counts->shared_atomic_wavefronts) /
                   (sms * cycles_per_us),
         .issue = (double)counts->warp_instructions / (4 * sms * cycles_per_us),
         .dram = (double)dram_bytes / 300e3,

@@ -68,6 +68,13 @@ static __device__ u32 mix(u32 lane, u32 seed)
         asm volatile(op : "=r"(a) : constraint, "r"(threadIdx.x) : "memory");                      \
         return a;                                                                                  \
     }
+// From the start of the CTA's global memory, lane after lane, to the pattern in shared memory.
+#define ACT2(name, op)                                                                             \
+    static __device__ u32 name(u32 shared, char *global)                                           \
+    {                                                                                              \
+        asm volatile(op ::"r"(shared), "l"(global) : "memory");                                    \
+        return 0;                                                                                  \
+    }
 #define AT_SHARED "r"(shared)
 #define AT_GLOBAL "l"(global)
 
@@ -85,6 +92,15 @@ ATOM(atom_add, "atom.shared.add.u32 %0, [%1], %2;", AT_SHARED)
 ATOM(atom_exch, "atom.shared.exch.b32 %0, [%1], %2;", AT_SHARED)
 ATOM(atom_cas, "atom.shared.cas.b32 %0, [%1], 0, %2;", AT_SHARED)
 ACT(red_add, "red.shared.add.u32 [%0], %1;", AT_SHARED)
+ATOM(atom_max, "atom.shared.max.u32 %0, [%1], %2;", AT_SHARED)
+ATOM(atom_add64,
+     "{ .reg .u64 x, y; cvt.u64.u32 y, %2; atom.shared.add.u64 x, [%1], y; cvt.u32.u64 %0, x; }",
+     AT_SHARED)
+ATOM(atom_addf, "{ .reg .f32 x, y; mov.b32 y, %2; atom.shared.add.f32 x, [%1], y; mov.b32 %0, x; }",
+     AT_SHARED)
+ACT2(copy4, "cp.async.ca.shared.global [%0], [%1], 4; cp.async.wait_all;")
+ACT2(copy8, "cp.async.ca.shared.global [%0], [%1], 8; cp.async.wait_all;")
+ACT2(copy16, "cp.async.cg.shared.global [%0], [%1], 16; cp.async.wait_all;")
 LOAD_1(gload1, "ld.global.u8", AT_GLOBAL)
 LOAD_1(gload4, "ld.global.u32", AT_GLOBAL)
 LOAD_2(gload8, "ld.global.v2.u32", AT_GLOBAL)
@@ -103,7 +119,7 @@ LOAD_4(matrix4t, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", AT_SHARED)
 // ---- The patterns: kind, name, byte offset of a lane, whether the lane takes part ---------------
 
 #define STRIDES(X, kind, bytes)                                                                    \
-    X(kind, stride_1, lane * bytes, true)                                                          \
+    X(kind, stride_1, lane *bytes, true)                                                           \
     X(kind, stride_2, lane * 2 * bytes, true)                                                      \
     X(kind, stride_3, lane * 3 * bytes, true)                                                      \
     X(kind, stride_4, lane * 4 * bytes, true)                                                      \
@@ -144,6 +160,16 @@ LOAD_4(matrix4t, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", AT_SHARED)
     X(kind, random_6, mix(lane, 6) % 8 * bytes, true)                                              \
     X(kind, random_7, mix(lane / 2, 7) % (SHARED_BYTES / bytes) * bytes, true)                     \
     X(kind, random_8, mix(lane, 8) % 256 * bytes, mix(lane, 98) & 1)
+// Neighbours that agree, in a half of the warp only or in another way in each half.
+#define MIXES(X, kind, bytes)                                                                      \
+    X(kind, mix_pairs_low, (lane < 16 ? lane / 2 : lane) * bytes, true)                            \
+    X(kind, mix_pairs_both_ways, (lane < 16 ? lane / 2 : lane / 4 * 2 + lane % 2) * bytes, true)   \
+    X(kind, mix_pairs_random, mix(lane / 2, 11) % 64 * bytes, true)                                \
+    X(kind, mix_pairs_masked, lane / 2 * bytes, mix(lane, 97) & 1)                                 \
+    X(kind, mix_pairs_quarter, (lane < 8 ? lane : lane / 2) * bytes, true)
+// An address that is the same in all lanes, as the compiler cannot know.
+#define LOADED_SAME(X, kind, bytes)                                                                \
+    X(kind, same_loaded, ((volatile u32 *)words)[lane] * bytes, true)
 #define WIDE(X, kind, bytes)                                                                       \
     STRIDES(X, kind, bytes) SHARES(X, kind, bytes) MASKS(X, kind, bytes) RANDOMS(X, kind, bytes)
 #define FEW(X, kind, bytes)                                                                        \
@@ -182,15 +208,24 @@ LOAD_4(matrix4t, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", AT_SHARED)
     X(kind, rows_random, mix(lane, 1) % (SHARED_BYTES / 16) * 16, true)
 
 #define SHARED_PATTERNS(X)                                                                         \
-    FEW(X, load1, 1) FEW(X, load2, 2) STRIDES(X, load4, 4) SHARES(X, load4, 4) MASKS(X, load4, 4)  \
-    RANDOMS(X, load4, 4) WIDE(X, load8, 8) WIDE(X, load16, 16) FEW(X, store1, 1)                   \
-    FEW(X, store2, 2) FEW(X, store4, 4) WIDE(X, store8, 8) WIDE(X, store16, 16)                    \
-    FEW(X, atom_add, 4) FEW(X, atom_exch, 4) FEW(X, atom_cas, 4) FEW(X, red_add, 4)                \
-    MATRICES(X, matrix1) MATRICES(X, matrix2) MATRICES(X, matrix4) MATRICES(X, matrix4t)
+    FEW(X, load1, 1)                                                                               \
+    FEW(X, load2, 2) STRIDES(X, load4, 4) SHARES(X, load4, 4) MASKS(X, load4, 4)                   \
+        RANDOMS(X, load4, 4) WIDE(X, load8, 8) WIDE(X, load16, 16) FEW(X, store1, 1)               \
+            FEW(X, store2, 2) FEW(X, store4, 4) WIDE(X, store8, 8) WIDE(X, store16, 16)            \
+                FEW(X, atom_add, 4) FEW(X, atom_exch, 4) FEW(X, atom_cas, 4) FEW(X, red_add, 4)    \
+                    MIXES(X, load8, 8) MIXES(X, load16, 16) MIXES(X, store16, 16)                  \
+                        LOADED_SAME(X, load16, 16) LOADED_SAME(X, store16, 16)                     \
+                            LOADED_SAME(X, atom_add, 4) LOADED_SAME(X, atom_max, 4)                \
+                                LOADED_SAME(X, red_add, 4) FEW(X, atom_max, 4)                     \
+                                    FEW(X, atom_add64, 8) FEW(X, atom_addf, 4) FEW(X, copy4, 4)    \
+                                        FEW(X, copy8, 8) FEW(X, copy16, 16) MATRICES(X, matrix1)   \
+                                            MATRICES(X, matrix2) MATRICES(X, matrix4)              \
+                                                MATRICES(X, matrix4t)
 #define GLOBAL_PATTERNS(X)                                                                         \
-    GLOBALS(X, gload1, 1) GLOBALS(X, gload4, 4) GLOBALS(X, gload8, 8) GLOBALS(X, gload16, 16)      \
-    GLOBALS(X, gstore1, 1) GLOBALS(X, gstore4, 4) GLOBALS(X, gstore8, 8) GLOBALS(X, gstore16, 16)  \
-    GLOBALS(X, gatom_add, 4) GLOBALS(X, gred_add, 4)
+    GLOBALS(X, gload1, 1)                                                                          \
+    GLOBALS(X, gload4, 4) GLOBALS(X, gload8, 8) GLOBALS(X, gload16, 16) GLOBALS(X, gstore1, 1)     \
+        GLOBALS(X, gstore4, 4) GLOBALS(X, gstore8, 8) GLOBALS(X, gstore16, 16)                     \
+            GLOBALS(X, gatom_add, 4) GLOBALS(X, gred_add, 4)
 
 // Shared memory is filled first, by stores of four bytes that have no conflict.
 #define SHARED_KERNEL(kind, pattern, offset, takes_part)                                           \
@@ -198,11 +233,12 @@ LOAD_4(matrix4t, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", AT_SHARED)
     {                                                                                              \
         __shared__ __align__(1024) u32 words[SHARED_BYTES / 4];                                    \
         u32 lane = threadIdx.x, found = 0;                                                         \
+        char *mine = memory + (size_t)blockIdx.x * GLOBAL_BYTES + lane * 16;                       \
         for (u32 i = lane; i < SHARED_BYTES / 4; i += 32)                                          \
             ((volatile u32 *)words)[i] = 0;                                                        \
         __syncwarp();                                                                              \
         if (takes_part)                                                                            \
-            found = kind((u32)__cvta_generic_to_shared(words) + (offset), NULL);                   \
+            found = kind((u32)__cvta_generic_to_shared(words) + (offset), mine);                   \
         if (found == never)                                                                        \
             *(u32 *)memory = found;                                                                \
     }
@@ -221,7 +257,8 @@ GLOBAL_PATTERNS(GLOBAL_KERNEL)
 
 // ---- Fragments: operand, its layout, elements from one row or column to the next ----------------
 
-template <typename Fragment, int STRIDE> static __device__ void load_fragment(char *memory, u32 never)
+template <typename Fragment, int STRIDE>
+static __device__ void load_fragment(char *memory, u32 never)
 {
     __shared__ __align__(1024) __half tile[32 * 128];
     Fragment fragment;
@@ -235,6 +272,20 @@ template <typename Fragment, int STRIDE> static __device__ void load_fragment(ch
 }
 
 template <typename Number, int STRIDE>
+static __device__ void load_sums(wmma::layout_t layout, char *memory, u32 never)
+{
+    __shared__ __align__(1024) Number tile[32 * 128];
+    wmma::fragment<wmma::accumulator, 16, 16, 16, Number> fragment;
+    for (u32 i = threadIdx.x; i < sizeof tile / 4; i += 32)
+        ((volatile u32 *)tile)[i] = 0;
+    __syncwarp();
+    wmma::load_matrix_sync(fragment, tile, STRIDE, layout);
+    for (int i = 0; i < fragment.num_elements; ++i)
+        if ((float)fragment.x[i] == (float)never)
+            ((u32 *)memory)[i] = never;
+}
+
+template <typename Number, int STRIDE>
 static __device__ void store_fragment(wmma::layout_t layout, u32 never)
 {
     __shared__ __align__(1024) Number tile[32 * 128];
@@ -243,17 +294,30 @@ static __device__ void store_fragment(wmma::layout_t layout, u32 never)
     wmma::store_matrix_sync(tile, fragment, STRIDE, layout);
 }
 
-#define FRAGMENT_STRIDES(X, kind) X(kind, 16) X(kind, 24) X(kind, 32) X(kind, 64) X(kind, 72) X(kind, 128)
+#define FRAGMENT_STRIDES(X, kind)                                                                  \
+    X(kind, 16) X(kind, 24) X(kind, 32) X(kind, 64) X(kind, 72) X(kind, 128)
 #define LOADED_FRAGMENTS(X)                                                                        \
-    FRAGMENT_STRIDES(X, wmma_a_row) FRAGMENT_STRIDES(X, wmma_a_col)                                \
-    FRAGMENT_STRIDES(X, wmma_b_row) FRAGMENT_STRIDES(X, wmma_b_col)
+    FRAGMENT_STRIDES(X, wmma_a_row)                                                                \
+    FRAGMENT_STRIDES(X, wmma_a_col) FRAGMENT_STRIDES(X, wmma_b_row)                                \
+        FRAGMENT_STRIDES(X, wmma_b_col)
 #define STORED_FRAGMENTS(X)                                                                        \
-    FRAGMENT_STRIDES(X, wmma_d_row) FRAGMENT_STRIDES(X, wmma_d_col)                                \
-    FRAGMENT_STRIDES(X, wmma_dh_row) FRAGMENT_STRIDES(X, wmma_dh_col)
+    FRAGMENT_STRIDES(X, wmma_d_row)                                                                \
+    FRAGMENT_STRIDES(X, wmma_d_col) FRAGMENT_STRIDES(X, wmma_dh_row)                               \
+        FRAGMENT_STRIDES(X, wmma_dh_col)
 typedef wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::row_major> wmma_a_row;
 typedef wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::col_major> wmma_a_col;
 typedef wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::row_major> wmma_b_row;
 typedef wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::col_major> wmma_b_col;
+#define LOADED_SUMS(X)                                                                             \
+    FRAGMENT_STRIDES(X, wmma_c_row)                                                                \
+    FRAGMENT_STRIDES(X, wmma_c_col) FRAGMENT_STRIDES(X, wmma_ch_row)                               \
+        FRAGMENT_STRIDES(X, wmma_ch_col)
+typedef float wmma_c_row, wmma_c_col;
+typedef __half wmma_ch_row, wmma_ch_col;
+static constexpr wmma::layout_t layout_of_wmma_c_row = wmma::mem_row_major;
+static constexpr wmma::layout_t layout_of_wmma_c_col = wmma::mem_col_major;
+static constexpr wmma::layout_t layout_of_wmma_ch_row = wmma::mem_row_major;
+static constexpr wmma::layout_t layout_of_wmma_ch_col = wmma::mem_col_major;
 typedef float wmma_d_row, wmma_d_col;
 typedef __half wmma_dh_row, wmma_dh_col;
 static constexpr wmma::layout_t layout_of_wmma_d_row = wmma::mem_row_major;
@@ -270,19 +334,29 @@ static constexpr wmma::layout_t layout_of_wmma_dh_col = wmma::mem_col_major;
     {                                                                                              \
         store_fragment<kind, stride>(layout_of_##kind, never);                                     \
     }
+#define SUMS(kind, stride)                                                                         \
+    extern "C" __global__ void kind##_##stride(char *memory, u32 never)                            \
+    {                                                                                              \
+        load_sums<kind, stride>(layout_of_##kind, memory, never);                                  \
+    }
 LOADED_FRAGMENTS(LOADED)
+LOADED_SUMS(SUMS)
 STORED_FRAGMENTS(STORED)
 
 // ---- Matrix products and divergence -------------------------------------------------------------
 
-template <int M, int N, int K, typename Sum> static __device__ void multiply(char *memory, u32 never)
+template <int M, int N, int K, typename Sum>
+static __device__ void multiply(char *memory, u32 never)
 {
     wmma::fragment<wmma::matrix_a, M, N, K, __half, wmma::row_major> a;
     wmma::fragment<wmma::matrix_b, M, N, K, __half, wmma::col_major> b;
     wmma::fragment<wmma::accumulator, M, N, K, Sum> d;
-    wmma::fill_fragment(a, (__half)(float)threadIdx.x);
-    wmma::fill_fragment(b, (__half)(float)blockIdx.x);
-    wmma::fill_fragment(d, (Sum)(float)never);
+    for (int i = 0; i < a.num_elements; ++i) // all different, so that no two products are the same
+        a.x[i] = __ushort_as_half((unsigned short)(threadIdx.x + 3 * i));
+    for (int i = 0; i < b.num_elements; ++i)
+        b.x[i] = __ushort_as_half((unsigned short)(threadIdx.x + 5 * i));
+    for (int i = 0; i < d.num_elements; ++i)
+        d.x[i] = (Sum)(float)(never + i);
     wmma::mma_sync(d, a, b, d);
     for (int i = 0; i < d.num_elements; ++i)
         if ((float)d.x[i] == -5)
@@ -337,7 +411,7 @@ static const struct {
 #define FRAGMENT_ENTRY(kind, stride) {#kind "_" #stride, kind##_##stride},
 #define ENTRY(name, ...) {#name, name},
     SHARED_PATTERNS(PATTERN_ENTRY) GLOBAL_PATTERNS(PATTERN_ENTRY) LOADED_FRAGMENTS(FRAGMENT_ENTRY)
-        STORED_FRAGMENTS(FRAGMENT_ENTRY) PRODUCTS(ENTRY) LOOPS(ENTRY)};
+        LOADED_SUMS(FRAGMENT_ENTRY) STORED_FRAGMENTS(FRAGMENT_ENTRY) PRODUCTS(ENTRY) LOOPS(ENTRY)};
 
 static bool wanted(int argc, char **argv, const char *name)
 {

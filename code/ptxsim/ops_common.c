@@ -685,7 +685,11 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     struct cta *cta = w->cta;
     struct insn_counts *count = counts_of(w, op);
     uint64_t global[WARP];
-    uint32_t in_global = 0;
+    uint64_t offsets[WARP];
+    uint32_t in_global = 0, in_shared = 0;
+    enum atomic what = (enum atomic)op->target;
+    bool reduces = what != ATOMIC_EXCHANGE && what != ATOMIC_CAS && what != ATOMIC_INC &&
+                   what != ATOMIC_DEC;
     for (uint32_t left = mask; left; left &= left - 1) {
         int i = __builtin_ctz(left);
         uint64_t at = 0, b = 0, c = 0;
@@ -709,6 +713,8 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
                 fault_shared(w, op, i, offset, op->bytes, false);
             if (good)
                 memory = cta->shared + offset;
+            offsets[i] = offset;
+            in_shared |= 1u << i;
         } else if (at % op->bytes || !global_span(w, at, op->bytes)) {
             fault_global(w, op, i, at, op->bytes, true);
         } else {
@@ -722,8 +728,15 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         if (op->regs[0] != NO_REGISTER)
             memcpy(r + op->regs[0] + (size_t)i * op->width, &old, op->width);
     }
+    if (in_shared) {
+        int least, wavefronts = shared_atomic_wavefronts(offsets, op->bytes, in_shared, reduces,
+                                                         what == ATOMIC_CAS, &least);
+        count->wavefronts += (uint64_t)wavefronts;
+        count->conflicts += (uint64_t)(wavefronts - least);
+        count->shared_bytes += (uint64_t)__builtin_popcount(in_shared) * op->bytes;
+    }
     if (in_global) {
-        count->sectors += (uint64_t)global_sectors(global, op->bytes, in_global);
+        count->sectors += (uint64_t)global_atomic_sectors(global, op->bytes, in_global, reduces);
         count->global_bytes += (uint64_t)__builtin_popcount(in_global) * op->bytes;
     }
 }

@@ -153,7 +153,8 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
     if (shape == SHAPE_ANY) {
         int least;
         count->shared_bytes += (uint64_t)__builtin_popcount(mask) * size;
-        int wavefronts = shared_wavefronts(at, (int)size, mask, &least);
+        int wavefronts = store ? shared_store_wavefronts(at, (int)size, mask, &least)
+                               : shared_wavefronts(at, (int)size, mask, &least);
         count->wavefronts += (uint64_t)wavefronts;
         count->conflicts += (uint64_t)(wavefronts - least);
         for (uint32_t left = mask; left; left &= left - 1) {
@@ -175,7 +176,8 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         }
     } else {
         count->shared_bytes += WARP * size;
-        count->wavefronts += shape == SHAPE_SAME || size <= 4 ? 1 : size / 4;
+        uint32_t parts = size <= 4 ? 1 : size / 4; // see shared_wavefronts
+        count->wavefronts += shape == SHAPE_SAME && parts > 1 && !store ? parts / 2 : parts;
         uint8_t *shared = cta->shared + at[0];
         if (store) {
             if (shape == SHAPE_SAME)

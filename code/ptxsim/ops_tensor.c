@@ -63,7 +63,8 @@ static void count_access(struct warp *w, const struct op *op, const uint64_t at[
         offset[i] = (uint32_t)at[i]; // a generic shared address keeps its banks
     if (w->cta->trace)
         trace_access(w->cta->trace, w, op->insn, offset, (int)bytes, mask, store);
-    int wavefronts = shared_wavefronts(offset, (int)bytes, mask, &least);
+    int wavefronts = store ? shared_store_wavefronts(offset, (int)bytes, mask, &least)
+                           : shared_wavefronts(offset, (int)bytes, mask, &least);
     count->wavefronts += (uint64_t)wavefronts;
     count->conflicts += (uint64_t)(wavefronts - least);
 }
@@ -128,7 +129,20 @@ static void move_accumulator(struct warp *w, char *r, const struct op *op, uint6
                         memcpy(value, memory + e * element, element);
                 }
             }
-            count_access(w, op, at, step, ~0u, shared, m->store);
+            if (!m->half || !m->transposed)
+                count_access(w, op, at, step, ~0u, shared, m->store);
+        }
+        if (m->half && m->transposed) { // the machine transposes in registers, then moves pairs
+            uint64_t at[WARP];
+            bool shared = false;
+            for (int i = 0; i < WARP; ++i) {
+                uint64_t row = (uint64_t)(2 * (i % 4) + 8 * (pair & 1));
+                at[i] = base + element * ((uint64_t)(i / 4 + 8 * (pair >> 1)) * stride + row);
+            }
+            shared = op->space == SPACE_SHARED ||
+                     (op->space == SPACE_GENERIC &&
+                      at[0] >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT);
+            count_access(w, op, at, 4, ~0u, shared, m->store);
         }
     }
 }

@@ -131,9 +131,11 @@ struct counts {
     uint64_t mufu_threads;        // thread-level ex2, rcp, rsqrt, lg2, sin, cos, tanh, sqrt
     uint64_t shared_load_wavefronts, shared_store_wavefronts;
     uint64_t shared_load_conflicts, shared_store_conflicts; // wavefronts past the least possible
+    uint64_t shared_atomic_wavefronts, shared_atomic_conflicts; // atom and red
     uint64_t shared_bytes;
     uint64_t global_load_sectors, global_store_sectors; // 32-byte sectors requested
     uint64_t global_load_bytes, global_store_bytes;     // by active lanes
+    uint64_t global_atomic_sectors, global_atomic_bytes;
     uint64_t barriers;                                  // warp-level arrivals at CTA barriers
     uint64_t divergent_branches;
 };
@@ -180,13 +182,24 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
 
 // ---- Counting helpers (counts.c) ----------------------------------------------------------------
 
-// Wavefronts of one shared access: the 32 lanes' byte addresses, `bytes` each (1 to 16), active
-// lanes by mask. Lanes reading the same word share it; 8-byte accesses go by half warps, 16-byte
-// ones by quarter warps, where that is cheaper. *least gets the wavefronts without any conflict.
+// Wavefronts of one shared load: the 32 lanes' byte addresses, `bytes` each (1 to 16), active
+// lanes by mask. Lanes that name the same word share it; 8-byte accesses go by half warps, 16-byte
+// ones by quarter warps, two of them together where neighbours want the same. *least gets the
+// wavefronts that these parts take without any conflict. test_counts.c compares all of these
+// with what an H200 counts.
 int shared_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least);
+// The same of a store: no two parts go together.
+int shared_store_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least);
+// The same of an atomic operation, 4 or 8 bytes: lanes with the same address take turns, except
+// where it reduces (add, min, max, and, or, xor) and all of them have it. swaps: compare-and-swap,
+// which takes each turn twice.
+int shared_atomic_wavefronts(const uint64_t address[WARP], int bytes, uint32_t mask, bool reduces,
+                             bool swaps, int *least);
 
 // Distinct 32-byte sectors touched by one global access.
 int global_sectors(const uint64_t address[WARP], int bytes, uint32_t mask);
+// Of an atomic operation: as above, summed over its turns.
+int global_atomic_sectors(const uint64_t address[WARP], int bytes, uint32_t mask, bool reduces);
 
 // Rates of an L4 (AD104, 58 SMs) from NVIDIA's data sheet and architecture paper, and the floor
 // that each unit sets under these counts, in µs. A bound from counts, never a prediction.
