@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STATUS_USAGE = 2, STATUS_BAD = 3, BANKS = 32, LABELS = 7, BINS = 440 };
+enum { STATUS_USAGE = 2, STATUS_BAD = 3, BANKS = 32, LABELS = 9, BINS = 440 };
 
 static char root[4096]; // of the repository
 static char report_file[64], trace_file[64];

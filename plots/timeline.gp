@@ -1,0 +1,37 @@
+# chart: what the warps of one CTA execute or wait for, in the order of instructions
+part(k) = system(sprintf("head -1 '%s' | cut -f %d", data, k))
+first = part(2) + 0
+last = part(3) + 0
+warps = part(4) + 0
+labels = int(system(sprintf("awk 'NR > 1 && !NF { exit } NR > 1 { n++ } END { print n }' '%s'", data)))
+columns = 2
+key_rows = (labels + 1) / columns
+below = 40
+height = below + 22.0 * warps + 16 + 14 * key_rows
+eval term(height)
+set lmargin at screen 52.0 / width
+set rmargin at screen 1 - 14.0 / width
+set bmargin at screen below / height
+set tmargin at screen (below + 22.0 * warps) / height
+set border 1
+set style fill solid 1 noborder
+set xrange [first:last]
+set yrange [warps - 0.5:-0.5]
+set xtics nomirror scale 0.5
+set ytics scale 0
+set format x '%.0f'
+set ytics ('warp 0' 0)
+set for [w = 1:warps - 1] ytics add (sprintf('warp %d', w) w)
+set xlabel 'instructions executed by a warp (aligned at barriers; no time)' textcolor rgb ink offset 0,0.6
+array shade[11] = [0xe8e4dc, 0x0b3c6f, 0xb5600f, 0x2f7d5b, 0x9fb8d1, 0x8a4f9e, 0xd9b27c, 0x7a9a4a, 0xc0261c, 0x5b6770, 0xbdbdbd]
+name(k) = system(sprintf("sed -n %dp '%s' | cut -f 2", k + 2, data))
+do for [k = 0:labels - 1] {
+    x = 0.02 + 0.5 * (k % columns)
+    y = 1 - (9.0 + 14 * (k / columns)) / height
+    set object k + 1 rectangle at screen x, screen y size screen 0.018, screen 8.0 / height \
+        fc rgb shade[k + 1] fs solid border rgb '#999999' lw 0.3
+    set label k + 1 name(k) at screen x + 0.018, screen y left textcolor rgb ink
+}
+plot data index 1 using 2:1:2:3:($1 - 0.36):($1 + 0.36):(shade[int($4) + 1]) \
+         with boxxyerror lc rgb variable, \
+     data index 2 using 1:(-0.5):(0):(warps) with vectors nohead lc rgb ink lw 0.6
