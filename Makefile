@@ -12,7 +12,7 @@ say = @printf '  %-8s %s\n'
 
 # ---- What there is -------------------------------------------------------------------------------
 
-chapters := $(sort $(wildcard chapters/[0-9][0-9]-*.md))
+chapters := $(sort $(wildcard chapters/[0-9][0-9]-*.md chapters/[A-Z]-*.md))
 # Programs by their roots in the chapters; committed ones too, for a machine without the chapters.
 roots := $(sort $(shell grep -shoE 'file=code/ch[0-9]{2}_[a-z0-9_]+\.(cu|c)' chapters/*.md | \
                         sed 's/^file=//') $(wildcard code/ch[0-9][0-9]_*.cu code/ch[0-9][0-9]_*.c))
@@ -237,7 +237,7 @@ bench-sim: build/bench-sim build/ptxsim/libcudart.so.13 build/ch02_scalar build/
 
 # ---- The book ------------------------------------------------------------------------------------
 
-book_inputs := book.md $(chapters) $(wildcard chapters/*.bib code/literate/* plots/*.svg plots/runs/*/*.json)
+book_inputs := book.md $(chapters) $(wildcard chapters/*.bib code/literate/* plots/*.svg plots/runs/*/*.json plots/runs/simulator/*.txt)
 pdf := build/attention-in-stages$(if $(DRAFT),-draft).pdf
 html := build/attention-in-stages$(if $(DRAFT),-draft).html
 

@@ -966,6 +966,16 @@ local function set_chapter(chapter, book)
             elseif part then
                 return set_chunk(part, book)
             end
+            if el.attributes.recorded then -- output that a program wrote, kept in a file
+                local file = io.open(el.attributes.recorded)
+                if not file then
+                    fail(where(el.attributes.line), "no recorded output " .. el.attributes.recorded)
+                else
+                    el.text = file:read("a"):gsub("\n+$", "")
+                    file:close()
+                end
+                el.attributes.recorded = nil
+            end
             return set_listing(el)
         end,
         Table = set_table,

@@ -39,13 +39,24 @@ static int elements_wavefronts(const uint32_t address[WARP], int bytes, uint32_t
     return most;
 }
 
-// Whether lanes whose numbers differ in `bit` want the same address, all of them.
+// Whether lanes whose numbers differ in `bit` want the same address, all of them, none alone.
 static bool pairs_agree(const uint32_t address[WARP], uint32_t mask, int bit)
 {
-    for (int i = 0; i < WARP; ++i)
-        if (mask >> i & mask >> (i ^ bit) & 1 && address[i] != address[i ^ bit])
+    for (uint32_t left = mask; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        if (!(mask >> (i ^ bit) & 1) || address[i] != address[i ^ bit])
             return false;
+    }
     return true;
+}
+
+// Whether a load serves these lanes, of two neighbouring parts, in one go: no more lanes than one
+// part may have, or pairs of lanes that share their address; and nothing collides.
+static bool go_together(const uint32_t address[WARP], int bytes, uint32_t mask, int lanes)
+{
+    return (__builtin_popcount(mask) <= lanes || pairs_agree(address, mask, 1) ||
+            pairs_agree(address, mask, 2)) &&
+           elements_wavefronts(address, bytes, mask) == 1;
 }
 
 // Lanes of a warp in parts of `lanes`, those that take part.
@@ -59,15 +70,13 @@ int shared_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, in
     *least = mask ? 1 : 0;
     if (!mask || bytes <= 4)
         return mask ? elements_wavefronts(address, bytes, mask) : 0;
-    // 8-byte loads go half a warp at a time, 16-byte ones a quarter. Two such parts go together
-    // where neighbours (lane ^ 1 or lane ^ 2) all share their address and nothing collides.
-    bool together = pairs_agree(address, mask, 1) || pairs_agree(address, mask, 2);
+    // 8-byte loads go half a warp at a time, 16-byte ones a quarter.
     int parts = bytes / 4, lanes = WARP / parts, wavefronts = 0;
     *least = 0;
     for (int part = 0; part < parts; part += 2) {
         uint32_t low = part_of(mask, part, lanes), high = part_of(mask, part + 1, lanes);
         int most = 0;
-        if (together && low && high && elements_wavefronts(address, bytes, low | high) == 1)
+        if (low && high && go_together(address, bytes, low | high, lanes))
             low |= high, high = 0;
         if (low)
             wavefronts += elements_wavefronts(address, bytes, low), ++most;
@@ -92,23 +101,11 @@ int shared_store_wavefronts(const uint32_t address[WARP], int bytes, uint32_t ma
     return wavefronts;
 }
 
-// Whether all lanes name the same address.
-static bool same_address(const uint64_t address[WARP], uint32_t mask)
-{
-    uint64_t first = mask ? address[__builtin_ctz(mask)] : 0;
-    for (uint32_t left = mask; left; left &= left - 1)
-        if (address[__builtin_ctz(left)] != first)
-            return false;
-    return true;
-}
-
-int shared_atomic_wavefronts(const uint64_t address[WARP], int bytes, uint32_t mask, bool reduces,
-                             bool swaps, int *least)
+int shared_atomic_wavefronts(const uint64_t address[WARP], int bytes, uint32_t mask, bool swaps,
+                             int *least)
 {
     int parts = bytes <= 4 ? 1 : bytes / 4, wavefronts = 0;
     *least = 0;
-    if (reduces && same_address(address, mask)) // one lane does it for all
-        mask &= -mask;
     for (int part = 0; part < parts; ++part) {
         uint32_t these = part_of(mask, part, WARP / parts);
         int depth[WARP] = {0}, most = 0;
@@ -141,11 +138,9 @@ int global_sectors(const uint64_t address[WARP], int bytes, uint32_t mask)
     return count;
 }
 
-int global_atomic_sectors(const uint64_t address[WARP], int bytes, uint32_t mask, bool reduces)
+int global_atomic_sectors(const uint64_t address[WARP], int bytes, uint32_t mask)
 {
     int sectors = 0;
-    if (reduces && same_address(address, mask))
-        mask &= -mask;
     while (mask) { // lanes with addresses of their own, then the second ones of each address
         uint32_t now = 0;
         for (uint32_t left = mask; left; left &= left - 1) {

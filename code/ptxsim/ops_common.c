@@ -687,9 +687,6 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     uint64_t global[WARP];
     uint64_t offsets[WARP];
     uint32_t in_global = 0, in_shared = 0;
-    enum atomic what = (enum atomic)op->target;
-    bool reduces = what != ATOMIC_EXCHANGE && what != ATOMIC_CAS && what != ATOMIC_INC &&
-                   what != ATOMIC_DEC;
     for (uint32_t left = mask; left; left &= left - 1) {
         int i = __builtin_ctz(left);
         uint64_t at = 0, b = 0, c = 0;
@@ -729,14 +726,14 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             memcpy(r + op->regs[0] + (size_t)i * op->width, &old, op->width);
     }
     if (in_shared) {
-        int least, wavefronts = shared_atomic_wavefronts(offsets, op->bytes, in_shared, reduces,
-                                                         what == ATOMIC_CAS, &least);
+        int least, wavefronts = shared_atomic_wavefronts(offsets, op->bytes, in_shared,
+                                                         op->target == ATOMIC_CAS, &least);
         count->wavefronts += (uint64_t)wavefronts;
         count->conflicts += (uint64_t)(wavefronts - least);
         count->shared_bytes += (uint64_t)__builtin_popcount(in_shared) * op->bytes;
     }
     if (in_global) {
-        count->sectors += (uint64_t)global_atomic_sectors(global, op->bytes, in_global, reduces);
+        count->sectors += (uint64_t)global_atomic_sectors(global, op->bytes, in_global);
         count->global_bytes += (uint64_t)__builtin_popcount(in_global) * op->bytes;
     }
 }

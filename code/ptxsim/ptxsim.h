@@ -184,22 +184,21 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
 
 // Wavefronts of one shared load: the 32 lanes' byte addresses, `bytes` each (1 to 16), active
 // lanes by mask. Lanes that name the same word share it; 8-byte accesses go by half warps, 16-byte
-// ones by quarter warps, two of them together where neighbours want the same. *least gets the
+// ones by quarter warps, two of them together where few lanes are active or neighbours agree. *least gets the
 // wavefronts that these parts take without any conflict. test_counts.c compares all of these
 // with what an H200 counts.
 int shared_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least);
 // The same of a store: no two parts go together.
 int shared_store_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least);
-// The same of an atomic operation, 4 or 8 bytes: lanes with the same address take turns, except
-// where it reduces (add, min, max, and, or, xor) and all of them have it. swaps: compare-and-swap,
-// which takes each turn twice.
-int shared_atomic_wavefronts(const uint64_t address[WARP], int bytes, uint32_t mask, bool reduces,
-                             bool swaps, int *least);
+// The same of an atomic operation, 4 or 8 bytes: lanes with the same address take turns. swaps:
+// compare-and-swap, which takes each turn twice.
+int shared_atomic_wavefronts(const uint64_t address[WARP], int bytes, uint32_t mask, bool swaps,
+                             int *least);
 
 // Distinct 32-byte sectors touched by one global access.
 int global_sectors(const uint64_t address[WARP], int bytes, uint32_t mask);
 // Of an atomic operation: as above, summed over its turns.
-int global_atomic_sectors(const uint64_t address[WARP], int bytes, uint32_t mask, bool reduces);
+int global_atomic_sectors(const uint64_t address[WARP], int bytes, uint32_t mask);
 
 // Rates of an L4 (AD104, 58 SMs) from NVIDIA's data sheet and architecture paper, and the floor
 // that each unit sets under these counts, in µs. A bound from counts, never a prediction.
