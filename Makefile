@@ -184,7 +184,7 @@ chapter%:
 	$(error there is no chapter $*: the chapters are $(shell printf '%s\n' $(numbers) | sort -n | xargs))
 
 .PHONY: all
-all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series
+all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim
 
 # A student's program, for ./labN my.cu: make student SRC=my.cu OUT=build/student/my
 .PHONY: student
@@ -217,7 +217,8 @@ plots: build/series | $(setup) ## draw the charts in plots/ from the run records
 	$(call one_line,plots/render)
 
 # Needs a GPU and nothing but the built programs: they may have been built elsewhere.
-runs: $(if $(shell command -v pandoc),all) ## on a GPU: measure every program and lab into plots/runs/<gpu>/
+runs: $(if $(shell command -v pandoc),all build/profile) ## on a GPU: measure every program and lab into plots/runs/<gpu>/
+	$(Q)labs/measure-pictures
 	$(Q)labs/measure $(programs)
 
 # ---- The simulator's profile and speed ------------------------------------------------------------
