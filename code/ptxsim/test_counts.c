@@ -56,14 +56,14 @@ static json_t *load(const char *path)
     return json;
 }
 
-// Some patterns are races (lanes that store to one word): only counts are looked at.
 // The kind of a kernel: "load8" of "load8_stride_3". Kernels of a kind run together.
 static size_t kind_length(const char *name)
 {
     return strcspn(name, "_");
 }
 
-// Runs the kernels of a kind in the simulator; NULL where it does not know an instruction of theirs.
+// Runs the kernels of a kind in the simulator, without its checks: some patterns are races (lanes
+// that store to one word). NULL where it does not know an instruction of theirs.
 static json_t *simulate(json_t *kernels, const char *kind, size_t length)
 {
     const char *name;
