@@ -995,6 +995,30 @@ static enum space memory_space(const struct decoder *d)
                                                                                 : SPACE_GENERIC;
 }
 
+// What a memory operation orders: strong ones never race with each other.
+static uint8_t order_of(const struct decoder *d)
+{
+    bool atomic = !strcmp(d->base, "atom") || !strcmp(d->base, "red");
+    uint8_t order = 0;
+    if (atomic || has(d, "volatile") || has(d, "relaxed"))
+        order |= ORDER_STRONG;
+    if (has(d, "acquire") || has(d, "acq_rel"))
+        order |= ORDER_STRONG | ORDER_ACQUIRE;
+    if (has(d, "release") || has(d, "acq_rel"))
+        order |= ORDER_STRONG | ORDER_RELEASE;
+    if (has(d, "cta"))
+        order |= ORDER_CTA;
+    return order & ORDER_STRONG ? order : 0;
+}
+
+// The smallest access of a kernel makes the cells of the race checks.
+static void note_size(struct decoder *d, int bytes)
+{
+    int shift = __builtin_ctz((unsigned)bytes);
+    if (shift < d->program->cell_shift)
+        d->program->cell_shift = (uint8_t)shift;
+}
+
 static void decode_access(struct decoder *d, bool store)
 {
     int element = need_type(d, last_modifier(d));
@@ -1057,6 +1081,9 @@ static void decode_access(struct decoder *d, bool store)
     op->vector = (uint8_t)count;
     op->width = width;
     op->is_signed = last_modifier(d)[0] == 's';
+    op->order = order_of(d);
+    if (space == SPACE_SHARED || space == SPACE_GLOBAL || space == SPACE_GENERIC)
+        note_size(d, element * count);
 }
 
 static void decode_atomic(struct decoder *d, bool returns)
@@ -1099,6 +1126,8 @@ static void decode_atomic(struct decoder *d, bool returns)
     op->bytes = op->width = (uint8_t)bytes;
     op->vector = (uint8_t)kind;
     op->is_signed = type[0] == 's';
+    op->order = order_of(d);
+    note_size(d, bytes);
 }
 
 // ---- Instructions: between lanes ----------------------------------------------------------------
@@ -1256,6 +1285,7 @@ static void decode_wmma_memory(struct decoder *d, bool store)
     op->wide_address = wide;
     op->space = (uint8_t)space;
     op->regs = (const uint32_t *)m;
+    note_size(d, m->accumulator && !m->half ? 4 : 2);
 }
 
 static void decode_wmma(struct decoder *d)
@@ -1421,7 +1451,7 @@ static void decode_insn(struct decoder *d)
         decode_atomic(d, base[0] == 'a');
     } else if (!strcmp(base, "bar") && has(d, "warp")) {
         uint32_t members = source(d, operand(d, 0), 4);
-        emit(d, nothing_op, 0)->b = members;
+        emit(d, warp_sync_op, 0)->b = members;
     } else if (!strcmp(base, "bar") || !strcmp(base, "barrier")) {
         decode_barrier(d);
     } else if (!strcmp(base, "activemask")) {
@@ -1923,6 +1953,7 @@ static void collect(struct decoder *d)
 static void decode_program(struct decoder *d)
 {
     struct program *p = d->program;
+    p->cell_shift = 2;
     collect(d);
     for (size_t c = 0; c < p->callee_count; ++c)
         decode_function(d, &p->callees[c]);

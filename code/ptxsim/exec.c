@@ -11,6 +11,7 @@
 // Counting costs one addition a basic block: an instruction has run as often as its block.
 #include "ops_common.h"
 
+#include "races.h"
 #include "scalars.h"
 
 #include <pthread.h>
@@ -68,7 +69,7 @@ static uint32_t members_of(const struct warp *w, const struct group *g)
     const struct op *op = first_op(p, g->block);
     const struct insn_info *insn = &p->insns[op->insn];
     op_fn *run = op->inner ? op->inner : op->run;
-    if (run == nothing_op || run == vote_op || run == match_op || run == redux_op ||
+    if (run == warp_sync_op || run == vote_op || run == match_op || run == redux_op ||
         run == elect_op)
         return *(const u32 *)(w->file + g->frame + op->b + 4 * __builtin_ctz(g->mask));
     if (insn->op_class == CLASS_SHUFFLE && op->regs) // shfl.sync: after its predicate
@@ -288,11 +289,40 @@ static uint32_t living_threads(const struct cta *cta) // in whole warps
 }
 
 // Lets everyone who waits go on if all have come.
+// Everyone who waits knows what those who came have done.
+static void barrier_orders(struct cta *cta, unsigned id)
+{
+    struct clock **clock = &cta->barrier[id].clock;
+    bool all = !*clock;
+    for (int pass = 0; pass < 3; ++pass) { // is it everyone? if not: release, then acquire
+        for (int i = 0; i < cta->warps; ++i) {
+            struct warp *w = &cta->warp[i];
+            uint32_t lanes = 0;
+            for (int k = 0; k < w->group_count; ++k)
+                if (w->groups[k].arrived && w->groups[k].barrier == id)
+                    lanes |= w->groups[k].mask;
+            if (pass == 0)
+                all &= lanes == w->alive;
+            else if (pass == 1 && lanes)
+                race_release(w, lanes, clock);
+            else if (lanes)
+                race_acquire(w, lanes, *clock);
+        }
+        if (all) {
+            race_barrier_all(cta);
+            break;
+        }
+    }
+    clock_drop(clock);
+}
+
 static void release_barrier(struct cta *cta, unsigned id)
 {
     uint32_t expected = cta->barrier[id].expected ? cta->barrier[id].expected : living_threads(cta);
     if (!cta->barrier[id].arrived || cta->barrier[id].arrived < expected)
         return;
+    if (cta->races)
+        barrier_orders(cta, id);
     for (int i = 0; i < cta->warps; ++i) {
         struct warp *w = &cta->warp[i];
         for (int k = 0; k < w->group_count; ++k) {
@@ -346,7 +376,9 @@ void barrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         cta->barrier[id].lanes += (uint32_t)__builtin_popcount(mask);
         cta->barrier[id].yes += (uint32_t)__builtin_popcount(p & mask);
     }
-    if (b->kind != BARRIER_ARRIVE) {
+    if (b->kind == BARRIER_ARRIVE)
+        race_release(w, mask, &cta->barrier[id].clock);
+    else {
         w->gone = mask; // they wait here: a group of their own
         w->groups[w->group_count++] = (struct group){.mask = mask,
                                                      .block = w->next - 1,
@@ -558,11 +590,16 @@ static struct cta *new_cta(struct worker *worker)
             w->tid[2][lane] = t / launch->block[0] / launch->block[1];
         }
     }
+    if (launch->races)
+        races_create(cta);
     return cta;
 }
 
 static void free_cta(struct cta *cta)
 {
+    for (int i = 0; i < NAMED_BARRIERS; ++i)
+        clock_drop(&cta->barrier[i].clock);
+    races_destroy(cta);
     for (int i = 0; i < cta->warps; ++i) {
         free(cta->warp[i].file);
         free(cta->warp[i].local);
@@ -582,6 +619,8 @@ static void start_cta(struct cta *cta, uint64_t number)
     cta->index[1] = (unsigned)(number / launch->grid[0] % launch->grid[1]);
     cta->index[2] = (unsigned)(number / launch->grid[0] / launch->grid[1]);
     cta->rounds = 0;
+    for (int i = 0; i < NAMED_BARRIERS; ++i)
+        clock_drop(&cta->barrier[i].clock);
     memset(cta->barrier, 0, sizeof cta->barrier);
     if (cta->written)
         memset(cta->written, 0, cta->shared_bytes / 8 + 64);
@@ -593,6 +632,7 @@ static void start_cta(struct cta *cta, uint64_t number)
         w->group_count = 1;
         w->groups[0] = (struct group){.mask = w->alive, .block = cta->program->callees[0].block};
     }
+    races_start(cta);
 }
 
 static void report_fault(struct run *run, const struct cta *cta)
@@ -665,6 +705,27 @@ static bool refuse(struct fault *fault, enum fault_kind kind, const char *text)
     return false;
 }
 
+// The first race is the launch's fault, if it has no worse one; the others are notes.
+static void tell_races(const struct launch *launch, struct race_log *races, struct fault *fault)
+{
+    race_log_sort(races);
+    for (size_t i = 0; i < races->count; ++i) {
+        const struct race_entry *e = &races->entries[i];
+        struct fault told = {.kind = FAULT_RACE};
+        char more[48] = "";
+        if (e->count > 1)
+            snprintf(more, sizeof more, " (and %llu more like it)",
+                     (unsigned long long)e->count - 1);
+        snprintf(told.text, sizeof told.text, "%.*s%s",
+                 (int)(sizeof told.text - sizeof more), e->text, more);
+        if (fault->kind == FAULT_NONE)
+            *fault = told;
+        else if (launch->note)
+            launch->note(told.text);
+    }
+    free(races->entries);
+}
+
 bool launch_run(const struct launch *launch, struct counts *counts, struct line_counts **lines,
                 size_t *line_count, struct fault *fault)
 {
@@ -721,7 +782,9 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
         }
     }
     counts_derive(p, worker[0].insns, worker[0].blocks, counts, lines, line_count);
+    struct race_log races = {0};
     for (uint64_t i = 0; i < workers; ++i) {
+        race_log_merge(&races, &worker[i].races);
         free(worker[i].insns);
         free(worker[i].blocks);
     }
@@ -729,5 +792,6 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
     free(thread);
     pthread_mutex_destroy(&run.lock);
     *fault = run.fault;
-    return run.fault_cta == UINT64_MAX;
+    tell_races(launch, &races, fault);
+    return fault->kind == FAULT_NONE;
 }

@@ -11,14 +11,10 @@
 
 // ---- Faults -------------------------------------------------------------------------------------
 
-void fault_at(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
-              const char *format, ...)
+void fault_text(char *text, size_t size, struct warp *w, const struct op *op, int lane,
+                const char *format, va_list arguments)
 {
-    struct cta *cta = w->cta;
-    if (cta->faulted)
-        return;
-    cta->faulted = true;
-    cta->fault.kind = kind;
+    const struct cta *cta = w->cta;
     char name[128];
     kernel_base_name(cta->program->kernel->info.name, name, sizeof name);
     const struct insn_info *insn = op ? &cta->program->insns[op->insn] : NULL;
@@ -27,16 +23,25 @@ void fault_at(struct warp *w, const struct op *op, int lane, enum fault_kind kin
         snprintf(where, sizeof where, ", %s:%d", insn->at.file, insn->at.line);
     else if (insn)
         snprintf(where, sizeof where, ", PTX line %d", insn->ptx_line);
-    size_t size = sizeof cta->fault.text;
-    int used = snprintf(cta->fault.text, size, "%s%s, block (%u,%u,%u), thread (%u,%u,%u): ", name,
-                        where, cta->index[0], cta->index[1], cta->index[2], w->tid[0][lane],
+    int used = snprintf(text, size, "%s%s, block (%u,%u,%u), thread (%u,%u,%u): ", name, where,
+                        cta->index[0], cta->index[1], cta->index[2], w->tid[0][lane],
                         w->tid[1][lane], w->tid[2][lane]);
-    if (used > 0 && (size_t)used < size) {
-        va_list arguments;
-        va_start(arguments, format);
-        vsnprintf(cta->fault.text + used, size - (size_t)used, format, arguments);
-        va_end(arguments);
-    }
+    if (used > 0 && (size_t)used < size)
+        vsnprintf(text + used, size - (size_t)used, format, arguments);
+}
+
+void fault_at(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
+              const char *format, ...)
+{
+    struct cta *cta = w->cta;
+    if (cta->faulted)
+        return;
+    cta->faulted = true;
+    cta->fault.kind = kind;
+    va_list arguments;
+    va_start(arguments, format);
+    fault_text(cta->fault.text, sizeof cta->fault.text, w, op, lane, format, arguments);
+    va_end(arguments);
 }
 
 bool global_span_slow(struct warp *w, uint64_t address, uint64_t bytes)
@@ -196,6 +201,13 @@ void rounded_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 void nothing_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)w, (void)r, (void)op, (void)mask;
+}
+
+void warp_sync_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)r, (void)op;
+    if (w->clock)
+        race_warp_sync(w, mask);
 }
 
 // ---- Conversions --------------------------------------------------------------------------------

@@ -131,6 +131,7 @@ op_fn guarded_op; // inner for the lanes of the guard
 op_fn carry_op;   // add.cc and relatives
 op_fn vote_op, match_op, redux_op, activemask_op, special_op, elect_op;
 op_fn nothing_op;
+op_fn warp_sync_op; // bar.warp.sync; b: the members
 
 enum carry { CARRY_SUBTRACT = 1, CARRY_IN = 2, CARRY_OUT = 4 };
 enum vote { VOTE_ALL, VOTE_ANY, VOTE_UNI, VOTE_BALLOT };

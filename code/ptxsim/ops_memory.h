@@ -146,6 +146,8 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
     uint32_t extent = shape == SHAPE_SAME ? size : WARP * size;
     if (shape != SHAPE_ANY &&
         (at[0] % size || at[0] + (uint64_t)extent > cta->shared_bytes ||
+         (store && cta->races && shape == SHAPE_SAME) || // the lanes race with each other
+
          (!store && cta->written && !written_all(cta->written, at[0], extent))))
         shape = SHAPE_ANY; // a fault: find the lane
     if (shape == SHAPE_ANY) {
@@ -158,6 +160,8 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             int i = __builtin_ctz(left);
             uint8_t *lane = lanes + (size_t)i * size;
             bool good = !(at[i] % size) && at[i] + (uint64_t)size <= cta->shared_bytes;
+            if (good && cta->races)
+                FN(race_lane)(w, op, i, at[i], size, store, lane);
             if (!good || (!store && cta->written && !written_all(cta->written, at[i], size)))
                 fault_shared(w, op, i, at[i], size, store);
             if (!good) {
@@ -175,6 +179,8 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         count->shared_bytes += WARP * size;
         count->wavefronts += shape == SHAPE_SAME || size <= 4 ? 1 : size / 4;
         uint8_t *shared = cta->shared + at[0];
+        if (cta->races)
+            FN(race_run)(w, op, at[0], size, shape == SHAPE_SAME, store);
         if (store) {
             if (shape == SHAPE_SAME)
                 memcpy(shared, lanes + (WARP - 1) * size, size); // one of them: the last

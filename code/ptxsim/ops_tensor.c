@@ -36,6 +36,10 @@ static uint8_t *locate(struct warp *w, const struct op *op, int lane, uint64_t a
         }
         if (store && cta->written)
             written_mark(cta->written, offset, bytes);
+        // Which lane reads what is not specified: each may read all.
+        if (cta->races)
+            race_shared(w, op, store ? 1u << lane : ~0u, offset, bytes,
+                        store ? RACE_WRITE : RACE_READ, NULL);
         return cta->shared + offset;
     }
     if (at % bytes || !global_span(w, at, bytes)) {

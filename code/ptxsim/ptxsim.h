@@ -5,6 +5,7 @@
 //   exec.c     runs a grid: blocks over the cores, warps of a block in turn, 32 lanes at a time
 //   ops_*.c    the operations: integer and float arithmetic, memory, control, warp, tensor
 //   memory.c   the device's memory: allocations and their bounds
+//   races.c    races by vector clocks (races.h), races_set.h for whole warps
 //   counts.c   wavefronts, sectors, classes; the floors of an L4
 //   fatbin.c   PTX and machine code out of the executable's fat binary
 //   runtime.c  the replacement of libcudart.so.13 (and device.c, copies.c, streams.c; runtime.h)
@@ -169,7 +170,9 @@ struct launch {
     const void *params; // param_bytes, laid out as kernel_info says
     int threads;        // of the host; 0: one a core
     unsigned schedule;  // seed of the order in which warps take turns; 0: round robin
-    bool check;         // bounds and uninitialised reads (cheap); races come with issue 3's work
+    bool check;         // uninitialised reads; bounds are always checked
+    bool races;         // races in shared and global memory
+    void (*note)(const char *text); // called with each further fault; may be NULL
 };
 
 // Runs a grid to its end. Adds to *counts, and to *lines (grown with realloc, *line_count entries,

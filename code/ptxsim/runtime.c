@@ -608,6 +608,19 @@ static unsigned environment_number(const char *name, unsigned most)
     return (unsigned)value;
 }
 
+// PTXSIM_CHECK=off: bounds only; memory: no races; nothing: all.
+static bool checks_are(const char *what)
+{
+    const char *text = getenv("PTXSIM_CHECK");
+    return text && !strcmp(text, what);
+}
+
+static void note_fault(const char *text)
+{
+    complain("%s", text);
+    report_fault(text);
+}
+
 static cudaError_t fault_error(const struct fault *fault)
 {
     switch (fault->kind) {
@@ -634,7 +647,9 @@ cudaError_t launch_now(const struct launch_order *order)
         .params = order->params,
         .threads = (int)environment_number("PTXSIM_THREADS", 1024),
         .schedule = environment_number("PTXSIM_SCHEDULE", UINT32_MAX),
-        .check = true,
+        .check = !checks_are("off"),
+        .races = !checks_are("off") && !checks_are("memory"),
+        .note = note_fault,
     };
     memcpy(launch.grid, order->grid, sizeof launch.grid);
     memcpy(launch.block, order->block, sizeof launch.block);
