@@ -11,6 +11,7 @@
 // Counting costs one addition a basic block: an instruction has run as often as its block.
 #include "ops_common.h"
 
+#include "ops_sync.h"
 #include "races.h"
 #include "scalars.h"
 
@@ -24,6 +25,8 @@ enum {
     TURN_BLOCKS = 4096,   // basic blocks a warp runs before the next warp has its turn
     CTA_ROUNDS = 256,     // turns of a CTA before another one of the same host thread has its own
     MOST_RESIDENT = 1024, // CTAs that a host thread keeps open because they wait for others
+    IDLE_BLOCKS = 64,     // a turn shorter than this that ends in a failed wait did nothing else
+    IDLE_ROUNDS = 1000,   // rounds of such turns, without an arrival, after which nobody will come
 };
 
 struct run {
@@ -454,6 +457,11 @@ static bool run_warp(struct warp *w)
             return moved;
         run_block(w, index);
         moved = true;
+        if (w->yields) {
+            if (w->group_count > 1) // the other lanes may be those that it waits for
+                w->turns |= 0xf00;
+            return true;
+        }
     }
     return moved;
 }
@@ -462,39 +470,88 @@ static bool run_warp(struct warp *w)
 
 enum cta_state { CTA_DONE, CTA_TURN_OVER, CTA_FAULT };
 
+// "file:line bar.sync 0: 96 of 128 threads", and so on: where a group of lanes stands.
+static void describe_wait(const struct cta *cta, const struct warp *w, const struct group *g,
+                          char *text, size_t size)
+{
+    const struct program *p = cta->program;
+    const struct op *op = !g->arrived && w->waits ? w->waits : first_op(p, g->block);
+    const struct insn_info *insn = &p->insns[op->insn];
+    char what[128] = "";
+    if (g->arrived) {
+        uint32_t expected = cta->barrier[g->barrier].expected;
+        snprintf(what, sizeof what, ", barrier %u: %u of %u threads came", g->barrier,
+                 cta->barrier[g->barrier].arrived, expected ? expected : living_threads(cta));
+    } else if (w->waits) {
+        mbarrier_describe(cta, w->waits_at, what + 2, sizeof what - 2);
+        what[0] = ',';
+        what[1] = ' ';
+    }
+    if (insn->at.line)
+        snprintf(text, size, "%s:%d (%s%s)", insn->at.file, insn->at.line, insn->opcode, what);
+    else
+        snprintf(text, size, "PTX line %d (%s%s)", insn->ptx_line, insn->opcode, what);
+}
+
 static void fault_stuck(struct cta *cta)
 {
-    struct warp *at = NULL, *other = NULL;
-    const struct group *g = NULL, *og = NULL;
-    for (int i = 0; i < cta->warps; ++i)
-        for (int k = 0; k < cta->warp[i].group_count; ++k) {
-            struct warp *w = &cta->warp[i];
-            if (!at || (at == w && !other && w->groups[k].block != g->block)) {
-                other = at;
-                og = g;
-                at = w;
-                g = &w->groups[k];
-            }
-        }
     const struct program *p = cta->program;
-    const struct op *op = first_op(p, g->block);
-    int lane = __builtin_ctz(g->mask);
-    if (other == at && og && !(g->arrived && og->arrived)) {
-        const struct insn_info *insn = &p->insns[first_op(p, og->block)->insn];
-        fault_at(at, op, lane, FAULT_DIVERGENT_BARRIER,
-                 "%s under divergence: %d lanes of the warp wait here (mask 0x%08x), others at "
-                 "%s:%d (mask 0x%08x)",
-                 p->insns[op->insn].opcode, __builtin_popcount(g->mask), g->mask,
-                 insn->at.line ? insn->at.file : "PTX line",
-                 insn->at.line ? insn->at.line : insn->ptx_line, og->mask);
-        return;
+    struct warp *at = NULL;
+    const struct group *g = NULL;
+    // Lanes of one warp at different places, one of them a barrier that takes whole warps?
+    for (int i = 0; i < cta->warps; ++i) {
+        struct warp *w = &cta->warp[i];
+        for (int k = 0; k < w->group_count; ++k) {
+            const struct group *one = &w->groups[k];
+            if (!at) {
+                at = w;
+                g = one;
+            }
+            if (one->arrived || p->blocks[one->block].sync == SYNC_NONE || w->group_count < 2)
+                continue;
+            const struct group *other = &w->groups[k ? 0 : 1];
+            const struct op *op = first_op(p, one->block);
+            const struct insn_info *insn = &p->insns[first_op(p, other->block)->insn];
+            fault_at(w, op, __builtin_ctz(one->mask), FAULT_DIVERGENT_BARRIER,
+                     "%s under divergence: %d lanes of the warp wait here (mask 0x%08x), others at "
+                     "%s:%d (mask 0x%08x)",
+                     p->insns[op->insn].opcode, __builtin_popcount(one->mask), one->mask,
+                     insn->at.line ? insn->at.file : "PTX line",
+                     insn->at.line ? insn->at.line : insn->ptx_line, other->mask);
+            return;
+        }
     }
-    int waiting = 0;
-    for (int i = 0; i < cta->warps; ++i)
-        waiting += cta->warp[i].group_count > 0;
-    fault_at(at, op, lane, FAULT_DEADLOCK,
-             "deadlock: %d of %d warps wait at %s for others that never come", waiting, cta->warps,
-             p->insns[op->insn].opcode);
+    // Who waits where; warps at the same place together.
+    char dump[400] = "", place[300], last[300] = "";
+    int waiting = 0, from = -1;
+    size_t used = 0;
+    for (int i = 0; i <= cta->warps; ++i) {
+        const struct warp *w = &cta->warp[i];
+        place[0] = 0;
+        if (i < cta->warps && w->group_count) {
+            describe_wait(cta, w, &w->groups[0], place, sizeof place);
+            waiting++;
+        }
+        if (from >= 0 && strcmp(place, last)) {
+            used += (size_t)snprintf(dump + used, sizeof dump - used, "%s", used ? "; " : "");
+            char warps[32];
+            snprintf(warps, sizeof warps, from == i - 1 ? "warp %d" : "warps %d-%d", from, i - 1);
+            int more = snprintf(dump + used, sizeof dump - used, "%s at %s", warps, last);
+            used += (size_t)more < sizeof dump - used ? (size_t)more : 0;
+            dump[used] = 0;
+            from = -1;
+            if (used + 8 > sizeof dump)
+                break;
+        }
+        if (place[0] && from < 0) {
+            from = i;
+            memcpy(last, place, sizeof last);
+        }
+    }
+    const struct op *op = at->waits && !g->arrived ? at->waits : first_op(p, g->block);
+    fault_at(at, op, __builtin_ctz(g->mask), FAULT_DEADLOCK,
+             "deadlock: %d of %d warps wait for others that never come: %s", waiting, cta->warps,
+             dump);
 }
 
 static uint64_t scramble(uint64_t x)
@@ -507,8 +564,8 @@ static uint64_t scramble(uint64_t x)
 static enum cta_state run_cta(struct cta *cta)
 {
     for (int round = 0; round < CTA_ROUNDS; ++round) {
-        bool moved = false, left = false;
-        uint64_t order = 0;
+        bool moved = false, left = false, idle = true;
+        uint64_t order = 0, progress = cta->progress;
         if (cta->launch->schedule)
             order = scramble(cta->launch->schedule + cta->number * 64 + ++cta->rounds);
         for (int i = 0; i < cta->warps; ++i) {
@@ -519,7 +576,11 @@ static enum cta_state run_cta(struct cta *cta)
             if (!w->group_count)
                 continue;
             uint32_t alive = w->alive;
+            uint64_t turns = w->turns;
+            w->yields = false;
             moved |= run_warp(w);
+            idle &= w->turns - turns < IDLE_BLOCKS && (!w->yields || w->waits) &&
+                    (w->yields || w->turns == turns);
             if (cta->faulted)
                 return CTA_FAULT;
             if (!w->alive && alive)
@@ -534,7 +595,8 @@ static enum cta_state run_cta(struct cta *cta)
             if (!waiting)
                 return CTA_DONE;
         }
-        if (!moved) {
+        cta->idle = idle && progress == cta->progress ? cta->idle + 1 : 0;
+        if (!moved || cta->idle > IDLE_ROUNDS) {
             fault_stuck(cta);
             return CTA_FAULT;
         }
@@ -600,6 +662,7 @@ static void free_cta(struct cta *cta)
     for (int i = 0; i < NAMED_BARRIERS; ++i)
         clock_drop(&cta->barrier[i].clock);
     races_destroy(cta);
+    sync_destroy(cta);
     for (int i = 0; i < cta->warps; ++i) {
         free(cta->warp[i].file);
         free(cta->warp[i].local);
@@ -633,6 +696,7 @@ static void start_cta(struct cta *cta, uint64_t number)
         w->groups[0] = (struct group){.mask = w->alive, .block = cta->program->callees[0].block};
     }
     races_start(cta);
+    sync_start(cta);
 }
 
 static void report_fault(struct run *run, const struct cta *cta)

@@ -313,6 +313,7 @@ struct cta {
     struct meeting *meetings; // mbarriers that have a clock or copies; NULL until the first
     size_t meeting_count, meeting_capacity;
     uint64_t progress; // arrivals at mbarriers and phases seen
+    uint64_t idle;     // rounds in which every warp only waited
     bool faulted;
     struct fault fault;
     uint64_t rounds;

@@ -6,6 +6,7 @@
 //   ops_*.c    the operations: integer and float arithmetic, memory, control, warp, tensor
 //   memory.c   the device's memory: allocations and their bounds
 //   races.c    races by vector clocks (races.h), races_set.h for whole warps
+//   ops_sync.c cp.async, mbarriers, fences
 //   counts.c   wavefronts, sectors, classes; the floors of an L4
 //   fatbin.c   PTX and machine code out of the executable's fat binary
 //   runtime.c  the replacement of libcudart.so.13 (and device.c, copies.c, streams.c; runtime.h)

@@ -76,7 +76,7 @@ static struct clock *clock_own(struct clock **clock, uint32_t threads)
 
 static void world_join(struct world **into, struct world *more);
 
-static void clock_join(struct clock **into, struct clock *more)
+void clock_join(struct clock **into, struct clock *more)
 {
     if (!more || *into == more)
         return;
@@ -589,4 +589,15 @@ struct global_races *global_races_new(const struct program *program)
 void global_races_free(struct global_races *races)
 {
     (void)races;
+}
+
+void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
+                 enum race_access access, const void *value)
+{
+    (void)w, (void)op, (void)lanes, (void)at, (void)bytes, (void)access, (void)value;
+}
+
+void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)
+{
+    (void)w, (void)lanes, (void)whole_gpu;
 }

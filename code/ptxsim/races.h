@@ -110,6 +110,7 @@ void race_warp_sync(struct warp *w, uint32_t lanes);
 void race_release(struct warp *w, uint32_t lanes, struct clock **clock);
 void race_acquire(struct warp *w, uint32_t lanes, struct clock *clock);
 void race_barrier_all(struct cta *cta); // every thread of the CTA waits at one barrier
+void clock_join(struct clock **into, struct clock *more);
 void clock_drop(struct clock **clock);
 
 // ---- Reports ------------------------------------------------------------------------------------
