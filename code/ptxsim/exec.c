@@ -297,6 +297,8 @@ static void barrier_orders(struct cta *cta, unsigned id)
 {
     struct clock **clock = &cta->barrier[id].clock;
     bool all = !*clock;
+    for (int i = 0; i < cta->warps && cta->barrier[id].expected; ++i)
+        all &= cta->warp[i].alive != 0;    // who has left was not counted
     for (int pass = 0; pass < 3; ++pass) { // is it everyone? if not: release, then acquire
         for (int i = 0; i < cta->warps; ++i) {
             struct warp *w = &cta->warp[i];
@@ -477,7 +479,7 @@ static void describe_wait(const struct cta *cta, const struct warp *w, const str
     const struct program *p = cta->program;
     const struct op *op = !g->arrived && w->waits ? w->waits : first_op(p, g->block);
     const struct insn_info *insn = &p->insns[op->insn];
-    char what[128] = "";
+    char what[176] = "";
     if (g->arrived) {
         uint32_t expected = cta->barrier[g->barrier].expected;
         snprintf(what, sizeof what, ", barrier %u: %u of %u threads came", g->barrier,
@@ -780,8 +782,8 @@ static void tell_races(const struct launch *launch, struct race_log *races, stru
         if (e->count > 1)
             snprintf(more, sizeof more, " (and %llu more like it)",
                      (unsigned long long)e->count - 1);
-        snprintf(told.text, sizeof told.text, "%.*s%s",
-                 (int)(sizeof told.text - sizeof more), e->text, more);
+        snprintf(told.text, sizeof told.text, "%.*s%s", (int)(sizeof told.text - sizeof more),
+                 e->text, more);
         if (fault->kind == FAULT_NONE)
             *fault = told;
         else if (launch->note)
@@ -826,6 +828,9 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
         worker[i].insns = aligned_zeroed(p->insn_count * sizeof *worker[i].insns);
         worker[i].blocks = aligned_zeroed(p->block_count * sizeof *worker[i].blocks);
     }
+    struct global_races *shadow = launch->races ? global_races_new(p) : NULL;
+    for (uint64_t i = 0; i < workers; ++i)
+        worker[i].global_races = shadow;
     uint64_t started = 1; // this thread is the first worker
     for (; started < workers; ++started)
         if (pthread_create(&thread[started], NULL, work, &worker[started]))
@@ -846,6 +851,7 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
         }
     }
     counts_derive(p, worker[0].insns, worker[0].blocks, counts, lines, line_count);
+    global_races_free(shadow);
     struct race_log races = {0};
     for (uint64_t i = 0; i < workers; ++i) {
         race_log_merge(&races, &worker[i].races);

@@ -309,7 +309,7 @@ struct cta {
         uint32_t lanes, yes;        // bar.red
         struct clock *clock;        // what those who came have done
     } barrier[NAMED_BARRIERS];
-    struct races *races; // NULL: not checked
+    struct races *races;      // NULL: not checked
     struct meeting *meetings; // mbarriers that have a clock or copies; NULL until the first
     size_t meeting_count, meeting_capacity;
     uint64_t progress; // arrivals at mbarriers and phases seen
@@ -329,6 +329,7 @@ struct worker { // one host thread
     struct allocation last; // the allocation of the last access
     struct race_log races;
     struct global_races *global_races; // of the launch
+    struct page *page;                 // the last one of those
 };
 
 // "kernel, line, block, thread: text".

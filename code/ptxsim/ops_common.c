@@ -1,6 +1,7 @@
 // ops_common.c: operations that are compiled once: checks and faults, conversions, atomics, votes.
 #include "ops_common.h"
 
+#include "races.h"
 #include "scalars.h"
 
 #include <fenv.h>
@@ -79,6 +80,14 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
     const struct allocation *nearest = NULL;
     unsigned long long address = at;
     const struct allocation *found = memory_find(at, bytes, &nearest);
+    if (found && found->live && at % bytes == 0) {
+        fault_at(w, op, lane, FAULT_UNINITIALISED,
+                 "%s %u bytes at 0x%llx, byte %llu of an allocation of %llu bytes, that nothing "
+                 "has written",
+                 verb, bytes, address, address - (unsigned long long)found->base,
+                 (unsigned long long)found->size);
+        return;
+    }
     if (found && found->live) {
         fault_at(w, op, lane, FAULT_MISALIGNED, "%s %u bytes at 0x%llx, which is no multiple of %u",
                  verb, bytes, address, bytes);
@@ -719,18 +728,26 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             bool good = offset + (uint64_t)op->bytes <= cta->shared_bytes && !(offset % op->bytes);
             if (!good || (cta->written && !written_all(cta->written, offset, op->bytes)))
                 fault_shared(w, op, i, offset, op->bytes, false);
-            if (good)
+            if (good) {
                 memory = cta->shared + offset;
-        } else if (at % op->bytes || !global_span(w, at, op->bytes)) {
+                race_shared(w, op, 1u << i, offset, op->bytes, RACE_WRITE, NULL);
+            }
+        } else if (at % op->bytes || !global_span(w, at, op->bytes) ||
+                   !global_defined(w, at, op->bytes, false)) {
             fault_global(w, op, i, at, op->bytes, true);
         } else {
             memory = (void *)(uintptr_t)at;
             global_touch(w, at, op->bytes, false);
             global_touch(w, at, op->bytes, true);
+            race_global(w, op, 1u << i, at, op->bytes, RACE_WRITE, NULL);
             global[i] = at;
             in_global |= 1u << i;
         }
+        if (memory)
+            race_publish(w, op, i, at, shared);
         uint64_t old = memory ? atomic_apply(op, memory, b, c) : 0;
+        if (memory)
+            race_observe(w, op, i, at, shared, true);
         if (op->regs[0] != NO_REGISTER)
             memcpy(r + op->regs[0] + (size_t)i * op->width, &old, op->width);
     }

@@ -4,6 +4,8 @@
 
 #include "interp.h"
 
+#include <string.h>
+
 #define NO_REGISTER UINT32_MAX
 
 // ---- Checks of addresses ------------------------------------------------------------------------
@@ -26,6 +28,18 @@ static inline void global_touch(struct warp *w, uint64_t address, uint32_t bytes
     uint64_t first = a->base / 32;
     for (uint64_t i = address / 32; i <= (address + bytes - 1) / 32; ++i)
         __atomic_store_n(&sectors[i - first], 1, __ATOMIC_RELAXED);
+}
+
+// Notes what a store defines; false for a load of what nothing has written.
+static inline bool global_defined(struct warp *w, uint64_t address, uint64_t bytes, bool store)
+{
+    const struct allocation *a = &w->cta->worker->last;
+    if (!a->defined || !w->cta->written)
+        return true;
+    uint8_t *defined = a->defined + (address - a->base);
+    if (store)
+        memset(defined, 1, bytes);
+    return store || !memchr(defined, 0, bytes);
 }
 
 void fault_shared(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,

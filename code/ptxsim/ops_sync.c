@@ -4,8 +4,8 @@
 // at wait_group by the thread that issued it, or when a thread sees complete the phase of an
 // mbarrier that the copy was bound to. The machine may be as late as that; a program that does not
 // wait computes with what was there before, and is told so (races.h).
-#include "ops_common.h"
 #include "ops_sync.h"
+#include "ops_common.h"
 #include "races.h"
 
 #include "scalars.h"
@@ -16,7 +16,7 @@
 
 // ---- cp.async -----------------------------------------------------------------------------------
 
-struct copies { // of a warp
+struct copies {          // of a warp
     uint32_t open[WARP]; // number of the group that each lane fills
     size_t count, capacity;
     struct copy {
@@ -88,7 +88,8 @@ void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
                          .group = copies->open[i],
                          .lane = (uint8_t)i};
         if (used) {
-            if (from[i] % size || !global_span(w, from[i], used)) {
+            if (from[i] % size || !global_span(w, from[i], used) ||
+                !global_defined(w, from[i], used, false)) {
                 fault_global(w, op, i, from[i], from[i] % size ? size : used, false);
                 continue;
             }
@@ -311,9 +312,8 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
         uint32_t passed = 0;
         for (uint32_t left = lanes; left; left &= left - 1) {
             int i = __builtin_ctz(left);
-            uint32_t parity =
-                o->parity ? ((u32 *)(r + o->operand))[i] & 1
-                          : unpack_state(((u64 *)(r + o->operand))[i]).parity;
+            uint32_t parity = o->parity ? ((u32 *)(r + o->operand))[i] & 1
+                                        : unpack_state(((u64 *)(r + o->operand))[i]).parity;
             passed |= (uint32_t)(parity != s.parity) << i;
         }
         u32 *d = (u32 *)(r + op->d);
@@ -386,8 +386,10 @@ void mbarrier_describe(const struct cta *cta, uint32_t at, char *text, size_t si
     uint64_t word;
     memcpy(&word, cta->shared + at, 8);
     struct state s = unpack_state(word);
-    int used = snprintf(text, size, "mbarrier at %u, phase of parity %u: %u of %u arrivals", at,
-                        s.parity, s.expected - s.pending, s.expected);
+    char name[80];
+    shared_name(cta->program, at, name, sizeof name);
+    int used = snprintf(text, size, "mbarrier at %u%s, phase of parity %u: %u of %u arrivals", at,
+                        name, s.parity, s.expected - s.pending, s.expected);
     if (s.bytes && used > 0 && (size_t)used < size)
         snprintf(text + used, size - (size_t)used, ", %d bytes missing", s.bytes);
 }

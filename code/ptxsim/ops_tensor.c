@@ -15,6 +15,7 @@
 // 8x8 tile whose eight 16-byte rows lie in distinct banks.
 #include "ops_common.h"
 
+#include "races.h"
 #include "scalars.h"
 
 // Memory behind `bytes` at an address of the operation's space; NULL after a fault.
@@ -42,11 +43,12 @@ static uint8_t *locate(struct warp *w, const struct op *op, int lane, uint64_t a
                         store ? RACE_WRITE : RACE_READ, NULL);
         return cta->shared + offset;
     }
-    if (at % bytes || !global_span(w, at, bytes)) {
+    if (at % bytes || !global_span(w, at, bytes) || !global_defined(w, at, bytes, store)) {
         fault_global(w, op, lane, at, bytes, store);
         return NULL;
     }
     global_touch(w, at, bytes, store);
+    race_global(w, op, store ? 1u << lane : ~0u, at, bytes, store ? RACE_WRITE : RACE_READ, NULL);
     return (uint8_t *)(uintptr_t)at;
 }
 

@@ -42,6 +42,8 @@ struct allocation {
     // reads or writes it. The runtime clears them before a launch and sums them afterwards: what
     // DRAM must move at least when the caches start cold.
     uint8_t *sectors_read, *sectors_written;
+    // A byte for each byte, 0 until the host or a kernel writes it; NULL: not tracked.
+    uint8_t *defined;
 };
 
 // 256-byte aligned, guarded by its bounds, filled with 0xff (NaN in every float format); NULL when
@@ -55,6 +57,10 @@ bool memory_free(void *address);                   // false: not the start of a 
 // gets the allocation, live or freed, closest below, or NULL. Lock-free for readers in a launch.
 const struct allocation *memory_find(uint64_t address, uint64_t bytes,
                                      const struct allocation **nearest);
+// From now on what has not been written is known (PTXSIM_CHECK; the whole is unwritten at first).
+void memory_track(void *address);
+// The host has written, or copied (from: in device memory or not), bytes of an allocation.
+void memory_mark(void *to, const void *from, size_t bytes);
 size_t memory_in_use(void);   // bytes of device and managed memory
 size_t memory_capacity(void); // of the simulated device, or what the host can give, if less
 
@@ -168,11 +174,11 @@ struct launch {
     const struct kernel *kernel;
     unsigned grid[3], block[3];
     size_t dynamic_shared_bytes;
-    const void *params; // param_bytes, laid out as kernel_info says
-    int threads;        // of the host; 0: one a core
-    unsigned schedule;  // seed of the order in which warps take turns; 0: round robin
-    bool check;         // uninitialised reads; bounds are always checked
-    bool races;         // races in shared and global memory
+    const void *params;             // param_bytes, laid out as kernel_info says
+    int threads;                    // of the host; 0: one a core
+    unsigned schedule;              // seed of the order in which warps take turns; 0: round robin
+    bool check;                     // uninitialised reads; bounds are always checked
+    bool races;                     // races in shared and global memory
     void (*note)(const char *text); // called with each further fault; may be NULL
 };
 

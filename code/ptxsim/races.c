@@ -1,7 +1,7 @@
 // races.c: order between the accesses of threads, and what to say where there is none. races.h has
 // the idea; races_set.h the accesses of whole warps, which are most.
-#include "ops_common.h"
 #include "races.h"
+#include "ops_common.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -255,14 +255,29 @@ static void release_lane(struct warp *w, int lane, uint32_t stamp, struct clock 
     world_join(&to->world, c->world[lane]);
 }
 
+// Most lanes of a warp know the same: that is joined once.
+static void release_lanes(struct warp *w, uint32_t lanes, struct clock **clock)
+{
+    const struct warp_clock *c = w->clock;
+    int last = -1;
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        if (last >= 0 && c->known[i] == c->known[last] && c->base[i] == c->base[last] &&
+            c->wbase[i] == c->wbase[last] && c->world[i] == c->world[last]) {
+            uint32_t *at = &(*clock)->at[w->index * WARP + i];
+            *at = c->now[i] > *at ? c->now[i] : *at;
+            continue;
+        }
+        release_lane(w, i, c->now[i], clock);
+        last = i;
+    }
+}
+
 void race_release(struct warp *w, uint32_t lanes, struct clock **clock)
 {
     if (!w->clock)
         return;
-    for (uint32_t left = lanes; left; left &= left - 1) {
-        int lane = __builtin_ctz(left);
-        release_lane(w, lane, w->clock->now[lane], clock);
-    }
+    release_lanes(w, lanes, clock);
     step(w, lanes, tick(w->cta));
     summarise(w);
 }
@@ -274,12 +289,32 @@ static void acquire_lane(struct warp_clock *c, int lane, struct clock *clock)
     world_join(&c->world[lane], clock->world);
 }
 
+static void acquire_lanes(struct warp_clock *c, uint32_t lanes, struct clock *clock)
+{
+    struct clock *old = NULL, *joined = NULL; // what the lane before knew, and knows now
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        if (joined && c->known[i] == old) {
+            clock_share(joined);
+            clock_drop(&c->known[i]);
+            c->known[i] = joined;
+            c->base[i] = clock->base > c->base[i] ? clock->base : c->base[i];
+            world_join(&c->world[i], clock->world);
+            continue;
+        }
+        clock_drop(&old);
+        old = clock_share(c->known[i]); // so that joining makes a new one
+        acquire_lane(c, i, clock);
+        joined = c->known[i];
+    }
+    clock_drop(&old);
+}
+
 void race_acquire(struct warp *w, uint32_t lanes, struct clock *clock)
 {
     if (!w->clock || !clock)
         return;
-    for (uint32_t left = lanes; left; left &= left - 1)
-        acquire_lane(w->clock, __builtin_ctz(left), clock);
+    acquire_lanes(w->clock, lanes, clock);
     summarise(w);
 }
 
@@ -297,12 +332,8 @@ void race_warp_sync(struct warp *w, uint32_t lanes)
     }
     if (!simple) {
         struct clock *all = NULL;
-        for (uint32_t left = lanes; left; left &= left - 1) {
-            int i = __builtin_ctz(left);
-            release_lane(w, i, c->now[i], &all);
-        }
-        for (uint32_t left = lanes; left; left &= left - 1)
-            acquire_lane(c, __builtin_ctz(left), all);
+        release_lanes(w, lanes, &all);
+        acquire_lanes(c, lanes, all);
         clock_drop(&all);
     }
     uint32_t before = w->cta->races->time, now = tick(w->cta);
@@ -374,10 +405,10 @@ report(struct warp *w, const struct op *op, int lane, uint32_t other, const char
     for (size_t i = 0; i < log->count; ++i) {
         struct race_entry *e = &log->entries[i];
         const struct insn_info *c = &insns[e->insn], *d = &insns[e->other];
-        bool same = a->at.line ? a->at.line == c->at.line && a->at.file == c->at.file
-                               : e->insn == op->insn;
-        same &= b->at.line ? b->at.line == d->at.line && b->at.file == d->at.file
-                           : e->other == other;
+        bool same =
+            a->at.line ? a->at.line == c->at.line && a->at.file == c->at.file : e->insn == op->insn;
+        same &=
+            b->at.line ? b->at.line == d->at.line && b->at.file == d->at.file : e->other == other;
         if (same) {
             e->count++;
             return;
@@ -433,10 +464,9 @@ void race_log_sort(struct race_log *log)
         qsort(log->entries, log->count, sizeof *log->entries, by_place);
 }
 
-// " (tile + 128)": the variable that an address of shared memory lies in.
-static const char *name_variable(const struct cta *cta, uint32_t at, char *text, size_t size)
+const char *shared_name(const struct program *program, uint32_t at, char *text, size_t size)
 {
-    const struct function *f = cta->program->kernel->function;
+    const struct function *f = program->kernel->function;
     const struct module *m = f->module;
     text[0] = 0;
     for (int which = 0; which < 2; ++which) {
@@ -475,6 +505,12 @@ static bool ordered(const struct warp *w, int lane, uint32_t thread, uint32_t st
             stamp <= c->known[lane]->at[thread]);
 }
 
+// A loop around atom.cas begins with a plain load of its place, as CUDA's own examples do.
+static bool is_cas(const struct warp *w, uint32_t insn)
+{
+    return strstr(w->cta->program->insns[insn & ~RACE_STRONG].opcode, ".cas") != NULL;
+}
+
 static void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at,
                           uint32_t bytes, enum race_access access, uint32_t thread, uint32_t insn,
                           bool wrote, uint32_t stamp)
@@ -485,7 +521,7 @@ static void report_shared(struct warp *w, const struct op *op, int lane, uint32_
                        : access == RACE_WRITE ? "writes"
                                               : "copies (cp.async)";
     name_line(cta, insn, where, sizeof where);
-    name_variable(cta, at, variable, sizeof variable);
+    shared_name(cta->program, at, variable, sizeof variable);
     if (wrote && stamp == RACE_PENDING) {
         name_thread(cta, thread & ~RACE_ASYNC_THREAD, who, sizeof who);
         report(w, op, lane, insn,
@@ -496,8 +532,10 @@ static void report_shared(struct warp *w, const struct op *op, int lane, uint32_
     }
     name_thread(cta, thread, who, sizeof who);
     bool same_warp = thread / WARP == (uint32_t)w->index;
-    report(w, op, lane, insn, "%s %u bytes of shared memory at %u%s that %s %s at %s with no %s in "
-           "between", verb, bytes, at, variable, who, wrote ? "wrote" : "read", where,
+    report(w, op, lane, insn,
+           "%s %u bytes of shared memory at %u%s that %s %s at %s with no %s in "
+           "between",
+           verb, bytes, at, variable, who, wrote ? "wrote" : "read", where,
            same_warp ? "__syncwarp or barrier" : "barrier");
 }
 
@@ -521,6 +559,8 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
                 int lane = __builtin_ctz(left);
                 if (stamp != RACE_PENDING && ordered(w, lane, thread, stamp))
                     continue;
+                if (!write && is_cas(w, s->write_insn[cell]))
+                    continue;
                 if (access == RACE_WRITE && value && stamp != RACE_PENDING &&
                     !memcmp(cta->shared + at, value, bytes))
                     continue; // the same value
@@ -543,7 +583,8 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
         }
         for (int p = 0; p < s->warps && !told; ++p) {
             const struct read_plane *r = &s->read[p];
-            if (r->stamp[cell] <= c->base_all || (strong && r->insn[cell] & RACE_STRONG))
+            if (r->stamp[cell] <= c->base_all ||
+                (strong && (r->insn[cell] & RACE_STRONG || is_cas(w, op->insn))))
                 continue;
             for (uint32_t left = lanes; left && !told; left &= left - 1) {
                 int lane = __builtin_ctz(left);
@@ -580,24 +621,369 @@ void race_arrived(struct warp *w, int lane, uint32_t insn, uint32_t at, uint32_t
 
 // ---- Global memory ------------------------------------------------------------------------------
 
+enum { PAGE = 4096, SLOTS = 1 << 18, PLACES = 1024, MOST_BYTES = 384 << 20 };
+
+struct party { // who accessed a cell; stamp 0: nobody
+    uint32_t cta, stamp;
+    uint32_t thread : 10, insn : 21, strong : 1;
+};
+
+struct page {
+    uint64_t number;
+    int lock;
+    struct cell {
+        struct party write, read[2];
+    } cells[];
+};
+
+struct global_place { // where atomics and strong accesses meet
+    uint64_t at;
+    struct world *gpu, *cta; // what was released to the GPU; to the CTA only
+    struct global_place *next;
+};
+
+struct global_races {
+    unsigned shift;
+    struct page *pages[SLOTS];
+    size_t page_count, most_pages;
+    pthread_mutex_t lock[PLACES];
+    struct global_place *places[PLACES];
+    size_t place_count;
+};
+
 struct global_races *global_races_new(const struct program *program)
 {
-    (void)program;
-    return NULL;
+    struct global_races *g = need(calloc(1, sizeof *g));
+    g->shift = program->cell_shift;
+    g->most_pages = MOST_BYTES / (((size_t)PAGE >> g->shift) * sizeof(struct cell));
+    for (int i = 0; i < PLACES; ++i)
+        pthread_mutex_init(&g->lock[i], NULL);
+    return g;
 }
 
-void global_races_free(struct global_races *races)
+void global_races_free(struct global_races *g)
 {
-    (void)races;
+    if (!g)
+        return;
+    for (size_t i = 0; i < SLOTS; ++i)
+        free(g->pages[i]);
+    for (int i = 0; i < PLACES; ++i) {
+        while (g->places[i]) {
+            struct global_place *p = g->places[i];
+            g->places[i] = p->next;
+            world_drop(&p->gpu);
+            world_drop(&p->cta);
+            free(p);
+        }
+        pthread_mutex_destroy(&g->lock[i]);
+    }
+    free(g);
+}
+
+static uint64_t scatter(uint64_t x)
+{
+    return (x * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
+}
+
+// NULL when there is no more room: the page is then not checked.
+static struct page *page_of(struct worker *worker, uint64_t number)
+{
+    struct global_races *g = worker->global_races;
+    if (worker->page && worker->page->number == number)
+        return worker->page;
+    for (size_t i = scatter(number) % SLOTS;; i = (i + 1) % SLOTS) {
+        struct page *p = __atomic_load_n(&g->pages[i], __ATOMIC_ACQUIRE);
+        if (!p) {
+            if (__atomic_load_n(&g->page_count, __ATOMIC_RELAXED) >= g->most_pages)
+                return NULL;
+            struct page *fresh =
+                need(calloc(1, sizeof *fresh + ((size_t)PAGE >> g->shift) * sizeof *fresh->cells));
+            fresh->number = number;
+            if (__atomic_compare_exchange_n(&g->pages[i], &p, fresh, false, __ATOMIC_ACQ_REL,
+                                            __ATOMIC_ACQUIRE)) {
+                __atomic_add_fetch(&g->page_count, 1, __ATOMIC_RELAXED);
+                p = fresh;
+            } else {
+                free(fresh);
+            }
+        }
+        if (p->number == number)
+            return worker->page = p;
+    }
+}
+
+static bool party_before(const struct warp *w, int lane, const struct party *p)
+{
+    if (!p->stamp)
+        return true;
+    if (p->cta == (uint32_t)w->cta->number)
+        return ordered(w, lane, p->thread, p->stamp);
+    const struct world *world = w->clock->world[lane];
+    for (uint32_t low = 0, high = world ? world->count : 0; low < high;) {
+        uint32_t middle = (low + high) / 2;
+        const struct clock *c = world->of[middle].clock;
+        if ((uint32_t)world->of[middle].cta == p->cta)
+            return p->stamp <= c->base || p->stamp <= c->at[p->thread];
+        if (world->of[middle].cta < p->cta)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+static void report_global(struct warp *w, const struct op *op, int lane, uint64_t at,
+                          uint32_t bytes, enum race_access access, const struct party *p,
+                          bool wrote)
+{
+    const struct cta *cta = w->cta;
+    const struct launch *launch = cta->launch;
+    const struct allocation *a = memory_find(at, bytes, NULL);
+    unsigned x = launch->block[0], y = launch->block[1];
+    char where[288], block[48] = "", offset[64] = "";
+    name_line(cta, p->insn, where, sizeof where);
+    bool mine = p->cta == (uint32_t)cta->number;
+    if (!mine)
+        snprintf(block, sizeof block, " of block (%u,%u,%u)", p->cta % launch->grid[0],
+                 p->cta / launch->grid[0] % launch->grid[1],
+                 p->cta / launch->grid[0] / launch->grid[1]);
+    if (a)
+        snprintf(offset, sizeof offset, " (byte %llu of its allocation)",
+                 (unsigned long long)(at - a->base));
+    report(w, op, lane, p->insn,
+           "%s %u bytes at 0x%llx%s that thread (%u,%u,%u)%s %s at %s with %s in between",
+           access == RACE_READ ? "reads" : "writes", bytes, (unsigned long long)at, offset,
+           p->thread % x, p->thread / x % y, p->thread / x / y, block, wrote ? "wrote" : "read",
+           where,
+           !mine                                    ? "no release and acquire"
+           : p->thread / WARP == (unsigned)w->index ? "no __syncwarp or barrier"
+                                                    : "no barrier");
+}
+
+static void note_read(const struct warp *w, int lane, struct cell *cell, struct party me)
+{
+    struct party *r = cell->read;
+    for (int k = 0; k < 2; ++k)
+        if (r[k].stamp && r[k].cta == me.cta && r[k].thread == me.thread) {
+            if (!me.strong || r[k].strong || r[k].stamp != me.stamp)
+                r[k] = me;
+            return;
+        }
+    for (int k = 0; k < 2; ++k)
+        if (!r[k].stamp ||
+            ((r[k].cta == me.cta || w->clock->world[lane]) && party_before(w, lane, &r[k]))) {
+            r[k] = me;
+            return;
+        }
+    if (r[0].cta == r[1].cta && r[1].cta != me.cta) // rather of two CTAs
+        r[1] = me;
 }
 
 void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
                  enum race_access access, const void *value)
 {
-    (void)w, (void)op, (void)lanes, (void)at, (void)bytes, (void)access, (void)value;
+    struct worker *worker = w->cta->worker;
+    if (!w->clock || !worker->global_races || !lanes || !bytes)
+        return;
+    unsigned shift = worker->global_races->shift;
+    int lane = 31 - __builtin_clz(lanes), other = __builtin_ctz(lanes);
+    bool strong = op->order & ORDER_STRONG, told = false;
+    struct party me = {.cta = (uint32_t)w->cta->number,
+                       .stamp = w->clock->now[lane],
+                       .thread = ((uint32_t)w->index * WARP + (uint32_t)lane) & 1023,
+                       .insn = op->insn & 0x1fffff,
+                       .strong = strong};
+    struct page *page = NULL;
+    for (uint64_t cell_at = at >> shift; cell_at <= (at + bytes - 1) >> shift; ++cell_at) {
+        uint64_t number = (cell_at << shift) / PAGE;
+        if (!page || page->number != number) {
+            if (page)
+                __atomic_store_n(&page->lock, 0, __ATOMIC_RELEASE);
+            page = page_of(worker, number);
+            if (!page)
+                return;
+            while (__atomic_exchange_n(&page->lock, 1, __ATOMIC_ACQUIRE))
+                ;
+        }
+        struct cell *cell = &page->cells[cell_at & ((PAGE >> shift) - 1)];
+        const struct party *p = &cell->write;
+        if (p->stamp && !told && !(strong && p->strong) && !party_before(w, lane, p) &&
+            !(access == RACE_READ && is_cas(w, p->insn)) &&
+            !(access == RACE_WRITE && value &&
+              !memcmp((const void *)(uintptr_t)at, value, bytes))) {
+            report_global(w, op, lane, at, bytes, access, p, true);
+            told = true;
+        }
+        if (access == RACE_READ) {
+            note_read(w, lane, cell, me);
+            if (other != lane) {
+                struct party also = me;
+                also.thread = ((uint32_t)w->index * WARP + (uint32_t)other) & 1023;
+                note_read(w, other, cell, also);
+            }
+            continue;
+        }
+        for (int k = 0; k < 2; ++k) {
+            p = &cell->read[k];
+            if (p->stamp && !told && !(strong && (p->strong || is_cas(w, op->insn))) &&
+                !party_before(w, lane, p)) {
+                report_global(w, op, lane, at, bytes, access, p, false);
+                told = true;
+            }
+        }
+        *cell = (struct cell){.write = me};
+    }
+    if (page)
+        __atomic_store_n(&page->lock, 0, __ATOMIC_RELEASE);
+}
+
+// ---- Atomics and fences -------------------------------------------------------------------------
+
+static struct world *world_of(uint64_t cta, struct clock *clock)
+{
+    struct world *x = need(malloc(sizeof *x + sizeof *x->of));
+    *x = (struct world){.refs = 1, .count = 1};
+    x->of[0].cta = cta;
+    x->of[0].clock = clock_share(clock);
+    return x;
+}
+
+// mine_only: what was released to a CTA is nothing to the others.
+static void acquire_world(struct warp *w, int lane, struct world *world, bool mine_only)
+{
+    for (uint32_t i = 0; world && i < world->count; ++i)
+        if (world->of[i].cta == w->cta->number)
+            acquire_lane(w->clock, lane, world->of[i].clock);
+    if (!mine_only)
+        world_join(&w->clock->world[lane], world);
+}
+
+static void release_world(struct warp *w, int lane, uint32_t stamp, struct world **place)
+{
+    struct clock *clock = NULL;
+    release_lane(w, lane, stamp, &clock);
+    struct world *mine = world_of(w->cta->number, clock);
+    world_join(place, mine);
+    world_join(place, w->clock->world[lane]);
+    world_drop(&mine);
+    clock_drop(&clock);
+}
+
+static struct clock **shared_place(struct races *s, uint32_t at, bool make)
+{
+    for (size_t i = 0; i < s->place_count; ++i)
+        if (s->places[i].at == at)
+            return &s->places[i].clock;
+    if (!make)
+        return NULL;
+    s->places = array_grow(s->places, s->place_count, &s->place_capacity, sizeof *s->places);
+    s->places[s->place_count] = (struct place){.at = at};
+    return &s->places[s->place_count++].clock;
+}
+
+static struct global_place *global_place(struct global_races *g, uint64_t at, bool make)
+{
+    struct global_place **list = &g->places[scatter(at) % PLACES];
+    for (struct global_place *p = *list; p; p = p->next)
+        if (p->at == at)
+            return p;
+    if (!make)
+        return NULL;
+    struct global_place *p = need(calloc(1, sizeof *p));
+    p->at = at;
+    p->next = *list;
+    __atomic_add_fetch(&g->place_count, 1, __ATOMIC_RELAXED);
+    return *list = p;
+}
+
+void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, bool shared)
+{
+    struct warp_clock *c = w->clock;
+    struct global_races *g = w->cta->worker->global_races;
+    if (!c || !(op->order & ORDER_STRONG))
+        return;
+    bool releases = op->order & ORDER_RELEASE;
+    uint32_t to_cta = releases ? c->now[lane] : c->fenced_cta[lane];
+    uint32_t to_gpu = releases && !(op->order & ORDER_CTA) ? c->now[lane] : c->fenced_gpu[lane];
+    if (!to_cta)
+        return;
+    if (shared) {
+        release_lane(w, lane, to_cta, shared_place(w->cta->races, (uint32_t)at, true));
+    } else {
+        pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
+        pthread_mutex_lock(lock);
+        struct global_place *p = global_place(g, at, true);
+        release_world(w, lane, to_cta, &p->cta);
+        if (to_gpu && !(op->order & ORDER_CTA))
+            release_world(w, lane, to_gpu, &p->gpu);
+        pthread_mutex_unlock(lock);
+    }
+    if (releases) {
+        step(w, 1u << lane, tick(w->cta));
+        summarise(w);
+    }
+}
+
+void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, bool shared,
+                  bool atomic)
+{
+    struct warp_clock *c = w->clock;
+    struct global_races *g = w->cta->worker->global_races;
+    if (!c || !(op->order & ORDER_STRONG))
+        return;
+    bool now = atomic || op->order & ORDER_ACQUIRE;
+    if (shared) {
+        struct clock **clock = shared_place(w->cta->races, (uint32_t)at, false);
+        if (!clock || !*clock)
+            return;
+        struct world *mine = world_of(w->cta->number, *clock);
+        if (now)
+            acquire_world(w, lane, mine, true);
+        else
+            world_join(&c->seen[lane], mine);
+        world_drop(&mine);
+    } else {
+        if (!__atomic_load_n(&g->place_count, __ATOMIC_RELAXED))
+            return;
+        pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
+        pthread_mutex_lock(lock);
+        struct global_place *p = global_place(g, at, false);
+        struct world *gpu = p ? world_share(p->gpu) : NULL, *cta = p ? world_share(p->cta) : NULL;
+        pthread_mutex_unlock(lock);
+        if (now) {
+            acquire_world(w, lane, cta, true);
+            acquire_world(w, lane, gpu, op->order & ORDER_CTA);
+        } else {
+            // Of what was released to CTAs, this CTA's part.
+            for (uint32_t i = 0; cta && i < cta->count; ++i)
+                if (cta->of[i].cta == w->cta->number) {
+                    struct world *mine = world_of(w->cta->number, cta->of[i].clock);
+                    world_join(&c->seen[lane], mine);
+                    world_drop(&mine);
+                }
+            if (!(op->order & ORDER_CTA))
+                world_join(&c->seen[lane], gpu);
+        }
+        world_drop(&gpu);
+        world_drop(&cta);
+    }
+    summarise(w);
 }
 
 void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)
 {
-    (void)w, (void)lanes, (void)whole_gpu;
+    struct warp_clock *c = w->clock;
+    if (!c)
+        return;
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        c->fenced_cta[i] = c->now[i];
+        if (whole_gpu)
+            c->fenced_gpu[i] = c->now[i];
+        acquire_world(w, i, c->seen[i], !whole_gpu);
+        if (whole_gpu)
+            world_drop(&c->seen[i]);
+    }
+    step(w, lanes, tick(w->cta));
+    summarise(w);
 }

@@ -37,9 +37,9 @@ struct program;
 enum { ORDER_STRONG = 1, ORDER_ACQUIRE = 2, ORDER_RELEASE = 4, ORDER_CTA = 8 }; // op->order
 enum race_access { RACE_READ, RACE_WRITE, RACE_ASYNC }; // ASYNC: the issue of a cp.async
 
-#define RACE_PENDING UINT32_MAX      // the stamp of a write by cp.async that is still on its way
+#define RACE_PENDING UINT32_MAX       // the stamp of a write by cp.async that is still on its way
 #define RACE_ASYNC_THREAD 0x80000000u // with the thread that issued it
-#define RACE_STRONG 0x80000000u      // with the instruction of an atomic access
+#define RACE_STRONG 0x80000000u       // with the instruction of an atomic access
 
 // What a thread, or a place that threads meet at, knows. Shared by count, copied when written.
 struct clock {
@@ -65,14 +65,14 @@ struct warp_clock {
     uint32_t base_all, wbase_all;                // the least
 };
 
-struct races { // a CTA's
+struct races {      // a CTA's
     unsigned shift; // log2 of a cell's bytes
     uint32_t cells, threads, time;
     int warps;
     uint32_t *write_stamp, *write_thread, *write_insn; // of each cell
     struct read_plane {
         uint32_t *stamp, *lanes, *insn;
-    } read[WARP]; // of each warp
+    } read[WARP];  // of each warp
     struct place { // of shared memory, where atomics meet
         uint32_t at;
         struct clock *clock;
@@ -98,9 +98,10 @@ void race_arrived(struct warp *w, int lane, uint32_t insn, uint32_t at, uint32_t
 // The same for global memory.
 void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
                  enum race_access access, const void *value);
-// Around a strong access: what it releases, and then what it acquires.
-void race_atomic(struct warp *w, const struct op *op, int lane, uint64_t at, bool shared, bool reads,
-                 bool writes);
+// Before a strong write: what it releases. After a strong read: what it acquires; atomic: by atom.
+void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, bool shared);
+void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, bool shared,
+                  bool atomic);
 
 // ---- Synchronisation ----------------------------------------------------------------------------
 
@@ -126,6 +127,8 @@ struct race_log {
 };
 void race_log_merge(struct race_log *into, struct race_log *from);
 void race_log_sort(struct race_log *log);
+// " (tile + 128)", the variable that an address of shared memory lies in, or "".
+const char *shared_name(const struct program *program, uint32_t at, char *text, size_t size);
 
 // Global memory's cells: of a launch, shared by its host threads.
 struct global_races *global_races_new(const struct program *program);

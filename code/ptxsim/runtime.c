@@ -615,10 +615,13 @@ static bool checks_are(const char *what)
     return text && !strcmp(text, what);
 }
 
-static void note_fault(const char *text)
+static char *notes[63]; // further faults of the launch at hand
+static int note_count;
+
+static void take_note(const char *text)
 {
-    complain("%s", text);
-    report_fault(text);
+    if (note_count < (int)(sizeof notes / sizeof *notes) && (notes[note_count] = strdup(text)))
+        note_count++;
 }
 
 static cudaError_t fault_error(const struct fault *fault)
@@ -649,7 +652,7 @@ cudaError_t launch_now(const struct launch_order *order)
         .schedule = environment_number("PTXSIM_SCHEDULE", UINT32_MAX),
         .check = !checks_are("off"),
         .races = !checks_are("off") && !checks_are("memory"),
-        .note = note_fault,
+        .note = take_note,
     };
     memcpy(launch.grid, order->grid, sizeof launch.grid);
     memcpy(launch.block, order->block, sizeof launch.block);
@@ -668,6 +671,12 @@ cudaError_t launch_now(const struct launch_order *order)
         return cudaSuccess;
     complain("%s", fault.text);
     report_fault(fault.text);
+    for (int i = 0; i < note_count; ++i) {
+        complain("%s", notes[i]);
+        report_fault(notes[i]);
+        free(notes[i]);
+    }
+    note_count = 0;
     return result_sticky(fault_error(&fault));
 }
 

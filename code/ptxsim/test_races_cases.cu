@@ -106,6 +106,9 @@ template <bool WRONG> __global__ void named(int *out, const int *in)
 {
     __shared__ int tile[N / 2];
     int t = threadIdx.x;
+    if (t < N / 2)
+        tile[t] = 0;
+    __syncthreads();
     if (t < N / 2) {
         tile[t] = in[t];
         if (!WRONG)
@@ -124,7 +127,7 @@ template <bool WRONG> __global__ void divergent(int *out, const int *in)
     if (!WRONG || t % 32 < 16)
         __syncthreads(); // <- divergent
     else
-        out[t + 1] = in[t];
+        out[t] = in[0];
     out[t] = in[t];
     if (WRONG)
         __syncthreads();
@@ -147,11 +150,11 @@ __device__ void arrive(unsigned long long *bar)
 __device__ bool passed(unsigned long long *bar, unsigned parity)
 {
     unsigned yes;
-    asm volatile("{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2;\n"
-                 "selp.u32 %0, 1, 0, p;}"
-                 : "=r"(yes)
-                 : "r"(shared_address(bar)), "r"(parity)
-                 : "memory");
+    asm volatile(
+        "{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+        : "=r"(yes)
+        : "r"(shared_address(bar)), "r"(parity) // <- arrivals, parity
+        : "memory");
     return yes;
 }
 
@@ -161,6 +164,8 @@ template <int BUG> __device__ void hand_over(int *out, const int *in)
     __shared__ int tile[N / 2];
     __shared__ unsigned long long full, empty;
     int t = threadIdx.x, sum = 0;
+    if (t < N / 2)
+        tile[t] = 0;
     if (t == 0) {
         init(&full, BUG == 2 ? N / 2 + 1 : N / 2);
         init(&empty, N / 2);
@@ -175,9 +180,9 @@ template <int BUG> __device__ void hand_over(int *out, const int *in)
         }
     } else {
         for (int i = 0; i < 4; ++i) {
-            while (!passed(&full, (BUG == 1 ? i + 1 : i) & 1)) // <- arrivals
+            while (!passed(&full, (BUG == 1 ? i + 1 : i) & 1))
                 ;
-            sum += tile[N - 1 - t]; // <- parity
+            sum += tile[N - 1 - t];
             arrive(&empty);
         }
         out[t] = sum;
