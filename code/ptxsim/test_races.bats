@@ -1,9 +1,9 @@
 # Planted bugs, each reported at its line under every schedule, and a right version of each with
-# no report. The programs are in test_races_cases.cu.
+# no report. The programs are in races_cases.cu.
 
 setup_file() {
     cd "$BATS_TEST_DIRNAME/../.."
-    export LD_LIBRARY_PATH=$PWD/build/ptxsim CASES=code/ptxsim/test_races_cases.cu
+    export LD_LIBRARY_PATH=$PWD/build/ptxsim CASES=code/ptxsim/races_cases.cu
     build/cuda/bin/nvcc -std=c++20 -O3 -lineinfo --compress-mode=none -cudart shared \
         -gencode arch=compute_89,code=compute_89 "$CASES" -o "$BATS_FILE_TMPDIR/cases"
 }

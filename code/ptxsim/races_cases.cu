@@ -1,4 +1,4 @@
-// test_races_cases.cu: small programs, each right and with one planted bug. test_races.bats runs
+// races_cases.cu: small programs, each right and with one planted bug. test_races.bats runs
 // them: `cases NAME right|wrong`. The line that a report must name is marked "<- NAME".
 #include <cuda_pipeline.h>
 
