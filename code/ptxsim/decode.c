@@ -1310,7 +1310,7 @@ static void decode_mbarrier(struct decoder *d)
     op->space = (uint8_t)space;
     op->regs = (const uint32_t *)o;
     op->target = kind;
-    op->order = kind == MBARRIER_INIT || kind == MBARRIER_INVAL ? 0 : ORDER_STRONG;
+    op->order = kind == MBARRIER_INIT ? 0 : ORDER_STRONG;
 }
 
 static void decode_copy(struct decoder *d)
