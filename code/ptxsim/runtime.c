@@ -608,10 +608,15 @@ static unsigned environment_number(const char *name, unsigned most)
     return (unsigned)value;
 }
 
-// PTXSIM_CHECK=off: bounds only; memory: no races; nothing: all.
+// runtime.h has the values of PTXSIM_CHECK.
 static bool checks_are(const char *what)
 {
     const char *text = getenv("PTXSIM_CHECK");
+    if (text && *text && strcmp(text, "off") && strcmp(text, "memory") && strcmp(text, "all")) {
+        complain("PTXSIM_CHECK: \"%s\" is none of off, memory, all: ignored", text);
+        unsetenv("PTXSIM_CHECK");
+        return false;
+    }
     return text && !strcmp(text, what);
 }
 
