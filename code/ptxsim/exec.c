@@ -777,7 +777,7 @@ static void tell_races(const struct launch *launch, struct race_log *races, stru
     race_log_sort(races);
     for (size_t i = 0; i < races->count; ++i) {
         const struct race_entry *e = &races->entries[i];
-        struct fault told = {.kind = FAULT_RACE};
+        struct fault told = {.kind = e->kind};
         char more[48] = "";
         if (e->count > 1)
             snprintf(more, sizeof more, " (and %llu more like it)",

@@ -69,8 +69,8 @@ void fault_shared(struct warp *w, const struct op *op, int lane, uint32_t at, ui
                  "%s %u bytes at shared address 0x%x, which is no multiple of %u", verb, bytes, at,
                  bytes);
     else
-        fault_at(w, op, lane, FAULT_UNINITIALISED,
-                 "%s %u bytes at shared address 0x%x that nothing has written", verb, bytes, at);
+        race_report(w, op, lane, FAULT_UNINITIALISED, op->insn,
+                    "%s %u bytes at shared address 0x%x that nothing has written", verb, bytes, at);
 }
 
 void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
@@ -81,11 +81,11 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
     unsigned long long address = at;
     const struct allocation *found = memory_find(at, bytes, &nearest);
     if (found && found->live && at % bytes == 0) {
-        fault_at(w, op, lane, FAULT_UNINITIALISED,
-                 "%s %u bytes at 0x%llx, byte %llu of an allocation of %llu bytes, that nothing "
-                 "has written",
-                 verb, bytes, address, address - (unsigned long long)found->base,
-                 (unsigned long long)found->size);
+        race_report(w, op, lane, FAULT_UNINITIALISED, op->insn,
+                    "%s %u bytes at 0x%llx, byte %llu of an allocation of %llu bytes, that nothing "
+                    "has written",
+                    verb, bytes, address, address - (unsigned long long)found->base,
+                    (unsigned long long)found->size);
         return;
     }
     if (found && found->live) {

@@ -211,7 +211,12 @@ static uint8_t *find_object(struct warp *w, char *r, const struct op *op, int la
     bool starts = op->target == MBARRIER_INIT;
     if (*at % 8 || *at + (uint64_t)8 > w->cta->shared_bytes ||
         (!starts && w->cta->written && !written_all(w->cta->written, *at, 8))) {
-        fault_shared(w, op, lane, *at, 8, starts);
+        if (*at % 8 || *at + (uint64_t)8 > w->cta->shared_bytes)
+            fault_shared(w, op, lane, *at, 8, starts);
+        else
+            fault_at(w, op, lane, FAULT_UNINITIALISED,
+                     "%s at shared address 0x%x that nothing has written",
+                     w->cta->program->insns[op->insn].opcode, *at);
         return NULL;
     }
     return w->cta->shared + *at;

@@ -33,7 +33,8 @@ static uint8_t *locate(struct warp *w, const struct op *op, int lane, uint64_t a
         bool good = offset + (uint64_t)bytes <= cta->shared_bytes && !(offset % bytes);
         if (!good || (!store && cta->written && !written_all(cta->written, offset, bytes))) {
             fault_shared(w, op, lane, offset, bytes, store);
-            return NULL;
+            if (!good)
+                return NULL;
         }
         if (store && cta->written)
             written_mark(cta->written, offset, bytes);

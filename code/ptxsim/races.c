@@ -393,12 +393,17 @@ static const char *name_line(const struct cta *cta, uint32_t insn, char *text, s
     return text;
 }
 
-__attribute__((format(printf, 5, 6))) static void
-report(struct warp *w, const struct op *op, int lane, uint32_t other, const char *format, ...)
+void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
+                 uint32_t other, const char *format, ...)
 {
+    enum { ENOUGH = 1 << 20 }; // who reads rubbish may loop for ever
     struct cta *cta = w->cta;
     struct race_log *log = &cta->worker->races;
     other &= ~RACE_STRONG;
+    if (++log->total == ENOUGH) {
+        log->total = 0;
+        fault_at(w, op, lane, kind, "stopped: over a million accesses were reported");
+    }
     // By source line: a line is often several instructions.
     const struct insn_info *insns = cta->program->insns;
     const struct insn_info *a = &insns[op->insn], *b = &insns[other];
@@ -409,7 +414,7 @@ report(struct warp *w, const struct op *op, int lane, uint32_t other, const char
             a->at.line ? a->at.line == c->at.line && a->at.file == c->at.file : e->insn == op->insn;
         same &=
             b->at.line ? b->at.line == d->at.line && b->at.file == d->at.file : e->other == other;
-        if (same) {
+        if (same && e->kind == kind) {
             e->count++;
             return;
         }
@@ -418,7 +423,8 @@ report(struct warp *w, const struct op *op, int lane, uint32_t other, const char
         return;
     log->entries = array_grow(log->entries, log->count, &log->capacity, sizeof *log->entries);
     struct race_entry *e = &log->entries[log->count++];
-    *e = (struct race_entry){.insn = op->insn, .other = other, .cta = cta->number, .count = 1};
+    *e = (struct race_entry){
+        .kind = kind, .insn = op->insn, .other = other, .cta = cta->number, .count = 1};
     va_list arguments;
     va_start(arguments, format);
     fault_text(e->text, sizeof e->text, w, op, lane, format, arguments);
@@ -430,7 +436,8 @@ void race_log_merge(struct race_log *into, struct race_log *from)
     for (size_t i = 0; i < from->count; ++i) {
         struct race_entry *e = &from->entries[i], *same = NULL;
         for (size_t k = 0; k < into->count && !same; ++k)
-            if (into->entries[k].insn == e->insn && into->entries[k].other == e->other)
+            if (into->entries[k].insn == e->insn && into->entries[k].other == e->other &&
+                into->entries[k].kind == e->kind)
                 same = &into->entries[k];
         if (!same) {
             into->entries =
@@ -453,6 +460,8 @@ static int by_place(const void *a, const void *b)
     const struct race_entry *x = a, *y = b;
     if (x->cta != y->cta)
         return x->cta < y->cta ? -1 : 1;
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1; // what was never written before races
     if (x->insn != y->insn)
         return x->insn < y->insn ? -1 : 1;
     return (x->other > y->other) - (x->other < y->other);
@@ -524,19 +533,20 @@ static void report_shared(struct warp *w, const struct op *op, int lane, uint32_
     shared_name(cta->program, at, variable, sizeof variable);
     if (wrote && stamp == RACE_PENDING) {
         name_thread(cta, thread & ~RACE_ASYNC_THREAD, who, sizeof who);
-        report(w, op, lane, insn,
-               "%s %u bytes of shared memory at %u%s that a cp.async of %s at %s is still writing: "
-               "nothing has waited for it",
-               verb, bytes, at, variable, who, where);
+        race_report(
+            w, op, lane, FAULT_RACE, insn,
+            "%s %u bytes of shared memory at %u%s that a cp.async of %s at %s is still writing: "
+            "nothing has waited for it",
+            verb, bytes, at, variable, who, where);
         return;
     }
     name_thread(cta, thread, who, sizeof who);
     bool same_warp = thread / WARP == (uint32_t)w->index;
-    report(w, op, lane, insn,
-           "%s %u bytes of shared memory at %u%s that %s %s at %s with no %s in "
-           "between",
-           verb, bytes, at, variable, who, wrote ? "wrote" : "read", where,
-           same_warp ? "__syncwarp or barrier" : "barrier");
+    race_report(w, op, lane, FAULT_RACE, insn,
+                "%s %u bytes of shared memory at %u%s that %s %s at %s with no %s in "
+                "between",
+                verb, bytes, at, variable, who, wrote ? "wrote" : "read", where,
+                same_warp ? "__syncwarp or barrier" : "barrier");
 }
 
 void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t at, uint32_t bytes,
@@ -750,14 +760,14 @@ static void report_global(struct warp *w, const struct op *op, int lane, uint64_
     if (a)
         snprintf(offset, sizeof offset, " (byte %llu of its allocation)",
                  (unsigned long long)(at - a->base));
-    report(w, op, lane, p->insn,
-           "%s %u bytes at 0x%llx%s that thread (%u,%u,%u)%s %s at %s with %s in between",
-           access == RACE_READ ? "reads" : "writes", bytes, (unsigned long long)at, offset,
-           p->thread % x, p->thread / x % y, p->thread / x / y, block, wrote ? "wrote" : "read",
-           where,
-           !mine                                    ? "no release and acquire"
-           : p->thread / WARP == (unsigned)w->index ? "no __syncwarp or barrier"
-                                                    : "no barrier");
+    race_report(w, op, lane, FAULT_RACE, p->insn,
+                "%s %u bytes at 0x%llx%s that thread (%u,%u,%u)%s %s at %s with %s in between",
+                access == RACE_READ ? "reads" : "writes", bytes, (unsigned long long)at, offset,
+                p->thread % x, p->thread / x % y, p->thread / x / y, block,
+                wrote ? "wrote" : "read", where,
+                !mine                                    ? "no release and acquire"
+                : p->thread / WARP == (unsigned)w->index ? "no __syncwarp or barrier"
+                                                         : "no barrier");
 }
 
 static void note_read(const struct warp *w, int lane, struct cell *cell, struct party me)

@@ -116,9 +116,14 @@ void clock_drop(struct clock **clock);
 
 // ---- Reports ------------------------------------------------------------------------------------
 
-// Each pair of instructions is told once, with the first of its CTAs; the rest is counted.
+// Races, and reads of what nothing has written: the kernel goes on. Each pair of lines is told once,
+// with the first of its CTAs; the rest is counted. other: the instruction of the other party.
+void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
+                 uint32_t other, const char *format, ...) __attribute__((format(printf, 6, 7)));
 struct race_log {
+    uint64_t total;
     struct race_entry {
+        enum fault_kind kind;
         uint32_t insn, other;
         uint64_t cta, count;
         char text[512];
