@@ -17,6 +17,8 @@ static cudaError_t allocate(void **address, size_t bytes, enum memory_kind kind)
     if (bytes == 0)
         return cudaSuccess;
     *address = memory_alloc_kind(bytes, kind);
+    if (*address && kind == MEMORY_DEVICE) // the host may write the others unseen
+        memory_track(*address);
     return *address ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
@@ -244,12 +246,17 @@ static cudaError_t fill(char *to, size_t pitch, int value, size_t width, size_t 
 cudaError_t copy_now(const struct task *task)
 {
     if (task->kind == TASK_COPY)
-        for (size_t row = 0; row < task->copy.height; ++row)
-            memmove(task->copy.to + row * task->copy.to_pitch,
-                    task->copy.from + row * task->copy.from_pitch, task->copy.width);
+        for (size_t row = 0; row < task->copy.height; ++row) {
+            char *to = task->copy.to + row * task->copy.to_pitch;
+            const char *from = task->copy.from + row * task->copy.from_pitch;
+            memmove(to, from, task->copy.width);
+            memory_mark(to, from, task->copy.width);
+        }
     else
-        for (size_t row = 0; row < task->fill.height; ++row)
+        for (size_t row = 0; row < task->fill.height; ++row) {
             memset(task->fill.to + row * task->fill.pitch, task->fill.value, task->fill.width);
+            memory_mark(task->fill.to + row * task->fill.pitch, NULL, task->fill.width);
+        }
     return cudaSuccess;
 }
 

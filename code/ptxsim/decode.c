@@ -4,6 +4,8 @@
 // a kernel's frame stays in the first-level cache), then the operations. An opcode whose name is
 // in ops_list.h needs nothing more; the others have a decoder here.
 #include "ops_common.h"
+#include "ops_sync.h"
+#include "races.h"
 
 #include <ctype.h>
 #include <setjmp.h>
@@ -995,6 +997,30 @@ static enum space memory_space(const struct decoder *d)
                                                                                 : SPACE_GENERIC;
 }
 
+// What a memory operation orders: strong ones never race with each other.
+static uint8_t order_of(const struct decoder *d)
+{
+    bool atomic = !strcmp(d->base, "atom") || !strcmp(d->base, "red");
+    uint8_t order = 0;
+    if (atomic || has(d, "volatile") || has(d, "relaxed"))
+        order |= ORDER_STRONG;
+    if (has(d, "acquire") || has(d, "acq_rel"))
+        order |= ORDER_STRONG | ORDER_ACQUIRE;
+    if (has(d, "release") || has(d, "acq_rel"))
+        order |= ORDER_STRONG | ORDER_RELEASE;
+    if (has(d, "cta"))
+        order |= ORDER_CTA;
+    return order & ORDER_STRONG ? order : 0;
+}
+
+// The smallest access of a kernel makes the cells of the race checks.
+static void note_size(struct decoder *d, int bytes)
+{
+    int shift = __builtin_ctz((unsigned)bytes);
+    if (shift < d->program->cell_shift)
+        d->program->cell_shift = (uint8_t)shift;
+}
+
 static void decode_access(struct decoder *d, bool store)
 {
     int element = need_type(d, last_modifier(d));
@@ -1057,6 +1083,9 @@ static void decode_access(struct decoder *d, bool store)
     op->vector = (uint8_t)count;
     op->width = width;
     op->is_signed = last_modifier(d)[0] == 's';
+    op->order = order_of(d);
+    if (space == SPACE_SHARED || space == SPACE_GLOBAL || space == SPACE_GENERIC)
+        note_size(d, element * count);
 }
 
 static void decode_atomic(struct decoder *d, bool returns)
@@ -1099,6 +1128,8 @@ static void decode_atomic(struct decoder *d, bool returns)
     op->bytes = op->width = (uint8_t)bytes;
     op->vector = (uint8_t)kind;
     op->is_signed = type[0] == 's';
+    op->order = order_of(d);
+    note_size(d, bytes);
 }
 
 // ---- Instructions: between lanes ----------------------------------------------------------------
@@ -1218,6 +1249,124 @@ static void decode_barrier(struct decoder *d)
     op->regs = (const uint32_t *)b;
 }
 
+// ---- Instructions: asynchronous copies and mbarriers --------------------------------------------
+
+static void decode_mbarrier(struct decoder *d)
+{
+    static const struct {
+        const char *name;
+        enum mbarrier_kind kind, expecting;
+    } kinds[] = {{"init", MBARRIER_INIT, MBARRIER_INIT},
+                 {"inval", MBARRIER_INVAL, MBARRIER_INVAL},
+                 {"arrive", MBARRIER_ARRIVE, MBARRIER_ARRIVE_EXPECT},
+                 {"arrive_drop", MBARRIER_DROP, MBARRIER_DROP_EXPECT},
+                 {"expect_tx", MBARRIER_EXPECT, MBARRIER_EXPECT},
+                 {"complete_tx", MBARRIER_COMPLETE, MBARRIER_COMPLETE},
+                 {"test_wait", MBARRIER_WAIT, MBARRIER_WAIT},
+                 {"try_wait", MBARRIER_WAIT, MBARRIER_WAIT}};
+    const char *action = d->modifier_count ? d->modifier[0] : "";
+    bool copies = !strcmp(d->base, "cp");
+    if (!copies && !strcmp(action, "pending_count")) {
+        uint32_t place = result(d, operand(d, 0), 4), state = source(d, operand(d, 1), 8);
+        struct op *op = emit(d, mbarrier_pending_op, 5);
+        op->d = place;
+        op->a = state;
+        return;
+    }
+    int kind = copies ? MBARRIER_COPIES : -1;
+    for (size_t i = 0; !copies && i < sizeof kinds / sizeof kinds[0]; ++i)
+        if (!strcmp(action, kinds[i].name))
+            kind = (int)(has(d, "expect_tx") ? kinds[i].expecting : kinds[i].kind);
+    if (kind < 0 || has(d, "shared::cluster"))
+        unsupported(d);
+    struct mbarrier_operands *o = arena_alloc(&d->program->arena, sizeof *o);
+    *o = (struct mbarrier_operands){.operand = NO_REGISTER, .result = NO_REGISTER};
+    bool returns = d->insn->operands[0].kind != OPERAND_ADDRESS;
+    o->parity = has(d, "parity");
+    o->no_increment = has(d, "noinc");
+    uint32_t place = 0;
+    if (kind == MBARRIER_WAIT)
+        place = result(d, operand(d, 0), 0);
+    else if (returns && operand(d, 0)->kind != OPERAND_SINK)
+        o->result = result(d, operand(d, 0), 8);
+    if (d->insn->count > returns + 1)
+        o->operand = source(d, operand(d, returns + 1),
+                            kind == MBARRIER_WAIT && !o->parity ? 8 : 4);
+    else if (kind == MBARRIER_INIT || kind == MBARRIER_WAIT || has(d, "expect_tx") ||
+             kind == MBARRIER_COMPLETE)
+        operand(d, returns + 1);
+    enum space space = memory_space(d);
+    uint32_t a;
+    int64_t imm;
+    uint8_t wide;
+    set_address(d, operand(d, returns), &a, &imm, &wide, &space);
+    if (space != SPACE_SHARED && space != SPACE_GENERIC)
+        unsupported(d);
+    struct op *op = emit(d, mbarrier_op, 0);
+    op->d = place;
+    op->a = a;
+    op->imm = imm;
+    op->wide_address = wide;
+    op->space = (uint8_t)space;
+    op->regs = (const uint32_t *)o;
+    op->target = kind;
+    op->order = kind == MBARRIER_INIT ? 0 : ORDER_STRONG;
+}
+
+static void decode_copy(struct decoder *d)
+{
+    if (!has(d, "async") || has(d, "bulk") || has(d, "reduce"))
+        unsupported(d);
+    if (has(d, "mbarrier")) {
+        decode_mbarrier(d);
+        return;
+    }
+    if (has(d, "commit_group") || has(d, "wait_all") || has(d, "wait_group")) {
+        int64_t left = -1;
+        if (has(d, "wait_group")) {
+            if (operand(d, 0)->kind != OPERAND_IMMEDIATE || operand(d, 0)->value < 0)
+                unsupported(d);
+            left = operand(d, 0)->value;
+        } else if (has(d, "wait_all")) {
+            left = 0;
+        }
+        struct op *op = emit(d, copy_group_op, 0);
+        op->imm = left;
+        op->target = has(d, "wait_all");
+        return;
+    }
+    const struct operand *size = operand(d, 2);
+    int64_t bytes = size->kind == OPERAND_IMMEDIATE ? size->value : 0;
+    bool ca = has(d, "ca") && (bytes == 4 || bytes == 8);
+    if (!has(d, "global") || (!ca && bytes != 16))
+        unsupported(d);
+    struct copy_operands *o = arena_alloc(&d->program->arena, sizeof *o);
+    o->size = o->ignore = NO_REGISTER;
+    int policy = has(d, "L2::cache_hint");
+    if (d->insn->count - policy > 3) {
+        const struct operand *extra = operand(d, 3);
+        if (extra->kind == OPERAND_REGISTER && !d->function->regs[extra->reg].bytes)
+            o->ignore = source(d, extra, 0);
+        else
+            o->size = source(d, extra, 4);
+    }
+    uint8_t wide;
+    enum space space = SPACE_SHARED;
+    set_address(d, operand(d, 0), &o->to, &o->to_offset, &wide, &space);
+    o->to_wide = wide;
+    space = SPACE_GLOBAL;
+    set_address(d, operand(d, 1), &o->from, &o->from_offset, &wide, &space);
+    o->from_wide = wide;
+    struct op *op = emit(d, copy_async_op, 0);
+    op->regs = (const uint32_t *)o;
+    op->bytes = (uint8_t)bytes;
+}
+
+static void decode_fence(struct decoder *d)
+{
+    emit(d, fence_op, 0)->imm = !has(d, "cta"); // membar.gl, fence…gpu, …sys
+}
+
 // ---- Instructions: matrices ---------------------------------------------------------------------
 
 static void fragment(struct decoder *d, const struct operand *o, uint32_t *regs, int count,
@@ -1256,6 +1405,7 @@ static void decode_wmma_memory(struct decoder *d, bool store)
     op->wide_address = wide;
     op->space = (uint8_t)space;
     op->regs = (const uint32_t *)m;
+    note_size(d, m->accumulator && !m->half ? 4 : 2);
 }
 
 static void decode_wmma(struct decoder *d)
@@ -1389,8 +1539,7 @@ static bool in_list(const char *word, const char *const *list)
 static void decode_insn(struct decoder *d)
 {
     static const char *const nothing[] = {
-        "membar",    "fence",          "prefetch", "prefetchu",     "pmevent",
-        "nanosleep", "griddepcontrol", "discard",  "applypriority", NULL};
+        "prefetch", "prefetchu", "pmevent", "griddepcontrol", "discard", "applypriority", NULL};
     static const struct {
         const char *base;
         void (*decode)(struct decoder *);
@@ -1401,7 +1550,8 @@ static void decode_insn(struct decoder *d)
                  {"vote", decode_vote},   {"match", decode_match},       {"redux", decode_redux},
                  {"elect", decode_elect}, {"wmma", decode_wmma},         {"bra", decode_branch},
                  {"brx", decode_switch},  {"call", decode_call},         {"addc", decode_carry},
-                 {"subc", decode_carry},  {"madc", decode_carry}};
+                 {"subc", decode_carry},  {"madc", decode_carry},         {"cp", decode_copy},
+                 {"mbarrier", decode_mbarrier}, {"fence", decode_fence}, {"membar", decode_fence}};
     d->scratch_used = 0;
     const char *base = d->base;
     if (has(d, "cc")) {
@@ -1421,7 +1571,7 @@ static void decode_insn(struct decoder *d)
         decode_atomic(d, base[0] == 'a');
     } else if (!strcmp(base, "bar") && has(d, "warp")) {
         uint32_t members = source(d, operand(d, 0), 4);
-        emit(d, nothing_op, 0)->b = members;
+        emit(d, warp_sync_op, 0)->b = members;
     } else if (!strcmp(base, "bar") || !strcmp(base, "barrier")) {
         decode_barrier(d);
     } else if (!strcmp(base, "activemask")) {
@@ -1432,6 +1582,8 @@ static void decode_insn(struct decoder *d)
         emit(d, return_op, 0);
     } else if (!strcmp(base, "trap") || !strcmp(base, "brkpt")) {
         emit(d, trap_op, 0);
+    } else if (!strcmp(base, "nanosleep")) {
+        emit(d, nanosleep_op, 0);
     } else if (in_list(base, nothing)) {
         emit(d, nothing_op, 0);
     } else {
@@ -1479,7 +1631,7 @@ static enum op_class classify(const struct decoder *d)
         return CLASS_BRANCH;
     if (in_list(base, lanes))
         return CLASS_SHUFFLE;
-    if (!strcmp(base, "bar") || !strcmp(base, "barrier"))
+    if (!strcmp(base, "bar") || !strcmp(base, "barrier") || !strcmp(base, "mbarrier"))
         return CLASS_BARRIER;
     if (!strcmp(base, "cp"))
         return CLASS_COPY_ASYNC;
@@ -1793,7 +1945,7 @@ static void add_insn(struct decoder *d, const struct insn *insn)
         .ptx_line = insn->ptx_line,
         .op_class = (uint8_t) class,
         .mufu = class == CLASS_MUFU,
-        .barrier = class == CLASS_BARRIER && !has(d, "warp"),
+        .barrier = class == CLASS_BARRIER && !has(d, "warp") && strcmp(d->base, "mbarrier"),
         .store = !strcmp(d->base, "st") || has(d, "store"),
     };
 }
@@ -1923,6 +2075,7 @@ static void collect(struct decoder *d)
 static void decode_program(struct decoder *d)
 {
     struct program *p = d->program;
+    p->cell_shift = 2;
     collect(d);
     for (size_t c = 0; c < p->callee_count; ++c)
         decode_function(d, &p->callees[c]);

@@ -11,6 +11,8 @@
 // Counting costs one addition a basic block: an instruction has run as often as its block.
 #include "ops_common.h"
 
+#include "ops_sync.h"
+#include "races.h"
 #include "scalars.h"
 
 #include <pthread.h>
@@ -23,6 +25,8 @@ enum {
     TURN_BLOCKS = 4096,   // basic blocks a warp runs before the next warp has its turn
     CTA_ROUNDS = 256,     // turns of a CTA before another one of the same host thread has its own
     MOST_RESIDENT = 1024, // CTAs that a host thread keeps open because they wait for others
+    IDLE_BLOCKS = 64,     // a turn shorter than this that ends in a failed wait did nothing else
+    IDLE_ROUNDS = 1000,   // rounds of such turns, without an arrival, after which nobody will come
 };
 
 struct run {
@@ -68,7 +72,7 @@ static uint32_t members_of(const struct warp *w, const struct group *g)
     const struct op *op = first_op(p, g->block);
     const struct insn_info *insn = &p->insns[op->insn];
     op_fn *run = op->inner ? op->inner : op->run;
-    if (run == nothing_op || run == vote_op || run == match_op || run == redux_op ||
+    if (run == warp_sync_op || run == vote_op || run == match_op || run == redux_op ||
         run == elect_op)
         return *(const u32 *)(w->file + g->frame + op->b + 4 * __builtin_ctz(g->mask));
     if (insn->op_class == CLASS_SHUFFLE && op->regs) // shfl.sync: after its predicate
@@ -288,6 +292,35 @@ static uint32_t living_threads(const struct cta *cta) // in whole warps
 }
 
 // Lets everyone who waits go on if all have come.
+// Everyone who waits knows what those who came have done.
+static void barrier_orders(struct cta *cta, unsigned id)
+{
+    struct clock **clock = &cta->barrier[id].clock;
+    bool all = !*clock;
+    for (int i = 0; i < cta->warps && cta->barrier[id].expected; ++i)
+        all &= cta->warp[i].alive != 0;    // who has left was not counted
+    for (int pass = 0; pass < 3; ++pass) { // is it everyone? if not: release, then acquire
+        for (int i = 0; i < cta->warps; ++i) {
+            struct warp *w = &cta->warp[i];
+            uint32_t lanes = 0;
+            for (int k = 0; k < w->group_count; ++k)
+                if (w->groups[k].arrived && w->groups[k].barrier == id)
+                    lanes |= w->groups[k].mask;
+            if (pass == 0)
+                all &= lanes == w->alive;
+            else if (pass == 1 && lanes)
+                race_release(w, lanes, clock);
+            else if (lanes)
+                race_acquire(w, lanes, *clock);
+        }
+        if (all) {
+            race_barrier_all(cta);
+            break;
+        }
+    }
+    clock_drop(clock);
+}
+
 static void release_barrier(struct cta *cta, unsigned id)
 {
     uint32_t expected = cta->barrier[id].expected ? cta->barrier[id].expected : living_threads(cta);
@@ -295,6 +328,8 @@ static void release_barrier(struct cta *cta, unsigned id)
         return;
     if (cta->trace)
         trace_release(cta->trace, cta, id);
+    if (cta->races)
+        barrier_orders(cta, id);
     for (int i = 0; i < cta->warps; ++i) {
         struct warp *w = &cta->warp[i];
         for (int k = 0; k < w->group_count; ++k) {
@@ -348,7 +383,9 @@ void barrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         cta->barrier[id].lanes += (uint32_t)__builtin_popcount(mask);
         cta->barrier[id].yes += (uint32_t)__builtin_popcount(p & mask);
     }
-    if (b->kind != BARRIER_ARRIVE) {
+    if (b->kind == BARRIER_ARRIVE)
+        race_release(w, mask, &cta->barrier[id].clock);
+    else {
         w->gone = mask; // they wait here: a group of their own
         w->groups[w->group_count++] = (struct group){.mask = mask,
                                                      .block = w->next - 1,
@@ -428,6 +465,11 @@ static bool run_warp(struct warp *w)
             return moved;
         run_block(w, index);
         moved = true;
+        if (w->yields) {
+            if (w->group_count > 1) // the other lanes may be those that it waits for
+                w->turns |= 0xf00;
+            return true;
+        }
     }
     return moved;
 }
@@ -436,39 +478,88 @@ static bool run_warp(struct warp *w)
 
 enum cta_state { CTA_DONE, CTA_TURN_OVER, CTA_FAULT };
 
+// "file:line bar.sync 0: 96 of 128 threads", and so on: where a group of lanes stands.
+static void describe_wait(const struct cta *cta, const struct warp *w, const struct group *g,
+                          char *text, size_t size)
+{
+    const struct program *p = cta->program;
+    const struct op *op = !g->arrived && w->waits ? w->waits : first_op(p, g->block);
+    const struct insn_info *insn = &p->insns[op->insn];
+    char what[176] = "";
+    if (g->arrived) {
+        uint32_t expected = cta->barrier[g->barrier].expected;
+        snprintf(what, sizeof what, ", barrier %u: %u of %u threads came", g->barrier,
+                 cta->barrier[g->barrier].arrived, expected ? expected : living_threads(cta));
+    } else if (w->waits) {
+        mbarrier_describe(cta, w->waits_at, what + 2, sizeof what - 2);
+        what[0] = ',';
+        what[1] = ' ';
+    }
+    if (insn->at.line)
+        snprintf(text, size, "%s:%d (%s%s)", insn->at.file, insn->at.line, insn->opcode, what);
+    else
+        snprintf(text, size, "PTX line %d (%s%s)", insn->ptx_line, insn->opcode, what);
+}
+
 static void fault_stuck(struct cta *cta)
 {
-    struct warp *at = NULL, *other = NULL;
-    const struct group *g = NULL, *og = NULL;
-    for (int i = 0; i < cta->warps; ++i)
-        for (int k = 0; k < cta->warp[i].group_count; ++k) {
-            struct warp *w = &cta->warp[i];
-            if (!at || (at == w && !other && w->groups[k].block != g->block)) {
-                other = at;
-                og = g;
-                at = w;
-                g = &w->groups[k];
-            }
-        }
     const struct program *p = cta->program;
-    const struct op *op = first_op(p, g->block);
-    int lane = __builtin_ctz(g->mask);
-    if (other == at && og && !(g->arrived && og->arrived)) {
-        const struct insn_info *insn = &p->insns[first_op(p, og->block)->insn];
-        fault_at(at, op, lane, FAULT_DIVERGENT_BARRIER,
-                 "%s under divergence: %d lanes of the warp wait here (mask 0x%08x), others at "
-                 "%s:%d (mask 0x%08x)",
-                 p->insns[op->insn].opcode, __builtin_popcount(g->mask), g->mask,
-                 insn->at.line ? insn->at.file : "PTX line",
-                 insn->at.line ? insn->at.line : insn->ptx_line, og->mask);
-        return;
+    struct warp *at = NULL;
+    const struct group *g = NULL;
+    // Lanes of one warp at different places, one of them a barrier that takes whole warps?
+    for (int i = 0; i < cta->warps; ++i) {
+        struct warp *w = &cta->warp[i];
+        for (int k = 0; k < w->group_count; ++k) {
+            const struct group *one = &w->groups[k];
+            if (!at) {
+                at = w;
+                g = one;
+            }
+            if (one->arrived || p->blocks[one->block].sync == SYNC_NONE || w->group_count < 2)
+                continue;
+            const struct group *other = &w->groups[k ? 0 : 1];
+            const struct op *op = first_op(p, one->block);
+            const struct insn_info *insn = &p->insns[first_op(p, other->block)->insn];
+            fault_at(w, op, __builtin_ctz(one->mask), FAULT_DIVERGENT_BARRIER,
+                     "%s under divergence: %d lanes of the warp wait here (mask 0x%08x), others at "
+                     "%s:%d (mask 0x%08x)",
+                     p->insns[op->insn].opcode, __builtin_popcount(one->mask), one->mask,
+                     insn->at.line ? insn->at.file : "PTX line",
+                     insn->at.line ? insn->at.line : insn->ptx_line, other->mask);
+            return;
+        }
     }
-    int waiting = 0;
-    for (int i = 0; i < cta->warps; ++i)
-        waiting += cta->warp[i].group_count > 0;
-    fault_at(at, op, lane, FAULT_DEADLOCK,
-             "deadlock: %d of %d warps wait at %s for others that never come", waiting, cta->warps,
-             p->insns[op->insn].opcode);
+    // Who waits where; warps at the same place together.
+    char dump[400] = "", place[300], last[300] = "";
+    int waiting = 0, from = -1;
+    size_t used = 0;
+    for (int i = 0; i <= cta->warps; ++i) {
+        const struct warp *w = &cta->warp[i];
+        place[0] = 0;
+        if (i < cta->warps && w->group_count) {
+            describe_wait(cta, w, &w->groups[0], place, sizeof place);
+            waiting++;
+        }
+        if (from >= 0 && strcmp(place, last)) {
+            used += (size_t)snprintf(dump + used, sizeof dump - used, "%s", used ? "; " : "");
+            char warps[32];
+            snprintf(warps, sizeof warps, from == i - 1 ? "warp %d" : "warps %d-%d", from, i - 1);
+            int more = snprintf(dump + used, sizeof dump - used, "%s at %s", warps, last);
+            used += (size_t)more < sizeof dump - used ? (size_t)more : 0;
+            dump[used] = 0;
+            from = -1;
+            if (used + 8 > sizeof dump)
+                break;
+        }
+        if (place[0] && from < 0) {
+            from = i;
+            memcpy(last, place, sizeof last);
+        }
+    }
+    const struct op *op = at->waits && !g->arrived ? at->waits : first_op(p, g->block);
+    fault_at(at, op, __builtin_ctz(g->mask), FAULT_DEADLOCK,
+             "deadlock: %d of %d warps wait for others that never come: %s", waiting, cta->warps,
+             dump);
 }
 
 static uint64_t scramble(uint64_t x)
@@ -481,8 +572,8 @@ static uint64_t scramble(uint64_t x)
 static enum cta_state run_cta(struct cta *cta)
 {
     for (int round = 0; round < CTA_ROUNDS; ++round) {
-        bool moved = false, left = false;
-        uint64_t order = 0;
+        bool moved = false, left = false, idle = true;
+        uint64_t order = 0, progress = cta->progress;
         if (cta->launch->schedule)
             order = scramble(cta->launch->schedule + cta->number * 64 + ++cta->rounds);
         for (int i = 0; i < cta->warps; ++i) {
@@ -493,7 +584,11 @@ static enum cta_state run_cta(struct cta *cta)
             if (!w->group_count)
                 continue;
             uint32_t alive = w->alive;
+            uint64_t turns = w->turns;
+            w->yields = false;
             moved |= run_warp(w);
+            idle &= w->turns - turns < IDLE_BLOCKS && (!w->yields || w->waits) &&
+                    (w->yields || w->turns == turns);
             if (cta->faulted)
                 return CTA_FAULT;
             if (!w->alive && alive)
@@ -508,7 +603,8 @@ static enum cta_state run_cta(struct cta *cta)
             if (!waiting)
                 return CTA_DONE;
         }
-        if (!moved) {
+        cta->idle = idle && progress == cta->progress ? cta->idle + 1 : 0;
+        if (!moved || cta->idle > IDLE_ROUNDS) {
             fault_stuck(cta);
             return CTA_FAULT;
         }
@@ -564,11 +660,17 @@ static struct cta *new_cta(struct worker *worker)
             w->tid[2][lane] = t / launch->block[0] / launch->block[1];
         }
     }
+    if (launch->races)
+        races_create(cta);
     return cta;
 }
 
 static void free_cta(struct cta *cta)
 {
+    for (int i = 0; i < NAMED_BARRIERS; ++i)
+        clock_drop(&cta->barrier[i].clock);
+    races_destroy(cta);
+    sync_destroy(cta);
     for (int i = 0; i < cta->warps; ++i) {
         free(cta->warp[i].file);
         free(cta->warp[i].local);
@@ -588,6 +690,8 @@ static void start_cta(struct cta *cta, uint64_t number)
     cta->index[1] = (unsigned)(number / launch->grid[0] % launch->grid[1]);
     cta->index[2] = (unsigned)(number / launch->grid[0] / launch->grid[1]);
     cta->rounds = 0;
+    for (int i = 0; i < NAMED_BARRIERS; ++i)
+        clock_drop(&cta->barrier[i].clock);
     memset(cta->barrier, 0, sizeof cta->barrier);
     if (cta->written)
         memset(cta->written, 0, cta->shared_bytes / 8 + 64);
@@ -600,6 +704,8 @@ static void start_cta(struct cta *cta, uint64_t number)
         w->groups[0] = (struct group){.mask = w->alive, .block = cta->program->callees[0].block};
     }
     cta->trace = trace_start(cta);
+    races_start(cta);
+    sync_start(cta);
 }
 
 static void report_fault(struct run *run, const struct cta *cta)
@@ -672,6 +778,27 @@ static bool refuse(struct fault *fault, enum fault_kind kind, const char *text)
     return false;
 }
 
+// The first race is the launch's fault, if it has no worse one; the others are notes.
+static void tell_races(const struct launch *launch, struct race_log *races, struct fault *fault)
+{
+    race_log_sort(races);
+    for (size_t i = 0; i < races->count; ++i) {
+        const struct race_entry *e = &races->entries[i];
+        struct fault told = {.kind = e->kind};
+        char more[48] = "";
+        if (e->count > 1)
+            snprintf(more, sizeof more, " (and %llu more like it)",
+                     (unsigned long long)e->count - 1);
+        snprintf(told.text, sizeof told.text, "%.*s%s", (int)(sizeof told.text - sizeof more),
+                 e->text, more);
+        if (fault->kind == FAULT_NONE)
+            *fault = told;
+        else if (launch->note)
+            launch->note(told.text);
+    }
+    free(races->entries);
+}
+
 bool launch_run(const struct launch *launch, struct counts *counts, struct line_counts **lines,
                 size_t *line_count, struct fault *fault)
 {
@@ -708,6 +835,9 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
         worker[i].insns = aligned_zeroed(p->insn_count * sizeof *worker[i].insns);
         worker[i].blocks = aligned_zeroed(p->block_count * sizeof *worker[i].blocks);
     }
+    struct global_races *shadow = launch->races ? global_races_new(p) : NULL;
+    for (uint64_t i = 0; i < workers; ++i)
+        worker[i].global_races = shadow;
     uint64_t started = 1; // this thread is the first worker
     for (; started < workers; ++started)
         if (pthread_create(&thread[started], NULL, work, &worker[started]))
@@ -728,7 +858,10 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
         }
     }
     counts_derive(p, worker[0].insns, worker[0].blocks, counts, lines, line_count);
+    global_races_free(shadow);
+    struct race_log races = {0};
     for (uint64_t i = 0; i < workers; ++i) {
+        race_log_merge(&races, &worker[i].races);
         free(worker[i].insns);
         free(worker[i].blocks);
     }
@@ -736,5 +869,6 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
     free(thread);
     pthread_mutex_destroy(&run.lock);
     *fault = run.fault;
-    return run.fault_cta == UINT64_MAX;
+    tell_races(launch, &races, fault);
+    return fault->kind == FAULT_NONE;
 }

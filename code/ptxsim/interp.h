@@ -9,6 +9,8 @@
 
 #include "ptxsim.h"
 
+#include <stdarg.h>
+
 // ---- Arena: everything a module owns, freed at once ---------------------------------------------
 
 struct arena {
@@ -170,6 +172,7 @@ struct op {
     uint8_t space, bytes, vector, width,
         is_signed;        // memory operations: per element; register width
     uint8_t wide_address; // the address register has 64 bits
+    uint8_t order;        // of a memory operation: strong, acquire, release (races.h)
     int target;           // a block
     uint32_t insn;        // counters, source line
 };
@@ -205,6 +208,7 @@ struct program {
     } * insns;
     size_t insn_count;
     size_t shared_bytes; // static, with the called functions' variables
+    uint8_t cell_shift;  // log2 of the smallest access to memory, at most 4 bytes (races.h)
     size_t local_bytes;  // a thread, with room for every frame
     size_t file_bytes;   // a warp's register file, with room for every frame
     struct callee {
@@ -281,6 +285,11 @@ struct warp {
     uint32_t gone;             // lanes that have left the group in another way
     uint32_t tid[3][WARP];
     uint64_t turns;
+    struct warp_clock *clock; // NULL: races are not checked
+    struct copies *copies;    // cp.async on their way; NULL until the first
+    bool yields;              // a failed wait or a nanosleep: the turn is over
+    const struct op *waits;   // at an mbarrier whose phase is not complete
+    uint32_t waits_at;
 };
 
 enum { NAMED_BARRIERS = 16 };
@@ -298,7 +307,13 @@ struct cta {
     struct {
         uint32_t arrived, expected; // threads, in whole warps; expected 0: every warp there is
         uint32_t lanes, yes;        // bar.red
+        struct clock *clock;        // what those who came have done
     } barrier[NAMED_BARRIERS];
+    struct races *races;      // NULL: not checked
+    struct meeting *meetings; // mbarriers that have a clock or copies; NULL until the first
+    size_t meeting_count, meeting_capacity;
+    uint64_t progress; // arrivals at mbarriers and phases seen
+    uint64_t idle;     // rounds in which every warp only waited
     bool faulted;
     struct fault fault;
     uint64_t rounds;
@@ -306,11 +321,16 @@ struct cta {
     struct cta *next;
 };
 
+#include "races.h"
+
 struct worker { // one host thread
     struct run *run;
     struct insn_counts *insns;
     struct block_counts *blocks;
     struct allocation last; // the allocation of the last access
+    struct race_log races;
+    struct global_races *global_races; // of the launch
+    struct page *page;                 // the last one of those
 };
 
 // ---- Traces (trace.c) ---------------------------------------------------------------------------
@@ -323,6 +343,9 @@ void trace_release(struct trace *trace, const struct cta *cta, unsigned barrier)
 void trace_access(struct trace *trace, const struct warp *w, uint32_t insn,
                   const uint32_t at[WARP], int bytes, uint32_t mask, bool store);
 
+// "kernel, line, block, thread: text".
+void fault_text(char *text, size_t size, struct warp *w, const struct op *op, int lane,
+                const char *format, va_list arguments);
 // Records the CTA's first fault: kernel, line, block and thread, then the text.
 void fault_at(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
               const char *format, ...) __attribute__((format(printf, 5, 6)));

@@ -159,6 +159,27 @@ bool memory_register(void *address, size_t bytes)
     return insert(base, bytes, MEMORY_REGISTERED);
 }
 
+void memory_track(void *address)
+{
+    size_t at = rank((uint64_t)(uintptr_t)address);
+    if (at && !allocations[at - 1]->defined)
+        allocations[at - 1]->defined = calloc(allocations[at - 1]->size, 1); // or not tracked
+}
+
+void memory_mark(void *to, const void *from, size_t bytes)
+{
+    const struct allocation *a = memory_find((uint64_t)(uintptr_t)to, bytes, NULL), *b = NULL;
+    if (!a || !a->defined)
+        return;
+    if (from)
+        b = memory_find((uint64_t)(uintptr_t)from, bytes, NULL);
+    uint8_t *marks = a->defined + ((uint64_t)(uintptr_t)to - a->base);
+    if (b && b->defined)
+        memmove(marks, b->defined + ((uint64_t)(uintptr_t)from - b->base), bytes);
+    else
+        memset(marks, 1, bytes);
+}
+
 static void forget(size_t at)
 {
     struct allocation *a = allocations[at];
@@ -166,6 +187,7 @@ static void forget(size_t at)
     if (a->kind != MEMORY_REGISTERED)
         munmap((char *)(uintptr_t)a->base - GAP, mapped_size(a->size) + 2 * GAP);
     free(a->sectors_read);
+    free(a->defined);
     free(a);
     --allocation_count;
     memmove(allocations + at, allocations + at + 1, (allocation_count - at) * sizeof *allocations);
@@ -190,7 +212,8 @@ bool memory_free(void *address)
     mmap(address, mapped_size(a->size), PROT_NONE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     free(a->sectors_read);
-    a->sectors_read = a->sectors_written = NULL;
+    free(a->defined);
+    a->sectors_read = a->sectors_written = a->defined = NULL;
     if (freed[freed_next])
         forget(rank(freed[freed_next]) - 1);
     freed[freed_next] = base;

@@ -1,6 +1,7 @@
 // ops_common.c: operations that are compiled once: checks and faults, conversions, atomics, votes.
 #include "ops_common.h"
 
+#include "races.h"
 #include "scalars.h"
 
 #include <fenv.h>
@@ -11,14 +12,10 @@
 
 // ---- Faults -------------------------------------------------------------------------------------
 
-void fault_at(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
-              const char *format, ...)
+void fault_text(char *text, size_t size, struct warp *w, const struct op *op, int lane,
+                const char *format, va_list arguments)
 {
-    struct cta *cta = w->cta;
-    if (cta->faulted)
-        return;
-    cta->faulted = true;
-    cta->fault.kind = kind;
+    const struct cta *cta = w->cta;
     char name[128];
     kernel_base_name(cta->program->kernel->info.name, name, sizeof name);
     const struct insn_info *insn = op ? &cta->program->insns[op->insn] : NULL;
@@ -27,16 +24,25 @@ void fault_at(struct warp *w, const struct op *op, int lane, enum fault_kind kin
         snprintf(where, sizeof where, ", %s:%d", insn->at.file, insn->at.line);
     else if (insn)
         snprintf(where, sizeof where, ", PTX line %d", insn->ptx_line);
-    size_t size = sizeof cta->fault.text;
-    int used = snprintf(cta->fault.text, size, "%s%s, block (%u,%u,%u), thread (%u,%u,%u): ", name,
-                        where, cta->index[0], cta->index[1], cta->index[2], w->tid[0][lane],
+    int used = snprintf(text, size, "%s%s, block (%u,%u,%u), thread (%u,%u,%u): ", name, where,
+                        cta->index[0], cta->index[1], cta->index[2], w->tid[0][lane],
                         w->tid[1][lane], w->tid[2][lane]);
-    if (used > 0 && (size_t)used < size) {
-        va_list arguments;
-        va_start(arguments, format);
-        vsnprintf(cta->fault.text + used, size - (size_t)used, format, arguments);
-        va_end(arguments);
-    }
+    if (used > 0 && (size_t)used < size)
+        vsnprintf(text + used, size - (size_t)used, format, arguments);
+}
+
+void fault_at(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
+              const char *format, ...)
+{
+    struct cta *cta = w->cta;
+    if (cta->faulted)
+        return;
+    cta->faulted = true;
+    cta->fault.kind = kind;
+    va_list arguments;
+    va_start(arguments, format);
+    fault_text(cta->fault.text, sizeof cta->fault.text, w, op, lane, format, arguments);
+    va_end(arguments);
 }
 
 bool global_span_slow(struct warp *w, uint64_t address, uint64_t bytes)
@@ -63,8 +69,8 @@ void fault_shared(struct warp *w, const struct op *op, int lane, uint32_t at, ui
                  "%s %u bytes at shared address 0x%x, which is no multiple of %u", verb, bytes, at,
                  bytes);
     else
-        fault_at(w, op, lane, FAULT_UNINITIALISED,
-                 "%s %u bytes at shared address 0x%x that nothing has written", verb, bytes, at);
+        race_report(w, op, lane, FAULT_UNINITIALISED, op->insn,
+                    "%s %u bytes at shared address 0x%x that nothing has written", verb, bytes, at);
 }
 
 void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
@@ -74,6 +80,14 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
     const struct allocation *nearest = NULL;
     unsigned long long address = at;
     const struct allocation *found = memory_find(at, bytes, &nearest);
+    if (found && found->live && at % bytes == 0) {
+        race_report(w, op, lane, FAULT_UNINITIALISED, op->insn,
+                    "%s %u bytes at 0x%llx, byte %llu of an allocation of %llu bytes, that nothing "
+                    "has written",
+                    verb, bytes, address, address - (unsigned long long)found->base,
+                    (unsigned long long)found->size);
+        return;
+    }
     if (found && found->live) {
         fault_at(w, op, lane, FAULT_MISALIGNED, "%s %u bytes at 0x%llx, which is no multiple of %u",
                  verb, bytes, address, bytes);
@@ -196,6 +210,13 @@ void rounded_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 void nothing_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)w, (void)r, (void)op, (void)mask;
+}
+
+void warp_sync_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)r, (void)op;
+    if (w->clock)
+        race_warp_sync(w, mask);
 }
 
 // ---- Conversions --------------------------------------------------------------------------------
@@ -708,20 +729,28 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             bool good = offset + (uint64_t)op->bytes <= cta->shared_bytes && !(offset % op->bytes);
             if (!good || (cta->written && !written_all(cta->written, offset, op->bytes)))
                 fault_shared(w, op, i, offset, op->bytes, false);
-            if (good)
+            if (good) {
                 memory = cta->shared + offset;
+                race_shared(w, op, 1u << i, offset, op->bytes, RACE_WRITE, NULL);
+            }
             offsets[i] = offset;
             in_shared |= 1u << i;
-        } else if (at % op->bytes || !global_span(w, at, op->bytes)) {
+        } else if (at % op->bytes || !global_span(w, at, op->bytes) ||
+                   !global_defined(w, at, op->bytes, false)) {
             fault_global(w, op, i, at, op->bytes, true);
         } else {
             memory = (void *)(uintptr_t)at;
             global_touch(w, at, op->bytes, false);
             global_touch(w, at, op->bytes, true);
+            race_global(w, op, 1u << i, at, op->bytes, RACE_WRITE, NULL);
             global[i] = at;
             in_global |= 1u << i;
         }
+        if (memory)
+            race_publish(w, op, i, at, shared);
         uint64_t old = memory ? atomic_apply(op, memory, b, c) : 0;
+        if (memory)
+            race_observe(w, op, i, at, shared, true);
         if (op->regs[0] != NO_REGISTER)
             memcpy(r + op->regs[0] + (size_t)i * op->width, &old, op->width);
     }

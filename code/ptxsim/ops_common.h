@@ -4,6 +4,8 @@
 
 #include "interp.h"
 
+#include <string.h>
+
 #define NO_REGISTER UINT32_MAX
 
 // ---- Checks of addresses ------------------------------------------------------------------------
@@ -26,6 +28,18 @@ static inline void global_touch(struct warp *w, uint64_t address, uint32_t bytes
     uint64_t first = a->base / 32;
     for (uint64_t i = address / 32; i <= (address + bytes - 1) / 32; ++i)
         __atomic_store_n(&sectors[i - first], 1, __ATOMIC_RELAXED);
+}
+
+// Notes what a store defines; false for a load of what nothing has written.
+static inline bool global_defined(struct warp *w, uint64_t address, uint64_t bytes, bool store)
+{
+    const struct allocation *a = &w->cta->worker->last;
+    if (!a->defined || !w->cta->written)
+        return true;
+    uint8_t *defined = a->defined + (address - a->base);
+    if (store)
+        memset(defined, 1, bytes);
+    return store || !memchr(defined, 0, bytes);
 }
 
 void fault_shared(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
@@ -131,6 +145,7 @@ op_fn guarded_op; // inner for the lanes of the guard
 op_fn carry_op;   // add.cc and relatives
 op_fn vote_op, match_op, redux_op, activemask_op, special_op, elect_op;
 op_fn nothing_op;
+op_fn warp_sync_op; // bar.warp.sync; b: the members
 
 enum carry { CARRY_SUBTRACT = 1, CARRY_IN = 2, CARRY_OUT = 4 };
 enum vote { VOTE_ALL, VOTE_ANY, VOTE_UNI, VOTE_BALLOT };

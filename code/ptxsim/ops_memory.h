@@ -148,6 +148,8 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
     uint32_t extent = shape == SHAPE_SAME ? size : WARP * size;
     if (shape != SHAPE_ANY &&
         (at[0] % size || at[0] + (uint64_t)extent > cta->shared_bytes ||
+         (cta->races && (op->order || (store && shape == SHAPE_SAME))) || // lane by lane
+
          (!store && cta->written && !written_all(cta->written, at[0], extent))))
         shape = SHAPE_ANY; // a fault: find the lane
     if (shape == SHAPE_ANY) {
@@ -161,6 +163,10 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             int i = __builtin_ctz(left);
             uint8_t *lane = lanes + (size_t)i * size;
             bool good = !(at[i] % size) && at[i] + (uint64_t)size <= cta->shared_bytes;
+            if (good && cta->races)
+                FN(race_lane)(w, op, i, at[i], size, store, lane);
+            if (good && op->order && store)
+                race_publish(w, op, i, at[i], true);
             if (!good || (!store && cta->written && !written_all(cta->written, at[i], size)))
                 fault_shared(w, op, i, at[i], size, store);
             if (!good) {
@@ -172,6 +178,8 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
                     written_mark(cta->written, at[i], size);
             } else {
                 memcpy(lane, cta->shared + at[i], size);
+                if (op->order)
+                    race_observe(w, op, i, at[i], true, false);
             }
         }
     } else {
@@ -179,6 +187,8 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         uint32_t parts = size <= 4 ? 1 : size / 4; // see shared_wavefronts
         count->wavefronts += shape == SHAPE_SAME && parts > 1 && !store ? parts / 2 : parts;
         uint8_t *shared = cta->shared + at[0];
+        if (cta->races)
+            FN(race_run)(w, op, at[0], size, shape == SHAPE_SAME, store);
         if (store) {
             if (shape == SHAPE_SAME)
                 memcpy(shared, lanes + (WARP - 1) * size, size); // one of them: the last
@@ -210,7 +220,9 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         FN(pack)(r, op, lanes);
     enum shape shape = mask == ~0u ? FN(shape64)(at, size) : SHAPE_ANY;
     uint32_t extent = shape == SHAPE_SAME ? size : WARP * size;
-    if (shape != SHAPE_ANY && (at[0] % size || !global_span(w, at[0], extent)))
+    if (shape != SHAPE_ANY && (at[0] % size || !global_span(w, at[0], extent) ||
+                               !global_defined(w, at[0], extent, store) ||
+                               (w->clock && (op->order || (store && shape == SHAPE_SAME)))))
         shape = SHAPE_ANY;
     count->global_bytes += (uint64_t)__builtin_popcount(mask) * size;
     if (shape == SHAPE_ANY) {
@@ -218,22 +230,36 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         for (uint32_t left = mask; left; left &= left - 1) {
             int i = __builtin_ctz(left);
             uint8_t *lane = lanes + (size_t)i * size;
-            if (at[i] % size || !global_span(w, at[i], size)) {
+            if (at[i] % size || !global_span(w, at[i], size) ||
+                !global_defined(w, at[i], size, store)) {
                 fault_global(w, op, i, at[i], size, store);
                 if (!store)
                     memset(lane, 0, size);
                 continue;
             }
             global_touch(w, at[i], size, store);
+            if (w->clock) {
+                race_global(w, op, 1u << i, at[i], size, store ? RACE_WRITE : RACE_READ, lane);
+                if (store && op->order)
+                    race_publish(w, op, i, at[i], false);
+            }
             if (store)
                 memcpy((void *)(uintptr_t)at[i], lane, size);
             else
                 memcpy(lane, (const void *)(uintptr_t)at[i], size);
+            if (w->clock && !store && op->order)
+                race_observe(w, op, i, at[i], false, false);
         }
     } else {
         uint8_t *global = (uint8_t *)(uintptr_t)at[0];
         count->sectors += (at[0] + extent - 1) / 32 - at[0] / 32 + 1;
         global_touch(w, at[0], extent, store);
+        if (w->clock) {
+            uint32_t count_of_lanes = shape == SHAPE_SAME ? 1 : WARP;
+            for (uint32_t i = 0; i < count_of_lanes; ++i)
+                race_global(w, op, shape == SHAPE_SAME ? ~0u : 1u << i, at[i], size,
+                            store ? RACE_WRITE : RACE_READ, lanes + i * size);
+        }
         if (store) {
             if (shape == SHAPE_SAME)
                 memcpy(global, lanes + (WARP - 1) * size, size);

@@ -2,9 +2,11 @@
 // the functions of the set.
 #include "interp.h"
 #include "ops_common.h"
+#include "races.h"
 #include "scalars.h"
 
 #include "ops_math.h"
+#include "races_set.h"
 #include "ops_memory.h"
 #include "ops_warp.h"
 

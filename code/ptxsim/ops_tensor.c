@@ -15,6 +15,7 @@
 // 8x8 tile whose eight 16-byte rows lie in distinct banks.
 #include "ops_common.h"
 
+#include "races.h"
 #include "scalars.h"
 
 // Memory behind `bytes` at an address of the operation's space; NULL after a fault.
@@ -32,17 +33,23 @@ static uint8_t *locate(struct warp *w, const struct op *op, int lane, uint64_t a
         bool good = offset + (uint64_t)bytes <= cta->shared_bytes && !(offset % bytes);
         if (!good || (!store && cta->written && !written_all(cta->written, offset, bytes))) {
             fault_shared(w, op, lane, offset, bytes, store);
-            return NULL;
+            if (!good)
+                return NULL;
         }
         if (store && cta->written)
             written_mark(cta->written, offset, bytes);
+        // Which lane reads what is not specified: each may read all.
+        if (cta->races)
+            race_shared(w, op, store ? 1u << lane : ~0u, offset, bytes,
+                        store ? RACE_WRITE : RACE_READ, NULL);
         return cta->shared + offset;
     }
-    if (at % bytes || !global_span(w, at, bytes)) {
+    if (at % bytes || !global_span(w, at, bytes) || !global_defined(w, at, bytes, store)) {
         fault_global(w, op, lane, at, bytes, store);
         return NULL;
     }
     global_touch(w, at, bytes, store);
+    race_global(w, op, store ? 1u << lane : ~0u, at, bytes, store ? RACE_WRITE : RACE_READ, NULL);
     return (uint8_t *)(uintptr_t)at;
 }
 

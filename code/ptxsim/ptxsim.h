@@ -5,6 +5,8 @@
 //   exec.c     runs a grid: blocks over the cores, warps of a block in turn, 32 lanes at a time
 //   ops_*.c    the operations: integer and float arithmetic, memory, control, warp, tensor
 //   memory.c   the device's memory: allocations and their bounds
+//   races.c    races by vector clocks (races.h), races_set.h for whole warps
+//   ops_sync.c cp.async, mbarriers, fences
 //   counts.c   wavefronts, sectors, classes; the floors of an L4
 //   fatbin.c   PTX and machine code out of the executable's fat binary
 //   runtime.c  the replacement of libcudart.so.13 (and device.c, copies.c, streams.c; runtime.h)
@@ -41,6 +43,8 @@ struct allocation {
     // reads or writes it. The runtime clears them before a launch and sums them afterwards: what
     // DRAM must move at least when the caches start cold.
     uint8_t *sectors_read, *sectors_written;
+    // A byte for each byte, 0 until the host or a kernel writes it; NULL: not tracked.
+    uint8_t *defined;
 };
 
 // 256-byte aligned, guarded by its bounds, filled with 0xff (NaN in every float format); NULL when
@@ -54,6 +58,10 @@ bool memory_free(void *address);                   // false: not the start of a 
 // gets the allocation, live or freed, closest below, or NULL. Lock-free for readers in a launch.
 const struct allocation *memory_find(uint64_t address, uint64_t bytes,
                                      const struct allocation **nearest);
+// From now on what has not been written is known (PTXSIM_CHECK; the whole is unwritten at first).
+void memory_track(void *address);
+// The host has written, or copied (from: in device memory or not), bytes of an allocation.
+void memory_mark(void *to, const void *from, size_t bytes);
 size_t memory_in_use(void);   // bytes of device and managed memory
 size_t memory_capacity(void); // of the simulated device, or what the host can give, if less
 
@@ -169,10 +177,12 @@ struct launch {
     const struct kernel *kernel;
     unsigned grid[3], block[3];
     size_t dynamic_shared_bytes;
-    const void *params; // param_bytes, laid out as kernel_info says
-    int threads;        // of the host; 0: one a core
-    unsigned schedule;  // seed of the order in which warps take turns; 0: round robin
-    bool check;         // bounds and uninitialised reads (cheap); races come with issue 3's work
+    const void *params;             // param_bytes, laid out as kernel_info says
+    int threads;                    // of the host; 0: one a core
+    unsigned schedule;              // seed of the order in which warps take turns; 0: round robin
+    bool check;                     // uninitialised reads; bounds are always checked
+    bool races;                     // races in shared and global memory
+    void (*note)(const char *text); // called with each further fault; may be NULL
 };
 
 // Runs a grid to its end. Adds to *counts, and to *lines (grown with realloc, *line_count entries,

@@ -608,6 +608,27 @@ static unsigned environment_number(const char *name, unsigned most)
     return (unsigned)value;
 }
 
+// runtime.h has the values of PTXSIM_CHECK.
+static bool checks_are(const char *what)
+{
+    const char *text = getenv("PTXSIM_CHECK");
+    if (text && *text && strcmp(text, "off") && strcmp(text, "memory") && strcmp(text, "all")) {
+        complain("PTXSIM_CHECK: \"%s\" is none of off, memory, all: ignored", text);
+        unsetenv("PTXSIM_CHECK");
+        return false;
+    }
+    return text && !strcmp(text, what);
+}
+
+static char *notes[63]; // further faults of the launch at hand
+static int note_count;
+
+static void take_note(const char *text)
+{
+    if (note_count < (int)(sizeof notes / sizeof *notes) && (notes[note_count] = strdup(text)))
+        note_count++;
+}
+
 static cudaError_t fault_error(const struct fault *fault)
 {
     switch (fault->kind) {
@@ -634,7 +655,9 @@ cudaError_t launch_now(const struct launch_order *order)
         .params = order->params,
         .threads = (int)environment_number("PTXSIM_THREADS", 1024),
         .schedule = environment_number("PTXSIM_SCHEDULE", UINT32_MAX),
-        .check = true,
+        .check = !checks_are("off"),
+        .races = !checks_are("off") && !checks_are("memory"),
+        .note = take_note,
     };
     memcpy(launch.grid, order->grid, sizeof launch.grid);
     memcpy(launch.block, order->block, sizeof launch.block);
@@ -653,6 +676,12 @@ cudaError_t launch_now(const struct launch_order *order)
         return cudaSuccess;
     complain("%s", fault.text);
     report_fault(fault.text);
+    for (int i = 0; i < note_count; ++i) {
+        complain("%s", notes[i]);
+        report_fault(notes[i]);
+        free(notes[i]);
+    }
+    note_count = 0;
     return result_sticky(fault_error(&fault));
 }
 

@@ -10,6 +10,12 @@
 // The work of a stream is done at once, when it is submitted: this is one of the orders that a GPU
 // may choose. A fault of a kernel is therefore reported by the launch itself, as with
 // CUDA_LAUNCH_BLOCKING=1, and by every call after it.
+//
+// The environment: PTXSIM_CHECK=off checks bounds only, memory also reads of what nothing has
+// written; by default races are checked too (races.h), and take about as long again as the rest.
+// PTXSIM_SCHEDULE=N is another order of the warps' turns, PTXSIM_THREADS=N the host's threads,
+// PTXSIM_REPORT=FILE the report. A race does not stop the kernel: it is told at the kernel's end,
+// each pair of lines once, and the launch fails.
 #ifndef RUNTIME_H
 #define RUNTIME_H
 

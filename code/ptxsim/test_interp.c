@@ -30,6 +30,7 @@ struct setup {
     size_t dynamic_shared;
     unsigned schedule;
     int threads;
+    bool racy; // the test is not about races, and has some
 };
 
 static struct outcome run_module(struct module *module, struct setup s, const void *params)
@@ -42,7 +43,8 @@ static struct outcome run_module(struct module *module, struct setup s, const vo
                             .params = params,
                             .threads = s.threads ? s.threads : 1,
                             .schedule = s.schedule,
-                            .check = true};
+                            .check = true,
+                            .races = !s.racy};
     assert_non_null(launch.kernel);
     o.good = launch_run(&launch, &o.counts, &o.lines, &o.line_count, &o.fault);
     return o;
@@ -1029,7 +1031,7 @@ static void votes(void **state)
               "%r5, %r5, 20; or.b32 %r1, %r1, %r5; st.global.u32 [%o], %r1;\n"
               "@!%p1 bra J; redux.sync.add.s32 %r6, %lane, 0xfff; st.global.u32 [%o], %r6; "
               "activemask.b32 %r7; st.global.u32 [%out+44], %r7;\nJ: ",
-              (struct setup){0}, 32);
+              (struct setup){.racy = true}, 32);
     assert_int_equal(out[3], 66);
     assert_int_equal(out[11], 0xfff);
     assert_int_equal(out[20], 0xfff + (2 << 16) + (8 << 20));
@@ -1271,7 +1273,7 @@ static void counted_accesses(void **state)
                  "[%%rd1], %%r3; ld.global.u32 %%r4, [%%rd1];",
                  4 * stride, 4 * stride);
         struct outcome o =
-            run_body(".shared .align 4 .b8 s[4096];\n", body, (struct setup){0}, out);
+            run_body(".shared .align 4 .b8 s[4096];\n", body, (struct setup){.racy = true}, out);
         assert_good(&o);
         uint32_t at[WARP];
         uint64_t far[WARP];

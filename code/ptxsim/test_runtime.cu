@@ -34,6 +34,7 @@ template <typename T> static T *device_array(size_t count)
 {
     void *array;
     assert_ok(cudaMalloc(&array, count * sizeof(T)));
+    assert_ok(cudaMemset(array, 0, count * sizeof(T)));
     return (T *)array;
 }
 
@@ -328,6 +329,7 @@ static void test_report(void **)
     json_t *report = report_of([] {
         float *array;
         expect(cudaMalloc(&array, 4096 * sizeof(float)), cudaSuccess);
+        expect(cudaMemset(array, 0, 4096 * sizeof(float)), cudaSuccess);
         for (int i = 0; i < 3; ++i)
             vector_add<<<dim3(8), 128>>>(array, array + 1024, array + 2048, 1000);
         inner::store<1><<<1, 1>>>((int *)array);

@@ -1,0 +1,339 @@
+// races_cases.cu: small programs, each right and with one planted bug. test_races.bats runs
+// them: `cases NAME right|wrong`. The line that a report must name is marked "<- NAME".
+#include <cuda_pipeline.h>
+
+#include <cstdio>
+#include <cstring>
+
+constexpr int N = 128; // threads of a block
+
+__device__ unsigned shared_address(const void *p)
+{
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+
+// ---- cp.async -----------------------------------------------------------------------------------
+
+template <bool WRONG> __global__ void copy_wait(int *out, const int *in)
+{
+    __shared__ int tile[N];
+    int t = threadIdx.x;
+    tile[t] = 0;
+    __pipeline_memcpy_async(&tile[t], &in[t], 4);
+    __pipeline_commit();
+    if (!WRONG)
+        __pipeline_wait_prior(0);
+    __syncthreads();
+    out[t] = tile[N - 1 - t]; // <- copy_wait
+}
+
+template <bool WRONG> __global__ void copy_groups(int *out, const int *in)
+{
+    __shared__ int tile[2][N];
+    int t = threadIdx.x, sum = 0;
+    __pipeline_memcpy_async(&tile[0][t], &in[t], 4);
+    __pipeline_commit();
+    for (int i = 0; i < 4; ++i) {
+        if (i + 1 < 4)
+            __pipeline_memcpy_async(&tile[(i + 1) % 2][t], &in[(i + 1) * N + t], 4);
+        __pipeline_commit();
+        __pipeline_wait_prior(WRONG ? 2 : 1);
+        __syncthreads();
+        sum += tile[i % 2][N - 1 - t]; // <- copy_groups
+        __syncthreads();
+    }
+    out[t] = sum;
+}
+
+// Each thread reads what it copied itself, after a wait and no barrier: right.
+template <bool WRONG> __global__ void copy_reuse(int *out, const int *in)
+{
+    __shared__ int tile[N];
+    int t = threadIdx.x, sum = 0;
+    for (int i = 0; i < 3; ++i) {
+        __pipeline_memcpy_async(&tile[t], &in[i * N + t], 4); // <- copy_reuse
+        __pipeline_commit();
+        __pipeline_wait_prior(0);
+        __syncthreads();
+        sum += tile[N - 1 - t];
+        if (!WRONG)
+            __syncthreads();
+    }
+    out[t] = sum;
+}
+
+// ---- Barriers -----------------------------------------------------------------------------------
+
+template <bool WRONG> __global__ void read_early(int *out, const int *in)
+{
+    __shared__ int tile[N];
+    int t = threadIdx.x;
+    tile[t] = 0;
+    __syncthreads();
+    tile[t] = in[t];
+    if (!WRONG)
+        __syncthreads();
+    out[t] = tile[(t + 40) % N]; // <- read_early
+}
+
+template <bool WRONG> __global__ void overwrite(int *out, const int *in)
+{
+    __shared__ int tile[N];
+    int t = threadIdx.x, sum = 0;
+    for (int i = 0; i < 3; ++i) {
+        tile[t] = in[i * N + t]; // <- overwrite
+        __syncthreads();
+        sum += tile[N - 1 - t];
+        if (!WRONG)
+            __syncthreads();
+    }
+    out[t] = sum;
+}
+
+// Between the lanes of a warp: running in step does not help.
+template <bool WRONG> __global__ void warp_step(int *out, const int *in)
+{
+    __shared__ int tile[N];
+    int t = threadIdx.x;
+    tile[t] = in[t];
+    if (!WRONG)
+        __syncwarp();
+    out[t] = tile[t ^ 1]; // <- warp_step
+}
+
+// Two halves of the block hand over by named barriers: sync waits, arrive does not.
+template <bool WRONG> __global__ void named(int *out, const int *in)
+{
+    __shared__ int tile[N / 2];
+    int t = threadIdx.x;
+    if (t < N / 2)
+        tile[t] = 0;
+    __syncthreads();
+    if (t < N / 2) {
+        tile[t] = in[t];
+        if (!WRONG)
+            asm volatile("bar.arrive 1, 128;" ::: "memory");
+        else
+            asm volatile("bar.arrive 2, 128;" ::: "memory");
+    } else {
+        asm volatile("bar.sync 1, %0;" ::"n"(WRONG ? 64 : 128) : "memory");
+        out[t] = tile[N - 1 - t]; // <- named
+    }
+}
+
+template <bool WRONG> __global__ void divergent(int *out, const int *in)
+{
+    int t = threadIdx.x;
+    if (!WRONG || t % 32 < 16)
+        __syncthreads(); // <- divergent
+    else
+        out[t] = in[0];
+    out[t] = in[t];
+    if (WRONG)
+        __syncthreads();
+}
+
+// ---- mbarriers ----------------------------------------------------------------------------------
+
+__device__ void init(unsigned long long *bar, unsigned count)
+{
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(bar)), "r"(count)
+                 : "memory");
+}
+
+__device__ void arrive(unsigned long long *bar)
+{
+    asm volatile("{.reg .b64 s; mbarrier.arrive.shared.b64 s, [%0];}" ::"r"(shared_address(bar))
+                 : "memory");
+}
+
+__device__ bool passed(unsigned long long *bar, unsigned parity)
+{
+    unsigned yes;
+    asm volatile(
+        "{.reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+        : "=r"(yes)
+        : "r"(shared_address(bar)), "r"(parity) // <- arrivals, parity
+        : "memory");
+    return yes;
+}
+
+// Two warps produce, two consume, through full and empty mbarriers.
+template <int BUG> __device__ void hand_over(int *out, const int *in)
+{
+    __shared__ int tile[N / 2];
+    __shared__ unsigned long long full, empty;
+    int t = threadIdx.x, sum = 0;
+    if (t < N / 2)
+        tile[t] = 0;
+    if (t == 0) {
+        init(&full, BUG == 2 ? N / 2 + 1 : N / 2);
+        init(&empty, N / 2);
+    }
+    __syncthreads();
+    if (t < N / 2) {
+        for (int i = 0; i < 4; ++i) {
+            while (i > 0 && !passed(&empty, (i - 1) & 1))
+                ;
+            tile[t] = in[i * N + t];
+            arrive(&full);
+        }
+    } else {
+        for (int i = 0; i < 4; ++i) {
+            while (!passed(&full, (BUG == 1 ? i + 1 : i) & 1))
+                ;
+            sum += tile[N - 1 - t];
+            arrive(&empty);
+        }
+        out[t] = sum;
+    }
+}
+
+template <bool WRONG> __global__ void parity(int *out, const int *in)
+{
+    hand_over<WRONG ? 1 : 0>(out, in);
+}
+
+template <bool WRONG> __global__ void arrivals(int *out, const int *in)
+{
+    hand_over<WRONG ? 2 : 0>(out, in);
+}
+
+// cp.async that arrives at an mbarrier: who waits there needs no other wait.
+template <bool WRONG> __global__ void copy_mbarrier(int *out, const int *in)
+{
+    __shared__ int tile[N];
+    __shared__ unsigned long long full;
+    int t = threadIdx.x;
+    if (t == 0)
+        init(&full, N);
+    __syncthreads();
+    __pipeline_memcpy_async(&tile[t], &in[t], 4);
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(&full))
+                 : "memory");
+    if (!WRONG)
+        while (!passed(&full, 0))
+            ;
+    else
+        __syncthreads();
+    out[t] = tile[N - 1 - t]; // <- copy_mbarrier
+}
+
+// ---- Bounds and what was never written ----------------------------------------------------------
+
+template <bool WRONG> __global__ void bounds(int *out, const int *in)
+{
+    int t = threadIdx.x;
+    out[t] = in[4 * N - 1 - t + (WRONG ? 1 : 0)]; // <- bounds
+}
+
+template <bool WRONG> __global__ void uninitialised(int *out, const int *in)
+{
+    __shared__ int tile[N + 1];
+    int t = threadIdx.x;
+    tile[t] = in[t];
+    if (!WRONG && t == 0)
+        tile[N] = 0;
+    __syncthreads();
+    out[t] = tile[t + 1]; // <- uninitialised
+}
+
+// ---- Atomics ------------------------------------------------------------------------------------
+
+__device__ int head;
+
+template <bool WRONG> __global__ void queue(int *out, const int *in)
+{
+    __shared__ int next;
+    int t = threadIdx.x;
+    if (t == 0)
+        next = 0;
+    __syncthreads();
+    if (in[t] % 2 == 0) {
+        int at = WRONG ? next++ : atomicAdd(&next, 1); // <- queue
+        out[at] = t;
+    }
+}
+
+template <bool WRONG> __global__ void global_queue(int *out, const int *in)
+{
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    if (in[t] % 2 == 0) {
+        int at = WRONG ? head++ : atomicAdd(&head, 1); // <- global_queue
+        out[at] = t;
+    }
+}
+
+// The last block to finish sums what the others wrote.
+__device__ int partial[4], tickets;
+
+template <bool WRONG> __global__ void last_block(int *out, const int *in)
+{
+    __shared__ bool last;
+    if (threadIdx.x == 0) {
+        partial[blockIdx.x] = in[blockIdx.x];
+        if (!WRONG)
+            __threadfence();
+        last = atomicAdd(&tickets, 1) == (int)gridDim.x - 1;
+    }
+    __syncthreads();
+    if (last && threadIdx.x < 32) {
+        int sum = 0;
+        for (unsigned i = 0; i < gridDim.x; ++i)
+            sum += partial[i]; // <- last_block
+        out[threadIdx.x] = sum;
+    }
+}
+
+// Blocks share an element at their border.
+template <bool WRONG> __global__ void border(int *out, const int *in)
+{
+    int t = blockIdx.x * blockDim.x + threadIdx.x;
+    out[t] = in[t];
+    if (WRONG && threadIdx.x == 0 && blockIdx.x > 0)
+        out[t - 1] += 1; // <- border
+}
+
+template <bool WRONG> __global__ void fresh(int *out, const int *in)
+{
+    int t = threadIdx.x;
+    if (!WRONG)
+        out[t] = 0;
+    out[t] += in[t]; // <- fresh
+}
+
+// ---- Running them -------------------------------------------------------------------------------
+
+#define CASE(name, blocks) {#name, {name<false>, name<true>}, blocks}
+static const struct {
+    const char *name;
+    void (*kernel[2])(int *, const int *);
+    int blocks;
+} cases[] = {
+    CASE(copy_wait, 1),   CASE(copy_groups, 1), CASE(copy_reuse, 1),    CASE(read_early, 1),
+    CASE(overwrite, 1),   CASE(warp_step, 1),   CASE(named, 1),         CASE(divergent, 1),
+    CASE(parity, 1),      CASE(arrivals, 1),    CASE(copy_mbarrier, 1), CASE(bounds, 1),
+    CASE(queue, 1),       CASE(global_queue, 4), CASE(last_block, 4),   CASE(border, 4),
+    CASE(uninitialised, 1), CASE(fresh, 1),
+};
+
+int main(int argc, char **argv)
+{
+    static int input[4 * N];
+    int *in, *out;
+    for (int i = 0; i < 4 * N; ++i)
+        input[i] = i;
+    for (const auto &c : cases) {
+        if (argc != 3 || strcmp(argv[1], c.name))
+            continue;
+        cudaMalloc(&in, sizeof input);
+        cudaMalloc(&out, sizeof input);
+        cudaMemcpy(in, input, sizeof input, cudaMemcpyHostToDevice);
+        c.kernel[!strcmp(argv[2], "wrong")]<<<c.blocks, N>>>(out, in);
+        cudaError_t error = cudaDeviceSynchronize();
+        printf("%s\n", cudaGetErrorName(error));
+        return error != cudaSuccess;
+    }
+    fprintf(stderr, "usage: %s NAME right|wrong\n", argv[0]);
+    return 2;
+}

@@ -1,0 +1,61 @@
+# Planted bugs, each reported at its line under every schedule, and a right version of each with
+# no report. The programs are in races_cases.cu.
+
+setup_file() {
+    cd "$BATS_TEST_DIRNAME/../.."
+    export LD_LIBRARY_PATH=$PWD/build/ptxsim CASES=code/ptxsim/races_cases.cu
+    build/cuda/bin/nvcc -std=c++20 -O3 -lineinfo --compress-mode=none -cudart shared \
+        -gencode arch=compute_89,code=compute_89 "$CASES" -o "$BATS_FILE_TMPDIR/cases"
+}
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../.."
+}
+
+# expect NAME TEXT: the report has the text, on a line that names the marked one.
+expect() {
+    line=$(grep -nwE -- "// <- (.*, )?$1" "$CASES" | cut -d: -f1)
+    for seed in $(seq 0 15); do
+        PTXSIM_SCHEDULE=$seed run "$BATS_FILE_TMPDIR/cases" "$1" right
+        echo "schedule $seed: $output"
+        [ "$status" -eq 0 ]
+        [ "$output" = cudaSuccess ]
+        PTXSIM_SCHEDULE=$seed run "$BATS_FILE_TMPDIR/cases" "$1" wrong
+        echo "schedule $seed: $output"
+        [ "$status" -eq 1 ]
+        grep -F -- "$2" <<<"$output" | grep -qE "^ptxsim: $1, .*$CASES:$line[^0-9]"
+    done
+}
+
+@test "a cp.async without a wait" { expect copy_wait "is still writing: nothing has waited for it"; }
+@test "a wait that leaves one group too many" { expect copy_groups "is still writing"; }
+@test "a cp.async into a tile that others read" { expect copy_reuse "with no barrier in between"; }
+@test "a cp.async whose mbarrier nobody waits for" { expect copy_mbarrier "is still writing"; }
+@test "no barrier before reading" { expect read_early "with no barrier in between"; }
+@test "no barrier before overwriting" { expect overwrite "with no barrier in between"; }
+@test "no __syncwarp" { expect warp_step "with no __syncwarp or barrier in between"; }
+@test "the wrong named barrier" { expect named "with no barrier in between"; }
+@test "a barrier under divergence" { expect divergent "bar.sync under divergence"; }
+@test "the wrong parity of an mbarrier" { expect parity "parity"; }
+@test "an arrival too few: who waits where" { expect arrivals "(full + 0), phase of parity 0: 64 of 65 arrivals"; }
+@test "one element out of bounds" { expect bounds "0 bytes past the end of the allocation"; }
+@test "an uninitialised read of shared memory" { expect uninitialised "that nothing has written"; }
+@test "an uninitialised read of global memory" { expect fresh "that nothing has written"; }
+@test "a queue without atomics in shared memory" { expect queue "4 bytes of shared memory"; }
+@test "a queue without atomics in global memory" { expect global_queue "in between"; }
+@test "a last block without a fence" { expect last_block "with no release and acquire in between"; }
+@test "blocks that meet at their border" { expect border "with no release and acquire in between"; }
+
+@test "PTXSIM_CHECK=off checks no races, memory no races but reads" {
+    PTXSIM_CHECK=off run "$BATS_FILE_TMPDIR/cases" uninitialised wrong
+    [ "$output" = cudaSuccess ]
+    PTXSIM_CHECK=memory run "$BATS_FILE_TMPDIR/cases" uninitialised wrong
+    [ "$output" != cudaSuccess ]
+    PTXSIM_CHECK=memory run "$BATS_FILE_TMPDIR/cases" overwrite wrong
+    [ "$output" = cudaSuccess ]
+}
+
+@test "a race is in the report's faults" {
+    PTXSIM_REPORT=$BATS_TEST_TMPDIR/report.json run "$BATS_FILE_TMPDIR/cases" overwrite wrong
+    grep -q '"faults":\["overwrite, ' "$BATS_TEST_TMPDIR/report.json"
+}
