@@ -1220,37 +1220,118 @@ static void decode_barrier(struct decoder *d)
 
 // ---- Instructions: matrices ---------------------------------------------------------------------
 
-static void fragment(struct decoder *d, const struct operand *o, uint32_t *regs, int count,
-                     int bytes, bool to)
+static bool matrix_type(const char *name, enum matrix_type *type)
 {
-    if (o->kind != OPERAND_VECTOR || o->count != count)
-        fail(d, "a fragment of %s has %d registers where %d were expected", d->insn->opcode,
-             o->kind == OPERAND_VECTOR ? o->count : 1, count);
-    for (int i = 0; i < count; ++i)
-        regs[i] = to ? result(d, &o->elements[i], bytes) : source(d, &o->elements[i], bytes);
+    static const char *const names[] = {"f16", "bf16", "tf32", "e4m3", "e5m2",
+                                        "s8",  "u8",   "f32",  "s32",  "f64"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i)
+        if (!strcmp(names[i], name)) {
+            *type = (enum matrix_type)i;
+            return true;
+        }
+    return false;
+}
+
+static enum matrix_type need_matrix_type(struct decoder *d, const char *name)
+{
+    enum matrix_type type;
+    if (!matrix_type(name, &type))
+        unsupported(d);
+    return type;
+}
+
+struct shape {
+    int m, n, k;
+};
+
+static bool find_shape(const struct decoder *d, struct shape *shape, int *at)
+{
+    for (*at = 0; *at < d->modifier_count; ++*at) {
+        char rest;
+        if (sscanf(d->modifier[*at], "m%dn%dk%d%c", &shape->m, &shape->n, &shape->k, &rest) == 3)
+            return true;
+    }
+    return false;
+}
+
+// Where the elements of a matrix ('a', 'b' or 'c') lie in `count` registers of a warp. The tiles
+// of A go down its 16 rows and then along k, those of B along k and then to the next columns.
+static void place_matrix(struct decoder *d, struct matrix *f, enum matrix_type type, char which,
+                         struct shape s, int count)
+{
+    static const uint8_t bytes[] = {2, 2, 4, 1, 1, 1, 1, 4, 4, 8};
+    f->type = type;
+    f->bytes = bytes[type];
+    f->per = (uint8_t)(f->bytes < 4 ? 4 / f->bytes : 1);
+    f->step = which == 'c' ? 2 : f->per;
+    int columns = which == 'c' ? s.n : s.k, rows = which == 'b' ? s.n : s.m;
+    int across = columns / (4 * f->step), down = rows / 8;
+    int registers = across * down * f->step / f->per;
+    if (!across || !down || registers > 8 || count % registers || count > 8)
+        unsupported(d);
+    f->count = (uint8_t)count;
+    f->distinct = (uint8_t)registers;
+    int pair = f->step / f->per, high = down > 1 ? 2 : 1; // tiles in 16 rows
+    for (int i = 0; i < count; ++i) {
+        int tile = i % registers / pair, row, column;
+        if (which == 'b') {
+            column = tile % across;
+            row = tile / across;
+        } else {
+            row = tile % high + 2 * (tile / (high * across));
+            column = tile / high % across;
+        }
+        f->row[i] = (uint8_t)(8 * row);
+        f->column[i] = (uint8_t)(4 * f->step * column + i % pair);
+    }
+}
+
+static void matrix_operand(struct decoder *d, const struct operand *o, struct matrix *f,
+                           enum matrix_type type, char which, struct shape s, bool to)
+{
+    bool one = o->kind == OPERAND_REGISTER;
+    place_matrix(d, f, type, which, s, one ? 1 : o->kind == OPERAND_VECTOR ? o->count : 0);
+    for (int i = 0; i < f->count; ++i) {
+        const struct operand *e = one ? o : &o->elements[i];
+        int bytes = type == MATRIX_F64 ? 8 : 4;
+        f->regs[i] = to ? result(d, e, bytes) : source(d, e, bytes);
+    }
+}
+
+// wmma's m8n32k16 is the machine's m32n8k16 on the transposed matrices: A takes B's part, and the
+// accumulator's rows are its columns.
+static bool flipped(struct shape *s)
+{
+    bool flip = s->m == 8 && s->n == 32;
+    if (flip)
+        *s = (struct shape){32, 8, s->k};
+    return flip;
 }
 
 static void decode_wmma_memory(struct decoder *d, bool store)
 {
-    const char *type = last_modifier(d);
-    struct wmma_memory *m = arena_alloc(&d->program->arena, sizeof *m);
-    m->store = store;
-    m->is_b = has(d, "b");
-    m->accumulator = has(d, "c") || has(d, "d");
-    m->half = !strcmp(type, "f16");
-    if (m->accumulator ? !m->half && strcmp(type, "f32") : !m->half && strcmp(type, "bf16"))
+    struct matrix_memory *m = arena_alloc(&d->program->arena, sizeof *m);
+    struct shape s;
+    int at;
+    bool is_b = has(d, "b"), accumulator = has(d, "c") || has(d, "d");
+    if (!find_shape(d, &s, &at))
         unsupported(d);
-    m->transposed = m->is_b ? has(d, "row") : has(d, "col");
-    m->registers = m->accumulator ? (m->half ? 4 : 8) : m->half ? 8 : 4;
-    const struct operand *address = operand(d, store ? 0 : 1), *value = operand(d, store ? 1 : 0);
-    fragment(d, value, m->regs, (int)m->registers, 4, !store);
-    m->stride = d->insn->count > 2 ? source(d, operand(d, 2), 4) : constant(d, 16, 4);
+    bool flip = flipped(&s);
+    char which = accumulator ? 'c' : is_b != flip ? 'b' : 'a';
+    m->store = store;
+    m->accumulator = accumulator;
+    m->transposed = (is_b ? has(d, "row") : has(d, "col")) != (accumulator && flip);
+    matrix_operand(d, operand(d, store ? 1 : 0), &m->matrix, need_matrix_type(d, last_modifier(d)),
+                   which, s, !store);
+    int natural = accumulator ? (flip != m->transposed ? s.m : s.n) : s.k;
+    m->stride =
+        d->insn->count > 2 ? source(d, operand(d, 2), 4) : constant(d, (uint64_t)natural, 4);
     enum space space = memory_space(d);
     uint32_t a;
     int64_t imm;
     uint8_t wide;
-    set_address(d, address, &a, &imm, &wide, &space);
-    struct op *op = emit(d, store ? wmma_store : wmma_load, 0);
+    set_address(d, operand(d, store ? 0 : 1), &a, &imm, &wide, &space);
+    struct op *op = emit(d, wmma_move, 0);
     op->a = a;
     op->imm = imm;
     op->wide_address = wide;
@@ -1258,35 +1339,109 @@ static void decode_wmma_memory(struct decoder *d, bool store)
     op->regs = (const uint32_t *)m;
 }
 
+// mma.sync.aligned.shape.alayout.blayout{.satfinite}.dtype.atype.btype.ctype
+// wmma.mma.sync.aligned.alayout.blayout.shape.dtype{.atype.btype}.ctype{.rnd}{.satfinite}
+static void decode_product(struct decoder *d)
+{
+    struct mma *t = arena_alloc(&d->program->arena, sizeof *t);
+    struct shape s;
+    enum matrix_type types[4];
+    int at, count = 0;
+    bool wmma = !strcmp(d->base, "wmma");
+    if (!find_shape(d, &s, &at) || has(d, "sp") || (!wmma && (!has(d, "row") || !has(d, "col"))))
+        unsupported(d);
+    for (int i = at + 1; i < d->modifier_count; ++i) {
+        const char *name = d->modifier[i];
+        if (!strcmp(name, "row") || !strcmp(name, "col") || !strcmp(name, "rn") ||
+            !strcmp(name, "satfinite"))
+            continue;
+        if (count == 4 || !matrix_type(name, &types[count++]))
+            unsupported(d);
+    }
+    if (count == 2) { // f16 operands are not named
+        types[3] = types[1];
+        types[1] = types[2] = MATRIX_F16;
+    } else if (count != 4) {
+        unsupported(d);
+    }
+    bool integer = types[1] == MATRIX_S8 || types[1] == MATRIX_U8;
+    bool twin = integer ? types[2] == MATRIX_S8 || types[2] == MATRIX_U8
+                : types[1] == MATRIX_E4M3 || types[1] == MATRIX_E5M2
+                    ? types[2] == MATRIX_E4M3 || types[2] == MATRIX_E5M2
+                    : types[2] == types[1];
+    for (int i = 0; i < 4; i += 3)
+        twin &= integer                  ? types[i] == MATRIX_S32
+                : types[1] == MATRIX_F64 ? types[i] == MATRIX_F64
+                                         : types[i] == MATRIX_F32 || types[i] == MATRIX_F16;
+    bool small = types[1] == MATRIX_F64 || integer; // m8n8k4 of f16 has Volta's layout
+    if (!twin || types[1] == MATRIX_F32 || types[1] == MATRIX_S32 ||
+        (s.m == 8 && s.n == 8 && !small))
+        unsupported(d);
+    if (types[1] == MATRIX_F64 && (s.m != 8 || s.k != 4))
+        unsupported(d);
+    bool flip = flipped(&s);
+    t->m = s.m;
+    t->n = s.n;
+    t->k = s.k;
+    t->saturate = has(d, "satfinite");
+    matrix_operand(d, operand(d, 0), &t->d, types[0], 'c', s, true);
+    matrix_operand(d, operand(d, 1), flip ? &t->b : &t->a, types[1], flip ? 'b' : 'a', s, false);
+    matrix_operand(d, operand(d, 2), flip ? &t->a : &t->b, types[2], flip ? 'a' : 'b', s, false);
+    matrix_operand(d, operand(d, 3), &t->c, types[3], 'c', s, false);
+    emit_id(d, OP_mma)->regs = (const uint32_t *)t;
+    // A machine instruction takes 32 bytes of k of 16 rows and 8 columns.
+    int work = s.m * s.n * s.k * t->a.bytes, unit = 16 * 8 * 32;
+    struct insn_info *info = &d->program->insns[d->program->insn_count - 1];
+    info->tensor_flops = 2 * (uint32_t)(s.m * s.n * s.k);
+    info->tensor_instructions = (uint32_t)((work + unit - 1) / unit);
+}
+
 static void decode_wmma(struct decoder *d)
 {
-    if (!has(d, "m16n16k16"))
-        unsupported(d);
-    if (has(d, "load") || has(d, "store")) {
+    if (has(d, "load") || has(d, "store"))
         decode_wmma_memory(d, has(d, "store"));
-        return;
-    }
-    // wmma.mma.sync.aligned.alayout.blayout.m16n16k16.dtype{.atype.btype}.ctype
-    struct wmma *t = arena_alloc(&d->program->arena, sizeof *t);
-    int shape = 0;
-    while (strcmp(d->modifier[shape], "m16n16k16"))
-        shape++;
-    int types = d->modifier_count - shape - 1;
-    const char *c_type = last_modifier(d), *d_type = types ? d->modifier[shape + 1] : "";
-    t->bf16 = has(d, "bf16");
-    t->c_half = !strcmp(c_type, "f16");
-    t->d_half = !strcmp(d_type, "f16");
-    if ((types != 2 && !(types == 4 && t->bf16)) || (!t->c_half && strcmp(c_type, "f32")) ||
-        (!t->d_half && strcmp(d_type, "f32")))
+    else
+        decode_product(d);
+}
+
+static void decode_tiles(struct decoder *d)
+{
+    struct tiles *t = arena_alloc(&d->program->arena, sizeof *t);
+    t->store = !strcmp(d->base, "stmatrix");
+    t->transposed = has(d, "trans");
+    t->count = has(d, "x4") ? 4 : has(d, "x2") ? 2 : has(d, "x1") ? 1 : 0;
+    const struct operand *value = operand(d, t->store ? 1 : 0);
+    bool one = value->kind == OPERAND_REGISTER;
+    enum space space = memory_space(d);
+    if (!t->count || !has(d, "m8n8") || strcmp(last_modifier(d), "b16") ||
+        (space != SPACE_SHARED && space != SPACE_GENERIC))
         unsupported(d);
-    fragment(d, operand(d, 0), t->d, t->d_half ? 4 : 8, 4, true);
-    fragment(d, operand(d, 1), t->a, t->bf16 ? 4 : 8, 4, false);
-    fragment(d, operand(d, 2), t->b, t->bf16 ? 4 : 8, 4, false);
-    fragment(d, operand(d, 3), t->c, t->c_half ? 4 : 8, 4, false);
-    emit_id(d, OP_wmma_mma)->regs = (const uint32_t *)t;
-    struct insn_info *info = &d->program->insns[d->program->insn_count - 1];
-    info->tensor_flops = 2 * 16 * 16 * 16;
-    info->tensor_instructions = 2;
+    if (t->count != (one ? 1 : value->kind == OPERAND_VECTOR ? value->count : 0))
+        fail(d, "%s needs %d registers", d->insn->opcode, t->count);
+    for (int i = 0; i < t->count; ++i) {
+        const struct operand *o = one ? value : &value->elements[i];
+        t->regs[i] = t->store ? source(d, o, 4) : result(d, o, 4);
+    }
+    uint32_t a;
+    int64_t imm;
+    uint8_t wide;
+    set_address(d, operand(d, t->store ? 0 : 1), &a, &imm, &wide, &space);
+    struct op *op = emit(d, tiles_move, 0);
+    op->a = a;
+    op->imm = imm;
+    op->wide_address = wide;
+    op->space = (uint8_t)space;
+    op->regs = (const uint32_t *)t;
+}
+
+static void decode_movmatrix(struct decoder *d)
+{
+    if (!has(d, "m8n8") || !has(d, "trans") || strcmp(last_modifier(d), "b16"))
+        unsupported(d);
+    uint32_t to = result(d, operand(d, 0), 4), from = source(d, operand(d, 1), 4);
+    struct op *op = emit(d, movmatrix_op, 0);
+    op->d = to;
+    op->a = from;
 }
 
 // ---- Instructions: control ----------------------------------------------------------------------
@@ -1394,14 +1549,16 @@ static void decode_insn(struct decoder *d)
     static const struct {
         const char *base;
         void (*decode)(struct decoder *);
-    } table[] = {{"mov", decode_mov},     {"setp", decode_setp},         {"set", decode_set},
-                 {"selp", decode_selp},   {"slct", decode_slct},         {"cvt", decode_cvt},
-                 {"cvta", decode_cvta},   {"isspacep", decode_isspacep}, {"bfi", decode_bfi},
-                 {"lop3", decode_lop3},   {"prmt", decode_prmt},         {"shfl", decode_shfl},
-                 {"vote", decode_vote},   {"match", decode_match},       {"redux", decode_redux},
-                 {"elect", decode_elect}, {"wmma", decode_wmma},         {"bra", decode_branch},
-                 {"brx", decode_switch},  {"call", decode_call},         {"addc", decode_carry},
-                 {"subc", decode_carry},  {"madc", decode_carry}};
+    } table[] = {
+        {"mov", decode_mov},        {"setp", decode_setp},         {"set", decode_set},
+        {"selp", decode_selp},      {"slct", decode_slct},         {"cvt", decode_cvt},
+        {"cvta", decode_cvta},      {"isspacep", decode_isspacep}, {"bfi", decode_bfi},
+        {"lop3", decode_lop3},      {"prmt", decode_prmt},         {"shfl", decode_shfl},
+        {"vote", decode_vote},      {"match", decode_match},       {"redux", decode_redux},
+        {"elect", decode_elect},    {"wmma", decode_wmma},         {"mma", decode_product},
+        {"ldmatrix", decode_tiles}, {"stmatrix", decode_tiles},    {"movmatrix", decode_movmatrix},
+        {"bra", decode_branch},     {"brx", decode_switch},        {"call", decode_call},
+        {"addc", decode_carry},     {"subc", decode_carry},        {"madc", decode_carry}};
     d->scratch_used = 0;
     const char *base = d->base;
     if (has(d, "cc")) {
@@ -1456,13 +1613,13 @@ static enum op_class classify(const struct decoder *d)
     static const char *const mufu[] = {"ex2", "lg2", "rsqrt", "sin", "cos", "tanh", NULL};
     static const char *const branches[] = {"bra",  "brx",  "call",  "ret",
                                            "exit", "trap", "brkpt", NULL};
-    static const char *const lanes[] = {"shfl",       "vote",  "match", "redux",
-                                        "activemask", "elect", NULL};
+    static const char *const lanes[] = {"shfl",       "vote",  "match",     "redux",
+                                        "activemask", "elect", "movmatrix", NULL};
     const char *base = d->base, *type = last_modifier(d);
     bool store = !strcmp(base, "st");
-    if (store || !strcmp(base, "ld") || !strcmp(base, "ldu") ||
-        (!strcmp(base, "wmma") && !has(d, "mma"))) {
-        store |= has(d, "store");
+    if (store || !strcmp(base, "ld") || !strcmp(base, "ldu") || !strcmp(base, "ldmatrix") ||
+        !strcmp(base, "stmatrix") || (!strcmp(base, "wmma") && !has(d, "mma"))) {
+        store |= has(d, "store") || !strcmp(base, "stmatrix");
         switch (memory_space(d)) {
         case SPACE_SHARED: return store ? CLASS_SHARED_STORE : CLASS_SHARED_LOAD;
         case SPACE_LOCAL: return CLASS_LOCAL;
@@ -1537,9 +1694,10 @@ static void visit_operand(struct decoder *d, const struct operand *o, bool defin
 // Every register an instruction names; uses first.
 static void visit_registers(struct decoder *d, const struct insn *insn, visit_fn *visit, void *data)
 {
-    static const char *const without[] = {
-        "st",    "red",      "bra",       "brx",  "ret",   "exit",      "call",    "membar",
-        "fence", "prefetch", "prefetchu", "trap", "brkpt", "nanosleep", "pmevent", NULL};
+    static const char *const without[] = {"st",        "red",  "bra",    "brx",       "ret",
+                                          "exit",      "call", "membar", "fence",     "prefetch",
+                                          "prefetchu", "trap", "brkpt",  "nanosleep", "pmevent",
+                                          "stmatrix",  NULL};
     split_opcode(d, insn->opcode);
     bool barrier = !strcmp(d->base, "bar") || !strcmp(d->base, "barrier");
     bool defines = !in_list(d->base, without) && !(barrier && !has(d, "red")) &&
@@ -1794,7 +1952,7 @@ static void add_insn(struct decoder *d, const struct insn *insn)
         .op_class = (uint8_t) class,
         .mufu = class == CLASS_MUFU,
         .barrier = class == CLASS_BARRIER && !has(d, "warp"),
-        .store = !strcmp(d->base, "st") || has(d, "store"),
+        .store = !strcmp(d->base, "st") || !strcmp(d->base, "stmatrix") || has(d, "store"),
     };
 }
 

@@ -62,23 +62,52 @@ static inline void written_mark(uint8_t *written, uint32_t at, uint32_t bytes)
         written[at >> 3] |= (uint8_t)(1u << (at & 7));
 }
 
-// ---- wmma m16n16k16 -----------------------------------------------------------------------------
+// ---- Matrices (ops_tensor.c, ops_warp.h) --------------------------------------------------------
 
-struct wmma {
-    uint32_t a[8], b[8], c[8], d[8]; // registers
-    bool bf16, c_half, d_half;
+enum matrix_type {
+    MATRIX_F16,
+    MATRIX_BF16,
+    MATRIX_TF32,
+    MATRIX_E4M3,
+    MATRIX_E5M2,
+    MATRIX_S8,
+    MATRIX_U8,
+    MATRIX_F32,
+    MATRIX_S32,
+    MATRIX_F64
 };
 
-struct wmma_memory { // a load or a store of one fragment
+// A matrix in the registers of a warp. Lane 4 g + t holds in register i the elements
+// (g + row[i], step t + column[i] + e) for e below `per`. A row of B is a column n of the product,
+// so that the columns of both operands run along k.
+struct matrix {
+    enum matrix_type type;
     uint32_t regs[8];
-    unsigned
-        registers; // 8 with f16 operands (4 and their copies), 4 with bf16; accumulators 8 or 4
-    bool accumulator, store, half, is_b;
-    bool transposed; // the fragment's rows are not contiguous in memory
+    uint8_t count, distinct;  // registers; the ones that hold no copy of an earlier one
+    uint8_t bytes, per, step; // of an element; elements a register
+    uint8_t row[8], column[8];
+};
+
+struct mma {
+    struct matrix a, b, c, d;
+    int m, n, k;
+    bool saturate; // integers: at the ends of s32 instead of wrapping
+};
+
+struct matrix_memory { // a load or a store of one wmma fragment
+    struct matrix matrix;
+    bool store, accumulator;
+    bool transposed; // the matrix's rows are not contiguous in memory
     uint32_t stride; // register: elements between rows
 };
 
-op_fn wmma_load, wmma_store;
+struct tiles { // ldmatrix, stmatrix: 8x8 tiles of 16-bit elements
+    uint32_t regs[4];
+    int count;
+    bool store, transposed;
+};
+
+op_fn wmma_move, tiles_move, movmatrix_op;
 
 // ---- Conversions --------------------------------------------------------------------------------
 

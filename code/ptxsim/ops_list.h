@@ -373,9 +373,7 @@ OP(store_any, CUSTOM, 0)
 // ---- Between lanes, and matrices ----------------------------------------------------------------
 
 OP(shfl, CUSTOM, 0)
-
-
-OP(wmma_mma, CUSTOM, 0)
+OP(mma, CUSTOM, 0)
 
 #undef WRAP_UNARY
 #undef WRAP_BINARY
