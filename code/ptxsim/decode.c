@@ -901,17 +901,19 @@ static void decode_convert(struct decoder *d)
     for (int i = 0; i < d->modifier_count - 2; ++i) {
         const char *m = d->modifier[i];
         bool whole = m[0] == 'r' && strlen(m) == 3 && m[2] == 'i';
-        if (m[0] == 'r' && (whole || strlen(m) == 2)) {
+        if (m[0] == 'r' && (whole || strlen(m) == 2 || !strcmp(m, "rna"))) {
             k.to_integral = whole && to_float && from_float;
-            k.rounding = m[1] == 'z'   ? ROUND_ZERO
-                         : m[1] == 'm' ? ROUND_DOWN
-                         : m[1] == 'p' ? ROUND_UP
-                         : m[1] == 'a' ? ROUND_AWAY
-                                       : ROUND_NEAREST;
-            if (!strchr("nzmpa", m[1]))
+            k.rounding = m[1] == 'z'         ? ROUND_ZERO
+                         : m[1] == 'm'       ? ROUND_DOWN
+                         : m[1] == 'p'       ? ROUND_UP
+                         : !strcmp(m, "rna") ? ROUND_AWAY
+                                             : ROUND_NEAREST;
+            if (!strchr("nzmp", m[1]))
                 unsupported(d);
-        } else if (!strcmp(m, "sat") || !strcmp(m, "satfinite")) {
+        } else if (!strcmp(m, "sat")) {
             k.saturate = true;
+        } else if (!strcmp(m, "satfinite")) {
+            k.finite = true;
         } else if (!strcmp(m, "ftz")) {
             k.ftz = true;
         } else if (!strcmp(m, "relu")) {
@@ -954,27 +956,76 @@ static void decode_convert(struct decoder *d)
     op->regs = (const uint32_t *)copy;
 }
 
+// "f16x2" -> the type of its elements.
+static bool find_pair(const char *type, enum number *number)
+{
+    static const struct {
+        const char *name;
+        enum number number;
+    } pairs[] = {{"f16x2", NUMBER_F16},
+                 {"bf16x2", NUMBER_BF16},
+                 {"e4m3x2", NUMBER_E4M3},
+                 {"e5m2x2", NUMBER_E5M2}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; ++i)
+        if (!strcmp(pairs[i].name, type)) {
+            *number = pairs[i].number;
+            return true;
+        }
+    return false;
+}
+
+static void decode_convert_pair(struct decoder *d)
+{
+    const char *from = last_modifier(d), *to = d->modifier[d->modifier_count - 2];
+    struct conversion k = {0};
+    bool single = !strcmp(from, "f32");
+    if (!find_pair(to, &k.to) || (!single && !find_pair(from, &k.from)))
+        unsupported(d);
+    if (single)
+        k.from = NUMBER_F32;
+    for (int i = 0; i < d->modifier_count - 2; ++i) {
+        const char *m = d->modifier[i];
+        if (!strcmp(m, "rz") && single && k.to <= NUMBER_BF16)
+            k.rounding = ROUND_ZERO;
+        else if (!strcmp(m, "satfinite"))
+            k.finite = true;
+        else if (!strcmp(m, "relu"))
+            k.relu = true;
+        else if (strcmp(m, "rn"))
+            unsupported(d);
+    }
+    k.to_width = k.to >= NUMBER_E4M3 ? 2 : 4;
+    k.from_width = !single && k.from >= NUMBER_E4M3 ? 2 : 4;
+    uint32_t place = result(d, operand(d, 0), k.to_width);
+    uint32_t a = source(d, operand(d, 1), k.from_width), b = 0;
+    if (single)
+        b = source(d, operand(d, 2), 4);
+    struct conversion *copy = arena_alloc(&d->program->arena, sizeof *copy);
+    *copy = k;
+    struct op *op = emit(d, convert_pair, 1 + k.to_width);
+    op->d = place;
+    op->a = a;
+    op->b = b;
+    op->regs = (const uint32_t *)copy;
+}
+
 static void decode_cvt(struct decoder *d)
 {
-    // The packed ones are in the list.
     const char *to = d->modifier_count > 1 ? d->modifier[d->modifier_count - 2] : "";
     if (!strstr(to, "x2") && !strstr(last_modifier(d), "x2")) {
         decode_convert(d);
         return;
     }
-    if (strstr(to, "x2") && !strcmp(last_modifier(d), "f32") && !has(d, "relu"))
-        drop_modifier(d, "satfinite");
     char name[96];
     int used = snprintf(name, sizeof name, "cvt");
-    bool fp8 = strstr(to, "e4m3") || strstr(to, "e5m2");
-    for (int i = 0; i < d->modifier_count && used < (int)sizeof name; ++i) {
+    for (int i = 0; i < d->modifier_count && used < (int)sizeof name; ++i)
         used += snprintf(name + used, sizeof name - (size_t)used, "_%s", d->modifier[i]);
-        if (i == 0 && fp8 && !has(d, "satfinite"))
-            used += snprintf(name + used, sizeof name - (size_t)used, "_satfinite");
-    }
     int id = used < (int)sizeof name ? op_find(name) : -1;
-    if (id < 0)
-        unsupported(d);
+    if (id < 0) {
+        decode_convert_pair(d);
+        return;
+    }
+    // The usual ones are in the list.
     const struct signature *s = &signatures[id];
     uint32_t place = result(d, operand(d, 0), s->plain - 1), a = source(d, operand(d, 1), s->a),
              b = 0;
@@ -1496,6 +1547,36 @@ static void layout_moves(struct decoder *d, struct call_operands *call, const st
     }
 }
 
+// What the device's runtime gives to every kernel (ops_system.c); it has no body in the module.
+static op_fn *system_function(const struct function *f)
+{
+    return f->has_body                        ? NULL
+           : !strcmp(f->name, "vprintf")      ? vprintf_op
+           : !strcmp(f->name, "__assertfail") ? assert_op
+                                              : NULL;
+}
+
+static void decode_system_call(struct decoder *d, op_fn *run, const struct operand *returned,
+                               const struct operand *arguments)
+{
+    const struct operand *lists[] = {returned, arguments};
+    int count = returned->count + arguments->count, at = 0;
+    if (count != (run == vprintf_op ? 3 : 5))
+        unsupported(d);
+    uint32_t *regs = arena_alloc(&d->program->arena, (size_t)count * sizeof *regs);
+    for (int k = 0; k < 2; ++k)
+        for (int i = 0; i < lists[k]->count; ++i) {
+            const struct operand *o = &lists[k]->elements[i];
+            const struct variable *v = o->kind == OPERAND_NAME
+                                           ? function_variable(d->function, d->insn->scope, o->name)
+                                           : NULL;
+            if (!v || !is_local(d, v))
+                fail(d, "a parameter of a call is no .param variable");
+            regs[at++] = (uint32_t)v->offset;
+        }
+    emit(d, run, 0)->regs = regs;
+}
+
 static void decode_call(struct decoder *d)
 {
     static const struct operand nothing = {.kind = OPERAND_VECTOR};
@@ -1509,6 +1590,12 @@ static void decode_call(struct decoder *d)
     const struct operand *callee = &list[at++];
     if (at < count && list[at].kind == OPERAND_VECTOR)
         arguments = &list[at++];
+    struct function *system =
+        callee->kind == OPERAND_NAME ? module_function(d->module, callee->name) : NULL;
+    if (system && system_function(system)) {
+        decode_system_call(d, system_function(system), returned, arguments);
+        return;
+    }
     struct call_operands *call = arena_alloc(&d->program->arena, sizeof *call);
     struct call_operands *end = arena_alloc(&d->program->arena, sizeof *end);
     size_t layout = 0;
@@ -2022,6 +2109,10 @@ static void add_callee(struct decoder *d, struct function *f)
     for (size_t i = 0; i < p->callee_count; ++i)
         if (p->callees[i].function == f)
             return;
+    if (!f->has_body && !strncmp(f->name, "cuda", 4))
+        fail(d, "calls %s: dynamic parallelism is not supported", f->name);
+    if (!f->has_body && (!strcmp(f->name, "malloc") || !strcmp(f->name, "free")))
+        fail(d, "calls %s: allocating memory in device code is not supported", f->name);
     if (!f->has_body)
         fail(d, "function '%s' has no body", f->name);
     if (p->callee_count == 1024)
@@ -2038,7 +2129,7 @@ static void find_names(struct decoder *d, const struct operand *o)
         function_variable(d->function, d->insn->scope, o->name))
         return;
     struct function *f = module_function(d->module, o->name);
-    if (f)
+    if (f && !system_function(f))
         add_callee(d, f);
 }
 

@@ -268,6 +268,12 @@ struct group { // lanes of a warp at the same place
     uint8_t barrier;
 };
 
+struct text { // grows
+    char *data;
+    size_t size, capacity;
+};
+void text_add(struct text *text, const char *from, size_t size);
+
 struct warp {
     struct cta *cta;
     char *file;  // register file: frames, the kernel's first
@@ -280,6 +286,7 @@ struct warp {
     uint32_t taken;            // lanes that go to next; the others fall through
     uint32_t gone;             // lanes that have left the group in another way
     uint32_t tid[3][WARP];
+    struct text printed; // by printf
     uint64_t turns;
 };
 

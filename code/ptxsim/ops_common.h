@@ -124,19 +124,23 @@ enum number {
     NUMBER_BF16,
     NUMBER_F32,
     NUMBER_F64,
-    NUMBER_TF32
+    NUMBER_TF32,
+    NUMBER_E4M3,
+    NUMBER_E5M2
 };
 enum rounding { ROUND_NEAREST, ROUND_ZERO, ROUND_DOWN, ROUND_UP, ROUND_AWAY };
 
 struct conversion {
     enum number to, from;
     enum rounding rounding;
-    bool to_integral; // .rni and friends
-    bool saturate, ftz, relu;
-    uint8_t to_width, from_width; // of the registers
+    bool to_integral;                 // .rni and friends
+    bool saturate, finite, ftz, relu; // finite: .satfinite, the largest number for an overflow
+    uint8_t to_width, from_width;     // of the registers
 };
 
-op_fn convert;    // regs: a struct conversion
+op_fn convert; // regs: a struct conversion
+// Two at once: from a (the upper) and b in f32, or from both halves of a.
+op_fn convert_pair;
 op_fn rounded_op; // inner under the rounding mode `bytes`
 
 // ---- Everything else ----------------------------------------------------------------------------
@@ -160,6 +164,7 @@ op_fn guarded_op; // inner for the lanes of the guard
 op_fn carry_op;   // add.cc and relatives
 op_fn vote_op, match_op, redux_op, activemask_op, special_op, elect_op;
 op_fn nothing_op;
+op_fn vprintf_op, assert_op; // regs: where the call's result and parameters lie
 
 enum carry { CARRY_SUBTRACT = 1, CARRY_IN = 2, CARRY_OUT = 4 };
 enum vote { VOTE_ALL, VOTE_ANY, VOTE_UNI, VOTE_BALLOT };

@@ -100,11 +100,12 @@ static int needs(const char *name)
 {
     static const char *const later[] = {"min.relu.", "max.relu.", "min.u16x2", "min.s16x2",
                                         "max.u16x2", "max.s16x2", "add.u16x2", "add.s16x2",
-                                        "add.bf16",  "sub.bf16",  "mul.bf16",  "add.rn.bf16"};
+                                        "add.bf16",  "sub.bf16",  "mul.bf16",  "ex2.approx.ftz.bf16",
+                                        "tanh.approx.bf16"};
     for (size_t i = 0; i < sizeof later / sizeof later[0]; ++i)
         if (starts(name, later[i]))
             return 90;
-    return 80;
+    return starts(name, "setp.") && strstr(name, ".bf16") ? 90 : 80;
 }
 
 static bool internal(const char *name)
@@ -163,6 +164,8 @@ static void add_listed(const struct listed *l)
                                in(base, "add sub mul fma"))))
                 continue;
             spell(name, sizeof name, l->name, rounding, saturate);
+            if (starts(name, "tanh.approx.ftz"))
+                continue;
             if (starts(name, "ex2.approx.bf16"))
                 snprintf(name, sizeof name, "ex2.approx.ftz.%s", type);
             struct opcode *o = add(name);
@@ -221,7 +224,7 @@ static void add_custom(void)
             }
             if (k < 2) {
                 snprintf(name, sizeof name, "setp.%s.%s", floats[i], types[k]);
-                add_plain(name, 3, 1, bits, bits, 0, 0);
+                add_plain(name, 3, 1, bits, bits, 0, 0)->needs = needs(name);
             }
         }
     }
@@ -238,7 +241,9 @@ static void add_conversions(void)
         for (int k = 0; k < 8; ++k)
             for (int saturate = 0; saturate < 2; ++saturate) {
                 const char *to = integers[i], *from = integers[k];
-                if (saturate && !strcmp(to, from))
+                // .sat only where the result's range does not hold the operand's.
+                int wider = type_bits(to) - type_bits(from);
+                if (saturate && (to[0] == from[0] ? wider >= 0 : to[0] == 's' && wider > 0))
                     continue;
                 snprintf(name, sizeof name, "cvt%s.%s.%s", saturate ? ".sat" : "", to, from);
                 int a = type_bits(from), d = type_bits(to);
