@@ -122,7 +122,7 @@ const struct op_set *ops_choose(void)
 
 // ---- State --------------------------------------------------------------------------------------
 
-enum { SCRATCH_SLOTS = 6, SCRATCH_BYTES = 256, MODIFIERS = 16 };
+enum { SCRATCH_SLOTS = 16, SCRATCH_BYTES = 256, MODIFIERS = 16 };
 
 struct constant {
     uint64_t value;
@@ -656,9 +656,9 @@ static const char *unsigned_type(const char *type)
 }
 
 // The comparison of setp and set, combined with a predicate if there is one: `yes` gets the
-// result, `no` (if not NULL) that of the negated comparison.
-static void decode_comparison(struct decoder *d, const char *type, int first, uint32_t *yes,
-                              uint32_t *no)
+// result, `no` (if not NULL) that of the negated comparison. Of a pair, `part` 1 is the upper half.
+static void decode_comparison(struct decoder *d, const char *type, int first, int part,
+                              uint32_t *yes, uint32_t *no)
 {
     static const char *const aliases[][2] = {
         {"lo", "lt"}, {"ls", "le"}, {"hi", "gt"}, {"hs", "ge"}};
@@ -667,8 +667,8 @@ static void decode_comparison(struct decoder *d, const char *type, int first, ui
         if (!strcmp(compare, aliases[i][0]))
             compare = aliases[i][1];
     char name[64];
-    bool half = strstr(type, "f16") != NULL;
-    if (half && strstr(type, "x2"))
+    bool half = strstr(type, "f16") != NULL, pair = half && strstr(type, "x2");
+    if (half && has(d, "ftz"))
         unsupported(d);
     snprintf(name, sizeof name, "setp_%s_%s%s", compare, has(d, "ftz") && !half ? "ftz_" : "",
              half ? "f32" : unsigned_type(type));
@@ -678,8 +678,15 @@ static void decode_comparison(struct decoder *d, const char *type, int first, ui
     int bytes = need_type(d, type);
     uint32_t a = source(d, operand(d, first), bytes), b = source(d, operand(d, first + 1), bytes);
     if (half) { // exact in f32
-        int widen = !strcmp(type, "f16") ? OP_cvt_f32_f16 : OP_cvt_f32_bf16;
+        int widen = type[0] == 'f' ? OP_cvt_f32_f16 : OP_cvt_f32_bf16;
         uint32_t wide_a = scratch(d), wide_b = scratch(d);
+        if (pair) {
+            uint32_t half_a = scratch(d), half_b = scratch(d);
+            emit_plain(d, OP_part_16_of_32, half_a, a, 0, 0)->imm = 16 * part;
+            emit_plain(d, OP_part_16_of_32, half_b, b, 0, 0)->imm = 16 * part;
+            a = half_a;
+            b = half_b;
+        }
         emit_plain(d, widen, wide_a, a, 0, 0);
         emit_plain(d, widen, wide_b, b, 0, 0);
         a = wide_a;
@@ -716,7 +723,14 @@ static void decode_setp(struct decoder *d)
     const char *type = last_modifier(d);
     bool simple = to->pair < 0 && d->insn->count == 3 && !strstr(type, "f16");
     uint32_t yes, no;
-    decode_comparison(d, type, 1, &yes, to->pair >= 0 ? &no : NULL);
+    if (strstr(type, "x2")) { // a predicate for each half
+        if (to->pair < 0)
+            unsupported(d);
+        decode_comparison(d, type, 1, 0, &yes, NULL);
+        decode_comparison(d, type, 1, 1, &no, NULL);
+    } else {
+        decode_comparison(d, type, 1, 0, &yes, to->pair >= 0 ? &no : NULL);
+    }
     uint32_t place = result(d, to, 0);
     if (simple) {
         d->program->ops[d->program->op_count - 1].d = place; // straight into the predicate
@@ -735,8 +749,21 @@ static void decode_set(struct decoder *d)
         unsupported(d);
     snprintf(result_type, sizeof result_type, "%s", d->modifier[d->modifier_count - 2]);
     uint32_t yes;
-    decode_comparison(d, source_type, 1, &yes, NULL);
     int bytes = need_type(d, result_type);
+    if (strstr(source_type, "x2")) {
+        uint32_t value[2];
+        uint64_t one = !strcmp(result_type, "f16x2")    ? 0x3c00
+                       : !strcmp(result_type, "bf16x2") ? 0x3f80
+                                                        : 0xffff;
+        for (int part = 0; part < 2; ++part) {
+            decode_comparison(d, source_type, 1, part, &yes, NULL);
+            emit_plain(d, OP_selp_b16, value[part] = scratch(d), constant(d, one, 2),
+                       constant(d, 0, 2), yes);
+        }
+        emit_plain(d, OP_pack_2x16, result(d, operand(d, 0), 4), value[0], value[1], 0);
+        return;
+    }
+    decode_comparison(d, source_type, 1, 0, &yes, NULL);
     uint64_t one = !strcmp(result_type, "f32")    ? 0x3f800000
                    : !strcmp(result_type, "f16")  ? 0x3c00
                    : !strcmp(result_type, "bf16") ? 0x3f80

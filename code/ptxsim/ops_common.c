@@ -313,18 +313,27 @@ static uint64_t float_bits(double a, const struct conversion *k)
         a = a > most ? most : a < -most ? -most : a;
     }
     uint64_t bits;
+    memcpy(&bits, &a, 8);
+    if (a != a && k->from == NUMBER_F64 && !k->saturate && k->to != NUMBER_F64) {
+        // Sign and payload stay, as far as they fit; quiet.
+        uint32_t single = (uint32_t)(bits >> 63 << 31 | 0x7fc00000 | (bits >> 29 & 0x7fffff));
+        return k->to == NUMBER_F16    ? (single >> 16 & 0x8000) | 0x7c00 | (single >> 13 & 0x3ff)
+               : k->to == NUMBER_BF16 ? single >> 16
+                                      : single;
+    }
     switch (k->to) {
     case NUMBER_E4M3: return e4m3_of((float)a);
     case NUMBER_E5M2: return e5m2_of((float)a);
     case NUMBER_F16: return f16_of(canonical((float)round_to(a, 10, -14, 65504, k->rounding)));
     case NUMBER_BF16: return bf16_of((float)round_to(a, 7, -126, 0x1.fep127, k->rounding));
     case NUMBER_TF32:
-        return bits_of(canonical((float)round_to(a, 10, -126, 0x1.ffcp127, k->rounding)));
+        return 0xffffe000 &
+               bits_of(canonical((float)round_to(a, 10, -126, 0x1.ffcp127, k->rounding)));
     case NUMBER_F32: {
         float single = canonical((float)round_to(a, 23, -126, 0x1.fffffep127, k->rounding));
         return bits_of(k->ftz ? flush(single) : single);
     }
-    default: memcpy(&bits, &a, 8); return bits;
+    default: return bits;
     }
 }
 
@@ -346,6 +355,8 @@ static uint64_t convert_one(uint64_t raw, const struct conversion *k)
                                                : ROUND_NEAREST),
                           k);
     }
+    if (k->to == NUMBER_TF32 && (raw & 0x7fffffff) > 0x7f800000)
+        return raw & 0xffffe000; // a NaN is cut, too
     double a;
     if (k->from == NUMBER_F16)
         a = f16_to_f32((uint32_t)raw & 0xffff);
@@ -354,7 +365,7 @@ static uint64_t convert_one(uint64_t raw, const struct conversion *k)
     else if (k->from == NUMBER_F64)
         memcpy(&a, &raw, 8);
     else
-        a = k->ftz ? flush(float_of((uint32_t)raw)) : float_of((uint32_t)raw);
+        a = k->ftz ? canonical(flush(float_of((uint32_t)raw))) : float_of((uint32_t)raw);
     if (!is_float(k->to))
         return float_to_integer(a, k);
     if (k->to_integral) {

@@ -113,7 +113,7 @@ static void run_scalars()
         CHECK(cudaDeviceSynchronize());
         bool wide = false;
         for (int i = 0; i < INPUTS; ++i)
-            wide |= out[i] >> 32;
+            wide |= out[i] >> 32 != 0;
         for (int i = 0; i < INPUTS && !wide; ++i)
             low[i] = (uint32_t)out[i];
         write_words(c.name, wide ? (void *)out : (void *)low, wide ? 2 * INPUTS : INPUTS);
@@ -353,6 +353,7 @@ static void run_wmma(const char *type, bool a_row, bool b_row)
     CHECK(cudaMallocManaged(&c, 4 * 256 * sizeof(C)));
     CHECK(cudaMallocManaged(&fragments, 128 * 128));
     memset(fragments, 0, 128 * 128);
+    memset(c, 0, 4 * 256 * sizeof(C));
     for (int i = 0; i < 512; ++i) {
         m[i] = (S)(float)(sizeof(S) == 1 ? i % 128 : i);
         m[512 + i] = (S)(float)(next64() % 4);

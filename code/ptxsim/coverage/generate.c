@@ -98,10 +98,10 @@ static int type_bits(const char *type)
 // What only a later machine has.
 static int needs(const char *name)
 {
-    static const char *const later[] = {"min.relu.", "max.relu.", "min.u16x2", "min.s16x2",
-                                        "max.u16x2", "max.s16x2", "add.u16x2", "add.s16x2",
-                                        "add.bf16",  "sub.bf16",  "mul.bf16",  "ex2.approx.ftz.bf16",
-                                        "tanh.approx.bf16"};
+    static const char *const later[] = {
+        "min.relu.",   "max.relu.",           "min.u16x2",       "min.s16x2",   "max.u16x2",
+        "max.s16x2",   "add.u16x2",           "add.s16x2",       "add.rn.bf16", "sub.rn.bf16",
+        "mul.rn.bf16", "ex2.approx.ftz.bf16", "tanh.approx.bf16"};
     for (size_t i = 0; i < sizeof later / sizeof later[0]; ++i)
         if (starts(name, later[i]))
             return 90;
@@ -158,7 +158,9 @@ static void add_listed(const struct listed *l)
         return;
     for (int mode = 0; mode < (rounds ? 4 : 1); ++mode) {
         for (int saturate = 0; saturate < 2; ++saturate) {
-            const char *rounding = rounds ? modes[mode] : half && in(base, "fma") ? "rn" : "";
+            const char *rounding = rounds                                ? modes[mode]
+                                   : half && in(base, "add sub mul fma") ? "rn" // never contracted
+                                                                         : "";
             if (saturate && !((single && in(type, "f32") && in(base, "add sub mul fma")) ||
                               (half && strstr(l->name, "relu") == NULL && !strstr(type, "bf16") &&
                                in(base, "add sub mul fma"))))
@@ -210,10 +212,14 @@ static void add_custom(void)
     for (int i = 0; i < 6; ++i) {
         static const char *const types[] = {"f16", "bf16", "f16x2", "f32", "f64", "s32", "u64"};
         for (int k = 0; k < 7; ++k) {
-            if ((k > 4 && i > 1) || k == 2)
+            if (k > 4 && i > 1)
                 continue;
             int bits = k < 2 ? 16 : k == 4 || k == 6 ? 64 : 32;
             char name[64];
+            if (k == 2) {
+                snprintf(name, sizeof name, "set.%s.f16x2.f16x2", floats[i]);
+                add_plain(name, 3, 32, 32, 32, 0, 0);
+            }
             if (k != 1) {
                 snprintf(name, sizeof name, "set.%s.u32.%s", floats[i], types[k]);
                 add_plain(name, 3, 32, bits, bits, 0, 0);
@@ -393,13 +399,13 @@ static const char *bank(int bits)
 }
 
 // Every register starts from the inputs, any operation may follow any other, guards and forward
-// branches included; at the end all registers go out. NaNs need no care: where the machine's bits
-// are known they are compared like any others.
+// branches included; at the end all registers go out.
 static void print_program(int number)
 {
     printf("__global__ void program_%d(const uint64_t *in, uint64_t *out)\n{\n"
            "    const uint64_t *at = in + 4 * (blockIdx.x * blockDim.x + threadIdx.x);\n"
-           "    uint64_t o[%d];\n    asm volatile(\"{.reg .b16 h<%d>; .reg .b32 r<%d>; .reg .b64 d<%d>; "
+           "    uint64_t o[%d];\n    asm volatile(\"{.reg .b16 h<%d>; .reg .b32 r<%d>; .reg .b64 "
+           "d<%d>; "
            ".reg .pred p<%d>;\\n\"\n",
            number, REGISTERS, REGISTERS, REGISTERS, REGISTERS, REGISTERS);
     for (int i = 0; i < REGISTERS; ++i) {
@@ -429,6 +435,12 @@ static void print_program(int number)
         if (o->last)
             printf(", %s", o->last);
         printf(";\\n\"\n");
+        // Which of two f64 NaNs goes on is the machine's secret.
+        if (o->count > 2 && o->bits[0] == 64 && strstr(o->name, "f64"))
+            for (int k = 0; k < REGISTERS; ++k)
+                printf("        \"{.reg .pred q; setp.nan.f64 q, d%d, d%d; @q mov.b64 d%d, "
+                       "0x7ff8000000000000;}\\n\"\n",
+                       k, k, k);
         if (open == i) {
             printf("        \"L%d:\\n\"\n", open);
             open = -1;
@@ -469,9 +481,9 @@ int main(int argc, char **argv)
             for (int k = 1; k < o->count; ++k)
                 printf("%s%d", k > 1 ? "," : "", o->bits[k]);
             printf("%s\t%s\n", o->predicate_last ? ",1" : "",
-                   o->needs > 89               ? "not on sm_89"
-                   : o->accuracy == EXACT      ? "exact"
-                                               : "approximate");
+                   o->needs > 89          ? "not on sm_89"
+                   : o->accuracy == EXACT ? "exact"
+                                          : "approximate");
         }
         return 0;
     }
