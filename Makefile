@@ -289,10 +289,27 @@ build/tests/code/ptxsim/micro_kernels: code/ptxsim/micro_kernels.cu build/flags 
 	    -gencode arch=compute_89,code=compute_89 $< -o $@
 build/tests/code/ptxsim/test_counts: | build/tests/code/ptxsim/micro_kernels build/ptxsim/libcudart.so.13
 
+# Every opcode and random programs, compared with a GPU's record (code/ptxsim/coverage/).
+coverage := build/tests/coverage
+$(coverage)/generate $(coverage)/compare: $(coverage)/%: code/ptxsim/coverage/%.c code/ptxsim/ops_list.h build/flags
+	$(say) CC $<
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $< -lm -o $@
+$(coverage)/opcodes.inc: $(coverage)/generate
+	$(Q)$< kernels >$@
+# The simulator takes the PTX; sm_90 is for the H200 that the record is of.
+$(coverage)/coverage: code/ptxsim/coverage/coverage.cu $(coverage)/opcodes.inc build/flags build/cuda
+	$(say) NVCC $<
+	$(Q)build/cuda/bin/nvcc -std=c++20 -O1 -I$(coverage) --compress-mode=none -cudart shared \
+	    -gencode arch=compute_89,code=compute_89 -gencode arch=compute_90,code=sm_90 $< -o $@
+# Today's table of opcodes, committed so that it can be read; a test compares the two.
+.PHONY: opcodes
+opcodes: $(coverage)/generate ## write the table of supported opcodes, code/ptxsim/coverage/opcodes.tsv
+	$(Q)$< table >code/ptxsim/coverage/opcodes.tsv
+
 -include $(wildcard build/san/code/*/*.d build/tests/code/*/*.d)
 
 .PHONY: test tests
-tests: $(setup) all $(c_tests) $(cuda_tests)
+tests: $(setup) all $(c_tests) $(cuda_tests) $(coverage)/coverage $(coverage)/compare
 test: tests ## run every test; the last line is "N passed, N failed"
 	$(Q)code/run-tests.sh $(c_tests) $(cuda_tests) $(bats_tests)
 

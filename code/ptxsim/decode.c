@@ -124,7 +124,7 @@ const struct op_set *ops_choose(void)
 
 // ---- State --------------------------------------------------------------------------------------
 
-enum { SCRATCH_SLOTS = 6, SCRATCH_BYTES = 256, MODIFIERS = 16 };
+enum { SCRATCH_SLOTS = 16, SCRATCH_BYTES = 256, MODIFIERS = 16 };
 
 struct constant {
     uint64_t value;
@@ -658,9 +658,9 @@ static const char *unsigned_type(const char *type)
 }
 
 // The comparison of setp and set, combined with a predicate if there is one: `yes` gets the
-// result, `no` (if not NULL) that of the negated comparison.
-static void decode_comparison(struct decoder *d, const char *type, int first, uint32_t *yes,
-                              uint32_t *no)
+// result, `no` (if not NULL) that of the negated comparison. Of a pair, `part` 1 is the upper half.
+static void decode_comparison(struct decoder *d, const char *type, int first, int part,
+                              uint32_t *yes, uint32_t *no)
 {
     static const char *const aliases[][2] = {
         {"lo", "lt"}, {"ls", "le"}, {"hi", "gt"}, {"hs", "ge"}};
@@ -669,8 +669,8 @@ static void decode_comparison(struct decoder *d, const char *type, int first, ui
         if (!strcmp(compare, aliases[i][0]))
             compare = aliases[i][1];
     char name[64];
-    bool half = strstr(type, "f16") != NULL;
-    if (half && strstr(type, "x2"))
+    bool half = strstr(type, "f16") != NULL, pair = half && strstr(type, "x2");
+    if (half && has(d, "ftz"))
         unsupported(d);
     snprintf(name, sizeof name, "setp_%s_%s%s", compare, has(d, "ftz") && !half ? "ftz_" : "",
              half ? "f32" : unsigned_type(type));
@@ -680,8 +680,15 @@ static void decode_comparison(struct decoder *d, const char *type, int first, ui
     int bytes = need_type(d, type);
     uint32_t a = source(d, operand(d, first), bytes), b = source(d, operand(d, first + 1), bytes);
     if (half) { // exact in f32
-        int widen = !strcmp(type, "f16") ? OP_cvt_f32_f16 : OP_cvt_f32_bf16;
+        int widen = type[0] == 'f' ? OP_cvt_f32_f16 : OP_cvt_f32_bf16;
         uint32_t wide_a = scratch(d), wide_b = scratch(d);
+        if (pair) {
+            uint32_t half_a = scratch(d), half_b = scratch(d);
+            emit_plain(d, OP_part_16_of_32, half_a, a, 0, 0)->imm = 16 * part;
+            emit_plain(d, OP_part_16_of_32, half_b, b, 0, 0)->imm = 16 * part;
+            a = half_a;
+            b = half_b;
+        }
         emit_plain(d, widen, wide_a, a, 0, 0);
         emit_plain(d, widen, wide_b, b, 0, 0);
         a = wide_a;
@@ -718,7 +725,14 @@ static void decode_setp(struct decoder *d)
     const char *type = last_modifier(d);
     bool simple = to->pair < 0 && d->insn->count == 3 && !strstr(type, "f16");
     uint32_t yes, no;
-    decode_comparison(d, type, 1, &yes, to->pair >= 0 ? &no : NULL);
+    if (strstr(type, "x2")) { // a predicate for each half
+        if (to->pair < 0)
+            unsupported(d);
+        decode_comparison(d, type, 1, 0, &yes, NULL);
+        decode_comparison(d, type, 1, 1, &no, NULL);
+    } else {
+        decode_comparison(d, type, 1, 0, &yes, to->pair >= 0 ? &no : NULL);
+    }
     uint32_t place = result(d, to, 0);
     if (simple) {
         d->program->ops[d->program->op_count - 1].d = place; // straight into the predicate
@@ -737,8 +751,21 @@ static void decode_set(struct decoder *d)
         unsupported(d);
     snprintf(result_type, sizeof result_type, "%s", d->modifier[d->modifier_count - 2]);
     uint32_t yes;
-    decode_comparison(d, source_type, 1, &yes, NULL);
     int bytes = need_type(d, result_type);
+    if (strstr(source_type, "x2")) {
+        uint32_t value[2];
+        uint64_t one = !strcmp(result_type, "f16x2")    ? 0x3c00
+                       : !strcmp(result_type, "bf16x2") ? 0x3f80
+                                                        : 0xffff;
+        for (int part = 0; part < 2; ++part) {
+            decode_comparison(d, source_type, 1, part, &yes, NULL);
+            emit_plain(d, OP_selp_b16, value[part] = scratch(d), constant(d, one, 2),
+                       constant(d, 0, 2), yes);
+        }
+        emit_plain(d, OP_pack_2x16, result(d, operand(d, 0), 4), value[0], value[1], 0);
+        return;
+    }
+    decode_comparison(d, source_type, 1, 0, &yes, NULL);
     uint64_t one = !strcmp(result_type, "f32")    ? 0x3f800000
                    : !strcmp(result_type, "f16")  ? 0x3c00
                    : !strcmp(result_type, "bf16") ? 0x3f80
@@ -903,17 +930,19 @@ static void decode_convert(struct decoder *d)
     for (int i = 0; i < d->modifier_count - 2; ++i) {
         const char *m = d->modifier[i];
         bool whole = m[0] == 'r' && strlen(m) == 3 && m[2] == 'i';
-        if (m[0] == 'r' && (whole || strlen(m) == 2)) {
+        if (m[0] == 'r' && (whole || strlen(m) == 2 || !strcmp(m, "rna"))) {
             k.to_integral = whole && to_float && from_float;
-            k.rounding = m[1] == 'z'   ? ROUND_ZERO
-                         : m[1] == 'm' ? ROUND_DOWN
-                         : m[1] == 'p' ? ROUND_UP
-                         : m[1] == 'a' ? ROUND_AWAY
-                                       : ROUND_NEAREST;
-            if (!strchr("nzmpa", m[1]))
+            k.rounding = m[1] == 'z'         ? ROUND_ZERO
+                         : m[1] == 'm'       ? ROUND_DOWN
+                         : m[1] == 'p'       ? ROUND_UP
+                         : !strcmp(m, "rna") ? ROUND_AWAY
+                                             : ROUND_NEAREST;
+            if (!strchr("nzmp", m[1]))
                 unsupported(d);
-        } else if (!strcmp(m, "sat") || !strcmp(m, "satfinite")) {
+        } else if (!strcmp(m, "sat")) {
             k.saturate = true;
+        } else if (!strcmp(m, "satfinite")) {
+            k.finite = true;
         } else if (!strcmp(m, "ftz")) {
             k.ftz = true;
         } else if (!strcmp(m, "relu")) {
@@ -956,27 +985,76 @@ static void decode_convert(struct decoder *d)
     op->regs = (const uint32_t *)copy;
 }
 
+// "f16x2" -> the type of its elements.
+static bool find_pair(const char *type, enum number *number)
+{
+    static const struct {
+        const char *name;
+        enum number number;
+    } pairs[] = {{"f16x2", NUMBER_F16},
+                 {"bf16x2", NUMBER_BF16},
+                 {"e4m3x2", NUMBER_E4M3},
+                 {"e5m2x2", NUMBER_E5M2}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; ++i)
+        if (!strcmp(pairs[i].name, type)) {
+            *number = pairs[i].number;
+            return true;
+        }
+    return false;
+}
+
+static void decode_convert_pair(struct decoder *d)
+{
+    const char *from = last_modifier(d), *to = d->modifier[d->modifier_count - 2];
+    struct conversion k = {0};
+    bool single = !strcmp(from, "f32");
+    if (!find_pair(to, &k.to) || (!single && !find_pair(from, &k.from)))
+        unsupported(d);
+    if (single)
+        k.from = NUMBER_F32;
+    for (int i = 0; i < d->modifier_count - 2; ++i) {
+        const char *m = d->modifier[i];
+        if (!strcmp(m, "rz") && single && k.to <= NUMBER_BF16)
+            k.rounding = ROUND_ZERO;
+        else if (!strcmp(m, "satfinite"))
+            k.finite = true;
+        else if (!strcmp(m, "relu"))
+            k.relu = true;
+        else if (strcmp(m, "rn"))
+            unsupported(d);
+    }
+    k.to_width = k.to >= NUMBER_E4M3 ? 2 : 4;
+    k.from_width = !single && k.from >= NUMBER_E4M3 ? 2 : 4;
+    uint32_t place = result(d, operand(d, 0), k.to_width);
+    uint32_t a = source(d, operand(d, 1), k.from_width), b = 0;
+    if (single)
+        b = source(d, operand(d, 2), 4);
+    struct conversion *copy = arena_alloc(&d->program->arena, sizeof *copy);
+    *copy = k;
+    struct op *op = emit(d, convert_pair, 1 + k.to_width);
+    op->d = place;
+    op->a = a;
+    op->b = b;
+    op->regs = (const uint32_t *)copy;
+}
+
 static void decode_cvt(struct decoder *d)
 {
-    // The packed ones are in the list.
     const char *to = d->modifier_count > 1 ? d->modifier[d->modifier_count - 2] : "";
     if (!strstr(to, "x2") && !strstr(last_modifier(d), "x2")) {
         decode_convert(d);
         return;
     }
-    if (strstr(to, "x2") && !strcmp(last_modifier(d), "f32") && !has(d, "relu"))
-        drop_modifier(d, "satfinite");
     char name[96];
     int used = snprintf(name, sizeof name, "cvt");
-    bool fp8 = strstr(to, "e4m3") || strstr(to, "e5m2");
-    for (int i = 0; i < d->modifier_count && used < (int)sizeof name; ++i) {
+    for (int i = 0; i < d->modifier_count && used < (int)sizeof name; ++i)
         used += snprintf(name + used, sizeof name - (size_t)used, "_%s", d->modifier[i]);
-        if (i == 0 && fp8 && !has(d, "satfinite"))
-            used += snprintf(name + used, sizeof name - (size_t)used, "_satfinite");
-    }
     int id = used < (int)sizeof name ? op_find(name) : -1;
-    if (id < 0)
-        unsupported(d);
+    if (id < 0) {
+        decode_convert_pair(d);
+        return;
+    }
+    // The usual ones are in the list.
     const struct signature *s = &signatures[id];
     uint32_t place = result(d, operand(d, 0), s->plain - 1), a = source(d, operand(d, 1), s->a),
              b = 0;
@@ -1290,8 +1368,8 @@ static void decode_mbarrier(struct decoder *d)
     else if (returns && operand(d, 0)->kind != OPERAND_SINK)
         o->result = result(d, operand(d, 0), 8);
     if (d->insn->count > returns + 1)
-        o->operand = source(d, operand(d, returns + 1),
-                            kind == MBARRIER_WAIT && !o->parity ? 8 : 4);
+        o->operand =
+            source(d, operand(d, returns + 1), kind == MBARRIER_WAIT && !o->parity ? 8 : 4);
     else if (kind == MBARRIER_INIT || kind == MBARRIER_WAIT || has(d, "expect_tx") ||
              kind == MBARRIER_COMPLETE)
         operand(d, returns + 1);
@@ -1369,74 +1447,230 @@ static void decode_fence(struct decoder *d)
 
 // ---- Instructions: matrices ---------------------------------------------------------------------
 
-static void fragment(struct decoder *d, const struct operand *o, uint32_t *regs, int count,
-                     int bytes, bool to)
+static bool matrix_type(const char *name, enum matrix_type *type)
 {
-    if (o->kind != OPERAND_VECTOR || o->count != count)
-        fail(d, "a fragment of %s has %d registers where %d were expected", d->insn->opcode,
-             o->kind == OPERAND_VECTOR ? o->count : 1, count);
-    for (int i = 0; i < count; ++i)
-        regs[i] = to ? result(d, &o->elements[i], bytes) : source(d, &o->elements[i], bytes);
+    static const char *const names[] = {"f16", "bf16", "tf32", "e4m3", "e5m2",
+                                        "s8",  "u8",   "f32",  "s32",  "f64"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i)
+        if (!strcmp(names[i], name)) {
+            *type = (enum matrix_type)i;
+            return true;
+        }
+    return false;
+}
+
+static enum matrix_type need_matrix_type(struct decoder *d, const char *name)
+{
+    enum matrix_type type;
+    if (!matrix_type(name, &type))
+        unsupported(d);
+    return type;
+}
+
+struct shape {
+    int m, n, k;
+};
+
+static bool find_shape(const struct decoder *d, struct shape *shape, int *at)
+{
+    for (*at = 0; *at < d->modifier_count; ++*at) {
+        char rest;
+        if (sscanf(d->modifier[*at], "m%dn%dk%d%c", &shape->m, &shape->n, &shape->k, &rest) == 3)
+            return true;
+    }
+    return false;
+}
+
+// Where the elements of a matrix ('a', 'b' or 'c') lie in `count` registers of a warp. The tiles
+// of A go down its 16 rows and then along k, those of B along k and then to the next columns.
+static void place_matrix(struct decoder *d, struct matrix *f, enum matrix_type type, char which,
+                         struct shape s, int count)
+{
+    static const uint8_t bytes[] = {2, 2, 4, 1, 1, 1, 1, 4, 4, 8};
+    f->type = type;
+    f->bytes = bytes[type];
+    f->per = (uint8_t)(f->bytes < 4 ? 4 / f->bytes : 1);
+    f->step = which == 'c' ? 2 : f->per;
+    int columns = which == 'c' ? s.n : s.k, rows = which == 'b' ? s.n : s.m;
+    int across = columns / (4 * f->step), down = rows / 8;
+    int registers = across * down * f->step / f->per;
+    if (!across || !down || registers > 8 || count % registers || count > 8)
+        unsupported(d);
+    f->count = (uint8_t)count;
+    f->distinct = (uint8_t)registers;
+    int pair = f->step / f->per, high = down > 1 ? 2 : 1; // tiles in 16 rows
+    for (int i = 0; i < count; ++i) {
+        int tile = i % registers / pair, row, column;
+        if (which == 'b') {
+            column = tile % across;
+            row = tile / across;
+        } else {
+            row = tile % high + 2 * (tile / (high * across));
+            column = tile / high % across;
+        }
+        f->row[i] = (uint8_t)(8 * row);
+        f->column[i] = (uint8_t)(4 * f->step * column + i % pair);
+    }
+}
+
+static void matrix_operand(struct decoder *d, const struct operand *o, struct matrix *f,
+                           enum matrix_type type, char which, struct shape s, bool to)
+{
+    bool one = o->kind == OPERAND_REGISTER;
+    place_matrix(d, f, type, which, s, one ? 1 : o->kind == OPERAND_VECTOR ? o->count : 0);
+    for (int i = 0; i < f->count; ++i) {
+        const struct operand *e = one ? o : &o->elements[i];
+        int bytes = type == MATRIX_F64 ? 8 : 4;
+        f->regs[i] = to ? result(d, e, bytes) : source(d, e, bytes);
+    }
+}
+
+// wmma's m8n32k16 is the machine's m32n8k16 on the transposed matrices: A takes B's part, and the
+// accumulator's rows are its columns.
+static bool flipped(struct shape *s)
+{
+    bool flip = s->m == 8 && s->n == 32;
+    if (flip)
+        *s = (struct shape){32, 8, s->k};
+    return flip;
 }
 
 static void decode_wmma_memory(struct decoder *d, bool store)
 {
-    const char *type = last_modifier(d);
-    struct wmma_memory *m = arena_alloc(&d->program->arena, sizeof *m);
-    m->store = store;
-    m->is_b = has(d, "b");
-    m->accumulator = has(d, "c") || has(d, "d");
-    m->half = !strcmp(type, "f16");
-    if (m->accumulator ? !m->half && strcmp(type, "f32") : !m->half && strcmp(type, "bf16"))
+    struct matrix_memory *m = arena_alloc(&d->program->arena, sizeof *m);
+    struct shape s;
+    int at;
+    bool is_b = has(d, "b"), accumulator = has(d, "c") || has(d, "d");
+    if (!find_shape(d, &s, &at))
         unsupported(d);
-    m->transposed = m->is_b ? has(d, "row") : has(d, "col");
-    m->registers = m->accumulator ? (m->half ? 4 : 8) : m->half ? 8 : 4;
-    const struct operand *address = operand(d, store ? 0 : 1), *value = operand(d, store ? 1 : 0);
-    fragment(d, value, m->regs, (int)m->registers, 4, !store);
-    m->stride = d->insn->count > 2 ? source(d, operand(d, 2), 4) : constant(d, 16, 4);
+    bool flip = flipped(&s);
+    char which = accumulator ? 'c' : is_b != flip ? 'b' : 'a';
+    m->store = store;
+    m->accumulator = accumulator;
+    m->transposed = (is_b ? has(d, "row") : has(d, "col")) != (accumulator && flip);
+    matrix_operand(d, operand(d, store ? 1 : 0), &m->matrix, need_matrix_type(d, last_modifier(d)),
+                   which, s, !store);
+    int natural = accumulator ? (flip != m->transposed ? s.m : s.n) : s.k;
+    m->stride =
+        d->insn->count > 2 ? source(d, operand(d, 2), 4) : constant(d, (uint64_t)natural, 4);
     enum space space = memory_space(d);
     uint32_t a;
     int64_t imm;
     uint8_t wide;
-    set_address(d, address, &a, &imm, &wide, &space);
-    struct op *op = emit(d, store ? wmma_store : wmma_load, 0);
+    set_address(d, operand(d, store ? 0 : 1), &a, &imm, &wide, &space);
+    struct op *op = emit(d, wmma_move, 0);
     op->a = a;
     op->imm = imm;
     op->wide_address = wide;
     op->space = (uint8_t)space;
     op->regs = (const uint32_t *)m;
-    note_size(d, m->accumulator && !m->half ? 4 : 2);
+    note_size(d, m->matrix.bytes);
+}
+
+// mma.sync.aligned.shape.alayout.blayout{.satfinite}.dtype.atype.btype.ctype
+// wmma.mma.sync.aligned.alayout.blayout.shape.dtype{.atype.btype}.ctype{.rnd}{.satfinite}
+static void decode_product(struct decoder *d)
+{
+    struct mma *t = arena_alloc(&d->program->arena, sizeof *t);
+    struct shape s;
+    enum matrix_type types[4];
+    int at, count = 0;
+    bool wmma = !strcmp(d->base, "wmma");
+    if (!find_shape(d, &s, &at) || has(d, "sp") || (!wmma && (!has(d, "row") || !has(d, "col"))))
+        unsupported(d);
+    for (int i = at + 1; i < d->modifier_count; ++i) {
+        const char *name = d->modifier[i];
+        if (!strcmp(name, "row") || !strcmp(name, "col") || !strcmp(name, "rn") ||
+            !strcmp(name, "satfinite"))
+            continue;
+        if (count == 4 || !matrix_type(name, &types[count++]))
+            unsupported(d);
+    }
+    if (count == 2) { // f16 operands are not named
+        types[3] = types[1];
+        types[1] = types[2] = MATRIX_F16;
+    } else if (count != 4) {
+        unsupported(d);
+    }
+    bool integer = types[1] == MATRIX_S8 || types[1] == MATRIX_U8;
+    bool twin = integer ? types[2] == MATRIX_S8 || types[2] == MATRIX_U8
+                : types[1] == MATRIX_E4M3 || types[1] == MATRIX_E5M2
+                    ? types[2] == MATRIX_E4M3 || types[2] == MATRIX_E5M2
+                    : types[2] == types[1];
+    for (int i = 0; i < 4; i += 3)
+        twin &= integer                  ? types[i] == MATRIX_S32
+                : types[1] == MATRIX_F64 ? types[i] == MATRIX_F64
+                                         : types[i] == MATRIX_F32 || types[i] == MATRIX_F16;
+    bool small = types[1] == MATRIX_F64 || integer; // m8n8k4 of f16 has Volta's layout
+    if (!twin || types[1] == MATRIX_F32 || types[1] == MATRIX_S32 ||
+        (s.m == 8 && s.n == 8 && !small))
+        unsupported(d);
+    if (types[1] == MATRIX_F64 && (s.m != 8 || s.k != 4))
+        unsupported(d);
+    bool flip = flipped(&s);
+    t->m = s.m;
+    t->n = s.n;
+    t->k = s.k;
+    t->saturate = has(d, "satfinite");
+    matrix_operand(d, operand(d, 0), &t->d, types[0], 'c', s, true);
+    matrix_operand(d, operand(d, 1), flip ? &t->b : &t->a, types[1], flip ? 'b' : 'a', s, false);
+    matrix_operand(d, operand(d, 2), flip ? &t->a : &t->b, types[2], flip ? 'a' : 'b', s, false);
+    matrix_operand(d, operand(d, 3), &t->c, types[3], 'c', s, false);
+    emit_id(d, OP_mma)->regs = (const uint32_t *)t;
+    // A machine instruction takes 32 bytes of k of 16 rows and 8 columns.
+    int work = s.m * s.n * s.k * t->a.bytes, unit = 16 * 8 * 32;
+    struct insn_info *info = &d->program->insns[d->program->insn_count - 1];
+    info->tensor_flops = 2 * (uint32_t)(s.m * s.n * s.k);
+    info->tensor_instructions = (uint32_t)((work + unit - 1) / unit);
 }
 
 static void decode_wmma(struct decoder *d)
 {
-    if (!has(d, "m16n16k16"))
-        unsupported(d);
-    if (has(d, "load") || has(d, "store")) {
+    if (has(d, "load") || has(d, "store"))
         decode_wmma_memory(d, has(d, "store"));
-        return;
-    }
-    // wmma.mma.sync.aligned.alayout.blayout.m16n16k16.dtype{.atype.btype}.ctype
-    struct wmma *t = arena_alloc(&d->program->arena, sizeof *t);
-    int shape = 0;
-    while (strcmp(d->modifier[shape], "m16n16k16"))
-        shape++;
-    int types = d->modifier_count - shape - 1;
-    const char *c_type = last_modifier(d), *d_type = types ? d->modifier[shape + 1] : "";
-    t->bf16 = has(d, "bf16");
-    t->c_half = !strcmp(c_type, "f16");
-    t->d_half = !strcmp(d_type, "f16");
-    if ((types != 2 && !(types == 4 && t->bf16)) || (!t->c_half && strcmp(c_type, "f32")) ||
-        (!t->d_half && strcmp(d_type, "f32")))
+    else
+        decode_product(d);
+}
+
+static void decode_tiles(struct decoder *d)
+{
+    struct tiles *t = arena_alloc(&d->program->arena, sizeof *t);
+    t->store = !strcmp(d->base, "stmatrix");
+    t->transposed = has(d, "trans");
+    t->count = has(d, "x4") ? 4 : has(d, "x2") ? 2 : has(d, "x1") ? 1 : 0;
+    const struct operand *value = operand(d, t->store ? 1 : 0);
+    bool one = value->kind == OPERAND_REGISTER;
+    enum space space = memory_space(d);
+    if (!t->count || !has(d, "m8n8") || strcmp(last_modifier(d), "b16") ||
+        (space != SPACE_SHARED && space != SPACE_GENERIC))
         unsupported(d);
-    fragment(d, operand(d, 0), t->d, t->d_half ? 4 : 8, 4, true);
-    fragment(d, operand(d, 1), t->a, t->bf16 ? 4 : 8, 4, false);
-    fragment(d, operand(d, 2), t->b, t->bf16 ? 4 : 8, 4, false);
-    fragment(d, operand(d, 3), t->c, t->c_half ? 4 : 8, 4, false);
-    emit_id(d, OP_wmma_mma)->regs = (const uint32_t *)t;
-    struct insn_info *info = &d->program->insns[d->program->insn_count - 1];
-    info->tensor_flops = 2 * 16 * 16 * 16;
-    info->tensor_instructions = 2;
+    if (t->count != (one ? 1 : value->kind == OPERAND_VECTOR ? value->count : 0))
+        fail(d, "%s needs %d registers", d->insn->opcode, t->count);
+    for (int i = 0; i < t->count; ++i) {
+        const struct operand *o = one ? value : &value->elements[i];
+        t->regs[i] = t->store ? source(d, o, 4) : result(d, o, 4);
+    }
+    uint32_t a;
+    int64_t imm;
+    uint8_t wide;
+    set_address(d, operand(d, t->store ? 0 : 1), &a, &imm, &wide, &space);
+    struct op *op = emit(d, tiles_move, 0);
+    op->a = a;
+    op->imm = imm;
+    op->wide_address = wide;
+    op->space = (uint8_t)space;
+    op->regs = (const uint32_t *)t;
+    note_size(d, 16);
+}
+
+static void decode_movmatrix(struct decoder *d)
+{
+    if (!has(d, "m8n8") || !has(d, "trans") || strcmp(last_modifier(d), "b16"))
+        unsupported(d);
+    uint32_t to = result(d, operand(d, 0), 4), from = source(d, operand(d, 1), 4);
+    struct op *op = emit(d, movmatrix_op, 0);
+    op->d = to;
+    op->a = from;
 }
 
 // ---- Instructions: control ----------------------------------------------------------------------
@@ -1491,6 +1725,36 @@ static void layout_moves(struct decoder *d, struct call_operands *call, const st
     }
 }
 
+// What the device's runtime gives to every kernel (ops_system.c); it has no body in the module.
+static op_fn *system_function(const struct function *f)
+{
+    return f->has_body                        ? NULL
+           : !strcmp(f->name, "vprintf")      ? vprintf_op
+           : !strcmp(f->name, "__assertfail") ? assert_op
+                                              : NULL;
+}
+
+static void decode_system_call(struct decoder *d, op_fn *run, const struct operand *returned,
+                               const struct operand *arguments)
+{
+    const struct operand *lists[] = {returned, arguments};
+    int count = returned->count + arguments->count, at = 0;
+    if (count != (run == vprintf_op ? 3 : 5))
+        unsupported(d);
+    uint32_t *regs = arena_alloc(&d->program->arena, (size_t)count * sizeof *regs);
+    for (int k = 0; k < 2; ++k)
+        for (int i = 0; i < lists[k]->count; ++i) {
+            const struct operand *o = &lists[k]->elements[i];
+            const struct variable *v = o->kind == OPERAND_NAME
+                                           ? function_variable(d->function, d->insn->scope, o->name)
+                                           : NULL;
+            if (!v || !is_local(d, v))
+                fail(d, "a parameter of a call is no .param variable");
+            regs[at++] = (uint32_t)v->offset;
+        }
+    emit(d, run, 0)->regs = regs;
+}
+
 static void decode_call(struct decoder *d)
 {
     static const struct operand nothing = {.kind = OPERAND_VECTOR};
@@ -1504,6 +1768,12 @@ static void decode_call(struct decoder *d)
     const struct operand *callee = &list[at++];
     if (at < count && list[at].kind == OPERAND_VECTOR)
         arguments = &list[at++];
+    struct function *system =
+        callee->kind == OPERAND_NAME ? module_function(d->module, callee->name) : NULL;
+    if (system && system_function(system)) {
+        decode_system_call(d, system_function(system), returned, arguments);
+        return;
+    }
     struct call_operands *call = arena_alloc(&d->program->arena, sizeof *call);
     struct call_operands *end = arena_alloc(&d->program->arena, sizeof *end);
     size_t layout = 0;
@@ -1538,20 +1808,23 @@ static bool in_list(const char *word, const char *const *list)
 
 static void decode_insn(struct decoder *d)
 {
-    static const char *const nothing[] = {
-        "prefetch", "prefetchu", "pmevent", "griddepcontrol", "discard", "applypriority", NULL};
+    static const char *const nothing[] = {"prefetch", "prefetchu",     "pmevent", "griddepcontrol",
+                                          "discard",  "applypriority", NULL};
     static const struct {
         const char *base;
         void (*decode)(struct decoder *);
-    } table[] = {{"mov", decode_mov},     {"setp", decode_setp},         {"set", decode_set},
-                 {"selp", decode_selp},   {"slct", decode_slct},         {"cvt", decode_cvt},
-                 {"cvta", decode_cvta},   {"isspacep", decode_isspacep}, {"bfi", decode_bfi},
-                 {"lop3", decode_lop3},   {"prmt", decode_prmt},         {"shfl", decode_shfl},
-                 {"vote", decode_vote},   {"match", decode_match},       {"redux", decode_redux},
-                 {"elect", decode_elect}, {"wmma", decode_wmma},         {"bra", decode_branch},
-                 {"brx", decode_switch},  {"call", decode_call},         {"addc", decode_carry},
-                 {"subc", decode_carry},  {"madc", decode_carry},         {"cp", decode_copy},
-                 {"mbarrier", decode_mbarrier}, {"fence", decode_fence}, {"membar", decode_fence}};
+    } table[] = {
+        {"mov", decode_mov},        {"setp", decode_setp},         {"set", decode_set},
+        {"selp", decode_selp},      {"slct", decode_slct},         {"cvt", decode_cvt},
+        {"cvta", decode_cvta},      {"isspacep", decode_isspacep}, {"bfi", decode_bfi},
+        {"lop3", decode_lop3},      {"prmt", decode_prmt},         {"shfl", decode_shfl},
+        {"vote", decode_vote},      {"match", decode_match},       {"redux", decode_redux},
+        {"elect", decode_elect},    {"wmma", decode_wmma},         {"mma", decode_product},
+        {"ldmatrix", decode_tiles}, {"stmatrix", decode_tiles},    {"movmatrix", decode_movmatrix},
+        {"bra", decode_branch},     {"brx", decode_switch},        {"call", decode_call},
+        {"addc", decode_carry},     {"subc", decode_carry},        {"madc", decode_carry},
+        {"cp", decode_copy},        {"mbarrier", decode_mbarrier}, {"fence", decode_fence},
+        {"membar", decode_fence}};
     d->scratch_used = 0;
     const char *base = d->base;
     if (has(d, "cc")) {
@@ -1608,13 +1881,13 @@ static enum op_class classify(const struct decoder *d)
     static const char *const mufu[] = {"ex2", "lg2", "rsqrt", "sin", "cos", "tanh", NULL};
     static const char *const branches[] = {"bra",  "brx",  "call",  "ret",
                                            "exit", "trap", "brkpt", NULL};
-    static const char *const lanes[] = {"shfl",       "vote",  "match", "redux",
-                                        "activemask", "elect", NULL};
+    static const char *const lanes[] = {"shfl",       "vote",  "match",     "redux",
+                                        "activemask", "elect", "movmatrix", NULL};
     const char *base = d->base, *type = last_modifier(d);
     bool store = !strcmp(base, "st");
-    if (store || !strcmp(base, "ld") || !strcmp(base, "ldu") ||
-        (!strcmp(base, "wmma") && !has(d, "mma"))) {
-        store |= has(d, "store");
+    if (store || !strcmp(base, "ld") || !strcmp(base, "ldu") || !strcmp(base, "ldmatrix") ||
+        !strcmp(base, "stmatrix") || (!strcmp(base, "wmma") && !has(d, "mma"))) {
+        store |= has(d, "store") || !strcmp(base, "stmatrix");
         switch (memory_space(d)) {
         case SPACE_SHARED: return store ? CLASS_SHARED_STORE : CLASS_SHARED_LOAD;
         case SPACE_LOCAL: return CLASS_LOCAL;
@@ -1689,9 +1962,10 @@ static void visit_operand(struct decoder *d, const struct operand *o, bool defin
 // Every register an instruction names; uses first.
 static void visit_registers(struct decoder *d, const struct insn *insn, visit_fn *visit, void *data)
 {
-    static const char *const without[] = {
-        "st",    "red",      "bra",       "brx",  "ret",   "exit",      "call",    "membar",
-        "fence", "prefetch", "prefetchu", "trap", "brkpt", "nanosleep", "pmevent", NULL};
+    static const char *const without[] = {"st",        "red",  "bra",    "brx",       "ret",
+                                          "exit",      "call", "membar", "fence",     "prefetch",
+                                          "prefetchu", "trap", "brkpt",  "nanosleep", "pmevent",
+                                          "stmatrix",  NULL};
     split_opcode(d, insn->opcode);
     bool barrier = !strcmp(d->base, "bar") || !strcmp(d->base, "barrier");
     bool defines = !in_list(d->base, without) && !(barrier && !has(d, "red")) &&
@@ -1946,7 +2220,7 @@ static void add_insn(struct decoder *d, const struct insn *insn)
         .op_class = (uint8_t) class,
         .mufu = class == CLASS_MUFU,
         .barrier = class == CLASS_BARRIER && !has(d, "warp") && strcmp(d->base, "mbarrier"),
-        .store = !strcmp(d->base, "st") || has(d, "store"),
+        .store = !strcmp(d->base, "st") || !strcmp(d->base, "stmatrix") || has(d, "store"),
     };
 }
 
@@ -2016,6 +2290,10 @@ static void add_callee(struct decoder *d, struct function *f)
     for (size_t i = 0; i < p->callee_count; ++i)
         if (p->callees[i].function == f)
             return;
+    if (!f->has_body && !strncmp(f->name, "cuda", 4))
+        fail(d, "calls %s: dynamic parallelism is not supported", f->name);
+    if (!f->has_body && (!strcmp(f->name, "malloc") || !strcmp(f->name, "free")))
+        fail(d, "calls %s: allocating memory in device code is not supported", f->name);
     if (!f->has_body)
         fail(d, "function '%s' has no body", f->name);
     if (p->callee_count == 1024)
@@ -2032,7 +2310,7 @@ static void find_names(struct decoder *d, const struct operand *o)
         function_variable(d->function, d->insn->scope, o->name))
         return;
     struct function *f = module_function(d->module, o->name);
-    if (f)
+    if (f && !system_function(f))
         add_callee(d, f);
 }
 

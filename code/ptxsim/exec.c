@@ -39,6 +39,13 @@ struct run {
     pthread_mutex_t lock;         // guards fault
     struct fault fault;
     uint64_t fault_cta;
+    struct printed *printed; // guarded by the lock too
+    size_t printed_count, printed_capacity;
+};
+
+struct printed { // what one CTA has printed
+    uint64_t cta;
+    struct text text;
 };
 
 // ---- Groups of lanes ----------------------------------------------------------------------------
@@ -674,6 +681,7 @@ static void free_cta(struct cta *cta)
     for (int i = 0; i < cta->warps; ++i) {
         free(cta->warp[i].file);
         free(cta->warp[i].local);
+        free(cta->warp[i].printed.data);
     }
     free(cta->warp);
     free(cta->shared);
@@ -719,6 +727,42 @@ static void report_fault(struct run *run, const struct cta *cta)
     pthread_mutex_unlock(&run->lock);
 }
 
+static void keep_printed(struct run *run, struct cta *cta)
+{
+    struct text all = {0};
+    for (int i = 0; i < cta->warps; ++i) {
+        struct text *text = &cta->warp[i].printed;
+        if (text->size)
+            text_add(&all, text->data, text->size);
+        text->size = 0;
+    }
+    if (!all.size)
+        return;
+    pthread_mutex_lock(&run->lock);
+    run->printed =
+        array_grow(run->printed, run->printed_count, &run->printed_capacity, sizeof *run->printed);
+    run->printed[run->printed_count++] = (struct printed){cta->number, all};
+    pthread_mutex_unlock(&run->lock);
+}
+
+static int by_cta(const void *a, const void *b)
+{
+    uint64_t x = ((const struct printed *)a)->cta, y = ((const struct printed *)b)->cta;
+    return x < y ? -1 : x > y;
+}
+
+static void write_printed(struct run *run)
+{
+    if (run->printed_count)
+        qsort(run->printed, run->printed_count, sizeof *run->printed, by_cta);
+    for (size_t i = 0; i < run->printed_count; ++i) {
+        if (run->printed[i].cta <= run->fault_cta) // later ones ran or not, as it happened
+            fwrite(run->printed[i].text.data, 1, run->printed[i].text.size, stdout);
+        free(run->printed[i].text.data);
+    }
+    free(run->printed);
+}
+
 // A host thread: takes the next CTA; one whose warps only spin (they wait for another CTA) stays
 // open while others begin.
 static void *work(void *argument)
@@ -758,6 +802,7 @@ static void *work(void *argument)
         }
         if (state == CTA_FAULT)
             report_fault(run, cta);
+        keep_printed(run, cta);
         count--;
         if (spare || state == CTA_FAULT)
             free_cta(cta);
@@ -867,6 +912,7 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
     }
     free(worker);
     free(thread);
+    write_printed(&run);
     pthread_mutex_destroy(&run.lock);
     *fault = run.fault;
     tell_races(launch, &races, fault);

@@ -272,6 +272,12 @@ struct group { // lanes of a warp at the same place
     uint8_t barrier;
 };
 
+struct text { // grows
+    char *data;
+    size_t size, capacity;
+};
+void text_add(struct text *text, const char *from, size_t size);
+
 struct warp {
     struct cta *cta;
     char *file;  // register file: frames, the kernel's first
@@ -284,6 +290,7 @@ struct warp {
     uint32_t taken;            // lanes that go to next; the others fall through
     uint32_t gone;             // lanes that have left the group in another way
     uint32_t tid[3][WARP];
+    struct text printed; // by printf
     uint64_t turns;
     struct warp_clock *clock; // NULL: races are not checked
     struct copies *copies;    // cp.async on their way; NULL until the first

@@ -228,7 +228,7 @@ static bool is_float(enum number number)
 
 static int number_bytes(enum number number)
 {
-    static const int bytes[] = {1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 4};
+    static const int bytes[] = {1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8, 4, 1, 1};
     return bytes[number];
 }
 
@@ -322,21 +322,39 @@ static uint64_t integer_to_integer(uint64_t value, bool negative, const struct c
 
 static uint64_t float_bits(double a, const struct conversion *k)
 {
-    if (k->saturate && !(k->to == NUMBER_TF32))
+    if (k->saturate)
         a = a > 0 ? (a < 1 ? a : 1) : 0;
-    if (k->relu && a < 0)
+    if (k->relu && a <= 0)
         a = 0;
+    if (k->finite) {
+        double most = k->to == NUMBER_F16    ? 65504
+                      : k->to == NUMBER_BF16 ? 0x1.fep127
+                      : k->to == NUMBER_TF32 ? 0x1.ffcp127
+                                             : INFINITY; // e4m3 and e5m2 never overflow
+        a = a > most ? most : a < -most ? -most : a;
+    }
     uint64_t bits;
+    memcpy(&bits, &a, 8);
+    if (a != a && k->from == NUMBER_F64 && !k->saturate && k->to != NUMBER_F64) {
+        // Sign and payload stay, as far as they fit; quiet.
+        uint32_t single = (uint32_t)(bits >> 63 << 31 | 0x7fc00000 | (bits >> 29 & 0x7fffff));
+        return k->to == NUMBER_F16    ? (single >> 16 & 0x8000) | 0x7c00 | (single >> 13 & 0x3ff)
+               : k->to == NUMBER_BF16 ? single >> 16
+                                      : single;
+    }
     switch (k->to) {
+    case NUMBER_E4M3: return e4m3_of((float)a);
+    case NUMBER_E5M2: return e5m2_of((float)a);
     case NUMBER_F16: return f16_of(canonical((float)round_to(a, 10, -14, 65504, k->rounding)));
     case NUMBER_BF16: return bf16_of((float)round_to(a, 7, -126, 0x1.fep127, k->rounding));
     case NUMBER_TF32:
-        return bits_of(canonical((float)round_to(a, 10, -126, 0x1.ffcp127, k->rounding)));
+        return 0xffffe000 &
+               bits_of(canonical((float)round_to(a, 10, -126, 0x1.ffcp127, k->rounding)));
     case NUMBER_F32: {
         float single = canonical((float)round_to(a, 23, -126, 0x1.fffffep127, k->rounding));
         return bits_of(k->ftz ? flush(single) : single);
     }
-    default: memcpy(&bits, &a, 8); return bits;
+    default: return bits;
     }
 }
 
@@ -358,6 +376,8 @@ static uint64_t convert_one(uint64_t raw, const struct conversion *k)
                                                : ROUND_NEAREST),
                           k);
     }
+    if (k->to == NUMBER_TF32 && (raw & 0x7fffffff) > 0x7f800000)
+        return raw & 0xffffe000; // a NaN is cut, too
     double a;
     if (k->from == NUMBER_F16)
         a = f16_to_f32((uint32_t)raw & 0xffff);
@@ -366,7 +386,7 @@ static uint64_t convert_one(uint64_t raw, const struct conversion *k)
     else if (k->from == NUMBER_F64)
         memcpy(&a, &raw, 8);
     else
-        a = k->ftz ? flush(float_of((uint32_t)raw)) : float_of((uint32_t)raw);
+        a = k->ftz ? canonical(flush(float_of((uint32_t)raw))) : float_of((uint32_t)raw);
     if (!is_float(k->to))
         return float_to_integer(a, k);
     if (k->to_integral) {
@@ -375,6 +395,33 @@ static uint64_t convert_one(uint64_t raw, const struct conversion *k)
         return float_bits(copysign(integral(a, k->rounding), a), &exact);
     }
     return float_bits(a, k);
+}
+
+static double narrow_value(enum number from, uint32_t bits)
+{
+    return from == NUMBER_F16    ? f16_to_f32(bits & 0xffff)
+           : from == NUMBER_BF16 ? float_of(bits << 16)
+           : from == NUMBER_E4M3 ? f16_to_f32(e4m3_to_f16(bits & 0xff))
+           : from == NUMBER_E5M2 ? f16_to_f32(e5m2_to_f16(bits & 0xff))
+                                 : float_of(bits);
+}
+
+void convert_pair(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)w, (void)mask;
+    const struct conversion *k = (const struct conversion *)op->regs;
+    unsigned bits = 8 * (unsigned)number_bytes(k->to), from = 8 * (unsigned)number_bytes(k->from);
+    for (unsigned i = 0; i < WARP; ++i) {
+        uint32_t high = 0, low = 0;
+        memcpy(&high, r + op->a + i * k->from_width, k->from_width);
+        if (k->from == NUMBER_F32)
+            memcpy(&low, r + op->b + 4 * i, 4);
+        else
+            low = high, high >>= from;
+        uint32_t value = (uint32_t)float_bits(narrow_value(k->from, high), k) << bits |
+                         (uint32_t)float_bits(narrow_value(k->from, low), k);
+        memcpy(r + op->d + i * k->to_width, &value, k->to_width);
+    }
 }
 
 void convert(struct warp *w, char *r, const struct op *op, uint32_t mask)

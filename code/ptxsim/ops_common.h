@@ -76,23 +76,52 @@ static inline void written_mark(uint8_t *written, uint32_t at, uint32_t bytes)
         written[at >> 3] |= (uint8_t)(1u << (at & 7));
 }
 
-// ---- wmma m16n16k16 -----------------------------------------------------------------------------
+// ---- Matrices (ops_tensor.c, ops_warp.h) --------------------------------------------------------
 
-struct wmma {
-    uint32_t a[8], b[8], c[8], d[8]; // registers
-    bool bf16, c_half, d_half;
+enum matrix_type {
+    MATRIX_F16,
+    MATRIX_BF16,
+    MATRIX_TF32,
+    MATRIX_E4M3,
+    MATRIX_E5M2,
+    MATRIX_S8,
+    MATRIX_U8,
+    MATRIX_F32,
+    MATRIX_S32,
+    MATRIX_F64
 };
 
-struct wmma_memory { // a load or a store of one fragment
+// A matrix in the registers of a warp. Lane 4 g + t holds in register i the elements
+// (g + row[i], step t + column[i] + e) for e below `per`. A row of B is a column n of the product,
+// so that the columns of both operands run along k.
+struct matrix {
+    enum matrix_type type;
     uint32_t regs[8];
-    unsigned
-        registers; // 8 with f16 operands (4 and their copies), 4 with bf16; accumulators 8 or 4
-    bool accumulator, store, half, is_b;
-    bool transposed; // the fragment's rows are not contiguous in memory
+    uint8_t count, distinct;  // registers; the ones that hold no copy of an earlier one
+    uint8_t bytes, per, step; // of an element; elements a register
+    uint8_t row[8], column[8];
+};
+
+struct mma {
+    struct matrix a, b, c, d;
+    int m, n, k;
+    bool saturate; // integers: at the ends of s32 instead of wrapping
+};
+
+struct matrix_memory { // a load or a store of one wmma fragment
+    struct matrix matrix;
+    bool store, accumulator;
+    bool transposed; // the matrix's rows are not contiguous in memory
     uint32_t stride; // register: elements between rows
 };
 
-op_fn wmma_load, wmma_store;
+struct tiles { // ldmatrix, stmatrix: 8x8 tiles of 16-bit elements
+    uint32_t regs[4];
+    int count;
+    bool store, transposed;
+};
+
+op_fn wmma_move, tiles_move, movmatrix_op;
 
 // ---- Conversions --------------------------------------------------------------------------------
 
@@ -109,19 +138,23 @@ enum number {
     NUMBER_BF16,
     NUMBER_F32,
     NUMBER_F64,
-    NUMBER_TF32
+    NUMBER_TF32,
+    NUMBER_E4M3,
+    NUMBER_E5M2
 };
 enum rounding { ROUND_NEAREST, ROUND_ZERO, ROUND_DOWN, ROUND_UP, ROUND_AWAY };
 
 struct conversion {
     enum number to, from;
     enum rounding rounding;
-    bool to_integral; // .rni and friends
-    bool saturate, ftz, relu;
-    uint8_t to_width, from_width; // of the registers
+    bool to_integral;                 // .rni and friends
+    bool saturate, finite, ftz, relu; // finite: .satfinite, the largest number for an overflow
+    uint8_t to_width, from_width;     // of the registers
 };
 
-op_fn convert;    // regs: a struct conversion
+op_fn convert; // regs: a struct conversion
+// Two at once: from a (the upper) and b in f32, or from both halves of a.
+op_fn convert_pair;
 op_fn rounded_op; // inner under the rounding mode `bytes`
 
 // ---- Everything else ----------------------------------------------------------------------------
@@ -146,6 +179,7 @@ op_fn carry_op;   // add.cc and relatives
 op_fn vote_op, match_op, redux_op, activemask_op, special_op, elect_op;
 op_fn nothing_op;
 op_fn warp_sync_op; // bar.warp.sync; b: the members
+op_fn vprintf_op, assert_op; // regs: where the call's result and parameters lie
 
 enum carry { CARRY_SUBTRACT = 1, CARRY_IN = 2, CARRY_OUT = 4 };
 enum vote { VOTE_ALL, VOTE_ANY, VOTE_UNI, VOTE_BALLOT };

@@ -71,12 +71,13 @@ OP(div_u32, BINARY, u32, u32, u32, b ? a / b : ~0u)
 OP(div_s32, BINARY, u32, s32, s32, !b ? ~0u : b == -1 ? 0u - (u32)a : (u32)(a / b))
 OP(div_u64, BINARY, u64, u64, u64, b ? a / b : ~(u64)0)
 OP(div_s64, BINARY, u64, s64, s64, !b ? ~(u64)0 : b == -1 ? 0 - (u64)a : (u64)(a / b))
-OP(rem_u16, BINARY, u16, u16, u16, b ? a % b : a)
-OP(rem_s16, BINARY, s16, s16, s16, b ? a % b : a)
-OP(rem_u32, BINARY, u32, u32, u32, b ? a % b : a)
-OP(rem_s32, BINARY, s32, s32, s32, !b ? a : b == -1 ? 0 : a % b)
-OP(rem_u64, BINARY, u64, u64, u64, b ? a % b : a)
-OP(rem_s64, BINARY, s64, s64, s64, !b ? a : b == -1 ? 0 : a % b)
+// A remainder by zero gives all ones, too.
+OP(rem_u16, BINARY, u16, u16, u16, b ? a % b : 0xffff)
+OP(rem_s16, BINARY, s16, s16, s16, b ? a % b : -1)
+OP(rem_u32, BINARY, u32, u32, u32, b ? a % b : ~0u)
+OP(rem_s32, BINARY, s32, s32, s32, !b ? -1 : b == -1 ? 0 : a % b)
+OP(rem_u64, BINARY, u64, u64, u64, b ? a % b : ~(u64)0)
+OP(rem_s64, BINARY, s64, s64, s64, !b ? -1 : b == -1 ? 0 : a % b)
 OP(abs_s16, UNARY, u16, s16, a < 0 ? -a : a)
 OP(abs_s32, UNARY, u32, s32, a < 0 ? 0u - (u32)a : (u32)a)
 OP(abs_s64, UNARY, u64, s64, a < 0 ? 0 - (u64)a : (u64)a)
@@ -131,8 +132,8 @@ OP(bfind_shiftamt_u64, UNARY, u32, u64, a ? 63 - top_bit(a) : ~0u)
 OP(bfind_shiftamt_s64, UNARY, u32, s64, a && ~a ? 63 - top_bit((u64)(a < 0 ? ~a : a)) : ~0u)
 OP(bfe_u32, TERNARY, u32, u32, u32, u32, extract(a, b, c, 32, false))
 OP(bfe_s32, TERNARY, u32, s32, u32, u32, extract((u64)(s64)a, b, c, 32, true))
-OP(bfe_u64, TERNARY, u64, u64, u32, u32, extract(a, b, c, 64, false))
-OP(bfe_s64, TERNARY, u64, u64, u32, u32, extract(a, b, c, 64, true))
+OP(bfe_u64, TERNARY, u64, u64, u32, u32, b > 63 ? 0 : extract(a, b, c > 64 ? 64 : c, 64, false))
+OP(bfe_s64, TERNARY, u64, u64, u32, u32, extract(a, b > 63 ? 64 : b, c > 64 ? 64 : c, 64, true))
 OP(bfi_b32, CUSTOM, 5)
 OP(bfi_b64, CUSTOM, 9)
 OP(bmsk_clamp_b32, BINARY, u32, u32, u32, bit_mask(a, b))
@@ -226,13 +227,14 @@ OP(testp_finite_f32, COMPARE, u32, (a & 0x7fffffff) < 0x7f800000)
 OP(testp_infinite_f32, COMPARE, u32, (a & 0x7fffffff) == 0x7f800000)
 OP(testp_number_f32, COMPARE, u32, (a & 0x7fffffff) <= 0x7f800000)
 OP(testp_notanumber_f32, COMPARE, u32, (a & 0x7fffffff) > 0x7f800000)
-OP(testp_normal_f32, COMPARE, u32, (a & 0x7fffffff) - 0x800000 < 0x7f000000)
+// Zero counts as normal.
+OP(testp_normal_f32, COMPARE, u32, !(a << 1) | ((a & 0x7fffffff) - 0x800000 < 0x7f000000))
 OP(testp_subnormal_f32, COMPARE, u32, (a & 0x7fffffff) - 1 < 0x7fffff)
 OP(testp_finite_f64, COMPARE, u64, (a << 1) < (u64)0x7ff << 53)
 OP(testp_infinite_f64, COMPARE, u64, (a << 1) == (u64)0x7ff << 53)
 OP(testp_number_f64, COMPARE, u64, (a << 1) <= (u64)0x7ff << 53)
 OP(testp_notanumber_f64, COMPARE, u64, (a << 1) > (u64)0x7ff << 53)
-OP(testp_normal_f64, COMPARE, u64, (a << 1) - ((u64)1 << 53) < (u64)0x7fe << 53)
+OP(testp_normal_f64, COMPARE, u64, !(a << 1) | ((a << 1) - ((u64)1 << 53) < (u64)0x7fe << 53))
 OP(testp_subnormal_f64, COMPARE, u64, (a << 1) - 2 < ((u64)1 << 53) - 2)
 
 // ---- Floats -------------------------------------------------------------------------------------
@@ -255,7 +257,8 @@ F32_BINARY(mul, a * b)
 F32_TERNARY(fma, fused_f32(a, b, c))
 F32_BINARY(div, a / b)
 F32_BINARY(div_full, a / b)
-F32_BINARY(div_approx, a / b)
+// The machine multiplies by the reciprocal, which is flushed to zero past 2^126.
+F32_BINARY(div_approx, fabsf(b) > 0x1p126f && fabsf(b) < INFINITY ? a * copysignf(0.0f, b) : a / b)
 F32_UNARY(rcp, 1.0f / a)
 F32_UNARY(rcp_approx, 1.0f / a)
 F32_UNARY(sqrt, sqrtf(a))
@@ -265,17 +268,16 @@ F32_UNARY(sqrt_approx, sqrtf(a))
 F32_UNARY(rsqrt_approx, (f32)(1.0 / sqrt((f64)a)))
 F32_UNARY(ex2_approx, exp2_f32(a))
 F32_UNARY(lg2_approx, (f32)log2((f64)a))
-F32_UNARY(sin_approx, (f32)sin((f64)a))
-F32_UNARY(cos_approx, (f32)cos((f64)a))
+// The machine first turns the angle into revolutions, rounded to f32.
+F32_UNARY(sin_approx, (f32)sin(angle_of(a)))
+F32_UNARY(cos_approx, (f32)cos(angle_of(a)))
 F32_UNARY(tanh_approx, (f32)tanh((f64)a))
 F32_BINARY(min, min_f32(a, b))
 F32_BINARY(max, max_f32(a, b))
 F32_BINARY(min_NaN, a != a || b != b ? a + b : min_f32(a, b))
 F32_BINARY(max_NaN, a != a || b != b ? a + b : max_f32(a, b))
-OP(abs_f32, UNARY, u32, u32, a & 0x7fffffff)
-OP(abs_ftz_f32, UNARY, u32, f32, bits_of(flush(a)) & 0x7fffffff)
-OP(neg_f32, UNARY, u32, u32, a ^ 0x80000000u)
-OP(neg_ftz_f32, UNARY, u32, f32, bits_of(flush(a)) ^ 0x80000000u)
+F32_UNARY(abs, float_of(bits_of(a) & 0x7fffffff))
+F32_UNARY(neg, float_of(bits_of(a) ^ 0x80000000u))
 OP(sat_f32, UNARY, f32, f32, a > 0.0f ? (a < 1.0f ? a : 1.0f) : 0.0f) // NaN gives 0
 OP(relu_f32, UNARY, f32, f32, a != a ? a : a > 0.0f ? a : 0.0f)
 OP(copysign_f32, BINARY, u32, u32, u32, (a & 0x80000000u) | (b & 0x7fffffff))
@@ -286,13 +288,14 @@ OP(fma_f64, TERNARY, f64, f64, f64, f64, fused_f64(a, b, c))
 OP(div_f64, BINARY, f64, f64, f64, a / b)
 OP(rcp_f64, UNARY, f64, f64, 1.0 / a)
 OP(sqrt_f64, UNARY, f64, f64, sqrt(a))
-OP(rcp_approx_ftz_f64, UNARY, f64, f64, upper_half(1.0 / a))
+OP(rcp_approx_ftz_f64, UNARY, f64, f64, upper_half(1.0 / upper_half(a)))
 OP(rsqrt_approx_f64, UNARY, f64, f64, 1.0 / sqrt(a))
-OP(rsqrt_approx_ftz_f64, UNARY, f64, f64, upper_half(1.0 / sqrt(a)))
+OP(rsqrt_approx_ftz_f64, UNARY, f64, f64, upper_half(1.0 / sqrt(upper_half(a))))
 OP(min_f64, BINARY, f64, f64, f64, min_f64(a, b))
 OP(max_f64, BINARY, f64, f64, f64, max_f64(a, b))
-OP(abs_f64, UNARY, u64, u64, a & ~((u64)1 << 63))
-OP(neg_f64, UNARY, u64, u64, a ^ (u64)1 << 63)
+// An f64 NaN keeps its sign and payload.
+OP(abs_f64, UNARY, u64, u64, a << 1 > (u64)0x7ff << 53 ? a | (u64)1 << 51 : a & ~((u64)1 << 63))
+OP(neg_f64, UNARY, u64, u64, a << 1 > (u64)0x7ff << 53 ? a | (u64)1 << 51 : a ^ (u64)1 << 63)
 OP(copysign_f64, BINARY, u64, u64, u64, (a & (u64)1 << 63) | (b & ~((u64)1 << 63)))
 
 // ---- Conversions with a path of their own; every other cvt goes through convert (ops_common.c) --
@@ -318,7 +321,7 @@ OP(cvt_rpi_f32_f32, UNARY, f32, f32, canonical(ceilf(a)))
 OP(cvt_rzi_f32_f32, UNARY, f32, f32, canonical(truncf(a)))
 OP(cvt_rni_f32_f32, UNARY, f32, f32, canonical(rintf(a)))
 OP(cvt_f64_f32, UNARY, f64, f32, a)
-OP(cvt_rn_f32_f64, UNARY, f32, f64, canonical((f32)a))
+OP(cvt_rn_f32_f64, UNARY, f32, f64, a) // a NaN keeps what fits of its payload
 OP(cvt_f32_f16, CUSTOM, 5)
 OP(cvt_rn_f16_f32, UNARY, u16, f32, f16_of(a))
 OP(cvt_rn_f16x2_f32, BINARY, u32, f32, f32, (u32)f16_of(a) << 16 | f16_of(b))
@@ -332,7 +335,7 @@ OP(cvt_rn_satfinite_e5m2x2_f32, BINARY, u16, f32, f32, (u32)e5m2_of(a) << 8 | e5
 OP(cvt_rn_satfinite_e4m3x2_f16x2, UNARY, u16, u32, e4m3_of_halves(a))
 OP(cvt_rn_satfinite_e5m2x2_f16x2, UNARY, u16, u32, e5m2_of_halves(a))
 
-// ---- Half precision: in f32 (products and sums exact enough for one rounding), fma in f64 -------
+// ---- Half precision: in f32 (products and sums exact enough for one rounding), fma to odd ------
 
 #define HALVES(name, count, e) \
     OP(name##_f16, HALF, 1, f16, count, e) OP(name##_f16x2, HALF, 2, f16, count, e) \
@@ -340,8 +343,8 @@ OP(cvt_rn_satfinite_e5m2x2_f16x2, UNARY, u16, u32, e5m2_of_halves(a))
 HALVES(add, 2, a + b)
 HALVES(sub, 2, a - b)
 HALVES(mul, 2, a * b)
-HALVES(fma, 3, odd_f32((f64)a * b + (f64)c))
-HALVES(fma_relu, 3, relu(odd_f32((f64)a * b + (f64)c)))
+HALVES(fma, 3, fused_odd(a, b, c))
+HALVES(fma_relu, 3, relu(fused_odd(a, b, c)))
 HALVES(min, 2, min_f32(a, b))
 HALVES(max, 2, max_f32(a, b))
 HALVES(min_NaN, 2, a != a || b != b ? a + b : min_f32(a, b))
@@ -349,14 +352,23 @@ HALVES(max_NaN, 2, a != a || b != b ? a + b : max_f32(a, b))
 HALVES(sat, 1, a > 0.0f ? (a < 1.0f ? a : 1.0f) : 0.0f)
 HALVES(ex2_approx, 1, exp2_f32(a))
 HALVES(tanh_approx, 1, (f32)tanh((f64)a))
-OP(abs_f16, UNARY, u16, u16, a & 0x7fff)
-OP(abs_bf16, UNARY, u16, u16, a & 0x7fff)
-OP(abs_f16x2, UNARY, u32, u32, a & 0x7fff7fff)
-OP(abs_bf16x2, UNARY, u32, u32, a & 0x7fff7fff)
-OP(neg_f16, UNARY, u16, u16, a ^ 0x8000)
-OP(neg_bf16, UNARY, u16, u16, a ^ 0x8000)
-OP(neg_f16x2, UNARY, u32, u32, a ^ 0x80008000u)
-OP(neg_bf16x2, UNARY, u32, u32, a ^ 0x80008000u)
+HALVES(abs, 1, a < 0 ? -a : a + 0.0f)
+HALVES(neg, 1, -a)
+// f16 alone has .ftz: operands and the rounded result.
+#define F16_FTZ(name, count, e) \
+    OP(name##_ftz_f16, HALF, 1, f16, count, (a = flush_f16(a), b = flush_f16(b), c = flush_f16(c), round_flush_f16(e))) \
+    OP(name##_ftz_f16x2, HALF, 2, f16, count, (a = flush_f16(a), b = flush_f16(b), c = flush_f16(c), round_flush_f16(e)))
+F16_FTZ(add, 2, a + b)
+F16_FTZ(sub, 2, a - b)
+F16_FTZ(mul, 2, a * b)
+F16_FTZ(fma, 3, fused_odd(a, b, c))
+F16_FTZ(fma_relu, 3, relu(fused_odd(a, b, c)))
+F16_FTZ(min, 2, min_f32(a, b))
+F16_FTZ(max, 2, max_f32(a, b))
+F16_FTZ(min_NaN, 2, a != a || b != b ? a + b : min_f32(a, b))
+F16_FTZ(max_NaN, 2, a != a || b != b ? a + b : max_f32(a, b))
+F16_FTZ(abs, 1, a < 0 ? -a : a + 0.0f)
+F16_FTZ(neg, 1, -a)
 
 // ---- Memory: by address space and bytes a lane --------------------------------------------------
 
@@ -373,9 +385,7 @@ OP(store_any, CUSTOM, 0)
 // ---- Between lanes, and matrices ----------------------------------------------------------------
 
 OP(shfl, CUSTOM, 0)
-
-
-OP(wmma_mma, CUSTOM, 0)
+OP(mma, CUSTOM, 0)
 
 #undef WRAP_UNARY
 #undef WRAP_BINARY
@@ -388,4 +398,5 @@ OP(wmma_mma, CUSTOM, 0)
 #undef F32_BINARY
 #undef F32_TERNARY
 #undef HALVES
+#undef F16_FTZ
 #undef BY_SIZE

@@ -1,18 +1,13 @@
-// ops_tensor.c: loads and stores of matrix fragments.
+// ops_tensor.c: loads and stores of matrices.
 //
-// A fragment is made of 8x8 tiles of 16-bit elements, one register a tile: lane 4 g + t holds
-// elements (g, 2 t) and (g, 2 t + 1), so that the 32 registers of the lanes are the tile in
-// row-major order. This is mma.m16n8k16's layout, which the machine uses for wmma too:
-//   A: registers 0..3 hold rows 0-7, k 0-7; rows 8-15, k 0-7; rows 0-7, k 8-15; rows 8-15, k 8-15.
-//   B (a row of its tiles is a column n): n 0-7, k 0-7; n 0-7, k 8-15; n 8-15, k 0-7; n 8-15,
-//   k 8-15.
-//   C, D in f32: registers 0..7 hold (g, 2t), (g, 2t + 1), (g + 8, 2t), (g + 8, 2t + 1), then the
-//   same for columns 8-15. In f16: a register for each pair.
-// With f16 operands PTX names 8 registers for A and B: 4 to 7 repeat 0 to 3. That the machine does
-// so is an assumption; PTX calls the layout unspecified. See the chapter on mma.sync.
+// Operands of 16 bits are made of 8x8 tiles, one register a tile: lane 4 g + t holds elements
+// (g, 2 t) and (g, 2 t + 1), so that the 32 registers of the lanes are the tile in row-major order.
+// Eight-bit ones have tiles of 8x16, tf32 of 8x4, accumulators two or four bytes an element in
+// 8x8 tiles. The order of the tiles is decode.c's place_matrix: mma's where PTX defines it; wmma's
+// is what the machine was measured to do, for PTX leaves it open.
 //
-// Shared wavefronts of A and B are those of the ldmatrix that ptxas makes of the load: one for each
-// 8x8 tile whose eight 16-byte rows lie in distinct banks.
+// Shared wavefronts of 16-bit operands are those of the ldmatrix that ptxas makes of a wmma load:
+// one for each 8x8 tile whose eight 16-byte rows lie in distinct banks.
 #include "ops_common.h"
 
 #include "races.h"
@@ -76,107 +71,146 @@ static void count_access(struct warp *w, const struct op *op, const uint64_t at[
     count->conflicts += (uint64_t)(wavefronts - least);
 }
 
-static void load_operand(struct warp *w, char *r, const struct op *op, uint64_t base,
-                         uint64_t stride)
+// A base address and a stride are the first lane's; every lane must be there.
+static bool whole_warp(struct warp *w, const struct op *op, uint32_t mask)
 {
-    const struct wmma_memory *m = (const struct wmma_memory *)op->regs;
-    for (unsigned tile = 0; tile < 4; ++tile) {
-        // Rows are m of A, n of B; columns are k. A's tiles run down the rows first, B's along k.
-        unsigned row = 8u * (m->is_b ? tile >> 1 : tile & 1u);
-        unsigned column = 8u * (m->is_b ? tile & 1u : tile >> 1);
-        uint64_t at[WARP] = {0};
-        uint16_t element[8][8];
-        bool shared = false;
-        for (unsigned i = 0; i < 8; ++i) {
-            at[i] = base +
-                    2 * (m->transposed ? (column + i) * stride + row : (row + i) * stride + column);
-            const uint8_t *memory = locate(w, op, (int)(4 * i), at[i], 16, false, &shared);
+    if (mask == ~0u)
+        return true;
+    fault_at(w, op, __builtin_ctz(mask), FAULT_DIVERGENT_BARRIER,
+             "%s with %d of the warp's 32 lanes", w->cta->program->insns[op->insn].opcode,
+             __builtin_popcount(mask));
+    return false;
+}
+
+// One 8x8 tile of 16-bit elements: eight rows of 16 bytes, at the addresses of lanes
+// first … first + 7 in `row`.
+static void move_tile(struct warp *w, char *r, const struct op *op, uint32_t reg,
+                      const uint64_t row[8], int first, bool store, bool transposed)
+{
+    uint64_t at[WARP] = {0};
+    uint16_t element[8][8];
+    u16 *lanes = (u16 *)(r + reg);
+    bool shared = false;
+    for (int i = 0; i < 8; ++i) {
+        at[i] = row[i];
+        uint8_t *memory = locate(w, op, first + i, at[i], 16, store, &shared);
+        if (store) {
+            for (int j = 0; j < 8; ++j)
+                element[i][j] = transposed ? lanes[8 * j + i] : lanes[8 * i + j];
             if (memory)
-                memcpy(element[i], memory, 16);
-            else
-                memset(element[i], 0, 16);
+                memcpy(memory, element[i], 16);
+        } else if (memory) {
+            memcpy(element[i], memory, 16);
+        } else {
+            memset(element[i], 0, 16);
         }
-        count_access(w, op, at, 16, 0xff, shared, false);
-        for (unsigned copy = tile; copy < m->registers; copy += 4) {
-            u16 *d = (u16 *)(r + m->regs[copy]);
-            for (int i = 0; i < 8; ++i)
-                for (int j = 0; j < 8; ++j)
-                    d[8 * i + j] = m->transposed ? element[j][i] : element[i][j];
-        }
+    }
+    count_access(w, op, at, 16, 0xff, shared, store);
+    for (int i = 0; i < 8 && !store; ++i)
+        for (int j = 0; j < 8; ++j)
+            lanes[8 * i + j] = transposed ? element[j][i] : element[i][j];
+}
+
+static void load_tiles(struct warp *w, char *r, const struct op *op, uint64_t base, uint64_t stride)
+{
+    const struct matrix_memory *m = (const struct matrix_memory *)op->regs;
+    const struct matrix *f = &m->matrix;
+    for (int i = 0; i < f->distinct; ++i) {
+        uint64_t at[8];
+        for (unsigned k = 0; k < 8; ++k)
+            at[k] = base + 2 * (m->transposed ? (f->column[i] + k) * stride + f->row[i]
+                                              : (f->row[i] + k) * stride + f->column[i]);
+        move_tile(w, r, op, f->regs[i], at, 0, false, m->transposed);
+        for (int copy = i + f->distinct; copy < f->count; copy += f->distinct)
+            memcpy(r + f->regs[copy], r + f->regs[i], 4 * WARP);
     }
 }
 
-// One access for each pair of registers (f32) or register (f16): two columns a lane.
-static void move_accumulator(struct warp *w, char *r, const struct op *op, uint64_t base,
-                             uint64_t stride)
+// One access for the elements that a lane has in a register, or in a pair of an accumulator's, if
+// they lie side by side in memory; else one for each.
+static void move_elements(struct warp *w, char *r, const struct op *op, uint64_t base,
+                          uint64_t stride)
 {
-    const struct wmma_memory *m = (const struct wmma_memory *)op->regs;
-    uint32_t element = m->half ? 2 : 4, step = m->transposed ? element : 2 * element;
-    for (int pair = 0; pair < 4; ++pair) {
-        for (int part = 0; part < (m->transposed ? 2 : 1); ++part) {
+    const struct matrix_memory *m = (const struct matrix_memory *)op->regs;
+    const struct matrix *f = &m->matrix;
+    uint32_t size = f->bytes, registers = f->step > f->per ? 2 : 1;
+    uint32_t elements = registers * f->per, width = f->bytes < 4 ? 4 : f->bytes;
+    uint32_t together = m->transposed ? 1 : elements;
+    bool pairs = m->accumulator && f->type == MATRIX_F16 && m->transposed;
+    for (uint32_t first = 0; first < f->distinct; first += registers) {
+        for (uint32_t part = 0; part < elements; part += together) {
             uint64_t at[WARP];
             bool shared = false;
-            for (int i = 0; i < WARP; ++i) {
-                uint64_t row = (uint64_t)(i / 4 + 8 * (pair & 1));
-                uint64_t column = (uint64_t)(2 * (i % 4) + 8 * (pair >> 1) + part);
-                at[i] = base +
-                        element * (m->transposed ? column * stride + row : row * stride + column);
-                uint8_t *memory = locate(w, op, i, at[i], step, m->store, &shared);
-                char *lane[2]; // where the elements lie in the registers
-                for (int e = 0; e < 2; ++e)
-                    lane[e] = m->half ? r + m->regs[pair] + 4 * i + 2 * e
-                                      : r + m->regs[2 * pair + e] + 4 * i;
-                for (uint32_t e = 0; e < step / element; ++e) {
-                    char *value = lane[m->transposed ? (uint32_t)part : e];
-                    if (!memory && !m->store)
-                        memset(value, 0, element);
-                    else if (memory && m->store)
-                        memcpy(memory + e * element, value, element);
-                    else if (memory)
-                        memcpy(value, memory + e * element, element);
+            for (uint32_t i = 0; i < WARP; ++i) {
+                uint64_t row = i / 4 + f->row[first];
+                uint64_t column = i % 4 * f->step + f->column[first] + part;
+                at[i] =
+                    base + size * (m->transposed ? column * stride + row : row * stride + column);
+                uint8_t *memory = locate(w, op, (int)i, at[i], size * together, m->store, &shared);
+                for (uint32_t e = part; e < part + together; ++e) {
+                    char *value = r + f->regs[first + e / f->per] + width * i + size * (e % f->per);
+                    uint8_t *here = memory ? memory + (e - part) * size : NULL;
+                    if (here && m->store)
+                        memcpy(here, value, size);
+                    else if (here)
+                        memcpy(value, here, size);
+                    else if (!m->store)
+                        memset(value, 0, size);
                 }
             }
-            if (!m->half || !m->transposed)
-                count_access(w, op, at, step, ~0u, shared, m->store);
+            if (!pairs)
+                count_access(w, op, at, size * together, ~0u, shared, m->store);
         }
-        if (m->half && m->transposed) { // the machine transposes in registers, then moves pairs
+        if (pairs) { // the machine transposes in registers, then moves pairs
             uint64_t at[WARP];
-            bool shared = false;
-            for (int i = 0; i < WARP; ++i) {
-                uint64_t row = (uint64_t)(2 * (i % 4) + 8 * (pair & 1));
-                at[i] = base + element * ((uint64_t)(i / 4 + 8 * (pair >> 1)) * stride + row);
-            }
-            shared = op->space == SPACE_SHARED ||
-                     (op->space == SPACE_GENERIC &&
-                      at[0] >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT);
+            for (uint32_t i = 0; i < WARP; ++i)
+                at[i] = base + size * ((i / 4 + f->column[first]) * stride + 2 * (i % 4) +
+                                       f->row[first]);
+            bool shared = op->space == SPACE_SHARED ||
+                          (op->space == SPACE_GENERIC &&
+                           at[0] >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT);
             count_access(w, op, at, 4, ~0u, shared, m->store);
         }
+        for (uint32_t copy = first + f->distinct; copy < f->count; copy += f->distinct)
+            memcpy(r + f->regs[copy], r + f->regs[first], width * WARP);
     }
 }
 
-static void wmma_move(struct warp *w, char *r, const struct op *op, uint32_t mask)
+void wmma_move(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    const struct wmma_memory *m = (const struct wmma_memory *)op->regs;
-    int lane = __builtin_ctz(mask);
-    uint64_t base =
-        op->wide_address ? ((const u64 *)(r + op->a))[lane] : ((const u32 *)(r + op->a))[lane];
+    const struct matrix_memory *m = (const struct matrix_memory *)op->regs;
+    if (!whole_warp(w, op, mask))
+        return;
+    uint64_t base = op->wide_address ? *(const u64 *)(r + op->a) : *(const u32 *)(r + op->a);
+    uint64_t stride = *(const u32 *)(r + m->stride);
     base += (uint64_t)op->imm;
-    uint64_t stride = ((const u32 *)(r + m->stride))[lane];
-    if (mask != ~0u)
-        fault_at(w, op, lane, FAULT_DIVERGENT_BARRIER,
-                 "a wmma instruction with %d of the warp's 32 lanes", __builtin_popcount(mask));
-    else if (m->accumulator)
-        move_accumulator(w, r, op, base, stride);
+    if (m->matrix.bytes == 2 && !m->accumulator)
+        load_tiles(w, r, op, base, stride);
     else
-        load_operand(w, r, op, base, stride);
+        move_elements(w, r, op, base, stride);
 }
 
-void wmma_load(struct warp *w, char *r, const struct op *op, uint32_t mask)
+// The rows of tile i are at the addresses of lanes 8 i to 8 i + 7.
+void tiles_move(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    wmma_move(w, r, op, mask);
+    const struct tiles *t = (const struct tiles *)op->regs;
+    if (!whole_warp(w, op, mask))
+        return;
+    uint64_t at[WARP];
+    for (int i = 0; i < WARP; ++i)
+        at[i] = op->wide_address ? ((const u64 *)(r + op->a))[i] + (uint64_t)op->imm
+                                 : (uint32_t)(((const u32 *)(r + op->a))[i] + (uint32_t)op->imm);
+    for (int i = 0; i < t->count; ++i)
+        move_tile(w, r, op, t->regs[i], at + 8 * i, 8 * i, t->store, t->transposed);
 }
 
-void wmma_store(struct warp *w, char *r, const struct op *op, uint32_t mask)
+void movmatrix_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    wmma_move(w, r, op, mask);
+    if (!whole_warp(w, op, mask))
+        return;
+    u16 tile[64];
+    memcpy(tile, r + op->a, sizeof tile);
+    u16 *d = (u16 *)(r + op->d);
+    for (int i = 0; i < 64; ++i)
+        d[i] = tile[8 * (i % 8) + i / 8];
 }

@@ -88,8 +88,10 @@ SCALAR uint64_t extract(uint64_t a, uint32_t position, uint32_t length, int widt
 
 SCALAR uint64_t insert(uint64_t from, uint64_t into, uint32_t position, uint32_t length, int width)
 {
-    position &= 0xff;
-    length &= 0xff;
+    if (width == 32) { // the machine's own; the wider one is a routine, which looks at every bit
+        position &= 0xff;
+        length &= 0xff;
+    }
     if (position >= (uint32_t)width)
         return into;
     uint64_t mask = (length > 63 ? ~(uint64_t)0 : ((uint64_t)1 << length) - 1) << position;
@@ -106,7 +108,10 @@ SCALAR uint32_t bit_mask(uint32_t position, uint32_t length)
 
 SCALAR uint32_t find_nth_set(uint32_t mask, uint32_t base, int32_t offset)
 {
-    base &= 31;
+    if (offset == INT32_MIN) // as measured
+        return 0;
+    if (base > 31)
+        return ~0u;
     if (!offset)
         return mask >> base & 1 ? base : ~0u;
     int step = offset > 0 ? 1 : -1;
@@ -217,13 +222,25 @@ SCALAR float relu(float a)
     return a != a ? a : a > 0 ? a : 0;
 }
 
-SCALAR double upper_half(double a) // the low 32 bits cleared
+// What rcp.approx.ftz.f64 and rsqrt look at and give: the upper word, subnormals flushed, one NaN.
+SCALAR double upper_half(double a)
 {
     uint64_t bits;
     memcpy(&bits, &a, 8);
     bits &= UINT64_C(0xffffffff00000000);
+    if (!(bits & UINT64_C(0x7ff0000000000000)))
+        bits &= UINT64_C(1) << 63;
+    if (a != a)
+        bits = UINT64_C(0x7fffffff00000000);
     memcpy(&a, &bits, 8);
     return a;
+}
+
+// sin.approx and cos.approx: the angle as the machine keeps it, a part of a revolution.
+SCALAR double angle_of(float a)
+{
+    float turns = flush(a) * 0x1.45f306p-3f; // 1 / 2 pi
+    return (double)(turns - truncf(turns)) * 6.283185307179586;
 }
 
 // 2^x in f64, rounded once to f32: relative error of the f64 value below 2^-42.
@@ -261,6 +278,20 @@ SCALAR int32_t to_s32(float a) // towards zero, clamped; NaN gives 0
                                 : INT32_MIN;
 }
 
+// a b + c rounded to odd in f64: a and b have 11 bits or fewer, so that the product is exact; what
+// the sum drops is kept in its last bit, however far apart the two are.
+SCALAR double sum_odd(double x, double y)
+{
+    double sum = x + y, part = sum - x;
+    double rest = (x - (sum - part)) + (y - part);
+    uint64_t bits;
+    memcpy(&bits, &sum, 8);
+    uint64_t odd = bits & 1 ? bits : (rest > 0) == (sum > 0) ? bits + 1 : bits - 1;
+    bits = rest > 0 || rest < 0 ? odd : bits; // not if NaN
+    memcpy(&sum, &bits, 8);
+    return sum;
+}
+
 // ---- Narrow floats, nearest even ----------------------------------------------------------------
 
 SCALAR uint32_t f16_of(float a)
@@ -296,6 +327,21 @@ SCALAR float odd_f32(double a)
     bool past = (a < 0 ? -back : back) > (a < 0 ? -a : a);
     uint32_t odd = (past ? bits - 1 : bits) | 1;
     return float_of(inexact ? odd : bits);
+}
+
+SCALAR float fused_odd(float a, float b, float c)
+{
+    return odd_f32(sum_odd((double)a * b, c));
+}
+
+SCALAR float flush_f16(float a)
+{
+    return a < 0x1p-14f && a > -0x1p-14f ? a * 0.0f : a;
+}
+
+SCALAR float round_flush_f16(float a)
+{
+    return flush_f16(f16_to_f32(f16_of(a)));
 }
 
 SCALAR uint32_t e4m3_to_f16(uint32_t code)

@@ -1,0 +1,419 @@
+// coverage.cu: runs every opcode, random programs and every matrix product on fixed inputs and
+// writes what came out, to be compared between the simulator and a GPU (compare.c).
+//
+//   coverage FILE
+//
+// FILE: "name words\n" lines, each followed by that many 32-bit words.
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <mma.h>
+#include <type_traits>
+using namespace nvcuda;
+
+#define CHECK(call) \
+    do { \
+        cudaError_t error_ = (call); \
+        if (error_ != cudaSuccess) { \
+            fprintf(stderr, "coverage: %s: %s: %s\n", current, #call, cudaGetErrorString(error_)); \
+            exit(1); \
+        } \
+    } while (0)
+
+static const char *current = "start";
+static FILE *file;
+
+struct scalar_case {
+    const char *name;
+    void (*kernel)(const uint64_t *, uint64_t *);
+};
+#include "opcodes.inc"
+
+enum { INPUTS = 1024 };
+
+static uint64_t seed = 88172645463325252ull;
+static uint64_t next64()
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    seed ^= seed << 17;
+    return seed * 0x2545f4914f6cdd1dull;
+}
+
+static void write_words(const char *name, const void *words, size_t count)
+{
+    fprintf(file, "%s\t%zu\n", name, count);
+    fwrite(words, 4, count, file);
+}
+
+// ---- Scalars ------------------------------------------------------------------------------------
+
+// Special values of every width, halves of pairs included.
+static uint64_t special(unsigned which)
+{
+    static const uint64_t values[] = {
+        0, 1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 255, 0x7f, 0x80,
+        0x7fff, 0x8000, 0x8001, 0xffff, 0x0400, 0x03ff, 0x3c00, 0xbc00, 0x7bff, 0x7c00, 0xfc00,
+        0x7e00, 0xfe01, 0x3f80, 0x7f80, 0xff80, 0x7fc0, 0x7c017e00, 0x3c00bc00, 0x03ff0001,
+        0x80000000, 0x80000001, 0x7fffffff, 0xffffffff, 0x007fffff, 0x00800000, 0x3f800000,
+        0xbf800000, 0x7f7fffff, 0x7f800000, 0xff800000, 0x7fc00000, 0xffc12345, 0x7f800001,
+        0x43e00000, 0x43e80001, 0x47600000, 0x47800000, 0x33000000, 0x477ff000, 0x4f000000,
+        0xcf000000, 0x4f800000, 0x3f7fffff, 0x3effffff, 0x40200000, 0xc0200000, 0x42000000,
+        0x8000000000000000, 0x7fffffffffffffff, 0xffffffffffffffff, 0x000fffffffffffff,
+        0x0010000000000000, 0x3ff0000000000000, 0xbff8000000000000, 0x7fefffffffffffff,
+        0x7ff0000000000000, 0xfff0000000000000, 0x7ff8000000000000, 0xfff8000000012345,
+        0x41dfffffffc00000, 0xc1e0000000000000, 0x43e0000000000000, 0x3810000000000000,
+        0x47efffffe0000000, 0x47effffff0000000, 0x3690000000000000, 0x40efffc000000000};
+    return values[which % (sizeof values / sizeof values[0])];
+}
+
+static uint64_t input(int i, int operand)
+{
+    if (i < 256 && operand < 2) // pairs of the first specials, then each with itself
+        return special(operand ? (unsigned)i * 7 : (unsigned)i / 3);
+    uint64_t x = next64(), y = next64();
+    switch (y % 8) {
+    case 0: return special((unsigned)(y >> 8));
+    case 1: return x % 70;
+    case 2: { // a float of ordinary size
+        float f = (float)((int64_t)(x % 2000001) - 1000000) / 1000.0f;
+        uint32_t bits;
+        memcpy(&bits, &f, 4);
+        return bits | x << 32;
+    }
+    case 3: {
+        double f = (double)((int64_t)(x % 2000001) - 1000000) / 1000.0;
+        uint64_t bits;
+        memcpy(&bits, &f, 8);
+        return bits;
+    }
+    case 4: return (x & 0x83ff83ff83ff83ff) | 0x3800380038003800; // halves around one
+    default: return x;
+    }
+}
+
+static void run_scalars()
+{
+    uint64_t *in, *out;
+    static uint32_t low[2 * INPUTS];
+    CHECK(cudaMallocManaged(&in, INPUTS * 32));
+    CHECK(cudaMallocManaged(&out, INPUTS * 8));
+    for (int i = 0; i < INPUTS; ++i)
+        for (int k = 0; k < 4; ++k)
+            in[4 * i + k] = input(i, k);
+    write_words("inputs", in, INPUTS * 8);
+    for (const scalar_case &c : scalar_cases) {
+        current = c.name;
+        memset(out, 0, INPUTS * 8);
+        c.kernel<<<INPUTS / 128, 128>>>(in, out);
+        CHECK(cudaGetLastError());
+        CHECK(cudaDeviceSynchronize());
+        bool wide = false;
+        for (int i = 0; i < INPUTS; ++i)
+            wide |= out[i] >> 32 != 0;
+        for (int i = 0; i < INPUTS && !wide; ++i)
+            low[i] = (uint32_t)out[i];
+        write_words(c.name, wide ? (void *)out : (void *)low, wide ? 2 * INPUTS : INPUTS);
+    }
+    CHECK(cudaFree(in));
+    CHECK(cudaFree(out));
+}
+
+// ---- mma.sync -----------------------------------------------------------------------------------
+
+// The registers of a warp go in and out as they are: layout and arithmetic at once.
+#define MMA(name, opcode, na, nb, nc, nd) \
+    __global__ void name(const uint32_t *in, uint32_t *out) \
+    { \
+        uint32_t a[4], b[2], c[4], d[4] = {0, 0, 0, 0}; \
+        for (int i = 0; i < 4; ++i) { \
+            a[i] = in[32 * i + threadIdx.x]; \
+            b[i / 2] = in[128 + 32 * (i / 2) + threadIdx.x]; \
+            c[i] = in[192 + 32 * i + threadIdx.x]; \
+        } \
+        asm volatile(opcode " " nd##_D "," na##_A "," nb##_B "," nc##_C ";" \
+                     : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), \
+                       "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3])); \
+        for (int i = 0; i < 4; ++i) \
+            out[32 * i + threadIdx.x] = d[i]; \
+    }
+#define two_D "{%0,%1}"
+#define four_D "{%0,%1,%2,%3}"
+#define one_A "{%4}"
+#define two_A "{%4,%5}"
+#define four_A "{%4,%5,%6,%7}"
+#define one_B "{%8}"
+#define two_B "{%8,%9}"
+#define two_C "{%10,%11}"
+#define four_C "{%10,%11,%12,%13}"
+MMA(mma_f16_k8, "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32", two, one, four, four)
+MMA(mma_f16_k16, "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", four, two, four, four)
+MMA(mma_f16_k8_h, "mma.sync.aligned.m16n8k8.row.col.f16.f16.f16.f16", two, one, two, two)
+MMA(mma_f16_k16_h, "mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16", four, two, two, two)
+MMA(mma_bf16_k8, "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32", two, one, four, four)
+MMA(mma_bf16_k16, "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", four, two, four, four)
+MMA(mma_tf32_k4, "mma.sync.aligned.m16n8k4.row.col.f32.tf32.tf32.f32", two, one, four, four)
+MMA(mma_tf32_k8, "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", four, two, four, four)
+MMA(mma_e4m3_k32, "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32", four, two, four, four)
+MMA(mma_e5m2_k32, "mma.sync.aligned.m16n8k32.row.col.f32.e5m2.e5m2.f32", four, two, four, four)
+MMA(mma_e4m3_e5m2_k32, "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32", four, two, four, four)
+MMA(mma_s8_k16, "mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32", two, one, four, four)
+MMA(mma_s8_k32, "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32", four, two, four, four)
+MMA(mma_u8_k32, "mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32", four, two, four, four)
+MMA(mma_u8_s8_k32, "mma.sync.aligned.m16n8k32.row.col.satfinite.s32.u8.s8.s32", four, two, four, four)
+MMA(mma_s8_m8, "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32", one, one, two, two)
+
+static uint32_t bits_of(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, 4);
+    return bits;
+}
+
+enum values { WHOLE, REAL }; // small integers: exact whatever the order; or ordinary reals
+static uint32_t element(const char *type, values kind)
+{
+    int whole = (int)(next64() % 9) - 4;
+    float real = (float)((int)(next64() % 2001) - 1000) / 300.0f;
+    float value = kind == WHOLE ? (float)whole : real;
+    if (!strcmp(type, "f16"))
+        return __half_as_ushort(__float2half(value));
+    if (!strcmp(type, "bf16"))
+        return __bfloat16_as_ushort(__float2bfloat16(value));
+    if (!strcmp(type, "e4m3") || !strcmp(type, "e5m2")) {
+        static const uint8_t e4m3[] = {0xc8, 0xc4, 0xc0, 0xb8, 0, 0x38, 0x40, 0x44, 0x48};
+        static const uint8_t e5m2[] = {0xc4, 0xc2, 0xc0, 0xbc, 0, 0x3c, 0x40, 0x42, 0x44};
+        return kind == WHOLE ? (type[1] == '4' ? e4m3 : e5m2)[whole + 4] : next64() % 256 & 0xcf;
+    }
+    if (strchr("su", type[0]))
+        return kind == WHOLE ? (uint32_t)whole & 0xff : (uint32_t)next64() & 0xff;
+    return bits_of(value);
+}
+
+static void run_mma()
+{
+    static const struct {
+        const char *name, *a, *b, *c;
+        void (*kernel)(const uint32_t *, uint32_t *);
+    } cases[] = {{"mma m16n8k8 f16", "f16", "f16", "f32", mma_f16_k8},
+                 {"mma m16n8k16 f16", "f16", "f16", "f32", mma_f16_k16},
+                 {"mma m16n8k8 f16 in f16", "f16", "f16", "f16", mma_f16_k8_h},
+                 {"mma m16n8k16 f16 in f16", "f16", "f16", "f16", mma_f16_k16_h},
+                 {"mma m16n8k8 bf16", "bf16", "bf16", "f32", mma_bf16_k8},
+                 {"mma m16n8k16 bf16", "bf16", "bf16", "f32", mma_bf16_k16},
+                 {"mma m16n8k4 tf32", "f32", "f32", "f32", mma_tf32_k4},
+                 {"mma m16n8k8 tf32", "f32", "f32", "f32", mma_tf32_k8},
+                 {"mma m16n8k32 e4m3", "e4m3", "e4m3", "f32", mma_e4m3_k32},
+                 {"mma m16n8k32 e5m2", "e5m2", "e5m2", "f32", mma_e5m2_k32},
+                 {"mma m16n8k32 e4m3 e5m2", "e4m3", "e5m2", "f32", mma_e4m3_e5m2_k32},
+                 {"mma m16n8k16 s8", "s8", "s8", "s32", mma_s8_k16},
+                 {"mma m16n8k32 s8", "s8", "s8", "s32", mma_s8_k32},
+                 {"mma m16n8k32 u8", "u8", "u8", "s32", mma_u8_k32},
+                 {"mma m16n8k32 u8 s8", "u8", "s8", "s32", mma_u8_s8_k32},
+                 {"mma m8n8k16 s8", "s8", "s8", "s32", mma_s8_m8}};
+    uint32_t *in, *out;
+    static uint32_t all[16 * 128];
+    CHECK(cudaMallocManaged(&in, 320 * 4));
+    CHECK(cudaMallocManaged(&out, 128 * 4));
+    for (const auto &c : cases)
+        for (int kind = 0; kind < 2; ++kind) {
+            char name[64];
+            snprintf(name, sizeof name, "%s, %s", c.name, kind ? "reals" : "whole numbers");
+            current = name;
+            for (int trial = 0; trial < 16; ++trial) {
+                for (int i = 0; i < 320; ++i) {
+                    const char *type = i < 128 ? c.a : i < 192 ? c.b : c.c;
+                    int bits = strchr("bf", type[0]) && strstr(type, "16") ? 16
+                               : strlen(type) == 2 || type[0] == 'e'       ? 8
+                                                                           : 32;
+                    in[i] = 0;
+                    for (int e = 0; e < 32; e += bits)
+                        in[i] |= !strcmp(type, "s32") ? (kind ? (uint32_t)next64() : 5u)
+                                                      : element(type, (values)kind) << e;
+                    if (i >= 192 && trial % 4 == 3)
+                        in[i] = 0;
+                }
+                c.kernel<<<1, 32>>>(in, out);
+                CHECK(cudaDeviceSynchronize());
+                memcpy(all + 128 * trial, out, 512);
+            }
+            write_words(name, all, 16 * 128);
+        }
+    CHECK(cudaFree(in));
+    CHECK(cudaFree(out));
+}
+
+__global__ void mma_f64(const double *in, double *out)
+{
+    double d0, d1;
+    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1},{%2},{%3},{%4,%5};"
+                 : "=d"(d0), "=d"(d1)
+                 : "d"(in[threadIdx.x]), "d"(in[32 + threadIdx.x]), "d"(in[64 + threadIdx.x]),
+                   "d"(in[96 + threadIdx.x]));
+    out[threadIdx.x] = d0;
+    out[32 + threadIdx.x] = d1;
+}
+
+__global__ void tiles(const uint32_t *in, uint32_t *out)
+{
+    __shared__ __align__(16) uint32_t s[8 * 4 * 8];
+    for (int i = 0; i < 8; ++i)
+        s[32 * i + threadIdx.x] = in[32 * i + threadIdx.x];
+    __syncwarp();
+    uint32_t at = (uint32_t)__cvta_generic_to_shared(s) + threadIdx.x * 16, x[15];
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3]) : "r"(at));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(x[4]), "=r"(x[5]), "=r"(x[6]), "=r"(x[7]) : "r"(at));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0,%1}, [%2];"
+                 : "=r"(x[8]), "=r"(x[9]) : "r"(at));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
+                 : "=r"(x[10]), "=r"(x[11]) : "r"(at));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1+512];" : "=r"(x[12]) : "r"(at));
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {%0}, [%1+512];"
+                 : "=r"(x[13]) : "r"(at));
+    asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(x[14]) : "r"(x[0]));
+    for (int i = 0; i < 15; ++i)
+        out[32 * i + threadIdx.x] = x[i];
+}
+
+static void run_tiles()
+{
+    double *in, *out;
+    current = "mma m8n8k4 f64";
+    CHECK(cudaMallocManaged(&in, 4096));
+    CHECK(cudaMallocManaged(&out, 4096));
+    for (int i = 0; i < 128; ++i)
+        in[i] = (double)((int64_t)next64() >> 20) / 3e9;
+    mma_f64<<<1, 32>>>(in, out);
+    CHECK(cudaDeviceSynchronize());
+    write_words(current, out, 128);
+    current = "ldmatrix and movmatrix";
+    for (int i = 0; i < 256; ++i)
+        ((uint32_t *)in)[i] = (uint32_t)next64();
+    tiles<<<1, 32>>>((uint32_t *)in, (uint32_t *)out);
+    CHECK(cudaDeviceSynchronize());
+    write_words(current, out, 15 * 32);
+    CHECK(cudaFree(in));
+    CHECK(cudaFree(out));
+}
+
+// ---- wmma ---------------------------------------------------------------------------------------
+
+// Where each element goes: the registers after a load of the numbers of their places; then a
+// product of small whole numbers, which no order of adding can change.
+template <int M, int N, int K, class T, class S, class C, class LA, class LB>
+__global__ void wmma_kernel(const S *places, const S *a, const S *b, const C *places_c, const C *c,
+                            int lda, int ldb, uint32_t *fragments, C *out)
+{
+    __shared__ __align__(256) S copy[1024];
+    wmma::fragment<wmma::matrix_a, M, N, K, T, LA> fa;
+    wmma::fragment<wmma::matrix_b, M, N, K, T, LB> fb;
+    wmma::fragment<wmma::accumulator, M, N, K, C> fc;
+    uint32_t *o = fragments + threadIdx.x * 128;
+    constexpr int A = sizeof fa.x / 4, B = sizeof fb.x / 4, D = sizeof fc.x / 4;
+    wmma::load_matrix_sync(fa, places, lda);
+    for (int i = 0; i < A; ++i)
+        o[i] = ((uint32_t *)fa.x)[i];
+    wmma::load_matrix_sync(fb, places, ldb);
+    for (int i = 0; i < B; ++i)
+        o[32 + i] = ((uint32_t *)fb.x)[i];
+    wmma::load_matrix_sync(fc, places_c, N, wmma::mem_row_major);
+    for (int i = 0; i < D; ++i)
+        o[64 + i] = ((uint32_t *)fc.x)[i];
+    wmma::load_matrix_sync(fc, places_c, M, wmma::mem_col_major);
+    for (int i = 0; i < D; ++i)
+        o[96 + i] = ((uint32_t *)fc.x)[i];
+    for (int i = threadIdx.x; i < 512; i += 32)
+        copy[i] = b[i];
+    __syncwarp();
+    wmma::load_matrix_sync(fa, a, lda);
+    wmma::load_matrix_sync(fb, copy, ldb);
+    wmma::load_matrix_sync(fc, c, N, wmma::mem_row_major);
+    wmma::mma_sync(fc, fa, fb, fc);
+    wmma::store_matrix_sync(out, fc, N, wmma::mem_row_major);
+    wmma::store_matrix_sync(out + 256, fc, M, wmma::mem_col_major);
+}
+
+template <int M, int N, int K, class T, class S, class C, class LA, class LB>
+static void run_wmma(const char *type, bool a_row, bool b_row)
+{
+    char name[96];
+    snprintf(name, sizeof name, "wmma m%dn%dk%d %s%s %s %s", M, N, K, type,
+             std::is_same<C, __half>::value ? " in f16" : "", a_row ? "row" : "col", b_row ? "row" : "col");
+    current = name;
+    S *m;
+    C *c;
+    uint32_t *fragments;
+    CHECK(cudaMallocManaged(&m, 3 * 512 * sizeof(S)));
+    CHECK(cudaMallocManaged(&c, 4 * 256 * sizeof(C)));
+    CHECK(cudaMallocManaged(&fragments, 128 * 128));
+    memset(fragments, 0, 128 * 128);
+    memset(c, 0, 4 * 256 * sizeof(C));
+    for (int i = 0; i < 512; ++i) {
+        m[i] = (S)(float)(sizeof(S) == 1 ? i % 128 : i);
+        m[512 + i] = (S)(float)(next64() % 4);
+        m[1024 + i] = (S)(float)(next64() % 4);
+    }
+    for (int i = 0; i < 256; ++i) {
+        c[i] = (C)(float)i;
+        c[256 + i] = (C)(float)(next64() % 16);
+    }
+    wmma_kernel<M, N, K, T, S, C, LA, LB><<<1, 32>>>(m, m + 512, m + 1024, c, c + 256, a_row ? K : M,
+                                                     b_row ? N : K, fragments, c + 512);
+    CHECK(cudaDeviceSynchronize());
+    strcat(name, ", places");
+    write_words(name, fragments, 32 * 128);
+    strcpy(strrchr(name, ','), ", product");
+    write_words(name, c + 512, 512 * sizeof(C) / 4);
+    CHECK(cudaFree(m));
+    CHECK(cudaFree(c));
+    CHECK(cudaFree(fragments));
+}
+
+template <int M, int N, int K, class T, class S, class C> static void run_layouts(const char *type)
+{
+    run_wmma<M, N, K, T, S, C, wmma::row_major, wmma::col_major>(type, true, false);
+    run_wmma<M, N, K, T, S, C, wmma::row_major, wmma::row_major>(type, true, true);
+    run_wmma<M, N, K, T, S, C, wmma::col_major, wmma::col_major>(type, false, false);
+    run_wmma<M, N, K, T, S, C, wmma::col_major, wmma::row_major>(type, false, true);
+}
+
+template <class T, class C> static void run_shapes(const char *type)
+{
+    run_layouts<16, 16, 16, T, T, C>(type);
+    run_layouts<32, 8, 16, T, T, C>(type);
+    run_layouts<8, 32, 16, T, T, C>(type);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: coverage FILE\n");
+        return 2;
+    }
+    file = fopen(argv[1], "wb");
+    if (!file) {
+        fprintf(stderr, "coverage: cannot write %s\n", argv[1]);
+        return 1;
+    }
+    run_scalars();
+    run_mma();
+    run_tiles();
+    run_shapes<__half, float>("f16");
+    run_shapes<__half, __half>("f16");
+    run_shapes<__nv_bfloat16, float>("bf16");
+    run_shapes<signed char, int>("s8");
+    run_shapes<unsigned char, int>("u8");
+    run_layouts<16, 16, 8, wmma::precision::tf32, float, float>("tf32");
+    run_layouts<8, 8, 4, double, double, double>("f64");
+    if (fclose(file)) {
+        fprintf(stderr, "coverage: cannot write %s\n", argv[1]);
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,43 @@
+# The table of opcodes, every opcode, random programs and every matrix product in the simulator,
+# against the record of an H200. `make tests` builds what runs here.
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../.."
+    export LD_LIBRARY_PATH=build/ptxsim
+}
+
+@test "the table of opcodes is today's" {
+    build/tests/coverage/generate table | diff code/ptxsim/coverage/opcodes.tsv -
+    [ "$(wc -l <code/ptxsim/coverage/opcodes.tsv)" -gt 1000 ]
+}
+
+@test "every case runs, and the same under one thread and other instruction sets" {
+    build/tests/coverage/coverage "$BATS_TEST_TMPDIR/first"
+    PTXSIM_THREADS=1 PTXSIM_ISA=base build/tests/coverage/coverage "$BATS_TEST_TMPDIR/base"
+    cmp "$BATS_TEST_TMPDIR/first" "$BATS_TEST_TMPDIR/base"
+}
+
+@test "every case is the H200's, bit for bit or within its bound" {
+    record=plots/runs/h200/coverage.tsv.xz
+    [ -f $record ] || skip "no record"
+    build/tests/coverage/coverage "$BATS_TEST_TMPDIR/here"
+    xz -dc $record >"$BATS_TEST_TMPDIR/there"
+    run build/tests/coverage/compare "$BATS_TEST_TMPDIR/here" "$BATS_TEST_TMPDIR/there"
+    [ "$status" -eq 0 ]
+    [[ "${lines[-1]}" =~ ", 0 wrong" ]]
+}
+
+@test "compare: other cases and cut files are refused by name" {
+    printf 'a\t1\nxxxx' >"$BATS_TEST_TMPDIR/a"
+    printf 'a\t2\nxxxx' >"$BATS_TEST_TMPDIR/cut"
+    printf 'b\t1\nxxxx' >"$BATS_TEST_TMPDIR/b"
+    printf 'a\t1\nxxxy' >"$BATS_TEST_TMPDIR/other"
+    run build/tests/coverage/compare "$BATS_TEST_TMPDIR/a" "$BATS_TEST_TMPDIR/cut"
+    [ "$status" -eq 1 ] && [[ "$output" == *"cut: ends too early" ]]
+    run build/tests/coverage/compare "$BATS_TEST_TMPDIR/a" "$BATS_TEST_TMPDIR/b"
+    [ "$status" -eq 1 ] && [[ "$output" == *"b: has other cases" ]]
+    run build/tests/coverage/compare "$BATS_TEST_TMPDIR/a" "$BATS_TEST_TMPDIR/other"
+    [ "$status" -eq 1 ] && [ "${lines[0]}" = "a: differs" ]
+    run build/tests/coverage/compare
+    [ "$status" -eq 2 ]
+}
