@@ -294,12 +294,12 @@ coverage := build/tests/coverage
 $(coverage)/generate $(coverage)/compare: $(coverage)/%: code/ptxsim/coverage/%.c code/ptxsim/ops_list.h build/flags
 	$(say) CC $<
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $< -lm -o $@
-$(coverage)/opcodes.inc: $(coverage)/generate
-	$(Q)$< kernels >$@
+$(coverage)/include/opcodes.inc: $(coverage)/generate
+	$(Q)mkdir -p $(@D) && $< kernels >$@
 # The simulator takes the PTX; sm_90 is for the H200 that the record is of.
-$(coverage)/coverage: code/ptxsim/coverage/coverage.cu $(coverage)/opcodes.inc build/flags build/cuda
+$(coverage)/coverage: code/ptxsim/coverage/coverage.cu $(coverage)/include/opcodes.inc build/flags build/cuda
 	$(say) NVCC $<
-	$(Q)build/cuda/bin/nvcc -std=c++20 -O1 -I$(coverage) --compress-mode=none -cudart shared \
+	$(Q)build/cuda/bin/nvcc -std=c++20 -O1 -I$(coverage)/include --compress-mode=none -cudart shared \
 	    -gencode arch=compute_89,code=compute_89 -gencode arch=compute_90,code=sm_90 $< -o $@
 # Today's table of opcodes, committed so that it can be read; a test compares the two.
 .PHONY: opcodes

@@ -278,6 +278,12 @@ static uint64_t prmt_reference(uint64_t a, uint64_t b, uint64_t c)
     return out;
 }
 
+// Rounded to f32; a NaN keeps its sign and what fits of its payload.
+static uint64_t narrow_f64(uint64_t a)
+{
+    return g(a) == g(a) ? fb((float)g(a)) : (a >> 32 & 0x80000000) | 0x7fc00000 | (a >> 29 & 0x7fffff);
+}
+
 static uint64_t bfe_reference(uint64_t a, uint64_t b, uint64_t c, int width, bool is_signed)
 {
     // The manual's pseudo-code; of 64 bits the machine's routine takes position and length whole.
@@ -442,7 +448,7 @@ static double most(double a, double b)
     X("set.ge.u32.s32", "www", s(a, 32) >= s(b, 32) ? UINT32_MAX : 0) \
     X("set.eq.f32.u32", "www", a == b ? 0x3f800000 : 0) \
     X("testp.subnormal.f32", "pw", fpclassify( f( a)) == FP_SUBNORMAL) \
-    X("testp.normal.f32", "pw", fpclassify( f(a)) == FP_NORMAL) \
+    X("testp.normal.f32", "pw", fpclassify(f(a)) == FP_NORMAL || !f(a)) \
     X("testp.infinite.f64", "pd", isinf( g(a)) != 0) \
     X("slct.b32.s32", "wwww", s(c, 32) >= 0 ? a : b) \
     X("add.f16", "hhh", hb((double)half(a) + half(b))) \
@@ -471,12 +477,12 @@ static double most(double a, double b)
     X("cvt.rzi.u8.f32", "ww", clamp_to( trunc(f( a)), 0, 255)) \
     X("cvt.rpi.f32.f32", "ww", fb(ceilf(f(a)))) \
     X("cvt.rni.f32.f32", "ww", fb(nearbyintf( f( a)))) \
-    X("cvt.rn.f32.f64", "wd", fb( (float) g( a))) \
+    X("cvt.rn.f32.f64", "wd", narrow_f64(a)) \
     X("cvt.f64.f32", "dw", gb(f(a))) \
     X("cvt.f32.f16", "wh", fb(half( a))) \
     X("cvt.rn.f16.f32", "hw", hb( f(a))) \
     X("cvt.rn.bf16.f32", "hw", bb(f(a))) \
-    X("cvt.rn.f16.f64", "hd", hb(g(a))) \
+    X("cvt.rn.f16.f64", "hd", g(a) == g(a) ? (uint64_t)(hb(g(a))) : (a >> 48 & 0x8000) | 0x7e00 | (a >> 42 & 0x3ff)) \
     X("cvt.rn.f16.s32", "hw", hb((double)s(a, 32))) \
     X("cvt.rzi.s32.f16", "wh", clamp_to(trunc(half(a)), INT32_MIN, INT32_MAX)) \
     X("cvt.rn.f16x2.f32", "www", hb(f( a)) << 16 | hb(f( b))) \
