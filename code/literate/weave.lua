@@ -1137,7 +1137,9 @@ function Pandoc(doc)
     for _, item in ipairs(sequence) do
         if item.part then
             table.insert(contents, item)
-            blocks:insert(raw_block(LATEX and "\\part{" .. escape(item.part) .. "}"
+            local next = book.chapters[at] -- a part of appendices has no number
+            local command = next and next.appendix and "\\addpart{" or "\\part{"
+            blocks:insert(raw_block(LATEX and command .. escape(item.part) .. "}"
                 or '<p class="part">' .. escape(item.part) .. "</p>"))
         else
             local chapter = book.chapters[at]
