@@ -230,7 +230,9 @@ profile$(1): build/profile build/ptxsim/libcudart.so.13 build/$(2)
 	$(Q)build/profile build/$(2) --shapes mission --seeds 0 --no-timing --quiet 2>build/profile.log || \
 	    { cat build/profile.log >&2; exit 1; }
 endef
-$(foreach n,$(numbers),$(foreach p,$(filter ch$(call two,$n)_%,$(cuda_programs)),$(eval $(call profile,$n,$p))))
+# Of a chapter's programs, the one that its lab judges.
+judged = $(shell sed -nE 's/.*--after (ch[0-9]{2}_[a-z0-9_]+).*/\1/p' labs/lab$(call two,$(1)) 2>/dev/null)
+$(foreach n,$(numbers),$(foreach p,$(filter $(cuda_programs),$(call judged,$n)),$(eval $(call profile,$n,$p))))
 
 .PHONY: bench-sim
 bench-sim: build/bench-sim build/ptxsim/libcudart.so.13 build/ch02_scalar build/ch03_wmma_qk ## time the simulator
