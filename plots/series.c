@@ -800,6 +800,8 @@ static void lab_chart(const char *path)
 
 // ---- Promises -----------------------------------------------------------------------------------
 
+#define NBSP "\u00a0" // what belongs together stays in one line of a table's cell
+
 // Numbers of the sources: 13.8, 1040, -6.1 with a minus sign.
 static void print_figure(double value)
 {
@@ -828,18 +830,18 @@ static void print_promised(const struct record *record)
             continue;
         printf("%s", count++ > 0 ? "; " : "");
         if (!isnan(low)) {
-            printf("%s", isnan(high) ? "≥ " : "");
+            printf("%s", isnan(high) ? "≥" NBSP : "");
             print_gain(low);
             if (high > low) {
                 printf("–");
                 print_figure(high);
             }
-            printf(" %%%s", isnan(p50) ? "" : ", ");
+            printf(NBSP "%%%s", isnan(p50) ? "" : ", ");
         }
         if (!isnan(p50)) {
-            printf(json_is_true(at(promise, "approximate")) ? "≈ " : "≤ ");
+            printf(json_is_true(at(promise, "approximate")) ? "≈" NBSP : "≤" NBSP);
             print_figure(p50);
-            printf(" µs");
+            printf(NBSP "µs");
         }
         const char *by = text(promise, record->path, "promised_by", NULL);
         if (by != NULL)
@@ -863,19 +865,19 @@ static void print_reported(const struct record *record)
         double error = number(figure, record->path, "max_error_high");
         bool mission = strcmp(text(figure, record->path, "shape", ""), "mission") == 0;
         if (!isnan(right) && !isnan(of))
-            printf("%s%g of %g right", count++ > 0 ? "; " : "", right, of);
+            printf("%s%g" NBSP "of" NBSP "%g" NBSP "right", count++ > 0 ? "; " : "", right, of);
         if (!mission || (isnan(gain) && isnan(p50)))
             continue;
         printf("%s", count++ > 0 ? "; " : "");
         if (!isnan(gain)) {
             print_gain(gain);
-            printf(" %%");
+            printf(NBSP "%%");
         }
         if (!isnan(p50)) {
             printf("%s%s", isnan(gain) ? "" : ", ",
-                   json_is_true(at(figure, "approximate")) ? "≈ " : "");
+                   json_is_true(at(figure, "approximate")) ? "≈" NBSP : "");
             print_figure(round(p50));
-            printf(" µs");
+            printf(NBSP "µs");
         }
         if (!isnan(error))
             printf(", and wrong");
@@ -892,7 +894,7 @@ static const struct record *record_of(const char *gpu, int chapter)
     return NULL;
 }
 
-// "1.21 [1.20, 1.22]", and the lab's verdict.
+// "1.21 [1.20, 1.22]", and whether that keeps the promise.
 static void print_measured(const struct record *lab)
 {
     json_t *speedup = lab == NULL ? NULL : object(lab->json, lab->path, "speedup.mission");
@@ -902,11 +904,10 @@ static void print_measured(const struct record *lab)
     }
     double median = positive(speedup, lab->path, "median");
     double low = positive(speedup, lab->path, "low"), high = positive(speedup, lab->path, "high");
-    const char *verdict = text(lab->json, lab->path, "verdict", NULL);
-    if (isnan(median) || isnan(low) || isnan(high) || verdict == NULL)
-        fail(BAD_RECORD, "%s: lacks the ratio of mission, its interval or the verdict", lab->path);
-    printf(" %.2f [%.2f, %.2f] |", median, low, high);
-    printf(" %s |", verdict);
+    if (isnan(median) || isnan(low) || isnan(high))
+        fail(BAD_RECORD, "%s: speedup.mission lacks the ratio or its interval", lab->path);
+    printf(" %.2f" NBSP "[%.2f," NBSP "%.2f] |", median, low, high);
+    printf(" %s |", text(speedup, lab->path, "verdict", "–"));
 }
 
 // A Markdown table: a row a lab that was measured, two columns a GPU. Its first line says which
@@ -933,14 +934,14 @@ static void promises(void)
     for (int i = 0; i < record_count; i++)
         if (is_stage(&records[i]) && drawn[records[i].chapter])
             printf(" %s/lab%02d", records[i].gpu, records[i].chapter);
-    printf(" -->\n| stage | the sources promised | and reported (L4) | our lab asks for |");
+    printf(" -->\n| stage | against | sources promised | and reported (L4) | lab asks |");
     for (int g = 0; g < gpu_count; g++) {
         char key[80];
         snprintf(key, sizeof key, "%.64s.name", gpu[g]);
         const char *name = text(gpus, "gpus.json", key, gpu[g]);
-        printf(" measured (%s) | verdict |", strncmp(name, "NVIDIA ", 7) == 0 ? name + 7 : name);
+        printf(" ratio (%s) | promise |", strncmp(name, "NVIDIA ", 7) == 0 ? name + 7 : name);
     }
-    printf("\n|---|---|---|--:|");
+    printf("\n|---|--:|---|---|--:|");
     for (int g = 0; g < gpu_count; g++)
         printf("--:|---|");
     puts("");
@@ -950,10 +951,10 @@ static void promises(void)
         const struct record *reported = record_of(REPORTED, chapter), *lab = NULL;
         for (int g = 0; g < gpu_count && lab == NULL; g++)
             lab = record_of(gpu[g], chapter);
-        printf("| %d %s", chapter, stage_name(chapter));
-        int base; // ch03_...: what the ratio is against
+        printf("| %d %s | ", chapter, stage_name(chapter));
+        int base; // "ch03_wmma_qk"
         if (sscanf(text(lab->json, lab->path, "before", ""), "ch%2d_", &base) == 1)
-            printf(", against %d", base);
+            printf("%d", base);
         printf(" | ");
         if (reported == NULL) {
             printf("– | – |");
