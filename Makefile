@@ -148,6 +148,11 @@ build/lab: $(call objects,$(wildcard labs/*.c)) build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
+# The parts of the driver that its tools share.
+build/compare build/profile-ncu: build/%: build/obj/labs/tool/%.o $(call objects,labs/say.c labs/process.c labs/ncu.c) build/libworkbench.a
+	$(say) LD $@
+	$(Q)$(CC) $^ $(LIBS) -o $@
+
 build/series: $(call objects,$(wildcard plots/*.c))
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
@@ -184,7 +189,7 @@ chapter%:
 	$(error there is no chapter $*: the chapters are $(shell printf '%s\n' $(numbers) | sort -n | xargs))
 
 .PHONY: all
-all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim
+all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu
 
 # A student's program, for ./labN my.cu: make student SRC=my.cu OUT=build/student/my
 .PHONY: student
@@ -220,6 +225,10 @@ plots: build/series | $(setup) ## draw the charts in plots/ from the run records
 runs: $(if $(shell command -v pandoc),all build/profile) ## on a GPU: measure every program and lab into plots/runs/<gpu>/
 	$(Q)labs/measure-pictures
 	$(Q)labs/measure $(programs)
+
+.PHONY: compare
+compare: build/compare ## two run records side by side: make compare A=x.json B=y.json [OUT=COMPARE.md]
+	$(Q)build/compare $(A) $(B) $(if $(OUT),--out $(OUT))
 
 # ---- The simulator's profile and speed ------------------------------------------------------------
 
