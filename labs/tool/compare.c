@@ -68,10 +68,11 @@ static const char *verdict(json_t *a, json_t *b)
 
 static void write_identity(FILE *out, const struct run *run, const char *name)
 {
-    fprintf(out, "- %s: %s, %s, commit %s", name, string_at(run->json, "program"),
-            string_at(run->json, "date"), string_at(run->json, "git_commit"));
+    fprintf(out, "- %s: %s, %s", name, string_at(run->json, "program"),
+            string_at(run->json, "date"));
     if (at(run->json, "source_hash"))
-        fprintf(out, ", source %.12s", string_at(run->json, "source_hash"));
+        fprintf(out, ", commit %s, source %.12s", string_at(run->json, "git_commit"),
+                string_at(run->json, "source_hash"));
     fputc('\n', out);
 }
 
