@@ -39,13 +39,17 @@ CUDA_LIBS := -Lbuild/cuda/lib64 -lcudart -Wl,--enable-new-dtags,-rpath,'$$ORIGIN
              -Wl,-rpath,'$$ORIGIN/../cuda/lib64'
 no_cp_async := ch02_% ch03_%
 
-# SHA-256 of a program without comments and blank lines, and of its flags: a measurement of the
-# same hash is a measurement of today's program.
-source_hash = { sed -E 's://.*$$::; s/[[:space:]]+$$//; /^$$/d' $(1); echo "$(KERNEL_FLAGS)"; } | \
+# SHA-256 of a program without comments, blank lines and debug prints, and of its flags: a
+# measurement of the same hash is a measurement of today's program.
+source_hash = { sed -E 's://.*$$::; s/[[:space:]]+$$//; /^$$/d; /^ *DEBUG_PRINT\(.*\);$$/d' $(1); echo "$(KERNEL_FLAGS)"; } | \
               sha256sum | cut -d' ' -f1
 commit = $$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown)
 identity = -DSOURCE_HASH="\"$$($(call source_hash,$(1)))\"" -DGIT_COMMIT="\"$(commit)\"" \
            -DBUILD_FLAGS="\"$(KERNEL_FLAGS)\""
+
+# make DEBUG_PRINT=1 chapterN: kernels print (code/workbench/debug.h); what is measured so is nobody's.
+with_prints = $(if $(DEBUG_PRINT),-DDEBUG_PRINTS)
+cuda_identity = $(if $(DEBUG_PRINT),-DSOURCE_HASH='"debug"',$(call identity,$(1)))
 
 # ---- Setting up ----------------------------------------------------------------------------------
 
@@ -76,6 +80,9 @@ build/gpu:
 .PHONY: force
 build/flags: force
 	@mkdir -p build; echo '$(CFLAGS) $(NVCC_FLAGS)' | cmp -s - $@ || echo '$(CFLAGS) $(NVCC_FLAGS)' >$@
+
+build/debug-print: force
+	@mkdir -p build; echo '$(with_prints)' | cmp -s - $@ || echo '$(with_prints)' >$@
 
 # ---- Tangle --------------------------------------------------------------------------------------
 
@@ -125,9 +132,9 @@ build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/libcudart.ma
 	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/libcudart.map \
 	    -Wl,-z,defs $(filter %.o,$^) -lm -lpthread -ldl -o $@
 
-$(cuda_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.cu build/flags build/cuda build/gpu
+$(cuda_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.cu build/flags build/debug-print build/cuda build/gpu
 	$(say) NVCC $*
-	$(Q)$(call native,$*) build/cuda/bin/nvcc $(NVCC_FLAGS) $$native $(call identity,code/$*.cu) \
+	$(Q)$(call native,$*) build/cuda/bin/nvcc $(NVCC_FLAGS) $(with_prints) $$native $(call cuda_identity,code/$*.cu) \
 	    -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 # The native image is for a GPU that is neither an L4 nor a Hopper; sm_75 has no cp.async.
 native = native=; mkdir -p $(@D); gpu=$$(cat build/gpu); \
@@ -196,7 +203,7 @@ all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/
 student: build/libworkbench.a build/gpu
 	$(Q)mkdir -p $(dir $(OUT))
 ifneq ($(filter %.cu,$(SRC)),)
-	$(Q)$(call native,$(NAME)) build/cuda/bin/nvcc $(NVCC_FLAGS) $$native $(call identity,'$(SRC)') -c '$(SRC)' -o '$(OUT).o'
+	$(Q)$(call native,$(NAME)) build/cuda/bin/nvcc $(NVCC_FLAGS) $(with_prints) $$native $(call cuda_identity,'$(SRC)') -c '$(SRC)' -o '$(OUT).o'
 	$(Q)$(CXX) '$(OUT).o' build/libworkbench.a $(LIBS) $(CUDA_LIBS) -o '$(OUT)'
 else
 	$(Q)$(CC) $(CFLAGS) -Icode $(call identity,'$(SRC)') '$(SRC)' build/libworkbench.a $(LIBS) -o '$(OUT)'
