@@ -215,6 +215,25 @@ mutants: all ## run every planted bug of the book and say what catches it
 	$(Q)$(MAKE) --no-print-directory $$(sed -nE 's,^(\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
 	$(Q)labs/mutants
 
+# What is checked before a stage is merged; what is planted is known only when tangled.
+define checklist
+.PHONY: checklist$(1)
+checklist$(1): chapter$(1) build/series build/hashes.tsv
+	$(Q)$(MAKE) -s --no-print-directory build/hashes.tsv \
+	    $$$$(sed -nE 's,^(ch$(call two,$(1))_\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
+	$(Q)labs/checklist $(1)
+endef
+stages := $(foreach n,$(numbers),$(if $(filter ch$(call two,$n)_%,$(cuda_programs)),$n))
+$(foreach n,$(stages),$(eval $(call checklist,$n)))
+
+checklist%:
+	$(error there is no kernel of chapter $*: the stages are $(shell printf '%s\n' $(stages) | sort -n | xargs))
+
+.PHONY: checklist
+checklist: all ## every stage's checklist, as before a merge; make checklistN for one stage
+	$(Q)$(MAKE) -s --no-print-directory $$(sed -nE 's,^(\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
+	$(Q)labs/checklist $(shell printf '%s\n' $(stages) | sort -n)
+
 build/planted/ch%: build/mutants/ch%.cu build/libworkbench.a build/flags build/cuda
 	$(say) NVCC ch$*
 	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(NVCC_FLAGS) -c $< -o $@.o && $(CXX) $@.o build/libworkbench.a $(LIBS) $(CUDA_LIBS) -o $@
