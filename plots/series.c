@@ -187,6 +187,43 @@ static void load_gpu(const char *folder, const char *gpu)
     closedir(directory);
 }
 
+static const char *base_name(const struct record *record)
+{
+    return strrchr(record->path, '/') + 1;
+}
+
+static bool same_stage(const struct record *a, const struct record *b)
+{
+    return a->chapter > 0 && a->chapter == b->chapter && strcmp(a->gpu, b->gpu) == 0;
+}
+
+// A chapter may have a second program, for an argument of its own. The charts show the stage: the
+// program that the sources' record is named after, or else the first.
+static void drop_side_programs(void)
+{
+    bool dropped[MAX_RECORDS] = {false};
+    for (int i = 0; i < record_count; i++)
+        for (int k = 0; k < i; k++) {
+            if (dropped[k] || !same_stage(&records[i], &records[k]))
+                continue;
+            bool named = false;
+            for (int r = 0; r < record_count; r++)
+                named = named || (strcmp(records[r].gpu, REPORTED) == 0 &&
+                                  strcmp(base_name(&records[r]), base_name(&records[i])) == 0);
+            dropped[named ? k : i] = true;
+        }
+    int kept = 0;
+    for (int i = 0; i < record_count; i++) {
+        if (!dropped[i]) {
+            records[kept++] = records[i];
+            continue;
+        }
+        json_decref(records[i].json);
+        free(records[i].path);
+    }
+    record_count = kept;
+}
+
 static void load_all(const char *plots)
 {
     char *folder = join(plots, "runs");
@@ -203,6 +240,7 @@ static void load_all(const char *plots)
     closedir(directory);
     free(folder);
     qsort(records, (size_t)record_count, sizeof records[0], record_order);
+    drop_side_programs();
     char *path = join(plots, "stages.json");
     stages = load(path);
     free(path);
@@ -952,9 +990,12 @@ static void promises(void)
         for (int g = 0; g < gpu_count && lab == NULL; g++)
             lab = record_of(gpu[g], chapter);
         printf("| %d %s | ", chapter, stage_name(chapter));
-        int base; // "ch03_wmma_qk"
-        if (sscanf(text(lab->json, lab->path, "before", ""), "ch%2d_", &base) == 1)
+        const char *before = text(lab->json, lab->path, "before", ""); // "ch03_wmma_qk"
+        int base;
+        if (sscanf(before, "ch%2d_", &base) == 1 && base != chapter)
             printf("%d", base);
+        else // another program of the same chapter
+            printf("%s", strlen(before) > 5 ? before + 5 : before);
         printf(" | ");
         if (reported == NULL) {
             printf("– | – |");

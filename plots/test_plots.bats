@@ -115,6 +115,14 @@ fails_with() { # STATUS TEXT
     done
 }
 
+@test "a chapter's second program is in no chart" {
+    record 10 ch10_swizzle 40
+    for chart in ladder roofline time-vs-s resources error; do build/series $chart >$chart.alone; done
+    record 10 ch10_ldmatrix 60
+    record 10 ch10_zigzag 70
+    for chart in ladder roofline time-vs-s resources error; do build/series $chart | cmp - $chart.alone; done
+}
+
 @test "promises: the sources' words beside the lab's ratio, a row a measured lab" {
     run build/series promises
     fails_with 4 "no lab's record holds a ratio of the mission shape"
