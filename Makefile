@@ -39,13 +39,17 @@ CUDA_LIBS := -Lbuild/cuda/lib64 -lcudart -Wl,--enable-new-dtags,-rpath,'$$ORIGIN
              -Wl,-rpath,'$$ORIGIN/../cuda/lib64'
 no_cp_async := ch02_% ch03_%
 
-# SHA-256 of a program without comments and blank lines, and of its flags: a measurement of the
-# same hash is a measurement of today's program.
-source_hash = { sed -E 's://.*$$::; s/[[:space:]]+$$//; /^$$/d' $(1); echo "$(KERNEL_FLAGS)"; } | \
+# SHA-256 of a program without comments, blank lines and debug prints, and of its flags: a
+# measurement of the same hash is a measurement of today's program.
+source_hash = { sed -E 's://.*$$::; s/[[:space:]]+$$//; /^$$/d; /^ *DEBUG_PRINT\(.*\);$$/d' $(1); echo "$(KERNEL_FLAGS)"; } | \
               sha256sum | cut -d' ' -f1
 commit = $$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown)
 identity = -DSOURCE_HASH="\"$$($(call source_hash,$(1)))\"" -DGIT_COMMIT="\"$(commit)\"" \
            -DBUILD_FLAGS="\"$(KERNEL_FLAGS)\""
+
+# make DEBUG_PRINT=1 chapterN: kernels print (code/workbench/debug.h); what is measured so is nobody's.
+with_prints = $(if $(DEBUG_PRINT),-DDEBUG_PRINTS)
+cuda_identity = $(if $(DEBUG_PRINT),-DSOURCE_HASH='"debug"',$(call identity,$(1)))
 
 # ---- Setting up ----------------------------------------------------------------------------------
 
@@ -76,6 +80,9 @@ build/gpu:
 .PHONY: force
 build/flags: force
 	@mkdir -p build; echo '$(CFLAGS) $(NVCC_FLAGS)' | cmp -s - $@ || echo '$(CFLAGS) $(NVCC_FLAGS)' >$@
+
+build/debug-print: force
+	@mkdir -p build; echo '$(with_prints)' | cmp -s - $@ || echo '$(with_prints)' >$@
 
 # ---- Tangle --------------------------------------------------------------------------------------
 
@@ -125,9 +132,9 @@ build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/libcudart.ma
 	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/libcudart.map \
 	    -Wl,-z,defs $(filter %.o,$^) -lm -lpthread -ldl -o $@
 
-$(cuda_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.cu build/flags build/cuda build/gpu
+$(cuda_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.cu build/flags build/debug-print build/cuda build/gpu
 	$(say) NVCC $*
-	$(Q)$(call native,$*) build/cuda/bin/nvcc $(NVCC_FLAGS) $$native $(call identity,code/$*.cu) \
+	$(Q)$(call native,$*) build/cuda/bin/nvcc $(NVCC_FLAGS) $(with_prints) $$native $(call cuda_identity,code/$*.cu) \
 	    -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 # The native image is for a GPU that is neither an L4 nor a Hopper; sm_75 has no cp.async.
 native = native=; mkdir -p $(@D); gpu=$$(cat build/gpu); \
@@ -145,6 +152,11 @@ $(c_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
 build/lab: $(call objects,$(wildcard labs/*.c)) build/libworkbench.a
+	$(say) LD $@
+	$(Q)$(CC) $^ $(LIBS) -o $@
+
+# The parts of the driver that its tools share.
+build/compare build/profile-ncu: build/%: build/obj/labs/tool/%.o $(call objects,labs/say.c labs/process.c labs/ncu.c) build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
@@ -184,14 +196,14 @@ chapter%:
 	$(error there is no chapter $*: the chapters are $(shell printf '%s\n' $(numbers) | sort -n | xargs))
 
 .PHONY: all
-all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim
+all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu
 
 # A student's program, for ./labN my.cu: make student SRC=my.cu OUT=build/student/my
 .PHONY: student
 student: build/libworkbench.a build/gpu
 	$(Q)mkdir -p $(dir $(OUT))
 ifneq ($(filter %.cu,$(SRC)),)
-	$(Q)$(call native,$(NAME)) build/cuda/bin/nvcc $(NVCC_FLAGS) $$native $(call identity,'$(SRC)') -c '$(SRC)' -o '$(OUT).o'
+	$(Q)$(call native,$(NAME)) build/cuda/bin/nvcc $(NVCC_FLAGS) $(with_prints) $$native $(call cuda_identity,'$(SRC)') -c '$(SRC)' -o '$(OUT).o'
 	$(Q)$(CXX) '$(OUT).o' build/libworkbench.a $(LIBS) $(CUDA_LIBS) -o '$(OUT)'
 else
 	$(Q)$(CC) $(CFLAGS) -Icode $(call identity,'$(SRC)') '$(SRC)' build/libworkbench.a $(LIBS) -o '$(OUT)'
@@ -202,6 +214,25 @@ endif
 mutants: all ## run every planted bug of the book and say what catches it
 	$(Q)$(MAKE) --no-print-directory $$(sed -nE 's,^(\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
 	$(Q)labs/mutants
+
+# What is checked before a stage is merged; what is planted is known only when tangled.
+define checklist
+.PHONY: checklist$(1)
+checklist$(1): chapter$(1) build/series build/hashes.tsv
+	$(Q)$(MAKE) -s --no-print-directory build/hashes.tsv \
+	    $$$$(sed -nE 's,^(ch$(call two,$(1))_\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
+	$(Q)labs/checklist $(1)
+endef
+stages := $(foreach n,$(numbers),$(if $(filter ch$(call two,$n)_%,$(cuda_programs)),$n))
+$(foreach n,$(stages),$(eval $(call checklist,$n)))
+
+checklist%:
+	$(error there is no kernel of chapter $*: the stages are $(shell printf '%s\n' $(stages) | sort -n | xargs))
+
+.PHONY: checklist
+checklist: all ## every stage's checklist, as before a merge; make checklistN for one stage
+	$(Q)$(MAKE) -s --no-print-directory $$(sed -nE 's,^(\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
+	$(Q)labs/checklist $(shell printf '%s\n' $(stages) | sort -n)
 
 build/planted/ch%: build/mutants/ch%.cu build/libworkbench.a build/flags build/cuda
 	$(say) NVCC ch$*
@@ -220,6 +251,10 @@ plots: build/series | $(setup) ## draw the charts in plots/ from the run records
 runs: $(if $(shell command -v pandoc),all build/profile) ## on a GPU: measure every program and lab into plots/runs/<gpu>/
 	$(Q)labs/measure-pictures
 	$(Q)labs/measure $(programs)
+
+.PHONY: compare
+compare: build/compare ## two run records side by side: make compare A=x.json B=y.json [OUT=COMPARE.md]
+	$(Q)build/compare $(A) $(B) $(if $(OUT),--out $(OUT))
 
 # ---- The simulator's profile and speed ------------------------------------------------------------
 
@@ -240,7 +275,7 @@ bench-sim: build/bench-sim build/ptxsim/libcudart.so.13 build/ch02_scalar build/
 
 # ---- The book ------------------------------------------------------------------------------------
 
-book_inputs := book.md $(chapters) $(wildcard chapters/*.bib code/literate/* plots/*.svg plots/runs/*/*.json plots/runs/simulator/*.txt)
+book_inputs := book.md $(chapters) $(wildcard chapters/*.bib code/literate/* plots/*.svg plots/*.md plots/runs/*/*.json plots/runs/simulator/*.txt)
 pdf := build/attention-in-stages$(if $(DRAFT),-draft).pdf
 html := build/attention-in-stages$(if $(DRAFT),-draft).html
 

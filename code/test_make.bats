@@ -8,7 +8,7 @@ copy_tree() {
     mkdir "$TREE"
     cp -a Makefile book.md chapters code labs plots "$TREE"
     mkdir "$TREE/build"
-    cp -a build/{obj,tangled,mutants,starters,ptxsim,cuda,gpu,flags,deps-*,*.stamp,*.tsv,*.a,lab,series,ch*} "$TREE/build"
+    cp -a build/{obj,tangled,mutants,starters,ptxsim,cuda,gpu,flags,debug-print,deps-*,*.stamp,*.tsv,*.a,lab,series,ch*} "$TREE/build"
 }
 
 # A PATH with everything that make needs, but not the command named.
@@ -74,6 +74,24 @@ programs() {
     [ "$status" -eq 0 ]
     [[ "$output" == *"NVCC"*"ch03_wmma_qk"* ]]
     [[ ! "$output" =~ NVCC\ +ch02_scalar ]]
+}
+
+@test "a debug print prints when it is asked for, and makes no measurement stale" {
+    copy_tree
+    cd "$TREE"
+    grep ch02_scalar build/hashes.tsv >before
+    sed -i '0,/^ *int lane = threadIdx.*/s//&\nDEBUG_PRINT("here\\n");/' chapters/02-scalar-baseline.md
+    run make DEBUG_PRINT=1 build/ch02_scalar build/hashes.tsv
+    [ "$status" -eq 0 ]
+    grep -q 'DEBUG_PRINT("here\\n");' code/ch02_scalar.cu
+    grep ch02_scalar build/hashes.tsv | cmp - before
+    LD_LIBRARY_PATH=build/ptxsim build/ch02_scalar --shapes 1x1x8 --seeds 0 --no-timing --record r.json >said
+    grep -qx here said
+    grep -q '"source_hash": "debug"' r.json
+    make build/ch02_scalar
+    LD_LIBRARY_PATH=build/ptxsim build/ch02_scalar --shapes 1x1x8 --seeds 0 --no-timing --record r.json >said
+    [ "$(grep -c here said)" -eq 0 ]
+    grep -q "$(cut -f 2 before)" r.json
 }
 
 @test "an unknown chapter: one line" {

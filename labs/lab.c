@@ -6,7 +6,6 @@
 // machine failed us.
 #include "lab.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -67,15 +66,6 @@ static char *find_root(void)
         fail(EXIT_MACHINE, "cannot tell where build/lab is");
     path[length] = '\0';
     return text("%s", path);
-}
-
-static bool gpu_here(void)
-{
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    int (*init)(unsigned) = driver ? (int (*)(unsigned))dlsym(driver, "cuInit") : NULL;
-    int (*count)(int *) = driver ? (int (*)(int *))dlsym(driver, "cuDeviceGetCount") : NULL;
-    int devices = 0;
-    return init && count && init(0) == 0 && count(&devices) == 0 && devices > 0;
 }
 
 char *const *environment(bool gpu, const char *report)

@@ -7,6 +7,8 @@
 //   gates.c     resources and correctness
 //   speedup.c   the two programs against each other; recorded runs where there is no GPU
 //   evidence.c  what Nsight Compute or the simulator counted
+//   ncu.c       Nsight Compute: which metrics, how it is asked, what it said
+//   tool/       programs of their own, from the same parts: compare, profile-ncu
 //
 // The driver runs once and ends; strings that it makes for its reports are not freed.
 #ifndef LAB_H
@@ -95,7 +97,22 @@ json_t *simulator_read(json_t *report); // evidence.c: counts per launch from a 
 const char *judge_speed(void); // speedup.c: "FAST", "VALID NEGATIVE" or "GREEN", if no gate failed
 void show_evidence(void);      // evidence.c
 
+// ---- Nsight Compute (ncu.c) ---------------------------------------------------------------------
+
+struct counter {
+    const char *key;   // in the record
+    const char *title; // in the report
+};
+extern const struct counter ncu_counters[]; // ends with {NULL, NULL}
+
+// What Nsight Compute reads for one launch of argv, after `skip` others, by the keys of
+// ncu_counters; NULL with one line in *why where there is no ncu or it was refused.
+json_t *ncu_read(char *const argv[], char *const env[], int skip, char **why);
+
 // ---- Words (say.c) ------------------------------------------------------------------------------
+
+// Who speaks: "lab3".
+extern char speaker[32];
 
 // Prints one line, "lab3: ...", and exits.
 void fail(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
@@ -138,6 +155,9 @@ void output_free(struct output *output);
 
 // The last line of a program's complaints, for a report of one line; "no message" if it said none.
 const char *last_line(char *err);
+
+// Whether there are a driver and a GPU.
+bool gpu_here(void);
 
 // A program started with --on-demand: it times one batch for each line that it gets.
 struct child {

@@ -116,7 +116,10 @@ void parse_options(int argc, char **argv)
     opterr = 0;
     for (int c; (c = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
         switch (c) {
-        case 'l': lab.number = whole("--lab", optarg, 1, 99); break;
+        case 'l':
+            lab.number = whole("--lab", optarg, 1, 99);
+            snprintf(speaker, sizeof speaker, "lab%d", lab.number);
+            break;
         case 't': lab.title = optarg; break;
         case 'b': lab.before = optarg; break;
         case 'a': lab.after = optarg; break;

@@ -1,6 +1,7 @@
 // process.c: programs as processes.
 #include "lab.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -143,4 +144,13 @@ struct output child_finish(struct child *child, int seconds)
     output.out = strdup("");
     output.err = contents(child->err);
     return output;
+}
+
+bool gpu_here(void)
+{
+    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    int (*init)(unsigned) = driver ? (int (*)(unsigned))dlsym(driver, "cuInit") : NULL;
+    int (*count)(int *) = driver ? (int (*)(int *))dlsym(driver, "cuDeviceGetCount") : NULL;
+    int devices = 0;
+    return init && count && init(0) == 0 && count(&devices) == 0 && devices > 0;
 }

@@ -9,12 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
+char speaker[32] = "lab";
+
 void fail(int status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     fflush(stdout);
-    fprintf(stderr, "lab%d: ", lab.number);
+    fprintf(stderr, "%s: ", speaker);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
     va_end(args);

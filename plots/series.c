@@ -3,9 +3,11 @@
 //
 //   series CHART [--plots DIR]   CHART: ladder, roofline, time-vs-s, resources, error
 //   series lab RECORD.json       a lab's record: times where there are any, else counts
+//   series promises [--plots DIR]   what the sources promised and reported, what the labs measured:
+//                                   a Markdown table
 //
-// Records are plots/runs/<gpu>/chNN_name.json; plots/runs/l4-reported/ holds what the source
-// documents report. Exit status: 0 done, 2 bad usage, 3 a bad record (one line says which and why),
+// Records are plots/runs/<gpu>/chNN_name.json, of labs labNN.json, of PyTorch's attention
+// pytorch-<backend>.json; plots/runs/l4-reported/ holds what the source documents report. Exit status: 0 done, 2 bad usage, 3 a bad record (one line says which and why),
 // 4 nothing to draw yet.
 #include <dirent.h>
 #include <errno.h>
@@ -32,6 +34,7 @@ struct record {
 
 static struct record records[MAX_RECORDS];
 static int record_count;
+static bool load_labs; // instead of the programs that were measured
 static json_t *gpus, *stages;
 
 __attribute__((noreturn, format(printf, 2, 3))) static void fail(int status, const char *format,
@@ -131,6 +134,8 @@ static int record_order(const void *a, const void *b)
     int order = gpu_rank(left->gpu) - gpu_rank(right->gpu);
     if (order == 0)
         order = strcmp(left->gpu, right->gpu);
+    if (order == 0) // what is no stage comes last
+        order = (left->chapter == 0) - (right->chapter == 0);
     if (order == 0)
         order = left->chapter - right->chapter;
     return order != 0 ? order : strcmp(left->path, right->path);
@@ -158,24 +163,65 @@ static void load_gpu(const char *folder, const char *gpu)
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;) {
         const char *name = entry->d_name;
         bool reported = strcmp(gpu, REPORTED) == 0;
-        if (name[0] == '.' || !ends_with(name, ".json") || (!reported && strncmp(name, "ch", 2)))
-            continue; // labs' records have charts of their own
+        bool baseline = strncmp(name, "pytorch-", 8) == 0; // no stage of ours
+        bool wanted =
+            load_labs ? strncmp(name, "lab", 3) == 0 : baseline || !strncmp(name, "ch", 2);
+        if (name[0] == '.' || !ends_with(name, ".json") || (!reported && !wanted))
+            continue;
         if (record_count == MAX_RECORDS)
             fail(BAD_RECORD, "%s: more than %d records", folder, MAX_RECORDS);
         struct record *record = &records[record_count++];
         snprintf(record->gpu, sizeof record->gpu, "%s", gpu);
         record->path = join(folder, name);
         record->json = load(record->path);
-        double chapter = number(record->json, record->path, "chapter");
+        const char *key = load_labs && !reported ? "lab" : "chapter";
+        double chapter = number(record->json, record->path, key);
         bool valid = chapter >= 1 && chapter <= MAX_CHAPTER && chapter == floor(chapter);
-        if (!valid && !(reported && isnan(chapter)))
-            fail(BAD_RECORD, "%s: chapter is not a number from 1 to %d", record->path, MAX_CHAPTER);
+        if (!valid && !((reported || baseline) && isnan(chapter)))
+            fail(BAD_RECORD, "%s: %s is not a number from 1 to %d", record->path, key, MAX_CHAPTER);
         record->chapter = isnan(chapter) ? 0 : (int)chapter;
         if (!reported && strcmp(text(record->json, record->path, "runtime", ""), "gpu") != 0)
             fail(BAD_RECORD, "%s: runtime is not \"gpu\": only a GPU's runs belong here",
                  record->path);
     }
     closedir(directory);
+}
+
+static const char *base_name(const struct record *record)
+{
+    return strrchr(record->path, '/') + 1;
+}
+
+static bool same_stage(const struct record *a, const struct record *b)
+{
+    return a->chapter > 0 && a->chapter == b->chapter && strcmp(a->gpu, b->gpu) == 0;
+}
+
+// A chapter may have a second program, for an argument of its own. The charts show the stage: the
+// program that the sources' record is named after, or else the first.
+static void drop_side_programs(void)
+{
+    bool dropped[MAX_RECORDS] = {false};
+    for (int i = 0; i < record_count; i++)
+        for (int k = 0; k < i; k++) {
+            if (dropped[k] || !same_stage(&records[i], &records[k]))
+                continue;
+            bool named = false;
+            for (int r = 0; r < record_count; r++)
+                named = named || (strcmp(records[r].gpu, REPORTED) == 0 &&
+                                  strcmp(base_name(&records[r]), base_name(&records[i])) == 0);
+            dropped[named ? k : i] = true;
+        }
+    int kept = 0;
+    for (int i = 0; i < record_count; i++) {
+        if (!dropped[i]) {
+            records[kept++] = records[i];
+            continue;
+        }
+        json_decref(records[i].json);
+        free(records[i].path);
+    }
+    record_count = kept;
 }
 
 static void load_all(const char *plots)
@@ -194,6 +240,7 @@ static void load_all(const char *plots)
     closedir(directory);
     free(folder);
     qsort(records, (size_t)record_count, sizeof records[0], record_order);
+    drop_side_programs();
     char *path = join(plots, "stages.json");
     stages = load(path);
     free(path);
@@ -219,6 +266,12 @@ static const char *gpu_name(const struct record *record)
 static bool is_reported(const struct record *record)
 {
     return strcmp(record->gpu, REPORTED) == 0;
+}
+
+// A program of a chapter, measured on a GPU.
+static bool is_stage(const struct record *record)
+{
+    return !is_reported(record) && record->chapter > 0;
 }
 
 static void end_block(void)
@@ -247,8 +300,7 @@ static int reported_times(const struct record *record, double *times, int most, 
     const char *key;
     json_t *figure;
     *approximate = false;
-    json_object_foreach(object(record->json, record->path, "figures"), key, figure)
-    {
+    json_object_foreach (object(record->json, record->path, "figures"), key, figure) {
         double p50 = positive(figure, record->path, "p50_us");
         if (isnan(p50) || strcmp(text(figure, record->path, "shape", ""), "mission") != 0)
             continue;
@@ -268,37 +320,67 @@ static double mission_p50(const struct record *record)
     return positive(record->json, record->path, "shapes.mission.timing.p50_us");
 }
 
+// What is no stage of ours and has a time of the mission shape stands below the stages, apart: a
+// row for each name, whoever measured it.
+static const char *extra_rows[MAX_RECORDS];
+static int extra_row_count;
+
+static const char *extra_name(const struct record *record)
+{
+    return text(record->json, record->path, "stage", record->path);
+}
+
+static void add_extra_row(const struct record *record)
+{
+    for (int i = 0; i < extra_row_count; i++)
+        if (strcmp(extra_rows[i], extra_name(record)) == 0)
+            return;
+    extra_rows[extra_row_count++] = extra_name(record);
+}
+
+// Where a record stands below `rows` rows of stages.
+static double place_of(const struct record *record, const int *row_of, int rows)
+{
+    if (record->chapter > 0)
+        return row_of[record->chapter];
+    int i = 0;
+    while (strcmp(extra_rows[i], extra_name(record)) != 0)
+        i++;
+    return rows + 1.4 + i;
+}
+
 // Block 0: rows. Block 1: reported (row, p50, label on the row's last point). Then a block a GPU.
-// A series' first line is its name.
+// A series' first line is its name; a line that begins with NaN ends the path.
 static void ladder(void)
 {
     enum { MOST = 8 };
     bool drawn[MAX_CHAPTER + 1] = {false}, approximate;
     int row_of[MAX_CHAPTER + 1] = {0};
     double times[MOST];
-    for (int i = 0; i < record_count; i++)
-        if (is_reported(&records[i]) ? reported_times(&records[i], times, MOST, &approximate) > 0
-                                     : !isnan(mission_p50(&records[i])))
-            drawn[records[i].chapter] = true;
+    for (int i = 0; i < record_count; i++) {
+        const struct record *record = &records[i];
+        if (is_reported(record) ? reported_times(record, times, MOST, &approximate) == 0
+                                : isnan(mission_p50(record)))
+            continue;
+        drawn[record->chapter] = true;
+        if (record->chapter == 0)
+            add_extra_row(record);
+    }
     int rows = print_rows(drawn, row_of);
     if (rows == 0)
         fail(NOTHING_TO_DRAW, "no record holds a time of the mission shape");
-    double extra = rows + 0.4; // what is no stage of ours stands below, apart
-    for (int i = 0; i < record_count; i++)
-        if (records[i].chapter == 0 && reported_times(&records[i], times, MOST, &approximate) > 0)
-            printf("%g\t%s\n", extra += 1,
-                   text(records[i].json, records[i].path, "stage", records[i].path));
+    for (int i = 0; i < extra_row_count; i++)
+        printf("%g\t%s\n", rows + 1.4 + i, extra_rows[i]);
     end_block();
 
     puts("L4, as reported by the sources, not measured by us\t\t");
-    extra = rows + 0.4;
     for (int i = 0; i < record_count; i++) {
         if (!is_reported(&records[i]))
             continue;
         int count = reported_times(&records[i], times, MOST, &approximate);
         if (count == 0)
             continue;
-        double row = records[i].chapter > 0 ? row_of[records[i].chapter] : (extra += 1);
+        double row = place_of(&records[i], row_of, rows);
         char label[160] = "", value[32];
         for (int k = 0; k < count; k++) {
             snprintf(value, sizeof value, times[k] >= 100 ? "%.0f" : "%.3g", times[k]);
@@ -311,15 +393,19 @@ static void ladder(void)
             printf("%g\t%.6g\t%s\n", row, times[k], k == count - 1 ? label : "");
         }
     }
+    const char *gpu = NULL;
     for (int i = 0; i < record_count; i++) {
         if (is_reported(&records[i]) || isnan(mission_p50(&records[i])))
             continue;
-        if (i == 0 || strcmp(records[i - 1].gpu, records[i].gpu) != 0) {
+        if (gpu == NULL || strcmp(gpu, records[i].gpu) != 0) {
             end_block();
             printf("%s, measured\t\t\n", gpu_name(&records[i]));
         }
+        if (records[i].chapter == 0) // no line leads there
+            puts("NaN\tNaN\t");
+        gpu = records[i].gpu;
         double p50 = mission_p50(&records[i]);
-        printf("%d\t%.6g\t%.*f\n", row_of[records[i].chapter], p50, p50 < 100, p50);
+        printf("%g\t%.6g\t%.*f\n", place_of(&records[i], row_of, rows), p50, p50 < 100, p50);
     }
 }
 
@@ -424,7 +510,7 @@ static void roofline(void)
     int counts[2] = {0};
     double lowest = 1;
     for (int i = 0; i < record_count; i++)
-        for (int g = 0; g < 2; g++)
+        for (int g = 0; g < 2 && is_stage(&records[i]); g++)
             for (int k = 0; k < 4 && strcmp(records[i].gpu, measured[g]) == 0; k++) {
                 char path[64];
                 snprintf(path, sizeof path, "shapes.%s.tflops", shapes[k].name);
@@ -483,12 +569,13 @@ static void time_vs_s(void)
     int count = 0;
     const char *gpu = NULL;
     for (int i = 0; i < record_count && !is_reported(&records[i]); i++) {
+        if (!is_stage(&records[i]))
+            continue;
         struct label points[64];
         int point_count = 0;
         const char *name;
         json_t *shape;
-        json_object_foreach(object(records[i].json, records[i].path, "shapes"), name, shape)
-        {
+        json_object_foreach (object(records[i].json, records[i].path, "shapes"), name, shape) {
             double p50 = positive(shape, records[i].path, "timing.p50_us");
             double seq_len = positive(shape, records[i].path, "seq_len");
             if (isnan(p50) || isnan(seq_len) || number(shape, records[i].path, "batch") != 2 ||
@@ -519,8 +606,9 @@ static void resources(void)
     const struct record *of[MAX_CHAPTER + 1] = {NULL};
     bool drawn[MAX_CHAPTER + 1] = {false};
     int row_of[MAX_CHAPTER + 1] = {0};
-    for (int i = 0; i < record_count && !is_reported(&records[i]); i++)
-        if (object(records[i].json, records[i].path, "resources.sm_89") != NULL &&
+    for (int i = 0; i < record_count; i++)
+        if (is_stage(&records[i]) &&
+            object(records[i].json, records[i].path, "resources.sm_89") != NULL &&
             !drawn[records[i].chapter]) {
             drawn[records[i].chapter] = true;
             of[records[i].chapter] = &records[i];
@@ -554,8 +642,8 @@ static double worst_error(const struct record *record, const char *shape)
         fail(BAD_RECORD, "%s: %s is not an array", record->path, path);
     double worst = NAN;
     size_t i;
-    json_array_foreach(checks, i, check) worst =
-        fmax(worst, positive(check, record->path, "rel_head"));
+    json_array_foreach (checks, i, check)
+        worst = fmax(worst, positive(check, record->path, "rel_head"));
     return worst;
 }
 
@@ -568,8 +656,8 @@ static void error_chart(void)
     int row_of[MAX_CHAPTER + 1] = {0};
     const char *gpu = NULL;
     double smallest = DEFAULT_TOLERANCE;
-    for (int i = 0; i < record_count && !is_reported(&records[i]); i++)
-        for (int s = 0; s < 4; s++) {
+    for (int i = 0; i < record_count; i++)
+        for (int s = 0; s < 4 && is_stage(&records[i]); s++) {
             double worst = worst_error(&records[i], shapes[s]);
             if (isnan(worst) || (gpu != NULL && strcmp(gpu, records[i].gpu) != 0))
                 continue;
@@ -585,8 +673,8 @@ static void error_chart(void)
         end_block();
         printf("%s\t\n%s", any[s] ? shapes[s] : "", any[s] ? "" : "NaN\tNaN\n");
         for (int i = 0; i < record_count && any[s]; i++) {
-            double worst =
-                strcmp(records[i].gpu, gpu) == 0 ? worst_error(&records[i], shapes[s]) : NAN;
+            bool shown = is_stage(&records[i]) && strcmp(records[i].gpu, gpu) == 0;
+            double worst = shown ? worst_error(&records[i], shapes[s]) : NAN;
             if (!isnan(worst))
                 printf("%d\t%.6g\n", row_of[records[i].chapter], worst);
         }
@@ -602,8 +690,7 @@ static bool lab_times(json_t *lab, const char *path)
     const char *shape, *before = text(lab, path, "before", NULL);
     json_t *speedup;
     bool any = false;
-    json_object_foreach(object(lab, path, "speedup"), shape, speedup)
-    {
+    json_object_foreach (object(lab, path, "speedup"), shape, speedup) {
         double before_p50 = positive(speedup, path, "before_p50_us");
         double after_p50 = positive(speedup, path, "after_p50_us");
         double median = positive(speedup, path, "median");
@@ -749,6 +836,186 @@ static void lab_chart(const char *path)
     json_decref(lab);
 }
 
+// ---- Promises -----------------------------------------------------------------------------------
+
+#define NBSP "\u00a0" // what belongs together stays in one line of a table's cell
+
+// Numbers of the sources: 13.8, 1040, -6.1 with a minus sign.
+static void print_figure(double value)
+{
+    printf("%s%.4g", value < 0 ? "−" : "", fabs(value));
+}
+
+static void print_gain(double percent)
+{
+    if (percent >= 0)
+        putchar('+');
+    print_figure(percent);
+}
+
+// What the sources promised: "+10–15 %; +20–30 % (PLAN)". The first promise is the stage's own
+// document's, so that only the others need their name.
+static void print_promised(const struct record *record)
+{
+    const char *key;
+    json_t *promise;
+    int count = 0;
+    json_object_foreach (object(record->json, record->path, "promised"), key, promise) {
+        double low = number(promise, record->path, "low_percent");
+        double high = number(promise, record->path, "high_percent");
+        double p50 = positive(promise, record->path, "p50_us");
+        if (isnan(low) && isnan(p50))
+            continue;
+        printf("%s", count++ > 0 ? "; " : "");
+        if (!isnan(low)) {
+            printf("%s", isnan(high) ? "≥" NBSP : "");
+            print_gain(low);
+            if (high > low) {
+                printf("–");
+                print_figure(high);
+            }
+            printf(NBSP "%%%s", isnan(p50) ? "" : ", ");
+        }
+        if (!isnan(p50)) {
+            printf(json_is_true(at(promise, "approximate")) ? "≈" NBSP : "≤" NBSP);
+            print_figure(p50);
+            printf(NBSP "µs");
+        }
+        const char *by = text(promise, record->path, "promised_by", NULL);
+        if (by != NULL)
+            printf(" (%s)", by);
+    }
+    if (count == 0)
+        printf("–");
+}
+
+// What the sources reported of the mission shape, contradictions kept.
+static void print_reported(const struct record *record)
+{
+    const char *key;
+    json_t *figure;
+    int count = 0;
+    json_object_foreach (object(record->json, record->path, "figures"), key, figure) {
+        double gain = number(figure, record->path, "gain_percent");
+        double p50 = positive(figure, record->path, "p50_us");
+        double right = number(figure, record->path, "correct");
+        double of = number(figure, record->path, "of");
+        double error = number(figure, record->path, "max_error_high");
+        bool mission = strcmp(text(figure, record->path, "shape", ""), "mission") == 0;
+        if (!isnan(right) && !isnan(of))
+            printf("%s%g" NBSP "of" NBSP "%g" NBSP "right", count++ > 0 ? "; " : "", right, of);
+        if (!mission || (isnan(gain) && isnan(p50)))
+            continue;
+        printf("%s", count++ > 0 ? "; " : "");
+        if (!isnan(gain)) {
+            print_gain(gain);
+            printf(NBSP "%%");
+        }
+        if (!isnan(p50)) {
+            printf("%s%s", isnan(gain) ? "" : ", ",
+                   json_is_true(at(figure, "approximate")) ? "≈" NBSP : "");
+            print_figure(round(p50));
+            printf(NBSP "µs");
+        }
+        if (!isnan(error))
+            printf(", and wrong");
+    }
+    if (count == 0)
+        printf("–");
+}
+
+static const struct record *record_of(const char *gpu, int chapter)
+{
+    for (int i = 0; i < record_count; i++)
+        if (records[i].chapter == chapter && strcmp(records[i].gpu, gpu) == 0)
+            return &records[i];
+    return NULL;
+}
+
+// "1.21 [1.20, 1.22]", and whether that keeps the promise.
+static void print_measured(const struct record *lab)
+{
+    json_t *speedup = lab == NULL ? NULL : object(lab->json, lab->path, "speedup.mission");
+    if (speedup == NULL) {
+        printf(" – | – |");
+        return;
+    }
+    double median = positive(speedup, lab->path, "median");
+    double low = positive(speedup, lab->path, "low"), high = positive(speedup, lab->path, "high");
+    if (isnan(median) || isnan(low) || isnan(high))
+        fail(BAD_RECORD, "%s: speedup.mission lacks the ratio or its interval", lab->path);
+    printf(" %.2f" NBSP "[%.2f," NBSP "%.2f] |", median, low, high);
+    printf(" %s |", text(speedup, lab->path, "verdict", "–"));
+}
+
+// A Markdown table: a row a lab that was measured, two columns a GPU. Its first line says which
+// records it is made from, for whoever quotes it.
+static void promises(void)
+{
+    const char *gpu[8];
+    int gpu_count = 0;
+    bool drawn[MAX_CHAPTER + 1] = {false};
+    for (int i = 0; i < record_count; i++) {
+        if (!is_stage(&records[i]) ||
+            object(records[i].json, records[i].path, "speedup.mission") == NULL)
+            continue;
+        drawn[records[i].chapter] = true;
+        if (gpu_count == 0 || strcmp(gpu[gpu_count - 1], records[i].gpu) != 0) {
+            if (gpu_count == 8)
+                fail(BAD_RECORD, "more than 8 GPUs");
+            gpu[gpu_count++] = records[i].gpu;
+        }
+    }
+    if (gpu_count == 0)
+        fail(NOTHING_TO_DRAW, "no lab's record holds a ratio of the mission shape");
+    printf("<!-- from");
+    for (int i = 0; i < record_count; i++)
+        if (is_stage(&records[i]) && drawn[records[i].chapter])
+            printf(" %s/lab%02d", records[i].gpu, records[i].chapter);
+    printf(" -->\n| stage | against | sources promised | and reported (L4) | lab asks |");
+    for (int g = 0; g < gpu_count; g++) {
+        char key[80];
+        snprintf(key, sizeof key, "%.64s.name", gpu[g]);
+        const char *name = text(gpus, "gpus.json", key, gpu[g]);
+        printf(" ratio (%s) | promise |", strncmp(name, "NVIDIA ", 7) == 0 ? name + 7 : name);
+    }
+    printf("\n|---|--:|---|---|--:|");
+    for (int g = 0; g < gpu_count; g++)
+        printf("--:|---|");
+    puts("");
+    for (int chapter = 1; chapter <= MAX_CHAPTER; chapter++) {
+        if (!drawn[chapter])
+            continue;
+        const struct record *reported = record_of(REPORTED, chapter), *lab = NULL;
+        for (int g = 0; g < gpu_count && lab == NULL; g++)
+            lab = record_of(gpu[g], chapter);
+        printf("| %d %s | ", chapter, stage_name(chapter));
+        const char *before = text(lab->json, lab->path, "before", ""); // "ch03_wmma_qk"
+        int base;
+        if (sscanf(before, "ch%2d_", &base) == 1 && base != chapter)
+            printf("%d", base);
+        else // another program of the same chapter
+            printf("%s", strlen(before) > 5 ? before + 5 : before);
+        printf(" | ");
+        if (reported == NULL) {
+            printf("– | – |");
+        } else {
+            print_promised(reported);
+            printf(" | ");
+            print_reported(reported);
+            printf(" |");
+        }
+        double promise = positive(lab->json, lab->path, "speedup.mission.promise");
+        if (isnan(promise))
+            printf(" – |");
+        else
+            printf(" %.2f |", promise);
+        for (int g = 0; g < gpu_count; g++)
+            print_measured(record_of(gpu[g], chapter));
+        puts("");
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -756,7 +1023,7 @@ int main(int argc, char **argv)
         void (*print)(void);
     } charts[] = {
         {"ladder", ladder},       {"roofline", roofline}, {"time-vs-s", time_vs_s},
-        {"resources", resources}, {"error", error_chart},
+        {"resources", resources}, {"error", error_chart}, {"promises", promises},
     };
     if (argc == 3 && strcmp(argv[1], "lab") == 0) {
         lab_chart(argv[2]);
@@ -766,7 +1033,9 @@ int main(int argc, char **argv)
             chart++;
         if (chart == count)
             fail(BAD_USAGE,
-                 "\"%s\" is no chart: ladder, roofline, time-vs-s, resources, error, lab", argv[1]);
+                 "\"%s\" is no chart: ladder, roofline, time-vs-s, resources, error, promises, lab",
+                 argv[1]);
+        load_labs = strcmp(argv[1], "promises") == 0;
         load_all(argc == 4 ? argv[3] : "plots");
         charts[chart].print();
         for (int i = 0; i < record_count; i++) {

@@ -33,7 +33,15 @@ lab_record() { # FILE
     cat >"$1" <<'EOF'
 {"record":1,"lab":3,"runtime":"gpu","device":{"name":"NVIDIA H200"},"before":"ch02_scalar",
  "after":"ch03_wmma_qk","speedup":{"mission":{"median":1.5,"low":1.4,"high":1.6,
- "before_p50_us":150,"after_p50_us":100,"promise":1.3,"verdict":"met"}}}
+ "before_p50_us":150,"after_p50_us":100,"promise":1.3,"verdict":"met"}},"verdict":"FAST"}
+EOF
+}
+
+baseline_record() { # NAME P50
+    cat >"plots/runs/h200/pytorch-$1.json" <<EOF
+{"record":1,"program":"pytorch-$1","stage":"PyTorch, $1 backend","runtime":"gpu",
+ "device":{"name":"NVIDIA H200"},"shapes":{"mission":{"batch":2,"heads":8,"seq_len":512,"tflops":90,
+ "correctness":[{"seed":0,"rel_head":3e-4}],"timing":{"p50_us":$2}}}}
 EOF
 }
 
@@ -84,6 +92,64 @@ fails_with() { # STATUS TEXT
     grep -qx '1|150|150' seen
     grep -qx '2|99.94|99.9' seen
     ! grep -q 'vectorised' seen
+}
+
+@test "PyTorch stands below the stages, reported and measured in one row, and in no other chart" {
+    record 2 ch02_scalar 150
+    baseline_record flash 11.5
+    baseline_record cudnn 10.5
+    build/series ladder >table
+    shown table >seen
+    grep -qx '6.4|PyTorch, cudnn backend' seen
+    grep -qx '7.4|PyTorch, flash backend' seen
+    grep -qx '7.4|77|77' seen
+    grep -qx '7.4|11.5|11.5' seen
+    [ "$(grep -c 'PyTorch, flash' seen)" -eq 1 ]
+    [ "$(grep -c '^NaN' seen)" -eq 2 ]
+    for chart in roofline time-vs-s resources error; do
+        build/series $chart >with
+        mv plots/runs/h200/pytorch-*.json .
+        build/series $chart >without
+        cmp with without
+        mv pytorch-*.json plots/runs/h200
+    done
+}
+
+@test "a chapter's second program is in no chart" {
+    record 10 ch10_swizzle 40
+    for chart in ladder roofline time-vs-s resources error; do build/series $chart >$chart.alone; done
+    record 10 ch10_ldmatrix 60
+    record 10 ch10_zigzag 70
+    for chart in ladder roofline time-vs-s resources error; do build/series $chart | cmp - $chart.alone; done
+}
+
+@test "promises: the sources' words beside the lab's ratio, a row a measured lab" {
+    run build/series promises
+    fails_with 4 "no lab's record holds a ratio of the mission shape"
+    lab_record plots/runs/h200/lab03.json
+    for n in 04 09 13; do
+        sed "s/\"lab\":3/\"lab\":${n#0}/; s/\"promise\":1.3,//" plots/runs/h200/lab03.json \
+            >"plots/runs/h200/lab$n.json"
+    done
+    build/series promises | sed 's/\xc2\xa0/_/g' >table # spaces that do not break
+    diff table - <<'EOF'
+<!-- from h200/lab03 h200/lab04 h200/lab09 h200/lab13 -->
+| stage | against | sources promised | and reported (L4) | lab asks | ratio (H200) | promise |
+|---|--:|---|---|--:|--:|---|
+| 3 WMMA Q·Kᵀ | 2 | – | – | 1.30 | 1.50_[1.40,_1.60] | met |
+| 4 cp.async | 2 | +10–15_% | 1199_µs; +13.8_%, 761_µs | – | 1.50_[1.40,_1.60] | met |
+| 9 three-stage pipeline | 2 | +5–10_% | +0.7_%, 693_µs, and wrong | – | 1.50_[1.40,_1.60] | met |
+| 13 warp specialisation | 2 | +10–15_% (PLAN); ≥_+10_%, ≤_590_µs (S5) | – | – | 1.50_[1.40,_1.60] | met |
+EOF
+    mkdir plots/runs/l4
+    sed 's/"median":1.5/"median":1.55/' plots/runs/h200/lab03.json >plots/runs/l4/lab03.json
+    build/series promises | sed 's/\xc2\xa0/_/g' >table
+    grep -q 'ratio (H200) | promise | ratio (L4) | promise |$' table
+    grep -q '| 1.50_\[1.40,_1.60\] | met | 1.55_\[1.40,_1.60\] | met |$' table
+    grep -q '| 1.50_\[1.40,_1.60\] | met | – | – |$' table
+    sed -i 's/"low":1.4,//' plots/runs/l4/lab03.json
+    run sh -c 'build/series promises 2>&1 >table'
+    fails_with 3 "plots/runs/l4/lab03.json: speedup.mission lacks the ratio"
 }
 
 @test "the roofs meet where peak and bandwidth say" {
@@ -167,7 +233,8 @@ EOF
     [[ ${lines[0]} == *"plots/ladder.svg is stale (it is missing)"* ]]
     run plots/render
     [ "$status" -eq 0 ]
-    [ "${#lines[@]}" -eq 6 ]
+    [ "${#lines[@]}" -eq 7 ]
+    [ "${lines[6]}" = "  wrote plots/promises.md" ]
     for chart in ladder roofline time-vs-s resources error lab03; do
         rsvg-convert "plots/$chart.svg" >/dev/null
         [ "$(grep -c '^<!-- inputs: [0-9a-f]\{64\} -->$' "plots/$chart.svg")" -eq 1 ]
@@ -189,6 +256,33 @@ EOF
     echo '# another style' >>plots/style.gp
     run plots/render --check
     [ "${#lines[@]}" -eq 6 ]
+}
+
+@test "the table of promises is written into README.md, and seen when it is stale" {
+    lab_record plots/runs/h200/lab03.json
+    printf '%s\n' Before '<!-- promises: x -->' old '<!-- end of promises -->' After >README.md
+    plots/render
+    diff README.md - <<EOF
+Before
+<!-- promises: x -->
+
+$(sed 1d plots/promises.md)
+
+<!-- end of promises -->
+After
+EOF
+    grep -q '^| 3 WMMA Q·Kᵀ | 2 | .* | met |$' README.md
+    run plots/render --check
+    [ "$status" -eq 0 ]
+    sed -i 's/"low":1.4/"low":1.45/' plots/runs/h200/lab03.json
+    run plots/render --check
+    [ "$status" -eq 1 ]
+    [[ $output == *"plots/promises.md is stale"*"README.md is stale"* ]]
+    plots/render
+    rm plots/runs/h200/lab03.json
+    run plots/render --check
+    [ "$status" -eq 1 ]
+    [[ $output == *"promises.md has nothing left to show"* ]]
 }
 
 @test "the same inputs give the same bytes" {

@@ -15,7 +15,16 @@ do for [b = 0:last - 1] {
     shortest = STATS_min < shortest ? STATS_min : shortest
     longest = STATS_max > longest ? STATS_max : longest
 }
+fastest = 1e9
+slowest = 0
+do for [b = 0:last] {  # the labels stand apart, so they may reach further than the points
+    if (b < last) { stats data index b skip 1 using 2 nooutput }
+    if (b == last) { stats data index b using 3 nooutput }
+    fastest = STATS_min < fastest ? STATS_min : fastest
+    slowest = STATS_max > slowest ? STATS_max : slowest
+}
 set logscale xy
+set yrange [fastest / 1.5:slowest * 1.5]
 set xrange [shortest / 1.2:longest * 1.2]
 set xlabel 'S (2 batches of 8 heads)' textcolor rgb ink offset 0,0.5
 set label 1 'p50 on ' . gpu . ', µs' at screen 10.0 / width, graph 0.5 center rotate textcolor rgb ink

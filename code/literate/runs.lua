@@ -193,6 +193,12 @@ local function load_record(name)
     return entry
 end
 
+-- What is wrong with quoting a record ("h200/lab03"), or nil.
+function runs.trouble(name)
+    local entry = load_record(name)
+    return entry.trouble or entry.stale
+end
+
 -- The one element of an array that meets a condition like "seed=0,input=normal".
 local function choose(array, condition)
     local found

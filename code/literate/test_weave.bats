@@ -172,6 +172,31 @@ EOF
         "chapters/02-scale-faster.md:$((n + 1)): unknown chunk <<ch02-gone>>"
 }
 
+@test "a table from a file: with caption and number; missing, odd or stale is an error" {
+    printf '\n%s\n' 'See [](#tbl:told).' '![What was *told*.](plots/told.md){#tbl:told}' >> chapters/02-scale-faster.md
+    n=$(line_of chapters/02-scale-faster.md plots/told.md)
+    unresolved="chapters/02-scale-faster.md:$((n - 2)): unresolved reference #tbl:told"
+    expect_errors "chapters/02-scale-faster.md:$n: no table plots/told.md (make plots writes it)" "$unresolved"
+    table='| stage | told |\n|---|--:|\n| one | 1.21 |\n'
+    printf '<!-- from h200/ch02_fast -->\n'"$table" > plots/told.md
+    "$literate/book" html build/out
+    grep -q 'See <a href="#tbl:told">table 2.1</a>' build/out
+    grep -q '<em>told</em>.</caption>' build/out
+    grep -q '1.21' build/out
+    rm build/out
+    printf '<!-- from h200/gone -->\n'"$table" > plots/told.md
+    expect_errors "chapters/02-scale-faster.md:$n: plots/told.md: no recorded run plots/runs/h200/gone.json"
+    printf "$table" > plots/told.md
+    expect_errors "chapters/02-scale-faster.md:$n: plots/told.md is not one table that says what it is from" \
+        "$unresolved"
+    printf '<!-- from h200/ch02_fast -->\n'"$table" > plots/told.md
+    sed -i 's/aaaa02/bbbb02/' build/hashes.tsv
+    sed -i '/ch02_fast:.*ch02_fast/d' chapters/01-scale.md
+    sed -i '/h200\/ch02_fast:/d' chapters/02-scale-faster.md
+    n=$(line_of chapters/02-scale-faster.md plots/told.md)
+    expect_errors "chapters/02-scale-faster.md:$n: plots/told.md: plots/runs/h200/ch02_fast.json is stale: ch02_fast has changed since it was recorded (run it again: make runs)"
+}
+
 @test "a missing chart, and a drawing that TeX rejects, are named by their line" {
     rm plots/line.svg
     n=$(line_of chapters/01-scale.md plots/line.svg)

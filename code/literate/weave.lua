@@ -243,6 +243,38 @@ local function table_caption(para)
     return inlines, id
 end
 
+-- ![caption](plots/promises.md){#tbl:id}: the table in that file. Its first line names the records
+-- that it was made from, <!-- from h200/lab03 ... -->, so that stale ones are seen here too.
+local function table_from(image, line)
+    local file = io.open(image.src)
+    local text = file and file:read("a")
+    if file then
+        file:close()
+    end
+    if not text then
+        fail_or_note(where(line), "no table %s (make plots writes it)", image.src)
+        return pandoc.Para { red(image.src .. "??") }
+    end
+    local records = text:match("^<!%-%- from([^\n]*) %-%->\n")
+    local content = pandoc.read(text, "commonmark_x-emoji").blocks:filter(function(block)
+        return block.t == "Table"
+    end)
+    if not records or #content ~= 1 then
+        fail(where(line), "%s is not one table that says what it is from", image.src)
+        return pandoc.Para {}
+    end
+    for name in records:gmatch("%S+") do
+        local trouble = runs.trouble(name)
+        if trouble then
+            fail_or_note(where(line), "%s: %s", image.src, trouble)
+        end
+    end
+    content[1].caption = { long = { pandoc.Plain(image.caption) } }
+    content[1].identifier = image.identifier
+    content[1].attributes.line = line and tostring(line)
+    return content[1]
+end
+
 -- The boxes that a fenced div of this class becomes, and their labels.
 local BOXES = {
     predict = "Pause and guess", lab = "Lab", exercises = "Exercises", learned = "What was learned",
@@ -268,7 +300,9 @@ local function read_blocks(blocks)
                 if inner.t == "Para" and #out > 0 and out[#out].t == "Table" then
                     caption, id = table_caption(inner)
                 end
-                if image and image.t == "Image" and image.identifier ~= "" then
+                if image and image.t == "Image" and image.src:match("%.md$") then
+                    out:insert(table_from(image, line))
+                elseif image and image.t == "Image" and image.identifier ~= "" then
                     out:insert(pandoc.Div({ inner }, pandoc.Attr(image.identifier, { "figure" },
                         { line = tostring(line), src = image.src,
                           width = image.attributes.width or "" })))

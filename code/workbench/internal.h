@@ -30,7 +30,7 @@ struct options {
     int shape_count, seed_count, input_count; // input_count 0: not given
     int iters, warmup, rotations;
     bool cold_l2, timing, on_demand, quiet, resources;
-    const char *record, *outputs, *against; // or NULL
+    const char *record, *summaries, *outputs, *against; // or NULL
 };
 
 // True: go on. False: leave with *status (after --help or a complaint).
@@ -175,5 +175,10 @@ void record_print_resources(const struct resources *resources);
 
 // Writes the run record; false with one line in `why`.
 bool record_write(const struct run *run, const char *path, char *why, size_t size);
+
+// Writes the record's three summaries into a folder; false with one line in `why`.
+enum { SUMMARY_FILES = 3 };
+extern const char *const summary_names[SUMMARY_FILES];
+bool summaries_write(const struct run *run, const char *folder, char *why, size_t size);
 
 #endif

@@ -49,6 +49,8 @@ static void help(const struct program *program)
          "\n"
          "What to leave behind\n"
          "  --record FILE     everything below as JSON\n"
+         "  --summaries DIR   the same in brief: correctness_summary.json,\n"
+         "                    perf_baseline.json, build_meta.json\n"
          "  --outputs DIR     each output as SHAPE-INPUT-seedN.half, raw\n"
          "  --against DIR     compare with outputs left there before (by another machine,\n"
          "                    say); told, not judged\n"
@@ -192,6 +194,7 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
         COLD_L2,
         NO_TIMING,
         RECORD,
+        SUMMARIES,
         OUTPUTS,
         AGAINST,
         ON_DEMAND,
@@ -209,6 +212,7 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
         {"cold-l2", no_argument, NULL, COLD_L2},
         {"no-timing", no_argument, NULL, NO_TIMING},
         {"record", required_argument, NULL, RECORD},
+        {"summaries", required_argument, NULL, SUMMARIES},
         {"outputs", required_argument, NULL, OUTPUTS},
         {"against", required_argument, NULL, AGAINST},
         {"on-demand", no_argument, NULL, ON_DEMAND},
@@ -240,6 +244,7 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
         case COLD_L2: o->cold_l2 = true; break;
         case NO_TIMING: o->timing = false; break;
         case RECORD: o->record = optarg; break;
+        case SUMMARIES: o->summaries = optarg; break;
         case OUTPUTS: o->outputs = optarg; break;
         case AGAINST: o->against = optarg; break;
         case ON_DEMAND: o->on_demand = true; break;

@@ -70,6 +70,20 @@ static enum exit_status check_files(const struct options *o)
         complain("--record: %s", why);
         return EXIT_MACHINE;
     }
+    if (o->summaries) {
+        if (mkdir(o->summaries, 0777) != 0 && errno != EEXIST) {
+            complain("--summaries: cannot make %s: %s", o->summaries, strerror(errno));
+            return EXIT_MACHINE;
+        }
+        for (int i = 0; i < SUMMARY_FILES; ++i) {
+            char probe[4096];
+            snprintf(probe, sizeof probe, "%s/%s", o->summaries, summary_names[i]);
+            if (!file_writable(probe, why, sizeof why)) {
+                complain("--summaries: %s", why);
+                return EXIT_MACHINE;
+            }
+        }
+    }
     if (o->outputs) {
         char probe[4096];
         if (mkdir(o->outputs, 0777) != 0 && errno != EEXIST) {
@@ -457,6 +471,10 @@ int workbench_main(const struct program *program, int argc, char **argv)
     report_verdict(&run, pass);
     if (options.record && !record_write(&run, options.record, why, sizeof why)) {
         complain("--record: %s", why);
+        status = EXIT_MACHINE;
+    }
+    if (options.summaries && !summaries_write(&run, options.summaries, why, sizeof why)) {
+        complain("--summaries: %s", why);
         status = EXIT_MACHINE;
     }
     free(run.shapes);

@@ -178,11 +178,11 @@ static json_t *shape_json(const struct run *run, const struct shape_run *shape)
     return object;
 }
 
-bool record_write(const struct run *run, const char *path, char *why, size_t size)
+// What the record and each of its summaries begin with.
+static json_t *identity_json(const struct run *run)
 {
     const struct program *p = run->program;
     json_t *object = json_object();
-    json_t *shapes = json_object();
     time_t now = time(NULL);
     char date[32];
 
@@ -196,15 +196,14 @@ bool record_write(const struct run *run, const char *path, char *why, size_t siz
     put(object, "git_commit", text(p->git_commit ? p->git_commit : "unknown"));
     put(object, "date", text(date));
     put(object, "runtime", text(run->device->simulator ? "simulator" : "gpu"));
-    put(object, "device", device_json(run->device));
-    put(object, "resources", resources_json(run->resources));
-    put(object, "tolerance", real(run->tolerance));
-    put(object, "tensor_flops_share", real(p->tensor_flops_share));
-    for (int i = 0; i < run->shape_count; ++i)
-        put(shapes, run->shapes[i].shape.name, shape_json(run, &run->shapes[i]));
-    put(object, "shapes", shapes);
+    return object;
+}
 
+// Writes the object and lets go of it.
+static bool write_object(json_t *object, const char *path, char *why, size_t size)
+{
     char *dump = json_dumps(object, DUMP);
+
     json_decref(object);
     if (!dump) {
         snprintf(why, size, "cannot write %s: out of memory", path);
@@ -214,5 +213,95 @@ bool record_write(const struct run *run, const char *path, char *why, size_t siz
     dump[length] = '\n'; // over the terminating NUL: files end in a newline, not in a NUL
     bool written = file_write(path, dump, length + 1, why, size);
     free(dump);
+    return written;
+}
+
+bool record_write(const struct run *run, const char *path, char *why, size_t size)
+{
+    json_t *object = identity_json(run);
+    json_t *shapes = json_object();
+
+    put(object, "device", device_json(run->device));
+    put(object, "resources", resources_json(run->resources));
+    put(object, "tolerance", real(run->tolerance));
+    put(object, "tensor_flops_share", real(run->program->tensor_flops_share));
+    for (int i = 0; i < run->shape_count; ++i)
+        put(shapes, run->shapes[i].shape.name, shape_json(run, &run->shapes[i]));
+    put(object, "shapes", shapes);
+    return write_object(object, path, why, size);
+}
+
+// ---- Summaries ----------------------------------------------------------------------------------
+
+// The larger; a NaN stays one.
+static double worse(double a, double b)
+{
+    return isnan(a) || a > b ? a : b;
+}
+
+// How many of a shape's outputs pass each of the two gates, and the worst error of each kind.
+static json_t *correctness_json(const struct shape_run *shape, int *passed)
+{
+    struct error_metrics ours = {0}, sources = {0};
+    int by_ours = 0, by_sources = 0;
+    json_t *object = json_object(), *second = json_object();
+
+    for (int i = 0; i < shape->count; ++i) {
+        const struct result *r = &shape->results[i];
+        by_ours += r->pass;
+        by_sources += !r->fault && gate_sources(&r->sources);
+        ours.rel_head = worse(r->fault ? NAN : r->metrics.rel_head, ours.rel_head);
+        ours.rel_row = worse(r->fault ? NAN : r->metrics.rel_row, ours.rel_row);
+        ours.max_abs = worse(r->fault ? NAN : r->metrics.max_abs, ours.max_abs);
+        sources.max_abs = worse(r->fault ? NAN : r->sources.max_abs, sources.max_abs);
+        sources.mean_abs = worse(r->fault ? NAN : r->sources.mean_abs, sources.mean_abs);
+        sources.bad_percent = worse(r->fault ? NAN : r->sources.bad_percent, sources.bad_percent);
+    }
+    *passed += by_ours;
+    put(object, "passed", json_integer(by_ours));
+    put(object, "of", json_integer(shape->count));
+    put(object, "rel_head", real(ours.rel_head));
+    put(object, "rel_row", real(ours.rel_row));
+    put(object, "max_abs", real(ours.max_abs));
+    put(second, "passed", json_integer(by_sources));
+    put(second, "max_abs", real(sources.max_abs));
+    put(second, "mean_abs", real(sources.mean_abs));
+    put(second, "bad_percent", real(sources.bad_percent));
+    put(object, "sources", second);
+    return object;
+}
+
+const char *const summary_names[SUMMARY_FILES] = {"correctness_summary.json", "perf_baseline.json",
+                                                  "build_meta.json"};
+
+bool summaries_write(const struct run *run, const char *folder, char *why, size_t size)
+{
+    json_t *summaries[SUMMARY_FILES];
+    json_t *correctness = json_object(), *times = json_object();
+    int passed = 0, of = 0;
+    bool written = true;
+
+    for (int i = 0; i < SUMMARY_FILES; ++i)
+        summaries[i] = identity_json(run);
+    for (int i = 0; i < run->shape_count; ++i) {
+        const struct shape_run *shape = &run->shapes[i];
+        of += shape->count;
+        put(correctness, shape->shape.name, correctness_json(shape, &passed));
+        if (shape->timed)
+            put(times, shape->shape.name, timing_json(run, shape));
+    }
+    put(summaries[0], "passed", json_integer(passed));
+    put(summaries[0], "of", json_integer(of));
+    put(summaries[0], "tolerance", real(run->tolerance));
+    put(summaries[0], "shapes", correctness);
+    put(summaries[1], "device", text(run->device->name));
+    put(summaries[1], "shapes", times); // none where nothing was timed: wrong, or in the simulator
+    put(summaries[2], "device", device_json(run->device));
+    put(summaries[2], "resources", resources_json(run->resources));
+    for (int i = 0; i < SUMMARY_FILES; ++i) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/%s", folder, summary_names[i]);
+        written = write_object(summaries[i], path, why, size) && written;
+    }
     return written;
 }

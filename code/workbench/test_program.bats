@@ -61,7 +61,7 @@ bats_require_minimum_version 1.5.0
 @test "--help names every option and fits 80 columns" {
     run "$program" --help
     [ "$status" -eq 0 ]
-    for option in shapes seeds inputs iters warmup rotations cold-l2 no-timing record outputs \
+    for option in shapes seeds inputs iters warmup rotations cold-l2 no-timing record summaries outputs \
                   against on-demand quiet resources help; do
         [[ $output == *"--$option"* ]]
     done
@@ -110,6 +110,8 @@ bats_require_minimum_version 1.5.0
     refused 3 '--record: cannot write /nonexistent/r.json: No such file' --record /nonexistent/r.json
     mkfifo ../pipe # /dev/null is of this kind, and root could rename over it
     refused 3 '--record: cannot write ../pipe: it is no regular file' --record ../pipe
+    refused 3 '--summaries: cannot make /nonexistent/s: No such file' --summaries /nonexistent/s
+    refused 3 '--summaries: cannot make ../pipe/s: Not a directory' --summaries ../pipe/s
     refused 3 '--outputs: cannot make /nonexistent/o: No such file' --outputs /nonexistent/o
     refused 3 '--outputs: cannot write ../pipe/' --outputs ../pipe
     refused 2 '--against: /nonexistent/small-normal-seed0.half: No such file' \
@@ -142,6 +144,23 @@ bats_require_minimum_version 1.5.0
     within 0 1 $(of occupancy)
     [ -n "$(of limited_by)" ]
     ! grep -q 'timing\|tflops\|agreement\|fault' record.json
+}
+
+@test "the summaries say what the record says" {
+    "$program" --shapes 1x2x33,1x1x1 --seeds 0,1 --record record.json --summaries brief --quiet \
+        --iters 3 --warmup 1
+    [ "$(ls brief | xargs)" = "build_meta.json correctness_summary.json perf_baseline.json" ]
+    local file
+    for file in brief/*; do
+        [ "$(of source_hash $file) $(of flags $file)" = "$(of source_hash) $(of flags)" ]
+        [ "$(of git_commit $file) $(of runtime $file)" = "$(of git_commit) simulator" ]
+    done
+    [ "$(of passed brief/correctness_summary.json | cut -d' ' -f1,2)" = "4 2" ]
+    [ "$(of rel_head brief/correctness_summary.json | cut -d' ' -f1)" = \
+      "$(of rel_head | tr ' ' '\n' | head -2 | sort -g | tail -1)" ]
+    grep -q '"shapes": {}' brief/perf_baseline.json # no time in the simulator
+    [ "$(of registers brief/build_meta.json)" = "$(of registers)" ]
+    [ "$(of name brief/build_meta.json)" = "$(of name)" ]
 }
 
 @test "only failures and the last line with --quiet" {

@@ -1,6 +1,6 @@
 // test_workbench.c: the half of the workbench that needs no GPU.
 //
-// Built from formats.c, inputs.c, reference.c, gates.c and files.c under ASan and UBSan.
+// Built from formats.c, inputs.c, reference.c, gates.c, files.c and record.c under ASan and UBSan.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "internal.h"
 #include "workbench.h"
+
+#include <jansson.h>
 
 #define LENGTH(array) (sizeof(array) / sizeof *(array))
 
@@ -825,6 +828,72 @@ static void files_are_whole_or_not_there(void **state)
     assert_int_equal(rmdir(folder), 0);
 }
 
+// The number at a path of keys in a JSON file; NaN where there is none.
+static double number_in(const char *folder, const char *name, const char *first, const char *second,
+                        const char *third)
+{
+    const char *const keys[] = {first, second, third};
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    json_t *file = json_load_file(path, 0, NULL), *at = file;
+    for (size_t i = 0; i < LENGTH(keys) && keys[i]; ++i)
+        at = json_object_get(at, keys[i]);
+    double value = json_is_number(at) ? json_number_value(at) : NAN;
+    json_decref(file);
+    return value;
+}
+
+static void summaries_hold_times_and_the_worst_errors(void **state)
+{
+    (void)state;
+    static struct shape_run shapes[2];
+    static const struct program program = {.name = "p", .title = "t", .chapter = 1};
+    static const struct options options = {.rotations = 4, .warmup = 20};
+    static const struct device device = {.name = "a GPU", .major = 8, .minor = 9};
+    static const struct resources resources = {.registers = 96};
+    struct run run = {&program, &options, &device, &resources, shapes, 2, 2e-3};
+    char folder[] = "/tmp/workbench-XXXXXX", why[256], path[256];
+
+    assert_non_null(mkdtemp(folder));
+    shapes[0].shape = shape_of("small");
+    shapes[0].count = 3;
+    shapes[0].results[0] = (struct result){.pass = true, .metrics.rel_head = 1e-4};
+    shapes[0].results[1] = (struct result){.pass = true, .metrics.rel_head = 3e-4};
+    shapes[0].results[2] =
+        (struct result){.pass = true, .metrics.rel_head = 2e-4, .sources = {.max_abs = 0.07}};
+    shapes[0].timed = true;
+    shapes[0].timing = (struct summary){.samples = 100, .p50 = 12.5, .p90 = 13, .mean = 12.75};
+    shapes[1].shape = shape_of("mission");
+    shapes[1].count = 2;
+    shapes[1].results[0] = (struct result){.pass = true, .metrics.rel_head = 1e-4};
+    shapes[1].results[1] = (struct result){.fault = "wrote outside its output"};
+    assert_true(summaries_write(&run, folder, why, sizeof why));
+
+    const char *name = summary_names[0];
+    assert_float_equal(number_in(folder, name, "passed", NULL, NULL), 4, 0);
+    assert_float_equal(number_in(folder, name, "of", NULL, NULL), 5, 0);
+    assert_float_equal(number_in(folder, name, "shapes", "small", "rel_head"), 3e-4, 1e-9);
+    assert_float_equal(number_in(folder, name, "shapes", "small", "passed"), 3, 0);
+    assert_float_equal(number_in(folder, name, "shapes", "mission", "passed"), 1, 0);
+    // A fault leaves no error to tell, so none is told.
+    assert_true(isnan(number_in(folder, name, "shapes", "mission", "rel_head")));
+    name = summary_names[1];
+    assert_float_equal(number_in(folder, name, "shapes", "small", "p50_us"), 12.5, 1e-9);
+    assert_float_equal(number_in(folder, name, "shapes", "small", "p90_us"), 13, 1e-9);
+    assert_true(isnan(number_in(folder, name, "shapes", "mission", "p50_us")));
+    name = summary_names[2];
+    assert_float_equal(number_in(folder, name, "resources", "registers", NULL), 96, 0);
+
+    assert_int_equal(entries(folder), SUMMARY_FILES);
+    for (int i = 0; i < SUMMARY_FILES; ++i) {
+        snprintf(path, sizeof path, "%s/%s", folder, summary_names[i]);
+        unlink(path);
+    }
+    assert_int_equal(rmdir(folder), 0);
+    assert_false(summaries_write(&run, folder, why, sizeof why));
+    assert_non_null(strstr(why, "cannot write"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -852,6 +921,7 @@ int main(void)
         cmocka_unit_test(summaries_interpolate),
         cmocka_unit_test(medians_come_with_their_interval),
         cmocka_unit_test(files_are_whole_or_not_there),
+        cmocka_unit_test(summaries_hold_times_and_the_worst_errors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -185,6 +185,10 @@ bool file_writable(const char *path, char *why, size_t size);
 #define PROGRAM_BUILD                                                                              \
     .source_hash = SOURCE_HASH, .build_flags = BUILD_FLAGS, .git_commit = GIT_COMMIT
 
+#ifdef __CUDACC__
+#include "debug.h" // DEBUG_PRINT
+#endif
+
 #if defined(__CUDACC__) || defined(__DRIVER_TYPES_H__)
 // What a launch function gets. Device pointers; q, k, v are E4M3 codes.
 struct attention_args {
