@@ -1,0 +1,93 @@
+# The stages in the simulator. Each against the one it grew from, output by output: the same bits
+# where the arithmetic is the same, and as close as the rounding allows where it is not. And each
+# without a race, whatever the order in which warps run.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+    export LD_LIBRARY_PATH=build/ptxsim
+}
+
+run_one() { # PROGRAM OPTION...
+    "build/$1" --shapes small,1x2x33,1x1x239 --seeds 0 --inputs normal,peaky --no-timing --quiet "${@:2}"
+}
+
+# The numbers called NAME in the agreement of AFTER with BEFORE, one a line: 3 shapes, 2 inputs.
+agreement() { # BEFORE AFTER NAME
+    local stored=$BATS_FILE_TMPDIR/$1
+    if [ ! -d "$stored" ]; then
+        mkdir "$stored"
+        run_one "$1" --outputs "$stored" >&2
+    fi
+    run_one "$2" --against "$stored" --record "$BATS_TEST_TMPDIR/record.json" >&2
+    sed -nE "/\"agreement\"/,/\]/s/.*\"$3\": ([-+.e0-9]+),?\$/\1/p" "$BATS_TEST_TMPDIR/record.json"
+}
+
+same_bits() { # BEFORE AFTER
+    [ "$(agreement "$1" "$2" max_ulp | tr '\n' ' ')" = "0 0 0 0 0 0 " ]
+}
+
+at_most() { # BEFORE AFTER NAME LIMIT
+    [ "$(agreement "$1" "$2" "$3" | awk -v limit="$4" '{ n += $1 <= limit } END { print n + 0 }')" = 6 ]
+}
+
+@test "chapter 4 computes what chapter 3 does: copies change no bit" {
+    same_bits ch03_wmma_qk ch04_cp_async
+}
+
+@test "chapter 5 computes what chapter 4 does: two columns a lane are the same sums" {
+    same_bits ch04_cp_async ch05_vector_pv
+}
+
+# P is rounded to half, off by 2^-12 of itself at most, and so is a weighted mean of values up to 5;
+# the outputs are rounded to half as well, up to 2^-9 apart where they are above 2.
+@test "chapter 6 agrees with chapter 5 as far as probabilities in half can" {
+    at_most ch05_vector_pv ch06_wmma_pv max_abs 3.2e-3
+    ! same_bits ch05_vector_pv ch06_wmma_pv
+}
+
+@test "chapter 7 computes what chapter 6 does: where P lies changes no bit" {
+    same_bits ch06_wmma_pv ch07_reuse_scores
+}
+
+@test "chapter 8 agrees with chapter 6 to a unit in the last place: the sums have another order" {
+    at_most ch06_wmma_pv ch08_register_softmax max_ulp 1
+}
+
+@test "chapter 9 computes what chapter 8 does: a third stage changes no bit" {
+    same_bits ch08_register_softmax ch09_three_stages
+}
+
+@test "chapter 10 computes what chapter 8 does: neither ldmatrix nor the swizzle changes a bit" {
+    same_bits ch08_register_softmax ch10_ldmatrix
+    same_bits ch10_ldmatrix ch10_swizzle
+}
+
+# The polynomial is off by 1.1e-4 at most, which is less than half a unit in a half's last place.
+@test "chapter 11 agrees with chapter 10 as far as its polynomial can" {
+    at_most ch10_swizzle ch11_fast_exp max_abs 3.2e-3
+    ! same_bits ch10_swizzle ch11_fast_exp
+}
+
+@test "chapter 12 computes what chapter 10 does: who takes a query tile changes no bit" {
+    same_bits ch10_swizzle ch12_persistent
+}
+
+@test "chapter 13 computes what chapter 10 does, with one producer and with two" {
+    same_bits ch10_swizzle ch13_one_producer
+    same_bits ch10_swizzle ch13_warp_specialised
+}
+
+@test "no stage has a race, a stale read or an access out of bounds under any of 16 schedules" {
+    local name seed
+    for name in $(sed -nE 's,^(ch[0-9]+_[a-z0-9_]+)\t.*,\1,p' build/hashes.tsv); do
+        [ -f "code/$name.cu" ] || continue
+        for seed in $(seq 0 15); do
+            PTXSIM_SCHEDULE=$seed PTXSIM_CHECK=all run "build/$name" --shapes 1x2x80 --seeds 0 \
+                --inputs normal --no-timing --quiet
+            echo "$name, schedule $seed: $output"
+            [ "$status" -eq 0 ]
+            [ "$output" = "$name: PASS: 1 of 1 outputs right" ]
+        done
+    done
+}
