@@ -219,6 +219,91 @@ template <bool WRONG> __global__ void copy_mbarrier(int *out, const int *in)
     out[t] = tile[N - 1 - t]; // <- copy_mbarrier
 }
 
+// ---- Flags ------------------------------------------------------------------------------------
+
+// One warp tells another by a flag; the wrong one tells nobody.
+template <bool WRONG> __global__ void flag(int *out, const int *in)
+{
+    __shared__ int value;
+    __shared__ volatile int ready;
+    int t = threadIdx.x;
+    if (t == 0)
+        ready = 0;
+    __syncthreads();
+    if (t == 32) {
+        value = in[t];
+        __threadfence_block();
+        if (!WRONG || value < 0)
+            ready = 1;
+    }
+    if (t < 32) {
+        while (ready == 0) // <- flag
+            ;
+        __threadfence_block();
+        out[t] = value;
+    }
+    __syncthreads();
+}
+
+// As before, but the wait counts its rounds: no state ever comes back.
+template <bool WRONG> __global__ void flag_counted(int *out, const int *in)
+{
+    __shared__ volatile int ready;
+    int t = threadIdx.x;
+    unsigned rounds = 0;
+    if (t == 0)
+        ready = 0;
+    __syncthreads();
+    if (t == 32 && (!WRONG || in[t] < 0))
+        ready = 1;
+    if (t == 0) {
+        while (ready == 0) // <- flag_counted
+            ++rounds;
+        out[0] = (int)rounds;
+    }
+}
+
+// Each block waits for the one before it; in the wrong one the first waits for the last.
+__device__ int turn[4];
+
+template <bool WRONG> __global__ void chain(int *out, const int *in)
+{
+    int t = threadIdx.x, block = blockIdx.x, before = (block + gridDim.x - 1) % gridDim.x;
+    if (t == 0 && (WRONG || block > 0)) {
+        while (atomicAdd(&turn[before], 0) == 0) // <- chain
+            ;
+        __threadfence();
+        if (block > 0)
+            out[block] = out[before] + in[block];
+    }
+    if (t == 0) {
+        if (block == 0)
+            out[0] = in[0];
+        __threadfence();
+        atomicExch(&turn[block], 1);
+    }
+    __syncthreads();
+}
+
+// A lock that its owner takes again.
+__device__ int lock;
+
+template <bool WRONG> __global__ void twice_locked(int *out, const int *in)
+{
+    int t = threadIdx.x;
+    if (t == 0) {
+        for (int i = 0; i < 2; ++i) {
+            while (atomicCAS(&lock, 0, 1) != 0) // <- twice_locked
+                ;
+            __threadfence();
+            out[0] = in[blockIdx.x];
+            __threadfence();
+            if (!WRONG)
+                atomicExch(&lock, 0);
+        }
+    }
+}
+
 // ---- Bounds and what was never written ----------------------------------------------------------
 
 template <bool WRONG> __global__ void bounds(int *out, const int *in)
@@ -314,7 +399,8 @@ static const struct {
     CASE(overwrite, 1),   CASE(warp_step, 1),   CASE(named, 1),         CASE(divergent, 1),
     CASE(parity, 1),      CASE(arrivals, 1),    CASE(copy_mbarrier, 1), CASE(bounds, 1),
     CASE(queue, 1),       CASE(global_queue, 4), CASE(last_block, 4),   CASE(border, 4),
-    CASE(uninitialised, 1), CASE(fresh, 1),
+    CASE(uninitialised, 1), CASE(fresh, 1),     CASE(flag, 1),          CASE(flag_counted, 1),
+    CASE(chain, 4),       CASE(twice_locked, 4),
 };
 
 int main(int argc, char **argv)

@@ -38,6 +38,22 @@ expect() {
 @test "a barrier under divergence" { expect divergent "bar.sync under divergence"; }
 @test "the wrong parity of an mbarrier" { expect parity "parity"; }
 @test "an arrival too few: who waits where" { expect arrivals "(full + 0), phase of parity 0: 64 of 65 arrivals"; }
+@test "a flag that nobody sets" { expect flag "deadlock: 4 of 4 warps"; }
+@test "blocks that wait for one another in a circle" { expect chain "in 4 of 4 CTAs: warp 0 at"; }
+@test "a lock that its owner takes again" { expect twice_locked "deadlock: "; }
+@test "a flag that nobody sets, and a wait that counts" {
+    PTXSIM_SPIN=100000 expect flag_counted "no progress (PTXSIM_SPIN): 1 of 4 warps"
+}
+@test "a deadlock is the same one on any number of threads" {
+    for name in flag chain; do
+        PTXSIM_THREADS=1 run "$BATS_FILE_TMPDIR/cases" $name wrong
+        one=$(sed -E 's/0x[0-9a-f]+/ADDRESS/' <<<"$output")
+        for threads in 2 3 4; do
+            PTXSIM_THREADS=$threads run "$BATS_FILE_TMPDIR/cases" $name wrong
+            [ "$(sed -E 's/0x[0-9a-f]+/ADDRESS/' <<<"$output")" = "$one" ]
+        done
+    done
+}
 @test "one element out of bounds" { expect bounds "0 bytes past the end of the allocation"; }
 @test "an uninitialised read of shared memory" { expect uninitialised "that nothing has written"; }
 @test "an uninitialised read of global memory" { expect fresh "that nothing has written"; }
