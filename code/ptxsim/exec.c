@@ -632,7 +632,7 @@ static void describe_wait(const struct cta *cta, const struct warp *w, const str
     const struct program *p = cta->program;
     const struct op *op = place_of(w, g);
     const struct insn_info *insn = &p->insns[op->insn];
-    char what[176] = "";
+    char what[240] = "";
     if (g->arrived) {
         uint32_t expected = cta->barrier[g->barrier].expected;
         snprintf(what, sizeof what, ", barrier %u: %u of %u threads came", g->barrier,
@@ -653,7 +653,8 @@ static void describe_wait(const struct cta *cta, const struct warp *w, const str
         what[1] = ' ';
     }
     if (insn->at.line)
-        snprintf(text, size, "%s:%d (%s%s)", insn->at.file, insn->at.line, insn->opcode, what);
+        snprintf(text, size, "%s:%d%s (%s%s)", insn->at.file, insn->at.line, insn->at.callers,
+                 insn->opcode, what);
     else
         snprintf(text, size, "PTX line %d (%s%s)", insn->ptx_line, insn->opcode, what);
 }
@@ -704,7 +705,7 @@ static void fault_stuck(struct cta *cta, uint64_t ctas)
         }
     }
     // Who waits where; warps at the same place together.
-    char dump[400] = "", place[300], last[300] = "";
+    char dump[880] = "", place[560], last[560] = "";
     int waiting = 0, from = -1;
     size_t used = 0;
     for (int i = 0; i <= cta->warps; ++i) {

@@ -60,6 +60,7 @@ struct operand {
 struct source_line {
     const char *file;
     int line;
+    const char *callers; // of a line in an inlined function: " (called at FILE:LINE, …)", else ""
 };
 
 struct insn {

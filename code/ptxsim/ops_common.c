@@ -19,9 +19,9 @@ void fault_text(char *text, size_t size, struct warp *w, const struct op *op, in
     char name[128];
     kernel_base_name(cta->program->kernel->info.name, name, sizeof name);
     const struct insn_info *insn = op ? &cta->program->insns[op->insn] : NULL;
-    char where[288] = "";
+    char where[544] = "";
     if (insn && insn->at.line)
-        snprintf(where, sizeof where, ", %s:%d", insn->at.file, insn->at.line);
+        snprintf(where, sizeof where, ", %s:%d%s", insn->at.file, insn->at.line, insn->at.callers);
     else if (insn)
         snprintf(where, sizeof where, ", PTX line %d", insn->ptx_line);
     int used = snprintf(text, size, "%s%s, block (%u,%u,%u), thread (%u,%u,%u): ", name, where,

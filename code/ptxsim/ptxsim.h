@@ -170,7 +170,7 @@ enum fault_kind {
 
 struct fault {
     enum fault_kind kind;
-    char text[512]; // one line: kernel, chapter line, block, thread, address, the other party
+    char text[1024]; // one line: kernel, chapter line, block, thread, address, the other party
 };
 
 struct launch {

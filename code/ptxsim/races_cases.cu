@@ -27,6 +27,24 @@ template <bool WRONG> __global__ void copy_wait(int *out, const int *in)
     out[t] = tile[N - 1 - t]; // <- copy_wait
 }
 
+// A copy in a helper: both its line and that of the call are told.
+__device__ void fetch(int *to, const int *from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+                 ::"r"(shared_address(to)), "l"(from) : "memory"); // <- fetched
+}
+
+template <bool WRONG> __global__ void helper(int *out, const int *in)
+{
+    __shared__ int tile[N];
+    int t = threadIdx.x;
+    fetch(&tile[t], &in[t]); // <- fetching
+    if (!WRONG)
+        asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncthreads();
+    out[t] = tile[N - 1 - t]; // <- helper
+}
+
 template <bool WRONG> __global__ void copy_groups(int *out, const int *in)
 {
     __shared__ int tile[2][N];
@@ -173,14 +191,14 @@ template <int BUG> __device__ void hand_over(int *out, const int *in)
     __syncthreads();
     if (t < N / 2) {
         for (int i = 0; i < 4; ++i) {
-            while (i > 0 && !passed(&empty, (i - 1) & 1))
+            while (i > 0 && !passed(&empty, (i - 1) & 1)) // <- fills
                 ;
             tile[t] = in[i * N + t];
             arrive(&full);
         }
     } else {
         for (int i = 0; i < 4; ++i) {
-            while (!passed(&full, (BUG == 1 ? i + 1 : i) & 1))
+            while (!passed(&full, (BUG == 1 ? i + 1 : i) & 1)) // <- waits
                 ;
             sum += tile[N - 1 - t];
             arrive(&empty);
@@ -196,7 +214,7 @@ template <bool WRONG> __global__ void parity(int *out, const int *in)
 
 template <bool WRONG> __global__ void arrivals(int *out, const int *in)
 {
-    hand_over<WRONG ? 2 : 0>(out, in);
+    hand_over<WRONG ? 2 : 0>(out, in); // <- hands
 }
 
 // cp.async that arrives at an mbarrier: who waits there needs no other wait.
@@ -399,7 +417,7 @@ static const struct {
     CASE(overwrite, 1),   CASE(warp_step, 1),   CASE(named, 1),         CASE(divergent, 1),
     CASE(parity, 1),      CASE(arrivals, 1),    CASE(copy_mbarrier, 1), CASE(bounds, 1),
     CASE(queue, 1),       CASE(global_queue, 4), CASE(last_block, 4),   CASE(border, 4),
-    CASE(uninitialised, 1), CASE(fresh, 1),     CASE(flag, 1),          CASE(flag_counted, 1),
+    CASE(uninitialised, 1), CASE(fresh, 1),     CASE(helper, 1), CASE(flag, 1),          CASE(flag_counted, 1),
     CASE(chain, 4),       CASE(twice_locked, 4),
 };
 

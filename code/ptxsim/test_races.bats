@@ -29,6 +29,18 @@ expect() {
 
 @test "a cp.async without a wait" { expect copy_wait "is still writing: nothing has waited for it"; }
 @test "a wait that leaves one group too many" { expect copy_groups "is still writing"; }
+@test "a cp.async and an mbarrier in helpers: their lines, and the lines that call them" {
+    at() { grep -nwE -- "// <- (.*, )?$1" "$CASES" | cut -d: -f1; }
+    expect helper "a cp.async of thread"
+    run "$BATS_FILE_TMPDIR/cases" helper wrong
+    echo "$output"
+    [[ "$output" == *" at $CASES:$(at fetched) (called at $CASES:$(at fetching)) is still writing"* ]]
+    run "$BATS_FILE_TMPDIR/cases" arrivals wrong
+    echo "$output"
+    called() { echo "$CASES:$(at arrivals) (called at $CASES:$(at "$1"), $CASES:$(at hands))"; }
+    [[ "$output" == "ptxsim: arrivals, $(called fills), block (0,0,0), thread ("* ]]
+    [[ "$output" == *"warps 2-3 at $(called waits) (mbarrier.test_wait."* ]]
+}
 @test "a cp.async into a tile that others read" { expect copy_reuse "with no barrier in between"; }
 @test "a cp.async whose mbarrier nobody waits for" { expect copy_mbarrier "is still writing"; }
 @test "no barrier before reading" { expect read_early "with no barrier in between"; }

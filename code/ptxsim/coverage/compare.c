@@ -378,7 +378,8 @@ static const char *changed_by_ptxas(const char *name)
 {
     static const char guard[] =
         "ptxas converts the result of a set or testp under a guard that is false";
-    static const char shift[] = "ptxas leaves out a 64-bit shift by the bits of a float";
+    static const char shift[] =
+        "ptxas leaves out a 64-bit shift by a count from a float instruction";
     static const char same[] = "ptxas takes max(x, x) for x: the payload of a NaN stays";
     static const char twice[] = "ptxas leaves out a .sat whose operand is the result of another";
     static const struct {
