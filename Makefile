@@ -179,7 +179,8 @@ two = $(if $(filter 1 2 3 4 5 6 7 8 9,$(1)),0$(1),$(1))
 
 # A chapter's program, the others that its lab names, and what a lab runs them with.
 of_chapter = $(filter ch$(call two,$(1))_% $(shell grep -shoE 'ch[0-9]{2}_[a-z0-9_]+' labs/lab$(call two,$(1))),$(programs))
-driver = build/lab build/series build/hashes.tsv lab$(1) $(if $(filter $(cuda_programs),$(2)),build/ptxsim/libcudart.so.13)
+driver = build/lab build/series build/hashes.tsv lab$(1) \
+         $(if $(filter $(cuda_programs),$(2)),build/profile build/ptxsim/libcudart.so.13)
 
 define chapter
 .PHONY: chapter$(1)

@@ -185,6 +185,27 @@ static void run_plain(void)
     unlink(own);
 }
 
+// The lines of the program with what the simulator counts there: what make profileN prints.
+static void show_profile(void)
+{
+    char *profile = text("%s/build/profile", root), *shape = text("%s", main_shape());
+    if (access(profile, X_OK))
+        fail(EXIT_MACHINE, "build/profile is not there: type make chapter%d", lab.number);
+    char *command[] = {profile, after.path,    "--shapes", shape, "--seeds",
+                       "0",     "--no-timing", "--quiet",  NULL};
+    doing("counting in the simulator, shape %s", shape);
+    struct output output = run(command, NULL, RUN_SECONDS, false);
+    done();
+    if (output.status < 0)
+        fail(EXIT_RED, "%s ran longer than %d s: stopped", after.name, RUN_SECONDS);
+    if (output.status) {
+        fputs(output.err, stderr); // the program's own words, faults with their lines
+        fail(EXIT_RED, "no profile: %s has to run right first", after.name);
+    }
+    printf("%s", output.out);
+    output_free(&output);
+}
+
 static const char *explain(const char *verdict)
 {
     if (strcmp(verdict, "RED") == 0)
@@ -221,12 +242,16 @@ int main(int argc, char **argv)
         compile_student(&after, lab.student);
     else
         find_program(&after, lab.after);
-    if (lab.before)
+    if (lab.before && !lab.profile)
         find_program(&before, lab.before);
     char *simulator = text("%s/build/ptxsim/libcudart.so.13", root);
-    if (!lab.plain && !on_gpu && access(simulator, R_OK))
+    if (!lab.plain && (!on_gpu || lab.profile) && access(simulator, R_OK))
         fail(EXIT_MACHINE, "build/ptxsim/libcudart.so.13 is not there: type make chapter%d",
              lab.number);
+    if (lab.profile) {
+        show_profile();
+        return EXIT_GREEN;
+    }
     begin_record();
     printf("%sLab %d%s%s%s\n", BOLD, lab.number, lab.title ? ": " : "", lab.title ? lab.title : "",
            PLAIN);

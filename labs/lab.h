@@ -47,6 +47,7 @@ struct lab {
     const char *inputs; // NULL: the program's own choice
     const char *on;     // "gpu", "simulator" or NULL
     const char *record; // or NULL
+    bool profile;       // lines with their counts instead of a verdict
     int rounds, iterations;
     struct shape shapes[MAX_SHAPES];
     int shape_count;

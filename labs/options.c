@@ -23,6 +23,7 @@ static void usage(void)
         "  --inputs LIST       normal, mean, peaky (default: all; normal in the simulator)\n"
         "  --rounds N          of the comparison on a GPU, at least 6 (default %d)\n"
         "  --quick             one seed and 8 rounds\n"
+        "  --profile           no verdict: lines with what the simulator counts, hottest first\n"
         "  --record FILE       where to write the record (default build/lab%02d/record.json)\n"
         "  --help              this text\n\n"
         "Exit status: 0 GREEN, FAST or VALID NEGATIVE; 1 RED; 2 bad usage; 3 the machine failed.\n",
@@ -102,15 +103,25 @@ static void check_input(const char *option, const char *word)
 void parse_options(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"lab", required_argument, NULL, 'l'},     {"title", required_argument, NULL, 't'},
-        {"before", required_argument, NULL, 'b'},  {"after", required_argument, NULL, 'a'},
-        {"program", required_argument, NULL, 'c'}, {"shapes", required_argument, NULL, 's'},
-        {"seeds", required_argument, NULL, 'S'},   {"inputs", required_argument, NULL, 'i'},
-        {"gate", required_argument, NULL, 'g'},    {"show", required_argument, NULL, 'G'},
-        {"promise", required_argument, NULL, 'p'}, {"why", required_argument, NULL, 'w'},
-        {"on", required_argument, NULL, 'o'},      {"record", required_argument, NULL, 'r'},
-        {"rounds", required_argument, NULL, 'n'},  {"quick", no_argument, NULL, 'q'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+        {"lab", required_argument, NULL, 'l'},
+        {"title", required_argument, NULL, 't'},
+        {"before", required_argument, NULL, 'b'},
+        {"after", required_argument, NULL, 'a'},
+        {"program", required_argument, NULL, 'c'},
+        {"shapes", required_argument, NULL, 's'},
+        {"seeds", required_argument, NULL, 'S'},
+        {"inputs", required_argument, NULL, 'i'},
+        {"gate", required_argument, NULL, 'g'},
+        {"show", required_argument, NULL, 'G'},
+        {"promise", required_argument, NULL, 'p'},
+        {"why", required_argument, NULL, 'w'},
+        {"on", required_argument, NULL, 'o'},
+        {"record", required_argument, NULL, 'r'},
+        {"rounds", required_argument, NULL, 'n'},
+        {"quick", no_argument, NULL, 'q'},
+        {"profile", no_argument, NULL, 'P'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     bool help = false;
     opterr = 0;
@@ -141,6 +152,7 @@ void parse_options(int argc, char **argv)
             lab.seeds = "0";
             lab.rounds = 8;
             break;
+        case 'P': lab.profile = true; break;
         case 'h': help = true; break;
         case ':': fail(EXIT_USAGE, "%s needs a value; --help lists the options", argv[optind - 1]);
         default: fail(EXIT_USAGE, "%s is no option; --help lists them", argv[optind - 1]);
@@ -158,6 +170,12 @@ void parse_options(int argc, char **argv)
         each("--inputs", lab.inputs, check_input);
     if (lab.on && strcmp(lab.on, "gpu") != 0 && strcmp(lab.on, "simulator") != 0)
         fail(EXIT_USAGE, "--on: \"%s\" is neither gpu nor simulator", lab.on);
+    if (lab.profile && lab.plain)
+        fail(EXIT_USAGE, "--profile: %s has no kernel to count", lab.after);
+    if (lab.profile && lab.on && strcmp(lab.on, "gpu") == 0)
+        fail(EXIT_USAGE, "--profile: the simulator counts by the line, a GPU does not");
+    if (lab.profile && lab.record)
+        fail(EXIT_USAGE, "--profile judges nothing: there is no record to write");
     if (argc - optind > 1)
         fail(EXIT_USAGE, "one program at a time: %s or %s", argv[optind], argv[optind + 1]);
     lab.student = argv[optind];

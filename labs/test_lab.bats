@@ -188,6 +188,49 @@ JSON
     [[ "$output" == *"no record of a GPU"* ]]
 }
 
+# ---- The profile ----
+
+fake_profile() {
+    printf '#!/bin/bash\n%s\n' "$1" >"$LAB/build/profile"
+    chmod +x "$LAB/build/profile"
+}
+
+@test "--profile prints the lines of the promised shape, judges nothing and writes nothing" {
+    fake_profile 'echo "$@" | sed "s,$(dirname "$0")/,,"'
+    rm "$LAB/build/ch02_scalar" # not asked for
+    run lab3 --profile
+    [ "$status" -eq 0 ]
+    [ "$output" = "ch03_wmma_qk --shapes mission --seeds 0 --no-timing --quiet" ]
+    run lab3 --profile --shapes small
+    [ "$output" = "ch03_wmma_qk --shapes small --seeds 0 --no-timing --quiet" ]
+    [ ! -e "$LAB/build/lab03/record.json" ]
+}
+
+@test "--profile of a wrong program: its own words, then one line, status 1" {
+    fake_profile 'echo "attention, chapters/03-x.md:7: reads past the end" >&2; echo no; exit 3'
+    run lab3 --profile
+    [ "$status" -eq 1 ]
+    [ "${lines[0]}" = "attention, chapters/03-x.md:7: reads past the end" ]
+    [ "${lines[1]}" = "lab3: no profile: ch03_wmma_qk has to run right first" ]
+    [ "${#lines[@]}" -eq 2 ]
+}
+
+@test "--profile where it cannot be is refused" {
+    run lab3 --profile
+    refused 3 "build/profile is not there: type make chapter3"
+    run lab3 --profile --on gpu
+    refused 2 "--profile: the simulator counts by the line, a GPU does not"
+    run lab3 --profile --record "$BATS_TEST_TMPDIR/x.json"
+    refused 2 "--profile judges nothing: there is no record to write"
+    run "$LAB/build/lab" --lab 1 --program ch02_scalar --profile
+    refused 2 "--profile: ch02_scalar has no kernel to count"
+    run lab3 --profile no-such-file.cu
+    refused 2 "no-such-file.cu: No such file or directory"
+    rm "$LAB/build/ptxsim/libcudart.so.13"
+    run lab3 --profile
+    refused 3 "build/ptxsim/libcudart.so.13 is not there: type make chapter3"
+}
+
 # ---- What is refused: one line, an exit status, nothing half-written ----
 
 @test "bad usage is refused" {
@@ -255,7 +298,7 @@ JSON
     run lab3 --help
     [ "$status" -eq 0 ]
     local option
-    for option in on shapes seeds inputs rounds quick record; do
+    for option in on shapes seeds inputs rounds quick profile record; do
         [[ "$output" == *"--$option"* ]]
     done
 }

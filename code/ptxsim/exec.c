@@ -8,6 +8,12 @@
 // turned round now and then. A group that stands before an instruction with a member mask
 // (shfl.sync, bar.warp.sync …) waits for the lanes that the mask names.
 //
+// Warps that wait for a flag which nobody will set are found out, too. What a warp does next follows
+// from its registers and from memory. If its registers come back to what they were, and in the
+// meantime nothing has been done that another warp could see, it is in a loop and stays there until
+// someone does. When this holds for all warps of all CTAs, nobody will: that is a deadlock, and no
+// matter of patience. A loop that counts its rounds is not found so, but by a limit.
+//
 // Counting costs one addition a basic block: an instruction has run as often as its block.
 #include "ops_common.h"
 
@@ -16,6 +22,7 @@
 #include "scalars.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,6 +33,8 @@ enum {
     CTA_ROUNDS = 256,     // turns of a CTA before another one of the same host thread has its own
     MOST_RESIDENT = 1024, // CTAs that a host thread keeps open because they wait for others
     IDLE_BLOCKS = 64,     // a turn shorter than this that ends in a failed wait did nothing else
+    MOST_STEPS = 1 << 28, // basic blocks without an effect, after which a loop is called endless
+    MOST_LOOP = 1 << 16,  // of which are looked through for a load
     IDLE_ROUNDS = 1000,   // rounds of such turns, without an arrival, after which nobody will come
 };
 
@@ -39,7 +48,12 @@ struct run {
     pthread_mutex_t lock;         // guards fault
     struct fault fault;
     uint64_t fault_cta;
-    struct printed *printed; // guarded by the lock too
+    struct worker *workers; // guarded by the lock: their stuck_at and finished
+    uint64_t worker_count;
+    atomic_uint_fast64_t ended; // CTAs
+    atomic_bool deadlocked;     // nobody will ever go on
+    bool blameless;             // because of another fault
+    struct printed *printed;    // guarded by the lock too
     size_t printed_count, printed_capacity;
 };
 
@@ -383,6 +397,7 @@ void barrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
                  count, cta->barrier[id].expected);
         return;
     }
+    note_effect(w);
     cta->barrier[id].expected = count;
     cta->barrier[id].arrived += mask == w->alive ? WARP : (uint32_t)__builtin_popcount(mask);
     if (b->kind >= BARRIER_POPC) {
@@ -447,6 +462,7 @@ static void run_block(struct warp *w, int index)
     const struct op *first = &p->ops[b->first];
     run_ops(w, w->file + frame, first, first + b->count, mask);
     w->turns++;
+    w->steps++;
     mask &= ~w->gone;
     uint32_t taken = w->taken & mask, rest = mask & ~taken;
     if (taken)
@@ -481,34 +497,185 @@ static bool run_warp(struct warp *w)
     return moved;
 }
 
+// ---- Loops that nobody ends ---------------------------------------------------------------------
+
+static uint64_t effects_of(const struct run *run)
+{
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < run->worker_count; ++i)
+        sum += atomic_load_explicit(&run->workers[i].effects, memory_order_acquire);
+    return sum;
+}
+
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
+{
+    const char *at = bytes;
+    uint64_t word, other = hash ^ UINT64_C(0x9e3779b97f4a7c15);
+    for (; size >= 16; size -= 16, at += 16) { // two chains: one waits for its multiplications
+        memcpy(&word, at, 8);
+        hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
+        hash ^= hash >> 29;
+        memcpy(&word, at + 8, 8);
+        other = (other ^ word) * UINT64_C(0xc4ceb9fe1a85ec53);
+        other ^= other >> 31;
+    }
+    word = 0;
+    memcpy(&word, at, size < 8 ? size : 8);
+    return (hash ^ word) * UINT64_C(0xff51afd7ed558ccd) + other;
+}
+
+// All that decides what a warp does next, but for memory that others see.
+static uint64_t state_of(const struct warp *w)
+{
+    const struct program *p = w->cta->program;
+    uint64_t hash = hash_bytes(w->alive, w->file, p->file_bytes);
+    if (w->local)
+        hash = hash_bytes(hash, w->local, p->local_bytes * WARP);
+    for (int i = 0; i < w->group_count; ++i) {
+        const struct group *g = &w->groups[i];
+        uint64_t words[2] = {g->mask | (uint64_t)g->block << 32,
+                             g->frame | (uint64_t)g->arrived << 32 | (uint64_t)g->barrier << 40};
+        hash = hash_bytes(hash, words, sizeof words);
+    }
+    return hash;
+}
+
+// Whether a warp stays where it is as long as the effects of all are `effects`.
+static bool is_stuck(struct warp *w, uint64_t effects)
+{
+    uint64_t limit = w->cta->launch->spin ? w->cta->launch->spin : MOST_STEPS;
+    if (!w->group_count || pick_group(w) < 0)
+        return true;                   // it has ended, or waits at a barrier
+    uint64_t turns = w->turns & 0xfff; // which of its groups runs, see pick_group
+    if (!w->loop.watched || w->loop.effects != effects) {
+        w->loop.watched = true;
+        w->loop.found = w->loop.endless = false;
+        w->loop.effects = effects;
+        w->loop.rounds = 0;
+        w->loop.until = 1;
+        w->loop.first = w->steps;
+    } else if (w->loop.found) {
+        return true;
+    } else if (w->loop.turns == turns && w->loop.state == state_of(w)) {
+        w->loop.found = true;
+        return true;
+    } else if (w->steps - w->loop.first > limit) {
+        w->loop.found = w->loop.endless = true;
+        return true;
+    } else if (++w->loop.rounds < w->loop.until) {
+        return false;
+    } else {
+        w->loop.rounds = 0;
+        w->loop.until *= 2;
+    }
+    w->loop.state = state_of(w);
+    w->loop.turns = turns;
+    return false;
+}
+
+static bool all_stuck(struct cta *cta, uint64_t effects)
+{
+    bool all = true;
+    for (int i = 0; i < cta->warps; ++i)
+        all &= is_stuck(&cta->warp[i], effects);
+    return all;
+}
+
+// What a warp in a loop looks at: of its loads, the first in the text. Where it stopped says nothing.
+static void find_polled(struct warp *w)
+{
+    const struct program *p = w->cta->program;
+    uint64_t start = state_of(w);
+    w->polls = w->waits = NULL;
+    for (int step = 0; step < MOST_LOOP; ++step) {
+        int index = pick_group(w);
+        if (index < 0)
+            return;
+        const struct group g = w->groups[index];
+        const struct basic_block *b = &p->blocks[g.block];
+        int lane = __builtin_ctz(g.mask);
+        run_block(w, index);
+        for (const struct op *op = &p->ops[b->first]; op < &p->ops[b->first + b->count]; ++op) {
+            uint8_t class = p->insns[op->insn].op_class;
+            if (!op->bytes || (w->polls && op->insn >= w->polls->insn) ||
+                (class != CLASS_SHARED_LOAD && class != CLASS_GLOBAL_LOAD && class != CLASS_ATOMIC))
+                continue;
+            const char *r = w->file + g.frame;
+            w->polls = op;
+            w->polls_at = (op->wide_address ? ((const u64 *)(r + op->a))[lane]
+                                            : ((const u32 *)(r + op->a))[lane]) +
+                          (uint64_t)op->imm;
+            w->polls_lane = lane;
+        }
+        if (state_of(w) == start)
+            break;
+    }
+}
+
 // ---- CTAs ---------------------------------------------------------------------------------------
 
-enum cta_state { CTA_DONE, CTA_TURN_OVER, CTA_FAULT };
+enum cta_state { CTA_DONE, CTA_TURN_OVER, CTA_STUCK, CTA_FAULT };
+
+// What a group of lanes waits at.
+static const struct op *place_of(const struct warp *w, const struct group *g)
+{
+    return g->arrived ? first_op(w->cta->program, g->block)
+           : w->waits ? w->waits
+           : w->polls ? w->polls
+                      : first_op(w->cta->program, g->block);
+}
 
 // "file:line bar.sync 0: 96 of 128 threads", and so on: where a group of lanes stands.
 static void describe_wait(const struct cta *cta, const struct warp *w, const struct group *g,
                           char *text, size_t size)
 {
     const struct program *p = cta->program;
-    const struct op *op = !g->arrived && w->waits ? w->waits : first_op(p, g->block);
+    const struct op *op = place_of(w, g);
     const struct insn_info *insn = &p->insns[op->insn];
-    char what[176] = "";
+    char what[240] = "";
     if (g->arrived) {
         uint32_t expected = cta->barrier[g->barrier].expected;
         snprintf(what, sizeof what, ", barrier %u: %u of %u threads came", g->barrier,
                  cta->barrier[g->barrier].arrived, expected ? expected : living_threads(cta));
+    } else if (w->polls && !w->waits) {
+        char name[80] = "";
+        bool shared = w->polls->space == SPACE_SHARED ||
+                      w->polls_at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT;
+        uint64_t at = w->polls_at & ~SHARED_WINDOW;
+        if (shared)
+            shared_name(p, (uint32_t)at, name, sizeof name);
+        snprintf(what, sizeof what,
+                 shared ? ", shared address %llu%s" : ", global address 0x%llx%s",
+                 (unsigned long long)at, name);
     } else if (w->waits) {
         mbarrier_describe(cta, w->waits_at, what + 2, sizeof what - 2);
         what[0] = ',';
         what[1] = ' ';
     }
     if (insn->at.line)
-        snprintf(text, size, "%s:%d (%s%s)", insn->at.file, insn->at.line, insn->opcode, what);
+        snprintf(text, size, "%s:%d%s (%s%s)", insn->at.file, insn->at.line, insn->at.callers,
+                 insn->opcode, what);
     else
         snprintf(text, size, "PTX line %d (%s%s)", insn->ptx_line, insn->opcode, what);
 }
 
-static void fault_stuck(struct cta *cta)
+// The group that tells where a warp is: that in a loop, if there is one, else that of the lowest lane.
+static const struct group *telling_group(struct warp *w)
+{
+    const struct group *best = NULL;
+    for (int i = 0; i < w->group_count; ++i) {
+        const struct group *g = &w->groups[i];
+        bool loops = w->polls && group_ready(w, g),
+             other = best && w->polls && group_ready(w, best);
+        if (!best || loops > other ||
+            (loops == other && __builtin_ctz(g->mask) < __builtin_ctz(best->mask)))
+            best = g;
+    }
+    return best;
+}
+
+// ctas: how many have not ended and never will; 0: it is this one's own affair.
+static void fault_stuck(struct cta *cta, uint64_t ctas)
 {
     const struct program *p = cta->program;
     struct warp *at = NULL;
@@ -522,11 +689,12 @@ static void fault_stuck(struct cta *cta)
                 at = w;
                 g = one;
             }
-            if (one->arrived || p->blocks[one->block].sync == SYNC_NONE || w->group_count < 2)
+            if (one->arrived || p->blocks[one->block].sync == SYNC_NONE || w->group_count < 2 ||
+                w->polls)
                 continue;
             const struct group *other = &w->groups[k ? 0 : 1];
             const struct op *op = first_op(p, one->block);
-            const struct insn_info *insn = &p->insns[first_op(p, other->block)->insn];
+            const struct insn_info *insn = &p->insns[place_of(w, other)->insn];
             fault_at(w, op, __builtin_ctz(one->mask), FAULT_DIVERGENT_BARRIER,
                      "%s under divergence: %d lanes of the warp wait here (mask 0x%08x), others at "
                      "%s:%d (mask 0x%08x)",
@@ -537,14 +705,14 @@ static void fault_stuck(struct cta *cta)
         }
     }
     // Who waits where; warps at the same place together.
-    char dump[400] = "", place[300], last[300] = "";
+    char dump[880] = "", place[560], last[560] = "";
     int waiting = 0, from = -1;
     size_t used = 0;
     for (int i = 0; i <= cta->warps; ++i) {
-        const struct warp *w = &cta->warp[i];
+        struct warp *w = &cta->warp[i];
         place[0] = 0;
         if (i < cta->warps && w->group_count) {
-            describe_wait(cta, w, &w->groups[0], place, sizeof place);
+            describe_wait(cta, w, telling_group(w), place, sizeof place);
             waiting++;
         }
         if (from >= 0 && strcmp(place, last)) {
@@ -563,10 +731,26 @@ static void fault_stuck(struct cta *cta)
             memcpy(last, place, sizeof last);
         }
     }
-    const struct op *op = at->waits && !g->arrived ? at->waits : first_op(p, g->block);
-    fault_at(at, op, __builtin_ctz(g->mask), FAULT_DEADLOCK,
-             "deadlock: %d of %d warps wait for others that never come: %s", waiting, cta->warps,
-             dump);
+    bool endless = false;
+    for (int i = cta->warps; i-- > 0;) {
+        struct warp *w = &cta->warp[i];
+        if (!w->group_count)
+            continue;
+        endless |= w->loop.watched && w->loop.endless;
+        if (w->polls || !at->polls) { // who waits at a barrier waits for who is in a loop
+            at = w;
+            g = telling_group(w);
+        }
+    }
+    const struct op *op = place_of(at, g);
+    int lane = op == at->polls && !g->arrived ? at->polls_lane : __builtin_ctz(g->mask);
+    char others[64] = "";
+    if (ctas && cta->worker->run->ctas > 1)
+        snprintf(others, sizeof others, ", in %llu of %llu CTAs", (unsigned long long)ctas,
+                 (unsigned long long)cta->worker->run->ctas);
+    fault_at(at, op, lane, FAULT_DEADLOCK,
+             "%s: %d of %d warps wait for others that never come%s: %s",
+             endless ? "no progress (PTXSIM_SPIN)" : "deadlock", waiting, cta->warps, others, dump);
 }
 
 static uint64_t scramble(uint64_t x)
@@ -578,9 +762,12 @@ static uint64_t scramble(uint64_t x)
 
 static enum cta_state run_cta(struct cta *cta)
 {
+    const struct run *run = cta->worker->run;
+    if (cta->stuck_at == effects_of(run))
+        return CTA_STUCK;
     for (int round = 0; round < CTA_ROUNDS; ++round) {
         bool moved = false, left = false, idle = true;
-        uint64_t order = 0, progress = cta->progress;
+        uint64_t order = 0, progress = cta->progress, effects = effects_of(run);
         if (cta->launch->schedule)
             order = scramble(cta->launch->schedule + cta->number * 64 + ++cta->rounds);
         for (int i = 0; i < cta->warps; ++i) {
@@ -612,8 +799,12 @@ static enum cta_state run_cta(struct cta *cta)
         }
         cta->idle = idle && progress == cta->progress ? cta->idle + 1 : 0;
         if (!moved || cta->idle > IDLE_ROUNDS) {
-            fault_stuck(cta);
+            fault_stuck(cta, 0);
             return CTA_FAULT;
+        }
+        if (effects_of(run) == effects && all_stuck(cta, effects)) {
+            cta->stuck_at = effects;
+            return CTA_STUCK;
         }
     }
     return CTA_TURN_OVER;
@@ -698,6 +889,7 @@ static void start_cta(struct cta *cta, uint64_t number)
     cta->index[1] = (unsigned)(number / launch->grid[0] % launch->grid[1]);
     cta->index[2] = (unsigned)(number / launch->grid[0] / launch->grid[1]);
     cta->rounds = 0;
+    cta->stuck_at = UINT64_MAX;
     for (int i = 0; i < NAMED_BARRIERS; ++i)
         clock_drop(&cta->barrier[i].clock);
     memset(cta->barrier, 0, sizeof cta->barrier);
@@ -707,7 +899,9 @@ static void start_cta(struct cta *cta, uint64_t number)
         struct warp *w = &cta->warp[i];
         unsigned lanes = threads - (unsigned)i * WARP;
         w->alive = lanes >= WARP ? ~0u : (1u << lanes) - 1;
-        w->turns = 0;
+        w->turns = w->steps = 0;
+        w->loop.watched = false;
+        w->polls = NULL;
         w->group_count = 1;
         w->groups[0] = (struct group){.mask = w->alive, .block = cta->program->callees[0].block};
     }
@@ -763,6 +957,47 @@ static void write_printed(struct run *run)
     free(run->printed);
 }
 
+// The CTAs that this thread has open are all stuck. So are those of the other threads? Then for good.
+static void all_open_stuck(struct worker *worker, uint64_t effects)
+{
+    struct run *run = worker->run;
+    pthread_mutex_lock(&run->lock);
+    worker->stuck_at = effects;
+    bool all = effects_of(run) == effects;
+    for (uint64_t i = 0; i < run->worker_count; ++i)
+        all &= run->workers[i].finished || run->workers[i].stuck_at == effects;
+    if (all && !atomic_load(&run->deadlocked)) {
+        run->blameless = atomic_load(&run->faulted) != UINT64_MAX;
+        atomic_store(&run->deadlocked, true);
+    }
+    pthread_mutex_unlock(&run->lock);
+    if (!all)
+        sched_yield();
+}
+
+// The lowest of them tells; report_fault takes the lowest of all threads'.
+static void give_up(struct worker *worker, struct cta *open)
+{
+    struct run *run = worker->run;
+    struct cta *lowest = open;
+    for (struct cta *cta = open; cta; cta = cta->next)
+        if (cta->number < lowest->number)
+            lowest = cta;
+    if (!run->blameless) {
+        for (int i = 0; i < lowest->warps; ++i)
+            if (lowest->warp[i].group_count && lowest->warp[i].loop.found)
+                find_polled(&lowest->warp[i]);
+        fault_stuck(lowest, run->ctas - atomic_load(&run->ended));
+        report_fault(run, lowest);
+    }
+    while (open) {
+        struct cta *next = open->next;
+        keep_printed(run, open);
+        free_cta(open);
+        open = next;
+    }
+}
+
 // A host thread: takes the next CTA; one whose warps only spin (they wait for another CTA) stays
 // open while others begin.
 static void *work(void *argument)
@@ -793,15 +1028,27 @@ static void *work(void *argument)
             if (!open)
                 last = &open;
         }
+        if (atomic_load(&run->deadlocked)) {
+            cta->next = open;
+            open = cta;
+            give_up(worker, open);
+            break;
+        }
         enum cta_state state = cta->number > atomic_load(&run->faulted) ? CTA_DONE : run_cta(cta);
-        if (state == CTA_TURN_OVER) {
+        if (state == CTA_TURN_OVER || state == CTA_STUCK) {
             cta->next = NULL;
             *last = cta;
             last = &cta->next;
+            bool all = state == CTA_STUCK && (!more || count == MOST_RESIDENT);
+            for (const struct cta *other = open; other && all; other = other->next)
+                all = other->stuck_at == cta->stuck_at;
+            if (all)
+                all_open_stuck(worker, cta->stuck_at);
             continue;
         }
         if (state == CTA_FAULT)
             report_fault(run, cta);
+        atomic_fetch_add(&run->ended, 1);
         keep_printed(run, cta);
         count--;
         if (spare || state == CTA_FAULT)
@@ -811,6 +1058,9 @@ static void *work(void *argument)
     }
     if (spare)
         free_cta(spare);
+    pthread_mutex_lock(&run->lock);
+    worker->finished = true;
+    pthread_mutex_unlock(&run->lock);
     return NULL;
 }
 
@@ -875,8 +1125,13 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
     pthread_t *thread = calloc(workers, sizeof *thread);
     if (!worker || !thread)
         abort();
+    run.workers = worker;
+    run.worker_count = workers;
+    atomic_init(&run.deadlocked, false);
+    atomic_init(&run.ended, 0);
     for (uint64_t i = 0; i < workers; ++i) {
         worker[i].run = &run;
+        worker[i].stuck_at = UINT64_MAX;
         worker[i].insns = aligned_zeroed(p->insn_count * sizeof *worker[i].insns);
         worker[i].blocks = aligned_zeroed(p->block_count * sizeof *worker[i].blocks);
     }
@@ -887,6 +1142,10 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
     for (; started < workers; ++started)
         if (pthread_create(&thread[started], NULL, work, &worker[started]))
             break;
+    pthread_mutex_lock(&run.lock);
+    for (uint64_t i = started; i < workers; ++i)
+        worker[i].finished = true;
+    pthread_mutex_unlock(&run.lock);
     work(&worker[0]);
     for (uint64_t i = 1; i < started; ++i)
         pthread_join(thread[i], NULL);

@@ -10,6 +10,7 @@
 #include "ptxsim.h"
 
 #include <stdarg.h>
+#include <stdatomic.h>
 
 // ---- Arena: everything a module owns, freed at once ---------------------------------------------
 
@@ -59,6 +60,7 @@ struct operand {
 struct source_line {
     const char *file;
     int line;
+    const char *callers; // of a line in an inlined function: " (called at FILE:LINE, …)", else ""
 };
 
 struct insn {
@@ -297,6 +299,16 @@ struct warp {
     bool yields;              // a failed wait or a nanosleep: the turn is over
     const struct op *waits;   // at an mbarrier whose phase is not complete
     uint32_t waits_at;
+    struct {                   // a loop that changes nothing but registers (exec.c)
+        uint64_t effects;      // sum of them since when it may be in one
+        uint64_t state, turns; // the registers at some round, as a hash, and when that was
+        uint64_t rounds, until, first;
+        bool watched, found, endless; // endless: not proven, but it takes too long
+    } loop;
+    uint64_t steps;         // basic blocks that it ran
+    const struct op *polls; // what a warp in such a loop looks at
+    uint64_t polls_at;
+    int polls_lane;
 };
 
 enum { NAMED_BARRIERS = 16 };
@@ -324,6 +336,7 @@ struct cta {
     bool faulted;
     struct fault fault;
     uint64_t rounds;
+    uint64_t stuck_at;   // every warp is, as long as the run's effects sum up to this
     struct trace *trace; // NULL: not traced
     struct cta *next;
 };
@@ -332,6 +345,9 @@ struct cta {
 
 struct worker { // one host thread
     struct run *run;
+    _Atomic uint64_t effects; // what its warps have done that another can see
+    uint64_t stuck_at;        // all of its CTAs are, as long as the effects sum up to this
+    bool finished;
     struct insn_counts *insns;
     struct block_counts *blocks;
     struct allocation last; // the allocation of the last access
@@ -340,6 +356,15 @@ struct worker { // one host thread
     struct page *page;                 // the last one of those
 };
 
+// A warp has done something that others can see: whoever waits for it looks again. Read by other
+// host threads, written by one.
+static inline void note_effect(struct warp *w)
+{
+    _Atomic uint64_t *effects = &w->cta->worker->effects;
+    atomic_store_explicit(effects, atomic_load_explicit(effects, memory_order_relaxed) + 1,
+                          memory_order_release);
+}
+
 // ---- Traces (trace.c) ---------------------------------------------------------------------------
 
 // The trace of a CTA that begins, NULL if nobody asked for it.
@@ -347,8 +372,8 @@ struct trace *trace_start(const struct cta *cta);
 void trace_block(struct trace *trace, const struct warp *w, const struct basic_block *block);
 void trace_arrive(struct trace *trace, const struct warp *w, uint32_t insn);
 void trace_release(struct trace *trace, const struct cta *cta, unsigned barrier);
-void trace_access(struct trace *trace, const struct warp *w, uint32_t insn,
-                  const uint32_t at[WARP], int bytes, uint32_t mask, bool store);
+void trace_access(struct trace *trace, const struct warp *w, uint32_t insn, const uint32_t at[WARP],
+                  int bytes, uint32_t mask, bool store);
 
 // "kernel, line, block, thread: text".
 void fault_text(char *text, size_t size, struct warp *w, const struct op *op, int lane,

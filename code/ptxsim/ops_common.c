@@ -19,9 +19,9 @@ void fault_text(char *text, size_t size, struct warp *w, const struct op *op, in
     char name[128];
     kernel_base_name(cta->program->kernel->info.name, name, sizeof name);
     const struct insn_info *insn = op ? &cta->program->insns[op->insn] : NULL;
-    char where[288] = "";
+    char where[544] = "";
     if (insn && insn->at.line)
-        snprintf(where, sizeof where, ", %s:%d", insn->at.file, insn->at.line);
+        snprintf(where, sizeof where, ", %s:%d%s", insn->at.file, insn->at.line, insn->at.callers);
     else if (insn)
         snprintf(where, sizeof where, ", PTX line %d", insn->ptx_line);
     int used = snprintf(text, size, "%s%s, block (%u,%u,%u), thread (%u,%u,%u): ", name, where,
@@ -389,6 +389,8 @@ static uint64_t convert_one(uint64_t raw, const struct conversion *k)
         a = k->ftz ? canonical(flush(float_of((uint32_t)raw))) : float_of((uint32_t)raw);
     if (!is_float(k->to))
         return float_to_integer(a, k);
+    if (k->to_integral && k->from == NUMBER_F64 && a != a && !k->saturate)
+        return raw | UINT64_C(1) << 51; // quiet, with its payload
     if (k->to_integral) {
         struct conversion exact = *k;
         exact.rounding = ROUND_NEAREST;
@@ -687,15 +689,19 @@ static uint32_t half_atomic(uint32_t old, uint32_t b, int kind, enum atomic what
     return result;
 }
 
-static uint64_t atomic_result(const struct op *op, uint64_t old, uint64_t b, uint64_t c)
+// In global memory a sum of floats is made without subnormals, in shared memory with them.
+static uint64_t atomic_result(const struct op *op, uint64_t old, uint64_t b, uint64_t c,
+                              bool shared)
 {
     enum atomic what = (enum atomic)op->target;
     if (op->vector > 1)
         return half_atomic((uint32_t)old, (uint32_t)b, op->vector, what);
-    if (op->vector == 1 && op->bytes == 4)
-        return what == ATOMIC_ADD
-                   ? bits_of(canonical(float_of((uint32_t)old) + float_of((uint32_t)b)))
-                   : b;
+    if (op->vector == 1 && op->bytes == 4) {
+        float x = float_of((uint32_t)old), y = float_of((uint32_t)b);
+        if (what != ATOMIC_ADD)
+            return b;
+        return bits_of(canonical(shared ? x + y : flush(flush(x) + flush(y))));
+    }
     if (op->vector == 1) {
         double x, y;
         memcpy(&x, &old, 8);
@@ -721,30 +727,49 @@ static uint64_t atomic_result(const struct op *op, uint64_t old, uint64_t b, uin
     return old;
 }
 
-static uint64_t atomic_apply(const struct op *op, void *memory, uint64_t b, uint64_t c)
+static uint64_t atomic_apply(struct warp *w, const struct op *op, void *memory, uint64_t b,
+                             uint64_t c, bool shared)
 {
     if (op->bytes == 2) {
         uint16_t old = __atomic_load_n((uint16_t *)memory, __ATOMIC_RELAXED), new;
         do
-            new = (uint16_t)atomic_result(op, old, b & 0xffff, c & 0xffff);
+            new = (uint16_t)atomic_result(op, old, b & 0xffff, c & 0xffff, shared);
         while (!__atomic_compare_exchange_n((uint16_t *)memory, &old, new, false, __ATOMIC_SEQ_CST,
                                             __ATOMIC_RELAXED));
+        if (new != old)
+            note_effect(w);
         return old;
     }
     if (op->bytes == 4) {
         uint32_t old = __atomic_load_n((uint32_t *)memory, __ATOMIC_RELAXED), new;
         do
-            new = (uint32_t)atomic_result(op, old, b, c);
+            new = (uint32_t)atomic_result(op, old, b, c, shared);
         while (!__atomic_compare_exchange_n((uint32_t *)memory, &old, new, false, __ATOMIC_SEQ_CST,
                                             __ATOMIC_RELAXED));
+        if (new != old)
+            note_effect(w);
         return old;
     }
     uint64_t old = __atomic_load_n((uint64_t *)memory, __ATOMIC_RELAXED), new;
     do
-        new = atomic_result(op, old, b, c);
+        new = atomic_result(op, old, b, c, shared);
     while (!__atomic_compare_exchange_n((uint64_t *)memory, &old, new, false, __ATOMIC_SEQ_CST,
                                         __ATOMIC_RELAXED));
+    if (new != old)
+        note_effect(w);
     return old;
+}
+
+// Whether a compare-and-swap finds something else than it compares with; what it finds.
+static bool swap_fails(const struct op *op, const void *memory, uint64_t b, uint64_t *now)
+{
+    if (op->target != ATOMIC_CAS || op->vector)
+        return false;
+    uint64_t mask = op->bytes == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * op->bytes) - 1;
+    *now = op->bytes == 2   ? __atomic_load_n((const uint16_t *)memory, __ATOMIC_SEQ_CST)
+           : op->bytes == 4 ? __atomic_load_n((const uint32_t *)memory, __ATOMIC_SEQ_CST)
+                            : __atomic_load_n((const uint64_t *)memory, __ATOMIC_SEQ_CST);
+    return *now != (b & mask);
 }
 
 // atom and red; lanes in order.
@@ -793,9 +818,11 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             global[i] = at;
             in_global |= 1u << i;
         }
-        if (memory)
+        uint64_t old = 0;
+        if (memory && !swap_fails(op, memory, b, &old)) { // that is a load, and tells nobody
             race_publish(w, op, i, at, shared);
-        uint64_t old = memory ? atomic_apply(op, memory, b, c) : 0;
+            old = atomic_apply(w, op, memory, b, c, shared);
+        }
         if (memory)
             race_observe(w, op, i, at, shared, true);
         if (op->regs[0] != NO_REGISTER)

@@ -202,7 +202,9 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             memcpy(lanes, shared, WARP * size);
         }
     }
-    if (!store && !direct)
+    if (store)
+        note_effect(w);
+    else if (!direct)
         FN(unpack)(r, op, mask, lanes);
 }
 
@@ -271,7 +273,9 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             memcpy(lanes, global, WARP * size);
         }
     }
-    if (!store && !direct)
+    if (store)
+        note_effect(w);
+    else if (!direct)
         FN(unpack)(r, op, mask, lanes);
 }
 

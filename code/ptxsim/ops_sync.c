@@ -108,6 +108,7 @@ void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     }
     if (reads)
         count->sectors += (uint64_t)global_sectors(from, op->bytes, reads);
+    note_effect(w);
 }
 
 // imm: groups that may be left; -1: commit only.
@@ -115,6 +116,7 @@ void copy_group_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)r;
     struct copies *copies = copies_of(w);
+    note_effect(w);
     if (op->imm < 0 || op->target) { // commit_group, or wait_all: what is open counts too
         for (uint32_t left = mask; left; left &= left - 1)
             copies->open[__builtin_ctz(left)]++;
@@ -242,9 +244,10 @@ static void arrive_bound(struct cta *cta, uint32_t index, uint32_t phases)
         size_t kept = 0;
         for (size_t i = 0; w->copies && i < w->copies->count; ++i) {
             struct copy *c = &w->copies->list[i];
-            if (c->meeting == index + 1 && c->phase < phases)
+            if (c->meeting == index + 1 && c->phase < phases) {
                 arrive_copy(w, c, c->stamp);
-            else
+                note_effect(w);
+            } else
                 w->copies->list[kept++] = *c;
         }
         if (w->copies)
@@ -384,6 +387,8 @@ void mbarrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             same |= (uint32_t)(at[__builtin_ctz(left)] == at[first]) << __builtin_ctz(left);
         good &= ~same;
         at_one(w, r, op, same, at[first]);
+        if (op->target != MBARRIER_WAIT)
+            note_effect(w);
     }
 }
 

@@ -52,6 +52,8 @@ static void count_access(struct warp *w, const struct op *op, const uint64_t at[
                          uint32_t bytes, uint32_t mask, bool shared, bool store)
 {
     struct insn_counts *count = counts_of(w, op);
+    if (store)
+        note_effect(w);
     uint64_t moved = (uint64_t)__builtin_popcount(mask) * bytes;
     if (!shared) {
         count->global_bytes += moved;

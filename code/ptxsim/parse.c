@@ -740,20 +740,54 @@ static bool toolkit_header(const char *path)
                                          strstr(path, "/targets/") || strstr(path, "/nvidia/"));
 }
 
-// The innermost line that is not in a toolkit header.
-static struct source_line user_line(const struct parser *p, int location)
+static const char *location_file(const struct parser *p, int location)
 {
-    struct source_line none = {"", 0};
+    const struct location *l = &p->locations[location];
+    return (size_t)l->file < p->module->file_count ? p->module->files[l->file] : NULL;
+}
+
+// Where the function of a line was called, and its caller, from the innermost call outwards.
+static const char *callers_of(struct parser *p, int location)
+{
+    enum { MOST = 3 };
+    char text[256] = "";
+    size_t used = 0;
+    int calls = 0;
+    while ((location = p->locations[location].parent) >= 0 && calls < MOST) {
+        const char *file = location_file(p, location);
+        if (!file || toolkit_header(file))
+            continue;
+        int more =
+            snprintf(text + used, sizeof text - used, "%s%s:%d", calls ? ", " : " (called at ",
+                     source_path(file), p->locations[location].line);
+        if (used + (size_t)more + 2 > sizeof text) {
+            text[used] = 0; // no room for this one
+            break;
+        }
+        used += (size_t)more;
+        calls++;
+    }
+    if (!calls)
+        return "";
+    text[used++] = ')';
+    return arena_text(&p->module->arena, text, used);
+}
+
+// The innermost line that is not in a toolkit header.
+static struct source_line user_line(struct parser *p, int location)
+{
+    struct source_line none = {"", 0, ""};
     struct source_line found = none;
     while (location >= 0) {
         const struct location *l = &p->locations[location];
-        const char *file =
-            (size_t)l->file < p->module->file_count ? p->module->files[l->file] : NULL;
+        const char *file = location_file(p, location);
         if (!file)
             return found;
-        found = (struct source_line){source_path(file), l->line};
-        if (!toolkit_header(file))
+        found = (struct source_line){source_path(file), l->line, ""};
+        if (!toolkit_header(file)) {
+            found.callers = callers_of(p, location);
             return found;
+        }
         location = l->parent;
     }
     return found;

@@ -170,7 +170,7 @@ enum fault_kind {
 
 struct fault {
     enum fault_kind kind;
-    char text[512]; // one line: kernel, chapter line, block, thread, address, the other party
+    char text[1024]; // one line: kernel, chapter line, block, thread, address, the other party
 };
 
 struct launch {
@@ -180,6 +180,7 @@ struct launch {
     const void *params;             // param_bytes, laid out as kernel_info says
     int threads;                    // of the host; 0: one a core
     unsigned schedule;              // seed of the order in which warps take turns; 0: round robin
+    unsigned spin;                  // basic blocks of a warp without an effect; 0: a default
     bool check;                     // uninitialised reads; bounds are always checked
     bool races;                     // races in shared and global memory
     void (*note)(const char *text); // called with each further fault; may be NULL

@@ -387,10 +387,17 @@ static const char *name_line(const struct cta *cta, uint32_t insn, char *text, s
 {
     const struct insn_info *info = &cta->program->insns[insn & ~RACE_STRONG];
     if (info->at.line)
-        snprintf(text, size, "%s:%d", info->at.file, info->at.line);
+        snprintf(text, size, "%s:%d%s", info->at.file, info->at.line, info->at.callers);
     else
         snprintf(text, size, "PTX line %d", info->ptx_line);
     return text;
+}
+
+// A line of a helper that is called in two places is two.
+static bool same_line(const struct source_line *a, const struct source_line *b)
+{
+    return a->line == b->line && a->file == b->file &&
+           (a->callers == b->callers || strcmp(a->callers, b->callers) == 0);
 }
 
 void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
@@ -410,10 +417,8 @@ void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind 
     for (size_t i = 0; i < log->count; ++i) {
         struct race_entry *e = &log->entries[i];
         const struct insn_info *c = &insns[e->insn], *d = &insns[e->other];
-        bool same =
-            a->at.line ? a->at.line == c->at.line && a->at.file == c->at.file : e->insn == op->insn;
-        same &=
-            b->at.line ? b->at.line == d->at.line && b->at.file == d->at.file : e->other == other;
+        bool same = a->at.line ? same_line(&a->at, &c->at) : e->insn == op->insn;
+        same &= b->at.line ? same_line(&b->at, &d->at) : e->other == other;
         if (same && e->kind == kind) {
             e->count++;
             return;
@@ -525,7 +530,7 @@ static void report_shared(struct warp *w, const struct op *op, int lane, uint32_
                           bool wrote, uint32_t stamp)
 {
     const struct cta *cta = w->cta;
-    char who[64], where[288], variable[80];
+    char who[64], where[544], variable[80];
     const char *verb = access == RACE_READ    ? "reads"
                        : access == RACE_WRITE ? "writes"
                                               : "copies (cp.async)";
@@ -750,7 +755,7 @@ static void report_global(struct warp *w, const struct op *op, int lane, uint64_
     const struct launch *launch = cta->launch;
     const struct allocation *a = memory_find(at, bytes, NULL);
     unsigned x = launch->block[0], y = launch->block[1];
-    char where[288], block[48] = "", offset[64] = "";
+    char where[544], block[48] = "", offset[64] = "";
     name_line(cta, p->insn, where, sizeof where);
     bool mine = p->cta == (uint32_t)cta->number;
     if (!mine)

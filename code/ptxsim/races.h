@@ -126,7 +126,7 @@ struct race_log {
         enum fault_kind kind;
         uint32_t insn, other;
         uint64_t cta, count;
-        char text[512];
+        char text[1024];
     } * entries;
     size_t count, capacity;
 };

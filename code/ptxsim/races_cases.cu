@@ -27,6 +27,24 @@ template <bool WRONG> __global__ void copy_wait(int *out, const int *in)
     out[t] = tile[N - 1 - t]; // <- copy_wait
 }
 
+// A copy in a helper: both its line and that of the call are told.
+__device__ void fetch(int *to, const int *from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+                 ::"r"(shared_address(to)), "l"(from) : "memory"); // <- fetched
+}
+
+template <bool WRONG> __global__ void helper(int *out, const int *in)
+{
+    __shared__ int tile[N];
+    int t = threadIdx.x;
+    fetch(&tile[t], &in[t]); // <- fetching
+    if (!WRONG)
+        asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncthreads();
+    out[t] = tile[N - 1 - t]; // <- helper
+}
+
 template <bool WRONG> __global__ void copy_groups(int *out, const int *in)
 {
     __shared__ int tile[2][N];
@@ -173,14 +191,14 @@ template <int BUG> __device__ void hand_over(int *out, const int *in)
     __syncthreads();
     if (t < N / 2) {
         for (int i = 0; i < 4; ++i) {
-            while (i > 0 && !passed(&empty, (i - 1) & 1))
+            while (i > 0 && !passed(&empty, (i - 1) & 1)) // <- fills
                 ;
             tile[t] = in[i * N + t];
             arrive(&full);
         }
     } else {
         for (int i = 0; i < 4; ++i) {
-            while (!passed(&full, (BUG == 1 ? i + 1 : i) & 1))
+            while (!passed(&full, (BUG == 1 ? i + 1 : i) & 1)) // <- waits
                 ;
             sum += tile[N - 1 - t];
             arrive(&empty);
@@ -196,7 +214,7 @@ template <bool WRONG> __global__ void parity(int *out, const int *in)
 
 template <bool WRONG> __global__ void arrivals(int *out, const int *in)
 {
-    hand_over<WRONG ? 2 : 0>(out, in);
+    hand_over<WRONG ? 2 : 0>(out, in); // <- hands
 }
 
 // cp.async that arrives at an mbarrier: who waits there needs no other wait.
@@ -217,6 +235,91 @@ template <bool WRONG> __global__ void copy_mbarrier(int *out, const int *in)
     else
         __syncthreads();
     out[t] = tile[N - 1 - t]; // <- copy_mbarrier
+}
+
+// ---- Flags ------------------------------------------------------------------------------------
+
+// One warp tells another by a flag; the wrong one tells nobody.
+template <bool WRONG> __global__ void flag(int *out, const int *in)
+{
+    __shared__ int value;
+    __shared__ volatile int ready;
+    int t = threadIdx.x;
+    if (t == 0)
+        ready = 0;
+    __syncthreads();
+    if (t == 32) {
+        value = in[t];
+        __threadfence_block();
+        if (!WRONG || value < 0)
+            ready = 1;
+    }
+    if (t < 32) {
+        while (ready == 0) // <- flag
+            ;
+        __threadfence_block();
+        out[t] = value;
+    }
+    __syncthreads();
+}
+
+// As before, but the wait counts its rounds: no state ever comes back.
+template <bool WRONG> __global__ void flag_counted(int *out, const int *in)
+{
+    __shared__ volatile int ready;
+    int t = threadIdx.x;
+    unsigned rounds = 0;
+    if (t == 0)
+        ready = 0;
+    __syncthreads();
+    if (t == 32 && (!WRONG || in[t] < 0))
+        ready = 1;
+    if (t == 0) {
+        while (ready == 0) // <- flag_counted
+            ++rounds;
+        out[0] = (int)rounds;
+    }
+}
+
+// Each block waits for the one before it; in the wrong one the first waits for the last.
+__device__ int turn[4];
+
+template <bool WRONG> __global__ void chain(int *out, const int *in)
+{
+    int t = threadIdx.x, block = blockIdx.x, before = (block + gridDim.x - 1) % gridDim.x;
+    if (t == 0 && (WRONG || block > 0)) {
+        while (atomicAdd(&turn[before], 0) == 0) // <- chain
+            ;
+        __threadfence();
+        if (block > 0)
+            out[block] = out[before] + in[block];
+    }
+    if (t == 0) {
+        if (block == 0)
+            out[0] = in[0];
+        __threadfence();
+        atomicExch(&turn[block], 1);
+    }
+    __syncthreads();
+}
+
+// A lock that its owner takes again.
+__device__ int lock;
+
+template <bool WRONG> __global__ void twice_locked(int *out, const int *in)
+{
+    int t = threadIdx.x;
+    if (t == 0) {
+        for (int i = 0; i < 2; ++i) {
+            while (atomicCAS(&lock, 0, 1) != 0) // <- twice_locked
+                ;
+            __threadfence();
+            out[0] = in[blockIdx.x];
+            __threadfence();
+            if (!WRONG)
+                atomicExch(&lock, 0);
+        }
+    }
 }
 
 // ---- Bounds and what was never written ----------------------------------------------------------
@@ -314,7 +417,8 @@ static const struct {
     CASE(overwrite, 1),   CASE(warp_step, 1),   CASE(named, 1),         CASE(divergent, 1),
     CASE(parity, 1),      CASE(arrivals, 1),    CASE(copy_mbarrier, 1), CASE(bounds, 1),
     CASE(queue, 1),       CASE(global_queue, 4), CASE(last_block, 4),   CASE(border, 4),
-    CASE(uninitialised, 1), CASE(fresh, 1),
+    CASE(uninitialised, 1), CASE(fresh, 1),     CASE(helper, 1), CASE(flag, 1),          CASE(flag_counted, 1),
+    CASE(chain, 4),       CASE(twice_locked, 4),
 };
 
 int main(int argc, char **argv)

@@ -655,6 +655,7 @@ cudaError_t launch_now(const struct launch_order *order)
         .params = order->params,
         .threads = (int)environment_number("PTXSIM_THREADS", 1024),
         .schedule = environment_number("PTXSIM_SCHEDULE", UINT32_MAX),
+        .spin = environment_number("PTXSIM_SPIN", UINT32_MAX),
         .check = !checks_are("off"),
         .races = !checks_are("off") && !checks_are("memory"),
         .note = take_note,

@@ -1070,6 +1070,35 @@ static void atomics(void **state)
     memory_free(out);
 }
 
+// As an H200 does it: a sum of floats has no subnormals in global memory and has them in shared
+// memory; rounding a signalling f64 NaN makes it quiet.
+static void subnormal_sums(void **state)
+{
+    (void)state;
+    uint32_t *out = memory_alloc(4 * 16);
+    memset(out, 0, 64);
+    out[0] = 5;
+    out[1] = 0x80000005;
+    out[2] = 0x00800001;
+    struct outcome o = run_body(
+        ".shared .align 4 .b32 s;",
+        "mov.b32 %f1, 0x00000003; mov.b32 %f2, 0x80000003; mov.b32 %f3, 0x80800000; mov.u32 %r1, "
+        "5; st.shared.u32 [s], %r1; red.global.add.f32 [%out], %f1; red.global.add.f32 [%out+4], "
+        "%f2; red.global.add.f32 [%out+8], %f3; red.shared.add.f32 [s], %f1; ld.shared.u32 %r2, "
+        "[s]; st.global.u32 [%out+12], %r2; mov.b64 %rd1, 0x7ff03ea566ed3e76; cvt.rmi.f64.f64 "
+        "%rd2, %rd1; st.global.u64 [%out+16], %rd2;",
+        (struct setup){.block = 1}, out);
+    assert_good(&o);
+    assert_int_equal(out[0], 0);
+    assert_int_equal(out[1], 0x80000000);
+    assert_int_equal(out[2], 0);
+    assert_int_equal(out[3], 8);
+    assert_int_equal(out[4], 0x66ed3e76);
+    assert_int_equal(out[5], 0x7ff83ea5);
+    finish(&o);
+    memory_free(out);
+}
+
 // ---- Memory -------------------------------------------------------------------------------------
 
 static void spaces(void **state)
@@ -1531,6 +1560,7 @@ int main(void)
         cmocka_unit_test(shuffles),
         cmocka_unit_test(votes),
         cmocka_unit_test(atomics),
+        cmocka_unit_test(subnormal_sums),
         cmocka_unit_test(spaces),
         cmocka_unit_test(wmma),
         cmocka_unit_test(counted_accesses),

@@ -34,6 +34,24 @@ setup() {
         awk '{ sum += $2 } END { exit !(sum > 0.999 && sum < 1.001) }'
 }
 
+@test "./lab3 --profile is make profile3; ./lab3 my.cu --profile has the lines of my.cu" {
+    make -s chapter3 >"$BATS_TEST_TMPDIR/make" || { cat "$BATS_TEST_TMPDIR/make"; false; }
+    make -s profile3 >"$BATS_TEST_TMPDIR/expected"
+    ./lab3 --profile | diff "$BATS_TEST_TMPDIR/expected" -
+    cp code/ch03_wmma_qk.cu "$BATS_TEST_TMPDIR/profiled.cu"
+    run ./lab3 "$BATS_TEST_TMPDIR/profiled.cu" --shapes small --profile
+    echo "$output"
+    [ "$status" -eq 0 ]
+    line=$(grep -n 'load_matrix_sync(q' code/ch03_wmma_qk.cu | head -1 | cut -d: -f1)
+    grep -qE "profiled.cu:$line +.*load_matrix_sync" <<<"$output"
+    [[ "$output" != *GREEN* ]]
+    echo 'int main() { return' >"$BATS_TEST_TMPDIR/broken.cu"
+    run ./lab3 "$BATS_TEST_TMPDIR/broken.cu" --profile
+    [ "$status" -eq 1 ]
+    [[ "${lines[-1]}" == "lab3: "*"broken.cu does not compile" ]]
+    rm -f build/student/profiled* build/student/broken*
+}
+
 @test "sorting by another unit, and an unknown one" {
     run build/profile --by exp --lines 1 "${small[@]}"
     grep -q 'expf\|__expf' <<<"$output"

@@ -216,7 +216,7 @@ static void run_mma()
                  {"mma m16n8k32 u8 s8", "u8", "s8", "s32", mma_u8_s8_k32},
                  {"mma m8n8k16 s8", "s8", "s8", "s32", mma_s8_m8}};
     uint32_t *in, *out;
-    static uint32_t all[16 * 128];
+    static uint32_t all[16 * 128], given[16 * 320];
     CHECK(cudaMallocManaged(&in, 320 * 4));
     CHECK(cudaMallocManaged(&out, 128 * 4));
     for (const auto &c : cases)
@@ -237,11 +237,14 @@ static void run_mma()
                     if (i >= 192 && trial % 4 == 3)
                         in[i] = 0;
                 }
+                memcpy(given + 320 * trial, in, 4 * 320);
                 c.kernel<<<1, 32>>>(in, out);
                 CHECK(cudaDeviceSynchronize());
                 memcpy(all + 128 * trial, out, 512);
             }
             write_words(name, all, 16 * 128);
+            strcat(name, ", inputs");
+            write_words(name, given, 16 * 320);
         }
     CHECK(cudaFree(in));
     CHECK(cudaFree(out));
@@ -390,6 +393,247 @@ template <class T, class C> static void run_shapes(const char *type)
     run_layouts<8, 32, 16, T, T, C>(type);
 }
 
+// ---- Lanes of a warp ----------------------------------------------------------------------------
+
+// Each lane's value, a lane number and a clamp with its segments; both results of each instruction.
+enum { WARP_CASES = 22 };
+static const char *const warp_names[WARP_CASES] = {
+    "shfl.sync.up", "shfl.sync.down", "shfl.sync.bfly", "shfl.sync.idx", "shfl.sync of half warps",
+    "vote.sync.all", "vote.sync.any", "vote.sync.uni", "vote.sync.ballot", "vote.sync of odd lanes",
+    "match.any.sync.b32", "match.any.sync.b64", "match.all.sync.b32", "match.all.sync.b64",
+    "redux.sync.add.u32", "redux.sync.min.s32", "redux.sync.max.u32", "redux.sync.and.b32",
+    "redux.sync.or.b32", "redux.sync.xor.b32", "redux.sync of odd lanes", "bar.red"};
+
+__global__ void warp_cases(const uint64_t *in, uint32_t *out)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x, lane = threadIdx.x % 32;
+    const uint64_t *at = in + 4 * i;
+    uint32_t value = (uint32_t)at[0], by = (uint32_t)at[1], clamp = (uint32_t)at[2] & 0x1f1f;
+    uint32_t few = (uint32_t)(at[2] >> 40) % 3, all_same = (uint32_t)(in[4 * (i - lane)] & 1);
+    uint32_t d = 0, e = 0, k = 0;
+    auto keep = [&]() {
+        out[2 * (k * 1024 + i)] = d;
+        out[2 * (k * 1024 + i) + 1] = e;
+        d = e = 0;
+        k++;
+    };
+#define SHUFFLE(mode) \
+    asm volatile("{.reg .pred p; shfl.sync." mode ".b32 %0|p, %2, %3, %4, -1; selp.u32 %1, 1, 0, p;}" \
+                 : "=r"(d), "=r"(e) : "r"(value), "r"(by), "r"(clamp))
+    SHUFFLE("up"); keep();
+    SHUFFLE("down"); keep();
+    SHUFFLE("bfly"); keep();
+    SHUFFLE("idx"); keep();
+    if (lane < 16) // each half of the warp by itself
+        asm volatile("shfl.sync.bfly.b32 %0, %1, %2, 0x100f, 0xffff;" : "=r"(d) : "r"(value), "r"(by & 15));
+    else
+        asm volatile("shfl.sync.up.b32 %0, %1, %2, 0x1000, 0xffff0000;" : "=r"(d) : "r"(value), "r"(by & 15));
+    keep();
+#define VOTE(mode, mask, yes) \
+    asm volatile("{.reg .pred p, q; setp.ne.u32 p, %2, 0; vote.sync." mode ".pred q, p, " mask "; " \
+                 "selp.u32 %0, 1, 0, q; vote.sync." mode ".pred q, !p, " mask "; selp.u32 %1, 1, 0, q;}" \
+                 : "=r"(d), "=r"(e) : "r"((uint32_t)(yes)))
+    VOTE("all", "-1", few || all_same); keep();
+    VOTE("any", "-1", !few && all_same); keep();
+    VOTE("uni", "-1", few && all_same); keep();
+    asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; vote.sync.ballot.b32 %0, p, -1; "
+                 "vote.sync.ballot.b32 %1, !p, -1;}" : "=r"(d), "=r"(e) : "r"(few));
+    keep();
+    if (lane & 1)
+        asm volatile("{.reg .pred p; setp.ne.u32 p, %2, 0; vote.sync.ballot.b32 %0, p, 0xaaaaaaaa; "
+                     "vote.sync.any.pred p, p, 0xaaaaaaaa; selp.u32 %1, 1, 0, p;}"
+                     : "=r"(d), "=r"(e) : "r"(few));
+    keep();
+    uint32_t equal = all_same ? 5 : few;
+    uint64_t wide = (uint64_t)equal << 40;
+    asm volatile("match.any.sync.b32 %0, %1, -1;" : "=r"(d) : "r"(few)); keep();
+    asm volatile("match.any.sync.b64 %0, %1, -1;" : "=r"(d) : "l"((uint64_t)few << 33)); keep();
+    asm volatile("{.reg .pred p; match.all.sync.b32 %0|p, %2, -1; selp.u32 %1, 1, 0, p;}"
+                 : "=r"(d), "=r"(e) : "r"(equal));
+    keep();
+    asm volatile("{.reg .pred p; match.all.sync.b64 %0|p, %2, -1; selp.u32 %1, 1, 0, p;}"
+                 : "=r"(d), "=r"(e) : "l"(wide));
+    keep();
+#define REDUX(mode) asm volatile("redux.sync." mode " %0, %1, -1;" : "=r"(d) : "r"(value))
+    REDUX("add.u32"); keep();
+    REDUX("min.s32"); keep();
+    REDUX("max.u32"); keep();
+    REDUX("and.b32"); keep();
+    REDUX("or.b32"); keep();
+    REDUX("xor.b32"); keep();
+    if (lane & 1) {
+        asm volatile("redux.sync.add.s32 %0, %1, 0xaaaaaaaa;" : "=r"(d) : "r"(value));
+        asm volatile("redux.sync.max.s32 %0, %1, 0xaaaaaaaa;" : "=r"(e) : "r"(value));
+    }
+    keep();
+    uint32_t both;
+    asm volatile("{.reg .pred p, q; setp.ne.u32 p, %3, 0; bar.red.popc.u32 %0, 0, p; "
+                 "bar.red.and.pred q, 0, p; selp.u32 %1, 1, 0, q; bar.red.or.pred q, 0, !p; "
+                 "selp.u32 %2, 1, 0, q;}" : "=r"(d), "=r"(e), "=r"(both) : "r"(few));
+    e += 2 * both;
+    keep();
+}
+
+static void run_warps()
+{
+    uint64_t *in;
+    uint32_t *out;
+    current = "warp instructions";
+    CHECK(cudaMallocManaged(&in, INPUTS * 32));
+    CHECK(cudaMallocManaged(&out, 8 * (size_t)WARP_CASES * (size_t)INPUTS));
+    for (int i = 0; i < INPUTS; ++i)
+        for (int k = 0; k < 4; ++k)
+            in[4 * i + k] = input(i, k);
+    warp_cases<<<INPUTS / 128, 128>>>(in, out);
+    CHECK(cudaDeviceSynchronize());
+    for (int k = 0; k < WARP_CASES; ++k)
+        write_words(warp_names[k], out + 2048 * k, 2048);
+    CHECK(cudaFree(in));
+    CHECK(cudaFree(out));
+}
+
+// ---- Atomic operations --------------------------------------------------------------------------
+
+// Every thread first at an address of its own: what was there and what is there then. After that
+// 16 threads meet at one address, with operands that give one result whatever their order.
+enum { MEET = 16 };
+#define ATOMIC(kernel, opcode, T, constraint, fixed, returns) \
+    __global__ void kernel(const uint64_t *in, const uint64_t *meet, uint64_t *at, uint64_t *out) \
+    { \
+        __shared__ uint64_t own[128], common[128 / MEET]; \
+        int t = threadIdx.x, i = blockIdx.x * blockDim.x + t, group = t / MEET; \
+        T a = (T)in[4 * i + 1], m = (T)(fixed ? meet[0] : meet[i]), old = 0; \
+        uint32_t mine = (uint32_t)__cvta_generic_to_shared(&own[t]); \
+        uint32_t ours = (uint32_t)__cvta_generic_to_shared(&common[group]); \
+        uint64_t *far = at + INPUTS + blockIdx.x * (128 / MEET) + group; \
+        own[t] = in[4 * i]; \
+        at[i] = in[4 * i]; \
+        if (t % MEET == 0) \
+            common[group] = *far = meet[i]; \
+        __syncthreads(); \
+        if (returns) { \
+            asm volatile("atom.global." opcode " %0, [%1], %2;" : "=" constraint(old) : "l"(at + i), constraint(a) : "memory"); \
+            out[i] = old; \
+            asm volatile("atom.shared." opcode " %0, [%1], %2;" : "=" constraint(old) : "r"(mine), constraint(a) : "memory"); \
+            out[INPUTS + i] = old; \
+            asm volatile("atom.global." opcode " %0, [%1], %2;" : "=" constraint(old) : "l"(far), constraint(m) : "memory"); \
+            asm volatile("atom.shared." opcode " %0, [%1], %2;" : "=" constraint(old) : "r"(ours), constraint(m) : "memory"); \
+        } else { \
+            RED_##returns(opcode, constraint) \
+        } \
+        __syncthreads(); \
+        out[2 * INPUTS + i] = at[i]; \
+        out[3 * INPUTS + i] = own[t]; \
+        if (t % MEET == 0) { \
+            out[4 * INPUTS + i / MEET] = *far; \
+            out[4 * INPUTS + INPUTS / MEET + i / MEET] = common[group]; \
+        } \
+    }
+#define RED_1(opcode, constraint)
+#define RED_0(opcode, constraint) \
+    asm volatile("red.global." opcode " [%0], %1;" :: "l"(at + i), constraint(a) : "memory"); \
+    asm volatile("red.shared." opcode " [%0], %1;" :: "r"(mine), constraint(a) : "memory"); \
+    asm volatile("red.global." opcode " [%0], %1;" :: "l"(far), constraint(m) : "memory"); \
+    asm volatile("red.shared." opcode " [%0], %1;" :: "r"(ours), constraint(m) : "memory");
+
+// kernel, opcode, type, constraint, what meets: whole numbers of the type, or one for all
+#define ATOMICS(X) \
+    X(add_u32, "add.u32", uint32_t, "r", WHOLE_NUMBERS) X(add_s32, "add.s32", uint32_t, "r", WHOLE_NUMBERS) \
+    X(add_u64, "add.u64", uint64_t, "l", WHOLE_NUMBERS) X(inc_u32, "inc.u32", uint32_t, "r", ONE) \
+    X(dec_u32, "dec.u32", uint32_t, "r", ONE) X(min_u32, "min.u32", uint32_t, "r", WHOLE_NUMBERS) \
+    X(max_u32, "max.u32", uint32_t, "r", WHOLE_NUMBERS) X(min_s32, "min.s32", uint32_t, "r", WHOLE_NUMBERS) \
+    X(max_s32, "max.s32", uint32_t, "r", WHOLE_NUMBERS) X(min_u64, "min.u64", uint64_t, "l", WHOLE_NUMBERS) \
+    X(max_u64, "max.u64", uint64_t, "l", WHOLE_NUMBERS) X(min_s64, "min.s64", uint64_t, "l", WHOLE_NUMBERS) \
+    X(max_s64, "max.s64", uint64_t, "l", WHOLE_NUMBERS) X(and_b32, "and.b32", uint32_t, "r", WHOLE_NUMBERS) \
+    X(or_b32, "or.b32", uint32_t, "r", WHOLE_NUMBERS) X(xor_b32, "xor.b32", uint32_t, "r", WHOLE_NUMBERS) \
+    X(and_b64, "and.b64", uint64_t, "l", WHOLE_NUMBERS) X(or_b64, "or.b64", uint64_t, "l", WHOLE_NUMBERS) \
+    X(xor_b64, "xor.b64", uint64_t, "l", WHOLE_NUMBERS) X(add_f32, "add.f32", uint32_t, "r", SINGLES) \
+    X(add_f64, "add.f64", uint64_t, "l", DOUBLES) X(add_f16, "add.noftz.f16", uint16_t, "h", HALVES) \
+    X(add_f16x2, "add.noftz.f16x2", uint32_t, "r", HALVES)
+enum meeting { WHOLE_NUMBERS, SINGLES, DOUBLES, HALVES, ONE };
+#define ATOM(name, opcode, T, constraint, what) ATOMIC(atom_##name, opcode, T, constraint, what == ONE, 1)
+#define RED(name, opcode, T, constraint, what) ATOMIC(red_##name, opcode, T, constraint, what == ONE, 0)
+ATOMICS(ATOM)
+ATOMICS(RED)
+ATOM(exch_b32, "exch.b32", uint32_t, "r", ONE)
+ATOM(exch_b64, "exch.b64", uint64_t, "l", ONE)
+
+#define SWAP(kernel, opcode, T, constraint) \
+    __global__ void kernel(const uint64_t *in, const uint64_t *, uint64_t *at, uint64_t *out) \
+    { \
+        __shared__ uint64_t own[128]; \
+        int t = threadIdx.x, i = blockIdx.x * blockDim.x + t; \
+        T a = (T)in[4 * i + t % 2], b = (T)in[4 * i + 2], old; \
+        uint32_t mine = (uint32_t)__cvta_generic_to_shared(&own[t]); \
+        own[t] = at[i] = in[4 * i]; \
+        asm volatile("atom.global." opcode " %0, [%1], %2, %3;" \
+                     : "=" constraint(old) : "l"(at + i), constraint(a), constraint(b) : "memory"); \
+        out[i] = old; \
+        asm volatile("atom.shared." opcode " %0, [%1], %2, %3;" \
+                     : "=" constraint(old) : "r"(mine), constraint(a), constraint(b) : "memory"); \
+        out[INPUTS + i] = old; \
+        out[2 * INPUTS + i] = at[i]; \
+        out[3 * INPUTS + i] = own[t]; \
+    }
+SWAP(atom_cas_b16, "cas.b16", uint16_t, "h")
+SWAP(atom_cas_b32, "cas.b32", uint32_t, "r")
+SWAP(atom_cas_b64, "cas.b64", uint64_t, "l")
+
+static uint64_t meeting_value(meeting what)
+{
+    int number = (int)(next64() % 31) - 15;
+    float single = (float)number;
+    double wide = number;
+    uint32_t bits;
+    uint64_t result;
+    switch (what) {
+    case SINGLES: memcpy(&bits, &single, 4); return bits;
+    case DOUBLES: memcpy(&result, &wide, 8); return result;
+    case HALVES: return __half_as_ushort(__float2half(single)) * 0x10001u;
+    case ONE: return 7;
+    default: return next64();
+    }
+}
+
+static void run_atomics()
+{
+    static const struct {
+        const char *name;
+        void (*kernel)(const uint64_t *, const uint64_t *, uint64_t *, uint64_t *);
+        meeting what;
+    } cases[] = {
+#define ATOM_CASE(name, opcode, T, constraint, what) {"atom." opcode, atom_##name, what},
+#define RED_CASE(name, opcode, T, constraint, what) {"red." opcode, red_##name, what},
+        ATOMICS(ATOM_CASE) ATOMICS(RED_CASE)
+        {"atom.exch.b32", atom_exch_b32, ONE}, {"atom.exch.b64", atom_exch_b64, ONE},
+        {"atom.cas.b16", atom_cas_b16, ONE}, {"atom.cas.b32", atom_cas_b32, ONE},
+        {"atom.cas.b64", atom_cas_b64, ONE}};
+    enum { OUT = 4 * INPUTS + 2 * INPUTS / MEET };
+    uint64_t *in, *meet, *at, *out;
+    CHECK(cudaMallocManaged(&in, INPUTS * 32));
+    CHECK(cudaMallocManaged(&meet, INPUTS * 8));
+    CHECK(cudaMallocManaged(&at, 2 * INPUTS * 8));
+    CHECK(cudaMallocManaged(&out, OUT * 8));
+    for (const auto &c : cases) {
+        current = c.name;
+        for (int i = 0; i < INPUTS; ++i) {
+            meet[i] = meeting_value(c.what);
+            for (int k = 0; k < 4; ++k)
+                in[4 * i + k] = input(i, k);
+        }
+        memset(at, 0, 2 * INPUTS * 8);
+        memset(out, 0, OUT * 8);
+        c.kernel<<<INPUTS / 128, 128>>>(in, meet, at, out);
+        CHECK(cudaGetLastError());
+        CHECK(cudaDeviceSynchronize());
+        write_words(c.name, out, 2 * OUT);
+    }
+    CHECK(cudaFree(in));
+    CHECK(cudaFree(meet));
+    CHECK(cudaFree(at));
+    CHECK(cudaFree(out));
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -411,6 +655,8 @@ int main(int argc, char **argv)
     run_shapes<unsigned char, int>("u8");
     run_layouts<16, 16, 8, wmma::precision::tf32, float, float>("tf32");
     run_layouts<8, 8, 4, double, double, double>("f64");
+    run_warps();
+    run_atomics();
     if (fclose(file)) {
         fprintf(stderr, "coverage: cannot write %s\n", argv[1]);
         return 1;
