@@ -314,9 +314,13 @@ $(c_tests): build/tests/%: build/san/%.o
 $(filter build/tests/code/workbench/%,$(c_tests)): build/san/libworkbench.a
 $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
 
+# Those of libraries have many kernels: PTX is enough, for a GPU's driver as for the simulator.
+test_flags = $(NVCC_FLAGS)
+%/test_math %/test_libraries %/test_debug: test_flags = $(KERNEL_FLAGS) --compress-mode=none \
+                                           -gencode arch=compute_89,code=compute_89
 $(cuda_tests): build/tests/%: %.cu build/libworkbench.a build/flags build/cuda
 	$(say) NVCC $<
-	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(NVCC_FLAGS) -MMD -MP -MF $@.d -c $< -o $@.o
+	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(test_flags) -MMD -MP -MF $@.d -c $< -o $@.o
 	$(Q)$(CXX) $@.o build/libworkbench.a -lcmocka $(LIBS) -Wl,-rpath,'$$ORIGIN/../../../ptxsim' $(CUDA_LIBS) -o $@
 
 # What test_counts counts: PTX only, for the simulator.

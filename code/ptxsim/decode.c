@@ -541,8 +541,12 @@ static int find_arithmetic(struct decoder *d, enum rounding *rounding, bool *sat
     }
     char name[160];
     int used = snprintf(name, sizeof name, "%s", d->base);
-    for (int i = 0; i < d->modifier_count && used < (int)sizeof name; ++i)
-        used += snprintf(name + used, sizeof name - (size_t)used, "_%s", d->modifier[i]);
+    for (int i = 0; i < d->modifier_count && used < (int)sizeof name; ++i) {
+        const char *m = d->modifier[i];
+        bool bits = !strcmp(d->base, "shr") && m[0] == 'b'; // shr.b32 fills with zeros
+        used +=
+            snprintf(name + used, sizeof name - (size_t)used, "_%s%s", bits ? "u" : "", m + bits);
+    }
     return used < (int)sizeof name ? op_find(name) : -1;
 }
 

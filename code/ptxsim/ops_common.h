@@ -222,6 +222,8 @@ enum special {
     SPECIAL_RESERVED_SMEM_CAP,
     SPECIAL_RESERVED_SMEM_0,
     SPECIAL_RESERVED_SMEM_1,
+    SPECIAL_ENVREG1,
+    SPECIAL_ENVREG2,
     SPECIALS
 };
 extern const char *const special_names[SPECIALS];

@@ -528,6 +528,7 @@ static cudaError_t prepare(const void *function, dim3 grid, dim3 block, void **a
         .grid = {grid.x, grid.y, grid.z},
         .block = {block.x, block.y, block.z},
         .dynamic_shared_bytes = shared,
+        .cooperative = cooperative,
         .params = lay_out(info, arguments),
     };
     return order->params ? cudaSuccess : cudaErrorMemoryAllocation;
@@ -645,6 +646,19 @@ static cudaError_t fault_error(const struct fault *fault)
     }
 }
 
+// What the barrier of a whole grid counts in: cooperative groups find it through %envreg1 and 2.
+static uint64_t grid_memory(void)
+{
+    enum { BYTES = 64 };
+    static void *memory;
+
+    if (!memory)
+        memory = memory_alloc(BYTES);
+    if (memory)
+        memset(memory, 0, BYTES);
+    return (uint64_t)(uintptr_t)memory;
+}
+
 cudaError_t launch_now(const struct launch_order *order)
 {
     struct CUkern_st *kernel = order->kernel;
@@ -653,6 +667,7 @@ cudaError_t launch_now(const struct launch_order *order)
         .kernel = kernel->kernel,
         .dynamic_shared_bytes = order->dynamic_shared_bytes,
         .params = order->params,
+        .grid_memory = order->cooperative ? grid_memory() : 0,
         .threads = (int)environment_number("PTXSIM_THREADS", 1024),
         .schedule = environment_number("PTXSIM_SCHEDULE", UINT32_MAX),
         .check = !checks_are("off"),

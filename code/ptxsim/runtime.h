@@ -88,6 +88,7 @@ struct launch_order {
     struct CUkern_st *kernel;
     unsigned grid[3], block[3];
     size_t dynamic_shared_bytes;
+    bool cooperative;
     void *params; // laid out, owned
 };
 cudaError_t launch_now(const struct launch_order *order);
