@@ -107,15 +107,27 @@ static bool before(const struct group *a, const struct group *b)
     return a->frame != b->frame ? a->frame > b->frame : a->block < b->block;
 }
 
-// The group to run, -1 if none can.
+// The group to run, -1 if none can: the one that is furthest behind, so that lanes meet again. But
+// it may wait for another, so now and then each of them has a turn of some blocks.
 static int pick_group(struct warp *w)
 {
-    int best = -1;
-    bool reverse = (w->turns & 0xfff) >= 0xf00;
+    int best = -1, ready = 0;
     for (int i = 0; i < w->group_count; ++i)
-        if (group_ready(w, &w->groups[i]) &&
-            (best < 0 || before(&w->groups[i], &w->groups[best]) != reverse))
-            best = i;
+        if (group_ready(w, &w->groups[i])) {
+            ready++;
+            if (best < 0 || before(&w->groups[i], &w->groups[best]))
+                best = i;
+        }
+    if ((w->turns & 0xfff) < 0xf00 || ready < 2)
+        return best;
+    int rank = (int)(((w->turns >> 5 & 7) + (w->turns >> 12) * 8) % (unsigned)ready);
+    for (int i = 0; i < w->group_count; ++i) {
+        int earlier = 0;
+        for (int k = 0; k < w->group_count; ++k)
+            earlier += group_ready(w, &w->groups[k]) && before(&w->groups[k], &w->groups[i]);
+        if (earlier == rank && group_ready(w, &w->groups[i]))
+            return i;
+    }
     return best;
 }
 

@@ -294,7 +294,7 @@ struct warp {
     uint64_t turns;
     struct warp_clock *clock; // NULL: races are not checked
     struct copies *copies;    // cp.async on their way; NULL until the first
-    bool yields;              // a failed wait or a nanosleep: the turn is over
+    bool yields;              // a failed wait, a nanosleep, a look at a flag: the turn is over
     const struct op *waits;   // at an mbarrier whose phase is not complete
     uint32_t waits_at;
 };
