@@ -277,40 +277,40 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         FN(unpack)(r, op, mask, lanes);
 }
 
-#define ACCESSES(size)                                                                             \
-    static void FN(shared_load_##size)(struct warp * w, char *r, const struct op *op,              \
-                                       uint32_t mask, const uint32_t at[WARP])                     \
-    {                                                                                              \
-        FN(shared_access)(w, r, op, mask, at, size, false);                                        \
-    }                                                                                              \
-    static void FN(shared_store_##size)(struct warp * w, char *r, const struct op *op,             \
-                                        uint32_t mask, const uint32_t at[WARP])                    \
-    {                                                                                              \
-        FN(shared_access)(w, r, op, mask, at, size, true);                                         \
-    }                                                                                              \
-    static void FN(load_shared_##size)(ARGUMENTS)                                                  \
-    {                                                                                              \
-        uint32_t at[WARP];                                                                         \
-        FN(offsets)(r, op, at);                                                                    \
-        FN(shared_load_##size)(w, r, op, mask, at);                                                \
-    }                                                                                              \
-    static void FN(store_shared_##size)(ARGUMENTS)                                                 \
-    {                                                                                              \
-        uint32_t at[WARP];                                                                         \
-        FN(offsets)(r, op, at);                                                                    \
-        FN(shared_store_##size)(w, r, op, mask, at);                                               \
-    }                                                                                              \
-    static void FN(load_global_##size)(ARGUMENTS)                                                  \
-    {                                                                                              \
-        uint64_t at[WARP];                                                                         \
-        FN(addresses)(r, op, at);                                                                  \
-        FN(global_access)(w, r, op, mask, at, size, false);                                        \
-    }                                                                                              \
-    static void FN(store_global_##size)(ARGUMENTS)                                                 \
-    {                                                                                              \
-        uint64_t at[WARP];                                                                         \
-        FN(addresses)(r, op, at);                                                                  \
-        FN(global_access)(w, r, op, mask, at, size, true);                                         \
+#define ACCESSES(size) \
+    static void FN(shared_load_##size)(struct warp *w, char *r, const struct op *op, \
+                                       uint32_t mask, const uint32_t at[WARP]) \
+    { \
+        FN(shared_access)(w, r, op, mask, at, size, false); \
+    } \
+    static void FN(shared_store_##size)(struct warp *w, char *r, const struct op *op, \
+                                        uint32_t mask, const uint32_t at[WARP]) \
+    { \
+        FN(shared_access)(w, r, op, mask, at, size, true); \
+    } \
+    static void FN(load_shared_##size)(ARGUMENTS) \
+    { \
+        uint32_t at[WARP]; \
+        FN(offsets)(r, op, at); \
+        FN(shared_load_##size)(w, r, op, mask, at); \
+    } \
+    static void FN(store_shared_##size)(ARGUMENTS) \
+    { \
+        uint32_t at[WARP]; \
+        FN(offsets)(r, op, at); \
+        FN(shared_store_##size)(w, r, op, mask, at); \
+    } \
+    static void FN(load_global_##size)(ARGUMENTS) \
+    { \
+        uint64_t at[WARP]; \
+        FN(addresses)(r, op, at); \
+        FN(global_access)(w, r, op, mask, at, size, false); \
+    } \
+    static void FN(store_global_##size)(ARGUMENTS) \
+    { \
+        uint64_t at[WARP]; \
+        FN(addresses)(r, op, at); \
+        FN(global_access)(w, r, op, mask, at, size, true); \
     }
 ACCESSES(1)
 ACCESSES(2)
@@ -323,10 +323,11 @@ ACCESSES(16)
 
 static void FN(access_any)(struct warp *w, char *r, const struct op *op, uint32_t mask, bool store)
 {
-    static op_fn *const global[2][5] = {{FN(load_global_1), FN(load_global_2), FN(load_global_4),
-                                         FN(load_global_8), FN(load_global_16)},
-                                        {FN(store_global_1), FN(store_global_2), FN(store_global_4),
-                                         FN(store_global_8), FN(store_global_16)}};
+    static op_fn *const global[2][5] = {
+        {FN(load_global_1), FN(load_global_2), FN(load_global_4), FN(load_global_8),
+         FN(load_global_16)},
+        {FN(store_global_1), FN(store_global_2), FN(store_global_4), FN(store_global_8),
+         FN(store_global_16)}};
     static void (*const shared[2][5])(struct warp *, char *, const struct op *, uint32_t,
                                       const uint32_t[WARP]) = {
         {FN(shared_load_1), FN(shared_load_2), FN(shared_load_4), FN(shared_load_8),
