@@ -316,8 +316,9 @@ $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
 
 # Those of libraries have many kernels: PTX is enough, for a GPU's driver as for the simulator.
 test_flags = $(NVCC_FLAGS)
-%/test_math %/test_libraries %/test_debug: test_flags = $(KERNEL_FLAGS) --compress-mode=none \
-                                           -gencode arch=compute_89,code=compute_89
+ptx_only = $(KERNEL_FLAGS) --compress-mode=none -gencode arch=compute_89,code=compute_89
+%/test_math %/test_libraries %/test_programs: test_flags = $(ptx_only)
+%/test_debug: test_flags = $(filter-out -O3 -lineinfo,$(ptx_only)) -G
 $(cuda_tests): build/tests/%: %.cu build/libworkbench.a build/flags build/cuda
 	$(say) NVCC $<
 	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(test_flags) -MMD -MP -MF $@.d -c $< -o $@.o
