@@ -155,6 +155,22 @@ void **__cudaRegisterFatBinary(const struct wrapper *wrapper)
     return (void **)binary;
 }
 
+static bool ignore_image(const struct image *image, void *data)
+{
+    (void)image, (void)data;
+    return false;
+}
+
+// A program that has GPU code and did not bring it here has another runtime: its own (nvcc links it
+// statically unless told), or that of another CUDA. LD_PRELOAD is how it meets this library at all.
+__attribute__((destructor)) static void tell_other_runtime(void)
+{
+    char why[512];
+    if (!binaries && fatbin_visit_executable("/proc/self/exe", ignore_image, NULL, why, sizeof why))
+        complain("the executable has a CUDA runtime of its own: build it with nvcc 13 and "
+                 "-cudart shared");
+}
+
 void __cudaRegisterFatBinaryEnd(void **handle)
 {
     (void)handle;
@@ -213,6 +229,31 @@ void __cudaRegisterManagedVar(void **handle, void **host, char *device, const ch
 
 // ---- Modules ------------------------------------------------------------------------------------
 
+static bool find_device_launch(const struct image *image, void *data)
+{
+    static const char declared[] =
+        ".extern .func (.param .b32 func_retval0) __cudaCDP2LaunchDevice";
+    bool *found = data;
+    if (image->kind == IMAGE_PTX && !image->compressed)
+        *found |= memmem(image->data, image->size, declared, strlen(declared)) != NULL;
+    return !*found;
+}
+
+// What is wrong with an executable that was compiled separately.
+static const char *separate_error(void)
+{
+    bool launches = false;
+    char why[512];
+
+    fatbin_visit_section("/proc/self/exe", "__nv_relfatbin", find_device_launch, &launches, why,
+                         sizeof why);
+    return launches
+               ? "the executable launches kernels from device code: dynamic parallelism is not "
+                 "supported"
+               : "the executable was built with -rdc=true, whose PTX is not linked: build it "
+                 "without, each kernel in one source file with all that it calls";
+}
+
 // Chooses among the images of a fat binary as a driver does: machine code and PTX of the highest
 // arch that is not newer than the device's.
 static cudaError_t choose_images(struct binary *binary, struct image *ptx)
@@ -243,9 +284,7 @@ static cudaError_t choose_images(struct binary *binary, struct image *ptx)
     if (ptx->data)
         return cudaSuccess;
     if (binary->separate)
-        complain(
-            "the executable was built with -rdc=true, whose PTX is not linked: build it without, "
-            "each kernel in one source file with all that it calls");
+        complain("%s", separate_error());
     else if (images == 0)
         complain("the executable's GPU code cannot be read: build it with nvcc 12 or 13");
     else if (compressed)
