@@ -573,6 +573,12 @@ static cudaError_t prepare(const void *function, dim3 grid, dim3 block, void **a
     return order->params ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
+cudaError_t kernel_order(const void *function, dim3 grid, dim3 block, void **arguments,
+                         size_t shared, struct launch_order *order)
+{
+    return prepare(function, grid, block, arguments, shared, false, order);
+}
+
 static cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments,
                           size_t shared, cudaStream_t stream, bool cooperative)
 {
