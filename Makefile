@@ -300,9 +300,11 @@ c_tests := $(patsubst %.c,build/tests/%,$(wildcard code/*/test_*.c))
 cuda_tests := $(patsubst %.cu,build/tests/%,$(wildcard code/*/test_*.cu))
 bats_tests := $(wildcard code/*/test_*.bats plots/test_*.bats labs/test_*.bats code/test_*.bats)
 
-build/san/%.o: %.c build/flags build/cuda
+build/san/flags: force
+	@mkdir -p $(@D); echo '$(sanitize) -fPIC' | cmp -s - $@ || echo '$(sanitize) -fPIC' >$@
+build/san/%.o: %.c build/flags build/san/flags build/cuda
 	$(say) CC "$< (sanitized)"
-	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(sanitize) -Icode -isystem build/cuda/include -MMD -MP -c $< -o $@
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(sanitize) -fPIC -Icode -isystem build/cuda/include -MMD -MP -c $< -o $@
 
 # As archives, so that a test takes what it needs and no more.
 build/san/libworkbench.a: $(call san_objects,$(workbench))
@@ -310,15 +312,39 @@ build/san/libworkbench.a: $(call san_objects,$(workbench))
 build/san/libptxsim.a: $(call san_objects,$(ptxsim))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
+# The simulator under the sanitizers, for whole programs (test_sanitized.bats).
+build/san/libcudart.so.13: $(call san_objects,$(ptxsim)) code/ptxsim/libcudart.map
+	$(say) LD $@
+	$(Q)$(CC) $(sanitize) -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/libcudart.map \
+	    $(filter %.o,$^) -lm -lpthread -ldl -o $@
+
 $(c_tests): build/tests/%: build/san/%.o
 	$(Q)mkdir -p $(@D) && $(CC) $(sanitize) $^ -lcmocka $(LIBS) -o $@
 $(filter build/tests/code/workbench/%,$(c_tests)): build/san/libworkbench.a
 $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
 
+# Those of libraries have many kernels: PTX is enough, for a GPU's driver as for the simulator.
+test_flags = $(NVCC_FLAGS)
+ptx_only = $(KERNEL_FLAGS) --compress-mode=none -gencode arch=compute_89,code=compute_89
+%/test_math %/test_libraries %/test_programs: test_flags = $(ptx_only)
+%/test_debug: test_flags = $(filter-out -O3 -lineinfo,$(ptx_only)) -G
 $(cuda_tests): build/tests/%: %.cu build/libworkbench.a build/flags build/cuda
 	$(say) NVCC $<
-	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(NVCC_FLAGS) -MMD -MP -MF $@.d -c $< -o $@.o
+	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(test_flags) -MMD -MP -MF $@.d -c $< -o $@.o
 	$(Q)$(CXX) $@.o build/libworkbench.a -lcmocka $(LIBS) -Wl,-rpath,'$$ORIGIN/../../../ptxsim' $(CUDA_LIBS) -o $@
+
+# libFuzzer on the loader, the parser and the decoder; its corpus's damaged copies are in test_fuzz.
+fuzzed := $(addprefix code/ptxsim/,fuzz/fuzz.c parse.c decode.c fatbin.c)
+build/fuzz/fuzz: $(fuzzed) $(call objects,$(ptxsim)) build/flags
+	$(say) CLANG $@
+	$(Q)mkdir -p $(@D)/corpus && clang -std=c11 -D_GNU_SOURCE -g -O1 -w -fsanitize=fuzzer,address,undefined \
+	    -fno-sanitize-recover=undefined -Icode $(fuzzed) \
+	    $(filter-out %/parse.o %/decode.o %/fatbin.o,$(call objects,$(ptxsim))) -l:libjansson.a -lm -lpthread -ldl -o $@
+SECONDS ?= 600
+.PHONY: fuzz
+fuzz: build/fuzz/fuzz ## fuzz the simulator's loader and parser for SECONDS (600), with clang's libFuzzer
+	$(Q)cd build/fuzz && ./fuzz -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=1500 -max_len=32768 \
+	    -dict=$(CURDIR)/code/ptxsim/fuzz/dictionary -print_final_stats=1 corpus $(CURDIR)/code/ptxsim/fuzz/corpus
 
 # What test_counts counts: PTX only, for the simulator.
 build/tests/code/ptxsim/micro_kernels: code/ptxsim/micro_kernels.cu build/flags build/cuda
@@ -347,7 +373,7 @@ opcodes: $(coverage)/generate ## write the table of supported opcodes, code/ptxs
 -include $(wildcard build/san/code/*/*.d build/tests/code/*/*.d)
 
 .PHONY: test tests
-tests: $(setup) all $(c_tests) $(cuda_tests) $(coverage)/coverage $(coverage)/compare
+tests: $(setup) all $(c_tests) $(cuda_tests) $(coverage)/coverage $(coverage)/compare build/san/libcudart.so.13
 test: tests ## run every test; the last line is "N passed, N failed"
 	$(Q)code/run-tests.sh $(c_tests) $(cuda_tests) $(bats_tests)
 

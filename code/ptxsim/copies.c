@@ -37,6 +37,7 @@ static cudaError_t release(void *address, bool host)
     if (!a || a->kind == MEMORY_REGISTERED || (a->kind == MEMORY_HOST) != host ||
         !memory_free(address))
         return cudaErrorInvalidValue;
+    pool_returned(address);
     return cudaSuccess;
 }
 
@@ -45,13 +46,6 @@ cudaError_t cudaMalloc(void **address, size_t bytes)
     API_ENTER();
     return result(allocate(address, bytes, MEMORY_DEVICE));
 }
-
-cudaError_t cudaMallocAsync(void **address, size_t bytes, cudaStream_t stream)
-{
-    (void)stream;
-    return cudaMalloc(address, bytes);
-}
-ALSO(cudaMallocAsync, cudaMallocAsync_ptsz);
 
 cudaError_t cudaMallocManaged(void **address, size_t bytes, unsigned flags)
 {
@@ -87,13 +81,6 @@ cudaError_t cudaFree(void *address)
     API_ENTER();
     return result(release(address, false));
 }
-
-cudaError_t cudaFreeAsync(void *address, cudaStream_t stream)
-{
-    (void)stream;
-    return cudaFree(address);
-}
-ALSO(cudaFreeAsync, cudaFreeAsync_ptsz);
 
 cudaError_t cudaFreeHost(void *address)
 {
@@ -203,9 +190,11 @@ static bool side_is_right(const void *address, size_t bytes, bool device)
     return !device && !(nearest && nearest->live && start - nearest->base < nearest->size);
 }
 
-static cudaError_t copy(char *to, size_t to_pitch, const char *from, size_t from_pitch,
-                        size_t width, size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
+// Nothing to do is a task, too.
+cudaError_t copy_task(char *to, size_t to_pitch, const char *from, size_t from_pitch, size_t width,
+                      size_t height, enum cudaMemcpyKind kind, struct task *task)
 {
+    *task = (struct task){.kind = TASK_NOTHING};
     if (kind < cudaMemcpyHostToHost || kind > cudaMemcpyDefault)
         return cudaErrorInvalidMemcpyDirection;
     if (width > to_pitch || width > from_pitch)
@@ -217,45 +206,123 @@ static cudaError_t copy(char *to, size_t to_pitch, const char *from, size_t from
     if (!to || !from || !side_is_right(to, extent(to_pitch, width, height), to_device) ||
         !side_is_right(from, extent(from_pitch, width, height), from_device))
         return cudaErrorInvalidValue;
-    struct task task = {.kind = TASK_COPY};
-    task.copy.to = to;
-    task.copy.from = from;
-    task.copy.to_pitch = to_pitch;
-    task.copy.from_pitch = from_pitch;
-    task.copy.width = width;
-    task.copy.height = height;
+    task->kind = TASK_COPY;
+    task->copy.to = to;
+    task->copy.from = from;
+    task->copy.to_pitch = to_pitch;
+    task->copy.from_pitch = from_pitch;
+    task->copy.width = width;
+    task->copy.height = height;
+    return cudaSuccess;
+}
+
+static cudaError_t copy(char *to, size_t to_pitch, const char *from, size_t from_pitch,
+                        size_t width, size_t height, enum cudaMemcpyKind kind, cudaStream_t stream)
+{
+    struct task task;
+    cudaError_t error = copy_task(to, to_pitch, from, from_pitch, width, height, kind, &task);
+    if (error != cudaSuccess || task.kind == TASK_NOTHING)
+        return error;
     return stream_submit(stream, &task);
+}
+
+// A box of pitched memory: rows of its pitch, slices of ysize rows. Arrays are not supported.
+cudaError_t copy_3d_task(const struct cudaMemcpy3DParms *p, struct task *task)
+{
+    *task = (struct task){.kind = TASK_NOTHING};
+    if (!p)
+        return cudaErrorInvalidValue;
+    if (p->srcArray || p->dstArray) {
+        complain("cudaMemcpy3D: arrays are not supported");
+        return cudaErrorNotSupported;
+    }
+    size_t to_slice = p->dstPtr.pitch * p->dstPtr.ysize;
+    size_t from_slice = p->srcPtr.pitch * p->srcPtr.ysize, depth = p->extent.depth;
+    const struct cudaPos *to_at = &p->dstPos, *from_at = &p->srcPos;
+    if (depth > 1 && (p->extent.height > p->dstPtr.ysize || p->extent.height > p->srcPtr.ysize))
+        return cudaErrorInvalidValue;
+    char *to = (char *)p->dstPtr.ptr + to_at->x + to_at->y * p->dstPtr.pitch + to_at->z * to_slice;
+    const char *from = (const char *)p->srcPtr.ptr + from_at->x + from_at->y * p->srcPtr.pitch +
+                       from_at->z * from_slice;
+    if (depth == 0)
+        return cudaSuccess;
+    // The first slice and the last must be right; so are those between.
+    struct task last;
+    cudaError_t error = copy_task(to, p->dstPtr.pitch, from, p->srcPtr.pitch, p->extent.width,
+                                  p->extent.height, p->kind, task);
+    if (error == cudaSuccess)
+        error =
+            copy_task(to + (depth - 1) * to_slice, p->dstPtr.pitch, from + (depth - 1) * from_slice,
+                      p->srcPtr.pitch, p->extent.width, p->extent.height, p->kind, &last);
+    if (error == cudaSuccess && task->kind == TASK_COPY) {
+        task->copy.depth = depth;
+        task->copy.to_slice = to_slice;
+        task->copy.from_slice = from_slice;
+    }
+    return error;
+}
+
+// width in elements of 1, 2 or 4 bytes.
+cudaError_t fill_task(char *to, size_t pitch, unsigned value, unsigned element, size_t width,
+                      size_t height, struct task *task)
+{
+    *task = (struct task){.kind = TASK_NOTHING};
+    if ((element != 1 && element != 2 && element != 4) || width > SIZE_MAX / 8)
+        return cudaErrorInvalidValue;
+    if (width == 0 || height == 0)
+        return cudaSuccess;
+    if (height == 1)
+        pitch = width * element;
+    if (width * element > pitch || !side_is_right(to, extent(pitch, width * element, height), true))
+        return cudaErrorInvalidValue;
+    task->kind = TASK_FILL;
+    task->fill.to = to;
+    task->fill.pitch = pitch;
+    task->fill.value = value;
+    task->fill.element = (unsigned char)element;
+    task->fill.width = width;
+    task->fill.height = height;
+    return cudaSuccess;
 }
 
 static cudaError_t fill(char *to, size_t pitch, int value, size_t width, size_t height,
                         cudaStream_t stream)
 {
-    if (width == 0 || height == 0)
-        return cudaSuccess;
-    if (width > pitch || !side_is_right(to, extent(pitch, width, height), true))
-        return cudaErrorInvalidValue;
-    struct task task = {.kind = TASK_FILL};
-    task.fill.to = to;
-    task.fill.pitch = pitch;
-    task.fill.value = (unsigned char)value;
-    task.fill.width = width;
-    task.fill.height = height;
+    struct task task;
+    cudaError_t error = fill_task(to, pitch, (unsigned char)value, 1, width, height, &task);
+    if (error != cudaSuccess || task.kind == TASK_NOTHING)
+        return error;
     return stream_submit(stream, &task);
+}
+
+static void fill_row(char *to, unsigned value, size_t element, size_t width)
+{
+    if (element == 1)
+        memset(to, (int)value, width);
+    else
+        for (size_t i = 0; i < width; ++i)
+            memcpy(to + i * element, &value, element); // the low bytes come first
+    memory_mark(to, NULL, width * element);
 }
 
 cudaError_t copy_now(const struct task *task)
 {
-    if (task->kind == TASK_COPY)
-        for (size_t row = 0; row < task->copy.height; ++row) {
-            char *to = task->copy.to + row * task->copy.to_pitch;
-            const char *from = task->copy.from + row * task->copy.from_pitch;
+    bool copies = task->kind == TASK_COPY;
+    size_t depth = copies ? task->copy.depth : task->fill.depth;
+    size_t height = copies ? task->copy.height : task->fill.height;
+
+    for (size_t slice = 0; slice < (depth ? depth : 1); ++slice)
+        for (size_t row = 0; row < height; ++row) {
+            if (!copies) {
+                fill_row(task->fill.to + slice * task->fill.slice + row * task->fill.pitch,
+                         task->fill.value, task->fill.element, task->fill.width);
+                continue;
+            }
+            char *to = task->copy.to + slice * task->copy.to_slice + row * task->copy.to_pitch;
+            const char *from =
+                task->copy.from + slice * task->copy.from_slice + row * task->copy.from_pitch;
             memmove(to, from, task->copy.width);
             memory_mark(to, from, task->copy.width);
-        }
-    else
-        for (size_t row = 0; row < task->fill.height; ++row) {
-            memset(task->fill.to + row * task->fill.pitch, task->fill.value, task->fill.width);
-            memory_mark(task->fill.to + row * task->fill.pitch, NULL, task->fill.width);
         }
     return cudaSuccess;
 }
@@ -317,3 +384,72 @@ cudaError_t cudaMemset2D(void *to, size_t pitch, int value, size_t width, size_t
     return cudaMemset2DAsync(to, pitch, value, width, height, NULL);
 }
 ALSO(cudaMemset2D, cudaMemset2D_ptds);
+
+// ---- Boxes, and the other device ----------------------------------------------------------------
+
+cudaError_t cudaMalloc3D(struct cudaPitchedPtr *memory, struct cudaExtent box)
+{
+    if (!memory || (box.depth && box.height > SIZE_MAX / box.depth))
+        return result(cudaErrorInvalidValue);
+    *memory = (struct cudaPitchedPtr){.xsize = box.width, .ysize = box.height};
+    return cudaMallocPitch(&memory->ptr, &memory->pitch, box.width, box.height * box.depth);
+}
+
+cudaError_t cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *params, cudaStream_t stream)
+{
+    API_ENTER();
+    struct task task;
+    cudaError_t error = copy_3d_task(params, &task);
+    if (error != cudaSuccess || task.kind == TASK_NOTHING)
+        return result(error);
+    return result(stream_submit(stream, &task));
+}
+ALSO(cudaMemcpy3DAsync, cudaMemcpy3DAsync_ptsz);
+
+cudaError_t cudaMemcpy3D(const struct cudaMemcpy3DParms *params)
+{
+    return cudaMemcpy3DAsync(params, NULL);
+}
+ALSO(cudaMemcpy3D, cudaMemcpy3D_ptds);
+
+cudaError_t cudaMemset3DAsync(struct cudaPitchedPtr memory, int value, struct cudaExtent box,
+                              cudaStream_t stream)
+{
+    API_ENTER();
+    struct task task;
+    size_t slice = memory.pitch * memory.ysize;
+    cudaError_t error = cudaSuccess;
+    if (box.depth == 0)
+        return cudaSuccess;
+    if (box.depth > 1 && box.height > memory.ysize)
+        return result(cudaErrorInvalidValue);
+    for (int last = 1; last >= 0 && error == cudaSuccess; --last)
+        error = fill_task((char *)memory.ptr + (last ? (box.depth - 1) * slice : 0), memory.pitch,
+                          (unsigned char)value, 1, box.width, box.height, &task);
+    if (error != cudaSuccess || task.kind == TASK_NOTHING)
+        return result(error);
+    task.fill.depth = box.depth;
+    task.fill.slice = slice;
+    return result(stream_submit(stream, &task));
+}
+ALSO(cudaMemset3DAsync, cudaMemset3DAsync_ptsz);
+
+cudaError_t cudaMemset3D(struct cudaPitchedPtr memory, int value, struct cudaExtent box)
+{
+    return cudaMemset3DAsync(memory, value, box, NULL);
+}
+ALSO(cudaMemset3D, cudaMemset3D_ptds);
+
+// There is one device: to itself is as good as any copy.
+cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
+                                size_t bytes, cudaStream_t stream)
+{
+    if (to_device != 0 || from_device != 0)
+        return result(cudaErrorInvalidDevice);
+    return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
+}
+
+cudaError_t cudaMemcpyPeer(void *to, int to_device, const void *from, int from_device, size_t bytes)
+{
+    return cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, NULL);
+}

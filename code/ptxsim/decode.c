@@ -541,8 +541,12 @@ static int find_arithmetic(struct decoder *d, enum rounding *rounding, bool *sat
     }
     char name[160];
     int used = snprintf(name, sizeof name, "%s", d->base);
-    for (int i = 0; i < d->modifier_count && used < (int)sizeof name; ++i)
-        used += snprintf(name + used, sizeof name - (size_t)used, "_%s", d->modifier[i]);
+    for (int i = 0; i < d->modifier_count && used < (int)sizeof name; ++i) {
+        const char *m = d->modifier[i];
+        bool bits = !strcmp(d->base, "shr") && m[0] == 'b'; // shr.b32 fills with zeros
+        used +=
+            snprintf(name + used, sizeof name - (size_t)used, "_%s%s", bits ? "u" : "", m + bits);
+    }
     return used < (int)sizeof name ? op_find(name) : -1;
 }
 
@@ -1796,6 +1800,29 @@ static void decode_call(struct decoder *d)
     d->call_end = end; // the returned value is fetched where the block that follows begins
 }
 
+static void decode_stack(struct decoder *d)
+{
+    bool allocates = !strcmp(d->base, "alloca"), saves = !strcmp(d->base, "stacksave");
+    uint32_t place = 0, from = 0;
+    int64_t align = 8;
+    if (strcmp(last_modifier(d), "u64"))
+        unsupported(d);
+    if (allocates || saves)
+        place = result(d, operand(d, 0), 8);
+    if (!saves)
+        from = source(d, operand(d, allocates), 8);
+    if (allocates && d->insn->count > 2)
+        align = operand(d, 2)->value;
+    if (align < 1 || align > 128 || (align & (align - 1)))
+        unsupported(d);
+    struct op *op = emit(d, allocates ? alloca_op : saves ? stacksave_op : stackrestore_op, 0);
+    op->d = place;
+    op->a = from;
+    op->imm = align < 8 ? 8 : align;
+    op->target = (int)d->callee->local_bytes;
+    d->program->has_alloca = true;
+}
+
 // ---- Instructions: the switchboard --------------------------------------------------------------
 
 static bool in_list(const char *word, const char *const *list)
@@ -1813,18 +1840,40 @@ static void decode_insn(struct decoder *d)
     static const struct {
         const char *base;
         void (*decode)(struct decoder *);
-    } table[] = {
-        {"mov", decode_mov},        {"setp", decode_setp},         {"set", decode_set},
-        {"selp", decode_selp},      {"slct", decode_slct},         {"cvt", decode_cvt},
-        {"cvta", decode_cvta},      {"isspacep", decode_isspacep}, {"bfi", decode_bfi},
-        {"lop3", decode_lop3},      {"prmt", decode_prmt},         {"shfl", decode_shfl},
-        {"vote", decode_vote},      {"match", decode_match},       {"redux", decode_redux},
-        {"elect", decode_elect},    {"wmma", decode_wmma},         {"mma", decode_product},
-        {"ldmatrix", decode_tiles}, {"stmatrix", decode_tiles},    {"movmatrix", decode_movmatrix},
-        {"bra", decode_branch},     {"brx", decode_switch},        {"call", decode_call},
-        {"addc", decode_carry},     {"subc", decode_carry},        {"madc", decode_carry},
-        {"cp", decode_copy},        {"mbarrier", decode_mbarrier}, {"fence", decode_fence},
-        {"membar", decode_fence}};
+    } table[] = {{"mov", decode_mov},
+                 {"setp", decode_setp},
+                 {"set", decode_set},
+                 {"selp", decode_selp},
+                 {"slct", decode_slct},
+                 {"cvt", decode_cvt},
+                 {"cvta", decode_cvta},
+                 {"isspacep", decode_isspacep},
+                 {"bfi", decode_bfi},
+                 {"lop3", decode_lop3},
+                 {"prmt", decode_prmt},
+                 {"shfl", decode_shfl},
+                 {"vote", decode_vote},
+                 {"match", decode_match},
+                 {"redux", decode_redux},
+                 {"elect", decode_elect},
+                 {"wmma", decode_wmma},
+                 {"mma", decode_product},
+                 {"ldmatrix", decode_tiles},
+                 {"stmatrix", decode_tiles},
+                 {"movmatrix", decode_movmatrix},
+                 {"bra", decode_branch},
+                 {"brx", decode_switch},
+                 {"call", decode_call},
+                 {"addc", decode_carry},
+                 {"subc", decode_carry},
+                 {"madc", decode_carry},
+                 {"cp", decode_copy},
+                 {"mbarrier", decode_mbarrier},
+                 {"fence", decode_fence},
+                 {"membar", decode_fence},
+                 {"alloca", decode_stack},
+                 {"stacksave", decode_stack},
+                 {"stackrestore", decode_stack}};
     d->scratch_used = 0;
     const char *base = d->base;
     if (has(d, "cc")) {
@@ -1962,10 +2011,10 @@ static void visit_operand(struct decoder *d, const struct operand *o, bool defin
 // Every register an instruction names; uses first.
 static void visit_registers(struct decoder *d, const struct insn *insn, visit_fn *visit, void *data)
 {
-    static const char *const without[] = {"st",        "red",  "bra",    "brx",       "ret",
-                                          "exit",      "call", "membar", "fence",     "prefetch",
-                                          "prefetchu", "trap", "brkpt",  "nanosleep", "pmevent",
-                                          "stmatrix",  NULL};
+    static const char *const without[] = {
+        "st",    "red",       "bra",     "brx",      "ret",          "exit",
+        "call",  "membar",    "fence",   "prefetch", "prefetchu",    "trap",
+        "brkpt", "nanosleep", "pmevent", "stmatrix", "stackrestore", NULL};
     split_opcode(d, insn->opcode);
     bool barrier = !strcmp(d->base, "bar") || !strcmp(d->base, "barrier");
     bool defines = !in_list(d->base, without) && !(barrier && !has(d, "red")) &&
@@ -2363,12 +2412,14 @@ static void decode_program(struct decoder *d)
         p->local_bytes += p->callees[c].local_bytes;
     }
     if (calls) { // room for recursion
-        size_t room = 0, depth = 24;
+        size_t room = 0, depth = 64;
         for (size_t c = 1; c < p->callee_count; ++c)
             room = p->callees[c].frame_bytes > room ? p->callees[c].frame_bytes : room;
         p->file_bytes += depth * room;
         p->local_bytes += 4096;
     }
+    if (p->has_alloca)
+        p->local_bytes += 16384;
     p->local_bytes = (p->local_bytes + 15) & ~(size_t)15;
 }
 

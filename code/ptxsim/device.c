@@ -52,6 +52,7 @@ const struct cudaDeviceProp *device_properties(void)
         .maxBlocksPerMultiProcessor = 24,
         .reservedSharedMemPerBlock = 1 << 10,
         .hostRegisterSupported = 1,
+        .memoryPoolsSupported = 1,
     };
 
     if (properties.totalGlobalMem == 0)
@@ -178,6 +179,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
         {cudaDevAttrCooperativeLaunch, p->cooperativeLaunch},
         {cudaDevAttrMaxSharedMemoryPerBlockOptin, (int)p->sharedMemPerBlockOptin},
         {cudaDevAttrHostRegisterSupported, p->hostRegisterSupported},
+        {cudaDevAttrMemoryPoolsSupported, p->memoryPoolsSupported},
         {cudaDevAttrMaxBlocksPerMultiprocessor, p->maxBlocksPerMultiProcessor},
         {cudaDevAttrReservedSharedMemoryPerBlock, (int)p->reservedSharedMemPerBlock},
     };

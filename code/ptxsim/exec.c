@@ -121,15 +121,27 @@ static bool before(const struct group *a, const struct group *b)
     return a->frame != b->frame ? a->frame > b->frame : a->block < b->block;
 }
 
-// The group to run, -1 if none can.
+// The group to run, -1 if none can: the one that is furthest behind, so that lanes meet again. But
+// it may wait for another, so now and then each of them has a turn of some blocks.
 static int pick_group(struct warp *w)
 {
-    int best = -1;
-    bool reverse = (w->turns & 0xfff) >= 0xf00;
+    int best = -1, ready = 0;
     for (int i = 0; i < w->group_count; ++i)
-        if (group_ready(w, &w->groups[i]) &&
-            (best < 0 || before(&w->groups[i], &w->groups[best]) != reverse))
-            best = i;
+        if (group_ready(w, &w->groups[i])) {
+            ready++;
+            if (best < 0 || before(&w->groups[i], &w->groups[best]))
+                best = i;
+        }
+    if ((w->turns & 0xfff) < 0xf00 || ready < 2)
+        return best;
+    int rank = (int)(((w->turns >> 5 & 7) + (w->turns >> 12) * 8) % (unsigned)ready);
+    for (int i = 0; i < w->group_count; ++i) {
+        int earlier = 0;
+        for (int k = 0; k < w->group_count; ++k)
+            earlier += group_ready(w, &w->groups[k]) && before(&w->groups[k], &w->groups[i]);
+        if (earlier == rank && group_ready(w, &w->groups[i]))
+            return i;
+    }
     return best;
 }
 
@@ -209,9 +221,13 @@ static void enter(struct warp *w, char *r, const struct op *op, const struct cal
     const struct program *p = w->cta->program;
     uint32_t caller = (uint32_t)(r - w->file), frame = caller + call->frame_bytes;
     int first = __builtin_ctz(mask);
-    uint64_t local = ((u64 *)(r + FRAME_LOCAL))[first] + call->local_bytes;
-    if (frame + callee->frame_bytes > p->file_bytes ||
-        local + callee->local_bytes > p->local_bytes) {
+    bool fits = frame + callee->frame_bytes <= p->file_bytes;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        uint64_t local = ((u64 *)(r + FRAME_LOCAL))[i] + call->local_bytes;
+        fits &= local + callee->local_bytes <= w->stack[i];
+    }
+    if (!fits) {
         fault_at(w, op, first, FAULT_OUT_OF_BOUNDS, "calls nested too deeply: the stack is full");
         return;
     }
@@ -222,6 +238,7 @@ static void enter(struct warp *w, char *r, const struct op *op, const struct cal
         ((u64 *)(to + FRAME_LOCAL))[i] = mine + call->local_bytes;
         ((u32 *)(to + FRAME_RETURN))[i] = return_block;
         ((u32 *)(to + FRAME_CALLER))[i] = caller;
+        ((u64 *)(to + FRAME_STACK))[i] = w->stack[i];
         move_locals(w, call, mine, i, false);
     }
     // Other lanes may be in another function whose frame lies here too.
@@ -290,6 +307,8 @@ void return_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)op;
     const u32 *block = (const u32 *)(r + FRAME_RETURN), *caller = (const u32 *)(r + FRAME_CALLER);
+    for (uint32_t left = mask; left; left &= left - 1)
+        w->stack[__builtin_ctz(left)] = ((const u64 *)(r + FRAME_STACK))[__builtin_ctz(left)];
     w->gone = mask;
     while (mask) {
         int lane = __builtin_ctz(mask);
@@ -299,6 +318,45 @@ void return_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         same &= mask;
         push_group(w, same, block[lane], caller[lane]);
         mask &= ~same;
+    }
+}
+
+// Memory of a function's own, taken from the end of the lane's local memory; given back when the
+// function returns, or by stackrestore. imm: its alignment; target: what the frame has besides.
+void alloca_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    for (; mask; mask &= mask - 1) {
+        int i = __builtin_ctz(mask);
+        uint64_t bytes = ((const u64 *)(r + op->a))[i], least = ((const u64 *)(r + FRAME_LOCAL))[i];
+        least += (uint64_t)op->target;
+        uint64_t at = bytes <= w->stack[i] ? (w->stack[i] - bytes) & ~((uint64_t)op->imm - 1) : 0;
+        if (at < least) {
+            fault_at(w, op, i, FAULT_OUT_OF_BOUNDS,
+                     "alloca of %llu bytes: the stack has %llu bytes left",
+                     (unsigned long long)bytes, (unsigned long long)(w->stack[i] - least));
+            return;
+        }
+        ((u64 *)(r + op->d))[i] = w->stack[i] = at;
+    }
+}
+
+void stacksave_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    for (; mask; mask &= mask - 1)
+        ((u64 *)(r + op->d))[__builtin_ctz(mask)] = w->stack[__builtin_ctz(mask)];
+}
+
+void stackrestore_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    for (; mask; mask &= mask - 1) {
+        int i = __builtin_ctz(mask);
+        uint64_t at = ((const u64 *)(r + op->a))[i];
+        if (at < w->stack[i] || at > w->cta->program->local_bytes) {
+            fault_at(w, op, i, FAULT_OUT_OF_BOUNDS, "stackrestore of 0x%llx, which was not saved",
+                     (unsigned long long)at);
+            return;
+        }
+        w->stack[i] = at;
     }
 }
 
@@ -902,6 +960,8 @@ static void start_cta(struct cta *cta, uint64_t number)
         w->turns = w->steps = 0;
         w->loop.watched = false;
         w->polls = NULL;
+        for (int lane = 0; lane < WARP; ++lane)
+            w->stack[lane] = cta->program->local_bytes;
         w->group_count = 1;
         w->groups[0] = (struct group){.mask = w->alive, .block = cta->program->callees[0].block};
     }

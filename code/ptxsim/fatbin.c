@@ -208,6 +208,13 @@ static bool visit_section(const struct section *section,
 bool fatbin_visit_executable(const char *path, bool (*visit)(const struct image *, void *),
                              void *data, char *why, size_t size)
 {
+    return fatbin_visit_section(path, ".nv_fatbin", visit, data, why, size);
+}
+
+bool fatbin_visit_section(const char *path, const char *name,
+                          bool (*visit)(const struct image *, void *), void *data, char *why,
+                          size_t size)
+{
     struct stat status;
     struct elf elf;
     struct section section;
@@ -226,8 +233,8 @@ bool fatbin_visit_executable(const char *path, bool (*visit)(const struct image 
     close(file);
     if (map == MAP_FAILED || !elf_open(&elf, map, (size_t)status.st_size))
         snprintf(why, size, "%s: not an ELF executable", path);
-    else if (!elf_find(&elf, ".nv_fatbin", "", &section) || !section.data)
-        snprintf(why, size, "%s: holds no GPU code (no .nv_fatbin section)", path);
+    else if (!elf_find(&elf, name, "", &section) || !section.data)
+        snprintf(why, size, "%s: holds no GPU code (no %s section)", path, name);
     else
         done = visit_section(&section, visit, data);
     if (map != MAP_FAILED)

@@ -25,6 +25,10 @@ bool fatbin_next(const void *fatbin, size_t limit, const void **at, struct image
 // each image until it returns false. False with one line in `why` when the file cannot be read.
 bool fatbin_visit_executable(const char *path, bool (*visit)(const struct image *, void *),
                              void *data, char *why, size_t size);
+// The same of another section: __nv_relfatbin has what -rdc=true leaves to the linker.
+bool fatbin_visit_section(const char *path, const char *section,
+                          bool (*visit)(const struct image *, void *), void *data, char *why,
+                          size_t size);
 
 struct cubin_resources {
     int registers;       // a thread

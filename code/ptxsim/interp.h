@@ -212,6 +212,7 @@ struct program {
     size_t shared_bytes; // static, with the called functions' variables
     uint8_t cell_shift;  // log2 of the smallest access to memory, at most 4 bytes (races.h)
     size_t local_bytes;  // a thread, with room for every frame
+    bool has_alloca;
     size_t file_bytes;   // a warp's register file, with room for every frame
     struct callee {
         struct function *function;
@@ -292,11 +293,12 @@ struct warp {
     uint32_t taken;            // lanes that go to next; the others fall through
     uint32_t gone;             // lanes that have left the group in another way
     uint32_t tid[3][WARP];
+    uint64_t stack[WARP]; // alloca: the lowest byte in use, from the end of the lane's local memory
     struct text printed; // by printf
     uint64_t turns;
     struct warp_clock *clock; // NULL: races are not checked
     struct copies *copies;    // cp.async on their way; NULL until the first
-    bool yields;              // a failed wait or a nanosleep: the turn is over
+    bool yields;              // a failed wait, a nanosleep, a look at a flag: the turn is over
     const struct op *waits;   // at an mbarrier whose phase is not complete
     uint32_t waits_at;
     struct {                   // a loop that changes nothing but registers (exec.c)

@@ -609,7 +609,9 @@ const char *const special_names[SPECIALS] = {"%tid.x",
                                              "%reserved_smem_offset_end",
                                              "%reserved_smem_offset_cap",
                                              "%reserved_smem_offset_0",
-                                             "%reserved_smem_offset_1"};
+                                             "%reserved_smem_offset_1",
+                                             "%envreg1",
+                                             "%envreg2"};
 
 // A clock counts the warp's own basic blocks: it grows, and is the same in every run.
 static uint64_t special(const struct warp *w, int which, int lane)
@@ -654,6 +656,8 @@ static uint64_t special(const struct warp *w, int which, int lane)
     case SPECIAL_RESERVED_SMEM_CAP:
     case SPECIAL_RESERVED_SMEM_0:
     case SPECIAL_RESERVED_SMEM_1: return cta->shared_bytes;
+    case SPECIAL_ENVREG1: return launch->grid_memory >> 32; // as cooperative groups look for it
+    case SPECIAL_ENVREG2: return (uint32_t)launch->grid_memory;
     }
     return 0;
 }

@@ -222,6 +222,8 @@ enum special {
     SPECIAL_RESERVED_SMEM_CAP,
     SPECIAL_RESERVED_SMEM_0,
     SPECIAL_RESERVED_SMEM_1,
+    SPECIAL_ENVREG1,
+    SPECIAL_ENVREG2,
     SPECIALS
 };
 extern const char *const special_names[SPECIALS];
@@ -229,6 +231,7 @@ extern const char *const special_names[SPECIALS];
 // ---- Control flow (exec.c) ----------------------------------------------------------------------
 
 op_fn branch_op, exit_op, barrier_op, trap_op, call_op, call_end_op, return_op, switch_op;
+op_fn alloca_op, stacksave_op, stackrestore_op;
 // A plain operation for some of the lanes: the others keep what the destination held.
 void plain_masked(struct warp *w, char *r, const struct op *op, op_fn *run, uint32_t mask);
 
@@ -258,7 +261,13 @@ struct switch_operands { // brx.idx
 };
 
 // Fixed places in every frame: where the thread's local memory of this frame begins (64 bits a
-// lane); the block to return to and the caller's frame (32 bits).
-enum { FRAME_LOCAL = 0, FRAME_RETURN = 256, FRAME_CALLER = 384, FRAME_FIXED = 512 };
+// lane); the block to return to and the caller's frame (32 bits); alloca's memory at the call (64).
+enum {
+    FRAME_LOCAL = 0,
+    FRAME_RETURN = 256,
+    FRAME_CALLER = 384,
+    FRAME_STACK = 512,
+    FRAME_FIXED = 768
+};
 
 #endif

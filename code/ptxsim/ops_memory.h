@@ -275,7 +275,9 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
     }
     if (store)
         note_effect(w);
-    else if (!direct)
+    else if (op->order) // a look at a flag: it may be another CTA that must set it
+        w->yields = true;
+    if (!store && !direct)
         FN(unpack)(r, op, mask, lanes);
 }
 

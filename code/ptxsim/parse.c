@@ -224,7 +224,7 @@ static void advance(struct parser *p)
         token->kind = TOKEN_WORD;
         do
             p->at++;
-        while (word_part(*p->at) ||
+        while ((word_part(*p->at) && !(c == '.' && *p->at == '.')) || // .reg.b32: two directives
                (p->at[0] == ':' && p->at[1] == ':' && word_part(p->at[2]) && p->at++));
     } else if (isdigit((unsigned char)c)) {
         lex_number(p);

@@ -178,6 +178,7 @@ struct launch {
     unsigned grid[3], block[3];
     size_t dynamic_shared_bytes;
     const void *params;             // param_bytes, laid out as kernel_info says
+    uint64_t grid_memory;           // of a cooperative launch: its barrier, zeroed; else 0
     int threads;                    // of the host; 0: one a core
     unsigned schedule;              // seed of the order in which warps take turns; 0: round robin
     unsigned spin;                  // basic blocks of a warp without an effect; 0: a default

@@ -863,20 +863,45 @@ static struct world *world_of(uint64_t cta, struct clock *clock)
     return x;
 }
 
-// mine_only: what was released to a CTA is nothing to the others.
+// The CTAs of a world but one; the world itself if that is not among them.
+static struct world *world_without(struct world *world, uint64_t cta)
+{
+    uint32_t at = 0;
+    while (at < world->count && world->of[at].cta != cta)
+        at++;
+    if (at == world->count)
+        return world_share(world);
+    struct world *x = need(malloc(sizeof *x + world->count * sizeof *x->of));
+    *x = (struct world){.refs = 1};
+    for (uint32_t i = 0; i < world->count; ++i)
+        if (i != at) {
+            x->of[x->count].cta = world->of[i].cta;
+            x->of[x->count++].clock = clock_share(world->of[i].clock);
+        }
+    return x;
+}
+
+// mine_only: what was released to a CTA is nothing to the others. What a lane knows of its own CTA
+// is not in its world: so no clock there has a world in turn, and none grows for ever.
 static void acquire_world(struct warp *w, int lane, struct world *world, bool mine_only)
 {
     for (uint32_t i = 0; world && i < world->count; ++i)
         if (world->of[i].cta == w->cta->number)
             acquire_lane(w->clock, lane, world->of[i].clock);
-    if (!mine_only)
-        world_join(&w->clock->world[lane], world);
+    if (mine_only || !world)
+        return;
+    struct world *others = world_without(world, w->cta->number);
+    world_join(&w->clock->world[lane], others);
+    world_drop(&others);
 }
 
-static void release_world(struct warp *w, int lane, uint32_t stamp, struct world **place)
+// To the whole GPU the releaser's world goes beside its clock; to its CTA (flat false), in it.
+static void release_world(struct warp *w, int lane, uint32_t stamp, struct world **place, bool flat)
 {
     struct clock *clock = NULL;
     release_lane(w, lane, stamp, &clock);
+    if (flat)
+        world_drop(&clock->world);
     struct world *mine = world_of(w->cta->number, clock);
     world_join(place, mine);
     world_join(place, w->clock->world[lane]);
@@ -928,9 +953,9 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, bo
         pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
         pthread_mutex_lock(lock);
         struct global_place *p = global_place(g, at, true);
-        release_world(w, lane, to_cta, &p->cta);
+        release_world(w, lane, to_cta, &p->cta, false);
         if (to_gpu && !(op->order & ORDER_CTA))
-            release_world(w, lane, to_gpu, &p->gpu);
+            release_world(w, lane, to_gpu, &p->gpu, true);
         pthread_mutex_unlock(lock);
     }
     if (releases) {

@@ -155,6 +155,22 @@ void **__cudaRegisterFatBinary(const struct wrapper *wrapper)
     return (void **)binary;
 }
 
+static bool ignore_image(const struct image *image, void *data)
+{
+    (void)image, (void)data;
+    return false;
+}
+
+// A program that has GPU code and did not bring it here has another runtime: its own (nvcc links it
+// statically unless told), or that of another CUDA. LD_PRELOAD is how it meets this library at all.
+__attribute__((destructor)) static void tell_other_runtime(void)
+{
+    char why[512];
+    if (!binaries && fatbin_visit_executable("/proc/self/exe", ignore_image, NULL, why, sizeof why))
+        complain("the executable has a CUDA runtime of its own: build it with nvcc 13 and "
+                 "-cudart shared");
+}
+
 void __cudaRegisterFatBinaryEnd(void **handle)
 {
     (void)handle;
@@ -213,6 +229,31 @@ void __cudaRegisterManagedVar(void **handle, void **host, char *device, const ch
 
 // ---- Modules ------------------------------------------------------------------------------------
 
+static bool find_device_launch(const struct image *image, void *data)
+{
+    static const char declared[] =
+        ".extern .func (.param .b32 func_retval0) __cudaCDP2LaunchDevice";
+    bool *found = data;
+    if (image->kind == IMAGE_PTX && !image->compressed)
+        *found |= memmem(image->data, image->size, declared, strlen(declared)) != NULL;
+    return !*found;
+}
+
+// What is wrong with an executable that was compiled separately.
+static const char *separate_error(void)
+{
+    bool launches = false;
+    char why[512];
+
+    fatbin_visit_section("/proc/self/exe", "__nv_relfatbin", find_device_launch, &launches, why,
+                         sizeof why);
+    return launches
+               ? "the executable launches kernels from device code: dynamic parallelism is not "
+                 "supported"
+               : "the executable was built with -rdc=true, whose PTX is not linked: build it "
+                 "without, each kernel in one source file with all that it calls";
+}
+
 // Chooses among the images of a fat binary as a driver does: machine code and PTX of the highest
 // arch that is not newer than the device's.
 static cudaError_t choose_images(struct binary *binary, struct image *ptx)
@@ -243,9 +284,7 @@ static cudaError_t choose_images(struct binary *binary, struct image *ptx)
     if (ptx->data)
         return cudaSuccess;
     if (binary->separate)
-        complain(
-            "the executable was built with -rdc=true, whose PTX is not linked: build it without, "
-            "each kernel in one source file with all that it calls");
+        complain("%s", separate_error());
     else if (images == 0)
         complain("the executable's GPU code cannot be read: build it with nvcc 12 or 13");
     else if (compressed)
@@ -528,9 +567,16 @@ static cudaError_t prepare(const void *function, dim3 grid, dim3 block, void **a
         .grid = {grid.x, grid.y, grid.z},
         .block = {block.x, block.y, block.z},
         .dynamic_shared_bytes = shared,
+        .cooperative = cooperative,
         .params = lay_out(info, arguments),
     };
     return order->params ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t kernel_order(const void *function, dim3 grid, dim3 block, void **arguments,
+                         size_t shared, struct launch_order *order)
+{
+    return prepare(function, grid, block, arguments, shared, false, order);
 }
 
 static cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments,
@@ -645,6 +691,19 @@ static cudaError_t fault_error(const struct fault *fault)
     }
 }
 
+// What the barrier of a whole grid counts in: cooperative groups find it through %envreg1 and 2.
+static uint64_t grid_memory(void)
+{
+    enum { BYTES = 64 };
+    static void *memory;
+
+    if (!memory)
+        memory = memory_alloc(BYTES);
+    if (memory)
+        memset(memory, 0, BYTES);
+    return (uint64_t)(uintptr_t)memory;
+}
+
 cudaError_t launch_now(const struct launch_order *order)
 {
     struct CUkern_st *kernel = order->kernel;
@@ -653,6 +712,7 @@ cudaError_t launch_now(const struct launch_order *order)
         .kernel = kernel->kernel,
         .dynamic_shared_bytes = order->dynamic_shared_bytes,
         .params = order->params,
+        .grid_memory = order->cooperative ? grid_memory() : 0,
         .threads = (int)environment_number("PTXSIM_THREADS", 1024),
         .schedule = environment_number("PTXSIM_SCHEDULE", UINT32_MAX),
         .spin = environment_number("PTXSIM_SPIN", UINT32_MAX),

@@ -3,7 +3,9 @@
 //   runtime.c   fat binaries, kernels and their attributes, launches, variables
 //   device.c    the simulated device: properties, limits, occupancy; errors and their names
 //   copies.c    allocations, copies, fills
-//   streams.c   streams, events, capture, graphs
+//   pools.c     pools of memory
+//   streams.c   streams, events, capture
+//   graphs.c    graphs
 //   report.c    what was counted, as JSON
 //   unsupported.c, unsupported.def   every other function of the real library: fails by its name
 //
@@ -88,6 +90,7 @@ struct launch_order {
     struct CUkern_st *kernel;
     unsigned grid[3], block[3];
     size_t dynamic_shared_bytes;
+    bool cooperative;
     void *params; // laid out, owned
 };
 cudaError_t launch_now(const struct launch_order *order);
@@ -110,36 +113,67 @@ cudaError_t device_occupancy(struct CUkern_st *kernel, int threads, size_t dynam
 // ---- Streams ------------------------------------------------------------------------------------
 
 struct task { // a piece of work in a stream, or a node of a graph
-    enum { TASK_KERNEL, TASK_COPY, TASK_FILL, TASK_HOST, TASK_RECORD } kind;
+    enum {
+        TASK_KERNEL,
+        TASK_COPY,
+        TASK_FILL,
+        TASK_HOST,
+        TASK_RECORD,
+        TASK_NOTHING,
+        TASK_GRAPH
+    } kind;
     union {
         struct launch_order launch;
         struct {
             char *to;
             const char *from;
             size_t to_pitch, from_pitch, width, height;
+            size_t depth, to_slice, from_slice; // depth 0 is 1
         } copy;
         struct {
             char *to;
-            size_t pitch, width, height;
-            unsigned char value;
+            size_t pitch, width, height; // width in elements of 1, 2 or 4 bytes
+            size_t depth, slice;
+            unsigned value;
+            unsigned char element;
         } fill;
         struct {
             void (*function)(void *);
             void *data;
         } host;
         cudaEvent_t event;
+        cudaGraph_t graph; // owned
     };
 };
 
 // Does a task, or adds it to the graph that the stream is capturing. Takes over what it owns.
 cudaError_t stream_submit(cudaStream_t stream, struct task *task);
 void task_free(struct task *task);
+cudaError_t task_run(const struct task *task);
+// Whether work may be done in a stream now: it is not capturing.
+cudaError_t stream_now(cudaStream_t stream);
 // For functions that may not be called while a stream is capturing: makes the capture invalid.
 cudaError_t capture_forbids(void);
 // Makes the capture of a stream invalid, if it is capturing, since work for it was refused.
 cudaError_t capture_broken(cudaStream_t stream, cudaError_t error);
 
 cudaError_t copy_now(const struct task *task);
+void pool_returned(const void *address); // memory that may be a pool's (pools.c) was freed
+
+// Tasks of what a program asks for, checked. A kernel's arguments are copied.
+cudaError_t kernel_order(const void *function, dim3 grid, dim3 block, void **arguments,
+                         size_t shared, struct launch_order *order);
+cudaError_t copy_task(char *to, size_t to_pitch, const char *from, size_t from_pitch, size_t width,
+                      size_t height, enum cudaMemcpyKind kind, struct task *task);
+cudaError_t copy_3d_task(const struct cudaMemcpy3DParms *params, struct task *task);
+cudaError_t fill_task(char *to, size_t pitch, unsigned value, unsigned element, size_t width,
+                      size_t height, struct task *task);
+
+// ---- Graphs (graphs.c) --------------------------------------------------------------------------
+
+cudaError_t graph_add(cudaGraph_t graph, struct task *task); // takes over what the task owns
+cudaError_t graph_run(const struct CUgraph_st *graph);
+void graph_free(cudaGraph_t graph);
 
 // ---- Report -------------------------------------------------------------------------------------
 

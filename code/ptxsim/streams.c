@@ -1,22 +1,12 @@
-// streams.c: streams, events, stream capture and graphs.
+// streams.c: streams, events and stream capture.
 //
 // Work is done when it is submitted, so a stream holds nothing; only a capture makes a difference.
-// A graph is the list of its tasks in the order of capture, which respects every dependency.
 #include "runtime.h"
 
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct CUgraph_st {
-    struct task *tasks;
-    size_t count, room;
-};
-
-struct CUgraphExec_st {
-    struct CUgraph_st graph;
-};
 
 struct CUstream_st {
     unsigned flags;
@@ -64,15 +54,9 @@ static struct CUevent_st *event_find(cudaEvent_t handle)
     return NULL;
 }
 
-// ---- Tasks and graphs ---------------------------------------------------------------------------
+// ---- Tasks --------------------------------------------------------------------------------------
 
-void task_free(struct task *task)
-{
-    if (task->kind == TASK_KERNEL)
-        free(task->launch.params);
-}
-
-static cudaError_t task_run(const struct task *task)
+cudaError_t task_run(const struct task *task)
 {
     switch (task->kind) {
     case TASK_KERNEL: return launch_now(&task->launch);
@@ -83,52 +67,10 @@ static cudaError_t task_run(const struct task *task)
         if (event_find(task->event))
             task->event->recorded = true;
         return cudaSuccess;
+    case TASK_NOTHING: return cudaSuccess;
+    case TASK_GRAPH: return graph_run(task->graph);
     }
     return cudaErrorUnknown;
-}
-
-// Takes over what the task owns, also when it fails.
-static cudaError_t graph_add(struct CUgraph_st *graph, struct task *task)
-{
-    if (graph->count == graph->room) {
-        size_t room = graph->room ? 2 * graph->room : 16;
-        struct task *grown = realloc(graph->tasks, room * sizeof *grown);
-        if (!grown) {
-            task_free(task);
-            return cudaErrorMemoryAllocation;
-        }
-        graph->tasks = grown;
-        graph->room = room;
-    }
-    graph->tasks[graph->count++] = *task;
-    return cudaSuccess;
-}
-
-static void graph_clear(struct CUgraph_st *graph)
-{
-    for (size_t i = 0; i < graph->count; ++i)
-        task_free(&graph->tasks[i]);
-    free(graph->tasks);
-    *graph = (struct CUgraph_st){0};
-}
-
-// Adds copies of all tasks of `from`.
-static cudaError_t graph_append(struct CUgraph_st *graph, const struct CUgraph_st *from)
-{
-    for (size_t i = 0; i < from->count; ++i) {
-        struct task task = from->tasks[i];
-        if (task.kind == TASK_KERNEL) {
-            size_t bytes = kernel_info(task.launch.kernel->kernel)->param_bytes + 1;
-            task.launch.params = malloc(bytes);
-            if (!task.launch.params)
-                return cudaErrorMemoryAllocation;
-            memcpy(task.launch.params, from->tasks[i].launch.params, bytes);
-        }
-        cudaError_t error = graph_add(graph, &task);
-        if (error != cudaSuccess)
-            return error;
-    }
-    return cudaSuccess;
 }
 
 // ---- Capture ------------------------------------------------------------------------------------
@@ -198,6 +140,16 @@ cudaError_t stream_submit(cudaStream_t handle, struct task *task)
     return error;
 }
 
+cudaError_t stream_now(cudaStream_t handle)
+{
+    struct CUstream_st *stream;
+    cudaError_t error = stream_use(handle, &stream);
+
+    if (error == cudaSuccess && stream->capture)
+        error = capture_broken(handle, cudaErrorStreamCaptureUnsupported);
+    return error;
+}
+
 static void capture_end(struct CUstream_st *origin)
 {
     for (struct CUstream_st *s = streams; s; s = s->next)
@@ -219,8 +171,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMo
         return result(cudaErrorIllegalState);
     if (mode > cudaStreamCaptureModeRelaxed)
         return result(cudaErrorInvalidValue);
-    stream->capture = calloc(1, sizeof *stream->capture);
-    if (!stream->capture)
+    if (cudaGraphCreate(&stream->capture, 0) != cudaSuccess)
         return result(cudaErrorMemoryAllocation);
     stream->capture_id = ++last_capture_id;
     stream->origin = stream;
@@ -256,8 +207,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph)
     if (error == cudaSuccess) {
         *graph = stream->capture;
     } else {
-        graph_clear(stream->capture);
-        free(stream->capture);
+        graph_free(stream->capture);
     }
     capture_end(stream);
     return result(error);
@@ -314,8 +264,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle)
             continue;
         struct CUstream_st *stream = *s;
         if (stream->capture && stream->origin == stream) {
-            graph_clear(stream->capture);
-            free(stream->capture);
+            graph_free(stream->capture);
             capture_end(stream);
         }
         *s = stream->next;
@@ -555,105 +504,3 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEve
     explained = true;
     return result(cudaErrorNotSupported);
 }
-
-// ---- Graphs -------------------------------------------------------------------------------------
-
-cudaError_t cudaGraphCreate(cudaGraph_t *graph, unsigned flags)
-{
-    API_ENTER();
-    if (!graph || flags != 0)
-        return result(cudaErrorInvalidValue);
-    *graph = calloc(1, sizeof **graph);
-    return result(*graph ? cudaSuccess : cudaErrorMemoryAllocation);
-}
-
-cudaError_t cudaGraphClone(cudaGraph_t *clone, cudaGraph_t graph)
-{
-    API_ENTER();
-    if (!clone || !graph)
-        return result(cudaErrorInvalidValue);
-    *clone = calloc(1, sizeof **clone);
-    return result(*clone ? graph_append(*clone, graph) : cudaErrorMemoryAllocation);
-}
-
-cudaError_t cudaGraphDestroy(cudaGraph_t graph)
-{
-    API_ENTER();
-    if (!graph)
-        return result(cudaErrorInvalidValue);
-    graph_clear(graph);
-    free(graph);
-    return cudaSuccess;
-}
-
-// Nodes in the order of capture; nodes NULL asks for their number.
-cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
-{
-    API_ENTER();
-    if (!graph || !count)
-        return result(cudaErrorInvalidValue);
-    for (size_t i = 0; nodes && i < *count; ++i)
-        nodes[i] = i < graph->count ? (cudaGraphNode_t)&graph->tasks[i] : NULL;
-    if (!nodes || *count > graph->count)
-        *count = graph->count;
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *type)
-{
-    static const enum cudaGraphNodeType types[] = {
-        [TASK_KERNEL] = cudaGraphNodeTypeKernel,      [TASK_COPY] = cudaGraphNodeTypeMemcpy,
-        [TASK_FILL] = cudaGraphNodeTypeMemset,        [TASK_HOST] = cudaGraphNodeTypeHost,
-        [TASK_RECORD] = cudaGraphNodeTypeEventRecord,
-    };
-
-    API_ENTER();
-    if (!node || !type)
-        return result(cudaErrorInvalidValue);
-    *type = types[((const struct task *)node)->kind];
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
-{
-    API_ENTER();
-    (void)flags;
-    if (!exec || !graph)
-        return result(cudaErrorInvalidValue);
-    *exec = calloc(1, sizeof **exec);
-    return result(*exec ? graph_append(&(*exec)->graph, graph) : cudaErrorMemoryAllocation);
-}
-ALSO(cudaGraphInstantiate, cudaGraphInstantiateWithFlags);
-
-cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
-{
-    API_ENTER();
-    if (!exec)
-        return result(cudaErrorInvalidValue);
-    graph_clear(&exec->graph);
-    free(exec);
-    return cudaSuccess;
-}
-
-cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
-{
-    API_ENTER();
-    (void)stream;
-    return result(exec ? cudaSuccess : cudaErrorInvalidValue);
-}
-ALSO(cudaGraphUpload, cudaGraphUpload_ptsz);
-
-cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t handle)
-{
-    API_ENTER();
-    struct CUstream_st *stream;
-    if (!exec)
-        return result(cudaErrorInvalidValue);
-    cudaError_t error = stream_use(handle, &stream);
-    if (error == cudaSuccess && stream->capture)
-        error = capture_broken(handle, cudaErrorStreamCaptureUnsupported);
-    for (size_t i = 0; i < exec->graph.count && error == cudaSuccess; ++i)
-        error = task_run(&exec->graph.tasks[i]);
-    return result(error);
-}
-ALSO(cudaGraphLaunch, cudaGraphLaunch_ptsz);

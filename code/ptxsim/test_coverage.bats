@@ -56,3 +56,15 @@ setup() {
     run build/tests/coverage/compare
     [ "$status" -eq 2 ]
 }
+
+@test "every row of the table has a test: an H200's result, or a reference in test_interp.c" {
+    record=plots/runs/h200/coverage.base64
+    [ -f $record ] || skip "no record"
+    base64 -d $record | LC_ALL=C grep -aoE '^[a-z][ -~]*	[0-9]+	([0-9a-f]{16}|~)' | cut -f1 >"$BATS_TEST_TMPDIR/tested"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/tested")" -gt 1000 ]
+    grep -oE 'X\( *"[a-z0-9._]+"' code/ptxsim/test_interp.c | sed -E 's/.*"(.*)"/\1/' >>"$BATS_TEST_TMPDIR/tested"
+    run comm -23 <(sed 1d code/ptxsim/coverage/opcodes.tsv | cut -f1 | sort -u) \
+        <(sort -u "$BATS_TEST_TMPDIR/tested")
+    echo "without a test: $output"
+    [ -z "$output" ]
+}

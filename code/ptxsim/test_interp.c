@@ -216,6 +216,74 @@ static uint64_t bb(double value)
     return nearest(value, decode_bf16, 0x7f80, 0x1.ffp127, 0x7f80, 0x7fff, 0x8000);
 }
 
+static double brain(uint64_t bits)
+{
+    return decode_bf16((unsigned)(bits & 0xffff));
+}
+
+static uint64_t brain_add(uint64_t a, uint64_t b)
+{
+    return bb(brain(a) + brain(b));
+}
+
+static uint64_t brain_sub(uint64_t a, uint64_t b)
+{
+    return bb(brain(a) - brain(b));
+}
+
+static uint64_t brain_mul(uint64_t a, uint64_t b)
+{
+    return bb(brain(a) * brain(b));
+}
+
+static double without_subnormal(double value)
+{
+    return fabs(value) < 0x1p-126 ? copysign(0, value) : value;
+}
+
+static uint64_t brain_exp2(uint64_t a, uint64_t b)
+{
+    (void)b;
+    return bb(without_subnormal(exp2(without_subnormal(brain(a)))));
+}
+
+static uint64_t brain_tanh(uint64_t a, uint64_t b)
+{
+    (void)b;
+    return bb(tanh(brain(a)));
+}
+
+static uint64_t short_add(uint64_t a, uint64_t b)
+{
+    return (a + b) & 0xffff;
+}
+
+static uint64_t short_min(uint64_t a, uint64_t b)
+{
+    return ((a ^ 0x8000) < (b ^ 0x8000) ? a : b); // signed order by the flipped sign
+}
+
+static uint64_t short_max(uint64_t a, uint64_t b)
+{
+    return ((a ^ 0x8000) < (b ^ 0x8000) ? b : a);
+}
+
+static uint64_t ushort_min(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t ushort_max(uint64_t a, uint64_t b)
+{
+    return a < b ? b : a;
+}
+
+// The same for both halves of a word.
+static uint64_t pair(uint64_t (*one)(uint64_t, uint64_t), uint64_t a, uint64_t b)
+{
+    return one(a & 0xffff, b & 0xffff) | one(a >> 16 & 0xffff, b >> 16 & 0xffff) << 16;
+}
+
 static uint64_t e4(double value)
 {
     return nearest(value, decode_e4m3, 0x7f, 448, 0x7e, 0x7f, 0x80);
@@ -281,7 +349,8 @@ static uint64_t prmt_reference(uint64_t a, uint64_t b, uint64_t c)
 // Rounded to f32; a NaN keeps its sign and what fits of its payload.
 static uint64_t narrow_f64(uint64_t a)
 {
-    return g(a) == g(a) ? fb((float)g(a)) : (a >> 32 & 0x80000000) | 0x7fc00000 | (a >> 29 & 0x7fffff);
+    return g(a) == g(a) ? fb((float)g(a))
+                        : (a >> 32 & 0x80000000) | 0x7fc00000 | (a >> 29 & 0x7fffff);
 }
 
 static uint64_t bfe_reference(uint64_t a, uint64_t b, uint64_t c, int width, bool is_signed)
@@ -458,6 +527,33 @@ static double most(double a, double b)
     X("add.f16x2", "www", hb((double)half(a & 0xffff) + half(b & 0xffff)) | hb((double)half(a \
       >> 16) + half( b >> 16)) << 16) \
     X("add.bf16", "hhh", bb(decode_bf16((unsigned)a) + decode_bf16(( unsigned)b))) \
+    X("add.rn.bf16", "hhh", brain_add(a, b)) \
+    X("sub.rn.bf16", "hhh", brain_sub(a, b)) \
+    X("mul.rn.bf16", "hhh", brain_mul(a, b)) \
+    X("add.rn.bf16x2", "www", pair(brain_add, a, b)) \
+    X("sub.rn.bf16x2", "www", pair(brain_sub, a, b)) \
+    X("mul.rn.bf16x2", "www", pair(brain_mul, a, b)) \
+    X("ex2.approx.ftz.bf16", "hh", brain_exp2(a, 0)) \
+    X("ex2.approx.ftz.bf16x2", "ww", pair(brain_exp2, a, 0)) \
+    X("tanh.approx.bf16", "hh", brain_tanh(a, 0)) \
+    X("tanh.approx.bf16x2", "ww", pair(brain_tanh, a, 0)) \
+    X("add.s16x2", "www", pair(short_add, a, b)) \
+    X("add.u16x2", "www", pair(short_add, a, b)) \
+    X("min.s16x2", "www", pair(short_min, a, b)) \
+    X("max.s16x2", "www", pair(short_max, a, b)) \
+    X("min.u16x2", "www", pair(ushort_min, a, b)) \
+    X("max.u16x2", "www", pair(ushort_max, a, b)) \
+    X("min.relu.s32", "www", clamp_to((double)(s(a, 32) < s(b, 32) ? s(a, 32) : s(b, 32)), 0, INT32_MAX)) \
+    X("max.relu.s32", "www", clamp_to((double)(s(a, 32) > s(b, 32) ? s(a, 32) : s(b, 32)), 0, INT32_MAX)) \
+    X("setp.eq.bf16", "phh", brain(a) == brain(b)) \
+    X("setp.lt.bf16", "phh", brain(a) < brain(b)) \
+    X("setp.geu.bf16", "phh", !(brain(a) < brain(b))) \
+    X("setp.neu.bf16", "phh", brain(a) != brain(b)) \
+    X("setp.nan.bf16", "phh", isnan(brain(a)) || isnan(brain(b))) \
+    X("setp.num.bf16", "phh", !isnan(brain(a)) && !isnan(brain(b))) \
+    X("shr.b16", "hhw", b > 15 ? 0 : (a & 0xffff) >> b) \
+    X("shr.b32", "www", b > 31 ? 0 : (a & UINT32_MAX) >> b) \
+    X("shr.b64", "ddw", b > 63 ? 0 : a >> b) \
     X("cvt.u16.u32", "hw", a) \
     X("cvt.s64.s32", "dw", (uint64_t) s(a, 32)) \
     X("cvt.u64.u32", "dw", a) \

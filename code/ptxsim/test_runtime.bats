@@ -82,6 +82,27 @@ cudaErrorNotSupported"
  build it without, each kernel in one source file with all that it calls"
 }
 
+@test "dynamic parallelism is refused by name" {
+    cd "$BATS_FILE_TMPDIR"
+    sed 's/{ \*out = 7; }/{ if (*out == 3) store<<<1, 1>>>(out); }/' small.cu >launches.cu
+    "$BATS_TEST_DIRNAME/../../build/cuda/bin/nvcc" -rdc=true -cudart shared --compress-mode=none \
+        -arch=compute_89 launches.cu -o launches -lcudadevrt
+    expect_no_image launches \
+        "the executable launches kernels from device code: dynamic parallelism is not supported"
+}
+
+@test "a runtime of its own: says how to build, if the library is preloaded" {
+    cd "$BATS_FILE_TMPDIR"
+    "$BATS_TEST_DIRNAME/../../build/cuda/bin/nvcc" -cudart static -arch=compute_89 small.cu -o static
+    LD_PRELOAD=$LIBRARY/libcudart.so.13 run ./static
+    echo "$output"
+    expected="ptxsim: the executable has a CUDA runtime of its own: build it with nvcc 13 and\
+ -cudart shared"
+    [ "$(grep -cxF "$expected" <<<"$output")" -eq 1 ]
+    LD_PRELOAD=$LIBRARY/libcudart.so.13 run ./good
+    ! grep -q 'runtime of its own' <<<"$output"
+}
+
 @test "a report that cannot be written is one line, and the program's status stays" {
     export PTXSIM_REPORT=$BATS_TEST_TMPDIR/missing/report.json
     run_simulated "$BATS_FILE_TMPDIR/good"
@@ -122,4 +143,15 @@ cudaErrorNotSupported"
     run diff <(functions "$REAL") <(functions "$LIBRARY/libcudart.so.13")
     echo "$output"
     [ "$(grep '^[<>]' <<<"$output")" = "> ptxsim_version" ]
+}
+
+@test "a chapter's program compiled with -G computes the same" {
+    cd "$BATS_TEST_DIRNAME/../.."
+    build/cuda/bin/nvcc -std=c++20 -G -Icode --compress-mode=none -arch=compute_89 -DSOURCE_HASH='"-"' \
+        -DGIT_COMMIT='"-"' -DBUILD_FLAGS='"-G"' -c code/ch03_wmma_qk.cu -o "$BATS_TEST_TMPDIR/debug.o"
+    g++ "$BATS_TEST_TMPDIR/debug.o" build/libworkbench.a -l:libjansson.a -lm -lpthread -ldl \
+        -Lbuild/cuda/lib64 -lcudart -o "$BATS_TEST_TMPDIR/debug"
+    run_simulated "$BATS_TEST_TMPDIR/debug" --shapes 1x1x40 --seeds 0 --no-timing
+    echo "$output"
+    [ "$status" -eq 0 ]
 }

@@ -656,6 +656,93 @@ static void test_rows_are_copied_and_filled(void **)
     assert_ok(cudaFree(device));
 }
 
+static void test_boxes_are_copied_and_filled(void **)
+{
+    const int width = 6, height = 4, depth = 3;
+    unsigned char host[depth][height][width], back[depth][height][width];
+    cudaPitchedPtr device;
+    cudaMemcpy3DParms copy = {};
+
+    for (int i = 0; i < width * height * depth; ++i)
+        ((unsigned char *)host)[i] = (unsigned char)(i + 1);
+    memset(back, 0, sizeof back);
+    assert_ok(cudaMalloc3D(&device, make_cudaExtent(width, height, depth)));
+    assert_true(device.pitch >= (size_t)width && device.pitch % 32 == 0);
+    copy.srcPtr = make_cudaPitchedPtr(host, width, width, height);
+    copy.dstPtr = device;
+    copy.extent = make_cudaExtent(width, height, depth);
+    copy.kind = cudaMemcpyHostToDevice;
+    assert_ok(cudaMemcpy3D(&copy));
+    cudaPitchedPtr inside = device; // rows 1 and 2 of each slice, columns 2 to 4
+    inside.ptr = (char *)device.ptr + device.pitch + 2;
+    assert_ok(cudaMemset3D(inside, 99, make_cudaExtent(3, 2, depth)));
+    copy.srcPtr = device; // a box of it, to another place
+    copy.srcPos = make_cudaPos(1, 1, 1);
+    copy.dstPtr = make_cudaPitchedPtr(back, width, width, height);
+    copy.dstPos = make_cudaPos(0, 2, 1);
+    copy.extent = make_cudaExtent(5, 2, 2);
+    copy.kind = cudaMemcpyDeviceToHost;
+    assert_ok(cudaMemcpy3D(&copy));
+    for (int z = 0; z < depth; ++z)
+        for (int y = 0; y < height; ++y)
+            for (int x = 0; x < width; ++x) {
+                bool copied = z >= 1 && y >= 2 && x < 5;
+                int set = x + 1 >= 2 && x + 1 < 5 ? 99 : copied ? host[z][y - 1][x + 1] : 0;
+                assert_int_equal(back[z][y][x], copied ? set : 0);
+            }
+    copy.extent.depth = 4; // past the end
+    assert_error(cudaMemcpy3D(&copy), cudaErrorInvalidValue);
+    cudaGetLastError();
+    assert_ok(cudaFree(device.ptr));
+    int *from = device_array<int>(1), *to = device_array<int>(1);
+    increment<<<1, 3>>>(from);
+    assert_ok(cudaMemcpyPeer(to, 0, from, 0, sizeof *to));
+    assert_int_equal(read_int(to), 3);
+    assert_ok(cudaFree(from));
+    assert_ok(cudaFree(to));
+}
+
+static void test_pools(void **)
+{
+    cudaMemPool_t pool, mine, now;
+    cudaMemPoolProps props = {};
+    uint64_t used, before, threshold = UINT64_MAX;
+    int *memory, *other, supported, value = 0;
+
+    assert_ok(cudaDeviceGetAttribute(&supported, cudaDevAttrMemoryPoolsSupported, 0));
+    assert_int_equal(supported, 1);
+    assert_ok(cudaDeviceGetDefaultMemPool(&pool, 0));
+    assert_ok(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold));
+    threshold = 0;
+    assert_ok(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold));
+    assert_true(threshold == UINT64_MAX);
+    assert_ok(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &before));
+    assert_ok(cudaMallocAsync((void **)&memory, 1 << 20, nullptr));
+    assert_ok(cudaMemsetAsync(memory, 0, 4, nullptr));
+    increment<<<1, 7>>>(memory);
+    assert_int_equal(read_int(memory), 7);
+    assert_ok(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
+    assert_true(used == before + (1 << 20));
+    props.allocType = cudaMemAllocationTypePinned;
+    props.location.type = cudaMemLocationTypeDevice;
+    assert_ok(cudaMemPoolCreate(&mine, &props));
+    assert_ok(cudaMallocFromPoolAsync((void **)&other, 256, mine, nullptr));
+    assert_ok(cudaMemPoolSetAttribute(mine, cudaMemPoolReuseAllowOpportunistic, &value));
+    assert_ok(cudaDeviceSetMemPool(0, mine));
+    assert_ok(cudaDeviceGetMemPool(&now, 0));
+    assert_ptr_equal(now, mine);
+    assert_ok(cudaDeviceSetMemPool(0, pool));
+    assert_ok(cudaFreeAsync(other, nullptr));
+    assert_ok(cudaFreeAsync(memory, nullptr));
+    assert_ok(cudaStreamSynchronize(nullptr));
+    assert_ok(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrUsedMemCurrent, &used));
+    assert_true(used == before);
+    assert_ok(cudaMemPoolTrimTo(pool, 0));
+    assert_ok(cudaMemPoolDestroy(mine));
+    assert_error(cudaMemPoolCreate(&mine, nullptr), cudaErrorInvalidValue);
+    cudaGetLastError();
+}
+
 static void test_allocations(void **)
 {
     void *address = (void *)1;
@@ -852,6 +939,72 @@ static void test_capture_over_two_streams(void **)
     assert_ok(cudaFree(device));
 }
 
+// Built node by node: two fills and a copy before a kernel, a child graph and a host call after it.
+static void test_graph_of_nodes(void **)
+{
+    cudaGraph_t graph, child;
+    cudaGraphExec_t exec;
+    cudaGraphNode_t fill, add, copy, call, join, inner, last, from_host;
+    cudaGraphNodeType type;
+    int *device = device_array<int>(4), host[4] = {}, source[2] = {40, 50}, calls = 0;
+
+    assert_ok(cudaGraphCreate(&graph, 0));
+    cudaMemsetParams set = {};
+    set.dst = device;
+    set.value = 0x01020304;
+    set.elementSize = 4;
+    set.width = 2;
+    set.height = 1;
+    assert_ok(cudaGraphAddMemsetNode(&fill, graph, nullptr, 0, &set));
+    void *arguments[] = {&device};
+    cudaKernelNodeParams kernel = {};
+    kernel.func = (void *)increment;
+    kernel.gridDim = dim3(2);
+    kernel.blockDim = dim3(8);
+    kernel.kernelParams = arguments;
+    assert_ok(cudaGraphAddKernelNode(&add, graph, &fill, 1, &kernel));
+    assert_ok(cudaGraphAddMemcpyNode1D(&copy, graph, nullptr, 0, host, device, sizeof host,
+                                       cudaMemcpyDeviceToHost));
+    cudaHostNodeParams function = {};
+    function.fn = add_one;
+    function.userData = &calls;
+    assert_ok(cudaGraphAddHostNode(&call, graph, &copy, 1, &function));
+    assert_ok(cudaGraphAddEmptyNode(&join, graph, nullptr, 0));
+    assert_ok(cudaGraphCreate(&child, 0));
+    assert_ok(cudaGraphAddMemcpyNode1D(&from_host, child, nullptr, 0, device + 2, source,
+                                       sizeof source, cudaMemcpyHostToDevice));
+    assert_ok(cudaGraphAddChildGraphNode(&inner, graph, &join, 1, child));
+    assert_ok(cudaGraphDestroy(child));
+    // The copy came before what it depends on.
+    cudaGraphNode_t before[] = {add, inner}, after[] = {copy, copy};
+    assert_ok(cudaGraphAddDependencies(graph, before, after, nullptr, 2));
+    assert_error(cudaGraphAddEmptyNode(&last, graph, &from_host, 1), cudaErrorInvalidValue);
+    assert_ok(cudaGraphNodeGetType(inner, &type));
+    assert_int_equal(type, cudaGraphNodeTypeGraph);
+    assert_ok(cudaGraphInstantiate(&exec, graph, 0));
+    for (int i = 0; i < 2; ++i)
+        assert_ok(cudaGraphLaunch(exec, nullptr));
+    assert_ok(cudaDeviceSynchronize());
+    assert_int_equal(host[0], 0x01020304 + 16);
+    assert_int_equal(host[1], 0x01020304);
+    assert_int_equal(host[2], 40);
+    assert_int_equal(host[3], 50);
+    assert_int_equal(calls, 2);
+    kernel.gridDim = dim3(3);
+    assert_ok(cudaGraphExecKernelNodeSetParams(exec, add, &kernel));
+    assert_error(cudaGraphExecKernelNodeSetParams(exec, copy, &kernel), cudaErrorInvalidValue);
+    assert_ok(cudaGraphLaunch(exec, nullptr));
+    assert_ok(cudaDeviceSynchronize());
+    assert_int_equal(host[0], 0x01020304 + 24);
+    assert_ok(cudaGraphExecDestroy(exec));
+    // A circle cannot be launched.
+    assert_ok(cudaGraphAddDependencies(graph, &call, &fill, nullptr, 1));
+    assert_error(cudaGraphInstantiate(&exec, graph, 0), cudaErrorInvalidValue);
+    assert_ok(cudaGraphDestroy(graph));
+    assert_ok(cudaFree(device));
+    cudaGetLastError();
+}
+
 static void test_what_a_capture_forbids(void **)
 {
     cudaStream_t stream, other;
@@ -962,11 +1115,14 @@ int main()
         cmocka_unit_test(test_attributes_and_occupancy),
         cmocka_unit_test(test_copies_are_checked),
         cmocka_unit_test(test_rows_are_copied_and_filled),
+        cmocka_unit_test(test_boxes_are_copied_and_filled),
+        cmocka_unit_test(test_pools),
         cmocka_unit_test(test_allocations),
         cmocka_unit_test(test_pinned_and_registered_memory),
         cmocka_unit_test(test_streams_and_events),
         cmocka_unit_test(test_captured_graph),
         cmocka_unit_test(test_capture_over_two_streams),
+        cmocka_unit_test(test_graph_of_nodes),
         cmocka_unit_test(test_what_a_capture_forbids),
         cmocka_unit_test(test_device),
         cmocka_unit_test(test_errors_have_names),

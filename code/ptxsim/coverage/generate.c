@@ -168,8 +168,6 @@ static void add_listed(const struct listed *l)
             spell(name, sizeof name, l->name, rounding, saturate);
             if (starts(name, "tanh.approx.ftz"))
                 continue;
-            if (starts(name, "ex2.approx.bf16"))
-                snprintf(name, sizeof name, "ex2.approx.ftz.%s", type);
             struct opcode *o = add(name);
             o->needs = needs(name);
             o->accuracy = approximate ? APPROXIMATE : EXACT;
