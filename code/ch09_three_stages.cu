@@ -202,6 +202,7 @@ __device__ void softmax(tiles &t, row_state &rows, accumulator &s,
     float rescale[2];
     for (int h = 0; h < 2; ++h) {
         float new_max = rows.max[h];
+        // ---- Take both warps' maxima ----
         for (int w = 0; w < WARPS_N; ++w)
             new_max = fmaxf(new_max, t.row_max[w][row + 8 * h]);
         rescale[h] = __expf(rows.max[h] - new_max); // 0 on the first tile
@@ -268,7 +269,9 @@ __device__ void store(tiles &t, const row_state &rows,
         float norm = v_scale / sum;
 #pragma unroll
         for (int f = 0; f < COLS / FRAG; ++f)
-            for (int i = 2 * h; i < out[f].num_elements; i += 4) {
+            for (int i = 0; i < out[f].num_elements; i += 2) {
+                if (row_half(i) != h)
+                    continue;
                 int d = warp % WARPS_N * COLS + f * FRAG + column(i, lane);
                 *(__half2 *)&o[r * HEAD_DIM + d] = __floats2half2_rn(
                     out[f].x[i] * norm, out[f].x[i + 1] * norm);
