@@ -4,7 +4,10 @@
 //
 //   make chapter9 && ./lab9
 //
-// TODO: what it does, in two or three lines.
+// Chapter 8's program with a ring of three: two key tiles are on their way
+// while one is at work. Nothing waits for them with two buffers either, so
+// this gains nothing and costs a CTA on an L4.
+// ---- Begin as chapter 8 does ----
 // ---- Include the half and FP8 types and the workbench ----
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -58,6 +61,7 @@ struct alignas(128) tiles {
     float row_sum[WARPS_N][BLOCK_M]; // of all tiles, at the end
 };
 
+// ---- Take the steps of chapter 8 ----
 // ---- Say where an accumulator's elements lie ----
 using accumulator =
     wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float>; // [16][16]
