@@ -4,7 +4,9 @@
 //
 //   make chapter8 && ./lab8
 //
-// TODO: what it does, in two or three lines.
+// Scores and output live in WMMA accumulators from the first key tile to the
+// last. A row lies in four lanes of two warps: two shuffles and one exchange
+// through shared memory give its maximum. Only P is stored, for WMMA to load.
 // ---- Include the half and FP8 types and the workbench ----
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -202,6 +204,7 @@ __device__ void softmax(tiles &t, row_state &rows, accumulator &s,
     float rescale[2];
     for (int h = 0; h < 2; ++h) {
         float new_max = rows.max[h];
+        // ---- Take both warps' maxima ----
         for (int w = 0; w < WARPS_N; ++w)
             new_max = fmaxf(new_max, t.row_max[w][row + 8 * h]);
         rescale[h] = __expf(rows.max[h] - new_max); // 0 on the first tile
@@ -268,7 +271,9 @@ __device__ void store(tiles &t, const row_state &rows,
         float norm = v_scale / sum;
 #pragma unroll
         for (int f = 0; f < COLS / FRAG; ++f)
-            for (int i = 2 * h; i < out[f].num_elements; i += 4) {
+            for (int i = 0; i < out[f].num_elements; i += 2) {
+                if (row_half(i) != h)
+                    continue;
                 int d = warp % WARPS_N * COLS + f * FRAG + column(i, lane);
                 *(__half2 *)&o[r * HEAD_DIM + d] = __floats2half2_rn(
                     out[f].x[i] * norm, out[f].x[i + 1] * norm);
