@@ -4,7 +4,9 @@
 //
 //   make chapter7 && ./lab7
 //
-// TODO: what it does, in two or three lines.
+// Chapter 6's program without a buffer for P: each row's probabilities go, as
+// half, over the first half of the row's scores. Two kilobytes less, and
+// slower on an H200. Nothing is built upon it.
 // ---- Include the half and FP8 types and the workbench ----
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
