@@ -4,7 +4,9 @@
 //
 //   make chapter7 && ./lab7
 //
-// TODO: what it does, in two or three lines.
+// Chapter 6's program without a buffer for P: each row's probabilities go, as
+// half, over the first half of the row's scores. Two kilobytes less, and
+// slower on an H200. Nothing is built upon it.
 // ---- Include the half and FP8 types and the workbench ----
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -193,6 +195,7 @@ __device__ void softmax(tiles &t, row_state &rows, int warp, int lane,
 // ---- Accumulate P·V with WMMA ----
 __device__ void accumulate(tiles &t, int warp)
 {
+    // ---- Declare the fragments of P·V ----
     wmma::fragment<wmma::matrix_a, FRAG, FRAG, FRAG, __half,
                    wmma::row_major> p; // [16 rows][16 keys]
     wmma::fragment<wmma::matrix_b, FRAG, FRAG, FRAG, __half,
@@ -202,9 +205,11 @@ __device__ void accumulate(tiles &t, int warp)
     int row = warp / 2 * FRAG;
     for (int f = 0; f < HEAD_DIM / 2; f += FRAG) {
         int d = warp % 2 * (HEAD_DIM / 2) + f;
+        // ---- Take up the output so far ----
         wmma::load_matrix_sync(sum, &t.accum[row][d], HEAD_DIM,
                                wmma::mem_row_major);
         for (int key = 0; key < BLOCK_N; key += FRAG) {
+            // ---- Multiply 16 columns of P with 16 rows of V ----
             wmma::load_matrix_sync(p, (__half *)t.scores[row] + key,
                                    2 * BLOCK_N);
             wmma::load_matrix_sync(v, &t.v[key][d], HEAD_DIM);
