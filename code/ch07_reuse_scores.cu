@@ -229,6 +229,7 @@ __device__ void store(const tiles &t, const row_state &rows, int warp,
             return;
         float norm = v_scale / rows.sum[r];
         float2 sum = *(const float2 *)&t.accum[row][2 * lane];
+        // ---- Store two columns ----
         *(__half2 *)&out[row * HEAD_DIM + 2 * lane] =
             __floats2half2_rn(sum.x * norm, sum.y * norm);
     }
@@ -266,7 +267,6 @@ attention(const __grid_constant__ attention_args args)
         copy_tile(t, tile, k, v, seq_len);
     for (int tile = 0; tile < tiles_n; ++tile) {
         // ---- Start a copy, finish another, convert it ----
-        int key = tile * BLOCK_N;
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
         // ---- Wait for the oldest copy ----
         __pipeline_wait_prior(STAGES - 1); // this thread's part of the tile
@@ -274,6 +274,7 @@ attention(const __grid_constant__ attention_args args)
         convert(t.k, t.codes[tile % STAGES].k);
         convert(t.v, t.codes[tile % STAGES].v);
         __syncthreads(); // the tiles are complete
+        int key = tile * BLOCK_N;
         // ---- Work on one key tile ----
         score(t, warp);
         // ---- Wait for the other warps' scores ----

@@ -313,7 +313,6 @@ attention(const __grid_constant__ attention_args args)
         copy_tile(t, tile, k, v, seq_len);
     for (int tile = 0; tile < tiles_n; ++tile) {
         // ---- Start a copy, finish another, convert it ----
-        int key = tile * BLOCK_N;
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
         // ---- Wait for the oldest copy ----
         __pipeline_wait_prior(STAGES - 1); // this thread's part of the tile
@@ -321,6 +320,7 @@ attention(const __grid_constant__ attention_args args)
         convert(t.k, t.codes[tile % STAGES].k);
         convert(t.v, t.codes[tile % STAGES].v);
         __syncthreads(); // the tiles are complete
+        int key = tile * BLOCK_N;
         // ---- Work on one key tile ----
         accumulator s; // [16 rows][KEYS]
         score(t, s, warp);

@@ -346,7 +346,6 @@ __device__ void query_tile(tiles &t, const attention_args &args, int first_row,
         copy_tile(t, tile, k, v, seq_len);
     for (int tile = 0; tile < tiles_n; ++tile) {
         // ---- Start a copy, finish another, convert it ----
-        int key = tile * BLOCK_N;
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
         // ---- Wait for the oldest copy ----
         __pipeline_wait_prior(STAGES - 1); // this thread's part of the tile
@@ -354,6 +353,7 @@ __device__ void query_tile(tiles &t, const attention_args &args, int first_row,
         convert(t.k, t.codes[tile % STAGES].k);
         convert(t.v, t.codes[tile % STAGES].v);
         __syncthreads(); // the tiles are complete
+        int key = tile * BLOCK_N;
         // ---- Work on one key tile ----
         float s[KEYS / MMA_N][4]; // [16 rows][KEYS]
         score(t, t.k, s, warp, lane);
