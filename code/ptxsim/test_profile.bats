@@ -17,7 +17,7 @@ setup() {
     OUT=$BATS_TEST_TMPDIR run labs/measure-pictures
     echo "$output"
     [ "$status" -eq 0 ]
-    for file in ch03-lines.txt ch03-banks.tsv ch03-timeline.tsv; do
+    for file in ch03-lines.txt ch03-banks.tsv ch03-timeline.tsv ch10-plain-banks.tsv ch10-swizzle-banks.tsv; do
         diff "plots/runs/simulator/$file" "$BATS_TEST_TMPDIR/$file"
     done
 }
