@@ -4,7 +4,9 @@
 //
 //   make chapter11 && ./lab11
 //
-// TODO: what it does, in two or three lines.
+// Chapter 10's program without the special-function unit: range reduction by
+// a magic number, a cubic for what is left, the exponent by integer addition.
+// build/ch11_minimax computes the coefficients and proves their error.
 // ---- Include the half and FP8 types and the workbench ----
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -126,10 +128,13 @@ __device__ float quad_sum(float x)
 // maximum that stays must leave the output as it is.
 __device__ float exponential(float x)
 {
+    constexpr float LOG2_E = 1.44269504f;
     constexpr float MAGIC = 12582912; // 1.5 * 2^23: adding it rounds to whole
-    float y = fmaxf(x * 1.44269504f, -126.0f);
-    float shifted = y + MAGIC;
-    float f = y - (shifted - MAGIC);
+    // ---- Hold the argument where a float has exponents ----
+    float held = fmaxf(x, -87.0f);
+    float shifted = fmaf(held, LOG2_E, MAGIC);     // n, in the low bits
+    float f = fmaf(held, LOG2_E, MAGIC - shifted); // what is left of 2^n
+    // ---- Evaluate the cubic ----
     float p = 0.0550089512f;
     p = p * f + 0.24221101f;
     p = p * f + 0.69328293f;
@@ -221,6 +226,7 @@ __device__ void score(const tiles &t, const __half (*k_tile)[HEAD_DIM],
         load_matrices(q, &t.q[q_row][swizzle(q_row, d + lane / 16 * CHUNK)]);
 #pragma unroll
         for (int n = 0; n < KEYS / MMA_N; n += 2) {
+            // ---- Multiply 16 columns of Q with those of 16 keys ----
             int row = k_row + n * MMA_N;
             uint32_t k[4]; // [16 d][16 keys]: K transposed
             int column = swizzle(row, d + lane / 8 % 2 * CHUNK);
@@ -297,6 +303,7 @@ __device__ void accumulate(const tiles &t, const __half (*v_tile)[HEAD_DIM],
         int v_row = key + lane % 16;
 #pragma unroll
         for (int n = 0; n < COLS / MMA_N; n += 2) {
+            // ---- Multiply 16 keys of P with 16 columns of V ----
             uint32_t v[4]; // [16 keys][16 d]
             int column = swizzle(v_row, first + n * MMA_N);
             load_matrices_transposed(v, &v_tile[v_row][column]);

@@ -140,7 +140,7 @@ programs() {
 @test "every chapter's program is right in the simulator, ragged lengths too" {
     local program
     for program in $(programs); do
-        [[ $program == ch01_* ]] && continue
+        [ -f "code/$program.cu" ] || continue
         LD_LIBRARY_PATH=build/ptxsim "build/$program" --shapes small,1x1x1,1x1x33,1x1x239 --seeds 0,1,2 --quiet
     done
 }

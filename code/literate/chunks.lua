@@ -24,7 +24,8 @@
 -- part     file, line (of the fence), first (line of its first code line), lines, index (1 is the
 --          definition), offset (chunk lines before it), and owner: the chunk or variant it is of
 -- variant  kind = "starter" | "mutant", chunk (that it stands for), chapter, name, breaks, title,
---          parts (one), uses, programs (those of its own chapter that take the chunk)
+--          shapes (that it shows at, if shapes= names some), only (the program, if only= names one),
+--          parts (one), uses, programs (those of its own chapter, or that one, that take the chunk)
 --
 -- chunks.lines, expand, diff, changes and starters are described where they stand.
 --
@@ -119,6 +120,7 @@ local function add_variant(book, chapter, block, part, kind)
     local variant = {
         kind = kind, of = of, chapter = chapter, language = part.language, parts = { part },
         name = block.attributes.name, breaks = block.attributes.breaks,
+        shapes = block.attributes.shapes, only = block.attributes.only,
         uses = {}, programs = {},
     }
     variant.title = block.attributes.title or variant.name or kind
@@ -394,13 +396,15 @@ local function find_programs(book)
     end
     for _, variant in ipairs(book.variants) do
         for _, root in ipairs(variant.chunk and variant.chunk.programs or {}) do
-            if root.chapter == variant.chapter then
+            local named = not variant.only or root.file:match("([^/]*)%.%w+$") == variant.only
+            if root.chapter == variant.chapter and named then
                 table.insert(variant.programs, root)
             end
         end
         if variant.chunk and #variant.programs == 0 then
             complain(book, variant.parts[1].file, variant.parts[1].line,
-                "%s of %s, which no program of this chapter uses", variant.kind, variant.of)
+                "%s of %s, which no program %sof this chapter uses", variant.kind, variant.of,
+                variant.only and variant.only .. " " or "")
         end
         reach(variant, used)
     end

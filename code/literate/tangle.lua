@@ -10,7 +10,8 @@
 --   build/tangled/chNN_name.cu            the same with #line, so that errors name the chapter
 --   build/starters/chNN_name.cu           what a student gets, if the chapter has starters for it
 --   build/mutants/chNN_name.MUTANT.cu     one planted bug a file
---   build/mutants/list.tsv                program, mutant, chunk, what it breaks
+--   build/mutants/list.tsv                program, mutant, chunk, what it breaks, and at which
+--                                         shapes if the chapter says so
 --
 -- Files of earlier runs that no chapter makes any more are removed from build/ and named on stderr
 -- when they are in code/. If a chapter has an error, all errors are listed as path:line: message,
@@ -80,8 +81,8 @@ local function tangle(book)
             local name, extension = name_of(root)
             add("build/mutants/" .. name .. "." .. variant.name .. extension,
                 mapped(root, { [variant.chunk] = variant }))
-            table.insert(list, table.concat({ name, variant.name, variant.of, variant.breaks },
-                "\t") .. "\n")
+            table.insert(list, table.concat({ name, variant.name, variant.of, variant.breaks,
+                variant.shapes }, "\t") .. "\n")
         end
     end
     add("build/mutants/list.tsv", table.concat(list))

@@ -442,3 +442,14 @@ END
     [ "$output" = "code/ch02_sum.c: cannot be written: Is a directory" ]
     [ -z "$(find code build -type f)" ]
 }
+
+@test "a mutant may name its shapes, and one program of the chapter" {
+    use_fixture
+    sed -i 's/ name=once / only=ch03_more shapes=1x1x4096&/' chapters/03-more.md
+    tangle chapters/*.md
+    [ "$(tail -n 1 build/mutants/list.tsv)" = $'ch03_more\tonce\tch03-sum\tcorrectness\t1x1x4096' ]
+    sed -i 's/only=ch03_more/only=ch03_less/' chapters/03-more.md
+    run tangle chapters/*.md
+    [ "$status" -eq 1 ]
+    [[ "$output" =~ "mutant of ch03-sum, which no program ch03_less of this chapter uses" ]]
+}

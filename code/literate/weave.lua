@@ -655,7 +655,8 @@ local function set_chunk(part, book)
     local head, lines, foot
     if owner.kind then
         head = chunk_head("mutanthead", part, escape(owner.name), "",
-            "must be caught by: " .. escape(owner.breaks or ""))
+            "must be caught by: " .. escape(owner.breaks or "")
+            .. (owner.shapes and " at " .. escape(owner.shapes) or ""))
         lines = mutant_lines(owner, book)
         foot = "A change to " .. chunk_link(owner.chunk.parts[1])
     else

@@ -17,7 +17,7 @@ setup() {
     OUT=$BATS_TEST_TMPDIR run labs/measure-pictures
     echo "$output"
     [ "$status" -eq 0 ]
-    [ -s "$BATS_TEST_TMPDIR/ch04-timeline.tsv" ]
+    [ "$(ls "$BATS_TEST_TMPDIR"/*.{txt,tsv} | wc -l)" -eq "$(grep -c '^record ' labs/measure-pictures)" ]
     for new in "$BATS_TEST_TMPDIR"/*.{txt,tsv}; do
         diff "plots/runs/simulator/${new##*/}" "$new"
     done
