@@ -94,6 +94,7 @@ __device__ void copy_rows(uint8_t (*staged)[HEAD_DIM], const uint8_t *codes,
         int d = i % PER_ROW * COPY_BYTES;
         bool inside = first_row + row < seq_len;
         size_t at = inside ? (size_t)(first_row + row) * HEAD_DIM + d : 0;
+        // ---- Copy sixteen codes, or zeros ----
         __pipeline_memcpy_async(&staged[row][d], codes + at, COPY_BYTES,
                                 inside ? 0 : COPY_BYTES); // zeros past the end
     }
@@ -234,6 +235,7 @@ __device__ void store(const tiles &t, const row_state &rows, int warp,
             return;
         float norm = v_scale / rows.sum[r];
         float2 sum = *(const float2 *)&t.accum[row][2 * lane];
+        // ---- Store two columns ----
         *(__half2 *)&out[row * HEAD_DIM + 2 * lane] =
             __floats2half2_rn(sum.x * norm, sum.y * norm);
     }
@@ -271,7 +273,6 @@ attention(const __grid_constant__ attention_args args)
         copy_tile(t, tile, k, v, seq_len);
     for (int tile = 0; tile < tiles_n; ++tile) {
         // ---- Start a copy, finish another, convert it ----
-        int key = tile * BLOCK_N;
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
         // ---- Wait for the oldest copy ----
         __pipeline_wait_prior(STAGES - 1); // this thread's part of the tile
@@ -279,6 +280,7 @@ attention(const __grid_constant__ attention_args args)
         convert(t.k, t.codes[tile % STAGES].k);
         convert(t.v, t.codes[tile % STAGES].v);
         __syncthreads(); // the tiles are complete
+        int key = tile * BLOCK_N;
         // ---- Work on one key tile ----
         score(t, warp);
         // ---- Wait for the other warps' scores ----
