@@ -242,6 +242,7 @@ __device__ void softmax(tiles &t, row_state &rows,
     float rescale[2];
     for (int h = 0; h < 2; ++h) {
         float new_max = rows.max[h];
+        // ---- Take both warps' maxima ----
         for (int w = 0; w < WARPS_N; ++w)
             new_max = fmaxf(new_max, t.row_max[w][row + 8 * h]);
         rescale[h] = __expf(rows.max[h] - new_max); // 0 on the first tile
