@@ -6,7 +6,8 @@
 //
 // The loads of ch13_warp_specialised without its division of work: all four
 // warps load, convert, meet at a barrier and compute. What it has over
-// chapter 10 is due to the loads, what it lacks to the overlap.
+// chapter 10 is due to the loads; what separates it from the specialised
+// program is due to the division of work.
 // ---- Include the half and FP8 types and the workbench ----
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
