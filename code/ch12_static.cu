@@ -152,6 +152,7 @@ __device__ void copy_rows(uint8_t (*staged)[HEAD_DIM], const uint8_t *codes,
         int d = i % PER_ROW * COPY_BYTES;
         bool inside = first_row + row < seq_len;
         size_t at = inside ? (size_t)(first_row + row) * HEAD_DIM + d : 0;
+        // ---- Copy sixteen codes, or zeros ----
         __pipeline_memcpy_async(&staged[row][d], codes + at, COPY_BYTES,
                                 inside ? 0 : COPY_BYTES); // zeros past the end
     }
@@ -204,6 +205,7 @@ __device__ void score(const tiles &t, const __half (*k_tile)[HEAD_DIM],
         load_matrices(q, &t.q[q_row][swizzle(q_row, d + lane / 16 * CHUNK)]);
 #pragma unroll
         for (int n = 0; n < KEYS / MMA_N; n += 2) {
+            // ---- Multiply 16 columns of Q with those of 16 keys ----
             int row = k_row + n * MMA_N;
             uint32_t k[4]; // [16 d][16 keys]: K transposed
             int column = swizzle(row, d + lane / 8 % 2 * CHUNK);
@@ -281,6 +283,7 @@ __device__ void accumulate(const tiles &t, const __half (*v_tile)[HEAD_DIM],
         int v_row = key + lane % 16;
 #pragma unroll
         for (int n = 0; n < COLS / MMA_N; n += 2) {
+            // ---- Multiply 16 keys of P with 16 columns of V ----
             uint32_t v[4]; // [16 keys][16 d]
             int column = swizzle(v_row, first + n * MMA_N);
             load_matrices_transposed(v, &v_tile[v_row][column]);
@@ -346,7 +349,6 @@ __device__ void query_tile(tiles &t, const attention_args &args, int first_row,
         copy_tile(t, tile, k, v, seq_len);
     for (int tile = 0; tile < tiles_n; ++tile) {
         // ---- Start a copy, finish another, convert it ----
-        int key = tile * BLOCK_N;
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
         // ---- Wait for the oldest copy ----
         __pipeline_wait_prior(STAGES - 1); // this thread's part of the tile
@@ -354,6 +356,7 @@ __device__ void query_tile(tiles &t, const attention_args &args, int first_row,
         convert(t.k, t.codes[tile % STAGES].k);
         convert(t.v, t.codes[tile % STAGES].v);
         __syncthreads(); // the tiles are complete
+        int key = tile * BLOCK_N;
         // ---- Work on one key tile ----
         float s[KEYS / MMA_N][4]; // [16 rows][KEYS]
         score(t, t.k, s, warp, lane);
