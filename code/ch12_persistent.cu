@@ -4,7 +4,9 @@
 //
 //   make chapter12 && ./lab12
 //
-// TODO: what it does, in two or three lines.
+// Chapter 10's program, but a CTA does not end with its query tile: no more
+// CTAs are launched than the GPU holds at a time, and each takes tiles from a
+// queue in global memory until there are none. One launch at a time.
 // ---- Include the half and FP8 types and the workbench ----
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -374,10 +376,13 @@ __device__ unsigned next_item; // 0 before and after each launch
 // The next query tile of this CTA; `items` or more when there is none.
 __device__ unsigned take_item(unsigned &item, unsigned items)
 {
-    __syncthreads(); // all have read the last one, and are done with it
+    // ---- Wait until all have read the last number ----
+    __syncthreads(); // the last one may be overwritten
+    // ---- Ask the queue, one thread for all ----
     if (threadIdx.x == 0) // each CTA asks once in vain: then it is 0 again
         item = atomicInc(&next_item, items + gridDim.x - 1);
-    __syncthreads();
+    // ---- Wait for the number ----
+    __syncthreads(); // it is there, and all are done with the last tile
     return item;
 }
 

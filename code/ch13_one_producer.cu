@@ -4,7 +4,7 @@
 //
 //   make chapter13 && ./lab13
 //
-// TODO: what it does, in two or three lines.
+// ch13_warp_specialised with one producer warp instead of two.
 // ---- Include the half and FP8 types and the workbench ----
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -47,13 +47,14 @@ struct alignas(128) tiles {
     __half p[BLOCK_M][BLOCK_N];
     float row_max[WARPS_N][BLOCK_M]; // of one key tile, for the other warp
     float row_sum[WARPS_N][BLOCK_M]; // of all tiles, at the end
-    uint64_t filled[STAGES]; // a producer arrives when its part is there
-    uint64_t empty[STAGES];  // a consumer arrives when it is done
+    uint64_t filled[STAGES]; // a producer's lane arrives: its part is there
+    uint64_t empty[STAGES];  // a consumer's lane arrives: it is done
 };
 
 // ---- Synchronise with mbarriers ----
 // An mbarrier counts arrivals; when all have come, its phase ends, and the
 // next begins. Phases alternate between parity 0 and 1.
+// ---- Begin with an mbarrier ----
 __device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
 {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;"
@@ -63,6 +64,7 @@ __device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
                  : "memory");
 }
 
+// ---- Wait for the end of a phase ----
 // Waits until the phase of this parity has ended; sees what the others did
 // before they arrived.
 __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
@@ -78,16 +80,15 @@ __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
                      : "memory");
 }
 
-// One arrival for the warp, after what all its lanes have done.
-__device__ void barrier_arrive(uint64_t *barrier, int lane)
+// ---- Arrive ----
+// This lane's arrival: what it has done so far is done for those who wait.
+__device__ void barrier_arrive(uint64_t *barrier)
 {
-    __syncwarp();
-    if (lane == 0)
-        asm volatile("{ .reg .b64 state;\n"
-                     "mbarrier.arrive.shared.b64 state, [%0]; }"
-                     :
-                     : "r"((uint32_t)__cvta_generic_to_shared(barrier))
-                     : "memory");
+    asm volatile("{ .reg .b64 state;\n"
+                 "mbarrier.arrive.shared.b64 state, [%0]; }"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(barrier))
+                 : "memory");
 }
 
 // ---- Swizzle a row's chunks ----
@@ -235,13 +236,15 @@ __device__ void produce(tiles &t, const uint8_t *k, const uint8_t *v,
     for (int tile = 0; tile < tiles_n; ++tile) {
         int stage = tile % STAGES;
         int next = (tile + 1) * BLOCK_N; // loaded while the consumers work
+        // ---- Wait until the stage is empty ----
         int round = tile / STAGES; // the first finds every stage empty
         barrier_wait(&t.empty[stage], (round + 1) % 2);
         convert(t.ring[stage].k, k_codes, thread);
         fetch(k_codes, k, next, seq_len, thread);
         convert(t.ring[stage].v, v_codes, thread);
         fetch(v_codes, v, next, seq_len, thread);
-        barrier_arrive(&t.filled[stage], thread % 32);
+        // ---- Say that the stage is filled ----
+        barrier_arrive(&t.filled[stage]);
     }
 }
 
@@ -393,13 +396,17 @@ __device__ void consume(tiles &t, const attention_args &args, int first_row,
     int tiles_n = (seq_len + BLOCK_N - 1) / BLOCK_N;
     for (int tile = 0; tile < tiles_n; ++tile) {
         int stage = tile % STAGES;
+        // ---- Wait until the stage is filled ----
         barrier_wait(&t.filled[stage], tile / STAGES % 2);
+        // ---- Work on one key tile ----
         float s[KEYS / MMA_N][4]; // [16 rows][KEYS]
         score(t, t.ring[stage].k, s, warp, lane);
         softmax(t, rows, s, sum, warp, lane, scale, seq_len - tile * BLOCK_N);
+        // ---- Wait for the other warp's probabilities ----
         row_barrier(warp); // P comes from two warps
         accumulate(t, t.ring[stage].v, sum, warp, lane);
-        barrier_arrive(&t.empty[stage], lane);
+        // ---- Say that the stage is empty ----
+        barrier_arrive(&t.empty[stage]);
     }
     store(t, rows, sum, warp, lane, out, seq_len - first_row,
           args.v_scales[head]);
@@ -418,8 +425,9 @@ attention(const __grid_constant__ attention_args args)
 
     if (threadIdx.x == 0)
         for (int i = 0; i < STAGES; ++i) {
-            barrier_init(&t.filled[i], PRODUCERS);
-            barrier_init(&t.empty[i], WARPS);
+            // ---- Say how many arrivals end a phase ----
+            barrier_init(&t.filled[i], 32 * PRODUCERS);
+            barrier_init(&t.empty[i], 32 * WARPS);
         }
     load_tile(t.q, args.q + base, first_row, seq_len);
     __syncthreads(); // the last one that all warps meet at

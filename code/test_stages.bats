@@ -71,9 +71,11 @@ at_most() { # BEFORE AFTER NAME LIMIT
 
 @test "chapter 12 computes what chapter 10 does: who takes a query tile changes no bit" {
     same_bits ch10_swizzle ch12_persistent
+    same_bits ch10_swizzle ch12_static
 }
 
-@test "chapter 13 computes what chapter 10 does, with one producer and with two" {
+@test "chapter 13 computes what chapter 10 does, with one producer, with two, and with none" {
+    same_bits ch10_swizzle ch13_together
     same_bits ch10_swizzle ch13_one_producer
     same_bits ch10_swizzle ch13_warp_specialised
 }

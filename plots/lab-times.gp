@@ -7,7 +7,7 @@ set border 1
 set style fill solid 1 noborder
 set ytics scale 0
 set yrange [2.65:0.35]
-set lmargin at screen 106.0 / width
+set lmargin at screen 138.0 / width
 set rmargin at screen 1 - 96.0 / width
 half = 0.36
 field(line, column) = system(sprintf("grep -v '^#' '%s' | sed -n %dp | cut -f %d", data, line, column))

@@ -24,7 +24,8 @@ set ytics ('warp 0' 0)
 set for [w = 1:warps - 1] ytics add (sprintf('warp %d', w) w)
 set xlabel 'instructions executed by a warp (aligned at barriers; no time)' textcolor rgb ink offset 0,0.6
 array shade[11] = [0xe8e4dc, 0x0b3c6f, 0xb5600f, 0x2f7d5b, 0x9fb8d1, 0x8a4f9e, 0xd9b27c, 0x7a9a4a, 0xc0261c, 0x5b6770, 0xbdbdbd]
-name(k) = system(sprintf("sed -n %dp '%s' | cut -f 2", k + 2, data))
+# What does not fit beside the other column is cut off (in a locale that knows characters).
+name(k) = system(sprintf("sed -n %dp '%s' | cut -f 2 | sed -E 's/^(.{38}).{4,}/\\1 …/'", k + 2, data))
 do for [k = 0:labels - 1] {
     x = 0.02 + 0.5 * (k % columns)
     y = 1 - (9.0 + 14 * (k / columns)) / height

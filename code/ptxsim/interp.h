@@ -374,6 +374,9 @@ struct trace *trace_start(const struct cta *cta);
 void trace_block(struct trace *trace, const struct warp *w, const struct basic_block *block);
 void trace_arrive(struct trace *trace, const struct warp *w, uint32_t insn);
 void trace_release(struct trace *trace, const struct cta *cta, unsigned barrier);
+// A warp arrives at the mbarrier at a shared address; it asks whether a phase of it has ended.
+void trace_meet(struct trace *trace, const struct warp *w, uint32_t at, bool ends_phase);
+void trace_ask(struct trace *trace, const struct warp *w, uint32_t insn, uint32_t at, bool passed);
 void trace_access(struct trace *trace, const struct warp *w, uint32_t insn, const uint32_t at[WARP],
                   int bytes, uint32_t mask, bool store);
 

@@ -332,6 +332,8 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
             arrive_bound(cta, (uint32_t)(m - cta->meetings), m->phases);
             race_acquire(w, passed, m->complete);
         }
+        if (cta->trace)
+            trace_ask(cta->trace, w, op->insn, at, passed == lanes);
         w->waits = passed == lanes ? NULL : op;
         w->waits_at = at;
         w->yields |= passed != lanes;
@@ -342,6 +344,7 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
             bind_copies(w, __builtin_ctz(left), m);
     if (op->target != MBARRIER_EXPECT && op->target != MBARRIER_COMPLETE)
         race_release(w, lanes, &m->pending);
+    uint32_t phases = m->phases;
     for (uint32_t left = lanes; left; left &= left - 1) {
         int i = __builtin_ctz(left);
         uint32_t value = o->operand == NO_REGISTER ? 1 : ((u32 *)(r + o->operand))[i];
@@ -368,6 +371,8 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
             return;
         settle(cta, m, &s);
     }
+    if (cta->trace && op->target != MBARRIER_EXPECT)
+        trace_meet(cta->trace, w, at, m->phases != phases);
     word = pack_state(s);
     memcpy(object, &word, 8);
 }

@@ -77,6 +77,23 @@ setup() {
     [ "$(tail -1 <<<"$stderr")" = "profile: warp 0 makes no access to shared memory at 03:1" ]
 }
 
+@test "at an mbarrier a warp waits for the last that arrives" {
+    run build/profile --timeline build/ch13_warp_specialised --shapes small --seeds 0 --no-timing --quiet
+    echo "$output"
+    [ "$status" -eq 0 ]
+    # Rows of the table: warp, from, to, label. The first wait after all warps have met is one for
+    # the first tile: every consumer's ends where the last producer has converted it, not before.
+    rows=$(grep -E '^[0-9]+\s[0-9]+\s[0-9]+\s[0-9]+$' <<<"$output")
+    label=$(awk -F'\t' '$2 ~ /^Convert a piece/ { print $1; exit }' <<<"$output")
+    begins=$(awk -v l="$label" '$1 >= 4 && $4 == l && (!n || $2 < n) { n = $2 } END { print n }' <<<"$rows")
+    for warp in 0 1 2 3; do
+        end=$(awk -v w=$warp -v b="$begins" '$1 == w && $4 == 0 && $3 > b { print $3; exit }' <<<"$rows")
+        [ "$end" -gt "$((begins + 50))" ]
+    done
+    # And producers wait for an empty stage, while the consumers work.
+    [ "$(awk '$1 == 4 && $4 == 0 && $2 > 300' <<<"$rows" | wc -l)" -ge 1 ]
+}
+
 @test "a picture is drawn" {
     command -v gnuplot >/dev/null || skip "no gnuplot"
     make -s build/series

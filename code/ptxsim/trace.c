@@ -5,8 +5,9 @@
 //   PTXSIM_TRACE=FILE@x,y,z    another CTA
 //
 // A warp's place is the number of warp instructions that it has executed, and at a barrier it is
-// moved up to the last warp that arrives: a step is an instruction, never a time. Of each shared
-// access the first execution by each warp is kept.
+// moved up to the last warp that arrives: a step is an instruction, never a time. At an mbarrier a
+// warp that waits is moved up to the arrival that ended the phase, and what it executed to ask in
+// vain is dropped. Of each shared access the first execution by each warp is kept.
 #include "interp.h"
 
 #include <pthread.h>
@@ -32,6 +33,11 @@ struct trace_access {
     uint32_t at[WARP];
 };
 
+struct trace_meeting { // an mbarrier
+    uint32_t at;
+    uint64_t reached, complete; // the furthest arrival of this phase; of the one before
+};
+
 struct trace {
     const struct kernel *kernel;
     const struct program *program;
@@ -40,6 +46,9 @@ struct trace {
     uint64_t *place;   // of each warp
     uint64_t *arrived; // where each warp began to wait, UINT64_MAX: it does not
     uint32_t *stands;  // the instruction that it waits at
+    uint64_t *asked;   // where each warp first asked an mbarrier in vain, UINT64_MAX: it did not
+    struct trace_meeting *meetings;
+    size_t meeting_count, meeting_capacity;
     uint64_t blocks_run;
     struct trace_run *runs;
     size_t run_count, run_capacity;
@@ -93,10 +102,12 @@ struct trace *trace_start(const struct cta *cta)
         t->place = calloc(warps, sizeof *t->place);
         t->arrived = malloc(warps * sizeof *t->arrived);
         t->stands = calloc(warps, sizeof *t->stands);
+        t->asked = malloc(warps * sizeof *t->asked);
         t->last_run = calloc(warps * cta->program->insn_count + 1, sizeof *t->last_run);
-        if (!t->place || !t->arrived || !t->stands || !t->last_run)
+        if (!t->place || !t->arrived || !t->stands || !t->asked || !t->last_run)
             abort();
         memset(t->arrived, 0xff, warps * sizeof *t->arrived);
+        memset(t->asked, 0xff, warps * sizeof *t->asked);
         *last_trace = t;
         last_trace = &t->next;
     }
@@ -158,6 +169,59 @@ void trace_release(struct trace *t, const struct cta *cta, unsigned id)
             t->place[i] = place;
             t->arrived[i] = UINT64_MAX;
         }
+}
+
+static struct trace_meeting *meeting_at(struct trace *t, uint32_t at)
+{
+    for (size_t i = 0; i < t->meeting_count; ++i)
+        if (t->meetings[i].at == at)
+            return &t->meetings[i];
+    t->meetings =
+        array_grow(t->meetings, t->meeting_count, &t->meeting_capacity, sizeof *t->meetings);
+    t->meetings[t->meeting_count] = (struct trace_meeting){.at = at};
+    return &t->meetings[t->meeting_count++];
+}
+
+void trace_meet(struct trace *t, const struct warp *w, uint32_t at, bool ends_phase)
+{
+    struct trace_meeting *m = meeting_at(t, at);
+    m->reached = m->reached > t->place[w->index] ? m->reached : t->place[w->index];
+    if (ends_phase) {
+        m->complete = m->reached;
+        m->reached = 0;
+    }
+}
+
+void trace_ask(struct trace *t, const struct warp *w, uint32_t insn, uint32_t at, bool passed)
+{
+    uint64_t *place = &t->place[w->index], *asked = &t->asked[w->index];
+    if (!passed) {
+        *asked = *asked < *place ? *asked : *place;
+        return;
+    }
+    if (*asked != UINT64_MAX) { // forget the loop
+        *place = *asked;
+        for (size_t i = t->run_count; i-- > 0;) {
+            struct trace_run *r = &t->runs[i];
+            if (r->warp != (uint32_t)w->index)
+                continue;
+            if (r->from < *place)
+                break;
+            r->to = r->from;
+            r->count = 0;
+        }
+        *asked = UINT64_MAX;
+    }
+    uint64_t complete = meeting_at(t, at)->complete;
+    if (complete <= *place)
+        return;
+    add_run(t, (struct trace_run){.from = *place,
+                                  .to = complete,
+                                  .warp = (uint32_t)w->index,
+                                  .first = insn,
+                                  .count = 1,
+                                  .wait = true});
+    *place = complete;
 }
 
 void trace_access(struct trace *t, const struct warp *w, uint32_t insn, const uint32_t at[WARP],
