@@ -28,7 +28,7 @@ struct knobs {
     bool swizzle;    // chapter 10's
 };
 
-#ifndef KNOBS // the search sets them on the command line: -DKNOBS=32,32,...
+#ifndef KNOBS // the search includes a header that defines them
 #define KNOBS 64, 64, 2, 2, 4, true, false, true
 #endif
 constexpr knobs KNOB = {KNOBS};
@@ -476,6 +476,7 @@ __device__ void work(tiles &t, const half_tiles &half, running &r, int warp,
     float s[KEYS / MMA_N][4]; // [16 rows][KEYS]
     score(t, half.k, s, warp, lane);
     softmax(t, r.rows, s, r.out, warp, lane, scale, keys_left);
+    // ---- Wait for the other warps' part of P ----
     row_barrier(warp); // P comes from the warps that share the rows
     accumulate(t, half.v, r.out, warp, lane);
     if constexpr (WARPS_N == 1)
@@ -600,6 +601,7 @@ attention(const __grid_constant__ attention_args args)
         unsigned tiles_m = (args.shape.seq_len + BLOCK_M - 1) / BLOCK_M;
         unsigned tiles_n = (args.shape.seq_len + BLOCK_N - 1) / BLOCK_N;
         unsigned items = tiles_m * args.shape.batch * args.shape.heads;
+        // ---- Count the key tiles that went through the ring ----
         for (unsigned n = 0; take_item(item, items) < items; ++n)
             query_tile(t, args, item % tiles_m * BLOCK_M, item / tiles_m,
                        n * tiles_n);
