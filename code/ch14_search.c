@@ -107,7 +107,7 @@ static bool valid(const int k[KNOBS])
            (k[PRODUCERS] == 0 || k[BLOCK_N] % (8 * k[PRODUCERS]) == 0);
 }
 
-// ---- Name a candidate and its files ----
+// ---- Name a candidate, its files, and what it says ----
 static void knobs_text(const int k[KNOBS], char text[NAME])
 {
     int at = 0;
@@ -122,6 +122,15 @@ static void file_of(const struct candidate *c, const char *ending,
     char knobs[NAME];
     knobs_text(c->knob, knobs);
     snprintf(path, PATH, "%s/%s%s", options.folder, knobs, ending);
+}
+
+// Of what a program says, what may go into the journal.
+static void plain_ascii(char *line)
+{
+    line[strcspn(line, "\n")] = 0;
+    for (char *p = line; *p; ++p)
+        if (*p < ' ' || *p > '~')
+            *p = '?';
 }
 
 static struct candidate *find(const int k[KNOBS])
@@ -168,9 +177,7 @@ static int run(char line[LINE], const char *format, ...)
             snprintf(line, LINE, "%.*s", (int)strcspn(text, "\n"), text);
     int ended = pclose(pipe);
     int status = ended < 0 || ended & 127 ? 128 : ended >> 8 & 255;
-    for (char *p = line; *p; ++p)
-        if (*p < ' ' || *p > '~')
-            *p = '?';
+    plain_ascii(line);
     if (status == 130 || (ended & 127) == SIGINT) // it was meant for us
         exit(130);
     if (status && !line[0])
@@ -284,7 +291,7 @@ static bool built(struct candidate *c)
     if (!good && (f = fopen(path, "r"))) {
         if (!fgets(c->said, sizeof c->said, f))
             c->said[0] = 0;
-        c->said[strcspn(c->said, "\n")] = 0;
+        plain_ascii(c->said);
         fclose(f);
     }
     return good;
