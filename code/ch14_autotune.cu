@@ -605,9 +605,9 @@ attention(const __grid_constant__ attention_args args)
         // ---- Take query tiles until there are none ----
         __shared__ unsigned item;
         unsigned tiles_m = (args.shape.seq_len + BLOCK_M - 1) / BLOCK_M;
-        unsigned tiles_n = (args.shape.seq_len + BLOCK_N - 1) / BLOCK_N;
         unsigned items = tiles_m * args.shape.batch * args.shape.heads;
         // ---- Count the key tiles that went through the ring ----
+        unsigned tiles_n = (args.shape.seq_len + BLOCK_N - 1) / BLOCK_N;
         for (unsigned n = 0; take_item(item, items) < items; ++n)
             query_tile(t, args, item % tiles_m * BLOCK_M, item / tiles_m,
                        n * tiles_n);

@@ -229,3 +229,20 @@ fails_with() { # STATUS TEXT
     jq -e '.elite[0].knob.swizzle == 1 and .elite[1].score > .elite[0].score' tune/elite.json
     [ "$(sed 1d tune/journal.jsonl | jq -r .code | sort -u | wc -l)" -eq 2 ]
 }
+
+@test "knobs that mean the same are the same machine code, others are not" {
+    cd "$ROOT"
+    printf '%s\n' 32-32-2-2-0-0-0-1 32-32-2-2-0-0-0-01 32-32-2-2-0-0-0-0 |
+        labs/candidates "$BATS_TEST_TMPDIR/knobs" 1
+    cd "$BATS_TEST_TMPDIR/knobs"
+    cmp 32-32-2-2-0-0-0-1.code 32-32-2-2-0-0-0-01.code
+    ! cmp -s 32-32-2-2-0-0-0-1.code 32-32-2-2-0-0-0-0.code
+    ! cmp -s 32-32-2-2-0-0-0-1 32-32-2-2-0-0-0-01 # though not the same file
+}
+
+@test "a setting that cannot work says which assertion" {
+    cd "$ROOT"
+    echo 32-48-2-2-0-0-0-1 | labs/candidates "$BATS_TEST_TMPDIR/knobs" 1
+    grep -q 'ldmatrix loads 16 keys' "$BATS_TEST_TMPDIR/knobs/32-48-2-2-0-0-0-1.error"
+    [ ! -e "$BATS_TEST_TMPDIR/knobs/32-48-2-2-0-0-0-1.code" ]
+}
