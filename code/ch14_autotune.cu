@@ -75,8 +75,8 @@ struct alignas(128) tiles { // an array that is not needed has no elements
     __half p[BLOCK_M][BLOCK_N];
     float row_max[WARPS_N][BLOCK_M]; // of one key tile, for the other warps
     float row_sum[WARPS_N][BLOCK_M]; // of all tiles, at the end
-    uint64_t filled[STAGES]; // a producer arrives when its part is there
-    uint64_t empty[STAGES];  // a consumer arrives when it is done
+    uint64_t filled[STAGES]; // a producer's lane arrives: its part is there
+    uint64_t empty[STAGES];  // a consumer's lane arrives: it is done
 };
 
 // ---- Swizzle a row's chunks, if the knob says so ----
@@ -96,6 +96,7 @@ __device__ int swizzle_p(int row, int key)
 // ---- Synchronise with mbarriers ----
 // An mbarrier counts arrivals; when all have come, its phase ends, and the
 // next begins. Phases alternate between parity 0 and 1.
+// ---- Begin with an mbarrier ----
 __device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
 {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;"
@@ -105,6 +106,7 @@ __device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
                  : "memory");
 }
 
+// ---- Wait for the end of a phase ----
 // Waits until the phase of this parity has ended; sees what the others did
 // before they arrived.
 __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
@@ -120,16 +122,15 @@ __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
                      : "memory");
 }
 
-// One arrival for the warp, after what all its lanes have done.
-__device__ void barrier_arrive(uint64_t *barrier, int lane)
+// ---- Arrive ----
+// This lane's arrival: what it has done so far is done for those who wait.
+__device__ void barrier_arrive(uint64_t *barrier)
 {
-    __syncwarp();
-    if (lane == 0)
-        asm volatile("{ .reg .b64 state;\n"
-                     "mbarrier.arrive.shared.b64 state, [%0]; }"
-                     :
-                     : "r"((uint32_t)__cvta_generic_to_shared(barrier))
-                     : "memory");
+    asm volatile("{ .reg .b64 state;\n"
+                 "mbarrier.arrive.shared.b64 state, [%0]; }"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(barrier))
+                 : "memory");
 }
 
 // ---- Meet the warps that share the rows ----
@@ -528,7 +529,7 @@ __device__ void produce(tiles &t, const uint8_t *k, const uint8_t *v,
         fetch(k_codes, k, next, seq_len, thread);
         convert(t.ring[stage].v, v_codes, thread);
         fetch(v_codes, v, next, seq_len, thread);
-        barrier_arrive(&t.filled[stage], thread % 32);
+        barrier_arrive(&t.filled[stage]);
     }
 }
 
@@ -544,7 +545,7 @@ __device__ void consume(tiles &t, running &r, float scale, int seq_len,
         barrier_wait(&t.filled[stage], (before + tile) / STAGES % 2);
         work(t, t.ring[stage], r, warp, lane, scale,
              seq_len - tile * BLOCK_N);
-        barrier_arrive(&t.empty[stage], lane);
+        barrier_arrive(&t.empty[stage]);
     }
 }
 
@@ -583,10 +584,13 @@ __device__ unsigned next_item; // 0 before and after each launch
 // The next query tile of this CTA; `items` or more when there is none.
 __device__ unsigned take_item(unsigned &item, unsigned items)
 {
-    __syncthreads(); // all have read the last one, and are done with it
+    // ---- Wait until all have read the last number ----
+    __syncthreads(); // the last one may be overwritten
+    // ---- Ask the queue, one thread for all ----
     if (threadIdx.x == 0) // each CTA asks once in vain: then it is 0 again
         item = atomicInc(&next_item, items + gridDim.x - 1);
-    __syncthreads();
+    // ---- Wait for the number ----
+    __syncthreads(); // it is there, and all are done with the last tile
     return item;
 }
 
@@ -598,8 +602,8 @@ attention(const __grid_constant__ attention_args args)
     tiles &t = *(tiles *)memory;
     if (SPECIALISED && threadIdx.x == 0)
         for (int i = 0; i < STAGES; ++i) {
-            barrier_init(&t.filled[i], PRODUCERS);
-            barrier_init(&t.empty[i], WARPS);
+            barrier_init(&t.filled[i], 32 * PRODUCERS);
+            barrier_init(&t.empty[i], 32 * WARPS);
         }
     if constexpr (KNOB.persistent) {
         // ---- Take query tiles until there are none ----
