@@ -257,6 +257,12 @@ runs: $(if $(shell command -v pandoc),all build/profile) ## on a GPU: measure ev
 compare: build/compare ## two run records side by side: make compare A=x.json B=y.json [OUT=COMPARE.md]
 	$(Q)build/compare $(A) $(B) $(if $(OUT),--out $(OUT))
 
+# ---- The search of chapter 14 ---------------------------------------------------------------------
+
+.PHONY: tune
+tune: build/ch14_search build/libworkbench.a build/hashes.tsv build/ptxsim/libcudart.so.13 ## search chapter 14's knobs (TUNE='--budget 100' and so on)
+	$(Q)build/ch14_search --jobs $$(nproc) $(TUNE)
+
 # ---- The simulator's profile and speed ------------------------------------------------------------
 
 # The lines of chapter N's kernel with what the simulator counted there.

@@ -17,11 +17,9 @@ static double resource(const struct side *side, const char *name, bool sm_89)
         return number_at(r, sm_89 ? "sm_89.registers" : "registers");
     if (strcmp(name, "spills") == 0)
         return number_at(r, sm_89 ? "sm_89.local_bytes" : "local_bytes");
-    if (strcmp(name, "shared") == 0) {
-        double dynamic = number_at(r, "dynamic_shared_bytes");
-        return number_at(r, sm_89 ? "sm_89.shared_bytes" : "static_shared_bytes") +
-               (isnan(dynamic) ? 0 : dynamic);
-    }
+    if (strcmp(name, "shared") == 0) // of the image, dynamic shared memory is a part
+        return sm_89 ? number_at(r, "sm_89.shared_bytes")
+                     : number_at(r, "static_shared_bytes") + number_at(r, "dynamic_shared_bytes");
     fail(EXIT_USAGE, "--gate: \"%s\" is none of registers, shared, spills, occupancy, threads",
          name);
 }

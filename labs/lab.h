@@ -32,7 +32,7 @@ struct gate { // registers <= 128
     bool judges; // else it is only shown
 };
 
-struct promise { // mission:1.3
+struct promise { // mission:1.3, or a goal in µs, mission:50
     char shape[32];
     double ratio;
 };
@@ -53,8 +53,8 @@ struct lab {
     int shape_count;
     struct gate gates[MAX_GATES];
     int gate_count;
-    struct promise promises[MAX_PROMISES];
-    int promise_count;
+    struct promise promises[MAX_PROMISES], goals[MAX_PROMISES];
+    int promise_count, goal_count;
 };
 extern struct lab lab;
 
@@ -127,7 +127,7 @@ void colours(void);
 
 void heading(const char *title);
 const char *mark(bool pass);       // "ok" or "FAIL"
-const char *grouped(double value); // 12345678 -> "12,345,678"; other than counts: 2 decimals
+const char *grouped(double value); // 12345678 -> "12,345,678"; what is no whole number, below 100: "1.23"
 
 // What is being done, on a terminal only, until done().
 void doing(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -53,14 +53,15 @@ static void parse_gate(const char *option, const char *word, bool judges)
     ++lab.gate_count;
 }
 
-static void parse_promise(const char *word)
+static void parse_promise(const char *option, const char *word, struct promise *list, int *count)
 {
-    struct promise *promise = &lab.promises[lab.promise_count];
+    struct promise *promise = &list[*count];
     char end;
-    if (lab.promise_count == MAX_PROMISES ||
+    if (*count == MAX_PROMISES ||
         sscanf(word, "%31[^:]:%lf %c", promise->shape, &promise->ratio, &end) != 2)
-        fail(EXIT_USAGE, "--promise: write mission:1.3, not '%s'", word);
-    ++lab.promise_count;
+        fail(EXIT_USAGE, "%s: write mission:%s, not '%s'", option,
+             strcmp(option, "--goal") == 0 ? "50" : "1.3", word);
+    ++*count;
 }
 
 // Calls visit with each word of a comma-separated list; an empty word is an error.
@@ -114,6 +115,7 @@ void parse_options(int argc, char **argv)
         {"gate", required_argument, NULL, 'g'},
         {"show", required_argument, NULL, 'G'},
         {"promise", required_argument, NULL, 'p'},
+        {"goal", required_argument, NULL, 'z'},
         {"why", required_argument, NULL, 'w'},
         {"on", required_argument, NULL, 'o'},
         {"record", required_argument, NULL, 'r'},
@@ -143,7 +145,8 @@ void parse_options(int argc, char **argv)
         case 'i': lab.inputs = optarg; break;
         case 'g': parse_gate("--gate", optarg, true); break;
         case 'G': parse_gate("--show", optarg, false); break;
-        case 'p': parse_promise(optarg); break;
+        case 'p': parse_promise("--promise", optarg, lab.promises, &lab.promise_count); break;
+        case 'z': parse_promise("--goal", optarg, lab.goals, &lab.goal_count); break;
         case 'w': lab.why = optarg; break;
         case 'o': lab.on = optarg; break;
         case 'r': lab.record = optarg; break;

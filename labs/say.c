@@ -80,8 +80,8 @@ const char *mark(bool pass)
 const char *grouped(double value)
 {
     char digits[64], out[96];
-    if (value != floor(value) || fabs(value) > 1e15)
-        return text(fabs(value) < 100 ? "%.2f" : "%.0f", value);
+    if (!(fabs(value) < 1e15) || (value != floor(value) && fabs(value) < 100))
+        return text("%.2f", value);
     int length = snprintf(digits, sizeof digits, "%.0f", value), at = 0;
     for (int i = 0; i < length; ++i) {
         out[at++] = digits[i];

@@ -207,10 +207,19 @@ const char *judge_speed(void)
         met += strcmp(string_at(one, "verdict"), "met") == 0;
         missed += strcmp(string_at(one, "verdict"), "missed") == 0;
     }
+    for (int i = 0; i < lab.goal_count; ++i) {
+        double p50 = number_at(said, text("%s.after_p50_us", lab.goals[i].shape));
+        bool good = p50 <= lab.goals[i].ratio; // a shape that was not timed fails
+        note_gate("goal", lab.goals[i].shape, json_real(p50),
+                  text("<= %g us", lab.goals[i].ratio), good);
+        printf("  %-9s goal at most %g us: %s\n", lab.goals[i].shape, lab.goals[i].ratio, mark(good));
+    }
     if (before.name) {
         printf("  %sp50 of each; median of %d alternated rounds, with its 95 %% interval%s\n",
                FAINT, lab.rounds, PLAIN);
         json_object_set_new(record, "speedup", said);
     }
+    if (gates_failed)
+        return "RED";
     return missed ? "VALID NEGATIVE" : met && met == lab.promise_count ? "FAST" : "GREEN";
 }

@@ -3,6 +3,8 @@
 //
 //   series CHART [--plots DIR]   CHART: ladder, roofline, time-vs-s, resources, error
 //   series lab RECORD.json       a lab's record: times where there are any, else counts
+//   series search JOURNAL.jsonl  the candidates of chapter 14's search
+//   series changes ELITE.json    what each single change of its best candidate did: a Markdown table
 //   series promises [--plots DIR]   what the sources promised and reported, what the labs measured:
 //                                   a Markdown table
 //
@@ -1016,6 +1018,104 @@ static void promises(void)
     }
 }
 
+// ---- The search of chapter 14 -------------------------------------------------------------------
+
+// Block 0: candidates with a time (number, p50, best so far, swizzled). Block 1: the others (number,
+// verdict). The first line: shape, GPU, how many candidates, with a time, without one, and the last
+// before the best one's neighbours.
+static void search_chart(const char *path)
+{
+    enum { MOST = 1000, LAST = 9999 }; // as in ch14_search.c
+    static struct {
+        double score;
+        const char *verdict;
+        bool swizzled;
+    } all[MOST];
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        fail(BAD_RECORD, "%s: %s", path, strerror(errno));
+    json_t *lines = json_array(), *line;
+    json_error_t error;
+    while ((line = json_loadf(file, JSON_DISABLE_EOF_CHECK, &error)) != NULL)
+        json_array_append_new(lines, line);
+    if (!feof(file))
+        fail(BAD_RECORD, "%s: line %zu: %s", path, json_array_size(lines) + 1, error.text);
+    fclose(file);
+    json_t *head = json_array_get(lines, 0);
+    if (text(head, path, "search", NULL) == NULL)
+        fail(BAD_RECORD, "%s: not the journal of a search", path);
+    int count = 0, timed = 0, evolved = 0;
+    for (size_t i = 1; i < json_array_size(lines); i++, count++) {
+        line = json_array_get(lines, i);
+        const char *knobs = text(line, path, "knobs", "");
+        if (count == MOST || knobs[0] == '\0')
+            fail(BAD_RECORD, "%s: line %zu: not a candidate", path, i + 1);
+        all[count].verdict = text(line, path, "verdict", "");
+        all[count].swizzled = knobs[strlen(knobs) - 1] == '1';
+        all[count].score = NAN;
+        if (strcmp(all[count].verdict, "timed") == 0) {
+            all[count].score = positive(line, path, "score");
+            timed++;
+        }
+        evolved += number(line, path, "generation") < LAST;
+    }
+    if (timed == 0)
+        fail(NOTHING_TO_DRAW, "no candidate has a time");
+    printf("# %s\t%s\t%d\t%d\t%d\t%d\n", text(head, path, "search", ""), text(head, path, "on", ""),
+           count, timed, count - timed, evolved);
+    double best = INFINITY;
+    for (int i = 0; i < count; i++)
+        if (!isnan(all[i].score)) {
+            best = fmin(best, all[i].score);
+            printf("%d\t%.6g\t%.6g\t%d\n", i + 1, all[i].score, best, all[i].swizzled);
+        }
+    end_block();
+    for (int i = 0; i < count; i++)
+        if (isnan(all[i].score))
+            printf("%d\t%s\n", i + 1, all[i].verdict);
+    json_decref(lines);
+}
+
+static void changes_table(const char *path)
+{
+    json_t *elite = load(path), *changes = at(elite, "changes"), *change;
+    const char *best = text(elite, path, "changes_of", NULL), *previous = "";
+    json_t *of_best = NULL, *one;
+    size_t i;
+    if (!json_is_array(changes) || best == NULL)
+        fail(BAD_RECORD, "%s: not what a search leaves", path);
+    if (json_array_size(changes) == 0)
+        fail(NOTHING_TO_DRAW, "the search did not look at single changes");
+    json_array_foreach (at(elite, "elite"), i, one)
+        if (strcmp(text(one, path, "knobs", ""), best) == 0)
+            of_best = one;
+    double score = positive(of_best, path, "score");
+    if (isnan(score))
+        fail(BAD_RECORD, "%s: %s is not in the elite", path, best);
+    printf("<!-- from h200/elite -->\n"
+           "| knob | here | changed to | p50, µs | against the best |\n|---|--:|--:|--:|---|\n");
+    json_array_foreach (changes, i, change) {
+        const char *knob = text(change, path, "knob", "");
+        char key[96];
+        snprintf(key, sizeof key, "knob.%.64s", knob);
+        double here = number(of_best, path, key);
+        if (strcmp(knob, previous) == 0)
+            printf("| | | ");
+        else
+            printf("| `%s` | %.0f | ", knob, here);
+        previous = knob;
+        printf("%.0f | ", number(change, path, "value"));
+        const char *said = text(change, path, "said", "");
+        if (strcmp(text(change, path, "verdict", ""), "timed") == 0) {
+            double us = positive(change, path, "score");
+            printf("%.2f | %+.0f %% |\n", us, 100 * (us / score - 1));
+        } else {
+            printf("– | %s%s%s |\n", text(change, path, "verdict", ""), said[0] ? ": " : "", said);
+        }
+    }
+    json_decref(elite);
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
@@ -1027,14 +1127,20 @@ int main(int argc, char **argv)
     };
     if (argc == 3 && strcmp(argv[1], "lab") == 0) {
         lab_chart(argv[2]);
+    } else if (argc == 3 && strcmp(argv[1], "search") == 0) {
+        search_chart(argv[2]);
+    } else if (argc == 3 && strcmp(argv[1], "changes") == 0) {
+        changes_table(argv[2]);
     } else if (argc == 2 || (argc == 4 && strcmp(argv[2], "--plots") == 0)) {
         size_t chart = 0, count = sizeof charts / sizeof charts[0];
         while (chart < count && strcmp(argv[1], charts[chart].name) != 0)
             chart++;
         if (chart == count)
-            fail(BAD_USAGE,
-                 "\"%s\" is no chart: ladder, roofline, time-vs-s, resources, error, promises, lab",
-                 argv[1]);
+            fail(
+                BAD_USAGE,
+                "\"%s\" is no chart: ladder, roofline, time-vs-s, resources, error, promises, lab, "
+                "search, changes",
+                argv[1]);
         load_labs = strcmp(argv[1], "promises") == 0;
         load_all(argc == 4 ? argv[3] : "plots");
         charts[chart].print();

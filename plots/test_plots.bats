@@ -370,3 +370,79 @@ EOF
     run plots/render
     fails_with 3 "build/series is missing: make build/series"
 }
+
+# ---- The search of chapter 14 -------------------------------------------------------------------
+
+search_record() {
+    cat >plots/runs/h200/search.jsonl <<'EOF2'
+{"search": "mission", "on": "NVIDIA H200", "seed": 1, "kernel": "00"}
+{"knobs": "32-0", "generation": 0, "verdict": "timed", "score": 40.5, "code": "a", "said": ""}
+{"knobs": "32-1", "generation": 0, "verdict": "timed", "score": 20.5, "code": "b", "said": ""}
+{"knobs": "64-1", "generation": 1, "verdict": "refused", "score": 0, "code": "c", "said": "9 bytes spilled"}
+{"knobs": "16-1", "generation": 9999, "verdict": "timed", "score": 22, "code": "d", "said": ""}
+EOF2
+    cat >plots/runs/h200/elite.json <<'EOF2'
+{"changes_of": "32-1", "elite": [{"knobs": "32-1", "knob": {"block_m": 32, "swizzle": 1}, "score": 20.5}],
+ "changes": [{"knob": "block_m", "value": 16, "verdict": "timed", "score": 22, "said": ""},
+  {"knob": "block_m", "value": 64, "verdict": "refused", "score": 0, "said": "9 bytes spilled"},
+  {"knob": "swizzle", "value": 0, "verdict": "timed", "score": 40.5, "said": ""}]}
+EOF2
+}
+
+@test "a search: candidates with a time and the best so far, the others, and what changes did" {
+    search_record
+    build/series search plots/runs/h200/search.jsonl >table
+    shown table >seen
+    diff seen - <<'EOF2'
+# mission|NVIDIA H200|4|3|1|3
+1|40.5|40.5|0
+2|20.5|20.5|1
+4|22|20.5|1
+3|refused
+EOF2
+    build/series changes plots/runs/h200/elite.json | sed 's/\xe2\x80\xaf/_/g' >table
+    diff table - <<'EOF2'
+<!-- from h200/elite -->
+| knob | here | changed to | p50, µs | against the best |
+|---|--:|--:|--:|---|
+| `block_m` | 32 | 16 | 22.00 | +7_% |
+| | | 64 | – | refused: 9 bytes spilled |
+| `swizzle` | 1 | 0 | 40.50 | +98_% |
+EOF2
+}
+
+@test "a search is drawn, and seen when it is stale; with nothing refused too" {
+    search_record
+    run plots/render
+    [ "$status" -eq 0 ]
+    [[ $output == *"drew plots/search.svg"*"wrote plots/changes.md"* ]]
+    grep -q '>changes of the best<' plots/search.svg
+    grep -q '>refused, wrong or the same code<' plots/search.svg
+    run plots/render --check
+    [ "$status" -eq 0 ] && [ -z "$output" ]
+    sed -i 's/refused/timed/; s/"score": 0,/"score": 19,/' plots/runs/h200/search.jsonl
+    sed -i 's/"score": 22/"score": 23/' plots/runs/h200/elite.json
+    run plots/render --check
+    [ "$status" -eq 1 ]
+    [[ $output == *"plots/search.svg is stale"*"plots/changes.md is stale"* ]]
+    plots/render
+    ! grep -q 'refused' plots/search.svg
+    rm plots/runs/h200/search.jsonl plots/runs/h200/elite.json
+    run plots/render --check
+    [ "$status" -eq 1 ]
+    [[ $output == *"plots/changes.md has nothing left to show"* ]]
+}
+
+@test "a search's journal and elite that are none: one line" {
+    search_record
+    echo '{"knobs": "32' >>plots/runs/h200/search.jsonl
+    run sh -c 'build/series search plots/runs/h200/search.jsonl 2>&1 >table'
+    fails_with 3 "search.jsonl: line 6: "
+    echo '{"record": 1}' >plots/runs/h200/search.jsonl
+    run build/series search plots/runs/h200/search.jsonl
+    fails_with 3 "not the journal of a search"
+    run build/series changes plots/runs/h200/search.jsonl
+    fails_with 3 "not what a search leaves"
+    run build/series search absent.jsonl
+    fails_with 3 "absent.jsonl: No such file"
+}

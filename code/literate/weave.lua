@@ -746,14 +746,16 @@ local ALIGN = { AlignLeft = "l", AlignRight = "r", AlignCenter = "c", AlignDefau
 local TABLE_WIDTH = 84 -- characters of table text in a line, roughly
 
 -- Pandoc would set a wide table at its natural width; here columns of prose share what the narrow
--- ones leave.
+-- ones leave. What cannot be broken is not narrowed.
 local function set_table_latex(el)
     local simple = pandoc.utils.to_simple_table(el)
-    local width, total = {}, 0
+    local width, breakable, total = {}, {}, 0
     local function measure(row)
         for i, cell in ipairs(row) do
             local text = pandoc.utils.stringify(cell)
-            width[i] = math.max(width[i] or 1, utf8.len(text) or #text)
+            local length = utf8.len(text) or #text
+            width[i] = math.max(width[i] or 1, length)
+            breakable[i] = math.max(breakable[i] or 0, text:find(" ", 1, true) and length or 0)
         end
     end
     measure(simple.headers)
@@ -766,15 +768,15 @@ local function set_table_latex(el)
     local spec, share, flexible = {}, 0, 0
     local limit = TABLE_WIDTH / #width
     if total > TABLE_WIDTH then
-        for _, w in ipairs(width) do
-            if w > limit then
+        for i, w in ipairs(width) do
+            if breakable[i] > limit then
                 share, flexible = share + math.sqrt(w), flexible + 1
             end
         end
     end
     for i, w in ipairs(width) do
         local align = ALIGN[simple.aligns[i]] or "l"
-        if flexible > 0 and w > limit then
+        if flexible > 0 and breakable[i] > limit then
             spec[i] = string.format(">{\\hsize=%.3f\\hsize\\raggedright\\arraybackslash}X",
                 math.sqrt(w) / share * flexible)
         else

@@ -329,7 +329,10 @@ static bool is_local(const struct decoder *d, const struct variable *v)
 
 static size_t dynamic_offset(const struct decoder *d, const struct variable *v)
 {
-    return (d->program->shared_bytes + v->align - 1) & ~(v->align - 1);
+    struct program *p = d->program;
+    size_t offset = (p->shared_bytes + v->align - 1) & ~(v->align - 1);
+    p->dynamic_offset = offset > p->dynamic_offset ? offset : p->dynamic_offset;
+    return offset;
 }
 
 // The address of a name, as a constant: false for local variables, which move with the frame.

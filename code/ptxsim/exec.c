@@ -1165,8 +1165,11 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
         return refuse(fault, FAULT_UNSUPPORTED, kernel->error);
     const struct program *p = kernel->program;
     uint64_t shared = p->shared_bytes + launch->dynamic_shared_bytes;
-    if (launch->dynamic_shared_bytes)
-        shared = ((p->shared_bytes + 15) & ~(size_t)15) + launch->dynamic_shared_bytes;
+    if (launch->dynamic_shared_bytes) {
+        size_t offset = (p->shared_bytes + 15) & ~(size_t)15;
+        shared = (offset > p->dynamic_offset ? offset : p->dynamic_offset) +
+                 launch->dynamic_shared_bytes;
+    }
     if (shared > 16 << 20)
         return refuse(fault, FAULT_INTERNAL, "more than 16 MiB of shared memory");
     struct run run = {.launch = launch,

@@ -210,6 +210,7 @@ struct program {
     } * insns;
     size_t insn_count;
     size_t shared_bytes; // static, with the called functions' variables
+    size_t dynamic_offset; // where dynamic shared memory starts, past the padding that it asks for
     uint8_t cell_shift;  // log2 of the smallest access to memory, at most 4 bytes (races.h)
     size_t local_bytes;  // a thread, with room for every frame
     bool has_alloca;

@@ -1,0 +1,265 @@
+# Chapter 14's search: with a compiler and programs that are shell scripts, so that every verdict
+# comes up and nothing takes long; and once as it is, in the simulator.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    ROOT=$PWD
+    cd "$BATS_TEST_TMPDIR"
+    mkdir build labs bin
+    touch calls
+    ln -s "$ROOT/build/ch14_search" build/
+    printf 'ch13_warp_specialised\t%064d\nch14_autotune\t%064d\n' 13 14 >build/hashes.tsv
+    fake_candidates
+    fake_gpu
+    PATH=$PWD/bin:$PATH
+}
+
+# A machine where fast_exp never reaches the compiler, block_n = 128 is a syntax error, block_m =
+# 128 needs too much shared memory, a single stage is wrong, and the rest has a time of its own.
+fake_candidates() {
+    cat >labs/candidates <<'SH'
+#!/bin/bash
+while IFS=- read -r m n w s p q e z; do
+    out=$1/$m-$n-$w-$s-$p-$q-$e-$z
+    echo "compile ${out##*/}" >>calls
+    [ "$n" != 128 ] || { echo 'x.cu(1): error: expected a ;' >"$out.error"; continue; }
+    echo "$m-$n-$w-$s-$p-$q-$z" | sha256sum | cut -c1-16 >"$out.code"
+    cat >"$out" <<PROGRAM
+#!/bin/bash
+name=${out##*/} shared=$((m == 128 ? 70000 : 40000)) wrong=$((s == 1))
+us=$((60 - 20 * z - m / 8 - s - 2 * p - q + n / 16)).5
+PROGRAM
+    cat >>"$out" <<'PROGRAM'
+interrupt() { # the search, which is not far up
+    pid=$PPID
+    until [ "$(ps -o comm= "$pid")" = ch14_search ]; do pid=$(ps -o ppid= "$pid" | tr -d ' '); done
+    kill -INT "$pid"
+}
+case "$*" in
+*--resources*) echo "resources $name" >>calls
+    echo "{\"local_bytes\": 0, \"sm_89\": {\"registers\": 99, \"shared_bytes\": $shared, \"local_bytes\": 0}}" ;;
+*--record*) echo "time $name $*" >>calls
+    [ ! -e stop-here ] || [ "$(grep -c ^time calls)" -lt "$(cat stop-here)" ] || interrupt
+    for last; do :; done
+    timing="{\"timing\": {\"p50_us\": $us}}"
+    echo "{\"resources\": {\"registers\": 99}, \"shapes\": {\"small\": $timing, \"mission\": $timing, \"long\": $timing}}" >"$last" ;;
+*--no-timing*) echo "check $name" >>calls
+    [ $wrong = 0 ] || { echo "FAIL \"head 1\" is off by 7 µ\\"; exit 1; } ;;
+esac
+PROGRAM
+    chmod +x "$out"
+done
+SH
+    chmod +x labs/candidates
+}
+
+fake_gpu() {
+    printf '#!/bin/sh\necho "NVIDIA Fake"\n' >bin/nvidia-smi
+    chmod +x bin/nvidia-smi
+}
+
+search() {
+    build/ch14_search --budget 40 "$@"
+}
+
+# python CODE: over `journal`, the candidates of the journal, and `elite`, what the search left.
+python() {
+    python3 - "$1" <<'PYTHON'
+import json, os, sys
+journal = [json.loads(line) for line in open("build/tune/journal.jsonl")][1:]
+elite = json.load(open("build/tune/elite.json")) if os.path.exists("build/tune/elite.json") else None
+exec(sys.argv[1])
+PYTHON
+}
+
+fails_with() { # STATUS TEXT
+    [ "$status" -eq "$1" ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == *"$2"* ]] || { echo "not in: $output"; false; }
+}
+
+@test "a search meets every verdict, and every line fits 80 columns" {
+    search >said
+    python 'assert sum(c["generation"] < 9999 for c in journal) == 40'
+    python 'assert {c["verdict"] for c in journal} == {"not built", "same", "refused", "wrong", "timed"}'
+    [ "$(wc -L <said)" -le 80 ]
+    grep -q '^  tried .*  m .* stages prod ' said
+    grep -qE '^ +1/40 +32 +32 +2 +2 +0 +0 +0 +0 +56\.50 us  best$' said
+    grep -qE 'refused: 70000 bytes shared$' said
+    grep -qE 'same as [0-9-]+$' said
+    grep -qE 'not built: x.cu\(1\): error: ' said
+    grep -qE 'wrong: FAIL "head 1" is off' said
+}
+
+@test "nothing is timed that was not checked, or checked that breaks a limit" {
+    search >said
+    python 'for c in journal: print(c["verdict"], c["knobs"])' >verdicts
+    for name in $(sed -n 's/^timed //p' verdicts); do
+        [ "$(grep -E "^[a-z]+ $name( |$)" calls | cut -d' ' -f1 | head -4 | xargs)" = "compile resources check time" ]
+    done
+    ! grep -E "^time ($(sed -n 's/^wrong //p; s/^refused //p; s/^same //p' verdicts | paste -sd '|')) " calls
+    ! grep -E "^check ($(sed -n 's/^refused //p; s/^same //p' verdicts | paste -sd '|'))$" calls
+    ! grep -E "^resources ($(sed -n 's/^same //p' verdicts | paste -sd '|'))$" calls
+}
+
+@test "the best is better than its neighbours, the elite is timed 500 times, best first" {
+    search --iters 500 >said
+    python 'assert elite["runtime"] == "gpu" and elite["on"] == "NVIDIA Fake"'
+    python 'assert elite["source_hashes"]["ch14_autotune"][-2:] == "14"'
+    python 'scores = [e["score"] for e in elite["elite"]]; assert len(scores) == 3 and scores == sorted(scores)'
+    python 'assert elite["changes_of"] == elite["elite"][0]["knobs"]'
+    python 'times = [c["score"] for c in elite["changes"] if c["verdict"] == "timed"]
+assert len(times) > 5 and min(times) >= elite["elite"][0]["score"]'
+    python 'off = [c for c in elite["changes"] if c["knob"] == "swizzle"]
+assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite"][0]["score"] + 19'
+    [ "$(grep -c -- '--shapes small,mission,long --seeds 0,1,2 --iters 500' calls)" -eq 3 ]
+    python 'assert sum(elite["verdicts"].values()) == elite["tried"] == len(journal)'
+}
+
+@test "the same seed searches the same, another seed does not" {
+    search >said
+    mv build/tune first
+    search >/dev/null
+    cmp first/journal.jsonl build/tune/journal.jsonl
+    rm -r build/tune
+    search --seed 2 >/dev/null
+    ! diff <(sed 1d first/journal.jsonl) <(sed 1d build/tune/journal.jsonl) >difference
+}
+
+@test "interrupted at three places and gone on, a search finds what it finds at a stretch" {
+    search >said
+    mv build/tune whole
+    : >calls
+    for at in 3 9 20; do
+        echo $at >stop-here
+        run search
+        [ "$status" -ne 0 ]
+        [ ! -e build/tune/elite.json ]
+    done
+    rm stop-here
+    search >said
+    grep -q 'going on after' said
+    cmp whole/journal.jsonl build/tune/journal.jsonl
+    cmp whole/elite.json build/tune/elite.json
+    # What is known is not tried again: an interruption costs the candidate that was under way.
+    [ "$(grep -c ^time calls)" -eq $(($(grep -c '"timed"' whole/journal.jsonl) + 3 + 3)) ]
+}
+
+@test "a half-written last line is dropped" {
+    search >said
+    cp build/tune/journal.jsonl whole
+    truncate -s -20 build/tune/journal.jsonl
+    search >said
+    cmp whole build/tune/journal.jsonl
+    grep -q 'going on after' said
+}
+
+@test "a larger budget goes on from where a smaller one ended" {
+    search --budget 10 --no-neighbours >said
+    search --budget 24 --no-neighbours >said
+    mv build/tune two
+    search --budget 24 --no-neighbours >said
+    cmp two/journal.jsonl build/tune/journal.jsonl
+    [ "$(wc -l <two/journal.jsonl)" -eq 25 ]
+}
+
+@test "the journal of another search, a broken one, and one in use are refused" {
+    search --budget 2 --no-neighbours >said
+    run search --seed 7
+    fails_with 2 "journal.jsonl is of another search"
+    sed -i 's/\(ch14_autotune\t\)0/\11/' build/hashes.tsv
+    run search
+    fails_with 2 "journal.jsonl is of another search"
+    sed -i 's/\(ch14_autotune\t\)1/\10/' build/hashes.tsv
+    cp build/tune/journal.jsonl whole
+    sed -i '2s/timed/fine/' build/tune/journal.jsonl
+    run search
+    fails_with 2 "journal.jsonl:2: not a line of a journal"
+    sed 2p whole >build/tune/journal.jsonl # a candidate twice
+    run search
+    fails_with 2 "journal.jsonl:3: not a line of a journal"
+    cp whole build/tune/journal.jsonl
+    run flock build/tune/journal.jsonl build/ch14_search
+    fails_with 3 "another search is at work in build/tune"
+    cmp whole build/tune/journal.jsonl
+}
+
+@test "bad options: one line, and nothing is written" {
+    try() { # STATUS TEXT OPTION...
+        local status_wanted=$1 text=$2
+        shift 2
+        run build/ch14_search "$@"
+        fails_with "$status_wanted" "$text"
+    }
+    try 2 "--budget: a number from 1 to 900, not '0'" --budget 0
+    try 2 "--jobs: a number from 1 to 256, not 'two'" --jobs two
+    try 2 "--iters: a number" --iters 1x
+    try 2 "--shape: " --shape pentagon
+    try 2 "--shape: letters" --shape 'small;date'
+    try 2 "--folder: letters" --folder 'a b'
+    try 2 "--on: gpu or simulator, not 'mars'" --on mars
+    try 3 "/nowhere/elite.json: cannot write there" --elite /nowhere/elite.json
+    try 2 "'more' is not an option" more
+    try 2 "unrecognized option" --colour
+    rm bin/nvidia-smi
+    [ -n "$(command -v nvidia-smi)" ] || try 3 "--on gpu: nvidia-smi finds none" --on gpu
+    rm build/hashes.tsv
+    try 3 "make chapter14" --on simulator
+    [ ! -s calls ]
+    ! ls build/tune/journal.jsonl
+}
+
+@test "without its compiler the search stops and says so" {
+    printf '#!/bin/sh\necho "candidates: build/flags is missing" >&2\nexit 3\n' >labs/candidates
+    run search
+    [ "$status" -eq 3 ]
+    [[ $output == *"build/flags is missing"*"labs/candidates build/tune 2 failed"* ]]
+    [ "$(wc -l <build/tune/journal.jsonl)" -eq 1 ]
+}
+
+@test "where everything is wrong there is no elite" {
+    sed -i 's/wrong=$((s == 1))/wrong=1/' labs/candidates
+    run search
+    [ "$status" -eq 1 ]
+    [[ ${lines[-1]} == *"no candidate of the first generation was right" ]]
+    [ ! -e build/tune/elite.json ]
+}
+
+@test "as it is, in the simulator: two ancestors, compiled, checked, and bounded" {
+    cd "$ROOT"
+    build/ch14_search --on simulator --shape small --budget 2 --no-neighbours \
+        --folder "$BATS_TEST_TMPDIR/build/tune" >"$BATS_TEST_TMPDIR/said"
+    cd "$BATS_TEST_TMPDIR"
+    grep -q 'floor on an L4, not a time' said
+    python 'assert elite["runtime"] == "simulator" and len(elite["elite"]) == 2 and "timing" not in elite["elite"][0]'
+    # Chapter 10: without the swizzle, shared memory is what is waited for.
+    python 'best, other = elite["elite"]; assert best["knob"]["swizzle"] == 1 and other["score"] > best["score"]'
+    python 'assert len({c["code"] for c in journal}) == 2'
+}
+
+@test "knobs that mean the same are the same machine code, others are not" {
+    cd "$ROOT"
+    printf '%s\n' 32-32-2-2-0-0-0-1 32-32-2-2-0-0-0-01 32-32-2-2-0-0-0-0 |
+        labs/candidates "$BATS_TEST_TMPDIR/knobs" 1
+    cd "$BATS_TEST_TMPDIR/knobs"
+    cmp 32-32-2-2-0-0-0-1.code 32-32-2-2-0-0-0-01.code
+    ! cmp -s 32-32-2-2-0-0-0-1.code 32-32-2-2-0-0-0-0.code
+    ! cmp -s 32-32-2-2-0-0-0-1 32-32-2-2-0-0-0-01 # though not the same file
+}
+
+@test "a setting that cannot work says which assertion" {
+    cd "$ROOT"
+    echo 32-48-2-2-0-0-0-1 | labs/candidates "$BATS_TEST_TMPDIR/knobs" 1
+    grep -q 'ldmatrix loads 16 keys' "$BATS_TEST_TMPDIR/knobs/32-48-2-2-0-0-0-1.error"
+    [ ! -e "$BATS_TEST_TMPDIR/knobs/32-48-2-2-0-0-0-1.code" ]
+}
+
+@test "with the knobs of chapter 13 the kernel computes what chapter 13 does, bit for bit" {
+    echo 32-32-2-2-2-0-0-1 | (cd "$ROOT" && labs/candidates "$BATS_TEST_TMPDIR/knobs" 1)
+    export LD_LIBRARY_PATH=$ROOT/build/ptxsim
+    one="--shapes small,1x2x239 --seeds 0 --inputs normal,peaky --no-timing"
+    "$ROOT/build/ch13_warp_specialised" $one --outputs outputs
+    knobs/32-32-2-2-2-0-0-1 $one --against outputs >said
+    [ "$(grep -c 'stored output: 100.000 % identical, at most 0 ulp' said)" -eq 4 ]
+}
