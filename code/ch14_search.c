@@ -409,10 +409,11 @@ static void judge(struct candidate *c)
 }
 
 // ---- Make new candidates ----
-// The stages of the chapters before, as far as they are knobs.
+// The stages of the chapters before, as far as they are knobs, and the winner
+// of an earlier search.
 static const int ancestors[][KNOBS] = {
     {32, 32, 2, 2, 0, 0, 0, 0}, {32, 32, 2, 2, 0, 0, 0, 1},
-    {32, 32, 2, 3, 0, 0, 0, 1}, {32, 32, 2, 2, 0, 0, 1, 1},
+    {64, 64, 2, 2, 4, 1, 0, 1}, {32, 32, 2, 2, 0, 0, 1, 1},
     {32, 32, 2, 2, 0, 1, 0, 1}, {32, 32, 2, 2, 1, 0, 0, 1},
     {32, 32, 2, 2, 2, 0, 0, 1}, {32, 32, 2, 3, 2, 0, 0, 1},
 };
@@ -639,10 +640,10 @@ static void write_elite(const char *path, const char *hash)
     knobs_text(elite[0]->knob, best);
     json_t *result = json_pack(
         "{si ss s{ss} ss ss si si si so so ss so}", "record", 1, "runtime",
-        on_gpu ? "gpu" : "simulator", "source_hashes", "ch14_autotune", hash,
-        "shape", options.shape, "on", machine, "seed", options.seed, "budget",
-        options.budget, "tried", tried_count, "verdicts", verdict_counts,
-        "elite", final_elite(), "changes_of", best, "changes",
+        on_gpu ? "gpu" : "simulator", "source_hashes", "ch14_autotune.any",
+        hash, "shape", options.shape, "on", machine, "seed", options.seed,
+        "budget", options.budget, "tried", tried_count, "verdicts",
+        verdict_counts, "elite", final_elite(), "changes_of", best, "changes",
         changes_json(elite[0]));
     char *text = json_dumps(result, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
     if (!text || !file_write(path, text, strlen(text), why, sizeof why))
@@ -750,7 +751,7 @@ static const char *start(char elite[PATH])
         fail(2, "--shape: %s", why);
     signal(SIGPIPE, SIG_IGN); // labs/candidates says itself what is missing
     find_machine();
-    if (run(hash, "sed -n 's/^ch14_autotune\\t//p' build/hashes.tsv") ||
+    if (run(hash, "sed -n 's/^ch14_autotune.any\\t//p' build/hashes.tsv") ||
         !hash[0])
         fail(3, "build/hashes.tsv does not know the kernel: make chapter14");
     if (mkdir(options.folder, 0777) && errno != EEXIST)

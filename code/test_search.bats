@@ -9,7 +9,7 @@ setup() {
     mkdir build labs bin
     touch calls
     ln -s "$ROOT/build/ch14_search" build/
-    printf 'ch13_warp_specialised\t%064d\nch14_autotune\t%064d\n' 13 14 >build/hashes.tsv
+    printf 'ch13_warp_specialised\t%064d\nch14_autotune.any\t%064d\n' 13 14 >build/hashes.tsv
     fake_candidates
     fake_gpu
     PATH=$PWD/bin:$PATH
@@ -106,7 +106,7 @@ fails_with() { # STATUS TEXT
 @test "the best is better than its neighbours, the elite is timed 500 times, best first" {
     search --iters 500 >said
     python 'assert elite["runtime"] == "gpu" and elite["on"] == "NVIDIA Fake"'
-    python 'assert elite["source_hashes"]["ch14_autotune"][-2:] == "14"'
+    python 'assert elite["source_hashes"]["ch14_autotune.any"][-2:] == "14"'
     python 'scores = [e["score"] for e in elite["elite"]]; assert len(scores) == 3 and scores == sorted(scores)'
     python 'assert elite["changes_of"] == elite["elite"][0]["knobs"]'
     python 'times = [c["score"] for c in elite["changes"] if c["verdict"] == "timed"]
@@ -168,10 +168,10 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
     search --budget 2 --no-neighbours >said
     run search --seed 7
     fails_with 2 "journal.jsonl is of another search"
-    sed -i 's/\(ch14_autotune\t\)0/\11/' build/hashes.tsv
+    sed -i 's/\(ch14_autotune.any\t\)0/\11/' build/hashes.tsv
     run search
     fails_with 2 "journal.jsonl is of another search"
-    sed -i 's/\(ch14_autotune\t\)1/\10/' build/hashes.tsv
+    sed -i 's/\(ch14_autotune.any\t\)1/\10/' build/hashes.tsv
     cp build/tune/journal.jsonl whole
     sed -i '2s/timed/fine/' build/tune/journal.jsonl
     run search
