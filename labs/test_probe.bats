@@ -109,5 +109,14 @@ asked_for() {
     sed -n '/^#include <nvtx3/,/^```$/p' "$ROOT/chapters/B-profiling.md" | sed '$d' >n.cu
     run "$ROOT/build/cuda/bin/nvcc" -c -arch=sm_89 n.cu -o n.o
     [ "$status" -ne 0 ]
-    echo "$output" | fold -s -w 84 | sed 's/ *$//; /^$/d' | diff - "$ROOT/plots/runs/cpu/nvtx-in-a-kernel.txt"
+    echo "$output" | fold -s -w 80 | sed 's/ *$//; /^$/d' | diff - "$ROOT/plots/runs/cpu/nvtx-in-a-kernel.txt"
+}
+
+@test "appendix C: the planted bugs that show the sources' mistakes are there" {
+    sed -n '/planted bug/,/^Table:/p' "$ROOT/chapters/C-sources.md" | awk -F'|' 'NR > 2 && NF > 4 { print $4 }' |
+        grep -oE '`[a-z-]+`' | tr -d '`' | sort -u >named
+    [ "$(wc -l <named)" -ge 7 ]
+    while read -r name; do
+        grep -qE "^\`\`\` \{.*\.mutant .*name=$name[ }]" "$ROOT"/chapters/*.md || { echo "no $name"; false; }
+    done <named
 }
