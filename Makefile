@@ -158,6 +158,12 @@ build/lab: $(call objects,$(wildcard labs/*.c)) build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
+# One planted mistake a kernel, for labs/probe.
+build/probes: labs/probes.cu build/flags build/cuda build/gpu
+	$(say) NVCC $<
+	$(Q)mkdir -p build/obj/labs; $(call native,probes) build/cuda/bin/nvcc $(NVCC_FLAGS) $$native -c $< -o build/obj/labs/probes.o
+	$(Q)$(CXX) build/obj/labs/probes.o $(CUDA_LIBS) -o $@
+
 # The parts of the driver that its tools share.
 build/compare build/profile-ncu: build/%: build/obj/labs/tool/%.o $(call objects,labs/say.c labs/process.c labs/ncu.c) build/libworkbench.a
 	$(say) LD $@
@@ -200,7 +206,7 @@ chapter%:
 	$(error there is no chapter $*: the chapters are $(shell printf '%s\n' $(numbers) | sort -n | xargs))
 
 .PHONY: all
-all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu
+all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/probes
 
 # A student's program, for ./labN my.cu: make student SRC=my.cu OUT=build/student/my
 .PHONY: student
