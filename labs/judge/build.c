@@ -33,8 +33,8 @@ static void compile(struct submission *s)
         text("cd '%s' && exec '%s/build/cuda/bin/nvcc' %s -I'%s/code' --compress-mode=none "
              "-cudart shared --keep --keep-dir . "
              "-gencode 'arch=compute_89,code=[compute_89,sm_89]' attention.cu "
-             "'%s/build/libworkbench.a' -l:libjansson.a -lm -lpthread -ldl -o program",
-             work, book, KERNEL_FLAGS, book, book),
+             "'%s/build/libworkbench.a' -L'%s/build' -l:libjansson.a -lm -lpthread -ldl -o program",
+             work, book, KERNEL_FLAGS, book, book, book),
         NULL};
     struct boxed b = box_run(&box, command, COMPILE_SECONDS);
 

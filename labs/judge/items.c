@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASE_SECONDS = 60, SHAPES_SEEN = 24, SCHEDULES = 4 };
+enum { CASE_SECONDS = 120, SHAPES_SEEN = 24, SCHEDULES = 4 };
 
 struct known_launches {
     struct shape shape;

@@ -113,7 +113,7 @@ struct runner {
     struct box box;
     pid_t pid; // 0: not started
     int to, from;
-    int lost; // how often it has died or was stopped
+    bool lost; // it died, or was stopped
 };
 
 // False with one line in *why: refused, or the runner was lost. *out: new, reply.bytes.

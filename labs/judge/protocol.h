@@ -56,7 +56,8 @@ struct reply {
     char text[FAULTS_SAID][512]; // one line each: the fault, or why it was refused
     struct counts counts;
     struct cubin_resources resources; // of VERB_IMAGE, the largest over the kernels
-    double microseconds;              // of VERB_TIME, a launch
+    double microseconds;              // of VERB_TIME, a launch: by the GPU's events
+    double wall_microseconds;         // and by the host's clock, the warm-up included
 };
 
 static inline size_t input_bytes(const struct shape *shape)

@@ -52,10 +52,11 @@ static void set_limits(const struct box *box)
 
     limit(RLIMIT_CORE, 0);
     limit(RLIMIT_CPU, box->kind == BOX_RUN ? 600 : compiles ? 120 : 10);
+    limit(RLIMIT_NOFILE, 1024);
+    if (box->gpu) // whose driver maps far more than it uses
+        return;
     limit(RLIMIT_FSIZE, compiles ? 64 << 20 : 1 << 20);
-    limit(RLIMIT_NOFILE, 256);
-    if (!box->gpu) // whose driver maps far more than it uses
-        limit(RLIMIT_AS, box->kind == BOX_RECORD ? 2 * GIB : 6 * GIB);
+    limit(RLIMIT_AS, box->kind == BOX_RECORD ? 2 * GIB : 6 * GIB);
 }
 
 // System calls denied: new processes (threads are allowed to the runner), sockets, and what could
@@ -250,13 +251,11 @@ static pid_t start(const struct box *box, char *const argv[], int in, int out, i
         if (filter >= 0)
             dup2(filter, FILTER_FD);
         set_limits(box);
-        if (options.unsafe) {
-            clearenv();
-            setenv("PATH", "/usr/bin:/bin", 1);
-            if (box->kind == BOX_RECORD) {
-                setenv("PTXSIM_LAUNCHES", "3", 1);
-                setenv("LD_LIBRARY_PATH", text("%s/build/ptxsim", options.root), 1);
-            }
+        clearenv(); // of bubblewrap itself, too, which can be seen in its box
+        setenv("PATH", "/usr/bin:/bin", 1);
+        if (options.unsafe && box->kind == BOX_RECORD) {
+            setenv("PTXSIM_LAUNCHES", "3", 1);
+            setenv("LD_LIBRARY_PATH", text("%s/build/ptxsim", options.root), 1);
         }
         execvp(c.argv[0], c.argv);
         dprintf(STDERR_FILENO, "%s: %s\n", c.argv[0], strerror(errno));
