@@ -179,12 +179,29 @@ static void add_gpu(struct command *c)
     add(c, "--ro-bind-try", "/sys", "/sys");
 }
 
+// Where bubblewrap is, by the judge's own search path; "bwrap" if it is nowhere.
+static const char *bubblewrap(void)
+{
+    static char found[4096];
+    const char *path = getenv("PATH");
+
+    while (!*found && path && *path) {
+        size_t length = strcspn(path, ":");
+        char *file = text("%.*s/bwrap", (int)length, path);
+        if (length > 0 && access(file, X_OK) == 0)
+            snprintf(found, sizeof found, "%s", file);
+        free(file);
+        path += length + (path[length] == ':');
+    }
+    return *found ? found : "bwrap";
+}
+
 static void add_box(struct command *c, const struct box *box)
 {
     static const char *const sizes[] = {"536870912", "16777216", "16777216"};
     char toolkit[4096];
 
-    add(c, "bwrap", "--unshare-all", "--die-with-parent");
+    add(c, bubblewrap(), "--unshare-all", "--die-with-parent");
     add(c, "--new-session", "--clearenv", NULL);
     add(c, "--uid", "65534", NULL);
     add(c, "--gid", "65534", NULL);
@@ -398,7 +415,7 @@ bool sandbox_works(char **why)
     if (!works) {
         b.err.bytes[strcspn(b.err.bytes, "\n")] = '\0';
         char *said = cleaned(b.err.bytes, strlen(b.err.bytes));
-        *why = b.status == 127 && strstr(said, "bwrap")
+        *why = b.status == 127 && access(bubblewrap(), X_OK)
                    ? text("bubblewrap is not installed: type sudo apt-get install bubblewrap")
                    : text("bubblewrap may not make a sandbox here (%s): allow unprivileged user "
                           "namespaces (sysctl kernel.unprivileged_userns_clone=1, "
