@@ -361,28 +361,43 @@ static struct outcome of_number(struct grading *g, const struct item *item)
     return o;
 }
 
-static struct outcome of_speed(struct grading *g, const struct item *item, bool right)
+static const struct item *speed_item(void)
+{
+    for (int i = 0; i < lab.count; ++i)
+        if (strcmp(lab.items[i].name, "speed") == 0)
+            return &lab.items[i];
+    return NULL;
+}
+
+// Timed runs are checked, too: what is wrong there is no right kernel, whatever the simulator saw.
+static struct outcome of_speed(struct grading *g, const struct item *item, struct outcome *correct)
 {
     struct outcome o = {.left_out = options.cpu_only || !gpu_here()};
-    char *why = NULL;
+    struct speed speed = {0};
 
     if (o.left_out) {
         o.said = text("not timed: there is no GPU here");
         return o;
     }
-    if (!right) {
+    if (!correct->passed) {
         o.said = text("a wrong kernel is not timed");
         return o;
     }
-    double ratio = measure_speed(&g->s, item->shape ? item->shape : "mission", &why);
-    if (isnan(ratio)) {
-        o.said = why;
+    measure_speed(&g->s, item->shape ? item->shape : "mission", &speed);
+    if (speed.why) {
+        o.said = speed.why;
+        correct->passed = !speed.wrong;
+        if (speed.wrong)
+            correct->said = text("right in the simulator; on the GPU %s", speed.why);
         return o;
     }
     double full = isnan(item->full) ? item->limit : item->full;
-    o.passed = ratio >= item->limit;
-    o.share = !o.passed ? 0 : ratio >= full ? 1 : (ratio - item->limit) / (full - item->limit);
-    o.said = text("%.2f of the reference's speed", ratio);
+    o.passed = speed.ratio >= item->limit;
+    o.share = !o.passed             ? 0
+              : speed.ratio >= full ? 1
+                                    : (speed.ratio - item->limit) / (full - item->limit);
+    o.said = text("%.2f of the reference's speed, 95 %% [%.2f, %.2f]; %.1f us", speed.ratio,
+                  speed.low, speed.high, speed.microseconds);
     return o;
 }
 
@@ -404,18 +419,14 @@ static void check_names(void)
     }
 }
 
-static struct outcome grade_item(struct grading *g, const struct item *item, bool right)
+static struct outcome grade_item(struct grading *g, const struct item *item)
 {
-    if (strcmp(item->name, "correct") == 0)
-        return of_group(g, "correct", run_correct);
     if (strcmp(item->name, "hidden") == 0)
         return of_group(g, "hidden", run_hidden);
     if (strcmp(item->name, "races") == 0)
         return of_group(g, "races", run_races);
     if (strcmp(item->name, "written") == 0)
         return (struct outcome){.by_hand = true, .said = text("graded by hand")};
-    if (strcmp(item->name, "speed") == 0)
-        return of_speed(g, item, right);
     return of_number(g, item);
 }
 
@@ -473,11 +484,11 @@ json_t *refused(const char *name, const char *why)
     return result;
 }
 
-// Right on every case of `correct`, which comes first whatever the sheet's order.
+// `correct` comes first whatever the sheet's order, for the others depend on it.
 json_t *grade(const char *name, const char *source, size_t bytes)
 {
     struct grading g = {.s.name = name, .runner.box.kind = BOX_RUN};
-    struct outcome correct = {0};
+    struct outcome correct = {0}, speed = {0};
     struct shape shape;
     char why_not[8], *why = NULL;
     double score = 0, total = 0, start = now();
@@ -494,10 +505,14 @@ json_t *grade(const char *name, const char *source, size_t bytes)
     } else {
         result = new_result(name);
         correct = of_group(&g, "correct", run_correct);
+        if (speed_item())
+            speed = of_speed(&g, speed_item(), &correct);
         for (int i = 0; i < lab.count; ++i) {
-            bool is_correct = strcmp(lab.items[i].name, "correct") == 0;
-            struct outcome o = is_correct ? correct : grade_item(&g, &lab.items[i], correct.passed);
-            add_item(result, &lab.items[i], &o, !correct.passed, &score, &total);
+            const struct item *item = &lab.items[i];
+            struct outcome o = strcmp(item->name, "correct") == 0 ? correct
+                               : item == speed_item()             ? speed
+                                                                  : grade_item(&g, item);
+            add_item(result, item, &o, !correct.passed, &score, &total);
         }
         add_up(result, score, total);
         json_object_set(result, "cases", g.cases);

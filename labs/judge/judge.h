@@ -178,8 +178,14 @@ json_t *grade(const char *name, const char *source, size_t bytes);
 json_t *refused(const char *name, const char *why);
 
 bool gpu_here(void);
-// Time of the reference over the submission's at a shape; NaN with one line in *why.
-double measure_speed(struct submission *s, const char *shape, char **why);
+struct speed {
+    double ratio, low, high; // the reference's time over the submission's, with its 95 % interval
+    double microseconds;     // a launch of the submission, median
+    char *why;               // why there is no ratio, or NULL
+    bool wrong;              // because an output of a timed run was
+};
+// Times a submission against the lab's own program on the GPU at hand.
+void measure_speed(struct submission *s, const char *shape, struct speed *speed);
 
 void report_human(const json_t *result, FILE *to);
 json_t *report_gradescope(const json_t *result);

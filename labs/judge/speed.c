@@ -24,6 +24,7 @@ struct side {
     struct runner runner;
     struct recorded launches[LAUNCHES_MAX];
     int count;
+    bool wrong;
     double by_events, by_host; // µs, a launch, summed over the rounds
 };
 
@@ -93,15 +94,18 @@ static double time_round(struct side *side, const struct shape *shape, const str
                     why))
         return NAN;
     double us = reply.microseconds;
-    if (reply.verdict != DONE)
+    side->wrong = reply.verdict != DONE;
+    if (side->wrong)
         *why = cleaned(reply.text[0], strlen(reply.text[0]));
     else if (!(us > 0))
         *why = text("the GPU's clock stands still");
     side->by_events += us;
     side->by_host += reply.wall_microseconds;
-    for (int i = 0; i < SETS && !*why; ++i)
-        if (!turned_right(&sets[i], (uint16_t *)out + (size_t)i * shape_elements(shape), why))
+    for (int i = 0; i < SETS && !*why; ++i) {
+        side->wrong = !turned_right(&sets[i], (uint16_t *)out + i * shape_elements(shape), why);
+        if (side->wrong)
             *why = text("wrong in a timed run: %s", *why);
+    }
     free(out);
     return *why ? NAN : us;
 }
@@ -126,12 +130,12 @@ static void build_reference(struct side *side)
     free(source);
 }
 
-double measure_speed(struct submission *s, const char *name, char **why)
+void measure_speed(struct submission *s, const char *name, struct speed *speed)
 {
     struct side reference = {0}, submitted = {.s = *s};
     struct grade_case cases[PROBLEMS];
-    double ratios[ROUNDS];
-    bool good = true;
+    double ratios[ROUNDS], times[ROUNDS];
+    char *own = NULL;
 
     for (int i = 0; i < PROBLEMS; ++i)
         case_make(&cases[i], name, GRADE_NORMAL,
@@ -141,30 +145,35 @@ double measure_speed(struct submission *s, const char *name, char **why)
     if (!inputs)
         fail(EXIT_MACHINE, "out of memory");
     build_reference(&reference);
-    if (!prepare(&reference, shape, why))
-        fail(EXIT_MACHINE, "the lab's own program %s", *why);
-    good = prepare(&submitted, shape, why);
+    if (!prepare(&reference, shape, &own))
+        fail(EXIT_MACHINE, "the lab's own program %s", own);
+    prepare(&submitted, shape, &speed->why);
     // One round more, the first: it is checked, but not counted, for the driver loads code late.
-    for (int round = -1; round < ROUNDS && good; ++round) {
+    for (int round = -1; round < ROUNDS && !speed->why; ++round) {
         struct turned sets[SETS];
         for (int i = 0; i < SETS; ++i)
             sets[i] = make_turned(cases, round, i, inputs + (size_t)i * input_bytes(shape));
-        double theirs = time_round(&submitted, shape, sets, inputs, why);
-        good = !isnan(theirs);
-        if (!good)
-            break;
-        double ours = time_round(&reference, shape, sets, inputs, why);
-        if (isnan(ours))
-            fail(EXIT_MACHINE, "the lab's own program: %s", *why);
-        if (round < 0)
+        double theirs = time_round(&submitted, shape, sets, inputs, &speed->why);
+        double ours = speed->why ? NAN : time_round(&reference, shape, sets, inputs, &own);
+        if (own)
+            fail(EXIT_MACHINE, "the lab's own program: %s", own);
+        if (round < 0) {
             submitted.by_events = submitted.by_host = 0;
-        else
+        } else {
             ratios[round] = ours / theirs;
+            times[round] = theirs;
+        }
     }
     // A kernel could write over the GPU's time stamps, but not over the host's clock.
-    if (good && submitted.by_host > 3 * submitted.by_events + 200 * ROUNDS) {
-        *why = text("the GPU's clock and the host's do not agree");
-        good = false;
+    if (!speed->why && submitted.by_host > 3 * submitted.by_events + 200 * ROUNDS)
+        speed->why = text("the GPU's clock and the host's do not agree");
+    speed->wrong = submitted.wrong;
+    if (!speed->why) {
+        struct interval interval = median_interval(ratios, ROUNDS);
+        speed->ratio = interval.median;
+        speed->low = interval.low;
+        speed->high = interval.high;
+        speed->microseconds = summarise(times, ROUNDS).p50;
     }
     runner_end(&reference.runner);
     runner_end(&submitted.runner);
@@ -172,5 +181,4 @@ double measure_speed(struct submission *s, const char *name, char **why)
     for (int i = 0; i < PROBLEMS; ++i)
         case_free(&cases[i]);
     free(inputs);
-    return good ? median_interval(ratios, ROUNDS).median : NAN;
 }
