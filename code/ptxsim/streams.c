@@ -81,7 +81,7 @@ static void write_down(const struct task *task, FILE *lines)
         for (size_t i = 0; i < kernel_info(l->kernel->kernel)->param_bytes; ++i)
             fprintf(lines, "%02x", ((const unsigned char *)l->params)[i]);
         fputc('\n', lines);
-    } else if (task->kind != TASK_RECORD) {
+    } else if (task->kind != TASK_RECORD && task->kind != TASK_NOTHING) {
         fputs("other\n", lines);
     }
     fflush(lines);
@@ -90,7 +90,7 @@ static void write_down(const struct task *task, FILE *lines)
 cudaError_t task_run(const struct task *task)
 {
     FILE *lines = launches_only();
-    if (lines) {
+    if (lines && task->kind != TASK_GRAPH) { // whose tasks come one by one
         write_down(task, lines);
         return cudaSuccess;
     }

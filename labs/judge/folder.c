@@ -295,10 +295,19 @@ static void write_summary(const char *out, const struct entry *entries, int coun
                     none);
     }
     fclose(to);
+    char *totals = text("%s/grades.tsv", out); // percent of the points that could be had
+    if (!(to = fopen(totals, "we")))
+        fail(EXIT_MACHINE, "cannot write %s: %s", totals, strerror(errno));
+    for (int j = 0; j < count; ++j)
+        fprintf(to, "%g\n",
+                100 * json_number_value(json_object_get(entries[j].result, "score")) /
+                    json_number_value(json_object_get(entries[j].result, "total")));
+    fclose(to);
     char *command[] = {"gnuplot",
                        "-c",
                        text("%s/plots/grades.gp", options.root),
                        path,
+                       totals,
                        text("%s/summary.svg", out),
                        text("Lab %d: %s", lab.number, lab.title),
                        NULL};
