@@ -169,6 +169,20 @@ build/compare build/profile-ncu: build/%: build/obj/labs/tool/%.o $(call objects
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
+# The grader, and what runs a submission's kernels for it: labs/judge/judge.h says which part is what.
+judge := $(filter-out labs/judge/runner.c labs/judge/gpu.c,$(wildcard labs/judge/*.c))
+build/obj/labs/judge/build.o: private CFLAGS += -DKERNEL_FLAGS='"$(filter-out -Icode,$(KERNEL_FLAGS))"'
+build/judge: $(call objects,$(judge) code/ptxsim/counts.c) build/libworkbench.a
+	$(say) LD $@
+	$(Q)$(CC) $^ $(LIBS) -o $@
+build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) build/libworkbench.a
+	$(say) LD $@
+	$(Q)$(CC) $^ $(LIBS) -o $@
+
+.PHONY: grade
+grade: build/judge build/runner build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ## build the grader: labs/grade --lab N FILE|FOLDER
+	@echo "the grader is built: labs/grade --lab N FILE|FOLDER"
+
 build/series: $(call objects,$(wildcard plots/*.c))
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
@@ -206,7 +220,7 @@ chapter%:
 	$(error there is no chapter $*: the chapters are $(shell printf '%s\n' $(numbers) | sort -n | xargs))
 
 .PHONY: all
-all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/probes
+all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/probes build/judge build/runner
 
 # A student's program, for ./labN my.cu: make student SRC=my.cu OUT=build/student/my
 .PHONY: student

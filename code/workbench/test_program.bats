@@ -62,7 +62,7 @@ bats_require_minimum_version 1.5.0
     run "$program" --help
     [ "$status" -eq 0 ]
     for option in shapes seeds inputs iters warmup rotations cold-l2 no-timing record summaries outputs \
-                  against on-demand quiet resources help; do
+                  against on-demand quiet resources launch-only help; do
         [[ $output == *"--$option"* ]]
     done
     [ -z "$(awk 'length > 80' <<<"$output")" ]

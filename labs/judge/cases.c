@@ -1,0 +1,106 @@
+// cases.c: what a kernel is asked, drawn from the secret seed, and what is right.
+#include "judge.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t secret_draw(const char *format, ...)
+{
+    char purpose[256];
+    uint8_t digest[32];
+    struct sha256 s;
+    va_list arguments;
+    uint64_t drawn;
+
+    va_start(arguments, format);
+    vsnprintf(purpose, sizeof purpose, format, arguments);
+    va_end(arguments);
+    sha256_begin(&s);
+    sha256_add(&s, options.secret, sizeof options.secret);
+    sha256_add(&s, purpose, strlen(purpose));
+    sha256_end(&s, digest);
+    memcpy(&drawn, digest, sizeof drawn);
+    return drawn;
+}
+
+int secret_between(int least, int most, uint64_t drawn)
+{
+    return least + (int)(drawn % (uint64_t)(most - least + 1));
+}
+
+const char *input_name(enum input input)
+{
+    static const char *const names[GRADE_INPUTS] = {"normal", "mean", "peaky", "rising", "flat"};
+    return names[input];
+}
+
+// The grader's own inputs, by changing the codes: what a code means is its scale's business.
+static void reshape_inputs(struct grade_case *c)
+{
+    struct problem *p = &c->problem;
+    size_t elements = shape_elements(&p->shape);
+
+    if (c->input == GRADE_FLAT)
+        memset(p->q_codes, 0, elements);
+    for (size_t i = 0; c->input == GRADE_RISING && i < elements; ++i) {
+        // Each key is the head's first query's direction, longer and longer.
+        size_t row = i / HEAD_DIM % (size_t)p->shape.seq_len;
+        size_t first = i - row * HEAD_DIM;
+        float grown = e4m3_to_float(p->q_codes[first]) * (float)(row + 1) / (float)p->shape.seq_len;
+        p->k_codes[i] = e4m3_from_float(grown);
+    }
+}
+
+void case_make(struct grade_case *c, const char *shape, enum input input, uint64_t seed)
+{
+    static const enum input_kind kinds[GRADE_INPUTS] = {INPUT_NORMAL, INPUT_MEAN, INPUT_PEAKY,
+                                                        INPUT_NORMAL, INPUT_NORMAL};
+    char why[256];
+
+    *c = (struct grade_case){.input = input, .seed = seed};
+    if (!shape_parse(shape, &c->shape, why, sizeof why))
+        fail(EXIT_USAGE, "%s", why);
+    size_t elements = shape_elements(&c->shape);
+    size_t scale_bytes = (size_t)c->shape.heads * sizeof(float);
+    c->rows = reference_rows(&c->shape);
+    c->ref = malloc(elements * sizeof *c->ref);
+    c->inputs = malloc(input_bytes(&c->shape));
+    if (!c->ref || !c->inputs || !problem_create(&c->problem, &c->shape, kinds[input], seed))
+        fail(EXIT_MACHINE, "out of memory for a case");
+    reshape_inputs(c);
+    if (!reference_dequantised(&c->problem, c->rows, options.threads, c->ref))
+        fail(EXIT_MACHINE, "out of memory for a reference");
+    const void *parts[] = {c->problem.q_codes,  c->problem.k_codes,  c->problem.v_codes,
+                           c->problem.q_scales, c->problem.k_scales, c->problem.v_scales};
+    char *at = c->inputs;
+    for (int i = 0; i < 6; ++i) {
+        size_t bytes = i < 3 ? elements : scale_bytes;
+        memcpy(at, parts[i], bytes);
+        at += bytes;
+    }
+}
+
+void case_free(struct grade_case *c)
+{
+    problem_destroy(&c->problem);
+    free(c->ref);
+    free(c->inputs);
+    *c = (struct grade_case){0};
+}
+
+bool case_right(const struct grade_case *c, const uint16_t *out, double *error, char **why)
+{
+    struct error_metrics m = error_measure(&c->shape, c->rows, out, c->ref);
+
+    *error = m.rel_head;
+    if (gate_relative(&m, GATE_TOLERANCE))
+        return true;
+    if (m.not_finite)
+        *why = text("%zu elements are not finite, or were not written", m.not_finite);
+    else
+        *why = text("relative error %.1e in a head, %.1e in a row; at most %.0e and %.0e",
+                    m.rel_head, m.rel_row, GATE_TOLERANCE, GATE_ROW_FACTOR * GATE_TOLERANCE);
+    return false;
+}

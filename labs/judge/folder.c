@@ -1,0 +1,386 @@
+// folder.c: many submissions. Each is graded in a process of its own, several at a time; its result
+// is kept under the hash of what it depends on, so that an interrupted run goes on where it was and
+// a file that comes twice is graded once. Names play no part in a grade.
+#include "judge.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SOURCE_BYTES_MAX = 1 << 20, ENTRIES_MAX = 10000 };
+
+// ---- Sources ------------------------------------------------------------------------------------
+
+// Only a file itself is read: a link could name one of the grader's.
+static char *read_regular(int folder, const char *name, size_t *bytes, char **why)
+{
+    struct stat about;
+    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+    if (fd < 0 || fstat(fd, &about) || !S_ISREG(about.st_mode)) {
+        *why = text(errno == ELOOP ? "is a link, not a file" : "is no file that can be read");
+        if (fd >= 0)
+            close(fd);
+        return NULL;
+    }
+    size_t room = SOURCE_BYTES_MAX + 1;
+    char *source = malloc(room + 1);
+    ssize_t n;
+    *bytes = 0;
+    while (source && *bytes < room && (n = read(fd, source + *bytes, room - *bytes)) > 0)
+        *bytes += (size_t)n;
+    close(fd);
+    if (!source)
+        fail(EXIT_MACHINE, "out of memory");
+    source[*bytes] = '\0';
+    return source; // too long: refused where it is compiled
+}
+
+static bool ends_in_cu(const char *name)
+{
+    size_t length = strlen(name);
+    return length > 3 && strcmp(name + length - 3, ".cu") == 0;
+}
+
+char *submission_source(const char *path, size_t *bytes, char **why)
+{
+    struct stat about;
+    char *found = NULL;
+    int count = 0;
+
+    *bytes = 0;
+    if (lstat(path, &about) == 0 && !S_ISDIR(about.st_mode))
+        return read_regular(AT_FDCWD, path, bytes, why);
+    DIR *folder = opendir(path);
+    for (struct dirent *e; folder && (e = readdir(folder));)
+        if (ends_in_cu(e->d_name) && count++ == 0)
+            found = text("%s", e->d_name);
+    char *source = NULL;
+    if (count == 1)
+        source = read_regular(dirfd(folder), found, bytes, why);
+    else
+        *why = text(count ? "has %d .cu files, not one" : "has no .cu file", count);
+    if (folder)
+        closedir(folder);
+    free(found);
+    return source;
+}
+
+// ---- The list -----------------------------------------------------------------------------------
+
+struct entry {
+    char *file, *name; // as it lies in the folder; cleaned
+    char *kept;        // where its result is kept
+    char *source, *why;
+    size_t bytes;
+    json_t *result;
+    pid_t pid; // grading it now
+};
+
+static int by_file(const void *a, const void *b)
+{
+    return strcmp(((const struct entry *)a)->file, ((const struct entry *)b)->file);
+}
+
+static struct entry *list(const char *path, int *count)
+{
+    struct entry *entries = NULL;
+    struct stat about;
+    DIR *folder = opendir(path);
+
+    *count = 0;
+    if (!folder)
+        fail(EXIT_USAGE, "cannot read %s: %s", path, strerror(errno));
+    for (struct dirent *e; (e = readdir(folder));) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
+            fstatat(dirfd(folder), e->d_name, &about, AT_SYMLINK_NOFOLLOW) ||
+            (!S_ISDIR(about.st_mode) && !ends_in_cu(e->d_name)))
+            continue;
+        if (*count == ENTRIES_MAX)
+            fail(EXIT_USAGE, "more than %d submissions", ENTRIES_MAX);
+        entries = realloc(entries, ((size_t)*count + 1) * sizeof *entries);
+        if (!entries)
+            fail(EXIT_MACHINE, "out of memory");
+        entries[(*count)++] = (struct entry){.file = text("%s", e->d_name)};
+    }
+    closedir(folder);
+    if (*count)
+        qsort(entries, (size_t)*count, sizeof *entries, by_file);
+    return entries;
+}
+
+// What a result depends on: the submission's text, the lab, the secret, and this grader.
+static char *result_key(const struct entry *e)
+{
+    struct sha256 s;
+    uint8_t digest[32];
+    static char *judge, *runner;
+    static size_t judge_bytes, runner_bytes;
+    bool gpu = !options.cpu_only && gpu_here();
+
+    if (!judge) {
+        judge = read_file("/proc/self/exe", &judge_bytes);
+        runner = read_file(text("%s/build/runner", options.root), &runner_bytes);
+        if (!judge || !runner)
+            fail(EXIT_MACHINE, "there is no build/runner: type make grade");
+    }
+    sha256_begin(&s);
+    sha256_add(&s, e->source ? e->source : e->why, e->source ? e->bytes : strlen(e->why));
+    sha256_add(&s, lab.hash, sizeof lab.hash);
+    sha256_add(&s, options.secret, sizeof options.secret);
+    sha256_add(&s, judge, judge_bytes);
+    sha256_add(&s, runner, runner_bytes);
+    sha256_add(&s, &gpu, sizeof gpu);
+    sha256_end(&s, digest);
+    return sha256_hex(digest);
+}
+
+// ---- Grading ------------------------------------------------------------------------------------
+
+static json_t *kept_result(const struct entry *e)
+{
+    json_t *result = json_load_file(e->kept, 0, NULL);
+    if (result) // the same text may have been graded under another name
+        json_object_set_new(result, "name", json_string(e->name));
+    return result;
+}
+
+static void grade_entry(struct entry *e)
+{
+    e->pid = fork();
+    if (e->pid < 0)
+        fail(EXIT_MACHINE, "cannot start a process: %s", strerror(errno));
+    if (e->pid)
+        return;
+    json_t *result = e->source ? grade(e->name, e->source, e->bytes) : refused(e->name, e->why);
+    char *words = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    _exit(words && write_text(e->kept, text("%s\n", words)) ? EXIT_GRADED : EXIT_MACHINE);
+}
+
+static void progress(int ended, int count, const struct entry *e)
+{
+    json_t *why = json_object_get(e->result, "refused");
+    printf("%*d of %d  %5.1f  %s%s%s\n", count > 99 ? 3 : 2, ended, count,
+           json_number_value(json_object_get(e->result, "score")), e->name,
+           json_is_string(why) ? ": " : "", json_is_string(why) ? json_string_value(why) : "");
+    fflush(stdout);
+}
+
+static bool being_graded(const struct entry *entries, int count, const struct entry *like)
+{
+    for (int i = 0; i < count; ++i)
+        if (entries[i].pid > 0 && strcmp(entries[i].kept, like->kept) == 0)
+            return true;
+    return false;
+}
+
+static void finish(struct entry *e, int *ended, int count)
+{
+    e->result = kept_result(e);
+    if (!e->result)
+        fail(EXIT_MACHINE, "%s: was not graded; run it again and it goes on from here", e->name);
+    progress(++*ended, count, e);
+}
+
+static void grade_all(struct entry *entries, int count)
+{
+    int ended = 0, running = 0;
+
+    for (int i = 0; i < count; ++i)
+        if (!options.fresh && !access(entries[i].kept, R_OK))
+            finish(&entries[i], &ended, count);
+    while (ended < count) {
+        for (int i = 0; i < count && running < options.jobs; ++i) {
+            struct entry *e = &entries[i];
+            if (e->result || e->pid || being_graded(entries, count, e))
+                continue;
+            grade_entry(e);
+            ++running;
+        }
+        int status;
+        pid_t pid = wait(&status);
+        for (int i = 0; i < count; ++i) {
+            struct entry *e = &entries[i];
+            if (pid <= 0 || e->pid != pid)
+                continue;
+            --running;
+            e->pid = -1;
+            for (int j = 0; j < count; ++j) // and those with the same text
+                if (!entries[j].result && (j == i || strcmp(entries[j].kept, e->kept) == 0))
+                    finish(&entries[j], &ended, count);
+        }
+    }
+}
+
+// ---- What is written ----------------------------------------------------------------------------
+
+// A field of a CSV file (RFC 4180). A spreadsheet takes a leading =, +, - or @ for a formula.
+static void csv(FILE *to, const char *field)
+{
+    fputc('"', to);
+    if (*field && strchr("=+-@", *field))
+        fputc('\'', to);
+    for (; *field; ++field) {
+        if (*field == '"')
+            fputc('"', to);
+        fputc(*field, to);
+    }
+    fputc('"', to);
+}
+
+static void write_gradebook(const char *path, const struct entry *entries, int count)
+{
+    FILE *to = fopen(path, "we");
+    json_t *item;
+    size_t index;
+
+    if (!to)
+        fail(EXIT_MACHINE, "cannot write %s: %s", path, strerror(errno));
+    fputs("submission,score,total", to);
+    for (int i = 0; i < lab.count; ++i)
+        fprintf(to, ",%s", lab.items[i].name);
+    fputs(",refused\n", to);
+    for (int i = 0; i < count; ++i) {
+        const json_t *r = entries[i].result;
+        csv(to, entries[i].name);
+        fprintf(to, ",%g,%g", json_number_value(json_object_get(r, "score")),
+                json_number_value(json_object_get(r, "total")));
+        json_array_foreach (json_object_get(r, "items"), index, item) {
+            if (json_is_true(json_object_get(item, "by_hand")) ||
+                json_is_true(json_object_get(item, "left_out")))
+                fputc(',', to);
+            else
+                fprintf(to, ",%g", json_number_value(json_object_get(item, "points")));
+        }
+        fputc(',', to);
+        const char *why = json_string_value(json_object_get(r, "refused"));
+        if (why)
+            csv(to, why);
+        fputc('\n', to);
+    }
+    if (fclose(to))
+        fail(EXIT_MACHINE, "cannot write %s", path);
+}
+
+// For each item that was graded, how many submissions earned all, some and none of its points.
+static void write_summary(const char *out, const struct entry *entries, int count)
+{
+    char *path = text("%s/summary.tsv", out);
+    FILE *to = fopen(path, "we");
+
+    if (!to)
+        fail(EXIT_MACHINE, "cannot write %s: %s", path, strerror(errno));
+    fputs("item\tall\tsome\tnone\n", to);
+    for (int i = 0; i < lab.count; ++i) {
+        int all = 0, some = 0, none = 0;
+        for (int j = 0; j < count; ++j) {
+            json_t *item = json_array_get(json_object_get(entries[j].result, "items"), (size_t)i);
+            if (json_is_true(json_object_get(item, "by_hand")) ||
+                json_is_true(json_object_get(item, "left_out")))
+                continue;
+            double earned = json_number_value(json_object_get(item, "points"));
+            all += earned >= lab.items[i].points;
+            some += earned > 0 && earned < lab.items[i].points;
+            none += earned <= 0;
+        }
+        if (all + some + none)
+            fprintf(to, "%s (%d)\t%d\t%d\t%d\n", lab.items[i].name, lab.items[i].points, all, some,
+                    none);
+    }
+    fclose(to);
+    char *totals = text("%s/grades.tsv", out); // percent of the points that could be had
+    if (!(to = fopen(totals, "we")))
+        fail(EXIT_MACHINE, "cannot write %s: %s", totals, strerror(errno));
+    for (int j = 0; j < count; ++j)
+        fprintf(to, "%g\n",
+                100 * json_number_value(json_object_get(entries[j].result, "score")) /
+                    json_number_value(json_object_get(entries[j].result, "total")));
+    fclose(to);
+    char *command[] = {"gnuplot",
+                       "-c",
+                       text("%s/plots/grades.gp", options.root),
+                       path,
+                       totals,
+                       text("%s/summary.svg", out),
+                       text("Lab %d: %s", lab.number, lab.title),
+                       NULL};
+    pid_t pid = fork();
+    int status = 0;
+    if (pid == 0) {
+        if (chdir(options.root) == 0)
+            execvp(command[0], command);
+        _exit(127);
+    }
+    if (pid > 0)
+        waitpid(pid, &status, 0);
+    if (status)
+        printf("no chart: gnuplot %s\n", WEXITSTATUS(status) == 127 ? "is not there" : "failed");
+}
+
+// A report each, by the hash of its text: a name could be anything.
+static void write_reports(const char *out, const struct entry *entries, int count)
+{
+    char *folder = text("%s/reports", out);
+
+    mkdir(folder, 0777);
+    for (int i = 0; i < count; ++i) {
+        const char *hash = strrchr(entries[i].kept, '/') + 1;
+        char *stem = text("%s/%03d-%.12s", folder, i + 1, hash);
+        FILE *to = fopen(text("%s.txt", stem), "we");
+        if (!to)
+            fail(EXIT_MACHINE, "cannot write into %s: %s", folder, strerror(errno));
+        report_human(entries[i].result, to);
+        fclose(to);
+        char *words = json_dumps(report_gradescope(entries[i].result), JSON_INDENT(2));
+        if (!words || !write_text(text("%s.results.json", stem), words))
+            fail(EXIT_MACHINE, "cannot write into %s", folder);
+        free(words);
+    }
+}
+
+int grade_folder(const char *path)
+{
+    const char *out =
+        options.out ? options.out : text("%s/build/grade/lab%02d", options.root, lab.number);
+    char absolute[4096], *kept = text("%s/build/grade/kept", options.root);
+    int count;
+    struct entry *entries = list(path, &count);
+    double start = now();
+
+    if (count == 0)
+        fail(EXIT_USAGE, "%s has no submissions: .cu files, or folders with one",
+             cleaned(path, strlen(path)));
+    mkdir(text("%s/build/grade", options.root), 0777);
+    mkdir(kept, 0700);
+    if (mkdir(out, 0777) && errno != EEXIST)
+        fail(EXIT_MACHINE, "cannot make %s: %s", out, strerror(errno));
+    if (!realpath(out, absolute))
+        fail(EXIT_MACHINE, "cannot find %s: %s", out, strerror(errno));
+    for (int i = 0; i < count; ++i) {
+        struct entry *e = &entries[i];
+        char *whole = text("%s/%s", path, e->file);
+        char *clean = cleaned(e->file, strlen(e->file));
+        for (char *at; (at = strchr(clean, '\n'));) { // a name is one line
+            char *longer = text("%.*s\\n%s", (int)(at - clean), clean, at + 1);
+            free(clean);
+            clean = longer;
+        }
+        e->name = clean;
+        e->source = submission_source(whole, &e->bytes, &e->why);
+        e->kept = text("%s/%s.json", kept, result_key(e));
+        free(whole);
+    }
+    grade_all(entries, count);
+    write_gradebook(text("%s/grades.csv", absolute), entries, count);
+    write_reports(absolute, entries, count);
+    write_summary(absolute, entries, count);
+    printf("%d submissions in %.0f s: %s/grades.csv\n", count, now() - start, out);
+    return EXIT_GRADED;
+}

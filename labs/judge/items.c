@@ -1,0 +1,530 @@
+// items.c: one submission, item by item.
+//
+// Points are all or nothing for each item (speed has a scale). A kernel whose results are wrong
+// (`correct` fails) has nothing to be praised for: what its other items would have earned is
+// withheld. The result says both, so that a planted bug can be seen to lose what it should.
+#include "judge.h"
+
+#include <cuda_occupancy.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CASE_SECONDS = 120, SHAPES_SEEN = 24, SCHEDULES = 4 };
+
+struct known_launches {
+    struct shape shape;
+    struct recorded launches[LAUNCHES_MAX];
+    int count;
+};
+
+struct grading {
+    struct submission s;
+    struct runner runner;
+    struct known_launches shapes[SHAPES_SEEN];
+    int shape_count;
+    char *why_not_launched; // the same for all shapes, most of the time
+    struct counted {
+        char shape[32];
+        struct counts counts;
+    } counted[SHAPES_SEEN];
+    int counted_count;
+    json_t *cases;
+    const char *group; // of the cases at hand
+    int failed;        // of them
+    char *first;       // failure of them
+};
+
+// ---- Running ------------------------------------------------------------------------------------
+
+static const struct known_launches *launches_on(struct grading *g, const struct shape *shape,
+                                                char **why)
+{
+    for (int i = 0; i < g->shape_count; ++i)
+        if (strcmp(g->shapes[i].shape.name, shape->name) == 0)
+            return &g->shapes[i];
+    if (g->shape_count == SHAPES_SEEN)
+        fail(EXIT_MACHINE, "more than %d shapes", SHAPES_SEEN);
+    struct known_launches *k = &g->shapes[g->shape_count];
+    k->shape = *shape;
+    if (!submission_launches(&g->s, shape, k->launches, &k->count, why))
+        return NULL;
+    ++g->shape_count;
+    return k;
+}
+
+static void note_failure(struct grading *g, const char *why)
+{
+    ++g->failed;
+    if (!g->first)
+        g->first = text("%s", why);
+}
+
+// What a case is about: right numbers; these and no report of races; or the report alone, where
+// wrong numbers are another item's business.
+enum about { NUMBERS, NUMBERS_AND_RACES, RACES };
+
+// Runs one case and notes what came of it, in the group at hand.
+static void run_case(struct grading *g, const char *shape, enum input input, uint64_t seed,
+                     enum about about, unsigned schedule)
+{
+    struct grade_case c;
+    struct reply reply = {0};
+    char *why = NULL, *out = NULL;
+    double error = NAN;
+    bool right = false;
+
+    case_make(&c, shape, input, seed);
+    const struct known_launches *k = launches_on(g, &c.shape, &why);
+    if (k) {
+        struct run_request r = {
+            .shape = c.shape,
+            .softmax_scale = c.problem.softmax_scale,
+            .launch_count = k->count,
+            .races = about != NUMBERS,
+            .schedule = schedule,
+            .threads = options.threads,
+            .sets = 1,
+        };
+        memcpy(r.launches, k->launches, sizeof r.launches);
+        const struct request request = {.verb = VERB_RUN};
+        const void *parts[] = {&r, c.inputs};
+        const size_t sizes[] = {sizeof r, input_bytes(&c.shape)};
+        if (runner_ask(&g->runner, &g->s, &request, parts, sizes, 2, CASE_SECONDS, &reply, &out,
+                       &why)) {
+            if (reply.verdict != DONE)
+                why = cleaned(reply.text[0], strlen(reply.text[0]));
+            else
+                right = about == RACES || case_right(&c, (uint16_t *)out, &error, &why);
+        }
+    }
+    if (right && g->counted_count < SHAPES_SEEN) {
+        struct counted *counted = &g->counted[g->counted_count++];
+        strcpy(counted->shape, c.shape.name);
+        counted->counts = reply.counts;
+    }
+    if (!right)
+        note_failure(g, why);
+    json_t *said = json_pack("{s:s, s:s, s:s, s:o, s:b}", "item", g->group, "shape", shape, "input",
+                             input_name(input), "seed",
+                             json_sprintf("%016llx", (unsigned long long)seed), "pass", right);
+    if (about != NUMBERS)
+        json_object_set_new(said, "schedule", json_integer(schedule));
+    if (!isnan(error))
+        json_object_set_new(said, "rel_head", json_real(error));
+    if (why)
+        json_object_set_new(said, "why", json_string(why));
+    json_array_append_new(g->cases, said);
+    free(out);
+    free(why);
+    case_free(&c);
+}
+
+static void begin_group(struct grading *g, const char *name)
+{
+    g->group = name;
+    g->failed = 0;
+    g->first = NULL;
+}
+
+// ---- The groups of cases ------------------------------------------------------------------------
+
+static void run_correct(struct grading *g)
+{
+    static const char *const shapes[] = {"small", "mission"};
+
+    for (int i = 0; i < 2; ++i)
+        for (int seed = 0; seed < 3; ++seed)
+            run_case(g, shapes[i], (enum input)seed,
+                     secret_draw("lab %d correct %d %d", lab.number, i, seed), NUMBERS, 0);
+    // What is skipped where it takes long must be missed. Whole tiles: ragged sizes are hidden's.
+    int keys = 128 * secret_between(9, 18, secret_draw("lab %d correct long", lab.number));
+    run_case(g, text("1x1x%d", keys), GRADE_NORMAL,
+             secret_draw("lab %d correct long seed", lab.number), NUMBERS, 0);
+}
+
+static void run_hidden(struct grading *g)
+{
+    static const struct {
+        int least, most, pairs; // keys, and the most of batch and of heads
+        enum input input;
+    } kinds[] = {
+        {1, 15, 3, GRADE_NORMAL},    {17, 63, 3, GRADE_MEAN},    {65, 127, 2, GRADE_FLAT},
+        {129, 255, 3, GRADE_RISING}, {257, 420, 2, GRADE_PEAKY}, {4097, 4400, 1, GRADE_NORMAL},
+    };
+
+    for (int i = 0; i < (int)(sizeof kinds / sizeof *kinds); ++i) {
+        const char *of = text("lab %d hidden %d", lab.number, i);
+        int batch = secret_between(1, kinds[i].pairs, secret_draw("%s batch", of));
+        int heads = secret_between(1, kinds[i].pairs, secret_draw("%s heads", of));
+        int keys = secret_between(kinds[i].least, kinds[i].most, secret_draw("%s keys", of));
+        run_case(g, text("%dx%dx%d", batch, heads, keys), kinds[i].input,
+                 secret_draw("%s seed", of), NUMBERS, 0);
+    }
+}
+
+static void run_races(struct grading *g)
+{
+    int keys = secret_between(270, 400, secret_draw("lab %d races keys", lab.number));
+    const char *shapes[] = {"small", text("1x2x%d", keys | 1)};
+
+    for (unsigned schedule = 0; schedule < SCHEDULES; ++schedule)
+        run_case(g, shapes[schedule % 2], GRADE_NORMAL,
+                 secret_draw("lab %d races %u", lab.number, schedule),
+                 schedule % 2 ? RACES : NUMBERS_AND_RACES, schedule);
+}
+
+// ---- Resources ----------------------------------------------------------------------------------
+
+// CTAs' warps on an SM of an L4 over the most possible, in percent, by NVIDIA's own calculator.
+static double occupancy(const struct cubin_resources *r, int threads, size_t dynamic)
+{
+    static const struct cudaOccDeviceProp l4 = {
+        .computeMajor = 8,
+        .computeMinor = 9,
+        .maxThreadsPerBlock = 1024,
+        .maxThreadsPerMultiprocessor = 1536,
+        .regsPerBlock = 65536,
+        .regsPerMultiprocessor = 65536,
+        .warpSize = 32,
+        .sharedMemPerBlock = 48 * 1024,
+        .sharedMemPerMultiprocessor = 100 * 1024,
+        .numSms = 58,
+        .sharedMemPerBlockOptin = 99 * 1024,
+        .reservedSharedMemPerBlock = 1024,
+    };
+    struct cudaOccFuncAttributes attributes = {
+        .maxThreadsPerBlock = 1024,
+        .numRegs = r->registers,
+        .sharedSizeBytes = r->shared_bytes,
+        .shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN,
+        .maxDynamicSharedSizeBytes = dynamic,
+        .numBlockBarriers = r->barriers > 0 ? r->barriers : 1,
+    };
+    struct cudaOccDeviceState state = {.carveoutConfig = SHAREDMEM_CARVEOUT_DEFAULT};
+    struct cudaOccResult result = {0};
+
+    if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &l4, &attributes, &state, threads,
+                                                dynamic) != CUDA_OCC_SUCCESS)
+        return NAN;
+    return 100.0 * result.activeBlocksPerMultiprocessor * ((threads + 31) / 32) / 48;
+}
+
+static bool is_resource(const char *name)
+{
+    static const char *const names[] = {"registers", "shared", "spills", "occupancy", "threads"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+// Of the sm_89 image, over all kernels that are launched on mission the largest. NaN: *why.
+static double resource(struct grading *g, const char *name, char **why)
+{
+    struct shape shape;
+    struct reply reply;
+    char ignored[8], *out = NULL, names[LAUNCHES_MAX * KERNEL_NAME_MAX + 1];
+    size_t at = 0, shared = 0;
+    int threads = 0;
+
+    shape_parse("mission", &shape, ignored, sizeof ignored);
+    const struct known_launches *k = launches_on(g, &shape, why);
+    if (!k)
+        return NAN;
+    for (int i = 0; i < k->count; ++i) {
+        const struct recorded *l = &k->launches[i];
+        at += (size_t)sprintf(names + at, "%s", l->kernel) + 1;
+        shared = l->shared > shared ? l->shared : shared;
+        // What no GPU would take is refused where it is run.
+        double most = (double)l->block[0] * l->block[1] * l->block[2];
+        if (most <= 1024 && most > threads)
+            threads = (int)most;
+    }
+    names[at++] = '\0';
+    const struct request request = {.verb = VERB_IMAGE};
+    const void *parts[] = {names, g->s.cubin};
+    const size_t sizes[] = {at, g->s.cubin_bytes};
+    if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 2, CASE_SECONDS, &reply, &out, why))
+        return NAN;
+    free(out);
+    if (reply.verdict != DONE) {
+        *why = cleaned(reply.text[0], strlen(reply.text[0]));
+        return NAN;
+    }
+    const struct cubin_resources *r = &reply.resources;
+    if (strcmp(name, "registers") == 0)
+        return r->registers;
+    if (strcmp(name, "shared") == 0)
+        return (double)(r->shared_bytes + shared);
+    if (strcmp(name, "spills") == 0)
+        return (double)r->local_bytes;
+    if (strcmp(name, "threads") == 0)
+        return threads;
+    return occupancy(r, threads, shared);
+}
+
+// ---- Counts -------------------------------------------------------------------------------------
+
+static const struct {
+    const char *name;
+    size_t at;
+} counters[] = {
+#define COUNTER(name)                                                                              \
+    {                                                                                              \
+#name, offsetof(struct counts, name)                                                       \
+    }
+    COUNTER(warp_instructions),
+    COUNTER(thread_instructions),
+    COUNTER(tensor_flops),
+    COUNTER(tensor_instructions),
+    COUNTER(mufu_threads),
+    COUNTER(shared_load_wavefronts),
+    COUNTER(shared_store_wavefronts),
+    COUNTER(shared_load_conflicts),
+    COUNTER(shared_store_conflicts),
+    COUNTER(shared_atomic_wavefronts),
+    COUNTER(shared_atomic_conflicts),
+    COUNTER(shared_bytes),
+    COUNTER(global_load_sectors),
+    COUNTER(global_store_sectors),
+    COUNTER(global_load_bytes),
+    COUNTER(global_store_bytes),
+    COUNTER(global_atomic_sectors),
+    COUNTER(global_atomic_bytes),
+    COUNTER(barriers),
+    COUNTER(divergent_branches),
+};
+
+// The counter of that name in a launch's counts; NULL: there is none.
+static const uint64_t *counter(const struct counts *counts, const char *name)
+{
+    for (size_t i = 0; i < sizeof counters / sizeof *counters; ++i)
+        if (strcmp(counters[i].name, name) == 0)
+            return (const uint64_t *)((const char *)counts + counters[i].at);
+    if (strncmp(name, "classes.", 8) == 0)
+        for (int i = 0; i < CLASSES; ++i)
+            if (strcmp(op_class_names[i], name + 8) == 0)
+                return &counts->classes[i];
+    return NULL;
+}
+
+// Of a right run at a shape: of one that was already made, or of one more.
+static double count_at(struct grading *g, const char *name, const char *shape, char **why)
+{
+    for (int more = 0; more < 2; ++more) {
+        for (int i = 0; i < g->counted_count; ++i)
+            if (strcmp(g->counted[i].shape, shape) == 0)
+                return (double)*counter(&g->counted[i].counts, name);
+        if (more == 0) {
+            begin_group(g, "counts");
+            run_case(g, shape, GRADE_NORMAL, secret_draw("lab %d counts %s", lab.number, shape),
+                     NUMBERS, 0);
+        }
+    }
+    *why = text("not counted: the result is wrong there");
+    return NAN;
+}
+
+// ---- The items ----------------------------------------------------------------------------------
+
+struct outcome {
+    bool passed, by_hand, left_out;
+    double share; // of the points, 0 to 1
+    char *said;
+};
+
+static struct outcome of_group(struct grading *g, const char *name, void (*group)(struct grading *))
+{
+    struct outcome o = {0};
+    size_t before = json_array_size(g->cases);
+
+    begin_group(g, name);
+    group(g);
+    int all = (int)(json_array_size(g->cases) - before);
+    o.passed = g->failed == 0;
+    o.said = o.passed ? text("%d of %d right", all, all)
+                      : text("%d of %d right; %s", all - g->failed, all, g->first);
+    return o;
+}
+
+static char *plain(double value) // 12345, 66.7
+{
+    return value == floor(value) && fabs(value) < 1e15 ? text("%.0f", value) : text("%.3g", value);
+}
+
+static struct outcome of_number(struct grading *g, const struct item *item)
+{
+    struct outcome o = {0};
+    char *why = NULL;
+    double value = is_resource(item->name)
+                       ? resource(g, item->name, &why)
+                       : count_at(g, item->name, item->shape ? item->shape : "mission", &why);
+
+    o.passed = relation_holds(value, item->relation, item->limit);
+    o.said = isnan(value) ? why : text("%s", plain(value));
+    return o;
+}
+
+static const struct item *speed_item(void)
+{
+    for (int i = 0; i < lab.count; ++i)
+        if (strcmp(lab.items[i].name, "speed") == 0)
+            return &lab.items[i];
+    return NULL;
+}
+
+// Timed runs are checked, too: what is wrong there is no right kernel, whatever the simulator saw.
+static struct outcome of_speed(struct grading *g, const struct item *item, struct outcome *correct)
+{
+    struct outcome o = {.left_out = options.cpu_only || !gpu_here()};
+    struct speed speed = {0};
+
+    if (o.left_out) {
+        o.said = text("not timed: there is no GPU here");
+        return o;
+    }
+    if (!correct->passed) {
+        o.said = text("a wrong kernel is not timed");
+        return o;
+    }
+    measure_speed(&g->s, item->shape ? item->shape : "mission", &speed);
+    if (speed.why) {
+        o.said = speed.why;
+        correct->passed = !speed.wrong;
+        if (speed.wrong)
+            correct->said = text("right in the simulator; on the GPU %s", speed.why);
+        return o;
+    }
+    double full = isnan(item->full) ? item->limit : item->full;
+    o.passed = speed.ratio >= item->limit;
+    o.share = !o.passed             ? 0
+              : speed.ratio >= full ? 1
+                                    : (speed.ratio - item->limit) / (full - item->limit);
+    o.said = text("%.2f of the reference's speed, 95 %% [%.2f, %.2f]; %.1f us", speed.ratio,
+                  speed.low, speed.high, speed.microseconds);
+    return o;
+}
+
+static void check_names(void)
+{
+    static const struct counts none;
+    static const char *const others[] = {"correct", "hidden", "races", "written", "speed"};
+
+    for (int i = 0; i < lab.count; ++i) {
+        bool known = false,
+             number = is_resource(lab.items[i].name) || counter(&none, lab.items[i].name);
+        for (size_t j = 0; j < sizeof others / sizeof *others; ++j)
+            known = known || strcmp(others[j], lab.items[i].name) == 0;
+        if (!known && !number)
+            fail(EXIT_USAGE, "lab %d: \"%s\" is no item that can be graded", lab.number,
+                 lab.items[i].name);
+        if (number && !lab.items[i].relation)
+            fail(EXIT_USAGE, "lab %d: %s: no limit", lab.number, lab.items[i].name);
+    }
+}
+
+static struct outcome grade_item(struct grading *g, const struct item *item)
+{
+    if (strcmp(item->name, "hidden") == 0)
+        return of_group(g, "hidden", run_hidden);
+    if (strcmp(item->name, "races") == 0)
+        return of_group(g, "races", run_races);
+    if (strcmp(item->name, "written") == 0)
+        return (struct outcome){.by_hand = true, .said = text("graded by hand")};
+    return of_number(g, item);
+}
+
+static json_t *new_result(const char *name)
+{
+    return json_pack("{s:i, s:s, s:s, s:s, s:n, s:[], s:[]}", "lab", lab.number, "title", lab.title,
+                     "lab_hash", lab.hash, "name", name, "refused", "items", "cases");
+}
+
+// The points together; in thousandths, so that a sum has no dust.
+static void add_up(json_t *result, double score, double total)
+{
+    json_object_set_new(result, "score", json_real(round(1000 * score) / 1000));
+    json_object_set_new(result, "total", json_real(total));
+}
+
+static void add_item(json_t *result, const struct item *item, const struct outcome *o,
+                     bool withheld, double *score, double *total)
+{
+    double share = o->passed && !withheld ? (o->share > 0 ? o->share : 1) : 0;
+    const char *limit = item->relation
+                            ? text("%s %s%s%s", item->relation, plain(item->limit),
+                                   item->shape ? " @ " : "", item->shape ? item->shape : "")
+                            : "";
+    if (strcmp(item->name, "speed") == 0)
+        share = withheld ? 0 : o->share;
+    json_array_append_new(
+        json_object_get(result, "items"),
+        json_pack("{s:s, s:s, s:s, s:f, s:i, s:b, s:b, s:b, s:b, s:s}", "name", item->name, "limit",
+                  limit, "words", item->words ? item->words : "", "points",
+                  round(1000 * share * item->points) / 1000, "max", item->points, "passed",
+                  o->passed, "withheld", withheld && o->passed, "by_hand", o->by_hand, "left_out",
+                  o->left_out, "said", o->said ? o->said : ""));
+    if (!o->by_hand && !o->left_out) {
+        *score += share * item->points;
+        *total += item->points;
+    }
+}
+
+json_t *refused(const char *name, const char *why)
+{
+    json_t *result = new_result(name);
+    double score = 0, total = 0;
+
+    json_object_set_new(result, "refused", json_string(why));
+    for (int i = 0; i < lab.count; ++i) {
+        const char *item = lab.items[i].name;
+        struct outcome o = {.said = text("not run"),
+                            .by_hand = strcmp(item, "written") == 0,
+                            .left_out =
+                                strcmp(item, "speed") == 0 && (options.cpu_only || !gpu_here())};
+        add_item(result, &lab.items[i], &o, false, &score, &total);
+    }
+    add_up(result, 0, total);
+    return result;
+}
+
+// `correct` comes first whatever the sheet's order, for the others depend on it.
+json_t *grade(const char *name, const char *source, size_t bytes)
+{
+    struct grading g = {.s.name = name, .runner.box.kind = BOX_RUN};
+    struct outcome correct = {0}, speed = {0};
+    struct shape shape;
+    char why_not[8], *why = NULL;
+    double score = 0, total = 0, start = now();
+    json_t *result;
+
+    check_names();
+    submission_build(&g.s, source, bytes);
+    g.cases = json_array();
+    shape_parse("small", &shape, why_not, sizeof why_not);
+    if (g.s.problem || !launches_on(&g, &shape, &why)) {
+        result = refused(name, g.s.problem ? g.s.problem : why);
+        if (g.s.details)
+            json_object_set_new(result, "details", json_string(g.s.details));
+    } else {
+        result = new_result(name);
+        correct = of_group(&g, "correct", run_correct);
+        if (speed_item())
+            speed = of_speed(&g, speed_item(), &correct);
+        for (int i = 0; i < lab.count; ++i) {
+            const struct item *item = &lab.items[i];
+            struct outcome o = strcmp(item->name, "correct") == 0 ? correct
+                               : item == speed_item()             ? speed
+                                                                  : grade_item(&g, item);
+            add_item(result, item, &o, !correct.passed, &score, &total);
+        }
+        add_up(result, score, total);
+        json_object_set(result, "cases", g.cases);
+    }
+    runner_end(&g.runner);
+    submission_free(&g.s);
+    json_decref(g.cases);
+    json_object_set_new(result, "seconds", json_real(round(10 * (now() - start)) / 10));
+    return result;
+}

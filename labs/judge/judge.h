@@ -1,0 +1,198 @@
+// judge.h: the parts of the grader.
+//
+//   main.c      options; one submission or a folder
+//   sandbox.c   processes apart: bubblewrap, limits, system calls that are denied
+//   build.c     compiles a submission, and asks its host code how it wants to be launched
+//   runner.c    the other program: runs the kernels on inputs that come by a pipe (gpu.c)
+//   talk.c      the judge's end of that pipe
+//   cases.c     inputs from the secret seed, the reference, what is right
+//   lab.c       a lab's points, from build/labs/labNN.json
+//   items.c     one submission, item by item, to a result (JSON)
+//   speed.c     the item that needs a GPU
+//   report.c    a result for people, for Gradescope, for a gradebook
+//   folder.c    many submissions: in parallel, resumable
+//   sha256.c    hashes
+//
+// The judge trusts nothing that comes out of a box: texts are cut and cleaned, numbers checked.
+#ifndef JUDGE_H
+#define JUDGE_H
+
+#include "protocol.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+enum { EXIT_GRADED = 0, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
+
+struct options {
+    int lab, jobs, threads;
+    const char *lab_file, *secret_file, *json, *gradescope, *out;
+    bool unsafe, fresh, cpu_only;
+    char root[4096];    // of the repository
+    uint8_t secret[32]; // hash of the secret seed
+};
+extern struct options options;
+
+void fail(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
+char *text(const char *format, ...) __attribute__((format(printf, 1, 2))); // into a new string
+double now(void);
+char *read_file(const char *path, size_t *bytes); // NUL after it; NULL: not there
+// Control characters and bytes that are no UTF-8 as \xHH, for a line of a report. New string.
+char *cleaned(const char *line, size_t bytes);
+
+struct sha256 {
+    uint32_t h[8];
+    uint8_t block[64];
+    uint64_t bytes;
+};
+void sha256_begin(struct sha256 *s);
+void sha256_add(struct sha256 *s, const void *data, size_t bytes);
+void sha256_end(struct sha256 *s, uint8_t digest[32]);
+char *sha256_hex(const uint8_t digest[32]);
+
+// ---- Sandbox ------------------------------------------------------------------------------------
+
+enum box_kind { BOX_COMPILE, BOX_RECORD, BOX_RUN };
+
+struct box {
+    enum box_kind kind;
+    const char *folder; // private to this submission; in a box /work
+    bool gpu;           // BOX_RUN: the GPU's device files are there
+};
+
+struct stream { // what a process wrote, up to a limit
+    int fd;
+    char *bytes;
+    size_t size, limit;
+    bool over;
+};
+
+struct boxed {
+    int status; // exit status, 128 + signal, or -1: stopped
+    bool late, chatty;
+    struct stream out, err, lines; // lines: file descriptor 3
+};
+
+// Where a box has the submission's folder and the repository's files.
+const char *box_work(const struct box *box);
+const char *box_book(void);
+
+// Whether processes can be put in a box here; else one line, with what to do.
+bool sandbox_works(char **why);
+
+// Runs a command in a box to its end.
+struct boxed box_run(const struct box *box, char *const argv[], int seconds);
+void boxed_free(struct boxed *boxed);
+
+// Starts a command whose stdin and stdout are pipes of the caller's.
+pid_t box_start(const struct box *box, char *const argv[], int *to, int *from);
+void box_stop(pid_t pid);
+
+// ---- Building -----------------------------------------------------------------------------------
+
+struct submission {
+    const char *name; // cleaned, for reports
+    char *folder;     // temporary
+    char *ptx, *cubin;
+    size_t ptx_bytes, cubin_bytes;
+    char *problem; // why there is nothing to run, or NULL
+    char *details; // the compiler's words
+};
+
+void submission_build(struct submission *s, const char *source, size_t bytes);
+void submission_free(struct submission *s);
+
+// How it wants to be launched on a shape; false with one line in *why.
+bool submission_launches(struct submission *s, const struct shape *shape,
+                         struct recorded launches[LAUNCHES_MAX], int *count, char **why);
+
+// ---- The runner ---------------------------------------------------------------------------------
+
+struct runner {
+    struct box box;
+    pid_t pid; // 0: not started
+    int to, from;
+    bool lost; // it died, or was stopped
+};
+
+// False with one line in *why: refused, or the runner was lost. *out: new, reply.bytes.
+bool runner_ask(struct runner *r, const struct submission *s, const struct request *request,
+                const void *parts[], const size_t sizes[], int part_count, int seconds,
+                struct reply *reply, char **out, char **why);
+void runner_end(struct runner *r);
+
+// ---- Cases --------------------------------------------------------------------------------------
+
+enum input { // the workbench's three, and two that are the grader's own
+    GRADE_NORMAL,
+    GRADE_MEAN,
+    GRADE_PEAKY,
+    GRADE_RISING, // scores grow with the key: each tile has a new maximum
+    GRADE_FLAT,   // Q is zero: every key counts the same
+    GRADE_INPUTS
+};
+
+struct grade_case {
+    struct shape shape;
+    enum input input;
+    uint64_t seed;
+    struct problem problem;
+    struct rows rows;
+    float *ref;
+    char *inputs; // as the runner gets them
+};
+
+// 64 bits that depend on the secret and on what they are for.
+uint64_t secret_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int secret_between(int least, int most, uint64_t drawn);
+
+void case_make(struct grade_case *c, const char *shape, enum input input, uint64_t seed);
+void case_free(struct grade_case *c);
+const char *input_name(enum input input);
+// Whether an output is right; else one line in *why.
+bool case_right(const struct grade_case *c, const uint16_t *out, double *error, char **why);
+
+// ---- Labs ---------------------------------------------------------------------------------------
+
+struct item {
+    const char *name, *relation, *shape, *words; // relation, shape: NULL where there is none
+    double limit, full;
+    int points;
+};
+
+struct lab {
+    int number;
+    const char *title, *program;
+    struct item items[32];
+    int count;
+    char hash[65];
+};
+extern struct lab lab;
+void lab_read(void);
+bool relation_holds(double value, const char *relation, double limit); // NaN never does
+
+// ---- Grading ------------------------------------------------------------------------------------
+
+json_t *grade(const char *name, const char *source, size_t bytes);
+json_t *refused(const char *name, const char *why);
+
+bool gpu_here(void);
+struct speed {
+    double ratio, low, high; // the reference's time over the submission's, with its 95 % interval
+    double microseconds;     // a launch of the submission, median
+    char *why;               // why there is no ratio, or NULL
+    bool wrong;              // because an output of a timed run was
+};
+// Times a submission against the lab's own program on the GPU at hand.
+void measure_speed(struct submission *s, const char *shape, struct speed *speed);
+
+void report_human(const json_t *result, FILE *to);
+json_t *report_gradescope(const json_t *result);
+bool write_text(const char *path, const char *text);
+
+// A submission's source: the file itself, or the one in a folder. NULL with one line in *why.
+char *submission_source(const char *path, size_t *bytes, char **why);
+int grade_folder(const char *path);
+
+#endif

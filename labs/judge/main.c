@@ -1,0 +1,301 @@
+// main.c: the grader. labs/grade --lab N FILE|FOLDER
+#include "judge.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+struct options options;
+
+static const char help[] =
+    "Usage: labs/grade --lab N FILE|FOLDER\n"
+    "\n"
+    "Grades a submission for lab N, or every submission in a folder (each a .cu file, or\n"
+    "a folder with one): compiles and runs it in a sandbox, on inputs of its own.\n"
+    "\n"
+    "  --secret FILE     what hidden cases are drawn from; or the variable GRADE_SECRET.\n"
+    "                    Default: build/grade/secret, made at the first run. The same\n"
+    "                    secret gives the same grade\n"
+    "  --json FILE       the result as JSON, every case in it\n"
+    "  --gradescope FILE the result as Gradescope's results.json\n"
+    "  --out FOLDER      of a folder's results: grades.csv, summary.svg, a report each;\n"
+    "                    default: build/grade/labNN\n"
+    "  --jobs N          submissions at a time; default: one a core\n"
+    "  --fresh           grade again what was graded before\n"
+    "  --no-gpu          leave speed out, also where there is a GPU\n"
+    "  --unsafe-no-sandbox   run submissions as you: only for your own files\n"
+    "\n"
+    "Exit status: 0 graded (whatever the points), 2 bad usage, 3 the machine failed.";
+
+void fail(int status, const char *format, ...)
+{
+    va_list arguments;
+
+    fflush(stdout);
+    fputs("grade: ", stderr);
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+    exit(status);
+}
+
+char *text(const char *format, ...)
+{
+    va_list arguments;
+    char *string;
+
+    va_start(arguments, format);
+    if (vasprintf(&string, format, arguments) < 0)
+        abort();
+    va_end(arguments);
+    return string;
+}
+
+double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+char *read_file(const char *path, size_t *bytes)
+{
+    FILE *file = fopen(path, "rbe");
+    char *content = NULL;
+    size_t room = 0;
+
+    *bytes = 0;
+    if (!file)
+        return NULL;
+    for (;;) {
+        content = realloc(content, (room += 1 << 16) + 1);
+        if (!content)
+            fail(EXIT_MACHINE, "out of memory");
+        size_t n = fread(content + *bytes, 1, room - *bytes, file);
+        *bytes += n;
+        if (n == 0)
+            break;
+    }
+    bool good = !ferror(file);
+    fclose(file);
+    content[*bytes] = '\0';
+    if (good)
+        return content;
+    free(content);
+    return NULL;
+}
+
+// Bytes of the UTF-8 character at `s`; 0: none.
+static size_t utf8(const unsigned char *s, size_t left)
+{
+    size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : s[0] >= 0xe0 ? 3 : 2;
+    if (n > 1 && (s[0] < 0xc2 || s[0] > 0xf4 || n > left))
+        return 0;
+    for (size_t i = 1; i < n; ++i)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
+        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return n;
+}
+
+char *cleaned(const char *line, size_t bytes)
+{
+    const unsigned char *s = (const unsigned char *)line;
+    char *clean = malloc(4 * bytes + 1), *at = clean;
+
+    if (!clean)
+        fail(EXIT_MACHINE, "out of memory");
+    for (size_t i = 0; i < bytes;) {
+        size_t n = utf8(s + i, bytes - i);
+        bool control = (s[i] < 0x20 && s[i] != '\n') || s[i] == 0x7f ||
+                       (n == 2 && s[i] == 0xc2 && s[i + 1] < 0xa0);
+        if (n == 0 || control) {
+            at += sprintf(at, "\\x%02x", s[i++]);
+            continue;
+        }
+        memcpy(at, s + i, n);
+        at += n;
+        i += n;
+    }
+    *at = '\0';
+    return clean;
+}
+
+bool gpu_here(void)
+{
+    static int here = -1;
+    if (here < 0) {
+        void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+        int (*init)(unsigned) = driver ? (int (*)(unsigned))dlsym(driver, "cuInit") : NULL;
+        int (*count)(int *) = driver ? (int (*)(int *))dlsym(driver, "cuDeviceGetCount") : NULL;
+        int devices = 0;
+        here = init && count && init(0) == 0 && count(&devices) == 0 && devices > 0;
+    }
+    return here;
+}
+
+// ---- Options ------------------------------------------------------------------------------------
+
+static int whole(const char *option, const char *said, int least, int most)
+{
+    char *end;
+    long value = strtol(said, &end, 10);
+    if (!*said || *end || value < least || value > most)
+        fail(EXIT_USAGE, "--%s: \"%s\": write a whole number from %d to %d", option, said, least,
+             most);
+    return (int)value;
+}
+
+// The repository: where build/judge lies.
+static void find_root(void)
+{
+    ssize_t length = readlink("/proc/self/exe", options.root, sizeof options.root - 1);
+    if (length <= 0)
+        fail(EXIT_MACHINE, "cannot find myself");
+    options.root[length] = '\0';
+    for (int up = 0; up < 2; ++up)
+        *strrchr(options.root, '/') = '\0';
+}
+
+static char *make_secret(void)
+{
+    char *path = text("%s/build/grade/secret", options.root);
+    unsigned char random[32];
+    size_t bytes;
+
+    mkdir(text("%s/build/grade", options.root), 0777);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd >= 0) {
+        if (getrandom(random, sizeof random, 0) != sizeof random)
+            fail(EXIT_MACHINE, "no random bytes");
+        dprintf(fd, "%s\n", sha256_hex(random));
+        close(fd);
+        fprintf(stderr, "grade: a secret was made: %s (keep it, and keep it to yourself)\n", path);
+    }
+    char *secret = read_file(path, &bytes);
+    if (!secret || bytes < 64)
+        fail(EXIT_MACHINE, "cannot make a secret in %s", path);
+    return secret;
+}
+
+static void read_secret(void)
+{
+    const char *given = getenv("GRADE_SECRET");
+    struct sha256 hash;
+    size_t bytes;
+    char *secret;
+
+    if (options.secret_file) {
+        secret = read_file(options.secret_file, &bytes);
+        if (!secret || strspn(secret, " \n") == bytes)
+            fail(EXIT_USAGE, "--secret: %s is not there, or empty", options.secret_file);
+    } else {
+        secret = given && *given ? text("%s", given) : make_secret();
+    }
+    secret[strcspn(secret, "\n")] = '\0'; // one line, with or without its end
+    sha256_begin(&hash);
+    sha256_add(&hash, secret, strlen(secret));
+    sha256_end(&hash, options.secret);
+    unsetenv("GRADE_SECRET");
+}
+
+static void parse(int argc, char **argv)
+{
+    enum { LAB = 256, SECRET, JSON, GRADESCOPE, OUT, JOBS, FRESH, NO_GPU, UNSAFE, LAB_FILE, HELP };
+    static const struct option known[] = {
+        {"lab", required_argument, NULL, LAB},
+        {"secret", required_argument, NULL, SECRET},
+        {"json", required_argument, NULL, JSON},
+        {"gradescope", required_argument, NULL, GRADESCOPE},
+        {"out", required_argument, NULL, OUT},
+        {"jobs", required_argument, NULL, JOBS},
+        {"fresh", no_argument, NULL, FRESH},
+        {"no-gpu", no_argument, NULL, NO_GPU},
+        {"unsafe-no-sandbox", no_argument, NULL, UNSAFE},
+        {"lab-file", required_argument, NULL, LAB_FILE}, // for tests
+        {"help", no_argument, NULL, HELP},
+        {NULL, 0, NULL, 0},
+    };
+
+    opterr = 0;
+    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
+        switch (option) {
+        case LAB: options.lab = whole("lab", optarg, 2, 99); break;
+        case SECRET: options.secret_file = optarg; break;
+        case JSON: options.json = optarg; break;
+        case GRADESCOPE: options.gradescope = optarg; break;
+        case OUT: options.out = optarg; break;
+        case JOBS: options.jobs = whole("jobs", optarg, 1, 256); break;
+        case FRESH: options.fresh = true; break;
+        case NO_GPU: options.cpu_only = true; break;
+        case UNSAFE: options.unsafe = true; break;
+        case LAB_FILE: options.lab_file = optarg; break;
+        case HELP: puts(help); exit(EXIT_GRADED);
+        default: fail(EXIT_USAGE, "what is \"%s\"? (see --help)", argv[optind - 1]);
+        }
+    }
+    if (!options.lab)
+        fail(EXIT_USAGE, "which lab? labs/grade --lab N FILE|FOLDER (see --help)");
+    if (optind + 1 != argc)
+        fail(EXIT_USAGE, "%s: labs/grade --lab N FILE|FOLDER (see --help)",
+             optind == argc ? "which submission" : "one file or one folder");
+}
+
+static void write_json(const json_t *json, const char *path)
+{
+    char *words = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    if (!words || !write_text(path, text("%s\n", words)))
+        fail(EXIT_MACHINE, "cannot write %s: %s", path, strerror(errno));
+    free(words);
+}
+
+int main(int argc, char **argv)
+{
+    struct stat about;
+    char *why = NULL;
+    size_t bytes;
+
+    signal(SIGPIPE, SIG_IGN);
+    parse(argc, argv);
+    const char *path = argv[optind];
+    find_root();
+    lab_read();
+    int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (stat(path, &about))
+        fail(EXIT_USAGE, "there is no %s", cleaned(path, strlen(path)));
+    if (!sandbox_works(&why))
+        fail(EXIT_MACHINE, "%s", why);
+    read_secret();
+    if (S_ISDIR(about.st_mode)) {
+        if (options.json || options.gradescope)
+            fail(EXIT_USAGE, "--json and --gradescope are for one submission; a folder's results "
+                             "are in --out");
+        options.jobs = options.jobs ? options.jobs : cores;
+        options.threads = options.jobs < cores ? cores / options.jobs : 1;
+        return grade_folder(path);
+    }
+    options.threads = cores;
+    const char *slash = strrchr(path, '/');
+    const char *base = slash ? slash + 1 : path;
+    char *name = cleaned(base, strlen(base));
+    char *source = submission_source(path, &bytes, &why);
+    json_t *result = source ? grade(name, source, bytes) : refused(name, why);
+    report_human(result, stdout);
+    if (options.json)
+        write_json(result, options.json);
+    if (options.gradescope)
+        write_json(report_gradescope(result), options.gradescope);
+    return EXIT_GRADED;
+}

@@ -1,0 +1,49 @@
+# How many submissions earned all, some and none of each item's points, and the distribution of all
+# points together: gnuplot -c plots/grades.gp summary.tsv grades.tsv summary.svg TITLE
+load 'plots/style.gp'
+set datafile separator "\t"
+data = ARG1
+totals = ARG2
+stats data using 2 skip 1 nooutput
+rows = int(STATS_records)
+head = 42.0
+below = head + 19 * rows
+height = below + 44 + 150
+eval term(height)
+set output (ARG3)
+set multiplot
+set label 1 (ARG4) at screen 0.01, screen 1 - 12 / height textcolor rgb ink
+set border 1
+set ytics scale 0
+set lmargin at screen 170.0 / width
+set rmargin at screen 1 - 20.0 / width
+set tmargin at screen 1 - head / height
+set bmargin at screen 1 - below / height
+set key at screen 0.99, screen 1 - 20 / height top right horizontal maxrows 1 width -2 Left reverse \
+    samplen 0.8 textcolor rgb ink
+set grid xtics ls 20
+set style data boxxyerror
+set style fill solid border rgb '#ffffff'
+set yrange [rows + 0.6:0.4]
+set xrange [0:*]
+set xlabel 'submissions' textcolor rgb ink offset 0,0.6
+plot data skip 1 using (0):($0 + 1):(0):2:($0 + 0.7):($0 + 1.3):ytic(1) lc rgb after title 'all points', \
+     data skip 1 using (0):($0 + 1):2:($2 + $3):($0 + 0.7):($0 + 1.3) lc rgb before title 'some', \
+     data skip 1 using (0):($0 + 1):($2 + $3):($2 + $3 + $4):($0 + 0.7):($0 + 1.3) lc rgb '#b5600f' \
+         title 'none'
+
+unset label 1
+set key off
+set tmargin at screen 1 - (below + 62) / height
+set bmargin at screen 40.0 / height
+set border 3
+set ytics autofreq scale 0.5
+set grid noxtics ytics ls 20
+set xrange [-5:105]
+set yrange [0:*]
+set xtics 0,20,100
+set xlabel 'points, of 100 that can be had here' textcolor rgb ink offset 0,0.5
+set ylabel 'submissions' textcolor rgb ink
+set boxwidth 9 absolute
+plot totals using (10 * floor($1 / 10.0001) + 5):(1) smooth frequency with boxes lc rgb after
+unset multiplot
