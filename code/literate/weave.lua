@@ -556,6 +556,9 @@ local function footer(part)
                 table.insert(users, chunk_link(by))
             end
         end
+        if #users > 4 then -- a chunk of the whole ladder; the index has them all
+            users = { users[1], users[2], (#users - 2) .. " other places" }
+        end
         if #users > 0 then
             table.insert(out, "Used in " .. list_words(users))
         end
