@@ -90,7 +90,7 @@ tangled := $(patsubst code/%,build/tangled/%,$(roots))
 
 # One run for all chapters; outputs that do not change keep their times, so that only what was
 # edited is compiled again. Without Pandoc the committed code is compiled as it is.
-build/tangle.stamp: $(chapters) $(wildcard code/literate/tangle.lua code/literate/chunks.lua) | $(setup)
+build/tangle.stamp: $(chapters) $(wildcard code/literate/tangle.lua code/literate/chunks.lua code/literate/sheets.lua) $(labs) | $(setup)
 	$(Q)mkdir -p build/tangled
 	$(Q)if command -v pandoc >/dev/null && [ -f code/literate/tangle.lua ]; then \
 	    printf '  %-8s %s\n' TANGLE chapters/; $(tangle) $(chapters) | sed -n 's|^code/|           code/|p'; \
@@ -204,6 +204,12 @@ $(lab_links): lab%:
 
 chapter%:
 	$(error there is no chapter $*: the chapters are $(shell printf '%s\n' $(numbers) | sort -n | xargs))
+
+# A student's working copy of a lab; FORCE=1 overwrites one.
+$(addprefix starter,$(foreach l,$(labs),$(call number,$l))): starter%: build/tangle.stamp | lab%
+	$(call one_line,labs/starter $* $(if $(FORCE),--force))
+starter%:
+	$(error there is no lab $*: the labs are $(foreach l,$(labs),$(call number,$l)))
 
 .PHONY: all
 all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/probes
@@ -400,5 +406,6 @@ clean: ## remove build/ and ./labN
 
 help: ## list the targets
 	@echo "make chapterN    build chapter N's program and its lab: then type ./labN"
+	@echo "make starterN    lab N's working copy in labs/work/, never overwriting one"
 	@echo "make profileN    chapter N's lines with what the simulator counts there, hottest first"
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1	\2/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "make %-11s %s\n", $$1, $$2 }'
