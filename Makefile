@@ -207,7 +207,7 @@ chapter%:
 
 # A student's working copy of a lab; FORCE=1 overwrites one.
 $(addprefix starter,$(foreach l,$(labs),$(call number,$l))): starter%: build/tangle.stamp | lab%
-	$(call one_line,labs/starter $* $(if $(FORCE),--force))
+	$(call one_line,labs/starter $* $(if $(FORCE),--force))@:
 starter%:
 	$(error there is no lab $*: the labs are $(foreach l,$(labs),$(call number,$l)))
 

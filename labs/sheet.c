@@ -128,7 +128,7 @@ void show_hint(void)
     sheet = load_sheet();
     json_t *tasks = at(sheet, "exercises");
     int count = json_array_size(tasks);
-    if (!sheet)
+    if (!sheet && access(text("%s/build/labs", root), R_OK))
         fail(EXIT_MACHINE, "build/labs/lab%02d.json is not there: type make tangle", lab.number);
     if (!count || count > MAX_TASKS)
         fail(EXIT_USAGE, "lab %d has no hints", lab.number);
