@@ -54,7 +54,7 @@ cuda_identity = $(if $(DEBUG_PRINT),-DSOURCE_HASH='"debug"',$(call identity,$(1)
 # ---- Setting up ----------------------------------------------------------------------------------
 
 # What is missing is installed before anything is compiled: little for a chapter, all for the rest.
-wants_all := $(filter test tests book book-%,$(MAKECMDGOALS))
+wants_all := $(filter test tests book book-% handout%,$(MAKECMDGOALS))
 setup := build/deps-$(if $(wants_all),all,chapter)
 
 build/deps-chapter build/deps-all: build/deps-%: code/deps.sh
@@ -301,13 +301,23 @@ book_inputs := book.md $(chapters) $(wildcard chapters/*.bib code/literate/* plo
 pdf := build/attention-in-stages$(if $(DRAFT),-draft).pdf
 html := build/attention-in-stages$(if $(DRAFT),-draft).html
 
-.PHONY: book book-html
+student := build/attention-in-stages-student$(if $(DRAFT),-draft).pdf
+.PHONY: book book-html book-student
 book: $(pdf) ## typeset the book: build/attention-in-stages.pdf
 book-html: $(html) ## the book as one page: build/attention-in-stages.html
 
 $(pdf): $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
 	$(say) BOOK $@
 	$(Q)code/literate/book pdf $@
+book-student: $(student) ## the PDF for students, without solutions: build/attention-in-stages-student.pdf
+$(student): $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
+	$(say) BOOK $@
+	$(Q)AUDIENCE=student code/literate/book pdf $@
+
+# One lab's sheet: points, tasks, questions.
+handout%: $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
+	$(say) SHEET build/handouts/lab$(call two,$*).pdf
+	$(Q)HANDOUT=$* code/literate/book pdf build/handouts/lab$(call two,$*).pdf
 $(html): $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
 	$(say) BOOK $@
 	$(Q)code/literate/book html $@
@@ -406,6 +416,7 @@ clean: ## remove build/ and ./labN
 
 help: ## list the targets
 	@echo "make chapterN    build chapter N's program and its lab: then type ./labN"
+	@echo "make handoutN    lab N's sheet as a PDF: build/handouts/labNN.pdf"
 	@echo "make starterN    lab N's working copy in labs/work/, never overwriting one"
 	@echo "make profileN    chapter N's lines with what the simulator counts there, hottest first"
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1	\2/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "make %-11s %s\n", $$1, $$2 }'
