@@ -704,8 +704,11 @@ local function find_left_out(book, chapter)
         end
     end
     for _, chunk in ipairs(book.chunks) do
-        if chunk.chapter == chapter and not kept[chunk] and not out[chunk] then
-            out[chunk] = "hidden"
+        for _, root in ipairs(chunk.programs) do
+            local here = chunk.chapter == chapter and root.chapter == chapter
+            if here and not kept[chunk] and not out[chunk] then
+                out[chunk] = "hidden"
+            end
         end
     end
     left_out[chapter] = out
