@@ -3,7 +3,8 @@
 --
 -- chapter.sheet, if the lab has a block of class points:
 --   number, title, line          from the file's name and the lab's heading; line of the block
---   program, before              what labs/labNN judges, and against what (nil: nothing)
+--   program, before              what labs/labNN judges, and against what (nil: nothing); the block
+--                                may name another program of the chapter: {.points program=…}
 --   items      { name, relation, limit, full, shape, points, words, line }, in the block's order,
 --              and last the item `written`, which has the sum of the questions' points
 --   tasks      starters in the order of the sheet, each with stars, earns, hints, marker
@@ -228,7 +229,7 @@ function sheets.read(book, chapter, document, complain, position)
                         note(line, "second block of points (first in line %d)", sheet.line)
                         return
                     end
-                    sheet.line = line
+                    sheet.line, sheet.program = line, block.attributes.program
                     read_points(block, sheet, note)
                 end
             end,
@@ -377,6 +378,11 @@ local function check_mutant(book, sheet, variant, complain)
         complain(book, part.file, part.line, ...)
     end
     local loses = variant.attributes.loses or LOSES[variant.breaks] or ""
+    if loses == "nothing" then -- it shows only where no grader looks
+        variant.loses = {}
+        table.insert(sheet.mutants, variant)
+        return
+    end
     local _, list = item_names(sheet, loses, function(why)
         note("mutant %s: %s", variant.name, why)
     end)
@@ -395,7 +401,8 @@ function sheets.check(book, complain)
             local function note(...)
                 complain(book, chapter.path, sheet.line, ...)
             end
-            sheet.program, sheet.before = read_script(sheet)
+            local judged, before = read_script(sheet)
+            sheet.program, sheet.before = sheet.program or judged, before
             for _, root in ipairs(book.roots) do
                 if root.file:match("([^/]*)%.%w+$") == sheet.program then
                     sheet.root = root
@@ -404,7 +411,7 @@ function sheets.check(book, complain)
             if not sheet.program then
                 note("labs/lab%02d names no program to judge (--after)", sheet.number)
             elseif not sheet.root then
-                note("labs/lab%02d judges %s, which no chapter makes", sheet.number, sheet.program)
+                note("%s is no program of the book", sheet.program)
             end
             for _, variant in ipairs(book.variants) do
                 if variant.chapter == chapter and variant.kind == "mutant" then
