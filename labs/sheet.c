@@ -220,12 +220,16 @@ static const char *why_unseen(const char *name)
         return "by a person";
     if (strcmp(name, "hidden") == 0 || strcmp(name, "speed") == 0)
         return "by the grader";
-    return on_gpu ? "in the simulator" : after.fault ? "a fault was in the way" : "not seen here";
+    return on_gpu        ? "in the simulator"
+           : after.wrong ? "when outputs are right"
+           : after.fault ? "a fault was in the way"
+                         : "not seen here";
 }
 
 static json_t *show_points(void)
 {
     json_t *items = at(sheet, "points"), *first = NULL;
+    bool withheld = after.wrong; // as by the grader: a wrong kernel's registers are worth nothing
     int got = 0, open = 0, total = 0;
     heading("Points, as far as they can be seen here");
     for (size_t i = 0; i < json_array_size(items); ++i) {
@@ -235,14 +239,17 @@ static json_t *show_points(void)
         enum outcome outcome = outcome_of(item);
         double value = value_of(item);
         total += points;
-        got += outcome == MET ? points : 0;
+        int earned = outcome == MET && !withheld ? points : 0;
+        got += earned;
         open += outcome == UNSEEN ? points : 0;
         printf("  %-46s", text("%s%s", name, limit_of(item)));
         if (outcome == UNSEEN)
             printf(" %3s of %2d  %s\n", "-", points, why_unseen(name));
         else
-            printf(" %3d of %2d  %s%s\n", outcome == MET ? points : 0, points, mark(outcome == MET),
-                   outcome == MISSED && !isnan(value) ? text(": %s", grouped(value)) : "");
+            printf(" %3d of %2d  %s%s\n", earned, points, mark(outcome == MET),
+                   outcome == MISSED && !isnan(value) ? text(": %s", grouped(value))
+                   : outcome == MET && withheld       ? ", but outputs are wrong"
+                                                      : "");
         if (outcome == MISSED && !first)
             first = item;
     }

@@ -152,7 +152,12 @@ local function write(files)
             table.insert(changed, file)
         end
     end
-    local folders = "code " .. table.concat(OWN_FOLDERS, " ")
+    local folders = "code build/tangled build/starters build/mutants"
+    for _, file in ipairs(changed) do
+        if file.path:match("^build/labs/") then
+            folders = "code " .. table.concat(OWN_FOLDERS, " ")
+        end
+    end
     if #changed > 0 and not os.execute("mkdir -p " .. folders .. " 2>/dev/null") then
         fail("%s: cannot be created", folders)
     end
