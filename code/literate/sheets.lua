@@ -28,7 +28,8 @@ local COUNTERS = { -- as labs/evidence.c has them, of one launch
 local RELATIONS = { ["<="] = true, [">="] = true, ["=="] = true }
 local SHAPES = { small = true, mission = true, long = true, huge = true }
 local TOTAL = 100
--- What a planted bug costs unless it says so itself.
+-- What a planted bug costs unless it says so itself. Without `correct` nothing counts: the grader
+-- withholds all other items.
 local LOSES = { race = "races", correctness = "correct hidden" }
 
 local function in_classes(element, class)
@@ -455,16 +456,20 @@ function sheets.check(book, complain)
     end
 end
 
--- Points of the items that have one of these names.
-function sheets.points_of(sheet, names)
-    local wanted, total = {}, 0
+-- What hangs on these items, in words and points: without `correct` all of them but `written`.
+function sheets.what_hangs_on(sheet, names)
+    local wanted, all, total = {}, false, 0
     for _, name in ipairs(names) do
         wanted[name] = true
+        all = all or name == "correct"
     end
     for _, item in ipairs(sheet.items) do
-        total = total + (wanted[item.name] and item.points or 0)
+        if wanted[item.name] or all and item.name ~= "written" then
+            total = total + item.points
+        end
     end
-    return total
+    return string.format("%s: %d points", all and "nothing counts without it"
+        or table.concat(names, ", "), total)
 end
 
 -- ---- For the grader and the driver -------------------------------------------------------------

@@ -269,7 +269,7 @@ book() { # [VARIABLE=VALUE...]
     book
     grep -q '<td><code>registers</code></td><td>≤ 128</td><td style="text-align: right">5</td>' build/book.html
     grep -q 'Task 1: Add it up' build/book.html
-    grep -q '★★ correct, hidden: 70 points' build/book.html
+    grep -q '★★ nothing counts without it: 95 points' build/book.html
     grep -q 'Hints to task 1' build/book.html
     grep -q 'Question 1 (5 points).' build/book.html
     grep -q 'must be caught by: correctness' build/book.html

@@ -670,8 +670,7 @@ local function task_head(owner, part)
     local sheet = owner.chapter.sheet
     local stars = string.rep("★", owner.stars)
     return chunk_head("taskhead", part, "Task " .. owner.number .. ": " .. escape(owner.title), "",
-        string.format("%s %s: %d points", stars, escape(table.concat(owner.earns, ", ")),
-            sheets.points_of(sheet, owner.earns)))
+        stars .. " " .. escape(sheets.what_hangs_on(sheet, owner.earns)))
 end
 
 local function task_foot(owner)
