@@ -5,6 +5,7 @@
 --   number, title, line          from the file's name and the lab's heading; line of the block
 --   program, before              what labs/labNN judges, and against what (nil: nothing); the block
 --                                may name another program of the chapter: {.points program=…}
+--   first_line, last_line        of the lab in the chapter
 --   items      { name, relation, limit, full, shape, points, words, line }, in the block's order,
 --              and last the item `written`, which has the sum of the questions' points
 --   tasks      starters in the order of the sheet, each with stars, earns, hints, marker
@@ -30,7 +31,7 @@ local SHAPES = { small = true, mission = true, long = true, huge = true }
 local TOTAL = 100
 -- What a planted bug costs unless it says so itself. Without `correct` nothing counts: the grader
 -- withholds all other items.
-local LOSES = { race = "races", correctness = "correct hidden" }
+local LOSES = { race = "races", correctness = "correct hidden races" }
 
 local function in_classes(element, class)
     return element.classes and element.classes:includes(class)
@@ -210,7 +211,9 @@ function sheets.read(book, chapter, document, complain, position)
     end
     local inside = {} -- lines of what stands in a lab
     local function read_lab(div)
+        local _, first_line, last_line = position(div.attributes)
         local sheet = {
+            first_line = first_line, last_line = last_line,
             number = tonumber(chapter.tag), chapter = chapter, items = {}, tasks = {},
             questions = {}, hints = {}, mutants = {},
         }

@@ -110,7 +110,7 @@ assert lab == {
         {"name": "barriers", "relation": "==", "limit": 0, "shape": "1x2x33", "points": 5, "words": ""},
         {"name": "speed", "relation": ">=", "limit": 0.5, "full": 1, "shape": "mission", "points": 5, "words": ""},
         {"name": "written", "points": 5, "words": "the questions, read by a person"}],
-    "mutants": [{"program": "ch02_sum", "name": "negative", "loses": ["correct", "hidden"]},
+    "mutants": [{"program": "ch02_sum", "name": "negative", "loses": ["correct", "hidden", "races"]},
                 {"program": "ch02_sum", "name": "once", "loses": ["races", "hidden"]}]}, lab
 END
 }

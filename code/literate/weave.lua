@@ -37,8 +37,11 @@ local failures = {}
 local reading -- the file that is being read
 
 local function fail(where, ...)
-    if HANDOUT and tonumber(reading.tag or "") ~= HANDOUT then
-        return -- of a chapter that is read for its numbers only
+    local line = tonumber(where:match(":(%d+)$") or "")
+    local sheet = reading and reading.sheet
+    if HANDOUT and reading and not (sheet and sheet.number == HANDOUT and line
+        and line >= sheet.first_line and line <= sheet.last_line) then
+        return -- of what is read for its numbers only
     end
     table.insert(failures, where .. ": " .. string.format(...))
 end
