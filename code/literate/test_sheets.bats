@@ -149,7 +149,8 @@ END
 
 @test "error: points that do not add up to 100" {
     n=$(at '{.points}')
-    expect_errors '/^races/d' "$(at 'name=once'): mutant once: the lab has no item races" \
+    expect_errors '/^races/d' "$(at 'name=negative'): mutant negative: the lab has no item races" \
+        "$(at 'name=once'): mutant once: the lab has no item races" \
         "$n: the lab's points add up to 90, not 100"
 }
 
