@@ -54,7 +54,7 @@ cuda_identity = $(if $(DEBUG_PRINT),-DSOURCE_HASH='"debug"',$(call identity,$(1)
 # ---- Setting up ----------------------------------------------------------------------------------
 
 # What is missing is installed before anything is compiled: little for a chapter, all for the rest.
-wants_all := $(filter test tests book book-%,$(MAKECMDGOALS))
+wants_all := $(filter test tests book book-% handout%,$(MAKECMDGOALS))
 setup := build/deps-$(if $(wants_all),all,chapter)
 
 build/deps-chapter build/deps-all: build/deps-%: code/deps.sh
@@ -90,7 +90,7 @@ tangled := $(patsubst code/%,build/tangled/%,$(roots))
 
 # One run for all chapters; outputs that do not change keep their times, so that only what was
 # edited is compiled again. Without Pandoc the committed code is compiled as it is.
-build/tangle.stamp: $(chapters) $(wildcard code/literate/tangle.lua code/literate/chunks.lua) | $(setup)
+build/tangle.stamp: $(chapters) $(wildcard code/literate/tangle.lua code/literate/chunks.lua code/literate/sheets.lua) $(labs) | $(setup)
 	$(Q)mkdir -p build/tangled
 	$(Q)if command -v pandoc >/dev/null && [ -f code/literate/tangle.lua ]; then \
 	    printf '  %-8s %s\n' TANGLE chapters/; $(tangle) $(chapters) | sed -n 's|^code/|           code/|p'; \
@@ -219,6 +219,12 @@ $(lab_links): lab%:
 chapter%:
 	$(error there is no chapter $*: the chapters are $(shell printf '%s\n' $(numbers) | sort -n | xargs))
 
+# A student's working copy of a lab; FORCE=1 overwrites one.
+$(addprefix starter,$(foreach l,$(labs),$(call number,$l))): starter%: build/tangle.stamp | lab%
+	$(call one_line,labs/starter $* $(if $(FORCE),--force))@:
+starter%:
+	$(error there is no lab $*: the labs are $(foreach l,$(labs),$(call number,$l)))
+
 .PHONY: all
 all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/probes build/judge build/runner
 
@@ -309,13 +315,23 @@ book_inputs := book.md $(chapters) $(wildcard chapters/*.bib code/literate/* plo
 pdf := build/attention-in-stages$(if $(DRAFT),-draft).pdf
 html := build/attention-in-stages$(if $(DRAFT),-draft).html
 
-.PHONY: book book-html
+student := build/attention-in-stages-student$(if $(DRAFT),-draft).pdf
+.PHONY: book book-html book-student
 book: $(pdf) ## typeset the book: build/attention-in-stages.pdf
 book-html: $(html) ## the book as one page: build/attention-in-stages.html
 
 $(pdf): $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
 	$(say) BOOK $@
 	$(Q)code/literate/book pdf $@
+book-student: $(student) ## the PDF for students, without solutions: build/attention-in-stages-student.pdf
+$(student): $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
+	$(say) BOOK $@
+	$(Q)AUDIENCE=student code/literate/book pdf $@
+
+# One lab's sheet: points, tasks, questions.
+handout%: $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
+	$(say) SHEET build/handouts/lab$(call two,$*).pdf
+	$(Q)HANDOUT=$* code/literate/book pdf build/handouts/lab$(call two,$*).pdf
 $(html): $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
 	$(say) BOOK $@
 	$(Q)code/literate/book html $@
@@ -414,5 +430,7 @@ clean: ## remove build/ and ./labN
 
 help: ## list the targets
 	@echo "make chapterN    build chapter N's program and its lab: then type ./labN"
+	@echo "make handoutN    lab N's sheet as a PDF: build/handouts/labNN.pdf"
+	@echo "make starterN    lab N's working copy in labs/work/, never overwriting one"
 	@echo "make profileN    chapter N's lines with what the simulator counts there, hottest first"
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1	\2/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "make %-11s %s\n", $$1, $$2 }'

@@ -5,8 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// The value of a resource gate: of the sm_89 image, or of the code that runs on this GPU.
-static double resource(const struct side *side, const char *name, bool sm_89)
+double resource(const struct side *side, const char *name, bool sm_89)
 {
     json_t *r = side->resources;
     if (strcmp(name, "threads") == 0)
@@ -24,7 +23,7 @@ static double resource(const struct side *side, const char *name, bool sm_89)
          name);
 }
 
-static bool holds(double value, const struct gate *gate) // NaN never does
+bool holds(double value, const struct gate *gate)
 {
     const char *relation = gate->relation;
     if (strcmp(relation, "<=") == 0)
@@ -149,8 +148,16 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
         printf("    it crashed: %s\n", strsignal(output.status - 128));
 
     note_identity(side, said);
-    if (keep_counts && report)
-        side->counts = simulator_read(report);
+    side->wrong |= !pass && json_array_size(faults) == 0;
+    if (!side->fault && json_array_size(faults))
+        side->fault = text("%s", json_string_value(json_array_get(faults, 0)));
+    json_t *counted = report ? simulator_read(report) : NULL;
+    if (counted && keep_counts)
+        side->counts = json_incref(counted);
+    if (!side->counts_of)
+        side->counts_of = json_object();
+    if (counted)
+        json_object_set_new(side->counts_of, shape, counted);
     unlink(own);
     unlink(counts);
     output_free(&output);

@@ -226,6 +226,12 @@ int main(int argc, char **argv)
     colours();
     parse_options(argc, argv);
     root = find_root();
+    if (lab.hint >= 0) {
+        show_hint();
+        return EXIT_GREEN;
+    }
+    if (lab.watch)
+        watch(lab.student);
     folder = text("%s/build/lab%02d", root, lab.number);
     if (mkdir(folder, 0777) && errno != EEXIST)
         fail(EXIT_MACHINE, "cannot make %s: %s", folder, strerror(errno));
@@ -275,5 +281,7 @@ int main(int argc, char **argv)
     printf("\n%s%s%s%s: %s\n", BOLD, gates_failed ? RED_INK : GREEN_INK, verdict, PLAIN,
            explain(verdict));
     finish(verdict);
+    if (lab.student && !lab.plain)
+        show_sheet();
     return gates_failed ? EXIT_RED : EXIT_GREEN;
 }

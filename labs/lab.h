@@ -6,6 +6,8 @@
 //   process.c   programs as processes: run to the end, or asked for one timing batch at a time
 //   gates.c     resources and correctness
 //   speedup.c   the two programs against each other; recorded runs where there is no GPU
+//   sheet.c     the lab's sheet: points so far, what to look at next, hints
+//   watch.c     judges a file again whenever it is saved
 //   evidence.c  what Nsight Compute or the simulator counted
 //   ncu.c       Nsight Compute: which metrics, how it is asked, what it said
 //   tool/       programs of their own, from the same parts: compare, profile-ncu
@@ -48,6 +50,8 @@ struct lab {
     const char *on;     // "gpu", "simulator" or NULL
     const char *record; // or NULL
     bool profile;       // lines with their counts instead of a verdict
+    bool watch;         // again whenever the student's file is saved
+    int hint;           // the task whose next hint is wanted; 0: the first open one; -1: none
     int rounds, iterations;
     struct shape shapes[MAX_SHAPES];
     int shape_count;
@@ -69,6 +73,9 @@ struct side {
     json_t *resources;
     json_t *device;
     json_t *counts;            // evidence: a counter's value by its key
+    json_t *counts_of;         // the simulator's counts by shape
+    bool wrong;                // an output differs
+    char *fault;               // the simulator's first complaint, or NULL
     const char *hash, *commit; // as compiled into it
 };
 extern struct side before, after; // before.name is NULL in a lab without a before-program
@@ -97,6 +104,16 @@ void judge_correctness(void);           // gates.c
 json_t *simulator_read(json_t *report); // evidence.c: counts per launch from a simulator report
 const char *judge_speed(void); // speedup.c: "FAST", "VALID NEGATIVE" or "GREEN", if no gate failed
 void show_evidence(void);      // evidence.c
+void show_sheet(void);         // sheet.c: after the verdict on a student's program
+void show_hint(void);          // sheet.c
+
+// Returns in a child process, once now and once whenever `source` is saved; Ctrl-C ends it all.
+void watch(const char *source); // watch.c
+
+// The value of a resource gate, of the sm_89 image or of the code that runs on this GPU; whether a
+// value keeps a gate (NaN never does).
+double resource(const struct side *side, const char *name, bool sm_89); // gates.c
+bool holds(double value, const struct gate *gate);                      // gates.c
 
 // ---- Nsight Compute (ncu.c) ---------------------------------------------------------------------
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct lab lab = {.seeds = "0,1,2", .rounds = 30, .iterations = 20};
+struct lab lab = {.seeds = "0,1,2", .rounds = 30, .iterations = 20, .hint = -1};
 
 static const char *shapes = "small,mission";
 
@@ -24,6 +24,8 @@ static void usage(void)
         "  --rounds N          of the comparison on a GPU, at least 6 (default %d)\n"
         "  --quick             one seed and 8 rounds\n"
         "  --profile           no verdict: lines with what the simulator counts, hottest first\n"
+        "  --watch             judges your program again whenever you save it\n"
+        "  --hint [N]          one more hint, for task N of the lab's sheet\n"
         "  --record FILE       where to write the record (default build/lab%02d/record.json)\n"
         "  --help              this text\n\n"
         "Exit status: 0 GREEN, FAST or VALID NEGATIVE; 1 RED; 2 bad usage; 3 the machine failed.\n",
@@ -104,26 +106,17 @@ static void check_input(const char *option, const char *word)
 void parse_options(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"lab", required_argument, NULL, 'l'},
-        {"title", required_argument, NULL, 't'},
-        {"before", required_argument, NULL, 'b'},
-        {"after", required_argument, NULL, 'a'},
-        {"program", required_argument, NULL, 'c'},
-        {"shapes", required_argument, NULL, 's'},
-        {"seeds", required_argument, NULL, 'S'},
-        {"inputs", required_argument, NULL, 'i'},
-        {"gate", required_argument, NULL, 'g'},
-        {"show", required_argument, NULL, 'G'},
-        {"promise", required_argument, NULL, 'p'},
-        {"goal", required_argument, NULL, 'z'},
-        {"why", required_argument, NULL, 'w'},
-        {"on", required_argument, NULL, 'o'},
-        {"record", required_argument, NULL, 'r'},
-        {"rounds", required_argument, NULL, 'n'},
-        {"quick", no_argument, NULL, 'q'},
-        {"profile", no_argument, NULL, 'P'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"lab", required_argument, NULL, 'l'},     {"title", required_argument, NULL, 't'},
+        {"before", required_argument, NULL, 'b'},  {"after", required_argument, NULL, 'a'},
+        {"program", required_argument, NULL, 'c'}, {"shapes", required_argument, NULL, 's'},
+        {"seeds", required_argument, NULL, 'S'},   {"inputs", required_argument, NULL, 'i'},
+        {"gate", required_argument, NULL, 'g'},    {"show", required_argument, NULL, 'G'},
+        {"promise", required_argument, NULL, 'p'}, {"goal", required_argument, NULL, 'z'},
+        {"why", required_argument, NULL, 'w'},     {"on", required_argument, NULL, 'o'},
+        {"record", required_argument, NULL, 'r'},  {"rounds", required_argument, NULL, 'n'},
+        {"quick", no_argument, NULL, 'q'},         {"profile", no_argument, NULL, 'P'},
+        {"watch", no_argument, NULL, 'W'},         {"hint", no_argument, NULL, 'H'},
+        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
     };
     bool help = false;
     opterr = 0;
@@ -156,6 +149,8 @@ void parse_options(int argc, char **argv)
             lab.rounds = 8;
             break;
         case 'P': lab.profile = true; break;
+        case 'W': lab.watch = true; break;
+        case 'H': lab.hint = 0; break;
         case 'h': help = true; break;
         case ':': fail(EXIT_USAGE, "%s needs a value; --help lists the options", argv[optind - 1]);
         default: fail(EXIT_USAGE, "%s is no option; --help lists them", argv[optind - 1]);
@@ -181,7 +176,14 @@ void parse_options(int argc, char **argv)
         fail(EXIT_USAGE, "--profile judges nothing: there is no record to write");
     if (argc - optind > 1)
         fail(EXIT_USAGE, "one program at a time: %s or %s", argv[optind], argv[optind + 1]);
+    if (lab.hint == 0) {
+        if (argv[optind])
+            lab.hint = whole("--hint", argv[optind], 1, 99);
+        return;
+    }
     lab.student = argv[optind];
+    if (lab.watch && !lab.student)
+        fail(EXIT_USAGE, "--watch: which program? ./lab%d --watch my.cu", lab.number);
     if (lab.student && access(lab.student, R_OK))
         fail(EXIT_USAGE, "%s: %s", lab.student, strerror(errno));
 }

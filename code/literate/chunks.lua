@@ -7,7 +7,7 @@
 --
 -- book.errors    { "chapters/03-wmma-scores.md:120: unknown chunk <<x>>", ... }, in reading order;
 --                when there are any, the rest is as good as could be made and must not be printed
--- book.chapters  { path, tag = "03" }, in reading order
+-- book.chapters  { path, tag = "03", sheet }, in reading order
 -- book.roots     the chunks that are programs, in reading order
 -- book.variants  all starters and mutants, in reading order
 -- book.chunks    all chunks in the order they are defined; also by id: book.chunks["ch03-score"]
@@ -25,13 +25,16 @@
 --          definition), offset (chunk lines before it), and owner: the chunk or variant it is of
 -- variant  kind = "starter" | "mutant", chunk (that it stands for), chapter, name, breaks, title,
 --          shapes (that it shows at, if shapes= names some), only (the program, if only= names one),
---          parts (one), uses, programs (those of its own chapter, or that one, that take the chunk)
+--          parts (one), uses, programs (those of its own chapter, or that one, that take the chunk), attributes
+--
+-- A chapter with a lab that gives points has a sheet; sheets.lua says what is in it.
 --
 -- chunks.lines, expand, diff, changes and starters are described where they stand.
 --
 -- The rules. A block of class cuda or c is a root when it has file=, a chunk when it has an id, and
 -- an illustration otherwise. With both it is a root that may also be referred to, continued, and
 -- mutated by its id; without an id, its file is its id. `<<id>>` on a line of its own refers.
+local sheets = require "sheets"
 local chunks = {}
 
 local COLUMNS = 80 -- what the page takes
@@ -121,6 +124,7 @@ local function add_variant(book, chapter, block, part, kind)
         kind = kind, of = of, chapter = chapter, language = part.language, parts = { part },
         name = block.attributes.name, breaks = block.attributes.breaks,
         shapes = block.attributes.shapes, only = block.attributes.only,
+        attributes = block.attributes,
         uses = {}, programs = {},
     }
     variant.title = block.attributes.title or variant.name or kind
@@ -205,7 +209,7 @@ local function add_block(book, chapter, raw, block)
         complain(book, chapter.path, first, "code block is never closed")
         return
     end
-    if not block.classes:includes("tikz") then
+    if not (block.classes:includes("tikz") or block.classes:includes("points")) then
         check_lines(book, part)
     end
     if not part.language then
@@ -246,6 +250,7 @@ local function read_chapter(book, path)
     for _, block in ipairs(found) do
         add_block(book, chapter, raw, block)
     end
+    sheets.read(book, chapter, document, complain, chunks.position)
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -468,6 +473,7 @@ function chunks.load(paths)
         link_variant(book, variant, seen)
     end
     find_programs(book)
+    sheets.check(book, complain)
     sort_errors(book, paths)
     return book
 end

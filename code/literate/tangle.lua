@@ -8,7 +8,9 @@
 --
 --   code/chNN_name.cu|.c                  clean text, each chunk under its title; committed
 --   build/tangled/chNN_name.cu            the same with #line, so that errors name the chapter
---   build/starters/chNN_name.cu           what a student gets, if the chapter has starters for it
+--   build/starters/chNN_name.cu           what a student gets, if the chapter has starters for it:
+--                                         clean text
+--   build/labs/labNN.json                 the lab's points, tasks, hints and questions
 --   build/mutants/chNN_name.MUTANT.cu     one planted bug a file
 --   build/mutants/list.tsv                program, mutant, chunk, what it breaks, and at which
 --                                         shapes if the chapter says so
@@ -18,8 +20,9 @@
 -- nothing is written and the exit status is 1. The syntax is described in chunks.lua.
 package.path = pandoc.path.directory(PANDOC_SCRIPT_FILE) .. "/?.lua;" .. package.path
 local chunks = require "chunks"
+local sheets = require "sheets"
 
-local OWN_FOLDERS = { "build/tangled", "build/starters", "build/mutants" }
+local OWN_FOLDERS = { "build/tangled", "build/starters", "build/mutants", "build/labs" }
 
 local function fail(...)
     io.stderr:write(string.format(...), "\n")
@@ -27,12 +30,14 @@ local function fail(...)
 end
 
 -- What people read: chunk titles as comments.
-local function clean(root)
+local function clean(root, swap)
+    local chapter = root.parts[1].file
     local out = {
-        "// Tangled from " .. root.parts[1].file .. "; edit that, then `make tangle`.",
+        swap and "// What you start from in the lab of " .. chapter .. "."
+            or "// Tangled from " .. chapter .. "; edit that, then `make tangle`.",
         "",
     }
-    for _, entry in ipairs(chunks.expand(root)) do
+    for _, entry in ipairs(chunks.expand(root, swap)) do
         if entry.opens then
             table.insert(out, entry.indent .. "// ---- " .. entry.opens.title .. " ----")
         else
@@ -73,7 +78,7 @@ local function tangle(book)
         add(root.file, clean(root))
         add("build/tangled/" .. name .. extension, mapped(root))
         if next(starters) then
-            add("build/starters/" .. name .. extension, mapped(root, starters))
+            add("build/starters/" .. name .. extension, clean(root, starters))
         end
     end
     for _, variant in ipairs(book.variants) do
@@ -86,6 +91,11 @@ local function tangle(book)
         end
     end
     add("build/mutants/list.tsv", table.concat(list))
+    for _, chapter in ipairs(book.chapters) do
+        if chapter.sheet then
+            add("build/labs/lab" .. chapter.tag .. ".json", sheets.json(chapter.sheet))
+        end
+    end
     return files
 end
 
@@ -142,7 +152,12 @@ local function write(files)
             table.insert(changed, file)
         end
     end
-    local folders = "code " .. table.concat(OWN_FOLDERS, " ")
+    local folders = "code build/tangled build/starters build/mutants"
+    for _, file in ipairs(changed) do
+        if file.path:match("^build/labs/") then
+            folders = "code " .. table.concat(OWN_FOLDERS, " ")
+        end
+    end
     if #changed > 0 and not os.execute("mkdir -p " .. folders .. " 2>/dev/null") then
         fail("%s: cannot be created", folders)
     end
@@ -173,7 +188,7 @@ end
 
 local function clear(files)
     for _, folder in ipairs(OWN_FOLDERS) do
-        for _, path in ipairs(leftovers(folder, "^ch", files)) do
+        for _, path in ipairs(leftovers(folder, "^%l+%d", files)) do
             os.remove(path)
         end
     end

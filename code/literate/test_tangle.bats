@@ -37,7 +37,7 @@ model() {
     SHOW=$1 LITERATE=$literate pandoc -f "$fixture/model.lua" chapters/*.md
 }
 
-@test "programs, line-mapped copies, starters and mutants are exactly as expected" {
+@test "programs, line-mapped copies, clean starters and mutants are exactly as expected" {
     tangle_fixture
     diff -r "$fixture/expected/code" code
     diff -r "$fixture/expected/build" build

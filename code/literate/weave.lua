@@ -10,6 +10,10 @@
 -- and do the rest: LaTeX until the page numbers settle, its log searched, the result moved into
 -- place. DRAFT=1 sets unknown and stale numbers, references and charts in red instead of failing.
 --
+-- AUDIENCE=student leaves the solutions out: where a lab has a starter, it stands in the chapter
+-- instead of the chunk; hints and what catches a planted bug are not told. HANDOUT=4 sets lab 4's
+-- sheet and nothing else, for print.
+--
 -- book.md names the chapters in its metadata (`chapters:`, with `- part: Title` between them) and
 -- holds the preface. Chunks come from chunks.lua, numbers from runs.lua, pictures from figures.lua,
 -- colours from highlight.lua. What is wrong is collected and printed as `file:line: what`; then
@@ -21,14 +25,24 @@ local chunks = require "chunks"
 local figures = require "figures"
 local highlight = require "highlight"
 local runs = require "runs"
+local sheets = require "sheets"
 
 local LATEX = FORMAT == "latex"
 local DRAFT = (os.getenv("DRAFT") or "") ~= ""
+local STUDENT = os.getenv("AUDIENCE") == "student"
+local HANDOUT = tonumber(os.getenv("HANDOUT") or "") -- of which lab, or nil
 local MINUS = "−"
 
 local failures = {}
+local reading -- the file that is being read
 
 local function fail(where, ...)
+    local line = tonumber(where:match(":(%d+)$") or "")
+    local sheet = reading and reading.sheet
+    if HANDOUT and reading and not (sheet and sheet.number == HANDOUT and line
+        and line >= sheet.first_line and line <= sheet.last_line) then
+        return -- of what is read for its numbers only
+    end
     table.insert(failures, where .. ": " .. string.format(...))
 end
 
@@ -81,8 +95,6 @@ end
 local labels = {} -- by id: a list of { kind, number, id (unique in the book), chapter, title }
 local figure_sources = {} -- TikZ pictures, in order
 
--- Every position starts `file:`; here is the file that is being read.
-local reading
 local caption_line -- of the figure whose caption is being read
 
 local function where(line)
@@ -427,10 +439,10 @@ local function number_chapter(chapter, book)
                 table.insert(figure_sources, { text = el.text, where = where(el.attributes.line) })
                 el.attributes.figure = tostring(#figure_sources)
                 return el
-            elseif part and part.owner.kind ~= "starter" then
+            elseif part and (part.owner.kind ~= "starter" or part.owner.number) then
                 part.number = counter(chapter, "chunk")
                 part.label = "chunk:" .. (part.owner.id and part.owner.id .. ":" .. part.index
-                    or part.owner.of .. ":" .. part.owner.name)
+                    or part.owner.of .. ":" .. (part.owner.name or "task"))
                 if part.owner.id and part.index == 1 then
                     local entry = label("chunk", part.owner.id, part.number, el.attributes.line)
                     entry.id, entry.title = part.label, part.owner.title
@@ -451,6 +463,9 @@ local function set_tokens(line, language, state)
     if line.ref then
         local title, part = escape(line.ref.display), line.ref.parts[1]
         if LATEX then
+            if HANDOUT then
+                return escape_code(line.indent) .. "⟨\\textit{" .. title .. "}⟩"
+            end
             return escape_code(line.indent) .. "\\chunkref{" .. part.label .. "}{" .. title .. "}"
         end
         return string.format('%s<a class="ref" href="#%s">⟨%s⟩</a><span class="no">%s</span>',
@@ -509,6 +524,9 @@ end
 local function chunk_link(part, with_chapter)
     local owner = part.owner
     local of = with_chapter and " of chapter " .. owner.chapter.tag:gsub("^0", "") or ""
+    if HANDOUT then
+        return "⟨\\textit{" .. escape(owner.display) .. "}⟩" .. of
+    end
     if LATEX then
         return string.format("\\%sname{%s}{%s}%s (p.~\\pageref{%s})",
             owner.file and "root" or "chunk", part.label, escape(owner.display), of, part.label)
@@ -653,11 +671,67 @@ local function chunk_head(class, part, name, sign, remark)
         .. '</span><span class="remark">%s</span></p>', class, part.label, name, sign, remark)
 end
 
+-- A task of a lab's sheet: its starter.
+local function task_head(owner, part)
+    local sheet = owner.chapter.sheet
+    local stars = string.rep("★", owner.stars)
+    return chunk_head("taskhead", part, "Task " .. owner.number .. ": " .. escape(owner.title), "",
+        stars .. " " .. escape(sheets.what_hangs_on(sheet, owner.earns)))
+end
+
+local function task_foot(owner)
+    local command = string.format("./lab%d --hint %d", owner.chapter.sheet.number, owner.number)
+    return "Instead of " .. chunk_link(owner.chunk.parts[1]) .. " · hints: "
+        .. (LATEX and "\\code{" .. escape(command) .. "}" or "<code>" .. command .. "</code>")
+end
+
+-- What a student's book has instead of a chunk of this chapter: a starter, or, for a chunk that
+-- only solutions use, nothing ("hidden").
+local left_out = {} -- chapter -> chunk -> starter or "hidden"
+
+local function find_left_out(book, chapter)
+    local out, kept = {}, {}
+    local function keep(owner, swap)
+        if not kept[owner] then
+            kept[owner] = true
+            for _, use in ipairs(owner.uses) do
+                keep(swap[use.chunk] or use.chunk, swap)
+            end
+        end
+    end
+    for _, root in ipairs(book.roots) do
+        if root.chapter == chapter then
+            local swap = chunks.starters(book, root)
+            for chunk, starter in pairs(swap) do
+                out[chunk] = starter
+            end
+            keep(swap[root] or root, swap)
+        end
+    end
+    for _, chunk in ipairs(book.chunks) do
+        for _, root in ipairs(chunk.programs) do
+            local here = chunk.chapter == chapter and root.chapter == chapter
+            if here and not kept[chunk] and not out[chunk] then
+                out[chunk] = "hidden"
+            end
+        end
+    end
+    left_out[chapter] = out
+end
+
+local function instead_of(chunk)
+    return STUDENT and (left_out[chunk.chapter] or {})[chunk]
+end
+
 local function set_chunk(part, book)
     local owner = part.owner
     local head, lines, foot
-    if owner.kind then
-        head = chunk_head("mutanthead", part, escape(owner.name), "",
+    if owner.kind == "mutant" and instead_of(owner.chunk) then
+        return {}
+    elseif owner.kind == "starter" then
+        head, lines, foot = task_head(owner, part), part_lines(part), task_foot(owner)
+    elseif owner.kind then
+        head = chunk_head("mutanthead", part, escape(owner.name), "", STUDENT and "" or
             "must be caught by: " .. escape(owner.breaks or "")
             .. (owner.shapes and " at " .. escape(owner.shapes) or ""))
         lines = mutant_lines(owner, book)
@@ -666,7 +740,16 @@ local function set_chunk(part, book)
         local sign = part.index > 1 and " +≡" or owner.file and "" or " ≡"
         head = chunk_head(owner.file and "roothead" or "chunkhead", part, escape(owner.display),
             sign, part.number)
-        lines = part_lines(part)
+        local instead = instead_of(owner)
+        if instead and part.index > 1 then
+            return {}
+        elseif instead == "hidden" then
+            lines = { { text = "// a part of what is left for you" } }
+        elseif instead then
+            lines = part_lines(instead.parts[1])
+        else
+            lines = part_lines(part)
+        end
         foot = footer(part)
     end
     local body = set_lines(lines, part.language)
@@ -676,6 +759,78 @@ local function set_chunk(part, book)
     end
     foot = foot and '<p class="foot">' .. foot .. "</p>" or ""
     return raw_block(head .. body .. foot .. "</div>")
+end
+
+-- The points of a lab's sheet as a table.
+local SIGNS = { ["<="] = "≤", [">="] = "≥", ["=="] = "=" }
+
+local function set_points(sheet, line)
+    local rows, total = {}, 0
+    local function row(cells)
+        if LATEX then
+            table.insert(rows, table.concat(cells, " & ") .. " \\\\")
+        else
+            table.insert(rows, string.format('<tr><td>%s</td><td>%s</td><td style="text-align: right">%s'
+                .. "</td><td>%s</td></tr>", table.unpack(cells)))
+        end
+    end
+    for _, item in ipairs(sheet.items) do
+        local limit = sheets.limit_text(item):gsub("[<>=]=", SIGNS)
+        local name = escape(item.name)
+        row { LATEX and "\\code{" .. name .. "}" or "<code>" .. name .. "</code>", escape(limit),
+            tostring(item.points), escape(item.words) }
+        total = total + item.points
+    end
+    local heads = { "item", "limit", "points", "" }
+    if LATEX then
+        for i, head in ipairs(heads) do
+            heads[i] = "\\tablehead{" .. head .. "}"
+        end
+        return raw_block(origin(line) .. "\n\\begin{plaintable}\\tablefont\n\\begin{tabularx}{\\linewidth}"
+            .. "{@{}llr>{\\raggedright\\arraybackslash}X@{}}\\toprule\n" .. table.concat(heads, " & ")
+            .. " \\\\\\midrule\n" .. table.concat(rows, "\n") .. "\n\\midrule\n & & " .. total
+            .. " & \\\\\n\\bottomrule\\end{tabularx}\n\\end{plaintable}")
+    end
+    return raw_block('<div class="table"><table><thead><tr><th>' .. table.concat(heads, "</th><th>")
+        .. "</th></tr></thead><tbody>" .. table.concat(rows, "\n") .. '<tr><td></td><td></td>'
+        .. '<td style="text-align: right">' .. total .. "</td><td></td></tr></tbody></table></div>")
+end
+
+-- Hints are for whoever has the solutions too; questions get their number and points.
+local function set_hints(div)
+    if STUDENT or HANDOUT then
+        return {}
+    end
+    local task
+    for _, other in ipairs(reading.sheet and reading.sheet.tasks or {}) do
+        task = other.of == div.attributes["for"] and other or task
+    end
+    local out = pandoc.List()
+    local head = "Hints" .. (task and " to task " .. task.number or "")
+    out:insert(raw_block(LATEX and "\\begin{sheethints}{" .. head .. "}"
+        or '<div class="hints"><p class="label">' .. head .. "</p>"))
+    out:extend(div.content)
+    out:insert(raw_block(LATEX and "\\end{sheethints}" or "</div>"))
+    return out
+end
+
+local function set_question(div)
+    for i, question in ipairs(reading.sheet and reading.sheet.questions or {}) do
+        if question.line == tonumber(div.attributes.line) then
+            local head = pandoc.Strong(string.format("Question %d (%d points).", i, question.points))
+            for _, block in ipairs(div.content) do
+                if block.t == "Para" or block.t == "Plain" then
+                    block.content:insert(1, pandoc.Space())
+                    block.content:insert(1, head)
+                    break
+                end
+            end
+        end
+    end
+    if LATEX then
+        return div.content
+    end
+    return pandoc.Div(div.content, pandoc.Attr("", { "question" }))
 end
 
 -- Code that is no chunk: an illustration, a command, a recorded output.
@@ -885,7 +1040,9 @@ local function set_link(link, capital)
     elseif ambiguous then
         fail(where(position(link)), "#%s means several places in the book; give one an id", id)
     end
-    if #link.content > 0 then
+    if #link.content > 0 and HANDOUT then
+        return link.content
+    elseif #link.content > 0 then
         if LATEX then
             local out = pandoc.List { raw("\\hyperref[" .. entry.id .. "]{") }
             out:extend(link.content)
@@ -893,6 +1050,11 @@ local function set_link(link, capital)
             return out
         end
         return pandoc.Link(link.content, "#" .. entry.id)
+    end
+    if HANDOUT then
+        return raw(entry.kind == "chunk" and "⟨\\textit{" .. escape(entry.title) .. "}⟩"
+            or entry.number and (capital and entry.kind:gsub("^%l", string.upper) or entry.kind) .. "~"
+            .. entry.number or "“" .. escape(entry.title) .. "”")
     end
     if entry.kind == "chunk" then
         return raw(LATEX and string.format("\\chunkname{%s}{%s} (p.~\\pageref{%s})", entry.id,
@@ -1001,8 +1163,10 @@ local function set_chapter(chapter, book)
             local part = book.blocks[chapter.path .. ":" .. (el.attributes.line or "")]
             if el.classes:includes("tikz") then
                 return set_tikz(el)
-            elseif part and part.owner.kind == "starter" then
+            elseif part and part.owner.kind == "starter" and not part.owner.number then
                 return {}
+            elseif el.classes:includes("points") then
+                return set_points(chapter.sheet, el.attributes.line)
             elseif part then
                 return set_chunk(part, book)
             end
@@ -1023,6 +1187,10 @@ local function set_chapter(chapter, book)
         Div = function(el)
             if el.classes:includes("figure") then
                 return set_chart(el)
+            elseif el.classes:includes("hints") then
+                return set_hints(el)
+            elseif el.classes:includes("question") then
+                return set_question(el)
             end
             return set_box(el)
         end,
@@ -1128,6 +1296,33 @@ local function read_bibliography(doc)
     file:close()
 end
 
+-- Of a chapter's blocks, its lab's.
+local function lab_blocks(chapter)
+    for _, block in ipairs(chapter.blocks) do
+        if block.t == "Div" and block.classes:includes("lab") then
+            return block.content
+        end
+    end
+end
+
+local function set_handout(doc, order, book)
+    for _, chapter in ipairs(order) do
+        if chapter.sheet and chapter.sheet.number == HANDOUT then
+            reading = chapter
+            chapter.blocks = lab_blocks(chapter)
+            doc.blocks = set_chapter(chapter, book)
+            stop_on_failures()
+            doc.meta.handout = pandoc.MetaString(tostring(HANDOUT))
+            doc.meta["handout-title"] = pandoc.MetaString(chapter.sheet.title or "")
+            doc.meta["handout-chapter"] = pandoc.MetaString(chapter.number)
+            doc.meta.imprint = nil
+            return doc
+        end
+    end
+    io.stderr:write("lab ", HANDOUT, " has no sheet\n")
+    os.exit(83)
+end
+
 function Pandoc(doc)
     local spine = PANDOC_STATE.input_files[1] or "book.md"
     local sequence, paths = read_spine(doc, spine)
@@ -1148,6 +1343,7 @@ function Pandoc(doc)
     local order = { preface }
     for _, chapter in ipairs(book.chapters) do
         chapter.counts = {}
+        find_left_out(book, chapter)
         chapter.appendix = chapter.tag:match("^%u") ~= nil
         chapter.number = chapter.tag:gsub("^0+", "") -- a chapter's file says its number
         reading = chapter
@@ -1158,6 +1354,9 @@ function Pandoc(doc)
     end
     for _, chapter in ipairs(order) do
         number_chapter(chapter, book)
+    end
+    if HANDOUT then
+        return set_handout(doc, order, book)
     end
     if not LATEX then
         local ok, trouble = figures.compile(figure_sources, here)

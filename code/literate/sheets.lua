@@ -1,0 +1,546 @@
+-- The sheets of the labs: points, tasks, hints and questions, out of a chapter's `::: {.lab}`.
+-- chunks.lua calls read and check; tangle.lua writes json, the weave sets the rest in type.
+--
+-- chapter.sheet, if the lab has a block of class points:
+--   number, title, line          from the file's name and the lab's heading; line of the block
+--   program, before              what labs/labNN judges, and against what (nil: nothing); the block
+--                                may name another program of the chapter: {.points program=…}
+--   first_line, last_line        of the lab in the chapter
+--   items      { name, relation, limit, full, shape, points, words, line }, in the block's order,
+--              and last the item `written`, which has the sum of the questions' points
+--   tasks      starters in the order of the sheet, each with stars, earns, hints, marker
+--   questions  { points, text, line }
+--   mutants    { variant, loses }, those of the lab's program
+--
+-- The block of points, a line an item: NAME [RELATION LIMIT] [@ SHAPE] POINTS [# words].
+local sheets = {}
+
+-- correct and hidden look at outputs, races at accesses; they are met or not.
+local PLAIN = { correct = true, hidden = true, races = true }
+local RESOURCES = { -- as labs/gates.c has them, of the sm_89 image
+    registers = true, shared = true, spills = true, occupancy = true, threads = true,
+}
+local COUNTERS = { -- as labs/evidence.c has them, of one launch
+    warp_instructions = true, tensor_instructions = true, tensor_flops = true, mufu_threads = true,
+    shared_load_wavefronts = true, shared_load_conflicts = true, shared_store_wavefronts = true,
+    shared_store_conflicts = true, global_load_sectors = true, global_store_sectors = true,
+    barriers = true,
+}
+local RELATIONS = { ["<="] = true, [">="] = true, ["=="] = true }
+local SHAPES = { small = true, mission = true, long = true, huge = true }
+local TOTAL = 100
+-- What a planted bug costs unless it says so itself. Without `correct` nothing counts: the grader
+-- withholds all other items.
+local LOSES = { race = "races", correctness = "correct hidden races" }
+
+local function in_classes(element, class)
+    return element.classes and element.classes:includes(class)
+end
+
+local function trim(text)
+    return (text:gsub("^%s+", ""):gsub("%s+$", ""))
+end
+
+-- The words of inlines, code in backquotes. `odd` is called for what is neither words nor code.
+local function words_of(inlines, odd)
+    local out = {}
+    for _, el in ipairs(inlines) do
+        if el.t == "Str" then
+            table.insert(out, el.text)
+        elseif el.t == "Space" or el.t == "SoftBreak" or el.t == "LineBreak" then
+            table.insert(out, " ")
+        elseif el.t == "Code" then
+            table.insert(out, "`" .. el.text .. "`")
+        elseif el.t == "Quoted" then
+            local mark = el.quotetype == "DoubleQuote" and { "“", "”" } or { "‘", "’" }
+            table.insert(out, mark[1] .. words_of(el.content, odd) .. mark[2])
+        elseif el.t == "Emph" or el.t == "Strong" then
+            table.insert(out, words_of(el.content, odd))
+        elseif el.t == "Span" and el.identifier == "" and #el.classes == 0 then
+            table.insert(out, words_of(el.content, odd)) -- what +sourcepos wraps words in
+        else
+            odd(el)
+        end
+    end
+    return table.concat(out)
+end
+
+local function words_of_blocks(blocks, odd)
+    local out = {}
+    for _, block in ipairs(blocks) do
+        if block.t == "Para" or block.t == "Plain" then
+            table.insert(out, trim(words_of(block.content, odd)))
+        elseif block.t == "Div" and block.identifier == "" and #block.classes == 0 then
+            table.insert(out, words_of_blocks(block.content, odd))
+        else
+            odd(block)
+        end
+    end
+    return table.concat(out, " ")
+end
+
+-- ---- Reading -----------------------------------------------------------------------------------
+
+-- One line of a block of points; nil and what is wrong with it.
+function sheets.parse_item(line)
+    local item = {}
+    local rest, words = line:match("^([^#]*)#%s*(.-)%s*$")
+    item.words = words or ""
+    local fields = {}
+    for field in (rest or line):gmatch("%S+") do
+        table.insert(fields, field)
+    end
+    item.name = table.remove(fields, 1)
+    if RELATIONS[fields[1]] then
+        item.relation = table.remove(fields, 1)
+        item.limit = tonumber(table.remove(fields, 1))
+        if not item.limit then
+            return nil, item.name .. " " .. item.relation .. " is not followed by a number"
+        end
+    end
+    if fields[1] == "@" then
+        table.remove(fields, 1)
+        item.shape = table.remove(fields, 1) or ""
+        if not SHAPES[item.shape] and not item.shape:match("^%d+x%d+x%d+$") then
+            return nil, string.format('"%s" is no shape: small, mission, long, huge or BxHxS',
+                item.shape)
+        end
+    end
+    item.points = math.tointeger(tonumber(fields[1]))
+    if #fields ~= 1 or not item.points or item.points < 1 then
+        return nil, "an item is NAME [RELATION LIMIT] [@ SHAPE] POINTS, not '"
+            .. trim(rest or line) .. "'"
+    end
+    local measured = RESOURCES[item.name] or COUNTERS[item.name] or item.name == "speed"
+    if item.name == "written" then
+        return nil, "written is worth what the questions are: leave it out"
+    elseif not PLAIN[item.name] and not measured then
+        return nil, item.name .. " is no item: correct, hidden, races, speed, a resource or a "
+            .. "counter of the simulator"
+    elseif measured and not item.relation then
+        return nil, item.name .. " needs a limit, such as <= 128"
+    elseif PLAIN[item.name] and item.relation then
+        return nil, item.name .. " is right or wrong; it has no limit"
+    elseif (COUNTERS[item.name] or item.name == "speed") ~= (item.shape ~= nil) then
+        return nil, item.name .. (item.shape and " is of no shape" or " needs a shape: @ small")
+    elseif item.name == "speed" then
+        if item.relation ~= ">=" or item.limit <= 0 or item.limit >= 1 then
+            return nil, "speed is >= a share of the reference's below 1"
+        end
+        item.full = 1.0
+    end
+    return item
+end
+
+-- One item after the other; `written` comes later.
+local function read_points(block, sheet, note)
+    local seen = {}
+    local at = sheet.line
+    for line in (block.text .. "\n"):gmatch("(.-)\n") do
+        at = at + 1
+        if line:match("%S") and not line:match("^%s*#") then
+            local item, why = sheets.parse_item(line)
+            if not item then
+                note(at, "%s", why)
+            else
+                local key = item.name .. "@" .. (item.shape or "")
+                if seen[key] then
+                    note(at, "second item %s (first in line %d)", item.name, seen[key])
+                end
+                seen[key] = at
+                item.line = at
+                table.insert(sheet.items, item)
+            end
+        end
+    end
+end
+
+local function read_hints(div, line, sheet, note)
+    local id = div.attributes["for"]
+    local odd = function(el)
+        note(line, "hints for %s: an ordered list of plain words and code, not %s", id, el.t)
+    end
+    local hints = { line = line }
+    for _, block in ipairs(div.content) do
+        if block.t == "Div" and #block.content == 1 then
+            block = block.content[1] -- +sourcepos
+        end
+        if block.t == "OrderedList" then
+            for _, entry in ipairs(block.content) do
+                local text = words_of_blocks(entry, odd)
+                if text == "" then
+                    note(line, "hints for %s: hint %d is empty", id, #hints + 1)
+                end
+                table.insert(hints, text)
+            end
+        else
+            odd(block)
+        end
+    end
+    if not id then
+        note(line, "hints without for=")
+    elseif sheet.hints[id] then
+        note(line, "second hints for %s (first in line %d)", id, sheet.hints[id].line)
+    else
+        sheet.hints[id] = hints
+    end
+end
+
+local function read_question(div, line, sheet, note)
+    local points = math.tointeger(tonumber(div.attributes.points or ""))
+    if not points or points < 1 then
+        note(line, "a question needs points=, a whole number from 1")
+    end
+    local text = words_of_blocks(div.content, function(el)
+        note(line, "a question is plain words and code, not %s", el.t)
+    end)
+    if text == "" then
+        note(line, "a question without words")
+    end
+    table.insert(sheet.questions, { points = points or 0, text = text, line = line })
+end
+
+-- Takes a chapter's document in; `complain` and `position` are those of chunks.lua.
+function sheets.read(book, chapter, document, complain, position)
+    local function note(line, ...)
+        complain(book, chapter.path, line, ...)
+    end
+    local function line_of(element)
+        local _, line = position(element.attributes)
+        return line or 0
+    end
+    local inside = {} -- lines of what stands in a lab
+    local function read_lab(div)
+        local _, first_line, last_line = position(div.attributes)
+        local sheet = {
+            first_line = first_line, last_line = last_line,
+            number = tonumber(chapter.tag), chapter = chapter, items = {}, tasks = {},
+            questions = {}, hints = {}, mutants = {},
+        }
+        div:walk({
+            traverse = "topdown",
+            Header = function(el)
+                local title = trim(words_of(el.content, function() end))
+                sheet.title = sheet.title or title:gsub("^Lab %d+: ", "")
+            end,
+            CodeBlock = function(block)
+                local line = line_of(block)
+                if in_classes(block, "starter") then
+                    inside[line] = true
+                elseif in_classes(block, "points") then
+                    inside[line] = true
+                    if sheet.line then
+                        note(line, "second block of points (first in line %d)", sheet.line)
+                        return
+                    end
+                    sheet.line, sheet.program = line, block.attributes.program
+                    read_points(block, sheet, note)
+                end
+            end,
+            Div = function(inner)
+                local line = line_of(inner)
+                if in_classes(inner, "hints") then
+                    inside[line] = true
+                    read_hints(inner, line, sheet, note)
+                    return inner, false
+                elseif in_classes(inner, "question") then
+                    inside[line] = true
+                    read_question(inner, line, sheet, note)
+                    return inner, false
+                end
+            end,
+        })
+        local first = sheet.questions[1]
+        for _, hints in pairs(sheet.hints) do
+            first = first or hints
+        end
+        if not sheet.line then
+            if first then
+                note(first.line, "hints and questions belong to a lab with points")
+            end
+        elseif not sheet.number then
+            note(sheet.line, "an appendix has no lab to give points for")
+        elseif chapter.sheet then
+            note(sheet.line, "a second lab with points (first in line %d)", chapter.sheet.line)
+        else
+            chapter.sheet = sheet
+            sheet.lines = inside
+        end
+    end
+    document:walk({ Div = function(div)
+        if in_classes(div, "lab") then
+            read_lab(div)
+        end
+    end })
+    local function outside(element, what)
+        local line = line_of(element)
+        if not inside[line] then
+            note(line, "%s outside of a lab", what)
+        end
+    end
+    document:walk({
+        CodeBlock = function(block)
+            if in_classes(block, "points") then
+                outside(block, "points")
+            end
+        end,
+        Div = function(div)
+            if in_classes(div, "hints") then
+                outside(div, "hints")
+            elseif in_classes(div, "question") then
+                outside(div, "a question")
+            end
+        end,
+    })
+end
+
+-- ---- Checking ----------------------------------------------------------------------------------
+
+-- What labs/labNN judges and against what.
+local function read_script(sheet)
+    local file = io.open(string.format("labs/lab%02d", sheet.number))
+    local text = file and file:read("a") or ""
+    if file then
+        file:close()
+    end
+    text = text:gsub("\n%s*#[^\n]*", "\n")
+    return text:match("%-%-after%s+([%w_]+)"), text:match("%-%-before%s+([%w_]+)")
+end
+
+-- The items named in a list of words, as a set and a list; complains of those that there are not.
+local function item_names(sheet, text, note)
+    local names, list = {}, {}
+    for name in text:gmatch("%S+") do
+        local known = false
+        for _, item in ipairs(sheet.items) do
+            known = known or item.name == name
+        end
+        if not known then
+            note("the lab has no item " .. name)
+        elseif not names[name] then
+            names[name] = true
+            table.insert(list, name)
+        end
+    end
+    return names, list
+end
+
+local function check_task(book, sheet, variant, complain)
+    local part = variant.parts[1]
+    local function note(...)
+        complain(book, part.file, part.line, ...)
+    end
+    local id = variant.of
+    variant.stars = math.tointeger(tonumber(variant.attributes.stars or ""))
+    if not variant.attributes.title then
+        note("starter for %s without title=", id)
+    end
+    if not variant.stars or variant.stars < 1 or variant.stars > 3 then
+        note("starter for %s: stars= is 1, 2 or 3", id)
+    end
+    for _, line in ipairs(part.lines) do
+        variant.marker = variant.marker or line:match("[Yy]our code") and trim(line)
+    end
+    if not variant.marker then
+        note('starter for %s: no line says "Your code"', id)
+    end
+    local earns = variant.attributes.earns
+    local set
+    set, variant.earns = item_names(sheet, earns or "", function(why)
+        note("starter for %s: %s", id, why)
+    end)
+    if #variant.earns == 0 then
+        note("starter for %s without earns=, the items that it takes", id)
+    end
+    variant.hints = sheet.hints[id]
+    if not variant.hints then
+        note("starter for %s without hints", id)
+    elseif #variant.hints < 2 then
+        complain(book, part.file, variant.hints.line, "hints for %s: at least two", id)
+    end
+    local ours = false
+    for _, root in ipairs(variant.programs) do
+        ours = ours or root == sheet.root
+    end
+    if sheet.root and variant.chunk and not ours then
+        note("starter for %s, which %s does not use", id, sheet.program)
+    end
+    variant.number = #sheet.tasks + 1
+    table.insert(sheet.tasks, variant)
+end
+
+local function check_mutant(book, sheet, variant, complain)
+    local ours = false
+    for _, root in ipairs(variant.programs) do
+        ours = ours or root == sheet.root
+    end
+    if not ours then
+        return
+    end
+    local part = variant.parts[1]
+    local function note(...)
+        complain(book, part.file, part.line, ...)
+    end
+    local loses = variant.attributes.loses or LOSES[variant.breaks] or ""
+    if loses == "nothing" then -- it shows only where no grader looks
+        variant.loses = {}
+        table.insert(sheet.mutants, variant)
+        return
+    end
+    local _, list = item_names(sheet, loses, function(why)
+        note("mutant %s: %s", variant.name, why)
+    end)
+    if #list == 0 then
+        note("mutant %s does not say what it loses=", variant.name)
+    end
+    variant.loses = list
+    table.insert(sheet.mutants, variant)
+end
+
+-- Once chunks and variants are linked. `book.variants` have their block's attributes.
+function sheets.check(book, complain)
+    for _, chapter in ipairs(book.chapters) do
+        local sheet = chapter.sheet
+        if sheet then
+            local function note(...)
+                complain(book, chapter.path, sheet.line, ...)
+            end
+            local judged, before = read_script(sheet)
+            sheet.program, sheet.before = sheet.program or judged, before
+            for _, root in ipairs(book.roots) do
+                if root.file:match("([^/]*)%.%w+$") == sheet.program then
+                    sheet.root = root
+                end
+            end
+            if not sheet.program then
+                note("labs/lab%02d names no program to judge (--after)", sheet.number)
+            elseif not sheet.root then
+                note("%s is no program of the book", sheet.program)
+            end
+            for _, variant in ipairs(book.variants) do
+                if variant.chapter == chapter and variant.kind == "mutant" then
+                    check_mutant(book, sheet, variant, complain)
+                elseif variant.chapter == chapter then
+                    if sheet.lines[variant.parts[1].line] then
+                        check_task(book, sheet, variant, complain)
+                    else
+                        complain(book, chapter.path, variant.parts[1].line,
+                            "starter for %s outside of the lab", variant.of)
+                    end
+                end
+            end
+            for id, hints in pairs(sheet.hints) do
+                local known = false
+                for _, task in ipairs(sheet.tasks) do
+                    known = known or task.of == id
+                end
+                if not known then
+                    complain(book, chapter.path, hints.line, "hints for %s, which has no starter", id)
+                end
+            end
+            if #sheet.tasks == 0 then
+                note("a lab with points and no starter")
+            end
+            local written, total = 0, 0
+            for _, question in ipairs(sheet.questions) do
+                written = written + question.points
+            end
+            if written > 0 then
+                table.insert(sheet.items, { name = "written", points = written,
+                    words = "the questions, read by a person", line = sheet.line })
+            end
+            for _, item in ipairs(sheet.items) do
+                total = total + item.points
+            end
+            if total ~= TOTAL then
+                note("the lab's points add up to %d, not %d", total, TOTAL)
+            end
+        end
+    end
+end
+
+-- What hangs on these items, in words and points: without `correct` all of them but `written`.
+function sheets.what_hangs_on(sheet, names)
+    local wanted, all, total = {}, false, 0
+    for _, name in ipairs(names) do
+        wanted[name] = true
+        all = all or name == "correct"
+    end
+    for _, item in ipairs(sheet.items) do
+        if wanted[item.name] or all and item.name ~= "written" then
+            total = total + item.points
+        end
+    end
+    return string.format("%s: %d points", all and "nothing counts without it"
+        or table.concat(names, ", "), total)
+end
+
+-- ---- For the grader and the driver -------------------------------------------------------------
+
+local function quote(text)
+    return '"' .. text:gsub('[%c"\\]', function(c)
+        return c == '"' and '\\"' or c == "\\" and "\\\\" or string.format("\\u%04x", c:byte())
+    end) .. '"'
+end
+
+local function number(value)
+    return math.tointeger(value) and string.format("%d", value) or string.format("%.10g", value)
+end
+
+local function list(entries, indent)
+    if #entries == 0 then
+        return "[]"
+    elseif not indent then
+        return "[" .. table.concat(entries, ", ") .. "]"
+    end
+    return "[\n" .. indent .. "  " .. table.concat(entries, ",\n" .. indent .. "  ") .. "\n"
+        .. indent .. "]"
+end
+
+local function each(values, f)
+    local out = {}
+    for _, value in ipairs(values) do
+        table.insert(out, f(value))
+    end
+    return out
+end
+
+-- The lab as JSON: build/labs/labNN.json.
+function sheets.json(sheet)
+    local exercises = each(sheet.tasks, function(task)
+        return string.format('{"chunk": %s, "title": %s, "stars": %d, "earns": %s, "marker": %s,\n'
+            .. '     "hints": %s}', quote(task.of), quote(task.title), task.stars,
+            list(each(task.earns, quote)), quote(task.marker), list(each(task.hints, quote), "     "))
+    end)
+    local questions = each(sheet.questions, function(question)
+        return string.format('{"points": %d, "text": %s}', question.points, quote(question.text))
+    end)
+    local points = each(sheet.items, function(item)
+        local out = '{"name": ' .. quote(item.name)
+        if item.relation then
+            out = out .. string.format(', "relation": %s, "limit": %s', quote(item.relation),
+                number(item.limit))
+        end
+        out = out .. (item.full and ', "full": ' .. number(item.full) or "")
+            .. (item.shape and ', "shape": ' .. quote(item.shape) or "")
+        return out .. string.format(', "points": %d, "words": %s}', item.points, quote(item.words))
+    end)
+    local mutants = each(sheet.mutants, function(variant)
+        return string.format('{"program": %s, "name": %s, "loses": %s}', quote(sheet.program),
+            quote(variant.name), list(each(variant.loses, quote)))
+    end)
+    return string.format('{\n  "lab": %d,\n  "title": %s,\n  "program": %s,\n  "before": %s,\n'
+        .. '  "chapter": %s,\n  "exercises": %s,\n  "questions": %s,\n  "points": %s,\n'
+        .. '  "mutants": %s\n}\n',
+        sheet.number, quote(sheet.title or ""), quote(sheet.program),
+        sheet.before and quote(sheet.before) or "null", quote(sheet.chapter.path),
+        list(exercises, "  "), list(questions, "  "), list(points, "  "), list(mutants, "  "))
+end
+
+-- A limit in words: "<= 128", "<= 0 at small".
+function sheets.limit_text(item)
+    return (item.relation and item.relation .. " " .. number(item.limit) or "")
+        .. (item.shape and " at " .. item.shape or "")
+end
+
+return sheets

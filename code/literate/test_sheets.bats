@@ -1,0 +1,340 @@
+# The sheets of the labs: what tangle and weave make of points, tasks, hints and questions, every
+# error, and that the book's own sheets add up.
+
+setup() {
+    literate=$BATS_TEST_DIRNAME
+    repository=$(cd "$literate/../.." && pwd)
+    cd "$BATS_TEST_TMPDIR"
+    mkdir chapters labs
+    printf '%s\n' '#!/bin/bash' '# --after nothing' 'lab=(--lab 2 --before ch01_x --after ch02_sum)' >labs/lab02
+    cat >chapters/02-sum.md <<'END'
+# Sum {#sec-sum}
+
+``` {.c file=code/ch02_sum.c}
+int main(void)
+{
+    int total = 0;
+    <<ch02-add>>
+    <<ch02-return>>
+}
+```
+
+``` {.c #ch02-add title="Add"}
+total += 1;
+<<ch02-more>>
+```
+
+``` {.c #ch02-more title="Add more"}
+total += 2;
+```
+
+``` {.c #ch02-return title="Return it"}
+return total;
+```
+
+``` {.c .mutant of=ch02-return name=negative breaks=correctness}
+return -total;
+```
+
+``` {.c .mutant of=ch02-add name=once breaks=ties loses="races hidden"}
+total += 1;
+```
+
+::: {.lab}
+## Lab 2: sums {#sec-lab-2}
+
+Do it:
+
+``` {.points}
+# counted for everybody
+correct                        50  # "all" shapes
+hidden                         20
+races                          10  # of four schedules
+registers <= 128                5
+barriers == 0 @ 1x2x33          5
+speed >= 0.5 @ mission          5
+```
+
+``` {.c .starter for=ch02-add title="Add it up" stars=2 earns="correct hidden"}
+total += 0; // Your code: two numbers
+```
+
+::: {.hints for=ch02-add}
+1. The first
+   is `1`.
+2. The second is *two*.
+:::
+
+::: {.question points=5}
+What is `1 + 2`? Predict, then run.
+:::
+:::
+END
+}
+
+tangle() {
+    pandoc -f "$literate/tangle.lua" chapters/*.md
+}
+
+# Applies a sed script to the chapter and expects these errors, line numbers as in the result.
+expect_errors() { # SED-SCRIPT MESSAGE...
+    sed -i -E "$1" chapters/02-sum.md
+    shift
+    status=0
+    tangle >stdout 2>stderr || status=$?
+    printf 'chapters/02-sum.md:%s\n' "$@" | diff - stderr
+    [ "$status" -eq 1 ]
+    [ ! -e build ]
+}
+
+at() { # the line of the first match
+    grep -nF -m1 -- "$1" chapters/02-sum.md | cut -d: -f1
+}
+
+@test "the lab as JSON: program, tasks, hints, questions, points, what mutants lose" {
+    tangle
+    python3 - <<'END'
+import json
+lab = json.load(open("build/labs/lab02.json"))
+assert lab == {
+    "lab": 2, "title": "sums", "program": "ch02_sum", "before": "ch01_x", "chapter": "chapters/02-sum.md",
+    "exercises": [{"chunk": "ch02-add", "title": "Add it up", "stars": 2, "earns": ["correct", "hidden"],
+                   "marker": "total += 0; // Your code: two numbers",
+                   "hints": ["The first is `1`.", "The second is two."]}],
+    "questions": [{"points": 5, "text": "What is `1 + 2`? Predict, then run."}],
+    "points": [
+        {"name": "correct", "points": 50, "words": '"all" shapes'},
+        {"name": "hidden", "points": 20, "words": ""},
+        {"name": "races", "points": 10, "words": "of four schedules"},
+        {"name": "registers", "relation": "<=", "limit": 128, "points": 5, "words": ""},
+        {"name": "barriers", "relation": "==", "limit": 0, "shape": "1x2x33", "points": 5, "words": ""},
+        {"name": "speed", "relation": ">=", "limit": 0.5, "full": 1, "shape": "mission", "points": 5, "words": ""},
+        {"name": "written", "points": 5, "words": "the questions, read by a person"}],
+    "mutants": [{"program": "ch02_sum", "name": "negative", "loses": ["correct", "hidden", "races"]},
+                {"program": "ch02_sum", "name": "once", "loses": ["races", "hidden"]}]}, lab
+END
+}
+
+@test "a starter is clean text with the chunks' titles and the places for code" {
+    tangle
+    diff - build/starters/ch02_sum.c <<'END'
+// What you start from in the lab of chapters/02-sum.md.
+
+int main(void)
+{
+    int total = 0;
+    // ---- Add ----
+    total += 0; // Your code: two numbers
+    // ---- Return it ----
+    return total;
+}
+END
+}
+
+@test "a sheet that goes away takes its JSON along" {
+    tangle
+    sed -i '/^::: {.lab}/,$d' chapters/02-sum.md
+    tangle
+    [ ! -e build/labs/lab02.json ]
+    [ ! -e build/starters/ch02_sum.c ]
+}
+
+@test "another program of the chapter may be the lab's" {
+    sed -i 's/{.points}/{.points program=ch02_other}/' chapters/02-sum.md
+    printf '\n``` {.c file=code/ch02_other.c}\nint main(void)\n{\n    int total = 1;\n    <<ch02-add>>\n    return total;\n}\n```\n' >>chapters/02-sum.md
+    tangle
+    grep -q '"program": "ch02_other"' build/labs/lab02.json
+    ! grep -q negative build/labs/lab02.json || false
+}
+
+@test "error: points that do not add up to 100" {
+    n=$(at '{.points}')
+    expect_errors '/^races/d' "$(at 'name=negative'): mutant negative: the lab has no item races" \
+        "$(at 'name=once'): mutant once: the lab has no item races" \
+        "$n: the lab's points add up to 90, not 100"
+}
+
+@test "error: items that are none, incomplete, in the wrong form or there twice" {
+    n=$(at '{.points}')
+    sed -i '/^correct/,/^speed/d' chapters/02-sum.md
+    sed -i "$((n + 1))r /dev/stdin" chapters/02-sum.md <<'END'
+corect 50
+registers 5
+registers <= many 5
+races <= 3 5
+barriers <= 3 5
+shared <= 3 @ small 5
+barriers <= 3 @ tiny 5
+speed <= 0.5 @ mission 5
+speed >= 1.5 @ mission 5
+written 5
+correct
+correct ten
+correct 0
+correct 2 3
+correct 60
+correct 20
+hidden 10
+races 5
+END
+    run tangle
+    [ "$status" -eq 1 ]
+    printf "chapters/02-sum.md:%s\n" \
+        "$((n + 2)): corect is no item: correct, hidden, races, speed, a resource or a counter of the simulator" \
+        "$((n + 3)): registers needs a limit, such as <= 128" \
+        "$((n + 4)): registers <= is not followed by a number" \
+        "$((n + 5)): races is right or wrong; it has no limit" \
+        "$((n + 6)): barriers needs a shape: @ small" \
+        "$((n + 7)): shared is of no shape" \
+        "$((n + 8)): \"tiny\" is no shape: small, mission, long, huge or BxHxS" \
+        "$((n + 9)): speed is >= a share of the reference's below 1" \
+        "$((n + 10)): speed is >= a share of the reference's below 1" \
+        "$((n + 11)): written is worth what the questions are: leave it out" \
+        "$((n + 12)): an item is NAME [RELATION LIMIT] [@ SHAPE] POINTS, not 'correct'" \
+        "$((n + 13)): an item is NAME [RELATION LIMIT] [@ SHAPE] POINTS, not 'correct ten'" \
+        "$((n + 14)): an item is NAME [RELATION LIMIT] [@ SHAPE] POINTS, not 'correct 0'" \
+        "$((n + 15)): an item is NAME [RELATION LIMIT] [@ SHAPE] POINTS, not 'correct 2 3'" \
+        "$((n + 17)): second item correct (first in line $((n + 16)))" >expected
+    diff expected <(echo "$output")
+}
+
+@test "error: a starter without title, stars, earns, a place for code; in a program that is not judged" {
+    n=$(at '.starter for')
+    expect_errors 's/ title="Add it up" stars=2 earns="correct hidden"/ stars=4/; s/ Your code: two/ two/' \
+        "$n: starter for ch02-add without earns=, the items that it takes" \
+        "$n: starter for ch02-add without title=" \
+        "$n: starter for ch02-add: no line says \"Your code\"" \
+        "$n: starter for ch02-add: stars= is 1, 2 or 3"
+}
+
+@test "error: a starter that earns what there is not, and one outside of the lab" {
+    n=$(at '.starter for')
+    sed -i 's/earns="correct hidden"/earns="correct secret"/' chapters/02-sum.md
+    printf '\n``` {.c .starter for=ch02-return title="R" stars=1 earns=races}\nreturn 0; // Your code\n```\n' >>chapters/02-sum.md
+    expect_errors '' "$n: starter for ch02-add: the lab has no item secret" \
+        "$(at 'for=ch02-return'): starter for ch02-return outside of the lab"
+}
+
+@test "error: hints that are missing, single, empty, twice, no list, of nothing, or outside of a lab" {
+    cp chapters/02-sum.md whole
+    n=$(at '.hints for')
+    expect_errors '/^2\. The second/d' "$n: hints for ch02-add: at least two"
+    cp whole chapters/02-sum.md
+    expect_errors 's/^2\. The second.*/2./' "$n: hints for ch02-add: hint 2 is empty"
+    cp whole chapters/02-sum.md
+    expect_errors 's/^1\. The first/1. [The](x) first/' "$n: hints for ch02-add: an ordered list of plain words and code, not Link"
+    cp whole chapters/02-sum.md
+    expect_errors 's/hints for=ch02-add/hints for=ch02-more/' \
+        "$(at '.starter for'): starter for ch02-add without hints" "$n: hints for ch02-more, which has no starter"
+    cp whole chapters/02-sum.md
+    expect_errors 's/hints for=ch02-add/hints/' "$(at '.starter for'): starter for ch02-add without hints" \
+        "$n: hints without for="
+    cp whole chapters/02-sum.md
+    printf '\n::: {.hints for=ch02-add}\n1. a\n2. b\n:::\n' >>chapters/02-sum.md
+    expect_errors '' "$(grep -n '.hints for' chapters/02-sum.md | tail -1 | cut -d: -f1): hints outside of a lab"
+}
+
+@test "error: questions without points or words, and points outside of a lab" {
+    n=$(at '.question')
+    expect_errors 's/question points=5/question points=none/; s/^What is.*//' "$(at '{.points}'): the lab's points add up to 95, not 100" \
+        "$n: a question needs points=, a whole number from 1" "$n: a question without words"
+    printf '\n``` {.points}\ncorrect 100\n```\n' >>chapters/02-sum.md
+    run tangle
+    [[ "$output" == *"points outside of a lab"* ]]
+}
+
+@test "error: no starter at all, a script that is missing, a program that no chapter makes" {
+    n=$(at '{.points}')
+    sed -i '/^``` {.c .starter/,/^```$/d; /^::: {.hints/,/^:::$/d' chapters/02-sum.md
+    expect_errors '' "$n: a lab with points and no starter"
+    rm labs/lab02
+    expect_errors '' "$n: a lab with points and no starter" "$n: labs/lab02 names no program to judge (--after)"
+    echo '--after ch02_none' >labs/lab02
+    expect_errors '' "$n: a lab with points and no starter" "$n: ch02_none is no program of the book"
+}
+
+@test "error: a mutant that does not say what it loses" {
+    expect_errors 's/ loses="races hidden"//' "$(at 'name=once'): mutant once does not say what it loses="
+}
+
+# ---- In type ----
+
+book() { # [VARIABLE=VALUE...]
+    printf '%s\n' '---' 'title: Sums' 'author: A' 'chapters:' '- chapters/02-sum.md' '---' '' '# Preface {.unnumbered}' >book.md
+    mkdir -p build
+    env "$@" "$literate/book" html build/book.html
+}
+
+@test "the book has the sheet's points, task, hints and questions; the chapter has the solution" {
+    tangle
+    book
+    grep -q '<td><code>registers</code></td><td>≤ 128</td><td style="text-align: right">5</td>' build/book.html
+    grep -q 'Task 1: Add it up' build/book.html
+    grep -q '★★ nothing counts without it: 95 points' build/book.html
+    grep -q 'Hints to task 1' build/book.html
+    grep -q 'Question 1 (5 points).' build/book.html
+    grep -q 'must be caught by: correctness' build/book.html
+    [ "$(grep -c 'total += .*1' build/book.html)" -ge 1 ]
+}
+
+@test "a student's book has the starter in the chapter, and neither solution nor hints nor answers" {
+    tangle
+    book AUDIENCE=student
+    ! grep -q 'Hints to task' build/book.html || false
+    ! grep -q 'must be caught by' build/book.html || false
+    ! grep -q '>2</span>;' build/book.html || false # the chunk that only the solution uses
+    grep -q 'a part of what is left for you' build/book.html
+    [ "$(grep -c 'Your code: two numbers' build/book.html)" -eq 2 ]
+    grep -q 'Question 1 (5 points).' build/book.html
+    run env AUDIENCE=teacher "$literate/book" html build/book.html
+    [ "$status" -eq 1 ]
+    [ "$output" = "book: AUDIENCE is student or nothing, not teacher" ]
+}
+
+@test "the points in type are the points of the JSON" {
+    tangle
+    book
+    grep -oE '<tr><td><code>[a-z_]+</code></td><td>[^<]*</td><td style="text-align: right">[0-9]+' build/book.html |
+        sed -E 's/<tr><td><code>([a-z_]+).*>([0-9]+)$/\1 \2/' >typed
+    grep -oE '^    \{"name": "[a-z]+".*"points": [0-9]+' build/labs/lab02.json |
+        sed -E 's/.*"name": "([a-z]+)".*"points": ([0-9]+)$/\1 \2/' | diff typed -
+}
+
+@test "a handout: one lab's sheet as a PDF; a lab without a sheet is one line" {
+    tangle
+    book
+    HANDOUT=2 "$literate/book" pdf build/handout.pdf
+    pdftotext -layout build/handout.pdf - >text
+    grep -q 'Sums, chapter 2' text
+    grep -q 'Task 1: Add it up' text
+    grep -q 'Your code: two numbers' text
+    grep -q 'Question 1 (5 points).' text
+    ! grep -qE 'Hints to|total \+= 2|Index of chunks|[?][?]' text || false
+    run env HANDOUT=3 "$literate/book" pdf build/none.pdf
+    [ "$status" -ne 0 ]
+    [ "$output" = "lab 3 has no sheet" ]
+}
+
+# ---- The book's own ----
+
+@test "the counters that points may name are those that the simulator's evidence has" {
+    sed -n '/simulator_counters\[\]/,/NULL, NULL/p' "$repository/labs/evidence.c" | grep -oE '\{"[a-z_]+"' |
+        grep -oE '[a-z_]+' | sort >evidence
+    sed -n '/^local COUNTERS/,/^}/p' "$literate/sheets.lua" | grep -oE '[a-z_]+ = true' | cut -d' ' -f1 |
+        sort | diff evidence -
+}
+
+@test "labs 2 to 14 of the book have sheets with one to three tasks, of 100 points" {
+    cd "$repository"
+    for chapter in chapters/0[2-9]-*.md chapters/1[0-4]-*.md; do
+        number=$(basename "$chapter" | cut -c1-2)
+        [ -e "build/labs/lab$number.json" ] || { echo "$chapter has no sheet"; false; }
+        python3 - "build/labs/lab$number.json" <<'END'
+import json, sys
+lab = json.load(open(sys.argv[1]))
+assert sum(item["points"] for item in lab["points"]) == 100
+assert 1 <= len(lab["exercises"]) <= 3 and len(lab["questions"]) >= 1
+assert all(len(task["hints"]) >= 2 for task in lab["exercises"])
+END
+    done
+}
