@@ -24,7 +24,7 @@ set xtics scale 0.5
 set grid ytics ls 20
 if (evolved < count) {
     set arrow 1 from evolved + 0.5, graph 0 to evolved + 0.5, graph 1 nohead ls 21
-    set label 2 'changes of the best' at graph 1, graph 1 offset 0,0.6 right textcolor rgb gate
+    set label 2 'changes of the best' at evolved, graph 0.95 offset 0,0 right textcolor rgb gate
 }
 set key at screen 0.02, screen 1 - 4.0 / height top left vertical maxrows 2 Left reverse samplen 1.2 \
     width 2 textcolor rgb ink
