@@ -49,7 +49,7 @@ static int run(const char *program, const char *shape, const char *checks, doubl
         if (sink >= 0)
             dup2(sink, STDOUT_FILENO);
         setenv("LD_LIBRARY_PATH", "build/ptxsim", 1);
-        setenv("PTXSIM_CHECK", checks, 1);
+        setenv("PTXSIM_CHECK", strcmp(checks, "on") ? checks : "all", 1);
         unsetenv("PTXSIM_REPORT");
         unsetenv("PTXSIM_TRACE");
         execv(path, argv);
