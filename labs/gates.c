@@ -123,12 +123,14 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
         (output.status == EXIT_MACHINE && json_array_size(faults) == 0))
         fail(output.status == EXIT_USAGE ? EXIT_USAGE : EXIT_MACHINE, "%s", last_line(output.err));
     int passed = 0, total = json_array_size(checks);
-    double worst = 0;
+    double worst = 0, closest = 0; // to its limit, where it has one of its own
     for (int i = 0; i < total; ++i) {
         json_t *check = json_array_get(checks, i);
         double error = number_at(check, "rel_head");
         passed += json_is_true(at(check, "pass"));
         worst = error <= worst ? worst : error; // a NaN stays
+        double share = error / number_at(check, "rounded_p.rel_head");
+        closest = share > closest ? share : closest; // not for a NaN
     }
     bool pass = note_gate("correctness", text("%s, %s", side->name, shape),
                           json_sprintf("%d of %d", passed, total), "all",
@@ -137,6 +139,8 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
     printf("  %-21s %-11s %-13s", side->name, shape, right);
     if (total)
         printf(" relative error %7.1e", worst);
+    if (closest > 0)
+        printf(", %.2f of E4M3's", closest);
     printf("  %s\n", mark(pass));
     for (size_t i = 0; i < json_array_size(faults); ++i)
         printf("    %s\n", json_string_value(json_array_get(faults, i)));

@@ -5,6 +5,8 @@
 --   number, title, line          from the file's name and the lab's heading; line of the block
 --   program, before              what labs/labNN judges, and against what (nil: nothing); the block
 --                                may name another program of the chapter: {.points program=…}
+--   p                          how its kernels may round P, { format, offset, sum } as the workbench's
+--                              struct p_rounding: {.points p="e4m3 8 unrounded"}; nil: not at all
 --   first_line, last_line        of the lab in the chapter
 --   items      { name, relation, limit, full, shape, points, words, line }, in the block's order,
 --              and last the item `written`, which has the sum of the questions' points
@@ -234,6 +236,15 @@ function sheets.read(book, chapter, document, complain, position)
                         return
                     end
                     sheet.line, sheet.program = line, block.attributes.program
+                    local how = block.attributes.p
+                    if how then
+                        local offset, sum = how:match("^e4m3 (%-?%d+) (%l+)$")
+                        sheet.p = { offset = math.tointeger(tonumber(offset)), sum = sum }
+                        if not sheet.p.offset or (sum ~= "rounded" and sum ~= "unrounded") then
+                            note(line, 'p="%s" is not "e4m3 OFFSET rounded" or "… unrounded"', how)
+                            sheet.p = nil
+                        end
+                    end
                     read_points(block, sheet, note)
                 end
             end,
@@ -530,10 +541,12 @@ function sheets.json(sheet)
             quote(variant.name), list(each(variant.loses, quote)))
     end)
     return string.format('{\n  "lab": %d,\n  "title": %s,\n  "program": %s,\n  "before": %s,\n'
-        .. '  "chapter": %s,\n  "exercises": %s,\n  "questions": %s,\n  "points": %s,\n'
+        .. '  "chapter": %s,\n%s  "exercises": %s,\n  "questions": %s,\n  "points": %s,\n'
         .. '  "mutants": %s\n}\n',
         sheet.number, quote(sheet.title or ""), quote(sheet.program),
         sheet.before and quote(sheet.before) or "null", quote(sheet.chapter.path),
+        sheet.p and string.format('  "p": {"format": "e4m3", "offset": %d, "sum": %s},\n',
+            sheet.p.offset, quote(sheet.p.sum)) or "",
         list(exercises, "  "), list(questions, "  "), list(points, "  "), list(mutants, "  "))
 end
 

@@ -147,6 +147,21 @@ END
     ! grep -q negative build/labs/lab02.json || false
 }
 
+@test "a lab may say how its kernels round P" {
+    sed -i 's/{.points}/{.points p="e4m3 8 unrounded"}/' chapters/02-sum.md
+    tangle
+    grep -qx '  "p": {"format": "e4m3", "offset": 8, "sum": "unrounded"},' build/labs/lab02.json
+    python3 -m json.tool build/labs/lab02.json >lab02.json
+}
+
+@test "error: a rounding of P in the wrong form" {
+    n=$(at '{.points}')
+    expect_errors 's/\{.points\}/{.points p="e5m2 8 unrounded"}/' \
+        "$n: p=\"e5m2 8 unrounded\" is not \"e4m3 OFFSET rounded\" or \"… unrounded\""
+    sed -i 's/e5m2 8 unrounded/e4m3 8 half/' chapters/02-sum.md
+    expect_errors '' "$n: p=\"e4m3 8 half\" is not \"e4m3 OFFSET rounded\" or \"… unrounded\""
+}
+
 @test "error: points that do not add up to 100" {
     n=$(at '{.points}')
     expect_errors '/^races/d' "$(at 'name=negative'): mutant negative: the lab has no item races" \

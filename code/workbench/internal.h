@@ -136,6 +136,8 @@ struct result { // of one (shape, input, seed)
     const char *fault;            // why it failed before there was anything to measure, or NULL
     struct error_metrics metrics; // against the dequantised reference
     struct error_metrics sources; // against FP16 of the unquantised inputs
+    struct error_metrics rounded; // of P's rounding alone; zeros for a program that tells of none
+    struct error_limits limits;   // what `metrics` may be
     bool compared;                // --against
     struct agreement agreement;
 };

@@ -14,6 +14,8 @@
 struct checked {
     struct device_case device;
     float *ref;
+    struct error_metrics rounded; // of P's rounding alone
+    struct error_limits limits;
     enum input_kind input;
     uint64_t seed;
 };
@@ -122,8 +124,8 @@ static bool memory_suffices(const struct options *o, const struct device *device
 
     for (int i = 0; i < o->shape_count; ++i) {
         size_t kept = o->timing && !device->simulator ? (size_t)o->rotations : 0;
-        // The problem (three tensors as float and as codes), the FP16 reference, the output and
-        // the stored one, and a reference for each input set.
+        // The problem (three tensors as float and as codes), the FP16 reference (or that with P
+        // rounded), the output and the stored one, and a reference for each input set.
         size_t host = shape_elements(&o->shapes[i]) * (3 * 5 + 4 + 2 * 2 + 4 * (kept + 1));
         size_t there = device_bytes(device, &o->shapes[i], o);
         const char *name = o->shapes[i].name;
@@ -191,11 +193,12 @@ static bool compare_with_stored(const struct run *run, const struct shape *shape
 static void check(const struct run *run, const struct shape_run *shape, const struct checked *c,
                   uint16_t *out, struct result *result)
 {
-    *result = (struct result){.input = c->input, .seed = c->seed};
+    *result = (struct result){
+        .input = c->input, .seed = c->seed, .rounded = c->rounded, .limits = c->limits};
     if (!case_fetch(&c->device, run->device, out))
         result->fault = "wrote outside its output";
     result->metrics = error_measure(&shape->shape, shape->rows, out, c->ref);
-    result->pass = !result->fault && gate_relative(&result->metrics, run->tolerance);
+    result->pass = !result->fault && gate_within(&result->metrics, result->limits);
 }
 
 // What --outputs and --against ask for; false when a file let us down.
@@ -239,7 +242,9 @@ static bool first_run(const struct run *run, struct shape_run *shape, struct che
 
     c->ref = allocate(elements * sizeof *c->ref);
     if (!problem_create(&problem, &shape->shape, c->input, c->seed) ||
-        !reference_dequantised(&problem, shape->rows, 0, c->ref)) {
+        !reference_dequantised(&problem, shape->rows, 0, c->ref) ||
+        !gate_limits_of(&problem, shape->rows, 0, run->program->p, run->tolerance, c->ref,
+                        &c->rounded, &c->limits)) {
         complain("out of memory for the inputs and their reference");
         exit(EXIT_MACHINE);
     }

@@ -87,7 +87,28 @@ static json_t *device_json(const struct device *d)
     return object;
 }
 
-static json_t *result_json(const struct shape_run *shape, const struct result *r)
+static json_t *pair(double head, double row)
+{
+    json_t *object = json_object();
+
+    put(object, "rel_head", real(head));
+    put(object, "rel_row", real(row));
+    return object;
+}
+
+static json_t *p_json(const struct p_rounding *p)
+{
+    json_t *object = json_object();
+
+    put(object, "format", text("e4m3"));
+    put(object, "offset", json_integer(p->offset));
+    put(object, "sum", text(p->sum_rounded ? "rounded" : "unrounded"));
+    put(object, "factor", real(GATE_ROUNDED_FACTOR));
+    return object;
+}
+
+static json_t *result_json(const struct run *run, const struct shape_run *shape,
+                           const struct result *r)
 {
     json_t *object = json_object();
     json_t *sources = json_object();
@@ -111,6 +132,10 @@ static json_t *result_json(const struct shape_run *shape, const struct result *r
     put(object, "rel_row", real(r->metrics.rel_row));
     put(object, "max_abs", real(r->metrics.max_abs));
     put(object, "not_finite", integer(r->metrics.not_finite));
+    if (run->program->p.format != P_NOT_TOLD) {
+        put(object, "rounded_p", pair(r->rounded.rel_head, r->rounded.rel_row));
+        put(object, "limits", pair(r->limits.head, r->limits.row));
+    }
     put(sources, "pass", json_boolean(gate_sources(&r->sources)));
     put(sources, "max_abs", real(r->sources.max_abs));
     put(sources, "mean_abs", real(r->sources.mean_abs));
@@ -162,7 +187,7 @@ static json_t *shape_json(const struct run *run, const struct shape_run *shape)
     put(object, "seq_len", json_integer(shape->shape.seq_len));
     for (int i = 0; i < shape->count; ++i) {
         const struct result *r = &shape->results[i];
-        json_array_append_new(correctness, result_json(shape, r));
+        json_array_append_new(correctness, result_json(run, shape, r));
         if (r->compared)
             json_array_append_new(agreement, agreement_json(r));
     }
@@ -224,6 +249,8 @@ bool record_write(const struct run *run, const char *path, char *why, size_t siz
     put(object, "device", device_json(run->device));
     put(object, "resources", resources_json(run->resources));
     put(object, "tolerance", real(run->tolerance));
+    if (run->program->p.format != P_NOT_TOLD)
+        put(object, "p", p_json(&run->program->p));
     put(object, "tensor_flops_share", real(run->program->tensor_flops_share));
     for (int i = 0; i < run->shape_count; ++i)
         put(shapes, run->shapes[i].shape.name, shape_json(run, &run->shapes[i]));
@@ -293,6 +320,8 @@ bool summaries_write(const struct run *run, const char *folder, char *why, size_
     put(summaries[0], "passed", json_integer(passed));
     put(summaries[0], "of", json_integer(of));
     put(summaries[0], "tolerance", real(run->tolerance));
+    if (run->program->p.format != P_NOT_TOLD)
+        put(summaries[0], "p", p_json(&run->program->p));
     put(summaries[0], "shapes", correctness);
     put(summaries[1], "device", text(run->device->name));
     put(summaries[1], "shapes", times); // none where nothing was timed: wrong, or in the simulator

@@ -29,6 +29,7 @@ struct work {
     const struct problem *problem;
     struct rows rows;
     bool fp16; // the tensors as drawn, rounded to half; else the dequantised ones
+    struct p_rounding p;
     float *out;
     atomic_int next_job;
     atomic_bool failed;
@@ -97,6 +98,37 @@ FOR_EACH_X86 static void softmax(struct scratch *s, int seq_len)
     }
 }
 
+// Weights to 2^offset times them, rounded to E4M3: 3 bits after the leading one, but no bit below
+// 2^-9. Adding 1.5 * 2^49 times a number's leading bit, or 2^-6, leaves a double no bits but these.
+FOR_EACH_X86 static void round_weights(struct scratch *s, struct p_rounding p)
+{
+    const double scale = ldexp(1, p.offset);
+    const ivec least = {0}, half_bit = least + ((int64_t)1 << 51);
+
+    for (int r = 0; r < ROWS; ++r) {
+        double *row = s->weights + (size_t)r * s->padded;
+        vec sum = {0};
+        for (int j = 0; j < s->padded; j += LANES) {
+            vec x = *(vec *)(row + j) * scale;
+            ivec exponent = ((ivec)x >> 52) - (1023 - 6); // above 2^-6
+            exponent = (exponent & (exponent > 0)) + (1023 - 6);
+            vec magic = (vec)(((exponent + 49) << 52) | half_bit);
+            vec rounded = x + magic - magic;
+            ivec past = rounded > (double)E4M3_MAX;
+            vec most = (vec){0} + E4M3_MAX;
+            rounded = (vec)(((ivec)rounded & ~past) | ((ivec)most & past));
+            *(vec *)(row + j) = rounded;
+            sum += rounded;
+        }
+        s->sums[r] *= scale;
+        if (p.sum_rounded) {
+            s->sums[r] = 0;
+            for (int lane = 0; lane < LANES; ++lane)
+                s->sums[r] += sum[lane];
+        }
+    }
+}
+
 FOR_EACH_X86 static void weigh_values(struct scratch *s, int seq_len)
 {
     for (int d = 0; d < HEAD_DIM; d += LANES) {
@@ -148,6 +180,8 @@ static void attend(const struct work *work, struct scratch *s, int job)
                                                base + (size_t)covered[r] * HEAD_DIM + d);
         scores(s);
         softmax(s, seq_len);
+        if (work->p.format == P_E4M3)
+            round_weights(s, work->p);
         weigh_values(s, seq_len);
         for (int r = 0; r < count; ++r) {
             for (int d = 0; d < HEAD_DIM; ++d) {
@@ -211,6 +245,13 @@ struct rows reference_rows(const struct shape *shape)
 bool reference_dequantised(const struct problem *problem, struct rows rows, int threads, float *out)
 {
     struct work work = {.problem = problem, .rows = rows, .out = out};
+    return run(&work, threads);
+}
+
+bool reference_rounded_p(const struct problem *problem, struct rows rows, int threads,
+                         struct p_rounding p, float *out)
+{
+    struct work work = {.problem = problem, .rows = rows, .p = p, .out = out};
     return run(&work, threads);
 }
 

@@ -57,8 +57,12 @@ void report_head(const struct run *run)
         puts("  sm_89 (L4)  no sm_89 code in this executable that can be read");
 
     puts("\ncorrectness            relative error vs double   vs FP16 of unquantised inputs");
-    printf("  %-10s %-6s %4s head <%5.0e  row <%5.0e   max abs  mean abs    bad\n", "shape",
-           "input", "seed", run->tolerance, GATE_ROW_FACTOR * run->tolerance);
+    if (run->program->p.format == P_NOT_TOLD)
+        printf("  %-10s %-6s %4s head <%5.0e  row <%5.0e   max abs  mean abs    bad\n", "shape",
+               "input", "seed", run->tolerance, GATE_ROW_FACTOR * run->tolerance);
+    else
+        printf("  %-10s %-6s %4s %11s %11s   max abs  mean abs    bad\n", "shape", "input", "seed",
+               "head", "row");
 }
 
 void report_result(const struct run *run, const struct shape_run *shape, const struct result *r)
@@ -86,6 +90,9 @@ void report_result(const struct run *run, const struct shape_run *shape, const s
     else
         printf("  %s  %10.1e  %10.1e %9.4f %9.5f %4.1f %% %s\n", where, m->rel_head, m->rel_row,
                r->sources.max_abs, r->sources.mean_abs, r->sources.bad_percent, verdict(r->pass));
+    if (run->program->p.format != P_NOT_TOLD && !r->fault)
+        printf("    %-22s%10.1e  %10.1e  %g x what P in E4M3 alone costs\n", "at most",
+               r->limits.head, r->limits.row, GATE_ROUNDED_FACTOR);
     if (r->compared)
         printf("    against the stored output: %.3f %% identical, at most %d ulp, %.1e\n",
                r->agreement.identical_percent, r->agreement.max_ulp, r->agreement.max_abs);

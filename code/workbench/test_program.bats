@@ -230,6 +230,31 @@ bats_require_minimum_version 1.5.0
     done
 }
 
+@test "P rounded to E4M3 is wrong, unless the program says so; then wrong is what was wrong" {
+    faulty e4m3-p
+    [ "$status" -eq 1 ]
+    [[ ${lines[-1]} == *"FAIL: 0 of 1 outputs right" ]]
+    ! grep -q rounded_p record.json || false
+    export ROUNDS_P=8
+    faulty e4m3-p
+    [ "$status" -eq 0 ]
+    [[ $output == *" at most "*"2 x what P in E4M3 alone costs"* ]]
+    [ -z "$(LC_ALL=C.UTF-8 awk 'length > 80' <<<"$output")" ]
+    [ "$(of format) $(of offset) $(of sum) $(of factor)" = "e4m3 8 unrounded 2.0" ]
+    read -r error own limit <<<"$(of rel_head)"
+    within 0.01 0.04 "$error" "$own"
+    within 1.999 2.001 "$(awk "BEGIN { print $limit / $own }")"
+    local fault
+    for fault in zeros unwritten last-key; do
+        faulty $fault
+        [ "$status" -eq 1 ]
+    done
+    export ROUNDS_P=-12 # leaves nothing of P: twice that would let zeros pass
+    faulty zeros
+    [ "$status" -eq 1 ]
+    [ "$(of rel_head | cut -d' ' -f2-)" = "1.0 0.1" ]
+}
+
 @test "a refused launch fails by name, and the next one is tried" {
     faulty refused --seeds 1
     [ "$status" -eq 1 ]

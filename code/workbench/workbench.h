@@ -116,6 +116,21 @@ bool reference_dequantised(const struct problem *problem, struct rows rows, int 
 // shows the quantisation's error beside the kernel's.
 bool reference_fp16(const struct problem *problem, struct rows rows, int threads, float *out);
 
+// How a kernel rounds P, the numerators of its softmax, before its second product. Half costs too
+// little to be told of; E4M3 has 4 significant bits, and its rounding is most of the output's error.
+enum p_format { P_NOT_TOLD, P_E4M3 };
+struct p_rounding {
+    enum p_format format;
+    int offset;       // P is 2^offset exp(score - row_max) when it is rounded; 448 is the largest
+    bool sum_rounded; // row_sum adds up P as rounded; else as it was before
+};
+
+// reference_dequantised with one thing changed: P is rounded to E4M3 (nearest even, past 448 to
+// 448) as `p` says, relative to the row's final maximum. What such a kernel would be if nothing
+// else in it were rounded. P_NOT_TOLD gives reference_dequantised.
+bool reference_rounded_p(const struct problem *problem, struct rows rows, int threads,
+                         struct p_rounding p, float *out);
+
 // ---- Gates --------------------------------------------------------------------------------------
 
 struct error_metrics {
@@ -137,6 +152,25 @@ struct error_metrics error_measure(const struct shape *shape, struct rows rows, 
 #define GATE_TOLERANCE 2e-3
 #define GATE_ROW_FACTOR 4.0
 bool gate_relative(const struct error_metrics *metrics, double tolerance);
+
+// The same gate for a kernel that rounds P to E4M3: at most GATE_ROUNDED_FACTOR times the error of
+// reference_rounded_p, with its output rounded to half, where that is more than the tolerance
+// allows. gates.c says why 2, and why there is an end to it.
+#define GATE_ROUNDED_FACTOR 2.0
+#define GATE_ROUNDED_MOST 0.1
+struct error_limits {
+    double head, row; // bound rel_head and rel_row
+};
+struct error_limits gate_limits(double tolerance); // of gate_relative
+struct error_limits gate_rounded_limits(double tolerance, const struct error_metrics *rounded);
+bool gate_within(const struct error_metrics *metrics, struct error_limits limits);
+
+// The limits for one problem: draws on reference_rounded_p where `p` asks for it. `ref` is the
+// dequantised reference; *rounded gets the error of P's rounding alone (zeros where it is not told).
+// False when memory runs out.
+bool gate_limits_of(const struct problem *problem, struct rows rows, int threads,
+                    struct p_rounding p, double tolerance, const float *ref,
+                    struct error_metrics *rounded, struct error_limits *limits);
 
 // The sources' gate against the FP16 reference: max <= 0.06, mean <= 0.02, bad <= 1 %. Shown
 // beside the first, decides nothing (chapter 1 says why).
@@ -223,6 +257,7 @@ struct program {
     int threads;        // a CTA's threads
     size_t dynamic_shared_bytes;
     double tolerance;          // of gate_relative; 0 means GATE_TOLERANCE
+    struct p_rounding p;       // how it rounds P; all zero: to half at worst
     double tensor_flops_share; // share of shape_flops that runs on tensor cores: 0, 0.5 or 1
     // Enqueues the kernel on the stream; returns what cudaGetLastError() or its own checks say.
     // It must be capturable into a graph: no synchronisation, no allocation.

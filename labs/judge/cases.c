@@ -70,7 +70,10 @@ void case_make(struct grade_case *c, const char *shape, enum input input, uint64
     if (!c->ref || !c->inputs || !problem_create(&c->problem, &c->shape, kinds[input], seed))
         fail(EXIT_MACHINE, "out of memory for a case");
     reshape_inputs(c);
-    if (!reference_dequantised(&c->problem, c->rows, options.threads, c->ref))
+    struct error_metrics rounded;
+    if (!reference_dequantised(&c->problem, c->rows, options.threads, c->ref) ||
+        !gate_limits_of(&c->problem, c->rows, options.threads, lab.p, GATE_TOLERANCE, c->ref,
+                        &rounded, &c->limits))
         fail(EXIT_MACHINE, "out of memory for a reference");
     const void *parts[] = {c->problem.q_codes,  c->problem.k_codes,  c->problem.v_codes,
                            c->problem.q_scales, c->problem.k_scales, c->problem.v_scales};
@@ -95,12 +98,13 @@ bool case_right(const struct grade_case *c, const uint16_t *out, double *error, 
     struct error_metrics m = error_measure(&c->shape, c->rows, out, c->ref);
 
     *error = m.rel_head;
-    if (gate_relative(&m, GATE_TOLERANCE))
+    if (gate_within(&m, c->limits))
         return true;
     if (m.not_finite)
         *why = text("%zu elements are not finite, or were not written", m.not_finite);
     else
-        *why = text("relative error %.1e in a head, %.1e in a row; at most %.0e and %.0e",
-                    m.rel_head, m.rel_row, GATE_TOLERANCE, GATE_ROW_FACTOR * GATE_TOLERANCE);
+        *why = text("relative error %.1e in a head, %.1e in a row; at most %.*e and %.*e",
+                    m.rel_head, m.rel_row, lab.p.format ? 1 : 0, c->limits.head,
+                    lab.p.format ? 1 : 0, c->limits.row);
     return false;
 }

@@ -140,7 +140,8 @@ struct grade_case {
     struct problem problem;
     struct rows rows;
     float *ref;
-    char *inputs; // as the runner gets them
+    struct error_limits limits; // what an output's error may be
+    char *inputs;               // as the runner gets them
 };
 
 // 64 bits that depend on the secret and on what they are for.
@@ -164,6 +165,7 @@ struct item {
 struct lab {
     int number;
     const char *title, *program;
+    struct p_rounding p; // how its kernels may round P
     struct item items[32];
     int count;
     char hash[65];

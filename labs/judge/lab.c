@@ -41,6 +41,23 @@ static void read_item(json_t *json, struct item *item, const char *path)
         fail(EXIT_USAGE, "%s: %s: no limit", path, item->name);
 }
 
+// A submission's own word on how it rounds is not asked for: it would buy it a wider gate.
+static void read_p(json_t *json, const char *path)
+{
+    lab.p = (struct p_rounding){0};
+    if (!json)
+        return;
+    const char *format = string(json, "format"), *sum = string(json, "sum");
+    double offset = number(json, "offset", NAN);
+    if (!format || strcmp(format, "e4m3") != 0 || !(fabs(offset) <= 16) || !sum ||
+        (strcmp(sum, "rounded") != 0 && strcmp(sum, "unrounded") != 0))
+        fail(EXIT_USAGE,
+             "%s: \"p\" is not {\"format\": \"e4m3\", \"offset\": -16 to 16, "
+             "\"sum\": \"rounded\" or \"unrounded\"}",
+             path);
+    lab.p = (struct p_rounding){P_E4M3, (int)offset, strcmp(sum, "rounded") == 0};
+}
+
 void lab_read(void)
 {
     const char *path = options.lab_file
@@ -61,6 +78,7 @@ void lab_read(void)
     lab.number = (int)number(json, "lab", 0);
     lab.title = string(json, "title");
     lab.program = string(json, "program");
+    read_p(json_object_get(json, "p"), path);
     json_t *points = json_object_get(json, "points");
     if (lab.number != options.lab || !lab.title || !lab.program || json_array_size(points) == 0)
         fail(EXIT_USAGE, "%s: is not lab %d's: lab, title, program or points are missing", path,
