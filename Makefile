@@ -124,7 +124,7 @@ ptxsim := $(call sources,code/ptxsim)
 build/obj/%.o: %.c build/flags build/cuda
 	$(say) CC $<
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(OPT) -fPIC -Icode -isystem build/cuda/include -MMD -MP -c $< -o $@
-$(call objects,$(ptxsim)): OPT := -O3 -fno-semantic-interposition
+$(call objects,$(ptxsim)): OPT := -O3 -fno-semantic-interposition -fno-math-errno -fno-trapping-math
 
 build/libworkbench.a: $(call objects,$(workbench))
 	$(say) AR $@
