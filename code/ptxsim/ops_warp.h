@@ -2,16 +2,11 @@
 
 enum { SHFL_UP, SHFL_DOWN, SHFL_BFLY, SHFL_IDX };
 
-// imm: the mode. regs: the predicate (NO_REGISTER if none). Reading a lane that is not here gives
-// what its register holds; PTX leaves it undefined.
-static void FN(shfl)(ARGUMENTS)
+// The lane that each lane reads, its own if it asks for one out of its segment.
+static inline __attribute__((always_inline)) void
+FN(shfl_lanes)(const int mode, const uint32_t *b, const uint32_t *c, int32_t from[WARP],
+               uint32_t within[WARP])
 {
-    const u32 *a = (const u32 *)(r + op->a), *b = (const u32 *)(r + op->b);
-    const u32 *c = (const u32 *)(r + op->c);
-    u32 *d = (u32 *)(r + op->d);
-    int32_t from[WARP];
-    uint32_t within[WARP];
-    int mode = (int)op->imm;
     LANES
     {
         int32_t segment = (int32_t)(c[i] >> 8 & 31), clamp = (int32_t)(c[i] & 31);
@@ -24,6 +19,23 @@ static void FN(shfl)(ARGUMENTS)
         bool inside = mode == SHFL_UP ? lane >= most : lane <= most;
         from[i] = inside ? lane : i;
         within[i] = inside ? ~0u : 0;
+    }
+}
+
+// imm: the mode. regs: the predicate (NO_REGISTER if none). Reading a lane that is not here gives
+// what its register holds; PTX leaves it undefined.
+static void FN(shfl)(ARGUMENTS)
+{
+    const u32 *a = (const u32 *)(r + op->a), *b = (const u32 *)(r + op->b);
+    const u32 *c = (const u32 *)(r + op->c);
+    u32 *d = (u32 *)(r + op->d);
+    int32_t from[WARP];
+    uint32_t within[WARP];
+    switch (op->imm) {
+    case SHFL_UP: FN(shfl_lanes)(SHFL_UP, b, c, from, within); break;
+    case SHFL_DOWN: FN(shfl_lanes)(SHFL_DOWN, b, c, from, within); break;
+    case SHFL_BFLY: FN(shfl_lanes)(SHFL_BFLY, b, c, from, within); break;
+    default: FN(shfl_lanes)(SHFL_IDX, b, c, from, within);
     }
     uint32_t value[WARP];
 #if defined OPS_AVX512

@@ -75,11 +75,17 @@ FOR_EACH_X86 static void softmax(struct scratch *s, int seq_len)
 
     for (int r = 0; r < ROWS; ++r) {
         double *row = s->weights + (size_t)r * s->padded;
-        double largest = -INFINITY;
-        for (int j = 0; j < seq_len; ++j)
-            largest = row[j] > largest ? row[j] : largest;
         for (int j = seq_len; j < s->padded; ++j)
             row[j] = -INFINITY;
+        vec most = -INFINITY - (vec){0};
+        for (int j = 0; j < s->padded; j += LANES) {
+            vec x = *(vec *)(row + j);
+            ivec more = x > most; // never of a NaN
+            most = (vec)(((ivec)x & more) | ((ivec)most & ~more));
+        }
+        double largest = -INFINITY;
+        for (int lane = 0; lane < LANES; ++lane)
+            largest = most[lane] > largest ? most[lane] : largest;
         vec sum = {0};
         for (int j = 0; j < s->padded; j += LANES) {
             vec x = *(vec *)(row + j) - largest;
