@@ -129,6 +129,7 @@ struct function {
 
 struct module {
     struct arena arena;
+    int arch; // 89 for .target sm_89
     const char **files;
     size_t file_count;
     struct variable **variables;

@@ -90,6 +90,9 @@ static void FN(unpack)(char *r, const struct op *op, uint32_t mask, const uint8_
             const u64 *from = (const u64 *)bytes + e;
             u64 *d = (u64 *)to;
             LANES d[i] = from[(unsigned)i * count];
+        } else if (element == 16) {
+            for (uint32_t left = mask; left; left &= left - 1)
+                memcpy(to + 16 * __builtin_ctz(left), bytes + 16 * __builtin_ctz(left), 16);
         } else {
             for (uint32_t left = mask; left; left &= left - 1) {
                 unsigned i = (unsigned)__builtin_ctz(left);
