@@ -240,9 +240,10 @@ else
 endif
 
 # Planted bugs, compiled as the programs are. Which there are is known only when tangled.
-.PHONY: mutants
-mutants: all ## run every planted bug of the book and say what catches it
-	$(Q)$(MAKE) --no-print-directory $$(sed -nE 's,^(\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
+.PHONY: planted mutants
+planted: all
+	$(Q)$(MAKE) -s --no-print-directory $$(sed -nE 's,^(\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
+mutants: planted ## run every planted bug of the book and say what catches it
 	$(Q)labs/mutants
 
 # What is checked before a stage is merged; what is planted is known only when tangled.
@@ -260,8 +261,7 @@ checklist%:
 	$(error there is no kernel of chapter $*: the stages are $(shell printf '%s\n' $(stages) | sort -n | xargs))
 
 .PHONY: checklist
-checklist: all ## every stage's checklist, as before a merge; make checklistN for one stage
-	$(Q)$(MAKE) -s --no-print-directory $$(sed -nE 's,^(\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
+checklist: planted ## every stage's checklist, as before a merge; make checklistN for one stage
 	$(Q)labs/checklist $(shell printf '%s\n' $(stages) | sort -n)
 
 # As PTX only, which is half the compiling: the simulator takes it, and a GPU's driver does.
@@ -420,9 +420,9 @@ opcodes: $(coverage)/generate ## write the table of supported opcodes, code/ptxs
 -include $(wildcard build/san/code/*/*.d build/tests/code/*/*.d)
 
 .PHONY: test tests
-tests: $(setup) all $(c_tests) $(cuda_tests) $(coverage)/coverage $(coverage)/compare build/san/libcudart.so.13
+tests: $(setup) all planted $(c_tests) $(cuda_tests) $(coverage)/coverage $(coverage)/compare build/san/libcudart.so.13
 test: tests ## run every test; the last line is "N passed, N failed"
-	$(Q)code/run-tests.sh $(c_tests) $(cuda_tests) $(bats_tests)
+	$(Q)code/run-tests.sh $(long_tests) $(filter-out $(long_tests),$(bats_tests) $(cuda_tests) $(c_tests))
 
 # ---- The rest ------------------------------------------------------------------------------------
 
