@@ -4,6 +4,12 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
+# Tests need all there is: compiled on every core, unless -j says otherwise.
+ifneq ($(filter test tests,$(MAKECMDGOALS)),)
+ifeq ($(findstring -j,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
+endif
 .DEFAULT_GOAL := help
 export LC_ALL := C.UTF-8
 
@@ -264,11 +270,15 @@ checklist%:
 checklist: planted ## every stage's checklist, as before a merge; make checklistN for one stage
 	$(Q)labs/checklist $(shell printf '%s\n' $(stages) | sort -n)
 
-# As PTX only, which is half the compiling: the simulator takes it, and a GPU's driver does.
-build/planted/ch%: build/mutants/ch%.cu build/libworkbench.a build/flags build/cuda
+# As PTX only, which is half the compiling: the simulator takes it, and a GPU's driver does. Linked
+# apart, so that another workbench or library costs no compiling.
+build/planted/ch%.o: build/mutants/ch%.cu build/flags build/cuda
 	$(say) NVCC ch$*
 	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
-	    -gencode arch=compute_89,code=compute_89 -c $< -o $@.o && $(CXX) $@.o build/libworkbench.a $(LIBS) $(CUDA_LIBS) -o $@
+	    -gencode arch=compute_89,code=compute_89 -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+build/planted/ch%: build/planted/ch%.o build/libworkbench.a
+	$(Q)$(CXX) $^ $(LIBS) $(CUDA_LIBS) -o $@
+.PRECIOUS: build/planted/ch%.o
 build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cuda
 	$(say) CC ch$*
 	$(Q)mkdir -p $(@D) && $(CC) $(filter-out -Werror,$(CFLAGS)) -w -Icode $< build/libworkbench.a $(LIBS) -o $@
@@ -346,6 +356,9 @@ san_objects = $(patsubst %.c,build/san/%.o,$(1))
 c_tests := $(patsubst %.c,build/tests/%,$(wildcard code/*/test_*.c))
 cuda_tests := $(patsubst %.cu,build/tests/%,$(wildcard code/*/test_*.cu))
 bats_tests := $(wildcard code/*/test_*.bats plots/test_*.bats labs/test_*.bats code/test_*.bats)
+# The long ones begin first, where run-tests.sh has not yet seen how long each takes.
+long_tests := $(wildcard code/test_make.bats labs/test_grade.bats code/literate/test_weave.bats \
+                         labs/test_checklist.bats code/test_stages.bats)
 
 build/san/flags: force
 	@mkdir -p $(@D); echo '$(sanitize) -fPIC' | cmp -s - $@ || echo '$(sanitize) -fPIC' >$@
@@ -417,7 +430,7 @@ $(coverage)/coverage: code/ptxsim/coverage/coverage.cu $(coverage)/include/opcod
 opcodes: $(coverage)/generate ## write the table of supported opcodes, code/ptxsim/coverage/opcodes.tsv
 	$(Q)$< table >code/ptxsim/coverage/opcodes.tsv
 
--include $(wildcard build/san/code/*/*.d build/tests/code/*/*.d)
+-include $(wildcard build/san/code/*/*.d build/tests/code/*/*.d build/planted/*.d)
 
 .PHONY: test tests
 tests: $(setup) all planted $(c_tests) $(cuda_tests) $(coverage)/coverage $(coverage)/compare build/san/libcudart.so.13
