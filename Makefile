@@ -4,6 +4,12 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
+# Tests need all there is: compiled on every core, unless -j says otherwise.
+ifneq ($(filter test tests,$(MAKECMDGOALS)),)
+ifeq ($(findstring -j,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
+endif
 .DEFAULT_GOAL := help
 export LC_ALL := C.UTF-8
 
@@ -124,7 +130,7 @@ ptxsim := $(call sources,code/ptxsim)
 build/obj/%.o: %.c build/flags build/cuda
 	$(say) CC $<
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(OPT) -fPIC -Icode -isystem build/cuda/include -MMD -MP -c $< -o $@
-$(call objects,$(ptxsim)): OPT := -O3 -fno-semantic-interposition
+$(call objects,$(ptxsim)): OPT := -O3 -fno-semantic-interposition -fno-math-errno -fno-trapping-math
 
 build/libworkbench.a: $(call objects,$(workbench))
 	$(say) AR $@
@@ -240,9 +246,10 @@ else
 endif
 
 # Planted bugs, compiled as the programs are. Which there are is known only when tangled.
-.PHONY: mutants
-mutants: all ## run every planted bug of the book and say what catches it
-	$(Q)$(MAKE) --no-print-directory $$(sed -nE 's,^(\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
+.PHONY: planted mutants
+planted: all
+	$(Q)$(MAKE) -s --no-print-directory $$(sed -nE 's,^(\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
+mutants: planted ## run every planted bug of the book and say what catches it
 	$(Q)labs/mutants
 
 # What is checked before a stage is merged; what is planted is known only when tangled.
@@ -260,15 +267,18 @@ checklist%:
 	$(error there is no kernel of chapter $*: the stages are $(shell printf '%s\n' $(stages) | sort -n | xargs))
 
 .PHONY: checklist
-checklist: all ## every stage's checklist, as before a merge; make checklistN for one stage
-	$(Q)$(MAKE) -s --no-print-directory $$(sed -nE 's,^(\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
+checklist: planted ## every stage's checklist, as before a merge; make checklistN for one stage
 	$(Q)labs/checklist $(shell printf '%s\n' $(stages) | sort -n)
 
-# As PTX only, which is half the compiling: the simulator takes it, and a GPU's driver does.
-build/planted/ch%: build/mutants/ch%.cu build/libworkbench.a build/flags build/cuda
+# As PTX only, which is half the compiling: the simulator takes it, and a GPU's driver does. Linked
+# apart, so that another workbench or library costs no compiling.
+build/planted/ch%.o: build/mutants/ch%.cu build/flags build/cuda
 	$(say) NVCC ch$*
 	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
-	    -gencode arch=compute_89,code=compute_89 -c $< -o $@.o && $(CXX) $@.o build/libworkbench.a $(LIBS) $(CUDA_LIBS) -o $@
+	    -gencode arch=compute_89,code=compute_89 -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+build/planted/ch%: build/planted/ch%.o build/libworkbench.a
+	$(Q)$(CXX) $^ $(LIBS) $(CUDA_LIBS) -o $@
+.PRECIOUS: build/planted/ch%.o
 build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cuda
 	$(say) CC ch$*
 	$(Q)mkdir -p $(@D) && $(CC) $(filter-out -Werror,$(CFLAGS)) -w -Icode $< build/libworkbench.a $(LIBS) -o $@
@@ -346,6 +356,9 @@ san_objects = $(patsubst %.c,build/san/%.o,$(1))
 c_tests := $(patsubst %.c,build/tests/%,$(wildcard code/*/test_*.c))
 cuda_tests := $(patsubst %.cu,build/tests/%,$(wildcard code/*/test_*.cu))
 bats_tests := $(wildcard code/*/test_*.bats plots/test_*.bats labs/test_*.bats code/test_*.bats)
+# The long ones begin first, where run-tests.sh has not yet seen how long each takes.
+long_tests := $(wildcard code/test_make.bats labs/test_grade.bats code/literate/test_weave.bats \
+                         labs/test_checklist.bats code/test_stages.bats)
 
 build/san/flags: force
 	@mkdir -p $(@D); echo '$(sanitize) -fPIC' | cmp -s - $@ || echo '$(sanitize) -fPIC' >$@
@@ -417,12 +430,12 @@ $(coverage)/coverage: code/ptxsim/coverage/coverage.cu $(coverage)/include/opcod
 opcodes: $(coverage)/generate ## write the table of supported opcodes, code/ptxsim/coverage/opcodes.tsv
 	$(Q)$< table >code/ptxsim/coverage/opcodes.tsv
 
--include $(wildcard build/san/code/*/*.d build/tests/code/*/*.d)
+-include $(wildcard build/san/code/*/*.d build/tests/code/*/*.d build/planted/*.d)
 
 .PHONY: test tests
-tests: $(setup) all $(c_tests) $(cuda_tests) $(coverage)/coverage $(coverage)/compare build/san/libcudart.so.13
+tests: $(setup) all planted $(c_tests) $(cuda_tests) $(coverage)/coverage $(coverage)/compare build/san/libcudart.so.13
 test: tests ## run every test; the last line is "N passed, N failed"
-	$(Q)code/run-tests.sh $(c_tests) $(cuda_tests) $(bats_tests)
+	$(Q)code/run-tests.sh $(long_tests) $(filter-out $(long_tests),$(bats_tests) $(cuda_tests) $(c_tests))
 
 # ---- The rest ------------------------------------------------------------------------------------
 

@@ -1,15 +1,19 @@
 #!/bin/bash
-# Runs tests that speak TAP: cmocka executables and bats files, in the order given. Shows each
-# file's result as it comes and every failure in full; the last line is "N passed, N failed"
-# (", N skipped" where there are any), and the exit status is 0 only if nothing failed.
+# Runs tests that speak TAP: cmocka executables and bats files, as many at a time as there are
+# cores (JOBS=n: n), those that took longest the last time first. Shows each file's result as it
+# comes and every failure in full; the last line is "N passed, N failed" (", N skipped" where there
+# are any), and the exit status is 0 only if nothing failed.
 #   code/run-tests.sh TEST...
-set -u
+set -um # each test is a process group: an interrupt ends all that it has started
 cd "$(dirname "$0")/.." || exit 2
 [ $# -gt 0 ] || { echo "usage: code/run-tests.sh TEST..." >&2; exit 2; }
+at_once=${JOBS:-$(nproc)}
+[[ $at_once =~ ^[1-9][0-9]*$ ]] || { echo "run-tests.sh: JOBS=$at_once is no number of tests" >&2; exit 2; }
 logs=build/tests/log
 mkdir -p "$logs"
 export CMOCKA_MESSAGE_OUTPUT=TAP LC_ALL=C.UTF-8
-unset MAKEFLAGS MAKELEVEL MFLAGS # a make inside a test starts afresh
+unset MAKEFLAGS MAKELEVEL MFLAGS JOBS # a make inside a test starts afresh
+trap 'for group in $(jobs -p); do kill -- "-$group"; done; exit 130' INT TERM
 
 # "passed failed skipped" of a TAP log. Tests that a plan announced and nobody ran are one failure,
 # and so is an exit status that no failing test explains.
@@ -24,29 +28,64 @@ count() {
         }' "$1"
 }
 
-passed=0 failed=0 skipped=0
-for test in "$@"; do
-    log=$logs/$(echo "$test" | tr / -).tap
-    [ -t 1 ] && printf '  %-40s ...' "$test"
-    began=$SECONDS
-    case $test in
-    *.bats) bats --tap "$test" ;;
-    *) "$test" ;;
-    esac >"$log" 2>&1 </dev/null
+name() { # TEST: of its files
+    tr / - <<<"$1"
+}
+
+run_one() { # TEST
+    local log=$logs/$(name "$1") began=$SECONDS status
+    case $1 in
+    *.bats) bats --tap "$1" ;;
+    *) "$1" ;;
+    esac >"$log.tap" 2>&1 </dev/null
     status=$?
-    read -r p f s < <(count "$log" $status)
-    [ -t 1 ] && printf '\r\033[K'
-    printf '  %-40s %3d passed' "$test" "$p"
-    [ "$f" = 0 ] || printf ', %d FAILED' "$f"
-    [ "$s" = 0 ] || printf ', %d skipped' "$s"
-    printf '  (%d s)\n' $((SECONDS - began))
-    if [ "$f" != 0 ]; then
-        # A failing test with the lines that belong to it; all of it when no test says what failed.
-        grep -q '^not ok ' "$log" &&
-            awk '/^ok /{show=0} /^not ok /{show=1} show {print "    " $0}' "$log" ||
-            { tail -40 "$log" | sed 's/^/    /'; echo "    exit status $status"; }
-    fi
-    passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+    echo "$status $((SECONDS - began))" >"$log.new"
+    mv "$log.new" "$log.done" # all of it or nothing
+}
+
+# Waits until one ends, and tells what has ended.
+tell() {
+    local test log status seconds p f s left=()
+    wait -n
+    [ $? -ne 127 ] || for test in "${running[@]}"; do # none is left: somebody killed them
+        [ -e "$logs/$(name "$test").done" ] || echo 137 0 >"$logs/$(name "$test").done"
+    done
+    for test in "${running[@]}"; do
+        log=$logs/$(name "$test")
+        [ -e "$log.done" ] || { left+=("$test"); continue; }
+        read -r status seconds <"$log.done"
+        read -r p f s < <(count "$log.tap" "$status")
+        printf '  %-40s %3d passed' "$test" "$p"
+        [ "$f" = 0 ] || printf ', %d FAILED' "$f"
+        [ "$s" = 0 ] || printf ', %d skipped' "$s"
+        printf '  (%d s)\n' "$seconds"
+        if [ "$f" != 0 ]; then
+            # A failing test with the lines that belong to it; all of it when no test says what failed.
+            grep -q '^not ok ' "$log.tap" &&
+                awk '/^ok /{show=0} /^not ok /{show=1} show {print "    " $0}' "$log.tap" ||
+                { tail -40 "$log.tap" | sed 's/^/    /'; echo "    exit status $status"; }
+        fi
+        echo "$seconds" >"$log.seconds"
+        passed=$((passed + p)) failed=$((failed + f)) skipped=$((skipped + s))
+    done
+    running=("${left[@]}")
+}
+
+mapfile -t tests < <(for test; do
+    rm -f "$logs/$(name "$test").done"
+    printf '%s\t%s\n' "$(cat "$logs/$(name "$test").seconds" 2>/dev/null || echo 9999)" "$test"
+done | sort -s -k1,1nr | cut -f2)
+
+passed=0 failed=0 skipped=0 running=()
+for test in "${tests[@]}"; do
+    while [ ${#running[@]} -ge "$at_once" ]; do
+        tell
+    done
+    run_one "$test" &
+    running+=("$test")
+done
+while [ ${#running[@]} -gt 0 ]; do
+    tell
 done
 [ "$skipped" = 0 ] && echo "$passed passed, $failed failed" ||
     echo "$passed passed, $failed failed, $skipped skipped"

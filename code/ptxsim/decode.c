@@ -187,6 +187,14 @@ static bool has(const struct decoder *d, const char *modifier)
     return false;
 }
 
+// What ptxas accepts from a newer machine on only.
+static void needs_arch(struct decoder *d, int arch)
+{
+    if (d->module->arch < arch)
+        fail(d, "%s needs sm_%d or newer, this PTX is for sm_%d", d->insn->opcode, arch,
+             d->module->arch);
+}
+
 static const char *last_modifier(const struct decoder *d)
 {
     return d->modifier_count ? d->modifier[d->modifier_count - 1] : "";
@@ -821,6 +829,15 @@ static void decode_unpack(struct decoder *d, const struct operand *to, int bytes
 {
     uint32_t from = source(d, operand(d, 1), bytes);
     int part = bytes / to->count, id;
+    if (bytes == 16 && part == 8) {
+        uint32_t *halves = arena_alloc(&d->program->arena, 2 * sizeof *halves);
+        for (int i = 0; i < 2; ++i)
+            halves[i] = result(d, &to->elements[i], 8);
+        struct op *op = emit(d, unpack_b128_op, 0);
+        op->a = from;
+        op->regs = halves;
+        return;
+    }
     if (bytes == 4 && part == 2)
         id = OP_part_16_of_32;
     else if (bytes == 8 && part == 2)
@@ -846,6 +863,12 @@ static void decode_pack(struct decoder *d, const struct operand *from, int bytes
     uint32_t *regs = arena_alloc(&d->program->arena, (size_t)from->count * sizeof *regs);
     for (int i = 0; i < from->count; ++i)
         regs[i] = source(d, &from->elements[i], part == 1 ? 2 : part);
+    if (bytes == 16 && part == 8) {
+        struct op *op = emit(d, pack_b128_op, 0);
+        op->d = to;
+        op->regs = regs;
+        return;
+    }
     int id = bytes == 4 && part == 2   ? OP_pack_2x16
              : bytes == 8 && part == 4 ? OP_pack_2x32
              : bytes == 8 && part == 2 ? OP_pack_4x16
@@ -865,6 +888,12 @@ static void decode_mov(struct decoder *d)
         decode_unpack(d, to, bytes);
     } else if (from->kind == OPERAND_VECTOR && from->count) {
         decode_pack(d, from, bytes);
+    } else if (bytes == 16) {
+        if (to->kind != OPERAND_REGISTER || from->kind != OPERAND_REGISTER)
+            unsupported(d);
+        struct op *op = emit(d, mov_b128_op, 0);
+        op->d = result(d, to, bytes);
+        op->a = source(d, from, bytes);
     } else {
         uint32_t place = result(d, to, bytes);
         uint32_t value = source(d, from, bytes);
@@ -1110,7 +1139,9 @@ static void decode_access(struct decoder *d, bool store)
 {
     int element = need_type(d, last_modifier(d));
     int count = has(d, "v2") ? 2 : has(d, "v4") ? 4 : 1;
-    if (has(d, "v8") || element * count > 16 || !element || element == 16)
+    if (has(d, "v8") || (element == 8 && count == 4))
+        needs_arch(d, 100);
+    if (has(d, "v8") || element * count > 16 || !element)
         unsupported(d);
     const struct operand *value = operand(d, store ? 1 : 0), *address = operand(d, store ? 0 : 1);
     uint32_t *regs = arena_alloc(&d->program->arena, 4 * sizeof *regs);
@@ -1123,9 +1154,11 @@ static void decode_access(struct decoder *d, bool store)
             o = &value->elements[i];
         }
         uint8_t this_width;
+        if (element == 16 && o->kind != OPERAND_REGISTER)
+            fail(d, "an operand of %s is no register", d->insn->opcode);
         if (store) {
             regs[i] = wide_source(d, o, element, &this_width);
-        } else if (o->kind == OPERAND_SINK) {
+        } else if (o->kind == OPERAND_SINK && element < 16) {
             this_width = width ? width : (uint8_t)(element == 1 ? 2 : element);
             regs[i] = scratch(d);
         } else {
@@ -1643,6 +1676,8 @@ static void decode_tiles(struct decoder *d)
 {
     struct tiles *t = arena_alloc(&d->program->arena, sizeof *t);
     t->store = !strcmp(d->base, "stmatrix");
+    if (t->store)
+        needs_arch(d, 90);
     t->transposed = has(d, "trans");
     t->count = has(d, "x4") ? 4 : has(d, "x2") ? 2 : has(d, "x1") ? 1 : 0;
     const struct operand *value = operand(d, t->store ? 1 : 0);

@@ -506,7 +506,7 @@ static void run_block(struct warp *w, int index)
     uint32_t mask = g->mask, block = g->block, frame = g->frame;
     struct block_counts *counts = &w->cta->worker->blocks[block];
     counts->warps++;
-    counts->threads += (uint64_t)__builtin_popcount(mask);
+    counts->threads += mask == ~0u ? WARP : (uint64_t)__builtin_popcount(mask);
     if (w->cta->trace)
         trace_block(w->cta->trace, w, b);
     w->taken = w->gone = 0;
@@ -966,6 +966,7 @@ static void start_cta(struct cta *cta, uint64_t number)
         w->groups[0] = (struct group){.mask = w->alive, .block = cta->program->callees[0].block};
     }
     cta->trace = trace_start(cta);
+    cta->watched = cta->trace || cta->written || cta->races;
     races_start(cta);
     sync_start(cta);
 }
@@ -1197,6 +1198,7 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
         worker[i].stuck_at = UINT64_MAX;
         worker[i].insns = aligned_zeroed(p->insn_count * sizeof *worker[i].insns);
         worker[i].blocks = aligned_zeroed(p->block_count * sizeof *worker[i].blocks);
+        worker[i].patterns = aligned_zeroed(p->insn_count * sizeof *worker[i].patterns);
     }
     struct global_races *shadow = launch->races ? global_races_new(p) : NULL;
     for (uint64_t i = 0; i < workers; ++i)
@@ -1231,6 +1233,7 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
         race_log_merge(&races, &worker[i].races);
         free(worker[i].insns);
         free(worker[i].blocks);
+        free(worker[i].patterns);
     }
     free(worker);
     free(thread);

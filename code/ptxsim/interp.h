@@ -129,6 +129,7 @@ struct function {
 
 struct module {
     struct arena arena;
+    int arch; // 89 for .target sm_89
     const char **files;
     size_t file_count;
     struct variable **variables;
@@ -267,6 +268,12 @@ struct insn_counts { // per instruction and host thread: what cannot be derived 
 struct block_counts {
     uint64_t warps, threads;
 };
+// The last access of an instruction to shared memory, if it was irregular.
+struct pattern {
+    uint32_t from[WARP];         // of each lane: how far from the first
+    uint32_t mask, phase, bytes; // bytes 0: none yet
+    int wavefronts, least;
+};
 
 struct group { // lanes of a warp at the same place
     uint32_t mask;
@@ -337,6 +344,7 @@ struct cta {
     uint64_t progress; // arrivals at mbarriers and phases seen
     uint64_t idle;     // rounds in which every warp only waited
     bool faulted;
+    bool watched; // accesses to shared memory are checked or traced
     struct fault fault;
     uint64_t rounds;
     uint64_t stuck_at;   // every warp is, as long as the run's effects sum up to this
@@ -353,6 +361,7 @@ struct worker { // one host thread
     bool finished;
     struct insn_counts *insns;
     struct block_counts *blocks;
+    struct pattern *patterns; // by instruction
     struct allocation last; // the allocation of the last access
     struct race_log races;
     struct global_races *global_races; // of the launch

@@ -42,6 +42,29 @@ static inline bool global_defined(struct warp *w, uint64_t address, uint64_t byt
     return store || !memchr(defined, 0, bytes);
 }
 
+// The wavefronts of an access, counted. A loop comes by with the same pattern again and again,
+// moved by whole 16 bytes: that turns the banks round and changes nothing.
+static inline void count_wavefronts(struct warp *w, const struct op *op, const uint32_t at[WARP],
+                                    uint32_t bytes, uint32_t mask, bool store)
+{
+    struct pattern *p = &w->cta->worker->patterns[op->insn];
+    struct insn_counts *count = counts_of(w, op);
+    uint32_t differs = (p->mask ^ mask) | (p->bytes ^ bytes) | (p->phase ^ (at[0] & 15));
+    for (int i = 0; i < WARP; ++i)
+        differs |= p->from[i] ^ (at[i] - at[0]);
+    if (differs) {
+        for (int i = 0; i < WARP; ++i)
+            p->from[i] = at[i] - at[0];
+        p->mask = mask;
+        p->bytes = bytes;
+        p->phase = at[0] & 15;
+        p->wavefronts = store ? shared_store_wavefronts(at, (int)bytes, mask, &p->least)
+                              : shared_wavefronts(at, (int)bytes, mask, &p->least);
+    }
+    count->wavefronts += (uint64_t)p->wavefronts;
+    count->conflicts += (uint64_t)(p->wavefronts - p->least);
+}
+
 void fault_shared(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
                   bool store);
 void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
@@ -178,6 +201,7 @@ op_fn guarded_op; // inner for the lanes of the guard
 op_fn carry_op;   // add.cc and relatives
 op_fn vote_op, match_op, redux_op, activemask_op, special_op, elect_op;
 op_fn nothing_op;
+op_fn mov_b128_op, pack_b128_op, unpack_b128_op; // regs: the two halves, the lower first
 op_fn warp_sync_op; // bar.warp.sync; b: the members
 op_fn vprintf_op, assert_op; // regs: where the call's result and parameters lie
 

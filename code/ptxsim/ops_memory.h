@@ -5,24 +5,39 @@
 
 enum shape { SHAPE_ANY, SHAPE_SAME, SHAPE_RUN };
 
-static inline enum shape FN(shape32)(const uint32_t at[WARP], uint32_t size)
+// Whether each lane's address is `step` past the one before; step is 0 or a constant.
+static inline bool FN(steps32)(const uint32_t at[WARP], const uint32_t step)
 {
-    uint32_t first = at[0], differs = 0, broken = 0;
-    for (int i = 0; i < WARP; ++i) {
-        differs |= at[i] ^ first;
-        broken |= at[i] ^ (first + (uint32_t)i * size);
-    }
-    return !differs ? SHAPE_SAME : !broken ? SHAPE_RUN : SHAPE_ANY;
+#if defined OPS_AVX512
+    const __m512i count = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    __m512i low = _mm512_set1_epi32((int)at[0]);
+    low = _mm512_add_epi32(low, _mm512_mullo_epi32(count, _mm512_set1_epi32((int)step)));
+    __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32((int)(16 * step)));
+    return !(_mm512_cmpneq_epi32_mask(low, _mm512_loadu_si512(at)) |
+             _mm512_cmpneq_epi32_mask(high, _mm512_loadu_si512(at + 16)));
+#else
+    uint32_t broken = 0;
+    for (int i = 0; i < WARP; ++i)
+        broken |= at[i] ^ (at[0] + (uint32_t)i * step);
+    return !broken;
+#endif
+}
+
+static inline enum shape FN(shape32)(const uint32_t at[WARP], const uint32_t size)
+{
+    if (at[1] == at[0])
+        return FN(steps32)(at, 0) ? SHAPE_SAME : SHAPE_ANY;
+    return at[1] - at[0] == size && FN(steps32)(at, size) ? SHAPE_RUN : SHAPE_ANY;
 }
 
 static inline enum shape FN(shape64)(const uint64_t at[WARP], uint32_t size)
 {
-    uint64_t first = at[0], differs = 0, broken = 0;
-    for (int i = 0; i < WARP; ++i) {
-        differs |= at[i] ^ first;
-        broken |= at[i] ^ (first + (uint64_t)i * size);
-    }
-    return !differs ? SHAPE_SAME : !broken ? SHAPE_RUN : SHAPE_ANY;
+    uint64_t first = at[0], step = at[1] - at[0], broken = 0;
+    if (step != 0 && step != size)
+        return SHAPE_ANY;
+    for (int i = 0; i < WARP; ++i)
+        broken |= at[i] ^ (first + (uint64_t)i * step);
+    return broken ? SHAPE_ANY : step ? SHAPE_RUN : SHAPE_SAME;
 }
 
 static inline void FN(addresses)(const char *r, const struct op *op, uint64_t at[WARP])
@@ -75,6 +90,9 @@ static void FN(unpack)(char *r, const struct op *op, uint32_t mask, const uint8_
             const u64 *from = (const u64 *)bytes + e;
             u64 *d = (u64 *)to;
             LANES d[i] = from[(unsigned)i * count];
+        } else if (element == 16) {
+            for (uint32_t left = mask; left; left &= left - 1)
+                memcpy(to + 16 * __builtin_ctz(left), bytes + 16 * __builtin_ctz(left), 16);
         } else {
             for (uint32_t left = mask; left; left &= left - 1) {
                 unsigned i = (unsigned)__builtin_ctz(left);
@@ -131,6 +149,39 @@ static inline void FN(spread)(uint8_t *to, const uint8_t *from, uint32_t size)
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
+// The two regular shapes where nothing is checked: most of what most kernels do. The addresses are
+// still in their register. False, with nothing done, for any other access.
+static inline __attribute__((always_inline)) bool
+FN(shared_quick)(struct warp *w, char *r, const struct op *op, uint32_t mask, const uint32_t size,
+                 const bool store)
+{
+    const struct cta *cta = w->cta;
+    const uint32_t *a = (const u32 *)(r + op->a);
+    if (mask != ~0u || cta->watched || op->wide_address || !FN(direct)(op, size))
+        return false;
+    enum shape shape = FN(shape32)(a, size);
+    uint32_t at = a[0] + (uint32_t)op->imm, extent = shape == SHAPE_SAME ? size : WARP * size;
+    if (shape == SHAPE_ANY || at % size || at + (uint64_t)extent > cta->shared_bytes)
+        return false;
+    struct insn_counts *count = counts_of(w, op);
+    const uint32_t parts = size <= 4 ? 1 : size / 4; // see shared_wavefronts
+    count->shared_bytes += WARP * size;
+    count->wavefronts += shape == SHAPE_SAME && parts > 1 && !store ? parts / 2 : parts;
+    uint8_t *shared = cta->shared + at, *lanes = (uint8_t *)r + op->d;
+    if (store) {
+        if (shape == SHAPE_SAME)
+            memcpy(shared, lanes + (WARP - 1) * size, size); // one of them: the last
+        else
+            memcpy(shared, lanes, WARP * size);
+        note_effect(w);
+    } else if (shape == SHAPE_SAME) {
+        FN(spread)(lanes, shared, size);
+    } else {
+        memcpy(lanes, shared, WARP * size);
+    }
+    return true;
+}
+
 static inline __attribute__((always_inline)) void
 FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
                   const uint32_t at[WARP], const uint32_t size, const bool store)
@@ -149,16 +200,11 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
     if (shape != SHAPE_ANY &&
         (at[0] % size || at[0] + (uint64_t)extent > cta->shared_bytes ||
          (cta->races && (op->order || (store && shape == SHAPE_SAME))) || // lane by lane
-
          (!store && cta->written && !written_all(cta->written, at[0], extent))))
         shape = SHAPE_ANY; // a fault: find the lane
     if (shape == SHAPE_ANY) {
-        int least;
         count->shared_bytes += (uint64_t)__builtin_popcount(mask) * size;
-        int wavefronts = store ? shared_store_wavefronts(at, (int)size, mask, &least)
-                               : shared_wavefronts(at, (int)size, mask, &least);
-        count->wavefronts += (uint64_t)wavefronts;
-        count->conflicts += (uint64_t)(wavefronts - least);
+        count_wavefronts(w, op, at, size, mask, store);
         for (uint32_t left = mask; left; left &= left - 1) {
             int i = __builtin_ctz(left);
             uint8_t *lane = lanes + (size_t)i * size;
@@ -282,24 +328,28 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
 }
 
 #define ACCESSES(size) \
-    static void FN(shared_load_##size)(struct warp *w, char *r, const struct op *op, \
-                                       uint32_t mask, const uint32_t at[WARP]) \
+    static __attribute__((noinline)) void FN(shared_load_##size)( \
+        struct warp *w, char *r, const struct op *op, uint32_t mask, const uint32_t at[WARP]) \
     { \
         FN(shared_access)(w, r, op, mask, at, size, false); \
     } \
-    static void FN(shared_store_##size)(struct warp *w, char *r, const struct op *op, \
-                                        uint32_t mask, const uint32_t at[WARP]) \
+    static __attribute__((noinline)) void FN(shared_store_##size)( \
+        struct warp *w, char *r, const struct op *op, uint32_t mask, const uint32_t at[WARP]) \
     { \
         FN(shared_access)(w, r, op, mask, at, size, true); \
     } \
     static void FN(load_shared_##size)(ARGUMENTS) \
     { \
+        if (FN(shared_quick)(w, r, op, mask, size, false)) \
+            return; \
         uint32_t at[WARP]; \
         FN(offsets)(r, op, at); \
         FN(shared_load_##size)(w, r, op, mask, at); \
     } \
     static void FN(store_shared_##size)(ARGUMENTS) \
     { \
+        if (FN(shared_quick)(w, r, op, mask, size, true)) \
+            return; \
         uint32_t at[WARP]; \
         FN(offsets)(r, op, at); \
         FN(shared_store_##size)(w, r, op, mask, at); \

@@ -14,8 +14,8 @@
 #include "scalars.h"
 
 // Memory behind `bytes` at an address of the operation's space; NULL after a fault.
-static uint8_t *locate(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
-                       bool store, bool *shared)
+static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, uint64_t at,
+                               uint32_t bytes, bool store, bool *shared)
 {
     struct cta *cta = w->cta;
     *shared = op->space == SPACE_SHARED;
@@ -48,6 +48,17 @@ static uint8_t *locate(struct warp *w, const struct op *op, int lane, uint64_t a
     return (uint8_t *)(uintptr_t)at;
 }
 
+static inline uint8_t *locate(struct warp *w, const struct op *op, int lane, uint64_t at,
+                              uint32_t bytes, bool store, bool *shared)
+{
+    const struct cta *cta = w->cta;
+    if (op->space != SPACE_SHARED || cta->watched || at + bytes > cta->shared_bytes ||
+        (at & (bytes - 1))) // a power of two
+        return locate_checked(w, op, lane, at, bytes, store, shared);
+    *shared = true;
+    return cta->shared + at;
+}
+
 static void count_access(struct warp *w, const struct op *op, const uint64_t at[WARP],
                          uint32_t bytes, uint32_t mask, bool shared, bool store)
 {
@@ -62,15 +73,11 @@ static void count_access(struct warp *w, const struct op *op, const uint64_t at[
     }
     count->shared_bytes += moved;
     uint32_t offset[WARP];
-    int least;
     for (int i = 0; i < WARP; ++i)
         offset[i] = (uint32_t)at[i]; // a generic shared address keeps its banks
     if (w->cta->trace)
         trace_access(w->cta->trace, w, op->insn, offset, (int)bytes, mask, store);
-    int wavefronts = store ? shared_store_wavefronts(offset, (int)bytes, mask, &least)
-                           : shared_wavefronts(offset, (int)bytes, mask, &least);
-    count->wavefronts += (uint64_t)wavefronts;
-    count->conflicts += (uint64_t)(wavefronts - least);
+    count_wavefronts(w, op, offset, bytes, mask, store);
 }
 
 // A base address and a stride are the first lane's; every lane must be there.
@@ -89,28 +96,31 @@ static bool whole_warp(struct warp *w, const struct op *op, uint32_t mask)
 static void move_tile(struct warp *w, char *r, const struct op *op, uint32_t reg,
                       const uint64_t row[8], int first, bool store, bool transposed)
 {
-    uint64_t at[WARP] = {0};
+    uint64_t at[WARP];
     uint16_t element[8][8];
     u16 *lanes = (u16 *)(r + reg);
     bool shared = false;
+    for (int i = 8; i < WARP; ++i)
+        at[i] = row[0]; // not looked at, but the pattern is to be the same
     for (int i = 0; i < 8; ++i) {
         at[i] = row[i];
         uint8_t *memory = locate(w, op, first + i, at[i], 16, store, &shared);
+        void *row = transposed ? element[i] : (void *)(lanes + 8 * i);
         if (store) {
-            for (int j = 0; j < 8; ++j)
-                element[i][j] = transposed ? lanes[8 * j + i] : lanes[8 * i + j];
+            for (int j = 0; j < 8 && transposed; ++j)
+                element[i][j] = lanes[8 * j + i];
             if (memory)
-                memcpy(memory, element[i], 16);
+                memcpy(memory, row, 16);
         } else if (memory) {
-            memcpy(element[i], memory, 16);
+            memcpy(row, memory, 16);
         } else {
-            memset(element[i], 0, 16);
+            memset(row, 0, 16);
         }
     }
     count_access(w, op, at, 16, 0xff, shared, store);
-    for (int i = 0; i < 8 && !store; ++i)
+    for (int i = 0; i < 8 && !store && transposed; ++i)
         for (int j = 0; j < 8; ++j)
-            lanes[8 * i + j] = transposed ? element[j][i] : element[i][j];
+            lanes[8 * i + j] = element[j][i];
 }
 
 static void load_tiles(struct warp *w, char *r, const struct op *op, uint64_t base, uint64_t stride)
@@ -149,6 +159,14 @@ static void move_elements(struct warp *w, char *r, const struct op *op, uint64_t
                 at[i] =
                     base + size * (m->transposed ? column * stride + row : row * stride + column);
                 uint8_t *memory = locate(w, op, (int)i, at[i], size * together, m->store, &shared);
+                if (memory && size == 4 && together == 2) { // f32 and s32, in rows
+                    u32 *pair[2] = {(u32 *)(r + f->regs[first]) + i,
+                                    (u32 *)(r + f->regs[first + 1]) + i};
+                    u32 *here = (u32 *)memory;
+                    for (int e = 0; e < 2; ++e)
+                        *(m->store ? &here[e] : pair[e]) = *(m->store ? pair[e] : &here[e]);
+                    continue;
+                }
                 for (uint32_t e = part; e < part + together; ++e) {
                     char *value = r + f->regs[first + e / f->per] + width * i + size * (e % f->per);
                     uint8_t *here = memory ? memory + (e - part) * size : NULL;

@@ -974,9 +974,11 @@ static void parse_module(struct parser *p)
     while (p->token.kind != TOKEN_END) {
         enum space space;
         if (accept(p, ".target")) {
-            do
-                word(p, "a target");
-            while (accept(p, ","));
+            do {
+                const char *target = word(p, "a target"); // or an option such as debug
+                if (!strncmp(target, "sm_", 3))
+                    p->module->arch = atoi(target + 3);
+            } while (accept(p, ","));
         } else if (accept(p, ".address_size")) {
             if (integer(p) != 64)
                 fail(p, "only 64-bit addresses are supported");

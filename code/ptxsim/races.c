@@ -119,6 +119,31 @@ static void world_join(struct world **into, struct world *more)
 
 // ---- A CTA's ------------------------------------------------------------------------------------
 
+// What every lane knows of every thread of each warp.
+static void summarise_known(struct warp *w, uint32_t lanes)
+{
+    struct warp_clock *c = w->clock;
+    int warps = w->cta->warps, last = -1;
+    for (int p = 0; p < warps; ++p)
+        c->least[p] = UINT32_MAX;
+    for (; lanes; lanes &= lanes - 1) {
+        int lane = __builtin_ctz(lanes);
+        const struct clock *known = c->known[lane];
+        if (last >= 0 && known == c->known[last] && c->base[lane] == c->base[last])
+            continue; // most know the same
+        last = lane;
+        for (int p = 0; p < warps; ++p) {
+            uint32_t least = known ? UINT32_MAX : 0;
+            for (int i = p * WARP; known && i < (p + 1) * WARP; ++i)
+                least = known->at[i] < least ? known->at[i] : least;
+            least = c->base[lane] > least ? c->base[lane] : least;
+            c->least[p] = least < c->least[p] ? least : c->least[p];
+        }
+    }
+    uint32_t *own = &c->least[w->index];
+    *own = c->wbase_all > *own ? c->wbase_all : *own;
+}
+
 static void summarise(struct warp *w)
 {
     struct warp_clock *c = w->clock;
@@ -132,6 +157,7 @@ static void summarise(struct warp *w)
         c->base_all = c->base[i] < c->base_all ? c->base[i] : c->base_all;
         c->wbase_all = c->wbase[i] < c->wbase_all ? c->wbase[i] : c->wbase_all;
     }
+    summarise_known(w, lanes);
 }
 
 static uint32_t *plane(uint32_t cells)
@@ -370,6 +396,8 @@ void race_barrier_all(struct cta *cta)
         }
         c->now_all = now;
         c->base_all = c->wbase_all = before;
+        for (int p = 0; p < cta->warps; ++p)
+            c->least[p] = before;
     }
     world_drop(&world);
 }
@@ -519,6 +547,24 @@ static bool ordered(const struct warp *w, int lane, uint32_t thread, uint32_t st
             stamp <= c->known[lane]->at[thread]);
 }
 
+// Of some lanes of warp p: those of which something done up to `stamp` is not known to come before
+// what the lane does now.
+static uint32_t unordered(const struct warp *w, int lane, int p, uint32_t lanes, uint32_t stamp)
+{
+    const struct warp_clock *c = w->clock;
+    const struct clock *known = c->known[lane];
+    if (stamp <= c->base[lane] || (p == w->index && stamp <= c->wbase[lane]))
+        return 0;
+    if (p == w->index)
+        lanes &= ~(1u << lane);
+    if (!known || known->threads < (uint32_t)(p + 1) * WARP)
+        return lanes;
+    uint32_t later = 0;
+    for (int i = 0; i < WARP; ++i)
+        later |= (uint32_t)(known->at[p * WARP + i] < stamp) << i;
+    return lanes & later;
+}
+
 // A loop around atom.cas begins with a plain load of its place, as CUDA's own examples do.
 static bool is_cas(const struct warp *w, uint32_t insn)
 {
@@ -554,6 +600,40 @@ static void report_shared(struct warp *w, const struct op *op, int lane, uint32_
                 same_warp ? "__syncwarp or barrier" : "barrier");
 }
 
+// An access that is in order by what all lanes know: noted. False, with nothing done, where that
+// does not say so.
+static bool plainly_ordered(struct warp *w, const struct op *op, uint32_t lanes, uint32_t first,
+                            uint32_t last, bool write)
+{
+    struct races *s = w->cta->races;
+    const struct warp_clock *c = w->clock;
+    uint32_t bad = 0;
+    for (uint32_t cell = first; cell <= last; ++cell)
+        bad |= s->write_stamp[cell] > c->least[s->write_thread[cell] / WARP % WARP];
+    for (int p = 0; write && p < s->warps; ++p)
+        for (uint32_t cell = first; cell <= last; ++cell)
+            bad |= s->read[p].stamp[cell] > c->least[p];
+    if (bad)
+        return false;
+    if (write) {
+        uint32_t thread = (uint32_t)(w->index * WARP + 31 - __builtin_clz(lanes));
+        for (uint32_t cell = first; cell <= last; ++cell) {
+            s->write_stamp[cell] = c->now_all;
+            s->write_thread[cell] = thread;
+            s->write_insn[cell] = op->insn;
+        }
+        return true;
+    }
+    struct read_plane *r = &s->read[w->index];
+    for (uint32_t cell = first; cell <= last; ++cell) {
+        bool current = r->stamp[cell] == c->now_all && !(r->insn[cell] & RACE_STRONG);
+        r->lanes[cell] = (current ? r->lanes[cell] : 0) | lanes;
+        r->stamp[cell] = c->now_all;
+        r->insn[cell] = op->insn;
+    }
+    return true;
+}
+
 void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t at, uint32_t bytes,
                  enum race_access access, const void *value)
 {
@@ -564,16 +644,29 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
     struct warp_clock *c = w->clock;
     bool strong = op->order & ORDER_STRONG, write = access != RACE_READ;
     uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift;
+    if (c->now_all && !strong && access != RACE_ASYNC &&
+        plainly_ordered(w, op, lanes, first, last, write))
+        return;
     uint32_t mine = (uint32_t)w->index * WARP, insn = op->insn | (strong ? RACE_STRONG : 0);
     int rep = 31 - __builtin_clz(lanes);
     bool told = false;
+    // Neighbouring cells mostly have the same history: what was in order is not asked again.
+    uint32_t good_stamp = 0, good_thread = 0;
+    struct {
+        uint32_t stamp, lanes;
+    } good[WARP];
+    if (write)
+        memset(good, 0, (size_t)s->warps * sizeof *good);
     for (uint32_t cell = first; cell <= last; ++cell) {
         uint32_t stamp = s->write_stamp[cell], thread = s->write_thread[cell];
-        if (stamp > c->base_all && !(strong && s->write_insn[cell] & RACE_STRONG) && !told)
+        if (stamp > c->base_all && !(stamp == good_stamp && thread == good_thread) &&
+            !(strong && s->write_insn[cell] & RACE_STRONG) && !told) {
+            bool all = true;
             for (uint32_t left = lanes; left && !told; left &= left - 1) {
                 int lane = __builtin_ctz(left);
                 if (stamp != RACE_PENDING && ordered(w, lane, thread, stamp))
                     continue;
+                all = false;
                 if (!write && is_cas(w, s->write_insn[cell]))
                     continue;
                 if (access == RACE_WRITE && value && stamp != RACE_PENDING &&
@@ -583,6 +676,9 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
                               stamp);
                 told = true;
             }
+            if (all)
+                good_stamp = stamp, good_thread = thread;
+        }
         if (!write) {
             struct read_plane *r = &s->read[w->index];
             uint32_t now = c->now_all ? c->now_all : c->now[rep];
@@ -599,17 +695,21 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
         for (int p = 0; p < s->warps && !told; ++p) {
             const struct read_plane *r = &s->read[p];
             if (r->stamp[cell] <= c->base_all ||
+                (r->stamp[cell] == good[p].stamp && r->lanes[cell] == good[p].lanes) ||
                 (strong && (r->insn[cell] & RACE_STRONG || is_cas(w, op->insn))))
                 continue;
             for (uint32_t left = lanes; left && !told; left &= left - 1) {
                 int lane = __builtin_ctz(left);
-                for (uint32_t m = r->lanes[cell]; m && !told; m &= m - 1) {
-                    uint32_t reader = (uint32_t)p * WARP + (uint32_t)__builtin_ctz(m);
-                    if (ordered(w, lane, reader, r->stamp[cell]))
-                        continue;
+                uint32_t readers = unordered(w, lane, p, r->lanes[cell], r->stamp[cell]);
+                if (readers) {
+                    uint32_t reader = (uint32_t)p * WARP + (uint32_t)__builtin_ctz(readers);
                     report_shared(w, op, lane, at, bytes, access, reader, r->insn[cell], false, 0);
                     told = true;
                 }
+            }
+            if (!told) {
+                good[p].stamp = r->stamp[cell];
+                good[p].lanes = r->lanes[cell];
             }
         }
         s->write_stamp[cell] = access == RACE_ASYNC ? RACE_PENDING : c->now[rep];

@@ -58,6 +58,7 @@ struct world { // clocks of CTAs, by number
 
 struct warp_clock {
     uint32_t now[WARP], base[WARP], wbase[WARP];
+    uint32_t least[WARP]; // of each warp: up to when every lane knows of all its threads
     struct clock *known[WARP];
     struct world *world[WARP], *seen[WARP]; // seen: by strong reads, known after the next fence
     uint32_t fenced_cta[WARP], fenced_gpu[WARP]; // stamps up to the last fence

@@ -9,7 +9,7 @@ FN(race_run)(struct warp *w, const struct op *op, uint32_t at, const uint32_t si
 {
     struct races *s = w->cta->races;
     const struct warp_clock *c = w->clock;
-    uint32_t base = c->base_all, wbase = c->wbase_all, now = c->now_all;
+    const uint32_t *least = c->least, now = c->now_all;
     uint32_t warp = (uint32_t)w->index, first = warp * WARP, insn = op->insn;
     uint32_t per = (uint32_t)__builtin_ctz(size) - s->shift; // log2 of a lane's cells
     uint32_t cell = at >> s->shift, n = (same ? 1u : WARP) << per;
@@ -17,21 +17,20 @@ FN(race_run)(struct warp *w, const struct op *op, uint32_t at, const uint32_t si
     uint32_t *ws = s->write_stamp + cell, *wt = s->write_thread + cell;
     if (same) {
         for (uint32_t j = 0; j < n; ++j)
-            bad |= (ws[j] > base) & ((wt[j] / WARP != warp) | (ws[j] > wbase));
+            bad |= ws[j] > least[wt[j] / WARP % WARP];
     } else {
         for (uint32_t j = 0; j < n; ++j)
-            bad |= (ws[j] > base) & (wt[j] != first + (j >> per)) &
-                   ((wt[j] / WARP != warp) | (ws[j] > wbase));
+            bad |= (ws[j] > least[wt[j] / WARP % WARP]) & (wt[j] != first + (j >> per));
     }
     if (store)
         for (uint32_t p = 0; p < (uint32_t)s->warps; ++p) {
             const uint32_t *rs = s->read[p].stamp + cell, *rl = s->read[p].lanes + cell;
             if (p == warp)
                 for (uint32_t j = 0; j < n; ++j)
-                    bad |= (rs[j] > base) & (rs[j] > wbase) & (rl[j] != 1u << (j >> per));
+                    bad |= (rs[j] > least[p]) & (rl[j] != 1u << (j >> per));
             else
                 for (uint32_t j = 0; j < n; ++j)
-                    bad |= rs[j] > base;
+                    bad |= rs[j] > least[p];
         }
     if (__builtin_expect(bad != 0, 0)) {
         if (same) {
@@ -68,14 +67,14 @@ FN(race_lane)(struct warp *w, const struct op *op, int lane, uint32_t at, const 
 {
     struct races *s = w->cta->races;
     const struct warp_clock *c = w->clock;
-    uint32_t base = c->base_all, now = c->now_all;
+    uint32_t now = c->now_all;
     uint32_t cell = at >> s->shift, n = size >> s->shift, bad = !now || op->order;
     for (uint32_t j = cell; j < cell + n; ++j)
-        bad |= s->write_stamp[j] > base;
+        bad |= s->write_stamp[j] > c->least[s->write_thread[j] / WARP % WARP];
     if (store)
         for (int p = 0; p < s->warps; ++p)
             for (uint32_t j = cell; j < cell + n; ++j)
-                bad |= s->read[p].stamp[j] > base;
+                bad |= s->read[p].stamp[j] > c->least[p];
     if (bad) {
         race_shared(w, op, 1u << lane, at, size, store ? RACE_WRITE : RACE_READ, value);
         return;

@@ -1566,6 +1566,56 @@ static void control_faults(void **state)
                  FAULT_UNSUPPORTED, "instruction tex.1d.v4.f32.s32 is not supported");
 }
 
+// What ptxas refuses for sm_89 is refused here, by the machine that it needs.
+static void newer_machines(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *body, *text;
+    } list[] = {
+        {"ld.global.v8.b32 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%o];",
+         "ld.global.v8.b32 needs sm_100 or newer, this PTX is for sm_89"},
+        {"st.global.v8.f32 [%o], {%f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8};",
+         "st.global.v8.f32 needs sm_100 or newer, this PTX is for sm_89"},
+        {"ld.global.v4.u64 {%rd1, %rd2, %rd3, %rd4}, [%o];",
+         "ld.global.v4.u64 needs sm_100 or newer, this PTX is for sm_89"},
+        {"stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%r2};",
+         "stmatrix.sync.aligned.m8n8.x1.shared.b16 needs sm_90 or newer, this PTX is for sm_89"},
+        {"ld.global.v2.b128 {%q1, %q2}, [%o];", "ld.global.v2.b128 is not supported"},
+        {"ld.global.b128 _, [%o];", "an operand of ld.global.b128 is no register"},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i)
+        expect_fault(".reg .b128 %q<4>;", list[i].body, (struct setup){0}, FAULT_UNSUPPORTED,
+                     list[i].text);
+}
+
+// b128: 16 bytes a lane in one register; half the lanes take part in the second half.
+static void whole_lines(void **state)
+{
+    (void)state;
+    static const char body[] =
+        "mul.wide.u32 %rd1, %lane, 16; add.s64 %rd1, %rd1, %out;\n"
+        "mov.b64 %rd2, {%lane, %lane}; add.s64 %rd3, %rd2, 1000;\n"
+        "mov.b128 %q1, {%rd2, %rd3}; st.global.b128 [%rd1], %q1;\n"
+        "shl.b32 %r1, %lane, 4; mov.u32 %r2, buffer; add.s32 %r1, %r1, %r2;\n"
+        "ld.global.b128 %q2, [%rd1]; st.shared.b128 [%r1], %q2; bar.warp.sync -1;\n"
+        "xor.b32 %r1, %r1, 16; mov.b128 %q3, %q2; and.b32 %r3, %lane, 2; setp.ne.u32 %p1, %r3, 0;\n"
+        "@%p1 ld.shared.b128 %q3, [%r1]; mov.b128 {%rd4, %rd5}, %q3;\n"
+        "@%p1 mov.b128 %q2, %q3; @!%p1 mov.b128 %q2, {%rd4, %rd5};\n"
+        "st.b128 [%rd1+512], %q2; st.global.v2.b64 [%rd1+1024], {%rd4, %rd5};";
+    uint32_t *out = words(".reg .b128 %q<4>; .shared .align 16 .b8 buffer[512];", body,
+                          (struct setup){0}, 384);
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+        uint32_t other = lane & 2 ? lane ^ 1 : lane;
+        const uint32_t first[4] = {lane, lane, lane + 1000, lane};
+        const uint32_t then[4] = {other, other, other + 1000, other};
+        assert_memory_equal(out + 4 * lane, first, 16);
+        assert_memory_equal(out + 128 + 4 * lane, then, 16);
+        assert_memory_equal(out + 256 + 4 * lane, then, 16);
+    }
+    free(out);
+}
+
 // An early exit does not hold up a barrier; warps that arrive without waiting let others go.
 static void barriers_and_exits(void **state)
 {
@@ -1671,6 +1721,8 @@ int main(void)
         cmocka_unit_test(lines_and_threads),
         cmocka_unit_test(floors),
         cmocka_unit_test(control_faults),
+        cmocka_unit_test(newer_machines),
+        cmocka_unit_test(whole_lines),
         cmocka_unit_test(barriers_and_exits),
         cmocka_unit_test(bad_texts),
         cmocka_unit_test(names),

@@ -1,6 +1,9 @@
 // The device's math library, as nvcc compiles it, against the host's in long double. The bounds are
-// those of the CUDA programming guide (Mathematical Functions): the greatest distance, in units of
-// the last place, from the correctly rounded result. The same executable passes on a GPU.
+// those of the CUDA C++ Programming Guide, 17.1 "Standard Functions", tables 17 (float) and 18
+// (double): the greatest distance, in units of the last place, from the result rounded to nearest
+// even, row by row; lgamma's holds right of its poles, where we ask. What the tables do not list is
+// exact by definition (fmax, fmin, copysign), or a half format's: for those the bound of one unit
+// is ours. The same executable passes on a GPU.
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>

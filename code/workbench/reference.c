@@ -35,11 +35,13 @@ struct work {
     atomic_bool failed;
 };
 
-// What one thread needs for one (batch, head). Keys are padded to a multiple of LANES.
+// What one thread needs for one (batch, head). Keys are padded to a multiple of LANES. Keys and
+// values lie as they are read, one vector after the other: rows of a power of two would fall into
+// the same few sets of the cache.
 struct scratch {
     int padded;
-    double *keys;    // [HEAD_DIM][padded], transposed
-    double *values;  // [seq_len][HEAD_DIM]
+    double *keys;    // [padded / LANES][HEAD_DIM][LANES], transposed
+    double *values;  // [HEAD_DIM / LANES][padded][LANES]
     double *weights; // [ROWS][padded]: scores, then exp(score - max)
     double queries[ROWS][HEAD_DIM];
     double sums[ROWS];
@@ -50,8 +52,10 @@ FOR_EACH_X86 static void scores(struct scratch *s)
 {
     for (int j = 0; j < s->padded; j += LANES) {
         vec dot[ROWS] = {{0}};
+        const vec *keys = (const vec *)(s->keys + (size_t)j * HEAD_DIM);
         for (int d = 0; d < HEAD_DIM; ++d) {
-            vec key = *(const vec *)(s->keys + (size_t)d * s->padded + j);
+            vec key = keys[d];
+#pragma GCC unroll 4 // sums in registers
             for (int r = 0; r < ROWS; ++r)
                 dot[r] += s->queries[r][d] * key;
         }
@@ -71,11 +75,17 @@ FOR_EACH_X86 static void softmax(struct scratch *s, int seq_len)
 
     for (int r = 0; r < ROWS; ++r) {
         double *row = s->weights + (size_t)r * s->padded;
-        double largest = -INFINITY;
-        for (int j = 0; j < seq_len; ++j)
-            largest = row[j] > largest ? row[j] : largest;
         for (int j = seq_len; j < s->padded; ++j)
             row[j] = -INFINITY;
+        vec most = -INFINITY - (vec){0};
+        for (int j = 0; j < s->padded; j += LANES) {
+            vec x = *(vec *)(row + j);
+            ivec more = x > most; // never of a NaN
+            most = (vec)(((ivec)x & more) | ((ivec)most & ~more));
+        }
+        double largest = -INFINITY;
+        for (int lane = 0; lane < LANES; ++lane)
+            largest = most[lane] > largest ? most[lane] : largest;
         vec sum = {0};
         for (int j = 0; j < s->padded; j += LANES) {
             vec x = *(vec *)(row + j) - largest;
@@ -133,8 +143,10 @@ FOR_EACH_X86 static void weigh_values(struct scratch *s, int seq_len)
 {
     for (int d = 0; d < HEAD_DIM; d += LANES) {
         vec sum[ROWS] = {{0}};
+        const vec *values = (const vec *)(s->values + (size_t)d * s->padded);
         for (int j = 0; j < seq_len; ++j) {
-            vec value = *(const vec *)(s->values + (size_t)j * HEAD_DIM + d);
+            vec value = values[j];
+#pragma GCC unroll 4
             for (int r = 0; r < ROWS; ++r)
                 sum[r] += s->weights[(size_t)r * s->padded + j] * value;
         }
@@ -162,9 +174,9 @@ static void attend(const struct work *work, struct scratch *s, int job)
     for (int j = 0; j < seq_len; ++j) {
         for (int d = 0; d < HEAD_DIM; ++d) {
             size_t i = base + (size_t)j * HEAD_DIM + d;
-            s->keys[(size_t)d * s->padded + j] =
+            s->keys[((size_t)(j / LANES) * HEAD_DIM + d) * LANES + j % LANES] =
                 element(work, p->k, p->k_codes, p->k_scales[head], i);
-            s->values[(size_t)j * HEAD_DIM + d] =
+            s->values[((size_t)(d / LANES) * s->padded + j) * LANES + d % LANES] =
                 element(work, p->v, p->v_codes, p->v_scales[head], i);
         }
     }
