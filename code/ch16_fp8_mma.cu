@@ -43,7 +43,11 @@ struct alignas(128) tiles { // codes, swizzled
 // ---- Swizzle a row's chunks ----
 // Where byte d of a row lies in it: two rows share the 32 banks, so the four
 // chunks change places once in two rows.
-__device__ int swizzle(int row, int d) { return d ^ row / 2 % 4 * CHUNK; }
+__device__ int swizzle(int row, int d)
+{
+    // ---- Give each pair of rows an order of its own ----
+    return d ^ row / 2 % 4 * CHUNK;
+}
 
 // ---- Multiply E4M3 by E4M3 ----
 // D += A B with A [16][32] and B [32][8] E4M3, D [16][8] float.
@@ -189,11 +193,11 @@ __device__ void score(const uint8_t (*k_tile)[HEAD_DIM],
 }
 
 // ---- Update the online softmax ----
-// Finds the new maxima; shift is what to add to a scaled score, so that its
-// power of two is 2^P_OFFSET where the score is the maximum.
+// Finds the new maxima, what to multiply the output so far by, and what to
+// add to a scaled score: 2 to its power is 2^P_OFFSET where it is the maximum.
 __device__ void softmax(row_state &rows, float (&s)[KEY_BLOCKS][4],
-                        float (&out)[COL_BLOCKS][4], float (&shift)[2],
-                        int lane, float scale, int keys_left)
+                        float (&rescale)[2], float (&shift)[2], int lane,
+                        float scale, int keys_left)
 {
     if (keys_left < BLOCK_N) { // the last tile
         // ---- Mask the keys past the end ----
@@ -211,16 +215,11 @@ __device__ void softmax(row_state &rows, float (&s)[KEY_BLOCKS][4],
         for (int n = 0; n < KEY_BLOCKS; ++n)
             new_max = fmaxf(new_max, fmaxf(s[n][2 * h], s[n][2 * h + 1]));
         new_max = quad_max(new_max);
+        // ---- Shift the maximum to 2^P_OFFSET ----
         shift[h] = P_OFFSET - new_max * scale;
-        // ---- Rescale what there is ----
-        float rescale = exp2_approx((rows.max[h] - new_max) * scale);
+        rescale[h] = exp2_approx((rows.max[h] - new_max) * scale);
         rows.max[h] = new_max; // rescale was 0 on the first tile
-        rows.sum[h] *= rescale;
-        #pragma unroll
-        for (int n = 0; n < COL_BLOCKS; ++n) {
-            out[n][2 * h] *= rescale;
-            out[n][2 * h + 1] *= rescale;
-        }
+        rows.sum[h] *= rescale[h];
     }
 }
 
@@ -254,6 +253,7 @@ __device__ void accumulate(const uint8_t (*v_tile)[HEAD_DIM],
         uint32_t v[4]; // pairs of columns of keys 0-7, 8-15, 16-23, 24-31
         load_matrices_transposed(v, &v_tile[lane][swizzle(lane, c * CHUNK)]);
         // ---- Part even columns from odd ones, and multiply ----
+        // ---- Choose bytes of two registers ----
         constexpr unsigned EVEN = 0x6420, ODD = 0x7531; // bytes of the two words
         mma(out[2 * c], p, __byte_perm(v[0], v[1], EVEN),
             __byte_perm(v[2], v[3], EVEN));
@@ -313,21 +313,28 @@ attention(const __grid_constant__ attention_args args)
     row_state rows = {{-INFINITY, -INFINITY}, {0, 0}};
     float sum[COL_BLOCKS][4] = {}; // [16 rows][64 d]
     for (int tile = 0; tile < tiles_n; ++tile) {
+        // ---- Wait for the oldest copy ----
         __pipeline_wait_prior(STAGES - 2); // this thread's part of the tile
         __syncthreads(); // everybody's; and the tile before is done with
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
         // ---- Work on one key tile ----
         const auto &stage = t.ring[tile % STAGES];
-        float s[KEY_BLOCKS][4]; // [16 rows][BLOCK_N]
-        float shift[2];
+        float s[KEY_BLOCKS][4];         // [16 rows][BLOCK_N]
+        float part[COL_BLOCKS][4] = {}; // [16 rows][64 d]: of this tile alone
+        float rescale[2], shift[2];
         score(stage.k, q, s, lane);
-        softmax(rows, s, sum, shift, lane, scale, seq_len - tile * BLOCK_N);
+        softmax(rows, s, rescale, shift, lane, scale, seq_len - tile * BLOCK_N);
         #pragma unroll
         for (int b = 0; b < BLOCK_N / MMA_K; ++b) {
             uint32_t p[4]; // [16 rows][32 keys], keys permuted
             probabilities(p, rows, s + b * (MMA_K / MMA_N), shift, scale);
-            accumulate(stage.v + b * MMA_K, p, sum, lane);
+            accumulate(stage.v + b * MMA_K, p, part, lane);
         }
+        // ---- Rescale what there is, and add this tile ----
+        #pragma unroll
+        for (int n = 0; n < COL_BLOCKS; ++n)
+            for (int i = 0; i < 4; ++i)
+                sum[n][i] = fmaf(sum[n][i], rescale[i / 2], part[n][i]);
     }
     store(rows, sum, out, warp * MMA_M, rows_left, lane, args.v_scales[head]);
 }
