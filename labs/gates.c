@@ -16,10 +16,13 @@ double resource(const struct side *side, const char *name, bool sm_89)
         return number_at(r, sm_89 ? "sm_89.registers" : "registers");
     if (strcmp(name, "spills") == 0)
         return number_at(r, sm_89 ? "sm_89.local_bytes" : "local_bytes");
+    if (strcmp(name, "qmma") == 0 || strcmp(name, "hmma") == 0)
+        return number_at(r, text("machine_code.%s.%s", sm_89 ? "sm_89" : "sm_90", name));
     if (strcmp(name, "shared") == 0) // of the image, dynamic shared memory is a part
         return sm_89 ? number_at(r, "sm_89.shared_bytes")
                      : number_at(r, "static_shared_bytes") + number_at(r, "dynamic_shared_bytes");
-    fail(EXIT_USAGE, "--gate: \"%s\" is none of registers, shared, spills, occupancy, threads",
+    fail(EXIT_USAGE,
+         "--gate: \"%s\" is none of registers, shared, spills, occupancy, threads, hmma, qmma",
          name);
 }
 
@@ -40,12 +43,14 @@ static void judge_image(bool sm_89)
     static const char *const titles[][2] = {
         {"registers", "registers a thread"},   {"shared", "shared memory a CTA, bytes"},
         {"spills", "spilled a thread, bytes"}, {"occupancy", "occupancy of an L4, %"},
-        {"threads", "threads a CTA"},
+        {"threads", "threads a CTA"},          {"qmma", "QMMA in the machine code"},
+        {"hmma", "HMMA in the machine code"},
     };
     for (int i = 0; i < lab.gate_count; ++i) {
         const struct gate *gate = &lab.gates[i];
         double value = resource(&after, gate->name, sm_89);
-        if (!sm_89 && (strcmp(gate->name, "occupancy") == 0 || strcmp(gate->name, "threads") == 0))
+        if (!sm_89 && strcmp(gate->name, "registers") != 0 && strcmp(gate->name, "shared") != 0 &&
+            strcmp(gate->name, "spills") != 0)
             continue;
         const char *title = gate->name;
         for (size_t t = 0; t < sizeof titles / sizeof titles[0]; ++t)

@@ -36,7 +36,7 @@ struct gate { // registers <= 128
 
 struct promise { // mission:1.3, or a goal in µs, mission:50
     char shape[32];
-    double ratio;
+    double ratio; // 0: compared, and not judged
 };
 
 struct lab {
@@ -143,8 +143,9 @@ extern const char *RED_INK, *GREEN_INK, *BOLD, *FAINT, *PLAIN;
 void colours(void);
 
 void heading(const char *title);
-const char *mark(bool pass);       // "ok" or "FAIL"
-const char *grouped(double value); // 12345678 -> "12,345,678"; what is no whole number, below 100: "1.23"
+const char *mark(bool pass); // "ok" or "FAIL"
+const char *
+grouped(double value); // 12345678 -> "12,345,678"; what is no whole number, below 100: "1.23"
 
 // What is being done, on a terminal only, until done().
 void doing(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -106,17 +106,29 @@ static void check_input(const char *option, const char *word)
 void parse_options(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"lab", required_argument, NULL, 'l'},     {"title", required_argument, NULL, 't'},
-        {"before", required_argument, NULL, 'b'},  {"after", required_argument, NULL, 'a'},
-        {"program", required_argument, NULL, 'c'}, {"shapes", required_argument, NULL, 's'},
-        {"seeds", required_argument, NULL, 'S'},   {"inputs", required_argument, NULL, 'i'},
-        {"gate", required_argument, NULL, 'g'},    {"show", required_argument, NULL, 'G'},
-        {"promise", required_argument, NULL, 'p'}, {"goal", required_argument, NULL, 'z'},
-        {"why", required_argument, NULL, 'w'},     {"on", required_argument, NULL, 'o'},
-        {"record", required_argument, NULL, 'r'},  {"rounds", required_argument, NULL, 'n'},
-        {"quick", no_argument, NULL, 'q'},         {"profile", no_argument, NULL, 'P'},
-        {"watch", no_argument, NULL, 'W'},         {"hint", no_argument, NULL, 'H'},
-        {"help", no_argument, NULL, 'h'},          {NULL, 0, NULL, 0},
+        {"lab", required_argument, NULL, 'l'},
+        {"title", required_argument, NULL, 't'},
+        {"before", required_argument, NULL, 'b'},
+        {"after", required_argument, NULL, 'a'},
+        {"program", required_argument, NULL, 'c'},
+        {"shapes", required_argument, NULL, 's'},
+        {"seeds", required_argument, NULL, 'S'},
+        {"inputs", required_argument, NULL, 'i'},
+        {"gate", required_argument, NULL, 'g'},
+        {"show", required_argument, NULL, 'G'},
+        {"promise", required_argument, NULL, 'p'},
+        {"goal", required_argument, NULL, 'z'},
+        {"compare", required_argument, NULL, 'C'},
+        {"why", required_argument, NULL, 'w'},
+        {"on", required_argument, NULL, 'o'},
+        {"record", required_argument, NULL, 'r'},
+        {"rounds", required_argument, NULL, 'n'},
+        {"quick", no_argument, NULL, 'q'},
+        {"profile", no_argument, NULL, 'P'},
+        {"watch", no_argument, NULL, 'W'},
+        {"hint", no_argument, NULL, 'H'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     bool help = false;
     opterr = 0;
@@ -139,6 +151,9 @@ void parse_options(int argc, char **argv)
         case 'g': parse_gate("--gate", optarg, true); break;
         case 'G': parse_gate("--show", optarg, false); break;
         case 'p': parse_promise("--promise", optarg, lab.promises, &lab.promise_count); break;
+        case 'C':
+            parse_promise("--compare", text("%s:0", optarg), lab.promises, &lab.promise_count);
+            break;
         case 'z': parse_promise("--goal", optarg, lab.goals, &lab.goal_count); break;
         case 'w': lab.why = optarg; break;
         case 'o': lab.on = optarg; break;

@@ -69,17 +69,19 @@ static bool compare(const struct promise *promise, json_t *said)
         return false;
 
     struct interval interval = median_interval(ratios, lab.rounds);
-    const char *verdict = interval.low >= promise->ratio   ? "met"
+    const char *verdict = promise->ratio == 0              ? "not judged"
+                          : interval.low >= promise->ratio ? "met"
                           : interval.high < promise->ratio ? "missed"
                                                            : "inconclusive";
     double p50[2];
     for (int s = 0; s < 2; ++s)
         p50[s] = summarise(times[s], lab.rounds).p50;
-    json_object_set_new(said, promise->shape,
-                        json_pack("{s:f, s:f, s:f, s:i, s:f, s:f, s:f, s:s}", "median",
-                                  interval.median, "low", interval.low, "high", interval.high,
-                                  "rounds", lab.rounds, "before_p50_us", p50[0], "after_p50_us",
-                                  p50[1], "promise", promise->ratio, "verdict", verdict));
+    json_t *one = json_pack("{s:f, s:f, s:f, s:i, s:f, s:f, s:s}", "median", interval.median, "low",
+                            interval.low, "high", interval.high, "rounds", lab.rounds,
+                            "before_p50_us", p50[0], "after_p50_us", p50[1], "verdict", verdict);
+    if (promise->ratio > 0)
+        json_object_set_new(one, "promise", json_real(promise->ratio));
+    json_object_set_new(said, promise->shape, one);
     return true;
 }
 
@@ -112,10 +114,11 @@ static void measure(void)
 
 static void show_speedup(const char *shape, json_t *s, const char *indent)
 {
-    printf("%s%-9s %.1f -> %.1f us: %s%.2fx%s [%.2f, %.2f] of %.2fx: %s\n", indent, shape,
+    double promise = number_at(s, "promise");
+    printf("%s%-9s %.1f -> %.1f us: %s%.2fx%s [%.2f, %.2f]%s: %s\n", indent, shape,
            number_at(s, "before_p50_us"), number_at(s, "after_p50_us"), BOLD,
            number_at(s, "median"), PLAIN, number_at(s, "low"), number_at(s, "high"),
-           number_at(s, "promise"), string_at(s, "verdict"));
+           isnan(promise) ? "" : text(" of %.2fx", promise), string_at(s, "verdict"));
 }
 
 // True if a record is of today's programs; today's hashes are in build/hashes.tsv.
@@ -183,7 +186,9 @@ const char *judge_speed(void)
 {
     heading(before.name ? "Speedup" : "Time");
     for (int i = 0; i < lab.promise_count; ++i)
-        printf("  %-9s promise %.2fx%s%s\n", lab.promises[i].shape, lab.promises[i].ratio,
+        printf("  %-9s %s%s%s\n", lab.promises[i].shape,
+               lab.promises[i].ratio > 0 ? text("promise %.2fx", lab.promises[i].ratio)
+                                         : "no promise",
                lab.why ? ": " : "", lab.why ? lab.why : "");
     if (!on_gpu) {
         printf("  not measured: the simulator counts, it does not time\n");
@@ -210,9 +215,10 @@ const char *judge_speed(void)
     for (int i = 0; i < lab.goal_count; ++i) {
         double p50 = number_at(said, text("%s.after_p50_us", lab.goals[i].shape));
         bool good = p50 <= lab.goals[i].ratio; // a shape that was not timed fails
-        note_gate("goal", lab.goals[i].shape, json_real(p50),
-                  text("<= %g us", lab.goals[i].ratio), good);
-        printf("  %-9s goal at most %g us: %s\n", lab.goals[i].shape, lab.goals[i].ratio, mark(good));
+        note_gate("goal", lab.goals[i].shape, json_real(p50), text("<= %g us", lab.goals[i].ratio),
+                  good);
+        printf("  %-9s goal at most %g us: %s\n", lab.goals[i].shape, lab.goals[i].ratio,
+               mark(good));
     }
     if (before.name) {
         printf("  %sp50 of each; median of %d alternated rounds, with its 95 %% interval%s\n",

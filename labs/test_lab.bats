@@ -41,6 +41,20 @@ recorded() { # true if the record holds this text
     [[ "$output" == *"GREEN: "* ]]
 }
 
+@test "GREEN: a comparison without a promise is shown and judges nothing" {
+    echo 50 >"$LAB/build/ch02_scalar.times"
+    run "$LAB/build/lab" --lab 3 --before ch02_scalar --after ch03_wmma_qk --shapes small,mission \
+        --compare mission --why "no such unit here" --rounds 12 --on gpu
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"mission   no promise: no such unit here"* ]]
+    [[ "$output" == *"50.0 -> 100.0 us: 0.50x [0.50, 0.50]: not judged"* ]]
+    [[ "$output" == *"GREEN: every gate passed"* ]]
+    [[ "$output" != *"too noisy"* ]]
+    recorded '"verdict": "not judged"'
+    run recorded '"promise"'
+    [ "$status" -ne 0 ]
+}
+
 @test "GREEN without a GPU: no time is made up" {
     run lab3 --on simulator
     [ "$status" -eq 0 ]

@@ -649,15 +649,29 @@ static double worst_error(const struct record *record, const char *shape)
     return worst;
 }
 
-// Block 0: rows; 1: the gate, the smallest error; then a block a shape (row, worst rel_head; first
-// line: the shape, or nothing where no record has it).
+// The least that a program that rounds P to E4M3 may be off by at any shape; NAN for others.
+static double own_gate(const struct record *record)
+{
+    double least = NAN;
+    const char *shape;
+    json_t *one, *check;
+    size_t i;
+    json_object_foreach (object(record->json, record->path, "shapes"), shape, one)
+        json_array_foreach (at(one, "correctness"), i, check)
+            least = fmin(least, positive(check, record->path, "limits.rel_head"));
+    return least;
+}
+
+// Block 0: rows; 1: the gate, the smallest error, the largest error or gate; 2: gates of a program's
+// own (row, gate); then a block a shape (row, worst rel_head; first line: the shape, or nothing
+// where no record has it).
 static void error_chart(void)
 {
     static const char *const shapes[] = {"small", "mission", "long", "huge"};
     bool drawn[MAX_CHAPTER + 1] = {false}, any[4] = {false};
     int row_of[MAX_CHAPTER + 1] = {0};
     const char *gpu = NULL;
-    double smallest = DEFAULT_TOLERANCE;
+    double smallest = DEFAULT_TOLERANCE, largest = DEFAULT_TOLERANCE;
     for (int i = 0; i < record_count; i++)
         for (int s = 0; s < 4 && is_stage(&records[i]); s++) {
             double worst = worst_error(&records[i], shapes[s]);
@@ -666,11 +680,20 @@ static void error_chart(void)
             gpu = records[i].gpu;
             drawn[records[i].chapter] = any[s] = true;
             smallest = fmin(smallest, worst);
+            largest = fmax(fmax(largest, worst), own_gate(&records[i]));
         }
     if (print_rows(drawn, row_of) == 0)
         fail(NOTHING_TO_DRAW, "no record holds a relative error");
     end_block();
-    printf("%g\t%.6g\n", DEFAULT_TOLERANCE, smallest);
+    printf("%g\t%.6g\t%.6g\n", DEFAULT_TOLERANCE, smallest, largest);
+    end_block();
+    puts("NaN\tNaN"); // gnuplot wants a point in each block
+    for (int i = 0; i < record_count; i++) {
+        bool shown = is_stage(&records[i]) && strcmp(records[i].gpu, gpu) == 0;
+        double own = shown ? own_gate(&records[i]) : NAN;
+        if (!isnan(own) && row_of[records[i].chapter] > 0)
+            printf("%d\t%.6g\n", row_of[records[i].chapter], own);
+    }
     for (int s = 0; s < 4; s++) {
         end_block();
         printf("%s\t\n%s", any[s] ? shapes[s] : "", any[s] ? "" : "NaN\tNaN\n");

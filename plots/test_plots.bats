@@ -177,6 +177,17 @@ EOF
     build/series resources | grep -qx "$(printf '1\t38\t96\t42\tshared')"
 }
 
+@test "a program that rounds P has a gate of its own in the chart of errors" {
+    record 2 ch02_scalar 150
+    build/series error | grep -qx "$(printf '0.002\t0.0003\t0.002')"
+    record 16 ch16_fp8_mma 50
+    sed -i 's/"rel_head":2e-4/"rel_head":0.02,"limits":{"rel_head":0.05}/
+            s/"rel_head":3e-4/"rel_head":0.01,"limits":{"rel_head":0.04}/' plots/runs/h200/ch16_fp8_mma.json
+    build/series error >table
+    grep -qx "$(printf '0.002\t0.0003\t0.04')" table
+    sed -n '/^NaN/,/^$/p' table | grep -qx "$(printf '2\t0.04')"
+}
+
 @test "a lab's times and counts" {
     lab_record lab.json
     build/series lab lab.json | grep -qx \

@@ -166,6 +166,7 @@ static void add_insn(struct counts *to, const struct insn_info *insn, const stru
     to->thread_instructions += threads;
     to->classes[insn->op_class] += warps;
     to->tensor_flops += warps * insn->tensor_flops;
+    to->tensor_flops_8bit += warps * insn->tensor_flops_8bit;
     to->tensor_instructions += warps * insn->tensor_instructions;
     if (insn->mufu)
         to->mufu_threads += threads;
@@ -242,14 +243,15 @@ void counts_derive(const struct program *p, const struct insn_counts *insns,
 
 // ---- An L4 --------------------------------------------------------------------------------------
 
-// NVIDIA L4 data sheet: 300 GB/s; 121 TFLOP/s dense for FP16 products (242 with sparsity).
+// NVIDIA L4 data sheet: 300 GB/s; 121 TFLOP/s dense for FP16 products (242 with sparsity), twice
+// that for products of 8 bits.
 // Ada architecture paper, per SM and cycle: 4 warp instructions issued, 16 special-function
 // results, 1 shared-memory wavefront of 128 bytes. 58 SMs; 2.04 GHz boost.
 struct floors l4_floors(const struct counts *counts, uint64_t dram_bytes)
 {
     const double sms = 58, cycles_per_us = 2040;
     struct floors f = {
-        .tensor = (double)counts->tensor_flops / 121e6,
+        .tensor = ((double)counts->tensor_flops - 0.5 * (double)counts->tensor_flops_8bit) / 121e6,
         .exp = (double)counts->mufu_threads / (16 * sms * cycles_per_us),
         .shared = (double)(counts->shared_load_wavefronts + counts->shared_store_wavefronts +
                            counts->shared_atomic_wavefronts) /

@@ -1661,6 +1661,7 @@ static void decode_product(struct decoder *d)
     int work = s.m * s.n * s.k * t->a.bytes, unit = 16 * 8 * 32;
     struct insn_info *info = &d->program->insns[d->program->insn_count - 1];
     info->tensor_flops = 2 * (uint32_t)(s.m * s.n * s.k);
+    info->tensor_flops_8bit = t->a.bytes == 1 ? info->tensor_flops : 0;
     info->tensor_instructions = (uint32_t)((work + unit - 1) / unit);
 }
 

@@ -41,4 +41,16 @@ struct cubin_resources {
 bool cubin_resources(const void *elf, size_t size, const char *kernel,
                      struct cubin_resources *resources);
 
+// What a kernel's machine code consists of, as far as it says what becomes of a product: how many
+// instructions stand there (a loop's once), of sm_70 to sm_90.
+struct cubin_code {
+    int instructions;
+    int hmma, qmma; // products of half, and of 8-bit floats: HMMA, QMMA
+    int f2fp;       // packs and unpacks of small floats: F2FP
+    int prmt, shfl; // bytes picked from two registers, values from another lane: PRMT, SHFL
+};
+
+// False if the kernel is not there.
+bool cubin_code(const void *elf, size_t size, const char *kernel, struct cubin_code *code);
+
 #endif

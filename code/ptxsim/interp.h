@@ -204,7 +204,7 @@ struct program {
     struct insn_info {
         struct source_line at;
         uint8_t op_class;
-        uint32_t tensor_flops, tensor_instructions;
+        uint32_t tensor_flops, tensor_flops_8bit, tensor_instructions;
         bool mufu, barrier, store;
         const char *opcode;
         int ptx_line;

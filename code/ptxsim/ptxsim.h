@@ -135,6 +135,7 @@ struct counts {
     uint64_t thread_instructions; // active lanes summed
     uint64_t classes[CLASSES];    // warp instructions by class
     uint64_t tensor_flops;        // 2 m n k summed
+    uint64_t tensor_flops_8bit;   // those of them with operands of 8 bits
     uint64_t tensor_instructions; // in units of m16n8k16 (f16) machine instructions
     uint64_t mufu_threads;        // thread-level ex2, rcp, rsqrt, lg2, sin, cos, tanh, sqrt
     uint64_t shared_load_wavefronts, shared_store_wavefronts;
@@ -144,7 +145,7 @@ struct counts {
     uint64_t global_load_sectors, global_store_sectors; // 32-byte sectors requested
     uint64_t global_load_bytes, global_store_bytes;     // by active lanes
     uint64_t global_atomic_sectors, global_atomic_bytes;
-    uint64_t barriers;                                  // warp-level arrivals at CTA barriers
+    uint64_t barriers; // warp-level arrivals at CTA barriers
     uint64_t divergent_branches;
 };
 

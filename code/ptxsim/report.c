@@ -72,6 +72,7 @@ static const struct {
     {COUNT(warp_instructions)},
     {COUNT(thread_instructions)},
     {COUNT(tensor_flops)},
+    {COUNT(tensor_flops_8bit)},
     {COUNT(tensor_instructions)},
     {COUNT(mufu_threads)},
     {COUNT(shared_load_wavefronts)},

@@ -1478,6 +1478,8 @@ static void floors(void **state)
     assert_float_equal(l4.dram, 2, 1e-9);
     assert_float_equal(l4.shared, 0, 1e-9);
     assert_string_equal(l4.binding, "issue");
+    c.tensor_flops_8bit = 60500000; // a half of them at twice the rate
+    assert_float_equal(l4_floors(&c, 600000).tensor, 0.75, 1e-9);
 }
 
 // ---- Faults -------------------------------------------------------------------------------------

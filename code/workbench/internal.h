@@ -11,6 +11,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "../ptxsim/fatbin.h"
 #include "workbench.h"
 
 enum exit_status { EXIT_PASSED = 0, EXIT_GATE = 1, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
@@ -117,6 +118,10 @@ struct resources {
         double occupancy;
         const char *limited_by; // "registers", "shared memory", "warps", "CTAs", ...
     } sm_89;
+    struct machine_code { // of the images that the executable has for an L4 and for a Hopper
+        int arch;         // 0: none that can be read
+        struct cubin_code code;
+    } code[2];
 };
 
 bool resources_find(struct resources *resources, const struct program *program, char *why,

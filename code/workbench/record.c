@@ -35,6 +35,19 @@ static json_t *integer(size_t value)
     return json_integer((json_int_t)value);
 }
 
+static json_t *code_json(const struct cubin_code *c)
+{
+    json_t *object = json_object();
+
+    put(object, "instructions", json_integer(c->instructions));
+    put(object, "hmma", json_integer(c->hmma));
+    put(object, "qmma", json_integer(c->qmma));
+    put(object, "f2fp", json_integer(c->f2fp));
+    put(object, "prmt", json_integer(c->prmt));
+    put(object, "shfl", json_integer(c->shfl));
+    return object;
+}
+
 static json_t *resources_json(const struct resources *r)
 {
     json_t *object = json_object();
@@ -56,6 +69,17 @@ static json_t *resources_json(const struct resources *r)
         put(sm_89, "limited_by", text(r->sm_89.limited_by));
         put(object, "sm_89", sm_89);
     }
+    json_t *code = json_object();
+    for (int i = 0; i < 2; ++i) {
+        char name[16];
+        snprintf(name, sizeof name, "sm_%d", r->code[i].arch);
+        if (r->code[i].arch)
+            put(code, name, code_json(&r->code[i].code));
+    }
+    if (json_object_size(code) > 0)
+        put(object, "machine_code", code);
+    else
+        json_decref(code);
     return object;
 }
 

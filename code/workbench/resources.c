@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../ptxsim/fatbin.h"
 #include "internal.h"
 
 // An L4 (AD104), from the CUDA programming guide's table for compute capability 8.9.
@@ -29,20 +28,26 @@ struct search {
     const char *kernel; // mangled
     bool found, compressed;
     struct cubin_resources resources;
+    struct machine_code *code;
 };
 
 static bool visit(const struct image *image, void *data)
 {
     struct search *search = data;
 
-    if (image->kind != IMAGE_CUBIN || image->arch != 89)
+    if (image->kind != IMAGE_CUBIN || (image->arch != 89 && image->arch != 90))
         return true;
     if (image->compressed) {
         search->compressed = true;
         return true;
     }
-    search->found = cubin_resources(image->data, image->size, search->kernel, &search->resources);
-    return !search->found;
+    struct machine_code *code = &search->code[image->arch == 90];
+    if (code->arch == 0 && cubin_code(image->data, image->size, search->kernel, &code->code))
+        code->arch = image->arch;
+    if (image->arch == 89 && !search->found)
+        search->found =
+            cubin_resources(image->data, image->size, search->kernel, &search->resources);
+    return true;
 }
 
 // The limit that matters most, where several bind: warps first, for nothing is lost to them.
@@ -83,7 +88,7 @@ static bool occupancy_on_l4(struct resources *r, int static_shared, int barriers
 bool resources_find(struct resources *r, const struct program *program, char *why, size_t size)
 {
     struct cudaFuncAttributes attributes;
-    struct search search = {0};
+    struct search search = {.code = r->code};
     int most_threads = 0;
     char ignored[256];
 

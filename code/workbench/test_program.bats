@@ -238,7 +238,7 @@ bats_require_minimum_version 1.5.0
     export ROUNDS_P=8
     faulty e4m3-p
     [ "$status" -eq 0 ]
-    [[ $output == *" at most "*"2 x what P in E4M3 alone costs"* ]]
+    [[ $output == *" at most "*"2 times what P in E4M3 alone costs"* ]]
     [ -z "$(LC_ALL=C.UTF-8 awk 'length > 80' <<<"$output")" ]
     [ "$(of format) $(of offset) $(of sum) $(of factor)" = "e4m3 8 unrounded 2.0" ]
     read -r error own limit <<<"$(of rel_head)"
