@@ -3,8 +3,10 @@
 // For each function: basic blocks, liveness, places in the register file (a linear scan, so that
 // a kernel's frame stays in the first-level cache), then the operations. An opcode whose name is
 // in ops_list.h needs nothing more; the others have a decoder here.
+#include "ops_bulk.h"
 #include "ops_common.h"
 #include "ops_sync.h"
+#include "ops_wgmma.h"
 #include "races.h"
 
 #include <ctype.h>
@@ -1076,6 +1078,7 @@ static enum space memory_space(const struct decoder *d)
 {
     return has(d, "global")                                                     ? SPACE_GLOBAL
            : has(d, "shared") || has(d, "shared::cta")                          ? SPACE_SHARED
+           : has(d, "shared::cluster")                                          ? SPACE_SHARED
            : has(d, "local")                                                    ? SPACE_LOCAL
            : has(d, "param") || has(d, "param::entry") || has(d, "param::func") ? SPACE_PARAM
            : has(d, "const")                                                    ? SPACE_CONST
@@ -1362,7 +1365,7 @@ static void decode_mbarrier(struct decoder *d)
     for (size_t i = 0; !copies && i < sizeof kinds / sizeof kinds[0]; ++i)
         if (!strcmp(action, kinds[i].name))
             kind = (int)(has(d, "expect_tx") ? kinds[i].expecting : kinds[i].kind);
-    if (kind < 0 || has(d, "shared::cluster"))
+    if (kind < 0)
         unsupported(d);
     struct mbarrier_operands *o = arena_alloc(&d->program->arena, sizeof *o);
     *o = (struct mbarrier_operands){.operand = NO_REGISTER, .result = NO_REGISTER};
@@ -1398,9 +1401,63 @@ static void decode_mbarrier(struct decoder *d)
     op->order = kind == MBARRIER_INIT ? 0 : ORDER_STRONG;
 }
 
+static void bulk_address(struct decoder *d, int index, struct bulk_address *a)
+{
+    uint8_t wide;
+    enum space space = SPACE_GENERIC;
+    set_address(d, operand(d, index), &a->reg, &a->offset, &wide, &space);
+    a->wide = wide;
+}
+
+// cp.async.bulk{.tensor.Nd}.to.from … [to]{, with the map's coordinates}, [from], {size}, {[mbarrier]}
+static void decode_bulk(struct decoder *d)
+{
+    int shared = -1, global = -1, rank = 0;
+    if (has(d, "prefetch")) {
+        emit(d, nothing_op, 0);
+        return;
+    }
+    for (int i = 0; i < d->modifier_count; ++i) {
+        const char *m = d->modifier[i];
+        if (!strcmp(m, "global"))
+            global = i;
+        else if (!strcmp(m, "shared::cluster") || !strcmp(m, "shared::cta"))
+            shared = shared < 0 ? i : MODIFIERS;
+        else if (m[0] >= '1' && m[0] <= '5' && !strcmp(m + 1, "d"))
+            rank = m[0] - '0';
+        else if (strcmp(m, "async") && strcmp(m, "bulk") && strcmp(m, "tensor") &&
+                 strcmp(m, "tile") && strcmp(m, "mbarrier::complete_tx::bytes") &&
+                 strcmp(m, "bulk_group") && strcmp(m, "L2::cache_hint"))
+            unsupported(d);
+    }
+    if (shared < 0 || global < 0 || global < shared || shared == MODIFIERS || has(d, "tensor") != (rank > 0))
+        unsupported(d);
+    struct bulk_operands *o = arena_alloc(&d->program->arena, sizeof *o);
+    o->tensor = rank > 0;
+    o->store = global < shared;
+    o->rank = rank;
+    bulk_address(d, 0, o->store ? &o->global : &o->shared);
+    bulk_address(d, 1, o->store ? &o->shared : &o->global);
+    const struct operand *map = operand(d, o->store ? 0 : 1);
+    if (map->count != rank)
+        fail(d, "%s needs %d coordinates", d->insn->opcode, rank);
+    for (int i = 0; i < rank; ++i)
+        o->coordinate[i] = source(d, &map->elements[i], 4);
+    if (!o->tensor)
+        o->size = source(d, operand(d, 2), 4);
+    if (!o->store)
+        bulk_address(d, o->tensor ? 2 : 3, &o->barrier);
+    emit(d, bulk_op, 0)->regs = (const uint32_t *)o;
+    note_size(d, 16);
+}
+
 static void decode_copy(struct decoder *d)
 {
-    if (!has(d, "async") || has(d, "bulk") || has(d, "reduce"))
+    if (has(d, "async") && has(d, "bulk")) {
+        decode_bulk(d);
+        return;
+    }
+    if (!has(d, "async") || has(d, "reduce"))
         unsupported(d);
     if (has(d, "mbarrier")) {
         decode_mbarrier(d);
@@ -1629,6 +1686,79 @@ static void decode_product(struct decoder *d)
     struct insn_info *info = &d->program->insns[d->program->insn_count - 1];
     info->tensor_flops = 2 * (uint32_t)(s.m * s.n * s.k);
     info->tensor_instructions = (uint32_t)((work + unit - 1) / unit);
+}
+
+// wgmma.mma_async.sync.aligned.shape.dtype.atype.btype  d, a, b, scale-d, negate-a, negate-b,
+// {transpose-a,} transpose-b
+static void decode_wgmma(struct decoder *d)
+{
+    static const uint8_t bytes[] = {2, 2, 4, 1, 1};
+    if (!has(d, "mma_async")) {
+        int64_t left = has(d, "wait_group") ? operand(d, 0)->value : -1;
+        emit(d, has(d, "fence") ? wgmma_fence_op : wgmma_group_op, 0)->imm = left;
+        return;
+    }
+    struct wgmma *t = arena_alloc(&d->program->arena, sizeof *t);
+    struct shape s;
+    int at, next = 6;
+    if (!find_shape(d, &s, &at) || at + 4 != d->modifier_count)
+        unsupported(d);
+    t->d_type = need_matrix_type(d, d->modifier[at + 1]);
+    t->a_type = need_matrix_type(d, d->modifier[at + 2]);
+    t->b_type = need_matrix_type(d, d->modifier[at + 3]);
+    t->n = s.n;
+    t->k = s.k;
+    bool fp8 = t->a_type == MATRIX_E4M3 || t->a_type == MATRIX_E5M2;
+    bool twin =
+        fp8 ? t->b_type == MATRIX_E4M3 || t->b_type == MATRIX_E5M2
+            : (t->a_type == MATRIX_F16 || t->a_type == MATRIX_BF16) && t->b_type == t->a_type;
+    bool half = t->d_type == MATRIX_F16 && t->a_type != MATRIX_BF16;
+    if (!twin || (!half && t->d_type != MATRIX_F32) || s.m != 64 || s.n < 8 || s.n > WGMMA_N ||
+        s.n % 8 || s.k * bytes[t->a_type] != 32)
+        unsupported(d);
+    const struct operand *to = operand(d, 0), *a = operand(d, 1);
+    t->d_count = s.n / (half ? 4 : 2);
+    if (to->kind != OPERAND_VECTOR || to->count != t->d_count)
+        fail(d, "%s needs %d accumulators", d->insn->opcode, t->d_count);
+    for (int i = 0; i < t->d_count; ++i)
+        t->d[i] = result(d, &to->elements[i], 4);
+    t->a_desc = NO_REGISTER;
+    if (a->kind == OPERAND_VECTOR) {
+        if (a->count != 4)
+            fail(d, "%s needs 4 registers of A", d->insn->opcode);
+        for (int i = 0; i < 4; ++i)
+            t->a[i] = source(d, &a->elements[i], 4);
+    } else {
+        t->a_desc = source(d, a, 8);
+    }
+    t->b_desc = source(d, operand(d, 2), 8);
+    t->scale_d = source(d, operand(d, 3), 0);
+    t->negate_a = operand(d, 4)->value < 0;
+    t->negate_b = operand(d, 5)->value < 0;
+    if (!fp8 && t->a_desc != NO_REGISTER)
+        t->transposed_a = operand(d, next++)->value != 0;
+    if (!fp8)
+        t->transposed_b = operand(d, next)->value != 0;
+    t->product = d->ops->wgmma;
+    emit(d, wgmma_op, 0)->regs = (const uint32_t *)t;
+    note_size(d, 16);
+    // Of a warp's part: a machine instruction of mma takes 32 bytes of k of 16 rows and 8 columns.
+    struct insn_info *info = &d->program->insns[d->program->insn_count - 1];
+    info->tensor_flops = 2 * 16 * (uint32_t)(s.n * s.k);
+    info->tensor_instructions = (uint32_t)s.n / 8;
+}
+
+static void decode_setmaxnreg(struct decoder *d)
+{
+    const struct operand *count = operand(d, 0);
+    if (count->kind != OPERAND_IMMEDIATE || has(d, "inc") == has(d, "dec"))
+        unsupported(d);
+    if (count->value < 24 || count->value > 256 || count->value % 8)
+        fail(d, "%s %lld: the count must be a multiple of 8 from 24 to 256", d->insn->opcode,
+             (long long)count->value);
+    struct op *op = emit(d, setmaxnreg_op, 0);
+    op->imm = count->value;
+    op->target = has(d, "inc");
 }
 
 static void decode_wmma(struct decoder *d)
@@ -1861,6 +1991,8 @@ static void decode_insn(struct decoder *d)
                  {"elect", decode_elect},
                  {"wmma", decode_wmma},
                  {"mma", decode_product},
+                 {"wgmma", decode_wgmma},
+                 {"setmaxnreg", decode_setmaxnreg},
                  {"ldmatrix", decode_tiles},
                  {"stmatrix", decode_tiles},
                  {"movmatrix", decode_movmatrix},
@@ -1948,8 +2080,10 @@ static enum op_class classify(const struct decoder *d)
         default: return store ? CLASS_GLOBAL_STORE : CLASS_GLOBAL_LOAD;
         }
     }
-    if (!strcmp(base, "wmma") || !strcmp(base, "mma"))
+    if (!strcmp(base, "wmma") || !strcmp(base, "mma") || has(d, "mma_async"))
         return CLASS_TENSOR;
+    if (!strcmp(base, "wgmma") || !strcmp(base, "setmaxnreg"))
+        return CLASS_OTHER;
     if (!strcmp(base, "atom") || !strcmp(base, "red"))
         return CLASS_ATOMIC;
     if (in_list(base, branches))
@@ -2002,9 +2136,8 @@ typedef void visit_fn(struct decoder *d, int reg, bool defines, void *data);
 static void visit_operand(struct decoder *d, const struct operand *o, bool defines, visit_fn *visit,
                           void *data)
 {
-    if (o->kind == OPERAND_VECTOR)
-        for (int i = 0; i < o->count; ++i)
-            visit_operand(d, &o->elements[i], defines, visit, data);
+    for (int i = 0; i < o->count; ++i) // of a vector, or the coordinates of an address
+        visit_operand(d, &o->elements[i], defines && o->kind == OPERAND_VECTOR, visit, data);
     if (o->reg >= 0)
         visit(d, o->reg, defines && o->kind != OPERAND_ADDRESS, data);
     if (o->pair >= 0)
@@ -2027,7 +2160,7 @@ static void visit_registers(struct decoder *d, const struct insn *insn, visit_fn
     if (insn->guard >= 0)
         visit(d, insn->guard, false, data);
     if (defines && insn->count) {
-        if (insn->guard >= 0) // keeps its value where the guard is off
+        if (insn->guard >= 0 || has(d, "mma_async")) // keeps its value where the guard is off
             visit_operand(d, &insn->operands[0], false, visit, data);
         visit_operand(d, &insn->operands[0], true, visit, data);
     }
@@ -2210,6 +2343,16 @@ static void allocate_registers(struct decoder *d, struct flow_block *blocks, siz
             struct liveness l = {.intervals = intervals, .at = i};
             visit_registers(d, &f->insns[i], note_interval, &l);
         }
+    }
+    for (size_t i = 0; i < f->insn_count; ++i) { // written at some wait: theirs alone
+        const struct insn *insn = &f->insns[i];
+        const struct operand *to = insn->operands;
+        if (strncmp(insn->opcode, "wgmma.mma_async", 15) || !insn->count)
+            continue;
+        for (int k = 0; k < to->count; ++k)
+            if (to->elements[k].reg >= 0)
+                intervals[to->elements[k].reg] =
+                    (struct interval){to->elements[k].reg, 0, f->insn_count};
     }
     d->slot = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *d->slot);
     for (size_t i = 0; i < f->reg_count; ++i)

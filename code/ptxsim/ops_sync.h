@@ -34,6 +34,11 @@ struct mbarrier_operands {
     bool parity, no_increment;
 };
 
+// The bytes of a bulk copy are taken off the mbarrier at `address`; it gets the number of the mbarrier
+// and of the phase that it completes with. False after a fault.
+bool mbarrier_bind(struct warp *w, const struct op *op, int lane, uint64_t address, uint32_t bytes,
+                   uint32_t *meeting, uint32_t *phase);
+
 void sync_start(struct cta *cta);
 void sync_destroy(struct cta *cta);
 void mbarrier_describe(const struct cta *cta, uint32_t at, char *text, size_t size);
