@@ -155,6 +155,9 @@ struct decoder {
     const char *modifier[MODIFIERS];
     int modifier_count;
     const struct call_operands *call_end;
+    int *watched; // of each register: its number among those that wgmma uses, or -1; NULL: none
+    bool *accumulates;
+    int watched_words;
     struct arena temporary; // what a function's decoding needs, gone with the decoder
     jmp_buf failed;
     char *why;
@@ -1413,6 +1416,13 @@ static void bulk_address(struct decoder *d, int index, struct bulk_address *a)
 static void decode_bulk(struct decoder *d)
 {
     int shared = -1, global = -1, rank = 0;
+    if (has(d, "commit_group") || has(d, "wait_group")) {
+        bool wait = has(d, "wait_group");
+        if (wait && (operand(d, 0)->kind != OPERAND_IMMEDIATE || operand(d, 0)->value < 0))
+            unsupported(d);
+        emit(d, bulk_group_op, 0)->imm = wait ? operand(d, 0)->value : -1;
+        return;
+    }
     if (has(d, "prefetch")) {
         emit(d, nothing_op, 0);
         return;
@@ -1430,7 +1440,7 @@ static void decode_bulk(struct decoder *d)
                  strcmp(m, "bulk_group") && strcmp(m, "L2::cache_hint"))
             unsupported(d);
     }
-    if (shared < 0 || global < 0 || global < shared || shared == MODIFIERS || has(d, "tensor") != (rank > 0))
+    if (shared < 0 || global < 0 || shared == MODIFIERS || has(d, "tensor") != (rank > 0))
         unsupported(d);
     struct bulk_operands *o = arena_alloc(&d->program->arena, sizeof *o);
     o->tensor = rank > 0;
@@ -1449,6 +1459,9 @@ static void decode_bulk(struct decoder *d)
         bulk_address(d, o->tensor ? 2 : 3, &o->barrier);
     emit(d, bulk_op, 0)->regs = (const uint32_t *)o;
     note_size(d, 16);
+    struct insn_info *info = &d->program->insns[d->program->insn_count - 1];
+    info->bulk = true;
+    info->store = o->store;
 }
 
 static void decode_copy(struct decoder *d)
@@ -1506,6 +1519,11 @@ static void decode_copy(struct decoder *d)
 
 static void decode_fence(struct decoder *d)
 {
+    if (has(d, "proxy")) {
+        bool async = has(d, "async") || has(d, "async::generic");
+        emit(d, async ? proxy_fence_op : nothing_op, 0);
+        return;
+    }
     emit(d, fence_op, 0)->imm = !has(d, "cta"); // membar.gl, fence…gpu, …sys
 }
 
@@ -1688,14 +1706,30 @@ static void decode_product(struct decoder *d)
     info->tensor_instructions = (uint32_t)((work + unit - 1) / unit);
 }
 
+// Registers that wgmma uses have numbers, from 0 on, so that a few words hold a set of them: those of
+// the operand's vector.
+static uint64_t *watched_set(struct decoder *d, const struct operand *o)
+{
+    uint64_t *set = arena_alloc(&d->program->arena, (size_t)(d->watched_words + 1) * sizeof *set);
+    for (int i = 0; i < o->count; ++i) {
+        int reg = o->elements[i].reg, number = reg >= 0 && d->watched ? d->watched[reg] : -1;
+        if (number >= 0)
+            set[number / 64] |= UINT64_C(1) << number % 64;
+    }
+    return set;
+}
+
 // wgmma.mma_async.sync.aligned.shape.dtype.atype.btype  d, a, b, scale-d, negate-a, negate-b,
 // {transpose-a,} transpose-b
 static void decode_wgmma(struct decoder *d)
 {
     static const uint8_t bytes[] = {2, 2, 4, 1, 1};
     if (!has(d, "mma_async")) {
-        int64_t left = has(d, "wait_group") ? operand(d, 0)->value : -1;
-        emit(d, has(d, "fence") ? wgmma_fence_op : wgmma_group_op, 0)->imm = left;
+        bool wait = has(d, "wait_group");
+        if (wait && (operand(d, 0)->kind != OPERAND_IMMEDIATE || operand(d, 0)->value < 0))
+            unsupported(d);
+        emit(d, has(d, "fence") ? wgmma_fence_op : wgmma_group_op, 0)->imm =
+            wait ? operand(d, 0)->value : -1;
         return;
     }
     struct wgmma *t = arena_alloc(&d->program->arena, sizeof *t);
@@ -1740,6 +1774,9 @@ static void decode_wgmma(struct decoder *d)
     if (!fp8)
         t->transposed_b = operand(d, next)->value != 0;
     t->product = d->ops->wgmma;
+    t->words = d->watched_words;
+    t->d_set = watched_set(d, to);
+    t->a_set = watched_set(d, a);
     emit(d, wgmma_op, 0)->regs = (const uint32_t *)t;
     note_size(d, 16);
     // Of a warp's part: a machine instruction of mma takes 32 bytes of k of 16 rows and 8 columns.
@@ -2303,6 +2340,37 @@ static void live_out(struct decoder *d, struct flow_block *blocks, const struct 
     }
 }
 
+// Numbers the registers that the function's wgmma use. Called functions are not watched: nvcc makes
+// them inline.
+static void number_watched(struct decoder *d)
+{
+    struct function *f = d->function;
+    int numbers = 0;
+    d->watched = NULL;
+    d->watched_words = 0;
+    for (size_t i = 0; i < f->insn_count; ++i) {
+        const struct insn *insn = &f->insns[i];
+        if (strncmp(insn->opcode, "wgmma.mma_async", 15) || insn->count < 2)
+            continue;
+        if (!d->watched) {
+            d->watched = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *d->watched);
+            d->accumulates = arena_alloc(&d->temporary, f->reg_count + 1);
+            memset(d->watched, 0xff, (f->reg_count + 1) * sizeof *d->watched);
+        }
+        for (int k = 0; k < 2; ++k) // D, and A if it is in registers
+            for (int e = 0; e < insn->operands[k].count; ++e) {
+                int reg = insn->operands[k].elements[e].reg;
+                if (reg < 0)
+                    continue;
+                d->accumulates[reg] |= k == 0;
+                if (d->watched[reg] < 0)
+                    d->watched[reg] = numbers++;
+            }
+    }
+    if (f->is_kernel)
+        d->watched_words = (numbers + 63) / 64;
+}
+
 static void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t count)
 {
     struct function *f = d->function;
@@ -2344,16 +2412,9 @@ static void allocate_registers(struct decoder *d, struct flow_block *blocks, siz
             visit_registers(d, &f->insns[i], note_interval, &l);
         }
     }
-    for (size_t i = 0; i < f->insn_count; ++i) { // written at some wait: theirs alone
-        const struct insn *insn = &f->insns[i];
-        const struct operand *to = insn->operands;
-        if (strncmp(insn->opcode, "wgmma.mma_async", 15) || !insn->count)
-            continue;
-        for (int k = 0; k < to->count; ++k)
-            if (to->elements[k].reg >= 0)
-                intervals[to->elements[k].reg] =
-                    (struct interval){to->elements[k].reg, 0, f->insn_count};
-    }
+    for (size_t i = 0; i < f->reg_count && d->watched; ++i)
+        if (d->accumulates[i]) // written at some wait: its place is its own
+            intervals[i] = (struct interval){(int)i, 0, f->insn_count};
     d->slot = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *d->slot);
     for (size_t i = 0; i < f->reg_count; ++i)
         d->slot[i] = d->scratch_at; // never named
@@ -2419,6 +2480,62 @@ static void add_insn(struct decoder *d, const struct insn *insn)
     };
 }
 
+struct watching {
+    struct watch watch;
+    size_t capacity;
+    uint32_t insn;
+};
+
+static void note_watched(struct decoder *d, int reg, bool defines, void *data)
+{
+    struct watching *n = data;
+    struct watch *w = &n->watch;
+    int number = d->watched[reg];
+    if (number < 0)
+        return;
+    uint64_t bit = UINT64_C(1) << number % 64;
+    if (defines)
+        w->written[number / 64] |= bit;
+    if (!d->accumulates[reg])
+        return;
+    w->touched[number / 64] |= bit;
+    w->uses = array_grow(w->uses, (size_t)w->count, &n->capacity, sizeof *w->uses);
+    w->uses[w->count++] = (struct watch_use){number, n->insn};
+}
+
+// Emits what tells of the instructions from `first` up to the next wgmma, or to the end, which of the
+// watched registers they use; returns the instruction where the next such stretch begins.
+static size_t watch_stretch(struct decoder *d, size_t first, size_t end, uint32_t insn)
+{
+    struct function *f = d->function;
+    struct watching n = {.watch.words = d->watched_words, .insn = insn};
+    uint64_t *sets = arena_alloc(&d->program->arena, 2 * (size_t)d->watched_words * sizeof *sets);
+    n.watch.touched = sets;
+    n.watch.written = sets + d->watched_words;
+    size_t at = first;
+    bool any = false;
+    for (; at < end && strncmp(f->insns[at].opcode, "wgmma.", 6); ++at, ++n.insn)
+        if (f->insns[at].guard < 0) // with a guard it may not be executed
+            visit_registers(d, &f->insns[at], note_watched, &n);
+    split_opcode(d, d->insn->opcode);
+    for (int i = 0; i < d->watched_words; ++i)
+        any |= n.watch.touched[i] | n.watch.written[i];
+    if (any) {
+        struct watch *watch = arena_alloc(&d->program->arena, sizeof *watch);
+        *watch = n.watch;
+        watch->uses =
+            arena_alloc(&d->program->arena, (size_t)(watch->count + 1) * sizeof *watch->uses);
+        if (watch->count)
+            memcpy(watch->uses, n.watch.uses, (size_t)watch->count * sizeof *watch->uses);
+        struct op *op = emit(d, watch_op, 0);
+        op->run = watch_op; // whatever the guard of the instruction here
+        op->inner = NULL;
+        op->regs = (const uint32_t *)watch;
+    }
+    free(n.watch.uses);
+    return at < end ? at + 1 : end;
+}
+
 static void decode_function(struct decoder *d, struct callee *callee)
 {
     static const struct insn leave = {.opcode = "ret", .guard = -1};
@@ -2431,6 +2548,7 @@ static void decode_function(struct decoder *d, struct callee *callee)
     d->scratch_at = take(d, SCRATCH_SLOTS * SCRATCH_BYTES + 64, 64);
     size_t count;
     struct flow_block *blocks = find_blocks(d, &count);
+    number_watched(d);
     allocate_registers(d, blocks, count);
     callee->block = (uint32_t)p->block_count;
     callee->constants_at = take(d, 0, 64);
@@ -2442,9 +2560,16 @@ static void decode_function(struct decoder *d, struct callee *callee)
             emit(d, call_end_op, 0)->regs = (const uint32_t *)d->call_end;
             d->call_end = NULL;
         }
+        size_t watched = blocks[b].first;
         for (size_t i = blocks[b].first; i < blocks[b].end; ++i) {
             add_insn(d, &f->insns[i]);
+            bool leads =
+                blocks[b].sync && i == blocks[b].first; // must be the block's first operation
+            if (d->watched_words && i >= watched && !leads)
+                watched = watch_stretch(d, i, blocks[b].end, (uint32_t)(p->insn_count - 1));
             decode_insn(d);
+            if (d->watched_words && i >= watched && leads)
+                watched = watch_stretch(d, i, blocks[b].end, (uint32_t)(p->insn_count - 1));
             p->blocks[p->block_count - 1].insns++;
         }
         p->blocks[p->block_count - 1].count =

@@ -205,6 +205,7 @@ struct program {
         uint8_t op_class;
         uint32_t tensor_flops, tensor_instructions;
         bool mufu, barrier, store;
+        bool bulk; // a bulk copy: it goes through the asynchronous proxy
         const char *opcode;
         int ptx_line;
     } * insns;
@@ -302,6 +303,7 @@ struct warp {
     struct warp_clock *clock;  // NULL: races are not checked
     struct copies *copies;     // cp.async on their way; NULL until the first
     struct products *products; // wgmma on their way; NULL until the first
+    uint32_t bulk_open[WARP];  // number of the group of bulk stores that each lane fills
     bool yields;               // a failed wait, a nanosleep, a look at a flag: the turn is over
     const struct op *waits;    // at an mbarrier whose phase is not complete
     uint32_t waits_at;

@@ -4,8 +4,7 @@
 // A load reads its source when it is issued, and takes its bytes off the mbarrier at once. They appear
 // in shared memory when a thread sees complete the phase that they were counted in, as with cp.async
 // (ops_sync.c): who does not wait computes with what was there before, and is told so. A store reads
-// shared memory when it is waited for, or at the latest when the next CTA begins; the machine may be
-// as late.
+// shared memory and writes to global memory when its thread waits for it; the machine may be as late.
 //
 // A box lies in shared memory row after row. With a swizzle a row takes the whole of its span, and
 // its 16-byte pieces are exchanged by bits of their address.
@@ -26,11 +25,19 @@ struct piece {
     uint8_t data[PIECE];
 };
 
-struct bulk { // a load on its way
-    uint32_t meeting, phase, insn, stamp, count;
+struct bulk { // a load or a store on its way
     uint8_t lane;
     struct warp *warp;
+    const struct op *op;
+    // A load
+    uint32_t meeting, phase, stamp, count;
     struct piece *pieces;
+    // A store
+    uint32_t group; // of its thread's
+    uint32_t at, bytes;
+    uint64_t to;
+    const struct tensor_map *map; // NULL: bytes
+    int32_t from[TENSOR_RANK];
 };
 
 void bulk_start(struct cta *cta)
@@ -38,6 +45,8 @@ void bulk_start(struct cta *cta)
     for (size_t i = 0; i < cta->bulk_count; ++i)
         free(cta->bulk[i].pieces);
     cta->bulk_count = 0;
+    for (int i = 0; i < cta->warps; ++i)
+        memset(cta->warp[i].bulk_open, 0, sizeof cta->warp[i].bulk_open);
 }
 
 void bulk_destroy(struct cta *cta)
@@ -53,13 +62,13 @@ void bulk_arrive(struct cta *cta, uint32_t meeting, uint32_t phases)
     size_t kept = 0;
     for (size_t i = 0; i < cta->bulk_count; ++i) {
         struct bulk *b = &cta->bulk[i];
-        if (b->meeting != meeting || b->phase >= phases) {
+        if (!b->pieces || b->meeting != meeting || b->phase >= phases) {
             cta->bulk[kept++] = *b;
             continue;
         }
         for (uint32_t k = 0; k < b->count; ++k) {
             memcpy(cta->shared + b->pieces[k].at, b->pieces[k].data, PIECE);
-            race_arrived(b->warp, b->lane, b->insn, b->pieces[k].at, PIECE, b->stamp);
+            race_arrived(b->warp, b->lane, b->op->insn, b->pieces[k].at, PIECE, b->stamp);
         }
         note_effect(b->warp);
         free(b->pieces);
@@ -134,7 +143,7 @@ static void fill_outside(const struct tensor_map *m, uint8_t *row, uint32_t byte
 
 static struct piece *need_pieces(struct bulk *b, uint32_t count)
 {
-    b->pieces = malloc((count ? count : 1) * sizeof *b->pieces);
+    b->pieces = malloc((count ? count : 1) * sizeof *b->pieces); // not NULL: it is a load
     if (!b->pieces)
         abort();
     return b->pieces;
@@ -164,6 +173,7 @@ static bool claim(struct warp *w, const struct op *op, int lane, uint32_t at)
         fault_shared(w, op, lane, at, PIECE, true);
         return false;
     }
+    race_proxy(w, op, lane, at, PIECE, true);
     race_shared(w, op, 1u << lane, at, PIECE, RACE_ASYNC, NULL);
     if (cta->written) // what is read too early is reported as a race
         written_mark(cta->written, at, PIECE);
@@ -285,11 +295,16 @@ static bool load_bytes(struct warp *w, char *r, const struct op *op, const struc
     return good;
 }
 
+static void keep(struct cta *cta, const struct bulk *bulk)
+{
+    cta->bulk = array_grow(cta->bulk, cta->bulk_count, &cta->bulk_capacity, sizeof *bulk);
+    cta->bulk[cta->bulk_count++] = *bulk;
+}
+
 static void load(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
                  int lane)
 {
-    struct cta *cta = w->cta;
-    struct bulk bulk = {.insn = op->insn, .lane = (uint8_t)lane, .warp = w};
+    struct bulk bulk = {.op = op, .lane = (uint8_t)lane, .warp = w};
     uint32_t to, bytes;
     if (!shared_address(w, r, op, o, lane, o->tensor ? 128 : PIECE, &to))
         return;
@@ -301,14 +316,137 @@ static void load(struct warp *w, char *r, const struct op *op, const struct bulk
         free(bulk.pieces);
         return;
     }
-    cta->bulk = array_grow(cta->bulk, cta->bulk_count, &cta->bulk_capacity, sizeof bulk);
-    cta->bulk[cta->bulk_count++] = bulk;
+    keep(w->cta, &bulk);
 }
+
+// ---- Stores -------------------------------------------------------------------------------------
+
+// Reads a store's bytes in shared memory, checked; to: where they go, or NULL.
+static bool read_shared(const struct bulk *b, uint32_t at, uint32_t bytes, uint8_t *to)
+{
+    struct warp *w = b->warp;
+    struct cta *cta = w->cta;
+    bool good = at + (uint64_t)bytes <= cta->shared_bytes;
+    if (!good || (cta->written && !written_all(cta->written, at, bytes)))
+        fault_shared(w, b->op, b->lane, at, bytes, false);
+    if (!good)
+        return false;
+    race_shared(w, b->op, 1u << b->lane, at, bytes, RACE_READ, NULL);
+    race_proxy(w, b->op, b->lane, at, bytes, false);
+    if (to)
+        memcpy(to, cta->shared + at, bytes);
+    return true;
+}
+
+static bool write_global(const struct bulk *b, uint64_t at, uint32_t bytes, const uint8_t *from)
+{
+    struct warp *w = b->warp;
+    if (!global_span(w, at, bytes)) {
+        fault_global(w, b->op, b->lane, at, bytes, true);
+        return false;
+    }
+    struct insn_counts *count = counts_of(w, b->op);
+    global_defined(w, at, bytes, true);
+    global_touch(w, at, bytes, true);
+    race_global(w, b->op, 1u << b->lane, at, bytes, RACE_WRITE, from);
+    count->global_bytes += bytes;
+    count->sectors += (at + bytes - 1) / 32 - at / 32 + 1;
+    memcpy((void *)(uintptr_t)at, from, bytes);
+    return true;
+}
+
+// moves: for good; else only what it reads is checked.
+static void store(const struct bulk *b, bool moves)
+{
+    uint8_t row[256 * 8];
+    if (!b->map) {
+        for (uint32_t k = 0; k < b->bytes; k += PIECE)
+            if (!read_shared(b, b->at + k, PIECE, row) ||
+                (moves && !write_global(b, b->to + k, PIECE, row)))
+                return;
+        return;
+    }
+    struct box box = box_of(b->map, b->from);
+    for (uint32_t i = 0; i < box.rows; ++i) {
+        uint32_t first, inside;
+        uint64_t at = row_of(&box, i, &first, &inside);
+        for (uint32_t k = 0; k < box.row; k += PIECE)
+            if (!read_shared(b, place_of(&box, b->at, i, k), PIECE, row + k))
+                return;
+        if (moves && inside && !write_global(b, at, inside, row + first))
+            return;
+    }
+}
+
+static void issue_store(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
+                        int lane)
+{
+    struct bulk b = {.op = op, .lane = (uint8_t)lane, .warp = w, .group = w->bulk_open[lane]};
+    if (!shared_address(w, r, op, o, lane, o->tensor ? 128 : PIECE, &b.at))
+        return;
+    if (o->tensor) {
+        b.map = find_map(w, r, op, o, lane);
+        if (!b.map)
+            return;
+        for (int i = 0; i < o->rank; ++i)
+            b.from[i] = ((s32 *)(r + o->coordinate[i]))[lane];
+    } else {
+        b.to = lane_address(r, &o->global, lane);
+        b.bytes = ((u32 *)(r + o->size))[lane];
+        if (b.bytes % PIECE || b.to % PIECE) {
+            fault_at(w, op, lane, FAULT_MISALIGNED,
+                     "%s of %u bytes to 0x%llx: both must be multiples of %d",
+                     w->cta->program->insns[op->insn].opcode, b.bytes, (unsigned long long)b.to,
+                     PIECE);
+            return;
+        }
+    }
+    store(&b, false);
+    keep(w->cta, &b);
+}
+
+void bulk_group_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    struct cta *cta = w->cta;
+    size_t kept = 0;
+    (void)r;
+    note_effect(w);
+    if (op->imm < 0) {
+        for (uint32_t left = mask; left; left &= left - 1)
+            w->bulk_open[__builtin_ctz(left)]++;
+        return;
+    }
+    for (size_t i = 0; i < cta->bulk_count; ++i) {
+        const struct bulk *b = &cta->bulk[i];
+        if (b->pieces || b->warp != w || !(mask >> b->lane & 1) ||
+            b->group + (uint64_t)op->imm >= w->bulk_open[b->lane])
+            cta->bulk[kept++] = *b;
+        else
+            store(b, true);
+    }
+    cta->bulk_count = kept;
+}
+
+void bulk_finish(struct cta *cta)
+{
+    for (size_t i = 0; i < cta->bulk_count && !cta->faulted; ++i) {
+        const struct bulk *b = &cta->bulk[i];
+        if (b->pieces)
+            continue;
+        store(b, true);
+        if (cta->races)
+            race_report(b->warp, b->op, b->lane, FAULT_RACE, b->op->insn,
+                        "%s has not been waited for when the CTA ends and its shared memory goes",
+                        cta->program->insns[b->op->insn].opcode);
+    }
+}
+
+// ---- Both ---------------------------------------------------------------------------------------
 
 void bulk_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     const struct bulk_operands *o = (const struct bulk_operands *)op->regs;
     for (uint32_t left = mask; left && !w->cta->faulted; left &= left - 1)
-        load(w, r, op, o, __builtin_ctz(left));
+        (o->store ? issue_store : load)(w, r, op, o, __builtin_ctz(left));
     note_effect(w);
 }

@@ -18,8 +18,10 @@ struct bulk_operands {
 };
 
 op_fn bulk_op;       // regs: a struct bulk_operands
+op_fn bulk_group_op; // imm: groups of stores that may be left by a wait, -1: commit
 
 void bulk_start(struct cta *cta);
+void bulk_finish(struct cta *cta); // stores that nobody has waited for
 void bulk_destroy(struct cta *cta);
 // Copies that are bound to an mbarrier whose phases before `phases` are complete have come.
 void bulk_arrive(struct cta *cta, uint32_t meeting, uint32_t phases);

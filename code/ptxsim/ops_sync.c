@@ -196,6 +196,12 @@ void sync_start(struct cta *cta)
     }
 }
 
+void sync_finish(struct cta *cta)
+{
+    bulk_finish(cta);
+    wgmma_finish(cta);
+}
+
 void sync_destroy(struct cta *cta)
 {
     sync_start(cta);
@@ -469,6 +475,12 @@ void fence_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)r;
     race_fence(w, mask, op->imm);
+}
+
+void proxy_fence_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)r, (void)op;
+    race_proxy_fence(w, mask);
 }
 
 void nanosleep_op(struct warp *w, char *r, const struct op *op, uint32_t mask)

@@ -5,7 +5,8 @@
 // is to do. The product is made at the wait_group that waits for it, and that is when its operands in
 // shared memory are read for good, and when its D appears: a missing wait computes with the old
 // values, and an operand that is overwritten before the wait is read overwritten. The machine may be
-// as late as that. A in registers is taken at the issue.
+// as late as that. Under a PTXSIM_SCHEDULE about half of them read their operands at the issue
+// instead, which the machine may do as well. A in registers is taken at the issue.
 //
 // Where an element of an operand in shared memory lies follows the descriptor: rows of eight times 16
 // bytes without a swizzle, else of eight times the swizzle's span; the swizzle exchanges the
@@ -21,7 +22,12 @@
 enum { ROW_BYTES = 32 }; // of k, in every type
 
 struct products { // of a warp
-    uint32_t open;
+    uint32_t open, issued, resized;
+    uint32_t registers;                  // of a thread, as setmaxnreg has it last; 0: not yet
+    const struct op *last, *last_resize; // to name them
+    bool fenced;                         // a wgmma.fence since results came
+    uint64_t *dirty; // registers written since the last wgmma.fence, as in struct watch
+    int words;
     size_t count, capacity;
     struct pending {
         const struct op *op;
@@ -29,6 +35,7 @@ struct products { // of a warp
         uint32_t frame, group;
         bool add;
         uint32_t a[4][WARP];
+        uint8_t (*early)[ROW_BYTES]; // operands read at the issue: 16 rows of A, then B; or NULL
     } * list;
 };
 
@@ -41,21 +48,87 @@ static struct products *products_of(struct warp *w)
     return w->products;
 }
 
+static void drop_pending(struct products *p)
+{
+    for (size_t i = 0; i < p->count; ++i)
+        free(p->list[i].early);
+    p->count = 0;
+}
+
 void wgmma_start(struct cta *cta)
 {
-    for (int i = 0; i < cta->warps; ++i)
-        if (cta->warp[i].products)
-            cta->warp[i].products->count = 0;
+    for (int i = 0; i < cta->warps; ++i) {
+        struct products *p = cta->warp[i].products;
+        if (!p)
+            continue;
+        drop_pending(p);
+        p->open = p->issued = p->resized = p->registers = 0;
+        p->fenced = false;
+        if (p->dirty)
+            memset(p->dirty, 0, (size_t)p->words * sizeof *p->dirty);
+    }
 }
 
 void wgmma_destroy(struct cta *cta)
 {
     for (int i = 0; i < cta->warps; ++i) {
-        if (cta->warp[i].products)
-            free(cta->warp[i].products->list);
-        free(cta->warp[i].products);
+        struct products *p = cta->warp[i].products;
+        if (!p)
+            continue;
+        drop_pending(p);
+        free(p->list);
+        free(p->dirty);
+        free(p);
         cta->warp[i].products = NULL;
     }
+}
+
+// The first warp of the warpgroup of `i` that has done something else than it, told by a fault.
+static void compare_warps(struct cta *cta, int i)
+{
+    static const struct products none;
+    int group = i / WARPGROUP_WARPS * WARPGROUP_WARPS;
+    const struct products *mine = cta->warp[i].products;
+    for (int k = group; k < group + WARPGROUP_WARPS; ++k) {
+        bool here = k < cta->warps;
+        const struct products *other =
+            here && cta->warp[k].products ? cta->warp[k].products : &none;
+        const struct op *op = mine->last;
+        const char *what = "wgmma";
+        uint32_t times = mine->issued, others = other->issued;
+        if (times <= others) {
+            op = mine->last_resize;
+            what = "setmaxnreg";
+            times = mine->resized;
+            others = other->resized;
+        }
+        if (times > others) {
+            fault_at(&cta->warp[i], op, 0, FAULT_DIVERGENT_BARRIER,
+                     "warp %d has executed %u %s, %s %d %u: all four warps of a warpgroup must "
+                     "execute the same",
+                     i, times, what, here ? "warp" : "there is no warp", k, others);
+            return;
+        }
+    }
+}
+
+void wgmma_finish(struct cta *cta)
+{
+    enum { SM_REGISTERS = 64 << 10 };
+    struct warp *last = NULL;
+    uint32_t sum = 0;
+    for (int i = 0; i < cta->warps && !cta->faulted; ++i) {
+        const struct products *p = cta->warp[i].products;
+        if (!p)
+            continue;
+        compare_warps(cta, i);
+        sum += p->registers * WARP;
+        last = p->registers ? &cta->warp[i] : last;
+    }
+    if (sum > SM_REGISTERS && !cta->faulted)
+        fault_at(last, last->products->last_resize, 0, FAULT_DEADLOCK,
+                 "setmaxnreg waits for ever: the CTA's warps would have %u registers, an SM has %d",
+                 sum, SM_REGISTERS);
 }
 
 // ---- Operands in shared memory ------------------------------------------------------------------
@@ -99,8 +172,8 @@ static uint32_t piece_at(const struct layout *l, bool transposed, int row, int k
     return swizzled(l, at);
 }
 
-// Checks a piece and, if `to` is not NULL, copies it there.
-static bool take_piece(struct warp *w, const struct op *op, uint32_t at, void *to)
+// Checks a piece and, if `to` is not NULL, copies it there. proxy: whether fences are checked, too.
+static bool take_piece(struct warp *w, const struct op *op, uint32_t at, bool *proxy, void *to)
 {
     struct cta *cta = w->cta;
     bool good = at + (uint64_t)16 <= cta->shared_bytes;
@@ -109,8 +182,10 @@ static bool take_piece(struct warp *w, const struct op *op, uint32_t at, void *t
         if (!good)
             return false;
     }
-    if (cta->races)
+    if (cta->races) {
         race_shared(w, op, ~0u, at, 16, RACE_READ, NULL);
+        *proxy = *proxy && !race_proxy(w, op, 0, at, 16, false); // told once
+    }
     if (to)
         memcpy(to, cta->shared + at, 16);
     return true;
@@ -118,21 +193,21 @@ static bool take_piece(struct warp *w, const struct op *op, uint32_t at, void *t
 
 // Rows first … first + count - 1 of an operand, ROW_BYTES each; NULL: checks only.
 static bool take_rows(struct warp *w, const struct op *op, uint64_t descriptor, bool transposed,
-                      int first, int count, int size, uint8_t *to)
+                      int first, int count, int size, bool proxy, uint8_t *to)
 {
     struct layout l = unpack_descriptor(descriptor);
     if (!transposed) {
         for (int i = 0; i < count; ++i)
             for (int part = 0; part < 2; ++part)
                 if (!take_piece(w, op, piece_at(&l, false, first + i, 16 / size * part, size),
-                                to ? to + i * ROW_BYTES + 16 * part : NULL))
+                                &proxy, to ? to + i * ROW_BYTES + 16 * part : NULL))
                     return false;
         return true;
     }
     for (int k = 0; k < ROW_BYTES / 2; ++k)
         for (int i = 0; i < count; i += 8) {
             uint16_t piece[8];
-            if (!take_piece(w, op, piece_at(&l, true, first + i, k, 2), to ? piece : NULL))
+            if (!take_piece(w, op, piece_at(&l, true, first + i, k, 2), &proxy, to ? piece : NULL))
                 return false;
             for (int e = 0; e < 8 && to; ++e)
                 memcpy(to + (i + e) * ROW_BYTES + 2 * k, &piece[e], 2);
@@ -168,6 +243,33 @@ static bool same_lanes(struct warp *w, const struct op *op, const u64 *descripto
     return true;
 }
 
+// Rows of A and B in shared memory, checked; a, b: where they go, or NULL.
+static bool take_operands(struct warp *w, const struct pending *p, bool issue,
+                          uint8_t (*a)[ROW_BYTES], uint8_t (*b)[ROW_BYTES])
+{
+    const struct wgmma *t = (const struct wgmma *)p->op->regs;
+    return (t->a_desc == NO_REGISTER ||
+            take_rows(w, p->op, p->a_desc, t->transposed_a, w->index % WARPGROUP_WARPS * 16, 16,
+                      element_bytes(t), issue, a ? a[0] : NULL)) &&
+           take_rows(w, p->op, p->b_desc, t->transposed_b, 0, t->n, element_bytes(t), issue,
+                     b ? b[0] : NULL);
+}
+
+static bool reads_early(const struct warp *w, const struct products *products)
+{
+    uint32_t seed = w->cta->launch->schedule;
+    uint32_t mixed = (seed ^ (uint32_t)w->index << 8 ^ products->issued) * 2654435761u;
+    return seed && mixed >> 15 & 1;
+}
+
+static bool meet(const uint64_t *a, const uint64_t *b, int words)
+{
+    uint64_t both = 0;
+    for (int i = 0; i < words; ++i)
+        both |= a[i] & b[i];
+    return both;
+}
+
 void wgmma_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     const struct wgmma *t = (const struct wgmma *)op->regs;
@@ -183,19 +285,30 @@ void wgmma_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
                  w->cta->program->insns[op->insn].opcode);
         return;
     }
+    bool first = !products->issued++;
+    products->last = op;
+    if (w->clock && !products->fenced &&
+        (first || (products->dirty && (meet(products->dirty, t->d_set, t->words) ||
+                                       meet(products->dirty, t->a_set, t->words)))))
+        race_report(w, op, 0, FAULT_RACE, op->insn,
+                    "%s uses registers that were written before, with no wgmma.fence in between",
+                    w->cta->program->insns[op->insn].opcode);
     p.add = scale != 0;
     p.b_desc = *(const u64 *)(r + t->b_desc);
-    if (t->a_desc == NO_REGISTER) {
+    if (t->a_desc != NO_REGISTER)
+        p.a_desc = *(const u64 *)(r + t->a_desc);
+    else
         for (int i = 0; i < 4; ++i)
             memcpy(p.a[i], r + t->a[i], sizeof p.a[i]);
-    } else {
-        p.a_desc = *(const u64 *)(r + t->a_desc);
-        if (!take_rows(w, op, p.a_desc, t->transposed_a, w->index % 4 * 16, 16, element_bytes(t),
-                       NULL))
-            return;
+    if (reads_early(w, products)) {
+        p.early = malloc((size_t)(16 + t->n) * sizeof *p.early);
+        if (!p.early)
+            abort();
     }
-    if (!take_rows(w, op, p.b_desc, t->transposed_b, 0, t->n, element_bytes(t), NULL))
+    if (!take_operands(w, &p, true, p.early, p.early ? p.early + 16 : NULL)) {
+        free(p.early);
         return;
+    }
     products->list = array_grow(products->list, products->count, &products->capacity, sizeof p);
     products->list[products->count++] = p;
     note_effect(w);
@@ -204,16 +317,13 @@ void wgmma_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 static void finish(struct warp *w, const struct pending *p)
 {
     const struct wgmma *t = (const struct wgmma *)p->op->regs;
-    _Alignas(64) uint8_t a[16][ROW_BYTES], b[WGMMA_N][ROW_BYTES];
-    if (t->a_desc == NO_REGISTER) {
+    _Alignas(64) uint8_t space[16 + WGMMA_N][ROW_BYTES];
+    uint8_t(*a)[ROW_BYTES] = p->early ? p->early : space, (*b)[ROW_BYTES] = a + 16;
+    if (t->a_desc == NO_REGISTER)
         for (int i = 0; i < 4; ++i) // registers go down the rows, then along k
             for (int lane = 0; lane < WARP; ++lane)
                 memcpy(&a[lane / 4 + i % 2 * 8][lane % 4 * 4 + i / 2 * 16], &p->a[i][lane], 4);
-    } else if (!take_rows(w, p->op, p->a_desc, t->transposed_a, w->index % 4 * 16, 16,
-                          element_bytes(t), a[0])) {
-        return;
-    }
-    if (take_rows(w, p->op, p->b_desc, t->transposed_b, 0, t->n, element_bytes(t), b[0]))
+    if (take_operands(w, p, false, p->early ? NULL : a, p->early ? NULL : b))
         t->product(w->file + p->frame, t, a, b, p->add);
 }
 
@@ -229,10 +339,13 @@ void wgmma_group_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     }
     size_t done = 0;
     while (done < products->count &&
-           products->list[done].group + (uint64_t)op->imm < products->open)
-        finish(w, &products->list[done++]);
+           products->list[done].group + (uint64_t)op->imm < products->open) {
+        finish(w, &products->list[done]);
+        free(products->list[done++].early);
+    }
     if (!done)
         return;
+    products->fenced = false;
     products->count -= done;
     memmove(products->list, products->list + done, products->count * sizeof *products->list);
     note_effect(w);
@@ -240,12 +353,70 @@ void wgmma_group_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 
 void wgmma_fence_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
+    struct products *products = products_of(w);
     (void)r;
-    whole_warp(w, op, mask);
+    if (!whole_warp(w, op, mask))
+        return;
+    products->fenced = true;
+    if (products->dirty)
+        memset(products->dirty, 0, (size_t)products->words * sizeof *products->dirty);
 }
+
+// ---- Registers in between -----------------------------------------------------------------------
+
+static void report_uses(struct warp *w, const struct op *op, const struct watch *watch,
+                        const struct pending *p)
+{
+    const struct wgmma *t = (const struct wgmma *)p->op->regs;
+    for (int i = 0; i < watch->count; ++i) {
+        const struct watch_use *use = &watch->uses[i];
+        if (!(t->d_set[use->number / 64] >> use->number % 64 & 1))
+            continue;
+        struct op at = *op;
+        char where[544];
+        at.insn = use->insn;
+        race_report(w, &at, 0, FAULT_RACE, p->op->insn,
+                    "uses an accumulator of the wgmma at %s, which is still on its way: nothing "
+                    "has waited for it (wgmma.wait_group)",
+                    race_line(w->cta->program, p->op->insn, where, sizeof where));
+    }
+}
+
+void watch_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    const struct watch *watch = (const struct watch *)op->regs;
+    (void)r, (void)mask;
+    if (!w->clock)
+        return;
+    struct products *products = products_of(w);
+    if (!products->dirty) {
+        products->words = watch->words;
+        products->dirty = calloc((size_t)watch->words, sizeof *products->dirty);
+        if (!products->dirty)
+            abort();
+    }
+    for (int i = 0; i < watch->words; ++i)
+        products->dirty[i] |= watch->written[i];
+    for (size_t i = 0; i < products->count; ++i) {
+        const struct wgmma *t = (const struct wgmma *)products->list[i].op->regs;
+        if (meet(watch->touched, t->d_set, t->words))
+            report_uses(w, op, watch, &products->list[i]);
+    }
+}
+
+// ---- setmaxnreg ---------------------------------------------------------------------------------
 
 void setmaxnreg_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
+    struct products *products = products_of(w);
+    uint32_t before = products->registers;
     (void)r;
-    whole_warp(w, op, mask);
+    if (!whole_warp(w, op, mask))
+        return;
+    products->resized++;
+    products->last_resize = op;
+    products->registers = (uint32_t)op->imm;
+    if (before && (op->target ? op->imm < before : op->imm > before))
+        fault_at(w, op, 0, FAULT_TRAP, "%s %lld, where the warp has %u registers a thread",
+                 w->cta->program->insns[op->insn].opcode, (long long)op->imm, before);
 }

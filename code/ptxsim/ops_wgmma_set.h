@@ -1,14 +1,14 @@
 // ops_wgmma_set.h: the arithmetic of wgmma. Included by each instruction set's ops file.
 //
-// Halves: fused multiply-adds in the order of k, as in ops_warp.h.
-//
-// FP8 follows what has been published of Hopper's FP8 products ("Accurate Models of NVIDIA Tensor
-// Cores", Khattak and Mikaitis, 2025, and others): an instruction adds its 32 products and the old
-// sum in one step. Each term is cut off 13 bits below the leading bit of the largest, whose exponent is
-// that of its factors, added up; the sum of what is left is exact, and is cut off to 13 bits behind its
-// own leading bit.
+// An H200 was seen to do this, in every bit of every product that was compared (test_hopper.cu has
+// some of them): an instruction adds its products and the old sum in one step. Each term is cut off a
+// number of bits below the leading bit of the largest, whose exponent is that of its factors, added up:
+// 13 bits for FP8, as has been published ("Accurate Models of NVIDIA Tensor Cores", Khattak and
+// Mikaitis, 2025, and others), 25 for halves. What is left is added exactly. The sum is cut off to 13
+// bits behind its own leading bit, for halves to a float. Nobody compared bfloat16: fused
+// multiply-adds in the order of k.
 
-enum { WGMMA_KEPT = 13, WGMMA_LOW = -100, WGMMA_NONE = -16000 };
+enum { WGMMA_KEPT_FP8 = 13, WGMMA_KEPT_F16 = 25, WGMMA_LOW = -100, WGMMA_NONE = -16000 };
 
 static void FN(wgmma_values)(const uint8_t *raw, int rows, int k, enum matrix_type type,
                              bool negate, float *value)
@@ -65,30 +65,41 @@ static inline void FN(wgmma_plain)(const float *a, const float *b, int n, int de
     memcpy(c, sum, sizeof sum);
 }
 
-static inline void FN(wgmma_cut)(const float *a, const int16_t *ae, const float *b,
-                                 const int16_t *be, int n, float *c)
+static inline __attribute__((always_inline)) void FN(wgmma_cut)(const float *a, const int16_t *ae,
+                                                                const float *b, const int16_t *be,
+                                                                int n, const int depth,
+                                                                const int kept, float *c)
 {
     int16_t most[WGMMA_WIDE], exponent[WGMMA_WIDE];
-    float scale[WGMMA_WIDE], back[WGMMA_WIDE];
-    int32_t sum[WGMMA_WIDE];
+    float scale[WGMMA_WIDE];
+    int32_t sum[2][WGMMA_WIDE]; // nine terms of 28 bits fit
     FN(wgmma_exponents)(c, WGMMA_WIDE, -126, exponent);
     for (int j = 0; j < WGMMA_WIDE; ++j)
         most[j] = exponent[j] > WGMMA_LOW ? exponent[j] : WGMMA_LOW;
-    for (int k = 0; k < WGMMA_K; ++k)
+    for (int k = 0; k < depth; ++k)
         for (int j = 0; j < WGMMA_WIDE; ++j) {
             int16_t e = (int16_t)(ae[k] + be[k * n + j]);
             most[j] = e > most[j] ? e : most[j];
         }
     for (int j = 0; j < WGMMA_WIDE; ++j) {
-        scale[j] = float_of((uint32_t)(127 + WGMMA_KEPT - most[j]) << 23);
-        back[j] = float_of((uint32_t)(127 - WGMMA_KEPT + most[j]) << 23);
-        sum[j] = (int32_t)(c[j] * scale[j]);
+        scale[j] = float_of((uint32_t)(127 + kept - most[j]) << 23);
+        sum[0][j] = (int32_t)(c[j] * scale[j]);
+        sum[1][j] = 0;
     }
-    for (int k = 0; k < WGMMA_K; ++k)
-        for (int j = 0; j < WGMMA_WIDE; ++j)
-            sum[j] += (int32_t)(a[k] * b[k * n + j] * scale[j]);
-    for (int j = 0; j < WGMMA_WIDE; ++j)
-        c[j] = float_of(bits_of((float)sum[j]) & 0xffffffff << (23 - WGMMA_KEPT)) * back[j];
+    for (int half = 0; half < 2; ++half)
+        for (int k = half * depth / 2; k < (half + 1) * depth / 2; ++k)
+            for (int j = 0; j < WGMMA_WIDE; ++j)
+                sum[half][j] += (int32_t)(a[k] * b[k * n + j] * scale[j]);
+    const uint64_t keep = UINT64_MAX << (52 - (kept < 23 ? kept : 23));
+    for (int j = 0; j < WGMMA_WIDE; ++j) {
+        double total = (double)sum[0][j] + (double)sum[1][j], unit;
+        uint64_t bits, power = (uint64_t)(1023 - kept + most[j]) << 52;
+        memcpy(&bits, &total, 8);
+        bits &= keep;
+        memcpy(&total, &bits, 8);
+        memcpy(&unit, &power, 8);
+        c[j] = (float)(total * unit);
+    }
 }
 
 // The row and column of what a lane holds in accumulator register i (element e of a pair).
@@ -112,7 +123,7 @@ static void FN(wgmma_product)(char *r, const struct wgmma *t, const void *a_raw,
     _Alignas(64) float c[16 * WGMMA_N];
     _Alignas(64) int16_t ae[16 * WGMMA_K], be[WGMMA_K * WGMMA_N];
     int n = (t->n + WGMMA_WIDE - 1) / WGMMA_WIDE * WGMMA_WIDE; // columns past the last are zero
-    bool half = t->d_type == MATRIX_F16, narrow = t->k == WGMMA_K;
+    bool half = t->d_type == MATRIX_F16;
     FN(wgmma_values)(a_raw, 16, t->k, t->a_type, t->negate_a, a);
     FN(wgmma_values)(b_raw, t->n, t->k, t->b_type, t->negate_b, columns);
     for (int j = t->n; j < n; ++j)
@@ -129,18 +140,24 @@ static void FN(wgmma_product)(char *r, const struct wgmma *t, const void *a_raw,
                         f16_to_f32(((const u16 *)(r + t->d[i]))[2 * lane + e]);
             else
                 c[FN(wgmma_place)(t, n, i, lane, 0)] = ((const f32 *)(r + t->d[i]))[lane];
-    if (narrow && FN(wgmma_finite)(a, 16 * WGMMA_K) && FN(wgmma_finite)(b, n * WGMMA_K) &&
-        FN(wgmma_finite)(c, 16 * n)) {
-        FN(wgmma_exponents)(a, 16 * WGMMA_K, t->a_type == MATRIX_E4M3 ? -6 : -14, ae);
-        FN(wgmma_exponents)(b, n * WGMMA_K, t->b_type == MATRIX_E4M3 ? -6 : -14, be);
-        for (int i = 0; i < 16; ++i)
-            for (int j = 0; j < n; j += WGMMA_WIDE)
-                FN(wgmma_cut)(a + i * WGMMA_K, ae + i * WGMMA_K, b + j, be + j, n, c + i * n + j);
-    } else {
-        for (int i = 0; i < 16; ++i)
-            for (int j = 0; j < n; j += WGMMA_WIDE)
-                FN(wgmma_plain)(a + i * t->k, b + j, n, t->k, c + i * n + j);
+    bool cut = t->a_type != MATRIX_BF16 && FN(wgmma_finite)(a, 16 * t->k) &&
+               FN(wgmma_finite)(b, n * t->k) && FN(wgmma_finite)(c, 16 * n);
+    if (cut) {
+        FN(wgmma_exponents)(a, 16 * t->k, t->a_type == MATRIX_E4M3 ? -6 : -14, ae);
+        FN(wgmma_exponents)(b, n * t->k, t->b_type == MATRIX_E4M3 ? -6 : -14, be);
     }
+    for (int i = 0; i < 16; ++i)
+        for (int j = 0; j < n; j += WGMMA_WIDE)
+            if (cut && t->k == WGMMA_K)
+                FN(wgmma_cut)
+                (a + i * WGMMA_K, ae + i * WGMMA_K, b + j, be + j, n, WGMMA_K, WGMMA_KEPT_FP8,
+                 c + i * n + j);
+            else if (cut)
+                FN(wgmma_cut)
+                (a + i * t->k, ae + i * t->k, b + j, be + j, n, WGMMA_K / 2, WGMMA_KEPT_F16,
+                 c + i * n + j);
+            else
+                FN(wgmma_plain)(a + i * t->k, b + j, n, t->k, c + i * n + j);
     for (int i = 0; i < t->d_count; ++i)
         for (int lane = 0; lane < WARP; ++lane)
             if (half)
