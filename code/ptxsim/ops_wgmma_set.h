@@ -1,12 +1,11 @@
 // ops_wgmma_set.h: the arithmetic of wgmma. Included by each instruction set's ops file.
 //
-// An H200 was seen to do this, in every bit of every product that was compared (test_hopper.cu has
-// some of them): an instruction adds its products and the old sum in one step. Each term is cut off a
-// number of bits below the leading bit of the largest, whose exponent is that of its factors, added up:
-// 13 bits for FP8, as has been published ("Accurate Models of NVIDIA Tensor Cores", Khattak and
-// Mikaitis, 2025, and others), 25 for halves. What is left is added exactly. The sum is cut off to 13
-// bits behind its own leading bit, for halves to a float. Nobody compared bfloat16: fused
-// multiply-adds in the order of k.
+// An H200 was seen to do this, in every bit of 65,536 sums: an instruction adds its products and the old
+// sum in one step. Each term is cut off a number of bits below the leading bit of the largest, whose
+// exponent is that of its factors, added up: 13 bits for FP8, 25 for halves. What is left is added
+// exactly. The sum is cut off to 13 bits behind its own leading bit, for halves to a float. (There are
+// published models: Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025.) Nobody
+// compared bfloat16: fused multiply-adds in the order of k.
 
 enum { WGMMA_KEPT_FP8 = 13, WGMMA_KEPT_F16 = 25, WGMMA_LOW = -100, WGMMA_NONE = -16000 };
 
