@@ -149,14 +149,10 @@ static void FN(wgmma_product)(char *r, const struct wgmma *t, const void *a_raw,
         for (int j = 0; j < n; j += WGMMA_WIDE)
             if (cut && t->k == WGMMA_K)
                 FN(wgmma_cut)
-                (a + i * WGMMA_K, ae + i * WGMMA_K, b + j, be + j, n, WGMMA_K, WGMMA_KEPT_FP8,
-                 c + i * n + j);
-            else if (cut)
-                FN(wgmma_cut)
-                (a + i * t->k, ae + i * t->k, b + j, be + j, n, WGMMA_K / 2, WGMMA_KEPT_F16,
-                 c + i * n + j);
-            else
-                FN(wgmma_plain)(a + i * t->k, b + j, n, t->k, c + i * n + j);
+    (a + i * WGMMA_K, ae + i * WGMMA_K, b + j, be + j, n, WGMMA_K, WGMMA_KEPT_FP8, c + i * n + j);
+    else if (cut) FN(wgmma_cut)(a + i * t->k, ae + i * t->k, b + j, be + j, n, WGMMA_K / 2,
+                                WGMMA_KEPT_F16, c + i * n + j);
+    else FN(wgmma_plain)(a + i * t->k, b + j, n, t->k, c + i * n + j);
     for (int i = 0; i < t->d_count; ++i)
         for (int lane = 0; lane < WARP; ++lane)
             if (half)
