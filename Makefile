@@ -387,6 +387,7 @@ $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
 test_flags = $(NVCC_FLAGS)
 ptx_only = $(KERNEL_FLAGS) --compress-mode=none -gencode arch=compute_89,code=compute_89
 %/test_math %/test_libraries %/test_programs: test_flags = $(ptx_only)
+%/test_hopper: test_flags = $(KERNEL_FLAGS) --compress-mode=none -gencode arch=compute_90a,code=compute_90a
 %/test_debug: test_flags = $(filter-out -O3 -lineinfo,$(ptx_only)) -G
 $(cuda_tests): build/tests/%: %.cu build/libworkbench.a build/flags build/cuda
 	$(say) NVCC $<

@@ -3,8 +3,10 @@
 // For each function: basic blocks, liveness, places in the register file (a linear scan, so that
 // a kernel's frame stays in the first-level cache), then the operations. An opcode whose name is
 // in ops_list.h needs nothing more; the others have a decoder here.
+#include "ops_bulk.h"
 #include "ops_common.h"
 #include "ops_sync.h"
+#include "ops_wgmma.h"
 #include "races.h"
 
 #include <ctype.h>
@@ -153,6 +155,9 @@ struct decoder {
     const char *modifier[MODIFIERS];
     int modifier_count;
     const struct call_operands *call_end;
+    int *watched; // of each register: its number among those that wgmma uses, or -1; NULL: none
+    bool *accumulates;
+    int watched_words;
     struct arena temporary; // what a function's decoding needs, gone with the decoder
     jmp_buf failed;
     char *why;
@@ -1105,6 +1110,7 @@ static enum space memory_space(const struct decoder *d)
 {
     return has(d, "global")                                                     ? SPACE_GLOBAL
            : has(d, "shared") || has(d, "shared::cta")                          ? SPACE_SHARED
+           : has(d, "shared::cluster")                                          ? SPACE_SHARED
            : has(d, "local")                                                    ? SPACE_LOCAL
            : has(d, "param") || has(d, "param::entry") || has(d, "param::func") ? SPACE_PARAM
            : has(d, "const")                                                    ? SPACE_CONST
@@ -1395,7 +1401,7 @@ static void decode_mbarrier(struct decoder *d)
     for (size_t i = 0; !copies && i < sizeof kinds / sizeof kinds[0]; ++i)
         if (!strcmp(action, kinds[i].name))
             kind = (int)(has(d, "expect_tx") ? kinds[i].expecting : kinds[i].kind);
-    if (kind < 0 || has(d, "shared::cluster"))
+    if (kind < 0)
         unsupported(d);
     struct mbarrier_operands *o = arena_alloc(&d->program->arena, sizeof *o);
     *o = (struct mbarrier_operands){.operand = NO_REGISTER, .result = NO_REGISTER};
@@ -1431,9 +1437,73 @@ static void decode_mbarrier(struct decoder *d)
     op->order = kind == MBARRIER_INIT ? 0 : ORDER_STRONG;
 }
 
+static void bulk_address(struct decoder *d, int index, struct bulk_address *a)
+{
+    uint8_t wide;
+    enum space space = SPACE_GENERIC;
+    set_address(d, operand(d, index), &a->reg, &a->offset, &wide, &space);
+    a->wide = wide;
+}
+
+// cp.async.bulk{.tensor.Nd}.to.from … [to]{, with the map's coordinates}, [from], {size}, {[mbarrier]}
+static void decode_bulk(struct decoder *d)
+{
+    int shared = -1, global = -1, rank = 0;
+    if (has(d, "commit_group") || has(d, "wait_group")) {
+        bool wait = has(d, "wait_group");
+        if (wait && (operand(d, 0)->kind != OPERAND_IMMEDIATE || operand(d, 0)->value < 0))
+            unsupported(d);
+        emit(d, bulk_group_op, 0)->imm = wait ? operand(d, 0)->value : -1;
+        return;
+    }
+    if (has(d, "prefetch")) {
+        emit(d, nothing_op, 0);
+        return;
+    }
+    for (int i = 0; i < d->modifier_count; ++i) {
+        const char *m = d->modifier[i];
+        if (!strcmp(m, "global"))
+            global = i;
+        else if (!strcmp(m, "shared::cluster") || !strcmp(m, "shared::cta"))
+            shared = shared < 0 ? i : MODIFIERS;
+        else if (m[0] >= '1' && m[0] <= '5' && !strcmp(m + 1, "d"))
+            rank = m[0] - '0';
+        else if (strcmp(m, "async") && strcmp(m, "bulk") && strcmp(m, "tensor") &&
+                 strcmp(m, "tile") && strcmp(m, "mbarrier::complete_tx::bytes") &&
+                 strcmp(m, "bulk_group") && strcmp(m, "L2::cache_hint"))
+            unsupported(d);
+    }
+    if (shared < 0 || global < 0 || shared == MODIFIERS || has(d, "tensor") != (rank > 0))
+        unsupported(d);
+    struct bulk_operands *o = arena_alloc(&d->program->arena, sizeof *o);
+    o->tensor = rank > 0;
+    o->store = global < shared;
+    o->rank = rank;
+    bulk_address(d, 0, o->store ? &o->global : &o->shared);
+    bulk_address(d, 1, o->store ? &o->shared : &o->global);
+    const struct operand *map = operand(d, o->store ? 0 : 1);
+    if (map->count != rank)
+        fail(d, "%s needs %d coordinates", d->insn->opcode, rank);
+    for (int i = 0; i < rank; ++i)
+        o->coordinate[i] = source(d, &map->elements[i], 4);
+    if (!o->tensor)
+        o->size = source(d, operand(d, 2), 4);
+    if (!o->store)
+        bulk_address(d, o->tensor ? 2 : 3, &o->barrier);
+    emit(d, bulk_op, 0)->regs = (const uint32_t *)o;
+    note_size(d, 16);
+    struct insn_info *info = &d->program->insns[d->program->insn_count - 1];
+    info->bulk = true;
+    info->store = o->store;
+}
+
 static void decode_copy(struct decoder *d)
 {
-    if (!has(d, "async") || has(d, "bulk") || has(d, "reduce"))
+    if (has(d, "async") && has(d, "bulk")) {
+        decode_bulk(d);
+        return;
+    }
+    if (!has(d, "async") || has(d, "reduce"))
         unsupported(d);
     if (has(d, "mbarrier")) {
         decode_mbarrier(d);
@@ -1482,6 +1552,11 @@ static void decode_copy(struct decoder *d)
 
 static void decode_fence(struct decoder *d)
 {
+    if (has(d, "proxy")) {
+        bool async = has(d, "async") || has(d, "async::generic");
+        emit(d, async ? proxy_fence_op : nothing_op, 0);
+        return;
+    }
     emit(d, fence_op, 0)->imm = !has(d, "cta"); // membar.gl, fence…gpu, …sys
 }
 
@@ -1663,6 +1738,98 @@ static void decode_product(struct decoder *d)
     info->tensor_flops = 2 * (uint32_t)(s.m * s.n * s.k);
     info->tensor_flops_8bit = t->a.bytes == 1 ? info->tensor_flops : 0;
     info->tensor_instructions = (uint32_t)((work + unit - 1) / unit);
+}
+
+// Registers that wgmma uses have numbers, from 0 on, so that a few words hold a set of them: those of
+// the operand's vector.
+static uint64_t *watched_set(struct decoder *d, const struct operand *o)
+{
+    uint64_t *set = arena_alloc(&d->program->arena, (size_t)(d->watched_words + 1) * sizeof *set);
+    for (int i = 0; i < o->count; ++i) {
+        int reg = o->elements[i].reg, number = reg >= 0 && d->watched ? d->watched[reg] : -1;
+        if (number >= 0)
+            set[number / 64] |= UINT64_C(1) << number % 64;
+    }
+    return set;
+}
+
+// wgmma.mma_async.sync.aligned.shape.dtype.atype.btype  d, a, b, scale-d, negate-a, negate-b,
+// {transpose-a,} transpose-b
+static void decode_wgmma(struct decoder *d)
+{
+    static const uint8_t bytes[] = {2, 2, 4, 1, 1};
+    if (!has(d, "mma_async")) {
+        bool wait = has(d, "wait_group");
+        if (wait && (operand(d, 0)->kind != OPERAND_IMMEDIATE || operand(d, 0)->value < 0))
+            unsupported(d);
+        emit(d, has(d, "fence") ? wgmma_fence_op : wgmma_group_op, 0)->imm =
+            wait ? operand(d, 0)->value : -1;
+        return;
+    }
+    struct wgmma *t = arena_alloc(&d->program->arena, sizeof *t);
+    struct shape s;
+    int at, next = 6;
+    if (!find_shape(d, &s, &at) || at + 4 != d->modifier_count)
+        unsupported(d);
+    t->d_type = need_matrix_type(d, d->modifier[at + 1]);
+    t->a_type = need_matrix_type(d, d->modifier[at + 2]);
+    t->b_type = need_matrix_type(d, d->modifier[at + 3]);
+    t->n = s.n;
+    t->k = s.k;
+    bool fp8 = t->a_type == MATRIX_E4M3 || t->a_type == MATRIX_E5M2;
+    bool twin =
+        fp8 ? t->b_type == MATRIX_E4M3 || t->b_type == MATRIX_E5M2
+            : (t->a_type == MATRIX_F16 || t->a_type == MATRIX_BF16) && t->b_type == t->a_type;
+    bool half = t->d_type == MATRIX_F16 && t->a_type != MATRIX_BF16;
+    if (!twin || (!half && t->d_type != MATRIX_F32) || s.m != 64 || s.n < 8 || s.n > WGMMA_N ||
+        s.n % 8 || s.k * bytes[t->a_type] != 32)
+        unsupported(d);
+    const struct operand *to = operand(d, 0), *a = operand(d, 1);
+    t->d_count = s.n / (half ? 4 : 2);
+    if (to->kind != OPERAND_VECTOR || to->count != t->d_count)
+        fail(d, "%s needs %d accumulators", d->insn->opcode, t->d_count);
+    for (int i = 0; i < t->d_count; ++i)
+        t->d[i] = result(d, &to->elements[i], 4);
+    t->a_desc = NO_REGISTER;
+    if (a->kind == OPERAND_VECTOR) {
+        if (a->count != 4)
+            fail(d, "%s needs 4 registers of A", d->insn->opcode);
+        for (int i = 0; i < 4; ++i)
+            t->a[i] = source(d, &a->elements[i], 4);
+    } else {
+        t->a_desc = source(d, a, 8);
+    }
+    t->b_desc = source(d, operand(d, 2), 8);
+    t->scale_d = source(d, operand(d, 3), 0);
+    t->negate_a = operand(d, 4)->value < 0;
+    t->negate_b = operand(d, 5)->value < 0;
+    if (!fp8 && t->a_desc != NO_REGISTER)
+        t->transposed_a = operand(d, next++)->value != 0;
+    if (!fp8)
+        t->transposed_b = operand(d, next)->value != 0;
+    t->product = d->ops->wgmma;
+    t->words = d->watched_words;
+    t->d_set = watched_set(d, to);
+    t->a_set = watched_set(d, a);
+    emit(d, wgmma_op, 0)->regs = (const uint32_t *)t;
+    note_size(d, 16);
+    // Of a warp's part: a machine instruction of mma takes 32 bytes of k of 16 rows and 8 columns.
+    struct insn_info *info = &d->program->insns[d->program->insn_count - 1];
+    info->tensor_flops = 2 * 16 * (uint32_t)(s.n * s.k);
+    info->tensor_instructions = (uint32_t)s.n / 8;
+}
+
+static void decode_setmaxnreg(struct decoder *d)
+{
+    const struct operand *count = operand(d, 0);
+    if (count->kind != OPERAND_IMMEDIATE || has(d, "inc") == has(d, "dec"))
+        unsupported(d);
+    if (count->value < 24 || count->value > 256 || count->value % 8)
+        fail(d, "%s %lld: the count must be a multiple of 8 from 24 to 256", d->insn->opcode,
+             (long long)count->value);
+    struct op *op = emit(d, setmaxnreg_op, 0);
+    op->imm = count->value;
+    op->target = has(d, "inc");
 }
 
 static void decode_wmma(struct decoder *d)
@@ -1897,6 +2064,8 @@ static void decode_insn(struct decoder *d)
                  {"elect", decode_elect},
                  {"wmma", decode_wmma},
                  {"mma", decode_product},
+                 {"wgmma", decode_wgmma},
+                 {"setmaxnreg", decode_setmaxnreg},
                  {"ldmatrix", decode_tiles},
                  {"stmatrix", decode_tiles},
                  {"movmatrix", decode_movmatrix},
@@ -1984,8 +2153,10 @@ static enum op_class classify(const struct decoder *d)
         default: return store ? CLASS_GLOBAL_STORE : CLASS_GLOBAL_LOAD;
         }
     }
-    if (!strcmp(base, "wmma") || !strcmp(base, "mma"))
+    if (!strcmp(base, "wmma") || !strcmp(base, "mma") || has(d, "mma_async"))
         return CLASS_TENSOR;
+    if (!strcmp(base, "wgmma") || !strcmp(base, "setmaxnreg"))
+        return CLASS_OTHER;
     if (!strcmp(base, "atom") || !strcmp(base, "red"))
         return CLASS_ATOMIC;
     if (in_list(base, branches))
@@ -2038,9 +2209,8 @@ typedef void visit_fn(struct decoder *d, int reg, bool defines, void *data);
 static void visit_operand(struct decoder *d, const struct operand *o, bool defines, visit_fn *visit,
                           void *data)
 {
-    if (o->kind == OPERAND_VECTOR)
-        for (int i = 0; i < o->count; ++i)
-            visit_operand(d, &o->elements[i], defines, visit, data);
+    for (int i = 0; i < o->count; ++i) // of a vector, or the coordinates of an address
+        visit_operand(d, &o->elements[i], defines && o->kind == OPERAND_VECTOR, visit, data);
     if (o->reg >= 0)
         visit(d, o->reg, defines && o->kind != OPERAND_ADDRESS, data);
     if (o->pair >= 0)
@@ -2063,7 +2233,7 @@ static void visit_registers(struct decoder *d, const struct insn *insn, visit_fn
     if (insn->guard >= 0)
         visit(d, insn->guard, false, data);
     if (defines && insn->count) {
-        if (insn->guard >= 0) // keeps its value where the guard is off
+        if (insn->guard >= 0 || has(d, "mma_async")) // keeps its value where the guard is off
             visit_operand(d, &insn->operands[0], false, visit, data);
         visit_operand(d, &insn->operands[0], true, visit, data);
     }
@@ -2206,6 +2376,37 @@ static void live_out(struct decoder *d, struct flow_block *blocks, const struct 
     }
 }
 
+// Numbers the registers that the function's wgmma use. Called functions are not watched: nvcc makes
+// them inline.
+static void number_watched(struct decoder *d)
+{
+    struct function *f = d->function;
+    int numbers = 0;
+    d->watched = NULL;
+    d->watched_words = 0;
+    for (size_t i = 0; i < f->insn_count; ++i) {
+        const struct insn *insn = &f->insns[i];
+        if (strncmp(insn->opcode, "wgmma.mma_async", 15) || insn->count < 2)
+            continue;
+        if (!d->watched) {
+            d->watched = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *d->watched);
+            d->accumulates = arena_alloc(&d->temporary, f->reg_count + 1);
+            memset(d->watched, 0xff, (f->reg_count + 1) * sizeof *d->watched);
+        }
+        for (int k = 0; k < 2; ++k) // D, and A if it is in registers
+            for (int e = 0; e < insn->operands[k].count; ++e) {
+                int reg = insn->operands[k].elements[e].reg;
+                if (reg < 0)
+                    continue;
+                d->accumulates[reg] |= k == 0;
+                if (d->watched[reg] < 0)
+                    d->watched[reg] = numbers++;
+            }
+    }
+    if (f->is_kernel)
+        d->watched_words = (numbers + 63) / 64;
+}
+
 static void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t count)
 {
     struct function *f = d->function;
@@ -2247,6 +2448,9 @@ static void allocate_registers(struct decoder *d, struct flow_block *blocks, siz
             visit_registers(d, &f->insns[i], note_interval, &l);
         }
     }
+    for (size_t i = 0; i < f->reg_count && d->watched; ++i)
+        if (d->accumulates[i]) // written at some wait: its place is its own
+            intervals[i] = (struct interval){(int)i, 0, f->insn_count};
     d->slot = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *d->slot);
     for (size_t i = 0; i < f->reg_count; ++i)
         d->slot[i] = d->scratch_at; // never named
@@ -2312,6 +2516,62 @@ static void add_insn(struct decoder *d, const struct insn *insn)
     };
 }
 
+struct watching {
+    struct watch watch;
+    size_t capacity;
+    uint32_t insn;
+};
+
+static void note_watched(struct decoder *d, int reg, bool defines, void *data)
+{
+    struct watching *n = data;
+    struct watch *w = &n->watch;
+    int number = d->watched[reg];
+    if (number < 0)
+        return;
+    uint64_t bit = UINT64_C(1) << number % 64;
+    if (defines)
+        w->written[number / 64] |= bit;
+    if (!d->accumulates[reg])
+        return;
+    w->touched[number / 64] |= bit;
+    w->uses = array_grow(w->uses, (size_t)w->count, &n->capacity, sizeof *w->uses);
+    w->uses[w->count++] = (struct watch_use){number, n->insn};
+}
+
+// Emits what tells of the instructions from `first` up to the next wgmma, or to the end, which of the
+// watched registers they use; returns the instruction where the next such stretch begins.
+static size_t watch_stretch(struct decoder *d, size_t first, size_t end, uint32_t insn)
+{
+    struct function *f = d->function;
+    struct watching n = {.watch.words = d->watched_words, .insn = insn};
+    uint64_t *sets = arena_alloc(&d->program->arena, 2 * (size_t)d->watched_words * sizeof *sets);
+    n.watch.touched = sets;
+    n.watch.written = sets + d->watched_words;
+    size_t at = first;
+    bool any = false;
+    for (; at < end && strncmp(f->insns[at].opcode, "wgmma.", 6); ++at, ++n.insn)
+        if (f->insns[at].guard < 0) // with a guard it may not be executed
+            visit_registers(d, &f->insns[at], note_watched, &n);
+    split_opcode(d, d->insn->opcode);
+    for (int i = 0; i < d->watched_words; ++i)
+        any |= n.watch.touched[i] | n.watch.written[i];
+    if (any) {
+        struct watch *watch = arena_alloc(&d->program->arena, sizeof *watch);
+        *watch = n.watch;
+        watch->uses =
+            arena_alloc(&d->program->arena, (size_t)(watch->count + 1) * sizeof *watch->uses);
+        if (watch->count)
+            memcpy(watch->uses, n.watch.uses, (size_t)watch->count * sizeof *watch->uses);
+        struct op *op = emit(d, watch_op, 0);
+        op->run = watch_op; // whatever the guard of the instruction here
+        op->inner = NULL;
+        op->regs = (const uint32_t *)watch;
+    }
+    free(n.watch.uses);
+    return at < end ? at + 1 : end;
+}
+
 static void decode_function(struct decoder *d, struct callee *callee)
 {
     static const struct insn leave = {.opcode = "ret", .guard = -1};
@@ -2324,6 +2584,7 @@ static void decode_function(struct decoder *d, struct callee *callee)
     d->scratch_at = take(d, SCRATCH_SLOTS * SCRATCH_BYTES + 64, 64);
     size_t count;
     struct flow_block *blocks = find_blocks(d, &count);
+    number_watched(d);
     allocate_registers(d, blocks, count);
     callee->block = (uint32_t)p->block_count;
     callee->constants_at = take(d, 0, 64);
@@ -2335,9 +2596,16 @@ static void decode_function(struct decoder *d, struct callee *callee)
             emit(d, call_end_op, 0)->regs = (const uint32_t *)d->call_end;
             d->call_end = NULL;
         }
+        size_t watched = blocks[b].first;
         for (size_t i = blocks[b].first; i < blocks[b].end; ++i) {
             add_insn(d, &f->insns[i]);
+            bool leads =
+                blocks[b].sync && i == blocks[b].first; // must be the block's first operation
+            if (d->watched_words && i >= watched && !leads)
+                watched = watch_stretch(d, i, blocks[b].end, (uint32_t)(p->insn_count - 1));
             decode_insn(d);
+            if (d->watched_words && i >= watched && leads)
+                watched = watch_stretch(d, i, blocks[b].end, (uint32_t)(p->insn_count - 1));
             p->blocks[p->block_count - 1].insns++;
         }
         p->blocks[p->block_count - 1].count =

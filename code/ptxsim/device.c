@@ -1,5 +1,5 @@
-// device.c: the simulated device, an NVIDIA L4 (Ada, AD104): what it is, what fits on it, and the
-// names of errors.
+// device.c: the simulated device, an NVIDIA L4 (Ada, AD104) or, for programs that have nothing for
+// it, an H200 (Hopper, GH100): what it is, what fits on it, and the names of errors.
 #include "runtime.h"
 
 #include <stdio.h>
@@ -8,15 +8,52 @@
 
 #include <cuda_occupancy.h>
 
-enum { RUNTIME_VERSION = 13000, CLOCK_KHZ = 2040000, MEMORY_CLOCK_KHZ = 6251000 };
+enum { RUNTIME_VERSION = 13000 };
 
-// From NVIDIA's data sheet of the L4 and, for the limits of compute capability 8.9, the CUDA
-// programming guide. Features that the simulator does not have are 0.
+// From NVIDIA's data sheets and, for the limits of the compute capabilities 8.9 and 9.0, the CUDA
+// programming guide.
+static const struct device l4 = {
+    .name = "NVIDIA L4 (ptxsim)",
+    .arch = 89,
+    .sms = 58,
+    .shared_default = 48 << 10,
+    .shared_optin = 99 << 10,
+    .shared_sm = 100 << 10,
+    .threads_sm = 1536,
+    .blocks_sm = 24,
+    .clock_khz = 2040000,
+    .memory_clock_khz = 6251000,
+    .bus_bits = 192,
+    .l2_bytes = 48 << 20,
+};
+static const struct device h200 = {
+    .name = "NVIDIA H200 (ptxsim)",
+    .arch = 90,
+    .sms = 132,
+    .shared_default = 48 << 10,
+    .shared_optin = 227 << 10,
+    .shared_sm = 228 << 10,
+    .threads_sm = 2048,
+    .blocks_sm = 32,
+    .clock_khz = 1980000,
+    .memory_clock_khz = 3201000,
+    .bus_bits = 6144,
+    .l2_bytes = 60 << 20,
+};
+
+// Decided when a program first asks: its fat binaries are registered before main.
+const struct device *device_now(void)
+{
+    static const struct device *device;
+    if (!device)
+        device = needs_hopper() ? &h200 : &l4;
+    return device;
+}
+
+// Features that the simulator does not have are 0.
 const struct cudaDeviceProp *device_properties(void)
 {
     static struct cudaDeviceProp properties = {
-        .name = "NVIDIA L4 (ptxsim)",
-        .sharedMemPerBlock = DEVICE_SHARED_DEFAULT,
         .regsPerBlock = DEVICE_REGISTERS,
         .warpSize = WARP,
         .memPitch = INT32_MAX,
@@ -24,39 +61,43 @@ const struct cudaDeviceProp *device_properties(void)
         .maxThreadsDim = {1024, 1024, 64},
         .maxGridSize = {INT32_MAX, 65535, 65535},
         .totalConstMem = 64 << 10,
-        .major = DEVICE_ARCH / 10,
-        .minor = DEVICE_ARCH % 10,
         .textureAlignment = 512,
         .texturePitchAlignment = 32,
         .surfaceAlignment = 512,
-        .multiProcessorCount = DEVICE_SMS,
         .canMapHostMemory = 1,
         .concurrentKernels = 1,
         .ECCEnabled = 1,
         .asyncEngineCount = 2,
         .unifiedAddressing = 1,
-        .memoryBusWidth = 192,
-        .l2CacheSize = 48 << 20,
-        .maxThreadsPerMultiProcessor = 1536,
         .streamPrioritiesSupported = 1,
         .globalL1CacheSupported = 1,
         .localL1CacheSupported = 1,
-        .sharedMemPerMultiprocessor = 100 << 10,
         .regsPerMultiprocessor = DEVICE_REGISTERS,
         .managedMemory = 1,
         .concurrentManagedAccess = 1,
         .computePreemptionSupported = 1,
         .canUseHostPointerForRegisteredMem = 1,
         .cooperativeLaunch = 1,
-        .sharedMemPerBlockOptin = DEVICE_SHARED_OPTIN,
-        .maxBlocksPerMultiProcessor = 24,
         .reservedSharedMemPerBlock = 1 << 10,
         .hostRegisterSupported = 1,
         .memoryPoolsSupported = 1,
     };
 
-    if (properties.totalGlobalMem == 0)
+    if (properties.totalGlobalMem == 0) {
+        const struct device *d = device_now();
+        snprintf(properties.name, sizeof properties.name, "%s", d->name);
+        properties.major = d->arch / 10;
+        properties.minor = d->arch % 10;
+        properties.multiProcessorCount = d->sms;
+        properties.memoryBusWidth = d->bus_bits;
+        properties.l2CacheSize = (int)d->l2_bytes;
+        properties.maxThreadsPerMultiProcessor = d->threads_sm;
+        properties.sharedMemPerBlock = d->shared_default;
+        properties.sharedMemPerMultiprocessor = d->shared_sm;
+        properties.sharedMemPerBlockOptin = d->shared_optin;
+        properties.maxBlocksPerMultiProcessor = d->blocks_sm;
         properties.totalGlobalMem = memory_capacity();
+    }
     return &properties;
 }
 
@@ -149,7 +190,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
         {cudaDevAttrWarpSize, p->warpSize},
         {cudaDevAttrMaxPitch, (int)p->memPitch},
         {cudaDevAttrMaxRegistersPerBlock, p->regsPerBlock},
-        {cudaDevAttrClockRate, CLOCK_KHZ},
+        {cudaDevAttrClockRate, device_now()->clock_khz},
         {cudaDevAttrTextureAlignment, (int)p->textureAlignment},
         {cudaDevAttrTexturePitchAlignment, (int)p->texturePitchAlignment},
         {cudaDevAttrSurfaceAlignment, (int)p->surfaceAlignment},
@@ -158,7 +199,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
         {cudaDevAttrCanMapHostMemory, p->canMapHostMemory},
         {cudaDevAttrConcurrentKernels, p->concurrentKernels},
         {cudaDevAttrEccEnabled, p->ECCEnabled},
-        {cudaDevAttrMemoryClockRate, MEMORY_CLOCK_KHZ},
+        {cudaDevAttrMemoryClockRate, device_now()->memory_clock_khz},
         {cudaDevAttrGlobalMemoryBusWidth, p->memoryBusWidth},
         {cudaDevAttrL2CacheSize, p->l2CacheSize},
         {cudaDevAttrMaxThreadsPerMultiProcessor, p->maxThreadsPerMultiProcessor},
@@ -172,7 +213,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
         {cudaDevAttrMaxSharedMemoryPerMultiprocessor, (int)p->sharedMemPerMultiprocessor},
         {cudaDevAttrMaxRegistersPerMultiprocessor, p->regsPerMultiprocessor},
         {cudaDevAttrManagedMemory, p->managedMemory},
-        {cudaDevAttrSingleToDoublePrecisionPerfRatio, 64},
+        {cudaDevAttrSingleToDoublePrecisionPerfRatio, p->major == 9 ? 2 : 64},
         {cudaDevAttrConcurrentManagedAccess, p->concurrentManagedAccess},
         {cudaDevAttrComputePreemptionSupported, p->computePreemptionSupported},
         {cudaDevAttrCanUseHostPointerForRegisteredMem, p->canUseHostPointerForRegisteredMem},
@@ -182,6 +223,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
         {cudaDevAttrMemoryPoolsSupported, p->memoryPoolsSupported},
         {cudaDevAttrMaxBlocksPerMultiprocessor, p->maxBlocksPerMultiProcessor},
         {cudaDevAttrReservedSharedMemoryPerBlock, (int)p->reservedSharedMemPerBlock},
+        {cudaDevAttrTensorMapAccessSupported, p->major >= 9},
     };
 
     if (!value || attribute < 1 || attribute >= cudaDevAttrMax)

@@ -852,8 +852,10 @@ static enum cta_state run_cta(struct cta *cta)
             bool waiting = false; // a barrier's release may have set an earlier warp free
             for (int i = 0; i < cta->warps; ++i)
                 waiting |= cta->warp[i].group_count > 0;
-            if (!waiting)
-                return CTA_DONE;
+            if (!waiting) {
+                sync_finish(cta);
+                return cta->faulted ? CTA_FAULT : CTA_DONE;
+            }
         }
         cta->idle = idle && progress == cta->progress ? cta->idle + 1 : 0;
         if (!moved || cta->idle > IDLE_ROUNDS) {

@@ -41,7 +41,7 @@ enum operand_kind {
     OPERAND_REGISTER,  // reg
     OPERAND_IMMEDIATE, // value; is_float: an f64's bits, narrowed at decoding
     OPERAND_NAME,      // a variable, function, label or special register, + value
-    OPERAND_ADDRESS,   // [reg + value] or [name + value]; reg < 0: none
+    OPERAND_ADDRESS,   // [reg + value] or [name + value]; reg < 0: none; count coordinates
     OPERAND_VECTOR,    // {…} or (…): count operands from `elements`
     OPERAND_SINK,      // _
 };
@@ -206,16 +206,17 @@ struct program {
         uint8_t op_class;
         uint32_t tensor_flops, tensor_flops_8bit, tensor_instructions;
         bool mufu, barrier, store;
+        bool bulk; // a bulk copy: it goes through the asynchronous proxy
         const char *opcode;
         int ptx_line;
     } * insns;
     size_t insn_count;
-    size_t shared_bytes; // static, with the called functions' variables
+    size_t shared_bytes;   // static, with the called functions' variables
     size_t dynamic_offset; // where dynamic shared memory starts, past the padding that it asks for
-    uint8_t cell_shift;  // log2 of the smallest access to memory, at most 4 bytes (races.h)
-    size_t local_bytes;  // a thread, with room for every frame
+    uint8_t cell_shift;    // log2 of the smallest access to memory, at most 4 bytes (races.h)
+    size_t local_bytes;    // a thread, with room for every frame
     bool has_alloca;
-    size_t file_bytes;   // a warp's register file, with room for every frame
+    size_t file_bytes; // a warp's register file, with room for every frame
     struct callee {
         struct function *function;
         uint32_t block; // where it starts
@@ -252,8 +253,10 @@ enum op_id {
     OP_COUNT
 };
 
+struct wgmma;
 struct op_set {
     const char *isa;
+    void (*wgmma)(char *r, const struct wgmma *t, const void *a, const void *b, bool add);
     op_fn *run[OP_COUNT];
 };
 extern const struct op_set ops_base, ops_avx2, ops_avx512;
@@ -302,12 +305,14 @@ struct warp {
     uint32_t gone;             // lanes that have left the group in another way
     uint32_t tid[3][WARP];
     uint64_t stack[WARP]; // alloca: the lowest byte in use, from the end of the lane's local memory
-    struct text printed; // by printf
+    struct text printed;  // by printf
     uint64_t turns;
-    struct warp_clock *clock; // NULL: races are not checked
-    struct copies *copies;    // cp.async on their way; NULL until the first
-    bool yields;              // a failed wait, a nanosleep, a look at a flag: the turn is over
-    const struct op *waits;   // at an mbarrier whose phase is not complete
+    struct warp_clock *clock;  // NULL: races are not checked
+    struct copies *copies;     // cp.async on their way; NULL until the first
+    struct products *products; // wgmma on their way; NULL until the first
+    uint32_t bulk_open[WARP];  // number of the group of bulk stores that each lane fills
+    bool yields;               // a failed wait, a nanosleep, a look at a flag: the turn is over
+    const struct op *waits;    // at an mbarrier whose phase is not complete
     uint32_t waits_at;
     struct {                   // a loop that changes nothing but registers (exec.c)
         uint64_t effects;      // sum of them since when it may be in one
@@ -341,6 +346,8 @@ struct cta {
     struct races *races;      // NULL: not checked
     struct meeting *meetings; // mbarriers that have a clock or copies; NULL until the first
     size_t meeting_count, meeting_capacity;
+    struct bulk *bulk; // copies of tensors on their way, and the like
+    size_t bulk_count, bulk_capacity;
     uint64_t progress; // arrivals at mbarriers and phases seen
     uint64_t idle;     // rounds in which every warp only waited
     bool faulted;

@@ -5,7 +5,9 @@
 // mbarrier that the copy was bound to. The machine may be as late as that; a program that does not
 // wait computes with what was there before, and is told so (races.h).
 #include "ops_sync.h"
+#include "ops_bulk.h"
 #include "ops_common.h"
+#include "ops_wgmma.h"
 #include "races.h"
 
 #include "scalars.h"
@@ -180,6 +182,8 @@ void sync_start(struct cta *cta)
         clock_drop(&cta->meetings[i].complete);
     }
     cta->meeting_count = 0;
+    bulk_start(cta);
+    wgmma_start(cta);
     cta->progress = cta->idle = 0;
     for (int i = 0; i < cta->warps; ++i) {
         struct warp *w = &cta->warp[i];
@@ -192,25 +196,29 @@ void sync_start(struct cta *cta)
     }
 }
 
+void sync_finish(struct cta *cta)
+{
+    bulk_finish(cta);
+    wgmma_finish(cta);
+}
+
 void sync_destroy(struct cta *cta)
 {
     sync_start(cta);
     free(cta->meetings);
+    bulk_destroy(cta);
+    wgmma_destroy(cta);
     for (int i = 0; i < cta->warps; ++i)
         copies_drop(&cta->warp[i]);
 }
 
-// The lane's mbarrier in shared memory; NULL after a fault.
-static uint8_t *find_object(struct warp *w, char *r, const struct op *op, int lane, uint32_t *at)
+// Whether a lane's mbarrier is in shared memory, at *at; false after a fault.
+static bool good_object(struct warp *w, const struct op *op, int lane, uint64_t wide, bool starts,
+                        uint32_t *at)
 {
-    uint64_t wide = op->wide_address ? ((u64 *)(r + op->a))[lane] : ((u32 *)(r + op->a))[lane];
-    wide += (uint64_t)op->imm;
     if (wide >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT)
         wide -= SHARED_WINDOW;
-    else if (!op->wide_address)
-        wide = (uint32_t)wide;
     *at = wide > UINT32_MAX ? UINT32_MAX : (uint32_t)wide;
-    bool starts = op->target == MBARRIER_INIT;
     if (*at % 8 || *at + (uint64_t)8 > w->cta->shared_bytes ||
         (!starts && w->cta->written && !written_all(w->cta->written, *at, 8))) {
         if (*at % 8 || *at + (uint64_t)8 > w->cta->shared_bytes)
@@ -219,9 +227,18 @@ static uint8_t *find_object(struct warp *w, char *r, const struct op *op, int la
             fault_at(w, op, lane, FAULT_UNINITIALISED,
                      "%s at shared address 0x%x that nothing has written",
                      w->cta->program->insns[op->insn].opcode, *at);
-        return NULL;
+        return false;
     }
-    return w->cta->shared + *at;
+    return true;
+}
+
+static bool find_object(struct warp *w, char *r, const struct op *op, int lane, uint32_t *at)
+{
+    uint64_t wide = op->wide_address ? ((u64 *)(r + op->a))[lane] : ((u32 *)(r + op->a))[lane];
+    wide += (uint64_t)op->imm;
+    if (!op->wide_address)
+        wide = (uint32_t)wide;
+    return good_object(w, op, lane, wide, op->target == MBARRIER_INIT, at);
 }
 
 static void settle(struct cta *cta, struct meeting *m, struct state *s)
@@ -253,6 +270,7 @@ static void arrive_bound(struct cta *cta, uint32_t index, uint32_t phases)
         if (w->copies)
             w->copies->count = kept;
     }
+    bulk_arrive(cta, index, phases);
 }
 
 static void bind_copies(struct warp *w, int lane, const struct meeting *m)
@@ -377,6 +395,38 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
     memcpy(object, &word, 8);
 }
 
+bool mbarrier_bind(struct warp *w, const struct op *op, int lane, uint64_t address, uint32_t bytes,
+                   uint32_t *meeting, uint32_t *phase)
+{
+    struct cta *cta = w->cta;
+    struct op strong = *op;
+    uint32_t at;
+    uint64_t word;
+    strong.order = ORDER_STRONG;
+    if (!good_object(w, op, lane, address, false, &at))
+        return false;
+    if (cta->races)
+        race_shared(w, &strong, 1u << lane, at, 8, RACE_READ, NULL);
+    memcpy(&word, cta->shared + at, 8);
+    struct state s = unpack_state(word);
+    if (!s.expected) {
+        fault_at(w, op, lane, FAULT_TRAP,
+                 "%s at shared address 0x%x, where no mbarrier is initialised",
+                 cta->program->insns[op->insn].opcode, at);
+        return false;
+    }
+    struct meeting *m = meeting_at(cta, at);
+    *meeting = (uint32_t)(m - cta->meetings);
+    *phase = m->phases;
+    race_release(w, 1u << lane, &m->pending);
+    s.bytes -= (int32_t)bytes;
+    cta->progress++;
+    settle(cta, m, &s);
+    word = pack_state(s);
+    memcpy(cta->shared + at, &word, 8);
+    return true;
+}
+
 void mbarrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     uint32_t at[WARP], good = 0;
@@ -425,6 +475,12 @@ void fence_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)r;
     race_fence(w, mask, op->imm);
+}
+
+void proxy_fence_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)r, (void)op;
+    race_proxy_fence(w, mask);
 }
 
 void nanosleep_op(struct warp *w, char *r, const struct op *op, uint32_t mask)

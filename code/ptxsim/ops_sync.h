@@ -8,7 +8,7 @@ op_fn copy_async_op; // regs: a struct copy_operands; bytes
 op_fn copy_group_op; // imm: groups that may be left by a wait, -1: commit; target: the open one too
 op_fn mbarrier_op;   // regs: a struct mbarrier_operands; target: enum mbarrier_kind
 op_fn mbarrier_pending_op;
-op_fn fence_op, nanosleep_op;
+op_fn fence_op, proxy_fence_op, nanosleep_op;
 
 struct copy_operands {
     uint32_t to, from, size, ignore; // registers; the last two or NO_REGISTER
@@ -34,7 +34,13 @@ struct mbarrier_operands {
     bool parity, no_increment;
 };
 
+// The bytes of a bulk copy are taken off the mbarrier at `address`; it gets the number of the mbarrier
+// and of the phase that it completes with. False after a fault.
+bool mbarrier_bind(struct warp *w, const struct op *op, int lane, uint64_t address, uint32_t bytes,
+                   uint32_t *meeting, uint32_t *phase);
+
 void sync_start(struct cta *cta);
+void sync_finish(struct cta *cta); // every warp has ended; may fault
 void sync_destroy(struct cta *cta);
 void mbarrier_describe(const struct cta *cta, uint32_t at, char *text, size_t size);
 

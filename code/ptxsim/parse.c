@@ -376,11 +376,12 @@ static void parse_operand(struct parser *p, struct operand *o, int depth);
 
 static void parse_list(struct parser *p, struct operand *o, const char *end, int depth)
 {
-    struct operand list[64];
+    enum { MOST = 128 }; // the accumulators of the widest wgmma
+    struct operand list[MOST];
     int count = 0;
     while (!is(p, end)) {
-        if (count == 64)
-            fail(p, "a list of more than 64 operands");
+        if (count == MOST)
+            fail(p, "a list of more than %d operands", MOST);
         parse_operand(p, &list[count++], depth + 1);
         if (!accept(p, ","))
             break;
@@ -420,9 +421,14 @@ static void parse_operand(struct parser *p, struct operand *o, int depth)
         } else {
             o->value = integer(p);
         }
+        if (accept(p, ",")) { // of a tensor's map, then the coordinates
+            if (!accept(p, "{"))
+                fail(p, "texture and surface coordinates are not supported");
+            int64_t value = o->value;
+            parse_list(p, o, "}", depth);
+            o->value = value;
+        }
         o->kind = OPERAND_ADDRESS;
-        if (is(p, ","))
-            fail(p, "texture, surface and tensor coordinates are not supported");
         expect(p, "]");
         return;
     }

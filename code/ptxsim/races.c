@@ -213,6 +213,7 @@ void races_destroy(struct cta *cta)
         free(s->read[i].insn);
         for (int lane = 0; lane < WARP; ++lane)
             forget_known(cta->warp[i].clock, lane);
+        clock_drop(&cta->warp[i].clock->proxy);
         free(cta->warp[i].clock);
     }
     free(s);
@@ -234,9 +235,10 @@ void races_start(struct cta *cta)
     for (uint32_t i = 0; i < s->cells; ++i)
         if (s->write_stamp[i] == RACE_PENDING)
             s->write_stamp[i] = 0;
-    uint32_t base = s->time++;
+    uint32_t base = s->start = s->time++;
     for (int i = 0; i < cta->warps; ++i) {
         struct warp_clock *c = cta->warp[i].clock;
+        clock_drop(&c->proxy);
         for (int lane = 0; lane < WARP; ++lane) {
             forget_known(c, lane);
             c->base[lane] = c->wbase[lane] = base;
@@ -344,6 +346,15 @@ void race_acquire(struct warp *w, uint32_t lanes, struct clock *clock)
     summarise(w);
 }
 
+void race_proxy_fence(struct warp *w, uint32_t lanes)
+{
+    if (!w->clock)
+        return;
+    release_lanes(w, lanes, &w->clock->proxy);
+    step(w, lanes, tick(w->cta));
+    summarise(w);
+}
+
 void race_warp_sync(struct warp *w, uint32_t lanes)
 {
     struct warp_clock *c = w->clock;
@@ -411,9 +422,9 @@ static void name_thread(const struct cta *cta, uint32_t thread, char *text, size
              w->tid[2][thread % WARP]);
 }
 
-static const char *name_line(const struct cta *cta, uint32_t insn, char *text, size_t size)
+const char *race_line(const struct program *program, uint32_t insn, char *text, size_t size)
 {
-    const struct insn_info *info = &cta->program->insns[insn & ~RACE_STRONG];
+    const struct insn_info *info = &program->insns[insn & ~RACE_STRONG];
     if (info->at.line)
         snprintf(text, size, "%s:%d%s", info->at.file, info->at.line, info->at.callers);
     else
@@ -571,24 +582,30 @@ static bool is_cas(const struct warp *w, uint32_t insn)
     return strstr(w->cta->program->insns[insn & ~RACE_STRONG].opcode, ".cas") != NULL;
 }
 
+static bool is_bulk(const struct program *program, uint32_t insn)
+{
+    return program->insns[insn & ~RACE_STRONG].bulk;
+}
+
 static void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at,
                           uint32_t bytes, enum race_access access, uint32_t thread, uint32_t insn,
                           bool wrote, uint32_t stamp)
 {
     const struct cta *cta = w->cta;
     char who[64], where[544], variable[80];
-    const char *verb = access == RACE_READ    ? "reads"
-                       : access == RACE_WRITE ? "writes"
-                                              : "copies (cp.async)";
-    name_line(cta, insn, where, sizeof where);
+    const char *verb = access == RACE_READ               ? "reads"
+                       : access == RACE_WRITE            ? "writes"
+                       : is_bulk(cta->program, op->insn) ? "copies (cp.async.bulk)"
+                                                         : "copies (cp.async)";
+    race_line(cta->program, insn, where, sizeof where);
     shared_name(cta->program, at, variable, sizeof variable);
     if (wrote && stamp == RACE_PENDING) {
         name_thread(cta, thread & ~RACE_ASYNC_THREAD, who, sizeof who);
         race_report(
             w, op, lane, FAULT_RACE, insn,
-            "%s %u bytes of shared memory at %u%s that a cp.async of %s at %s is still writing: "
+            "%s %u bytes of shared memory at %u%s that a cp.async%s of %s at %s is still writing: "
             "nothing has waited for it",
-            verb, bytes, at, variable, who, where);
+            verb, bytes, at, variable, is_bulk(cta->program, insn) ? ".bulk" : "", who, where);
         return;
     }
     name_thread(cta, thread, who, sizeof who);
@@ -734,6 +751,43 @@ void race_arrived(struct warp *w, int lane, uint32_t insn, uint32_t at, uint32_t
         }
 }
 
+// Whether a fence of this warp has shown what `thread` did up to `stamp`.
+static bool shown(const struct warp *w, uint32_t thread, uint32_t stamp)
+{
+    const struct clock *c = w->clock->proxy;
+    return c && (stamp <= c->base || stamp <= c->at[thread]);
+}
+
+bool race_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
+                bool store)
+{
+    const struct cta *cta = w->cta;
+    const struct races *s = cta->races;
+    if (!s || !bytes || at + (uint64_t)bytes > cta->shared_bytes)
+        return false;
+    for (uint32_t cell = at >> s->shift; cell <= (at + bytes - 1) >> s->shift; ++cell) {
+        uint32_t stamp = s->write_stamp[cell], thread = s->write_thread[cell];
+        if (stamp <= s->start || stamp == RACE_PENDING ||
+            is_bulk(cta->program, s->write_insn[cell]))
+            continue;
+        bool fenced = shown(w, thread, stamp) || shown(&cta->warp[thread / WARP], thread, stamp);
+        for (int i = 0; i < cta->warps && !fenced; ++i)
+            fenced = shown(&cta->warp[i], thread, stamp);
+        if (fenced)
+            continue;
+        char who[64], where[544], variable[80];
+        race_line(cta->program, s->write_insn[cell], where, sizeof where);
+        shared_name(cta->program, at, variable, sizeof variable);
+        name_thread(cta, thread, who, sizeof who);
+        race_report(w, op, lane, FAULT_RACE, s->write_insn[cell],
+                    "%s %u bytes of shared memory at %u%s that %s wrote at %s: a proxy fence is "
+                    "missing in between (fence.proxy.async)",
+                    store ? "copies" : "reads", bytes, at, variable, who, where);
+        return true;
+    }
+    return false;
+}
+
 // ---- Global memory ------------------------------------------------------------------------------
 
 enum { PAGE = 4096, SLOTS = 1 << 18, PLACES = 1024, MOST_BYTES = 384 << 20 };
@@ -856,7 +910,7 @@ static void report_global(struct warp *w, const struct op *op, int lane, uint64_
     const struct allocation *a = memory_find(at, bytes, NULL);
     unsigned x = launch->block[0], y = launch->block[1];
     char where[544], block[48] = "", offset[64] = "";
-    name_line(cta, p->insn, where, sizeof where);
+    race_line(cta->program, p->insn, where, sizeof where);
     bool mine = p->cta == (uint32_t)cta->number;
     if (!mine)
         snprintf(block, sizeof block, " of block (%u,%u,%u)", p->cta % launch->grid[0],

@@ -11,8 +11,12 @@
 //   - Each cell of shared memory (1, 2 or 4 bytes: the smallest access of the kernel) remembers its
 //     last write, and for each warp its last read and the lanes that took part; each cell of global
 //     memory its last write and two reads by different threads.
-//   - The bytes of a cp.async are written by nobody until a wait, or the phase of an mbarrier, shows
-//     that they have come: until then any access to them is a race, that of the thread too.
+//   - The bytes of a cp.async, of a bulk copy too, are written by nobody until a wait, or the phase of
+//     an mbarrier, shows that they have come: until then any access to them is a race, that of the
+//     thread too.
+//   - wgmma and bulk stores read at the issue and once more at the wait, so that who overwrites an
+//     operand in between is found. They and bulk loads go through another proxy: what threads
+//     have written in shared memory is theirs only after a fence.proxy.async of somebody who knows of it.
 //
 // What orders: CTA barriers (all, or some of the warps), bar.warp.sync (and nothing else between
 // the lanes of a warp: shfl and vote order no memory in PTX, and the lanes' running in step is no
@@ -64,11 +68,12 @@ struct warp_clock {
     uint32_t fenced_cta[WARP], fenced_gpu[WARP]; // stamps up to the last fence
     uint32_t now_all;                            // when all lanes agree, else 0
     uint32_t base_all, wbase_all;                // the least
+    struct clock *proxy; // what the warp's proxy fences have shown to the asynchronous proxy
 };
 
-struct races {      // a CTA's
-    unsigned shift; // log2 of a cell's bytes
-    uint32_t cells, threads, time;
+struct races {                            // a CTA's
+    unsigned shift;                       // log2 of a cell's bytes
+    uint32_t cells, threads, time, start; // start: the last time of the CTA before
     int warps;
     uint32_t *write_stamp, *write_thread, *write_insn; // of each cell
     struct read_plane {
@@ -96,6 +101,10 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
 // The bytes of a cp.async have come: a write by its lane.
 void race_arrived(struct warp *w, int lane, uint32_t insn, uint32_t at, uint32_t bytes,
                   uint32_t stamp);
+// An access by the asynchronous proxy (wgmma, bulk copies): reports bytes that somebody has written in
+// the ordinary way, with no fence.proxy.async in between; whether there are any.
+bool race_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
+                bool store);
 // The same for global memory.
 void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
                  enum race_access access, const void *value);
@@ -107,6 +116,7 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, bo
 // ---- Synchronisation ----------------------------------------------------------------------------
 
 void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu);
+void race_proxy_fence(struct warp *w, uint32_t lanes);
 void race_warp_sync(struct warp *w, uint32_t lanes);
 // What the lanes have done goes into a clock; what a clock knows goes to the lanes.
 void race_release(struct warp *w, uint32_t lanes, struct clock **clock);
@@ -133,6 +143,8 @@ struct race_log {
 };
 void race_log_merge(struct race_log *into, struct race_log *from);
 void race_log_sort(struct race_log *log);
+// "file:line" of an instruction, as it is named to the user; in `text`.
+const char *race_line(const struct program *program, uint32_t insn, char *text, size_t size);
 // " (tile + 128)", the variable that an address of shared memory lies in, or "".
 const char *shared_name(const struct program *program, uint32_t at, char *text, size_t size);
 

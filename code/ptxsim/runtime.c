@@ -254,27 +254,43 @@ static const char *separate_error(void)
                  "without, each kernel in one source file with all that it calls";
 }
 
+bool needs_hopper(void)
+{
+    bool needs = false;
+
+    for (const struct binary *binary = binaries; binary; binary = binary->next) {
+        const void *at = NULL;
+        struct image image;
+        bool old = false, hopper = false;
+        while (binary->fatbin && fatbin_next(binary->fatbin, SIZE_MAX, &at, &image)) {
+            old |= image.kind == IMAGE_PTX && image.arch < 90;
+            hopper |= image.kind == IMAGE_PTX && image.arch == 90;
+        }
+        needs |= hopper && !old;
+    }
+    return needs;
+}
+
 // Chooses among the images of a fat binary as a driver does: machine code and PTX of the highest
 // arch that is not newer than the device's.
 static cudaError_t choose_images(struct binary *binary, struct image *ptx)
 {
     const void *at = NULL;
     struct image image;
-    int newest = 0, images = 0;
+    int newest = 0, images = 0, arch = device_now()->arch;
     bool compressed = false;
 
     while (binary->fatbin && fatbin_next(binary->fatbin, SIZE_MAX, &at, &image)) {
         ++images;
         if (image.kind == IMAGE_CUBIN) {
-            if (!image.compressed && image.arch / 10 == DEVICE_ARCH / 10 &&
-                image.arch <= DEVICE_ARCH &&
+            if (!image.compressed && image.arch / 10 == arch / 10 && image.arch <= arch &&
                 (!binary->cubin.data || image.arch > binary->cubin.arch))
                 binary->cubin = image;
             continue;
         }
         if (image.arch > newest)
             newest = image.arch;
-        if (image.arch > DEVICE_ARCH)
+        if (image.arch > arch)
             continue;
         if (image.compressed)
             compressed = true;
@@ -289,15 +305,15 @@ static cudaError_t choose_images(struct binary *binary, struct image *ptx)
         complain("the executable's GPU code cannot be read: build it with nvcc 12 or 13");
     else if (compressed)
         complain("the executable's PTX is compressed: build it with nvcc --compress-mode=none");
-    else if (newest > DEVICE_ARCH)
+    else if (newest > arch)
         complain(
             "the executable's PTX is for compute_%d, the simulated GPU is sm_%d: build it with "
             "-gencode arch=compute_%d,code=compute_%d",
-            newest, DEVICE_ARCH, DEVICE_ARCH, DEVICE_ARCH);
+            newest, arch, arch, arch);
     else
         complain("the executable holds no PTX: build it with -gencode arch=compute_%d,"
                  "code=compute_%d",
-                 DEVICE_ARCH, DEVICE_ARCH);
+                 arch, arch);
     return cudaErrorNoKernelImageForDevice;
 }
 
@@ -388,14 +404,14 @@ cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttribute
         .localSizeBytes = resources.local_bytes,
         .maxThreadsPerBlock = threads < info->max_threads ? threads : info->max_threads,
         .numRegs = resources.registers, // 0 when the executable has no machine code for sm_8x
-        .ptxVersion = DEVICE_ARCH,
-        .binaryVersion = DEVICE_ARCH,
+        .ptxVersion = device_now()->arch,
+        .binaryVersion = device_now()->arch,
         .maxDynamicSharedSizeBytes = kernel->max_dynamic_shared,
         .preferredShmemCarveout = kernel->carveout,
     };
     if (kernel->max_dynamic_shared < 0)
         attributes->maxDynamicSharedSizeBytes =
-            (int)(DEVICE_SHARED_DEFAULT - info->static_shared_bytes);
+            (int)(device_now()->shared_default - info->static_shared_bytes);
     return cudaSuccess;
 }
 
@@ -418,8 +434,8 @@ cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute at
         return result(error);
     switch (attribute) {
     case cudaFuncAttributeMaxDynamicSharedMemorySize:
-        if (value < 0 ||
-            (size_t)value + kernel_info(kernel->kernel)->static_shared_bytes > DEVICE_SHARED_OPTIN)
+        if (value < 0 || (size_t)value + kernel_info(kernel->kernel)->static_shared_bytes >
+                             device_now()->shared_optin)
             return result(cudaErrorInvalidValue);
         kernel->max_dynamic_shared = value;
         return cudaSuccess;
@@ -557,7 +573,8 @@ static cudaError_t prepare(const void *function, dim3 grid, dim3 block, void **a
         error = device_occupancy(kernel, (int)(block.x * block.y * block.z), shared, &resident);
     if (error != cudaSuccess)
         return error;
-    if (cooperative && (uint64_t)grid.x * grid.y * grid.z > (uint64_t)resident * DEVICE_SMS)
+    if (cooperative &&
+        (uint64_t)grid.x * grid.y * grid.z > (uint64_t)resident * (unsigned)device_now()->sms)
         return cudaErrorCooperativeLaunchTooLarge;
     const struct kernel_info *info = kernel_info(kernel->kernel);
     if (info->params > 0 && !arguments)
@@ -627,8 +644,7 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
             cooperative = a->val.cooperative != 0;
         if (a->id == cudaLaunchAttributeClusterDimension &&
             (a->val.clusterDim.x > 1 || a->val.clusterDim.y > 1 || a->val.clusterDim.z > 1)) {
-            complain("cudaLaunchKernelExC: clusters are not supported: the simulated GPU is sm_%d",
-                     DEVICE_ARCH);
+            complain("cudaLaunchKernelExC: clusters are not supported");
             return result(cudaErrorNotSupported);
         }
     }

@@ -31,7 +31,7 @@ END
     build good --compress-mode=none -gencode arch=compute_80,code=compute_80 \
         -gencode arch=compute_90,code=compute_90
     build compressed --compress-mode=size -arch=compute_89
-    build newer --compress-mode=none -arch=compute_90
+    build newer --compress-mode=none -arch=compute_100
     build separate --compress-mode=none -arch=compute_89 -rdc=true
     build machine-code --compress-mode=none -gencode arch=compute_89,code=sm_89
 }
@@ -68,7 +68,7 @@ cudaErrorNotSupported"
 }
 
 @test "PTX for a newer GPU: says how to build" {
-    expect_no_image newer "the executable's PTX is for compute_90, the simulated GPU is sm_89:\
+    expect_no_image newer "the executable's PTX is for compute_100, the simulated GPU is sm_89:\
  build it with -gencode arch=compute_89,code=compute_89"
 }
 

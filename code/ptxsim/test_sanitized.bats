@@ -31,7 +31,7 @@ expect_clean() {
 }
 
 @test "the programs of the tests are clean" {
-    for test in math libraries programs debug; do
+    for test in math libraries programs debug hopper; do
         [ -x build/tests/code/ptxsim/test_$test ]
         # Their run path names the other library: it must not come first.
         LD_PRELOAD=$sanitizer:$PWD/build/san/libcudart.so.13 run build/tests/code/ptxsim/test_$test

@@ -1,0 +1,364 @@
+// hopper_cases.cu: small programs for sm_90a, each right and with one planted bug. test_hopper.bats
+// runs them: `cases NAME right|wrong`. The line that a report must name is marked "<- NAME".
+#include <cuda.h> // types only
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+constexpr int N = 128; // threads of a block, and of a warpgroup
+constexpr int ROWS = 8, ROW_BYTES = 64, BOX = ROWS * ROW_BYTES;
+
+__device__ __forceinline__ uint32_t shared_address(const void *p)
+{
+    return (uint32_t)__cvta_generic_to_shared(p);
+}
+
+__device__ __forceinline__ void proxy_fence()
+{
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+struct alignas(1024) tiles {
+    uint8_t a[4096], b[BOX]; // as TMA writes them: rows of 64 bytes, a swizzle of 64
+    uint64_t full;
+};
+
+// ---- wgmma --------------------------------------------------------------------------------------
+
+__device__ __forceinline__ uint64_t descriptor(const void *tile)
+{
+    return shared_address(tile) >> 4 | (uint64_t)1 << 16 | (uint64_t)(8 * ROW_BYTES >> 4) << 32 |
+           (uint64_t)2 << 62;
+}
+
+__device__ __forceinline__ void pin(float (&d)[4])
+{
+    for (int i = 0; i < 4; ++i)
+        asm volatile("" : "+f"(d[i])::"memory");
+}
+
+#define MULTIPLY(d, a, b)                                                                          \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\n"                                       \
+                 "wgmma.mma_async.sync.aligned.m64n8k32.f32.e4m3.e4m3 {%0, %1, %2, %3}, %4, %5, "  \
+                 "p, 1, 1;\n}"                                                                     \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                  \
+                 : "l"(a), "l"(b), "r"(1))
+#define FENCE asm volatile("wgmma.fence.sync.aligned;" ::: "memory")
+#define COMMIT asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory")
+#define WAIT asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory")
+
+__device__ __forceinline__ void fill(tiles &t, bool fenced)
+{
+    for (int i = threadIdx.x; i < 4096 + BOX; i += N)
+        t.a[i] = 0x38;
+    if (fenced)
+        proxy_fence();
+    __syncthreads();
+}
+
+template <bool WRONG> __global__ void no_wait(int *out, const CUtensorMap *)
+{
+    __shared__ tiles t;
+    float d[4] = {1, 2, 3, 4};
+    fill(t, true);
+    pin(d);
+    FENCE;
+    MULTIPLY(d, descriptor(t.a), descriptor(t.b));
+    COMMIT;
+    if (!WRONG)
+        WAIT;
+    pin(d);
+    out[threadIdx.x] = (int)(d[0] + d[1] + d[2] + d[3]); // <- no_wait
+    WAIT;
+}
+
+template <bool WRONG> __global__ void no_fence(int *out, const CUtensorMap *)
+{
+    __shared__ tiles t;
+    float d[4] = {1, 2, 3, 4};
+    fill(t, true);
+    for (int i = 0; i < 2; ++i) {
+        pin(d);
+        if (!WRONG || i == 0)
+            FENCE;
+        MULTIPLY(d, descriptor(t.a), descriptor(t.b)); // <- no_fence
+        COMMIT;
+        WAIT;
+        pin(d);
+        for (int k = 0; k < 4; ++k)
+            d[k] *= 0.5f;
+    }
+    out[threadIdx.x] = (int)(d[0] + d[1] + d[2] + d[3]);
+}
+
+template <bool WRONG> __global__ void no_proxy_fence(int *out, const CUtensorMap *)
+{
+    __shared__ tiles t;
+    float d[4] = {};
+    fill(t, !WRONG);
+    pin(d);
+    FENCE;
+    MULTIPLY(d, descriptor(t.a), descriptor(t.b)); // <- no_proxy_fence
+    COMMIT;
+    WAIT;
+    pin(d);
+    out[threadIdx.x] = (int)d[0];
+}
+
+// An operand is overwritten while the product is on its way.
+template <bool WRONG> __global__ void overwritten(int *out, const CUtensorMap *)
+{
+    __shared__ tiles t;
+    float d[4] = {};
+    fill(t, true);
+    pin(d);
+    FENCE;
+    MULTIPLY(d, descriptor(t.a), descriptor(t.b));
+    COMMIT;
+    if (!WRONG)
+        WAIT;
+    __syncthreads();
+    t.b[threadIdx.x] = 0; // <- overwritten
+    WAIT;
+    pin(d);
+    out[threadIdx.x] = (int)d[0] + t.b[threadIdx.x];
+}
+
+template <bool WRONG> __global__ void three_warps(int *out, const CUtensorMap *)
+{
+    __shared__ tiles t;
+    float d[4] = {};
+    fill(t, true);
+    if (!WRONG || threadIdx.x < 96) {
+        pin(d);
+        FENCE;
+        MULTIPLY(d, descriptor(t.a), descriptor(t.b)); // <- three_warps
+        COMMIT;
+        WAIT;
+        pin(d);
+    }
+    out[threadIdx.x] = (int)d[0];
+}
+
+template <bool WRONG> __global__ void outside(int *out, const CUtensorMap *)
+{
+    __shared__ tiles t;
+    float d[4] = {};
+    fill(t, true);
+    pin(d);
+    FENCE;
+    MULTIPLY(d, descriptor(t.a), descriptor(t.b) + (WRONG ? 65536 >> 4 : 0)); // <- outside
+    COMMIT;
+    WAIT;
+    pin(d);
+    out[threadIdx.x] = (int)d[0];
+}
+
+template <bool WRONG> __global__ void registers(int *out, const CUtensorMap *)
+{
+    if (threadIdx.x < N || !WRONG)
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    else
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 248;"); // <- registers
+    out[threadIdx.x % N] = 1;
+}
+
+// ---- Bulk copies --------------------------------------------------------------------------------
+
+__device__ __forceinline__ void load_box(void *to, const CUtensorMap *map, uint64_t *full)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %2}], [%3];" ::"r"(shared_address(to)),
+                 "l"(map), "r"(0), "r"(shared_address(full))
+                 : "memory");
+}
+
+__device__ __forceinline__ void start(tiles &t, const CUtensorMap *map, uint32_t bytes)
+{
+    uint32_t full = shared_address(&t.full);
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full),
+                     "r"(bytes)
+                     : "memory");
+        load_box(t.b, map, &t.full);
+    }
+}
+
+__device__ __forceinline__ void await(tiles &t)
+{
+    asm volatile(
+        "{\n.reg .pred done;\nagain:\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n@!done bra again;\n}" ::"r"(
+            shared_address(&t.full))
+        : "memory");
+}
+
+template <bool WRONG> __global__ void early(int *out, const CUtensorMap *map)
+{
+    __shared__ tiles t;
+    start(t, map, BOX);
+    if (!WRONG)
+        await(t);
+    out[threadIdx.x] = t.b[threadIdx.x]; // <- early
+    await(t);
+}
+
+template <bool WRONG> __global__ void expected(int *out, const CUtensorMap *map)
+{
+    __shared__ tiles t;
+    start(t, map, WRONG ? BOX + 16 : BOX);
+    await(t); // <- expected
+    out[threadIdx.x] = t.b[threadIdx.x];
+}
+
+// A box into a tile that others still read.
+template <bool WRONG> __global__ void reused(int *out, const CUtensorMap *map)
+{
+    __shared__ tiles t;
+    t.b[threadIdx.x] = (uint8_t)threadIdx.x;
+    proxy_fence();
+    __syncthreads();
+    int mine = t.b[N - 1 - threadIdx.x];
+    uint32_t full = shared_address(&t.full);
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    if (!WRONG)
+        __syncthreads();
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full), "r"(BOX)
+                     : "memory");
+        load_box(t.b, map, &t.full); // <- reused
+    }
+    __syncthreads();
+    await(t);
+    out[threadIdx.x] = mine + t.b[threadIdx.x];
+}
+
+template <bool WRONG> __global__ void no_map(int *out, const CUtensorMap *map)
+{
+    __shared__ tiles t;
+    start(t, WRONG ? (const CUtensorMap *)out : map, BOX); // <- no_map
+    await(t);
+    out[threadIdx.x] = t.b[threadIdx.x];
+}
+
+__device__ __forceinline__ void store_row(int *out, const int *row)
+{
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(out),
+                 "r"(shared_address(row)), "r"(N * 4)
+                 : "memory");
+}
+
+template <bool WRONG> __global__ void store_unfenced(int *out, const CUtensorMap *)
+{
+    __shared__ __align__(16) int row[N];
+    row[threadIdx.x] = threadIdx.x;
+    if (!WRONG)
+        proxy_fence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        store_row(out, row); // <- store_unfenced
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}
+
+template <bool WRONG> __global__ void store_reused(int *out, const CUtensorMap *)
+{
+    __shared__ __align__(16) int row[N];
+    row[threadIdx.x] = threadIdx.x;
+    proxy_fence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        store_row(out, row); // <- store_reused
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        if (!WRONG)
+            asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    }
+    __syncthreads();
+    row[threadIdx.x] = 0;
+    if (threadIdx.x == 0)
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+template <bool WRONG> __global__ void store_unwaited(int *out, const CUtensorMap *)
+{
+    __shared__ __align__(16) int row[N];
+    row[threadIdx.x] = threadIdx.x;
+    proxy_fence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        store_row(out, row); // <- store_unwaited
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        if (!WRONG)
+            asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}
+
+// ---- Running them -------------------------------------------------------------------------------
+
+#define CASE(name, warpgroups)                                                                     \
+    {                                                                                              \
+#name, {name < false>, name < true> }, warpgroups                                          \
+    }
+static const struct {
+    const char *name;
+    void (*kernel[2])(int *, const CUtensorMap *);
+    int warpgroups;
+} cases[] = {
+    CASE(no_wait, 1),      CASE(no_fence, 1),       CASE(no_proxy_fence, 1),
+    CASE(overwritten, 1),  CASE(three_warps, 1),    CASE(outside, 1),
+    CASE(registers, 3),    CASE(early, 1),          CASE(expected, 1),
+    CASE(reused, 1),       CASE(no_map, 1),         CASE(store_unfenced, 1),
+    CASE(store_reused, 1), CASE(store_unwaited, 1),
+};
+
+static bool encode(CUtensorMap *map, void *tensor)
+{
+    typedef CUresult encode_fn(CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *,
+                               const cuuint64_t *, const cuuint64_t *, const cuuint32_t *,
+                               const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
+                               CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
+    void *function;
+    cudaDriverEntryPointQueryResult found;
+    cuuint64_t size[2] = {ROW_BYTES, ROWS}, stride[1] = {ROW_BYTES};
+    cuuint32_t box[2] = {ROW_BYTES, ROWS}, step[2] = {1, 1};
+    return !cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000,
+                                             cudaEnableDefault, &found) &&
+           !((encode_fn *)function)(map, CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, tensor, size, stride,
+                                    box, step, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                                    CU_TENSOR_MAP_SWIZZLE_64B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                                    CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+}
+
+int main(int argc, char **argv)
+{
+    static uint8_t input[4096];
+    alignas(128) CUtensorMap map;
+    void *tensor;
+    CUtensorMap *at_map;
+    int *out;
+    for (const auto &c : cases) {
+        if (argc != 3 || strcmp(argv[1], c.name))
+            continue;
+        cudaMalloc(&tensor, sizeof input);
+        cudaMalloc(&at_map, sizeof map);
+        cudaMalloc(&out, sizeof input);
+        if (!encode(&map, tensor))
+            return 2;
+        cudaMemcpy(tensor, input, sizeof input, cudaMemcpyHostToDevice);
+        cudaMemcpy(at_map, &map, sizeof map, cudaMemcpyHostToDevice);
+        c.kernel[!strcmp(argv[2], "wrong")]<<<1, c.warpgroups * N>>>(out, at_map);
+        cudaError_t error = cudaDeviceSynchronize();
+        printf("%s\n", cudaGetErrorName(error));
+        return error != cudaSuccess;
+    }
+    fprintf(stderr, "usage: %s NAME right|wrong\n", argv[0]);
+    return 2;
+}
