@@ -65,7 +65,9 @@ static json_t *rounding_errors(const struct problem *p)
     json_t *all = json_object();
 
     for (size_t i = 0; i < 2 * sizeof OFFSETS / sizeof *OFFSETS; ++i) {
-        struct p_rounding how = {P_E4M3, OFFSETS[i / 2], i % 2};
+        struct p_rounding how = {.format = P_E4M3,
+                                 .offset = OFFSETS[i / 2],
+                                 .sum_rounded = i % 2};
         struct error_metrics e = rounding_error(p, how);
         char name[32];
         snprintf(name, sizeof name, "%s_%d",

@@ -5,21 +5,28 @@
 #include <string.h>
 #include <unistd.h>
 
-double resource(const struct side *side, const char *name, bool sm_89)
+// Of an L4's image; of a program for Hopper alone, of that.
+static const char *image_of(const struct side *side)
+{
+    return at(side->resources, "sm_89") || !at(side->resources, "sm_90") ? "sm_89" : "sm_90";
+}
+
+double resource(const struct side *side, const char *name, bool image)
 {
     json_t *r = side->resources;
+    const char *key = image_of(side);
     if (strcmp(name, "threads") == 0)
         return number_at(r, "threads");
     if (strcmp(name, "occupancy") == 0)
-        return sm_89 ? 100 * number_at(r, "sm_89.occupancy") : NAN;
+        return image ? 100 * number_at(r, text("%s.occupancy", key)) : NAN;
     if (strcmp(name, "registers") == 0)
-        return number_at(r, sm_89 ? "sm_89.registers" : "registers");
+        return number_at(r, image ? text("%s.registers", key) : "registers");
     if (strcmp(name, "spills") == 0)
-        return number_at(r, sm_89 ? "sm_89.local_bytes" : "local_bytes");
+        return number_at(r, image ? text("%s.local_bytes", key) : "local_bytes");
     if (strcmp(name, "qmma") == 0 || strcmp(name, "hmma") == 0)
-        return number_at(r, text("machine_code.%s.%s", sm_89 ? "sm_89" : "sm_90", name));
+        return number_at(r, text("machine_code.%s.%s", image ? key : "sm_90", name));
     if (strcmp(name, "shared") == 0) // of the image, dynamic shared memory is a part
-        return sm_89 ? number_at(r, "sm_89.shared_bytes")
+        return image ? number_at(r, text("%s.shared_bytes", key))
                      : number_at(r, "static_shared_bytes") + number_at(r, "dynamic_shared_bytes");
     fail(EXIT_USAGE,
          "--gate: \"%s\" is none of registers, shared, spills, occupancy, threads, hmma, qmma",
@@ -38,18 +45,18 @@ bool holds(double value, const struct gate *gate)
     fail(EXIT_USAGE, "--gate: \"%s\" is none of <=, >=, ==", relation);
 }
 
-static void judge_image(bool sm_89)
+static void judge_image(bool image)
 {
     static const char *const titles[][2] = {
         {"registers", "registers a thread"},   {"shared", "shared memory a CTA, bytes"},
-        {"spills", "spilled a thread, bytes"}, {"occupancy", "occupancy of an L4, %"},
+        {"spills", "spilled a thread, bytes"}, {"occupancy", "occupancy, % of the warps"},
         {"threads", "threads a CTA"},          {"qmma", "QMMA in the machine code"},
         {"hmma", "HMMA in the machine code"},
     };
     for (int i = 0; i < lab.gate_count; ++i) {
         const struct gate *gate = &lab.gates[i];
-        double value = resource(&after, gate->name, sm_89);
-        if (!sm_89 && strcmp(gate->name, "registers") != 0 && strcmp(gate->name, "shared") != 0 &&
+        double value = resource(&after, gate->name, image);
+        if (!image && strcmp(gate->name, "registers") != 0 && strcmp(gate->name, "shared") != 0 &&
             strcmp(gate->name, "spills") != 0)
             continue;
         const char *title = gate->name;
@@ -60,13 +67,13 @@ static void judge_image(bool sm_89)
         const char *said = "shown";
         if (gate->judges)
             said = mark(note_gate(
-                "resources", text("%s (%s)", gate->name, sm_89 ? "sm_89" : "device"),
+                "resources", text("%s (%s)", gate->name, image ? image_of(&after) : "device"),
                 isnan(value) ? json_null() : json_real(value), limit, holds(value, gate)));
         else
             limit = text("(%s)", limit);
         printf("  %-28s", title);
         if (before.name)
-            printf(" %15s", grouped(round(resource(&before, gate->name, sm_89))));
+            printf(" %15s", grouped(round(resource(&before, gate->name, image))));
         printf(" %15s  %-10s %s\n", grouped(round(value)), limit, said);
     }
 }
@@ -91,7 +98,7 @@ void judge_resources(void)
         read_resources(&before);
     read_resources(&after);
     heading("Resources");
-    printf("  %-28s", "sm_89 image");
+    printf("  %-28s", text("%s image", image_of(&after)));
     if (before.name)
         printf(" %15.15s", before.name);
     printf(" %15.15s  limit\n", after.name);

@@ -110,9 +110,9 @@ void show_hint(void);          // sheet.c
 // Returns in a child process, once now and once whenever `source` is saved; Ctrl-C ends it all.
 void watch(const char *source); // watch.c
 
-// The value of a resource gate, of the sm_89 image or of the code that runs on this GPU; whether a
+// The value of a resource gate, of the image (sm_89, or sm_90) or of what runs on this GPU; whether a
 // value keeps a gate (NaN never does).
-double resource(const struct side *side, const char *name, bool sm_89); // gates.c
+double resource(const struct side *side, const char *name, bool image); // gates.c
 bool holds(double value, const struct gate *gate);                      // gates.c
 
 // ---- Nsight Compute (ncu.c) ---------------------------------------------------------------------

@@ -6,7 +6,8 @@
 --   program, before              what labs/labNN judges, and against what (nil: nothing); the block
 --                                may name another program of the chapter: {.points program=…}
 --   p                          how its kernels may round P, { format, offset, sum } as the workbench's
---                              struct p_rounding: {.points p="e4m3 8 unrounded"}; nil: not at all
+--                              struct p_rounding: {.points p="e4m3 8 unrounded"}, or with a
+--                              maximum that lags, "e4m3 5 rounded lag 128 3.8625"; nil: not at all
 --   first_line, last_line        of the lab in the chapter
 --   items      { name, relation, limit, full, shape, points, words, line }, in the block's order,
 --              and last the item `written`, which has the sum of the questions' points
@@ -238,10 +239,14 @@ function sheets.read(book, chapter, document, complain, position)
                     sheet.line, sheet.program = line, block.attributes.program
                     local how = block.attributes.p
                     if how then
-                        local offset, sum = how:match("^e4m3 (%-?%d+) (%l+)$")
-                        sheet.p = { offset = math.tointeger(tonumber(offset)), sum = sum }
-                        if not sheet.p.offset or (sum ~= "rounded" and sum ~= "unrounded") then
-                            note(line, 'p="%s" is not "e4m3 OFFSET rounded" or "… unrounded"', how)
+                        local offset, sum, lags = how:match("^e4m3 (%-?%d+) (%l+)(.*)$")
+                        local tile, lag = (lags or ""):match("^ lag (%d+) ([%d.]+)$")
+                        sheet.p = { offset = math.tointeger(tonumber(offset)), sum = sum,
+                            tile = math.tointeger(tonumber(tile)), lag = tonumber(lag) }
+                        if not sheet.p.offset or (sum ~= "rounded" and sum ~= "unrounded")
+                            or lags ~= "" and not sheet.p.lag then
+                            note(line, 'p="%s" is not "e4m3 OFFSET rounded" or "… unrounded", '
+                                .. 'and perhaps "lag KEYS POWERS"', how)
                             sheet.p = nil
                         end
                     end
@@ -545,8 +550,9 @@ function sheets.json(sheet)
         .. '  "mutants": %s\n}\n',
         sheet.number, quote(sheet.title or ""), quote(sheet.program),
         sheet.before and quote(sheet.before) or "null", quote(sheet.chapter.path),
-        sheet.p and string.format('  "p": {"format": "e4m3", "offset": %d, "sum": %s},\n',
-            sheet.p.offset, quote(sheet.p.sum)) or "",
+        sheet.p and string.format('  "p": {"format": "e4m3", "offset": %d, "sum": %s%s},\n',
+            sheet.p.offset, quote(sheet.p.sum), sheet.p.lag and string.format(
+                ', "tile": %d, "lag": %g', sheet.p.tile, sheet.p.lag) or "") or "",
         list(exercises, "  "), list(questions, "  "), list(points, "  "), list(mutants, "  "))
 end
 

@@ -110,14 +110,14 @@ struct resources {
     int threads;
     int ctas_per_sm;  // on the device at hand
     double occupancy; // there: resident warps over the most possible
-    struct {          // on an L4
-        bool known;   // the executable has code for it
+    struct {          // of the image for an L4, or where there is none, for a Hopper
+        int arch;     // 89 or 90; 0: none that can be read
         int registers;
         size_t shared_bytes, local_bytes; // shared: static and dynamic
         int ctas_per_sm;
         double occupancy;
         const char *limited_by; // "registers", "shared memory", "warps", "CTAs", ...
-    } sm_89;
+    } image;
     struct machine_code { // of the images that the executable has for an L4 and for a Hopper
         int arch;         // 0: none that can be read
         struct cubin_code code;

@@ -59,15 +59,15 @@ static json_t *resources_json(const struct resources *r)
     put(object, "threads", json_integer(r->threads));
     put(object, "ctas_per_sm", json_integer(r->ctas_per_sm));
     put(object, "occupancy", real(r->occupancy));
-    if (r->sm_89.known) {
-        json_t *sm_89 = json_object();
-        put(sm_89, "registers", json_integer(r->sm_89.registers));
-        put(sm_89, "shared_bytes", integer(r->sm_89.shared_bytes));
-        put(sm_89, "local_bytes", integer(r->sm_89.local_bytes));
-        put(sm_89, "ctas_per_sm", json_integer(r->sm_89.ctas_per_sm));
-        put(sm_89, "occupancy", real(r->sm_89.occupancy));
-        put(sm_89, "limited_by", text(r->sm_89.limited_by));
-        put(object, "sm_89", sm_89);
+    if (r->image.arch != 0) {
+        json_t *image = json_object();
+        put(image, "registers", json_integer(r->image.registers));
+        put(image, "shared_bytes", integer(r->image.shared_bytes));
+        put(image, "local_bytes", integer(r->image.local_bytes));
+        put(image, "ctas_per_sm", json_integer(r->image.ctas_per_sm));
+        put(image, "occupancy", real(r->image.occupancy));
+        put(image, "limited_by", text(r->image.limited_by));
+        put(object, r->image.arch == 89 ? "sm_89" : "sm_90", image);
     }
     json_t *code = json_object();
     for (int i = 0; i < 2; ++i) {
@@ -127,6 +127,10 @@ static json_t *p_json(const struct p_rounding *p)
     put(object, "format", text("e4m3"));
     put(object, "offset", json_integer(p->offset));
     put(object, "sum", text(p->sum_rounded ? "rounded" : "unrounded"));
+    if (p->tile > 0) {
+        put(object, "tile", json_integer(p->tile));
+        put(object, "lag", real(p->lag));
+    }
     put(object, "factor", real(GATE_ROUNDED_FACTOR));
     return object;
 }

@@ -108,34 +108,52 @@ FOR_EACH_X86 static void softmax(struct scratch *s, int seq_len)
     }
 }
 
-// Weights to 2^offset times them, rounded to E4M3: 3 bits after the leading one, but no bit below
-// 2^-9. Adding 1.5 * 2^49 times a number's leading bit, or 2^-6, leaves a double no bits but these.
-FOR_EACH_X86 static void round_weights(struct scratch *s, struct p_rounding p)
+// Rounds `keys` weights, times scale, to E4M3: 3 bits after the leading one, but no bit below 2^-9.
+// Adding 1.5 * 2^49 times a number's leading bit, or 2^-6, leaves a double no bits but these. They
+// are stored times `back`. Returns their sum.
+FOR_EACH_X86 static double round_tile(double *weights, int keys, double scale, double back)
 {
-    const double scale = ldexp(1, p.offset);
     const ivec least = {0}, half_bit = least + ((int64_t)1 << 51);
+    vec sum = {0};
+    double total = 0;
+
+    for (int j = 0; j < keys; j += LANES) {
+        vec x = *(vec *)(weights + j) * scale;
+        ivec exponent = ((ivec)x >> 52) - (1023 - 6); // above 2^-6
+        exponent = (exponent & (exponent > 0)) + (1023 - 6);
+        vec magic = (vec)(((exponent + 49) << 52) | half_bit);
+        vec rounded = x + magic - magic;
+        ivec past = rounded > (double)E4M3_MAX;
+        vec most = (vec){0} + E4M3_MAX;
+        rounded = (vec)(((ivec)rounded & ~past) | ((ivec)most & past)) * back;
+        *(vec *)(weights + j) = rounded;
+        sum += rounded;
+    }
+    for (int lane = 0; lane < LANES; ++lane)
+        total += sum[lane];
+    return total;
+}
+
+// Rounds the weights, which are relative to the row's final maximum, to what P is in the kernel.
+static void round_weights(struct scratch *s, struct p_rounding p)
+{
+    int tile = p.tile > 0 ? p.tile : s->padded;
 
     for (int r = 0; r < ROWS; ++r) {
         double *row = s->weights + (size_t)r * s->padded;
-        vec sum = {0};
-        for (int j = 0; j < s->padded; j += LANES) {
-            vec x = *(vec *)(row + j) * scale;
-            ivec exponent = ((ivec)x >> 52) - (1023 - 6); // above 2^-6
-            exponent = (exponent & (exponent > 0)) + (1023 - 6);
-            vec magic = (vec)(((exponent + 49) << 52) | half_bit);
-            vec rounded = x + magic - magic;
-            ivec past = rounded > (double)E4M3_MAX;
-            vec most = (vec){0} + E4M3_MAX;
-            rounded = (vec)(((ivec)rounded & ~past) | ((ivec)most & past));
-            *(vec *)(row + j) = rounded;
-            sum += rounded;
+        double maximum = p.tile > 0 ? 0 : 1, sum = 0; // 1: the final one
+        for (int first = 0; first < s->padded; first += tile) {
+            int keys = first + tile < s->padded ? tile : s->padded - first;
+            double highest = 0;
+            for (int j = first; j < first + keys; ++j)
+                highest = fmax(highest, row[j]);
+            if (p.tile > 0 && (first == 0 || highest > maximum * exp2(p.lag)))
+                maximum = fmax(highest, 1e-290); // its reciprocal has to be finite
+            sum += round_tile(row + first, keys, ldexp(1 / maximum, p.offset),
+                              ldexp(maximum, -p.offset));
         }
-        s->sums[r] *= scale;
-        if (p.sum_rounded) {
-            s->sums[r] = 0;
-            for (int lane = 0; lane < LANES; ++lane)
-                s->sums[r] += sum[lane];
-        }
+        if (p.sum_rounded)
+            s->sums[r] = sum;
     }
 }
 

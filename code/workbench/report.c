@@ -50,11 +50,12 @@ void report_head(const struct run *run)
         resources_row(arch, r->registers, r->static_shared_bytes + r->dynamic_shared_bytes,
                       r->local_bytes, r->ctas_per_sm, r->occupancy, "-");
     }
-    if (r->sm_89.known)
-        resources_row("sm_89 (L4)", r->sm_89.registers, r->sm_89.shared_bytes, r->sm_89.local_bytes,
-                      r->sm_89.ctas_per_sm, r->sm_89.occupancy, r->sm_89.limited_by);
+    if (r->image.arch != 0)
+        resources_row(r->image.arch == 89 ? "sm_89 (L4)" : "sm_90 (H200)", r->image.registers,
+                      r->image.shared_bytes, r->image.local_bytes, r->image.ctas_per_sm,
+                      r->image.occupancy, r->image.limited_by);
     else
-        puts("  sm_89 (L4)  no sm_89 code in this executable that can be read");
+        puts("  no sm_89 or sm_90 code in this executable that can be read");
 
     puts("\ncorrectness            relative error vs double   vs FP16 of unquantised inputs");
     if (run->program->p.format == P_NOT_TOLD)

@@ -1,7 +1,8 @@
 // resources.c: what a kernel takes, on the device at hand and on an L4 (sm_89), wherever it runs.
 //
 // The L4's figures come from the sm_89 machine code in this very executable and from NVIDIA's own
-// occupancy calculator, a header that needs no device.
+// occupancy calculator, a header that needs no device. A program for Hopper alone has no such code:
+// then they are an H200's, from its sm_90 code.
 #include <cuda_occupancy.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,10 +25,27 @@ static const struct cudaOccDeviceProp l4 = {
     .reservedSharedMemPerBlock = 1024,
 };
 
+// An H200 (GH100), from the same guide's table for compute capability 9.0.
+static const struct cudaOccDeviceProp h200 = {
+    .computeMajor = 9,
+    .computeMinor = 0,
+    .maxThreadsPerBlock = 1024,
+    .maxThreadsPerMultiprocessor = 2048,
+    .regsPerBlock = 65536,
+    .regsPerMultiprocessor = 65536,
+    .warpSize = 32,
+    .sharedMemPerBlock = 48 * 1024,
+    .sharedMemPerMultiprocessor = 228 * 1024,
+    .numSms = 132,
+    .sharedMemPerBlockOptin = 227 * 1024,
+    .reservedSharedMemPerBlock = 1024,
+};
+
 struct search {
     const char *kernel; // mangled
-    bool found, compressed;
-    struct cubin_resources resources;
+    bool compressed;
+    bool found[2]; // the code for an L4, for a Hopper
+    struct cubin_resources resources[2];
     struct machine_code *code;
 };
 
@@ -44,9 +62,10 @@ static bool visit(const struct image *image, void *data)
     struct machine_code *code = &search->code[image->arch == 90];
     if (code->arch == 0 && cubin_code(image->data, image->size, search->kernel, &code->code))
         code->arch = image->arch;
-    if (image->arch == 89 && !search->found)
-        search->found =
-            cubin_resources(image->data, image->size, search->kernel, &search->resources);
+    int at = image->arch == 90;
+    if (!search->found[at])
+        search->found[at] =
+            cubin_resources(image->data, image->size, search->kernel, &search->resources[at]);
     return true;
 }
 
@@ -62,11 +81,12 @@ static const char *limit_name(unsigned factors)
     return factors & OCC_LIMIT_BLOCKS ? "CTAs" : "barriers";
 }
 
-static bool occupancy_on_l4(struct resources *r, int static_shared, int barriers)
+static bool image_occupancy(struct resources *r, int static_shared, int barriers)
 {
+    const struct cudaOccDeviceProp *device = r->image.arch == 89 ? &l4 : &h200;
     struct cudaOccFuncAttributes attributes = {
         .maxThreadsPerBlock = 1024,
-        .numRegs = r->sm_89.registers,
+        .numRegs = r->image.registers,
         .sharedSizeBytes = (size_t)static_shared,
         .shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN,
         .maxDynamicSharedSizeBytes = r->dynamic_shared_bytes,
@@ -75,13 +95,14 @@ static bool occupancy_on_l4(struct resources *r, int static_shared, int barriers
     struct cudaOccDeviceState state = {.carveoutConfig = SHAREDMEM_CARVEOUT_DEFAULT};
     struct cudaOccResult result = {0};
 
-    if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &l4, &attributes, &state, r->threads,
+    if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, device, &attributes, &state, r->threads,
                                                 r->dynamic_shared_bytes) != CUDA_OCC_SUCCESS)
         return false;
     int warps = (r->threads + 31) / 32;
-    r->sm_89.ctas_per_sm = result.activeBlocksPerMultiprocessor;
-    r->sm_89.occupancy = (double)result.activeBlocksPerMultiprocessor * warps / 48;
-    r->sm_89.limited_by = limit_name(result.limitingFactors);
+    r->image.ctas_per_sm = result.activeBlocksPerMultiprocessor;
+    r->image.occupancy = (double)result.activeBlocksPerMultiprocessor * warps * 32 /
+                         device->maxThreadsPerMultiprocessor;
+    r->image.limited_by = limit_name(result.limitingFactors);
     return true;
 }
 
@@ -112,15 +133,18 @@ bool resources_find(struct resources *r, const struct program *program, char *wh
     CUDA_CHECK(cudaDeviceGetAttribute(&most_threads, cudaDevAttrMaxThreadsPerMultiProcessor, 0));
     r->occupancy = (double)r->ctas_per_sm * r->threads / most_threads;
 
-    // No sm_89 code, or none that can be read, is no failure: those lines then say so.
+    // No such code, or none that can be read, is no failure: those lines then say so.
     CUDA_CHECK(cudaFuncGetName(&search.kernel, program->kernel));
     (void)fatbin_visit_executable("/proc/self/exe", visit, &search, ignored, sizeof ignored);
-    if (search.found) {
-        r->sm_89.registers = search.resources.registers;
-        r->sm_89.shared_bytes = search.resources.shared_bytes + r->dynamic_shared_bytes;
-        r->sm_89.local_bytes = search.resources.local_bytes;
-        r->sm_89.known =
-            occupancy_on_l4(r, (int)search.resources.shared_bytes, search.resources.barriers);
+    int at = search.found[0] ? 0 : 1;
+    if (search.found[at]) {
+        const struct cubin_resources *found = &search.resources[at];
+        r->image.arch = at == 0 ? 89 : 90;
+        r->image.registers = found->registers;
+        r->image.shared_bytes = found->shared_bytes + r->dynamic_shared_bytes;
+        r->image.local_bytes = found->local_bytes;
+        if (!image_occupancy(r, (int)found->shared_bytes, found->barriers))
+            r->image.arch = 0;
     }
     return true;
 }

@@ -423,10 +423,17 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
         for (int row = 0; row < seq_len; ++row) {
             size_t base = (size_t)head * seq_len * HEAD_DIM;
             double sum = ldexp(weights_of_row(&p, head, row, false, weights), how.offset);
-            double rounded_sum = 0;
+            double rounded_sum = 0, maximum = 1; // what the weights are relative to: the row's
             for (int j = 0; j < seq_len; ++j) {
-                float scaled = (float)ldexp(weights[j], how.offset);
-                weights[j] = e4m3_to_float(e4m3_from_float(scaled));
+                if (how.tile > 0 && j % how.tile == 0) { // the kernel's, which may lag behind
+                    double highest = 0;
+                    for (int i = j; i < j + how.tile && i < seq_len; ++i)
+                        highest = fmax(highest, weights[i]);
+                    if (j == 0 || highest > maximum * exp2(how.lag))
+                        maximum = highest;
+                }
+                float scaled = (float)ldexp(weights[j] / maximum, how.offset);
+                weights[j] = e4m3_to_float(e4m3_from_float(scaled)) * maximum;
                 rounded_sum += weights[j];
             }
             for (int d = 0; d < HEAD_DIM; ++d) {
@@ -457,10 +464,24 @@ static void references_with_p_rounded_agree_with_the_plain_way(void **state)
         for (int kind = 0; kind < INPUT_KINDS; ++kind)
             for (size_t j = 0; j < LENGTH(offsets); ++j) {
                 check_rounded_reference(shapes[i], kind,
-                                        (struct p_rounding){P_E4M3, offsets[j], false});
+                                        (struct p_rounding){P_E4M3, offsets[j], false, 0, 0});
                 if (offsets[j] >= 0) // else the sum is 0
                     check_rounded_reference(shapes[i], kind,
-                                            (struct p_rounding){P_E4M3, offsets[j], true});
+                                            (struct p_rounding){P_E4M3, offsets[j], true, 0, 0});
+            }
+}
+
+static void references_whose_maximum_lags_agree_with_the_plain_way(void **state)
+{
+    (void)state;
+    const double lags[] = {0, 1.5, 3.8625};
+    for (size_t i = 0; i < LENGTH(lags); ++i)
+        for (int kind = 0; kind < INPUT_KINDS; ++kind)
+            for (int tile = 8; tile <= 128; tile *= 4) {
+                check_rounded_reference("2x3x77", kind,
+                                        (struct p_rounding){P_E4M3, 5, true, tile, lags[i]});
+                check_rounded_reference("1x1x239", kind,
+                                        (struct p_rounding){P_E4M3, 5, false, tile, lags[i]});
             }
 }
 
@@ -770,14 +791,14 @@ static void the_gate_for_p_in_e4m3_tells_right_from_wrong(void **state)
 {
     (void)state;
     const char *const shapes[] = {"small", "mission", "1x2x2048", "1x2x8192", "2x2x33", "2x2x517"};
-    const struct p_rounding how = {P_E4M3, 8, false};
+    const struct p_rounding how = {P_E4M3, 8, false, 0, 0};
     bool judged[MISTAKES];
 
     judge_all(judged);
     for (size_t i = 0; i < LENGTH(shapes); ++i)
         check_gate(shapes[i], INPUT_NORMAL, how, judged);
     check_gate("mission", INPUT_MEAN, how, judged);
-    check_gate("small", INPUT_NORMAL, (struct p_rounding){P_E4M3, 8, true}, judged);
+    check_gate("small", INPUT_NORMAL, (struct p_rounding){P_E4M3, 8, true, 0, 0}, judged);
     judged[MEAN_V] = judged[FIRST_TILE] = judged[MIDDLE_TILE] = judged[LAST_TILE] = false;
     check_gate("mission", INPUT_PEAKY, how, judged);
     check_gate("2x3x1", INPUT_NORMAL, how, judged);
@@ -1040,6 +1061,7 @@ int main(void)
         cmocka_unit_test(scales_are_per_head_and_shared_by_the_batches),
         cmocka_unit_test(references_agree_with_the_plain_way),
         cmocka_unit_test(references_with_p_rounded_agree_with_the_plain_way),
+        cmocka_unit_test(references_whose_maximum_lags_agree_with_the_plain_way),
         cmocka_unit_test(p_that_is_not_told_is_not_rounded),
         cmocka_unit_test(references_do_not_depend_on_the_number_of_threads),
         cmocka_unit_test(sampled_rows_are_the_same_and_the_others_left_alone),

@@ -121,12 +121,16 @@ bool reference_fp16(const struct problem *problem, struct rows rows, int threads
 enum p_format { P_NOT_TOLD, P_E4M3 };
 struct p_rounding {
     enum p_format format;
-    int offset;       // P is 2^offset exp(score - row_max) when it is rounded; 448 is the largest
+    int offset;       // P is 2^offset exp(score - maximum) when it is rounded; 448 is the largest
     bool sum_rounded; // row_sum adds up P as rounded; else as it was before
+    // What the kernel takes for the maximum: the row's own where tile is 0. Else that of the keys of
+    // the first `tile` keys, and of each tile on whose maximum is more than 2^lag times it.
+    int tile; // a multiple of 8
+    double lag;
 };
 
 // reference_dequantised with one thing changed: P is rounded to E4M3 (nearest even, past 448 to
-// 448) as `p` says, relative to the row's final maximum. What such a kernel would be if nothing
+// 448) as `p` says. What such a kernel would be if nothing
 // else in it were rounded. P_NOT_TOLD gives reference_dequantised.
 bool reference_rounded_p(const struct problem *problem, struct rows rows, int threads,
                          struct p_rounding p, float *out);

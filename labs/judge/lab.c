@@ -55,7 +55,10 @@ static void read_p(json_t *json, const char *path)
              "%s: \"p\" is not {\"format\": \"e4m3\", \"offset\": -16 to 16, "
              "\"sum\": \"rounded\" or \"unrounded\"}",
              path);
-    lab.p = (struct p_rounding){P_E4M3, (int)offset, strcmp(sum, "rounded") == 0};
+    double tile = number(json, "tile", 0), lag = number(json, "lag", 0);
+    if (!(tile >= 0) || fmod(tile, 8) != 0 || !(lag >= 0 && lag <= 16))
+        fail(EXIT_USAGE, "%s: \"p\": the tile is no multiple of 8, or the lag not 0 to 16", path);
+    lab.p = (struct p_rounding){P_E4M3, (int)offset, strcmp(sum, "rounded") == 0, (int)tile, lag};
 }
 
 void lab_read(void)
