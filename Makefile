@@ -171,7 +171,7 @@ build/probes: labs/probes.cu build/flags build/cuda build/gpu
 	$(Q)$(CXX) build/obj/labs/probes.o $(CUDA_LIBS) -o $@
 
 # The parts of the driver that its tools share.
-build/compare build/profile-ncu: build/%: build/obj/labs/tool/%.o $(call objects,labs/say.c labs/process.c labs/ncu.c) build/libworkbench.a
+build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tool/%.o $(call objects,labs/say.c labs/process.c labs/ncu.c) build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
@@ -232,7 +232,7 @@ starter%:
 	$(error there is no lab $*: the labs are $(foreach l,$(labs),$(call number,$l)))
 
 .PHONY: all
-all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/probes build/judge build/runner
+all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/scoreboard build/probes build/judge build/runner
 
 # A student's program, for ./labN my.cu: make student SRC=my.cu OUT=build/student/my
 .PHONY: student
