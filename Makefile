@@ -44,6 +44,10 @@ NVCC_FLAGS := $(KERNEL_FLAGS) -Xcompiler -Wall,-Wextra,-Wno-missing-field-initia
 CUDA_LIBS := -Lbuild/cuda/lib64 -lcudart -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/cuda/lib64' \
              -Wl,-rpath,'$$ORIGIN/../cuda/lib64'
 no_cp_async := ch02_% ch03_%
+# wgmma and its kin are Hopper's alone: these have code for sm_90a instead of sm_90.
+hopper := ch18_%
+comma := ,
+nvcc_flags = $(if $(filter $(hopper),$(1)),$(subst arch=compute_90$(comma)code=sm_90,arch=compute_90a$(comma)code=sm_90a,$(NVCC_FLAGS)),$(NVCC_FLAGS))
 
 # SHA-256 of a program without comments, blank lines and debug prints, and of its flags: a
 # measurement of the same hash is a measurement of today's program.
@@ -143,7 +147,7 @@ build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/libcudart.ma
 
 $(cuda_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.cu build/flags build/debug-print build/cuda build/gpu
 	$(say) NVCC $*
-	$(Q)$(call native,$*) build/cuda/bin/nvcc $(NVCC_FLAGS) $(with_prints) $$native $(call cuda_identity,code/$*.cu) \
+	$(Q)$(call native,$*) build/cuda/bin/nvcc $(call nvcc_flags,$*) $(with_prints) $$native $(call cuda_identity,code/$*.cu) \
 	    -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 # The native image is for a GPU that is neither an L4 nor a Hopper; sm_75 has no cp.async.
 native = native=; mkdir -p $(@D); gpu=$$(cat build/gpu); \
