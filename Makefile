@@ -44,6 +44,7 @@ NVCC_FLAGS := $(KERNEL_FLAGS) -Xcompiler -Wall,-Wextra,-Wno-missing-field-initia
 CUDA_LIBS := -Lbuild/cuda/lib64 -lcudart -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/cuda/lib64' \
              -Wl,-rpath,'$$ORIGIN/../cuda/lib64'
 no_cp_async := ch02_% ch03_%
+no_attention := ch18_% # measures units, not attention
 # wgmma and its kin are Hopper's alone: these have code for sm_90a instead of sm_90.
 hopper := ch18_%
 comma := ,
@@ -264,7 +265,7 @@ checklist$(1): chapter$(1) build/series build/hashes.tsv
 	    $$$$(sed -nE 's,^(ch$(call two,$(1))_\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
 	$(Q)labs/checklist $(1)
 endef
-stages := $(foreach n,$(numbers),$(if $(filter ch$(call two,$n)_%,$(cuda_programs)),$n))
+stages := $(foreach n,$(numbers),$(if $(filter ch$(call two,$n)_%,$(filter-out $(no_attention),$(cuda_programs))),$n))
 $(foreach n,$(stages),$(eval $(call checklist,$n)))
 
 checklist%:
