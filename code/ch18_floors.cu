@@ -163,19 +163,20 @@ __global__ void nothing() {}
 
 // ---- List the units ----
 static const struct unit {
-    const char *key, *title;
+    const char *key, *sum_key, *title;
     void (*kernel)(float *out, int rounds);
     int threads, ctas_per_sm;
     double work;            // of a CTA in a round: exponentials, flop
     float at_once, a_round; // what a thread's result is: at_once + a_round * n
 } units[] = {
-    {"exp", "exponentials", exponentials, 256, 8, 256.0 * CHAINS,
+    {"exp", "", "exponentials", exponentials, 256, 8, 256.0 * CHAINS,
      CHAINS * FIXED_POINT, 0},
-    {"fp16", "mma.sync, halves", products_fp16, 256, 2, 8.0 * CHAINS * 4096, 0,
-     4 * CHAINS},
-    {"fp8", "mma.sync, E4M3", products_fp8, 256, 2, 8.0 * CHAINS * 8192, 0,
-     4 * CHAINS},
-    {"wgmma", "wgmma, E4M3", products_wgmma, 128, 2, 64.0 * 256 * 32 * 2, 0, 1},
+    {"fp16", "fp16_sum", "mma.sync, halves", products_fp16, 256, 2,
+     8.0 * CHAINS * 4096, 0, 4 * CHAINS},
+    {"fp8", "fp8_sum", "mma.sync, E4M3", products_fp8, 256, 2,
+     8.0 * CHAINS * 8192, 0, 4 * CHAINS},
+    {"wgmma", "wgmma_sum", "wgmma, E4M3", products_wgmma, 128, 2,
+     64.0 * 256 * 32 * 2, 0, 1},
 };
 constexpr int UNITS = sizeof units / sizeof *units;
 
@@ -200,30 +201,45 @@ static bool check(const unit *u, const float *out, int count, int rounds)
 }
 
 // ---- Measure a unit ----
-// Work a second; 0 where the unit is missing or wrong, or time is not real.
-static double rate(const unit *u, bool timed)
+constexpr int FEW = 64, MANY = 4096; // rounds to check, and to time
+
+// One run, and its time; the results come to the host.
+static double run(const unit *u, int ctas, int rounds, float *results)
 {
-    int ctas = timed ? gpu.multiProcessorCount * u->ctas_per_sm : 1;
-    int rounds = timed ? 4096 : 64, count = ctas * u->threads;
-    double best = INFINITY;
-    float *out = NULL, *back = (float *)calloc(count, sizeof *back);
-    CUDA_CHECK(cudaMalloc((void **)&out, count * sizeof *out));
-    for (int run = 0; run < (timed ? 6 : 1); ++run) {
-        CUDA_CHECK(cudaEventRecord(begin, stream));
-        u->kernel<<<ctas, u->threads, 0, stream>>>(out, rounds);
-        CUDA_CHECK(cudaGetLastError());
-        if (timed)
-            best = fmin(best, elapsed_us());
-    }
+    size_t bytes = (size_t)ctas * u->threads * sizeof *results;
+    float *out = NULL;
+    double us = 0;
+    CUDA_CHECK(cudaMalloc((void **)&out, bytes));
+    CUDA_CHECK(cudaEventRecord(begin, stream));
+    u->kernel<<<ctas, u->threads, 0, stream>>>(out, rounds);
+    CUDA_CHECK(cudaGetLastError());
+    if (rounds == MANY)
+        us = elapsed_us();
     CUDA_CHECK(cudaStreamSynchronize(stream));
-    CUDA_CHECK(cudaMemcpy(back, out, count * sizeof *out,
-                          cudaMemcpyDeviceToHost));
-    bool right = check(u, back, count, rounds);
+    CUDA_CHECK(cudaMemcpy(results, out, bytes, cudaMemcpyDeviceToHost));
     CUDA_CHECK(cudaFree(out));
-    free(back);
-    return right && timed ? u->work * ctas * rounds / best * 1e6 : 0;
+    return us;
 }
 
+// ---- Work out its rate ----
+// Work a second; 0 where the unit is missing or wrong, or time is not real.
+// *sum: what MANY rounds have added up to, in rounds.
+static double rate(const unit *u, bool timed, double *sum)
+{
+    int ctas = timed ? gpu.multiProcessorCount * u->ctas_per_sm : 1;
+    int count = ctas * u->threads;
+    float *results = (float *)calloc(count, sizeof *results);
+    double best = INFINITY;
+    run(u, ctas, FEW, results);
+    bool right = check(u, results, count, FEW);
+    for (int i = 0; i < 6 && right && timed; ++i)
+        best = fmin(best, run(u, ctas, MANY, results));
+    *sum = results[0] / u->a_round;
+    free(results);
+    return right && timed ? u->work * ctas * MANY / best * 1e6 : 0;
+}
+
+// ---- Measure the memory ----
 static double copy_rate() // bytes read and written a second
 {
     size_t bytes = (size_t)1 << 29;
@@ -304,6 +320,7 @@ static double launch_cold()
 // ---- Work out the floors of a shape ----
 struct rates {
     double unit[UNITS]; // a second; 0: not there
+    double sum[UNITS];  // of MANY ones
     double copy;        // bytes a second
     double graph, plain, cold; // µs for an empty launch
 };
@@ -345,6 +362,9 @@ static json_t *rates_json(const rates *r)
         if (r->unit[i] > 0)
             json_object_set_new(said, units[i].key,
                                 json_real(r->unit[i] * 1e-9));
+    for (int i = 1; i < UNITS; ++i)
+        if (r->unit[i] > 0)
+            json_object_set_new(said, units[i].sum_key, json_real(r->sum[i]));
     double clock = 16.0 * gpu.multiProcessorCount; // exponentials a cycle
     json_object_set_new(said, "exp_mhz", json_real(r->unit[0] / clock * 1e-6));
     json_object_set_new(said, "copy_gbs", json_real(r->copy * 1e-9));
@@ -412,7 +432,7 @@ int main(int argc, char **argv)
     rates r = {};
     printf("Checks\n");
     for (int i = 0; i < UNITS; ++i)
-        r.unit[i] = rate(&units[i], timed);
+        r.unit[i] = rate(&units[i], timed, &r.sum[i]);
     if (!timed || failures)
         return failures > 0;
     // ---- Say what the units do, and what follows ----
@@ -426,6 +446,10 @@ int main(int argc, char **argv)
         if (r.unit[i] > 0)
             printf("  %-18s %9.1f G%s\n", units[i].title, r.unit[i] * 1e-9,
                    i == 0 ? "" : "FLOP");
+    for (int i = 1; i < UNITS; ++i)
+        if (r.unit[i] > 0)
+            printf("  %-18s adds %d ones up to %g\n", units[i].title, MANY,
+                   r.sum[i]);
     printf("  %-18s %9.1f GB\n", "copy, read + write", r.copy * 1e-9);
     printf("An empty launch: %.2f us in a graph, %.2f plain, %.2f cold\n", r.graph,
            r.plain, r.cold);

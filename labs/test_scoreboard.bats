@@ -79,6 +79,8 @@ refused() { # STATUS TEXT
     [[ $output =~ pytorch-cudnn\ +8.00\ +8.00\ +8.00\ +3.0e-04 ]]
     said shapes.mission.best.name ch10_two
     said shapes.mission.best.p50_us 5.0
+    said shapes.mission.best.over_flash.high 2.0
+    said shapes.mission.best.plain.p50_us 7.0
     said shapes.mission.best_pytorch.name pytorch-cudnn
     said shapes.mission.entries.ch10_two.cold.p50_us 9.0
     said shapes.mission.entries.ch10_two.over_flash.median 2.0

@@ -455,11 +455,12 @@ static void keep(const struct shape *shape, json_t *clock)
         const struct entry *best = fastest(side == 1, GRAPH);
         if (!best)
             continue;
-        json_t *p50 = at(at(best->said, "graph"), "p50_us");
-        json_object_set_new(kept, side ? "best_pytorch" : "best",
-                            json_pack("{s:s, s:O, s:f}", "name", best->name, "p50_us", p50,
-                                      "tflops",
-                                      shape_flops(shape) / json_number_value(p50) * 1e-6));
+        json_t *p50 = at(at(best->said, "graph"), "p50_us"), *copy = json_copy(best->said);
+        json_object_set_new(copy, "name", json_string(best->name));
+        json_object_set(copy, "p50_us", p50);
+        json_object_set_new(copy, "tflops",
+                            json_real(shape_flops(shape) / json_number_value(p50) * 1e-6));
+        json_object_set_new(kept, side ? "best_pytorch" : "best", copy);
     }
     for (int i = 0; i < entry_count; ++i)
         json_object_set_new(said, entries[i].name, entries[i].said);
