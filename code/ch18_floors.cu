@@ -260,7 +260,7 @@ static double copy_rate() // bytes read and written a second
     return 2.0 * bytes / best * 1e6;
 }
 
-// ---- Launch nothing, in three ways ----
+// ---- Launch nothing ----
 constexpr int LAUNCHES = 256, RUNS = 20;
 
 static void launch_nothing(int count)
@@ -270,6 +270,7 @@ static void launch_nothing(int count)
     CUDA_CHECK(cudaGetLastError());
 }
 
+// ---- By a graph ----
 static double launch_by_graph()
 {
     cudaGraph_t graph;
@@ -280,7 +281,7 @@ static double launch_by_graph()
     launch_nothing(LAUNCHES);
     CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
     CUDA_CHECK(cudaGraphInstantiate(&replay, graph, 0));
-    for (int run = -3; run < RUNS; ++run) {
+    for (int run = -3; run < RUNS; ++run) { // three to warm up
         CUDA_CHECK(cudaEventRecord(begin, stream));
         CUDA_CHECK(cudaGraphLaunch(replay, stream));
         times[run < 0 ? 0 : run] = elapsed_us() / LAUNCHES;
@@ -290,6 +291,7 @@ static double launch_by_graph()
     return summarise(times, RUNS).p50;
 }
 
+// ---- One after the other ----
 static double launch_plainly()
 {
     double times[RUNS];
@@ -301,14 +303,15 @@ static double launch_plainly()
     return summarise(times, RUNS).p50;
 }
 
+// ---- Once, after the cache was overwritten ----
 static double launch_cold()
 {
     double times[RUNS];
+    size_t bytes = 2 * (size_t)gpu.l2CacheSize;
     void *flush = NULL;
-    CUDA_CHECK(cudaMalloc(&flush, 2 * (size_t)gpu.l2CacheSize));
+    CUDA_CHECK(cudaMalloc(&flush, bytes));
     for (int run = -3; run < RUNS; ++run) {
-        CUDA_CHECK(cudaMemsetAsync(flush, 0, 2 * (size_t)gpu.l2CacheSize,
-                                   stream));
+        CUDA_CHECK(cudaMemsetAsync(flush, 0, bytes, stream));
         CUDA_CHECK(cudaEventRecord(begin, stream));
         launch_nothing(1);
         times[run < 0 ? 0 : run] = elapsed_us();

@@ -23,6 +23,6 @@ set key at screen 0.01, screen 1 - 4 / height top left horizontal maxrows 1 Left
     samplen 0.4 textcolor rgb ink
 
 plot data index 0 using 1:2 with points ls 1 title columnheader(1), \
-     data index 0 skip 1 using 3:2:4 with labels center offset 0,0.8 textcolor rgb ink notitle, \
+     data index 0 skip 1 using 3:2:4 with labels center offset 0,-0.8 textcolor rgb ink notitle, \
      data index 1 using 1:2 with points ls 9 title columnheader(1), \
-     data index 1 skip 1 using 3:2:4 with labels center offset 0,-0.8 textcolor ls 9 notitle
+     data index 1 skip 1 using 3:2:4 with labels center offset 0,0.8 textcolor ls 9 notitle

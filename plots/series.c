@@ -1385,16 +1385,16 @@ static void scoreboard_table(void)
     puts(" | |");
 }
 
-// A Markdown table: graph, plain and cold at small, mission and long.
+// A Markdown table: graph, plain and cold at small and mission; what is longer does not notice.
 static void ways_table(void)
 {
     static const char *const modes[] = {"graph", "plain", "cold"};
     print_origin();
-    puts("| | small: graph | plain | cold | mission: graph | plain | cold | long: graph | plain | "
-         "cold |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|");
+    puts("| | small: graph | plain | cold | mission: graph | plain | cold |\n"
+         "|---|--:|--:|--:|--:|--:|--:|");
     for (int i = 0; i < board.count; i++) {
         printf("| %s |", board_label(board.names[i], IN_TABLE));
-        for (int s = 0; s < 3; s++)
+        for (int s = 0; s < 2; s++)
             for (int m = 0; m < 3; m++) {
                 double us = board_time(s, board.names[i], modes[m]);
                 print_cell(us, us < 99.95 ? " %.1f |" : " %.0f |");
@@ -1404,7 +1404,7 @@ static void ways_table(void)
     if (board.floors == NULL)
         return;
     printf("| *an empty launch* |");
-    for (int s = 0; s < 3; s++)
+    for (int s = 0; s < 2; s++)
         for (int m = 0; m < 3; m++) {
             char key[48];
             snprintf(key, sizeof key, "rates.launch_%s_us", modes[m]);

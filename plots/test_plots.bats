@@ -508,8 +508,8 @@ EOF
     [[ $output == *"| PyTorch, flash | – | 10.00 | **1234** | – | 3.0 | 1.00 |"* ]]
     [[ $output == *"| *floor and launch* | – | 1.84 | – | – | | |"* ]]
     run "$TREE/build/series" ways-table plots/runs/h200/scoreboard.json
-    [[ $output == *"| 2 scalar baseline | 20.0 | – | – | 40.1 | 41.0 | 50.0 | – | – | – |"* ]]
-    [[ $output == *"| *an empty launch* | – | 2.1 | – | – | 2.1 | – | – | 2.1 | – |"* ]]
+    [[ $output == *"| 2 scalar baseline | 20.0 | – | – | 40.1 | 41.0 | 50.0 |"* ]]
+    [[ $output == *"| *an empty launch* | – | 2.1 | – | – | 2.1 | – |"* ]]
 }
 
 @test "the scoreboard's tables go into their files and the README, and stale ones are seen" {
