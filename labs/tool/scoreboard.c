@@ -355,7 +355,8 @@ static void check_again(struct entry *entry, const struct shape *shape)
     json_t *own = json_load_file(own_record(entry), 0, NULL);
     unlink(own_record(entry));
     json_t *result = json_array_get(at(at(at(own, "shapes"), shape->name), "correctness"), 0);
-    static const char *const accuracy[] = {"pass", "rel_head", "rel_row", "max_abs", "gate"};
+    static const char *const accuracy[] = {"pass",    "rel_head",  "rel_row",
+                                           "max_abs", "rounded_p", "limits"};
     for (size_t i = 0; i < sizeof accuracy / sizeof *accuracy; ++i)
         if (at(result, accuracy[i]))
             json_object_set(entry->said, accuracy[i], at(result, accuracy[i]));
