@@ -1390,7 +1390,7 @@ static void ways_table(void)
 {
     static const char *const modes[] = {"graph", "plain", "cold"};
     print_origin();
-    puts("| | small: graph | plain | cold | mission: graph | plain | cold |\n"
+    puts("| | small:" NBSP "graph | plain | cold | mission:" NBSP "graph | plain | cold |\n"
          "|---|--:|--:|--:|--:|--:|--:|");
     for (int i = 0; i < board.count; i++) {
         printf("| %s |", board_label(board.names[i], IN_TABLE));
