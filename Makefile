@@ -44,7 +44,9 @@ NVCC_FLAGS := $(KERNEL_FLAGS) -Xcompiler -Wall,-Wextra,-Wno-missing-field-initia
 CUDA_LIBS := -Lbuild/cuda/lib64 -lcudart -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/cuda/lib64' \
              -Wl,-rpath,'$$ORIGIN/../cuda/lib64'
 no_cp_async := ch02_% ch03_%
-no_attention := ch18_% # measures units, not attention
+# Products of E4M3 begin with sm_89; what measures units is not attention.
+fp8_mma := ch18_%
+no_attention := ch18_%
 # wgmma and its kin are Hopper's alone: these have code for sm_90a instead of sm_90.
 hopper := ch18_%
 comma := ,
@@ -153,7 +155,7 @@ $(cuda_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.cu build/flags 
 # The native image is for a GPU that is neither an L4 nor a Hopper; sm_75 has no cp.async.
 native = native=; mkdir -p $(@D); gpu=$$(cat build/gpu); \
     if [ -n "$$gpu" ] && [ $$gpu != 89 ] && [ $$gpu != 90 ] && \
-       [ $$gpu -ge $(if $(filter $(no_cp_async),$(1)),75,80) ]; then \
+       [ $$gpu -ge $(if $(filter $(no_cp_async),$(1)),75,$(if $(filter $(fp8_mma),$(1)),89,80)) ]; then \
         native="-gencode arch=compute_$$gpu,code=sm_$$gpu"; fi;
 
 $(c_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.c build/flags build/cuda
