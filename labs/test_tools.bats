@@ -156,4 +156,5 @@ EOF
     refused 2 'unknown option --speed' "$pytorch" . --speed
     python3 -c 'import torch' 2>/dev/null && skip "PyTorch is here"
     refused 3 'PyTorch is not installed here' "$pytorch" .
+    refused 3 'PyTorch is not installed here' "$pytorch" --on-demand
 }
