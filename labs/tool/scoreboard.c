@@ -199,8 +199,11 @@ static void stop(struct entry *entry)
 {
     struct output output = child_finish(&entry->child, CHECK_SECONDS);
     entry->started = false;
+    if (output.status == 1 && !entry->verdict)
+        give_verdict(entry, "wrong",
+                     *output.err ? last_line(output.err) : "a gate failed: run it by itself");
     if (output.status != 0 && !entry->verdict)
-        give_verdict(entry, output.status == 1 ? "wrong" : "left out", last_line(output.err));
+        give_verdict(entry, "left out", last_line(output.err));
     if (output.status == 0 && !entry->verdict && !entry->timed)
         give_verdict(entry, "left out", "it gave no time");
 }
