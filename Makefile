@@ -45,7 +45,7 @@ CUDA_LIBS := -Lbuild/cuda/lib64 -lcudart -Wl,--enable-new-dtags,-rpath,'$$ORIGIN
              -Wl,-rpath,'$$ORIGIN/../cuda/lib64'
 no_cp_async := ch02_% ch03_%
 # Products of E4M3 begin with sm_89; what measures units is not attention.
-fp8_mma := ch18_%
+fp8_mma := ch16_% ch18_%
 no_attention := ch18_%
 # wgmma and its kin are Hopper's alone: these have code for sm_90a instead of sm_90.
 hopper := ch18_%
