@@ -44,6 +44,13 @@ NVCC_FLAGS := $(KERNEL_FLAGS) -Xcompiler -Wall,-Wextra,-Wno-missing-field-initia
 CUDA_LIBS := -Lbuild/cuda/lib64 -lcudart -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/cuda/lib64' \
              -Wl,-rpath,'$$ORIGIN/../cuda/lib64'
 no_cp_async := ch02_% ch03_%
+# Products of E4M3 begin with sm_89; what measures units is not attention.
+fp8_mma := ch16_% ch18_%
+no_attention := ch18_%
+# wgmma and its kin are Hopper's alone: these have code for sm_90a instead of sm_90.
+hopper := ch18_%
+comma := ,
+nvcc_flags = $(if $(filter $(hopper),$(1)),$(subst arch=compute_90$(comma)code=sm_90,arch=compute_90a$(comma)code=sm_90a,$(NVCC_FLAGS)),$(NVCC_FLAGS))
 
 # SHA-256 of a program without comments, blank lines and debug prints, and of its flags: a
 # measurement of the same hash is a measurement of today's program.
@@ -143,12 +150,12 @@ build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/libcudart.ma
 
 $(cuda_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.cu build/flags build/debug-print build/cuda build/gpu
 	$(say) NVCC $*
-	$(Q)$(call native,$*) build/cuda/bin/nvcc $(NVCC_FLAGS) $(with_prints) $$native $(call cuda_identity,code/$*.cu) \
+	$(Q)$(call native,$*) build/cuda/bin/nvcc $(call nvcc_flags,$*) $(with_prints) $$native $(call cuda_identity,code/$*.cu) \
 	    -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 # The native image is for a GPU that is neither an L4 nor a Hopper; sm_75 has no cp.async.
 native = native=; mkdir -p $(@D); gpu=$$(cat build/gpu); \
     if [ -n "$$gpu" ] && [ $$gpu != 89 ] && [ $$gpu != 90 ] && \
-       [ $$gpu -ge $(if $(filter $(no_cp_async),$(1)),75,80) ]; then \
+       [ $$gpu -ge $(if $(filter $(no_cp_async),$(1)),75,$(if $(filter $(fp8_mma),$(1)),89,80)) ]; then \
         native="-gencode arch=compute_$$gpu,code=sm_$$gpu"; fi;
 
 $(c_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.c build/flags build/cuda
@@ -171,7 +178,7 @@ build/probes: labs/probes.cu build/flags build/cuda build/gpu
 	$(Q)$(CXX) build/obj/labs/probes.o $(CUDA_LIBS) -o $@
 
 # The parts of the driver that its tools share.
-build/compare build/profile-ncu: build/%: build/obj/labs/tool/%.o $(call objects,labs/say.c labs/process.c labs/ncu.c) build/libworkbench.a
+build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tool/%.o $(call objects,labs/say.c labs/process.c labs/ncu.c) build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
@@ -218,6 +225,8 @@ chapter$(1): $(addprefix build/,$(2)) $(if $(3),$(call driver,$(1),$(2)))
 endef
 $(foreach n,$(numbers),$(eval $(call chapter,$n,$(call of_chapter,$n),$(wildcard labs/lab$(call two,$n)))))
 
+chapter18: build/scoreboard
+
 lab_links := $(foreach l,$(labs),lab$(call number,$l))
 $(lab_links): lab%:
 	$(Q)ln -sfn labs/lab$(call two,$*) $@
@@ -232,7 +241,7 @@ starter%:
 	$(error there is no lab $*: the labs are $(foreach l,$(labs),$(call number,$l)))
 
 .PHONY: all
-all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/probes build/judge build/runner
+all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/scoreboard build/probes build/judge build/runner
 
 # A student's program, for ./labN my.cu: make student SRC=my.cu OUT=build/student/my
 .PHONY: student
@@ -260,7 +269,7 @@ checklist$(1): chapter$(1) build/series build/hashes.tsv
 	    $$$$(sed -nE 's,^(ch$(call two,$(1))_\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
 	$(Q)labs/checklist $(1)
 endef
-stages := $(foreach n,$(numbers),$(if $(filter ch$(call two,$n)_%,$(cuda_programs)),$n))
+stages := $(foreach n,$(numbers),$(if $(filter ch$(call two,$n)_%,$(filter-out $(no_attention),$(cuda_programs))),$n))
 $(foreach n,$(stages),$(eval $(call checklist,$n)))
 
 checklist%:

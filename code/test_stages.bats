@@ -83,7 +83,7 @@ at_most() { # BEFORE AFTER NAME LIMIT
 @test "no stage has a race, a stale read or an access out of bounds under any of 16 schedules" {
     local name seed
     for name in $(sed -nE 's,^(ch[0-9]+_[a-z0-9_]+)\t.*,\1,p' build/hashes.tsv); do
-        [ -f "code/$name.cu" ] || continue
+        grep -qs workbench_main "code/$name.cu" || continue
         for seed in $(seq 0 15); do
             PTXSIM_SCHEDULE=$seed PTXSIM_CHECK=all run "build/$name" --shapes 1x2x80 --seeds 0 \
                 --inputs normal --no-timing --quiet
@@ -92,4 +92,13 @@ at_most() { # BEFORE AFTER NAME LIMIT
             [ "$output" = "$name: PASS: 1 of 1 outputs right" ]
         done
     done
+}
+
+@test "chapter 18's units compute what they should, and it refuses what it does not know" {
+    run build/ch18_floors --no-timing
+    [ "$status" -eq 0 ]
+    [ "$(grep -c '^  ok ' <<<"$output")" -eq 3 ] # exp, fp16, fp8; wgmma is Hopper's
+    run build/ch18_floors --speed
+    [ "$status" -eq 2 ]
+    [ "$output" = "usage: ch18_floors [--record FILE] [--no-timing]" ]
 }

@@ -10,7 +10,7 @@
 //   watch.c     judges a file again whenever it is saved
 //   evidence.c  what Nsight Compute or the simulator counted
 //   ncu.c       Nsight Compute: which metrics, how it is asked, what it said
-//   tool/       programs of their own, from the same parts: compare, profile-ncu
+//   tool/       programs of their own, from the same parts: compare, profile-ncu, scoreboard
 //
 // The driver runs once and ends; strings that it makes for its reports are not freed.
 #ifndef LAB_H
@@ -185,6 +185,9 @@ struct child {
     int err;
 };
 bool child_start(struct child *child, char *const argv[], char *const env[]);
+// Its answer to a line: a JSON object, which the caller lets go of; NULL when the program has ended
+// or hangs.
+json_t *child_ask(struct child *child, const char *request, int seconds);
 // Time of the next batch in µs (its p50); negative when the program has ended or hangs.
 double child_batch(struct child *child, int seconds);
 // Ends the input and waits: the program then verifies its outputs again. Returns as run() does.

@@ -118,19 +118,23 @@ bool child_start(struct child *child, char *const argv[], char *const env[])
     return child->in && child->out;
 }
 
-double child_batch(struct child *child, int seconds)
+json_t *child_ask(struct child *child, const char *request, int seconds)
 {
     char line[4096];
-    if (fputs("batch\n", child->in) == EOF || fflush(child->in) == EOF)
-        return -1;
+    if (fprintf(child->in, "%s\n", request) < 0 || fflush(child->in) == EOF)
+        return NULL;
     do { // lines that are no answer are the program's own talk
         struct pollfd ready = {.fd = fileno(child->out), .events = POLLIN};
         if (poll(&ready, 1, seconds * 1000) <= 0 || !fgets(line, sizeof line, child->out))
-            return -1;
+            return NULL;
     } while (line[0] != '{');
-    json_t *answer = json_loads(line, 0, NULL);
-    json_t *p50 = json_object_get(answer, "p50_us");
-    double time = json_is_number(p50) ? json_number_value(p50) : -1;
+    return json_loads(line, 0, NULL);
+}
+
+double child_batch(struct child *child, int seconds)
+{
+    json_t *answer = child_ask(child, "batch", seconds);
+    double time = number_at(answer, "p50_us");
     json_decref(answer);
     return time > 0 ? time : -1;
 }

@@ -50,6 +50,8 @@ refused() { # STATUS TEXT COMMAND...
     compare 3 'b.json: not from a GPU (runtime: simulator), so it holds no times' b.json
     record b.json ch03_wmma_qk 80 81 's/"cold_l2":false/"cold_l2":true/'
     compare 3 'small: one of the two was timed with a cold L2' b.json
+    record b.json ch03_wmma_qk 80 81 's/"cold_l2":false/"mode":"plain",&/'
+    compare 3 'small: one of the two was timed without a graph' b.json
     record b.json ch03_wmma_qk 80 81 's/"p50_us":80,//'
     compare 3 'b.json: shapes.mission.timing.p50_us is no time' b.json
     record b.json ch03_wmma_qk 80 81 's/\[{.*}\]/[]/'
@@ -154,4 +156,5 @@ EOF
     refused 2 'unknown option --speed' "$pytorch" . --speed
     python3 -c 'import torch' 2>/dev/null && skip "PyTorch is here"
     refused 3 'PyTorch is not installed here' "$pytorch" .
+    refused 3 'PyTorch is not installed here' "$pytorch" --on-demand
 }

@@ -457,3 +457,85 @@ EOF2
     run build/series search absent.jsonl
     fails_with 3 "absent.jsonl: No such file"
 }
+
+# ---- The scoreboard -----------------------------------------------------------------------------
+
+board_record() { # a stage, one that is wrong at mission, PyTorch's flash; floors beside them
+    cat >plots/runs/h200/scoreboard.json <<'EOF'
+{"record":1,"kind":"scoreboard","runtime":"gpu","shapes":{
+ "small":{"entries":{"ch02_scalar":{"graph":{"p50_us":20}}}},
+ "mission":{"best_pytorch":{"name":"pytorch-flash","p50_us":10},"entries":{
+  "ch02_scalar":{"rel_head":2e-4,"graph":{"p50_us":40.125},"plain":{"p50_us":41},"cold":{"p50_us":50}},
+  "ch03_wmma_qk":{"rel_head":2.1e-4,"graph":{"p50_us":36}},
+  "ch04_cp_async":{"wrong":"relative error 0.7"},
+  "mine":{"rel_head":2e-2,"graph":{"p50_us":5}},
+  "pytorch-flash":{"rel_head":3e-4,"graph":{"p50_us":10},"cold":{"p50_us":13}}}},
+ "long":{"entries":{"pytorch-flash":{"graph":{"p50_us":1234.5}}}}}}
+EOF
+    echo '{"shapes":{"mission":{"floor_and_launch":1.84}},"rates":{"launch_plain_us":2.14}}' \
+        >plots/runs/h200/floors.json
+}
+
+@test "scoreboard: a row a contestant with a time, a block a shape, PyTorch's best and the floor" {
+    board_record
+    "$TREE/build/series" scoreboard plots/runs/h200/scoreboard.json >table
+    shown table >all
+    [ "$(sed -n '1,4p' all | tr '\n' ' ')" = "1|scalar baseline  2 2|WMMA Q·Kᵀ  3 3|mine 4.4|PyTorch, flash " ]
+    grep -qx 'mission|10|1.84|1.84|50' all
+    grep -qx '1|40.125|50' all
+    grep -qx '4.4|10|13' all
+    grep -qx 'long|nan|nan|1234.5|1234.5' all
+    grep -qx 'huge|nan|nan|nan|nan' all
+    ! grep -q 'cp.async' all
+}
+
+@test "accuracy: error beside time, one label for points that lie on one another" {
+    board_record
+    "$TREE/build/series" accuracy plots/runs/h200/scoreboard.json >table
+    shown table >all
+    grep -qx '40.125|0.0002|38.0066|2, 3' all
+    grep -qx '36|0.00021|36|' all
+    grep -qx '5|0.02|5|mine' all
+    grep -qx '10|0.0003|10|flash' all
+}
+
+@test "the scoreboard's tables: the fastest in bold, what was not measured as a dash, the floor" {
+    board_record
+    run "$TREE/build/series" scoreboard-table plots/runs/h200/scoreboard.json
+    [ "${lines[0]}" = "<!-- from h200/scoreboard h200/floors -->" ]
+    [ "${lines[3]}" = "| 2 scalar baseline | **20.00** | 40.12 | – | – | 2.0 | 0.25 |" ]
+    [[ $output == *"| mine | – | **5.00** | – | – | 200.0 | 2.00 |"* ]]
+    [[ $output == *"| PyTorch, flash | – | 10.00 | **1234** | – | 3.0 | 1.00 |"* ]]
+    [[ $output == *"| *floor and launch* | – | 1.84 | – | – | | |"* ]]
+    run "$TREE/build/series" ways-table plots/runs/h200/scoreboard.json
+    [[ $output == *"| 2 scalar baseline | 20.0 | – | – | 40.1 | 41.0 | 50.0 |"* ]]
+    [[ $output == *"| *an empty launch* | – | 2.1 | – | – | 2.1 | – |"* ]]
+}
+
+@test "the scoreboard's tables go into their files and the README, and stale ones are seen" {
+    command -v gnuplot || skip "no gnuplot"
+    board_record
+    printf 'a\n<!-- scoreboard: made -->\nold\n<!-- end of scoreboard -->\nb\n' >README.md
+    plots/render
+    grep -qx '| mine | – | \*\*5.00\*\* .*' plots/scoreboard.md
+    [ "$(grep -c '^| mine' README.md)" -eq 1 ]
+    ! grep -q 'old\|from h200' README.md
+    [ "$(sed -n '$p' README.md)" = b ]
+    for chart in scoreboard accuracy; do grep -q '<!-- inputs: ' plots/$chart.svg; done
+    plots/render --check
+    sed -i 's/"p50_us":5}/"p50_us":6}/' plots/runs/h200/scoreboard.json
+    run plots/render --check
+    [ "$status" -eq 1 ]
+    for stale in scoreboard.svg accuracy.svg scoreboard.md ways.md README.md; do
+        [[ $output == *"$stale is stale"* ]] || { echo "not stale: $stale"; false; }
+    done
+}
+
+@test "a record that no scoreboard has written is refused" {
+    echo '{"kind":"else"}' >x.json
+    run "$TREE/build/series" scoreboard x.json
+    fails_with 3 "x.json: not what labs/scoreboard writes"
+    echo '{"kind":"scoreboard","shapes":{}}' >x.json
+    run "$TREE/build/series" scoreboard x.json
+    fails_with 4 "x.json: nobody has a time"
+}

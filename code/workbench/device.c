@@ -105,7 +105,7 @@ size_t device_bytes(const struct device *device, const struct shape *shape,
 
     // One more than the input sets: of a kind of input that is checked but not timed.
     return one * (timed ? (size_t)options->rotations + 1 : 1) +
-           (timed && options->cold_l2 ? flush_bytes(device) : 0);
+           (timed && (options->mode == TIME_COLD || options->on_demand) ? flush_bytes(device) : 0);
 }
 
 static void *upload(const void *bytes, size_t size)
@@ -200,11 +200,21 @@ static void launch(const struct stopwatch *watch, int index)
     CUDA_CHECK(watch->program->launch(&watch->cases[index].args, watch->device->stream));
 }
 
-static void capture(struct stopwatch *watch, int repeats)
+const char *timing_mode_name(enum timing_mode mode)
+{
+    static const char *const names[TIMING_MODES] = {"graph", "plain", "cold"};
+    return names[mode];
+}
+
+// The launches of a sample: `repeats` over all cases.
+static void prepare(struct stopwatch *watch, int repeats)
 {
     cudaStream_t stream = watch->device->stream;
     cudaGraph_t graph;
 
+    watch->launches = repeats * watch->count;
+    if (watch->mode != TIME_GRAPH)
+        return;
     CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     for (int i = 0; i < repeats; ++i)
         for (int j = 0; j < watch->count; ++j)
@@ -212,24 +222,23 @@ static void capture(struct stopwatch *watch, int repeats)
     CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
     CUDA_CHECK(cudaGraphInstantiate(&watch->graph, graph, 0));
     CUDA_CHECK(cudaGraphDestroy(graph));
-    watch->launches = repeats * watch->count;
 }
 
 void stopwatch_create(struct stopwatch *watch, const struct device *device,
                       const struct program *program, const struct device_case *cases, int count,
-                      bool cold_l2)
+                      enum timing_mode mode)
 {
-    *watch =
-        (struct stopwatch){.device = device, .program = program, .cases = cases, .count = count};
+    *watch = (struct stopwatch){
+        .mode = mode, .device = device, .program = program, .cases = cases, .count = count};
     CUDA_CHECK(cudaEventCreate(&watch->start));
     CUDA_CHECK(cudaEventCreate(&watch->stop));
-    if (cold_l2) {
+    if (mode == TIME_COLD) {
         watch->launches = 1;
         watch->flush_bytes = flush_bytes(device);
         CUDA_CHECK(cudaMalloc(&watch->flush, watch->flush_bytes));
         return;
     }
-    capture(watch, 1);
+    prepare(watch, 1);
     double shortest = stopwatch_sample(watch); // the first one also uploads the graph
     for (int i = 0; i < 3; ++i) {
         double us = stopwatch_sample(watch);
@@ -237,8 +246,9 @@ void stopwatch_create(struct stopwatch *watch, const struct device *device,
     }
     double repeats = SAMPLE_US / (shortest * watch->count);
     if (repeats > 1) {
-        CUDA_CHECK(cudaGraphExecDestroy(watch->graph));
-        capture(watch, repeats < 256 ? (int)repeats + 1 : 256);
+        if (watch->graph)
+            CUDA_CHECK(cudaGraphExecDestroy(watch->graph));
+        prepare(watch, repeats < 256 ? (int)repeats + 1 : 256);
     }
 }
 
@@ -256,7 +266,11 @@ double stopwatch_sample(struct stopwatch *watch)
         watch->next = (watch->next + 1) % watch->count;
     } else {
         CUDA_CHECK(cudaEventRecord(watch->start, stream));
-        CUDA_CHECK(cudaGraphLaunch(watch->graph, stream));
+        if (watch->graph)
+            CUDA_CHECK(cudaGraphLaunch(watch->graph, stream));
+        else
+            for (int i = 0; i < watch->launches; ++i)
+                launch(watch, i % watch->count);
     }
     CUDA_CHECK(cudaEventRecord(watch->stop, stream));
     CUDA_CHECK(cudaEventSynchronize(watch->stop));

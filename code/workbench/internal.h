@@ -22,6 +22,15 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // ---- options.c ----------------------------------------------------------------------------------
 
+// How launches are timed.
+enum timing_mode {
+    TIME_GRAPH, // replays of a CUDA graph of launches: the host has no part in it
+    TIME_PLAIN, // launches one after the other, as fast as the host enqueues them
+    TIME_COLD,  // one launch a sample, after the L2 cache has been overwritten
+    TIMING_MODES
+};
+const char *timing_mode_name(enum timing_mode mode); // "graph", "plain", "cold"
+
 enum { MAX_SHAPES = 32, MAX_SEEDS = 64, MAX_ROTATIONS = 64 };
 
 struct options {
@@ -30,7 +39,8 @@ struct options {
     enum input_kind inputs[INPUT_KINDS];
     int shape_count, seed_count, input_count; // input_count 0: not given
     int iters, warmup, rotations;
-    bool cold_l2, timing, on_demand, quiet, resources, launch_only;
+    bool timing, on_demand, quiet, resources, launch_only;
+    enum timing_mode mode;
     const char *record, *summaries, *outputs, *against; // or NULL
 };
 
@@ -76,6 +86,7 @@ bool case_fetch(const struct device_case *c, const struct device *device, uint16
 
 // Times launches over `count` cases in turn.
 struct stopwatch {
+    enum timing_mode mode;
     const struct device *device;
     const struct program *program;
     const struct device_case *cases;
@@ -90,7 +101,7 @@ struct stopwatch {
 
 void stopwatch_create(struct stopwatch *watch, const struct device *device,
                       const struct program *program, const struct device_case *cases, int count,
-                      bool cold_l2);
+                      enum timing_mode mode);
 double stopwatch_sample(struct stopwatch *watch); // µs a launch
 void stopwatch_destroy(struct stopwatch *watch);
 

@@ -43,9 +43,11 @@ static void help(const struct program *program)
          "  --warmup N        samples thrown away first; default: 20\n"
          "  --rotations N     input sets that the launches take in turn; default: 4\n"
          "  --cold-l2         overwrite the L2 cache before each launch\n"
+         "  --plain           launch after launch, without a CUDA graph\n"
          "  --on-demand       check, then time --iters samples for each line of standard\n"
          "                    input and answer {\"p50_us\":..,\"mean_us\":..}; at its end,\n"
-         "                    check the outputs again. One shape; default: mission\n"
+         "                    check the outputs again. One shape; default: mission. A\n"
+         "                    line \"graph 5\", \"plain 5\" or \"cold 5\" wants 5 samples so\n"
          "\n"
          "What to leave behind\n"
          "  --record FILE     everything below as JSON\n"
@@ -194,6 +196,7 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
         WARMUP,
         ROTATIONS,
         COLD_L2,
+        PLAIN,
         NO_TIMING,
         RECORD,
         SUMMARIES,
@@ -213,6 +216,7 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
         {"warmup", required_argument, NULL, WARMUP},
         {"rotations", required_argument, NULL, ROTATIONS},
         {"cold-l2", no_argument, NULL, COLD_L2},
+        {"plain", no_argument, NULL, PLAIN},
         {"no-timing", no_argument, NULL, NO_TIMING},
         {"record", required_argument, NULL, RECORD},
         {"summaries", required_argument, NULL, SUMMARIES},
@@ -245,7 +249,12 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
         case ROTATIONS:
             good = parse_count(optarg, 1, MAX_ROTATIONS, &o->rotations, why, sizeof why);
             break;
-        case COLD_L2: o->cold_l2 = true; break;
+        case COLD_L2:
+        case PLAIN:
+            good = o->mode == TIME_GRAPH;
+            o->mode = option == PLAIN ? TIME_PLAIN : TIME_COLD;
+            snprintf(why, sizeof why, "--cold-l2 and --plain exclude each other");
+            break;
         case NO_TIMING: o->timing = false; break;
         case RECORD: o->record = optarg; break;
         case SUMMARIES: o->summaries = optarg; break;

@@ -304,6 +304,18 @@ static bool all_right(const struct run *run, const struct shape_run *shape,
     return right;
 }
 
+static void poison_all(const struct run *run, const struct device_case *cases, int count)
+{
+    for (int i = 0; i < count; ++i)
+        case_poison(&cases[i], run->device);
+}
+
+// A cold sample is one launch: all input sets must have had one before they are checked.
+static int warmup_samples(const struct options *o, enum timing_mode mode, int count)
+{
+    return mode == TIME_COLD && o->warmup < count ? count : o->warmup;
+}
+
 static void sample(struct stopwatch *watch, int count, const char *range, double *samples)
 {
     range_push(range);
@@ -315,21 +327,50 @@ static void sample(struct stopwatch *watch, int count, const char *range, double
     range_pop();
 }
 
-// One batch for each line of standard input. Returns how many.
-static int time_on_demand(const struct options *o, struct stopwatch *watch, int warmup)
+// What a line of standard input asks for: a way of timing and a number of samples, or, whatever
+// else it says, those of the command line.
+static enum timing_mode read_request(const struct options *o, const char *line, int *samples)
 {
-    int batches = 0;
+    char name[8], end;
+
+    *samples = o->iters;
+    for (enum timing_mode mode = 0; mode < TIMING_MODES; ++mode) {
+        int count;
+        if (sscanf(line, "%7s %d %c", name, &count, &end) == 2 &&
+            strcmp(name, timing_mode_name(mode)) == 0 && count >= 1 && count <= o->iters) {
+            *samples = count;
+            return mode;
+        }
+    }
+    return o->mode;
+}
+
+// One batch for each line of standard input. Returns how many.
+static int time_on_demand(const struct run *run, const struct device_case *cases, int count)
+{
+    const struct options *o = run->options;
+    struct stopwatch watches[TIMING_MODES] = {{0}}; // made when first asked for
     double *samples = allocate((size_t)o->iters * sizeof *samples);
+    int batches = 0, wanted;
     char *line = NULL;
     size_t size = 0;
 
     for (; getline(&line, &size, stdin) > 0; ++batches) {
-        sample(watch, warmup, "warm-up", NULL);
-        sample(watch, o->iters, "timed", samples);
-        struct summary s = summarise(samples, o->iters);
-        printf("{\"p50_us\":%.4f,\"mean_us\":%.4f}\n", s.p50, s.mean);
+        enum timing_mode mode = read_request(o, line, &wanted);
+        struct stopwatch *watch = &watches[mode];
+        if (watch->launches == 0)
+            stopwatch_create(watch, run->device, run->program, cases, count, mode);
+        poison_all(run, cases, count);
+        sample(watch, warmup_samples(o, mode, count), "warm-up", NULL);
+        sample(watch, wanted, "timed", samples);
+        struct summary s = summarise(samples, wanted);
+        printf("{\"p50_us\":%.4f,\"mean_us\":%.4f,\"samples\":%d,\"launches_per_sample\":%d}\n",
+               s.p50, s.mean, wanted, watch->launches);
         fflush(stdout);
     }
+    for (enum timing_mode mode = 0; mode < TIMING_MODES; ++mode)
+        if (watches[mode].launches > 0)
+            stopwatch_destroy(&watches[mode]);
     free(line);
     free(samples);
     return batches;
@@ -340,28 +381,25 @@ static bool time_shape(const struct run *run, struct shape_run *shape, const str
                        int count)
 {
     const struct options *o = run->options;
-    // A cold sample is one launch: all input sets must have had one before they are checked.
-    int warmup = o->cold_l2 && o->warmup < count ? count : o->warmup;
     struct device_case cases[MAX_ROTATIONS];
-    struct stopwatch watch;
     int batches = 1;
 
     for (int i = 0; i < count; ++i)
         cases[i] = sets[i].device;
-    stopwatch_create(&watch, run->device, run->program, cases, count, o->cold_l2);
-    shape->launches_per_sample = watch.launches;
-    for (int i = 0; i < count; ++i)
-        case_poison(&cases[i], run->device);
     if (o->on_demand) {
-        batches = time_on_demand(o, &watch, warmup);
+        batches = time_on_demand(run, cases, count);
     } else {
         double *samples = allocate((size_t)o->iters * sizeof *samples);
-        sample(&watch, warmup, "warm-up", NULL);
+        struct stopwatch watch;
+        stopwatch_create(&watch, run->device, run->program, cases, count, o->mode);
+        shape->launches_per_sample = watch.launches;
+        poison_all(run, cases, count);
+        sample(&watch, warmup_samples(o, o->mode, count), "warm-up", NULL);
         sample(&watch, o->iters, "timed", samples);
         shape->timing = summarise(samples, o->iters);
         free(samples);
+        stopwatch_destroy(&watch);
     }
-    stopwatch_destroy(&watch);
     return batches == 0 || all_right(run, shape, sets, count, "after the timed runs");
 }
 

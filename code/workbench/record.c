@@ -200,7 +200,8 @@ static json_t *timing_json(const struct run *run, const struct shape_run *shape)
     put(object, "launches_per_sample", json_integer(shape->launches_per_sample));
     put(object, "rotations", json_integer(run->options->rotations));
     put(object, "warmup", json_integer(run->options->warmup));
-    put(object, "cold_l2", json_boolean(run->options->cold_l2));
+    put(object, "mode", text(timing_mode_name(run->options->mode)));
+    put(object, "cold_l2", json_boolean(run->options->mode == TIME_COLD));
     return object;
 }
 

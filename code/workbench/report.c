@@ -124,7 +124,10 @@ void report_timing(const struct run *run)
                    t->p90, t->p99, t->mean, t->std, t->min, shape_flops(&s->shape) / t->p50 / 1e6);
     }
     printf("  %d samples after %d; %d input sets in turn%s; outputs right before and after\n",
-           o->iters, o->warmup, o->rotations, o->cold_l2 ? ", cold L2" : "");
+           o->iters, o->warmup, o->rotations,
+           o->mode == TIME_COLD    ? ", cold L2"
+           : o->mode == TIME_PLAIN ? ", plain launches"
+                                   : "");
 }
 
 void report_verdict(const struct run *run, bool pass)

@@ -61,7 +61,7 @@ bats_require_minimum_version 1.5.0
 @test "--help names every option and fits 80 columns" {
     run "$program" --help
     [ "$status" -eq 0 ]
-    for option in shapes seeds inputs iters warmup rotations cold-l2 no-timing record summaries outputs \
+    for option in shapes seeds inputs iters warmup rotations cold-l2 plain no-timing record summaries outputs \
                   against on-demand quiet resources launch-only help; do
         [[ $output == *"--$option"* ]]
     done
@@ -93,6 +93,55 @@ bats_require_minimum_version 1.5.0
     refused 2 '--iters: "0": write a whole number from 1 to' --iters 0
     refused 2 '--rotations: "4.5"' --rotations 4.5
     refused 2 '--warmup: ""' --warmup ''
+}
+
+@test "a time is a graph's, plain or cold" {
+    refused 2 '--plain: --cold-l2 and --plain exclude each other' --cold-l2 --plain
+}
+
+# The simulator has no clock, so a test brings one: a library that says a millisecond for every
+# interval, and hides that this is the simulator. What the program does in between is real.
+with_a_clock() {
+    cat >../clock.c <<'C'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <string.h>
+int cudaEventElapsedTime(float *ms, void *a, void *b) { (void)a, (void)b; *ms = 1; return 0; }
+void *dlsym(void *handle, const char *name)
+{
+    void *(*real)(void *, const char *) = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+    return strcmp(name, "ptxsim_version") == 0 ? 0 : real(handle, name);
+}
+C
+    cc -shared -fPIC ../clock.c -o ../clock.so -ldl
+    LD_PRELOAD=$PWD/../clock.so run --separate-stderr "$program" --shapes 1x1x17 --seeds 0 --inputs normal "$@"
+    echo "status $status; stdout: $output; stderr: $stderr"
+}
+
+@test "on demand: each line its own way and number of samples, the outputs checked at the end" {
+    printf '%s\n' batch 'plain 2' 'cold 3' 'graph 4' 'graph 6' 'warp 2' 'cold 1' >../asked
+    with_a_clock --on-demand --iters 5 --warmup 1 --quiet --record record.json <../asked
+    [ "$status" -eq 0 ]
+    [ "$(grep '^{' <<<"$output")" = \
+'{"p50_us":250.0000,"mean_us":250.0000,"samples":5,"launches_per_sample":4}
+{"p50_us":250.0000,"mean_us":250.0000,"samples":2,"launches_per_sample":4}
+{"p50_us":1000.0000,"mean_us":1000.0000,"samples":3,"launches_per_sample":1}
+{"p50_us":250.0000,"mean_us":250.0000,"samples":4,"launches_per_sample":4}
+{"p50_us":250.0000,"mean_us":250.0000,"samples":5,"launches_per_sample":4}
+{"p50_us":250.0000,"mean_us":250.0000,"samples":5,"launches_per_sample":4}
+{"p50_us":1000.0000,"mean_us":1000.0000,"samples":1,"launches_per_sample":1}' ]
+    [[ $(of pass) == true* ]]
+    ! grep -q '"timing"' record.json
+}
+
+@test "the record says in which way a time was taken" {
+    for way in graph plain cold-l2; do
+        with_a_clock --iters 2 --warmup 1 --rotations 2 --record $way.json $([ $way = graph ] || echo --$way)
+        [ "$status" -eq 0 ]
+    done
+    [ "$(of mode graph.json) $(of mode plain.json) $(of mode cold-l2.json)" = "graph plain cold" ]
+    [ "$(of launches_per_sample graph.json) $(of launches_per_sample plain.json) $(of launches_per_sample cold-l2.json)" = "2 2 1" ]
+    [ "$(of cold_l2 plain.json) $(of cold_l2 cold-l2.json)" = "false true" ]
 }
 
 @test "on demand there is one shape, and a GPU" {

@@ -105,6 +105,10 @@ static int write_table(FILE *out, const struct run *a, const struct run *b)
         if (json_is_true(at(shape, "timing.cold_l2")) != json_is_true(at(other, "timing.cold_l2")))
             fail(EXIT_MACHINE, "%s: one of the two was timed with a cold L2, the other was not",
                  name);
+        if ((strcmp(string_at(shape, "timing.mode"), "plain") == 0) !=
+            (strcmp(string_at(other, "timing.mode"), "plain") == 0))
+            fail(EXIT_MACHINE, "%s: one of the two was timed without a graph, the other with one",
+                 name);
         fprintf(out, "| %s |", name);
         for (int i = 0; i < 3; ++i)
             fprintf(out, " %.2f → %.2f |", times[0][i], times[1][i]);
