@@ -37,20 +37,25 @@ LIBS := -l:libjansson.a -lm -lpthread -ldl
 
 # These belong to a measurement: they go into a program's source_hash.
 KERNEL_FLAGS := -std=c++20 -O3 -lineinfo -Icode
+NVCC_COMMON := $(KERNEL_FLAGS) -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers --compress-mode=none
 # One executable for an L4, an H200 and (as PTX) the simulator, and for the GPU at hand. The
 # run path lets it find the real runtime; LD_LIBRARY_PATH=build/ptxsim comes first.
-NVCC_FLAGS := $(KERNEL_FLAGS) -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers --compress-mode=none \
-              -gencode arch=compute_89,code=[sm_89,compute_89] -gencode arch=compute_90,code=sm_90
+# wgmma and its kin are Hopper's alone: what has them has code for sm_90a, or no other at all.
+with_hopper := ch18_%
+only_hopper := ch17_%
+comma := ,
+virtual = $(if $(filter $(only_hopper),$(1)),compute_90a,compute_89)
+images = $(if $(filter $(only_hopper),$(1)),-gencode arch=compute_90a$(comma)code=[sm_90a$(comma)compute_90a],\
+    -gencode arch=compute_89$(comma)code=[sm_89$(comma)compute_89] \
+    $(if $(filter $(with_hopper),$(1)),-gencode arch=compute_90a$(comma)code=sm_90a,-gencode arch=compute_90$(comma)code=sm_90))
+nvcc_flags = $(strip $(NVCC_COMMON) $(call images,$(1)))
+NVCC_FLAGS := $(call nvcc_flags,)
 CUDA_LIBS := -Lbuild/cuda/lib64 -lcudart -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/cuda/lib64' \
              -Wl,-rpath,'$$ORIGIN/../cuda/lib64'
 no_cp_async := ch02_% ch03_%
 # Products of E4M3 begin with sm_89; what measures units is not attention.
 fp8_mma := ch16_% ch18_%
 no_attention := ch18_%
-# wgmma and its kin are Hopper's alone: these have code for sm_90a instead of sm_90.
-hopper := ch18_%
-comma := ,
-nvcc_flags = $(if $(filter $(hopper),$(1)),$(subst arch=compute_90$(comma)code=sm_90,arch=compute_90a$(comma)code=sm_90a,$(NVCC_FLAGS)),$(NVCC_FLAGS))
 
 # SHA-256 of a program without comments, blank lines and debug prints, and of its flags: a
 # measurement of the same hash is a measurement of today's program.
@@ -248,7 +253,7 @@ all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/
 student: build/libworkbench.a build/gpu
 	$(Q)mkdir -p $(dir $(OUT))
 ifneq ($(filter %.cu,$(SRC)),)
-	$(Q)$(call native,$(NAME)) build/cuda/bin/nvcc $(NVCC_FLAGS) $(with_prints) $$native $(call cuda_identity,'$(SRC)') -c '$(SRC)' -o '$(OUT).o'
+	$(Q)$(call native,$(NAME)) build/cuda/bin/nvcc $(call nvcc_flags,$(NAME)) $(with_prints) $$native $(call cuda_identity,'$(SRC)') -c '$(SRC)' -o '$(OUT).o'
 	$(Q)$(CXX) '$(OUT).o' build/libworkbench.a $(LIBS) $(CUDA_LIBS) -o '$(OUT)'
 else
 	$(Q)$(CC) $(CFLAGS) -Icode $(call identity,'$(SRC)') '$(SRC)' build/libworkbench.a $(LIBS) -o '$(OUT)'
@@ -284,7 +289,7 @@ checklist: planted ## every stage's checklist, as before a merge; make checklist
 build/planted/ch%.o: build/mutants/ch%.cu build/flags build/cuda
 	$(say) NVCC ch$*
 	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
-	    -gencode arch=compute_89,code=compute_89 -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+	    -gencode arch=$(call virtual,ch$*)$(comma)code=$(call virtual,ch$*) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 build/planted/ch%: build/planted/ch%.o build/libworkbench.a
 	$(Q)$(CXX) $^ $(LIBS) $(CUDA_LIBS) -o $@
 .PRECIOUS: build/planted/ch%.o
