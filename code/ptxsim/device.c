@@ -223,7 +223,6 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
         {cudaDevAttrMemoryPoolsSupported, p->memoryPoolsSupported},
         {cudaDevAttrMaxBlocksPerMultiprocessor, p->maxBlocksPerMultiProcessor},
         {cudaDevAttrReservedSharedMemoryPerBlock, (int)p->reservedSharedMemPerBlock},
-        {cudaDevAttrTensorMapAccessSupported, p->major >= 9},
     };
 
     if (!value || attribute < 1 || attribute >= cudaDevAttrMax)
