@@ -50,7 +50,7 @@ constexpr form SPLIT = {1, 4, 2, 128, 1}; // few rows: more warps for each
 
 constexpr bool possible(form f)
 {
-    return f.keys % STEP == 0 && f.loads * f.threads == f.block_n * PER_ROW;
+    return f.keys == 2 * STEP && f.loads * f.threads == f.block_n * PER_ROW;
 }
 static_assert(possible(WIDE) && possible(SPLIT), "whole steps and loads");
 
@@ -136,10 +136,22 @@ template <int I> __device__ uint32_t two_halves(uint32_t codes)
     return halves;
 }
 
+// ---- Keep what goes from step to step ----
+template <form F> struct running {
+    float base[F.fragments][2]; // minus the reference, in powers of two
+    float sum[F.fragments][2];  // of this lane's keys
+    float out[F.fragments][HEAD_DIM / MMA_N][4];
+};
+
+template <form F> using query = uint32_t[F.fragments][HEAD_DIM / MMA_K][4];
+template <form F> using step_scores = float[F.fragments][STEP / MMA_N][4];
+template <form F> using step_p = uint32_t[F.fragments][STEP / MMA_K][4];
+template <form F> using step_sums = float[F.fragments][2];
+
 // ---- Load the query rows into fragments ----
 template <form F>
-__device__ void load_query(uint32_t (&q)[F.fragments][HEAD_DIM / MMA_K][4],
-                           const uint8_t *codes, int first_row, int seq_len)
+__device__ void load_query(query<F> &q, const uint8_t *codes, int first_row,
+                           int seq_len)
 {
     int lane = threadIdx.x % 32;
 #pragma unroll
@@ -194,21 +206,9 @@ __device__ void convert(__half (*tile)[HEAD_DIM],
     }
 }
 
-// ---- Keep what goes from step to step ----
-template <form F> struct running {
-    float base[F.fragments][2]; // minus the reference, in powers of two
-    float sum[F.fragments][2];  // of this lane's keys
-    float out[F.fragments][HEAD_DIM / MMA_N][4];
-};
-
-template <form F> using step_scores = float[F.fragments][STEP / MMA_N][4];
-template <form F> using step_p = uint32_t[F.fragments][STEP / MMA_K][4];
-template <form F> using step_sums = float[F.fragments][2];
-
 // ---- Score the keys of a step ----
 template <form F>
-__device__ void score(step_scores<F> &s,
-                      const uint32_t (&q)[F.fragments][HEAD_DIM / MMA_K][4],
+__device__ void score(step_scores<F> &s, const query<F> &q,
                       const __half (*k)[HEAD_DIM])
 {
     int lane = threadIdx.x % 32;
@@ -319,31 +319,30 @@ __device__ void accumulate(running<F> &r, const step_p<F> &p,
 
 // ---- Take a step ----
 template <form F>
-__device__ void step(running<F> &r,
-                     const uint32_t (&q)[F.fragments][HEAD_DIM / MMA_K][4],
-                     const __half (*k)[HEAD_DIM], const __half (*v)[HEAD_DIM],
-                     float scale, int keys_left)
+__device__ void step(running<F> &r, const query<F> &q, step_scores<F> &s,
+                     step_p<F> &p, step_scores<F> &s_after,
+                     const __half (*k_after)[HEAD_DIM],
+                     const step_p<F> &p_before,
+                     const __half (*v_before)[HEAD_DIM], float scale,
+                     int keys_left)
 {
-    step_scores<F> s;
-    step_p<F> p;
     step_sums<F> sum;
-    score<F>(s, q, k);
-    if (keys_left < STEP)
-        mask<F>(s, keys_left);
+    score<F>(s_after, q, k_after);
+    accumulate<F>(r, p_before, v_before);
     probabilities<F>(p, sum, s, r, scale);
-    // ---- Raise the reference if a sum is too large ----
-    bool too_large = false;
+    // ---- Step carefully where it is needed ----
+    bool careful = keys_left < STEP;
     for (int m = 0; m < F.fragments; ++m)
         for (int h = 0; h < 2; ++h)
-            too_large |= !(sum[m][h] <= LARGEST_SUM); // NaN, too
-    if (__any_sync(0xffffffff, too_large)) {
+            careful |= !(sum[m][h] <= LARGEST_SUM); // NaN, too
+    if (__any_sync(0xffffffff, careful)) {
+        mask<F>(s, keys_left);
         raise<F>(r, s, scale);
         probabilities<F>(p, sum, s, r, scale);
     }
     for (int m = 0; m < F.fragments; ++m)
         for (int h = 0; h < 2; ++h)
             r.sum[m][h] += sum[m][h];
-    accumulate<F>(r, p, v);
 }
 
 // ---- Merge the parts of a row ----
@@ -435,6 +434,8 @@ attention(const __grid_constant__ attention_args args)
     int bytes_left = seq_len * HEAD_DIM; // of K, and of V
     int warp = threadIdx.x / 32;
     int part = warp % F.warps_n;
+    int first = part * F.keys; // key of a tile, for this warp
+    constexpr int TILE = F.block_n * HEAD_DIM; // bytes
     int first_row = blockIdx.x * F.block_m +
                     warp / F.warps_n * F.fragments * MMA_M;
 
@@ -442,48 +443,47 @@ attention(const __grid_constant__ attention_args args)
     uint4 k_codes[F.loads], v_codes[F.loads];
     fetch<F>(k_codes, k, bytes_left);
     fetch<F>(v_codes, v, bytes_left);
-    uint32_t q[F.fragments][HEAD_DIM / MMA_K][4];
+    query<F> q;
     load_query<F>(q, args.q + base, first_row, seq_len);
     float scale = args.softmax_scale * LOG2_E;
     scale *= args.q_scales[head] * args.k_scales[head];
+    convert<F>(t.tiles[0].k, k_codes);
+    convert<F>(t.tiles[0].v, v_codes);
+    fetch<F>(k_codes, k + TILE, bytes_left - TILE);
+    fetch<F>(v_codes, v + TILE, bytes_left - TILE);
+    __syncthreads(); // the first tile is complete
+    // ---- Fill the pipeline ----
     running<F> r = {};
     for (int m = 0; m < F.fragments; ++m)
         r.base[m][0] = r.base[m][1] = NOTHING;
-    convert<F>(t.tiles[0].k, k_codes);
-    convert<F>(t.tiles[0].v, v_codes);
-    // ---- Ask for the tile after ----
-    k += F.block_n * HEAD_DIM;
-    v += F.block_n * HEAD_DIM;
-    bytes_left -= F.block_n * HEAD_DIM;
-    fetch<F>(k_codes, k, bytes_left);
-    fetch<F>(v_codes, v, bytes_left);
-    __syncthreads(); // the first tile is complete
+    step_scores<F> s[2];
+    step_p<F> p[2] = {}; // nothing to accumulate in the first step
+    score<F>(s[0], q, &t.tiles[0].k[first]);
+    const __half (*v_before)[HEAD_DIM] = &t.tiles[0].v[first];
     int tiles = (seq_len + F.block_n - 1) / F.block_n;
     for (int tile = 0; tile < tiles; ++tile) {
-        // ---- Convert the next tile, ask for the one after ----
-        if (tile + 1 < tiles) {
-            half_tiles<F> &next = t.tiles[(tile + 1) % 2];
-            convert<F>(next.k, k_codes);
-            convert<F>(next.v, v_codes);
-            // ---- Ask for the tile after ----
-            k += F.block_n * HEAD_DIM;
-            v += F.block_n * HEAD_DIM;
-            bytes_left -= F.block_n * HEAD_DIM;
-            fetch<F>(k_codes, k, bytes_left);
-            fetch<F>(v_codes, v, bytes_left);
-        }
-        // ---- Take the steps of a tile ----
         const half_tiles<F> &now = t.tiles[tile % 2];
-        #pragma unroll
-        for (int key = 0; key < F.keys; key += STEP) {
-            int first = part * F.keys + key;
-            step<F>(r, q, &now.k[first], &now.v[first], scale,
-                    seq_len - tile * F.block_n - first);
-        }
-        __syncthreads(); // the next tile is complete, this one is done with
+        half_tiles<F> &next = t.tiles[(tile + 1) % 2];
+        int keys_left = seq_len - tile * F.block_n - first;
+        // ---- Convert the next K, take the first step ----
+        k += TILE, v += TILE, bytes_left -= TILE;
+        convert<F>(next.k, k_codes);
+        fetch<F>(k_codes, k + TILE, bytes_left - TILE);
+        step<F>(r, q, s[0], p[0], s[1], &now.k[first + STEP], p[1], v_before, scale,
+                keys_left);
+        __syncthreads(); // K is complete, and all are done with the old V
+        // ---- Convert the next V, take the second step ----
+        convert<F>(next.v, v_codes);
+        fetch<F>(v_codes, v + TILE, bytes_left - TILE);
+        step<F>(r, q, s[1], p[1], s[0], &next.k[first], p[0], &now.v[first], scale,
+                keys_left - STEP);
+        v_before = &now.v[first + STEP];
     }
-    if constexpr (F.warps_n > 1)
+    accumulate<F>(r, p[1], v_before);
+    if constexpr (F.warps_n > 1) {
+        __syncthreads(); // the parts go where the tiles are
         merge<F>(t, r, warp);
+    }
     store<F>(r, (__half *)args.out + base, first_row, seq_len,
              part * F.blocks * MMA_N, args.v_scales[head]);
 }
