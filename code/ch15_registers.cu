@@ -19,40 +19,41 @@
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16; // of one mma.sync
 constexpr int CHUNK = 8;          // halves in 16 bytes
 constexpr int LOAD_BYTES = 16;    // the most that a lane loads at a time
-constexpr int STEP = 32;          // keys from scores to output in one go
 constexpr int PER_ROW = HEAD_DIM / LOAD_BYTES;
-constexpr size_t ENOUGH = 128;    // CTAs that fill a large GPU
+// ---- Keep three tiles ----
+constexpr int RING = 3;           // tiles of K and V
+constexpr size_t ENOUGH = 100;    // CTAs of the wide form
 constexpr float LOG2_E = 1.44269504f;
-
 constexpr float NOTHING = 1e30f;  // base before the first key: 2^(s + base)
                                   // is infinite, and 0 for a masked key
 constexpr float LARGEST_SUM = 32768; // no summand overflows a half
 
 static_assert(HEAD_DIM == 8 * CHUNK, "swizzle: a row is eight chunks");
-static_assert(STEP % 16 == 0, "ldmatrix loads 16 keys");
 
+// ---- Multiply by turns ----
+constexpr bool TURNS = true; // two groups of warps, one after the other
 // ---- Divide the work in two ways ----
 struct form {
     int fragments; // of 16 query rows each, that a warp owns
     int warps_m;   // warps below each other
     int warps_n;   // warps that share rows, each with its part of the keys
-    int block_n;   // keys of a tile
-    int ctas;      // of an SM, that the registers shall suffice for
+    int step;      // keys of a warp from scores to output in one go
     // These follow.
     int block_m = MMA_M * fragments * warps_m; // query rows of a CTA
+    int block_n = step * warps_n;              // keys of a tile
     int threads = 32 * warps_m * warps_n;
-    int keys = block_n / warps_n;                // of a tile, of a warp
-    int loads = block_n * PER_ROW / threads;     // of a lane, K or V
-    int blocks = HEAD_DIM / MMA_N / warps_n;     // a warp stores of a row
+    int loads = block_n * PER_ROW / threads;   // of a lane, K or V
+    int blocks = HEAD_DIM / MMA_N / warps_n;   // of columns, that a warp stores
 };
-constexpr form WIDE = {2, 4, 1, 64, 2};   // many rows: each ldmatrix serves two
-constexpr form SPLIT = {1, 4, 2, 128, 1}; // few rows: more warps for each
+constexpr form WIDE = {2, 8, 1, 64};  // many rows: each ldmatrix serves two
+constexpr form SPLIT = {1, 4, 2, 32}; // few rows: two warps for each
 
 constexpr bool possible(form f)
 {
-    return f.keys == 2 * STEP && f.loads * f.threads == f.block_n * PER_ROW;
+    return f.step % 16 == 0 && f.threads == 256 &&
+           f.loads * f.threads == f.block_n * PER_ROW;
 }
-static_assert(possible(WIDE) && possible(SPLIT), "whole steps and loads");
+static_assert(possible(WIDE) && possible(SPLIT), "whole matrices and loads");
 
 // ---- Lay out shared memory ----
 template <form F> struct half_tiles {
@@ -60,22 +61,27 @@ template <form F> struct half_tiles {
     __half v[F.block_n][HEAD_DIM];
 };
 
-template <form F> union alignas(128) shared {
-    half_tiles<F> tiles[2]; // one being filled, one at work
-    float4 parts[F.warps_n > 1 ? F.warps_m * F.fragments : 1]
-                [HEAD_DIM / MMA_N + 1][F.warps_n][32]; // at the end
+template <form F> struct alignas(128) shared {
+    union {
+        half_tiles<F> tiles[RING];
+        float4 parts[F.warps_n > 1 ? F.warps_m * F.fragments : 1]
+                    [HEAD_DIM / MMA_N + 1][F.warps_n][32]; // at the end
+    };
+    uint64_t done; // all lanes, with a step
 };
 
 // ---- Swizzle a row's chunks ----
 // Where chunk c of a row lies in it.
 __device__ int swizzle(int row, int c) { return (c ^ row % 8) * CHUNK; }
 
-// ---- Multiply with mma.sync ----
-// D += A B with A [16][16] and B [16][8] half, D [16][8] float.
+// ---- Multiply in place ----
+// D += A B with A [16][16] and B [16][8] half, D [16][8] float. Volatile, so
+// that it stays between the barriers where it stands.
 __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
                     uint32_t b1)
 {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
@@ -98,6 +104,46 @@ __device__ void load_matrices_transposed(uint32_t (&m)[4], const __half *row)
                  "{%0, %1, %2, %3}, [%4];"
                  : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
                  : "r"((uint32_t)__cvta_generic_to_shared(row))
+                 : "memory");
+}
+
+// ---- Synchronise with mbarriers ----
+// An mbarrier counts arrivals; when all have come, its phase ends, and the
+// next begins. Phases alternate between parity 0 and 1.
+// ---- Begin with an mbarrier ----
+__device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
+{
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(barrier)),
+                   "r"(arrivals)
+                 : "memory");
+}
+
+// ---- Wait for the end of a phase ----
+// Waits until the phase of this parity has ended; sees what the others did
+// before they arrived.
+__device__ void barrier_wait(uint64_t *barrier, unsigned parity)
+{
+    unsigned done = 0;
+    while (!done)
+        asm volatile("{ .reg .pred p;\n"
+                     "mbarrier.test_wait.parity.shared.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done)
+                     : "r"((uint32_t)__cvta_generic_to_shared(barrier)),
+                       "r"(parity)
+                     : "memory");
+}
+
+// ---- Arrive ----
+// This lane's arrival: what it has done so far is done for those who wait.
+__device__ void barrier_arrive(uint64_t *barrier)
+{
+    asm volatile("{ .reg .b64 state;\n"
+                 "mbarrier.arrive.shared.b64 state, [%0]; }"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(barrier))
                  : "memory");
 }
 
@@ -144,8 +190,8 @@ template <form F> struct running {
 };
 
 template <form F> using query = uint32_t[F.fragments][HEAD_DIM / MMA_K][4];
-template <form F> using step_scores = float[F.fragments][STEP / MMA_N][4];
-template <form F> using step_p = uint32_t[F.fragments][STEP / MMA_K][4];
+template <form F> using step_scores = float[F.fragments][F.step / MMA_N][4];
+template <form F> using step_p = uint32_t[F.fragments][F.step / MMA_K][4];
 template <form F> using step_sums = float[F.fragments][2];
 
 // ---- Load the query rows into fragments ----
@@ -214,14 +260,14 @@ __device__ void score(step_scores<F> &s, const query<F> &q,
     int lane = threadIdx.x % 32;
     int row = lane / 16 * 8 + lane % 8; // of K, that this lane points at
     for (int m = 0; m < F.fragments; ++m)
-        for (int n = 0; n < STEP / MMA_N; ++n)
+        for (int n = 0; n < F.step / MMA_N; ++n)
             for (int i = 0; i < 4; ++i)
                 s[m][n][i] = 0;
 #pragma unroll
     for (int d = 0; d < HEAD_DIM / MMA_K; ++d) {
         const __half *at = &k[row][swizzle(row, 2 * d + lane / 8 % 2)];
 #pragma unroll
-        for (int n = 0; n < STEP / MMA_N; n += 2) {
+        for (int n = 0; n < F.step / MMA_N; n += 2) {
             // ---- Multiply with sixteen keys ----
             uint32_t b[4]; // [16 d][16 keys]: K transposed
             load_matrices(b, at + n * MMA_N * HEAD_DIM);
@@ -239,7 +285,7 @@ template <form F> __device__ void mask(step_scores<F> &s, int keys_left)
 {
     int first = threadIdx.x % 4 * 2; // key of this lane
 #pragma unroll
-    for (int n = 0; n < STEP / MMA_N; ++n)
+    for (int n = 0; n < F.step / MMA_N; ++n)
         for (int i = 0; i < 4; ++i)
             if (first + n * MMA_N + i % 2 >= keys_left)
                 for (int m = 0; m < F.fragments; ++m)
@@ -259,7 +305,7 @@ __device__ void probabilities(step_p<F> &p, step_sums<F> &sum,
             float base = r.base[m][h];
             sum[m][h] = 0;
 #pragma unroll
-            for (int n = 0; n < STEP / MMA_N; ++n) {
+            for (int n = 0; n < F.step / MMA_N; ++n) {
                 // ---- Compute two and pack them ----
                 float p0 = exp2_approx(fmaf(s[m][n][2 * h], scale, base));
                 float p1 = exp2_approx(fmaf(s[m][n][2 * h + 1], scale, base));
@@ -279,7 +325,7 @@ __device__ void raise(running<F> &r, const step_scores<F> &s, float scale)
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
             float largest = -INFINITY;
-            for (int n = 0; n < STEP / MMA_N; ++n)
+            for (int n = 0; n < F.step / MMA_N; ++n)
                 for (int i = 2 * h; i < 2 * h + 2; ++i)
                     largest = fmaxf(largest, s[m][n][i]);
             float base = fminf(r.base[m][h], -quad_max(largest) * scale);
@@ -304,7 +350,7 @@ __device__ void accumulate(running<F> &r, const step_p<F> &p,
     for (int n = 0; n < HEAD_DIM / MMA_N; n += 2) {
         const __half *at = &v[row][swizzle(row, n + lane / 16)];
 #pragma unroll
-        for (int j = 0; j < STEP / MMA_K; ++j) {
+        for (int j = 0; j < F.step / MMA_K; ++j) {
             // ---- Multiply sixteen keys of P with V ----
             uint32_t b[4]; // [16 keys][16 d]
             load_matrices_transposed(b, at + j * MMA_K * HEAD_DIM);
@@ -317,41 +363,33 @@ __device__ void accumulate(running<F> &r, const step_p<F> &p,
     }
 }
 
-// ---- Take a step ----
-template <form F>
-__device__ void step(running<F> &r, const query<F> &q, step_scores<F> &s,
-                     step_p<F> &p, step_scores<F> &s_after,
-                     const __half (*k_after)[HEAD_DIM],
-                     const step_p<F> &p_before,
-                     const __half (*v_before)[HEAD_DIM], float scale,
-                     int keys_left)
+// ---- Take turns with the other group ----
+// The warps of group 0, one on each scheduler, and those of group 1.
+__device__ void take_turn(int group, int threads)
 {
-    step_sums<F> sum;
-    score<F>(s_after, q, k_after);
-    accumulate<F>(r, p_before, v_before);
-    probabilities<F>(p, sum, s, r, scale);
-    // ---- Step carefully where it is needed ----
-    bool careful = keys_left < STEP;
-    for (int m = 0; m < F.fragments; ++m)
-        for (int h = 0; h < 2; ++h)
-            careful |= !(sum[m][h] <= LARGEST_SUM); // NaN, too
-    if (__any_sync(0xffffffff, careful)) {
-        mask<F>(s, keys_left);
-        raise<F>(r, s, scale);
-        probabilities<F>(p, sum, s, r, scale);
-    }
-    for (int m = 0; m < F.fragments; ++m)
-        for (int h = 0; h < 2; ++h)
-            r.sum[m][h] += sum[m][h];
+    if constexpr (TURNS)
+        asm volatile("barrier.cta.sync %0, %1;"
+                     :
+                     : "r"(1 + group), "r"(threads)
+                     : "memory");
+}
+
+__device__ void pass_turn(int group, int threads)
+{
+    if constexpr (TURNS)
+        asm volatile("barrier.cta.arrive %0, %1;"
+                     :
+                     : "r"(2 - group), "r"(threads)
+                     : "memory");
 }
 
 // ---- Merge the parts of a row ----
 template <form F>
 __device__ void merge(shared<F> &t, running<F> &r, int warp)
 {
-    int part = warp % F.warps_n;
+    int part = warp / F.warps_m;
     int lane = threadIdx.x % 32;
-    auto parts = &t.parts[warp / F.warps_n * F.fragments];
+    auto parts = &t.parts[warp % F.warps_m * F.fragments];
 #pragma unroll
     for (int m = 0; m < F.fragments; ++m) {
         for (int n = 0; n < HEAD_DIM / MMA_N; ++n)
@@ -422,64 +460,88 @@ __device__ void store(const running<F> &r, __half *out, int first_row,
 
 // ---- Run a CTA over all key tiles ----
 template <form F>
-__global__ void __launch_bounds__(F.threads, F.ctas)
+__global__ void __launch_bounds__(F.threads, 1)
 attention(const __grid_constant__ attention_args args)
 {
     extern __shared__ __align__(128) unsigned char memory[];
     shared<F> &t = *(shared<F> *)memory;
+    // ---- Find the warp's rows and keys ----
     int seq_len = args.shape.seq_len;
     int head = blockIdx.y % args.shape.heads;
     size_t base = (size_t)blockIdx.y * seq_len * HEAD_DIM;
+    int warp = threadIdx.x / 32;
+    int part = warp / F.warps_m;    // of the keys
+    int first = part * F.step;      // key of a tile, for this warp
+    int first_row = blockIdx.x * F.block_m +
+                    warp % F.warps_m * F.fragments * MMA_M;
+    // ---- Begin with Q and two tiles ----
+    constexpr int TILE = F.block_n * HEAD_DIM; // bytes
     const uint8_t *k = args.k + base, *v = args.v + base;
     int bytes_left = seq_len * HEAD_DIM; // of K, and of V
-    int warp = threadIdx.x / 32;
-    int part = warp % F.warps_n;
-    int first = part * F.keys; // key of a tile, for this warp
-    constexpr int TILE = F.block_n * HEAD_DIM; // bytes
-    int first_row = blockIdx.x * F.block_m +
-                    warp / F.warps_n * F.fragments * MMA_M;
-
-    // ---- Begin with the first tile ----
     uint4 k_codes[F.loads], v_codes[F.loads];
     fetch<F>(k_codes, k, bytes_left);
     fetch<F>(v_codes, v, bytes_left);
     query<F> q;
     load_query<F>(q, args.q + base, first_row, seq_len);
-    float scale = args.softmax_scale * LOG2_E;
-    scale *= args.q_scales[head] * args.k_scales[head];
     convert<F>(t.tiles[0].k, k_codes);
     convert<F>(t.tiles[0].v, v_codes);
     fetch<F>(k_codes, k + TILE, bytes_left - TILE);
     fetch<F>(v_codes, v + TILE, bytes_left - TILE);
-    __syncthreads(); // the first tile is complete
-    // ---- Fill the pipeline ----
+    convert<F>(t.tiles[1].k, k_codes);
+    fetch<F>(k_codes, k + 2 * TILE, bytes_left - 2 * TILE);
+    if (threadIdx.x == 0)
+        barrier_init(&t.done, F.threads);
+    __syncthreads(); // the first tile and the second K are complete
+    // ---- Take a step for each tile ----
+    float scale = args.softmax_scale * LOG2_E;
+    scale *= args.q_scales[head] * args.k_scales[head];
     running<F> r = {};
     for (int m = 0; m < F.fragments; ++m)
         r.base[m][0] = r.base[m][1] = NOTHING;
-    step_scores<F> s[2];
-    step_p<F> p[2] = {}; // nothing to accumulate in the first step
-    score<F>(s[0], q, &t.tiles[0].k[first]);
-    const __half (*v_before)[HEAD_DIM] = &t.tiles[0].v[first];
+    step_p<F> p = {}; // nothing to accumulate in the first step
+    int group = warp / 4;
     int tiles = (seq_len + F.block_n - 1) / F.block_n;
+    const __half (*v_before)[HEAD_DIM] = &t.tiles[0].v[first];
+    // ---- Let group 0 begin ----
+    if (group == 1)
+        pass_turn(group, F.threads);
     for (int tile = 0; tile < tiles; ++tile) {
-        const half_tiles<F> &now = t.tiles[tile % 2];
-        half_tiles<F> &next = t.tiles[(tile + 1) % 2];
         int keys_left = seq_len - tile * F.block_n - first;
-        // ---- Convert the next K, take the first step ----
+        step_scores<F> s;
+        step_sums<F> sum;
+        // ---- Multiply while the others do not ----
+        take_turn(group, F.threads);
+        score<F>(s, q, &t.tiles[tile % RING].k[first]);
+        accumulate<F>(r, p, v_before);
+        if (group == 0 || tile + 1 < tiles)
+            pass_turn(group, F.threads);
+        // ---- Convert two steps ahead, load three ahead ----
+        // ---- Wait for the end of the step before ----
+        barrier_wait(&t.done, (tile + 1) % 2); // by all lanes, of both groups
+        convert<F>(t.tiles[(tile + 2) % RING].k, k_codes);
+        convert<F>(t.tiles[(tile + 1) % RING].v, v_codes);
         k += TILE, v += TILE, bytes_left -= TILE;
-        convert<F>(next.k, k_codes);
-        fetch<F>(k_codes, k + TILE, bytes_left - TILE);
-        step<F>(r, q, s[0], p[0], s[1], &now.k[first + STEP], p[1], v_before, scale,
-                keys_left);
-        __syncthreads(); // K is complete, and all are done with the old V
-        // ---- Convert the next V, take the second step ----
-        convert<F>(next.v, v_codes);
+        fetch<F>(k_codes, k + 2 * TILE, bytes_left - 2 * TILE);
         fetch<F>(v_codes, v + TILE, bytes_left - TILE);
-        step<F>(r, q, s[1], p[1], s[0], &next.k[first], p[0], &now.v[first], scale,
-                keys_left - STEP);
-        v_before = &now.v[first + STEP];
+        probabilities<F>(p, sum, s, r, scale);
+        // ---- Step carefully where it is needed ----
+        bool careful = keys_left < F.step;
+        for (int m = 0; m < F.fragments; ++m)
+            for (int h = 0; h < 2; ++h)
+                careful |= !(sum[m][h] <= LARGEST_SUM); // NaN, too
+        if (__any_sync(0xffffffff, careful)) {
+            mask<F>(s, keys_left);
+            raise<F>(r, s, scale);
+            probabilities<F>(p, sum, s, r, scale);
+        }
+        // ---- Add the sums of the step ----
+        for (int m = 0; m < F.fragments; ++m)
+            for (int h = 0; h < 2; ++h)
+                r.sum[m][h] += sum[m][h];
+        v_before = &t.tiles[tile % RING].v[first];
+        barrier_arrive(&t.done);
     }
-    accumulate<F>(r, p[1], v_before);
+    accumulate<F>(r, p, v_before);
     if constexpr (F.warps_n > 1) {
         __syncthreads(); // the parts go where the tiles are
         merge<F>(t, r, warp);
