@@ -158,7 +158,7 @@ $(cuda_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.cu build/flags 
 	$(Q)$(call native,$*) build/cuda/bin/nvcc $(call nvcc_flags,$*) $(with_prints) $$native $(call cuda_identity,code/$*.cu) \
 	    -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 # The native image is for a GPU that is neither an L4 nor a Hopper; sm_75 has no cp.async.
-native = native=; mkdir -p $(@D); gpu=$$(cat build/gpu); \
+native = native=; mkdir -p $(@D); gpu=$(if $(filter $(only_hopper),$(1)),,$$(cat build/gpu)); \
     if [ -n "$$gpu" ] && [ $$gpu != 89 ] && [ $$gpu != 90 ] && \
        [ $$gpu -ge $(if $(filter $(no_cp_async),$(1)),75,$(if $(filter $(fp8_mma),$(1)),89,80)) ]; then \
         native="-gencode arch=compute_$$gpu,code=sm_$$gpu"; fi;
