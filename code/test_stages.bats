@@ -102,3 +102,18 @@ at_most() { # BEFORE AFTER NAME LIMIT
     [ "$status" -eq 2 ]
     [ "$output" = "usage: ch18_floors [--record FILE] [--no-timing]" ]
 }
+
+@test "chapter 16 multiplies in FP8 on an L4, in half on a Hopper, and shuffles no P" {
+    build/ch16_fp8_mma --resources >"$BATS_TEST_TMPDIR/resources.json"
+    [ "$(sed -nE 's/^ *"(hmma|qmma|prmt|shfl)": ([0-9]+).*/\1 \2/p' "$BATS_TEST_TMPDIR/resources.json" | xargs)" = \
+      "hmma 0 qmma 32 prmt 32 shfl 8 hmma 64 qmma 0 prmt 32 shfl 8" ]
+    PTXSIM_REPORT=$BATS_TEST_TMPDIR/report.json build/ch16_fp8_mma --shapes small --seeds 0 --inputs normal \
+        --no-timing --quiet --record "$BATS_TEST_TMPDIR/record.json"
+    # 4 · 8 heads · 128² · 64 operations, 8192 in an instruction; all of 8 bits
+    grep -q '"tensor_flops":33554432,"tensor_flops_8bit":33554432,"tensor_instructions":4096,' "$BATS_TEST_TMPDIR/report.json"
+    grep -q '"shared_store_wavefronts":0,"shared_load_conflicts":0,' "$BATS_TEST_TMPDIR/report.json"
+    # What the sheet lets a submission round is what the program says it rounds.
+    grep -q '"p": {"format": "e4m3", "offset": 8, "sum": "unrounded"}' build/labs/lab16.json
+    [ "$(sed -n '/^  "p": {/,/}/p' "$BATS_TEST_TMPDIR/record.json" | grep -E 'format|offset|sum' | tr -d ' ,\n')" = \
+      '"format":"e4m3""offset":8"sum":"unrounded"' ]
+}

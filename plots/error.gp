@@ -27,7 +27,7 @@ set grid xtics ls 20
 set key at screen 0.01, screen 1 - 4 / height top left horizontal maxrows 1 Left reverse \
     samplen 0.4 width -1 textcolor rgb ink
 set arrow 1 from tolerance, graph 0 to tolerance, graph 1 nohead ls 21
-set label 1 sprintf('gate, %g', tolerance) at tolerance, graph 1 center offset 0,0.6 \
+set label 1 sprintf('gate, %g', tolerance) at tolerance, graph 1 left offset -0.3,0.6 \
     textcolor rgb gate
 array shade[4] = ['#9fb4c9', '#0b3c6f', '#3d6d9e', '#b5600f']
 array shape[4] = [6, 7, 8, 12]

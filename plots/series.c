@@ -651,17 +651,23 @@ static double worst_error(const struct record *record, const char *shape)
     return worst;
 }
 
-// The least that a program that rounds P to E4M3 may be off by at any shape; NAN for others.
+// What a program that rounds P to E4M3 may be off by where it is off most; NAN for others.
 static double own_gate(const struct record *record)
 {
-    double least = NAN;
+    double worst = 0, gate = NAN;
     const char *shape;
     json_t *one, *check;
     size_t i;
     json_object_foreach (object(record->json, record->path, "shapes"), shape, one)
-        json_array_foreach (at(one, "correctness"), i, check)
-            least = fmin(least, positive(check, record->path, "limits.rel_head"));
-    return least;
+        json_array_foreach (at(one, "correctness"), i, check) {
+            double error = positive(check, record->path, "rel_head");
+            double limit = positive(check, record->path, "limits.rel_head");
+            if (error > worst && !isnan(limit)) {
+                worst = error;
+                gate = limit;
+            }
+        }
+    return gate;
 }
 
 // Block 0: rows; 1: the gate, the smallest error, the largest error or gate; 2: gates of a program's

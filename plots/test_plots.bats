@@ -184,8 +184,8 @@ EOF
     sed -i 's/"rel_head":2e-4/"rel_head":0.02,"limits":{"rel_head":0.05}/
             s/"rel_head":3e-4/"rel_head":0.01,"limits":{"rel_head":0.04}/' plots/runs/h200/ch16_fp8_mma.json
     build/series error >table
-    grep -qx "$(printf '0.002\t0.0003\t0.04')" table
-    sed -n '/^NaN/,/^$/p' table | grep -qx "$(printf '2\t0.04')"
+    grep -qx "$(printf '0.002\t0.0003\t0.05')" table
+    sed -n '/^NaN/,/^$/p' table | grep -qx "$(printf '2\t0.05')"
 }
 
 @test "a lab's times and counts" {

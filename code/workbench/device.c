@@ -200,12 +200,6 @@ static void launch(const struct stopwatch *watch, int index)
     CUDA_CHECK(watch->program->launch(&watch->cases[index].args, watch->device->stream));
 }
 
-const char *timing_mode_name(enum timing_mode mode)
-{
-    static const char *const names[TIMING_MODES] = {"graph", "plain", "cold"};
-    return names[mode];
-}
-
 // The launches of a sample: `repeats` over all cases.
 static void prepare(struct stopwatch *watch, int repeats)
 {

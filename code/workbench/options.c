@@ -10,6 +10,12 @@
 
 const char *program_name = "workbench";
 
+const char *timing_mode_name(enum timing_mode mode)
+{
+    static const char *const names[TIMING_MODES] = {"graph", "plain", "cold"};
+    return names[mode];
+}
+
 void complain(const char *format, ...)
 {
     va_list arguments;

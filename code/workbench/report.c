@@ -92,7 +92,7 @@ void report_result(const struct run *run, const struct shape_run *shape, const s
         printf("  %s  %10.1e  %10.1e %9.4f %9.5f %4.1f %% %s\n", where, m->rel_head, m->rel_row,
                r->sources.max_abs, r->sources.mean_abs, r->sources.bad_percent, verdict(r->pass));
     if (run->program->p.format != P_NOT_TOLD && !r->fault)
-        printf("    %-22s%10.1e  %10.1e  %g times what P in E4M3 alone costs\n", "at most",
+        printf("    %-22s%10.1e  %10.1e  %g x what P in E4M3 alone costs\n", "at most",
                r->limits.head, r->limits.row, GATE_ROUNDED_FACTOR);
     if (r->compared)
         printf("    against the stored output: %.3f %% identical, at most %d ulp, %.1e\n",

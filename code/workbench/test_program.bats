@@ -226,6 +226,9 @@ C
     [[ $(of registers resources.json) =~ ^[0-9]+\ [0-9]+$ ]]
     [ "$(of static_shared_bytes resources.json)" = "$(of shared_bytes resources.json)" ]
     [ "$(of local_bytes resources.json)" = "0 0" ]
+    # WMMA's products on an L4 and on a Hopper, and none of 8 bits
+    [[ $(of hmma resources.json) =~ ^[1-9][0-9]*\ [1-9][0-9]*$ ]]
+    [ "$(of qmma resources.json)" = "0 0" ]
 }
 
 @test "outputs are stored, and compared with" {
@@ -287,7 +290,7 @@ C
     export ROUNDS_P=8
     faulty e4m3-p
     [ "$status" -eq 0 ]
-    [[ $output == *" at most "*"2 times what P in E4M3 alone costs"* ]]
+    [[ $output == *" at most "*"2 x what P in E4M3 alone costs"* ]]
     [ -z "$(LC_ALL=C.UTF-8 awk 'length > 80' <<<"$output")" ]
     [ "$(of format) $(of offset) $(of sum) $(of factor)" = "e4m3 8 unrounded 2.0" ]
     read -r error own limit <<<"$(of rel_head)"

@@ -458,7 +458,7 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
 static void references_with_p_rounded_agree_with_the_plain_way(void **state)
 {
     (void)state;
-    const char *const shapes[] = {"1x1x1", "2x3x5", "1x2x33", "1x1x239"};
+    const char *const shapes[] = {"1x1x1", "2x3x5", "1x1x130"};
     const int offsets[] = {0, 8, 10, -12}; // 10: past 448; -12: all below the smallest
     for (size_t i = 0; i < LENGTH(shapes); ++i)
         for (int kind = 0; kind < INPUT_KINDS; ++kind)
@@ -790,17 +790,17 @@ static void the_gate_tells_right_from_wrong_at_every_named_shape(void **state)
 static void the_gate_for_p_in_e4m3_tells_right_from_wrong(void **state)
 {
     (void)state;
-    const char *const shapes[] = {"small", "mission", "1x2x2048", "1x2x8192", "2x2x33", "2x2x517"};
+    const char *const shapes[] = {"small", "1x2x517", "1x2x2048", "1x2x8192", "2x2x33"};
     const struct p_rounding how = {P_E4M3, 8, false, 0, 0};
     bool judged[MISTAKES];
 
     judge_all(judged);
     for (size_t i = 0; i < LENGTH(shapes); ++i)
         check_gate(shapes[i], INPUT_NORMAL, how, judged);
-    check_gate("mission", INPUT_MEAN, how, judged);
+    check_gate("1x2x512", INPUT_MEAN, how, judged);
     check_gate("small", INPUT_NORMAL, (struct p_rounding){P_E4M3, 8, true, 0, 0}, judged);
     judged[MEAN_V] = judged[FIRST_TILE] = judged[MIDDLE_TILE] = judged[LAST_TILE] = false;
-    check_gate("mission", INPUT_PEAKY, how, judged);
+    check_gate("1x2x512", INPUT_PEAKY, how, judged);
     check_gate("2x3x1", INPUT_NORMAL, how, judged);
 }
 
