@@ -1449,6 +1449,7 @@ static void bulk_address(struct decoder *d, int index, struct bulk_address *a)
 static void decode_bulk(struct decoder *d)
 {
     int shared = -1, global = -1, rank = 0;
+    needs_arch(d, 90);
     if (has(d, "commit_group") || has(d, "wait_group")) {
         bool wait = has(d, "wait_group");
         if (wait && (operand(d, 0)->kind != OPERAND_IMMEDIATE || operand(d, 0)->value < 0))
@@ -1758,6 +1759,7 @@ static uint64_t *watched_set(struct decoder *d, const struct operand *o)
 static void decode_wgmma(struct decoder *d)
 {
     static const uint8_t bytes[] = {2, 2, 4, 1, 1};
+    needs_arch(d, 90);
     if (!has(d, "mma_async")) {
         bool wait = has(d, "wait_group");
         if (wait && (operand(d, 0)->kind != OPERAND_IMMEDIATE || operand(d, 0)->value < 0))
@@ -1822,6 +1824,7 @@ static void decode_wgmma(struct decoder *d)
 static void decode_setmaxnreg(struct decoder *d)
 {
     const struct operand *count = operand(d, 0);
+    needs_arch(d, 90);
     if (count->kind != OPERAND_IMMEDIATE || has(d, "inc") == has(d, "dec"))
         unsupported(d);
     if (count->value < 24 || count->value > 256 || count->value % 8)

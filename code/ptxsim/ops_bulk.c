@@ -133,9 +133,9 @@ static void fill_outside(const struct tensor_map *m, uint8_t *row, uint32_t byte
     memset(row, 0, bytes);
     if (!m->fill_nan)
         return;
-    for (uint32_t i = 0; i < bytes; i += m->element) { // quiet, all bits of the fraction
-        memset(row + i, 0xff, m->element);
-        row[i + m->element - 1] = 0x7f;
+    for (uint32_t i = 0; i < bytes; i += 2) { // an H200's, whatever the type
+        row[i] = 0xf7;
+        row[i + 1] = 0x7f;
     }
 }
 
@@ -233,15 +233,28 @@ static const struct tensor_map *find_map(struct warp *w, char *r, const struct o
     return m;
 }
 
+static bool find_corner(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
+                        const struct tensor_map *m, int lane, int32_t from[TENSOR_RANK])
+{
+    for (int i = 0; i < o->rank; ++i)
+        from[i] = ((s32 *)(r + o->coordinate[i]))[lane];
+    if ((int64_t)from[0] * m->element % PIECE == 0)
+        return true;
+    fault_at(w, op, lane, FAULT_MISALIGNED,
+             "%s with innermost coordinate %d: its %lld bytes are no multiple of %d (on a GPU, an "
+             "illegal instruction)",
+             w->cta->program->insns[op->insn].opcode, from[0], (long long)from[0] * m->element,
+             PIECE);
+    return false;
+}
+
 static bool load_box(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
                      int lane, uint32_t to, struct bulk *bulk, uint32_t *bytes)
 {
     const struct tensor_map *m = find_map(w, r, op, o, lane);
     int32_t from[TENSOR_RANK];
-    if (!m)
+    if (!m || !find_corner(w, r, op, o, m, lane, from))
         return false;
-    for (int i = 0; i < o->rank; ++i)
-        from[i] = ((s32 *)(r + o->coordinate[i]))[lane];
     struct box box = box_of(m, from);
     struct piece *piece = need_pieces(bulk, box.rows * (box.row / PIECE));
     uint8_t row[256 * 8];
@@ -386,10 +399,8 @@ static void issue_store(struct warp *w, char *r, const struct op *op, const stru
         return;
     if (o->tensor) {
         b.map = find_map(w, r, op, o, lane);
-        if (!b.map)
+        if (!b.map || !find_corner(w, r, op, o, b.map, lane, b.from))
             return;
-        for (int i = 0; i < o->rank; ++i)
-            b.from[i] = ((s32 *)(r + o->coordinate[i]))[lane];
     } else {
         b.to = lane_address(r, &o->global, lane);
         b.bytes = ((u32 *)(r + o->size))[lane];

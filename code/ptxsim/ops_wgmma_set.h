@@ -3,9 +3,10 @@
 // An H200 was seen to do this, in every bit of 65,536 sums: an instruction adds its products and the old
 // sum in one step. Each term is cut off a number of bits below the leading bit of the largest, whose
 // exponent is that of its factors, added up: 13 bits for FP8, 25 for halves. What is left is added
-// exactly. The sum is cut off to 13 bits behind its own leading bit, for halves to a float. (There are
-// published models: Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025.) Nobody
-// compared bfloat16: fused multiply-adds in the order of k.
+// exactly. The sum is cut off to 13 bits behind its own leading bit, for halves to a float;
+// accumulators of halves are rounded to nearest instead. (There are published models: Khattak and
+// Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025.) Nobody compared bfloat16: fused
+// multiply-adds in the order of k.
 
 enum { WGMMA_KEPT_FP8 = 13, WGMMA_KEPT_F16 = 25, WGMMA_LOW = -100, WGMMA_NONE = -16000 };
 
@@ -64,10 +65,9 @@ static inline void FN(wgmma_plain)(const float *a, const float *b, int n, int de
     memcpy(c, sum, sizeof sum);
 }
 
-static inline __attribute__((always_inline)) void FN(wgmma_cut)(const float *a, const int16_t *ae,
-                                                                const float *b, const int16_t *be,
-                                                                int n, const int depth,
-                                                                const int kept, float *c)
+static inline __attribute__((always_inline)) void
+FN(wgmma_cut)(const float *a, const int16_t *ae, const float *b, const int16_t *be, int n,
+              const int depth, const int kept, const int fraction, float *c)
 {
     int16_t most[WGMMA_WIDE], exponent[WGMMA_WIDE];
     float scale[WGMMA_WIDE];
@@ -89,7 +89,7 @@ static inline __attribute__((always_inline)) void FN(wgmma_cut)(const float *a, 
         for (int k = half * depth / 2; k < (half + 1) * depth / 2; ++k)
             for (int j = 0; j < WGMMA_WIDE; ++j)
                 sum[half][j] += (int32_t)(a[k] * b[k * n + j] * scale[j]);
-    const uint64_t keep = UINT64_MAX << (52 - (kept < 23 ? kept : 23));
+    const uint64_t keep = UINT64_MAX << (52 - fraction);
     for (int j = 0; j < WGMMA_WIDE; ++j) {
         double total = (double)sum[0][j] + (double)sum[1][j], unit;
         uint64_t bits, power = (uint64_t)(1023 - kept + most[j]) << 52;
@@ -148,11 +148,13 @@ static void FN(wgmma_product)(char *r, const struct wgmma *t, const void *a_raw,
     for (int i = 0; i < 16; ++i)
         for (int j = 0; j < n; j += WGMMA_WIDE)
             if (cut && t->k == WGMMA_K)
-                FN(wgmma_cut)
-    (a + i * WGMMA_K, ae + i * WGMMA_K, b + j, be + j, n, WGMMA_K, WGMMA_KEPT_FP8, c + i * n + j);
-    else if (cut) FN(wgmma_cut)(a + i * t->k, ae + i * t->k, b + j, be + j, n, WGMMA_K / 2,
-                                WGMMA_KEPT_F16, c + i * n + j);
-    else FN(wgmma_plain)(a + i * t->k, b + j, n, t->k, c + i * n + j);
+                FN(wgmma_cut)(a + i * WGMMA_K, ae + i * WGMMA_K, b + j, be + j, n, WGMMA_K,
+                              WGMMA_KEPT_FP8, half ? 23 : WGMMA_KEPT_FP8, c + i * n + j);
+            else if (cut)
+                FN(wgmma_cut)(a + i * t->k, ae + i * t->k, b + j, be + j, n, WGMMA_K / 2,
+                              WGMMA_KEPT_F16, 23, c + i * n + j);
+            else
+                FN(wgmma_plain)(a + i * t->k, b + j, n, t->k, c + i * n + j);
     for (int i = 0; i < t->d_count; ++i)
         for (int lane = 0; lane < WARP; ++lane)
             if (half)

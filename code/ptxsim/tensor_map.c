@@ -1,5 +1,6 @@
 // tensor_map.c: cuTensorMapEncodeTiled, the one function of the driver that programs with TMA need.
-// They get its address from cudaGetDriverEntryPoint. The checks are those that cuda.h documents.
+// They get its address from cudaGetDriverEntryPoint. The checks are those that cuda.h documents,
+// and one that the driver was seen to make.
 #include "tensor_map.h"
 #include "runtime.h"
 
@@ -78,6 +79,11 @@ static CUresult encode_tiled(CUtensorMap *map, CUtensorMapDataType type, cuuint3
     }
     if (box[0] * element % 16 != 0)
         return refuse("the box's inner dimension is no multiple of 16 bytes");
+    uint64_t bytes = element;
+    for (unsigned i = 0; i < rank; ++i)
+        bytes *= box[i];
+    if (bytes > device_now()->shared_sm)
+        return refuse("a box that is larger than shared memory");
     if (spans[swizzle] && box[0] * element > spans[swizzle])
         return refuse("the box's inner dimension is wider than the swizzle");
     struct tensor_map m = {

@@ -470,6 +470,107 @@ static void sums(void **)
     }
 }
 
+// Accumulators of halves: two in a register, and rounded to nearest.
+template <int TYPE>
+__global__ void __launch_bounds__(WARPGROUP)
+    half_products(const uint8_t *image, const uint32_t *a_from, uint32_t *d_at)
+{
+    for (int i = threadIdx.x; i < 256; i += WARPGROUP)
+        memory[i] = image[i];
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    uint32_t a[4], d[2] = {d_at[2 * threadIdx.x], d_at[2 * threadIdx.x + 1]};
+    for (int i = 0; i < 4; ++i)
+        a[i] = a_from[4 * threadIdx.x + i];
+    asm volatile("" : "+r"(d[0]), "+r"(d[1])::"memory");
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    uint64_t b =
+        shared_address(memory) >> 4 | (uint64_t)(128 >> 4) << 16 | (uint64_t)(256 >> 4) << 32;
+#define HALF_PRODUCT(what, tail)                                                                   \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %7, 0;\nwgmma.mma_async.sync.aligned." what     \
+                 " {%0, %1}, {%2, %3, %4, %5}, %6, p, 1, 1" tail ";\n}"                            \
+                 : "+r"(d[0]), "+r"(d[1])                                                          \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(1))
+    if (TYPE == E4M3)
+        HALF_PRODUCT("m64n8k32.f16.e4m3.e4m3", "");
+    else
+        HALF_PRODUCT("m64n8k16.f16.f16.f16", ", 0");
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    asm volatile("" : "+r"(d[0]), "+r"(d[1])::"memory");
+    d_at[2 * threadIdx.x] = d[0];
+    d_at[2 * threadIdx.x + 1] = d[1];
+}
+
+static void sums_in_halves(void **)
+{
+    enum { N = 8 };
+    buffer<uint8_t> at_image(256);
+    buffer<uint32_t> at_a(WARPGROUP * 4), at_d(WARPGROUP * 2);
+    state = 20251121;
+    for (enum type type : {E4M3, F16})
+        for (int round = 0; round < 8; ++round) {
+            int size = bytes_of(type), depth = ROW / size;
+            uint32_t a[M][ROW], b[N][ROW], c[M][N];
+            uint8_t image[256];
+            static uint32_t fragments[WARPGROUP * 4];
+            static uint16_t registers[WARPGROUP * 4];
+            for (int which = 0; which < 2; ++which)
+                for (int row = 0; row < (which ? (int)N : (int)M); ++row)
+                    for (int k = 0; k < depth; ++k) {
+                        uint32_t v = draw();
+                        (which ? b : a)[row][k] = type == E4M3
+                                                      ? (v & 0x87) | (4 + (v >> 20 & 7)) << 3
+                                                      : (v & 0x83ff) | (10 + (v >> 20 & 7)) << 10;
+                    }
+            for (int row = 0; row < M; ++row)
+                for (int column = 0; column < N; ++column) {
+                    uint32_t v = draw();
+                    c[row][column] = round % 2 ? (v & 0x83ff) | (10 + (v >> 20 & 7)) << 10 : 0;
+                }
+            for (int row = 0; row < M; ++row)
+                for (int k = 0; k < depth; ++k) {
+                    int byte = k * size, thread = row / 16 * 32 + row % 8 * 4 + byte % 16 / 4;
+                    int i = row % 16 / 8 + byte / 16 * 2;
+                    memcpy((char *)&fragments[4 * thread + i] + byte % 4, &a[row][k], (size_t)size);
+                }
+            for (int row = 0; row < N; ++row)
+                for (int k = 0; k < depth; ++k)
+                    memcpy(image + row * 16 + k * size / 16 * 128 + k * size % 16, &b[row][k],
+                           (size_t)size);
+            auto at = [](int row, int column) { // thread, then register, then half
+                int thread = row / 16 * 32 + row % 8 * 4 + column / 2;
+                return 4 * thread + row % 16 / 8 * 2 + column % 2;
+            };
+            for (int row = 0; row < M; ++row)
+                for (int column = 0; column < N; ++column)
+                    registers[at(row, column)] = (uint16_t)c[row][column];
+            at_image.put(image);
+            at_a.put(fragments);
+            at_d.put((uint32_t *)registers);
+            auto kernel = type == E4M3 ? half_products<E4M3> : half_products<F16>;
+            kernel<<<1, WARPGROUP, 1024>>>(at_image.device, at_a.device, at_d.device);
+            assert_ok(cudaGetLastError());
+            at_d.get((uint32_t *)registers);
+            for (int row = 0; row < M; ++row)
+                for (int column = 0; column < N; ++column) {
+                    double x[ROW], y[ROW];
+                    for (int k = 0; k < depth; ++k) {
+                        x[k] = value_of(type, a[row][k]);
+                        y[k] = value_of(type, b[column][k]);
+                    }
+                    float sum = one_step(x, y, depth, type == E4M3 ? -6 : -14,
+                                         value_of(F16, c[row][column]), type == E4M3 ? 13 : 25, 23);
+                    __half expected = __float2half_rn(sum);
+                    uint16_t bits;
+                    memcpy(&bits, &expected, 2);
+                    if (registers[at(row, column)] != bits)
+                        fail_msg("type %d, round %d: (%d, %d) is %04x, not %04x", type, round, row,
+                                 column, registers[at(row, column)], bits);
+                }
+        }
+}
+
 // ---- Groups -------------------------------------------------------------------------------------
 
 // Two groups on their way: the older one's results are there while the newer one's are not.
@@ -620,10 +721,13 @@ struct tensor_case {
     cuuint32_t box[5], step[5];
     corner c;
     uint32_t offset;
+    bool nan; // around the tensor
 };
 #define U8 CU_TENSOR_MAP_DATA_TYPE_UINT8, 1
 #define U16 CU_TENSOR_MAP_DATA_TYPE_UINT16, 2
 #define U32 CU_TENSOR_MAP_DATA_TYPE_UINT32, 4
+#define F16S CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2
+#define F32S CU_TENSOR_MAP_DATA_TYPE_FLOAT32, 4
 #define ONES                                                                                       \
     {                                                                                              \
         1, 1, 1, 1, 1                                                                              \
@@ -647,6 +751,9 @@ static const struct tensor_case loads[] = {
      {{8, 7, 4, 3, 1}},
      0},
     {3, U16, 0, {64, 20, 7}, {128, 2560}, {32, 7, 3}, {1, 3, 2, 1, 1}, {{8, 5, 1}}, 0},
+    {2, U8, 128, {64, 50}, {64}, {64, 16}, ONES, {{0, 3}}, 0}, // rows as wide as the swizzle
+    {2, F16S, 128, {64, 20}, {128}, {64, 8}, ONES, {{16, 15}}, 0, true},
+    {2, F32S, 64, {52, 20}, {208}, {16, 8}, ONES, {{44, 16}}, 0, true},
 };
 static const struct tensor_case stores[] = {
     {2, U8, 0, {64, 50}, {64}, {64, 16}, ONES, {{0, 3}}, 0},
@@ -663,7 +770,8 @@ static CUtensorMap encode(const struct tensor_case *t, void *tensor)
     assert_int_equal(encoder()(&map, t->type, (cuuint32_t)t->rank, tensor, t->dim, t->stride,
                                t->box, t->step, CU_TENSOR_MAP_INTERLEAVE_NONE,
                                (CUtensorMapSwizzle)swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-                               CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+                               t->nan ? CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA
+                                      : CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
                      CUDA_SUCCESS);
     return map;
 }
@@ -685,7 +793,8 @@ template <class Visit> static uint32_t each_byte(const struct tensor_case *t, Vi
             from += at * (int64_t)(i ? t->stride[i - 1] : (cuuint64_t)t->size);
         }
         for (int b = 0; b < t->size; ++b) {
-            uint32_t to = t->offset + e * (uint32_t)t->size + (uint32_t)b;
+            uint32_t row = copied[0] * (uint32_t)t->size, at = e * (uint32_t)t->size + (uint32_t)b;
+            uint32_t to = t->offset + (t->span ? at / row * (uint32_t)t->span + at % row : at);
             if (t->span)
                 to ^= (to >> 7 & (uint32_t)(t->span / 16 - 1)) << 4;
             visit(from < 0 ? -1 : from + b, to);
@@ -704,8 +813,9 @@ static void boxes(void **)
     at_tensor.put(tensor);
     for (const struct tensor_case &t : loads) {
         memset(expected, 0xee, sizeof expected);
-        uint32_t bytes = each_byte(
-            &t, [](int64_t from, uint32_t to) { expected[to] = from < 0 ? 0 : tensor[from]; });
+        uint32_t bytes = each_byte(&t, [&t](int64_t from, uint32_t to) {
+            expected[to] = from >= 0 ? tensor[from] : !t.nan ? 0 : to % 2 ? 0x7f : 0xf7;
+        });
         box<<<1, WARPGROUP, BOX_BYTES>>>(encode(&t, at_tensor.device), t.rank, t.c, t.offset, bytes,
                                          false, at_image.device);
         assert_ok(cudaGetLastError());
@@ -798,6 +908,8 @@ static void refused_maps(void **)
         {CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, 0, 64, 64, 64, 16, 9, 2, 0, CUDA_ERROR_INVALID_VALUE},
         {CU_TENSOR_MAP_DATA_TYPE_UINT8, 2, 0, 64, 64, 64, 16, 1, 2, 1, CUDA_ERROR_INVALID_VALUE},
         {CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, 0, 64, 128, 64, 16, 1, 3, 1, CUDA_SUCCESS},
+        {CU_TENSOR_MAP_DATA_TYPE_UINT32, 2, 0, 64, 1024, 256, 256, 1, 0, 0,
+         CUDA_ERROR_INVALID_VALUE}, // 256 KB
     };
     for (auto &t : list) {
         alignas(128) CUtensorMap map;
@@ -915,11 +1027,11 @@ static void a_hopper(void **)
 int main()
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_element),   cmocka_unit_test(sums),
-        cmocka_unit_test(groups_in_order), cmocka_unit_test(boxes),
-        cmocka_unit_test(rows_of_bytes),   cmocka_unit_test(refused_maps),
-        cmocka_unit_test(stored_tiles),    cmocka_unit_test(one_is_elected),
-        cmocka_unit_test(a_hopper),
+        cmocka_unit_test(every_element),  cmocka_unit_test(sums),
+        cmocka_unit_test(sums_in_halves), cmocka_unit_test(groups_in_order),
+        cmocka_unit_test(boxes),          cmocka_unit_test(rows_of_bytes),
+        cmocka_unit_test(refused_maps),   cmocka_unit_test(stored_tiles),
+        cmocka_unit_test(one_is_elected), cmocka_unit_test(a_hopper),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

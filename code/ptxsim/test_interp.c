@@ -1583,6 +1583,12 @@ static void newer_machines(void **state)
          "ld.global.v4.u64 needs sm_100 or newer, this PTX is for sm_89"},
         {"stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%r2};",
          "stmatrix.sync.aligned.m8n8.x1.shared.b16 needs sm_90 or newer, this PTX is for sm_89"},
+        {"wgmma.wait_group.sync.aligned 0;",
+         "wgmma.wait_group.sync.aligned needs sm_90 or newer, this PTX is for sm_89"},
+        {"cp.async.bulk.commit_group;",
+         "cp.async.bulk.commit_group needs sm_90 or newer, this PTX is for sm_89"},
+        {"setmaxnreg.dec.sync.aligned.u32 40;",
+         "setmaxnreg.dec.sync.aligned.u32 needs sm_90 or newer, this PTX is for sm_89"},
         {"ld.global.v2.b128 {%q1, %q2}, [%o];", "ld.global.v2.b128 is not supported"},
         {"ld.global.b128 _, [%o];", "an operand of ld.global.b128 is no register"},
     };
