@@ -119,8 +119,7 @@ static struct entry *list(const char *path, int *count)
 // What a result depends on: the submission's text, the lab, the secret, and this grader.
 static char *result_key(const struct entry *e)
 {
-    struct sha256 s;
-    uint8_t digest[32];
+    SHA2_CTX s;
     static char *judge, *runner;
     static size_t judge_bytes, runner_bytes;
     bool gpu = !options.cpu_only && gpu_here();
@@ -131,15 +130,21 @@ static char *result_key(const struct entry *e)
         if (!judge || !runner)
             fail(EXIT_MACHINE, "there is no build/runner: type make grade");
     }
-    sha256_begin(&s);
-    sha256_add(&s, e->source ? e->source : e->why, e->source ? e->bytes : strlen(e->why));
-    sha256_add(&s, lab.hash, sizeof lab.hash);
-    sha256_add(&s, options.secret, sizeof options.secret);
-    sha256_add(&s, judge, judge_bytes);
-    sha256_add(&s, runner, runner_bytes);
-    sha256_add(&s, &gpu, sizeof gpu);
-    sha256_end(&s, digest);
-    return sha256_hex(digest);
+    const struct {
+        const void *at;
+        size_t bytes;
+    } parts[] = {
+        {e->source ? e->source : e->why, e->source ? e->bytes : strlen(e->why)},
+        {lab.hash, sizeof lab.hash},
+        {options.secret, sizeof options.secret},
+        {judge, judge_bytes},
+        {runner, runner_bytes},
+        {&gpu, sizeof gpu},
+    };
+    SHA256Init(&s);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
+        SHA256Update(&s, parts[i].at, parts[i].bytes);
+    return SHA256End(&s, NULL);
 }
 
 // ---- Grading ------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@
 //   speed.c     the item that needs a GPU
 //   report.c    a result for people, for Gradescope, for a gradebook
 //   folder.c    many submissions: in parallel, resumable
-//   sha256.c    hashes
 //
 // The judge trusts nothing that comes out of a box: texts are cut and cleaned, numbers checked.
 #ifndef JUDGE_H
@@ -20,6 +19,7 @@
 #include "protocol.h"
 
 #include <jansson.h>
+#include <sha2.h> // libmd's SHA-256
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -29,8 +29,8 @@ struct options {
     int lab, jobs, threads;
     const char *lab_file, *secret_file, *json, *gradescope, *out;
     bool unsafe, fresh, cpu_only;
-    char root[4096];    // of the repository
-    uint8_t secret[32]; // hash of the secret seed
+    char root[4096];                      // of the repository
+    uint8_t secret[SHA256_DIGEST_LENGTH]; // hash of the secret seed
 };
 extern struct options options;
 
@@ -40,16 +40,6 @@ double now(void);
 char *read_file(const char *path, size_t *bytes); // NUL after it; NULL: not there
 // Control characters and bytes that are no UTF-8 as \xHH, for a line of a report. New string.
 char *cleaned(const char *line, size_t bytes);
-
-struct sha256 {
-    uint32_t h[8];
-    uint8_t block[64];
-    uint64_t bytes;
-};
-void sha256_begin(struct sha256 *s);
-void sha256_add(struct sha256 *s, const void *data, size_t bytes);
-void sha256_end(struct sha256 *s, uint8_t digest[32]);
-char *sha256_hex(const uint8_t digest[32]);
 
 // ---- Sandbox ------------------------------------------------------------------------------------
 
@@ -168,7 +158,7 @@ struct lab {
     struct p_rounding p; // how its kernels may round P
     struct item items[32];
     int count;
-    char hash[65];
+    char hash[SHA256_DIGEST_STRING_LENGTH];
 };
 extern struct lab lab;
 void lab_read(void);

@@ -172,7 +172,8 @@ static void find_root(void)
 static char *make_secret(void)
 {
     char *path = text("%s/build/grade/secret", options.root);
-    unsigned char random[32];
+    uint8_t random[32];
+    char hex[SHA256_DIGEST_STRING_LENGTH];
     size_t bytes;
 
     mkdir(text("%s/build/grade", options.root), 0777);
@@ -180,7 +181,7 @@ static char *make_secret(void)
     if (fd >= 0) {
         if (getrandom(random, sizeof random, 0) != sizeof random)
             fail(EXIT_MACHINE, "no random bytes");
-        dprintf(fd, "%s\n", sha256_hex(random));
+        dprintf(fd, "%s\n", SHA256Data(random, sizeof random, hex));
         close(fd);
         fprintf(stderr, "grade: a secret was made: %s (keep it, and keep it to yourself)\n", path);
     }
@@ -193,7 +194,7 @@ static char *make_secret(void)
 static void read_secret(void)
 {
     const char *given = getenv("GRADE_SECRET");
-    struct sha256 hash;
+    SHA2_CTX hash;
     size_t bytes;
     char *secret;
 
@@ -205,9 +206,9 @@ static void read_secret(void)
         secret = given && *given ? text("%s", given) : make_secret();
     }
     secret[strcspn(secret, "\n")] = '\0'; // one line, with or without its end
-    sha256_begin(&hash);
-    sha256_add(&hash, secret, strlen(secret));
-    sha256_end(&hash, options.secret);
+    SHA256Init(&hash);
+    SHA256Update(&hash, (const uint8_t *)secret, strlen(secret));
+    SHA256Final(options.secret, &hash);
     unsetenv("GRADE_SECRET");
 }
 
