@@ -13,7 +13,7 @@
 --              and last the item `written`, which has the sum of the questions' points
 --   tasks      starters in the order of the sheet, each with stars, earns, hints, marker
 --   questions  { points, text, line }
---   mutants    { variant, loses }, those of the lab's program
+--   mutants    variants of the chapter's kernels, each with loses; planted in its programs
 --
 -- The block of points, a line an item: NAME [RELATION LIMIT] [@ SHAPE] POINTS [# words].
 local sheets = {}
@@ -386,11 +386,11 @@ local function check_task(book, sheet, variant, complain)
 end
 
 local function check_mutant(book, sheet, variant, complain)
-    local ours = false
+    local graded = false -- as the lab's program is: C programs are not
     for _, root in ipairs(variant.programs) do
-        ours = ours or root == sheet.root
+        graded = graded or root == sheet.root or root.file:match("%.cu$")
     end
-    if not ours then
+    if not graded then
         return
     end
     local part = variant.parts[1]
@@ -541,10 +541,14 @@ function sheets.json(sheet)
             .. (item.shape and ', "shape": ' .. quote(item.shape) or "")
         return out .. string.format(', "points": %d, "words": %s}', item.points, quote(item.words))
     end)
-    local mutants = each(sheet.mutants, function(variant)
-        return string.format('{"program": %s, "name": %s, "loses": %s}', quote(sheet.program),
-            quote(variant.name), list(each(variant.loses, quote)))
-    end)
+    local mutants = {}
+    for _, variant in ipairs(sheet.mutants) do
+        for _, root in ipairs(variant.programs) do
+            table.insert(mutants, string.format('{"program": %s, "name": %s, "loses": %s}',
+                quote(root.file:match("([^/]*)%.%w+$")), quote(variant.name),
+                list(each(variant.loses, quote))))
+        end
+    end
     return string.format('{\n  "lab": %d,\n  "title": %s,\n  "program": %s,\n  "before": %s,\n'
         .. '  "chapter": %s,\n%s  "exercises": %s,\n  "questions": %s,\n  "points": %s,\n'
         .. '  "mutants": %s\n}\n',

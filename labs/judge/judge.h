@@ -11,6 +11,7 @@
 //   speed.c     the item that needs a GPU
 //   report.c    a result for people, for Gradescope, for a gradebook
 //   folder.c    many submissions: in parallel, resumable
+//   check.c     a lab's own test: starter, solution and planted bugs, graded
 //
 // The judge trusts nothing that comes out of a box: texts are cut and cleaned, numbers checked.
 #ifndef JUDGE_H
@@ -28,7 +29,7 @@ enum { EXIT_GRADED = 0, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
 struct options {
     int lab, jobs, threads;
     const char *lab_file, *secret_file, *json, *gradescope, *out;
-    bool unsafe, fresh, cpu_only;
+    bool unsafe, fresh, cpu_only, check, quick;
     char root[4096];                      // of the repository
     uint8_t secret[SHA256_DIGEST_LENGTH]; // hash of the secret seed
 };
@@ -158,6 +159,7 @@ struct lab {
     struct p_rounding p; // how its kernels may round P
     struct item items[32];
     int count;
+    const json_t *sheet; // all of it
     char hash[SHA256_DIGEST_STRING_LENGTH];
 };
 extern struct lab lab;
@@ -186,5 +188,24 @@ bool write_text(const char *path, const char *text);
 // A submission's source: the file itself, or the one in a folder. NULL with one line in *why.
 char *submission_source(const char *path, size_t *bytes, char **why);
 int grade_folder(const char *path);
+
+struct entry {
+    char *file, *name; // as it lies in the folder; cleaned
+    char *kept;        // where its result is kept
+    char *source, *why;
+    size_t bytes;
+    json_t *result;
+    pid_t pid; // grading it now
+};
+
+// Sets `kept`, once source or why are there.
+void entry_keep(struct entry *e);
+json_t *kept_result(const struct entry *e); // NULL: there is none
+// Grades all that have no result yet, and tells of each as it comes.
+typedef void tell_entry(int ended, int count, const struct entry *e);
+void grade_entries(struct entry *entries, int count, tell_entry *tell);
+
+// The lab's own test: 0, or 1 if something is not as the sheet says.
+int check_lab(void);
 
 #endif

@@ -214,7 +214,21 @@ static void read_secret(void)
 
 static void parse(int argc, char **argv)
 {
-    enum { LAB = 256, SECRET, JSON, GRADESCOPE, OUT, JOBS, FRESH, NO_GPU, UNSAFE, LAB_FILE, HELP };
+    enum {
+        LAB = 256,
+        SECRET,
+        JSON,
+        GRADESCOPE,
+        OUT,
+        JOBS,
+        FRESH,
+        NO_GPU,
+        UNSAFE,
+        LAB_FILE,
+        CHECK,
+        QUICK,
+        HELP
+    };
     static const struct option known[] = {
         {"lab", required_argument, NULL, LAB},
         {"secret", required_argument, NULL, SECRET},
@@ -226,6 +240,8 @@ static void parse(int argc, char **argv)
         {"no-gpu", no_argument, NULL, NO_GPU},
         {"unsafe-no-sandbox", no_argument, NULL, UNSAFE},
         {"lab-file", required_argument, NULL, LAB_FILE}, // for tests
+        {"check", no_argument, NULL, CHECK},             // for labs/check-labs
+        {"quick", no_argument, NULL, QUICK},
         {"help", no_argument, NULL, HELP},
         {NULL, 0, NULL, 0},
     };
@@ -243,13 +259,15 @@ static void parse(int argc, char **argv)
         case NO_GPU: options.cpu_only = true; break;
         case UNSAFE: options.unsafe = true; break;
         case LAB_FILE: options.lab_file = optarg; break;
+        case CHECK: options.check = true; break;
+        case QUICK: options.quick = true; break;
         case HELP: puts(help); exit(EXIT_GRADED);
         default: fail(EXIT_USAGE, "what is \"%s\"? (see --help)", argv[optind - 1]);
         }
     }
     if (!options.lab)
         fail(EXIT_USAGE, "which lab? labs/grade --lab N FILE|FOLDER (see --help)");
-    if (optind + 1 != argc)
+    if (optind + !options.check != argc)
         fail(EXIT_USAGE, "%s: labs/grade --lab N FILE|FOLDER (see --help)",
              optind == argc ? "which submission" : "one file or one folder");
 }
@@ -274,18 +292,18 @@ int main(int argc, char **argv)
     find_root();
     lab_read();
     int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    if (stat(path, &about))
+    if (!options.check && stat(path, &about))
         fail(EXIT_USAGE, "there is no %s", cleaned(path, strlen(path)));
     if (!sandbox_works(&why))
         fail(EXIT_MACHINE, "%s", why);
     read_secret();
-    if (S_ISDIR(about.st_mode)) {
+    if (options.check || S_ISDIR(about.st_mode)) {
         if (options.json || options.gradescope)
             fail(EXIT_USAGE, "--json and --gradescope are for one submission; a folder's results "
                              "are in --out");
         options.jobs = options.jobs ? options.jobs : cores;
         options.threads = options.jobs < cores ? cores / options.jobs : 1;
-        return grade_folder(path);
+        return options.check ? check_lab() : grade_folder(path);
     }
     options.threads = cores;
     const char *slash = strrchr(path, '/');
