@@ -401,8 +401,8 @@ static struct outcome of_speed(struct grading *g, const struct item *item, struc
     o.share = !o.passed             ? 0
               : speed.ratio >= full ? 1
                                     : (speed.ratio - item->limit) / (full - item->limit);
-    o.said = text("%.2f of the reference's speed, 95 %% [%.2f, %.2f]; %.1f us", speed.ratio,
-                  speed.low, speed.high, speed.microseconds);
+    o.said = text("%.2f of the reference's speed, 95 %% [%.2f, %.2f]; %.1f us on %s", speed.ratio,
+                  speed.low, speed.high, speed.microseconds, gpu_name());
     return o;
 }
 
@@ -496,6 +496,7 @@ json_t *grade(const char *name, const char *source, size_t bytes)
     struct outcome correct = {0}, speed = {0};
     struct shape shape;
     char why_not[8], *why = NULL;
+    char source_hash[SHA256_DIGEST_STRING_LENGTH];
     double score = 0, total = 0, start = now();
     json_t *result;
 
@@ -525,6 +526,10 @@ json_t *grade(const char *name, const char *source, size_t bytes)
     runner_end(&g.runner);
     submission_free(&g.s);
     json_decref(g.cases);
+    json_object_set_new(result, "source",
+                        json_string(SHA256Data((const uint8_t *)source, bytes, source_hash)));
+    json_object_set_new(result, "gpu",
+                        options.cpu_only || !gpu_here() ? json_null() : json_string(gpu_name()));
     json_object_set_new(result, "seconds", json_real(round(10 * (now() - start)) / 10));
     return result;
 }

@@ -172,6 +172,7 @@ json_t *grade(const char *name, const char *source, size_t bytes);
 json_t *refused(const char *name, const char *why);
 
 bool gpu_here(void);
+const char *gpu_name(void); // NULL: there is none
 struct speed {
     double ratio, low, high; // the reference's time over the submission's, with its 95 % interval
     double microseconds;     // a launch of the submission, median

@@ -133,17 +133,26 @@ char *cleaned(const char *line, size_t bytes)
     return clean;
 }
 
-bool gpu_here(void)
+const char *gpu_name(void)
 {
+    static char name[256];
     static int here = -1;
     if (here < 0) {
         void *driver = dlopen("libcuda.so.1", RTLD_NOW);
         int (*init)(unsigned) = driver ? (int (*)(unsigned))dlsym(driver, "cuInit") : NULL;
         int (*count)(int *) = driver ? (int (*)(int *))dlsym(driver, "cuDeviceGetCount") : NULL;
+        int (*name_of)(char *, int, int) =
+            driver ? (int (*)(char *, int, int))dlsym(driver, "cuDeviceGetName") : NULL;
         int devices = 0;
-        here = init && count && init(0) == 0 && count(&devices) == 0 && devices > 0;
+        here = init && count && name_of && init(0) == 0 && count(&devices) == 0 && devices > 0 &&
+               name_of(name, sizeof name, 0) == 0;
     }
-    return here;
+    return here ? name : NULL;
+}
+
+bool gpu_here(void)
+{
+    return gpu_name() != NULL;
 }
 
 // ---- Options ------------------------------------------------------------------------------------
