@@ -14,7 +14,7 @@ setup() {
 }
 
 # A book with one lab, whose sheet, starter and planted bugs are not what they say they are.
-@test "a wrong sheet, hints without words, a starter that is right and a wrong loses= are found" {
+@test "a wrong sheet, hints without words, a starter that is right, no task and a wrong loses= are found" {
     tree=$BATS_TEST_TMPDIR/book
     mkdir -p "$tree"/{chapters,labs,code/workbench} "$tree"/build/{labs,starters,mutants,ptxsim}
     cp labs/check-labs "$tree/labs"
@@ -34,6 +34,7 @@ lab = json.load(open("build/labs/lab04.json"))
 lab["chapter"] = "chapters/04-cp-async.md"
 lab["exercises"][0]["hints"][1] = " "
 lab["exercises"][1]["hints"] = []
+lab["before"] = lab["program"]
 lab["mutants"] = [{"program": "ch04_cp_async", "name": "no-zero-fill", "loses": ["races"]},
                   {"program": "ch04_cp_async", "name": "empty", "loses": ["correct", "hidden", "races"]}]
 json.dump(lab, open(sys.argv[1], "w"))
@@ -47,6 +48,7 @@ END
     [[ $output == *"FAIL  the starter earns 85 points and loses nothing; it should be wrong, and earn 0"* ]]
     [[ $output == *"FAIL  no-zero-fill loses hidden; the sheet says races"* ]]
     [[ $output == *"FAIL  empty: its host code launches no kernel"* ]]
-    [[ $output == *"4 graded, 0 left out, 6 wrong"* ]]
+    [[ $output == *"FAIL  before: ch04_cp_async earns everything: what is there to do?"* ]]
+    [[ $output == *"5 graded, 0 left out, 7 wrong"* ]]
     [[ ${lines[-1]} == "not as their sheets say: labs 4" ]]
 }

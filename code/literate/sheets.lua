@@ -27,6 +27,7 @@ local COUNTERS = { -- as labs/evidence.c has them, of one launch
     warp_instructions = true, tensor_instructions = true, tensor_flops = true, mufu_threads = true,
     shared_load_wavefronts = true, shared_load_conflicts = true, shared_store_wavefronts = true,
     shared_store_conflicts = true, global_load_sectors = true, global_store_sectors = true,
+    global_atomic_sectors = true, async_copies = true,
     barriers = true,
 }
 local RELATIONS = { ["<="] = true, [">="] = true, ["=="] = true }

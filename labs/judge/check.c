@@ -1,6 +1,7 @@
 // check.c: a lab's own test (labs/check-labs). What the book has for a lab is graded as if it had
 // been handed in: the starter earns the floor and no more, the solution all that there is, and each
-// planted bug loses the items that the sheet says of it, and nothing else.
+// planted bug loses the items that the sheet says of it, and nothing else. The program that the lab
+// goes out from is right, and yet must not earn everything.
 //
 // The points are read once more from the chapter's text, without Pandoc: a sheet that says one
 // thing and a grader that gives another would be noticed here.
@@ -15,7 +16,7 @@ enum { ENTRIES_MAX = 64, ROWS_MAX = 32 };
 static const double FLOOR = 0; // a kernel that is wrong earns nothing
 
 static struct expected { // of the entry of the same index
-    enum { STARTER, SOLUTION, MUTANT } kind;
+    enum { STARTER, SOLUTION, MUTANT, BEFORE } kind;
     const json_t *loses; // of a mutant: names of items
     bool other;          // of another program than the lab's
 } expected[ENTRIES_MAX];
@@ -155,6 +156,10 @@ static void enter_all(void)
         enter(x, other ? text("%s (%s)", name, program) : name,
               text("%s/build/mutants/%s.%s.cu", options.root, program, name));
     }
+    const char *before = string(lab.sheet, "before");
+    if (*before)
+        enter((struct expected){.kind = BEFORE}, text("before: %s", before),
+              text("%s/code/%s.cu", options.root, before));
 }
 
 // The quick test grades one text of each lab, another kind from lab to lab, and looks at all that
@@ -245,6 +250,8 @@ static void tell(int ended, int of, const struct entry *e)
               *names ? names : "nothing", FLOOR);
     else if (x->kind == SOLUTION && (score != total || !as_said))
         wrong("the solution loses %s", names);
+    else if (x->kind == BEFORE && score >= total)
+        wrong("%s earns everything: what is there to do?", e->name);
     else if (x->kind == MUTANT && !as_said)
         wrong("%s loses %s; the sheet says %s", e->name, *names ? names : "nothing",
               joined(x->loses));

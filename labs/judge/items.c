@@ -302,6 +302,8 @@ static const uint64_t *counter(const struct counts *counts, const char *name)
     for (size_t i = 0; i < sizeof counters / sizeof *counters; ++i)
         if (strcmp(counters[i].name, name) == 0)
             return (const uint64_t *)((const char *)counts + counters[i].at);
+    if (strcmp(name, "async_copies") == 0)
+        name = "classes.copy_async";
     if (strncmp(name, "classes.", 8) == 0)
         for (int i = 0; i < CLASSES; ++i)
             if (strcmp(op_class_names[i], name + 8) == 0)
