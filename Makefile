@@ -202,7 +202,7 @@ build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) bui
 grade: build/judge build/runner build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ## build the grader: labs/grade --lab N FILE|FOLDER
 	@echo "the grader is built: labs/grade --lab N FILE|FOLDER"
 
-# Twenty minutes when nothing is kept; make test looks at one text of each lab, and at what is kept.
+# Ten minutes when nothing is kept; make test looks at one text of each lab, and at what is kept.
 .PHONY: check-labs
 check-labs: grade ## grade every starter, solution and planted bug, and compare with the sheets (LABS='4 10')
 	$(Q)labs/check-labs $(LABS)
