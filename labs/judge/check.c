@@ -68,7 +68,7 @@ static bool read_row(const char *line, struct row *row)
 // The points as they stand in the chapter, the questions' together as the last.
 static int read_chapter(struct row rows[ROWS_MAX])
 {
-    char *path = text("%s/%s", options.root, string(lab.sheet, "chapter")), *rest = NULL;
+    char *path = text("%s/%s", options.root, string(lab.json, "chapter")), *rest = NULL;
     size_t bytes;
     char *chapter = read_file(path, &bytes);
     int n = 0, written = 0;
@@ -110,7 +110,7 @@ static void check_sheet(void)
             wrong("item %d is %s, %d points in the chapter, and %s, %d points to the grader",
                   row + 1, rows[row].name, rows[row].points, lab.items[row].name,
                   lab.items[row].points);
-    const json_t *tasks = json_object_get(lab.sheet, "exercises");
+    const json_t *tasks = json_object_get(lab.json, "exercises");
     if (json_array_size(tasks) == 0)
         wrong("no task");
     json_array_foreach (tasks, i, task) {
@@ -148,7 +148,7 @@ static void enter_all(void)
           text("%s/build/starters/%s.cu", options.root, lab.program));
     enter((struct expected){.kind = SOLUTION}, "solution",
           text("%s/code/%s.cu", options.root, lab.program));
-    json_array_foreach (json_object_get(lab.sheet, "mutants"), i, mutant) {
+    json_array_foreach (json_object_get(lab.json, "mutants"), i, mutant) {
         const char *program = string(mutant, "program"), *name = string(mutant, "name");
         bool other = strcmp(program, lab.program) != 0;
         struct expected x = {
@@ -156,7 +156,7 @@ static void enter_all(void)
         enter(x, other ? text("%s (%s)", name, program) : name,
               text("%s/build/mutants/%s.%s.cu", options.root, program, name));
     }
-    const char *before = string(lab.sheet, "before");
+    const char *before = string(lab.json, "before");
     if (*before)
         enter((struct expected){.kind = BEFORE}, text("before: %s", before),
               text("%s/code/%s.cu", options.root, before));

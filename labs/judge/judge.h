@@ -159,7 +159,7 @@ struct lab {
     struct p_rounding p; // how its kernels may round P
     struct item items[32];
     int count;
-    const json_t *sheet; // all of it
+    const json_t *json; // all of the sheet
     char hash[SHA256_DIGEST_STRING_LENGTH];
 };
 extern struct lab lab;

@@ -76,7 +76,7 @@ void lab_read(void)
     json_t *json = json_loadb(words, bytes, 0, &error);
     if (!json)
         fail(EXIT_USAGE, "%s:%d: %s", path, error.line, error.text);
-    lab.sheet = json;
+    lab.json = json;
     lab.number = (int)number(json, "lab", 0);
     lab.title = string(json, "title");
     lab.program = string(json, "program");
