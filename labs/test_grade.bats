@@ -184,6 +184,36 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
     [ "${shapes[0]}" != "${shapes[2]}" ]
 }
 
+# plots/runs/h200/grades: what labs/grade --json wrote on an H200 of solutions, starters, neighbouring
+# stages and a cheat that only a GPU shows.
+@test "speed points as recorded on a GPU: by the curve, all for the solution, none for a cheat" {
+    python3 - plots/runs/h200/grades/*.json <<'END'
+import json, os, sys
+assert len(sys.argv) > 4
+for path in sys.argv[1:]:
+    result = json.load(open(path))
+    what = os.path.basename(path)[len("lab04-"):-len(".json")]
+    items = {i["name"]: i for i in result["items"]}
+    sheet = json.load(open("build/labs/lab%02d.json" % result["lab"]))
+    wanted = {i["name"]: i for i in sheet["points"]}["speed"]
+    item, speed = items["speed"], result.get("speed")
+    assert result["gpu"] == "NVIDIA H200" and not item["left_out"], path
+    assert item["max"] == wanted["points"], path
+    earned = sum(i["points"] for i in items.values() if not i["by_hand"])
+    assert abs(earned - result["score"]) < 1e-6, path
+    if speed:
+        assert speed["low"] <= speed["ratio"] <= speed["high"] and speed["us"] > 0, path
+        share = (speed["high"] - wanted["limit"]) / (wanted["full"] - wanted["limit"])
+        assert abs(item["points"] - round(min(max(share, 0), 1) * item["max"], 1)) < 1e-6, path
+    if what == "solution":
+        assert item["points"] == item["max"] and result["score"] == result["total"], path
+    elif what in ("starter", "gpu-tires"):
+        assert not speed and result["score"] == 0, path
+    else: # the stage before, or a part of it
+        assert result["score"] < result["total"], path
+END
+}
+
 @test "bad usage is one line and status 2" {
     one_line() {
         local expected=$1
