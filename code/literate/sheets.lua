@@ -476,8 +476,9 @@ function sheets.check(book, complain)
     end
 end
 
--- What hangs on these items, in words and points: without `correct` all of them but `written`.
-function sheets.what_hangs_on(sheet, names)
+-- The points of these items, and whether that is all but the questions: nothing counts without
+-- `correct`.
+local function points_of(sheet, names)
     local wanted, all, total = {}, false, 0
     for _, name in ipairs(names) do
         wanted[name] = true
@@ -488,8 +489,22 @@ function sheets.what_hangs_on(sheet, names)
             total = total + item.points
         end
     end
+    return total, all
+end
+
+-- What hangs on these items, in words and points.
+function sheets.what_hangs_on(sheet, names)
+    local total, all = points_of(sheet, names)
     return string.format("%s: %d points", all and "nothing counts without it"
         or table.concat(names, ", "), total)
+end
+
+-- What a mutant that loses these items costs in the lab.
+function sheets.what_it_costs(sheet, names)
+    local total, all = points_of(sheet, names)
+    return #names == 0 and "costs nothing in the lab"
+        or string.format("costs %d points in the lab: %s", total,
+            all and "all but the questions" or table.concat(names, ", "))
 end
 
 -- ---- For the grader and the driver -------------------------------------------------------------
