@@ -73,9 +73,10 @@ cuda_identity = $(if $(DEBUG_PRINT),-DSOURCE_HASH='"debug"',$(call identity,$(1)
 
 # What is missing is installed before anything is compiled: little for a chapter, all for the rest.
 wants_all := $(filter test tests book book-% handout%,$(MAKECMDGOALS))
-setup := build/deps-$(if $(wants_all),all,chapter)
+wants_grader := $(filter all runs mutants checklist grade check-labs build/judge,$(MAKECMDGOALS))
+setup := build/deps-$(if $(wants_all),all,$(if $(wants_grader),grade,chapter))
 
-build/deps-chapter build/deps-all: build/deps-%: code/deps.sh
+build/deps-chapter build/deps-grade build/deps-all: build/deps-%: code/deps.sh
 	$(call one_line,code/deps.sh $*)
 	$(Q)mkdir -p build && touch $@
 # Runs a script whose last word, if it fails, is to be the only line that is seen.
@@ -192,7 +193,7 @@ judge := $(filter-out labs/judge/runner.c labs/judge/gpu.c,$(wildcard labs/judge
 build/obj/labs/judge/build.o: private CFLAGS += -DKERNEL_FLAGS='"$(filter-out -Icode,$(KERNEL_FLAGS))"'
 build/judge: $(call objects,$(judge) code/ptxsim/counts.c) build/libworkbench.a
 	$(say) LD $@
-	$(Q)$(CC) $^ $(LIBS) -o $@
+	$(Q)$(CC) $^ -l:libmd.a $(LIBS) -o $@
 build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
@@ -200,6 +201,11 @@ build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) bui
 .PHONY: grade
 grade: build/judge build/runner build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ## build the grader: labs/grade --lab N FILE|FOLDER
 	@echo "the grader is built: labs/grade --lab N FILE|FOLDER"
+
+# Ten minutes when nothing is kept; make test looks at one text of each lab, and at what is kept.
+.PHONY: check-labs
+check-labs: grade ## grade every starter, solution and planted bug, and compare with the sheets (LABS='4 10')
+	$(Q)labs/check-labs $(LABS)
 
 build/series: $(call objects,$(wildcard plots/*.c))
 	$(say) LD $@

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Installs what is missing, and only that.
 #   code/deps.sh chapter   what a chapter and its lab need; goes on without pandoc and gnuplot
+#   code/deps.sh grade     what the grader needs as well
 #   code/deps.sh all       what the tests and the book need as well
 # With root or a passwordless sudo it calls apt-get once; otherwise it prints the line to type and
 # exits with 1. A missing CUDA compiler comes from NVIDIA's packages on PyPI, into .toolkit/,
@@ -17,6 +18,11 @@ has_command g++ || needed+=(g++)
 has_header jansson.h || needed+=(libjansson-dev)
 has_command pandoc || optional+=(pandoc)
 has_command gnuplot || optional+=(gnuplot-nox)
+if [ "${1:-all}" != chapter ]; then
+    has_header 'sys/types.h>
+#include <sha2.h' || needed+=(libmd-dev)
+    has_command bwrap || needed+=(bubblewrap)
+fi
 if [ "${1:-all}" = all ]; then
     needed+=("${optional[@]}")
     optional=()
@@ -27,7 +33,6 @@ if [ "${1:-all}" = all ]; then
 #include <stdint.h>
 #include <cmocka.h' || needed+=(libcmocka-dev)
     has_command python3 || needed+=(python3)
-    has_command bwrap || needed+=(bubblewrap)
     has_command rsvg-convert || needed+=(librsvg2-bin)
     has_command pdftotext || needed+=(poppler-utils)
     has_command lualatex || needed+=(texlive-luatex)

@@ -19,6 +19,8 @@ static const struct counter simulator_counters[] = {
     {"shared_store_conflicts", "  of which bank conflicts"},
     {"global_load_sectors", "global load sectors"},
     {"global_store_sectors", "global store sectors"},
+    {"global_atomic_sectors", "global atomic sectors"},
+    {"async_copies", "asynchronous copies (warps)"},
     {"barriers", "barrier arrivals (warps)"},
     {NULL, NULL},
 };
@@ -73,6 +75,8 @@ json_t *simulator_read(json_t *report)
     if (binding)
         json_object_set_new(floors, "binding", json_string(binding));
     json_object_set_new(sums, "classes", classes);
+    double copies = number_at(classes, "copy_async"); // a class of which there was none is left out
+    json_object_set_new(sums, "async_copies", json_real(isnan(copies) ? 0 : copies));
     json_object_set_new(sums, "l4_floors_us", floors);
     return sums;
 }

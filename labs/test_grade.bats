@@ -31,6 +31,7 @@ points() { awk -F, -v name="\"$1\"" '$1 == name { print $2 }' "$BATS_FILE_TMPDIR
     [ -z "$(awk 'length > 80' <<<"$output")" ]
     grep -q '"score": 85.0' "$BATS_TEST_TMPDIR/r.json"
     [ "$(grep -c '"item": "races"' "$BATS_TEST_TMPDIR/r.json")" -eq 4 ]
+    grep -q "\"lab_hash\": \"$(sha256sum <"$lab_file" | cut -d' ' -f1)\"" "$BATS_TEST_TMPDIR/r.json"
 }
 
 @test "launches are written down, and nothing is run" {
@@ -42,33 +43,6 @@ points() { awk -F, -v name="\"$1\"" '$1 == name { print $2 }' "$BATS_FILE_TMPDIR
     [[ ${lines[0]} =~ ^launch\ [a-zA-Z0-9_]*attention[a-zA-Z0-9_]*\ 4\ 8\ 1\ 128\ 1\ 1\ 0\ [0-9a-f]{208}$ ]]
     [[ ${lines[1]} == *" 2 2 1 128 1 1 0 "* ]]
     ! grep -q warp_instructions "$BATS_TEST_TMPDIR/report.json"
-}
-
-@test "SHA-256 is SHA-256, also where a block ends" {
-    cat >"$BATS_TEST_TMPDIR/main.c" <<'EOF'
-#include "labs/judge/judge.h"
-#include <stdlib.h>
-char *text(const char *format, ...) { (void)format; return NULL; }
-int main(void)
-{
-    struct sha256 s;
-    uint8_t digest[32];
-    int c;
-    sha256_begin(&s);
-    while ((c = getchar()) != EOF)
-        sha256_add(&s, &(char){(char)c}, 1);
-    sha256_end(&s, digest);
-    for (int i = 0; i < 32; ++i)
-        printf("%02x", digest[i]);
-    return 0;
-}
-EOF
-    gcc -std=c11 -D_GNU_SOURCE -fsanitize=address,undefined -I. -Icode -isystem build/cuda/include \
-        "$BATS_TEST_TMPDIR/main.c" labs/judge/sha256.c -lm -o "$BATS_TEST_TMPDIR/sum"
-    for bytes in 0 1 55 56 63 64 65 119 120 1000; do
-        head -c $bytes Makefile >"$BATS_TEST_TMPDIR/file"
-        [ "$("$BATS_TEST_TMPDIR/sum" <"$BATS_TEST_TMPDIR/file")" = "$(sha256sum <"$BATS_TEST_TMPDIR/file" | cut -d' ' -f1)" ]
-    done
 }
 
 # Documented at gradescope-autograders.readthedocs.io, "Autograder Specifications", "Output format".
@@ -208,6 +182,36 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
     done
     [ "${shapes[0]}" = "${shapes[1]}" ]
     [ "${shapes[0]}" != "${shapes[2]}" ]
+}
+
+# plots/runs/h200/grades: what labs/grade --json wrote on an H200 of solutions, starters, neighbouring
+# stages and a cheat that only a GPU shows.
+@test "speed points as recorded on a GPU: by the curve, all for the solution, none for a cheat" {
+    python3 - plots/runs/h200/grades/*.json <<'END'
+import json, os, sys
+assert len(sys.argv) > 4
+for path in sys.argv[1:]:
+    result = json.load(open(path))
+    what = os.path.basename(path)[len("lab04-"):-len(".json")]
+    items = {i["name"]: i for i in result["items"]}
+    sheet = json.load(open("build/labs/lab%02d.json" % result["lab"]))
+    wanted = {i["name"]: i for i in sheet["points"]}["speed"]
+    item, speed = items["speed"], result.get("speed")
+    assert result["gpu"] == "NVIDIA H200" and not item["left_out"], path
+    assert item["max"] == wanted["points"], path
+    earned = sum(i["points"] for i in items.values() if not i["by_hand"])
+    assert abs(earned - result["score"]) < 1e-6, path
+    if speed:
+        assert speed["low"] <= speed["ratio"] <= speed["high"] and speed["us"] > 0, path
+        share = (speed["high"] - wanted["limit"]) / (wanted["full"] - wanted["limit"])
+        assert abs(item["points"] - round(min(max(share, 0), 1) * item["max"], 1)) < 1e-6, path
+    if what == "solution":
+        assert item["points"] == item["max"] and result["score"] == result["total"], path
+    elif what in ("starter", "gpu-tires"):
+        assert not speed and result["score"] == 0, path
+    else: # the stage before, or a part of it
+        assert result["score"] < result["total"], path
+END
 }
 
 @test "bad usage is one line and status 2" {

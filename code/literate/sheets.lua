@@ -13,7 +13,7 @@
 --              and last the item `written`, which has the sum of the questions' points
 --   tasks      starters in the order of the sheet, each with stars, earns, hints, marker
 --   questions  { points, text, line }
---   mutants    { variant, loses }, those of the lab's program
+--   mutants    variants of the chapter's kernels, each with loses; planted in its programs
 --
 -- The block of points, a line an item: NAME [RELATION LIMIT] [@ SHAPE] POINTS [# words].
 local sheets = {}
@@ -27,6 +27,7 @@ local COUNTERS = { -- as labs/evidence.c has them, of one launch
     warp_instructions = true, tensor_instructions = true, tensor_flops = true, mufu_threads = true,
     shared_load_wavefronts = true, shared_load_conflicts = true, shared_store_wavefronts = true,
     shared_store_conflicts = true, global_load_sectors = true, global_store_sectors = true,
+    global_atomic_sectors = true, async_copies = true,
     barriers = true,
 }
 local RELATIONS = { ["<="] = true, [">="] = true, ["=="] = true }
@@ -386,11 +387,11 @@ local function check_task(book, sheet, variant, complain)
 end
 
 local function check_mutant(book, sheet, variant, complain)
-    local ours = false
+    local graded = false -- as the lab's program is: C programs are not
     for _, root in ipairs(variant.programs) do
-        ours = ours or root == sheet.root
+        graded = graded or root == sheet.root or root.file:match("%.cu$")
     end
-    if not ours then
+    if not graded then
         return
     end
     local part = variant.parts[1]
@@ -475,8 +476,9 @@ function sheets.check(book, complain)
     end
 end
 
--- What hangs on these items, in words and points: without `correct` all of them but `written`.
-function sheets.what_hangs_on(sheet, names)
+-- The points of these items, and whether that is all but the questions: nothing counts without
+-- `correct`.
+local function points_of(sheet, names)
     local wanted, all, total = {}, false, 0
     for _, name in ipairs(names) do
         wanted[name] = true
@@ -487,8 +489,22 @@ function sheets.what_hangs_on(sheet, names)
             total = total + item.points
         end
     end
+    return total, all
+end
+
+-- What hangs on these items, in words and points.
+function sheets.what_hangs_on(sheet, names)
+    local total, all = points_of(sheet, names)
     return string.format("%s: %d points", all and "nothing counts without it"
         or table.concat(names, ", "), total)
+end
+
+-- What a mutant that loses these items costs in the lab.
+function sheets.what_it_costs(sheet, names)
+    local total, all = points_of(sheet, names)
+    return #names == 0 and "costs nothing in the lab"
+        or string.format("costs %d points in the lab: %s", total,
+            all and "all but the questions" or table.concat(names, ", "))
 end
 
 -- ---- For the grader and the driver -------------------------------------------------------------
@@ -541,10 +557,14 @@ function sheets.json(sheet)
             .. (item.shape and ', "shape": ' .. quote(item.shape) or "")
         return out .. string.format(', "points": %d, "words": %s}', item.points, quote(item.words))
     end)
-    local mutants = each(sheet.mutants, function(variant)
-        return string.format('{"program": %s, "name": %s, "loses": %s}', quote(sheet.program),
-            quote(variant.name), list(each(variant.loses, quote)))
-    end)
+    local mutants = {}
+    for _, variant in ipairs(sheet.mutants) do
+        for _, root in ipairs(variant.programs) do
+            table.insert(mutants, string.format('{"program": %s, "name": %s, "loses": %s}',
+                quote(root.file:match("([^/]*)%.%w+$")), quote(variant.name),
+                list(each(variant.loses, quote))))
+        end
+    end
     return string.format('{\n  "lab": %d,\n  "title": %s,\n  "program": %s,\n  "before": %s,\n'
         .. '  "chapter": %s,\n%s  "exercises": %s,\n  "questions": %s,\n  "points": %s,\n'
         .. '  "mutants": %s\n}\n',

@@ -292,6 +292,8 @@ book() { # [VARIABLE=VALUE...]
     grep -q 'Hints to task 1' build/book.html
     grep -q 'Question 1 (5 points).' build/book.html
     grep -q 'must be caught by: correctness' build/book.html
+    grep -q '· costs 95 points in the lab: all but the questions<' build/book.html
+    grep -q '· costs 30 points in the lab: races, hidden<' build/book.html
     [ "$(grep -c 'total += .*1' build/book.html)" -ge 1 ]
 }
 
@@ -299,7 +301,7 @@ book() { # [VARIABLE=VALUE...]
     tangle
     book AUDIENCE=student
     ! grep -q 'Hints to task' build/book.html || false
-    ! grep -q 'must be caught by' build/book.html || false
+    ! grep -qE 'must be caught by|points in the lab' build/book.html || false
     ! grep -q '>2</span>;' build/book.html || false # the chunk that only the solution uses
     grep -q 'a part of what is left for you' build/book.html
     [ "$(grep -c 'Your code: two numbers' build/book.html)" -eq 2 ]

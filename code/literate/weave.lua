@@ -736,6 +736,9 @@ local function set_chunk(part, book)
             .. (owner.shapes and " at " .. escape(owner.shapes) or ""))
         lines = mutant_lines(owner, book)
         foot = "A change to " .. chunk_link(owner.chunk.parts[1])
+        if owner.loses and not STUDENT then
+            foot = foot .. " · " .. escape(sheets.what_it_costs(owner.chapter.sheet, owner.loses))
+        end
     else
         local sign = part.index > 1 and " +≡" or owner.file and "" or " ≡"
         head = chunk_head(owner.file and "roothead" or "chunkhead", part, escape(owner.display),

@@ -9,18 +9,18 @@
 uint64_t secret_draw(const char *format, ...)
 {
     char purpose[256];
-    uint8_t digest[32];
-    struct sha256 s;
+    uint8_t digest[SHA256_DIGEST_LENGTH];
+    SHA2_CTX s;
     va_list arguments;
     uint64_t drawn;
 
     va_start(arguments, format);
     vsnprintf(purpose, sizeof purpose, format, arguments);
     va_end(arguments);
-    sha256_begin(&s);
-    sha256_add(&s, options.secret, sizeof options.secret);
-    sha256_add(&s, purpose, strlen(purpose));
-    sha256_end(&s, digest);
+    SHA256Init(&s);
+    SHA256Update(&s, options.secret, sizeof options.secret);
+    SHA256Update(&s, (const uint8_t *)purpose, strlen(purpose));
+    SHA256Final(digest, &s);
     memcpy(&drawn, digest, sizeof drawn);
     return drawn;
 }

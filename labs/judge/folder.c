@@ -75,15 +75,6 @@ char *submission_source(const char *path, size_t *bytes, char **why)
 
 // ---- The list -----------------------------------------------------------------------------------
 
-struct entry {
-    char *file, *name; // as it lies in the folder; cleaned
-    char *kept;        // where its result is kept
-    char *source, *why;
-    size_t bytes;
-    json_t *result;
-    pid_t pid; // grading it now
-};
-
 static int by_file(const void *a, const void *b)
 {
     return strcmp(((const struct entry *)a)->file, ((const struct entry *)b)->file);
@@ -116,11 +107,11 @@ static struct entry *list(const char *path, int *count)
     return entries;
 }
 
-// What a result depends on: the submission's text, the lab, the secret, and this grader.
-static char *result_key(const struct entry *e)
+// Under a hash of what a result depends on: the submission's text, the lab, the secret, this grader.
+void entry_keep(struct entry *e)
 {
-    struct sha256 s;
-    uint8_t digest[32];
+    SHA2_CTX s;
+    char hex[SHA256_DIGEST_STRING_LENGTH];
     static char *judge, *runner;
     static size_t judge_bytes, runner_bytes;
     bool gpu = !options.cpu_only && gpu_here();
@@ -131,20 +122,26 @@ static char *result_key(const struct entry *e)
         if (!judge || !runner)
             fail(EXIT_MACHINE, "there is no build/runner: type make grade");
     }
-    sha256_begin(&s);
-    sha256_add(&s, e->source ? e->source : e->why, e->source ? e->bytes : strlen(e->why));
-    sha256_add(&s, lab.hash, sizeof lab.hash);
-    sha256_add(&s, options.secret, sizeof options.secret);
-    sha256_add(&s, judge, judge_bytes);
-    sha256_add(&s, runner, runner_bytes);
-    sha256_add(&s, &gpu, sizeof gpu);
-    sha256_end(&s, digest);
-    return sha256_hex(digest);
+    const struct {
+        const void *at;
+        size_t bytes;
+    } parts[] = {
+        {e->source ? e->source : e->why, e->source ? e->bytes : strlen(e->why)},
+        {lab.hash, sizeof lab.hash},
+        {options.secret, sizeof options.secret},
+        {judge, judge_bytes},
+        {runner, runner_bytes},
+        {&gpu, sizeof gpu},
+    };
+    SHA256Init(&s);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
+        SHA256Update(&s, parts[i].at, parts[i].bytes);
+    e->kept = text("%s/build/grade/kept/%s.json", options.root, SHA256End(&s, hex));
 }
 
 // ---- Grading ------------------------------------------------------------------------------------
 
-static json_t *kept_result(const struct entry *e)
+json_t *kept_result(const struct entry *e)
 {
     json_t *result = json_load_file(e->kept, 0, NULL);
     if (result) // the same text may have been graded under another name
@@ -154,6 +151,7 @@ static json_t *kept_result(const struct entry *e)
 
 static void grade_entry(struct entry *e)
 {
+    fflush(NULL);
     e->pid = fork();
     if (e->pid < 0)
         fail(EXIT_MACHINE, "cannot start a process: %s", strerror(errno));
@@ -181,21 +179,23 @@ static bool being_graded(const struct entry *entries, int count, const struct en
     return false;
 }
 
-static void finish(struct entry *e, int *ended, int count)
+static void finish(struct entry *e, int *ended, int count, tell_entry *tell)
 {
     e->result = kept_result(e);
     if (!e->result)
         fail(EXIT_MACHINE, "%s: was not graded; run it again and it goes on from here", e->name);
-    progress(++*ended, count, e);
+    tell(++*ended, count, e);
 }
 
-static void grade_all(struct entry *entries, int count)
+void grade_entries(struct entry *entries, int count, tell_entry *tell)
 {
     int ended = 0, running = 0;
 
+    mkdir(text("%s/build/grade", options.root), 0777);
+    mkdir(text("%s/build/grade/kept", options.root), 0700);
     for (int i = 0; i < count; ++i)
         if (!options.fresh && !access(entries[i].kept, R_OK))
-            finish(&entries[i], &ended, count);
+            finish(&entries[i], &ended, count, tell);
     while (ended < count) {
         for (int i = 0; i < count && running < options.jobs; ++i) {
             struct entry *e = &entries[i];
@@ -214,7 +214,7 @@ static void grade_all(struct entry *entries, int count)
             e->pid = -1;
             for (int j = 0; j < count; ++j) // and those with the same text
                 if (!entries[j].result && (j == i || strcmp(entries[j].kept, e->kept) == 0))
-                    finish(&entries[j], &ended, count);
+                    finish(&entries[j], &ended, count, tell);
         }
     }
 }
@@ -349,7 +349,7 @@ int grade_folder(const char *path)
 {
     const char *out =
         options.out ? options.out : text("%s/build/grade/lab%02d", options.root, lab.number);
-    char absolute[4096], *kept = text("%s/build/grade/kept", options.root);
+    char absolute[4096];
     int count;
     struct entry *entries = list(path, &count);
     double start = now();
@@ -358,7 +358,6 @@ int grade_folder(const char *path)
         fail(EXIT_USAGE, "%s has no submissions: .cu files, or folders with one",
              cleaned(path, strlen(path)));
     mkdir(text("%s/build/grade", options.root), 0777);
-    mkdir(kept, 0700);
     if (mkdir(out, 0777) && errno != EEXIST)
         fail(EXIT_MACHINE, "cannot make %s: %s", out, strerror(errno));
     if (!realpath(out, absolute))
@@ -374,10 +373,10 @@ int grade_folder(const char *path)
         }
         e->name = clean;
         e->source = submission_source(whole, &e->bytes, &e->why);
-        e->kept = text("%s/%s.json", kept, result_key(e));
+        entry_keep(e);
         free(whole);
     }
-    grade_all(entries, count);
+    grade_entries(entries, count, progress);
     write_gradebook(text("%s/grades.csv", absolute), entries, count);
     write_reports(absolute, entries, count);
     write_summary(absolute, entries, count);

@@ -11,7 +11,7 @@
 //   speed.c     the item that needs a GPU
 //   report.c    a result for people, for Gradescope, for a gradebook
 //   folder.c    many submissions: in parallel, resumable
-//   sha256.c    hashes
+//   check.c     a lab's own test: starter, solution and planted bugs, graded
 //
 // The judge trusts nothing that comes out of a box: texts are cut and cleaned, numbers checked.
 #ifndef JUDGE_H
@@ -20,6 +20,7 @@
 #include "protocol.h"
 
 #include <jansson.h>
+#include <sha2.h> // libmd's SHA-256
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -28,9 +29,9 @@ enum { EXIT_GRADED = 0, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
 struct options {
     int lab, jobs, threads;
     const char *lab_file, *secret_file, *json, *gradescope, *out;
-    bool unsafe, fresh, cpu_only;
-    char root[4096];    // of the repository
-    uint8_t secret[32]; // hash of the secret seed
+    bool unsafe, fresh, cpu_only, check, quick;
+    char root[4096];                      // of the repository
+    uint8_t secret[SHA256_DIGEST_LENGTH]; // hash of the secret seed
 };
 extern struct options options;
 
@@ -40,16 +41,6 @@ double now(void);
 char *read_file(const char *path, size_t *bytes); // NUL after it; NULL: not there
 // Control characters and bytes that are no UTF-8 as \xHH, for a line of a report. New string.
 char *cleaned(const char *line, size_t bytes);
-
-struct sha256 {
-    uint32_t h[8];
-    uint8_t block[64];
-    uint64_t bytes;
-};
-void sha256_begin(struct sha256 *s);
-void sha256_add(struct sha256 *s, const void *data, size_t bytes);
-void sha256_end(struct sha256 *s, uint8_t digest[32]);
-char *sha256_hex(const uint8_t digest[32]);
 
 // ---- Sandbox ------------------------------------------------------------------------------------
 
@@ -168,7 +159,8 @@ struct lab {
     struct p_rounding p; // how its kernels may round P
     struct item items[32];
     int count;
-    char hash[65];
+    const json_t *json; // all of the sheet
+    char hash[SHA256_DIGEST_STRING_LENGTH];
 };
 extern struct lab lab;
 void lab_read(void);
@@ -180,6 +172,7 @@ json_t *grade(const char *name, const char *source, size_t bytes);
 json_t *refused(const char *name, const char *why);
 
 bool gpu_here(void);
+const char *gpu_name(void); // NULL: there is none
 struct speed {
     double ratio, low, high; // the reference's time over the submission's, with its 95 % interval
     double microseconds;     // a launch of the submission, median
@@ -196,5 +189,24 @@ bool write_text(const char *path, const char *text);
 // A submission's source: the file itself, or the one in a folder. NULL with one line in *why.
 char *submission_source(const char *path, size_t *bytes, char **why);
 int grade_folder(const char *path);
+
+struct entry {
+    char *file, *name; // as it lies in the folder; cleaned
+    char *kept;        // where its result is kept
+    char *source, *why;
+    size_t bytes;
+    json_t *result;
+    pid_t pid; // grading it now
+};
+
+// Sets `kept`, once source or why are there.
+void entry_keep(struct entry *e);
+json_t *kept_result(const struct entry *e); // NULL: there is none
+// Grades all that have no result yet, and tells of each as it comes.
+typedef void tell_entry(int ended, int count, const struct entry *e);
+void grade_entries(struct entry *entries, int count, tell_entry *tell);
+
+// The lab's own test: 0, or 1 if something is not as the sheet says.
+int check_lab(void);
 
 #endif

@@ -68,8 +68,6 @@ void lab_read(void)
                            : text("%s/build/labs/lab%02d.json", options.root, options.lab);
     size_t bytes;
     json_error_t error;
-    uint8_t digest[32];
-    struct sha256 hash;
     char *words = read_file(path, &bytes);
 
     if (!words)
@@ -78,6 +76,7 @@ void lab_read(void)
     json_t *json = json_loadb(words, bytes, 0, &error);
     if (!json)
         fail(EXIT_USAGE, "%s:%d: %s", path, error.line, error.text);
+    lab.json = json;
     lab.number = (int)number(json, "lab", 0);
     lab.title = string(json, "title");
     lab.program = string(json, "program");
@@ -94,10 +93,7 @@ void lab_read(void)
     }
     if (sum != 100)
         fail(EXIT_USAGE, "%s: the points are %d, not 100", path, sum);
-    sha256_begin(&hash);
-    sha256_add(&hash, words, bytes);
-    sha256_end(&hash, digest);
-    strcpy(lab.hash, sha256_hex(digest));
+    SHA256Data((const uint8_t *)words, bytes, lab.hash);
 }
 
 bool relation_holds(double value, const char *relation, double limit)

@@ -133,17 +133,26 @@ char *cleaned(const char *line, size_t bytes)
     return clean;
 }
 
-bool gpu_here(void)
+const char *gpu_name(void)
 {
+    static char name[256];
     static int here = -1;
     if (here < 0) {
         void *driver = dlopen("libcuda.so.1", RTLD_NOW);
         int (*init)(unsigned) = driver ? (int (*)(unsigned))dlsym(driver, "cuInit") : NULL;
         int (*count)(int *) = driver ? (int (*)(int *))dlsym(driver, "cuDeviceGetCount") : NULL;
+        int (*name_of)(char *, int, int) =
+            driver ? (int (*)(char *, int, int))dlsym(driver, "cuDeviceGetName") : NULL;
         int devices = 0;
-        here = init && count && init(0) == 0 && count(&devices) == 0 && devices > 0;
+        here = init && count && name_of && init(0) == 0 && count(&devices) == 0 && devices > 0 &&
+               name_of(name, sizeof name, 0) == 0;
     }
-    return here;
+    return here ? name : NULL;
+}
+
+bool gpu_here(void)
+{
+    return gpu_name() != NULL;
 }
 
 // ---- Options ------------------------------------------------------------------------------------
@@ -172,7 +181,8 @@ static void find_root(void)
 static char *make_secret(void)
 {
     char *path = text("%s/build/grade/secret", options.root);
-    unsigned char random[32];
+    uint8_t random[32];
+    char hex[SHA256_DIGEST_STRING_LENGTH];
     size_t bytes;
 
     mkdir(text("%s/build/grade", options.root), 0777);
@@ -180,7 +190,7 @@ static char *make_secret(void)
     if (fd >= 0) {
         if (getrandom(random, sizeof random, 0) != sizeof random)
             fail(EXIT_MACHINE, "no random bytes");
-        dprintf(fd, "%s\n", sha256_hex(random));
+        dprintf(fd, "%s\n", SHA256Data(random, sizeof random, hex));
         close(fd);
         fprintf(stderr, "grade: a secret was made: %s (keep it, and keep it to yourself)\n", path);
     }
@@ -193,7 +203,7 @@ static char *make_secret(void)
 static void read_secret(void)
 {
     const char *given = getenv("GRADE_SECRET");
-    struct sha256 hash;
+    SHA2_CTX hash;
     size_t bytes;
     char *secret;
 
@@ -205,15 +215,29 @@ static void read_secret(void)
         secret = given && *given ? text("%s", given) : make_secret();
     }
     secret[strcspn(secret, "\n")] = '\0'; // one line, with or without its end
-    sha256_begin(&hash);
-    sha256_add(&hash, secret, strlen(secret));
-    sha256_end(&hash, options.secret);
+    SHA256Init(&hash);
+    SHA256Update(&hash, (const uint8_t *)secret, strlen(secret));
+    SHA256Final(options.secret, &hash);
     unsetenv("GRADE_SECRET");
 }
 
 static void parse(int argc, char **argv)
 {
-    enum { LAB = 256, SECRET, JSON, GRADESCOPE, OUT, JOBS, FRESH, NO_GPU, UNSAFE, LAB_FILE, HELP };
+    enum {
+        LAB = 256,
+        SECRET,
+        JSON,
+        GRADESCOPE,
+        OUT,
+        JOBS,
+        FRESH,
+        NO_GPU,
+        UNSAFE,
+        LAB_FILE,
+        CHECK,
+        QUICK,
+        HELP
+    };
     static const struct option known[] = {
         {"lab", required_argument, NULL, LAB},
         {"secret", required_argument, NULL, SECRET},
@@ -225,6 +249,8 @@ static void parse(int argc, char **argv)
         {"no-gpu", no_argument, NULL, NO_GPU},
         {"unsafe-no-sandbox", no_argument, NULL, UNSAFE},
         {"lab-file", required_argument, NULL, LAB_FILE}, // for tests
+        {"check", no_argument, NULL, CHECK},             // for labs/check-labs
+        {"quick", no_argument, NULL, QUICK},
         {"help", no_argument, NULL, HELP},
         {NULL, 0, NULL, 0},
     };
@@ -242,13 +268,15 @@ static void parse(int argc, char **argv)
         case NO_GPU: options.cpu_only = true; break;
         case UNSAFE: options.unsafe = true; break;
         case LAB_FILE: options.lab_file = optarg; break;
+        case CHECK: options.check = true; break;
+        case QUICK: options.quick = true; break;
         case HELP: puts(help); exit(EXIT_GRADED);
         default: fail(EXIT_USAGE, "what is \"%s\"? (see --help)", argv[optind - 1]);
         }
     }
     if (!options.lab)
         fail(EXIT_USAGE, "which lab? labs/grade --lab N FILE|FOLDER (see --help)");
-    if (optind + 1 != argc)
+    if (optind + !options.check != argc)
         fail(EXIT_USAGE, "%s: labs/grade --lab N FILE|FOLDER (see --help)",
              optind == argc ? "which submission" : "one file or one folder");
 }
@@ -273,18 +301,18 @@ int main(int argc, char **argv)
     find_root();
     lab_read();
     int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    if (stat(path, &about))
+    if (!options.check && stat(path, &about))
         fail(EXIT_USAGE, "there is no %s", cleaned(path, strlen(path)));
     if (!sandbox_works(&why))
         fail(EXIT_MACHINE, "%s", why);
     read_secret();
-    if (S_ISDIR(about.st_mode)) {
+    if (options.check || S_ISDIR(about.st_mode)) {
         if (options.json || options.gradescope)
             fail(EXIT_USAGE, "--json and --gradescope are for one submission; a folder's results "
                              "are in --out");
         options.jobs = options.jobs ? options.jobs : cores;
         options.threads = options.jobs < cores ? cores / options.jobs : 1;
-        return grade_folder(path);
+        return options.check ? check_lab() : grade_folder(path);
     }
     options.threads = cores;
     const char *slash = strrchr(path, '/');

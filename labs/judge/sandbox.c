@@ -219,6 +219,8 @@ static void add_box(struct command *c, const struct box *box)
         add_book(c, "code/workbench/workbench.h"); // not the chapters' programs
         add_book(c, "code/workbench/debug.h");
         add_book(c, "build/libworkbench.a");
+        if (!access(text("%s/build/libjansson.a", options.root), R_OK)) // where no system has it
+            add_book(c, "build/libjansson.a");
         add(c, "--bind", box->folder, "/work");
     } else if (box->kind == BOX_RECORD) {
         add(c, "--ro-bind", box->folder, "/work");

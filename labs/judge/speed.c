@@ -8,9 +8,14 @@
 // every timed launch is compared with it.
 #include "judge.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum { ROUNDS = 12, SETS = 24, WARM = 8, PROBLEMS = 3, ROUND_SECONDS = 120 };
 
@@ -130,6 +135,22 @@ static void build_reference(struct side *side)
     free(source);
 }
 
+// One submission is timed at a time, however many are graded: the file's lock is the GPU.
+static int take_gpu(void)
+{
+    mkdir(text("%s/build/grade", options.root), 0777);
+    char *path = text("%s/build/grade/gpu.lock", options.root);
+    int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+    if (lock < 0)
+        fail(EXIT_MACHINE, "cannot open %s: %s", path, strerror(errno));
+    while (flock(lock, LOCK_EX))
+        if (errno != EINTR)
+            fail(EXIT_MACHINE, "cannot lock %s: %s", path, strerror(errno));
+    free(path);
+    return lock;
+}
+
 void measure_speed(struct submission *s, const char *name, struct speed *speed)
 {
     struct side reference = {0}, submitted = {.s = *s};
@@ -148,15 +169,18 @@ void measure_speed(struct submission *s, const char *name, struct speed *speed)
     if (!prepare(&reference, shape, &own))
         fail(EXIT_MACHINE, "the lab's own program %s", own);
     prepare(&submitted, shape, &speed->why);
+    int lock = take_gpu();
     // One round more, the first: it is checked, but not counted, for the driver loads code late.
     for (int round = -1; round < ROUNDS && !speed->why; ++round) {
         struct turned sets[SETS];
         for (int i = 0; i < SETS; ++i)
             sets[i] = make_turned(cases, round, i, inputs + (size_t)i * input_bytes(shape));
-        double theirs = time_round(&submitted, shape, sets, inputs, &speed->why);
-        double ours = speed->why ? NAN : time_round(&reference, shape, sets, inputs, &own);
+        // The reference first: if it cannot be timed, that is not the submission's fault.
+        double ours = time_round(&reference, shape, sets, inputs, &own);
         if (own)
-            fail(EXIT_MACHINE, "the lab's own program: %s", own);
+            fail(EXIT_MACHINE,
+                 "the lab's own program cannot be timed (%s): --no-gpu leaves speed out", own);
+        double theirs = time_round(&submitted, shape, sets, inputs, &speed->why);
         if (round < 0) {
             submitted.by_events = submitted.by_host = 0;
         } else {
@@ -177,6 +201,7 @@ void measure_speed(struct submission *s, const char *name, struct speed *speed)
     }
     runner_end(&reference.runner);
     runner_end(&submitted.runner);
+    close(lock);
     submission_free(&reference.s);
     for (int i = 0; i < PROBLEMS; ++i)
         case_free(&cases[i]);

@@ -1,0 +1,275 @@
+// check.c: a lab's own test (labs/check-labs). What the book has for a lab is graded as if it had
+// been handed in: the starter earns the floor and no more, the solution all that there is, and each
+// planted bug loses the items that the sheet says of it, and nothing else. The program that the lab
+// goes out from is right, and yet must not earn everything.
+//
+// The points are read once more from the chapter's text, without Pandoc: a sheet that says one
+// thing and a grader that gives another would be noticed here.
+#include "judge.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ENTRIES_MAX = 64, ROWS_MAX = 32 };
+
+static const double FLOOR = 0; // a kernel that is wrong earns nothing
+
+static struct expected { // of the entry of the same index
+    enum { STARTER, SOLUTION, MUTANT, BEFORE } kind;
+    const json_t *loses; // of a mutant: names of items
+    bool other;          // of another program than the lab's
+} expected[ENTRIES_MAX];
+static struct entry entries[ENTRIES_MAX];
+static int count, failures;
+
+static void wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void wrong(const char *format, ...)
+{
+    va_list arguments;
+
+    ++failures;
+    printf("  FAIL  ");
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+    printf("\n");
+}
+
+static const char *string(const json_t *object, const char *key)
+{
+    const char *s = json_string_value(json_object_get(object, key));
+    return s ? s : "";
+}
+
+// ---- The sheet ----------------------------------------------------------------------------------
+
+struct row {
+    char name[64];
+    int points;
+};
+
+// "barriers <= 1536 @ small 5 # words": the first word, and the last number before the words.
+static bool read_row(const char *line, struct row *row)
+{
+    char *cut = text("%.*s", (int)strcspn(line, "#\n"), line), *rest = NULL, *last = NULL;
+    int words = 0;
+
+    for (char *word = strtok_r(cut, " \t", &rest); word; word = strtok_r(NULL, " \t", &rest)) {
+        if (words++ == 0)
+            snprintf(row->name, sizeof row->name, "%s", word);
+        last = word;
+    }
+    row->points = words > 1 ? atoi(last) : 0;
+    free(cut);
+    return words > 0;
+}
+
+// The points as they stand in the chapter, the questions' together as the last.
+static int read_chapter(struct row rows[ROWS_MAX])
+{
+    char *path = text("%s/%s", options.root, string(lab.json, "chapter")), *rest = NULL;
+    size_t bytes;
+    char *chapter = read_file(path, &bytes);
+    int n = 0, written = 0;
+    bool inside = false;
+
+    if (!chapter)
+        fail(EXIT_MACHINE, "cannot read %s", path);
+    for (char *line = strtok_r(chapter, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        const char *question = strncmp(line, ":::", 3) == 0 ? strstr(line, "{.question ") : NULL;
+        const char *points = question ? strstr(question, "points=") : NULL;
+        if (points)
+            written += atoi(points + strlen("points=") + (points[strlen("points=")] == '"'));
+        else if (strncmp(line, "``` {.points", 12) == 0)
+            inside = true;
+        else if (inside && strncmp(line, "```", 3) == 0)
+            inside = false;
+        else if (inside && n < ROWS_MAX - 1 && read_row(line, &rows[n]))
+            ++n;
+    }
+    if (written > 0)
+        rows[n++] = (struct row){.name = "written", .points = written};
+    free(chapter);
+    free(path);
+    return n;
+}
+
+static void check_sheet(void)
+{
+    struct row rows[ROWS_MAX];
+    int n = read_chapter(rows);
+    const json_t *task, *hint;
+    size_t i, j;
+
+    if (n != lab.count)
+        wrong("the chapter has %d items, the grader %d", n, lab.count);
+    for (int row = 0; row < n && row < lab.count; ++row)
+        if (strcmp(rows[row].name, lab.items[row].name) != 0 ||
+            rows[row].points != lab.items[row].points)
+            wrong("item %d is %s, %d points in the chapter, and %s, %d points to the grader",
+                  row + 1, rows[row].name, rows[row].points, lab.items[row].name,
+                  lab.items[row].points);
+    const json_t *tasks = json_object_get(lab.json, "exercises");
+    if (json_array_size(tasks) == 0)
+        wrong("no task");
+    json_array_foreach (tasks, i, task) {
+        const json_t *hints = json_object_get(task, "hints");
+        if (json_array_size(hints) == 0)
+            wrong("task %zu has no hints", i + 1);
+        json_array_foreach (hints, j, hint)
+            if (strspn(json_string_value(hint), " .\t\n") == json_string_length(hint))
+                wrong("task %zu: hint %zu is empty", i + 1, j + 1);
+    }
+}
+
+// ---- What is graded -----------------------------------------------------------------------------
+
+static void enter(struct expected x, const char *name, const char *path)
+{
+    struct entry *e = &entries[count];
+
+    if (count == ENTRIES_MAX)
+        fail(EXIT_MACHINE, "more than %d planted bugs", ENTRIES_MAX - 2);
+    e->name = text("%s", name);
+    e->source = submission_source(path, &e->bytes, &e->why);
+    if (!e->source)
+        fail(EXIT_MACHINE, "%s %s: type make tangle", path, e->why);
+    entry_keep(e);
+    expected[count++] = x;
+}
+
+static void enter_all(void)
+{
+    const json_t *mutant;
+    size_t i;
+
+    enter((struct expected){.kind = STARTER}, "starter",
+          text("%s/build/starters/%s.cu", options.root, lab.program));
+    enter((struct expected){.kind = SOLUTION}, "solution",
+          text("%s/code/%s.cu", options.root, lab.program));
+    json_array_foreach (json_object_get(lab.json, "mutants"), i, mutant) {
+        const char *program = string(mutant, "program"), *name = string(mutant, "name");
+        bool other = strcmp(program, lab.program) != 0;
+        struct expected x = {
+            .kind = MUTANT, .loses = json_object_get(mutant, "loses"), .other = other};
+        enter(x, other ? text("%s (%s)", name, program) : name,
+              text("%s/build/mutants/%s.%s.cu", options.root, program, name));
+    }
+    const char *before = string(lab.json, "before");
+    if (*before)
+        enter((struct expected){.kind = BEFORE}, text("before: %s", before),
+              text("%s/code/%s.cu", options.root, before));
+}
+
+// The quick test grades one text of each lab, another kind from lab to lab, and looks at all that
+// is kept of a whole one: of the same texts, sheets and grader.
+static int leave_out(void)
+{
+    int chosen = lab.number % count, left = 0;
+
+    for (int i = 0; i < count; ++i) {
+        if (i != chosen && !kept_result(&entries[i]))
+            continue;
+        expected[left] = expected[i];
+        entries[left++] = entries[i];
+    }
+    int out = count - left;
+    count = left;
+    return out;
+}
+
+// ---- What came of it ----------------------------------------------------------------------------
+
+static bool is_named(const json_t *names, const char *name)
+{
+    size_t i;
+    const json_t *n;
+    json_array_foreach (names, i, n)
+        if (strcmp(json_string_value(n), name) == 0)
+            return true;
+    return false;
+}
+
+// Names of the items that were looked at and not passed, and the points of those that should not
+// have been; whether they are those that it should lose. Limits are those of the lab's program
+// (`limits`), and a kernel that is wrong is not counted.
+static bool lost_as_said(const json_t *result, const json_t *loses, bool limits, char **names,
+                         double *points)
+{
+    const json_t *item;
+    size_t i, lost = 0;
+
+    *names = text("%s", "");
+    *points = 0;
+    bool as_said = true;
+    limits = limits && !is_named(loses, "correct");
+    json_array_foreach (json_object_get(result, "items"), i, item) {
+        const char *name = string(item, "name");
+        if (json_is_true(json_object_get(item, "by_hand")) ||
+            json_is_true(json_object_get(item, "left_out")))
+            continue;
+        if (!limits && *string(item, "limit"))
+            continue;
+        bool passed = json_is_true(json_object_get(item, "passed"));
+        bool should_lose = is_named(loses, name);
+        if (!passed)
+            *names = text("%s%s%s", *names, lost++ ? ", " : "", name);
+        as_said = as_said && passed != should_lose;
+        *points += should_lose ? json_number_value(json_object_get(item, "max")) : 0;
+    }
+    return as_said;
+}
+
+static char *joined(const json_t *names)
+{
+    char *all = text("%s", "");
+    const json_t *n;
+    size_t i;
+    json_array_foreach (names, i, n)
+        all = text("%s%s%s", all, i ? ", " : "", json_string_value(n));
+    return *all ? all : "nothing";
+}
+
+static void tell(int ended, int of, const struct entry *e)
+{
+    const struct expected *x = &expected[e - entries];
+    double score = json_number_value(json_object_get(e->result, "score"));
+    double total = json_number_value(json_object_get(e->result, "total")), lost;
+    const char *refused = json_string_value(json_object_get(e->result, "refused"));
+    char *names;
+    bool as_said = lost_as_said(e->result, x->loses, !x->other, &names, &lost);
+
+    (void)ended, (void)of;
+    printf("  %-38s %5g of %3g  %s%s\n", e->name, score, total, *names ? "loses " : "", names);
+    fflush(stdout);
+    if (refused)
+        wrong("%s: %s", e->name, refused);
+    else if (x->kind == STARTER && (score != FLOOR || !strstr(names, "correct")))
+        wrong("the starter earns %g points and loses %s; it should be wrong, and earn %g", score,
+              *names ? names : "nothing", FLOOR);
+    else if (x->kind == SOLUTION && (score != total || !as_said))
+        wrong("the solution loses %s", names);
+    else if (x->kind == BEFORE && score >= total)
+        wrong("%s earns everything: what is there to do?", e->name);
+    else if (x->kind == MUTANT && !as_said)
+        wrong("%s loses %s; the sheet says %s", e->name, *names ? names : "nothing",
+              joined(x->loses));
+    else if (x->kind == MUTANT && !x->other &&
+             score != (is_named(x->loses, "correct") ? 0 : total - lost))
+        wrong("%s earns %g points: %s is %g of %g", e->name, score, joined(x->loses), lost, total);
+}
+
+int check_lab(void)
+{
+    double start = now();
+
+    printf("Lab %d: %s\n", lab.number, lab.title);
+    check_sheet();
+    enter_all();
+    int left_out = options.quick ? leave_out() : 0;
+    grade_entries(entries, count, tell);
+    printf("  %d graded, %d left out, %d wrong (%.0f s)\n", count, left_out, failures,
+           now() - start);
+    return failures ? 1 : 0;
+}
