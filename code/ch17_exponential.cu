@@ -818,7 +818,7 @@ int main(int argc, char **argv)
         .kernel = (const void *)attention<many_rows>,
         .threads = many_rows::THREADS,
         .dynamic_shared_bytes = sizeof(tiles<many_rows>),
-        .p = {P_E4M3, (int)OFFSET, true},
+        .p = {P_E4M3, (int)OFFSET, true, BLOCK_N, 0},
         .tensor_flops_share = 1,
         .launch = launch,
         PROGRAM_BUILD,

@@ -361,6 +361,9 @@ constexpr float UNIT = 128; // codes of E4M3 that are not negative
 // E4M3's code of 2^y is 8 (y + 7) and a little less, y + 7 being the biased
 // exponent: 0.4 centres the error of taking log2(1 + x) for x.
 constexpr float BIAS = (8 * (OFFSET + 7) - 0.4f) / UNIT;
+// By how many powers of two a score may be past what was its row's maximum:
+// then its code is rounded to more than 126.
+constexpr double LAG = (126.5 + 0.4) / 8 - 7 - OFFSET;
 
 // ---- Compute two to the power of x ----
 __device__ float exp2_approx(float x)
@@ -839,7 +842,7 @@ int main(int argc, char **argv)
         .kernel = (const void *)attention<many_rows>,
         .threads = many_rows::THREADS,
         .dynamic_shared_bytes = sizeof(tiles<many_rows>),
-        .p = {P_E4M3, (int)OFFSET, true},
+        .p = {P_E4M3, (int)OFFSET, true, BLOCK_N, LAG},
         .tensor_flops_share = 1,
         .launch = launch,
         PROGRAM_BUILD,
