@@ -38,13 +38,14 @@ teardown() {
     [ -n "${MISSING:-}" ] || scontrol update PartitionName=book State=UP
 }
 
-# submit ARGUMENT...: in the background, until Slurm has the job; its number in $job.
+# submit ARGUMENT...: in the background, until Slurm has the job; its number in $job, its folder in $spool.
 submit() {
+    rm -f "$said"
     labs/grade "${line[@]}" --slurm "$@" >"$said" 2>&1 3>&- &
     judge=$!
     for _ in {1..100}; do
-        job=$(sed -nE 's/^Slurm has .* as job ([0-9]+), .*/\1/p' "$said")
-        [ -z "$job" ] || return 0
+        read -r job spool < <(sed -nE 's/^Slurm has .* as job ([0-9]+), (lab04-[^:]+):.*/\1 build\/grade\/slurm\/\2/p' "$said") &&
+            return 0
         sleep 0.1
     done
     cat "$said"
@@ -67,8 +68,8 @@ one_line() { # STATUS WORDS ARGUMENT...
     scontrol update PartitionName=book State=DOWN # while we look
     submit
     [[ $(<"$said") == *"Slurm has 2 submissions as job"* ]]
-    spool=$(echo build/grade/slurm/lab04-*)
-    [ -z "$(find build/grade/slurm -perm /077)" ]
+    [ "$(stat -c %a build/grade/slurm "$spool" | uniq)" = 700 ]
+    [ -z "$(find "$spool" -perm /077)" ]
     hash=$(printf %s "$GRADE_SECRET" | sha256sum | cut -d' ' -f1)
     grep -q "$hash" "$spool/task.json" # so that what is not found elsewhere could be
     scontrol write batch_script "$job" "$BATS_TEST_TMPDIR/script"
@@ -110,6 +111,9 @@ one_line() { # STATUS WORDS ARGUMENT...
     submit --jobs 1
     kill -9 $judge
     wait $judge || true
+    [ -e "$spool" ]
+    rm "$said"
+    touch "$said"
     labs/grade "${line[@]}" --slurm >"$said" 2>&1 3>&- &
     judge=$!
     for _ in {1..100}; do
@@ -122,7 +126,7 @@ one_line() { # STATUS WORDS ARGUMENT...
     grep -q '^Slurm has 2 of them from before$' "$said"
     ! grep -q 'as job' "$said" # not once more
     [ "$(grep -c 'launches no kernel' "$out/grades.csv")" -eq 2 ]
-    [ -z "$(ls build/grade/slurm)" ]
+    [ ! -e "$spool" ]
 }
 
 @test "a node without a sandbox is one line that names the node" {
@@ -154,5 +158,4 @@ one_line() { # STATUS WORDS ARGUMENT...
     mkdir "$BATS_TEST_TMPDIR/bin"
     for program in bash dirname readlink rm; do ln -s "$(command -v $program)" "$BATS_TEST_TMPDIR/bin/"; done
     PATH=$BATS_TEST_TMPDIR/bin one_line 3 "there is no sbatch here" --slurm "$class"
-    [ -z "$(ls build/grade/slurm)" ]
 }

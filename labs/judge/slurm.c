@@ -23,9 +23,9 @@
 #include <unistd.h>
 
 enum {
-    ARRAY_MAX = 1000,    // Slurm's MaxArraySize is 1001 if nobody changed it
-    UNSEEN_SECONDS = 60, // until a shared folder surely shows what another machine wrote
-    STALE_SECONDS = 600, // after which a spool without a job was left over
+    ARRAY_MAX = 1000,      // Slurm's MaxArraySize is 1001 if nobody changed it
+    UNSEEN_SECONDS = 60,   // until a shared folder surely shows what another machine wrote
+    STALE_SECONDS = 86400, // after which a spool whose job this cluster does not know was left over
     SAY_SECONDS = 30,
 };
 
@@ -243,9 +243,6 @@ static void submit(struct waiting *w, const int *of, int count)
     int status = command(argv, &said);
     if (status) {
         remove_folder(folder);
-        if (status == 127)
-            fail(EXIT_MACHINE, "there is no sbatch here: --slurm is for a machine from which jobs "
-                               "are submitted");
         fail(EXIT_MACHINE, "sbatch: %s", last_line(said, "sbatch: error: "));
     }
     const char *id = last_line(said, "");
@@ -256,6 +253,16 @@ static void submit(struct waiting *w, const int *of, int count)
     struct spool *s = add_spool(w, folder, count);
     for (int i = 0; i < count; ++i)
         s->elements[i].key = key_of(&w->entries[of[i]]);
+    free(said);
+}
+
+static void find_sbatch(void)
+{
+    char *argv[] = {"sbatch", "--version", NULL}, *said;
+
+    if (command(argv, &said) == 127)
+        fail(EXIT_MACHINE, "there is no sbatch here: --slurm is for a machine from which jobs "
+                           "are submitted");
     free(said);
 }
 
@@ -390,8 +397,7 @@ static void adopt(struct waiting *w)
         if (living)
             w->spools[alive++] = *s;
         else if (stat(s->folder, &about) || time(NULL) - about.st_mtime > STALE_SECONDS)
-            remove_folder(
-                s->folder); // of a younger one another judge may be about to submit the job
+            remove_folder(s->folder); // a younger one may be another judge's, or cluster's
     }
     w->spool_count = alive;
     for (int i = 0; i < w->count; ++i) {
@@ -546,19 +552,37 @@ static void report_failures(const struct waiting *w)
              missing, w->count);
 }
 
-// Of a job that an earlier judge submitted there may be elements that nobody waits for here.
+static bool is_kept(const struct element *e)
+{
+    char *kept = text("%s/build/grade/kept/%s", options.root, e->key ? e->key : "");
+    bool is = access(kept, R_OK) == 0;
+
+    free(kept);
+    return is;
+}
+
+// Of a job that an earlier judge submitted there may be elements that nobody waits for here; and of
+// a judge that was killed a spool may lie there whose results have all come.
 static void clear_away(const struct waiting *w)
 {
+    struct waiting lying = {0};
+
     for (int i = 0; i < w->spool_count; ++i) {
         bool used = false;
         for (int k = 0; k < w->spools[i].count && !used; ++k) {
             const struct element *e = &w->spools[i].elements[k];
-            char *kept = text("%s/build/grade/kept/%s", options.root, e->key ? e->key : "");
-            used = e->key && may_end(e) && access(kept, R_OK);
-            free(kept);
+            used = e->key && may_end(e) && !is_kept(e);
         }
         if (!used)
             remove_folder(w->spools[i].folder);
+    }
+    read_spools(&lying);
+    for (int i = 0; i < lying.spool_count; ++i) {
+        int missing = lying.spools[i].count == 0; // just made, by another judge
+        for (int k = 0; k < lying.spools[i].count; ++k)
+            missing += !is_kept(&lying.spools[i].elements[k]);
+        if (!missing)
+            remove_folder(lying.spools[i].folder);
     }
 }
 
@@ -580,8 +604,10 @@ void slurm_grade(struct entry *entries, int count, tell_entry *tell)
             fail(EXIT_MACHINE, "cannot write %s: %s", entries[i].kept, strerror(errno));
     }
     collect(&w);
-    if (w.ended < count)
+    if (w.ended < count) {
+        find_sbatch();
         adopt(&w);
+    }
     for (int i = 0; i < count; ++i) {
         bool again = entries[i].result || element_of(&w, &entries[i], &s);
         for (int j = 0; j < some && !again; ++j)
