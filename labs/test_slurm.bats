@@ -44,7 +44,7 @@ submit() {
     labs/grade "${line[@]}" --slurm "$@" >"$said" 2>&1 3>&- &
     judge=$!
     for _ in {1..100}; do
-        read -r job spool < <(sed -nE 's/^Slurm has .* as job ([0-9]+), (lab04-[^:]+):.*/\1 build\/grade\/slurm\/\2/p' "$said") &&
+        read -r job spool < <(sed -nE 's/^Slurm has .* as job ([0-9]+), (lab04-[^:]+):.*/\1 build\/grade\/slurm\/\2/p' "$said" 2>/dev/null) &&
             return 0
         sleep 0.1
     done
