@@ -251,6 +251,12 @@ $(addprefix starter,$(foreach l,$(labs),$(call number,$l))): starter%: build/tan
 starter%:
 	$(error there is no lab $*: the labs are $(foreach l,$(labs),$(call number,$l)))
 
+# An autograder for Gradescope, from what is committed; SECRET=FILE names the secret.
+$(addprefix gradescope,$(foreach l,$(labs),$(call number,$l))): gradescope%: build/tangle.stamp
+	$(Q)SECRET='$(SECRET)' labs/gradescope/pack $*
+gradescope%:
+	$(error there is no lab $*: the labs are $(foreach l,$(labs),$(call number,$l)))
+
 .PHONY: all
 all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/scoreboard build/probes build/judge build/runner
 
@@ -468,5 +474,6 @@ help: ## list the targets
 	@echo "make chapterN    build chapter N's program and its lab: then type ./labN"
 	@echo "make handoutN    lab N's sheet as a PDF: build/handouts/labNN.pdf"
 	@echo "make starterN    lab N's working copy in labs/work/, never overwriting one"
+	@echo "make gradescopeN lab N's autograder for Gradescope: build/gradescope/labNN.zip"
 	@echo "make profileN    chapter N's lines with what the simulator counts there, hottest first"
 	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1	\2/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "make %-11s %s\n", $$1, $$2 }'

@@ -33,6 +33,10 @@ if [ "${1:-all}" = all ]; then
 #include <stdint.h>
 #include <cmocka.h' || needed+=(libcmocka-dev)
     has_command python3 || needed+=(python3)
+    # 13 MB: the daemons that a test runs as itself, in a folder of its own; no service needs them.
+    for package in slurmctld slurmd slurm-client munge; do
+        has_package "$package" || optional+=("$package")
+    done
     has_command rsvg-convert || needed+=(librsvg2-bin)
     has_command pdftotext || needed+=(poppler-utils)
     has_command lualatex || needed+=(texlive-luatex)

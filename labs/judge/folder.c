@@ -114,7 +114,7 @@ void entry_keep(struct entry *e)
     char hex[SHA256_DIGEST_STRING_LENGTH];
     static char *judge, *runner;
     static size_t judge_bytes, runner_bytes;
-    bool gpu = !options.cpu_only && gpu_here();
+    bool gpu = is_timed();
 
     if (!judge) {
         judge = read_file("/proc/self/exe", &judge_bytes);
@@ -149,17 +149,25 @@ json_t *kept_result(const struct entry *e)
     return result;
 }
 
-static void grade_entry(struct entry *e)
+bool entry_grade(struct entry *e)
+{
+    json_t *result = e->source ? grade(e->name, e->source, e->bytes) : refused(e->name, e->why);
+    char *words = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    bool written = words && write_text(e->kept, text("%s\n", words));
+
+    free(words);
+    json_decref(result);
+    return written;
+}
+
+static void start_entry(struct entry *e)
 {
     fflush(NULL);
     e->pid = fork();
     if (e->pid < 0)
         fail(EXIT_MACHINE, "cannot start a process: %s", strerror(errno));
-    if (e->pid)
-        return;
-    json_t *result = e->source ? grade(e->name, e->source, e->bytes) : refused(e->name, e->why);
-    char *words = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
-    _exit(words && write_text(e->kept, text("%s\n", words)) ? EXIT_GRADED : EXIT_MACHINE);
+    if (e->pid == 0)
+        _exit(entry_grade(e) ? EXIT_GRADED : EXIT_MACHINE);
 }
 
 static void progress(int ended, int count, const struct entry *e)
@@ -179,7 +187,7 @@ static bool being_graded(const struct entry *entries, int count, const struct en
     return false;
 }
 
-static void finish(struct entry *e, int *ended, int count, tell_entry *tell)
+void entry_finish(struct entry *e, int *ended, int count, tell_entry *tell)
 {
     e->result = kept_result(e);
     if (!e->result)
@@ -191,17 +199,17 @@ void grade_entries(struct entry *entries, int count, tell_entry *tell)
 {
     int ended = 0, running = 0;
 
-    mkdir(text("%s/build/grade", options.root), 0777);
+    mkdir(text("%s/build/grade", options.root), 0700);
     mkdir(text("%s/build/grade/kept", options.root), 0700);
     for (int i = 0; i < count; ++i)
         if (!options.fresh && !access(entries[i].kept, R_OK))
-            finish(&entries[i], &ended, count, tell);
+            entry_finish(&entries[i], &ended, count, tell);
     while (ended < count) {
         for (int i = 0; i < count && running < options.jobs; ++i) {
             struct entry *e = &entries[i];
             if (e->result || e->pid || being_graded(entries, count, e))
                 continue;
-            grade_entry(e);
+            start_entry(e);
             ++running;
         }
         int status;
@@ -214,7 +222,7 @@ void grade_entries(struct entry *entries, int count, tell_entry *tell)
             e->pid = -1;
             for (int j = 0; j < count; ++j) // and those with the same text
                 if (!entries[j].result && (j == i || strcmp(entries[j].kept, e->kept) == 0))
-                    finish(&entries[j], &ended, count, tell);
+                    entry_finish(&entries[j], &ended, count, tell);
         }
     }
 }
@@ -357,7 +365,7 @@ int grade_folder(const char *path)
     if (count == 0)
         fail(EXIT_USAGE, "%s has no submissions: .cu files, or folders with one",
              cleaned(path, strlen(path)));
-    mkdir(text("%s/build/grade", options.root), 0777);
+    mkdir(text("%s/build/grade", options.root), 0700);
     if (mkdir(out, 0777) && errno != EEXIST)
         fail(EXIT_MACHINE, "cannot make %s: %s", out, strerror(errno));
     if (!realpath(out, absolute))
@@ -376,7 +384,10 @@ int grade_folder(const char *path)
         entry_keep(e);
         free(whole);
     }
-    grade_entries(entries, count, progress);
+    if (options.slurm)
+        slurm_grade(entries, count, progress);
+    else
+        grade_entries(entries, count, progress);
     write_gradebook(text("%s/grades.csv", absolute), entries, count);
     write_reports(absolute, entries, count);
     write_summary(absolute, entries, count);

@@ -393,7 +393,7 @@ static double speed_share(const struct item *item, double ratio)
 // Timed runs are checked, too: what is wrong there is no right kernel, whatever the simulator saw.
 static struct outcome of_speed(struct grading *g, const struct item *item, struct outcome *correct)
 {
-    struct outcome o = {.left_out = options.cpu_only || !gpu_here()};
+    struct outcome o = {.left_out = !is_timed()};
     struct speed speed = {0};
 
     if (o.left_out) {
@@ -496,8 +496,7 @@ json_t *refused(const char *name, const char *why)
         const char *item = lab.items[i].name;
         struct outcome o = {.said = text("not run"),
                             .by_hand = strcmp(item, "written") == 0,
-                            .left_out =
-                                strcmp(item, "speed") == 0 && (options.cpu_only || !gpu_here())};
+                            .left_out = strcmp(item, "speed") == 0 && !is_timed()};
         add_item(result, &lab.items[i], &o, false, &score, &total);
     }
     add_up(result, 0, total);

@@ -11,6 +11,7 @@
 //   speed.c     the item that needs a GPU
 //   report.c    a result for people, for Gradescope, for a gradebook
 //   folder.c    many submissions: in parallel, resumable
+//   slurm.c     the same on a cluster
 //   check.c     a lab's own test: starter, solution and planted bugs, graded
 //
 // The judge trusts nothing that comes out of a box: texts are cut and cleaned, numbers checked.
@@ -29,9 +30,10 @@ enum { EXIT_GRADED = 0, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
 struct options {
     int lab, jobs, threads;
     const char *lab_file, *secret_file, *json, *gradescope, *out;
-    bool unsafe, fresh, cpu_only, check, quick;
-    char root[4096];                      // of the repository
-    uint8_t secret[SHA256_DIGEST_LENGTH]; // hash of the secret seed
+    bool unsafe, fresh, cpu_only, check, quick, slurm;
+    const char *partition, *time_limit, *gres; // of Slurm
+    char root[4096];                           // of the repository
+    uint8_t secret[SHA256_DIGEST_LENGTH];      // hash of the secret seed
 };
 extern struct options options;
 
@@ -160,6 +162,7 @@ struct lab {
     struct item items[32];
     int count;
     const json_t *json; // all of the sheet
+    const char *text;   // and as its file has it
     char hash[SHA256_DIGEST_STRING_LENGTH];
 };
 extern struct lab lab;
@@ -173,6 +176,7 @@ json_t *refused(const char *name, const char *why);
 
 bool gpu_here(void);
 const char *gpu_name(void); // NULL: there is none
+bool is_timed(void); // whether submissions are timed: on a GPU here, or on those that Slurm gives
 struct speed {
     double ratio, low, high; // the reference's time over the submission's, with its 95 % interval
     double microseconds;     // a launch of the submission, median
@@ -190,6 +194,7 @@ bool write_text(const char *path, const char *text);
 char *submission_source(const char *path, size_t *bytes, char **why);
 int grade_folder(const char *path);
 
+// One submission of a folder.
 struct entry {
     char *file, *name; // as it lies in the folder; cleaned
     char *kept;        // where its result is kept
@@ -202,9 +207,15 @@ struct entry {
 // Sets `kept`, once source or why are there.
 void entry_keep(struct entry *e);
 json_t *kept_result(const struct entry *e); // NULL: there is none
-// Grades all that have no result yet, and tells of each as it comes.
 typedef void tell_entry(int ended, int count, const struct entry *e);
+bool entry_grade(struct entry *e); // to where it is kept; false: that cannot be written
+void entry_finish(struct entry *e, int *ended, int count, tell_entry *tell); // takes its result
+// Grades all that have no result yet, and tells of each as it comes.
 void grade_entries(struct entry *entries, int count, tell_entry *tell);
+
+// The same as a job array: all have a result then, or it fails.
+void slurm_grade(struct entry *entries, int count, tell_entry *tell);
+int slurm_element(const char *folder); // on a node: grades one
 
 // The lab's own test: 0, or 1 if something is not as the sheet says.
 int check_lab(void);

@@ -32,6 +32,11 @@ static const char help[] =
     "  --jobs N          submissions at a time; default: one a core\n"
     "  --fresh           grade again what was graded before\n"
     "  --no-gpu          leave speed out, also where there is a GPU\n"
+    "  --slurm           a folder on a cluster: one job array, which is collected; --jobs N\n"
+    "                    is then how many elements may run at a time\n"
+    "  --partition P, --time T, --gres G   as sbatch takes them, with --slurm: where; for\n"
+    "                    how long, default 60 minutes a submission; and gpu:1, say,\n"
+    "                    so that speed is timed\n"
     "  --unsafe-no-sandbox   run submissions as you: only for your own files\n"
     "\n"
     "Exit status: 0 graded (whatever the points), 2 bad usage, 3 the machine failed.";
@@ -155,6 +160,11 @@ bool gpu_here(void)
     return gpu_name() != NULL;
 }
 
+bool is_timed(void)
+{
+    return !options.cpu_only && (options.slurm ? options.gres != NULL : gpu_here());
+}
+
 // ---- Options ------------------------------------------------------------------------------------
 
 static int whole(const char *option, const char *said, int least, int most)
@@ -185,7 +195,7 @@ static char *make_secret(void)
     char hex[SHA256_DIGEST_STRING_LENGTH];
     size_t bytes;
 
-    mkdir(text("%s/build/grade", options.root), 0777);
+    mkdir(text("%s/build/grade", options.root), 0700);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd >= 0) {
         if (getrandom(random, sizeof random, 0) != sizeof random)
@@ -221,6 +231,14 @@ static void read_secret(void)
     unsetenv("GRADE_SECRET");
 }
 
+static void check_slurm(void)
+{
+    if (!options.slurm && (options.partition || options.time_limit || options.gres))
+        fail(EXIT_USAGE, "--partition, --time and --gres go with --slurm");
+    if (options.cpu_only && options.gres)
+        fail(EXIT_USAGE, "--no-gpu, or --gres?");
+}
+
 static void parse(int argc, char **argv)
 {
     enum {
@@ -236,7 +254,12 @@ static void parse(int argc, char **argv)
         LAB_FILE,
         CHECK,
         QUICK,
-        HELP
+        HELP,
+        SLURM,
+        PARTITION,
+        TIME,
+        GRES,
+        ELEMENT
     };
     static const struct option known[] = {
         {"lab", required_argument, NULL, LAB},
@@ -251,6 +274,11 @@ static void parse(int argc, char **argv)
         {"lab-file", required_argument, NULL, LAB_FILE}, // for tests
         {"check", no_argument, NULL, CHECK},             // for labs/check-labs
         {"quick", no_argument, NULL, QUICK},
+        {"slurm", no_argument, NULL, SLURM},
+        {"partition", required_argument, NULL, PARTITION},
+        {"time", required_argument, NULL, TIME},
+        {"gres", required_argument, NULL, GRES},
+        {"element", required_argument, NULL, ELEMENT}, // what Slurm runs on a node
         {"help", no_argument, NULL, HELP},
         {NULL, 0, NULL, 0},
     };
@@ -270,6 +298,11 @@ static void parse(int argc, char **argv)
         case LAB_FILE: options.lab_file = optarg; break;
         case CHECK: options.check = true; break;
         case QUICK: options.quick = true; break;
+        case SLURM: options.slurm = true; break;
+        case PARTITION: options.partition = optarg; break;
+        case TIME: options.time_limit = optarg; break;
+        case GRES: options.gres = optarg; break;
+        case ELEMENT: find_root(); exit(slurm_element(optarg));
         case HELP: puts(help); exit(EXIT_GRADED);
         default: fail(EXIT_USAGE, "what is \"%s\"? (see --help)", argv[optind - 1]);
         }
@@ -279,6 +312,7 @@ static void parse(int argc, char **argv)
     if (optind + !options.check != argc)
         fail(EXIT_USAGE, "%s: labs/grade --lab N FILE|FOLDER (see --help)",
              optind == argc ? "which submission" : "one file or one folder");
+    check_slurm();
 }
 
 static void write_json(const json_t *json, const char *path)
@@ -303,13 +337,17 @@ int main(int argc, char **argv)
     int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (!options.check && stat(path, &about))
         fail(EXIT_USAGE, "there is no %s", cleaned(path, strlen(path)));
-    if (!sandbox_works(&why))
+    if (options.slurm && (options.check || !S_ISDIR(about.st_mode)))
+        fail(EXIT_USAGE, "--slurm is for a folder of submissions");
+    if (!options.slurm && !sandbox_works(&why))
         fail(EXIT_MACHINE, "%s", why);
     read_secret();
     if (options.check || S_ISDIR(about.st_mode)) {
         if (options.json || options.gradescope)
             fail(EXIT_USAGE, "--json and --gradescope are for one submission; a folder's results "
                              "are in --out");
+        if (options.slurm)
+            return grade_folder(path);
         options.jobs = options.jobs ? options.jobs : cores;
         options.threads = options.jobs < cores ? cores / options.jobs : 1;
         return options.check ? check_lab() : grade_folder(path);

@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ARGUMENTS_MAX = 160, LINES_FD = 3, FILTER_FD = 4 };
+enum { ARGUMENTS_MAX = 256, LINES_FD = 3, FILTER_FD = 4, GPUS_MAX = 16 };
 
 static const size_t GIB = (size_t)1 << 30;
 
@@ -170,13 +170,25 @@ static void add_book(struct command *c, const char *file)
     add(c, "--ro-bind", text("%s/%s", options.root, file), text("/book/%s", file));
 }
 
+// Slurm gives one GPU of several: by its device file, by the variable, or by both.
 static void add_gpu(struct command *c)
 {
-    static const char *const names[] = {"nvidia0",          "nvidiactl",   "nvidia-uvm",
-                                        "nvidia-uvm-tools", "nvidia-caps", NULL};
+    static const char *const names[] = {"nvidiactl", "nvidia-uvm", "nvidia-uvm-tools",
+                                        "nvidia-caps", NULL};
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+
+    for (int i = 0; i < GPUS_MAX; ++i) {
+        char *file = text("/dev/nvidia%d", i);
+        if (!access(file, F_OK))
+            add(c, "--dev-bind", file, file);
+        else
+            free(file);
+    }
     for (int i = 0; names[i]; ++i)
         add(c, "--dev-bind-try", text("/dev/%s", names[i]), text("/dev/%s", names[i]));
     add(c, "--ro-bind-try", "/sys", "/sys");
+    if (visible)
+        add(c, "--setenv", "CUDA_VISIBLE_DEVICES", visible);
 }
 
 // Where bubblewrap is, by the judge's own search path; "bwrap" if it is nowhere.
@@ -270,8 +282,12 @@ static pid_t start(const struct box *box, char *const argv[], int in, int out, i
         if (filter >= 0)
             dup2(filter, FILTER_FD);
         set_limits(box);
+        const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+        char *gpus = visible ? text("%s", visible) : NULL;
         clearenv(); // of bubblewrap itself, too, which can be seen in its box
         setenv("PATH", "/usr/bin:/bin", 1);
+        if (options.unsafe && box->gpu && gpus)
+            setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
         if (options.unsafe && box->kind == BOX_RECORD) {
             setenv("PTXSIM_LAUNCHES", "3", 1);
             setenv("LD_LIBRARY_PATH", text("%s/build/ptxsim", options.root), 1);

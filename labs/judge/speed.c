@@ -138,7 +138,7 @@ static void build_reference(struct side *side)
 // One submission is timed at a time, however many are graded: the file's lock is the GPU.
 static int take_gpu(void)
 {
-    mkdir(text("%s/build/grade", options.root), 0777);
+    mkdir(text("%s/build/grade", options.root), 0700);
     char *path = text("%s/build/grade/gpu.lock", options.root);
     int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 

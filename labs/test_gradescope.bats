@@ -1,0 +1,76 @@
+# make gradescopeN: what is packed, unpacked as Gradescope does and run as it runs it.
+
+setup_file() {
+    export autograder=$BATS_FILE_TMPDIR/autograder zip=build/gradescope/lab04.zip
+    echo tests >"$BATS_FILE_TMPDIR/secret"
+    rm -f $zip
+    make -s gradescope4 SECRET="$BATS_FILE_TMPDIR/secret" >"$BATS_FILE_TMPDIR/said" 2>&1 3>&- || cat "$BATS_FILE_TMPDIR/said" >&2
+    mkdir -p "$autograder"/{source,submission,results}
+    python3 - "$zip" "$autograder/source" <<'END'
+import os, sys, zipfile
+with zipfile.ZipFile(sys.argv[1]) as z:
+    z.extractall(sys.argv[2])
+    for i in z.infolist(): # which extractall leaves out
+        if i.external_attr >> 16 & 0o111: os.chmod(os.path.join(sys.argv[2], i.filename), 0o755)
+END
+    ln -s "$PWD/build" "$autograder/source/build" # what setup.sh would build
+}
+
+setup() {
+    if [[ $BATS_TEST_DESCRIPTION == *graded* ]] && ! bwrap --unshare-all --ro-bind / / true 2>/dev/null; then
+        skip "bubblewrap may not make a sandbox here"
+    fi
+    results=$autograder/results/results.json
+    rm -f "$results" "$autograder"/submission/*
+}
+
+@test "the zip has at its root what Gradescope looks for, and what that needs" {
+    [ -x "$autograder/source/setup.sh" ]
+    [ -x "$autograder/source/run_autograder" ]
+    [ "$(<"$autograder/source/lab")" = 4 ]
+    [ "$(<"$autograder/source/secret")" = tests ]
+    for file in Makefile labs/grade labs/judge/main.c code/ch04_cp_async.cu chapters/04-cp-async.md; do
+        cmp <(git show HEAD:$file) "$autograder/source/$file"
+    done
+    [ "$(stat -c %a build/gradescope/04/secret)" = 600 ]
+    bash -n "$autograder/source/setup.sh"
+}
+
+@test "a submission is graded into a results.json" {
+    echo 'int main(void) { return 0; }' >"$autograder/submission/my attention.cu"
+    AUTOGRADER=$autograder run "$autograder/source/run_autograder"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    python3 labs/fixtures/gradescope.py "$results"
+    grep -q 'launches no kernel' "$results"
+}
+
+@test "no file, or two, are said to the student" {
+    AUTOGRADER=$autograder run "$autograder/source/run_autograder"
+    [ "$status" -eq 0 ]
+    python3 labs/fixtures/gradescope.py "$results"
+    grep -q 'there are 0' "$results"
+    touch "$autograder"/submission/{a,b}.cu
+    AUTOGRADER=$autograder "$autograder/source/run_autograder"
+    grep -q 'there are 2' "$results"
+}
+
+@test "where there can be no sandbox nothing is scored" {
+    mkdir "$BATS_TEST_TMPDIR/bin"
+    printf '#!/bin/sh\nexit 1\n' >"$BATS_TEST_TMPDIR/bin/bwrap"
+    chmod +x "$BATS_TEST_TMPDIR/bin/bwrap"
+    touch "$autograder/submission/a.cu"
+    AUTOGRADER=$autograder PATH=$BATS_TEST_TMPDIR/bin:$PATH run "$autograder/source/run_autograder"
+    [ "$status" -eq 3 ]
+    [ ! -e "$results" ]
+}
+
+@test "what cannot be packed is one line" {
+    run make -s gradescope99
+    [ "$status" -ne 0 ]
+    [[ ${lines[0]} == *"there is no lab 99"* ]]
+    SECRET=/no/such run labs/gradescope/pack 4
+    [ "$status" -eq 1 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == *"there is no secret /no/such"* ]]
+}
