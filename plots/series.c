@@ -168,8 +168,9 @@ static void load_gpu(const char *folder, const char *gpu)
         const char *name = entry->d_name;
         bool reported = strcmp(gpu, REPORTED) == 0;
         bool baseline = strncmp(name, "pytorch-", 8) == 0; // no stage of ours
-        bool wanted =
-            load_labs ? strncmp(name, "lab", 3) == 0 : baseline || !strncmp(name, "ch", 2);
+        bool program = strncmp(name, "ch", 2) == 0 && strspn(name + 2, "0123456789") == 2 &&
+                       name[4] == '_'; // else a trial that a chapter tells of
+        bool wanted = load_labs ? strncmp(name, "lab", 3) == 0 : baseline || program;
         if (name[0] == '.' || !ends_with(name, ".json") || (!reported && !wanted))
             continue;
         if (record_count == MAX_RECORDS)
