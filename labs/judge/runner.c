@@ -153,7 +153,7 @@ static void find_resources(const char *cubin, size_t bytes, const char *names)
 
     for (; *names; names += strlen(names) + 1) {
         if (!cubin_resources(cubin, bytes, names, &r)) {
-            refuse("launches a kernel that its image does not have");
+            refuse("launches a kernel that its sm_89 image does not have");
             return;
         }
 #define LARGER(field)                                                                              \
