@@ -260,7 +260,8 @@ gradescope%:
 .PHONY: all
 all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/scoreboard build/probes build/judge build/runner
 
-# A student's program, for ./labN my.cu: make student SRC=my.cu OUT=build/student/my
+# A student's program, for ./labN my.cu: make student SRC=my.cu OUT=build/student/my, with images like
+# those of the chapter's program NAME=chNN_name.
 .PHONY: student
 student: build/libworkbench.a build/gpu
 	$(Q)mkdir -p $(dir $(OUT))

@@ -99,7 +99,8 @@ static void compile_student(struct side *side, const char *source)
     side->path = text("%s/build/student/%s", root, name);
     doing("compiling %s", source);
     char *src = text("SRC=%s", path), *out = text("OUT=build/student/%s", name);
-    char *command[] = {"make", "-s", "-C", root, "student", src, out, NULL};
+    char *like = text("NAME=%s", lab.after); // a chapter may have images of its own
+    char *command[] = {"make", "-s", "-C", root, "student", src, out, like, NULL};
     struct output output = run(command, NULL, RUN_SECONDS, false);
     done();
     if (output.status) {
