@@ -140,7 +140,7 @@ programs() {
 @test "every chapter's program is right in the simulator, ragged lengths too" {
     local program
     for program in $(programs); do
-        [ -f "code/$program.cu" ] || continue
+        grep -qs workbench_main "code/$program.cu" || continue # no kernel, or none of attention
         LD_LIBRARY_PATH=build/ptxsim "build/$program" --shapes small,1x1x1,1x1x33,1x1x239 --seeds 0,1,2 --quiet
     done
 }

@@ -25,7 +25,7 @@ expect_clean() {
 @test "every chapter's program is clean" {
     for program in build/ch[0-9][0-9]_*; do
         [[ $program == *.* ]] && continue
-        ldd "$program" | grep -q libcudart || continue
+        grep -qs workbench_main "code/${program#build/}.cu" || continue # no kernel, or none of attention
         expect_clean "$program" --shapes 1x1x40,1x2x64 --seeds 0 --no-timing
     done
 }
