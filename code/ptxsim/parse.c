@@ -939,11 +939,14 @@ static void parse_function(struct parser *p, bool is_kernel)
         f->params = parse_parameters(p);
     for (;;) {
         if (accept(p, ".maxntid") || accept(p, ".reqntid")) {
-            int64_t threads = integer(p);
-            while (accept(p, ","))
-                threads *= integer(p);
-            if (threads < 1 || threads > 1024)
-                fail(p, "%lld threads a CTA", (long long)threads);
+            int64_t threads = 1;
+            do {
+                int64_t size = integer(p);
+                if (size < 1 || size > 1024 || threads * size > 1024)
+                    fail(p, "%lld x %lld threads a CTA: 1 to 1024 are possible", (long long)threads,
+                         (long long)size);
+                threads *= size;
+            } while (accept(p, ","));
             f->max_threads = (int)threads;
         } else if (accept(p, ".minnctapersm") || accept(p, ".maxnreg") ||
                    accept(p, ".maxnctapersm") || accept(p, ".maxclusterrank")) {

@@ -83,10 +83,40 @@ static void test_whole_texts_are_taken(void **state)
     module_free(m);
 }
 
+// What the fuzzer once found: sizes whose product no 64 bits hold.
+static void test_sizes_of_a_cta(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *sizes, *why;
+    } cases[] = {
+        {"128, 8, 1", NULL},
+        {"128, 8, 2", "1024 x 2 threads a CTA: 1 to 1024 are possible"},
+        {"1, 78, 9032236529747558400, 53", "78 x 9032236529747558400 threads"},
+        {"0", "1 x 0 threads a CTA"},
+        {"-4, -4", "1 x -4 threads a CTA"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        char text[256], why[256] = "";
+        snprintf(text, sizeof text,
+                 ".version 9.0\n.target sm_89\n.address_size 64\n.visible .entry k()\n"
+                 ".maxntid %s\n{\nret;\n}\n",
+                 cases[i].sizes);
+        struct module *m = module_parse(text, why, sizeof why);
+        if (!cases[i].why)
+            assert_non_null(m);
+        else if (m || !strstr(why, cases[i].why))
+            fail_msg(".maxntid %s: \"%s\", not \"%s\"", cases[i].sizes, why, cases[i].why);
+        if (m)
+            module_free(m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_corpus_and_damaged_copies),
+        cmocka_unit_test(test_sizes_of_a_cta),
         cmocka_unit_test(test_whole_texts_are_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
