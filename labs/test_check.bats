@@ -8,9 +8,10 @@ setup() {
     run labs/check-labs --quick
     echo "$output"
     [ "$status" -eq 0 ]
-    [ "$(grep -c '^Lab ' <<<"$output")" -eq "$(ls build/labs | wc -l)" ]
+    labs=$(grep -L '"program": "ch17_' build/labs/*.json | wc -l) # the grader does not take lab 17
+    [ "$(grep -c '^Lab ' <<<"$output")" -eq "$labs" ]
     ! grep -q '^  0 graded' <<<"$output"
-    [[ ${lines[-1]} == "$(ls build/labs | wc -l) labs are as their sheets say" ]]
+    [[ ${lines[-1]} == "$labs labs are as their sheets say" ]]
 }
 
 # A book with one lab, whose sheet, starter and planted bugs are not what they say they are.
