@@ -19,6 +19,7 @@ constexpr int MMA_M = 64;      // rows of a wgmma, one warpgroup's
 constexpr int MMA_K = 32;      // bytes of a row that it takes at a time
 constexpr int BLOCK_N = 128;   // keys of a tile
 constexpr int OUT_COLS = HEAD_DIM + 8; // V's, and eight whose first sums P
+constexpr int TOGETHER = 2;    // tiles that the tensor cores add up
 
 // ---- Leave to the launch what depends on the shape ----
 // What the launch chooses by the shape.
@@ -352,9 +353,9 @@ __device__ void produce(tiles<T> &t, const CUtensorMap *k_map,
     }
 }
 
-// ---- Choose the offset of P ----
+// ---- Choose the scale of P ----
 constexpr float LOG2_E = 1.44269504f;
-constexpr float OFFSET = 5; // P is 2^OFFSET where a score is its row's max
+constexpr float TOP = 8; // P is 2^TOP where a score is its row's maximum
 
 // ---- Compute two to the power of x ----
 __device__ float exp2_approx(float x)
@@ -382,10 +383,9 @@ __device__ uint32_t pack(const float (&x)[4])
 // The same places for the keys, but each code is 2^x, rounded.
 __device__ void convert(const float (&s)[BLOCK_N / 2],
                         uint32_t (&p)[BLOCK_N / MMA_K][4],
-                        const float (&max)[2], float scale)
+                        const float (&ref)[2], float scale)
 {
-    float bias[2] = {fmaf(-max[0], scale, OFFSET),
-                     fmaf(-max[1], scale, OFFSET)};
+    float bias[2] = {-ref[0] * scale, -ref[1] * scale};
 #pragma unroll
     for (int i = 0; i < BLOCK_N / 8; ++i) {
         const float *f = &s[i / 2 * 8 + i % 2 * 2];
@@ -399,7 +399,7 @@ __device__ void convert(const float (&s)[BLOCK_N / 2],
 // ---- Keep two rows' references ----
 // What a lane keeps of two rows, lane / 4 and lane / 4 + 8 of its warp's 16.
 struct row_state {
-    float max[2];    // what the codes refer to: no less than 2^-4 of the max
+    float ref[2];    // the score for which P is 1
     float factor[2]; // what a rise of it does to the output so far
 };
 
@@ -418,19 +418,23 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
             if (i / 4 * 8 + first + i % 2 >= keys_left)
                 s[i] = -INFINITY;
     }
-    // ---- Raise the reference to the maximum ----
-    float top[2] = {s[0], s[2]};
+    // ---- Leave no score past 2^TOP ----
+    float ref[2] = {s[0], s[2]};
     #pragma unroll
     for (int i = 0; i < BLOCK_N / 2; ++i)
-        top[i / 2 % 2] = fmaxf(top[i / 2 % 2], s[i]);
+        ref[i / 2 % 2] = fmaxf(ref[i / 2 % 2], s[i]);
+    float room = __fdividef(TOP, scale);
     for (int h = 0; h < 2; ++h) {
-        top[h] = fmaxf(top[h], __shfl_xor_sync(0xffffffff, top[h], 1));
-        top[h] = fmaxf(top[h], __shfl_xor_sync(0xffffffff, top[h], 2));
-        top[h] = fmaxf(top[h], rows.max[h]);
-        rows.factor[h] = exp2_approx((rows.max[h] - top[h]) * scale);
-        rows.max[h] = top[h];
+        ref[h] = fmaxf(ref[h], __shfl_xor_sync(0xffffffff, ref[h], 1));
+        ref[h] = fmaxf(ref[h], __shfl_xor_sync(0xffffffff, ref[h], 2)) - room;
     }
-    convert(s, p, rows.max, scale);
+    // ---- Raise the reference ----
+    for (int h = 0; h < 2; ++h) {
+        ref[h] = fmaxf(ref[h], rows.ref[h]);
+        rows.factor[h] = exp2_approx((rows.ref[h] - ref[h]) * scale);
+        rows.ref[h] = ref[h];
+    }
+    convert(s, p, rows.ref, scale);
     bool rose = rows.factor[0] != 1 || rows.factor[1] != 1;
     return __any_sync(0xffffffff, rose);
 }
@@ -493,8 +497,8 @@ __device__ bool merge(tiles<T> &t, float (&out)[OUT_COLS / 2], row_state &rows,
         #pragma unroll
         for (int i = 0; i < OUT_COLS / 2; ++i)
             to[i][lane] = out[i];
-        to[OUT_COLS / 2][lane] = rows.max[0];
-        to[OUT_COLS / 2 + 1][lane] = rows.max[1];
+        to[OUT_COLS / 2][lane] = rows.ref[0];
+        to[OUT_COLS / 2 + 1][lane] = rows.ref[1];
     }
     asm volatile("barrier.cta.sync 2, %0;"
                  :
@@ -506,11 +510,11 @@ __device__ bool merge(tiles<T> &t, float (&out)[OUT_COLS / 2], row_state &rows,
         // ---- Add another part ----
         float ours[2], theirs[2];
         for (int h = 0; h < 2; ++h) {
-            float their_max = t.other[g][OUT_COLS / 2 + h][lane];
-            float max = fmaxf(rows.max[h], their_max);
-            ours[h] = exp2_approx((rows.max[h] - max) * scale);
-            theirs[h] = exp2_approx((their_max - max) * scale);
-            rows.max[h] = max;
+            float their_ref = t.other[g][OUT_COLS / 2 + h][lane];
+            float ref = fmaxf(rows.ref[h], their_ref);
+            ours[h] = exp2_approx((rows.ref[h] - ref) * scale);
+            theirs[h] = exp2_approx((their_ref - ref) * scale);
+            rows.ref[h] = ref;
         }
         #pragma unroll
         for (int i = 0; i < OUT_COLS / 2; ++i)
@@ -572,10 +576,11 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
 
     // ---- Lay out the registers ----
     float s[BLOCK_N / 2];                        // [64][128]
-    float part[OUT_COLS / 2];                    // [64][72], of one tile
+    float part[OUT_COLS / 2];                    // [64][72], of TOGETHER tiles
     float out[OUT_COLS / 2] = {};                // [64][72], of all so far
     uint32_t p[BLOCK_N / MMA_K][4], p2[BLOCK_N / MMA_K][4]; // [64][128] each
     row_state rows = {{-INFINITY, -INFINITY}, {1, 1}};
+    int tile = key_group, summed = 0; // the next tile; tiles that are in `part`
     uint64_t k_tiles = describe<HEAD_DIM>(t.k);
     uint64_t vt_tiles = describe<BLOCK_N>(t.vt);
 
@@ -585,12 +590,11 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
         barrier_wait(&t.k_full[stage], parity<T>(n + tile));
         queue_scores(s, q, advance<BLOCK_N * HEAD_DIM>(k_tiles, stage));
     };
-    auto output_of = [&](int tile, uint32_t (&now)[BLOCK_N / MMA_K][4],
-                         bool add) {
+    auto output_of = [&](int tile, uint32_t (&now)[BLOCK_N / MMA_K][4]) {
         int stage = (n + tile) % T::STAGES;
         barrier_wait(&t.vt_full[stage], parity<T>(n + tile));
         queue_output(part, now, advance<OUT_COLS * BLOCK_N>(vt_tiles, stage),
-                     add);
+                     summed > 0);
     };
     auto output_done = [&](int tile, uint32_t (&used)[BLOCK_N / MMA_K][4]) {
         wgmma_wait<0>();
@@ -604,14 +608,12 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
             out[i] += part[i];
     };
     // ---- Overlap a tile with the next ----
-    // P V of this tile, while the next one's scores become codes. Two tiles'
-    // products are summed by the tensor cores, pairs of tiles here.
-    int tile = key_group;
-    auto step = [&]<bool SECOND>(uint32_t (&now)[BLOCK_N / MMA_K][4],
-                                 uint32_t (&then)[BLOCK_N / MMA_K][4]) {
+    // P V of this tile, while the next one's scores become codes.
+    auto step = [&](uint32_t (&now)[BLOCK_N / MMA_K][4],
+                    uint32_t (&then)[BLOCK_N / MMA_K][4]) {
         int next = tile + T::KEY_GROUPS;
         scores_of(next);
-        output_of(tile, now, SECOND);
+        output_of(tile, now);
         // ---- Wait for the scores ----
         wgmma_wait<1>(); // the scores are there
         pin(s);
@@ -620,20 +622,21 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
                                    seq_len - next * BLOCK_N);
         // ---- Collect the output ----
         output_done(tile, now);
-        if (SECOND)
+        summed = (summed + 1) % TOGETHER;
+        if (summed == 0)
             add_part();
         if (rose)
         #pragma unroll
             for (int i = 0; i < OUT_COLS / 2; ++i) {
                 out[i] *= rows.factor[i / 2 % 2];
-                if (!SECOND)
+                if (summed > 0)
                     part[i] *= rows.factor[i / 2 % 2];
             }
         tile = next;
     };
     // ---- Finish the last tile ----
-    auto finish = [&](uint32_t (&now)[BLOCK_N / MMA_K][4], bool add) {
-        output_of(tile, now, add);
+    auto finish = [&](uint32_t (&now)[BLOCK_N / MMA_K][4]) {
+        output_of(tile, now);
         output_done(tile, now);
         add_part();
     };
@@ -647,15 +650,15 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
         softmax<true>(s, p, rows, scale, seq_len - tile * BLOCK_N);
         for (;;) { // p and p2 take turns
             if (tile + T::KEY_GROUPS >= tiles_n) {
-                finish(p, false);
+                finish(p);
                 break;
             }
-            step.template operator()<false>(p, p2);
+            step(p, p2);
             if (tile + T::KEY_GROUPS >= tiles_n) {
-                finish(p2, true);
+                finish(p2);
                 break;
             }
-            step.template operator()<true>(p2, p);
+            step(p2, p);
         }
     }
     if (T::KEY_GROUPS == 1 || merge(t, out, rows, key_group, scale))
@@ -818,7 +821,7 @@ int main(int argc, char **argv)
         .kernel = (const void *)attention<many_rows>,
         .threads = many_rows::THREADS,
         .dynamic_shared_bytes = sizeof(tiles<many_rows>),
-        .p = {P_E4M3, (int)OFFSET, true, BLOCK_N, 0},
+        .p = {P_E4M3, (int)TOP, true, BLOCK_N, 0, false},
         .tensor_flops_share = 1,
         .launch = launch,
         PROGRAM_BUILD,

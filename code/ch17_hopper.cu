@@ -21,6 +21,7 @@ constexpr int MMA_M = 64;      // rows of a wgmma, one warpgroup's
 constexpr int MMA_K = 32;      // bytes of a row that it takes at a time
 constexpr int BLOCK_N = 128;   // keys of a tile
 constexpr int OUT_COLS = HEAD_DIM + 8; // V's, and eight whose first sums P
+constexpr int TOGETHER = 2;    // tiles that the tensor cores add up
 
 // ---- Leave to the launch what depends on the shape ----
 // What the launch chooses by the shape.
@@ -356,14 +357,16 @@ __device__ void produce(tiles<T> &t, const CUtensorMap *k_map,
 
 // ---- Know E4M3's codes ----
 constexpr float LOG2_E = 1.44269504f;
-constexpr float OFFSET = 5; // P is 2^OFFSET where a score is its row's max
-constexpr float UNIT = 128; // codes of E4M3 that are not negative
+constexpr float TOP = 8; // no score is past 2^TOP when a reference is chosen
 // E4M3's code of 2^y is 8 (y + 7) and a little less, y + 7 being the biased
 // exponent: 0.4 centres the error of taking log2(1 + x) for x.
-constexpr float BIAS = (8 * (OFFSET + 7) - 0.4f) / UNIT;
-// By how many powers of two a score may be past what was its row's maximum:
-// then its code is rounded to more than 126.
-constexpr double LAG = (126.5 + 0.4) / 8 - 7 - OFFSET;
+constexpr float BIAS = 8 * 7 - 0.4f;
+// By how many powers of two a later score may be past 2^TOP: from there on
+// its code is rounded to more than 126.
+constexpr double LAG = (126.5 + 0.4) / 8 - 7 - TOP;
+// The smallest half. Up to 2^-13 a half is a whole number of these, and its
+// bits are the number.
+constexpr float UNIT = 1.0f / (1 << 24);
 
 // ---- Compute two to the power of x ----
 __device__ float exp2_approx(float x)
@@ -373,52 +376,61 @@ __device__ float exp2_approx(float x)
     return y;
 }
 
-// ---- Find the code of a score ----
-// The code of a score, plus `more`, in the low byte of what is returned.
-template <int MORE>
-__device__ uint32_t code(float score, float scale, float bias)
+// ---- Find the codes of two scores ----
+// The codes of two scores, in the two halves' low bytes; 0 where they would
+// be negative.
+__device__ uint32_t two_codes(float low, float high, float scale, float bias)
 {
-    float of_unit = __saturatef(fmaf(score, scale, bias)); // 0 … 1
-    // The last bit of a float between 65536 and 131072 is 1 / 128.
-    return __float_as_uint(of_unit + (65536 + MORE / UNIT));
+    uint32_t codes;
+    asm("cvt.rn.relu.f16x2.f32 %0, %2, %1;"
+        : "=r"(codes)
+        : "f"(fmaf(low, scale, bias)), "f"(fmaf(high, scale, bias)));
+    return codes;
+}
+
+// ---- Notice a code that is too large ----
+// Adds to `seen`, which is 1, what 1 has no bits for, unless a code is past
+// 126: half of its last bit is 2^-11, between 126 and 127 times this.
+__device__ void notice(__half2 &seen, uint32_t codes)
+{
+    seen = __hfma2(*(__half2 *)&codes, __float2half2_rn(64.75f), seen);
 }
 
 // ---- Turn scores into codes ----
 // 64 x 128 scores to codes, as wgmma wants P. A lane's registers hold two
 // rows' keys 8 i + 2 (lane % 4) and the next; it takes four keys of a row in
 // a register: byte b of p[j][i] is key 32 j + 16 (i / 2) + 8 (b / 2) +
-// 2 (lane % 4) + b % 2 of row i % 2. Bit 7 of a byte of what is returned is
-// set if a code was past 126, the largest number.
+// 2 (lane % 4) + b % 2 of row i % 2. P is 1 where a score is the row's `ref`.
+// Returns whether, CHECKED, a code was past 126, the largest number.
 template <bool CHECKED>
-__device__ uint32_t convert(const float (&s)[BLOCK_N / 2],
-                            uint32_t (&p)[BLOCK_N / MMA_K][4],
-                            const float (&max)[2], float scale)
+__device__ bool convert(const float (&s)[BLOCK_N / 2],
+                        uint32_t (&p)[BLOCK_N / MMA_K][4],
+                        const float (&ref)[2], float scale)
 {
-    constexpr int MORE = CHECKED ? 1 : 0; // then 127 and 128 have bit 7
-    float unit_scale = scale * 8 / UNIT;
-    float bias[2] = {fmaf(-max[0], unit_scale, BIAS),
-                     fmaf(-max[1], unit_scale, BIAS)};
-    uint32_t seen = 0;
+    float units = scale * 8 * UNIT; // of the code, for 1 of a score
+    float bias[2] = {fmaf(-ref[0], units, BIAS * UNIT),
+                     fmaf(-ref[1], units, BIAS * UNIT)};
+    const __half2 one = __float2half2_rn(1);
+    __half2 seen[2] = {one, one};
 #pragma unroll
     // ---- Put four codes into a register ----
     for (int i = 0; i < BLOCK_N / 8; ++i) {
         const float *f = &s[i / 2 * 8 + i % 2 * 2];
-        uint32_t byte[4];
-        for (int b = 0; b < 4; ++b)
-            byte[b] = code<MORE>(f[b / 2 * 4 + b % 2], unit_scale, bias[i % 2]);
-        uint32_t four =
-            __byte_perm(__byte_perm(byte[0], byte[1], 0x0040),
-                        __byte_perm(byte[2], byte[3], 0x0040), 0x5410);
-        seen |= four;
-        p[i / 4][i % 4] = four - MORE * 0x01010101;
+        uint32_t low = two_codes(f[0], f[1], units, bias[i % 2]);
+        uint32_t high = two_codes(f[4], f[5], units, bias[i % 2]);
+        if (CHECKED) {
+            notice(seen[0], low);
+            notice(seen[1], high);
+        }
+        p[i / 4][i % 4] = __byte_perm(low, high, 0x6420);
     }
-    return seen;
+    return CHECKED && !(__hbeq2(seen[0], one) && __hbeq2(seen[1], one));
 }
 
 // ---- Keep two rows' references ----
 // What a lane keeps of two rows, lane / 4 and lane / 4 + 8 of its warp's 16.
 struct row_state {
-    float max[2];    // what the codes refer to: no less than 2^-4 of the max
+    float ref[2];    // the score for which P is 1
     float factor[2]; // what a rise of it does to the output so far
 };
 
@@ -438,24 +450,38 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
                 s[i] = -INFINITY;
     }
     // ---- Try with the reference there is ----
-    if (!FIRST) { // most tiles bring no score that is too high
-        uint32_t seen = convert<true>(s, p, rows.max, scale);
-        if (!__any_sync(0xffffffff, seen & 0x80808080))
+    if (!FIRST) // most tiles bring no score that is too high
+        if (!__any_sync(0xffffffff, convert<true>(s, p, rows.ref, scale)))
             return false;
-    }
-    // ---- Raise the reference to the maximum ----
-    float top[2] = {s[0], s[2]};
+    // ---- Leave no score past 2^TOP ----
+    float ref[2] = {s[0], s[2]};
     #pragma unroll
     for (int i = 0; i < BLOCK_N / 2; ++i)
-        top[i / 2 % 2] = fmaxf(top[i / 2 % 2], s[i]);
+        ref[i / 2 % 2] = fmaxf(ref[i / 2 % 2], s[i]);
+    float room = __fdividef(TOP, scale);
     for (int h = 0; h < 2; ++h) {
-        top[h] = fmaxf(top[h], __shfl_xor_sync(0xffffffff, top[h], 1));
-        top[h] = fmaxf(top[h], __shfl_xor_sync(0xffffffff, top[h], 2));
-        top[h] = fmaxf(top[h], rows.max[h]);
-        rows.factor[h] = exp2_approx((rows.max[h] - top[h]) * scale);
-        rows.max[h] = top[h];
+        ref[h] = fmaxf(ref[h], __shfl_xor_sync(0xffffffff, ref[h], 1));
+        ref[h] = fmaxf(ref[h], __shfl_xor_sync(0xffffffff, ref[h], 2)) - room;
     }
-    convert<false>(s, p, rows.max, scale);
+    // ---- Leave room for scores to come ----
+    if (keys_left > BLOCK_N) {
+        float sum[2] = {0, 0};
+    #pragma unroll
+        for (int i = 0; i < BLOCK_N / 2; ++i)
+            sum[i / 2 % 2] += s[i];
+        for (int h = 0; h < 2; ++h) {
+            sum[h] += __shfl_xor_sync(0xffffffff, sum[h], 1);
+            sum[h] += __shfl_xor_sync(0xffffffff, sum[h], 2);
+            ref[h] = fmaxf(ref[h], sum[h] / BLOCK_N); // the tile's mean
+        }
+    }
+    // ---- Raise the reference ----
+    for (int h = 0; h < 2; ++h) {
+        ref[h] = fmaxf(ref[h], rows.ref[h]);
+        rows.factor[h] = exp2_approx((rows.ref[h] - ref[h]) * scale);
+        rows.ref[h] = ref[h];
+    }
+    convert<false>(s, p, rows.ref, scale);
     return true;
 }
 
@@ -517,8 +543,8 @@ __device__ bool merge(tiles<T> &t, float (&out)[OUT_COLS / 2], row_state &rows,
         #pragma unroll
         for (int i = 0; i < OUT_COLS / 2; ++i)
             to[i][lane] = out[i];
-        to[OUT_COLS / 2][lane] = rows.max[0];
-        to[OUT_COLS / 2 + 1][lane] = rows.max[1];
+        to[OUT_COLS / 2][lane] = rows.ref[0];
+        to[OUT_COLS / 2 + 1][lane] = rows.ref[1];
     }
     asm volatile("barrier.cta.sync 2, %0;"
                  :
@@ -530,11 +556,11 @@ __device__ bool merge(tiles<T> &t, float (&out)[OUT_COLS / 2], row_state &rows,
         // ---- Add another part ----
         float ours[2], theirs[2];
         for (int h = 0; h < 2; ++h) {
-            float their_max = t.other[g][OUT_COLS / 2 + h][lane];
-            float max = fmaxf(rows.max[h], their_max);
-            ours[h] = exp2_approx((rows.max[h] - max) * scale);
-            theirs[h] = exp2_approx((their_max - max) * scale);
-            rows.max[h] = max;
+            float their_ref = t.other[g][OUT_COLS / 2 + h][lane];
+            float ref = fmaxf(rows.ref[h], their_ref);
+            ours[h] = exp2_approx((rows.ref[h] - ref) * scale);
+            theirs[h] = exp2_approx((their_ref - ref) * scale);
+            rows.ref[h] = ref;
         }
         #pragma unroll
         for (int i = 0; i < OUT_COLS / 2; ++i)
@@ -596,10 +622,11 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
 
     // ---- Lay out the registers ----
     float s[BLOCK_N / 2];                        // [64][128]
-    float part[OUT_COLS / 2];                    // [64][72], of one tile
+    float part[OUT_COLS / 2];                    // [64][72], of TOGETHER tiles
     float out[OUT_COLS / 2] = {};                // [64][72], of all so far
     uint32_t p[BLOCK_N / MMA_K][4], p2[BLOCK_N / MMA_K][4]; // [64][128] each
     row_state rows = {{-INFINITY, -INFINITY}, {1, 1}};
+    int tile = key_group, summed = 0; // the next tile; tiles that are in `part`
     uint64_t k_tiles = describe<HEAD_DIM>(t.k);
     uint64_t vt_tiles = describe<BLOCK_N>(t.vt);
 
@@ -609,12 +636,11 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
         barrier_wait(&t.k_full[stage], parity<T>(n + tile));
         queue_scores(s, q, advance<BLOCK_N * HEAD_DIM>(k_tiles, stage));
     };
-    auto output_of = [&](int tile, uint32_t (&now)[BLOCK_N / MMA_K][4],
-                         bool add) {
+    auto output_of = [&](int tile, uint32_t (&now)[BLOCK_N / MMA_K][4]) {
         int stage = (n + tile) % T::STAGES;
         barrier_wait(&t.vt_full[stage], parity<T>(n + tile));
         queue_output(part, now, advance<OUT_COLS * BLOCK_N>(vt_tiles, stage),
-                     add);
+                     summed > 0);
     };
     auto output_done = [&](int tile, uint32_t (&used)[BLOCK_N / MMA_K][4]) {
         wgmma_wait<0>();
@@ -628,14 +654,12 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
             out[i] += part[i];
     };
     // ---- Overlap a tile with the next ----
-    // P V of this tile, while the next one's scores become codes. Two tiles'
-    // products are summed by the tensor cores, pairs of tiles here.
-    int tile = key_group;
-    auto step = [&]<bool SECOND>(uint32_t (&now)[BLOCK_N / MMA_K][4],
-                                 uint32_t (&then)[BLOCK_N / MMA_K][4]) {
+    // P V of this tile, while the next one's scores become codes.
+    auto step = [&](uint32_t (&now)[BLOCK_N / MMA_K][4],
+                    uint32_t (&then)[BLOCK_N / MMA_K][4]) {
         int next = tile + T::KEY_GROUPS;
         scores_of(next);
-        output_of(tile, now, SECOND);
+        output_of(tile, now);
         // ---- Wait for the scores ----
         wgmma_wait<1>(); // the scores are there
         pin(s);
@@ -644,20 +668,21 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
                                    seq_len - next * BLOCK_N);
         // ---- Collect the output ----
         output_done(tile, now);
-        if (SECOND)
+        summed = (summed + 1) % TOGETHER;
+        if (summed == 0)
             add_part();
         if (rose)
         #pragma unroll
             for (int i = 0; i < OUT_COLS / 2; ++i) {
                 out[i] *= rows.factor[i / 2 % 2];
-                if (!SECOND)
+                if (summed > 0)
                     part[i] *= rows.factor[i / 2 % 2];
             }
         tile = next;
     };
     // ---- Finish the last tile ----
-    auto finish = [&](uint32_t (&now)[BLOCK_N / MMA_K][4], bool add) {
-        output_of(tile, now, add);
+    auto finish = [&](uint32_t (&now)[BLOCK_N / MMA_K][4]) {
+        output_of(tile, now);
         output_done(tile, now);
         add_part();
     };
@@ -671,15 +696,15 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
         softmax<true>(s, p, rows, scale, seq_len - tile * BLOCK_N);
         for (;;) { // p and p2 take turns
             if (tile + T::KEY_GROUPS >= tiles_n) {
-                finish(p, false);
+                finish(p);
                 break;
             }
-            step.template operator()<false>(p, p2);
+            step(p, p2);
             if (tile + T::KEY_GROUPS >= tiles_n) {
-                finish(p2, true);
+                finish(p2);
                 break;
             }
-            step.template operator()<true>(p2, p);
+            step(p2, p);
         }
     }
     if (T::KEY_GROUPS == 1 || merge(t, out, rows, key_group, scale))
@@ -842,7 +867,7 @@ int main(int argc, char **argv)
         .kernel = (const void *)attention<many_rows>,
         .threads = many_rows::THREADS,
         .dynamic_shared_bytes = sizeof(tiles<many_rows>),
-        .p = {P_E4M3, (int)OFFSET, true, BLOCK_N, LAG},
+        .p = {P_E4M3, (int)TOP, true, BLOCK_N, LAG, true},
         .tensor_flops_share = 1,
         .launch = launch,
         PROGRAM_BUILD,

@@ -7,7 +7,8 @@
 --                                may name another program of the chapter: {.points program=…}
 --   p                          how its kernels may round P, { format, offset, sum } as the workbench's
 --                              struct p_rounding: {.points p="e4m3 8 unrounded"}, or with a
---                              maximum that lags, "e4m3 5 rounded lag 128 3.8625"; nil: not at all
+--                              maximum that lags, "e4m3 5 rounded lag 128 3.8625", and perhaps
+--                              minds the mean, "… lag 128 0.8625 mean"; nil: not at all
 --   first_line, last_line        of the lab in the chapter
 --   items      { name, relation, limit, full, shape, points, words, line }, in the block's order,
 --              and last the item `written`, which has the sum of the questions' points
@@ -241,13 +242,14 @@ function sheets.read(book, chapter, document, complain, position)
                     local how = block.attributes.p
                     if how then
                         local offset, sum, lags = how:match("^e4m3 (%-?%d+) (%l+)(.*)$")
-                        local tile, lag = (lags or ""):match("^ lag (%d+) ([%d.]+)$")
+                        local tile, lag, mean = (lags or ""):match("^ lag (%d+) ([%d.]+)( ?%l*)$")
                         sheet.p = { offset = math.tointeger(tonumber(offset)), sum = sum,
-                            tile = math.tointeger(tonumber(tile)), lag = tonumber(lag) }
+                            tile = math.tointeger(tonumber(tile)), lag = tonumber(lag),
+                            mean = mean == " mean" }
                         if not sheet.p.offset or (sum ~= "rounded" and sum ~= "unrounded")
-                            or lags ~= "" and not sheet.p.lag then
+                            or lags ~= "" and not (sheet.p.lag and (mean == "" or sheet.p.mean)) then
                             note(line, 'p="%s" is not "e4m3 OFFSET rounded" or "… unrounded", '
-                                .. 'and perhaps "lag KEYS POWERS"', how)
+                                .. 'and perhaps "lag KEYS POWERS" or "lag KEYS POWERS mean"', how)
                             sheet.p = nil
                         end
                     end
@@ -572,7 +574,8 @@ function sheets.json(sheet)
         sheet.before and quote(sheet.before) or "null", quote(sheet.chapter.path),
         sheet.p and string.format('  "p": {"format": "e4m3", "offset": %d, "sum": %s%s},\n',
             sheet.p.offset, quote(sheet.p.sum), sheet.p.lag and string.format(
-                ', "tile": %d, "lag": %g', sheet.p.tile, sheet.p.lag) or "") or "",
+                ', "tile": %d, "lag": %g%s', sheet.p.tile, sheet.p.lag,
+                sheet.p.mean and ', "mean": true' or "") or "") or "",
         list(exercises, "  "), list(questions, "  "), list(points, "  "), list(mutants, "  "))
 end
 

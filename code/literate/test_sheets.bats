@@ -155,14 +155,17 @@ END
     sed -i 's/e4m3 8 unrounded/e4m3 5 rounded lag 128 3.8625/' chapters/02-sum.md
     tangle
     grep -qx '  "p": {"format": "e4m3", "offset": 5, "sum": "rounded", "tile": 128, "lag": 3.8625},' build/labs/lab02.json
+    sed -i 's/lag 128 3.8625/lag 128 0.8625 mean/' chapters/02-sum.md
+    tangle
+    grep -qx '  "p": {"format": "e4m3", "offset": 5, "sum": "rounded", "tile": 128, "lag": 0.8625, "mean": true},' build/labs/lab02.json
 }
 
 @test "error: a rounding of P in the wrong form" {
     n=$(at '{.points}')
     expect_errors 's/\{.points\}/{.points p="e5m2 8 unrounded"}/' \
-        "$n: p=\"e5m2 8 unrounded\" is not \"e4m3 OFFSET rounded\" or \"… unrounded\", and perhaps \"lag KEYS POWERS\""
+        "$n: p=\"e5m2 8 unrounded\" is not \"e4m3 OFFSET rounded\" or \"… unrounded\", and perhaps \"lag KEYS POWERS\" or \"lag KEYS POWERS mean\""
     sed -i 's/e5m2 8 unrounded/e4m3 8 half/' chapters/02-sum.md
-    expect_errors '' "$n: p=\"e4m3 8 half\" is not \"e4m3 OFFSET rounded\" or \"… unrounded\", and perhaps \"lag KEYS POWERS\""
+    expect_errors '' "$n: p=\"e4m3 8 half\" is not \"e4m3 OFFSET rounded\" or \"… unrounded\", and perhaps \"lag KEYS POWERS\" or \"lag KEYS POWERS mean\""
 }
 
 @test "error: points that do not add up to 100" {

@@ -27,6 +27,9 @@ static void *checked(void *memory)
     return memory;
 }
 
+// Of a variable with initial values: its bytes are kept as they will be in memory.
+static const size_t MOST_INITIALISED = (size_t)256 << 20;
+
 void *arena_alloc(struct arena *arena, size_t bytes)
 {
     bytes = (bytes + 15) & ~(size_t)15;
@@ -630,6 +633,9 @@ static struct variable *parse_variable(struct parser *p, enum space space)
     if (accept(p, "=")) {
         if (!v->size)
             fail(p, "initial values of %s, which has no size", v->name);
+        if (v->size > MOST_INITIALISED)
+            fail(p, "initial values of %s, which has %zu bytes: at most %zu are taken", v->name,
+                 v->size, MOST_INITIALISED);
         v->init = arena_alloc(&p->module->arena, v->size);
         size_t at = 0;
         parse_value(p, v, element, &at);

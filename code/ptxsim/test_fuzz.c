@@ -112,11 +112,39 @@ static void test_sizes_of_a_cta(void **state)
     }
 }
 
+// What the fuzzer once found: a few values of a variable that no memory holds.
+static void test_initial_values_of_a_large_variable(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *size, *why;
+    } cases[] = {
+        {"1048576", NULL},
+        {"268435457", "initial values of v, which has 268435457 bytes: at most 268435456 are taken"},
+        {"184325375376", "initial values of v, which has 184325375376 bytes"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        char text[256], why[256] = "";
+        snprintf(text, sizeof text,
+                 ".version 9.0\n.target sm_89\n.address_size 64\n"
+                 ".global .align 1 .b8 v[%s] = {1, 2};\n",
+                 cases[i].size);
+        struct module *m = module_parse(text, why, sizeof why);
+        if (!cases[i].why)
+            assert_non_null(m);
+        else if (m || !strstr(why, cases[i].why))
+            fail_msg("%s bytes: \"%s\", not \"%s\"", cases[i].size, why, cases[i].why);
+        if (m)
+            module_free(m);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_corpus_and_damaged_copies),
         cmocka_unit_test(test_sizes_of_a_cta),
+        cmocka_unit_test(test_initial_values_of_a_large_variable),
         cmocka_unit_test(test_whole_texts_are_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -130,6 +130,8 @@ static json_t *p_json(const struct p_rounding *p)
     if (p->tile > 0) {
         put(object, "tile", json_integer(p->tile));
         put(object, "lag", real(p->lag));
+        if (p->mean)
+            put(object, "mean", json_true());
     }
     put(object, "factor", real(GATE_ROUNDED_FACTOR));
     return object;

@@ -134,8 +134,17 @@ FOR_EACH_X86 static double round_tile(double *weights, int keys, double scale, d
     return total;
 }
 
+static double geometric_mean(const double *weights, int keys)
+{
+    double sum = 0;
+
+    for (int j = 0; j < keys; ++j)
+        sum += log2(weights[j]); // -inf for a weight that is 0
+    return exp2(sum / keys);
+}
+
 // Rounds the weights, which are relative to the row's final maximum, to what P is in the kernel.
-static void round_weights(struct scratch *s, struct p_rounding p)
+static void round_weights(struct scratch *s, int seq_len, struct p_rounding p)
 {
     int tile = p.tile > 0 ? p.tile : s->padded;
 
@@ -147,8 +156,11 @@ static void round_weights(struct scratch *s, struct p_rounding p)
             double highest = 0;
             for (int j = first; j < first + keys; ++j)
                 highest = fmax(highest, row[j]);
-            if (p.tile > 0 && (first == 0 || highest > maximum * exp2(p.lag)))
+            if (p.tile > 0 && (first == 0 || highest > maximum * exp2(p.lag))) {
                 maximum = fmax(highest, 1e-290); // its reciprocal has to be finite
+                if (p.mean && first + tile < seq_len)
+                    maximum = fmax(maximum, ldexp(geometric_mean(row + first, tile), p.offset));
+            }
             sum += round_tile(row + first, keys, ldexp(1 / maximum, p.offset),
                               ldexp(maximum, -p.offset));
         }
@@ -211,7 +223,7 @@ static void attend(const struct work *work, struct scratch *s, int job)
         scores(s);
         softmax(s, seq_len);
         if (work->p.format == P_E4M3)
-            round_weights(s, work->p);
+            round_weights(s, seq_len, work->p);
         weigh_values(s, seq_len);
         for (int r = 0; r < count; ++r) {
             for (int d = 0; d < HEAD_DIM; ++d) {

@@ -429,8 +429,14 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
                     double highest = 0;
                     for (int i = j; i < j + how.tile && i < seq_len; ++i)
                         highest = fmax(highest, weights[i]);
-                    if (j == 0 || highest > maximum * exp2(how.lag))
+                    if (j == 0 || highest > maximum * exp2(how.lag)) {
                         maximum = highest;
+                        double mean = 1; // of the tile's weights, where keys follow
+                        for (int i = j; i < j + how.tile; ++i)
+                            mean *= j + how.tile < seq_len ? pow(weights[i], 1.0 / how.tile) : 0;
+                        if (how.mean && mean * exp2(how.offset) > maximum)
+                            maximum = mean * exp2(how.offset);
+                    }
                 }
                 float scaled = (float)ldexp(weights[j] / maximum, how.offset);
                 weights[j] = e4m3_to_float(e4m3_from_float(scaled)) * maximum;
@@ -464,10 +470,10 @@ static void references_with_p_rounded_agree_with_the_plain_way(void **state)
         for (int kind = 0; kind < INPUT_KINDS; ++kind)
             for (size_t j = 0; j < LENGTH(offsets); ++j) {
                 check_rounded_reference(shapes[i], kind,
-                                        (struct p_rounding){P_E4M3, offsets[j], false, 0, 0});
+                                        (struct p_rounding){P_E4M3, offsets[j], false, 0, 0, false});
                 if (offsets[j] >= 0) // else the sum is 0
                     check_rounded_reference(shapes[i], kind,
-                                            (struct p_rounding){P_E4M3, offsets[j], true, 0, 0});
+                                            (struct p_rounding){P_E4M3, offsets[j], true, 0, 0, false});
             }
 }
 
@@ -479,9 +485,11 @@ static void references_whose_maximum_lags_agree_with_the_plain_way(void **state)
         for (int kind = 0; kind < INPUT_KINDS; ++kind)
             for (int tile = 8; tile <= 128; tile *= 4) {
                 check_rounded_reference("2x3x77", kind,
-                                        (struct p_rounding){P_E4M3, 5, true, tile, lags[i]});
+                                        (struct p_rounding){P_E4M3, 5, true, tile, lags[i], false});
                 check_rounded_reference("1x1x239", kind,
-                                        (struct p_rounding){P_E4M3, 5, false, tile, lags[i]});
+                                        (struct p_rounding){P_E4M3, 5, false, tile, lags[i], false});
+                check_rounded_reference("1x2x239", kind,
+                                        (struct p_rounding){P_E4M3, 8, true, tile, lags[i], true});
             }
 }
 
@@ -791,14 +799,14 @@ static void the_gate_for_p_in_e4m3_tells_right_from_wrong(void **state)
 {
     (void)state;
     const char *const shapes[] = {"small", "1x2x517", "1x2x2048", "1x2x8192", "2x2x33"};
-    const struct p_rounding how = {P_E4M3, 8, false, 0, 0};
+    const struct p_rounding how = {P_E4M3, 8, false, 0, 0, false};
     bool judged[MISTAKES];
 
     judge_all(judged);
     for (size_t i = 0; i < LENGTH(shapes); ++i)
         check_gate(shapes[i], INPUT_NORMAL, how, judged);
     check_gate("1x2x512", INPUT_MEAN, how, judged);
-    check_gate("small", INPUT_NORMAL, (struct p_rounding){P_E4M3, 8, true, 0, 0}, judged);
+    check_gate("small", INPUT_NORMAL, (struct p_rounding){P_E4M3, 8, true, 0, 0, false}, judged);
     judged[MEAN_V] = judged[FIRST_TILE] = judged[MIDDLE_TILE] = judged[LAST_TILE] = false;
     check_gate("1x2x512", INPUT_PEAKY, how, judged);
     check_gate("2x3x1", INPUT_NORMAL, how, judged);

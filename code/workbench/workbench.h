@@ -127,6 +127,9 @@ struct p_rounding {
     // the first `tile` keys, and of each tile on whose maximum is more than 2^lag times it.
     int tile; // a multiple of 8
     double lag;
+    // With a tile that is not the last: no less than 2^offset times the geometric mean of its
+    // weights, so that P is 1 at most where a score is the tile's mean.
+    bool mean;
 };
 
 // reference_dequantised with one thing changed: P is rounded to E4M3 (nearest even, past 448 to
