@@ -21,7 +21,6 @@ constexpr int MMA_M = 64;      // rows of a wgmma, one warpgroup's
 constexpr int MMA_K = 32;      // bytes of a row that it takes at a time
 constexpr int BLOCK_N = 128;   // keys of a tile
 constexpr int OUT_COLS = HEAD_DIM + 8; // V's, and eight whose first sums P
-constexpr int TOGETHER = 2;    // tiles that the tensor cores add up
 
 // ---- Leave to the launch what depends on the shape ----
 // What the launch chooses by the shape.
@@ -622,11 +621,10 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
 
     // ---- Lay out the registers ----
     float s[BLOCK_N / 2];                        // [64][128]
-    float part[OUT_COLS / 2];                    // [64][72], of TOGETHER tiles
+    float part[OUT_COLS / 2];                    // [64][72], of two tiles
     float out[OUT_COLS / 2] = {};                // [64][72], of all so far
     uint32_t p[BLOCK_N / MMA_K][4], p2[BLOCK_N / MMA_K][4]; // [64][128] each
     row_state rows = {{-INFINITY, -INFINITY}, {1, 1}};
-    int tile = key_group, summed = 0; // the next tile; tiles that are in `part`
     uint64_t k_tiles = describe<HEAD_DIM>(t.k);
     uint64_t vt_tiles = describe<BLOCK_N>(t.vt);
 
@@ -636,11 +634,12 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
         barrier_wait(&t.k_full[stage], parity<T>(n + tile));
         queue_scores(s, q, advance<BLOCK_N * HEAD_DIM>(k_tiles, stage));
     };
-    auto output_of = [&](int tile, uint32_t (&now)[BLOCK_N / MMA_K][4]) {
+    auto output_of = [&](int tile, uint32_t (&now)[BLOCK_N / MMA_K][4],
+                         bool add) {
         int stage = (n + tile) % T::STAGES;
         barrier_wait(&t.vt_full[stage], parity<T>(n + tile));
         queue_output(part, now, advance<OUT_COLS * BLOCK_N>(vt_tiles, stage),
-                     summed > 0);
+                     add);
     };
     auto output_done = [&](int tile, uint32_t (&used)[BLOCK_N / MMA_K][4]) {
         wgmma_wait<0>();
@@ -654,12 +653,14 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
             out[i] += part[i];
     };
     // ---- Overlap a tile with the next ----
-    // P V of this tile, while the next one's scores become codes.
-    auto step = [&](uint32_t (&now)[BLOCK_N / MMA_K][4],
-                    uint32_t (&then)[BLOCK_N / MMA_K][4]) {
+    // P V of this tile, while the next one's scores become codes. Two tiles'
+    // products are summed by the tensor cores, pairs of tiles here.
+    int tile = key_group;
+    auto step = [&]<bool SECOND>(uint32_t (&now)[BLOCK_N / MMA_K][4],
+                                 uint32_t (&then)[BLOCK_N / MMA_K][4]) {
         int next = tile + T::KEY_GROUPS;
         scores_of(next);
-        output_of(tile, now);
+        output_of(tile, now, SECOND);
         // ---- Wait for the scores ----
         wgmma_wait<1>(); // the scores are there
         pin(s);
@@ -668,21 +669,20 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
                                    seq_len - next * BLOCK_N);
         // ---- Collect the output ----
         output_done(tile, now);
-        summed = (summed + 1) % TOGETHER;
-        if (summed == 0)
+        if (SECOND)
             add_part();
         if (rose)
         #pragma unroll
             for (int i = 0; i < OUT_COLS / 2; ++i) {
                 out[i] *= rows.factor[i / 2 % 2];
-                if (summed > 0)
+                if (!SECOND)
                     part[i] *= rows.factor[i / 2 % 2];
             }
         tile = next;
     };
     // ---- Finish the last tile ----
-    auto finish = [&](uint32_t (&now)[BLOCK_N / MMA_K][4]) {
-        output_of(tile, now);
+    auto finish = [&](uint32_t (&now)[BLOCK_N / MMA_K][4], bool add) {
+        output_of(tile, now, add);
         output_done(tile, now);
         add_part();
     };
@@ -696,15 +696,15 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
         softmax<true>(s, p, rows, scale, seq_len - tile * BLOCK_N);
         for (;;) { // p and p2 take turns
             if (tile + T::KEY_GROUPS >= tiles_n) {
-                finish(p);
+                finish(p, false);
                 break;
             }
-            step(p, p2);
+            step.template operator()<false>(p, p2);
             if (tile + T::KEY_GROUPS >= tiles_n) {
-                finish(p2);
+                finish(p2, true);
                 break;
             }
-            step(p2, p);
+            step.template operator()<true>(p2, p);
         }
     }
     if (T::KEY_GROUPS == 1 || merge(t, out, rows, key_group, scale))
