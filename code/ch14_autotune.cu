@@ -587,7 +587,7 @@ __device__ unsigned take_item(unsigned &item, unsigned items)
     // ---- Wait until all have read the last number ----
     __syncthreads(); // the last one may be overwritten
     // ---- Ask the queue, one thread for all ----
-    if (threadIdx.x == 0) // each CTA asks once in vain: then it is 0 again
+    if (threadIdx.x == THREADS - 1) // a CTA asks once in vain: it is 0 again
         item = atomicInc(&next_item, items + gridDim.x - 1);
     // ---- Wait for the number ----
     __syncthreads(); // it is there, and all are done with the last tile
