@@ -594,8 +594,12 @@ __device__ unsigned take_item(unsigned &item, unsigned items)
     return item;
 }
 
+// ---- Limit the registers of a thread ----
+constexpr int FITTING = 65536 / THREADS / 8 * 8; // of an SM's, for one CTA
+constexpr int REGISTERS = FITTING < 120 ? FITTING : 120;
+
 // ---- Take one query tile, or many ----
-__global__ void __launch_bounds__(THREADS)
+__global__ void __maxnreg__(REGISTERS)
 attention(const __grid_constant__ attention_args args)
 {
     extern __shared__ __align__(128) unsigned char memory[];
