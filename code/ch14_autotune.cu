@@ -587,15 +587,19 @@ __device__ unsigned take_item(unsigned &item, unsigned items)
     // ---- Wait until all have read the last number ----
     __syncthreads(); // the last one may be overwritten
     // ---- Ask the queue, one thread for all ----
-    if (threadIdx.x == 0) // each CTA asks once in vain: then it is 0 again
+    if (threadIdx.x == THREADS - 1) // a CTA asks once in vain: it is 0 again
         item = atomicInc(&next_item, items + gridDim.x - 1);
     // ---- Wait for the number ----
     __syncthreads(); // it is there, and all are done with the last tile
     return item;
 }
 
+// ---- Limit the registers of a thread ----
+constexpr int FITTING = 65536 / THREADS / 8 * 8; // of an SM's, for one CTA
+constexpr int REGISTERS = FITTING < 120 ? FITTING : 120;
+
 // ---- Take one query tile, or many ----
-__global__ void __launch_bounds__(THREADS)
+__global__ void __maxnreg__(REGISTERS)
 attention(const __grid_constant__ attention_args args)
 {
     extern __shared__ __align__(128) unsigned char memory[];

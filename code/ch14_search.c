@@ -330,7 +330,7 @@ static bool within_limits(struct candidate *c)
     double spilled = number(r, "sm_89", "local_bytes");
     spilled += json_number_value(json_object_get(r, "local_bytes")); // here
     json_decref(r);
-    if (!(registers <= 128))
+    if (!(registers <= 120))
         snprintf(c->said, sizeof c->said, "%.0f registers", registers);
     else if (!(shared <= 65536))
         snprintf(c->said, sizeof c->said, "%.0f bytes shared", shared);

@@ -1,30 +1,14 @@
 # Planted bugs, each reported at its line under every schedule, and a right version of each with
 # no report. The programs are in races_cases.cu.
 
+load test_cases
+
 setup_file() {
-    cd "$BATS_TEST_DIRNAME/../.."
-    export LD_LIBRARY_PATH=$PWD/build/ptxsim CASES=code/ptxsim/races_cases.cu
-    build/cuda/bin/nvcc -std=c++20 -O3 -lineinfo --compress-mode=none -cudart shared \
-        -gencode arch=compute_89,code=compute_89 "$CASES" -o "$BATS_FILE_TMPDIR/cases"
+    compile_cases code/ptxsim/races_cases.cu 89 16
 }
 
 setup() {
     cd "$BATS_TEST_DIRNAME/../.."
-}
-
-# expect NAME TEXT: the report has the text, on a line that names the marked one.
-expect() {
-    line=$(grep -nwE -- "// <- (.*, )?$1" "$CASES" | cut -d: -f1)
-    for seed in $(seq 0 15); do
-        PTXSIM_SCHEDULE=$seed run "$BATS_FILE_TMPDIR/cases" "$1" right
-        echo "schedule $seed: $output"
-        [ "$status" -eq 0 ]
-        [ "$output" = cudaSuccess ]
-        PTXSIM_SCHEDULE=$seed run "$BATS_FILE_TMPDIR/cases" "$1" wrong
-        echo "schedule $seed: $output"
-        [ "$status" -eq 1 ]
-        grep -F -- "$2" <<<"$output" | grep -qE "^ptxsim: $1, .*$CASES:$line[^0-9]"
-    done
 }
 
 @test "a cp.async without a wait" { expect copy_wait "is still writing: nothing has waited for it"; }
