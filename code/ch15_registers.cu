@@ -30,8 +30,6 @@ constexpr float LARGEST_SUM = 32768; // no summand overflows a half
 
 static_assert(HEAD_DIM == 8 * CHUNK, "swizzle: a row is eight chunks");
 
-// ---- Multiply by turns ----
-constexpr bool TURNS = true; // two groups of warps, one after the other
 // ---- Divide the work in two ways ----
 struct form {
     int fragments; // of 16 query rows each, that a warp owns
@@ -75,8 +73,8 @@ template <form F> struct alignas(128) shared {
 __device__ int swizzle(int row, int c) { return (c ^ row % 8) * CHUNK; }
 
 // ---- Multiply in place ----
-// D += A B with A [16][16] and B [16][8] half, D [16][8] float. Volatile, so
-// that it stays between the barriers where it stands.
+// D += A B with A [16][16] and B [16][8] half, D [16][8] float. Volatile,
+// since the products of ch15_turns must stay between its barriers.
 __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
                     uint32_t b1)
 {
@@ -363,26 +361,6 @@ __device__ void accumulate(running<F> &r, const step_p<F> &p,
     }
 }
 
-// ---- Take turns with the other group ----
-// The warps of group 0, one on each scheduler, and those of group 1.
-__device__ void take_turn(int group, int threads)
-{
-    if constexpr (TURNS)
-        asm volatile("barrier.cta.sync %0, %1;"
-                     :
-                     : "r"(1 + group), "r"(threads)
-                     : "memory");
-}
-
-__device__ void pass_turn(int group, int threads)
-{
-    if constexpr (TURNS)
-        asm volatile("barrier.cta.arrive %0, %1;"
-                     :
-                     : "r"(2 - group), "r"(threads)
-                     : "memory");
-}
-
 // ---- Merge the parts of a row ----
 template <form F>
 __device__ void merge(shared<F> &t, running<F> &r, int warp)
@@ -499,25 +477,18 @@ attention(const __grid_constant__ attention_args args)
     for (int m = 0; m < F.fragments; ++m)
         r.base[m][0] = r.base[m][1] = NOTHING;
     step_p<F> p = {}; // nothing to accumulate in the first step
-    int group = warp / 4;
     int tiles = (seq_len + F.block_n - 1) / F.block_n;
     const __half (*v_before)[HEAD_DIM] = &t.tiles[0].v[first];
-    // ---- Let group 0 begin ----
-    if (group == 1)
-        pass_turn(group, F.threads);
     for (int tile = 0; tile < tiles; ++tile) {
         int keys_left = seq_len - tile * F.block_n - first;
         step_scores<F> s;
         step_sums<F> sum;
-        // ---- Multiply while the others do not ----
-        take_turn(group, F.threads);
+        // ---- Multiply for this step and the last ----
         score<F>(s, q, &t.tiles[tile % RING].k[first]);
         accumulate<F>(r, p, v_before);
-        if (group == 0 || tile + 1 < tiles)
-            pass_turn(group, F.threads);
         // ---- Convert two steps ahead, load three ahead ----
         // ---- Wait for the end of the step before ----
-        barrier_wait(&t.done, (tile + 1) % 2); // by all lanes, of both groups
+        barrier_wait(&t.done, (tile + 1) % 2); // by all lanes of the CTA
         convert<F>(t.tiles[(tile + 2) % RING].k, k_codes);
         convert<F>(t.tiles[(tile + 1) % RING].v, v_codes);
         k += TILE, v += TILE, bytes_left -= TILE;

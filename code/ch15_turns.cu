@@ -1,10 +1,10 @@
 // Tangled from chapters/15-registers.md; edit that, then `make tangle`.
 
-// Chapter 15: scores and probabilities in registers, without turns.
+// Chapter 15: scores and probabilities in registers, products by turns.
 //
 //   make chapter15 && ./lab15
 //
-// ch15_registers, but each warp multiplies whenever it can.
+// ch15_registers, but one group of warps multiplies while the other does not.
 // ---- Include the half and FP8 types and the workbench ----
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -27,8 +27,6 @@ constexpr float LARGEST_SUM = 32768; // no summand overflows a half
 
 static_assert(HEAD_DIM == 8 * CHUNK, "swizzle: a row is eight chunks");
 
-// ---- Multiply whenever possible ----
-constexpr bool TURNS = false; // every warp for itself
 // ---- Divide the work in two ways ----
 struct form {
     int fragments; // of 16 query rows each, that a warp owns
@@ -72,8 +70,8 @@ template <form F> struct alignas(128) shared {
 __device__ int swizzle(int row, int c) { return (c ^ row % 8) * CHUNK; }
 
 // ---- Multiply in place ----
-// D += A B with A [16][16] and B [16][8] half, D [16][8] float. Volatile, so
-// that it stays between the barriers where it stands.
+// D += A B with A [16][16] and B [16][8] half, D [16][8] float. Volatile,
+// since the products of ch15_turns must stay between its barriers.
 __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
                     uint32_t b1)
 {
@@ -364,20 +362,18 @@ __device__ void accumulate(running<F> &r, const step_p<F> &p,
 // The warps of group 0, one on each scheduler, and those of group 1.
 __device__ void take_turn(int group, int threads)
 {
-    if constexpr (TURNS)
-        asm volatile("barrier.cta.sync %0, %1;"
-                     :
-                     : "r"(1 + group), "r"(threads)
-                     : "memory");
+    asm volatile("barrier.cta.sync %0, %1;"
+                 :
+                 : "r"(1 + group), "r"(threads)
+                 : "memory");
 }
 
 __device__ void pass_turn(int group, int threads)
 {
-    if constexpr (TURNS)
-        asm volatile("barrier.cta.arrive %0, %1;"
-                     :
-                     : "r"(2 - group), "r"(threads)
-                     : "memory");
+    asm volatile("barrier.cta.arrive %0, %1;"
+                 :
+                 : "r"(2 - group), "r"(threads)
+                 : "memory");
 }
 
 // ---- Merge the parts of a row ----
@@ -514,7 +510,7 @@ attention(const __grid_constant__ attention_args args)
             pass_turn(group, F.threads);
         // ---- Convert two steps ahead, load three ahead ----
         // ---- Wait for the end of the step before ----
-        barrier_wait(&t.done, (tile + 1) % 2); // by all lanes, of both groups
+        barrier_wait(&t.done, (tile + 1) % 2); // by all lanes of the CTA
         convert<F>(t.tiles[(tile + 2) % RING].k, k_codes);
         convert<F>(t.tiles[(tile + 1) % RING].v, v_codes);
         k += TILE, v += TILE, bytes_left -= TILE;
@@ -581,8 +577,8 @@ static cudaError_t launch(const struct attention_args *args,
 int main(int argc, char **argv)
 {
     static const struct program program = {
-        .name = "ch15_no_turns",
-        .title = "Everything in registers, without turns",
+        .name = "ch15_turns",
+        .title = "Everything in registers, by turns",
         .chapter = 15,
         .kernel = (const void *)attention<WIDE>,
         .threads = WIDE.threads,
