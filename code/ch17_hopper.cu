@@ -436,7 +436,7 @@ struct row_state {
 };
 
 // ---- Turn a tile of scores into P ----
-// Returns whether the reference rose, with the factors in `rows`.
+// Returns whether a reference rose, with the factors in `rows`.
 template <bool FIRST>
 __device__ bool softmax(float (&s)[BLOCK_N / 2],
                         uint32_t (&p)[BLOCK_N / MMA_K][4], row_state &rows,
