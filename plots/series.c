@@ -22,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { BAD_USAGE = 2, BAD_RECORD = 3, NOTHING_TO_DRAW = 4 };
 enum { MAX_RECORDS = 512, MAX_CHAPTER = 99 };
@@ -202,21 +203,42 @@ static bool same_stage(const struct record *a, const struct record *b)
     return a->chapter > 0 && a->chapter == b->chapter && strcmp(a->gpu, b->gpu) == 0;
 }
 
+// Whether the record's GPU has a lab of its chapter, and this program is the one that it judges.
+static bool judged_by_lab(const struct record *record)
+{
+    char *path;
+    if (asprintf(&path, "%.*s/lab%02d.json", (int)(base_name(record) - record->path - 1),
+                 record->path, record->chapter) < 0)
+        fail(BAD_RECORD, "out of memory");
+    json_t *lab = access(path, F_OK) == 0 ? load(path) : NULL;
+    const char *after = lab ? text(lab, path, "after", "") : "";
+    size_t length = strlen(after);
+    bool judged = length > 0 && strncmp(base_name(record), after, length) == 0 &&
+                  strcmp(base_name(record) + length, ".json") == 0;
+    json_decref(lab);
+    free(path);
+    return judged;
+}
+
+// Whether the sources' record is named after the program.
+static bool named_by_sources(const struct record *record)
+{
+    for (int r = 0; r < record_count; r++)
+        if (strcmp(records[r].gpu, REPORTED) == 0 &&
+            strcmp(base_name(&records[r]), base_name(record)) == 0)
+            return true;
+    return false;
+}
+
 // A chapter may have a second program, for an argument of its own. The charts show the stage: the
-// program that the sources' record is named after, or else the first.
+// program that the lab judges or that the sources' record is named after, or else the first.
 static void drop_side_programs(void)
 {
     bool dropped[MAX_RECORDS] = {false};
     for (int i = 0; i < record_count; i++)
-        for (int k = 0; k < i; k++) {
-            if (dropped[k] || !same_stage(&records[i], &records[k]))
-                continue;
-            bool named = false;
-            for (int r = 0; r < record_count; r++)
-                named = named || (strcmp(records[r].gpu, REPORTED) == 0 &&
-                                  strcmp(base_name(&records[r]), base_name(&records[i])) == 0);
-            dropped[named ? k : i] = true;
-        }
+        for (int k = 0; k < i; k++)
+            if (!dropped[k] && same_stage(&records[i], &records[k]))
+                dropped[judged_by_lab(&records[i]) || named_by_sources(&records[i]) ? k : i] = true;
     int kept = 0;
     for (int i = 0; i < record_count; i++) {
         if (!dropped[i]) {

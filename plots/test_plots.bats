@@ -123,6 +123,15 @@ fails_with() { # STATUS TEXT
     for chart in ladder roofline time-vs-s resources error; do build/series $chart | cmp - $chart.alone; done
 }
 
+@test "of a chapter's programs the one that its lab judges is in the charts" {
+    record 17 ch17_hopper 4
+    for chart in ladder roofline time-vs-s resources error; do build/series $chart >$chart.alone; done
+    record 17 ch17_exponential 5
+    ! build/series ladder | cmp -s - ladder.alone || false # the first, as there is no lab yet
+    echo '{"lab": 17, "after": "ch17_hopper"}' >plots/runs/h200/lab17.json
+    for chart in ladder roofline time-vs-s resources error; do build/series $chart | cmp - $chart.alone; done
+}
+
 @test "promises: the sources' words beside the lab's ratio, a row a measured lab" {
     run build/series promises
     fails_with 4 "no lab's record holds a ratio of the mission shape"
