@@ -231,6 +231,8 @@ END
     one_line "--secret" --lab 4 --lab-file "$lab_file" --secret /no/such code/ch04_cp_async.cu
     sed 's/"points": 30/"points": 31/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"
     one_line "the points are 101, not 100" --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
+    sed 's/"lab": 4,/& "not_graded": "it is too easy",/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"
+    one_line "lab 4 is not graded: it is too easy (./lab4 FILE" --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
     sed 's/"barriers"/"barrels"/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"
     one_line '"barrels" is no item' --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
 }
