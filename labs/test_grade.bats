@@ -201,8 +201,8 @@ END
     [ "${shapes[0]}" != "${shapes[2]}" ]
 }
 
-# plots/runs/h200/grades: what labs/grade --json wrote on an H200 of solutions, starters, neighbouring
-# stages and a cheat that only a GPU shows.
+# plots/runs/h200/grades: what labs/grade --json wrote on an H200 of solutions and the stages before;
+# a starter, and the cheat that only a GPU shows, would have nothing.
 @test "speed points as recorded on a GPU: by the curve, all for the solution, none for a cheat" {
     python3 - plots/runs/h200/grades/*.json <<'END'
 import json, os, sys
