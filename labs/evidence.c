@@ -166,6 +166,8 @@ void show_evidence(void)
         printf(" %15.15s", before.name);
     printf(" %15.15s  %s\n", after.name, main_shape());
     show_counts(profiled ? ncu_counters : simulator_counters);
+    if (!profiled && after.fault) // it may have been stopped
+        printf("  %safter a fault a kernel may not have been counted to its end%s\n", FAINT, PLAIN);
     if (profiled)
         printf("  %sstalled: cycles that a warp waits for each instruction it issues%s\n", FAINT,
                PLAIN);

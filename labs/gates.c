@@ -109,6 +109,16 @@ void judge_resources(void)
     }
 }
 
+static void show_faults(json_t *faults)
+{
+    enum { SHOWN = 3 }; // the first has often made the others
+    size_t count = json_array_size(faults);
+    for (size_t i = 0; i < count && i < SHOWN; ++i)
+        wrap(json_string_value(json_array_get(faults, i)), printf("    "), 6);
+    if (count > SHOWN)
+        printf("    and %zu more kinds of fault\n", count - SHOWN);
+}
+
 // Runs a program over the seeds of one shape, checks every output, and keeps what was counted.
 static void judge_outputs(struct side *side, const char *shape, bool keep_counts)
 {
@@ -154,10 +164,9 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
     if (closest > 0)
         printf(", %.2f of E4M3's", closest);
     printf("  %s\n", mark(pass));
-    for (size_t i = 0; i < json_array_size(faults); ++i)
-        printf("    %s\n", json_string_value(json_array_get(faults, i)));
+    show_faults(faults);
     if (!pass && json_array_size(faults) == 0 && output.err[0])
-        printf("    %s\n", last_line(output.err));
+        wrap(last_line(output.err), printf("    "), 6);
     if (output.status == -1)
         printf("    stopped: it ran for more than %d s\n", RUN_SECONDS);
     else if (output.status > 128)

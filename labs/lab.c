@@ -94,6 +94,8 @@ static void compile_student(struct side *side, const char *source)
     const char *dot = strrchr(base, '.');
     if (!dot || (strcmp(dot, ".cu") != 0 && strcmp(dot, ".c") != 0))
         fail(EXIT_USAGE, "%s: a program is a .cu file", source);
+    if (strpbrk(path, "'$\\\n")) // between here and the compiler are make and a shell
+        fail(EXIT_USAGE, "%s: rename it: ' and $ and \\ in a path are not for a Makefile", source);
     char *name = text("%.*s", (int)(dot - base), base);
     side->name = lab.before && strcmp(name, lab.before) == 0 ? text("my_%s", name) : name;
     side->path = text("%s/build/student/%s", root, name);

@@ -143,6 +143,9 @@ extern const char *RED_INK, *GREEN_INK, *BOLD, *FAINT, *PLAIN;
 void colours(void);
 
 void heading(const char *title);
+// Prints words after the `used` columns that stand in the line already, broken at spaces; further
+// lines are indented. A space comes first where more is used than that.
+void wrap(const char *words, int used, int indent);
 const char *mark(bool pass); // "ok" or "FAIL"
 const char *
 grouped(double value); // 12345678 -> "12,345,678"; what is no whole number, below 100: "1.23"

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { WIDTH = 78 };
+
 char speaker[32] = "lab";
 
 void fail(int status, const char *format, ...)
@@ -50,6 +52,24 @@ void colours(void)
 void heading(const char *title)
 {
     printf("\n%s%s%s\n", BOLD, title, PLAIN);
+}
+
+void wrap(const char *words, int used, int indent)
+{
+    bool space = used > indent;
+    for (; *words; space = true) {
+        int length = strcspn(words, " "), columns = 0;
+        for (int i = 0; i < length; ++i) // of UTF-8, the first byte of each character
+            columns += ((unsigned char)words[i] & 0xc0) != 0x80;
+        if (space && used + 1 + columns > WIDTH)
+            used = printf("\n%*s", indent, "") - 1;
+        else if (space)
+            used += printf(" ");
+        printf("%.*s", length, words);
+        used += columns;
+        words += length + strspn(words + length, " ");
+    }
+    putchar('\n');
 }
 
 void doing(const char *format, ...)

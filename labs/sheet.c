@@ -11,32 +11,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WIDTH = 78, MAX_TASKS = 9, SCHEDULES = 4 };
+enum { MAX_TASKS = 9, SCHEDULES = 4 };
 
 static json_t *sheet; // NULL: the lab has none
+static char *raced;   // the first complaint of a schedule, or NULL; outputs of the first are right
 
 static json_t *load_sheet(void)
 {
     return json_load_file(text("%s/build/labs/lab%02d.json", root, lab.number), 0, NULL);
-}
-
-// Prints words after what stands in the line already, broken at spaces.
-static void wrap(const char *words, int used, int indent)
-{
-    while (*words) {
-        size_t length = strcspn(words, " ");
-        if (used > indent && used + 1 + (int)length > WIDTH) {
-            printf("\n%*s", indent, "");
-            used = indent;
-        } else if (used > indent) {
-            putchar(' ');
-            ++used;
-        }
-        printf("%.*s", (int)length, words);
-        used += length;
-        words += length + strspn(words + length, " ");
-    }
-    putchar('\n');
 }
 
 // ---- Hints --------------------------------------------------------------------------------------
@@ -157,7 +139,7 @@ static void try_schedules(void)
 {
     if (after.fault || after.wrong || on_gpu)
         return;
-    for (int schedule = 1; schedule < SCHEDULES && !after.fault; ++schedule) {
+    for (int schedule = 1; schedule < SCHEDULES && !raced; ++schedule) {
         char *report = text("%s/schedule.json", folder);
         char *command[] = {after.path, "--shapes", "small",       "--seeds", "0",
                            "--inputs", "normal",   "--no-timing", "--quiet", NULL};
@@ -170,9 +152,9 @@ static void try_schedules(void)
         json_t *said = json_load_file(report, 0, NULL);
         json_t *fault = json_array_get(at(said, "faults"), 0);
         if (fault)
-            after.fault = text("%s (schedule %d)", json_string_value(fault), schedule);
+            raced = text("%s (schedule %d)", json_string_value(fault), schedule);
         else if (output.status)
-            after.fault = text("wrong outputs under schedule %d", schedule);
+            raced = text("wrong outputs under schedule %d", schedule);
         unlink(report);
         output_free(&output);
     }
@@ -196,7 +178,7 @@ static enum outcome outcome_of(json_t *item)
     if (strcmp(name, "correct") == 0) // outputs that a fault kept back are neither right nor wrong
         return after.fault ? UNSEEN : after.wrong ? MISSED : MET;
     if (strcmp(name, "races") == 0)
-        return after.fault ? MISSED : on_gpu || after.wrong ? UNSEEN : MET;
+        return after.fault || raced ? MISSED : on_gpu || after.wrong ? UNSEEN : MET;
     if (!at(item, "relation") || strcmp(name, "speed") == 0)
         return UNSEEN;
     struct gate gate = {.limit = number_at(item, "limit")};
@@ -229,7 +211,8 @@ static const char *why_unseen(const char *name)
 static json_t *show_points(void)
 {
     json_t *items = at(sheet, "points"), *first = NULL;
-    bool withheld = after.wrong; // as by the grader: a wrong kernel's registers are worth nothing
+    // As by the grader: a wrong kernel's registers are worth nothing. After a fault nobody knows yet.
+    bool withheld = after.wrong, unsure = after.fault && !after.wrong;
     int got = 0, open = 0, total = 0;
     heading("Points, as far as they can be seen here");
     for (size_t i = 0; i < json_array_size(items); ++i) {
@@ -238,22 +221,25 @@ static json_t *show_points(void)
         int points = number_at(item, "points");
         enum outcome outcome = outcome_of(item);
         double value = value_of(item);
+        bool waits = unsure && outcome == MET;
         total += points;
-        int earned = outcome == MET && !withheld ? points : 0;
+        int earned = outcome == MET && !withheld && !waits ? points : 0;
         got += earned;
-        open += outcome == UNSEEN ? points : 0;
-        printf("  %-46s", text("%s%s", name, limit_of(item)));
+        open += outcome == UNSEEN || waits ? points : 0;
+        printf("  %-44s", text("%s%s", name, limit_of(item)));
         if (outcome == UNSEEN)
             printf(" %3s of %2d  %s\n", "-", points, why_unseen(name));
+        else if (waits)
+            printf(" %3s of %2d  %s, with `correct`\n", "-", points, mark(true));
         else
             printf(" %3d of %2d  %s%s\n", earned, points, mark(outcome == MET),
                    outcome == MISSED && !isnan(value) ? text(": %s", grouped(value))
-                   : outcome == MET && withheld       ? ", but outputs are wrong"
+                   : outcome == MET && withheld       ? ", but wrong outputs"
                                                       : "");
         if (outcome == MISSED && !first)
             first = item;
     }
-    printf("  %-46s %3d of %d, and %d open\n", "together", got, total, open);
+    printf("  %-44s %3d of %d, and %d open\n", "together", got, total, open);
     return first;
 }
 
@@ -285,7 +271,7 @@ static void show_next(json_t *item)
     }
     const char *name = string_at(item, "name");
     int used = printf("  %s, %d points:", name, (int)number_at(item, "points"));
-    const char *cause = strcmp(name, "races") == 0 ? after.fault : NULL;
+    const char *cause = strcmp(name, "races") == 0 ? after.fault ? after.fault : raced : NULL;
     if (!cause && strcmp(name, "correct") == 0)
         cause = "outputs differ from the reference, see above";
     if (!cause)
@@ -304,13 +290,14 @@ static void show_next(json_t *item)
     if (!task)
         return;
     if (line)
-        printf("  task %d, \"%s\", is still open: %s:%d\n", chosen + 1, string_at(task, "title"),
-               lab.student, line);
+        wrap(text("task %d, \"%s\", is still open: %s:%d", chosen + 1, string_at(task, "title"),
+                  lab.student, line),
+             printf("  "), 4);
     else
         printf("  it is task %d, \"%s\"\n", chosen + 1, string_at(task, "title"));
     print_hint(task, shown[chosen] ? shown[chosen] - 1 : 0);
-    printf("  more of them: ./lab%d --hint %d; the lines with their counts: --profile\n",
-           lab.number, chosen + 1);
+    printf("  more of them: ./lab%d --hint %d%s\n", lab.number, chosen + 1,
+           after.fault ? "" : "; the lines with their counts: --profile");
 }
 
 void show_sheet(void)

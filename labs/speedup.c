@@ -186,10 +186,11 @@ const char *judge_speed(void)
 {
     heading(before.name ? "Speedup" : "Time");
     for (int i = 0; i < lab.promise_count; ++i)
-        printf("  %-9s %s%s%s\n", lab.promises[i].shape,
-               lab.promises[i].ratio > 0 ? text("promise %.2fx", lab.promises[i].ratio)
-                                         : "no promise",
-               lab.why ? ": " : "", lab.why ? lab.why : "");
+        wrap(text("%s%s%s",
+                  lab.promises[i].ratio > 0 ? text("promise %.2fx", lab.promises[i].ratio)
+                                            : "no promise",
+                  lab.why ? ": " : "", lab.why ? lab.why : ""),
+             printf("  %-9s", lab.promises[i].shape), 4);
     if (!on_gpu) {
         printf("  not measured: the simulator counts, it does not time\n");
         show_recorded();

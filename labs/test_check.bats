@@ -8,7 +8,8 @@ setup() {
     run labs/check-labs --quick
     echo "$output"
     [ "$status" -eq 0 ]
-    labs=$(grep -L '"program": "ch17_' build/labs/*.json | wc -l) # the grader does not take lab 17
+    labs=$(python3 -c 'import json, sys
+print(sum("not_graded" not in json.load(open(path)) for path in sys.argv[1:]))' build/labs/*.json)
     [ "$(grep -c '^Lab ' <<<"$output")" -eq "$labs" ]
     ! grep -q '^  0 graded' <<<"$output"
     [[ ${lines[-1]} == "$labs labs are as their sheets say" ]]

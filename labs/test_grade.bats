@@ -149,10 +149,20 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
 @test "a folder goes on where it was, and its order does not matter" {
     folder=$BATS_TEST_TMPDIR/class
     out=$BATS_TEST_TMPDIR/out
-    mkdir "$folder"
-    for i in 1 2 3 4; do
-        sed "s/int main(void)/int n$i = $i; int main(void)/" >"$folder/s$i.cu" <<<'int main(void) { return 0; }'
+    mkdir "$folder" "$folder.named"
+    for i in 1 2; do
+        echo "int main(void) { return 0; } // $i" >"$folder/s$i.cu"
     done
+    echo "int main(void) { return 0 }" >"$folder/s3.cu"
+    cp code/ch04_cp_async.cu "$folder/s4.cu"
+    python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # two items, so that it takes seconds
+import json, sys
+lab = json.load(open(sys.argv[1]))
+lab["points"] = [dict(p, points=70 if p["name"] == "correct" else 30) for p in lab["points"]
+                 if p["name"] in ("correct", "registers")]
+json.dump(lab, open(sys.argv[2], "w"))
+END
+    lab_file=$BATS_TEST_TMPDIR/lab.json
     secret=$BATS_TEST_TMPDIR/secret
     echo "$RANDOM$RANDOM" >"$secret" # nothing is kept of this one yet
     all=(--lab 4 --lab-file "$lab_file" --no-gpu --secret "$secret" --out "$out" "$folder")
@@ -161,15 +171,22 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
     while [ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -lt 2 ]; do sleep 0.2; done
     kill -9 $pid
     wait $pid || true
+    grep -q '^ 1 of 4 ' "$BATS_TEST_TMPDIR/said" # progress
+    left=$(mktemp -d /tmp/grade.XXXXXX) held=$(mktemp -d /tmp/grade.XXXXXX)
+    exec 9<"$held"
+    flock 9 # as a judge does who is not dead
     run labs/grade "${all[@]}" --jobs 2
     [ "$status" -eq 0 ]
-    [ "$(wc -l <"$out/grades.csv")" -eq 5 ]
-    cp "$out/grades.csv" "$BATS_TEST_TMPDIR/first.csv"
+    [ ! -e "$left" ] && rmdir "$held"
+    [ "$(cut -d, -f2 "$out/grades.csv" | xargs)" = "score 0 0 0 100" ]
     SECONDS=0
-    run labs/grade "${all[@]}"
+    labs/grade "${all[@]}" >/dev/null
     [ "$SECONDS" -lt 3 ] # all of it was kept
-    run labs/grade "${all[@]}" --fresh --jobs 3
-    cmp "$out/grades.csv" "$BATS_TEST_TMPDIR/first.csv"
+    cp "$out/grades.csv" "$BATS_TEST_TMPDIR/first.csv"
+    # In another order, several at a time, from the start: each text earns what it did.
+    for i in 1 2 3 4; do mv "$folder/s$i.cu" "$folder.named/s$((5 - i)).cu"; done
+    labs/grade "${all[@]/%class/class.named}" --fresh --jobs 3 >/dev/null
+    diff <(sed 1d "$BATS_TEST_TMPDIR/first.csv" | cut -d, -f2-) <(sed 1d "$out/grades.csv" | tac | cut -d, -f2-)
 }
 
 @test "the secret decides the cases, and reaches no submission" {
@@ -184,8 +201,8 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
     [ "${shapes[0]}" != "${shapes[2]}" ]
 }
 
-# plots/runs/h200/grades: what labs/grade --json wrote on an H200 of solutions, starters, neighbouring
-# stages and a cheat that only a GPU shows.
+# plots/runs/h200/grades: what labs/grade --json wrote on an H200 of solutions and the stages before;
+# a starter, and the cheat that only a GPU shows, would have nothing.
 @test "speed points as recorded on a GPU: by the curve, all for the solution, none for a cheat" {
     python3 - plots/runs/h200/grades/*.json <<'END'
 import json, os, sys
@@ -231,6 +248,8 @@ END
     one_line "--secret" --lab 4 --lab-file "$lab_file" --secret /no/such code/ch04_cp_async.cu
     sed 's/"points": 30/"points": 31/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"
     one_line "the points are 101, not 100" --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
+    sed 's/"lab": 4,/& "not_graded": "it is too easy",/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"
+    one_line "lab 4 is not graded: it is too easy (./lab4 FILE" --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
     sed 's/"barriers"/"barrels"/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"
     one_line '"barrels" is no item' --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
 }

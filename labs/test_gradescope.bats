@@ -73,4 +73,11 @@ setup() {
     [ "$status" -eq 1 ]
     [ "${#lines[@]}" -eq 1 ]
     [[ $output == *"there is no secret /no/such"* ]]
+    tree=$BATS_TEST_TMPDIR/tree
+    mkdir -p "$tree/labs" "$tree/build/labs"
+    cp -r labs/gradescope "$tree/labs"
+    printf '{\n  "lab": 4,\n  "not_graded": "it is too easy",\n}\n' >"$tree/build/labs/lab04.json"
+    run "$tree/labs/gradescope/pack" 4
+    [ "$status" -eq 1 ]
+    [ "$output" = "gradescope: lab 4 is not graded: it is too easy" ]
 }

@@ -107,6 +107,15 @@ recorded() { # true if the record holds this text
     [[ "$output" == *"chapters/03-x.md:7: reads past the end"* ]]
 }
 
+@test "many faults, and long ones, fit an 80-column terminal" {
+    long="reads 16 bytes of shared memory at 8192 (t + 8192) that thread (0,0,0) wrote at chapters/03-x.md:82 with"
+    sed -i "s|^faults=\$|faults='\"1 $long\",\"2 $long\",\"3 $long\",\"4\",\"5\"'|" "$LAB/build/ch03_wmma_qk"
+    run lab3 --on simulator
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"    3 reads 16 bytes"*$'\n      wrote at chapters/03-x.md:82 with\n    and 2 more kinds of fault'* ]]
+    [ -z "$(grep -v '^  record ' <<<"$output" | awk 'length > 80')" ]
+}
+
 @test "RED: each resource gate by itself" {
     local good='"registers":64,"shared_bytes":16384,"local_bytes":0,"occupancy":0.67' change
     for change in 's/64/129/' 's/16384/65537/' 's/local_bytes":0/local_bytes":8/' 's/0.67/0.49/' \
@@ -276,6 +285,9 @@ fake_profile() {
     [ "$status" -eq 2 ]
     run lab3 a.cu b.cu
     refused 2 "one program at a time"
+    cp "$LAB/build/ch03_wmma_qk" "$BATS_TEST_TMPDIR/it's.cu"
+    run lab3 "$BATS_TEST_TMPDIR/it's.cu"
+    refused 2 "rename it"
     [ ! -e "$LAB/build/lab03/record.json" ]
 }
 

@@ -57,7 +57,7 @@ $1\\
     judge "$my"
     [ "$status" -eq 1 ]
     [[ "$output" =~ "correct "\ +"0 of 40  FAIL" ]]
-    [[ "$output" =~ "registers <= 64 "\ +"0 of  5  ok, but outputs are wrong" ]]
+    [[ "$output" =~ "registers <= 64 "\ +"0 of  5  ok, but wrong outputs" ]]
     [[ "$output" =~ "together "\ +"0 of 100, and 45 open" ]]
     [[ "$output" == *"task 1, \"Multiply\", is still open: $my:3"* ]]
     [[ "$output" == *"hint 1 of 3: Two loads."* ]]
@@ -69,6 +69,8 @@ $1\\
     [ "$status" -eq 1 ]
     [[ "$output" =~ "correct "\ +"- of 40  a fault was in the way" ]]
     [[ "$output" =~ "races "\ +"0 of 15  FAIL" ]]
+    [[ "$output" =~ "registers <= 64 "\ +"- of  5  ok, with \`correct\`" ]]
+    [[ "$output" =~ "together "\ +"0 of 100, and 75 open" ]]
     [[ "$output" == *"races, 15 points: attention, chapters/03-x.md:7: reads past the end"* ]]
     [[ "$output" == *"it is task 2, \"Wait\""* ]]
     [[ "$output" == *"hint 1 of 2: Who writes?"* ]]
@@ -78,6 +80,7 @@ $1\\
     sed -i '2i [ "${PTXSIM_SCHEDULE:-0}" -ne 2 ] || touch "$0.fault"' "$my"
     judge "$my"
     [[ "$output" == *"(schedule 2)"* ]]
+    [[ "$output" =~ "correct "\ +"40 of 40  ok" ]] # as the grader has it
     [[ "$output" =~ "races "\ +"0 of 15  FAIL" ]]
 }
 
@@ -178,7 +181,7 @@ wait_for() { # COUNT TEXT: until the log has as many
     printf 'a\n// Your code: x\n' >"$T/build/starters/ch03_wmma_qk.cu"
     run "$T/labs/starter" 3
     [ "$status" -eq 0 ]
-    [ "$output" = "labs/work/lab03/attention.cu: 1 place(s) for your code; then ./lab3 labs/work/lab03/attention.cu" ]
+    [ "$output" = "labs/work/lab03/attention.cu: 1 place for your code; then ./lab3 labs/work/lab03/attention.cu" ]
     cmp "$T/build/starters/ch03_wmma_qk.cu" "$T/labs/work/lab03/attention.cu"
     echo mine >"$T/labs/work/lab03/attention.cu"
     run "$T/labs/starter" 3

@@ -9,6 +9,7 @@
 --                              struct p_rounding: {.points p="e4m3 8 unrounded"}, or with a
 --                              maximum that lags, "e4m3 5 rounded lag 128 3.8625", and perhaps
 --                              minds the mean, "… lag 128 0.8625 mean"; nil: not at all
+--   not_graded                 why labs/grade does not take it: {.points grade="no: REASON"}; nil: it does
 --   first_line, last_line        of the lab in the chapter
 --   items      { name, relation, limit, full, shape, points, words, line }, in the block's order,
 --              and last the item `written`, which has the sum of the questions' points
@@ -252,6 +253,11 @@ function sheets.read(book, chapter, document, complain, position)
                                 .. 'and perhaps "lag KEYS POWERS" or "lag KEYS POWERS mean"', how)
                             sheet.p = nil
                         end
+                    end
+                    local graded = block.attributes.grade
+                    sheet.not_graded = graded and graded:match("^no: (%S.*)$")
+                    if graded and not sheet.not_graded then
+                        note(line, 'grade="%s" is not "no: REASON"', graded)
                     end
                     read_points(block, sheet, note)
                 end
@@ -568,7 +574,7 @@ function sheets.json(sheet)
         end
     end
     return string.format('{\n  "lab": %d,\n  "title": %s,\n  "program": %s,\n  "before": %s,\n'
-        .. '  "chapter": %s,\n%s  "exercises": %s,\n  "questions": %s,\n  "points": %s,\n'
+        .. '  "chapter": %s,\n%s%s  "exercises": %s,\n  "questions": %s,\n  "points": %s,\n'
         .. '  "mutants": %s\n}\n',
         sheet.number, quote(sheet.title or ""), quote(sheet.program),
         sheet.before and quote(sheet.before) or "null", quote(sheet.chapter.path),
@@ -576,6 +582,7 @@ function sheets.json(sheet)
             sheet.p.offset, quote(sheet.p.sum), sheet.p.lag and string.format(
                 ', "tile": %d, "lag": %g%s', sheet.p.tile, sheet.p.lag,
                 sheet.p.mean and ', "mean": true' or "") or "") or "",
+        sheet.not_graded and string.format('  "not_graded": %s,\n', quote(sheet.not_graded)) or "",
         list(exercises, "  "), list(questions, "  "), list(points, "  "), list(mutants, "  "))
 end
 

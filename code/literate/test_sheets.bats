@@ -168,6 +168,18 @@ END
     expect_errors '' "$n: p=\"e4m3 8 half\" is not \"e4m3 OFFSET rounded\" or \"… unrounded\", and perhaps \"lag KEYS POWERS\" or \"lag KEYS POWERS mean\""
 }
 
+@test "a lab may be none for the grader, and says why" {
+    sed -i 's/{.points}/{.points grade="no: its \x27keys\x27 are 8 bit"}/' chapters/02-sum.md
+    tangle
+    grep -qx "  \"not_graded\": \"its 'keys' are 8 bit\"," build/labs/lab02.json
+    python3 -m json.tool build/labs/lab02.json >lab02.json
+    rm -r build
+    for odd in no 'no: ' yes; do
+        expect_errors "s/\{.points grade=\"[^\"]*\"/{.points grade=\"$odd\"/" \
+            "$(at '{.points'): grade=\"$odd\" is not \"no: REASON\""
+    done
+}
+
 @test "error: points that do not add up to 100" {
     n=$(at '{.points}')
     expect_errors '/^races/d' "$(at 'name=negative'): mutant negative: the lab has no item races" \

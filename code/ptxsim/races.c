@@ -1161,7 +1161,8 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, bo
         world_drop(&gpu);
         world_drop(&cta);
     }
-    summarise(w);
+    if (now) // what is only seen counts from a fence on, and is in no summary; loops see it often
+        summarise(w);
 }
 
 void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)

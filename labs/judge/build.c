@@ -5,8 +5,12 @@
 // run for nothing else than its launches, against a runtime that runs no kernel.
 #include "judge.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,6 +20,60 @@
 #endif
 
 enum { COMPILE_SECONDS = 120, RECORD_SECONDS = 20, SOURCE_BYTES_MAX = 1 << 20 };
+
+// ---- Folders ------------------------------------------------------------------------------------
+
+#define FOLDERS "/tmp/grade." // and six characters
+
+// It holds what the compiler left, flat; a box has no way out of it.
+static void remove_folder(char *folder)
+{
+    char *command[] = {"rm", "-rf", "--", folder, NULL};
+    pid_t pid = fork();
+    if (pid == 0) {
+        execvp(command[0], command);
+        _exit(127);
+    }
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0)
+        ;
+}
+
+// Locked for as long as it is used, so that what a killed judge leaves behind can be told from it.
+static void make_folder(struct submission *s)
+{
+    for (;;) {
+        char folder[] = FOLDERS "XXXXXX";
+        if (!mkdtemp(folder))
+            fail(EXIT_MACHINE, "cannot make a folder in /tmp: %s", strerror(errno));
+        s->lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        if (s->lock >= 0 && flock(s->lock, LOCK_EX) == 0 && access(folder, F_OK) == 0) {
+            s->folder = text("%s", folder);
+            return;
+        }
+        if (s->lock >= 0) // another judge saw it before it was locked, and took it for a dead one's
+            close(s->lock);
+    }
+}
+
+void submission_tidy(void)
+{
+    glob_t found;
+    struct stat about;
+
+    if (glob(FOLDERS "??????", GLOB_NOSORT, NULL, &found))
+        return;
+    for (size_t i = 0; i < found.gl_pathc; ++i) {
+        int lock = open(found.gl_pathv[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (lock >= 0 && fstat(lock, &about) == 0 && about.st_uid == geteuid() &&
+            flock(lock, LOCK_EX | LOCK_NB) == 0)
+            remove_folder(found.gl_pathv[i]);
+        if (lock >= 0)
+            close(lock);
+    }
+    globfree(&found);
+}
+
+// ---- Compiling ----------------------------------------------------------------------------------
 
 static void problem(struct submission *s, const char *what, const struct boxed *b)
 {
@@ -55,32 +113,21 @@ static void compile(struct submission *s)
 
 void submission_build(struct submission *s, const char *source, size_t bytes)
 {
-    char folder[] = "/tmp/grade-XXXXXX";
-
-    if (!mkdtemp(folder))
-        fail(EXIT_MACHINE, "no temporary folder");
-    s->folder = text("%s", folder);
+    make_folder(s);
     if (bytes == 0 || bytes > SOURCE_BYTES_MAX) {
         problem(s, bytes ? "is larger than 1 MB" : "is empty", NULL);
         return;
     }
-    FILE *file = fopen(text("%s/attention.cu", folder), "wb");
+    FILE *file = fopen(text("%s/attention.cu", s->folder), "wb");
     if (!file || fwrite(source, 1, bytes, file) != bytes || fclose(file))
-        fail(EXIT_MACHINE, "cannot write to %s", folder);
+        fail(EXIT_MACHINE, "cannot write to %s", s->folder);
     compile(s);
 }
 
 void submission_free(struct submission *s)
 {
-    // Its folder holds what the compiler left, flat; a box has no way out of it.
-    char *command[] = {"rm", "-rf", "--", s->folder, NULL};
-    pid_t pid = fork();
-    if (pid == 0) {
-        execvp(command[0], command);
-        _exit(127);
-    }
-    while (pid > 0 && waitpid(pid, NULL, 0) < 0)
-        ;
+    remove_folder(s->folder);
+    close(s->lock);
     free(s->folder);
     free(s->ptx);
     free(s->cubin);

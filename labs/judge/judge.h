@@ -87,6 +87,7 @@ void box_stop(pid_t pid);
 struct submission {
     const char *name; // cleaned, for reports
     char *folder;     // temporary
+    int lock;         // on it, a file descriptor
     char *ptx, *cubin;
     size_t ptx_bytes, cubin_bytes;
     char *problem; // why there is nothing to run, or NULL
@@ -95,6 +96,7 @@ struct submission {
 
 void submission_build(struct submission *s, const char *source, size_t bytes);
 void submission_free(struct submission *s);
+void submission_tidy(void); // removes folders that killed judges of ours have left
 
 // How it wants to be launched on a shape; false with one line in *why.
 bool submission_launches(struct submission *s, const struct shape *shape,

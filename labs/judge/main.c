@@ -342,6 +342,7 @@ int main(int argc, char **argv)
     if (!options.slurm && !sandbox_works(&why))
         fail(EXIT_MACHINE, "%s", why);
     read_secret();
+    submission_tidy();
     if (options.check || S_ISDIR(about.st_mode)) {
         if (options.json || options.gradescope)
             fail(EXIT_USAGE, "--json and --gradescope are for one submission; a folder's results "

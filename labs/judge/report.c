@@ -73,6 +73,12 @@ static char *points(double value) // 7.5, 30
     return value == floor(value) ? text("%.0f", value) : text("%.1f", value);
 }
 
+static char *title(const json_t *item) // barriers <= 1536 @ small
+{
+    const char *limit = string(item, "limit");
+    return text("%s%s%s", string(item, "name"), *limit ? " " : "", limit);
+}
+
 static const char *mark(const json_t *item)
 {
     return truth(item, "by_hand")    ? "by hand"
@@ -99,8 +105,7 @@ void report_human(const json_t *result, FILE *to)
         fputc('\n', to);
     }
     json_array_foreach (json_object_get(result, "items"), index, item) {
-        char *limit = text("%s %s", string(item, "name"), string(item, "limit"));
-        fprintf(to, "  %-44.44s %5s / %-3s  %s\n", limit, points(number(item, "points")),
+        fprintf(to, "  %-44.44s %5s / %-3s  %s\n", title(item), points(number(item, "points")),
                 points(number(item, "max")), mark(item));
         if (!*reason && *string(item, "said"))
             wrapped(to, 6, string(item, "said"));
@@ -112,7 +117,7 @@ void report_human(const json_t *result, FILE *to)
                 "Withheld: a kernel whose results are wrong earns nothing for being small, "
                 "free of races or fast. Make `correct` pass first.");
     }
-    fprintf(to, "\n  %-44s %5s / %-3s\n", "points", points(number(result, "score")),
+    fprintf(to, "\n  %-44s %5s / %s\n", "points", points(number(result, "score")),
             points(number(result, "total")));
 }
 
@@ -134,9 +139,8 @@ json_t *report_gradescope(const json_t *result)
         json_array_append_new(
             tests, json_pack("{s:f, s:f, s:s, s:s, s:s, s:s, s:s, s:s}", "score",
                              number(item, "points"), "max_score", number(item, "max"), "status",
-                             number(item, "points") > 0 ? "passed" : "failed", "name",
-                             text("%s %s", string(item, "name"), string(item, "limit")), "number",
-                             text("%zu", index + 1), "output",
+                             number(item, "points") > 0 ? "passed" : "failed", "name", title(item),
+                             "number", text("%zu", index + 1), "output",
                              text("%s%s%s", string(item, "words"),
                                   *string(item, "words") ? ": " : "", said),
                              "output_format", "text", "visibility", "visible"));

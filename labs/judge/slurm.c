@@ -652,6 +652,7 @@ int slurm_element(const char *folder)
         fail(EXIT_MACHINE, "Slurm gave no GPU that can be used");
     if (!sandbox_works(&why))
         fail(EXIT_MACHINE, "%s", why);
+    submission_tidy();
     json_t *keys = json_object_get(task, "keys");
     struct entry e = {.name = "", .source = read_file(text("%s/%s.cu", folder, index), &bytes)};
     e.bytes = bytes;

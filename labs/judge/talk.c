@@ -108,7 +108,8 @@ bool runner_ask(struct runner *r, const struct submission *s, const struct reque
         expected = 2 * shape_elements(&run->shape) * (size_t)run->sets;
     }
     *out = NULL;
-    if (r->lost) { // another minute for each case would be too much
+    // Another minute for each case would be too much; an image is only read.
+    if (r->lost && sent.verb != VERB_IMAGE) {
         *why = text("not run: it was stopped before");
         return false;
     }
