@@ -121,7 +121,8 @@ static bool insert(uint64_t base, size_t bytes, enum memory_kind kind)
     return true;
 }
 
-void *memory_alloc_kind(size_t bytes, enum memory_kind kind)
+// Zeros: pages that nobody touches cost nothing.
+static void *map(size_t bytes, enum memory_kind kind)
 {
     if (bytes == 0 || bytes > L4_MEMORY || bytes > memory_capacity() - device_bytes)
         return NULL;
@@ -136,13 +137,25 @@ void *memory_alloc_kind(size_t bytes, enum memory_kind kind)
         munmap(start, size + 2 * GAP);
         return NULL;
     }
-    memset(base, POISON, bytes);
+    return base;
+}
+
+void *memory_alloc_kind(size_t bytes, enum memory_kind kind)
+{
+    void *base = map(bytes, kind);
+    if (base)
+        memset(base, POISON, bytes);
     return base;
 }
 
 void *memory_alloc(size_t bytes)
 {
     return memory_alloc_kind(bytes, MEMORY_DEVICE);
+}
+
+void *memory_alloc_zeros(size_t bytes)
+{
+    return map(bytes, MEMORY_DEVICE);
 }
 
 bool memory_register(void *address, size_t bytes)

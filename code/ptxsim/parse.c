@@ -1113,12 +1113,11 @@ static bool place_variables(struct module *m, char *why, size_t size)
         if (v->space != SPACE_GLOBAL && v->space != SPACE_CONST)
             continue;
         size_t bytes = v->size ? v->size : 1;
-        v->address = memory_alloc(bytes);
+        v->address = memory_alloc_zeros(bytes);
         if (!v->address) {
             snprintf(why, size, "no memory for the %zu bytes of %s", v->size, v->name);
             return false;
         }
-        memset(v->address, 0, bytes);
         if (v->init)
             memcpy(v->address, v->init, v->size);
     }

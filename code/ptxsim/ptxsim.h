@@ -51,6 +51,7 @@ struct allocation {
 // out of memory.
 void *memory_alloc(size_t bytes);
 void *memory_alloc_kind(size_t bytes, enum memory_kind kind);
+void *memory_alloc_zeros(size_t bytes); // with zeros; a page is used when it is touched
 bool memory_register(void *address, size_t bytes); // false when it overlaps an allocation
 bool memory_free(void *address);                   // false: not the start of a live allocation
 

@@ -120,7 +120,8 @@ static void test_initial_values_of_a_large_variable(void **state)
         const char *size, *why;
     } cases[] = {
         {"1048576", NULL},
-        {"268435457", "initial values of v, which has 268435457 bytes: at most 268435456 are taken"},
+        {"268435457",
+         "initial values of v, which has 268435457 bytes: at most 268435456 are taken"},
         {"184325375376", "initial values of v, which has 184325375376 bytes"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
@@ -139,12 +140,42 @@ static void test_initial_values_of_a_large_variable(void **state)
     }
 }
 
+static size_t resident_bytes(void)
+{
+    size_t size = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%zu %zu", &size, &resident), 2);
+    fclose(file);
+    return resident * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+// And one without: its zeros need not be there before somebody looks.
+static void test_large_variables_take_no_memory(void **state)
+{
+    (void)state;
+    char why[256] = "";
+    size_t before = resident_bytes();
+    struct module *m = module_parse(".version 9.0\n.target sm_89\n.address_size 64\n"
+                                    ".global .align 4 .b8 v[536870912];\n",
+                                    why, sizeof why);
+    if (!m)
+        fail_msg("%s", why);
+    size_t after = resident_bytes();
+    if (after > before + ((size_t)64 << 20))
+        fail_msg("%zu bytes of memory for zeros", after - before);
+    const char *zeros = module_variable(m, "v")->address;
+    assert_int_equal(zeros[0] | zeros[536870911], 0);
+    module_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_corpus_and_damaged_copies),
         cmocka_unit_test(test_sizes_of_a_cta),
         cmocka_unit_test(test_initial_values_of_a_large_variable),
+        cmocka_unit_test(test_large_variables_take_no_memory),
         cmocka_unit_test(test_whole_texts_are_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
