@@ -83,61 +83,52 @@ static void test_whole_texts_are_taken(void **state)
     module_free(m);
 }
 
-// What the fuzzer once found: sizes whose product no 64 bits hold.
+// What the fuzzer once found: texts with numbers that are too much, and what is said of them.
+struct numbers {
+    const char *numbers, *why; // NULL: they are fine
+};
+
+static void check_numbers(const char *before, const char *after, const struct numbers *cases,
+                          size_t count)
+{
+    for (size_t i = 0; i < count; ++i) {
+        char text[256], why[256] = "";
+        snprintf(text, sizeof text, ".version 9.0\n.target sm_89\n.address_size 64\n%s%s%s", before,
+                 cases[i].numbers, after);
+        struct module *m = module_parse(text, why, sizeof why);
+        if (!cases[i].why)
+            assert_non_null(m);
+        else if (m || !strstr(why, cases[i].why))
+            fail_msg("%s%s: \"%s\", not \"%s\"", before, cases[i].numbers, why, cases[i].why);
+        if (m)
+            module_free(m);
+    }
+}
+
 static void test_sizes_of_a_cta(void **state)
 {
     (void)state;
-    static const struct {
-        const char *sizes, *why;
-    } cases[] = {
+    static const struct numbers cases[] = {
         {"128, 8, 1", NULL},
         {"128, 8, 2", "1024 x 2 threads a CTA: 1 to 1024 are possible"},
         {"1, 78, 9032236529747558400, 53", "78 x 9032236529747558400 threads"},
         {"0", "1 x 0 threads a CTA"},
         {"-4, -4", "1 x -4 threads a CTA"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
-        char text[256], why[256] = "";
-        snprintf(text, sizeof text,
-                 ".version 9.0\n.target sm_89\n.address_size 64\n.visible .entry k()\n"
-                 ".maxntid %s\n{\nret;\n}\n",
-                 cases[i].sizes);
-        struct module *m = module_parse(text, why, sizeof why);
-        if (!cases[i].why)
-            assert_non_null(m);
-        else if (m || !strstr(why, cases[i].why))
-            fail_msg(".maxntid %s: \"%s\", not \"%s\"", cases[i].sizes, why, cases[i].why);
-        if (m)
-            module_free(m);
-    }
+    check_numbers(".visible .entry k()\n.maxntid ", "\n{\nret;\n}\n", cases,
+                  sizeof cases / sizeof cases[0]);
 }
 
-// What the fuzzer once found: a few values of a variable that no memory holds.
 static void test_initial_values_of_a_large_variable(void **state)
 {
     (void)state;
-    static const struct {
-        const char *size, *why;
-    } cases[] = {
+    static const struct numbers cases[] = {
         {"1048576", NULL},
-        {"268435457",
-         "initial values of v, which has 268435457 bytes: at most 268435456 are taken"},
+        {"268435457", "values of v, which has 268435457 bytes: at most 268435456 are taken"},
         {"184325375376", "initial values of v, which has 184325375376 bytes"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
-        char text[256], why[256] = "";
-        snprintf(text, sizeof text,
-                 ".version 9.0\n.target sm_89\n.address_size 64\n"
-                 ".global .align 1 .b8 v[%s] = {1, 2};\n",
-                 cases[i].size);
-        struct module *m = module_parse(text, why, sizeof why);
-        if (!cases[i].why)
-            assert_non_null(m);
-        else if (m || !strstr(why, cases[i].why))
-            fail_msg("%s bytes: \"%s\", not \"%s\"", cases[i].size, why, cases[i].why);
-        if (m)
-            module_free(m);
-    }
+    check_numbers(".global .align 1 .b8 v[", "] = {1, 2};\n", cases,
+                  sizeof cases / sizeof cases[0]);
 }
 
 static size_t resident_bytes(void)
@@ -150,7 +141,7 @@ static size_t resident_bytes(void)
     return resident * (size_t)sysconf(_SC_PAGESIZE);
 }
 
-// And one without: its zeros need not be there before somebody looks.
+// A large variable without initial values: its zeros need not be there before somebody looks.
 static void test_large_variables_take_no_memory(void **state)
 {
     (void)state;
