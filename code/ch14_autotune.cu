@@ -7,21 +7,20 @@
 // The steps of chapters 10 to 13, with every choice that they made a constant
 // in one place. `make tune` compiles candidates with other values, checks and
 // times them (code/ch14_search.c).
+// ---- Write the kernel of the search ----
 // ---- Include the half and FP8 types and the workbench ----
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
 #include "workbench/workbench.h"
-// ---- Include the pipeline primitives ----
-#include <cuda_pipeline_primitives.h>
 
 // ---- Set the knobs ----
 struct knobs {
     int block_m;     // query rows of a CTA, 16 for each row of warps
     int block_n;     // keys of a tile
     int warps_n;     // warps that share a row of scores
-    int stages;      // tiles in flight: staged codes, or the producers' ring
+    int stages;      // converted tiles in shared memory
     int producers;   // warps that only load and convert; 0: all warps do
     bool persistent; // CTAs take query tiles from a queue
     bool fast_exp;   // chapter 11's polynomial instead of ex2.approx
@@ -29,7 +28,7 @@ struct knobs {
 };
 
 #ifndef KNOBS // the search includes a header that defines them
-#define KNOBS 64, 64, 2, 2, 4, true, false, true
+#define KNOBS 64, 64, 2, 2, 0, false, false, true
 #endif
 constexpr knobs KNOB = {KNOBS};
 
@@ -46,21 +45,14 @@ constexpr int COLS = HEAD_DIM / WARPS_N; // output columns of a warp
 constexpr int THREADS = 32 * (WARPS + KNOB.producers);
 constexpr int STAGES = KNOB.stages;
 constexpr bool SPECIALISED = KNOB.producers > 0;
-constexpr int PRODUCERS = SPECIALISED ? KNOB.producers : 1;
-constexpr int COPY_BYTES = 16; // the most that one cp.async moves
+constexpr int PRODUCERS = SPECIALISED ? KNOB.producers : WARPS; // that load
 constexpr int LOAD_BYTES = 16; // the most that a lane loads at a time
 
 static_assert(BLOCK_M % MMA_M == 0 && WARPS_M <= 8, "a named barrier a row");
 static_assert(BLOCK_N % (16 * WARPS_N) == 0, "ldmatrix loads 16 keys");
 static_assert(COLS % 16 == 0, "ldmatrix loads 16 columns");
-static_assert(BLOCK_N % (8 * PRODUCERS) == 0, "whole loads of a producer");
-static_assert(STAGES >= 1 && (STAGES > 1 || SPECIALISED), "a tile in flight");
-
-// ---- Stage K and V as they lie in global memory ----
-struct alignas(128) staging { // K and V as they lie in global memory
-    uint8_t k[BLOCK_N][HEAD_DIM];
-    uint8_t v[BLOCK_N][HEAD_DIM];
-};
+static_assert(BLOCK_N % (8 * PRODUCERS) == 0, "whole loads of a lane");
+static_assert(STAGES >= 1, "a tile to work on");
 
 // ---- Lay out shared memory ----
 struct alignas(128) half_tiles {
@@ -68,9 +60,8 @@ struct alignas(128) half_tiles {
     __half v[BLOCK_N][HEAD_DIM];
 };
 
-struct alignas(128) tiles { // an array that is not needed has no elements
-    staging codes[SPECIALISED ? 0 : STAGES];
-    half_tiles ring[SPECIALISED ? STAGES : 1];
+struct alignas(128) tiles {
+    half_tiles ring[STAGES];
     __half q[BLOCK_M][HEAD_DIM];
     __half p[BLOCK_M][BLOCK_N];
     float row_max[WARPS_N][BLOCK_M]; // of one key tile, for the other warps
@@ -238,54 +229,6 @@ __device__ void load_q(__half (*tile)[HEAD_DIM], const uint8_t *codes,
         uint32_t four = 0; // rows past the end are zeros
         if (first_row + row < seq_len)
             four = *(const uint32_t *)(codes + at);
-        // ---- Convert four codes to half ----
-        __half2 low = __nv_cvt_fp8x2_to_halfraw2(four & 0xffff, __NV_E4M3);
-        __half2 high = __nv_cvt_fp8x2_to_halfraw2(four >> 16, __NV_E4M3);
-        __half2 *to = (__half2 *)&tile[row][swizzle(row, d)];
-        to[0] = low;
-        to[1] = high;
-    }
-}
-
-// ---- Copy a tile's rows asynchronously ----
-__device__ void copy_rows(uint8_t (*staged)[HEAD_DIM], const uint8_t *codes,
-                          int first_row, int seq_len)
-{
-    constexpr int PER_ROW = HEAD_DIM / COPY_BYTES;
-    for (int i = threadIdx.x; i < BLOCK_N * PER_ROW; i += THREADS) {
-        int row = i / PER_ROW;
-        int d = i % PER_ROW * COPY_BYTES;
-        bool inside = first_row + row < seq_len;
-        size_t at = inside ? (size_t)(first_row + row) * HEAD_DIM + d : 0;
-        // ---- Copy sixteen codes, or zeros ----
-        __pipeline_memcpy_async(&staged[row][d], codes + at, COPY_BYTES,
-                                inside ? 0 : COPY_BYTES); // zeros past the end
-    }
-}
-
-// ---- Start copying a key tile ----
-__device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
-                          const uint8_t *v, int seq_len)
-{
-    int key = tile * BLOCK_N;
-    if (key < seq_len) {
-        staging &s = t.codes[tile % STAGES];
-        copy_rows(s.k, k, key, seq_len);
-        copy_rows(s.v, v, key, seq_len);
-    }
-    // ---- Close the group, be it empty ----
-    __pipeline_commit(); // an empty group, too, so that the wait can count
-}
-
-// ---- Convert a staged tile to half ----
-__device__ void convert(__half (*tile)[HEAD_DIM],
-                        const uint8_t (*staged)[HEAD_DIM])
-{
-    constexpr int PER_ROW = HEAD_DIM / 4;
-    for (int i = threadIdx.x; i < BLOCK_N * PER_ROW; i += THREADS) {
-        int row = i / PER_ROW;
-        int d = i % PER_ROW * 4;
-        uint32_t four = *(const uint32_t *)&staged[row][d];
         // ---- Convert four codes to half ----
         __half2 low = __nv_cvt_fp8x2_to_halfraw2(four & 0xffff, __NV_E4M3);
         __half2 high = __nv_cvt_fp8x2_to_halfraw2(four >> 16, __NV_E4M3);
@@ -497,16 +440,20 @@ __device__ void together(tiles &t, running &r, const uint8_t *k,
     int warp = threadIdx.x / 32;
     int lane = threadIdx.x % 32;
     int tiles_n = (seq_len + BLOCK_N - 1) / BLOCK_N;
-    for (int tile = 0; tile < STAGES - 1; ++tile)
-        copy_tile(t, tile, k, v, seq_len);
+    uint4 k_codes[LOADS], v_codes[LOADS];
+    fetch(k_codes, k, 0, seq_len, threadIdx.x);
+    fetch(v_codes, v, 0, seq_len, threadIdx.x);
     for (int tile = 0; tile < tiles_n; ++tile) {
-        copy_tile(t, tile + STAGES - 1, k, v, seq_len);
-        __pipeline_wait_prior(STAGES - 1);
-        __syncthreads(); // the codes are here; the tile may be overwritten
-        convert(t.ring[0].k, t.codes[tile % STAGES].k);
-        convert(t.ring[0].v, t.codes[tile % STAGES].v);
-        __syncthreads(); // the tiles are complete
-        work(t, t.ring[0], r, warp, lane, scale, seq_len - tile * BLOCK_N);
+        half_tiles &half = t.ring[tile % STAGES];
+        int next = (tile + 1) * BLOCK_N; // loaded while all compute
+        if constexpr (STAGES == 1)
+            __syncthreads(); // all are done with the tile before
+        convert(half.k, k_codes, threadIdx.x);
+        convert(half.v, v_codes, threadIdx.x);
+        __syncthreads(); // the tile is complete
+        fetch(k_codes, k, next, seq_len, threadIdx.x);
+        fetch(v_codes, v, next, seq_len, threadIdx.x);
+        work(t, half, r, warp, lane, scale, seq_len - tile * BLOCK_N);
     }
 }
 
@@ -595,11 +542,17 @@ __device__ unsigned take_item(unsigned &item, unsigned items)
 }
 
 // ---- Limit the registers of a thread ----
-constexpr int FITTING = 65536 / THREADS / 8 * 8; // of an SM's, for one CTA
-constexpr int REGISTERS = FITTING < 120 ? FITTING : 120;
+#ifdef OCCUPANCY // percent of an L4's warps that have to fit
+constexpr int WANTED = (48 * OCCUPANCY + 99) / 100 * 32; // threads on an SM
+constexpr int CTAS = (WANTED + THREADS - 1) / THREADS;
+#define LIMITS __launch_bounds__(THREADS, CTAS)
+#else
+constexpr int FITTING = 512 / ((THREADS + 127) / 128) / 8 * 8;
+#define LIMITS __maxnreg__(FITTING < 120 ? FITTING : 120)
+#endif
 
 // ---- Take one query tile, or many ----
-__global__ void __maxnreg__(REGISTERS)
+__global__ void LIMITS
 attention(const __grid_constant__ attention_args args)
 {
     extern __shared__ __align__(128) unsigned char memory[];

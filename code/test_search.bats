@@ -27,7 +27,7 @@ while IFS=- read -r m n w s p q e z; do
     echo "$m-$n-$w-$s-$p-$q-$z" | sha256sum | cut -c1-16 >"$out.code"
     cat >"$out" <<PROGRAM
 #!/bin/bash
-name=${out##*/} shared=$((m == 128 ? 70000 : 40000)) wrong=$((s == 1))
+name=${out##*/} shared=$((m == 128 ? 70000 : 40000)) wrong=$((s == 1)) occupancy=0.$((s == 2 ? 41 : 25))
 us=$((60 - 20 * z - m / 8 - s - 2 * p - q + n / 16)).5
 PROGRAM
     cat >>"$out" <<'PROGRAM'
@@ -38,7 +38,7 @@ interrupt() { # the search, which is not far up
 }
 case "$*" in
 *--resources*) echo "resources $name" >>calls
-    echo "{\"local_bytes\": 0, \"sm_89\": {\"registers\": 99, \"shared_bytes\": $shared, \"local_bytes\": 0}}" ;;
+    echo "{\"local_bytes\": 0, \"sm_89\": {\"registers\": 99, \"shared_bytes\": $shared, \"local_bytes\": 0, \"occupancy\": $occupancy}}" ;;
 *--record*) echo "time $name $*" >>calls
     [ ! -e stop-here ] || [ "$(grep -c ^time calls)" -lt "$(cat stop-here)" ] || interrupt
     for last; do :; done
@@ -115,6 +115,26 @@ assert len(times) > 5 and min(times) >= elite["elite"][0]["score"]'
 assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite"][0]["score"] + 19'
     [ "$(grep -c -- '--shapes small,mission,long --seeds 0,1,2 --iters 500' calls)" -eq 3 ]
     python 'assert sum(elite["verdicts"].values()) == elite["tried"] == len(journal)'
+}
+
+@test "a search that is held to an occupancy refuses what is below it, and is another search" {
+    search --occupancy 40 >said
+    grep -qE 'refused: 25 % occupancy$' said
+    python 'timed = [c["knobs"].split("-")[3] for c in journal if c["verdict"] == "timed"]; assert set(timed) == {"2"}'
+    python 'assert elite["occupancy"] == 40 and all(e["knob"]["stages"] == 2 for e in elite["elite"])'
+    run search
+    fails_with 2 "journal.jsonl is of another search"
+}
+
+@test "with a journal from elsewhere the elite is compiled for its last measurement" {
+    search --budget 10 --no-neighbours >said
+    mv build/tune first
+    mkdir build/tune
+    cp first/journal.jsonl build/tune/
+    : >calls
+    search --budget 10 --no-neighbours >said
+    cmp first/elite.json build/tune/elite.json
+    [ "$(grep -c ^compile calls)" -eq 3 ]
 }
 
 @test "the same seed searches the same, another seed does not" {
@@ -195,6 +215,7 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
     try 2 "--budget: a number from 1 to 900, not '0'" --budget 0
     try 2 "--jobs: a number from 1 to 256, not 'two'" --jobs two
     try 2 "--iters: a number" --iters 1x
+    try 2 "--occupancy: a number from 0 to 100, not '-1'" --occupancy -1
     try 2 "--shape: " --shape pentagon
     try 2 "--shape: letters" --shape 'small;date'
     try 2 "--folder: letters" --folder 'a b'
@@ -214,7 +235,7 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
     printf '#!/bin/sh\necho "candidates: build/flags is missing" >&2\nexit 3\n' >labs/candidates
     run search
     [ "$status" -eq 3 ]
-    [[ $output == *"build/flags is missing"*"labs/candidates build/tune 2 failed"* ]]
+    [[ $output == *"build/flags is missing"*"labs/candidates build/tune 2 0 failed"* ]]
     [ "$(wc -l <build/tune/journal.jsonl)" -eq 1 ]
 }
 

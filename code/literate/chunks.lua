@@ -25,6 +25,7 @@
 --          definition), offset (chunk lines before it), and owner: the chunk or variant it is of
 -- variant  kind = "starter" | "mutant", chunk (that it stands for), chapter, name, breaks, title,
 --          shapes (that it shows at, if shapes= names some), only (the program, if only= names one),
+--          define (a macro and its value that come before the program, if it shows with them only),
 --          parts (one), uses, programs (those of its own chapter, or that one, that take the chunk), attributes
 --
 -- A chapter with a lab that gives points has a sheet; sheets.lua says what is in it.
@@ -124,6 +125,7 @@ local function add_variant(book, chapter, block, part, kind)
         kind = kind, of = of, chapter = chapter, language = part.language, parts = { part },
         name = block.attributes.name, breaks = block.attributes.breaks,
         shapes = block.attributes.shapes, only = block.attributes.only,
+        define = block.attributes.define,
         attributes = block.attributes,
         uses = {}, programs = {},
     }

@@ -48,8 +48,8 @@ local function clean(root, swap)
 end
 
 -- What the compiler reads: #line wherever the next line is not the chapter's next.
-local function mapped(root, swap)
-    local out, file, line = {}, nil, nil
+local function mapped(root, swap, define)
+    local out, file, line = { define and "#define " .. define }, nil, nil
     for _, entry in ipairs(chunks.expand(root, swap)) do
         if entry.text then
             if entry.file ~= file or entry.line ~= line then
@@ -85,7 +85,7 @@ local function tangle(book)
         for _, root in ipairs(variant.kind == "mutant" and variant.programs or {}) do
             local name, extension = name_of(root)
             add("build/mutants/" .. name .. "." .. variant.name .. extension,
-                mapped(root, { [variant.chunk] = variant }))
+                mapped(root, { [variant.chunk] = variant }, variant.define))
             table.insert(list, table.concat({ name, variant.name, variant.of, variant.breaks,
                 variant.shapes }, "\t") .. "\n")
         end

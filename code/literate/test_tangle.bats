@@ -443,11 +443,15 @@ END
     [ -z "$(find code build -type f)" ]
 }
 
-@test "a mutant may name its shapes, and one program of the chapter" {
+@test "a mutant may name its shapes, one program of the chapter, and a macro" {
     use_fixture
     sed -i 's/ name=once / only=ch03_more shapes=1x1x4096&/' chapters/03-more.md
     tangle chapters/*.md
     [ "$(tail -n 1 build/mutants/list.tsv)" = $'ch03_more\tonce\tch03-sum\tcorrectness\t1x1x4096' ]
+    sed -i 's/ name=once/ define="TWICE_AND 2"&/' chapters/03-more.md
+    tangle chapters/*.md
+    [ "$(head -n 1 build/mutants/ch03_more.once.cu)" = "#define TWICE_AND 2" ]
+    [ "$(grep -l TWICE_AND -r build code)" = build/mutants/ch03_more.once.cu ]
     sed -i 's/only=ch03_more/only=ch03_less/' chapters/03-more.md
     run tangle chapters/*.md
     [ "$status" -eq 1 ]

@@ -733,7 +733,8 @@ local function set_chunk(part, book)
     elseif owner.kind then
         head = chunk_head("mutanthead", part, escape(owner.name), "", STUDENT and "" or
             "must be caught by: " .. escape(owner.breaks or "")
-            .. (owner.shapes and " at " .. escape(owner.shapes) or ""))
+            .. (owner.shapes and " at " .. escape(owner.shapes) or "")
+            .. (owner.define and " with " .. escape(owner.define) or ""))
         lines = mutant_lines(owner, book)
         foot = "A change to " .. chunk_link(owner.chunk.parts[1])
         if owner.loses and not STUDENT then
