@@ -4,7 +4,6 @@
 // an L4's warps.
 //
 //   make chapter14 && ./lab14 code/ch14_all_gates.cu
-//
 // ---- Set the knobs, and ask for half of the warps ----
 #define KNOBS 64, 64, 2, 1, 4, false, false, true
 #define OCCUPANCY 50
