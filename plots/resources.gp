@@ -1,4 +1,5 @@
-# chart: shared memory, registers and occupancy on an L4, stage by stage, with their gates
+# chart: shared memory, registers and occupancy on an L4, stage by stage, with their gates; a ring is
+# another program of the chapter, one that keeps all of them
 stats data index 0 using 1 nooutput
 rows = int(STATS_records)
 height = 34.0 + 19 * rows + 42
@@ -31,7 +32,8 @@ do for [k = 1:3] {
     plot data index 0 using (0):1:ytic(2) with dots lc rgb '#ffffff', \
          data index 1 using (0):1:(0):k + 1:($1 - half):($1 + half) with boxxyerror lc rgb before, \
          data index 1 using (0):1:(sprintf('%.3g', column(k + 1))) with labels left \
-             offset 0.2,0 textcolor rgb ink
+             offset 0.2,0 textcolor rgb ink, \
+         data index 2 using (k == 3 ? $2 : 1/0):1 with points pt 6 ps 0.8 lw 1.4 lc rgb after
     unset ytics
 }
 unset multiplot

@@ -37,8 +37,8 @@ struct record {
     json_t *json;
 };
 
-static struct record records[MAX_RECORDS];
-static int record_count;
+static struct record records[MAX_RECORDS], sides[MAX_RECORDS]; // stages, other programs
+static int record_count, side_count;
 static bool load_labs; // instead of the programs that were measured
 static json_t *gpus, *stages;
 
@@ -231,23 +231,21 @@ static bool named_by_sources(const struct record *record)
 }
 
 // A chapter may have a second program, for an argument of its own. The charts show the stage: the
-// program that the lab judges or that the sources' record is named after, or else the first.
-static void drop_side_programs(void)
+// program that the lab judges or that the sources' record is named after, or else the first. The
+// others go to `sides`.
+static void set_side_programs_apart(void)
 {
-    bool dropped[MAX_RECORDS] = {false};
+    bool side[MAX_RECORDS] = {false};
     for (int i = 0; i < record_count; i++)
         for (int k = 0; k < i; k++)
-            if (!dropped[k] && same_stage(&records[i], &records[k]))
-                dropped[judged_by_lab(&records[i]) || named_by_sources(&records[i]) ? k : i] = true;
+            if (!side[k] && same_stage(&records[i], &records[k]))
+                side[judged_by_lab(&records[i]) || named_by_sources(&records[i]) ? k : i] = true;
     int kept = 0;
-    for (int i = 0; i < record_count; i++) {
-        if (!dropped[i]) {
+    for (int i = 0; i < record_count; i++)
+        if (side[i])
+            sides[side_count++] = records[i];
+        else
             records[kept++] = records[i];
-            continue;
-        }
-        json_decref(records[i].json);
-        free(records[i].path);
-    }
     record_count = kept;
 }
 
@@ -267,7 +265,7 @@ static void load_all(const char *plots)
     closedir(directory);
     free(folder);
     qsort(records, (size_t)record_count, sizeof records[0], record_order);
-    drop_side_programs();
+    set_side_programs_apart();
     char *path = join(plots, "stages.json");
     stages = load(path);
     free(path);
@@ -627,7 +625,7 @@ static void time_vs_s(void)
 
 // The sm_89 image's resources are the same wherever they were read, so the first record of a
 // chapter serves. Block 0: rows; 1: row, shared memory (KiB), registers, occupancy (%), what
-// limits it.
+// limits it; 2: row and occupancy of a chapter's other program that keeps every gate.
 static void resources(void)
 {
     const struct record *of[MAX_CHAPTER + 1] = {NULL};
@@ -657,6 +655,21 @@ static void resources(void)
         printf("%d\t%.6g\t%.6g\t%.6g\t%s\n", row_of[chapter], shared / 1024, registers,
                occupancy * 100, text(image, record->path, "limited_by", ""));
     }
+    end_block();
+    int inside = 0;
+    for (int i = 0; i < side_count; i++) {
+        json_t *image = at(sides[i].json, "resources.sm_89");
+        double occupancy = number(image, sides[i].path, "occupancy");
+        if (drawn[sides[i].chapter] && occupancy >= 0.5 &&
+            number(image, sides[i].path, "registers") <= 120 &&
+            number(image, sides[i].path, "shared_bytes") <= 65536 &&
+            number(image, sides[i].path, "local_bytes") <= 0) {
+            printf("%d\t%.6g\n", row_of[sides[i].chapter], occupancy * 100);
+            inside++;
+        }
+    }
+    if (inside == 0)
+        printf("NaN\tNaN\n");
 }
 
 // Worst rel_head of a shape over all seeds and inputs; NAN when it was not checked.
@@ -1491,6 +1504,10 @@ int main(int argc, char **argv)
         for (int i = 0; i < record_count; i++) {
             json_decref(records[i].json);
             free(records[i].path);
+        }
+        for (int i = 0; i < side_count; i++) {
+            json_decref(sides[i].json);
+            free(sides[i].path);
         }
         json_decref(gpus);
         json_decref(stages);

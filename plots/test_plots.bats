@@ -184,6 +184,18 @@ EOF
     record 2 ch02_scalar 150
     build/series error | grep -qx "$(printf '1\t0.0003')"
     build/series resources | grep -qx "$(printf '1\t38\t96\t42\tshared')"
+    build/series resources | tail -1 | grep -qx "$(printf 'NaN\tNaN')"
+}
+
+@test "resources of a chapter's other program are drawn where it keeps every gate" {
+    record 2 ch02_scalar 150
+    record 2 ch02_six 140
+    sed -i 's/"registers":96,"shared_bytes":38912,"occupancy":0.42/"registers":80,"shared_bytes":14848,"local_bytes":0,"occupancy":0.5/' \
+        plots/runs/h200/ch02_six.json
+    build/series resources | grep -qx "$(printf '1\t38\t96\t42\tshared')"
+    build/series resources | tail -1 | grep -qx "$(printf '1\t50')"
+    sed -i 's/"local_bytes":0/"local_bytes":8/' plots/runs/h200/ch02_six.json
+    build/series resources | tail -1 | grep -qx "$(printf 'NaN\tNaN')"
 }
 
 @test "a program that rounds P has a gate of its own in the chart of errors" {
