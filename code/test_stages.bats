@@ -113,6 +113,18 @@ at_most() { # BEFORE AFTER NAME LIMIT
     done
 }
 
+# Half of an L4's 48 warps leaves a CTA of four 80 registers a thread and 16000 bytes (chapter 9).
+@test "four programs keep every gate of the sources at once, half of an L4's warps included" {
+    local program
+    for program in ch09_six_ctas ch10_six_ctas ch13_warp_specialised ch14_all_gates; do
+        "build/$program" --resources | python3 -c '
+import json, sys
+image = json.load(sys.stdin)["sm_89"]
+assert image["registers"] <= 120 and image["shared_bytes"] <= 65536, image
+assert image["local_bytes"] == 0 and image["occupancy"] >= 0.5, image'
+    done
+}
+
 @test "chapter 18's units compute what they should, and it refuses what it does not know" {
     run build/ch18_floors --no-timing
     [ "$status" -eq 0 ]
