@@ -5,6 +5,7 @@
 //   series lab RECORD.json       a lab's record: times where there are any, else counts
 //   series search JOURNAL.jsonl  the candidates of chapter 14's search
 //   series changes ELITE.json    what each single change of its best candidate did: a Markdown table
+//   series pairs JOURNAL.jsonl   what a change did to any candidate: a Markdown table
 //   series scoreboard|accuracy RECORD.json   charts of what labs/scoreboard has measured
 //   series scoreboard-table|ways-table RECORD.json   the same as Markdown tables
 //   series promises [--plots DIR]   what the sources promised and reported, what the labs measured:
@@ -1087,6 +1088,24 @@ static void promises(void)
 
 // ---- The search of chapter 14 -------------------------------------------------------------------
 
+// The lines of a search's journal, the first one its head.
+static json_t *load_journal(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    if (file == NULL)
+        fail(BAD_RECORD, "%s: %s", path, strerror(errno));
+    json_t *lines = json_array(), *line;
+    json_error_t error;
+    while ((line = json_loadf(file, JSON_DISABLE_EOF_CHECK, &error)) != NULL)
+        json_array_append_new(lines, line);
+    if (!feof(file))
+        fail(BAD_RECORD, "%s: line %zu: %s", path, json_array_size(lines) + 1, error.text);
+    fclose(file);
+    if (text(json_array_get(lines, 0), path, "search", NULL) == NULL)
+        fail(BAD_RECORD, "%s: not the journal of a search", path);
+    return lines;
+}
+
 // Block 0: candidates with a time (number, p50, best so far, swizzled). Block 1: the others (number,
 // verdict). The first line: shape, GPU, how many candidates, with a time, without one, and the last
 // before the best one's neighbours.
@@ -1098,19 +1117,7 @@ static void search_chart(const char *path)
         const char *verdict;
         bool swizzled;
     } all[MOST];
-    FILE *file = fopen(path, "r");
-    if (file == NULL)
-        fail(BAD_RECORD, "%s: %s", path, strerror(errno));
-    json_t *lines = json_array(), *line;
-    json_error_t error;
-    while ((line = json_loadf(file, JSON_DISABLE_EOF_CHECK, &error)) != NULL)
-        json_array_append_new(lines, line);
-    if (!feof(file))
-        fail(BAD_RECORD, "%s: line %zu: %s", path, json_array_size(lines) + 1, error.text);
-    fclose(file);
-    json_t *head = json_array_get(lines, 0);
-    if (text(head, path, "search", NULL) == NULL)
-        fail(BAD_RECORD, "%s: not the journal of a search", path);
+    json_t *lines = load_journal(path), *head = json_array_get(lines, 0), *line;
     int count = 0, timed = 0, evolved = 0;
     for (size_t i = 1; i < json_array_size(lines); i++, count++) {
         line = json_array_get(lines, i);
@@ -1140,6 +1147,67 @@ static void search_chart(const char *path)
     for (int i = 0; i < count; i++)
         if (isnan(all[i].score))
             printf("%d\t%s\n", i + 1, all[i].verdict);
+    json_decref(lines);
+}
+
+// Of every two candidates with a time that differ in one knob alone: how often the second was the
+// faster one, and what the change did to the time, at best and at worst.
+static void pairs_table(const char *path)
+{
+    enum { KNOBS = 8 }; // as in ch14_search.c
+    static const struct {
+        const char *name;
+        int knob, from, to;
+    } kinds[] = {{"block_m", 0, 32, 64},  {"block_n", 1, 32, 64}, {"warps_n", 2, 2, 4},
+                 {"stages", 3, 1, 2},     {"producers", 4, 0, 2}, {"producers", 4, 0, 4},
+                 {"persistent", 5, 0, 1}, {"fast_exp", 6, 0, 1},  {"swizzle", 7, 0, 1}};
+    json_t *lines = load_journal(path);
+    size_t count = json_array_size(lines), timed = 0;
+    struct timed {
+        int knob[KNOBS];
+        double score;
+    } *all = calloc(count, sizeof *all);
+    if (all == NULL)
+        fail(BAD_RECORD, "out of memory");
+    for (size_t i = 1; i < count; i++) {
+        json_t *line = json_array_get(lines, i);
+        const char *knobs = text(line, path, "knobs", "");
+        int *n = all[timed].knob;
+        if (sscanf(knobs, "%d-%d-%d-%d-%d-%d-%d-%d", &n[0], &n[1], &n[2], &n[3], &n[4], &n[5],
+                   &n[6], &n[7]) != KNOBS)
+            fail(BAD_RECORD, "%s: \"%s\" are not %d knobs", path, knobs, KNOBS);
+        if (strcmp(text(line, path, "verdict", ""), "timed") == 0)
+            all[timed++].score = positive(line, path, "score");
+    }
+    printf("<!-- from h200/elite -->\n| knob | from | to | pairs | faster | best | worst |\n"
+           "|---|--:|--:|--:|--:|--:|--:|\n");
+    for (size_t kind = 0; kind < sizeof kinds / sizeof kinds[0]; kind++) {
+        int pairs = 0, faster = 0;
+        double best = INFINITY, worst = 0;
+        for (size_t i = 0; i < timed; i++)
+            for (size_t k = 0; k < timed; k++) {
+                bool pair = true;
+                for (int n = 0; n < KNOBS; n++) {
+                    bool turned = n == kinds[kind].knob;
+                    pair = pair && all[k].knob[n] == (turned ? kinds[kind].to : all[i].knob[n]) &&
+                           (!turned || all[i].knob[n] == kinds[kind].from);
+                }
+                if (!pair)
+                    continue;
+                double ratio = all[k].score / all[i].score;
+                pairs++;
+                faster += ratio < 1;
+                best = fmin(best, ratio);
+                worst = fmax(worst, ratio);
+            }
+        if (pairs == 0)
+            continue;
+        printf("| `%s` | %d | %d | %d | %d | ", kinds[kind].name, kinds[kind].from, kinds[kind].to,
+               pairs, faster);
+        printf("%s%.0f %% | ", best < 1 ? "−" : "+", 100 * fabs(best - 1));
+        printf("%s%.0f %% |\n", worst < 1 ? "−" : "+", 100 * fabs(worst - 1));
+    }
+    free(all);
     json_decref(lines);
 }
 
@@ -1488,6 +1556,8 @@ int main(int argc, char **argv)
         search_chart(argv[2]);
     } else if (argc == 3 && strcmp(argv[1], "changes") == 0) {
         changes_table(argv[2]);
+    } else if (argc == 3 && strcmp(argv[1], "pairs") == 0) {
+        pairs_table(argv[2]);
     } else if (argc == 2 || (argc == 4 && strcmp(argv[2], "--plots") == 0)) {
         size_t chart = 0, count = sizeof charts / sizeof charts[0];
         while (chart < count && strcmp(argv[1], charts[chart].name) != 0)
@@ -1496,7 +1566,7 @@ int main(int argc, char **argv)
             fail(
                 BAD_USAGE,
                 "\"%s\" is no chart: ladder, roofline, time-vs-s, resources, error, promises, lab, "
-                "search, changes",
+                "search, changes, pairs",
                 argv[1]);
         load_labs = strcmp(argv[1], "promises") == 0;
         load_all(argc == 4 ? argv[3] : "plots");

@@ -408,10 +408,10 @@ EOF
 search_record() {
     cat >plots/runs/h200/search.jsonl <<'EOF2'
 {"search": "mission", "on": "NVIDIA H200", "seed": 1, "kernel": "00"}
-{"knobs": "32-0", "generation": 0, "verdict": "timed", "score": 40.5, "code": "a", "said": ""}
-{"knobs": "32-1", "generation": 0, "verdict": "timed", "score": 20.5, "code": "b", "said": ""}
-{"knobs": "64-1", "generation": 1, "verdict": "refused", "score": 0, "code": "c", "said": "9 bytes spilled"}
-{"knobs": "16-1", "generation": 9999, "verdict": "timed", "score": 22, "code": "d", "said": ""}
+{"knobs": "32-32-2-2-0-0-0-0", "generation": 0, "verdict": "timed", "score": 40.5, "code": "a", "said": ""}
+{"knobs": "32-32-2-2-0-0-0-1", "generation": 0, "verdict": "timed", "score": 20.5, "code": "b", "said": ""}
+{"knobs": "64-32-2-2-0-0-0-1", "generation": 1, "verdict": "refused", "score": 0, "code": "c", "said": "9 bytes spilled"}
+{"knobs": "16-32-2-2-0-0-0-1", "generation": 9999, "verdict": "timed", "score": 22, "code": "d", "said": ""}
 EOF2
     cat >plots/runs/h200/elite.json <<'EOF2'
 {"changes_of": "32-1", "elite": [{"knobs": "32-1", "knob": {"block_m": 32, "swizzle": 1}, "score": 20.5}],
@@ -441,6 +441,29 @@ EOF2
 | | | 64 | – | refused: 9 bytes spilled |
 | `swizzle` | 1 | 0 | 40.50 | +98_% |
 EOF2
+}
+
+@test "a search: what a knob did in all pairs of candidates that differ in it alone" {
+    search_record
+    cat >plots/runs/h200/search.jsonl <<'EOF2'
+{"search": "mission", "on": "NVIDIA H200", "seed": 1, "kernel": "00"}
+{"knobs": "32-32-2-2-0-0-0-1", "generation": 0, "verdict": "timed", "score": 20, "code": "a", "said": ""}
+{"knobs": "64-32-2-2-0-0-0-1", "generation": 0, "verdict": "timed", "score": 16, "code": "b", "said": ""}
+{"knobs": "32-32-2-2-0-0-1-1", "generation": 0, "verdict": "timed", "score": 21, "code": "c", "said": ""}
+{"knobs": "64-32-2-2-0-0-1-1", "generation": 0, "verdict": "timed", "score": 24, "code": "d", "said": ""}
+{"knobs": "32-64-2-2-0-0-1-1", "generation": 0, "verdict": "refused", "score": 0, "code": "e", "said": ""}
+EOF2
+    build/series pairs plots/runs/h200/search.jsonl | sed 's/\xe2\x80\xaf/_/g' >table
+    diff table - <<'EOF2'
+<!-- from h200/elite -->
+| knob | from | to | pairs | faster | best | worst |
+|---|--:|--:|--:|--:|--:|--:|
+| `block_m` | 32 | 64 | 2 | 1 | −20_% | +14_% |
+| `fast_exp` | 0 | 1 | 2 | 0 | +5_% | +50_% |
+EOF2
+    sed -i '2s/32-32-2/32-32/' plots/runs/h200/search.jsonl
+    run build/series pairs plots/runs/h200/search.jsonl
+    fails_with 3 'are not 8 knobs'
 }
 
 @test "a search is drawn, and seen when it is stale; with nothing refused too" {
