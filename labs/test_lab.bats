@@ -34,7 +34,7 @@ recorded() { # true if the record holds this text
 }
 
 @test "GREEN: an interval around the promise tells nothing" {
-    for i in {1..20}; do printf '%s\n' 100 170; done >"$LAB/build/ch02_scalar.times"
+    for _ in {1..20}; do printf '%s\n' 100 170; done >"$LAB/build/ch02_scalar.times"
     run lab3 --on gpu --rounds 20
     [ "$status" -eq 0 ]
     [[ "$output" == *"of 1.30x: inconclusive"* ]]

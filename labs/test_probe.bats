@@ -117,6 +117,6 @@ asked_for() {
         grep -oE '`[a-z-]+`' | tr -d '`' | sort -u >named
     [ "$(wc -l <named)" -ge 7 ]
     while read -r name; do
-        grep -qE "^\`\`\` \{.*\.mutant .*name=$name[ }]" "$ROOT"/chapters/*.md || { echo "no $name"; false; }
+        grep -qE "^\`\`\` \{.*\.mutant .*name=${name}[ }]" "$ROOT"/chapters/*.md || { echo "no $name"; false; }
     done <named
 }

@@ -1,5 +1,7 @@
 # The scoreboard: contestants that are scripts, on a GPU that is a file.
 
+bats_require_minimum_version 1.5.0
+
 setup() {
     TREE=$BATS_TEST_TMPDIR
     mkdir -p "$TREE/build" "$TREE/labs" "$TREE/lib" "$TREE/plots/runs"
@@ -104,9 +106,9 @@ refused() { # STATUS TEXT
     [ "$status" -eq 0 ]
     said shapes.mission.entries.ch02_slow.graph.rounds 3
     said shapes.mission.entries.ch02_slow.graph.samples 1
-    ! grep -q plain build/ch02_slow.asked
+    run ! grep -q plain build/ch02_slow.asked
     grep -q '"cold"' OUT.json
-    ! grep -q '"plain": {' OUT.json
+    run ! grep -q '"plain": {' OUT.json
 }
 
 @test "who is wrong has no times, before or after, and the run says so" {

@@ -1,5 +1,7 @@
 # labs/grade --slurm, with a slurmctld and a slurmd of its own on this machine.
 
+bats_require_minimum_version 1.5.0
+
 setup_file() {
     export GRADE_SECRET=nobody-is-told-$RANDOM$RANDOM LAB_FILE=$BATS_FILE_TMPDIR/lab04.json
     if ! bwrap --unshare-all --ro-bind / / true 2>/dev/null; then
@@ -80,7 +82,7 @@ one_line() { # STATUS WORDS ARGUMENT...
         sleep 0.1
     done
     [ -s "$BATS_TEST_TMPDIR/commands" ]
-    ! grep -arE "$GRADE_SECRET|$hash|quick 1|right\.cu" "$BATS_FILE_TMPDIR/cluster" \
+    run ! grep -arE "$GRADE_SECRET|$hash|quick 1|right\.cu" "$BATS_FILE_TMPDIR/cluster" \
         "$BATS_TEST_TMPDIR"/{script,shown,commands}
     wait $judge
     cat "$said"
@@ -124,7 +126,7 @@ one_line() { # STATUS WORDS ARGUMENT...
     wait $judge
     cat "$said"
     grep -q '^Slurm has 2 of them from before$' "$said"
-    ! grep -q 'as job' "$said" # not once more
+    run ! grep -q 'as job' "$said" # not once more
     [ "$(grep -c 'launches no kernel' "$out/grades.csv")" -eq 2 ]
     [ ! -e "$spool" ]
 }

@@ -1,5 +1,7 @@
 # Charts: the tables drawn from records, and what plots/render does with them.
 
+bats_require_minimum_version 1.5.0
+
 setup_file() {
     export ASAN_OPTIONS=detect_leaks=0
     cc -std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
@@ -91,7 +93,7 @@ fails_with() { # STATUS TEXT
     grep -qx 'NVIDIA H200, measured||' seen
     grep -qx '1|150|150' seen
     grep -qx '2|99.94|99.9' seen
-    ! grep -q 'vectorised' seen
+    run ! grep -q 'vectorised' seen
 }
 
 @test "PyTorch stands below the stages, reported and measured in one row, and in no other chart" {
@@ -221,7 +223,7 @@ EOF
     grep -qx '4|bank conflicts|42|84|× 2.00' seen
     grep -qx '7|barrier arrivals, by warp|64|64|=' seen
     grep -qx '3|shared memory (binds)|82|60' seen
-    ! grep -q 'sectors' seen
+    run ! grep -q 'sectors' seen
 }
 
 @test "bad records: one line that names file and reason" {
@@ -481,7 +483,7 @@ EOF2
     [ "$status" -eq 1 ]
     [[ $output == *"plots/search.svg is stale"*"plots/changes.md is stale"* ]]
     plots/render
-    ! grep -q 'refused' plots/search.svg
+    run ! grep -q 'refused' plots/search.svg
     rm plots/runs/h200/search.jsonl plots/runs/h200/elite.json
     run plots/render --check
     [ "$status" -eq 1 ]
@@ -530,7 +532,7 @@ EOF
     grep -qx '4.4|10|13' all
     grep -qx 'long|nan|nan|1234.5|1234.5' all
     grep -qx 'huge|nan|nan|nan|nan' all
-    ! grep -q 'cp.async' all
+    run ! grep -q 'cp.async' all
 }
 
 @test "accuracy: error beside time, one label for points that lie on one another" {
@@ -563,7 +565,7 @@ EOF
     plots/render
     grep -qx '| mine | – | \*\*5.00\*\* .*' plots/scoreboard.md
     [ "$(grep -c '^| mine' README.md)" -eq 1 ]
-    ! grep -q 'old\|from h200' README.md
+    run ! grep -q 'old\|from h200' README.md
     [ "$(sed -n '$p' README.md)" = b ]
     for chart in scoreboard accuracy; do grep -q '<!-- inputs: ' plots/$chart.svg; done
     plots/render --check

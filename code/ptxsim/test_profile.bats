@@ -27,7 +27,7 @@ setup() {
     run build/profile --lines 5 --json "$BATS_TEST_TMPDIR/lines.json" "${small[@]}"
     echo "$output"
     [ "$status" -eq 0 ]
-    ! grep -qE '^.{81}' <<<"$output"
+    [ "$(grep -cE '^.{81}' <<<"$output")" -eq 0 ]
     [ "$(grep -cE '^ *[0-9.]+% .*:[0-9]+ ' <<<"$output")" -eq 5 ]
     grep -oE '^ *[0-9.]+%' <<<"$output" | tr -d ' %' | head -5 | sort -rgc
     grep -qE 'load_matrix_sync' <<<"$output"
