@@ -370,10 +370,9 @@ local function check_task(book, sheet, variant, complain)
         note('starter for %s: no line says "Your code"', id)
     end
     local earns = variant.attributes.earns
-    local set
-    set, variant.earns = item_names(sheet, earns or "", function(why)
+    variant.earns = select(2, item_names(sheet, earns or "", function(why)
         note("starter for %s: %s", id, why)
-    end)
+    end))
     if #variant.earns == 0 then
         note("starter for %s without earns=, the items that it takes", id)
     end
