@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
-# Tests need all there is: compiled on every core, unless -j says otherwise.
+# make test compiles everything there is, on every core unless -j says otherwise.
 ifneq ($(filter test tests,$(MAKECMDGOALS)),)
 ifeq ($(findstring -j,$(MAKEFLAGS)),)
 MAKEFLAGS += -j$(shell nproc)
@@ -65,13 +65,15 @@ commit = $$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null 
 identity = -DSOURCE_HASH="\"$$($(call source_hash,$(1)))\"" -DGIT_COMMIT="\"$(commit)\"" \
            -DBUILD_FLAGS="\"$(KERNEL_FLAGS)\""
 
-# make DEBUG_PRINT=1 chapterN: kernels print (code/workbench/debug.h); what is measured so is nobody's.
+# make DEBUG_PRINT=1 chapterN: kernels print (code/workbench/debug.h). Their records have the hash
+# "debug", which is no program's, so that no chart or number is made from them.
 with_prints = $(if $(DEBUG_PRINT),-DDEBUG_PRINTS)
 cuda_identity = $(if $(DEBUG_PRINT),-DSOURCE_HASH='"debug"',$(call identity,$(1)))
 
 # ---- Setting up ----------------------------------------------------------------------------------
 
-# What is missing is installed before anything is compiled: little for a chapter, all for the rest.
+# What is missing is installed before anything is compiled: for a chapter, for the grader as well, or
+# for tests and book as well, as code/deps.sh has it.
 wants_all := $(filter test tests book book-% handout%,$(MAKECMDGOALS))
 wants_grader := $(filter all runs mutants checklist grade check-labs build/judge,$(MAKECMDGOALS))
 setup := build/deps-$(if $(wants_all),all,$(if $(wants_grader),grade,chapter))
@@ -79,11 +81,12 @@ setup := build/deps-$(if $(wants_all),all,$(if $(wants_grader),grade,chapter))
 build/deps-chapter build/deps-grade build/deps-all: build/deps-%: code/deps.sh
 	$(call one_line,code/deps.sh $*)
 	$(Q)mkdir -p build && touch $@
-# Runs a script whose last word, if it fails, is to be the only line that is seen.
+# Runs a command when its recipe is expanded: stdout is shown, and should it fail, what it has said on
+# stderr is make's error, one line. (A recipe that fails would get a second one from make.)
 one_line = $(eval said := $(shell { $(1); } 3>&2 2>&1 >&3))$(if $(filter 0,$(.SHELLSTATUS)),,$(error $(said)))
 
 .PHONY: deps
-deps: ## install what is missing (apt-get; the CUDA compiler from PyPI if there is none)
+deps: ##5 install what is missing, NVIDIA's compiler too
 	$(call one_line,code/deps.sh all)
 	@echo "everything is there"
 
@@ -124,10 +127,11 @@ $(roots) $(tangled): build/tangle.stamp
 	@:
 
 .PHONY: tangle
-tangle: build/tangle.stamp ## write code/ and build/tangled/ from chapters/
+tangle: build/tangle.stamp ##5 write code/ and build/tangled/ from chapters/
 
-# Today's hash of each program, by which the book and the labs see stale measurements; of a program
-# with knobs (chapter 14) one more, whatever they are set to: that is what a search searches.
+# Today's hash of each program: a record with another one is stale, and the book and the labs say so.
+# A program with knobs (chapter 14) has a second line, NAME.any, which leaves their setting out: the
+# search changes the setting and nothing else, so its journal belongs to that hash.
 build/hashes.tsv: $(roots) build/flags
 	$(Q)for f in $(roots); do \
 	    name=$${f##*/}; printf '%s\t%s\n' "$${name%.*}" "$$($(call source_hash,$$f))"; \
@@ -199,12 +203,13 @@ build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) bui
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
 .PHONY: grade
-grade: build/judge build/runner build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ## build the grader: labs/grade --lab N FILE|FOLDER
+grade: build/judge build/runner build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ##3 build the grader: labs/grade --lab N FILE|FOLDER
 	@echo "the grader is built: labs/grade --lab N FILE|FOLDER"
 
-# Ten minutes when nothing is kept; make test looks at one text of each lab, and at what is kept.
+# Takes ten minutes where no results are kept from before. make test grades one submission of each lab,
+# and compares the kept results of the others with the sheets.
 .PHONY: check-labs
-check-labs: grade ## grade every starter, solution and planted bug, and compare with the sheets (LABS='4 10')
+check-labs: grade ##3 grade all that the book has of each lab (LABS='4 10')
 	$(Q)labs/check-labs $(LABS)
 
 build/series: $(call objects,$(wildcard plots/*.c))
@@ -258,6 +263,7 @@ gradescope%:
 	$(error there is no lab $*: the labs are $(foreach l,$(labs),$(call number,$l)))
 
 .PHONY: all
+#all: ##5 build every program, tool and lab
 all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/scoreboard build/probes build/judge build/runner
 
 # A student's program, for ./labN my.cu: make student SRC=my.cu OUT=build/student/my, with images like
@@ -272,14 +278,15 @@ else
 	$(Q)$(CC) $(CFLAGS) -Icode $(call identity,'$(SRC)') '$(SRC)' build/libworkbench.a $(LIBS) -o '$(OUT)'
 endif
 
-# Planted bugs, compiled as the programs are. Which there are is known only when tangled.
+# Planted bugs, compiled as the programs are. Their list is made by the tangle, after this file was
+# read; so a second make builds them.
 .PHONY: planted mutants
 planted: all
 	$(Q)$(MAKE) -s --no-print-directory $$(sed -nE 's,^(\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
-mutants: planted ## run every planted bug of the book and say what catches it
+mutants: planted ##5 run every planted bug of the book and say what catches it
 	$(Q)labs/mutants
 
-# What is checked before a stage is merged; what is planted is known only when tangled.
+# What is checked before a stage is merged, its planted bugs too (which a second make builds).
 define checklist
 .PHONY: checklist$(1)
 checklist$(1): chapter$(1) build/series build/hashes.tsv
@@ -294,11 +301,11 @@ checklist%:
 	$(error there is no kernel of chapter $*: the stages are $(shell printf '%s\n' $(stages) | sort -n | xargs))
 
 .PHONY: checklist
-checklist: planted ## every stage's checklist, as before a merge; make checklistN for one stage
+checklist: planted ##5 what each stage must show before it is merged
 	$(Q)labs/checklist $(shell printf '%s\n' $(stages) | sort -n)
 
-# As PTX only, which is half the compiling: the simulator takes it, and a GPU's driver does. Linked
-# apart, so that another workbench or library costs no compiling.
+# Compiled to PTX only, which takes half the time; the simulator runs it, and a GPU's driver translates
+# it. Linked in a step of its own, so that a changed workbench or library compiles no kernel again.
 build/planted/ch%.o: build/mutants/ch%.cu build/flags build/cuda
 	$(say) NVCC ch$*
 	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
@@ -313,22 +320,22 @@ build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cu
 # ---- Charts and records --------------------------------------------------------------------------
 
 .PHONY: plots runs
-plots: build/series | $(setup) ## draw the charts in plots/ from the run records
+plots: build/series | $(setup) ##4 the charts, tables and board in plots/ from the records
 	$(call one_line,plots/render)
 
 # Needs a GPU and nothing but the built programs: they may have been built elsewhere.
-runs: $(if $(shell command -v pandoc),all build/profile) ## on a GPU: measure every program and lab into plots/runs/<gpu>/
+runs: $(if $(shell command -v pandoc),all build/profile) ##4 on a GPU: measure all into plots/runs/<gpu>/
 	$(Q)labs/measure-pictures
 	$(Q)labs/measure $(programs)
 
 .PHONY: compare
-compare: build/compare ## two run records side by side: make compare A=x.json B=y.json [OUT=COMPARE.md]
+compare: build/compare ##4 two records as a table: A=x.json B=y.json [OUT=COMPARE.md]
 	$(Q)build/compare $(A) $(B) $(if $(OUT),--out $(OUT))
 
 # ---- The search of chapter 14 ---------------------------------------------------------------------
 
 .PHONY: tune
-tune: build/ch14_search build/libworkbench.a build/hashes.tsv build/ptxsim/libcudart.so.13 ## search chapter 14's knobs (TUNE='--budget 100' and so on)
+tune: build/ch14_search build/libworkbench.a build/hashes.tsv build/ptxsim/libcudart.so.13 ##4 search chapter 14's knobs (TUNE='--budget 100')
 	$(Q)build/ch14_search --jobs $$(nproc) $(TUNE)
 
 # ---- The simulator's profile and speed ------------------------------------------------------------
@@ -345,7 +352,7 @@ judged = $(shell sed -nE 's/.*--after (ch[0-9]{2}_[a-z0-9_]+).*/\1/p' labs/lab$(
 $(foreach n,$(numbers),$(foreach p,$(filter $(cuda_programs),$(call judged,$n)),$(eval $(call profile,$n,$p))))
 
 .PHONY: bench-sim
-bench-sim: build/bench-sim build/ptxsim/libcudart.so.13 build/ch02_scalar build/ch03_wmma_qk ## time the simulator
+bench-sim: build/bench-sim build/ptxsim/libcudart.so.13 build/ch02_scalar build/ch03_wmma_qk ##4 how long the simulator takes for chapters 2 and 3
 	$(Q)build/bench-sim
 
 # ---- The book ------------------------------------------------------------------------------------
@@ -356,13 +363,13 @@ html := build/attention-in-stages$(if $(DRAFT),-draft).html
 
 student := build/attention-in-stages-student$(if $(DRAFT),-draft).pdf
 .PHONY: book book-html book-student
-book: $(pdf) ## typeset the book: build/attention-in-stages.pdf
-book-html: $(html) ## the book as one page: build/attention-in-stages.html
+book: $(pdf) ##2 the PDF: build/attention-in-stages.pdf
+book-html: $(html) ##2 one offline page: build/attention-in-stages.html
 
 $(pdf): $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
 	$(say) BOOK $@
 	$(Q)code/literate/book pdf $@
-book-student: $(student) ## the PDF for students, without solutions: build/attention-in-stages-student.pdf
+book-student: $(student) ##2 the PDF without solutions and hints
 $(student): $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
 	$(say) BOOK $@
 	$(Q)AUDIENCE=student code/literate/book pdf $@
@@ -410,7 +417,7 @@ $(c_tests): build/tests/%: build/san/%.o
 $(filter build/tests/code/workbench/%,$(c_tests)): build/san/libworkbench.a
 $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
 
-# Those of libraries have many kernels: PTX is enough, for a GPU's driver as for the simulator.
+# Tests with many kernels are compiled to PTX only, which the simulator and a GPU's driver both take.
 test_flags = $(NVCC_FLAGS)
 ptx_only = $(KERNEL_FLAGS) --compress-mode=none -gencode arch=compute_89,code=compute_89
 %/test_math %/test_libraries %/test_programs: test_flags = $(ptx_only)
@@ -430,7 +437,7 @@ build/fuzz/fuzz: $(fuzzed) $(call objects,$(ptxsim)) build/flags
 	    $(filter-out %/parse.o %/decode.o %/fatbin.o,$(call objects,$(ptxsim))) -l:libjansson.a -lm -lpthread -ldl -o $@
 SECONDS ?= 600
 .PHONY: fuzz
-fuzz: build/fuzz/fuzz ## fuzz the simulator's loader and parser for SECONDS (600), with clang's libFuzzer
+fuzz: build/fuzz/fuzz ##5 fuzz the simulator's loader and parser (SECONDS=600)
 	$(Q)cd build/fuzz && ./fuzz -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=1500 -max_len=32768 \
 	    -dict=$(CURDIR)/code/ptxsim/fuzz/dictionary -print_final_stats=1 corpus $(CURDIR)/code/ptxsim/fuzz/corpus
 
@@ -455,26 +462,37 @@ $(coverage)/coverage: code/ptxsim/coverage/coverage.cu $(coverage)/include/opcod
 	    -gencode arch=compute_89,code=compute_89 -gencode arch=compute_90,code=sm_90 $< -o $@
 # Today's table of opcodes, committed so that it can be read; a test compares the two.
 .PHONY: opcodes
-opcodes: $(coverage)/generate ## write the table of supported opcodes, code/ptxsim/coverage/opcodes.tsv
+opcodes: $(coverage)/generate ##5 write the table of PTX opcodes that the simulator runs
 	$(Q)$< table >code/ptxsim/coverage/opcodes.tsv
 
 -include $(wildcard build/san/code/*/*.d build/tests/code/*/*.d build/planted/*.d)
 
 .PHONY: test tests
 tests: $(setup) all planted $(c_tests) $(cuda_tests) $(coverage)/coverage $(coverage)/compare build/san/libcudart.so.13
-test: tests ## run every test; the last line is "N passed, N failed"
+test: tests ##5 run every test; the last line is "N passed, N failed"
 	$(Q)code/run-tests.sh $(long_tests) $(filter-out $(long_tests),$(bats_tests) $(cuda_tests) $(c_tests))
+
+.PHONY: lint
+lint: ##5 clang-format, shellcheck and luacheck (a part of make test)
+	$(Q)code/lint
 
 # ---- The rest ------------------------------------------------------------------------------------
 
 .PHONY: clean help
-clean: ## remove build/ and ./labN
+clean: ##5 remove build/ and ./labN
 	$(Q)rm -rf build $(wildcard lab[0-9] lab[0-9][0-9])
 
-help: ## list the targets
-	@echo "make chapterN    build chapter N's program and its lab: then type ./labN"
-	@echo "make handoutN    lab N's sheet as a PDF: build/handouts/labNN.pdf"
-	@echo "make starterN    lab N's working copy in labs/work/, never overwriting one"
-	@echo "make gradescopeN lab N's autograder for Gradescope: build/gradescope/labNN.zip"
-	@echo "make profileN    chapter N's lines with what the simulator counts there, hottest first"
-	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1	\2/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "make %-11s %s\n", $$1, $$2 }'
+# A target's line stands behind its ##, with the number of its group; those of patterns stand here.
+#chapterN: ##1 build chapter N's program and its lab: then type ./labN
+#starterN: ##1 your working copy of lab N, in labs/work/ (FORCE=1: afresh)
+#profileN: ##1 chapter N's lines with what the simulator counts there
+#handoutN: ##2 lab N's sheet for print: build/handouts/labNN.pdf
+#gradescopeN: ##3 lab N's autograder: build/gradescope/labNN.zip (SECRET=FILE)
+#checklistN: ##5 the same of stage N alone
+help: ##5 this list
+	@group() { echo "$$2"; sed -nE "s/^#?([a-zA-Z-]+):[^#]*##$$1 (.*)/\1\t\2/p" $(firstword $(MAKEFILE_LIST)) | \
+	    sort -f | awk -F'\t' '{ printf "  make %-13s%s\n", $$1, $$2 }'; }; \
+	group 1 "A chapter and its lab"; group 2 "The book"; group 3 "Grading"; \
+	group 4 "Measuring, and what is made of it"; group 5 "Working on it"
+	@echo "V=1 shows the commands; CUDA_HOME chooses a toolkit (CUDA 13);"
+	@echo "DEBUG_PRINT=1 lets kernels print; DRAFT=1 sets a book with stale numbers in red."
