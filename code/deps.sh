@@ -33,6 +33,7 @@ if [ "${1:-all}" = all ]; then
 #include <stdint.h>
 #include <cmocka.h' || needed+=(libcmocka-dev)
     has_command python3 || needed+=(python3)
+    has_command pgrep || needed+=(procps)
     # make lint skips what is missing.
     has_command clang-format || optional+=(clang-format)
     has_command shellcheck || optional+=(shellcheck)
