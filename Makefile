@@ -65,8 +65,8 @@ commit = $$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null 
 identity = -DSOURCE_HASH="\"$$($(call source_hash,$(1)))\"" -DGIT_COMMIT="\"$(commit)\"" \
            -DBUILD_FLAGS="\"$(KERNEL_FLAGS)\""
 
-# make DEBUG_PRINT=1 chapterN: kernels print (code/workbench/debug.h). Their records have the hash
-# "debug", which is no program's, so that no chart or number is made from them.
+# make DEBUG_PRINT=1 chapterN: kernels print (code/workbench/debug.h). Their source_hash is "debug",
+# so that no measurement of them passes for the program's.
 with_prints = $(if $(DEBUG_PRINT),-DDEBUG_PRINTS)
 cuda_identity = $(if $(DEBUG_PRINT),-DSOURCE_HASH='"debug"',$(call identity,$(1)))
 
@@ -81,8 +81,7 @@ setup := build/deps-$(if $(wants_all),all,$(if $(wants_grader),grade,chapter))
 build/deps-chapter build/deps-grade build/deps-all: build/deps-%: code/deps.sh
 	$(call one_line,code/deps.sh $*)
 	$(Q)mkdir -p build && touch $@
-# Runs a command when its recipe is expanded: stdout is shown, and should it fail, what it has said on
-# stderr is make's error, one line. (A recipe that fails would get a second one from make.)
+# Runs a script. If it fails, make stops with the line that it printed, and no other.
 one_line = $(eval said := $(shell { $(1); } 3>&2 2>&1 >&3))$(if $(filter 0,$(.SHELLSTATUS)),,$(error $(said)))
 
 .PHONY: deps
@@ -129,9 +128,8 @@ $(roots) $(tangled): build/tangle.stamp
 .PHONY: tangle
 tangle: build/tangle.stamp ##5 write code/ and build/tangled/ from chapters/
 
-# Today's hash of each program: a record with another one is stale, and the book and the labs say so.
-# A program with knobs (chapter 14) has a second line, NAME.any, which leaves their setting out: the
-# search changes the setting and nothing else, so its journal belongs to that hash.
+# Today's hash of each program, by which the book and the labs see stale measurements. A program with
+# knobs (chapter 14) has a second, .any, without the line that sets them: all its candidates have it.
 build/hashes.tsv: $(roots) build/flags
 	$(Q)for f in $(roots); do \
 	    name=$${f##*/}; printf '%s\t%s\n' "$${name%.*}" "$$($(call source_hash,$$f))"; \
@@ -206,8 +204,8 @@ build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) bui
 grade: build/judge build/runner build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ##3 build the grader: labs/grade --lab N FILE|FOLDER
 	@echo "the grader is built: labs/grade --lab N FILE|FOLDER"
 
-# Takes ten minutes where no results are kept from before. make test grades one submission of each lab,
-# and compares the kept results of the others with the sheets.
+# Ten minutes when no result of an earlier run is kept. make test grades one text of each lab, and
+# compares the kept results of the others.
 .PHONY: check-labs
 check-labs: grade ##3 grade all that the book has of each lab (LABS='4 10')
 	$(Q)labs/check-labs $(LABS)
@@ -278,15 +276,14 @@ else
 	$(Q)$(CC) $(CFLAGS) -Icode $(call identity,'$(SRC)') '$(SRC)' build/libworkbench.a $(LIBS) -o '$(OUT)'
 endif
 
-# Planted bugs, compiled as the programs are. Their list is made by the tangle, after this file was
-# read; so a second make builds them.
+# Planted bugs, compiled as the programs are. Which there are is known only when tangled.
 .PHONY: planted mutants
 planted: all
 	$(Q)$(MAKE) -s --no-print-directory $$(sed -nE 's,^(\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
 mutants: planted ##5 run every planted bug of the book and say what catches it
 	$(Q)labs/mutants
 
-# What is checked before a stage is merged, its planted bugs too (which a second make builds).
+# What is checked before a stage is merged. Which bugs are planted is known only when tangled.
 define checklist
 .PHONY: checklist$(1)
 checklist$(1): chapter$(1) build/series build/hashes.tsv
@@ -304,8 +301,8 @@ checklist%:
 checklist: planted ##5 what each stage must show before it is merged
 	$(Q)labs/checklist $(shell printf '%s\n' $(stages) | sort -n)
 
-# Compiled to PTX only, which takes half the time; the simulator runs it, and a GPU's driver translates
-# it. Linked in a step of its own, so that a changed workbench or library compiles no kernel again.
+# As PTX only, which is half the compiling: the simulator takes it, and a GPU's driver does. Linked
+# by a rule of its own, so that a change of the workbench compiles no kernel again.
 build/planted/ch%.o: build/mutants/ch%.cu build/flags build/cuda
 	$(say) NVCC ch$*
 	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
@@ -323,7 +320,7 @@ build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cu
 plots: build/series | $(setup) ##4 the charts, tables and board in plots/ from the records
 	$(call one_line,plots/render)
 
-# Needs a GPU and nothing but the built programs: they may have been built elsewhere.
+# Needs a GPU and the built programs; without Pandoc, as on a machine that they were copied to, nothing is built.
 runs: $(if $(shell command -v pandoc),all build/profile) ##4 on a GPU: measure all into plots/runs/<gpu>/
 	$(Q)labs/measure-pictures
 	$(Q)labs/measure $(programs)
@@ -400,7 +397,7 @@ build/san/%.o: %.c build/flags build/san/flags build/cuda
 	$(say) CC "$< (sanitized)"
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(sanitize) -fPIC -Icode -isystem build/cuda/include -MMD -MP -c $< -o $@
 
-# As archives, so that a test takes what it needs and no more.
+# Archives, so that the linker takes only the objects that a test uses.
 build/san/libworkbench.a: $(call san_objects,$(workbench))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 build/san/libptxsim.a: $(call san_objects,$(ptxsim))
@@ -417,7 +414,7 @@ $(c_tests): build/tests/%: build/san/%.o
 $(filter build/tests/code/workbench/%,$(c_tests)): build/san/libworkbench.a
 $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
 
-# Tests with many kernels are compiled to PTX only, which the simulator and a GPU's driver both take.
+# Tests of libraries have many kernels: they are compiled as PTX only, which driver and simulator take.
 test_flags = $(NVCC_FLAGS)
 ptx_only = $(KERNEL_FLAGS) --compress-mode=none -gencode arch=compute_89,code=compute_89
 %/test_math %/test_libraries %/test_programs: test_flags = $(ptx_only)
