@@ -349,7 +349,7 @@ judged = $(shell sed -nE 's/.*--after (ch[0-9]{2}_[a-z0-9_]+).*/\1/p' labs/lab$(
 $(foreach n,$(numbers),$(foreach p,$(filter $(cuda_programs),$(call judged,$n)),$(eval $(call profile,$n,$p))))
 
 .PHONY: bench-sim
-bench-sim: build/bench-sim build/ptxsim/libcudart.so.13 build/ch02_scalar build/ch03_wmma_qk ##4 how long the simulator takes for chapters 2 and 3
+bench-sim: build/bench-sim build/ptxsim/libcudart.so.13 build/ch02_scalar build/ch03_wmma_qk ##4 the simulator's time and memory for chapters 2 and 3
 	$(Q)build/bench-sim
 
 # ---- The book ------------------------------------------------------------------------------------
