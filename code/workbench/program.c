@@ -422,7 +422,7 @@ static bool run_shape(const struct run *run, struct shape_run *shape, bool *aliv
         struct result *result = &shape->results[shape->count++];
         *alive = first_run(run, shape, &c, result, true, status);
         pass = pass && result->pass;
-        report_result(run, shape, result);
+        console_result(run, shape, result);
         if (!*alive) {
             free(c.ref);
             return false;
@@ -439,7 +439,7 @@ static bool run_shape(const struct run *run, struct shape_run *shape, bool *aliv
         sets[kept] = (struct checked){.input = INPUT_NORMAL, .seed = next_seed++};
         *alive = first_run(run, shape, &sets[kept], &result, false, status);
         if (!result.pass)
-            report_result(run, shape, &result);
+            console_result(run, shape, &result);
         pass = pass && result.pass;
         if (!*alive)
             return false;
@@ -518,7 +518,7 @@ int workbench_main(const struct program *program, int argc, char **argv)
         complain("out of memory");
         return EXIT_MACHINE;
     }
-    report_head(&run);
+    console_head(&run);
     while (run.shape_count < options.shape_count && alive) {
         struct shape_run *shape = &run.shapes[run.shape_count++];
         shape->shape = options.shapes[run.shape_count - 1];
@@ -526,8 +526,8 @@ int workbench_main(const struct program *program, int argc, char **argv)
         pass = run_shape(&run, shape, &alive, &status) && pass;
     }
     if (alive)
-        report_timing(&run);
-    report_verdict(&run, pass);
+        console_timing(&run);
+    console_verdict(&run, pass);
     if (options.record && !record_write(&run, options.record, why, sizeof why)) {
         complain("--record: %s", why);
         status = EXIT_MACHINE;

@@ -344,9 +344,9 @@ static void write_reports(const char *out, const struct entry *entries, int coun
         FILE *to = fopen(text("%s.txt", stem), "we");
         if (!to)
             fail(EXIT_MACHINE, "cannot write into %s: %s", folder, strerror(errno));
-        report_human(entries[i].result, to);
+        feedback_human(entries[i].result, to);
         fclose(to);
-        char *words = json_dumps(report_gradescope(entries[i].result), JSON_INDENT(2));
+        char *words = json_dumps(feedback_gradescope(entries[i].result), JSON_INDENT(2));
         if (!words || !write_text(text("%s.results.json", stem), words))
             fail(EXIT_MACHINE, "cannot write into %s", folder);
         free(words);

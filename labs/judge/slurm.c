@@ -66,7 +66,7 @@ static int command(char *const argv[], char **said)
 }
 
 // The last line that starts with a prefix, without it; else the last that says anything. New.
-static char *last_line(const char *words, const char *prefix)
+static char *named_line(const char *words, const char *prefix)
 {
     const char *found = "", *named = NULL;
     size_t length = 0, named_length = 0;
@@ -243,9 +243,9 @@ static void submit(struct waiting *w, const int *of, int count)
     int status = command(argv, &said);
     if (status) {
         remove_folder(folder);
-        fail(EXIT_MACHINE, "sbatch: %s", last_line(said, "sbatch: error: "));
+        fail(EXIT_MACHINE, "sbatch: %s", named_line(said, "sbatch: error: "));
     }
-    const char *id = last_line(said, "");
+    const char *id = named_line(said, "");
     printf("Slurm has %d submission%s as job %.*s, %s: the same line again collects them if this "
            "one is interrupted\n",
            count, count == 1 ? "" : "s", (int)strcspn(id, ";"), id, strrchr(folder, '/') + 1);
@@ -332,7 +332,7 @@ static bool ask_slurm(struct waiting *w, char **why)
     free(names);
     if (status) {
         *why = status == 127 ? text("there is no squeue here")
-                             : last_line(said, "slurm_load_jobs error: ");
+                             : named_line(said, "slurm_load_jobs error: ");
         free(said);
         return false;
     }
@@ -446,7 +446,7 @@ static char *reason(const struct spool *s, const struct element *e)
         if (strcmp(e->state, known[i].state) == 0)
             return text("%s", known[i].words);
     char *log = read_file(text("%s/%d.log", s->folder, (int)(e - s->elements)), &bytes);
-    char *line = last_line(log, "grade: ");
+    char *line = named_line(log, "grade: ");
     free(log);
     return text("failed on node %s: %s", *e->node ? e->node : "?",
                 *line ? line : "it left no result and no word");
