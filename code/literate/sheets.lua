@@ -341,11 +341,12 @@ local function read_program(sheet)
         return nil, why
     end
     for _, row in ipairs(rows) do
-        if row.number == sheet.number and row.program then
-            return row.program
+        if row.number == sheet.number then
+            return row.program, string.format("chapters/stages.tsv: stage %d has no program to judge", sheet.number)
         end
     end
-    return nil, string.format("chapters/stages.tsv has no program of stage %d", sheet.number)
+    return nil, string.format("chapters/stages.tsv has no stage %d: add a row of its number, name, program, images, "
+        .. "least", sheet.number)
 end
 
 -- The items named in a list of words, as a set and a list; complains of those that there are not.
