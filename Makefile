@@ -19,7 +19,8 @@ say = @printf '  %-8s %s\n'
 # ---- What there is -------------------------------------------------------------------------------
 
 chapters := $(sort $(wildcard chapters/[0-9][0-9]-*.md chapters/[A-Z]-*.md))
-# Programs by their roots in the chapters; committed ones too, for a machine that has of chapters/ stages.tsv only.
+# Programs by their roots in the chapters, and by the committed files: a machine may have no other
+# file of chapters/ than stages.tsv.
 roots := $(sort $(shell grep -shoE 'file=code/ch[0-9]{2}_[a-z0-9_]+\.(cu|c)' chapters/*.md | \
                         sed 's/^file=//') $(wildcard code/ch[0-9][0-9]_*.cu code/ch[0-9][0-9]_*.c))
 cuda_programs := $(patsubst code/%.cu,%,$(filter %.cu,$(roots)))
@@ -73,7 +74,8 @@ commit = $$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null 
 identity = -DSOURCE_HASH="\"$$($(call source_hash,$(1)))\"" -DGIT_COMMIT="\"$(commit)\"" \
            -DBUILD_FLAGS="\"$(KERNEL_FLAGS)\""
 
-# make DEBUG_PRINT=1 chapterN: kernels print (code/workbench/debug.h); what is measured so is nobody's.
+# make DEBUG_PRINT=1 chapterN: kernels print (code/workbench/debug.h). Their source_hash is "debug",
+# so that no measurement of them passes for the program's.
 with_prints = $(if $(DEBUG_PRINT),-DDEBUG_PRINTS)
 cuda_identity = $(if $(DEBUG_PRINT),-DSOURCE_HASH='"debug"',$(call identity,$(1)))
 
@@ -87,7 +89,7 @@ setup := build/deps-$(if $(wants_all),all,$(if $(wants_grader),grade,chapter))
 build/deps-chapter build/deps-grade build/deps-all: build/deps-%: code/deps.sh
 	$(call one_line,code/deps.sh $*)
 	$(Q)mkdir -p build && touch $@
-# Runs a script whose last word, if it fails, is to be the only line that is seen.
+# Runs a script. If it fails, make stops with the line that it printed, and no other.
 one_line = $(eval said := $(shell { $(1); } 3>&2 2>&1 >&3))$(if $(filter 0,$(.SHELLSTATUS)),,$(error $(said)))
 
 .PHONY: deps
@@ -134,8 +136,8 @@ $(roots) $(tangled): build/tangle.stamp
 .PHONY: tangle
 tangle: build/tangle.stamp ## write code/ and build/tangled/ from chapters/
 
-# Today's hash of each program, by which the book and the labs see stale measurements; of a program
-# with knobs (chapter 14) one more, whatever they are set to: that is what a search searches.
+# Today's hash of each program, by which the book and the labs see stale measurements. A program with
+# knobs (chapter 14) has a second, .any, without the line that sets them: all its candidates have it.
 build/hashes.tsv: $(roots) build/flags
 	$(Q)for f in $(roots); do \
 	    name=$${f##*/}; printf '%s\t%s\n' "$${name%.*}" "$$($(call source_hash,$$f))"; \
@@ -166,7 +168,7 @@ $(cuda_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.cu build/flags 
 	$(say) NVCC $*
 	$(Q)$(call native,$(call least,$*)) build/cuda/bin/nvcc $(call nvcc_flags,$*) $(with_prints) $$native $(call cuda_identity,code/$*.cu) \
 	    -MMD -MP -MF $(@:.o=.d) -c $< -o $@
-# The native image is for a GPU at hand that is neither an L4 nor a Hopper: $(1) is the least that can have it.
+# An image for the GPU at hand, where that is neither an L4 nor a Hopper and at least $(1).
 native = native=; mkdir -p $(@D); gpu=$(if $(filter -,$(1)),,$$(cat build/gpu)); \
     if [ -n "$$gpu" ] && [ $$gpu != 89 ] && [ $$gpu != 90 ] && [ $$gpu -ge $(1) ]; then \
         native="-gencode arch=compute_$$gpu,code=sm_$$gpu"; fi;
@@ -209,7 +211,8 @@ build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) bui
 grade: build/judge build/runner build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ## build the grader: labs/grade --lab N FILE|FOLDER
 	@echo "the grader is built: labs/grade --lab N FILE|FOLDER"
 
-# Ten minutes when nothing is kept; make test looks at one text of each lab, and at what is kept.
+# Ten minutes when no result of an earlier run is kept. make test grades one text of each lab, and
+# compares the kept results of the others.
 .PHONY: check-labs
 check-labs: grade ## grade every starter, solution and planted bug, and compare with the sheets (LABS='4 10')
 	$(Q)labs/tools/check-labs $(LABS)
@@ -287,7 +290,7 @@ planted: all
 mutants: planted ## run every planted bug of the book and say what catches it
 	$(Q)labs/tools/mutants
 
-# What is checked before a stage is merged; what is planted is known only when tangled.
+# What is checked before a stage is merged. Which bugs are planted is known only when tangled.
 define checklist
 .PHONY: checklist$(1)
 checklist$(1): chapter$(1) build/series build/hashes.tsv
@@ -306,7 +309,7 @@ checklist: planted ## every stage's checklist, as before a merge; make checklist
 	$(Q)labs/tools/checklist $(shell printf '%s\n' $(stages) | sort -n)
 
 # As PTX only, which is half the compiling: the simulator takes it, and a GPU's driver does. Linked
-# apart, so that another workbench or library costs no compiling.
+# by a rule of its own, so that a change of the workbench compiles no kernel again.
 build/planted/ch%.o: build/mutants/ch%.cu build/flags build/cuda
 	$(say) NVCC ch$*
 	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
@@ -324,7 +327,7 @@ build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cu
 plots: build/series | $(setup) ## draw the charts in plots/ from the run records
 	$(call one_line,plots/render)
 
-# Needs a GPU and nothing but the built programs: they may have been built elsewhere.
+# Needs a GPU and the built programs; without Pandoc, as on a machine that they were copied to, nothing is built.
 runs: $(if $(shell command -v pandoc),all build/profile) ## on a GPU: measure every program and lab into plots/runs/<gpu>/
 	$(Q)labs/tools/measure-pictures
 	$(Q)labs/tools/measure $(programs)
@@ -399,7 +402,7 @@ build/san/%.o: %.c build/flags build/san/flags build/cuda
 	$(say) CC "$< (sanitized)"
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(sanitize) -fPIC -Icode -isystem build/cuda/include -MMD -MP -c $< -o $@
 
-# As archives, so that a test takes what it needs and no more.
+# Archives, so that the linker takes only the objects that a test uses.
 build/san/libworkbench.a: $(call san_objects,$(workbench))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 build/san/libptxsim.a: $(call san_objects,$(ptxsim))
@@ -416,7 +419,7 @@ $(c_tests): build/tests/%: build/san/%.o
 $(filter build/tests/code/workbench/%,$(c_tests)): build/san/libworkbench.a
 $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
 
-# Those of libraries have many kernels: PTX is enough, for a GPU's driver as for the simulator.
+# Tests of libraries have many kernels: they are compiled as PTX only, which driver and simulator take.
 test_flags = $(NVCC_FLAGS)
 ptx_only = $(KERNEL_FLAGS) --compress-mode=none -gencode arch=compute_89,code=compute_89
 %/test_math %/test_libraries %/test_programs: test_flags = $(ptx_only)

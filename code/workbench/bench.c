@@ -93,7 +93,7 @@ size_t device_free_bytes(void)
 
 static size_t flush_bytes(const struct device *device)
 {
-    return 2 * device->l2_bytes; // twice, for whatever the cache's replacement spares
+    return 2 * device->l2_bytes; // twice its size: its replacement is not strictly the oldest first
 }
 
 size_t device_bytes(const struct device *device, const struct shape *shape,
@@ -103,7 +103,7 @@ size_t device_bytes(const struct device *device, const struct shape *shape,
     size_t one = shape_elements(shape) * (3 + sizeof(uint16_t)) + 2 * GUARD_BYTES +
                  3 * sizeof(float) * (size_t)shape->heads;
 
-    // One more than the input sets: of a kind of input that is checked but not timed.
+    // One set more than is timed: inputs of the other kinds are checked only, one set at a time.
     return one * (timed ? (size_t)options->rotations + 1 : 1) +
            (timed && (options->mode == TIME_COLD || options->on_demand) ? flush_bytes(device) : 0);
 }

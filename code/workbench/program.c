@@ -135,7 +135,7 @@ static bool memory_suffices(const struct options *o, const struct device *device
             return false;
         }
         if (device->simulator)
-            host += there; // whose memory is the host's
+            host += there; // the simulator's device memory is the host's
         if (host > host_free) {
             complain("--shapes: %s needs %.1f GiB on the host, %.1f are free", name, host / gib,
                      host_free / gib);
@@ -201,7 +201,7 @@ static void check(const struct run *run, const struct shape_run *shape, const st
     result->pass = !result->fault && gate_within(&result->metrics, result->limits);
 }
 
-// What --outputs and --against ask for; false when a file let us down.
+// What --outputs and --against ask for; false when a file cannot be written or read.
 static bool keep_and_compare(const struct run *run, const struct shape *shape,
                              struct result *result, const uint16_t *out)
 {

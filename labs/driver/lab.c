@@ -2,8 +2,8 @@
 //
 // The scripts labs/labNN call this with the chapter's programs, gates and promise; whoever runs
 // them may add the options that --help lists, or a program of his own. Everything that is said is
-// also written as a record (JSON). Exit status: 0 unless RED, which is 1; 2 bad usage; 3 the
-// machine failed us.
+// also written as a record (JSON). Exit status: 0 unless RED, which is 1; 2 bad usage; 3 something
+// on this machine is missing or failed.
 #include "lab.h"
 
 #include <errno.h>
@@ -52,7 +52,7 @@ const char *main_shape(void)
 
 // ---- Programs -----------------------------------------------------------------------------------
 
-// Where this program stands in, whatever the working directory is.
+// The repository's folder: build/lab is in it, whatever the working directory is.
 static char *find_root(void)
 {
     char path[PATH_MAX];

@@ -96,7 +96,7 @@ const char *mark(bool pass)
     return pass ? text("%sok%s", GREEN_INK, PLAIN) : text("%sFAIL%s", RED_INK, PLAIN);
 }
 
-// 12345678 -> "12,345,678"; numbers that are no counts get the digits they deserve.
+// 12345678 -> "12,345,678"; below 100, what is no whole number has two decimals.
 const char *grouped(double value)
 {
     char digits[64], out[96];

@@ -211,7 +211,8 @@ static const char *why_unseen(const char *name)
 static json_t *show_points(void)
 {
     json_t *items = at(sheet, "points"), *first = NULL;
-    // As by the grader: a wrong kernel's registers are worth nothing. After a fault nobody knows yet.
+    // As the grader does: a wrong kernel has no points for its resources. Whether a kernel with a
+    // fault is wrong is not known here.
     bool withheld = after.wrong, unsure = after.fault && !after.wrong;
     int got = 0, open = 0, total = 0;
     heading("Points, as far as they can be seen here");

@@ -40,7 +40,7 @@ static char *read_regular(int folder, const char *name, size_t *bytes, char **wh
     if (!source)
         fail(EXIT_MACHINE, "out of memory");
     source[*bytes] = '\0';
-    return source; // too long: refused where it is compiled
+    return source; // one that is too long is refused by the compilation (build.c)
 }
 
 static bool ends_in_cu(const char *name)

@@ -41,7 +41,7 @@ static void read_item(json_t *json, struct item *item, const char *path)
         fail(EXIT_USAGE, "%s: %s: no limit", path, item->name);
 }
 
-// A submission's own word on how it rounds is not asked for: it would buy it a wider gate.
+// The sheet says how kernels may round P. A submission is not asked: its claim would widen its gate.
 static void read_p(json_t *json, const char *path)
 {
     lab.p = (struct p_rounding){0};

@@ -339,7 +339,7 @@ static bool ask_slurm(struct waiting *w, char **why)
     for (int s = 0; s < w->spool_count; ++s)
         for (int k = 0; k < w->spools[s].count; ++k)
             w->spools[s].elements[k].state[0] = '\0';
-    // Those that have an element's number first: what is said of the rest is for the others.
+    // Lines about one element first; a line about all of a job is for those without one of their own.
     for (int rest = 0; rest < 2; ++rest)
         for (const char *line = said; *line; line += strcspn(line, "\n"), line += *line == '\n') {
             const char *element = strchr(line, '|');
@@ -462,7 +462,7 @@ static int look_for_failures(struct waiting *w)
         struct element *e = element_of(w, &w->entries[i], &s);
         if (w->entries[i].result || w->failed[i])
             continue;
-        // What ended well has a result, which is on its way.
+        // An element that ended well has written its result, which may not be visible here yet.
         bool unseen = strcmp(e->state, "COMPLETED") == 0 || !*e->state;
         e->over = may_end(e) ? 0 : e->over > 0 ? e->over : now();
         if (e->over > 0 && now() - e->over >= (unseen ? UNSEEN_SECONDS : 0))

@@ -135,7 +135,7 @@ static void build_reference(struct side *side)
     free(source);
 }
 
-// One submission is timed at a time, however many are graded: the file's lock is the GPU.
+// One submission is timed at a time, however many are graded: whoever has this file's lock.
 static int take_gpu(void)
 {
     mkdir(text("%s/build/grade", options.root), 0700);
@@ -170,7 +170,7 @@ void measure_speed(struct submission *s, const char *name, struct speed *speed)
         fail(EXIT_MACHINE, "the lab's own program %s", own);
     prepare(&submitted, shape, &speed->why);
     int lock = take_gpu();
-    // One round more, the first: it is checked, but not counted, for the driver loads code late.
+    // The first round is checked and not counted: the driver loads code at the first launch.
     for (int round = -1; round < ROUNDS && !speed->why; ++round) {
         struct turned sets[SETS];
         for (int i = 0; i < SETS; ++i)
