@@ -1140,8 +1140,9 @@ static void stages_that_are_not_there_are_named(void **state)
          "chapters/stages.tsv:2: no row of number, name, program, images, least"},
         {STAGES_HEADING "3\ta\tch03_a\tsm_89\t75\t9\n",
          "chapters/stages.tsv:2: no row of number, name, program, images, least"},
-        {STAGES_HEADING "3\ta\tch03_a_name_that_is_longer_than_any_that_a_program_of_this_book_may_h"
-                        "ave\tsm_89\t75\n",
+        {STAGES_HEADING
+         "3\ta\tch03_a_name_that_is_longer_than_any_that_a_program_of_this_book_may_h"
+         "ave\tsm_89\t75\n",
          "chapters/stages.tsv:2: no row of number, name, program, images, least"},
     };
     (void)state;

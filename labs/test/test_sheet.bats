@@ -153,6 +153,7 @@ wait_for() { # COUNT TEXT: until the log has as many
 
 @test "--watch judges again when the file is saved, whichever way, and ends by a signal" {
     cd "$BATS_TEST_TMPDIR"
+    : >log # the background job may be late to open it
     "$LAB/build/lab" --lab 3 --shapes small --on simulator --watch "$my" >log 2>&1 3>&- &
     pid=$!
     wait_for 1 'watching .*my.cu; Ctrl-C ends'
