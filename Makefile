@@ -31,15 +31,15 @@ labs := $(sort $(wildcard labs/lab[0-9][0-9]))
 sources = $(filter-out $(wildcard $(1)/test_*.c),$(wildcard $(1)/*.c))
 objects = $(patsubst %.c,build/obj/%.o,$(1))
 
-# Chapter 3's row of chapters/stages.tsv: stage_03 is "ch03_wmma_qk 75 sm_89 sm_90". A chapter's
-# number in two digits, from its own or from the name of one of its programs.
+# The rows of chapters/stages.tsv: stage_03 is "ch03_wmma_qk 75 sm_89 sm_90", program, least, images.
 $(foreach row,$(shell awk -F'\t' '/^[0-9]/ { gsub(/ /, ":", $$4); printf "%02d:%s:%s:%s ", $$1, $$3, $$5, $$4 }' chapters/stages.tsv),\
     $(eval stage_$(firstword $(subst :, ,$(row))) := $(wordlist 2,9,$(subst :, ,$(row)))))
 two = $(if $(filter 1 2 3 4 5 6 7 8 9,$(1)),0$(1),$(1))
 chapter_of = $(patsubst ch%,%,$(firstword $(subst _, ,$(1))))
+# The row of a chapter by its number's two digits; what is missing in the table ends make with a line.
 stage = $(or $(stage_$(1)),\
     $(error chapters/stages.tsv has no stage $(1:0%=%): add a row of its number, name, program, images, least))
-# What the lab judges, if it is there; of a program by its name, its images and the least GPU.
+# The program that a chapter's lab judges, if it is there; images and the least GPU of a program.
 judged = $(filter $(firstword $(stage_$(call two,$(1)))),$(programs))
 images = $(or $(filter sm_%,$(call stage,$(call chapter_of,$(1)))),\
     $(error chapters/stages.tsv: the row of stage $(patsubst 0%,%,$(call chapter_of,$(1))) names no images, and $(1) needs some))
