@@ -6,7 +6,7 @@
 //   series search JOURNAL.jsonl  the candidates of chapter 14's search
 //   series changes ELITE.json    what each single change of its best candidate did: a Markdown table
 //   series pairs JOURNAL.jsonl   what a change did to any candidate: a Markdown table
-//   series scoreboard|accuracy RECORD.json   charts of what labs/scoreboard has measured
+//   series scoreboard|accuracy RECORD.json   charts of what labs/tools/scoreboard has measured
 //   series scoreboard-table|ways-table RECORD.json   the same as Markdown tables
 //   series promises [--plots DIR]   what the sources promised and reported, what the labs measured:
 //                                   a Markdown table
@@ -23,7 +23,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "workbench/stages.h"
 
 enum { BAD_USAGE = 2, BAD_RECORD = 3, NOTHING_TO_DRAW = 4 };
 enum { MAX_RECORDS = 512, MAX_CHAPTER = 99 };
@@ -41,7 +42,8 @@ struct record {
 static struct record records[MAX_RECORDS], sides[MAX_RECORDS]; // stages, other programs
 static int record_count, side_count;
 static bool load_labs; // instead of the programs that were measured
-static json_t *gpus, *stages;
+static json_t *gpus;
+static char *tree; // the folder above plots/, which has chapters/; NULL: the working directory
 
 __attribute__((noreturn, format(printf, 2, 3))) static void fail(int status, const char *format,
                                                                  ...)
@@ -204,43 +206,35 @@ static bool same_stage(const struct record *a, const struct record *b)
     return a->chapter > 0 && a->chapter == b->chapter && strcmp(a->gpu, b->gpu) == 0;
 }
 
-// Whether the record's GPU has a lab of its chapter, and this program is the one that it judges.
-static bool judged_by_lab(const struct record *record)
+// The row of a chapter in chapters/stages.tsv.
+static const struct stage *stage_of(int chapter)
 {
-    char *path;
-    if (asprintf(&path, "%.*s/lab%02d.json", (int)(base_name(record) - record->path - 1),
-                 record->path, record->chapter) < 0)
-        fail(BAD_RECORD, "out of memory");
-    json_t *lab = access(path, F_OK) == 0 ? load(path) : NULL;
-    const char *after = lab ? text(lab, path, "after", "") : "";
-    size_t length = strlen(after);
-    bool judged = length > 0 && strncmp(base_name(record), after, length) == 0 &&
-                  strcmp(base_name(record) + length, ".json") == 0;
-    json_decref(lab);
-    free(path);
-    return judged;
+    static struct stage stages[MAX_CHAPTER + 1];
+    char why[512];
+    if (stages[chapter].number == 0 &&
+        !stage_read(tree ? tree : ".", chapter, &stages[chapter], why, sizeof why))
+        fail(BAD_RECORD, "%s", why);
+    return &stages[chapter];
 }
 
-// Whether the sources' record is named after the program.
-static bool named_by_sources(const struct record *record)
+// Whether the program is the one that its chapter's lab judges.
+static bool shows_stage(const struct record *record)
 {
-    for (int r = 0; r < record_count; r++)
-        if (strcmp(records[r].gpu, REPORTED) == 0 &&
-            strcmp(base_name(&records[r]), base_name(record)) == 0)
-            return true;
-    return false;
+    const char *program = stage_of(record->chapter)->program;
+    size_t length = strlen(program);
+    return length > 0 && strncmp(base_name(record), program, length) == 0 &&
+           strcmp(base_name(record) + length, ".json") == 0;
 }
 
-// A chapter may have a second program, for an argument of its own. The charts show the stage: the
-// program that the lab judges or that the sources' record is named after, or else the first. The
-// others go to `sides`.
+// A chapter may have a second program, for an argument of its own. The charts show the stage's, or
+// else the first. The others go to `sides`.
 static void set_side_programs_apart(void)
 {
     bool side[MAX_RECORDS] = {false};
     for (int i = 0; i < record_count; i++)
         for (int k = 0; k < i; k++)
             if (!side[k] && same_stage(&records[i], &records[k]))
-                side[judged_by_lab(&records[i]) || named_by_sources(&records[i]) ? k : i] = true;
+                side[shows_stage(&records[i]) ? k : i] = true;
     int kept = 0;
     for (int i = 0; i < record_count; i++)
         if (side[i])
@@ -266,23 +260,17 @@ static void load_all(const char *plots)
     closedir(directory);
     free(folder);
     qsort(records, (size_t)record_count, sizeof records[0], record_order);
+    tree = join(plots, "..");
+    for (int i = 0; i < record_count; i++)
+        if (records[i].chapter > 0)
+            stage_of(records[i].chapter); // what is missing is said before anything is printed
     set_side_programs_apart();
-    char *path = join(plots, "stages.json");
-    stages = load(path);
-    free(path);
-    path = join(plots, "gpus.json");
+    char *path = join(plots, "gpus.json");
     gpus = load(path);
     free(path);
 }
 
 // ---- Rows: one a stage, top to bottom -----------------------------------------------------------
-
-static const char *stage_name(int chapter)
-{
-    char key[16];
-    snprintf(key, sizeof key, "%d", chapter);
-    return text(stages, "stages.json", key, "");
-}
 
 static const char *gpu_name(const struct record *record)
 {
@@ -312,7 +300,7 @@ static int print_rows(const bool *drawn, int *row_of)
     for (int chapter = 1; chapter <= MAX_CHAPTER; chapter++)
         if (drawn[chapter]) {
             row_of[chapter] = ++rows;
-            printf("%d\t%s  %d\n", rows, stage_name(chapter), chapter);
+            printf("%d\t%s  %d\n", rows, stage_of(chapter)->name, chapter);
         }
     return rows;
 }
@@ -486,7 +474,7 @@ static void print_end_labels(struct label *ends, int count, double factor)
         }
     for (int i = 0; i < count; i++)
         printf("%.6g\t%.6g\t%.6g\t%d  %s\n", ends[i].x, ends[i].y, y[i], ends[i].chapter,
-               stage_name(ends[i].chapter));
+               stage_of(ends[i].chapter)->name);
 }
 
 // FLOPs a byte of DRAM traffic when each tensor crosses once: 4 S^2 D over 5 S D (three tensors of
@@ -1059,7 +1047,7 @@ static void promises(void)
         const struct record *reported = record_of(REPORTED, chapter), *lab = NULL;
         for (int g = 0; g < gpu_count && lab == NULL; g++)
             lab = record_of(gpu[g], chapter);
-        printf("| %d %s | ", chapter, stage_name(chapter));
+        printf("| %d %s | ", chapter, stage_of(chapter)->name);
         const char *before = text(lab->json, lab->path, "before", ""); // "ch03_wmma_qk"
         int base;
         if (sscanf(before, "ch%2d_", &base) == 1 && base != chapter)
@@ -1306,18 +1294,18 @@ static const char *board_label(const char *name, enum label_form form)
     else if (form == SHORT)
         snprintf(label, sizeof label, "%d", chapter);
     else if (form == IN_TABLE)
-        snprintf(label, sizeof label, "%d %s", chapter, stage_name(chapter));
+        snprintf(label, sizeof label, "%d %s", chapter, stage_of(chapter)->name);
     else
-        snprintf(label, sizeof label, "%s  %d", stage_name(chapter), chapter);
+        snprintf(label, sizeof label, "%s  %d", stage_of(chapter)->name, chapter);
     return label;
 }
 
-// Reads a record of labs/scoreboard and who is in it with a time.
+// Reads a record of labs/tools/scoreboard and who is in it with a time.
 static void load_board(const char *path)
 {
     board = (struct board){.json = load(path), .path = path};
     if (strcmp(text(board.json, path, "kind", ""), "scoreboard") != 0)
-        fail(BAD_RECORD, "%s: not what labs/scoreboard writes", path);
+        fail(BAD_RECORD, "%s: not what labs/tools/scoreboard writes", path);
     char *folder = strdup(path);
     char *slash = strrchr(folder, '/');
     char *beside = join(slash == NULL ? "." : (*slash = '\0', folder), "floors.json");
@@ -1328,7 +1316,6 @@ static void load_board(const char *path)
     }
     free(beside);
     free(folder);
-    stages = load("plots/stages.json");
     for (int s = 0; s < BOARD_SHAPES; s++) {
         const char *name;
         json_t *entry;
@@ -1351,7 +1338,6 @@ static void unload_board(void)
 {
     json_decref(board.json);
     json_decref(board.floors);
-    json_decref(stages);
 }
 
 static bool is_pytorch(const char *name)
@@ -1580,7 +1566,7 @@ int main(int argc, char **argv)
             free(sides[i].path);
         }
         json_decref(gpus);
-        json_decref(stages);
+        free(tree);
     } else {
         fail(BAD_USAGE, "usage: series CHART [--plots DIR] | series lab RECORD.json");
     }

@@ -69,7 +69,7 @@ static bool visit(const struct image *image, void *data)
     return true;
 }
 
-// The limit that matters most, where several bind: warps first, for nothing is lost to them.
+// Names what limits the CTAs of an SM. Of several limits warps come first: then the SM is full.
 static const char *limit_name(unsigned factors)
 {
     if (factors & OCC_LIMIT_WARPS)
