@@ -8,6 +8,7 @@
 //
 // Exit status: 0 all checks passed, 1 a check failed, 2 bad usage, 3 the
 // machine failed (no memory, FILE not writable).
+
 #include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
@@ -20,7 +21,6 @@
 
 #include "workbench/workbench.h"
 
-// ---- Give up ----
 static void give_up(const char *why)
 {
     fprintf(stderr, "ch11_minimax: %s\n", why);

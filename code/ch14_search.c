@@ -8,7 +8,7 @@
 // Every candidate is compiled, then has to be new, to keep the limits on
 // resources and to be right, and only then is timed. What was learned goes
 // into a journal, so that a search can be interrupted.
-// ---- Include JSON and the system ----
+
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
@@ -97,7 +97,6 @@ static void fail(int status, const char *format, ...)
     exit(status);
 }
 
-// ---- Tell which knobs go together ----
 // The static assertions of the kernel, and the launch limit of 1024 threads.
 static bool valid(const int k[KNOBS])
 {
@@ -142,6 +141,7 @@ static struct candidate *find(const int k[KNOBS])
 }
 
 // ---- Draw random numbers ----
+
 // splitmix64 (Steele, Lea and Flood 2014). Each generation has a stream of
 // its own, so that a search that goes on draws what it would have drawn.
 static uint64_t state;
@@ -154,7 +154,6 @@ static int draw(int below)
     return (int)((z ^ z >> 31) % (uint64_t)below);
 }
 
-// ---- Run a command ----
 // The exit status of a shell command; its last line of output in `line`.
 static int run(char line[LINE], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -186,6 +185,7 @@ static int run(char line[LINE], const char *format, ...)
 }
 
 // ---- Keep a journal ----
+
 // A line for the search itself, then one for each candidate.
 static FILE *journal;
 
@@ -259,7 +259,6 @@ static void journal_open(const char *head)
         fail(3, "%s: %s", path, strerror(errno));
 }
 
-// ---- Find the best three ----
 // The best of the generations before this one, best first.
 static int find_elite(int generation, struct candidate *elite[ELITE])
 {
@@ -412,6 +411,7 @@ static void judge(struct candidate *c)
 }
 
 // ---- Make new candidates ----
+
 // The stages of the chapters before, as far as they are knobs.
 static const int ancestors[][KNOBS] = {
     {32, 32, 2, 2, 0, 0, 0, 0}, {32, 32, 2, 2, 0, 0, 0, 1},
@@ -523,7 +523,6 @@ static void compile(const struct candidate *litter, int count)
         fail(3, "%s failed", command);
 }
 
-// ---- Try a litter ----
 // What has been tried before stays as it was; at most `most` are new.
 static int try_all(struct candidate *litter, int count, int most)
 {
@@ -609,6 +608,7 @@ static json_t *final_elite(void)
 }
 
 // ---- Write the elite down ----
+
 // What each single change of the best did.
 static json_t *changes_json(const struct candidate *best)
 {
@@ -735,6 +735,7 @@ static void read_options(int argc, char **argv)
 }
 
 // ---- Check the ground and open the journal ----
+
 // Where the search runs: `machine` and `on_gpu`.
 static void find_machine(void)
 {
@@ -790,6 +791,7 @@ static const char *start(char elite[PATH])
 }
 
 // ---- Search ----
+
 // Candidates that count for the budget.
 static int spent(void)
 {
