@@ -502,6 +502,9 @@ static struct error tiled_error(const struct coded_head *coded,
 }
 
 // ---- Causes of error ----
+
+// Of each format: the error of the values of K, and of the output. Of E4M3
+// alone: that of the tiles, and of the tiles with their output stored as half.
 enum { VALUE, OUTPUT = VALUE + FORMATS, TILED = OUTPUT + FORMATS, HALF };
 enum { CAUSES = HALF + 1 };
 
@@ -900,7 +903,7 @@ static void write_record(const char *path)
     json_decref(record);
 }
 
-// ---- The main function ----
+// ---- Print the tables, then check ----
 int main(int argc, char **argv)
 {
     const char *record = NULL;

@@ -140,7 +140,7 @@ __device__ void score(tiles &t, int warp)
                    wmma::row_major> q; // [16 rows][16 d]
     wmma::fragment<wmma::matrix_b, FRAG, FRAG, FRAG, __half,
                    wmma::col_major> k; // [16 d][16 keys]: K transposed
-    wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float> s;
+    wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float> s; // [16][16]
 
     int row = warp / 2 * FRAG;
     int key = warp % 2 * FRAG;
@@ -205,7 +205,7 @@ __device__ void accumulate(tiles &t, int warp)
                    wmma::row_major> p; // [16 rows][16 keys]
     wmma::fragment<wmma::matrix_b, FRAG, FRAG, FRAG, __half,
                    wmma::row_major> v; // [16 keys][16 d]
-    wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float> sum;
+    wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float> sum; // [16][16]
 
     int row = warp / 2 * FRAG;
     for (int f = 0; f < HEAD_DIM / 2; f += FRAG) {

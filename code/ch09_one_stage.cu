@@ -64,7 +64,7 @@ using accumulator =
     wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float>; // [16][16]
 
 // Where an accumulator's element x[i] lies in its 16 x 16 tile.
-__device__ int row_half(int i) { return i / 2 % 2; } // row lane / 4 + 8 times
+__device__ int row_half(int i) { return i / 2 % 2; } // 0: row lane / 4; 1: + 8
 __device__ int column(int i, int lane)
 {
     return i / 4 * 8 + lane % 4 * 2 + i % 2;
@@ -204,7 +204,7 @@ __device__ void softmax(tiles &t, row_state &rows, accumulator &s,
     }
     row_barrier(warp); // a row's maximum comes from two warps
 
-    // Find the new maximum and the factor for what is there
+    // Find the new maximum, and the factor for the sums so far
     float rescale[2];
     for (int h = 0; h < 2; ++h) {
         float new_max = rows.max[h];

@@ -1,6 +1,6 @@
 // Tangled from chapters/09-three-stages.md; edit that, then `make tangle`.
 
-// Chapter 9, the gate of 50 %: six CTAs on an SM of an L4.
+// Chapter 9, an occupancy of 50 %: six CTAs on an SM of an L4.
 //
 //   make chapter9 && ./lab9 code/ch09_six_ctas.cu
 //
@@ -60,7 +60,7 @@ struct alignas(128) tiles {
     float row_sum[WARPS_N][BLOCK_M]; // of all tiles, at the end
 };
 
-// An SM of an L4: 100 KB, of which each CTA costs 1 KB more than it has.
+// An SM of an L4 has 100 KB, and each CTA takes 1 KB beside its own.
 static_assert(sizeof(tiles) <= 102400 / 6 / 128 * 128 - 1024, "six CTAs");
 
 // ---- Say where an accumulator's elements lie ----
@@ -68,7 +68,7 @@ using accumulator =
     wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float>; // [16][16]
 
 // Where an accumulator's element x[i] lies in its 16 x 16 tile.
-__device__ int row_half(int i) { return i / 2 % 2; } // row lane / 4 + 8 times
+__device__ int row_half(int i) { return i / 2 % 2; } // 0: row lane / 4; 1: + 8
 __device__ int column(int i, int lane)
 {
     return i / 4 * 8 + lane % 4 * 2 + i % 2;
@@ -208,7 +208,7 @@ __device__ void softmax(tiles &t, row_state &rows, accumulator &s,
     }
     row_barrier(warp); // a row's maximum comes from two warps
 
-    // Find the new maximum and the factor for what is there
+    // Find the new maximum, and the factor for the sums so far
     float rescale[2];
     for (int h = 0; h < 2; ++h) {
         float new_max = rows.max[h];
@@ -337,7 +337,7 @@ attention(const __grid_constant__ attention_args args)
         accumulator s; // [16 rows][KEYS]
         score(t, s, warp);
         softmax(t, rows, s, sum, warp, lane, scale, seq_len - key);
-        convert(t.v, t.codes[tile % STAGES].v); // softmax's barrier: K is read
+        convert(t.v, t.codes[tile % STAGES].v); // softmax's barrier freed K
 
         // Copy into the buffer that has been converted
         __syncthreads(); // P and V are complete, and the codes all read

@@ -5,8 +5,8 @@
 //   make chapter9 && ./lab9
 //
 // Chapter 8's program with a ring of three: two key tiles are on their way
-// while one is at work. Nothing waits for them with two buffers either, so
-// this gains nothing and costs a CTA on an L4.
+// while one is at work. With two buffers nothing waits for copies either, so
+// this gains nothing, and its bytes cost each SM of an L4 a CTA.
 
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -65,7 +65,7 @@ using accumulator =
     wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float>; // [16][16]
 
 // Where an accumulator's element x[i] lies in its 16 x 16 tile.
-__device__ int row_half(int i) { return i / 2 % 2; } // row lane / 4 + 8 times
+__device__ int row_half(int i) { return i / 2 % 2; } // 0: row lane / 4; 1: + 8
 __device__ int column(int i, int lane)
 {
     return i / 4 * 8 + lane % 4 * 2 + i % 2;
@@ -205,7 +205,7 @@ __device__ void softmax(tiles &t, row_state &rows, accumulator &s,
     }
     row_barrier(warp); // a row's maximum comes from two warps
 
-    // Find the new maximum and the factor for what is there
+    // Find the new maximum, and the factor for the sums so far
     float rescale[2];
     for (int h = 0; h < 2; ++h) {
         float new_max = rows.max[h];

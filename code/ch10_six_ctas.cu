@@ -1,6 +1,6 @@
 // Tangled from chapters/10-swizzle.md; edit that, then `make tangle`.
 
-// Chapter 10, the gate of 50 %: swizzled tiles, six CTAs on an SM of an L4.
+// Chapter 10, an occupancy of 50 %: swizzled tiles, six CTAs on an SM of an L4.
 //
 //   make chapter10 && ./lab10 code/ch10_six_ctas.cu
 //
@@ -58,7 +58,7 @@ struct alignas(128) tiles {
     float row_sum[WARPS_N][BLOCK_M]; // of all tiles, at the end
 };
 
-// An SM of an L4: 100 KB, of which each CTA costs 1 KB more than it has.
+// An SM of an L4 has 100 KB, and each CTA takes 1 KB beside its own.
 static_assert(sizeof(tiles) <= 102400 / 6 / 128 * 128 - 1024, "six CTAs");
 
 // ---- Swizzle a row's chunks ----
@@ -250,7 +250,7 @@ __device__ void softmax(tiles &t, row_state &rows,
     }
     row_barrier(warp); // a row's maximum comes from two warps
 
-    // Find the new maximum and the factor for what is there
+    // Find the new maximum, and the factor for the sums so far
     float rescale[2];
     for (int h = 0; h < 2; ++h) {
         float new_max = rows.max[h];
@@ -380,7 +380,7 @@ attention(const __grid_constant__ attention_args args)
         float s[KEYS / MMA_N][4]; // [16 rows][KEYS]
         score(t, t.k, s, warp, lane);
         softmax(t, rows, s, sum, warp, lane, scale, seq_len - key);
-        convert(t.v, t.codes[tile % STAGES].v); // softmax's barrier: K is read
+        convert(t.v, t.codes[tile % STAGES].v); // softmax's barrier freed K
 
         // Copy into the buffer that has been converted
         __syncthreads(); // P and V are complete, and the codes all read

@@ -247,7 +247,7 @@ __device__ void softmax(tiles &t, row_state &rows,
     }
     row_barrier(warp); // a row's maximum comes from two warps
 
-    // Find the new maximum and the factor for what is there
+    // Find the new maximum, and the factor for the sums so far
     float rescale[2];
     for (int h = 0; h < 2; ++h) {
         float new_max = rows.max[h];

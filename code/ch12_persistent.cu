@@ -6,7 +6,7 @@
 //
 // Chapter 10's program, but a CTA does not end with its query tile: no more
 // CTAs are launched than the GPU holds at a time, and each takes tiles from a
-// queue in global memory until there are none. One launch at a time.
+// queue in global memory until there are none. Launches must not overlap.
 
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
@@ -247,7 +247,7 @@ __device__ void softmax(tiles &t, row_state &rows,
     }
     row_barrier(warp); // a row's maximum comes from two warps
 
-    // Find the new maximum and the factor for what is there
+    // Find the new maximum, and the factor for the sums so far
     float rescale[2];
     for (int h = 0; h < 2; ++h) {
         float new_max = rows.max[h];
@@ -393,7 +393,7 @@ __device__ unsigned take_item(unsigned &item, unsigned items)
     __syncthreads(); // the last one may be overwritten
 
     // Ask the queue, one thread for all
-    if (threadIdx.x == 0) // each CTA asks once in vain: then it is 0 again
+    if (threadIdx.x == 0) // wraps to 0: each CTA asks once in vain
         item = atomicInc(&next_item, items + gridDim.x - 1);
 
     __syncthreads(); // it is there, and all are done with the last tile

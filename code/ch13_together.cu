@@ -151,7 +151,7 @@ __device__ void load_tile(__half (*tile)[HEAD_DIM], const uint8_t *codes,
 
 // ---- Load a piece of a tile into registers ----
 
-// A producer lane's part of a tile of K or V, on its way through registers.
+// Loads of LOAD_BYTES: of a row of a tile, and of a lane for a tile of K or V.
 constexpr int PER_ROW = HEAD_DIM / LOAD_BYTES;
 constexpr int LOADS = BLOCK_N * PER_ROW / (32 * PRODUCERS);
 
@@ -244,7 +244,7 @@ __device__ void softmax(tiles &t, row_state &rows,
     }
     row_barrier(warp); // a row's maximum comes from two warps
 
-    // Find the new maximum and the factor for what is there
+    // Find the new maximum, and the factor for the sums so far
     float rescale[2];
     for (int h = 0; h < 2; ++h) {
         float new_max = rows.max[h];

@@ -1,7 +1,7 @@
 // Tangled from chapters/14-autotune.md; edit that, then `make tangle`.
 
-// Chapter 14, inside every gate: what a search finds that is held to half of
-// an L4's warps.
+// Chapter 14, inside every limit: ch14_autotune's kernel with the knobs that a
+// search found which was held to an occupancy of half of an L4's warps.
 //
 //   make chapter14 && ./lab14 code/ch14_all_gates.cu
 
@@ -242,7 +242,7 @@ __device__ void load_q(__half (*tile)[HEAD_DIM], const uint8_t *codes,
 
 // ---- Load a piece of a tile into registers ----
 
-// A producer lane's part of a tile of K or V, on its way through registers.
+// Loads of LOAD_BYTES: of a row of a tile, and of a lane for a tile of K or V.
 constexpr int PER_ROW = HEAD_DIM / LOAD_BYTES;
 constexpr int LOADS = BLOCK_N * PER_ROW / (32 * PRODUCERS);
 
@@ -466,7 +466,8 @@ __device__ void together(tiles &t, running &r, const uint8_t *k,
     }
 }
 
-// `before`: tiles that went through the ring for earlier query tiles.
+// Produces key tiles. `before` of them, of earlier query tiles, have gone
+// through the ring.
 __device__ void produce(tiles &t, const uint8_t *k, const uint8_t *v,
                         int seq_len, unsigned before)
 {
@@ -542,7 +543,7 @@ __device__ unsigned take_item(unsigned &item, unsigned items)
     __syncthreads(); // the last one may be overwritten
 
     // Ask the queue, one thread for all
-    if (threadIdx.x == THREADS - 1) // a CTA asks once in vain: it is 0 again
+    if (threadIdx.x == THREADS - 1) // wraps to 0: a CTA asks once in vain
         item = atomicInc(&next_item, items + gridDim.x - 1);
 
     __syncthreads(); // it is there, and all are done with the last tile
@@ -555,6 +556,7 @@ constexpr int WANTED = (48 * OCCUPANCY + 99) / 100 * 32; // threads on an SM
 constexpr int CTAS = (WANTED + THREADS - 1) / THREADS;
 #define LIMITS __launch_bounds__(THREADS, CTAS)
 #else
+// Registers of a thread with which a CTA fits on an SM; 120 is the limit.
 constexpr int FITTING = 512 / ((THREADS + 127) / 128) / 8 * 8;
 #define LIMITS __maxnreg__(FITTING < 120 ? FITTING : 120)
 #endif

@@ -97,7 +97,8 @@ static void fail(int status, const char *format, ...)
     exit(status);
 }
 
-// The static assertions of the kernel, and the launch limit of 1024 threads.
+// Whether the kernel's static assertions hold, and the launch limit of 1024
+// threads.
 static bool valid(const int k[KNOBS])
 {
     int warps = k[BLOCK_M] / 16 * k[WARPS_N];
@@ -123,7 +124,7 @@ static void file_of(const struct candidate *c, const char *ending,
     snprintf(path, PATH, "%s/%s%s", options.folder, knobs, ending);
 }
 
-// Of what a program says, what may go into the journal.
+// Makes of what a program says one line of ASCII for the journal.
 static void plain_ascii(char *line)
 {
     line[strcspn(line, "\n")] = 0;
@@ -438,7 +439,8 @@ static bool in_litter(const struct candidate *litter, int count,
     return false;
 }
 
-// The same litter, also when a part of it has been tried already.
+// Fills a litter: always the same one of a generation, also when a search goes
+// on and has tried a part of it.
 static int breed(int generation, struct candidate litter[LITTER])
 {
     struct candidate *elite[ELITE];
@@ -523,7 +525,8 @@ static void compile(const struct candidate *litter, int count)
         fail(3, "%s failed", command);
 }
 
-// What has been tried before stays as it was; at most `most` are new.
+// Tries the candidates of a litter that were not tried before, `most` at most;
+// returns how many.
 static int try_all(struct candidate *litter, int count, int most)
 {
     int fresh = 0;
@@ -555,7 +558,7 @@ static json_t *knobs_json(const struct candidate *c)
     return knobs;
 }
 
-// Timing of each shape, and the resources; without a GPU neither.
+// Runs a candidate again on the GPU: the timing of each shape, the resources.
 static void final_run(const struct candidate *c, json_t *said)
 {
     char program[PATH], path[PATH], line[LINE];
@@ -694,7 +697,7 @@ static int integer(const char *option, const char *text, int least, int most)
     return (int)n;
 }
 
-// What becomes part of a command.
+// A text that is fit to be part of a shell command.
 static const char *plain(const char *option, const char *text)
 {
     for (const char *p = text; *p; ++p)
@@ -734,7 +737,7 @@ static void read_options(int argc, char **argv)
         fail(2, "'%s' is not an option; see --help", argv[optind]);
 }
 
-// ---- Check the ground and open the journal ----
+// ---- Find the machine and open the journal ----
 
 // Where the search runs: `machine` and `on_gpu`.
 static void find_machine(void)
@@ -792,7 +795,7 @@ static const char *start(char elite[PATH])
 
 // ---- Search ----
 
-// Candidates that count for the budget.
+// How many candidates count for the budget.
 static int spent(void)
 {
     int count = 0;

@@ -22,7 +22,7 @@ constexpr size_t ENOUGH = 100;    // CTAs of the wide form
 constexpr float LOG2_E = 1.44269504f;
 constexpr float NOTHING = 1e30f;  // base before the first key: 2^(s + base)
                                   // is infinite, and 0 for a masked key
-constexpr float LARGEST_SUM = 32768; // no summand overflows a half
+constexpr float LARGEST_SUM = 32768; // of a lane's P: none overflows a half
 
 static_assert(HEAD_DIM == 8 * CHUNK, "swizzle: a row is eight chunks");
 
@@ -61,7 +61,7 @@ template <form F> struct alignas(128) shared {
         float4 parts[F.warps_n > 1 ? F.warps_m * F.fragments : 1]
                     [HEAD_DIM / MMA_N + 1][F.warps_n][32]; // at the end
     };
-    uint64_t done; // all lanes, with a step
+    uint64_t done; // all lanes arrive at the end of a step
 };
 
 // Where chunk c of a row lies in it.
@@ -175,9 +175,10 @@ template <int I> __device__ uint32_t two_halves(uint32_t codes)
 template <form F> struct running {
     float base[F.fragments][2]; // minus the reference, in powers of two
     float sum[F.fragments][2];  // of this lane's keys
-    float out[F.fragments][HEAD_DIM / MMA_N][4];
+    float out[F.fragments][HEAD_DIM / MMA_N][4]; // [16 rows][64 d] each
 };
 
+// In fragments of 16 rows: Q [16][64], scores and P [16][step], P's sums.
 template <form F> using query = uint32_t[F.fragments][HEAD_DIM / MMA_K][4];
 template <form F> using step_scores = float[F.fragments][F.step / MMA_N][4];
 template <form F> using step_p = uint32_t[F.fragments][F.step / MMA_K][4];
@@ -356,7 +357,8 @@ __device__ void accumulate(running<F> &r, const step_p<F> &p,
 
 // ---- Take turns with the other group ----
 
-// The warps of group 0, one on each scheduler, and those of group 1.
+// Waits for the turn of this group: of warps 0 to 3, one on each scheduler, or
+// of warps 4 to 7.
 __device__ void take_turn(int group, int threads)
 {
     asm volatile("barrier.cta.sync %0, %1;"
@@ -365,6 +367,7 @@ __device__ void take_turn(int group, int threads)
                  : "memory");
 }
 
+// Says that it is the other group's turn, and goes on.
 __device__ void pass_turn(int group, int threads)
 {
     asm volatile("barrier.cta.arrive %0, %1;"

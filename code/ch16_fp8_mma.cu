@@ -5,9 +5,9 @@
 //   make chapter16 && ./lab16
 //
 // K and V stay the bytes they are, and P becomes bytes: mma.sync m16n8k32
-// multiplies E4M3 by E4M3. P is packed where it lies, since V's rows may be
-// permuted; V is transposed on its way into registers. Needs sm_89; on an
-// sm_90 the compiler turns the products into those of half.
+// multiplies E4M3 by E4M3. P is packed where it lies, its keys permuted as V's
+// are; V is transposed on its way into registers. Needs sm_89; for sm_90 the
+// compiler turns the products into those of half.
 
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
@@ -44,8 +44,7 @@ struct alignas(128) tiles { // codes, swizzled
 // chunks change places once in two rows.
 __device__ int swizzle(int row, int d)
 {
-    // Give each pair of rows an order of its own
-    return d ^ row / 2 % 4 * CHUNK;
+    return d ^ row / 2 % 4 * CHUNK; // an order for each pair of rows
 }
 
 // D += A B with A [16][32] and B [32][8] E4M3, D [16][8] float.
@@ -244,7 +243,7 @@ __device__ void probabilities(uint32_t (&p)[4], row_state &rows,
     }
 }
 
-// 32 keys: v_tile points at the first.
+// Adds the products of 32 keys; v_tile points at the first.
 __device__ void accumulate(const uint8_t (*v_tile)[HEAD_DIM],
                            const uint32_t (&p)[4],
                            float (&out)[COL_BLOCKS][4], int lane)
@@ -335,7 +334,7 @@ attention(const __grid_constant__ attention_args args)
             accumulate(stage.v + b * MMA_K, p, part, lane);
         }
 
-        // Rescale what there is, and add this tile
+        // Rescale the output so far, and add this tile
         #pragma unroll
         for (int n = 0; n < COL_BLOCKS; ++n)
             for (int i = 0; i < 4; ++i)

@@ -1,6 +1,6 @@
 // Tangled from chapters/17-hopper.md; edit that, then `make tangle`.
 
-// Chapter 17: the same with exponentials, as a control.
+// Chapter 17, the control: ch17_hopper with exponentials.
 //
 //   make chapter17 && build/ch17_exponential
 //
@@ -18,7 +18,7 @@ constexpr int WARPGROUP = 128; // threads
 constexpr int MMA_M = 64;      // rows of a wgmma, one warpgroup's
 constexpr int MMA_K = 32;      // bytes of a row that it takes at a time
 constexpr int BLOCK_N = 128;   // keys of a tile
-constexpr int OUT_COLS = HEAD_DIM + 8; // V's, and eight whose first sums P
+constexpr int OUT_COLS = HEAD_DIM + 8; // V's, and eight: the first sums up P
 
 // What the launch chooses by the shape.
 template <int ROW_GROUPS_, int KEY_GROUPS_, int STAGES_> struct tiling {
@@ -155,7 +155,7 @@ __device__ void store_matrices(uint32_t row, uint32_t a, uint32_t b,
     FOUR(d, i), FOUR(d, i + 4), FOUR(d, i + 8), FOUR(d, i + 12)
 
 // D (+)= A B: A [64][32] in registers, B [128][32] in shared memory, codes of
-// E4M3; D [64][128] float. Only queued: see wait().
+// E4M3; D [64][128] float. Only queued: see wgmma_wait().
 __device__ void multiply(float (&d)[BLOCK_N / 2], const uint32_t (&a)[4],
                          uint64_t b, bool add)
 {
@@ -247,6 +247,7 @@ template <int ROW> __device__ uint64_t describe(const void *tile)
     return start | (uint64_t)1 << 16 | eight_rows << 32 | SWIZZLE << 62;
 }
 
+// The same, n times BYTES further on.
 template <int BYTES> __device__ uint64_t advance(uint64_t tile, int n)
 {
     return tile + (uint64_t)(n * (BYTES >> 4));
@@ -315,7 +316,7 @@ __device__ void produce(tiles<T> &t, const CUtensorMap *k_map,
     int all = mine * tiles_n; // key tiles of this CTA's items
     int to_load = 1, tile = 1, item = blockIdx.x; // the first one is under way
 
-    // Go through the key tiles of all items
+    // Load the next key tile of this CTA's items
     auto load_next = [&] {
         if (tile == tiles_n) {
             tile = 0;
@@ -378,7 +379,8 @@ __device__ uint32_t pack(const float (&x)[4])
     return codes;
 }
 
-// The same places for the keys, but each code is 2^x, rounded.
+// 64 x 128 scores to codes, as wgmma wants P: each is 2^x, rounded. The keys
+// lie where ch17_hopper has them.
 __device__ void convert(const float (&s)[BLOCK_N / 2],
                         uint32_t (&p)[BLOCK_N / MMA_K][4],
                         const float (&ref)[2], float scale)
@@ -699,7 +701,7 @@ attention(const __grid_constant__ attention_args args,
                      :
                      : "n"(T::CONSUMER_REGISTERS));
 
-        // Consume
+        // Compute this CTA's items
         int n = 0;
         for (int item = blockIdx.x; item < items; item += gridDim.x) {
             attend(t, args, item, tiles_m, tiles_n, n);
@@ -760,7 +762,7 @@ static cudaError_t launch_as(const struct attention_args *args, size_t items,
                              int ctas, cudaStream_t stream)
 {
     // Ask for more shared memory
-    static bool raised; // what a CTA may have of shared memory
+    static bool raised; // the limit of a CTA's shared memory
     if (!raised) {
         cudaError_t error = cudaFuncSetAttribute(
             attention<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -814,7 +816,7 @@ static cudaError_t launch(const struct attention_args *args,
     return launch_as<short_keys>(args, items, sms, stream);
 }
 
-// ---- Name the control ----
+// ---- Hand the control to the workbench ----
 int main(int argc, char **argv)
 {
     static const struct program program = {

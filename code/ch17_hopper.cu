@@ -20,7 +20,7 @@ constexpr int WARPGROUP = 128; // threads
 constexpr int MMA_M = 64;      // rows of a wgmma, one warpgroup's
 constexpr int MMA_K = 32;      // bytes of a row that it takes at a time
 constexpr int BLOCK_N = 128;   // keys of a tile
-constexpr int OUT_COLS = HEAD_DIM + 8; // V's, and eight whose first sums P
+constexpr int OUT_COLS = HEAD_DIM + 8; // V's, and eight: the first sums up P
 
 // What the launch chooses by the shape.
 template <int ROW_GROUPS_, int KEY_GROUPS_, int STAGES_> struct tiling {
@@ -157,7 +157,7 @@ __device__ void store_matrices(uint32_t row, uint32_t a, uint32_t b,
     FOUR(d, i), FOUR(d, i + 4), FOUR(d, i + 8), FOUR(d, i + 12)
 
 // D (+)= A B: A [64][32] in registers, B [128][32] in shared memory, codes of
-// E4M3; D [64][128] float. Only queued: see wait().
+// E4M3; D [64][128] float. Only queued: see wgmma_wait().
 __device__ void multiply(float (&d)[BLOCK_N / 2], const uint32_t (&a)[4],
                          uint64_t b, bool add)
 {
@@ -249,6 +249,7 @@ template <int ROW> __device__ uint64_t describe(const void *tile)
     return start | (uint64_t)1 << 16 | eight_rows << 32 | SWIZZLE << 62;
 }
 
+// The same, n times BYTES further on.
 template <int BYTES> __device__ uint64_t advance(uint64_t tile, int n)
 {
     return tile + (uint64_t)(n * (BYTES >> 4));
@@ -317,7 +318,7 @@ __device__ void produce(tiles<T> &t, const CUtensorMap *k_map,
     int all = mine * tiles_n; // key tiles of this CTA's items
     int to_load = 1, tile = 1, item = blockIdx.x; // the first one is under way
 
-    // Go through the key tiles of all items
+    // Load the next key tile of this CTA's items
     auto load_next = [&] {
         if (tile == tiles_n) {
             tile = 0;
@@ -390,8 +391,9 @@ __device__ uint32_t two_codes(float low, float high, float scale, float bias)
 // ---- Notice a code that is too large ----
 __device__ uint32_t bits(__half2 halves) { return *(uint32_t *)&halves; }
 
-// Adds to `seen`, which is 1, what 1 has no bits for, unless a code is past
-// 126: half of its last bit is 2^-11, between 126 and 127 times this.
+// Leaves `seen` at 1 unless a code is past 126. As a half a code counts 2^-24:
+// 64.75 times 126 of them is a little less than 2^-11, half of the last bit of
+// 1, and is rounded away; 64.75 times 127 is a little more.
 __device__ void notice(__half2 &seen, uint32_t codes)
 {
     seen = __hfma2(*(__half2 *)&codes, __float2half2_rn(64.75f), seen);
@@ -401,7 +403,7 @@ __device__ void notice(__half2 &seen, uint32_t codes)
 // rows' keys 8 i + 2 (lane % 4) and the next; it takes four keys of a row in
 // a register: byte b of p[j][i] is key 32 j + 16 (i / 2) + 8 (b / 2) +
 // 2 (lane % 4) + b % 2 of row i % 2. P is 1 where a score is the row's `ref`.
-// Returns whether, CHECKED, a code was past 126, the largest number.
+// CHECKED, it returns whether a code was past 126, the largest number.
 template <bool CHECKED>
 __device__ bool convert(const float (&s)[BLOCK_N / 2],
                         uint32_t (&p)[BLOCK_N / MMA_K][4],
@@ -748,7 +750,7 @@ attention(const __grid_constant__ attention_args args,
                      :
                      : "n"(T::CONSUMER_REGISTERS));
 
-        // Consume
+        // Compute this CTA's items
         int n = 0;
         for (int item = blockIdx.x; item < items; item += gridDim.x) {
             attend(t, args, item, tiles_m, tiles_n, n);
@@ -809,7 +811,7 @@ static cudaError_t launch_as(const struct attention_args *args, size_t items,
                              int ctas, cudaStream_t stream)
 {
     // Ask for more shared memory
-    static bool raised; // what a CTA may have of shared memory
+    static bool raised; // the limit of a CTA's shared memory
     if (!raised) {
         cudaError_t error = cudaFuncSetAttribute(
             attention<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -233,7 +233,7 @@ static double run(const unit *u, int ctas, int rounds, float *results)
     return us;
 }
 
-// Work a second; 0 where the unit is missing or wrong, or time is not real.
+// Work a second; 0 where the unit is missing or wrong, or nothing is timed.
 // *sum: what MANY rounds have added up to, in rounds.
 static double rate(const unit *u, bool timed, double *sum)
 {
@@ -417,7 +417,7 @@ int main(int argc, char **argv)
     const char *record = NULL;
     bool timed = true;
 
-    // Read the options of the floors
+    // Read the options
     for (int i = 1; i < argc; ++i) {
         if (strcmp(argv[i], "--help") == 0) {
             usage(stdout);
