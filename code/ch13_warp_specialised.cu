@@ -62,6 +62,8 @@ struct alignas(128) tiles {
 
 // An mbarrier counts arrivals; when all have come, its phase ends, and the
 // next begins. Phases alternate between parity 0 and 1.
+
+// Begin with an mbarrier
 __device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
 {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;"

@@ -14,7 +14,7 @@
 
 #include "workbench/workbench.h"
 
-// ---- Set the knobs ----
+// ---- Name the knobs, and set them ----
 struct knobs {
     int block_m;     // query rows of a CTA, 16 for each row of warps
     int block_n;     // keys of a tile
@@ -87,6 +87,8 @@ __device__ int swizzle_p(int row, int key)
 
 // An mbarrier counts arrivals; when all have come, its phase ends, and the
 // next begins. Phases alternate between parity 0 and 1.
+
+// Begin with an mbarrier
 __device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
 {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;"

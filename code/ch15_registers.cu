@@ -107,6 +107,8 @@ __device__ void load_matrices_transposed(uint32_t (&m)[4], const __half *row)
 
 // An mbarrier counts arrivals; when all have come, its phase ends, and the
 // next begins. Phases alternate between parity 0 and 1.
+
+// Begin with an mbarrier
 __device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
 {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;"
