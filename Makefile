@@ -120,7 +120,8 @@ tangled := $(patsubst code/%,build/tangled/%,$(roots))
 
 # One run for all chapters; outputs that do not change keep their times, so that only what was
 # edited is compiled again. Without Pandoc the committed code is compiled as it is.
-build/tangle.stamp: $(chapters) $(wildcard code/literate/tangle.lua code/literate/chunks.lua code/literate/sheets.lua code/literate/stages.lua chapters/stages.tsv) $(labs) | $(setup)
+tangler := $(wildcard $(patsubst %,code/literate/%.lua,tangle titles chunks sheets stages))
+build/tangle.stamp: $(chapters) $(tangler) chapters/stages.tsv $(labs) | $(setup)
 	$(Q)mkdir -p build/tangled
 	$(Q)if command -v pandoc >/dev/null && [ -f code/literate/tangle.lua ]; then \
 	    printf '  %-8s %s\n' TANGLE chapters/; $(tangle) $(chapters) | sed -n 's|^code/|           code/|p'; \

@@ -483,9 +483,10 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Expansion and comparison
 
--- The lines of a program, references resolved: { text, file, line } for a line of code, and
--- { opens = chunk, indent } before the first line of each chunk. `swap` maps chunks to the variants
--- that stand in for them.
+-- The lines of a program, references resolved: { text, file, line } for a line of code,
+-- { opens = chunk, indent, by = the chunk or variant that is taken } before the first line of each
+-- reference's chunk, and { closes = chunk } after its last. `swap` maps chunks to the variants that
+-- stand in for them.
 function chunks.expand(root, swap)
     local out = {}
     local function add(owner, indent)
@@ -499,8 +500,10 @@ function chunks.expand(root, swap)
                 local target = targets[part.file .. ":" .. at]
                 if target then
                     local inner = indent .. line:match("^%s*")
-                    table.insert(out, { opens = target, indent = inner })
-                    add(swap and swap[target] or target, inner)
+                    local by = swap and swap[target] or target
+                    table.insert(out, { opens = target, indent = inner, by = by })
+                    add(by, inner)
+                    table.insert(out, { closes = target })
                 else
                     local text = line:match("^%s*$") and "" or indent .. line
                     table.insert(out, { text = text, file = part.file, line = at })

@@ -124,9 +124,11 @@ END
 int main(void)
 {
     int total = 0;
-    // ---- Add ----
+
+    // Add
     total += 0; // Your code: two numbers
-    // ---- Return it ----
+
+    // Return it
     return total;
 }
 END
