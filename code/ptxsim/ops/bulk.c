@@ -3,15 +3,15 @@
 //
 // A load reads its source when it is issued, and takes its bytes off the mbarrier at once. They appear
 // in shared memory when a thread sees complete the phase that they were counted in, as with cp.async
-// (sync.c): who does not wait computes with what was there before, and is told so. A store reads
+// (copy_async.c): who does not wait computes with what was there before, and is told so. A store reads
 // shared memory and writes to global memory when its thread waits for it; the machine may be as late.
 //
 // A box lies in shared memory row after row. With a swizzle a row takes the whole of its span, and
 // its 16-byte pieces are exchanged by bits of their address.
-#include "bulk.h"
 #include "address.h"
+#include "async.h"
+#include "mbarrier.h"
 #include "scalars.h"
-#include "sync.h"
 #include "tensor_map.h"
 
 #include <stdlib.h>

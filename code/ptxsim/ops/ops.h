@@ -189,6 +189,11 @@ op_fn alloca_op, stacksave_op, stackrestore_op;
 // A plain operation for some of the lanes: the others keep what the destination held.
 void plain_masked(struct warp *w, char *r, const struct op *op, op_fn *run, uint32_t mask);
 
+// Threads of a CTA's warps that have not ended, in whole warps.
+uint32_t living_threads(const struct cta *cta);
+// Lets everyone who waits at a barrier go on if all have come.
+void release_barrier(struct cta *cta, unsigned id);
+
 enum barrier_kind { BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_POPC, BARRIER_AND, BARRIER_OR };
 struct barrier_operands {
     enum barrier_kind kind;

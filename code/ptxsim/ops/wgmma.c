@@ -11,8 +11,8 @@
 // Where an element of an operand in shared memory lies follows the descriptor: rows of eight times 16
 // bytes without a swizzle, else of eight times the swizzle's span; the swizzle exchanges the
 // 16-byte pieces by bits of their address.
-#include "wgmma.h"
 #include "address.h"
+#include "async.h"
 #include "scalars.h"
 
 #include <stdlib.h>

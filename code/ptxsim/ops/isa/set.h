@@ -4,10 +4,15 @@
 #include "ptxsim/ops/ops.h"
 #include "ptxsim/ops/scalars.h"
 
+// In this order: each uses those before it.
 #include "arithmetic.h"
+
 #include "race_runs.h"
+
 #include "access.h"
+
 #include "warp.h"
+
 #include "wgmma_product.h"
 
 #define OP(name, ...) [OP_##name] = FN(name),
