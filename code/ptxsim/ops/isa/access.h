@@ -327,44 +327,56 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         FN(unpack)(r, op, mask, lanes);
 }
 
+// Loads and stores by address space; `size`, the bytes a lane, is a constant wherever they are inlined.
+#define INLINED static inline __attribute__((always_inline)) void
+typedef void FN(shared_fn)(struct warp *w, char *r, const struct op *op, uint32_t mask,
+                           const uint32_t at[WARP]);
+
+// slow: shared_access of this size, for what shared_quick leaves.
+INLINED FN(to_shared)(struct warp *w, char *r, const struct op *op, uint32_t mask,
+                      const uint32_t size, const bool store, FN(shared_fn) *slow)
+{
+    if (FN(shared_quick)(w, r, op, mask, size, store))
+        return;
+    uint32_t at[WARP];
+    FN(offsets)(r, op, at);
+    slow(w, r, op, mask, at);
+}
+
+INLINED FN(to_global)(struct warp *w, char *r, const struct op *op, uint32_t mask,
+                      const uint32_t size, const bool store)
+{
+    uint64_t at[WARP];
+    FN(addresses)(r, op, at);
+    FN(global_access)(w, r, op, mask, at, size, store);
+}
+
+// The functions of one size. Those of shared_access are never inlined, so that what calls them, mostly to
+// go the quick way, stays small.
+#define SLOW(name, size, store) \
+    static __attribute__((noinline)) void FN(name)(struct warp *w, char *r, const struct op *op, \
+                                                   uint32_t mask, const uint32_t at[WARP]) \
+    { \
+        FN(shared_access)(w, r, op, mask, at, size, store); \
+    }
 #define ACCESSES(size) \
-    static __attribute__((noinline)) void FN(shared_load_##size)( \
-        struct warp *w, char *r, const struct op *op, uint32_t mask, const uint32_t at[WARP]) \
-    { \
-        FN(shared_access)(w, r, op, mask, at, size, false); \
-    } \
-    static __attribute__((noinline)) void FN(shared_store_##size)( \
-        struct warp *w, char *r, const struct op *op, uint32_t mask, const uint32_t at[WARP]) \
-    { \
-        FN(shared_access)(w, r, op, mask, at, size, true); \
-    } \
+    SLOW(shared_load_##size, size, false) \
+    SLOW(shared_store_##size, size, true) \
     static void FN(load_shared_##size)(ARGUMENTS) \
     { \
-        if (FN(shared_quick)(w, r, op, mask, size, false)) \
-            return; \
-        uint32_t at[WARP]; \
-        FN(offsets)(r, op, at); \
-        FN(shared_load_##size)(w, r, op, mask, at); \
+        FN(to_shared)(w, r, op, mask, size, false, FN(shared_load_##size)); \
     } \
     static void FN(store_shared_##size)(ARGUMENTS) \
     { \
-        if (FN(shared_quick)(w, r, op, mask, size, true)) \
-            return; \
-        uint32_t at[WARP]; \
-        FN(offsets)(r, op, at); \
-        FN(shared_store_##size)(w, r, op, mask, at); \
+        FN(to_shared)(w, r, op, mask, size, true, FN(shared_store_##size)); \
     } \
     static void FN(load_global_##size)(ARGUMENTS) \
     { \
-        uint64_t at[WARP]; \
-        FN(addresses)(r, op, at); \
-        FN(global_access)(w, r, op, mask, at, size, false); \
+        FN(to_global)(w, r, op, mask, size, false); \
     } \
     static void FN(store_global_##size)(ARGUMENTS) \
     { \
-        uint64_t at[WARP]; \
-        FN(addresses)(r, op, at); \
-        FN(global_access)(w, r, op, mask, at, size, true); \
+        FN(to_global)(w, r, op, mask, size, true); \
     }
 ACCESSES(1)
 ACCESSES(2)
@@ -372,6 +384,8 @@ ACCESSES(4)
 ACCESSES(8)
 ACCESSES(16)
 #undef ACCESSES
+#undef SLOW
+#undef INLINED
 
 // ---- Generic addresses, local memory and parameters ---------------------------------------------
 
