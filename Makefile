@@ -109,7 +109,7 @@ tangled := $(patsubst code/%,build/tangled/%,$(roots))
 
 # One run for all chapters; outputs that do not change keep their times, so that only what was
 # edited is compiled again. Without Pandoc the committed code is compiled as it is.
-build/tangle.stamp: $(chapters) $(wildcard code/literate/tangle.lua code/literate/chunks.lua code/literate/sheets.lua) $(labs) | $(setup)
+build/tangle.stamp: $(chapters) $(wildcard code/literate/tangle.lua code/literate/chunks.lua code/literate/sheets.lua code/ptxsim/counts.def) $(labs) | $(setup)
 	$(Q)mkdir -p build/tangled
 	$(Q)if command -v pandoc >/dev/null && [ -f code/literate/tangle.lua ]; then \
 	    printf '  %-8s %s\n' TANGLE chapters/; $(tangle) $(chapters) | sed -n 's|^code/|           code/|p'; \
@@ -137,8 +137,9 @@ build/hashes.tsv: $(roots) build/flags
 
 # ---- Compile -------------------------------------------------------------------------------------
 
-workbench := $(call sources,code/workbench) code/ptxsim/fatbin.c
-ptxsim := $(call sources,code/ptxsim)
+image := $(call sources,code/image)
+workbench := $(call sources,code/workbench) $(image) code/ptxsim/fatbin.c
+ptxsim := $(image) $(call sources,code/ptxsim)
 
 build/obj/%.o: %.c build/flags build/cuda
 	$(say) CC $<
@@ -207,7 +208,7 @@ grade: build/judge build/runner build/ptxsim/libcudart.so.13 build/libworkbench.
 check-labs: grade ## grade every starter, solution and planted bug, and compare with the sheets (LABS='4 10')
 	$(Q)labs/check-labs $(LABS)
 
-build/series: $(call objects,$(wildcard plots/*.c))
+build/series: $(call objects,$(wildcard plots/*.c) code/image/gpus.c)
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
@@ -407,7 +408,7 @@ build/san/libcudart.so.13: $(call san_objects,$(ptxsim)) code/ptxsim/libcudart.m
 
 $(c_tests): build/tests/%: build/san/%.o
 	$(Q)mkdir -p $(@D) && $(CC) $(sanitize) $^ -lcmocka $(LIBS) -o $@
-$(filter build/tests/code/workbench/%,$(c_tests)): build/san/libworkbench.a
+$(filter build/tests/code/workbench/% build/tests/code/image/%,$(c_tests)): build/san/libworkbench.a
 $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
 
 # Those of libraries have many kernels: PTX is enough, for a GPU's driver as for the simulator.
