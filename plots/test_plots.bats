@@ -3,14 +3,14 @@
 setup_file() {
     export ASAN_OPTIONS=detect_leaks=0
     cc -std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
-        -Wall -Wextra -Werror plots/series.c -ljansson -lm -o "$BATS_FILE_TMPDIR/series"
+        -Wall -Wextra -Werror -Icode plots/*.c code/image/gpus.c -ljansson -lm -o "$BATS_FILE_TMPDIR/series"
 }
 
 setup() {
     TREE=$BATS_TEST_TMPDIR
     mkdir -p "$TREE/build" "$TREE/plots/runs/h200"
     ln -s "$BATS_FILE_TMPDIR/series" "$TREE/build/series"
-    cp plots/render plots/*.gp plots/gpus.json plots/stages.json "$TREE/plots"
+    cp plots/render plots/*.gp plots/stages.json "$TREE/plots"
     cp -r plots/runs/l4-reported "$TREE/plots/runs"
     cd "$TREE"
 }
