@@ -19,7 +19,8 @@ say = @printf '  %-8s %s\n'
 # ---- What there is -------------------------------------------------------------------------------
 
 chapters := $(sort $(wildcard chapters/[0-9][0-9]-*.md chapters/[A-Z]-*.md))
-# Programs by their roots in the chapters; committed ones too, for a machine without the chapters.
+# Programs by their roots in the chapters, and by the committed files: a machine may have no other
+# file of chapters/ than stages.tsv.
 roots := $(sort $(shell grep -shoE 'file=code/ch[0-9]{2}_[a-z0-9_]+\.(cu|c)' chapters/*.md | \
                         sed 's/^file=//') $(wildcard code/ch[0-9][0-9]_*.cu code/ch[0-9][0-9]_*.c))
 cuda_programs := $(patsubst code/%.cu,%,$(filter %.cu,$(roots)))
@@ -29,6 +30,20 @@ labs := $(sort $(wildcard labs/lab[0-9][0-9]))
 
 sources = $(filter-out $(wildcard $(1)/test_*.c),$(wildcard $(1)/*.c))
 objects = $(patsubst %.c,build/obj/%.o,$(1))
+
+# The rows of chapters/stages.tsv: stage_03 is "ch03_wmma_qk 75 sm_89 sm_90", program, least, images.
+$(foreach row,$(shell awk -F'\t' '/^[0-9]/ { gsub(/ /, ":", $$4); printf "%02d:%s:%s:%s ", $$1, $$3, $$5, $$4 }' chapters/stages.tsv),\
+    $(eval stage_$(firstword $(subst :, ,$(row))) := $(wordlist 2,9,$(subst :, ,$(row)))))
+two = $(if $(filter 1 2 3 4 5 6 7 8 9,$(1)),0$(1),$(1))
+chapter_of = $(patsubst ch%,%,$(firstword $(subst _, ,$(1))))
+# The row of a chapter by its number's two digits; what is missing in the table ends make with a line.
+stage = $(or $(stage_$(1)),\
+    $(error chapters/stages.tsv has no stage $(1:0%=%): add a row of its number, name, program, images, least))
+# The program that a chapter's lab judges, if it is there; images and the least GPU of a program.
+judged = $(filter $(firstword $(stage_$(call two,$(1)))),$(programs))
+images = $(or $(filter sm_%,$(call stage,$(call chapter_of,$(1)))),\
+    $(error chapters/stages.tsv: the row of stage $(patsubst 0%,%,$(call chapter_of,$(1))) names no images, and $(1) needs some))
+least = $(word 2,$(call stage,$(call chapter_of,$(1))))
 
 # ---- How it is compiled --------------------------------------------------------------------------
 
@@ -40,22 +55,16 @@ KERNEL_FLAGS := -std=c++20 -O3 -lineinfo -Icode
 NVCC_COMMON := $(KERNEL_FLAGS) -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers --compress-mode=none
 # One executable for an L4, an H200 and (as PTX) the simulator, and for the GPU at hand. The
 # run path lets it find the real runtime; LD_LIBRARY_PATH=build/ptxsim comes first.
-# wgmma and its kin are Hopper's alone: what has them has code for sm_90a, or no other at all.
-with_hopper := ch18_%
-only_hopper := ch17_%
+# Which images a chapter's programs have stands in chapters/stages.tsv; of the first, the PTX too.
 comma := ,
-virtual = $(if $(filter $(only_hopper),$(1)),compute_90a,compute_89)
-images = $(if $(filter $(only_hopper),$(1)),-gencode arch=compute_90a$(comma)code=[sm_90a$(comma)compute_90a],\
-    -gencode arch=compute_89$(comma)code=[sm_89$(comma)compute_89] \
-    $(if $(filter $(with_hopper),$(1)),-gencode arch=compute_90a$(comma)code=sm_90a,-gencode arch=compute_90$(comma)code=sm_90))
-nvcc_flags = $(strip $(NVCC_COMMON) $(call images,$(1)))
-NVCC_FLAGS := $(call nvcc_flags,)
+arch = $(patsubst sm_%,%,$(1))
+gencode = -gencode arch=compute_$(call arch,$(firstword $(1)))$(comma)code=[$(firstword $(1))$(comma)$(call ptx,$(1))] \
+    $(foreach i,$(wordlist 2,9,$(1)),-gencode arch=compute_$(call arch,$i)$(comma)code=$i)
+ptx = compute_$(call arch,$(firstword $(1)))
+nvcc_flags = $(strip $(NVCC_COMMON) $(call gencode,$(call images,$(1))))
+NVCC_FLAGS := $(strip $(NVCC_COMMON) $(call gencode,sm_89 sm_90))
 CUDA_LIBS := -Lbuild/cuda/lib64 -lcudart -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/cuda/lib64' \
              -Wl,-rpath,'$$ORIGIN/../cuda/lib64'
-no_cp_async := ch02_% ch03_%
-# Products of E4M3 begin with sm_89; what measures units is not attention.
-fp8_mma := ch16_% ch18_%
-no_attention := ch18_%
 
 # SHA-256 of a program without comments, blank lines and debug prints, and of its flags: a
 # measurement of the same hash is a measurement of today's program.
@@ -65,7 +74,8 @@ commit = $$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null 
 identity = -DSOURCE_HASH="\"$$($(call source_hash,$(1)))\"" -DGIT_COMMIT="\"$(commit)\"" \
            -DBUILD_FLAGS="\"$(KERNEL_FLAGS)\""
 
-# make DEBUG_PRINT=1 chapterN: kernels print (code/workbench/debug.h); what is measured so is nobody's.
+# make DEBUG_PRINT=1 chapterN: kernels print (code/workbench/debug.h). Their source_hash is "debug",
+# so that no measurement of them passes for the program's.
 with_prints = $(if $(DEBUG_PRINT),-DDEBUG_PRINTS)
 cuda_identity = $(if $(DEBUG_PRINT),-DSOURCE_HASH='"debug"',$(call identity,$(1)))
 
@@ -79,7 +89,7 @@ setup := build/deps-$(if $(wants_all),all,$(if $(wants_grader),grade,chapter))
 build/deps-chapter build/deps-grade build/deps-all: build/deps-%: code/deps.sh
 	$(call one_line,code/deps.sh $*)
 	$(Q)mkdir -p build && touch $@
-# Runs a script whose last word, if it fails, is to be the only line that is seen.
+# Runs a script. If it fails, make stops with the line that it printed, and no other.
 one_line = $(eval said := $(shell { $(1); } 3>&2 2>&1 >&3))$(if $(filter 0,$(.SHELLSTATUS)),,$(error $(said)))
 
 .PHONY: deps
@@ -109,7 +119,7 @@ tangled := $(patsubst code/%,build/tangled/%,$(roots))
 
 # One run for all chapters; outputs that do not change keep their times, so that only what was
 # edited is compiled again. Without Pandoc the committed code is compiled as it is.
-build/tangle.stamp: $(chapters) $(wildcard code/literate/tangle.lua code/literate/chunks.lua code/literate/sheets.lua code/ptxsim/counts.def) $(labs) | $(setup)
+build/tangle.stamp: $(chapters) $(wildcard code/literate/tangle.lua code/literate/chunks.lua code/literate/sheets.lua code/literate/stages.lua code/ptxsim/counts.def chapters/stages.tsv) $(labs) | $(setup)
 	$(Q)mkdir -p build/tangled
 	$(Q)if command -v pandoc >/dev/null && [ -f code/literate/tangle.lua ]; then \
 	    printf '  %-8s %s\n' TANGLE chapters/; $(tangle) $(chapters) | sed -n 's|^code/|           code/|p'; \
@@ -126,8 +136,8 @@ $(roots) $(tangled): build/tangle.stamp
 .PHONY: tangle
 tangle: build/tangle.stamp ## write code/ and build/tangled/ from chapters/
 
-# Today's hash of each program, by which the book and the labs see stale measurements; of a program
-# with knobs (chapter 14) one more, whatever they are set to: that is what a search searches.
+# Today's hash of each program, by which the book and the labs see stale measurements. A program with
+# knobs (chapter 14) has a second, .any, without the line that sets them: all its candidates have it.
 build/hashes.tsv: $(roots) build/flags
 	$(Q)for f in $(roots); do \
 	    name=$${f##*/}; printf '%s\t%s\n' "$${name%.*}" "$$($(call source_hash,$$f))"; \
@@ -157,12 +167,11 @@ build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/libcudart.ma
 
 $(cuda_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.cu build/flags build/debug-print build/cuda build/gpu
 	$(say) NVCC $*
-	$(Q)$(call native,$*) build/cuda/bin/nvcc $(call nvcc_flags,$*) $(with_prints) $$native $(call cuda_identity,code/$*.cu) \
+	$(Q)$(call native,$(call least,$*)) build/cuda/bin/nvcc $(call nvcc_flags,$*) $(with_prints) $$native $(call cuda_identity,code/$*.cu) \
 	    -MMD -MP -MF $(@:.o=.d) -c $< -o $@
-# The native image is for a GPU that is neither an L4 nor a Hopper; sm_75 has no cp.async.
-native = native=; mkdir -p $(@D); gpu=$(if $(filter $(only_hopper),$(1)),,$$(cat build/gpu)); \
-    if [ -n "$$gpu" ] && [ $$gpu != 89 ] && [ $$gpu != 90 ] && \
-       [ $$gpu -ge $(if $(filter $(no_cp_async),$(1)),75,$(if $(filter $(fp8_mma),$(1)),89,80)) ]; then \
+# An image for the GPU at hand, where that is neither an L4 nor a Hopper and at least $(1).
+native = native=; mkdir -p $(@D); gpu=$(if $(filter -,$(1)),,$$(cat build/gpu)); \
+    if [ -n "$$gpu" ] && [ $$gpu != 89 ] && [ $$gpu != 90 ] && [ $$gpu -ge $(1) ]; then \
         native="-gencode arch=compute_$$gpu,code=sm_$$gpu"; fi;
 
 $(c_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.c build/flags build/cuda
@@ -174,18 +183,18 @@ $(cuda_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
 $(c_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
-build/lab: $(call objects,$(wildcard labs/*.c)) build/libworkbench.a
+build/lab: $(call objects,$(wildcard labs/driver/*.c)) build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
-# One planted mistake a kernel, for labs/probe.
-build/probes: labs/probes.cu build/flags build/cuda build/gpu
+# One planted mistake a kernel, for labs/tools/probe.
+build/probes: labs/tools/probes.cu build/flags build/cuda build/gpu
 	$(say) NVCC $<
-	$(Q)mkdir -p build/obj/labs; $(call native,probes) build/cuda/bin/nvcc $(NVCC_FLAGS) $$native -c $< -o build/obj/labs/probes.o
-	$(Q)$(CXX) build/obj/labs/probes.o $(CUDA_LIBS) -o $@
+	$(Q)mkdir -p build/obj/labs/tools; $(call native,80) build/cuda/bin/nvcc $(NVCC_FLAGS) $$native -c $< -o build/obj/labs/tools/probes.o
+	$(Q)$(CXX) build/obj/labs/tools/probes.o $(CUDA_LIBS) -o $@
 
 # The parts of the driver that its tools share.
-build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tool/%.o $(call objects,labs/say.c labs/process.c labs/ncu.c) build/libworkbench.a
+build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tools/%.o $(call objects,labs/driver/say.c labs/driver/process.c labs/driver/ncu.c) build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
@@ -203,12 +212,13 @@ build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) bui
 grade: build/judge build/runner build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ## build the grader: labs/grade --lab N FILE|FOLDER
 	@echo "the grader is built: labs/grade --lab N FILE|FOLDER"
 
-# Ten minutes when nothing is kept; make test looks at one text of each lab, and at what is kept.
+# Ten minutes when no result of an earlier run is kept. make test grades one text of each lab, and
+# compares the kept results of the others.
 .PHONY: check-labs
 check-labs: grade ## grade every starter, solution and planted bug, and compare with the sheets (LABS='4 10')
-	$(Q)labs/check-labs $(LABS)
+	$(Q)labs/tools/check-labs $(LABS)
 
-build/series: $(call objects,$(wildcard plots/*.c) code/image/gpus.c)
+build/series: $(call objects,$(wildcard plots/*.c) code/image/gpus.c code/workbench/stages.c)
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
@@ -223,7 +233,6 @@ build/profile build/bench-sim: build/%: build/obj/code/ptxsim/tool/%.o
 # A lab needs the programs that its script names; its number is the chapter's.
 number = $(patsubst 0%,%,$(patsubst lab%,%,$(notdir $(1))))
 numbers := $(sort $(foreach p,$(programs),$(patsubst 0%,%,$(patsubst ch%,%,$(firstword $(subst _, ,$p))))))
-two = $(if $(filter 1 2 3 4 5 6 7 8 9,$(1)),0$(1),$(1))
 
 # A chapter's program, the others that its lab names, and what a lab runs them with.
 of_chapter = $(filter ch$(call two,$(1))_% $(shell grep -shoE 'ch[0-9]{2}_[a-z0-9_]+' labs/lab$(call two,$(1))),$(programs))
@@ -233,6 +242,7 @@ driver = build/lab build/series build/hashes.tsv lab$(1) \
 define chapter
 .PHONY: chapter$(1)
 chapter$(1): $(addprefix build/,$(2)) $(if $(3),$(call driver,$(1),$(2)))
+	$$(if $$(call stage,$(call two,$(1))),)
 	@echo "chapter $(1) is built$(if $(3),: ./lab$(1))"
 endef
 $(foreach n,$(numbers),$(eval $(call chapter,$n,$(call of_chapter,$n),$(wildcard labs/lab$(call two,$n)))))
@@ -262,12 +272,13 @@ gradescope%:
 all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/scoreboard build/probes build/judge build/runner
 
 # A student's program, for ./labN my.cu: make student SRC=my.cu OUT=build/student/my, with images like
-# those of the chapter's program NAME=chNN_name.
+# those of the chapter's program NAME=chNN_name, or like most.
 .PHONY: student
+student: NAME ?= ch04_cp_async
 student: build/libworkbench.a build/gpu
 	$(Q)mkdir -p $(dir $(OUT))
 ifneq ($(filter %.cu,$(SRC)),)
-	$(Q)$(call native,$(NAME)) build/cuda/bin/nvcc $(call nvcc_flags,$(NAME)) $(with_prints) $$native $(call cuda_identity,'$(SRC)') -c '$(SRC)' -o '$(OUT).o'
+	$(Q)$(call native,$(call least,$(NAME))) build/cuda/bin/nvcc $(call nvcc_flags,$(NAME)) $(with_prints) $$native $(call cuda_identity,'$(SRC)') -c '$(SRC)' -o '$(OUT).o'
 	$(Q)$(CXX) '$(OUT).o' build/libworkbench.a $(LIBS) $(CUDA_LIBS) -o '$(OUT)'
 else
 	$(Q)$(CC) $(CFLAGS) -Icode $(call identity,'$(SRC)') '$(SRC)' build/libworkbench.a $(LIBS) -o '$(OUT)'
@@ -278,17 +289,17 @@ endif
 planted: all
 	$(Q)$(MAKE) -s --no-print-directory $$(sed -nE 's,^(\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
 mutants: planted ## run every planted bug of the book and say what catches it
-	$(Q)labs/mutants
+	$(Q)labs/tools/mutants
 
-# What is checked before a stage is merged; what is planted is known only when tangled.
+# What is checked before a stage is merged. Which bugs are planted is known only when tangled.
 define checklist
 .PHONY: checklist$(1)
 checklist$(1): chapter$(1) build/series build/hashes.tsv
 	$(Q)$(MAKE) -s --no-print-directory build/hashes.tsv \
 	    $$$$(sed -nE 's,^(ch$(call two,$(1))_\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
-	$(Q)labs/checklist $(1)
+	$(Q)labs/tools/checklist $(1)
 endef
-stages := $(foreach n,$(numbers),$(if $(filter ch$(call two,$n)_%,$(filter-out $(no_attention),$(cuda_programs))),$n))
+stages := $(foreach n,$(numbers),$(if $(filter $(cuda_programs),$(call judged,$n)),$n))
 $(foreach n,$(stages),$(eval $(call checklist,$n)))
 
 checklist%:
@@ -296,14 +307,14 @@ checklist%:
 
 .PHONY: checklist
 checklist: planted ## every stage's checklist, as before a merge; make checklistN for one stage
-	$(Q)labs/checklist $(shell printf '%s\n' $(stages) | sort -n)
+	$(Q)labs/tools/checklist $(shell printf '%s\n' $(stages) | sort -n)
 
 # As PTX only, which is half the compiling: the simulator takes it, and a GPU's driver does. Linked
-# apart, so that another workbench or library costs no compiling.
+# by a rule of its own, so that a change of the workbench compiles no kernel again.
 build/planted/ch%.o: build/mutants/ch%.cu build/flags build/cuda
 	$(say) NVCC ch$*
 	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
-	    -gencode arch=$(call virtual,ch$*)$(comma)code=$(call virtual,ch$*) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+	    -gencode arch=$(call ptx,$(call images,ch$*))$(comma)code=$(call ptx,$(call images,ch$*)) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 build/planted/ch%: build/planted/ch%.o build/libworkbench.a
 	$(Q)$(CXX) $^ $(LIBS) $(CUDA_LIBS) -o $@
 .PRECIOUS: build/planted/ch%.o
@@ -317,10 +328,10 @@ build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cu
 plots: build/series | $(setup) ## draw the charts in plots/ from the run records
 	$(call one_line,plots/render)
 
-# Needs a GPU and nothing but the built programs: they may have been built elsewhere.
+# Needs a GPU and the built programs; without Pandoc, as on a machine that they were copied to, nothing is built.
 runs: $(if $(shell command -v pandoc),all build/profile) ## on a GPU: measure every program and lab into plots/runs/<gpu>/
-	$(Q)labs/measure-pictures
-	$(Q)labs/measure $(programs)
+	$(Q)labs/tools/measure-pictures
+	$(Q)labs/tools/measure $(programs)
 
 .PHONY: compare
 compare: build/compare ## two run records side by side: make compare A=x.json B=y.json [OUT=COMPARE.md]
@@ -341,8 +352,6 @@ profile$(1): build/profile build/ptxsim/libcudart.so.13 build/$(2)
 	$(Q)build/profile build/$(2) --shapes mission --seeds 0 --no-timing --quiet 2>build/profile.log || \
 	    { cat build/profile.log >&2; exit 1; }
 endef
-# Of a chapter's programs, the one that its lab judges.
-judged = $(shell sed -nE 's/.*--after (ch[0-9]{2}_[a-z0-9_]+).*/\1/p' labs/lab$(call two,$(1)) 2>/dev/null)
 $(foreach n,$(numbers),$(foreach p,$(filter $(cuda_programs),$(call judged,$n)),$(eval $(call profile,$n,$p))))
 
 .PHONY: bench-sim
@@ -383,10 +392,10 @@ sanitize := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-saniti
 san_objects = $(patsubst %.c,build/san/%.o,$(1))
 c_tests := $(patsubst %.c,build/tests/%,$(wildcard code/*/test_*.c))
 cuda_tests := $(patsubst %.cu,build/tests/%,$(wildcard code/*/test_*.cu))
-bats_tests := $(wildcard code/*/test_*.bats plots/test_*.bats labs/test_*.bats code/test_*.bats)
+bats_tests := $(wildcard code/*/test_*.bats plots/test_*.bats labs/test/test_*.bats code/test_*.bats)
 # The long ones begin first, where run-tests.sh has not yet seen how long each takes.
-long_tests := $(wildcard code/test_make.bats labs/test_grade.bats code/literate/test_weave.bats \
-                         labs/test_checklist.bats code/test_stages.bats)
+long_tests := $(wildcard code/test_make.bats labs/test/test_grade.bats code/literate/test_weave.bats \
+                         labs/test/test_checklist.bats code/test_stages.bats)
 
 build/san/flags: force
 	@mkdir -p $(@D); echo '$(sanitize) -fPIC' | cmp -s - $@ || echo '$(sanitize) -fPIC' >$@
@@ -394,7 +403,7 @@ build/san/%.o: %.c build/flags build/san/flags build/cuda
 	$(say) CC "$< (sanitized)"
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(sanitize) -fPIC -Icode -isystem build/cuda/include -MMD -MP -c $< -o $@
 
-# As archives, so that a test takes what it needs and no more.
+# Archives, so that the linker takes only the objects that a test uses.
 build/san/libworkbench.a: $(call san_objects,$(workbench))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 build/san/libptxsim.a: $(call san_objects,$(ptxsim))
@@ -411,7 +420,7 @@ $(c_tests): build/tests/%: build/san/%.o
 $(filter build/tests/code/workbench/% build/tests/code/image/%,$(c_tests)): build/san/libworkbench.a
 $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
 
-# Those of libraries have many kernels: PTX is enough, for a GPU's driver as for the simulator.
+# Tests of libraries have many kernels: they are compiled as PTX only, which driver and simulator take.
 test_flags = $(NVCC_FLAGS)
 ptx_only = $(KERNEL_FLAGS) --compress-mode=none -gencode arch=compute_89,code=compute_89
 %/test_math %/test_libraries %/test_programs: test_flags = $(ptx_only)

@@ -7,12 +7,13 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "workbench/stages.h"
 
 struct record records[MAX_RECORDS], sides[MAX_RECORDS];
 int record_count, side_count;
 static bool load_labs; // instead of the programs that were measured
-static json_t *stages;
+static char *tree; // the folder above plots/, which has chapters/; NULL: the working directory
 
 void fail(int status, const char *format, ...)
 {
@@ -202,43 +203,35 @@ static bool same_stage(const struct record *a, const struct record *b)
     return a->chapter > 0 && a->chapter == b->chapter && strcmp(a->gpu, b->gpu) == 0;
 }
 
-// Whether the record's GPU has a lab of its chapter, and this program is the one that it judges.
-static bool judged_by_lab(const struct record *record)
+// The row of a chapter in chapters/stages.tsv.
+static const struct stage *stage_of(int chapter)
 {
-    char *path;
-    if (asprintf(&path, "%.*s/lab%02d.json", (int)(base_name(record) - record->path - 1),
-                 record->path, record->chapter) < 0)
-        fail(BAD_RECORD, "out of memory");
-    json_t *lab = access(path, F_OK) == 0 ? load(path) : NULL;
-    const char *after = lab ? text(lab, path, "after", "") : "";
-    size_t length = strlen(after);
-    bool judged = length > 0 && strncmp(base_name(record), after, length) == 0 &&
-                  strcmp(base_name(record) + length, ".json") == 0;
-    json_decref(lab);
-    free(path);
-    return judged;
+    static struct stage stages[MAX_CHAPTER + 1];
+    char why[512];
+    if (stages[chapter].number == 0 &&
+        !stage_read(tree ? tree : ".", chapter, &stages[chapter], why, sizeof why))
+        fail(BAD_RECORD, "%s", why);
+    return &stages[chapter];
 }
 
-// Whether the sources' record is named after the program.
-static bool named_by_sources(const struct record *record)
+// Whether the program is the one that its chapter's lab judges.
+static bool shows_stage(const struct record *record)
 {
-    for (int r = 0; r < record_count; r++)
-        if (strcmp(records[r].gpu, REPORTED) == 0 &&
-            strcmp(base_name(&records[r]), base_name(record)) == 0)
-            return true;
-    return false;
+    const char *program = stage_of(record->chapter)->program;
+    size_t length = strlen(program);
+    return length > 0 && strncmp(base_name(record), program, length) == 0 &&
+           strcmp(base_name(record) + length, ".json") == 0;
 }
 
-// A chapter may have a second program, for an argument of its own. The charts show the stage: the
-// program that the lab judges or that the sources' record is named after, or else the first. The
-// others go to `sides`.
+// A chapter may have a second program, for an argument of its own. The charts show the stage's, or
+// else the first. The others go to `sides`.
 static void set_side_programs_apart(void)
 {
     bool side[MAX_RECORDS] = {false};
     for (int i = 0; i < record_count; i++)
         for (int k = 0; k < i; k++)
             if (!side[k] && same_stage(&records[i], &records[k]))
-                side[judged_by_lab(&records[i]) || named_by_sources(&records[i]) ? k : i] = true;
+                side[shows_stage(&records[i]) ? k : i] = true;
     int kept = 0;
     for (int i = 0; i < record_count; i++)
         if (side[i])
@@ -265,15 +258,11 @@ void load_all(const char *plots, bool labs)
     closedir(directory);
     free(folder);
     qsort(records, (size_t)record_count, sizeof records[0], record_order);
+    tree = join(plots, "..");
+    for (int i = 0; i < record_count; i++)
+        if (records[i].chapter > 0)
+            stage_of(records[i].chapter); // what is missing is said before anything is printed
     set_side_programs_apart();
-    load_stages(plots);
-}
-
-void load_stages(const char *plots)
-{
-    char *path = join(plots, "stages.json");
-    stages = load(path);
-    free(path);
 }
 
 static void unload(struct record *which, int count)
@@ -288,16 +277,14 @@ void unload_all(void)
 {
     unload(records, record_count);
     unload(sides, side_count);
-    json_decref(stages);
+    free(tree);
 }
 
 // ---- Rows: one a stage, top to bottom -----------------------------------------------------------
 
 const char *stage_name(int chapter)
 {
-    char key[16];
-    snprintf(key, sizeof key, "%d", chapter);
-    return text(stages, "stages.json", key, "");
+    return stage_of(chapter)->name;
 }
 
 const char *gpu_name(const struct record *record)

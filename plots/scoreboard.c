@@ -1,4 +1,4 @@
-// scoreboard.c: what labs/scoreboard has measured.
+// scoreboard.c: what labs/tools/scoreboard has measured.
 #include "series.h"
 
 #include <math.h>
@@ -64,12 +64,12 @@ static const char *board_label(const char *name, enum label_form form)
     return label;
 }
 
-// Reads a record of labs/scoreboard and who is in it with a time.
+// Reads a record of labs/tools/scoreboard and who is in it with a time.
 static void load_board(const char *path)
 {
     board = (struct board){.json = load(path), .path = path};
     if (strcmp(text(board.json, path, "kind", ""), "scoreboard") != 0)
-        fail(BAD_RECORD, "%s: not what labs/scoreboard writes", path);
+        fail(BAD_RECORD, "%s: not what labs/tools/scoreboard writes", path);
     char *folder = strdup(path);
     char *slash = strrchr(folder, '/');
     char *beside = join(slash == NULL ? "." : (*slash = '\0', folder), "floors.json");
@@ -80,7 +80,6 @@ static void load_board(const char *path)
     }
     free(beside);
     free(folder);
-    load_stages("plots");
     for (int s = 0; s < BOARD_SHAPES; s++) {
         const char *name;
         json_t *entry;
@@ -103,7 +102,6 @@ static void unload_board(void)
 {
     json_decref(board.json);
     json_decref(board.floors);
-    unload_all();
 }
 
 static bool is_pytorch(const char *name)

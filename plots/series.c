@@ -6,7 +6,7 @@
 //   series search JOURNAL.jsonl  the candidates of chapter 14's search
 //   series changes ELITE.json    what each single change of its best candidate did: a Markdown table
 //   series pairs JOURNAL.jsonl   what a change did to any candidate: a Markdown table
-//   series scoreboard|accuracy RECORD.json   charts of what labs/scoreboard has measured
+//   series scoreboard|accuracy RECORD.json   charts of what labs/tools/scoreboard has measured
 //   series scoreboard-table|ways-table RECORD.json   the same as Markdown tables
 //   series promises [--plots DIR]   what the sources promised and reported, what the labs measured:
 //                                   a Markdown table

@@ -49,13 +49,12 @@ struct record {
 extern struct record records[MAX_RECORDS], sides[MAX_RECORDS];
 extern int record_count, side_count;
 
-// Reads the records of all GPUs below a folder like plots/; of labs instead of programs. And the
-// names of the stages, which alone are enough for a record that is named on the command line.
+// Reads the records of all GPUs below a folder like plots/, beside which chapters/ lies; of labs
+// instead of programs.
 void load_all(const char *plots, bool labs);
-void load_stages(const char *plots);
 void unload_all(void);
 
-const char *stage_name(int chapter);
+const char *stage_name(int chapter); // chapters/stages.tsv
 const char *gpu_name(const struct record *record);
 bool is_reported(const struct record *record); // by the sources
 bool is_stage(const struct record *record);    // a program of a chapter, measured on a GPU

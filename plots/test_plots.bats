@@ -3,14 +3,15 @@
 setup_file() {
     export ASAN_OPTIONS=detect_leaks=0
     cc -std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
-        -Wall -Wextra -Werror -Icode plots/*.c code/image/gpus.c -ljansson -lm -o "$BATS_FILE_TMPDIR/series"
+        -Wall -Wextra -Werror -Icode plots/*.c code/image/gpus.c code/workbench/stages.c -ljansson -lm -o "$BATS_FILE_TMPDIR/series"
 }
 
 setup() {
     TREE=$BATS_TEST_TMPDIR
-    mkdir -p "$TREE/build" "$TREE/plots/runs/h200"
+    mkdir -p "$TREE/build" "$TREE/plots/runs/h200" "$TREE/chapters"
     ln -s "$BATS_FILE_TMPDIR/series" "$TREE/build/series"
-    cp plots/render plots/*.gp plots/stages.json "$TREE/plots"
+    cp plots/render plots/*.gp "$TREE/plots"
+    cp chapters/stages.tsv "$TREE/chapters"
     cp -r plots/runs/l4-reported "$TREE/plots/runs"
     cd "$TREE"
 }
@@ -123,13 +124,27 @@ fails_with() { # STATUS TEXT
     for chart in ladder roofline time-vs-s resources error; do build/series $chart | cmp - $chart.alone; done
 }
 
-@test "of a chapter's programs the one that its lab judges is in the charts" {
+@test "of a chapter's programs the one that chapters/stages.tsv names is in the charts" {
     record 17 ch17_hopper 4
     for chart in ladder roofline time-vs-s resources error; do build/series $chart >$chart.alone; done
     record 17 ch17_exponential 5
-    ! build/series ladder | cmp -s - ladder.alone || false # the first, as there is no lab yet
-    echo '{"lab": 17, "after": "ch17_hopper"}' >plots/runs/h200/lab17.json
     for chart in ladder roofline time-vs-s resources error; do build/series $chart | cmp - $chart.alone; done
+    sed -i 's/\tch17_hopper\t/\t-\t/' chapters/stages.tsv
+    ! build/series ladder | cmp -s - ladder.alone || false # the first, where none is named
+}
+
+@test "a stage that chapters/stages.tsv does not have, or no row: one line, nothing drawn" {
+    record 19 ch19_new 4
+    run build/series ladder
+    fails_with 3 "chapters/stages.tsv has no stage 19: add a row of its number, name, program, images, least"
+    printf '19\ta new stage\tch19_new\tsm_89\t80\n' >>chapters/stages.tsv
+    build/series ladder | grep -q 'a new stage  19$'
+    sed -i '$s/\t80$//' chapters/stages.tsv
+    run build/series ladder
+    fails_with 3 "chapters/stages.tsv:$(wc -l <chapters/stages.tsv): no row of number, name, program, images, least"
+    rm chapters/stages.tsv
+    run build/series ladder
+    fails_with 3 "chapters/stages.tsv: No such file or directory"
 }
 
 @test "promises: the sources' words beside the lab's ratio, a row a measured lab" {
@@ -363,7 +378,6 @@ row() { # FOLDER RECORD: its line in the README, without spaces around bars
     lab_record plots/runs/h200/lab03.json
     sed 's/"lab":3/"lab":10/' plots/runs/h200/lab03.json >plots/runs/h200/lab10.json
     printf 'h200/lab*.json\ta lab\tx\t-\t-\n' >>plots/records.tsv
-    printf 'number\tname\tprogram\n3\tx\tch03_wmma_qk\n10\ty\tch10_swizzle\n' >chapters/stages.tsv
     printf '%s\n' '``` {.table rows="stages 3-4 10" fmt="%d"}' 'gpu = h200/lab{nn}:speedup' \
         'run = h200/{program}:shapes' '```' 'h200/lab{nn} means nothing here' >chapters/18-b.md
     printf '%s\n' '``` {.table rows="ch03_other ch02_scalar"}' '| {p} | h200/{p}:x |' '```' >chapters/B-c.md
@@ -673,7 +687,7 @@ EOF
 @test "a record that no scoreboard has written is refused" {
     echo '{"kind":"else"}' >x.json
     run "$TREE/build/series" scoreboard x.json
-    fails_with 3 "x.json: not what labs/scoreboard writes"
+    fails_with 3 "x.json: not what labs/tools/scoreboard writes"
     echo '{"kind":"scoreboard","shapes":{}}' >x.json
     run "$TREE/build/series" scoreboard x.json
     fails_with 4 "x.json: nobody has a time"

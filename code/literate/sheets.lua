@@ -3,8 +3,8 @@
 --
 -- chapter.sheet, if the lab has a block of class points:
 --   number, title, line          from the file's name and the lab's heading; line of the block
---   program, before              what labs/labNN judges, and against what (nil: nothing); the block
---                                may name another program of the chapter: {.points program=…}
+--   program, before              what is judged (chapters/stages.tsv), and against what (labs/labNN; nil: nothing);
+--                                the block may name another program of the chapter: {.points program=…}
 --   p                          how its kernels may round P, { format, offset, sum } as the workbench's
 --                              struct p_rounding: {.points p="e4m3 8 unrounded"}, or with a
 --                              maximum that lags, "e4m3 5 rounded lag 128 3.8625", and perhaps
@@ -18,11 +18,13 @@
 --   mutants    variants of the chapter's kernels, each with loses; planted in its programs
 --
 -- The block of points, a line an item: NAME [RELATION LIMIT] [@ SHAPE] POINTS [# words].
+local stages = require "stages"
+
 local sheets = {}
 
 -- correct and hidden look at outputs, races at accesses; they are met or not.
 local PLAIN = { correct = true, hidden = true, races = true }
--- Of the sm_89 image, as labs/gates.c has them.
+-- Of the sm_89 image, as labs/driver/checks.c has them.
 local RESOURCES = { "registers", "shared", "spills", "occupancy", "threads" }
 
 -- Names of the simulator's counters that a lab shows, in the order of counts.def; of one launch.
@@ -338,15 +340,30 @@ end
 
 -- ---- Checking ----------------------------------------------------------------------------------
 
--- What labs/labNN judges and against what.
-local function read_script(sheet)
+-- What the stage's program is judged against: labs/labNN says it.
+local function read_before(sheet)
     local file = io.open(string.format("labs/lab%02d", sheet.number))
     local text = file and file:read("a") or ""
     if file then
         file:close()
     end
     text = text:gsub("\n%s*#[^\n]*", "\n")
-    return text:match("%-%-after%s+([%w_]+)"), text:match("%-%-before%s+([%w_]+)")
+    return text:match("%-%-before%s+([%w_]+)")
+end
+
+-- The program that chapters/stages.tsv gives a lab; nil and one line about what is missing there.
+local function read_program(sheet)
+    local rows, why = stages.read("chapters/stages.tsv")
+    if not rows then
+        return nil, why
+    end
+    for _, row in ipairs(rows) do
+        if row.number == sheet.number then
+            return row.program, string.format("chapters/stages.tsv: stage %d has no program to judge", sheet.number)
+        end
+    end
+    return nil, string.format("chapters/stages.tsv has no stage %d: add a row of its number, name, program, images, "
+        .. "least", sheet.number)
 end
 
 -- The items named in a list of words, as a set and a list; complains of those that there are not.
@@ -447,15 +464,15 @@ function sheets.check(book, complain)
             local function note(...)
                 complain(book, chapter.path, sheet.line, ...)
             end
-            local judged, before = read_script(sheet)
-            sheet.program, sheet.before = sheet.program or judged, before
+            local judged, why = read_program(sheet)
+            sheet.program, sheet.before = sheet.program or judged, read_before(sheet)
             for _, root in ipairs(book.roots) do
                 if root.file:match("([^/]*)%.%w+$") == sheet.program then
                     sheet.root = root
                 end
             end
             if not sheet.program then
-                note("labs/lab%02d names no program to judge (--after)", sheet.number)
+                note("%s", why)
             elseif not sheet.root then
                 note("%s is no program of the book", sheet.program)
             end

@@ -6,7 +6,8 @@ setup() {
     repository=$(cd "$literate/../.." && pwd)
     cd "$BATS_TEST_TMPDIR"
     mkdir chapters labs
-    printf '%s\n' '#!/bin/bash' '# --after nothing' 'lab=(--lab 2 --before ch01_x --after ch02_sum)' >labs/lab02
+    printf '%s\n' '#!/bin/bash' '# --before nothing' 'lab=(--lab 2 --before ch01_x)' >labs/lab02
+    printf 'number\tname\tprogram\n2\tsums\tch02_sum\n' >chapters/stages.tsv
     cat >chapters/02-sum.md <<'END'
 # Sum {#sec-sum}
 
@@ -276,13 +277,21 @@ END
     [[ "$output" == *"points outside of a lab"* ]]
 }
 
-@test "error: no starter at all, a script that is missing, a program that no chapter makes" {
+@test "error: no starter at all, a stage without a program or a row, a program that no chapter makes" {
     n=$(at '{.points}')
     sed -i '/^``` {.c .starter/,/^```$/d; /^::: {.hints/,/^:::$/d' chapters/02-sum.md
     expect_errors '' "$n: a lab with points and no starter"
-    rm labs/lab02
-    expect_errors '' "$n: a lab with points and no starter" "$n: labs/lab02 names no program to judge (--after)"
-    echo '--after ch02_none' >labs/lab02
+    printf 'number\tname\tprogram\n2\tsums\t-\n' >chapters/stages.tsv
+    expect_errors '' "$n: a lab with points and no starter" "$n: chapters/stages.tsv: stage 2 has no program to judge"
+    printf 'number\tname\tprogram\n3\tsums\tch02_sum\n' >chapters/stages.tsv
+    expect_errors '' "$n: a lab with points and no starter" \
+        "$n: chapters/stages.tsv has no stage 2: add a row of its number, name, program, images, least"
+    printf '# Stages\nnumber\tname\tprogram\n2\tsums\n' >chapters/stages.tsv
+    expect_errors '' "$n: a lab with points and no starter" \
+        "$n: chapters/stages.tsv:3: 2 columns; there are 3 in the heading"
+    rm chapters/stages.tsv
+    expect_errors '' "$n: a lab with points and no starter" "$n: chapters/stages.tsv is missing"
+    printf 'number\tname\tprogram\n2\tsums\tch02_none\n' >chapters/stages.tsv
     expect_errors '' "$n: a lab with points and no starter" "$n: ch02_none is no program of the book"
 }
 

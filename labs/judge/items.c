@@ -1,7 +1,7 @@
 // items.c: one submission, item by item.
 //
 // Points are all or nothing for each item (speed has a scale). A kernel whose results are wrong
-// (`correct` fails) has nothing to be praised for: what its other items would have earned is
+// (`correct` fails) gets no points for the others either: what they would have earned is
 // withheld. The result says both, so that a planted bug can be seen to lose what it should.
 #include "judge.h"
 
@@ -61,8 +61,8 @@ static void note_failure(struct grading *g, const char *why)
         g->first = text("%s", why);
 }
 
-// What a case is about: right numbers; these and no report of races; or the report alone, where
-// wrong numbers are another item's business.
+// What a case is for: right numbers; these, and no report of a race; or the report alone, where
+// another item judges the numbers.
 enum about { NUMBERS, NUMBERS_AND_RACES, RACES };
 
 // Runs one case and notes what came of it, in the group at hand.
@@ -138,7 +138,8 @@ static void run_correct(struct grading *g)
         for (int seed = 0; seed < 3; ++seed)
             run_case(g, shapes[i], (enum input)seed,
                      secret_draw("lab %d correct %d %d", lab.number, i, seed), NUMBERS, 0);
-    // What is skipped where it takes long must be missed. Whole tiles: ragged sizes are hidden's.
+    // A long one, so that a kernel which leaves out work at large shapes is found. Whole tiles:
+    // ragged sizes are the item `hidden`'s.
     int keys = 128 * secret_between(9, 18, secret_draw("lab %d correct long", lab.number));
     run_case(g, text("1x1x%d", keys), GRADE_NORMAL,
              secret_draw("lab %d correct long seed", lab.number), NUMBERS, 0);
@@ -205,7 +206,7 @@ static double resource(struct grading *g, const char *name, char **why)
         const struct recorded *l = &k->launches[i];
         at += (size_t)sprintf(names + at, "%s", l->kernel) + 1;
         shared = l->shared > shared ? l->shared : shared;
-        // What no GPU would take is refused where it is run.
+        // A launch that no GPU would take is refused where it is run.
         double most = (double)l->block[0] * l->block[1] * l->block[2];
         if (most <= 1024 && most > threads)
             threads = (int)most;
@@ -303,7 +304,7 @@ static const struct item *speed_item(void)
 }
 
 // The published curve: nothing below the limit, all from `full` on, a straight line between them,
-// in tenths of a point. The ratio is the upper end of its interval: noise is nobody's fault.
+// in tenths of a point. The ratio is the upper end of its interval, so that noise costs no points.
 static double speed_share(const struct item *item, double ratio)
 {
     double full = isnan(item->full) ? item->limit : item->full;
@@ -314,7 +315,8 @@ static double speed_share(const struct item *item, double ratio)
     return round(10 * share * item->points) / (10 * item->points);
 }
 
-// Timed runs are checked, too: what is wrong there is no right kernel, whatever the simulator saw.
+// Outputs of timed runs are checked, too: a kernel that is wrong there is wrong, even if it was
+// right in the simulator.
 static struct outcome of_speed(struct grading *g, const struct item *item, struct outcome *correct)
 {
     struct outcome o = {.left_out = !is_timed()};
@@ -389,7 +391,7 @@ static json_t *new_result(const char *name)
                      "lab_hash", lab.hash, "name", name, "refused", "items", "cases");
 }
 
-// The points together; in thousandths, so that a sum has no dust.
+// The sum of the points, rounded to thousandths: tenths are not exact in binary.
 static void add_up(json_t *result, double score, double total)
 {
     json_object_set_new(result, "score", json_real(round(1000 * score) / 1000));
