@@ -148,8 +148,9 @@ build/hashes.tsv: $(roots) build/flags
 # ---- Compile -------------------------------------------------------------------------------------
 
 image := $(call sources,code/image)
-workbench := $(call sources,code/workbench) $(image) code/ptxsim/fatbin.c
-ptxsim := $(image) $(call sources,code/ptxsim)
+workbench := $(call sources,code/workbench) $(image)
+# The simulator's floors, lowest first: each uses only those below it (code/ptxsim/ptxsim.h).
+ptxsim := $(image) $(foreach f,base parse machine ops ops/isa decode exec cudart,$(call sources,code/ptxsim/$f))
 
 build/obj/%.o: %.c build/flags build/cuda
 	$(say) CC $<
@@ -160,9 +161,9 @@ build/libworkbench.a: $(call objects,$(workbench))
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 
-build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/libcudart.map
+build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/cudart/libcudart.map
 	$(say) LD $@
-	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/libcudart.map \
+	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/cudart/libcudart.map \
 	    -Wl,-z,defs $(filter %.o,$^) -lm -lpthread -ldl -o $@
 
 $(cuda_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.cu build/flags build/debug-print build/cuda build/gpu
@@ -201,7 +202,7 @@ build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tools/
 # The grader, and what runs a submission's kernels for it: labs/judge/judge.h says which part is what.
 judge := $(filter-out labs/judge/runner.c labs/judge/gpu.c,$(wildcard labs/judge/*.c))
 build/obj/labs/judge/build.o: private CFLAGS += -DKERNEL_FLAGS='"$(filter-out -Icode,$(KERNEL_FLAGS))"'
-build/judge: $(call objects,$(judge) code/ptxsim/counts.c) build/libworkbench.a
+build/judge: $(call objects,$(judge) code/ptxsim/machine/counts.c) build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ -l:libmd.a $(LIBS) -o $@
 build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) build/libworkbench.a
@@ -226,7 +227,7 @@ build/profile build/bench-sim: build/%: build/obj/code/ptxsim/tool/%.o
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
--include $(wildcard build/obj/*.d build/obj/*/*.d build/obj/*/*/*.d build/obj/*/*/*/*.d)
+-include $(wildcard build/obj/*.d build/obj/*/*.d build/obj/*/*/*.d build/obj/*/*/*/*.d build/obj/*/*/*/*/*.d)
 
 # ---- Chapters and labs ---------------------------------------------------------------------------
 
@@ -390,9 +391,9 @@ $(html): $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
 # The C tests run under the address and undefined-behaviour sanitizers; a CUDA test in the simulator.
 sanitize := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 san_objects = $(patsubst %.c,build/san/%.o,$(1))
-c_tests := $(patsubst %.c,build/tests/%,$(wildcard code/*/test_*.c))
-cuda_tests := $(patsubst %.cu,build/tests/%,$(wildcard code/*/test_*.cu))
-bats_tests := $(wildcard code/*/test_*.bats plots/test_*.bats labs/test/test_*.bats code/test_*.bats)
+c_tests := $(patsubst %.c,build/tests/%,$(wildcard code/*/test_*.c code/*/test/test_*.c))
+cuda_tests := $(patsubst %.cu,build/tests/%,$(wildcard code/*/test_*.cu code/*/test/test_*.cu))
+bats_tests := $(wildcard code/*/test_*.bats code/*/test/test_*.bats plots/test_*.bats labs/test/test_*.bats code/test_*.bats)
 # The long ones begin first, where run-tests.sh has not yet seen how long each takes.
 long_tests := $(wildcard code/test_make.bats labs/test/test_grade.bats code/literate/test_weave.bats \
                          labs/test/test_checklist.bats code/test_stages.bats)
@@ -403,16 +404,16 @@ build/san/%.o: %.c build/flags build/san/flags build/cuda
 	$(say) CC "$< (sanitized)"
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(sanitize) -fPIC -Icode -isystem build/cuda/include -MMD -MP -c $< -o $@
 
-# Archives, so that the linker takes only the objects that a test uses.
+# Archives, so that the linker takes only the objects that a test uses; q, since folders have files of one name.
 build/san/libworkbench.a: $(call san_objects,$(workbench))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 build/san/libptxsim.a: $(call san_objects,$(ptxsim))
-	$(Q)rm -f $@ && $(AR) rcs $@ $^
+	$(Q)rm -f $@ && $(AR) qcs $@ $^
 
 # The simulator under the sanitizers, for whole programs (test_sanitized.bats).
-build/san/libcudart.so.13: $(call san_objects,$(ptxsim)) code/ptxsim/libcudart.map
+build/san/libcudart.so.13: $(call san_objects,$(ptxsim)) code/ptxsim/cudart/libcudart.map
 	$(say) LD $@
-	$(Q)$(CC) $(sanitize) -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/libcudart.map \
+	$(Q)$(CC) $(sanitize) -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/cudart/libcudart.map \
 	    $(filter %.o,$^) -lm -lpthread -ldl -o $@
 
 $(c_tests): build/tests/%: build/san/%.o
@@ -429,46 +430,46 @@ ptx_only = $(KERNEL_FLAGS) --compress-mode=none -gencode arch=compute_89,code=co
 $(cuda_tests): build/tests/%: %.cu build/libworkbench.a build/flags build/cuda
 	$(say) NVCC $<
 	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(test_flags) -MMD -MP -MF $@.d -c $< -o $@.o
-	$(Q)$(CXX) $@.o build/libworkbench.a -lcmocka $(LIBS) -Wl,-rpath,'$$ORIGIN/../../../ptxsim' $(CUDA_LIBS) -o $@
+	$(Q)$(CXX) $@.o build/libworkbench.a -lcmocka $(LIBS) -Wl,-rpath,'$$ORIGIN/../../../../ptxsim' $(CUDA_LIBS) -o $@
 
 # libFuzzer on the loader, the parser and the decoder; its corpus's damaged copies are in test_fuzz.
-fuzzed := $(addprefix code/ptxsim/,fuzz/fuzz.c parse.c decode.c fatbin.c)
+fuzzed := code/ptxsim/test/fuzz/fuzz.c $(image) $(call sources,code/ptxsim/parse) $(call sources,code/ptxsim/decode)
 build/fuzz/fuzz: $(fuzzed) $(call objects,$(ptxsim)) build/flags
 	$(say) CLANG $@
 	$(Q)mkdir -p $(@D)/corpus && clang -std=c11 -D_GNU_SOURCE -g -O1 -w -fsanitize=fuzzer,address,undefined \
 	    -fno-sanitize-recover=undefined -Icode $(fuzzed) \
-	    $(filter-out %/parse.o %/decode.o %/fatbin.o,$(call objects,$(ptxsim))) -l:libjansson.a -lm -lpthread -ldl -o $@
+	    $(filter-out $(call objects,$(fuzzed)),$(call objects,$(ptxsim))) -l:libjansson.a -lm -lpthread -ldl -o $@
 SECONDS ?= 600
 .PHONY: fuzz
 fuzz: build/fuzz/fuzz ## fuzz the simulator's loader and parser for SECONDS (600), with clang's libFuzzer
 	$(Q)cd build/fuzz && ./fuzz -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=1500 -max_len=32768 \
-	    -dict=$(CURDIR)/code/ptxsim/fuzz/dictionary -print_final_stats=1 corpus $(CURDIR)/code/ptxsim/fuzz/corpus
+	    -dict=$(CURDIR)/code/ptxsim/test/fuzz/dictionary -print_final_stats=1 corpus $(CURDIR)/code/ptxsim/test/fuzz/corpus
 
 # What test_counts counts: PTX only, for the simulator.
-build/tests/code/ptxsim/micro_kernels: code/ptxsim/micro_kernels.cu build/flags build/cuda
+build/tests/code/ptxsim/test/micro_kernels: code/ptxsim/test/micro_kernels.cu build/flags build/cuda
 	$(say) NVCC $<
 	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none -cudart shared \
 	    -gencode arch=compute_89,code=compute_89 $< -o $@
-build/tests/code/ptxsim/test_counts: | build/tests/code/ptxsim/micro_kernels build/ptxsim/libcudart.so.13
+build/tests/code/ptxsim/test/test_counts: | build/tests/code/ptxsim/test/micro_kernels build/ptxsim/libcudart.so.13
 
-# Every opcode and random programs, compared with a GPU's record (code/ptxsim/coverage/).
+# Every opcode and random programs, compared with a GPU's record (code/ptxsim/test/coverage/).
 coverage := build/tests/coverage
-$(coverage)/generate $(coverage)/compare: $(coverage)/%: code/ptxsim/coverage/%.c code/ptxsim/ops_list.h build/flags
+$(coverage)/generate $(coverage)/compare: $(coverage)/%: code/ptxsim/test/coverage/%.c code/ptxsim/ops/operations.def build/flags
 	$(say) CC $<
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $< -lm -o $@
 $(coverage)/include/opcodes.inc: $(coverage)/generate
 	$(Q)mkdir -p $(@D) && $< kernels >$@
 # The simulator takes the PTX; sm_90 is for the H200 that the record is of.
-$(coverage)/coverage: code/ptxsim/coverage/coverage.cu $(coverage)/include/opcodes.inc build/flags build/cuda
+$(coverage)/coverage: code/ptxsim/test/coverage/coverage.cu $(coverage)/include/opcodes.inc build/flags build/cuda
 	$(say) NVCC $<
 	$(Q)build/cuda/bin/nvcc -std=c++20 -O1 -I$(coverage)/include --compress-mode=none -cudart shared \
 	    -gencode arch=compute_89,code=compute_89 -gencode arch=compute_90,code=sm_90 $< -o $@
 # Today's table of opcodes, committed so that it can be read; a test compares the two.
 .PHONY: opcodes
-opcodes: $(coverage)/generate ## write the table of supported opcodes, code/ptxsim/coverage/opcodes.tsv
-	$(Q)$< table >code/ptxsim/coverage/opcodes.tsv
+opcodes: $(coverage)/generate ## write the table of supported opcodes, code/ptxsim/test/coverage/opcodes.tsv
+	$(Q)$< table >code/ptxsim/test/coverage/opcodes.tsv
 
--include $(wildcard build/san/code/*/*.d build/tests/code/*/*.d build/planted/*.d)
+-include $(wildcard build/san/code/*/*.d build/san/code/*/*/*.d build/san/code/*/*/*/*.d build/tests/code/*/*.d build/tests/code/*/*/*.d build/planted/*.d)
 
 .PHONY: test tests
 tests: $(setup) all planted $(c_tests) $(cuda_tests) $(coverage)/coverage $(coverage)/compare build/san/libcudart.so.13

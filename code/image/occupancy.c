@@ -4,7 +4,7 @@
 
 #include <cuda_occupancy.h>
 
-#include "ptxsim/fatbin.h"
+#include "image/fatbin.h"
 
 enum { WARP_THREADS = 32 };
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "ptxsim/fatbin.h"
+#include "image/fatbin.h"
 
 static char *read_text(const char *path)
 {

@@ -23,53 +23,6 @@
 
 enum { WARP = 32 };
 
-// ---- Device memory (memory.c) -------------------------------------------------------------------
-// A device address is a host address: copies are memcpy. Every access of a kernel is checked
-// against the allocations. Calls that change the list of allocations never run beside a launch:
-// the runtime holds one lock.
-
-enum memory_kind {
-    MEMORY_DEVICE,
-    MEMORY_HOST, // pinned: cudaMallocHost
-    MEMORY_MANAGED,
-    MEMORY_REGISTERED, // the program's own, made known by cudaHostRegister
-};
-
-struct allocation {
-    uint64_t base, size;
-    bool live; // false: freed (kept for a while, to name use after free)
-    enum memory_kind kind;
-    // A byte for each 32-byte sector (address / 32 - base / 32), set to 1 by launch_run when a lane
-    // reads or writes it. The runtime clears them before a launch and sums them afterwards: what
-    // DRAM must move at least when the caches start cold.
-    uint8_t *sectors_read, *sectors_written;
-    // A byte for each byte, 0 until the host or a kernel writes it; NULL: not tracked.
-    uint8_t *defined;
-};
-
-// 256-byte aligned, guarded by its bounds, filled with 0xff (NaN in every float format); NULL when
-// out of memory.
-void *memory_alloc(size_t bytes);
-void *memory_alloc_kind(size_t bytes, enum memory_kind kind);
-void *memory_alloc_zeros(size_t bytes);            // with zeros; a page is used when it is touched
-bool memory_register(void *address, size_t bytes); // false when it overlaps an allocation
-bool memory_free(void *address);                   // false: not the start of a live allocation
-
-// The live allocation holding [address, address + bytes), else NULL; `nearest` (may be NULL) then
-// gets the allocation, live or freed, closest below, or NULL. Lock-free for readers in a launch.
-const struct allocation *memory_find(uint64_t address, uint64_t bytes,
-                                     const struct allocation **nearest);
-// From now on what has not been written is known (PTXSIM_CHECK; the whole is unwritten at first).
-void memory_track(void *address);
-// The host has written, or copied (from: in device memory or not), bytes of an allocation.
-void memory_mark(void *to, const void *from, size_t bytes);
-size_t memory_in_use(void);   // bytes of device and managed memory
-size_t memory_capacity(void); // of the simulated device, or what the host can give, if less
-
-// Clears the sectors touched; sums them, 32 bytes for each one read and each one written.
-void memory_touched_clear(void);
-uint64_t memory_touched_bytes(void);
-
 // ---- Modules and kernels (parse.c, decode.c) ----------------------------------------------------
 
 struct module;
@@ -97,9 +50,6 @@ struct kernel_info {
 const struct kernel_info *kernel_info(const struct kernel *kernel);
 // "attention" of "_ZN4book9attentionILi4EEEvPf".
 void kernel_base_name(const char *mangled, char *name, size_t size);
-// A source file as the user knows it (report.c): nvcc makes every path absolute; what lies in the
-// repository, or below the current directory, is named from there. A part of `path`.
-const char *source_path(const char *path);
 
 // ---- Launches (exec.c) --------------------------------------------------------------------------
 
@@ -187,27 +137,10 @@ struct launch {
 bool launch_run(const struct launch *launch, struct counts *counts, struct line_counts **lines,
                 size_t *line_count, struct fault *fault);
 
-// ---- Counting helpers (counts.c) ----------------------------------------------------------------
+// ---- Floors ------------------------------------------------------------------------------------
 
-// Wavefronts of one shared load: the 32 lanes' byte addresses, `bytes` each (1 to 16), active
-// lanes by mask. Lanes that name the same word share it; 8-byte accesses go by half warps, 16-byte
-// ones by quarter warps, two of them together where few lanes are active or neighbours agree. *least gets the
-// wavefronts that these parts take without any conflict. test_counts.c compares all of these
-// with what an H200 counts.
-int shared_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least);
-// The same of a store: no two parts go together.
-int shared_store_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least);
-// The same of an atomic operation, 4 or 8 bytes: lanes with the same address take turns. swaps:
-// compare-and-swap, which takes each turn twice.
-int shared_atomic_wavefronts(const uint64_t address[WARP], int bytes, uint32_t mask, bool swaps,
-                             int *least);
-
-// Distinct 32-byte sectors touched by one global access.
-int global_sectors(const uint64_t address[WARP], int bytes, uint32_t mask);
-// Of an atomic operation: as above, summed over its turns.
-int global_atomic_sectors(const uint64_t address[WARP], int bytes, uint32_t mask);
-
-// The floor that each unit of an L4 (image/gpus.h) sets under these counts, in µs. A bound from counts, never a prediction.
+// The floor that each unit of an L4 (image/gpus.h) sets under these counts, in µs. A bound from
+// counts, never a prediction.
 struct floors {
     double tensor, exp, shared, issue, dram;
     const char *binding; // name of the largest

@@ -11,7 +11,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "../ptxsim/fatbin.h"
+#include "image/fatbin.h"
 #include "workbench.h"
 
 enum exit_status { EXIT_PASSED = 0, EXIT_GATE = 1, EXIT_USAGE = 2, EXIT_MACHINE = 3 };

@@ -6,7 +6,7 @@
 #ifndef PROTOCOL_H
 #define PROTOCOL_H
 
-#include "ptxsim/fatbin.h"
+#include "image/fatbin.h"
 #include "ptxsim/ptxsim.h"
 
 #include <cuda_runtime_api.h>

@@ -6,6 +6,8 @@
 //   build/runner gpu   the GPU, by the driver's API (gpu.c)
 #include "protocol.h"
 
+#include "ptxsim/base/base.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,87 @@
+// base.h: what every floor of the simulator stands on: memory for its own data, texts, the names of
+// source files, and the simulated device's memory.
+#ifndef PTXSIM_BASE_H
+#define PTXSIM_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// ---- Arenas, arrays, texts (arena.c) ------------------------------------------------------------
+
+struct arena {
+    struct arena_chunk *chunks;
+    char *at, *end;
+};
+void *arena_alloc(struct arena *arena,
+                  size_t bytes); // zeroed, 16-byte aligned; aborts if there is no memory
+char *arena_text(struct arena *arena, const char *text, size_t length);
+void arena_free(struct arena *arena);
+
+// Grows a malloc'ed array so that it holds one more element.
+void *array_grow(void *array, size_t count, size_t *capacity, size_t element);
+// The memory itself; without any, says so and aborts.
+void *checked_alloc(void *memory);
+
+struct text { // grows
+    char *data;
+    size_t size, capacity;
+};
+void text_add(struct text *text, const char *from, size_t size);
+
+// ---- Names of files (paths.c) -------------------------------------------------------------------
+
+// A source file as the user knows it: nvcc makes every path absolute; what lies in the
+// repository, or below the current directory, is named from there. A part of `path`.
+const char *source_path(const char *path);
+// The current directory when the program began, "" if it is not known.
+const char *start_directory(void);
+
+// ---- Device memory (memory.c) -------------------------------------------------------------------
+// A device address is a host address: copies are memcpy. Every access of a kernel is checked
+// against the allocations. Calls that change the list of allocations never run beside a launch:
+// the runtime holds one lock.
+
+enum memory_kind {
+    MEMORY_DEVICE,
+    MEMORY_HOST, // pinned: cudaMallocHost
+    MEMORY_MANAGED,
+    MEMORY_REGISTERED, // the program's own, made known by cudaHostRegister
+};
+
+struct allocation {
+    uint64_t base, size;
+    bool live; // false: freed (kept for a while, to name use after free)
+    enum memory_kind kind;
+    // A byte for each 32-byte sector (address / 32 - base / 32), set to 1 by launch_run when a lane
+    // reads or writes it. The runtime clears them before a launch and sums them afterwards: what
+    // DRAM must move at least when the caches start cold.
+    uint8_t *sectors_read, *sectors_written;
+    // A byte for each byte, 0 until the host or a kernel writes it; NULL: not tracked.
+    uint8_t *defined;
+};
+
+// 256-byte aligned, guarded by its bounds, filled with 0xff (NaN in every float format); NULL when
+// out of memory.
+void *memory_alloc(size_t bytes);
+void *memory_alloc_kind(size_t bytes, enum memory_kind kind);
+void *memory_alloc_zeros(size_t bytes);            // with zeros; a page is used when it is touched
+bool memory_register(void *address, size_t bytes); // false when it overlaps an allocation
+bool memory_free(void *address);                   // false: not the start of a live allocation
+
+// The live allocation holding [address, address + bytes), else NULL; `nearest` (may be NULL) then
+// gets the allocation, live or freed, closest below, or NULL. Lock-free for readers in a launch.
+const struct allocation *memory_find(uint64_t address, uint64_t bytes,
+                                     const struct allocation **nearest);
+// From now on what has not been written is known (PTXSIM_CHECK; the whole is unwritten at first).
+void memory_track(void *address);
+// The host has written, or copied (from: in device memory or not), bytes of an allocation.
+void memory_mark(void *to, const void *from, size_t bytes);
+size_t memory_in_use(void);   // bytes of device and managed memory
+size_t memory_capacity(void); // of the simulated device, or what the host can give, if less
+
+// Clears the sectors touched; sums them, 32 bytes for each one read and each one written.
+void memory_touched_clear(void);
+uint64_t memory_touched_bytes(void);
+
+#endif

@@ -1,0 +1,252 @@
+// memory.c: the simulated device's memory.
+//
+// An allocation is a mapping of its own, with a gap of addresses on either side that belong to
+// nobody: an access past the end never lands in the neighbour. A freed allocation gives its pages
+// back but keeps its addresses for a while, so that a late access can be named.
+#include "base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { SECTOR = 32, FREED_KEPT = 256, POISON = 0xff };
+static const size_t GAP = (size_t)1 << 20;
+static const size_t L4_MEMORY = (size_t)23034 << 20; // as an L4 reports it
+
+static struct allocation **allocations; // by base, live and freed
+static size_t allocation_count, allocation_room;
+static size_t device_bytes;
+static uint64_t freed[FREED_KEPT]; // a ring of bases
+static size_t freed_next;
+
+// Number of allocations whose base is at most `address`.
+static size_t rank(uint64_t address)
+{
+    size_t low = 0, high = allocation_count;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (allocations[middle]->base <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+const struct allocation *memory_find(uint64_t address, uint64_t bytes,
+                                     const struct allocation **nearest)
+{
+    size_t below = rank(address);
+    const struct allocation *a = below ? allocations[below - 1] : NULL;
+
+    if (a && a->live && address - a->base <= a->size && bytes <= a->size - (address - a->base))
+        return a;
+    if (nearest)
+        *nearest = a;
+    return NULL;
+}
+
+size_t memory_in_use(void)
+{
+    return device_bytes;
+}
+
+size_t memory_capacity(void)
+{
+    FILE *file = fopen("/proc/meminfo", "re");
+    unsigned long long kilobytes;
+    size_t capacity = L4_MEMORY;
+    char line[128];
+
+    while (file && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %llu", &kilobytes) == 1 &&
+            device_bytes + kilobytes * 1024 < capacity)
+            capacity = device_bytes + kilobytes * 1024;
+    if (file)
+        fclose(file);
+    return capacity;
+}
+
+static size_t mapped_size(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
+static bool counts_as_device(enum memory_kind kind)
+{
+    return kind == MEMORY_DEVICE || kind == MEMORY_MANAGED;
+}
+
+// Sectors that an allocation may touch; its ends need not be aligned.
+static size_t sector_count(size_t bytes)
+{
+    return bytes / SECTOR + 2;
+}
+
+static bool insert(uint64_t base, size_t bytes, enum memory_kind kind)
+{
+    if (allocation_count == allocation_room) {
+        size_t room = allocation_room ? 2 * allocation_room : 64;
+        struct allocation **grown = realloc(allocations, room * sizeof *grown);
+        if (!grown)
+            return false;
+        allocations = grown;
+        allocation_room = room;
+    }
+    struct allocation *a = malloc(sizeof *a);
+    uint8_t *sectors = calloc(sector_count(bytes), 2);
+    if (!a || !sectors) {
+        free(a);
+        free(sectors);
+        return false;
+    }
+    *a = (struct allocation){
+        .base = base,
+        .size = bytes,
+        .live = true,
+        .kind = kind,
+        .sectors_read = sectors,
+        .sectors_written = sectors + sector_count(bytes),
+    };
+    size_t at = rank(base);
+    memmove(allocations + at + 1, allocations + at, (allocation_count - at) * sizeof *allocations);
+    allocations[at] = a;
+    ++allocation_count;
+    if (counts_as_device(kind))
+        device_bytes += bytes;
+    return true;
+}
+
+// Zeros: pages that nobody touches cost nothing.
+static void *map(size_t bytes, enum memory_kind kind)
+{
+    if (bytes == 0 || bytes > L4_MEMORY || bytes > memory_capacity() - device_bytes)
+        return NULL;
+    size_t size = mapped_size(bytes);
+    char *start =
+        mmap(NULL, size + 2 * GAP, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (start == MAP_FAILED)
+        return NULL;
+    char *base = start + GAP;
+    if (mprotect(base, size, PROT_READ | PROT_WRITE) != 0 ||
+        !insert((uint64_t)(uintptr_t)base, bytes, kind)) {
+        munmap(start, size + 2 * GAP);
+        return NULL;
+    }
+    return base;
+}
+
+void *memory_alloc_kind(size_t bytes, enum memory_kind kind)
+{
+    void *base = map(bytes, kind);
+    if (base)
+        memset(base, POISON, bytes);
+    return base;
+}
+
+void *memory_alloc(size_t bytes)
+{
+    return memory_alloc_kind(bytes, MEMORY_DEVICE);
+}
+
+void *memory_alloc_zeros(size_t bytes)
+{
+    return map(bytes, MEMORY_DEVICE);
+}
+
+bool memory_register(void *address, size_t bytes)
+{
+    uint64_t base = (uint64_t)(uintptr_t)address;
+    size_t at = rank(base);
+
+    if (!address || bytes == 0 || base + bytes < base)
+        return false;
+    if (at > 0 && allocations[at - 1]->base + allocations[at - 1]->size > base)
+        return false;
+    if (at < allocation_count && allocations[at]->base < base + bytes)
+        return false;
+    return insert(base, bytes, MEMORY_REGISTERED);
+}
+
+void memory_track(void *address)
+{
+    size_t at = rank((uint64_t)(uintptr_t)address);
+    if (at && !allocations[at - 1]->defined)
+        allocations[at - 1]->defined = calloc(allocations[at - 1]->size, 1); // or not tracked
+}
+
+void memory_mark(void *to, const void *from, size_t bytes)
+{
+    const struct allocation *a = memory_find((uint64_t)(uintptr_t)to, bytes, NULL), *b = NULL;
+    if (!a || !a->defined)
+        return;
+    if (from)
+        b = memory_find((uint64_t)(uintptr_t)from, bytes, NULL);
+    uint8_t *marks = a->defined + ((uint64_t)(uintptr_t)to - a->base);
+    if (b && b->defined)
+        memmove(marks, b->defined + ((uint64_t)(uintptr_t)from - b->base), bytes);
+    else
+        memset(marks, 1, bytes);
+}
+
+static void forget(size_t at)
+{
+    struct allocation *a = allocations[at];
+
+    if (a->kind != MEMORY_REGISTERED)
+        munmap((char *)(uintptr_t)a->base - GAP, mapped_size(a->size) + 2 * GAP);
+    free(a->sectors_read);
+    free(a->defined);
+    free(a);
+    --allocation_count;
+    memmove(allocations + at, allocations + at + 1, (allocation_count - at) * sizeof *allocations);
+}
+
+bool memory_free(void *address)
+{
+    uint64_t base = (uint64_t)(uintptr_t)address;
+    size_t at = rank(base);
+
+    if (at == 0 || allocations[at - 1]->base != base || !allocations[at - 1]->live)
+        return false;
+    struct allocation *a = allocations[--at];
+    if (counts_as_device(a->kind))
+        device_bytes -= a->size;
+    a->live = false;
+    if (a->kind == MEMORY_REGISTERED) {
+        forget(at);
+        return true;
+    }
+    // Gives the pages back and keeps the addresses.
+    mmap(address, mapped_size(a->size), PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    free(a->sectors_read);
+    free(a->defined);
+    a->sectors_read = a->sectors_written = a->defined = NULL;
+    if (freed[freed_next])
+        forget(rank(freed[freed_next]) - 1);
+    freed[freed_next] = base;
+    freed_next = (freed_next + 1) % FREED_KEPT;
+    return true;
+}
+
+void memory_touched_clear(void)
+{
+    for (size_t i = 0; i < allocation_count; ++i)
+        if (allocations[i]->live)
+            memset(allocations[i]->sectors_read, 0, 2 * sector_count(allocations[i]->size));
+}
+
+uint64_t memory_touched_bytes(void)
+{
+    uint64_t sectors = 0;
+
+    for (size_t i = 0; i < allocation_count; ++i)
+        for (size_t s = 0; allocations[i]->live && s < 2 * sector_count(allocations[i]->size); ++s)
+            sectors += allocations[i]->sectors_read[s]; // and written: the second half
+    return sectors * SECTOR;
+}

@@ -1,0 +1,349 @@
+// graphs.c: graphs of tasks, captured from streams (streams.c) or built node by node, and what is
+// made of them to be launched.
+//
+// A launch does the nodes one after another: in the order in which they came, which is the order of
+// a capture, and later than all that they were said to depend on.
+#include "runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct CUgraphExec_st {
+    struct CUgraph_st *graph; // its nodes in the order of the launch
+};
+
+// ---- Tasks --------------------------------------------------------------------------------------
+
+static cudaError_t graph_copy(const struct CUgraph_st *graph, struct CUgraph_st **copy);
+
+static cudaError_t task_copy(const struct task *task, struct task *copy)
+{
+    *copy = *task;
+    if (task->kind == TASK_GRAPH)
+        return graph_copy(task->graph, &copy->graph);
+    if (task->kind == TASK_KERNEL) {
+        size_t bytes = kernel_info(task->launch.kernel->kernel)->param_bytes + 1;
+        copy->launch.params = malloc(bytes);
+        if (!copy->launch.params)
+            return cudaErrorMemoryAllocation;
+        memcpy(copy->launch.params, task->launch.params, bytes);
+    }
+    return cudaSuccess;
+}
+
+// ---- Nodes --------------------------------------------------------------------------------------
+
+static bool holds(const struct CUgraph_st *graph, const struct CUgraphNode_st *node)
+{
+    for (size_t i = 0; i < graph->count; ++i)
+        if (graph->nodes[i] == node)
+            return true;
+    return false;
+}
+
+static cudaError_t depend(struct CUgraphNode_st *node, const cudaGraphNode_t *on, size_t count)
+{
+    if (count == 0)
+        return cudaSuccess;
+    if (!on)
+        return cudaErrorInvalidValue;
+    for (size_t i = 0; i < count; ++i)
+        if (!holds(node->graph, on[i]) || on[i] == node)
+            return cudaErrorInvalidValue;
+    struct CUgraphNode_st **grown =
+        realloc(node->after, (node->after_count + count) * sizeof *grown);
+    if (!grown)
+        return cudaErrorMemoryAllocation;
+    memcpy(grown + node->after_count, on, count * sizeof *grown);
+    node->after = grown;
+    node->after_count += count;
+    return cudaSuccess;
+}
+
+// A node for a task that was found right; or why it was not.
+static cudaError_t add_node(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                            size_t count, struct task *task, cudaError_t error)
+{
+    if (error != cudaSuccess)
+        return error;
+    if (!node || !graph) {
+        task_free(task);
+        return cudaErrorInvalidValue;
+    }
+    struct CUgraphNode_st *added = graph_node(graph, task);
+    if (!added)
+        return cudaErrorMemoryAllocation;
+    error = depend(added, after, count);
+    if (error != cudaSuccess) {
+        graph_remove_last(graph);
+        return error;
+    }
+    *node = added;
+    return cudaSuccess;
+}
+
+// A copy whose nodes are in an order to launch them in; cudaErrorInvalidValue: there is none.
+static cudaError_t graph_copy(const struct CUgraph_st *graph, struct CUgraph_st **copy)
+{
+    cudaError_t error = cudaSuccess;
+
+    *copy = graph_new();
+    if (!*copy)
+        return cudaErrorMemoryAllocation;
+    for (size_t i = 0; i < graph->count; ++i)
+        graph->nodes[i]->done = false;
+    while ((*copy)->count < graph->count && error == cudaSuccess) {
+        struct CUgraphNode_st *next = NULL;
+        for (size_t i = 0; i < graph->count && !next; ++i) {
+            bool ready = !graph->nodes[i]->done;
+            for (size_t k = 0; k < graph->nodes[i]->after_count; ++k)
+                ready &= graph->nodes[i]->after[k]->done;
+            next = ready ? graph->nodes[i] : NULL;
+        }
+        struct task task;
+        error = next ? task_copy(&next->task, &task) : cudaErrorInvalidValue;
+        if (error != cudaSuccess)
+            break;
+        struct CUgraphNode_st *added = graph_node(*copy, &task);
+        if (added)
+            added->source = next;
+        next->done = true;
+        error = added ? cudaSuccess : cudaErrorMemoryAllocation;
+    }
+    if (error != cudaSuccess) {
+        graph_free(*copy);
+        *copy = NULL;
+    }
+    return error;
+}
+
+// ---- Building -----------------------------------------------------------------------------------
+
+cudaError_t cudaGraphCreate(cudaGraph_t *graph, unsigned flags)
+{
+    API_ENTER();
+    if (!graph || flags != 0)
+        return api_result(cudaErrorInvalidValue);
+    *graph = graph_new();
+    return api_result(*graph ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
+cudaError_t cudaGraphClone(cudaGraph_t *clone, cudaGraph_t graph)
+{
+    API_ENTER();
+    return api_result(clone && graph ? graph_copy(graph, clone) : cudaErrorInvalidValue);
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    API_ENTER();
+    if (!graph)
+        return api_result(cudaErrorInvalidValue);
+    graph_free(graph);
+    return cudaSuccess;
+}
+
+static cudaError_t kernel_task(const struct cudaKernelNodeParams *p, struct task *task)
+{
+    *task = (struct task){.kind = TASK_KERNEL};
+    if (!p || p->extra)
+        return cudaErrorInvalidValue;
+    return kernel_order(p->func, p->gridDim, p->blockDim, p->kernelParams, p->sharedMemBytes,
+                        &task->launch);
+}
+
+cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                   const cudaGraphNode_t *after, size_t count,
+                                   const struct cudaKernelNodeParams *params)
+{
+    API_ENTER();
+    struct task task;
+    cudaError_t error = kernel_task(params, &task);
+    return api_result(add_node(node, graph, after, count, &task, error));
+}
+
+cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *node, cudaGraph_t graph,
+                                     const cudaGraphNode_t *after, size_t count, void *to,
+                                     const void *from, size_t bytes, enum cudaMemcpyKind kind)
+{
+    API_ENTER();
+    struct task task;
+    cudaError_t error = copy_task(to, bytes, from, bytes, bytes, 1, kind, &task);
+    return api_result(add_node(node, graph, after, count, &task, error));
+}
+
+cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                   const cudaGraphNode_t *after, size_t count,
+                                   const struct cudaMemcpy3DParms *params)
+{
+    API_ENTER();
+    struct task task;
+    cudaError_t error = copy_3d_task(params, &task);
+    return api_result(add_node(node, graph, after, count, &task, error));
+}
+
+cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                   const cudaGraphNode_t *after, size_t count,
+                                   const struct cudaMemsetParams *params)
+{
+    API_ENTER();
+    struct task task;
+    cudaError_t error = params
+                            ? fill_task(params->dst, params->pitch, params->value,
+                                        params->elementSize, params->width, params->height, &task)
+                            : cudaErrorInvalidValue;
+    return api_result(add_node(node, graph, after, count, &task, error));
+}
+
+cudaError_t cudaGraphAddHostNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                 const cudaGraphNode_t *after, size_t count,
+                                 const struct cudaHostNodeParams *params)
+{
+    API_ENTER();
+    struct task task = {.kind = TASK_HOST};
+    if (!params || !params->fn)
+        return api_result(cudaErrorInvalidValue);
+    task.host.function = params->fn;
+    task.host.data = params->userData;
+    return api_result(add_node(node, graph, after, count, &task, cudaSuccess));
+}
+
+cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                  const cudaGraphNode_t *after, size_t count)
+{
+    API_ENTER();
+    struct task task = {.kind = TASK_NOTHING};
+    return api_result(add_node(node, graph, after, count, &task, cudaSuccess));
+}
+
+cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                       const cudaGraphNode_t *after, size_t count,
+                                       cudaGraph_t child)
+{
+    API_ENTER();
+    struct task task = {.kind = TASK_GRAPH};
+    cudaError_t error = child ? graph_copy(child, &task.graph) : cudaErrorInvalidValue;
+    return api_result(add_node(node, graph, after, count, &task, error));
+}
+
+cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *from,
+                                     const cudaGraphNode_t *to, const cudaGraphEdgeData *edges,
+                                     size_t count)
+{
+    API_ENTER();
+    cudaError_t error = cudaSuccess;
+    (void)edges;
+    if (!graph || (count && (!from || !to)))
+        return api_result(cudaErrorInvalidValue);
+    for (size_t i = 0; i < count && error == cudaSuccess; ++i)
+        error = holds(graph, to[i]) ? depend(to[i], &from[i], 1) : cudaErrorInvalidValue;
+    return api_result(error);
+}
+
+// Nodes in the order in which they came; nodes NULL asks for their number.
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
+{
+    API_ENTER();
+    if (!graph || !count)
+        return api_result(cudaErrorInvalidValue);
+    for (size_t i = 0; nodes && i < *count; ++i)
+        nodes[i] = i < graph->count ? graph->nodes[i] : NULL;
+    if (!nodes || *count > graph->count)
+        *count = graph->count;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *type)
+{
+    static const enum cudaGraphNodeType types[] = {
+        [TASK_KERNEL] = cudaGraphNodeTypeKernel,      [TASK_COPY] = cudaGraphNodeTypeMemcpy,
+        [TASK_FILL] = cudaGraphNodeTypeMemset,        [TASK_HOST] = cudaGraphNodeTypeHost,
+        [TASK_RECORD] = cudaGraphNodeTypeEventRecord, [TASK_NOTHING] = cudaGraphNodeTypeEmpty,
+        [TASK_GRAPH] = cudaGraphNodeTypeGraph,
+    };
+
+    API_ENTER();
+    if (!node || !type)
+        return api_result(cudaErrorInvalidValue);
+    *type = types[node->task.kind];
+    return cudaSuccess;
+}
+
+// ---- Launching ----------------------------------------------------------------------------------
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
+{
+    API_ENTER();
+    (void)flags;
+    if (!exec || !graph)
+        return api_result(cudaErrorInvalidValue);
+    *exec = calloc(1, sizeof **exec);
+    cudaError_t error = *exec ? graph_copy(graph, &(*exec)->graph) : cudaErrorMemoryAllocation;
+    if (error != cudaSuccess) {
+        free(*exec);
+        *exec = NULL;
+    }
+    return api_result(error);
+}
+ALSO(cudaGraphInstantiate, cudaGraphInstantiateWithFlags);
+
+// Other arguments for a kernel: of a graph, for what is made of it later; of what was made of it.
+static cudaError_t set_kernel(struct CUgraphNode_st *node,
+                              const struct cudaKernelNodeParams *params)
+{
+    struct task task;
+    if (!node || node->task.kind != TASK_KERNEL)
+        return cudaErrorInvalidValue;
+    cudaError_t error = kernel_task(params, &task);
+    if (error != cudaSuccess)
+        return error;
+    task_free(&node->task);
+    node->task = task;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node,
+                                         const struct cudaKernelNodeParams *params)
+{
+    API_ENTER();
+    return api_result(set_kernel(node, params));
+}
+
+cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
+                                             const struct cudaKernelNodeParams *params)
+{
+    API_ENTER();
+    struct CUgraphNode_st *mine = NULL;
+    for (size_t i = 0; exec && i < exec->graph->count; ++i)
+        if (exec->graph->nodes[i]->source == node)
+            mine = exec->graph->nodes[i];
+    return api_result(set_kernel(mine, params));
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
+{
+    API_ENTER();
+    if (!exec)
+        return api_result(cudaErrorInvalidValue);
+    graph_free(exec->graph);
+    free(exec);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    API_ENTER();
+    (void)stream;
+    return api_result(exec ? cudaSuccess : cudaErrorInvalidValue);
+}
+ALSO(cudaGraphUpload, cudaGraphUpload_ptsz);
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
+{
+    API_ENTER();
+    if (!exec)
+        return api_result(cudaErrorInvalidValue);
+    cudaError_t error = stream_now(stream);
+    return api_result(error == cudaSuccess ? graph_run(exec->graph) : error);
+}
+ALSO(cudaGraphLaunch, cudaGraphLaunch_ptsz);

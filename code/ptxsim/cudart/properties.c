@@ -1,0 +1,325 @@
+// properties.c: the simulated device, an NVIDIA L4 (Ada, AD104) or, for programs that have nothing for
+// it, an H200 (Hopper, GH100): what it is and can be asked.
+#include "runtime.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RUNTIME_VERSION = 13000 };
+
+// Decided when a program first asks: its fat binaries are registered before main.
+const struct gpu *device_now(void)
+{
+    static const struct gpu *device;
+    if (!device)
+        device = &gpus[needs_hopper() ? GPU_H200 : GPU_L4];
+    return device;
+}
+
+// Features that the simulator does not have are 0.
+const struct cudaDeviceProp *device_properties(void)
+{
+    static struct cudaDeviceProp properties = {
+        .regsPerBlock = GPU_REGISTERS,
+        .warpSize = WARP,
+        .memPitch = INT32_MAX,
+        .maxThreadsPerBlock = GPU_THREADS_CTA,
+        .maxThreadsDim = {1024, 1024, 64},
+        .maxGridSize = {INT32_MAX, 65535, 65535},
+        .totalConstMem = 64 << 10,
+        .textureAlignment = 512,
+        .texturePitchAlignment = 32,
+        .surfaceAlignment = 512,
+        .canMapHostMemory = 1,
+        .concurrentKernels = 1,
+        .ECCEnabled = 1,
+        .asyncEngineCount = 2,
+        .unifiedAddressing = 1,
+        .streamPrioritiesSupported = 1,
+        .globalL1CacheSupported = 1,
+        .localL1CacheSupported = 1,
+        .regsPerMultiprocessor = GPU_REGISTERS,
+        .managedMemory = 1,
+        .concurrentManagedAccess = 1,
+        .computePreemptionSupported = 1,
+        .canUseHostPointerForRegisteredMem = 1,
+        .cooperativeLaunch = 1,
+        .reservedSharedMemPerBlock = GPU_SHARED_RESERVED,
+        .hostRegisterSupported = 1,
+        .memoryPoolsSupported = 1,
+    };
+
+    if (properties.totalGlobalMem == 0) {
+        const struct gpu *d = device_now();
+        snprintf(properties.name, sizeof properties.name, "%s (ptxsim)", d->name);
+        properties.major = d->arch / 10;
+        properties.minor = d->arch % 10;
+        properties.multiProcessorCount = d->sms;
+        properties.memoryBusWidth = d->bus_bits;
+        properties.l2CacheSize = (int)d->l2_bytes;
+        properties.maxThreadsPerMultiProcessor = d->threads_sm;
+        properties.sharedMemPerBlock = d->shared_default;
+        properties.sharedMemPerMultiprocessor = d->shared_sm;
+        properties.sharedMemPerBlockOptin = d->shared_optin;
+        properties.maxBlocksPerMultiProcessor = d->blocks_sm;
+        properties.totalGlobalMem = memory_capacity();
+    }
+    return &properties;
+}
+
+static cudaError_t check_device(int device)
+{
+    return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+}
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    API_LOCK();
+    if (!count)
+        return api_result(cudaErrorInvalidValue);
+    *count = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    API_LOCK();
+    if (!device)
+        return api_result(cudaErrorInvalidValue);
+    *device = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device)
+{
+    API_LOCK();
+    return api_result(check_device(device));
+}
+
+cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags)
+{
+    API_LOCK();
+    (void)device_flags, (void)flags;
+    return api_result(check_device(device));
+}
+
+cudaError_t cudaSetDeviceFlags(unsigned flags)
+{
+    API_ENTER();
+    (void)flags;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceFlags(unsigned *flags)
+{
+    API_ENTER();
+    if (!flags)
+        return api_result(cudaErrorInvalidValue);
+    *flags = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaChooseDevice(int *device, const struct cudaDeviceProp *wanted)
+{
+    (void)wanted;
+    return cudaGetDevice(device);
+}
+
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device)
+{
+    API_LOCK();
+    if (!properties)
+        return api_result(cudaErrorInvalidValue);
+    if (check_device(device) != cudaSuccess)
+        return api_result(cudaErrorInvalidDevice);
+    *properties = *device_properties();
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device)
+{
+    API_LOCK();
+    const struct cudaDeviceProp *p = device_properties();
+    const struct {
+        enum cudaDeviceAttr attribute;
+        int value;
+    } known[] = {
+        {cudaDevAttrMaxThreadsPerBlock, p->maxThreadsPerBlock},
+        {cudaDevAttrMaxBlockDimX, p->maxThreadsDim[0]},
+        {cudaDevAttrMaxBlockDimY, p->maxThreadsDim[1]},
+        {cudaDevAttrMaxBlockDimZ, p->maxThreadsDim[2]},
+        {cudaDevAttrMaxGridDimX, p->maxGridSize[0]},
+        {cudaDevAttrMaxGridDimY, p->maxGridSize[1]},
+        {cudaDevAttrMaxGridDimZ, p->maxGridSize[2]},
+        {cudaDevAttrMaxSharedMemoryPerBlock, (int)p->sharedMemPerBlock},
+        {cudaDevAttrTotalConstantMemory, (int)p->totalConstMem},
+        {cudaDevAttrWarpSize, p->warpSize},
+        {cudaDevAttrMaxPitch, (int)p->memPitch},
+        {cudaDevAttrMaxRegistersPerBlock, p->regsPerBlock},
+        {cudaDevAttrClockRate, device_now()->clock_khz},
+        {cudaDevAttrTextureAlignment, (int)p->textureAlignment},
+        {cudaDevAttrTexturePitchAlignment, (int)p->texturePitchAlignment},
+        {cudaDevAttrSurfaceAlignment, (int)p->surfaceAlignment},
+        {cudaDevAttrGpuOverlap, 1},
+        {cudaDevAttrMultiProcessorCount, p->multiProcessorCount},
+        {cudaDevAttrCanMapHostMemory, p->canMapHostMemory},
+        {cudaDevAttrConcurrentKernels, p->concurrentKernels},
+        {cudaDevAttrEccEnabled, p->ECCEnabled},
+        {cudaDevAttrMemoryClockRate, device_now()->memory_clock_khz},
+        {cudaDevAttrGlobalMemoryBusWidth, p->memoryBusWidth},
+        {cudaDevAttrL2CacheSize, p->l2CacheSize},
+        {cudaDevAttrMaxThreadsPerMultiProcessor, p->maxThreadsPerMultiProcessor},
+        {cudaDevAttrAsyncEngineCount, p->asyncEngineCount},
+        {cudaDevAttrUnifiedAddressing, p->unifiedAddressing},
+        {cudaDevAttrComputeCapabilityMajor, p->major},
+        {cudaDevAttrComputeCapabilityMinor, p->minor},
+        {cudaDevAttrStreamPrioritiesSupported, p->streamPrioritiesSupported},
+        {cudaDevAttrGlobalL1CacheSupported, p->globalL1CacheSupported},
+        {cudaDevAttrLocalL1CacheSupported, p->localL1CacheSupported},
+        {cudaDevAttrMaxSharedMemoryPerMultiprocessor, (int)p->sharedMemPerMultiprocessor},
+        {cudaDevAttrMaxRegistersPerMultiprocessor, p->regsPerMultiprocessor},
+        {cudaDevAttrManagedMemory, p->managedMemory},
+        {cudaDevAttrSingleToDoublePrecisionPerfRatio, p->major == 9 ? 2 : 64},
+        {cudaDevAttrConcurrentManagedAccess, p->concurrentManagedAccess},
+        {cudaDevAttrComputePreemptionSupported, p->computePreemptionSupported},
+        {cudaDevAttrCanUseHostPointerForRegisteredMem, p->canUseHostPointerForRegisteredMem},
+        {cudaDevAttrCooperativeLaunch, p->cooperativeLaunch},
+        {cudaDevAttrMaxSharedMemoryPerBlockOptin, (int)p->sharedMemPerBlockOptin},
+        {cudaDevAttrHostRegisterSupported, p->hostRegisterSupported},
+        {cudaDevAttrMemoryPoolsSupported, p->memoryPoolsSupported},
+        {cudaDevAttrMaxBlocksPerMultiprocessor, p->maxBlocksPerMultiProcessor},
+        {cudaDevAttrReservedSharedMemoryPerBlock, (int)p->reservedSharedMemPerBlock},
+    };
+
+    if (!value || attribute < 1 || attribute >= cudaDevAttrMax)
+        return api_result(cudaErrorInvalidValue);
+    if (check_device(device) != cudaSuccess)
+        return api_result(cudaErrorInvalidDevice);
+    *value = 0; // a feature that the simulator does not have
+    for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
+        if (known[i].attribute == attribute)
+            *value = known[i].value;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int device)
+{
+    API_ENTER();
+    if (!id || size <= 0 || (size_t)size <= strlen("0000:00:00.0"))
+        return api_result(cudaErrorInvalidValue);
+    strcpy(id, "0000:00:00.0");
+    return api_result(check_device(device));
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
+{
+    API_ENTER();
+    if (!can || check_device(device) != cudaSuccess || check_device(peer) != cudaSuccess)
+        return api_result(cudaErrorInvalidDevice);
+    *can = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
+{
+    API_ENTER();
+    if (least)
+        *least = 0;
+    if (greatest)
+        *greatest = -5;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize(void)
+{
+    API_ENTER();
+    return api_result(capture_forbids());
+}
+
+// Does not take back a fault: the memory of a faulted device is lost, and with it all that the
+// program holds.
+cudaError_t cudaDeviceReset(void)
+{
+    API_LOCK();
+    return cudaSuccess;
+}
+
+// Caches, and limits of what the simulator does not model, are accepted and have no effect.
+cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache config)
+{
+    API_ENTER();
+    (void)config;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGetCacheConfig(enum cudaFuncCache *config)
+{
+    API_ENTER();
+    if (!config)
+        return api_result(cudaErrorInvalidValue);
+    *config = cudaFuncCachePreferNone;
+    return cudaSuccess;
+}
+
+cudaError_t cudaCtxResetPersistingL2Cache(void)
+{
+    API_ENTER();
+    return cudaSuccess;
+}
+
+static size_t limits[] = {
+    [cudaLimitStackSize] = 1024,           [cudaLimitPrintfFifoSize] = 1 << 20,
+    [cudaLimitMallocHeapSize] = 8 << 20,   [cudaLimitDevRuntimePendingLaunchCount] = 2048,
+    [cudaLimitMaxL2FetchGranularity] = 64, [cudaLimitPersistingL2CacheSize] = 0,
+};
+
+static cudaError_t check_limit(enum cudaLimit limit)
+{
+    if (limit >= sizeof limits / sizeof *limits)
+        return cudaErrorInvalidValue;
+    return limit == cudaLimitDevRuntimeSyncDepth ? cudaErrorUnsupportedLimit : cudaSuccess;
+}
+
+cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
+{
+    API_ENTER();
+    cudaError_t error = check_limit(limit);
+    if (error == cudaSuccess)
+        limits[limit] = value;
+    return api_result(error);
+}
+
+cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
+{
+    API_ENTER();
+    cudaError_t error = value ? check_limit(limit) : cudaErrorInvalidValue;
+    if (error == cudaSuccess)
+        *value = limits[limit];
+    return api_result(error);
+}
+
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    if (!version)
+        return api_result(cudaErrorInvalidValue);
+    *version = RUNTIME_VERSION;
+    return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version)
+{
+    return cudaDriverGetVersion(version);
+}
+
+cudaError_t cudaProfilerStart(void)
+{
+    API_ENTER();
+    return cudaSuccess;
+}
+
+cudaError_t cudaProfilerStop(void)
+{
+    API_ENTER();
+    return cudaSuccess;
+}

@@ -1,0 +1,238 @@
+// runtime.h: what the files of the replacement of libcudart.so.13 share.
+//
+//   error.c         the lock, errors and their names
+//   registry.c      fat binaries, kernels and variables, as host code registers them
+//   count_report.c  what was counted, as JSON
+//   task.c          does pieces of work: launches, copies, fills, graphs of them
+//   streams.c       streams, events, capture
+//   properties.c    the simulated device: properties, attributes, limits
+//   kernels.c       modules, kernels and their attributes
+//   occupancy.c     how many CTAs an SM holds
+//   launches.c      the functions that launch
+//   variables.c     __device__ variables
+//   copies.c, pools.c  allocations, copies, fills; pools of memory
+//   graphs.c        graphs, built and launched
+//   tensor_map.c    cuTensorMapEncodeTiled
+//   unsupported.c, unsupported.def   every other function of the real library: fails by its name
+//
+// Each uses those above it in this list.
+//
+// The work of a stream is done at once, when it is submitted: this is one of the orders that a GPU
+// may choose. A fault of a kernel is therefore reported by the launch itself, as with
+// CUDA_LAUNCH_BLOCKING=1, and by every call after it.
+//
+// The environment: PTXSIM_CHECK=off checks bounds only, memory also reads of what nothing has
+// written; by default races are checked too (races.h), and take about as long again as the rest.
+// PTXSIM_SCHEDULE=N is another order of the warps' turns, PTXSIM_THREADS=N the host's threads,
+// PTXSIM_REPORT=FILE the report. PTXSIM_LAUNCHES=FD runs no kernel and copies nothing: each launch is
+// written down as a line on that file descriptor, for the grader (labs/judge/). A race does not stop the kernel: it is told at the kernel's end,
+// each pair of lines once, and the launch fails.
+#ifndef RUNTIME_H
+#define RUNTIME_H
+
+#include "image/fatbin.h"
+#include "image/gpus.h"
+#include "ptxsim/base/base.h"
+#include "ptxsim/ptxsim.h"
+
+// Everything else of the library may be hidden; the API is what it exports.
+#pragma GCC visibility push(default)
+#include <cuda_profiler_api.h>
+#include <cuda_runtime_api.h>
+#pragma GCC visibility pop
+
+#define PTXSIM_VERSION "0.1"
+const char *ptxsim_version(void) __attribute__((visibility("default")));
+
+// ---- Calls --------------------------------------------------------------------------------------
+
+// Every function of the API begins with API_ENTER(): it takes the one lock until the function
+// returns, and returns at once with the error of a kernel that has faulted. API_LOCK() is for the
+// few that work on a faulted device.
+void api_leave(const int *entered);
+int api_enter(void);
+cudaError_t sticky_error(void);
+#define API_LOCK() __attribute__((cleanup(api_leave), unused)) int entered = api_enter()
+#define API_ENTER()                                                                                \
+    API_LOCK();                                                                                    \
+    if (sticky_error() != cudaSuccess)                                                             \
+    return api_result(sticky_error())
+
+// Remembers an error for cudaGetLastError and returns it.
+cudaError_t api_result(cudaError_t error);
+// Makes an error that nothing takes back: the program must end.
+cudaError_t api_result_sticky(cudaError_t error);
+
+// One line on stderr, with "ptxsim: " before it.
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// The functions of a program compiled with --default-stream per-thread: the same here.
+#define ALSO(name, other)                                                                          \
+    extern __typeof__(name) other __attribute__((alias(#name), visibility("default")))
+
+// ---- Kernels and variables ----------------------------------------------------------------------
+
+struct binary { // one fat binary: usually one source file
+    const void *fatbin;
+    bool separate;         // compiled separately (-rdc=true), and linked to machine code only
+    struct module *module; // NULL until it is first needed
+    struct image cubin;    // of the arch closest below the device's; data NULL: none
+    cudaError_t error;     // why there is no module
+    struct binary *next;
+};
+// The module of a fat binary, parsed when it is first needed. An error is explained once.
+cudaError_t binary_module(struct binary *binary, struct module **module);
+
+struct device_variable {
+    struct binary *binary;
+    const void *host; // address of its shadow in host memory
+    const char *name;
+    size_t size;
+    void **managed; // the host's pointer to a __managed__ variable, else NULL
+    struct device_variable *next;
+};
+struct device_variable *variables_registered(void);
+
+struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t point here
+    struct binary *binary;
+    const void *host;       // address of the stub, the function's name in host code
+    const char *name;       // mangled
+    struct kernel *kernel;  // NULL until it is first needed
+    int max_dynamic_shared; // set by cudaFuncSetAttribute; -1: not set
+    int carveout;
+    // Sums over all launches, for the report.
+    uint64_t launches, dram_bytes;
+    unsigned grid[3], block[3]; // of the last launch
+    size_t dynamic_shared_bytes;
+    struct counts counts;
+    struct line_counts *lines;
+    size_t line_count;
+    struct CUkern_st *next; // of all kernels
+    struct CUkern_st *next_launched;
+};
+
+struct CUkern_st *kernel_launched(void);            // the kernels that were launched, in that order
+void kernel_was_launched(struct CUkern_st *kernel); // for the first time
+// Attributes as cudaFuncGetAttributes gives them; registers from the machine code for sm_89.
+cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttributes *attributes);
+// A kernel by what host code calls it: the stub's address, or a handle.
+cudaError_t kernel_find(const void *function, struct CUkern_st **kernel);
+
+enum { PARAM_BYTES_MAX = 32764 };
+
+struct launch_order {
+    struct CUkern_st *kernel;
+    unsigned grid[3], block[3];
+    size_t dynamic_shared_bytes;
+    bool cooperative;
+    void *params; // laid out, owned
+};
+
+// ---- The device ---------------------------------------------------------------------------------
+
+// The simulated GPU: an L4, or an H200 for a program whose PTX an L4 cannot run.
+const struct gpu *device_now(void);
+// Of all fat binaries of the program: whether one has PTX for sm_90 and none that is older.
+bool needs_hopper(void);
+const struct cudaDeviceProp *device_properties(void);
+// CTAs of a kernel that are resident on one SM.
+cudaError_t device_occupancy(struct CUkern_st *kernel, int threads, size_t dynamic_shared,
+                             int *blocks);
+
+// ---- Streams ------------------------------------------------------------------------------------
+
+struct task { // a piece of work in a stream, or a node of a graph
+    enum {
+        TASK_KERNEL,
+        TASK_COPY,
+        TASK_FILL,
+        TASK_HOST,
+        TASK_RECORD,
+        TASK_NOTHING,
+        TASK_GRAPH
+    } kind;
+    union {
+        struct launch_order launch;
+        struct {
+            char *to;
+            const char *from;
+            size_t to_pitch, from_pitch, width, height;
+            size_t depth, to_slice, from_slice; // depth 0 is 1
+        } copy;
+        struct {
+            char *to;
+            size_t pitch, width, height; // width in elements of 1, 2 or 4 bytes
+            size_t depth, slice;
+            unsigned value;
+            unsigned char element;
+        } fill;
+        struct {
+            void (*function)(void *);
+            void *data;
+        } host;
+        cudaEvent_t event;
+        cudaGraph_t graph; // owned
+    };
+};
+
+// Does a task, or adds it to the graph that the stream is capturing. Takes over what it owns.
+cudaError_t stream_submit(cudaStream_t stream, struct task *task);
+void task_free(struct task *task);
+// Does a task now. A kernel's fault is explained, and makes every later call fail.
+cudaError_t task_run(const struct task *task);
+// Whether work may be done in a stream now: it is not capturing.
+cudaError_t stream_now(cudaStream_t stream);
+// For functions that may not be called while a stream is capturing: makes the capture invalid.
+cudaError_t capture_forbids(void);
+// Makes the capture of a stream invalid, if it is capturing, since work for it was refused.
+cudaError_t capture_broken(cudaStream_t stream, cudaError_t error);
+
+void pool_returned(const void *address); // memory that may be a pool's (pools.c) was freed
+
+// Tasks of what a program asks for, checked. A kernel's arguments are copied.
+cudaError_t kernel_order(const void *function, dim3 grid, dim3 block, void **arguments,
+                         size_t shared, struct launch_order *order);
+cudaError_t copy_task(char *to, size_t to_pitch, const char *from, size_t from_pitch, size_t width,
+                      size_t height, enum cudaMemcpyKind kind, struct task *task);
+cudaError_t copy_3d_task(const struct cudaMemcpy3DParms *params, struct task *task);
+cudaError_t fill_task(char *to, size_t pitch, unsigned value, unsigned element, size_t width,
+                      size_t height, struct task *task);
+
+// ---- Events and graphs --------------------------------------------------------------------------
+
+struct CUevent_st {
+    unsigned flags;
+    bool recorded;
+    unsigned long long capture_id; // of the capture it was last recorded in, else 0
+    struct CUstream_st *stream;    // in that capture
+    struct CUevent_st *next;
+};
+struct CUevent_st *event_find(cudaEvent_t handle); // NULL: there is none
+void event_add(struct CUevent_st *event);
+bool event_remove(const struct CUevent_st *event); // false: there was none
+
+struct CUgraphNode_st {
+    struct task task;
+    struct CUgraph_st *graph;
+    const struct CUgraphNode_st *source; // of what is to be launched: the node it was made from
+    struct CUgraphNode_st **after;       // what it was said to depend on
+    size_t after_count;
+    bool done; // while the order is found
+};
+struct CUgraph_st {
+    struct CUgraphNode_st **nodes;
+    size_t count, room;
+};
+struct CUgraph_st *graph_new(void); // NULL: out of memory
+// Adds a node; takes over what the task owns, also when it fails (NULL).
+struct CUgraphNode_st *graph_node(struct CUgraph_st *graph, struct task *task);
+cudaError_t graph_add(cudaGraph_t graph, struct task *task); // the same
+void graph_remove_last(struct CUgraph_st *graph);
+cudaError_t graph_run(const struct CUgraph_st *graph); // its tasks, in the order of the nodes
+void graph_free(cudaGraph_t graph);
+
+// ---- Report -------------------------------------------------------------------------------------
+
+void report_fault(const char *text);
+
+#endif

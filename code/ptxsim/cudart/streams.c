@@ -1,0 +1,466 @@
+// streams.c: streams, events and stream capture.
+//
+// Work is done when it is submitted, so a stream holds nothing; only a capture makes a difference.
+#include "runtime.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct CUstream_st {
+    unsigned flags;
+    int priority;
+    unsigned long long id;
+    // While capturing:
+    struct CUgraph_st *capture; // NULL: not capturing; shared by the streams that joined
+    unsigned long long capture_id;
+    struct CUstream_st *origin;      // the stream that began it
+    bool unjoined;                   // has work that the origin does not wait for
+    bool invalid;                    // of the origin: a forbidden call was made
+    enum cudaStreamCaptureMode mode; // of the origin
+    pthread_t thread;                // of the origin: that began the capture
+    struct CUstream_st *next;
+};
+
+static struct CUstream_st legacy; // also stands for cudaStreamLegacy and cudaStreamPerThread
+static struct CUstream_st *streams = &legacy;
+static unsigned long long last_stream_id, last_capture_id;
+
+static struct CUstream_st *stream_find(cudaStream_t handle)
+{
+    if (!handle || handle == cudaStreamLegacy || handle == cudaStreamPerThread)
+        return &legacy;
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        if (s == handle)
+            return s;
+    return NULL;
+}
+
+// ---- Capture ------------------------------------------------------------------------------------
+
+cudaError_t capture_forbids(void)
+{
+    cudaError_t error = cudaSuccess;
+
+    for (struct CUstream_st *s = streams; s; s = s->next) {
+        if (!s->capture || s->origin != s || s->mode == cudaStreamCaptureModeRelaxed ||
+            (s->mode == cudaStreamCaptureModeThreadLocal &&
+             !pthread_equal(s->thread, pthread_self())))
+            continue;
+        s->invalid = true;
+        error = cudaErrorStreamCaptureUnsupported;
+    }
+    return error;
+}
+
+// The legacy stream waits for every blocking stream: while one captures, it cannot be used.
+static cudaError_t legacy_forbids(void)
+{
+    cudaError_t error = cudaSuccess;
+
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        if (s->capture && !(s->flags & cudaStreamNonBlocking)) {
+            s->origin->invalid = true;
+            error = cudaErrorStreamCaptureImplicit;
+        }
+    return error;
+}
+
+// Finds a stream and what forbids using it.
+static cudaError_t stream_use(cudaStream_t handle, struct CUstream_st **stream)
+{
+    *stream = stream_find(handle);
+    if (!*stream)
+        return cudaErrorInvalidResourceHandle;
+    if (*stream == &legacy)
+        return legacy_forbids();
+    if ((*stream)->capture && (*stream)->origin->invalid)
+        return cudaErrorStreamCaptureInvalidated;
+    return cudaSuccess;
+}
+
+cudaError_t capture_broken(cudaStream_t handle, cudaError_t error)
+{
+    struct CUstream_st *stream = stream_find(handle);
+
+    if (stream && stream->capture)
+        stream->origin->invalid = true;
+    return error;
+}
+
+cudaError_t stream_submit(cudaStream_t handle, struct task *task)
+{
+    struct CUstream_st *stream;
+    cudaError_t error = stream_use(handle, &stream);
+
+    if (error == cudaSuccess && stream->capture) {
+        stream->unjoined = stream != stream->origin;
+        return graph_add(stream->capture, task);
+    }
+    if (error == cudaSuccess)
+        error = task_run(task);
+    task_free(task);
+    return error;
+}
+
+cudaError_t stream_now(cudaStream_t handle)
+{
+    struct CUstream_st *stream;
+    cudaError_t error = stream_use(handle, &stream);
+
+    if (error == cudaSuccess && stream->capture)
+        error = capture_broken(handle, cudaErrorStreamCaptureUnsupported);
+    return error;
+}
+
+static void capture_end(struct CUstream_st *origin)
+{
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        if (s->capture && s->origin == origin) {
+            s->capture = NULL;
+            s->capture_id = 0;
+        }
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMode mode)
+{
+    API_ENTER();
+    struct CUstream_st *stream = stream_find(handle);
+    if (!stream)
+        return api_result(cudaErrorInvalidResourceHandle);
+    if (stream == &legacy)
+        return api_result(cudaErrorStreamCaptureUnsupported);
+    if (stream->capture)
+        return api_result(cudaErrorIllegalState);
+    if (mode > cudaStreamCaptureModeRelaxed)
+        return api_result(cudaErrorInvalidValue);
+    stream->capture = graph_new();
+    if (!stream->capture)
+        return api_result(cudaErrorMemoryAllocation);
+    stream->capture_id = ++last_capture_id;
+    stream->origin = stream;
+    stream->unjoined = stream->invalid = false;
+    stream->mode = mode;
+    stream->thread = pthread_self();
+    return cudaSuccess;
+}
+ALSO(cudaStreamBeginCapture, cudaStreamBeginCapture_ptsz);
+
+cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph)
+{
+    API_ENTER();
+    struct CUstream_st *stream = stream_find(handle);
+    cudaError_t error = cudaSuccess;
+    if (!stream)
+        return api_result(cudaErrorInvalidResourceHandle);
+    if (!stream->capture)
+        return api_result(cudaErrorIllegalState);
+    if (!graph)
+        return api_result(cudaErrorInvalidValue);
+    *graph = NULL;
+    if (stream->origin != stream)
+        return api_result(capture_broken(stream, cudaErrorStreamCaptureUnmatched));
+    if (stream->invalid)
+        error = cudaErrorStreamCaptureInvalidated;
+    else if (stream->mode != cudaStreamCaptureModeRelaxed &&
+             !pthread_equal(stream->thread, pthread_self()))
+        return api_result(cudaErrorStreamCaptureWrongThread);
+    for (struct CUstream_st *s = streams; s && error == cudaSuccess; s = s->next)
+        if (s->capture && s->origin == stream && s->unjoined)
+            error = cudaErrorStreamCaptureUnjoined;
+    if (error == cudaSuccess) {
+        *graph = stream->capture;
+    } else {
+        graph_free(stream->capture);
+    }
+    capture_end(stream);
+    return api_result(error);
+}
+ALSO(cudaStreamEndCapture, cudaStreamEndCapture_ptsz);
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureStatus *status)
+{
+    API_ENTER();
+    struct CUstream_st *stream = stream_find(handle);
+    if (!stream || !status)
+        return api_result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+    *status = !stream->capture          ? cudaStreamCaptureStatusNone
+              : stream->origin->invalid ? cudaStreamCaptureStatusInvalidated
+                                        : cudaStreamCaptureStatusActive;
+    return cudaSuccess;
+}
+ALSO(cudaStreamIsCapturing, cudaStreamIsCapturing_ptsz);
+
+// ---- Streams ------------------------------------------------------------------------------------
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *handle, unsigned flags, int priority)
+{
+    API_ENTER();
+    if (!handle || flags > cudaStreamNonBlocking)
+        return api_result(cudaErrorInvalidValue);
+    struct CUstream_st *stream = calloc(1, sizeof *stream);
+    if (!stream)
+        return api_result(cudaErrorMemoryAllocation);
+    stream->flags = flags;
+    stream->priority = priority;
+    stream->id = ++last_stream_id;
+    stream->next = streams;
+    streams = stream;
+    *handle = stream;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *handle, unsigned flags)
+{
+    return cudaStreamCreateWithPriority(handle, flags, 0);
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t *handle)
+{
+    return cudaStreamCreateWithPriority(handle, cudaStreamDefault, 0);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t handle)
+{
+    API_ENTER();
+    for (struct CUstream_st **s = &streams; *s; s = &(*s)->next) {
+        if (*s != handle || *s == &legacy)
+            continue;
+        struct CUstream_st *stream = *s;
+        if (stream->capture && stream->origin == stream) {
+            graph_free(stream->capture);
+            capture_end(stream);
+        }
+        *s = stream->next;
+        free(stream);
+        return cudaSuccess;
+    }
+    return api_result(cudaErrorInvalidResourceHandle);
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t handle)
+{
+    API_ENTER();
+    struct CUstream_st *stream;
+    cudaError_t error = stream_use(handle, &stream);
+    if (error == cudaSuccess && stream->capture)
+        error = capture_broken(handle, cudaErrorStreamCaptureUnsupported);
+    return api_result(error == cudaSuccess ? capture_forbids() : error);
+}
+ALSO(cudaStreamSynchronize, cudaStreamSynchronize_ptsz);
+ALSO(cudaStreamSynchronize, cudaStreamQuery); // all work is done
+ALSO(cudaStreamSynchronize, cudaStreamQuery_ptsz);
+
+cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned *flags)
+{
+    API_ENTER();
+    struct CUstream_st *stream = stream_find(handle);
+    if (!stream || !flags)
+        return api_result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+    *flags = stream->flags;
+    return cudaSuccess;
+}
+ALSO(cudaStreamGetFlags, cudaStreamGetFlags_ptsz);
+
+cudaError_t cudaStreamGetPriority(cudaStream_t handle, int *priority)
+{
+    API_ENTER();
+    struct CUstream_st *stream = stream_find(handle);
+    if (!stream || !priority)
+        return api_result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+    *priority = stream->priority;
+    return cudaSuccess;
+}
+ALSO(cudaStreamGetPriority, cudaStreamGetPriority_ptsz);
+
+cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long *id)
+{
+    API_ENTER();
+    struct CUstream_st *stream = stream_find(handle);
+    if (!stream || !id)
+        return api_result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+    *id = stream->id;
+    return cudaSuccess;
+}
+ALSO(cudaStreamGetId, cudaStreamGetId_ptsz);
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data)
+{
+    API_ENTER();
+    if (!function)
+        return api_result(cudaErrorInvalidValue);
+    struct task task = {.kind = TASK_HOST};
+    task.host.function = function;
+    task.host.data = data;
+    return api_result(stream_submit(stream, &task));
+}
+ALSO(cudaLaunchHostFunc, cudaLaunchHostFunc_ptsz);
+
+cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallback_t callback, void *data,
+                                  unsigned flags)
+{
+    API_ENTER();
+    struct CUstream_st *stream;
+    if (!callback || flags != 0)
+        return api_result(cudaErrorInvalidValue);
+    cudaError_t error = stream_use(handle, &stream);
+    if (error == cudaSuccess && stream->capture)
+        error = capture_broken(handle, cudaErrorStreamCaptureUnsupported);
+    if (error == cudaSuccess)
+        callback(handle, cudaSuccess, data);
+    return api_result(error);
+}
+ALSO(cudaStreamAddCallback, cudaStreamAddCallback_ptsz);
+
+// Hints: where data should stay in L2, how streams share the device.
+cudaError_t cudaStreamSetAttribute(cudaStream_t handle, cudaStreamAttrID attribute,
+                                   const cudaStreamAttrValue *value)
+{
+    API_ENTER();
+    (void)attribute;
+    if (!stream_find(handle))
+        return api_result(cudaErrorInvalidResourceHandle);
+    return api_result(value ? cudaSuccess : cudaErrorInvalidValue);
+}
+ALSO(cudaStreamSetAttribute, cudaStreamSetAttribute_ptsz);
+
+// ---- Events -------------------------------------------------------------------------------------
+
+// Why the host cannot ask for an event that was last recorded in a capture.
+static cudaError_t captured_error(const struct CUevent_st *event)
+{
+    if (event->capture_id == 0)
+        return cudaSuccess;
+    for (const struct CUstream_st *s = streams; s; s = s->next)
+        if (s->capture && s->capture_id == event->capture_id && !s->origin->invalid)
+            return cudaErrorCapturedEvent;
+    return cudaErrorInvalidValue; // that capture is over
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *handle, unsigned flags)
+{
+    API_ENTER();
+    const unsigned known = cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess;
+    if (!handle || (flags & ~known))
+        return api_result(cudaErrorInvalidValue);
+    struct CUevent_st *event = calloc(1, sizeof *event);
+    if (!event)
+        return api_result(cudaErrorMemoryAllocation);
+    event->flags = flags;
+    event_add(event);
+    *handle = event;
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *handle)
+{
+    return cudaEventCreateWithFlags(handle, cudaEventDefault);
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t handle)
+{
+    API_ENTER();
+    if (!event_remove(handle))
+        return api_result(cudaErrorInvalidResourceHandle);
+    free(handle);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream_handle, unsigned flags)
+{
+    API_ENTER();
+    struct CUevent_st *event = event_find(handle);
+    struct CUstream_st *stream;
+    if (!event)
+        return api_result(cudaErrorInvalidResourceHandle);
+    if (flags & ~(unsigned)cudaEventRecordExternal)
+        return api_result(cudaErrorInvalidValue);
+    cudaError_t error = stream_use(stream_handle, &stream);
+    if (error != cudaSuccess)
+        return api_result(error);
+    if (!stream->capture || (flags & cudaEventRecordExternal)) {
+        event->capture_id = 0;
+        struct task task = {.kind = TASK_RECORD};
+        task.event = event;
+        return api_result(stream_submit(stream_handle, &task));
+    }
+    event->capture_id = stream->capture_id; // a mark of how far the capture has come
+    event->stream = stream;
+    return cudaSuccess;
+}
+ALSO(cudaEventRecordWithFlags, cudaEventRecordWithFlags_ptsz);
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    return cudaEventRecordWithFlags(event, stream, cudaEventRecordDefault);
+}
+ALSO(cudaEventRecord, cudaEventRecord_ptsz);
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, unsigned flags)
+{
+    API_ENTER();
+    struct CUevent_st *event = event_find(event_handle);
+    struct CUstream_st *stream;
+    (void)flags;
+    if (!event)
+        return api_result(cudaErrorInvalidResourceHandle);
+    cudaError_t error = stream_use(handle, &stream);
+    if (error != cudaSuccess)
+        return api_result(error);
+    if (event->capture_id == 0) {
+        if (stream->capture && event->recorded && !(flags & cudaEventWaitExternal))
+            return api_result(capture_broken(handle, cudaErrorStreamCaptureIsolation));
+        return cudaSuccess;
+    }
+    struct CUstream_st *from = stream_find(event->stream);
+    if (!from || from->capture_id != event->capture_id || stream == &legacy)
+        return api_result(captured_error(event));
+    if (stream->capture && stream->capture_id != event->capture_id) {
+        from->origin->invalid = true;
+        return api_result(capture_broken(handle, cudaErrorStreamCaptureMerge));
+    }
+    if (!stream->capture) { // joins the capture
+        stream->capture = from->capture;
+        stream->capture_id = from->capture_id;
+        stream->origin = from->origin;
+        stream->unjoined = true;
+    }
+    if (stream != from)
+        from->unjoined = false;
+    return cudaSuccess;
+}
+ALSO(cudaStreamWaitEvent, cudaStreamWaitEvent_ptsz);
+
+cudaError_t cudaEventQuery(cudaEvent_t handle)
+{
+    API_ENTER();
+    struct CUevent_st *event = event_find(handle);
+    if (!event)
+        return api_result(cudaErrorInvalidResourceHandle);
+    cudaError_t captured = captured_error(event), error = capture_forbids();
+    return api_result(captured != cudaSuccess ? captured : error);
+}
+ALSO(cudaEventQuery, cudaEventSynchronize);
+
+// The simulator knows no time, and invents none.
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end)
+{
+    static bool explained;
+
+    API_ENTER();
+    struct CUevent_st *first = event_find(start), *second = event_find(end);
+    if (!milliseconds)
+        return api_result(cudaErrorInvalidValue);
+    *milliseconds = NAN;
+    if (first && second && (first->capture_id || second->capture_id))
+        return api_result(captured_error(first->capture_id ? first : second));
+    if (!first || !second || !first->recorded || !second->recorded ||
+        (first->flags & cudaEventDisableTiming) || (second->flags & cudaEventDisableTiming))
+        return api_result(cudaErrorInvalidResourceHandle);
+    if (!explained)
+        complain("cudaEventElapsedTime: the simulator counts and does not time: not supported");
+    explained = true;
+    return api_result(cudaErrorNotSupported);
+}

@@ -1,0 +1,149 @@
+// tensor_map.c: cuTensorMapEncodeTiled, the one function of the driver that programs with TMA need.
+// They get its address from cudaGetDriverEntryPoint. The checks are those that cuda.h documents,
+// and one that the driver was seen to make.
+#include "runtime.h"
+
+#include "ptxsim/ops/tensor_map.h"
+
+#include <cuda.h>
+#include <string.h>
+
+static CUresult refuse(const char *why)
+{
+    complain("cuTensorMapEncodeTiled: %s", why);
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+// Bytes of an element; 0: a type that the simulator does not have.
+static unsigned element_bytes(CUtensorMapDataType type)
+{
+    switch (type) {
+    case CU_TENSOR_MAP_DATA_TYPE_UINT8: return 1;
+    case CU_TENSOR_MAP_DATA_TYPE_UINT16:
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT16:
+    case CU_TENSOR_MAP_DATA_TYPE_BFLOAT16: return 2;
+    case CU_TENSOR_MAP_DATA_TYPE_UINT32:
+    case CU_TENSOR_MAP_DATA_TYPE_INT32:
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT32:
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ:
+    case CU_TENSOR_MAP_DATA_TYPE_TFLOAT32:
+    case CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ: return 4;
+    case CU_TENSOR_MAP_DATA_TYPE_UINT64:
+    case CU_TENSOR_MAP_DATA_TYPE_INT64:
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT64: return 8;
+    default: return 0;
+    }
+}
+
+static bool is_float(CUtensorMapDataType type)
+{
+    return type >= CU_TENSOR_MAP_DATA_TYPE_FLOAT16 && type <= CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ;
+}
+
+static CUresult encode_tiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
+                             void *address, const cuuint64_t *dim, const cuuint64_t *strides,
+                             const cuuint32_t *box, const cuuint32_t *steps,
+                             CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                             CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
+{
+    static const uint8_t spans[] = {0, 32, 64, 128};
+    unsigned element = element_bytes(type);
+
+    if (!map || (uintptr_t)map % 64 != 0)
+        return refuse("the map is not aligned to 64 bytes");
+    if (!element)
+        return refuse("a type of elements that is not known");
+    if (rank < 1 || rank > TENSOR_RANK)
+        return refuse("a rank that is not 1 to 5");
+    if (!address || (uintptr_t)address % 16 != 0)
+        return refuse("the tensor is not aligned to 16 bytes");
+    if (!dim || !box || !steps || (rank > 1 && !strides))
+        return refuse("an array is missing");
+    if (interleave != CU_TENSOR_MAP_INTERLEAVE_NONE)
+        return refuse("interleaved layouts are not supported");
+    if ((unsigned)swizzle >= sizeof spans)
+        return refuse("a swizzle that is not none, 32, 64 or 128 bytes");
+    if ((unsigned)promotion > CU_TENSOR_MAP_L2_PROMOTION_L2_256B)
+        return refuse("an L2 promotion that is not known");
+    if ((unsigned)fill > CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA ||
+        (fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE && !is_float(type)))
+        return refuse("NaN around a tensor of integers");
+    for (unsigned i = 0; i < rank; ++i) {
+        if (dim[i] == 0 || dim[i] > UINT64_C(1) << 32)
+            return refuse("a dimension that is not 1 to 2^32");
+        if (box[i] == 0 || box[i] > 256)
+            return refuse("a box dimension that is not 1 to 256");
+        if (steps[i] == 0 || steps[i] > 8)
+            return refuse("an element stride that is not 1 to 8");
+        if (i + 1 < rank && (strides[i] % 16 != 0 || strides[i] >= UINT64_C(1) << 40))
+            return refuse("a stride that is no multiple of 16 below 2^40");
+    }
+    if (box[0] * element % 16 != 0)
+        return refuse("the box's inner dimension is no multiple of 16 bytes");
+    uint64_t bytes = element;
+    for (unsigned i = 0; i < rank; ++i)
+        bytes *= box[i];
+    if (bytes > device_now()->shared_sm)
+        return refuse("a box that is larger than shared memory");
+    if (spans[swizzle] && box[0] * element > spans[swizzle])
+        return refuse("the box's inner dimension is wider than the swizzle");
+    struct tensor_map m = {
+        .magic = TENSOR_MAP_MAGIC,
+        .rank = (uint8_t)rank,
+        .element = (uint8_t)element,
+        .swizzle = spans[swizzle],
+        .fill_nan = fill == CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA,
+        .address = (uint64_t)(uintptr_t)address,
+        .kind = (uint8_t)type,
+    };
+    for (unsigned i = 0; i < TENSOR_RANK; ++i) {
+        m.dim[i] = i < rank ? dim[i] : 1;
+        m.box[i] = (uint16_t)(i < rank ? box[i] : 1);
+        m.step[i] = (uint8_t)(i > 0 && i < rank ? steps[i] : 1); // that of the first is ignored
+        if (i + 1 < rank)
+            m.stride[i] = strides[i];
+    }
+    memcpy(map, &m, sizeof m);
+    return CUDA_SUCCESS;
+}
+
+static cudaError_t entry_point(const char *symbol, void **function,
+                               enum cudaDriverEntryPointQueryResult *found)
+{
+    enum cudaDriverEntryPointQueryResult unused;
+
+    if (!symbol || !function)
+        return cudaErrorInvalidValue;
+    if (!found)
+        found = &unused;
+    *found = cudaDriverEntryPointSuccess;
+    *function = NULL;
+    if (!strcmp(symbol, "cuTensorMapEncodeTiled")) {
+        __typeof__(&encode_tiled) encode = encode_tiled;
+        memcpy(function, &encode, sizeof encode);
+        return cudaSuccess;
+    }
+    complain("cudaGetDriverEntryPoint: the simulator has no %s", symbol);
+    *found = cudaDriverEntryPointSymbolNotFound;
+    return cudaErrorSymbolNotFound;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version,
+                                             unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *found)
+{
+    API_LOCK();
+    (void)version, (void)flags;
+    return api_result(entry_point(symbol, function, found));
+}
+ALSO(cudaGetDriverEntryPointByVersion, cudaGetDriverEntryPointByVersion_ptsz);
+
+#pragma GCC diagnostic push // older programs call it
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
+                                    enum cudaDriverEntryPointQueryResult *found)
+{
+    return cudaGetDriverEntryPointByVersion(symbol, function, 0, flags, found);
+}
+ALSO(cudaGetDriverEntryPoint, cudaGetDriverEntryPoint_ptsz);
+#pragma GCC diagnostic pop

@@ -1,0 +1,316 @@
+// decode.c: a kernel and the functions it calls -> struct program.
+//
+// For each function: basic blocks, liveness, places in the register file (a linear scan, so that
+// a kernel's frame stays in the first-level cache), then the operations. An opcode whose name is
+// in operations.def needs nothing more; the others have a decoder (opcodes.c).
+#include "internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void add_block(struct decoder *d, const struct flow_block *flow)
+{
+    struct program *p = d->program;
+    p->blocks = array_grow(p->blocks, p->block_count, &d->block_capacity, sizeof *p->blocks);
+    struct basic_block *b = &p->blocks[p->block_count++];
+    *b = (struct basic_block){.first = (uint32_t)p->op_count, .insn = (uint32_t)p->insn_count};
+    if (flow) {
+        b->sync = (uint8_t)flow->sync;
+        b->ends_flow = flow->exits;
+    }
+}
+
+static void add_insn(struct decoder *d, const struct insn *insn)
+{
+    struct program *p = d->program;
+    if (!(p->insn_count & (p->insn_count - 1))) {
+        size_t capacity = p->insn_count ? 2 * p->insn_count : 1;
+        p->insns = realloc(p->insns, capacity * sizeof *p->insns);
+        if (!p->insns)
+            abort();
+    }
+    d->insn = insn;
+    split_opcode(d, insn->opcode);
+    enum op_class class = classify(d);
+    p->insns[p->insn_count++] = (struct insn_info){
+        .at = insn->at,
+        .opcode = insn->opcode,
+        .ptx_line = insn->ptx_line,
+        .op_class = (uint8_t) class,
+        .mufu = class == CLASS_MUFU,
+        .barrier = class == CLASS_BARRIER && !has(d, "warp") && strcmp(d->base, "mbarrier"),
+        .store = !strcmp(d->base, "st") || !strcmp(d->base, "stmatrix") || has(d, "store"),
+    };
+}
+
+struct watching {
+    struct watch watch;
+    size_t capacity;
+    uint32_t insn;
+};
+
+static void note_watched(struct decoder *d, int reg, bool defines, void *data)
+{
+    struct watching *n = data;
+    struct watch *w = &n->watch;
+    int number = d->watched[reg];
+    if (number < 0)
+        return;
+    uint64_t bit = UINT64_C(1) << number % 64;
+    if (defines)
+        w->written[number / 64] |= bit;
+    if (!d->accumulates[reg])
+        return;
+    w->touched[number / 64] |= bit;
+    w->uses = array_grow(w->uses, (size_t)w->count, &n->capacity, sizeof *w->uses);
+    w->uses[w->count++] = (struct watch_use){number, n->insn};
+}
+
+// Emits what tells of the instructions from `first` up to the next wgmma, or to the end, which of the
+// watched registers they use; returns the instruction where the next such stretch begins.
+static size_t watch_stretch(struct decoder *d, size_t first, size_t end, uint32_t insn)
+{
+    struct function *f = d->function;
+    struct watching n = {.watch.words = d->watched_words, .insn = insn};
+    uint64_t *sets = arena_alloc(&d->program->arena, 2 * (size_t)d->watched_words * sizeof *sets);
+    n.watch.touched = sets;
+    n.watch.written = sets + d->watched_words;
+    size_t at = first;
+    bool any = false;
+    for (; at < end && strncmp(f->insns[at].opcode, "wgmma.", 6); ++at, ++n.insn)
+        if (f->insns[at].guard < 0) // with a guard it may not be executed
+            visit_registers(d, &f->insns[at], note_watched, &n);
+    split_opcode(d, d->insn->opcode);
+    for (int i = 0; i < d->watched_words; ++i)
+        any |= n.watch.touched[i] | n.watch.written[i];
+    if (any) {
+        struct watch *watch = arena_alloc(&d->program->arena, sizeof *watch);
+        *watch = n.watch;
+        watch->uses =
+            arena_alloc(&d->program->arena, (size_t)(watch->count + 1) * sizeof *watch->uses);
+        if (watch->count)
+            memcpy(watch->uses, n.watch.uses, (size_t)watch->count * sizeof *watch->uses);
+        struct op *op = emit(d, watch_op, 0);
+        op->run = watch_op; // whatever the guard of the instruction here
+        op->inner = NULL;
+        op->regs = (const uint32_t *)watch;
+    }
+    free(n.watch.uses);
+    return at < end ? at + 1 : end;
+}
+
+static void decode_function(struct decoder *d, struct callee *callee)
+{
+    static const struct insn leave = {.opcode = "ret", .guard = -1};
+    struct program *p = d->program;
+    struct function *f = callee->function;
+    d->callee = callee;
+    d->function = f;
+    d->frame = FRAME_FIXED;
+    d->constant_count = 0;
+    d->scratch_at = take(d, SCRATCH_SLOTS * SCRATCH_BYTES + 64, 64);
+    size_t count;
+    struct flow_block *blocks = find_blocks(d, &count);
+    number_watched(d);
+    allocate_registers(d, blocks, count);
+    callee->block = (uint32_t)p->block_count;
+    callee->constants_at = take(d, 0, 64);
+    size_t first_op = p->op_count;
+    for (size_t b = 0; b < count; ++b) {
+        add_block(d, &blocks[b]);
+        if (d->call_end) {
+            d->insn = &leave; // whatever the call's guard was
+            emit(d, call_end_op, 0)->regs = (const uint32_t *)d->call_end;
+            d->call_end = NULL;
+        }
+        size_t watched = blocks[b].first;
+        for (size_t i = blocks[b].first; i < blocks[b].end; ++i) {
+            add_insn(d, &f->insns[i]);
+            bool leads =
+                blocks[b].sync && i == blocks[b].first; // must be the block's first operation
+            if (d->watched_words && i >= watched && !leads)
+                watched = watch_stretch(d, i, blocks[b].end, (uint32_t)(p->insn_count - 1));
+            decode_insn(d);
+            if (d->watched_words && i >= watched && leads)
+                watched = watch_stretch(d, i, blocks[b].end, (uint32_t)(p->insn_count - 1));
+            p->blocks[p->block_count - 1].insns++;
+        }
+        p->blocks[p->block_count - 1].count =
+            (uint32_t)(p->op_count - p->blocks[p->block_count - 1].first);
+    }
+    // Falling off the end, and labels there, return.
+    d->call_end = NULL;
+    add_block(d, NULL);
+    add_insn(d, &leave);
+    decode_insn(d);
+    p->blocks[p->block_count - 1].count = 1;
+    p->blocks[p->block_count - 1].insns = 0;
+    p->blocks[p->block_count - 1].ends_flow = true;
+    // Constants lie together at the end of the frame.
+    callee->frame_bytes = take(d, 0, 256);
+    callee->constant_bytes = callee->frame_bytes - callee->constants_at;
+    callee->constants = arena_alloc(&p->arena, callee->constant_bytes + 1);
+    for (size_t i = 0; i < d->constant_count; ++i) {
+        const struct constant *c = &d->constants[i];
+        char *to = callee->constants + (c->at - callee->constants_at);
+        for (int lane = 0; lane < (c->bytes ? WARP : 1); ++lane)
+            memcpy(to + lane * c->bytes, &c->value, c->bytes ? c->bytes : 4);
+        p->constants =
+            array_grow(p->constants, p->constant_count, &d->place_capacity, sizeof *p->constants);
+        p->constants[p->constant_count++] =
+            (struct constant_place){c->at, (uint16_t)(callee - p->callees), c->bytes};
+    }
+    for (size_t i = first_op; i < p->op_count; ++i) {
+        op_fn *run = p->ops[i].inner ? p->ops[i].inner : p->ops[i].run;
+        if (run == call_op)
+            ((struct call_operands *)p->ops[i].regs)->frame_bytes = (uint32_t)callee->frame_bytes;
+    }
+}
+
+static void add_callee(struct decoder *d, struct function *f)
+{
+    struct program *p = d->program;
+    for (size_t i = 0; i < p->callee_count; ++i)
+        if (p->callees[i].function == f)
+            return;
+    if (!f->has_body && !strncmp(f->name, "cuda", 4))
+        fail(d, "calls %s: dynamic parallelism is not supported", f->name);
+    if (!f->has_body && (!strcmp(f->name, "malloc") || !strcmp(f->name, "free")))
+        fail(d, "calls %s: allocating memory in device code is not supported", f->name);
+    if (!f->has_body)
+        fail(d, "function '%s' has no body", f->name);
+    if (p->callee_count == 1024)
+        fail(d, "more than 1024 functions");
+    p->callees[p->callee_count++] = (struct callee){.function = f};
+}
+
+static void find_names(struct decoder *d, const struct operand *o)
+{
+    if (o->kind == OPERAND_VECTOR)
+        for (int i = 0; i < o->count; ++i)
+            find_names(d, &o->elements[i]);
+    if (o->kind != OPERAND_NAME || special_find(o->name) >= 0 ||
+        function_variable(d->function, d->insn->scope, o->name))
+        return;
+    struct function *f = module_function(d->module, o->name);
+    if (f && !system_function(f))
+        add_callee(d, f);
+}
+
+// The functions that can be reached, and what their variables take.
+static void collect(struct decoder *d)
+{
+    struct program *p = d->program;
+    p->callees = arena_alloc(&p->arena, 1024 * sizeof *p->callees);
+    p->shared_bytes = d->kernel->info.static_shared_bytes;
+    add_callee(d, d->kernel->function);
+    // Functions in initialised tables can be called too.
+    for (size_t i = 0; i < d->module->variable_count; ++i)
+        for (struct relocation *r = d->module->variables[i]->relocations; r; r = r->next) {
+            struct function *f = module_function(d->module, r->name);
+            if (f && f->has_body)
+                add_callee(d, f);
+        }
+    for (size_t c = 0; c < p->callee_count; ++c) {
+        struct function *f = d->function = p->callees[c].function;
+        for (size_t i = 0; i < f->insn_count; ++i) {
+            const struct insn *insn = d->insn = &f->insns[i];
+            for (int k = 0; k < insn->count && strncmp(insn->opcode, "bra", 3); ++k)
+                find_names(d, &insn->operands[k]);
+        }
+        size_t local = 0;
+        for (size_t i = 0; i < f->variable_count; ++i) {
+            struct variable *v = f->variables[i];
+            if (v->space == SPACE_SHARED && c && !v->dynamic) {
+                v->offset = (p->shared_bytes + v->align - 1) & ~(v->align - 1);
+                p->shared_bytes = v->offset + v->size;
+            } else if (is_local(d, v)) {
+                v->offset = local = (local + v->align - 1) & ~(v->align - 1);
+                local += v->size;
+            }
+        }
+        p->callees[c].local_bytes = (local + 15) & ~(size_t)15;
+    }
+}
+
+static void decode_program(struct decoder *d)
+{
+    struct program *p = d->program;
+    p->cell_shift = 2;
+    collect(d);
+    for (size_t c = 0; c < p->callee_count; ++c)
+        decode_function(d, &p->callees[c]);
+    bool calls = p->callee_count > 1;
+    for (size_t c = 0; c < p->callee_count; ++c) {
+        p->file_bytes += p->callees[c].frame_bytes;
+        p->local_bytes += p->callees[c].local_bytes;
+    }
+    if (calls) { // room for recursion
+        size_t room = 0, depth = 64;
+        for (size_t c = 1; c < p->callee_count; ++c)
+            room = p->callees[c].frame_bytes > room ? p->callees[c].frame_bytes : room;
+        p->file_bytes += depth * room;
+        p->local_bytes += 4096;
+    }
+    if (p->has_alloca)
+        p->local_bytes += 16384;
+    p->local_bytes = (p->local_bytes + 15) & ~(size_t)15;
+}
+
+static bool decode_guarded(struct decoder *d)
+{
+    if (setjmp(d->failed))
+        return false;
+    decode_program(d);
+    return true;
+}
+
+struct program *program_decode(struct kernel *kernel, char *why, size_t size)
+{
+    if (kernel->function->unsupported[0]) {
+        snprintf(why, size, "%s", kernel->function->unsupported);
+        return NULL;
+    }
+    struct program *p = calloc(1, sizeof *p);
+    struct decoder *d = calloc(1, sizeof *d);
+    if (!p || !d)
+        abort();
+    p->kernel = kernel;
+    *d = (struct decoder){.program = p,
+                          .module = kernel->function->module,
+                          .kernel = kernel,
+                          .ops = ops_choose(),
+                          .why = why,
+                          .why_size = size};
+    bool good = decode_guarded(d);
+    arena_free(&d->temporary);
+    free(d->constants);
+    free(d);
+    if (!good) {
+        program_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+void program_free(struct program *p)
+{
+    if (!p)
+        return;
+    free(p->ops);
+    free(p->blocks);
+    free(p->insns);
+    free(p->constants);
+    arena_free(&p->arena);
+    free(p);
+}
+
+void module_free(struct module *module)
+{
+    if (!module)
+        return;
+    for (size_t i = 0; module->kernels && i < module->kernel_count; ++i)
+        program_free(module->kernels[i].program);
+    module_drop(module);
+}

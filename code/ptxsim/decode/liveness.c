@@ -1,0 +1,269 @@
+// liveness.c: basic blocks, and places in the register file by a linear scan.
+#include "internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void visit_operand(struct decoder *d, const struct operand *o, bool defines, visit_fn *visit,
+                          void *data)
+{
+    for (int i = 0; i < o->count; ++i) // of a vector, or the coordinates of an address
+        visit_operand(d, &o->elements[i], defines && o->kind == OPERAND_VECTOR, visit, data);
+    if (o->reg >= 0)
+        visit(d, o->reg, defines && o->kind != OPERAND_ADDRESS, data);
+    if (o->pair >= 0)
+        visit(d, o->pair, defines, data);
+}
+
+// Every register an instruction names; uses first.
+void visit_registers(struct decoder *d, const struct insn *insn, visit_fn *visit, void *data)
+{
+    static const char *const without[] = {
+        "st",    "red",       "bra",     "brx",      "ret",          "exit",
+        "call",  "membar",    "fence",   "prefetch", "prefetchu",    "trap",
+        "brkpt", "nanosleep", "pmevent", "stmatrix", "stackrestore", NULL};
+    split_opcode(d, insn->opcode);
+    bool barrier = !strcmp(d->base, "bar") || !strcmp(d->base, "barrier");
+    bool defines = !in_list(d->base, without) && !(barrier && !has(d, "red")) &&
+                   !(!strcmp(d->base, "wmma") && has(d, "store"));
+    for (int i = defines ? 1 : 0; i < insn->count; ++i)
+        visit_operand(d, &insn->operands[i], false, visit, data);
+    if (insn->guard >= 0)
+        visit(d, insn->guard, false, data);
+    if (defines && insn->count) {
+        if (insn->guard >= 0 || has(d, "mma_async")) // keeps its value where the guard is off
+            visit_operand(d, &insn->operands[0], false, visit, data);
+        visit_operand(d, &insn->operands[0], true, visit, data);
+    }
+}
+
+struct interval {
+    int reg;
+    size_t start, end;
+};
+
+struct liveness {
+    struct flow_block *block;
+    struct interval *intervals; // by register
+    size_t at;
+};
+
+static void note_local(struct decoder *d, int reg, bool defines, void *data)
+{
+    (void)d;
+    struct flow_block *b = ((struct liveness *)data)->block;
+    uint64_t bit = UINT64_C(1) << (reg & 63);
+    if (defines)
+        b->def[reg >> 6] |= bit;
+    else if (!(b->def[reg >> 6] & bit))
+        b->use[reg >> 6] |= bit;
+}
+
+static void stretch(struct interval *i, size_t at)
+{
+    if (at < i->start)
+        i->start = at;
+    if (at > i->end || i->end == SIZE_MAX)
+        i->end = at;
+}
+
+static void note_interval(struct decoder *d, int reg, bool defines, void *data)
+{
+    (void)d, (void)defines;
+    struct liveness *l = data;
+    stretch(&l->intervals[reg], l->at);
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct interval *x = a, *y = b;
+    return x->start < y->start ? -1 : x->start > y->start ? 1 : x->reg - y->reg;
+}
+
+// Blocks of the function: d->block_of and the list returned.
+struct flow_block *find_blocks(struct decoder *d, size_t *count)
+{
+    struct function *f = d->function;
+    size_t n = f->insn_count;
+    bool *leader = arena_alloc(&d->temporary, (n + 2) * sizeof *leader);
+    enum sync_kind *sync = arena_alloc(&d->temporary, (n + 1) * sizeof *sync);
+    leader[0] = true;
+    for (size_t i = 0; i < f->label_count; ++i)
+        leader[f->labels[i].insn] = true;
+    for (size_t i = 0; i < n; ++i) {
+        split_opcode(d, f->insns[i].opcode);
+        sync[i] = sync_of(d);
+        if (sync[i])
+            leader[i] = true;
+        if (sync[i] == SYNC_BARRIER || ends_block(d))
+            leader[i + 1] = true;
+    }
+    size_t blocks = 0;
+    for (size_t i = 0; i < n; ++i)
+        blocks += leader[i];
+    struct flow_block *list = arena_alloc(&d->temporary, (blocks + 1) * sizeof *list);
+    d->block_of = arena_alloc(&d->temporary, (n + 1) * sizeof *d->block_of);
+    size_t at = 0;
+    for (size_t i = 0; i <= n; ++i) {
+        if (i < n && leader[i]) {
+            list[at].first = i;
+            list[at].sync = sync[i];
+            at++;
+        }
+        d->block_of[i] =
+            i < n ? (int)at - 1 : (int)blocks; // a label at the very end: the last exit
+        if (at)
+            list[at - 1].end = i < n ? i + 1 : n;
+    }
+    *count = blocks;
+    for (size_t b = 0; b < blocks; ++b) {
+        const struct insn *last = &f->insns[list[b].end - 1];
+        split_opcode(d, last->opcode);
+        bool falls = last->guard >= 0 || !ends_block(d) || !strcmp(d->base, "call");
+        list[b].next[0] = falls && b + 1 < blocks ? (int)b + 1 : -1;
+        list[b].next[1] = -1;
+        list[b].exits = !falls;
+        const struct operand *o = last->count ? &last->operands[0] : NULL;
+        if (!strcmp(d->base, "bra") && o && o->kind == OPERAND_NAME) {
+            const struct label *label = function_label(f, last->scope, o->name);
+            d->insn = last;
+            if (!label)
+                fail(d, "label '%s' is not known", o->name);
+            if (label->insn < n)
+                list[b].next[1] = d->block_of[label->insn];
+        } else if (!strcmp(d->base, "brx") && last->count > 1 &&
+                   last->operands[1].kind == OPERAND_NAME) {
+            list[b].many = function_label(f, last->scope, last->operands[1].name);
+        }
+    }
+    return list;
+}
+
+static bool merge_in(uint64_t *out, const struct flow_block *from, size_t words)
+{
+    bool changed = false;
+    for (size_t i = 0; i < words; ++i) {
+        uint64_t more = from->in[i] & ~out[i];
+        out[i] |= more;
+        changed |= more != 0;
+    }
+    return changed;
+}
+
+static void live_out(struct decoder *d, struct flow_block *blocks, const struct flow_block *b,
+                     uint64_t *out, size_t words)
+{
+    memset(out, 0, words * sizeof *out);
+    for (int k = 0; k < 2; ++k)
+        if (b->next[k] >= 0)
+            merge_in(out, &blocks[b->next[k]], words);
+    for (int k = 0; b->many && b->many->targets && k < b->many->target_count; ++k) {
+        const struct label *label =
+            function_label(d->function, b->many->scope, b->many->targets[k]);
+        if (label && label->insn < d->function->insn_count)
+            merge_in(out, &blocks[d->block_of[label->insn]], words);
+    }
+}
+
+// Numbers the registers that the function's wgmma use. Called functions are not watched: nvcc makes
+// them inline.
+void number_watched(struct decoder *d)
+{
+    struct function *f = d->function;
+    int numbers = 0;
+    d->watched = NULL;
+    d->watched_words = 0;
+    for (size_t i = 0; i < f->insn_count; ++i) {
+        const struct insn *insn = &f->insns[i];
+        if (strncmp(insn->opcode, "wgmma.mma_async", 15) || insn->count < 2)
+            continue;
+        if (!d->watched) {
+            d->watched = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *d->watched);
+            d->accumulates = arena_alloc(&d->temporary, f->reg_count + 1);
+            memset(d->watched, 0xff, (f->reg_count + 1) * sizeof *d->watched);
+        }
+        for (int k = 0; k < 2; ++k) // D, and A if it is in registers
+            for (int e = 0; e < insn->operands[k].count; ++e) {
+                int reg = insn->operands[k].elements[e].reg;
+                if (reg < 0)
+                    continue;
+                d->accumulates[reg] |= k == 0;
+                if (d->watched[reg] < 0)
+                    d->watched[reg] = numbers++;
+            }
+    }
+    if (f->is_kernel)
+        d->watched_words = (numbers + 63) / 64;
+}
+
+void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t count)
+{
+    struct function *f = d->function;
+    size_t words = (f->reg_count + 63) / 64;
+    uint64_t *bits = arena_alloc(&d->temporary, ((3 * count + 1) * words + 1) * sizeof *bits);
+    uint64_t *out = bits;
+    struct interval *intervals = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *intervals);
+    for (size_t b = 0; b < count; ++b) {
+        blocks[b].use = bits + (3 * b + 1) * words;
+        blocks[b].def = bits + (3 * b + 2) * words;
+        blocks[b].in = bits + (3 * b + 3) * words;
+        struct liveness l = {.block = &blocks[b]};
+        for (size_t i = blocks[b].first; i < blocks[b].end; ++i)
+            visit_registers(d, &f->insns[i], note_local, &l);
+    }
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (size_t b = count; b-- > 0;) {
+            live_out(d, blocks, &blocks[b], out, words);
+            for (size_t i = 0; i < words; ++i) {
+                uint64_t in = blocks[b].use[i] | (out[i] & ~blocks[b].def[i]);
+                changed |= in != blocks[b].in[i];
+                blocks[b].in[i] = in;
+            }
+        }
+    }
+    for (size_t i = 0; i < f->reg_count; ++i)
+        intervals[i] = (struct interval){(int)i, SIZE_MAX, SIZE_MAX};
+    for (size_t b = 0; b < count; ++b) {
+        live_out(d, blocks, &blocks[b], out, words);
+        for (size_t i = 0; i < f->reg_count; ++i) {
+            if (blocks[b].in[i >> 6] >> (i & 63) & 1)
+                stretch(&intervals[i], blocks[b].first);
+            if (out[i >> 6] >> (i & 63) & 1)
+                stretch(&intervals[i], blocks[b].end);
+        }
+        for (size_t i = blocks[b].first; i < blocks[b].end; ++i) {
+            struct liveness l = {.intervals = intervals, .at = i};
+            visit_registers(d, &f->insns[i], note_interval, &l);
+        }
+    }
+    for (size_t i = 0; i < f->reg_count && d->watched; ++i)
+        if (d->accumulates[i]) // written at some wait: its place is its own
+            intervals[i] = (struct interval){(int)i, 0, f->insn_count};
+    d->slot = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *d->slot);
+    for (size_t i = 0; i < f->reg_count; ++i)
+        d->slot[i] = d->scratch_at; // never named
+    qsort(intervals, f->reg_count, sizeof *intervals, by_start);
+    // Free places by size: predicates, 2, 4, 8 and 16 bytes.
+    struct place {
+        struct place *next;
+        uint32_t at;
+        size_t busy_until;
+    } * places[5] = {0};
+    for (size_t i = 0; i < f->reg_count && intervals[i].start != SIZE_MAX; ++i) {
+        const struct interval *v = &intervals[i];
+        int bytes = f->regs[v->reg].bytes;
+        int size = bytes ? __builtin_ctz((unsigned)bytes) : 0;
+        struct place *place = places[size];
+        while (place && place->busy_until >= v->start)
+            place = place->next;
+        if (!place) {
+            place = arena_alloc(&d->temporary, sizeof *place);
+            place->next = places[size];
+            places[size] = place;
+            place->at = bytes ? take(d, (size_t)bytes * WARP, 64) : take(d, 4, 4);
+        }
+        place->busy_until = v->end;
+        d->slot[v->reg] = place->at;
+    }
+}

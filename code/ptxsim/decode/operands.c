@@ -1,0 +1,364 @@
+// operands.c: what every decoder needs: the parts of an opcode, places of operands, operations emitted.
+#include "internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+// ---- State --------------------------------------------------------------------------------------
+
+__attribute__((noreturn, format(printf, 2, 3))) void fail(struct decoder *d, const char *format,
+                                                          ...)
+{
+    char name[96];
+    kernel_base_name(d->kernel->info.name, name, sizeof name);
+    int used =
+        snprintf(d->why, d->why_size, "%s, PTX line %d: ", name, d->insn ? d->insn->ptx_line : 0);
+    va_list arguments;
+    va_start(arguments, format);
+    if (used > 0 && (size_t)used < d->why_size)
+        vsnprintf(d->why + used, d->why_size - (size_t)used, format, arguments);
+    va_end(arguments);
+    longjmp(d->failed, 1);
+}
+
+__attribute__((noreturn)) void unsupported(struct decoder *d)
+{
+    fail(d, "instruction %s is not supported", d->insn->opcode);
+}
+
+bool has(const struct decoder *d, const char *modifier)
+{
+    for (int i = 0; i < d->modifier_count; ++i)
+        if (!strcmp(d->modifier[i], modifier))
+            return true;
+    return false;
+}
+
+// What ptxas accepts from a newer machine on only.
+void needs_arch(struct decoder *d, int arch)
+{
+    if (d->module->arch < arch)
+        fail(d, "%s needs sm_%d or newer, this PTX is for sm_%d", d->insn->opcode, arch,
+             d->module->arch);
+}
+
+const char *last_modifier(const struct decoder *d)
+{
+    return d->modifier_count ? d->modifier[d->modifier_count - 1] : "";
+}
+
+void split_opcode(struct decoder *d, const char *opcode)
+{
+    const char *dot = strchr(opcode, '.');
+    size_t length = dot ? (size_t)(dot - opcode) : strlen(opcode);
+    if (length >= sizeof d->base || strlen(opcode) >= sizeof d->modifiers)
+        unsupported(d);
+    memcpy(d->base, opcode, length);
+    d->base[length] = 0;
+    d->modifier_count = 0;
+    strcpy(d->modifiers, dot ? dot + 1 : "");
+    for (char *at = d->modifiers; at && *at;) {
+        if (d->modifier_count == MODIFIERS)
+            unsupported(d);
+        d->modifier[d->modifier_count++] = at;
+        at = strchr(at, '.');
+        if (at)
+            *at++ = 0;
+    }
+}
+
+void drop_modifier(struct decoder *d, const char *modifier)
+{
+    int kept = 0;
+    for (int i = 0; i < d->modifier_count; ++i)
+        if (strcmp(d->modifier[i], modifier))
+            d->modifier[kept++] = d->modifier[i];
+    d->modifier_count = kept;
+}
+
+// ---- Operands -----------------------------------------------------------------------------------
+
+uint32_t take(struct decoder *d, size_t bytes, size_t align)
+{
+    d->frame = (d->frame + align - 1) & ~(align - 1);
+    size_t at = d->frame;
+    d->frame += bytes;
+    if (d->frame > UINT32_MAX / 4)
+        fail(d, "too many registers");
+    return (uint32_t)at;
+}
+
+uint32_t constant(struct decoder *d, uint64_t value, int bytes)
+{
+    if (bytes && bytes < 8)
+        value &= (UINT64_C(1) << 8 * bytes) - 1;
+    for (size_t i = 0; i < d->constant_count; ++i)
+        if (d->constants[i].value == value && d->constants[i].bytes == bytes)
+            return d->constants[i].at;
+    d->constants =
+        array_grow(d->constants, d->constant_count, &d->constant_capacity, sizeof *d->constants);
+    uint32_t at = take(d, bytes ? (size_t)bytes * WARP : 4, 64);
+    d->constants[d->constant_count++] =
+        (struct constant){.value = value, .bytes = (uint8_t)bytes, .at = at};
+    return at;
+}
+
+uint32_t scratch(struct decoder *d)
+{
+    if (d->scratch_used == SCRATCH_SLOTS)
+        fail(d, "%s needs too many intermediate values", d->insn->opcode);
+    return d->scratch_at + (uint32_t)(d->scratch_used++ * SCRATCH_BYTES);
+}
+
+struct op *emit(struct decoder *d, op_fn *run, int plain)
+{
+    struct program *p = d->program;
+    p->ops = array_grow(p->ops, p->op_count, &d->op_capacity, sizeof *p->ops);
+    struct op *op = &p->ops[p->op_count++];
+    *op = (struct op){
+        .run = run, .plain = (uint8_t)plain, .insn = (uint32_t)(p->insn_count - 1), .target = -1};
+    if (d->insn->guard >= 0) {
+        op->inner = run;
+        op->run = guarded_op;
+        op->guard = d->slot[d->insn->guard];
+        op->guard_negated = d->insn->guard_negated;
+    }
+    return op;
+}
+
+struct op *emit_id(struct decoder *d, int id)
+{
+    return emit(d, d->ops->run[id], signatures[id].plain);
+}
+
+struct op *emit_plain(struct decoder *d, int id, uint32_t to, uint32_t a, uint32_t b, uint32_t c)
+{
+    struct op *op = emit_id(d, id);
+    op->d = to;
+    op->a = a;
+    op->b = b;
+    op->c = c;
+    return op;
+}
+
+uint64_t immediate(struct decoder *d, const struct operand *o, int bytes)
+{
+    uint64_t bits = (uint64_t)o->value;
+    if (!o->is_float || bytes == 8)
+        return bits;
+    if (bytes != 4)
+        fail(d, "a float constant of %d bytes", bytes);
+    uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
+    if ((bits >> 52 & 0x7ff) == 0x7ff) // NaN payloads as they are
+        return bits >> 63 << 31 | 0x7f800000 | fraction >> 29;
+    double wide;
+    memcpy(&wide, &bits, 8);
+    float single = (float)wide;
+    uint32_t low;
+    memcpy(&low, &single, 4);
+    return low;
+}
+
+int special_find(const char *name)
+{
+    for (int i = 0; i < SPECIALS; ++i)
+        if (!strcmp(special_names[i], name))
+            return i;
+    return -1;
+}
+
+static int function_number(const struct module *m, const struct function *f)
+{
+    for (size_t i = 0; i < m->function_count; ++i)
+        if (m->functions[i] == f)
+            return (int)i;
+    return -1;
+}
+
+bool is_local(const struct decoder *d, const struct variable *v)
+{
+    return v->space == SPACE_LOCAL ||
+           (v->space == SPACE_PARAM && !(v->is_param && d->function->is_kernel));
+}
+
+static size_t dynamic_offset(const struct decoder *d, const struct variable *v)
+{
+    struct program *p = d->program;
+    size_t offset = (p->shared_bytes + v->align - 1) & ~(v->align - 1);
+    p->dynamic_offset = offset > p->dynamic_offset ? offset : p->dynamic_offset;
+    return offset;
+}
+
+// The address of a name, as a constant: false for local variables, which move with the frame.
+static bool name_value(struct decoder *d, const struct operand *o, uint64_t *value,
+                       const struct variable **variable)
+{
+    const struct variable *v = function_variable(d->function, d->insn->scope, o->name);
+    if (!v)
+        v = module_variable(d->module, o->name);
+    *variable = v;
+    if (v) {
+        if (is_local(d, v)) {
+            *value = v->offset + (uint64_t)o->value;
+            return false;
+        }
+        *value = (uint64_t)o->value + (v->address   ? (uint64_t)(uintptr_t)v->address
+                                       : v->dynamic ? dynamic_offset(d, v)
+                                                    : v->offset);
+        if ((v->space == SPACE_GLOBAL || v->space == SPACE_CONST) && !v->address)
+            fail(d, "%s has no memory", o->name);
+        return true;
+    }
+    struct function *f = module_function(d->module, o->name);
+    if (f) {
+        *value = CODE_WINDOW + (uint64_t)function_number(d->module, f);
+        return true;
+    }
+    fail(d, "'%s' is not known", o->name);
+}
+
+// A source of `bytes` a lane (0: a predicate): its place in the frame.
+uint32_t source(struct decoder *d, const struct operand *o, int bytes)
+{
+    switch (o->kind) {
+    case OPERAND_REGISTER:
+        if (d->function->regs[o->reg].bytes != bytes)
+            fail(d, "an operand of %s has %d bytes where %d were expected", d->insn->opcode,
+                 d->function->regs[o->reg].bytes, bytes);
+        if (o->negated) {
+            uint32_t to = scratch(d);
+            emit_plain(d, OP_not_pred, to, d->slot[o->reg], 0, 0);
+            return to;
+        }
+        return d->slot[o->reg];
+    case OPERAND_IMMEDIATE:
+        if (!bytes)
+            return constant(d, o->value ? UINT32_MAX : 0, 0);
+        return constant(d, immediate(d, o, bytes), bytes);
+    case OPERAND_NAME: {
+        int special = special_find(o->name);
+        if (special >= 0) {
+            uint32_t to = scratch(d);
+            struct op *op = emit(d, special_op, 1 + bytes);
+            op->d = to;
+            op->imm = special;
+            op->width = (uint8_t)bytes;
+            return to;
+        }
+        uint64_t value;
+        const struct variable *v;
+        if (name_value(d, o, &value, &v))
+            return constant(d, value, bytes);
+        if (d->function->is_kernel)
+            return constant(d, value, bytes);
+        uint32_t to = scratch(d);
+        if (bytes == 8) {
+            emit_plain(d, OP_add_u64, to, FRAME_LOCAL, constant(d, value, 8), 0);
+        } else {
+            emit_plain(d, OP_cvt_u32_u64, to, FRAME_LOCAL, 0, 0);
+            emit_plain(d, OP_add_u32, to, to, constant(d, value, 4), 0);
+        }
+        return to;
+    }
+    default: fail(d, "an operand of %s is of the wrong kind", d->insn->opcode);
+    }
+}
+
+// A source as wide as its own register, for instructions that take the low bytes of a wider one.
+uint32_t wide_source(struct decoder *d, const struct operand *o, int least, uint8_t *width)
+{
+    *width = (uint8_t)(least == 1 ? 2 : least);
+    if (o->kind == OPERAND_REGISTER) {
+        *width = d->function->regs[o->reg].bytes;
+        if (*width < (least == 1 ? 2 : least))
+            fail(d, "an operand of %s is too narrow", d->insn->opcode);
+        return d->slot[o->reg];
+    }
+    return source(d, o, *width);
+}
+
+uint32_t destination(struct decoder *d, const struct operand *o, int bytes)
+{
+    if (o->kind == OPERAND_SINK)
+        return scratch(d);
+    if (o->kind != OPERAND_REGISTER)
+        fail(d, "the result of %s is no register", d->insn->opcode);
+    if (d->function->regs[o->reg].bytes != bytes)
+        fail(d, "the result of %s has %d bytes where %d were expected", d->insn->opcode,
+             d->function->regs[o->reg].bytes, bytes);
+    return d->slot[o->reg];
+}
+
+const struct operand *operand(struct decoder *d, int index)
+{
+    if (index >= d->insn->count)
+        fail(d, "%s needs more than %d operands", d->insn->opcode, d->insn->count);
+    return &d->insn->operands[index];
+}
+
+// Sets an operation's address from [reg + offset] or [name + offset]; generic and other spaces.
+void set_address(struct decoder *d, const struct operand *o, uint32_t *a, int64_t *imm,
+                 uint8_t *wide, enum space *space)
+{
+    if (o->kind != OPERAND_ADDRESS)
+        fail(d, "%s needs an address in brackets", d->insn->opcode);
+    if (o->reg >= 0) {
+        int bytes = d->function->regs[o->reg].bytes;
+        if (bytes != 4 && bytes != 8)
+            fail(d, "an address of %d bytes", bytes);
+        *wide = bytes == 8;
+        *a = d->slot[o->reg];
+        *imm = o->value;
+        return;
+    }
+    *wide = 1;
+    uint64_t value = (uint64_t)o->value;
+    const struct variable *v = NULL;
+    if (o->name) {
+        bool fixed = name_value(d, o, &value, &v);
+        if (v && is_local(d, v) && *space == SPACE_PARAM)
+            *space = SPACE_LOCAL; // a parameter of a call, or of this function
+        if (!fixed) {
+            *a = FRAME_LOCAL;
+            *imm = (int64_t)value;
+            return;
+        }
+    }
+    *a = constant(d, value, 8);
+    *imm = 0;
+}
+
+// ---- Types --------------------------------------------------------------------------------------
+
+static int type_bytes(const char *type)
+{
+    static const struct {
+        const char *name;
+        int bytes;
+    } types[] = {{"pred", 0}, {"b8", 1},    {"u8", 1},     {"s8", 1},   {"b16", 2}, {"u16", 2},
+                 {"s16", 2},  {"f16", 2},   {"bf16", 2},   {"b32", 4},  {"u32", 4}, {"s32", 4},
+                 {"f32", 4},  {"f16x2", 4}, {"bf16x2", 4}, {"tf32", 4}, {"b64", 8}, {"u64", 8},
+                 {"s64", 8},  {"f64", 8},   {"b128", 16}};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; ++i)
+        if (!strcmp(types[i].name, type))
+            return types[i].bytes;
+    return -1;
+}
+
+int need_type(struct decoder *d, const char *type)
+{
+    int bytes = type_bytes(type);
+    if (bytes < 0)
+        unsupported(d);
+    return bytes;
+}
+
+// "setp", ".lt", "s32" -> id; -1 if there is none.
+int find_parts(const char *a, const char *b, const char *c)
+{
+    char name[128];
+    int length =
+        snprintf(name, sizeof name, "%s%s%s%s%s", a, b[0] ? "_" : "", b, c[0] ? "_" : "", c);
+    return length < (int)sizeof name ? op_find(name) : -1;
+}

@@ -1,0 +1,179 @@
+// cta.c: a CTA: its storage, and the turns of its warps until they wait at a barrier or end.
+#include "exec.h"
+
+#include "ptxsim/ops/ops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    CTA_ROUNDS = 256,   // turns of a CTA before another one of the same host thread has its own
+    IDLE_BLOCKS = 64,   // a turn shorter than this that ends in a failed wait did nothing else
+    IDLE_ROUNDS = 1000, // rounds of such turns, without an arrival, after which nobody will come
+};
+
+// ---- Storage ------------------------------------------------------------------------------------
+
+void *aligned_zeroed(size_t bytes)
+{
+    void *memory = NULL;
+    if (posix_memalign(&memory, 64, bytes ? bytes : 64)) {
+        fprintf(stderr, "ptxsim: out of memory\n");
+        abort();
+    }
+    memset(memory, 0, bytes);
+    return memory;
+}
+
+static size_t padded(size_t bytes)
+{
+    return (bytes + 63) & ~(size_t)63;
+}
+
+// Storage of a CTA: registers, local and shared memory. Used again for the CTAs that follow.
+struct cta *new_cta(struct worker *worker)
+{
+    const struct run *run = worker->run;
+    const struct launch *launch = run->launch;
+    const struct program *p = run->program;
+    unsigned threads = launch->block[0] * launch->block[1] * launch->block[2];
+    struct cta *cta = aligned_zeroed(sizeof *cta);
+    cta->worker = worker;
+    cta->launch = launch;
+    cta->program = p;
+    cta->warps = (int)((threads + WARP - 1) / WARP);
+    cta->warp = aligned_zeroed((size_t)cta->warps * sizeof *cta->warp);
+    cta->shared_bytes = run->shared_bytes;
+    cta->shared = aligned_zeroed(padded(run->shared_bytes) + 64);
+    if (launch->check)
+        cta->written = aligned_zeroed(run->shared_bytes / 8 + 64);
+    for (int i = 0; i < cta->warps; ++i) {
+        struct warp *w = &cta->warp[i];
+        w->cta = cta;
+        w->index = i;
+        w->file = aligned_zeroed(padded(p->file_bytes));
+        w->local = p->local_bytes ? aligned_zeroed(p->local_bytes * WARP) : NULL;
+        memcpy(w->file + p->callees[0].constants_at, p->callees[0].constants,
+               p->callees[0].constant_bytes);
+        for (unsigned lane = 0; lane < WARP; ++lane) {
+            unsigned t = (unsigned)i * WARP + lane;
+            w->tid[0][lane] = t % launch->block[0];
+            w->tid[1][lane] = t / launch->block[0] % launch->block[1];
+            w->tid[2][lane] = t / launch->block[0] / launch->block[1];
+        }
+    }
+    if (launch->races)
+        races_create(cta);
+    return cta;
+}
+
+void free_cta(struct cta *cta)
+{
+    for (int i = 0; i < NAMED_BARRIERS; ++i)
+        clock_drop(&cta->barrier[i].clock);
+    races_destroy(cta);
+    sync_destroy(cta);
+    for (int i = 0; i < cta->warps; ++i) {
+        free(cta->warp[i].file);
+        free(cta->warp[i].local);
+        free(cta->warp[i].printed.data);
+    }
+    free(cta->warp);
+    free(cta->shared);
+    free(cta->written);
+    free(cta);
+}
+
+void start_cta(struct cta *cta, uint64_t number)
+{
+    const struct launch *launch = cta->launch;
+    unsigned threads = launch->block[0] * launch->block[1] * launch->block[2];
+    cta->number = number;
+    cta->index[0] = (unsigned)(number % launch->grid[0]);
+    cta->index[1] = (unsigned)(number / launch->grid[0] % launch->grid[1]);
+    cta->index[2] = (unsigned)(number / launch->grid[0] / launch->grid[1]);
+    cta->rounds = 0;
+    cta->stuck_at = UINT64_MAX;
+    for (int i = 0; i < NAMED_BARRIERS; ++i)
+        clock_drop(&cta->barrier[i].clock);
+    memset(cta->barrier, 0, sizeof cta->barrier);
+    if (cta->written)
+        memset(cta->written, 0, cta->shared_bytes / 8 + 64);
+    for (int i = 0; i < cta->warps; ++i) {
+        struct warp *w = &cta->warp[i];
+        unsigned lanes = threads - (unsigned)i * WARP;
+        w->alive = lanes >= WARP ? ~0u : (1u << lanes) - 1;
+        w->turns = w->steps = 0;
+        w->loop.watched = false;
+        w->polls = NULL;
+        for (int lane = 0; lane < WARP; ++lane)
+            w->stack[lane] = cta->program->local_bytes;
+        w->group_count = 1;
+        w->groups[0] = (struct group){.mask = w->alive, .block = cta->program->callees[0].block};
+    }
+    cta->trace = trace_start(cta);
+    cta->watched = cta->trace || cta->written || cta->races;
+    races_start(cta);
+    sync_start(cta);
+}
+
+// ---- Turns --------------------------------------------------------------------------------------
+
+static uint64_t scramble(uint64_t x)
+{
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+enum cta_state run_cta(struct cta *cta)
+{
+    const struct run *run = cta->worker->run;
+    if (cta->stuck_at == effects_of(run))
+        return CTA_STUCK;
+    for (int round = 0; round < CTA_ROUNDS; ++round) {
+        bool moved = false, left = false, idle = true;
+        uint64_t order = 0, progress = cta->progress, effects = effects_of(run);
+        if (cta->launch->schedule)
+            order = scramble(cta->launch->schedule + cta->number * 64 + ++cta->rounds);
+        for (int i = 0; i < cta->warps; ++i) {
+            // A seed starts the round elsewhere and may walk it backwards.
+            int at = (int)((order >> 1) % (unsigned)cta->warps);
+            at = (order & 1 ? at + cta->warps - i : at + i) % cta->warps;
+            struct warp *w = &cta->warp[at];
+            if (!w->group_count)
+                continue;
+            uint32_t alive = w->alive;
+            uint64_t turns = w->turns;
+            w->yields = false;
+            moved |= run_warp(w);
+            idle &= w->turns - turns < IDLE_BLOCKS && (!w->yields || w->waits) &&
+                    (w->yields || w->turns == turns);
+            if (cta->faulted)
+                return CTA_FAULT;
+            if (!w->alive && alive)
+                for (unsigned id = 0; id < NAMED_BARRIERS; ++id)
+                    release_barrier(cta, id);
+            left |= w->group_count > 0;
+        }
+        if (!left) {
+            bool waiting = false; // a barrier's release may have set an earlier warp free
+            for (int i = 0; i < cta->warps; ++i)
+                waiting |= cta->warp[i].group_count > 0;
+            if (!waiting) {
+                sync_finish(cta);
+                return cta->faulted ? CTA_FAULT : CTA_DONE;
+            }
+        }
+        cta->idle = idle && progress == cta->progress ? cta->idle + 1 : 0;
+        if (!moved || cta->idle > IDLE_ROUNDS) {
+            fault_stuck(cta, 0);
+            return CTA_FAULT;
+        }
+        if (effects_of(run) == effects && all_stuck(cta, effects)) {
+            cta->stuck_at = effects;
+            return CTA_STUCK;
+        }
+    }
+    return CTA_TURN_OVER;
+}

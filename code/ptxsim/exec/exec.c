@@ -1,0 +1,168 @@
+// exec.c: runs a warp. Its lanes run together while they are at the same place.
+//
+// Divergence: a warp is a list of groups, each the lanes at one basic block. The group that is
+// furthest behind (the deepest call, then the lowest block) runs, one block at a time, so groups
+// meet again at the first block that both reach; nvcc lays code out so that this is where the
+// paths join. So that lanes which wait for others in a loop cannot starve them, the order is
+// turned round now and then. A group that stands before an instruction with a member mask
+// (shfl.sync, bar.warp.sync …) waits for the lanes that the mask names.
+//
+// Counting costs one addition a basic block: an instruction has run as often as its block.
+#include "exec.h"
+
+#include "ptxsim/machine/groups.h"
+#include "ptxsim/ops/ops.h"
+#include "ptxsim/ops/scalars.h"
+
+enum { TURN_BLOCKS = 4096 }; // basic blocks a warp runs before the next warp has its turn
+
+// ---- Groups of lanes ----------------------------------------------------------------------------
+
+// The members named by the first operation of a block, as one of the group's lanes has it.
+static uint32_t members_of(const struct warp *w, const struct group *g)
+{
+    const struct program *p = w->cta->program;
+    const struct op *op = first_op(p, g->block);
+    const struct insn_info *insn = &p->insns[op->insn];
+    op_fn *run = op->inner ? op->inner : op->run;
+    if (run == warp_sync_op || run == vote_op || run == match_op || run == redux_op ||
+        run == elect_op)
+        return *(const u32 *)(w->file + g->frame + op->b + 4 * __builtin_ctz(g->mask));
+    if (insn->op_class == CLASS_SHUFFLE && op->regs) // shfl.sync: after its predicate
+        return *(const u32 *)(w->file + g->frame + op->regs[1] + 4 * __builtin_ctz(g->mask));
+    return ~0u; // .aligned: the whole warp
+}
+
+bool group_ready(const struct warp *w, const struct group *g)
+{
+    if (g->arrived)
+        return false;
+    if (g->mask == w->alive)
+        return true;
+    const struct program *p = w->cta->program;
+    switch (p->blocks[g->block].sync) {
+    case SYNC_MEMBERS: return !(members_of(w, g) & w->alive & ~g->mask);
+    case SYNC_BARRIER:
+        return !((const struct barrier_operands *)first_op(p, g->block)->regs)->aligned;
+    }
+    return true;
+}
+
+static bool before(const struct group *a, const struct group *b)
+{
+    return a->frame != b->frame ? a->frame > b->frame : a->block < b->block;
+}
+
+// The group to run, -1 if none can: the one that is furthest behind, so that lanes meet again. But
+// it may wait for another, so now and then each of them has a turn of some blocks.
+int pick_group(struct warp *w)
+{
+    int best = -1, ready = 0;
+    for (int i = 0; i < w->group_count; ++i)
+        if (group_ready(w, &w->groups[i])) {
+            ready++;
+            if (best < 0 || before(&w->groups[i], &w->groups[best]))
+                best = i;
+        }
+    if ((w->turns & 0xfff) < 0xf00 || ready < 2)
+        return best;
+    int rank = (int)(((w->turns >> 5 & 7) + (w->turns >> 12) * 8) % (unsigned)ready);
+    for (int i = 0; i < w->group_count; ++i) {
+        int earlier = 0;
+        for (int k = 0; k < w->group_count; ++k)
+            earlier += group_ready(w, &w->groups[k]) && before(&w->groups[k], &w->groups[i]);
+        if (earlier == rank && group_ready(w, &w->groups[i]))
+            return i;
+    }
+    return best;
+}
+
+static void merge_groups(struct warp *w)
+{
+    for (int i = 0; i < w->group_count; ++i)
+        for (int j = w->group_count - 1; j > i; --j) {
+            struct group *a = &w->groups[i], *b = &w->groups[j];
+            if (a->block == b->block && a->frame == b->frame && a->arrived == b->arrived &&
+                a->barrier == b->barrier) {
+                a->mask |= b->mask;
+                remove_group(w, j);
+            }
+        }
+}
+
+// ---- Warps --------------------------------------------------------------------------------------
+
+static inline void run_ops(struct warp *w, char *r, const struct op *op, const struct op *end,
+                           uint32_t mask)
+{
+    if (mask == w->alive) { // dead lanes may be written
+        for (; op < end; ++op)
+            op->run(w, r, op, mask);
+    } else {
+        for (; op < end; ++op) {
+            if (op->plain && !op->inner)
+                plain_masked(w, r, op, op->run, mask);
+            else
+                op->run(w, r, op, mask);
+        }
+    }
+}
+
+// Runs one basic block of a group and moves its lanes on. A block's group list changes under it:
+// `index` stays the running group's place until the end.
+void run_block(struct warp *w, int index)
+{
+    const struct program *p = w->cta->program;
+    struct group *g = &w->groups[index];
+    const struct basic_block *b = &p->blocks[g->block];
+    uint32_t mask = g->mask, block = g->block, frame = g->frame;
+    struct block_counts *counts = &w->cta->worker->blocks[block];
+    counts->warps++;
+    counts->threads += mask == ~0u ? WARP : (uint64_t)__builtin_popcount(mask);
+    if (w->cta->trace)
+        trace_block(w->cta->trace, w, b);
+    w->taken = w->gone = 0;
+    w->next = block + 1;
+    // Taken out while it runs, so that the operations can add groups freely.
+    int others = w->group_count;
+    if (others > 1)
+        remove_group(w, index);
+    else
+        w->group_count = 0;
+    const struct op *first = &p->ops[b->first];
+    run_ops(w, w->file + frame, first, first + b->count, mask);
+    w->turns++;
+    w->steps++;
+    mask &= ~w->gone;
+    uint32_t taken = w->taken & mask, rest = mask & ~taken;
+    if (taken)
+        push_group(w, taken, w->next, w->next_frame);
+    if (rest) {
+        push_group(w, rest, block + 1, frame);
+        if (taken)
+            w->cta->worker->insns[(first + b->count - 1)->insn].divergent++;
+    }
+    if (w->group_count > 1)
+        merge_groups(w);
+}
+
+// Runs a warp until it has to wait or its turn is over; whether it moved at all.
+bool run_warp(struct warp *w)
+{
+    bool moved = false;
+    for (int turn = 0; turn < TURN_BLOCKS && w->group_count && !w->cta->faulted; ++turn) {
+        int index = w->group_count == 1 && w->groups[0].mask == w->alive && !w->groups[0].arrived
+                        ? 0
+                        : pick_group(w);
+        if (index < 0)
+            return moved;
+        run_block(w, index);
+        moved = true;
+        if (w->yields) {
+            if (w->group_count > 1) // the other lanes may be those that it waits for
+                w->turns |= 0xf00;
+            return true;
+        }
+    }
+    return moved;
+}

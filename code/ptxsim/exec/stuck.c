@@ -1,0 +1,273 @@
+// stuck.c: warps that wait for what nobody will do are found out, and what each waits for is told.
+//
+// What a warp does next follows from its registers and from memory. If its registers come back to
+// what they were, and in the meantime nothing has been done that another warp could see, it is in a
+// loop and stays there until someone does. When this holds for all warps of all CTAs, nobody will:
+// that is a deadlock, and no matter of patience. A loop that counts its rounds is not found so, but
+// by a limit.
+#include "exec.h"
+
+#include "ptxsim/machine/groups.h"
+#include "ptxsim/ops/ops.h"
+#include "ptxsim/ops/scalars.h"
+
+#include <stdio.h>
+
+enum {
+    MOST_STEPS = 1 << 28, // basic blocks without an effect, after which a loop is called endless
+    MOST_LOOP = 1 << 16,  // of which are looked through for a load
+};
+
+// ---- Loops --------------------------------------------------------------------------------------
+
+uint64_t effects_of(const struct run *run)
+{
+    uint64_t sum = 0;
+    for (uint64_t i = 0; i < run->worker_count; ++i)
+        sum += atomic_load_explicit(&run->workers[i].effects, memory_order_acquire);
+    return sum;
+}
+
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
+{
+    const char *at = bytes;
+    uint64_t word, other = hash ^ UINT64_C(0x9e3779b97f4a7c15);
+    for (; size >= 16; size -= 16, at += 16) { // two chains: one waits for its multiplications
+        memcpy(&word, at, 8);
+        hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
+        hash ^= hash >> 29;
+        memcpy(&word, at + 8, 8);
+        other = (other ^ word) * UINT64_C(0xc4ceb9fe1a85ec53);
+        other ^= other >> 31;
+    }
+    word = 0;
+    memcpy(&word, at, size < 8 ? size : 8);
+    return (hash ^ word) * UINT64_C(0xff51afd7ed558ccd) + other;
+}
+
+// All that decides what a warp does next, but for memory that others see.
+static uint64_t state_of(const struct warp *w)
+{
+    const struct program *p = w->cta->program;
+    uint64_t hash = hash_bytes(w->alive, w->file, p->file_bytes);
+    if (w->local)
+        hash = hash_bytes(hash, w->local, p->local_bytes * WARP);
+    for (int i = 0; i < w->group_count; ++i) {
+        const struct group *g = &w->groups[i];
+        uint64_t words[2] = {g->mask | (uint64_t)g->block << 32,
+                             g->frame | (uint64_t)g->arrived << 32 | (uint64_t)g->barrier << 40};
+        hash = hash_bytes(hash, words, sizeof words);
+    }
+    return hash;
+}
+
+// Whether a warp stays where it is as long as the effects of all are `effects`.
+static bool is_stuck(struct warp *w, uint64_t effects)
+{
+    uint64_t limit = w->cta->launch->spin ? w->cta->launch->spin : MOST_STEPS;
+    if (!w->group_count || pick_group(w) < 0)
+        return true;                   // it has ended, or waits at a barrier
+    uint64_t turns = w->turns & 0xfff; // which of its groups runs, see pick_group
+    if (!w->loop.watched || w->loop.effects != effects) {
+        w->loop.watched = true;
+        w->loop.found = w->loop.endless = false;
+        w->loop.effects = effects;
+        w->loop.rounds = 0;
+        w->loop.until = 1;
+        w->loop.first = w->steps;
+    } else if (w->loop.found) {
+        return true;
+    } else if (w->loop.turns == turns && w->loop.state == state_of(w)) {
+        w->loop.found = true;
+        return true;
+    } else if (w->steps - w->loop.first > limit) {
+        w->loop.found = w->loop.endless = true;
+        return true;
+    } else if (++w->loop.rounds < w->loop.until) {
+        return false;
+    } else {
+        w->loop.rounds = 0;
+        w->loop.until *= 2;
+    }
+    w->loop.state = state_of(w);
+    w->loop.turns = turns;
+    return false;
+}
+
+bool all_stuck(struct cta *cta, uint64_t effects)
+{
+    bool all = true;
+    for (int i = 0; i < cta->warps; ++i)
+        all &= is_stuck(&cta->warp[i], effects);
+    return all;
+}
+
+// What a warp in a loop looks at: of its loads, the first in the text. Where it stopped says nothing.
+void find_polled(struct warp *w)
+{
+    const struct program *p = w->cta->program;
+    uint64_t start = state_of(w);
+    w->polls = w->waits = NULL;
+    for (int step = 0; step < MOST_LOOP; ++step) {
+        int index = pick_group(w);
+        if (index < 0)
+            return;
+        const struct group g = w->groups[index];
+        const struct basic_block *b = &p->blocks[g.block];
+        int lane = __builtin_ctz(g.mask);
+        run_block(w, index);
+        for (const struct op *op = &p->ops[b->first]; op < &p->ops[b->first + b->count]; ++op) {
+            uint8_t class = p->insns[op->insn].op_class;
+            if (!op->bytes || (w->polls && op->insn >= w->polls->insn) ||
+                (class != CLASS_SHARED_LOAD && class != CLASS_GLOBAL_LOAD && class != CLASS_ATOMIC))
+                continue;
+            const char *r = w->file + g.frame;
+            w->polls = op;
+            w->polls_at = (op->wide_address ? ((const u64 *)(r + op->a))[lane]
+                                            : ((const u32 *)(r + op->a))[lane]) +
+                          (uint64_t)op->imm;
+            w->polls_lane = lane;
+        }
+        if (state_of(w) == start)
+            break;
+    }
+}
+
+// ---- What is told -------------------------------------------------------------------------------
+
+// What a group of lanes waits at.
+static const struct op *place_of(const struct warp *w, const struct group *g)
+{
+    return g->arrived ? first_op(w->cta->program, g->block)
+           : w->waits ? w->waits
+           : w->polls ? w->polls
+                      : first_op(w->cta->program, g->block);
+}
+
+// "file:line bar.sync 0: 96 of 128 threads", and so on: where a group of lanes stands.
+static void describe_wait(const struct cta *cta, const struct warp *w, const struct group *g,
+                          char *text, size_t size)
+{
+    const struct program *p = cta->program;
+    const struct op *op = place_of(w, g);
+    const struct insn_info *insn = &p->insns[op->insn];
+    char what[240] = "";
+    if (g->arrived) {
+        uint32_t expected = cta->barrier[g->barrier].expected;
+        snprintf(what, sizeof what, ", barrier %u: %u of %u threads came", g->barrier,
+                 cta->barrier[g->barrier].arrived, expected ? expected : living_threads(cta));
+    } else if (w->polls && !w->waits) {
+        char name[80] = "";
+        bool shared = w->polls->space == SPACE_SHARED ||
+                      w->polls_at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT;
+        uint64_t at = w->polls_at & ~SHARED_WINDOW;
+        if (shared)
+            shared_name(p, (uint32_t)at, name, sizeof name);
+        snprintf(what, sizeof what,
+                 shared ? ", shared address %llu%s" : ", global address 0x%llx%s",
+                 (unsigned long long)at, name);
+    } else if (w->waits) {
+        mbarrier_describe(cta, w->waits_at, what + 2, sizeof what - 2);
+        what[0] = ',';
+        what[1] = ' ';
+    }
+    if (insn->at.line)
+        snprintf(text, size, "%s:%d%s (%s%s)", insn->at.file, insn->at.line, insn->at.callers,
+                 insn->opcode, what);
+    else
+        snprintf(text, size, "PTX line %d (%s%s)", insn->ptx_line, insn->opcode, what);
+}
+
+// The group that tells where a warp is: that in a loop, if there is one, else that of the lowest lane.
+static const struct group *telling_group(struct warp *w)
+{
+    const struct group *best = NULL;
+    for (int i = 0; i < w->group_count; ++i) {
+        const struct group *g = &w->groups[i];
+        bool loops = w->polls && group_ready(w, g),
+             other = best && w->polls && group_ready(w, best);
+        if (!best || loops > other ||
+            (loops == other && __builtin_ctz(g->mask) < __builtin_ctz(best->mask)))
+            best = g;
+    }
+    return best;
+}
+
+// ctas: how many have not ended and never will; 0: it is this one's own affair.
+void fault_stuck(struct cta *cta, uint64_t ctas)
+{
+    const struct program *p = cta->program;
+    struct warp *at = NULL;
+    const struct group *g = NULL;
+    // Lanes of one warp at different places, one of them a barrier that takes whole warps?
+    for (int i = 0; i < cta->warps; ++i) {
+        struct warp *w = &cta->warp[i];
+        for (int k = 0; k < w->group_count; ++k) {
+            const struct group *one = &w->groups[k];
+            if (!at) {
+                at = w;
+                g = one;
+            }
+            if (one->arrived || p->blocks[one->block].sync == SYNC_NONE || w->group_count < 2 ||
+                w->polls)
+                continue;
+            const struct group *other = &w->groups[k ? 0 : 1];
+            const struct op *op = first_op(p, one->block);
+            const struct insn_info *insn = &p->insns[place_of(w, other)->insn];
+            fault_at(w, op, __builtin_ctz(one->mask), FAULT_DIVERGENT_BARRIER,
+                     "%s under divergence: %d lanes of the warp wait here (mask 0x%08x), others at "
+                     "%s:%d (mask 0x%08x)",
+                     p->insns[op->insn].opcode, __builtin_popcount(one->mask), one->mask,
+                     insn->at.line ? insn->at.file : "PTX line",
+                     insn->at.line ? insn->at.line : insn->ptx_line, other->mask);
+            return;
+        }
+    }
+    // Who waits where; warps at the same place together.
+    char dump[880] = "", place[560], last[560] = "";
+    int waiting = 0, from = -1;
+    size_t used = 0;
+    for (int i = 0; i <= cta->warps; ++i) {
+        struct warp *w = &cta->warp[i];
+        place[0] = 0;
+        if (i < cta->warps && w->group_count) {
+            describe_wait(cta, w, telling_group(w), place, sizeof place);
+            waiting++;
+        }
+        if (from >= 0 && strcmp(place, last)) {
+            used += (size_t)snprintf(dump + used, sizeof dump - used, "%s", used ? "; " : "");
+            char warps[32];
+            snprintf(warps, sizeof warps, from == i - 1 ? "warp %d" : "warps %d-%d", from, i - 1);
+            int more = snprintf(dump + used, sizeof dump - used, "%s at %s", warps, last);
+            used += (size_t)more < sizeof dump - used ? (size_t)more : 0;
+            dump[used] = 0;
+            from = -1;
+            if (used + 8 > sizeof dump)
+                break;
+        }
+        if (place[0] && from < 0) {
+            from = i;
+            memcpy(last, place, sizeof last);
+        }
+    }
+    bool endless = false;
+    for (int i = cta->warps; i-- > 0;) {
+        struct warp *w = &cta->warp[i];
+        if (!w->group_count)
+            continue;
+        endless |= w->loop.watched && w->loop.endless;
+        if (w->polls || !at->polls) { // who waits at a barrier waits for who is in a loop
+            at = w;
+            g = telling_group(w);
+        }
+    }
+    const struct op *op = place_of(at, g);
+    int lane = op == at->polls && !g->arrived ? at->polls_lane : __builtin_ctz(g->mask);
+    char others[64] = "";
+    if (ctas && cta->worker->run->ctas > 1)
+        snprintf(others, sizeof others, ", in %llu of %llu CTAs", (unsigned long long)ctas,
+                 (unsigned long long)cta->worker->run->ctas);
+    fault_at(at, op, lane, FAULT_DEADLOCK,
+             "%s: %d of %d warps wait for others that never come%s: %s",
+             endless ? "no progress (PTXSIM_SPIN)" : "deadlock", waiting, cta->warps, others, dump);
+}

@@ -1,0 +1,201 @@
+// counts.c: wavefronts and sectors of one access; the floors that an L4's units set under the counts.
+#include "machine.h"
+
+#include "image/gpus.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const op_class_names[CLASSES] = {
+    "int",         "fp32",         "fp64",        "half",         "convert", "mufu",  "tensor",
+    "shared_load", "shared_store", "global_load", "global_store", "local",   "const", "atomic",
+    "shuffle",     "branch",       "barrier",     "copy_async",   "move",    "other"};
+
+// ---- Shared memory ------------------------------------------------------------------------------
+
+// 32 banks of 4 bytes. What the lanes want, each element once: an element of more than a word lies
+// in as many banks, aligned, so that one count is enough for all of them. The fullest bank says how
+// many wavefronts the elements take.
+static int elements_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask)
+{
+    enum { BANKS = 32 };
+    uint32_t element[WARP];
+    uint8_t next[WARP], head[BANKS], depth[BANKS] = {0};
+    int shift = bytes <= 4 ? 2 : __builtin_ctz((unsigned)bytes), count = 0, most = 0;
+    uint32_t places = (uint32_t)(4 * BANKS >> shift);
+    memset(head, 0xff, sizeof head);
+    for (uint32_t left = mask; left; left &= left - 1) {
+        uint32_t wanted = address[__builtin_ctz(left)] >> shift, place = wanted & (places - 1);
+        uint8_t at = head[place];
+        while (at != 0xff && element[at] != wanted)
+            at = next[at];
+        if (at != 0xff)
+            continue;
+        element[count] = wanted;
+        next[count] = head[place];
+        head[place] = (uint8_t)count++;
+        if (++depth[place] > most)
+            most = depth[place];
+    }
+    return most;
+}
+
+// Whether lanes whose numbers differ in `bit` want the same address, all of them, none alone.
+static bool pairs_agree(const uint32_t address[WARP], uint32_t mask, int bit)
+{
+    for (uint32_t left = mask; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        if (!(mask >> (i ^ bit) & 1) || address[i] != address[i ^ bit])
+            return false;
+    }
+    return true;
+}
+
+// Whether a load serves these lanes, of two neighbouring parts, in one go: no more lanes than one
+// part may have, or pairs of lanes that share their address; and nothing collides.
+static bool go_together(const uint32_t address[WARP], int bytes, uint32_t mask, int lanes)
+{
+    return (__builtin_popcount(mask) <= lanes || pairs_agree(address, mask, 1) ||
+            pairs_agree(address, mask, 2)) &&
+           elements_wavefronts(address, bytes, mask) == 1;
+}
+
+// Lanes of a warp in parts of `lanes`, those that take part.
+static uint32_t part_of(uint32_t mask, int part, int lanes)
+{
+    return lanes == WARP ? mask : mask & ((1u << lanes) - 1) << part * lanes;
+}
+
+int shared_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least)
+{
+    *least = mask ? 1 : 0;
+    if (!mask || bytes <= 4)
+        return mask ? elements_wavefronts(address, bytes, mask) : 0;
+    // 8-byte loads go half a warp at a time, 16-byte ones a quarter.
+    int parts = bytes / 4, lanes = WARP / parts, wavefronts = 0;
+    *least = 0;
+    for (int part = 0; part < parts; part += 2) {
+        uint32_t low = part_of(mask, part, lanes), high = part_of(mask, part + 1, lanes);
+        int most = 0;
+        if (low && high && go_together(address, bytes, low | high, lanes))
+            low |= high, high = 0;
+        if (low)
+            wavefronts += elements_wavefronts(address, bytes, low), ++most;
+        if (high)
+            wavefronts += elements_wavefronts(address, bytes, high), ++most;
+        *least += most;
+    }
+    return wavefronts;
+}
+
+int shared_store_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least)
+{
+    int parts = bytes <= 4 ? 1 : bytes / 4, wavefronts = 0;
+    *least = 0;
+    for (int part = 0; part < parts; ++part) {
+        uint32_t these = part_of(mask, part, WARP / parts);
+        if (!these)
+            continue;
+        wavefronts += elements_wavefronts(address, bytes, these);
+        ++*least;
+    }
+    return wavefronts;
+}
+
+int shared_atomic_wavefronts(const uint64_t address[WARP], int bytes, uint32_t mask, bool swaps,
+                             int *least)
+{
+    int parts = bytes <= 4 ? 1 : bytes / 4, wavefronts = 0;
+    *least = 0;
+    for (int part = 0; part < parts; ++part) {
+        uint32_t these = part_of(mask, part, WARP / parts);
+        int depth[WARP] = {0}, most = 0;
+        for (uint32_t left = these; left; left &= left - 1) {
+            int bank = (int)(address[__builtin_ctz(left)] / 4 % WARP);
+            if (++depth[bank] > most)
+                most = depth[bank];
+        }
+        wavefronts += most;
+        *least += these != 0;
+    }
+    *least *= swaps ? 2 : 1;
+    return swaps ? 2 * wavefronts : wavefronts;
+}
+
+int global_sectors(const uint64_t address[WARP], int bytes, uint32_t mask)
+{
+    uint64_t seen[2 * WARP];
+    int count = 0;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        uint64_t at = address[__builtin_ctz(left)];
+        for (uint64_t sector = at / 32; sector <= (at + (uint64_t)bytes - 1) / 32; ++sector) {
+            int i = count;
+            while (i > 0 && seen[i - 1] != sector)
+                --i;
+            if (!i && count < 2 * WARP)
+                seen[count++] = sector;
+        }
+    }
+    return count;
+}
+
+int global_atomic_sectors(const uint64_t address[WARP], int bytes, uint32_t mask)
+{
+    int sectors = 0;
+    while (mask) { // lanes with addresses of their own, then the second ones of each address
+        uint32_t now = 0;
+        for (uint32_t left = mask; left; left &= left - 1) {
+            int lane = __builtin_ctz(left);
+            bool taken = false;
+            for (uint32_t other = now; other && !taken; other &= other - 1)
+                taken = address[__builtin_ctz(other)] == address[lane];
+            now |= (uint32_t)!taken << lane;
+        }
+        sectors += global_sectors(address, bytes, now);
+        mask &= ~now;
+    }
+    return sectors;
+}
+
+// ---- By name ------------------------------------------------------------------------------------
+
+const uint64_t *counts_find(const struct counts *counts, const char *name)
+{
+#define COUNTER(known, title, what)                                                                \
+    if (strcmp(name, #known) == 0)                                                                 \
+        return &counts->known;
+#define CLASS_COUNTER(known, op_class, title, what)                                                \
+    if (strcmp(name, #known) == 0)                                                                 \
+        return &counts->classes[CLASS_##op_class];
+#include "ptxsim/counts.def"
+#undef COUNTER
+#undef CLASS_COUNTER
+    return NULL;
+}
+
+// ---- An L4 --------------------------------------------------------------------------------------
+
+// At its boost clock; per µs.
+struct floors l4_floors(const struct counts *counts, uint64_t dram_bytes)
+{
+    const struct gpu *l4 = &gpus[GPU_L4];
+    const double cycles = (double)l4->sms * l4->clock_khz / 1e3; // of all SMs
+    struct floors f = {
+        .tensor = ((double)counts->tensor_flops - 0.5 * (double)counts->tensor_flops_8bit) /
+                  (l4->tensor_fp16_tflops * 1e6),
+        .exp = (double)counts->mufu_threads / (GPU_RATE_EXP * cycles),
+        .shared = (double)(counts->shared_load_wavefronts + counts->shared_store_wavefronts +
+                           counts->shared_atomic_wavefronts) /
+                  (GPU_RATE_SHARED * cycles),
+        .issue = (double)counts->warp_instructions / (GPU_RATE_ISSUE * cycles),
+        .dram = (double)dram_bytes / (l4->dram_gbs * 1e3),
+    };
+    const double values[] = {f.tensor, f.exp, f.shared, f.issue, f.dram};
+    static const char *const names[] = {"tensor", "exp", "shared", "issue", "dram"};
+    int most = 0;
+    for (int i = 1; i < 5; ++i)
+        if (values[i] > values[most])
+            most = i;
+    f.binding = names[most];
+    return f;
+}

@@ -1,0 +1,171 @@
+// machine.h: what operations run on: warps, CTAs, the host's threads; faults, races, traces, and the
+// wavefronts of an access.
+#ifndef PTXSIM_MACHINE_H
+#define PTXSIM_MACHINE_H
+
+#include "program.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+
+// ---- Warps, CTAs and host threads ---------------------------------------------------------------
+
+struct insn_counts { // per instruction and host thread: what cannot be derived from the blocks
+    uint64_t wavefronts, conflicts, shared_bytes, sectors, global_bytes, lanes_off, divergent;
+};
+struct block_counts {
+    uint64_t warps, threads;
+};
+// The last access of an instruction to shared memory, if it was irregular.
+struct pattern {
+    uint32_t from[WARP];         // of each lane: how far from the first
+    uint32_t mask, phase, bytes; // bytes 0: none yet
+    int wavefronts, least;
+};
+
+struct group { // lanes of a warp at the same place
+    uint32_t mask;
+    uint32_t block;
+    uint32_t frame; // byte offset of its frame in the register file
+    bool arrived;   // at a CTA barrier, and waits for the others
+    uint8_t barrier;
+};
+
+struct warp {
+    struct cta *cta;
+    char *file;  // register file: frames, the kernel's first
+    char *local; // local memory: per lane, program->local_bytes each
+    uint32_t alive;
+    uint32_t here; // lanes of the running group
+    int index, group_count;
+    struct group groups[WARP];
+    uint32_t next, next_frame; // where the running group goes; set by the control operations
+    uint32_t taken;            // lanes that go to next; the others fall through
+    uint32_t gone;             // lanes that have left the group in another way
+    uint32_t tid[3][WARP];
+    uint64_t stack[WARP]; // alloca: the lowest byte in use, from the end of the lane's local memory
+    struct text printed;  // by printf
+    uint64_t turns;
+    struct warp_clock *clock;  // NULL: races are not checked
+    struct copies *copies;     // cp.async on their way; NULL until the first
+    struct products *products; // wgmma on their way; NULL until the first
+    uint32_t bulk_open[WARP];  // number of the group of bulk stores that each lane fills
+    bool yields;               // a failed wait, a nanosleep, a look at a flag: the turn is over
+    const struct op *waits;    // at an mbarrier whose phase is not complete
+    uint32_t waits_at;
+    struct {                   // a loop that changes nothing but registers (exec.c)
+        uint64_t effects;      // sum of them since when it may be in one
+        uint64_t state, turns; // the registers at some round, as a hash, and when that was
+        uint64_t rounds, until, first;
+        bool watched, found, endless; // endless: not proven, but it takes too long
+    } loop;
+    uint64_t steps;         // basic blocks that it ran
+    const struct op *polls; // what a warp in such a loop looks at
+    uint64_t polls_at;
+    int polls_lane;
+};
+
+enum { NAMED_BARRIERS = 16 };
+
+struct cta {
+    struct worker *worker;
+    const struct launch *launch;
+    const struct program *program;
+    unsigned index[3];
+    uint64_t number;
+    int warps;
+    struct warp *warp;
+    uint8_t *shared, *written; // written: a bit a byte; NULL: not checked
+    uint32_t shared_bytes;
+    struct {
+        uint32_t arrived, expected; // threads, in whole warps; expected 0: every warp there is
+        uint32_t lanes, yes;        // bar.red
+        struct clock *clock;        // what those who came have done
+    } barrier[NAMED_BARRIERS];
+    struct races *races;      // NULL: not checked
+    struct meeting *meetings; // mbarriers that have a clock or copies; NULL until the first
+    size_t meeting_count, meeting_capacity;
+    struct bulk *bulk; // copies of tensors on their way, and the like
+    size_t bulk_count, bulk_capacity;
+    uint64_t progress; // arrivals at mbarriers and phases seen
+    uint64_t idle;     // rounds in which every warp only waited
+    bool faulted;
+    bool watched; // accesses to shared memory are checked or traced
+    struct fault fault;
+    uint64_t rounds;
+    uint64_t stuck_at;   // every warp is, as long as the run's effects sum up to this
+    struct trace *trace; // NULL: not traced
+    struct cta *next;
+};
+
+#include "races.h"
+
+struct worker { // one host thread
+    struct run *run;
+    _Atomic uint64_t effects; // what its warps have done that another can see
+    uint64_t stuck_at;        // all of its CTAs are, as long as the effects sum up to this
+    bool finished;
+    struct insn_counts *insns;
+    struct block_counts *blocks;
+    struct pattern *patterns; // by instruction
+    struct allocation last;   // the allocation of the last access
+    struct race_log races;
+    struct global_races *global_races; // of the launch
+    struct page *page;                 // the last one of those
+};
+
+// A warp has done something that others can see: whoever waits for it looks again. Read by other
+// host threads, written by one.
+static inline void note_effect(struct warp *w)
+{
+    _Atomic uint64_t *effects = &w->cta->worker->effects;
+    atomic_store_explicit(effects, atomic_load_explicit(effects, memory_order_relaxed) + 1,
+                          memory_order_release);
+}
+
+// ---- Traces (trace.c) ---------------------------------------------------------------------------
+
+// The trace of a CTA that begins, NULL if nobody asked for it.
+struct trace *trace_start(const struct cta *cta);
+void trace_block(struct trace *trace, const struct warp *w, const struct basic_block *block);
+void trace_arrive(struct trace *trace, const struct warp *w, uint32_t insn);
+void trace_release(struct trace *trace, const struct cta *cta, unsigned barrier);
+// A warp arrives at the mbarrier at a shared address; it asks whether a phase of it has ended.
+void trace_meet(struct trace *trace, const struct warp *w, uint32_t at, bool ends_phase);
+void trace_ask(struct trace *trace, const struct warp *w, uint32_t insn, uint32_t at, bool passed);
+void trace_access(struct trace *trace, const struct warp *w, uint32_t insn, const uint32_t at[WARP],
+                  int bytes, uint32_t mask, bool store);
+
+// "kernel, line, block, thread: text".
+void fault_text(char *text, size_t size, struct warp *w, const struct op *op, int lane,
+                const char *format, va_list arguments);
+// Records the CTA's first fault: kernel, line, block and thread, then the text.
+void fault_at(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
+              const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+static inline struct insn_counts *counts_of(struct warp *w, const struct op *op)
+{
+    return &w->cta->worker->insns[op->insn];
+}
+
+// ---- Wavefronts and sectors (counts.c)------------------------------------------------------------
+
+// Wavefronts of one shared load: the 32 lanes' byte addresses, `bytes` each (1 to 16), active
+// lanes by mask. Lanes that name the same word share it; 8-byte accesses go by half warps, 16-byte
+// ones by quarter warps, two of them together where few lanes are active or neighbours agree. *least gets the
+// wavefronts that these parts take without any conflict. test_counts.c compares all of these
+// with what an H200 counts.
+int shared_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least);
+// The same of a store: no two parts go together.
+int shared_store_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least);
+// The same of an atomic operation, 4 or 8 bytes: lanes with the same address take turns. swaps:
+// compare-and-swap, which takes each turn twice.
+int shared_atomic_wavefronts(const uint64_t address[WARP], int bytes, uint32_t mask, bool swaps,
+                             int *least);
+
+// Distinct 32-byte sectors touched by one global access.
+int global_sectors(const uint64_t address[WARP], int bytes, uint32_t mask);
+// Of an atomic operation: as above, summed over its turns.
+int global_atomic_sectors(const uint64_t address[WARP], int bytes, uint32_t mask);
+
+#endif

@@ -1,0 +1,1183 @@
+// races.c: order between the accesses of threads, and what to say where there is none. races.h has
+// the idea; ops/isa/race_runs.h the accesses of whole warps, which are most.
+#include "machine.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *need(void *memory)
+{
+    if (memory)
+        return memory;
+    fprintf(stderr, "ptxsim: out of memory\n");
+    abort();
+}
+
+// ---- Clocks -------------------------------------------------------------------------------------
+
+static void world_drop(struct world **world);
+
+void clock_drop(struct clock **clock)
+{
+    struct clock *c = *clock;
+    *clock = NULL;
+    if (!c || __atomic_sub_fetch(&c->refs, 1, __ATOMIC_ACQ_REL))
+        return;
+    world_drop(&c->world);
+    free(c);
+}
+
+static void world_drop(struct world **world)
+{
+    struct world *x = *world;
+    *world = NULL;
+    if (!x || __atomic_sub_fetch(&x->refs, 1, __ATOMIC_ACQ_REL))
+        return;
+    for (uint32_t i = 0; i < x->count; ++i)
+        clock_drop(&x->of[i].clock);
+    free(x);
+}
+
+static struct clock *clock_share(struct clock *c)
+{
+    if (c)
+        __atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED);
+    return c;
+}
+
+static struct world *world_share(struct world *x)
+{
+    if (x)
+        __atomic_add_fetch(&x->refs, 1, __ATOMIC_RELAXED);
+    return x;
+}
+
+// One that may be written: *clock itself if nobody shares it, else a copy, or a new one.
+static struct clock *clock_own(struct clock **clock, uint32_t threads)
+{
+    struct clock *old = *clock;
+    if (old && __atomic_load_n(&old->refs, __ATOMIC_ACQUIRE) == 1)
+        return old;
+    struct clock *c = need(calloc(1, sizeof *c + threads * sizeof *c->at));
+    if (old) {
+        memcpy(c->at, old->at, threads * sizeof *c->at);
+        c->base = old->base;
+        c->world = world_share(old->world);
+        clock_drop(clock);
+    }
+    c->refs = 1;
+    c->threads = threads;
+    return *clock = c;
+}
+
+static void world_join(struct world **into, struct world *more);
+
+void clock_join(struct clock **into, struct clock *more)
+{
+    if (!more || *into == more)
+        return;
+    if (!*into) {
+        *into = clock_share(more);
+        return;
+    }
+    struct clock *c = clock_own(into, more->threads);
+    c->base = more->base > c->base ? more->base : c->base;
+    for (uint32_t i = 0; i < more->threads; ++i)
+        c->at[i] = more->at[i] > c->at[i] ? more->at[i] : c->at[i];
+    world_join(&c->world, more->world);
+}
+
+static void world_join(struct world **into, struct world *more)
+{
+    if (!more || *into == more)
+        return;
+    struct world *old = *into;
+    if (!old) {
+        *into = world_share(more);
+        return;
+    }
+    struct world *x = need(malloc(sizeof *x + (old->count + more->count) * sizeof *x->of));
+    *x = (struct world){.refs = 1};
+    for (uint32_t i = 0, j = 0; i < old->count || j < more->count;) {
+        uint64_t a = i < old->count ? old->of[i].cta : UINT64_MAX;
+        uint64_t b = j < more->count ? more->of[j].cta : UINT64_MAX;
+        struct clock **clock = &x->of[x->count].clock;
+        x->of[x->count++].cta = a < b ? a : b;
+        *clock = NULL;
+        if (a <= b)
+            *clock = clock_share(old->of[i++].clock);
+        if (b <= a)
+            clock_join(clock, more->of[j++].clock);
+    }
+    world_drop(into);
+    *into = x;
+}
+
+// ---- A CTA's ------------------------------------------------------------------------------------
+
+// What every lane knows of every thread of each warp.
+static void summarise_known(struct warp *w, uint32_t lanes)
+{
+    struct warp_clock *c = w->clock;
+    int warps = w->cta->warps, last = -1;
+    for (int p = 0; p < warps; ++p)
+        c->least[p] = UINT32_MAX;
+    for (; lanes; lanes &= lanes - 1) {
+        int lane = __builtin_ctz(lanes);
+        const struct clock *known = c->known[lane];
+        if (last >= 0 && known == c->known[last] && c->base[lane] == c->base[last])
+            continue; // most know the same
+        last = lane;
+        for (int p = 0; p < warps; ++p) {
+            uint32_t least = known ? UINT32_MAX : 0;
+            for (int i = p * WARP; known && i < (p + 1) * WARP; ++i)
+                least = known->at[i] < least ? known->at[i] : least;
+            least = c->base[lane] > least ? c->base[lane] : least;
+            c->least[p] = least < c->least[p] ? least : c->least[p];
+        }
+    }
+    uint32_t *own = &c->least[w->index];
+    *own = c->wbase_all > *own ? c->wbase_all : *own;
+}
+
+static void summarise(struct warp *w)
+{
+    struct warp_clock *c = w->clock;
+    uint32_t lanes = w->alive ? w->alive : ~0u;
+    c->now_all = c->now[__builtin_ctz(lanes)];
+    c->base_all = c->wbase_all = UINT32_MAX;
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        if (c->now[i] != c->now_all)
+            c->now_all = 0;
+        c->base_all = c->base[i] < c->base_all ? c->base[i] : c->base_all;
+        c->wbase_all = c->wbase[i] < c->wbase_all ? c->wbase[i] : c->wbase_all;
+    }
+    summarise_known(w, lanes);
+}
+
+static uint32_t *plane(uint32_t cells)
+{
+    return need(calloc(cells + WARP, sizeof(uint32_t)));
+}
+
+void races_create(struct cta *cta)
+{
+    struct races *s = cta->races = need(calloc(1, sizeof *s));
+    s->shift = cta->program->cell_shift;
+    s->cells = (cta->shared_bytes >> s->shift) + 1;
+    s->threads = (uint32_t)cta->warps * WARP;
+    s->warps = cta->warps;
+    s->write_stamp = plane(s->cells);
+    s->write_thread = plane(s->cells);
+    s->write_insn = plane(s->cells);
+    for (int i = 0; i < cta->warps; ++i) {
+        s->read[i].stamp = plane(s->cells);
+        s->read[i].lanes = plane(s->cells);
+        s->read[i].insn = plane(s->cells);
+        cta->warp[i].clock = need(calloc(1, sizeof *cta->warp[i].clock));
+    }
+}
+
+static void forget_known(struct warp_clock *c, int lane)
+{
+    clock_drop(&c->known[lane]);
+    world_drop(&c->world[lane]);
+    world_drop(&c->seen[lane]);
+}
+
+static void forget_places(struct races *s)
+{
+    for (size_t i = 0; i < s->place_count; ++i)
+        clock_drop(&s->places[i].clock);
+    s->place_count = 0;
+}
+
+void races_destroy(struct cta *cta)
+{
+    struct races *s = cta->races;
+    if (!s)
+        return;
+    forget_places(s);
+    free(s->places);
+    free(s->write_stamp);
+    free(s->write_thread);
+    free(s->write_insn);
+    for (int i = 0; i < cta->warps; ++i) {
+        free(s->read[i].stamp);
+        free(s->read[i].lanes);
+        free(s->read[i].insn);
+        for (int lane = 0; lane < WARP; ++lane)
+            forget_known(cta->warp[i].clock, lane);
+        clock_drop(&cta->warp[i].clock->proxy);
+        free(cta->warp[i].clock);
+    }
+    free(s);
+}
+
+// The stamps of the CTA before are all in the past: nothing need be cleared but what is on its way.
+void races_start(struct cta *cta)
+{
+    struct races *s = cta->races;
+    if (!s)
+        return;
+    forget_places(s);
+    if (s->time > UINT32_MAX / 2) {
+        memset(s->write_stamp, 0, s->cells * sizeof *s->write_stamp);
+        for (int i = 0; i < cta->warps; ++i)
+            memset(s->read[i].stamp, 0, s->cells * sizeof *s->read[i].stamp);
+        s->time = 0;
+    }
+    for (uint32_t i = 0; i < s->cells; ++i)
+        if (s->write_stamp[i] == RACE_PENDING)
+            s->write_stamp[i] = 0;
+    uint32_t base = s->start = s->time++;
+    for (int i = 0; i < cta->warps; ++i) {
+        struct warp_clock *c = cta->warp[i].clock;
+        clock_drop(&c->proxy);
+        for (int lane = 0; lane < WARP; ++lane) {
+            forget_known(c, lane);
+            c->base[lane] = c->wbase[lane] = base;
+            c->now[lane] = s->time;
+            c->fenced_cta[lane] = c->fenced_gpu[lane] = 0;
+        }
+        summarise(&cta->warp[i]);
+    }
+}
+
+// ---- Synchronisation ----------------------------------------------------------------------------
+
+// A new time for lanes that have released what they did.
+static void step(struct warp *w, uint32_t lanes, uint32_t time)
+{
+    for (uint32_t left = lanes; left; left &= left - 1)
+        w->clock->now[__builtin_ctz(left)] = time;
+}
+
+// At RACE_PENDING the stamps are full; long before, all that is past is forgotten.
+static uint32_t tick(struct cta *cta)
+{
+    struct races *s = cta->races;
+    if (++s->time < UINT32_MAX - 16)
+        return s->time;
+    races_start(cta);
+    return ++s->time;
+}
+
+static void release_lane(struct warp *w, int lane, uint32_t stamp, struct clock **clock)
+{
+    struct warp_clock *c = w->clock;
+    struct clock *to = clock_own(clock, w->cta->races->threads);
+    to->base = c->base[lane] > to->base ? c->base[lane] : to->base;
+    clock_join(clock, c->known[lane]);
+    to = *clock;
+    uint32_t first = (uint32_t)w->index * WARP;
+    for (uint32_t i = first; i < first + WARP; ++i)
+        to->at[i] = c->wbase[lane] > to->at[i] ? c->wbase[lane] : to->at[i];
+    if (stamp > to->at[first + (uint32_t)lane])
+        to->at[first + (uint32_t)lane] = stamp;
+    world_join(&to->world, c->world[lane]);
+}
+
+// Most lanes of a warp know the same: that is joined once.
+static void release_lanes(struct warp *w, uint32_t lanes, struct clock **clock)
+{
+    const struct warp_clock *c = w->clock;
+    int last = -1;
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        if (last >= 0 && c->known[i] == c->known[last] && c->base[i] == c->base[last] &&
+            c->wbase[i] == c->wbase[last] && c->world[i] == c->world[last]) {
+            uint32_t *at = &(*clock)->at[w->index * WARP + i];
+            *at = c->now[i] > *at ? c->now[i] : *at;
+            continue;
+        }
+        release_lane(w, i, c->now[i], clock);
+        last = i;
+    }
+}
+
+void race_release(struct warp *w, uint32_t lanes, struct clock **clock)
+{
+    if (!w->clock)
+        return;
+    release_lanes(w, lanes, clock);
+    step(w, lanes, tick(w->cta));
+    summarise(w);
+}
+
+static void acquire_lane(struct warp_clock *c, int lane, struct clock *clock)
+{
+    c->base[lane] = clock->base > c->base[lane] ? clock->base : c->base[lane];
+    clock_join(&c->known[lane], clock);
+    world_join(&c->world[lane], clock->world);
+}
+
+static void acquire_lanes(struct warp_clock *c, uint32_t lanes, struct clock *clock)
+{
+    struct clock *old = NULL, *joined = NULL; // what the lane before knew, and knows now
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        if (joined && c->known[i] == old) {
+            clock_share(joined);
+            clock_drop(&c->known[i]);
+            c->known[i] = joined;
+            c->base[i] = clock->base > c->base[i] ? clock->base : c->base[i];
+            world_join(&c->world[i], clock->world);
+            continue;
+        }
+        clock_drop(&old);
+        old = clock_share(c->known[i]); // so that joining makes a new one
+        acquire_lane(c, i, clock);
+        joined = c->known[i];
+    }
+    clock_drop(&old);
+}
+
+void race_acquire(struct warp *w, uint32_t lanes, struct clock *clock)
+{
+    if (!w->clock || !clock)
+        return;
+    acquire_lanes(w->clock, lanes, clock);
+    summarise(w);
+}
+
+void race_proxy_fence(struct warp *w, uint32_t lanes)
+{
+    if (!w->clock)
+        return;
+    release_lanes(w, lanes, &w->clock->proxy);
+    step(w, lanes, tick(w->cta));
+    summarise(w);
+}
+
+void race_warp_sync(struct warp *w, uint32_t lanes)
+{
+    struct warp_clock *c = w->clock;
+    if (!c || !(lanes & (lanes - 1)))
+        return;
+    bool simple = lanes == w->alive;
+    uint32_t base = 0;
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        simple &= !c->known[i] && !c->world[i];
+        base = c->base[i] > base ? c->base[i] : base;
+    }
+    if (!simple) {
+        struct clock *all = NULL;
+        release_lanes(w, lanes, &all);
+        acquire_lanes(c, lanes, all);
+        clock_drop(&all);
+    }
+    uint32_t before = w->cta->races->time, now = tick(w->cta);
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        c->base[i] = base;
+        if (lanes == w->alive)
+            c->wbase[i] = before;
+        c->now[i] = now;
+    }
+    summarise(w);
+}
+
+void race_barrier_all(struct cta *cta)
+{
+    struct races *s = cta->races;
+    if (!s)
+        return;
+    struct world *world = NULL;
+    for (int i = 0; i < cta->warps; ++i)
+        for (int lane = 0; lane < WARP; ++lane)
+            world_join(&world, cta->warp[i].clock->world[lane]);
+    uint32_t before = s->time, now = tick(cta);
+    if (now < before)
+        before = now - 1;
+    for (int i = 0; i < cta->warps; ++i) {
+        struct warp_clock *c = cta->warp[i].clock;
+        for (int lane = 0; lane < WARP; ++lane) {
+            clock_drop(&c->known[lane]); // base says as much
+            world_drop(&c->world[lane]);
+            c->world[lane] = world_share(world);
+            c->base[lane] = c->wbase[lane] = before;
+            c->now[lane] = now;
+        }
+        c->now_all = now;
+        c->base_all = c->wbase_all = before;
+        for (int p = 0; p < cta->warps; ++p)
+            c->least[p] = before;
+    }
+    world_drop(&world);
+}
+
+// ---- Reports ------------------------------------------------------------------------------------
+
+static void name_thread(const struct cta *cta, uint32_t thread, char *text, size_t size)
+{
+    const struct warp *w = &cta->warp[thread / WARP];
+    snprintf(text, size, "thread (%u,%u,%u)", w->tid[0][thread % WARP], w->tid[1][thread % WARP],
+             w->tid[2][thread % WARP]);
+}
+
+const char *race_line(const struct program *program, uint32_t insn, char *text, size_t size)
+{
+    const struct insn_info *info = &program->insns[insn & ~RACE_STRONG];
+    if (info->at.line)
+        snprintf(text, size, "%s:%d%s", info->at.file, info->at.line, info->at.callers);
+    else
+        snprintf(text, size, "PTX line %d", info->ptx_line);
+    return text;
+}
+
+// A line of a helper that is called in two places is two.
+static bool same_line(const struct source_line *a, const struct source_line *b)
+{
+    return a->line == b->line && a->file == b->file &&
+           (a->callers == b->callers || strcmp(a->callers, b->callers) == 0);
+}
+
+void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
+                 uint32_t other, const char *format, ...)
+{
+    enum { ENOUGH = 1 << 20 }; // who reads rubbish may loop for ever
+    struct cta *cta = w->cta;
+    struct race_log *log = &cta->worker->races;
+    other &= ~RACE_STRONG;
+    if (++log->total == ENOUGH) {
+        log->total = 0;
+        fault_at(w, op, lane, kind, "stopped: over a million accesses were reported");
+    }
+    // By source line: a line is often several instructions.
+    const struct insn_info *insns = cta->program->insns;
+    const struct insn_info *a = &insns[op->insn], *b = &insns[other];
+    for (size_t i = 0; i < log->count; ++i) {
+        struct race_entry *e = &log->entries[i];
+        const struct insn_info *c = &insns[e->insn], *d = &insns[e->other];
+        bool same = a->at.line ? same_line(&a->at, &c->at) : e->insn == op->insn;
+        same &= b->at.line ? same_line(&b->at, &d->at) : e->other == other;
+        if (same && e->kind == kind) {
+            e->count++;
+            return;
+        }
+    }
+    if (log->count == 256)
+        return;
+    log->entries = array_grow(log->entries, log->count, &log->capacity, sizeof *log->entries);
+    struct race_entry *e = &log->entries[log->count++];
+    *e = (struct race_entry){
+        .kind = kind, .insn = op->insn, .other = other, .cta = cta->number, .count = 1};
+    va_list arguments;
+    va_start(arguments, format);
+    fault_text(e->text, sizeof e->text, w, op, lane, format, arguments);
+    va_end(arguments);
+}
+
+void race_log_merge(struct race_log *into, struct race_log *from)
+{
+    for (size_t i = 0; i < from->count; ++i) {
+        struct race_entry *e = &from->entries[i], *same = NULL;
+        for (size_t k = 0; k < into->count && !same; ++k)
+            if (into->entries[k].insn == e->insn && into->entries[k].other == e->other &&
+                into->entries[k].kind == e->kind)
+                same = &into->entries[k];
+        if (!same) {
+            into->entries =
+                array_grow(into->entries, into->count, &into->capacity, sizeof *into->entries);
+            into->entries[into->count++] = *e;
+            continue;
+        }
+        same->count += e->count;
+        if (e->cta < same->cta) {
+            same->cta = e->cta;
+            memcpy(same->text, e->text, sizeof same->text);
+        }
+    }
+    free(from->entries);
+    *from = (struct race_log){0};
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct race_entry *x = a, *y = b;
+    if (x->cta != y->cta)
+        return x->cta < y->cta ? -1 : 1;
+    if (x->kind != y->kind)
+        return x->kind < y->kind ? -1 : 1; // what was never written before races
+    if (x->insn != y->insn)
+        return x->insn < y->insn ? -1 : 1;
+    return (x->other > y->other) - (x->other < y->other);
+}
+
+void race_log_sort(struct race_log *log)
+{
+    if (log->count > 1)
+        qsort(log->entries, log->count, sizeof *log->entries, by_place);
+}
+
+const char *shared_name(const struct program *program, uint32_t at, char *text, size_t size)
+{
+    const struct function *f = program->kernel->function;
+    const struct module *m = f->module;
+    text[0] = 0;
+    for (int which = 0; which < 2; ++which) {
+        size_t count = which ? m->variable_count : f->variable_count;
+        for (size_t i = 0; i < count; ++i) {
+            const struct variable *v = which ? m->variables[i] : f->variables[i];
+            if (v->space != SPACE_SHARED || v->dynamic || at < v->offset ||
+                at - v->offset >= v->size)
+                continue;
+            // Of "_ZZ9attentionE1t": the last name that its length announces.
+            const char *name = v->name, *end = name + strlen(name);
+            for (const char *p = end; p-- > name;)
+                if (p[0] >= '1' && p[0] <= '9') {
+                    char *rest;
+                    unsigned long length = strtoul(p, &rest, 10);
+                    if (rest + length == end && rest < end)
+                        name = rest;
+                }
+            snprintf(text, size, " (%.40s + %u)", name, at - (uint32_t)v->offset);
+            return text;
+        }
+    }
+    return text;
+}
+
+// ---- Shared memory ------------------------------------------------------------------------------
+
+// Whether what `thread` did up to `stamp` comes before what the lane does now.
+static bool ordered(const struct warp *w, int lane, uint32_t thread, uint32_t stamp)
+{
+    const struct warp_clock *c = w->clock;
+    uint32_t mine = (uint32_t)w->index * WARP;
+    return stamp <= c->base[lane] || thread == mine + (uint32_t)lane ||
+           (thread / WARP == mine / WARP && stamp <= c->wbase[lane]) ||
+           (c->known[lane] && thread < c->known[lane]->threads &&
+            stamp <= c->known[lane]->at[thread]);
+}
+
+// Of some lanes of warp p: those of which something done up to `stamp` is not known to come before
+// what the lane does now.
+static uint32_t unordered(const struct warp *w, int lane, int p, uint32_t lanes, uint32_t stamp)
+{
+    const struct warp_clock *c = w->clock;
+    const struct clock *known = c->known[lane];
+    if (stamp <= c->base[lane] || (p == w->index && stamp <= c->wbase[lane]))
+        return 0;
+    if (p == w->index)
+        lanes &= ~(1u << lane);
+    if (!known || known->threads < (uint32_t)(p + 1) * WARP)
+        return lanes;
+    uint32_t later = 0;
+    for (int i = 0; i < WARP; ++i)
+        later |= (uint32_t)(known->at[p * WARP + i] < stamp) << i;
+    return lanes & later;
+}
+
+// A loop around atom.cas begins with a plain load of its place, as CUDA's own examples do.
+static bool is_cas(const struct warp *w, uint32_t insn)
+{
+    return strstr(w->cta->program->insns[insn & ~RACE_STRONG].opcode, ".cas") != NULL;
+}
+
+static bool is_bulk(const struct program *program, uint32_t insn)
+{
+    return program->insns[insn & ~RACE_STRONG].bulk;
+}
+
+static void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at,
+                          uint32_t bytes, enum race_access access, uint32_t thread, uint32_t insn,
+                          bool wrote, uint32_t stamp)
+{
+    const struct cta *cta = w->cta;
+    char who[64], where[544], variable[80];
+    const char *verb = access == RACE_READ               ? "reads"
+                       : access == RACE_WRITE            ? "writes"
+                       : is_bulk(cta->program, op->insn) ? "copies (cp.async.bulk)"
+                                                         : "copies (cp.async)";
+    race_line(cta->program, insn, where, sizeof where);
+    shared_name(cta->program, at, variable, sizeof variable);
+    if (wrote && stamp == RACE_PENDING) {
+        name_thread(cta, thread & ~RACE_ASYNC_THREAD, who, sizeof who);
+        race_report(
+            w, op, lane, FAULT_RACE, insn,
+            "%s %u bytes of shared memory at %u%s that a cp.async%s of %s at %s is still writing: "
+            "nothing has waited for it",
+            verb, bytes, at, variable, is_bulk(cta->program, insn) ? ".bulk" : "", who, where);
+        return;
+    }
+    name_thread(cta, thread, who, sizeof who);
+    bool same_warp = thread / WARP == (uint32_t)w->index;
+    race_report(w, op, lane, FAULT_RACE, insn,
+                "%s %u bytes of shared memory at %u%s that %s %s at %s with no %s in "
+                "between",
+                verb, bytes, at, variable, who, wrote ? "wrote" : "read", where,
+                same_warp ? "__syncwarp or barrier" : "barrier");
+}
+
+// An access that is in order by what all lanes know: noted. False, with nothing done, where that
+// does not say so.
+static bool plainly_ordered(struct warp *w, const struct op *op, uint32_t lanes, uint32_t first,
+                            uint32_t last, bool write)
+{
+    struct races *s = w->cta->races;
+    const struct warp_clock *c = w->clock;
+    uint32_t bad = 0;
+    for (uint32_t cell = first; cell <= last; ++cell)
+        bad |= s->write_stamp[cell] > c->least[s->write_thread[cell] / WARP % WARP];
+    for (int p = 0; write && p < s->warps; ++p)
+        for (uint32_t cell = first; cell <= last; ++cell)
+            bad |= s->read[p].stamp[cell] > c->least[p];
+    if (bad)
+        return false;
+    if (write) {
+        uint32_t thread = (uint32_t)(w->index * WARP + 31 - __builtin_clz(lanes));
+        for (uint32_t cell = first; cell <= last; ++cell) {
+            s->write_stamp[cell] = c->now_all;
+            s->write_thread[cell] = thread;
+            s->write_insn[cell] = op->insn;
+        }
+        return true;
+    }
+    struct read_plane *r = &s->read[w->index];
+    for (uint32_t cell = first; cell <= last; ++cell) {
+        bool current = r->stamp[cell] == c->now_all && !(r->insn[cell] & RACE_STRONG);
+        r->lanes[cell] = (current ? r->lanes[cell] : 0) | lanes;
+        r->stamp[cell] = c->now_all;
+        r->insn[cell] = op->insn;
+    }
+    return true;
+}
+
+void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t at, uint32_t bytes,
+                 enum race_access access, const void *value)
+{
+    struct cta *cta = w->cta;
+    struct races *s = cta->races;
+    if (!s || !lanes || !bytes || at + (uint64_t)bytes > cta->shared_bytes)
+        return;
+    struct warp_clock *c = w->clock;
+    bool strong = op->order & ORDER_STRONG, write = access != RACE_READ;
+    uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift;
+    if (c->now_all && !strong && access != RACE_ASYNC &&
+        plainly_ordered(w, op, lanes, first, last, write))
+        return;
+    uint32_t mine = (uint32_t)w->index * WARP, insn = op->insn | (strong ? RACE_STRONG : 0);
+    int rep = 31 - __builtin_clz(lanes);
+    bool told = false;
+    // Neighbouring cells mostly have the same history: what was in order is not asked again.
+    uint32_t good_stamp = 0, good_thread = 0;
+    struct {
+        uint32_t stamp, lanes;
+    } good[WARP];
+    if (write)
+        memset(good, 0, (size_t)s->warps * sizeof *good);
+    for (uint32_t cell = first; cell <= last; ++cell) {
+        uint32_t stamp = s->write_stamp[cell], thread = s->write_thread[cell];
+        if (stamp > c->base_all && !(stamp == good_stamp && thread == good_thread) &&
+            !(strong && s->write_insn[cell] & RACE_STRONG) && !told) {
+            bool all = true;
+            for (uint32_t left = lanes; left && !told; left &= left - 1) {
+                int lane = __builtin_ctz(left);
+                if (stamp != RACE_PENDING && ordered(w, lane, thread, stamp))
+                    continue;
+                all = false;
+                if (!write && is_cas(w, s->write_insn[cell]))
+                    continue;
+                if (access == RACE_WRITE && value && stamp != RACE_PENDING &&
+                    !memcmp(cta->shared + at, value, bytes))
+                    continue; // the same value
+                report_shared(w, op, lane, at, bytes, access, thread, s->write_insn[cell], true,
+                              stamp);
+                told = true;
+            }
+            if (all)
+                good_stamp = stamp, good_thread = thread;
+        }
+        if (!write) {
+            struct read_plane *r = &s->read[w->index];
+            uint32_t now = c->now_all ? c->now_all : c->now[rep];
+            bool current = r->stamp[cell] == now;
+            if (current && strong && !(r->insn[cell] & RACE_STRONG))
+                continue; // the plain read matters more
+            if (current && !strong && r->insn[cell] & RACE_STRONG)
+                current = false;
+            r->lanes[cell] = (current ? r->lanes[cell] : 0) | lanes;
+            r->stamp[cell] = now;
+            r->insn[cell] = insn;
+            continue;
+        }
+        for (int p = 0; p < s->warps && !told; ++p) {
+            const struct read_plane *r = &s->read[p];
+            if (r->stamp[cell] <= c->base_all ||
+                (r->stamp[cell] == good[p].stamp && r->lanes[cell] == good[p].lanes) ||
+                (strong && (r->insn[cell] & RACE_STRONG || is_cas(w, op->insn))))
+                continue;
+            for (uint32_t left = lanes; left && !told; left &= left - 1) {
+                int lane = __builtin_ctz(left);
+                uint32_t readers = unordered(w, lane, p, r->lanes[cell], r->stamp[cell]);
+                if (readers) {
+                    uint32_t reader = (uint32_t)p * WARP + (uint32_t)__builtin_ctz(readers);
+                    report_shared(w, op, lane, at, bytes, access, reader, r->insn[cell], false, 0);
+                    told = true;
+                }
+            }
+            if (!told) {
+                good[p].stamp = r->stamp[cell];
+                good[p].lanes = r->lanes[cell];
+            }
+        }
+        s->write_stamp[cell] = access == RACE_ASYNC ? RACE_PENDING : c->now[rep];
+        s->write_thread[cell] =
+            (mine + (uint32_t)rep) | (access == RACE_ASYNC ? RACE_ASYNC_THREAD : 0);
+        s->write_insn[cell] = insn;
+    }
+}
+
+void race_arrived(struct warp *w, int lane, uint32_t insn, uint32_t at, uint32_t bytes,
+                  uint32_t stamp)
+{
+    struct races *s = w->cta->races;
+    if (!s || !bytes)
+        return;
+    uint32_t thread = (uint32_t)w->index * WARP + (uint32_t)lane;
+    for (uint32_t cell = at >> s->shift; cell <= (at + bytes - 1) >> s->shift; ++cell)
+        if (s->write_stamp[cell] == RACE_PENDING && s->write_insn[cell] == insn &&
+            s->write_thread[cell] == (thread | RACE_ASYNC_THREAD)) {
+            s->write_stamp[cell] = stamp;
+            s->write_thread[cell] = thread;
+        }
+}
+
+// Whether a fence of this warp has shown what `thread` did up to `stamp`.
+static bool shown(const struct warp *w, uint32_t thread, uint32_t stamp)
+{
+    const struct clock *c = w->clock->proxy;
+    return c && (stamp <= c->base || stamp <= c->at[thread]);
+}
+
+bool race_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
+                bool store)
+{
+    const struct cta *cta = w->cta;
+    const struct races *s = cta->races;
+    if (!s || !bytes || at + (uint64_t)bytes > cta->shared_bytes)
+        return false;
+    for (uint32_t cell = at >> s->shift; cell <= (at + bytes - 1) >> s->shift; ++cell) {
+        uint32_t stamp = s->write_stamp[cell], thread = s->write_thread[cell];
+        if (stamp <= s->start || stamp == RACE_PENDING ||
+            is_bulk(cta->program, s->write_insn[cell]))
+            continue;
+        bool fenced = shown(w, thread, stamp) || shown(&cta->warp[thread / WARP], thread, stamp);
+        for (int i = 0; i < cta->warps && !fenced; ++i)
+            fenced = shown(&cta->warp[i], thread, stamp);
+        if (fenced)
+            continue;
+        char who[64], where[544], variable[80];
+        race_line(cta->program, s->write_insn[cell], where, sizeof where);
+        shared_name(cta->program, at, variable, sizeof variable);
+        name_thread(cta, thread, who, sizeof who);
+        race_report(w, op, lane, FAULT_RACE, s->write_insn[cell],
+                    "%s %u bytes of shared memory at %u%s that %s wrote at %s: a proxy fence is "
+                    "missing in between (fence.proxy.async)",
+                    store ? "copies" : "reads", bytes, at, variable, who, where);
+        return true;
+    }
+    return false;
+}
+
+// ---- Global memory ------------------------------------------------------------------------------
+
+enum { PAGE = 4096, SLOTS = 1 << 18, PLACES = 1024, MOST_BYTES = 384 << 20 };
+
+struct party { // who accessed a cell; stamp 0: nobody
+    uint32_t cta, stamp;
+    uint32_t thread : 10, insn : 21, strong : 1;
+};
+
+struct page {
+    uint64_t number;
+    int lock;
+    struct cell {
+        struct party write, read[2];
+    } cells[];
+};
+
+struct global_place { // where atomics and strong accesses meet
+    uint64_t at;
+    struct world *gpu, *cta; // what was released to the GPU; to the CTA only
+    struct global_place *next;
+};
+
+struct global_races {
+    unsigned shift;
+    struct page *pages[SLOTS];
+    size_t page_count, most_pages;
+    pthread_mutex_t lock[PLACES];
+    struct global_place *places[PLACES];
+    size_t place_count;
+};
+
+struct global_races *global_races_new(const struct program *program)
+{
+    struct global_races *g = need(calloc(1, sizeof *g));
+    g->shift = program->cell_shift;
+    g->most_pages = MOST_BYTES / (((size_t)PAGE >> g->shift) * sizeof(struct cell));
+    for (int i = 0; i < PLACES; ++i)
+        pthread_mutex_init(&g->lock[i], NULL);
+    return g;
+}
+
+void global_races_free(struct global_races *g)
+{
+    if (!g)
+        return;
+    for (size_t i = 0; i < SLOTS; ++i)
+        free(g->pages[i]);
+    for (int i = 0; i < PLACES; ++i) {
+        while (g->places[i]) {
+            struct global_place *p = g->places[i];
+            g->places[i] = p->next;
+            world_drop(&p->gpu);
+            world_drop(&p->cta);
+            free(p);
+        }
+        pthread_mutex_destroy(&g->lock[i]);
+    }
+    free(g);
+}
+
+static uint64_t scatter(uint64_t x)
+{
+    return (x * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
+}
+
+// NULL when there is no more room: the page is then not checked.
+static struct page *page_of(struct worker *worker, uint64_t number)
+{
+    struct global_races *g = worker->global_races;
+    if (worker->page && worker->page->number == number)
+        return worker->page;
+    for (size_t i = scatter(number) % SLOTS;; i = (i + 1) % SLOTS) {
+        struct page *p = __atomic_load_n(&g->pages[i], __ATOMIC_ACQUIRE);
+        if (!p) {
+            if (__atomic_load_n(&g->page_count, __ATOMIC_RELAXED) >= g->most_pages)
+                return NULL;
+            struct page *fresh =
+                need(calloc(1, sizeof *fresh + ((size_t)PAGE >> g->shift) * sizeof *fresh->cells));
+            fresh->number = number;
+            if (__atomic_compare_exchange_n(&g->pages[i], &p, fresh, false, __ATOMIC_ACQ_REL,
+                                            __ATOMIC_ACQUIRE)) {
+                __atomic_add_fetch(&g->page_count, 1, __ATOMIC_RELAXED);
+                p = fresh;
+            } else {
+                free(fresh);
+            }
+        }
+        if (p->number == number)
+            return worker->page = p;
+    }
+}
+
+static bool party_before(const struct warp *w, int lane, const struct party *p)
+{
+    if (!p->stamp)
+        return true;
+    if (p->cta == (uint32_t)w->cta->number)
+        return ordered(w, lane, p->thread, p->stamp);
+    const struct world *world = w->clock->world[lane];
+    for (uint32_t low = 0, high = world ? world->count : 0; low < high;) {
+        uint32_t middle = (low + high) / 2;
+        const struct clock *c = world->of[middle].clock;
+        if ((uint32_t)world->of[middle].cta == p->cta)
+            return p->stamp <= c->base || p->stamp <= c->at[p->thread];
+        if (world->of[middle].cta < p->cta)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+static void report_global(struct warp *w, const struct op *op, int lane, uint64_t at,
+                          uint32_t bytes, enum race_access access, const struct party *p,
+                          bool wrote)
+{
+    const struct cta *cta = w->cta;
+    const struct launch *launch = cta->launch;
+    const struct allocation *a = memory_find(at, bytes, NULL);
+    unsigned x = launch->block[0], y = launch->block[1];
+    char where[544], block[48] = "", offset[64] = "";
+    race_line(cta->program, p->insn, where, sizeof where);
+    bool mine = p->cta == (uint32_t)cta->number;
+    if (!mine)
+        snprintf(block, sizeof block, " of block (%u,%u,%u)", p->cta % launch->grid[0],
+                 p->cta / launch->grid[0] % launch->grid[1],
+                 p->cta / launch->grid[0] / launch->grid[1]);
+    if (a)
+        snprintf(offset, sizeof offset, " (byte %llu of its allocation)",
+                 (unsigned long long)(at - a->base));
+    race_report(w, op, lane, FAULT_RACE, p->insn,
+                "%s %u bytes at 0x%llx%s that thread (%u,%u,%u)%s %s at %s with %s in between",
+                access == RACE_READ ? "reads" : "writes", bytes, (unsigned long long)at, offset,
+                p->thread % x, p->thread / x % y, p->thread / x / y, block,
+                wrote ? "wrote" : "read", where,
+                !mine                                    ? "no release and acquire"
+                : p->thread / WARP == (unsigned)w->index ? "no __syncwarp or barrier"
+                                                         : "no barrier");
+}
+
+static void note_read(const struct warp *w, int lane, struct cell *cell, struct party me)
+{
+    struct party *r = cell->read;
+    for (int k = 0; k < 2; ++k)
+        if (r[k].stamp && r[k].cta == me.cta && r[k].thread == me.thread) {
+            if (!me.strong || r[k].strong || r[k].stamp != me.stamp)
+                r[k] = me;
+            return;
+        }
+    for (int k = 0; k < 2; ++k)
+        if (!r[k].stamp ||
+            ((r[k].cta == me.cta || w->clock->world[lane]) && party_before(w, lane, &r[k]))) {
+            r[k] = me;
+            return;
+        }
+    if (r[0].cta == r[1].cta && r[1].cta != me.cta) // rather of two CTAs
+        r[1] = me;
+}
+
+void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
+                 enum race_access access, const void *value)
+{
+    struct worker *worker = w->cta->worker;
+    if (!w->clock || !worker->global_races || !lanes || !bytes)
+        return;
+    unsigned shift = worker->global_races->shift;
+    int lane = 31 - __builtin_clz(lanes), other = __builtin_ctz(lanes);
+    bool strong = op->order & ORDER_STRONG, told = false;
+    struct party me = {.cta = (uint32_t)w->cta->number,
+                       .stamp = w->clock->now[lane],
+                       .thread = ((uint32_t)w->index * WARP + (uint32_t)lane) & 1023,
+                       .insn = op->insn & 0x1fffff,
+                       .strong = strong};
+    struct page *page = NULL;
+    for (uint64_t cell_at = at >> shift; cell_at <= (at + bytes - 1) >> shift; ++cell_at) {
+        uint64_t number = (cell_at << shift) / PAGE;
+        if (!page || page->number != number) {
+            if (page)
+                __atomic_store_n(&page->lock, 0, __ATOMIC_RELEASE);
+            page = page_of(worker, number);
+            if (!page)
+                return;
+            while (__atomic_exchange_n(&page->lock, 1, __ATOMIC_ACQUIRE))
+                ;
+        }
+        struct cell *cell = &page->cells[cell_at & ((PAGE >> shift) - 1)];
+        const struct party *p = &cell->write;
+        if (p->stamp && !told && !(strong && p->strong) && !party_before(w, lane, p) &&
+            !(access == RACE_READ && is_cas(w, p->insn)) &&
+            !(access == RACE_WRITE && value &&
+              !memcmp((const void *)(uintptr_t)at, value, bytes))) {
+            report_global(w, op, lane, at, bytes, access, p, true);
+            told = true;
+        }
+        if (access == RACE_READ) {
+            note_read(w, lane, cell, me);
+            if (other != lane) {
+                struct party also = me;
+                also.thread = ((uint32_t)w->index * WARP + (uint32_t)other) & 1023;
+                note_read(w, other, cell, also);
+            }
+            continue;
+        }
+        for (int k = 0; k < 2; ++k) {
+            p = &cell->read[k];
+            if (p->stamp && !told && !(strong && (p->strong || is_cas(w, op->insn))) &&
+                !party_before(w, lane, p)) {
+                report_global(w, op, lane, at, bytes, access, p, false);
+                told = true;
+            }
+        }
+        *cell = (struct cell){.write = me};
+    }
+    if (page)
+        __atomic_store_n(&page->lock, 0, __ATOMIC_RELEASE);
+}
+
+// ---- Atomics and fences -------------------------------------------------------------------------
+
+static struct world *world_of(uint64_t cta, struct clock *clock)
+{
+    struct world *x = need(malloc(sizeof *x + sizeof *x->of));
+    *x = (struct world){.refs = 1, .count = 1};
+    x->of[0].cta = cta;
+    x->of[0].clock = clock_share(clock);
+    return x;
+}
+
+// The CTAs of a world but one; the world itself if that is not among them.
+static struct world *world_without(struct world *world, uint64_t cta)
+{
+    uint32_t at = 0;
+    while (at < world->count && world->of[at].cta != cta)
+        at++;
+    if (at == world->count)
+        return world_share(world);
+    struct world *x = need(malloc(sizeof *x + world->count * sizeof *x->of));
+    *x = (struct world){.refs = 1};
+    for (uint32_t i = 0; i < world->count; ++i)
+        if (i != at) {
+            x->of[x->count].cta = world->of[i].cta;
+            x->of[x->count++].clock = clock_share(world->of[i].clock);
+        }
+    return x;
+}
+
+// mine_only: what was released to a CTA is nothing to the others. What a lane knows of its own CTA
+// is not in its world: so no clock there has a world in turn, and none grows for ever.
+static void acquire_world(struct warp *w, int lane, struct world *world, bool mine_only)
+{
+    for (uint32_t i = 0; world && i < world->count; ++i)
+        if (world->of[i].cta == w->cta->number)
+            acquire_lane(w->clock, lane, world->of[i].clock);
+    if (mine_only || !world)
+        return;
+    struct world *others = world_without(world, w->cta->number);
+    world_join(&w->clock->world[lane], others);
+    world_drop(&others);
+}
+
+// To the whole GPU the releaser's world goes beside its clock; to its CTA (flat false), in it.
+static void release_world(struct warp *w, int lane, uint32_t stamp, struct world **place, bool flat)
+{
+    struct clock *clock = NULL;
+    release_lane(w, lane, stamp, &clock);
+    if (flat)
+        world_drop(&clock->world);
+    struct world *mine = world_of(w->cta->number, clock);
+    world_join(place, mine);
+    world_join(place, w->clock->world[lane]);
+    world_drop(&mine);
+    clock_drop(&clock);
+}
+
+static struct clock **shared_place(struct races *s, uint32_t at, bool make)
+{
+    for (size_t i = 0; i < s->place_count; ++i)
+        if (s->places[i].at == at)
+            return &s->places[i].clock;
+    if (!make)
+        return NULL;
+    s->places = array_grow(s->places, s->place_count, &s->place_capacity, sizeof *s->places);
+    s->places[s->place_count] = (struct place){.at = at};
+    return &s->places[s->place_count++].clock;
+}
+
+static struct global_place *global_place(struct global_races *g, uint64_t at, bool make)
+{
+    struct global_place **list = &g->places[scatter(at) % PLACES];
+    for (struct global_place *p = *list; p; p = p->next)
+        if (p->at == at)
+            return p;
+    if (!make)
+        return NULL;
+    struct global_place *p = need(calloc(1, sizeof *p));
+    p->at = at;
+    p->next = *list;
+    __atomic_add_fetch(&g->place_count, 1, __ATOMIC_RELAXED);
+    return *list = p;
+}
+
+void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, bool shared)
+{
+    struct warp_clock *c = w->clock;
+    struct global_races *g = w->cta->worker->global_races;
+    if (!c || !(op->order & ORDER_STRONG))
+        return;
+    bool releases = op->order & ORDER_RELEASE;
+    uint32_t to_cta = releases ? c->now[lane] : c->fenced_cta[lane];
+    uint32_t to_gpu = releases && !(op->order & ORDER_CTA) ? c->now[lane] : c->fenced_gpu[lane];
+    if (!to_cta)
+        return;
+    if (shared) {
+        release_lane(w, lane, to_cta, shared_place(w->cta->races, (uint32_t)at, true));
+    } else {
+        pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
+        pthread_mutex_lock(lock);
+        struct global_place *p = global_place(g, at, true);
+        release_world(w, lane, to_cta, &p->cta, false);
+        if (to_gpu && !(op->order & ORDER_CTA))
+            release_world(w, lane, to_gpu, &p->gpu, true);
+        pthread_mutex_unlock(lock);
+    }
+    if (releases) {
+        step(w, 1u << lane, tick(w->cta));
+        summarise(w);
+    }
+}
+
+void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, bool shared,
+                  bool atomic)
+{
+    struct warp_clock *c = w->clock;
+    struct global_races *g = w->cta->worker->global_races;
+    if (!c || !(op->order & ORDER_STRONG))
+        return;
+    bool now = atomic || op->order & ORDER_ACQUIRE;
+    if (shared) {
+        struct clock **clock = shared_place(w->cta->races, (uint32_t)at, false);
+        if (!clock || !*clock)
+            return;
+        struct world *mine = world_of(w->cta->number, *clock);
+        if (now)
+            acquire_world(w, lane, mine, true);
+        else
+            world_join(&c->seen[lane], mine);
+        world_drop(&mine);
+    } else {
+        if (!__atomic_load_n(&g->place_count, __ATOMIC_RELAXED))
+            return;
+        pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
+        pthread_mutex_lock(lock);
+        struct global_place *p = global_place(g, at, false);
+        struct world *gpu = p ? world_share(p->gpu) : NULL, *cta = p ? world_share(p->cta) : NULL;
+        pthread_mutex_unlock(lock);
+        if (now) {
+            acquire_world(w, lane, cta, true);
+            acquire_world(w, lane, gpu, op->order & ORDER_CTA);
+        } else {
+            // Of what was released to CTAs, this CTA's part.
+            for (uint32_t i = 0; cta && i < cta->count; ++i)
+                if (cta->of[i].cta == w->cta->number) {
+                    struct world *mine = world_of(w->cta->number, cta->of[i].clock);
+                    world_join(&c->seen[lane], mine);
+                    world_drop(&mine);
+                }
+            if (!(op->order & ORDER_CTA))
+                world_join(&c->seen[lane], gpu);
+        }
+        world_drop(&gpu);
+        world_drop(&cta);
+    }
+    if (now) // what is only seen counts from a fence on, and is in no summary; loops see it often
+        summarise(w);
+}
+
+void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)
+{
+    struct warp_clock *c = w->clock;
+    if (!c)
+        return;
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        c->fenced_cta[i] = c->now[i];
+        if (whole_gpu)
+            c->fenced_gpu[i] = c->now[i];
+        acquire_world(w, i, c->seen[i], !whole_gpu);
+        if (whole_gpu)
+            world_drop(&c->seen[i]);
+    }
+    step(w, lanes, tick(w->cta));
+    summarise(w);
+}

@@ -1,0 +1,155 @@
+// races.h: who may see whose accesses to memory (races.c, ops/isa/race_runs.h).
+//
+// A race is two accesses to a byte by different threads, at least one a write and not both atomic,
+// with nothing that orders them. Order is kept as in a vector clock, compressed:
+//
+//   - A CTA has one clock, `time`; it advances at every synchronisation. A thread stamps what it
+//     accesses with `now`, the time after its own last release.
+//   - A thread knows of every thread of the CTA up to `base` (the last barrier of them all), of its
+//     own warp up to `wbase` (the last bar.warp.sync of them all), and of each thread by itself up
+//     to known->at[thread] (barriers of some, mbarriers, atomics). Of other CTAs: `world`.
+//   - Each cell of shared memory (1, 2 or 4 bytes: the smallest access of the kernel) remembers its
+//     last write, and for each warp its last read and the lanes that took part; each cell of global
+//     memory its last write and two reads by different threads.
+//   - The bytes of a cp.async, of a bulk copy too, are written by nobody until a wait, or the phase of
+//     an mbarrier, shows that they have come: until then any access to them is a race, that of the
+//     thread too.
+//   - wgmma and bulk stores read at the issue and once more at the wait, so that who overwrites an
+//     operand in between is found. They and bulk loads go through another proxy: what threads
+//     have written in shared memory is theirs only after a fence.proxy.async of somebody who knows of it.
+//
+// What orders: CTA barriers (all, or some of the warps), bar.warp.sync (and nothing else between
+// the lanes of a warp: shfl and vote order no memory in PTX, and the lanes' running in step is no
+// promise), mbarriers, and atomics: a fence or .release before a strong write, and a strong read
+// that sees its place with a fence or .acquire after. An atom needs no fence after it: CUDA's own
+// samples have none. Two writes of the same value are no race. A kernel's end orders everything.
+// The error is on one side: what is reported is a race, though of many readers of a global cell,
+// two are remembered.
+#ifndef PTXSIM_RACES_H
+#define PTXSIM_RACES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct cta;
+struct warp;
+struct op;
+struct program;
+
+#include "ptxsim/ptxsim.h"
+
+enum { ORDER_STRONG = 1, ORDER_ACQUIRE = 2, ORDER_RELEASE = 4, ORDER_CTA = 8 }; // op->order
+enum race_access { RACE_READ, RACE_WRITE, RACE_ASYNC }; // ASYNC: the issue of a cp.async
+
+#define RACE_PENDING UINT32_MAX       // the stamp of a write by cp.async that is still on its way
+#define RACE_ASYNC_THREAD 0x80000000u // with the thread that issued it
+#define RACE_STRONG 0x80000000u       // with the instruction of an atomic access
+
+// What a thread, or a place that threads meet at, knows. Shared by count, copied when written.
+struct clock {
+    uint32_t refs, base, threads;
+    struct world *world; // of other CTAs, or NULL
+    uint32_t at[];       // of each thread
+};
+
+struct world { // clocks of CTAs, by number
+    uint32_t refs, count;
+    struct {
+        uint64_t cta;
+        struct clock *clock;
+    } of[];
+};
+
+struct warp_clock {
+    uint32_t now[WARP], base[WARP], wbase[WARP];
+    uint32_t least[WARP]; // of each warp: up to when every lane knows of all its threads
+    struct clock *known[WARP];
+    struct world *world[WARP], *seen[WARP]; // seen: by strong reads, known after the next fence
+    uint32_t fenced_cta[WARP], fenced_gpu[WARP]; // stamps up to the last fence
+    uint32_t now_all;                            // when all lanes agree, else 0
+    uint32_t base_all, wbase_all;                // the least
+    struct clock *proxy; // what the warp's proxy fences have shown to the asynchronous proxy
+};
+
+struct races {                            // a CTA's
+    unsigned shift;                       // log2 of a cell's bytes
+    uint32_t cells, threads, time, start; // start: the last time of the CTA before
+    int warps;
+    uint32_t *write_stamp, *write_thread, *write_insn; // of each cell
+    struct read_plane {
+        uint32_t *stamp, *lanes, *insn;
+    } read[WARP];  // of each warp
+    struct place { // of shared memory, where atomics meet
+        uint32_t at;
+        struct clock *clock;
+    } * places;
+    size_t place_count, place_capacity;
+};
+
+// ---- A CTA's ------------------------------------------------------------------------------------
+
+void races_create(struct cta *cta);  // when the launch checks races
+void races_destroy(struct cta *cta); // both do nothing else otherwise
+void races_start(struct cta *cta);   // before each CTA that uses the storage
+
+// ---- Accesses -----------------------------------------------------------------------------------
+
+// One access of `lanes` to the same bytes of shared memory, before it happens. value: what a write
+// writes; NULL: not known.
+void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t at, uint32_t bytes,
+                 enum race_access access, const void *value);
+// The bytes of a cp.async have come: a write by its lane.
+void race_arrived(struct warp *w, int lane, uint32_t insn, uint32_t at, uint32_t bytes,
+                  uint32_t stamp);
+// An access by the asynchronous proxy (wgmma, bulk copies): reports bytes that somebody has written in
+// the ordinary way, with no fence.proxy.async in between; whether there are any.
+bool race_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
+                bool store);
+// The same for global memory.
+void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
+                 enum race_access access, const void *value);
+// Before a strong write: what it releases. After a strong read: what it acquires; atomic: by atom.
+void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, bool shared);
+void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, bool shared,
+                  bool atomic);
+
+// ---- Synchronisation ----------------------------------------------------------------------------
+
+void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu);
+void race_proxy_fence(struct warp *w, uint32_t lanes);
+void race_warp_sync(struct warp *w, uint32_t lanes);
+// What the lanes have done goes into a clock; what a clock knows goes to the lanes.
+void race_release(struct warp *w, uint32_t lanes, struct clock **clock);
+void race_acquire(struct warp *w, uint32_t lanes, struct clock *clock);
+void race_barrier_all(struct cta *cta); // every thread of the CTA waits at one barrier
+void clock_join(struct clock **into, struct clock *more);
+void clock_drop(struct clock **clock);
+
+// ---- Reports ------------------------------------------------------------------------------------
+
+// Races, and reads of what nothing has written: the kernel goes on. Each pair of lines is told once,
+// with the first of its CTAs; the rest is counted. other: the instruction of the other party.
+void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
+                 uint32_t other, const char *format, ...) __attribute__((format(printf, 6, 7)));
+struct race_log {
+    uint64_t total;
+    struct race_entry {
+        enum fault_kind kind;
+        uint32_t insn, other;
+        uint64_t cta, count;
+        char text[1024];
+    } * entries;
+    size_t count, capacity;
+};
+void race_log_merge(struct race_log *into, struct race_log *from);
+void race_log_sort(struct race_log *log);
+// "file:line" of an instruction, as it is named to the user; in `text`.
+const char *race_line(const struct program *program, uint32_t insn, char *text, size_t size);
+// " (tile + 128)", the variable that an address of shared memory lies in, or "".
+const char *shared_name(const struct program *program, uint32_t at, char *text, size_t size);
+
+// Global memory's cells: of a launch, shared by its host threads.
+struct global_races *global_races_new(const struct program *program);
+void global_races_free(struct global_races *races);
+
+#endif

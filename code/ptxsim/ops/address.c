@@ -1,0 +1,105 @@
+// address.c: addresses that operations access: where they lead, and what is wrong with them.
+#include "address.h"
+
+bool global_span_slow(struct warp *w, uint64_t address, uint64_t bytes)
+{
+    const struct allocation *found = memory_find(address, bytes, NULL);
+    if (!found || !found->live)
+        return false;
+    w->cta->worker->last = *found;
+    return true;
+}
+
+void fault_shared(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
+                  bool store)
+{
+    const char *verb = store ? "writes" : "reads";
+    uint32_t size = w->cta->shared_bytes;
+    if (at + (uint64_t)bytes > size)
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
+                 "%s %u bytes at shared address 0x%x, past the end of the CTA's %u bytes of shared "
+                 "memory",
+                 verb, bytes, at, size);
+    else if (at % bytes)
+        fault_at(w, op, lane, FAULT_MISALIGNED,
+                 "%s %u bytes at shared address 0x%x, which is no multiple of %u", verb, bytes, at,
+                 bytes);
+    else
+        race_report(w, op, lane, FAULT_UNINITIALISED, op->insn,
+                    "%s %u bytes at shared address 0x%x that nothing has written", verb, bytes, at);
+}
+
+void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                  bool store)
+{
+    const char *verb = store ? "writes" : "reads";
+    const struct allocation *nearest = NULL;
+    unsigned long long address = at;
+    const struct allocation *found = memory_find(at, bytes, &nearest);
+    if (found && found->live && at % bytes == 0) {
+        race_report(w, op, lane, FAULT_UNINITIALISED, op->insn,
+                    "%s %u bytes at 0x%llx, byte %llu of an allocation of %llu bytes, that nothing "
+                    "has written",
+                    verb, bytes, address, address - (unsigned long long)found->base,
+                    (unsigned long long)found->size);
+        return;
+    }
+    if (found && found->live) {
+        fault_at(w, op, lane, FAULT_MISALIGNED, "%s %u bytes at 0x%llx, which is no multiple of %u",
+                 verb, bytes, address, bytes);
+        return;
+    }
+    if (found)
+        nearest = found;
+    if (at < 4096)
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "%s %u bytes at 0x%llx: a null pointer", verb,
+                 bytes, address);
+    else if (nearest && !nearest->live && at - nearest->base < nearest->size)
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
+                 "%s %u bytes at 0x%llx, in an allocation of %llu bytes that has been freed", verb,
+                 bytes, address, (unsigned long long)nearest->size);
+    else if (nearest && at >= nearest->base && at - nearest->base < nearest->size)
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
+                 "%s %u bytes at 0x%llx, across the end of the allocation of %llu bytes", verb,
+                 bytes, address, (unsigned long long)nearest->size);
+    else if (nearest && at >= nearest->base)
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
+                 "%s %u bytes at 0x%llx, %llu bytes past the end of the allocation of %llu bytes",
+                 verb, bytes, address, (unsigned long long)(at - nearest->base - nearest->size),
+                 (unsigned long long)nearest->size);
+    else
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "%s %u bytes at 0x%llx, in no allocation", verb,
+                 bytes, address);
+}
+
+uint8_t *private_memory(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                        bool store)
+{
+    const struct program *program = w->cta->program;
+    const char *verb = store ? "writes" : "reads";
+    uint64_t window = at >> WINDOW_SHIFT << WINDOW_SHIFT;
+    bool is_param = op->space == SPACE_PARAM || window == PARAM_WINDOW;
+    bool is_local = op->space == SPACE_LOCAL || window == LOCAL_WINDOW;
+    uint64_t offset = at - window;
+    if (!is_param && !is_local) {
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "%s %u bytes at 0x%llx, in no address space",
+                 verb, bytes, (unsigned long long)at);
+        return NULL;
+    }
+    uint64_t size = is_param ? program->kernel->info.param_bytes : program->local_bytes;
+    const char *name = is_param ? "the kernel's parameters" : "local memory";
+    if (offset > size || bytes > size - offset)
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "%s %u bytes at offset %llu of %s, %llu bytes",
+                 verb, bytes, (unsigned long long)offset, name, (unsigned long long)size);
+    else if (offset % bytes)
+        fault_at(w, op, lane, FAULT_MISALIGNED,
+                 "%s %u bytes at offset %llu of %s, which is no multiple of %u", verb, bytes,
+                 (unsigned long long)offset, name, bytes);
+    else if (is_param && store)
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "writes to the kernel's parameters");
+    else if (is_param)
+        return (uint8_t *)(uintptr_t)w->cta->launch->params + offset;
+    else
+        return (uint8_t *)w->local + (size_t)lane * program->local_bytes + offset;
+    return NULL;
+}

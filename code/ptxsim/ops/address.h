@@ -1,0 +1,96 @@
+// address.h: checks of the addresses that operations access, and what is noted of them.
+#ifndef PTXSIM_ADDRESS_H
+#define PTXSIM_ADDRESS_H
+
+#include "ops.h"
+
+// Whether [address, address + bytes) lies in one live allocation.
+bool global_span_slow(struct warp *w, uint64_t address, uint64_t bytes);
+static inline bool global_span(struct warp *w, uint64_t address, uint64_t bytes)
+{
+    const struct allocation *last = &w->cta->worker->last;
+    return (address >= last->base && address - last->base < last->size &&
+            bytes <= last->size - (address - last->base)) ||
+           global_span_slow(w, address, bytes);
+}
+
+// Notes the sectors touched by an access that global_span has just found good.
+static inline void global_touch(struct warp *w, uint64_t address, uint32_t bytes, bool store)
+{
+    const struct allocation *a = &w->cta->worker->last;
+    uint8_t *sectors = store ? a->sectors_written : a->sectors_read;
+    uint64_t first = a->base / 32;
+    for (uint64_t i = address / 32; i <= (address + bytes - 1) / 32; ++i)
+        __atomic_store_n(&sectors[i - first], 1, __ATOMIC_RELAXED);
+}
+
+// Notes what a store defines; false for a load of what nothing has written.
+static inline bool global_defined(struct warp *w, uint64_t address, uint64_t bytes, bool store)
+{
+    const struct allocation *a = &w->cta->worker->last;
+    if (!a->defined || !w->cta->written)
+        return true;
+    uint8_t *defined = a->defined + (address - a->base);
+    if (store)
+        memset(defined, 1, bytes);
+    return store || !memchr(defined, 0, bytes);
+}
+
+// The wavefronts of an access, counted. A loop comes by with the same pattern again and again,
+// moved by whole 16 bytes: that turns the banks round and changes nothing.
+static inline void count_wavefronts(struct warp *w, const struct op *op, const uint32_t at[WARP],
+                                    uint32_t bytes, uint32_t mask, bool store)
+{
+    struct pattern *p = &w->cta->worker->patterns[op->insn];
+    struct insn_counts *count = counts_of(w, op);
+    uint32_t differs = (p->mask ^ mask) | (p->bytes ^ bytes) | (p->phase ^ (at[0] & 15));
+    for (int i = 0; i < WARP; ++i)
+        differs |= p->from[i] ^ (at[i] - at[0]);
+    if (differs) {
+        for (int i = 0; i < WARP; ++i)
+            p->from[i] = at[i] - at[0];
+        p->mask = mask;
+        p->bytes = bytes;
+        p->phase = at[0] & 15;
+        p->wavefronts = store ? shared_store_wavefronts(at, (int)bytes, mask, &p->least)
+                              : shared_wavefronts(at, (int)bytes, mask, &p->least);
+    }
+    count->wavefronts += (uint64_t)p->wavefronts;
+    count->conflicts += (uint64_t)(p->wavefronts - p->least);
+}
+
+void fault_shared(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
+                  bool store);
+void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                  bool store);
+
+// A lane's local memory or the kernel's parameters; NULL after a fault.
+uint8_t *private_memory(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                        bool store);
+
+// Which bytes of shared memory have been written: a bit a byte.
+static inline bool written_all(const uint8_t *written, uint32_t at, uint32_t bytes)
+{
+    if (bytes <= 4) // aligned to its size, so within a byte of the map
+        return !(~(written[at >> 3] >> (at & 7)) & ((1u << bytes) - 1));
+    for (uint32_t i = at >> 3; i < (at + bytes) >> 3; ++i)
+        if (written[i] != 0xff)
+            return false;
+    return !((at + bytes) & 7) || !(~written[(at + bytes) >> 3] & ((1u << ((at + bytes) & 7)) - 1));
+}
+
+static inline void written_mark(uint8_t *written, uint32_t at, uint32_t bytes)
+{
+    if (bytes <= 4) {
+        written[at >> 3] |= (uint8_t)(((1u << bytes) - 1) << (at & 7));
+        return;
+    }
+    for (; bytes && (at & 7); ++at, --bytes)
+        written[at >> 3] |= (uint8_t)(1u << (at & 7));
+    for (; bytes >= 8; at += 8, bytes -= 8)
+        written[at >> 3] = 0xff;
+    for (; bytes; ++at, --bytes)
+        written[at >> 3] |= (uint8_t)(1u << (at & 7));
+}
+
+#endif

@@ -1,0 +1,171 @@
+// atomic.c: atom and red.
+#include "address.h"
+#include "scalars.h"
+
+static uint32_t half_atomic(uint32_t old, uint32_t b, int kind, enum atomic what)
+{
+    bool bf = kind == 3 || kind == 5;
+    uint32_t result = 0;
+    for (int i = 0; i < (kind < 4 ? 2 : 1); ++i) {
+        float x, y;
+        x = bf ? float_of(old >> 16 * i << 16) : f16_to_f32(old >> 16 * i & 0xffff);
+        y = bf ? float_of(b >> 16 * i << 16) : f16_to_f32(b >> 16 * i & 0xffff);
+        float sum = canonical(what == ATOMIC_MIN   ? min_f32(x, y)
+                              : what == ATOMIC_MAX ? max_f32(x, y)
+                                                   : x + y);
+        result |= (bf ? bf16_of(sum) : f16_of(sum)) << 16 * i;
+    }
+    return result;
+}
+
+// In global memory a sum of floats is made without subnormals, in shared memory with them.
+static uint64_t atomic_result(const struct op *op, uint64_t old, uint64_t b, uint64_t c,
+                              bool shared)
+{
+    enum atomic what = (enum atomic)op->target;
+    if (op->vector > 1)
+        return half_atomic((uint32_t)old, (uint32_t)b, op->vector, what);
+    if (op->vector == 1 && op->bytes == 4) {
+        float x = float_of((uint32_t)old), y = float_of((uint32_t)b);
+        if (what != ATOMIC_ADD)
+            return b;
+        return bits_of(canonical(shared ? x + y : flush(flush(x) + flush(y))));
+    }
+    if (op->vector == 1) {
+        double x, y;
+        memcpy(&x, &old, 8);
+        memcpy(&y, &b, 8);
+        x += y;
+        memcpy(&b, &x, 8);
+        return b;
+    }
+    unsigned shift = 64 - 8u * op->bytes;
+    bool less = op->is_signed ? (int64_t)(b << shift) < (int64_t)(old << shift) : b < old;
+    switch (what) {
+    case ATOMIC_ADD: return old + b;
+    case ATOMIC_MIN: return less ? b : old;
+    case ATOMIC_MAX: return less ? old : b;
+    case ATOMIC_INC: return old >= b ? 0 : old + 1;
+    case ATOMIC_DEC: return !old || old > b ? b : old - 1;
+    case ATOMIC_AND: return old & b;
+    case ATOMIC_OR: return old | b;
+    case ATOMIC_XOR: return old ^ b;
+    case ATOMIC_EXCHANGE: return b;
+    case ATOMIC_CAS: return old == b ? c : old;
+    }
+    return old;
+}
+
+static uint64_t atomic_apply(struct warp *w, const struct op *op, void *memory, uint64_t b,
+                             uint64_t c, bool shared)
+{
+    if (op->bytes == 2) {
+        uint16_t old = __atomic_load_n((uint16_t *)memory, __ATOMIC_RELAXED), new;
+        do
+            new = (uint16_t)atomic_result(op, old, b & 0xffff, c & 0xffff, shared);
+        while (!__atomic_compare_exchange_n((uint16_t *)memory, &old, new, false, __ATOMIC_SEQ_CST,
+                                            __ATOMIC_RELAXED));
+        if (new != old)
+            note_effect(w);
+        return old;
+    }
+    if (op->bytes == 4) {
+        uint32_t old = __atomic_load_n((uint32_t *)memory, __ATOMIC_RELAXED), new;
+        do
+            new = (uint32_t)atomic_result(op, old, b, c, shared);
+        while (!__atomic_compare_exchange_n((uint32_t *)memory, &old, new, false, __ATOMIC_SEQ_CST,
+                                            __ATOMIC_RELAXED));
+        if (new != old)
+            note_effect(w);
+        return old;
+    }
+    uint64_t old = __atomic_load_n((uint64_t *)memory, __ATOMIC_RELAXED), new;
+    do
+        new = atomic_result(op, old, b, c, shared);
+    while (!__atomic_compare_exchange_n((uint64_t *)memory, &old, new, false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_RELAXED));
+    if (new != old)
+        note_effect(w);
+    return old;
+}
+
+// Whether a compare-and-swap finds something else than it compares with; what it finds.
+static bool swap_fails(const struct op *op, const void *memory, uint64_t b, uint64_t *now)
+{
+    if (op->target != ATOMIC_CAS || op->vector)
+        return false;
+    uint64_t mask = op->bytes == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * op->bytes) - 1;
+    *now = op->bytes == 2   ? __atomic_load_n((const uint16_t *)memory, __ATOMIC_SEQ_CST)
+           : op->bytes == 4 ? __atomic_load_n((const uint32_t *)memory, __ATOMIC_SEQ_CST)
+                            : __atomic_load_n((const uint64_t *)memory, __ATOMIC_SEQ_CST);
+    return *now != (b & mask);
+}
+
+// atom and red; lanes in order.
+void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    struct cta *cta = w->cta;
+    struct insn_counts *count = counts_of(w, op);
+    uint64_t global[WARP];
+    uint64_t offsets[WARP];
+    uint32_t in_global = 0, in_shared = 0;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        uint64_t at = 0, b = 0, c = 0;
+        memcpy(&at, r + op->a + (size_t)i * (op->wide_address ? 8 : 4), op->wide_address ? 8 : 4);
+        at += (uint64_t)op->imm;
+        if (!op->wide_address)
+            at = (uint32_t)at;
+        memcpy(&b, r + op->regs[1] + (size_t)i * op->width, op->bytes);
+        if (op->regs[2] != NO_REGISTER)
+            memcpy(&c, r + op->regs[2] + (size_t)i * op->width, op->bytes);
+        void *memory = NULL;
+        bool shared = op->space == SPACE_SHARED;
+        if (op->space == SPACE_GENERIC && at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT) {
+            at -= SHARED_WINDOW;
+            shared = true;
+        }
+        if (shared) {
+            uint32_t offset = at > UINT32_MAX ? UINT32_MAX : (uint32_t)at;
+            bool good = offset + (uint64_t)op->bytes <= cta->shared_bytes && !(offset % op->bytes);
+            if (!good || (cta->written && !written_all(cta->written, offset, op->bytes)))
+                fault_shared(w, op, i, offset, op->bytes, false);
+            if (good) {
+                memory = cta->shared + offset;
+                race_shared(w, op, 1u << i, offset, op->bytes, RACE_WRITE, NULL);
+            }
+            offsets[i] = offset;
+            in_shared |= 1u << i;
+        } else if (at % op->bytes || !global_span(w, at, op->bytes) ||
+                   !global_defined(w, at, op->bytes, false)) {
+            fault_global(w, op, i, at, op->bytes, true);
+        } else {
+            memory = (void *)(uintptr_t)at;
+            global_touch(w, at, op->bytes, false);
+            global_touch(w, at, op->bytes, true);
+            race_global(w, op, 1u << i, at, op->bytes, RACE_WRITE, NULL);
+            global[i] = at;
+            in_global |= 1u << i;
+        }
+        uint64_t old = 0;
+        if (memory && !swap_fails(op, memory, b, &old)) { // that is a load, and tells nobody
+            race_publish(w, op, i, at, shared);
+            old = atomic_apply(w, op, memory, b, c, shared);
+        }
+        if (memory)
+            race_observe(w, op, i, at, shared, true);
+        if (op->regs[0] != NO_REGISTER)
+            memcpy(r + op->regs[0] + (size_t)i * op->width, &old, op->width);
+    }
+    if (in_shared) {
+        int least, wavefronts = shared_atomic_wavefronts(offsets, op->bytes, in_shared,
+                                                         op->target == ATOMIC_CAS, &least);
+        count->wavefronts += (uint64_t)wavefronts;
+        count->conflicts += (uint64_t)(wavefronts - least);
+        count->shared_bytes += (uint64_t)__builtin_popcount(in_shared) * op->bytes;
+    }
+    if (in_global) {
+        count->sectors += (uint64_t)global_atomic_sectors(global, op->bytes, in_global);
+        count->global_bytes += (uint64_t)__builtin_popcount(in_global) * op->bytes;
+    }
+}

@@ -1,0 +1,120 @@
+// barrier.c: the barriers of a CTA (bar.sync, barrier.cta.arrive, bar.red).
+#include "ops.h"
+#include "scalars.h"
+
+#include "ptxsim/machine/groups.h"
+
+uint32_t living_threads(const struct cta *cta)
+{
+    uint32_t threads = 0;
+    for (int i = 0; i < cta->warps; ++i)
+        threads += cta->warp[i].alive ? WARP : 0;
+    return threads;
+}
+
+// Everyone who waits knows what those who came have done.
+static void barrier_orders(struct cta *cta, unsigned id)
+{
+    struct clock **clock = &cta->barrier[id].clock;
+    bool all = !*clock;
+    for (int i = 0; i < cta->warps && cta->barrier[id].expected; ++i)
+        all &= cta->warp[i].alive != 0;    // who has left was not counted
+    for (int pass = 0; pass < 3; ++pass) { // is it everyone? if not: release, then acquire
+        for (int i = 0; i < cta->warps; ++i) {
+            struct warp *w = &cta->warp[i];
+            uint32_t lanes = 0;
+            for (int k = 0; k < w->group_count; ++k)
+                if (w->groups[k].arrived && w->groups[k].barrier == id)
+                    lanes |= w->groups[k].mask;
+            if (pass == 0)
+                all &= lanes == w->alive;
+            else if (pass == 1 && lanes)
+                race_release(w, lanes, clock);
+            else if (lanes)
+                race_acquire(w, lanes, *clock);
+        }
+        if (all) {
+            race_barrier_all(cta);
+            break;
+        }
+    }
+    clock_drop(clock);
+}
+
+void release_barrier(struct cta *cta, unsigned id)
+{
+    uint32_t expected = cta->barrier[id].expected ? cta->barrier[id].expected : living_threads(cta);
+    if (!cta->barrier[id].arrived || cta->barrier[id].arrived < expected)
+        return;
+    if (cta->trace)
+        trace_release(cta->trace, cta, id);
+    if (cta->races)
+        barrier_orders(cta, id);
+    for (int i = 0; i < cta->warps; ++i) {
+        struct warp *w = &cta->warp[i];
+        for (int k = 0; k < w->group_count; ++k) {
+            struct group *g = &w->groups[k];
+            if (!g->arrived || g->barrier != id)
+                continue;
+            const struct barrier_operands *b =
+                (const struct barrier_operands *)first_op(cta->program, g->block)->regs;
+            char *out = w->file + g->frame + b->output;
+            bool yes = b->kind == BARRIER_AND ? cta->barrier[id].yes == cta->barrier[id].lanes
+                                              : cta->barrier[id].yes != 0;
+            if (b->kind == BARRIER_POPC) {
+                for (int lane = 0; lane < WARP; ++lane)
+                    if (g->mask >> lane & 1)
+                        ((u32 *)out)[lane] = cta->barrier[id].yes;
+            } else if (b->kind == BARRIER_AND || b->kind == BARRIER_OR) {
+                *(u32 *)out = (*(u32 *)out & ~g->mask) | (yes ? g->mask : 0);
+            }
+            g->arrived = false;
+            g->block++;
+        }
+    }
+    memset(&cta->barrier[id], 0, sizeof cta->barrier[id]);
+}
+
+void barrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    struct cta *cta = w->cta;
+    const struct barrier_operands *b = (const struct barrier_operands *)op->regs;
+    int lane = __builtin_ctz(mask);
+    uint32_t id = ((u32 *)(r + b->id))[lane];
+    uint32_t count = b->has_count ? ((u32 *)(r + b->count))[lane] : 0;
+    if (id >= NAMED_BARRIERS) {
+        fault_at(w, op, lane, FAULT_TRAP, "barrier %u; there are %d", id, NAMED_BARRIERS);
+        return;
+    }
+    if (b->has_count && (!count || count % WARP)) {
+        fault_at(w, op, lane, FAULT_TRAP, "a barrier of %u threads, which is no multiple of %d",
+                 count, WARP);
+        return;
+    }
+    if (cta->barrier[id].arrived && cta->barrier[id].expected != count) {
+        fault_at(w, op, lane, FAULT_TRAP, "barrier %u of %u threads, where others wait for %u", id,
+                 count, cta->barrier[id].expected);
+        return;
+    }
+    note_effect(w);
+    cta->barrier[id].expected = count;
+    cta->barrier[id].arrived += mask == w->alive ? WARP : (uint32_t)__builtin_popcount(mask);
+    if (b->kind >= BARRIER_POPC) {
+        uint32_t p = *(u32 *)(r + b->input) ^ (b->negated ? ~0u : 0);
+        cta->barrier[id].lanes += (uint32_t)__builtin_popcount(mask);
+        cta->barrier[id].yes += (uint32_t)__builtin_popcount(p & mask);
+    }
+    if (b->kind == BARRIER_ARRIVE)
+        race_release(w, mask, &cta->barrier[id].clock);
+    else {
+        w->gone = mask; // they wait here: a group of their own
+        w->groups[w->group_count++] = (struct group){.mask = mask,
+                                                     .block = w->next - 1,
+                                                     .frame = (uint32_t)(r - w->file),
+                                                     .arrived = true,
+                                                     .barrier = (uint8_t)id};
+        if (cta->trace)
+            trace_arrive(cta->trace, w, op->insn);
+    }
+    release_barrier(cta, id);
+}

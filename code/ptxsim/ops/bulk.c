@@ -1,0 +1,462 @@
+// bulk.c: cp.async.bulk: boxes of tensors (TMA) and rows of bytes, between global and shared
+// memory.
+//
+// A load reads its source when it is issued, and takes its bytes off the mbarrier at once. They appear
+// in shared memory when a thread sees complete the phase that they were counted in, as with cp.async
+// (copy_async.c): who does not wait computes with what was there before, and is told so. A store reads
+// shared memory and writes to global memory when its thread waits for it; the machine may be as late.
+//
+// A box lies in shared memory row after row. With a swizzle a row takes the whole of its span, and
+// its 16-byte pieces are exchanged by bits of their address.
+#include "address.h"
+#include "async.h"
+#include "mbarrier.h"
+#include "scalars.h"
+#include "tensor_map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PIECE = 16 };
+
+struct piece {
+    uint32_t at;
+    uint8_t data[PIECE];
+};
+
+struct bulk { // a load or a store on its way
+    uint8_t lane;
+    struct warp *warp;
+    const struct op *op;
+    // A load
+    uint32_t meeting, phase, stamp, count;
+    struct piece *pieces;
+    // A store
+    uint32_t group; // of its thread's
+    uint32_t at, bytes;
+    uint64_t to;
+    const struct tensor_map *map; // NULL: bytes
+    int32_t from[TENSOR_RANK];
+};
+
+void bulk_start(struct cta *cta)
+{
+    for (size_t i = 0; i < cta->bulk_count; ++i)
+        free(cta->bulk[i].pieces);
+    cta->bulk_count = 0;
+    for (int i = 0; i < cta->warps; ++i)
+        memset(cta->warp[i].bulk_open, 0, sizeof cta->warp[i].bulk_open);
+}
+
+void bulk_destroy(struct cta *cta)
+{
+    bulk_start(cta);
+    free(cta->bulk);
+    cta->bulk = NULL;
+    cta->bulk_capacity = 0;
+}
+
+void bulk_arrive(struct cta *cta, uint32_t meeting, uint32_t phases)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < cta->bulk_count; ++i) {
+        struct bulk *b = &cta->bulk[i];
+        if (!b->pieces || b->meeting != meeting || b->phase >= phases) {
+            cta->bulk[kept++] = *b;
+            continue;
+        }
+        for (uint32_t k = 0; k < b->count; ++k) {
+            memcpy(cta->shared + b->pieces[k].at, b->pieces[k].data, PIECE);
+            race_arrived(b->warp, b->lane, b->op->insn, b->pieces[k].at, PIECE, b->stamp);
+        }
+        note_effect(b->warp);
+        free(b->pieces);
+    }
+    cta->bulk_count = kept;
+}
+
+// ---- Boxes --------------------------------------------------------------------------------------
+
+struct box {
+    const struct tensor_map *map;
+    int32_t from[TENSOR_RANK];
+    uint32_t count[TENSOR_RANK]; // elements copied
+    uint32_t row, pitch, rows;   // bytes of the innermost dimension, in shared memory; all others
+};
+
+static struct box box_of(const struct tensor_map *map, const int32_t *from)
+{
+    struct box b = {.map = map, .rows = 1};
+    for (int i = 0; i < TENSOR_RANK; ++i) {
+        b.from[i] = i < map->rank ? from[i] : 0;
+        b.count[i] = ((uint32_t)map->box[i] + map->step[i] - 1) / map->step[i];
+        b.rows *= i ? b.count[i] : 1;
+    }
+    b.row = b.count[0] * map->element;
+    b.pitch = map->swizzle ? map->swizzle : b.row;
+    return b;
+}
+
+// The address of a row's first element inside the tensor, and which of its bytes are inside; bytes 0:
+// none.
+static uint64_t row_of(const struct box *b, uint32_t index, uint32_t *first, uint32_t *bytes)
+{
+    const struct tensor_map *m = b->map;
+    uint64_t address = m->address;
+    *bytes = 0;
+    for (int i = 1; i < m->rank; ++i) {
+        int64_t at = b->from[i] + (int64_t)(index % b->count[i] * m->step[i]);
+        index /= b->count[i];
+        if (at < 0 || at >= (int64_t)m->dim[i])
+            return 0;
+        address += (uint64_t)at * m->stride[i - 1];
+    }
+    int64_t start = b->from[0], end = start + b->count[0];
+    int64_t low = start < 0 ? 0 : start, high = end > (int64_t)m->dim[0] ? (int64_t)m->dim[0] : end;
+    if (low >= high)
+        return 0;
+    *first = (uint32_t)(low - start) * m->element;
+    *bytes = (uint32_t)(high - low) * m->element;
+    return address + (uint64_t)low * m->element;
+}
+
+// Where byte `offset` of a row lies in shared memory.
+static uint32_t place_of(const struct box *b, uint32_t to, uint32_t row, uint32_t offset)
+{
+    uint32_t at = to + row * b->pitch + offset;
+    return b->map->swizzle ? at ^ (at >> 7 & (b->map->swizzle / PIECE - 1u)) << 4 : at;
+}
+
+static void fill_outside(const struct tensor_map *m, uint8_t *row, uint32_t bytes)
+{
+    memset(row, 0, bytes);
+    if (!m->fill_nan)
+        return;
+    for (uint32_t i = 0; i < bytes; i += 2) { // an H200's, whatever the type
+        row[i] = 0xf7;
+        row[i + 1] = 0x7f;
+    }
+}
+
+// ---- Loads --------------------------------------------------------------------------------------
+
+static struct piece *need_pieces(struct bulk *b, uint32_t count)
+{
+    b->pieces = malloc((count ? count : 1) * sizeof *b->pieces); // not NULL: it is a load
+    if (!b->pieces)
+        abort();
+    return b->pieces;
+}
+
+static bool read_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                        uint8_t *to)
+{
+    if (!global_span(w, at, bytes) || !global_defined(w, at, bytes, false)) {
+        fault_global(w, op, lane, at, bytes, false);
+        return false;
+    }
+    struct insn_counts *count = counts_of(w, op);
+    global_touch(w, at, bytes, false);
+    race_global(w, op, 1u << lane, at, bytes, RACE_READ, NULL);
+    count->global_bytes += bytes;
+    count->sectors += (at + bytes - 1) / 32 - at / 32 + 1;
+    memcpy(to, (const void *)(uintptr_t)at, bytes);
+    return true;
+}
+
+// A piece that is to come: its place is nobody's until then.
+static bool claim(struct warp *w, const struct op *op, int lane, uint32_t at)
+{
+    struct cta *cta = w->cta;
+    if (at + (uint64_t)PIECE > cta->shared_bytes) {
+        fault_shared(w, op, lane, at, PIECE, true);
+        return false;
+    }
+    race_proxy(w, op, lane, at, PIECE, true);
+    race_shared(w, op, 1u << lane, at, PIECE, RACE_ASYNC, NULL);
+    if (cta->written) // what is read too early is reported as a race
+        written_mark(cta->written, at, PIECE);
+    return true;
+}
+
+static uint64_t lane_address(char *r, const struct bulk_address *a, int lane)
+{
+    uint64_t at = a->wide ? ((u64 *)(r + a->reg))[lane] : ((u32 *)(r + a->reg))[lane];
+    at += (uint64_t)a->offset;
+    return a->wide ? at : (uint32_t)at;
+}
+
+static bool shared_address(struct warp *w, char *r, const struct op *op,
+                           const struct bulk_operands *o, int lane, uint32_t align, uint32_t *to)
+{
+    uint64_t at = lane_address(r, &o->shared, lane);
+    if (at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT)
+        at -= SHARED_WINDOW;
+    *to = at > UINT32_MAX ? UINT32_MAX : (uint32_t)at;
+    if (at % align == 0 && at < w->cta->shared_bytes)
+        return true;
+    if (at % align)
+        fault_at(w, op, lane, FAULT_MISALIGNED,
+                 "%s with shared address 0x%llx, which is no multiple of %u",
+                 w->cta->program->insns[op->insn].opcode, (unsigned long long)at, align);
+    else
+        fault_shared(w, op, lane, *to, PIECE, !o->store);
+    return false;
+}
+
+static const struct tensor_map *find_map(struct warp *w, char *r, const struct op *op,
+                                         const struct bulk_operands *o, int lane)
+{
+    uint64_t at = lane_address(r, &o->global, lane);
+    const struct tensor_map *m;
+    if (at >> WINDOW_SHIFT == PARAM_WINDOW >> WINDOW_SHIFT) {
+        m = (const struct tensor_map *)private_memory(w, op, lane, at, 64, false); // aligned
+        if (m && at - PARAM_WINDOW + sizeof *m > w->cta->program->kernel->info.param_bytes)
+            m = (const struct tensor_map *)private_memory(w, op, lane, at, sizeof *m, false);
+    } else {
+        m = (const struct tensor_map *)(uintptr_t)at;
+        if (at % 64 || !global_span(w, at, sizeof *m)) {
+            fault_global(w, op, lane, at, at % 64 ? 64 : sizeof *m, false);
+            return NULL;
+        }
+    }
+    if (m && (m->magic != TENSOR_MAP_MAGIC || m->rank != o->rank)) {
+        if (m->magic != TENSOR_MAP_MAGIC)
+            fault_at(w, op, lane, FAULT_TRAP, "%s with something that is no tensor map",
+                     w->cta->program->insns[op->insn].opcode);
+        else
+            fault_at(w, op, lane, FAULT_TRAP, "%s with the map of a tensor of %d dimensions",
+                     w->cta->program->insns[op->insn].opcode, m->rank);
+        return NULL;
+    }
+    return m;
+}
+
+static bool find_corner(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
+                        const struct tensor_map *m, int lane, int32_t from[TENSOR_RANK])
+{
+    for (int i = 0; i < o->rank; ++i)
+        from[i] = ((s32 *)(r + o->coordinate[i]))[lane];
+    if ((int64_t)from[0] * m->element % PIECE == 0)
+        return true;
+    fault_at(w, op, lane, FAULT_MISALIGNED,
+             "%s with innermost coordinate %d: its %lld bytes are no multiple of %d (on a GPU, an "
+             "illegal instruction)",
+             w->cta->program->insns[op->insn].opcode, from[0], (long long)from[0] * m->element,
+             PIECE);
+    return false;
+}
+
+static bool load_box(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
+                     int lane, uint32_t to, struct bulk *bulk, uint32_t *bytes)
+{
+    const struct tensor_map *m = find_map(w, r, op, o, lane);
+    int32_t from[TENSOR_RANK];
+    if (!m || !find_corner(w, r, op, o, m, lane, from))
+        return false;
+    struct box box = box_of(m, from);
+    struct piece *piece = need_pieces(bulk, box.rows * (box.row / PIECE));
+    uint8_t row[256 * 8];
+    *bytes = box.rows * box.row;
+    for (uint32_t i = 0; i < box.rows; ++i) {
+        uint32_t first, inside;
+        uint64_t at = row_of(&box, i, &first, &inside);
+        if (inside < box.row)
+            fill_outside(m, row, box.row);
+        if (inside && !read_global(w, op, lane, at, inside, row + first))
+            return false;
+        for (uint32_t k = 0; k < box.row; k += PIECE) {
+            piece->at = place_of(&box, to, i, k);
+            memcpy(piece->data, row + k, PIECE);
+            if (!claim(w, op, lane, piece->at))
+                return false;
+            piece++;
+        }
+    }
+    bulk->count = (uint32_t)(piece - bulk->pieces);
+    return true;
+}
+
+static bool load_bytes(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
+                       int lane, uint32_t to, struct bulk *bulk, uint32_t *bytes)
+{
+    uint64_t from = lane_address(r, &o->global, lane);
+    *bytes = ((u32 *)(r + o->size))[lane];
+    if (*bytes % PIECE || from % PIECE) {
+        fault_at(w, op, lane, FAULT_MISALIGNED,
+                 "%s of %u bytes from 0x%llx: both must be multiples of %d",
+                 w->cta->program->insns[op->insn].opcode, *bytes, (unsigned long long)from, PIECE);
+        return false;
+    }
+    if (to + (uint64_t)*bytes > w->cta->shared_bytes) {
+        fault_shared(w, op, lane, to, *bytes, true);
+        return false;
+    }
+    struct piece *piece = need_pieces(bulk, *bytes / PIECE);
+    uint8_t *row = malloc(*bytes + 1);
+    if (!row)
+        abort();
+    bool good = !*bytes || read_global(w, op, lane, from, *bytes, row);
+    for (uint32_t k = 0; k < *bytes && good; k += PIECE, ++piece) {
+        piece->at = to + k;
+        memcpy(piece->data, row + k, PIECE);
+        good = claim(w, op, lane, piece->at);
+    }
+    free(row);
+    bulk->count = (uint32_t)(piece - bulk->pieces);
+    return good;
+}
+
+static void keep(struct cta *cta, const struct bulk *bulk)
+{
+    cta->bulk = array_grow(cta->bulk, cta->bulk_count, &cta->bulk_capacity, sizeof *bulk);
+    cta->bulk[cta->bulk_count++] = *bulk;
+}
+
+static void load(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
+                 int lane)
+{
+    struct bulk bulk = {.op = op, .lane = (uint8_t)lane, .warp = w};
+    uint32_t to, bytes;
+    if (!shared_address(w, r, op, o, lane, o->tensor ? 128 : PIECE, &to))
+        return;
+    bool good = o->tensor ? load_box(w, r, op, o, lane, to, &bulk, &bytes)
+                          : load_bytes(w, r, op, o, lane, to, &bulk, &bytes);
+    bulk.stamp = w->clock ? w->clock->now[lane] : 0;
+    if (!good || !mbarrier_bind(w, op, lane, lane_address(r, &o->barrier, lane), bytes,
+                                &bulk.meeting, &bulk.phase)) {
+        free(bulk.pieces);
+        return;
+    }
+    keep(w->cta, &bulk);
+}
+
+// ---- Stores -------------------------------------------------------------------------------------
+
+// Reads a store's bytes in shared memory, checked; to: where they go, or NULL.
+static bool read_shared(const struct bulk *b, uint32_t at, uint32_t bytes, uint8_t *to)
+{
+    struct warp *w = b->warp;
+    struct cta *cta = w->cta;
+    bool good = at + (uint64_t)bytes <= cta->shared_bytes;
+    if (!good || (cta->written && !written_all(cta->written, at, bytes)))
+        fault_shared(w, b->op, b->lane, at, bytes, false);
+    if (!good)
+        return false;
+    race_shared(w, b->op, 1u << b->lane, at, bytes, RACE_READ, NULL);
+    race_proxy(w, b->op, b->lane, at, bytes, false);
+    if (to)
+        memcpy(to, cta->shared + at, bytes);
+    return true;
+}
+
+static bool write_global(const struct bulk *b, uint64_t at, uint32_t bytes, const uint8_t *from)
+{
+    struct warp *w = b->warp;
+    if (!global_span(w, at, bytes)) {
+        fault_global(w, b->op, b->lane, at, bytes, true);
+        return false;
+    }
+    struct insn_counts *count = counts_of(w, b->op);
+    global_defined(w, at, bytes, true);
+    global_touch(w, at, bytes, true);
+    race_global(w, b->op, 1u << b->lane, at, bytes, RACE_WRITE, from);
+    count->global_bytes += bytes;
+    count->sectors += (at + bytes - 1) / 32 - at / 32 + 1;
+    memcpy((void *)(uintptr_t)at, from, bytes);
+    return true;
+}
+
+// moves: for good; else only what it reads is checked.
+static void store(const struct bulk *b, bool moves)
+{
+    uint8_t row[256 * 8];
+    if (!b->map) {
+        for (uint32_t k = 0; k < b->bytes; k += PIECE)
+            if (!read_shared(b, b->at + k, PIECE, row) ||
+                (moves && !write_global(b, b->to + k, PIECE, row)))
+                return;
+        return;
+    }
+    struct box box = box_of(b->map, b->from);
+    for (uint32_t i = 0; i < box.rows; ++i) {
+        uint32_t first, inside;
+        uint64_t at = row_of(&box, i, &first, &inside);
+        for (uint32_t k = 0; k < box.row; k += PIECE)
+            if (!read_shared(b, place_of(&box, b->at, i, k), PIECE, row + k))
+                return;
+        if (moves && inside && !write_global(b, at, inside, row + first))
+            return;
+    }
+}
+
+static void issue_store(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
+                        int lane)
+{
+    struct bulk b = {.op = op, .lane = (uint8_t)lane, .warp = w, .group = w->bulk_open[lane]};
+    if (!shared_address(w, r, op, o, lane, o->tensor ? 128 : PIECE, &b.at))
+        return;
+    if (o->tensor) {
+        b.map = find_map(w, r, op, o, lane);
+        if (!b.map || !find_corner(w, r, op, o, b.map, lane, b.from))
+            return;
+    } else {
+        b.to = lane_address(r, &o->global, lane);
+        b.bytes = ((u32 *)(r + o->size))[lane];
+        if (b.bytes % PIECE || b.to % PIECE) {
+            fault_at(w, op, lane, FAULT_MISALIGNED,
+                     "%s of %u bytes to 0x%llx: both must be multiples of %d",
+                     w->cta->program->insns[op->insn].opcode, b.bytes, (unsigned long long)b.to,
+                     PIECE);
+            return;
+        }
+    }
+    store(&b, false);
+    keep(w->cta, &b);
+}
+
+void bulk_group_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    struct cta *cta = w->cta;
+    size_t kept = 0;
+    (void)r;
+    note_effect(w);
+    if (op->imm < 0) {
+        for (uint32_t left = mask; left; left &= left - 1)
+            w->bulk_open[__builtin_ctz(left)]++;
+        return;
+    }
+    for (size_t i = 0; i < cta->bulk_count; ++i) {
+        const struct bulk *b = &cta->bulk[i];
+        if (b->pieces || b->warp != w || !(mask >> b->lane & 1) ||
+            b->group + (uint64_t)op->imm >= w->bulk_open[b->lane])
+            cta->bulk[kept++] = *b;
+        else
+            store(b, true);
+    }
+    cta->bulk_count = kept;
+}
+
+void bulk_finish(struct cta *cta)
+{
+    for (size_t i = 0; i < cta->bulk_count && !cta->faulted; ++i) {
+        const struct bulk *b = &cta->bulk[i];
+        if (b->pieces)
+            continue;
+        store(b, true);
+        if (cta->races)
+            race_report(b->warp, b->op, b->lane, FAULT_RACE, b->op->insn,
+                        "%s has not been waited for when the CTA ends and its shared memory goes",
+                        cta->program->insns[b->op->insn].opcode);
+    }
+}
+
+// ---- Both ---------------------------------------------------------------------------------------
+
+void bulk_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    const struct bulk_operands *o = (const struct bulk_operands *)op->regs;
+    for (uint32_t left = mask; left && !w->cta->faulted; left &= left - 1)
+        (o->store ? issue_store : load)(w, r, op, o, __builtin_ctz(left));
+    note_effect(w);
+}

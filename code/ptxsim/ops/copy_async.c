@@ -1,0 +1,176 @@
+// copy_async.c: asynchronous copies (cp.async).
+//
+// A cp.async reads its source when it is issued, and its bytes appear in shared memory at the wait:
+// at wait_group by the thread that issued it, or when a thread sees complete the phase of an
+// mbarrier that the copy was bound to. The machine may be as late as that; a program that does not
+// wait computes with what was there before, and is told so (races.h).
+#include "address.h"
+#include "async.h"
+#include "scalars.h"
+
+#include <stdlib.h>
+
+struct copies {          // of a warp
+    uint32_t open[WARP]; // number of the group that each lane fills
+    size_t count, capacity;
+    struct copy {
+        uint32_t at, bytes, insn, group, stamp;
+        uint32_t meeting; // 1 + the mbarrier's, 0: none
+        uint32_t phase;   // complete when the mbarrier has completed more than these
+        uint8_t lane, data[16];
+    } * list;
+};
+
+static struct copies *copies_of(struct warp *w)
+{
+    if (!w->copies)
+        w->copies = calloc(1, sizeof *w->copies);
+    if (!w->copies)
+        abort();
+    return w->copies;
+}
+
+static void copies_drop(struct warp *w)
+{
+    if (w->copies)
+        free(w->copies->list);
+    free(w->copies);
+    w->copies = NULL;
+}
+
+static void arrive_copy(struct warp *w, const struct copy *c, uint32_t stamp)
+{
+    memcpy(w->cta->shared + c->at, c->data, c->bytes);
+    race_arrived(w, c->lane, c->insn, c->at, c->bytes, stamp);
+}
+
+// regs: destination, source, source size (or NO_REGISTER), whether to ignore the source (or
+// NO_REGISTER). bytes: the size; imm, width: the offsets of source and destination.
+void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    const struct copy_operands *o = (const struct copy_operands *)op->regs;
+    struct copies *copies = copies_of(w);
+    struct cta *cta = w->cta;
+    struct insn_counts *count = counts_of(w, op);
+    uint64_t from[WARP];
+    uint32_t reads = 0;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        uint64_t to = o->to_wide ? ((u64 *)(r + o->to))[i] : ((u32 *)(r + o->to))[i];
+        to += (uint64_t)o->to_offset;
+        from[i] = o->from_wide ? ((u64 *)(r + o->from))[i] : ((u32 *)(r + o->from))[i];
+        from[i] += (uint64_t)o->from_offset;
+        uint32_t size = op->bytes, used = size;
+        if (o->size != NO_REGISTER)
+            used = ((u32 *)(r + o->size))[i];
+        if (o->ignore != NO_REGISTER && *(u32 *)(r + o->ignore) >> i & 1)
+            used = 0;
+        if (used > size) {
+            fault_at(w, op, i, FAULT_OUT_OF_BOUNDS, "cp.async of %u bytes, %u from the source",
+                     size, used);
+            return;
+        }
+        if (to >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT)
+            to -= SHARED_WINDOW;
+        if (to % size || to + size > cta->shared_bytes) {
+            fault_shared(w, op, i, to > UINT32_MAX ? UINT32_MAX : (uint32_t)to, size, true);
+            continue;
+        }
+        struct copy c = {.at = (uint32_t)to,
+                         .bytes = size,
+                         .insn = op->insn,
+                         .group = copies->open[i],
+                         .lane = (uint8_t)i};
+        if (used) {
+            if (from[i] % size || !global_span(w, from[i], used) ||
+                !global_defined(w, from[i], used, false)) {
+                fault_global(w, op, i, from[i], from[i] % size ? size : used, false);
+                continue;
+            }
+            global_touch(w, from[i], used, false);
+            race_global(w, op, 1u << i, from[i], used, RACE_READ, NULL);
+            memcpy(c.data, (const void *)(uintptr_t)from[i], used);
+            count->global_bytes += used;
+            reads |= 1u << i;
+        }
+        race_shared(w, op, 1u << i, c.at, size, RACE_ASYNC, NULL);
+        if (cta->written) // what is read too early is reported as a race
+            written_mark(cta->written, c.at, size);
+        copies->list =
+            array_grow(copies->list, copies->count, &copies->capacity, sizeof *copies->list);
+        copies->list[copies->count++] = c;
+    }
+    if (reads)
+        count->sectors += (uint64_t)global_sectors(from, op->bytes, reads);
+    note_effect(w);
+}
+
+// imm: groups that may be left; -1: commit only.
+void copy_group_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)r;
+    struct copies *copies = copies_of(w);
+    note_effect(w);
+    if (op->imm < 0 || op->target) { // commit_group, or wait_all: what is open counts too
+        for (uint32_t left = mask; left; left &= left - 1)
+            copies->open[__builtin_ctz(left)]++;
+        if (op->imm < 0)
+            return;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < copies->count; ++i) {
+        const struct copy *c = &copies->list[i];
+        if (mask >> c->lane & 1 && c->group + (uint64_t)op->imm < copies->open[c->lane])
+            arrive_copy(w, c, w->clock ? w->clock->now[c->lane] : 0);
+        else
+            copies->list[kept++] = *c;
+    }
+    copies->count = kept;
+}
+
+void copies_bind(struct warp *w, int lane, uint32_t meeting, uint32_t phase)
+{
+    for (size_t i = 0; w->copies && i < w->copies->count; ++i) {
+        struct copy *c = &w->copies->list[i];
+        if (c->lane == lane && !c->meeting) {
+            c->meeting = 1 + meeting;
+            c->phase = phase;
+            c->stamp = w->clock ? w->clock->now[lane] : 0;
+        }
+    }
+}
+
+void copies_arrive(struct cta *cta, uint32_t meeting, uint32_t phases)
+{
+    for (int k = 0; k < cta->warps; ++k) {
+        struct warp *w = &cta->warp[k];
+        size_t kept = 0;
+        for (size_t i = 0; w->copies && i < w->copies->count; ++i) {
+            struct copy *c = &w->copies->list[i];
+            if (c->meeting == meeting + 1 && c->phase < phases) {
+                arrive_copy(w, c, c->stamp);
+                note_effect(w);
+            } else
+                w->copies->list[kept++] = *c;
+        }
+        if (w->copies)
+            w->copies->count = kept;
+    }
+}
+
+void copies_start(struct cta *cta)
+{
+    for (int i = 0; i < cta->warps; ++i) {
+        struct copies *copies = cta->warp[i].copies;
+        if (copies) {
+            copies->count = 0;
+            memset(copies->open, 0, sizeof copies->open);
+        }
+    }
+}
+
+void copies_destroy(struct cta *cta)
+{
+    for (int i = 0; i < cta->warps; ++i)
+        copies_drop(&cta->warp[i]);
+}

@@ -1,0 +1,27 @@
+// set.h: everything that is compiled once for each instruction set, and its table. FN(x) names
+// the functions of the set.
+#include "ptxsim/ops/address.h"
+#include "ptxsim/ops/ops.h"
+#include "ptxsim/ops/scalars.h"
+
+// In this order: each uses those before it.
+#include "arithmetic.h"
+
+#include "race_runs.h"
+
+#include "access.h"
+
+#include "warp.h"
+
+#include "wgmma_product.h"
+
+#define OP(name, ...) [OP_##name] = FN(name),
+#define QUOTE(x) #x
+#define TEXT(x) QUOTE(x)
+const struct op_set FN(ops) = {
+    .isa = TEXT(FN()),
+    .wgmma = FN(wgmma_product),
+    .run = {
+#include "ptxsim/ops/operations.def"
+    }};
+#undef OP

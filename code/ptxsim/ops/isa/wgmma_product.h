@@ -1,0 +1,166 @@
+// wgmma_product.h: the arithmetic of wgmma. Included by each instruction set's file.
+//
+// An H200 was seen to do this, in every bit of 65,536 sums: an instruction adds its products and the old
+// sum in one step. Each term is cut off a number of bits below the leading bit of the largest, whose
+// exponent is that of its factors, added up: 13 bits for FP8, 25 for halves. What is left is added
+// exactly. The sum is cut off to 13 bits behind its own leading bit, for halves to a float;
+// accumulators of halves are rounded to nearest instead. (There are published models: Khattak and
+// Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025.) Nobody compared bfloat16: fused
+// multiply-adds in the order of k.
+
+enum { WGMMA_KEPT_FP8 = 13, WGMMA_KEPT_F16 = 25, WGMMA_LOW = -100, WGMMA_NONE = -16000 };
+
+static void FN(wgmma_values)(const uint8_t *raw, int rows, int k, enum matrix_type type,
+                             bool negate, float *value)
+{
+    int count = rows * k;
+    if (type == MATRIX_F16) {
+        FN(f16_load)((const u16 *)raw, value, count);
+    } else if (type == MATRIX_BF16) {
+        FN(bf16_load)((const u16 *)raw, value, count);
+    } else if (type == MATRIX_E5M2) {
+        for (int i = 0; i < count; ++i)
+            value[i] = f16_to_f32(e5m2_to_f16(raw[i]));
+    } else {
+        uint16_t half[WGMMA_N * WGMMA_K]; // as f16, whose exponents begin 2^8 lower
+        for (int i = 0; i < count; ++i)
+            half[i] = (uint16_t)((raw[i] & 0x80) << 8 | (raw[i] & 0x7f) << 7);
+        FN(f16_load)(half, value, count);
+        for (int i = 0; i < count; ++i)
+            value[i] = (raw[i] & 0x7f) == 0x7f ? float_of(0x7fffffff) : value[i] * 0x1p8f;
+    }
+    if (negate)
+        for (int i = 0; i < count; ++i)
+            value[i] = -value[i];
+}
+
+// The exponent that a number's product is aligned by: a subnormal has that of the least normal.
+static void FN(wgmma_exponents)(const float *value, int count, int least, int16_t *exponent)
+{
+    for (int i = 0; i < count; ++i) {
+        uint32_t bits = bits_of(value[i]) & 0x7fffffff;
+        int e = (int)(bits >> 23) - 127;
+        e = e < least ? least : e;
+        exponent[i] = (int16_t)(bits ? e : WGMMA_NONE);
+    }
+}
+
+static bool FN(wgmma_finite)(const float *value, int count)
+{
+    uint32_t bad = 0;
+    for (int i = 0; i < count; ++i)
+        bad |= (bits_of(value[i]) & 0x7f800000) == 0x7f800000;
+    return !bad;
+}
+
+enum { WGMMA_WIDE = 16 }; // columns at a time
+
+static inline void FN(wgmma_plain)(const float *a, const float *b, int n, int depth, float *c)
+{
+    float sum[WGMMA_WIDE];
+    memcpy(sum, c, sizeof sum);
+    for (int k = 0; k < depth; ++k)
+        for (int j = 0; j < WGMMA_WIDE; ++j)
+            sum[j] = fused_f32(a[k], b[k * n + j], sum[j]);
+    memcpy(c, sum, sizeof sum);
+}
+
+static inline __attribute__((always_inline)) void
+FN(wgmma_cut)(const float *a, const int16_t *ae, const float *b, const int16_t *be, int n,
+              const int depth, const int kept, const int fraction, float *c)
+{
+    int16_t most[WGMMA_WIDE], exponent[WGMMA_WIDE];
+    float scale[WGMMA_WIDE];
+    int32_t sum[2][WGMMA_WIDE]; // nine terms of 28 bits fit
+    FN(wgmma_exponents)(c, WGMMA_WIDE, -126, exponent);
+    for (int j = 0; j < WGMMA_WIDE; ++j)
+        most[j] = exponent[j] > WGMMA_LOW ? exponent[j] : WGMMA_LOW;
+    for (int k = 0; k < depth; ++k)
+        for (int j = 0; j < WGMMA_WIDE; ++j) {
+            int16_t e = (int16_t)(ae[k] + be[k * n + j]);
+            most[j] = e > most[j] ? e : most[j];
+        }
+    for (int j = 0; j < WGMMA_WIDE; ++j) {
+        scale[j] = float_of((uint32_t)(127 + kept - most[j]) << 23);
+        sum[0][j] = (int32_t)(c[j] * scale[j]);
+        sum[1][j] = 0;
+    }
+    for (int half = 0; half < 2; ++half)
+        for (int k = half * depth / 2; k < (half + 1) * depth / 2; ++k)
+            for (int j = 0; j < WGMMA_WIDE; ++j)
+                sum[half][j] += (int32_t)(a[k] * b[k * n + j] * scale[j]);
+    const uint64_t keep = UINT64_MAX << (52 - fraction);
+    for (int j = 0; j < WGMMA_WIDE; ++j) {
+        double total = (double)sum[0][j] + (double)sum[1][j], unit;
+        uint64_t bits, power = (uint64_t)(1023 - kept + most[j]) << 52;
+        memcpy(&bits, &total, 8);
+        bits &= keep;
+        memcpy(&total, &bits, 8);
+        memcpy(&unit, &power, 8);
+        c[j] = (float)(total * unit);
+    }
+}
+
+// The row and column of what a lane holds in accumulator register i (element e of a pair).
+static inline int FN(wgmma_place)(const struct wgmma *t, int n, int i, int lane, int e)
+{
+    int row, column;
+    if (t->d_type == MATRIX_F16) {
+        row = lane / 4 + i % 2 * 8;
+        column = i / 2 * 8 + lane % 4 * 2 + e;
+    } else {
+        row = lane / 4 + i / 2 % 2 * 8;
+        column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+    }
+    return row * n + column;
+}
+
+static void FN(wgmma_product)(char *r, const struct wgmma *t, const void *a_raw, const void *b_raw,
+                              bool add)
+{
+    _Alignas(64) float a[16 * WGMMA_K], columns[WGMMA_N * WGMMA_K], b[WGMMA_K * WGMMA_N];
+    _Alignas(64) float c[16 * WGMMA_N];
+    _Alignas(64) int16_t ae[16 * WGMMA_K], be[WGMMA_K * WGMMA_N];
+    int n = (t->n + WGMMA_WIDE - 1) / WGMMA_WIDE * WGMMA_WIDE; // columns past the last are zero
+    bool half = t->d_type == MATRIX_F16;
+    FN(wgmma_values)(a_raw, 16, t->k, t->a_type, t->negate_a, a);
+    FN(wgmma_values)(b_raw, t->n, t->k, t->b_type, t->negate_b, columns);
+    for (int j = t->n; j < n; ++j)
+        memset(columns + j * t->k, 0, (size_t)t->k * sizeof *columns);
+    for (int j = 0; j < n; ++j)
+        for (int k = 0; k < t->k; ++k)
+            b[k * n + j] = columns[j * t->k + k];
+    memset(c, 0, (size_t)(16 * n) * sizeof *c);
+    for (int i = 0; i < t->d_count && add; ++i)
+        for (int lane = 0; lane < WARP; ++lane)
+            if (half)
+                for (int e = 0; e < 2; ++e)
+                    c[FN(wgmma_place)(t, n, i, lane, e)] =
+                        f16_to_f32(((const u16 *)(r + t->d[i]))[2 * lane + e]);
+            else
+                c[FN(wgmma_place)(t, n, i, lane, 0)] = ((const f32 *)(r + t->d[i]))[lane];
+    bool cut = t->a_type != MATRIX_BF16 && FN(wgmma_finite)(a, 16 * t->k) &&
+               FN(wgmma_finite)(b, n * t->k) && FN(wgmma_finite)(c, 16 * n);
+    if (cut) {
+        FN(wgmma_exponents)(a, 16 * t->k, t->a_type == MATRIX_E4M3 ? -6 : -14, ae);
+        FN(wgmma_exponents)(b, n * t->k, t->b_type == MATRIX_E4M3 ? -6 : -14, be);
+    }
+    for (int i = 0; i < 16; ++i)
+        for (int j = 0; j < n; j += WGMMA_WIDE)
+            if (cut && t->k == WGMMA_K)
+                FN(wgmma_cut)(a + i * WGMMA_K, ae + i * WGMMA_K, b + j, be + j, n, WGMMA_K,
+                              WGMMA_KEPT_FP8, half ? 23 : WGMMA_KEPT_FP8, c + i * n + j);
+            else if (cut)
+                FN(wgmma_cut)(a + i * t->k, ae + i * t->k, b + j, be + j, n, WGMMA_K / 2,
+                              WGMMA_KEPT_F16, 23, c + i * n + j);
+            else
+                FN(wgmma_plain)(a + i * t->k, b + j, n, t->k, c + i * n + j);
+    for (int i = 0; i < t->d_count; ++i)
+        for (int lane = 0; lane < WARP; ++lane)
+            if (half)
+                for (int e = 0; e < 2; ++e)
+                    ((u16 *)(r + t->d[i]))[2 * lane + e] =
+                        (u16)f16_of(canonical(c[FN(wgmma_place)(t, n, i, lane, e)]));
+            else
+                ((f32 *)(r + t->d[i]))[lane] = canonical(c[FN(wgmma_place)(t, n, i, lane, 0)]);
+}

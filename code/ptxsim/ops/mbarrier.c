@@ -1,0 +1,108 @@
+// mbarrier.c: the objects of mbarriers, and what the simulator knows of them beside.
+#include "mbarrier.h"
+#include "address.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct meeting *meeting_at(struct cta *cta, uint32_t at)
+{
+    for (size_t i = 0; i < cta->meeting_count; ++i)
+        if (cta->meetings[i].at == at)
+            return &cta->meetings[i];
+    cta->meetings = array_grow(cta->meetings, cta->meeting_count, &cta->meeting_capacity,
+                               sizeof *cta->meetings);
+    cta->meetings[cta->meeting_count] = (struct meeting){.at = at};
+    return &cta->meetings[cta->meeting_count++];
+}
+
+bool mbarrier_good(struct warp *w, const struct op *op, int lane, uint64_t wide, bool starts,
+                   uint32_t *at)
+{
+    if (wide >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT)
+        wide -= SHARED_WINDOW;
+    *at = wide > UINT32_MAX ? UINT32_MAX : (uint32_t)wide;
+    if (*at % 8 || *at + (uint64_t)8 > w->cta->shared_bytes ||
+        (!starts && w->cta->written && !written_all(w->cta->written, *at, 8))) {
+        if (*at % 8 || *at + (uint64_t)8 > w->cta->shared_bytes)
+            fault_shared(w, op, lane, *at, 8, starts);
+        else
+            fault_at(w, op, lane, FAULT_UNINITIALISED,
+                     "%s at shared address 0x%x that nothing has written",
+                     w->cta->program->insns[op->insn].opcode, *at);
+        return false;
+    }
+    return true;
+}
+
+void mbarrier_settle(struct cta *cta, struct meeting *m, struct mbarrier_state *s)
+{
+    if (s->pending || s->bytes)
+        return;
+    s->parity ^= 1;
+    s->pending = s->expected;
+    m->phases++;
+    clock_join(&m->complete, m->pending);
+    clock_drop(&m->pending);
+    cta->progress++;
+}
+
+bool mbarrier_bind(struct warp *w, const struct op *op, int lane, uint64_t address, uint32_t bytes,
+                   uint32_t *meeting, uint32_t *phase)
+{
+    struct cta *cta = w->cta;
+    struct op strong = *op;
+    uint32_t at;
+    uint64_t word;
+    strong.order = ORDER_STRONG;
+    if (!mbarrier_good(w, op, lane, address, false, &at))
+        return false;
+    if (cta->races)
+        race_shared(w, &strong, 1u << lane, at, 8, RACE_READ, NULL);
+    memcpy(&word, cta->shared + at, 8);
+    struct mbarrier_state s = mbarrier_unpack(word);
+    if (!s.expected) {
+        fault_at(w, op, lane, FAULT_TRAP,
+                 "%s at shared address 0x%x, where no mbarrier is initialised",
+                 cta->program->insns[op->insn].opcode, at);
+        return false;
+    }
+    struct meeting *m = meeting_at(cta, at);
+    *meeting = (uint32_t)(m - cta->meetings);
+    *phase = m->phases;
+    race_release(w, 1u << lane, &m->pending);
+    s.bytes -= (int32_t)bytes;
+    cta->progress++;
+    mbarrier_settle(cta, m, &s);
+    word = mbarrier_pack(s);
+    memcpy(cta->shared + at, &word, 8);
+    return true;
+}
+
+void mbarrier_describe(const struct cta *cta, uint32_t at, char *text, size_t size)
+{
+    uint64_t word;
+    memcpy(&word, cta->shared + at, 8);
+    struct mbarrier_state s = mbarrier_unpack(word);
+    char name[80];
+    shared_name(cta->program, at, name, sizeof name);
+    int used = snprintf(text, size, "mbarrier at %u%s, phase of parity %u: %u of %u arrivals", at,
+                        name, s.parity, s.expected - s.pending, s.expected);
+    if (s.bytes && used > 0 && (size_t)used < size)
+        snprintf(text + used, size - (size_t)used, ", %d bytes missing", s.bytes);
+}
+
+void meetings_start(struct cta *cta)
+{
+    for (size_t i = 0; i < cta->meeting_count; ++i) {
+        clock_drop(&cta->meetings[i].pending);
+        clock_drop(&cta->meetings[i].complete);
+    }
+    cta->meeting_count = 0;
+    cta->progress = cta->idle = 0;
+}
+
+void meetings_destroy(struct cta *cta)
+{
+    free(cta->meetings);
+}

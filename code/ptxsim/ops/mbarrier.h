@@ -1,0 +1,53 @@
+// mbarrier.h: the object of an mbarrier, and what is known of it beside; between mbarrier.c, sync.c
+// (the operations) and bulk.c.
+#ifndef PTXSIM_MBARRIER_H
+#define PTXSIM_MBARRIER_H
+
+#include "ops.h"
+
+// The object in shared memory, opaque to programs: threads expected in a phase (20 bits), those
+// still missing in this one (20), the phase's parity (1), bytes still missing (23, signed).
+struct mbarrier_state {
+    uint32_t expected, pending, parity;
+    int32_t bytes;
+};
+
+static inline uint64_t mbarrier_pack(struct mbarrier_state s)
+{
+    return (uint64_t)s.expected | (uint64_t)s.pending << 20 | (uint64_t)s.parity << 40 |
+           (uint64_t)(uint32_t)s.bytes << 41;
+}
+
+static inline struct mbarrier_state mbarrier_unpack(uint64_t word)
+{
+    return (struct mbarrier_state){.expected = word & 0xfffff,
+                                   .pending = word >> 20 & 0xfffff,
+                                   .parity = word >> 40 & 1,
+                                   .bytes = (int32_t)((int64_t)word >> 41)};
+}
+
+struct meeting { // what is known of an mbarrier beside its object
+    uint32_t at, phases;
+    struct clock *pending, *complete; // of those who arrive in this phase; in all before
+};
+
+// That of the mbarrier at a shared address; the pointer holds until the next one is asked for.
+struct meeting *meeting_at(struct cta *cta, uint32_t at);
+
+// Whether a lane's mbarrier is in shared memory, at *at; false after a fault.
+bool mbarrier_good(struct warp *w, const struct op *op, int lane, uint64_t wide, bool starts,
+                   uint32_t *at);
+
+// Ends the phase if nothing is missing in it.
+void mbarrier_settle(struct cta *cta, struct meeting *m, struct mbarrier_state *s);
+
+// The bytes of a bulk copy are taken off the mbarrier at `address`; it gets the number of the mbarrier
+// and of the phase that it completes with. False after a fault.
+bool mbarrier_bind(struct warp *w, const struct op *op, int lane, uint64_t address, uint32_t bytes,
+                   uint32_t *meeting, uint32_t *phase);
+
+// Forgets what the mbarriers of the CTA before had; frees it.
+void meetings_start(struct cta *cta);
+void meetings_destroy(struct cta *cta);
+
+#endif

@@ -1,0 +1,325 @@
+// ops.h: the operations, and what each takes: decode/ emits pointers to them, exec/ calls them. An
+// operation is a function on 32 lanes (op_fn, program.h). Those that operations.def lists are compiled once for
+// each instruction set of the host (isa/), the others once.
+#ifndef PTXSIM_OPS_H
+#define PTXSIM_OPS_H
+
+#include "ptxsim/machine/machine.h"
+
+#include <string.h>
+
+#define NO_REGISTER UINT32_MAX
+
+// ---- Lane-wise operations (operations.def) ------------------------------------------------------
+
+enum op_id {
+#define OP(name, ...) OP_##name,
+#include "operations.def"
+#undef OP
+    OP_COUNT
+};
+
+struct wgmma;
+struct op_set {
+    const char *isa;
+    void (*wgmma)(char *r, const struct wgmma *t, const void *a, const void *b, bool add);
+    op_fn *run[OP_COUNT];
+};
+extern const struct op_set ops_base, ops_avx2, ops_avx512;
+const struct op_set *
+ops_choose(void); // the best this CPU has; PTXSIM_ISA=base|avx2|avx512 overrides
+
+// ---- Matrices -----------------------------------------------------------------------------------
+
+enum matrix_type {
+    MATRIX_F16,
+    MATRIX_BF16,
+    MATRIX_TF32,
+    MATRIX_E4M3,
+    MATRIX_E5M2,
+    MATRIX_S8,
+    MATRIX_U8,
+    MATRIX_F32,
+    MATRIX_S32,
+    MATRIX_F64
+};
+
+// A matrix in the registers of a warp. Lane 4 g + t holds in register i the elements
+// (g + row[i], step t + column[i] + e) for e below `per`. A row of B is a column n of the product,
+// so that the columns of both operands run along k.
+struct matrix {
+    enum matrix_type type;
+    uint32_t regs[8];
+    uint8_t count, distinct;  // registers; the ones that hold no copy of an earlier one
+    uint8_t bytes, per, step; // of an element; elements a register
+    uint8_t row[8], column[8];
+};
+
+struct mma {
+    struct matrix a, b, c, d;
+    int m, n, k;
+    bool saturate; // integers: at the ends of s32 instead of wrapping
+};
+
+struct matrix_memory { // a load or a store of one wmma fragment
+    struct matrix matrix;
+    bool store, accumulator;
+    bool transposed; // the matrix's rows are not contiguous in memory
+    uint32_t stride; // register: elements between rows
+};
+
+struct tiles { // ldmatrix, stmatrix: 8x8 tiles of 16-bit elements
+    uint32_t regs[4];
+    int count;
+    bool store, transposed;
+};
+
+op_fn wmma_move, tiles_move, movmatrix_op;
+
+// ---- Conversions --------------------------------------------------------------------------------
+
+enum number {
+    NUMBER_U8,
+    NUMBER_U16,
+    NUMBER_U32,
+    NUMBER_U64,
+    NUMBER_S8,
+    NUMBER_S16,
+    NUMBER_S32,
+    NUMBER_S64,
+    NUMBER_F16,
+    NUMBER_BF16,
+    NUMBER_F32,
+    NUMBER_F64,
+    NUMBER_TF32,
+    NUMBER_E4M3,
+    NUMBER_E5M2
+};
+enum rounding { ROUND_NEAREST, ROUND_ZERO, ROUND_DOWN, ROUND_UP, ROUND_AWAY };
+
+struct conversion {
+    enum number to, from;
+    enum rounding rounding;
+    bool to_integral;                 // .rni and friends
+    bool saturate, finite, ftz, relu; // finite: .satfinite, the largest number for an overflow
+    uint8_t to_width, from_width;     // of the registers
+};
+
+op_fn convert; // regs: a struct conversion
+// Two at once: from a (the upper) and b in f32, or from both halves of a.
+op_fn convert_pair;
+op_fn rounded_op; // inner under the rounding mode `bytes`
+
+// ---- Everything else ----------------------------------------------------------------------------
+
+enum atomic {
+    ATOMIC_ADD,
+    ATOMIC_MIN,
+    ATOMIC_MAX,
+    ATOMIC_INC,
+    ATOMIC_DEC,
+    ATOMIC_AND,
+    ATOMIC_OR,
+    ATOMIC_XOR,
+    ATOMIC_EXCHANGE,
+    ATOMIC_CAS
+};
+// target: enum atomic; is_signed, vector: 0 integer, 1 float, 2 f16x2, 3 bf16x2, 4 f16, 5 bf16;
+// regs: destination or NO_REGISTER, operand, second operand.
+op_fn atomic_op;
+op_fn guarded_op; // inner for the lanes of the guard
+op_fn carry_op;   // add.cc and relatives
+op_fn vote_op, match_op, redux_op, activemask_op, special_op, elect_op;
+op_fn nothing_op;
+op_fn mov_b128_op, pack_b128_op, unpack_b128_op; // regs: the two halves, the lower first
+op_fn warp_sync_op;                              // bar.warp.sync; b: the members
+op_fn vprintf_op, assert_op;                     // regs: where the call's result and parameters lie
+
+enum carry { CARRY_SUBTRACT = 1, CARRY_IN = 2, CARRY_OUT = 4 };
+enum vote { VOTE_ALL, VOTE_ANY, VOTE_UNI, VOTE_BALLOT };
+
+// Special registers, in the order of special_names.
+enum special {
+    SPECIAL_TID_X,
+    SPECIAL_TID_Y,
+    SPECIAL_TID_Z,
+    SPECIAL_NTID_X,
+    SPECIAL_NTID_Y,
+    SPECIAL_NTID_Z,
+    SPECIAL_CTAID_X,
+    SPECIAL_CTAID_Y,
+    SPECIAL_CTAID_Z,
+    SPECIAL_NCTAID_X,
+    SPECIAL_NCTAID_Y,
+    SPECIAL_NCTAID_Z,
+    SPECIAL_LANEID,
+    SPECIAL_WARPID,
+    SPECIAL_NWARPID,
+    SPECIAL_SMID,
+    SPECIAL_NSMID,
+    SPECIAL_GRIDID,
+    SPECIAL_LANEMASK_EQ,
+    SPECIAL_LANEMASK_LE,
+    SPECIAL_LANEMASK_LT,
+    SPECIAL_LANEMASK_GE,
+    SPECIAL_LANEMASK_GT,
+    SPECIAL_CLOCK,
+    SPECIAL_CLOCK_HI,
+    SPECIAL_CLOCK64,
+    SPECIAL_GLOBALTIMER,
+    SPECIAL_GLOBALTIMER_LO,
+    SPECIAL_GLOBALTIMER_HI,
+    SPECIAL_DYNAMIC_SMEM_SIZE,
+    SPECIAL_TOTAL_SMEM_SIZE,
+    SPECIAL_RESERVED_SMEM_BEGIN,
+    SPECIAL_RESERVED_SMEM_END,
+    SPECIAL_RESERVED_SMEM_CAP,
+    SPECIAL_RESERVED_SMEM_0,
+    SPECIAL_RESERVED_SMEM_1,
+    SPECIAL_ENVREG1,
+    SPECIAL_ENVREG2,
+    SPECIALS
+};
+extern const char *const special_names[SPECIALS];
+
+// ---- Control flow -------------------------------------------------------------------------------
+
+op_fn branch_op, exit_op, barrier_op, trap_op, call_op, call_end_op, return_op, switch_op;
+op_fn alloca_op, stacksave_op, stackrestore_op;
+// A plain operation for some of the lanes: the others keep what the destination held.
+void plain_masked(struct warp *w, char *r, const struct op *op, op_fn *run, uint32_t mask);
+
+// Threads of a CTA's warps that have not ended, in whole warps.
+uint32_t living_threads(const struct cta *cta);
+// Lets everyone who waits at a barrier go on if all have come.
+void release_barrier(struct cta *cta, unsigned id);
+
+enum barrier_kind { BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_POPC, BARRIER_AND, BARRIER_OR };
+struct barrier_operands {
+    enum barrier_kind kind;
+    bool aligned, has_count, negated;
+    uint32_t id, count, input, output; // registers
+};
+
+struct call_operands {
+    int callee; // -1: the function whose address is in the register `address`
+    uint32_t address;
+    uint32_t frame_bytes; // the callee's frame and local memory begin after the caller's own
+    uint64_t local_bytes;
+    int moves; // arguments (call_op) or the returned value (call_end_op)
+    struct call_move {
+        uint64_t mine, its; // offsets in the caller's and the callee's local memory
+        uint64_t bytes;
+    } * move;
+};
+
+struct switch_operands { // brx.idx
+    uint32_t index;      // register
+    int count;
+    int *targets; // blocks
+};
+
+// Fixed places in every frame: where the thread's local memory of this frame begins (64 bits a
+// lane); the block to return to and the caller's frame (32 bits); alloca's memory at the call (64).
+enum {
+    FRAME_LOCAL = 0,
+    FRAME_RETURN = 256,
+    FRAME_CALLER = 384,
+    FRAME_STACK = 512,
+    FRAME_FIXED = 768
+};
+
+// ---- Asynchronous copies and mbarriers (sync.c) -------------------------------------------------
+
+op_fn copy_async_op; // regs: a struct copy_operands; bytes
+op_fn copy_group_op; // imm: groups that may be left by a wait, -1: commit; target: the open one too
+op_fn mbarrier_op;   // regs: a struct mbarrier_operands; target: enum mbarrier_kind
+op_fn mbarrier_pending_op;
+op_fn fence_op, proxy_fence_op, nanosleep_op;
+
+struct copy_operands {
+    uint32_t to, from, size, ignore; // registers; the last two or NO_REGISTER
+    int64_t to_offset, from_offset;
+    bool to_wide, from_wide;
+};
+
+enum mbarrier_kind {
+    MBARRIER_INIT,
+    MBARRIER_INVAL,
+    MBARRIER_ARRIVE,
+    MBARRIER_ARRIVE_EXPECT,
+    MBARRIER_DROP,
+    MBARRIER_DROP_EXPECT,
+    MBARRIER_EXPECT,
+    MBARRIER_COMPLETE,
+    MBARRIER_COPIES, // cp.async.mbarrier.arrive
+    MBARRIER_WAIT,
+};
+struct mbarrier_operands {
+    uint32_t operand; // count, bytes, parity or state; or NO_REGISTER
+    uint32_t result;  // the state; or NO_REGISTER
+    bool parity, no_increment;
+};
+
+// ---- Bulk copies, of tensors and of bytes (bulk.c) ----------------------------------------------
+
+struct bulk_operands {
+    bool tensor, store;
+    int rank;
+    struct bulk_address {
+        uint32_t reg;
+        int64_t offset;
+        bool wide;
+    } shared, global, barrier; // global: that of the tensor's map
+    uint32_t coordinate[5];
+    uint32_t size; // register, if it is no tensor
+};
+
+op_fn bulk_op;       // regs: a struct bulk_operands
+op_fn bulk_group_op; // imm: groups of stores that may be left by a wait, -1: commit
+
+// ---- Products of a warpgroup (wgmma.c) ----------------------------------------------------------
+
+enum { WGMMA_N = 256, WGMMA_K = 32, WARPGROUP_WARPS = 4 };
+
+struct wgmma {
+    enum matrix_type a_type, b_type, d_type;
+    int n, k;
+    uint32_t a[4], a_desc, b_desc; // registers; a_desc NO_REGISTER: A is in registers
+    uint32_t scale_d;              // predicate
+    bool negate_a, negate_b, transposed_a, transposed_b;
+    int d_count;
+    uint32_t d[WGMMA_N / 2];
+    int words;
+    const uint64_t *d_set, *a_set; // `words` of them, as in struct watch
+    // The product of a warp's 16 rows, for each instruction set. a: [16][WGMMA_K] of bytes or
+    // halves; b: [n][WGMMA_K], columns of B; d: the registers' frame.
+    void (*product)(char *r, const struct wgmma *t, const void *a, const void *b, bool add);
+};
+
+// What a stretch of instructions does to registers that wgmma uses: sets of a bit each, by the
+// numbers that the decoder gave to them.
+struct watch {
+    int words;
+    uint64_t *touched, *written; // accumulators that are read or written; all that are written
+    int count;
+    struct watch_use {
+        int number;
+        uint32_t insn;
+    } * uses; // of accumulators
+};
+
+op_fn watch_op;       // regs: a struct watch
+op_fn wgmma_op;       // issue; regs: a struct wgmma
+op_fn wgmma_group_op; // imm: groups that may be left by a wait, -1: commit
+op_fn wgmma_fence_op;
+op_fn setmaxnreg_op; // imm: the count; target: whether it takes more
+
+// ---- What a CTA has on its way ------------------------------------------------------------------
+
+void sync_start(struct cta *cta);
+void sync_finish(struct cta *cta); // every warp has ended; may fault
+void sync_destroy(struct cta *cta);
+void mbarrier_describe(const struct cta *cta, uint32_t at, char *text, size_t size);
+
+#endif

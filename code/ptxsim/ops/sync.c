@@ -1,0 +1,212 @@
+// sync.c: operations on mbarriers, fences, and what becomes of copies on their way when a CTA begins
+// and ends.
+#include "address.h"
+#include "async.h"
+#include "mbarrier.h"
+#include "scalars.h"
+
+// ---- mbarriers ----------------------------------------------------------------------------------
+
+static bool find_object(struct warp *w, char *r, const struct op *op, int lane, uint32_t *at)
+{
+    uint64_t wide = op->wide_address ? ((u64 *)(r + op->a))[lane] : ((u32 *)(r + op->a))[lane];
+    wide += (uint64_t)op->imm;
+    if (!op->wide_address)
+        wide = (uint32_t)wide;
+    return mbarrier_good(w, op, lane, wide, op->target == MBARRIER_INIT, at);
+}
+
+// A thread has seen the phases of an mbarrier: what was bound to them has come.
+static void see_phases(struct cta *cta, uint32_t meeting, uint32_t phases)
+{
+    copies_arrive(cta, meeting, phases);
+    bulk_arrive(cta, meeting, phases);
+}
+
+static bool arrive(struct warp *w, const struct op *op, int lane, struct meeting *m,
+                   struct mbarrier_state *s, uint32_t count)
+{
+    if (!count || count > s->pending) {
+        fault_at(w, op, lane, FAULT_TRAP,
+                 "arrives %u times at the mbarrier at shared address 0x%x, where this phase lacks "
+                 "%u of %u arrivals",
+                 count, m->at, s->pending, s->expected);
+        return false;
+    }
+    s->pending -= count;
+    w->cta->progress++;
+    return true;
+}
+
+// The lanes' operation on the mbarrier at one address.
+static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes, uint32_t at)
+{
+    const struct mbarrier_operands *o = (const struct mbarrier_operands *)op->regs;
+    struct cta *cta = w->cta;
+    struct meeting *m = meeting_at(cta, at);
+    uint8_t *object = cta->shared + at;
+    int first = __builtin_ctz(lanes);
+    bool starts = op->target == MBARRIER_INIT, ends = op->target == MBARRIER_INVAL;
+    // The end is not checked: libcu++'s pipeline ends its mbarriers with no more than a match_any.
+    race_shared(w, op, lanes, at, 8, starts ? RACE_WRITE : RACE_READ, NULL);
+    if (starts || ends) {
+        uint32_t count = starts ? ((u32 *)(r + o->operand))[first] : 0;
+        if (starts && (!count || count > 0xfffff)) {
+            fault_at(w, op, first, FAULT_TRAP, "an mbarrier for %u arrivals", count);
+            return;
+        }
+        uint64_t word = mbarrier_pack((struct mbarrier_state){.expected = count, .pending = count});
+        memcpy(object, &word, 8);
+        if (cta->written)
+            written_mark(cta->written, at, 8);
+        clock_drop(&m->pending);
+        clock_drop(&m->complete);
+        m->phases++; // what was bound to the old one has come
+        return;
+    }
+    uint64_t word;
+    memcpy(&word, object, 8);
+    struct mbarrier_state s = mbarrier_unpack(word);
+    if (!s.expected) {
+        fault_at(w, op, first, FAULT_TRAP,
+                 "%s at shared address 0x%x, where no mbarrier is initialised",
+                 cta->program->insns[op->insn].opcode, at);
+        return;
+    }
+    if (op->target == MBARRIER_WAIT) {
+        uint32_t passed = 0;
+        for (uint32_t left = lanes; left; left &= left - 1) {
+            int i = __builtin_ctz(left);
+            uint32_t parity = o->parity ? ((u32 *)(r + o->operand))[i] & 1
+                                        : mbarrier_unpack(((u64 *)(r + o->operand))[i]).parity;
+            passed |= (uint32_t)(parity != s.parity) << i;
+        }
+        u32 *d = (u32 *)(r + op->d);
+        *d = (*d & ~lanes) | passed;
+        if (passed) {
+            cta->progress++;
+            see_phases(cta, (uint32_t)(m - cta->meetings), m->phases);
+            race_acquire(w, passed, m->complete);
+        }
+        if (cta->trace)
+            trace_ask(cta->trace, w, op->insn, at, passed == lanes);
+        w->waits = passed == lanes ? NULL : op;
+        w->waits_at = at;
+        w->yields |= passed != lanes;
+        return;
+    }
+    if (op->target == MBARRIER_COPIES)
+        for (uint32_t left = lanes; left; left &= left - 1)
+            copies_bind(w, __builtin_ctz(left), (uint32_t)(m - cta->meetings), m->phases);
+    if (op->target != MBARRIER_EXPECT && op->target != MBARRIER_COMPLETE)
+        race_release(w, lanes, &m->pending);
+    uint32_t phases = m->phases;
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        uint32_t value = o->operand == NO_REGISTER ? 1 : ((u32 *)(r + o->operand))[i];
+        if (o->result != NO_REGISTER)
+            ((u64 *)(r + o->result))[i] = mbarrier_pack(s);
+        switch ((enum mbarrier_kind)op->target) {
+        case MBARRIER_EXPECT: s.bytes += (int32_t)value; continue;
+        case MBARRIER_COMPLETE:
+            s.bytes -= (int32_t)value;
+            cta->progress++;
+            break;
+        case MBARRIER_ARRIVE_EXPECT:
+        case MBARRIER_DROP_EXPECT:
+            s.bytes += (int32_t)value;
+            value = 1;
+            break;
+        default: break;
+        }
+        if (op->target == MBARRIER_DROP || op->target == MBARRIER_DROP_EXPECT)
+            s.expected -= value < s.expected ? value : s.expected - 1;
+        if (op->target == MBARRIER_COPIES)
+            value = o->no_increment;
+        if (op->target != MBARRIER_COMPLETE && value && !arrive(w, op, i, m, &s, value))
+            return;
+        mbarrier_settle(cta, m, &s);
+    }
+    if (cta->trace && op->target != MBARRIER_EXPECT)
+        trace_meet(cta->trace, w, at, m->phases != phases);
+    word = mbarrier_pack(s);
+    memcpy(object, &word, 8);
+}
+
+void mbarrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    uint32_t at[WARP], good = 0;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        if (find_object(w, r, op, i, &at[i]))
+            good |= 1u << i;
+    }
+    while (good && !w->cta->faulted) {
+        int first = __builtin_ctz(good);
+        uint32_t same = 0;
+        for (uint32_t left = good; left; left &= left - 1)
+            same |= (uint32_t)(at[__builtin_ctz(left)] == at[first]) << __builtin_ctz(left);
+        good &= ~same;
+        at_one(w, r, op, same, at[first]);
+        if (op->target != MBARRIER_WAIT)
+            note_effect(w);
+    }
+}
+
+// a: the state; d: the arrivals that it lacked.
+void mbarrier_pending_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)w, (void)mask;
+    for (int i = 0; i < WARP; ++i)
+        ((u32 *)(r + op->d))[i] = mbarrier_unpack(((u64 *)(r + op->a))[i]).pending;
+}
+
+// ---- Fences -------------------------------------------------------------------------------------
+
+// imm: whether other CTAs see it.
+void fence_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)r;
+    race_fence(w, mask, op->imm);
+}
+
+void proxy_fence_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)r, (void)op;
+    race_proxy_fence(w, mask);
+}
+
+void nanosleep_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)r, (void)op, (void)mask;
+    w->yields = true;
+}
+
+// ---- A CTA begins and ends ----------------------------------------------------------------------
+
+void sync_start(struct cta *cta)
+{
+    meetings_start(cta);
+    copies_start(cta);
+    bulk_start(cta);
+    wgmma_start(cta);
+    for (int i = 0; i < cta->warps; ++i) {
+        cta->warp[i].yields = false;
+        cta->warp[i].waits = NULL;
+    }
+}
+
+void sync_finish(struct cta *cta)
+{
+    bulk_finish(cta);
+    wgmma_finish(cta);
+}
+
+void sync_destroy(struct cta *cta)
+{
+    sync_start(cta);
+    meetings_destroy(cta);
+    copies_destroy(cta);
+    bulk_destroy(cta);
+    wgmma_destroy(cta);
+}

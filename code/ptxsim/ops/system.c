@@ -1,0 +1,182 @@
+// system.c: the functions that the device's runtime gives to every kernel: vprintf and
+// __assertfail.
+//
+// What a warp prints is kept and written to stdout at the end of the launch: block by block, warp
+// by warp, so the same in every run. (Launches behave as under CUDA_LAUNCH_BLOCKING=1.)
+#include "address.h"
+#include "scalars.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+// Bytes at a generic address; false after a fault.
+static bool fetch(struct warp *w, const struct op *op, int lane, uint64_t at, void *to,
+                  uint32_t bytes)
+{
+    const void *from;
+    struct op generic = *op;
+    generic.space = SPACE_GENERIC;
+    if (at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT) {
+        uint64_t offset = at - SHARED_WINDOW;
+        if (offset + bytes > w->cta->shared_bytes) {
+            fault_shared(w, op, lane, (uint32_t)offset, bytes, false);
+            return false;
+        }
+        from = w->cta->shared + offset;
+    } else if (at >> WINDOW_SHIFT) {
+        from = private_memory(w, &generic, lane, at, bytes, false);
+    } else if (!global_span(w, at, bytes)) {
+        fault_global(w, op, lane, at, bytes, false);
+        return false;
+    } else {
+        from = (const void *)(uintptr_t)at;
+    }
+    if (from)
+        memcpy(to, from, bytes);
+    return from != NULL;
+}
+
+// A string in the device's memory; cut at `size`.
+static bool fetch_text(struct warp *w, const struct op *op, int lane, uint64_t at, char *to,
+                       size_t size)
+{
+    for (size_t i = 0; i + 1 < size; ++i) {
+        if (!fetch(w, op, lane, at + i, to + i, 1))
+            return false;
+        if (!to[i])
+            return true;
+    }
+    to[size - 1] = 0;
+    return true;
+}
+
+// The next argument: 4 or 8 bytes, aligned to its size in the buffer that `at` walks.
+static bool next_argument(struct warp *w, const struct op *op, int lane, uint64_t *at,
+                          uint32_t bytes, uint64_t *value)
+{
+    *value = 0;
+    *at = (*at + bytes - 1) & ~(uint64_t)(bytes - 1);
+    *at += bytes;
+    return fetch(w, op, lane, *at - bytes, value, bytes);
+}
+
+// One conversion specification, from its '%' on; the caller skips `length` characters.
+static bool print_one(struct warp *w, const struct op *op, int lane, const char *format,
+                      size_t *length, uint64_t *arguments, int *converted)
+{
+    char spec[64] = "%", out[1200];
+    size_t used = 1, at = 1;
+    bool wide = false;
+    uint64_t value;
+    for (; format[at] && strchr("-+ #0123456789.*lhqjztL", format[at]); ++at) {
+        char c = format[at];
+        if (used > sizeof spec - 16)
+            break;
+        if (c == '*') {
+            if (!next_argument(w, op, lane, arguments, 4, &value))
+                return false;
+            int width = (int)value > 512 ? 512 : (int)value < -512 ? -512 : (int)value;
+            used += (size_t)sprintf(spec + used, "%d", width);
+        } else if (strchr("lqjzt", c)) {
+            wide = true; // long has 64 bits
+        } else if (!strchr("hL", c)) {
+            spec[used++] = c;
+        }
+    }
+    char kind = format[at];
+    *length = at + (kind != 0);
+    if (kind == '%') {
+        text_add(&w->printed, "%", 1);
+        return true;
+    }
+    if (!kind || !strchr("diouxXcspfFeEgGaA", kind)) { // as it stands
+        text_add(&w->printed, format, *length);
+        return true;
+    }
+    bool is_float = strchr("fFeEgGaA", kind) != NULL;
+    if (!next_argument(w, op, lane, arguments, wide || is_float || strchr("sp", kind) ? 8 : 4,
+                       &value))
+        return false;
+    const char *size = format[at - 1] == 'h' ? (at > 1 && format[at - 2] == 'h' ? "hh" : "h") : "";
+    sprintf(spec + used, "%s%c",
+            kind == 's' || kind == 'c' || is_float || kind == 'p' ? ""
+            : wide                                                ? "ll"
+                                                                  : size,
+            kind);
+    int count;
+    if (is_float) {
+        double number;
+        memcpy(&number, &value, 8);
+        count = snprintf(out, sizeof out, spec, number);
+    } else if (kind == 's') {
+        char text[1024] = "(null)";
+        if (value && !fetch_text(w, op, lane, value, text, sizeof text))
+            return false;
+        count = snprintf(out, sizeof out, spec, text);
+    } else if (kind == 'p') {
+        count = snprintf(out, sizeof out, spec, (void *)(uintptr_t)value);
+    } else if (wide) {
+        count = snprintf(out, sizeof out, spec, (long long)value);
+    } else {
+        count = snprintf(out, sizeof out, spec, (int)value);
+    }
+    if (count > 0)
+        text_add(&w->printed, out, (size_t)count < sizeof out ? (size_t)count : sizeof out - 1);
+    ++*converted;
+    return true;
+}
+
+// Where parameter `index` of the call lies in a lane's local memory.
+static char *parameter(struct warp *w, const char *r, const struct op *op, int lane, int index)
+{
+    return w->local + (size_t)lane * w->cta->program->local_bytes +
+           ((const u64 *)(r + FRAME_LOCAL))[lane] + op->regs[index];
+}
+
+// int vprintf(format, arguments). regs: the result, the parameters.
+void vprintf_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    for (uint32_t left = mask; left; left &= left - 1) {
+        int lane = __builtin_ctz(left), converted = 0;
+        uint64_t address, arguments;
+        char format[4096];
+        memcpy(&address, parameter(w, r, op, lane, 1), 8);
+        memcpy(&arguments, parameter(w, r, op, lane, 2), 8);
+        if (!fetch_text(w, op, lane, address, format, sizeof format))
+            return;
+        for (const char *at = format; *at;) {
+            size_t length = strcspn(at, "%");
+            text_add(&w->printed, at, length);
+            at += length;
+            length = 0;
+            if (*at && !print_one(w, op, lane, at, &length, &arguments, &converted))
+                return;
+            at += length;
+        }
+        memcpy(parameter(w, r, op, lane, 0), &converted, 4);
+    }
+}
+
+// void __assertfail(message, file, line, function, char size): the line that a GPU prints.
+void assert_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    struct cta *cta = w->cta;
+    int lane = __builtin_ctz(mask);
+    uint64_t message, file, function;
+    uint32_t line;
+    char text[3][160] = {"", "", ""};
+    memcpy(&message, parameter(w, r, op, lane, 0), 8);
+    memcpy(&file, parameter(w, r, op, lane, 1), 8);
+    memcpy(&line, parameter(w, r, op, lane, 2), 4);
+    memcpy(&function, parameter(w, r, op, lane, 3), 8);
+    if (cta->faulted || !fetch_text(w, op, lane, message, text[0], sizeof text[0]) ||
+        !fetch_text(w, op, lane, file, text[1], sizeof text[1]) ||
+        !fetch_text(w, op, lane, function, text[2], sizeof text[2]))
+        return;
+    cta->faulted = true;
+    cta->fault.kind = FAULT_ASSERT;
+    snprintf(cta->fault.text, sizeof cta->fault.text,
+             "%.120s:%u: %.120s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%.100s` failed.",
+             source_path(text[1]), line, text[2], cta->index[0], cta->index[1], cta->index[2],
+             w->tid[0][lane], w->tid[1][lane], w->tid[2][lane], text[0]);
+}

@@ -1,0 +1,234 @@
+// tensor.c: loads and stores of matrices.
+//
+// Operands of 16 bits are made of 8x8 tiles, one register a tile: lane 4 g + t holds elements
+// (g, 2 t) and (g, 2 t + 1), so that the 32 registers of the lanes are the tile in row-major order.
+// Eight-bit ones have tiles of 8x16, tf32 of 8x4, accumulators two or four bytes an element in
+// 8x8 tiles. The order of the tiles is decode/'s place_matrix: mma's where PTX defines it; wmma's
+// is what the machine was measured to do, for PTX leaves it open.
+//
+// Shared wavefronts of 16-bit operands are those of the ldmatrix that ptxas makes of a wmma load:
+// one for each 8x8 tile whose eight 16-byte rows lie in distinct banks.
+#include "address.h"
+#include "scalars.h"
+
+// Memory behind `bytes` at an address of the operation's space; NULL after a fault.
+static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, uint64_t at,
+                               uint32_t bytes, bool store, bool *shared)
+{
+    struct cta *cta = w->cta;
+    *shared = op->space == SPACE_SHARED;
+    if (op->space == SPACE_GENERIC && at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT) {
+        at -= SHARED_WINDOW;
+        *shared = true;
+    }
+    if (*shared) {
+        uint32_t offset = at > UINT32_MAX ? UINT32_MAX : (uint32_t)at;
+        bool good = offset + (uint64_t)bytes <= cta->shared_bytes && !(offset % bytes);
+        if (!good || (!store && cta->written && !written_all(cta->written, offset, bytes))) {
+            fault_shared(w, op, lane, offset, bytes, store);
+            if (!good)
+                return NULL;
+        }
+        if (store && cta->written)
+            written_mark(cta->written, offset, bytes);
+        // Which lane reads what is not specified: each may read all.
+        if (cta->races)
+            race_shared(w, op, store ? 1u << lane : ~0u, offset, bytes,
+                        store ? RACE_WRITE : RACE_READ, NULL);
+        return cta->shared + offset;
+    }
+    if (at % bytes || !global_span(w, at, bytes) || !global_defined(w, at, bytes, store)) {
+        fault_global(w, op, lane, at, bytes, store);
+        return NULL;
+    }
+    global_touch(w, at, bytes, store);
+    race_global(w, op, store ? 1u << lane : ~0u, at, bytes, store ? RACE_WRITE : RACE_READ, NULL);
+    return (uint8_t *)(uintptr_t)at;
+}
+
+static inline uint8_t *locate(struct warp *w, const struct op *op, int lane, uint64_t at,
+                              uint32_t bytes, bool store, bool *shared)
+{
+    const struct cta *cta = w->cta;
+    if (op->space != SPACE_SHARED || cta->watched || at + bytes > cta->shared_bytes ||
+        (at & (bytes - 1))) // a power of two
+        return locate_checked(w, op, lane, at, bytes, store, shared);
+    *shared = true;
+    return cta->shared + at;
+}
+
+static void count_access(struct warp *w, const struct op *op, const uint64_t at[WARP],
+                         uint32_t bytes, uint32_t mask, bool shared, bool store)
+{
+    struct insn_counts *count = counts_of(w, op);
+    if (store)
+        note_effect(w);
+    uint64_t moved = (uint64_t)__builtin_popcount(mask) * bytes;
+    if (!shared) {
+        count->global_bytes += moved;
+        count->sectors += (uint64_t)global_sectors(at, (int)bytes, mask);
+        return;
+    }
+    count->shared_bytes += moved;
+    uint32_t offset[WARP];
+    for (int i = 0; i < WARP; ++i)
+        offset[i] = (uint32_t)at[i]; // a generic shared address keeps its banks
+    if (w->cta->trace)
+        trace_access(w->cta->trace, w, op->insn, offset, (int)bytes, mask, store);
+    count_wavefronts(w, op, offset, bytes, mask, store);
+}
+
+// A base address and a stride are the first lane's; every lane must be there.
+static bool whole_warp(struct warp *w, const struct op *op, uint32_t mask)
+{
+    if (mask == ~0u)
+        return true;
+    fault_at(w, op, __builtin_ctz(mask), FAULT_DIVERGENT_BARRIER,
+             "%s with %d of the warp's 32 lanes", w->cta->program->insns[op->insn].opcode,
+             __builtin_popcount(mask));
+    return false;
+}
+
+// One 8x8 tile of 16-bit elements: eight rows of 16 bytes, at the addresses of lanes
+// first … first + 7 in `row`.
+static void move_tile(struct warp *w, char *r, const struct op *op, uint32_t reg,
+                      const uint64_t row[8], int first, bool store, bool transposed)
+{
+    uint64_t at[WARP];
+    uint16_t element[8][8];
+    u16 *lanes = (u16 *)(r + reg);
+    bool shared = false;
+    for (int i = 8; i < WARP; ++i)
+        at[i] = row[0]; // not looked at, but the pattern is to be the same
+    for (int i = 0; i < 8; ++i) {
+        at[i] = row[i];
+        uint8_t *memory = locate(w, op, first + i, at[i], 16, store, &shared);
+        void *row = transposed ? element[i] : (void *)(lanes + 8 * i);
+        if (store) {
+            for (int j = 0; j < 8 && transposed; ++j)
+                element[i][j] = lanes[8 * j + i];
+            if (memory)
+                memcpy(memory, row, 16);
+        } else if (memory) {
+            memcpy(row, memory, 16);
+        } else {
+            memset(row, 0, 16);
+        }
+    }
+    count_access(w, op, at, 16, 0xff, shared, store);
+    for (int i = 0; i < 8 && !store && transposed; ++i)
+        for (int j = 0; j < 8; ++j)
+            lanes[8 * i + j] = element[j][i];
+}
+
+static void load_tiles(struct warp *w, char *r, const struct op *op, uint64_t base, uint64_t stride)
+{
+    const struct matrix_memory *m = (const struct matrix_memory *)op->regs;
+    const struct matrix *f = &m->matrix;
+    for (int i = 0; i < f->distinct; ++i) {
+        uint64_t at[8];
+        for (unsigned k = 0; k < 8; ++k)
+            at[k] = base + 2 * (m->transposed ? (f->column[i] + k) * stride + f->row[i]
+                                              : (f->row[i] + k) * stride + f->column[i]);
+        move_tile(w, r, op, f->regs[i], at, 0, false, m->transposed);
+        for (int copy = i + f->distinct; copy < f->count; copy += f->distinct)
+            memcpy(r + f->regs[copy], r + f->regs[i], 4 * WARP);
+    }
+}
+
+// One access for the elements that a lane has in a register, or in a pair of an accumulator's, if
+// they lie side by side in memory; else one for each.
+static void move_elements(struct warp *w, char *r, const struct op *op, uint64_t base,
+                          uint64_t stride)
+{
+    const struct matrix_memory *m = (const struct matrix_memory *)op->regs;
+    const struct matrix *f = &m->matrix;
+    uint32_t size = f->bytes, registers = f->step > f->per ? 2 : 1;
+    uint32_t elements = registers * f->per, width = f->bytes < 4 ? 4 : f->bytes;
+    uint32_t together = m->transposed ? 1 : elements;
+    bool pairs = m->accumulator && f->type == MATRIX_F16 && m->transposed;
+    for (uint32_t first = 0; first < f->distinct; first += registers) {
+        for (uint32_t part = 0; part < elements; part += together) {
+            uint64_t at[WARP];
+            bool shared = false;
+            for (uint32_t i = 0; i < WARP; ++i) {
+                uint64_t row = i / 4 + f->row[first];
+                uint64_t column = i % 4 * f->step + f->column[first] + part;
+                at[i] =
+                    base + size * (m->transposed ? column * stride + row : row * stride + column);
+                uint8_t *memory = locate(w, op, (int)i, at[i], size * together, m->store, &shared);
+                if (memory && size == 4 && together == 2) { // f32 and s32, in rows
+                    u32 *pair[2] = {(u32 *)(r + f->regs[first]) + i,
+                                    (u32 *)(r + f->regs[first + 1]) + i};
+                    u32 *here = (u32 *)memory;
+                    for (int e = 0; e < 2; ++e)
+                        *(m->store ? &here[e] : pair[e]) = *(m->store ? pair[e] : &here[e]);
+                    continue;
+                }
+                for (uint32_t e = part; e < part + together; ++e) {
+                    char *value = r + f->regs[first + e / f->per] + width * i + size * (e % f->per);
+                    uint8_t *here = memory ? memory + (e - part) * size : NULL;
+                    if (here && m->store)
+                        memcpy(here, value, size);
+                    else if (here)
+                        memcpy(value, here, size);
+                    else if (!m->store)
+                        memset(value, 0, size);
+                }
+            }
+            if (!pairs)
+                count_access(w, op, at, size * together, ~0u, shared, m->store);
+        }
+        if (pairs) { // the machine transposes in registers, then moves pairs
+            uint64_t at[WARP];
+            for (uint32_t i = 0; i < WARP; ++i)
+                at[i] = base +
+                        size * ((i / 4 + f->column[first]) * stride + 2 * (i % 4) + f->row[first]);
+            bool shared = op->space == SPACE_SHARED ||
+                          (op->space == SPACE_GENERIC &&
+                           at[0] >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT);
+            count_access(w, op, at, 4, ~0u, shared, m->store);
+        }
+        for (uint32_t copy = first + f->distinct; copy < f->count; copy += f->distinct)
+            memcpy(r + f->regs[copy], r + f->regs[first], width * WARP);
+    }
+}
+
+void wmma_move(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    const struct matrix_memory *m = (const struct matrix_memory *)op->regs;
+    if (!whole_warp(w, op, mask))
+        return;
+    uint64_t base = op->wide_address ? *(const u64 *)(r + op->a) : *(const u32 *)(r + op->a);
+    uint64_t stride = *(const u32 *)(r + m->stride);
+    base += (uint64_t)op->imm;
+    if (m->matrix.bytes == 2 && !m->accumulator)
+        load_tiles(w, r, op, base, stride);
+    else
+        move_elements(w, r, op, base, stride);
+}
+
+// The rows of tile i are at the addresses of lanes 8 i to 8 i + 7.
+void tiles_move(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    const struct tiles *t = (const struct tiles *)op->regs;
+    if (!whole_warp(w, op, mask))
+        return;
+    uint64_t at[WARP];
+    for (int i = 0; i < WARP; ++i)
+        at[i] = op->wide_address ? ((const u64 *)(r + op->a))[i] + (uint64_t)op->imm
+                                 : (uint32_t)(((const u32 *)(r + op->a))[i] + (uint32_t)op->imm);
+    for (int i = 0; i < t->count; ++i)
+        move_tile(w, r, op, t->regs[i], at + 8 * i, 8 * i, t->store, t->transposed);
+}
+
+void movmatrix_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    if (!whole_warp(w, op, mask))
+        return;
+    u16 tile[64];
+    memcpy(tile, r + op->a, sizeof tile);
+    u16 *d = (u16 *)(r + op->d);
+    for (int i = 0; i < 64; ++i)
+        d[i] = tile[8 * (i % 8) + i / 8];
+}

@@ -1,0 +1,111 @@
+// vote.c: what the lanes of a warp find out together: vote, match, redux, elect, activemask, bar.warp.sync.
+#include "ops.h"
+#include "scalars.h"
+
+void warp_sync_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)r, (void)op;
+    if (w->clock)
+        race_warp_sync(w, mask);
+}
+
+// a: the predicate, b: the members (already here, see SYNC_MEMBERS). d: a predicate or, for a
+// ballot, a register.
+void vote_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)w;
+    uint32_t p = *(u32 *)(r + op->a) ^ (op->is_signed ? ~0u : 0);
+    uint32_t d = *(u32 *)(r + op->d);
+    for (uint32_t left = mask; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        uint32_t members = ((u32 *)(r + op->b))[i] & mask, yes = p & members;
+        if (op->imm == VOTE_BALLOT) {
+            ((u32 *)(r + op->d))[i] = yes;
+            continue;
+        }
+        bool result = op->imm == VOTE_ALL   ? yes == members
+                      : op->imm == VOTE_ANY ? yes != 0
+                                            : yes == members || !yes;
+        d = (d & ~(1u << i)) | (uint32_t)result << i;
+    }
+    if (op->imm != VOTE_BALLOT)
+        *(u32 *)(r + op->d) = d;
+}
+
+// match.any, match.all (imm 1). regs[0]: the predicate or NO_REGISTER.
+void match_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)w;
+    uint64_t value[WARP] = {0};
+    uint32_t result[WARP];
+    for (int i = 0; i < WARP; ++i)
+        memcpy(&value[i], r + op->a + (size_t)i * op->width, op->width);
+    for (int i = 0; i < WARP; ++i) {
+        uint32_t members = ((u32 *)(r + op->b))[i] & mask, same = 0;
+        for (int j = 0; j < WARP; ++j)
+            same |= (uint32_t)(members >> j & 1 && value[j] == value[i]) << j;
+        result[i] = op->imm ? (same == members ? members : 0) : same;
+    }
+    uint32_t p = 0;
+    for (int i = 0; i < WARP; ++i) {
+        if (mask >> i & 1)
+            ((u32 *)(r + op->d))[i] = result[i];
+        p |= (uint32_t)(result[i] != 0) << i;
+    }
+    if (op->regs[0] != NO_REGISTER) {
+        u32 *d = (u32 *)(r + op->regs[0]);
+        *d = (*d & ~mask) | (p & mask);
+    }
+}
+
+// imm: enum atomic (add, min, max, and, or, xor).
+void redux_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)w;
+    uint32_t result[WARP];
+    const u32 *a = (const u32 *)(r + op->a);
+    for (int i = 0; i < WARP; ++i) {
+        uint32_t members = ((u32 *)(r + op->b))[i] & mask, sum = 0;
+        bool first = true;
+        for (uint32_t left = members; left; left &= left - 1, first = false) {
+            uint32_t x = a[__builtin_ctz(left)];
+            bool less = op->is_signed ? (int32_t)x < (int32_t)sum : x < sum;
+            sum = first                   ? x
+                  : op->imm == ATOMIC_ADD ? sum + x
+                  : op->imm == ATOMIC_MIN ? (less ? x : sum)
+                  : op->imm == ATOMIC_MAX ? (less ? sum : x)
+                  : op->imm == ATOMIC_AND ? (sum & x)
+                  : op->imm == ATOMIC_OR  ? (sum | x)
+                                          : (sum ^ x);
+        }
+        result[i] = sum;
+    }
+    for (int i = 0; i < WARP; ++i)
+        if (mask >> i & 1)
+            ((u32 *)(r + op->d))[i] = result[i];
+}
+
+// The leader is the lowest member. regs[0]: its lane (or NO_REGISTER), d: whether this is it.
+void elect_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)w;
+    uint32_t p = 0;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        uint32_t members = ((u32 *)(r + op->b))[i] & mask;
+        int leader = members ? __builtin_ctz(members) : i;
+        if (op->regs[0] != NO_REGISTER)
+            ((u32 *)(r + op->regs[0]))[i] = (uint32_t)leader;
+        p |= (uint32_t)(leader == i) << i;
+    }
+    u32 *d = (u32 *)(r + op->d);
+    *d = (*d & ~mask) | p;
+}
+
+void activemask_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)w;
+    for (int i = 0; i < WARP; ++i)
+        if (mask >> i & 1)
+            ((u32 *)(r + op->d))[i] = mask;
+}

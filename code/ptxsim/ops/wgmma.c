@@ -1,0 +1,421 @@
+// wgmma.c: products of a warpgroup (wgmma), and setmaxnreg.
+//
+// Four warps issue the same instruction; each of them makes 16 of the 64 rows of D from its rows of
+// A and the whole of B, so that each warp can be followed for itself. A wgmma only notes what it
+// is to do. The product is made at the wait_group that waits for it, and that is when its operands in
+// shared memory are read for good, and when its D appears: a missing wait computes with the old
+// values, and an operand that is overwritten before the wait is read overwritten. The machine may be
+// as late as that. Under a PTXSIM_SCHEDULE about half of them read their operands at the issue
+// instead, which the machine may do as well. A in registers is taken at the issue.
+//
+// Where an element of an operand in shared memory lies follows the descriptor: rows of eight times 16
+// bytes without a swizzle, else of eight times the swizzle's span; the swizzle exchanges the
+// 16-byte pieces by bits of their address.
+#include "address.h"
+#include "async.h"
+#include "scalars.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROW_BYTES = 32 }; // of k, in every type
+
+struct products { // of a warp
+    uint32_t open, issued, resized;
+    uint32_t registers;                  // of a thread, as setmaxnreg has it last; 0: not yet
+    const struct op *last, *last_resize; // to name them
+    bool fenced;                         // a wgmma.fence since results came
+    uint64_t *dirty; // registers written since the last wgmma.fence, as in struct watch
+    int words;
+    size_t count, capacity;
+    struct pending {
+        const struct op *op;
+        uint64_t a_desc, b_desc;
+        uint32_t frame, group;
+        bool add;
+        uint32_t a[4][WARP];
+        uint8_t (*early)[ROW_BYTES]; // operands read at the issue: 16 rows of A, then B; or NULL
+    } * list;
+};
+
+static struct products *products_of(struct warp *w)
+{
+    if (!w->products)
+        w->products = calloc(1, sizeof *w->products);
+    if (!w->products)
+        abort();
+    return w->products;
+}
+
+static void drop_pending(struct products *p)
+{
+    for (size_t i = 0; i < p->count; ++i)
+        free(p->list[i].early);
+    p->count = 0;
+}
+
+void wgmma_start(struct cta *cta)
+{
+    for (int i = 0; i < cta->warps; ++i) {
+        struct products *p = cta->warp[i].products;
+        if (!p)
+            continue;
+        drop_pending(p);
+        p->open = p->issued = p->resized = p->registers = 0;
+        p->fenced = false;
+        if (p->dirty)
+            memset(p->dirty, 0, (size_t)p->words * sizeof *p->dirty);
+    }
+}
+
+void wgmma_destroy(struct cta *cta)
+{
+    for (int i = 0; i < cta->warps; ++i) {
+        struct products *p = cta->warp[i].products;
+        if (!p)
+            continue;
+        drop_pending(p);
+        free(p->list);
+        free(p->dirty);
+        free(p);
+        cta->warp[i].products = NULL;
+    }
+}
+
+// The first warp of the warpgroup of `i` that has done something else than it, told by a fault.
+static void compare_warps(struct cta *cta, int i)
+{
+    static const struct products none;
+    int group = i / WARPGROUP_WARPS * WARPGROUP_WARPS;
+    const struct products *mine = cta->warp[i].products;
+    for (int k = group; k < group + WARPGROUP_WARPS; ++k) {
+        bool here = k < cta->warps;
+        const struct products *other =
+            here && cta->warp[k].products ? cta->warp[k].products : &none;
+        const struct op *op = mine->last;
+        const char *what = "wgmma";
+        uint32_t times = mine->issued, others = other->issued;
+        if (times <= others) {
+            op = mine->last_resize;
+            what = "setmaxnreg";
+            times = mine->resized;
+            others = other->resized;
+        }
+        if (times > others) {
+            fault_at(&cta->warp[i], op, 0, FAULT_DIVERGENT_BARRIER,
+                     "warp %d has executed %u %s, %s %d %u: all four warps of a warpgroup must "
+                     "execute the same",
+                     i, times, what, here ? "warp" : "there is no warp", k, others);
+            return;
+        }
+    }
+}
+
+void wgmma_finish(struct cta *cta)
+{
+    enum { SM_REGISTERS = 64 << 10 };
+    struct warp *last = NULL;
+    uint32_t sum = 0;
+    for (int i = 0; i < cta->warps && !cta->faulted; ++i) {
+        const struct products *p = cta->warp[i].products;
+        if (!p)
+            continue;
+        compare_warps(cta, i);
+        sum += p->registers * WARP;
+        last = p->registers ? &cta->warp[i] : last;
+    }
+    if (sum > SM_REGISTERS && !cta->faulted)
+        fault_at(last, last->products->last_resize, 0, FAULT_DEADLOCK,
+                 "setmaxnreg waits for ever: the CTA's warps would have %u registers, an SM has %d",
+                 sum, SM_REGISTERS);
+}
+
+// ---- Operands in shared memory ------------------------------------------------------------------
+
+struct layout { // of a descriptor
+    uint32_t start, leading, stride, base;
+    uint32_t span; // of the swizzle: 0, 32, 64, 128
+};
+
+static struct layout unpack_descriptor(uint64_t d)
+{
+    static const uint8_t spans[] = {0, 128, 64, 32};
+    return (struct layout){.start = (uint32_t)(d & 0x3fff) << 4,
+                           .leading = (uint32_t)(d >> 16 & 0x3fff) << 4,
+                           .stride = (uint32_t)(d >> 32 & 0x3fff) << 4,
+                           .base = (uint32_t)(d >> 49 & 7),
+                           .span = spans[d >> 62]};
+}
+
+static uint32_t swizzled(const struct layout *l, uint32_t at)
+{
+    uint32_t row = (at >> 7) - l->base;
+    return l->span ? at ^ (row & (l->span / 16 - 1)) << 4 : at;
+}
+
+// Where 16 bytes lie: eight halves or 16 bytes along k from `k` on in row `row` (a column of B), or,
+// transposed, eight halves along the rows from `row` on at one k.
+static uint32_t piece_at(const struct layout *l, bool transposed, int row, int k, int size)
+{
+    uint32_t r = (uint32_t)row, along = (uint32_t)(k * size), pitch = l->span ? l->span : 16;
+    uint32_t at = l->start;
+    if (!transposed) {
+        at += r % 8 * pitch + r / 8 * l->stride;
+        at += l->span ? along : along / 16 * l->leading;
+    } else {
+        uint32_t wide = pitch / 2, across = (uint32_t)k; // halves that lie side by side
+        at += r % wide * 2 + across % 8 * pitch;
+        at += l->span ? r / wide * l->leading + across / 8 * l->stride
+                      : r / wide * l->stride + across / 8 * l->leading;
+    }
+    return swizzled(l, at);
+}
+
+// Checks a piece and, if `to` is not NULL, copies it there. proxy: whether fences are checked, too.
+static bool take_piece(struct warp *w, const struct op *op, uint32_t at, bool *proxy, void *to)
+{
+    struct cta *cta = w->cta;
+    bool good = at + (uint64_t)16 <= cta->shared_bytes;
+    if (!good || (cta->written && !written_all(cta->written, at, 16))) {
+        fault_shared(w, op, 0, at, 16, false);
+        if (!good)
+            return false;
+    }
+    if (cta->races) {
+        race_shared(w, op, ~0u, at, 16, RACE_READ, NULL);
+        *proxy = *proxy && !race_proxy(w, op, 0, at, 16, false); // told once
+    }
+    if (to)
+        memcpy(to, cta->shared + at, 16);
+    return true;
+}
+
+// Rows first … first + count - 1 of an operand, ROW_BYTES each; NULL: checks only.
+static bool take_rows(struct warp *w, const struct op *op, uint64_t descriptor, bool transposed,
+                      int first, int count, int size, bool proxy, uint8_t *to)
+{
+    struct layout l = unpack_descriptor(descriptor);
+    if (!transposed) {
+        for (int i = 0; i < count; ++i)
+            for (int part = 0; part < 2; ++part)
+                if (!take_piece(w, op, piece_at(&l, false, first + i, 16 / size * part, size),
+                                &proxy, to ? to + i * ROW_BYTES + 16 * part : NULL))
+                    return false;
+        return true;
+    }
+    for (int k = 0; k < ROW_BYTES / 2; ++k)
+        for (int i = 0; i < count; i += 8) {
+            uint16_t piece[8];
+            if (!take_piece(w, op, piece_at(&l, true, first + i, k, 2), &proxy, to ? piece : NULL))
+                return false;
+            for (int e = 0; e < 8 && to; ++e)
+                memcpy(to + (i + e) * ROW_BYTES + 2 * k, &piece[e], 2);
+        }
+    return true;
+}
+
+// ---- Issue and wait -----------------------------------------------------------------------------
+
+static bool whole_warp(struct warp *w, const struct op *op, uint32_t mask)
+{
+    if (mask == ~0u)
+        return true;
+    fault_at(w, op, __builtin_ctz(mask), FAULT_DIVERGENT_BARRIER,
+             "%s with %d of the warp's 32 lanes", w->cta->program->insns[op->insn].opcode,
+             __builtin_popcount(mask));
+    return false;
+}
+
+static int element_bytes(const struct wgmma *t)
+{
+    return ROW_BYTES / t->k;
+}
+
+static bool same_lanes(struct warp *w, const struct op *op, const u64 *descriptor)
+{
+    for (int i = 1; i < WARP; ++i)
+        if (descriptor[i] != descriptor[0]) {
+            fault_at(w, op, i, FAULT_TRAP, "%s with a descriptor that differs between lanes",
+                     w->cta->program->insns[op->insn].opcode);
+            return false;
+        }
+    return true;
+}
+
+// Rows of A and B in shared memory, checked; a, b: where they go, or NULL.
+static bool take_operands(struct warp *w, const struct pending *p, bool issue,
+                          uint8_t (*a)[ROW_BYTES], uint8_t (*b)[ROW_BYTES])
+{
+    const struct wgmma *t = (const struct wgmma *)p->op->regs;
+    return (t->a_desc == NO_REGISTER ||
+            take_rows(w, p->op, p->a_desc, t->transposed_a, w->index % WARPGROUP_WARPS * 16, 16,
+                      element_bytes(t), issue, a ? a[0] : NULL)) &&
+           take_rows(w, p->op, p->b_desc, t->transposed_b, 0, t->n, element_bytes(t), issue,
+                     b ? b[0] : NULL);
+}
+
+static bool reads_early(const struct warp *w, const struct products *products)
+{
+    uint32_t seed = w->cta->launch->schedule;
+    uint32_t mixed = (seed ^ (uint32_t)w->index << 8 ^ products->issued) * 2654435761u;
+    return seed && mixed >> 15 & 1;
+}
+
+static bool meet(const uint64_t *a, const uint64_t *b, int words)
+{
+    uint64_t both = 0;
+    for (int i = 0; i < words; ++i)
+        both |= a[i] & b[i];
+    return both;
+}
+
+void wgmma_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    const struct wgmma *t = (const struct wgmma *)op->regs;
+    struct products *products = products_of(w);
+    struct pending p = {
+        .op = op, .frame = (uint32_t)(r - w->file), .group = products->open, .add = true};
+    if (!whole_warp(w, op, mask) || !same_lanes(w, op, (const u64 *)(r + t->b_desc)) ||
+        (t->a_desc != NO_REGISTER && !same_lanes(w, op, (const u64 *)(r + t->a_desc))))
+        return;
+    uint32_t scale = *(const u32 *)(r + t->scale_d);
+    if (scale && ~scale) {
+        fault_at(w, op, 0, FAULT_TRAP, "%s with a scale-d that differs between lanes",
+                 w->cta->program->insns[op->insn].opcode);
+        return;
+    }
+    bool first = !products->issued++;
+    products->last = op;
+    if (w->clock && !products->fenced &&
+        (first || (products->dirty && (meet(products->dirty, t->d_set, t->words) ||
+                                       meet(products->dirty, t->a_set, t->words)))))
+        race_report(w, op, 0, FAULT_RACE, op->insn,
+                    "%s uses registers that were written before, with no wgmma.fence in between",
+                    w->cta->program->insns[op->insn].opcode);
+    p.add = scale != 0;
+    p.b_desc = *(const u64 *)(r + t->b_desc);
+    if (t->a_desc != NO_REGISTER)
+        p.a_desc = *(const u64 *)(r + t->a_desc);
+    else
+        for (int i = 0; i < 4; ++i)
+            memcpy(p.a[i], r + t->a[i], sizeof p.a[i]);
+    if (reads_early(w, products)) {
+        p.early = malloc((size_t)(16 + t->n) * sizeof *p.early);
+        if (!p.early)
+            abort();
+    }
+    if (!take_operands(w, &p, true, p.early, p.early ? p.early + 16 : NULL)) {
+        free(p.early);
+        return;
+    }
+    products->list = array_grow(products->list, products->count, &products->capacity, sizeof p);
+    products->list[products->count++] = p;
+    note_effect(w);
+}
+
+static void finish(struct warp *w, const struct pending *p)
+{
+    const struct wgmma *t = (const struct wgmma *)p->op->regs;
+    _Alignas(64) uint8_t space[16 + WGMMA_N][ROW_BYTES];
+    uint8_t(*a)[ROW_BYTES] = p->early ? p->early : space, (*b)[ROW_BYTES] = a + 16;
+    if (t->a_desc == NO_REGISTER)
+        for (int i = 0; i < 4; ++i) // registers go down the rows, then along k
+            for (int lane = 0; lane < WARP; ++lane)
+                memcpy(&a[lane / 4 + i % 2 * 8][lane % 4 * 4 + i / 2 * 16], &p->a[i][lane], 4);
+    if (take_operands(w, p, false, p->early ? NULL : a, p->early ? NULL : b))
+        t->product(w->file + p->frame, t, a, b, p->add);
+}
+
+void wgmma_group_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    struct products *products = products_of(w);
+    (void)r;
+    if (!whole_warp(w, op, mask))
+        return;
+    if (op->imm < 0) {
+        products->open++;
+        return;
+    }
+    size_t done = 0;
+    while (done < products->count &&
+           products->list[done].group + (uint64_t)op->imm < products->open) {
+        finish(w, &products->list[done]);
+        free(products->list[done++].early);
+    }
+    if (!done)
+        return;
+    products->fenced = false;
+    products->count -= done;
+    memmove(products->list, products->list + done, products->count * sizeof *products->list);
+    note_effect(w);
+}
+
+void wgmma_fence_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    struct products *products = products_of(w);
+    (void)r;
+    if (!whole_warp(w, op, mask))
+        return;
+    products->fenced = true;
+    if (products->dirty)
+        memset(products->dirty, 0, (size_t)products->words * sizeof *products->dirty);
+}
+
+// ---- Registers in between -----------------------------------------------------------------------
+
+static void report_uses(struct warp *w, const struct op *op, const struct watch *watch,
+                        const struct pending *p)
+{
+    const struct wgmma *t = (const struct wgmma *)p->op->regs;
+    for (int i = 0; i < watch->count; ++i) {
+        const struct watch_use *use = &watch->uses[i];
+        if (!(t->d_set[use->number / 64] >> use->number % 64 & 1))
+            continue;
+        struct op at = *op;
+        char where[544];
+        at.insn = use->insn;
+        race_report(w, &at, 0, FAULT_RACE, p->op->insn,
+                    "uses an accumulator of the wgmma at %s, which is still on its way: nothing "
+                    "has waited for it (wgmma.wait_group)",
+                    race_line(w->cta->program, p->op->insn, where, sizeof where));
+    }
+}
+
+void watch_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    const struct watch *watch = (const struct watch *)op->regs;
+    (void)r, (void)mask;
+    if (!w->clock)
+        return;
+    struct products *products = products_of(w);
+    if (!products->dirty) {
+        products->words = watch->words;
+        products->dirty = calloc((size_t)watch->words, sizeof *products->dirty);
+        if (!products->dirty)
+            abort();
+    }
+    for (int i = 0; i < watch->words; ++i)
+        products->dirty[i] |= watch->written[i];
+    for (size_t i = 0; i < products->count; ++i) {
+        const struct wgmma *t = (const struct wgmma *)products->list[i].op->regs;
+        if (meet(watch->touched, t->d_set, t->words))
+            report_uses(w, op, watch, &products->list[i]);
+    }
+}
+
+// ---- setmaxnreg ---------------------------------------------------------------------------------
+
+void setmaxnreg_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    struct products *products = products_of(w);
+    uint32_t before = products->registers;
+    (void)r;
+    if (!whole_warp(w, op, mask))
+        return;
+    products->resized++;
+    products->last_resize = op;
+    products->registers = (uint32_t)op->imm;
+    if (before && (op->target ? op->imm < before : op->imm > before))
+        fault_at(w, op, 0, FAULT_TRAP, "%s %lld, where the warp has %u registers a thread",
+                 w->cta->program->insns[op->insn].opcode, (long long)op->imm, before);
+}

@@ -1,4 +1,0 @@
-// ops_base.c: the operations, compiled for any CPU.
-#pragma GCC optimize("O3")
-#define FN(name) name##_base
-#include "ops_set.h"

@@ -1,0 +1,136 @@
+// module.h: what parse.c makes of a PTX text. Everything is kept as written: an opcode is a string,
+// and the operands know nothing of types.
+#ifndef PTXSIM_MODULE_H
+#define PTXSIM_MODULE_H
+
+#include "ptxsim/base/base.h"
+#include "ptxsim/ptxsim.h"
+
+enum space { SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_PARAM, SPACE_CONST };
+
+// Shared and local memory in the generic address space: a window each, far from host addresses.
+#define WINDOW_SHIFT 56
+#define SHARED_WINDOW (UINT64_C(1) << WINDOW_SHIFT)
+#define LOCAL_WINDOW (UINT64_C(2) << WINDOW_SHIFT)
+#define PARAM_WINDOW (UINT64_C(3) << WINDOW_SHIFT) // of a kernel's parameters (__grid_constant__)
+#define CODE_WINDOW (UINT64_C(4) << WINDOW_SHIFT)  // function addresses, for indirect calls
+
+enum operand_kind {
+    OPERAND_REGISTER,  // reg
+    OPERAND_IMMEDIATE, // value; is_float: an f64's bits, narrowed at decoding
+    OPERAND_NAME,      // a variable, function, label or special register, + value
+    OPERAND_ADDRESS,   // [reg + value] or [name + value]; reg < 0: none; count coordinates
+    OPERAND_VECTOR,    // {…} or (…): count operands from `elements`
+    OPERAND_SINK,      // _
+};
+
+struct operand {
+    enum operand_kind kind;
+    bool is_float, negated; // negated: !%p
+    int reg;
+    int pair; // %r|%p: the second register, else -1
+    int64_t value;
+    const char *name;
+    struct operand *elements;
+    int count;
+};
+
+struct source_line {
+    const char *file;
+    int line;
+    const char *callers; // of a line in an inlined function: " (called at FILE:LINE, …)", else ""
+};
+
+struct insn {
+    const char *opcode; // with all modifiers: "ld.shared.v2.u32"
+    int guard;          // predicate register, -1: none
+    bool guard_negated;
+    int count;
+    struct operand *operands;
+    struct source_line at; // the user's line, out of the toolkit's headers
+    int ptx_line;
+    int scope; // of its names
+};
+
+// Bytes a lane: 2, 4, 8 or 16; 0 is a predicate, kept as one bit a lane.
+struct reg {
+    uint8_t bytes;
+};
+
+struct variable {
+    const char *name;
+    enum space space;
+    size_t align, size;
+    size_t offset; // in shared memory, in the parameters, or in the frame's local memory
+    bool dynamic;  // extern .shared []
+    bool is_param; // a kernel's or function's own parameter
+    void *address; // global and const: its allocation
+    uint8_t *init; // size bytes, or NULL
+    struct relocation *relocations;
+    int scope; // the { } of its function that it stands in
+};
+
+struct relocation {
+    size_t at;
+    const char *name;
+    int64_t addend;
+    bool generic;
+    struct relocation *next;
+};
+
+struct label {
+    const char *name;
+    size_t insn; // the instruction it stands before
+    int scope;
+    const char **targets; // of .branchtargets / .calltargets, else NULL
+    int target_count;
+};
+
+struct function {
+    const char *name;
+    bool is_kernel, has_body;
+    struct module *module;
+    struct reg *regs;
+    size_t reg_count, reg_capacity;
+    struct insn *insns;
+    size_t insn_count, insn_capacity;
+    struct label *labels;
+    size_t label_count, label_capacity;
+    struct variable **variables; // parameters first, then the body's
+    size_t variable_count, variable_capacity;
+    int *outer; // of each scope: the one around it, -1 for the body itself
+    size_t scope_count, scope_capacity;
+    int params, returns; // of a .func: return values come first among the variables
+    int max_threads;
+    char unsupported[256]; // why it cannot be decoded, else empty
+};
+
+struct module {
+    struct arena arena;
+    int arch; // 89 for .target sm_89
+    const char **files;
+    size_t file_count;
+    struct variable **variables;
+    size_t variable_count, variable_capacity;
+    struct function **functions;
+    size_t function_count, function_capacity;
+    struct kernel *kernels;
+    size_t kernel_count;
+};
+
+// Frees what module_parse made; module_free (decode/) frees the kernels' programs first.
+void module_drop(struct module *module);
+struct function *module_function(struct module *module, const char *name);
+struct variable *module_variable(struct module *module, const char *name);
+// By the names that an instruction in `scope` sees.
+struct variable *function_variable(const struct function *function, int scope, const char *name);
+const struct label *function_label(const struct function *function, int scope, const char *name);
+
+struct kernel {
+    struct function *function;
+    struct kernel_info info;
+    struct program *program; // decoded at the first launch
+    char error[384];         // why it cannot be launched, else empty
+};
+
+#endif

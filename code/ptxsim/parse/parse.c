@@ -1,0 +1,1203 @@
+// parse.c: PTX text -> struct module. One pass over the text with one token of look-ahead.
+//
+// Everything is kept as written: an opcode stays a string, its operands know nothing of types.
+// decode/ gives them meaning, and only for the kernels that are launched.
+#include "module.h"
+
+#include <ctype.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// Of a variable with initial values: its bytes are kept as they will be in memory.
+static const size_t MOST_INITIALISED = (size_t)256 << 20;
+
+// ---- Tokens -------------------------------------------------------------------------------------
+
+enum token_kind { TOKEN_END, TOKEN_WORD, TOKEN_INTEGER, TOKEN_FLOAT, TOKEN_STRING, TOKEN_MARK };
+
+struct token {
+    enum token_kind kind;
+    const char *text;
+    size_t length;
+    uint64_t value; // of an integer; the bits of a float, as f64
+    int line;
+};
+
+struct scope_register {
+    const char *name;
+    size_t length;
+    int first, count; // count 0: the name as it is; else name<count>
+};
+
+struct location {
+    int file, line, column;
+    int parent; // index of the location it is inlined at, -1: none
+};
+
+struct parser {
+    struct module *module;
+    struct function *function;
+    const char *at;
+    int line;
+    struct token token;
+    jmp_buf failed;
+    char *why;
+    size_t why_size;
+    struct scope_register *registers;
+    size_t register_count, register_capacity;
+    struct location *locations;
+    size_t location_count, location_capacity;
+    size_t function_locations; // the first of the running function
+    int location;
+    int scope;
+};
+
+__attribute__((noreturn, format(printf, 2, 3))) static void fail(struct parser *p,
+                                                                 const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int used = snprintf(p->why, p->why_size, "PTX line %d: ", p->token.line);
+    if (used > 0 && (size_t)used < p->why_size)
+        vsnprintf(p->why + used, p->why_size - (size_t)used, format, arguments);
+    va_end(arguments);
+    longjmp(p->failed, 1);
+}
+
+static bool word_start(char c)
+{
+    return isalpha((unsigned char)c) || c == '_' || c == '$' || c == '%' || c == '.';
+}
+
+static bool word_part(char c)
+{
+    return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '.';
+}
+
+static void skip_blanks(struct parser *p)
+{
+    for (;;) {
+        if (*p->at == '\n') {
+            p->line++;
+            p->at++;
+        } else if (isspace((unsigned char)*p->at)) {
+            p->at++;
+        } else if (p->at[0] == '/' && p->at[1] == '/') {
+            while (*p->at && *p->at != '\n')
+                p->at++;
+        } else if (p->at[0] == '/' && p->at[1] == '*') {
+            p->at += 2;
+            while (*p->at && !(p->at[0] == '*' && p->at[1] == '/')) {
+                if (*p->at == '\n')
+                    p->line++;
+                p->at++;
+            }
+            if (*p->at)
+                p->at += 2;
+        } else {
+            return;
+        }
+    }
+}
+
+static void lex_number(struct parser *p)
+{
+    const char *start = p->at;
+    struct token *token = &p->token;
+    char second = start[0] == '0' ? start[1] : 0;
+    if (second == 'f' || second == 'F' || second == 'd' || second == 'D') {
+        int digits = tolower(second) == 'f' ? 8 : 16;
+        uint64_t bits = 0;
+        for (int i = 0; i < digits; ++i) {
+            char c = start[2 + i];
+            if (!isxdigit((unsigned char)c))
+                fail(p, "a float constant needs %d hexadecimal digits", digits);
+            bits =
+                bits << 4 | (uint64_t)(isdigit((unsigned char)c) ? c - '0' : tolower(c) - 'a' + 10);
+        }
+        p->at = start + 2 + digits;
+        token->kind = TOKEN_FLOAT;
+        token->value = bits;
+        if (digits == 8) { // kept as f64; a NaN's payload survives the widening below
+            uint32_t low = (uint32_t)bits;
+            float single;
+            memcpy(&single, &low, 4);
+            double wide = single;
+            memcpy(&token->value, &wide, 8);
+            if (single != single)
+                token->value = (uint64_t)(low >> 31) << 63 | UINT64_C(0x7ff) << 52 |
+                               (uint64_t)(low & 0x7fffff) << 29;
+        }
+        return;
+    }
+    const char *digits = start;
+    bool decimal = true;
+    if (second == 'x' || second == 'X' || second == 'b' || second == 'B')
+        decimal = false;
+    if (decimal)
+        while (isdigit((unsigned char)*digits))
+            digits++;
+    if (decimal && (*digits == '.' || *digits == 'e' || *digits == 'E')) {
+        char *end;
+        double value = strtod(start, &end);
+        p->at = end;
+        token->kind = TOKEN_FLOAT;
+        memcpy(&token->value, &value, 8);
+        return;
+    }
+    char *end;
+    if (tolower(second) == 'b')
+        token->value = strtoull(start + 2, &end, 2);
+    else
+        token->value = strtoull(start, &end, 0);
+    if (*end == 'U')
+        end++;
+    p->at = end;
+    token->kind = TOKEN_INTEGER;
+}
+
+static void advance(struct parser *p)
+{
+    skip_blanks(p);
+    struct token *token = &p->token;
+    *token = (struct token){.text = p->at, .line = p->line};
+    char c = *p->at;
+    if (!c) {
+        token->kind = TOKEN_END;
+    } else if (word_start(c)) {
+        token->kind = TOKEN_WORD;
+        do
+            p->at++;
+        while ((word_part(*p->at) && !(c == '.' && *p->at == '.')) || // .reg.b32: two directives
+               (p->at[0] == ':' && p->at[1] == ':' && word_part(p->at[2]) && p->at++));
+    } else if (isdigit((unsigned char)c)) {
+        lex_number(p);
+    } else if (c == '"') {
+        token->kind = TOKEN_STRING;
+        token->text = ++p->at;
+        while (*p->at && *p->at != '"' && *p->at != '\n')
+            p->at += p->at[0] == '\\' && p->at[1] ? 2 : 1;
+        token->length = (size_t)(p->at - token->text);
+        if (*p->at != '"')
+            fail(p, "a string without an end");
+        p->at++;
+        return;
+    } else {
+        token->kind = TOKEN_MARK;
+        p->at++;
+    }
+    token->length = (size_t)(p->at - token->text);
+}
+
+static bool is(const struct parser *p, const char *text)
+{
+    return (p->token.kind == TOKEN_MARK || p->token.kind == TOKEN_WORD) &&
+           p->token.length == strlen(text) && !memcmp(p->token.text, text, p->token.length);
+}
+
+static bool accept(struct parser *p, const char *text)
+{
+    if (!is(p, text))
+        return false;
+    advance(p);
+    return true;
+}
+
+static void expect(struct parser *p, const char *text)
+{
+    if (!accept(p, text))
+        fail(p, "'%.*s' where '%s' was expected", (int)p->token.length, p->token.text, text);
+}
+
+static char *word(struct parser *p, const char *what)
+{
+    if (p->token.kind != TOKEN_WORD)
+        fail(p, "'%.*s' where %s was expected", (int)p->token.length, p->token.text, what);
+    char *copy = arena_text(&p->module->arena, p->token.text, p->token.length);
+    advance(p);
+    return copy;
+}
+
+static int64_t integer(struct parser *p)
+{
+    bool negative = accept(p, "-");
+    if (p->token.kind != TOKEN_INTEGER)
+        fail(p, "'%.*s' where an integer was expected", (int)p->token.length, p->token.text);
+    uint64_t value = p->token.value;
+    advance(p);
+    return (int64_t)(negative ? 0 - value : value);
+}
+
+static size_t size(struct parser *p)
+{
+    int64_t value = integer(p);
+    if (value < 0 || value > INT64_C(1) << 40)
+        fail(p, "%lld is no size", (long long)value);
+    return (size_t)value;
+}
+
+// ---- Registers and operands ---------------------------------------------------------------------
+
+// Bytes of a type's name (".b32"), 0 for .pred, -1 if it is none.
+static int type_bytes(const char *type)
+{
+    static const struct {
+        const char *name;
+        int bytes;
+    } types[] = {
+        {".pred", 0},  {".b8", 1},     {".u8", 1},      {".s8", 1},         {".b16", 2},
+        {".u16", 2},   {".s16", 2},    {".f16", 2},     {".bf16", 2},       {".b32", 4},
+        {".u32", 4},   {".s32", 4},    {".f32", 4},     {".f16x2", 4},      {".bf16x2", 4},
+        {".tf32", 4},  {".b64", 8},    {".u64", 8},     {".s64", 8},        {".f64", 8},
+        {".b128", 16}, {".texref", 8}, {".surfref", 8}, {".samplerref", 8},
+    };
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; ++i)
+        if (!strcmp(types[i].name, type))
+            return types[i].bytes;
+    return -1;
+}
+
+static int new_register(struct function *function, int bytes)
+{
+    function->regs = array_grow(function->regs, function->reg_count, &function->reg_capacity,
+                                sizeof *function->regs);
+    function->regs[function->reg_count].bytes = (uint8_t)(bytes == 1 ? 2 : bytes);
+    return (int)function->reg_count++;
+}
+
+static void parse_reg(struct parser *p)
+{
+    char *type = word(p, "a register type");
+    int bytes = type_bytes(type);
+    if (bytes < 0)
+        fail(p, "unknown register type '%s'", type);
+    do {
+        char *name = word(p, "a register name");
+        int count = 0;
+        if (accept(p, "<")) {
+            int64_t value = integer(p);
+            if (value < 1 || value > 1 << 20)
+                fail(p, "%lld registers", (long long)value);
+            count = (int)value;
+            expect(p, ">");
+        }
+        p->registers = array_grow(p->registers, p->register_count, &p->register_capacity,
+                                  sizeof *p->registers);
+        p->registers[p->register_count++] = (struct scope_register){
+            .name = name,
+            .length = strlen(name),
+            .first = (int)p->function->reg_count,
+            .count = count,
+        };
+        for (int i = 0; i < (count ? count : 1); ++i)
+            new_register(p->function, bytes);
+    } while (accept(p, ","));
+    expect(p, ";");
+}
+
+static int find_register(const struct parser *p, const char *name, size_t length)
+{
+    for (size_t i = p->register_count; i-- > 0;) {
+        const struct scope_register *r = &p->registers[i];
+        if (length < r->length || memcmp(name, r->name, r->length))
+            continue;
+        if (!r->count) {
+            if (length == r->length)
+                return r->first;
+            continue;
+        }
+        long number = 0;
+        size_t at = r->length;
+        while (at < length && isdigit((unsigned char)name[at]) && number < r->count)
+            number = 10 * number + (name[at++] - '0');
+        if (at == length && length > r->length && number < r->count)
+            return r->first + (int)number;
+    }
+    return -1;
+}
+
+static void parse_operand(struct parser *p, struct operand *o, int depth);
+
+static void parse_list(struct parser *p, struct operand *o, const char *end, int depth)
+{
+    enum { MOST = 128 }; // the accumulators of the widest wgmma
+    struct operand list[MOST];
+    int count = 0;
+    while (!is(p, end)) {
+        if (count == MOST)
+            fail(p, "a list of more than %d operands", MOST);
+        parse_operand(p, &list[count++], depth + 1);
+        if (!accept(p, ","))
+            break;
+    }
+    expect(p, end);
+    o->kind = OPERAND_VECTOR;
+    o->count = count;
+    o->elements = arena_alloc(&p->module->arena, (size_t)(count ? count : 1) * sizeof *list);
+    memcpy(o->elements, list, (size_t)count * sizeof *list);
+}
+
+// A register or another name, with an offset where one follows.
+static void parse_name(struct parser *p, struct operand *o)
+{
+    o->reg = find_register(p, p->token.text, p->token.length);
+    if (o->reg >= 0) {
+        o->kind = OPERAND_REGISTER;
+        advance(p);
+    } else {
+        o->kind = OPERAND_NAME;
+        o->name = word(p, "an operand");
+    }
+}
+
+static void parse_operand(struct parser *p, struct operand *o, int depth)
+{
+    *o = (struct operand){.reg = -1, .pair = -1};
+    if (depth > 4)
+        fail(p, "operands nested too deeply");
+    if (accept(p, "[")) {
+        if (p->token.kind == TOKEN_WORD) {
+            parse_name(p, o);
+            if (accept(p, "+"))
+                o->value = integer(p);
+            else if (is(p, "-"))
+                o->value = integer(p);
+        } else {
+            o->value = integer(p);
+        }
+        if (accept(p, ",")) { // of a tensor's map, then the coordinates
+            if (!accept(p, "{"))
+                fail(p, "texture and surface coordinates are not supported");
+            int64_t value = o->value;
+            parse_list(p, o, "}", depth);
+            o->value = value;
+        }
+        o->kind = OPERAND_ADDRESS;
+        expect(p, "]");
+        return;
+    }
+    if (accept(p, "{")) {
+        parse_list(p, o, "}", depth);
+        return;
+    }
+    if (accept(p, "(")) {
+        parse_list(p, o, ")", depth);
+        return;
+    }
+    o->negated = accept(p, "!");
+    bool minus = !o->negated && accept(p, "-");
+    if (p->token.kind == TOKEN_INTEGER || p->token.kind == TOKEN_FLOAT) {
+        o->kind = OPERAND_IMMEDIATE;
+        o->is_float = p->token.kind == TOKEN_FLOAT;
+        uint64_t value = p->token.value;
+        if (minus)
+            value = o->is_float ? value ^ UINT64_C(1) << 63 : 0 - value;
+        o->value = (int64_t)value;
+        advance(p);
+        return;
+    }
+    if (minus)
+        fail(p, "'-' before '%.*s'", (int)p->token.length, p->token.text);
+    if (is(p, "_")) {
+        advance(p);
+        o->kind = OPERAND_SINK;
+    } else {
+        parse_name(p, o);
+    }
+    if (accept(p, "|")) {
+        o->pair = find_register(p, p->token.text, p->token.length);
+        if (o->pair < 0 && !is(p, "_"))
+            fail(p, "'%.*s' is no register", (int)p->token.length, p->token.text);
+        advance(p);
+    }
+    if (o->kind == OPERAND_NAME && accept(p, "+"))
+        o->value = integer(p);
+}
+
+// ---- Instructions -------------------------------------------------------------------------------
+
+static void add_label(struct parser *p, const char *name, const char **targets, int count)
+{
+    struct function *f = p->function;
+    f->labels = array_grow(f->labels, f->label_count, &f->label_capacity, sizeof *f->labels);
+    f->labels[f->label_count++] = (struct label){.name = name,
+                                                 .insn = f->insn_count,
+                                                 .scope = p->scope,
+                                                 .targets = targets,
+                                                 .target_count = count};
+}
+
+static void parse_instruction(struct parser *p)
+{
+    struct function *f = p->function;
+    struct insn insn = {
+        .guard = -1, .ptx_line = p->token.line, .at.line = p->location, .scope = p->scope};
+    if (accept(p, "@")) {
+        insn.guard_negated = accept(p, "!");
+        insn.guard = find_register(p, p->token.text, p->token.length);
+        if (insn.guard < 0 || f->regs[insn.guard].bytes != 0)
+            fail(p, "'%.*s' is no predicate", (int)p->token.length, p->token.text);
+        advance(p);
+    }
+    insn.opcode = word(p, "an instruction");
+    struct operand list[16];
+    while (!is(p, ";")) {
+        if (insn.count == 16)
+            fail(p, "more than 16 operands of %s", insn.opcode);
+        parse_operand(p, &list[insn.count++], 0);
+        if (!accept(p, ","))
+            break;
+    }
+    expect(p, ";");
+    insn.operands = arena_alloc(&p->module->arena, (size_t)(insn.count + 1) * sizeof *list);
+    memcpy(insn.operands, list, (size_t)insn.count * sizeof *list);
+    f->insns = array_grow(f->insns, f->insn_count, &f->insn_capacity, sizeof *f->insns);
+    f->insns[f->insn_count++] = insn;
+}
+
+// ---- Variables ----------------------------------------------------------------------------------
+
+static void parse_value(struct parser *p, struct variable *v, size_t element, size_t *at)
+{
+    if (accept(p, "{")) {
+        while (!is(p, "}")) {
+            parse_value(p, v, element, at);
+            if (!accept(p, ","))
+                break;
+        }
+        expect(p, "}");
+        return;
+    }
+    if (*at + element > v->size)
+        fail(p, "more initial values than %s has room for", v->name);
+    uint64_t bits = 0;
+    if (p->token.kind == TOKEN_FLOAT) {
+        bits = p->token.value;
+        if (element == 4) {
+            double wide;
+            memcpy(&wide, &bits, 8);
+            float single = (float)wide;
+            uint32_t low;
+            memcpy(&low, &single, 4);
+            bits = low;
+        }
+        advance(p);
+    } else if (p->token.kind == TOKEN_WORD) {
+        struct relocation *relocation = arena_alloc(&p->module->arena, sizeof *relocation);
+        char *name = word(p, "a name");
+        if (!strcmp(name, "generic") && accept(p, "(")) {
+            relocation->generic = true;
+            name = word(p, "a name");
+            expect(p, ")");
+        }
+        relocation->name = name;
+        relocation->at = *at;
+        if (accept(p, "+"))
+            relocation->addend = integer(p);
+        relocation->next = v->relocations;
+        v->relocations = relocation;
+    } else {
+        bits = (uint64_t)integer(p);
+    }
+    memcpy(v->init + *at, &bits, element > 8 ? 8 : element);
+    *at += element;
+}
+
+// After the state space: [.align n] .type name [dims] [= value]. Without the ';' or ','.
+static struct variable *parse_variable(struct parser *p, enum space space)
+{
+    struct variable *v = arena_alloc(&p->module->arena, sizeof *v);
+    v->space = space;
+    v->scope = p->scope;
+    size_t element = 0;
+    bool vector2 = false, vector4 = false;
+    for (;;) {
+        if (accept(p, ".align")) {
+            v->align = size(p);
+            continue;
+        }
+        if (accept(p, ".ptr") || accept(p, ".managed") || accept(p, ".global"))
+            continue;
+        if (accept(p, ".attribute")) {
+            expect(p, "(");
+            while (!accept(p, ")")) {
+                if (p->token.kind == TOKEN_END)
+                    fail(p, "an attribute without an end");
+                advance(p);
+            }
+            continue;
+        }
+        if (accept(p, ".v2")) {
+            vector2 = true;
+            continue;
+        }
+        if (accept(p, ".v4")) {
+            vector4 = true;
+            continue;
+        }
+        if (p->token.kind != TOKEN_WORD || p->token.text[0] != '.')
+            break;
+        char *type = word(p, "a type");
+        int bytes = type_bytes(type);
+        if (bytes < 1 && !element)
+            fail(p, "unknown type '%s' of a variable", type);
+        if (bytes > 0)
+            element = (size_t)bytes;
+    }
+    if (!element)
+        fail(p, "a variable without a type");
+    if (p->token.kind == TOKEN_WORD)
+        v->name = word(p, "a variable");
+    else
+        v->name = "_"; // an unnamed parameter of a prototype
+    v->size = element * (vector2 ? 2 : vector4 ? 4 : 1);
+    if (!v->align)
+        v->align = v->size;
+    if (v->align & (v->align - 1))
+        fail(p, "alignment %zu is no power of two", v->align);
+    bool open_ended = false;
+    while (accept(p, "[")) {
+        if (accept(p, "]")) {
+            open_ended = true;
+            continue;
+        }
+        size_t count = size(p);
+        if (count && v->size > (size_t)1 << 40 / count)
+            fail(p, "%s is too large", v->name);
+        v->size *= count;
+        expect(p, "]");
+    }
+    if (open_ended) {
+        v->dynamic = true;
+        v->size = 0;
+    }
+    if (accept(p, "=")) {
+        if (!v->size)
+            fail(p, "initial values of %s, which has no size", v->name);
+        if (v->size > MOST_INITIALISED)
+            fail(p, "initial values of %s, which has %zu bytes: at most %zu are taken", v->name,
+                 v->size, MOST_INITIALISED);
+        v->init = arena_alloc(&p->module->arena, v->size);
+        size_t at = 0;
+        parse_value(p, v, element, &at);
+    }
+    return v;
+}
+
+static void add_variable(struct parser *p, struct variable *v)
+{
+    struct function *f = p->function;
+    struct module *m = p->module;
+    if (f && v->space != SPACE_GLOBAL && v->space != SPACE_CONST) {
+        f->variables = array_grow(f->variables, f->variable_count, &f->variable_capacity,
+                                  sizeof *f->variables);
+        f->variables[f->variable_count++] = v;
+    } else {
+        m->variables = array_grow(m->variables, m->variable_count, &m->variable_capacity,
+                                  sizeof *m->variables);
+        m->variables[m->variable_count++] = v;
+    }
+}
+
+static bool parse_space(struct parser *p, enum space *space)
+{
+    static const struct {
+        const char *name;
+        enum space space;
+    } spaces[] = {{".global", SPACE_GLOBAL},
+                  {".shared", SPACE_SHARED},
+                  {".local", SPACE_LOCAL},
+                  {".param", SPACE_PARAM},
+                  {".const", SPACE_CONST}};
+    for (size_t i = 0; i < sizeof spaces / sizeof spaces[0]; ++i)
+        if (accept(p, spaces[i].name)) {
+            *space = spaces[i].space;
+            return true;
+        }
+    return false;
+}
+
+static void parse_variables(struct parser *p, enum space space)
+{
+    do
+        add_variable(p, parse_variable(p, space));
+    while (accept(p, ","));
+    expect(p, ";");
+}
+
+// ---- Directives ---------------------------------------------------------------------------------
+
+static void parse_file(struct parser *p)
+{
+    size_t number = size(p);
+    if (p->token.kind != TOKEN_STRING || number > 1 << 16)
+        fail(p, ".file needs a number and a name");
+    struct module *m = p->module;
+    if (number >= m->file_count) {
+        const char **files = arena_alloc(&m->arena, (number + 16) * sizeof *files);
+        if (m->file_count)
+            memcpy(files, m->files, m->file_count * sizeof *files);
+        m->files = files;
+        m->file_count = number + 16;
+    }
+    m->files[number] = arena_text(&m->arena, p->token.text, p->token.length);
+    advance(p);
+    while (accept(p, ","))
+        integer(p);
+}
+
+static void parse_loc(struct parser *p)
+{
+    struct location l = {.parent = -1};
+    l.file = (int)size(p);
+    l.line = (int)size(p);
+    l.column = (int)size(p);
+    while (accept(p, ",")) {
+        if (accept(p, "function_name")) {
+            word(p, "a label");
+            if (accept(p, "+"))
+                integer(p);
+        } else if (accept(p, "inlined_at")) {
+            int file = (int)size(p), line = (int)size(p), column = (int)size(p);
+            for (size_t i = p->location_count, tried = 0;
+                 i-- > p->function_locations && tried < 10000; ++tried) {
+                const struct location *other = &p->locations[i];
+                if (other->file == file && other->line == line && other->column == column) {
+                    l.parent = (int)i;
+                    break;
+                }
+            }
+            if (l.parent < 0) { // never its own .loc: it stands for itself
+                p->locations = array_grow(p->locations, p->location_count, &p->location_capacity,
+                                          sizeof *p->locations);
+                l.parent = (int)p->location_count;
+                p->locations[p->location_count++] = (struct location){file, line, column, -1};
+            }
+        } else {
+            word(p, "a .loc attribute");
+        }
+    }
+    if (!l.line)
+        return; // compiler-made: goes with what came before
+    p->locations =
+        array_grow(p->locations, p->location_count, &p->location_capacity, sizeof *p->locations);
+    p->location = (int)p->location_count;
+    p->locations[p->location_count++] = l;
+}
+
+// Whether a file is one of the toolkit's headers: /usr/local/cuda/…/include/cuda_fp16.hpp,
+// …/site-packages/nvidia/cu13/include/….
+static bool toolkit_header(const char *path)
+{
+    return strstr(path, "/include/") && (strstr(path, "/cuda/") || strstr(path, "/cuda-") ||
+                                         strstr(path, "/targets/") || strstr(path, "/nvidia/"));
+}
+
+static const char *location_file(const struct parser *p, int location)
+{
+    const struct location *l = &p->locations[location];
+    return (size_t)l->file < p->module->file_count ? p->module->files[l->file] : NULL;
+}
+
+// Where the function of a line was called, and its caller, from the innermost call outwards.
+static const char *callers_of(struct parser *p, int location)
+{
+    enum { MOST = 3 };
+    char text[256] = "";
+    size_t used = 0;
+    int calls = 0;
+    while ((location = p->locations[location].parent) >= 0 && calls < MOST) {
+        const char *file = location_file(p, location);
+        if (!file || toolkit_header(file))
+            continue;
+        int more =
+            snprintf(text + used, sizeof text - used, "%s%s:%d", calls ? ", " : " (called at ",
+                     source_path(file), p->locations[location].line);
+        if (used + (size_t)more + 2 > sizeof text) {
+            text[used] = 0; // no room for this one
+            break;
+        }
+        used += (size_t)more;
+        calls++;
+    }
+    if (!calls)
+        return "";
+    text[used++] = ')';
+    return arena_text(&p->module->arena, text, used);
+}
+
+// The innermost line that is not in a toolkit header.
+static struct source_line user_line(struct parser *p, int location)
+{
+    struct source_line none = {"", 0, ""};
+    struct source_line found = none;
+    while (location >= 0) {
+        const struct location *l = &p->locations[location];
+        const char *file = location_file(p, location);
+        if (!file)
+            return found;
+        found = (struct source_line){source_path(file), l->line, ""};
+        if (!toolkit_header(file)) {
+            found.callers = callers_of(p, location);
+            return found;
+        }
+        location = l->parent;
+    }
+    return found;
+}
+
+static void skip_braces(struct parser *p)
+{
+    expect(p, "{");
+    for (int depth = 1; depth;) {
+        if (p->token.kind == TOKEN_END)
+            fail(p, "'{' without its '}'");
+        if (is(p, "{"))
+            depth++;
+        else if (is(p, "}"))
+            depth--;
+        advance(p);
+    }
+}
+
+static void parse_pragma(struct parser *p)
+{
+    while (!is(p, ";")) {
+        if (p->token.kind == TOKEN_END)
+            fail(p, ".pragma without its ';'");
+        advance(p);
+    }
+    advance(p);
+}
+
+// `name: .branchtargets a, b;`, `.calltargets f, g;`, `.callprototype (…) _ (…);`
+static bool parse_label_directive(struct parser *p, const char *name)
+{
+    if (accept(p, ".callprototype")) {
+        add_label(p, name, NULL, -1);
+        parse_pragma(p);
+        return true;
+    }
+    if (!accept(p, ".branchtargets") && !accept(p, ".calltargets"))
+        return false;
+    const char *targets[4096];
+    int count = 0;
+    do {
+        if (count == 4096)
+            fail(p, "more than 4096 branch targets");
+        targets[count++] = word(p, "a target");
+    } while (accept(p, ","));
+    expect(p, ";");
+    const char **copy = arena_alloc(&p->module->arena, (size_t)count * sizeof *copy);
+    memcpy(copy, targets, (size_t)count * sizeof *copy);
+    add_label(p, name, copy, count);
+    return true;
+}
+
+static void parse_body(struct parser *p, int depth)
+{
+    if (depth > 64)
+        fail(p, "scopes nested too deeply");
+    struct function *f = p->function;
+    size_t registers = p->register_count;
+    int outer = depth ? p->scope : -1;
+    f->outer = array_grow(f->outer, f->scope_count, &f->scope_capacity, sizeof *f->outer);
+    p->scope = (int)f->scope_count++;
+    f->outer[p->scope] = outer;
+    while (!accept(p, "}")) {
+        enum space space;
+        if (p->token.kind == TOKEN_END)
+            fail(p, "a body without its '}'");
+        if (accept(p, "{")) {
+            parse_body(p, depth + 1);
+        } else if (accept(p, ".reg")) {
+            parse_reg(p);
+        } else if (parse_space(p, &space)) {
+            parse_variables(p, space);
+        } else if (accept(p, ".loc")) {
+            parse_loc(p);
+        } else if (accept(p, ".pragma")) {
+            parse_pragma(p);
+        } else if (is(p, "@")) {
+            parse_instruction(p);
+        } else if (p->token.kind == TOKEN_WORD) {
+            const char *after = p->at;
+            while (*after == ' ' || *after == '\t')
+                after++;
+            if (*after == ':') {
+                char *name = word(p, "a label");
+                expect(p, ":");
+                if (!parse_label_directive(p, name))
+                    add_label(p, name, NULL, 0);
+            } else if (p->token.text[0] == '.') {
+                fail(p, "directive '%.*s' is not supported here", (int)p->token.length,
+                     p->token.text);
+            } else {
+                parse_instruction(p);
+            }
+        } else if (!accept(p, ";")) {
+            fail(p, "'%.*s' where an instruction was expected", (int)p->token.length,
+                 p->token.text);
+        }
+    }
+    p->register_count = registers;
+    p->scope = outer;
+}
+
+// (.param .b32 a, .reg .b32 b): appended to the function's variables; returns how many.
+static int parse_parameters(struct parser *p)
+{
+    int count = 0;
+    expect(p, "(");
+    while (!is(p, ")")) {
+        if (accept(p, ".reg"))
+            fail(p, "parameters in registers are not supported");
+        expect(p, ".param");
+        struct variable *v = parse_variable(p, SPACE_PARAM);
+        v->is_param = true;
+        add_variable(p, v);
+        count++;
+        if (!accept(p, ","))
+            break;
+    }
+    expect(p, ")");
+    return count;
+}
+
+static void parse_function(struct parser *p, bool is_kernel)
+{
+    struct module *m = p->module;
+    struct function *f = arena_alloc(&m->arena, sizeof *f);
+    f->module = m;
+    f->is_kernel = is_kernel;
+    f->max_threads = 1024;
+    p->function = f;
+    p->register_count = 0;
+    p->function_locations = p->location_count;
+    p->location = -1;
+    p->scope = 0; // of the parameters too
+    m->functions =
+        array_grow(m->functions, m->function_count, &m->function_capacity, sizeof *m->functions);
+    m->functions[m->function_count++] = f;
+    if (!is_kernel && is(p, "("))
+        f->returns = parse_parameters(p);
+    f->name = word(p, "a function's name");
+    if (is(p, "("))
+        f->params = parse_parameters(p);
+    for (;;) {
+        if (accept(p, ".maxntid") || accept(p, ".reqntid")) {
+            int64_t threads = 1;
+            do {
+                int64_t size = integer(p);
+                if (size < 1 || size > 1024 || threads * size > 1024)
+                    fail(p, "%lld x %lld threads a CTA: 1 to 1024 are possible", (long long)threads,
+                         (long long)size);
+                threads *= size;
+            } while (accept(p, ","));
+            f->max_threads = (int)threads;
+        } else if (accept(p, ".minnctapersm") || accept(p, ".maxnreg") ||
+                   accept(p, ".maxnctapersm") || accept(p, ".maxclusterrank")) {
+            integer(p);
+        } else if (accept(p, ".reqnctapercluster")) {
+            do
+                integer(p);
+            while (accept(p, ","));
+            snprintf(f->unsupported, sizeof f->unsupported, "clusters are not supported");
+        } else if (accept(p, ".noreturn") || accept(p, ".explicitcluster")) {
+            continue;
+        } else if (accept(p, ".pragma")) {
+            parse_pragma(p);
+        } else {
+            break;
+        }
+    }
+    if (accept(p, "{")) {
+        f->has_body = true;
+        parse_body(p, 0);
+    } else {
+        expect(p, ";");
+    }
+    p->function = NULL;
+}
+
+static void parse_module(struct parser *p)
+{
+    advance(p);
+    if (!accept(p, ".version"))
+        fail(p, "'%.*s' where '.version' was expected: not a PTX text", (int)p->token.length,
+             p->token.text);
+    advance(p);
+    while (p->token.kind != TOKEN_END) {
+        enum space space;
+        if (accept(p, ".target")) {
+            do {
+                const char *target = word(p, "a target"); // or an option such as debug
+                if (!strncmp(target, "sm_", 3))
+                    p->module->arch = atoi(target + 3);
+            } while (accept(p, ","));
+        } else if (accept(p, ".address_size")) {
+            if (integer(p) != 64)
+                fail(p, "only 64-bit addresses are supported");
+        } else if (accept(p, ".file")) {
+            parse_file(p);
+        } else if (accept(p, ".section")) {
+            word(p, "a section's name");
+            skip_braces(p);
+        } else if (accept(p, ".loc")) {
+            parse_loc(p);
+        } else if (accept(p, ".pragma") || accept(p, ".alias")) {
+            parse_pragma(p);
+        } else if (accept(p, ".extern") || accept(p, ".visible") || accept(p, ".weak") ||
+                   accept(p, ".common") || accept(p, ";")) {
+            continue;
+        } else if (accept(p, ".entry")) {
+            parse_function(p, true);
+        } else if (accept(p, ".func")) {
+            parse_function(p, false);
+        } else if (parse_space(p, &space)) {
+            parse_variables(p, space);
+        } else {
+            fail(p, "'%.*s' where a directive was expected", (int)p->token.length, p->token.text);
+        }
+    }
+}
+
+// ---- Modules ------------------------------------------------------------------------------------
+
+struct function *module_function(struct module *module, const char *name)
+{
+    struct function *declared = NULL;
+    for (size_t i = 0; i < module->function_count; ++i)
+        if (!strcmp(module->functions[i]->name, name)) {
+            declared = module->functions[i];
+            if (declared->has_body)
+                break;
+        }
+    return declared;
+}
+
+struct variable *module_variable(struct module *module, const char *name)
+{
+    for (size_t i = 0; i < module->variable_count; ++i)
+        if (!strcmp(module->variables[i]->name, name))
+            return module->variables[i];
+    return NULL;
+}
+
+struct variable *function_variable(const struct function *function, int scope, const char *name)
+{
+    for (; scope >= 0; scope = function->outer ? function->outer[scope] : -1)
+        for (size_t i = 0; i < function->variable_count; ++i)
+            if (function->variables[i]->scope == scope &&
+                !strcmp(function->variables[i]->name, name))
+                return function->variables[i];
+    return NULL;
+}
+
+const struct label *function_label(const struct function *function, int scope, const char *name)
+{
+    for (; scope >= 0; scope = function->outer ? function->outer[scope] : -1)
+        for (size_t i = 0; i < function->label_count; ++i)
+            if (function->labels[i].scope == scope && !strcmp(function->labels[i].name, name))
+                return &function->labels[i];
+    return NULL;
+}
+
+static size_t align_up(size_t value, size_t align)
+{
+    return (value + align - 1) & ~(align - 1);
+}
+
+// Parameters of a kernel lie one after the other in the parameter buffer.
+static void describe_kernel(struct module *m, struct kernel *kernel, struct function *f)
+{
+    kernel->function = f;
+    struct kernel_info *info = &kernel->info;
+    info->name = f->name;
+    info->params = f->params;
+    info->max_threads = f->max_threads;
+    size_t *offsets = arena_alloc(&m->arena, (size_t)(f->params + 1) * sizeof *offsets);
+    size_t *sizes = arena_alloc(&m->arena, (size_t)(f->params + 1) * sizeof *sizes);
+    for (int i = 0; i < f->params; ++i) {
+        struct variable *v = f->variables[i];
+        v->offset = info->param_bytes = align_up(info->param_bytes, v->align);
+        offsets[i] = v->offset;
+        sizes[i] = v->size;
+        info->param_bytes += v->size;
+    }
+    info->param_offsets = offsets;
+    info->param_sizes = sizes;
+    // Shared and local variables of its own; decode/ adds those of the functions it calls, which
+    // come after.
+    for (size_t i = (size_t)f->params; i < f->variable_count; ++i) {
+        struct variable *v = f->variables[i];
+        size_t *bytes = v->space == SPACE_SHARED  ? &info->static_shared_bytes
+                        : v->space == SPACE_LOCAL ? &info->local_bytes
+                                                  : NULL;
+        if (!bytes || v->dynamic)
+            continue;
+        v->offset = *bytes = align_up(*bytes, v->align);
+        *bytes += v->size;
+    }
+}
+
+// Gives every .global and .const variable its memory and writes the initial values.
+static bool place_variables(struct module *m, char *why, size_t size)
+{
+    size_t shared = 0;
+    for (size_t i = 0; i < m->variable_count; ++i) {
+        struct variable *v = m->variables[i];
+        if (v->space == SPACE_SHARED && !v->dynamic) {
+            v->offset = shared = align_up(shared, v->align);
+            shared += v->size;
+        }
+        if (v->space != SPACE_GLOBAL && v->space != SPACE_CONST)
+            continue;
+        size_t bytes = v->size ? v->size : 1;
+        v->address = memory_alloc_zeros(bytes);
+        if (!v->address) {
+            snprintf(why, size, "no memory for the %zu bytes of %s", v->size, v->name);
+            return false;
+        }
+        if (v->init)
+            memcpy(v->address, v->init, v->size);
+    }
+    for (size_t i = 0; i < m->variable_count; ++i) {
+        struct variable *v = m->variables[i];
+        for (struct relocation *r = v->address ? v->relocations : NULL; r; r = r->next) {
+            const struct variable *to = module_variable(m, r->name);
+            uint64_t value = 0;
+            if (to && to->address) {
+                value = (uint64_t)(uintptr_t)to->address;
+            } else {
+                for (size_t j = 0; j < m->function_count; ++j)
+                    if (m->functions[j] == module_function(m, r->name))
+                        value = CODE_WINDOW + j;
+            }
+            if (!value || r->at + 8 > v->size) {
+                snprintf(why, size, "the initial value of %s names '%s'", v->name, r->name);
+                return false;
+            }
+            value += (uint64_t)r->addend;
+            memcpy((char *)v->address + r->at, &value, 8);
+        }
+    }
+    // Module-level shared variables come first in every kernel that has any of its own.
+    for (size_t i = 0; i < m->function_count && shared; ++i)
+        for (size_t j = 0; j < m->functions[i]->variable_count; ++j)
+            if (m->functions[i]->variables[j]->space == SPACE_SHARED)
+                m->functions[i]->variables[j]->offset += align_up(shared, 128);
+    for (size_t i = 0; i < m->kernel_count && shared; ++i)
+        m->kernels[i].info.static_shared_bytes =
+            m->kernels[i].info.static_shared_bytes
+                ? m->kernels[i].info.static_shared_bytes + align_up(shared, 128)
+                : shared;
+    return true;
+}
+
+void module_drop(struct module *module)
+{
+    for (size_t i = 0; i < module->variable_count; ++i)
+        if (module->variables[i]->address)
+            memory_free(module->variables[i]->address);
+    for (size_t i = 0; i < module->function_count; ++i) {
+        free(module->functions[i]->regs);
+        free(module->functions[i]->insns);
+        free(module->functions[i]->labels);
+        free(module->functions[i]->outer);
+        free(module->functions[i]->variables);
+    }
+    free(module->functions);
+    free(module->variables);
+    arena_free(&module->arena);
+    free(module);
+}
+
+struct module *module_parse(const char *ptx, char *why, size_t size)
+{
+    struct module *m = checked_alloc(calloc(1, sizeof *m));
+    struct parser *p = checked_alloc(calloc(1, sizeof *p));
+    p->module = m;
+    p->at = ptx;
+    p->line = 1;
+    p->why = why;
+    p->why_size = size;
+    bool good = false;
+    if (!setjmp(p->failed)) {
+        parse_module(p);
+        good = true;
+    }
+    for (size_t i = 0; good && i < m->function_count; ++i) {
+        struct function *f = m->functions[i];
+        for (size_t j = 0; j < f->insn_count; ++j)
+            f->insns[j].at = user_line(p, f->insns[j].at.line);
+        m->kernel_count += f->is_kernel && f->has_body;
+    }
+    free(p->registers);
+    free(p->locations);
+    free(p);
+    if (good) {
+        m->kernels = arena_alloc(&m->arena, (m->kernel_count + 1) * sizeof *m->kernels);
+        size_t at = 0;
+        for (size_t i = 0; i < m->function_count; ++i)
+            if (m->functions[i]->is_kernel && m->functions[i]->has_body)
+                describe_kernel(m, &m->kernels[at++], m->functions[i]);
+        good = place_variables(m, why, size);
+    }
+    if (!good) {
+        module_drop(m);
+        return NULL;
+    }
+    return m;
+}
+
+struct kernel *module_kernel(struct module *module, const char *mangled_name)
+{
+    for (size_t i = 0; i < module->kernel_count; ++i)
+        if (!strcmp(module->kernels[i].info.name, mangled_name))
+            return &module->kernels[i];
+    return NULL;
+}
+
+bool module_symbol(struct module *module, const char *name, void **address, size_t *size)
+{
+    const struct variable *v = module_variable(module, name);
+    if (!v || !v->address)
+        return false;
+    *address = v->address;
+    *size = v->size;
+    return true;
+}
+
+const struct kernel_info *kernel_info(const struct kernel *kernel)
+{
+    return &kernel->info;
+}
+
+void kernel_base_name(const char *mangled, char *name, size_t size)
+{
+    // _Z4nameI…E…, _ZN5outer4nameE…: the last length-prefixed name before arguments begin.
+    const char *at = mangled, *best = mangled;
+    size_t length = strlen(mangled);
+    if (!strncmp(at, "_Z", 2)) {
+        at += 2;
+        bool nested = *at == 'N';
+        at += nested;
+        while (*at == 'K' || *at == 'L')
+            at++;
+        while (isdigit((unsigned char)*at)) {
+            char *end;
+            unsigned long count = strtoul(at, &end, 10);
+            if (!count || count > strlen(end))
+                break;
+            best = end;
+            length = count;
+            at = end + count;
+            if (!nested)
+                break;
+        }
+    }
+    snprintf(name, size, "%.*s", (int)length, best);
+}

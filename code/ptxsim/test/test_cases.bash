@@ -1,0 +1,26 @@
+# Programs of planted bugs, one kernel a case: each is reported at its line under every schedule, and
+# a right version of it has no report. A line with a bug is marked: "// <- NAME".
+
+# compile_cases SOURCE ARCHITECTURE SCHEDULES: for `setup_file`.
+compile_cases() {
+    cd "$BATS_TEST_DIRNAME/../../.."
+    export LD_LIBRARY_PATH=$PWD/build/ptxsim CASES=$1 SCHEDULES=${3:?}
+    build/cuda/bin/nvcc -std=c++20 -O3 -lineinfo --compress-mode=none -cudart shared \
+        -gencode "arch=compute_$2,code=compute_$2" "$CASES" -o "$BATS_FILE_TMPDIR/cases"
+}
+
+# expect NAME TEXT: the report has the text, on a line that names the marked one.
+expect() {
+    local line seed
+    line=$(grep -nwE -- "// <- (.*, )?$1" "$CASES" | cut -d: -f1)
+    for ((seed = 0; seed < SCHEDULES; seed++)); do
+        PTXSIM_SCHEDULE=$seed run "$BATS_FILE_TMPDIR/cases" "$1" right
+        echo "schedule $seed: $output"
+        [ "$status" -eq 0 ]
+        [ "$output" = cudaSuccess ]
+        PTXSIM_SCHEDULE=$seed run "$BATS_FILE_TMPDIR/cases" "$1" wrong
+        echo "schedule $seed: $output"
+        [ "$status" -eq 1 ]
+        grep -F -- "$2" <<<"$output" | grep -qE "^ptxsim: $1, .*$CASES:$line[^0-9]"
+    done
+}

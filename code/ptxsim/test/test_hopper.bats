@@ -1,0 +1,31 @@
+# Planted bugs of programs for sm_90a, each reported at its line, and a right version of each with no
+# report. The programs are in hopper_cases.cu; test_hopper.cu has the results.
+
+load test_cases
+
+setup_file() {
+    compile_cases code/ptxsim/test/hopper_cases.cu 90a 6
+}
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../../.."
+}
+
+@test "wgmma: accumulators before the wait" { expect no_wait "nothing has waited for it (wgmma.wait_group)"; }
+@test "wgmma: registers that are written with no wgmma.fence" { expect no_fence "with no wgmma.fence in between"; }
+@test "wgmma: operands that threads write with no proxy fence" {
+    expect no_proxy_fence "a proxy fence is missing in between (fence.proxy.async)"
+}
+@test "wgmma: an operand that is overwritten before the wait" { expect overwritten "with no barrier in between"; }
+@test "wgmma: three of four warps" { expect three_warps "all four warps of a warpgroup must execute the same"; }
+@test "wgmma: a descriptor outside of shared memory" { expect outside "shared memory"; }
+@test "setmaxnreg: more registers than an SM has" { expect registers "waits for ever"; }
+@test "TMA: a box that nobody waits for" { expect early "a cp.async.bulk of thread (0,0,0)"; }
+@test "TMA: bytes that never come: who waits where" {
+    expect expected "phase of parity 0: 1 of 1 arrivals, 16 bytes missing"
+}
+@test "TMA: a box into a tile that others read" { expect reused "copies (cp.async.bulk)"; }
+@test "TMA: something that is no tensor map" { expect no_map "with something that is no tensor map"; }
+@test "bulk store: what threads write with no proxy fence" { expect store_unfenced "a proxy fence is missing"; }
+@test "bulk store: overwritten before it has read" { expect store_reused "in between"; }
+@test "bulk store: not waited for" { expect store_unwaited "has not been waited for"; }

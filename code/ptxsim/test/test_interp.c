@@ -1,0 +1,1748 @@
+// test_interp.c: the interpreter on small PTX texts. Arithmetic against references written another
+// way (wide integers, f64, search over all codes), control flow, memory, counts, and faults.
+#include "ptxsim/exec/exec.h"
+#include "ptxsim/ops/ops.h"
+
+#include <fenv.h>
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define HEADER ".version 9.0\n.target sm_89\n.address_size 64\n"
+
+// ---- Running a text -----------------------------------------------------------------------------
+
+struct outcome {
+    struct counts counts;
+    struct line_counts *lines;
+    size_t line_count;
+    struct fault fault;
+    bool good;
+};
+
+struct setup {
+    unsigned grid, block;
+    size_t dynamic_shared;
+    unsigned schedule;
+    int threads;
+    bool racy; // the test is not about races, and has some
+};
+
+static struct outcome run_module(struct module *module, struct setup s, const void *params)
+{
+    struct outcome o = {0};
+    struct launch launch = {.kernel = module_kernel(module, "k"),
+                            .grid = {s.grid ? s.grid : 1, 1, 1},
+                            .block = {s.block ? s.block : 32, 1, 1},
+                            .dynamic_shared_bytes = s.dynamic_shared,
+                            .params = params,
+                            .threads = s.threads ? s.threads : 1,
+                            .schedule = s.schedule,
+                            .check = true,
+                            .races = !s.racy};
+    assert_non_null(launch.kernel);
+    o.good = launch_run(&launch, &o.counts, &o.lines, &o.line_count, &o.fault);
+    return o;
+}
+
+static struct module *parse(const char *text)
+{
+    char why[256] = "";
+    struct module *module = module_parse(text, why, sizeof why);
+    if (!module)
+        fail_msg("%s", why);
+    return module;
+}
+
+// A kernel with one parameter, `out`, and %lane = tid.x, %o = out + 4 tid.x (tid.y, z are 0).
+static struct outcome run_body(const char *registers, const char *body, struct setup s, void *out)
+{
+    static char text[65536];
+    snprintf(
+        text, sizeof text,
+        HEADER
+        "%s\n.visible .entry k(.param .u64 out)\n{\n"
+        ".reg .b32 %%lane, %%gid, %%t<8>; .reg .b64 %%out, %%o, %%oo; .reg .pred %%p<8>;\n"
+        ".reg .b32 %%r<40>; .reg .b64 %%rd<20>; .reg .f32 %%f<40>; .reg .b16 %%rs<20>;\n"
+        "%s"
+        "ld.param.u64 %%out, [out]; mov.u32 %%lane, %%tid.x;\n"
+        "mov.u32 %%t0, %%ctaid.x; mov.u32 %%t1, %%ntid.x; mad.lo.s32 %%gid, %%t0, %%t1, %%lane;\n"
+        "mul.wide.u32 %%oo, %%gid, 4; add.s64 %%o, %%out, %%oo;\n"
+        "%s\nret;\n}\n",
+        registers[0] == '.' && strstr(registers, ".func") ? registers : "",
+        strstr(registers, ".func") ? "" : registers, body);
+    struct module *module = parse(text);
+    uint64_t param = (uint64_t)(uintptr_t)out;
+    struct outcome o = run_module(module, s, &param);
+    module_free(module);
+    return o;
+}
+
+static void assert_good(const struct outcome *o)
+{
+    if (!o->good)
+        fail_msg("%s", o->fault.text);
+}
+
+static void finish(struct outcome *o)
+{
+    free(o->lines);
+}
+
+// Runs a body on fresh memory of `count` words and hands the words back; the caller frees them.
+static uint32_t *words(const char *registers, const char *body, struct setup s, size_t count)
+{
+    uint32_t *out = memory_alloc(count * 4);
+    memset(out, 0xee, count * 4);
+    struct outcome o = run_body(registers, body, s, out);
+    assert_good(&o);
+    finish(&o);
+    uint32_t *copy = malloc(count * 4);
+    memcpy(copy, out, count * 4);
+    memory_free(out);
+    return copy;
+}
+
+// ---- Arithmetic ---------------------------------------------------------------------------------
+
+static float f(uint64_t bits)
+{
+    uint32_t low = (uint32_t)bits;
+    float value;
+    memcpy(&value, &low, 4);
+    return value;
+}
+
+static uint64_t fb(float value)
+{
+    if (value != value)
+        return 0x7fffffff;
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    return bits;
+}
+
+static double g(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, 8);
+    return value;
+}
+
+static uint64_t gb(double value)
+{
+    if (value != value)
+        return UINT64_C(0x7ff8) << 48; // any NaN: compared as one
+    uint64_t bits;
+    memcpy(&bits, &value, 8);
+    return bits;
+}
+
+static float fz(float value) // flushed
+{
+    return fpclassify(value) == FP_SUBNORMAL ? copysignf(0, value) : value;
+}
+
+static float half(uint64_t bits)
+{
+    int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    float value = exponent == 31 ? (fraction ? NAN : INFINITY)
+                  : exponent     ? ldexpf((float)(1024 + fraction), exponent - 25)
+                                 : ldexpf((float)fraction, -24);
+    return bits & 0x8000 ? -value : value;
+}
+
+// The code nearest to a value among all of a format's, ties to the even code; `finite` counts the
+// codes of one sign up to infinity.
+static uint64_t nearest(double value, double (*decode)(unsigned), unsigned finite, double overflow,
+                        unsigned beyond, unsigned nan, unsigned sign)
+{
+    if (value != value)
+        return nan;
+    double magnitude = fabs(value);
+    unsigned s = signbit(value) ? sign : 0;
+    if (magnitude >= overflow)
+        return s | beyond;
+    unsigned low = 0, high = finite - 1;
+    while (low < high) { // the last code that is not above
+        unsigned middle = (low + high + 1) / 2;
+        if (decode(middle) <= magnitude)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    if (low + 1 < finite) {
+        double below = magnitude - decode(low), above = decode(low + 1) - magnitude;
+        if (above < below || (above == below && (low & 1)))
+            low++;
+    }
+    return s | low;
+}
+
+static double decode_half(unsigned code)
+{
+    return half(code);
+}
+
+static double decode_bf16(unsigned code)
+{
+    return f((uint64_t)code << 16);
+}
+
+static double decode_e4m3(unsigned code)
+{
+    unsigned exponent = code >> 3, fraction = code & 7;
+    return exponent ? ldexp(8 + fraction, (int)exponent - 10) : ldexp(fraction, -9);
+}
+
+static double decode_e5m2(unsigned code)
+{
+    unsigned exponent = code >> 2, fraction = code & 3;
+    return exponent ? ldexp(4 + fraction, (int)exponent - 17) : ldexp(fraction, -16);
+}
+
+static uint64_t hb(double value)
+{
+    return nearest(value, decode_half, 0x7c00, 65520, 0x7c00, 0x7fff, 0x8000);
+}
+
+static uint64_t bb(double value)
+{
+    return nearest(value, decode_bf16, 0x7f80, 0x1.ffp127, 0x7f80, 0x7fff, 0x8000);
+}
+
+static double brain(uint64_t bits)
+{
+    return decode_bf16((unsigned)(bits & 0xffff));
+}
+
+static uint64_t brain_add(uint64_t a, uint64_t b)
+{
+    return bb(brain(a) + brain(b));
+}
+
+static uint64_t brain_sub(uint64_t a, uint64_t b)
+{
+    return bb(brain(a) - brain(b));
+}
+
+static uint64_t brain_mul(uint64_t a, uint64_t b)
+{
+    return bb(brain(a) * brain(b));
+}
+
+static double without_subnormal(double value)
+{
+    return fabs(value) < 0x1p-126 ? copysign(0, value) : value;
+}
+
+static uint64_t brain_exp2(uint64_t a, uint64_t b)
+{
+    (void)b;
+    return bb(without_subnormal(exp2(without_subnormal(brain(a)))));
+}
+
+static uint64_t brain_tanh(uint64_t a, uint64_t b)
+{
+    (void)b;
+    return bb(tanh(brain(a)));
+}
+
+static uint64_t short_add(uint64_t a, uint64_t b)
+{
+    return (a + b) & 0xffff;
+}
+
+static uint64_t short_min(uint64_t a, uint64_t b)
+{
+    return ((a ^ 0x8000) < (b ^ 0x8000) ? a : b); // signed order by the flipped sign
+}
+
+static uint64_t short_max(uint64_t a, uint64_t b)
+{
+    return ((a ^ 0x8000) < (b ^ 0x8000) ? b : a);
+}
+
+static uint64_t ushort_min(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+static uint64_t ushort_max(uint64_t a, uint64_t b)
+{
+    return a < b ? b : a;
+}
+
+// The same for both halves of a word.
+static uint64_t pair(uint64_t (*one)(uint64_t, uint64_t), uint64_t a, uint64_t b)
+{
+    return one(a & 0xffff, b & 0xffff) | one(a >> 16 & 0xffff, b >> 16 & 0xffff) << 16;
+}
+
+static uint64_t e4(double value)
+{
+    return nearest(value, decode_e4m3, 0x7f, 448, 0x7e, 0x7f, 0x80);
+}
+
+static uint64_t e5(double value)
+{
+    return nearest(value, decode_e5m2, 0x7c, 57344, 0x7b, 0x7f, 0x80);
+}
+
+static int64_t s(uint64_t value, int bits)
+{
+    return (int64_t)(value << (64 - bits)) >> (64 - bits);
+}
+
+static uint64_t clamp_to(double value, double low, double high)
+{
+    return value != value  ? 0
+           : value <= low  ? (uint64_t)(int64_t)low
+           : value >= high ? (uint64_t)(int64_t)high
+                           : (uint64_t)(int64_t)value;
+}
+
+static double rounded(float (*op)(float, float), uint64_t a, uint64_t b, int mode)
+{
+    volatile float x = f(a), y = f(b);
+    fesetround(mode);
+    volatile float result = op(x, y);
+    fesetround(FE_TONEAREST);
+    return result;
+}
+
+static float add2(float a, float b)
+{
+    volatile float sum = a + b;
+    return sum;
+}
+
+static float div2(float a, float b)
+{
+    volatile float quotient = a / b;
+    return quotient;
+}
+
+static uint64_t byte_of(uint64_t b, uint64_t a, unsigned which)
+{
+    return ((b << 32 | (a & 0xffffffff)) >> 8 * (which & 7)) & 0xff;
+}
+
+static uint64_t prmt_reference(uint64_t a, uint64_t b, uint64_t c)
+{
+    uint64_t out = 0;
+    for (unsigned i = 0; i < 4; ++i) {
+        unsigned select = c >> 4 * i & 15;
+        uint64_t byte = byte_of(b & 0xffffffff, a, select);
+        if (select & 8)
+            byte = byte >> 7 ? 0xff : 0;
+        out |= byte << 8 * i;
+    }
+    return out;
+}
+
+// Rounded to f32; a NaN keeps its sign and what fits of its payload.
+static uint64_t narrow_f64(uint64_t a)
+{
+    return g(a) == g(a) ? fb((float)g(a))
+                        : (a >> 32 & 0x80000000) | 0x7fc00000 | (a >> 29 & 0x7fffff);
+}
+
+static uint64_t bfe_reference(uint64_t a, uint64_t b, uint64_t c, int width, bool is_signed)
+{
+    // The manual's pseudo-code; of 64 bits the machine's routine takes position and length whole.
+    uint64_t mask = width == 64 ? 0xffffffff : 0xff;
+    int msb = width - 1, pos = (b & mask) > 300 ? 300 : (int)(b & mask);
+    int length = (c & mask) > 300 ? 300 : (int)(c & mask);
+    bool sign =
+        !is_signed || !length ? false : a >> (pos + length - 1 < msb ? pos + length - 1 : msb) & 1;
+    uint64_t d = 0;
+    for (int i = 0; i <= msb; ++i)
+        d |= (uint64_t)(i < length && pos + i <= msb ? a >> (pos + i) & 1 : sign) << i;
+    return d;
+}
+
+static uint64_t dot(uint64_t a, uint64_t b, uint64_t c, bool sa, bool sb)
+{
+    int64_t sum = (int64_t)c;
+    for (int i = 0; i < 4; ++i) {
+        int64_t x = a >> 8 * i & 255, y = b >> 8 * i & 255;
+        sum += (sa && x > 127 ? x - 256 : x) * (sb && y > 127 ? y - 256 : y);
+    }
+    return (uint64_t)sum;
+}
+
+static uint64_t count_bits(uint64_t a)
+{
+    uint64_t n = 0;
+    for (; a; a >>= 1)
+        n += a & 1;
+    return n;
+}
+
+static uint64_t top(uint64_t a)
+{
+    for (int i = 63; i >= 0; --i)
+        if (a >> i & 1)
+            return (uint64_t)i;
+    return UINT32_MAX;
+}
+
+static uint64_t reverse(uint64_t a, int bits)
+{
+    uint64_t out = 0;
+    for (int i = 0; i < bits; ++i)
+        out |= (a >> i & 1) << (bits - 1 - i);
+    return out;
+}
+
+static double least(double a, double b)
+{
+    return a != a ? b : b != b ? a : a < b ? a : b < a ? b : signbit(a) ? a : b;
+}
+
+static double most(double a, double b)
+{
+    return a != a ? b : b != b ? a : a > b ? a : b > a ? b : signbit(a) ? b : a;
+}
+
+// Operand widths: result, then sources; h 16, w 32, d 64 bits, p a predicate.
+// clang-format off
+#define CASES(X) \
+    X("add.s16", "hhh", a + b) \
+    X("sub.u32", "www", a - b) \
+    X("add.s64", "ddd", a + b) \
+    X("mul.lo.s16", "hhh", a *b) \
+    X( "mul.lo.s32", "www", a *b) \
+    X("mul.lo.u64", "ddd", a *b) \
+    X("mul.hi.u16", "hhh", (a * b) >> 16) \
+    X("mul.hi.s16", "hhh", (uint64_t)((s(a, 16) * s(b, 16)) >> 16)) \
+    X("mul.hi.u32", "www", (a * b) >> 32) \
+    X("mul.hi.s32", "www", (uint64_t)((s(a, 32) * s(b, 32)) >> 32)) \
+    X( "mul.hi.s64", "ddd", (uint64_t)(((__int128)(int64_t)a * (int64_t)b) >> 64)) \
+    X("mul.wide.s16", "whh", (uint64_t)(s(a, 16) * s(b, 16))) \
+    X("mul.wide.u32", "dww", a *b) \
+    X("mul.wide.s32", "dww", (uint64_t)(s(a, 32) * s(b, 32))) \
+    X( "mad.lo.s32", "wwww", a *b + c) \
+    X("mad.wide.s32", "dwwd", (uint64_t)(s(a, 32) * s(b, 32)) + c) \
+    X("mad.hi.u32", "wwww", (a * b >> 32) + c) \
+    X("sad.s32", "wwww", c + (uint64_t)llabs(s(a, 32) - s(b, 32))) \
+    X( "add.sat.s32", "www", clamp_to((double)(s(a, 32) + s(b, 32)), INT32_MIN, INT32_MAX)) \
+    X("mul24.lo.s32", "www", (uint64_t)(s(a, 24) * s(b, 24))) \
+    X("div.u32", "www", b ? a / b : UINT32_MAX) \
+    X("div.s32", "www", b ? (uint64_t)(s(a, 32) / s(b, 32)) : UINT32_MAX) \
+    X("rem.u32", "www", b ? a % b : ~UINT64_C(0)) \
+    X( "rem.s32", "www", b ? (uint64_t)(s(a, 32) % s(b, 32)) : ~UINT64_C(0)) \
+    X("div.u64", "ddd", b ? a / b : UINT64_MAX) \
+    X("rem.u16", "hhh", b ? a % b : ~UINT64_C(0)) \
+    X( "div.s64", "ddd", b ? (uint64_t)((__int128)(int64_t)a / (int64_t)b) : UINT64_MAX) \
+    X("rem.s64", "ddd", b ? (uint64_t)((__int128)(int64_t)a % (int64_t)b) : ~UINT64_C(0)) \
+    X("min.s32", "www", s(a, 32) < s(b, 32) ? a : b) \
+    X("max.u16", "hhh", a > b ? a : b) \
+    X("max.s64", "ddd", (int64_t)a > (int64_t)b ? a : b) \
+    X( "abs.s32", "ww", s(a, 32) < 0 ? 0 - a : a) \
+    X("neg.s64", "dd", 0 - a) \
+    X("not.b32", "ww", ~a) \
+    X("cnot.b32", "ww", a == 0) \
+    X( "and.b32", "www", a &b) \
+    X("or.b64", "ddd", a | b) \
+    X("xor.b16", "hhh", a ^ b) \
+    X("shl.b32", "www", b > 31 ? 0 : a << b) \
+    X( "shl.b64", "ddw", b > 63 ? 0 : a << b) \
+    X("shl.b16", "hhw", b > 15 ? 0 : a << b) \
+    X("shr.u32", "www", b > 31 ? 0 : a >> b) \
+    X( "shr.s32", "www", (uint64_t)(s(a, 32) >> (b > 31 ? 31 : b))) \
+    X("shr.s64", "ddw", (uint64_t)((int64_t)a >> (b > 63 ? 63 : b))) \
+    X( "shr.u64", "ddw", b > 63 ? 0 : a >> b) \
+    X("shf.l.wrap.b32", "wwww", (b << 32 | a) << (c & 31) >> 32) \
+    X("shf.r.wrap.b32", "wwww", (b << 32 | a) >> (c & 31)) \
+    X( "shf.r.clamp.b32", "wwww", (b << 32 | a) >> (c > 32 ? 32 : c)) \
+    X("shf.l.clamp." "b32", "wwww", c > 31 ? a : (b << 32 | a) << c >> 32) \
+    X("popc.b32", "ww", count_bits(a)) \
+    X("popc.b64", "wd", count_bits(a)) \
+    X("clz.b32", "ww", a ? 31 - top(a) : 32) \
+    X("clz.b64", "wd", a ? 63 - top(a) : 64) \
+    X("brev.b32", "ww", reverse(a, 32)) \
+    X( "brev.b64", "dd", reverse( a, 64)) \
+    X("b" "f" "i" "n" "d" "." "u" "3" "2", "w" "w", top(a)) \
+    X( "bfind." "s32", "ww", top(a >> 31 & 1 ? ~a & 0xffffffff : a)) \
+    X("bfind." "u64", "wd", top(a)) \
+    X("bf" "e." "u3" "2", "ww" "w" "w", bfe_reference( a, b, c, 32, false)) \
+    X("bfe.s32", "wwww", bfe_reference(a, b, c, 32, true)) \
+    X("bfe.u64", "ddww", bfe_reference(a, b, c, 64, false)) \
+    X("bfe.s64", "ddww", bfe_reference(a, b, c, 64, true)) \
+    X("prmt.b32", "wwww", prmt_reference( a, b, c)) \
+    X("dp4a.u32.u32", "wwww", dot(a, b, c, false, false)) \
+    X("dp4a.s32.u32", "wwww", dot(a, b, c, true, false)) \
+    X("dp4a.s32.s32", "wwww", dot(a, b, c, true, true)) \
+    X("add.f32", "www", fb((float)((double) f(a) + f( b)))) \
+    X("sub.rn.f32", "www", fb((float)((double) f(a) - f( b)))) \
+    X("mul.f32", "www", fb((float)((double)f(a) * f(b)))) \
+    X("div.rn.f32", "www", fb( ( float)((double)f(a) / f( b)))) \
+    X("fma.rn.f32", "wwww", fb( fmaf(f(a), f(b), f(c)))) \
+    X("add.ftz.f32", "www", fb(fz((float)((double)fz( f(a)) + fz(f( b)))))) \
+    X("mul.rn.ftz.f32", "www", fb(fz((float)((double)fz(f(a)) * fz(f(b)))))) \
+    X("mul.ftz.sat.f32", "www", fb((float) least(1, most(0, fz((float)((double)fz(f(a)) * \
+      fz(f(b)))))))) \
+    X("add.rz.f32", "www", fb((float)rounded( add2, a, b, FE_TOWARDZERO))) \
+    X("add.rp.f32", "www", fb((float) rounded( add2, a, b, FE_UPWARD))) \
+    X("div.rm.f32", "www", fb( (float) rounded( div2, a, b, FE_DOWNWARD))) \
+    X("sqrt.rn.f32", "ww", fb((float)sqrt((double)f(a)))) \
+    X("rcp.rn.f32", "ww", fb((float)(1 / (double)f(a)))) \
+    X("min.f32", "www", fb( (float) least( f(a), f(b)))) \
+    X("max.f32", "www", fb((float)most(f(a), f(b)))) \
+    X("abs.f32", "ww", fb(fabsf(f(a)))) \
+    X("neg.f32", "ww", fb(-f(a))) \
+    X("copysign.f32", "www", (a & 0x80000000) | (b & 0x7fffffff)) \
+    X("add.f64", "ddd", gb( g(a) + g(b))) \
+    X("mul.f64", "ddd", gb(g(a) * g(b))) \
+    X("fma.rn.f64", "dddd", gb( fma(g(a), g(b), g(c)))) \
+    X("max.f64", "ddd", gb(most( g(a), g( b)))) \
+    X("setp.lt.s32", "pww", s(a, 32) < s(b, 32)) \
+    X("setp.hi.u32", "pww", a > b) \
+    X("setp.ne.b64", "pdd", a != b) \
+    X("setp.lt.f32", "pww", f(a) < f(b)) \
+    X("setp.ltu.f32", "pww", !(f(a) >= f(b))) \
+    X("setp.ne.f32", "pww", f(a) < f(b) || f(a) > f(b)) \
+    X("setp.neu.f32", "pww", f(a) != f( b)) \
+    X("setp.equ.f32", "pww", f( a) == f(b) || isnan(f(a)) || isnan(f(b))) \
+    X("setp.nan.f32", "pww", isnan(f(a)) || isnan(f( b))) \
+    X("setp.num.f64", "pdd", !isnan(g(a)) && !isnan(g(b))) \
+    X("setp.gt.f16", "phh", half(a) > half(b)) \
+    X("set.ge.u32.s32", "www", s(a, 32) >= s(b, 32) ? UINT32_MAX : 0) \
+    X("set.eq.f32.u32", "www", a == b ? 0x3f800000 : 0) \
+    X("testp.subnormal.f32", "pw", fpclassify( f( a)) == FP_SUBNORMAL) \
+    X("testp.normal.f32", "pw", fpclassify(f(a)) == FP_NORMAL || !f(a)) \
+    X("testp.infinite.f64", "pd", isinf( g(a)) != 0) \
+    X("slct.b32.s32", "wwww", s(c, 32) >= 0 ? a : b) \
+    X("add.f16", "hhh", hb((double)half(a) + half(b))) \
+    X("mul.rn.f16", "hhh", hb((double)half( a) * half(b))) \
+    X("fma.rn.f16", "hhhh", hb((double)half(a) * half(b) + half(c))) \
+    X("max.f16", "hhh", hb(most(half(a), half(b)))) \
+    X("add.f16x2", "www", hb((double)half(a & 0xffff) + half(b & 0xffff)) | hb((double)half(a \
+      >> 16) + half( b >> 16)) << 16) \
+    X("add.bf16", "hhh", bb(decode_bf16((unsigned)a) + decode_bf16(( unsigned)b))) \
+    X("add.rn.bf16", "hhh", brain_add(a, b)) \
+    X("sub.rn.bf16", "hhh", brain_sub(a, b)) \
+    X("mul.rn.bf16", "hhh", brain_mul(a, b)) \
+    X("add.rn.bf16x2", "www", pair(brain_add, a, b)) \
+    X("sub.rn.bf16x2", "www", pair(brain_sub, a, b)) \
+    X("mul.rn.bf16x2", "www", pair(brain_mul, a, b)) \
+    X("ex2.approx.ftz.bf16", "hh", brain_exp2(a, 0)) \
+    X("ex2.approx.ftz.bf16x2", "ww", pair(brain_exp2, a, 0)) \
+    X("tanh.approx.bf16", "hh", brain_tanh(a, 0)) \
+    X("tanh.approx.bf16x2", "ww", pair(brain_tanh, a, 0)) \
+    X("add.s16x2", "www", pair(short_add, a, b)) \
+    X("add.u16x2", "www", pair(short_add, a, b)) \
+    X("min.s16x2", "www", pair(short_min, a, b)) \
+    X("max.s16x2", "www", pair(short_max, a, b)) \
+    X("min.u16x2", "www", pair(ushort_min, a, b)) \
+    X("max.u16x2", "www", pair(ushort_max, a, b)) \
+    X("min.relu.s32", "www", clamp_to((double)(s(a, 32) < s(b, 32) ? s(a, 32) : s(b, 32)), 0, INT32_MAX)) \
+    X("max.relu.s32", "www", clamp_to((double)(s(a, 32) > s(b, 32) ? s(a, 32) : s(b, 32)), 0, INT32_MAX)) \
+    X("setp.eq.bf16", "phh", brain(a) == brain(b)) \
+    X("setp.lt.bf16", "phh", brain(a) < brain(b)) \
+    X("setp.geu.bf16", "phh", !(brain(a) < brain(b))) \
+    X("setp.neu.bf16", "phh", brain(a) != brain(b)) \
+    X("setp.nan.bf16", "phh", isnan(brain(a)) || isnan(brain(b))) \
+    X("setp.num.bf16", "phh", !isnan(brain(a)) && !isnan(brain(b))) \
+    X("shr.b16", "hhw", b > 15 ? 0 : (a & 0xffff) >> b) \
+    X("shr.b32", "www", b > 31 ? 0 : (a & UINT32_MAX) >> b) \
+    X("shr.b64", "ddw", b > 63 ? 0 : a >> b) \
+    X("cvt.u16.u32", "hw", a) \
+    X("cvt.s64.s32", "dw", (uint64_t) s(a, 32)) \
+    X("cvt.u64.u32", "dw", a) \
+    X("cvt.s32.s16", "wh", (uint64_t)s(a, 16)) \
+    X("cvt.s32.s8", "ww", (uint64_t) s(a, 8)) \
+    X("cvt.u32.u8", "wh", a & 255) \
+    X("cvt.sat.u8.s32", "ww", clamp_to( ( double)s(a, 32), 0, 255)) \
+    X("cvt.sat.s16.s32", "hw", clamp_to((double)s( a, 32), -32768, 32767)) \
+    X("cvt.u32.u64", "wd", a) \
+    X("cvt.rn.f32.s32", "ww", fb( (float) s( a, 32))) \
+    X("cvt.rn.f32.u64", "wd", fb( (float)a)) \
+    X("cvt.rn.f64.s64", "dd", gb((double)(int64_t)a)) \
+    X("cvt.rzi.s32.f32", "ww", clamp_to(trunc(f(a)), INT32_MIN, INT32_MAX)) \
+    X("cvt.rni.s32.f32", "ww", clamp_to(nearbyint(f(a)), INT32_MIN, INT32_MAX)) \
+    X("cvt.rmi.s32.f32", "ww", clamp_to(floor(f(a)), INT32_MIN, INT32_MAX)) \
+    X("cvt.rzi.u32.f32", "ww", clamp_to( trunc(f( a)), 0, UINT32_MAX)) \
+    X("cvt.rzi.u8.f32", "ww", clamp_to( trunc(f( a)), 0, 255)) \
+    X("cvt.rpi.f32.f32", "ww", fb(ceilf(f(a)))) \
+    X("cvt.rni.f32.f32", "ww", fb(nearbyintf( f( a)))) \
+    X("cvt.rn.f32.f64", "wd", narrow_f64(a)) \
+    X("cvt.f64.f32", "dw", gb(f(a))) \
+    X("cvt.f32.f16", "wh", fb(half( a))) \
+    X("cvt.rn.f16.f32", "hw", hb( f(a))) \
+    X("cvt.rn.bf16.f32", "hw", bb(f(a))) \
+    X("cvt.rn.f16.f64", "hd", g(a) == g(a) ? (uint64_t)(hb(g(a))) : (a >> 48 & 0x8000) | 0x7e00 | (a >> 42 & 0x3ff)) \
+    X("cvt.rn.f16.s32", "hw", hb((double)s(a, 32))) \
+    X("cvt.rzi.s32.f16", "wh", clamp_to(trunc(half(a)), INT32_MIN, INT32_MAX)) \
+    X("cvt.rn.f16x2.f32", "www", hb(f( a)) << 16 | hb(f( b))) \
+    X("cvt.rn.satfinite.e4m3x2.f32", "hww", e4(f( a)) << 8 | e4(f( b))) \
+    X("cvt.rn.satfinite.e5m2x2.f32", "hww", e5(f( a)) << 8 | e5(f( b))) \
+    X("cvt.rn.satfinite.e4m3x2.f16x2", "hw", e4(half( a & 0xffff)) | e4(half( a >> 16)) << 8)
+// clang-format on
+
+// By the case's number.
+static uint64_t reference_of(int which, uint64_t a, uint64_t b, uint64_t c)
+{
+    (void)b, (void)c;
+    int at = 0;
+#define X(opcode, widths, e)                                                                       \
+    if (which == at++)                                                                             \
+        return (uint64_t)(e);
+    CASES(X)
+#undef X
+    return 0;
+}
+
+static const struct {
+    const char *opcode, *widths;
+} cases[] = {
+#define X(opcode, widths, e) {opcode, widths},
+    CASES(X)
+#undef X
+};
+
+static const uint64_t edges[] = {
+    0,
+    1,
+    2,
+    3,
+    7,
+    8,
+    15,
+    16,
+    17,
+    31,
+    32,
+    33,
+    63,
+    64,
+    65,
+    127,
+    128,
+    255,
+    256,
+    0x3c00,
+    0x7bff,
+    0x7c00,
+    0x7e00,
+    0x8000,
+    0x8001,
+    0x03ff,
+    0x0400,
+    0xfc00,
+    0xffff,
+    0x7fffffff,
+    0x80000000,
+    0x80000001,
+    0xffffffff,
+    0x55555555,
+    0x00000001,
+    0x007fffff,
+    0x00800000,
+    0x3f800000,
+    0x3f800001,
+    0x3fffffff,
+    0xbf800000,
+    0x3f000000,
+    0x40200000,
+    0x40600000,
+    0x7f7fffff,
+    0x7f800000,
+    0xff800000,
+    0x7fc00000,
+    0xffc00001,
+    0x33800000,
+    0x477fe000,
+    0x477ff000,
+    0x4f000000,
+    0xcf000000,
+    0x4effffff,
+    0x4f800000,
+    0x43e00000,
+    0x43e80000,
+    0x3c800000,
+    0x3b000000,
+    0x3a800000,
+    0x3a800001,
+    0xc1200000,
+    0x42fe0000,
+    UINT64_C(0x7fffffffffffffff),
+    UINT64_C(0x8000000000000000),
+    UINT64_C(0xffffffffffffffff),
+    UINT64_C(0x3ff0000000000000),
+    UINT64_C(0xbff8000000000000),
+    UINT64_C(0x7ff0000000000000),
+    UINT64_C(0x7ff8000000000000),
+    UINT64_C(0x0010000000000000),
+    UINT64_C(0x000fffffffffffff),
+    UINT64_C(0x47efffffefffffff),
+    UINT64_C(0x3690000000000001),
+    UINT64_C(0x40effe0000000000),
+};
+
+static uint64_t random_bits(uint64_t *state)
+{
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    return *state;
+}
+
+static int bits_of_width(char width)
+{
+    return width == 'p' ? 1 : width == 'h' ? 16 : width == 'w' ? 32 : 64;
+}
+
+static uint64_t cut(uint64_t value, char width)
+{
+    int bits = bits_of_width(width);
+    return bits == 64 ? value : value & ((UINT64_C(1) << bits) - 1);
+}
+
+// The operation on `count` rows of (a, b, c, result), 64 bits each, in place.
+static void run_arithmetic(const char *opcode, const char *widths, uint64_t *rows, size_t count)
+{
+    static const char *const types[] = {"b16", "b32", "b64"};
+    char text[4096], loads[512] = "", operands[128] = "";
+    int sources = (int)strlen(widths) - 1;
+    for (int i = 0; i < sources; ++i) {
+        char width = widths[i + 1];
+        int log = width == 'h' ? 0 : width == 'w' ? 1 : 2;
+        size_t used = strlen(loads);
+        snprintf(loads + used, sizeof loads - used, "ld.global.%s %%%c%d, [%%row+%d];\n",
+                 types[log], width, i + 1, 8 * i);
+        used = strlen(operands);
+        snprintf(operands + used, sizeof operands - used, ", %%%c%d", width, i + 1);
+    }
+    const char *store = widths[0] == 'p'   ? "selp.b64 %d0, 1, 0, %p0;"
+                        : widths[0] == 'h' ? "cvt.u64.u16 %d0, %h0;"
+                        : widths[0] == 'w' ? "cvt.u64.u32 %d0, %w0;"
+                                           : "";
+    snprintf(text, sizeof text,
+             HEADER ".visible .entry k(.param .u64 rows, .param .u32 n)\n{\n"
+                    ".reg .b64 %%row, %%at, %%d<8>; .reg .b32 %%i, %%j, %%k, %%n, %%w<8>; .reg "
+                    ".b16 %%h<8>; .reg .pred %%p<8>;\n"
+                    "ld.param.u64 %%row, [rows]; ld.param.u32 %%n, [n];\n"
+                    "mov.u32 %%i, %%ctaid.x; mov.u32 %%j, %%tid.x; mov.u32 %%k, %%ntid.x; "
+                    "mad.lo.u32 %%i, %%i, %%k, %%j;\n"
+                    "setp.ge.u32 %%p7, %%i, %%n; @%%p7 bra DONE;\n"
+                    "mul.wide.u32 %%at, %%i, 32; add.s64 %%row, %%row, %%at;\n"
+                    "%s%s %%%c0%s;\n%s\nst.global.b64 [%%row+24], %%d0;\nDONE: ret;\n}\n",
+             loads, opcode, widths[0], operands, store);
+    struct module *module = parse(text);
+    struct {
+        uint64_t rows;
+        uint32_t n;
+    } params = {(uint64_t)(uintptr_t)rows, (uint32_t)count};
+    struct outcome o = run_module(
+        module, (struct setup){.grid = (unsigned)((count + 63) / 64), .block = 64}, &params);
+    assert_good(&o);
+    finish(&o);
+    module_free(module);
+}
+
+static bool same(uint64_t got, uint64_t wanted, const char *opcode, char width)
+{
+    if (got == wanted)
+        return true;
+    if (width == 'd' && strstr(opcode, "f64")) // NaN is NaN
+        return g(got) != g(got) && g(wanted) != g(wanted);
+    return false;
+}
+
+static void arithmetic(void **state)
+{
+    (void)state;
+    enum { EDGES = sizeof edges / sizeof edges[0], RANDOM = 2000, ROWS = EDGES * EDGES + RANDOM };
+    uint64_t *rows = memory_alloc(ROWS * 32);
+    uint64_t seed = 88172645463325252u;
+    for (size_t t = 0; t < sizeof cases / sizeof cases[0]; ++t) {
+        const char *widths = cases[t].widths;
+        char wc = strlen(widths) > 3 ? widths[3] : 'd', wb = strlen(widths) > 2 ? widths[2] : 'd';
+        for (size_t i = 0; i < ROWS; ++i) {
+            uint64_t *row = rows + 4 * i;
+            bool edge = i < EDGES * EDGES;
+            row[0] = cut(edge ? edges[i / EDGES] : random_bits(&seed), widths[1]);
+            row[1] = cut(edge ? edges[i % EDGES] : random_bits(&seed), wb);
+            row[2] = cut(i & 1 ? random_bits(&seed) : edges[random_bits(&seed) % EDGES], wc);
+            row[3] = 0xdead;
+        }
+        run_arithmetic(cases[t].opcode, widths, rows, ROWS);
+        for (size_t i = 0; i < ROWS; ++i) {
+            const uint64_t *row = rows + 4 * i;
+            uint64_t wanted = cut(reference_of((int)t, row[0], row[1], row[2]), widths[0]);
+            if (!same(row[3], wanted, cases[t].opcode, widths[0]))
+                fail_msg("%s of %" PRIx64 ", %" PRIx64 ", %" PRIx64 ": %" PRIx64 " where %" PRIx64
+                         " was expected",
+                         cases[t].opcode, row[0], row[1], row[2], row[3], wanted);
+        }
+    }
+    memory_free(rows);
+}
+
+// All codes of both FP8 formats, and all halves, through their conversions.
+static void narrow_floats(void **state)
+{
+    (void)state;
+    uint64_t *rows = memory_alloc(65536 * 32);
+    for (size_t i = 0; i < 65536; ++i)
+        rows[4 * i] = i;
+    run_arithmetic("cvt.rn.f16x2.e4m3x2", "wh", rows, 65536);
+    for (uint64_t i = 0; i < 65536; ++i)
+        for (int k = 0; k < 2; ++k) {
+            unsigned code = i >> 8 * k & 0xff;
+            uint64_t got = rows[4 * i + 3] >> 16 * k & 0xffff;
+            double value =
+                (code & 0x7f) == 0x7f ? NAN : decode_e4m3(code & 0x7f) * (code & 0x80 ? -1 : 1);
+            assert_int_equal(got, hb(value));
+        }
+    run_arithmetic("cvt.rn.f16x2.e5m2x2", "wh", rows, 65536);
+    for (uint64_t i = 0; i < 65536; ++i)
+        for (int k = 0; k < 2; ++k) {
+            unsigned code = i >> 8 * k & 0xff;
+            uint64_t got = rows[4 * i + 3] >> 16 * k & 0xffff;
+            double value = (code & 0x7f) > 0x7c    ? NAN
+                           : (code & 0x7f) == 0x7c ? INFINITY
+                                                   : decode_e5m2(code & 0x7f);
+            assert_int_equal(got, hb(code & 0x80 ? -value : value));
+        }
+    run_arithmetic("cvt.f32.f16", "wh", rows, 65536);
+    for (uint64_t i = 0; i < 65536; ++i)
+        assert_int_equal(rows[4 * i + 3], fb(half(i)));
+    memory_free(rows);
+}
+
+// Approximate functions: within the manual's bounds over their range.
+static void approximations(void **state)
+{
+    (void)state;
+    enum { ROWS = 20000 };
+    uint64_t *rows = memory_alloc(ROWS * 32);
+    static const struct {
+        const char *opcode;
+        double (*exact)(double);
+        double low, high, ulps, absolute;
+    } list[] = {
+        {"ex2.approx.f32", exp2, -149, 128, 2, 0},   {"lg2.approx.f32", log2, 0x1p-126, 1e30, 2, 0},
+        {"tanh.approx.f32", tanh, -10, 10, 2048, 0}, {"sqrt.approx.f32", sqrt, 0, 1e30, 2, 0},
+        {"sin.approx.f32", sin, -3, 3, 2, 0x1p-21},  {"cos.approx.f32", cos, -3, 3, 2, 0x1p-21}};
+    for (size_t t = 0; t < sizeof list / sizeof list[0]; ++t) {
+        for (size_t i = 0; i < ROWS; ++i)
+            rows[4 * i] =
+                fb((float)(list[t].low + (list[t].high - list[t].low) * (double)i / ROWS));
+        run_arithmetic(list[t].opcode, "ww", rows, ROWS);
+        for (size_t i = 0; i < ROWS; ++i) {
+            float got = f(rows[4 * i + 3]);
+            double exact = list[t].exact(f(rows[4 * i]));
+            double ulp = ldexp(1, (int)fmax(ilogb(exact ? exact : 1e-40), -126) - 23);
+            if (!(fabs(got - exact) <= fmax(list[t].ulps * ulp, list[t].absolute)))
+                fail_msg("%s of %a: %a where %a is exact", list[t].opcode, f(rows[4 * i]), got,
+                         exact);
+        }
+    }
+    static const float special[][2] = {{INFINITY, INFINITY}, {-INFINITY, 0},  {0, 1},
+                                       {-1, 0.5f},           {128, INFINITY}, {-150, 0},
+                                       {-149, 0x1p-149f}};
+    for (size_t i = 0; i < 7; ++i)
+        rows[4 * i] = fb(special[i][0]);
+    run_arithmetic("ex2.approx.f32", "ww", rows, 7);
+    for (size_t i = 0; i < 7; ++i)
+        assert_int_equal(rows[4 * i + 3], fb(special[i][1]));
+    run_arithmetic("ex2.approx.ftz.f32", "ww", rows, 7);
+    assert_int_equal(rows[4 * 6 + 3], 0);
+    memory_free(rows);
+}
+
+static void packing_and_carry(void **state)
+{
+    (void)state;
+    uint32_t *out = words(
+        "",
+        "mov.b32 %r1, 0x44332211; mov.b32 {%rs1, %rs2}, %r1; mov.b32 %r2, {%rs2, %rs1};\n"
+        "mov.b64 %rd1, {%r1, %r2}; mov.b64 {%rs3, %rs4, %rs5, %rs6}, %rd1; cvt.u32.u16 %r3, %rs5;\n"
+        "add.cc.u32 %r4, 0xffffffff, 2; addc.cc.u32 %r5, 0xffffffff, 0; addc.u32 %r6, 0, 0;\n"
+        "sub.cc.u32 %r7, 1, 2; subc.u32 %r8, 5, 0;\n"
+        "bfi.b32 %r9, 0xff, 0, 8, 4; lop3.b32 %r10, 12, 10, 0, 0xc0;\n"
+        "setp.lt.and.s32 %p1|%p2, %lane, 16, %p0; setp.eq.s32 %p0, %lane, 3;\n"
+        "setp.lt.or.s32 %p1|%p2, %lane, 2, %p0; selp.b32 %r11, 1, 0, %p1; selp.b32 %r12, 1, 0, "
+        "%p2;\n"
+        "mad.lo.s32 %r20, %lane, 44, 0; cvt.u64.u32 %rd2, %r20; add.s64 %rd3, %out, %rd2;\n"
+        "st.global.v4.b32 [%rd3], {%r2, %r3, %r4, %r5};",
+        (struct setup){.block = 1}, 64);
+    assert_int_equal(out[0], 0x22114433);
+    assert_int_equal(out[1], 0x4433); // the third half of {r1, r2}
+    assert_int_equal(out[2], 1);
+    assert_int_equal(out[3], 0);
+    free(out);
+    out =
+        words("",
+              "add.cc.u32 %r4, 0xffffffff, 2; addc.cc.u32 %r5, 0xffffffff, 0; addc.u32 %r6, 0, 0;\n"
+              "sub.cc.u32 %r7, 1, 2; subc.u32 %r8, 5, 0; bfi.b32 %r9, 0xff, 0, 8, 4; lop3.b32 "
+              "%r10, 12, 10, 0, 0xc0;\n"
+              "add.u32 %r6, %r6, %r8; shl.b32 %r9, %r9, 8; or.b32 %r6, %r6, %r9; shl.b32 %r10, "
+              "%r10, 24; or.b32 %r6, %r6, %r10;\n"
+              "st.global.u32 [%o], %r6;",
+              (struct setup){0}, 32);
+    assert_int_equal(out[5], 1 + 4 + (0xf00 << 8) + (8 << 24));
+    free(out);
+    out = words("",
+                "setp.eq.s32 %p0, %lane, 3; setp.lt.or.s32 %p1|%p2, %lane, 2, %p0; selp.b32 %r1, "
+                "1, 0, %p1; selp.b32 %r2, 2, 0, %p2;\n"
+                "or.b32 %r3, %r1, %r2; st.global.u32 [%o], %r3;",
+                (struct setup){0}, 32);
+    assert_int_equal(out[0], 1); // below 2; its negation is false and p0 too
+    assert_int_equal(out[2], 2);
+    assert_int_equal(out[3], 3); // both, through the second operand
+    free(out);
+}
+
+// ---- Control flow -------------------------------------------------------------------------------
+
+static void if_and_else(void **state)
+{
+    (void)state;
+    uint32_t *out = memory_alloc(256);
+    struct outcome o =
+        run_body("",
+                 "setp.lt.u32 %p1, %lane, 10; mov.u32 %r1, 7; @%p1 bra THEN;\n"
+                 "mul.lo.u32 %r1, %lane, 3; bra.uni JOIN;\nTHEN: add.u32 %r1, %lane, 100;\n"
+                 "JOIN: st.global.u32 [%o], %r1;",
+                 (struct setup){.block = 64}, out);
+    assert_good(&o);
+    for (uint32_t i = 0; i < 64; ++i)
+        assert_int_equal(out[i], i < 10 ? i + 100 : 3 * i);
+    assert_int_equal(o.counts.divergent_branches, 1);
+    assert_int_equal(o.counts.classes[CLASS_GLOBAL_STORE], 2); // the lanes have met again
+    assert_int_equal(o.counts.global_store_sectors, 8);
+    assert_int_equal(o.counts.global_store_bytes, 256);
+    finish(&o);
+    memory_free(out);
+}
+
+static void loops(void **state)
+{
+    (void)state;
+    // Trip counts differ; a break out of the middle; an early exit.
+    uint32_t *out = words("",
+                          "mov.u32 %r1, 0; mov.u32 %r2, 0; setp.eq.u32 %p3, %lane, 31; "
+                          "st.global.u32 [%o], %r1; @%p3 exit;\n"
+                          "LOOP: setp.ge.u32 %p1, %r1, %lane; @%p1 bra OUT;\n"
+                          "add.u32 %r2, %r2, %r1; setp.gt.u32 %p2, %r2, 100; @%p2 bra OUT; add.u32 "
+                          "%r1, %r1, 1; bra LOOP;\n"
+                          "OUT: st.global.u32 [%o], %r2;",
+                          (struct setup){.block = 32}, 32);
+    for (uint32_t i = 0; i < 32; ++i) {
+        uint32_t sum = 0;
+        for (uint32_t k = 0; k < i && i != 31; ++k) {
+            sum += k;
+            if (sum > 100)
+                break;
+        }
+        assert_int_equal(out[i], sum);
+    }
+    free(out);
+}
+
+static void predication(void **state)
+{
+    (void)state;
+    uint32_t *out = memory_alloc(128);
+    struct outcome o =
+        run_body("",
+                 "and.b32 %r1, %lane, 1; setp.eq.u32 %p1, %r1, 0; mov.u32 %r2, 5;\n"
+                 "@%p1 mov.u32 %r2, 6; @!%p1 add.u32 %r2, %r2, %lane; st.global.u32 [%o], %r2;",
+                 (struct setup){0}, out);
+    assert_good(&o);
+    for (uint32_t i = 0; i < 32; ++i)
+        assert_int_equal(out[i], i & 1 ? 5 + i : 6);
+    // 12 of the frame (with ret) and 6 here; the guarded two with half the lanes.
+    assert_int_equal(o.counts.thread_instructions, 32 * o.counts.warp_instructions - 32);
+    finish(&o);
+    memory_free(out);
+}
+
+static void calls(void **state)
+{
+    (void)state;
+    // fib by recursion, divergent: every lane to its own depth.
+    static const char fib[] =
+        ".func (.param .b32 result) fib(.param .b32 n)\n{\n.reg .b32 %r<8>; .reg .pred %p<2>;\n"
+        "ld.param.u32 %r1, [n]; setp.lt.u32 %p1, %r1, 2; mov.u32 %r5, %r1; @%p1 bra LEAVE;\n"
+        "sub.u32 %r2, %r1, 1;\n{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r2; call.uni "
+        "(b), fib, (a); ld.param.b32 %r3, [b]; }\n"
+        "sub.u32 %r2, %r1, 2;\n{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r2; call.uni "
+        "(b), fib, (a); ld.param.b32 %r4, [b]; }\n"
+        "add.u32 %r5, %r3, %r4;\nLEAVE: st.param.b32 [result], %r5; ret;\n}\n";
+    uint32_t *out = words(
+        fib,
+        "and.b32 %r1, %lane, 7;\n{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), "
+        "fib, (a); ld.param.b32 %r2, [b]; }\n"
+        "mov.u64 %rd1, fib; { .param .b32 a; .param .b32 b; st.param.b32 [a], 6; P: .callprototype "
+        "(.param .b32 _) _ (.param .b32 _); call (b), %rd1, (a), P; ld.param.b32 %r3, [b]; }\n"
+        "mad.lo.u32 %r2, %r3, 1000, %r2; st.global.u32 [%o], %r2;",
+        (struct setup){0}, 32);
+    static const uint32_t expected[] = {0, 1, 1, 2, 3, 5, 8, 13};
+    for (uint32_t i = 0; i < 32; ++i)
+        assert_int_equal(out[i], 8000 + expected[i & 7]);
+    free(out);
+}
+
+// Names belong to their { }: labels, parameters of calls, and registers.
+static void scopes(void **state)
+{
+    (void)state;
+    static const char low[] =
+        ".func (.param .b32 r) low(.param .b64 n)\n{\n.reg .b64 %rd1; .reg .b32 %r1;\n"
+        "ld.param.u64 %rd1, [n]; cvt.u32.u64 %r1, %rd1; st.param.b32 [r], %r1; ret;\n}\n";
+    uint32_t *out = words(
+        low,
+        "mov.u32 %r1, 0;\n"
+        "{ .reg .pred p; .reg .b32 i; mov.u32 i, 0;\n"
+        "L: add.u32 i, i, 1; setp.lt.u32 p, i, 5; @p bra L; add.u32 %r1, %r1, i; }\n"
+        "{ .reg .pred p; .reg .b32 i; mov.u32 i, 10;\n"
+        "L: add.u32 i, i, 1; setp.lt.u32 p, i, 20; @p bra L; add.u32 %r1, %r1, i; }\n"
+        "{ .param .b32 a; st.param.b32 [a], 7; ld.param.b32 %r2, [a]; add.u32 %r1, %r1, %r2; }\n"
+        "{ .param .b64 a; .param .b32 b; cvt.u64.u32 %rd1, %lane; st.param.b64 [a], %rd1;\n"
+        "call (b), low, (a); ld.param.b32 %r2, [b]; mad.lo.u32 %r1, %r2, 100, %r1; }\n"
+        "st.global.u32 [%o], %r1;",
+        (struct setup){0}, 32);
+    for (uint32_t i = 0; i < 32; ++i)
+        assert_int_equal(out[i], 5 + 20 + 7 + 100 * i);
+    free(out);
+}
+
+static void switches(void **state)
+{
+    (void)state;
+    uint32_t *out = words(
+        "",
+        "and.b32 %r1, %lane, 3; T: .branchtargets A, B, C, B;\nbrx.idx %r1, T;\nA: mov.u32 %r2, "
+        "10; bra J;\nB: mov.u32 %r2, 20; bra J;\nC: mov.u32 %r2, 30;\nJ: st.global.u32 [%o], %r2;",
+        (struct setup){0}, 32);
+    for (uint32_t i = 0; i < 32; ++i) {
+        static const uint32_t expected[] = {10, 20, 30, 20};
+        assert_int_equal(out[i], expected[i & 3]);
+    }
+    free(out);
+}
+
+// A lane spins until another of its warp has let it go: no lane may starve.
+static void spinning(void **state)
+{
+    (void)state;
+    uint32_t *out = words(
+        ".shared .align 4 .b8 flag[4];\n",
+        "mov.u32 %r9, flag; setp.eq.u32 %p1, %lane, 0; @%p1 st.shared.u32 [%r9], 0; bar.warp.sync "
+        "0xffffffff;\n"
+        "setp.ne.u32 %p1, %lane, 5; @%p1 bra WAIT; bra.uni GIVE;\n"
+        "WAIT: ld.volatile.shared.u32 %r1, [%r9]; setp.eq.u32 %p2, %r1, 0; @%p2 bra WAIT; bra "
+        "DONE;\n"
+        "GIVE: st.volatile.shared.u32 [%r9], 77; mov.u32 %r1, 78;\nDONE: st.global.u32 [%o], %r1;",
+        (struct setup){0}, 32);
+    for (uint32_t i = 0; i < 32; ++i)
+        assert_int_equal(out[i], i == 5 ? 78 : 77);
+    free(out);
+}
+
+// CTAs that wait for one another, on one host thread and on two.
+static void grid_barrier(void **state)
+{
+    (void)state;
+    for (int threads = 1; threads <= 2; ++threads) {
+        uint32_t *out = memory_alloc(4 * 64);
+        memset(out, 0, 4 * 64);
+        struct outcome o =
+            run_body("",
+                     "atom.global.add.u32 %r1, [%out], 1;\nWAIT: ld.volatile.global.u32 %r2, "
+                     "[%out]; setp.lt.u32 %p1, %r2, 8; @%p1 bra WAIT;\n"
+                     "st.global.u32 [%o+4], %r2;",
+                     (struct setup){.grid = 8, .block = 1, .threads = threads}, out);
+        assert_good(&o);
+        for (int i = 0; i < 8; ++i)
+            assert_int_equal(out[1 + i], 8);
+        finish(&o);
+        memory_free(out);
+    }
+}
+
+// ---- Between threads ----------------------------------------------------------------------------
+
+static void barriers(void **state)
+{
+    (void)state;
+    // Each thread writes its own word and reads its mirror image's.
+    for (unsigned schedule = 0; schedule < 16; ++schedule) {
+        uint32_t *out = memory_alloc(4 * 128);
+        struct outcome o = run_body(
+            ".shared .align 4 .b8 s[512];\n",
+            "shl.b32 %r1, %lane, 2; mov.u32 %r9, s; add.u32 %r2, %r9, %r1; mul.lo.u32 %r3, %lane, "
+            "%lane; st.shared.u32 [%r2], %r3;\n"
+            "bar.sync 0; sub.u32 %r4, 508, %r1; add.u32 %r4, %r4, %r9; ld.shared.u32 %r5, [%r4];\n"
+            "setp.lt.u32 %p1, %lane, 50; bar.red.popc.u32 %r6, 0, %p1; mad.lo.u32 %r5, %r6, "
+            "100000, %r5; st.global.u32 [%o], %r5;",
+            (struct setup){.block = 128, .schedule = schedule}, out);
+        assert_good(&o);
+        for (uint32_t i = 0; i < 128; ++i)
+            assert_int_equal(out[i], 5000000 + (127 - i) * (127 - i));
+        assert_int_equal(o.counts.barriers, 8);
+        finish(&o);
+        memory_free(out);
+    }
+}
+
+static void shuffles(void **state)
+{
+    (void)state;
+    uint32_t *out =
+        words("",
+              "shfl.sync.bfly.b32 %r1|%p1, %lane, 5, 31, -1; shfl.sync.up.b32 %r2|%p2, %lane, 3, "
+              "0, -1; shfl.sync.down.b32 %r3|%p3, %lane, 3, 31, -1;\n"
+              "shfl.sync.idx.b32 %r4, %lane, 9, 0x181f, -1;\n"
+              "selp.u32 %r5, 1, 0, %p2; selp.u32 %r6, 1, 0, %p3; shl.b32 %r2, %r2, 5; or.b32 %r1, "
+              "%r1, %r2; shl.b32 %r3, %r3, 10; or.b32 %r1, %r1, %r3;\n"
+              "shl.b32 %r4, %r4, 15; or.b32 %r1, %r1, %r4; shl.b32 %r5, %r5, 20; or.b32 %r1, %r1, "
+              "%r5; shl.b32 %r6, %r6, 21; or.b32 %r1, %r1, %r6; st.global.u32 [%o], %r1;",
+              (struct setup){0}, 32);
+    for (uint32_t i = 0; i < 32; ++i) {
+        assert_int_equal(out[i] & 31, i ^ 5);
+        assert_int_equal(out[i] >> 5 & 31, i >= 3 ? i - 3 : i);
+        assert_int_equal(out[i] >> 10 & 31, i + 3 < 32 ? i + 3 : i);
+        assert_int_equal(out[i] >> 15 & 31, (i & ~7u) | 1); // width 8: lane 9 % 8 of each segment
+        assert_int_equal(out[i] >> 20 & 1, i >= 3);
+        assert_int_equal(out[i] >> 21 & 1, i + 3 < 32);
+    }
+    free(out);
+}
+
+static void votes(void **state)
+{
+    (void)state;
+    uint32_t *out =
+        words("",
+              "setp.lt.u32 %p1, %lane, 12; vote.sync.ballot.b32 %r1, %p1, -1; vote.sync.all.pred "
+              "%p2, %p1, -1; vote.sync.any.pred %p3, !%p1, -1;\n"
+              "selp.u32 %r2, 1, 0, %p2; selp.u32 %r3, 2, 0, %p3; add.u32 %r2, %r2, %r3; shl.b32 "
+              "%r2, %r2, 16; or.b32 %r1, %r1, %r2;\n"
+              "and.b32 %r4, %lane, 3; match.any.sync.b32 %r5, %r4, -1; popc.b32 %r5, %r5; shl.b32 "
+              "%r5, %r5, 20; or.b32 %r1, %r1, %r5; st.global.u32 [%o], %r1;\n"
+              "@!%p1 bra J; redux.sync.add.s32 %r6, %lane, 0xfff; st.global.u32 [%o], %r6; "
+              "activemask.b32 %r7; st.global.u32 [%out+44], %r7;\nJ: ",
+              (struct setup){.racy = true}, 32);
+    assert_int_equal(out[3], 66);
+    assert_int_equal(out[11], 0xfff);
+    assert_int_equal(out[20], 0xfff + (2 << 16) + (8 << 20));
+    free(out);
+}
+
+static void atomics(void **state)
+{
+    (void)state;
+    uint32_t *out = memory_alloc(4 * 16);
+    memset(out, 0, 64);
+    struct outcome o = run_body(
+        "",
+        "red.global.add.u32 [%out], 1; atom.global.max.s32 %r1, [%out+4], %gid; atom.global.or.b32 "
+        "%r1, [%out+8], %gid; mov.f32 %f1, 0f3F800000; red.global.add.f32 [%out+12], %f1;\n"
+        "RETRY: ld.global.u32 %r2, [%out+16]; add.u32 %r3, %r2, 3; atom.global.cas.b32 %r4, "
+        "[%out+16], %r2, %r3; setp.ne.u32 %p1, %r4, %r2; @%p1 bra RETRY;\n"
+        "atom.global.inc.u32 %r5, [%out+20], 9; atom.global.add.u64 %rd1, [%out+24], 0x100000000;",
+        (struct setup){.grid = 5, .block = 40, .threads = 2}, out);
+    assert_good(&o);
+    assert_int_equal(out[0], 200);
+    assert_int_equal(out[1], 199);
+    assert_int_equal(out[2], 255);
+    assert_int_equal(out[3], fb(200));
+    assert_int_equal(out[4], 600);
+    assert_int_equal(out[5], 200 % 10);
+    assert_int_equal(out[7], 200);
+    finish(&o);
+    memory_free(out);
+}
+
+// As an H200 does it: a sum of floats has no subnormals in global memory and has them in shared
+// memory; rounding a signalling f64 NaN makes it quiet.
+static void subnormal_sums(void **state)
+{
+    (void)state;
+    uint32_t *out = memory_alloc(4 * 16);
+    memset(out, 0, 64);
+    out[0] = 5;
+    out[1] = 0x80000005;
+    out[2] = 0x00800001;
+    struct outcome o = run_body(
+        ".shared .align 4 .b32 s;",
+        "mov.b32 %f1, 0x00000003; mov.b32 %f2, 0x80000003; mov.b32 %f3, 0x80800000; mov.u32 %r1, "
+        "5; st.shared.u32 [s], %r1; red.global.add.f32 [%out], %f1; red.global.add.f32 [%out+4], "
+        "%f2; red.global.add.f32 [%out+8], %f3; red.shared.add.f32 [s], %f1; ld.shared.u32 %r2, "
+        "[s]; st.global.u32 [%out+12], %r2; mov.b64 %rd1, 0x7ff03ea566ed3e76; cvt.rmi.f64.f64 "
+        "%rd2, %rd1; st.global.u64 [%out+16], %rd2;",
+        (struct setup){.block = 1}, out);
+    assert_good(&o);
+    assert_int_equal(out[0], 0);
+    assert_int_equal(out[1], 0x80000000);
+    assert_int_equal(out[2], 0);
+    assert_int_equal(out[3], 8);
+    assert_int_equal(out[4], 0x66ed3e76);
+    assert_int_equal(out[5], 0x7ff83ea5);
+    finish(&o);
+    memory_free(out);
+}
+
+// ---- Memory -------------------------------------------------------------------------------------
+
+static void spaces(void **state)
+{
+    (void)state;
+    uint32_t *out = words(".shared .align 16 .b8 s[256]; .local .align 8 .b8 mine[64];\n",
+                          // local, by generic address and not; shared by generic address
+                          "mov.u64 %rd1, mine; cvta.local.u64 %rd2, %rd1; mul.lo.u32 %r1, %lane, "
+                          "7; st.local.u32 [mine+8], %r1; ld.u32 %r2, [%rd2+8];\n"
+                          "mov.u64 %rd3, s; cvta.shared.u64 %rd4, %rd3; mul.wide.u32 %rd5, %lane, "
+                          "8; add.s64 %rd6, %rd4, %rd5; st.v2.u32 [%rd6], {%r2, %lane};\n"
+                          "mov.u32 %r3, s; mad.lo.u32 %r4, %lane, 8, %r3; ld.shared.v2.b32 {%r5, "
+                          "%r6}, [%r4]; isspacep.shared %p1, %rd6; isspacep.global %p2, %o;\n"
+                          "selp.u32 %r7, 1000, 0, %p1; add.u32 %r5, %r5, %r7; selp.u32 %r7, 2000, "
+                          "0, %p2; add.u32 %r5, %r5, %r7; add.u32 %r5, %r5, %r6;\n"
+                          "cvta.to.shared.u64 %rd7, %rd6; ld.shared.u8 %rs1, [%rd7+4]; cvt.u32.u8 "
+                          "%r8, %rs1; mad.lo.u32 %r5, %r8, 10000, %r5; ld.s8 %r9, [%rd6]; st.u32 "
+                          "[%o], %r5; st.global.u32 [%o+128], %r9;",
+                          (struct setup){0}, 64);
+    for (uint32_t i = 0; i < 32; ++i) {
+        assert_int_equal(out[i], 8 * i + 3000 + 10000 * i);
+        assert_int_equal(out[32 + i], (uint32_t)(int8_t)(7 * i));
+    }
+    free(out);
+}
+
+static void variables(void **state)
+{
+    (void)state;
+    struct module *m = parse(
+        HEADER
+        ".global .align 4 .u32 table[4] = {1, 2, 0x30};\n.const .align 4 .b8 bytes[4] = {1, 2, 3, "
+        "4};\n.global .align 8 .u64 pointer = generic(table)+8;\n"
+        ".visible .entry k(.param .align 8 .b8 s[16])\n{\n.reg .b64 %rd<4>; .reg .b32 %r<6>;\n"
+        "ld.global.u64 %rd1, [pointer]; ld.u32 %r1, [%rd1]; ld.const.u32 %r2, [bytes]; add.u32 "
+        "%r1, %r1, %r2; ld.param.u32 %r3, [s+8]; add.u32 %r1, %r1, %r3; st.global.u32 [table+12], "
+        "%r1; ret;\n}\n");
+    uint64_t params[2] = {0, 5};
+    struct outcome o = run_module(m, (struct setup){.block = 1}, params);
+    assert_good(&o);
+    finish(&o);
+    void *address;
+    size_t size;
+    assert_true(module_symbol(m, "table", &address, &size));
+    assert_int_equal(size, 16);
+    assert_int_equal(((uint32_t *)address)[3], 0x04030201 + 0x30 + 5);
+    assert_false(module_symbol(m, "nothing", &address, &size));
+    const struct kernel_info *info = kernel_info(module_kernel(m, "k"));
+    assert_int_equal(info->params, 1);
+    assert_int_equal(info->param_sizes[0], 16);
+    module_free(m);
+}
+
+static void dynamic_shared(void **state)
+{
+    (void)state;
+    struct module *m =
+        parse(HEADER ".extern .shared .align 16 .b8 pool[];\n.visible .entry k(.param .u64 "
+                     "out)\n{\n.shared .align 4 .b8 own[20];\n.reg .b64 %rd<4>; .reg .b32 %r<6>;\n"
+                     "ld.param.u64 %rd1, [out]; mov.u32 %r1, pool; mov.u32 %r2, own; sub.u32 %r3, "
+                     "%r1, %r2; st.shared.u32 [%r1+60], 9; ld.shared.u32 %r4, [pool+60]; add.u32 "
+                     "%r3, %r3, %r4; st.global.u32 [%rd1], %r3; ret;\n}\n");
+    uint32_t *out = memory_alloc(4);
+    uint64_t param = (uint64_t)(uintptr_t)out;
+    struct outcome o = run_module(m, (struct setup){.block = 1, .dynamic_shared = 64}, &param);
+    assert_good(&o);
+    assert_int_equal(*out, 32 + 9);
+    finish(&o);
+    o = run_module(m, (struct setup){.block = 1, .dynamic_shared = 60}, &param);
+    assert_int_equal(o.fault.kind, FAULT_OUT_OF_BOUNDS);
+    finish(&o);
+    memory_free(out);
+    module_free(m);
+}
+
+// Whole tiles through wmma: D = A B + C against f64, every layout, and a one-hot A that shows which
+// register holds which element.
+static void wmma_case(const char *a_layout, const char *b_layout, const char *d_layout,
+                      bool one_hot)
+{
+    char text[4096];
+    snprintf(
+        text, sizeof text,
+        HEADER
+        ".visible .entry k(.param .u64 data)\n{\n.reg .b64 %%d; .reg .b32 %%a<8>, %%b<8>; .reg "
+        ".f32 %%c<8>, %%e<8>; .reg .b32 %%s;\n"
+        "ld.param.u64 %%d, [data]; mov.u32 %%s, 24;\n"
+        "wmma.load.a.sync.aligned.%s.m16n16k16.global.f16 "
+        "{%%a0,%%a1,%%a2,%%a3,%%a4,%%a5,%%a6,%%a7}, [%%d], %%s;\n"
+        "wmma.load.b.sync.aligned.%s.m16n16k16.f16 {%%b0,%%b1,%%b2,%%b3,%%b4,%%b5,%%b6,%%b7}, "
+        "[%%d+1024], %%s;\n"
+        "wmma.load.c.sync.aligned.row.m16n16k16.global.f32 "
+        "{%%c0,%%c1,%%c2,%%c3,%%c4,%%c5,%%c6,%%c7}, [%%d+2048], %%s;\n"
+        "wmma.mma.sync.aligned.%s.%s.m16n16k16.f32.f32 {%%e0,%%e1,%%e2,%%e3,%%e4,%%e5,%%e6,%%e7}, "
+        "{%%a0,%%a1,%%a2,%%a3,%%a4,%%a5,%%a6,%%a7}, {%%b0,%%b1,%%b2,%%b3,%%b4,%%b5,%%b6,%%b7}, "
+        "{%%c0,%%c1,%%c2,%%c3,%%c4,%%c5,%%c6,%%c7};\n"
+        "wmma.store.d.sync.aligned.%s.m16n16k16.global.f32 [%%d+4096], "
+        "{%%e0,%%e1,%%e2,%%e3,%%e4,%%e5,%%e6,%%e7}, %%s;\nret;\n}\n",
+        a_layout, b_layout, a_layout, b_layout, d_layout);
+    uint8_t *data = memory_alloc(8192);
+    uint16_t *a = (uint16_t *)data, *b = (uint16_t *)(data + 1024);
+    float *c = (float *)(data + 2048), *d = (float *)(data + 4096);
+    struct module *m = parse(text);
+    uint64_t param = (uint64_t)(uintptr_t)data, seed = 12345;
+    bool a_row = a_layout[0] == 'r', b_row = b_layout[0] == 'r', d_row = d_layout[0] == 'r';
+    for (int hot = 0; hot < (one_hot ? 256 : 4); ++hot) {
+        double wide_a[16][16], wide_b[16][16];
+        for (int i = 0; i < 16; ++i)
+            for (int j = 0; j < 16; ++j) {
+                uint16_t x =
+                    (uint16_t)hb((double)(int64_t)(random_bits(&seed) % 2001 - 1000) / 256);
+                uint16_t y =
+                    (uint16_t)hb((double)(int64_t)(random_bits(&seed) % 2001 - 1000) / 512);
+                if (one_hot)
+                    x = 16 * i + j == hot ? 0x3c00 : 0;
+                a[a_row ? 24 * i + j : 24 * j + i] = x;
+                b[b_row ? 24 * i + j : 24 * j + i] = y;
+                c[24 * i + j] = one_hot ? 0 : (float)i - (float)j;
+                wide_a[i][j] = half(x);
+                wide_b[i][j] = half(y);
+            }
+        struct outcome o = run_module(m, (struct setup){0}, &param);
+        assert_good(&o);
+        assert_int_equal(o.counts.tensor_flops, 8192);
+        assert_int_equal(o.counts.tensor_instructions, 2);
+        finish(&o);
+        for (int i = 0; i < 16; ++i)
+            for (int j = 0; j < 16; ++j) {
+                double sum = c[24 * i + j], size = fabs(sum);
+                for (int k = 0; k < 16; ++k) {
+                    sum += wide_a[i][k] * wide_b[k][j];
+                    size += fabs(wide_a[i][k] * wide_b[k][j]);
+                }
+                float got = d[d_row ? 24 * i + j : 24 * j + i];
+                if (!(fabs(got - sum) <= 16 * 0x1p-24 * size))
+                    fail_msg("%s %s: element %d, %d is %g where %g was expected", a_layout,
+                             b_layout, i, j, got, sum);
+            }
+    }
+    module_free(m);
+    memory_free(data);
+}
+
+static void wmma(void **state)
+{
+    (void)state;
+    wmma_case("row", "col", "row", false);
+    wmma_case("row", "row", "col", false);
+    wmma_case("col", "col", "row", false);
+    wmma_case("col", "row", "row", false);
+    wmma_case("row", "col", "row", true);
+}
+
+// ---- Counts -------------------------------------------------------------------------------------
+
+static void wavefronts(void **state)
+{
+    (void)state;
+    static const struct {
+        int stride, bytes, wavefronts, least; // stride in bytes
+    } list[] = {{4, 4, 1, 1},    {8, 4, 2, 1},   {16, 4, 4, 1},   {32, 4, 8, 1},
+                {128, 4, 32, 1}, {132, 4, 1, 1}, {0, 4, 1, 1},    {2, 2, 1, 1},
+                {1, 1, 1, 1},    {64, 2, 16, 1}, {8, 8, 2, 2},    {16, 8, 4, 2},
+                {0, 8, 1, 1},    {16, 16, 4, 4}, {144, 16, 4, 4}, {128, 16, 32, 4}};
+    for (size_t t = 0; t < sizeof list / sizeof list[0]; ++t) {
+        uint32_t at[WARP];
+        for (int i = 0; i < WARP; ++i)
+            at[i] = (uint32_t)(i * list[t].stride);
+        int least_possible, got = shared_wavefronts(at, list[t].bytes, ~0u, &least_possible);
+        if (got != list[t].wavefronts || least_possible != list[t].least)
+            fail_msg("stride %d of %d bytes: %d wavefronts, least %d", list[t].stride,
+                     list[t].bytes, got, least_possible);
+    }
+    int least_possible;
+    uint32_t at[WARP] = {0};
+    assert_int_equal(shared_wavefronts(at, 4, 0, &least_possible), 0);
+    for (int i = 0; i < WARP; ++i)
+        at[i] = (uint32_t)(i % 2 * 128); // two words in one bank
+    assert_int_equal(shared_wavefronts(at, 4, ~0u, &least_possible), 2);
+    assert_int_equal(shared_wavefronts(at, 4, 0x55555555, &least_possible), 1);
+    uint64_t far[WARP];
+    for (int i = 0; i < WARP; ++i)
+        far[i] = 4096 + (uint64_t)i * 4;
+    assert_int_equal(global_sectors(far, 4, ~0u), 4);
+    assert_int_equal(global_sectors(far, 4, 0x101), 2);
+    for (int i = 0; i < WARP; ++i)
+        far[i] = 4096 + (uint64_t)i * 32;
+    assert_int_equal(global_sectors(far, 4, ~0u), 32);
+    for (int i = 0; i < WARP; ++i)
+        far[i] = 4100 + (uint64_t)(i ^ 1) * 4; // shifted by a word: one sector more
+    assert_int_equal(global_sectors(far, 4, ~0u), 5);
+    for (int i = 0; i < WARP; ++i)
+        far[i] = 4096;
+    assert_int_equal(global_sectors(far, 16, ~0u), 1);
+}
+
+// The same strides through kernels: what the fast paths count is what the helpers say.
+static void counted_accesses(void **state)
+{
+    (void)state;
+    uint32_t *out = memory_alloc(4 * 32 * 32);
+    for (int stride = 0; stride <= 32; ++stride) {
+        char body[512];
+        snprintf(body, sizeof body,
+                 "mul.lo.u32 %%r1, %%lane, %d; mov.u32 %%r2, s; add.u32 %%r1, %%r1, %%r2; "
+                 "st.shared.u32 [%%r1], %%lane; ld.shared.u32 %%r3, [%%r1];\n"
+                 "mul.wide.u32 %%rd1, %%lane, %d; add.s64 %%rd1, %%rd1, %%out; st.global.u32 "
+                 "[%%rd1], %%r3; ld.global.u32 %%r4, [%%rd1];",
+                 4 * stride, 4 * stride);
+        struct outcome o =
+            run_body(".shared .align 4 .b8 s[4096];\n", body, (struct setup){.racy = true}, out);
+        assert_good(&o);
+        uint32_t at[WARP];
+        uint64_t far[WARP];
+        for (int i = 0; i < WARP; ++i) {
+            at[i] = (uint32_t)(4 * stride * i);
+            far[i] = (uint64_t)(uintptr_t)out + at[i];
+        }
+        int least_possible, expected = shared_wavefronts(at, 4, ~0u, &least_possible);
+        assert_int_equal(o.counts.shared_load_wavefronts, expected);
+        assert_int_equal(o.counts.shared_store_wavefronts, expected);
+        assert_int_equal(o.counts.shared_load_conflicts, expected - least_possible);
+        assert_int_equal(o.counts.shared_bytes, 256);
+        assert_int_equal(o.counts.global_load_sectors, global_sectors(far, 4, ~0u));
+        assert_int_equal(o.counts.global_store_sectors, global_sectors(far, 4, ~0u));
+        assert_int_equal(o.counts.classes[CLASS_SHARED_LOAD], 1);
+        assert_int_equal(o.counts.classes[CLASS_GLOBAL_STORE], 1);
+        finish(&o);
+    }
+    memory_free(out);
+}
+
+static void lines_and_threads(void **state)
+{
+    (void)state;
+    struct module *m = parse(
+        HEADER
+        ".visible .entry k(.param .u64 out)\n{\n.reg .b64 %rd<4>; .reg .b32 %r<6>; .reg .pred %p;\n"
+        ".loc 1 10 1\nld.param.u64 %rd1, [out]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, 0;\n"
+        "L:\n.loc 1 12 1\nadd.u32 %r2, %r2, 1;\n.loc 2 99 1, function_name $x, inlined_at 1 13 "
+        "4\nsetp.lt.u32 %p, %r2, 10;\n.loc 1 0 1\n@%p bra L;\n"
+        ".loc 1 14 1\nred.global.add.u32 [%rd1], %r2; ret;\n}\n.file 1 \"chapters/x.md\"\n.file 2 "
+        "\"/usr/local/cuda-13.0/include/crt/y.h\"\n");
+    uint32_t *out = memory_alloc(4);
+    uint64_t param = (uint64_t)(uintptr_t)out;
+    struct counts first = {0};
+    for (int threads = 1; threads <= 3; ++threads) {
+        *out = 0;
+        struct outcome o =
+            run_module(m, (struct setup){.grid = 37, .block = 32, .threads = threads}, &param);
+        assert_good(&o);
+        assert_int_equal(*out, 37 * 32 * 10);
+        static const int line[] = {10, 12, 13, 14};
+        static const uint64_t executed[] = {3 * 37, 370, 740, 2 * 37};
+        assert_int_equal(o.line_count, 4);
+        for (size_t i = 0; i < 4; ++i) {
+            assert_string_equal(o.lines[i].file, "chapters/x.md");
+            assert_int_equal(o.lines[i].line, line[i]);
+            assert_int_equal(o.lines[i].counts.warp_instructions, executed[i]);
+        }
+        if (threads == 1)
+            first = o.counts;
+        else
+            assert_memory_equal(&o.counts, &first, sizeof first);
+        finish(&o);
+    }
+    memory_free(out);
+    module_free(m);
+}
+
+static void floors(void **state)
+{
+    (void)state;
+    struct counts c = {.tensor_flops = 121000000,
+                       .mufu_threads = 16 * 58 * 2040,
+                       .warp_instructions = 4 * 58 * 2040 * 3};
+    struct floors l4 = l4_floors(&c, 600000);
+    assert_float_equal(l4.tensor, 1, 1e-9);
+    assert_float_equal(l4.exp, 1, 1e-9);
+    assert_float_equal(l4.issue, 3, 1e-9);
+    assert_float_equal(l4.dram, 2, 1e-9);
+    assert_float_equal(l4.shared, 0, 1e-9);
+    assert_string_equal(l4.binding, "issue");
+    c.tensor_flops_8bit = 60500000; // a half of them at twice the rate
+    assert_float_equal(l4_floors(&c, 600000).tensor, 0.75, 1e-9);
+}
+
+// ---- Faults -------------------------------------------------------------------------------------
+
+static void expect_fault(const char *registers, const char *body, struct setup s,
+                         enum fault_kind kind, const char *text)
+{
+    uint32_t *out = memory_alloc(4096);
+    struct outcome o = run_body(registers, body, s, out);
+    memory_free(out);
+    assert_false(o.good);
+    if (o.fault.kind != kind || !strstr(o.fault.text, text))
+        fail_msg("fault %d, \"%s\" where \"%s\" was expected", o.fault.kind, o.fault.text, text);
+    finish(&o);
+}
+
+static void memory_faults(void **state)
+{
+    (void)state;
+    expect_fault("", ".loc 1 7 1\nld.global.u32 %r1, [%o+3972];", (struct setup){0},
+                 FAULT_OUT_OF_BOUNDS,
+                 "k, PTX line"); // no .file: the PTX's own line
+    expect_fault("", "ld.global.u32 %r1, [%o+3984];", (struct setup){0}, FAULT_OUT_OF_BOUNDS,
+                 "block (0,0,0), thread (28,0,0): reads 4 bytes at 0x");
+    expect_fault("", "add.s64 %rd1, %o, 4; st.global.u32 [%rd1+4104], %r1;",
+                 (struct setup){.block = 1}, FAULT_OUT_OF_BOUNDS,
+                 ", 12 bytes past the end of the allocation of 4096 bytes");
+    expect_fault("", "ld.global.u64 %rd1, [%out+4];", (struct setup){.grid = 3, .block = 1},
+                 FAULT_MISALIGNED, "block (0,0,0), thread (0,0,0): reads 8 bytes");
+    expect_fault("", "ld.global.u32 %r1, [8];", (struct setup){0}, FAULT_OUT_OF_BOUNDS,
+                 "a null pointer");
+    expect_fault(".shared .align 4 .b8 s[64];\n",
+                 "mov.u32 %r1, s; mad.lo.u32 %r1, %lane, 4, %r1; st.shared.u32 [%r1], %r1;",
+                 (struct setup){0}, FAULT_OUT_OF_BOUNDS,
+                 "thread (16,0,0): writes 4 bytes at shared address 0x40, past the end of the "
+                 "CTA's 64 bytes");
+    expect_fault(".shared .align 4 .b8 s[64];\n",
+                 "mov.u32 %r1, s; st.shared.u32 [%r1], 1; ld.shared.u32 %r2, [%r1+4];",
+                 (struct setup){0}, FAULT_UNINITIALISED,
+                 "reads 4 bytes at shared address 0x4 that nothing has written");
+    expect_fault(".shared .align 4 .b8 s[64];\n",
+                 "mov.u32 %r1, s; st.shared.u16 [%r1], 1; ld.shared.u32 %r2, [%r1];",
+                 (struct setup){0}, FAULT_UNINITIALISED, "0x0 that nothing has written");
+    expect_fault(".local .align 4 .b8 l[16];\n", "ld.local.u32 %r1, [l+16];", (struct setup){0},
+                 FAULT_OUT_OF_BOUNDS, "offset 16 of local memory");
+    expect_fault("", "mov.u64 %rd1, 0x7700000000000000; ld.u32 %r1, [%rd1];", (struct setup){0},
+                 FAULT_OUT_OF_BOUNDS, "in no address space");
+    uint32_t *gone = memory_alloc(64);
+    char body[128];
+    snprintf(body, sizeof body, "mov.u64 %%rd1, %llu; ld.global.u32 %%r1, [%%rd1];",
+             (unsigned long long)(uintptr_t)gone);
+    memory_free(gone);
+    expect_fault("", body, (struct setup){0}, FAULT_OUT_OF_BOUNDS, "has been freed");
+    // The lowest CTA's fault is the one reported, whatever the number of host threads.
+    for (int threads = 1; threads <= 3; ++threads)
+        expect_fault("",
+                     "setp.lt.u32 %p1, %gid, 20; @%p1 bra FINE; ld.global.u32 %r1, [8];\nFINE: ",
+                     (struct setup){.grid = 64, .block = 1, .threads = threads},
+                     FAULT_OUT_OF_BOUNDS, "block (20,0,0)");
+}
+
+static void control_faults(void **state)
+{
+    (void)state;
+    expect_fault("", "setp.eq.u32 %p1, %lane, 9; @%p1 trap;", (struct setup){0}, FAULT_TRAP,
+                 "thread (9,0,0): trap");
+    expect_fault("", "setp.lt.u32 %p1, %lane, 32; @%p1 bra A; bar.sync 0;\nA: bar.sync 1;",
+                 (struct setup){.block = 64}, FAULT_DEADLOCK, "deadlock: 2 of 2 warps wait");
+    expect_fault("",
+                 "setp.lt.u32 %p1, %lane, 7; @%p1 bra A; bar.sync 0; bra B;\nA: bar.sync 0;\nB: ",
+                 (struct setup){0}, FAULT_DIVERGENT_BARRIER, "under divergence");
+    expect_fault("",
+                 "setp.lt.u32 %p1, %lane, 7; @%p1 bra A; shfl.sync.idx.b32 %r1, %lane, 0, 31, -1; "
+                 "bra B;\nA: shfl.sync.idx.b32 %r1, %lane, 1, 31, -1;\nB: ",
+                 (struct setup){0}, FAULT_DIVERGENT_BARRIER, "shfl.sync");
+    expect_fault("", "mov.u32 %r1, 16; bar.sync %r1;", (struct setup){0}, FAULT_TRAP, "barrier 16");
+    expect_fault("", "bar.sync 1, 40;", (struct setup){.block = 64}, FAULT_TRAP,
+                 "no multiple of 32");
+    expect_fault(".func (.param .b32 r) deep(.param .b32 n)\n{\n.reg .b32 %r<3>;\nld.param.u32 "
+                 "%r1, [n];\n{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), "
+                 "deep, (a); ld.param.b32 %r2, [b]; }\nst.param.b32 [r], %r2; ret;\n}\n",
+                 "{ .param .b32 a; .param .b32 b; st.param.b32 [a], 1; call (b), deep, (a); "
+                 "ld.param.b32 %r1, [b]; }",
+                 (struct setup){0}, FAULT_OUT_OF_BOUNDS, "the stack is full");
+    expect_fault("", "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, %r1;", (struct setup){0},
+                 FAULT_UNSUPPORTED, "instruction tex.1d.v4.f32.s32 is not supported");
+}
+
+// What ptxas refuses for sm_89 is refused here, by the machine that it needs.
+static void newer_machines(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *body, *text;
+    } list[] = {
+        {"ld.global.v8.b32 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%o];",
+         "ld.global.v8.b32 needs sm_100 or newer, this PTX is for sm_89"},
+        {"st.global.v8.f32 [%o], {%f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8};",
+         "st.global.v8.f32 needs sm_100 or newer, this PTX is for sm_89"},
+        {"ld.global.v4.u64 {%rd1, %rd2, %rd3, %rd4}, [%o];",
+         "ld.global.v4.u64 needs sm_100 or newer, this PTX is for sm_89"},
+        {"stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r1], {%r2};",
+         "stmatrix.sync.aligned.m8n8.x1.shared.b16 needs sm_90 or newer, this PTX is for sm_89"},
+        {"wgmma.wait_group.sync.aligned 0;",
+         "wgmma.wait_group.sync.aligned needs sm_90 or newer, this PTX is for sm_89"},
+        {"cp.async.bulk.commit_group;",
+         "cp.async.bulk.commit_group needs sm_90 or newer, this PTX is for sm_89"},
+        {"setmaxnreg.dec.sync.aligned.u32 40;",
+         "setmaxnreg.dec.sync.aligned.u32 needs sm_90 or newer, this PTX is for sm_89"},
+        {"ld.global.v2.b128 {%q1, %q2}, [%o];", "ld.global.v2.b128 is not supported"},
+        {"ld.global.b128 _, [%o];", "an operand of ld.global.b128 is no register"},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i)
+        expect_fault(".reg .b128 %q<4>;", list[i].body, (struct setup){0}, FAULT_UNSUPPORTED,
+                     list[i].text);
+}
+
+// b128: 16 bytes a lane in one register; half the lanes take part in the second half.
+static void whole_lines(void **state)
+{
+    (void)state;
+    static const char body[] =
+        "mul.wide.u32 %rd1, %lane, 16; add.s64 %rd1, %rd1, %out;\n"
+        "mov.b64 %rd2, {%lane, %lane}; add.s64 %rd3, %rd2, 1000;\n"
+        "mov.b128 %q1, {%rd2, %rd3}; st.global.b128 [%rd1], %q1;\n"
+        "shl.b32 %r1, %lane, 4; mov.u32 %r2, buffer; add.s32 %r1, %r1, %r2;\n"
+        "ld.global.b128 %q2, [%rd1]; st.shared.b128 [%r1], %q2; bar.warp.sync -1;\n"
+        "xor.b32 %r1, %r1, 16; mov.b128 %q3, %q2; and.b32 %r3, %lane, 2; setp.ne.u32 %p1, %r3, 0;\n"
+        "@%p1 ld.shared.b128 %q3, [%r1]; mov.b128 {%rd4, %rd5}, %q3;\n"
+        "@%p1 mov.b128 %q2, %q3; @!%p1 mov.b128 %q2, {%rd4, %rd5};\n"
+        "st.b128 [%rd1+512], %q2; st.global.v2.b64 [%rd1+1024], {%rd4, %rd5};";
+    uint32_t *out = words(".reg .b128 %q<4>; .shared .align 16 .b8 buffer[512];", body,
+                          (struct setup){0}, 384);
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+        uint32_t other = lane & 2 ? lane ^ 1 : lane;
+        const uint32_t first[4] = {lane, lane, lane + 1000, lane};
+        const uint32_t then[4] = {other, other, other + 1000, other};
+        assert_memory_equal(out + 4 * lane, first, 16);
+        assert_memory_equal(out + 128 + 4 * lane, then, 16);
+        assert_memory_equal(out + 256 + 4 * lane, then, 16);
+    }
+    free(out);
+}
+
+// An early exit does not hold up a barrier; warps that arrive without waiting let others go.
+static void barriers_and_exits(void **state)
+{
+    (void)state;
+    uint32_t *out =
+        words("", "setp.ge.u32 %p1, %lane, 40; @%p1 exit; bar.sync 0; st.global.u32 [%o], 1;",
+              (struct setup){.block = 96}, 96);
+    assert_int_equal(out[39], 1);
+    assert_int_equal(out[40], 0xeeeeeeee);
+    free(out);
+    out = words("",
+                "setp.lt.u32 %p1, %lane, 32; @%p1 bra A; bar.arrive 1, 64; bra B;\nA: bar.sync 1, "
+                "64;\nB: st.global.u32 [%o], %lane;",
+                (struct setup){.block = 64}, 64);
+    assert_int_equal(out[63], 63);
+    assert_int_equal(out[3], 3);
+    free(out);
+}
+
+static void bad_texts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *why;
+    } list[] = {{"", "not a PTX text"},
+                {"nonsense", "not a PTX text"},
+                {HEADER "garbage", "PTX line 4: 'garbage' where a directive was expected"},
+                {HEADER ".visible .entry k() {", "a body without its '}'"},
+                {HEADER ".visible .entry k() { add.s32 %r1, %r2 }", "'}' where ';' was expected"},
+                {HEADER ".visible .entry k() { .reg .b33 %r1; }", "unknown register type '.b33'"},
+                {HEADER ".visible .entry k() { @%p1 ret; }", "'%p1' is no predicate"},
+                {HEADER ".global .u32 x[2] = {1, 2, 3};", "more initial values than x"},
+                {HEADER ".global .u32 x[0xffffffffffffffff];", "is no size"},
+                {HEADER ".visible .entry k() { mov.f32 %f1, 0f12; }", "8 hexadecimal digits"},
+                {HEADER ".file 1 \"x", "a string without an end"},
+                {HEADER ".address_size 32", "only 64-bit"},
+                {HEADER ".section x { {", "without its '}'"}};
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i) {
+        char why[256] = "";
+        struct module *m = module_parse(list[i].text, why, sizeof why);
+        assert_null(m);
+        if (!strstr(why, list[i].why))
+            fail_msg("\"%s\" where \"%s\" was expected", why, list[i].why);
+    }
+    // What a kernel cannot do is said when it is launched, and does no harm before.
+    struct module *m = parse(HEADER ".visible .entry k() { .reg .b32 %r<4>; add.s32 %r1, %r2, "
+                                    "nowhere; ret; }\n.visible .entry good() { ret; }");
+    struct outcome o = run_module(m, (struct setup){0}, NULL);
+    assert_false(o.good);
+    assert_int_equal(o.fault.kind, FAULT_UNSUPPORTED);
+    assert_non_null(strstr(o.fault.text, "'nowhere' is not known"));
+    finish(&o);
+    assert_non_null(module_kernel(m, "good"));
+    assert_null(module_kernel(m, "bad"));
+    module_free(m);
+}
+
+static void names(void **state)
+{
+    (void)state;
+    static const char *const list[][2] = {{"_Z9attention14attention_args", "attention"},
+                                          {"_ZN4book5inner4stepILi4EEEvPf", "step"},
+                                          {"_Z4tileILi32EEvPf", "tile"},
+                                          {"plain", "plain"},
+                                          {"_Z99short", "_Z99short"}};
+    for (size_t i = 0; i < 5; ++i) {
+        char name[64];
+        kernel_base_name(list[i][0], name, sizeof name);
+        assert_string_equal(name, list[i][1]);
+    }
+}
+
+// The first list under every instruction set.
+int main(void)
+{
+    static const struct CMUnitTest each[] = {
+        cmocka_unit_test(arithmetic),
+        cmocka_unit_test(narrow_floats),
+        cmocka_unit_test(approximations),
+        cmocka_unit_test(packing_and_carry),
+        cmocka_unit_test(if_and_else),
+        cmocka_unit_test(loops),
+        cmocka_unit_test(predication),
+        cmocka_unit_test(calls),
+        cmocka_unit_test(switches),
+        cmocka_unit_test(spinning),
+        cmocka_unit_test(barriers),
+        cmocka_unit_test(shuffles),
+        cmocka_unit_test(votes),
+        cmocka_unit_test(atomics),
+        cmocka_unit_test(subnormal_sums),
+        cmocka_unit_test(spaces),
+        cmocka_unit_test(wmma),
+        cmocka_unit_test(counted_accesses),
+        cmocka_unit_test(memory_faults),
+    };
+    static const struct CMUnitTest once[] = {
+        cmocka_unit_test(grid_barrier),
+        cmocka_unit_test(scopes),
+        cmocka_unit_test(variables),
+        cmocka_unit_test(dynamic_shared),
+        cmocka_unit_test(wavefronts),
+        cmocka_unit_test(lines_and_threads),
+        cmocka_unit_test(floors),
+        cmocka_unit_test(control_faults),
+        cmocka_unit_test(newer_machines),
+        cmocka_unit_test(whole_lines),
+        cmocka_unit_test(barriers_and_exits),
+        cmocka_unit_test(bad_texts),
+        cmocka_unit_test(names),
+    };
+    static const char *const sets[] = {"base", "avx2", "avx512"};
+    int failed = 0;
+    for (size_t i = 0; i < 3; ++i) {
+        setenv("PTXSIM_ISA", sets[i], 1);
+        failed += cmocka_run_group_tests_name(sets[i], each, NULL, NULL);
+    }
+    unsetenv("PTXSIM_ISA");
+    failed += cmocka_run_group_tests(once, NULL, NULL);
+    return failed != 0;
+}

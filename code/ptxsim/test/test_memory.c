@@ -1,0 +1,196 @@
+// The simulated device's memory: bounds, gaps, use after free, sectors touched.
+#include "ptxsim/base/base.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static uint64_t address_of(const void *pointer)
+{
+    return (uint64_t)(uintptr_t)pointer;
+}
+
+static void test_an_allocation_is_found_by_its_bytes_and_no_others(void **state)
+{
+    (void)state;
+    char *block = memory_alloc(1000);
+    uint64_t base = address_of(block);
+    const struct allocation *nearest = NULL;
+    const struct allocation *a = memory_find(base, 1000, NULL);
+
+    assert_non_null(a);
+    assert_int_equal(a->base, base);
+    assert_int_equal(a->size, 1000);
+    assert_true(a->live);
+    assert_int_equal(a->kind, MEMORY_DEVICE);
+    assert_int_equal(base % 256, 0);
+    assert_ptr_equal(memory_find(base + 999, 1, NULL), a);
+    assert_ptr_equal(memory_find(base + 1000, 0, NULL), a); // no bytes past the end
+    assert_null(memory_find(base + 999, 2, &nearest));
+    assert_ptr_equal(nearest, a);
+    nearest = NULL;
+    assert_null(memory_find(base + 500000, 4, &nearest)); // in the gap
+    assert_ptr_equal(nearest, a);
+    assert_null(memory_find(base, UINT64_MAX, NULL)); // a length that wraps around
+    assert_null(memory_find(base - 1, 1, &nearest));
+    assert_ptr_not_equal(nearest, a);
+    assert_true(memory_free(block));
+}
+
+static void test_neighbours_have_a_gap(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 40 };
+    char *blocks[BLOCKS];
+
+    for (int i = 0; i < BLOCKS; ++i)
+        blocks[i] = memory_alloc((size_t)1 << i % 16);
+    for (int i = 0; i < BLOCKS; ++i) {
+        uint64_t base = address_of(blocks[i]), size = (uint64_t)1 << i % 16;
+        assert_int_equal(memory_find(base, size, NULL)->base, base);
+        for (uint64_t past = 0; past < 1 << 20; past += 4096)
+            assert_null(memory_find(base + size + past, 1, NULL));
+    }
+    for (int i = 0; i < BLOCKS; i += 2)
+        assert_true(memory_free(blocks[i]));
+    for (int i = 1; i < BLOCKS; i += 2) {
+        assert_int_equal(memory_find(address_of(blocks[i]), 1, NULL)->base, address_of(blocks[i]));
+        assert_true(memory_free(blocks[i]));
+    }
+}
+
+static void test_fresh_memory_is_poisoned(void **state)
+{
+    (void)state;
+    unsigned char *block = memory_alloc(5000);
+    for (int i = 0; i < 5000; ++i)
+        assert_int_equal(block[i], 0xff);
+    assert_true(memory_free(block));
+}
+
+static void test_freed_memory_is_remembered(void **state)
+{
+    (void)state;
+    char *block = memory_alloc(4096);
+    const struct allocation *nearest = NULL;
+
+    assert_true(memory_free(block));
+    assert_null(memory_find(address_of(block) + 8, 4, &nearest));
+    assert_non_null(nearest);
+    assert_int_equal(nearest->base, address_of(block));
+    assert_false(nearest->live);
+    assert_false(memory_free(block));
+    for (int i = 0; i < 100; ++i) { // its addresses do not come again soon
+        char *other = memory_alloc(4096);
+        assert_ptr_not_equal(other, block);
+        assert_true(memory_free(other));
+    }
+}
+
+static void test_freed_memory_is_forgotten_in_the_end(void **state)
+{
+    (void)state;
+    char *first = memory_alloc(4096);
+    const struct allocation *nearest = NULL;
+
+    assert_true(memory_free(first));
+    for (int i = 0; i < 2000; ++i)
+        assert_true(memory_free(memory_alloc(64)));
+    assert_null(memory_find(address_of(first), 4, &nearest));
+    assert_true(!nearest || nearest->base != address_of(first) || nearest->size != 4096);
+}
+
+static void test_only_the_start_of_an_allocation_can_be_freed(void **state)
+{
+    (void)state;
+    char *block = memory_alloc(4096), stranger;
+    assert_false(memory_free(block + 1));
+    assert_false(memory_free(&stranger));
+    assert_false(memory_free(NULL));
+    assert_true(memory_free(block));
+}
+
+static void test_what_is_in_use_is_counted(void **state)
+{
+    (void)state;
+    size_t before = memory_in_use();
+    void *device = memory_alloc(1000), *managed = memory_alloc_kind(100, MEMORY_MANAGED);
+    void *host = memory_alloc_kind(10, MEMORY_HOST);
+
+    assert_int_equal(memory_in_use() - before, 1100);
+    assert_true(memory_free(device));
+    assert_true(memory_free(managed));
+    assert_true(memory_free(host));
+    assert_int_equal(memory_in_use(), before);
+    assert_true(memory_capacity() <= (size_t)23034 << 20);
+    assert_true(memory_capacity() > 1 << 20);
+}
+
+static void test_too_much_memory_is_refused(void **state)
+{
+    (void)state;
+    assert_null(memory_alloc((size_t)24 << 30));
+    assert_null(memory_alloc(SIZE_MAX));
+    assert_null(memory_alloc(SIZE_MAX - 4096));
+    assert_null(memory_alloc(0));
+}
+
+static void test_registered_memory_is_the_programs_own(void **state)
+{
+    (void)state;
+    static char buffer[4096];
+    size_t before = memory_in_use();
+
+    assert_true(memory_register(buffer + 8, 1000));
+    memset(buffer, 1, sizeof buffer);
+    assert_int_equal(memory_find(address_of(buffer) + 8, 1000, NULL)->kind, MEMORY_REGISTERED);
+    assert_null(memory_find(address_of(buffer), 16, NULL));
+    assert_false(memory_register(buffer, 16));
+    assert_false(memory_register(buffer + 1000, 16));
+    assert_false(memory_register(buffer + 100, 16));
+    assert_false(memory_register(buffer + 2000, 0));
+    assert_false(memory_register(buffer, SIZE_MAX));
+    assert_false(memory_register(NULL, 16));
+    assert_true(memory_register(buffer + 1008, 16));
+    assert_true(memory_free(buffer + 8));
+    assert_true(memory_free(buffer + 1008));
+    assert_int_equal(buffer[8], 1); // still there
+    assert_int_equal(memory_in_use(), before);
+}
+
+static void test_touched_sectors_are_counted(void **state)
+{
+    (void)state;
+    char *block = memory_alloc(1000);
+    const struct allocation *a = memory_find(address_of(block), 1, NULL);
+
+    memory_touched_clear();
+    assert_int_equal(memory_touched_bytes(), 0);
+    a->sectors_read[0] = a->sectors_read[31] = a->sectors_written[31] = 1;
+    assert_int_equal(memory_touched_bytes(), 3 * 32);
+    memory_touched_clear();
+    assert_int_equal(memory_touched_bytes(), 0);
+    a->sectors_written[0] = 1;
+    assert_true(memory_free(block));
+    assert_int_equal(memory_touched_bytes(), 0); // what is freed counts no more
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_allocation_is_found_by_its_bytes_and_no_others),
+        cmocka_unit_test(test_neighbours_have_a_gap),
+        cmocka_unit_test(test_fresh_memory_is_poisoned),
+        cmocka_unit_test(test_freed_memory_is_remembered),
+        cmocka_unit_test(test_freed_memory_is_forgotten_in_the_end),
+        cmocka_unit_test(test_only_the_start_of_an_allocation_can_be_freed),
+        cmocka_unit_test(test_what_is_in_use_is_counted),
+        cmocka_unit_test(test_too_much_memory_is_refused),
+        cmocka_unit_test(test_registered_memory_is_the_programs_own),
+        cmocka_unit_test(test_touched_sectors_are_counted),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

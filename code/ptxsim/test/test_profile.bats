@@ -1,0 +1,131 @@
+# build/profile: the lines of a chapter with their counts, and the tables of its pictures.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+    cd "$BATS_TEST_DIRNAME/../../.."
+    make -s build/profile build/ptxsim/libcudart.so.13 build/ch03_wmma_qk
+}
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../../.."
+    small=(build/ch03_wmma_qk --shapes small --seeds 0 --no-timing --quiet)
+}
+
+# What the appendix shows is what the simulator says today.
+@test "the recorded lines and pictures are today's (else: labs/tools/measure-pictures)" {
+    OUT=$BATS_TEST_TMPDIR run labs/tools/measure-pictures
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(ls "$BATS_TEST_TMPDIR"/*.{txt,tsv} | wc -l)" -eq "$(grep -c '^record ' labs/tools/measure-pictures)" ]
+    for new in "$BATS_TEST_TMPDIR"/*.{txt,tsv}; do
+        diff "plots/runs/simulator/${new##*/}" "$new"
+    done
+}
+
+@test "lines are hottest first, 80 columns, and add up" {
+    run build/profile --lines 5 --json "$BATS_TEST_TMPDIR/lines.json" "${small[@]}"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    ! grep -qE '^.{81}' <<<"$output"
+    [ "$(grep -cE '^ *[0-9.]+% .*:[0-9]+ ' <<<"$output")" -eq 5 ]
+    grep -oE '^ *[0-9.]+%' <<<"$output" | tr -d ' %' | head -5 | sort -rgc
+    grep -qE 'load_matrix_sync' <<<"$output"
+    grep -oE '"share": [0-9.e-]+' "$BATS_TEST_TMPDIR/lines.json" |
+        awk '{ sum += $2 } END { exit !(sum > 0.999 && sum < 1.001) }'
+}
+
+@test "./lab3 --profile is make profile3; ./lab3 my.cu --profile has the lines of my.cu" {
+    make -s chapter3 >"$BATS_TEST_TMPDIR/make" || { cat "$BATS_TEST_TMPDIR/make"; false; }
+    make -s profile3 >"$BATS_TEST_TMPDIR/expected"
+    ./lab3 --profile | diff "$BATS_TEST_TMPDIR/expected" -
+    cp code/ch03_wmma_qk.cu "$BATS_TEST_TMPDIR/profiled.cu"
+    run ./lab3 "$BATS_TEST_TMPDIR/profiled.cu" --shapes small --profile
+    echo "$output"
+    [ "$status" -eq 0 ]
+    line=$(grep -n 'load_matrix_sync(q' code/ch03_wmma_qk.cu | head -1 | cut -d: -f1)
+    grep -qE "profiled.cu:$line +.*load_matrix_sync" <<<"$output"
+    [[ "$output" != *GREEN* ]]
+    echo 'int main() { return' >"$BATS_TEST_TMPDIR/broken.cu"
+    run ./lab3 "$BATS_TEST_TMPDIR/broken.cu" --profile
+    [ "$status" -eq 1 ]
+    [[ "${lines[-1]}" == "lab3: "*"broken.cu does not compile" ]]
+    rm -f build/student/profiled* build/student/broken*
+}
+
+@test "sorting by another unit, and an unknown one" {
+    run build/profile --by exp --lines 1 "${small[@]}"
+    grep -q 'expf\|__expf' <<<"$output"
+    run build/profile --by heat "${small[@]}"
+    [ "$status" -eq 2 ]
+    [ "$output" = 'profile: --by: "heat" is none of tensor, exp, shared, issue, dram' ]
+}
+
+@test "banks: four words a row, eight rows deep" {
+    line=$(grep -n 'load_matrix_sync(q, &t.q' chapters/03-wmma-scores.md | head -1 | cut -d: -f1)
+    run build/profile --banks "03:$line" "${small[@]}"
+    echo "$output" | head -5
+    [ "$status" -eq 0 ]
+    # 4 tiles x 8 rows x 4 words, and each meets seven others in its bank
+    [ "$(grep -cE '^[0-9]+'$'\t''[0-9]+'$'\t''8'$'\t' <<<"$output")" -eq 128 ]
+    grep -q $'\t32\t4\t' <<<"$output"
+}
+
+@test "a line without an access to shared memory: one line, status 3" {
+    run --separate-stderr build/profile --banks 03:1 "${small[@]}"
+    [ "$status" -eq 3 ]
+    [ "$(tail -1 <<<"$stderr")" = "profile: warp 0 makes no access to shared memory at 03:1" ]
+}
+
+@test "at an mbarrier a warp waits for the last that arrives" {
+    run build/profile --timeline build/ch13_warp_specialised --shapes small --seeds 0 --no-timing --quiet
+    echo "$output"
+    [ "$status" -eq 0 ]
+    # Rows of the table: warp, from, to, label. The first wait after all warps have met is one for
+    # the first tile: every consumer's ends where the last producer has converted it, not before.
+    rows=$(grep -E '^[0-9]+\s[0-9]+\s[0-9]+\s[0-9]+$' <<<"$output")
+    label=$(awk -F'\t' '$2 ~ /^Convert a piece/ { print $1; exit }' <<<"$output")
+    begins=$(awk -v l="$label" '$1 >= 4 && $4 == l && (!n || $2 < n) { n = $2 } END { print n }' <<<"$rows")
+    for warp in 0 1 2 3; do
+        end=$(awk -v w=$warp -v b="$begins" '$1 == w && $4 == 0 && $3 > b { print $3; exit }' <<<"$rows")
+        [ "$end" -gt "$((begins + 50))" ]
+    done
+    # And producers wait for an empty stage, while the consumers work.
+    [ "$(awk '$1 == 4 && $4 == 0 && $2 > 300' <<<"$rows" | wc -l)" -ge 1 ]
+}
+
+@test "a picture is drawn" {
+    command -v gnuplot >/dev/null || skip "no gnuplot"
+    make -s build/series
+    run build/profile --timeline --steps 0:2000 --svg "$BATS_TEST_TMPDIR/t.svg" "${small[@]}"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    grep -q '</svg>' "$BATS_TEST_TMPDIR/t.svg"
+}
+
+@test "what is no report is refused in one line" {
+    echo '{"kernels":' >"$BATS_TEST_TMPDIR/broken.json"
+    echo '{}' >"$BATS_TEST_TMPDIR/other.json"
+    for file in broken other missing; do
+        run build/profile "$BATS_TEST_TMPDIR/$file.json"
+        echo "$output"
+        [ "$status" -eq 3 ]
+        [ "${#lines[@]}" -eq 1 ]
+    done
+    run build/profile
+    [ "$status" -eq 2 ]
+    run build/profile build/no-such-program
+    [ "$status" -eq 3 ]
+}
+
+@test "a trace leaves the counts as they are, and a bad CTA is named" {
+    export LD_LIBRARY_PATH=$PWD/build/ptxsim
+    PTXSIM_REPORT=$BATS_TEST_TMPDIR/a.json "${small[@]}"
+    PTXSIM_REPORT=$BATS_TEST_TMPDIR/b.json PTXSIM_TRACE=$BATS_TEST_TMPDIR/t.json@1,2,0 "${small[@]}"
+    cmp "$BATS_TEST_TMPDIR/a.json" "$BATS_TEST_TMPDIR/b.json"
+    grep -q '"block":\[1,2,0\]' "$BATS_TEST_TMPDIR/t.json"
+    PTXSIM_TRACE=$BATS_TEST_TMPDIR/u.json@1,2 run "${small[@]}"
+    [ "$status" -eq 0 ]
+    grep -qF 'ptxsim: PTXSIM_TRACE: "@1,2" is no CTA: @x,y,z' <<<"$output"
+    [ ! -e "$BATS_TEST_TMPDIR/u.json" ]
+}

@@ -1,0 +1,73 @@
+# Planted bugs, each reported at its line under every schedule, and a right version of each with
+# no report. The programs are in races_cases.cu.
+
+load test_cases
+
+setup_file() {
+    compile_cases code/ptxsim/test/races_cases.cu 89 16
+}
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../../.."
+}
+
+@test "a cp.async without a wait" { expect copy_wait "is still writing: nothing has waited for it"; }
+@test "a wait that leaves one group too many" { expect copy_groups "is still writing"; }
+@test "a cp.async and an mbarrier in helpers: their lines, and the lines that call them" {
+    at() { grep -nwE -- "// <- (.*, )?$1" "$CASES" | cut -d: -f1; }
+    expect helper "a cp.async of thread"
+    run "$BATS_FILE_TMPDIR/cases" helper wrong
+    echo "$output"
+    [[ "$output" == *" at $CASES:$(at fetched) (called at $CASES:$(at fetching)) is still writing"* ]]
+    run "$BATS_FILE_TMPDIR/cases" arrivals wrong
+    echo "$output"
+    called() { echo "$CASES:$(at arrivals) (called at $CASES:$(at "$1"), $CASES:$(at hands))"; }
+    [[ "$output" == "ptxsim: arrivals, $(called fills), block (0,0,0), thread ("* ]]
+    [[ "$output" == *"warps 2-3 at $(called waits) (mbarrier.test_wait."* ]]
+}
+@test "a cp.async into a tile that others read" { expect copy_reuse "with no barrier in between"; }
+@test "a cp.async whose mbarrier nobody waits for" { expect copy_mbarrier "is still writing"; }
+@test "no barrier before reading" { expect read_early "with no barrier in between"; }
+@test "no barrier before overwriting" { expect overwrite "with no barrier in between"; }
+@test "no __syncwarp" { expect warp_step "with no __syncwarp or barrier in between"; }
+@test "the wrong named barrier" { expect named "with no barrier in between"; }
+@test "a barrier under divergence" { expect divergent "bar.sync under divergence"; }
+@test "the wrong parity of an mbarrier" { expect parity "parity"; }
+@test "an arrival too few: who waits where" { expect arrivals "(full + 0), phase of parity 0: 64 of 65 arrivals"; }
+@test "a flag that nobody sets" { expect flag "deadlock: 4 of 4 warps"; }
+@test "blocks that wait for one another in a circle" { expect chain "in 4 of 4 CTAs: warp 0 at"; }
+@test "a lock that its owner takes again" { expect twice_locked "deadlock: "; }
+@test "a flag that nobody sets, and a wait that counts" {
+    PTXSIM_SPIN=100000 expect flag_counted "no progress (PTXSIM_SPIN): 1 of 4 warps"
+}
+@test "a deadlock is the same one on any number of threads" {
+    for name in flag chain; do
+        PTXSIM_THREADS=1 run "$BATS_FILE_TMPDIR/cases" $name wrong
+        one=$(sed -E 's/0x[0-9a-f]+/ADDRESS/' <<<"$output")
+        for threads in 2 3 4; do
+            PTXSIM_THREADS=$threads run "$BATS_FILE_TMPDIR/cases" $name wrong
+            [ "$(sed -E 's/0x[0-9a-f]+/ADDRESS/' <<<"$output")" = "$one" ]
+        done
+    done
+}
+@test "one element out of bounds" { expect bounds "0 bytes past the end of the allocation"; }
+@test "an uninitialised read of shared memory" { expect uninitialised "that nothing has written"; }
+@test "an uninitialised read of global memory" { expect fresh "that nothing has written"; }
+@test "a queue without atomics in shared memory" { expect queue "4 bytes of shared memory"; }
+@test "a queue without atomics in global memory" { expect global_queue "in between"; }
+@test "a last block without a fence" { expect last_block "with no release and acquire in between"; }
+@test "blocks that meet at their border" { expect border "with no release and acquire in between"; }
+
+@test "PTXSIM_CHECK=off checks no races, memory no races but reads" {
+    PTXSIM_CHECK=off run "$BATS_FILE_TMPDIR/cases" uninitialised wrong
+    [ "$output" = cudaSuccess ]
+    PTXSIM_CHECK=memory run "$BATS_FILE_TMPDIR/cases" uninitialised wrong
+    [ "$output" != cudaSuccess ]
+    PTXSIM_CHECK=memory run "$BATS_FILE_TMPDIR/cases" overwrite wrong
+    [ "$output" = cudaSuccess ]
+}
+
+@test "a race is in the report's faults" {
+    PTXSIM_REPORT=$BATS_TEST_TMPDIR/report.json run "$BATS_FILE_TMPDIR/cases" overwrite wrong
+    grep -q '"faults":\["overwrite, ' "$BATS_TEST_TMPDIR/report.json"
+}

@@ -1,0 +1,157 @@
+# The simulator's library from the outside: what it exports, and what it says when an executable
+# cannot be run. What programs see of it when they can is in test_runtime.cu.
+
+setup_file() {
+    cd "$BATS_TEST_DIRNAME/../../.."
+    nvcc=$PWD/build/cuda/bin/nvcc
+    export LIBRARY=$PWD/build/ptxsim
+    export REAL=$PWD/build/cuda/lib64/libcudart.so.13
+    cd "$BATS_FILE_TMPDIR"
+    cat >small.cu <<'END'
+#include <stdio.h>
+__global__ void store(int *out) { *out = 7; }
+int main()
+{
+    int *device, host = 0;
+    cudaArray_t array;
+    cudaChannelFormatDesc format = {32, 0, 0, 0, cudaChannelFormatKindFloat};
+    cudaMalloc(&device, 4);
+    store<<<1, 1>>>(device);
+    printf("%s\n", cudaGetErrorString(cudaGetLastError()));
+    store<<<1, 1>>>(device);
+    cudaMemcpy(&host, device, 4, cudaMemcpyDeviceToHost);
+    printf("%d\n", host);
+    printf("%s\n", cudaGetErrorName(cudaMallocArray(&array, &format, 16, 16)));
+    printf("%s\n", cudaGetErrorName(cudaGetLastError()));
+}
+END
+    build() {
+        "$nvcc" -cudart shared small.cu -o "$@"
+    }
+    build good --compress-mode=none -gencode arch=compute_80,code=compute_80 \
+        -gencode arch=compute_90,code=compute_90
+    build compressed --compress-mode=size -arch=compute_89
+    build newer --compress-mode=none -arch=compute_100
+    build separate --compress-mode=none -arch=compute_89 -rdc=true
+    build machine-code --compress-mode=none -gencode arch=compute_89,code=sm_89
+}
+
+run_simulated() {
+    LD_LIBRARY_PATH=$LIBRARY run "$@"
+}
+
+# A program that cannot be run: one line, said once; the launches fail and nothing else does.
+expect_no_image() {
+    run_simulated "$BATS_FILE_TMPDIR/$1"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c '^ptxsim: the executable' <<<"$output")" -eq 1 ]
+    grep -qxF "ptxsim: $2" <<<"$output"
+    grep -qx "no kernel image is available for execution on the device" <<<"$output"
+}
+
+@test "a program runs; a function that is not there fails by its name" {
+    run_simulated "$BATS_FILE_TMPDIR/good"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    expected="ptxsim: cudaMallocArray: not supported
+no error
+7
+cudaErrorNotSupported
+cudaErrorNotSupported"
+    [ "$(sort <<<"$output")" = "$(sort <<<"$expected")" ]
+}
+
+@test "compressed PTX: says how to build" {
+    expect_no_image compressed \
+        "the executable's PTX is compressed: build it with nvcc --compress-mode=none"
+}
+
+@test "PTX for a newer GPU: says how to build" {
+    expect_no_image newer "the executable's PTX is for compute_100, the simulated GPU is sm_89:\
+ build it with -gencode arch=compute_89,code=compute_89"
+}
+
+@test "no PTX: says how to build" {
+    expect_no_image machine-code \
+        "the executable holds no PTX: build it with -gencode arch=compute_89,code=compute_89"
+}
+
+@test "separate compilation: says how to build" {
+    expect_no_image separate "the executable was built with -rdc=true, whose PTX is not linked:\
+ build it without, each kernel in one source file with all that it calls"
+}
+
+@test "dynamic parallelism is refused by name" {
+    cd "$BATS_FILE_TMPDIR"
+    sed 's/{ \*out = 7; }/{ if (*out == 3) store<<<1, 1>>>(out); }/' small.cu >launches.cu
+    "$BATS_TEST_DIRNAME/../../../build/cuda/bin/nvcc" -rdc=true -cudart shared --compress-mode=none \
+        -arch=compute_89 launches.cu -o launches -lcudadevrt
+    expect_no_image launches \
+        "the executable launches kernels from device code: dynamic parallelism is not supported"
+}
+
+@test "a runtime of its own: says how to build, if the library is preloaded" {
+    cd "$BATS_FILE_TMPDIR"
+    "$BATS_TEST_DIRNAME/../../../build/cuda/bin/nvcc" -cudart static -arch=compute_89 small.cu -o static
+    LD_PRELOAD=$LIBRARY/libcudart.so.13 run ./static
+    echo "$output"
+    expected="ptxsim: the executable has a CUDA runtime of its own: build it with nvcc 13 and\
+ -cudart shared"
+    [ "$(grep -cxF "$expected" <<<"$output")" -eq 1 ]
+    LD_PRELOAD=$LIBRARY/libcudart.so.13 run ./good
+    ! grep -q 'runtime of its own' <<<"$output"
+}
+
+@test "a report that cannot be written is one line, and the program's status stays" {
+    export PTXSIM_REPORT=$BATS_TEST_TMPDIR/missing/report.json
+    run_simulated "$BATS_FILE_TMPDIR/good"
+    [ "$status" -eq 0 ]
+    [ "$(grep -cxF "ptxsim: PTXSIM_REPORT: $PTXSIM_REPORT: No such file or directory" \
+        <<<"$output")" -eq 1 ]
+}
+
+@test "a report is written whole or not at all, relative to where the program began" {
+    cd "$BATS_TEST_TMPDIR"
+    export PTXSIM_REPORT=report.json
+    run_simulated "$BATS_FILE_TMPDIR/good"
+    [ "$(ls)" = report.json ]
+    [ "$(head -c 16 report.json)" = '{"ptxsim":"0.1",' ]
+    [ "$(tail -n 1 report.json)" = '"faults":[]}' ]
+}
+
+@test "nonsense in the environment is named once and ignored" {
+    export PTXSIM_THREADS=many
+    run_simulated "$BATS_FILE_TMPDIR/good"
+    echo "$output"
+    [ "$(grep -cxF 'ptxsim: PTXSIM_THREADS: "many" is no whole number up to 1024: ignored' \
+        <<<"$output")" -eq 1 ]
+    grep -qx 7 <<<"$output"
+}
+
+@test "the library is named and versioned as the real one" {
+    readelf -d "$LIBRARY/libcudart.so.13" | grep -qF 'soname: [libcudart.so.13]'
+    ! readelf -d "$LIBRARY/libcudart.so.13" | grep NEEDED | grep -vE 'lib(c|m|pthread|dl)\.so|ld-linux'
+    nm -D --defined-only "$LIBRARY/libcudart.so.13" | grep -q ' cudaMalloc@@libcudart.so.13$'
+}
+
+@test "every function of the real library is there, and none besides" {
+    [ -f "$REAL" ] || skip "no libcudart.so.13 of the toolkit"
+    functions() {
+        nm -D --defined-only "$1" | sed -nE 's/.* [TWi] ([A-Za-z_0-9]+)@.*/\1/p' | sort
+    }
+    run diff <(functions "$REAL") <(functions "$LIBRARY/libcudart.so.13")
+    echo "$output"
+    [ "$(grep '^[<>]' <<<"$output")" = "> ptxsim_version" ]
+}
+
+@test "a chapter's program compiled with -G computes the same" {
+    cd "$BATS_TEST_DIRNAME/../../.."
+    build/cuda/bin/nvcc -std=c++20 -G -Icode --compress-mode=none -arch=compute_89 -DSOURCE_HASH='"-"' \
+        -DGIT_COMMIT='"-"' -DBUILD_FLAGS='"-G"' -c code/ch03_wmma_qk.cu -o "$BATS_TEST_TMPDIR/debug.o"
+    g++ "$BATS_TEST_TMPDIR/debug.o" build/libworkbench.a -l:libjansson.a -lm -lpthread -ldl \
+        -Lbuild/cuda/lib64 -lcudart -o "$BATS_TEST_TMPDIR/debug"
+    run_simulated "$BATS_TEST_TMPDIR/debug" --shapes 1x1x40 --seeds 0 --no-timing
+    echo "$output"
+    [ "$status" -eq 0 ]
+}

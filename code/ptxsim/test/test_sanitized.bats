@@ -1,0 +1,42 @@
+# The whole library under the address and undefined-behaviour sanitizers, on the chapters' programs
+# and on those of the tests: nothing to report. `make tests` builds what runs here.
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../../.."
+    export LD_LIBRARY_PATH=build/san ASAN_OPTIONS=detect_leaks=0:verify_asan_link_order=0
+    export UBSAN_OPTIONS=print_stacktrace=1
+    sanitizer=$(gcc -print-file-name=libasan.so):$(gcc -print-file-name=libubsan.so)
+}
+
+# Clean and passed: a finding ends the program, and is told.
+expect_clean() {
+    LD_PRELOAD=$sanitizer run "$@"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    ! grep -qE 'AddressSanitizer|runtime error' <<<"$output"
+}
+
+@test "the sanitized library is the one that runs" {
+    LD_PRELOAD=$sanitizer LD_DEBUG=libs run build/ch02_scalar --shapes 1x1x8 --seeds 0 --no-timing
+    [ "$status" -eq 0 ]
+    grep -q 'calling init: build/san/libcudart.so.13' <<<"$output"
+}
+
+@test "every chapter's program is clean" {
+    for program in build/ch[0-9][0-9]_*; do
+        [[ $program == *.* ]] && continue
+        grep -qs workbench_main "code/${program#build/}.cu" || continue # no kernel, or none of attention
+        expect_clean "$program" --shapes 1x1x40,1x2x64 --seeds 0 --no-timing
+    done
+}
+
+@test "the programs of the tests are clean" {
+    for test in math libraries programs debug hopper; do
+        [ -x build/tests/code/ptxsim/test/test_$test ]
+        # Their run path names the other library: it must not come first.
+        LD_PRELOAD=$sanitizer:$PWD/build/san/libcudart.so.13 run build/tests/code/ptxsim/test/test_$test
+        echo "$output"
+        [ "$status" -eq 0 ]
+        ! grep -qE 'AddressSanitizer|runtime error' <<<"$output"
+    done
+}
