@@ -121,7 +121,7 @@ tangled := $(patsubst code/%,build/tangled/%,$(roots))
 # One run for all chapters; outputs that do not change keep their times, so that only what was
 # edited is compiled again. Without Pandoc the committed code is compiled as it is.
 tangler := $(wildcard $(patsubst %,code/literate/%.lua,tangle titles chunks sheets stages))
-build/tangle.stamp: $(chapters) $(tangler) chapters/stages.tsv $(labs) | $(setup)
+build/tangle.stamp: $(chapters) $(tangler) code/ptxsim/counts.def chapters/stages.tsv $(labs) | $(setup)
 	$(Q)mkdir -p build/tangled
 	$(Q)if command -v pandoc >/dev/null && [ -f code/literate/tangle.lua ]; then \
 	    printf '  %-8s %s\n' TANGLE chapters/; $(tangle) $(chapters) | sed -n 's|^code/|           code/|p'; \
@@ -221,7 +221,7 @@ grade: build/judge build/runner build/ptxsim/libcudart.so.13 build/libworkbench.
 check-labs: grade ##3 grade all that the book has of each lab (LABS='4 10')
 	$(Q)labs/tools/check-labs $(LABS)
 
-build/series: $(call objects,$(wildcard plots/*.c) code/workbench/stages.c)
+build/series: $(call objects,$(wildcard plots/*.c) code/image/gpus.c code/workbench/stages.c)
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
@@ -407,7 +407,7 @@ build/san/%.o: %.c build/flags build/san/flags build/cuda
 	$(say) CC "$< (sanitized)"
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(sanitize) -fPIC -Icode -isystem build/cuda/include -MMD -MP -c $< -o $@
 
-# Archives, so that the linker takes only the objects that a test uses. q, since folders have files of one name.
+# Archives, so that the linker takes only the objects that a test uses; q, for folders have files of one name.
 build/san/libworkbench.a: $(call san_objects,$(workbench))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 build/san/libptxsim.a: $(call san_objects,$(ptxsim))

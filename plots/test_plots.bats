@@ -5,14 +5,14 @@ bats_require_minimum_version 1.5.0
 setup_file() {
     export ASAN_OPTIONS=detect_leaks=0
     cc -std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
-        -Wall -Wextra -Werror -Icode plots/series.c code/workbench/stages.c -ljansson -lm -o "$BATS_FILE_TMPDIR/series"
+        -Wall -Wextra -Werror -Icode plots/*.c code/image/gpus.c code/workbench/stages.c -ljansson -lm -o "$BATS_FILE_TMPDIR/series"
 }
 
 setup() {
     TREE=$BATS_TEST_TMPDIR
     mkdir -p "$TREE/build" "$TREE/plots/runs/h200" "$TREE/chapters"
     ln -s "$BATS_FILE_TMPDIR/series" "$TREE/build/series"
-    cp plots/render plots/*.gp plots/gpus.json "$TREE/plots"
+    cp plots/render plots/*.gp "$TREE/plots"
     cp chapters/stages.tsv "$TREE/chapters"
     cp -r plots/runs/l4-reported "$TREE/plots/runs"
     cd "$TREE"
@@ -326,6 +326,100 @@ EOF
     run plots/render --check
     [ "$status" -eq 1 ]
     [[ $output == *"promises.md has nothing left to show"* ]]
+}
+
+# ---- What the records are evidence of ----
+
+# A tree with a record that the ladder reads, one that a chapter quotes, one that a test reads.
+with_records() {
+    mkdir -p chapters plots/runs/cpu
+    cp "$BATS_TEST_DIRNAME/records.awk" plots
+    record 2 ch02_scalar 100
+    echo '{"title": "Trials, by hand"}' >plots/runs/cpu/trial.json
+    echo dump >plots/runs/cpu/dump.txt
+    echo 'It took `cpu/trial:us`{.run} and prints `h200/ch02_scalar:shapes.mission`{.run}.' >chapters/02-x.md
+    echo 'Quoted: plots/runs/cpu/trial.json.' >chapters/A-y.md
+    printf '%s\t%s\t%s\t%s\t%s\n' record what 'made by' 'read by' kept \
+        '*/ch[0-9][0-9]_*.json' 'times of {program}' '`make runs`' - - \
+        'cpu/trial.json' '{title}' 'by hand' - - 'cpu/*.txt' 'a dump' tool test_a.bats,test_b.c - \
+        'l4-reported/*' 'what was reported' 'typed' - - >plots/records.tsv
+}
+
+row() { # FOLDER RECORD: its line in the README, without spaces around bars
+    sed -n "/^## $1\$/,/^## /p" plots/runs/README.md | grep "^| $2 " | sed 's/ *| */|/g'
+}
+
+@test "the records' README says who quotes, draws and reads each, and is seen when it is stale" {
+    with_records
+    plots/render
+    [ "$(row h200 ch02_scalar.json)" = '|ch02_scalar.json|times of ch02_scalar|`make runs`|2|all stages|–|' ]
+    [ "$(row cpu trial.json)" = '|trial.json|Trials, by hand|by hand|2, A|–|–|' ]
+    [ "$(row cpu dump.txt)" = '|dump.txt|a dump|tool|–|–|test_a.bats, test_b.c|' ]
+    [ "$(row l4-reported pytorch-math.json)" = '|pytorch-math.json|what was reported|typed|–|all stages|–|' ]
+    [ "$(grep -c '\.json |' plots/runs/README.md)" -eq "$(ls plots/runs/*/*.json | wc -l)" ]
+    run plots/render --check
+    [ "$status" -eq 0 ]
+    echo 'And `cpu/trial:us`{.run}.' >chapters/03-z.md
+    run plots/render --check
+    fails_with 1 "plots/runs/README.md is stale: make plots"
+    plots/render
+    [ "$(row cpu trial.json)" = '|trial.json|Trials, by hand|by hand|2, 3, A|–|–|' ]
+}
+
+@test "a table whose rows are stages or programs quotes the records of these" {
+    with_records
+    record 3 ch03_wmma_qk 90
+    record 3 ch03_other 95
+    record 10 ch10_swizzle 80
+    lab_record plots/runs/h200/lab03.json
+    sed 's/"lab":3/"lab":10/' plots/runs/h200/lab03.json >plots/runs/h200/lab10.json
+    printf 'h200/lab*.json\ta lab\tx\t-\t-\n' >>plots/records.tsv
+    printf '%s\n' '``` {.table rows="stages 3-4 10" fmt="%d"}' 'gpu = h200/lab{nn}:speedup' \
+        'run = h200/{program}:shapes' '```' 'h200/lab{nn} means nothing here' >chapters/18-b.md
+    printf '%s\n' '``` {.table rows="ch03_other ch02_scalar"}' '| {p} | h200/{p}:x |' '```' >chapters/B-c.md
+    plots/render
+    [[ "$(row h200 lab03.json)" == '|lab03.json|a lab|x|18|'* ]]
+    [[ "$(row h200 lab10.json)" == '|lab10.json|a lab|x|18|'* ]]
+    [[ "$(row h200 ch03_wmma_qk.json)" == '|ch03_wmma_qk.json|times of ch03_wmma_qk|`make runs`|18|'* ]]
+    [[ "$(row h200 ch03_other.json)" == '|ch03_other.json|times of ch03_other|`make runs`|B|'* ]]
+    [[ "$(row h200 ch02_scalar.json)" == '|ch02_scalar.json|times of ch02_scalar|`make runs`|2, B|'* ]]
+}
+
+@test "a record that nothing describes, or nothing reads, and a row without a record: one line each" {
+    with_records
+    plots/render
+    cp plots/runs/README.md before
+    echo '{}' >plots/runs/cpu/stray.json
+    for command in "plots/render --check" plots/render; do
+        run $command
+        fails_with 1 "plots/render: plots/runs/cpu/stray.json: plots/records.tsv does not say what it is evidence of"
+    done
+    printf 'cpu/stray.json\tof nothing\tby hand\t-\t-\n' >>plots/records.tsv
+    run plots/render --check
+    fails_with 1 "plots/runs/cpu/stray.json: nothing reads it: delete it, or say in plots/records.tsv why it stays"
+    cmp plots/runs/README.md before
+    sed -i '$s/-$/a figure is made from it/' plots/records.tsv
+    plots/render
+    [ "$(row cpu stray.json)" = '|stray.json|of nothing|by hand|–|–|kept: a figure is made from it|' ]
+    rm plots/runs/cpu/stray.json
+    run plots/render --check
+    fails_with 1 "plots/records.tsv:6: cpu/stray.json: no record is of this kind"
+    sed -i '$d' plots/records.tsv
+    echo 'cpu/trial.json and no more' >>plots/records.tsv
+    run plots/render --check
+    [ "$status" -eq 1 ]
+    [[ $output == *"plots/records.tsv:6: five columns, not 1"* ]]
+}
+
+@test "what plots/records.tsv says reads a record is a file of the tree that speaks of the records" {
+    cd "$BATS_TEST_DIRNAME/.."
+    readers=$(awk -F'\t' '!/^#/ && $1 != "record" && $4 != "-" { gsub(",", "\n", $4); print $4 }' plots/records.tsv | sort -u)
+    [ "$(wc -l <<<"$readers")" -ge 5 ]
+    for reader in $readers; do
+        file=$(find code labs -name "$reader" -not -path '*/work/*')
+        [ "$(wc -l <<<"$file")" -eq 1 ] && grep -qE 'plots/runs|measure-pictures' "$file" ||
+            { echo "$reader: ${file:-no such file}"; false; }
+    done
 }
 
 @test "the same inputs give the same bytes" {

@@ -24,19 +24,34 @@ local sheets = {}
 
 -- correct and hidden look at outputs, races at accesses; they are met or not.
 local PLAIN = { correct = true, hidden = true, races = true }
-local RESOURCES = { -- as labs/driver/checks.c has them, of the sm_89 image
-    registers = true, shared = true, spills = true, occupancy = true, threads = true,
-}
-local COUNTERS = { -- as labs/driver/evidence.c has them, of one launch
-    warp_instructions = true, tensor_instructions = true, tensor_flops = true, mufu_threads = true,
-    shared_load_wavefronts = true, shared_load_conflicts = true, shared_store_wavefronts = true,
-    shared_store_conflicts = true, global_load_sectors = true, global_store_sectors = true,
-    global_atomic_sectors = true, async_copies = true,
-    barriers = true,
-}
+-- Of the sm_89 image, as labs/driver/checks.c has them.
+local RESOURCES = { "registers", "shared", "spills", "occupancy", "threads" }
+
+-- Names of the simulator's counters that a lab shows, in the order of counts.def; of one launch.
+local function read_counters()
+    local literate = pandoc.path.directory(package.searchpath("sheets", package.path))
+    local names = {}
+    for line in io.lines(literate .. "/../ptxsim/counts.def") do
+        local name, title = line:match('^[A-Z_]*COUNTER%(([%w_]+),[%s%u_,]*"([^"]*)"')
+        if title and title ~= "" then
+            table.insert(names, name)
+        end
+    end
+    return names
+end
+local COUNTERS = read_counters()
 local RELATIONS = { ["<="] = true, [">="] = true, ["=="] = true }
 local SHAPES = { small = true, mission = true, long = true, huge = true }
 local TOTAL = 100
+
+local function is_one_of(list, name)
+    for _, known in ipairs(list) do
+        if known == name then
+            return true
+        end
+    end
+    return false
+end
 -- What a planted bug costs unless it says so itself. Without `correct` nothing counts: the grader
 -- withholds all other items.
 local LOSES = { race = "races", correctness = "correct hidden races" }
@@ -119,17 +134,19 @@ function sheets.parse_item(line)
         return nil, "an item is NAME [RELATION LIMIT] [@ SHAPE] POINTS, not '"
             .. trim(rest or line) .. "'"
     end
-    local measured = RESOURCES[item.name] or COUNTERS[item.name] or item.name == "speed"
+    local counted = is_one_of(COUNTERS, item.name)
+    local measured = is_one_of(RESOURCES, item.name) or counted or item.name == "speed"
     if item.name == "written" then
         return nil, "written is worth what the questions are: leave it out"
     elseif not PLAIN[item.name] and not measured then
-        return nil, item.name .. " is no item: correct, hidden, races, speed, a resource or a "
-            .. "counter of the simulator"
+        return nil, item.name .. " is no item: correct, hidden, races, speed; a resource: "
+            .. table.concat(RESOURCES, ", ") .. "; a counter of the simulator: "
+            .. table.concat(COUNTERS, ", ")
     elseif measured and not item.relation then
         return nil, item.name .. " needs a limit, such as <= 128"
     elseif PLAIN[item.name] and item.relation then
         return nil, item.name .. " is right or wrong; it has no limit"
-    elseif (COUNTERS[item.name] or item.name == "speed") ~= (item.shape ~= nil) then
+    elseif (counted or item.name == "speed") ~= (item.shape ~= nil) then
         return nil, item.name .. (item.shape and " is of no shape" or " needs a shape: @ small")
     elseif item.name == "speed" then
         if item.relation ~= ">=" or item.limit <= 0 or item.limit >= 1 then

@@ -8,22 +8,25 @@
 
 // ---- The simulator ------------------------------------------------------------------------------
 
-static const struct counter simulator_counters[] = {
-    {"warp_instructions", "warp instructions"},
-    {"tensor_instructions", "tensor instructions"},
-    {"tensor_flops", "tensor flops"},
-    {"mufu_threads", "exp, rcp, ... (lanes)"},
-    {"shared_load_wavefronts", "shared load wavefronts"},
-    {"shared_load_conflicts", "  of which bank conflicts"},
-    {"shared_store_wavefronts", "shared store wavefronts"},
-    {"shared_store_conflicts", "  of which bank conflicts"},
-    {"global_load_sectors", "global load sectors"},
-    {"global_store_sectors", "global store sectors"},
-    {"global_atomic_sectors", "global atomic sectors"},
-    {"async_copies", "asynchronous copies (warps)"},
-    {"barriers", "barrier arrivals (warps)"},
-    {NULL, NULL},
-};
+// Those of the simulator's counters that have a title, in the order of counts.def.
+static const struct counter *simulator_counters(void)
+{
+    static const struct counter all[] = {
+#define COUNTER(name, title, what) {#name, title},
+#define CLASS_COUNTER(name, op_class, title, what) {#name, title},
+#include "ptxsim/counts.def"
+#undef COUNTER
+#undef CLASS_COUNTER
+    };
+    enum { ALL = sizeof all / sizeof *all };
+    static struct counter shown[ALL + 1];
+    int count = 0;
+
+    for (int i = 0; i < ALL; ++i)
+        if (all[i].title[0])
+            shown[count++] = all[i];
+    return shown;
+}
 
 static void add(json_t *sums, json_t *numbers, double share)
 {
@@ -165,7 +168,7 @@ void show_evidence(void)
     if (before.counts)
         printf(" %15.15s", before.name);
     printf(" %15.15s  %s\n", after.name, main_shape());
-    show_counts(profiled ? ncu_counters : simulator_counters);
+    show_counts(profiled ? ncu_counters : simulator_counters());
     if (!profiled && after.fault) // it may have been stopped
         printf("  %safter a fault a kernel may not have been counted to its end%s\n", FAINT, PLAIN);
     if (profiled)

@@ -5,7 +5,8 @@
 // withheld. The result says both, so that a planted bug can be seen to lose what it should.
 #include "judge.h"
 
-#include <cuda_occupancy.h>
+#include "image/gpus.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -179,40 +180,6 @@ static void run_races(struct grading *g)
 
 // ---- Resources ----------------------------------------------------------------------------------
 
-// CTAs' warps on an SM of an L4 over the most possible, in percent, by NVIDIA's own calculator.
-static double occupancy(const struct cubin_resources *r, int threads, size_t dynamic)
-{
-    static const struct cudaOccDeviceProp l4 = {
-        .computeMajor = 8,
-        .computeMinor = 9,
-        .maxThreadsPerBlock = 1024,
-        .maxThreadsPerMultiprocessor = 1536,
-        .regsPerBlock = 65536,
-        .regsPerMultiprocessor = 65536,
-        .warpSize = 32,
-        .sharedMemPerBlock = 48 * 1024,
-        .sharedMemPerMultiprocessor = 100 * 1024,
-        .numSms = 58,
-        .sharedMemPerBlockOptin = 99 * 1024,
-        .reservedSharedMemPerBlock = 1024,
-    };
-    struct cudaOccFuncAttributes attributes = {
-        .maxThreadsPerBlock = 1024,
-        .numRegs = r->registers,
-        .sharedSizeBytes = r->shared_bytes,
-        .shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN,
-        .maxDynamicSharedSizeBytes = dynamic,
-        .numBlockBarriers = r->barriers > 0 ? r->barriers : 1,
-    };
-    struct cudaOccDeviceState state = {.carveoutConfig = SHAREDMEM_CARVEOUT_DEFAULT};
-    struct cudaOccResult result = {0};
-
-    if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &l4, &attributes, &state, threads,
-                                                dynamic) != CUDA_OCC_SUCCESS)
-        return NAN;
-    return 100.0 * result.activeBlocksPerMultiprocessor * ((threads + 31) / 32) / 48;
-}
-
 static bool is_resource(const char *name)
 {
     static const char *const names[] = {"registers", "shared", "spills", "occupancy", "threads"};
@@ -264,55 +231,12 @@ static double resource(struct grading *g, const char *name, char **why)
         return (double)r->local_bytes;
     if (strcmp(name, "threads") == 0)
         return threads;
-    return occupancy(r, threads, shared);
+    // CTAs' warps on an SM of an L4 over the most possible, in percent.
+    struct gpu_occupancy found;
+    return gpu_occupancy(&gpus[GPU_L4], r, threads, shared, &found) ? 100 * found.share : NAN;
 }
 
 // ---- Counts -------------------------------------------------------------------------------------
-
-static const struct {
-    const char *name;
-    size_t at;
-} counters[] = {
-#define COUNTER(name)                                                                              \
-    {                                                                                              \
-#name, offsetof(struct counts, name)                                                       \
-    }
-    COUNTER(warp_instructions),
-    COUNTER(thread_instructions),
-    COUNTER(tensor_flops),
-    COUNTER(tensor_instructions),
-    COUNTER(mufu_threads),
-    COUNTER(shared_load_wavefronts),
-    COUNTER(shared_store_wavefronts),
-    COUNTER(shared_load_conflicts),
-    COUNTER(shared_store_conflicts),
-    COUNTER(shared_atomic_wavefronts),
-    COUNTER(shared_atomic_conflicts),
-    COUNTER(shared_bytes),
-    COUNTER(global_load_sectors),
-    COUNTER(global_store_sectors),
-    COUNTER(global_load_bytes),
-    COUNTER(global_store_bytes),
-    COUNTER(global_atomic_sectors),
-    COUNTER(global_atomic_bytes),
-    COUNTER(barriers),
-    COUNTER(divergent_branches),
-};
-
-// The counter of that name in a launch's counts; NULL: there is none.
-static const uint64_t *counter(const struct counts *counts, const char *name)
-{
-    for (size_t i = 0; i < sizeof counters / sizeof *counters; ++i)
-        if (strcmp(counters[i].name, name) == 0)
-            return (const uint64_t *)((const char *)counts + counters[i].at);
-    if (strcmp(name, "async_copies") == 0)
-        name = "classes.copy_async";
-    if (strncmp(name, "classes.", 8) == 0)
-        for (int i = 0; i < CLASSES; ++i)
-            if (strcmp(op_class_names[i], name + 8) == 0)
-                return &counts->classes[i];
-    return NULL;
-}
 
 // Of a right run at a shape: of one that was already made, or of one more.
 static double count_at(struct grading *g, const char *name, const char *shape, char **why)
@@ -320,7 +244,7 @@ static double count_at(struct grading *g, const char *name, const char *shape, c
     for (int more = 0; more < 2; ++more) {
         for (int i = 0; i < g->counted_count; ++i)
             if (strcmp(g->counted[i].shape, shape) == 0)
-                return (double)*counter(&g->counted[i].counts, name);
+                return (double)*counts_find(&g->counted[i].counts, name);
         if (more == 0) {
             begin_group(g, "counts");
             run_case(g, shape, GRADE_NORMAL, secret_draw("lab %d counts %s", lab.number, shape),
@@ -427,15 +351,24 @@ static void check_names(void)
 {
     static const struct counts none;
     static const char *const others[] = {"correct", "hidden", "races", "written", "speed"};
+    static const char counters[] =
+#define COUNTER(name, title, what) " " #name
+#define CLASS_COUNTER(name, op_class, title, what) " " #name
+#include "ptxsim/counts.def"
+#undef COUNTER
+#undef CLASS_COUNTER
+        ;
 
     for (int i = 0; i < lab.count; ++i) {
         bool known = false,
-             number = is_resource(lab.items[i].name) || counter(&none, lab.items[i].name);
+             number = is_resource(lab.items[i].name) || counts_find(&none, lab.items[i].name);
         for (size_t j = 0; j < sizeof others / sizeof *others; ++j)
             known = known || strcmp(others[j], lab.items[i].name) == 0;
         if (!known && !number)
-            fail(EXIT_USAGE, "lab %d: \"%s\" is no item that can be graded", lab.number,
-                 lab.items[i].name);
+            fail(EXIT_USAGE,
+                 "lab %d: \"%s\" is no item: correct, hidden, races, written, speed; a resource: "
+                 "registers, shared, spills, occupancy, threads; a counter of the simulator:%s",
+                 lab.number, lab.items[i].name, counters);
         if (number && !lab.items[i].relation)
             fail(EXIT_USAGE, "lab %d: %s: no limit", lab.number, lab.items[i].name);
     }

@@ -253,7 +253,7 @@ END
     sed 's/"lab": 4,/& "not_graded": "it is too easy",/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"
     one_line "lab 4 is not graded: it is too easy (./lab4 FILE" --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
     sed 's/"barriers"/"barrels"/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"
-    one_line '"barrels" is no item' --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
+    one_line '"barrels" is no item: correct, hidden, races, written, speed; a resource: registers, shared, spills, occupancy, threads; a counter of the simulator: warp_instructions ' --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
 }
 
 @test "without a sandbox it says what to do, and judges your own files only when told" {

@@ -3,7 +3,8 @@
 
 # new_lab: sets LAB to a fresh tree. Programs read their behaviour from files beside them:
 # NAME.times (one p50 a batch, the last one repeated), NAME.wrong (correctness fails if it exists),
-# NAME.fault (a simulator fault), NAME.late (fails after timing), NAME.resources (JSON).
+# NAME.fault (a simulator fault), NAME.late (fails after timing), NAME.resources (JSON), NAME.counts
+# (what the simulator counted in three launches, the inside of an object).
 new_lab() {
     LAB=$BATS_TEST_TMPDIR/lab
     rm -rf "$LAB"
@@ -22,6 +23,8 @@ me=$0 name=${0##*/}
 resources='{"registers":64,"static_shared_bytes":16384,"dynamic_shared_bytes":0,"local_bytes":0,
   "threads":128,"sm_89":{"registers":64,"shared_bytes":16384,"local_bytes":0,"occupancy":0.67}}'
 [ -f "$me.resources" ] && resources=$(cat "$me.resources")
+counts='"warp_instructions":3000,"classes":{"int":300}'
+[ -f "$me.counts" ] && counts=$(cat "$me.counts")
 while [ $# -gt 0 ]; do
     case $1 in
     --resources) echo "$resources"; exit 0 ;;
@@ -54,7 +57,7 @@ echo "{\"source_hash\":\"hash-of-$name\",\"device\":{\"name\":\"Fake\"},
 faults=
 [ ! -f "$me.fault" ] || faults='"attention, chapters/03-x.md:7: reads past the end"'
 if [ -n "${PTXSIM_REPORT:-}" ]; then
-    echo "{\"kernels\":[{\"launches\":3,\"counts\":{\"warp_instructions\":3000,\"classes\":{\"int\":300}},
+    echo "{\"kernels\":[{\"launches\":3,\"counts\":{$counts},
       \"l4_floors_us\":{\"tensor\":0,\"issue\":3,\"binding\":\"issue\"}}],\"faults\":[$faults]}" >"$PTXSIM_REPORT"
 fi
 [ -z "$faults" ] || exit 3

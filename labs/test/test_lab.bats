@@ -133,6 +133,17 @@ recorded() { # true if the record holds this text
     [[ "$output" == *"(<= 1)"*"shown"* ]]
 }
 
+@test "every counter that has a title in counts.def is a line of the report, in that order" {
+    rows=$(sed -nE 's/^COUNTER\(([a-z0-9_]+), "([^"]*)".*/\1:\2/p; s/^CLASS_COUNTER\(([a-z0-9_]+), [A-Z_]+, "([^"]*)".*/\1:\2/p' \
+        code/ptxsim/counts.def)
+    [ "$(wc -l <<<"$rows")" -eq "$(grep -c '^[A-Z_]*COUNTER(' code/ptxsim/counts.def)" ]
+    sed -E '/^async_copies/d; s/:.*//; s/.*/"&":3000,/' <<<"$rows" >"$LAB/build/ch03_wmma_qk.counts"
+    echo '"classes":{"copy_async":3000}' >>"$LAB/build/ch03_wmma_qk.counts"
+    run lab3 --on simulator
+    [ "$status" -eq 0 ]
+    sed -nE 's/^  (.{28}) .* 1,000( .*)?$/\1/p' <<<"$output" | sed 's/ *$//' | diff <(cut -d: -f2 <<<"$rows" | grep .) -
+}
+
 # ---- Nsight Compute ----
 
 fake_ncu() {
