@@ -10,12 +10,12 @@
 
 static bool is_half(enum modifier type)
 {
-    return types[type].op_class == CLASS_HALF;
+    return modifier_types[type].op_class == CLASS_HALF;
 }
 
 static bool is_float(enum modifier type)
 {
-    return types[type].op_class != CLASS_INT;
+    return modifier_types[type].op_class != CLASS_INT;
 }
 
 static enum rounding rounding_of(const struct decoder *d)
@@ -213,7 +213,7 @@ void decode_shift_right(struct decoder *d) // shr.b32 fills with zeros
 // The operands of a comparison of halves, which is exact in f32. Of a pair, `part` 1 is the upper half.
 static void widen(struct decoder *d, enum modifier type, int part, uint32_t *place)
 {
-    bool pair = types[type].pair != NUMBER_NONE;
+    bool pair = is_pair(type);
     int id = type == MOD_f16 || type == MOD_f16x2 ? OP_cvt_f32_f16 : OP_cvt_f32_bf16;
     uint32_t wide = scratch(d);
     if (pair) {
@@ -291,7 +291,7 @@ void decode_setp(struct decoder *d)
     enum modifier type = last_modifier(d);
     bool simple = to->pair < 0 && d->insn->count == 3 && !is_half(type);
     uint32_t yes, no;
-    if (types[type].pair != NUMBER_NONE) { // a predicate for each half
+    if (is_pair(type)) { // a predicate for each half
         if (to->pair < 0)
             unsupported(d);
         decode_comparison(d, type, 0, &yes, NULL);
@@ -330,7 +330,7 @@ void decode_set(struct decoder *d)
     uint32_t yes;
     int bytes = need_type(d, to);
     uint64_t one = true_bits(to);
-    if (types[type].pair != NUMBER_NONE) {
+    if (is_pair(type)) {
         uint32_t value[2];
         for (int part = 0; part < 2; ++part) {
             decode_comparison(d, type, part, &yes, NULL);

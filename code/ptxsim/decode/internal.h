@@ -30,7 +30,7 @@ extern const struct signature signatures[OP_COUNT];
 enum control {
     CONTROL_NEXT,
     CONTROL_MEMBERS, // waits for the lanes that its mask names, without one for the whole warp
-    CONTROL_BARRIER, // waits for the CTA
+    CONTROL_BARRIER, // waits for the CTA; its decoder sets the block's `barrier`
     CONTROL_JUMP,
     CONTROL_SWITCH,
     CONTROL_CALL, // comes back to the next one
@@ -72,7 +72,12 @@ struct type { // of a modifier; bytes -1 and no numbers if it is no type
     uint8_t op_class;
     int8_t number, pair, matrix; // enum number, enum matrix_type
 };
-extern const struct type types[MODIFIER_COUNT];
+extern const struct type modifier_types[MODIFIER_COUNT];
+
+static inline bool is_pair(enum modifier type) // f16x2 and the like
+{
+    return modifier_types[type].pair != NUMBER_NONE;
+}
 
 int op_find(const char *name); // an enum op_id, -1: there is none
 // The row of an opcode as it is written; of one that is not known, a row whose decoder refuses it.

@@ -10,7 +10,7 @@
 
 static enum matrix_type need_matrix_type(struct decoder *d, enum modifier m)
 {
-    int type = types[m].matrix;
+    int type = modifier_types[m].matrix;
     if (type == MATRIX_NONE)
         unsupported(d);
     return (enum matrix_type)type;

@@ -154,7 +154,7 @@ static bool find_rounding(enum modifier m, enum rounding *rounding, bool *whole)
 // The types, and all that is said before them; each modifier must be known.
 static struct conversion conversion_of(struct decoder *d)
 {
-    int to = types[result_type(d)].number, from = types[last_modifier(d)].number;
+    int to = modifier_types[result_type(d)].number, from = modifier_types[last_modifier(d)].number;
     if (to == NUMBER_NONE || from == NUMBER_NONE)
         unsupported(d);
     struct conversion k = {.to = (enum number)to, .from = (enum number)from};
@@ -231,8 +231,8 @@ static void decode_convert(struct decoder *d)
 static void decode_convert_pair(struct decoder *d)
 {
     bool single = last_modifier(d) == MOD_f32;
-    int to = types[result_type(d)].pair;
-    int from = single ? (int)NUMBER_F32 : types[last_modifier(d)].pair;
+    int to = modifier_types[result_type(d)].pair;
+    int from = single ? (int)NUMBER_F32 : modifier_types[last_modifier(d)].pair;
     if (to == NUMBER_NONE || from == NUMBER_NONE)
         unsupported(d);
     struct conversion k = {.to = (enum number)to, .from = (enum number)from};
@@ -258,7 +258,7 @@ static void decode_convert_pair(struct decoder *d)
 
 void decode_cvt(struct decoder *d)
 {
-    if (types[result_type(d)].pair == NUMBER_NONE && types[last_modifier(d)].pair == NUMBER_NONE) {
+    if (!is_pair(result_type(d)) && !is_pair(last_modifier(d))) {
         decode_convert(d);
         return;
     }

@@ -102,7 +102,7 @@ enum op_class classify(const struct decoder *d)
 {
     unsigned class = d->spelling->opcode->op_class;
     if (class == CLASS_BY_TYPE)
-        return types[last_modifier(d)].op_class;
+        return modifier_types[last_modifier(d)].op_class;
     return class == CLASS_LOAD || class == CLASS_STORE ? class_of_access(d) : class;
 }
 

@@ -316,7 +316,7 @@ void set_address(struct op *op, const struct address *address)
 
 int need_type(struct decoder *d, enum modifier type)
 {
-    int bytes = types[type].bytes;
+    int bytes = modifier_types[type].bytes;
     if (bytes < 0)
         unsupported(d);
     return bytes;

@@ -56,14 +56,14 @@ const struct signature signatures[OP_COUNT] = {
 #undef HALF
 #undef CUSTOM
 
-const struct opcode opcodes[] = {
+static const struct opcode opcodes[] = {
 #define OPCODE(text, how, class, control, result)                                                  \
     {text, decode_##how, CLASS_##class, CONTROL_##control, RESULT_##result},
 #include "opcodes.def"
 #undef OPCODE
 };
 
-const struct type types[MODIFIER_COUNT] = {
+const struct type modifier_types[MODIFIER_COUNT] = {
 #define NO_TYPE                                                                                    \
     {                                                                                              \
         -1, CLASS_INT, NUMBER_NONE, NUMBER_NONE, MATRIX_NONE                                       \
