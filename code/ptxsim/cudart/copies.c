@@ -44,22 +44,22 @@ static cudaError_t release(void *address, bool host)
 cudaError_t cudaMalloc(void **address, size_t bytes)
 {
     API_ENTER();
-    return result(allocate(address, bytes, MEMORY_DEVICE));
+    return api_result(allocate(address, bytes, MEMORY_DEVICE));
 }
 
 cudaError_t cudaMallocManaged(void **address, size_t bytes, unsigned flags)
 {
     API_ENTER();
     if (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost)
-        return result(cudaErrorInvalidValue);
-    return result(allocate(address, bytes, MEMORY_MANAGED));
+        return api_result(cudaErrorInvalidValue);
+    return api_result(allocate(address, bytes, MEMORY_MANAGED));
 }
 
 cudaError_t cudaHostAlloc(void **address, size_t bytes, unsigned flags)
 {
     API_ENTER();
     (void)flags;
-    return result(allocate(address, bytes, MEMORY_HOST));
+    return api_result(allocate(address, bytes, MEMORY_HOST));
 }
 
 cudaError_t cudaMallocHost(void **address, size_t bytes)
@@ -71,21 +71,21 @@ cudaError_t cudaMallocPitch(void **address, size_t *pitch, size_t width, size_t 
 {
     API_ENTER();
     if (!pitch || (height && width > SIZE_MAX / 2 / height))
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     *pitch = (width + 511) / 512 * 512;
-    return result(allocate(address, *pitch * height, MEMORY_DEVICE));
+    return api_result(allocate(address, *pitch * height, MEMORY_DEVICE));
 }
 
 cudaError_t cudaFree(void *address)
 {
     API_ENTER();
-    return result(release(address, false));
+    return api_result(release(address, false));
 }
 
 cudaError_t cudaFreeHost(void *address)
 {
     API_ENTER();
-    return result(release(address, true));
+    return api_result(release(address, true));
 }
 
 cudaError_t cudaHostRegister(void *address, size_t bytes, unsigned flags)
@@ -93,9 +93,9 @@ cudaError_t cudaHostRegister(void *address, size_t bytes, unsigned flags)
     API_ENTER();
     (void)flags;
     if (!address || bytes == 0)
-        return result(cudaErrorInvalidValue);
-    return result(memory_register(address, bytes) ? cudaSuccess
-                                                  : cudaErrorHostMemoryAlreadyRegistered);
+        return api_result(cudaErrorInvalidValue);
+    return api_result(memory_register(address, bytes) ? cudaSuccess
+                                                      : cudaErrorHostMemoryAlreadyRegistered);
 }
 
 cudaError_t cudaHostUnregister(void *address)
@@ -103,7 +103,7 @@ cudaError_t cudaHostUnregister(void *address)
     API_ENTER();
     const struct allocation *a = allocation_at(address);
     if (!a || a->kind != MEMORY_REGISTERED || !memory_free(address))
-        return result(cudaErrorHostMemoryNotRegistered);
+        return api_result(cudaErrorHostMemoryNotRegistered);
     return cudaSuccess;
 }
 
@@ -113,7 +113,7 @@ cudaError_t cudaHostGetDevicePointer(void **device, void *host, unsigned flags)
     (void)flags;
     const struct allocation *a = allocation_at(host);
     if (!device || !a || (a->kind != MEMORY_HOST && a->kind != MEMORY_REGISTERED))
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     *device = host;
     return cudaSuccess;
 }
@@ -122,7 +122,7 @@ cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
     API_ENTER();
     if (!free_bytes || !total)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     *total = device_properties()->totalGlobalMem;
     size_t capacity = memory_capacity();
     *free_bytes = (capacity < *total ? capacity : *total);
@@ -142,7 +142,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
     API_ENTER();
     const struct allocation *a = allocation_at(address);
     if (!attributes)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     *attributes = (struct cudaPointerAttributes){
         .type = a ? types[a->kind] : cudaMemoryTypeUnregistered,
         .device = a ? 0 : cudaInvalidDeviceId,
@@ -159,7 +159,7 @@ cudaError_t cudaMemPrefetchAsync(const void *address, size_t bytes, struct cudaM
     API_ENTER();
     (void)location, (void)flags, (void)stream;
     const struct allocation *a = memory_find((uint64_t)(uintptr_t)address, bytes, NULL);
-    return result(a && a->kind == MEMORY_MANAGED ? cudaSuccess : cudaErrorInvalidValue);
+    return api_result(a && a->kind == MEMORY_MANAGED ? cudaSuccess : cudaErrorInvalidValue);
 }
 ALSO(cudaMemPrefetchAsync, cudaMemPrefetchAsync_ptsz);
 
@@ -295,43 +295,11 @@ static cudaError_t fill(char *to, size_t pitch, int value, size_t width, size_t 
     return stream_submit(stream, &task);
 }
 
-static void fill_row(char *to, unsigned value, size_t element, size_t width)
-{
-    if (element == 1)
-        memset(to, (int)value, width);
-    else
-        for (size_t i = 0; i < width; ++i)
-            memcpy(to + i * element, &value, element); // the low bytes come first
-    memory_mark(to, NULL, width * element);
-}
-
-cudaError_t copy_now(const struct task *task)
-{
-    bool copies = task->kind == TASK_COPY;
-    size_t depth = copies ? task->copy.depth : task->fill.depth;
-    size_t height = copies ? task->copy.height : task->fill.height;
-
-    for (size_t slice = 0; slice < (depth ? depth : 1); ++slice)
-        for (size_t row = 0; row < height; ++row) {
-            if (!copies) {
-                fill_row(task->fill.to + slice * task->fill.slice + row * task->fill.pitch,
-                         task->fill.value, task->fill.element, task->fill.width);
-                continue;
-            }
-            char *to = task->copy.to + slice * task->copy.to_slice + row * task->copy.to_pitch;
-            const char *from =
-                task->copy.from + slice * task->copy.from_slice + row * task->copy.from_pitch;
-            memmove(to, from, task->copy.width);
-            memory_mark(to, from, task->copy.width);
-        }
-    return cudaSuccess;
-}
-
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
     API_ENTER();
-    return result(copy(to, bytes, from, bytes, bytes, 1, kind, stream));
+    return api_result(copy(to, bytes, from, bytes, bytes, 1, kind, stream));
 }
 ALSO(cudaMemcpyAsync, cudaMemcpyAsync_ptsz);
 
@@ -340,14 +308,14 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
                               cudaStream_t stream)
 {
     API_ENTER();
-    return result(copy(to, to_pitch, from, from_pitch, width, height, kind, stream));
+    return api_result(copy(to, to_pitch, from, from_pitch, width, height, kind, stream));
 }
 ALSO(cudaMemcpy2DAsync, cudaMemcpy2DAsync_ptsz);
 
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
 {
     API_ENTER();
-    return result(fill(to, bytes, value, bytes, 1, stream));
+    return api_result(fill(to, bytes, value, bytes, 1, stream));
 }
 ALSO(cudaMemsetAsync, cudaMemsetAsync_ptsz);
 
@@ -355,7 +323,7 @@ cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, s
                               cudaStream_t stream)
 {
     API_ENTER();
-    return result(fill(to, pitch, value, width, height, stream));
+    return api_result(fill(to, pitch, value, width, height, stream));
 }
 ALSO(cudaMemset2DAsync, cudaMemset2DAsync_ptsz);
 
@@ -390,7 +358,7 @@ ALSO(cudaMemset2D, cudaMemset2D_ptds);
 cudaError_t cudaMalloc3D(struct cudaPitchedPtr *memory, struct cudaExtent box)
 {
     if (!memory || (box.depth && box.height > SIZE_MAX / box.depth))
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     *memory = (struct cudaPitchedPtr){.xsize = box.width, .ysize = box.height};
     return cudaMallocPitch(&memory->ptr, &memory->pitch, box.width, box.height * box.depth);
 }
@@ -401,8 +369,8 @@ cudaError_t cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *params, cudaStream
     struct task task;
     cudaError_t error = copy_3d_task(params, &task);
     if (error != cudaSuccess || task.kind == TASK_NOTHING)
-        return result(error);
-    return result(stream_submit(stream, &task));
+        return api_result(error);
+    return api_result(stream_submit(stream, &task));
 }
 ALSO(cudaMemcpy3DAsync, cudaMemcpy3DAsync_ptsz);
 
@@ -422,15 +390,15 @@ cudaError_t cudaMemset3DAsync(struct cudaPitchedPtr memory, int value, struct cu
     if (box.depth == 0)
         return cudaSuccess;
     if (box.depth > 1 && box.height > memory.ysize)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     for (int last = 1; last >= 0 && error == cudaSuccess; --last)
         error = fill_task((char *)memory.ptr + (last ? (box.depth - 1) * slice : 0), memory.pitch,
                           (unsigned char)value, 1, box.width, box.height, &task);
     if (error != cudaSuccess || task.kind == TASK_NOTHING)
-        return result(error);
+        return api_result(error);
     task.fill.depth = box.depth;
     task.fill.slice = slice;
-    return result(stream_submit(stream, &task));
+    return api_result(stream_submit(stream, &task));
 }
 ALSO(cudaMemset3DAsync, cudaMemset3DAsync_ptsz);
 
@@ -445,7 +413,7 @@ cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int f
                                 size_t bytes, cudaStream_t stream)
 {
     if (to_device != 0 || from_device != 0)
-        return result(cudaErrorInvalidDevice);
+        return api_result(cudaErrorInvalidDevice);
     return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
 }
 

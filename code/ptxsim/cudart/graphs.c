@@ -8,42 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct CUgraphNode_st {
-    struct task task;
-    struct CUgraph_st *graph;
-    const struct CUgraphNode_st *source; // of what is to be launched: the node it was made from
-    struct CUgraphNode_st **after;       // what it was said to depend on
-    size_t after_count;
-    bool done; // while the order is found
-};
-
-struct CUgraph_st {
-    struct CUgraphNode_st **nodes;
-    size_t count, room;
-};
-
 struct CUgraphExec_st {
     struct CUgraph_st *graph; // its nodes in the order of the launch
 };
 
 // ---- Tasks --------------------------------------------------------------------------------------
-
-void task_free(struct task *task)
-{
-    if (task->kind == TASK_KERNEL)
-        free(task->launch.params);
-    if (task->kind == TASK_GRAPH)
-        graph_free(task->graph);
-}
-
-cudaError_t graph_run(const struct CUgraph_st *graph)
-{
-    cudaError_t error = cudaSuccess;
-
-    for (size_t i = 0; i < graph->count && error == cudaSuccess; ++i)
-        error = task_run(&graph->nodes[i]->task);
-    return error;
-}
 
 static cudaError_t graph_copy(const struct CUgraph_st *graph, struct CUgraph_st **copy);
 
@@ -63,34 +32,6 @@ static cudaError_t task_copy(const struct task *task, struct task *copy)
 }
 
 // ---- Nodes --------------------------------------------------------------------------------------
-
-// Takes over what the task owns, also when it fails.
-static struct CUgraphNode_st *add(struct CUgraph_st *graph, struct task *task)
-{
-    struct CUgraphNode_st *node = calloc(1, sizeof *node);
-
-    if (node && graph->count == graph->room) {
-        size_t room = graph->room ? 2 * graph->room : 16;
-        struct CUgraphNode_st **grown = realloc(graph->nodes, room * sizeof *grown);
-        if (grown) {
-            graph->nodes = grown;
-            graph->room = room;
-        }
-    }
-    if (!node || graph->count == graph->room) {
-        free(node);
-        task_free(task);
-        return NULL;
-    }
-    node->task = *task;
-    node->graph = graph;
-    return graph->nodes[graph->count++] = node;
-}
-
-cudaError_t graph_add(struct CUgraph_st *graph, struct task *task)
-{
-    return add(graph, task) ? cudaSuccess : cudaErrorMemoryAllocation;
-}
 
 static bool holds(const struct CUgraph_st *graph, const struct CUgraphNode_st *node)
 {
@@ -119,23 +60,6 @@ static cudaError_t depend(struct CUgraphNode_st *node, const cudaGraphNode_t *on
     return cudaSuccess;
 }
 
-static void remove_last(struct CUgraph_st *graph)
-{
-    struct CUgraphNode_st *node = graph->nodes[--graph->count];
-    task_free(&node->task);
-    free(node->after);
-    free(node);
-}
-
-void graph_free(struct CUgraph_st *graph)
-{
-    while (graph && graph->count)
-        remove_last(graph);
-    if (graph)
-        free(graph->nodes);
-    free(graph);
-}
-
 // A node for a task that was found right; or why it was not.
 static cudaError_t add_node(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
                             size_t count, struct task *task, cudaError_t error)
@@ -146,12 +70,12 @@ static cudaError_t add_node(cudaGraphNode_t *node, cudaGraph_t graph, const cuda
         task_free(task);
         return cudaErrorInvalidValue;
     }
-    struct CUgraphNode_st *added = add(graph, task);
+    struct CUgraphNode_st *added = graph_node(graph, task);
     if (!added)
         return cudaErrorMemoryAllocation;
     error = depend(added, after, count);
     if (error != cudaSuccess) {
-        remove_last(graph);
+        graph_remove_last(graph);
         return error;
     }
     *node = added;
@@ -163,7 +87,7 @@ static cudaError_t graph_copy(const struct CUgraph_st *graph, struct CUgraph_st 
 {
     cudaError_t error = cudaSuccess;
 
-    *copy = calloc(1, sizeof **copy);
+    *copy = graph_new();
     if (!*copy)
         return cudaErrorMemoryAllocation;
     for (size_t i = 0; i < graph->count; ++i)
@@ -180,7 +104,7 @@ static cudaError_t graph_copy(const struct CUgraph_st *graph, struct CUgraph_st 
         error = next ? task_copy(&next->task, &task) : cudaErrorInvalidValue;
         if (error != cudaSuccess)
             break;
-        struct CUgraphNode_st *added = add(*copy, &task);
+        struct CUgraphNode_st *added = graph_node(*copy, &task);
         if (added)
             added->source = next;
         next->done = true;
@@ -199,22 +123,22 @@ cudaError_t cudaGraphCreate(cudaGraph_t *graph, unsigned flags)
 {
     API_ENTER();
     if (!graph || flags != 0)
-        return result(cudaErrorInvalidValue);
-    *graph = calloc(1, sizeof **graph);
-    return result(*graph ? cudaSuccess : cudaErrorMemoryAllocation);
+        return api_result(cudaErrorInvalidValue);
+    *graph = graph_new();
+    return api_result(*graph ? cudaSuccess : cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaGraphClone(cudaGraph_t *clone, cudaGraph_t graph)
 {
     API_ENTER();
-    return result(clone && graph ? graph_copy(graph, clone) : cudaErrorInvalidValue);
+    return api_result(clone && graph ? graph_copy(graph, clone) : cudaErrorInvalidValue);
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
 {
     API_ENTER();
     if (!graph)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     graph_free(graph);
     return cudaSuccess;
 }
@@ -235,7 +159,7 @@ cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t *node, cudaGraph_t graph,
     API_ENTER();
     struct task task;
     cudaError_t error = kernel_task(params, &task);
-    return result(add_node(node, graph, after, count, &task, error));
+    return api_result(add_node(node, graph, after, count, &task, error));
 }
 
 cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *node, cudaGraph_t graph,
@@ -245,7 +169,7 @@ cudaError_t cudaGraphAddMemcpyNode1D(cudaGraphNode_t *node, cudaGraph_t graph,
     API_ENTER();
     struct task task;
     cudaError_t error = copy_task(to, bytes, from, bytes, bytes, 1, kind, &task);
-    return result(add_node(node, graph, after, count, &task, error));
+    return api_result(add_node(node, graph, after, count, &task, error));
 }
 
 cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t *node, cudaGraph_t graph,
@@ -255,7 +179,7 @@ cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t *node, cudaGraph_t graph,
     API_ENTER();
     struct task task;
     cudaError_t error = copy_3d_task(params, &task);
-    return result(add_node(node, graph, after, count, &task, error));
+    return api_result(add_node(node, graph, after, count, &task, error));
 }
 
 cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *node, cudaGraph_t graph,
@@ -268,7 +192,7 @@ cudaError_t cudaGraphAddMemsetNode(cudaGraphNode_t *node, cudaGraph_t graph,
                             ? fill_task(params->dst, params->pitch, params->value,
                                         params->elementSize, params->width, params->height, &task)
                             : cudaErrorInvalidValue;
-    return result(add_node(node, graph, after, count, &task, error));
+    return api_result(add_node(node, graph, after, count, &task, error));
 }
 
 cudaError_t cudaGraphAddHostNode(cudaGraphNode_t *node, cudaGraph_t graph,
@@ -278,10 +202,10 @@ cudaError_t cudaGraphAddHostNode(cudaGraphNode_t *node, cudaGraph_t graph,
     API_ENTER();
     struct task task = {.kind = TASK_HOST};
     if (!params || !params->fn)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     task.host.function = params->fn;
     task.host.data = params->userData;
-    return result(add_node(node, graph, after, count, &task, cudaSuccess));
+    return api_result(add_node(node, graph, after, count, &task, cudaSuccess));
 }
 
 cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t *node, cudaGraph_t graph,
@@ -289,7 +213,7 @@ cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t *node, cudaGraph_t graph,
 {
     API_ENTER();
     struct task task = {.kind = TASK_NOTHING};
-    return result(add_node(node, graph, after, count, &task, cudaSuccess));
+    return api_result(add_node(node, graph, after, count, &task, cudaSuccess));
 }
 
 cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *node, cudaGraph_t graph,
@@ -299,7 +223,7 @@ cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *node, cudaGraph_t graph,
     API_ENTER();
     struct task task = {.kind = TASK_GRAPH};
     cudaError_t error = child ? graph_copy(child, &task.graph) : cudaErrorInvalidValue;
-    return result(add_node(node, graph, after, count, &task, error));
+    return api_result(add_node(node, graph, after, count, &task, error));
 }
 
 cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *from,
@@ -310,10 +234,10 @@ cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *f
     cudaError_t error = cudaSuccess;
     (void)edges;
     if (!graph || (count && (!from || !to)))
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     for (size_t i = 0; i < count && error == cudaSuccess; ++i)
         error = holds(graph, to[i]) ? depend(to[i], &from[i], 1) : cudaErrorInvalidValue;
-    return result(error);
+    return api_result(error);
 }
 
 // Nodes in the order in which they came; nodes NULL asks for their number.
@@ -321,7 +245,7 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t 
 {
     API_ENTER();
     if (!graph || !count)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     for (size_t i = 0; nodes && i < *count; ++i)
         nodes[i] = i < graph->count ? graph->nodes[i] : NULL;
     if (!nodes || *count > graph->count)
@@ -340,7 +264,7 @@ cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *t
 
     API_ENTER();
     if (!node || !type)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     *type = types[node->task.kind];
     return cudaSuccess;
 }
@@ -352,14 +276,14 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
     API_ENTER();
     (void)flags;
     if (!exec || !graph)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     *exec = calloc(1, sizeof **exec);
     cudaError_t error = *exec ? graph_copy(graph, &(*exec)->graph) : cudaErrorMemoryAllocation;
     if (error != cudaSuccess) {
         free(*exec);
         *exec = NULL;
     }
-    return result(error);
+    return api_result(error);
 }
 ALSO(cudaGraphInstantiate, cudaGraphInstantiateWithFlags);
 
@@ -382,7 +306,7 @@ cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node,
                                          const struct cudaKernelNodeParams *params)
 {
     API_ENTER();
-    return result(set_kernel(node, params));
+    return api_result(set_kernel(node, params));
 }
 
 cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
@@ -393,14 +317,14 @@ cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode
     for (size_t i = 0; exec && i < exec->graph->count; ++i)
         if (exec->graph->nodes[i]->source == node)
             mine = exec->graph->nodes[i];
-    return result(set_kernel(mine, params));
+    return api_result(set_kernel(mine, params));
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)
 {
     API_ENTER();
     if (!exec)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     graph_free(exec->graph);
     free(exec);
     return cudaSuccess;
@@ -410,7 +334,7 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
 {
     API_ENTER();
     (void)stream;
-    return result(exec ? cudaSuccess : cudaErrorInvalidValue);
+    return api_result(exec ? cudaSuccess : cudaErrorInvalidValue);
 }
 ALSO(cudaGraphUpload, cudaGraphUpload_ptsz);
 
@@ -418,8 +342,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     API_ENTER();
     if (!exec)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     cudaError_t error = stream_now(stream);
-    return result(error == cudaSuccess ? graph_run(exec->graph) : error);
+    return api_result(error == cudaSuccess ? graph_run(exec->graph) : error);
 }
 ALSO(cudaGraphLaunch, cudaGraphLaunch_ptsz);

@@ -44,12 +44,12 @@ static void pool_drop(struct CUmemPoolHandle_st *pool)
 static cudaError_t lend(void **address, size_t bytes, struct CUmemPoolHandle_st *pool)
 {
     if (!pool || !address)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     struct loan *loan = malloc(sizeof *loan);
     cudaError_t error = loan ? cudaMalloc(address, bytes) : cudaErrorMemoryAllocation;
     if (error != cudaSuccess || bytes == 0) {
         free(loan);
-        return result(error);
+        return api_result(error);
     }
     *loan = (struct loan){.address = *address, .bytes = bytes, .pool = pool, .next = loans};
     loans = loan;
@@ -101,7 +101,7 @@ cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device)
 {
     API_ENTER();
     if (!pool || device != 0)
-        return result(pool ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
+        return api_result(pool ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
     *pool = &default_pool;
     return cudaSuccess;
 }
@@ -110,7 +110,7 @@ cudaError_t cudaDeviceGetMemPool(cudaMemPool_t *pool, int device)
 {
     API_ENTER();
     if (!pool || device != 0)
-        return result(pool ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
+        return api_result(pool ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
     *pool = current;
     return cudaSuccess;
 }
@@ -119,7 +119,7 @@ cudaError_t cudaDeviceSetMemPool(int device, cudaMemPool_t pool)
 {
     API_ENTER();
     if (device != 0 || !pool_find(pool))
-        return result(device ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
+        return api_result(device ? cudaErrorInvalidDevice : cudaErrorInvalidValue);
     current = pool;
     return cudaSuccess;
 }
@@ -128,18 +128,18 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const struct cudaMemPoolProps
 {
     API_ENTER();
     if (!pool || !props || props->allocType != cudaMemAllocationTypePinned)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     if (props->location.type != cudaMemLocationTypeDevice ||
         props->handleTypes != cudaMemHandleTypeNone) {
         complain("cudaMemPoolCreate: pools of other memory than the device's, or that other "
                  "processes share, are not supported");
-        return result(cudaErrorNotSupported);
+        return api_result(cudaErrorNotSupported);
     }
     if (props->location.id != 0)
-        return result(cudaErrorInvalidDevice);
+        return api_result(cudaErrorInvalidDevice);
     *pool = calloc(1, sizeof **pool);
     if (!*pool)
-        return result(cudaErrorMemoryAllocation);
+        return api_result(cudaErrorMemoryAllocation);
     **pool = (struct CUmemPoolHandle_st){.reuse = {0, 1, 1, 1}, .next = pools};
     pools = *pool;
     return cudaSuccess;
@@ -150,7 +150,7 @@ cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle)
     API_ENTER();
     struct CUmemPoolHandle_st *pool = pool_find(handle);
     if (!pool || pool == &default_pool)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     if (current == pool)
         current = &default_pool;
     pool->gone = true;
@@ -163,7 +163,7 @@ cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep)
 {
     API_ENTER();
     (void)keep;
-    return result(pool_find(pool) ? cudaSuccess : cudaErrorInvalidValue);
+    return api_result(pool_find(pool) ? cudaSuccess : cudaErrorInvalidValue);
 }
 
 cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, enum cudaMemPoolAttr attribute,
@@ -173,7 +173,7 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, enum cudaMemPoolAttr a
     const struct CUmemPoolHandle_st *pool = pool_find(handle);
     uint64_t *number = value;
     if (!pool || !value)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     switch (attribute) {
     case cudaMemPoolReuseFollowEventDependencies:
     case cudaMemPoolReuseAllowOpportunistic:
@@ -185,7 +185,7 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, enum cudaMemPoolAttr a
     case cudaMemPoolAttrUsedMemCurrent: *number = pool->used; return cudaSuccess;
     case cudaMemPoolAttrReservedMemHigh:
     case cudaMemPoolAttrUsedMemHigh: *number = pool->used_high; return cudaSuccess;
-    default: return result(cudaErrorInvalidValue);
+    default: return api_result(cudaErrorInvalidValue);
     }
 }
 
@@ -195,7 +195,7 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, enum cudaMemPoolAttr a
     API_ENTER();
     struct CUmemPoolHandle_st *pool = pool_find(handle);
     if (!pool || !value)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     switch (attribute) {
     case cudaMemPoolReuseFollowEventDependencies:
     case cudaMemPoolReuseAllowOpportunistic:
@@ -208,9 +208,9 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, enum cudaMemPoolAttr a
     case cudaMemPoolAttrReservedMemHigh:
     case cudaMemPoolAttrUsedMemHigh: // may only be set back
         if (*(const uint64_t *)value != 0)
-            return result(cudaErrorInvalidValue);
+            return api_result(cudaErrorInvalidValue);
         pool->used_high = pool->used;
         return cudaSuccess;
-    default: return result(cudaErrorInvalidValue);
+    default: return api_result(cudaErrorInvalidValue);
     }
 }

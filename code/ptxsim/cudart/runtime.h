@@ -1,13 +1,21 @@
 // runtime.h: what the files of the replacement of libcudart.so.13 share.
 //
-//   runtime.c   fat binaries, kernels and their attributes, launches, variables
-//   device.c    the simulated device: properties, limits, occupancy; errors and their names
-//   copies.c    allocations, copies, fills
-//   pools.c     pools of memory
-//   streams.c   streams, events, capture
-//   graphs.c    graphs
-//   report.c    what was counted, as JSON
+//   error.c         the lock, errors and their names
+//   registry.c      fat binaries, kernels and variables, as host code registers them
+//   count_report.c  what was counted, as JSON
+//   task.c          does pieces of work: launches, copies, fills, graphs of them
+//   streams.c       streams, events, capture
+//   properties.c    the simulated device: properties, attributes, limits
+//   kernels.c       modules, kernels and their attributes
+//   occupancy.c     how many CTAs an SM holds
+//   launches.c      the functions that launch
+//   variables.c     __device__ variables
+//   copies.c, pools.c  allocations, copies, fills; pools of memory
+//   graphs.c        graphs, built and launched
+//   tensor_map.c    cuTensorMapEncodeTiled
 //   unsupported.c, unsupported.def   every other function of the real library: fails by its name
+//
+// Each uses those above it in this list.
 //
 // The work of a stream is done at once, when it is submitted: this is one of the orders that a GPU
 // may choose. A fault of a kernel is therefore reported by the launch itself, as with
@@ -22,6 +30,7 @@
 #ifndef RUNTIME_H
 #define RUNTIME_H
 
+#include "image/fatbin.h"
 #include "ptxsim/base/base.h"
 #include "ptxsim/ptxsim.h"
 
@@ -46,12 +55,12 @@ cudaError_t sticky_error(void);
 #define API_ENTER()                                                                                \
     API_LOCK();                                                                                    \
     if (sticky_error() != cudaSuccess)                                                             \
-    return result(sticky_error())
+    return api_result(sticky_error())
 
 // Remembers an error for cudaGetLastError and returns it.
-cudaError_t result(cudaError_t error);
+cudaError_t api_result(cudaError_t error);
 // Makes an error that nothing takes back: the program must end.
-cudaError_t result_sticky(cudaError_t error);
+cudaError_t api_result_sticky(cudaError_t error);
 
 // One line on stderr, with "ptxsim: " before it.
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -60,7 +69,28 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 #define ALSO(name, other)                                                                          \
     extern __typeof__(name) other __attribute__((alias(#name), visibility("default")))
 
-// ---- Kernels ------------------------------------------------------------------------------------
+// ---- Kernels and variables ----------------------------------------------------------------------
+
+struct binary { // one fat binary: usually one source file
+    const void *fatbin;
+    bool separate;         // compiled separately (-rdc=true), and linked to machine code only
+    struct module *module; // NULL until it is first needed
+    struct image cubin;    // of the arch closest below the device's; data NULL: none
+    cudaError_t error;     // why there is no module
+    struct binary *next;
+};
+// The module of a fat binary, parsed when it is first needed. An error is explained once.
+cudaError_t binary_module(struct binary *binary, struct module **module);
+
+struct device_variable {
+    struct binary *binary;
+    const void *host; // address of its shadow in host memory
+    const char *name;
+    size_t size;
+    void **managed; // the host's pointer to a __managed__ variable, else NULL
+    struct device_variable *next;
+};
+struct device_variable *variables_registered(void);
 
 struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t point here
     struct binary *binary;
@@ -80,7 +110,8 @@ struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t poi
     struct CUkern_st *next_launched;
 };
 
-struct CUkern_st *kernel_launched(void); // the kernels that were launched, in that order
+struct CUkern_st *kernel_launched(void);            // the kernels that were launched, in that order
+void kernel_was_launched(struct CUkern_st *kernel); // for the first time
 // Attributes as cudaFuncGetAttributes gives them; registers from the machine code for sm_89.
 cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttributes *attributes);
 // A kernel by what host code calls it: the stub's address, or a handle.
@@ -95,7 +126,6 @@ struct launch_order {
     bool cooperative;
     void *params; // laid out, owned
 };
-cudaError_t launch_now(const struct launch_order *order);
 
 // ---- The device ---------------------------------------------------------------------------------
 
@@ -155,6 +185,7 @@ struct task { // a piece of work in a stream, or a node of a graph
 // Does a task, or adds it to the graph that the stream is capturing. Takes over what it owns.
 cudaError_t stream_submit(cudaStream_t stream, struct task *task);
 void task_free(struct task *task);
+// Does a task now. A kernel's fault is explained, and makes every later call fail.
 cudaError_t task_run(const struct task *task);
 // Whether work may be done in a stream now: it is not capturing.
 cudaError_t stream_now(cudaStream_t stream);
@@ -163,7 +194,6 @@ cudaError_t capture_forbids(void);
 // Makes the capture of a stream invalid, if it is capturing, since work for it was refused.
 cudaError_t capture_broken(cudaStream_t stream, cudaError_t error);
 
-cudaError_t copy_now(const struct task *task);
 void pool_returned(const void *address); // memory that may be a pool's (pools.c) was freed
 
 // Tasks of what a program asks for, checked. A kernel's arguments are copied.
@@ -175,10 +205,37 @@ cudaError_t copy_3d_task(const struct cudaMemcpy3DParms *params, struct task *ta
 cudaError_t fill_task(char *to, size_t pitch, unsigned value, unsigned element, size_t width,
                       size_t height, struct task *task);
 
-// ---- Graphs (graphs.c) --------------------------------------------------------------------------
+// ---- Events and graphs --------------------------------------------------------------------------
 
-cudaError_t graph_add(cudaGraph_t graph, struct task *task); // takes over what the task owns
-cudaError_t graph_run(const struct CUgraph_st *graph);
+struct CUevent_st {
+    unsigned flags;
+    bool recorded;
+    unsigned long long capture_id; // of the capture it was last recorded in, else 0
+    struct CUstream_st *stream;    // in that capture
+    struct CUevent_st *next;
+};
+struct CUevent_st *event_find(cudaEvent_t handle); // NULL: there is none
+void event_add(struct CUevent_st *event);
+bool event_remove(const struct CUevent_st *event); // false: there was none
+
+struct CUgraphNode_st {
+    struct task task;
+    struct CUgraph_st *graph;
+    const struct CUgraphNode_st *source; // of what is to be launched: the node it was made from
+    struct CUgraphNode_st **after;       // what it was said to depend on
+    size_t after_count;
+    bool done; // while the order is found
+};
+struct CUgraph_st {
+    struct CUgraphNode_st **nodes;
+    size_t count, room;
+};
+struct CUgraph_st *graph_new(void); // NULL: out of memory
+// Adds a node; takes over what the task owns, also when it fails (NULL).
+struct CUgraphNode_st *graph_node(struct CUgraph_st *graph, struct task *task);
+cudaError_t graph_add(cudaGraph_t graph, struct task *task); // the same
+void graph_remove_last(struct CUgraph_st *graph);
+cudaError_t graph_run(const struct CUgraph_st *graph); // its tasks, in the order of the nodes
 void graph_free(cudaGraph_t graph);
 
 // ---- Report -------------------------------------------------------------------------------------

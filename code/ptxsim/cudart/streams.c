@@ -24,17 +24,8 @@ struct CUstream_st {
     struct CUstream_st *next;
 };
 
-struct CUevent_st {
-    unsigned flags;
-    bool recorded;
-    unsigned long long capture_id; // of the capture it was last recorded in, else 0
-    struct CUstream_st *stream;    // in that capture
-    struct CUevent_st *next;
-};
-
 static struct CUstream_st legacy; // also stands for cudaStreamLegacy and cudaStreamPerThread
 static struct CUstream_st *streams = &legacy;
-static struct CUevent_st *events;
 static unsigned long long last_stream_id, last_capture_id;
 
 static struct CUstream_st *stream_find(cudaStream_t handle)
@@ -45,68 +36,6 @@ static struct CUstream_st *stream_find(cudaStream_t handle)
         if (s == handle)
             return s;
     return NULL;
-}
-
-static struct CUevent_st *event_find(cudaEvent_t handle)
-{
-    for (struct CUevent_st *e = events; e; e = e->next)
-        if (e == handle)
-            return e;
-    return NULL;
-}
-
-// ---- Tasks --------------------------------------------------------------------------------------
-
-// PTXSIM_LAUNCHES: where launches are only written down, a line each; NULL: they are run.
-static FILE *launches_only(void)
-{
-    static FILE *lines;
-    const char *fd = getenv("PTXSIM_LAUNCHES");
-
-    if (!lines && fd && *fd && !(lines = fdopen(atoi(fd), "w"))) {
-        complain("PTXSIM_LAUNCHES: \"%s\" is no open file descriptor", fd);
-        exit(1);
-    }
-    return lines;
-}
-
-// "launch NAME grid.x .y .z block.x .y .z shared PARAMETERS", these in hexadecimal; "other" for
-// copies and fills, which move nothing.
-static void write_down(const struct task *task, FILE *lines)
-{
-    if (task->kind == TASK_KERNEL) {
-        const struct launch_order *l = &task->launch;
-        fprintf(lines, "launch %s %u %u %u %u %u %u %zu ", l->kernel->name, l->grid[0], l->grid[1],
-                l->grid[2], l->block[0], l->block[1], l->block[2], l->dynamic_shared_bytes);
-        for (size_t i = 0; i < kernel_info(l->kernel->kernel)->param_bytes; ++i)
-            fprintf(lines, "%02x", ((const unsigned char *)l->params)[i]);
-        fputc('\n', lines);
-    } else if (task->kind != TASK_RECORD && task->kind != TASK_NOTHING) {
-        fputs("other\n", lines);
-    }
-    fflush(lines);
-}
-
-cudaError_t task_run(const struct task *task)
-{
-    FILE *lines = launches_only();
-    if (lines && task->kind != TASK_GRAPH) { // whose tasks come one by one
-        write_down(task, lines);
-        return cudaSuccess;
-    }
-    switch (task->kind) {
-    case TASK_KERNEL: return launch_now(&task->launch);
-    case TASK_COPY:
-    case TASK_FILL: return copy_now(task);
-    case TASK_HOST: task->host.function(task->host.data); return cudaSuccess;
-    case TASK_RECORD:
-        if (event_find(task->event))
-            task->event->recorded = true;
-        return cudaSuccess;
-    case TASK_NOTHING: return cudaSuccess;
-    case TASK_GRAPH: return graph_run(task->graph);
-    }
-    return cudaErrorUnknown;
 }
 
 // ---- Capture ------------------------------------------------------------------------------------
@@ -200,15 +129,16 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMo
     API_ENTER();
     struct CUstream_st *stream = stream_find(handle);
     if (!stream)
-        return result(cudaErrorInvalidResourceHandle);
+        return api_result(cudaErrorInvalidResourceHandle);
     if (stream == &legacy)
-        return result(cudaErrorStreamCaptureUnsupported);
+        return api_result(cudaErrorStreamCaptureUnsupported);
     if (stream->capture)
-        return result(cudaErrorIllegalState);
+        return api_result(cudaErrorIllegalState);
     if (mode > cudaStreamCaptureModeRelaxed)
-        return result(cudaErrorInvalidValue);
-    if (cudaGraphCreate(&stream->capture, 0) != cudaSuccess)
-        return result(cudaErrorMemoryAllocation);
+        return api_result(cudaErrorInvalidValue);
+    stream->capture = graph_new();
+    if (!stream->capture)
+        return api_result(cudaErrorMemoryAllocation);
     stream->capture_id = ++last_capture_id;
     stream->origin = stream;
     stream->unjoined = stream->invalid = false;
@@ -224,19 +154,19 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph)
     struct CUstream_st *stream = stream_find(handle);
     cudaError_t error = cudaSuccess;
     if (!stream)
-        return result(cudaErrorInvalidResourceHandle);
+        return api_result(cudaErrorInvalidResourceHandle);
     if (!stream->capture)
-        return result(cudaErrorIllegalState);
+        return api_result(cudaErrorIllegalState);
     if (!graph)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     *graph = NULL;
     if (stream->origin != stream)
-        return result(capture_broken(stream, cudaErrorStreamCaptureUnmatched));
+        return api_result(capture_broken(stream, cudaErrorStreamCaptureUnmatched));
     if (stream->invalid)
         error = cudaErrorStreamCaptureInvalidated;
     else if (stream->mode != cudaStreamCaptureModeRelaxed &&
              !pthread_equal(stream->thread, pthread_self()))
-        return result(cudaErrorStreamCaptureWrongThread);
+        return api_result(cudaErrorStreamCaptureWrongThread);
     for (struct CUstream_st *s = streams; s && error == cudaSuccess; s = s->next)
         if (s->capture && s->origin == stream && s->unjoined)
             error = cudaErrorStreamCaptureUnjoined;
@@ -246,7 +176,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph)
         graph_free(stream->capture);
     }
     capture_end(stream);
-    return result(error);
+    return api_result(error);
 }
 ALSO(cudaStreamEndCapture, cudaStreamEndCapture_ptsz);
 
@@ -255,7 +185,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureSta
     API_ENTER();
     struct CUstream_st *stream = stream_find(handle);
     if (!stream || !status)
-        return result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+        return api_result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
     *status = !stream->capture          ? cudaStreamCaptureStatusNone
               : stream->origin->invalid ? cudaStreamCaptureStatusInvalidated
                                         : cudaStreamCaptureStatusActive;
@@ -269,10 +199,10 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *handle, unsigned flags, i
 {
     API_ENTER();
     if (!handle || flags > cudaStreamNonBlocking)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     struct CUstream_st *stream = calloc(1, sizeof *stream);
     if (!stream)
-        return result(cudaErrorMemoryAllocation);
+        return api_result(cudaErrorMemoryAllocation);
     stream->flags = flags;
     stream->priority = priority;
     stream->id = ++last_stream_id;
@@ -307,7 +237,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle)
         free(stream);
         return cudaSuccess;
     }
-    return result(cudaErrorInvalidResourceHandle);
+    return api_result(cudaErrorInvalidResourceHandle);
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t handle)
@@ -317,7 +247,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t handle)
     cudaError_t error = stream_use(handle, &stream);
     if (error == cudaSuccess && stream->capture)
         error = capture_broken(handle, cudaErrorStreamCaptureUnsupported);
-    return result(error == cudaSuccess ? capture_forbids() : error);
+    return api_result(error == cudaSuccess ? capture_forbids() : error);
 }
 ALSO(cudaStreamSynchronize, cudaStreamSynchronize_ptsz);
 ALSO(cudaStreamSynchronize, cudaStreamQuery); // all work is done
@@ -328,7 +258,7 @@ cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned *flags)
     API_ENTER();
     struct CUstream_st *stream = stream_find(handle);
     if (!stream || !flags)
-        return result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+        return api_result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
     *flags = stream->flags;
     return cudaSuccess;
 }
@@ -339,7 +269,7 @@ cudaError_t cudaStreamGetPriority(cudaStream_t handle, int *priority)
     API_ENTER();
     struct CUstream_st *stream = stream_find(handle);
     if (!stream || !priority)
-        return result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+        return api_result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
     *priority = stream->priority;
     return cudaSuccess;
 }
@@ -350,7 +280,7 @@ cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long *id)
     API_ENTER();
     struct CUstream_st *stream = stream_find(handle);
     if (!stream || !id)
-        return result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+        return api_result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
     *id = stream->id;
     return cudaSuccess;
 }
@@ -360,11 +290,11 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void 
 {
     API_ENTER();
     if (!function)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     struct task task = {.kind = TASK_HOST};
     task.host.function = function;
     task.host.data = data;
-    return result(stream_submit(stream, &task));
+    return api_result(stream_submit(stream, &task));
 }
 ALSO(cudaLaunchHostFunc, cudaLaunchHostFunc_ptsz);
 
@@ -374,13 +304,13 @@ cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallback_t call
     API_ENTER();
     struct CUstream_st *stream;
     if (!callback || flags != 0)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     cudaError_t error = stream_use(handle, &stream);
     if (error == cudaSuccess && stream->capture)
         error = capture_broken(handle, cudaErrorStreamCaptureUnsupported);
     if (error == cudaSuccess)
         callback(handle, cudaSuccess, data);
-    return result(error);
+    return api_result(error);
 }
 ALSO(cudaStreamAddCallback, cudaStreamAddCallback_ptsz);
 
@@ -391,8 +321,8 @@ cudaError_t cudaStreamSetAttribute(cudaStream_t handle, cudaStreamAttrID attribu
     API_ENTER();
     (void)attribute;
     if (!stream_find(handle))
-        return result(cudaErrorInvalidResourceHandle);
-    return result(value ? cudaSuccess : cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidResourceHandle);
+    return api_result(value ? cudaSuccess : cudaErrorInvalidValue);
 }
 ALSO(cudaStreamSetAttribute, cudaStreamSetAttribute_ptsz);
 
@@ -414,13 +344,12 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *handle, unsigned flags)
     API_ENTER();
     const unsigned known = cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess;
     if (!handle || (flags & ~known))
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     struct CUevent_st *event = calloc(1, sizeof *event);
     if (!event)
-        return result(cudaErrorMemoryAllocation);
+        return api_result(cudaErrorMemoryAllocation);
     event->flags = flags;
-    event->next = events;
-    events = event;
+    event_add(event);
     *handle = event;
     return cudaSuccess;
 }
@@ -433,15 +362,10 @@ cudaError_t cudaEventCreate(cudaEvent_t *handle)
 cudaError_t cudaEventDestroy(cudaEvent_t handle)
 {
     API_ENTER();
-    for (struct CUevent_st **e = &events; *e; e = &(*e)->next) {
-        if (*e != handle)
-            continue;
-        struct CUevent_st *event = *e;
-        *e = event->next;
-        free(event);
-        return cudaSuccess;
-    }
-    return result(cudaErrorInvalidResourceHandle);
+    if (!event_remove(handle))
+        return api_result(cudaErrorInvalidResourceHandle);
+    free(handle);
+    return cudaSuccess;
 }
 
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream_handle, unsigned flags)
@@ -450,17 +374,17 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream_han
     struct CUevent_st *event = event_find(handle);
     struct CUstream_st *stream;
     if (!event)
-        return result(cudaErrorInvalidResourceHandle);
+        return api_result(cudaErrorInvalidResourceHandle);
     if (flags & ~(unsigned)cudaEventRecordExternal)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     cudaError_t error = stream_use(stream_handle, &stream);
     if (error != cudaSuccess)
-        return result(error);
+        return api_result(error);
     if (!stream->capture || (flags & cudaEventRecordExternal)) {
         event->capture_id = 0;
         struct task task = {.kind = TASK_RECORD};
         task.event = event;
-        return result(stream_submit(stream_handle, &task));
+        return api_result(stream_submit(stream_handle, &task));
     }
     event->capture_id = stream->capture_id; // a mark of how far the capture has come
     event->stream = stream;
@@ -481,21 +405,21 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
     struct CUstream_st *stream;
     (void)flags;
     if (!event)
-        return result(cudaErrorInvalidResourceHandle);
+        return api_result(cudaErrorInvalidResourceHandle);
     cudaError_t error = stream_use(handle, &stream);
     if (error != cudaSuccess)
-        return result(error);
+        return api_result(error);
     if (event->capture_id == 0) {
         if (stream->capture && event->recorded && !(flags & cudaEventWaitExternal))
-            return result(capture_broken(handle, cudaErrorStreamCaptureIsolation));
+            return api_result(capture_broken(handle, cudaErrorStreamCaptureIsolation));
         return cudaSuccess;
     }
     struct CUstream_st *from = stream_find(event->stream);
     if (!from || from->capture_id != event->capture_id || stream == &legacy)
-        return result(captured_error(event));
+        return api_result(captured_error(event));
     if (stream->capture && stream->capture_id != event->capture_id) {
         from->origin->invalid = true;
-        return result(capture_broken(handle, cudaErrorStreamCaptureMerge));
+        return api_result(capture_broken(handle, cudaErrorStreamCaptureMerge));
     }
     if (!stream->capture) { // joins the capture
         stream->capture = from->capture;
@@ -514,9 +438,9 @@ cudaError_t cudaEventQuery(cudaEvent_t handle)
     API_ENTER();
     struct CUevent_st *event = event_find(handle);
     if (!event)
-        return result(cudaErrorInvalidResourceHandle);
+        return api_result(cudaErrorInvalidResourceHandle);
     cudaError_t captured = captured_error(event), error = capture_forbids();
-    return result(captured != cudaSuccess ? captured : error);
+    return api_result(captured != cudaSuccess ? captured : error);
 }
 ALSO(cudaEventQuery, cudaEventSynchronize);
 
@@ -528,15 +452,15 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEve
     API_ENTER();
     struct CUevent_st *first = event_find(start), *second = event_find(end);
     if (!milliseconds)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     *milliseconds = NAN;
     if (first && second && (first->capture_id || second->capture_id))
-        return result(captured_error(first->capture_id ? first : second));
+        return api_result(captured_error(first->capture_id ? first : second));
     if (!first || !second || !first->recorded || !second->recorded ||
         (first->flags & cudaEventDisableTiming) || (second->flags & cudaEventDisableTiming))
-        return result(cudaErrorInvalidResourceHandle);
+        return api_result(cudaErrorInvalidResourceHandle);
     if (!explained)
         complain("cudaEventElapsedTime: the simulator counts and does not time: not supported");
     explained = true;
-    return result(cudaErrorNotSupported);
+    return api_result(cudaErrorNotSupported);
 }

@@ -134,7 +134,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function
 {
     API_LOCK();
     (void)version, (void)flags;
-    return result(entry_point(symbol, function, found));
+    return api_result(entry_point(symbol, function, found));
 }
 ALSO(cudaGetDriverEntryPointByVersion, cudaGetDriverEntryPointByVersion_ptsz);
 

@@ -1,6 +1,6 @@
 // unsupported.c: every function of the real library that the simulator does not have. A program
 // that calls one learns its name. The prototypes do not matter: the arguments are not looked at.
-int report_unsupported(const char *name); // runtime.c
+int report_unsupported(const char *name); // error.c
 
 #pragma GCC visibility push(default)
 #define UNSUPPORTED(name)                                                                          \

@@ -1,12 +1,10 @@
-// device.c: the simulated device, an NVIDIA L4 (Ada, AD104) or, for programs that have nothing for
-// it, an H200 (Hopper, GH100): what it is, what fits on it, and the names of errors.
+// properties.c: the simulated device, an NVIDIA L4 (Ada, AD104) or, for programs that have nothing for
+// it, an H200 (Hopper, GH100): what it is and can be asked.
 #include "runtime.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cuda_occupancy.h>
 
 enum { RUNTIME_VERSION = 13000 };
 
@@ -110,7 +108,7 @@ cudaError_t cudaGetDeviceCount(int *count)
 {
     API_LOCK();
     if (!count)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     *count = 1;
     return cudaSuccess;
 }
@@ -119,7 +117,7 @@ cudaError_t cudaGetDevice(int *device)
 {
     API_LOCK();
     if (!device)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     *device = 0;
     return cudaSuccess;
 }
@@ -127,14 +125,14 @@ cudaError_t cudaGetDevice(int *device)
 cudaError_t cudaSetDevice(int device)
 {
     API_LOCK();
-    return result(check_device(device));
+    return api_result(check_device(device));
 }
 
 cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags)
 {
     API_LOCK();
     (void)device_flags, (void)flags;
-    return result(check_device(device));
+    return api_result(check_device(device));
 }
 
 cudaError_t cudaSetDeviceFlags(unsigned flags)
@@ -148,7 +146,7 @@ cudaError_t cudaGetDeviceFlags(unsigned *flags)
 {
     API_ENTER();
     if (!flags)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     *flags = 0;
     return cudaSuccess;
 }
@@ -163,9 +161,9 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
 {
     API_LOCK();
     if (!properties)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     if (check_device(device) != cudaSuccess)
-        return result(cudaErrorInvalidDevice);
+        return api_result(cudaErrorInvalidDevice);
     *properties = *device_properties();
     return cudaSuccess;
 }
@@ -226,9 +224,9 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
     };
 
     if (!value || attribute < 1 || attribute >= cudaDevAttrMax)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     if (check_device(device) != cudaSuccess)
-        return result(cudaErrorInvalidDevice);
+        return api_result(cudaErrorInvalidDevice);
     *value = 0; // a feature that the simulator does not have
     for (size_t i = 0; i < sizeof known / sizeof *known; ++i)
         if (known[i].attribute == attribute)
@@ -240,16 +238,16 @@ cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int device)
 {
     API_ENTER();
     if (!id || size <= 0 || (size_t)size <= strlen("0000:00:00.0"))
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     strcpy(id, "0000:00:00.0");
-    return result(check_device(device));
+    return api_result(check_device(device));
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
     API_ENTER();
     if (!can || check_device(device) != cudaSuccess || check_device(peer) != cudaSuccess)
-        return result(cudaErrorInvalidDevice);
+        return api_result(cudaErrorInvalidDevice);
     *can = 0;
     return cudaSuccess;
 }
@@ -267,7 +265,7 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 cudaError_t cudaDeviceSynchronize(void)
 {
     API_ENTER();
-    return result(capture_forbids());
+    return api_result(capture_forbids());
 }
 
 // Does not take back a fault: the memory of a faulted device is lost, and with it all that the
@@ -290,7 +288,7 @@ cudaError_t cudaDeviceGetCacheConfig(enum cudaFuncCache *config)
 {
     API_ENTER();
     if (!config)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     *config = cudaFuncCachePreferNone;
     return cudaSuccess;
 }
@@ -320,7 +318,7 @@ cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
     cudaError_t error = check_limit(limit);
     if (error == cudaSuccess)
         limits[limit] = value;
-    return result(error);
+    return api_result(error);
 }
 
 cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
@@ -329,13 +327,13 @@ cudaError_t cudaDeviceGetLimit(size_t *value, enum cudaLimit limit)
     cudaError_t error = value ? check_limit(limit) : cudaErrorInvalidValue;
     if (error == cudaSuccess)
         *value = limits[limit];
-    return result(error);
+    return api_result(error);
 }
 
 cudaError_t cudaDriverGetVersion(int *version)
 {
     if (!version)
-        return result(cudaErrorInvalidValue);
+        return api_result(cudaErrorInvalidValue);
     *version = RUNTIME_VERSION;
     return cudaSuccess;
 }
@@ -355,124 +353,4 @@ cudaError_t cudaProfilerStop(void)
 {
     API_ENTER();
     return cudaSuccess;
-}
-
-// ---- Occupancy ----------------------------------------------------------------------------------
-
-cudaError_t device_occupancy(struct CUkern_st *kernel, int threads, size_t dynamic_shared,
-                             int *blocks)
-{
-    const struct cudaDeviceProp *p = device_properties();
-    struct cudaFuncAttributes attributes;
-    cudaError_t error = kernel_attributes(kernel, &attributes);
-
-    *blocks = 0;
-    if (error != cudaSuccess)
-        return error;
-    if (threads <= 0)
-        return cudaErrorInvalidValue;
-    if (threads > DEVICE_THREADS_MAX ||
-        dynamic_shared > (size_t)attributes.maxDynamicSharedSizeBytes)
-        return cudaSuccess; // none fits
-    struct cudaOccDeviceProp device = {
-        .computeMajor = p->major,
-        .computeMinor = p->minor,
-        .maxThreadsPerBlock = p->maxThreadsPerBlock,
-        .maxThreadsPerMultiprocessor = p->maxThreadsPerMultiProcessor,
-        .regsPerBlock = p->regsPerBlock,
-        .regsPerMultiprocessor = p->regsPerMultiprocessor,
-        .warpSize = p->warpSize,
-        .sharedMemPerBlock = p->sharedMemPerBlock,
-        .sharedMemPerMultiprocessor = p->sharedMemPerMultiprocessor,
-        .numSms = p->multiProcessorCount,
-        .sharedMemPerBlockOptin = p->sharedMemPerBlockOptin,
-        .reservedSharedMemPerBlock = p->reservedSharedMemPerBlock,
-    };
-    struct cudaOccFuncAttributes function = {
-        .maxThreadsPerBlock = DEVICE_THREADS_MAX, // launch bounds do not count here
-        .numRegs = attributes.numRegs,
-        .sharedSizeBytes = attributes.sharedSizeBytes,
-        .partitionedGCConfig = PARTITIONED_GC_OFF,
-        .shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN,
-        .maxDynamicSharedSizeBytes = (size_t)attributes.maxDynamicSharedSizeBytes,
-        .numBlockBarriers = 1,
-    };
-    struct cudaOccDeviceState state = {.carveoutConfig = kernel->carveout};
-    cudaOccResult occupancy;
-    if (cudaOccMaxActiveBlocksPerMultiprocessor(&occupancy, &device, &function, &state, threads,
-                                                dynamic_shared) != CUDA_OCC_SUCCESS)
-        return cudaErrorUnknown;
-    *blocks = occupancy.activeBlocksPerMultiprocessor;
-    return cudaSuccess;
-}
-
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks,
-                                                                   const void *function,
-                                                                   int threads, size_t shared,
-                                                                   unsigned flags)
-{
-    API_ENTER();
-    struct CUkern_st *kernel;
-    cudaError_t error = blocks ? kernel_find(function, &kernel) : cudaErrorInvalidValue;
-    (void)flags;
-    if (error == cudaSuccess)
-        error = device_occupancy(kernel, threads, shared, blocks);
-    return result(error);
-}
-
-cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const void *function,
-                                                          int threads, size_t shared)
-{
-    return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared,
-                                                                  0);
-}
-
-// ---- Errors -------------------------------------------------------------------------------------
-
-struct error_text {
-    cudaError_t error;
-    const char *name;
-    const char *text; // NULL: the words of the name
-};
-
-static const struct error_text error_texts[] = {
-#define ERROR(name, text) {name, #name, text},
-#include "errors.def"
-#undef ERROR
-};
-
-static const struct error_text *find_error(cudaError_t error)
-{
-    for (size_t i = 0; i < sizeof error_texts / sizeof *error_texts; ++i)
-        if (error_texts[i].error == error)
-            return &error_texts[i];
-    return NULL;
-}
-
-const char *cudaGetErrorName(cudaError_t error)
-{
-    const struct error_text *found = find_error(error);
-    return found ? found->name : "unrecognized error code";
-}
-
-// The texts that programs meet here are the real library's; the others are made of the name,
-// "peer access unsupported" of cudaErrorPeerAccessUnsupported.
-const char *cudaGetErrorString(cudaError_t error)
-{
-    static _Thread_local char words[128];
-    const struct error_text *found = find_error(error);
-    size_t length = 0;
-
-    if (!found)
-        return "unrecognized error code";
-    if (found->text)
-        return found->text;
-    for (const char *c = found->name + strlen("cudaError"); *c && length + 2 < sizeof words; ++c) {
-        bool capital = *c >= 'A' && *c <= 'Z';
-        if (capital && length > 0)
-            words[length++] = ' ';
-        words[length++] = (char)(capital ? *c - 'A' + 'a' : *c);
-    }
-    words[length] = 0;
-    return words;
 }

@@ -1,0 +1,127 @@
+// error.c: the lock of the API, errors and their names, and what is said on stderr.
+#include "runtime.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static pthread_mutex_t api_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static cudaError_t sticky;
+static _Thread_local cudaError_t last_error;
+
+int api_enter(void)
+{
+    pthread_mutex_lock(&api_lock);
+    return 1;
+}
+
+void api_leave(const int *entered)
+{
+    (void)entered;
+    pthread_mutex_unlock(&api_lock);
+}
+
+cudaError_t sticky_error(void)
+{
+    return sticky;
+}
+
+cudaError_t api_result(cudaError_t error)
+{
+    if (error != cudaSuccess)
+        last_error = error;
+    return error;
+}
+
+cudaError_t api_result_sticky(cudaError_t error)
+{
+    sticky = error;
+    return api_result(error);
+}
+
+// A fault is not remembered here longer than other errors, but the next call meets it again.
+cudaError_t cudaGetLastError(void)
+{
+    cudaError_t error = last_error;
+    last_error = cudaSuccess;
+    return error;
+}
+
+cudaError_t cudaPeekAtLastError(void)
+{
+    return last_error;
+}
+
+void complain(const char *format, ...)
+{
+    va_list arguments;
+    char line[1024];
+
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "ptxsim: %s\n", line);
+}
+
+int report_unsupported(const char *name); // unsupported.c
+int report_unsupported(const char *name)
+{
+    complain("%s: not supported", name);
+    return api_result(cudaErrorNotSupported);
+}
+
+const char *ptxsim_version(void)
+{
+    return PTXSIM_VERSION;
+}
+
+// ---- Names --------------------------------------------------------------------------------------
+
+struct error_text {
+    cudaError_t error;
+    const char *name;
+    const char *text; // NULL: the words of the name
+};
+
+static const struct error_text error_texts[] = {
+#define ERROR(name, text) {name, #name, text},
+#include "errors.def"
+#undef ERROR
+};
+
+static const struct error_text *find_error(cudaError_t error)
+{
+    for (size_t i = 0; i < sizeof error_texts / sizeof *error_texts; ++i)
+        if (error_texts[i].error == error)
+            return &error_texts[i];
+    return NULL;
+}
+
+const char *cudaGetErrorName(cudaError_t error)
+{
+    const struct error_text *found = find_error(error);
+    return found ? found->name : "unrecognized error code";
+}
+
+// The texts that programs meet here are the real library's; the others are made of the name,
+// "peer access unsupported" of cudaErrorPeerAccessUnsupported.
+const char *cudaGetErrorString(cudaError_t error)
+{
+    static _Thread_local char words[128];
+    const struct error_text *found = find_error(error);
+    size_t length = 0;
+
+    if (!found)
+        return "unrecognized error code";
+    if (found->text)
+        return found->text;
+    for (const char *c = found->name + strlen("cudaError"); *c && length + 2 < sizeof words; ++c) {
+        bool capital = *c >= 'A' && *c <= 'Z';
+        if (capital && length > 0)
+            words[length++] = ' ';
+        words[length++] = (char)(capital ? *c - 'A' + 'a' : *c);
+    }
+    words[length] = 0;
+    return words;
+}

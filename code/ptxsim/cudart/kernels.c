@@ -1,0 +1,240 @@
+// kernels.c: the modules of fat binaries, parsed when they are first needed, and what can be asked of
+// their kernels.
+#include "runtime.h"
+
+#include <string.h>
+
+// ---- Modules ------------------------------------------------------------------------------------
+
+static bool find_device_launch(const struct image *image, void *data)
+{
+    static const char declared[] =
+        ".extern .func (.param .b32 func_retval0) __cudaCDP2LaunchDevice";
+    bool *found = data;
+    if (image->kind == IMAGE_PTX && !image->compressed)
+        *found |= memmem(image->data, image->size, declared, strlen(declared)) != NULL;
+    return !*found;
+}
+
+// What is wrong with an executable that was compiled separately.
+static const char *separate_error(void)
+{
+    bool launches = false;
+    char why[512];
+
+    fatbin_visit_section("/proc/self/exe", "__nv_relfatbin", find_device_launch, &launches, why,
+                         sizeof why);
+    return launches
+               ? "the executable launches kernels from device code: dynamic parallelism is not "
+                 "supported"
+               : "the executable was built with -rdc=true, whose PTX is not linked: build it "
+                 "without, each kernel in one source file with all that it calls";
+}
+
+// Chooses among the images of a fat binary as a driver does: machine code and PTX of the highest
+// arch that is not newer than the device's.
+static cudaError_t choose_images(struct binary *binary, struct image *ptx)
+{
+    const void *at = NULL;
+    struct image image;
+    int newest = 0, images = 0, arch = device_now()->arch;
+    bool compressed = false;
+
+    while (binary->fatbin && fatbin_next(binary->fatbin, SIZE_MAX, &at, &image)) {
+        ++images;
+        if (image.kind == IMAGE_CUBIN) {
+            if (!image.compressed && image.arch / 10 == arch / 10 && image.arch <= arch &&
+                (!binary->cubin.data || image.arch > binary->cubin.arch))
+                binary->cubin = image;
+            continue;
+        }
+        if (image.arch > newest)
+            newest = image.arch;
+        if (image.arch > arch)
+            continue;
+        if (image.compressed)
+            compressed = true;
+        else if (!ptx->data || image.arch > ptx->arch)
+            *ptx = image;
+    }
+    if (ptx->data)
+        return cudaSuccess;
+    if (binary->separate)
+        complain("%s", separate_error());
+    else if (images == 0)
+        complain("the executable's GPU code cannot be read: build it with nvcc 12 or 13");
+    else if (compressed)
+        complain("the executable's PTX is compressed: build it with nvcc --compress-mode=none");
+    else if (newest > arch)
+        complain(
+            "the executable's PTX is for compute_%d, the simulated GPU is sm_%d: build it with "
+            "-gencode arch=compute_%d,code=compute_%d",
+            newest, arch, arch, arch);
+    else
+        complain("the executable holds no PTX: build it with -gencode arch=compute_%d,"
+                 "code=compute_%d",
+                 arch, arch);
+    return cudaErrorNoKernelImageForDevice;
+}
+
+// The module of a fat binary, parsed when it is first needed. An error is explained once.
+cudaError_t binary_module(struct binary *binary, struct module **module)
+{
+    struct image ptx = {0};
+    char why[512];
+
+    *module = NULL;
+    if (!binary->module && binary->error == cudaSuccess) {
+        binary->error = choose_images(binary, &ptx);
+        if (binary->error == cudaSuccess) {
+            binary->module = module_parse(ptx.data, why, sizeof why);
+            if (!binary->module) {
+                complain("%s", why);
+                binary->error = cudaErrorInvalidPtx;
+            }
+        }
+    }
+    *module = binary->module;
+    return binary->error;
+}
+
+static cudaError_t kernel_load(struct CUkern_st *kernel)
+{
+    struct module *module;
+    cudaError_t error;
+
+    if (kernel->kernel)
+        return cudaSuccess;
+    error = binary_module(kernel->binary, &module);
+    if (error != cudaSuccess)
+        return error;
+    kernel->kernel = module_kernel(module, kernel->name);
+    return kernel->kernel ? cudaSuccess : cudaErrorInvalidDeviceFunction;
+}
+
+// ---- Kernels and their attributes ---------------------------------------------------------------
+
+// A kernel that can be launched: parsed, too.
+static cudaError_t kernel_use(const void *function, struct CUkern_st **kernel)
+{
+    cudaError_t error = kernel_find(function, kernel);
+    return error == cudaSuccess ? kernel_load(*kernel) : error;
+}
+
+// Threads that the registers of an SM allow in one CTA: a warp's registers are given out 256 at a
+// time, and warps four at a time, one to each quarter of the SM.
+static int threads_for_registers(int registers)
+{
+    if (registers <= 0)
+        return DEVICE_THREADS_MAX;
+    int warps = DEVICE_REGISTERS / ((registers * WARP + 255) / 256 * 256) / 4 * 4;
+    return warps * WARP < DEVICE_THREADS_MAX ? warps * WARP : DEVICE_THREADS_MAX;
+}
+
+cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttributes *attributes)
+{
+    cudaError_t error = kernel_load(kernel);
+    struct cubin_resources resources = {0};
+
+    if (error != cudaSuccess)
+        return error;
+    const struct kernel_info *info = kernel_info(kernel->kernel);
+    const struct image *cubin = &kernel->binary->cubin;
+    if (cubin->data)
+        cubin_resources(cubin->data, cubin->size, kernel->name, &resources);
+    int threads = threads_for_registers(resources.registers);
+    *attributes = (struct cudaFuncAttributes){
+        .sharedSizeBytes = info->static_shared_bytes,
+        .localSizeBytes = resources.local_bytes,
+        .maxThreadsPerBlock = threads < info->max_threads ? threads : info->max_threads,
+        .numRegs = resources.registers, // 0 when the executable has no machine code for sm_8x
+        .ptxVersion = device_now()->arch,
+        .binaryVersion = device_now()->arch,
+        .maxDynamicSharedSizeBytes = kernel->max_dynamic_shared,
+        .preferredShmemCarveout = kernel->carveout,
+    };
+    if (kernel->max_dynamic_shared < 0)
+        attributes->maxDynamicSharedSizeBytes =
+            (int)(device_now()->shared_default - info->static_shared_bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *function)
+{
+    API_ENTER();
+    struct CUkern_st *kernel;
+    cudaError_t error = kernel_find(function, &kernel);
+    if (error == cudaSuccess)
+        error = attributes ? kernel_attributes(kernel, attributes) : cudaErrorInvalidValue;
+    return api_result(error);
+}
+
+cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute, int value)
+{
+    API_ENTER();
+    struct CUkern_st *kernel;
+    cudaError_t error = kernel_use(function, &kernel);
+    if (error != cudaSuccess)
+        return api_result(error);
+    switch (attribute) {
+    case cudaFuncAttributeMaxDynamicSharedMemorySize:
+        if (value < 0 || (size_t)value + kernel_info(kernel->kernel)->static_shared_bytes >
+                             device_now()->shared_optin)
+            return api_result(cudaErrorInvalidValue);
+        kernel->max_dynamic_shared = value;
+        return cudaSuccess;
+    case cudaFuncAttributePreferredSharedMemoryCarveout:
+        if (value < -1 || value > 100)
+            return api_result(cudaErrorInvalidValue);
+        kernel->carveout = value;
+        return cudaSuccess;
+    default: // clusters: sm_90
+        return api_result(cudaErrorInvalidValue);
+    }
+}
+
+cudaError_t cudaFuncSetCacheConfig(const void *function, enum cudaFuncCache config)
+{
+    API_ENTER();
+    struct CUkern_st *kernel;
+    (void)config;
+    return api_result(kernel_find(function, &kernel));
+}
+
+cudaError_t cudaFuncGetName(const char **name, const void *function)
+{
+    API_ENTER();
+    struct CUkern_st *kernel;
+    cudaError_t error = name ? kernel_find(function, &kernel) : cudaErrorInvalidValue;
+    if (error == cudaSuccess)
+        *name = kernel->name;
+    return api_result(error);
+}
+
+cudaError_t cudaFuncGetParamInfo(const void *function, size_t index, size_t *offset, size_t *size)
+{
+    API_ENTER();
+    struct CUkern_st *kernel;
+    cudaError_t error = kernel_use(function, &kernel);
+    if (error != cudaSuccess)
+        return api_result(error);
+    const struct kernel_info *info = kernel_info(kernel->kernel);
+    if (!offset || index >= (size_t)info->params)
+        return api_result(cudaErrorInvalidValue);
+    *offset = info->param_offsets[index];
+    if (size)
+        *size = info->param_sizes[index];
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetKernel(cudaKernel_t *kernel, const void *function)
+{
+    API_ENTER();
+    return api_result(kernel ? kernel_find(function, kernel) : cudaErrorInvalidValue);
+}
+ALSO(cudaGetKernel, __cudaGetKernel);
+
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t *function, const void *symbol)
+{
+    return cudaGetKernel((cudaKernel_t *)function, symbol);
+}

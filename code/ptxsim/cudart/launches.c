@@ -1,0 +1,172 @@
+// launches.c: <<<...>>> and the functions that launch a kernel: what is asked for is checked, and
+// handed to the stream.
+#include "runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { CALLS_MAX = 16 };
+
+// nvcc's prototypes for these are in an internal header of C++.
+#pragma GCC visibility push(default)
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream);
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream);
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
+                               size_t shared, cudaStream_t stream);
+#pragma GCC visibility pop
+
+// The configurations of <<<...>>> between its two halves; arguments may launch, too.
+static _Thread_local struct {
+    dim3 grid, block;
+    size_t shared;
+    cudaStream_t stream;
+} calls[CALLS_MAX];
+static _Thread_local int call_count;
+
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, cudaStream_t stream)
+{
+    if (call_count == CALLS_MAX)
+        return 1;
+    calls[call_count].grid = grid;
+    calls[call_count].block = block;
+    calls[call_count].shared = shared;
+    calls[call_count++].stream = stream;
+    return 0;
+}
+
+cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, void *stream)
+{
+    if (call_count == 0)
+        return api_result(cudaErrorMissingConfiguration);
+    --call_count;
+    *grid = calls[call_count].grid;
+    *block = calls[call_count].block;
+    *shared = calls[call_count].shared;
+    memcpy(stream, &calls[call_count].stream, sizeof calls[call_count].stream);
+    return cudaSuccess;
+}
+
+static cudaError_t check_launch(struct CUkern_st *kernel, dim3 grid, dim3 block, size_t shared)
+{
+    const struct cudaDeviceProp *device = device_properties();
+    struct cudaFuncAttributes attributes;
+    cudaError_t error = kernel_attributes(kernel, &attributes);
+
+    if (error != cudaSuccess)
+        return error;
+    size_t threads = (size_t)block.x * block.y * block.z;
+    const unsigned grids[] = {grid.x, grid.y, grid.z}, blocks[] = {block.x, block.y, block.z};
+    for (int i = 0; i < 3; ++i)
+        if (grids[i] == 0 || grids[i] > (unsigned)device->maxGridSize[i] || blocks[i] == 0 ||
+            blocks[i] > (unsigned)device->maxThreadsDim[i])
+            return cudaErrorInvalidValue;
+    if (threads > (size_t)kernel_info(kernel->kernel)->max_threads ||
+        shared > (size_t)attributes.maxDynamicSharedSizeBytes)
+        return cudaErrorInvalidValue;
+    if (threads > (size_t)attributes.maxThreadsPerBlock)
+        return cudaErrorLaunchOutOfResources;
+    return cudaSuccess;
+}
+
+// The arguments of a call, copied now, in the layout of the kernel's parameters.
+static void *lay_out(const struct kernel_info *info, void **arguments)
+{
+    char *params = calloc(1, info->param_bytes + 1);
+
+    for (int i = 0; params && i < info->params; ++i)
+        memcpy(params + info->param_offsets[i], arguments[i], info->param_sizes[i]);
+    return params;
+}
+
+static cudaError_t prepare(const void *function, dim3 grid, dim3 block, void **arguments,
+                           size_t shared, bool cooperative, struct launch_order *order)
+{
+    struct CUkern_st *kernel;
+    cudaError_t error = kernel_find(function, &kernel);
+    int resident = 0;
+
+    if (error == cudaSuccess)
+        error = check_launch(kernel, grid, block, shared);
+    if (error == cudaSuccess && cooperative)
+        error = device_occupancy(kernel, (int)(block.x * block.y * block.z), shared, &resident);
+    if (error != cudaSuccess)
+        return error;
+    if (cooperative &&
+        (uint64_t)grid.x * grid.y * grid.z > (uint64_t)resident * (unsigned)device_now()->sms)
+        return cudaErrorCooperativeLaunchTooLarge;
+    const struct kernel_info *info = kernel_info(kernel->kernel);
+    if (info->params > 0 && !arguments)
+        return cudaErrorInvalidValue;
+    *order = (struct launch_order){
+        .kernel = kernel,
+        .grid = {grid.x, grid.y, grid.z},
+        .block = {block.x, block.y, block.z},
+        .dynamic_shared_bytes = shared,
+        .cooperative = cooperative,
+        .params = lay_out(info, arguments),
+    };
+    return order->params ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+cudaError_t kernel_order(const void *function, dim3 grid, dim3 block, void **arguments,
+                         size_t shared, struct launch_order *order)
+{
+    return prepare(function, grid, block, arguments, shared, false, order);
+}
+
+static cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments,
+                          size_t shared, cudaStream_t stream, bool cooperative)
+{
+    struct task task = {.kind = TASK_KERNEL};
+    cudaError_t error =
+        prepare(function, grid, block, arguments, shared, cooperative, &task.launch);
+
+    if (error != cudaSuccess)
+        return capture_broken(stream, error);
+    return stream_submit(stream, &task);
+}
+
+cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments,
+                             size_t shared, cudaStream_t stream)
+{
+    API_ENTER();
+    return api_result(launch(function, grid, block, arguments, shared, stream, false));
+}
+ALSO(cudaLaunchKernel, cudaLaunchKernel_ptsz);
+
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **arguments,
+                               size_t shared, cudaStream_t stream)
+{
+    return cudaLaunchKernel(kernel, grid, block, arguments, shared, stream);
+}
+ALSO(__cudaLaunchKernel, __cudaLaunchKernel_ptsz);
+
+cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block,
+                                        void **arguments, size_t shared, cudaStream_t stream)
+{
+    API_ENTER();
+    return api_result(launch(function, grid, block, arguments, shared, stream, true));
+}
+ALSO(cudaLaunchCooperativeKernel, cudaLaunchCooperativeKernel_ptsz);
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *function,
+                                void **arguments)
+{
+    API_ENTER();
+    bool cooperative = false;
+    if (!config || (config->numAttrs > 0 && !config->attrs))
+        return api_result(cudaErrorInvalidValue);
+    for (unsigned i = 0; i < config->numAttrs; ++i) {
+        const cudaLaunchAttribute *a = &config->attrs[i];
+        if (a->id == cudaLaunchAttributeCooperative)
+            cooperative = a->val.cooperative != 0;
+        if (a->id == cudaLaunchAttributeClusterDimension &&
+            (a->val.clusterDim.x > 1 || a->val.clusterDim.y > 1 || a->val.clusterDim.z > 1)) {
+            complain("cudaLaunchKernelExC: clusters are not supported");
+            return api_result(cudaErrorNotSupported);
+        }
+    }
+    return api_result(launch(function, config->gridDim, config->blockDim, arguments,
+                             config->dynamicSmemBytes, config->stream, cooperative));
+}
+ALSO(cudaLaunchKernelExC, cudaLaunchKernelExC_ptsz);

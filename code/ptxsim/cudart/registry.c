@@ -1,0 +1,172 @@
+// registry.c: the fat binaries, kernels and variables of the program, as nvcc's host code registers
+// them before main; and which kernels were launched.
+#include "runtime.h"
+
+#include <stdlib.h>
+
+enum { WRAPPER_MAGIC = 0x466243B1, WRAPPER_SEPARATE = 2 };
+
+struct wrapper { // in .nvFatBinSegment
+    int magic, version;
+    const void *fatbin;
+    const void *prelinked;
+};
+
+static struct binary *binaries;
+static struct device_variable *variables;
+static struct CUkern_st *kernels, *launched, **launched_end = &launched;
+
+// nvcc's prototypes for these are in an internal header of C++.
+#pragma GCC visibility push(default)
+void **__cudaRegisterFatBinary(const struct wrapper *wrapper);
+void __cudaRegisterFatBinaryEnd(void **handle);
+void __cudaUnregisterFatBinary(void **handle);
+void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
+                            int thread_limit, void *tid, void *bid, void *block, void *grid,
+                            int *warp_size);
+void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external,
+                       size_t size, int constant, int global);
+void __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name,
+                              int external, size_t size, int constant, int global);
+#pragma GCC visibility pop
+
+// These run before main and cannot report an error: out of memory ends the program.
+static void *registered(size_t size)
+{
+    void *entry = calloc(1, size);
+    if (!entry) {
+        complain("out of memory");
+        abort();
+    }
+    return entry;
+}
+
+void **__cudaRegisterFatBinary(const struct wrapper *wrapper)
+{
+    struct binary *binary = registered(sizeof *binary);
+
+    if (wrapper->magic == WRAPPER_MAGIC)
+        binary->fatbin = wrapper->fatbin;
+    binary->separate = wrapper->version == WRAPPER_SEPARATE;
+    binary->next = binaries;
+    binaries = binary;
+    return (void **)binary;
+}
+
+static bool ignore_image(const struct image *image, void *data)
+{
+    (void)image, (void)data;
+    return false;
+}
+
+// A program that has GPU code and did not bring it here has another runtime: its own (nvcc links it
+// statically unless told), or that of another CUDA. LD_PRELOAD is how it meets this library at all.
+__attribute__((destructor)) static void tell_other_runtime(void)
+{
+    char why[512];
+    if (!binaries && fatbin_visit_executable("/proc/self/exe", ignore_image, NULL, why, sizeof why))
+        complain("the executable has a CUDA runtime of its own: build it with nvcc 13 and "
+                 "-cudart shared");
+}
+
+void __cudaRegisterFatBinaryEnd(void **handle)
+{
+    (void)handle;
+}
+
+// The counts are still wanted for the report.
+void __cudaUnregisterFatBinary(void **handle)
+{
+    (void)handle;
+}
+
+void __cudaRegisterFunction(void **handle, const char *host, char *device, const char *name,
+                            int thread_limit, void *tid, void *bid, void *block, void *grid,
+                            int *warp_size)
+{
+    struct CUkern_st *kernel = registered(sizeof *kernel);
+
+    (void)device, (void)thread_limit, (void)tid, (void)bid, (void)block, (void)grid;
+    (void)warp_size;
+    kernel->binary = (struct binary *)handle;
+    kernel->host = host;
+    kernel->name = name;
+    kernel->max_dynamic_shared = -1;
+    kernel->carveout = -1;
+    kernel->next = kernels;
+    kernels = kernel;
+}
+
+static struct device_variable *register_variable(void **handle, const void *host, const char *name,
+                                                 size_t size)
+{
+    struct device_variable *variable = registered(sizeof *variable);
+
+    variable->binary = (struct binary *)handle;
+    variable->host = host;
+    variable->name = name;
+    variable->size = size;
+    variable->next = variables;
+    variables = variable;
+    return variable;
+}
+
+void __cudaRegisterVar(void **handle, char *host, char *device, const char *name, int external,
+                       size_t size, int constant, int global)
+{
+    (void)device, (void)external, (void)constant, (void)global;
+    register_variable(handle, host, name, size);
+}
+
+void __cudaRegisterManagedVar(void **handle, void **host, char *device, const char *name,
+                              int external, size_t size, int constant, int global)
+{
+    (void)device, (void)external, (void)constant, (void)global;
+    register_variable(handle, host, name, size)->managed = host;
+}
+
+// ---- Looking up ---------------------------------------------------------------------------------
+
+bool needs_hopper(void)
+{
+    bool needs = false;
+
+    for (const struct binary *binary = binaries; binary; binary = binary->next) {
+        const void *at = NULL;
+        struct image image;
+        bool old = false, hopper = false;
+        while (binary->fatbin && fatbin_next(binary->fatbin, SIZE_MAX, &at, &image)) {
+            old |= image.kind == IMAGE_PTX && image.arch < 90;
+            hopper |= image.kind == IMAGE_PTX && image.arch == 90;
+        }
+        needs |= hopper && !old;
+    }
+    return needs;
+}
+
+cudaError_t kernel_find(const void *function, struct CUkern_st **kernel)
+{
+    *kernel = NULL;
+    if (!function)
+        return cudaErrorInvalidDeviceFunction;
+    for (struct CUkern_st *k = kernels; k; k = k->next)
+        if (k->host == function || k == function)
+            *kernel = k;
+    return *kernel ? cudaSuccess : cudaErrorInvalidResourceHandle;
+}
+
+struct device_variable *variables_registered(void)
+{
+    return variables;
+}
+
+struct CUkern_st *kernel_launched(void)
+{
+    return launched;
+}
+
+void kernel_was_launched(struct CUkern_st *kernel)
+{
+    *launched_end = kernel;
+    launched_end = &kernel->next_launched;
+}

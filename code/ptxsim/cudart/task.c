@@ -1,0 +1,305 @@
+// task.c: does the pieces of work of streams and graphs: launches, copies, fills, host functions.
+// Below the functions of the API, which check what is asked for and make tasks of it.
+#include "runtime.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ---- Launches -----------------------------------------------------------------------------------
+
+// A whole number from the environment, 0 when it is not set. Nonsense is named once, and ignored.
+static unsigned environment_number(const char *name, unsigned most)
+{
+    const char *text = getenv(name);
+    char *end;
+
+    if (!text || !*text)
+        return 0;
+    unsigned long value = strtoul(text, &end, 10);
+    if (*end || *text == '-' || value > most) {
+        complain("%s: \"%s\" is no whole number up to %u: ignored", name, text, most);
+        unsetenv(name);
+        return 0;
+    }
+    return (unsigned)value;
+}
+
+// runtime.h has the values of PTXSIM_CHECK.
+static bool checks_are(const char *what)
+{
+    const char *text = getenv("PTXSIM_CHECK");
+    if (text && *text && strcmp(text, "off") && strcmp(text, "memory") && strcmp(text, "all")) {
+        complain("PTXSIM_CHECK: \"%s\" is none of off, memory, all: ignored", text);
+        unsetenv("PTXSIM_CHECK");
+        return false;
+    }
+    return text && !strcmp(text, what);
+}
+
+static char *notes[63]; // further faults of the launch at hand
+static int note_count;
+
+static void take_note(const char *text)
+{
+    if (note_count < (int)(sizeof notes / sizeof *notes) && (notes[note_count] = strdup(text)))
+        note_count++;
+}
+
+static cudaError_t fault_error(const struct fault *fault)
+{
+    switch (fault->kind) {
+    case FAULT_UNSUPPORTED: return cudaErrorNotSupported;
+    case FAULT_OUT_OF_BOUNDS: return cudaErrorIllegalAddress;
+    case FAULT_MISALIGNED: return cudaErrorMisalignedAddress;
+    case FAULT_DEADLOCK: return cudaErrorLaunchTimeout;
+    case FAULT_ASSERT: return cudaErrorAssert;
+    case FAULT_UNINITIALISED: // a GPU would go on with whatever it read
+    case FAULT_RACE:
+    case FAULT_DIVERGENT_BARRIER:
+    case FAULT_TRAP: return cudaErrorLaunchFailure;
+    default: return cudaErrorUnknown;
+    }
+}
+
+// What the barrier of a whole grid counts in: cooperative groups find it through %envreg1 and 2.
+static uint64_t grid_memory(void)
+{
+    enum { BYTES = 64 };
+    static void *memory;
+
+    if (!memory)
+        memory = memory_alloc(BYTES);
+    if (memory)
+        memset(memory, 0, BYTES);
+    return (uint64_t)(uintptr_t)memory;
+}
+
+static cudaError_t launch_now(const struct launch_order *order)
+{
+    struct CUkern_st *kernel = order->kernel;
+    struct fault fault = {0};
+    struct launch launch = {
+        .kernel = kernel->kernel,
+        .dynamic_shared_bytes = order->dynamic_shared_bytes,
+        .params = order->params,
+        .grid_memory = order->cooperative ? grid_memory() : 0,
+        .threads = (int)environment_number("PTXSIM_THREADS", 1024),
+        .schedule = environment_number("PTXSIM_SCHEDULE", UINT32_MAX),
+        .spin = environment_number("PTXSIM_SPIN", UINT32_MAX),
+        .check = !checks_are("off"),
+        .races = !checks_are("off") && !checks_are("memory"),
+        .note = take_note,
+    };
+    memcpy(launch.grid, order->grid, sizeof launch.grid);
+    memcpy(launch.block, order->block, sizeof launch.block);
+
+    memory_touched_clear();
+    bool passed = launch_run(&launch, &kernel->counts, &kernel->lines, &kernel->line_count, &fault);
+    kernel->dram_bytes += memory_touched_bytes();
+    if (kernel->launches++ == 0) {
+        kernel_was_launched(kernel);
+    }
+    memcpy(kernel->grid, order->grid, sizeof kernel->grid);
+    memcpy(kernel->block, order->block, sizeof kernel->block);
+    kernel->dynamic_shared_bytes = order->dynamic_shared_bytes;
+    if (passed)
+        return cudaSuccess;
+    complain("%s", fault.text);
+    report_fault(fault.text);
+    for (int i = 0; i < note_count; ++i) {
+        complain("%s", notes[i]);
+        report_fault(notes[i]);
+        free(notes[i]);
+    }
+    note_count = 0;
+    return api_result_sticky(fault_error(&fault));
+}
+
+// ---- Copies and fills ---------------------------------------------------------------------------
+
+static void fill_row(char *to, unsigned value, size_t element, size_t width)
+{
+    if (element == 1)
+        memset(to, (int)value, width);
+    else
+        for (size_t i = 0; i < width; ++i)
+            memcpy(to + i * element, &value, element); // the low bytes come first
+    memory_mark(to, NULL, width * element);
+}
+
+static cudaError_t copy_now(const struct task *task)
+{
+    bool copies = task->kind == TASK_COPY;
+    size_t depth = copies ? task->copy.depth : task->fill.depth;
+    size_t height = copies ? task->copy.height : task->fill.height;
+
+    for (size_t slice = 0; slice < (depth ? depth : 1); ++slice)
+        for (size_t row = 0; row < height; ++row) {
+            if (!copies) {
+                fill_row(task->fill.to + slice * task->fill.slice + row * task->fill.pitch,
+                         task->fill.value, task->fill.element, task->fill.width);
+                continue;
+            }
+            char *to = task->copy.to + slice * task->copy.to_slice + row * task->copy.to_pitch;
+            const char *from =
+                task->copy.from + slice * task->copy.from_slice + row * task->copy.from_pitch;
+            memmove(to, from, task->copy.width);
+            memory_mark(to, from, task->copy.width);
+        }
+    return cudaSuccess;
+}
+
+// ---- Events -------------------------------------------------------------------------------------
+
+static struct CUevent_st *events;
+
+struct CUevent_st *event_find(cudaEvent_t handle)
+{
+    for (struct CUevent_st *e = events; e; e = e->next)
+        if (e == handle)
+            return e;
+    return NULL;
+}
+
+void event_add(struct CUevent_st *event)
+{
+    event->next = events;
+    events = event;
+}
+
+bool event_remove(const struct CUevent_st *event)
+{
+    for (struct CUevent_st **e = &events; *e; e = &(*e)->next)
+        if (*e == event) {
+            *e = event->next;
+            return true;
+        }
+    return false;
+}
+
+static cudaError_t event_record(cudaEvent_t event)
+{
+    if (event_find(event))
+        event->recorded = true;
+    return cudaSuccess;
+}
+
+// ---- Tasks --------------------------------------------------------------------------------------
+
+// PTXSIM_LAUNCHES: where launches are only written down, a line each; NULL: they are run.
+static FILE *launches_only(void)
+{
+    static FILE *lines;
+    const char *fd = getenv("PTXSIM_LAUNCHES");
+
+    if (!lines && fd && *fd && !(lines = fdopen(atoi(fd), "w"))) {
+        complain("PTXSIM_LAUNCHES: \"%s\" is no open file descriptor", fd);
+        exit(1);
+    }
+    return lines;
+}
+
+// "launch NAME grid.x .y .z block.x .y .z shared PARAMETERS", these in hexadecimal; "other" for
+// copies and fills, which move nothing.
+static void write_down(const struct task *task, FILE *lines)
+{
+    if (task->kind == TASK_KERNEL) {
+        const struct launch_order *l = &task->launch;
+        fprintf(lines, "launch %s %u %u %u %u %u %u %zu ", l->kernel->name, l->grid[0], l->grid[1],
+                l->grid[2], l->block[0], l->block[1], l->block[2], l->dynamic_shared_bytes);
+        for (size_t i = 0; i < kernel_info(l->kernel->kernel)->param_bytes; ++i)
+            fprintf(lines, "%02x", ((const unsigned char *)l->params)[i]);
+        fputc('\n', lines);
+    } else if (task->kind != TASK_RECORD && task->kind != TASK_NOTHING) {
+        fputs("other\n", lines);
+    }
+    fflush(lines);
+}
+
+cudaError_t task_run(const struct task *task)
+{
+    FILE *lines = launches_only();
+    if (lines && task->kind != TASK_GRAPH) { // whose tasks come one by one
+        write_down(task, lines);
+        return cudaSuccess;
+    }
+    switch (task->kind) {
+    case TASK_KERNEL: return launch_now(&task->launch);
+    case TASK_COPY:
+    case TASK_FILL: return copy_now(task);
+    case TASK_HOST: task->host.function(task->host.data); return cudaSuccess;
+    case TASK_RECORD: return event_record(task->event);
+    case TASK_NOTHING: return cudaSuccess;
+    case TASK_GRAPH: return graph_run(task->graph);
+    }
+    return cudaErrorUnknown;
+}
+
+// ---- Graphs: lists of tasks ---------------------------------------------------------------------
+
+struct CUgraph_st *graph_new(void)
+{
+    return calloc(1, sizeof(struct CUgraph_st));
+}
+
+void task_free(struct task *task)
+{
+    if (task->kind == TASK_KERNEL)
+        free(task->launch.params);
+    if (task->kind == TASK_GRAPH)
+        graph_free(task->graph);
+}
+
+cudaError_t graph_run(const struct CUgraph_st *graph)
+{
+    cudaError_t error = cudaSuccess;
+
+    for (size_t i = 0; i < graph->count && error == cudaSuccess; ++i)
+        error = task_run(&graph->nodes[i]->task);
+    return error;
+}
+
+struct CUgraphNode_st *graph_node(struct CUgraph_st *graph, struct task *task)
+{
+    struct CUgraphNode_st *node = calloc(1, sizeof *node);
+
+    if (node && graph->count == graph->room) {
+        size_t room = graph->room ? 2 * graph->room : 16;
+        struct CUgraphNode_st **grown = realloc(graph->nodes, room * sizeof *grown);
+        if (grown) {
+            graph->nodes = grown;
+            graph->room = room;
+        }
+    }
+    if (!node || graph->count == graph->room) {
+        free(node);
+        task_free(task);
+        return NULL;
+    }
+    node->task = *task;
+    node->graph = graph;
+    return graph->nodes[graph->count++] = node;
+}
+
+cudaError_t graph_add(struct CUgraph_st *graph, struct task *task)
+{
+    return graph_node(graph, task) ? cudaSuccess : cudaErrorMemoryAllocation;
+}
+
+void graph_remove_last(struct CUgraph_st *graph)
+{
+    struct CUgraphNode_st *node = graph->nodes[--graph->count];
+    task_free(&node->task);
+    free(node->after);
+    free(node);
+}
+
+void graph_free(struct CUgraph_st *graph)
+{
+    while (graph && graph->count)
+        graph_remove_last(graph);
+    if (graph)
+        free(graph->nodes);
+    free(graph);
+}

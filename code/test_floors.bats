@@ -1,0 +1,80 @@
+#!/usr/bin/env bats
+# The folders of C keep their order (code/check-floors), and a use that breaks it is named.
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/.."
+}
+
+# A copy of all that the check reads, in $TREE; what is planted in it is nobody's.
+scratch() {
+    TREE=$BATS_TEST_TMPDIR/tree
+    mkdir "$TREE"
+    find code/*/ labs plots \( -name '*.[ch]' -o -name '*.def' \) -exec cp --parents -t "$TREE" {} +
+    find build/obj/code build/obj/labs build/obj/plots -name '*.o' -exec cp --parents -t "$TREE" {} +
+}
+
+# plant FILE TEXT: adds C to a file of the copy, and compiles it alone.
+plant() {
+    printf '\n%s\n' "$2" >>"$TREE/$1"
+    cc -std=c11 -D_GNU_SOURCE -I"$TREE/code" -c "$TREE/$1" -o "$TREE/build/obj/${1%.c}.o"
+}
+
+@test "no folder uses one above it" {
+    run code/check-floors
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "${lines[0]}" = "in order, lowest first; each folder uses only those before it:" ]
+    [[ ${lines[1]} == "  code/image "* ]]
+    [ "$(grep -oE '^  code/ptxsim[a-z/]*' <<<"$output" | xargs)" = "code/ptxsim code/ptxsim/base \
+code/ptxsim/parse code/ptxsim/machine code/ptxsim/ops code/ptxsim/decode code/ptxsim/exec code/ptxsim/cudart \
+code/ptxsim/tool" ]
+}
+
+@test "an upward use is named with both files" {
+    scratch
+    code/check-floors "$TREE"
+    plant code/ptxsim/base/arena.c 'int launch_run(void); int planted(void); int planted(void) { return launch_run(); }'
+    run code/check-floors "$TREE"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [ "$output" = "code/ptxsim/base/arena.c (code/ptxsim/base) uses launch_run of code/ptxsim/exec/launch.c \
+(code/ptxsim/exec), which is above it" ]
+}
+
+@test "a downward use, and a use of what a folder below has too, are none" {
+    scratch
+    plant code/ptxsim/base/arena.c 'int planted(void); int planted(void) { return 1; }'
+    plant code/image/fatbin.c 'int planted_low(void); int planted_low(void) { return 1; }'
+    plant code/ptxsim/base/paths.c 'int planted_low(void); int use(void); int use(void) { return planted_low(); }'
+    code/check-floors "$TREE"
+    # The same name above: the use may mean the one below.
+    plant code/ptxsim/exec/counts_derive.c 'int planted_low(void); int planted_low(void) { return 2; }'
+    code/check-floors "$TREE"
+}
+
+@test "an upward include is named with both files" {
+    scratch
+    sed -i '1i #include "ptxsim/exec/exec.h"' "$TREE/code/ptxsim/machine/machine.h"
+    sed -i '1i #include "../machine/machine.h"' "$TREE/code/ptxsim/parse/module.h"
+    run code/check-floors "$TREE"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [ "${#lines[@]}" -eq 2 ]
+    [[ "$output" == *"code/ptxsim/machine/machine.h (code/ptxsim/machine) includes code/ptxsim/exec/exec.h \
+(code/ptxsim/exec), which is above it"* ]]
+    [[ "$output" == *"code/ptxsim/parse/module.h (code/ptxsim/parse) includes code/ptxsim/machine/machine.h \
+(code/ptxsim/machine), which is above it"* ]]
+}
+
+@test "a folder without a place, and a file without an object, are refused by name" {
+    scratch
+    mkdir "$TREE/code/attic" "$TREE/build/obj/code/attic"
+    plant code/attic/old.c 'int old;'
+    run code/check-floors "$TREE"
+    [ "$status" -eq 1 ]
+    [ "$output" = "code/attic/old.c: its folder has no place in the order (code/check-floors)" ]
+    rm "$TREE/build/obj/code/attic/old.o"
+    run code/check-floors "$TREE"
+    [ "$status" -eq 2 ]
+    [ "$output" = "check-floors: code/attic/old.c has no object build/obj/code/attic/old.o: type make tests" ]
+}
