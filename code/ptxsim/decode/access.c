@@ -38,17 +38,18 @@ void note_size(struct decoder *d, int bytes)
 
 // ---- Loads and stores ---------------------------------------------------------------------------
 
-// The register of one element; *width: its bytes, before: those of the element before it, or 0.
+// The register of one element of a vector. *width: goes in as the bytes of the register before it (0:
+// it is the first), comes out as this one's.
 static uint32_t element_place(struct decoder *d, const struct operand *o, int element, bool store,
                               uint8_t *width)
 {
-    uint8_t before = *width;
     if (element == 16 && o->kind != OPERAND_REGISTER)
         fail(d, "an operand of %s is no register", d->insn->opcode);
     if (store)
         return wide_source(d, o, element, width);
     if (o->kind == OPERAND_SINK && element < 16) {
-        *width = before ? before : (uint8_t)(element == 1 ? 2 : element);
+        if (!*width)
+            *width = (uint8_t)(element == 1 ? 2 : element);
         return scratch(d);
     }
     if (o->kind != OPERAND_REGISTER)

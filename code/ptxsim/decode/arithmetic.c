@@ -1,6 +1,6 @@
-// arithmetic.c: arithmetic, logic, comparison and selection (PTX ISA, "Integer Arithmetic", "Extended-
-// Precision Integer Arithmetic", "Floating Point", "Half Precision Floating Point", "Comparison and
-// Selection", "Half Precision Comparison" and "Logic and Shift Instructions").
+// arithmetic.c: arithmetic, logic, comparison and selection (PTX ISA, "Integer Arithmetic",
+// "Extended-Precision Integer Arithmetic", "Floating Point", "Half Precision Floating Point",
+// "Comparison and Selection", "Half Precision Comparison" and "Logic and Shift Instructions").
 #include "internal.h"
 
 #include <stdio.h>
@@ -210,7 +210,8 @@ void decode_shift_right(struct decoder *d) // shr.b32 fills with zeros
 
 // ---- Comparison ---------------------------------------------------------------------------------
 
-// The operands of a comparison of halves, which is exact in f32. Of a pair, `part` 1 is the upper half.
+// An operand of a comparison of halves, which is exact in f32: widens what lies at *place. Of a pair,
+// `part` 1 is the upper half.
 static void widen(struct decoder *d, enum modifier type, int part, uint32_t *place)
 {
     bool pair = is_pair(type);
@@ -254,8 +255,8 @@ static int combination_id(struct decoder *d)
     unsupported(d);
 }
 
-// The comparison of setp and set, of operands 1 and 2, combined with a predicate if there is one: `yes`
-// gets the result, `no` (if not NULL) that of the negated comparison.
+// The comparison of setp and set, of operands 1 and 2, combined with a predicate if there is one:
+// `yes` gets the result, `no` (if not NULL) that of the negated comparison.
 static void decode_comparison(struct decoder *d, enum modifier type, int part, uint32_t *yes,
                               uint32_t *no)
 {

@@ -1,6 +1,6 @@
-// async.c: asynchronous copies, mbarriers and fences: cp.async, cp.async.bulk (PTX ISA, "Data Movement and
-// Conversion Instructions: Asynchronous copy"); mbarrier, fence, membar ("Parallel Synchronization and
-// Communication Instructions").
+// async.c: asynchronous copies, mbarriers and fences: cp.async, cp.async.bulk (PTX ISA, "Data Movement
+// and Conversion Instructions: Asynchronous copy"); mbarrier, fence, membar ("Parallel
+// Synchronization and Communication Instructions").
 #include "internal.h"
 
 // ---- mbarriers ----------------------------------------------------------------------------------
@@ -91,8 +91,9 @@ static struct bulk_address bulk_address(struct decoder *d, int index)
     return (struct bulk_address){a.reg, a.offset, a.wide};
 }
 
-// The way of a copy and the dimensions of its tensor, 0 if it is of bytes. Each modifier must be known.
-static void bulk_way(struct decoder *d, bool *store, int *rank)
+// Whether a copy is a store, and the dimensions of its tensor (0: a copy of bytes). Each modifier must
+// be known.
+static void bulk_kind(struct decoder *d, bool *store, int *rank)
 {
     int shared = -1, global = -1, ends = 0;
     *rank = 0;
@@ -125,13 +126,13 @@ static void bulk_way(struct decoder *d, bool *store, int *rank)
     *store = global < shared;
 }
 
-// cp.async.bulk{.tensor.Nd}.to.from … [to]{, with the map's coordinates}, [from], {size}, {[mbarrier]}
+// cp.async.bulk{.tensor.Nd}.to.from …  [to]{, with the map's coordinates}, [from]{, size}{, [mbarrier]}
 void decode_bulk(struct decoder *d)
 {
     int rank;
     bool store;
     needs_arch(d, 90);
-    bulk_way(d, &store, &rank);
+    bulk_kind(d, &store, &rank);
     struct bulk_operands *o = arena_alloc(&d->program->arena, sizeof *o);
     o->tensor = rank > 0;
     o->store = store;

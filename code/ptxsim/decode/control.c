@@ -1,5 +1,5 @@
-// control.c: branches, calls and the end of a kernel (PTX ISA, "Control Flow Instructions"), the stack
-// ("Stack Manipulation Instructions"), and what needs no operands ("Miscellaneous Instructions").
+// control.c: branches, calls and the end of a kernel (PTX ISA, "Control Flow Instructions"), the
+// stack ("Stack Manipulation Instructions"), trap, nanosleep, pmevent ("Miscellaneous Instructions").
 #include "internal.h"
 
 #include <string.h>

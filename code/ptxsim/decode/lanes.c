@@ -1,6 +1,6 @@
-// lanes.c: what goes between the lanes of a warp, and the barriers of a warp and of a CTA: shfl, vote,
-// match, redux, elect, activemask, bar (PTX ISA, "Parallel Synchronization and Communication
-// Instructions"; shfl stands among the "Data Movement and Conversion Instructions").
+// lanes.c: what goes between the lanes of a warp, and the barriers of a warp and of a CTA: vote,
+// match, redux, elect, activemask, bar, barrier (PTX ISA, "Parallel Synchronization and Communication
+// Instructions"), shfl ("Data Movement and Conversion Instructions").
 #include "internal.h"
 
 void decode_shfl(struct decoder *d)

@@ -1,6 +1,6 @@
-// liveness.c: a function's instructions -> basic blocks and the registers alive in them, and places in
-// the register file by a linear scan (Poletto and Sarkar, 1999). What an opcode does to control and to
-// its first operand stands in opcodes.def.
+// liveness.c: a function's instructions -> basic blocks and the registers alive in them, and places
+// in the register file by a linear scan (Poletto and Sarkar, 1999). What an opcode does to control
+// and to its first operand stands in opcodes.def.
 #include "internal.h"
 
 #include <stdlib.h>
@@ -196,7 +196,7 @@ void number_watched(struct decoder *d)
     d->watched_words = 0;
     for (size_t i = 0; i < f->insn_count; ++i) {
         const struct insn *insn = &f->insns[i];
-        if (!is_wgmma(d->spelled[i]) || insn->count < 2)
+        if (!is_wgmma(d->spelled[i]) || insn->count < 2) // a fence, a commit or a wait
             continue;
         if (!d->watched) {
             d->watched = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *d->watched);
@@ -268,7 +268,8 @@ static struct interval *find_intervals(struct decoder *d, struct flow_block *blo
         }
     }
     for (size_t i = 0; i < f->reg_count && d->watched; ++i)
-        if (d->accumulates[i]) // written at some wait: its place is its own
+        if (d->accumulates[i]) // a product may write it until some later wait: it shares its place
+                               // with no other register
             intervals[i] = (struct interval){(int)i, 0, f->insn_count};
     return intervals;
 }

@@ -1,6 +1,6 @@
-// matrix.c: matrices of a warp: wmma, mma, ldmatrix, stmatrix, movmatrix (PTX ISA, "Warp Level Matrix
-// Multiply-Accumulate Instructions"); of a warpgroup: wgmma ("Asynchronous Warpgroup Level Matrix
-// Multiply-Accumulate Instructions"); setmaxnreg ("Miscellaneous Instructions").
+// matrix.c: matrices of a warp: wmma, mma, ldmatrix, stmatrix, movmatrix (PTX ISA, "Warp Level
+// Matrix Multiply-Accumulate Instructions"); of a warpgroup: wgmma ("Asynchronous Warpgroup Level
+// Matrix Multiply-Accumulate Instructions"); setmaxnreg ("Miscellaneous Instructions").
 #include "internal.h"
 
 #include <stdio.h>
@@ -230,8 +230,8 @@ void decode_wgmma_group(struct decoder *d)
     emit(d, wgmma_group_op, 0)->imm = left;
 }
 
-// Registers that wgmma uses have numbers, from 0 on, so that a few words hold a set of them: those of
-// the operand's vector.
+// The registers of an operand's vector, as a set: a bit for each register that some wgmma of the
+// function uses, by the number that number_watched gave to it.
 static uint64_t *watched_set(struct decoder *d, const struct operand *o)
 {
     uint64_t *set = arena_alloc(&d->program->arena, (size_t)(d->watched_words + 1) * sizeof *set);

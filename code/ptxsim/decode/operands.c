@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- What goes wrong, and where we are --------------------------------------------------------------------------------------
+// ---- Errors, and where the decoder is ------------------------------------------------------------
 
 __attribute__((noreturn, format(printf, 2, 3))) void fail(struct decoder *d, const char *format,
                                                           ...)
