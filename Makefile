@@ -457,7 +457,7 @@ build/tests/code/ptxsim/test/test_counts: | build/tests/code/ptxsim/test/micro_k
 
 # Every opcode and random programs, compared with a GPU's record (code/ptxsim/test/coverage/).
 coverage := build/tests/coverage
-$(coverage)/generate $(coverage)/compare: $(coverage)/%: code/ptxsim/test/coverage/%.c code/ptxsim/ops/operations.def build/flags
+$(coverage)/generate $(coverage)/compare: $(coverage)/%: code/ptxsim/test/coverage/%.c code/ptxsim/ops/operations.def code/ptxsim/decode/opcodes.def build/flags
 	$(say) CC $<
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $< -lm -o $@
 $(coverage)/include/opcodes.inc: $(coverage)/generate
