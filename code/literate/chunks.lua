@@ -211,7 +211,8 @@ local function add_block(book, chapter, raw, block)
         complain(book, chapter.path, first, "code block is never closed")
         return
     end
-    if not (block.classes:includes("tikz") or block.classes:includes("points")) then
+    local class = block.classes[1]
+    if not (class == "tikz" or class == "points" or class == "table") then
         check_lines(book, part)
     end
     if not part.language then

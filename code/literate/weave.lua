@@ -26,6 +26,7 @@ local figures = require "figures"
 local highlight = require "highlight"
 local runs = require "runs"
 local sheets = require "sheets"
+local tables = require "tables"
 
 local LATEX = FORMAT == "latex"
 local DRAFT = (os.getenv("DRAFT") or "") ~= ""
@@ -345,8 +346,18 @@ end
 
 local READ = { Inlines = read_inlines, Blocks = read_blocks }
 
+-- A table of numbers in the notation of tables.lua, as the table that it stands for.
+local function expand_table(block)
+    if block.classes:includes("table") then
+        return tables.expand(block, position(block), function(line, ...)
+            fail(where(line), ...)
+        end) or pandoc.Para {}
+    end
+end
+
 local function read(blocks)
-    return pandoc.walk_block(pandoc.Div(blocks), READ).content
+    local expanded = pandoc.walk_block(pandoc.Div(blocks), { CodeBlock = expand_table })
+    return pandoc.walk_block(expanded, READ).content
 end
 
 -- A caption given as an attribute: a line of Markdown.
