@@ -94,12 +94,9 @@ end
 -- Reading: source positions out, citations, numbers, captions and figures in
 
 local labels = {} -- by id: a list of { kind, number, id (unique in the book), chapter, title }
-local figure_sources = {} -- TikZ pictures, in order
-
-local caption_line -- of the figure whose caption is being read
+local figure_sources = {} -- TikZ pictures, in order: { text, where, caption }
 
 local function where(line)
-    line = line or caption_line
     return reading.path .. (line and ":" .. line or "")
 end
 
@@ -237,10 +234,11 @@ local function read_inlines(inlines)
     return out
 end
 
--- "Table: caption {#tbl:id}" below a table becomes the table's caption.
-local function table_caption(para)
+-- "Table: caption {#tbl:id}" below a table becomes the table's caption, "Figure: caption" below a
+-- TikZ picture the figure's.
+local function caption_below(para, word)
     local first, second = para.content[1], para.content[2]
-    if not (first and first.t == "Str" and first.text == "Table" and second and second.t == "Str"
+    if not (first and first.t == "Str" and first.text == word and second and second.t == "Str"
         and second.text == ":") then
         return nil
     end
@@ -302,6 +300,8 @@ local function box_class(div)
     end
 end
 
+local picture_captions = {} -- inlines, by path and line of the picture
+
 local function read_blocks(blocks)
     local out = pandoc.List()
     for _, el in ipairs(blocks) do
@@ -309,9 +309,12 @@ local function read_blocks(blocks)
         if el.t == "Div" and only_position(el) then
             for _, inner in ipairs(el.content) do
                 local image = inner.t == "Para" and #inner.content == 1 and inner.content[1]
-                local caption, id
-                if inner.t == "Para" and #out > 0 and out[#out].t == "Table" then
-                    caption, id = table_caption(inner)
+                local above = inner.t == "Para" and out[#out]
+                local caption, id, picture
+                if above and above.t == "Table" then
+                    caption, id = caption_below(inner, "Table")
+                elseif above and above.t == "CodeBlock" and above.classes:includes("tikz") then
+                    picture = caption_below(inner, "Figure")
                 end
                 if image and image.t == "Image" and image.src:match("%.md$") then
                     out:insert(table_from(image, line))
@@ -320,8 +323,10 @@ local function read_blocks(blocks)
                         { line = tostring(line), src = image.src,
                           width = image.attributes.width or "" })))
                 elseif caption then
-                    out[#out].caption = { long = { pandoc.Plain(caption) } }
-                    out[#out].identifier = id
+                    above.caption = { long = { pandoc.Plain(caption) } }
+                    above.identifier = id
+                elseif picture then
+                    picture_captions[where(above.attributes.line)] = picture
                 else
                     if LATEX and line and (inner.t == "Para" or inner.t == "Plain") then
                         out:insert(raw_block(origin(line)))
@@ -358,13 +363,6 @@ end
 local function read(blocks)
     local expanded = pandoc.walk_block(pandoc.Div(blocks), { CodeBlock = expand_table })
     return pandoc.walk_block(expanded, READ).content
-end
-
--- A caption given as an attribute: a line of Markdown.
-local function read_caption(text)
-    local doc = pandoc.read(text, "commonmark_x-emoji")
-    local content = read(doc.blocks)
-    return content[1] and content[1].content or pandoc.List()
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -441,13 +439,15 @@ local function number_chapter(chapter, book)
         CodeBlock = function(el)
             local part = book.blocks[chapter.path .. ":" .. (el.attributes.line or "")]
             if el.classes:includes("tikz") then
-                if not el.attributes.caption then
-                    fail(where(el.attributes.line), "a figure without caption=")
+                local at = where(el.attributes.line)
+                if not picture_captions[at] then
+                    fail(at, "a picture without a paragraph 'Figure: …' below it, its caption")
                 end
                 local entry = place("figure", el.identifier, el.attributes.line)
                 el.attributes.number = entry and entry.number or counter(chapter, "figure")
                 el.identifier = entry and entry.id or ""
-                table.insert(figure_sources, { text = el.text, where = where(el.attributes.line) })
+                table.insert(figure_sources, { text = el.text, where = at,
+                    caption = picture_captions[at] or pandoc.List() })
                 el.attributes.figure = tostring(#figure_sources)
                 return el
             elseif part and (part.owner.kind ~= "starter" or part.owner.number) then
@@ -896,9 +896,7 @@ end
 
 local function set_tikz(block)
     local source = figure_sources[tonumber(block.attributes.figure)]
-    caption_line = block.attributes.line
-    local caption = set_inlines(read_caption(block.attributes.caption or ""))
-    caption_line = nil
+    local caption = set_inlines(source.caption)
     local content = LATEX and figures.picture(source.text)
         or figures.image(source.svg, pandoc.utils.stringify(caption))
     return set_figure(block, content, caption)
