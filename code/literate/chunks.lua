@@ -39,6 +39,7 @@ local sheets = require "sheets"
 local chunks = {}
 
 local COLUMNS = 80 -- what the page takes
+local WIDE = { points = true, table = true, tikz = true } -- is not printed as it stands
 local EXTENSIONS = { c = "c", cuda = "cu" }
 local REFERENCE = "^(%s*)<<([%w][%w_./-]*)>>%s*$"
 
@@ -211,8 +212,7 @@ local function add_block(book, chapter, raw, block)
         complain(book, chapter.path, first, "code block is never closed")
         return
     end
-    local class = block.classes[1]
-    if not (class == "tikz" or class == "points" or class == "table") then
+    if not block.classes:find_if(function(class) return WIDE[class] end) then
         check_lines(book, part)
     end
     if not part.language then
