@@ -451,8 +451,11 @@ local function place_cells(row, cells, scale)
     end
 end
 
-local function read_caption(caption)
+local function read_caption(caption, note)
     local blocks = pandoc.read(caption.source, "commonmark_x-emoji+sourcepos").blocks
+    if #blocks ~= 1 then
+        note(caption.line, "a caption is one paragraph")
+    end
     return pandoc.utils.blocks_to_inlines(place(blocks, function(line, column)
         return string.format("%d:%s", tonumber(line) + caption.line - 1, column)
     end))
@@ -477,6 +480,7 @@ function tables.expand(block, line, note)
     end
     local head, aligns = set_head(spec)
     local rows = head and set_rows(spec, #head)
+    local caption = spec.caption and read_caption(spec.caption, spec.note)
     if not failed then
         check_used(spec)
     end
@@ -495,8 +499,8 @@ function tables.expand(block, line, note)
     end
     made.identifier = block.identifier
     made.attributes["data-pos"] = string.format("%d:1-%d:1", line, line)
-    if spec.caption then
-        made.caption = { long = { pandoc.Plain(read_caption(spec.caption)) } }
+    if caption then
+        made.caption = { long = { pandoc.Plain(caption) } }
     end
     return made
 end

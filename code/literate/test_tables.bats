@@ -117,6 +117,29 @@ EOF
     expect_same notation written
 }
 
+@test "a format is the cell's, else the column's, else the row's, else the block's" {
+    cat > notation <<'EOF'
+``` {.table #tbl:t rows="small %.1f long" columns="a %.2f b" fmt="%.0f"}
+p50 = shapes.{row}.timing.p50_us
+| shape | in {column} | with words | without |
+|-------|------------:|------------|---------|
+| {row} | h200/{column}:{p50} | `h200/a:{p50}`{.run} µs | h200/a:{p50} %.3f |
+| all | h200/{column}:counts.all | - | h200/a:counts.all |
+Table: Formats.
+```
+EOF
+    cat > written <<'EOF'
+| shape | in a | in b | with words | without |
+|---|--:|--:|---|---|
+| small | 3.13 | 1.6 | 3.1 µs | 3.126 |
+| long | 301.40 | 100 | 301 µs | 301.400 |
+| all | 4000.00 | 1000 | - | 4000 |
+
+Table: Formats. {#tbl:t}
+EOF
+    expect_same notation written
+}
+
 @test "a row for each stage of chapters/stages.tsv, a span in the header" {
     for stages in 'stages 3-4' 'stages 3 4'; do
         cat > notation <<EOF
@@ -182,6 +205,7 @@ EOF
     expect_error "3: plots/runs/h200/a.json has no 'counts.nothing'" '' "$head" "$rule" '| x | h200/a:counts.nothing |'
     expect_error "5: no recorded run plots/runs/h200/none.json" '' "$head" "$rule" '| x | 1 |' \
         '| words' '    | h200/none:counts |'
+    expect_error "4: no recorded run plots/runs/h200/none.json" '' "$head" "$rule" '| x |' '    h200/none:counts |'
     expect_error "2: no recorded run plots/runs/h200/none.json" '' 'x = h200/none:counts.loads' '| a | {x} |' "$rule"
     expect_error "4: no recorded run plots/runs/h200/none.json" '' "$head" "$rule" 'Table: Words' \
         'and `h200/none:a`{.run}.'
@@ -197,6 +221,7 @@ EOF
 @test "names: unknown, used for nothing, given twice, made of themselves" {
     unknown='no alias, and nothing of rows: or columns:'
     expect_error "3: unknown {ncu}: $unknown" '' "$head" "$rule" '| x | {ncu}.loads |'
+    expect_error "3: unknown {ncu}: $unknown" 'rows="a b"' "$head" "$rule" '| {row} | {ncu}.loads |'
     expect_error "3: unknown {ncu.loads}: $unknown" '' "$head" "$rule" '| x | {ncu.loads} |'
     expect_error "1: unknown {row}: $unknown" 'rows="a b"' '| {row} | b |' "$rule" '| x | {row} |'
     expect_error "3: unknown {before}: $unknown" 'after=h200/b rows=small' "$head" "$rule" '| {after} | {before} |'
@@ -234,8 +259,11 @@ EOF
     expect_error "0: a table has no setting 'row'" 'row=a' "$head" "$rule" '| x | 1 |'
     expect_error "1: a table has no setting 'Row'" '' 'Row: a b' "$head" "$rule" '| x | 1 |'
     expect_error "1: second fmt: (first in line 3)" 'fmt="%d"' 'fmt: %d' "$head" "$rule" '| x | 1 |'
+    expect_error "4: a caption is one paragraph" '' "$head" "$rule" '| x | 1 |' 'Table: one' '' 'two'
+    expect_error "4: a caption is one paragraph" '' "$head" "$rule" '| x | 1 |' 'Table:'
     expect_error "0: before: a is not <gpu>/<record>" 'before=a rows=small' "$head" "$rule" '| {before} | 1 |'
     expect_error "3: 'x | y' is neither a row (| …), nor name = …, nor name: …, nor Table: …" '' "$head" "$rule" 'x | y'
-    expect_error "3: cannot read 'about h200/a:name': value [operator value …] [%format]; beside words a reference is \`…\`{.run}" \
-        '' "$head" "$rule" '| x | about h200/a:name |'
+    reads='value [operator value …] [%format]; beside words a reference is `…`{.run}'
+    expect_error "3: cannot read 'h200/a:name x 2': $reads" '' "$head" "$rule" '| x | h200/a:name x 2 |'
+    expect_error "3: cannot read 'about h200/a:name': $reads" '' "$head" "$rule" '| x | about h200/a:name |'
 }
