@@ -208,7 +208,8 @@ EOF
 }
 
 @test "a drawing has its caption below it" {
-    grep -q '>Figure 1.1.</span> A query tile meets <em>one</em> key tile' "$made/build/book.html"
+    tr '\n' ' ' < "$made/build/book.html" > one-line
+    grep -q '>Figure 1.1.</span> A query tile meets <em>one</em> key tile' one-line
     sed -i '/^Figure: /d' chapters/01-scale.md
     n=$(line_of chapters/01-scale.md '{.tikz')
     expect_errors "chapters/01-scale.md:$n: a picture without a paragraph 'Figure: …' below it, its caption"
