@@ -364,7 +364,7 @@ bench-sim: build/bench-sim build/ptxsim/libcudart.so.13 build/ch02_scalar build/
 
 # ---- The book ------------------------------------------------------------------------------------
 
-book_inputs := book.md $(chapters) $(wildcard chapters/*.bib code/literate/* plots/*.svg plots/*.md plots/runs/*/*.json plots/runs/simulator/*.txt)
+book_inputs := book.md $(chapters) $(wildcard chapters/*.bib chapters/*.tsv code/literate/* code/literate/weave/* plots/*.svg plots/*.md plots/runs/*/*.json plots/runs/simulator/*.txt)
 pdf := build/attention-in-stages$(if $(DRAFT),-draft).pdf
 html := build/attention-in-stages$(if $(DRAFT),-draft).html
 

@@ -58,12 +58,25 @@ FNR == 1 {
     sub(/^0/, "", chapter)
 }
 
-# A table's rows: its placeholders stand for each of them.
+# A table's rows and columns (code/literate/tables.lua): its placeholders stand for each of their words.
 /^```/ {
-    row_count = 0
-    if (match($0, /rows="[^"]*"/))
-        read_rows(substr($0, RSTART + 6, RLENGTH - 7))
+    row_count = list = 0
+    rest = $0
+    while (match(rest, /(rows|columns)="[^"]*"/)) {
+        words = substr(rest, RSTART, RLENGTH - 1)
+        rest = substr(rest, RSTART + RLENGTH)
+        sub(/^[a-z]*="/, "", words)
+        read_rows(words)
+    }
 }
+/^(rows|columns):/ || list && /^ / {
+    list = 1
+    words = $0
+    sub(/^(rows|columns): */, "", words)
+    gsub(/[|]/, " ", words)
+    read_rows(words)
+}
+/^[^ ]/ && !/^(rows|columns):/ { list = 0 }
 
 {
     rest = $0
@@ -103,6 +116,7 @@ function filled(token, value) {
 }
 
 function quote(token) {
+    sub(/:.*$/, "", token) # a value may have a key, too
     if (token in known)
         note(quoted, known[token], chapter)
 }

@@ -39,6 +39,7 @@ local sheets = require "sheets"
 local chunks = {}
 
 local COLUMNS = 80 -- what the page takes
+local WIDE = { points = true, table = true, tikz = true } -- is not printed as it stands
 local EXTENSIONS = { c = "c", cuda = "cu" }
 local REFERENCE = "^(%s*)<<([%w][%w_./-]*)>>%s*$"
 
@@ -211,7 +212,7 @@ local function add_block(book, chapter, raw, block)
         complain(book, chapter.path, first, "code block is never closed")
         return
     end
-    if not (block.classes:includes("tikz") or block.classes:includes("points")) then
+    if not block.classes:find_if(function(class) return WIDE[class] end) then
         check_lines(book, part)
     end
     if not part.language then

@@ -207,6 +207,14 @@ EOF
     expect_errors "chapters/01-scale.md:$n: in the figure: Undefined control sequence."
 }
 
+@test "a drawing has its caption below it" {
+    tr '\n' ' ' < "$made/build/book.html" > one-line
+    grep -q '>Figure 1.1.</span> A query tile meets <em>one</em> key tile' one-line
+    sed -i '/^Figure: /d' chapters/01-scale.md
+    n=$(line_of chapters/01-scale.md '{.tikz')
+    expect_errors "chapters/01-scale.md:$n: a picture without a paragraph 'Figure: …' below it, its caption"
+}
+
 @test "a character without a glyph and a line in the margin are errors at their lines" {
     cat >> chapters/02-scale-faster.md <<'EOF'
 
