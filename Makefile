@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
-# Tests need all there is: compiled on every core, unless -j says otherwise.
+# make test compiles everything there is, on every core unless -j says otherwise.
 ifneq ($(filter test tests,$(MAKECMDGOALS)),)
 ifeq ($(findstring -j,$(MAKEFLAGS)),)
 MAKEFLAGS += -j$(shell nproc)
@@ -19,7 +19,8 @@ say = @printf '  %-8s %s\n'
 # ---- What there is -------------------------------------------------------------------------------
 
 chapters := $(sort $(wildcard chapters/[0-9][0-9]-*.md chapters/[A-Z]-*.md))
-# Programs by their roots in the chapters; committed ones too, for a machine without the chapters.
+# Programs by their roots in the chapters, and by the committed files: a machine may have no other
+# file of chapters/ than stages.tsv.
 roots := $(sort $(shell grep -shoE 'file=code/ch[0-9]{2}_[a-z0-9_]+\.(cu|c)' chapters/*.md | \
                         sed 's/^file=//') $(wildcard code/ch[0-9][0-9]_*.cu code/ch[0-9][0-9]_*.c))
 cuda_programs := $(patsubst code/%.cu,%,$(filter %.cu,$(roots)))
@@ -29,6 +30,20 @@ labs := $(sort $(wildcard labs/lab[0-9][0-9]))
 
 sources = $(filter-out $(wildcard $(1)/test_*.c),$(wildcard $(1)/*.c))
 objects = $(patsubst %.c,build/obj/%.o,$(1))
+
+# The rows of chapters/stages.tsv: stage_03 is "ch03_wmma_qk 75 sm_89 sm_90", program, least, images.
+$(foreach row,$(shell awk -F'\t' '/^[0-9]/ { gsub(/ /, ":", $$4); printf "%02d:%s:%s:%s ", $$1, $$3, $$5, $$4 }' chapters/stages.tsv),\
+    $(eval stage_$(firstword $(subst :, ,$(row))) := $(wordlist 2,9,$(subst :, ,$(row)))))
+two = $(if $(filter 1 2 3 4 5 6 7 8 9,$(1)),0$(1),$(1))
+chapter_of = $(patsubst ch%,%,$(firstword $(subst _, ,$(1))))
+# The row of a chapter by its number's two digits; what is missing in the table ends make with a line.
+stage = $(or $(stage_$(1)),\
+    $(error chapters/stages.tsv has no stage $(1:0%=%): add a row of its number, name, program, images, least))
+# The program that a chapter's lab judges, if it is there; images and the least GPU of a program.
+judged = $(filter $(firstword $(stage_$(call two,$(1)))),$(programs))
+images = $(or $(filter sm_%,$(call stage,$(call chapter_of,$(1)))),\
+    $(error chapters/stages.tsv: the row of stage $(patsubst 0%,%,$(call chapter_of,$(1))) names no images, and $(1) needs some))
+least = $(word 2,$(call stage,$(call chapter_of,$(1))))
 
 # ---- How it is compiled --------------------------------------------------------------------------
 
@@ -40,22 +55,16 @@ KERNEL_FLAGS := -std=c++20 -O3 -lineinfo -Icode
 NVCC_COMMON := $(KERNEL_FLAGS) -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers --compress-mode=none
 # One executable for an L4, an H200 and (as PTX) the simulator, and for the GPU at hand. The
 # run path lets it find the real runtime; LD_LIBRARY_PATH=build/ptxsim comes first.
-# wgmma and its kin are Hopper's alone: what has them has code for sm_90a, or no other at all.
-with_hopper := ch18_%
-only_hopper := ch17_%
+# Which images a chapter's programs have stands in chapters/stages.tsv; of the first, the PTX too.
 comma := ,
-virtual = $(if $(filter $(only_hopper),$(1)),compute_90a,compute_89)
-images = $(if $(filter $(only_hopper),$(1)),-gencode arch=compute_90a$(comma)code=[sm_90a$(comma)compute_90a],\
-    -gencode arch=compute_89$(comma)code=[sm_89$(comma)compute_89] \
-    $(if $(filter $(with_hopper),$(1)),-gencode arch=compute_90a$(comma)code=sm_90a,-gencode arch=compute_90$(comma)code=sm_90))
-nvcc_flags = $(strip $(NVCC_COMMON) $(call images,$(1)))
-NVCC_FLAGS := $(call nvcc_flags,)
+arch = $(patsubst sm_%,%,$(1))
+gencode = -gencode arch=compute_$(call arch,$(firstword $(1)))$(comma)code=[$(firstword $(1))$(comma)$(call ptx,$(1))] \
+    $(foreach i,$(wordlist 2,9,$(1)),-gencode arch=compute_$(call arch,$i)$(comma)code=$i)
+ptx = compute_$(call arch,$(firstword $(1)))
+nvcc_flags = $(strip $(NVCC_COMMON) $(call gencode,$(call images,$(1))))
+NVCC_FLAGS := $(strip $(NVCC_COMMON) $(call gencode,sm_89 sm_90))
 CUDA_LIBS := -Lbuild/cuda/lib64 -lcudart -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/cuda/lib64' \
              -Wl,-rpath,'$$ORIGIN/../cuda/lib64'
-no_cp_async := ch02_% ch03_%
-# Products of E4M3 begin with sm_89; what measures units is not attention.
-fp8_mma := ch16_% ch18_%
-no_attention := ch18_%
 
 # SHA-256 of a program without comments, blank lines and debug prints, and of its flags: a
 # measurement of the same hash is a measurement of today's program.
@@ -65,13 +74,15 @@ commit = $$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null 
 identity = -DSOURCE_HASH="\"$$($(call source_hash,$(1)))\"" -DGIT_COMMIT="\"$(commit)\"" \
            -DBUILD_FLAGS="\"$(KERNEL_FLAGS)\""
 
-# make DEBUG_PRINT=1 chapterN: kernels print (code/workbench/debug.h); what is measured so is nobody's.
+# make DEBUG_PRINT=1 chapterN: kernels print (code/workbench/debug.h). Their source_hash is "debug",
+# so that no measurement of them passes for the program's.
 with_prints = $(if $(DEBUG_PRINT),-DDEBUG_PRINTS)
 cuda_identity = $(if $(DEBUG_PRINT),-DSOURCE_HASH='"debug"',$(call identity,$(1)))
 
 # ---- Setting up ----------------------------------------------------------------------------------
 
-# What is missing is installed before anything is compiled: little for a chapter, all for the rest.
+# What is missing is installed before anything is compiled: for a chapter, for the grader as well, or
+# for tests and book as well, as code/deps.sh has it.
 wants_all := $(filter test tests book book-% handout%,$(MAKECMDGOALS))
 wants_grader := $(filter all runs mutants checklist grade check-labs build/judge,$(MAKECMDGOALS))
 setup := build/deps-$(if $(wants_all),all,$(if $(wants_grader),grade,chapter))
@@ -79,11 +90,11 @@ setup := build/deps-$(if $(wants_all),all,$(if $(wants_grader),grade,chapter))
 build/deps-chapter build/deps-grade build/deps-all: build/deps-%: code/deps.sh
 	$(call one_line,code/deps.sh $*)
 	$(Q)mkdir -p build && touch $@
-# Runs a script whose last word, if it fails, is to be the only line that is seen.
+# Runs a script. If it fails, make stops with the line that it printed, and no other.
 one_line = $(eval said := $(shell { $(1); } 3>&2 2>&1 >&3))$(if $(filter 0,$(.SHELLSTATUS)),,$(error $(said)))
 
 .PHONY: deps
-deps: ## install what is missing (apt-get; the CUDA compiler from PyPI if there is none)
+deps: ##5 install what is missing, NVIDIA's compiler too
 	$(call one_line,code/deps.sh all)
 	@echo "everything is there"
 
@@ -109,7 +120,8 @@ tangled := $(patsubst code/%,build/tangled/%,$(roots))
 
 # One run for all chapters; outputs that do not change keep their times, so that only what was
 # edited is compiled again. Without Pandoc the committed code is compiled as it is.
-build/tangle.stamp: $(chapters) $(wildcard code/literate/tangle.lua code/literate/chunks.lua code/literate/sheets.lua) $(labs) | $(setup)
+tangler := $(wildcard $(patsubst %,code/literate/%.lua,tangle titles chunks sheets stages))
+build/tangle.stamp: $(chapters) $(tangler) code/ptxsim/counts.def chapters/stages.tsv $(labs) | $(setup)
 	$(Q)mkdir -p build/tangled
 	$(Q)if command -v pandoc >/dev/null && [ -f code/literate/tangle.lua ]; then \
 	    printf '  %-8s %s\n' TANGLE chapters/; $(tangle) $(chapters) | sed -n 's|^code/|           code/|p'; \
@@ -124,10 +136,10 @@ $(roots) $(tangled): build/tangle.stamp
 	@:
 
 .PHONY: tangle
-tangle: build/tangle.stamp ## write code/ and build/tangled/ from chapters/
+tangle: build/tangle.stamp ##5 write code/ and build/tangled/ from chapters/
 
-# Today's hash of each program, by which the book and the labs see stale measurements; of a program
-# with knobs (chapter 14) one more, whatever they are set to: that is what a search searches.
+# Today's hash of each program, by which the book and the labs see stale measurements. A program with
+# knobs (chapter 14) has a second, .any, without the line that sets them: all its candidates have it.
 build/hashes.tsv: $(roots) build/flags
 	$(Q)for f in $(roots); do \
 	    name=$${f##*/}; printf '%s\t%s\n' "$${name%.*}" "$$($(call source_hash,$$f))"; \
@@ -158,12 +170,11 @@ build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/cudart/libcu
 
 $(cuda_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.cu build/flags build/debug-print build/cuda build/gpu
 	$(say) NVCC $*
-	$(Q)$(call native,$*) build/cuda/bin/nvcc $(call nvcc_flags,$*) $(with_prints) $$native $(call cuda_identity,code/$*.cu) \
+	$(Q)$(call native,$(call least,$*)) build/cuda/bin/nvcc $(call nvcc_flags,$*) $(with_prints) $$native $(call cuda_identity,code/$*.cu) \
 	    -MMD -MP -MF $(@:.o=.d) -c $< -o $@
-# The native image is for a GPU that is neither an L4 nor a Hopper; sm_75 has no cp.async.
-native = native=; mkdir -p $(@D); gpu=$(if $(filter $(only_hopper),$(1)),,$$(cat build/gpu)); \
-    if [ -n "$$gpu" ] && [ $$gpu != 89 ] && [ $$gpu != 90 ] && \
-       [ $$gpu -ge $(if $(filter $(no_cp_async),$(1)),75,$(if $(filter $(fp8_mma),$(1)),89,80)) ]; then \
+# An image for the GPU at hand, where that is neither an L4 nor a Hopper and at least $(1).
+native = native=; mkdir -p $(@D); gpu=$(if $(filter -,$(1)),,$$(cat build/gpu)); \
+    if [ -n "$$gpu" ] && [ $$gpu != 89 ] && [ $$gpu != 90 ] && [ $$gpu -ge $(1) ]; then \
         native="-gencode arch=compute_$$gpu,code=sm_$$gpu"; fi;
 
 $(c_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.c build/flags build/cuda
@@ -175,18 +186,18 @@ $(cuda_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
 $(c_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
-build/lab: $(call objects,$(wildcard labs/*.c)) build/libworkbench.a
+build/lab: $(call objects,$(wildcard labs/driver/*.c)) build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
-# One planted mistake a kernel, for labs/probe.
-build/probes: labs/probes.cu build/flags build/cuda build/gpu
+# One planted mistake a kernel, for labs/tools/probe.
+build/probes: labs/tools/probes.cu build/flags build/cuda build/gpu
 	$(say) NVCC $<
-	$(Q)mkdir -p build/obj/labs; $(call native,probes) build/cuda/bin/nvcc $(NVCC_FLAGS) $$native -c $< -o build/obj/labs/probes.o
-	$(Q)$(CXX) build/obj/labs/probes.o $(CUDA_LIBS) -o $@
+	$(Q)mkdir -p build/obj/labs/tools; $(call native,80) build/cuda/bin/nvcc $(NVCC_FLAGS) $$native -c $< -o build/obj/labs/tools/probes.o
+	$(Q)$(CXX) build/obj/labs/tools/probes.o $(CUDA_LIBS) -o $@
 
 # The parts of the driver that its tools share.
-build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tool/%.o $(call objects,labs/say.c labs/process.c labs/ncu.c) build/libworkbench.a
+build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tools/%.o $(call objects,labs/driver/say.c labs/driver/process.c labs/driver/ncu.c) build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
@@ -201,15 +212,16 @@ build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) bui
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
 .PHONY: grade
-grade: build/judge build/runner build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ## build the grader: labs/grade --lab N FILE|FOLDER
+grade: build/judge build/runner build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ##3 build the grader: labs/grade --lab N FILE|FOLDER
 	@echo "the grader is built: labs/grade --lab N FILE|FOLDER"
 
-# Ten minutes when nothing is kept; make test looks at one text of each lab, and at what is kept.
+# Ten minutes when no result of an earlier run is kept. make test grades one text of each lab, and
+# compares the kept results of the others.
 .PHONY: check-labs
-check-labs: grade ## grade every starter, solution and planted bug, and compare with the sheets (LABS='4 10')
-	$(Q)labs/check-labs $(LABS)
+check-labs: grade ##3 grade all that the book has of each lab (LABS='4 10')
+	$(Q)labs/tools/check-labs $(LABS)
 
-build/series: $(call objects,$(wildcard plots/*.c))
+build/series: $(call objects,$(wildcard plots/*.c) code/image/gpus.c code/workbench/stages.c)
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
@@ -224,7 +236,6 @@ build/profile build/bench-sim: build/%: build/obj/code/ptxsim/tool/%.o
 # A lab needs the programs that its script names; its number is the chapter's.
 number = $(patsubst 0%,%,$(patsubst lab%,%,$(notdir $(1))))
 numbers := $(sort $(foreach p,$(programs),$(patsubst 0%,%,$(patsubst ch%,%,$(firstword $(subst _, ,$p))))))
-two = $(if $(filter 1 2 3 4 5 6 7 8 9,$(1)),0$(1),$(1))
 
 # A chapter's program, the others that its lab names, and what a lab runs them with.
 of_chapter = $(filter ch$(call two,$(1))_% $(shell grep -shoE 'ch[0-9]{2}_[a-z0-9_]+' labs/lab$(call two,$(1))),$(programs))
@@ -234,6 +245,7 @@ driver = build/lab build/series build/hashes.tsv lab$(1) \
 define chapter
 .PHONY: chapter$(1)
 chapter$(1): $(addprefix build/,$(2)) $(if $(3),$(call driver,$(1),$(2)))
+	$$(if $$(call stage,$(call two,$(1))),)
 	@echo "chapter $(1) is built$(if $(3),: ./lab$(1))"
 endef
 $(foreach n,$(numbers),$(eval $(call chapter,$n,$(call of_chapter,$n),$(wildcard labs/lab$(call two,$n)))))
@@ -260,15 +272,17 @@ gradescope%:
 	$(error there is no lab $*: the labs are $(foreach l,$(labs),$(call number,$l)))
 
 .PHONY: all
+#all: ##5 build every program, tool and lab
 all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/scoreboard build/probes build/judge build/runner
 
 # A student's program, for ./labN my.cu: make student SRC=my.cu OUT=build/student/my, with images like
-# those of the chapter's program NAME=chNN_name.
+# those of the chapter's program NAME=chNN_name, or like most.
 .PHONY: student
+student: NAME ?= ch04_cp_async
 student: build/libworkbench.a build/gpu
 	$(Q)mkdir -p $(dir $(OUT))
 ifneq ($(filter %.cu,$(SRC)),)
-	$(Q)$(call native,$(NAME)) build/cuda/bin/nvcc $(call nvcc_flags,$(NAME)) $(with_prints) $$native $(call cuda_identity,'$(SRC)') -c '$(SRC)' -o '$(OUT).o'
+	$(Q)$(call native,$(call least,$(NAME))) build/cuda/bin/nvcc $(call nvcc_flags,$(NAME)) $(with_prints) $$native $(call cuda_identity,'$(SRC)') -c '$(SRC)' -o '$(OUT).o'
 	$(Q)$(CXX) '$(OUT).o' build/libworkbench.a $(LIBS) $(CUDA_LIBS) -o '$(OUT)'
 else
 	$(Q)$(CC) $(CFLAGS) -Icode $(call identity,'$(SRC)') '$(SRC)' build/libworkbench.a $(LIBS) -o '$(OUT)'
@@ -278,33 +292,33 @@ endif
 .PHONY: planted mutants
 planted: all
 	$(Q)$(MAKE) -s --no-print-directory $$(sed -nE 's,^(\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
-mutants: planted ## run every planted bug of the book and say what catches it
-	$(Q)labs/mutants
+mutants: planted ##5 run every planted bug of the book and say what catches it
+	$(Q)labs/tools/mutants
 
-# What is checked before a stage is merged; what is planted is known only when tangled.
+# What is checked before a stage is merged. Which bugs are planted is known only when tangled.
 define checklist
 .PHONY: checklist$(1)
 checklist$(1): chapter$(1) build/series build/hashes.tsv
 	$(Q)$(MAKE) -s --no-print-directory build/hashes.tsv \
 	    $$$$(sed -nE 's,^(ch$(call two,$(1))_\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
-	$(Q)labs/checklist $(1)
+	$(Q)labs/tools/checklist $(1)
 endef
-stages := $(foreach n,$(numbers),$(if $(filter ch$(call two,$n)_%,$(filter-out $(no_attention),$(cuda_programs))),$n))
+stages := $(foreach n,$(numbers),$(if $(filter $(cuda_programs),$(call judged,$n)),$n))
 $(foreach n,$(stages),$(eval $(call checklist,$n)))
 
 checklist%:
 	$(error there is no kernel of chapter $*: the stages are $(shell printf '%s\n' $(stages) | sort -n | xargs))
 
 .PHONY: checklist
-checklist: planted ## every stage's checklist, as before a merge; make checklistN for one stage
-	$(Q)labs/checklist $(shell printf '%s\n' $(stages) | sort -n)
+checklist: planted ##5 what each stage must show before it is merged
+	$(Q)labs/tools/checklist $(shell printf '%s\n' $(stages) | sort -n)
 
 # As PTX only, which is half the compiling: the simulator takes it, and a GPU's driver does. Linked
-# apart, so that another workbench or library costs no compiling.
+# by a rule of its own, so that a change of the workbench compiles no kernel again.
 build/planted/ch%.o: build/mutants/ch%.cu build/flags build/cuda
 	$(say) NVCC ch$*
 	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
-	    -gencode arch=$(call virtual,ch$*)$(comma)code=$(call virtual,ch$*) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+	    -gencode arch=$(call ptx,$(call images,ch$*))$(comma)code=$(call ptx,$(call images,ch$*)) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 build/planted/ch%: build/planted/ch%.o build/libworkbench.a
 	$(Q)$(CXX) $^ $(LIBS) $(CUDA_LIBS) -o $@
 .PRECIOUS: build/planted/ch%.o
@@ -315,22 +329,22 @@ build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cu
 # ---- Charts and records --------------------------------------------------------------------------
 
 .PHONY: plots runs
-plots: build/series | $(setup) ## draw the charts in plots/ from the run records
+plots: build/series | $(setup) ##4 the charts, tables and board in plots/ from the records
 	$(call one_line,plots/render)
 
-# Needs a GPU and nothing but the built programs: they may have been built elsewhere.
-runs: $(if $(shell command -v pandoc),all build/profile) ## on a GPU: measure every program and lab into plots/runs/<gpu>/
-	$(Q)labs/measure-pictures
-	$(Q)labs/measure $(programs)
+# Needs a GPU and the built programs; without Pandoc, as on a machine that they were copied to, nothing is built.
+runs: $(if $(shell command -v pandoc),all build/profile) ##4 on a GPU: measure all into plots/runs/<gpu>/
+	$(Q)labs/tools/measure-pictures
+	$(Q)labs/tools/measure $(programs)
 
 .PHONY: compare
-compare: build/compare ## two run records side by side: make compare A=x.json B=y.json [OUT=COMPARE.md]
+compare: build/compare ##4 two records as a table: A=x.json B=y.json [OUT=COMPARE.md]
 	$(Q)build/compare $(A) $(B) $(if $(OUT),--out $(OUT))
 
 # ---- The search of chapter 14 ---------------------------------------------------------------------
 
 .PHONY: tune
-tune: build/ch14_search build/libworkbench.a build/hashes.tsv build/ptxsim/libcudart.so.13 ## search chapter 14's knobs (TUNE='--budget 100' and so on)
+tune: build/ch14_search build/libworkbench.a build/hashes.tsv build/ptxsim/libcudart.so.13 ##4 search chapter 14's knobs (TUNE='--budget 100')
 	$(Q)build/ch14_search --jobs $$(nproc) $(TUNE)
 
 # ---- The simulator's profile and speed ------------------------------------------------------------
@@ -342,29 +356,27 @@ profile$(1): build/profile build/ptxsim/libcudart.so.13 build/$(2)
 	$(Q)build/profile build/$(2) --shapes mission --seeds 0 --no-timing --quiet 2>build/profile.log || \
 	    { cat build/profile.log >&2; exit 1; }
 endef
-# Of a chapter's programs, the one that its lab judges.
-judged = $(shell sed -nE 's/.*--after (ch[0-9]{2}_[a-z0-9_]+).*/\1/p' labs/lab$(call two,$(1)) 2>/dev/null)
 $(foreach n,$(numbers),$(foreach p,$(filter $(cuda_programs),$(call judged,$n)),$(eval $(call profile,$n,$p))))
 
 .PHONY: bench-sim
-bench-sim: build/bench-sim build/ptxsim/libcudart.so.13 build/ch02_scalar build/ch03_wmma_qk ## time the simulator
+bench-sim: build/bench-sim build/ptxsim/libcudart.so.13 build/ch02_scalar build/ch03_wmma_qk ##4 the simulator's time and memory for chapters 2 and 3
 	$(Q)build/bench-sim
 
 # ---- The book ------------------------------------------------------------------------------------
 
-book_inputs := book.md $(chapters) $(wildcard chapters/*.bib code/literate/* plots/*.svg plots/*.md plots/runs/*/*.json plots/runs/simulator/*.txt)
+book_inputs := book.md $(chapters) $(wildcard chapters/*.bib chapters/*.tsv code/literate/* code/literate/weave/* plots/*.svg plots/*.md plots/runs/*/*.json plots/runs/simulator/*.txt)
 pdf := build/attention-in-stages$(if $(DRAFT),-draft).pdf
 html := build/attention-in-stages$(if $(DRAFT),-draft).html
 
 student := build/attention-in-stages-student$(if $(DRAFT),-draft).pdf
 .PHONY: book book-html book-student
-book: $(pdf) ## typeset the book: build/attention-in-stages.pdf
-book-html: $(html) ## the book as one page: build/attention-in-stages.html
+book: $(pdf) ##2 the PDF: build/attention-in-stages.pdf
+book-html: $(html) ##2 one offline page: build/attention-in-stages.html
 
 $(pdf): $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
 	$(say) BOOK $@
 	$(Q)code/literate/book pdf $@
-book-student: $(student) ## the PDF for students, without solutions: build/attention-in-stages-student.pdf
+book-student: $(student) ##2 the PDF without solutions and hints
 $(student): $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
 	$(say) BOOK $@
 	$(Q)AUDIENCE=student code/literate/book pdf $@
@@ -384,10 +396,10 @@ sanitize := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-saniti
 san_objects = $(patsubst %.c,build/san/%.o,$(1))
 c_tests := $(patsubst %.c,build/tests/%,$(wildcard code/*/test_*.c code/*/test/test_*.c))
 cuda_tests := $(patsubst %.cu,build/tests/%,$(wildcard code/*/test_*.cu code/*/test/test_*.cu))
-bats_tests := $(wildcard code/*/test_*.bats code/*/test/test_*.bats plots/test_*.bats labs/test_*.bats code/test_*.bats)
+bats_tests := $(wildcard code/*/test_*.bats code/*/test/test_*.bats plots/test_*.bats labs/test/test_*.bats code/test_*.bats)
 # The long ones begin first, where run-tests.sh has not yet seen how long each takes.
-long_tests := $(wildcard code/test_make.bats labs/test_grade.bats code/literate/test_weave.bats \
-                         labs/test_checklist.bats code/test_stages.bats)
+long_tests := $(wildcard code/test_make.bats labs/test/test_grade.bats code/literate/test_weave.bats \
+                         labs/test/test_checklist.bats code/test_stages.bats)
 
 build/san/flags: force
 	@mkdir -p $(@D); echo '$(sanitize) -fPIC' | cmp -s - $@ || echo '$(sanitize) -fPIC' >$@
@@ -395,7 +407,7 @@ build/san/%.o: %.c build/flags build/san/flags build/cuda
 	$(say) CC "$< (sanitized)"
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(sanitize) -fPIC -Icode -isystem build/cuda/include -MMD -MP -c $< -o $@
 
-# As archives, so that a test takes what it needs and no more; q, since folders have files of one name.
+# Archives, so that the linker takes only the objects that a test uses; q, for folders have files of one name.
 build/san/libworkbench.a: $(call san_objects,$(workbench))
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 build/san/libptxsim.a: $(call san_objects,$(ptxsim))
@@ -412,7 +424,7 @@ $(c_tests): build/tests/%: build/san/%.o
 $(filter build/tests/code/workbench/% build/tests/code/image/%,$(c_tests)): build/san/libworkbench.a
 $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
 
-# Those of libraries have many kernels: PTX is enough, for a GPU's driver as for the simulator.
+# Tests of libraries have many kernels: they are compiled as PTX only, which driver and simulator take.
 test_flags = $(NVCC_FLAGS)
 ptx_only = $(KERNEL_FLAGS) --compress-mode=none -gencode arch=compute_89,code=compute_89
 %/test_math %/test_libraries %/test_programs: test_flags = $(ptx_only)
@@ -432,7 +444,7 @@ build/fuzz/fuzz: $(fuzzed) $(call objects,$(ptxsim)) build/flags
 	    $(filter-out $(call objects,$(fuzzed)),$(call objects,$(ptxsim))) -l:libjansson.a -lm -lpthread -ldl -o $@
 SECONDS ?= 600
 .PHONY: fuzz
-fuzz: build/fuzz/fuzz ## fuzz the simulator's loader and parser for SECONDS (600), with clang's libFuzzer
+fuzz: build/fuzz/fuzz ##5 fuzz the simulator's loader and parser (SECONDS=600)
 	$(Q)cd build/fuzz && ./fuzz -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=1500 -max_len=32768 \
 	    -dict=$(CURDIR)/code/ptxsim/test/fuzz/dictionary -print_final_stats=1 corpus $(CURDIR)/code/ptxsim/test/fuzz/corpus
 
@@ -445,7 +457,7 @@ build/tests/code/ptxsim/test/test_counts: | build/tests/code/ptxsim/test/micro_k
 
 # Every opcode and random programs, compared with a GPU's record (code/ptxsim/test/coverage/).
 coverage := build/tests/coverage
-$(coverage)/generate $(coverage)/compare: $(coverage)/%: code/ptxsim/test/coverage/%.c code/ptxsim/ops/operations.def build/flags
+$(coverage)/generate $(coverage)/compare: $(coverage)/%: code/ptxsim/test/coverage/%.c code/ptxsim/ops/operations.def code/ptxsim/decode/opcodes.def build/flags
 	$(say) CC $<
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $< -lm -o $@
 $(coverage)/include/opcodes.inc: $(coverage)/generate
@@ -457,26 +469,37 @@ $(coverage)/coverage: code/ptxsim/test/coverage/coverage.cu $(coverage)/include/
 	    -gencode arch=compute_89,code=compute_89 -gencode arch=compute_90,code=sm_90 $< -o $@
 # Today's table of opcodes, committed so that it can be read; a test compares the two.
 .PHONY: opcodes
-opcodes: $(coverage)/generate ## write the table of supported opcodes, code/ptxsim/test/coverage/opcodes.tsv
+opcodes: $(coverage)/generate ##5 write the table of PTX opcodes that the simulator runs
 	$(Q)$< table >code/ptxsim/test/coverage/opcodes.tsv
 
 -include $(wildcard build/san/code/*/*.d build/san/code/*/*/*.d build/san/code/*/*/*/*.d build/tests/code/*/*.d build/tests/code/*/*/*.d build/planted/*.d)
 
 .PHONY: test tests
 tests: $(setup) all planted $(c_tests) $(cuda_tests) $(coverage)/coverage $(coverage)/compare build/san/libcudart.so.13
-test: tests ## run every test; the last line is "N passed, N failed"
+test: tests ##5 run every test; the last line is "N passed, N failed"
 	$(Q)code/run-tests.sh $(long_tests) $(filter-out $(long_tests),$(bats_tests) $(cuda_tests) $(c_tests))
+
+.PHONY: lint
+lint: ##5 clang-format, shellcheck and luacheck (a part of make test)
+	$(Q)code/lint
 
 # ---- The rest ------------------------------------------------------------------------------------
 
 .PHONY: clean help
-clean: ## remove build/ and ./labN
+clean: ##5 remove build/ and ./labN
 	$(Q)rm -rf build $(wildcard lab[0-9] lab[0-9][0-9])
 
-help: ## list the targets
-	@echo "make chapterN    build chapter N's program and its lab: then type ./labN"
-	@echo "make handoutN    lab N's sheet as a PDF: build/handouts/labNN.pdf"
-	@echo "make starterN    lab N's working copy in labs/work/, never overwriting one"
-	@echo "make gradescopeN lab N's autograder for Gradescope: build/gradescope/labNN.zip"
-	@echo "make profileN    chapter N's lines with what the simulator counts there, hottest first"
-	@sed -nE 's/^([a-z-]+):[^#]*## (.*)/\1	\2/p' $(firstword $(MAKEFILE_LIST)) | sort | awk -F'\t' '{ printf "make %-11s %s\n", $$1, $$2 }'
+# A target's line stands behind its ##, with the number of its group; those of patterns stand here.
+#chapterN: ##1 build chapter N's program and its lab: then type ./labN
+#starterN: ##1 your working copy of lab N, in labs/work/ (FORCE=1: afresh)
+#profileN: ##1 chapter N's lines with what the simulator counts there
+#handoutN: ##2 lab N's sheet for print: build/handouts/labNN.pdf
+#gradescopeN: ##3 lab N's autograder: build/gradescope/labNN.zip (SECRET=FILE)
+#checklistN: ##5 the same of stage N alone
+help: ##5 this list
+	@group() { echo "$$2"; sed -nE "s/^#?([a-zA-Z-]+):[^#]*##$$1 (.*)/\1\t\2/p" $(firstword $(MAKEFILE_LIST)) | \
+	    sort -f | awk -F'\t' '{ printf "  make %-13s%s\n", $$1, $$2 }'; }; \
+	group 1 "A chapter and its lab"; group 2 "The book"; group 3 "Grading"; \
+	group 4 "Measuring, and what is made of it"; group 5 "Working on it"
+	@echo "V=1 shows the commands; CUDA_HOME chooses a toolkit (CUDA 13);"
+	@echo "DEBUG_PRINT=1 lets kernels print; DRAFT=1 sets a book with stale numbers in red."

@@ -9,6 +9,7 @@
 //
 // Exit status: 0 all checks passed, 1 a check failed, 2 bad usage, 3 the
 // machine failed (no memory, FILE not writable).
+
 #include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
@@ -34,6 +35,7 @@ static void *need(size_t count, size_t size)
         give_up("out of memory");
     return memory;
 }
+
 // ---- Cells of tables, kept for the record ----
 static json_t *numbers;
 
@@ -64,6 +66,7 @@ static void word(const char *layout, const char *text, const char *key, ...)
     if (json_object_set_new(numbers, name, json_string(text)))
         give_up("out of memory");
 }
+
 // ---- The named shapes ----
 enum { SHAPES = 4 };
 
@@ -91,6 +94,7 @@ static float e4m3_decode(uint8_t code)
         return sign * ldexpf(mantissa, -6 - 3);
     return sign * ldexpf(8 + mantissa, exponent - 7 - 3);
 }
+
 // ---- Round to nearest, ties to even ----
 static int round_to_even(float x) // 0 <= x <= 16
 {
@@ -99,6 +103,7 @@ static int round_to_even(float x) // 0 <= x <= 16
 
     return down + (rest > 0.5f || (rest == 0.5f && down % 2 == 1));
 }
+
 // ---- Float to E4M3 ----
 static uint8_t e4m3_encode(float x)
 {
@@ -111,6 +116,7 @@ static uint8_t e4m3_encode(float x)
     int steps = round_to_even(ldexpf(size, 3 - exponent));
     return sign | (8 * (exponent + 6) + steps);
 }
+
 // ---- The sources' linear code ----
 static uint8_t linear_encode(float x)
 {
@@ -123,6 +129,7 @@ static float linear_decode(uint8_t u)
 {
     return (u - 128) / 127.0f * E4M3_MAX;
 }
+
 // ---- Both formats ----
 struct format {
     const char *name;
@@ -136,6 +143,7 @@ static const struct format formats[FORMATS] = {
     [E4M3] = {"e4m3", e4m3_encode, e4m3_decode},
     [LINEAR] = {"linear", linear_encode, linear_decode},
 };
+
 // ---- Quantise a tensor ----
 struct tensor {
     uint8_t *codes;
@@ -155,6 +163,7 @@ static struct tensor quantise(const struct format *format, const float *x,
         t.codes[i] = format->encode(x[i] / t.scale);
     return t;
 }
+
 // ---- Dequantise a tensor ----
 static float *dequantise(const struct format *format, const struct tensor *t,
                          size_t count)
@@ -165,6 +174,7 @@ static float *dequantise(const struct format *format, const struct tensor *t,
         x[i] = format->decode(t->codes[i]) * t->scale;
     return x;
 }
+
 // ---- Worst relative error in an octave ----
 static double worst_in_octave(const struct format *format, float low)
 {
@@ -183,6 +193,7 @@ struct head {
     int seq_len;
     float *q, *k, *v; // [seq_len][HEAD_DIM]
 };
+
 // ---- The dot product of two vectors ----
 static double dot(const float *a, const float *b)
 {
@@ -194,6 +205,7 @@ static double dot(const float *a, const float *b)
     }
     return even + odd;
 }
+
 // ---- Attention of one row, naively ----
 static void naive_row(const struct head *h, int row, int keys, double *p,
                       double *out)
@@ -216,6 +228,7 @@ static void naive_row(const struct head *h, int row, int keys, double *p,
             out[d] += weight * h->v[j * HEAD_DIM + d];
     }
 }
+
 // ---- Attention of the sampled rows, naively ----
 enum { ROWS = 32 }; // of each head; up to S = 32 this is every row
 
@@ -234,11 +247,13 @@ static double (*naive(const struct head *h, int keys))[HEAD_DIM]
     free(p);
     return out;
 }
+
 // ---- One head, as a kernel gets it ----
 struct coded_head {
     int seq_len;
     struct tensor q, k, v; // [seq_len][HEAD_DIM] E4M3
 };
+
 // ---- Quantise a head, and back ----
 static struct coded_head encode_head(const struct format *format,
                                      const struct head *h)
@@ -259,6 +274,7 @@ static struct head decode_head(const struct format *format,
                          dequantise(format, &c->k, count),
                          dequantise(format, &c->v, count)};
 }
+
 // ---- Draw a head ----
 static struct head draw(int seq_len, enum input_kind kind)
 {
@@ -286,6 +302,7 @@ static void coded_head_free(struct coded_head *h)
     free(h->k.codes);
     free(h->v.codes);
 }
+
 // ---- One channel of K far larger than the rest ----
 static void make_outlier(struct head *h)
 {
@@ -307,7 +324,7 @@ struct tiles {
     float row_max[BLOCK_M];
     float row_sum[BLOCK_M];
 };
-// ---- Load a tile ----
+
 static void load_tile(float (*tile)[HEAD_DIM], const uint8_t *code,
                       int first_row, int seq_len)
 {
@@ -317,6 +334,7 @@ static void load_tile(float (*tile)[HEAD_DIM], const uint8_t *code,
             tile[r][d] = first_row + r < seq_len ? e4m3_decode(code[at]) : 0;
         }
 }
+
 // ---- Score one key tile ----
 static void score(struct tiles *t, float scale, int keys_left)
 {
@@ -325,11 +343,12 @@ static void score(struct tiles *t, float scale, int keys_left)
             float dot = 0;
             for (int d = 0; d < HEAD_DIM; ++d)
                 dot += t->q[i][d] * t->k[j][d];
-            // ---- Scale the score, mask keys that are not there ----
+
+            // Scale the score, mask keys that are not there
             t->scores[i][j] = j < keys_left ? dot * scale : -INFINITY;
         }
 }
-// ---- Online softmax ----
+
 static void online_softmax(struct tiles *t)
 {
     for (int i = 0; i < BLOCK_M; ++i) {
@@ -337,16 +356,19 @@ static void online_softmax(struct tiles *t)
         for (int j = 0; j < BLOCK_N; ++j)
             t->row_max[i] = fmaxf(t->row_max[i], t->scores[i][j]);
         float rescale = expf(old_max - t->row_max[i]);
-        // ---- Rescale what was summed under the old maximum ----
+
+        // Rescale what was summed under the old maximum
         t->row_sum[i] *= rescale;
         for (int d = 0; d < HEAD_DIM; ++d)
             t->accum[i][d] *= rescale;
+
         for (int j = 0; j < BLOCK_N; ++j) {
             t->scores[i][j] = expf(t->scores[i][j] - t->row_max[i]);
             t->row_sum[i] += t->scores[i][j];
         }
     }
 }
+
 // ---- Accumulate P V ----
 static void accumulate(struct tiles *t)
 {
@@ -355,6 +377,7 @@ static void accumulate(struct tiles *t)
             for (int d = 0; d < HEAD_DIM; ++d)
                 t->accum[i][d] += t->scores[i][j] * t->v[j][d];
 }
+
 // ---- Attention in tiles ----
 static void tiled(const struct coded_head *h, float *out)
 {
@@ -364,12 +387,14 @@ static void tiled(const struct coded_head *h, float *out)
 
     for (int first_row = 0; first_row < seq_len; first_row += BLOCK_M) {
         load_tile(t.q, h->q.codes, first_row, seq_len);
-        // ---- Start with no keys seen ----
+
+        // Start with no keys seen
         memset(t.accum, 0, sizeof t.accum);
         for (int i = 0; i < BLOCK_M; ++i) {
             t.row_max[i] = -INFINITY;
             t.row_sum[i] = 0;
         }
+
         for (int first_key = 0; first_key < seq_len; first_key += BLOCK_N) {
             load_tile(t.k, h->k.codes, first_key, seq_len);
             load_tile(t.v, h->v.codes, first_key, seq_len);
@@ -377,7 +402,8 @@ static void tiled(const struct coded_head *h, float *out)
             online_softmax(&t);
             accumulate(&t);
         }
-        // ---- Normalise and store ----
+
+        // Normalise and store
         for (int i = 0; i < BLOCK_M && first_row + i < seq_len; ++i)
             for (int d = 0; d < HEAD_DIM; ++d)
                 out[(first_row + i) * HEAD_DIM + d] =
@@ -392,11 +418,13 @@ struct error {
     double max, mean; // of |out - ref|
     double bad;       // elements with |out - ref| > 0.02 + 0.02 |ref|, in %
 };
+
 // ---- The larger error, NaN the largest ----
 static double worse(double a, double b)
 {
     return a > b || isnan(a) ? a : b;
 }
+
 // ---- Measure an output ----
 static struct error measure(double (*out)[HEAD_DIM], double (*ref)[HEAD_DIM])
 {
@@ -421,13 +449,14 @@ static struct error measure(double (*out)[HEAD_DIM], double (*ref)[HEAD_DIM])
     e.bad *= 100.0 / (ROWS * HEAD_DIM);
     return e;
 }
-// ---- Our gate ----
+
 // With NaN every comparison is false: ask for "small enough", not "too large".
 static bool within(const struct error *e, double tolerance)
 {
     return e->relative <= tolerance &&
            e->worst_row <= GATE_ROW_FACTOR * tolerance;
 }
+
 // ---- The sources' gate ----
 static bool sources_pass(const struct error *e)
 {
@@ -445,12 +474,13 @@ static double rms_error(const float *x, const float *exact, size_t count)
     }
     return sqrt(difference / norm);
 }
+
 // ---- Store as half ----
 static double through_half(double x)
 {
     return half_to_float(half_from_float((float)x));
 }
-// ---- Measure the tiled program ----
+
 // Error of tiled() against `exact`, its output stored as half or kept.
 static struct error tiled_error(const struct coded_head *coded,
                                 double (*exact)[HEAD_DIM], bool half)
@@ -470,7 +500,11 @@ static struct error tiled_error(const struct coded_head *coded,
     free(rows);
     return e;
 }
+
 // ---- Causes of error ----
+
+// Of each format: the error of the values of K, and of the output. Of E4M3
+// alone: that of the tiles, and of the tiles with their output stored as half.
 enum { VALUE, OUTPUT = VALUE + FORMATS, TILED = OUTPUT + FORMATS, HALF };
 enum { CAUSES = HALF + 1 };
 
@@ -478,6 +512,7 @@ static const char *const causes[CAUSES] = {
     "value_e4m3",    "value_linear", "output_e4m3",
     "output_linear", "tiled",        "half",
 };
+
 // ---- Find the error's causes ----
 static void find_causes(const struct head *h, double error[CAUSES])
 {
@@ -500,6 +535,7 @@ static void find_causes(const struct head *h, double error[CAUSES])
     }
     free(drawn);
 }
+
 // ---- Three outputs, two references ----
 enum { ZEROS, DROPPED, RIGHT, OUTPUTS };
 
@@ -507,6 +543,7 @@ struct verdict {
     struct error own;   // against attention of the E4M3 values
     struct error drawn; // against attention of the values as drawn
 };
+
 // ---- Judge two wrong outputs and a right one ----
 static void judge(int seq_len, struct verdict verdict[OUTPUTS])
 {
@@ -546,6 +583,7 @@ static const struct gpu gpus[] = {
     {"L4", "l4", 58, 2.040, 121, 30.3, 300},
     {"H200", "h200", 132, 1.980, 989.5, 67, 4800},
 };
+
 // ---- Find the floors ----
 enum unit { FP32, TENSOR, EXP, SHARED, DRAM, UNITS };
 
@@ -593,6 +631,7 @@ static void print_work(void)
              "work_%s_intensity_scores", shape.name);
     }
 }
+
 // ---- Print the error by octave ----
 static void print_octaves(void)
 {
@@ -609,6 +648,7 @@ static void print_octaves(void)
         printf("\n");
     }
 }
+
 // ---- Print the error's causes ----
 static void print_causes(void)
 {
@@ -634,6 +674,7 @@ static void print_causes(void)
     }
     printf("\n");
 }
+
 // ---- Print the verdicts of both gates ----
 static int print_gates(void) // returns how many our gate judges wrongly
 {
@@ -653,7 +694,8 @@ static int print_gates(void) // returns how many our gate judges wrongly
             const struct verdict *v = &verdicts[s][i];
             bool pass = within(&v->own, GATE_TOLERANCE);
             misjudged += pass != (i == RIGHT);
-            // ---- Print one verdict ----
+
+            // Print one verdict
             const char *name = names[i];
             int seq_len = lengths[s];
 
@@ -668,7 +710,7 @@ static int print_gates(void) // returns how many our gate judges wrongly
         }
     return misjudged;
 }
-// ---- Print the floors ----
+
 static void print_floors(const struct gpu *gpu)
 {
     printf("\nFloors of an %s, us\n\n  %-10s", gpu->name, "shape");
@@ -703,6 +745,7 @@ static void check(bool ok, const char *name, const char *format, ...)
     printf("\n");
     failures += !ok;
 }
+
 // ---- Check all codes against the workbench's ----
 static void check_codes(void)
 {
@@ -714,6 +757,7 @@ static void check_codes(void)
     }
     check(right == 256, "codes", "%d of 256 codes have their value", right);
 }
+
 // ---- Check all ties ----
 static void check_ties(void)
 {
@@ -728,6 +772,7 @@ static void check_ties(void)
     }
     check(right == 0x7e, "ties", "%d of 126 ties go to even", right);
 }
+
 // ---- Check floats of all sizes ----
 static void check_floats(void)
 {
@@ -742,6 +787,7 @@ static void check_floats(void)
     check(right == tried, "floats", "%d of %d floats get their code", right,
           tried);
 }
+
 // ---- Check the tiles against the naive way ----
 static struct error compare(const struct head *h)
 {
@@ -768,6 +814,7 @@ static void check_tiles(void)
         head_free(&h);
     }
 }
+
 // ---- Check rows of very small scores ----
 static void check_deep(void)
 {
@@ -782,6 +829,7 @@ static void check_deep(void)
           "scores near -150: as the naive way, to %.0e", e.relative);
     head_free(&h);
 }
+
 // ---- Check against the workbench's reference ----
 static void check_workbench(void)
 {
@@ -813,6 +861,7 @@ static void check_workbench(void)
     free(out);
     free(half);
 }
+
 // ---- Check that NaN is noticed ----
 static void check_nan(void)
 {
@@ -832,7 +881,6 @@ static void check_nan(void)
     free(out);
 }
 
-// ---- Write the record ----
 static void write_record(const char *path)
 {
     char date[32], why[512];
@@ -854,13 +902,14 @@ static void write_record(const char *path)
     free(text);
     json_decref(record);
 }
-// ---- The main function ----
+
+// ---- Print the tables, then check ----
 int main(int argc, char **argv)
 {
     const char *record = NULL;
     char why[512];
 
-    // ---- Read the options ----
+    // Read the options
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
         printf("usage: ch01_attention [--record FILE]\n"
                "Prints the tables of chapter 1, then checks itself.\n\n"
@@ -877,6 +926,7 @@ int main(int argc, char **argv)
                 argv[1]);
         return 2;
     }
+
     if (record && !file_writable(record, why, sizeof why))
         give_up(why);
     numbers = json_object();

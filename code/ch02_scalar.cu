@@ -6,8 +6,8 @@
 //
 // E4M3 in, half out, head dimension 64, forward, no mask. One CTA takes 32
 // query rows; scores, probabilities and output all pass through shared memory.
-// Correct for every shape, free of conflicts, and slow: where we start from.
-// ---- Include the half and FP8 types and the workbench ----
+// Correct for every shape, without bank conflicts, and slow: the baseline.
+
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
@@ -52,7 +52,8 @@ __device__ void load_tile(__half (*tile)[HEAD_DIM], const uint8_t *codes,
         uint32_t four = 0; // rows past the end are zeros
         if (first_row + row < seq_len)
             four = *(const uint32_t *)(codes + at);
-        // ---- Convert four codes to half ----
+
+        // Convert four codes to half
         __half2 low = __nv_cvt_fp8x2_to_halfraw2(four & 0xffff, __NV_E4M3);
         __half2 high = __nv_cvt_fp8x2_to_halfraw2(four >> 16, __NV_E4M3);
         *(__half2 *)&tile[row][d] = low;
@@ -98,10 +99,12 @@ __device__ void softmax(tiles &t, row_state &rows, int warp, int lane,
 #pragma unroll // rows live in registers, so r must be known
     for (int r = 0; r < ROWS_PER_WARP; ++r) {
         int row = warp * ROWS_PER_WARP + r;
-        // ---- Scale the score, mask keys past the end ----
+
+        // Scale the score, mask keys past the end
         float s = t.scores[row][lane] * scale;
         if (lane >= keys_left)
             s = -INFINITY;
+
         float old_max = rows.max[r];
         float new_max = fmaxf(old_max, warp_max(s));
         float p = __expf(s - new_max);
@@ -109,7 +112,8 @@ __device__ void softmax(tiles &t, row_state &rows, int warp, int lane,
         rows.max[r] = new_max;
         rows.sum[r] = rows.sum[r] * rescale + warp_sum(p);
         t.scores[row][lane] = p;
-        // ---- Rescale the row's output so far ----
+
+        // Rescale the row's output so far
         t.accum[row][lane] *= rescale;
         t.accum[row][lane + 32] *= rescale;
     }
@@ -154,7 +158,8 @@ __global__ void __launch_bounds__(THREADS)
 attention(const __grid_constant__ attention_args args)
 {
     __shared__ tiles t;
-    // ---- Find this CTA's rows and head ----
+
+    // Find this CTA's rows and head
     int warp = threadIdx.x / 32;
     int lane = threadIdx.x % 32;
     int seq_len = args.shape.seq_len;
@@ -165,7 +170,8 @@ attention(const __grid_constant__ attention_args args)
     float scale = args.softmax_scale * args.q_scales[head] * args.k_scales[head];
 
     load_tile(t.q, args.q + base, first_row, seq_len);
-    // ---- Reset the running sums ----
+
+    // Reset the running sums
     for (int i = threadIdx.x; i < BLOCK_M * HEAD_DIM; i += THREADS)
         t.accum[i / HEAD_DIM][i % HEAD_DIM] = 0;
     row_state rows;
@@ -173,17 +179,19 @@ attention(const __grid_constant__ attention_args args)
         rows.max[r] = -INFINITY;
         rows.sum[r] = 0;
     }
+
     for (int key = 0; key < seq_len; key += BLOCK_N) {
         load_tile(t.k, args.k + base, key, seq_len);
         load_tile(t.v, args.v + base, key, seq_len);
         __syncthreads(); // the tiles are complete
-        // ---- Work on one key tile ----
+
+        // Work on one key tile
         score(t, warp, lane);
         __syncwarp();
         softmax(t, rows, warp, lane, scale, seq_len - key);
         __syncwarp();
         accumulate(t, warp, lane);
-        // ---- Wait until the tile may be overwritten ----
+
         __syncthreads(); // all warps are done with K and V
     }
     store(t, rows, warp, lane, out, seq_len - first_row,

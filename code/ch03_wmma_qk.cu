@@ -7,13 +7,12 @@
 // Chapter 2's program with another score step: each of the four warps
 // computes one 16 x 16 tile of the 32 x 32 scores. Scores now cross from warp
 // to warp, so the barrier before the softmax is one of the whole CTA.
-// ---- Include the half and FP8 types and the workbench ----
+
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
 #include "workbench/workbench.h"
-// ---- Include WMMA ----
 #include <mma.h>
 
 using namespace nvcuda;
@@ -28,6 +27,7 @@ constexpr int ROWS_PER_WARP = BLOCK_M / WARPS;
 static_assert(BLOCK_M == BLOCK_N, "load_tile serves Q, K and V alike");
 static_assert(BLOCK_N == 32, "softmax gives each lane one key of a row");
 static_assert(HEAD_DIM == 64, "accumulate gives each lane two columns");
+
 // ---- Fix the fragment sizes ----
 constexpr int FRAG = 16; // m, n and k of a WMMA product
 
@@ -61,7 +61,8 @@ __device__ void load_tile(__half (*tile)[HEAD_DIM], const uint8_t *codes,
         uint32_t four = 0; // rows past the end are zeros
         if (first_row + row < seq_len)
             four = *(const uint32_t *)(codes + at);
-        // ---- Convert four codes to half ----
+
+        // Convert four codes to half
         __half2 low = __nv_cvt_fp8x2_to_halfraw2(four & 0xffff, __NV_E4M3);
         __half2 high = __nv_cvt_fp8x2_to_halfraw2(four >> 16, __NV_E4M3);
         *(__half2 *)&tile[row][d] = low;
@@ -76,13 +77,13 @@ __device__ void score(tiles &t, int warp)
                    wmma::row_major> q; // [16 rows][16 d]
     wmma::fragment<wmma::matrix_b, FRAG, FRAG, FRAG, __half,
                    wmma::col_major> k; // [16 d][16 keys]: K transposed
-    wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float> s;
+    wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float> s; // [16][16]
 
     int row = warp / 2 * FRAG;
     int key = warp % 2 * FRAG;
     wmma::fill_fragment(s, 0.0f);
     for (int d = 0; d < HEAD_DIM; d += FRAG) {
-        // ---- Multiply 16 columns of Q with 16 of K ----
+        // Multiply 16 columns of Q with 16 of K
         wmma::load_matrix_sync(q, &t.q[row][d], HEAD_DIM);
         wmma::load_matrix_sync(k, &t.k[key][d], HEAD_DIM);
         wmma::mma_sync(s, q, k, s);
@@ -113,10 +114,12 @@ __device__ void softmax(tiles &t, row_state &rows, int warp, int lane,
 #pragma unroll // rows live in registers, so r must be known
     for (int r = 0; r < ROWS_PER_WARP; ++r) {
         int row = warp * ROWS_PER_WARP + r;
-        // ---- Scale the score, mask keys past the end ----
+
+        // Scale the score, mask keys past the end
         float s = t.scores[row][lane] * scale;
         if (lane >= keys_left)
             s = -INFINITY;
+
         float old_max = rows.max[r];
         float new_max = fmaxf(old_max, warp_max(s));
         float p = __expf(s - new_max);
@@ -124,7 +127,8 @@ __device__ void softmax(tiles &t, row_state &rows, int warp, int lane,
         rows.max[r] = new_max;
         rows.sum[r] = rows.sum[r] * rescale + warp_sum(p);
         t.scores[row][lane] = p;
-        // ---- Rescale the row's output so far ----
+
+        // Rescale the row's output so far
         t.accum[row][lane] *= rescale;
         t.accum[row][lane + 32] *= rescale;
     }
@@ -169,7 +173,8 @@ __global__ void __launch_bounds__(THREADS)
 attention(const __grid_constant__ attention_args args)
 {
     __shared__ tiles t;
-    // ---- Find this CTA's rows and head ----
+
+    // Find this CTA's rows and head
     int warp = threadIdx.x / 32;
     int lane = threadIdx.x % 32;
     int seq_len = args.shape.seq_len;
@@ -180,7 +185,8 @@ attention(const __grid_constant__ attention_args args)
     float scale = args.softmax_scale * args.q_scales[head] * args.k_scales[head];
 
     load_tile(t.q, args.q + base, first_row, seq_len);
-    // ---- Reset the running sums ----
+
+    // Reset the running sums
     for (int i = threadIdx.x; i < BLOCK_M * HEAD_DIM; i += THREADS)
         t.accum[i / HEAD_DIM][i % HEAD_DIM] = 0;
     row_state rows;
@@ -188,18 +194,19 @@ attention(const __grid_constant__ attention_args args)
         rows.max[r] = -INFINITY;
         rows.sum[r] = 0;
     }
+
     for (int key = 0; key < seq_len; key += BLOCK_N) {
         load_tile(t.k, args.k + base, key, seq_len);
         load_tile(t.v, args.v + base, key, seq_len);
         __syncthreads(); // the tiles are complete
-        // ---- Work on one key tile ----
+
+        // Work on one key tile
         score(t, warp);
-        // ---- Wait for the other warps' scores ----
         __syncthreads(); // a row's scores come from two warps
         softmax(t, rows, warp, lane, scale, seq_len - key);
         __syncwarp();
         accumulate(t, warp, lane);
-        // ---- Wait until the tile may be overwritten ----
+
         __syncthreads(); // all warps are done with K and V
     }
     store(t, rows, warp, lane, out, seq_len - first_row,

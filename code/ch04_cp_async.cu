@@ -7,15 +7,13 @@
 // Chapter 3's program with another way of loading: the codes of key tile t + 1
 // travel to one of two staging buffers while the warps convert tile t to half
 // and work on it. The arithmetic is chapter 3's, bit for bit.
-// ---- Include the half and FP8 types and the workbench ----
+
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
 #include "workbench/workbench.h"
-// ---- Include the pipeline primitives ----
 #include <cuda_pipeline_primitives.h>
-// ---- Include WMMA ----
 #include <mma.h>
 
 using namespace nvcuda;
@@ -30,11 +28,13 @@ constexpr int ROWS_PER_WARP = BLOCK_M / WARPS;
 static_assert(BLOCK_M == BLOCK_N, "load_tile serves Q, K and V alike");
 static_assert(BLOCK_N == 32, "softmax gives each lane one key of a row");
 static_assert(HEAD_DIM == 64, "accumulate gives each lane two columns");
+
 // ---- Fix the fragment sizes ----
 constexpr int FRAG = 16; // m, n and k of a WMMA product
 
 static_assert(BLOCK_M / FRAG * (BLOCK_N / FRAG) == WARPS, "a tile a warp");
 static_assert(HEAD_DIM % FRAG == 0, "whole steps along the head dimension");
+
 // ---- Fix the depth of the pipeline ----
 constexpr int STAGES = 2;      // one key tile landing, one at work
 constexpr int COPY_BYTES = 16; // the most that one cp.async moves
@@ -75,7 +75,8 @@ __device__ void load_tile(__half (*tile)[HEAD_DIM], const uint8_t *codes,
         uint32_t four = 0; // rows past the end are zeros
         if (first_row + row < seq_len)
             four = *(const uint32_t *)(codes + at);
-        // ---- Convert four codes to half ----
+
+        // Convert four codes to half
         __half2 low = __nv_cvt_fp8x2_to_halfraw2(four & 0xffff, __NV_E4M3);
         __half2 high = __nv_cvt_fp8x2_to_halfraw2(four >> 16, __NV_E4M3);
         *(__half2 *)&tile[row][d] = low;
@@ -93,7 +94,8 @@ __device__ void copy_rows(uint8_t (*staged)[HEAD_DIM], const uint8_t *codes,
         int d = i % PER_ROW * COPY_BYTES;
         bool inside = first_row + row < seq_len;
         size_t at = inside ? (size_t)(first_row + row) * HEAD_DIM + d : 0;
-        // ---- Copy sixteen codes, or zeros ----
+
+        // Copy sixteen codes, or zeros
         __pipeline_memcpy_async(&staged[row][d], codes + at, COPY_BYTES,
                                 inside ? 0 : COPY_BYTES); // zeros past the end
     }
@@ -109,7 +111,6 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    // ---- Close the group, be it empty ----
     __pipeline_commit(); // an empty group, too, so that the wait can count
 }
 
@@ -122,7 +123,8 @@ __device__ void convert(__half (*tile)[HEAD_DIM],
         int row = i / PER_ROW;
         int d = i % PER_ROW * 4;
         uint32_t four = *(const uint32_t *)&staged[row][d];
-        // ---- Convert four codes to half ----
+
+        // Convert four codes to half
         __half2 low = __nv_cvt_fp8x2_to_halfraw2(four & 0xffff, __NV_E4M3);
         __half2 high = __nv_cvt_fp8x2_to_halfraw2(four >> 16, __NV_E4M3);
         *(__half2 *)&tile[row][d] = low;
@@ -137,13 +139,13 @@ __device__ void score(tiles &t, int warp)
                    wmma::row_major> q; // [16 rows][16 d]
     wmma::fragment<wmma::matrix_b, FRAG, FRAG, FRAG, __half,
                    wmma::col_major> k; // [16 d][16 keys]: K transposed
-    wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float> s;
+    wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float> s; // [16][16]
 
     int row = warp / 2 * FRAG;
     int key = warp % 2 * FRAG;
     wmma::fill_fragment(s, 0.0f);
     for (int d = 0; d < HEAD_DIM; d += FRAG) {
-        // ---- Multiply 16 columns of Q with 16 of K ----
+        // Multiply 16 columns of Q with 16 of K
         wmma::load_matrix_sync(q, &t.q[row][d], HEAD_DIM);
         wmma::load_matrix_sync(k, &t.k[key][d], HEAD_DIM);
         wmma::mma_sync(s, q, k, s);
@@ -174,10 +176,12 @@ __device__ void softmax(tiles &t, row_state &rows, int warp, int lane,
 #pragma unroll // rows live in registers, so r must be known
     for (int r = 0; r < ROWS_PER_WARP; ++r) {
         int row = warp * ROWS_PER_WARP + r;
-        // ---- Scale the score, mask keys past the end ----
+
+        // Scale the score, mask keys past the end
         float s = t.scores[row][lane] * scale;
         if (lane >= keys_left)
             s = -INFINITY;
+
         float old_max = rows.max[r];
         float new_max = fmaxf(old_max, warp_max(s));
         float p = __expf(s - new_max);
@@ -185,7 +189,8 @@ __device__ void softmax(tiles &t, row_state &rows, int warp, int lane,
         rows.max[r] = new_max;
         rows.sum[r] = rows.sum[r] * rescale + warp_sum(p);
         t.scores[row][lane] = p;
-        // ---- Rescale the row's output so far ----
+
+        // Rescale the row's output so far
         t.accum[row][lane] *= rescale;
         t.accum[row][lane + 32] *= rescale;
     }
@@ -230,7 +235,8 @@ __global__ void __launch_bounds__(THREADS)
 attention(const __grid_constant__ attention_args args)
 {
     __shared__ tiles t;
-    // ---- Find this CTA's rows and head ----
+
+    // Find this CTA's rows and head
     int warp = threadIdx.x / 32;
     int lane = threadIdx.x % 32;
     int seq_len = args.shape.seq_len;
@@ -241,7 +247,8 @@ attention(const __grid_constant__ attention_args args)
     float scale = args.softmax_scale * args.q_scales[head] * args.k_scales[head];
 
     load_tile(t.q, args.q + base, first_row, seq_len);
-    // ---- Reset the running sums ----
+
+    // Reset the running sums
     for (int i = threadIdx.x; i < BLOCK_M * HEAD_DIM; i += THREADS)
         t.accum[i / HEAD_DIM][i % HEAD_DIM] = 0;
     row_state rows;
@@ -249,25 +256,26 @@ attention(const __grid_constant__ attention_args args)
         rows.max[r] = -INFINITY;
         rows.sum[r] = 0;
     }
-    // ---- Start the first copies ----
+
+    // Start the first copies
     const uint8_t *k = args.k + base;
     const uint8_t *v = args.v + base;
     int tiles_n = (seq_len + BLOCK_N - 1) / BLOCK_N;
     for (int tile = 0; tile < STAGES - 1; ++tile)
         copy_tile(t, tile, k, v, seq_len);
+
     for (int tile = 0; tile < tiles_n; ++tile) {
-        // ---- Start a copy, finish another, convert it ----
+        // Start a copy, finish another, convert it
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
-        // ---- Wait for the oldest copy ----
         __pipeline_wait_prior(STAGES - 1); // this thread's part of the tile
         __syncthreads(); // everybody's part; and K and V may be overwritten
         convert(t.k, t.codes[tile % STAGES].k);
         convert(t.v, t.codes[tile % STAGES].v);
         __syncthreads(); // the tiles are complete
         int key = tile * BLOCK_N;
-        // ---- Work on one key tile ----
+
+        // Work on one key tile
         score(t, warp);
-        // ---- Wait for the other warps' scores ----
         __syncthreads(); // a row's scores come from two warps
         softmax(t, rows, warp, lane, scale, seq_len - key);
         __syncwarp();

@@ -1,20 +1,17 @@
 // Tangled from chapters/09-three-stages.md; edit that, then `make tangle`.
 
-// Chapter 9, the gate of 50 %: six CTAs on an SM of an L4.
+// Chapter 9, an occupancy of 50 %: six CTAs on an SM of an L4.
 //
 //   make chapter9 && ./lab9 code/ch09_six_ctas.cu
 //
 // One staging buffer, and one tile of halves in which K and V take turns.
-// ---- Begin as chapter 8 does ----
-// ---- Include the half and FP8 types and the workbench ----
+
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
 #include "workbench/workbench.h"
-// ---- Include the pipeline primitives ----
 #include <cuda_pipeline_primitives.h>
-// ---- Include WMMA ----
 #include <mma.h>
 
 using namespace nvcuda;
@@ -26,6 +23,7 @@ constexpr int WARPS = 4;
 constexpr int THREADS = 32 * WARPS;
 
 static_assert(BLOCK_M == BLOCK_N, "load_tile serves Q, K and V alike");
+
 // ---- Divide the tile among the warps ----
 constexpr int FRAG = 16;                 // m, n and k of a WMMA product
 constexpr int WARPS_M = BLOCK_M / FRAG;  // warps below each other
@@ -36,6 +34,7 @@ constexpr int COLS = HEAD_DIM / WARPS_N; // output columns of a warp
 static_assert(KEYS == FRAG, "a warp scores one 16 x 16 tile");
 static_assert(COLS % FRAG == 0, "whole tiles of output columns");
 static_assert(HEAD_DIM % FRAG == 0, "whole steps along the head dimension");
+
 // ---- Fix the depth of the pipeline ----
 constexpr int STAGES = 1;      // the half tiles are the other buffer
 constexpr int COPY_BYTES = 16; // the most that one cp.async moves
@@ -61,22 +60,20 @@ struct alignas(128) tiles {
     float row_sum[WARPS_N][BLOCK_M]; // of all tiles, at the end
 };
 
-// An SM of an L4: 100 KB, of which each CTA costs 1 KB more than it has.
+// An SM of an L4 has 100 KB, and each CTA takes 1 KB beside its own.
 static_assert(sizeof(tiles) <= 102400 / 6 / 128 * 128 - 1024, "six CTAs");
 
-// ---- Take the steps of chapter 8 ----
 // ---- Say where an accumulator's elements lie ----
 using accumulator =
     wmma::fragment<wmma::accumulator, FRAG, FRAG, FRAG, float>; // [16][16]
 
 // Where an accumulator's element x[i] lies in its 16 x 16 tile.
-__device__ int row_half(int i) { return i / 2 % 2; } // row lane / 4 + 8 times
+__device__ int row_half(int i) { return i / 2 % 2; } // 0: row lane / 4; 1: + 8
 __device__ int column(int i, int lane)
 {
     return i / 4 * 8 + lane % 4 * 2 + i % 2;
 }
 
-// ---- Meet the warp that shares the rows ----
 // The barrier of the warps that share rows: here, simply that of the CTA.
 __device__ void row_barrier(int) { __syncthreads(); }
 
@@ -111,7 +108,8 @@ __device__ void load_tile(__half (*tile)[HEAD_DIM], const uint8_t *codes,
         uint32_t four = 0; // rows past the end are zeros
         if (first_row + row < seq_len)
             four = *(const uint32_t *)(codes + at);
-        // ---- Convert four codes to half ----
+
+        // Convert four codes to half
         __half2 low = __nv_cvt_fp8x2_to_halfraw2(four & 0xffff, __NV_E4M3);
         __half2 high = __nv_cvt_fp8x2_to_halfraw2(four >> 16, __NV_E4M3);
         *(__half2 *)&tile[row][d] = low;
@@ -129,7 +127,8 @@ __device__ void copy_rows(uint8_t (*staged)[HEAD_DIM], const uint8_t *codes,
         int d = i % PER_ROW * COPY_BYTES;
         bool inside = first_row + row < seq_len;
         size_t at = inside ? (size_t)(first_row + row) * HEAD_DIM + d : 0;
-        // ---- Copy sixteen codes, or zeros ----
+
+        // Copy sixteen codes, or zeros
         __pipeline_memcpy_async(&staged[row][d], codes + at, COPY_BYTES,
                                 inside ? 0 : COPY_BYTES); // zeros past the end
     }
@@ -145,7 +144,6 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    // ---- Close the group, be it empty ----
     __pipeline_commit(); // an empty group, too, so that the wait can count
 }
 
@@ -158,7 +156,8 @@ __device__ void convert(__half (*tile)[HEAD_DIM],
         int row = i / PER_ROW;
         int d = i % PER_ROW * 4;
         uint32_t four = *(const uint32_t *)&staged[row][d];
-        // ---- Convert four codes to half ----
+
+        // Convert four codes to half
         __half2 low = __nv_cvt_fp8x2_to_halfraw2(four & 0xffff, __NV_E4M3);
         __half2 high = __nv_cvt_fp8x2_to_halfraw2(four >> 16, __NV_E4M3);
         *(__half2 *)&tile[row][d] = low;
@@ -177,7 +176,7 @@ __device__ void score(const tiles &t, accumulator &s, int warp)
     int key = warp % WARPS_N * KEYS;
     wmma::fill_fragment(s, 0.0f);
     for (int d = 0; d < HEAD_DIM; d += FRAG) {
-        // ---- Multiply 16 columns of Q with 16 of K ----
+        // Multiply 16 columns of Q with 16 of K
         wmma::load_matrix_sync(q, &t.q[row][d], HEAD_DIM);
         wmma::load_matrix_sync(k, &t.k[key][d], HEAD_DIM);
         wmma::mma_sync(s, q, k, s);
@@ -191,7 +190,8 @@ __device__ void softmax(tiles &t, row_state &rows, accumulator &s,
 {
     int row = warp / WARPS_N * FRAG + lane / 4;
     int key = warp % WARPS_N * KEYS;
-    // ---- Scale and mask the scores, find their maximum ----
+
+    // Scale and mask the scores, find their maximum
     float tile_max[2] = {-INFINITY, -INFINITY};
     #pragma unroll
     for (int i = 0; i < s.num_elements; ++i) {
@@ -199,25 +199,30 @@ __device__ void softmax(tiles &t, row_state &rows, accumulator &s,
         s.x[i] = inside ? s.x[i] * scale : -INFINITY;
         tile_max[row_half(i)] = fmaxf(tile_max[row_half(i)], s.x[i]);
     }
-    // ---- Exchange the maximum with the other warp ----
+
+    // Exchange the maximum with the other warp
     for (int h = 0; h < 2; ++h) {
         tile_max[h] = quad_max(tile_max[h]);
         if (lane % 4 == 0)
             t.row_max[warp % WARPS_N][row + 8 * h] = tile_max[h];
     }
     row_barrier(warp); // a row's maximum comes from two warps
-    // ---- Find the new maximum and the factor for what is there ----
+
+    // Find the new maximum, and the factor for the sums so far
     float rescale[2];
     for (int h = 0; h < 2; ++h) {
         float new_max = rows.max[h];
-        // ---- Take both warps' maxima ----
+
+        // Take both warps' maxima
         for (int w = 0; w < WARPS_N; ++w)
             new_max = fmaxf(new_max, t.row_max[w][row + 8 * h]);
+
         rescale[h] = __expf(rows.max[h] - new_max); // 0 on the first tile
         rows.max[h] = new_max;
         rows.sum[h] *= rescale[h];
     }
-    // ---- Turn scores into probabilities ----
+
+    // Turn scores into probabilities
     #pragma unroll
     for (int i = 0; i < s.num_elements; i += 2) {
         int h = row_half(i);
@@ -227,7 +232,8 @@ __device__ void softmax(tiles &t, row_state &rows, accumulator &s,
         *(__half2 *)&t.p[row + 8 * h][key + column(i, lane)] =
             __floats2half2_rn(p0, p1);
     }
-    // ---- Rescale the output so far ----
+
+    // Rescale the output so far
     #pragma unroll
     for (int f = 0; f < COLS / FRAG; ++f)
         for (int i = 0; i < out[f].num_elements; ++i)
@@ -260,13 +266,15 @@ __device__ void store(tiles &t, const row_state &rows,
                       int lane, __half *o, int rows_left, float v_scale)
 {
     int row = warp / WARPS_N * FRAG + lane / 4;
-    // ---- Exchange the sums with the other warp ----
+
+    // Exchange the sums with the other warp
     for (int h = 0; h < 2; ++h) {
         float sum = quad_sum(rows.sum[h]);
         if (lane % 4 == 0)
             t.row_sum[warp % WARPS_N][row + 8 * h] = sum;
     }
     row_barrier(warp); // a row's sum comes from two warps
+
     for (int h = 0; h < 2; ++h) {
         int r = row + 8 * h;
         if (r >= rows_left)
@@ -292,7 +300,8 @@ __global__ void __launch_bounds__(THREADS, 6)
 attention(const __grid_constant__ attention_args args)
 {
     __shared__ tiles t;
-    // ---- Find this CTA's rows and head ----
+
+    // Find this CTA's rows and head
     int warp = threadIdx.x / 32;
     int lane = threadIdx.x % 32;
     int seq_len = args.shape.seq_len;
@@ -303,31 +312,37 @@ attention(const __grid_constant__ attention_args args)
     float scale = args.softmax_scale * args.q_scales[head] * args.k_scales[head];
 
     load_tile(t.q, args.q + base, first_row, seq_len);
-    // ---- Reset the running sums ----
+
+    // Reset the running sums
     row_state rows = {{-INFINITY, -INFINITY}, {0, 0}};
     accumulator sum[COLS / FRAG]; // [16 rows][COLS]
     for (int f = 0; f < COLS / FRAG; ++f)
         wmma::fill_fragment(sum[f], 0.0f);
-    // ---- Start the first copy ----
+
+    // Start the first copy
     const uint8_t *k = args.k + base;
     const uint8_t *v = args.v + base;
     int tiles_n = (seq_len + BLOCK_N - 1) / BLOCK_N;
     copy_tile(t, 0, k, v, seq_len);
+
     for (int tile = 0; tile < tiles_n; ++tile) {
-        // ---- Finish a copy, convert K ----
+        // Finish a copy, convert K
         int key = tile * BLOCK_N;
         __pipeline_wait_prior(0); // this thread's part of the tile
         __syncthreads(); // everybody's part; and V may be overwritten
         convert(t.k, t.codes[tile % STAGES].k);
         __syncthreads(); // K is complete
-        // ---- Work on one key tile ----
+
+        // Work on one key tile
         accumulator s; // [16 rows][KEYS]
         score(t, s, warp);
         softmax(t, rows, s, sum, warp, lane, scale, seq_len - key);
-        convert(t.v, t.codes[tile % STAGES].v); // softmax's barrier: K is read
-        // ---- Copy into the buffer that has been converted ----
+        convert(t.v, t.codes[tile % STAGES].v); // softmax's barrier freed K
+
+        // Copy into the buffer that has been converted
         __syncthreads(); // P and V are complete, and the codes all read
         copy_tile(t, tile + 1, k, v, seq_len);
+
         accumulate(t, sum, warp);
     }
     store(t, rows, sum, warp, lane, out, seq_len - first_row,

@@ -1,17 +1,16 @@
 // Tangled from chapters/10-swizzle.md; edit that, then `make tangle`.
 
-// Chapter 10, the gate of 50 %: swizzled tiles, six CTAs on an SM of an L4.
+// Chapter 10, an occupancy of 50 %: swizzled tiles, six CTAs on an SM of an L4.
 //
 //   make chapter10 && ./lab10 code/ch10_six_ctas.cu
 //
 // Chapter 9's one staging buffer, and its one tile in which K and V take turns.
-// ---- Include the half and FP8 types and the workbench ----
+
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
 #include "workbench/workbench.h"
-// ---- Include the pipeline primitives ----
 #include <cuda_pipeline_primitives.h>
 
 // ---- Fix the tile sizes ----
@@ -21,6 +20,7 @@ constexpr int WARPS = 4;
 constexpr int THREADS = 32 * WARPS;
 
 static_assert(BLOCK_M == BLOCK_N, "load_tile serves Q, K and V alike");
+
 // ---- Divide the tile among the warps ----
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16; // of one mma.sync
 constexpr int CHUNK = 8;                         // halves in 16 bytes
@@ -32,6 +32,7 @@ constexpr int COLS = HEAD_DIM / WARPS_N; // output columns of a warp
 static_assert(KEYS % 16 == 0 && COLS % 16 == 0, "ldmatrix loads 16 columns");
 static_assert(HEAD_DIM == 8 * CHUNK, "swizzle: a row is eight chunks");
 static_assert(BLOCK_N == 4 * CHUNK, "swizzle_p: a row is four chunks");
+
 // ---- Fix the depth of the pipeline ----
 constexpr int STAGES = 1;      // the half tiles are the other buffer
 constexpr int COPY_BYTES = 16; // the most that one cp.async moves
@@ -57,10 +58,11 @@ struct alignas(128) tiles {
     float row_sum[WARPS_N][BLOCK_M]; // of all tiles, at the end
 };
 
-// An SM of an L4: 100 KB, of which each CTA costs 1 KB more than it has.
+// An SM of an L4 has 100 KB, and each CTA takes 1 KB beside its own.
 static_assert(sizeof(tiles) <= 102400 / 6 / 128 * 128 - 1024, "six CTAs");
 
 // ---- Swizzle a row's chunks ----
+
 // Where element d of a row of 64 halves lies in the row: its eight chunks
 // change places, differently in each of eight rows that follow each other.
 __device__ int swizzle(int row, int d) { return d ^ row % 8 * CHUNK; }
@@ -71,7 +73,6 @@ __device__ int swizzle_p(int row, int key)
     return key ^ row / 2 % 4 * CHUNK;
 }
 
-// ---- Multiply with mma.sync ----
 // D += A B with A [16][16] and B [16][8] half, D [16][8] float.
 __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
                     uint32_t b1)
@@ -83,6 +84,7 @@ __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
 }
 
 // ---- Load matrices with ldmatrix ----
+
 // Four 8 x 8 matrices of half: lane 8 i + r points at row r of matrix i.
 __device__ void load_matrices(uint32_t (&m)[4], const __half *row)
 {
@@ -102,7 +104,6 @@ __device__ void load_matrices_transposed(uint32_t (&m)[4], const __half *row)
                  : "memory");
 }
 
-// ---- Meet the warp that shares the rows ----
 // The barrier of the warps that share rows: here, simply that of the CTA.
 __device__ void row_barrier(int) { __syncthreads(); }
 
@@ -137,7 +138,8 @@ __device__ void load_tile(__half (*tile)[HEAD_DIM], const uint8_t *codes,
         uint32_t four = 0; // rows past the end are zeros
         if (first_row + row < seq_len)
             four = *(const uint32_t *)(codes + at);
-        // ---- Convert four codes to half ----
+
+        // Convert four codes to half
         __half2 low = __nv_cvt_fp8x2_to_halfraw2(four & 0xffff, __NV_E4M3);
         __half2 high = __nv_cvt_fp8x2_to_halfraw2(four >> 16, __NV_E4M3);
         __half2 *to = (__half2 *)&tile[row][swizzle(row, d)];
@@ -156,7 +158,8 @@ __device__ void copy_rows(uint8_t (*staged)[HEAD_DIM], const uint8_t *codes,
         int d = i % PER_ROW * COPY_BYTES;
         bool inside = first_row + row < seq_len;
         size_t at = inside ? (size_t)(first_row + row) * HEAD_DIM + d : 0;
-        // ---- Copy sixteen codes, or zeros ----
+
+        // Copy sixteen codes, or zeros
         __pipeline_memcpy_async(&staged[row][d], codes + at, COPY_BYTES,
                                 inside ? 0 : COPY_BYTES); // zeros past the end
     }
@@ -172,7 +175,6 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    // ---- Close the group, be it empty ----
     __pipeline_commit(); // an empty group, too, so that the wait can count
 }
 
@@ -185,7 +187,8 @@ __device__ void convert(__half (*tile)[HEAD_DIM],
         int row = i / PER_ROW;
         int d = i % PER_ROW * 4;
         uint32_t four = *(const uint32_t *)&staged[row][d];
-        // ---- Convert four codes to half ----
+
+        // Convert four codes to half
         __half2 low = __nv_cvt_fp8x2_to_halfraw2(four & 0xffff, __NV_E4M3);
         __half2 high = __nv_cvt_fp8x2_to_halfraw2(four >> 16, __NV_E4M3);
         __half2 *to = (__half2 *)&tile[row][swizzle(row, d)];
@@ -209,7 +212,7 @@ __device__ void score(const tiles &t, const __half (*k_tile)[HEAD_DIM],
         load_matrices(q, &t.q[q_row][swizzle(q_row, d + lane / 16 * CHUNK)]);
 #pragma unroll
         for (int n = 0; n < KEYS / MMA_N; n += 2) {
-            // ---- Multiply 16 columns of Q with those of 16 keys ----
+            // Multiply 16 columns of Q with those of 16 keys
             int row = k_row + n * MMA_N;
             uint32_t k[4]; // [16 d][16 keys]: K transposed
             int column = swizzle(row, d + lane / 8 % 2 * CHUNK);
@@ -228,7 +231,8 @@ __device__ void softmax(tiles &t, row_state &rows,
 {
     int row = warp / WARPS_N * MMA_M + lane / 4;
     int first = warp % WARPS_N * KEYS + lane % 4 * 2;
-    // ---- Scale and mask the scores, find their maximum ----
+
+    // Scale and mask the scores, find their maximum
     float tile_max[2] = {-INFINITY, -INFINITY};
     #pragma unroll
     for (int n = 0; n < KEYS / MMA_N; ++n)
@@ -237,25 +241,30 @@ __device__ void softmax(tiles &t, row_state &rows,
             s[n][i] = inside ? s[n][i] * scale : -INFINITY;
             tile_max[i / 2] = fmaxf(tile_max[i / 2], s[n][i]);
         }
-    // ---- Exchange the maximum with the other warp ----
+
+    // Exchange the maximum with the other warp
     for (int h = 0; h < 2; ++h) {
         tile_max[h] = quad_max(tile_max[h]);
         if (lane % 4 == 0)
             t.row_max[warp % WARPS_N][row + 8 * h] = tile_max[h];
     }
     row_barrier(warp); // a row's maximum comes from two warps
-    // ---- Find the new maximum and the factor for what is there ----
+
+    // Find the new maximum, and the factor for the sums so far
     float rescale[2];
     for (int h = 0; h < 2; ++h) {
         float new_max = rows.max[h];
-        // ---- Take both warps' maxima ----
+
+        // Take both warps' maxima
         for (int w = 0; w < WARPS_N; ++w)
             new_max = fmaxf(new_max, t.row_max[w][row + 8 * h]);
+
         rescale[h] = __expf(rows.max[h] - new_max); // 0 on the first tile
         rows.max[h] = new_max;
         rows.sum[h] *= rescale[h];
     }
-    // ---- Turn scores into probabilities ----
+
+    // Turn scores into probabilities
     #pragma unroll
     for (int n = 0; n < KEYS / MMA_N; ++n)
         for (int h = 0; h < 2; ++h) {
@@ -266,7 +275,8 @@ __device__ void softmax(tiles &t, row_state &rows,
             *(__half2 *)&t.p[r][swizzle_p(r, first + n * MMA_N)] =
                 __floats2half2_rn(p0, p1);
         }
-    // ---- Rescale the output so far ----
+
+    // Rescale the output so far
     #pragma unroll
     for (int n = 0; n < COLS / MMA_N; ++n)
         for (int i = 0; i < 4; ++i)
@@ -287,7 +297,7 @@ __device__ void accumulate(const tiles &t, const __half (*v_tile)[HEAD_DIM],
         int v_row = key + lane % 16;
 #pragma unroll
         for (int n = 0; n < COLS / MMA_N; n += 2) {
-            // ---- Multiply 16 keys of P with 16 columns of V ----
+            // Multiply 16 keys of P with 16 columns of V
             uint32_t v[4]; // [16 keys][16 d]
             int column = swizzle(v_row, first + n * MMA_N);
             load_matrices_transposed(v, &v_tile[v_row][column]);
@@ -304,14 +314,16 @@ __device__ void store(tiles &t, const row_state &rows,
 {
     int row = warp / WARPS_N * MMA_M + lane / 4;
     int first = warp % WARPS_N * COLS + lane % 4 * 2;
-    // ---- Exchange the sums with the other warp ----
+
+    // Exchange the sums with the other warp
     for (int h = 0; h < 2; ++h) {
         float sum = quad_sum(rows.sum[h]);
         if (lane % 4 == 0)
             t.row_sum[warp % WARPS_N][row + 8 * h] = sum;
     }
     row_barrier(warp); // a row's sum comes from two warps
-    // ---- Write the warp's rows ----
+
+    // Write the warp's rows
     for (int h = 0; h < 2; ++h) {
         int r = row + 8 * h;
         if (r >= rows_left)
@@ -333,7 +345,8 @@ __global__ void __launch_bounds__(THREADS, 6)
 attention(const __grid_constant__ attention_args args)
 {
     __shared__ tiles t;
-    // ---- Find this CTA's rows and head ----
+
+    // Find this CTA's rows and head
     int warp = threadIdx.x / 32;
     int lane = threadIdx.x % 32;
     int seq_len = args.shape.seq_len;
@@ -344,29 +357,35 @@ attention(const __grid_constant__ attention_args args)
     float scale = args.softmax_scale * args.q_scales[head] * args.k_scales[head];
 
     load_tile(t.q, args.q + base, first_row, seq_len);
-    // ---- Reset the running sums ----
+
+    // Reset the running sums
     row_state rows = {{-INFINITY, -INFINITY}, {0, 0}};
     float sum[COLS / MMA_N][4] = {}; // [16 rows][COLS]
-    // ---- Start the first copy ----
+
+    // Start the first copy
     const uint8_t *k = args.k + base;
     const uint8_t *v = args.v + base;
     int tiles_n = (seq_len + BLOCK_N - 1) / BLOCK_N;
     copy_tile(t, 0, k, v, seq_len);
+
     for (int tile = 0; tile < tiles_n; ++tile) {
-        // ---- Finish a copy, convert K ----
+        // Finish a copy, convert K
         int key = tile * BLOCK_N;
         __pipeline_wait_prior(0); // this thread's part of the tile
         __syncthreads(); // everybody's part; and V may be overwritten
         convert(t.k, t.codes[tile % STAGES].k);
         __syncthreads(); // K is complete
-        // ---- Work on one key tile ----
+
+        // Work on one key tile
         float s[KEYS / MMA_N][4]; // [16 rows][KEYS]
         score(t, t.k, s, warp, lane);
         softmax(t, rows, s, sum, warp, lane, scale, seq_len - key);
-        convert(t.v, t.codes[tile % STAGES].v); // softmax's barrier: K is read
-        // ---- Copy into the buffer that has been converted ----
+        convert(t.v, t.codes[tile % STAGES].v); // softmax's barrier freed K
+
+        // Copy into the buffer that has been converted
         __syncthreads(); // P and V are complete, and the codes all read
         copy_tile(t, tile + 1, k, v, seq_len);
+
         accumulate(t, t.v, sum, warp, lane);
     }
     store(t, rows, sum, warp, lane, out, seq_len - first_row,

@@ -8,6 +8,7 @@
 //
 // Exit status: 0 all checks passed, 1 a check failed, 2 bad usage, 3 the
 // machine failed (no memory, FILE not writable).
+
 #include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
@@ -20,7 +21,6 @@
 
 #include "workbench/workbench.h"
 
-// ---- Give up ----
 static void give_up(const char *why)
 {
     fprintf(stderr, "ch11_minimax: %s\n", why);
@@ -68,7 +68,8 @@ static double error_at(const struct cubic *p, double f)
     return (c[0] + f * (c[1] + f * (c[2] + f * c[3]))) / exp2(f) - 1;
 }
 
-// With p(0) = 1 it is error / f that alternates.
+// The sign by which the error is seen: with p(0) = 1 it is error / f that has
+// peaks of alternating sign.
 static double side(const struct cubic *p, double f)
 {
     return p->through_one && f < 0 ? -1 : 1;
@@ -133,7 +134,7 @@ static struct cubic best_cubic(bool through_one)
     double before[MOST];
     int n = unknowns(&p);
 
-    for (int i = 0; i < n; ++i) // of a Chebyshev polynomial
+    for (int i = 0; i < n; ++i) // the peaks of a Chebyshev polynomial
         p.peak[i] = -0.5 * cos(i * acos(-1) / (n - 1));
     for (int round = 0; round < 100; ++round) {
         memcpy(before, p.peak, sizeof before);
@@ -176,7 +177,7 @@ static float exponential(float x)
     return from_bits(bits_of(p) + (bits_of(shifted) << 23));
 }
 
-// ---- The sources' polynomial ----
+// ---- The Taylor polynomial of degree 5 ----
 static double taylor(double x)
 {
     double sum = 1, term = 1;
@@ -186,7 +187,9 @@ static double taylor(double x)
     return sum;
 }
 
-// ---- How far the weights of T tiles tilt ----
+// An exponential with e^0 = c multiplies what was summed up by c at each tile
+// that brings no new maximum. Returns the relative spread of the weights that
+// equal tiles get.
 static double drift(double c, int tiles)
 {
     double sum = 0, squares = 0, factor = 1;

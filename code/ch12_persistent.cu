@@ -6,14 +6,13 @@
 //
 // Chapter 10's program, but a CTA does not end with its query tile: no more
 // CTAs are launched than the GPU holds at a time, and each takes tiles from a
-// queue in global memory until there are none. One launch at a time.
-// ---- Include the half and FP8 types and the workbench ----
+// queue in global memory until there are none. Launches must not overlap.
+
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
 #include "workbench/workbench.h"
-// ---- Include the pipeline primitives ----
 #include <cuda_pipeline_primitives.h>
 
 // ---- Fix the tile sizes ----
@@ -23,6 +22,7 @@ constexpr int WARPS = 4;
 constexpr int THREADS = 32 * WARPS;
 
 static_assert(BLOCK_M == BLOCK_N, "load_tile serves Q, K and V alike");
+
 // ---- Divide the tile among the warps ----
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16; // of one mma.sync
 constexpr int CHUNK = 8;                         // halves in 16 bytes
@@ -34,6 +34,7 @@ constexpr int COLS = HEAD_DIM / WARPS_N; // output columns of a warp
 static_assert(KEYS % 16 == 0 && COLS % 16 == 0, "ldmatrix loads 16 columns");
 static_assert(HEAD_DIM == 8 * CHUNK, "swizzle: a row is eight chunks");
 static_assert(BLOCK_N == 4 * CHUNK, "swizzle_p: a row is four chunks");
+
 // ---- Fix the depth of the pipeline ----
 constexpr int STAGES = 2;      // one key tile landing, one at work
 constexpr int COPY_BYTES = 16; // the most that one cp.async moves
@@ -58,6 +59,7 @@ struct alignas(128) tiles {
 };
 
 // ---- Swizzle a row's chunks ----
+
 // Where element d of a row of 64 halves lies in the row: its eight chunks
 // change places, differently in each of eight rows that follow each other.
 __device__ int swizzle(int row, int d) { return d ^ row % 8 * CHUNK; }
@@ -68,7 +70,6 @@ __device__ int swizzle_p(int row, int key)
     return key ^ row / 2 % 4 * CHUNK;
 }
 
-// ---- Multiply with mma.sync ----
 // D += A B with A [16][16] and B [16][8] half, D [16][8] float.
 __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
                     uint32_t b1)
@@ -80,6 +81,7 @@ __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
 }
 
 // ---- Load matrices with ldmatrix ----
+
 // Four 8 x 8 matrices of half: lane 8 i + r points at row r of matrix i.
 __device__ void load_matrices(uint32_t (&m)[4], const __half *row)
 {
@@ -99,7 +101,6 @@ __device__ void load_matrices_transposed(uint32_t (&m)[4], const __half *row)
                  : "memory");
 }
 
-// ---- Meet the warp that shares the rows ----
 // The barrier of the warps that share rows: here, simply that of the CTA.
 __device__ void row_barrier(int) { __syncthreads(); }
 
@@ -134,7 +135,8 @@ __device__ void load_tile(__half (*tile)[HEAD_DIM], const uint8_t *codes,
         uint32_t four = 0; // rows past the end are zeros
         if (first_row + row < seq_len)
             four = *(const uint32_t *)(codes + at);
-        // ---- Convert four codes to half ----
+
+        // Convert four codes to half
         __half2 low = __nv_cvt_fp8x2_to_halfraw2(four & 0xffff, __NV_E4M3);
         __half2 high = __nv_cvt_fp8x2_to_halfraw2(four >> 16, __NV_E4M3);
         __half2 *to = (__half2 *)&tile[row][swizzle(row, d)];
@@ -153,7 +155,8 @@ __device__ void copy_rows(uint8_t (*staged)[HEAD_DIM], const uint8_t *codes,
         int d = i % PER_ROW * COPY_BYTES;
         bool inside = first_row + row < seq_len;
         size_t at = inside ? (size_t)(first_row + row) * HEAD_DIM + d : 0;
-        // ---- Copy sixteen codes, or zeros ----
+
+        // Copy sixteen codes, or zeros
         __pipeline_memcpy_async(&staged[row][d], codes + at, COPY_BYTES,
                                 inside ? 0 : COPY_BYTES); // zeros past the end
     }
@@ -169,7 +172,6 @@ __device__ void copy_tile(tiles &t, int tile, const uint8_t *k,
         copy_rows(s.k, k, key, seq_len);
         copy_rows(s.v, v, key, seq_len);
     }
-    // ---- Close the group, be it empty ----
     __pipeline_commit(); // an empty group, too, so that the wait can count
 }
 
@@ -182,7 +184,8 @@ __device__ void convert(__half (*tile)[HEAD_DIM],
         int row = i / PER_ROW;
         int d = i % PER_ROW * 4;
         uint32_t four = *(const uint32_t *)&staged[row][d];
-        // ---- Convert four codes to half ----
+
+        // Convert four codes to half
         __half2 low = __nv_cvt_fp8x2_to_halfraw2(four & 0xffff, __NV_E4M3);
         __half2 high = __nv_cvt_fp8x2_to_halfraw2(four >> 16, __NV_E4M3);
         __half2 *to = (__half2 *)&tile[row][swizzle(row, d)];
@@ -206,7 +209,7 @@ __device__ void score(const tiles &t, const __half (*k_tile)[HEAD_DIM],
         load_matrices(q, &t.q[q_row][swizzle(q_row, d + lane / 16 * CHUNK)]);
 #pragma unroll
         for (int n = 0; n < KEYS / MMA_N; n += 2) {
-            // ---- Multiply 16 columns of Q with those of 16 keys ----
+            // Multiply 16 columns of Q with those of 16 keys
             int row = k_row + n * MMA_N;
             uint32_t k[4]; // [16 d][16 keys]: K transposed
             int column = swizzle(row, d + lane / 8 % 2 * CHUNK);
@@ -225,7 +228,8 @@ __device__ void softmax(tiles &t, row_state &rows,
 {
     int row = warp / WARPS_N * MMA_M + lane / 4;
     int first = warp % WARPS_N * KEYS + lane % 4 * 2;
-    // ---- Scale and mask the scores, find their maximum ----
+
+    // Scale and mask the scores, find their maximum
     float tile_max[2] = {-INFINITY, -INFINITY};
     #pragma unroll
     for (int n = 0; n < KEYS / MMA_N; ++n)
@@ -234,25 +238,30 @@ __device__ void softmax(tiles &t, row_state &rows,
             s[n][i] = inside ? s[n][i] * scale : -INFINITY;
             tile_max[i / 2] = fmaxf(tile_max[i / 2], s[n][i]);
         }
-    // ---- Exchange the maximum with the other warp ----
+
+    // Exchange the maximum with the other warp
     for (int h = 0; h < 2; ++h) {
         tile_max[h] = quad_max(tile_max[h]);
         if (lane % 4 == 0)
             t.row_max[warp % WARPS_N][row + 8 * h] = tile_max[h];
     }
     row_barrier(warp); // a row's maximum comes from two warps
-    // ---- Find the new maximum and the factor for what is there ----
+
+    // Find the new maximum, and the factor for the sums so far
     float rescale[2];
     for (int h = 0; h < 2; ++h) {
         float new_max = rows.max[h];
-        // ---- Take both warps' maxima ----
+
+        // Take both warps' maxima
         for (int w = 0; w < WARPS_N; ++w)
             new_max = fmaxf(new_max, t.row_max[w][row + 8 * h]);
+
         rescale[h] = __expf(rows.max[h] - new_max); // 0 on the first tile
         rows.max[h] = new_max;
         rows.sum[h] *= rescale[h];
     }
-    // ---- Turn scores into probabilities ----
+
+    // Turn scores into probabilities
     #pragma unroll
     for (int n = 0; n < KEYS / MMA_N; ++n)
         for (int h = 0; h < 2; ++h) {
@@ -263,7 +272,8 @@ __device__ void softmax(tiles &t, row_state &rows,
             *(__half2 *)&t.p[r][swizzle_p(r, first + n * MMA_N)] =
                 __floats2half2_rn(p0, p1);
         }
-    // ---- Rescale the output so far ----
+
+    // Rescale the output so far
     #pragma unroll
     for (int n = 0; n < COLS / MMA_N; ++n)
         for (int i = 0; i < 4; ++i)
@@ -284,7 +294,7 @@ __device__ void accumulate(const tiles &t, const __half (*v_tile)[HEAD_DIM],
         int v_row = key + lane % 16;
 #pragma unroll
         for (int n = 0; n < COLS / MMA_N; n += 2) {
-            // ---- Multiply 16 keys of P with 16 columns of V ----
+            // Multiply 16 keys of P with 16 columns of V
             uint32_t v[4]; // [16 keys][16 d]
             int column = swizzle(v_row, first + n * MMA_N);
             load_matrices_transposed(v, &v_tile[v_row][column]);
@@ -301,14 +311,16 @@ __device__ void store(tiles &t, const row_state &rows,
 {
     int row = warp / WARPS_N * MMA_M + lane / 4;
     int first = warp % WARPS_N * COLS + lane % 4 * 2;
-    // ---- Exchange the sums with the other warp ----
+
+    // Exchange the sums with the other warp
     for (int h = 0; h < 2; ++h) {
         float sum = quad_sum(rows.sum[h]);
         if (lane % 4 == 0)
             t.row_sum[warp % WARPS_N][row + 8 * h] = sum;
     }
     row_barrier(warp); // a row's sum comes from two warps
-    // ---- Write the warp's rows ----
+
+    // Write the warp's rows
     for (int h = 0; h < 2; ++h) {
         int r = row + 8 * h;
         if (r >= rows_left)
@@ -329,7 +341,7 @@ __device__ void store(tiles &t, const row_state &rows,
 __device__ void query_tile(tiles &t, const attention_args &args, int first_row,
                            int pair)
 {
-    // ---- Find this query tile's rows and head ----
+    // Find this query tile's rows and head
     int warp = threadIdx.x / 32;
     int lane = threadIdx.x % 32;
     int seq_len = args.shape.seq_len;
@@ -339,30 +351,32 @@ __device__ void query_tile(tiles &t, const attention_args &args, int first_row,
     float scale = args.softmax_scale * args.q_scales[head] * args.k_scales[head];
 
     load_tile(t.q, args.q + base, first_row, seq_len);
-    // ---- Reset the running sums ----
+
+    // Reset the running sums
     row_state rows = {{-INFINITY, -INFINITY}, {0, 0}};
     float sum[COLS / MMA_N][4] = {}; // [16 rows][COLS]
-    // ---- Start the first copies ----
+
+    // Start the first copies
     const uint8_t *k = args.k + base;
     const uint8_t *v = args.v + base;
     int tiles_n = (seq_len + BLOCK_N - 1) / BLOCK_N;
     for (int tile = 0; tile < STAGES - 1; ++tile)
         copy_tile(t, tile, k, v, seq_len);
+
     for (int tile = 0; tile < tiles_n; ++tile) {
-        // ---- Start a copy, finish another, convert it ----
+        // Start a copy, finish another, convert it
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
-        // ---- Wait for the oldest copy ----
         __pipeline_wait_prior(STAGES - 1); // this thread's part of the tile
         __syncthreads(); // everybody's part; and K and V may be overwritten
         convert(t.k, t.codes[tile % STAGES].k);
         convert(t.v, t.codes[tile % STAGES].v);
         __syncthreads(); // the tiles are complete
         int key = tile * BLOCK_N;
-        // ---- Work on one key tile ----
+
+        // Work on one key tile
         float s[KEYS / MMA_N][4]; // [16 rows][KEYS]
         score(t, t.k, s, warp, lane);
         softmax(t, rows, s, sum, warp, lane, scale, seq_len - key);
-        // ---- Wait for the other warp's probabilities ----
         row_barrier(warp); // P comes from two warps
         accumulate(t, t.v, sum, warp, lane);
     }
@@ -376,12 +390,12 @@ __device__ unsigned next_item; // 0 before and after each launch
 // The next query tile of this CTA; `items` or more when there is none.
 __device__ unsigned take_item(unsigned &item, unsigned items)
 {
-    // ---- Wait until all have read the last number ----
     __syncthreads(); // the last one may be overwritten
-    // ---- Ask the queue, one thread for all ----
-    if (threadIdx.x == 0) // each CTA asks once in vain: then it is 0 again
+
+    // Ask the queue, one thread for all
+    if (threadIdx.x == 0) // wraps to 0: each CTA asks once in vain
         item = atomicInc(&next_item, items + gridDim.x - 1);
-    // ---- Wait for the number ----
+
     __syncthreads(); // it is there, and all are done with the last tile
     return item;
 }

@@ -8,7 +8,7 @@
 // warps load, convert, meet at a barrier and compute. What it has over
 // chapter 10 is due to the loads; what separates it from the specialised
 // program is due to the division of work.
-// ---- Include the half and FP8 types and the workbench ----
+
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
@@ -19,11 +19,13 @@
 constexpr int BLOCK_M = 32; // query rows of a CTA
 constexpr int BLOCK_N = 32; // keys of a tile
 constexpr int WARPS = 4;    // consumers: scores, softmax, output
+
 // ---- Let every warp load ----
 constexpr int PRODUCERS = WARPS; // every warp loads, and then computes
 constexpr int THREADS = 32 * WARPS;
 
 static_assert(BLOCK_M == BLOCK_N, "load_tile serves Q, K and V alike");
+
 // ---- Divide the tile among the warps ----
 constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16; // of one mma.sync
 constexpr int CHUNK = 8;                         // halves in 16 bytes
@@ -35,6 +37,7 @@ constexpr int COLS = HEAD_DIM / WARPS_N; // output columns of a warp
 static_assert(KEYS % 16 == 0 && COLS % 16 == 0, "ldmatrix loads 16 columns");
 static_assert(HEAD_DIM == 8 * CHUNK, "swizzle: a row is eight chunks");
 static_assert(BLOCK_N == 4 * CHUNK, "swizzle_p: a row is four chunks");
+
 // ---- Fix the depth of the ring ----
 constexpr int STAGES = 2;      // one key tile being filled, one at work
 constexpr int LOAD_BYTES = 16; // the most that a lane loads at a time
@@ -54,6 +57,7 @@ struct alignas(128) tiles {
 };
 
 // ---- Swizzle a row's chunks ----
+
 // Where element d of a row of 64 halves lies in the row: its eight chunks
 // change places, differently in each of eight rows that follow each other.
 __device__ int swizzle(int row, int d) { return d ^ row % 8 * CHUNK; }
@@ -64,7 +68,6 @@ __device__ int swizzle_p(int row, int key)
     return key ^ row / 2 % 4 * CHUNK;
 }
 
-// ---- Multiply with mma.sync ----
 // D += A B with A [16][16] and B [16][8] half, D [16][8] float.
 __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
                     uint32_t b1)
@@ -76,6 +79,7 @@ __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
 }
 
 // ---- Load matrices with ldmatrix ----
+
 // Four 8 x 8 matrices of half: lane 8 i + r points at row r of matrix i.
 __device__ void load_matrices(uint32_t (&m)[4], const __half *row)
 {
@@ -95,7 +99,6 @@ __device__ void load_matrices_transposed(uint32_t (&m)[4], const __half *row)
                  : "memory");
 }
 
-// ---- Meet the warp that shares the rows ----
 // The barrier of the warps that share rows; barrier 0 is __syncthreads's.
 __device__ void row_barrier(int warp)
 {
@@ -136,7 +139,8 @@ __device__ void load_tile(__half (*tile)[HEAD_DIM], const uint8_t *codes,
         uint32_t four = 0; // rows past the end are zeros
         if (first_row + row < seq_len)
             four = *(const uint32_t *)(codes + at);
-        // ---- Convert four codes to half ----
+
+        // Convert four codes to half
         __half2 low = __nv_cvt_fp8x2_to_halfraw2(four & 0xffff, __NV_E4M3);
         __half2 high = __nv_cvt_fp8x2_to_halfraw2(four >> 16, __NV_E4M3);
         __half2 *to = (__half2 *)&tile[row][swizzle(row, d)];
@@ -146,7 +150,8 @@ __device__ void load_tile(__half (*tile)[HEAD_DIM], const uint8_t *codes,
 }
 
 // ---- Load a piece of a tile into registers ----
-// A producer lane's part of a tile of K or V, on its way through registers.
+
+// Loads of LOAD_BYTES: of a row of a tile, and of a lane for a tile of K or V.
 constexpr int PER_ROW = HEAD_DIM / LOAD_BYTES;
 constexpr int LOADS = BLOCK_N * PER_ROW / (32 * PRODUCERS);
 
@@ -201,7 +206,7 @@ __device__ void score(const tiles &t, const __half (*k_tile)[HEAD_DIM],
         load_matrices(q, &t.q[q_row][swizzle(q_row, d + lane / 16 * CHUNK)]);
 #pragma unroll
         for (int n = 0; n < KEYS / MMA_N; n += 2) {
-            // ---- Multiply 16 columns of Q with those of 16 keys ----
+            // Multiply 16 columns of Q with those of 16 keys
             int row = k_row + n * MMA_N;
             uint32_t k[4]; // [16 d][16 keys]: K transposed
             int column = swizzle(row, d + lane / 8 % 2 * CHUNK);
@@ -220,7 +225,8 @@ __device__ void softmax(tiles &t, row_state &rows,
 {
     int row = warp / WARPS_N * MMA_M + lane / 4;
     int first = warp % WARPS_N * KEYS + lane % 4 * 2;
-    // ---- Scale and mask the scores, find their maximum ----
+
+    // Scale and mask the scores, find their maximum
     float tile_max[2] = {-INFINITY, -INFINITY};
     #pragma unroll
     for (int n = 0; n < KEYS / MMA_N; ++n)
@@ -229,25 +235,30 @@ __device__ void softmax(tiles &t, row_state &rows,
             s[n][i] = inside ? s[n][i] * scale : -INFINITY;
             tile_max[i / 2] = fmaxf(tile_max[i / 2], s[n][i]);
         }
-    // ---- Exchange the maximum with the other warp ----
+
+    // Exchange the maximum with the other warp
     for (int h = 0; h < 2; ++h) {
         tile_max[h] = quad_max(tile_max[h]);
         if (lane % 4 == 0)
             t.row_max[warp % WARPS_N][row + 8 * h] = tile_max[h];
     }
     row_barrier(warp); // a row's maximum comes from two warps
-    // ---- Find the new maximum and the factor for what is there ----
+
+    // Find the new maximum, and the factor for the sums so far
     float rescale[2];
     for (int h = 0; h < 2; ++h) {
         float new_max = rows.max[h];
-        // ---- Take both warps' maxima ----
+
+        // Take both warps' maxima
         for (int w = 0; w < WARPS_N; ++w)
             new_max = fmaxf(new_max, t.row_max[w][row + 8 * h]);
+
         rescale[h] = __expf(rows.max[h] - new_max); // 0 on the first tile
         rows.max[h] = new_max;
         rows.sum[h] *= rescale[h];
     }
-    // ---- Turn scores into probabilities ----
+
+    // Turn scores into probabilities
     #pragma unroll
     for (int n = 0; n < KEYS / MMA_N; ++n)
         for (int h = 0; h < 2; ++h) {
@@ -258,7 +269,8 @@ __device__ void softmax(tiles &t, row_state &rows,
             *(__half2 *)&t.p[r][swizzle_p(r, first + n * MMA_N)] =
                 __floats2half2_rn(p0, p1);
         }
-    // ---- Rescale the output so far ----
+
+    // Rescale the output so far
     #pragma unroll
     for (int n = 0; n < COLS / MMA_N; ++n)
         for (int i = 0; i < 4; ++i)
@@ -279,7 +291,7 @@ __device__ void accumulate(const tiles &t, const __half (*v_tile)[HEAD_DIM],
         int v_row = key + lane % 16;
 #pragma unroll
         for (int n = 0; n < COLS / MMA_N; n += 2) {
-            // ---- Multiply 16 keys of P with 16 columns of V ----
+            // Multiply 16 keys of P with 16 columns of V
             uint32_t v[4]; // [16 keys][16 d]
             int column = swizzle(v_row, first + n * MMA_N);
             load_matrices_transposed(v, &v_tile[v_row][column]);
@@ -296,14 +308,16 @@ __device__ void store(tiles &t, const row_state &rows,
 {
     int row = warp / WARPS_N * MMA_M + lane / 4;
     int first = warp % WARPS_N * COLS + lane % 4 * 2;
-    // ---- Exchange the sums with the other warp ----
+
+    // Exchange the sums with the other warp
     for (int h = 0; h < 2; ++h) {
         float sum = quad_sum(rows.sum[h]);
         if (lane % 4 == 0)
             t.row_sum[warp % WARPS_N][row + 8 * h] = sum;
     }
     row_barrier(warp); // a row's sum comes from two warps
-    // ---- Write the warp's rows ----
+
+    // Write the warp's rows
     for (int h = 0; h < 2; ++h) {
         int r = row + 8 * h;
         if (r >= rows_left)
@@ -325,7 +339,8 @@ __global__ void __launch_bounds__(THREADS)
 attention(const __grid_constant__ attention_args args)
 {
     __shared__ tiles t;
-    // ---- Find this CTA's rows and head ----
+
+    // Find this CTA's rows and head
     int warp = threadIdx.x / 32;
     int lane = threadIdx.x % 32;
     int seq_len = args.shape.seq_len;
@@ -334,13 +349,16 @@ attention(const __grid_constant__ attention_args args)
     size_t base = (size_t)blockIdx.y * seq_len * HEAD_DIM;
     __half *out = (__half *)args.out + base + (size_t)first_row * HEAD_DIM;
     float scale = args.softmax_scale * args.q_scales[head] * args.k_scales[head];
+
     const uint8_t *k = args.k + base;
     const uint8_t *v = args.v + base;
 
     load_tile(t.q, args.q + base, first_row, seq_len);
-    // ---- Reset the running sums ----
+
+    // Reset the running sums
     row_state rows = {{-INFINITY, -INFINITY}, {0, 0}};
     float sum[COLS / MMA_N][4] = {}; // [16 rows][COLS]
+
     int tiles_n = (seq_len + BLOCK_N - 1) / BLOCK_N;
     uint4 k_codes[LOADS], v_codes[LOADS];
     fetch(k_codes, k, 0, seq_len, threadIdx.x);
@@ -353,11 +371,11 @@ attention(const __grid_constant__ attention_args args)
         convert(t.ring[stage].v, v_codes, threadIdx.x);
         fetch(v_codes, v, next, seq_len, threadIdx.x);
         __syncthreads(); // the tile is complete; the one before is done with
-        // ---- Work on one key tile ----
+
+        // Work on one key tile
         float s[KEYS / MMA_N][4]; // [16 rows][KEYS]
         score(t, t.ring[stage].k, s, warp, lane);
         softmax(t, rows, s, sum, warp, lane, scale, seq_len - tile * BLOCK_N);
-        // ---- Wait for the other warp's probabilities ----
         row_barrier(warp); // P comes from two warps
         accumulate(t, t.ring[stage].v, sum, warp, lane);
     }

@@ -1,22 +1,21 @@
 // Tangled from chapters/14-autotune.md; edit that, then `make tangle`.
 
-// Chapter 14, inside every gate: what a search finds that is held to half of
-// an L4's warps.
+// Chapter 14, inside every limit: ch14_autotune's kernel with the knobs that a
+// search found which was held to an occupancy of half of an L4's warps.
 //
 //   make chapter14 && ./lab14 code/ch14_all_gates.cu
+
 // ---- Set the knobs, and ask for half of the warps ----
 #define KNOBS 64, 64, 2, 1, 4, false, false, true
 #define OCCUPANCY 50
 
-// ---- Write the kernel of the search ----
-// ---- Include the half and FP8 types and the workbench ----
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
 
 #include "workbench/workbench.h"
 
-// ---- Set the knobs ----
+// ---- Name the knobs, and set them ----
 struct knobs {
     int block_m;     // query rows of a CTA, 16 for each row of warps
     int block_n;     // keys of a tile
@@ -86,9 +85,11 @@ __device__ int swizzle_p(int row, int key)
 }
 
 // ---- Synchronise with mbarriers ----
+
 // An mbarrier counts arrivals; when all have come, its phase ends, and the
 // next begins. Phases alternate between parity 0 and 1.
-// ---- Begin with an mbarrier ----
+
+// Begin with an mbarrier
 __device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
 {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;"
@@ -98,7 +99,6 @@ __device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
                  : "memory");
 }
 
-// ---- Wait for the end of a phase ----
 // Waits until the phase of this parity has ended; sees what the others did
 // before they arrived.
 __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
@@ -114,7 +114,6 @@ __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
                      : "memory");
 }
 
-// ---- Arrive ----
 // This lane's arrival: what it has done so far is done for those who wait.
 __device__ void barrier_arrive(uint64_t *barrier)
 {
@@ -137,7 +136,6 @@ __device__ void row_barrier(int warp)
                      : "memory");
 }
 
-// ---- Multiply with mma.sync ----
 // D += A B with A [16][16] and B [16][8] half, D [16][8] float.
 __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
                     uint32_t b1)
@@ -149,6 +147,7 @@ __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
 }
 
 // ---- Load matrices with ldmatrix ----
+
 // Four 8 x 8 matrices of half: lane 8 i + r points at row r of matrix i.
 __device__ void load_matrices(uint32_t (&m)[4], const __half *row)
 {
@@ -189,7 +188,6 @@ __device__ float quad_sum(float x)
 
 // ---- Compute the exponential one way or the other ----
 namespace polynomial {
-// ---- Compute the exponential with a polynomial ----
 // e^x for x <= 0 without the special-function unit: 2^(n + f) with n whole and
 // |f| <= 1/2. The polynomial errs by 1.1e-4 at most, and is exact at f = 0: a
 // maximum that stays must leave the output as it is.
@@ -197,15 +195,19 @@ __device__ float exponential(float x)
 {
     constexpr float LOG2_E = 1.44269504f;
     constexpr float MAGIC = 12582912; // 1.5 * 2^23: adding it rounds to whole
-    // ---- Hold the argument where a float has exponents ----
+
+    // Hold the argument where a float has exponents
     float held = fmaxf(x, -87.0f);
+
     float shifted = fmaf(held, LOG2_E, MAGIC);     // n, in the low bits
     float f = fmaf(held, LOG2_E, MAGIC - shifted); // what is left of 2^n
-    // ---- Evaluate the cubic ----
+
+    // Evaluate the cubic
     float p = 0.0550089512f;
     p = p * f + 0.24221101f;
     p = p * f + 0.69328293f;
     p = p * f + 1.0f;
+
     return __int_as_float(__float_as_int(p) + (__float_as_int(shifted) << 23));
 }
 } // namespace polynomial
@@ -230,7 +232,8 @@ __device__ void load_q(__half (*tile)[HEAD_DIM], const uint8_t *codes,
         uint32_t four = 0; // rows past the end are zeros
         if (first_row + row < seq_len)
             four = *(const uint32_t *)(codes + at);
-        // ---- Convert four codes to half ----
+
+        // Convert four codes to half
         __half2 low = __nv_cvt_fp8x2_to_halfraw2(four & 0xffff, __NV_E4M3);
         __half2 high = __nv_cvt_fp8x2_to_halfraw2(four >> 16, __NV_E4M3);
         __half2 *to = (__half2 *)&tile[row][swizzle(row, d)];
@@ -240,7 +243,8 @@ __device__ void load_q(__half (*tile)[HEAD_DIM], const uint8_t *codes,
 }
 
 // ---- Load a piece of a tile into registers ----
-// A producer lane's part of a tile of K or V, on its way through registers.
+
+// Loads of LOAD_BYTES: of a row of a tile, and of a lane for a tile of K or V.
 constexpr int PER_ROW = HEAD_DIM / LOAD_BYTES;
 constexpr int LOADS = BLOCK_N * PER_ROW / (32 * PRODUCERS);
 
@@ -295,7 +299,7 @@ __device__ void score(const tiles &t, const __half (*k_tile)[HEAD_DIM],
         load_matrices(q, &t.q[q_row][swizzle(q_row, d + lane / 16 * CHUNK)]);
 #pragma unroll
         for (int n = 0; n < KEYS / MMA_N; n += 2) {
-            // ---- Multiply 16 columns of Q with those of 16 keys ----
+            // Multiply 16 columns of Q with those of 16 keys
             int row = k_row + n * MMA_N;
             uint32_t k[4]; // [16 d][16 keys]: K transposed
             int column = swizzle(row, d + lane / 8 % 2 * CHUNK);
@@ -314,7 +318,8 @@ __device__ void softmax(tiles &t, row_state &rows,
 {
     int row = warp / WARPS_N * MMA_M + lane / 4;
     int first = warp % WARPS_N * KEYS + lane % 4 * 2;
-    // ---- Scale and mask the scores, find their maximum ----
+
+    // Scale and mask the scores, find their maximum
     float tile_max[2] = {-INFINITY, -INFINITY};
     #pragma unroll
     for (int n = 0; n < KEYS / MMA_N; ++n)
@@ -323,7 +328,8 @@ __device__ void softmax(tiles &t, row_state &rows,
             s[n][i] = inside ? s[n][i] * scale : -INFINITY;
             tile_max[i / 2] = fmaxf(tile_max[i / 2], s[n][i]);
         }
-    // ---- Find the maximum of the whole row ----
+
+    // Find the maximum of the whole row
     for (int h = 0; h < 2; ++h)
         tile_max[h] = quad_max(tile_max[h]);
     if constexpr (WARPS_N > 1) {
@@ -335,6 +341,7 @@ __device__ void softmax(tiles &t, row_state &rows,
             for (int w = 0; w < WARPS_N; ++w)
                 tile_max[h] = fmaxf(tile_max[h], t.row_max[w][row + 8 * h]);
     }
+
     float rescale[2];
     for (int h = 0; h < 2; ++h) {
         float new_max = fmaxf(rows.max[h], tile_max[h]);
@@ -342,7 +349,8 @@ __device__ void softmax(tiles &t, row_state &rows,
         rows.max[h] = new_max;
         rows.sum[h] *= rescale[h];
     }
-    // ---- Turn scores into probabilities ----
+
+    // Turn scores into probabilities
     #pragma unroll
     for (int n = 0; n < KEYS / MMA_N; ++n)
         for (int h = 0; h < 2; ++h) {
@@ -353,7 +361,8 @@ __device__ void softmax(tiles &t, row_state &rows,
             *(__half2 *)&t.p[r][swizzle_p(r, first + n * MMA_N)] =
                 __floats2half2_rn(p0, p1);
         }
-    // ---- Rescale the output so far ----
+
+    // Rescale the output so far
     #pragma unroll
     for (int n = 0; n < COLS / MMA_N; ++n)
         for (int i = 0; i < 4; ++i)
@@ -374,7 +383,7 @@ __device__ void accumulate(const tiles &t, const __half (*v_tile)[HEAD_DIM],
         int v_row = key + lane % 16;
 #pragma unroll
         for (int n = 0; n < COLS / MMA_N; n += 2) {
-            // ---- Multiply 16 keys of P with 16 columns of V ----
+            // Multiply 16 keys of P with 16 columns of V
             uint32_t v[4]; // [16 keys][16 d]
             int column = swizzle(v_row, first + n * MMA_N);
             load_matrices_transposed(v, &v_tile[v_row][column]);
@@ -391,14 +400,16 @@ __device__ void store(tiles &t, const row_state &rows,
 {
     int row = warp / WARPS_N * MMA_M + lane / 4;
     int first = warp % WARPS_N * COLS + lane % 4 * 2;
-    // ---- Exchange the sums with the other warp ----
+
+    // Exchange the sums with the other warp
     for (int h = 0; h < 2; ++h) {
         float sum = quad_sum(rows.sum[h]);
         if (lane % 4 == 0)
             t.row_sum[warp % WARPS_N][row + 8 * h] = sum;
     }
     row_barrier(warp); // a row's sum comes from two warps
-    // ---- Write the warp's rows ----
+
+    // Write the warp's rows
     for (int h = 0; h < 2; ++h) {
         int r = row + 8 * h;
         if (r >= rows_left)
@@ -427,7 +438,6 @@ __device__ void work(tiles &t, const half_tiles &half, running &r, int warp,
     float s[KEYS / MMA_N][4]; // [16 rows][KEYS]
     score(t, half.k, s, warp, lane);
     softmax(t, r.rows, s, r.out, warp, lane, scale, keys_left);
-    // ---- Wait for the other warps' part of P ----
     row_barrier(warp); // P comes from the warps that share the rows
     accumulate(t, half.v, r.out, warp, lane);
     if constexpr (WARPS_N == 1)
@@ -458,8 +468,8 @@ __device__ void together(tiles &t, running &r, const uint8_t *k,
     }
 }
 
-// ---- Produce key tiles ----
-// `before`: tiles that went through the ring for earlier query tiles.
+// Produces key tiles. `before` of them, of earlier query tiles, have gone
+// through the ring.
 __device__ void produce(tiles &t, const uint8_t *k, const uint8_t *v,
                         int seq_len, unsigned before)
 {
@@ -532,12 +542,12 @@ __device__ unsigned next_item; // 0 before and after each launch
 // The next query tile of this CTA; `items` or more when there is none.
 __device__ unsigned take_item(unsigned &item, unsigned items)
 {
-    // ---- Wait until all have read the last number ----
     __syncthreads(); // the last one may be overwritten
-    // ---- Ask the queue, one thread for all ----
-    if (threadIdx.x == THREADS - 1) // a CTA asks once in vain: it is 0 again
+
+    // Ask the queue, one thread for all
+    if (threadIdx.x == THREADS - 1) // wraps to 0: a CTA asks once in vain
         item = atomicInc(&next_item, items + gridDim.x - 1);
-    // ---- Wait for the number ----
+
     __syncthreads(); // it is there, and all are done with the last tile
     return item;
 }
@@ -548,6 +558,7 @@ constexpr int WANTED = (48 * OCCUPANCY + 99) / 100 * 32; // threads on an SM
 constexpr int CTAS = (WANTED + THREADS - 1) / THREADS;
 #define LIMITS __launch_bounds__(THREADS, CTAS)
 #else
+// Registers of a thread with which a CTA fits on an SM; 120 is the limit.
 constexpr int FITTING = 512 / ((THREADS + 127) / 128) / 8 * 8;
 #define LIMITS __maxnreg__(FITTING < 120 ? FITTING : 120)
 #endif
@@ -564,11 +575,12 @@ attention(const __grid_constant__ attention_args args)
             barrier_init(&t.empty[i], 32 * WARPS);
         }
     if constexpr (KNOB.persistent) {
-        // ---- Take query tiles until there are none ----
+        // Take query tiles until there are none
         __shared__ unsigned item;
         unsigned tiles_m = (args.shape.seq_len + BLOCK_M - 1) / BLOCK_M;
         unsigned items = tiles_m * args.shape.batch * args.shape.heads;
-        // ---- Count the key tiles that went through the ring ----
+
+        // Count the key tiles that went through the ring
         unsigned tiles_n = (args.shape.seq_len + BLOCK_N - 1) / BLOCK_N;
         for (unsigned n = 0; take_item(item, items) < items; ++n)
             query_tile(t, args, item % tiles_m * BLOCK_M, item / tiles_m,

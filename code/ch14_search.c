@@ -8,7 +8,7 @@
 // Every candidate is compiled, then has to be new, to keep the limits on
 // resources and to be right, and only then is timed. What was learned goes
 // into a journal, so that a search can be interrupted.
-// ---- Include JSON and the system ----
+
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
@@ -97,8 +97,8 @@ static void fail(int status, const char *format, ...)
     exit(status);
 }
 
-// ---- Tell which knobs go together ----
-// The static assertions of the kernel, and the launch limit of 1024 threads.
+// Whether the kernel's static assertions hold, and the launch limit of 1024
+// threads.
 static bool valid(const int k[KNOBS])
 {
     int warps = k[BLOCK_M] / 16 * k[WARPS_N];
@@ -124,7 +124,7 @@ static void file_of(const struct candidate *c, const char *ending,
     snprintf(path, PATH, "%s/%s%s", options.folder, knobs, ending);
 }
 
-// Of what a program says, what may go into the journal.
+// Makes of what a program says one line of ASCII for the journal.
 static void plain_ascii(char *line)
 {
     line[strcspn(line, "\n")] = 0;
@@ -142,6 +142,7 @@ static struct candidate *find(const int k[KNOBS])
 }
 
 // ---- Draw random numbers ----
+
 // splitmix64 (Steele, Lea and Flood 2014). Each generation has a stream of
 // its own, so that a search that goes on draws what it would have drawn.
 static uint64_t state;
@@ -154,7 +155,6 @@ static int draw(int below)
     return (int)((z ^ z >> 31) % (uint64_t)below);
 }
 
-// ---- Run a command ----
 // The exit status of a shell command; its last line of output in `line`.
 static int run(char line[LINE], const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -186,6 +186,7 @@ static int run(char line[LINE], const char *format, ...)
 }
 
 // ---- Keep a journal ----
+
 // A line for the search itself, then one for each candidate.
 static FILE *journal;
 
@@ -259,7 +260,6 @@ static void journal_open(const char *head)
         fail(3, "%s: %s", path, strerror(errno));
 }
 
-// ---- Find the best three ----
 // The best of the generations before this one, best first.
 static int find_elite(int generation, struct candidate *elite[ELITE])
 {
@@ -412,6 +412,7 @@ static void judge(struct candidate *c)
 }
 
 // ---- Make new candidates ----
+
 // The stages of the chapters before, as far as they are knobs.
 static const int ancestors[][KNOBS] = {
     {32, 32, 2, 2, 0, 0, 0, 0}, {32, 32, 2, 2, 0, 0, 0, 1},
@@ -438,7 +439,8 @@ static bool in_litter(const struct candidate *litter, int count,
     return false;
 }
 
-// The same litter, also when a part of it has been tried already.
+// Fills a litter: always the same one of a generation, also when a search goes
+// on and has tried a part of it.
 static int breed(int generation, struct candidate litter[LITTER])
 {
     struct candidate *elite[ELITE];
@@ -523,8 +525,8 @@ static void compile(const struct candidate *litter, int count)
         fail(3, "%s failed", command);
 }
 
-// ---- Try a litter ----
-// What has been tried before stays as it was; at most `most` are new.
+// Tries the candidates of a litter that were not tried before, `most` at most;
+// returns how many.
 static int try_all(struct candidate *litter, int count, int most)
 {
     int fresh = 0;
@@ -556,7 +558,7 @@ static json_t *knobs_json(const struct candidate *c)
     return knobs;
 }
 
-// Timing of each shape, and the resources; without a GPU neither.
+// Runs a candidate again on the GPU: the timing of each shape, the resources.
 static void final_run(const struct candidate *c, json_t *said)
 {
     char program[PATH], path[PATH], line[LINE];
@@ -609,6 +611,7 @@ static json_t *final_elite(void)
 }
 
 // ---- Write the elite down ----
+
 // What each single change of the best did.
 static json_t *changes_json(const struct candidate *best)
 {
@@ -694,7 +697,7 @@ static int integer(const char *option, const char *text, int least, int most)
     return (int)n;
 }
 
-// What becomes part of a command.
+// A text that is fit to be part of a shell command.
 static const char *plain(const char *option, const char *text)
 {
     for (const char *p = text; *p; ++p)
@@ -734,7 +737,8 @@ static void read_options(int argc, char **argv)
         fail(2, "'%s' is not an option; see --help", argv[optind]);
 }
 
-// ---- Check the ground and open the journal ----
+// ---- Find the machine and open the journal ----
+
 // Where the search runs: `machine` and `on_gpu`.
 static void find_machine(void)
 {
@@ -790,7 +794,8 @@ static const char *start(char elite[PATH])
 }
 
 // ---- Search ----
-// Candidates that count for the budget.
+
+// How many candidates count for the budget.
 static int spent(void)
 {
     int count = 0;

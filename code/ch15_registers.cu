@@ -8,7 +8,7 @@
 // mma.sync wants the probabilities. What is shared are K and V, converted to
 // half once for all warps of a CTA. Two forms of one kernel are compiled, and
 // the launch takes the one that fills the GPU.
-// ---- Include the half and FP8 types and the workbench ----
+
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include <cuda_runtime.h>
@@ -20,13 +20,12 @@ constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16; // of one mma.sync
 constexpr int CHUNK = 8;          // halves in 16 bytes
 constexpr int LOAD_BYTES = 16;    // the most that a lane loads at a time
 constexpr int PER_ROW = HEAD_DIM / LOAD_BYTES;
-// ---- Keep three tiles ----
 constexpr int RING = 3;           // tiles of K and V
 constexpr size_t ENOUGH = 100;    // CTAs of the wide form
 constexpr float LOG2_E = 1.44269504f;
 constexpr float NOTHING = 1e30f;  // base before the first key: 2^(s + base)
                                   // is infinite, and 0 for a masked key
-constexpr float LARGEST_SUM = 32768; // no summand overflows a half
+constexpr float LARGEST_SUM = 32768; // of a lane's P: none overflows a half
 
 static_assert(HEAD_DIM == 8 * CHUNK, "swizzle: a row is eight chunks");
 
@@ -65,14 +64,12 @@ template <form F> struct alignas(128) shared {
         float4 parts[F.warps_n > 1 ? F.warps_m * F.fragments : 1]
                     [HEAD_DIM / MMA_N + 1][F.warps_n][32]; // at the end
     };
-    uint64_t done; // all lanes, with a step
+    uint64_t done; // all lanes arrive at the end of a step
 };
 
-// ---- Swizzle a row's chunks ----
 // Where chunk c of a row lies in it.
 __device__ int swizzle(int row, int c) { return (c ^ row % 8) * CHUNK; }
 
-// ---- Multiply in place ----
 // D += A B with A [16][16] and B [16][8] half, D [16][8] float. Volatile,
 // since the products of ch15_turns must stay between its barriers.
 __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
@@ -86,6 +83,7 @@ __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
 }
 
 // ---- Load matrices with ldmatrix ----
+
 // Four 8 x 8 matrices of half: lane 8 i + r points at row r of matrix i.
 __device__ void load_matrices(uint32_t (&m)[4], const __half *row)
 {
@@ -106,9 +104,11 @@ __device__ void load_matrices_transposed(uint32_t (&m)[4], const __half *row)
 }
 
 // ---- Synchronise with mbarriers ----
+
 // An mbarrier counts arrivals; when all have come, its phase ends, and the
 // next begins. Phases alternate between parity 0 and 1.
-// ---- Begin with an mbarrier ----
+
+// Begin with an mbarrier
 __device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
 {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;"
@@ -118,7 +118,6 @@ __device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
                  : "memory");
 }
 
-// ---- Wait for the end of a phase ----
 // Waits until the phase of this parity has ended; sees what the others did
 // before they arrived.
 __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
@@ -134,7 +133,6 @@ __device__ void barrier_wait(uint64_t *barrier, unsigned parity)
                      : "memory");
 }
 
-// ---- Arrive ----
 // This lane's arrival: what it has done so far is done for those who wait.
 __device__ void barrier_arrive(uint64_t *barrier)
 {
@@ -158,7 +156,6 @@ __device__ float quad_sum(float x)
     return x + __shfl_xor_sync(0xffffffff, x, 2);
 }
 
-// ---- Compute two to the power of x ----
 // 2^x; 0 where the result would be denormal.
 __device__ float exp2_approx(float x)
 {
@@ -167,7 +164,6 @@ __device__ float exp2_approx(float x)
     return y;
 }
 
-// ---- Convert two codes of a word ----
 // Codes 2 i and 2 i + 1 of a word of four, as two halves.
 template <int I> __device__ uint32_t two_halves(uint32_t codes)
 {
@@ -184,9 +180,10 @@ template <int I> __device__ uint32_t two_halves(uint32_t codes)
 template <form F> struct running {
     float base[F.fragments][2]; // minus the reference, in powers of two
     float sum[F.fragments][2];  // of this lane's keys
-    float out[F.fragments][HEAD_DIM / MMA_N][4];
+    float out[F.fragments][HEAD_DIM / MMA_N][4]; // [16 rows][64 d] each
 };
 
+// In fragments of 16 rows: Q [16][64], scores and P [16][step], P's sums.
 template <form F> using query = uint32_t[F.fragments][HEAD_DIM / MMA_K][4];
 template <form F> using step_scores = float[F.fragments][F.step / MMA_N][4];
 template <form F> using step_p = uint32_t[F.fragments][F.step / MMA_K][4];
@@ -205,7 +202,7 @@ __device__ void load_query(query<F> &q, const uint8_t *codes, int first_row,
             int row = first_row + m * MMA_M + h * 8 + lane / 4;
 #pragma unroll
             for (int d = 0; d < HEAD_DIM / MMA_K; ++d) {
-                // ---- Take four columns of a row ----
+                // Take four columns of a row
                 uint32_t four = 0; // rows past the end are zeros
                 if (row < seq_len)
                     four = *(const uint32_t *)(codes + (size_t)row * HEAD_DIM +
@@ -240,7 +237,8 @@ __device__ void convert(__half (*tile)[HEAD_DIM],
         int row = (threadIdx.x + i * F.threads) / PER_ROW;
         int chunk = threadIdx.x % PER_ROW * 2;
         const uint4 &c = codes[i]; // four codes to each quad lane
-        // ---- Deal the columns out to the lanes ----
+
+        // Deal the columns out to the lanes
         uint4 low = {two_halves<0>(c.x), two_halves<0>(c.y), two_halves<0>(c.z),
                      two_halves<0>(c.w)};
         uint4 high = {two_halves<1>(c.x), two_halves<1>(c.y), two_halves<1>(c.z),
@@ -266,7 +264,7 @@ __device__ void score(step_scores<F> &s, const query<F> &q,
         const __half *at = &k[row][swizzle(row, 2 * d + lane / 8 % 2)];
 #pragma unroll
         for (int n = 0; n < F.step / MMA_N; n += 2) {
-            // ---- Multiply with sixteen keys ----
+            // Multiply with sixteen keys
             uint32_t b[4]; // [16 d][16 keys]: K transposed
             load_matrices(b, at + n * MMA_N * HEAD_DIM);
             #pragma unroll
@@ -304,7 +302,7 @@ __device__ void probabilities(step_p<F> &p, step_sums<F> &sum,
             sum[m][h] = 0;
 #pragma unroll
             for (int n = 0; n < F.step / MMA_N; ++n) {
-                // ---- Compute two and pack them ----
+                // Compute two and pack them
                 float p0 = exp2_approx(fmaf(s[m][n][2 * h], scale, base));
                 float p1 = exp2_approx(fmaf(s[m][n][2 * h + 1], scale, base));
                 sum[m][h] += p0 + p1;
@@ -327,7 +325,8 @@ __device__ void raise(running<F> &r, const step_scores<F> &s, float scale)
                 for (int i = 2 * h; i < 2 * h + 2; ++i)
                     largest = fmaxf(largest, s[m][n][i]);
             float base = fminf(r.base[m][h], -quad_max(largest) * scale);
-            // ---- Rescale what was summed up so far ----
+
+            // Rescale what was summed up so far
             float factor = exp2_approx(base - r.base[m][h]); // 0 on the first
             r.base[m][h] = base;
             r.sum[m][h] *= factor;
@@ -349,7 +348,7 @@ __device__ void accumulate(running<F> &r, const step_p<F> &p,
         const __half *at = &v[row][swizzle(row, n + lane / 16)];
 #pragma unroll
         for (int j = 0; j < F.step / MMA_K; ++j) {
-            // ---- Multiply sixteen keys of P with V ----
+            // Multiply sixteen keys of P with V
             uint32_t b[4]; // [16 keys][16 d]
             load_matrices_transposed(b, at + j * MMA_K * HEAD_DIM);
             #pragma unroll
@@ -380,7 +379,7 @@ __device__ void merge(shared<F> &t, running<F> &r, int warp)
     __syncthreads(); // the parts of a row come from several warps
 #pragma unroll
     for (int m = 0; m < F.fragments; ++m) {
-        // ---- Weigh the parts and add them ----
+        // Weigh the parts and add them
         float base[2] = {NOTHING, NOTHING};
         for (int w = 0; w < F.warps_n; ++w) {
             float4 state = parts[m][HEAD_DIM / MMA_N][w][lane];
@@ -426,7 +425,7 @@ __device__ void store(const running<F> &r, __half *out, int first_row,
                 continue;
 #pragma unroll
             for (int n = 0; n < F.blocks; n += 2) {
-                // ---- Store four columns ----
+                // Store four columns
                 const float *o = &r.out[m][n][2 * h], *next = &r.out[m][n + 1][2 * h];
                 __half2 four[2] = {__floats2half2_rn(o[0] * norm, o[1] * norm),
                                    __floats2half2_rn(next[0] * norm, next[1] * norm)};
@@ -443,7 +442,8 @@ attention(const __grid_constant__ attention_args args)
 {
     extern __shared__ __align__(128) unsigned char memory[];
     shared<F> &t = *(shared<F> *)memory;
-    // ---- Find the warp's rows and keys ----
+
+    // Find the warp's rows and keys
     int seq_len = args.shape.seq_len;
     int head = blockIdx.y % args.shape.heads;
     size_t base = (size_t)blockIdx.y * seq_len * HEAD_DIM;
@@ -452,7 +452,8 @@ attention(const __grid_constant__ attention_args args)
     int first = part * F.step;      // key of a tile, for this warp
     int first_row = blockIdx.x * F.block_m +
                     warp % F.warps_m * F.fragments * MMA_M;
-    // ---- Begin with Q and two tiles ----
+
+    // Begin with Q and two tiles
     constexpr int TILE = F.block_n * HEAD_DIM; // bytes
     const uint8_t *k = args.k + base, *v = args.v + base;
     int bytes_left = seq_len * HEAD_DIM; // of K, and of V
@@ -470,7 +471,8 @@ attention(const __grid_constant__ attention_args args)
     if (threadIdx.x == 0)
         barrier_init(&t.done, F.threads);
     __syncthreads(); // the first tile and the second K are complete
-    // ---- Take a step for each tile ----
+
+    // Take a step for each tile
     float scale = args.softmax_scale * LOG2_E;
     scale *= args.q_scales[head] * args.k_scales[head];
     running<F> r = {};
@@ -483,19 +485,22 @@ attention(const __grid_constant__ attention_args args)
         int keys_left = seq_len - tile * F.block_n - first;
         step_scores<F> s;
         step_sums<F> sum;
-        // ---- Multiply for this step and the last ----
+
+        // Multiply for this step and the last
         score<F>(s, q, &t.tiles[tile % RING].k[first]);
         accumulate<F>(r, p, v_before);
-        // ---- Convert two steps ahead, load three ahead ----
-        // ---- Wait for the end of the step before ----
+
+        // Convert two steps ahead, load three ahead
         barrier_wait(&t.done, (tile + 1) % 2); // by all lanes of the CTA
         convert<F>(t.tiles[(tile + 2) % RING].k, k_codes);
         convert<F>(t.tiles[(tile + 1) % RING].v, v_codes);
         k += TILE, v += TILE, bytes_left -= TILE;
         fetch<F>(k_codes, k + 2 * TILE, bytes_left - 2 * TILE);
         fetch<F>(v_codes, v + TILE, bytes_left - TILE);
+
         probabilities<F>(p, sum, s, r, scale);
-        // ---- Step carefully where it is needed ----
+
+        // Step carefully where it is needed
         bool careful = keys_left < F.step;
         for (int m = 0; m < F.fragments; ++m)
             for (int h = 0; h < 2; ++h)
@@ -505,14 +510,17 @@ attention(const __grid_constant__ attention_args args)
             raise<F>(r, s, scale);
             probabilities<F>(p, sum, s, r, scale);
         }
-        // ---- Add the sums of the step ----
+
+        // Add the sums of the step
         for (int m = 0; m < F.fragments; ++m)
             for (int h = 0; h < 2; ++h)
                 r.sum[m][h] += sum[m][h];
+
         v_before = &t.tiles[tile % RING].v[first];
         barrier_arrive(&t.done);
     }
     accumulate<F>(r, p, v_before);
+
     if constexpr (F.warps_n > 1) {
         __syncthreads(); // the parts go where the tiles are
         merge<F>(t, r, warp);

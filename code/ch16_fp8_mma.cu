@@ -5,10 +5,10 @@
 //   make chapter16 && ./lab16
 //
 // K and V stay the bytes they are, and P becomes bytes: mma.sync m16n8k32
-// multiplies E4M3 by E4M3. P is packed where it lies, since V's rows may be
-// permuted; V is transposed on its way into registers. Needs sm_89; on an
-// sm_90 the compiler turns the products into those of half.
-// ---- Include the half type, the pipeline and the workbench ----
+// multiplies E4M3 by E4M3. P is packed where it lies, its keys permuted as V's
+// are; V is transposed on its way into registers. Needs sm_89; for sm_90 the
+// compiler turns the products into those of half.
+
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 #include <cuda_runtime.h>
@@ -40,16 +40,13 @@ struct alignas(128) tiles { // codes, swizzled
     } ring[STAGES];
 };
 
-// ---- Swizzle a row's chunks ----
 // Where byte d of a row lies in it: two rows share the 32 banks, so the four
 // chunks change places once in two rows.
 __device__ int swizzle(int row, int d)
 {
-    // ---- Give each pair of rows an order of its own ----
-    return d ^ row / 2 % 4 * CHUNK;
+    return d ^ row / 2 % 4 * CHUNK; // an order for each pair of rows
 }
 
-// ---- Multiply E4M3 by E4M3 ----
 // D += A B with A [16][32] and B [32][8] E4M3, D [16][8] float.
 __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
                     uint32_t b1)
@@ -61,6 +58,7 @@ __device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
 }
 
 // ---- Load matrices with ldmatrix ----
+
 // Four matrices of eight rows of 16 bytes: lane 8 i + r points at row r of
 // matrix i. A lane gets bytes 4 t to 4 t + 3 of row g, with g = lane / 4 and
 // t = lane % 4; transposed, in pairs, bytes 2 g, 2 g + 1 of rows 2 t, 2 t + 1.
@@ -82,7 +80,6 @@ __device__ void load_matrices_transposed(uint32_t (&m)[4], const uint8_t *row)
                  : "memory");
 }
 
-// ---- Round four floats to E4M3 ----
 // Four codes in a register, the first in its lowest byte.
 __device__ uint32_t pack(const float (&x)[4])
 {
@@ -96,7 +93,6 @@ __device__ uint32_t pack(const float (&x)[4])
     return codes;
 }
 
-// ---- Compute two to the power of x ----
 // 2^x; 0 where the result would be denormal.
 __device__ float exp2_approx(float x)
 {
@@ -134,7 +130,8 @@ __device__ void copy_rows(uint8_t (*tile)[HEAD_DIM], const uint8_t *codes,
     for (int i = 0; i < BLOCK_N * PER_ROW / THREADS; ++i) {
         int row = threadIdx.x / PER_ROW + i * (THREADS / PER_ROW);
         int from = min(first_row + row, seq_len - 1);
-        // ---- Copy sixteen codes, or zeros ----
+
+        // Copy sixteen codes, or zeros
         int bytes = first_row + row < seq_len ? CHUNK : 0; // zeros past the end
         uint8_t *to = &tile[row][swizzle(row, d)];
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
@@ -183,7 +180,8 @@ __device__ void score(const uint8_t (*k_tile)[HEAD_DIM],
     for (int n = 0; n < KEY_BLOCKS; ++n) {
         for (int i = 0; i < 4; ++i)
             s[n][i] = 0;
-        // ---- Multiply all of Q with eight keys ----
+
+        // Multiply all of Q with eight keys
         int row = n * MMA_N + lane % 8;
         uint32_t k[4]; // [64 d][8 keys]: K transposed
         load_matrices(k, &k_tile[row][swizzle(row, lane / 8 * CHUNK)]);
@@ -192,7 +190,6 @@ __device__ void score(const uint8_t (*k_tile)[HEAD_DIM],
     }
 }
 
-// ---- Update the online softmax ----
 // Finds the new maxima, what to multiply the output so far by, and what to
 // add to a scaled score: 2 to its power is 2^P_OFFSET where it is the maximum.
 __device__ void softmax(row_state &rows, float (&s)[KEY_BLOCKS][4],
@@ -200,7 +197,7 @@ __device__ void softmax(row_state &rows, float (&s)[KEY_BLOCKS][4],
                         float scale, int keys_left)
 {
     if (keys_left < BLOCK_N) { // the last tile
-        // ---- Mask the keys past the end ----
+        // Mask the keys past the end
         #pragma unroll
         for (int n = 0; n < KEY_BLOCKS; ++n)
             for (int i = 0; i < 4; ++i)
@@ -209,14 +206,16 @@ __device__ void softmax(row_state &rows, float (&s)[KEY_BLOCKS][4],
     }
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-        // ---- Find the new maximum ----
+        // Find the new maximum
         float new_max = rows.max[h];
         #pragma unroll
         for (int n = 0; n < KEY_BLOCKS; ++n)
             new_max = fmaxf(new_max, fmaxf(s[n][2 * h], s[n][2 * h + 1]));
         new_max = quad_max(new_max);
-        // ---- Shift the maximum to 2^P_OFFSET ----
+
+        // Shift the maximum to 2^P_OFFSET
         shift[h] = P_OFFSET - new_max * scale;
+
         rescale[h] = exp2_approx((rows.max[h] - new_max) * scale);
         rows.max[h] = new_max; // rescale was 0 on the first tile
         rows.sum[h] *= rescale[h];
@@ -232,18 +231,19 @@ __device__ void probabilities(uint32_t (&p)[4], row_state &rows,
     for (int i = 0; i < 4; ++i) { // register i of A
         const int n = i / 2 * 2, h = i % 2;
         float x[4];
-        // ---- Take two keys each from two accumulators ----
+
+        // Take two keys each from two accumulators
         for (int j = 0; j < 4; ++j) { // keys 2 t, 2 t + 1, 8 + 2 t, 8 + 2 t + 1
             float scaled = fmaf(s[n + j / 2][2 * h + j % 2], scale, shift[h]);
             x[j] = exp2_approx(scaled);
             rows.sum[h] += x[j];
         }
+
         p[i] = pack(x);
     }
 }
 
-// ---- Accumulate P·V ----
-// 32 keys: v_tile points at the first.
+// Adds the products of 32 keys; v_tile points at the first.
 __device__ void accumulate(const uint8_t (*v_tile)[HEAD_DIM],
                            const uint32_t (&p)[4],
                            float (&out)[COL_BLOCKS][4], int lane)
@@ -252,8 +252,8 @@ __device__ void accumulate(const uint8_t (*v_tile)[HEAD_DIM],
     for (int c = 0; c < HEAD_DIM / CHUNK; ++c) {
         uint32_t v[4]; // pairs of columns of keys 0-7, 8-15, 16-23, 24-31
         load_matrices_transposed(v, &v_tile[lane][swizzle(lane, c * CHUNK)]);
-        // ---- Part even columns from odd ones, and multiply ----
-        // ---- Choose bytes of two registers ----
+
+        // Part even columns from odd ones, and multiply
         constexpr unsigned EVEN = 0x6420, ODD = 0x7531; // bytes of the two words
         mma(out[2 * c], p, __byte_perm(v[0], v[1], EVEN),
             __byte_perm(v[2], v[3], EVEN));
@@ -275,7 +275,7 @@ __device__ void store(const row_state &rows, const float (&out)[COL_BLOCKS][4],
             return;
 #pragma unroll
         for (int c = 0; c < HEAD_DIM / CHUNK; ++c) {
-            // ---- Write four columns, even and odd ones in turn ----
+            // Write four columns, even and odd ones in turn
             const float *even = &out[2 * c][2 * h], *odd = &out[2 * c + 1][2 * h];
             __half2 four[2] = {__floats2half2_rn(even[0] * norm, odd[0] * norm),
                                __floats2half2_rn(even[1] * norm, odd[1] * norm)};
@@ -289,7 +289,8 @@ __global__ void __launch_bounds__(THREADS)
 attention(const __grid_constant__ attention_args args)
 {
     __shared__ tiles t;
-    // ---- Find this CTA's rows and head ----
+
+    // Find this CTA's rows and head
     int warp = threadIdx.x / 32;
     int lane = threadIdx.x % 32;
     int seq_len = args.shape.seq_len;
@@ -304,7 +305,8 @@ attention(const __grid_constant__ attention_args args)
 
     for (int tile = 0; tile < STAGES - 1; ++tile)
         copy_tile(t, tile, k, v, seq_len);
-    // ---- Load the queries, reset the running sums ----
+
+    // Load the queries, reset the running sums
     constexpr float LOG2_E = 1.44269504f;
     float scale = args.softmax_scale * args.q_scales[head] * args.k_scales[head] *
                   LOG2_E;
@@ -312,12 +314,13 @@ attention(const __grid_constant__ attention_args args)
     load_queries(q, args.q + at, warp * MMA_M, rows_left, lane);
     row_state rows = {{-INFINITY, -INFINITY}, {0, 0}};
     float sum[COL_BLOCKS][4] = {}; // [16 rows][64 d]
+
     for (int tile = 0; tile < tiles_n; ++tile) {
-        // ---- Wait for the oldest copy ----
         __pipeline_wait_prior(STAGES - 2); // this thread's part of the tile
         __syncthreads(); // everybody's; and the tile before is done with
         copy_tile(t, tile + STAGES - 1, k, v, seq_len);
-        // ---- Work on one key tile ----
+
+        // Work on one key tile
         const auto &stage = t.ring[tile % STAGES];
         float s[KEY_BLOCKS][4];         // [16 rows][BLOCK_N]
         float part[COL_BLOCKS][4] = {}; // [16 rows][64 d]: of this tile alone
@@ -330,7 +333,8 @@ attention(const __grid_constant__ attention_args args)
             probabilities(p, rows, s + b * (MMA_K / MMA_N), shift, scale);
             accumulate(stage.v + b * MMA_K, p, part, lane);
         }
-        // ---- Rescale what there is, and add this tile ----
+
+        // Rescale the output so far, and add this tile
         #pragma unroll
         for (int n = 0; n < COL_BLOCKS; ++n)
             for (int i = 0; i < 4; ++i)

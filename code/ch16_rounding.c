@@ -7,6 +7,7 @@
 //
 // Exit status: 0 all checks passed, 1 a check failed, 2 bad usage, 3 the
 // machine failed (no memory, FILE not writable).
+
 #include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
@@ -17,7 +18,6 @@
 
 #include "workbench/workbench.h"
 
-// ---- Give up ----
 static void give_up(const char *why)
 {
     fprintf(stderr, "ch16_rounding: %s\n", why);
@@ -83,6 +83,7 @@ static json_t *rounding_errors(const struct problem *p)
 }
 
 // ---- Truncate at a bit ----
+
 // x without what is below 2^lowest.
 static double truncated(double x, int lowest)
 {
@@ -95,7 +96,6 @@ static int leading(double x) // exponent of the leading bit
     return frexp(x, &exponent) == 0 ? -1000 : exponent - 1;
 }
 
-// ---- Add 32 products with a short accumulator ----
 // One mma.sync as SageAttention2 and DeepSeek found it: everything is shifted
 // to the largest exponent and cut off `bits` below its leading bit.
 static double short_step(double sum, const double *p, const double *v,
@@ -161,7 +161,6 @@ static void short_row(const double *p, const double *v, int seq_len,
     }
 }
 
-// ---- Measure what short accumulators cost ----
 // Of one head: the error beside the wide sums of the same P.
 static json_t *short_sums(const struct problem *pr)
 {

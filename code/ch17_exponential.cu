@@ -1,12 +1,12 @@
 // Tangled from chapters/17-hopper.md; edit that, then `make tangle`.
 
-// Chapter 17: the same with exponentials, as a control.
+// Chapter 17, the control: ch17_hopper with exponentials.
 //
 //   make chapter17 && build/ch17_exponential
 //
 // Softmax as everybody writes it: the row's true maximum at every tile, the
 // special-function unit's 2^x, and a conversion that rounds to E4M3.
-// ---- Include the driver's types and the workbench ----
+
 #include <cuda.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
@@ -18,9 +18,8 @@ constexpr int WARPGROUP = 128; // threads
 constexpr int MMA_M = 64;      // rows of a wgmma, one warpgroup's
 constexpr int MMA_K = 32;      // bytes of a row that it takes at a time
 constexpr int BLOCK_N = 128;   // keys of a tile
-constexpr int OUT_COLS = HEAD_DIM + 8; // V's, and eight whose first sums P
+constexpr int OUT_COLS = HEAD_DIM + 8; // V's, and eight: the first sums up P
 
-// ---- Leave to the launch what depends on the shape ----
 // What the launch chooses by the shape.
 template <int ROW_GROUPS_, int KEY_GROUPS_, int STAGES_> struct tiling {
     static constexpr int ROW_GROUPS = ROW_GROUPS_; // warpgroups, of 64 rows
@@ -58,7 +57,7 @@ __device__ uint32_t shared_address(const void *p)
     return (uint32_t)__cvta_generic_to_shared(p);
 }
 
-// ---- Begin with an mbarrier ----
+// Begin with an mbarrier
 __device__ void barrier_init(uint64_t *barrier, int arrivals)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;"
@@ -75,7 +74,6 @@ __device__ void barrier_arrive(uint64_t *barrier)
                  : "memory");
 }
 
-// ---- Wait for bytes, too ----
 // Arrives, and makes the phase wait for so many bytes of the TMA as well.
 __device__ void barrier_expect(uint64_t *barrier, int bytes)
 {
@@ -85,7 +83,6 @@ __device__ void barrier_expect(uint64_t *barrier, int bytes)
                  : "memory");
 }
 
-// ---- Wait for the end of a phase ----
 // Waits for the end of the phase with this parity.
 __device__ void barrier_wait(uint64_t *barrier, int parity)
 {
@@ -101,6 +98,7 @@ __device__ void barrier_wait(uint64_t *barrier, int parity)
 }
 
 // ---- Arrive for a warp ----
+
 // A warp's arrival, after all its lanes.
 __device__ void release(uint64_t *barrier)
 {
@@ -112,7 +110,6 @@ __device__ void release(uint64_t *barrier)
 // The parity of the phase in which a stage's n-th tile passes a barrier.
 template <class T> __device__ int parity(int n) { return n / T::STAGES & 1; }
 
-// ---- Have the TMA load a tile ----
 // Has the TMA copy 128 rows of a head, rows past the end as zeros, and their
 // bytes counted at the barrier. The tensor map says how they are swizzled.
 __device__ void tma_load(void *to, const CUtensorMap *map, uint64_t *barrier,
@@ -126,7 +123,6 @@ __device__ void tma_load(void *to, const CUtensorMap *map, uint64_t *barrier,
                  : "memory");
 }
 
-// ---- Hand over to the other proxy ----
 // What ordinary stores wrote is for the tensor cores and the TMA from here on.
 __device__ void proxy_fence()
 {
@@ -158,9 +154,8 @@ __device__ void store_matrices(uint32_t row, uint32_t a, uint32_t b,
 #define SIXTEEN(d, i)                                                          \
     FOUR(d, i), FOUR(d, i + 4), FOUR(d, i + 8), FOUR(d, i + 12)
 
-// ---- Multiply 64 rows by 128 columns ----
 // D (+)= A B: A [64][32] in registers, B [128][32] in shared memory, codes of
-// E4M3; D [64][128] float. Only queued: see wait().
+// E4M3; D [64][128] float. Only queued: see wgmma_wait().
 __device__ void multiply(float (&d)[BLOCK_N / 2], const uint32_t (&a)[4],
                          uint64_t b, bool add)
 {
@@ -182,7 +177,6 @@ __device__ void multiply(float (&d)[BLOCK_N / 2], const uint32_t (&a)[4],
                    "r"((int)add));
 }
 
-// ---- Multiply 64 rows by 72 columns ----
 // The same with B [72][32] and D [64][72].
 __device__ void multiply(float (&d)[OUT_COLS / 2], const uint32_t (&a)[4],
                          uint64_t b, bool add)
@@ -203,6 +197,7 @@ __device__ void multiply(float (&d)[OUT_COLS / 2], const uint32_t (&a)[4],
 }
 
 // ---- Queue products and wait for them ----
+
 // Registers that were written may be multiplied from here on.
 __device__ void wgmma_fence()
 {
@@ -225,6 +220,7 @@ template <int GROUPS> __device__ void wgmma_wait()
 }
 
 // ---- Keep registers where they are ----
+
 // The compiler does not see that a queued product reads and writes its
 // registers until the wait: this keeps it from moving their uses past here.
 template <int N> __device__ void pin(float (&registers)[N])
@@ -240,6 +236,7 @@ template <int N> __device__ void pin(uint32_t (&registers)[N][4])
 }
 
 // ---- Describe an operand in shared memory ----
+
 // Says where a tile of B lies: rows of ROW bytes, swizzled over as much.
 template <int ROW> __device__ uint64_t describe(const void *tile)
 {
@@ -250,6 +247,7 @@ template <int ROW> __device__ uint64_t describe(const void *tile)
     return start | (uint64_t)1 << 16 | eight_rows << 32 | SWIZZLE << 62;
 }
 
+// The same, n times BYTES further on.
 template <int BYTES> __device__ uint64_t advance(uint64_t tile, int n)
 {
     return tile + (uint64_t)(n * (BYTES >> 4));
@@ -268,7 +266,6 @@ __device__ void load(tiles<T> &t, const CUtensorMap *k_map,
     tma_load(t.v[stage], v_map, &t.v_full[stage], tile * BLOCK_N, head);
 }
 
-// ---- Turn V over ----
 // Turns V over, 32 keys and 16 columns at a time. A lane gets the codes of
 // two keys in two columns from each of four matrices; four byte permutations
 // make four codes of a column out of them. Where they land:
@@ -280,14 +277,16 @@ __device__ void transpose(const uint8_t *v, uint8_t *vt, int warp, int lane)
     uint32_t from = shared_address(v), to = shared_address(vt);
     int row = 16 * warp + lane / 16 * 8 + lane % 8;
     uint32_t m[BLOCKS][4]; // [8 keys][16 d] each
-    // ---- Load pairs of columns ----
+
+    // Load pairs of columns
     #pragma unroll
     for (int i = 0; i < BLOCKS; ++i) {
         int key = 32 * i + lane;
         load_transposed(m[i],
                         from + key * HEAD_DIM + (warp ^ key / 2 % 4) * 16);
     }
-    // ---- Store columns as rows ----
+
+    // Store columns as rows
     #pragma unroll
     for (int i = 0; i < BLOCKS; ++i) {
         int chunk = 2 * i + lane / 8 % 2;
@@ -299,7 +298,6 @@ __device__ void transpose(const uint8_t *v, uint8_t *vt, int warp, int lane)
     }
 }
 
-// ---- Write the row of ones ----
 // The rows of vt past V's: one of ones, seven of zeros. Each warp writes two.
 __device__ void write_ones(uint8_t *vt, int warp, int lane)
 {
@@ -308,7 +306,6 @@ __device__ void write_ones(uint8_t *vt, int warp, int lane)
     rows[lane] = make_uint2(ones, ones);
 }
 
-// ---- Produce ----
 template <class T>
 __device__ void produce(tiles<T> &t, const CUtensorMap *k_map,
                         const CUtensorMap *v_map, int items, int tiles_m,
@@ -318,7 +315,8 @@ __device__ void produce(tiles<T> &t, const CUtensorMap *k_map,
     int mine = (items - (int)blockIdx.x - 1) / (int)gridDim.x + 1;
     int all = mine * tiles_n; // key tiles of this CTA's items
     int to_load = 1, tile = 1, item = blockIdx.x; // the first one is under way
-    // ---- Go through the key tiles of all items ----
+
+    // Load the next key tile of this CTA's items
     auto load_next = [&] {
         if (tile == tiles_n) {
             tile = 0;
@@ -326,24 +324,28 @@ __device__ void produce(tiles<T> &t, const CUtensorMap *k_map,
         }
         load(t, k_map, v_map, to_load++, tile++, item / tiles_m);
     };
+
     if (threadIdx.x == 0)
         while (to_load < T::STAGES && to_load < all)
             load_next();
     for (int n = 0; n < all; ++n) {
         int stage = n % T::STAGES;
-        // ---- Load into the stage before ----
+
+        // Load into the stage before
         if (threadIdx.x == 0 && n > 0 && to_load < all) {
             int before = (n - 1) % T::STAGES; // the stage of tile to_load
             barrier_wait(&t.empty[before], parity<T>(n - 1));
             load_next();
         }
         __syncwarp();
-        // ---- Wait until the turned tile has been multiplied ----
+
+        // Wait until the turned tile has been multiplied
         if (n < T::STAGES)
             write_ones(t.vt[stage], warp, lane);
         else
             barrier_wait(&t.vt_empty[stage], parity<T>(n) ^ 1);
-        // ---- Turn a tile over, and say so ----
+
+        // Turn a tile over, and say so
         barrier_wait(&t.v_full[stage], parity<T>(n));
         transpose(t.v[stage], t.vt[stage], warp, lane);
         proxy_fence();
@@ -364,7 +366,6 @@ __device__ float exp2_approx(float x)
     return y;
 }
 
-// ---- Round four floats to E4M3 ----
 // Four codes in a register, the first in its lowest byte.
 __device__ uint32_t pack(const float (&x)[4])
 {
@@ -378,8 +379,8 @@ __device__ uint32_t pack(const float (&x)[4])
     return codes;
 }
 
-// ---- Turn scores into codes with exponentials ----
-// The same places for the keys, but each code is 2^x, rounded.
+// 64 x 128 scores to codes, as wgmma wants P: each is 2^x, rounded. The keys
+// lie where ch17_hopper has them.
 __device__ void convert(const float (&s)[BLOCK_N / 2],
                         uint32_t (&p)[BLOCK_N / MMA_K][4],
                         const float (&ref)[2], float scale)
@@ -395,14 +396,12 @@ __device__ void convert(const float (&s)[BLOCK_N / 2],
     }
 }
 
-// ---- Keep two rows' references ----
 // What a lane keeps of two rows, lane / 4 and lane / 4 + 8 of its warp's 16.
 struct row_state {
     float ref[2];    // the score for which P is 1
     float factor[2]; // what a rise of it does to the output so far
 };
 
-// ---- Turn a tile of scores into P, with its maximum ----
 // Returns whether a row's maximum rose, with the factors in `rows`.
 template <bool FIRST>
 __device__ bool softmax(float (&s)[BLOCK_N / 2],
@@ -410,14 +409,15 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
                         float scale, int keys_left)
 {
     if (keys_left < BLOCK_N) {
-        // ---- Mask the keys past the end ----
+        // Mask the keys past the end
         int first = threadIdx.x % 4 * 2;
         #pragma unroll
         for (int i = 0; i < BLOCK_N / 2; ++i)
             if (i / 4 * 8 + first + i % 2 >= keys_left)
                 s[i] = -INFINITY;
     }
-    // ---- Leave no score past 2^TOP ----
+
+    // Leave no score past 2^TOP
     float ref[2] = {s[0], s[2]};
     #pragma unroll
     for (int i = 0; i < BLOCK_N / 2; ++i)
@@ -427,19 +427,19 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
         ref[h] = fmaxf(ref[h], __shfl_xor_sync(0xffffffff, ref[h], 1));
         ref[h] = fmaxf(ref[h], __shfl_xor_sync(0xffffffff, ref[h], 2)) - room;
     }
-    // ---- Raise the reference ----
+
+    // Raise the reference
     for (int h = 0; h < 2; ++h) {
         ref[h] = fmaxf(ref[h], rows.ref[h]);
         rows.factor[h] = exp2_approx((rows.ref[h] - ref[h]) * scale);
         rows.ref[h] = ref[h];
     }
+
     convert(s, p, rows.ref, scale);
     bool rose = rows.factor[0] != 1 || rows.factor[1] != 1;
     return __any_sync(0xffffffff, rose);
 }
 
-// ---- Queue the products of a tile ----
-// ---- Queue QK ----
 // Queues Q K for a tile: s = [64][128].
 __device__ void queue_scores(float (&s)[BLOCK_N / 2],
                              const uint32_t (&q)[HEAD_DIM / MMA_K][4],
@@ -452,7 +452,6 @@ __device__ void queue_scores(float (&s)[BLOCK_N / 2],
     wgmma_commit();
 }
 
-// ---- Queue PV ----
 // Queues P V for a tile: part (+)= [64][72].
 __device__ void queue_output(float (&part)[OUT_COLS / 2],
                              uint32_t (&p)[BLOCK_N / MMA_K][4], uint64_t vt,
@@ -467,7 +466,6 @@ __device__ void queue_output(float (&part)[OUT_COLS / 2],
     wgmma_commit();
 }
 
-// ---- Load Q into registers ----
 // A lane's registers of Q, as wgmma wants A: [64][64].
 __device__ void load_q(uint32_t (&q)[HEAD_DIM / MMA_K][4],
                        const attention_args &args, int row, size_t head_at)
@@ -482,7 +480,6 @@ __device__ void load_q(uint32_t (&q)[HEAD_DIM / MMA_K][4],
     }
 }
 
-// ---- Add up the parts of a row ----
 // Adds up what the warpgroups of a row's keys have, in the first of them.
 // Returns whether this is the first.
 template <class T>
@@ -491,7 +488,7 @@ __device__ bool merge(tiles<T> &t, float (&out)[OUT_COLS / 2], row_state &rows,
 {
     int lane = threadIdx.x % WARPGROUP;
     if (key_group > 0) {
-        // ---- Leave a part in shared memory ----
+        // Leave a part in shared memory
         float(*to)[WARPGROUP] = t.other[key_group - 1];
         #pragma unroll
         for (int i = 0; i < OUT_COLS / 2; ++i)
@@ -506,7 +503,7 @@ __device__ bool merge(tiles<T> &t, float (&out)[OUT_COLS / 2], row_state &rows,
     if (key_group > 0)
         return false;
     for (int g = 0; g < T::KEY_GROUPS - 1; ++g) {
-        // ---- Add another part ----
+        // Add another part
         float ours[2], theirs[2];
         for (int h = 0; h < 2; ++h) {
             float their_ref = t.other[g][OUT_COLS / 2 + h][lane];
@@ -523,7 +520,6 @@ __device__ bool merge(tiles<T> &t, float (&out)[OUT_COLS / 2], row_state &rows,
     return true;
 }
 
-// ---- Normalise and store the output ----
 // Normalises and stores [64][64]: a lane has four columns that follow each
 // other, 16 b + 4 (lane % 4), of two rows, since vt's rows are in that order.
 __device__ void store(const float (&out)[OUT_COLS / 2], __half *to, int row,
@@ -537,7 +533,6 @@ __device__ void store(const float (&out)[OUT_COLS / 2], __half *to, int row,
         int r = row + 8 * h;
         if (r < seq_len)
 #pragma unroll
-            // ---- Write four columns ----
             for (int b = 0; b < HEAD_DIM / 16; ++b) {
                 const float *even = &out[8 * b + 2 * h], *odd = even + 4;
                 __half2 four[2] = {
@@ -549,13 +544,11 @@ __device__ void store(const float (&out)[OUT_COLS / 2], __half *to, int row,
     }
 }
 
-// ---- Compute one query tile ----
 // One query tile. `n` counts the key tiles that passed the stages before.
 template <class T>
 __device__ void attend(tiles<T> &t, const attention_args &args, int item,
                        int tiles_m, int tiles_n, int n)
 {
-    // ---- Find the rows and their scales ----
     // From a shuffle, so that the compiler takes it for the same in all lanes.
     int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP - 1, 0);
     int key_group = T::KEY_GROUPS == 1 ? 0 : group / T::ROW_GROUPS;
@@ -573,7 +566,7 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
                             args.k_scales[head] * LOG2_E,
                         1e-30f);
 
-    // ---- Lay out the registers ----
+    // Lay out the registers
     float s[BLOCK_N / 2];                        // [64][128]
     float part[OUT_COLS / 2];                    // [64][72], of two tiles
     float out[OUT_COLS / 2] = {};                // [64][72], of all so far
@@ -582,7 +575,7 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
     uint64_t k_tiles = describe<HEAD_DIM>(t.k);
     uint64_t vt_tiles = describe<BLOCK_N>(t.vt);
 
-    // ---- Start and finish products ----
+    // Start and finish products
     auto scores_of = [&](int tile) {
         int stage = (n + tile) % T::STAGES;
         barrier_wait(&t.k_full[stage], parity<T>(n + tile));
@@ -606,7 +599,7 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
         for (int i = 0; i < OUT_COLS / 2; ++i)
             out[i] += part[i];
     };
-    // ---- Overlap a tile with the next ----
+
     // P V of this tile, while the next one's scores become codes. Two tiles'
     // products are summed by the tensor cores, pairs of tiles here.
     int tile = key_group;
@@ -615,13 +608,16 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
         int next = tile + T::KEY_GROUPS;
         scores_of(next);
         output_of(tile, now, SECOND);
-        // ---- Wait for the scores ----
+
+        // Wait for the scores
         wgmma_wait<1>(); // the scores are there
         pin(s);
         release(&t.empty[(n + next) % T::STAGES]);
+
         bool rose = softmax<false>(s, then, rows, scale,
                                    seq_len - next * BLOCK_N);
-        // ---- Collect the output ----
+
+        // Collect the output
         output_done(tile, now);
         if (SECOND)
             add_part();
@@ -632,16 +628,18 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
                 if (!SECOND)
                     part[i] *= rows.factor[i / 2 % 2];
             }
+
         tile = next;
     };
-    // ---- Finish the last tile ----
+
+    // Finish the last tile
     auto finish = [&](uint32_t (&now)[BLOCK_N / MMA_K][4], bool add) {
         output_of(tile, now, add);
         output_done(tile, now);
         add_part();
     };
 
-    // ---- Go through the key tiles ----
+    // Go through the key tiles
     if (tile < tiles_n) {
         scores_of(tile);
         wgmma_wait<0>();
@@ -661,6 +659,7 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
             step.template operator()<true>(p2, p);
         }
     }
+
     if (T::KEY_GROUPS == 1 || merge(t, out, rows, key_group, scale))
         store(out, (__half *)args.out + head_at, row, seq_len, v_scale);
 }
@@ -677,7 +676,8 @@ attention(const __grid_constant__ attention_args args,
     int tiles_m = (args.shape.seq_len + T::BLOCK_M - 1) / T::BLOCK_M;
     int tiles_n = (args.shape.seq_len + BLOCK_N - 1) / BLOCK_N;
     int items = tiles_m * args.shape.batch * args.shape.heads;
-    // ---- Begin with the barriers and the first tile ----
+
+    // Begin with the barriers and the first tile
     if (threadIdx.x == 0) {
         for (int i = 0; i < T::STAGES; ++i) {
             barrier_init(&t.k_full[i], 1);
@@ -690,6 +690,7 @@ attention(const __grid_constant__ attention_args args,
         load(t, &k_map, &v_map, 0, 0, blockIdx.x / tiles_m);
     }
     __syncthreads(); // the barriers can be waited for
+
     if (threadIdx.x < WARPGROUP) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;"
                      :
@@ -699,7 +700,8 @@ attention(const __grid_constant__ attention_args args,
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;"
                      :
                      : "n"(T::CONSUMER_REGISTERS));
-        // ---- Consume ----
+
+        // Compute this CTA's items
         int n = 0;
         for (int item = blockIdx.x; item < items; item += gridDim.x) {
             attend(t, args, item, tiles_m, tiles_n, n);
@@ -711,6 +713,7 @@ attention(const __grid_constant__ attention_args args,
 }
 
 // ---- Describe K or V to the TMA ----
+
 // cuTensorMapEncodeTiled is the driver's; the runtime knows where it is.
 typedef CUresult (*encode_function)(
     CUtensorMap *, CUtensorMapDataType, cuuint32_t, void *, const cuuint64_t *,
@@ -723,7 +726,7 @@ typedef CUresult (*encode_function)(
 static cudaError_t describe_tensor(CUtensorMap *map, const uint8_t *codes,
                                    const struct shape *shape)
 {
-    // ---- Find the driver's function ----
+    // Find the driver's function
     static encode_function encode;
     if (!encode) {
         cudaDriverEntryPointQueryResult found;
@@ -735,7 +738,8 @@ static cudaError_t describe_tensor(CUtensorMap *map, const uint8_t *codes,
                                   "the driver has no tensor maps: %d",
                                   (int)found);
     }
-    // ---- Encode the tensor map ----
+
+    // Encode the tensor map
     cuuint64_t pairs = (cuuint64_t)shape->batch * shape->heads;
     cuuint64_t rows = shape->seq_len;
     cuuint64_t size[3] = {HEAD_DIM, rows, pairs};
@@ -757,8 +761,8 @@ template <class T>
 static cudaError_t launch_as(const struct attention_args *args, size_t items,
                              int ctas, cudaStream_t stream)
 {
-    // ---- Ask for more shared memory ----
-    static bool raised; // what a CTA may have of shared memory
+    // Ask for more shared memory
+    static bool raised; // the limit of a CTA's shared memory
     if (!raised) {
         cudaError_t error = cudaFuncSetAttribute(
             attention<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
@@ -767,6 +771,7 @@ static cudaError_t launch_as(const struct attention_args *args, size_t items,
             return error;
         raised = true;
     }
+
     CUtensorMap k_map, v_map;
     cudaError_t error = describe_tensor(&k_map, args->k, &args->shape);
     if (!error)
@@ -811,7 +816,7 @@ static cudaError_t launch(const struct attention_args *args,
     return launch_as<short_keys>(args, items, sms, stream);
 }
 
-// ---- Name the control ----
+// ---- Hand the control to the workbench ----
 int main(int argc, char **argv)
 {
     static const struct program program = {

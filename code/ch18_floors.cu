@@ -8,7 +8,7 @@
 // Each unit gets a kernel that does nothing else. Every kernel's result is
 // checked, here and in the simulator: a loop that the compiler has thrown away
 // is fast, too.
-// ---- Include CUDA, the workbench and JSON ----
+
 #include <cuda_runtime.h>
 #include <jansson.h>
 #include <math.h>
@@ -50,13 +50,14 @@ __global__ void exponentials(float *out, int rounds)
                          "neg.f32 minus, %0;\n"
                          "ex2.approx.ftz.f32 %0, minus; }"
                          : "+f"(x[i]));
-    // ---- Use what every chain has computed ----
+
+    // Use what every chain has computed
     for (int i = 0; i < CHAINS; ++i)
         sum += x[i];
+
     out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 
-// ---- Products of halves ----
 // Each product adds 16 * 1 * 2^-4 = 1 to each of its sums.
 __global__ void products_fp16(float *out, int rounds)
 {
@@ -81,17 +82,19 @@ __global__ void products_fp8(float *out, int rounds)
 {
     float acc[CHAINS][4], sum = 0;
     uint32_t a = 0x38383838; // four codes: 1
-    // ---- The code of 1/32 ----
     uint32_t b = 0x10101010; // 2^-5: its exponent field is 2, and the bias 7
-    // ---- Begin each chain with another number ----
+
+    // Begin each chain with another number
     uint32_t none = rounds >> 30; // 0, but the compiler does not know
     for (int i = 0; i < 4 * CHAINS; ++i)
         acc[i / 4][i % 4] = i;
+
     for (int round = 0; round < rounds; ++round)
 #pragma unroll
         for (int i = 0; i < CHAINS; ++i) {
-            // ---- Make a factor that is new each time ----
+            // Make a factor that is new each time
             uint32_t b_now = b | (__float_as_uint(acc[i][0]) & none);
+
             asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
                          "{%0,%1,%2,%3}, {%4,%4,%4,%4}, {%5,%5}, "
                          "{%0,%1,%2,%3};"
@@ -113,14 +116,13 @@ __global__ void products_fp8(float *out, int rounds)
     "," EIGHT(8) "," EIGHT(9) "," EIGHT(10) "," EIGHT(11) "," EIGHT(12) ","   \
     EIGHT(13) "," EIGHT(14) "," EIGHT(15) "," EIGHT(16) "}, %1, %2, p, 1, 1;\n"
 
-// ---- Products of E4M3 by a warpgroup ----
 // A warpgroup's products read both factors from shared memory. NaN where the
 // code is not for Hopper.
 __global__ void products_wgmma(float *out, int rounds)
 {
     float sum = NAN;
 #ifdef __CUDA_ARCH_FEAT_SM90_ALL
-    // ---- Fill two tiles, and describe them ----
+    // Fill two tiles, and describe them
     __shared__ alignas(128) uint32_t a[64 * 32 / 4], b[256 * 32 / 4];
     for (int i = threadIdx.x; i < 64 * 32 / 4; i += blockDim.x)
         a[i] = 0x38383838;
@@ -133,7 +135,7 @@ __global__ void products_wgmma(float *out, int rounds)
     uint64_t strides = (uint64_t)(128 >> 4) << 16 | (uint64_t)(256 >> 4) << 32;
     uint64_t a_tile = strides | (uint32_t)__cvta_generic_to_shared(a) >> 4;
     uint64_t b_tile = strides | (uint32_t)__cvta_generic_to_shared(b) >> 4;
-    // ---- Multiply again and again ----
+
     // Four products a group. The first of all overwrites, the others add.
     asm volatile("{ .reg .f32 d<168>;\n"
                  ".reg .pred p, more;\n"
@@ -191,7 +193,6 @@ static const struct unit {
 };
 constexpr int UNITS = sizeof units / sizeof *units;
 
-// ---- Check what a kernel has computed ----
 // False where the unit is not there: all of its results are NaN.
 static bool check(const unit *u, const float *out, int count, int rounds)
 {
@@ -232,8 +233,7 @@ static double run(const unit *u, int ctas, int rounds, float *results)
     return us;
 }
 
-// ---- Work out its rate ----
-// Work a second; 0 where the unit is missing or wrong, or time is not real.
+// Work a second; 0 where the unit is missing or wrong, or nothing is timed.
 // *sum: what MANY rounds have added up to, in rounds.
 static double rate(const unit *u, bool timed, double *sum)
 {
@@ -281,7 +281,6 @@ static void launch_nothing(int count)
     CUDA_CHECK(cudaGetLastError());
 }
 
-// ---- By a graph ----
 static double launch_by_graph()
 {
     cudaGraph_t graph;
@@ -417,7 +416,8 @@ int main(int argc, char **argv)
 {
     const char *record = NULL;
     bool timed = true;
-    // ---- Read the options of the floors ----
+
+    // Read the options
     for (int i = 1; i < argc; ++i) {
         if (strcmp(argv[i], "--help") == 0) {
             usage(stdout);
@@ -432,7 +432,8 @@ int main(int argc, char **argv)
             return 2;
         }
     }
-    // ---- Find the GPU ----
+
+    // Find the GPU
     int devices = 0;
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
         fprintf(stderr, "ch18_floors: no GPU here; in the simulator "
@@ -443,13 +444,15 @@ int main(int argc, char **argv)
     CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     CUDA_CHECK(cudaEventCreate(&begin));
     CUDA_CHECK(cudaEventCreate(&end));
+
     rates r = {};
     printf("Checks\n");
     for (int i = 0; i < UNITS; ++i)
         r.unit[i] = rate(&units[i], timed, &r.sum[i]);
     if (!timed || failures)
         return failures > 0;
-    // ---- Say what the units do, and what follows ----
+
+    // Say what the units do, and what follows
     static const char *const names[] = {"small", "mission", "long", "huge"};
     r.copy = copy_rate();
     r.graph = launch_by_graph();
@@ -473,5 +476,6 @@ int main(int argc, char **argv)
         json_object_set_new(shapes, name, floors(&r, name));
     if (record)
         write_record(record, rates_json(&r), shapes);
+
     return 0;
 }

@@ -33,7 +33,12 @@ if [ "${1:-all}" = all ]; then
 #include <stdint.h>
 #include <cmocka.h' || needed+=(libcmocka-dev)
     has_command python3 || needed+=(python3)
-    # 13 MB: the daemons that a test runs as itself, in a folder of its own; no service needs them.
+    has_command pgrep || needed+=(procps)
+    # make lint skips what is missing.
+    has_command clang-format || optional+=(clang-format)
+    has_command shellcheck || optional+=(shellcheck)
+    has_command luacheck || optional+=(lua-check)
+    # Slurm's daemons, 13 MB: a test starts them, in a folder of its own; no service is set up.
     for package in slurmctld slurmd slurm-client munge; do
         has_package "$package" || optional+=("$package")
     done
@@ -50,7 +55,7 @@ fi
 toolkit=
 code/find-nvcc >/dev/null 2>&1
 status=$?
-if [ $status = 2 ]; then # CUDA_HOME is wrong: nothing to install
+if [ $status = 2 ]; then # CUDA_HOME is wrong: say so, and install nothing
     code/find-nvcc
     exit 1
 elif [ $status != 0 ]; then

@@ -13,7 +13,14 @@ logs=build/tests/log
 mkdir -p "$logs"
 export CMOCKA_MESSAGE_OUTPUT=TAP LC_ALL=C.UTF-8
 unset MAKEFLAGS MAKELEVEL MFLAGS JOBS # a make inside a test starts afresh
-trap 'for group in $(jobs -p); do kill -- "-$group"; done; exit 130' INT TERM
+stop() { # ends every test under way
+    local group
+    for group in $(jobs -p); do
+        kill -- "-$group"
+    done
+    exit 130
+}
+trap stop INT TERM
 
 # "passed failed skipped" of a TAP log. Tests that a plan announced and nobody ran are one failure,
 # and so is an exit status that no failing test explains.
@@ -33,7 +40,8 @@ name() { # TEST: of its files
 }
 
 run_one() { # TEST
-    local log=$logs/$(name "$1") began=$SECONDS status
+    local log began=$SECONDS status
+    log=$logs/$(name "$1")
     # Started in the background, we may have SIGINT ignored; a test of an interrupt wants it back.
     case $1 in
     *.bats) env --default-signal=INT bats --tap "$1" ;;

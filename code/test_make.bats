@@ -127,11 +127,39 @@ programs() {
     [ -z "$(ls "$TREE"/plots/*.svg 2>/dev/null)" ]
 }
 
-@test "make help has a line for every target a user types" {
+@test "make help has one line for every target a user types, in 80 columns" {
     run make help
-    local target
-    for target in chapterN tangle plots runs book book-html test deps clean help; do
-        [[ "$output" == *"make $target "* ]]
+    [ "$status" -eq 0 ]
+    local line target targets
+    for line in "${lines[@]}"; do
+        [ "${#line}" -le 80 ] || { echo "too wide: $line"; false; }
+    done
+    # All that are phony, but for those that make itself asks for; and the patterns that are none.
+    read -rd '' -a targets < <(sed -nE 's/^\.PHONY: //p' Makefile | sed 's/\$(1)/N/g' | tr ' ' '\n' |
+        grep -vxE 'force|student|planted|tests') || true
+    [ "${#targets[@]}" -ge 20 ]
+    targets+=(handoutN starterN gradescopeN)
+    [ "$(grep -c '^  make ' <<<"$output")" -eq "${#targets[@]}" ]
+    for target in "${targets[@]}"; do
+        [ "$(grep -c "^  make $target " <<<"$output")" -eq 1 ] || { echo "not one line: $target"; false; }
+    done
+}
+
+@test "the first screen of the README has the two commands" {
+    run awk 'length > 80 && !/^[|!]/ { print FILENAME ":" FNR ": wider than 80 columns" }' README.md
+    [ -z "$output" ]
+    head -40 README.md >"$BATS_TEST_TMPDIR/screen"
+    grep -q '^make chapter3 && ./lab3 ' "$BATS_TEST_TMPDIR/screen"
+    grep -q '^make test ' "$BATS_TEST_TMPDIR/screen"
+    grep -q 'sudo apt install git make' "$BATS_TEST_TMPDIR/screen"
+}
+
+@test "every file and folder that README.md and CONTRIBUTING.md link to is there" {
+    local file links
+    mapfile -t links < <(grep -ohE '\]\([^)#]+\)' README.md CONTRIBUTING.md | sed -E 's/^..(.*).$/\1/')
+    [ "${#links[@]}" -ge 5 ]
+    for file in "${links[@]}"; do
+        [ -e "$file" ] || { echo "not there: $file"; false; }
     done
 }
 

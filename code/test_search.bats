@@ -98,9 +98,9 @@ fails_with() { # STATUS TEXT
     for name in $(sed -n 's/^timed //p' verdicts); do
         [ "$(grep -E "^[a-z]+ $name( |$)" calls | cut -d' ' -f1 | head -4 | xargs)" = "compile resources check time" ]
     done
-    ! grep -E "^time ($(sed -n 's/^wrong //p; s/^refused //p; s/^same //p' verdicts | paste -sd '|')) " calls
-    ! grep -E "^check ($(sed -n 's/^refused //p; s/^same //p' verdicts | paste -sd '|'))$" calls
-    ! grep -E "^resources ($(sed -n 's/^same //p' verdicts | paste -sd '|'))$" calls
+    run ! grep -E "^time ($(sed -n 's/^wrong //p; s/^refused //p; s/^same //p' verdicts | paste -sd '|')) " calls
+    run ! grep -E "^check ($(sed -n 's/^refused //p; s/^same //p' verdicts | paste -sd '|'))$" calls
+    run ! grep -E "^resources ($(sed -n 's/^same //p' verdicts | paste -sd '|'))$" calls
 }
 
 @test "the best is better than its neighbours, the elite is timed 500 times, best first" {
@@ -144,7 +144,7 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
     cmp first/journal.jsonl build/tune/journal.jsonl
     rm -r build/tune
     search --seed 2 >/dev/null
-    ! diff <(sed 1d first/journal.jsonl) <(sed 1d build/tune/journal.jsonl) >difference
+    run ! diff <(sed 1d first/journal.jsonl) <(sed 1d build/tune/journal.jsonl)
 }
 
 @test "interrupted at three places and gone on, a search finds what it finds at a stretch" {
@@ -228,7 +228,7 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
     rm build/hashes.tsv
     try 3 "make chapter14" --on simulator
     [ ! -s calls ]
-    ! ls build/tune/journal.jsonl
+    run ! ls build/tune/journal.jsonl
 }
 
 @test "without its compiler the search stops and says so" {
@@ -265,8 +265,8 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
         labs/candidates "$BATS_TEST_TMPDIR/knobs" 1
     cd "$BATS_TEST_TMPDIR/knobs"
     cmp 32-32-2-2-0-0-0-1.code 32-32-2-2-0-0-0-01.code
-    ! cmp -s 32-32-2-2-0-0-0-1.code 32-32-2-2-0-0-0-0.code
-    ! cmp -s 32-32-2-2-0-0-0-1 32-32-2-2-0-0-0-01 # though not the same file
+    run ! cmp -s 32-32-2-2-0-0-0-1.code 32-32-2-2-0-0-0-0.code
+    run ! cmp -s 32-32-2-2-0-0-0-1 32-32-2-2-0-0-0-01 # though not the same file
 }
 
 @test "a setting that cannot work says which assertion" {
@@ -279,8 +279,8 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
 @test "with the knobs of chapter 13 the kernel computes what chapter 13 does, bit for bit" {
     echo 32-32-2-2-2-0-0-1 | (cd "$ROOT" && labs/candidates "$BATS_TEST_TMPDIR/knobs" 1)
     export LD_LIBRARY_PATH=$ROOT/build/ptxsim
-    one="--shapes small,1x2x239 --seeds 0 --inputs normal,peaky --no-timing"
-    "$ROOT/build/ch13_warp_specialised" $one --outputs outputs
-    knobs/32-32-2-2-2-0-0-1 $one --against outputs >said
+    one=(--shapes small,1x2x239 --seeds 0 --inputs normal,peaky --no-timing)
+    "$ROOT/build/ch13_warp_specialised" "${one[@]}" --outputs outputs
+    knobs/32-32-2-2-2-0-0-1 "${one[@]}" --against outputs >said
     [ "$(grep -c 'stored output: 100.000 % identical, at most 0 ulp' said)" -eq 4 ]
 }

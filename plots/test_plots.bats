@@ -1,16 +1,19 @@
 # Charts: the tables drawn from records, and what plots/render does with them.
 
+bats_require_minimum_version 1.5.0
+
 setup_file() {
     export ASAN_OPTIONS=detect_leaks=0
     cc -std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
-        -Wall -Wextra -Werror plots/series.c -ljansson -lm -o "$BATS_FILE_TMPDIR/series"
+        -Wall -Wextra -Werror -Icode plots/*.c code/image/gpus.c code/workbench/stages.c -ljansson -lm -o "$BATS_FILE_TMPDIR/series"
 }
 
 setup() {
     TREE=$BATS_TEST_TMPDIR
-    mkdir -p "$TREE/build" "$TREE/plots/runs/h200"
+    mkdir -p "$TREE/build" "$TREE/plots/runs/h200" "$TREE/chapters"
     ln -s "$BATS_FILE_TMPDIR/series" "$TREE/build/series"
-    cp plots/render plots/*.gp plots/gpus.json plots/stages.json "$TREE/plots"
+    cp plots/render plots/*.gp "$TREE/plots"
+    cp chapters/stages.tsv "$TREE/chapters"
     cp -r plots/runs/l4-reported "$TREE/plots/runs"
     cd "$TREE"
 }
@@ -91,7 +94,7 @@ fails_with() { # STATUS TEXT
     grep -qx 'NVIDIA H200, measured||' seen
     grep -qx '1|150|150' seen
     grep -qx '2|99.94|99.9' seen
-    ! grep -q 'vectorised' seen
+    run ! grep -q 'vectorised' seen
 }
 
 @test "PyTorch stands below the stages, reported and measured in one row, and in no other chart" {
@@ -123,13 +126,27 @@ fails_with() { # STATUS TEXT
     for chart in ladder roofline time-vs-s resources error; do build/series $chart | cmp - $chart.alone; done
 }
 
-@test "of a chapter's programs the one that its lab judges is in the charts" {
+@test "of a chapter's programs the one that chapters/stages.tsv names is in the charts" {
     record 17 ch17_hopper 4
     for chart in ladder roofline time-vs-s resources error; do build/series $chart >$chart.alone; done
     record 17 ch17_exponential 5
-    ! build/series ladder | cmp -s - ladder.alone || false # the first, as there is no lab yet
-    echo '{"lab": 17, "after": "ch17_hopper"}' >plots/runs/h200/lab17.json
     for chart in ladder roofline time-vs-s resources error; do build/series $chart | cmp - $chart.alone; done
+    sed -i 's/\tch17_hopper\t/\t-\t/' chapters/stages.tsv
+    ! build/series ladder | cmp -s - ladder.alone || false # the first, where none is named
+}
+
+@test "a stage that chapters/stages.tsv does not have, or no row: one line, nothing drawn" {
+    record 19 ch19_new 4
+    run build/series ladder
+    fails_with 3 "chapters/stages.tsv has no stage 19: add a row of its number, name, program, images, least"
+    printf '19\ta new stage\tch19_new\tsm_89\t80\n' >>chapters/stages.tsv
+    build/series ladder | grep -q 'a new stage  19$'
+    sed -i '$s/\t80$//' chapters/stages.tsv
+    run build/series ladder
+    fails_with 3 "chapters/stages.tsv:$(wc -l <chapters/stages.tsv): no row of number, name, program, images, least"
+    rm chapters/stages.tsv
+    run build/series ladder
+    fails_with 3 "chapters/stages.tsv: No such file or directory"
 }
 
 @test "promises: the sources' words beside the lab's ratio, a row a measured lab" {
@@ -221,7 +238,7 @@ EOF
     grep -qx '4|bank conflicts|42|84|× 2.00' seen
     grep -qx '7|barrier arrivals, by warp|64|64|=' seen
     grep -qx '3|shared memory (binds)|82|60' seen
-    ! grep -q 'sectors' seen
+    run ! grep -q 'sectors' seen
 }
 
 @test "bad records: one line that names file and reason" {
@@ -290,31 +307,119 @@ EOF
     [ "${#lines[@]}" -eq 6 ]
 }
 
-@test "the table of promises is written into README.md, and seen when it is stale" {
+@test "the table of promises is written into its file, and seen when it is stale" {
     lab_record plots/runs/h200/lab03.json
-    printf '%s\n' Before '<!-- promises: x -->' old '<!-- end of promises -->' After >README.md
+    printf '%s\n' Before '<!-- scoreboard: x -->' old '<!-- end of scoreboard -->' After >README.md
+    cp README.md before
     plots/render
-    diff README.md - <<EOF
-Before
-<!-- promises: x -->
-
-$(sed 1d plots/promises.md)
-
-<!-- end of promises -->
-After
-EOF
-    grep -q '^| 3 WMMA Q·Kᵀ | 2 | .* | met |$' README.md
+    cmp before README.md # there is no board
+    [ "$(sed -n 1p plots/promises.md)" = '<!-- from h200/lab03 -->' ]
+    grep -q '^| 3 WMMA Q·Kᵀ | 2 | .* | met |$' plots/promises.md
     run plots/render --check
     [ "$status" -eq 0 ]
     sed -i 's/"low":1.4/"low":1.45/' plots/runs/h200/lab03.json
     run plots/render --check
     [ "$status" -eq 1 ]
-    [[ $output == *"plots/promises.md is stale"*"README.md is stale"* ]]
+    [[ $output == *"plots/promises.md is stale"* ]]
     plots/render
     rm plots/runs/h200/lab03.json
     run plots/render --check
     [ "$status" -eq 1 ]
     [[ $output == *"promises.md has nothing left to show"* ]]
+}
+
+# ---- What the records are evidence of ----
+
+# A tree with a record that the ladder reads, one that a chapter quotes, one that a test reads.
+with_records() {
+    mkdir -p chapters plots/runs/cpu
+    cp "$BATS_TEST_DIRNAME/records.awk" plots
+    record 2 ch02_scalar 100
+    echo '{"title": "Trials, by hand"}' >plots/runs/cpu/trial.json
+    echo dump >plots/runs/cpu/dump.txt
+    echo 'It took `cpu/trial:us`{.run} and prints `h200/ch02_scalar:shapes.mission`{.run}.' >chapters/02-x.md
+    echo 'Quoted: plots/runs/cpu/trial.json.' >chapters/A-y.md
+    printf '%s\t%s\t%s\t%s\t%s\n' record what 'made by' 'read by' kept \
+        '*/ch[0-9][0-9]_*.json' 'times of {program}' '`make runs`' - - \
+        'cpu/trial.json' '{title}' 'by hand' - - 'cpu/*.txt' 'a dump' tool test_a.bats,test_b.c - \
+        'l4-reported/*' 'what was reported' 'typed' - - >plots/records.tsv
+}
+
+row() { # FOLDER RECORD: its line in the README, without spaces around bars
+    sed -n "/^## $1\$/,/^## /p" plots/runs/README.md | grep "^| $2 " | sed 's/ *| */|/g'
+}
+
+@test "the records' README says who quotes, draws and reads each, and is seen when it is stale" {
+    with_records
+    plots/render
+    [ "$(row h200 ch02_scalar.json)" = '|ch02_scalar.json|times of ch02_scalar|`make runs`|2|all stages|–|' ]
+    [ "$(row cpu trial.json)" = '|trial.json|Trials, by hand|by hand|2, A|–|–|' ]
+    [ "$(row cpu dump.txt)" = '|dump.txt|a dump|tool|–|–|test_a.bats, test_b.c|' ]
+    [ "$(row l4-reported pytorch-math.json)" = '|pytorch-math.json|what was reported|typed|–|all stages|–|' ]
+    [ "$(grep -c '\.json |' plots/runs/README.md)" -eq "$(ls plots/runs/*/*.json | wc -l)" ]
+    run plots/render --check
+    [ "$status" -eq 0 ]
+    echo 'And `cpu/trial:us`{.run}.' >chapters/03-z.md
+    run plots/render --check
+    fails_with 1 "plots/runs/README.md is stale: make plots"
+    plots/render
+    [ "$(row cpu trial.json)" = '|trial.json|Trials, by hand|by hand|2, 3, A|–|–|' ]
+}
+
+@test "a table whose rows are stages or programs quotes the records of these" {
+    with_records
+    record 3 ch03_wmma_qk 90
+    record 3 ch03_other 95
+    record 10 ch10_swizzle 80
+    lab_record plots/runs/h200/lab03.json
+    sed 's/"lab":3/"lab":10/' plots/runs/h200/lab03.json >plots/runs/h200/lab10.json
+    printf 'h200/lab*.json\ta lab\tx\t-\t-\n' >>plots/records.tsv
+    printf '%s\n' '``` {.table rows="stages 3-4 10" fmt="%d"}' 'gpu = h200/lab{nn}:speedup' \
+        'run = h200/{program}:shapes' '```' 'h200/lab{nn} means nothing here' >chapters/18-b.md
+    printf '%s\n' '``` {.table rows="ch03_other ch02_scalar"}' '| {p} | h200/{p}:x |' '```' >chapters/B-c.md
+    plots/render
+    [[ "$(row h200 lab03.json)" == '|lab03.json|a lab|x|18|'* ]]
+    [[ "$(row h200 lab10.json)" == '|lab10.json|a lab|x|18|'* ]]
+    [[ "$(row h200 ch03_wmma_qk.json)" == '|ch03_wmma_qk.json|times of ch03_wmma_qk|`make runs`|18|'* ]]
+    [[ "$(row h200 ch03_other.json)" == '|ch03_other.json|times of ch03_other|`make runs`|B|'* ]]
+    [[ "$(row h200 ch02_scalar.json)" == '|ch02_scalar.json|times of ch02_scalar|`make runs`|2, B|'* ]]
+}
+
+@test "a record that nothing describes, or nothing reads, and a row without a record: one line each" {
+    with_records
+    plots/render
+    cp plots/runs/README.md before
+    echo '{}' >plots/runs/cpu/stray.json
+    for command in "plots/render --check" plots/render; do
+        run $command
+        fails_with 1 "plots/render: plots/runs/cpu/stray.json: plots/records.tsv does not say what it is evidence of"
+    done
+    printf 'cpu/stray.json\tof nothing\tby hand\t-\t-\n' >>plots/records.tsv
+    run plots/render --check
+    fails_with 1 "plots/runs/cpu/stray.json: nothing reads it: delete it, or say in plots/records.tsv why it stays"
+    cmp plots/runs/README.md before
+    sed -i '$s/-$/a figure is made from it/' plots/records.tsv
+    plots/render
+    [ "$(row cpu stray.json)" = '|stray.json|of nothing|by hand|–|–|kept: a figure is made from it|' ]
+    rm plots/runs/cpu/stray.json
+    run plots/render --check
+    fails_with 1 "plots/records.tsv:6: cpu/stray.json: no record is of this kind"
+    sed -i '$d' plots/records.tsv
+    echo 'cpu/trial.json and no more' >>plots/records.tsv
+    run plots/render --check
+    [ "$status" -eq 1 ]
+    [[ $output == *"plots/records.tsv:6: five columns, not 1"* ]]
+}
+
+@test "what plots/records.tsv says reads a record is a file of the tree that speaks of the records" {
+    cd "$BATS_TEST_DIRNAME/.."
+    readers=$(awk -F'\t' '!/^#/ && $1 != "record" && $4 != "-" { gsub(",", "\n", $4); print $4 }' plots/records.tsv | sort -u)
+    [ "$(wc -l <<<"$readers")" -ge 5 ]
+    for reader in $readers; do
+        file=$(find code labs -name "$reader" -not -path '*/work/*')
+        [ "$(wc -l <<<"$file")" -eq 1 ] && grep -qE 'plots/runs|measure-pictures' "$file" ||
+            { echo "$reader: ${file:-no such file}"; false; }
+    done
 }
 
 @test "the same inputs give the same bytes" {
@@ -481,7 +586,7 @@ EOF2
     [ "$status" -eq 1 ]
     [[ $output == *"plots/search.svg is stale"*"plots/changes.md is stale"* ]]
     plots/render
-    ! grep -q 'refused' plots/search.svg
+    run ! grep -q 'refused' plots/search.svg
     rm plots/runs/h200/search.jsonl plots/runs/h200/elite.json
     run plots/render --check
     [ "$status" -eq 1 ]
@@ -530,7 +635,7 @@ EOF
     grep -qx '4.4|10|13' all
     grep -qx 'long|nan|nan|1234.5|1234.5' all
     grep -qx 'huge|nan|nan|nan|nan' all
-    ! grep -q 'cp.async' all
+    run ! grep -q 'cp.async' all
 }
 
 @test "accuracy: error beside time, one label for points that lie on one another" {
@@ -562,8 +667,17 @@ EOF
     printf 'a\n<!-- scoreboard: made -->\nold\n<!-- end of scoreboard -->\nb\n' >README.md
     plots/render
     grep -qx '| mine | – | \*\*5.00\*\* .*' plots/scoreboard.md
+    diff README.md - <<EOF
+a
+<!-- scoreboard: made -->
+
+$(sed 1d plots/scoreboard.md)
+
+<!-- end of scoreboard -->
+b
+EOF
     [ "$(grep -c '^| mine' README.md)" -eq 1 ]
-    ! grep -q 'old\|from h200' README.md
+    run ! grep -q 'old\|from h200' README.md
     [ "$(sed -n '$p' README.md)" = b ]
     for chart in scoreboard accuracy; do grep -q '<!-- inputs: ' plots/$chart.svg; done
     plots/render --check
@@ -578,7 +692,7 @@ EOF
 @test "a record that no scoreboard has written is refused" {
     echo '{"kind":"else"}' >x.json
     run "$TREE/build/series" scoreboard x.json
-    fails_with 3 "x.json: not what labs/scoreboard writes"
+    fails_with 3 "x.json: not what labs/tools/scoreboard writes"
     echo '{"kind":"scoreboard","shapes":{}}' >x.json
     run "$TREE/build/series" scoreboard x.json
     fails_with 4 "x.json: nobody has a time"

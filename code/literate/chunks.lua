@@ -39,6 +39,7 @@ local sheets = require "sheets"
 local chunks = {}
 
 local COLUMNS = 80 -- what the page takes
+local WIDE = { points = true, table = true, tikz = true } -- is not printed as it stands
 local EXTENSIONS = { c = "c", cuda = "cu" }
 local REFERENCE = "^(%s*)<<([%w][%w_./-]*)>>%s*$"
 
@@ -211,7 +212,7 @@ local function add_block(book, chapter, raw, block)
         complain(book, chapter.path, first, "code block is never closed")
         return
     end
-    if not (block.classes:includes("tikz") or block.classes:includes("points")) then
+    if not block.classes:find_if(function(class) return WIDE[class] end) then
         check_lines(book, part)
     end
     if not part.language then
@@ -483,9 +484,10 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Expansion and comparison
 
--- The lines of a program, references resolved: { text, file, line } for a line of code, and
--- { opens = chunk, indent } before the first line of each chunk. `swap` maps chunks to the variants
--- that stand in for them.
+-- The lines of a program, references resolved: { text, file, line } for a line of code,
+-- { opens = chunk, indent, by = the chunk or variant that is taken } before the first line of each
+-- reference's chunk, and { closes = chunk } after its last. `swap` maps chunks to the variants that
+-- stand in for them.
 function chunks.expand(root, swap)
     local out = {}
     local function add(owner, indent)
@@ -499,8 +501,10 @@ function chunks.expand(root, swap)
                 local target = targets[part.file .. ":" .. at]
                 if target then
                     local inner = indent .. line:match("^%s*")
-                    table.insert(out, { opens = target, indent = inner })
-                    add(swap and swap[target] or target, inner)
+                    local by = swap and swap[target] or target
+                    table.insert(out, { opens = target, indent = inner, by = by })
+                    add(by, inner)
+                    table.insert(out, { closes = target })
                 else
                     local text = line:match("^%s*$") and "" or indent .. line
                     table.insert(out, { text = text, file = part.file, line = at })

@@ -3,8 +3,8 @@
 --
 -- chapter.sheet, if the lab has a block of class points:
 --   number, title, line          from the file's name and the lab's heading; line of the block
---   program, before              what labs/labNN judges, and against what (nil: nothing); the block
---                                may name another program of the chapter: {.points program=…}
+--   program, before              what is judged (chapters/stages.tsv), and against what (labs/labNN; nil: nothing);
+--                                the block may name another program of the chapter: {.points program=…}
 --   p                          how its kernels may round P, { format, offset, sum } as the workbench's
 --                              struct p_rounding: {.points p="e4m3 8 unrounded"}, or with a
 --                              maximum that lags, "e4m3 5 rounded lag 128 3.8625", and perhaps
@@ -18,23 +18,40 @@
 --   mutants    variants of the chapter's kernels, each with loses; planted in its programs
 --
 -- The block of points, a line an item: NAME [RELATION LIMIT] [@ SHAPE] POINTS [# words].
+local stages = require "stages"
+
 local sheets = {}
 
 -- correct and hidden look at outputs, races at accesses; they are met or not.
 local PLAIN = { correct = true, hidden = true, races = true }
-local RESOURCES = { -- as labs/gates.c has them, of the sm_89 image
-    registers = true, shared = true, spills = true, occupancy = true, threads = true,
-}
-local COUNTERS = { -- as labs/evidence.c has them, of one launch
-    warp_instructions = true, tensor_instructions = true, tensor_flops = true, mufu_threads = true,
-    shared_load_wavefronts = true, shared_load_conflicts = true, shared_store_wavefronts = true,
-    shared_store_conflicts = true, global_load_sectors = true, global_store_sectors = true,
-    global_atomic_sectors = true, async_copies = true,
-    barriers = true,
-}
+-- Of the sm_89 image, as labs/driver/checks.c has them.
+local RESOURCES = { "registers", "shared", "spills", "occupancy", "threads" }
+
+-- Names of the simulator's counters that a lab shows, in the order of counts.def; of one launch.
+local function read_counters()
+    local literate = pandoc.path.directory(package.searchpath("sheets", package.path))
+    local names = {}
+    for line in io.lines(literate .. "/../ptxsim/counts.def") do
+        local name, title = line:match('^[A-Z_]*COUNTER%(([%w_]+),[%s%u_,]*"([^"]*)"')
+        if title and title ~= "" then
+            table.insert(names, name)
+        end
+    end
+    return names
+end
+local COUNTERS = read_counters()
 local RELATIONS = { ["<="] = true, [">="] = true, ["=="] = true }
 local SHAPES = { small = true, mission = true, long = true, huge = true }
 local TOTAL = 100
+
+local function is_one_of(list, name)
+    for _, known in ipairs(list) do
+        if known == name then
+            return true
+        end
+    end
+    return false
+end
 -- What a planted bug costs unless it says so itself. Without `correct` nothing counts: the grader
 -- withholds all other items.
 local LOSES = { race = "races", correctness = "correct hidden races" }
@@ -117,17 +134,19 @@ function sheets.parse_item(line)
         return nil, "an item is NAME [RELATION LIMIT] [@ SHAPE] POINTS, not '"
             .. trim(rest or line) .. "'"
     end
-    local measured = RESOURCES[item.name] or COUNTERS[item.name] or item.name == "speed"
+    local counted = is_one_of(COUNTERS, item.name)
+    local measured = is_one_of(RESOURCES, item.name) or counted or item.name == "speed"
     if item.name == "written" then
         return nil, "written is worth what the questions are: leave it out"
     elseif not PLAIN[item.name] and not measured then
-        return nil, item.name .. " is no item: correct, hidden, races, speed, a resource or a "
-            .. "counter of the simulator"
+        return nil, item.name .. " is no item: correct, hidden, races, speed; a resource: "
+            .. table.concat(RESOURCES, ", ") .. "; a counter of the simulator: "
+            .. table.concat(COUNTERS, ", ")
     elseif measured and not item.relation then
         return nil, item.name .. " needs a limit, such as <= 128"
     elseif PLAIN[item.name] and item.relation then
         return nil, item.name .. " is right or wrong; it has no limit"
-    elseif (COUNTERS[item.name] or item.name == "speed") ~= (item.shape ~= nil) then
+    elseif (counted or item.name == "speed") ~= (item.shape ~= nil) then
         return nil, item.name .. (item.shape and " is of no shape" or " needs a shape: @ small")
     elseif item.name == "speed" then
         if item.relation ~= ">=" or item.limit <= 0 or item.limit >= 1 then
@@ -321,15 +340,30 @@ end
 
 -- ---- Checking ----------------------------------------------------------------------------------
 
--- What labs/labNN judges and against what.
-local function read_script(sheet)
+-- What the stage's program is judged against: labs/labNN says it.
+local function read_before(sheet)
     local file = io.open(string.format("labs/lab%02d", sheet.number))
     local text = file and file:read("a") or ""
     if file then
         file:close()
     end
     text = text:gsub("\n%s*#[^\n]*", "\n")
-    return text:match("%-%-after%s+([%w_]+)"), text:match("%-%-before%s+([%w_]+)")
+    return text:match("%-%-before%s+([%w_]+)")
+end
+
+-- The program that chapters/stages.tsv gives a lab; nil and one line about what is missing there.
+local function read_program(sheet)
+    local rows, why = stages.read("chapters/stages.tsv")
+    if not rows then
+        return nil, why
+    end
+    for _, row in ipairs(rows) do
+        if row.number == sheet.number then
+            return row.program, string.format("chapters/stages.tsv: stage %d has no program to judge", sheet.number)
+        end
+    end
+    return nil, string.format("chapters/stages.tsv has no stage %d: add a row of its number, name, program, images, "
+        .. "least", sheet.number)
 end
 
 -- The items named in a list of words, as a set and a list; complains of those that there are not.
@@ -370,10 +404,9 @@ local function check_task(book, sheet, variant, complain)
         note('starter for %s: no line says "Your code"', id)
     end
     local earns = variant.attributes.earns
-    local set
-    set, variant.earns = item_names(sheet, earns or "", function(why)
+    variant.earns = select(2, item_names(sheet, earns or "", function(why)
         note("starter for %s: %s", id, why)
-    end)
+    end))
     if #variant.earns == 0 then
         note("starter for %s without earns=, the items that it takes", id)
     end
@@ -430,15 +463,15 @@ function sheets.check(book, complain)
             local function note(...)
                 complain(book, chapter.path, sheet.line, ...)
             end
-            local judged, before = read_script(sheet)
-            sheet.program, sheet.before = sheet.program or judged, before
+            local judged, why = read_program(sheet)
+            sheet.program, sheet.before = sheet.program or judged, read_before(sheet)
             for _, root in ipairs(book.roots) do
                 if root.file:match("([^/]*)%.%w+$") == sheet.program then
                     sheet.root = root
                 end
             end
             if not sheet.program then
-                note("labs/lab%02d names no program to judge (--after)", sheet.number)
+                note("%s", why)
             elseif not sheet.root then
                 note("%s is no program of the book", sheet.program)
             end

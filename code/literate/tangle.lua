@@ -6,10 +6,10 @@
 -- Pandoc takes this file for a reader of documents; it is one that writes programs instead and ends
 -- there. What is written, each file only if its text changed:
 --
---   code/chNN_name.cu|.c                  clean text, each chunk under its title; committed
+--   code/chNN_name.cu|.c                  clean text, the chunks' titles as comments; committed
 --   build/tangled/chNN_name.cu            the same with #line, so that errors name the chapter
 --   build/starters/chNN_name.cu           what a student gets, if the chapter has starters for it:
---                                         clean text
+--                                         clean text, too
 --   build/labs/labNN.json                 the lab's points, tasks, hints and questions
 --   build/mutants/chNN_name.MUTANT.cu     one planted bug a file
 --   build/mutants/list.tsv                program, mutant, chunk, what it breaks, and at which
@@ -17,10 +17,12 @@
 --
 -- Files of earlier runs that no chapter makes any more are removed from build/ and named on stderr
 -- when they are in code/. If a chapter has an error, all errors are listed as path:line: message,
--- nothing is written and the exit status is 1. The syntax is described in chunks.lua.
+-- nothing is written and the exit status is 1. The syntax is described in chunks.lua, the clean text
+-- in titles.lua.
 package.path = pandoc.path.directory(PANDOC_SCRIPT_FILE) .. "/?.lua;" .. package.path
 local chunks = require "chunks"
 local sheets = require "sheets"
+local titles = require "titles"
 
 local OWN_FOLDERS = { "build/tangled", "build/starters", "build/mutants", "build/labs" }
 
@@ -29,25 +31,7 @@ local function fail(...)
     os.exit(1)
 end
 
--- What people read: chunk titles as comments.
-local function clean(root, swap)
-    local chapter = root.parts[1].file
-    local out = {
-        swap and "// What you start from in the lab of " .. chapter .. "."
-            or "// Tangled from " .. chapter .. "; edit that, then `make tangle`.",
-        "",
-    }
-    for _, entry in ipairs(chunks.expand(root, swap)) do
-        if entry.opens then
-            table.insert(out, entry.indent .. "// ---- " .. entry.opens.title .. " ----")
-        else
-            table.insert(out, entry.text)
-        end
-    end
-    return table.concat(out, "\n") .. "\n"
-end
-
--- What the compiler reads: #line wherever the next line is not the chapter's next.
+-- What the compiler reads: the program with #line wherever the next line is not the chapter's next.
 local function mapped(root, swap, define)
     local out, file, line = { define and "#define " .. define }, nil, nil
     for _, entry in ipairs(chunks.expand(root, swap)) do
@@ -75,10 +59,10 @@ local function tangle(book)
     for _, root in ipairs(book.roots) do
         local name, extension = name_of(root)
         local starters = chunks.starters(book, root)
-        add(root.file, clean(root))
+        add(root.file, titles.program(root))
         add("build/tangled/" .. name .. extension, mapped(root))
         if next(starters) then
-            add("build/starters/" .. name .. extension, clean(root, starters))
+            add("build/starters/" .. name .. extension, titles.program(root, starters))
         end
     end
     for _, variant in ipairs(book.variants) do

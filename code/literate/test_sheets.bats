@@ -6,7 +6,8 @@ setup() {
     repository=$(cd "$literate/../.." && pwd)
     cd "$BATS_TEST_TMPDIR"
     mkdir chapters labs
-    printf '%s\n' '#!/bin/bash' '# --after nothing' 'lab=(--lab 2 --before ch01_x --after ch02_sum)' >labs/lab02
+    printf '%s\n' '#!/bin/bash' '# --before nothing' 'lab=(--lab 2 --before ch01_x)' >labs/lab02
+    printf 'number\tname\tprogram\n2\tsums\tch02_sum\n' >chapters/stages.tsv
     cat >chapters/02-sum.md <<'END'
 # Sum {#sec-sum}
 
@@ -123,9 +124,11 @@ END
 int main(void)
 {
     int total = 0;
-    // ---- Add ----
+
+    // Add
     total += 0; // Your code: two numbers
-    // ---- Return it ----
+
+    // Return it
     return total;
 }
 END
@@ -213,7 +216,7 @@ END
     run tangle
     [ "$status" -eq 1 ]
     printf "chapters/02-sum.md:%s\n" \
-        "$((n + 2)): corect is no item: correct, hidden, races, speed, a resource or a counter of the simulator" \
+        "$((n + 2)): corect is no item: correct, hidden, races, speed; a resource: registers, shared, spills, occupancy, threads; a counter of the simulator: $(counters shown | paste -sd, | sed 's/,/, /g')" \
         "$((n + 3)): registers needs a limit, such as <= 128" \
         "$((n + 4)): registers <= is not followed by a number" \
         "$((n + 5)): races is right or wrong; it has no limit" \
@@ -276,13 +279,21 @@ END
     [[ "$output" == *"points outside of a lab"* ]]
 }
 
-@test "error: no starter at all, a script that is missing, a program that no chapter makes" {
+@test "error: no starter at all, a stage without a program or a row, a program that no chapter makes" {
     n=$(at '{.points}')
     sed -i '/^``` {.c .starter/,/^```$/d; /^::: {.hints/,/^:::$/d' chapters/02-sum.md
     expect_errors '' "$n: a lab with points and no starter"
-    rm labs/lab02
-    expect_errors '' "$n: a lab with points and no starter" "$n: labs/lab02 names no program to judge (--after)"
-    echo '--after ch02_none' >labs/lab02
+    printf 'number\tname\tprogram\n2\tsums\t-\n' >chapters/stages.tsv
+    expect_errors '' "$n: a lab with points and no starter" "$n: chapters/stages.tsv: stage 2 has no program to judge"
+    printf 'number\tname\tprogram\n3\tsums\tch02_sum\n' >chapters/stages.tsv
+    expect_errors '' "$n: a lab with points and no starter" \
+        "$n: chapters/stages.tsv has no stage 2: add a row of its number, name, program, images, least"
+    printf '# Stages\nnumber\tname\tprogram\n2\tsums\n' >chapters/stages.tsv
+    expect_errors '' "$n: a lab with points and no starter" \
+        "$n: chapters/stages.tsv:3: 2 columns; there are 3 in the heading"
+    rm chapters/stages.tsv
+    expect_errors '' "$n: a lab with points and no starter" "$n: chapters/stages.tsv is missing"
+    printf 'number\tname\tprogram\n2\tsums\tch02_none\n' >chapters/stages.tsv
     expect_errors '' "$n: a lab with points and no starter" "$n: ch02_none is no program of the book"
 }
 
@@ -352,11 +363,37 @@ book() { # [VARIABLE=VALUE...]
 
 # ---- The book's own ----
 
-@test "the counters that points may name are those that the simulator's evidence has" {
-    sed -n '/simulator_counters\[\]/,/NULL, NULL/p' "$repository/labs/evidence.c" | grep -oE '\{"[a-z_]+"' |
-        grep -oE '[a-z_]+' | sort >evidence
-    sed -n '/^local COUNTERS/,/^}/p' "$literate/sheets.lua" | grep -oE '[a-z_]+ = true' | cut -d' ' -f1 |
-        sort | diff evidence -
+# Names of counts.def's rows that have a title, or none.
+counters() { # shown|hidden
+    local title='"[^"]+"'
+    [ "$1" = shown ] || title='""'
+    sed -nE "s/^(CLASS_)?COUNTER\(([a-z0-9_]+),( [A-Z_]+,)? $title,.*/\2/p" "$repository/code/ptxsim/counts.def"
+}
+
+@test "points may name every counter that a lab shows, and no other; the error says which there are" {
+    shown=$(counters shown) hidden=$(counters hidden)
+    [ "$(wc -w <<<"$shown $hidden")" -eq "$(grep -c '^[A-Z_]*COUNTER(' "$repository/code/ptxsim/counts.def")" ]
+    grep -qx async_copies <<<"$shown"
+    grep -qx tensor_flops_8bit <<<"$hidden"
+    count=$(wc -w <<<"$shown") n=$(at '{.points}')
+    sed -i "/^barriers/d; s/^correct .*/correct $((55 - count))/" chapters/02-sum.md
+    sed "s/$/ >= 0 @ small 1/" <<<"$shown" | sed -i "$((n + 1))r /dev/stdin" chapters/02-sum.md
+    tangle
+    for name in $shown; do
+        grep -q "\"name\": \"$name\", \"relation\": \">=\"" build/labs/lab02.json
+    done
+
+    sed -i '/ >= 0 @ small 1$/d' chapters/02-sum.md
+    sed "s/$/ >= 0 @ small 1/" <<<"$hidden" | sed -i "$((n + 1))r /dev/stdin" chapters/02-sum.md
+    run tangle
+    [ "$status" -eq 1 ]
+    known=$(echo $shown | sed 's/ /, /g') line=$((n + 1))
+    for name in $hidden; do
+        line=$((line + 1))
+        echo "chapters/02-sum.md:$line: $name is no item: correct, hidden, races, speed; a resource: registers," \
+            "shared, spills, occupancy, threads; a counter of the simulator: $known"
+    done >expected
+    grep 'is no item' <<<"$output" | diff expected -
 }
 
 @test "labs 2 to 14 of the book have sheets with one to three tasks, of 100 points" {

@@ -129,6 +129,213 @@ model() {
     [ "$(cat build/mutants/list.tsv)" = "$(head -n 1 "$fixture/expected/build/mutants/list.tsv")" ]
 }
 
+# Tangles chapters/02-x.md (standard input) into code/ch02_x.c and expects this text below its heading.
+expect_program() {
+    cat > chapters/02-x.md
+    tangle chapters/02-x.md > /dev/null
+    diff - <(sed 1,2d code/ch02_x.c) < expected
+}
+
+# The program whose body, at the left margin, is the given lines.
+program_of() {
+    printf '``` {.c file=code/ch02_x.c}\n%s\n```\n' "$1"
+}
+
+chunk() {
+    printf '\n``` {.c #ch02-%s title="%s"}\n%s\n```\n' "$1" "$2" "$3"
+}
+
+@test "titles: a banner at the left margin of the program, quiet within, and each a paragraph" {
+    cat > expected <<'END'
+int first;
+
+// ---- Say no ----
+static int none(void)
+{
+    int zero = 0;
+
+    // Return it
+    zero *= 2;
+    return zero;
+}
+
+int last;
+END
+    { program_of $'int first;\n<<ch02-none>>\nint last;'
+      chunk none 'Say no' $'static int none(void)\n{\n    int zero = 0;\n    <<ch02-return>>\n}'
+      chunk return 'Return it' $'zero *= 2;\nreturn zero;'; } | expect_program
+}
+
+@test "titles: no line parts the first statement of a block, or the last, from its braces" {
+    cat > expected <<'END'
+int main(void)
+{
+    // Begin
+    int a = 0;
+    int b = 0;
+
+    for (;;) { // for ever
+        // Go on
+        a += 1;
+        b += a;
+    }
+}
+END
+    { program_of $'int main(void)\n{\n    <<ch02-begin>>\n    for (;;) { // for ever\n        <<ch02-on>>\n    }\n}'
+      chunk begin Begin $'int a = 0;\nint b = 0;'; chunk on 'Go on' $'a += 1;\nb += a;'; } | expect_program
+}
+
+@test "titles: none above an include, whose lines stay together; the heading comment stands alone" {
+    cat > expected <<'END'
+// What it does.
+
+#include <math.h>
+#include <stdio.h>
+
+int main(void) { return 0; }
+END
+    { program_of $'// What it does.\n<<ch02-math>>\n<<ch02-io>>\nint main(void) { return 0; }'
+      chunk math 'Include mathematics' '#include <math.h>'
+      chunk io 'Include input' '#include <stdio.h>'; } | expect_program
+}
+
+@test "titles: a heading comment stands alone above the program's own lines, too" {
+    printf '%s\n' '// What it' '// does.' '' 'int main(void) { return 0; }' > expected
+    program_of $'// What it\n// does.\nint main(void) { return 0; }' | expect_program
+}
+
+@test "titles: none where the chunk opens with a comment, or each line has one" {
+    cat > expected <<'END'
+// Says yes.
+static int some(void)
+{
+    int one = 1;
+    // It was one.
+    one *= 2;
+    one += 2; // more
+    return one; // enough
+}
+END
+    { program_of '<<ch02-some>>'
+      chunk some 'Say yes' $'// Says yes.\nstatic int some(void)\n{\n    int one = 1;\n    <<ch02-double>>\n    <<ch02-more>>\n}'
+      chunk double 'Double it' $'// It was one.\none *= 2;'
+      chunk more 'Add more' $'one += 2; // more\nreturn one; // enough'; } | expect_program
+}
+
+@test "titles: none that is the function's name; part of a name or of the arguments is not enough" {
+    cat > expected <<'END'
+static int load_tile(int row)
+{
+    return row;
+}
+
+// ---- Load a row ----
+static int load(int row)
+{
+    return row;
+}
+
+// ---- Load a til ----
+static int load_tiles(int row)
+{
+    return row;
+}
+END
+    { program_of $'<<ch02-a>>\n\n<<ch02-b>>\n\n<<ch02-c>>'
+      chunk a 'Load a tile' $'static int load_tile(int row)\n{\n    return row;\n}'
+      chunk b 'Load a row' $'static int load(int row)\n{\n    return row;\n}'
+      chunk c 'Load a til' $'static int load_tiles(int row)\n{\n    return row;\n}'; } | expect_program
+}
+
+@test "titles: none between a pragma, a head or half a statement and what belongs to it" {
+    cat > expected <<'END'
+int main(void)
+{
+    int a = 0;
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++)
+        a += i;
+    a = a +
+        1;
+
+    // Ask
+    a *= 2;
+    if (a)
+        a += 1;
+    return a;
+}
+END
+    { program_of $'int main(void)\n{\n    int a = 0;\n#pragma GCC unroll 4\n    <<ch02-loop>>\n    a = a +\n        <<ch02-one>>\n    <<ch02-ask>>\n        a += 1;\n    return a;\n}'
+      chunk ask Ask $'a *= 2;\nif (a)'
+      chunk loop 'Add numbers' $'for (int i = 0; i < 4; i++)\n    <<ch02-add>>'
+      chunk add 'Add a number' 'a += i;'; chunk one 'The number one' '1;'; } | expect_program
+}
+
+@test "titles: a chunk of chunks alone leaves it to them; no title stands below a title or comment" {
+    cat > expected <<'END'
+// ---- Count ----
+static int count;
+
+// ---- Begin ----
+int main(void)
+{
+    // Add twice
+    count += 1;
+    count += 2;
+
+    // Three are better.
+    count += 3;
+    count += 4;
+
+    // These are all.
+
+    // Say so
+    count *= 1;
+    return count;
+}
+END
+    { program_of '<<ch02-all>>'
+      chunk all 'Do it all' $'<<ch02-count>>\n<<ch02-main>>'
+      chunk count Count 'static int count;'
+      chunk main Begin $'int main(void)\n{\n    <<ch02-twice>>\n\n    // Three are better.\n    <<ch02-three>>\n\n    // These are all.\n\n    <<ch02-say>>\n}'
+      chunk say 'Say so' $'count *= 1;\nreturn count;'
+      chunk twice 'Add twice' $'<<ch02-once>>\ncount += 2;'
+      chunk once 'Add once' 'count += 1;'
+      chunk three 'Add three' $'count += 3;\ncount += 4;'; } | expect_program
+}
+
+@test "titles: a section has its banner whatever it opens with, and quiet titles in it" {
+    cat > expected <<'END'
+// ---- Count up and down ----
+
+// Counts up.
+static int up(int n) { return n + 1; }
+
+// Go down
+static int down(int n)
+{
+    return n - 1;
+}
+
+int main(void) { return up(down(0)); }
+END
+    { program_of $'<<ch02-count>>\n\nint main(void) { return up(down(0)); }'
+      chunk count 'Count up and down' $'// Counts up.\nstatic int up(int n) { return n + 1; }\n\n<<ch02-down>>'
+      chunk down 'Go down' $'static int down(int n)\n{\n    return n - 1;\n}'; } | expect_program
+}
+
+@test "titles: a starter has its title, whatever the chunk or the starter opens with" {
+    { program_of $'int main(void)\n{\n    <<ch02-a>>\n    <<ch02-b>>\n}'
+      chunk a 'Be nothing' 'int a = 0; // nothing'; chunk b 'Say so' $'// It is so.\nreturn a;'
+      printf '\n``` {.c .starter for=%s}\n%s\n```\n' ch02-a 'int a = 1; // Your code' ch02-b $'// Your code.\nreturn 1;'
+    } > chapters/02-x.md
+    tangle chapters/02-x.md
+    printf '%s\n' 'int main(void)' '{' '    int a = 0; // nothing' '    // It is so.' '    return a;' '}' |
+        diff - <(sed 1,2d code/ch02_x.c)
+    printf '%s\n' 'int main(void)' '{' '    // Be nothing' '    int a = 1; // Your code' '' '    // Say so' \
+        '    // Your code.' '    return 1;' '}' | diff - <(sed 1,2d build/starters/ch02_x.c)
+}
+
 @test "model: chunks, parts, uses, programs, variants, replacements" {
     model chunks | diff "$fixture/expected/chunks.txt" -
 }

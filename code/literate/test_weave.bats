@@ -178,18 +178,18 @@ EOF
     unresolved="chapters/02-scale-faster.md:$((n - 2)): unresolved reference #tbl:told"
     expect_errors "chapters/02-scale-faster.md:$n: no table plots/told.md (make plots writes it)" "$unresolved"
     table='| stage | told |\n|---|--:|\n| one | 1.21 |\n'
-    printf '<!-- from h200/ch02_fast -->\n'"$table" > plots/told.md
+    printf '<!-- from h200/ch02_fast -->\n%b' "$table" > plots/told.md
     "$literate/book" html build/out
     grep -q 'See <a href="#tbl:told">table 2.1</a>' build/out
     grep -q '<em>told</em>.</caption>' build/out
     grep -q '1.21' build/out
     rm build/out
-    printf '<!-- from h200/gone -->\n'"$table" > plots/told.md
+    printf '<!-- from h200/gone -->\n%b' "$table" > plots/told.md
     expect_errors "chapters/02-scale-faster.md:$n: plots/told.md: no recorded run plots/runs/h200/gone.json"
-    printf "$table" > plots/told.md
+    printf '%b' "$table" > plots/told.md
     expect_errors "chapters/02-scale-faster.md:$n: plots/told.md is not one table that says what it is from" \
         "$unresolved"
-    printf '<!-- from h200/ch02_fast -->\n'"$table" > plots/told.md
+    printf '<!-- from h200/ch02_fast -->\n%b' "$table" > plots/told.md
     sed -i 's/aaaa02/bbbb02/' build/hashes.tsv
     sed -i '/ch02_fast:.*ch02_fast/d' chapters/01-scale.md
     sed -i '/h200\/ch02_fast:/d' chapters/02-scale-faster.md
@@ -205,6 +205,14 @@ EOF
     sed -i 's/\\draw\[flow\]/\\drow[flow]/' chapters/01-scale.md
     n=$(line_of chapters/01-scale.md '{.tikz')
     expect_errors "chapters/01-scale.md:$n: in the figure: Undefined control sequence."
+}
+
+@test "a drawing has its caption below it" {
+    tr '\n' ' ' < "$made/build/book.html" > one-line
+    grep -q '>Figure 1.1.</span> A query tile meets <em>one</em> key tile' one-line
+    sed -i '/^Figure: /d' chapters/01-scale.md
+    n=$(line_of chapters/01-scale.md '{.tikz')
+    expect_errors "chapters/01-scale.md:$n: a picture without a paragraph 'Figure: …' below it, its caption"
 }
 
 @test "a character without a glyph and a line in the margin are errors at their lines" {

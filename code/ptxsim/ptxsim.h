@@ -83,26 +83,19 @@ enum op_class {
 };
 extern const char *const op_class_names[CLASSES]; // "int", "fp32", ... "shared_load", ...
 
-// What is counted, for a kernel and for each of its source lines. All are exact sums over the
-// launch, the same in every run and for any number of cores.
+// What is counted, for a kernel and for each of its source lines: counts.def says what each is. All
+// are exact sums over the launch, the same in every run and for any number of cores.
 struct counts {
-    uint64_t warp_instructions;   // all classes
-    uint64_t thread_instructions; // active lanes summed
-    uint64_t classes[CLASSES];    // warp instructions by class
-    uint64_t tensor_flops;        // 2 m n k summed
-    uint64_t tensor_flops_8bit;   // those of them with operands of 8 bits
-    uint64_t tensor_instructions; // in units of m16n8k16 (f16) machine instructions
-    uint64_t mufu_threads;        // thread-level ex2, rcp, rsqrt, lg2, sin, cos, tanh, sqrt
-    uint64_t shared_load_wavefronts, shared_store_wavefronts;
-    uint64_t shared_load_conflicts, shared_store_conflicts; // wavefronts past the least possible
-    uint64_t shared_atomic_wavefronts, shared_atomic_conflicts; // atom and red
-    uint64_t shared_bytes;
-    uint64_t global_load_sectors, global_store_sectors; // 32-byte sectors requested
-    uint64_t global_load_bytes, global_store_bytes;     // by active lanes
-    uint64_t global_atomic_sectors, global_atomic_bytes;
-    uint64_t barriers; // warp-level arrivals at CTA barriers
-    uint64_t divergent_branches;
+#define COUNTER(name, title, what) uint64_t name;
+#define CLASS_COUNTER(name, op_class, title, what)
+#include "ptxsim/counts.def"
+#undef COUNTER
+#undef CLASS_COUNTER
+    uint64_t classes[CLASSES]; // warp instructions by class
 };
+
+// The counter of that name ("barriers", "async_copies"); NULL: counts.def has none.
+const uint64_t *counts_find(const struct counts *counts, const char *name);
 
 struct line_counts {  // one source line
     const char *file; // as in the PTX's .file (the chapter, through #line)
@@ -150,8 +143,8 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
 
 // ---- Floors (machine/counts.c) ------------------------------------------------------------------
 
-// Rates of an L4 (AD104, 58 SMs) from NVIDIA's data sheet and architecture paper, and the floor
-// that each unit sets under these counts, in µs. A bound from counts, never a prediction.
+// The floor that each unit of an L4 (image/gpus.h) sets under these counts, in µs. A bound from
+// counts, never a prediction.
 struct floors {
     double tensor, exp, shared, issue, dram;
     const char *binding; // name of the largest

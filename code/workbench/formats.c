@@ -18,7 +18,7 @@ static float float_of(uint32_t bits)
 }
 
 // Drops the lowest `count` bits of a float's pattern, rounding to nearest with ties to even. A
-// carry out of the mantissa walks into the exponent, which is the next binade: as it should.
+// carry out of the mantissa increments the exponent, which gives the next power of two: right.
 static uint32_t drop_bits(uint32_t bits, int count)
 {
     uint32_t last_kept = bits >> count & 1;
@@ -37,7 +37,7 @@ uint8_t e4m3_from_float(float value)
     if (magnitude >= 0x43e00000) // 448
         return (uint8_t)(sign | 0x7e);
     if (magnitude < 0x3c800000) { // 2^-6
-        // 2^14 is where floats are 2^-9 apart: the sum's own rounding gives the subnormal's code.
+        // From 2^14 on, floats are 2^-9 apart: the addition rounds, and the sum's low bits are the code.
         float sum = float_of(magnitude) + 0x1p14f;
         return (uint8_t)(sign | (bits_of(sum) & 0xff));
     }

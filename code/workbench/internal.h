@@ -1,9 +1,9 @@
 // internal.h: what the parts of workbench_main() tell each other.
 //
 //   options.c    the command line
-//   device.c     the device, buffers with poison and guards, running, timing
+//   bench.c      the device, buffers with poison and guards, running, timing
 //   resources.c  registers, shared memory, occupancy
-//   report.c     what a person reads
+//   console.c    what a person reads
 //   record.c     what a program reads
 //   program.c    workbench_main(): the order of things
 #ifndef WORKBENCH_INTERNAL_H
@@ -48,7 +48,7 @@ struct options {
 bool options_parse(const struct program *program, int argc, char **argv, struct options *options,
                    int *status);
 
-// ---- device.c -----------------------------------------------------------------------------------
+// ---- bench.c ------------------------------------------------------------------------------------
 
 struct device {
     char name[256];
@@ -178,13 +178,13 @@ struct run {
     double tolerance;
 };
 
-// ---- report.c -----------------------------------------------------------------------------------
+// ---- console.c ----------------------------------------------------------------------------------
 
-void report_head(const struct run *run);
-void report_result(const struct run *run, const struct shape_run *shape,
-                   const struct result *result);
-void report_timing(const struct run *run);
-void report_verdict(const struct run *run, bool pass);
+void console_head(const struct run *run);
+void console_result(const struct run *run, const struct shape_run *shape,
+                    const struct result *result);
+void console_timing(const struct run *run);
+void console_verdict(const struct run *run, bool pass);
 
 // ---- record.c -----------------------------------------------------------------------------------
 

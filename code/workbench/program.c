@@ -135,7 +135,7 @@ static bool memory_suffices(const struct options *o, const struct device *device
             return false;
         }
         if (device->simulator)
-            host += there; // whose memory is the host's
+            host += there; // the simulator's device memory is the host's
         if (host > host_free) {
             complain("--shapes: %s needs %.1f GiB on the host, %.1f are free", name, host / gib,
                      host_free / gib);
@@ -201,7 +201,7 @@ static void check(const struct run *run, const struct shape_run *shape, const st
     result->pass = !result->fault && gate_within(&result->metrics, result->limits);
 }
 
-// What --outputs and --against ask for; false when a file let us down.
+// What --outputs and --against ask for; false when a file cannot be written or read.
 static bool keep_and_compare(const struct run *run, const struct shape *shape,
                              struct result *result, const uint16_t *out)
 {
@@ -422,7 +422,7 @@ static bool run_shape(const struct run *run, struct shape_run *shape, bool *aliv
         struct result *result = &shape->results[shape->count++];
         *alive = first_run(run, shape, &c, result, true, status);
         pass = pass && result->pass;
-        report_result(run, shape, result);
+        console_result(run, shape, result);
         if (!*alive) {
             free(c.ref);
             return false;
@@ -439,7 +439,7 @@ static bool run_shape(const struct run *run, struct shape_run *shape, bool *aliv
         sets[kept] = (struct checked){.input = INPUT_NORMAL, .seed = next_seed++};
         *alive = first_run(run, shape, &sets[kept], &result, false, status);
         if (!result.pass)
-            report_result(run, shape, &result);
+            console_result(run, shape, &result);
         pass = pass && result.pass;
         if (!*alive)
             return false;
@@ -518,7 +518,7 @@ int workbench_main(const struct program *program, int argc, char **argv)
         complain("out of memory");
         return EXIT_MACHINE;
     }
-    report_head(&run);
+    console_head(&run);
     while (run.shape_count < options.shape_count && alive) {
         struct shape_run *shape = &run.shapes[run.shape_count++];
         shape->shape = options.shapes[run.shape_count - 1];
@@ -526,8 +526,8 @@ int workbench_main(const struct program *program, int argc, char **argv)
         pass = run_shape(&run, shape, &alive, &status) && pass;
     }
     if (alive)
-        report_timing(&run);
-    report_verdict(&run, pass);
+        console_timing(&run);
+    console_verdict(&run, pass);
     if (options.record && !record_write(&run, options.record, why, sizeof why)) {
         complain("--record: %s", why);
         status = EXIT_MACHINE;

@@ -1,45 +1,12 @@
 // resources.c: what a kernel takes, on the device at hand and on an L4 (sm_89), wherever it runs.
 //
-// The L4's figures come from the sm_89 machine code in this very executable and from NVIDIA's own
-// occupancy calculator, a header that needs no device. A program for Hopper alone has no such code:
-// then they are an H200's, from its sm_90 code.
-#include <cuda_occupancy.h>
+// The L4's figures come from the sm_89 machine code in this very executable. A program for Hopper
+// alone has no such code: then they are an H200's, from its sm_90 code.
 #include <stdio.h>
 #include <string.h>
 
+#include "image/gpus.h"
 #include "internal.h"
-
-// An L4 (AD104), from the CUDA programming guide's table for compute capability 8.9.
-static const struct cudaOccDeviceProp l4 = {
-    .computeMajor = 8,
-    .computeMinor = 9,
-    .maxThreadsPerBlock = 1024,
-    .maxThreadsPerMultiprocessor = 1536,
-    .regsPerBlock = 65536,
-    .regsPerMultiprocessor = 65536,
-    .warpSize = 32,
-    .sharedMemPerBlock = 48 * 1024,
-    .sharedMemPerMultiprocessor = 100 * 1024,
-    .numSms = 58,
-    .sharedMemPerBlockOptin = 99 * 1024,
-    .reservedSharedMemPerBlock = 1024,
-};
-
-// An H200 (GH100), from the same guide's table for compute capability 9.0.
-static const struct cudaOccDeviceProp h200 = {
-    .computeMajor = 9,
-    .computeMinor = 0,
-    .maxThreadsPerBlock = 1024,
-    .maxThreadsPerMultiprocessor = 2048,
-    .regsPerBlock = 65536,
-    .regsPerMultiprocessor = 65536,
-    .warpSize = 32,
-    .sharedMemPerBlock = 48 * 1024,
-    .sharedMemPerMultiprocessor = 228 * 1024,
-    .numSms = 132,
-    .sharedMemPerBlockOptin = 227 * 1024,
-    .reservedSharedMemPerBlock = 1024,
-};
 
 struct search {
     const char *kernel; // mangled
@@ -66,43 +33,6 @@ static bool visit(const struct image *image, void *data)
     if (!search->found[at])
         search->found[at] =
             cubin_resources(image->data, image->size, search->kernel, &search->resources[at]);
-    return true;
-}
-
-// The limit that matters most, where several bind: warps first, for nothing is lost to them.
-static const char *limit_name(unsigned factors)
-{
-    if (factors & OCC_LIMIT_WARPS)
-        return "warps";
-    if (factors & OCC_LIMIT_REGISTERS)
-        return factors & OCC_LIMIT_SHARED_MEMORY ? "registers, shared" : "registers";
-    if (factors & OCC_LIMIT_SHARED_MEMORY)
-        return "shared memory";
-    return factors & OCC_LIMIT_BLOCKS ? "CTAs" : "barriers";
-}
-
-static bool image_occupancy(struct resources *r, int static_shared, int barriers)
-{
-    const struct cudaOccDeviceProp *device = r->image.arch == 89 ? &l4 : &h200;
-    struct cudaOccFuncAttributes attributes = {
-        .maxThreadsPerBlock = 1024,
-        .numRegs = r->image.registers,
-        .sharedSizeBytes = (size_t)static_shared,
-        .shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN,
-        .maxDynamicSharedSizeBytes = r->dynamic_shared_bytes,
-        .numBlockBarriers = barriers > 0 ? barriers : 1,
-    };
-    struct cudaOccDeviceState state = {.carveoutConfig = SHAREDMEM_CARVEOUT_DEFAULT};
-    struct cudaOccResult result = {0};
-
-    if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, device, &attributes, &state, r->threads,
-                                                r->dynamic_shared_bytes) != CUDA_OCC_SUCCESS)
-        return false;
-    int warps = (r->threads + 31) / 32;
-    r->image.ctas_per_sm = result.activeBlocksPerMultiprocessor;
-    r->image.occupancy = (double)result.activeBlocksPerMultiprocessor * warps * 32 /
-                         device->maxThreadsPerMultiprocessor;
-    r->image.limited_by = limit_name(result.limitingFactors);
     return true;
 }
 
@@ -143,8 +73,15 @@ bool resources_find(struct resources *r, const struct program *program, char *wh
         r->image.registers = found->registers;
         r->image.shared_bytes = found->shared_bytes + r->dynamic_shared_bytes;
         r->image.local_bytes = found->local_bytes;
-        if (!image_occupancy(r, (int)found->shared_bytes, found->barriers))
+        struct gpu_occupancy occupancy;
+        if (gpu_occupancy(&gpus[at == 0 ? GPU_L4 : GPU_H200], found, r->threads,
+                          r->dynamic_shared_bytes, &occupancy)) {
+            r->image.ctas_per_sm = occupancy.ctas;
+            r->image.occupancy = occupancy.share;
+            r->image.limited_by = occupancy.limited_by;
+        } else {
             r->image.arch = 0;
+        }
     }
     return true;
 }

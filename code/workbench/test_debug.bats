@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # test_debug.bats: DEBUG_PRINT in a kernel: nothing unless it is switched on.
 
+bats_require_minimum_version 1.5.0
+
 root=$BATS_TEST_DIRNAME/../..
 
 setup() {
@@ -25,7 +27,7 @@ nvcc() { # FOLDER OPTION...
     cmp without/faulty.ptx with/faulty.ptx
     nvcc with -DDEBUG_PRINTS -ptx faulty.cu -o printing.ptx
     grep -q vprintf with/printing.ptx
-    ! grep -q vprintf with/faulty.ptx
+    run ! grep -q vprintf with/faulty.ptx
 }
 
 @test "with it one thread of one CTA prints, in the simulator" {

@@ -50,9 +50,9 @@ of() {
     sed -nE "s/^ *\"$1\": ([^{[]*[^{[,]),?\$/\1/p" "${2:-record.json}" | tr -d '"' | xargs
 }
 
-# within LEAST MOST VALUE...
+# within LEAST MOST VALUES: there is one at least, and all lie between.
 within() {
-    [ $# -gt 2 ] && printf '%s\n' "${@:3}" | awk -v least="$1" -v most="$2" '
+    [ -n "$3" ] && tr ' ' '\n' <<<"$3" | awk -v least="$1" -v most="$2" '
         !($1 > least && $1 < most) { print $1 " is not between"; bad = 1 } END { exit bad }'
 }
 
@@ -131,12 +131,14 @@ C
 {"p50_us":250.0000,"mean_us":250.0000,"samples":5,"launches_per_sample":4}
 {"p50_us":1000.0000,"mean_us":1000.0000,"samples":1,"launches_per_sample":1}' ]
     [[ $(of pass) == true* ]]
-    ! grep -q '"timing"' record.json
+    run ! grep -q '"timing"' record.json
 }
 
 @test "the record says in which way a time was taken" {
     for way in graph plain cold-l2; do
-        with_a_clock --iters 2 --warmup 1 --rotations 2 --record $way.json $([ $way = graph ] || echo --$way)
+        option=()
+        [ $way = graph ] || option=("--$way")
+        with_a_clock --iters 2 --warmup 1 --rotations 2 --record $way.json "${option[@]}"
         [ "$status" -eq 0 ]
     done
     [ "$(of mode graph.json) $(of mode plain.json) $(of mode cold-l2.json)" = "graph plain cold" ]
@@ -188,21 +190,21 @@ C
     [ "$(of rows)" = "all all all all all all all all all all all all" ]
     [ "$(of not_finite)" = "0 0 0 0 0 0 0 0 0 0 0 0" ]
     [ "$(grep -c '"pass": true' record.json)" -ge 12 ]
-    within 1e-5 4e-4 $(of rel_head)
-    within 1e-5 8e-4 $(of rel_row)
-    within 0 1 $(of occupancy)
+    within 1e-5 4e-4 "$(of rel_head)"
+    within 1e-5 8e-4 "$(of rel_row)"
+    within 0 1 "$(of occupancy)"
     [ -n "$(of limited_by)" ]
-    ! grep -q 'timing\|tflops\|agreement\|fault' record.json
+    run ! grep -q 'timing\|tflops\|agreement\|fault' record.json
 }
 
 @test "the summaries say what the record says" {
     "$program" --shapes 1x2x33,1x1x1 --seeds 0,1 --record record.json --summaries brief --quiet \
         --iters 3 --warmup 1
-    [ "$(ls brief | xargs)" = "build_meta.json correctness_summary.json perf_baseline.json" ]
+    [ "$(cd brief && echo *)" = "build_meta.json correctness_summary.json perf_baseline.json" ]
     local file
     for file in brief/*; do
-        [ "$(of source_hash $file) $(of flags $file)" = "$(of source_hash) $(of flags)" ]
-        [ "$(of git_commit $file) $(of runtime $file)" = "$(of git_commit) simulator" ]
+        [ "$(of source_hash "$file") $(of flags "$file")" = "$(of source_hash) $(of flags)" ]
+        [ "$(of git_commit "$file") $(of runtime "$file")" = "$(of git_commit) simulator" ]
     done
     [ "$(of passed brief/correctness_summary.json | cut -d' ' -f1,2)" = "4 2" ]
     [ "$(of rel_head brief/correctness_summary.json | cut -d' ' -f1)" = \
@@ -233,7 +235,7 @@ C
 
 @test "outputs are stored, and compared with" {
     "$program" --shapes 1x2x33 --seeds 0,1 --outputs stored --quiet
-    [ "$(ls stored | xargs)" = "1x2x33-normal-seed0.half 1x2x33-normal-seed1.half" ]
+    [ "$(cd stored && echo *)" = "1x2x33-normal-seed0.half 1x2x33-normal-seed1.half" ]
     [ "$(stat -c %s stored/1x2x33-normal-seed0.half)" -eq $((2 * 33 * 64 * 2)) ]
     run "$program" --shapes 1x2x33 --seeds 0,1 --against stored --record same.json
     [ "$status" -eq 0 ]
@@ -243,9 +245,9 @@ C
     # One element of seed 1 becomes 1024 (0x6400); it was below 8 (0x4800).
     printf '\0\x64' | dd of=stored/1x2x33-normal-seed1.half bs=2 seek=7 conv=notrunc status=none
     "$program" --shapes 1x2x33 --seeds 0,1 --against stored --record other.json --quiet
-    within 99.97 99.98 $(of identical_percent other.json | cut -d' ' -f2) # 4223 of 4224
-    within 1022 1026 $(of max_abs other.json | awk '{ print $NF }')
-    within 7167 44033 $(of max_ulp other.json | cut -d' ' -f2)
+    within 99.97 99.98 "$(of identical_percent other.json | cut -d' ' -f2)" # 4223 of 4224
+    within 1022 1026 "$(of max_abs other.json | awk '{ print $NF }')"
+    within 7167 44033 "$(of max_ulp other.json | cut -d' ' -f2)"
 
     truncate -s 100 stored/1x2x33-normal-seed0.half
     run "$program" --shapes 1x2x33 --seeds 0 --against stored
@@ -294,7 +296,7 @@ C
     [ -z "$(LC_ALL=C.UTF-8 awk 'length > 80' <<<"$output")" ]
     [ "$(of format) $(of offset) $(of sum) $(of factor)" = "e4m3 8 unrounded 2.0" ]
     read -r error own limit <<<"$(of rel_head)"
-    within 0.01 0.04 "$error" "$own"
+    within 0.01 0.04 "$error $own"
     within 1.999 2.001 "$(awk "BEGIN { print $limit / $own }")"
     local fault
     for fault in zeros unwritten last-key; do

@@ -1,6 +1,7 @@
 // test_workbench.c: the half of the workbench that needs no GPU.
 //
-// Built from formats.c, inputs.c, reference.c, gates.c, files.c and record.c under ASan and UBSan.
+// Built from formats.c, inputs.c, reference.c, gates.c, files.c, record.c and stages.c under ASan and
+// UBSan.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "stages.h"
 #include "workbench.h"
 
 #include <jansson.h>
@@ -1053,6 +1055,105 @@ static void summaries_hold_times_and_the_worst_errors(void **state)
     assert_non_null(strstr(why, "cannot write"));
 }
 
+// ---- Stages -------------------------------------------------------------------------------------
+
+static char stages_root[] = "/tmp/test_stages.XXXXXX";
+
+static int make_stages_root(void **state)
+{
+    char path[64];
+    (void)state;
+    assert_non_null(mkdtemp(stages_root));
+    snprintf(path, sizeof path, "%s/chapters", stages_root);
+    return mkdir(path, 0700);
+}
+
+static int remove_stages_root(void **state)
+{
+    char path[64];
+    (void)state;
+    snprintf(path, sizeof path, "%s/chapters", stages_root);
+    assert_int_equal(rmdir(path), 0);
+    return rmdir(stages_root);
+}
+
+// Reads a stage from a table with this text (NULL: there is none).
+static bool stage_from(const char *text, int number, struct stage *stage, char *why, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof path, "%s/chapters/stages.tsv", stages_root);
+    if (text) {
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fputs(text, file);
+        fclose(file);
+    }
+    bool found = stage_read(stages_root, number, stage, why, size);
+    if (text)
+        unlink(path);
+    return found;
+}
+
+#define STAGES_HEADING "number\tname\tprogram\timages\tleast\n"
+
+static void stages_are_found_by_number(void **state)
+{
+    static const char table[] = "# a comment\n" STAGES_HEADING "1\ton paper\tch01_a\t-\t-\n"
+                                "# another\n12\tP·V\tch12_b\tsm_89 sm_90\t80\n"
+                                "18\tboard\t-\tsm_90a\t-"; // the last line need not end
+    struct stage stage;
+    char why[256];
+    (void)state;
+    assert_true(stage_from(table, 12, &stage, why, sizeof why));
+    assert_int_equal(stage.number, 12);
+    assert_string_equal(stage.name, "P·V");
+    assert_string_equal(stage.program, "ch12_b");
+    assert_true(stage.has_kernel);
+    assert_true(stage_from(table, 1, &stage, why, sizeof why));
+    assert_string_equal(stage.program, "ch01_a");
+    assert_false(stage.has_kernel);
+    assert_true(stage_from(table, 18, &stage, why, sizeof why));
+    assert_string_equal(stage.program, "");
+    assert_true(stage.has_kernel);
+}
+
+static void stages_that_are_not_there_are_named(void **state)
+{
+    static const struct {
+        const char *text, *why;
+    } cases[] = {
+        {NULL, "chapters/stages.tsv: No such file or directory"},
+        {"", "chapters/stages.tsv has no stage 3: add a row of its number, name, program, images, "
+             "least"},
+        {STAGES_HEADING "2\ta\tch02_a\tsm_89\t75\n",
+         "chapters/stages.tsv has no stage 3: add a row of its number, name, program, images, "
+         "least"},
+        {"3\ta\tch03_a\tsm_89\t75\n", // without a heading
+         "chapters/stages.tsv:1: no row of number, name, program, images, least"},
+        {STAGES_HEADING "three\ta\tch03_a\tsm_89\t75\n",
+         "chapters/stages.tsv:2: no row of number, name, program, images, least"},
+        {STAGES_HEADING "100\ta\tch03_a\tsm_89\t75\n",
+         "chapters/stages.tsv:2: no row of number, name, program, images, least"},
+        {STAGES_HEADING "#\n3\t\tch03_a\tsm_89\t75\n", // without a name
+         "chapters/stages.tsv:3: no row of number, name, program, images, least"},
+        {STAGES_HEADING "3\ta\tch03_a\tsm_89\n",
+         "chapters/stages.tsv:2: no row of number, name, program, images, least"},
+        {STAGES_HEADING "3\ta\tch03_a\tsm_89\t75\t9\n",
+         "chapters/stages.tsv:2: no row of number, name, program, images, least"},
+        {STAGES_HEADING
+         "3\ta\tch03_a_name_that_is_longer_than_any_that_a_program_of_this_book_may_h"
+         "ave\tsm_89\t75\n",
+         "chapters/stages.tsv:2: no row of number, name, program, images, least"},
+    };
+    (void)state;
+    for (size_t i = 0; i < LENGTH(cases); ++i) {
+        struct stage stage;
+        char why[256] = "";
+        assert_false(stage_from(cases[i].text, 3, &stage, why, sizeof why));
+        assert_string_equal(why, cases[i].why);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1086,6 +1187,8 @@ int main(void)
         cmocka_unit_test(medians_come_with_their_interval),
         cmocka_unit_test(files_are_whole_or_not_there),
         cmocka_unit_test(summaries_hold_times_and_the_worst_errors),
+        cmocka_unit_test(stages_are_found_by_number),
+        cmocka_unit_test(stages_that_are_not_there_are_named),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_stages_root, remove_stages_root);
 }

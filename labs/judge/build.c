@@ -38,7 +38,7 @@ static void remove_folder(char *folder)
         ;
 }
 
-// Locked for as long as it is used, so that what a killed judge leaves behind can be told from it.
+// Locked for as long as it is used; a folder without a lock was left by a judge that was killed.
 static void make_folder(struct submission *s)
 {
     for (;;) {
@@ -50,7 +50,7 @@ static void make_folder(struct submission *s)
             s->folder = text("%s", folder);
             return;
         }
-        if (s->lock >= 0) // another judge saw it before it was locked, and took it for a dead one's
+        if (s->lock >= 0) // another judge removed it before it was locked, as a killed judge's
             close(s->lock);
     }
 }

@@ -36,7 +36,7 @@ const char *input_name(enum input input)
     return names[input];
 }
 
-// The grader's own inputs, by changing the codes: what a code means is its scale's business.
+// The grader's own inputs, by changing the codes; the scales stay as they are.
 static void reshape_inputs(struct grade_case *c)
 {
     struct problem *p = &c->problem;

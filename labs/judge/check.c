@@ -1,5 +1,5 @@
-// check.c: a lab's own test (labs/check-labs). What the book has for a lab is graded as if it had
-// been handed in: the starter earns the floor and no more, the solution all that there is, and each
+// check.c: a lab's own test (labs/tools/check-labs). What the book has for a lab is graded as if it had
+// been handed in: the starter earns nothing, the solution all that there is, and each
 // planted bug loses the items that the sheet says of it, and nothing else. The program that the lab
 // goes out from is right, and yet must not earn everything.
 //

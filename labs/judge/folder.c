@@ -40,7 +40,7 @@ static char *read_regular(int folder, const char *name, size_t *bytes, char **wh
     if (!source)
         fail(EXIT_MACHINE, "out of memory");
     source[*bytes] = '\0';
-    return source; // too long: refused where it is compiled
+    return source; // one that is too long is refused by the compilation (build.c)
 }
 
 static bool ends_in_cu(const char *name)
@@ -344,9 +344,9 @@ static void write_reports(const char *out, const struct entry *entries, int coun
         FILE *to = fopen(text("%s.txt", stem), "we");
         if (!to)
             fail(EXIT_MACHINE, "cannot write into %s: %s", folder, strerror(errno));
-        report_human(entries[i].result, to);
+        feedback_human(entries[i].result, to);
         fclose(to);
-        char *words = json_dumps(report_gradescope(entries[i].result), JSON_INDENT(2));
+        char *words = json_dumps(feedback_gradescope(entries[i].result), JSON_INDENT(2));
         if (!words || !write_text(text("%s.results.json", stem), words))
             fail(EXIT_MACHINE, "cannot write into %s", folder);
         free(words);

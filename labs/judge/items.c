@@ -1,11 +1,12 @@
 // items.c: one submission, item by item.
 //
 // Points are all or nothing for each item (speed has a scale). A kernel whose results are wrong
-// (`correct` fails) has nothing to be praised for: what its other items would have earned is
+// (`correct` fails) gets no points for the others either: what they would have earned is
 // withheld. The result says both, so that a planted bug can be seen to lose what it should.
 #include "judge.h"
 
-#include <cuda_occupancy.h>
+#include "image/gpus.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -60,8 +61,8 @@ static void note_failure(struct grading *g, const char *why)
         g->first = text("%s", why);
 }
 
-// What a case is about: right numbers; these and no report of races; or the report alone, where
-// wrong numbers are another item's business.
+// What a case is for: right numbers; these, and no report of a race; or the report alone, where
+// another item judges the numbers.
 enum about { NUMBERS, NUMBERS_AND_RACES, RACES };
 
 // Runs one case and notes what came of it, in the group at hand.
@@ -137,7 +138,8 @@ static void run_correct(struct grading *g)
         for (int seed = 0; seed < 3; ++seed)
             run_case(g, shapes[i], (enum input)seed,
                      secret_draw("lab %d correct %d %d", lab.number, i, seed), NUMBERS, 0);
-    // What is skipped where it takes long must be missed. Whole tiles: ragged sizes are hidden's.
+    // A long one, so that a kernel which leaves out work at large shapes is found. Whole tiles:
+    // ragged sizes are the item `hidden`'s.
     int keys = 128 * secret_between(9, 18, secret_draw("lab %d correct long", lab.number));
     run_case(g, text("1x1x%d", keys), GRADE_NORMAL,
              secret_draw("lab %d correct long seed", lab.number), NUMBERS, 0);
@@ -178,40 +180,6 @@ static void run_races(struct grading *g)
 
 // ---- Resources ----------------------------------------------------------------------------------
 
-// CTAs' warps on an SM of an L4 over the most possible, in percent, by NVIDIA's own calculator.
-static double occupancy(const struct cubin_resources *r, int threads, size_t dynamic)
-{
-    static const struct cudaOccDeviceProp l4 = {
-        .computeMajor = 8,
-        .computeMinor = 9,
-        .maxThreadsPerBlock = 1024,
-        .maxThreadsPerMultiprocessor = 1536,
-        .regsPerBlock = 65536,
-        .regsPerMultiprocessor = 65536,
-        .warpSize = 32,
-        .sharedMemPerBlock = 48 * 1024,
-        .sharedMemPerMultiprocessor = 100 * 1024,
-        .numSms = 58,
-        .sharedMemPerBlockOptin = 99 * 1024,
-        .reservedSharedMemPerBlock = 1024,
-    };
-    struct cudaOccFuncAttributes attributes = {
-        .maxThreadsPerBlock = 1024,
-        .numRegs = r->registers,
-        .sharedSizeBytes = r->shared_bytes,
-        .shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN,
-        .maxDynamicSharedSizeBytes = dynamic,
-        .numBlockBarriers = r->barriers > 0 ? r->barriers : 1,
-    };
-    struct cudaOccDeviceState state = {.carveoutConfig = SHAREDMEM_CARVEOUT_DEFAULT};
-    struct cudaOccResult result = {0};
-
-    if (cudaOccMaxActiveBlocksPerMultiprocessor(&result, &l4, &attributes, &state, threads,
-                                                dynamic) != CUDA_OCC_SUCCESS)
-        return NAN;
-    return 100.0 * result.activeBlocksPerMultiprocessor * ((threads + 31) / 32) / 48;
-}
-
 static bool is_resource(const char *name)
 {
     static const char *const names[] = {"registers", "shared", "spills", "occupancy", "threads"};
@@ -238,7 +206,7 @@ static double resource(struct grading *g, const char *name, char **why)
         const struct recorded *l = &k->launches[i];
         at += (size_t)sprintf(names + at, "%s", l->kernel) + 1;
         shared = l->shared > shared ? l->shared : shared;
-        // What no GPU would take is refused where it is run.
+        // A launch that no GPU would take is refused where it is run.
         double most = (double)l->block[0] * l->block[1] * l->block[2];
         if (most <= 1024 && most > threads)
             threads = (int)most;
@@ -263,55 +231,12 @@ static double resource(struct grading *g, const char *name, char **why)
         return (double)r->local_bytes;
     if (strcmp(name, "threads") == 0)
         return threads;
-    return occupancy(r, threads, shared);
+    // CTAs' warps on an SM of an L4 over the most possible, in percent.
+    struct gpu_occupancy found;
+    return gpu_occupancy(&gpus[GPU_L4], r, threads, shared, &found) ? 100 * found.share : NAN;
 }
 
 // ---- Counts -------------------------------------------------------------------------------------
-
-static const struct {
-    const char *name;
-    size_t at;
-} counters[] = {
-#define COUNTER(name)                                                                              \
-    {                                                                                              \
-#name, offsetof(struct counts, name)                                                       \
-    }
-    COUNTER(warp_instructions),
-    COUNTER(thread_instructions),
-    COUNTER(tensor_flops),
-    COUNTER(tensor_instructions),
-    COUNTER(mufu_threads),
-    COUNTER(shared_load_wavefronts),
-    COUNTER(shared_store_wavefronts),
-    COUNTER(shared_load_conflicts),
-    COUNTER(shared_store_conflicts),
-    COUNTER(shared_atomic_wavefronts),
-    COUNTER(shared_atomic_conflicts),
-    COUNTER(shared_bytes),
-    COUNTER(global_load_sectors),
-    COUNTER(global_store_sectors),
-    COUNTER(global_load_bytes),
-    COUNTER(global_store_bytes),
-    COUNTER(global_atomic_sectors),
-    COUNTER(global_atomic_bytes),
-    COUNTER(barriers),
-    COUNTER(divergent_branches),
-};
-
-// The counter of that name in a launch's counts; NULL: there is none.
-static const uint64_t *counter(const struct counts *counts, const char *name)
-{
-    for (size_t i = 0; i < sizeof counters / sizeof *counters; ++i)
-        if (strcmp(counters[i].name, name) == 0)
-            return (const uint64_t *)((const char *)counts + counters[i].at);
-    if (strcmp(name, "async_copies") == 0)
-        name = "classes.copy_async";
-    if (strncmp(name, "classes.", 8) == 0)
-        for (int i = 0; i < CLASSES; ++i)
-            if (strcmp(op_class_names[i], name + 8) == 0)
-                return &counts->classes[i];
-    return NULL;
-}
 
 // Of a right run at a shape: of one that was already made, or of one more.
 static double count_at(struct grading *g, const char *name, const char *shape, char **why)
@@ -319,7 +244,7 @@ static double count_at(struct grading *g, const char *name, const char *shape, c
     for (int more = 0; more < 2; ++more) {
         for (int i = 0; i < g->counted_count; ++i)
             if (strcmp(g->counted[i].shape, shape) == 0)
-                return (double)*counter(&g->counted[i].counts, name);
+                return (double)*counts_find(&g->counted[i].counts, name);
         if (more == 0) {
             begin_group(g, "counts");
             run_case(g, shape, GRADE_NORMAL, secret_draw("lab %d counts %s", lab.number, shape),
@@ -379,7 +304,7 @@ static const struct item *speed_item(void)
 }
 
 // The published curve: nothing below the limit, all from `full` on, a straight line between them,
-// in tenths of a point. The ratio is the upper end of its interval: noise is nobody's fault.
+// in tenths of a point. The ratio is the upper end of its interval, so that noise costs no points.
 static double speed_share(const struct item *item, double ratio)
 {
     double full = isnan(item->full) ? item->limit : item->full;
@@ -390,7 +315,8 @@ static double speed_share(const struct item *item, double ratio)
     return round(10 * share * item->points) / (10 * item->points);
 }
 
-// Timed runs are checked, too: what is wrong there is no right kernel, whatever the simulator saw.
+// Outputs of timed runs are checked, too: a kernel that is wrong there is wrong, even if it was
+// right in the simulator.
 static struct outcome of_speed(struct grading *g, const struct item *item, struct outcome *correct)
 {
     struct outcome o = {.left_out = !is_timed()};
@@ -425,15 +351,24 @@ static void check_names(void)
 {
     static const struct counts none;
     static const char *const others[] = {"correct", "hidden", "races", "written", "speed"};
+    static const char counters[] =
+#define COUNTER(name, title, what) " " #name
+#define CLASS_COUNTER(name, op_class, title, what) " " #name
+#include "ptxsim/counts.def"
+#undef COUNTER
+#undef CLASS_COUNTER
+        ;
 
     for (int i = 0; i < lab.count; ++i) {
         bool known = false,
-             number = is_resource(lab.items[i].name) || counter(&none, lab.items[i].name);
+             number = is_resource(lab.items[i].name) || counts_find(&none, lab.items[i].name);
         for (size_t j = 0; j < sizeof others / sizeof *others; ++j)
             known = known || strcmp(others[j], lab.items[i].name) == 0;
         if (!known && !number)
-            fail(EXIT_USAGE, "lab %d: \"%s\" is no item that can be graded", lab.number,
-                 lab.items[i].name);
+            fail(EXIT_USAGE,
+                 "lab %d: \"%s\" is no item: correct, hidden, races, written, speed; a resource: "
+                 "registers, shared, spills, occupancy, threads; a counter of the simulator:%s",
+                 lab.number, lab.items[i].name, counters);
         if (number && !lab.items[i].relation)
             fail(EXIT_USAGE, "lab %d: %s: no limit", lab.number, lab.items[i].name);
     }
@@ -456,7 +391,7 @@ static json_t *new_result(const char *name)
                      "lab_hash", lab.hash, "name", name, "refused", "items", "cases");
 }
 
-// The points together; in thousandths, so that a sum has no dust.
+// The sum of the points, rounded to thousandths: tenths are not exact in binary.
 static void add_up(json_t *result, double score, double total)
 {
     json_object_set_new(result, "score", json_real(round(1000 * score) / 1000));

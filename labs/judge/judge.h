@@ -6,10 +6,10 @@
 //   runner.c    the other program: runs the kernels on inputs that come by a pipe (gpu.c)
 //   talk.c      the judge's end of that pipe
 //   cases.c     inputs from the secret seed, the reference, what is right
-//   lab.c       a lab's points, from build/labs/labNN.json
+//   points.c    a lab's points, from build/labs/labNN.json
 //   items.c     one submission, item by item, to a result (JSON)
-//   speed.c     the item that needs a GPU
-//   report.c    a result for people, for Gradescope, for a gradebook
+//   timing.c    the item that needs a GPU
+//   feedback.c  a result for people, for Gradescope, for a gradebook
 //   folder.c    many submissions: in parallel, resumable
 //   slurm.c     the same on a cluster
 //   check.c     a lab's own test: starter, solution and planted bugs, graded
@@ -188,8 +188,8 @@ struct speed {
 // Times a submission against the lab's own program on the GPU at hand.
 void measure_speed(struct submission *s, const char *shape, struct speed *speed);
 
-void report_human(const json_t *result, FILE *to);
-json_t *report_gradescope(const json_t *result);
+void feedback_human(const json_t *result, FILE *to);
+json_t *feedback_gradescope(const json_t *result);
 bool write_text(const char *path, const char *text);
 
 // A submission's source: the file itself, or the one in a folder. NULL with one line in *why.

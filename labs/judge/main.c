@@ -272,7 +272,7 @@ static void parse(int argc, char **argv)
         {"no-gpu", no_argument, NULL, NO_GPU},
         {"unsafe-no-sandbox", no_argument, NULL, UNSAFE},
         {"lab-file", required_argument, NULL, LAB_FILE}, // for tests
-        {"check", no_argument, NULL, CHECK},             // for labs/check-labs
+        {"check", no_argument, NULL, CHECK},             // for labs/tools/check-labs
         {"quick", no_argument, NULL, QUICK},
         {"slurm", no_argument, NULL, SLURM},
         {"partition", required_argument, NULL, PARTITION},
@@ -359,10 +359,10 @@ int main(int argc, char **argv)
     char *name = cleaned(base, strlen(base));
     char *source = submission_source(path, &bytes, &why);
     json_t *result = source ? grade(name, source, bytes) : refused(name, why);
-    report_human(result, stdout);
+    feedback_human(result, stdout);
     if (options.json)
         write_json(result, options.json);
     if (options.gradescope)
-        write_json(report_gradescope(result), options.gradescope);
+        write_json(feedback_gradescope(result), options.gradescope);
     return EXIT_GRADED;
 }

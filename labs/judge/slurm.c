@@ -66,7 +66,7 @@ static int command(char *const argv[], char **said)
 }
 
 // The last line that starts with a prefix, without it; else the last that says anything. New.
-static char *last_line(const char *words, const char *prefix)
+static char *named_line(const char *words, const char *prefix)
 {
     const char *found = "", *named = NULL;
     size_t length = 0, named_length = 0;
@@ -243,9 +243,9 @@ static void submit(struct waiting *w, const int *of, int count)
     int status = command(argv, &said);
     if (status) {
         remove_folder(folder);
-        fail(EXIT_MACHINE, "sbatch: %s", last_line(said, "sbatch: error: "));
+        fail(EXIT_MACHINE, "sbatch: %s", named_line(said, "sbatch: error: "));
     }
-    const char *id = last_line(said, "");
+    const char *id = named_line(said, "");
     printf("Slurm has %d submission%s as job %.*s, %s: the same line again collects them if this "
            "one is interrupted\n",
            count, count == 1 ? "" : "s", (int)strcspn(id, ";"), id, strrchr(folder, '/') + 1);
@@ -332,14 +332,14 @@ static bool ask_slurm(struct waiting *w, char **why)
     free(names);
     if (status) {
         *why = status == 127 ? text("there is no squeue here")
-                             : last_line(said, "slurm_load_jobs error: ");
+                             : named_line(said, "slurm_load_jobs error: ");
         free(said);
         return false;
     }
     for (int s = 0; s < w->spool_count; ++s)
         for (int k = 0; k < w->spools[s].count; ++k)
             w->spools[s].elements[k].state[0] = '\0';
-    // Those that have an element's number first: what is said of the rest is for the others.
+    // Lines about one element first; a line about all of a job is for those without one of their own.
     for (int rest = 0; rest < 2; ++rest)
         for (const char *line = said; *line; line += strcspn(line, "\n"), line += *line == '\n') {
             const char *element = strchr(line, '|');
@@ -446,7 +446,7 @@ static char *reason(const struct spool *s, const struct element *e)
         if (strcmp(e->state, known[i].state) == 0)
             return text("%s", known[i].words);
     char *log = read_file(text("%s/%d.log", s->folder, (int)(e - s->elements)), &bytes);
-    char *line = last_line(log, "grade: ");
+    char *line = named_line(log, "grade: ");
     free(log);
     return text("failed on node %s: %s", *e->node ? e->node : "?",
                 *line ? line : "it left no result and no word");
@@ -462,7 +462,7 @@ static int look_for_failures(struct waiting *w)
         struct element *e = element_of(w, &w->entries[i], &s);
         if (w->entries[i].result || w->failed[i])
             continue;
-        // What ended well has a result, which is on its way.
+        // An element that ended well has written its result, which may not be visible here yet.
         bool unseen = strcmp(e->state, "COMPLETED") == 0 || !*e->state;
         e->over = may_end(e) ? 0 : e->over > 0 ? e->over : now();
         if (e->over > 0 && now() - e->over >= (unseen ? UNSEEN_SECONDS : 0))

@@ -32,46 +32,15 @@ static void write_string(FILE *file, const char *text)
     fputc('"', file);
 }
 
-#define COUNT(name) #name, offsetof(struct counts, name)
-static const struct {
-    const char *name;
-    size_t offset;
-} counts_reported[] = {
-    {COUNT(warp_instructions)},
-    {COUNT(thread_instructions)},
-    {COUNT(tensor_flops)},
-    {COUNT(tensor_flops_8bit)},
-    {COUNT(tensor_instructions)},
-    {COUNT(mufu_threads)},
-    {COUNT(shared_load_wavefronts)},
-    {COUNT(shared_store_wavefronts)},
-    {COUNT(shared_load_conflicts)},
-    {COUNT(shared_store_conflicts)},
-    {COUNT(shared_atomic_wavefronts)},
-    {COUNT(shared_atomic_conflicts)},
-    {COUNT(shared_bytes)},
-    {COUNT(global_load_sectors)},
-    {COUNT(global_store_sectors)},
-    {COUNT(global_load_bytes)},
-    {COUNT(global_store_bytes)},
-    {COUNT(global_atomic_sectors)},
-    {COUNT(global_atomic_bytes)},
-    {COUNT(barriers)},
-    {COUNT(divergent_branches)},
-};
-#undef COUNT
-_Static_assert(sizeof(struct counts) ==
-                   sizeof(uint64_t) * (sizeof counts_reported / sizeof *counts_reported + CLASSES),
-               "every field of struct counts is reported");
-
 static void write_counts(FILE *file, const struct counts *counts)
 {
     fprintf(file, "{");
-    for (size_t i = 0; i < sizeof counts_reported / sizeof *counts_reported; ++i) {
-        uint64_t value;
-        memcpy(&value, (const char *)counts + counts_reported[i].offset, sizeof value);
-        fprintf(file, "\"%s\":%llu,", counts_reported[i].name, (unsigned long long)value);
-    }
+#define COUNTER(name, title, what)                                                                 \
+    fprintf(file, "\"" #name "\":%llu,", (unsigned long long)counts->name);
+#define CLASS_COUNTER(name, op_class, title, what) // among the classes
+#include "ptxsim/counts.def"
+#undef COUNTER
+#undef CLASS_COUNTER
     fprintf(file, "\"classes\":{");
     const char *comma = "";
     for (int i = 0; i < CLASSES; ++i) {

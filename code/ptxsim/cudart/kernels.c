@@ -126,9 +126,9 @@ static cudaError_t kernel_use(const void *function, struct CUkern_st **kernel)
 static int threads_for_registers(int registers)
 {
     if (registers <= 0)
-        return DEVICE_THREADS_MAX;
-    int warps = DEVICE_REGISTERS / ((registers * WARP + 255) / 256 * 256) / 4 * 4;
-    return warps * WARP < DEVICE_THREADS_MAX ? warps * WARP : DEVICE_THREADS_MAX;
+        return GPU_THREADS_CTA;
+    int warps = GPU_REGISTERS / ((registers * WARP + 255) / 256 * 256) / 4 * 4;
+    return warps * WARP < GPU_THREADS_CTA ? warps * WARP : GPU_THREADS_CTA;
 }
 
 cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttributes *attributes)

@@ -17,7 +17,7 @@ cudaError_t device_occupancy(struct CUkern_st *kernel, int threads, size_t dynam
         return error;
     if (threads <= 0)
         return cudaErrorInvalidValue;
-    if (threads > DEVICE_THREADS_MAX ||
+    if (threads > GPU_THREADS_CTA ||
         dynamic_shared > (size_t)attributes.maxDynamicSharedSizeBytes)
         return cudaSuccess; // none fits
     struct cudaOccDeviceProp device = {
@@ -35,7 +35,7 @@ cudaError_t device_occupancy(struct CUkern_st *kernel, int threads, size_t dynam
         .reservedSharedMemPerBlock = p->reservedSharedMemPerBlock,
     };
     struct cudaOccFuncAttributes function = {
-        .maxThreadsPerBlock = DEVICE_THREADS_MAX, // launch bounds do not count here
+        .maxThreadsPerBlock = GPU_THREADS_CTA, // launch bounds do not count here
         .numRegs = attributes.numRegs,
         .sharedSizeBytes = attributes.sharedSizeBytes,
         .partitionedGCConfig = PARTITIONED_GC_OFF,

@@ -8,44 +8,12 @@
 
 enum { RUNTIME_VERSION = 13000 };
 
-// From NVIDIA's data sheets and, for the limits of the compute capabilities 8.9 and 9.0, the CUDA
-// programming guide.
-static const struct device l4 = {
-    .name = "NVIDIA L4 (ptxsim)",
-    .arch = 89,
-    .sms = 58,
-    .shared_default = 48 << 10,
-    .shared_optin = 99 << 10,
-    .shared_sm = 100 << 10,
-    .threads_sm = 1536,
-    .blocks_sm = 24,
-    .clock_khz = 2040000,
-    .memory_clock_khz = 6251000,
-    .bus_bits = 192,
-    .l2_bytes = 48 << 20,
-};
-static const struct device h200 = {
-    .name = "NVIDIA H200 (ptxsim)",
-    .arch = 90,
-    .sms = 132,
-    .shared_default = 48 << 10,
-    .shared_optin = 227 << 10,
-    .shared_sm = 228 << 10,
-    .threads_sm = 2048,
-    .blocks_sm = 32,
-    .clock_khz = 1980000,
-    .memory_clock_khz = 3201000,
-    .bus_bits = 6144,
-    .l2_bytes = 60 << 20,
-};
-
-// Decided by the program's fat binaries when it is first asked for; they are registered before
-// main.
-const struct device *device_now(void)
+// Decided by the program's fat binaries when it is first asked for; they are registered before main.
+const struct gpu *device_now(void)
 {
-    static const struct device *device;
+    static const struct gpu *device;
     if (!device)
-        device = needs_hopper() ? &h200 : &l4;
+        device = &gpus[needs_hopper() ? GPU_H200 : GPU_L4];
     return device;
 }
 
@@ -53,10 +21,10 @@ const struct device *device_now(void)
 const struct cudaDeviceProp *device_properties(void)
 {
     static struct cudaDeviceProp properties = {
-        .regsPerBlock = DEVICE_REGISTERS,
+        .regsPerBlock = GPU_REGISTERS,
         .warpSize = WARP,
         .memPitch = INT32_MAX,
-        .maxThreadsPerBlock = DEVICE_THREADS_MAX,
+        .maxThreadsPerBlock = GPU_THREADS_CTA,
         .maxThreadsDim = {1024, 1024, 64},
         .maxGridSize = {INT32_MAX, 65535, 65535},
         .totalConstMem = 64 << 10,
@@ -71,20 +39,20 @@ const struct cudaDeviceProp *device_properties(void)
         .streamPrioritiesSupported = 1,
         .globalL1CacheSupported = 1,
         .localL1CacheSupported = 1,
-        .regsPerMultiprocessor = DEVICE_REGISTERS,
+        .regsPerMultiprocessor = GPU_REGISTERS,
         .managedMemory = 1,
         .concurrentManagedAccess = 1,
         .computePreemptionSupported = 1,
         .canUseHostPointerForRegisteredMem = 1,
         .cooperativeLaunch = 1,
-        .reservedSharedMemPerBlock = 1 << 10,
+        .reservedSharedMemPerBlock = GPU_SHARED_RESERVED,
         .hostRegisterSupported = 1,
         .memoryPoolsSupported = 1,
     };
 
     if (properties.totalGlobalMem == 0) {
-        const struct device *d = device_now();
-        snprintf(properties.name, sizeof properties.name, "%s", d->name);
+        const struct gpu *d = device_now();
+        snprintf(properties.name, sizeof properties.name, "%s (ptxsim)", d->name);
         properties.major = d->arch / 10;
         properties.minor = d->arch % 10;
         properties.multiProcessorCount = d->sms;

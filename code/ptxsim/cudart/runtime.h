@@ -33,6 +33,7 @@
 #define RUNTIME_H
 
 #include "image/fatbin.h"
+#include "image/gpus.h"
 #include "ptxsim/base/base.h"
 #include "ptxsim/ptxsim.h"
 
@@ -132,16 +133,8 @@ struct launch_order {
 
 // ---- The device ---------------------------------------------------------------------------------
 
-enum { DEVICE_THREADS_MAX = 1024, DEVICE_REGISTERS = 65536 }; // a CTA; an SM
 // The simulated GPU: an L4, or an H200 for a program whose PTX an L4 cannot run.
-struct device {
-    const char *name;
-    int arch, sms;
-    size_t shared_default, shared_optin, shared_sm; // a CTA, without opting in and with; an SM
-    int threads_sm, blocks_sm, clock_khz, memory_clock_khz, bus_bits;
-    size_t l2_bytes;
-};
-const struct device *device_now(void);
+const struct gpu *device_now(void);
 // Of all fat binaries of the program: whether one has PTX for sm_90 and none that is older.
 bool needs_hopper(void);
 const struct cudaDeviceProp *device_properties(void);

@@ -1,36 +1,34 @@
-// access.c: loads, stores and atomics.
+// access.c: loads, stores and atomics: ld, ldu, st (PTX ISA, "Data Movement and Conversion
+// Instructions"); atom, red ("Parallel Synchronization and Communication Instructions").
 #include "internal.h"
-
-#include <string.h>
 
 enum space memory_space(const struct decoder *d)
 {
-    return has(d, "global")                                                     ? SPACE_GLOBAL
-           : has(d, "shared") || has(d, "shared::cta")                          ? SPACE_SHARED
-           : has(d, "shared::cluster")                                          ? SPACE_SHARED
-           : has(d, "local")                                                    ? SPACE_LOCAL
-           : has(d, "param") || has(d, "param::entry") || has(d, "param::func") ? SPACE_PARAM
-           : has(d, "const")                                                    ? SPACE_CONST
-                                                                                : SPACE_GENERIC;
+    return has(d, MOD_global)                                                       ? SPACE_GLOBAL
+           : has(d, MOD_shared) || has(d, MOD_shared_cta)                           ? SPACE_SHARED
+           : has(d, MOD_shared_cluster)                                             ? SPACE_SHARED
+           : has(d, MOD_local)                                                      ? SPACE_LOCAL
+           : has(d, MOD_param) || has(d, MOD_param_entry) || has(d, MOD_param_func) ? SPACE_PARAM
+           : has(d, MOD_const)                                                      ? SPACE_CONST
+                                                                                    : SPACE_GENERIC;
 }
 
 // What a memory operation orders: strong ones never race with each other.
 static uint8_t order_of(const struct decoder *d)
 {
-    bool atomic = !strcmp(d->base, "atom") || !strcmp(d->base, "red");
+    bool atomic = d->spelling->opcode->op_class == CLASS_ATOMIC;
     uint8_t order = 0;
-    if (atomic || has(d, "volatile") || has(d, "relaxed"))
+    if (atomic || has(d, MOD_volatile) || has(d, MOD_relaxed))
         order |= ORDER_STRONG;
-    if (has(d, "acquire") || has(d, "acq_rel"))
+    if (has(d, MOD_acquire) || has(d, MOD_acq_rel))
         order |= ORDER_STRONG | ORDER_ACQUIRE;
-    if (has(d, "release") || has(d, "acq_rel"))
+    if (has(d, MOD_release) || has(d, MOD_acq_rel))
         order |= ORDER_STRONG | ORDER_RELEASE;
-    if (has(d, "cta"))
+    if (has(d, MOD_cta))
         order |= ORDER_CTA;
     return order & ORDER_STRONG ? order : 0;
 }
 
-// The smallest access of a kernel makes the cells of the race checks.
 void note_size(struct decoder *d, int bytes)
 {
     int shift = __builtin_ctz((unsigned)bytes);
@@ -38,17 +36,36 @@ void note_size(struct decoder *d, int bytes)
         d->program->cell_shift = (uint8_t)shift;
 }
 
-void decode_access(struct decoder *d, bool store)
+// ---- Loads and stores ---------------------------------------------------------------------------
+
+// The register of one element of a vector. *width: goes in as the bytes of the register before it (0:
+// it is the first), comes out as this one's.
+static uint32_t element_place(struct decoder *d, const struct operand *o, int element, bool store,
+                              uint8_t *width)
 {
-    int element = need_type(d, last_modifier(d));
-    int count = has(d, "v2") ? 2 : has(d, "v4") ? 4 : 1;
-    if (has(d, "v8") || (element == 8 && count == 4))
-        needs_arch(d, 100);
-    if (has(d, "v8") || element * count > 16 || !element)
-        unsupported(d);
-    const struct operand *value = operand(d, store ? 1 : 0), *address = operand(d, store ? 0 : 1);
+    if (element == 16 && o->kind != OPERAND_REGISTER)
+        fail(d, "an operand of %s is no register", d->insn->opcode);
+    if (store)
+        return wide_source(d, o, element, width);
+    if (o->kind == OPERAND_SINK && element < 16) {
+        if (!*width)
+            *width = (uint8_t)(element == 1 ? 2 : element);
+        return scratch(d);
+    }
+    if (o->kind != OPERAND_REGISTER)
+        fail(d, "the result of %s is no register", d->insn->opcode);
+    *width = d->function->regs[o->reg].bytes;
+    if (*width < element)
+        fail(d, "the result of %s is too narrow", d->insn->opcode);
+    return d->slot[o->reg];
+}
+
+// The registers of `count` elements, which have to be as wide as each other: *width bytes.
+static uint32_t *element_places(struct decoder *d, const struct operand *value, int element,
+                                int count, bool store, uint8_t *width)
+{
     uint32_t *regs = arena_alloc(&d->program->arena, 4 * sizeof *regs);
-    uint8_t width = 0;
+    *width = 0;
     for (int i = 0; i < count; ++i) {
         const struct operand *o = value;
         if (count > 1) {
@@ -56,77 +73,94 @@ void decode_access(struct decoder *d, bool store)
                 fail(d, "%s needs a vector of %d", d->insn->opcode, count);
             o = &value->elements[i];
         }
-        uint8_t this_width;
-        if (element == 16 && o->kind != OPERAND_REGISTER)
-            fail(d, "an operand of %s is no register", d->insn->opcode);
-        if (store) {
-            regs[i] = wide_source(d, o, element, &this_width);
-        } else if (o->kind == OPERAND_SINK && element < 16) {
-            this_width = width ? width : (uint8_t)(element == 1 ? 2 : element);
-            regs[i] = scratch(d);
-        } else {
-            if (o->kind != OPERAND_REGISTER)
-                fail(d, "the result of %s is no register", d->insn->opcode);
-            this_width = d->function->regs[o->reg].bytes;
-            regs[i] = d->slot[o->reg];
-            if (this_width < element)
-                fail(d, "the result of %s is too narrow", d->insn->opcode);
-        }
-        if (width && this_width != width) {
-            if (!store || o->kind == OPERAND_REGISTER)
-                fail(d, "a vector of registers of different widths");
-        }
-        width = this_width;
+        uint8_t before = *width;
+        regs[i] = element_place(d, o, element, store, width);
+        if (before && before != *width && (!store || o->kind == OPERAND_REGISTER))
+            fail(d, "a vector of registers of different widths");
     }
     // Immediates in a vector of wider registers take the registers' width.
     for (int i = 0; store && i < count && count > 1; ++i)
         if (value->elements[i].kind == OPERAND_IMMEDIATE)
-            regs[i] = constant(d, immediate(d, &value->elements[i], width), width);
-    enum space space = memory_space(d);
-    uint32_t a;
-    int64_t imm;
-    uint8_t wide;
-    set_address(d, address, &a, &imm, &wide, &space);
-    int log = __builtin_ctz((unsigned)(element * count));
-    int id = space == SPACE_SHARED ? (store ? OP_store_shared_1 : OP_load_shared_1) + log
-             : space == SPACE_GLOBAL || space == SPACE_CONST
-                 ? (store ? OP_store_global_1 : OP_load_global_1) + log
-             : store ? OP_store_any
-                     : OP_load_any;
-    struct op *op = emit_id(d, id);
+            regs[i] = constant(d, immediate(d, &value->elements[i], *width), *width);
+    return regs;
+}
+
+static int access_id(enum space space, bool store, int bytes)
+{
+    int log = __builtin_ctz((unsigned)bytes);
+    switch (space) {
+    case SPACE_SHARED: return (store ? OP_store_shared_1 : OP_load_shared_1) + log;
+    case SPACE_GLOBAL:
+    case SPACE_CONST: return (store ? OP_store_global_1 : OP_load_global_1) + log;
+    default: return store ? OP_store_any : OP_load_any;
+    }
+}
+
+static void decode_access(struct decoder *d, bool store)
+{
+    int element = need_type(d, last_modifier(d));
+    int count = has(d, MOD_v2) ? 2 : has(d, MOD_v4) ? 4 : 1;
+    if (has(d, MOD_v8) || (element == 8 && count == 4))
+        needs_arch(d, 100);
+    if (has(d, MOD_v8) || element * count > 16 || !element)
+        unsupported(d);
+    const struct operand *value = operand(d, store ? 1 : 0), *to = operand(d, store ? 0 : 1);
+    uint8_t width;
+    uint32_t *regs = element_places(d, value, element, count, store, &width);
+    struct address address = address_operand(d, to, memory_space(d));
+    struct op *op = emit_id(d, access_id(address.space, store, element * count));
+    set_address(op, &address);
     op->d = regs[0];
-    op->a = a;
-    op->imm = imm;
-    op->wide_address = wide;
     op->regs = regs;
-    op->space = (uint8_t)space;
     op->bytes = (uint8_t)element;
     op->vector = (uint8_t)count;
     op->width = width;
-    op->is_signed = last_modifier(d)[0] == 's';
+    op->is_signed = is_signed(d);
     op->order = order_of(d);
-    if (space == SPACE_SHARED || space == SPACE_GLOBAL || space == SPACE_GENERIC)
+    if (address.space == SPACE_SHARED || address.space == SPACE_GLOBAL ||
+        address.space == SPACE_GENERIC)
         note_size(d, element * count);
 }
 
-void decode_atomic(struct decoder *d, bool returns)
+void decode_load(struct decoder *d)
 {
-    static const char *const names[] = {"add", "min", "max", "inc",  "dec",
-                                        "and", "or",  "xor", "exch", "cas"};
-    const char *type = last_modifier(d);
-    int bytes = need_type(d, type), what = -1;
-    for (int i = 0; i < 10; ++i)
+    decode_access(d, false);
+}
+
+void decode_store(struct decoder *d)
+{
+    decode_access(d, true);
+}
+
+// ---- Atomics ------------------------------------------------------------------------------------
+
+static int atomic_kind(enum modifier type) // op->vector, see atomic_op
+{
+    switch (type) {
+    case MOD_f32:
+    case MOD_f64: return 1;
+    case MOD_f16x2: return 2;
+    case MOD_bf16x2: return 3;
+    case MOD_f16: return 4;
+    case MOD_bf16: return 5;
+    default: return 0;
+    }
+}
+
+static void decode_atomic(struct decoder *d, bool returns)
+{
+    static const uint8_t names[] = {
+        [ATOMIC_ADD] = MOD_add, [ATOMIC_MIN] = MOD_min, [ATOMIC_MAX] = MOD_max,
+        [ATOMIC_INC] = MOD_inc, [ATOMIC_DEC] = MOD_dec, [ATOMIC_AND] = MOD_and,
+        [ATOMIC_OR] = MOD_or,   [ATOMIC_XOR] = MOD_xor, [ATOMIC_EXCHANGE] = MOD_exch,
+        [ATOMIC_CAS] = MOD_cas};
+    int bytes = need_type(d, last_modifier(d)), what = -1;
+    for (int i = 0; i <= ATOMIC_CAS; ++i)
         if (has(d, names[i]))
             what = i;
-    if (what < 0 || has(d, "v2") || has(d, "v4") || has(d, "v8") || bytes < 2 || bytes > 8 ||
-        has(d, "shared::cluster"))
+    if (what < 0 || has(d, MOD_v2) || has(d, MOD_v4) || has(d, MOD_v8) || bytes < 2 || bytes > 8 ||
+        has(d, MOD_shared_cluster))
         unsupported(d);
-    int kind = !strcmp(type, "f16x2")    ? 2
-               : !strcmp(type, "bf16x2") ? 3
-               : !strcmp(type, "f16")    ? 4
-               : !strcmp(type, "bf16")   ? 5
-               : type[0] == 'f'          ? 1
-                                         : 0;
     int at = returns ? 1 : 0;
     uint32_t *regs = arena_alloc(&d->program->arena, 3 * sizeof *regs);
     regs[0] = NO_REGISTER;
@@ -134,21 +168,24 @@ void decode_atomic(struct decoder *d, bool returns)
         regs[0] = destination(d, operand(d, 0), bytes);
     regs[1] = source(d, operand(d, at + 1), bytes);
     regs[2] = what == ATOMIC_CAS ? source(d, operand(d, at + 2), bytes) : NO_REGISTER;
-    enum space space = memory_space(d);
-    uint32_t a;
-    int64_t imm;
-    uint8_t wide;
-    set_address(d, operand(d, at), &a, &imm, &wide, &space);
+    struct address address = address_operand(d, operand(d, at), memory_space(d));
     struct op *op = emit(d, atomic_op, 0);
-    op->a = a;
-    op->imm = imm;
-    op->wide_address = wide;
-    op->space = (uint8_t)space;
+    set_address(op, &address);
     op->regs = regs;
     op->target = what;
     op->bytes = op->width = (uint8_t)bytes;
-    op->vector = (uint8_t)kind;
-    op->is_signed = type[0] == 's';
+    op->vector = (uint8_t)atomic_kind(last_modifier(d));
+    op->is_signed = is_signed(d);
     op->order = order_of(d);
     note_size(d, bytes);
+}
+
+void decode_atom(struct decoder *d)
+{
+    decode_atomic(d, true);
+}
+
+void decode_red(struct decoder *d)
+{
+    decode_atomic(d, false);
 }

@@ -1,61 +1,60 @@
-// arithmetic.c: arithmetic, comparison and selection.
+// arithmetic.c: arithmetic, logic, comparison and selection (PTX ISA, "Integer Arithmetic",
+// "Extended-Precision Integer Arithmetic", "Floating Point", "Half Precision Floating Point",
+// "Comparison and Selection", "Half Precision Comparison" and "Logic and Shift Instructions").
 #include "internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-// ---- arithmetic -------------------------------------------------------------------
+// ---- Arithmetic ---------------------------------------------------------------------------------
 
-// The opcode as an operation's name: "fma_ftz_f32"; the rounding and .sat taken out.
-static int find_arithmetic(struct decoder *d, enum rounding *rounding, bool *saturate)
+static bool is_half(enum modifier type)
 {
-    static const char *const floats[] = {"add", "sub", "mul", "fma", "mad", "div", "rcp", "sqrt"};
-    const char *type = last_modifier(d);
-    bool is_float = !strcmp(type, "f32") || !strcmp(type, "f64") || strstr(type, "f16");
-    *rounding = ROUND_NEAREST;
-    *saturate = false;
-    bool rounds = false;
-    for (size_t i = 0; i < sizeof floats / sizeof floats[0]; ++i)
-        rounds |= is_float && !strcmp(d->base, floats[i]);
-    if (rounds) {
-        *rounding = has(d, "rz")   ? ROUND_ZERO
-                    : has(d, "rm") ? ROUND_DOWN
-                    : has(d, "rp") ? ROUND_UP
-                                   : ROUND_NEAREST;
-        drop_modifier(d, "rn");
-        drop_modifier(d, "rz");
-        drop_modifier(d, "rm");
-        drop_modifier(d, "rp");
-        if (!strcmp(d->base, "mad"))
-            strcpy(d->base, "fma");
-    }
-    if (is_float && has(d, "sat")) {
-        *saturate = true;
-        drop_modifier(d, "sat");
-    }
-    if (has(d, "ftz")) { // last before the type
-        drop_modifier(d, "ftz");
-        d->modifier[d->modifier_count] = d->modifier[d->modifier_count - 1];
-        d->modifier[d->modifier_count++ - 1] = "ftz";
-    }
-    char name[160];
-    int used = snprintf(name, sizeof name, "%s", d->base);
-    for (int i = 0; i < d->modifier_count && used < (int)sizeof name; ++i) {
-        const char *m = d->modifier[i];
-        bool bits = !strcmp(d->base, "shr") && m[0] == 'b'; // shr.b32 fills with zeros
-        used +=
-            snprintf(name + used, sizeof name - (size_t)used, "_%s%s", bits ? "u" : "", m + bits);
-    }
-    return used < (int)sizeof name ? op_find(name) : -1;
+    return modifier_types[type].op_class == CLASS_HALF;
 }
 
-void decode_arithmetic(struct decoder *d)
+static bool is_float(enum modifier type)
 {
-    enum rounding rounding;
-    bool saturate;
-    char type[16];
-    snprintf(type, sizeof type, "%s", last_modifier(d));
-    int id = find_arithmetic(d, &rounding, &saturate);
+    return modifier_types[type].op_class != CLASS_INT;
+}
+
+static enum rounding rounding_of(const struct decoder *d)
+{
+    return has(d, MOD_rz)   ? ROUND_ZERO
+           : has(d, MOD_rm) ? ROUND_DOWN
+           : has(d, MOD_rp) ? ROUND_UP
+                            : ROUND_NEAREST;
+}
+
+// Adds '_' and a word to a name; false if it has no room.
+static bool add_word(char *name, size_t size, const char *word)
+{
+    size_t used = strlen(name);
+    return (size_t)snprintf(name + used, size - used, "_%s", word) < size - used;
+}
+
+// The operation of an opcode, "fma_ftz_f32" of fma.rn.ftz.sat.f32: of a float without .sat, and
+// without the rounding if it `rounds`; .ftz last before the type.
+static int find_arithmetic(const struct decoder *d, const char *base, bool rounds)
+{
+    const struct spelling *s = d->spelling;
+    char name[160];
+    snprintf(name, sizeof name, "%s", base);
+    bool floats = is_float(last_modifier(d)), fits = true;
+    for (int i = 0; i < s->count && fits; ++i) {
+        enum modifier m = s->modifier[i];
+        if (i == s->count - 1 && has(d, MOD_ftz))
+            fits = add_word(name, sizeof name, "ftz");
+        bool mode = m == MOD_rn || m == MOD_rz || m == MOD_rm || m == MOD_rp;
+        if (!(mode && floats && rounds) && !(m == MOD_sat && floats) && m != MOD_ftz)
+            fits = fits && add_word(name, sizeof name, s->word[i]);
+    }
+    return fits ? op_find(name) : -1;
+}
+
+// An operation of operations.def on the instruction's operands, as that says what it takes.
+static struct op *emit_listed(struct decoder *d, int id)
+{
     if (id < 0 || !signatures[id].operands)
         unsupported(d);
     const struct signature *s = &signatures[id];
@@ -67,54 +66,96 @@ void decode_arithmetic(struct decoder *d)
         b = source(d, operand(d, 2), s->b);
     if (s->operands > 2)
         c = source(d, operand(d, 3), s->c);
-    struct op *op = emit_plain(d, id, to, a, b, c);
-    if (rounding != ROUND_NEAREST) {
-        op_fn **run = arena_alloc(&d->program->arena, sizeof *run);
-        *run = d->ops->run[id];
-        op->regs = (const uint32_t *)run;
-        op->bytes = (uint8_t)rounding;
-        if (op->run == guarded_op)
-            op->inner = rounded_op;
-        else
-            op->run = rounded_op;
-    }
-    if (saturate) {
-        int sat = find_parts("sat", type, "");
+    return emit_plain(d, id, to, a, b, c);
+}
+
+static void run_rounded(struct decoder *d, struct op *op, int id, enum rounding rounding)
+{
+    op_fn **run = arena_alloc(&d->program->arena, sizeof *run);
+    *run = d->ops->run[id];
+    op->operands = run;
+    op->bytes = (uint8_t)rounding;
+    *(op->run == guarded_op ? &op->inner : &op->run) = rounded_op;
+}
+
+// By name; `base` stands in the opcode's first place. rounds: floats under the opcode's rounding.
+static void decode_by_name(struct decoder *d, const char *base, bool rounds)
+{
+    enum modifier type = last_modifier(d);
+    int id = find_arithmetic(d, base, rounds);
+    struct op *op = emit_listed(d, id);
+    uint32_t to = op->d;
+    if (rounds && is_float(type) && rounding_of(d) != ROUND_NEAREST)
+        run_rounded(d, op, id, rounding_of(d));
+    if (is_float(type) && has(d, MOD_sat)) {
+        int sat = find_parts("sat", modifier_names[type], "");
         if (sat < 0)
             unsupported(d);
         emit_plain(d, sat, to, to, 0, 0);
     }
 }
 
-void decode_carry(struct decoder *d)
+void decode_arithmetic(struct decoder *d)
+{
+    decode_by_name(d, d->spelling->base, false);
+}
+
+void decode_rounded(struct decoder *d)
+{
+    decode_by_name(d, d->spelling->base, true);
+}
+
+void decode_mad(struct decoder *d) // of floats the same as fma
+{
+    decode_by_name(d, is_float(last_modifier(d)) ? "fma" : "mad", true);
+}
+
+// ---- With a carry, bit fields -------------------------------------------------------------------
+
+static void emit_carry(struct decoder *d, uint32_t to, uint32_t a, uint32_t b, int what)
 {
     int bytes = need_type(d, last_modifier(d));
-    bool product = !strcmp(d->base, "mad") || !strcmp(d->base, "madc");
-    uint32_t to = destination(d, operand(d, 0), bytes);
-    uint32_t a = source(d, operand(d, 1), bytes), b = source(d, operand(d, 2), bytes);
-    if (product) {
-        char name[48];
-        snprintf(name, sizeof name, "mul_%s_%s", has(d, "hi") ? "hi" : "lo", last_modifier(d));
-        int id = op_find(name);
-        if (id < 0)
-            unsupported(d);
-        uint32_t value = scratch(d);
-        emit_plain(d, id, value, a, b, 0);
-        a = value;
-        b = source(d, operand(d, 3), bytes);
-    }
-    bool subtract = !strncmp(d->base, "sub", 3);
-    bool in = !strcmp(d->base, "addc") || !strcmp(d->base, "subc") || !strcmp(d->base, "madc");
+    bool in = d->spelling->base[3] == 'c'; // addc, subc, madc
     struct op *op = emit(d, carry_op, 0);
     op->d = to;
     op->a = a;
     op->b = b;
     op->width = (uint8_t)bytes;
-    op->imm =
-        (subtract ? CARRY_SUBTRACT : 0) | (in ? CARRY_IN : 0) | (has(d, "cc") ? CARRY_OUT : 0);
+    op->imm = what | (in ? CARRY_IN : 0) | (has(d, MOD_cc) ? CARRY_OUT : 0);
     uint32_t *regs = arena_alloc(&d->program->arena, sizeof *regs);
     regs[0] = d->scratch_at + SCRATCH_SLOTS * SCRATCH_BYTES; // the carry's own place
     op->regs = regs;
+}
+
+static void decode_carry(struct decoder *d, int what)
+{
+    int bytes = need_type(d, last_modifier(d));
+    uint32_t to = destination(d, operand(d, 0), bytes);
+    uint32_t a = source(d, operand(d, 1), bytes), b = source(d, operand(d, 2), bytes);
+    emit_carry(d, to, a, b, what);
+}
+
+void decode_add_carry(struct decoder *d)
+{
+    decode_carry(d, 0);
+}
+
+void decode_subtract_carry(struct decoder *d)
+{
+    decode_carry(d, CARRY_SUBTRACT);
+}
+
+void decode_multiply_carry(struct decoder *d)
+{
+    int bytes = need_type(d, last_modifier(d));
+    uint32_t to = destination(d, operand(d, 0), bytes);
+    uint32_t a = source(d, operand(d, 1), bytes), b = source(d, operand(d, 2), bytes);
+    int id = find_parts("mul", has(d, MOD_hi) ? "hi" : "lo", modifier_names[last_modifier(d)]);
+    if (id < 0)
+        unsupported(d);
+    uint32_t product = scratch(d);
+    emit_plain(d, id, product, a, b, 0);
+    emit_carry(d, to, product, source(d, operand(d, 3), bytes), 0);
 }
 
 void decode_bfi(struct decoder *d)
@@ -137,104 +178,127 @@ void decode_lop3(struct decoder *d)
     emit_plain(d, OP_lop3_b32, to, a, b, c)->imm = table->value;
 }
 
-void decode_prmt(struct decoder *d)
+// ---- Logic and shift ----------------------------------------------------------------------------
+
+void decode_logic(struct decoder *d)
 {
-    char name[32];
-    snprintf(name, sizeof name, "prmt_b32%s%s", d->modifier_count > 1 ? "_" : "",
-             d->modifier_count > 1 ? d->modifier[1] : "");
-    int id = op_find(name);
+    if (last_modifier(d) != MOD_pred) {
+        decode_arithmetic(d);
+        return;
+    }
+    int id = find_parts(d->spelling->base, "pred", "");
     if (id < 0)
         unsupported(d);
-    uint32_t to = destination(d, operand(d, 0), 4), a = source(d, operand(d, 1), 4);
-    uint32_t b = source(d, operand(d, 2), 4), c = source(d, operand(d, 3), 4);
-    emit_plain(d, id, to, a, b, c);
+    uint32_t to = destination(d, operand(d, 0), 0), a = source(d, operand(d, 1), 0), b = 0;
+    if (d->insn->count > 2)
+        b = source(d, operand(d, 2), 0);
+    emit_plain(d, id, to, a, b, 0);
 }
 
-// ---- comparison and selection -----------------------------------------------------
-
-static const char *unsigned_type(const char *type)
+static enum modifier unsigned_type(enum modifier type)
 {
-    return !strcmp(type, "b16")   ? "u16"
-           : !strcmp(type, "b32") ? "u32"
-           : !strcmp(type, "b64") ? "u64"
-                                  : type;
+    return type == MOD_b16 ? MOD_u16 : type == MOD_b32 ? MOD_u32 : type == MOD_b64 ? MOD_u64 : type;
 }
 
-// The comparison of setp and set, combined with a predicate if there is one: `yes` gets the
-// result, `no` (if not NULL) that of the negated comparison. Of a pair, `part` 1 is the upper half.
-static void decode_comparison(struct decoder *d, const char *type, int first, int part,
-                              uint32_t *yes, uint32_t *no)
+void decode_shift_right(struct decoder *d) // shr.b32 fills with zeros
 {
-    static const char *const aliases[][2] = {
-        {"lo", "lt"}, {"ls", "le"}, {"hi", "gt"}, {"hs", "ge"}};
-    const char *compare = d->modifier[0];
-    for (size_t i = 0; i < 4; ++i)
-        if (!strcmp(compare, aliases[i][0]))
-            compare = aliases[i][1];
-    char name[64];
-    bool half = strstr(type, "f16") != NULL, pair = half && strstr(type, "x2");
-    if (half && has(d, "ftz"))
+    if (d->spelling->count != 1)
         unsupported(d);
-    snprintf(name, sizeof name, "setp_%s_%s%s", compare, has(d, "ftz") && !half ? "ftz_" : "",
-             half ? "f32" : unsigned_type(type));
-    int id = op_find(name);
+    enum modifier type = unsigned_type(last_modifier(d));
+    emit_listed(d, find_parts("shr", modifier_names[type], ""));
+}
+
+// ---- Comparison ---------------------------------------------------------------------------------
+
+// An operand of a comparison of halves, which is exact in f32: widens what lies at *place. Of a pair,
+// `part` 1 is the upper half.
+static void widen(struct decoder *d, enum modifier type, int part, uint32_t *place)
+{
+    bool pair = is_pair(type);
+    int id = type == MOD_f16 || type == MOD_f16x2 ? OP_cvt_f32_f16 : OP_cvt_f32_bf16;
+    uint32_t wide = scratch(d);
+    if (pair) {
+        uint32_t half = scratch(d);
+        emit_plain(d, OP_part_16_of_32, half, *place, 0, 0)->imm = 16 * part;
+        *place = half;
+    }
+    emit_plain(d, id, wide, *place, 0, 0);
+    *place = wide;
+}
+
+static int comparison_id(const struct decoder *d, enum modifier type)
+{
+    const char *compare = d->spelling->count ? d->spelling->word[0] : "";
+    switch (modifier_at(d, 0)) {
+    case MOD_lo: compare = "lt"; break;
+    case MOD_ls: compare = "le"; break;
+    case MOD_hi: compare = "gt"; break;
+    case MOD_hs: compare = "ge"; break;
+    default: break;
+    }
+    if (is_half(type))
+        return has(d, MOD_ftz) ? -1 : find_parts("setp", compare, "f32");
+    char of[16];
+    snprintf(of, sizeof of, "%s%s", has(d, MOD_ftz) ? "ftz_" : "",
+             modifier_names[unsigned_type(type)]);
+    return find_parts("setp", compare, of);
+}
+
+static int combination_id(struct decoder *d)
+{
+    if (has(d, MOD_and))
+        return OP_and_pred;
+    if (has(d, MOD_or))
+        return OP_or_pred;
+    if (has(d, MOD_xor))
+        return OP_xor_pred;
+    unsupported(d);
+}
+
+// The comparison of setp and set, of operands 1 and 2, combined with a predicate if there is one:
+// `yes` gets the result, `no` (if not NULL) that of the negated comparison.
+static void decode_comparison(struct decoder *d, enum modifier type, int part, uint32_t *yes,
+                              uint32_t *no)
+{
+    int id = comparison_id(d, type);
     if (id < 0)
         unsupported(d);
     int bytes = need_type(d, type);
-    uint32_t a = source(d, operand(d, first), bytes), b = source(d, operand(d, first + 1), bytes);
-    if (half) { // exact in f32
-        int widen = type[0] == 'f' ? OP_cvt_f32_f16 : OP_cvt_f32_bf16;
-        uint32_t wide_a = scratch(d), wide_b = scratch(d);
-        if (pair) {
-            uint32_t half_a = scratch(d), half_b = scratch(d);
-            emit_plain(d, OP_part_16_of_32, half_a, a, 0, 0)->imm = 16 * part;
-            emit_plain(d, OP_part_16_of_32, half_b, b, 0, 0)->imm = 16 * part;
-            a = half_a;
-            b = half_b;
-        }
-        emit_plain(d, widen, wide_a, a, 0, 0);
-        emit_plain(d, widen, wide_b, b, 0, 0);
-        a = wide_a;
-        b = wide_b;
+    uint32_t a = source(d, operand(d, 1), bytes), b = source(d, operand(d, 2), bytes);
+    if (is_half(type)) {
+        widen(d, type, part, &a);
+        widen(d, type, part, &b);
     }
-    uint32_t compared = scratch(d);
+    uint32_t compared = *yes = scratch(d);
     emit_plain(d, id, compared, a, b, 0);
-    if (d->insn->count <= first + 2) {
-        *yes = compared;
+    if (d->insn->count <= 3) {
         if (no)
             emit_plain(d, OP_not_pred, *no = scratch(d), compared, 0, 0);
         return;
     }
-    int combine = has(d, "and")   ? OP_and_pred
-                  : has(d, "or")  ? OP_or_pred
-                  : has(d, "xor") ? OP_xor_pred
-                                  : -1;
-    if (combine < 0)
-        unsupported(d);
-    uint32_t with = source(d, operand(d, first + 2), 0);
+    int combine = combination_id(d);
+    uint32_t with = source(d, operand(d, 3), 0);
     if (no) {
-        uint32_t inverse = scratch(d);
+        uint32_t inverse = *no = scratch(d);
         emit_plain(d, OP_not_pred, inverse, compared, 0, 0);
         emit_plain(d, combine, inverse, inverse, with, 0);
-        *no = inverse;
     }
     emit_plain(d, combine, compared, compared, with, 0);
-    *yes = compared;
 }
 
 void decode_setp(struct decoder *d)
 {
     const struct operand *to = operand(d, 0);
-    const char *type = last_modifier(d);
-    bool simple = to->pair < 0 && d->insn->count == 3 && !strstr(type, "f16");
+    enum modifier type = last_modifier(d);
+    bool simple = to->pair < 0 && d->insn->count == 3 && !is_half(type);
     uint32_t yes, no;
-    if (strstr(type, "x2")) { // a predicate for each half
+    if (is_pair(type)) { // a predicate for each half
         if (to->pair < 0)
             unsupported(d);
-        decode_comparison(d, type, 1, 0, &yes, NULL);
-        decode_comparison(d, type, 1, 1, &no, NULL);
+        decode_comparison(d, type, 0, &yes, NULL);
+        decode_comparison(d, type, 1, &no, NULL);
     } else {
-        decode_comparison(d, type, 1, 0, &yes, to->pair >= 0 ? &no : NULL);
+        decode_comparison(d, type, 0, &yes, to->pair >= 0 ? &no : NULL);
     }
     uint32_t place = destination(d, to, 0);
     if (simple) {
@@ -246,36 +310,43 @@ void decode_setp(struct decoder *d)
         emit_plain(d, OP_mov_pred, d->slot[to->pair], no, 0, 0);
 }
 
+// The bits of "true" in a result of set: 1.0, or all ones.
+static uint64_t true_bits(enum modifier type)
+{
+    switch (type) {
+    case MOD_f32: return 0x3f800000;
+    case MOD_f16:
+    case MOD_f16x2: return 0x3c00;
+    case MOD_bf16:
+    case MOD_bf16x2: return 0x3f80;
+    default: return UINT64_MAX;
+    }
+}
+
 void decode_set(struct decoder *d)
 {
-    char source_type[16], result_type[16];
-    snprintf(source_type, sizeof source_type, "%s", last_modifier(d));
-    if (d->modifier_count < 3)
+    if (d->spelling->count < 3)
         unsupported(d);
-    snprintf(result_type, sizeof result_type, "%s", d->modifier[d->modifier_count - 2]);
+    enum modifier type = last_modifier(d), to = modifier_at(d, d->spelling->count - 2);
     uint32_t yes;
-    int bytes = need_type(d, result_type);
-    if (strstr(source_type, "x2")) {
+    int bytes = need_type(d, to);
+    uint64_t one = true_bits(to);
+    if (is_pair(type)) {
         uint32_t value[2];
-        uint64_t one = !strcmp(result_type, "f16x2")    ? 0x3c00
-                       : !strcmp(result_type, "bf16x2") ? 0x3f80
-                                                        : 0xffff;
         for (int part = 0; part < 2; ++part) {
-            decode_comparison(d, source_type, 1, part, &yes, NULL);
+            decode_comparison(d, type, part, &yes, NULL);
             emit_plain(d, OP_selp_b16, value[part] = scratch(d), constant(d, one, 2),
                        constant(d, 0, 2), yes);
         }
         emit_plain(d, OP_pack_2x16, destination(d, operand(d, 0), 4), value[0], value[1], 0);
         return;
     }
-    decode_comparison(d, source_type, 1, 0, &yes, NULL);
-    uint64_t one = !strcmp(result_type, "f32")    ? 0x3f800000
-                   : !strcmp(result_type, "f16")  ? 0x3c00
-                   : !strcmp(result_type, "bf16") ? 0x3f80
-                                                  : UINT64_MAX;
+    decode_comparison(d, type, 0, &yes, NULL);
     emit_plain(d, bytes == 2 ? OP_selp_b16 : OP_selp_b32, destination(d, operand(d, 0), bytes),
                constant(d, one, bytes), constant(d, 0, bytes), yes);
 }
+
+// ---- Selection ----------------------------------------------------------------------------------
 
 void decode_selp(struct decoder *d)
 {
@@ -286,13 +357,15 @@ void decode_selp(struct decoder *d)
     emit_plain(d, id, to, a, b, c);
 }
 
-void decode_slct(struct decoder *d)
+void decode_slct(struct decoder *d) // slct{.ftz}.type.{s32,f32}
 {
-    char name[32];
-    drop_modifier(d, "ftz");
-    int bytes = d->modifier_count == 2 ? need_type(d, d->modifier[0]) : -1;
-    snprintf(name, sizeof name, "slct_b%d_%s", 8 * bytes, last_modifier(d));
-    int id = op_find(name);
+    const struct spelling *s = d->spelling;
+    if (s->count - has(d, MOD_ftz) != 2)
+        unsupported(d);
+    char type[8];
+    int bytes = need_type(d, modifier_at(d, s->count - 2));
+    snprintf(type, sizeof type, "b%d", 8 * bytes);
+    int id = find_parts("slct", type, s->word[s->count - 1]);
     if (id < 0)
         unsupported(d);
     uint32_t to = destination(d, operand(d, 0), bytes), a = source(d, operand(d, 1), bytes);

@@ -1,4 +1,5 @@
-// control.c: branches, calls and the stack.
+// control.c: branches, calls and the end of a kernel (PTX ISA, "Control Flow Instructions"), the
+// stack ("Stack Manipulation Instructions"), trap, nanosleep, pmevent ("Miscellaneous Instructions").
 #include "internal.h"
 
 #include <string.h>
@@ -33,7 +34,7 @@ void decode_switch(struct decoder *d)
     s->targets = arena_alloc(&d->program->arena, (size_t)s->count * sizeof *s->targets);
     for (int i = 0; i < s->count; ++i)
         s->targets[i] = label_block(d, label->targets[i]);
-    emit(d, switch_op, 0)->regs = (const uint32_t *)s;
+    emit(d, switch_op, 0)->operands = s;
 }
 
 static void layout_moves(struct decoder *d, struct call_operands *call, const struct operand *list,
@@ -53,7 +54,7 @@ static void layout_moves(struct decoder *d, struct call_operands *call, const st
     }
 }
 
-// What the device's runtime gives to every kernel (ops_system.c); it has no body in the module.
+// What the device's runtime gives to every kernel (ops/system.c); it has no body in the module.
 op_fn *system_function(const struct function *f)
 {
     return f->has_body                        ? NULL
@@ -83,6 +84,16 @@ static void decode_system_call(struct decoder *d, op_fn *run, const struct opera
     emit(d, run, 0)->regs = regs;
 }
 
+static int callee_number(struct decoder *d, const struct operand *o)
+{
+    const struct program *p = d->program;
+    struct function *f = o->kind == OPERAND_NAME ? module_function(d->module, o->name) : NULL;
+    for (size_t i = 0; f && i < p->callee_count; ++i)
+        if (p->callees[i].function == f)
+            return (int)i;
+    fail(d, "function '%s' is not in this module", o->name ? o->name : "?");
+}
+
 void decode_call(struct decoder *d)
 {
     static const struct operand nothing = {.kind = OPERAND_VECTOR};
@@ -107,42 +118,80 @@ void decode_call(struct decoder *d)
     size_t layout = 0;
     layout_moves(d, end, returned, &layout);
     layout_moves(d, call, arguments, &layout);
-    call->callee = -1;
     if (callee->kind == OPERAND_REGISTER) {
+        call->callee = -1;
         call->address = source(d, callee, 8);
     } else {
-        struct function *f =
-            callee->kind == OPERAND_NAME ? module_function(d->module, callee->name) : NULL;
-        for (size_t i = 0; f && i < d->program->callee_count; ++i)
-            if (d->program->callees[i].function == f)
-                call->callee = (int)i;
-        if (call->callee < 0)
-            fail(d, "function '%s' is not in this module", callee->name ? callee->name : "?");
+        call->callee = callee_number(d, callee);
     }
+    call->caller = end->caller = d->callee;
     call->local_bytes = end->local_bytes = (d->callee->local_bytes + 15) & ~(size_t)15;
-    emit(d, call_op, 0)->regs = (const uint32_t *)call;
+    emit(d, call_op, 0)->operands = call;
     d->call_end = end; // the returned value is fetched where the block that follows begins
 }
 
-void decode_stack(struct decoder *d)
+void decode_return(struct decoder *d)
 {
-    bool allocates = !strcmp(d->base, "alloca"), saves = !strcmp(d->base, "stacksave");
-    uint32_t place = 0, from = 0;
-    int64_t align = 8;
-    if (strcmp(last_modifier(d), "u64"))
+    emit(d, d->function->is_kernel ? exit_op : return_op, 0);
+}
+
+void decode_exit(struct decoder *d)
+{
+    emit(d, exit_op, 0);
+}
+
+void decode_trap(struct decoder *d)
+{
+    emit(d, trap_op, 0);
+}
+
+void decode_nanosleep(struct decoder *d)
+{
+    emit(d, nanosleep_op, 0);
+}
+
+// Hints to the caches, and events that nobody looks at.
+void decode_nothing(struct decoder *d)
+{
+    emit(d, nothing_op, 0);
+}
+
+// ---- The stack ----------------------------------------------------------------------------------
+
+static void needs_u64(struct decoder *d)
+{
+    if (last_modifier(d) != MOD_u64)
         unsupported(d);
-    if (allocates || saves)
-        place = destination(d, operand(d, 0), 8);
-    if (!saves)
-        from = source(d, operand(d, allocates), 8);
-    if (allocates && d->insn->count > 2)
-        align = operand(d, 2)->value;
-    if (align < 1 || align > 128 || (align & (align - 1)))
-        unsupported(d);
-    struct op *op = emit(d, allocates ? alloca_op : saves ? stacksave_op : stackrestore_op, 0);
+}
+
+static void emit_stack(struct decoder *d, op_fn *run, uint32_t place, uint32_t from, int64_t align)
+{
+    struct op *op = emit(d, run, 0);
     op->d = place;
     op->a = from;
-    op->imm = align < 8 ? 8 : align;
+    op->imm = align;
     op->target = (int)d->callee->local_bytes;
     d->program->has_alloca = true;
+}
+
+void decode_alloca(struct decoder *d)
+{
+    needs_u64(d);
+    uint32_t place = destination(d, operand(d, 0), 8), from = source(d, operand(d, 1), 8);
+    int64_t align = d->insn->count > 2 ? operand(d, 2)->value : 8;
+    if (align < 1 || align > 128 || (align & (align - 1)))
+        unsupported(d);
+    emit_stack(d, alloca_op, place, from, align < 8 ? 8 : align);
+}
+
+void decode_stacksave(struct decoder *d)
+{
+    needs_u64(d);
+    emit_stack(d, stacksave_op, destination(d, operand(d, 0), 8), 0, 8);
+}
+
+void decode_stackrestore(struct decoder *d)
+{
+    needs_u64(d);
+    emit_stack(d, stackrestore_op, 0, source(d, operand(d, 0), 8), 8);
 }

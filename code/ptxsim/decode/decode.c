@@ -1,8 +1,9 @@
-// decode.c: a kernel and the functions it calls -> struct program.
+// decode.c: a kernel and the functions it calls -> struct program (PTX ISA, "PTX Machine Model" and
+// "Instruction Set").
 //
 // For each function: basic blocks, liveness, places in the register file (a linear scan, so that
-// a kernel's frame stays in the first-level cache), then the operations. An opcode whose name is
-// in operations.def needs nothing more; the others have a decoder (opcodes.c).
+// a kernel's frame stays in the first-level cache), then the operations, by the decoders that
+// opcodes.def names.
 #include "internal.h"
 
 #include <stdio.h>
@@ -14,14 +15,15 @@ static void add_block(struct decoder *d, const struct flow_block *flow)
     struct program *p = d->program;
     p->blocks = array_grow(p->blocks, p->block_count, &d->block_capacity, sizeof *p->blocks);
     struct basic_block *b = &p->blocks[p->block_count++];
-    *b = (struct basic_block){.first = (uint32_t)p->op_count, .insn = (uint32_t)p->insn_count};
+    *b = (struct basic_block){
+        .first = (uint32_t)p->op_count, .insn = (uint32_t)p->insn_count, .members = NO_REGISTER};
     if (flow) {
         b->sync = (uint8_t)flow->sync;
         b->ends_flow = flow->exits;
     }
 }
 
-static void add_insn(struct decoder *d, const struct insn *insn)
+static void add_insn(struct decoder *d, const struct insn *insn, const struct spelling *spelling)
 {
     struct program *p = d->program;
     if (!(p->insn_count & (p->insn_count - 1))) {
@@ -31,7 +33,7 @@ static void add_insn(struct decoder *d, const struct insn *insn)
             abort();
     }
     d->insn = insn;
-    split_opcode(d, insn->opcode);
+    d->spelling = spelling;
     enum op_class class = classify(d);
     p->insns[p->insn_count++] = (struct insn_info){
         .at = insn->at,
@@ -39,8 +41,8 @@ static void add_insn(struct decoder *d, const struct insn *insn)
         .ptx_line = insn->ptx_line,
         .op_class = (uint8_t) class,
         .mufu = class == CLASS_MUFU,
-        .barrier = class == CLASS_BARRIER && !has(d, "warp") && strcmp(d->base, "mbarrier"),
-        .store = !strcmp(d->base, "st") || !strcmp(d->base, "stmatrix") || has(d, "store"),
+        .barrier = spelling->opcode->control == CONTROL_BARRIER,
+        .store = is_store(d),
     };
 }
 
@@ -67,8 +69,9 @@ static void note_watched(struct decoder *d, int reg, bool defines, void *data)
     w->uses[w->count++] = (struct watch_use){number, n->insn};
 }
 
-// Emits what tells of the instructions from `first` up to the next wgmma, or to the end, which of the
-// watched registers they use; returns the instruction where the next such stretch begins.
+// A stretch: the instructions from `first` up to the next wgmma, or to the end of the block. Emits a
+// watch_op that knows which of the watched registers they use, so that an accumulator that is touched
+// before the wait is found; returns where the next stretch begins. insn: the number of `first`.
 static size_t watch_stretch(struct decoder *d, size_t first, size_t end, uint32_t insn)
 {
     struct function *f = d->function;
@@ -78,10 +81,9 @@ static size_t watch_stretch(struct decoder *d, size_t first, size_t end, uint32_
     n.watch.written = sets + d->watched_words;
     size_t at = first;
     bool any = false;
-    for (; at < end && strncmp(f->insns[at].opcode, "wgmma.", 6); ++at, ++n.insn)
+    for (; at < end && !is_wgmma(d->spelled[at]); ++at, ++n.insn)
         if (f->insns[at].guard < 0) // with a guard it may not be executed
             visit_registers(d, &f->insns[at], note_watched, &n);
-    split_opcode(d, d->insn->opcode);
     for (int i = 0; i < d->watched_words; ++i)
         any |= n.watch.touched[i] | n.watch.written[i];
     if (any) {
@@ -94,60 +96,51 @@ static size_t watch_stretch(struct decoder *d, size_t first, size_t end, uint32_
         struct op *op = emit(d, watch_op, 0);
         op->run = watch_op; // whatever the guard of the instruction here
         op->inner = NULL;
-        op->regs = (const uint32_t *)watch;
+        op->operands = watch;
     }
     free(n.watch.uses);
     return at < end ? at + 1 : end;
 }
 
-static void decode_function(struct decoder *d, struct callee *callee)
+static const struct insn leave = {.opcode = "ret", .guard = -1};
+
+static void decode_block(struct decoder *d, const struct flow_block *block)
 {
-    static const struct insn leave = {.opcode = "ret", .guard = -1};
     struct program *p = d->program;
-    struct function *f = callee->function;
-    d->callee = callee;
-    d->function = f;
-    d->frame = FRAME_FIXED;
-    d->constant_count = 0;
-    d->scratch_at = take(d, SCRATCH_SLOTS * SCRATCH_BYTES + 64, 64);
-    size_t count;
-    struct flow_block *blocks = find_blocks(d, &count);
-    number_watched(d);
-    allocate_registers(d, blocks, count);
-    callee->block = (uint32_t)p->block_count;
-    callee->constants_at = take(d, 0, 64);
-    size_t first_op = p->op_count;
-    for (size_t b = 0; b < count; ++b) {
-        add_block(d, &blocks[b]);
-        if (d->call_end) {
-            d->insn = &leave; // whatever the call's guard was
-            emit(d, call_end_op, 0)->regs = (const uint32_t *)d->call_end;
-            d->call_end = NULL;
-        }
-        size_t watched = blocks[b].first;
-        for (size_t i = blocks[b].first; i < blocks[b].end; ++i) {
-            add_insn(d, &f->insns[i]);
-            bool leads =
-                blocks[b].sync && i == blocks[b].first; // must be the block's first operation
-            if (d->watched_words && i >= watched && !leads)
-                watched = watch_stretch(d, i, blocks[b].end, (uint32_t)(p->insn_count - 1));
-            decode_insn(d);
-            if (d->watched_words && i >= watched && leads)
-                watched = watch_stretch(d, i, blocks[b].end, (uint32_t)(p->insn_count - 1));
-            p->blocks[p->block_count - 1].insns++;
-        }
-        p->blocks[p->block_count - 1].count =
-            (uint32_t)(p->op_count - p->blocks[p->block_count - 1].first);
+    add_block(d, block);
+    if (d->call_end) {
+        d->insn = &leave; // whatever the call's guard was
+        emit(d, call_end_op, 0)->operands = d->call_end;
+        d->call_end = NULL;
     }
-    // Falling off the end, and labels there, return.
+    size_t watched = block->first;
+    for (size_t i = block->first; i < block->end; ++i) {
+        add_insn(d, &d->function->insns[i], d->spelled[i]);
+        if (d->watched_words && i >= watched)
+            watched = watch_stretch(d, i, block->end, (uint32_t)(p->insn_count - 1));
+        decode_insn(d);
+        this_block(d)->insns++;
+    }
+    this_block(d)->count = (uint32_t)(p->op_count - this_block(d)->first);
+}
+
+// Falling off the end, and labels there, return.
+static void decode_end(struct decoder *d)
+{
     d->call_end = NULL;
     add_block(d, NULL);
-    add_insn(d, &leave);
+    add_insn(d, &leave, spell(d, &leave));
     decode_insn(d);
-    p->blocks[p->block_count - 1].count = 1;
-    p->blocks[p->block_count - 1].insns = 0;
-    p->blocks[p->block_count - 1].ends_flow = true;
-    // Constants lie together at the end of the frame.
+    this_block(d)->count = 1;
+    this_block(d)->insns = 0;
+    this_block(d)->ends_flow = true;
+}
+
+// Constants lie together at the end of the frame.
+static void place_constants(struct decoder *d)
+{
+    struct program *p = d->program;
+    struct callee *callee = d->callee;
     callee->frame_bytes = take(d, 0, 256);
     callee->constant_bytes = callee->frame_bytes - callee->constants_at;
     callee->constants = arena_alloc(&p->arena, callee->constant_bytes + 1);
@@ -161,12 +154,29 @@ static void decode_function(struct decoder *d, struct callee *callee)
         p->constants[p->constant_count++] =
             (struct constant_place){c->at, (uint16_t)(callee - p->callees), c->bytes};
     }
-    for (size_t i = first_op; i < p->op_count; ++i) {
-        op_fn *run = p->ops[i].inner ? p->ops[i].inner : p->ops[i].run;
-        if (run == call_op)
-            ((struct call_operands *)p->ops[i].regs)->frame_bytes = (uint32_t)callee->frame_bytes;
-    }
 }
+
+static void decode_function(struct decoder *d, struct callee *callee)
+{
+    size_t count;
+    d->callee = callee;
+    d->function = callee->function;
+    d->frame = FRAME_FIXED;
+    d->constant_count = 0;
+    d->scratch_at = take(d, SCRATCH_SLOTS * SCRATCH_BYTES + 64, 64); // and the carry of add.cc
+    spell_function(d);
+    struct flow_block *blocks = find_blocks(d, &count);
+    number_watched(d);
+    allocate_registers(d, blocks, count);
+    callee->block = (uint32_t)d->program->block_count;
+    callee->constants_at = take(d, 0, 64);
+    for (size_t b = 0; b < count; ++b)
+        decode_block(d, &blocks[b]);
+    decode_end(d);
+    place_constants(d);
+}
+
+// ---- The program --------------------------------------------------------------------------------
 
 static void add_callee(struct decoder *d, struct function *f)
 {
@@ -216,7 +226,9 @@ static void collect(struct decoder *d)
         struct function *f = d->function = p->callees[c].function;
         for (size_t i = 0; i < f->insn_count; ++i) {
             const struct insn *insn = d->insn = &f->insns[i];
-            for (int k = 0; k < insn->count && strncmp(insn->opcode, "bra", 3); ++k)
+            enum control control = spell(d, insn)->opcode->control;
+            bool labels = control == CONTROL_JUMP || control == CONTROL_SWITCH;
+            for (int k = 0; k < insn->count && !labels; ++k) // a label is no function
                 find_names(d, &insn->operands[k]);
         }
         size_t local = 0;

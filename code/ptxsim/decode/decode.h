@@ -4,8 +4,11 @@
 
 #include "ptxsim/machine/program.h"
 
-// NULL with one line in `why`.
+// The program of a kernel and of all that it can call, to be freed, or left in kernel->program for
+// module_free. It holds addresses of the module's variables and texts, so it ends before the module.
+// NULL if an instruction is not supported or the PTX is not valid: `why` (of `size` bytes) then has
+// one line, that names the kernel and the line of its PTX. One thread at a time.
 struct program *program_decode(struct kernel *kernel, char *why, size_t size);
-void program_free(struct program *program);
+void program_free(struct program *program); // NULL is fine
 
 #endif

@@ -1,4 +1,13 @@
-// internal.h: what the files of decode/ share: the decoder's state, and their functions by file.
+// internal.h: what the files of decode/ share: the tables, the decoder's state, and their functions
+// by file.
+//
+//   decode.c      a kernel and the functions it calls -> struct program
+//   liveness.c    basic blocks, and places in the register file
+//   table.c       operations, opcodes and modifiers by name (opcodes.def, modifiers.def)
+//   opcodes.c     an instruction's opcode: its row, its modifiers, its class
+//   operands.c    places of operands; operations emitted
+//   arithmetic.c, moves.c, access.c, lanes.c, async.c, matrix.c, control.c
+//                 the decoders, decode_…, of the rows of opcodes.def
 #ifndef PTXSIM_DECODE_INTERNAL_H
 #define PTXSIM_DECODE_INTERNAL_H
 
@@ -7,14 +16,89 @@
 
 #include <setjmp.h>
 
-struct signature {
-    const char *name;
+struct decoder;
+
+// ---- Tables (table.c) ---------------------------------------------------------------------------
+
+struct signature {          // of an operation
     uint8_t operands;       // 0: has a decoder of its own
     uint8_t plain, a, b, c; // bytes a lane; plain as in struct op
 };
 extern const struct signature signatures[OP_COUNT];
 
-enum { SCRATCH_SLOTS = 16, SCRATCH_BYTES = 256, MODIFIERS = 16 };
+// What runs after an instruction. From CONTROL_JUMP on: not always the next one.
+enum control {
+    CONTROL_NEXT,
+    CONTROL_MEMBERS, // waits for the lanes that its mask names, without one for the whole warp
+    CONTROL_BARRIER, // waits for the CTA; its decoder sets the block's `barrier`
+    CONTROL_JUMP,
+    CONTROL_SWITCH,
+    CONTROL_CALL, // comes back to the next one
+    CONTROL_LEAVE,
+};
+
+// What an instruction does to its first operand, where that is no address.
+enum result { RESULT_READS, RESULT_WRITES, RESULT_UPDATES };
+
+enum { CLASS_BY_TYPE = CLASSES, CLASS_LOAD, CLASS_STORE }; // see opcodes.def
+
+// Makes the operations of an instruction, or fails.
+typedef void decode_fn(struct decoder *d);
+
+struct opcode { // a row of opcodes.def
+    const char *name;
+    decode_fn *decode;
+    uint8_t op_class;
+    enum control control;
+    enum result result;
+};
+
+enum modifier {
+    MOD_NONE, // not in modifiers.def
+#define TYPE(name, ...) MOD_##name,
+#define MODIFIER(name) MOD_##name,
+#define MODIFIER_AS(name, text) MOD_##name,
+#include "modifiers.def"
+#undef TYPE
+#undef MODIFIER
+#undef MODIFIER_AS
+    MODIFIER_COUNT
+};
+extern const char *const modifier_names[MODIFIER_COUNT];
+
+enum { NUMBER_NONE = -1, MATRIX_NONE = -1 };
+struct type { // of a modifier; bytes -1 and no numbers if it is no type
+    int8_t bytes;
+    uint8_t op_class;
+    int8_t number, pair, matrix; // enum number, enum matrix_type
+};
+extern const struct type modifier_types[MODIFIER_COUNT];
+
+static inline bool is_pair(enum modifier type) // f16x2 and the like
+{
+    return modifier_types[type].pair != NUMBER_NONE;
+}
+
+int op_find(const char *name); // an enum op_id, -1: there is none
+// The row of an opcode as it is written; of one that is not known, a row whose decoder refuses it.
+const struct opcode *opcode_find(const char *text);
+enum modifier modifier_find(const char *text);
+
+// ---- State --------------------------------------------------------------------------------------
+
+enum { SCRATCH_SLOTS = 16, SCRATCH_BYTES = 256, MOST_MODIFIERS = 16, SPELLINGS = 256 };
+
+// An opcode as it is written, "ld.shared.v2.u32", taken apart once however often it is used.
+struct spelling {
+    const char *text;
+    const struct opcode *opcode; // its row
+    const char *base;            // "ld"
+    int count;
+    const char *word[MOST_MODIFIERS]; // "shared", "v2", "u32"
+    enum modifier modifier[MOST_MODIFIERS];
+    uint64_t set[(MODIFIER_COUNT + 63) / 64]; // a bit for each of them, but for MOD_NONE
+    struct spelling *next;                    // of the same hash
+};
 
 struct constant {
     uint64_t value;
@@ -29,19 +113,18 @@ struct decoder {
     const struct op_set *ops;
     struct callee *callee;
     struct function *function;
-    const struct insn *insn;
-    uint32_t *slot; // of each register
-    int *block_of;  // of each instruction (the block that starts there), -1 inside one
+    const struct insn *insn; // being decoded
+    const struct spelling *spelling;
+    struct spelling *spellings[SPELLINGS]; // all of them so far, by hash
+    const struct spelling **spelled;       // of each instruction of the function
+    uint32_t *slot;                        // of each register: its place in the frame
+    int *block_of; // of each instruction (the block that starts there), -1 inside one
     struct constant *constants;
     size_t constant_count, constant_capacity;
     size_t frame; // bytes so far
     uint32_t scratch_at;
     int scratch_used;
     size_t op_capacity, block_capacity, place_capacity;
-    char base[32]; // the opcode up to its first '.'
-    char modifiers[192];
-    const char *modifier[MODIFIERS];
-    int modifier_count;
     const struct call_operands *call_end;
     int *watched; // of each register: its number among those that wgmma uses, or -1; NULL: none
     bool *accumulates;
@@ -63,95 +146,96 @@ struct flow_block {
 
 typedef void visit_fn(struct decoder *d, int reg, bool defines, void *data);
 
-// table.c
-int op_find(const char *name);
-
-// operands.c
+// Ends the decoding of the kernel: one line, "kernel, PTX line: text".
 __attribute__((noreturn, format(printf, 2, 3))) void fail(struct decoder *d, const char *format,
                                                           ...);
-__attribute__((noreturn)) void unsupported(struct decoder *d);
-bool has(const struct decoder *d, const char *modifier);
+__attribute__((noreturn)) void unsupported(struct decoder *d); // names the instruction
+// What ptxas accepts from a newer machine on only.
 void needs_arch(struct decoder *d, int arch);
-const char *last_modifier(const struct decoder *d);
-void split_opcode(struct decoder *d, const char *opcode);
-void drop_modifier(struct decoder *d, const char *modifier);
-uint32_t take(struct decoder *d, size_t bytes, size_t align);
+
+// ---- An instruction's opcode (opcodes.c) --------------------------------------------------------
+
+const struct spelling *spell(struct decoder *d, const struct insn *insn);
+void spell_function(struct decoder *d); // d->spelled
+const struct spelling *spelling_of(const struct decoder *d, const struct insn *insn);
+
+static inline bool spelling_has(const struct spelling *s, enum modifier m)
+{
+    return s->set[m / 64] >> m % 64 & 1;
+}
+
+// Of the instruction being decoded.
+static inline bool has(const struct decoder *d, enum modifier m)
+{
+    return spelling_has(d->spelling, m);
+}
+enum modifier modifier_at(const struct decoder *d, int index); // MOD_NONE past the ends
+enum modifier last_modifier(const struct decoder *d);          // most opcodes end in their type
+bool is_signed(const struct decoder *d);                       // by the type that it ends in
+bool is_store(const struct decoder *d);
+enum op_class classify(const struct decoder *d);
+void decode_insn(struct decoder *d);
+
+// ---- Operands and operations (operands.c) -------------------------------------------------------
+
+struct basic_block *this_block(struct decoder *d);
+struct insn_info *this_insn(struct decoder *d);
+uint32_t take(struct decoder *d, size_t bytes, size_t align); // in the frame
 uint32_t constant(struct decoder *d, uint64_t value, int bytes);
-uint32_t scratch(struct decoder *d);
+uint32_t scratch(struct decoder *d); // up to 256 bytes, until the instruction's end
 struct op *emit(struct decoder *d, op_fn *run, int plain);
 struct op *emit_id(struct decoder *d, int id);
 struct op *emit_plain(struct decoder *d, int id, uint32_t to, uint32_t a, uint32_t b, uint32_t c);
 uint64_t immediate(struct decoder *d, const struct operand *o, int bytes);
-int special_find(const char *name);
+int special_find(const char *name); // an enum special, -1: there is none
 bool is_local(const struct decoder *d, const struct variable *v);
-uint32_t source(struct decoder *d, const struct operand *o, int bytes);
-uint32_t wide_source(struct decoder *d, const struct operand *o, int least, uint8_t *width);
-uint32_t destination(struct decoder *d, const struct operand *o, int bytes);
+// The instruction's operand; fails if it has fewer.
 const struct operand *operand(struct decoder *d, int index);
-void set_address(struct decoder *d, const struct operand *o, uint32_t *a, int64_t *imm,
-                 uint8_t *wide, enum space *space);
-int need_type(struct decoder *d, const char *type);
+// Places in the frame of operands of `bytes` a lane (0: a predicate).
+uint32_t source(struct decoder *d, const struct operand *o, int bytes);
+uint32_t destination(struct decoder *d, const struct operand *o, int bytes);
+// A source as wide as its own register, for instructions that take the low bytes of a wider one.
+uint32_t wide_source(struct decoder *d, const struct operand *o, int least, uint8_t *width);
+// The mask of the lanes that an instruction waits for: noted with its block.
+uint32_t members_source(struct decoder *d, const struct operand *o);
+// A literal that is not negative: the groups that a wait may leave.
+int64_t count_operand(struct decoder *d, int index);
+
+struct address { // [register + offset]
+    uint32_t reg;
+    int64_t offset;
+    bool wide; // the register has 64 bits
+    enum space space;
+};
+// Of [reg + offset] or [name + offset], in the space that the opcode names.
+struct address address_operand(struct decoder *d, const struct operand *o, enum space space);
+void set_address(struct op *op, const struct address *address);
+
+int need_type(struct decoder *d, enum modifier type); // its bytes; refuses what is no type
+// "setp", "lt", "s32" -> OP_setp_lt_s32; -1 if there is none. Empty parts are left out.
 int find_parts(const char *a, const char *b, const char *c);
+int find_spelled(const struct decoder *d); // the operation that has the whole opcode as its name
 
-// arithmetic.c
-void decode_arithmetic(struct decoder *d);
-void decode_carry(struct decoder *d);
-void decode_bfi(struct decoder *d);
-void decode_lop3(struct decoder *d);
-void decode_prmt(struct decoder *d);
-void decode_setp(struct decoder *d);
-void decode_set(struct decoder *d);
-void decode_selp(struct decoder *d);
-void decode_slct(struct decoder *d);
+// ---- The decoders -------------------------------------------------------------------------------
 
-// moves.c
-void decode_mov(struct decoder *d);
-void decode_cvta(struct decoder *d);
-void decode_isspacep(struct decoder *d);
-void decode_cvt(struct decoder *d);
+#define OPCODE(name, how, ...) decode_fn decode_##how;
+#include "opcodes.def"
+#undef OPCODE
+decode_fn decode_unknown; // refuses it
 
 // access.c
-enum space memory_space(const struct decoder *d);
-void note_size(struct decoder *d, int bytes);
-void decode_access(struct decoder *d, bool store);
-void decode_atomic(struct decoder *d, bool returns);
-
-// lanes.c
-void decode_shfl(struct decoder *d);
-void decode_vote(struct decoder *d);
-void decode_match(struct decoder *d);
-void decode_redux(struct decoder *d);
-void decode_elect(struct decoder *d);
-void decode_barrier(struct decoder *d);
-
-// async.c
-void decode_mbarrier(struct decoder *d);
-void decode_copy(struct decoder *d);
-void decode_fence(struct decoder *d);
-
-// matrix.c
-void decode_product(struct decoder *d);
-void decode_wgmma(struct decoder *d);
-void decode_setmaxnreg(struct decoder *d);
-void decode_wmma(struct decoder *d);
-void decode_tiles(struct decoder *d);
-void decode_movmatrix(struct decoder *d);
+enum space memory_space(const struct decoder *d); // that the opcode names
+void note_size(struct decoder *d,
+               int bytes); // the smallest access of a kernel makes the cells of the race checks
 
 // control.c
-void decode_branch(struct decoder *d);
-void decode_switch(struct decoder *d);
 op_fn *system_function(const struct function *f);
-void decode_call(struct decoder *d);
-void decode_stack(struct decoder *d);
 
-// opcodes.c
-bool in_list(const char *word, const char *const *list);
-void decode_insn(struct decoder *d);
-enum op_class classify(const struct decoder *d);
-enum sync_kind sync_of(const struct decoder *d);
-bool ends_block(const struct decoder *d);
+// matrix.c
+bool is_wgmma(const struct spelling *s);
 
-// liveness.c
+// ---- Blocks and registers (liveness.c) ----------------------------------------------------------
+
 void visit_registers(struct decoder *d, const struct insn *insn, visit_fn *visit, void *data);
 struct flow_block *find_blocks(struct decoder *d, size_t *count);
 void number_watched(struct decoder *d);

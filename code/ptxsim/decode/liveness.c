@@ -1,4 +1,6 @@
-// liveness.c: basic blocks, and places in the register file by a linear scan.
+// liveness.c: a function's instructions -> basic blocks and the registers alive in them, and places
+// in the register file by a linear scan (Poletto and Sarkar, 1999). What an opcode does to control
+// and to its first operand stands in opcodes.def.
 #include "internal.h"
 
 #include <stdlib.h>
@@ -18,24 +20,102 @@ static void visit_operand(struct decoder *d, const struct operand *o, bool defin
 // Every register an instruction names; uses first.
 void visit_registers(struct decoder *d, const struct insn *insn, visit_fn *visit, void *data)
 {
-    static const char *const without[] = {
-        "st",    "red",       "bra",     "brx",      "ret",          "exit",
-        "call",  "membar",    "fence",   "prefetch", "prefetchu",    "trap",
-        "brkpt", "nanosleep", "pmevent", "stmatrix", "stackrestore", NULL};
-    split_opcode(d, insn->opcode);
-    bool barrier = !strcmp(d->base, "bar") || !strcmp(d->base, "barrier");
-    bool defines = !in_list(d->base, without) && !(barrier && !has(d, "red")) &&
-                   !(!strcmp(d->base, "wmma") && has(d, "store"));
+    enum result result = spelling_of(d, insn)->opcode->result;
+    bool defines = result != RESULT_READS;
     for (int i = defines ? 1 : 0; i < insn->count; ++i)
         visit_operand(d, &insn->operands[i], false, visit, data);
     if (insn->guard >= 0)
         visit(d, insn->guard, false, data);
     if (defines && insn->count) {
-        if (insn->guard >= 0 || has(d, "mma_async")) // keeps its value where the guard is off
+        if (insn->guard >= 0 || result == RESULT_UPDATES) // keeps its value where the guard is off
             visit_operand(d, &insn->operands[0], false, visit, data);
         visit_operand(d, &insn->operands[0], true, visit, data);
     }
 }
+
+// ---- Basic blocks -------------------------------------------------------------------------------
+
+static enum control control_of(const struct decoder *d, const struct insn *insn)
+{
+    return spelling_of(d, insn)->opcode->control;
+}
+
+// Which instructions begin a block: those with a label, those that wait for others, and those after
+// what may not go on to the next.
+static bool *find_leaders(struct decoder *d)
+{
+    const struct function *f = d->function;
+    bool *leader = arena_alloc(&d->temporary, (f->insn_count + 2) * sizeof *leader);
+    leader[0] = true;
+    for (size_t i = 0; i < f->label_count; ++i)
+        leader[f->labels[i].insn] = true;
+    for (size_t i = 0; i < f->insn_count; ++i) {
+        enum control control = control_of(d, &f->insns[i]);
+        leader[i] |= control == CONTROL_MEMBERS || control == CONTROL_BARRIER;
+        leader[i + 1] |= control >= CONTROL_BARRIER;
+    }
+    return leader;
+}
+
+// Where a block's lanes go from its last instruction.
+static void find_next(struct decoder *d, struct flow_block *list, size_t count, size_t index)
+{
+    const struct function *f = d->function;
+    struct flow_block *b = &list[index];
+    const struct insn *last = &f->insns[b->end - 1];
+    enum control control = control_of(d, last);
+    bool falls = last->guard >= 0 || control < CONTROL_JUMP || control == CONTROL_CALL;
+    b->next[0] = falls && index + 1 < count ? (int)index + 1 : -1;
+    b->next[1] = -1;
+    b->exits = !falls;
+    const struct operand *to = control == CONTROL_JUMP && last->count         ? &last->operands[0]
+                               : control == CONTROL_SWITCH && last->count > 1 ? &last->operands[1]
+                                                                              : NULL;
+    if (!to || to->kind != OPERAND_NAME)
+        return;
+    const struct label *label = function_label(f, last->scope, to->name);
+    if (control == CONTROL_SWITCH) {
+        b->many = label;
+        return;
+    }
+    d->insn = last;
+    if (!label)
+        fail(d, "label '%s' is not known", to->name);
+    if (label->insn < f->insn_count)
+        b->next[1] = d->block_of[label->insn];
+}
+
+// Blocks of the function: d->block_of and the list returned.
+struct flow_block *find_blocks(struct decoder *d, size_t *count)
+{
+    const struct function *f = d->function;
+    size_t n = f->insn_count, blocks = 0, at = 0;
+    const bool *leader = find_leaders(d);
+    for (size_t i = 0; i < n; ++i)
+        blocks += leader[i];
+    struct flow_block *list = arena_alloc(&d->temporary, (blocks + 1) * sizeof *list);
+    d->block_of = arena_alloc(&d->temporary, (n + 1) * sizeof *d->block_of);
+    for (size_t i = 0; i <= n; ++i) {
+        if (i < n && leader[i]) {
+            enum control control = control_of(d, &f->insns[i]);
+            list[at].first = i;
+            list[at].sync = control == CONTROL_MEMBERS   ? SYNC_MEMBERS
+                            : control == CONTROL_BARRIER ? SYNC_BARRIER
+                                                         : SYNC_NONE;
+            at++;
+        }
+        d->block_of[i] =
+            i < n ? (int)at - 1 : (int)blocks; // a label at the very end: the last exit
+        if (at)
+            list[at - 1].end = i < n ? i + 1 : n;
+    }
+    *count = blocks;
+    for (size_t b = 0; b < blocks; ++b)
+        find_next(d, list, blocks, b);
+    return list;
+}
+
+// ---- Live registers -----------------------------------------------------------------------------
 
 struct interval {
     int reg;
@@ -80,65 +160,6 @@ static int by_start(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start ? 1 : x->reg - y->reg;
 }
 
-// Blocks of the function: d->block_of and the list returned.
-struct flow_block *find_blocks(struct decoder *d, size_t *count)
-{
-    struct function *f = d->function;
-    size_t n = f->insn_count;
-    bool *leader = arena_alloc(&d->temporary, (n + 2) * sizeof *leader);
-    enum sync_kind *sync = arena_alloc(&d->temporary, (n + 1) * sizeof *sync);
-    leader[0] = true;
-    for (size_t i = 0; i < f->label_count; ++i)
-        leader[f->labels[i].insn] = true;
-    for (size_t i = 0; i < n; ++i) {
-        split_opcode(d, f->insns[i].opcode);
-        sync[i] = sync_of(d);
-        if (sync[i])
-            leader[i] = true;
-        if (sync[i] == SYNC_BARRIER || ends_block(d))
-            leader[i + 1] = true;
-    }
-    size_t blocks = 0;
-    for (size_t i = 0; i < n; ++i)
-        blocks += leader[i];
-    struct flow_block *list = arena_alloc(&d->temporary, (blocks + 1) * sizeof *list);
-    d->block_of = arena_alloc(&d->temporary, (n + 1) * sizeof *d->block_of);
-    size_t at = 0;
-    for (size_t i = 0; i <= n; ++i) {
-        if (i < n && leader[i]) {
-            list[at].first = i;
-            list[at].sync = sync[i];
-            at++;
-        }
-        d->block_of[i] =
-            i < n ? (int)at - 1 : (int)blocks; // a label at the very end: the last exit
-        if (at)
-            list[at - 1].end = i < n ? i + 1 : n;
-    }
-    *count = blocks;
-    for (size_t b = 0; b < blocks; ++b) {
-        const struct insn *last = &f->insns[list[b].end - 1];
-        split_opcode(d, last->opcode);
-        bool falls = last->guard >= 0 || !ends_block(d) || !strcmp(d->base, "call");
-        list[b].next[0] = falls && b + 1 < blocks ? (int)b + 1 : -1;
-        list[b].next[1] = -1;
-        list[b].exits = !falls;
-        const struct operand *o = last->count ? &last->operands[0] : NULL;
-        if (!strcmp(d->base, "bra") && o && o->kind == OPERAND_NAME) {
-            const struct label *label = function_label(f, last->scope, o->name);
-            d->insn = last;
-            if (!label)
-                fail(d, "label '%s' is not known", o->name);
-            if (label->insn < n)
-                list[b].next[1] = d->block_of[label->insn];
-        } else if (!strcmp(d->base, "brx") && last->count > 1 &&
-                   last->operands[1].kind == OPERAND_NAME) {
-            list[b].many = function_label(f, last->scope, last->operands[1].name);
-        }
-    }
-    return list;
-}
-
 static bool merge_in(uint64_t *out, const struct flow_block *from, size_t words)
 {
     bool changed = false;
@@ -175,7 +196,7 @@ void number_watched(struct decoder *d)
     d->watched_words = 0;
     for (size_t i = 0; i < f->insn_count; ++i) {
         const struct insn *insn = &f->insns[i];
-        if (strncmp(insn->opcode, "wgmma.mma_async", 15) || insn->count < 2)
+        if (!is_wgmma(d->spelled[i]) || insn->count < 2) // a fence, a commit or a wait
             continue;
         if (!d->watched) {
             d->watched = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *d->watched);
@@ -196,13 +217,13 @@ void number_watched(struct decoder *d)
         d->watched_words = (numbers + 63) / 64;
 }
 
-void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t count)
+// The registers that each block uses before it defines them, and defines; from those the ones alive
+// where it begins, to a fixed point.
+static void find_live(struct decoder *d, struct flow_block *blocks, size_t count, size_t words)
 {
-    struct function *f = d->function;
-    size_t words = (f->reg_count + 63) / 64;
+    const struct function *f = d->function;
     uint64_t *bits = arena_alloc(&d->temporary, ((3 * count + 1) * words + 1) * sizeof *bits);
     uint64_t *out = bits;
-    struct interval *intervals = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *intervals);
     for (size_t b = 0; b < count; ++b) {
         blocks[b].use = bits + (3 * b + 1) * words;
         blocks[b].def = bits + (3 * b + 2) * words;
@@ -222,6 +243,15 @@ void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t cou
             }
         }
     }
+}
+
+// From a register's first instruction to its last, by register; SIZE_MAX: it is never named.
+static struct interval *find_intervals(struct decoder *d, struct flow_block *blocks, size_t count,
+                                       size_t words)
+{
+    const struct function *f = d->function;
+    struct interval *intervals = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *intervals);
+    uint64_t *out = arena_alloc(&d->temporary, (words + 1) * sizeof *out);
     for (size_t i = 0; i < f->reg_count; ++i)
         intervals[i] = (struct interval){(int)i, SIZE_MAX, SIZE_MAX};
     for (size_t b = 0; b < count; ++b) {
@@ -238,8 +268,19 @@ void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t cou
         }
     }
     for (size_t i = 0; i < f->reg_count && d->watched; ++i)
-        if (d->accumulates[i]) // written at some wait: its place is its own
+        if (d->accumulates[i]) // a product may write it until some later wait: it shares its place
+                               // with no other register
             intervals[i] = (struct interval){(int)i, 0, f->insn_count};
+    return intervals;
+}
+
+// Registers whose intervals do not meet share a place.
+void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t count)
+{
+    const struct function *f = d->function;
+    size_t words = (f->reg_count + 63) / 64;
+    find_live(d, blocks, count, words);
+    struct interval *intervals = find_intervals(d, blocks, count, words);
     d->slot = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *d->slot);
     for (size_t i = 0; i < f->reg_count; ++i)
         d->slot[i] = d->scratch_at; // never named

@@ -1,41 +1,34 @@
-// matrix.c: matrices: wmma, mma, wgmma, ldmatrix and their kin.
+// matrix.c: matrices of a warp: wmma, mma, ldmatrix, stmatrix, movmatrix (PTX ISA, "Warp Level
+// Matrix Multiply-Accumulate Instructions"); of a warpgroup: wgmma ("Asynchronous Warpgroup Level
+// Matrix Multiply-Accumulate Instructions"); setmaxnreg ("Miscellaneous Instructions").
 #include "internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static bool matrix_type(const char *name, enum matrix_type *type)
-{
-    static const char *const names[] = {"f16", "bf16", "tf32", "e4m3", "e5m2",
-                                        "s8",  "u8",   "f32",  "s32",  "f64"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i)
-        if (!strcmp(names[i], name)) {
-            *type = (enum matrix_type)i;
-            return true;
-        }
-    return false;
-}
+// ---- Types, shapes and places -------------------------------------------------------------------
 
-static enum matrix_type need_matrix_type(struct decoder *d, const char *name)
+static enum matrix_type need_matrix_type(struct decoder *d, enum modifier m)
 {
-    enum matrix_type type;
-    if (!matrix_type(name, &type))
+    int type = modifier_types[m].matrix;
+    if (type == MATRIX_NONE)
         unsupported(d);
-    return type;
+    return (enum matrix_type)type;
 }
 
 struct shape {
     int m, n, k;
 };
 
-static bool find_shape(const struct decoder *d, struct shape *shape, int *at)
+// The shape that the opcode names, m16n8k16; *at: which of the modifiers it is.
+static struct shape need_shape(struct decoder *d, int *at)
 {
-    for (*at = 0; *at < d->modifier_count; ++*at) {
-        char rest;
-        if (sscanf(d->modifier[*at], "m%dn%dk%d%c", &shape->m, &shape->n, &shape->k, &rest) == 3)
-            return true;
-    }
-    return false;
+    struct shape s;
+    char rest;
+    for (*at = 0; *at < d->spelling->count; ++*at)
+        if (sscanf(d->spelling->word[*at], "m%dn%dk%d%c", &s.m, &s.n, &s.k, &rest) == 3)
+            return s;
+    unsupported(d);
 }
 
 // Where the elements of a matrix ('a', 'b' or 'c') lie in `count` registers of a warp. The tiles
@@ -51,7 +44,7 @@ static void place_matrix(struct decoder *d, struct matrix *f, enum matrix_type t
     int columns = which == 'c' ? s.n : s.k, rows = which == 'b' ? s.n : s.m;
     int across = columns / (4 * f->step), down = rows / 8;
     int registers = across * down * f->step / f->per;
-    if (!across || !down || registers > 8 || count % registers || count > 8)
+    if (!across || !down || registers < 1 || registers > 8 || count % registers || count > 8)
         unsupported(d);
     f->count = (uint8_t)count;
     f->distinct = (uint8_t)registers;
@@ -82,6 +75,8 @@ static void matrix_operand(struct decoder *d, const struct operand *o, struct ma
     }
 }
 
+// ---- wmma and mma -------------------------------------------------------------------------------
+
 // wmma's m8n32k16 is the machine's m32n8k16 on the transposed matrices: A takes B's part, and the
 // accumulator's rows are its columns.
 static bool flipped(struct shape *s)
@@ -95,95 +90,148 @@ static bool flipped(struct shape *s)
 static void decode_wmma_memory(struct decoder *d, bool store)
 {
     struct matrix_memory *m = arena_alloc(&d->program->arena, sizeof *m);
-    struct shape s;
     int at;
-    bool is_b = has(d, "b"), accumulator = has(d, "c") || has(d, "d");
-    if (!find_shape(d, &s, &at))
-        unsupported(d);
+    bool is_b = has(d, MOD_b), accumulator = has(d, MOD_c) || has(d, MOD_d);
+    struct shape s = need_shape(d, &at);
     bool flip = flipped(&s);
     char which = accumulator ? 'c' : is_b != flip ? 'b' : 'a';
     m->store = store;
     m->accumulator = accumulator;
-    m->transposed = (is_b ? has(d, "row") : has(d, "col")) != (accumulator && flip);
+    m->transposed = has(d, is_b ? MOD_row : MOD_col) != (accumulator && flip);
     matrix_operand(d, operand(d, store ? 1 : 0), &m->matrix, need_matrix_type(d, last_modifier(d)),
                    which, s, !store);
     int natural = accumulator ? (flip != m->transposed ? s.m : s.n) : s.k;
     m->stride =
         d->insn->count > 2 ? source(d, operand(d, 2), 4) : constant(d, (uint64_t)natural, 4);
-    enum space space = memory_space(d);
-    uint32_t a;
-    int64_t imm;
-    uint8_t wide;
-    set_address(d, operand(d, store ? 0 : 1), &a, &imm, &wide, &space);
+    struct address address = address_operand(d, operand(d, store ? 0 : 1), memory_space(d));
     struct op *op = emit(d, wmma_move, 0);
-    op->a = a;
-    op->imm = imm;
-    op->wide_address = wide;
-    op->space = (uint8_t)space;
-    op->regs = (const uint32_t *)m;
+    set_address(op, &address);
+    op->operands = m;
     note_size(d, m->matrix.bytes);
 }
 
-// mma.sync.aligned.shape.alayout.blayout{.satfinite}.dtype.atype.btype.ctype
-// wmma.mma.sync.aligned.alayout.blayout.shape.dtype{.atype.btype}.ctype{.rnd}{.satfinite}
-void decode_product(struct decoder *d)
+void decode_wmma_load(struct decoder *d)
 {
-    struct mma *t = arena_alloc(&d->program->arena, sizeof *t);
-    struct shape s;
-    enum matrix_type types[4];
-    int at, count = 0;
-    bool wmma = !strcmp(d->base, "wmma");
-    if (!find_shape(d, &s, &at) || has(d, "sp") || (!wmma && (!has(d, "row") || !has(d, "col"))))
-        unsupported(d);
-    for (int i = at + 1; i < d->modifier_count; ++i) {
-        const char *name = d->modifier[i];
-        if (!strcmp(name, "row") || !strcmp(name, "col") || !strcmp(name, "rn") ||
-            !strcmp(name, "satfinite"))
+    decode_wmma_memory(d, false);
+}
+
+void decode_wmma_store(struct decoder *d)
+{
+    decode_wmma_memory(d, true);
+}
+
+// The types of D, A, B and C, which are named after the shape; of f16, A and B are not.
+static void product_types(struct decoder *d, int shape_at, enum matrix_type types[4])
+{
+    int count = 0;
+    for (int i = shape_at + 1; i < d->spelling->count; ++i) {
+        enum modifier m = d->spelling->modifier[i];
+        if (m == MOD_row || m == MOD_col || m == MOD_rn || m == MOD_satfinite)
             continue;
-        if (count == 4 || !matrix_type(name, &types[count++]))
+        if (count == 4)
             unsupported(d);
+        types[count++] = need_matrix_type(d, m);
     }
-    if (count == 2) { // f16 operands are not named
+    if (count == 2) {
         types[3] = types[1];
         types[1] = types[2] = MATRIX_F16;
     } else if (count != 4) {
         unsupported(d);
     }
-    bool integer = types[1] == MATRIX_S8 || types[1] == MATRIX_U8;
-    bool twin = integer ? types[2] == MATRIX_S8 || types[2] == MATRIX_U8
-                : types[1] == MATRIX_E4M3 || types[1] == MATRIX_E5M2
-                    ? types[2] == MATRIX_E4M3 || types[2] == MATRIX_E5M2
-                    : types[2] == types[1];
+}
+
+static bool is_integer(enum matrix_type type)
+{
+    return type == MATRIX_S8 || type == MATRIX_U8;
+}
+
+static bool is_8bit_float(enum matrix_type type)
+{
+    return type == MATRIX_E4M3 || type == MATRIX_E5M2;
+}
+
+// Whether there is a product of A and B of these types with C and D of those.
+static bool types_agree(const enum matrix_type types[4])
+{
+    enum matrix_type a = types[1], b = types[2];
+    if (a == MATRIX_F32 || a == MATRIX_S32)
+        return false;
+    bool agree = is_integer(a) ? is_integer(b) : is_8bit_float(a) ? is_8bit_float(b) : b == a;
     for (int i = 0; i < 4; i += 3)
-        twin &= integer                  ? types[i] == MATRIX_S32
-                : types[1] == MATRIX_F64 ? types[i] == MATRIX_F64
-                                         : types[i] == MATRIX_F32 || types[i] == MATRIX_F16;
-    bool small = types[1] == MATRIX_F64 || integer; // m8n8k4 of f16 has Volta's layout
-    if (!twin || types[1] == MATRIX_F32 || types[1] == MATRIX_S32 ||
-        (s.m == 8 && s.n == 8 && !small))
+        agree &= is_integer(a)     ? types[i] == MATRIX_S32
+                 : a == MATRIX_F64 ? types[i] == MATRIX_F64
+                                   : types[i] == MATRIX_F32 || types[i] == MATRIX_F16;
+    return agree;
+}
+
+static void decode_product(struct decoder *d)
+{
+    struct mma *t = arena_alloc(&d->program->arena, sizeof *t);
+    enum matrix_type types[4];
+    int at;
+    struct shape s = need_shape(d, &at);
+    if (has(d, MOD_sp)) // sparse
         unsupported(d);
-    if (types[1] == MATRIX_F64 && (s.m != 8 || s.k != 4))
+    product_types(d, at, types);
+    bool f64 = types[1] == MATRIX_F64, small = s.m == 8 && s.n == 8;
+    // m8n8k4 of f16 has Volta's layout.
+    if (!types_agree(types) || (small && !f64 && !is_integer(types[1])) ||
+        (f64 && (s.m != 8 || s.k != 4)))
         unsupported(d);
     bool flip = flipped(&s);
     t->m = s.m;
     t->n = s.n;
     t->k = s.k;
-    t->saturate = has(d, "satfinite");
+    t->saturate = has(d, MOD_satfinite);
     matrix_operand(d, operand(d, 0), &t->d, types[0], 'c', s, true);
     matrix_operand(d, operand(d, 1), flip ? &t->b : &t->a, types[1], flip ? 'b' : 'a', s, false);
     matrix_operand(d, operand(d, 2), flip ? &t->a : &t->b, types[2], flip ? 'a' : 'b', s, false);
     matrix_operand(d, operand(d, 3), &t->c, types[3], 'c', s, false);
-    emit_id(d, OP_mma)->regs = (const uint32_t *)t;
+    emit_id(d, OP_mma)->operands = t;
     // A machine instruction takes 32 bytes of k of 16 rows and 8 columns.
     int work = s.m * s.n * s.k * t->a.bytes, unit = 16 * 8 * 32;
-    struct insn_info *info = &d->program->insns[d->program->insn_count - 1];
+    struct insn_info *info = this_insn(d);
     info->tensor_flops = 2 * (uint32_t)(s.m * s.n * s.k);
     info->tensor_flops_8bit = t->a.bytes == 1 ? info->tensor_flops : 0;
     info->tensor_instructions = (uint32_t)((work + unit - 1) / unit);
 }
 
-// Registers that wgmma uses have numbers, from 0 on, so that a few words hold a set of them: those of
-// the operand's vector.
+// wmma.mma.sync.aligned.alayout.blayout.shape.dtype{.atype.btype}.ctype{.rnd}{.satfinite}
+void decode_wmma_mma(struct decoder *d)
+{
+    decode_product(d);
+}
+
+// mma.sync.aligned.shape.alayout.blayout{.satfinite}.dtype.atype.btype.ctype
+void decode_mma(struct decoder *d)
+{
+    if (!has(d, MOD_row) || !has(d, MOD_col))
+        unsupported(d);
+    decode_product(d);
+}
+
+// ---- wgmma --------------------------------------------------------------------------------------
+
+bool is_wgmma(const struct spelling *s)
+{
+    return !strncmp(s->opcode->name, "wgmma.", 6);
+}
+
+void decode_wgmma_fence(struct decoder *d)
+{
+    needs_arch(d, 90);
+    emit(d, wgmma_fence_op, 0)->imm = -1;
+}
+
+void decode_wgmma_group(struct decoder *d)
+{
+    needs_arch(d, 90);
+    int64_t left = has(d, MOD_wait_group) ? count_operand(d, 0) : -1;
+    emit(d, wgmma_group_op, 0)->imm = left;
+}
+
+// The registers of an operand's vector, as a set: a bit for each register that some wgmma of the
+// function uses, by the number that number_watched gave to it.
 static uint64_t *watched_set(struct decoder *d, const struct operand *o)
 {
     uint64_t *set = arena_alloc(&d->program->arena, (size_t)(d->watched_words + 1) * sizeof *set);
@@ -195,40 +243,32 @@ static uint64_t *watched_set(struct decoder *d, const struct operand *o)
     return set;
 }
 
-// wgmma.mma_async.sync.aligned.shape.dtype.atype.btype  d, a, b, scale-d, negate-a, negate-b,
-// {transpose-a,} transpose-b
-void decode_wgmma(struct decoder *d)
+// The types and the shape; whether there is such a product.
+static bool wgmma_types(struct decoder *d, struct wgmma *t)
 {
     static const uint8_t bytes[] = {2, 2, 4, 1, 1};
-    needs_arch(d, 90);
-    if (!has(d, "mma_async")) {
-        bool wait = has(d, "wait_group");
-        if (wait && (operand(d, 0)->kind != OPERAND_IMMEDIATE || operand(d, 0)->value < 0))
-            unsupported(d);
-        emit(d, has(d, "fence") ? wgmma_fence_op : wgmma_group_op, 0)->imm =
-            wait ? operand(d, 0)->value : -1;
-        return;
-    }
-    struct wgmma *t = arena_alloc(&d->program->arena, sizeof *t);
-    struct shape s;
-    int at, next = 6;
-    if (!find_shape(d, &s, &at) || at + 4 != d->modifier_count)
-        unsupported(d);
-    t->d_type = need_matrix_type(d, d->modifier[at + 1]);
-    t->a_type = need_matrix_type(d, d->modifier[at + 2]);
-    t->b_type = need_matrix_type(d, d->modifier[at + 3]);
+    int at;
+    struct shape s = need_shape(d, &at);
+    if (at + 4 != d->spelling->count)
+        return false;
+    t->d_type = need_matrix_type(d, modifier_at(d, at + 1));
+    t->a_type = need_matrix_type(d, modifier_at(d, at + 2));
+    t->b_type = need_matrix_type(d, modifier_at(d, at + 3));
     t->n = s.n;
     t->k = s.k;
-    bool fp8 = t->a_type == MATRIX_E4M3 || t->a_type == MATRIX_E5M2;
-    bool twin =
-        fp8 ? t->b_type == MATRIX_E4M3 || t->b_type == MATRIX_E5M2
-            : (t->a_type == MATRIX_F16 || t->a_type == MATRIX_BF16) && t->b_type == t->a_type;
+    bool agree = is_8bit_float(t->a_type) ? is_8bit_float(t->b_type)
+                                          : (t->a_type == MATRIX_F16 || t->a_type == MATRIX_BF16) &&
+                                                t->b_type == t->a_type;
     bool half = t->d_type == MATRIX_F16 && t->a_type != MATRIX_BF16;
-    if (!twin || (!half && t->d_type != MATRIX_F32) || s.m != 64 || s.n < 8 || s.n > WGMMA_N ||
-        s.n % 8 || s.k * bytes[t->a_type] != 32)
-        unsupported(d);
+    return agree && (half || t->d_type == MATRIX_F32) && s.m == 64 && s.n >= 8 && s.n <= WGMMA_N &&
+           s.n % 8 == 0 && s.k * bytes[t->a_type] == 32;
+}
+
+// D and A are registers, or A is a descriptor, as B always is.
+static void wgmma_matrices(struct decoder *d, struct wgmma *t)
+{
     const struct operand *to = operand(d, 0), *a = operand(d, 1);
-    t->d_count = s.n / (half ? 4 : 2);
+    t->d_count = t->n / (t->d_type == MATRIX_F16 ? 4 : 2);
     if (to->kind != OPERAND_VECTOR || to->count != t->d_count)
         fail(d, "%s needs %d accumulators", d->insn->opcode, t->d_count);
     for (int i = 0; i < t->d_count; ++i)
@@ -243,83 +283,92 @@ void decode_wgmma(struct decoder *d)
         t->a_desc = source(d, a, 8);
     }
     t->b_desc = source(d, operand(d, 2), 8);
-    t->scale_d = source(d, operand(d, 3), 0);
-    t->negate_a = operand(d, 4)->value < 0;
-    t->negate_b = operand(d, 5)->value < 0;
-    if (!fp8 && t->a_desc != NO_REGISTER)
-        t->transposed_a = operand(d, next++)->value != 0;
-    if (!fp8)
-        t->transposed_b = operand(d, next)->value != 0;
-    t->product = d->ops->wgmma;
     t->words = d->watched_words;
     t->d_set = watched_set(d, to);
     t->a_set = watched_set(d, a);
-    emit(d, wgmma_op, 0)->regs = (const uint32_t *)t;
+}
+
+// wgmma.mma_async.sync.aligned.shape.dtype.atype.btype  d, a, b, scale-d, negate-a, negate-b,
+// {transpose-a,} transpose-b
+void decode_wgmma(struct decoder *d)
+{
+    struct wgmma *t = arena_alloc(&d->program->arena, sizeof *t);
+    int next = 6;
+    needs_arch(d, 90);
+    if (!wgmma_types(d, t))
+        unsupported(d);
+    wgmma_matrices(d, t);
+    t->scale_d = source(d, operand(d, 3), 0);
+    t->negate_a = operand(d, 4)->value < 0;
+    t->negate_b = operand(d, 5)->value < 0;
+    bool transposes = !is_8bit_float(t->a_type);
+    if (transposes && t->a_desc != NO_REGISTER)
+        t->transposed_a = operand(d, next++)->value != 0;
+    if (transposes)
+        t->transposed_b = operand(d, next)->value != 0;
+    t->product = d->ops->wgmma;
+    emit(d, wgmma_op, 0)->operands = t;
     note_size(d, 16);
     // Of a warp's part: a machine instruction of mma takes 32 bytes of k of 16 rows and 8 columns.
-    struct insn_info *info = &d->program->insns[d->program->insn_count - 1];
-    info->tensor_flops = 2 * 16 * (uint32_t)(s.n * s.k);
-    info->tensor_instructions = (uint32_t)s.n / 8;
+    this_insn(d)->tensor_flops = 2 * 16 * (uint32_t)(t->n * t->k);
+    this_insn(d)->tensor_instructions = (uint32_t)t->n / 8;
 }
 
 void decode_setmaxnreg(struct decoder *d)
 {
     const struct operand *count = operand(d, 0);
     needs_arch(d, 90);
-    if (count->kind != OPERAND_IMMEDIATE || has(d, "inc") == has(d, "dec"))
+    if (count->kind != OPERAND_IMMEDIATE || has(d, MOD_inc) == has(d, MOD_dec))
         unsupported(d);
     if (count->value < 24 || count->value > 256 || count->value % 8)
         fail(d, "%s %lld: the count must be a multiple of 8 from 24 to 256", d->insn->opcode,
              (long long)count->value);
     struct op *op = emit(d, setmaxnreg_op, 0);
     op->imm = count->value;
-    op->target = has(d, "inc");
+    op->target = has(d, MOD_inc);
 }
 
-void decode_wmma(struct decoder *d)
-{
-    if (has(d, "load") || has(d, "store"))
-        decode_wmma_memory(d, has(d, "store"));
-    else
-        decode_product(d);
-}
+// ---- ldmatrix, stmatrix, movmatrix --------------------------------------------------------------
 
-void decode_tiles(struct decoder *d)
+static void decode_tiles(struct decoder *d, bool store)
 {
     struct tiles *t = arena_alloc(&d->program->arena, sizeof *t);
-    t->store = !strcmp(d->base, "stmatrix");
-    if (t->store)
-        needs_arch(d, 90);
-    t->transposed = has(d, "trans");
-    t->count = has(d, "x4") ? 4 : has(d, "x2") ? 2 : has(d, "x1") ? 1 : 0;
-    const struct operand *value = operand(d, t->store ? 1 : 0);
+    t->store = store;
+    t->transposed = has(d, MOD_trans);
+    t->count = has(d, MOD_x4) ? 4 : has(d, MOD_x2) ? 2 : has(d, MOD_x1) ? 1 : 0;
+    const struct operand *value = operand(d, store ? 1 : 0);
     bool one = value->kind == OPERAND_REGISTER;
     enum space space = memory_space(d);
-    if (!t->count || !has(d, "m8n8") || strcmp(last_modifier(d), "b16") ||
+    if (!t->count || !has(d, MOD_m8n8) || last_modifier(d) != MOD_b16 ||
         (space != SPACE_SHARED && space != SPACE_GENERIC))
         unsupported(d);
     if (t->count != (one ? 1 : value->kind == OPERAND_VECTOR ? value->count : 0))
         fail(d, "%s needs %d registers", d->insn->opcode, t->count);
     for (int i = 0; i < t->count; ++i) {
         const struct operand *o = one ? value : &value->elements[i];
-        t->regs[i] = t->store ? source(d, o, 4) : destination(d, o, 4);
+        t->regs[i] = store ? source(d, o, 4) : destination(d, o, 4);
     }
-    uint32_t a;
-    int64_t imm;
-    uint8_t wide;
-    set_address(d, operand(d, t->store ? 0 : 1), &a, &imm, &wide, &space);
+    struct address address = address_operand(d, operand(d, store ? 0 : 1), space);
     struct op *op = emit(d, tiles_move, 0);
-    op->a = a;
-    op->imm = imm;
-    op->wide_address = wide;
-    op->space = (uint8_t)space;
-    op->regs = (const uint32_t *)t;
+    set_address(op, &address);
+    op->operands = t;
     note_size(d, 16);
+}
+
+void decode_ldmatrix(struct decoder *d)
+{
+    decode_tiles(d, false);
+}
+
+void decode_stmatrix(struct decoder *d)
+{
+    needs_arch(d, 90);
+    decode_tiles(d, true);
 }
 
 void decode_movmatrix(struct decoder *d)
 {
-    if (!has(d, "m8n8") || !has(d, "trans") || strcmp(last_modifier(d), "b16"))
+    if (!has(d, MOD_m8n8) || !has(d, MOD_trans) || last_modifier(d) != MOD_b16)
         unsupported(d);
     uint32_t to = destination(d, operand(d, 0), 4), from = source(d, operand(d, 1), 4);
     struct op *op = emit(d, movmatrix_op, 0);

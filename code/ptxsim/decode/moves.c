@@ -1,10 +1,10 @@
-// moves.c: moves and conversions.
+// moves.c: moves and conversions: mov, cvta, isspacep, cvt (PTX ISA, "Data Movement and Conversion
+// Instructions"; vectors in mov pack and unpack).
 #include "internal.h"
 
 #include <stdio.h>
-#include <string.h>
 
-// ---- moves ------------------------------------------------------------------------
+// ---- Moves --------------------------------------------------------------------------------------
 
 static int move_id(struct decoder *d, int bytes)
 {
@@ -96,29 +96,29 @@ void decode_mov(struct decoder *d)
     }
 }
 
+// The window of the space that the opcode names, in the generic address space: 0 of global memory.
+static uint64_t window_of(const struct decoder *d)
+{
+    return has(d, MOD_shared) || has(d, MOD_shared_cta) ? SHARED_WINDOW
+           : has(d, MOD_local)                          ? LOCAL_WINDOW
+           : has(d, MOD_param)                          ? PARAM_WINDOW
+                                                        : 0;
+}
+
 void decode_cvta(struct decoder *d)
 {
-    bool to = has(d, "to");
-    uint64_t window = has(d, "shared") || has(d, "shared::cta") ? SHARED_WINDOW
-                      : has(d, "local")                         ? LOCAL_WINDOW
-                      : has(d, "param")                         ? PARAM_WINDOW
-                                                                : 0;
-    int bytes = need_type(d, last_modifier(d));
-    if (bytes != 8)
+    uint64_t window = window_of(d);
+    if (need_type(d, last_modifier(d)) != 8)
         unsupported(d);
     uint32_t place = destination(d, operand(d, 0), 8), from = source(d, operand(d, 1), 8);
     emit_plain(d, window ? OP_window_of : OP_mov_b64, place, from, 0, 0)->imm =
-        (int64_t)(to ? 0 - window : window);
+        (int64_t)(has(d, MOD_to) ? 0 - window : window);
 }
 
 void decode_isspacep(struct decoder *d)
 {
-    uint64_t window = has(d, "shared") || has(d, "shared::cta") ? SHARED_WINDOW
-                      : has(d, "local")                         ? LOCAL_WINDOW
-                      : has(d, "param")                         ? PARAM_WINDOW
-                      : has(d, "global")                        ? 0
-                                                                : 1;
-    if (window == 1)
+    uint64_t window = window_of(d);
+    if (!window && !has(d, MOD_global))
         unsupported(d);
     uint32_t shifted = scratch(d);
     uint32_t place = destination(d, operand(d, 0), 0), from = source(d, operand(d, 1), 8);
@@ -126,129 +126,125 @@ void decode_isspacep(struct decoder *d)
     emit_plain(d, OP_setp_eq_u64, place, shifted, constant(d, window >> WINDOW_SHIFT, 8), 0);
 }
 
-// ---- conversion -------------------------------------------------------------------
+// ---- Conversions --------------------------------------------------------------------------------
 
-static bool find_number(const char *type, enum number *number)
+static enum modifier result_type(const struct decoder *d) // cvt{.how}.to.from
 {
-    static const struct {
-        const char *name;
-        enum number number;
-    } numbers[] = {{"u8", NUMBER_U8},   {"u16", NUMBER_U16},   {"u32", NUMBER_U32},
-                   {"u64", NUMBER_U64}, {"s8", NUMBER_S8},     {"s16", NUMBER_S16},
-                   {"s32", NUMBER_S32}, {"s64", NUMBER_S64},   {"b8", NUMBER_U8},
-                   {"b16", NUMBER_U16}, {"b32", NUMBER_U32},   {"b64", NUMBER_U64},
-                   {"f16", NUMBER_F16}, {"bf16", NUMBER_BF16}, {"f32", NUMBER_F32},
-                   {"f64", NUMBER_F64}, {"tf32", NUMBER_TF32}};
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; ++i)
-        if (!strcmp(numbers[i].name, type)) {
-            *number = numbers[i].number;
-            return true;
-        }
-    return false;
+    return modifier_at(d, d->spelling->count - 2);
+}
+
+// .rn and friends; .rni and friends round to an integer.
+static bool find_rounding(enum modifier m, enum rounding *rounding, bool *whole)
+{
+    *whole = m == MOD_rni || m == MOD_rzi || m == MOD_rmi || m == MOD_rpi;
+    switch (m) {
+    case MOD_rn:
+    case MOD_rni: *rounding = ROUND_NEAREST; return true;
+    case MOD_rz:
+    case MOD_rzi: *rounding = ROUND_ZERO; return true;
+    case MOD_rm:
+    case MOD_rmi: *rounding = ROUND_DOWN; return true;
+    case MOD_rp:
+    case MOD_rpi: *rounding = ROUND_UP; return true;
+    case MOD_rna: *rounding = ROUND_AWAY; return true;
+    default: return false;
+    }
+}
+
+// The types, and all that is said before them; each modifier must be known.
+static struct conversion conversion_of(struct decoder *d)
+{
+    int to = modifier_types[result_type(d)].number, from = modifier_types[last_modifier(d)].number;
+    if (to == NUMBER_NONE || from == NUMBER_NONE)
+        unsupported(d);
+    struct conversion k = {.to = (enum number)to, .from = (enum number)from};
+    bool floats = k.to >= NUMBER_F16 && k.from >= NUMBER_F16;
+    for (int i = 0; i < d->spelling->count - 2; ++i) {
+        enum modifier m = d->spelling->modifier[i];
+        bool whole;
+        if (find_rounding(m, &k.rounding, &whole))
+            k.to_integral = whole && floats;
+        else if (m == MOD_sat)
+            k.saturate = true;
+        else if (m == MOD_satfinite)
+            k.finite = true;
+        else if (m == MOD_ftz)
+            k.ftz = true;
+        else if (m == MOD_relu)
+            k.relu = true;
+        else
+            unsupported(d);
+    }
+    return k;
+}
+
+// The operation of a conversion between registers just as wide as the types, -1 if it has none.
+static int conversion_id(struct decoder *d, const struct conversion *k, int to_bytes,
+                         int from_bytes)
+{
+    int id = find_spelled(d);
+    if (id >= 0 || k->to >= NUMBER_F16 || k->from >= NUMBER_F16 || k->saturate)
+        return id;
+    // Integers: widening goes by the source's sign, narrowing drops bits.
+    if (from_bytes == to_bytes)
+        return move_id(d, to_bytes);
+    char to[8], from[8];
+    char sign = from_bytes < to_bytes && is_signed(d) ? 's' : 'u';
+    snprintf(to, sizeof to, "%c%d", sign, 8 * to_bytes);
+    snprintf(from, sizeof from, "%c%d", sign, 8 * from_bytes);
+    return find_parts("cvt", to, from);
+}
+
+static void emit_conversion(struct decoder *d, op_fn *run, const struct conversion *k, uint32_t to,
+                            uint32_t a, uint32_t b)
+{
+    struct conversion *copy = arena_alloc(&d->program->arena, sizeof *copy);
+    *copy = *k;
+    struct op *op = emit(d, run, 1 + k->to_width);
+    op->d = to;
+    op->a = a;
+    op->b = b;
+    op->operands = copy;
 }
 
 static void decode_convert(struct decoder *d)
 {
-    const char *from = last_modifier(d);
-    const char *to = d->modifier_count > 1 ? d->modifier[d->modifier_count - 2] : "";
-    struct conversion k = {0};
-    if (!find_number(to, &k.to) || !find_number(from, &k.from))
-        unsupported(d);
-    bool to_float = k.to >= NUMBER_F16, from_float = k.from >= NUMBER_F16;
-    for (int i = 0; i < d->modifier_count - 2; ++i) {
-        const char *m = d->modifier[i];
-        bool whole = m[0] == 'r' && strlen(m) == 3 && m[2] == 'i';
-        if (m[0] == 'r' && (whole || strlen(m) == 2 || !strcmp(m, "rna"))) {
-            k.to_integral = whole && to_float && from_float;
-            k.rounding = m[1] == 'z'         ? ROUND_ZERO
-                         : m[1] == 'm'       ? ROUND_DOWN
-                         : m[1] == 'p'       ? ROUND_UP
-                         : !strcmp(m, "rna") ? ROUND_AWAY
-                                             : ROUND_NEAREST;
-            if (!strchr("nzmp", m[1]))
-                unsupported(d);
-        } else if (!strcmp(m, "sat")) {
-            k.saturate = true;
-        } else if (!strcmp(m, "satfinite")) {
-            k.finite = true;
-        } else if (!strcmp(m, "ftz")) {
-            k.ftz = true;
-        } else if (!strcmp(m, "relu")) {
-            k.relu = true;
-        } else {
-            unsupported(d);
-        }
-    }
-    int from_bytes = need_type(d, from), to_bytes = need_type(d, to);
+    struct conversion k = conversion_of(d);
+    int from_bytes = need_type(d, last_modifier(d)), to_bytes = need_type(d, result_type(d));
     uint32_t a = wide_source(d, operand(d, 1), from_bytes, &k.from_width);
-    const struct operand *destination = operand(d, 0);
-    if (destination->kind != OPERAND_REGISTER)
+    const struct operand *to = operand(d, 0);
+    if (to->kind != OPERAND_REGISTER)
         unsupported(d);
-    k.to_width = d->function->regs[destination->reg].bytes;
+    k.to_width = d->function->regs[to->reg].bytes;
     if (k.to_width < (to_bytes == 1 ? 2 : to_bytes))
         fail(d, "the result of %s is too narrow", d->insn->opcode);
-    // An operation of its own where the registers are just as wide as the types.
-    char name[64];
-    int used = snprintf(name, sizeof name, "cvt");
-    for (int i = 0; i < d->modifier_count && used < (int)sizeof name; ++i)
-        used += snprintf(name + used, sizeof name - (size_t)used, "_%s", d->modifier[i]);
-    int id = used < (int)sizeof name ? op_find(name) : -1;
-    if (k.from_width == from_bytes && k.to_width == to_bytes && id < 0 && !to_float &&
-        !from_float && !k.saturate) {
-        // Integers: widening goes by the source's sign, narrowing drops bits.
-        const char *sign = from_bytes >= to_bytes || from[0] != 's' ? "u" : "s";
-        snprintf(name, sizeof name, "cvt_%s%d_%s%d", sign, 8 * to_bytes, sign, 8 * from_bytes);
-        id = from_bytes == to_bytes ? move_id(d, to_bytes) : op_find(name);
-    }
-    uint32_t place = d->slot[destination->reg];
-    if (id >= 0 && k.from_width == from_bytes && k.to_width == to_bytes) {
-        emit_plain(d, id, place, a, 0, 0);
-        return;
-    }
-    struct conversion *copy = arena_alloc(&d->program->arena, sizeof *copy);
-    *copy = k;
-    struct op *op = emit(d, convert, 1 + k.to_width);
-    op->d = place;
-    op->a = a;
-    op->regs = (const uint32_t *)copy;
+    int id = -1;
+    if (k.from_width == from_bytes && k.to_width == to_bytes)
+        id = conversion_id(d, &k, to_bytes, from_bytes);
+    if (id >= 0)
+        emit_plain(d, id, d->slot[to->reg], a, 0, 0);
+    else
+        emit_conversion(d, convert, &k, d->slot[to->reg], a, 0);
 }
 
-// "f16x2" -> the type of its elements.
-static bool find_pair(const char *type, enum number *number)
-{
-    static const struct {
-        const char *name;
-        enum number number;
-    } pairs[] = {{"f16x2", NUMBER_F16},
-                 {"bf16x2", NUMBER_BF16},
-                 {"e4m3x2", NUMBER_E4M3},
-                 {"e5m2x2", NUMBER_E5M2}};
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; ++i)
-        if (!strcmp(pairs[i].name, type)) {
-            *number = pairs[i].number;
-            return true;
-        }
-    return false;
-}
-
+// Two numbers at once: of two operands in f32, or of one that holds both.
 static void decode_convert_pair(struct decoder *d)
 {
-    const char *from = last_modifier(d), *to = d->modifier[d->modifier_count - 2];
-    struct conversion k = {0};
-    bool single = !strcmp(from, "f32");
-    if (!find_pair(to, &k.to) || (!single && !find_pair(from, &k.from)))
+    bool single = last_modifier(d) == MOD_f32;
+    int to = modifier_types[result_type(d)].pair;
+    int from = single ? (int)NUMBER_F32 : modifier_types[last_modifier(d)].pair;
+    if (to == NUMBER_NONE || from == NUMBER_NONE)
         unsupported(d);
-    if (single)
-        k.from = NUMBER_F32;
-    for (int i = 0; i < d->modifier_count - 2; ++i) {
-        const char *m = d->modifier[i];
-        if (!strcmp(m, "rz") && single && k.to <= NUMBER_BF16)
+    struct conversion k = {.to = (enum number)to, .from = (enum number)from};
+    for (int i = 0; i < d->spelling->count - 2; ++i) {
+        enum modifier m = d->spelling->modifier[i];
+        if (m == MOD_rz && single && k.to <= NUMBER_BF16)
             k.rounding = ROUND_ZERO;
-        else if (!strcmp(m, "satfinite"))
+        else if (m == MOD_satfinite)
             k.finite = true;
-        else if (!strcmp(m, "relu"))
+        else if (m == MOD_relu)
             k.relu = true;
-        else if (strcmp(m, "rn"))
+        else if (m != MOD_rn)
             unsupported(d);
     }
     k.to_width = k.to >= NUMBER_E4M3 ? 2 : 4;
@@ -257,27 +253,16 @@ static void decode_convert_pair(struct decoder *d)
     uint32_t a = source(d, operand(d, 1), k.from_width), b = 0;
     if (single)
         b = source(d, operand(d, 2), 4);
-    struct conversion *copy = arena_alloc(&d->program->arena, sizeof *copy);
-    *copy = k;
-    struct op *op = emit(d, convert_pair, 1 + k.to_width);
-    op->d = place;
-    op->a = a;
-    op->b = b;
-    op->regs = (const uint32_t *)copy;
+    emit_conversion(d, convert_pair, &k, place, a, b);
 }
 
 void decode_cvt(struct decoder *d)
 {
-    const char *to = d->modifier_count > 1 ? d->modifier[d->modifier_count - 2] : "";
-    if (!strstr(to, "x2") && !strstr(last_modifier(d), "x2")) {
+    if (!is_pair(result_type(d)) && !is_pair(last_modifier(d))) {
         decode_convert(d);
         return;
     }
-    char name[96];
-    int used = snprintf(name, sizeof name, "cvt");
-    for (int i = 0; i < d->modifier_count && used < (int)sizeof name; ++i)
-        used += snprintf(name + used, sizeof name - (size_t)used, "_%s", d->modifier[i]);
-    int id = used < (int)sizeof name ? op_find(name) : -1;
+    int id = find_spelled(d);
     if (id < 0) {
         decode_convert_pair(d);
         return;

@@ -1,11 +1,12 @@
-// operands.c: what every decoder needs: the parts of an opcode, places of operands, operations emitted.
+// operands.c: what every decoder needs: the places of an instruction's operands in the frame, and
+// operations emitted (PTX ISA, "Instruction Operands": operand types, using addresses, constants).
 #include "internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-// ---- State --------------------------------------------------------------------------------------
+// ---- Errors, and where the decoder is ------------------------------------------------------------
 
 __attribute__((noreturn, format(printf, 2, 3))) void fail(struct decoder *d, const char *format,
                                                           ...)
@@ -27,15 +28,6 @@ __attribute__((noreturn)) void unsupported(struct decoder *d)
     fail(d, "instruction %s is not supported", d->insn->opcode);
 }
 
-bool has(const struct decoder *d, const char *modifier)
-{
-    for (int i = 0; i < d->modifier_count; ++i)
-        if (!strcmp(d->modifier[i], modifier))
-            return true;
-    return false;
-}
-
-// What ptxas accepts from a newer machine on only.
 void needs_arch(struct decoder *d, int arch)
 {
     if (d->module->arch < arch)
@@ -43,38 +35,14 @@ void needs_arch(struct decoder *d, int arch)
              d->module->arch);
 }
 
-const char *last_modifier(const struct decoder *d)
+struct basic_block *this_block(struct decoder *d)
 {
-    return d->modifier_count ? d->modifier[d->modifier_count - 1] : "";
+    return &d->program->blocks[d->program->block_count - 1];
 }
 
-void split_opcode(struct decoder *d, const char *opcode)
+struct insn_info *this_insn(struct decoder *d)
 {
-    const char *dot = strchr(opcode, '.');
-    size_t length = dot ? (size_t)(dot - opcode) : strlen(opcode);
-    if (length >= sizeof d->base || strlen(opcode) >= sizeof d->modifiers)
-        unsupported(d);
-    memcpy(d->base, opcode, length);
-    d->base[length] = 0;
-    d->modifier_count = 0;
-    strcpy(d->modifiers, dot ? dot + 1 : "");
-    for (char *at = d->modifiers; at && *at;) {
-        if (d->modifier_count == MODIFIERS)
-            unsupported(d);
-        d->modifier[d->modifier_count++] = at;
-        at = strchr(at, '.');
-        if (at)
-            *at++ = 0;
-    }
-}
-
-void drop_modifier(struct decoder *d, const char *modifier)
-{
-    int kept = 0;
-    for (int i = 0; i < d->modifier_count; ++i)
-        if (strcmp(d->modifier[i], modifier))
-            d->modifier[kept++] = d->modifier[i];
-    d->modifier_count = kept;
+    return &d->program->insns[d->program->insn_count - 1];
 }
 
 // ---- Operands -----------------------------------------------------------------------------------
@@ -218,7 +186,6 @@ static bool name_value(struct decoder *d, const struct operand *o, uint64_t *val
     fail(d, "'%s' is not known", o->name);
 }
 
-// A source of `bytes` a lane (0: a predicate): its place in the frame.
 uint32_t source(struct decoder *d, const struct operand *o, int bytes)
 {
     switch (o->kind) {
@@ -265,7 +232,6 @@ uint32_t source(struct decoder *d, const struct operand *o, int bytes)
     }
 }
 
-// A source as wide as its own register, for instructions that take the low bytes of a wider one.
 uint32_t wide_source(struct decoder *d, const struct operand *o, int least, uint8_t *width)
 {
     *width = (uint8_t)(least == 1 ? 2 : least);
@@ -297,9 +263,26 @@ const struct operand *operand(struct decoder *d, int index)
     return &d->insn->operands[index];
 }
 
-// Sets an operation's address from [reg + offset] or [name + offset]; generic and other spaces.
-void set_address(struct decoder *d, const struct operand *o, uint32_t *a, int64_t *imm,
-                 uint8_t *wide, enum space *space)
+uint32_t members_source(struct decoder *d, const struct operand *o)
+{
+    uint32_t at = source(d, o, 4);
+    // A special register is read within the block, too late to wait by.
+    if (o->kind == OPERAND_REGISTER || o->kind == OPERAND_IMMEDIATE)
+        this_block(d)->members = at;
+    return at;
+}
+
+int64_t count_operand(struct decoder *d, int index)
+{
+    const struct operand *o = operand(d, index);
+    if (o->kind != OPERAND_IMMEDIATE || o->value < 0)
+        unsupported(d);
+    return o->value;
+}
+
+// ---- Addresses ----------------------------------------------------------------------------------
+
+struct address address_operand(struct decoder *d, const struct operand *o, enum space space)
 {
     if (o->kind != OPERAND_ADDRESS)
         fail(d, "%s needs an address in brackets", d->insn->opcode);
@@ -307,58 +290,51 @@ void set_address(struct decoder *d, const struct operand *o, uint32_t *a, int64_
         int bytes = d->function->regs[o->reg].bytes;
         if (bytes != 4 && bytes != 8)
             fail(d, "an address of %d bytes", bytes);
-        *wide = bytes == 8;
-        *a = d->slot[o->reg];
-        *imm = o->value;
-        return;
+        return (struct address){d->slot[o->reg], o->value, bytes == 8, space};
     }
-    *wide = 1;
     uint64_t value = (uint64_t)o->value;
-    const struct variable *v = NULL;
     if (o->name) {
+        const struct variable *v;
         bool fixed = name_value(d, o, &value, &v);
-        if (v && is_local(d, v) && *space == SPACE_PARAM)
-            *space = SPACE_LOCAL; // a parameter of a call, or of this function
-        if (!fixed) {
-            *a = FRAME_LOCAL;
-            *imm = (int64_t)value;
-            return;
-        }
+        if (v && is_local(d, v) && space == SPACE_PARAM)
+            space = SPACE_LOCAL; // a parameter of a call, or of this function
+        if (!fixed)
+            return (struct address){FRAME_LOCAL, (int64_t)value, true, space};
     }
-    *a = constant(d, value, 8);
-    *imm = 0;
+    return (struct address){constant(d, value, 8), 0, true, space};
 }
 
-// ---- Types --------------------------------------------------------------------------------------
-
-static int type_bytes(const char *type)
+void set_address(struct op *op, const struct address *address)
 {
-    static const struct {
-        const char *name;
-        int bytes;
-    } types[] = {{"pred", 0}, {"b8", 1},    {"u8", 1},     {"s8", 1},   {"b16", 2}, {"u16", 2},
-                 {"s16", 2},  {"f16", 2},   {"bf16", 2},   {"b32", 4},  {"u32", 4}, {"s32", 4},
-                 {"f32", 4},  {"f16x2", 4}, {"bf16x2", 4}, {"tf32", 4}, {"b64", 8}, {"u64", 8},
-                 {"s64", 8},  {"f64", 8},   {"b128", 16}};
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; ++i)
-        if (!strcmp(types[i].name, type))
-            return types[i].bytes;
-    return -1;
+    op->a = address->reg;
+    op->imm = address->offset;
+    op->wide_address = address->wide;
+    op->space = (uint8_t)address->space;
 }
 
-int need_type(struct decoder *d, const char *type)
+// ---- Types, and operations by name --------------------------------------------------------------
+
+int need_type(struct decoder *d, enum modifier type)
 {
-    int bytes = type_bytes(type);
+    int bytes = modifier_types[type].bytes;
     if (bytes < 0)
         unsupported(d);
     return bytes;
 }
 
-// "setp", ".lt", "s32" -> id; -1 if there is none.
 int find_parts(const char *a, const char *b, const char *c)
 {
     char name[128];
     int length =
         snprintf(name, sizeof name, "%s%s%s%s%s", a, b[0] ? "_" : "", b, c[0] ? "_" : "", c);
+    return length < (int)sizeof name ? op_find(name) : -1;
+}
+
+int find_spelled(const struct decoder *d)
+{
+    char name[128];
+    int length = snprintf(name, sizeof name, "%s", d->spelling->text);
+    for (char *at = name; (at = strchr(at, '.')); ++at)
+        *at = '_';
     return length < (int)sizeof name ? op_find(name) : -1;
 }

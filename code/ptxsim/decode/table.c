@@ -1,7 +1,10 @@
-// table.c: the operations by name, and what each takes: from operations.def.
+// table.c: what has a name: operations (operations.def), opcodes (opcodes.def) and their modifiers
+// (modifiers.def), each found by one hash table.
 #include "internal.h"
 
 #include <string.h>
+
+// ---- Rows ---------------------------------------------------------------------------------------
 
 typedef uint16_t u16;
 typedef uint32_t u32;
@@ -53,36 +56,116 @@ const struct signature signatures[OP_COUNT] = {
 #undef HALF
 #undef CUSTOM
 
+static const struct opcode opcodes[] = {
+#define OPCODE(text, how, class, control, result)                                                  \
+    {text, decode_##how, CLASS_##class, CONTROL_##control, RESULT_##result},
+#include "opcodes.def"
+#undef OPCODE
+};
+
+const struct type modifier_types[MODIFIER_COUNT] = {
+#define NO_TYPE                                                                                    \
+    {                                                                                              \
+        -1, CLASS_INT, NUMBER_NONE, NUMBER_NONE, MATRIX_NONE                                       \
+    }
+#define TYPE(name, bytes, class, number, pair, matrix)                                             \
+    [MOD_##name] = {bytes, CLASS_##class, NUMBER_##number, NUMBER_##pair, MATRIX_##matrix},
+#define MODIFIER(name) [MOD_##name] = NO_TYPE,
+#define MODIFIER_AS(name, text) [MOD_##name] = NO_TYPE,
+    [MOD_NONE] = NO_TYPE,
+#include "modifiers.def"
+#undef TYPE
+#undef MODIFIER
+#undef MODIFIER_AS
+#undef NO_TYPE
+};
+
+// ---- Names --------------------------------------------------------------------------------------
+
 static const char *const op_names[OP_COUNT] = {
 #define OP(name, ...) [OP_##name] = #name,
 #include "ptxsim/ops/operations.def"
 #undef OP
 };
 
-static uint32_t hash_text(const char *text)
+static const char *const opcode_names[] = {
+#define OPCODE(text, ...) text,
+#include "opcodes.def"
+#undef OPCODE
+};
+
+const char *const modifier_names[MODIFIER_COUNT] = {
+#define TYPE(name, ...) [MOD_##name] = #name,
+#define MODIFIER(name) [MOD_##name] = #name,
+#define MODIFIER_AS(name, text) [MOD_##name] = text,
+    [MOD_NONE] = "",
+#include "modifiers.def"
+#undef TYPE
+#undef MODIFIER
+#undef MODIFIER_AS
+};
+
+enum { SLOTS = 4096 }; // a power of two, well above the number of names
+
+struct names {
+    const char *const *list;
+    int count;
+    int16_t slots[SLOTS]; // number in the list + 1, at the name's hash or the next free place
+    bool ready;           // decoding is under the runtime's lock
+};
+
+static uint32_t hash_text(const char *text, size_t length)
 {
     uint32_t hash = 2166136261u;
-    while (*text)
-        hash = (hash ^ (uint8_t)*text++) * 16777619u;
-    return hash;
+    for (size_t i = 0; i < length; ++i)
+        hash = (hash ^ (uint8_t)text[i]) * 16777619u;
+    return hash ^ hash >> 15;
+}
+
+// The number of a name, -1 if the list has no such name.
+static int find_name(struct names *n, const char *text, size_t length)
+{
+    for (int i = 0; i < n->count && !n->ready; ++i) {
+        uint32_t at = hash_text(n->list[i], strlen(n->list[i])) % SLOTS;
+        while (n->slots[at])
+            at = (at + 1) % SLOTS;
+        n->slots[at] = (int16_t)(i + 1);
+    }
+    n->ready = true;
+    for (uint32_t at = hash_text(text, length) % SLOTS; n->slots[at]; at = (at + 1) % SLOTS) {
+        const char *name = n->list[n->slots[at] - 1];
+        if (!strncmp(name, text, length) && !name[length])
+            return n->slots[at] - 1;
+    }
+    return -1;
 }
 
 int op_find(const char *name)
 {
-    enum { SLOTS = 4096 };
-    static int16_t slots[SLOTS]; // id + 1
-    static bool ready;           // decoding is under the runtime's lock
-    if (!ready) {
-        for (int id = 0; id < OP_COUNT; ++id) {
-            uint32_t at = hash_text(op_names[id]) % SLOTS;
-            while (slots[at])
-                at = (at + 1) % SLOTS;
-            slots[at] = (int16_t)(id + 1);
-        }
-        ready = true;
+    static struct names names = {.list = op_names, .count = OP_COUNT};
+    return find_name(&names, name, strlen(name));
+}
+
+const struct opcode *opcode_find(const char *text)
+{
+    static struct names names = {.list = opcode_names,
+                                 .count = sizeof opcode_names / sizeof opcode_names[0]};
+    static const struct opcode unknown = {"", decode_unknown, CLASS_INT, CONTROL_NEXT,
+                                          RESULT_WRITES};
+    const struct opcode *found = &unknown;
+    for (size_t length = 1; text[length - 1]; ++length) {
+        if (text[length] && text[length] != '.')
+            continue;
+        int row = find_name(&names, text, length);
+        if (row >= 0)
+            found = &opcodes[row]; // a longer one may follow
     }
-    for (uint32_t at = hash_text(name) % SLOTS; slots[at]; at = (at + 1) % SLOTS)
-        if (!strcmp(op_names[slots[at] - 1], name))
-            return slots[at] - 1;
-    return -1;
+    return found;
+}
+
+enum modifier modifier_find(const char *text)
+{
+    static struct names names = {.list = modifier_names, .count = MODIFIER_COUNT};
+    int id = find_name(&names, text, strlen(text));
+    return id < 0 ? MOD_NONE : (enum modifier)id;
 }

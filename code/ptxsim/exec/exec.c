@@ -18,20 +18,13 @@ enum { TURN_BLOCKS = 4096 }; // basic blocks a warp runs before the next warp ha
 
 // ---- Groups of lanes ----------------------------------------------------------------------------
 
-// The mask of members that the first operation of a block names: the value of the group's lowest
-// lane.
+// The members that a block waits for: the value of the group's lowest lane.
 static uint32_t members_of(const struct warp *w, const struct group *g)
 {
-    const struct program *p = w->cta->program;
-    const struct op *op = first_op(p, g->block);
-    const struct insn_info *insn = &p->insns[op->insn];
-    op_fn *run = op->inner ? op->inner : op->run;
-    if (run == warp_sync_op || run == vote_op || run == match_op || run == redux_op ||
-        run == elect_op)
-        return *(const u32 *)(w->file + g->frame + op->b + 4 * __builtin_ctz(g->mask));
-    if (insn->op_class == CLASS_SHUFFLE && op->regs) // shfl.sync: after its predicate
-        return *(const u32 *)(w->file + g->frame + op->regs[1] + 4 * __builtin_ctz(g->mask));
-    return ~0u; // .aligned: the whole warp
+    uint32_t members = w->cta->program->blocks[g->block].members;
+    if (members == NO_REGISTER)
+        return ~0u; // .aligned: the whole warp
+    return *(const u32 *)(w->file + g->frame + members + 4 * __builtin_ctz(g->mask));
 }
 
 bool group_ready(const struct warp *w, const struct group *g)
@@ -40,11 +33,10 @@ bool group_ready(const struct warp *w, const struct group *g)
         return false;
     if (g->mask == w->alive)
         return true;
-    const struct program *p = w->cta->program;
-    switch (p->blocks[g->block].sync) {
+    const struct basic_block *block = &w->cta->program->blocks[g->block];
+    switch (block->sync) {
     case SYNC_MEMBERS: return !(members_of(w, g) & w->alive & ~g->mask);
-    case SYNC_BARRIER:
-        return !((const struct barrier_operands *)first_op(p, g->block)->regs)->aligned;
+    case SYNC_BARRIER: return !block->barrier->aligned;
     }
     return true;
 }

@@ -2,6 +2,8 @@
 // counts.
 #include "machine.h"
 
+#include "image/gpus.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,23 +158,38 @@ int global_atomic_sectors(const uint64_t address[WARP], int bytes, uint32_t mask
     return sectors;
 }
 
+// ---- By name ------------------------------------------------------------------------------------
+
+const uint64_t *counts_find(const struct counts *counts, const char *name)
+{
+#define COUNTER(known, title, what)                                                                \
+    if (strcmp(name, #known) == 0)                                                                 \
+        return &counts->known;
+#define CLASS_COUNTER(known, op_class, title, what)                                                \
+    if (strcmp(name, #known) == 0)                                                                 \
+        return &counts->classes[CLASS_##op_class];
+#include "ptxsim/counts.def"
+#undef COUNTER
+#undef CLASS_COUNTER
+    return NULL;
+}
+
 // ---- An L4 --------------------------------------------------------------------------------------
 
-// NVIDIA L4 data sheet: 300 GB/s; 121 TFLOP/s dense for FP16 products (242 with sparsity), twice
-// that for products of 8 bits.
-// Ada architecture paper, per SM and cycle: 4 warp instructions issued, 16 special-function
-// results, 1 shared-memory wavefront of 128 bytes. 58 SMs; 2.04 GHz boost.
+// At its boost clock; per µs.
 struct floors l4_floors(const struct counts *counts, uint64_t dram_bytes)
 {
-    const double sms = 58, cycles_per_us = 2040;
+    const struct gpu *l4 = &gpus[GPU_L4];
+    const double cycles = (double)l4->sms * l4->clock_khz / 1e3; // of all SMs
     struct floors f = {
-        .tensor = ((double)counts->tensor_flops - 0.5 * (double)counts->tensor_flops_8bit) / 121e6,
-        .exp = (double)counts->mufu_threads / (16 * sms * cycles_per_us),
+        .tensor = ((double)counts->tensor_flops - 0.5 * (double)counts->tensor_flops_8bit) /
+                  (l4->tensor_fp16_tflops * 1e6),
+        .exp = (double)counts->mufu_threads / (GPU_RATE_EXP * cycles),
         .shared = (double)(counts->shared_load_wavefronts + counts->shared_store_wavefronts +
                            counts->shared_atomic_wavefronts) /
-                  (sms * cycles_per_us),
-        .issue = (double)counts->warp_instructions / (4 * sms * cycles_per_us),
-        .dram = (double)dram_bytes / 300e3,
+                  (GPU_RATE_SHARED * cycles),
+        .issue = (double)counts->warp_instructions / (GPU_RATE_ISSUE * cycles),
+        .dram = (double)dram_bytes / (l4->dram_gbs * 1e3),
     };
     const double values[] = {f.tensor, f.exp, f.shared, f.issue, f.dram};
     static const char *const names[] = {"tensor", "exp", "shared", "issue", "dram"};

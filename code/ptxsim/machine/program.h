@@ -8,6 +8,7 @@
 
 struct warp;
 struct op;
+struct barrier_operands;
 
 // One operation on the lanes of a warp. r: the frame, operands at byte offsets in it. A plain
 // operation writes all 32 lanes of its destination and looks at nothing but its operands: the
@@ -16,10 +17,14 @@ typedef void op_fn(struct warp *w, char *r, const struct op *op, uint32_t mask);
 
 struct op {
     op_fn *run;
-    op_fn *inner;         // what guarded_op and rounded_op call
-    uint32_t d, a, b, c;  // result and operands: byte offsets in the frame
-    int64_t imm;          // address offset, or what the operation takes
-    const uint32_t *regs; // vectors and fragments: offsets in the order of the operands
+    op_fn *inner;        // what guarded_op calls
+    uint32_t d, a, b, c; // result and operands: byte offsets in the frame
+    int64_t imm;         // address offset, or what the operation takes
+    // What does not fit in here. ops.h says which of the two an operation has.
+    union {
+        const uint32_t *regs; // vectors and fragments: offsets in the order of the operands
+        const void *operands; // a structure of the operation's own
+    };
     uint32_t guard;
     bool guard_negated;
     uint8_t plain; // 0, or 1 + the bytes a lane of its destination (1: a predicate)
@@ -40,10 +45,12 @@ enum sync_kind {
 // A run of ops that is entered at its first and left after its last. A block that begins with an
 // instruction that waits for other lanes is marked, so that the scheduler can hold its lanes.
 struct basic_block {
-    uint32_t first, count; // ops
-    uint32_t insn, insns;  // instructions
-    uint8_t sync;
-    bool ends_flow; // does not fall through
+    uint32_t first, count;                  // ops
+    uint32_t insn, insns;                   // instructions
+    uint8_t sync;                           // enum sync_kind
+    bool ends_flow;                         // does not fall through
+    uint32_t members;                       // SYNC_MEMBERS: register of the mask, or NO_REGISTER
+    const struct barrier_operands *barrier; // SYNC_BARRIER
 };
 
 struct program {

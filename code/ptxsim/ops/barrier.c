@@ -56,8 +56,7 @@ void release_barrier(struct cta *cta, unsigned id)
             struct group *g = &w->groups[k];
             if (!g->arrived || g->barrier != id)
                 continue;
-            const struct barrier_operands *b =
-                (const struct barrier_operands *)first_op(cta->program, g->block)->regs;
+            const struct barrier_operands *b = cta->program->blocks[g->block].barrier;
             char *out = w->file + g->frame + b->output;
             bool yes = b->kind == BARRIER_AND ? cta->barrier[id].yes == cta->barrier[id].lanes
                                               : cta->barrier[id].yes != 0;
@@ -78,7 +77,7 @@ void release_barrier(struct cta *cta, unsigned id)
 void barrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     struct cta *cta = w->cta;
-    const struct barrier_operands *b = (const struct barrier_operands *)op->regs;
+    const struct barrier_operands *b = op->operands;
     int lane = __builtin_ctz(mask);
     uint32_t id = ((u32 *)(r + b->id))[lane];
     uint32_t count = b->has_count ? ((u32 *)(r + b->count))[lane] : 0;

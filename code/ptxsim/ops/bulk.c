@@ -457,7 +457,7 @@ void bulk_finish(struct cta *cta)
 
 void bulk_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    const struct bulk_operands *o = (const struct bulk_operands *)op->regs;
+    const struct bulk_operands *o = op->operands;
     for (uint32_t left = mask; left && !w->cta->faulted; left &= left - 1)
         (o->store ? issue_store : load)(w, r, op, o, __builtin_ctz(left));
     note_effect(w);

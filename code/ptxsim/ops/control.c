@@ -26,7 +26,7 @@ void trap_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 
 void switch_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    const struct switch_operands *s = (const struct switch_operands *)op->regs;
+    const struct switch_operands *s = op->operands;
     const u32 *index = (const u32 *)(r + s->index);
     w->gone = mask;
     while (mask) {
@@ -63,7 +63,7 @@ static void enter(struct warp *w, char *r, const struct op *op, const struct cal
                   const struct callee *callee, uint32_t return_block, uint32_t mask)
 {
     const struct program *p = w->cta->program;
-    uint32_t caller = (uint32_t)(r - w->file), frame = caller + call->frame_bytes;
+    uint32_t caller = (uint32_t)(r - w->file), frame = caller + (uint32_t)call->caller->frame_bytes;
     int first = __builtin_ctz(mask);
     bool fits = frame + callee->frame_bytes <= p->file_bytes;
     for (uint32_t left = mask; left; left &= left - 1) {
@@ -109,7 +109,7 @@ static void enter(struct warp *w, char *r, const struct op *op, const struct cal
 void call_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     const struct program *p = w->cta->program;
-    const struct call_operands *call = (const struct call_operands *)op->regs;
+    const struct call_operands *call = op->operands;
     uint32_t return_block = w->next; // run_block sets it for every block
     w->gone = mask;
     if (call->callee >= 0) {
@@ -141,7 +141,7 @@ void call_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 
 void call_end_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    const struct call_operands *call = (const struct call_operands *)op->regs;
+    const struct call_operands *call = op->operands;
     for (uint32_t left = mask; left; left &= left - 1)
         move_locals(w, call, ((u64 *)(r + FRAME_LOCAL))[__builtin_ctz(left)], __builtin_ctz(left),
                     true);

@@ -193,7 +193,7 @@ static double narrow_value(enum number from, uint32_t bits)
 void convert_pair(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)w, (void)mask;
-    const struct conversion *k = (const struct conversion *)op->regs;
+    const struct conversion *k = op->operands;
     unsigned bits = 8 * (unsigned)number_bytes(k->to), from = 8 * (unsigned)number_bytes(k->from);
     for (unsigned i = 0; i < WARP; ++i) {
         uint32_t high = 0, low = 0;
@@ -211,7 +211,7 @@ void convert_pair(struct warp *w, char *r, const struct op *op, uint32_t mask)
 void convert(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)w, (void)mask;
-    const struct conversion *k = (const struct conversion *)op->regs;
+    const struct conversion *k = op->operands;
     unsigned bits = 8 * (unsigned)number_bytes(k->to), shift = 64 - bits;
     for (unsigned i = 0; i < WARP; ++i) {
         uint64_t value = 0;

@@ -48,7 +48,7 @@ static void arrive_copy(struct warp *w, const struct copy *c, uint32_t stamp)
 // NO_REGISTER). bytes: the size; imm, width: the offsets of source and destination.
 void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    const struct copy_operands *o = (const struct copy_operands *)op->regs;
+    const struct copy_operands *o = op->operands;
     struct copies *copies = copies_of(w);
     struct cta *cta = w->cta;
     struct insn_counts *count = counts_of(w, op);

@@ -54,10 +54,9 @@ void guarded_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 void rounded_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
-    op_fn *run;
-    memcpy(&run, op->regs, sizeof run);
+    op_fn *const *run = op->operands;
     fesetround(modes[op->bytes]);
-    run(w, r, op, mask);
+    (*run)(w, r, op, mask);
     fesetround(FE_TONEAREST);
 }
 

@@ -77,7 +77,8 @@ struct tiles { // ldmatrix, stmatrix: 8x8 tiles of 16-bit elements
     bool store, transposed;
 };
 
-op_fn wmma_move, tiles_move, movmatrix_op;
+op_fn wmma_move, tiles_move; // operands: a struct matrix_memory, a struct tiles
+op_fn movmatrix_op;          // OP_mma has a struct mma
 
 // ---- Conversions --------------------------------------------------------------------------------
 
@@ -108,10 +109,10 @@ struct conversion {
     uint8_t to_width, from_width;     // of the registers
 };
 
-op_fn convert; // regs: a struct conversion
+op_fn convert; // operands: a struct conversion
 // Two at once: from a (the upper) and b in f32, or from both halves of a.
 op_fn convert_pair;
-op_fn rounded_op; // inner under the rounding mode `bytes`
+op_fn rounded_op; // under the rounding mode `bytes`; operands: an op_fn *, what it calls
 
 // ---- Everything else ----------------------------------------------------------------------------
 
@@ -187,7 +188,9 @@ extern const char *const special_names[SPECIALS];
 
 // ---- Control flow -------------------------------------------------------------------------------
 
-op_fn branch_op, exit_op, barrier_op, trap_op, call_op, call_end_op, return_op, switch_op;
+op_fn branch_op, exit_op, trap_op, return_op;
+op_fn barrier_op, switch_op; // operands: a struct barrier_operands, a struct switch_operands
+op_fn call_op, call_end_op;  // operands: a struct call_operands
 op_fn alloca_op, stacksave_op, stackrestore_op;
 // A plain operation for some of the lanes: the others keep what the destination held.
 void plain_masked(struct warp *w, char *r, const struct op *op, op_fn *run, uint32_t mask);
@@ -207,9 +210,9 @@ struct barrier_operands {
 struct call_operands {
     int callee; // -1: the function whose address is in the register `address`
     uint32_t address;
-    uint32_t frame_bytes; // the callee's frame and local memory begin after the caller's own
-    uint64_t local_bytes;
-    int moves; // arguments (call_op) or the returned value (call_end_op)
+    const struct callee *caller; // the callee's frame begins after its frame
+    uint64_t local_bytes;        // and the callee's local memory after these of the caller
+    int moves;                   // arguments (call_op) or the returned value (call_end_op)
     struct call_move {
         uint64_t mine, its; // offsets in the caller's and the callee's local memory
         uint64_t bytes;
@@ -234,9 +237,9 @@ enum {
 
 // ---- Asynchronous copies and mbarriers (sync.c) -------------------------------------------------
 
-op_fn copy_async_op; // regs: a struct copy_operands; bytes
+op_fn copy_async_op; // operands: a struct copy_operands; bytes
 op_fn copy_group_op; // imm: groups that may be left by a wait, -1: commit; target: the open one too
-op_fn mbarrier_op;   // regs: a struct mbarrier_operands; target: enum mbarrier_kind
+op_fn mbarrier_op;   // operands: a struct mbarrier_operands; target: enum mbarrier_kind
 op_fn mbarrier_pending_op;
 op_fn fence_op, proxy_fence_op, nanosleep_op;
 
@@ -278,7 +281,7 @@ struct bulk_operands {
     uint32_t size; // register, if it is no tensor
 };
 
-op_fn bulk_op;       // regs: a struct bulk_operands
+op_fn bulk_op;       // operands: a struct bulk_operands
 op_fn bulk_group_op; // imm: groups of stores that may be left by a wait, -1: commit
 
 // ---- Products of a warpgroup (wgmma.c) ----------------------------------------------------------
@@ -312,8 +315,8 @@ struct watch {
     } * uses; // of accumulators
 };
 
-op_fn watch_op;       // regs: a struct watch
-op_fn wgmma_op;       // issue; regs: a struct wgmma
+op_fn watch_op;       // operands: a struct watch
+op_fn wgmma_op;       // issue; operands: a struct wgmma
 op_fn wgmma_group_op; // imm: groups that may be left by a wait, -1: commit
 op_fn wgmma_fence_op;
 op_fn setmaxnreg_op; // imm: the count; target: whether it takes more

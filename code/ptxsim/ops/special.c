@@ -1,4 +1,5 @@
 // special.c: special registers.
+#include "image/gpus.h"
 #include "ops.h"
 #include "scalars.h"
 
@@ -64,9 +65,9 @@ static uint64_t special(const struct warp *w, int which, int lane)
     case SPECIAL_NCTAID_Z: return launch->grid[which - SPECIAL_NCTAID_X];
     case SPECIAL_LANEID: return (uint64_t)lane;
     case SPECIAL_WARPID: return (uint64_t)w->index;
-    case SPECIAL_NWARPID: return 48;
-    case SPECIAL_SMID: return cta->number % 58; // an L4's
-    case SPECIAL_NSMID: return 58;
+    case SPECIAL_NWARPID: return (unsigned)gpus[GPU_L4].threads_sm / WARP;
+    case SPECIAL_SMID: return cta->number % (unsigned)gpus[GPU_L4].sms;
+    case SPECIAL_NSMID: return (unsigned)gpus[GPU_L4].sms;
     case SPECIAL_GRIDID: return 1;
     case SPECIAL_LANEMASK_EQ: return bit;
     case SPECIAL_LANEMASK_LE: return bit | (bit - 1);

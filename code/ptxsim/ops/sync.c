@@ -41,7 +41,7 @@ static bool arrive(struct warp *w, const struct op *op, int lane, struct meeting
 // The lanes' operation on the mbarrier at one address.
 static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes, uint32_t at)
 {
-    const struct mbarrier_operands *o = (const struct mbarrier_operands *)op->regs;
+    const struct mbarrier_operands *o = op->operands;
     struct cta *cta = w->cta;
     struct meeting *m = meeting_at(cta, at);
     uint8_t *object = cta->shared + at;

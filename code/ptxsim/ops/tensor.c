@@ -125,7 +125,7 @@ static void move_tile(struct warp *w, char *r, const struct op *op, uint32_t reg
 
 static void load_tiles(struct warp *w, char *r, const struct op *op, uint64_t base, uint64_t stride)
 {
-    const struct matrix_memory *m = (const struct matrix_memory *)op->regs;
+    const struct matrix_memory *m = op->operands;
     const struct matrix *f = &m->matrix;
     for (int i = 0; i < f->distinct; ++i) {
         uint64_t at[8];
@@ -143,7 +143,7 @@ static void load_tiles(struct warp *w, char *r, const struct op *op, uint64_t ba
 static void move_elements(struct warp *w, char *r, const struct op *op, uint64_t base,
                           uint64_t stride)
 {
-    const struct matrix_memory *m = (const struct matrix_memory *)op->regs;
+    const struct matrix_memory *m = op->operands;
     const struct matrix *f = &m->matrix;
     uint32_t size = f->bytes, registers = f->step > f->per ? 2 : 1;
     uint32_t elements = registers * f->per, width = f->bytes < 4 ? 4 : f->bytes;
@@ -198,7 +198,7 @@ static void move_elements(struct warp *w, char *r, const struct op *op, uint64_t
 
 void wmma_move(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    const struct matrix_memory *m = (const struct matrix_memory *)op->regs;
+    const struct matrix_memory *m = op->operands;
     if (!whole_warp(w, op, mask))
         return;
     uint64_t base = op->wide_address ? *(const u64 *)(r + op->a) : *(const u32 *)(r + op->a);
@@ -213,7 +213,7 @@ void wmma_move(struct warp *w, char *r, const struct op *op, uint32_t mask)
 // The rows of tile i are at the addresses of lanes 8 i to 8 i + 7.
 void tiles_move(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    const struct tiles *t = (const struct tiles *)op->regs;
+    const struct tiles *t = op->operands;
     if (!whole_warp(w, op, mask))
         return;
     uint64_t at[WARP];

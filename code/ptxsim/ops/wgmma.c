@@ -246,7 +246,7 @@ static bool same_lanes(struct warp *w, const struct op *op, const u64 *descripto
 static bool take_operands(struct warp *w, const struct pending *p, bool issue,
                           uint8_t (*a)[ROW_BYTES], uint8_t (*b)[ROW_BYTES])
 {
-    const struct wgmma *t = (const struct wgmma *)p->op->regs;
+    const struct wgmma *t = p->op->operands;
     return (t->a_desc == NO_REGISTER ||
             take_rows(w, p->op, p->a_desc, t->transposed_a, w->index % WARPGROUP_WARPS * 16, 16,
                       element_bytes(t), issue, a ? a[0] : NULL)) &&
@@ -271,7 +271,7 @@ static bool meet(const uint64_t *a, const uint64_t *b, int words)
 
 void wgmma_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    const struct wgmma *t = (const struct wgmma *)op->regs;
+    const struct wgmma *t = op->operands;
     struct products *products = products_of(w);
     struct pending p = {
         .op = op, .frame = (uint32_t)(r - w->file), .group = products->open, .add = true};
@@ -315,7 +315,7 @@ void wgmma_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 
 static void finish(struct warp *w, const struct pending *p)
 {
-    const struct wgmma *t = (const struct wgmma *)p->op->regs;
+    const struct wgmma *t = p->op->operands;
     _Alignas(64) uint8_t space[16 + WGMMA_N][ROW_BYTES];
     uint8_t(*a)[ROW_BYTES] = p->early ? p->early : space, (*b)[ROW_BYTES] = a + 16;
     if (t->a_desc == NO_REGISTER)
@@ -366,7 +366,7 @@ void wgmma_fence_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 static void report_uses(struct warp *w, const struct op *op, const struct watch *watch,
                         const struct pending *p)
 {
-    const struct wgmma *t = (const struct wgmma *)p->op->regs;
+    const struct wgmma *t = p->op->operands;
     for (int i = 0; i < watch->count; ++i) {
         const struct watch_use *use = &watch->uses[i];
         if (!(t->d_set[use->number / 64] >> use->number % 64 & 1))
@@ -383,7 +383,7 @@ static void report_uses(struct warp *w, const struct op *op, const struct watch 
 
 void watch_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    const struct watch *watch = (const struct watch *)op->regs;
+    const struct watch *watch = op->operands;
     (void)r, (void)mask;
     if (!w->clock)
         return;
@@ -397,7 +397,7 @@ void watch_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     for (int i = 0; i < watch->words; ++i)
         products->dirty[i] |= watch->written[i];
     for (size_t i = 0; i < products->count; ++i) {
-        const struct wgmma *t = (const struct wgmma *)products->list[i].op->regs;
+        const struct wgmma *t = products->list[i].op->operands;
         if (meet(watch->touched, t->d_set, t->words))
             report_uses(w, op, watch, &products->list[i]);
     }

@@ -207,25 +207,24 @@ LOAD_4(matrix4t, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16", AT_SHARED)
     X(kind, rows_swizzled, lane * 128 + lane % 8 * 16, true)                                       \
     X(kind, rows_random, mix(lane, 1) % (SHARED_BYTES / 16) * 16, true)
 
-#define SHARED_PATTERNS(X)                                                                         \
-    FEW(X, load1, 1)                                                                               \
-    FEW(X, load2, 2) STRIDES(X, load4, 4) SHARES(X, load4, 4) MASKS(X, load4, 4)                   \
-        RANDOMS(X, load4, 4) WIDE(X, load8, 8) WIDE(X, load16, 16) FEW(X, store1, 1)               \
-            FEW(X, store2, 2) FEW(X, store4, 4) WIDE(X, store8, 8) WIDE(X, store16, 16)            \
-                FEW(X, atom_add, 4) FEW(X, atom_exch, 4) FEW(X, atom_cas, 4) FEW(X, red_add, 4)    \
-                    MIXES(X, load8, 8) MIXES(X, load16, 16) MIXES(X, store16, 16)                  \
-                        LOADED_SAME(X, load16, 16) LOADED_SAME(X, store16, 16)                     \
-                            LOADED_SAME(X, atom_add, 4) LOADED_SAME(X, atom_max, 4)                \
-                                LOADED_SAME(X, red_add, 4) FEW(X, atom_max, 4)                     \
-                                    FEW(X, atom_add64, 8) FEW(X, atom_addf, 4) FEW(X, copy4, 4)    \
-                                        FEW(X, copy8, 8) FEW(X, copy16, 16) MATRICES(X, matrix1)   \
-                                            MATRICES(X, matrix2) MATRICES(X, matrix4)              \
-                                                MATRICES(X, matrix4t)
-#define GLOBAL_PATTERNS(X)                                                                         \
-    GLOBALS(X, gload1, 1)                                                                          \
-    GLOBALS(X, gload4, 4) GLOBALS(X, gload8, 8) GLOBALS(X, gload16, 16) GLOBALS(X, gstore1, 1)     \
-        GLOBALS(X, gstore4, 4) GLOBALS(X, gstore8, 8) GLOBALS(X, gstore16, 16)                     \
-            GLOBALS(X, gatom_add, 4) GLOBALS(X, gred_add, 4)
+// clang-format off
+#define SHARED_PATTERNS(X) \
+    FEW(X, load1, 1) FEW(X, load2, 2) \
+    STRIDES(X, load4, 4) SHARES(X, load4, 4) MASKS(X, load4, 4) RANDOMS(X, load4, 4) \
+    WIDE(X, load8, 8) WIDE(X, load16, 16) \
+    FEW(X, store1, 1) FEW(X, store2, 2) FEW(X, store4, 4) WIDE(X, store8, 8) WIDE(X, store16, 16) \
+    FEW(X, atom_add, 4) FEW(X, atom_exch, 4) FEW(X, atom_cas, 4) FEW(X, red_add, 4) \
+    MIXES(X, load8, 8) MIXES(X, load16, 16) MIXES(X, store16, 16) \
+    LOADED_SAME(X, load16, 16) LOADED_SAME(X, store16, 16) LOADED_SAME(X, atom_add, 4) \
+    LOADED_SAME(X, atom_max, 4) LOADED_SAME(X, red_add, 4) \
+    FEW(X, atom_max, 4) FEW(X, atom_add64, 8) FEW(X, atom_addf, 4) \
+    FEW(X, copy4, 4) FEW(X, copy8, 8) FEW(X, copy16, 16) \
+    MATRICES(X, matrix1) MATRICES(X, matrix2) MATRICES(X, matrix4) MATRICES(X, matrix4t)
+#define GLOBAL_PATTERNS(X) \
+    GLOBALS(X, gload1, 1) GLOBALS(X, gload4, 4) GLOBALS(X, gload8, 8) GLOBALS(X, gload16, 16) \
+    GLOBALS(X, gstore1, 1) GLOBALS(X, gstore4, 4) GLOBALS(X, gstore8, 8) GLOBALS(X, gstore16, 16) \
+    GLOBALS(X, gatom_add, 4) GLOBALS(X, gred_add, 4)
+// clang-format on
 
 // Shared memory is filled first, by stores of four bytes that have no conflict.
 #define SHARED_KERNEL(kind, pattern, offset, takes_part)                                           \

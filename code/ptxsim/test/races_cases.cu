@@ -407,7 +407,9 @@ template <bool WRONG> __global__ void fresh(int *out, const int *in)
 
 // ---- Running them -------------------------------------------------------------------------------
 
+// clang-format off
 #define CASE(name, blocks) {#name, {name<false>, name<true>}, blocks}
+// clang-format on
 static const struct {
     const char *name;
     void (*kernel[2])(int *, const int *);

@@ -21,6 +21,6 @@ expect() {
         PTXSIM_SCHEDULE=$seed run "$BATS_FILE_TMPDIR/cases" "$1" wrong
         echo "schedule $seed: $output"
         [ "$status" -eq 1 ]
-        grep -F -- "$2" <<<"$output" | grep -qE "^ptxsim: $1, .*$CASES:$line[^0-9]"
+        grep -F -- "$2" <<<"$output" | grep -qE "^ptxsim: $1, .*$CASES:${line}[^0-9]"
     done
 }

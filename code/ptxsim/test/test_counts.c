@@ -221,9 +221,54 @@ static void chapters(void **state)
     json_decref(sim);
 }
 
+// ---- The list of counters -----------------------------------------------------------------------
+
+// struct counts has the rows of counts.def and the classes, and nothing else.
+static void counters_are_found_by_their_names(void **state)
+{
+    (void)state;
+    static const struct counts counts;
+    size_t members = CLASSES;
+#define COUNTER(name, title, what)                                                                 \
+    assert_ptr_equal(counts_find(&counts, #name), &counts.name);                                   \
+    ++members;
+#define CLASS_COUNTER(name, op_class, title, what)                                                 \
+    assert_ptr_equal(counts_find(&counts, #name), &counts.classes[CLASS_##op_class]);
+#include "ptxsim/counts.def"
+#undef COUNTER
+#undef CLASS_COUNTER
+    assert_int_equal(sizeof counts, members * sizeof(uint64_t));
+    static const char *const unknown[] = {"", "barrels", "barrier", "barriers ", "classes"};
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; ++i)
+        assert_null(counts_find(&counts, unknown[i]));
+}
+
+static void a_report_has_every_counter(void **state)
+{
+    (void)state;
+    json_t *gpu = load(record);
+    json_t *report = simulate(json_object_get(gpu, "kernels"), "load4", strlen("load4"));
+    assert_non_null(report);
+    const json_t *counts = counts_of(report, "load4_stride_1");
+    size_t members = 1; // the classes
+#define COUNTER(name, title, what)                                                                 \
+    assert_true(json_is_integer(json_object_get(counts, #name)));                                  \
+    ++members;
+#define CLASS_COUNTER(name, op_class, title, what)
+#include "ptxsim/counts.def"
+#undef COUNTER
+#undef CLASS_COUNTER
+    assert_true(json_is_object(json_object_get(counts, "classes")));
+    assert_int_equal(json_object_size(counts), members);
+    json_decref(report);
+    json_decref(gpu);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(counters_are_found_by_their_names),
+        cmocka_unit_test(a_report_has_every_counter),
         cmocka_unit_test(micro_kernels),
         cmocka_unit_test(chapters),
     };

@@ -13,11 +13,11 @@ setup() {
 }
 
 # What the appendix shows is what the simulator says today.
-@test "the recorded lines and pictures are today's (else: labs/measure-pictures)" {
-    OUT=$BATS_TEST_TMPDIR run labs/measure-pictures
+@test "the recorded lines and pictures are today's (else: labs/tools/measure-pictures)" {
+    OUT=$BATS_TEST_TMPDIR run labs/tools/measure-pictures
     echo "$output"
     [ "$status" -eq 0 ]
-    [ "$(ls "$BATS_TEST_TMPDIR"/*.{txt,tsv} | wc -l)" -eq "$(grep -c '^record ' labs/measure-pictures)" ]
+    [ "$(ls "$BATS_TEST_TMPDIR"/*.{txt,tsv} | wc -l)" -eq "$(grep -c '^record ' labs/tools/measure-pictures)" ]
     for new in "$BATS_TEST_TMPDIR"/*.{txt,tsv}; do
         diff "plots/runs/simulator/${new##*/}" "$new"
     done
@@ -27,7 +27,7 @@ setup() {
     run build/profile --lines 5 --json "$BATS_TEST_TMPDIR/lines.json" "${small[@]}"
     echo "$output"
     [ "$status" -eq 0 ]
-    ! grep -qE '^.{81}' <<<"$output"
+    [ "$(grep -cE '^.{81}' <<<"$output")" -eq 0 ]
     [ "$(grep -cE '^ *[0-9.]+% .*:[0-9]+ ' <<<"$output")" -eq 5 ]
     grep -oE '^ *[0-9.]+%' <<<"$output" | tr -d ' %' | head -5 | sort -rgc
     grep -qE 'load_matrix_sync' <<<"$output"

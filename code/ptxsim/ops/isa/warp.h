@@ -333,7 +333,7 @@ static void FN(mma_f64)(char *r, const struct mma *t)
 
 static void FN(mma)(ARGUMENTS)
 {
-    const struct mma *t = (const struct mma *)op->regs;
+    const struct mma *t = op->operands;
     if (mask != ~0u)
         fault_at(w, op, __builtin_ctz(mask), FAULT_DIVERGENT_BARRIER,
                  "%s with %d of the warp's 32 lanes", w->cta->program->insns[op->insn].opcode,

@@ -1,5 +1,6 @@
-// generate.c: writes the CUDA source that coverage.cu includes: a kernel for every opcode and type
-// of operations.def and for every legal cvt, and random programs of the exact ones.
+// generate.c: writes the CUDA source that coverage.cu includes: a kernel for every opcode (decode/
+// opcodes.def) and type (ops/operations.def) and for every legal cvt, and random programs of the
+// exact ones.
 //
 //   generate table      the table of opcodes, tab-separated: opcodes.tsv
 //   generate kernels    the kernels of the table and the random programs
@@ -39,6 +40,23 @@ static const struct listed listed[] = {
 #undef OP
 };
 enum { LISTED = sizeof listed / sizeof listed[0] };
+
+static const struct {
+    const char *name, *decoder;
+} rows[] = {
+#define OPCODE(name, decoder, ...) {name, #decoder},
+#include "../../decode/opcodes.def"
+#undef OPCODE
+};
+
+// Of an opcode without its modifiers; "" if PTX has none of that name, or the simulator.
+static const char *decoder_of(const char *base)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i)
+        if (!strcmp(rows[i].name, base))
+            return rows[i].decoder;
+    return "";
+}
 
 // ---- Opcodes as PTX spells them -----------------------------------------------------------------
 
@@ -108,13 +126,6 @@ static int needs(const char *name)
     return starts(name, "setp.") && strstr(name, ".bf16") ? 90 : 80;
 }
 
-static bool internal(const char *name)
-{
-    return starts(name, "pack_") || starts(name, "part_") || starts(name, "window_") ||
-           starts(name, "sat_") || starts(name, "relu_") || starts(name, "cvt_") ||
-           starts(name, "load_") || starts(name, "store_");
-}
-
 // "fma_ftz_f32" with `rounding` and `extra` modifiers: "fma.rn.ftz.sat.f32".
 static void spell(char *out, size_t size, const char *name, const char *rounding, bool saturate)
 {
@@ -143,19 +154,19 @@ static void spell(char *out, size_t size, const char *name, const char *rounding
 static void add_listed(const struct listed *l)
 {
     char types[64], name[96];
-    if (internal(l->name))
+    char base[32];
+    snprintf(base, sizeof base, "%.*s", (int)strcspn(l->name, "_"), l->name);
+    const char *decoder = decoder_of(base);
+    // pack_2x16 and the like are parts of other instructions; every cvt is in add_conversions.
+    if (!decoder[0] || !strcmp(decoder, "cvt") || l->form == FORM_CUSTOM)
         return;
     snprintf(types, sizeof types, "%s", l->types);
     const char *type = strrchr(l->name, '_');
     type = type ? type + 1 : "";
-    char base[32];
-    snprintf(base, sizeof base, "%.*s", (int)strcspn(l->name, "_"), l->name);
     bool single = in(type, "f32 f64"), half = strstr(type, "f16") != NULL;
     bool approximate = strstr(l->name, "approx") || strstr(l->name, "full");
-    bool rounds = single && !approximate && in(base, "add sub mul fma div rcp sqrt");
+    bool rounds = single && !approximate && !strcmp(decoder, "rounded");
     static const char *const modes[] = {"rn", "rz", "rm", "rp"};
-    if (l->form == FORM_CUSTOM)
-        return;
     for (int mode = 0; mode < (rounds ? 4 : 1); ++mode) {
         for (int saturate = 0; saturate < 2; ++saturate) {
             const char *rounding = rounds                                ? modes[mode]

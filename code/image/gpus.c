@@ -1,0 +1,62 @@
+// gpus.c: the table of GPUs.
+//
+// Sources: the limits of compute capabilities 8.9 and 9.0, and the rates of special functions and
+// shared memory, are the CUDA C++ Programming Guide's. SMs and clocks of an L4 are the Ada
+// architecture white paper's: 58 SMs x 128 lanes x 2 x 2.04 GHz give the data sheet's fp32 rate. The
+// data sheets give tensor rates with sparsity, twice the dense ones: 242 TFLOP/s of an L4, 1979 of an
+// H200 (SXM), which it reckons at 1.83 GHz, not at the boost clock. SMs, clocks and L2 of an H200 are
+// what its driver reports.
+#include "image/gpus.h"
+
+#include <string.h>
+
+const struct gpu gpus[GPUS] = {
+    [GPU_L4] =
+        {
+            .key = "l4",
+            .name = "NVIDIA L4",
+            .arch = 89,
+            .sms = 58,
+            .clock_khz = 2040000,
+            .memory_clock_khz = 6251000,
+            .bus_bits = 192,
+            .l2_bytes = 48 << 20,
+            .threads_sm = 1536,
+            .blocks_sm = 24,
+            .shared_default = 48 << 10,
+            .shared_optin = 99 << 10,
+            .shared_sm = 100 << 10,
+            .tensor_fp16_tflops = 121,
+            .fp32_tflops = 30.3,
+            .dram_gbs = 300,
+        },
+    [GPU_H200] =
+        {
+            .key = "h200",
+            .name = "NVIDIA H200",
+            .arch = 90,
+            .sms = 132,
+            .clock_khz = 1980000,
+            .memory_clock_khz = 3201000,
+            .bus_bits = 6144,
+            .l2_bytes = 60 << 20,
+            .threads_sm = 2048,
+            .blocks_sm = 32,
+            .shared_default = 48 << 10,
+            .shared_optin = 227 << 10,
+            .shared_sm = 228 << 10,
+            .tensor_fp16_tflops = 989.5,
+            .fp32_tflops = 67,
+            .dram_gbs = 4800,
+            .mma_sync_low_tflops = 621,
+            .mma_sync_high_tflops = 643,
+        },
+};
+
+const struct gpu *gpu_find(const char *key)
+{
+    for (int i = 0; i < GPUS; ++i)
+        if (strcmp(gpus[i].key, key) == 0)
+            return &gpus[i];
+    return NULL;
+}

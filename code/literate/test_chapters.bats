@@ -1,0 +1,43 @@
+# The chapters as texts to edit: their lines, and how tables of numbers are written.
+
+setup() {
+    chapters=("$BATS_TEST_DIRNAME"/../../chapters/*.md "$BATS_TEST_DIRNAME"/../../book.md)
+    cd "$BATS_TEST_TMPDIR"
+}
+
+# Lines longer than 120 characters that a space could break. A fence's opening is one line to Pandoc, and
+# an address has no spaces.
+long_lines() { # FILE...
+    LC_ALL=C.UTF-8 grep -HnE '^.{121}' "$@" | grep -vE '^[^:]*:[0-9]+: *(```|[^ ]*://[^ ]*$)' |
+        sed -E 's/^([^:]*:[0-9]+):.*/\1: longer than 120 characters/'
+}
+
+# Rows that are typed cell by cell, outside of tables.lua's notation.
+typed_rows() { # FILE...
+    awk 'FNR == 1 { inside = 0 }
+        /^ *```/ { inside = !inside }
+        !inside && /^ *\|.*\{\.run/ { print FILENAME ":" FNR ": a number in a table of its own; see tables.lua" }' "$@"
+}
+
+@test "no line of a chapter is longer than 120 characters" {
+    [ "${#chapters[@]}" -gt 20 ]
+    run long_lines "${chapters[@]}"
+    [ "$output" = "" ]
+}
+
+@test "tables of numbers are in the notation" {
+    run typed_rows "${chapters[@]}"
+    [ "$output" = "" ]
+}
+
+@test "both are seen where they are" {
+    words=$(printf 'ü%.0s' {1..60})
+    printf '%s\n' "$words $words" "$words $words." "https://x.org/$words$words" "\`\`\` {.table fmt=\"$words$words\"}" \
+        "| \`h200/a:b\`{.run} |" "$words $words." "${words}$words" '```' "| \`h200/a:b\`{.run} |" > x.md
+    run long_lines x.md
+    [ "$output" = "x.md:1: longer than 120 characters
+x.md:2: longer than 120 characters
+x.md:6: longer than 120 characters" ]
+    run typed_rows x.md
+    [ "$output" = "x.md:9: a number in a table of its own; see tables.lua" ]
+}

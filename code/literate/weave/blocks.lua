@@ -1,0 +1,258 @@
+-- Sets figures, tables, boxes, and what a lab's sheet has beside code: points, hints, questions.
+--
+--   blocks.picture(block), chart(div)   a TikZ picture; a chart that gnuplot drew
+--   blocks.table(table), box(div)       a div that is no box is left as it is
+--   blocks.points(sheet, line)          of a lab's sheet (sheets.lua)
+--   blocks.hints(div), question(div)
+--
+-- Each returns what Pandoc's filters return: a block or a list of them.
+
+local figures = require "figures"
+local sheets = require "sheets"
+local common = require "weave.common"
+local labels = require "weave.labels"
+local read = require "weave.read"
+local set_inlines = require("weave.inlines").set
+local LATEX, STUDENT, HANDOUT = common.LATEX, common.STUDENT, common.HANDOUT
+local raw, raw_block, escape, red = common.raw, common.raw_block, common.escape, common.red
+local tex_label, origin = common.tex_label, common.origin
+local where, fail_or_note = common.where, common.fail_or_note
+
+local blocks = {}
+
+local function caption_inlines(name, number, inlines)
+    local out = pandoc.List()
+    if LATEX then
+        out:insert(raw("\\caption{"))
+        out:extend(inlines)
+        out:insert(raw("}"))
+    else
+        out:insert(raw(string.format('<span class="number">%s %s.</span> ', name, number)))
+        out:extend(inlines)
+    end
+    return out
+end
+
+local function set_figure(el, content, caption)
+    local id, number, line = el.identifier, el.attributes.number, el.attributes.line
+    if LATEX then
+        local inlines = pandoc.List {
+            raw(origin(line) .. "\n\\begin{figure}[htbp]\\centering\n" .. content .. "\n"),
+        }
+        inlines:extend(caption_inlines("Figure", number, caption))
+        inlines:insert(raw(tex_label(id) .. "\n\\end{figure}"))
+        return pandoc.Plain(inlines)
+    end
+    return {
+        raw_block(string.format('<figure id="%s">%s<figcaption>', escape(id), content)),
+        pandoc.Plain(caption_inlines("Figure", number, caption)),
+        raw_block("</figcaption></figure>"),
+    }
+end
+
+function blocks.picture(block)
+    local source = labels.pictures[tonumber(block.attributes.figure)]
+    local caption = set_inlines(source.caption)
+    local content = LATEX and figures.picture(source.text)
+        or figures.image(source.svg, pandoc.utils.stringify(caption))
+    return set_figure(block, content, caption)
+end
+
+function blocks.chart(div)
+    local image = div.content[1].content[1]
+    local content, trouble = figures.chart(div.attributes.src, LATEX, div.attributes.width,
+        pandoc.utils.stringify(image.caption))
+    if not content then
+        fail_or_note(where(div.attributes.line), "%s", trouble)
+        content = red(trouble).text
+    end
+    return set_figure(div, content, image.caption)
+end
+
+local ALIGN = { AlignLeft = "l", AlignRight = "r", AlignCenter = "c", AlignDefault = "l" }
+local TABLE_WIDTH = 84 -- characters of table text in a line, roughly
+
+-- Pandoc would set a wide table at its natural width; here columns of prose share what the narrow
+-- ones leave. What cannot be broken is not narrowed.
+local function set_table_latex(el)
+    local simple = pandoc.utils.to_simple_table(el)
+    local width, breakable, total = {}, {}, 0
+    local function measure(row)
+        for i, cell in ipairs(row) do
+            local text = pandoc.utils.stringify(cell)
+            local length = utf8.len(text) or #text
+            width[i] = math.max(width[i] or 1, length)
+            breakable[i] = math.max(breakable[i] or 0, text:find(" ", 1, true) and length or 0)
+        end
+    end
+    measure(simple.headers)
+    for _, row in ipairs(simple.rows) do
+        measure(row)
+    end
+    for _, w in ipairs(width) do
+        total = total + w + 3
+    end
+    local spec, share, flexible = {}, 0, 0
+    local limit = TABLE_WIDTH / #width
+    if total > TABLE_WIDTH then
+        for i, w in ipairs(width) do
+            if breakable[i] > limit then
+                share, flexible = share + math.sqrt(w), flexible + 1
+            end
+        end
+    end
+    for i, w in ipairs(width) do
+        local align = ALIGN[simple.aligns[i]] or "l"
+        if flexible > 0 and breakable[i] > limit then
+            spec[i] = string.format(">{\\hsize=%.3f\\hsize\\raggedright\\arraybackslash}X",
+                math.sqrt(w) / share * flexible)
+        else
+            spec[i] = align
+        end
+    end
+    local env = flexible > 0 and "tabularx" or "tabular"
+    local inlines = pandoc.List()
+    local captioned = el.attributes.number ~= nil
+    local frame = captioned and "table" or "plaintable"
+    inlines:insert(raw(origin(el.attributes.line) .. "\n\\begin{" .. frame .. "}"
+        .. (captioned and "[htbp]" or "") .. "\\tablefont\n"))
+    if captioned then
+        inlines:extend(caption_inlines("Table", el.attributes.number, el.caption.long[1].content))
+        inlines:insert(raw(tex_label(el.identifier) .. "\n"))
+    end
+    inlines:insert(raw("\\begin{" .. env .. "}" .. (flexible > 0 and "{\\linewidth}" or "")
+        .. "{@{}" .. table.concat(spec) .. "@{}}\\toprule\n"))
+    local function put(row, head)
+        for i, cell in ipairs(row) do
+            inlines:insert(raw(i > 1 and " & " or ""))
+            inlines:insert(raw(head and "\\tablehead{" or "{"))
+            inlines:extend(pandoc.utils.blocks_to_inlines(cell))
+            inlines:insert(raw("}"))
+        end
+        inlines:insert(raw(head and " \\\\\\midrule\n" or " \\\\\n"))
+    end
+    local has_head = false
+    for _, cell in ipairs(simple.headers) do
+        has_head = has_head or #cell > 0
+    end
+    if has_head then
+        put(simple.headers, true)
+    end
+    for _, row in ipairs(simple.rows) do
+        put(row)
+    end
+    inlines:insert(raw("\\bottomrule\\end{" .. env .. "}\n\\end{" .. frame .. "}"))
+    return pandoc.Plain(inlines)
+end
+
+function blocks.table(el)
+    if LATEX then
+        return set_table_latex(el)
+    end
+    local number = el.attributes.number
+    if number then
+        local caption = caption_inlines("Table", number, el.caption.long[1].content)
+        el.caption = { long = { pandoc.Plain(caption) } }
+    end
+    el.attr = pandoc.Attr(el.identifier)
+    return { raw_block('<div class="table">'), el, raw_block("</div>") }
+end
+
+function blocks.box(div)
+    local class = read.box_class(div)
+    if not class then
+        div.attributes.line = nil
+        return div
+    end
+    local title = div.attributes.title or read.BOXES[class]
+    if class == "output" then
+        title = div.attributes.cmd or ""
+    end
+    local out = pandoc.List()
+    if LATEX then
+        out:insert(raw_block(string.format("\\begin{book%s}{%s}", class, escape(title))))
+        out:extend(div.content)
+        out:insert(raw_block(string.format("\\end{book%s}", class)))
+        return out
+    end
+    div.attributes = {}
+    if title ~= "" then
+        div.content:insert(1, raw_block('<p class="label">' .. (class == "output" and
+            '<span class="prompt">$</span> ' or "") .. escape(title) .. "</p>"))
+    end
+    return div
+end
+
+-- The points of a lab's sheet as a table.
+local SIGNS = { ["<="] = "≤", [">="] = "≥", ["=="] = "=" }
+
+function blocks.points(sheet, line)
+    local rows, total = {}, 0
+    local function row(cells)
+        if LATEX then
+            table.insert(rows, table.concat(cells, " & ") .. " \\\\")
+        else
+            table.insert(rows, string.format('<tr><td>%s</td><td>%s</td><td style="text-align: right">%s'
+                .. "</td><td>%s</td></tr>", table.unpack(cells)))
+        end
+    end
+    for _, item in ipairs(sheet.items) do
+        local limit = sheets.limit_text(item):gsub("[<>=]=", SIGNS)
+        local name = escape(item.name)
+        row { LATEX and "\\code{" .. name .. "}" or "<code>" .. name .. "</code>", escape(limit),
+            tostring(item.points), escape(item.words) }
+        total = total + item.points
+    end
+    local heads = { "item", "limit", "points", "" }
+    if LATEX then
+        for i, head in ipairs(heads) do
+            heads[i] = "\\tablehead{" .. head .. "}"
+        end
+        return raw_block(origin(line) .. "\n\\begin{plaintable}\\tablefont\n\\begin{tabularx}{\\linewidth}"
+            .. "{@{}llr>{\\raggedright\\arraybackslash}X@{}}\\toprule\n" .. table.concat(heads, " & ")
+            .. " \\\\\\midrule\n" .. table.concat(rows, "\n") .. "\n\\midrule\n & & " .. total
+            .. " & \\\\\n\\bottomrule\\end{tabularx}\n\\end{plaintable}")
+    end
+    return raw_block('<div class="table"><table><thead><tr><th>' .. table.concat(heads, "</th><th>")
+        .. "</th></tr></thead><tbody>" .. table.concat(rows, "\n") .. '<tr><td></td><td></td>'
+        .. '<td style="text-align: right">' .. total .. "</td><td></td></tr></tbody></table></div>")
+end
+
+-- Hints are for whoever has the solutions too; questions get their number and points.
+function blocks.hints(div)
+    if STUDENT or HANDOUT then
+        return {}
+    end
+    local task
+    for _, other in ipairs(common.reading.sheet and common.reading.sheet.tasks or {}) do
+        task = other.of == div.attributes["for"] and other or task
+    end
+    local out = pandoc.List()
+    local head = "Hints" .. (task and " to task " .. task.number or "")
+    out:insert(raw_block(LATEX and "\\begin{sheethints}{" .. head .. "}"
+        or '<div class="hints"><p class="label">' .. head .. "</p>"))
+    out:extend(div.content)
+    out:insert(raw_block(LATEX and "\\end{sheethints}" or "</div>"))
+    return out
+end
+
+function blocks.question(div)
+    for i, question in ipairs(common.reading.sheet and common.reading.sheet.questions or {}) do
+        if question.line == tonumber(div.attributes.line) then
+            local head = pandoc.Strong(string.format("Question %d (%d points).", i, question.points))
+            for _, block in ipairs(div.content) do
+                if block.t == "Para" or block.t == "Plain" then
+                    block.content:insert(1, pandoc.Space())
+                    block.content:insert(1, head)
+                    break
+                end
+            end
+        end
+    end
+    if LATEX then
+        return div.content
+    end
+    return pandoc.Div(div.content, pandoc.Attr("", { "question" }))
+end
+
+return blocks

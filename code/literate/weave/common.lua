@@ -1,0 +1,98 @@
+-- What all parts of the weave share: the format that is written, the chapter that is being read or
+-- set, and what is wrong so far.
+--
+--   common.LATEX, DRAFT, STUDENT, HANDOUT   what is made, of DRAFT=1, AUDIENCE=student and HANDOUT=4
+--   common.reading                          the chapter, or the preface: { path, tag, sheet, … }
+--   common.fail(where, …)                   notes what is wrong; then nothing is written
+--   common.fail_or_note(where, …)           for what a draft may lack
+--   common.where(line), position(element)   "chapters/03-….md:120", and the line of an element
+
+local chunks = require "chunks"
+
+local common = {
+    LATEX = FORMAT == "latex", -- HTML otherwise
+    DRAFT = (os.getenv("DRAFT") or "") ~= "",
+    STUDENT = os.getenv("AUDIENCE") == "student",
+    HANDOUT = tonumber(os.getenv("HANDOUT") or ""), -- of which lab, or nil
+    failures = {},
+}
+local LATEX, DRAFT, HANDOUT = common.LATEX, common.DRAFT, common.HANDOUT
+
+function common.fail(where, ...)
+    local line = tonumber(where:match(":(%d+)$") or "")
+    local sheet = common.reading and common.reading.sheet
+    if HANDOUT and common.reading and not (sheet and sheet.number == HANDOUT and line
+        and line >= sheet.first_line and line <= sheet.last_line) then
+        return -- of what is read for its numbers only
+    end
+    table.insert(common.failures, where .. ": " .. string.format(...))
+end
+
+-- For what a draft may lack.
+function common.fail_or_note(where, ...)
+    if DRAFT then
+        io.stderr:write("draft: ", where, ": ", string.format(...), "\n")
+    else
+        common.fail(where, ...)
+    end
+end
+
+function common.stop_on_failures()
+    if #common.failures > 0 then
+        io.stderr:write(table.concat(common.failures, "\n"), "\n")
+        os.exit(83)
+    end
+end
+
+function common.raw(text)
+    return pandoc.RawInline(LATEX and "latex" or "html", text)
+end
+
+function common.raw_block(text)
+    return pandoc.RawBlock(LATEX and "latex" or "html", text)
+end
+
+local TEX = {
+    ["\\"] = "\\symbol{92}", ["{"] = "\\{", ["}"] = "\\}", ["$"] = "\\$", ["&"] = "\\&",
+    ["#"] = "\\#", ["_"] = "\\_", ["%"] = "\\%", ["~"] = "\\textasciitilde{}",
+    ["^"] = "\\textasciicircum{}",
+}
+local HTML = { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;", ['"'] = "&quot;" }
+
+function common.escape(text)
+    if LATEX then
+        return (text:gsub("[\\{}$&#_%%~^]", TEX))
+    end
+    return (text:gsub('[&<>"]', HTML))
+end
+
+-- Code keeps every space, also where TeX would gather them up.
+function common.escape_code(text)
+    return LATEX and common.escape(text):gsub(" ", "~") or common.escape(text)
+end
+
+-- The file and line of something in the chapter that is being read.
+function common.where(line)
+    return common.reading.path .. (line and ":" .. line or "")
+end
+
+function common.position(element)
+    local _, line = chunks.position(element.attributes)
+    return line
+end
+
+-- The comment by which `book` finds the chapter's line for a line of LaTeX.
+function common.origin(line)
+    return "%@ " .. common.where(line)
+end
+
+function common.tex_label(id)
+    return id ~= "" and "\\label{" .. id .. "}" or ""
+end
+
+function common.red(text)
+    return LATEX and common.raw("\\textcolor{bad}{" .. common.escape(text) .. "}")
+        or common.raw('<span class="draft">' .. common.escape(text) .. "</span>")
+end
+
+return common

@@ -1,0 +1,340 @@
+-- Sets code: chunks with their names and what they are linked to, starters, planted bugs as
+-- differences, and listings that are no chunks.
+--
+--   listings.find_left_out(book, chapter)   before the chapter is set: what a student's book lacks
+--   listings.chunk(part, book)              a part of a chunk or variant (chunks.lua)
+--   listings.listing(block)                 any other code block
+--   listings.part_at(owner, line)           the part of a chunk that has this line of the chapter
+
+local chunks = require "chunks"
+local highlight = require "highlight"
+local sheets = require "sheets"
+local common = require "weave.common"
+local LATEX, STUDENT, HANDOUT = common.LATEX, common.STUDENT, common.HANDOUT
+local raw_block, escape = common.raw_block, common.escape
+local escape_code, origin = common.escape_code, common.origin
+
+local listings = {}
+
+local MARGIN = { added = "a", removed = "r" }
+
+-- One line of code. `line`: { text } or { ref = chunk }, and `mark`: nil, "added" or "removed".
+local function set_tokens(line, language, state)
+    local out = {}
+    if line.ref then
+        local title, part = escape(line.ref.display), line.ref.parts[1]
+        if LATEX then
+            if HANDOUT then
+                return escape_code(line.indent) .. "⟨\\textit{" .. title .. "}⟩"
+            end
+            return escape_code(line.indent) .. "\\chunkref{" .. part.label .. "}{" .. title .. "}"
+        end
+        return string.format('%s<a class="ref" href="#%s">⟨%s⟩</a><span class="no">%s</span>',
+            line.indent, part.label, title, part.number)
+    end
+    for _, token in ipairs(highlight.line(line.text, language, state)) do
+        local class, text = token[1], escape_code(token[2])
+        if not class then
+            table.insert(out, text)
+        elseif LATEX then
+            table.insert(out, string.format("\\T%s{%s}", class, text))
+        else
+            table.insert(out, string.format('<span class="%s">%s</span>', class, text))
+        end
+    end
+    return table.concat(out)
+end
+
+-- Where a page may end between two lines: after a blank line gladly, never in a short chunk, never
+-- so that a few lines are left alone.
+local function page_break(lines, i)
+    if #lines <= 9 or i < 3 or i > #lines - 4 then
+        return "\\cn"
+    elseif lines[i].text == "" then
+        return "\\cg"
+    end
+    return "\\cb"
+end
+
+local function set_lines(lines, language)
+    local out, state = {}, {}
+    for i, line in ipairs(lines) do
+        local content = set_tokens(line, language, line.mark == "removed" and {} or state)
+        if LATEX then
+            table.insert(out, string.format("\\cl{%s}{%s}%s", MARGIN[line.mark] or "", content,
+                i < #lines and page_break(lines, i) or ""))
+        else
+            table.insert(out, line.mark
+                and string.format('<span class="%s">%s</span>', line.mark, content) or content)
+        end
+    end
+    if LATEX then
+        return "\\begin{codelines}\n" .. table.concat(out, "\n") .. "\n\\end{codelines}"
+    end
+    return "<pre><code>" .. table.concat(out, "\n") .. "\n</code></pre>"
+end
+
+local function plain_lines(text)
+    local lines = {}
+    for line in (text .. "\n"):gmatch("(.-)\n") do
+        table.insert(lines, { text = line })
+    end
+    return lines
+end
+
+local function chunk_link(part, with_chapter)
+    local owner = part.owner
+    local of = with_chapter and " of chapter " .. owner.chapter.tag:gsub("^0", "") or ""
+    if HANDOUT then
+        return "⟨\\textit{" .. escape(owner.display) .. "}⟩" .. of
+    end
+    if LATEX then
+        return string.format("\\%sname{%s}{%s}%s (p.~\\pageref{%s})",
+            owner.file and "root" or "chunk", part.label, escape(owner.display), of, part.label)
+    end
+    local name = escape(owner.display)
+    return string.format('<a href="#%s">%s</a> <span class="no">%s</span>%s', part.label,
+        owner.file and "<code>" .. name .. "</code>" or "⟨" .. name .. "⟩", part.number, of)
+end
+
+local function page(part)
+    if LATEX then
+        return string.format("p.~\\pageref{%s}", part.label)
+    end
+    return string.format('<a href="#%s">%s</a>', part.label, part.number)
+end
+
+function listings.part_at(owner, line)
+    for _, part in ipairs(owner.parts) do
+        if line >= part.first and line < part.first + #part.lines then
+            return part
+        end
+    end
+end
+
+local function count(n, noun)
+    return n .. " " .. noun .. (n == 1 and "" or "s")
+end
+
+local function list_words(words)
+    if #words < 2 then
+        return words[1]
+    end
+    return table.concat(words, ", ", 1, #words - 1) .. " and " .. words[#words]
+end
+
+-- The small line below a chunk: used in, continued, replaces, replaced.
+local function footer(part)
+    local owner, out = part.owner, {}
+    if part.index == 1 and not owner.file then
+        local users, seen = {}, {}
+        for _, use in ipairs(owner.used_by) do
+            local by = listings.part_at(use.chunk, use.line)
+            if by and by.label and not seen[by] then
+                seen[by] = true
+                table.insert(users, chunk_link(by))
+            end
+        end
+        if #users > 4 then -- a chunk of the whole ladder; the index has them all
+            users = { users[1], users[2], (#users - 2) .. " other places" }
+        end
+        if #users > 0 then
+            table.insert(out, "Used in " .. list_words(users))
+        end
+    elseif part.index > 1 then
+        table.insert(out, "Continues from " .. page(owner.parts[part.index - 1]))
+    end
+    local after = owner.parts[part.index + 1]
+    if after then
+        table.insert(out, (LATEX and "continued on " or "continued in ") .. page(after))
+    end
+    if part.index == 1 and owner.replaces then
+        local _, added, removed = chunks.changes(owner)
+        table.insert(out, string.format("replaces %s: %s added, %d removed",
+            chunk_link(owner.replaces.parts[1], true), count(added, "line"), removed))
+    end
+    if part.index == 1 and #owner.replaced_by > 0 then
+        local by = {}
+        for _, chunk in ipairs(owner.replaced_by) do
+            table.insert(by, chunk_link(chunk.parts[1], true))
+        end
+        table.insert(out, "replaced by " .. list_words(by))
+    end
+    if #out == 0 then
+        return nil
+    end
+    local text = table.concat(out, " · ")
+    return text:sub(1, 1):upper() .. text:sub(2)
+end
+
+-- The lines of one part: references resolved, lines marked that the replaced chunk does not have.
+local function part_lines(part)
+    local owner, targets, new = part.owner, {}, {}
+    for _, use in ipairs(owner.uses) do
+        targets[use.file .. ":" .. use.line] = use.chunk
+    end
+    if owner.replaces then
+        for _, entry in ipairs((chunks.changes(owner))) do
+            if entry.op == "added" then
+                new[entry.index] = true
+            end
+        end
+    end
+    local lines = {}
+    for i, text in ipairs(part.lines) do
+        local line = { text = text, ref = targets[part.file .. ":" .. part.first + i - 1] }
+        line.indent = text:match("^%s*")
+        line.mark = new[part.offset + i] and text ~= "" and "added" or nil
+        table.insert(lines, line)
+    end
+    return lines
+end
+
+-- A mutant as a difference: two lines around each change, the rest left out.
+local function mutant_lines(variant, book)
+    local entries = chunks.changes(variant)
+    local near = {}
+    for i, entry in ipairs(entries) do
+        if entry.op ~= "same" then
+            for j = i - 2, i + 2 do
+                near[j] = true
+            end
+        end
+    end
+    local lines, skipped = {}, false
+    for i, entry in ipairs(entries) do
+        if near[i] then
+            if skipped and #lines > 0 then
+                table.insert(lines, { text = "..." })
+            end
+            skipped = false
+            local name = entry.text:match("^%s*<<([%w][%w_./-]*)>>%s*$")
+            table.insert(lines, {
+                text = entry.text, ref = name and book.chunks[name],
+                indent = entry.text:match("^%s*"),
+                mark = entry.op ~= "same" and entry.op or nil,
+            })
+        else
+            skipped = true
+        end
+    end
+    return lines
+end
+
+local function chunk_head(class, part, name, sign, remark)
+    if LATEX then
+        return string.format("\\%s{%s}{%s}{%s}{%s}", class, part.label, name, sign, remark)
+    end
+    if class == "chunkhead" then
+        name = "⟨" .. name .. "⟩"
+    end
+    return string.format('<div class="chunk %s" id="%s"><p class="head"><span class="name">%s%s'
+        .. '</span><span class="remark">%s</span></p>', class, part.label, name, sign, remark)
+end
+
+-- A task of a lab's sheet: its starter.
+local function task_head(owner, part)
+    local sheet = owner.chapter.sheet
+    local stars = string.rep("★", owner.stars)
+    return chunk_head("taskhead", part, "Task " .. owner.number .. ": " .. escape(owner.title), "",
+        stars .. " " .. escape(sheets.what_hangs_on(sheet, owner.earns)))
+end
+
+local function task_foot(owner)
+    local command = string.format("./lab%d --hint %d", owner.chapter.sheet.number, owner.number)
+    return "Instead of " .. chunk_link(owner.chunk.parts[1]) .. " · hints: "
+        .. (LATEX and "\\code{" .. escape(command) .. "}" or "<code>" .. command .. "</code>")
+end
+
+-- What a student's book has instead of a chunk of this chapter: a starter, or, for a chunk that
+-- only solutions use, nothing ("hidden").
+local left_out = {} -- chapter -> chunk -> starter or "hidden"
+
+function listings.find_left_out(book, chapter)
+    local out, kept = {}, {}
+    local function keep(owner, swap)
+        if not kept[owner] then
+            kept[owner] = true
+            for _, use in ipairs(owner.uses) do
+                keep(swap[use.chunk] or use.chunk, swap)
+            end
+        end
+    end
+    for _, root in ipairs(book.roots) do
+        if root.chapter == chapter then
+            local swap = chunks.starters(book, root)
+            for chunk, starter in pairs(swap) do
+                out[chunk] = starter
+            end
+            keep(swap[root] or root, swap)
+        end
+    end
+    for _, chunk in ipairs(book.chunks) do
+        for _, root in ipairs(chunk.programs) do
+            local here = chunk.chapter == chapter and root.chapter == chapter
+            if here and not kept[chunk] and not out[chunk] then
+                out[chunk] = "hidden"
+            end
+        end
+    end
+    left_out[chapter] = out
+end
+
+local function instead_of(chunk)
+    return STUDENT and (left_out[chunk.chapter] or {})[chunk]
+end
+
+function listings.chunk(part, book)
+    local owner = part.owner
+    local head, lines, foot
+    if owner.kind == "mutant" and instead_of(owner.chunk) then
+        return {}
+    elseif owner.kind == "starter" then
+        head, lines, foot = task_head(owner, part), part_lines(part), task_foot(owner)
+    elseif owner.kind then
+        head = chunk_head("mutanthead", part, escape(owner.name), "", STUDENT and "" or
+            "must be caught by: " .. escape(owner.breaks or "")
+            .. (owner.shapes and " at " .. escape(owner.shapes) or "")
+            .. (owner.define and " with " .. escape(owner.define) or ""))
+        lines = mutant_lines(owner, book)
+        foot = "A change to " .. chunk_link(owner.chunk.parts[1])
+        if owner.loses and not STUDENT then
+            foot = foot .. " · " .. escape(sheets.what_it_costs(owner.chapter.sheet, owner.loses))
+        end
+    else
+        local sign = part.index > 1 and " +≡" or owner.file and "" or " ≡"
+        head = chunk_head(owner.file and "roothead" or "chunkhead", part, escape(owner.display),
+            sign, part.number)
+        local instead = instead_of(owner)
+        if instead and part.index > 1 then
+            return {}
+        elseif instead == "hidden" then
+            lines = { { text = "// a part of what is left for you" } }
+        elseif instead then
+            lines = part_lines(instead.parts[1])
+        else
+            lines = part_lines(part)
+        end
+        foot = footer(part)
+    end
+    local body = set_lines(lines, part.language)
+    if LATEX then
+        foot = foot and "\\chunkfoot{" .. foot .. "}" or "\\chunkend"
+        return raw_block(table.concat({ origin(part.line), head, body, foot }, "\n"))
+    end
+    foot = foot and '<p class="foot">' .. foot .. "</p>" or ""
+    return raw_block(head .. body .. foot .. "</div>")
+end
+
+-- Code that is no chunk: an illustration, a command, a recorded output.
+function listings.listing(block)
+    local class = block.classes[1] or "plain"
+    local body = set_lines(plain_lines(block.text), class)
+    if LATEX then
+        return raw_block(table.concat({ origin(block.attributes.line), "\\listing", body,
+            "\\chunkend" }, "\n"))
+    end
+    return raw_block('<div class="listing ' .. escape(class) .. '">' .. body .. "</div>")
+end
+
+return listings

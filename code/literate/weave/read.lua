@@ -1,0 +1,282 @@
+-- Reads Markdown as Pandoc gives it: source positions out; citations, numbers, captions, tables and
+-- figures in. What remains is as Pandoc has it, with the line of each block in its attribute `line`.
+--
+--   read.blocks(blocks)      of common.reading, all of that done
+--   read.bibliography(doc)   the keys that citations may have, before anything is read
+--   read.captions            of TikZ pictures, inlines by "path:line"
+--   read.BOXES               the boxes that a fenced div of this class becomes, and their titles
+--   read.box_class(div)      which of them it is, or nil
+
+local runs = require "runs"
+local tables = require "tables"
+local common = require "weave.common"
+local LATEX = common.LATEX
+local raw, raw_block, escape = common.raw, common.raw_block, common.escape
+local red, origin = common.red, common.origin
+local where, position = common.where, common.position
+local fail, fail_or_note = common.fail, common.fail_or_note
+
+local read = {}
+
+local MINUS = "−"
+
+local function only_position(element)
+    for name in pairs(element.attributes) do
+        if name ~= "data-pos" then
+            return false
+        end
+    end
+    return element.identifier == "" and #element.classes == 0
+end
+
+local function run(code, line)
+    local text, trouble = runs.evaluate(code.text, code.attributes.fmt, code.attributes.scale)
+    if trouble then
+        fail_or_note(where(line), "%s", trouble)
+        return red(text or "??")
+    end
+    text = text:gsub("^%-", MINUS):gsub("([%s(])%-(%d)", "%1" .. MINUS .. "%2")
+    local out, power = escape(text), LATEX and "\\textsuperscript{%s}" or "<sup>%s</sup>"
+    out = out:gsub("(%d)e([+-]%d+)", function(digit, exponent)
+        local n = tostring(math.tointeger(tonumber(exponent))):gsub("%-", MINUS)
+        return digit .. " × 10" .. power:format(n)
+    end)
+    if LATEX then
+        return out == text and pandoc.Str(text) or raw(out)
+    end
+    return raw(string.format('<span class="run" title="%s">%s</span>', escape(code.text), out))
+end
+
+local known_keys -- of the bibliography, or nil
+
+-- [@key], [@key, p. 3; see @other]: commonmark has no citations, so they are read here. `list` is
+-- flat, `lines` gives the line of each element. Returns the Cite and the index of its "]".
+local function citation(list, lines, from)
+    local items, item, stop = {}, nil, nil
+    local before = pandoc.List()
+    local i = from + 1
+    while i <= #list do
+        local el = list[i]
+        local text = el.t == "Str" and el.text
+        if text == "]" then
+            stop = i
+            break
+        elseif text == "@" and list[i + 1] and list[i + 1].t == "Str" then
+            local key = ""
+            i = i + 1
+            while list[i] and list[i].t == "Str" and list[i].text:match("^[%w_:.-]+$")
+                and not (list[i].text == "." and (not list[i + 1] or list[i + 1].t ~= "Str")) do
+                key = key .. list[i].text
+                i = i + 1
+            end
+            if known_keys and not known_keys[key] then
+                fail_or_note(where(lines[from]), "unknown citation @%s", key)
+            end
+            item = { key = key, prefix = before, suffix = pandoc.List() }
+            table.insert(items, item)
+            before = pandoc.List()
+            i = i - 1
+        elseif text == ";" then
+            item = nil
+        elseif text == "[" then
+            return nil
+        else
+            (item and item.suffix or before):insert(el)
+        end
+        i = i + 1
+    end
+    if not stop or #items == 0 then
+        return nil
+    end
+    local citations = pandoc.List()
+    for _, it in ipairs(items) do
+        citations:insert(pandoc.Citation(it.key, "NormalCitation", it.prefix, it.suffix))
+    end
+    return pandoc.Cite({ pandoc.Str("[citation]") }, citations), stop
+end
+
+local function number_equation(math, id, line)
+    return pandoc.Span({ math }, pandoc.Attr(id, { "equation" }, { line = tostring(line or "") }))
+end
+
+local function read_inlines(inlines)
+    local list, lines = pandoc.List(), {}
+    local function add(el, line)
+        list:insert(el)
+        lines[#list] = line
+    end
+    for _, el in ipairs(inlines) do
+        local line = el.attributes and position(el)
+        if el.t == "Span" and only_position(el) then
+            for _, inner in ipairs(el.content) do
+                add(inner, line)
+            end
+        elseif el.t == "Span" and el.identifier ~= "" and pandoc.utils.stringify(el):match("^%s*$")
+            and #list > 0 and list[#list].t == "Math" then
+            list[#list] = number_equation(list[#list], el.identifier, line)
+        elseif el.t == "Span" and #el.content == 1 and el.content[1].t == "Math"
+            and el.identifier ~= "" then
+            add(number_equation(el.content[1], el.identifier, line), line)
+        elseif el.t == "Code" and el.classes:includes("run") then
+            add(run(el, line), line)
+        else
+            add(el, line)
+        end
+    end
+    local out, i = pandoc.List(), 1
+    while i <= #list do
+        local cite, stop
+        if list[i].t == "Str" and list[i].text == "[" then
+            cite, stop = citation(list, lines, i)
+        end
+        out:insert(cite or list[i])
+        i = cite and stop + 1 or i + 1
+    end
+    return out
+end
+
+-- "Table: caption {#tbl:id}" below a table becomes the table's caption, "Figure: caption" below a
+-- TikZ picture the figure's.
+local function caption_below(para, word)
+    local first, second = para.content[1], para.content[2]
+    if not (first and first.t == "Str" and first.text == word and second and second.t == "Str"
+        and second.text == ":") then
+        return nil
+    end
+    local inlines, id = pandoc.List(), ""
+    for i = 3, #para.content do
+        local el = para.content[i]
+        if el.t == "Span" and el.identifier ~= "" and i == #para.content then
+            id = el.identifier
+        elseif #inlines > 0 or el.t ~= "Space" then
+            inlines:insert(el)
+        end
+    end
+    return inlines, id
+end
+
+-- ![caption](plots/promises.md){#tbl:id}: the table in that file. Its first line names the records
+-- that it was made from, <!-- from h200/lab03 ... -->, so that stale ones are seen here too.
+local function table_from(image, line)
+    local file = io.open(image.src)
+    local text = file and file:read("a")
+    if file then
+        file:close()
+    end
+    if not text then
+        fail_or_note(where(line), "no table %s (make plots writes it)", image.src)
+        return pandoc.Para { red(image.src .. "??") }
+    end
+    local records = text:match("^<!%-%- from([^\n]*) %-%->\n")
+    local content = pandoc.read(text, "commonmark_x-emoji").blocks:filter(function(block)
+        return block.t == "Table"
+    end)
+    if not records or #content ~= 1 then
+        fail(where(line), "%s is not one table that says what it is from", image.src)
+        return pandoc.Para {}
+    end
+    for name in records:gmatch("%S+") do
+        local trouble = runs.trouble(name)
+        if trouble then
+            fail_or_note(where(line), "%s: %s", image.src, trouble)
+        end
+    end
+    content[1].caption = { long = { pandoc.Plain(image.caption) } }
+    content[1].identifier = image.identifier
+    content[1].attributes.line = line and tostring(line)
+    return content[1]
+end
+
+read.BOXES = {
+    predict = "Pause and guess", lab = "Lab", exercises = "Exercises", learned = "What was learned",
+    warning = "Watch out", output = "",
+}
+
+function read.box_class(div)
+    for _, class in ipairs(div.classes) do
+        if read.BOXES[class] then
+            return class
+        end
+    end
+end
+
+read.captions = {}
+
+local function read_blocks(blocks)
+    local out = pandoc.List()
+    for _, el in ipairs(blocks) do
+        local line = el.attributes and position(el)
+        if el.t == "Div" and only_position(el) then
+            for _, inner in ipairs(el.content) do
+                local image = inner.t == "Para" and #inner.content == 1 and inner.content[1]
+                local above = inner.t == "Para" and out[#out]
+                local caption, id, picture
+                if above and above.t == "Table" then
+                    caption, id = caption_below(inner, "Table")
+                elseif above and above.t == "CodeBlock" and above.classes:includes("tikz") then
+                    picture = caption_below(inner, "Figure")
+                end
+                if image and image.t == "Image" and image.src:match("%.md$") then
+                    out:insert(table_from(image, line))
+                elseif image and image.t == "Image" and image.identifier ~= "" then
+                    out:insert(pandoc.Div({ inner }, pandoc.Attr(image.identifier, { "figure" },
+                        { line = tostring(line), src = image.src,
+                          width = image.attributes.width or "" })))
+                elseif caption then
+                    above.caption = { long = { pandoc.Plain(caption) } }
+                    above.identifier = id
+                elseif picture then
+                    read.captions[where(above.attributes.line)] = picture
+                else
+                    if LATEX and line and (inner.t == "Para" or inner.t == "Plain") then
+                        out:insert(raw_block(origin(line)))
+                    end
+                    out:insert(inner)
+                end
+            end
+        else
+            if line then
+                el.attributes["data-pos"] = nil
+                el.attributes.line = tostring(line)
+            end
+            if el.t == "Div" and read.box_class(el) and el.content[1] and el.content[1].t == "Header" then
+                out:insert(el.content:remove(1)) -- a box that brings its heading goes below it
+                el.attributes.title = ""
+            end
+            out:insert(el)
+        end
+    end
+    return out
+end
+
+local READ = { Inlines = read_inlines, Blocks = read_blocks }
+
+-- A table of numbers in the notation of tables.lua, as the table that it stands for.
+local function expand_table(block)
+    if block.classes:includes("table") then
+        return tables.expand(block, position(block), function(line, ...)
+            fail(where(line), ...)
+        end) or pandoc.Para {}
+    end
+end
+
+function read.blocks(blocks)
+    local expanded = pandoc.walk_block(pandoc.Div(blocks), { CodeBlock = expand_table })
+    return pandoc.walk_block(expanded, READ).content
+end
+
+-- The keys that citations may have.
+function read.bibliography(doc)
+    local path = doc.meta.bibliography and pandoc.utils.stringify(doc.meta.bibliography)
+    local file = path and io.open(path)
+    if not file then
+        return
+    end
+    known_keys = {}
+    for key in file:read("a"):gmatch("@%a+{%s*([^,%s]+)") do
+        known_keys[key] = true
+    end
+    file:close()
+end
+
+return read

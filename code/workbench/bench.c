@@ -1,0 +1,282 @@
+// bench.c: the device, buffers that show what was not written and what should not have been, and
+// timing.
+//
+// Timing follows three rules. Nothing is timed that was not checked, nor believed that is not right
+// afterwards (program.c). A sample is long enough for the clock: launches over all input sets are
+// captured into one graph, repeated until a replay takes SAMPLE_US or more, so that the resolution
+// of the events (0.5 µs) and the graph's own start stay near a percent. And the input sets are
+// taken in turn, so that what one launch left in the caches is not all that the next one needs.
+#include <dlfcn.h>
+#include <nvtx3/nvToolsExt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+enum { GUARD_BYTES = 4096, GUARD_PATTERN = 0xa5, POISON = 0xff }; // half 0xffff is NaN
+static const double SAMPLE_US = 200;
+
+void workbench_cuda_check(cudaError_t error, const char *call, const char *file, int line)
+{
+    if (error == cudaSuccess)
+        return;
+    complain("%s:%d: %s: %s: %s", file, line, call, cudaGetErrorName(error),
+             cudaGetErrorString(error));
+    exit(EXIT_MACHINE);
+}
+
+cudaError_t launch_refused(cudaError_t error, const char *format, ...)
+{
+    char text[256];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    complain("launch refused: %s", text);
+    return error;
+}
+
+void range_push(const char *name)
+{
+    nvtxRangePushA(name);
+}
+
+void range_pop(void)
+{
+    nvtxRangePop();
+}
+
+bool device_open(struct device *device, char *why, size_t size)
+{
+    struct cudaDeviceProp properties;
+    const char *(*simulator_version)(void) = NULL;
+    void *symbol = dlsym(RTLD_DEFAULT, "ptxsim_version");
+    int count = 0;
+
+    memset(device, 0, sizeof *device);
+    memcpy(&simulator_version, &symbol, sizeof symbol); // C has no cast from object to function
+    if (simulator_version)
+        device->simulator = simulator_version();
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess || count == 0) {
+        snprintf(why, size,
+                 "no CUDA device: %s; LD_LIBRARY_PATH=build/ptxsim runs this in the simulator",
+                 error != cudaSuccess ? cudaGetErrorString(error) : "none is there");
+        return false;
+    }
+    CUDA_CHECK(cudaGetDeviceProperties(&properties, 0));
+    snprintf(device->name, sizeof device->name, "%s", properties.name);
+    device->major = properties.major;
+    device->minor = properties.minor;
+    device->sms = properties.multiProcessorCount;
+    device->l2_bytes = (size_t)properties.l2CacheSize;
+    CUDA_CHECK(cudaDeviceGetAttribute(&device->clock_mhz, cudaDevAttrClockRate, 0));
+    CUDA_CHECK(cudaDeviceGetAttribute(&device->memory_clock_mhz, cudaDevAttrMemoryClockRate, 0));
+    device->clock_mhz /= 1000; // the attributes are in kHz
+    device->memory_clock_mhz /= 1000;
+    CUDA_CHECK(cudaDriverGetVersion(&device->driver));
+    CUDA_CHECK(cudaRuntimeGetVersion(&device->toolkit));
+    CUDA_CHECK(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking));
+    return true;
+}
+
+size_t device_free_bytes(void)
+{
+    size_t unused = 0, total = 0;
+
+    CUDA_CHECK(cudaMemGetInfo(&unused, &total));
+    return unused;
+}
+
+static size_t flush_bytes(const struct device *device)
+{
+    return 2 * device->l2_bytes; // twice its size: its replacement is not strictly the oldest first
+}
+
+size_t device_bytes(const struct device *device, const struct shape *shape,
+                    const struct options *options)
+{
+    bool timed = options->timing && !device->simulator;
+    size_t one = shape_elements(shape) * (3 + sizeof(uint16_t)) + 2 * GUARD_BYTES +
+                 3 * sizeof(float) * (size_t)shape->heads;
+
+    // One set more than is timed: inputs of the other kinds are checked only, one set at a time.
+    return one * (timed ? (size_t)options->rotations + 1 : 1) +
+           (timed && (options->mode == TIME_COLD || options->on_demand) ? flush_bytes(device) : 0);
+}
+
+static void *upload(const void *bytes, size_t size)
+{
+    void *pointer = NULL;
+
+    CUDA_CHECK(cudaMalloc(&pointer, size));
+    CUDA_CHECK(cudaMemcpy(pointer, bytes, size, cudaMemcpyHostToDevice));
+    return pointer;
+}
+
+void case_create(struct device_case *c, const struct device *device, const struct problem *problem)
+{
+    size_t elements = shape_elements(&problem->shape);
+    size_t scale_bytes = (size_t)problem->shape.heads * sizeof(float);
+    void *block = NULL;
+
+    memset(c, 0, sizeof *c);
+    c->inputs[0] = upload(problem->q_codes, elements);
+    c->inputs[1] = upload(problem->k_codes, elements);
+    c->inputs[2] = upload(problem->v_codes, elements);
+    c->inputs[3] = upload(problem->q_scales, scale_bytes);
+    c->inputs[4] = upload(problem->k_scales, scale_bytes);
+    c->inputs[5] = upload(problem->v_scales, scale_bytes);
+    c->guard = device->simulator ? 0 : GUARD_BYTES;
+    c->out_bytes = elements * sizeof(uint16_t);
+    CUDA_CHECK(cudaMalloc(&block, c->out_bytes + 2 * c->guard));
+    c->block = block;
+    c->args = (struct attention_args){
+        .q = c->inputs[0],
+        .k = c->inputs[1],
+        .v = c->inputs[2],
+        .q_scales = c->inputs[3],
+        .k_scales = c->inputs[4],
+        .v_scales = c->inputs[5],
+        .out = c->block + c->guard,
+        .shape = problem->shape,
+        .softmax_scale = problem->softmax_scale,
+    };
+}
+
+void case_destroy(struct device_case *c)
+{
+    for (int i = 0; i < 6; ++i)
+        CUDA_CHECK(cudaFree(c->inputs[i]));
+    CUDA_CHECK(cudaFree(c->block));
+    memset(c, 0, sizeof *c);
+}
+
+void case_poison(const struct device_case *c, const struct device *device)
+{
+    size_t all = c->out_bytes + 2 * c->guard;
+
+    CUDA_CHECK(cudaMemsetAsync(c->block, GUARD_PATTERN, all, device->stream));
+    CUDA_CHECK(cudaMemsetAsync(c->args.out, POISON, c->out_bytes, device->stream));
+    CUDA_CHECK(cudaStreamSynchronize(device->stream));
+}
+
+cudaError_t case_run(const struct device_case *c, const struct device *device,
+                     const struct program *program)
+{
+    cudaError_t error = program->launch(&c->args, device->stream);
+    cudaError_t after = cudaStreamSynchronize(device->stream);
+
+    return error != cudaSuccess ? error : after;
+}
+
+static bool untouched(const uint8_t *guard, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; ++i)
+        if (guard[i] != GUARD_PATTERN)
+            return false;
+    return true;
+}
+
+bool case_fetch(const struct device_case *c, const struct device *device, uint16_t *out)
+{
+    uint8_t guards[2][GUARD_BYTES];
+
+    CUDA_CHECK(cudaStreamSynchronize(device->stream));
+    CUDA_CHECK(cudaMemcpy(out, c->args.out, c->out_bytes, cudaMemcpyDeviceToHost));
+    if (c->guard == 0)
+        return true;
+    CUDA_CHECK(cudaMemcpy(guards[0], c->block, c->guard, cudaMemcpyDeviceToHost));
+    CUDA_CHECK(cudaMemcpy(guards[1], c->block + c->guard + c->out_bytes, c->guard,
+                          cudaMemcpyDeviceToHost));
+    return untouched(guards[0], c->guard) && untouched(guards[1], c->guard);
+}
+
+static void launch(const struct stopwatch *watch, int index)
+{
+    CUDA_CHECK(watch->program->launch(&watch->cases[index].args, watch->device->stream));
+}
+
+// The launches of a sample: `repeats` over all cases.
+static void prepare(struct stopwatch *watch, int repeats)
+{
+    cudaStream_t stream = watch->device->stream;
+    cudaGraph_t graph;
+
+    watch->launches = repeats * watch->count;
+    if (watch->mode != TIME_GRAPH)
+        return;
+    CUDA_CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    for (int i = 0; i < repeats; ++i)
+        for (int j = 0; j < watch->count; ++j)
+            launch(watch, j);
+    CUDA_CHECK(cudaStreamEndCapture(stream, &graph));
+    CUDA_CHECK(cudaGraphInstantiate(&watch->graph, graph, 0));
+    CUDA_CHECK(cudaGraphDestroy(graph));
+}
+
+void stopwatch_create(struct stopwatch *watch, const struct device *device,
+                      const struct program *program, const struct device_case *cases, int count,
+                      enum timing_mode mode)
+{
+    *watch = (struct stopwatch){
+        .mode = mode, .device = device, .program = program, .cases = cases, .count = count};
+    CUDA_CHECK(cudaEventCreate(&watch->start));
+    CUDA_CHECK(cudaEventCreate(&watch->stop));
+    if (mode == TIME_COLD) {
+        watch->launches = 1;
+        watch->flush_bytes = flush_bytes(device);
+        CUDA_CHECK(cudaMalloc(&watch->flush, watch->flush_bytes));
+        return;
+    }
+    prepare(watch, 1);
+    double shortest = stopwatch_sample(watch); // the first one also uploads the graph
+    for (int i = 0; i < 3; ++i) {
+        double us = stopwatch_sample(watch);
+        shortest = us < shortest ? us : shortest;
+    }
+    double repeats = SAMPLE_US / (shortest * watch->count);
+    if (repeats > 1) {
+        if (watch->graph)
+            CUDA_CHECK(cudaGraphExecDestroy(watch->graph));
+        prepare(watch, repeats < 256 ? (int)repeats + 1 : 256);
+    }
+}
+
+double stopwatch_sample(struct stopwatch *watch)
+{
+    cudaStream_t stream = watch->device->stream;
+    float ms = 0;
+
+    if (watch->flush) {
+        // The flush also keeps the device busy while the host enqueues the rest, so that no launch
+        // latency of the host is in the time.
+        CUDA_CHECK(cudaMemsetAsync(watch->flush, 0, watch->flush_bytes, stream));
+        CUDA_CHECK(cudaEventRecord(watch->start, stream));
+        launch(watch, watch->next);
+        watch->next = (watch->next + 1) % watch->count;
+    } else {
+        CUDA_CHECK(cudaEventRecord(watch->start, stream));
+        if (watch->graph)
+            CUDA_CHECK(cudaGraphLaunch(watch->graph, stream));
+        else
+            for (int i = 0; i < watch->launches; ++i)
+                launch(watch, i % watch->count);
+    }
+    CUDA_CHECK(cudaEventRecord(watch->stop, stream));
+    CUDA_CHECK(cudaEventSynchronize(watch->stop));
+    CUDA_CHECK(cudaEventElapsedTime(&ms, watch->start, watch->stop));
+    return 1e3 * (double)ms / watch->launches;
+}
+
+void stopwatch_destroy(struct stopwatch *watch)
+{
+    if (watch->graph)
+        CUDA_CHECK(cudaGraphExecDestroy(watch->graph));
+    CUDA_CHECK(cudaFree(watch->flush));
+    CUDA_CHECK(cudaEventDestroy(watch->start));
+    CUDA_CHECK(cudaEventDestroy(watch->stop));
+}

@@ -1,0 +1,202 @@
+// arguments.c: what the script in labs/ and whoever runs it ask for.
+#include "lab.h"
+
+#include "workbench/stages.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct lab lab = {.seeds = "0,1,2", .rounds = 30, .iterations = 20, .hint = -1};
+
+static const char *shapes = "small,mission";
+
+static void usage(void)
+{
+    printf(
+        "usage: ./lab%d [options] [my.cu]\n\n"
+        "Judges chapter %d's program%s%s, or yours instead of it.\n\n"
+        "  --on gpu|simulator  where to run (default: on a GPU where there is one)\n"
+        "  --shapes LIST       small, mission, long, huge or BxHxS (default %s)\n"
+        "  --seeds LIST        of the random inputs (default %s)\n"
+        "  --inputs LIST       normal, mean, peaky (default: all; normal in the simulator)\n"
+        "  --rounds N          of the comparison on a GPU, at least 6 (default %d)\n"
+        "  --quick             one seed and 8 rounds\n"
+        "  --profile           no verdict: lines with what the simulator counts, hottest first\n"
+        "  --watch             judges your program again whenever you save it\n"
+        "  --hint [N]          one more hint, for task N of the lab's sheet\n"
+        "  --record FILE       where to write the record (default build/lab%02d/record.json)\n"
+        "  --help              this text\n\n"
+        "Exit status: 0 GREEN, FAST or VALID NEGATIVE; 1 RED; 2 bad usage; 3 the machine failed.\n",
+        lab.number, lab.number, lab.before ? " against " : "", lab.before ? lab.before : "", shapes,
+        lab.seeds, lab.rounds, lab.number);
+}
+
+static int whole(const char *option, const char *word, long least, long most)
+{
+    char *end;
+    errno = 0;
+    long value = strtol(word, &end, 10);
+    if (end == word || *end || errno || value < least || value > most)
+        fail(EXIT_USAGE, "%s: \"%s\" is no whole number from %ld to %ld", option, word, least,
+             most);
+    return value;
+}
+
+static void parse_gate(const char *option, const char *word, bool judges)
+{
+    struct gate *gate = &lab.gates[lab.gate_count];
+    char end;
+    if (lab.gate_count == MAX_GATES ||
+        sscanf(word, "%31s %2[<>=] %lf %c", gate->name, gate->relation, &gate->limit, &end) != 3)
+        fail(EXIT_USAGE, "%s: write 'registers <= 128', not '%s'", option, word);
+    gate->judges = judges;
+    ++lab.gate_count;
+}
+
+static void parse_promise(const char *option, const char *word, struct promise *list, int *count)
+{
+    struct promise *promise = &list[*count];
+    char end;
+    if (*count == MAX_PROMISES ||
+        sscanf(word, "%31[^:]:%lf %c", promise->shape, &promise->ratio, &end) != 2)
+        fail(EXIT_USAGE, "%s: write mission:%s, not '%s'", option,
+             strcmp(option, "--goal") == 0 ? "50" : "1.3", word);
+    ++*count;
+}
+
+// Calls visit with each word of a comma-separated list; an empty word is an error.
+static void each(const char *option, const char *list,
+                 void (*visit)(const char *option, const char *word))
+{
+    char *copy = text("%s", list), *rest = copy, *word;
+    if (!*list)
+        fail(EXIT_USAGE, "%s: the list is empty", option);
+    while ((word = strsep(&rest, ","))) {
+        if (!*word)
+            fail(EXIT_USAGE, "%s: \"%s\" has an empty entry", option, list);
+        visit(option, word);
+    }
+    free(copy);
+}
+
+static void add_shape(const char *option, const char *word)
+{
+    char why[256];
+    if (lab.shape_count == MAX_SHAPES)
+        fail(EXIT_USAGE, "%s: at most %d shapes", option, MAX_SHAPES);
+    if (!shape_parse(word, &lab.shapes[lab.shape_count++], why, sizeof why))
+        fail(EXIT_USAGE, "%s: %s", option, why);
+}
+
+static void check_seed(const char *option, const char *word)
+{
+    whole(option, word, 0, LONG_MAX);
+}
+
+static void check_input(const char *option, const char *word)
+{
+    for (int kind = 0; kind < INPUT_KINDS; ++kind)
+        if (strcmp(word, input_kind_name(kind)) == 0)
+            return;
+    fail(EXIT_USAGE, "%s: \"%s\" is no kind of input: normal, mean or peaky", option, word);
+}
+
+// Name and program of the lab's stage.
+static void find_stage(void)
+{
+    static struct stage stage;
+    char why[512];
+    if (!stage_read(root, lab.number, &stage, why, sizeof why))
+        fail(EXIT_MACHINE, "%s", why);
+    if (!*stage.program)
+        fail(EXIT_MACHINE, "chapters/stages.tsv: stage %d has no program to judge", lab.number);
+    lab.title = stage.name;
+    lab.after = stage.program;
+    lab.plain = !stage.has_kernel;
+}
+
+void parse_options(int argc, char **argv)
+{
+    static const struct option options[] = {
+        {"lab", required_argument, NULL, 'l'},    {"before", required_argument, NULL, 'b'},
+        {"shapes", required_argument, NULL, 's'}, {"seeds", required_argument, NULL, 'S'},
+        {"inputs", required_argument, NULL, 'i'}, {"gate", required_argument, NULL, 'g'},
+        {"show", required_argument, NULL, 'G'},   {"promise", required_argument, NULL, 'p'},
+        {"goal", required_argument, NULL, 'z'},   {"compare", required_argument, NULL, 'C'},
+        {"why", required_argument, NULL, 'w'},    {"on", required_argument, NULL, 'o'},
+        {"record", required_argument, NULL, 'r'}, {"rounds", required_argument, NULL, 'n'},
+        {"quick", no_argument, NULL, 'q'},        {"profile", no_argument, NULL, 'P'},
+        {"watch", no_argument, NULL, 'W'},        {"hint", no_argument, NULL, 'H'},
+        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
+    };
+    bool help = false;
+    opterr = 0;
+    for (int c; (c = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
+        switch (c) {
+        case 'l':
+            lab.number = whole("--lab", optarg, 1, 99);
+            snprintf(speaker, sizeof speaker, "lab%d", lab.number);
+            break;
+        case 'b': lab.before = optarg; break;
+        case 's': shapes = optarg; break;
+        case 'S': lab.seeds = optarg; break;
+        case 'i': lab.inputs = optarg; break;
+        case 'g': parse_gate("--gate", optarg, true); break;
+        case 'G': parse_gate("--show", optarg, false); break;
+        case 'p': parse_promise("--promise", optarg, lab.promises, &lab.promise_count); break;
+        case 'C':
+            parse_promise("--compare", text("%s:0", optarg), lab.promises, &lab.promise_count);
+            break;
+        case 'z': parse_promise("--goal", optarg, lab.goals, &lab.goal_count); break;
+        case 'w': lab.why = optarg; break;
+        case 'o': lab.on = optarg; break;
+        case 'r': lab.record = optarg; break;
+        case 'n': lab.rounds = whole("--rounds", optarg, 6, 100000); break;
+        case 'q':
+            lab.seeds = "0";
+            lab.rounds = 8;
+            break;
+        case 'P': lab.profile = true; break;
+        case 'W': lab.watch = true; break;
+        case 'H': lab.hint = 0; break;
+        case 'h': help = true; break;
+        case ':': fail(EXIT_USAGE, "%s needs a value; --help lists the options", argv[optind - 1]);
+        default: fail(EXIT_USAGE, "%s is no option; --help lists them", argv[optind - 1]);
+        }
+    }
+    if (!lab.number)
+        fail(EXIT_USAGE, "--lab is needed; labs/lab03 shows how");
+    find_stage();
+    if (help) {
+        usage();
+        exit(0);
+    }
+    each("--shapes", shapes, add_shape);
+    each("--seeds", lab.seeds, check_seed);
+    if (lab.inputs)
+        each("--inputs", lab.inputs, check_input);
+    if (lab.on && strcmp(lab.on, "gpu") != 0 && strcmp(lab.on, "simulator") != 0)
+        fail(EXIT_USAGE, "--on: \"%s\" is neither gpu nor simulator", lab.on);
+    if (lab.profile && lab.plain)
+        fail(EXIT_USAGE, "--profile: %s has no kernel to count", lab.after);
+    if (lab.profile && lab.on && strcmp(lab.on, "gpu") == 0)
+        fail(EXIT_USAGE, "--profile: the simulator counts by the line, a GPU does not");
+    if (lab.profile && lab.record)
+        fail(EXIT_USAGE, "--profile judges nothing: there is no record to write");
+    if (argc - optind > 1)
+        fail(EXIT_USAGE, "one program at a time: %s or %s", argv[optind], argv[optind + 1]);
+    if (lab.hint == 0) {
+        if (argv[optind])
+            lab.hint = whole("--hint", argv[optind], 1, 99);
+        return;
+    }
+    lab.student = argv[optind];
+    if (lab.watch && !lab.student)
+        fail(EXIT_USAGE, "--watch: which program? ./lab%d --watch my.cu", lab.number);
+    if (lab.student && access(lab.student, R_OK))
+        fail(EXIT_USAGE, "%s: %s", lab.student, strerror(errno));
+}

@@ -1,0 +1,200 @@
+// checks.c: resources and correctness.
+#include "lab.h"
+
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+// Of an L4's image; of a program for Hopper alone, of that.
+static const char *image_of(const struct side *side)
+{
+    return at(side->resources, "sm_89") || !at(side->resources, "sm_90") ? "sm_89" : "sm_90";
+}
+
+double resource(const struct side *side, const char *name, bool image)
+{
+    json_t *r = side->resources;
+    const char *key = image_of(side);
+    if (strcmp(name, "threads") == 0)
+        return number_at(r, "threads");
+    if (strcmp(name, "occupancy") == 0)
+        return image ? 100 * number_at(r, text("%s.occupancy", key)) : NAN;
+    if (strcmp(name, "registers") == 0)
+        return number_at(r, image ? text("%s.registers", key) : "registers");
+    if (strcmp(name, "spills") == 0)
+        return number_at(r, image ? text("%s.local_bytes", key) : "local_bytes");
+    if (strcmp(name, "qmma") == 0 || strcmp(name, "hmma") == 0)
+        return number_at(r, text("machine_code.%s.%s", image ? key : "sm_90", name));
+    if (strcmp(name, "shared") == 0) // of the image, dynamic shared memory is a part
+        return image ? number_at(r, text("%s.shared_bytes", key))
+                     : number_at(r, "static_shared_bytes") + number_at(r, "dynamic_shared_bytes");
+    fail(EXIT_USAGE,
+         "--gate: \"%s\" is none of registers, shared, spills, occupancy, threads, hmma, qmma",
+         name);
+}
+
+bool holds(double value, const struct gate *gate)
+{
+    const char *relation = gate->relation;
+    if (strcmp(relation, "<=") == 0)
+        return value <= gate->limit;
+    if (strcmp(relation, ">=") == 0)
+        return value >= gate->limit;
+    if (strcmp(relation, "==") == 0)
+        return value == gate->limit;
+    fail(EXIT_USAGE, "--gate: \"%s\" is none of <=, >=, ==", relation);
+}
+
+static void judge_image(bool image)
+{
+    static const char *const titles[][2] = {
+        {"registers", "registers a thread"},   {"shared", "shared memory a CTA, bytes"},
+        {"spills", "spilled a thread, bytes"}, {"occupancy", "occupancy, % of the warps"},
+        {"threads", "threads a CTA"},          {"qmma", "QMMA in the machine code"},
+        {"hmma", "HMMA in the machine code"},
+    };
+    for (int i = 0; i < lab.gate_count; ++i) {
+        const struct gate *gate = &lab.gates[i];
+        double value = resource(&after, gate->name, image);
+        if (!image && strcmp(gate->name, "registers") != 0 && strcmp(gate->name, "shared") != 0 &&
+            strcmp(gate->name, "spills") != 0)
+            continue;
+        const char *title = gate->name;
+        for (size_t t = 0; t < sizeof titles / sizeof titles[0]; ++t)
+            if (strcmp(titles[t][0], gate->name) == 0)
+                title = titles[t][1];
+        char *limit = text("%s %s", gate->relation, grouped(gate->limit));
+        const char *said = "shown";
+        if (gate->judges)
+            said = mark(note_gate(
+                "resources", text("%s (%s)", gate->name, image ? image_of(&after) : "device"),
+                isnan(value) ? json_null() : json_real(value), limit, holds(value, gate)));
+        else
+            limit = text("(%s)", limit);
+        printf("  %-28s", title);
+        if (before.name)
+            printf(" %15s", grouped(round(resource(&before, gate->name, image))));
+        printf(" %15s  %-10s %s\n", grouped(round(value)), limit, said);
+    }
+}
+
+// A program that ends with 3 before it computed anything cannot run here at all.
+static void read_resources(struct side *side)
+{
+    char *command[] = {side->path, "--resources", NULL};
+    struct output output = run(command, environment(on_gpu, ""), RUN_SECONDS, false);
+    if (output.status == EXIT_MACHINE || output.status == EXIT_USAGE || output.status == 127)
+        fail(EXIT_MACHINE, "%s", last_line(output.err));
+    json_t *said = json_loads(output.out, 0, NULL);
+    side->resources = at(said, "resources") ? at(said, "resources") : said;
+    if (output.status || !side->resources)
+        fail(EXIT_MACHINE, "%s --resources gives no resources: %s", side->name,
+             last_line(output.err));
+}
+
+void judge_resources(void)
+{
+    if (before.name)
+        read_resources(&before);
+    read_resources(&after);
+    heading("Resources");
+    printf("  %-28s", text("%s image", image_of(&after)));
+    if (before.name)
+        printf(" %15.15s", before.name);
+    printf(" %15.15s  limit\n", after.name);
+    judge_image(true);
+    if (on_gpu) {
+        printf("  on this GPU\n");
+        judge_image(false);
+    }
+}
+
+static void show_faults(json_t *faults)
+{
+    enum { SHOWN = 3 }; // the first has often made the others
+    size_t count = json_array_size(faults);
+    for (size_t i = 0; i < count && i < SHOWN; ++i)
+        wrap(json_string_value(json_array_get(faults, i)), printf("    "), 6);
+    if (count > SHOWN)
+        printf("    and %zu more kinds of fault\n", count - SHOWN);
+}
+
+// Runs a program over the seeds of one shape, checks every output, and keeps what was counted.
+static void judge_outputs(struct side *side, const char *shape, bool keep_counts)
+{
+    char *own = text("%s/%s-%s.json", folder, side->name, shape);
+    char *counts = text("%s/%s-%s-counts.json", folder, side->name, shape);
+    char *command[] = {side->path,    "--shapes", (char *)shape, "--seeds", (char *)lab.seeds,
+                       "--no-timing", "--quiet",  "--record",    own,       NULL,
+                       NULL,          NULL};
+    if (lab.inputs) { // else the program's own choice: all on a GPU, normal in the simulator
+        command[9] = "--inputs";
+        command[10] = (char *)lab.inputs;
+    }
+    unlink(own);
+    unlink(counts);
+    doing("%s, %s", side->name, shape);
+    struct output output = run(command, environment(on_gpu, counts), RUN_SECONDS, false);
+    done();
+    json_t *said = json_load_file(own, 0, NULL);
+    json_t *report = json_load_file(counts, 0, NULL);
+    json_t *checks = at(said, text("shapes.%s.correctness", shape));
+    json_t *faults = at(report, "faults");
+
+    if (output.status == EXIT_USAGE || output.status == 127 ||
+        (output.status == EXIT_MACHINE && json_array_size(faults) == 0))
+        fail(output.status == EXIT_USAGE ? EXIT_USAGE : EXIT_MACHINE, "%s", last_line(output.err));
+    int passed = 0, total = json_array_size(checks);
+    double worst = 0, closest = 0; // to its limit, where it has one of its own
+    for (int i = 0; i < total; ++i) {
+        json_t *check = json_array_get(checks, i);
+        double error = number_at(check, "rel_head");
+        passed += json_is_true(at(check, "pass"));
+        worst = error <= worst ? worst : error; // a NaN stays
+        double share = error / number_at(check, "rounded_p.rel_head");
+        closest = share > closest ? share : closest; // not for a NaN
+    }
+    bool pass = note_gate("correctness", text("%s, %s", side->name, shape),
+                          json_sprintf("%d of %d", passed, total), "all",
+                          output.status == 0 && total > 0 && passed == total);
+    char *right = total ? text("%d of %d right", passed, total) : text("no result");
+    printf("  %-21s %-11s %-13s", side->name, shape, right);
+    if (total)
+        printf(" relative error %7.1e", worst);
+    if (closest > 0)
+        printf(", %.2f of E4M3's", closest);
+    printf("  %s\n", mark(pass));
+    show_faults(faults);
+    if (!pass && json_array_size(faults) == 0 && output.err[0])
+        wrap(last_line(output.err), printf("    "), 6);
+    if (output.status == -1)
+        printf("    stopped: it ran for more than %d s\n", RUN_SECONDS);
+    else if (output.status > 128)
+        printf("    it crashed: %s\n", strsignal(output.status - 128));
+
+    note_identity(side, said);
+    side->wrong |= !pass && json_array_size(faults) == 0;
+    if (!side->fault && json_array_size(faults))
+        side->fault = text("%s", json_string_value(json_array_get(faults, 0)));
+    json_t *counted = report ? simulator_read(report) : NULL;
+    if (counted && keep_counts)
+        side->counts = json_incref(counted);
+    if (!side->counts_of)
+        side->counts_of = json_object();
+    if (counted)
+        json_object_set_new(side->counts_of, shape, counted);
+    unlink(own);
+    unlink(counts);
+    output_free(&output);
+}
+
+void judge_correctness(void)
+{
+    heading("Correctness");
+    for (int i = 0; i < lab.shape_count; ++i) {
+        bool counts = strcmp(lab.shapes[i].name, main_shape()) == 0;
+        if (before.name)
+            judge_outputs(&before, lab.shapes[i].name, counts);
+        judge_outputs(&after, lab.shapes[i].name, counts);
+    }
+}

@@ -1,0 +1,193 @@
+// evidence.c: what Nsight Compute (ncu.c) or the simulator counted.
+#include "lab.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// ---- The simulator ------------------------------------------------------------------------------
+
+// Those of the simulator's counters that have a title, in the order of counts.def.
+static const struct counter *simulator_counters(void)
+{
+    static const struct counter all[] = {
+#define COUNTER(name, title, what) {#name, title},
+#define CLASS_COUNTER(name, op_class, title, what) {#name, title},
+#include "ptxsim/counts.def"
+#undef COUNTER
+#undef CLASS_COUNTER
+    };
+    enum { ALL = sizeof all / sizeof *all };
+    static struct counter shown[ALL + 1];
+    int count = 0;
+
+    for (int i = 0; i < ALL; ++i)
+        if (all[i].title[0])
+            shown[count++] = all[i];
+    return shown;
+}
+
+static void add(json_t *sums, json_t *numbers, double share)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach (numbers, key, value) {
+        if (!json_is_number(value))
+            continue;
+        double sum = json_number_value(json_object_get(sums, key));
+        sum += json_number_value(value) * share;
+        json_object_set_new(sums, key, json_real(sum));
+    }
+}
+
+// Counts per launch and the L4's floors, flat, from a report of the simulator; its kernels are
+// added up. NULL if it holds no launch.
+json_t *simulator_read(json_t *report)
+{
+    json_t *kernels = json_object_get(report, "kernels");
+    double launches = 0;
+    for (size_t i = 0; i < json_array_size(kernels); ++i) {
+        json_t *n = json_object_get(json_array_get(kernels, i), "launches");
+        if (json_number_value(n) > launches)
+            launches = json_number_value(n);
+    }
+    if (launches == 0)
+        return NULL;
+    json_t *sums = json_object();
+    json_t *classes = json_object();
+    json_t *floors = json_object();
+    for (size_t i = 0; i < json_array_size(kernels); ++i) {
+        json_t *kernel = json_array_get(kernels, i);
+        json_t *counts = json_object_get(kernel, "counts");
+        add(sums, counts, 1 / launches);
+        add(classes, json_object_get(counts, "classes"), 1 / launches);
+        // The report's floors are of one launch of a kernel.
+        add(floors, json_object_get(kernel, "l4_floors_us"),
+            number_at(kernel, "launches") / launches);
+    }
+    const char *key, *binding = NULL;
+    json_t *value;
+    double largest = -1;
+    json_object_foreach (floors, key, value) {
+        if (json_number_value(value) > largest) {
+            largest = json_number_value(value);
+            binding = key;
+        }
+    }
+    if (binding)
+        json_object_set_new(floors, "binding", json_string(binding));
+    json_object_set_new(sums, "classes", classes);
+    double copies = number_at(classes, "copy_async"); // a class of which there was none is left out
+    json_object_set_new(sums, "async_copies", json_real(isnan(copies) ? 0 : copies));
+    json_object_set_new(sums, "l4_floors_us", floors);
+    return sums;
+}
+
+// ---- The report ---------------------------------------------------------------------------------
+
+static void show_counts(const struct counter *counters)
+{
+    for (const struct counter *c = counters; c->key; ++c) {
+        double a = before.counts ? number_at(before.counts, c->key) : NAN;
+        double b = number_at(after.counts, c->key);
+        if (isnan(b))
+            continue;
+        printf("  %-28s", c->title);
+        if (before.counts)
+            printf(" %15s", grouped(a));
+        printf(" %15s", grouped(b));
+        if (before.counts && a > 0)
+            printf("  x %.2f", b / a);
+        printf("\n");
+    }
+}
+
+static void show_floors(const struct side *side)
+{
+    static const char *const units[] = {"tensor", "exp", "shared", "issue", "dram"};
+    json_t *floors = at(side->counts, "l4_floors_us");
+    if (!floors)
+        return;
+    printf("  %-20s", side->name);
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; ++i)
+        printf(" %8.1f", number_at(floors, units[i]));
+    const char *binding = json_string_value(at(floors, "binding"));
+    printf("  %s\n", binding ? binding : "?");
+}
+
+static void profile(struct side *side, char **why)
+{
+    char *command[] = {side->path, "--shapes", (char *)main_shape(), "--seeds", "0", "--no-timing",
+                       "--quiet",  NULL};
+    doing("profiling %s", side->name);
+    side->counts = ncu_read(command, environment(true, ""), 0, why);
+    done();
+}
+
+// One launch in the simulator, of a program that is known to be right.
+static void count(struct side *side)
+{
+    char *counts = text("%s/%s-counts.json", folder, side->name);
+    char *command[] = {side->path, "--shapes", (char *)main_shape(), "--seeds", "0", "--no-timing",
+                       "--quiet",  NULL};
+    doing("counting %s in the simulator", side->name);
+    struct output output = run(command, environment(false, counts), RUN_SECONDS, false);
+    done();
+    json_t *report = json_load_file(counts, 0, NULL);
+    side->counts = report ? simulator_read(report) : NULL;
+    unlink(counts);
+    output_free(&output);
+}
+
+void show_evidence(void)
+{
+    bool profiled = false;
+    heading("Evidence");
+    if (on_gpu && !gates_failed) {
+        char *why = NULL;
+        if (before.name)
+            profile(&before, &why);
+        if (!why)
+            profile(&after, &why);
+        profiled = !why;
+        if (why) { // then the simulator counts what the same executable does
+            printf("  %s\n", why);
+            json_decref(before.counts);
+            before.counts = NULL;
+            if (before.name)
+                count(&before);
+            count(&after);
+        }
+    }
+    if (!after.counts) {
+        printf("  none%s\n", gates_failed ? ": a wrong program is not profiled" : "");
+        return;
+    }
+    printf("  %-28s", profiled ? "Nsight Compute, one launch" : "simulator, one launch");
+    if (before.counts)
+        printf(" %15.15s", before.name);
+    printf(" %15.15s  %s\n", after.name, main_shape());
+    show_counts(profiled ? ncu_counters : simulator_counters());
+    if (!profiled && after.fault) // it may have been stopped
+        printf("  %safter a fault a kernel may not have been counted to its end%s\n", FAINT, PLAIN);
+    if (profiled)
+        printf("  %sstalled: cycles that a warp waits for each instruction it issues%s\n", FAINT,
+               PLAIN);
+    if (!profiled && at(after.counts, "l4_floors_us")) {
+        printf("  %-20s %8s %8s %8s %8s %8s  binding\n", "floors on an L4, us", "tensor", "exp",
+               "shared", "issue", "DRAM");
+        if (before.counts)
+            show_floors(&before);
+        show_floors(&after);
+        printf(
+            "  %sbounds from the counts of the PTX and an L4's rates; no prediction of a time%s\n",
+            FAINT, PLAIN);
+    }
+    json_t *by_program = json_object();
+    if (before.counts)
+        json_object_set(by_program, before.name, before.counts);
+    json_object_set(by_program, after.name, after.counts);
+    json_object_set_new(record, "evidence",
+                        json_pack("{s:o}", profiled ? "ncu" : "simulator", by_program));
+}

@@ -1,0 +1,292 @@
+// lab.c: judges a chapter's program, gate by gate, and says one word about it.
+//
+// The scripts labs/labNN call this with the chapter's programs, gates and promise; whoever runs
+// them may add the options that --help lists, or a program of his own. Everything that is said is
+// also written as a record (JSON). Exit status: 0 unless RED, which is 1; 2 bad usage; 3 something
+// on this machine is missing or failed.
+#include "lab.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+struct side before, after;
+char *root, *folder;
+bool on_gpu;
+json_t *record;
+int gates_failed;
+
+static json_t *gates_said; // the record's "gates"
+
+bool note_gate(const char *group, const char *name, json_t *value, const char *limit, bool pass)
+{
+    json_array_append_new(gates_said,
+                          json_pack("{s:s, s:s, s:o, s:s, s:b}", "group", group, "name", name,
+                                    "value", value, "limit", limit, "pass", pass));
+    gates_failed += !pass;
+    return pass;
+}
+
+void note_identity(struct side *side, json_t *said)
+{
+    if (!side->hash && at(said, "source_hash"))
+        side->hash = string_at(said, "source_hash");
+    if (!side->commit && at(said, "git_commit"))
+        side->commit = string_at(said, "git_commit");
+    if (!side->device)
+        side->device = json_incref(at(said, "device"));
+}
+
+const char *main_shape(void)
+{
+    const char *promised = lab.promise_count ? lab.promises[0].shape : "";
+    for (int i = 0; i < lab.shape_count; ++i)
+        if (strcmp(lab.shapes[i].name, promised) == 0)
+            return promised;
+    return lab.shapes[lab.shape_count - 1].name;
+}
+
+// ---- Programs -----------------------------------------------------------------------------------
+
+// The repository's folder: build/lab is in it, whatever the working directory is.
+static char *find_root(void)
+{
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    for (int up = 0; up < 2 && length > 0; ++up) { // build/lab
+        while (length > 0 && path[length - 1] != '/')
+            --length;
+        --length;
+    }
+    if (length <= 0)
+        fail(EXIT_MACHINE, "cannot tell where build/lab is");
+    path[length] = '\0';
+    return text("%s", path);
+}
+
+char *const *environment(bool gpu, const char *report)
+{
+    static char *env[3];
+    env[0] = gpu ? NULL : text("LD_LIBRARY_PATH=%s/build/ptxsim", root);
+    env[1] = text("PTXSIM_REPORT=%s", report);
+    return env;
+}
+
+static void find_program(struct side *side, const char *name)
+{
+    side->name = name;
+    side->path = text("%s/build/%s", root, name);
+    if (access(side->path, X_OK))
+        fail(EXIT_MACHINE, "build/%s is not there: type make chapter%d", name, lab.number);
+}
+
+// A student's program is compiled as the chapters' are; make knows how.
+static void compile_student(struct side *side, const char *source)
+{
+    char path[PATH_MAX];
+    if (!realpath(source, path))
+        fail(EXIT_USAGE, "%s: %s", source, strerror(errno));
+    const char *base = strrchr(path, '/') + 1;
+    const char *dot = strrchr(base, '.');
+    if (!dot || (strcmp(dot, ".cu") != 0 && strcmp(dot, ".c") != 0))
+        fail(EXIT_USAGE, "%s: a program is a .cu file", source);
+    if (strpbrk(path, "'$\\\n")) // between here and the compiler are make and a shell
+        fail(EXIT_USAGE, "%s: rename it: ' and $ and \\ in a path are not for a Makefile", source);
+    char *name = text("%.*s", (int)(dot - base), base);
+    side->name = lab.before && strcmp(name, lab.before) == 0 ? text("my_%s", name) : name;
+    side->path = text("%s/build/student/%s", root, name);
+    doing("compiling %s", source);
+    char *src = text("SRC=%s", path), *out = text("OUT=build/student/%s", name);
+    char *like = text("NAME=%s", lab.after); // a chapter may have images of its own
+    char *command[] = {"make", "-s", "-C", root, "student", src, out, like, NULL};
+    struct output output = run(command, NULL, RUN_SECONDS, false);
+    done();
+    if (output.status) {
+        printf("%s", output.out);
+        fflush(stdout);
+        char *rest = output.err, *line;
+        while ((line = strsep(&rest, "\n"))) // make's own last word says nothing more
+            if (*line && strncmp(line, "make", 4) != 0)
+                fprintf(stderr, "%s\n", line);
+        fail(EXIT_RED, "%s does not compile", source);
+    }
+    output_free(&output);
+}
+
+// ---- The record and the chart -------------------------------------------------------------------
+
+static void begin_record(void)
+{
+    char date[32];
+    time_t t = time(NULL);
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&t));
+    gates_said = json_array();
+    record = json_pack("{s:i, s:i, s:s, s:s, s:s*, s:s}", "record", 1, "lab", lab.number, "date",
+                       date, "runtime",
+                       lab.plain ? "cpu"
+                       : on_gpu  ? "gpu"
+                                 : "simulator",
+                       "before", before.name, "after", after.name);
+}
+
+// A path as someone in this folder would type it.
+static const char *nearby(const char *path)
+{
+    char here[PATH_MAX];
+    size_t length = getcwd(here, sizeof here) ? strlen(here) : 0;
+    return length && strncmp(path, here, length) == 0 && path[length] == '/' ? path + length + 1
+                                                                             : path;
+}
+
+static void finish(const char *verdict)
+{
+    json_t *hashes = json_object();
+    if (before.hash)
+        json_object_set_new(hashes, before.name, json_string(before.hash));
+    if (after.hash)
+        json_object_set_new(hashes, after.name, json_string(after.hash));
+    json_object_set_new(record, "source_hashes", hashes);
+    json_object_set_new(record, "git_commit", json_string(after.commit ? after.commit : "unknown"));
+    json_object_set(record, "device", after.device);
+    json_object_set(record, "gates", gates_said);
+    json_object_set_new(record, "verdict", json_string(verdict));
+    char *path = lab.record ? text("%s", lab.record) : text("%s/record.json", folder);
+    write_json(record, path);
+
+    char *render = text("%s/plots/render", root), *chart = text("%s/chart.svg", folder);
+    if (before.name && access(render, X_OK) == 0) {
+        char *command[] = {render, "lab", text("%d", lab.number), path, chart, NULL};
+        struct output output = run(command, NULL, 60, false);
+        if (output.status == 0)
+            printf("  chart    %s\n", nearby(chart));
+        else
+            printf("  no chart: %s\n", last_line(output.err));
+        output_free(&output);
+    }
+    printf("  record   %s\n", nearby(path));
+}
+
+// ---- Main ---------------------------------------------------------------------------------------
+
+// A lab whose program is plain C and checks itself: chapter 1's.
+static void run_plain(void)
+{
+    char *own = text("%s/program.json", folder);
+    char *command[] = {after.path, "--record", own, NULL};
+    struct output output = run(command, NULL, RUN_SECONDS, true);
+    fputs(output.err, stderr);
+    note_gate("correctness", text("%s checks itself", after.name), json_integer(output.status),
+              "exit status 0", output.status == 0);
+    json_t *said = json_load_file(own, 0, NULL);
+    if (at(said, "numbers"))
+        json_object_set(record, "numbers", at(said, "numbers"));
+    note_identity(&after, said);
+    unlink(own);
+}
+
+// The lines of the program with what the simulator counts there: what make profileN prints.
+static void show_profile(void)
+{
+    char *profile = text("%s/build/profile", root), *shape = text("%s", main_shape());
+    if (access(profile, X_OK))
+        fail(EXIT_MACHINE, "build/profile is not there: type make chapter%d", lab.number);
+    char *command[] = {profile, after.path,    "--shapes", shape, "--seeds",
+                       "0",     "--no-timing", "--quiet",  NULL};
+    doing("counting in the simulator, shape %s", shape);
+    struct output output = run(command, NULL, RUN_SECONDS, false);
+    done();
+    if (output.status < 0)
+        fail(EXIT_RED, "%s ran longer than %d s: stopped", after.name, RUN_SECONDS);
+    if (output.status) {
+        fputs(output.err, stderr); // the program's own words, faults with their lines
+        fail(EXIT_RED, "no profile: %s has to run right first", after.name);
+    }
+    printf("%s", output.out);
+    output_free(&output);
+}
+
+static const char *explain(const char *verdict)
+{
+    if (strcmp(verdict, "RED") == 0)
+        return gates_failed == 1 ? "a gate failed" : text("%d gates failed", gates_failed);
+    if (strcmp(verdict, "FAST") == 0)
+        return "every gate passed, and the whole interval keeps the promise";
+    if (strcmp(verdict, "VALID NEGATIVE") == 0)
+        return "right, and surely slower than promised: a result to write up";
+    bool judged = false;
+    for (int i = 0; i < lab.promise_count; ++i)
+        judged |= lab.promises[i].ratio > 0;
+    return !before.name || !on_gpu || !judged
+               ? "every gate passed"
+               : "every gate passed; too noisy to tell whether the promise is kept";
+}
+
+int main(int argc, char **argv)
+{
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    setenv("LC_ALL", "C.UTF-8", 1); // for whatever this starts, on a bare machine too
+    colours();
+    root = find_root();
+    parse_options(argc, argv);
+    if (lab.hint >= 0) {
+        show_hint();
+        return EXIT_GREEN;
+    }
+    if (lab.watch)
+        watch(lab.student);
+    folder = text("%s/build/lab%02d", root, lab.number);
+    if (mkdir(folder, 0777) && errno != EEXIST)
+        fail(EXIT_MACHINE, "cannot make %s: %s", folder, strerror(errno));
+    if (lab.record) { // known now, not after a minute's work
+        char *copy = text("%s", lab.record), *slash = strrchr(copy, '/');
+        if (slash)
+            slash[slash == copy] = '\0';
+        if (access(slash ? copy : ".", W_OK))
+            fail(EXIT_MACHINE, "--record %s: %s", lab.record, strerror(errno));
+    }
+    on_gpu = lab.on ? strcmp(lab.on, "gpu") == 0 : !lab.plain && gpu_here();
+
+    if (lab.student)
+        compile_student(&after, lab.student);
+    else
+        find_program(&after, lab.after);
+    if (lab.before && !lab.profile)
+        find_program(&before, lab.before);
+    char *simulator = text("%s/build/ptxsim/libcudart.so.13", root);
+    if (!lab.plain && (!on_gpu || lab.profile) && access(simulator, R_OK))
+        fail(EXIT_MACHINE, "build/ptxsim/libcudart.so.13 is not there: type make chapter%d",
+             lab.number);
+    if (lab.profile) {
+        show_profile();
+        return EXIT_GREEN;
+    }
+    begin_record();
+    printf("%sLab %d: %s%s\n", BOLD, lab.number, lab.title, PLAIN);
+    printf("%s%s%s%s\n", after.name, before.name ? " against " : "", before.name ? before.name : "",
+           lab.plain ? ""
+           : on_gpu  ? ", on the GPU"
+           : lab.on  ? ", in the simulator"
+                     : ", in the simulator: no GPU here");
+
+    const char *verdict = "GREEN";
+    if (lab.plain) {
+        run_plain();
+    } else {
+        judge_resources();
+        judge_correctness();
+        verdict = judge_speed();
+        show_evidence();
+    }
+    if (gates_failed)
+        verdict = "RED";
+    printf("\n%s%s%s%s: %s\n", BOLD, gates_failed ? RED_INK : GREEN_INK, verdict, PLAIN,
+           explain(verdict));
+    finish(verdict);
+    if (lab.student && !lab.plain)
+        show_sheet();
+    return gates_failed ? EXIT_RED : EXIT_GREEN;
+}

@@ -1,0 +1,202 @@
+// lab.h: the parts of the lab driver.
+//
+//   lab.c       from the first gate to the verdict; the record and the chart
+//   arguments.c what the script in labs/ and whoever runs it ask for
+//   say.c       words, numbers and JSON
+//   process.c   programs as processes: run to the end, or asked for one timing batch at a time
+//   checks.c    resources and correctness
+//   speedup.c   the two programs against each other; recorded runs where there is no GPU
+//   sheet.c     the lab's sheet: points so far, what to look at next, hints
+//   watch.c     judges a file again whenever it is saved
+//   evidence.c  what Nsight Compute or the simulator counted
+//   ncu.c       Nsight Compute: which metrics, how it is asked, what it said
+//
+// compare, profile-ncu and scoreboard (labs/tools/) are programs of their own, from the same parts.
+//
+// The driver runs once and ends; strings that it makes for its reports are not freed.
+#ifndef LAB_H
+#define LAB_H
+
+#include "workbench/workbench.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+enum { EXIT_GREEN = 0, EXIT_RED = 1, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
+enum { MAX_SHAPES = 16, MAX_GATES = 32, MAX_PROMISES = 8, RUN_SECONDS = 600, BATCH_SECONDS = 60 };
+
+// ---- What is asked for (arguments.c) ------------------------------------------------------------
+
+struct gate { // registers <= 128
+    char name[32], relation[3];
+    double limit;
+    bool judges; // else it is only shown
+};
+
+struct promise { // mission:1.3, or a goal in µs, mission:50
+    char shape[32];
+    double ratio; // 0: compared, and not judged
+};
+
+struct lab {
+    int number;
+    const char *why;
+    const char *title, *after; // the stage's name and program: chapters/stages.tsv
+    const char *before;        // the program that it is compared with, or NULL
+    bool plain;                // after is a C program that checks itself, without a kernel
+    const char *student;       // the source file judged instead of after, or NULL
+    const char *seeds;
+    const char *inputs; // NULL: the program's own choice
+    const char *on;     // "gpu", "simulator" or NULL
+    const char *record; // or NULL
+    bool profile;       // lines with their counts instead of a verdict
+    bool watch;         // again whenever the student's file is saved
+    int hint;           // the task whose next hint is wanted; 0: the first open one; -1: none
+    int rounds, iterations;
+    struct shape shapes[MAX_SHAPES];
+    int shape_count;
+    struct gate gates[MAX_GATES];
+    int gate_count;
+    struct promise promises[MAX_PROMISES], goals[MAX_PROMISES];
+    int promise_count, goal_count;
+};
+extern struct lab lab;
+
+// Fills in `lab`, of which the stage is looked up in `root`; prints --help and exits, or exits with
+// one line about what is wrong.
+void parse_options(int argc, char **argv);
+
+// ---- The state of affairs (lab.c) ---------------------------------------------------------------
+
+struct side {
+    const char *name;
+    char *path;
+    json_t *resources;
+    json_t *device;
+    json_t *counts;            // evidence: a counter's value by its key
+    json_t *counts_of;         // the simulator's counts by shape
+    bool wrong;                // an output differs
+    char *fault;               // the simulator's first complaint, or NULL
+    const char *hash, *commit; // as compiled into it
+};
+extern struct side before, after; // before.name is NULL in a lab without a before-program
+extern char *root;                // of the repository
+extern char *folder;              // build/labNN: work files, the chart, the record
+extern bool on_gpu;
+extern json_t *record; // what will be written
+extern int gates_failed;
+
+// Enters a gate into the record; the caller prints the line that shows it. Takes `value` over.
+bool note_gate(const char *group, const char *name, json_t *value, const char *limit, bool pass);
+
+// Keeps what a program's record says about its source and its device, the first time.
+void note_identity(struct side *side, json_t *said);
+
+// The shape that the evidence is about: the promise's if it is run, else the last.
+const char *main_shape(void);
+
+// Environment of a program on the GPU, or in the simulator, which reports into a file ("": none).
+char *const *environment(bool gpu, const char *report);
+
+// ---- The parts of a lab -------------------------------------------------------------------------
+
+void judge_resources(void);             // checks.c
+void judge_correctness(void);           // checks.c
+json_t *simulator_read(json_t *report); // evidence.c: counts per launch from a simulator report
+const char *judge_speed(void); // speedup.c: "FAST", "VALID NEGATIVE" or "GREEN", if no gate failed
+void show_evidence(void);      // evidence.c
+void show_sheet(void);         // sheet.c: after the verdict on a student's program
+void show_hint(void);          // sheet.c
+
+// Returns in a child process, once now and once whenever `source` is saved; Ctrl-C ends it all.
+void watch(const char *source); // watch.c
+
+// The value of a resource gate, of the image (sm_89, or sm_90) or of what runs on this GPU; whether a
+// value keeps a gate (NaN never does).
+double resource(const struct side *side, const char *name, bool image); // checks.c
+bool holds(double value, const struct gate *gate);                      // checks.c
+
+// ---- Nsight Compute (ncu.c) ---------------------------------------------------------------------
+
+struct counter {
+    const char *key;   // in the record
+    const char *title; // in the report
+};
+extern const struct counter ncu_counters[]; // ends with {NULL, NULL}
+
+// What Nsight Compute reads for one launch of argv, after `skip` others, by the keys of
+// ncu_counters; NULL with one line in *why where there is no ncu or it was refused.
+json_t *ncu_read(char *const argv[], char *const env[], int skip, char **why);
+
+// ---- Words (say.c) ------------------------------------------------------------------------------
+
+// Who speaks: "lab3".
+extern char speaker[32];
+
+// Prints one line, "lab3: ...", and exits.
+void fail(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
+
+// printf into a new string.
+char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+// Terminal colours; empty where they are not wanted.
+extern const char *RED_INK, *GREEN_INK, *BOLD, *FAINT, *PLAIN;
+void colours(void);
+
+void heading(const char *title);
+// Prints words after the `used` columns that stand in the line already, broken at spaces; further
+// lines are indented. A space comes first where more is used than that.
+void wrap(const char *words, int used, int indent);
+const char *mark(bool pass); // "ok" or "FAIL"
+const char *
+grouped(double value); // 12345678 -> "12,345,678"; what is no whole number, below 100: "1.23"
+
+// What is being done, on a terminal only, until done().
+void doing(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void done(void);
+
+// The value at a dotted path, or NULL; the number there, or NaN; the string there, or "?".
+json_t *at(json_t *json, const char *path);
+double number_at(json_t *json, const char *path);
+const char *string_at(json_t *json, const char *path);
+
+// By way of a temporary file beside it, so that nobody ever sees half of it.
+void write_json(json_t *json, const char *path);
+
+// ---- Processes (process.c) ----------------------------------------------------------------------
+
+struct output {
+    int status; // exit status; 128 + signal; -1: stopped because it ran too long
+    char *out;  // stdout, NUL-terminated
+    char *err;  // stderr
+};
+
+// Runs argv (NULL-terminated) to its end, at most `seconds`. env: "NAME=value" strings added to
+// the environment, NULL-terminated, or NULL. When `show`, stdout goes to ours instead.
+struct output run(char *const argv[], char *const env[], int seconds, bool show);
+void output_free(struct output *output);
+
+// The last line of a program's complaints, for a report of one line; "no message" if it said none.
+const char *last_line(char *err);
+
+// Whether there are a driver and a GPU.
+bool gpu_here(void);
+
+// A program started with --on-demand: it times one batch for each line that it gets.
+struct child {
+    pid_t pid;
+    FILE *in, *out;
+    int err;
+};
+bool child_start(struct child *child, char *const argv[], char *const env[]);
+// Its answer to a line: a JSON object, which the caller lets go of; NULL when the program has ended
+// or hangs.
+json_t *child_ask(struct child *child, const char *request, int seconds);
+// Time of the next batch in µs (its p50); negative when the program has ended or hangs.
+double child_batch(struct child *child, int seconds);
+// Ends the input and waits: the program then verifies its outputs again. Returns as run() does.
+struct output child_finish(struct child *child, int seconds);
+
+#endif

@@ -1,0 +1,311 @@
+// sheet.c: the lab's sheet for the one who works on it: points seen so far, what to look at next,
+// hints. The sheet is the chapter's; `make tangle` writes it to build/labs/labNN.json.
+//
+// This is a rehearsal. What counts is labs/grade, which draws inputs of its own.
+#include "lab.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_TASKS = 9, SCHEDULES = 4 };
+
+static json_t *sheet; // NULL: the lab has none
+static char *raced;   // the first complaint of a schedule, or NULL; outputs of the first are right
+
+static json_t *load_sheet(void)
+{
+    return json_load_file(text("%s/build/labs/lab%02d.json", root, lab.number), 0, NULL);
+}
+
+// ---- Hints --------------------------------------------------------------------------------------
+
+static char *hints_path(void)
+{
+    return text("%s/labs/work/lab%02d/.hints", root, lab.number);
+}
+
+// How many hints of each task are shown already: lines "chunk count".
+static void read_shown(json_t *tasks, int shown[])
+{
+    char chunk[128];
+    int count;
+    FILE *file = fopen(hints_path(), "r");
+    while (file && fscanf(file, "%127s %d", chunk, &count) == 2) {
+        for (size_t i = 0; i < json_array_size(tasks); ++i) {
+            json_t *task = json_array_get(tasks, i);
+            int hints = json_array_size(at(task, "hints"));
+            if (strcmp(string_at(task, "chunk"), chunk) == 0 && count > 0)
+                shown[i] = count < hints ? count : hints;
+        }
+    }
+    if (file)
+        fclose(file);
+}
+
+static void write_shown(json_t *tasks, const int shown[])
+{
+    char why[512], *said = text("%s", "");
+    for (size_t i = 0; i < json_array_size(tasks); ++i)
+        said = text("%s%s %d\n", said, string_at(json_array_get(tasks, i), "chunk"), shown[i]);
+    const char *folders[] = {"labs/work", text("labs/work/lab%02d", lab.number)};
+    for (int i = 0; i < 2; ++i)
+        if (mkdir(text("%s/%s", root, folders[i]), 0777) && errno != EEXIST)
+            fail(EXIT_MACHINE, "cannot make %s: %s", folders[i], strerror(errno));
+    if (!file_write(hints_path(), said, strlen(said), why, sizeof why))
+        fail(EXIT_MACHINE, "%s", why);
+}
+
+// The line of a source file that still has a task's gap, 0 if none has.
+static int open_line(const char *source, json_t *task)
+{
+    const char *marker = string_at(task, "marker");
+    char *line = NULL;
+    size_t room = 0;
+    int number = 0, found = 0;
+    FILE *file = fopen(source, "r");
+    while (file && !found && getline(&line, &room, file) >= 0) {
+        ++number;
+        const char *start = line + strspn(line, " \t");
+        size_t length = strcspn(start, "\r\n");
+        if (length == strlen(marker) && strncmp(start, marker, length) == 0)
+            found = number;
+    }
+    if (file)
+        fclose(file);
+    free(line);
+    return found;
+}
+
+static void print_hint(json_t *task, int index)
+{
+    json_t *hints = at(task, "hints");
+    int used = printf("  hint %d of %zu:", index + 1, json_array_size(hints));
+    wrap(json_string_value(json_array_get(hints, index)), used, 4);
+}
+
+// The task that a bare --hint is about: open in the working copy and with hints left, else one with
+// hints left, else the last.
+static int choose_task(json_t *tasks, const int shown[])
+{
+    char *copy = text("%s/labs/work/lab%02d/attention.cu", root, lab.number);
+    int count = json_array_size(tasks), choice = -1;
+    for (int i = 0; i < count; ++i) {
+        json_t *task = json_array_get(tasks, i);
+        if (shown[i] >= (int)json_array_size(at(task, "hints")))
+            continue;
+        if (open_line(copy, task))
+            return i;
+        choice = choice < 0 ? i : choice;
+    }
+    return choice < 0 ? count - 1 : choice;
+}
+
+void show_hint(void)
+{
+    int shown[MAX_TASKS] = {0};
+    sheet = load_sheet();
+    json_t *tasks = at(sheet, "exercises");
+    int count = json_array_size(tasks);
+    if (!sheet && access(text("%s/build/labs", root), R_OK))
+        fail(EXIT_MACHINE, "build/labs/lab%02d.json is not there: type make tangle", lab.number);
+    if (!count || count > MAX_TASKS)
+        fail(EXIT_USAGE, "lab %d has no hints", lab.number);
+    if (lab.hint > count)
+        fail(EXIT_USAGE, "--hint %d: the lab has %d task%s", lab.hint, count, count > 1 ? "s" : "");
+    read_shown(tasks, shown);
+    int i = lab.hint ? lab.hint - 1 : choose_task(tasks, shown);
+    json_t *task = json_array_get(tasks, i);
+    int hints = json_array_size(at(task, "hints"));
+    bool more = shown[i] < hints;
+    shown[i] += more;
+    write_shown(tasks, shown);
+    printf("Task %d of %d, \"%s\"\n", i + 1, count, string_at(task, "title"));
+    for (int h = 0; h < shown[i]; ++h)
+        print_hint(task, h);
+    if (!more)
+        printf("  there are no more hints for this task\n");
+}
+
+// ---- Points -------------------------------------------------------------------------------------
+
+enum outcome { UNSEEN, MET, MISSED };
+
+// Other interleavings of the warps than the first: what is a race in one may be none in another.
+static void try_schedules(void)
+{
+    if (after.fault || after.wrong || on_gpu)
+        return;
+    for (int schedule = 1; schedule < SCHEDULES && !raced; ++schedule) {
+        char *report = text("%s/schedule.json", folder);
+        char *command[] = {after.path, "--shapes", "small",       "--seeds", "0",
+                           "--inputs", "normal",   "--no-timing", "--quiet", NULL};
+        char *env[] = {text("LD_LIBRARY_PATH=%s/build/ptxsim", root),
+                       text("PTXSIM_REPORT=%s", report), text("PTXSIM_SCHEDULE=%d", schedule),
+                       NULL};
+        doing("%s, schedule %d of %d", after.name, schedule + 1, SCHEDULES);
+        struct output output = run(command, env, RUN_SECONDS, false);
+        done();
+        json_t *said = json_load_file(report, 0, NULL);
+        json_t *fault = json_array_get(at(said, "faults"), 0);
+        if (fault)
+            raced = text("%s (schedule %d)", json_string_value(fault), schedule);
+        else if (output.status)
+            raced = text("wrong outputs under schedule %d", schedule);
+        unlink(report);
+        output_free(&output);
+    }
+}
+
+static double value_of(json_t *item)
+{
+    const char *name = string_at(item, "name");
+    static const char *const resources[] = {"registers", "shared", "spills", "occupancy",
+                                            "threads"};
+    for (size_t i = 0; i < sizeof resources / sizeof resources[0]; ++i)
+        if (strcmp(name, resources[i]) == 0)
+            return resource(&after, name, true);
+    json_t *counts = at(after.counts_of, string_at(item, "shape"));
+    return counts ? number_at(counts, name) : NAN;
+}
+
+static enum outcome outcome_of(json_t *item)
+{
+    const char *name = string_at(item, "name");
+    if (strcmp(name, "correct") == 0) // outputs that a fault kept back are neither right nor wrong
+        return after.fault ? UNSEEN : after.wrong ? MISSED : MET;
+    if (strcmp(name, "races") == 0)
+        return after.fault || raced ? MISSED : on_gpu || after.wrong ? UNSEEN : MET;
+    if (!at(item, "relation") || strcmp(name, "speed") == 0)
+        return UNSEEN;
+    struct gate gate = {.limit = number_at(item, "limit")};
+    snprintf(gate.relation, sizeof gate.relation, "%s", string_at(item, "relation"));
+    double value = value_of(item);
+    return isnan(value) ? UNSEEN : holds(value, &gate) ? MET : MISSED;
+}
+
+static const char *limit_of(json_t *item)
+{
+    const char *shape = json_string_value(at(item, "shape"));
+    if (!at(item, "relation"))
+        return "";
+    return text(" %s %s%s%s", string_at(item, "relation"), grouped(number_at(item, "limit")),
+                shape ? " at " : "", shape ? shape : "");
+}
+
+static const char *why_unseen(const char *name)
+{
+    if (strcmp(name, "written") == 0)
+        return "by a person";
+    if (strcmp(name, "hidden") == 0 || strcmp(name, "speed") == 0)
+        return "by the grader";
+    return on_gpu        ? "in the simulator"
+           : after.wrong ? "when outputs are right"
+           : after.fault ? "a fault was in the way"
+                         : "not seen here";
+}
+
+static json_t *show_points(void)
+{
+    json_t *items = at(sheet, "points"), *first = NULL;
+    // As the grader does: a wrong kernel has no points for its resources. Whether a kernel with a
+    // fault is wrong is not known here.
+    bool withheld = after.wrong, unsure = after.fault && !after.wrong;
+    int got = 0, open = 0, total = 0;
+    heading("Points, as far as they can be seen here");
+    for (size_t i = 0; i < json_array_size(items); ++i) {
+        json_t *item = json_array_get(items, i);
+        const char *name = string_at(item, "name");
+        int points = number_at(item, "points");
+        enum outcome outcome = outcome_of(item);
+        double value = value_of(item);
+        bool waits = unsure && outcome == MET;
+        total += points;
+        int earned = outcome == MET && !withheld && !waits ? points : 0;
+        got += earned;
+        open += outcome == UNSEEN || waits ? points : 0;
+        printf("  %-44s", text("%s%s", name, limit_of(item)));
+        if (outcome == UNSEEN)
+            printf(" %3s of %2d  %s\n", "-", points, why_unseen(name));
+        else if (waits)
+            printf(" %3s of %2d  %s, with `correct`\n", "-", points, mark(true));
+        else
+            printf(" %3d of %2d  %s%s\n", earned, points, mark(outcome == MET),
+                   outcome == MISSED && !isnan(value) ? text(": %s", grouped(value))
+                   : outcome == MET && withheld       ? ", but wrong outputs"
+                                                      : "");
+        if (outcome == MISSED && !first)
+            first = item;
+    }
+    printf("  %-44s %3d of %d, and %d open\n", "together", got, total, open);
+    return first;
+}
+
+// ---- What to look at next -----------------------------------------------------------------------
+
+static bool earns(json_t *task, const char *name)
+{
+    size_t i;
+    json_t *word;
+    json_array_foreach (at(task, "earns"), i, word)
+        if (strcmp(json_string_value(word), name) == 0)
+            return true;
+    return false;
+}
+
+static void show_next(json_t *item)
+{
+    int shown[MAX_TASKS] = {0};
+    json_t *tasks = at(sheet, "exercises"), *task = NULL;
+    int count = json_array_size(tasks), line = 0, chosen = 0;
+    if (count > MAX_TASKS)
+        return;
+    read_shown(tasks, shown);
+    heading("Next");
+    if (!item) {
+        printf("  what can be seen here is met; the questions are on the sheet: make handout%d\n",
+               lab.number);
+        return;
+    }
+    const char *name = string_at(item, "name");
+    int used = printf("  %s, %d points:", name, (int)number_at(item, "points"));
+    const char *cause = strcmp(name, "races") == 0 ? after.fault ? after.fault : raced : NULL;
+    if (!cause && strcmp(name, "correct") == 0)
+        cause = "outputs differ from the reference, see above";
+    if (!cause)
+        cause = text("%s%s, and it is %s", name, limit_of(item), grouped(value_of(item)));
+    wrap(cause, used, 4);
+    for (int i = 0; i < count;
+         ++i) { // an open task that the item asks for, else one that it asks for
+        json_t *candidate = json_array_get(tasks, i);
+        int gap = open_line(lab.student, candidate);
+        if (earns(candidate, name) && (!task || (gap && !line))) {
+            task = candidate;
+            line = gap;
+            chosen = i;
+        }
+    }
+    if (!task)
+        return;
+    if (line)
+        wrap(text("task %d, \"%s\", is still open: %s:%d", chosen + 1, string_at(task, "title"),
+                  lab.student, line),
+             printf("  "), 4);
+    else
+        printf("  it is task %d, \"%s\"\n", chosen + 1, string_at(task, "title"));
+    print_hint(task, shown[chosen] ? shown[chosen] - 1 : 0);
+    printf("  more of them: ./lab%d --hint %d%s\n", lab.number, chosen + 1,
+           after.fault ? "" : "; the lines with their counts: --profile");
+}
+
+void show_sheet(void)
+{
+    sheet = load_sheet();
+    if (!sheet)
+        return;
+    try_schedules();
+    show_next(show_points());
+}

@@ -1,0 +1,112 @@
+// points.c: what a lab gives points for, from build/labs/labNN.json, which the chapter's sheet becomes.
+#include "judge.h"
+
+#include <math.h>
+#include <string.h>
+
+struct lab lab;
+
+static const char *string(json_t *object, const char *key)
+{
+    const char *s = json_string_value(json_object_get(object, key));
+    return s && *s ? s : NULL;
+}
+
+static double number(json_t *object, const char *key, double without)
+{
+    json_t *n = json_object_get(object, key);
+    return json_is_number(n) ? json_number_value(n) : without;
+}
+
+static void read_item(json_t *json, struct item *item, const char *path)
+{
+    *item = (struct item){
+        .name = string(json, "name"),
+        .relation = string(json, "relation"),
+        .shape = string(json, "shape"),
+        .words = string(json, "words"),
+        .limit = number(json, "limit", NAN),
+        .full = number(json, "full", NAN),
+        .points = (int)number(json, "points", -1),
+    };
+    if (!item->name || item->points < 0)
+        fail(EXIT_USAGE, "%s: an item of \"points\" has no name or no points", path);
+    struct shape shape;
+    char why[256];
+    if (item->shape && !shape_parse(item->shape, &shape, why, sizeof why))
+        fail(EXIT_USAGE, "%s: %s: %s", path, item->name, why);
+    if (item->relation && (strlen(item->relation) != 2 || !strstr("<= >= ==", item->relation)))
+        fail(EXIT_USAGE, "%s: %s: \"%s\" is none of <=, >=, ==", path, item->name, item->relation);
+    if (item->relation && isnan(item->limit))
+        fail(EXIT_USAGE, "%s: %s: no limit", path, item->name);
+}
+
+// The sheet says how kernels may round P. A submission is not asked: its claim would widen its gate.
+static void read_p(json_t *json, const char *path)
+{
+    lab.p = (struct p_rounding){0};
+    if (!json)
+        return;
+    const char *format = string(json, "format"), *sum = string(json, "sum");
+    double offset = number(json, "offset", NAN);
+    if (!format || strcmp(format, "e4m3") != 0 || !(fabs(offset) <= 16) || !sum ||
+        (strcmp(sum, "rounded") != 0 && strcmp(sum, "unrounded") != 0))
+        fail(EXIT_USAGE,
+             "%s: \"p\" is not {\"format\": \"e4m3\", \"offset\": -16 to 16, "
+             "\"sum\": \"rounded\" or \"unrounded\"}",
+             path);
+    double tile = number(json, "tile", 0), lag = number(json, "lag", 0);
+    if (!(tile >= 0) || fmod(tile, 8) != 0 || !(lag >= 0 && lag <= 16))
+        fail(EXIT_USAGE, "%s: \"p\": the tile is no multiple of 8, or the lag not 0 to 16", path);
+    lab.p = (struct p_rounding){P_E4M3, (int)offset, strcmp(sum, "rounded") == 0, (int)tile, lag,
+                               json_is_true(json_object_get(json, "mean"))};
+}
+
+void lab_read(void)
+{
+    const char *path = options.lab_file
+                           ? options.lab_file
+                           : text("%s/build/labs/lab%02d.json", options.root, options.lab);
+    size_t bytes;
+    json_error_t error;
+    char *words = read_file(path, &bytes);
+
+    if (!words)
+        fail(EXIT_USAGE, "there is no %s: type make tangle, or is there no lab %d?", path,
+             options.lab);
+    json_t *json = json_loadb(words, bytes, 0, &error);
+    if (!json)
+        fail(EXIT_USAGE, "%s:%d: %s", path, error.line, error.text);
+    lab.json = json;
+    lab.number = (int)number(json, "lab", 0);
+    lab.title = string(json, "title");
+    lab.program = string(json, "program");
+    const char *not_graded = string(json, "not_graded");
+    if (not_graded)
+        fail(EXIT_USAGE, "lab %d is not graded: %s (./lab%d FILE says the points that it can see)",
+             lab.number, not_graded, lab.number);
+    read_p(json_object_get(json, "p"), path);
+    json_t *points = json_object_get(json, "points");
+    if (lab.number != options.lab || !lab.title || !lab.program || json_array_size(points) == 0)
+        fail(EXIT_USAGE, "%s: is not lab %d's: lab, title, program or points are missing", path,
+             options.lab);
+    int sum = 0;
+    for (size_t i = 0; i < json_array_size(points) && i < sizeof lab.items / sizeof *lab.items;
+         ++i) {
+        read_item(json_array_get(points, i), &lab.items[lab.count], path);
+        sum += lab.items[lab.count++].points;
+    }
+    if (sum != 100)
+        fail(EXIT_USAGE, "%s: the points are %d, not 100", path, sum);
+    SHA256Data((const uint8_t *)words, bytes, lab.hash);
+    lab.text = words;
+}
+
+bool relation_holds(double value, const char *relation, double limit)
+{
+    switch (relation[0]) {
+    case '<': return value <= limit;
+    case '>': return value >= limit;
+    default: return value == limit;
+    }
+}

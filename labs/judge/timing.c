@@ -1,0 +1,209 @@
+// timing.c: the submission against the reference on a GPU, in one go.
+//
+// Both are the same kind of process: a runner with a kernel's PTX and nothing else, each with a
+// context of its own. They are timed in turn. Every launch has inputs that no launch had before: a
+// few problems are drawn, and each set is one of them with its query rows turned, and its keys
+// turned with their values, by amounts of its own. Attention does not mind: the output's rows turn
+// with the queries. So the reference is known without being computed again, and every output of
+// every timed launch is compared with it.
+#include "judge.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { ROUNDS = 12, SETS = 24, WARM = 8, PROBLEMS = 3, ROUND_SECONDS = 120 };
+
+struct turned { // one input set
+    const struct grade_case *of;
+    int queries, keys; // rows turned by
+};
+
+struct side {
+    struct submission s;
+    struct runner runner;
+    struct recorded launches[LAUNCHES_MAX];
+    int count;
+    bool wrong;
+    double by_events, by_host; // µs, a launch, summed over the rounds
+};
+
+// Rows of each (batch, head) moved on by `by`, the last ones to the front.
+static void turn(char *to, const char *from, const struct shape *shape, size_t row_bytes, int by)
+{
+    size_t head = (size_t)shape->seq_len * row_bytes, moved = (size_t)by * row_bytes;
+
+    for (int i = 0; i < shape->batch * shape->heads; ++i, to += head, from += head) {
+        memcpy(to + moved, from, head - moved);
+        memcpy(to, from + head - moved, moved);
+    }
+}
+
+static struct turned make_turned(const struct grade_case *cases, int round, int set, char *inputs)
+{
+    uint64_t drawn = secret_draw("lab %d speed %d %d", lab.number, round, set);
+    const struct grade_case *c = &cases[drawn % PROBLEMS];
+    size_t elements = shape_elements(&c->shape);
+    struct turned t = {
+        .of = c,
+        .queries = (int)((drawn >> 8) % (uint64_t)c->shape.seq_len),
+        .keys = (int)((drawn >> 36) % (uint64_t)c->shape.seq_len),
+    };
+
+    turn(inputs, c->inputs, &c->shape, HEAD_DIM, t.queries);
+    turn(inputs + elements, c->inputs + elements, &c->shape, HEAD_DIM, t.keys);
+    turn(inputs + 2 * elements, c->inputs + 2 * elements, &c->shape, HEAD_DIM, t.keys);
+    memcpy(inputs + 3 * elements, c->inputs + 3 * elements, input_bytes(&c->shape) - 3 * elements);
+    return t;
+}
+
+static bool turned_right(const struct turned *t, const uint16_t *out, char **why)
+{
+    const struct shape *shape = &t->of->shape;
+    uint16_t *back = malloc(2 * shape_elements(shape));
+    double error;
+
+    if (!back)
+        fail(EXIT_MACHINE, "out of memory");
+    turn((char *)back, (const char *)out, shape, 2 * HEAD_DIM,
+         (shape->seq_len - t->queries) % shape->seq_len);
+    bool right = case_right(t->of, back, &error, why);
+    free(back);
+    return right;
+}
+
+// µs a launch in one round; NaN with *why.
+static double time_round(struct side *side, const struct shape *shape, const struct turned *sets,
+                         const char *inputs, char **why)
+{
+    struct run_request r = {
+        .shape = *shape,
+        .softmax_scale = 0.125f,
+        .launch_count = side->count,
+        .sets = SETS,
+        .warm = WARM,
+    };
+    const struct request request = {.verb = VERB_TIME};
+    const void *parts[] = {&r, inputs};
+    const size_t sizes[] = {sizeof r, SETS * input_bytes(shape)};
+    struct reply reply;
+    char *out;
+
+    memcpy(r.launches, side->launches, sizeof r.launches);
+    if (!runner_ask(&side->runner, &side->s, &request, parts, sizes, 2, ROUND_SECONDS, &reply, &out,
+                    why))
+        return NAN;
+    double us = reply.microseconds;
+    side->wrong = reply.verdict != DONE;
+    if (side->wrong)
+        *why = cleaned(reply.text[0], strlen(reply.text[0]));
+    else if (!(us > 0))
+        *why = text("the GPU's clock stands still");
+    side->by_events += us;
+    side->by_host += reply.wall_microseconds;
+    for (int i = 0; i < SETS && !*why; ++i) {
+        side->wrong = !turned_right(&sets[i], (uint16_t *)out + i * shape_elements(shape), why);
+        if (side->wrong)
+            *why = text("wrong in a timed run: %s", *why);
+    }
+    free(out);
+    return *why ? NAN : us;
+}
+
+static bool prepare(struct side *side, const struct shape *shape, char **why)
+{
+    side->runner.box = (struct box){.kind = BOX_RUN, .gpu = true};
+    return submission_launches(&side->s, shape, side->launches, &side->count, why);
+}
+
+static void build_reference(struct side *side)
+{
+    char *path = text("%s/code/%s.cu", options.root, lab.program);
+    size_t bytes;
+    char *source = read_file(path, &bytes);
+
+    if (!source)
+        fail(EXIT_MACHINE, "the lab's program is not there: %s", path);
+    submission_build(&side->s, source, bytes);
+    if (side->s.problem)
+        fail(EXIT_MACHINE, "the lab's own program %s", side->s.problem);
+    free(source);
+}
+
+// One submission is timed at a time, however many are graded: whoever has this file's lock.
+static int take_gpu(void)
+{
+    mkdir(text("%s/build/grade", options.root), 0700);
+    char *path = text("%s/build/grade/gpu.lock", options.root);
+    int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+    if (lock < 0)
+        fail(EXIT_MACHINE, "cannot open %s: %s", path, strerror(errno));
+    while (flock(lock, LOCK_EX))
+        if (errno != EINTR)
+            fail(EXIT_MACHINE, "cannot lock %s: %s", path, strerror(errno));
+    free(path);
+    return lock;
+}
+
+void measure_speed(struct submission *s, const char *name, struct speed *speed)
+{
+    struct side reference = {0}, submitted = {.s = *s};
+    struct grade_case cases[PROBLEMS];
+    double ratios[ROUNDS], times[ROUNDS];
+    char *own = NULL;
+
+    for (int i = 0; i < PROBLEMS; ++i)
+        case_make(&cases[i], name, GRADE_NORMAL,
+                  secret_draw("lab %d speed problem %d", lab.number, i));
+    const struct shape *shape = &cases[0].shape;
+    char *inputs = malloc(SETS * input_bytes(shape));
+    if (!inputs)
+        fail(EXIT_MACHINE, "out of memory");
+    build_reference(&reference);
+    if (!prepare(&reference, shape, &own))
+        fail(EXIT_MACHINE, "the lab's own program %s", own);
+    prepare(&submitted, shape, &speed->why);
+    int lock = take_gpu();
+    // The first round is checked and not counted: the driver loads code at the first launch.
+    for (int round = -1; round < ROUNDS && !speed->why; ++round) {
+        struct turned sets[SETS];
+        for (int i = 0; i < SETS; ++i)
+            sets[i] = make_turned(cases, round, i, inputs + (size_t)i * input_bytes(shape));
+        // The reference first: if it cannot be timed, that is not the submission's fault.
+        double ours = time_round(&reference, shape, sets, inputs, &own);
+        if (own)
+            fail(EXIT_MACHINE,
+                 "the lab's own program cannot be timed (%s): --no-gpu leaves speed out", own);
+        double theirs = time_round(&submitted, shape, sets, inputs, &speed->why);
+        if (round < 0) {
+            submitted.by_events = submitted.by_host = 0;
+        } else {
+            ratios[round] = ours / theirs;
+            times[round] = theirs;
+        }
+    }
+    // A kernel could write over the GPU's time stamps, but not over the host's clock.
+    if (!speed->why && submitted.by_host > 3 * submitted.by_events + 200 * ROUNDS)
+        speed->why = text("the GPU's clock and the host's do not agree");
+    speed->wrong = submitted.wrong;
+    if (!speed->why) {
+        struct interval interval = median_interval(ratios, ROUNDS);
+        speed->ratio = interval.median;
+        speed->low = interval.low;
+        speed->high = interval.high;
+        speed->microseconds = summarise(times, ROUNDS).p50;
+    }
+    runner_end(&reference.runner);
+    runner_end(&submitted.runner);
+    close(lock);
+    submission_free(&reference.s);
+    for (int i = 0; i < PROBLEMS; ++i)
+        case_free(&cases[i]);
+    free(inputs);
+}

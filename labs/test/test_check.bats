@@ -1,0 +1,58 @@
+# The labs' own test: what is in a sheet, and what a grader gives for it.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    bwrap --unshare-all --ro-bind / / true 2>/dev/null || skip "bubblewrap may not make a sandbox here"
+}
+
+@test "one text of each lab, and all that is kept, is as the lab's sheet says" {
+    run labs/tools/check-labs --quick
+    echo "$output"
+    [ "$status" -eq 0 ]
+    labs=$(python3 -c 'import json, sys
+print(sum("not_graded" not in json.load(open(path)) for path in sys.argv[1:]))' build/labs/*.json)
+    [ "$(grep -c '^Lab ' <<<"$output")" -eq "$labs" ]
+    [ "$(grep -c '^  0 graded' <<<"$output")" -eq 0 ]
+    [[ ${lines[-1]} == "$labs labs are as their sheets say" ]]
+}
+
+# A book with one lab, whose sheet, starter and planted bugs are not what they say they are.
+@test "a wrong sheet, hints without words, a starter that is right, no task and a wrong loses= are found" {
+    tree=$BATS_TEST_TMPDIR/book
+    mkdir -p "$tree"/{chapters,labs/tools,code/workbench} "$tree"/build/{labs,starters,mutants,ptxsim}
+    cp labs/tools/check-labs "$tree/labs/tools"
+    cp build/{judge,runner,libworkbench.a} "$tree/build"
+    cp build/ptxsim/libcudart.so.13 "$tree/build/ptxsim"
+    cp -P build/cuda "$tree/build"
+    cp code/workbench/{workbench,debug}.h "$tree/code/workbench"
+    cp code/ch04_cp_async.cu "$tree/code"
+    cp code/ch04_cp_async.cu "$tree/build/starters"
+    cp build/mutants/ch04_cp_async.no-zero-fill.cu "$tree/build/mutants"
+    printf 'int main(void) { return 0; }\n' >"$tree/build/mutants/ch04_cp_async.empty.cu"
+    sed -E 's/^(races *)15/\116/' chapters/04-*.md >"$tree/chapters/04-cp-async.md"
+    run ! cmp -s chapters/04-*.md "$tree/chapters/04-cp-async.md"
+    python3 - "$tree/build/labs/lab04.json" <<'END'
+import json, sys
+lab = json.load(open("build/labs/lab04.json"))
+lab["chapter"] = "chapters/04-cp-async.md"
+lab["exercises"][0]["hints"][1] = " "
+lab["exercises"][1]["hints"] = []
+lab["before"] = lab["program"]
+lab["mutants"] = [{"program": "ch04_cp_async", "name": "no-zero-fill", "loses": ["races"]},
+                  {"program": "ch04_cp_async", "name": "empty", "loses": ["correct", "hidden", "races"]}]
+json.dump(lab, open(sys.argv[1], "w"))
+END
+    run "$tree/labs/tools/check-labs"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"FAIL  item 3 is races, 16 points in the chapter, and races, 15 points to the grader"* ]]
+    [[ $output == *"FAIL  task 1: hint 2 is empty"* ]]
+    [[ $output == *"FAIL  task 2 has no hints"* ]]
+    [[ $output == *"FAIL  the starter earns 85 points and loses nothing; it should be wrong, and earn 0"* ]]
+    [[ $output == *"FAIL  no-zero-fill loses hidden; the sheet says races"* ]]
+    [[ $output == *"FAIL  empty: its host code launches no kernel"* ]]
+    [[ $output == *"FAIL  before: ch04_cp_async earns everything: what is there to do?"* ]]
+    [[ $output == *"5 graded, 0 left out, 7 wrong"* ]]
+    [[ ${lines[-1]} == "not as their sheets say: labs 4" ]]
+}

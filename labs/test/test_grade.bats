@@ -1,0 +1,271 @@
+# The grader: what it gives points for, what it refuses, and what it does not let a submission do.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+    export GRADE_SECRET=tests
+    export lab_file=$PWD/labs/fixtures/lab04.json
+    export CHEATS=$BATS_FILE_TMPDIR/cheats
+    mkdir "$CHEATS"
+    for file in labs/fixtures/cheats/*.cu; do # a submission is one file
+        awk '/^#include "kernels.h"$/ { while ((getline l <"labs/fixtures/cheats/kernels.h") > 0) print l; next } 1' \
+            "$file" >"$CHEATS/${file##*/}"
+    done
+    if ! bwrap --unshare-all --ro-bind / / true 2>/dev/null; then
+        export NO_BOX=1
+    fi
+}
+
+setup() {
+    [ -z "${NO_BOX:-}" ] || [[ $BATS_TEST_DESCRIPTION == *"without a sandbox"* ]] ||
+        skip "bubblewrap may not make a sandbox here"
+}
+
+grade() { run labs/grade --lab 4 --lab-file "$lab_file" --no-gpu "$@"; }
+
+# points NAME: of the last folder's gradebook.
+points() { awk -F, -v name="\"$1\"" '$1 == name { print $2 }' "$BATS_FILE_TMPDIR/out/grades.csv"; }
+
+@test "the book's own program earns every point that there is without a GPU" {
+    grade code/ch04_cp_async.cu --json "$BATS_TEST_TMPDIR/r.json" --gradescope "$BATS_TEST_TMPDIR/results.json"
+    [ "$status" -eq 0 ]
+    [[ $output == *"correct"*"30 / 30   ok"*"points"*"85 / 85"* ]]
+    [ -z "$(awk 'length > 80' <<<"$output")" ]
+    grep -q '"score": 85.0' "$BATS_TEST_TMPDIR/r.json"
+    [ "$(grep -c '"item": "races"' "$BATS_TEST_TMPDIR/r.json")" -eq 4 ]
+    grep -q "\"lab_hash\": \"$(sha256sum <"$lab_file" | cut -d' ' -f1)\"" "$BATS_TEST_TMPDIR/r.json"
+}
+
+@test "launches are written down, and nothing is run" {
+    PTXSIM_LAUNCHES=3 LD_LIBRARY_PATH=build/ptxsim PTXSIM_REPORT=$BATS_TEST_TMPDIR/report.json \
+        build/ch04_cp_async --launch-only --shapes small,2x1x33 3>"$BATS_TEST_TMPDIR/lines"
+    mapfile -t lines <"$BATS_TEST_TMPDIR/lines"
+    [ "${#lines[@]}" -eq 2 ]
+    # 4 query tiles by 8 heads, 128 threads, no dynamic shared memory; 104 bytes of attention_args.
+    [[ ${lines[0]} =~ ^launch\ [a-zA-Z0-9_]*attention[a-zA-Z0-9_]*\ 4\ 8\ 1\ 128\ 1\ 1\ 0\ [0-9a-f]{208}$ ]]
+    [[ ${lines[1]} == *" 2 2 1 128 1 1 0 "* ]]
+    run ! grep -q warp_instructions "$BATS_TEST_TMPDIR/report.json"
+}
+
+# Documented at gradescope-autograders.readthedocs.io, "Autograder Specifications", "Output format".
+@test "results.json holds what Gradescope documents, and nothing else" {
+    grade code/ch04_cp_async.cu --gradescope "$BATS_TEST_TMPDIR/results.json"
+    [ "$status" -eq 0 ]
+    python3 labs/fixtures/gradescope.py "$BATS_TEST_TMPDIR/results.json"
+    sed 's/"score": 30.0/"score": "30"/' "$BATS_TEST_TMPDIR/results.json" >"$BATS_TEST_TMPDIR/bad.json"
+    run python3 labs/fixtures/gradescope.py "$BATS_TEST_TMPDIR/bad.json"
+    [ "$status" -ne 0 ] # so that the check itself can fail
+}
+
+@test "every cheat is refused or scored zero, and those that do not cheat are not" {
+    run timeout 580 labs/grade --lab 4 --lab-file "$lab_file" --no-gpu --out "$BATS_FILE_TMPDIR/out" "$CHEATS"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(points honest-control.cu)" -ge 70 ]
+    [ "$(points inline-ptx.cu)" -ge 70 ]
+    for file in "$CHEATS"/*.cu; do
+        name=${file##*/}
+        case $name in honest-control.cu | inline-ptx.cu | gpu-tires.cu) continue ;; esac # the last: on a GPU
+        echo "$name: $(points "$name")"
+        [ "$(points "$name")" = 0 ]
+    done
+    # Refused for what they do, not for something else that is wrong with them.
+    gradebook=$(<"$BATS_FILE_TMPDIR/out/grades.csv")
+    for line in '"sleeps.cu".*did not end within' '"prints-result.cu".*launches no kernel' \
+                '"floods-record.cu".*writes without end' '"host-computes.cu".*does not hand on' \
+                '"copies-memory.cu".*copies or fills' '"incbin.cu".*does not compile' \
+                '"includes-passwd.cu".*does not compile'; do
+        grep -q "$line" <<<"$gradebook"
+    done
+    local own='"(forks|fills-disk|opens-socket|allocates|reads-parent|includes-host|host-asm|constructor).cu"'
+    [ "$(grep -cE "$own.*compile" <<<"$gradebook")" -eq 0 ]
+    [ -s "$BATS_FILE_TMPDIR/out/summary.svg" ]
+    [[ $output != *"no chart"* ]]
+    [ "$(wc -l <"$BATS_FILE_TMPDIR/out/grades.tsv")" -eq "$(ls "$CHEATS" | wc -l)" ]
+}
+
+# lost FILE: names of the items that its grade says it has not passed, but those left out.
+lost() {
+    grade "$1" --json "$BATS_TEST_TMPDIR/r.json"
+    [ "$status" -eq 0 ]
+    python3 -c 'import json, sys
+print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
+        if not i["passed"] and not i["by_hand"] and not i["left_out"]])' "$BATS_TEST_TMPDIR/r.json"
+}
+
+@test "a planted race loses the points for races and no others, though its numbers are right" {
+    # Four warps write one word, of which nothing depends.
+    sed -e 's/^    __shared__ tiles t;/&\n    __shared__ int last;\n    last = threadIdx.x \/ 32;/' \
+        -e 's/^        score(t, warp);/        if (last > 99) return;\n&/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/race.cu"
+    run ! cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/race.cu"
+    [ "$(lost "$BATS_TEST_TMPDIR/race.cu")" = "races" ]
+}
+
+@test "a submission that is wrong on ragged sizes only loses the hidden cases" {
+    sed 's/if (lane >= keys_left)/if (false)/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/ragged.cu"
+    run ! cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/ragged.cu"
+    [ "$(lost "$BATS_TEST_TMPDIR/ragged.cu")" = "hidden" ]
+}
+
+@test "too many barriers lose the points for them: the count is the simulator's, and exact" {
+    sed 's/^        score(t, warp);/        __syncthreads();\n&/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/more.cu"
+    sed 's/"limit": 2000/"limit": 1536/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json" # what the book's has
+    lab_file=$BATS_TEST_TMPDIR/lab.json
+    [ "$(lost code/ch04_cp_async.cu)" = "" ]
+    [ "$(lost "$BATS_TEST_TMPDIR/more.cu")" = "barriers" ]
+}
+
+@test "a wrong kernel earns nothing for being small" {
+    sed 's/new_max = fmaxf(old_max, warp_max(s))/new_max = 0/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/wrong.cu"
+    run ! cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/wrong.cu"
+    sed -i 's/float norm = v_scale/float norm = 1.01f * v_scale/' "$BATS_TEST_TMPDIR/wrong.cu"
+    grade "$BATS_TEST_TMPDIR/wrong.cu"
+    [ "$status" -eq 0 ]
+    [[ $output == *"withheld"*" 0 / 85"* ]]
+}
+
+@test "names are only names: spaces, quotes, newlines, dashes" {
+    folder=$BATS_TEST_TMPDIR/names
+    mkdir "$folder"
+    printf 'int main(void) { return 0; }\n' >"$BATS_TEST_TMPDIR/empty.cu"
+    for name in '-rf.cu' 'a b.cu' 'say "hi", you.cu' $'two\nlines.cu' '$(touch pwned).cu' "it's.cu" '=1+1.cu'; do
+        cp "$BATS_TEST_TMPDIR/empty.cu" "$folder/$name"
+    done
+    mkdir "$folder/a folder" "$folder/none"
+    cp "$BATS_TEST_TMPDIR/empty.cu" "$folder/a folder/attention.cu"
+    ln -s /etc/passwd "$folder/link.cu"
+    (cd "$BATS_TEST_TMPDIR" && "$OLDPWD/labs/grade" --lab 4 --lab-file "$lab_file" --no-gpu --out out names) >"$BATS_TEST_TMPDIR/said"
+    grades=$BATS_TEST_TMPDIR/out/grades.csv
+    [ ! -e "$BATS_TEST_TMPDIR/pwned" ]
+    [ "$(wc -l <"$grades")" -eq 11 ] # a line each, whatever the name, and the head
+    grep -q '^"say ""hi"", you.cu",0,' "$grades"
+    grep -q '^"two\\nlines.cu",0,' "$grades"
+    grep -q "^\"'-rf.cu\",0," "$grades" # no formula for a spreadsheet
+    grep -q "^\"'=1+1.cu\",0," "$grades"
+    grep -q '^"link.cu",0,.*"is a link, not a file"' "$grades"
+    grep -q '^"none",0,.*"has no .cu file"' "$grades"
+    run labs/grade --lab 4 --lab-file "$lab_file" --no-gpu -- "$folder/-rf.cu"
+    [ "$status" -eq 0 ]
+}
+
+@test "a folder goes on where it was, and its order does not matter" {
+    folder=$BATS_TEST_TMPDIR/class
+    out=$BATS_TEST_TMPDIR/out
+    mkdir "$folder" "$folder.named"
+    for i in 1 2; do
+        echo "int main(void) { return 0; } // $i" >"$folder/s$i.cu"
+    done
+    echo "int main(void) { return 0 }" >"$folder/s3.cu"
+    cp code/ch04_cp_async.cu "$folder/s4.cu"
+    python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # two items, so that it takes seconds
+import json, sys
+lab = json.load(open(sys.argv[1]))
+lab["points"] = [dict(p, points=70 if p["name"] == "correct" else 30) for p in lab["points"]
+                 if p["name"] in ("correct", "registers")]
+json.dump(lab, open(sys.argv[2], "w"))
+END
+    lab_file=$BATS_TEST_TMPDIR/lab.json
+    secret=$BATS_TEST_TMPDIR/secret
+    echo "$RANDOM$RANDOM" >"$secret" # nothing is kept of this one yet
+    all=(--lab 4 --lab-file "$lab_file" --no-gpu --secret "$secret" --out "$out" "$folder")
+    labs/grade "${all[@]}" --jobs 1 >"$BATS_TEST_TMPDIR/said" &
+    pid=$!
+    while [ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -lt 2 ]; do sleep 0.2; done
+    kill -9 $pid
+    wait $pid || true
+    grep -q '^ 1 of 4 ' "$BATS_TEST_TMPDIR/said" # progress
+    left=$(mktemp -d /tmp/grade.XXXXXX) held=$(mktemp -d /tmp/grade.XXXXXX)
+    exec 9<"$held"
+    flock 9 # as a judge does who is not dead
+    run labs/grade "${all[@]}" --jobs 2
+    [ "$status" -eq 0 ]
+    [ ! -e "$left" ] && rmdir "$held"
+    [ "$(cut -d, -f2 "$out/grades.csv" | xargs)" = "score 0 0 0 100" ]
+    SECONDS=0
+    labs/grade "${all[@]}" >/dev/null
+    [ "$SECONDS" -lt 3 ] # all of it was kept
+    cp "$out/grades.csv" "$BATS_TEST_TMPDIR/first.csv"
+    # In another order, several at a time, from the start: each text earns what it did.
+    for i in 1 2 3 4; do mv "$folder/s$i.cu" "$folder.named/s$((5 - i)).cu"; done
+    labs/grade "${all[@]/%class/class.named}" --fresh --jobs 3 >/dev/null
+    diff <(sed 1d "$BATS_TEST_TMPDIR/first.csv" | cut -d, -f2-) <(sed 1d "$out/grades.csv" | tac | cut -d, -f2-)
+}
+
+@test "the secret decides the cases, and reaches no submission" {
+    for secret in one one two; do
+        printf '%s\n' "$secret" >"$BATS_TEST_TMPDIR/secret"
+        run labs/grade --lab 4 --lab-file "$lab_file" --no-gpu --secret "$BATS_TEST_TMPDIR/secret" \
+            --json "$BATS_TEST_TMPDIR/r.json" code/ch04_cp_async.cu
+        [ "$status" -eq 0 ]
+        shapes+=("$(grep -A1 '"item": "hidden"' "$BATS_TEST_TMPDIR/r.json" | grep shape)")
+    done
+    [ "${shapes[0]}" = "${shapes[1]}" ]
+    [ "${shapes[0]}" != "${shapes[2]}" ]
+}
+
+# plots/runs/h200/grades: what labs/grade --json wrote on an H200 of solutions and the stages before;
+# a starter, and the cheat that only a GPU shows, would have nothing.
+@test "speed points as recorded on a GPU: by the curve, all for the solution, none for a cheat" {
+    python3 - plots/runs/h200/grades/*.json <<'END'
+import json, os, sys
+assert len(sys.argv) > 4
+for path in sys.argv[1:]:
+    result = json.load(open(path))
+    what = os.path.basename(path)[len("lab04-"):-len(".json")]
+    items = {i["name"]: i for i in result["items"]}
+    sheet = json.load(open("build/labs/lab%02d.json" % result["lab"]))
+    wanted = {i["name"]: i for i in sheet["points"]}["speed"]
+    item, speed = items["speed"], result.get("speed")
+    assert result["gpu"] == "NVIDIA H200" and not item["left_out"], path
+    assert item["max"] == wanted["points"], path
+    earned = sum(i["points"] for i in items.values() if not i["by_hand"])
+    assert abs(earned - result["score"]) < 1e-6, path
+    if speed:
+        assert speed["low"] <= speed["ratio"] <= speed["high"] and speed["us"] > 0, path
+        share = (speed["high"] - wanted["limit"]) / (wanted["full"] - wanted["limit"])
+        assert abs(item["points"] - round(min(max(share, 0), 1) * item["max"], 1)) < 1e-6, path
+    if what == "solution":
+        assert item["points"] == item["max"] and result["score"] == result["total"], path
+    elif what in ("starter", "gpu-tires"):
+        assert not speed and result["score"] == 0, path
+    else: # the stage before, or a part of it
+        assert result["score"] < result["total"], path
+END
+}
+
+@test "bad usage is one line and status 2" {
+    one_line() {
+        local expected=$1
+        shift
+        run labs/grade "$@"
+        echo "$output"
+        [ "$status" -eq 2 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == *"$expected"* ]]
+    }
+    one_line "which lab" code/ch04_cp_async.cu
+    one_line "whole number" --lab four code/ch04_cp_async.cu
+    one_line "which submission" --lab 4
+    one_line "there is no" --lab 4 --lab-file "$lab_file" no-such-file.cu
+    one_line "is there no lab 98" --lab 98 code/ch04_cp_async.cu
+    one_line "what is" --lab 4 --nonsense code/ch04_cp_async.cu
+    one_line "--secret" --lab 4 --lab-file "$lab_file" --secret /no/such code/ch04_cp_async.cu
+    sed 's/"points": 30/"points": 31/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"
+    one_line "the points are 101, not 100" --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
+    sed 's/"lab": 4,/& "not_graded": "it is too easy",/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"
+    one_line "lab 4 is not graded: it is too easy (./lab4 FILE" --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
+    sed 's/"barriers"/"barrels"/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"
+    one_line '"barrels" is no item: correct, hidden, races, written, speed; a resource: registers, shared, spills, occupancy, threads; a counter of the simulator: warp_instructions ' --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
+}
+
+@test "without a sandbox it says what to do, and judges your own files only when told" {
+    mkdir "$BATS_TEST_TMPDIR/bin"
+    printf '#!/bin/sh\necho "bwrap: No permissions to create new namespace" >&2\nexit 1\n' >"$BATS_TEST_TMPDIR/bin/bwrap"
+    chmod +x "$BATS_TEST_TMPDIR/bin/bwrap"
+    PATH=$BATS_TEST_TMPDIR/bin:$PATH run labs/grade --lab 4 --lab-file "$lab_file" code/ch04_cp_async.cu
+    echo "$output"
+    [ "$status" -eq 3 ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == *"user namespaces"*"--unsafe-no-sandbox"* ]]
+    grade --unsafe-no-sandbox code/ch04_cp_async.cu
+    [ "$status" -eq 0 ]
+    [[ $output == *"85 / 85"* ]]
+}

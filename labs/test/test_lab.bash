@@ -1,0 +1,84 @@
+# A folder with the driver and programs that are shell scripts: they speak as chapter programs do
+# (records, the on-demand protocol) and are as right, as fast and as noisy as the test wants.
+
+# new_lab: sets LAB to a fresh tree. Programs read their behaviour from files beside them:
+# NAME.times (one p50 a batch, the last one repeated), NAME.wrong (correctness fails if it exists),
+# NAME.fault (a simulator fault), NAME.late (fails after timing), NAME.resources (JSON), NAME.counts
+# (what the simulator counted in three launches, the inside of an object).
+new_lab() {
+    LAB=$BATS_TEST_TMPDIR/lab
+    rm -rf "$LAB"
+    mkdir -p "$LAB/build" "$LAB/chapters" "$LAB/plots/runs/h200"
+    printf '%s\t%s\t%s\t%s\t%s\n' number name program images least \
+        2 "the first" ch02_scalar - - 3 "products of tiles" ch03_wmma_qk sm_89 75 4 "no program" - sm_89 75 \
+        >"$LAB/chapters/stages.tsv"
+    cp build/lab "$LAB/build/lab"
+    mkdir "$LAB/build/ptxsim"
+    touch "$LAB/build/ptxsim/libcudart.so.13"
+    local name
+    for name in ch02_scalar ch03_wmma_qk; do
+        cat >"$LAB/build/$name" <<'PROGRAM'
+#!/bin/bash
+me=$0 name=${0##*/}
+resources='{"registers":64,"static_shared_bytes":16384,"dynamic_shared_bytes":0,"local_bytes":0,
+  "threads":128,"sm_89":{"registers":64,"shared_bytes":16384,"local_bytes":0,"occupancy":0.67}}'
+[ -f "$me.resources" ] && resources=$(cat "$me.resources")
+counts='"warp_instructions":3000,"classes":{"int":300}'
+[ -f "$me.counts" ] && counts=$(cat "$me.counts")
+while [ $# -gt 0 ]; do
+    case $1 in
+    --resources) echo "$resources"; exit 0 ;;
+    --shapes) shape=$2; shift ;;
+    --seeds) seeds=$2; shift ;;
+    --record) record=$2; shift ;;
+    --on-demand) on_demand=1 ;;
+    esac
+    shift
+done
+if [ -n "${on_demand:-}" ]; then
+    n=0
+    mapfile -t times <"$me.times"
+    while read -r line; do
+        echo "{\"p50_us\": ${times[n < ${#times[@]} ? n : ${#times[@]} - 1]}, \"mean_us\": 1}"
+        n=$((n + 1))
+    done
+    [ ! -f "$me.late" ] || { echo "$name: outputs changed" >&2; exit 1; }
+    exit 0
+fi
+[ ! -f "$me.machine" ] || { echo "$name: shape $shape needs 96 GiB on the device, 23 are free" >&2; exit 3; }
+pass=true
+[ ! -f "$me.wrong" ] || pass=false
+checks=
+for seed in ${seeds//,/ }; do
+    checks="$checks${checks:+,}{\"seed\":$seed,\"input\":\"normal\",\"pass\":$pass,\"rel_head\":1e-4}"
+done
+echo "{\"source_hash\":\"hash-of-$name\",\"device\":{\"name\":\"Fake\"},
+  \"shapes\":{\"$shape\":{\"correctness\":[$checks]}}}" >"$record"
+faults=
+[ ! -f "$me.fault" ] || faults='"attention, chapters/03-x.md:7: reads past the end"'
+if [ -n "${PTXSIM_REPORT:-}" ]; then
+    echo "{\"kernels\":[{\"launches\":3,\"counts\":{$counts},
+      \"l4_floors_us\":{\"tensor\":0,\"issue\":3,\"binding\":\"issue\"}}],\"faults\":[$faults]}" >"$PTXSIM_REPORT"
+fi
+[ -z "$faults" ] || exit 3
+[ $pass = true ]
+PROGRAM
+        chmod +x "$LAB/build/$name"
+        echo 100 >"$LAB/build/$name.times"
+        printf '%s\t%s\n' $name hash-of-$name >>"$LAB/build/hashes.tsv"
+    done
+}
+
+# lab3 [options]: a lab with two shapes, four gates and a promise.
+lab3() {
+    "$LAB/build/lab" --lab 3 --before ch02_scalar --shapes small,mission \
+        --gate 'registers <= 128' --gate 'shared <= 65536' --gate 'spills == 0' \
+        --gate 'occupancy >= 50' --promise mission:1.3 "$@"
+}
+
+# One line on stderr or stdout, with this text, and this exit status.
+refused() {
+    [ "$status" -eq "$1" ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ "${lines[0]}" == *"$2"* ]]
+}

@@ -1,0 +1,200 @@
+# A student's way through a lab: the working copy, points so far, what to look at next, hints, and
+# judging again whenever the file is saved.
+load test_lab
+
+setup() {
+    new_lab
+    mkdir -p "$LAB/build/labs" "$LAB/build/student" "$LAB/labs"
+    cat >"$LAB/build/labs/lab03.json" <<'END'
+{"lab": 3, "title": "t", "program": "ch03_wmma_qk", "before": "ch02_scalar", "chapter": "chapters/03-x.md",
+ "exercises": [
+   {"chunk": "ch03-step", "title": "Multiply", "stars": 2, "earns": ["correct"], "marker": "// Your code: multiply",
+    "hints": ["Two loads.", "One product.", "The sum goes on."]},
+   {"chunk": "ch03-wait", "title": "Wait", "stars": 1, "earns": ["races"], "marker": "// Your code: wait",
+    "hints": ["Who writes?", "Who reads?"]}],
+ "questions": [{"points": 10, "text": "q"}],
+ "points": [
+   {"name": "correct", "points": 40, "words": ""}, {"name": "hidden", "points": 15, "words": ""},
+   {"name": "races", "points": 15, "words": ""},
+   {"name": "registers", "relation": "<=", "limit": 64, "points": 5, "words": ""},
+   {"name": "warp_instructions", "relation": "<=", "limit": 999, "shape": "small", "points": 10, "words": ""},
+   {"name": "speed", "relation": ">=", "limit": 0.5, "full": 1, "shape": "mission", "points": 5, "words": ""},
+   {"name": "written", "points": 10, "words": ""}],
+ "mutants": []}
+END
+    # "Compiled" by a copy: the student's source is the program.
+    printf 'student:\n\t@mkdir -p build/student; cp %s %s; chmod +x %s\n' '$(SRC)' '$(OUT)' '$(OUT)' >"$LAB/Makefile"
+    my=$LAB/my.cu
+    cp "$LAB/build/ch03_wmma_qk" "$my"
+}
+
+judge() {
+    run lab3 --on simulator "$@"
+}
+
+gap() { # LINE-OF-TEXT: as a comment that a shell skips
+    sed -i "2i : '\\
+$1\\
+'" "$my"
+}
+
+@test "right: points of what can be seen, the count that is missed, no task for it" {
+    judge "$my"
+    [ "$status" -eq 0 ]
+    [[ "$output" =~ "correct "\ +"40 of 40  ok" ]]
+    [[ "$output" =~ "hidden "\ +"- of 15  by the grader" ]]
+    [[ "$output" =~ "races "\ +"15 of 15  ok" ]]
+    [[ "$output" =~ "registers <= 64 "\ +"5 of  5  ok" ]]
+    [[ "$output" =~ "warp_instructions <= 999 at small "\ +"0 of 10  FAIL: 1,000" ]]
+    [[ "$output" =~ "together "\ +"60 of 100, and 30 open" ]]
+    [[ $(tr -s "\n " "  " <<<"$output") =~ "warp_instructions, 10 points: warp_instructions <= 999 at small, and it is 1,000" ]]
+    [[ "$output" != *"task 1"* ]]
+}
+
+@test "wrong: nothing but the open items, the open task's line, its first hint" {
+    gap '// Your code: multiply'
+    touch "$LAB/build/student/my.wrong"
+    judge "$my"
+    [ "$status" -eq 1 ]
+    [[ "$output" =~ "correct "\ +"0 of 40  FAIL" ]]
+    [[ "$output" =~ "registers <= 64 "\ +"0 of  5  ok, but wrong outputs" ]]
+    [[ "$output" =~ "together "\ +"0 of 100, and 45 open" ]]
+    [[ "$output" == *"task 1, \"Multiply\", is still open: $my:3"* ]]
+    [[ "$output" == *"hint 1 of 3: Two loads."* ]]
+}
+
+@test "a fault: its line is what to look at, and correctness stays open" {
+    touch "$LAB/build/student/my.fault"
+    judge "$my"
+    [ "$status" -eq 1 ]
+    [[ "$output" =~ "correct "\ +"- of 40  a fault was in the way" ]]
+    [[ "$output" =~ "races "\ +"0 of 15  FAIL" ]]
+    [[ "$output" =~ "registers <= 64 "\ +"- of  5  ok, with \`correct\`" ]]
+    [[ "$output" =~ "together "\ +"0 of 100, and 75 open" ]]
+    [[ "$output" == *"races, 15 points: attention, chapters/03-x.md:7: reads past the end"* ]]
+    [[ "$output" == *"it is task 2, \"Wait\""* ]]
+    [[ "$output" == *"hint 1 of 2: Who writes?"* ]]
+}
+
+@test "a race that only another schedule shows" {
+    sed -i '2i [ "${PTXSIM_SCHEDULE:-0}" -ne 2 ] || touch "$0.fault"' "$my"
+    judge "$my"
+    [[ "$output" == *"(schedule 2)"* ]]
+    [[ "$output" =~ "correct "\ +"40 of 40  ok" ]] # as the grader has it
+    [[ "$output" =~ "races "\ +"0 of 15  FAIL" ]]
+}
+
+@test "everything that can be seen is met" {
+    sed -i 's/"limit": 999/"limit": 1000/' "$LAB/build/labs/lab03.json"
+    judge "$my"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"what can be seen here is met; the questions are on the sheet: make handout3"* ]]
+}
+
+@test "the book's own program has no points, nor has a lab without a sheet" {
+    judge
+    [[ "$output" != *Points* ]]
+    rm "$LAB/build/labs/lab03.json"
+    judge "$my"
+    [ "$status" -eq 0 ]
+    [[ "$output" != *Points* ]]
+}
+
+@test "hints come one by one, are kept, and end" {
+    run lab3 --hint
+    [ "$status" -eq 0 ]
+    [ "$output" = 'Task 1 of 2, "Multiply"
+  hint 1 of 3: Two loads.' ]
+    run lab3 --hint
+    [ "${#lines[@]}" -eq 3 ]
+    run lab3 --hint 2
+    [ "${lines[0]}" = 'Task 2 of 2, "Wait"' ]
+    [ "${#lines[@]}" -eq 2 ]
+    run lab3 --hint
+    [[ "$output" == *"hint 3 of 3: The sum goes on." ]]
+    run lab3 --hint # the first task has no more
+    [ "${lines[0]}" = 'Task 2 of 2, "Wait"' ]
+    run lab3 --hint 1
+    [[ "$output" == *"there are no more hints for this task" ]]
+    printf 'ch03-step 3\nch03-wait 2\n' | diff - "$LAB/labs/work/lab03/.hints"
+}
+
+@test "a bare --hint is about the task that is open in the working copy" {
+    mkdir -p "$LAB/labs/work/lab03"
+    printf 'x\n    // Your code: wait\n' >"$LAB/labs/work/lab03/attention.cu"
+    run lab3 --hint
+    [ "${lines[0]}" = 'Task 2 of 2, "Wait"' ]
+}
+
+@test "hints that there are not, and a program that --watch cannot see" {
+    run lab3 --hint 3
+    refused 2 "--hint 3: the lab has 2 tasks"
+    run lab3 --hint two
+    refused 2 "is no whole number"
+    rm "$LAB/build/labs/lab03.json"
+    run lab3 --hint
+    refused 2 "lab 3 has no hints"
+    rmdir "$LAB/build/labs"
+    run lab3 --hint
+    refused 3 "type make tangle"
+    run lab3 --watch
+    refused 2 "--watch: which program?"
+    run lab3 --watch "$LAB/none.cu"
+    refused 2 "No such file"
+}
+
+wait_for() { # COUNT TEXT: until the log has as many
+    for _ in {1..200}; do
+        [ "$(grep -c "$2" log || :)" -lt "$1" ] || return 0
+        sleep 0.1
+    done
+    return 1
+}
+
+@test "--watch judges again when the file is saved, whichever way, and ends by a signal" {
+    cd "$BATS_TEST_TMPDIR"
+    : >log # the background job may be late to open it
+    "$LAB/build/lab" --lab 3 --shapes small --on simulator --watch "$my" >log 2>&1 3>&- &
+    pid=$!
+    wait_for 1 'watching .*my.cu; Ctrl-C ends'
+    [ "$(grep -c '^GREEN' log)" -eq 1 ]
+    touch "$LAB/build/student/my.wrong"
+    echo '#' >>"$my"
+    wait_for 2 'watching .*my.cu; Ctrl-C ends'
+    [ "$(grep -c '^RED' log)" -eq 1 ]
+    rm "$LAB/build/student/my.wrong"
+    cp "$my" "$my.new"
+    mv "$my.new" "$my" # as editors do
+    wait_for 3 'watching .*my.cu; Ctrl-C ends'
+    [ "$(grep -c '^GREEN' log)" -eq 2 ]
+    echo >>"$LAB/other.cu" # somebody else's
+    sleep 0.5
+    [ "$(grep -c saved log)" -eq 2 ]
+    kill -TERM $pid
+    wait $pid
+}
+
+@test "make starterN writes a working copy, once; FORCE=1 again" {
+    T=$BATS_TEST_TMPDIR/tree
+    mkdir -p "$T/labs" "$T/chapters" "$T/build/labs" "$T/build/starters"
+    cp labs/starter labs/lab03 labs/lab01 "$T/labs"
+    cp chapters/stages.tsv "$T/chapters"
+    cp "$LAB/build/labs/lab03.json" "$T/build/labs"
+    printf 'a\n// Your code: x\n' >"$T/build/starters/ch03_wmma_qk.cu"
+    run "$T/labs/starter" 3
+    [ "$status" -eq 0 ]
+    [ "$output" = "labs/work/lab03/attention.cu: 1 place for your code; then ./lab3 labs/work/lab03/attention.cu" ]
+    cmp "$T/build/starters/ch03_wmma_qk.cu" "$T/labs/work/lab03/attention.cu"
+    echo mine >"$T/labs/work/lab03/attention.cu"
+    run "$T/labs/starter" 3
+    refused 1 "is there already: make starter3 FORCE=1 overwrites it"
+    [ "$(cat "$T/labs/work/lab03/attention.cu")" = mine ]
+    "$T/labs/starter" 3 --force
+    cmp "$T/build/starters/ch03_wmma_qk.cu" "$T/labs/work/lab03/attention.cu"
+    run "$T/labs/starter" 1
+    refused 1 "lab 1 has nothing to start from"
+    run "$T/labs/starter" 77
+    refused 1 "there is no lab 77"
+    run "$T/labs/starter" x
+    refused 2 "usage"
+}

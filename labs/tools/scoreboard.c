@@ -1,0 +1,581 @@
+// scoreboard.c: every stage and PyTorch's attention on one GPU, in one run.
+//
+//   scoreboard [OUT.json] [my.cu] [--shapes LIST] [--programs LIST] [--backends LIST] [--rounds N]
+//
+// All contestants of a shape are started and checked first; only then is anything timed. They are
+// timed in turn, a short batch each, and in the other order in the next round, so that a clock that
+// drifts falls on all of them. Each is timed in three ways: graph, plain, cold (chapter 18 and
+// --help of any program say what they are). Who is wrong, before or after, has no times. What is
+// slow gets fewer rounds: SLOW_US and below. The record holds all of it; OUT.json is
+// plots/runs/<gpu>/scoreboard.json, or build/board/scoreboard.json with a program of your own.
+// Exit status: 0 done, 1 something was wrong, 2 bad usage, 3 no GPU, no programs.
+#include "../driver/lab.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MODES = 3, GRAPH = 0, PLAIN_LAUNCHES = 1, COLD = 2 };
+enum { MAX_ENTRIES = 64, MAX_ROUNDS = 99, CHECK_SECONDS = 300, ANSWER_SECONDS = 120 };
+enum { MOST_SAMPLES = 40, SLOW_ROUNDS = 3 };
+static const char *const modes[MODES] = {"graph", "plain", "cold"};
+static const double BATCH_US = 8000; // a batch is about this long
+static const double SLOW_US = 100e3; // a sample longer than this is slow: SLOW_ROUNDS of one sample
+static const double PLAIN_US = 5000; // a launch longer than this hides what a launch costs
+
+struct entry {
+    const char *name;    // "ch03_wmma_qk", "pytorch-flash", or of the student's file
+    const char *backend; // of PyTorch, or NULL
+    const char *path;    // the program's
+    struct child child;  // a program's own; PyTorch's are all one
+    bool started, timed;
+    const char *verdict, *why; // "wrong" or "left out", and one line; or NULL
+    double times[MODES][MAX_ROUNDS];
+    int rounds[MODES], samples[MODES], launches[MODES];
+    json_t *said; // in the record
+};
+
+static struct entry entries[MAX_ENTRIES];
+static struct shape shapes[MAX_SHAPES];
+static int entry_count, shape_count, rounds = 9, wrong_ones;
+static struct child pytorch;
+static bool pytorch_here;
+static json_t *board, *device;
+
+// ---- What is asked for --------------------------------------------------------------------------
+
+static const char usage[] =
+    "usage: labs/tools/scoreboard [OUT.json] [my.cu] [--shapes LIST] [--programs LIST]\n"
+    "                       [--backends LIST] [--rounds N]";
+
+static bool ends_with(const char *word, const char *ending)
+{
+    size_t length = strlen(word), tail = strlen(ending);
+    return length > tail && strcmp(word + length - tail, ending) == 0;
+}
+
+// Calls `add` with each item of a comma-separated list.
+static void for_each(const char *option, const char *list, void (*add)(const char *))
+{
+    char *copy = text("%s", list), *rest = copy;
+    for (char *item; (item = strsep(&rest, ",")) != NULL;) {
+        if (*item == '\0')
+            fail(EXIT_USAGE, "%s \"%s\": an item of the list is empty", option, list);
+        add(item);
+    }
+}
+
+static struct entry *add_entry(const char *name)
+{
+    for (int i = 0; i < entry_count; ++i)
+        if (strcmp(entries[i].name, name) == 0)
+            fail(EXIT_USAGE, "%s is there twice", name);
+    if (entry_count == MAX_ENTRIES)
+        fail(EXIT_USAGE, "more than %d contestants", MAX_ENTRIES);
+    entries[entry_count] = (struct entry){.name = name};
+    return &entries[entry_count++];
+}
+
+static void add_program(const char *name)
+{
+    struct entry *entry = add_entry(name);
+    entry->path = text("build/%s", name);
+    if (access(entry->path, X_OK))
+        fail(EXIT_MACHINE, "%s is not there: type make %s", entry->path, entry->path);
+}
+
+static void add_backend(const char *name)
+{
+    static const char *const known[] = {"flash", "cudnn", "efficient", "math", NULL};
+    for (const char *const *k = known; *k; ++k)
+        if (strcmp(*k, name) == 0) {
+            add_entry(text("pytorch-%s", name))->backend = *k;
+            return;
+        }
+    fail(EXIT_USAGE, "--backends: \"%s\" is none of flash, cudnn, efficient, math", name);
+}
+
+static void add_shape(const char *name)
+{
+    char why[256];
+    if (shape_count == MAX_SHAPES)
+        fail(EXIT_USAGE, "more than %d shapes", MAX_SHAPES);
+    if (!shape_parse(name, &shapes[shape_count++], why, sizeof why))
+        fail(EXIT_USAGE, "--shapes: %s", why);
+    for (int i = 0; i < shape_count - 1; ++i)
+        if (strcmp(shapes[i].name, shapes[shape_count - 1].name) == 0)
+            fail(EXIT_USAGE, "--shapes: \"%s\" is there twice", name);
+}
+
+// A program of the reader's own, compiled as the book's are.
+static void add_student(const char *source)
+{
+    const char *slash = strrchr(source, '/');
+    char *name = text("%s", slash ? slash + 1 : source);
+    name[strlen(name) - strlen(".cu")] = '\0';
+    for (const char *c = name; *c; ++c)
+        if (!isalnum((unsigned char)*c) && *c != '_' && *c != '-')
+            fail(EXIT_USAGE, "%s: a file's name is letters, digits, _ and -", source);
+    if (access(source, R_OK))
+        fail(EXIT_MACHINE, "%s: %s", source, strerror(errno));
+    struct entry *entry = add_entry(name);
+    entry->path = text("build/student/%s", name);
+    char *command[] = {"make", "-s", "student", text("SRC=%s", source), text("OUT=%s", entry->path),
+                       NULL};
+    struct output built = run(command, NULL, RUN_SECONDS, false);
+    if (built.status != 0)
+        fail(EXIT_MACHINE, "%s does not compile:\n%s", source, built.err);
+    output_free(&built);
+}
+
+static const char *parse(int argc, char **argv)
+{
+    const char *out = NULL, *student = NULL, *programs = NULL;
+    const char *shape_list = "small,mission,long,huge", *backends = "flash,cudnn,efficient,math";
+
+    for (int i = 1; i < argc; ++i) {
+        const char *word = argv[i], **value = strcmp(word, "--shapes") == 0     ? &shape_list
+                                              : strcmp(word, "--programs") == 0 ? &programs
+                                              : strcmp(word, "--backends") == 0 ? &backends
+                                                                                : NULL;
+        if (strcmp(word, "--help") == 0) {
+            puts(usage);
+            exit(EXIT_GREEN);
+        }
+        bool counts = strcmp(word, "--rounds") == 0;
+        if ((value || counts) && i + 1 == argc)
+            fail(EXIT_USAGE, "%s needs a value", word);
+        if (value) {
+            *value = argv[++i];
+        } else if (counts) {
+            char *end;
+            long most = strtol(argv[++i], &end, 10);
+            if (*end || most < 1 || most > MAX_ROUNDS)
+                fail(EXIT_USAGE, "--rounds \"%s\" is no whole number from 1 to %d", argv[i],
+                     MAX_ROUNDS);
+            rounds = (int)most;
+        } else if (word[0] != '-' && ends_with(word, ".json") && !out) {
+            out = word;
+        } else if (word[0] != '-' && ends_with(word, ".cu") && !student) {
+            student = word;
+        } else {
+            fail(EXIT_USAGE, "what is \"%s\"? labs/tools/scoreboard --help", word);
+        }
+    }
+    for_each("--shapes", shape_list, add_shape);
+    if (!programs || !*programs)
+        fail(EXIT_MACHINE, "no program is built: type make all");
+    for_each("--programs", programs, add_program);
+    if (strcmp(backends, "none") != 0)
+        for_each("--backends", backends, add_backend);
+    if (!gpu_here())
+        fail(EXIT_MACHINE, "no GPU here: there is nothing to time");
+    if (student)
+        add_student(student);
+    return out ? out : student ? "build/board/scoreboard.json" : NULL;
+}
+
+// ---- One shape: start and check -----------------------------------------------------------------
+
+static void give_verdict(struct entry *entry, const char *verdict, const char *why)
+{
+    entry->verdict = verdict;
+    entry->why = why;
+    wrong_ones += strcmp(verdict, "wrong") == 0;
+}
+
+static char *own_record(const struct entry *entry)
+{
+    return text("build/board/%s.json", entry->name);
+}
+
+// A program that has ended by itself: status 1 is a gate's, another one the machine's.
+static void stop(struct entry *entry)
+{
+    struct output output = child_finish(&entry->child, CHECK_SECONDS);
+    entry->started = false;
+    if (output.status == 1 && !entry->verdict)
+        give_verdict(entry, "wrong",
+                     *output.err ? last_line(output.err) : "a gate failed: run it by itself");
+    if (output.status != 0 && !entry->verdict)
+        give_verdict(entry, "left out", last_line(output.err));
+    if (output.status == 0 && !entry->verdict && !entry->timed)
+        give_verdict(entry, "left out", "it gave no time");
+}
+
+static json_t *ask(struct entry *entry, const struct shape *shape, const char *mode, int samples)
+{
+    if (entry->backend)
+        return child_ask(&pytorch, text("%s %s %s %d", shape->name, entry->backend, mode, samples),
+                         ANSWER_SECONDS);
+    return child_ask(&entry->child, text("%s %d", mode, samples), CHECK_SECONDS);
+}
+
+static void start_programs(const struct shape *shape)
+{
+    for (int i = 0; i < entry_count; ++i) {
+        struct entry *entry = &entries[i];
+        entry->verdict = entry->why = NULL;
+        entry->timed = false;
+        memset(entry->rounds, 0, sizeof entry->rounds);
+        entry->said = json_object();
+        if (entry->backend)
+            continue;
+        char *command[] = {(char *)entry->path,
+                           "--shapes",
+                           (char *)shape->name,
+                           "--seeds",
+                           "0",
+                           "--inputs",
+                           "normal",
+                           "--iters",
+                           text("%d", MOST_SAMPLES),
+                           "--warmup",
+                           "1",
+                           "--on-demand",
+                           "--quiet",
+                           "--record",
+                           own_record(entry),
+                           NULL};
+        unlink(own_record(entry));
+        entry->started = child_start(&entry->child, command, NULL);
+        if (!entry->started)
+            fail(EXIT_MACHINE, "cannot start %s: %s", entry->name, strerror(errno));
+    }
+}
+
+// PyTorch's outputs, each backend's; what it says becomes the entry's accuracy.
+static bool check_backend(struct entry *entry, const struct shape *shape)
+{
+    json_t *said = ask(entry, shape, "check", 0);
+    if (!said)
+        give_verdict(entry, "left out", "PyTorch gave no answer");
+    else if (at(said, "left_out"))
+        give_verdict(entry, "left out", text("%s", string_at(said, "left_out")));
+    else if (!json_is_true(at(said, "pass")))
+        give_verdict(entry, "wrong", text("relative error %.1e", number_at(said, "rel_head")));
+    if (!entry->verdict)
+        json_object_update(entry->said, said);
+    json_decref(said);
+    return !entry->verdict;
+}
+
+// One answer of a contestant; false, with a verdict, if there is none.
+static bool ask_time(struct entry *entry, const struct shape *shape, int mode, int samples,
+                     double *us)
+{
+    json_t *said = ask(entry, shape, modes[mode], samples);
+    *us = number_at(said, "p50_us");
+    if (*us > 0)
+        entry->launches[mode] = (int)number_at(said, "launches_per_sample");
+    else if (!entry->backend)
+        stop(entry);
+    else
+        give_verdict(entry, "left out",
+                     at(said, "left_out") ? text("%s", string_at(said, "left_out"))
+                                          : "PyTorch gave no answer");
+    json_decref(said);
+    return *us > 0;
+}
+
+static bool is_slow(const struct entry *entry)
+{
+    return entry->times[GRAPH][0] * entry->launches[GRAPH] > SLOW_US;
+}
+
+static bool is_asked(const struct entry *entry, int mode)
+{
+    return mode != PLAIN_LAUNCHES || entry->times[GRAPH][0] < PLAIN_US;
+}
+
+// Whoever has answered once has been checked. Times are not of interest yet: others still start.
+static void check_all(const struct shape *shape)
+{
+    for (int i = 0; i < entry_count; ++i) {
+        doing("%s: starting and checking, %d of %d", shape->name, i + 1, entry_count);
+        struct entry *entry = &entries[i];
+        double ignored;
+        if (entry->backend && !pytorch_here)
+            give_verdict(entry, "left out", "no PyTorch here");
+        else if (!entry->backend || check_backend(entry, shape))
+            entry->timed = ask_time(entry, shape, COLD, 1, &ignored);
+    }
+}
+
+// An uncounted batch of each says how many samples its batches take.
+static void choose_samples(const struct shape *shape)
+{
+    for (int i = 0; i < entry_count; ++i)
+        for (int mode = 0; mode < MODES; ++mode) {
+            struct entry *entry = &entries[i];
+            double us;
+            if (!entry->timed || !is_asked(entry, mode))
+                continue;
+            entry->timed = ask_time(entry, shape, mode, 1, &us);
+            double samples = entry->timed ? floor(BATCH_US / (us * entry->launches[mode])) : 1;
+            int most = mode == COLD ? MOST_SAMPLES / 2 : MOST_SAMPLES;
+            entry->samples[mode] = samples < 1 ? 1 : samples > most ? most : (int)samples;
+            entry->times[mode][0] = us;
+        }
+}
+
+// ---- One shape: time ----------------------------------------------------------------------------
+
+static void time_all(const struct shape *shape)
+{
+    for (int round = 0; round < rounds; ++round)
+        for (int mode = 0; mode < MODES; ++mode)
+            for (int turn = 0; turn < entry_count; ++turn) {
+                struct entry *entry = &entries[round & 1 ? entry_count - 1 - turn : turn];
+                if (!entry->timed || !is_asked(entry, mode) ||
+                    (round >= SLOW_ROUNDS && is_slow(entry)))
+                    continue;
+                doing("%s: round %d of %d, %s, %s", shape->name, round + 1, rounds, modes[mode],
+                      entry->name);
+                double us;
+                entry->timed = ask_time(entry, shape, mode, entry->samples[mode], &us);
+                if (entry->timed)
+                    entry->times[mode][entry->rounds[mode]++] = us;
+            }
+    done();
+}
+
+// The outputs once more; a program reports them, and says what it was built from.
+static void check_again(struct entry *entry, const struct shape *shape)
+{
+    if (entry->backend) {
+        entry->timed = entry->timed && check_backend(entry, shape);
+        return;
+    }
+    if (entry->started)
+        stop(entry);
+    entry->timed = entry->timed && !entry->verdict;
+    json_t *own = json_load_file(own_record(entry), 0, NULL);
+    unlink(own_record(entry));
+    json_t *result = json_array_get(at(at(at(own, "shapes"), shape->name), "correctness"), 0);
+    static const char *const accuracy[] = {"pass",    "rel_head",  "rel_row",
+                                           "max_abs", "rounded_p", "limits"};
+    for (size_t i = 0; i < sizeof accuracy / sizeof *accuracy; ++i)
+        if (at(result, accuracy[i]))
+            json_object_set(entry->said, accuracy[i], at(result, accuracy[i]));
+    if (at(own, "chapter"))
+        json_object_set(entry->said, "chapter", at(own, "chapter"));
+    if (at(own, "title"))
+        json_object_set(entry->said, "title", at(own, "title"));
+    if (at(own, "source_hash") && strncmp(entry->path, "build/student/", 14) != 0)
+        json_object_set(at(board, "source_hashes"), entry->name, at(own, "source_hash"));
+    if (!device && at(own, "device"))
+        device = json_incref(at(own, "device"));
+    json_decref(own);
+}
+
+// ---- The record ---------------------------------------------------------------------------------
+
+static json_t *summary_json(const struct entry *entry, int mode)
+{
+    double times[MAX_ROUNDS];
+    memcpy(times, entry->times[mode], sizeof times);
+    struct summary s = summarise(times, entry->rounds[mode]);
+    return json_pack("{s:f, s:f, s:f, s:i, s:i, s:i}", "p50_us", s.p50, "min_us", s.min, "max_us",
+                     s.max, "rounds", entry->rounds[mode], "samples", entry->samples[mode],
+                     "launches_per_sample", entry->launches[mode]);
+}
+
+// How many times as fast as `other`: the median of the rounds' ratios, with its interval.
+static json_t *ratio_json(const struct entry *entry, const struct entry *other, int mode)
+{
+    double ratios[MAX_ROUNDS];
+    int count =
+        entry->rounds[mode] < other->rounds[mode] ? entry->rounds[mode] : other->rounds[mode];
+    for (int i = 0; i < count; ++i)
+        ratios[i] = other->times[mode][i] / entry->times[mode][i];
+    struct interval i = median_interval(ratios, count);
+    json_t *said = json_pack("{s:f}", "median", i.median);
+    if (isfinite(i.low)) {
+        json_object_set_new(said, "low", json_real(i.low));
+        json_object_set_new(said, "high", json_real(i.high));
+    }
+    return said;
+}
+
+static const struct entry *fastest(bool of_pytorch, int mode)
+{
+    const struct entry *best = NULL;
+    double least = INFINITY;
+    for (int i = 0; i < entry_count; ++i) {
+        if (!entries[i].timed || (entries[i].backend != NULL) != of_pytorch ||
+            entries[i].rounds[mode] == 0)
+            continue;
+        double p50 = number_at(at(entries[i].said, modes[mode]), "p50_us");
+        if (p50 < least) {
+            least = p50;
+            best = &entries[i];
+        }
+    }
+    return best;
+}
+
+// The clock and what it is held to, where nvidia-smi tells.
+static json_t *clocks(void)
+{
+    char *command[] = {"nvidia-smi", "--query-gpu=clocks.sm,clocks.mem,temperature.gpu,power.draw",
+                       "--format=csv,noheader,nounits", NULL};
+    struct output said = run(command, NULL, 20, false);
+    double sm, memory, temperature, power;
+    json_t *json = json_null();
+    if (said.status == 0 &&
+        sscanf(said.out, "%lf, %lf, %lf, %lf", &sm, &memory, &temperature, &power) == 4)
+        json = json_pack("{s:f, s:f, s:f, s:f}", "sm_mhz", sm, "memory_mhz", memory, "celsius",
+                         temperature, "watts", power);
+    output_free(&said);
+    return json;
+}
+
+static void keep(const struct shape *shape, json_t *clock)
+{
+    json_t *said = json_object();
+    for (int i = 0; i < entry_count; ++i) {
+        struct entry *entry = &entries[i];
+        for (int mode = 0; mode < MODES && entry->timed; ++mode)
+            if (entry->rounds[mode] > 0)
+                json_object_set_new(entry->said, modes[mode], summary_json(entry, mode));
+        if (entry->verdict)
+            json_object_set_new(entry->said, entry->verdict, json_string(entry->why));
+    }
+    for (int i = 0; i < entry_count; ++i)
+        for (int k = 0; k < entry_count && entries[i].timed && !entries[i].backend; ++k)
+            if (entries[k].timed && entries[k].backend)
+                json_object_set_new(entries[i].said, text("over_%s", entries[k].backend),
+                                    ratio_json(&entries[i], &entries[k], GRAPH));
+    json_t *kept =
+        json_pack("{s:i, s:i, s:i, s:f, s:o}", "batch", shape->batch, "heads", shape->heads,
+                  "seq_len", shape->seq_len, "gflop", shape_flops(shape) * 1e-9, "clocks", clock);
+    for (int side = 0; side < 2; ++side) {
+        const struct entry *best = fastest(side == 1, GRAPH);
+        if (!best)
+            continue;
+        json_t *p50 = at(at(best->said, "graph"), "p50_us"), *copy = json_copy(best->said);
+        json_object_set_new(copy, "name", json_string(best->name));
+        json_object_set(copy, "p50_us", p50);
+        json_object_set_new(copy, "tflops",
+                            json_real(shape_flops(shape) / json_number_value(p50) * 1e-6));
+        json_object_set_new(kept, side ? "best_pytorch" : "best", copy);
+    }
+    for (int i = 0; i < entry_count; ++i)
+        json_object_set_new(said, entries[i].name, entries[i].said);
+    json_object_set_new(kept, "entries", said);
+    json_object_set_new(at(board, "shapes"), shape->name, kept);
+}
+
+static void show(const struct shape *shape)
+{
+    printf("\n%s%s%s  B%d H%d S%d: p50 in us\n", BOLD, shape->name, PLAIN, shape->batch,
+           shape->heads, shape->seq_len);
+    printf("  %-22s %10s %10s %10s %10s %9s\n", "", "graph", "plain", "cold L2", "error",
+           "x flash");
+    for (int i = 0; i < entry_count; ++i) {
+        const struct entry *entry = &entries[i];
+        if (entry->verdict) {
+            printf("  %-22s %s: %s\n", entry->name, entry->verdict, entry->why);
+            continue;
+        }
+        printf("  %-22s", entry->name);
+        for (int mode = 0; mode < MODES; ++mode) {
+            double us = number_at(at(entry->said, modes[mode]), "p50_us");
+            if (isnan(us))
+                printf(" %10s", "-");
+            else
+                printf(" %10.2f", us);
+        }
+        double ratio = number_at(at(entry->said, "over_flash"), "median");
+        printf(" %10.1e", number_at(entry->said, "rel_head"));
+        if (isnan(ratio))
+            printf(" %9s\n", "");
+        else
+            printf(" %9.2f\n", ratio);
+    }
+}
+
+// ---- All shapes ---------------------------------------------------------------------------------
+
+static void start_pytorch(void)
+{
+    bool wanted = false;
+    for (int i = 0; i < entry_count; ++i)
+        wanted = wanted || entries[i].backend;
+    if (!wanted)
+        return;
+    char *command[] = {"labs/tools/pytorch", "--on-demand", NULL};
+    if (!child_start(&pytorch, command, NULL))
+        fail(EXIT_MACHINE, "cannot start labs/tools/pytorch: %s", strerror(errno));
+    json_t *said = child_ask(&pytorch, "hello", CHECK_SECONDS);
+    pytorch_here = said && at(said, "torch");
+    if (pytorch_here) {
+        json_object_set_new(board, "pytorch", said);
+        return;
+    }
+    struct output output = child_finish(&pytorch, ANSWER_SECONDS);
+    printf("scoreboard: the stages only: %s\n", last_line(output.err));
+}
+
+// "NVIDIA H200" -> plots/runs/h200/scoreboard.json
+static char *default_path(void)
+{
+    const char *name = string_at(device, "name");
+    char *gpu = text("%s", strncmp(name, "NVIDIA ", 7) == 0 ? name + 7 : name);
+    for (char *c = gpu; *c; ++c)
+        *c = *c == ' ' ? '-' : (char)tolower((unsigned char)*c);
+    mkdir(text("plots/runs/%s", gpu), 0777);
+    return text("plots/runs/%s/scoreboard.json", gpu);
+}
+
+int main(int argc, char **argv)
+{
+    char why[512], date[32];
+    time_t started = time(NULL);
+
+    snprintf(speaker, sizeof speaker, "scoreboard");
+    colours();
+    if (mkdir("build/board", 0777) && errno != EEXIST)
+        fail(EXIT_MACHINE, "cannot make build/board: %s", strerror(errno));
+    const char *path = parse(argc, argv);
+    if (path && !file_writable(path, why, sizeof why))
+        fail(EXIT_MACHINE, "%s", why);
+    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&started));
+    board = json_pack("{s:i, s:s, s:s, s:s, s:i, s:f, s:f, s:{}, s:{}}", "record", 1, "kind",
+                      "scoreboard", "date", date, "runtime", "gpu", "rounds", rounds, "slow_us",
+                      SLOW_US, "plain_us", PLAIN_US, "source_hashes", "shapes");
+    start_pytorch();
+    for (int i = 0; i < shape_count; ++i) {
+        const struct shape *shape = &shapes[i];
+        start_programs(shape);
+        check_all(shape);
+        choose_samples(shape);
+        time_all(shape);
+        json_t *clock = clocks();
+        for (int k = 0; k < entry_count; ++k)
+            check_again(&entries[k], shape);
+        keep(shape, clock);
+        show(shape);
+        fflush(stdout);
+    }
+    if (pytorch_here) {
+        struct output output = child_finish(&pytorch, ANSWER_SECONDS);
+        output_free(&output);
+    }
+    if (!device)
+        fail(EXIT_MACHINE, "no program ran: see above");
+    json_object_set(board, "device", device);
+    double seconds = difftime(time(NULL), started);
+    json_object_set_new(board, "seconds", json_real(seconds));
+    if (!path)
+        path = default_path();
+    write_json(board, path);
+    printf("\n  %d rounds, %.0f s; record %s\n", rounds, seconds, path);
+    return wrong_ones > 0 ? EXIT_RED : EXIT_GREEN;
+}

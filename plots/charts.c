@@ -1,0 +1,430 @@
+// charts.c: the charts over all stages.
+#include "image/gpus.h"
+#include "series.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const double DEFAULT_TOLERANCE = 2e-3; // of gate_relative, where a record does not say
+
+// Every mission p50 a reported record holds, ascending. Returns how many.
+static int reported_times(const struct record *record, double *times, int most, bool *approximate)
+{
+    int count = 0;
+    const char *key;
+    json_t *figure;
+    *approximate = false;
+    json_object_foreach (object(record->json, record->path, "figures"), key, figure) {
+        double p50 = positive(figure, record->path, "p50_us");
+        if (isnan(p50) || strcmp(text(figure, record->path, "shape", ""), "mission") != 0)
+            continue;
+        if (count == most)
+            fail(BAD_RECORD, "%s: more than %d times", record->path, most);
+        int place = count++;
+        for (; place > 0 && times[place - 1] > p50; place--)
+            times[place] = times[place - 1];
+        times[place] = p50;
+        *approximate = *approximate || json_is_true(at(figure, "approximate"));
+    }
+    return count;
+}
+
+static double mission_p50(const struct record *record)
+{
+    return positive(record->json, record->path, "shapes.mission.timing.p50_us");
+}
+
+// What is no stage of ours and has a time of the mission shape stands below the stages, apart: a
+// row for each name, whoever measured it.
+static const char *extra_rows[MAX_RECORDS];
+static int extra_row_count;
+
+static const char *extra_name(const struct record *record)
+{
+    return text(record->json, record->path, "stage", record->path);
+}
+
+static void add_extra_row(const struct record *record)
+{
+    for (int i = 0; i < extra_row_count; i++)
+        if (strcmp(extra_rows[i], extra_name(record)) == 0)
+            return;
+    extra_rows[extra_row_count++] = extra_name(record);
+}
+
+// Where a record stands below `rows` rows of stages.
+static double place_of(const struct record *record, const int *row_of, int rows)
+{
+    if (record->chapter > 0)
+        return row_of[record->chapter];
+    int i = 0;
+    while (strcmp(extra_rows[i], extra_name(record)) != 0)
+        i++;
+    return rows + 1.4 + i;
+}
+
+// Block 0: rows. Block 1: reported (row, p50, label on the row's last point). Then a block a GPU.
+// A series' first line is its name; a line that begins with NaN ends the path.
+void ladder(void)
+{
+    enum { MOST = 8 };
+    bool drawn[MAX_CHAPTER + 1] = {false}, approximate;
+    int row_of[MAX_CHAPTER + 1] = {0};
+    double times[MOST];
+    for (int i = 0; i < record_count; i++) {
+        const struct record *record = &records[i];
+        if (is_reported(record) ? reported_times(record, times, MOST, &approximate) == 0
+                                : isnan(mission_p50(record)))
+            continue;
+        drawn[record->chapter] = true;
+        if (record->chapter == 0)
+            add_extra_row(record);
+    }
+    int rows = print_rows(drawn, row_of);
+    if (rows == 0)
+        fail(NOTHING_TO_DRAW, "no record holds a time of the mission shape");
+    for (int i = 0; i < extra_row_count; i++)
+        printf("%g\t%s\n", rows + 1.4 + i, extra_rows[i]);
+    end_block();
+
+    puts("L4, as reported by the sources, not measured by us\t\t");
+    for (int i = 0; i < record_count; i++) {
+        if (!is_reported(&records[i]))
+            continue;
+        int count = reported_times(&records[i], times, MOST, &approximate);
+        if (count == 0)
+            continue;
+        double row = place_of(&records[i], row_of, rows);
+        char label[160] = "", value[32];
+        for (int k = 0; k < count; k++) {
+            snprintf(value, sizeof value, times[k] >= 100 ? "%.0f" : "%.3g", times[k]);
+            strncat(label,
+                    k > 0         ? ", "
+                    : approximate ? "≈ "
+                                  : "",
+                    sizeof label - strlen(label) - 1);
+            strncat(label, value, sizeof label - strlen(label) - 1);
+            printf("%g\t%.6g\t%s\n", row, times[k], k == count - 1 ? label : "");
+        }
+    }
+    const char *gpu = NULL;
+    for (int i = 0; i < record_count; i++) {
+        if (is_reported(&records[i]) || isnan(mission_p50(&records[i])))
+            continue;
+        if (gpu == NULL || strcmp(gpu, records[i].gpu) != 0) {
+            end_block();
+            printf("%s, measured\t\t\n", gpu_name(&records[i]));
+        }
+        if (records[i].chapter == 0) // no line leads there
+            puts("NaN\tNaN\t");
+        gpu = records[i].gpu;
+        double p50 = mission_p50(&records[i]);
+        printf("%g\t%.6g\t%.*f\n", place_of(&records[i], row_of, rows), p50, p50 < 100, p50);
+    }
+}
+
+struct label {
+    double x, y;
+    int chapter;
+};
+
+static int label_order(const void *a, const void *b)
+{
+    const struct label *left = a, *right = b;
+    if (left->x != right->x)
+        return left->x < right->x ? -1 : 1;
+    return left->y < right->y ? -1 : left->y > right->y ? 1 : left->chapter - right->chapter;
+}
+
+// Labels of points that stand in columns: the chapters of a column's lowest and highest point, or
+// one label for all ("2, 3"; "7–12") where they lie within `factor` of each other.
+static void print_column_labels(struct label *labels, int count, double factor)
+{
+    qsort(labels, (size_t)count, sizeof labels[0], label_order);
+    for (int first = 0, next; first < count; first = next) {
+        for (next = first + 1; next < count && labels[next].x == labels[first].x; next++)
+            ;
+        const struct label *low = &labels[first], *high = &labels[next - 1];
+        if (high->y >= low->y * factor)
+            printf("%.6g\t%.6g\t%d\n%.6g\t%.6g\t%d\n", low->x, low->y, low->chapter, high->x,
+                   high->y, high->chapter);
+        else if (low == high)
+            printf("%.6g\t%.6g\t%d\n", low->x, low->y, low->chapter);
+        else
+            printf("%.6g\t%.6g\t%d%s%d\n", low->x, sqrt(low->y * high->y), low->chapter,
+                   next - first == 2 ? ", " : "–", high->chapter);
+    }
+}
+
+// Labels of curves' right ends, pushed apart until neighbours differ by `factor`: x, y of the
+// curve, y of the label, label.
+static void print_end_labels(struct label *ends, int count, double factor)
+{
+    double y[MAX_RECORDS];
+    qsort(ends, (size_t)count, sizeof ends[0], label_order);
+    for (int i = 0; i < count; i++)
+        y[i] = ends[i].y;
+    for (int round = 0; round < 200; round++)
+        for (int i = 1; i < count; i++) {
+            double lack = sqrt(y[i - 1] * factor / y[i]); // move both by half of what is lacking
+            if (lack > 1) {
+                y[i] *= lack;
+                y[i - 1] /= lack;
+            }
+        }
+    for (int i = 0; i < count; i++)
+        printf("%.6g\t%.6g\t%.6g\t%d  %s\n", ends[i].x, ends[i].y, y[i], ends[i].chapter,
+               stage_name(ends[i].chapter));
+}
+
+// FLOPs a byte of DRAM traffic when each tensor crosses once: 4 S^2 D over 5 S D (three tensors of
+// one byte, one of two), the same for every batch and number of heads.
+static double intensity(double seq_len)
+{
+    return 4 * seq_len / 5;
+}
+
+struct roof {
+    double dram, tensor, fp32; // TB/s, TFLOP/s
+};
+
+static struct roof roof_of(const struct gpu *gpu)
+{
+    return (struct roof){gpu->dram_gbs / 1e3, gpu->tensor_fp16_tflops, gpu->fp32_tflops};
+}
+
+// A horizontal ceiling, from where the memory's slope meets it.
+static void print_ceiling(double height, double dram, double right)
+{
+    printf("%.6g\t%.6g\n%.6g\t%.6g\n", height / dram, height, right, height);
+    end_block();
+}
+
+// Blocks: 0 shapes (intensity, name; the axis's lower end, both GPUs' DRAM TB/s); 1, 2 roof and fp32
+// ceiling of the H200, 3, 4 of an L4; 5 the H200's measured tensor ceiling; 6, 7 names of the
+// ceilings of each (x, y, text). Where there are points: 8 their labels, 9 the H200's and 10 an
+// L4's (x, y).
+void roofline(void)
+{
+    const double left = 20, right = 1e5;
+    static const struct {
+        const char *name;
+        double seq_len;
+    } shapes[] = {{"small", 128}, {"mission", 512}, {"long", 2048}, {"huge", 8192}};
+    static const char *const measured[] = {"h200", "l4"};
+    struct label points[2][MAX_RECORDS * 4], labels[MAX_RECORDS * 4];
+    int counts[2] = {0};
+    double lowest = 1;
+    for (int i = 0; i < record_count; i++)
+        for (int g = 0; g < 2 && is_stage(&records[i]); g++)
+            for (int k = 0; k < 4 && strcmp(records[i].gpu, measured[g]) == 0; k++) {
+                char path[64];
+                snprintf(path, sizeof path, "shapes.%s.tflops", shapes[k].name);
+                double tflops = positive(records[i].json, records[i].path, path);
+                if (isnan(tflops))
+                    continue;
+                points[g][counts[g]++] =
+                    (struct label){intensity(shapes[k].seq_len), tflops, records[i].chapter};
+                lowest = fmin(lowest, tflops / 2);
+            }
+
+    const struct gpu *h200 = &gpus[GPU_H200], *l4 = &gpus[GPU_L4];
+    const struct roof roofs[2] = {roof_of(h200), roof_of(l4)};
+    for (int k = 0; k < 4; k++)
+        printf("%.6g\t%s\t%.6g\t%g\t%g\n", intensity(shapes[k].seq_len), shapes[k].name, lowest,
+               roofs[0].dram, roofs[1].dram);
+    end_block();
+    for (int g = 0; g < 2; g++) {
+        printf("%.6g\t%.6g\n", left, left * roofs[g].dram);
+        print_ceiling(roofs[g].tensor, roofs[g].dram, right);
+        print_ceiling(roofs[g].fp32, roofs[g].dram, right);
+    }
+    double sync = (h200->mma_sync_low_tflops + h200->mma_sync_high_tflops) / 2;
+    print_ceiling(sync, roofs[0].dram, right);
+    const double above = 1.24, below = 1 / above;
+    printf("%.6g\t%.6g\tH200 tensor cores, %.0f\n", right, roofs[0].tensor * above,
+           floor(roofs[0].tensor));
+    printf("%.6g\t%.6g\tmma.sync, %.0f measured\n", right, sync * below, sync);
+    printf("%.6g\t%.6g\tH200 fp32, %.0f\n", right, roofs[0].fp32 * below, roofs[0].fp32);
+    end_block();
+    printf("%.6g\t%.6g\tL4 tensor cores, %.0f\n", right, roofs[1].tensor * above, roofs[1].tensor);
+    printf("%.6g\t%.6g\tL4 fp32, %.0f\n", right, roofs[1].fp32 * below, roofs[1].fp32);
+    int labelled = counts[0] > 0 ? 0 : 1; // two GPUs' chapter numbers would be too many
+    if (counts[labelled] == 0)
+        return;
+    memcpy(labels, points[labelled], sizeof labels);
+    end_block();
+    print_column_labels(labels, counts[labelled], 1.5);
+    for (int g = 0; g < 2; g++) {
+        end_block();
+        for (int i = 0; i < counts[g]; i++)
+            printf("%.6g\t%.6g\n", points[g][i].x, points[g][i].y);
+        if (counts[g] == 0)
+            printf("NaN\tNaN\n");
+    }
+}
+
+// p50 against S at 2 batches of 8 heads, of the first GPU in order that has records: a block a
+// program (S, p50; first line: the GPU), last the labels at the right ends.
+void time_vs_s(void)
+{
+    struct label ends[MAX_RECORDS];
+    int count = 0;
+    const char *gpu = NULL;
+    for (int i = 0; i < record_count && !is_reported(&records[i]); i++) {
+        if (!is_stage(&records[i]))
+            continue;
+        struct label points[64];
+        int point_count = 0;
+        const char *name;
+        json_t *shape;
+        json_object_foreach (object(records[i].json, records[i].path, "shapes"), name, shape) {
+            double p50 = positive(shape, records[i].path, "timing.p50_us");
+            double seq_len = positive(shape, records[i].path, "seq_len");
+            if (isnan(p50) || isnan(seq_len) || number(shape, records[i].path, "batch") != 2 ||
+                number(shape, records[i].path, "heads") != 8 || point_count == 64)
+                continue;
+            points[point_count++] = (struct label){seq_len, p50, records[i].chapter};
+        }
+        if (point_count == 0 || (gpu != NULL && strcmp(gpu, records[i].gpu) != 0))
+            continue;
+        gpu = records[i].gpu;
+        qsort(points, (size_t)point_count, sizeof points[0], label_order);
+        printf("%s\t\n", gpu_name(&records[i]));
+        for (int k = 0; k < point_count; k++)
+            printf("%.6g\t%.6g\n", points[k].x, points[k].y);
+        end_block();
+        ends[count++] = points[point_count - 1];
+    }
+    if (count == 0)
+        fail(NOTHING_TO_DRAW, "no record holds a time of a shape with 2 batches of 8 heads");
+    print_end_labels(ends, count, 1.5);
+}
+
+// The sm_89 image's resources are the same wherever they were read, so the first record of a
+// chapter serves. Block 0: rows; 1: row, shared memory (KiB), registers, occupancy (%), what
+// limits it; 2: row and occupancy of a chapter's other program that keeps every gate.
+void resources(void)
+{
+    const struct record *of[MAX_CHAPTER + 1] = {NULL};
+    bool drawn[MAX_CHAPTER + 1] = {false};
+    int row_of[MAX_CHAPTER + 1] = {0};
+    for (int i = 0; i < record_count; i++)
+        if (is_stage(&records[i]) &&
+            object(records[i].json, records[i].path, "resources.sm_89") != NULL &&
+            !drawn[records[i].chapter]) {
+            drawn[records[i].chapter] = true;
+            of[records[i].chapter] = &records[i];
+        }
+    if (print_rows(drawn, row_of) == 0)
+        fail(NOTHING_TO_DRAW, "no record holds the resources of an sm_89 image");
+    end_block();
+    for (int chapter = 1; chapter <= MAX_CHAPTER; chapter++) {
+        const struct record *record = of[chapter];
+        if (record == NULL)
+            continue;
+        json_t *image = at(record->json, "resources.sm_89");
+        double shared = number(image, record->path, "shared_bytes");
+        double registers = number(image, record->path, "registers");
+        double occupancy = number(image, record->path, "occupancy");
+        if (isnan(shared) || isnan(registers) || isnan(occupancy))
+            fail(BAD_RECORD, "%s: resources.sm_89 lacks shared_bytes, registers or occupancy",
+                 record->path);
+        printf("%d\t%.6g\t%.6g\t%.6g\t%s\n", row_of[chapter], shared / 1024, registers,
+               occupancy * 100, text(image, record->path, "limited_by", ""));
+    }
+    end_block();
+    int inside = 0;
+    for (int i = 0; i < side_count; i++) {
+        json_t *image = at(sides[i].json, "resources.sm_89");
+        double occupancy = number(image, sides[i].path, "occupancy");
+        if (drawn[sides[i].chapter] && occupancy >= 0.5 &&
+            number(image, sides[i].path, "registers") <= 120 &&
+            number(image, sides[i].path, "shared_bytes") <= 65536 &&
+            number(image, sides[i].path, "local_bytes") <= 0) {
+            printf("%d\t%.6g\n", row_of[sides[i].chapter], occupancy * 100);
+            inside++;
+        }
+    }
+    if (inside == 0)
+        printf("NaN\tNaN\n");
+}
+
+// Worst rel_head of a shape over all seeds and inputs; NAN when it was not checked.
+static double worst_error(const struct record *record, const char *shape)
+{
+    char path[80];
+    snprintf(path, sizeof path, "shapes.%s.correctness", shape);
+    json_t *checks = at(record->json, path), *check;
+    if (checks != NULL && !json_is_array(checks))
+        fail(BAD_RECORD, "%s: %s is not an array", record->path, path);
+    double worst = NAN;
+    size_t i;
+    json_array_foreach (checks, i, check)
+        worst = fmax(worst, positive(check, record->path, "rel_head"));
+    return worst;
+}
+
+// What a program that rounds P to E4M3 may be off by where it is off most; NAN for others.
+static double own_gate(const struct record *record)
+{
+    double worst = 0, gate = NAN;
+    const char *shape;
+    json_t *one, *check;
+    size_t i;
+    json_object_foreach (object(record->json, record->path, "shapes"), shape, one)
+        json_array_foreach (at(one, "correctness"), i, check) {
+            double error = positive(check, record->path, "rel_head");
+            double limit = positive(check, record->path, "limits.rel_head");
+            if (error > worst && !isnan(limit)) {
+                worst = error;
+                gate = limit;
+            }
+        }
+    return gate;
+}
+
+// Block 0: rows; 1: the gate, the smallest error, the largest error or gate; 2: gates of a program's
+// own (row, gate); then a block a shape (row, worst rel_head; first line: the shape, or nothing
+// where no record has it).
+void error_chart(void)
+{
+    static const char *const shapes[] = {"small", "mission", "long", "huge"};
+    bool drawn[MAX_CHAPTER + 1] = {false}, any[4] = {false};
+    int row_of[MAX_CHAPTER + 1] = {0};
+    const char *gpu = NULL;
+    double smallest = DEFAULT_TOLERANCE, largest = DEFAULT_TOLERANCE;
+    for (int i = 0; i < record_count; i++)
+        for (int s = 0; s < 4 && is_stage(&records[i]); s++) {
+            double worst = worst_error(&records[i], shapes[s]);
+            if (isnan(worst) || (gpu != NULL && strcmp(gpu, records[i].gpu) != 0))
+                continue;
+            gpu = records[i].gpu;
+            drawn[records[i].chapter] = any[s] = true;
+            smallest = fmin(smallest, worst);
+            largest = fmax(fmax(largest, worst), own_gate(&records[i]));
+        }
+    if (print_rows(drawn, row_of) == 0)
+        fail(NOTHING_TO_DRAW, "no record holds a relative error");
+    end_block();
+    printf("%g\t%.6g\t%.6g\n", DEFAULT_TOLERANCE, smallest, largest);
+    end_block();
+    puts("NaN\tNaN"); // gnuplot wants a point in each block
+    for (int i = 0; i < record_count; i++) {
+        bool shown = is_stage(&records[i]) && strcmp(records[i].gpu, gpu) == 0;
+        double own = shown ? own_gate(&records[i]) : NAN;
+        if (!isnan(own) && row_of[records[i].chapter] > 0)
+            printf("%d\t%.6g\n", row_of[records[i].chapter], own);
+    }
+    for (int s = 0; s < 4; s++) {
+        end_block();
+        printf("%s\t\n%s", any[s] ? shapes[s] : "", any[s] ? "" : "NaN\tNaN\n");
+        for (int i = 0; i < record_count && any[s]; i++) {
+            bool shown = is_stage(&records[i]) && strcmp(records[i].gpu, gpu) == 0;
+            double worst = shown ? worst_error(&records[i], shapes[s]) : NAN;
+            if (!isnan(worst))
+                printf("%d\t%.6g\n", row_of[records[i].chapter], worst);
+        }
+    }
+}

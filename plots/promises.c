@@ -1,0 +1,181 @@
+// promises.c: what the sources promised and reported, what the labs measured.
+#include "image/gpus.h"
+#include "series.h"
+
+#include <math.h>
+#include <string.h>
+
+// Numbers of the sources: 13.8, 1040, -6.1 with a minus sign.
+static void print_figure(double value)
+{
+    printf("%s%.4g", value < 0 ? "−" : "", fabs(value));
+}
+
+static void print_gain(double percent)
+{
+    if (percent >= 0)
+        putchar('+');
+    print_figure(percent);
+}
+
+// What the sources promised: "+10–15 %; +20–30 % (PLAN)". The first promise is the stage's own
+// document's, so that only the others need their name.
+static void print_promised(const struct record *record)
+{
+    const char *key;
+    json_t *promise;
+    int count = 0;
+    json_object_foreach (object(record->json, record->path, "promised"), key, promise) {
+        double low = number(promise, record->path, "low_percent");
+        double high = number(promise, record->path, "high_percent");
+        double p50 = positive(promise, record->path, "p50_us");
+        if (isnan(low) && isnan(p50))
+            continue;
+        printf("%s", count++ > 0 ? "; " : "");
+        if (!isnan(low)) {
+            printf("%s", isnan(high) ? "≥" NBSP : "");
+            print_gain(low);
+            if (high > low) {
+                printf("–");
+                print_figure(high);
+            }
+            printf(NBSP "%%%s", isnan(p50) ? "" : ", ");
+        }
+        if (!isnan(p50)) {
+            printf(json_is_true(at(promise, "approximate")) ? "≈" NBSP : "≤" NBSP);
+            print_figure(p50);
+            printf(NBSP "µs");
+        }
+        const char *by = text(promise, record->path, "promised_by", NULL);
+        if (by != NULL)
+            printf(" (%s)", by);
+    }
+    if (count == 0)
+        printf("–");
+}
+
+// What the sources reported of the mission shape, contradictions kept.
+static void print_reported(const struct record *record)
+{
+    const char *key;
+    json_t *figure;
+    int count = 0;
+    json_object_foreach (object(record->json, record->path, "figures"), key, figure) {
+        double gain = number(figure, record->path, "gain_percent");
+        double p50 = positive(figure, record->path, "p50_us");
+        double right = number(figure, record->path, "correct");
+        double of = number(figure, record->path, "of");
+        double error = number(figure, record->path, "max_error_high");
+        bool mission = strcmp(text(figure, record->path, "shape", ""), "mission") == 0;
+        if (!isnan(right) && !isnan(of))
+            printf("%s%g" NBSP "of" NBSP "%g" NBSP "right", count++ > 0 ? "; " : "", right, of);
+        if (!mission || (isnan(gain) && isnan(p50)))
+            continue;
+        printf("%s", count++ > 0 ? "; " : "");
+        if (!isnan(gain)) {
+            print_gain(gain);
+            printf(NBSP "%%");
+        }
+        if (!isnan(p50)) {
+            printf("%s%s", isnan(gain) ? "" : ", ",
+                   json_is_true(at(figure, "approximate")) ? "≈" NBSP : "");
+            print_figure(round(p50));
+            printf(NBSP "µs");
+        }
+        if (!isnan(error))
+            printf(", and wrong");
+    }
+    if (count == 0)
+        printf("–");
+}
+
+static const struct record *record_of(const char *gpu, int chapter)
+{
+    for (int i = 0; i < record_count; i++)
+        if (records[i].chapter == chapter && strcmp(records[i].gpu, gpu) == 0)
+            return &records[i];
+    return NULL;
+}
+
+// "1.21 [1.20, 1.22]", and whether that keeps the promise.
+static void print_measured(const struct record *lab)
+{
+    json_t *speedup = lab == NULL ? NULL : object(lab->json, lab->path, "speedup.mission");
+    if (speedup == NULL) {
+        printf(" – | – |");
+        return;
+    }
+    double median = positive(speedup, lab->path, "median");
+    double low = positive(speedup, lab->path, "low"), high = positive(speedup, lab->path, "high");
+    if (isnan(median) || isnan(low) || isnan(high))
+        fail(BAD_RECORD, "%s: speedup.mission lacks the ratio or its interval", lab->path);
+    printf(" %.2f" NBSP "[%.2f," NBSP "%.2f] |", median, low, high);
+    printf(" %s |", text(speedup, lab->path, "verdict", "–"));
+}
+
+// A Markdown table: a row a lab that was measured, two columns a GPU. Its first line says which
+// records it is made from, for whoever quotes it.
+void promises(void)
+{
+    const char *gpu[8];
+    int gpu_count = 0;
+    bool drawn[MAX_CHAPTER + 1] = {false};
+    for (int i = 0; i < record_count; i++) {
+        if (!is_stage(&records[i]) ||
+            object(records[i].json, records[i].path, "speedup.mission") == NULL)
+            continue;
+        drawn[records[i].chapter] = true;
+        if (gpu_count == 0 || strcmp(gpu[gpu_count - 1], records[i].gpu) != 0) {
+            if (gpu_count == 8)
+                fail(BAD_RECORD, "more than 8 GPUs");
+            gpu[gpu_count++] = records[i].gpu;
+        }
+    }
+    if (gpu_count == 0)
+        fail(NOTHING_TO_DRAW, "no lab's record holds a ratio of the mission shape");
+    printf("<!-- from");
+    for (int i = 0; i < record_count; i++)
+        if (is_stage(&records[i]) && drawn[records[i].chapter])
+            printf(" %s/lab%02d", records[i].gpu, records[i].chapter);
+    printf(" -->\n| stage | against | sources promised | and reported (L4) | lab asks |");
+    for (int g = 0; g < gpu_count; g++) {
+        const struct gpu *known = gpu_find(gpu[g]);
+        const char *name = known ? known->name : gpu[g];
+        printf(" ratio (%s) | promise |", strncmp(name, "NVIDIA ", 7) == 0 ? name + 7 : name);
+    }
+    printf("\n|---|--:|---|---|--:|");
+    for (int g = 0; g < gpu_count; g++)
+        printf("--:|---|");
+    puts("");
+    for (int chapter = 1; chapter <= MAX_CHAPTER; chapter++) {
+        if (!drawn[chapter])
+            continue;
+        const struct record *reported = record_of(REPORTED, chapter), *lab = NULL;
+        for (int g = 0; g < gpu_count && lab == NULL; g++)
+            lab = record_of(gpu[g], chapter);
+        printf("| %d %s | ", chapter, stage_name(chapter));
+        const char *before = text(lab->json, lab->path, "before", ""); // "ch03_wmma_qk"
+        int base;
+        if (sscanf(before, "ch%2d_", &base) == 1 && base != chapter)
+            printf("%d", base);
+        else // another program of the same chapter
+            printf("%s", strlen(before) > 5 ? before + 5 : before);
+        printf(" | ");
+        if (reported == NULL) {
+            printf("– | – |");
+        } else {
+            print_promised(reported);
+            printf(" | ");
+            print_reported(reported);
+            printf(" |");
+        }
+        double promise = positive(lab->json, lab->path, "speedup.mission.promise");
+        if (isnan(promise))
+            printf(" – |");
+        else
+            printf(" %.2f |", promise);
+        for (int g = 0; g < gpu_count; g++)
+            print_measured(record_of(gpu[g], chapter));
+        puts("");
+    }
+}

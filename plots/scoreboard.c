@@ -1,0 +1,295 @@
+// scoreboard.c: what labs/tools/scoreboard has measured.
+#include "series.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const board_shapes[] = {"small", "mission", "long", "huge"};
+enum { BOARD_SHAPES = 4, MAX_CONTESTANTS = 64 };
+
+static struct board {
+    json_t *json, *floors; // floors.json beside it, or NULL
+    const char *path;
+    const char *names[MAX_CONTESTANTS]; // in the record's order: stages, then PyTorch
+    int count;
+} board;
+
+static json_t *board_shape(int shape)
+{
+    return object(object(board.json, board.path, "shapes"), board.path, board_shapes[shape]);
+}
+
+static json_t *board_entry(int shape, const char *name)
+{
+    return json_object_get(object(board_shape(shape), board.path, "entries"), name);
+}
+
+static double board_time(int shape, const char *name, const char *mode)
+{
+    return positive(json_object_get(board_entry(shape, name), mode), board.path, "p50_us");
+}
+
+static double board_floor(int shape)
+{
+    json_t *said = board.floors == NULL ? NULL : at(board.floors, "shapes");
+    return positive(json_object_get(said, board_shapes[shape]), "floors.json", "floor_and_launch");
+}
+
+// "warp specialisation  13", "13 warp specialisation", "13"; "PyTorch, cuDNN", "cuDNN"; or the name
+// of a reader's own program.
+enum label_form { IN_CHART, IN_TABLE, SHORT };
+
+static const char *board_label(const char *name, enum label_form form)
+{
+    static char label[128];
+    static const char *const backends[][2] = {{"pytorch-flash", "flash"},
+                                              {"pytorch-cudnn", "cuDNN"},
+                                              {"pytorch-efficient", "efficient"},
+                                              {"pytorch-math", "math"}};
+    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++)
+        if (strcmp(name, backends[i][0]) == 0) {
+            snprintf(label, sizeof label, form == SHORT ? "%s" : "PyTorch, %s", backends[i][1]);
+            return label;
+        }
+    int chapter;
+    if (sscanf(name, "ch%2d_", &chapter) != 1)
+        snprintf(label, sizeof label, "%s", name);
+    else if (form == SHORT)
+        snprintf(label, sizeof label, "%d", chapter);
+    else if (form == IN_TABLE)
+        snprintf(label, sizeof label, "%d %s", chapter, stage_name(chapter));
+    else
+        snprintf(label, sizeof label, "%s  %d", stage_name(chapter), chapter);
+    return label;
+}
+
+// Reads a record of labs/tools/scoreboard and who is in it with a time.
+static void load_board(const char *path)
+{
+    board = (struct board){.json = load(path), .path = path};
+    if (strcmp(text(board.json, path, "kind", ""), "scoreboard") != 0)
+        fail(BAD_RECORD, "%s: not what labs/tools/scoreboard writes", path);
+    char *folder = strdup(path);
+    char *slash = strrchr(folder, '/');
+    char *beside = join(slash == NULL ? "." : (*slash = '\0', folder), "floors.json");
+    FILE *file = fopen(beside, "r");
+    if (file != NULL) {
+        fclose(file);
+        board.floors = load(beside);
+    }
+    free(beside);
+    free(folder);
+    for (int s = 0; s < BOARD_SHAPES; s++) {
+        const char *name;
+        json_t *entry;
+        json_object_foreach (object(board_shape(s), path, "entries"), name, entry) {
+            bool known = isnan(board_time(s, name, "graph"));
+            for (int i = 0; i < board.count; i++)
+                known = known || strcmp(board.names[i], name) == 0;
+            if (known)
+                continue;
+            if (board.count == MAX_CONTESTANTS)
+                fail(BAD_RECORD, "%s: more than %d contestants", path, MAX_CONTESTANTS);
+            board.names[board.count++] = name;
+        }
+    }
+    if (board.count == 0)
+        fail(NOTHING_TO_DRAW, "%s: nobody has a time", path);
+}
+
+static void unload_board(void)
+{
+    json_decref(board.json);
+    json_decref(board.floors);
+}
+
+static bool is_pytorch(const char *name)
+{
+    return strncmp(name, "pytorch-", 8) == 0;
+}
+
+// Block 0: rows (place, label). Then a block a shape: its name, PyTorch's best, the floor, and the
+// least and the most that is drawn (NaN where unknown); then place, graph, cold of each contestant.
+static void scoreboard_chart(void)
+{
+    double place[MAX_CONTESTANTS];
+    for (int i = 0; i < board.count; i++) {
+        place[i] = i + 1 + (is_pytorch(board.names[i]) ? 0.4 : 0);
+        printf("%g\t%s\n", place[i], board_label(board.names[i], IN_CHART));
+    }
+    for (int s = 0; s < BOARD_SHAPES; s++) {
+        double theirs = positive(board_shape(s), board.path, "best_pytorch.p50_us");
+        double floor = board_floor(s), least = NAN, most = NAN; // fmin and fmax pass a NaN over
+        for (int i = 0; i < board.count; i++) {
+            double graph = board_time(s, board.names[i], "graph");
+            least = fmin(least, graph);
+            most = fmax(most, fmax(graph, board_time(s, board.names[i], "cold")));
+        }
+        end_block();
+        printf("%s\t%.6g\t%.6g\t%.6g\t%.6g\n", board_shapes[s], theirs, floor,
+               isnan(least) ? NAN : fmin(least, floor), most);
+        for (int i = 0; i < board.count; i++)
+            printf("%g\t%.6g\t%.6g\n", place[i], board_time(s, board.names[i], "graph"),
+                   board_time(s, board.names[i], "cold"));
+    }
+}
+
+// A block for the stages and one for PyTorch: time of mission, error, and a label with its place. Of
+// points that lie close together the first has a label that names them all, in their middle.
+static void accuracy_chart(void)
+{
+    struct point {
+        double p50, error, logs; // logs: of the times that the label is for, summed
+        int named;
+        char label[160];
+    } points[MAX_CONTESTANTS];
+    for (int of_pytorch = 0; of_pytorch < 2; of_pytorch++) {
+        int count = 0;
+        for (int i = 0; i < board.count; i++) {
+            const char *name = board.names[i];
+            struct point p = {.p50 = board_time(1, name, "graph"),
+                              .error = positive(board_entry(1, name), board.path, "rel_head")};
+            if (is_pytorch(name) != (of_pytorch == 1) || isnan(p.p50) || isnan(p.error))
+                continue;
+            struct point *leader = NULL;
+            for (int k = 0; k < count && leader == NULL; k++)
+                if (fabs(log(p.p50 / points[k].p50)) < (of_pytorch ? 0.2 : 0.35) &&
+                    fabs(log(p.error / points[k].error)) < 0.4 && points[k].label[0] != '\0')
+                    leader = &points[k];
+            if (leader == NULL) {
+                snprintf(p.label, sizeof p.label, "%s", board_label(name, SHORT));
+            } else {
+                size_t length = strlen(leader->label);
+                snprintf(leader->label + length, sizeof leader->label - length, ", %s",
+                         board_label(name, SHORT));
+            }
+            points[count++] = p;
+            struct point *named = leader == NULL ? &points[count - 1] : leader;
+            named->logs += log(p.p50);
+            named->named++;
+        }
+        if (of_pytorch)
+            end_block();
+        printf("%s\t\t\t\n", of_pytorch ? "PyTorch, half" : "stages, by chapter");
+        for (int i = 0; i < count; i++)
+            printf("%.6g\t%.6g\t%.6g\t%s\n", points[i].p50, points[i].error,
+                   points[i].named == 0 ? points[i].p50 : exp(points[i].logs / points[i].named),
+                   points[i].label);
+        if (count == 0)
+            puts("NaN\tNaN\tNaN\t");
+    }
+}
+
+static void print_cell(double value, const char *format)
+{
+    if (isnan(value))
+        printf(" – |");
+    else
+        printf(format, value);
+}
+
+static const char *time_format(double us)
+{
+    return us < 99.95 ? " %.2f |" : us < 999.5 ? " %.1f |" : " %.0f |";
+}
+
+// The records by the names that the book quotes them by: "h200/scoreboard", "h200/floors".
+static void print_origin(void)
+{
+    const char *name = board.path + strlen(board.path);
+    for (int slashes = 0; name > board.path; name--)
+        if (name[-1] == '/' && ++slashes == 2)
+            break;
+    printf("<!-- from %.*s", (int)(strlen(name) - strlen(".json")), name);
+    if (board.floors != NULL)
+        printf(" %.*s/floors", (int)strcspn(name, "/"), name);
+    puts(" -->");
+}
+
+// A Markdown table: a row a contestant; p50 by graph at each shape, error and ratio at mission. The
+// fastest of a shape is in bold.
+static void scoreboard_table(void)
+{
+    double best[BOARD_SHAPES];
+    print_origin();
+    printf("| |");
+    for (int s = 0; s < BOARD_SHAPES; s++) {
+        printf(" %s |", board_shapes[s]);
+        best[s] = INFINITY;
+        for (int i = 0; i < board.count; i++)
+            best[s] = fmin(best[s], board_time(s, board.names[i], "graph"));
+    }
+    puts(" error, 10⁻⁴ | × flash |\n|---|--:|--:|--:|--:|--:|--:|");
+    for (int i = 0; i < board.count; i++) {
+        const char *name = board.names[i];
+        printf("| %s |", board_label(name, IN_TABLE));
+        for (int s = 0; s < BOARD_SHAPES; s++) {
+            double us = board_time(s, name, "graph");
+            if (us == best[s])
+                printf(us < 99.95 ? " **%.2f** |" : us < 999.5 ? " **%.1f** |" : " **%.0f** |", us);
+            else
+                print_cell(us, time_format(us));
+        }
+        json_t *entry = board_entry(1, name);
+        double flash = board_time(1, "pytorch-flash", "graph");
+        print_cell(positive(entry, board.path, "rel_head") * 1e4, " %.1f |");
+        print_cell(flash / board_time(1, name, "graph"), " %.2f |");
+        puts("");
+    }
+    if (board.floors == NULL)
+        return;
+    printf("| *floor and launch* |");
+    for (int s = 0; s < BOARD_SHAPES; s++)
+        print_cell(board_floor(s), time_format(board_floor(s)));
+    puts(" | |");
+}
+
+// A Markdown table: graph, plain and cold at small and mission; what is longer does not notice.
+static void ways_table(void)
+{
+    static const char *const modes[] = {"graph", "plain", "cold"};
+    print_origin();
+    puts("| | small:" NBSP "graph | plain | cold | mission:" NBSP "graph | plain | cold |\n"
+         "|---|--:|--:|--:|--:|--:|--:|");
+    for (int i = 0; i < board.count; i++) {
+        printf("| %s |", board_label(board.names[i], IN_TABLE));
+        for (int s = 0; s < 2; s++)
+            for (int m = 0; m < 3; m++) {
+                double us = board_time(s, board.names[i], modes[m]);
+                print_cell(us, us < 99.95 ? " %.1f |" : " %.0f |");
+            }
+        puts("");
+    }
+    if (board.floors == NULL)
+        return;
+    printf("| *an empty launch* |");
+    for (int s = 0; s < 2; s++)
+        for (int m = 0; m < 3; m++) {
+            char key[48];
+            snprintf(key, sizeof key, "rates.launch_%s_us", modes[m]);
+            print_cell(positive(board.floors, "floors.json", key), " %.1f |");
+        }
+    puts("");
+}
+
+bool print_board(const char *what, const char *path)
+{
+    static const struct {
+        const char *name;
+        void (*print)(void);
+    } boards[] = {
+        {"scoreboard", scoreboard_chart},
+        {"accuracy", accuracy_chart},
+        {"scoreboard-table", scoreboard_table},
+        {"ways-table", ways_table},
+    };
+    for (size_t i = 0; i < sizeof boards / sizeof *boards; i++)
+        if (strcmp(what, boards[i].name) == 0) {
+            load_board(path);
+            boards[i].print();
+            unload_board();
+            return true;
+        }
+    return false;
+}

@@ -1,0 +1,88 @@
+// series.h: the parts of build/series.
+//
+//   series.c      the command line
+//   records.c     reads records, checks them, puts them in order
+//   charts.c      the charts over all stages
+//   lab.c         one lab
+//   promises.c    the table of promises
+//   search.c      the search of chapter 14
+//   scoreboard.c  the scoreboard
+#ifndef SERIES_H
+#define SERIES_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+enum { BAD_USAGE = 2, BAD_RECORD = 3, NOTHING_TO_DRAW = 4 };
+enum { MAX_RECORDS = 512, MAX_CHAPTER = 99 };
+
+#define REPORTED "l4-reported" // the folder of what the sources' authors measured
+#define NBSP "\u00a0"          // what belongs together stays in one line of a table's cell
+
+// One line on stderr, and the end of the program with that status.
+void fail(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
+
+// ---- A record (records.c) -----------------------------------------------------------------------
+// Values stand at dotted paths: "shapes.mission.timing.p50_us". `file` is for the message when a
+// value is not what it should be, which ends the program.
+
+json_t *load(const char *path);         // a JSON object
+json_t *load_journal(const char *path); // the lines of a search's journal, the first one its head
+json_t *at(json_t *json, const char *path);                        // NULL: nothing there, or null
+double number(json_t *json, const char *file, const char *path);   // NAN: nothing there
+double positive(json_t *json, const char *file, const char *path); // NAN: nothing there
+json_t *object(json_t *json, const char *file, const char *path);  // NULL: nothing there
+const char *text(json_t *json, const char *file, const char *path, const char *otherwise);
+char *join(const char *folder, const char *name); // "folder/name", to be freed
+
+// ---- All records (records.c) --------------------------------------------------------------------
+
+struct record {
+    char gpu[256]; // the folder's name: "h200"
+    char *path;    // for messages
+    int chapter;   // 0: no chapter's program (a reported PyTorch figure, say)
+    json_t *json;
+};
+
+// The stages' records, by GPU and chapter; and those of the chapters' other programs.
+extern struct record records[MAX_RECORDS], sides[MAX_RECORDS];
+extern int record_count, side_count;
+
+// Reads the records of all GPUs below a folder like plots/, beside which chapters/ lies; of labs
+// instead of programs.
+void load_all(const char *plots, bool labs);
+void unload_all(void);
+
+const char *stage_name(int chapter); // chapters/stages.tsv
+const char *gpu_name(const struct record *record);
+bool is_reported(const struct record *record); // by the sources
+bool is_stage(const struct record *record);    // a program of a chapter, measured on a GPU
+
+// ---- Tables that gnuplot reads (records.c) ------------------------------------------------------
+
+void end_block(void);
+// Prints the block of rows (row, label) for the chapters marked in `drawn`, and numbers them.
+int print_rows(const bool *drawn, int *row_of);
+
+// ---- The charts and tables, each to stdout ------------------------------------------------------
+
+void ladder(void); // charts.c
+void roofline(void);
+void time_vs_s(void);
+void resources(void);
+void error_chart(void);
+
+void lab_chart(const char *path); // lab.c
+
+void promises(void); // promises.c
+
+void search_chart(const char *path); // search.c
+void changes_table(const char *path);
+void pairs_table(const char *path);
+
+// scoreboard.c: scoreboard, accuracy, scoreboard-table or ways-table, of a record; false: it is none
+// of these.
+bool print_board(const char *what, const char *path);
+
+#endif
