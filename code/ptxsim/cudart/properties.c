@@ -1,5 +1,5 @@
-// properties.c: the simulated device, an NVIDIA L4 (Ada, AD104) or, for programs that have nothing for
-// it, an H200 (Hopper, GH100): what it is and can be asked.
+// properties.c: the simulated device, an NVIDIA L4 (Ada, AD104) or, for programs that have nothing
+// for it, an H200 (Hopper, GH100): what it is and can be asked.
 #include "runtime.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 enum { RUNTIME_VERSION = 13000 };
 
-// Decided when a program first asks: its fat binaries are registered before main.
+// Decided by the program's fat binaries when it is first asked for; they are registered before main.
 const struct gpu *device_now(void)
 {
     static const struct gpu *device;

@@ -5,7 +5,8 @@
 
 enum shape { SHAPE_ANY, SHAPE_SAME, SHAPE_RUN };
 
-// Whether each lane's address is `step` past the one before; step is 0 or a constant.
+// Whether each lane's address is `step` bytes past that of the lane before. `step` is a constant
+// where it is inlined.
 static inline bool FN(steps32)(const uint32_t at[WARP], const uint32_t step)
 {
 #if defined OPS_AVX512
@@ -71,7 +72,8 @@ static inline void FN(offsets)(const char *r, const struct op *op, uint32_t at[W
 
 // ---- Between the lanes' bytes and the registers -------------------------------------------------
 
-// Whether the register is the lanes' bytes as they are.
+// Whether the register holds the lanes' bytes just as memory does, so that they can be copied at
+// once.
 static inline bool FN(direct)(const struct op *op, uint32_t size)
 {
     return op->vector == 1 && op->width == size;
@@ -149,8 +151,9 @@ static inline void FN(spread)(uint8_t *to, const uint8_t *from, uint32_t size)
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-// The two regular shapes where nothing is checked: most of what most kernels do. The addresses are
-// still in their register. False, with nothing done, for any other access.
+// The two regular shapes, where races and reads of unwritten bytes are not checked: most accesses
+// of most kernels. The addresses are read straight from their register. False, with nothing done,
+// otherwise.
 static inline __attribute__((always_inline)) bool
 FN(shared_quick)(struct warp *w, char *r, const struct op *op, uint32_t mask, const uint32_t size,
                  const bool store)
@@ -321,13 +324,14 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
     }
     if (store)
         note_effect(w);
-    else if (op->order) // a look at a flag: it may be another CTA that must set it
+    else if (op->order) // a strong load may wait for a flag that another CTA must set
         w->yields = true;
     if (!store && !direct)
         FN(unpack)(r, op, mask, lanes);
 }
 
-// Loads and stores by address space; `size`, the bytes a lane, is a constant wherever they are inlined.
+// Loads and stores by address space; `size`, the bytes a lane, is a constant wherever they are
+// inlined.
 #define INLINED static inline __attribute__((always_inline)) void
 typedef void FN(shared_fn)(struct warp *w, char *r, const struct op *op, uint32_t mask,
                            const uint32_t at[WARP]);
@@ -351,8 +355,8 @@ INLINED FN(to_global)(struct warp *w, char *r, const struct op *op, uint32_t mas
     FN(global_access)(w, r, op, mask, at, size, store);
 }
 
-// The functions of one size. Those of shared_access are never inlined, so that what calls them, mostly to
-// go the quick way, stays small.
+// The functions of one size. Those of shared_access are never inlined, so that what calls them,
+// mostly to go the quick way, stays small.
 #define SLOW(name, size, store) \
     static __attribute__((noinline)) void FN(name)(struct warp *w, char *r, const struct op *op, \
                                                    uint32_t mask, const uint32_t at[WARP]) \

@@ -5,7 +5,8 @@
     __attribute__((unused)) struct warp *w, __attribute__((unused)) char *r, \
         __attribute__((unused)) const struct op *op, __attribute__((unused)) uint32_t mask
 
-// ivdep: a destination may be the very register that is read, lane by lane, and nothing else.
+// A loop over the lanes. ivdep: a destination either is the register that is read, lane for lane,
+// or does not overlap it.
 #define LANES _Pragma("GCC ivdep") for (int i = 0; i < WARP; ++i)
 
 // One bit a lane of all-ones or zero words.
@@ -48,8 +49,8 @@ static inline void FN(bf16_load)(const u16 *half, float *value, int count)
         value[i] = float_of((uint32_t)half[i] << 16);
 }
 
-// One lane of each operation, a function of its operands: add_s32_lane_avx2(a, b). In a debugger its
-// line is the operation's row in operations.def, and a, b and c can be looked at.
+// One lane of each operation, a function of its operands: add_s32_lane_avx2(a, b). In a debugger
+// its line is the operation's row in operations.def, and a, b and c can be looked at.
 #define LANE static inline __attribute__((always_inline, unused))
 #define UNARY(name, D, A, e) LANE D FN(name##_lane)(A a) { return (D)(e); }
 #define BINARY(name, D, A, B, e) LANE D FN(name##_lane)(A a, B b) { return (D)(e); }
