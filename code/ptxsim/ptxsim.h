@@ -1,17 +1,21 @@
-// ptxsim.h: the inside of the PTX functional simulator, shared by its modules.
+// ptxsim.h: the public face of the PTX functional simulator, and the types that its floors share.
 //
-//   parse.c    PTX text -> struct module: kernels, functions, variables, instructions
-//   decode.c   instructions -> specialised operations on a warp's register file
-//   exec.c     runs a grid: blocks over the cores, warps of a block in turn, 32 lanes at a time
-//   ops_*.c    the operations: integer and float arithmetic, memory, control, warp, tensor
-//   memory.c   the device's memory: allocations and their bounds
-//   races.c    races by vector clocks (races.h), races_set.h for whole warps
-//   ops_sync.c cp.async, mbarriers, fences
-//   counts.c   wavefronts, sectors, classes; the floors of an L4
-//   fatbin.c   PTX and machine code out of the executable's fat binary
-//   runtime.c  the replacement of libcudart.so.13 (and device.c, copies.c, streams.c; runtime.h)
-//   report.c   what was counted, as JSON
-//   trace.c    what the warps of one CTA did, for pictures
+// Each folder uses those above it in this list and none below (code/check-floors holds it), and has
+// one header that says what it offers:
+//
+//   base/     base.h     arenas, texts, names of files; the device's memory and its bounds
+//   parse/    module.h   PTX text -> struct module: kernels, functions, variables, instructions
+//   machine/  machine.h  what operations run on: programs (program.h), warps, CTAs, host threads;
+//                        faults, races (races.h), traces, wavefronts, the floors of an L4
+//   ops/      ops.h      the operations on 32 lanes: arithmetic, memory, control, copies, matrices;
+//                        isa/ has those that are compiled for each instruction set of the host
+//   decode/   decode.h   struct module -> struct program: operations, places of operands
+//   exec/     exec.h     runs a grid: CTAs over the host's cores, the warps of a CTA in turns, the
+//                        lanes of a warp together; deadlocks; what the counters add up to
+//   cudart/   runtime.h  the replacement of libcudart.so.13
+//
+// tool/ has programs that read what the simulator reports, test/ the tests. Fat binaries are read by
+// code/image, which the workbench uses, too.
 //
 // A functional simulator that counts, not a timing model: it never prints a simulated time.
 #ifndef PTXSIM_H
@@ -23,7 +27,7 @@
 
 enum { WARP = 32 };
 
-// ---- Modules and kernels (parse.c, decode.c) ----------------------------------------------------
+// ---- Modules and kernels (parse/, decode/) ------------------------------------------------------
 
 struct module;
 struct kernel;
@@ -51,7 +55,7 @@ const struct kernel_info *kernel_info(const struct kernel *kernel);
 // "attention" of "_ZN4book9attentionILi4EEEvPf".
 void kernel_base_name(const char *mangled, char *name, size_t size);
 
-// ---- Launches (exec.c) --------------------------------------------------------------------------
+// ---- Launches (exec/) ---------------------------------------------------------------------------
 
 // Instruction classes, by executed warp instruction of the PTX.
 enum op_class {
@@ -144,7 +148,7 @@ struct launch {
 bool launch_run(const struct launch *launch, struct counts *counts, struct line_counts **lines,
                 size_t *line_count, struct fault *fault);
 
-// ---- Floors ------------------------------------------------------------------------------------
+// ---- Floors (machine/counts.c) ------------------------------------------------------------------
 
 // Rates of an L4 (AD104, 58 SMs) from NVIDIA's data sheet and architecture paper, and the floor
 // that each unit sets under these counts, in µs. A bound from counts, never a prediction.

@@ -13,17 +13,20 @@ struct arena {
     struct arena_chunk *chunks;
     char *at, *end;
 };
-void *arena_alloc(struct arena *arena,
-                  size_t bytes); // zeroed, 16-byte aligned; aborts if there is no memory
+// Zeroed memory of the arena, 16-byte aligned; aborts if there is none.
+void *arena_alloc(struct arena *arena, size_t bytes);
+// A copy of `length` bytes of a text, with a NUL behind.
 char *arena_text(struct arena *arena, const char *text, size_t length);
+// Frees all that was allocated; the arena is empty and can be used again.
 void arena_free(struct arena *arena);
 
-// Grows a malloc'ed array so that it holds one more element.
+// The array, moved if it must grow so that it holds one more than `count` elements of `element`
+// bytes. *capacity is kept by the caller, 0 for NULL. Aborts if there is no memory.
 void *array_grow(void *array, size_t count, size_t *capacity, size_t element);
-// The memory itself; without any, says so and aborts.
+// The argument, what malloc or calloc has returned; if that is NULL, says so and aborts.
 void *checked_alloc(void *memory);
 
-struct text { // grows
+struct text { // a text that grows: all 0 at first, `data` from malloc
     char *data;
     size_t size, capacity;
 };
@@ -61,8 +64,8 @@ struct allocation {
     uint8_t *defined;
 };
 
-// 256-byte aligned, guarded by its bounds, filled with 0xff (NaN in every float format); NULL when
-// out of memory.
+// Device memory, 256-byte aligned, filled with 0xff (NaN in every float format); NULL when out of
+// memory.
 void *memory_alloc(size_t bytes);
 void *memory_alloc_kind(size_t bytes, enum memory_kind kind);
 void *memory_alloc_zeros(size_t bytes);            // with zeros; a page is used when it is touched

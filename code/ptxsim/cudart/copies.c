@@ -152,7 +152,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
     return cudaSuccess;
 }
 
-// Hints about where managed memory is wanted: it is in one place here.
+// Hints about where managed memory should be: accepted, there is one place here.
 cudaError_t cudaMemPrefetchAsync(const void *address, size_t bytes, struct cudaMemLocation location,
                                  unsigned flags, cudaStream_t stream)
 {
@@ -190,7 +190,7 @@ static bool side_is_right(const void *address, size_t bytes, bool device)
     return !device && !(nearest && nearest->live && start - nearest->base < nearest->size);
 }
 
-// Nothing to do is a task, too.
+// A copy of no bytes is TASK_NOTHING.
 cudaError_t copy_task(char *to, size_t to_pitch, const char *from, size_t from_pitch, size_t width,
                       size_t height, enum cudaMemcpyKind kind, struct task *task)
 {
@@ -246,7 +246,7 @@ cudaError_t copy_3d_task(const struct cudaMemcpy3DParms *p, struct task *task)
                        from_at->z * from_slice;
     if (depth == 0)
         return cudaSuccess;
-    // The first slice and the last must be right; so are those between.
+    // If the first slice and the last are right, so are those between.
     struct task last;
     cudaError_t error = copy_task(to, p->dstPtr.pitch, from, p->srcPtr.pitch, p->extent.width,
                                   p->extent.height, p->kind, task);
@@ -408,7 +408,7 @@ cudaError_t cudaMemset3D(struct cudaPitchedPtr memory, int value, struct cudaExt
 }
 ALSO(cudaMemset3D, cudaMemset3D_ptds);
 
-// There is one device: to itself is as good as any copy.
+// There is one device: a copy between devices is a copy within it.
 cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device,
                                 size_t bytes, cudaStream_t stream)
 {

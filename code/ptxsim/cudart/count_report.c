@@ -1,5 +1,5 @@
-// count_report.c: what was counted, as JSON, into the file that PTXSIM_REPORT names, at the end of the
-// program and after a fault. Floors are those of one launch, on average.
+// count_report.c: what was counted, as JSON, into the file that PTXSIM_REPORT names, at the end of
+// the program and after a fault. Floors are those of one launch, on average.
 #include "runtime.h"
 
 #include <errno.h>

@@ -40,7 +40,7 @@ cudaError_t api_result_sticky(cudaError_t error)
     return api_result(error);
 }
 
-// A fault is not remembered here longer than other errors, but the next call meets it again.
+// Takes back the last error. That of a kernel's fault comes again with the next call (API_ENTER).
 cudaError_t cudaGetLastError(void)
 {
     cudaError_t error = last_error;
@@ -81,7 +81,7 @@ const char *ptxsim_version(void)
 struct error_text {
     cudaError_t error;
     const char *name;
-    const char *text; // NULL: the words of the name
+    const char *text; // NULL: made of the words of the name
 };
 
 static const struct error_text error_texts[] = {

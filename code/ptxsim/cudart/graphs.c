@@ -60,7 +60,7 @@ static cudaError_t depend(struct CUgraphNode_st *node, const cudaGraphNode_t *on
     return cudaSuccess;
 }
 
-// A node for a task that was found right; or why it was not.
+// Adds a node for a task whose check gave `error`: only if that is cudaSuccess.
 static cudaError_t add_node(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
                             size_t count, struct task *task, cudaError_t error)
 {
@@ -287,7 +287,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
 }
 ALSO(cudaGraphInstantiate, cudaGraphInstantiateWithFlags);
 
-// Other arguments for a kernel: of a graph, for what is made of it later; of what was made of it.
+// Gives a kernel node other arguments.
 static cudaError_t set_kernel(struct CUgraphNode_st *node,
                               const struct cudaKernelNodeParams *params)
 {

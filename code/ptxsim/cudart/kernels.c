@@ -1,5 +1,5 @@
-// kernels.c: the modules of fat binaries, parsed when they are first needed, and what can be asked of
-// their kernels.
+// kernels.c: the modules of fat binaries, parsed when they are first needed, and what can be asked
+// of their kernels.
 #include "runtime.h"
 
 #include <string.h>
@@ -114,7 +114,7 @@ static cudaError_t kernel_load(struct CUkern_st *kernel)
 
 // ---- Kernels and their attributes ---------------------------------------------------------------
 
-// A kernel that can be launched: parsed, too.
+// As kernel_find; its module is parsed, so that it can be asked and launched.
 static cudaError_t kernel_use(const void *function, struct CUkern_st **kernel)
 {
     cudaError_t error = kernel_find(function, kernel);

@@ -15,7 +15,8 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void 
                                size_t shared, cudaStream_t stream);
 #pragma GCC visibility pop
 
-// The configurations of <<<...>>> between its two halves; arguments may launch, too.
+// nvcc makes two calls of <<<...>>>: one pushes the configuration, the other takes it. A stack,
+// because the arguments that are evaluated in between may launch, too.
 static _Thread_local struct {
     dim3 grid, block;
     size_t shared;

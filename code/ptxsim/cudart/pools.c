@@ -8,11 +8,11 @@ struct CUmemPoolHandle_st {
     size_t used, used_high;
     uint64_t threshold;
     int reuse[4]; // the policies, by their attribute
-    bool gone;    // destroyed, but something of it is still out
+    bool gone;    // destroyed; freed when the last allocation from it is
     struct CUmemPoolHandle_st *next;
 };
 
-struct loan { // what is out
+struct loan { // an allocation from a pool
     void *address;
     size_t bytes;
     struct CUmemPoolHandle_st *pool;

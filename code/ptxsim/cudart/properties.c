@@ -1,5 +1,5 @@
-// properties.c: the simulated device, an NVIDIA L4 (Ada, AD104) or, for programs that have nothing for
-// it, an H200 (Hopper, GH100): what it is and can be asked.
+// properties.c: the simulated device, an NVIDIA L4 (Ada, AD104) or, for programs that have nothing
+// for it, an H200 (Hopper, GH100): what it is and can be asked.
 #include "runtime.h"
 
 #include <stdio.h>
@@ -39,7 +39,8 @@ static const struct device h200 = {
     .l2_bytes = 60 << 20,
 };
 
-// Decided when a program first asks: its fat binaries are registered before main.
+// Decided by the program's fat binaries when it is first asked for; they are registered before
+// main.
 const struct device *device_now(void)
 {
     static const struct device *device;

@@ -59,8 +59,8 @@ static bool ignore_image(const struct image *image, void *data)
     return false;
 }
 
-// A program that has GPU code and did not bring it here has another runtime: its own (nvcc links it
-// statically unless told), or that of another CUDA. LD_PRELOAD is how it meets this library at all.
+// A program that has GPU code but registered none here uses another runtime: one that nvcc linked
+// statically, or that of another CUDA version. (It loads this library only by LD_PRELOAD.)
 __attribute__((destructor)) static void tell_other_runtime(void)
 {
     char why[512];
@@ -74,7 +74,7 @@ void __cudaRegisterFatBinaryEnd(void **handle)
     (void)handle;
 }
 
-// The counts are still wanted for the report.
+// Keeps everything: the report at exit still needs the counts.
 void __cudaUnregisterFatBinary(void **handle)
 {
     (void)handle;

@@ -22,11 +22,13 @@
 // CUDA_LAUNCH_BLOCKING=1, and by every call after it.
 //
 // The environment: PTXSIM_CHECK=off checks bounds only, memory also reads of what nothing has
-// written; by default races are checked too (races.h), and take about as long again as the rest.
-// PTXSIM_SCHEDULE=N is another order of the warps' turns, PTXSIM_THREADS=N the host's threads,
-// PTXSIM_REPORT=FILE the report. PTXSIM_LAUNCHES=FD runs no kernel and copies nothing: each launch is
-// written down as a line on that file descriptor, for the grader (labs/judge/). A race does not stop the kernel: it is told at the kernel's end,
-// each pair of lines once, and the launch fails.
+// written; by default races are checked, too (races.h), which takes about as long again as the
+// rest. PTXSIM_SCHEDULE=N is another order of the warps' turns, PTXSIM_THREADS=N the host's
+// threads, PTXSIM_REPORT=FILE the report. PTXSIM_LAUNCHES=FD runs no kernel and copies nothing:
+// each launch is written down as a line on that file descriptor, for the grader (labs/judge/).
+//
+// A race does not stop the kernel: it is told at the kernel's end, each pair of lines once, and the
+// launch fails.
 #ifndef RUNTIME_H
 #define RUNTIME_H
 
@@ -34,7 +36,7 @@
 #include "ptxsim/base/base.h"
 #include "ptxsim/ptxsim.h"
 
-// Everything else of the library may be hidden; the API is what it exports.
+// Exported: the API, and nothing else of the library.
 #pragma GCC visibility push(default)
 #include <cuda_profiler_api.h>
 #include <cuda_runtime_api.h>
@@ -65,7 +67,8 @@ cudaError_t api_result_sticky(cudaError_t error);
 // One line on stderr, with "ptxsim: " before it.
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-// The functions of a program compiled with --default-stream per-thread: the same here.
+// Makes `other` the same function as `name`: programs compiled with --default-stream per-thread
+// call it by that name.
 #define ALSO(name, other)                                                                          \
     extern __typeof__(name) other __attribute__((alias(#name), visibility("default")))
 
@@ -90,7 +93,7 @@ struct device_variable {
     void **managed; // the host's pointer to a __managed__ variable, else NULL
     struct device_variable *next;
 };
-struct device_variable *variables_registered(void);
+struct device_variable *variables_registered(void); // the first of all
 
 struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t point here
     struct binary *binary;

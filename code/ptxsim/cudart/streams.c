@@ -444,7 +444,7 @@ cudaError_t cudaEventQuery(cudaEvent_t handle)
 }
 ALSO(cudaEventQuery, cudaEventSynchronize);
 
-// The simulator knows no time, and invents none.
+// The simulator does not time, so there is no time to give.
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end)
 {
     static bool explained;

@@ -8,7 +8,8 @@
 
 // ---- Launches -----------------------------------------------------------------------------------
 
-// A whole number from the environment, 0 when it is not set. Nonsense is named once, and ignored.
+// A whole number from the environment, 0 when it is not set. Anything else is named once, and
+// ignored.
 static unsigned environment_number(const char *name, unsigned most)
 {
     const char *text = getenv(name);
@@ -62,7 +63,7 @@ static cudaError_t fault_error(const struct fault *fault)
     }
 }
 
-// What the barrier of a whole grid counts in: cooperative groups find it through %envreg1 and 2.
+// The memory in which the barrier of a cooperative grid counts; its address is in %envreg1 and 2.
 static uint64_t grid_memory(void)
 {
     enum { BYTES = 64 };
@@ -220,7 +221,7 @@ static void write_down(const struct task *task, FILE *lines)
 cudaError_t task_run(const struct task *task)
 {
     FILE *lines = launches_only();
-    if (lines && task->kind != TASK_GRAPH) { // whose tasks come one by one
+    if (lines && task->kind != TASK_GRAPH) { // a graph's tasks come here one by one
         write_down(task, lines);
         return cudaSuccess;
     }

@@ -8,8 +8,8 @@
 
 enum {
     CTA_ROUNDS = 256,   // turns of a CTA before another one of the same host thread has its own
-    IDLE_BLOCKS = 64,   // a turn shorter than this that ends in a failed wait did nothing else
-    IDLE_ROUNDS = 1000, // rounds of such turns, without an arrival, after which nobody will come
+    IDLE_BLOCKS = 64,   // a turn of fewer basic blocks that ends in a failed wait counts as idle
+    IDLE_ROUNDS = 1000, // rounds of idle turns without an arrival, after which it is a deadlock
 };
 
 // ---- Storage ------------------------------------------------------------------------------------
@@ -157,7 +157,8 @@ enum cta_state run_cta(struct cta *cta)
             left |= w->group_count > 0;
         }
         if (!left) {
-            bool waiting = false; // a barrier's release may have set an earlier warp free
+            bool waiting =
+                false; // the last warp's end may have released an earlier one from a barrier
             for (int i = 0; i < cta->warps; ++i)
                 waiting |= cta->warp[i].group_count > 0;
             if (!waiting) {

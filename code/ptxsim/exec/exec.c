@@ -18,7 +18,7 @@ enum { TURN_BLOCKS = 4096 }; // basic blocks a warp runs before the next warp ha
 
 // ---- Groups of lanes ----------------------------------------------------------------------------
 
-// The members that a block waits for, as one of the group's lanes has them.
+// The mask of members that a block waits for: the value of the group's lowest lane.
 static uint32_t members_of(const struct warp *w, const struct group *g)
 {
     uint32_t members = w->cta->program->blocks[g->block].members;
@@ -88,7 +88,7 @@ static void merge_groups(struct warp *w)
 static inline void run_ops(struct warp *w, char *r, const struct op *op, const struct op *end,
                            uint32_t mask)
 {
-    if (mask == w->alive) { // dead lanes may be written
+    if (mask == w->alive) { // the registers of lanes that have ended may be overwritten
         for (; op < end; ++op)
             op->run(w, r, op, mask);
     } else {
@@ -101,8 +101,6 @@ static inline void run_ops(struct warp *w, char *r, const struct op *op, const s
     }
 }
 
-// Runs one basic block of a group and moves its lanes on. A block's group list changes under it:
-// `index` stays the running group's place until the end.
 void run_block(struct warp *w, int index)
 {
     const struct program *p = w->cta->program;

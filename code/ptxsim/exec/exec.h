@@ -27,7 +27,7 @@ struct run { // a launch
     uint64_t worker_count;
     atomic_uint_fast64_t ended; // CTAs
     atomic_bool deadlocked;     // nobody will ever go on
-    bool blameless;             // because of another fault
+    bool blameless;             // the deadlock follows from another fault, which is told instead
     struct printed *printed;    // guarded by the lock too
     size_t printed_count, printed_capacity;
 };

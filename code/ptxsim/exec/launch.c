@@ -1,4 +1,5 @@
-// launch.c: runs a grid. CTAs go to the host's threads in order.
+// launch.c: runs a grid: launch_run. Each thread of the host takes the next CTA until there are no
+// more.
 #include "exec.h"
 
 #include "ptxsim/decode/decode.h"
@@ -59,14 +60,15 @@ static void write_printed(struct run *run)
     if (run->printed_count)
         qsort(run->printed, run->printed_count, sizeof *run->printed, by_cta);
     for (size_t i = 0; i < run->printed_count; ++i) {
-        if (run->printed[i].cta <= run->fault_cta) // later ones ran or not, as it happened
+        if (run->printed[i].cta <= run->fault_cta) // whether CTAs past the fault ran is chance
             fwrite(run->printed[i].text.data, 1, run->printed[i].text.size, stdout);
         free(run->printed[i].text.data);
     }
     free(run->printed);
 }
 
-// The CTAs that this thread has open are all stuck. So are those of the other threads? Then for good.
+// All CTAs that this thread has open are stuck. If those of all other threads are, too, and nothing
+// has happened since, it is a deadlock.
 static void all_open_stuck(struct worker *worker, uint64_t effects)
 {
     struct run *run = worker->run;
@@ -84,7 +86,8 @@ static void all_open_stuck(struct worker *worker, uint64_t effects)
         sched_yield();
 }
 
-// The lowest of them tells; keep_fault takes the lowest of all threads'.
+// Ends the open CTAs of a deadlocked run. The fault is told of the lowest of them; keep_fault takes
+// the lowest of all threads'.
 static void give_up(struct worker *worker, struct cta *open)
 {
     struct run *run = worker->run;
@@ -107,8 +110,8 @@ static void give_up(struct worker *worker, struct cta *open)
     }
 }
 
-// A host thread: takes the next CTA; one whose warps only spin (they wait for another CTA) stays
-// open while others begin.
+// A thread of the host: runs CTAs until there are no more. A CTA whose warps only wait (for another
+// CTA) stays open while others begin.
 static void *work(void *argument)
 {
     struct worker *worker = argument;
@@ -203,22 +206,105 @@ static void tell_races(const struct launch *launch, struct race_log *races, stru
     free(races->entries);
 }
 
-bool launch_run(const struct launch *launch, struct counts *counts, struct line_counts **lines,
-                size_t *line_count, struct fault *fault)
+// Bytes of shared memory that each CTA of a launch has.
+static uint64_t shared_bytes_of(const struct program *p, size_t dynamic)
 {
-    struct kernel *kernel = (struct kernel *)launch->kernel;
-    *fault = (struct fault){0};
+    size_t offset = (p->shared_bytes + 15) & ~(size_t)15;
+    if (!dynamic)
+        return p->shared_bytes;
+    return (offset > p->dynamic_offset ? offset : p->dynamic_offset) + dynamic;
+}
+
+// The kernel's program, decoded at its first launch; NULL: `fault` says why it cannot be launched.
+static const struct program *program_of(struct kernel *kernel, struct fault *fault)
+{
     if (!kernel->program && !kernel->error[0])
         kernel->program = program_decode(kernel, kernel->error, sizeof kernel->error);
     if (!kernel->program)
-        return refuse(fault, FAULT_UNSUPPORTED, kernel->error);
-    const struct program *p = kernel->program;
-    uint64_t shared = p->shared_bytes + launch->dynamic_shared_bytes;
-    if (launch->dynamic_shared_bytes) {
-        size_t offset = (p->shared_bytes + 15) & ~(size_t)15;
-        shared = (offset > p->dynamic_offset ? offset : p->dynamic_offset) +
-                 launch->dynamic_shared_bytes;
+        refuse(fault, FAULT_UNSUPPORTED, kernel->error);
+    return kernel->program;
+}
+
+// As many workers as the host has cores, or the launch asks for; each with counters of its own.
+static void prepare_workers(struct run *run)
+{
+    const struct launch *launch = run->launch;
+    const struct program *p = run->program;
+    long cores = launch->threads > 0 ? launch->threads : sysconf(_SC_NPROCESSORS_ONLN);
+    run->worker_count = cores < 1 ? 1 : cores > 256 ? 256 : (uint64_t)cores;
+    if (run->worker_count > run->ctas)
+        run->worker_count = run->ctas ? run->ctas : 1;
+    run->workers = checked_alloc(calloc(run->worker_count, sizeof *run->workers));
+    struct global_races *races = launch->races ? global_races_new(p) : NULL;
+    for (uint64_t i = 0; i < run->worker_count; ++i) {
+        struct worker *worker = &run->workers[i];
+        worker->run = run;
+        worker->stuck_at = UINT64_MAX;
+        worker->insns = aligned_zeroed(p->insn_count * sizeof *worker->insns);
+        worker->blocks = aligned_zeroed(p->block_count * sizeof *worker->blocks);
+        worker->patterns = aligned_zeroed(p->insn_count * sizeof *worker->patterns);
+        worker->global_races = races;
     }
+}
+
+// The calling thread is the first worker. Threads that cannot be had are done without.
+static void run_workers(struct run *run)
+{
+    pthread_t *thread = checked_alloc(calloc(run->worker_count, sizeof *thread));
+    uint64_t started = 1;
+    for (; started < run->worker_count; ++started)
+        if (pthread_create(&thread[started], NULL, work, &run->workers[started]))
+            break;
+    pthread_mutex_lock(&run->lock);
+    for (uint64_t i = started; i < run->worker_count; ++i)
+        run->workers[i].finished = true;
+    pthread_mutex_unlock(&run->lock);
+    work(&run->workers[0]);
+    for (uint64_t i = 1; i < started; ++i)
+        pthread_join(thread[i], NULL);
+    free(thread);
+}
+
+// The counters of all workers into those of the first.
+static void merge_counters(struct run *run)
+{
+    const struct program *p = run->program;
+    const struct worker *first = &run->workers[0];
+    for (uint64_t i = 1; i < run->worker_count; ++i) {
+        const struct worker *worker = &run->workers[i];
+        for (size_t k = 0; k < p->insn_count; ++k) {
+            uint64_t *sum = (uint64_t *)&first->insns[k], *more = (uint64_t *)&worker->insns[k];
+            for (size_t j = 0; j < sizeof *first->insns / sizeof *sum; ++j)
+                sum[j] += more[j];
+        }
+        for (size_t k = 0; k < p->block_count; ++k) {
+            first->blocks[k].warps += worker->blocks[k].warps;
+            first->blocks[k].threads += worker->blocks[k].threads;
+        }
+    }
+}
+
+// Frees the workers; their races come into one log.
+static void drop_workers(struct run *run, struct race_log *races)
+{
+    global_races_free(run->workers[0].global_races);
+    for (uint64_t i = 0; i < run->worker_count; ++i) {
+        race_log_merge(races, &run->workers[i].races);
+        free(run->workers[i].insns);
+        free(run->workers[i].blocks);
+        free(run->workers[i].patterns);
+    }
+    free(run->workers);
+}
+
+bool launch_run(const struct launch *launch, struct counts *counts, struct line_counts **lines,
+                size_t *line_count, struct fault *fault)
+{
+    *fault = (struct fault){0};
+    const struct program *p = program_of((struct kernel *)launch->kernel, fault);
+    if (!p)
+        return false;
+    uint64_t shared = shared_bytes_of(p, launch->dynamic_shared_bytes);
     if (shared > 16 << 20)
         return refuse(fault, FAULT_INTERNAL, "more than 16 MiB of shared memory");
     struct run run = {.launch = launch,
@@ -228,63 +314,17 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
                       .fault_cta = UINT64_MAX};
     atomic_init(&run.next, 0);
     atomic_init(&run.faulted, UINT64_MAX);
-    pthread_mutex_init(&run.lock, NULL);
-    long cores = launch->threads > 0 ? launch->threads : sysconf(_SC_NPROCESSORS_ONLN);
-    uint64_t workers = cores < 1 ? 1 : cores > 256 ? 256 : (uint64_t)cores;
-    if (workers > run.ctas)
-        workers = run.ctas ? run.ctas : 1;
-    struct worker *worker = calloc(workers, sizeof *worker);
-    pthread_t *thread = calloc(workers, sizeof *thread);
-    if (!worker || !thread)
-        abort();
-    run.workers = worker;
-    run.worker_count = workers;
     atomic_init(&run.deadlocked, false);
     atomic_init(&run.ended, 0);
-    for (uint64_t i = 0; i < workers; ++i) {
-        worker[i].run = &run;
-        worker[i].stuck_at = UINT64_MAX;
-        worker[i].insns = aligned_zeroed(p->insn_count * sizeof *worker[i].insns);
-        worker[i].blocks = aligned_zeroed(p->block_count * sizeof *worker[i].blocks);
-        worker[i].patterns = aligned_zeroed(p->insn_count * sizeof *worker[i].patterns);
-    }
-    struct global_races *shadow = launch->races ? global_races_new(p) : NULL;
-    for (uint64_t i = 0; i < workers; ++i)
-        worker[i].global_races = shadow;
-    uint64_t started = 1; // this thread is the first worker
-    for (; started < workers; ++started)
-        if (pthread_create(&thread[started], NULL, work, &worker[started]))
-            break;
-    pthread_mutex_lock(&run.lock);
-    for (uint64_t i = started; i < workers; ++i)
-        worker[i].finished = true;
-    pthread_mutex_unlock(&run.lock);
-    work(&worker[0]);
-    for (uint64_t i = 1; i < started; ++i)
-        pthread_join(thread[i], NULL);
-    for (uint64_t i = 1; i < workers; ++i) {
-        for (size_t k = 0; k < p->insn_count; ++k) {
-            uint64_t *sum = (uint64_t *)&worker[0].insns[k],
-                     *more = (uint64_t *)&worker[i].insns[k];
-            for (size_t j = 0; j < sizeof *worker->insns / sizeof *sum; ++j)
-                sum[j] += more[j];
-        }
-        for (size_t k = 0; k < p->block_count; ++k) {
-            worker[0].blocks[k].warps += worker[i].blocks[k].warps;
-            worker[0].blocks[k].threads += worker[i].blocks[k].threads;
-        }
-    }
-    counts_derive(p, worker[0].insns, worker[0].blocks, counts, lines, line_count);
-    global_races_free(shadow);
+    pthread_mutex_init(&run.lock, NULL);
+    prepare_workers(&run);
+
+    run_workers(&run);
+
     struct race_log races = {0};
-    for (uint64_t i = 0; i < workers; ++i) {
-        race_log_merge(&races, &worker[i].races);
-        free(worker[i].insns);
-        free(worker[i].blocks);
-        free(worker[i].patterns);
-    }
-    free(worker);
-    free(thread);
+    merge_counters(&run);
+    counts_derive(p, run.workers[0].insns, run.workers[0].blocks, counts, lines, line_count);
+    drop_workers(&run, &races);
     write_printed(&run);
     pthread_mutex_destroy(&run.lock);
     *fault = run.fault;

@@ -1,10 +1,10 @@
-// stuck.c: warps that wait for what nobody will do are found out, and what each waits for is told.
+// stuck.c: finds warps that wait for what nobody will do, and describes what each waits for.
 //
 // What a warp does next follows from its registers and from memory. If its registers come back to
 // what they were, and in the meantime nothing has been done that another warp could see, it is in a
 // loop and stays there until someone does. When this holds for all warps of all CTAs, nobody will:
-// that is a deadlock, and no matter of patience. A loop that counts its rounds is not found so, but
-// by a limit.
+// that is a deadlock, proven and not guessed from the time it takes. A loop that counts its rounds
+// never has the same registers again: it is found by a limit on the blocks it runs.
 #include "exec.h"
 
 #include "ptxsim/machine/groups.h"
@@ -15,7 +15,7 @@
 
 enum {
     MOST_STEPS = 1 << 28, // basic blocks without an effect, after which a loop is called endless
-    MOST_LOOP = 1 << 16,  // of which are looked through for a load
+    MOST_LOOP = 1 << 16,  // basic blocks of a loop that are searched for the load it waits by
 };
 
 // ---- Loops --------------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
     return (hash ^ word) * UINT64_C(0xff51afd7ed558ccd) + other;
 }
 
-// All that decides what a warp does next, but for memory that others see.
+// A hash of all that decides what a warp does next, but for memory that others can write.
 static uint64_t state_of(const struct warp *w)
 {
     const struct program *p = w->cta->program;
@@ -102,7 +102,8 @@ bool all_stuck(struct cta *cta, uint64_t effects)
     return all;
 }
 
-// What a warp in a loop looks at: of its loads, the first in the text. Where it stopped says nothing.
+// The load by which a warp in a loop waits: the first in the text, for it may have stopped
+// anywhere.
 void find_polled(struct warp *w)
 {
     const struct program *p = w->cta->program;
@@ -178,7 +179,8 @@ static void describe_wait(const struct cta *cta, const struct warp *w, const str
         snprintf(text, size, "PTX line %d (%s%s)", insn->ptx_line, insn->opcode, what);
 }
 
-// The group that tells where a warp is: that in a loop, if there is one, else that of the lowest lane.
+// The group to be named for a warp: one that is in a loop, if there is one, else that of the lowest
+// lane.
 static const struct group *telling_group(struct warp *w)
 {
     const struct group *best = NULL;
@@ -199,7 +201,7 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
     const struct program *p = cta->program;
     struct warp *at = NULL;
     const struct group *g = NULL;
-    // Lanes of one warp at different places, one of them a barrier that takes whole warps?
+    // First: have the lanes of a warp parted, some of them to a barrier that takes whole warps?
     for (int i = 0; i < cta->warps; ++i) {
         struct warp *w = &cta->warp[i];
         for (int k = 0; k < w->group_count; ++k) {
@@ -223,7 +225,7 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
             return;
         }
     }
-    // Who waits where; warps at the same place together.
+    // Else a list of who waits where; warps at the same place are told together.
     char dump[880] = "", place[560], last[560] = "";
     int waiting = 0, from = -1;
     size_t used = 0;
@@ -256,7 +258,8 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
         if (!w->group_count)
             continue;
         endless |= w->loop.watched && w->loop.endless;
-        if (w->polls || !at->polls) { // who waits at a barrier waits for who is in a loop
+        if (w->polls ||
+            !at->polls) { // a warp in a loop is the cause of those that wait at a barrier
             at = w;
             g = telling_group(w);
         }

@@ -1,4 +1,5 @@
-// counts.c: wavefronts and sectors of one access; the floors that an L4's units set under the counts.
+// counts.c: wavefronts and sectors of one access; the floors that an L4's units set under the
+// counts.
 #include "machine.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// fault.c: what a fault says, and where it was.
+// fault.c: the text of a fault: kernel, source line, block, thread, and what happened.
 #include "machine.h"
 
 #include <stdio.h>

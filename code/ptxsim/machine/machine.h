@@ -1,5 +1,5 @@
-// machine.h: what operations run on: warps, CTAs, the host's threads; faults, races, traces, and the
-// wavefronts of an access.
+// machine.h: what operations run on: warps, CTAs, the host's threads; faults, races, traces, and
+// the wavefronts of an access.
 #ifndef PTXSIM_MACHINE_H
 #define PTXSIM_MACHINE_H
 
@@ -16,10 +16,11 @@ struct insn_counts { // per instruction and host thread: what cannot be derived 
 struct block_counts {
     uint64_t warps, threads;
 };
-// The last access of an instruction to shared memory, if it was irregular.
+// The last access of an instruction to shared memory that was irregular (neither one address for
+// all lanes, nor one lane after the other), with its wavefronts: the next is mostly like it.
 struct pattern {
-    uint32_t from[WARP];         // of each lane: how far from the first
-    uint32_t mask, phase, bytes; // bytes 0: none yet
+    uint32_t from[WARP];         // each lane's address, less that of lane 0
+    uint32_t mask, phase, bytes; // phase: lane 0's address modulo 16; bytes 0: no access yet
     int wavefronts, least;
 };
 
@@ -50,17 +51,17 @@ struct warp {
     struct copies *copies;     // cp.async on their way; NULL until the first
     struct products *products; // wgmma on their way; NULL until the first
     uint32_t bulk_open[WARP];  // number of the group of bulk stores that each lane fills
-    bool yields;               // a failed wait, a nanosleep, a look at a flag: the turn is over
-    const struct op *waits;    // at an mbarrier whose phase is not complete
+    bool yields;               // ends its turn: a failed wait, a nanosleep, a load of a flag
+    const struct op *waits;    // the failed wait for an mbarrier's phase that it repeats, or NULL
     uint32_t waits_at;
-    struct {                   // a loop that changes nothing but registers (exec.c)
-        uint64_t effects;      // sum of them since when it may be in one
-        uint64_t state, turns; // the registers at some round, as a hash, and when that was
+    struct {                   // a loop that changes nothing but registers (exec/stuck.c)
+        uint64_t effects;      // the run's effects when the loop may have begun
+        uint64_t state, turns; // a hash of the registers at some round, and the round's turn
         uint64_t rounds, until, first;
-        bool watched, found, endless; // endless: not proven, but it takes too long
+        bool watched, found, endless; // endless: no proof of a loop, but past the limit of blocks
     } loop;
     uint64_t steps;         // basic blocks that it ran
-    const struct op *polls; // what a warp in such a loop looks at
+    const struct op *polls; // the load by which a warp in such a loop waits, or NULL
     uint64_t polls_at;
     int polls_lane;
 };
@@ -136,7 +137,7 @@ void trace_ask(struct trace *trace, const struct warp *w, uint32_t insn, uint32_
 void trace_access(struct trace *trace, const struct warp *w, uint32_t insn, const uint32_t at[WARP],
                   int bytes, uint32_t mask, bool store);
 
-// "kernel, line, block, thread: text".
+// Writes "kernel, line, block, thread: text" into `text`, cut at `size`; op may be NULL.
 void fault_text(char *text, size_t size, struct warp *w, const struct op *op, int lane,
                 const char *format, va_list arguments);
 // Records the CTA's first fault: kernel, line, block and thread, then the text.
@@ -148,13 +149,13 @@ static inline struct insn_counts *counts_of(struct warp *w, const struct op *op)
     return &w->cta->worker->insns[op->insn];
 }
 
-// ---- Wavefronts and sectors (counts.c)------------------------------------------------------------
+// ---- Wavefronts and sectors (counts.c) ----------------------------------------------------------
 
-// Wavefronts of one shared load: the 32 lanes' byte addresses, `bytes` each (1 to 16), active
-// lanes by mask. Lanes that name the same word share it; 8-byte accesses go by half warps, 16-byte
-// ones by quarter warps, two of them together where few lanes are active or neighbours agree. *least gets the
-// wavefronts that these parts take without any conflict. test_counts.c compares all of these
-// with what an H200 counts.
+// Wavefronts of one shared load: the 32 lanes' byte addresses, `bytes` each (1 to 16), active lanes
+// by mask. Lanes that name the same word share it; 8-byte accesses go by half warps, 16-byte ones
+// by quarter warps, two of them together where few lanes are active or neighbours agree. *least
+// gets the wavefronts that these parts take without any conflict. test_counts.c compares all of
+// these with what an H200 counts.
 int shared_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least);
 // The same of a store: no two parts go together.
 int shared_store_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least);

@@ -1,6 +1,6 @@
-// program.h: a kernel as it runs: basic blocks of operations, each one function pointer on 32 lanes.
-// An instruction that needs more than one operation (a vector unpack, `setp` with a combining
-// predicate) becomes a run of ops that belong to the same instruction. decode/ makes it.
+// program.h: a kernel as it runs: basic blocks of operations, each one function pointer on 32
+// lanes. An instruction that needs more than one operation (a vector unpack, `setp` with a
+// combining predicate) becomes a run of ops that belong to the same instruction. decode/ makes it.
 #ifndef PTXSIM_PROGRAM_H
 #define PTXSIM_PROGRAM_H
 
@@ -18,7 +18,7 @@ typedef void op_fn(struct warp *w, char *r, const struct op *op, uint32_t mask);
 struct op {
     op_fn *run;
     op_fn *inner;        // what guarded_op calls
-    uint32_t d, a, b, c; // operands: byte offsets in the frame
+    uint32_t d, a, b, c; // result and operands: byte offsets in the frame
     int64_t imm;         // address offset, or what the operation takes
     // What does not fit in here. ops.h says which of the two an operation has.
     union {
@@ -33,7 +33,7 @@ struct op {
     uint8_t wide_address; // the address register has 64 bits
     uint8_t order;        // of a memory operation: strong, acquire, release (races.h)
     int target;           // a block
-    uint32_t insn;        // counters, source line
+    uint32_t insn;        // its instruction: counters, source line
 };
 
 enum sync_kind {

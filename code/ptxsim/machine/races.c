@@ -55,7 +55,8 @@ static struct world *world_share(struct world *x)
     return x;
 }
 
-// One that may be written: *clock itself if nobody shares it, else a copy, or a new one.
+// A clock that may be written: *clock itself if nobody else holds it, else a copy; a new one for
+// NULL.
 static struct clock *clock_own(struct clock **clock, uint32_t threads)
 {
     struct clock *old = *clock;
@@ -129,7 +130,7 @@ static void summarise_known(struct warp *w, uint32_t lanes)
         int lane = __builtin_ctz(lanes);
         const struct clock *known = c->known[lane];
         if (last >= 0 && known == c->known[last] && c->base[lane] == c->base[last])
-            continue; // most know the same
+            continue; // most lanes know the same as the one before
         last = lane;
         for (int p = 0; p < warps; ++p) {
             uint32_t least = known ? UINT32_MAX : 0;
@@ -218,7 +219,8 @@ void races_destroy(struct cta *cta)
     free(s);
 }
 
-// The stamps of the CTA before are all in the past: nothing need be cleared but what is on its way.
+// The stamps of the CTA before are all older than this one's time: only those of writes that are
+// still on their way must be cleared.
 void races_start(struct cta *cta)
 {
     struct races *s = cta->races;
@@ -250,7 +252,7 @@ void races_start(struct cta *cta)
 
 // ---- Synchronisation ----------------------------------------------------------------------------
 
-// A new time for lanes that have released what they did.
+// Lanes that have released what they did go on at a new time.
 static void step(struct warp *w, uint32_t lanes, uint32_t time)
 {
     for (uint32_t left = lanes; left; left &= left - 1)
@@ -431,7 +433,7 @@ const char *race_line(const struct program *program, uint32_t insn, char *text, 
     return text;
 }
 
-// A line of a helper that is called in two places is two.
+// The same line of a helper that is inlined at two places counts as two lines.
 static bool same_line(const struct source_line *a, const struct source_line *b)
 {
     return a->line == b->line && a->file == b->file &&
@@ -441,7 +443,7 @@ static bool same_line(const struct source_line *a, const struct source_line *b)
 void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
                  uint32_t other, const char *format, ...)
 {
-    enum { ENOUGH = 1 << 20 }; // who reads rubbish may loop for ever
+    enum { ENOUGH = 1 << 20 }; // a kernel that computes with garbage may loop for ever
     struct cta *cta = w->cta;
     struct race_log *log = &cta->worker->races;
     other &= ~RACE_STRONG;
@@ -504,7 +506,7 @@ static int by_place(const void *a, const void *b)
     if (x->cta != y->cta)
         return x->cta < y->cta ? -1 : 1;
     if (x->kind != y->kind)
-        return x->kind < y->kind ? -1 : 1; // what was never written before races
+        return x->kind < y->kind ? -1 : 1; // uninitialised reads come before races
     if (x->insn != y->insn)
         return x->insn < y->insn ? -1 : 1;
     return (x->other > y->other) - (x->other < y->other);
@@ -666,7 +668,8 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
     uint32_t mine = (uint32_t)w->index * WARP, insn = op->insn | (strong ? RACE_STRONG : 0);
     int rep = 31 - __builtin_clz(lanes);
     bool told = false;
-    // Neighbouring cells mostly have the same history: what was in order is not asked again.
+    // Neighbouring cells mostly have the same stamps: those that were in order are not compared
+    // again.
     uint32_t good_stamp = 0, good_thread = 0;
     struct {
         uint32_t stamp, lanes;
@@ -687,7 +690,7 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
                     continue;
                 if (access == RACE_WRITE && value && stamp != RACE_PENDING &&
                     !memcmp(cta->shared + at, value, bytes))
-                    continue; // the same value
+                    continue; // two writes of the same value are no race
                 report_shared(w, op, lane, at, bytes, access, thread, s->write_insn[cell], true,
                               stamp);
                 told = true;
@@ -943,7 +946,7 @@ static void note_read(const struct warp *w, int lane, struct cell *cell, struct 
             r[k] = me;
             return;
         }
-    if (r[0].cta == r[1].cta && r[1].cta != me.cta) // rather of two CTAs
+    if (r[0].cta == r[1].cta && r[1].cta != me.cta) // readers of two CTAs are kept, if there are
         r[1] = me;
 }
 

@@ -11,20 +11,21 @@
 //   - Each cell of shared memory (1, 2 or 4 bytes: the smallest access of the kernel) remembers its
 //     last write, and for each warp its last read and the lanes that took part; each cell of global
 //     memory its last write and two reads by different threads.
-//   - The bytes of a cp.async, of a bulk copy too, are written by nobody until a wait, or the phase of
-//     an mbarrier, shows that they have come: until then any access to them is a race, that of the
-//     thread too.
-//   - wgmma and bulk stores read at the issue and once more at the wait, so that who overwrites an
-//     operand in between is found. They and bulk loads go through another proxy: what threads
-//     have written in shared memory is theirs only after a fence.proxy.async of somebody who knows of it.
+//   - The bytes that a cp.async or a bulk copy writes are on their way until a wait, or the phase of an
+//     mbarrier, shows that they have come. Until then any access to them is a race, even by the thread
+//     that issued the copy.
+//   - wgmma and bulk stores are checked as reads at the issue and once more at the wait, so that a
+//     thread that overwrites an operand in between is found. They and bulk loads go through the
+//     asynchronous proxy, which sees what threads have written to shared memory only after a
+//     fence.proxy.async by a thread that knows of the write.
 //
 // What orders: CTA barriers (all, or some of the warps), bar.warp.sync (and nothing else between
 // the lanes of a warp: shfl and vote order no memory in PTX, and the lanes' running in step is no
 // promise), mbarriers, and atomics: a fence or .release before a strong write, and a strong read
 // that sees its place with a fence or .acquire after. An atom needs no fence after it: CUDA's own
 // samples have none. Two writes of the same value are no race. A kernel's end orders everything.
-// The error is on one side: what is reported is a race, though of many readers of a global cell,
-// two are remembered.
+// What is reported is a race. Not every race is reported: of many readers of a cell of global
+// memory two are remembered.
 #ifndef PTXSIM_RACES_H
 #define PTXSIM_RACES_H
 
@@ -45,7 +46,8 @@ enum race_access { RACE_READ, RACE_WRITE, RACE_ASYNC }; // ASYNC: the issue of a
 #define RACE_ASYNC_THREAD 0x80000000u // with the thread that issued it
 #define RACE_STRONG 0x80000000u       // with the instruction of an atomic access
 
-// What a thread, or a place that threads meet at, knows. Shared by count, copied when written.
+// What a thread knows of others, or a place at which threads synchronise. Counted references;
+// copied before it is written if several hold it.
 struct clock {
     uint32_t refs, base, threads;
     struct world *world; // of other CTAs, or NULL
@@ -88,8 +90,8 @@ struct races {                            // a CTA's
 
 // ---- A CTA's ------------------------------------------------------------------------------------
 
-void races_create(struct cta *cta);  // when the launch checks races
-void races_destroy(struct cta *cta); // both do nothing else otherwise
+void races_create(struct cta *cta);  // called when the launch checks races
+void races_destroy(struct cta *cta); // like races_start, does nothing where they are not checked
 void races_start(struct cta *cta);   // before each CTA that uses the storage
 
 // ---- Accesses -----------------------------------------------------------------------------------
@@ -101,8 +103,8 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
 // The bytes of a cp.async have come: a write by its lane.
 void race_arrived(struct warp *w, int lane, uint32_t insn, uint32_t at, uint32_t bytes,
                   uint32_t stamp);
-// An access by the asynchronous proxy (wgmma, bulk copies): reports bytes that somebody has written in
-// the ordinary way, with no fence.proxy.async in between; whether there are any.
+// An access by the asynchronous proxy (wgmma, bulk copies): reports bytes that somebody has written
+// in the ordinary way, with no fence.proxy.async in between; whether there are any.
 bool race_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
                 bool store);
 // The same for global memory.
@@ -127,8 +129,8 @@ void clock_drop(struct clock **clock);
 
 // ---- Reports ------------------------------------------------------------------------------------
 
-// Races, and reads of what nothing has written: the kernel goes on. Each pair of lines is told once,
-// with the first of its CTAs; the rest is counted. other: the instruction of the other party.
+// Races, and reads of what nothing has written: the kernel goes on. Each pair of lines is told
+// once, with the first of its CTAs; the rest is counted. other: the instruction of the other party.
 void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
                  uint32_t other, const char *format, ...) __attribute__((format(printf, 6, 7)));
 struct race_log {

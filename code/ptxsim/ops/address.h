@@ -36,8 +36,9 @@ static inline bool global_defined(struct warp *w, uint64_t address, uint64_t byt
     return store || !memchr(defined, 0, bytes);
 }
 
-// The wavefronts of an access, counted. A loop comes by with the same pattern again and again,
-// moved by whole 16 bytes: that turns the banks round and changes nothing.
+// Counts the wavefronts of an access. A loop makes the same access again and again, moved by a
+// multiple of 16 bytes: that changes which banks are hit and not how many wavefronts it takes, so
+// the last result is kept.
 static inline void count_wavefronts(struct warp *w, const struct op *op, const uint32_t at[WARP],
                                     uint32_t bytes, uint32_t mask, bool store)
 {

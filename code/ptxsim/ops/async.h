@@ -6,21 +6,22 @@
 
 #include "ops.h"
 
-// Copies of a lane that are bound to no mbarrier yet: to the phase of this one that is open.
+// Binds a lane's copies that are bound to no mbarrier yet to phase `phase` of this one.
 void copies_bind(struct warp *w, int lane, uint32_t meeting, uint32_t phase);
-// Copies that are bound to an mbarrier whose phases before `phases` are complete have come.
+// The phases before `phases` of an mbarrier are complete: writes the bytes of copies bound to them.
 void copies_arrive(struct cta *cta, uint32_t meeting, uint32_t phases);
 void copies_start(struct cta *cta);
 void copies_destroy(struct cta *cta);
 
 void bulk_start(struct cta *cta);
-void bulk_finish(struct cta *cta); // stores that nobody has waited for
+void bulk_finish(struct cta *cta); // the CTA has ended: makes the stores that nobody has waited for
 void bulk_destroy(struct cta *cta);
-// As copies_arrive.
+// As copies_arrive, for bulk copies.
 void bulk_arrive(struct cta *cta, uint32_t meeting, uint32_t phases);
 
 void wgmma_start(struct cta *cta);
-void wgmma_finish(struct cta *cta); // the CTA has ended: did all warps of each warpgroup take part?
+void wgmma_finish(
+    struct cta *cta); // the CTA has ended: faults if a warpgroup's warps issued different ones
 void wgmma_destroy(struct cta *cta);
 
 #endif

@@ -148,7 +148,7 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             in_global |= 1u << i;
         }
         uint64_t old = 0;
-        if (memory && !swap_fails(op, memory, b, &old)) { // that is a load, and tells nobody
+        if (memory && !swap_fails(op, memory, b, &old)) { // a swap that fails is a load: no release
             race_publish(w, op, i, at, shared);
             old = atomic_apply(w, op, memory, b, c, shared);
         }

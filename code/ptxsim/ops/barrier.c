@@ -12,14 +12,14 @@ uint32_t living_threads(const struct cta *cta)
     return threads;
 }
 
-// Everyone who waits knows what those who came have done.
+// For race checks: after the barrier those who wait know what all who arrived have done.
 static void barrier_orders(struct cta *cta, unsigned id)
 {
     struct clock **clock = &cta->barrier[id].clock;
     bool all = !*clock;
     for (int i = 0; i < cta->warps && cta->barrier[id].expected; ++i)
-        all &= cta->warp[i].alive != 0;    // who has left was not counted
-    for (int pass = 0; pass < 3; ++pass) { // is it everyone? if not: release, then acquire
+        all &= cta->warp[i].alive != 0;    // warps that have ended are not among those expected
+    for (int pass = 0; pass < 3; ++pass) { // 0: do all take part? If not, 1: release, 2: acquire
         for (int i = 0; i < cta->warps; ++i) {
             struct warp *w = &cta->warp[i];
             uint32_t lanes = 0;

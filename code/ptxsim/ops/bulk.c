@@ -1,10 +1,11 @@
 // bulk.c: cp.async.bulk: boxes of tensors (TMA) and rows of bytes, between global and shared
 // memory.
 //
-// A load reads its source when it is issued, and takes its bytes off the mbarrier at once. They appear
-// in shared memory when a thread sees complete the phase that they were counted in, as with cp.async
-// (copy_async.c): who does not wait computes with what was there before, and is told so. A store reads
-// shared memory and writes to global memory when its thread waits for it; the machine may be as late.
+// A load reads its source when it is issued, and takes its bytes off the mbarrier at once. They
+// appear in shared memory when a thread sees complete the phase that they were counted in, as with
+// cp.async (copy_async.c): a program that does not wait computes with what was there before, and
+// the race is reported. A store reads shared memory and writes to global memory when its thread
+// waits for it, which is as late as the machine may be.
 //
 // A box lies in shared memory row after row. With a swizzle a row takes the whole of its span, and
 // its 16-byte pieces are exchanged by bits of their address.
@@ -97,8 +98,8 @@ static struct box box_of(const struct tensor_map *map, const int32_t *from)
     return b;
 }
 
-// The address of a row's first element inside the tensor, and which of its bytes are inside; bytes 0:
-// none.
+// The address of a row's first element inside the tensor, and which of its bytes are inside; bytes
+// 0: none.
 static uint64_t row_of(const struct box *b, uint32_t index, uint32_t *first, uint32_t *bytes)
 {
     const struct tensor_map *m = b->map;
@@ -142,7 +143,8 @@ static void fill_outside(const struct tensor_map *m, uint8_t *row, uint32_t byte
 
 static struct piece *need_pieces(struct bulk *b, uint32_t count)
 {
-    b->pieces = malloc((count ? count : 1) * sizeof *b->pieces); // not NULL: it is a load
+    b->pieces =
+        malloc((count ? count : 1) * sizeof *b->pieces); // not NULL even for none: it marks a load
     if (!b->pieces)
         abort();
     return b->pieces;
@@ -164,7 +166,7 @@ static bool read_global(struct warp *w, const struct op *op, int lane, uint64_t 
     return true;
 }
 
-// A piece that is to come: its place is nobody's until then.
+// Notes that 16 bytes will come, so that any access before is a race.
 static bool claim(struct warp *w, const struct op *op, int lane, uint32_t at)
 {
     struct cta *cta = w->cta;
@@ -174,7 +176,7 @@ static bool claim(struct warp *w, const struct op *op, int lane, uint32_t at)
     }
     race_proxy(w, op, lane, at, PIECE, true);
     race_shared(w, op, 1u << lane, at, PIECE, RACE_ASYNC, NULL);
-    if (cta->written) // what is read too early is reported as a race
+    if (cta->written) // a read that is too early is reported as a race, not as uninitialised
         written_mark(cta->written, at, PIECE);
     return true;
 }
@@ -367,7 +369,7 @@ static bool write_global(const struct bulk *b, uint64_t at, uint32_t bytes, cons
     return true;
 }
 
-// moves: for good; else only what it reads is checked.
+// moves: writes the bytes; else only the reads are checked.
 static void store(const struct bulk *b, bool moves)
 {
     uint8_t row[256 * 8];

@@ -110,7 +110,7 @@ void call_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     const struct program *p = w->cta->program;
     const struct call_operands *call = op->operands;
-    uint32_t return_block = w->next; // set by run_group for every block
+    uint32_t return_block = w->next; // run_block sets it for every block
     w->gone = mask;
     if (call->callee >= 0) {
         enter(w, r, op, call, &p->callees[call->callee], return_block, mask);

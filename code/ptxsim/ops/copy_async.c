@@ -2,8 +2,8 @@
 //
 // A cp.async reads its source when it is issued, and its bytes appear in shared memory at the wait:
 // at wait_group by the thread that issued it, or when a thread sees complete the phase of an
-// mbarrier that the copy was bound to. The machine may be as late as that; a program that does not
-// wait computes with what was there before, and is told so (races.h).
+// mbarrier that the copy was bound to. This is as late as the machine may be: a program that does
+// not wait computes with what was there before, and the race is reported (races.h).
 #include "address.h"
 #include "async.h"
 #include "scalars.h"
@@ -94,7 +94,7 @@ void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             reads |= 1u << i;
         }
         race_shared(w, op, 1u << i, c.at, size, RACE_ASYNC, NULL);
-        if (cta->written) // what is read too early is reported as a race
+        if (cta->written) // a read that is too early is reported as a race, not as uninitialised
             written_mark(cta->written, c.at, size);
         copies->list =
             array_grow(copies->list, copies->count, &copies->capacity, sizeof *copies->list);

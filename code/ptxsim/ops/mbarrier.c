@@ -1,4 +1,4 @@
-// mbarrier.c: the objects of mbarriers, and what the simulator knows of them beside.
+// mbarrier.c: mbarriers, but for the operations on them (sync.c): objects, phases, descriptions.
 #include "mbarrier.h"
 #include "address.h"
 

@@ -1,5 +1,5 @@
-// mbarrier.h: the object of an mbarrier, and what is known of it beside; between mbarrier.c, sync.c
-// (the operations) and bulk.c.
+// mbarrier.h: an mbarrier: its 64-bit object in shared memory, and what race checks and copies need
+// to know of it beside. Shared by mbarrier.c, sync.c (the operations) and bulk.c.
 #ifndef PTXSIM_MBARRIER_H
 #define PTXSIM_MBARRIER_H
 
@@ -28,10 +28,10 @@ static inline struct mbarrier_state mbarrier_unpack(uint64_t word)
 
 struct meeting { // what is known of an mbarrier beside its object
     uint32_t at, phases;
-    struct clock *pending, *complete; // of those who arrive in this phase; in all before
+    struct clock *pending, *complete; // what those know who arrived in this phase; in all before
 };
 
-// That of the mbarrier at a shared address; the pointer holds until the next one is asked for.
+// What is known of the mbarrier at a shared address. The pointer is good until the next call.
 struct meeting *meeting_at(struct cta *cta, uint32_t at);
 
 // Whether a lane's mbarrier is in shared memory, at *at; false after a fault.
@@ -41,12 +41,12 @@ bool mbarrier_good(struct warp *w, const struct op *op, int lane, uint64_t wide,
 // Ends the phase if nothing is missing in it.
 void mbarrier_settle(struct cta *cta, struct meeting *m, struct mbarrier_state *s);
 
-// The bytes of a bulk copy are taken off the mbarrier at `address`; it gets the number of the mbarrier
-// and of the phase that it completes with. False after a fault.
+// Takes the bytes of a bulk copy off those that the mbarrier at `address` expects. *meeting and
+// *phase get its number and the phase that the copy belongs to. False after a fault.
 bool mbarrier_bind(struct warp *w, const struct op *op, int lane, uint64_t address, uint32_t bytes,
                    uint32_t *meeting, uint32_t *phase);
 
-// Forgets what the mbarriers of the CTA before had; frees it.
+// meetings_start forgets the mbarriers of the CTA before; meetings_destroy frees the storage.
 void meetings_start(struct cta *cta);
 void meetings_destroy(struct cta *cta);
 

@@ -1,6 +1,9 @@
 // ops.h: the operations, and what each takes: decode/ emits pointers to them, exec/ calls them. An
-// operation is a function on 32 lanes (op_fn, program.h). Those that operations.def lists are compiled once for
-// each instruction set of the host (isa/), the others once.
+// operation is a function on 32 lanes (op_fn, program.h). Those that operations.def lists are
+// compiled once for each instruction set of the host (isa/), the others once.
+//
+// Each declaration says which fields of struct op its operation takes; d, a, b and c are places in
+// the frame unless it says otherwise.
 #ifndef PTXSIM_OPS_H
 #define PTXSIM_OPS_H
 
@@ -50,7 +53,7 @@ enum matrix_type {
 struct matrix {
     enum matrix_type type;
     uint32_t regs[8];
-    uint8_t count, distinct;  // registers; the ones that hold no copy of an earlier one
+    uint8_t count, distinct;  // registers; how many of them are not copies of earlier ones
     uint8_t bytes, per, step; // of an element; elements a register
     uint8_t row[8], column[8];
 };
@@ -58,7 +61,7 @@ struct matrix {
 struct mma {
     struct matrix a, b, c, d;
     int m, n, k;
-    bool saturate; // integers: at the ends of s32 instead of wrapping
+    bool saturate; // integer sums stop at the ends of s32 instead of wrapping
 };
 
 struct matrix_memory { // a load or a store of one wmma fragment
@@ -300,8 +303,8 @@ struct wgmma {
     void (*product)(char *r, const struct wgmma *t, const void *a, const void *b, bool add);
 };
 
-// What a stretch of instructions does to registers that wgmma uses: sets of a bit each, by the
-// numbers that the decoder gave to them.
+// Which of the registers that wgmma uses a stretch of instructions reads and writes: sets of bits,
+// by the numbers that the decoder gave to the registers.
 struct watch {
     int words;
     uint64_t *touched, *written; // accumulators that are read or written; all that are written
@@ -320,9 +323,11 @@ op_fn setmaxnreg_op; // imm: the count; target: whether it takes more
 
 // ---- What a CTA has on its way ------------------------------------------------------------------
 
-void sync_start(struct cta *cta);
-void sync_finish(struct cta *cta); // every warp has ended; may fault
-void sync_destroy(struct cta *cta);
+void sync_start(struct cta *cta);   // before a CTA begins
+void sync_finish(struct cta *cta);  // after its last warp has ended; may fault
+void sync_destroy(struct cta *cta); // frees what the CTA's storage holds of them
+// "mbarrier at ADDRESS (name + offset), phase ...": what the mbarrier at a shared address waits
+// for.
 void mbarrier_describe(const struct cta *cta, uint32_t at, char *text, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
-// scalars.h: one lane's arithmetic, as the expressions of operations.def use it. Branch-free where it
-// matters, so that a loop over 32 lanes becomes vector code.
+// scalars.h: one lane's arithmetic, as the expressions of operations.def use it. Branch-free where
+// it matters, so that a loop over 32 lanes becomes vector code.
 #ifndef PTXSIM_SCALARS_H
 #define PTXSIM_SCALARS_H
 
@@ -69,7 +69,7 @@ SCALAR uint32_t top_bit(uint64_t x) // position of the highest set bit, ~0 if no
     return x ? 63 - (uint32_t)__builtin_clzll(x) : ~0u;
 }
 
-// bfe: `length` bits from `position`; past the width come the sign's.
+// bfe: `length` bits from `position`; past the width they are copies of the sign.
 SCALAR uint64_t extract(uint64_t a, uint32_t position, uint32_t length, int width, bool is_signed)
 {
     position &= 0xff;
@@ -88,7 +88,8 @@ SCALAR uint64_t extract(uint64_t a, uint32_t position, uint32_t length, int widt
 
 SCALAR uint64_t insert(uint64_t from, uint64_t into, uint32_t position, uint32_t length, int width)
 {
-    if (width == 32) { // the machine's own; the wider one is a routine, which looks at every bit
+    if (width ==
+        32) { // one machine instruction; for 64 bits ptxas makes a routine, which takes every bit
         position &= 0xff;
         length &= 0xff;
     }
@@ -222,7 +223,8 @@ SCALAR float relu(float a)
     return a != a ? a : a > 0 ? a : 0;
 }
 
-// What rcp.approx.ftz.f64 and rsqrt look at and give: the upper word, subnormals flushed, one NaN.
+// The part of an f64 that rcp.approx.ftz.f64 and rsqrt read and write: the upper word, with
+// subnormals flushed and every NaN the same.
 SCALAR double upper_half(double a)
 {
     uint64_t bits;

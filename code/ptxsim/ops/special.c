@@ -81,7 +81,7 @@ static uint64_t special(const struct warp *w, int which, int lane)
     case SPECIAL_GLOBALTIMER_HI: return w->turns * 16 >> 32;
     case SPECIAL_DYNAMIC_SMEM_SIZE: return launch->dynamic_shared_bytes;
     case SPECIAL_TOTAL_SMEM_SIZE:
-    case SPECIAL_RESERVED_SMEM_BEGIN: // nothing is reserved: past the CTA's own
+    case SPECIAL_RESERVED_SMEM_BEGIN: // of no bytes, behind the CTA's own
     case SPECIAL_RESERVED_SMEM_END:
     case SPECIAL_RESERVED_SMEM_CAP:
     case SPECIAL_RESERVED_SMEM_0:

@@ -1,5 +1,5 @@
-// sync.c: operations on mbarriers, fences, and what becomes of copies on their way when a CTA begins
-// and ends.
+// sync.c: operations on mbarriers, fences, and what becomes of copies on their way when a CTA
+// begins and ends.
 #include "address.h"
 #include "async.h"
 #include "mbarrier.h"
@@ -47,7 +47,8 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
     uint8_t *object = cta->shared + at;
     int first = __builtin_ctz(lanes);
     bool starts = op->target == MBARRIER_INIT, ends = op->target == MBARRIER_INVAL;
-    // The end is not checked: libcu++'s pipeline ends its mbarriers with no more than a match_any.
+    // mbarrier.inval is checked as a read only: libcu++'s pipeline calls it with no synchronisation
+    // but a match_any before.
     race_shared(w, op, lanes, at, 8, starts ? RACE_WRITE : RACE_READ, NULL);
     if (starts || ends) {
         uint32_t count = starts ? ((u32 *)(r + o->operand))[first] : 0;
@@ -61,7 +62,7 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
             written_mark(cta->written, at, 8);
         clock_drop(&m->pending);
         clock_drop(&m->complete);
-        m->phases++; // what was bound to the old one has come
+        m->phases++; // completes the phases of the mbarrier that was here before
         return;
     }
     uint64_t word;

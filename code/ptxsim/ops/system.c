@@ -60,7 +60,7 @@ static bool next_argument(struct warp *w, const struct op *op, int lane, uint64_
     return fetch(w, op, lane, *at - bytes, value, bytes);
 }
 
-// One conversion specification, from its '%' on; the caller skips `length` characters.
+// Prints one conversion specification, which begins at the '%' and has *length characters.
 static bool print_one(struct warp *w, const struct op *op, int lane, const char *format,
                       size_t *length, uint64_t *arguments, int *converted)
 {

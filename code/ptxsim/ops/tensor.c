@@ -31,7 +31,7 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
         }
         if (store && cta->written)
             written_mark(cta->written, offset, bytes);
-        // Which lane reads what is not specified: each may read all.
+        // PTX does not say which lane reads what: each counts as a reader of all.
         if (cta->races)
             race_shared(w, op, store ? 1u << lane : ~0u, offset, bytes,
                         store ? RACE_WRITE : RACE_READ, NULL);
@@ -72,7 +72,8 @@ static void count_access(struct warp *w, const struct op *op, const uint64_t at[
     count->shared_bytes += moved;
     uint32_t offset[WARP];
     for (int i = 0; i < WARP; ++i)
-        offset[i] = (uint32_t)at[i]; // a generic shared address keeps its banks
+        offset[i] =
+            (uint32_t)at[i]; // the window is a multiple of the banks: a generic address will do
     if (w->cta->trace)
         trace_access(w->cta->trace, w, op->insn, offset, (int)bytes, mask, store);
     count_wavefronts(w, op, offset, bytes, mask, store);
@@ -99,7 +100,8 @@ static void move_tile(struct warp *w, char *r, const struct op *op, uint32_t reg
     u16 *lanes = (u16 *)(r + reg);
     bool shared = false;
     for (int i = 8; i < WARP; ++i)
-        at[i] = row[0]; // not looked at, but the pattern is to be the same
+        at[i] = row
+            [0]; // masked off; the same in every call, so that count_wavefronts knows the pattern
     for (int i = 0; i < 8; ++i) {
         at[i] = row[i];
         uint8_t *memory = locate(w, op, first + i, at[i], 16, store, &shared);

@@ -1,5 +1,5 @@
-// tensor_map.h: what cuTensorMapEncodeTiled (cudart/tensor_map.c) leaves in a CUtensorMap, and the copies
-// of tensors (bulk.c) read. The driver's own encoding is not public; programs only carry the
+// tensor_map.h: what cuTensorMapEncodeTiled (cudart/tensor_map.c) leaves in a CUtensorMap, and the
+// copies of tensors (bulk.c) read. The driver's own encoding is not public; programs only carry the
 // 128 bytes to the kernel.
 #ifndef PTXSIM_TENSOR_MAP_H
 #define PTXSIM_TENSOR_MAP_H

@@ -1,4 +1,5 @@
-// vote.c: what the lanes of a warp find out together: vote, match, redux, elect, activemask, bar.warp.sync.
+// vote.c: what the lanes of a warp find out together: vote, match, redux, elect, activemask,
+// bar.warp.sync.
 #include "ops.h"
 #include "scalars.h"
 
@@ -9,8 +10,8 @@ void warp_sync_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         race_warp_sync(w, mask);
 }
 
-// a: the predicate, b: the members (already here, see SYNC_MEMBERS). d: a predicate or, for a
-// ballot, a register.
+// a: the predicate, b: the members, which the scheduler has brought together (SYNC_MEMBERS). d: a
+// predicate or, for a ballot, a register.
 void vote_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)w;

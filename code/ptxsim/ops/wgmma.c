@@ -1,15 +1,15 @@
 // wgmma.c: products of a warpgroup (wgmma), and setmaxnreg.
 //
 // Four warps issue the same instruction; each of them makes 16 of the 64 rows of D from its rows of
-// A and the whole of B, so that each warp can be followed for itself. A wgmma only notes what it
-// is to do. The product is made at the wait_group that waits for it, and that is when its operands in
-// shared memory are read for good, and when its D appears: a missing wait computes with the old
-// values, and an operand that is overwritten before the wait is read overwritten. The machine may be
-// as late as that. Under a PTXSIM_SCHEDULE about half of them read their operands at the issue
-// instead, which the machine may do as well. A in registers is taken at the issue.
+// A and the whole of B, so each warp is simulated by itself. At the issue a wgmma is only put on a
+// list. At the wait_group that waits for it its operands are read from shared memory, the product
+// is made and D is written: without the wait, D has its old values, and an operand that is
+// overwritten before the wait gives a wrong product. This is as late as the machine may be. With
+// PTXSIM_SCHEDULE about half of them read their operands at the issue, which the machine may do as
+// well. A in registers is always read at the issue.
 //
-// Where an element of an operand in shared memory lies follows the descriptor: rows of eight times 16
-// bytes without a swizzle, else of eight times the swizzle's span; the swizzle exchanges the
+// Where an element of an operand in shared memory lies follows the descriptor: rows of eight times
+// 16 bytes without a swizzle, else of eight times the swizzle's span; the swizzle exchanges the
 // 16-byte pieces by bits of their address.
 #include "address.h"
 #include "async.h"
@@ -82,7 +82,7 @@ void wgmma_destroy(struct cta *cta)
     }
 }
 
-// The first warp of the warpgroup of `i` that has done something else than it, told by a fault.
+// Faults if a warp of the warpgroup of `i` has not issued the same as the others; names the first.
 static void compare_warps(struct cta *cta, int i)
 {
     static const struct products none;
@@ -153,8 +153,8 @@ static uint32_t swizzled(const struct layout *l, uint32_t at)
     return l->span ? at ^ (row & (l->span / 16 - 1)) << 4 : at;
 }
 
-// Where 16 bytes lie: eight halves or 16 bytes along k from `k` on in row `row` (a column of B), or,
-// transposed, eight halves along the rows from `row` on at one k.
+// Where 16 bytes lie: eight halves or 16 bytes along k from `k` on in row `row` (a column of B),
+// or, transposed, eight halves along the rows from `row` on at one k.
 static uint32_t piece_at(const struct layout *l, bool transposed, int row, int k, int size)
 {
     uint32_t r = (uint32_t)row, along = (uint32_t)(k * size), pitch = l->span ? l->span : 16;
@@ -183,7 +183,7 @@ static bool take_piece(struct warp *w, const struct op *op, uint32_t at, bool *p
     }
     if (cta->races) {
         race_shared(w, op, ~0u, at, 16, RACE_READ, NULL);
-        *proxy = *proxy && !race_proxy(w, op, 0, at, 16, false); // told once
+        *proxy = *proxy && !race_proxy(w, op, 0, at, 16, false); // reported once an operand
     }
     if (to)
         memcpy(to, cta->shared + at, 16);

@@ -28,7 +28,7 @@ struct operand {
     enum operand_kind kind;
     bool is_float, negated; // negated: !%p
     int reg;
-    int pair; // %r|%p: the second register, else -1
+    int pair; // the second register of %r|%p, else -1
     int64_t value;
     const char *name;
     struct operand *elements;
@@ -49,7 +49,7 @@ struct insn {
     struct operand *operands;
     struct source_line at; // the user's line, out of the toolkit's headers
     int ptx_line;
-    int scope; // of its names
+    int scope; // the { } by which its names are looked up
 };
 
 // Bytes a lane: 2, 4, 8 or 16; 0 is a predicate, kept as one bit a lane.

@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// Of a variable with initial values: its bytes are kept as they will be in memory.
+
+// The most bytes of a variable with initial values: they are held in memory until it is made.
 static const size_t MOST_INITIALISED = (size_t)256 << 20;
 
 // ---- Tokens -------------------------------------------------------------------------------------
@@ -680,7 +681,7 @@ static void parse_loc(struct parser *p)
         }
     }
     if (!l.line)
-        return; // compiler-made: goes with what came before
+        return; // line 0, made by the compiler: the line before it stays
     p->locations =
         array_grow(p->locations, p->location_count, &p->location_capacity, sizeof *p->locations);
     p->location = (int)p->location_count;
@@ -728,7 +729,7 @@ static const char *callers_of(struct parser *p, int location)
     return arena_text(&p->module->arena, text, used);
 }
 
-// The innermost line that is not in a toolkit header.
+// Of a line and those it is inlined into: the innermost that is in no header of the toolkit.
 static struct source_line user_line(struct parser *p, int location)
 {
     struct source_line none = {"", 0, ""};

@@ -5,7 +5,8 @@
 
 enum shape { SHAPE_ANY, SHAPE_SAME, SHAPE_RUN };
 
-// Whether each lane's address is `step` past the one before; step is 0 or a constant.
+// Whether each lane's address is `step` bytes past that of the lane before. `step` is a constant
+// where it is inlined.
 static inline bool FN(steps32)(const uint32_t at[WARP], const uint32_t step)
 {
 #if defined OPS_AVX512
@@ -71,7 +72,8 @@ static inline void FN(offsets)(const char *r, const struct op *op, uint32_t at[W
 
 // ---- Between the lanes' bytes and the registers -------------------------------------------------
 
-// Whether the register is the lanes' bytes as they are.
+// Whether the register holds the lanes' bytes just as memory does, so that they can be copied at
+// once.
 static inline bool FN(direct)(const struct op *op, uint32_t size)
 {
     return op->vector == 1 && op->width == size;
@@ -149,8 +151,9 @@ static inline void FN(spread)(uint8_t *to, const uint8_t *from, uint32_t size)
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-// The two regular shapes where nothing is checked: most of what most kernels do. The addresses are
-// still in their register. False, with nothing done, for any other access.
+// The two regular shapes, where races and reads of unwritten bytes are not checked: most accesses
+// of most kernels. The addresses are read straight from their register. False, with nothing done,
+// otherwise.
 static inline __attribute__((always_inline)) bool
 FN(shared_quick)(struct warp *w, char *r, const struct op *op, uint32_t mask, const uint32_t size,
                  const bool store)
@@ -321,50 +324,63 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
     }
     if (store)
         note_effect(w);
-    else if (op->order) // a look at a flag: it may be another CTA that must set it
+    else if (op->order) // a strong load may wait for a flag that another CTA must set
         w->yields = true;
     if (!store && !direct)
         FN(unpack)(r, op, mask, lanes);
 }
 
+// Loads and stores by address space; `size`, the bytes a lane, is a constant wherever they are
+// inlined.
+#define INLINED static inline __attribute__((always_inline)) void
+typedef void FN(shared_fn)(struct warp *w, char *r, const struct op *op, uint32_t mask,
+                           const uint32_t at[WARP]);
+
+// slow: shared_access of this size, for what shared_quick leaves.
+INLINED FN(to_shared)(struct warp *w, char *r, const struct op *op, uint32_t mask,
+                      const uint32_t size, const bool store, FN(shared_fn) *slow)
+{
+    if (FN(shared_quick)(w, r, op, mask, size, store))
+        return;
+    uint32_t at[WARP];
+    FN(offsets)(r, op, at);
+    slow(w, r, op, mask, at);
+}
+
+INLINED FN(to_global)(struct warp *w, char *r, const struct op *op, uint32_t mask,
+                      const uint32_t size, const bool store)
+{
+    uint64_t at[WARP];
+    FN(addresses)(r, op, at);
+    FN(global_access)(w, r, op, mask, at, size, store);
+}
+
+// The functions of one size. Those of shared_access are never inlined, so that what calls them,
+// mostly to go the quick way, stays small.
+#define SLOW(name, size, store) \
+    static __attribute__((noinline)) void FN(name)(struct warp *w, char *r, const struct op *op, \
+                                                   uint32_t mask, const uint32_t at[WARP]) \
+    { \
+        FN(shared_access)(w, r, op, mask, at, size, store); \
+    }
 #define ACCESSES(size) \
-    static __attribute__((noinline)) void FN(shared_load_##size)( \
-        struct warp *w, char *r, const struct op *op, uint32_t mask, const uint32_t at[WARP]) \
-    { \
-        FN(shared_access)(w, r, op, mask, at, size, false); \
-    } \
-    static __attribute__((noinline)) void FN(shared_store_##size)( \
-        struct warp *w, char *r, const struct op *op, uint32_t mask, const uint32_t at[WARP]) \
-    { \
-        FN(shared_access)(w, r, op, mask, at, size, true); \
-    } \
+    SLOW(shared_load_##size, size, false) \
+    SLOW(shared_store_##size, size, true) \
     static void FN(load_shared_##size)(ARGUMENTS) \
     { \
-        if (FN(shared_quick)(w, r, op, mask, size, false)) \
-            return; \
-        uint32_t at[WARP]; \
-        FN(offsets)(r, op, at); \
-        FN(shared_load_##size)(w, r, op, mask, at); \
+        FN(to_shared)(w, r, op, mask, size, false, FN(shared_load_##size)); \
     } \
     static void FN(store_shared_##size)(ARGUMENTS) \
     { \
-        if (FN(shared_quick)(w, r, op, mask, size, true)) \
-            return; \
-        uint32_t at[WARP]; \
-        FN(offsets)(r, op, at); \
-        FN(shared_store_##size)(w, r, op, mask, at); \
+        FN(to_shared)(w, r, op, mask, size, true, FN(shared_store_##size)); \
     } \
     static void FN(load_global_##size)(ARGUMENTS) \
     { \
-        uint64_t at[WARP]; \
-        FN(addresses)(r, op, at); \
-        FN(global_access)(w, r, op, mask, at, size, false); \
+        FN(to_global)(w, r, op, mask, size, false); \
     } \
     static void FN(store_global_##size)(ARGUMENTS) \
     { \
-        uint64_t at[WARP]; \
-        FN(addresses)(r, op, at); \
-        FN(global_access)(w, r, op, mask, at, size, true); \
+        FN(to_global)(w, r, op, mask, size, true); \
     }
 ACCESSES(1)
 ACCESSES(2)
@@ -372,6 +388,8 @@ ACCESSES(4)
 ACCESSES(8)
 ACCESSES(16)
 #undef ACCESSES
+#undef SLOW
+#undef INLINED
 
 // ---- Generic addresses, local memory and parameters ---------------------------------------------
 

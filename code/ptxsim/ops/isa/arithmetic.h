@@ -5,89 +5,9 @@
     __attribute__((unused)) struct warp *w, __attribute__((unused)) char *r, \
         __attribute__((unused)) const struct op *op, __attribute__((unused)) uint32_t mask
 
-// ivdep: a destination may be the very register that is read, lane by lane, and nothing else.
+// A loop over the lanes. ivdep: a destination either is the register that is read, lane for lane,
+// or does not overlap it.
 #define LANES _Pragma("GCC ivdep") for (int i = 0; i < WARP; ++i)
-
-#define UNARY(name, D, A, e) \
-    static void FN(name)(ARGUMENTS) \
-    { \
-        const A *av = (const A *)(r + op->a); \
-        D *dv = (D *)(r + op->d); \
-        LANES \
-        { \
-            A a = av[i]; \
-            dv[i] = (D)(e); \
-        } \
-    }
-#define BINARY(name, D, A, B, e) \
-    static void FN(name)(ARGUMENTS) \
-    { \
-        const A *av = (const A *)(r + op->a); \
-        const B *bv = (const B *)(r + op->b); \
-        D *dv = (D *)(r + op->d); \
-        LANES \
-        { \
-            A a = av[i]; \
-            B b = bv[i]; \
-            dv[i] = (D)(e); \
-        } \
-    }
-#define TERNARY(name, D, A, B, C, e) \
-    static void FN(name)(ARGUMENTS) \
-    { \
-        const A *av = (const A *)(r + op->a); \
-        const B *bv = (const B *)(r + op->b); \
-        const C *cv = (const C *)(r + op->c); \
-        D *dv = (D *)(r + op->d); \
-        LANES \
-        { \
-            A a = av[i]; \
-            __attribute__((unused)) B b = bv[i]; \
-            C c = cv[i]; \
-            dv[i] = (D)(e); \
-        } \
-    }
-#define COMPARE(name, A, e) \
-    static void FN(name)(ARGUMENTS) \
-    { \
-        const A *av = (const A *)(r + op->a); \
-        const A *bv = (const A *)(r + op->b); \
-        uint32_t yes[WARP]; \
-        LANES \
-        { \
-            A a = av[i]; \
-            __attribute__((unused)) A b = bv[i]; \
-            yes[i] = (e) ? ~0u : 0; \
-        } \
-        *(u32 *)(r + op->d) = FN(mask_of)(yes); \
-    }
-#define SELECT(name, D) \
-    static void FN(name)(ARGUMENTS) \
-    { \
-        const D *av = (const D *)(r + op->a); \
-        const D *bv = (const D *)(r + op->b); \
-        D *dv = (D *)(r + op->d); \
-        uint32_t p = *(u32 *)(r + op->c); \
-        LANES dv[i] = p >> i & 1 ? av[i] : bv[i]; \
-    }
-#define HALF(name, per_register, format, operands, e) \
-    static void FN(name)(ARGUMENTS) \
-    { \
-        enum { COUNT = per_register * WARP }; \
-        float av[COUNT], bv[COUNT] = {0}, cv[COUNT] = {0}, dv[COUNT]; \
-        FN(format##_load)((const u16 *)(r + op->a), av, COUNT); \
-        if (operands > 1) \
-            FN(format##_load)((const u16 *)(r + op->b), bv, COUNT); \
-        if (operands > 2) \
-            FN(format##_load)((const u16 *)(r + op->c), cv, COUNT); \
-        for (int i = 0; i < COUNT; ++i) { \
-            __attribute__((unused)) float a = av[i], b = bv[i], c = cv[i]; \
-            dv[i] = canonical(e); \
-        } \
-        u16 *d = (u16 *)(r + op->d); \
-        _Pragma("GCC ivdep") for (int i = 0; i < COUNT; ++i) d[i] = (u16)format##_of(dv[i]); \
-    }
-#define CUSTOM(name, result) static op_fn FN(name);
 
 // One bit a lane of all-ones or zero words.
 static inline uint32_t FN(mask_of)(const uint32_t yes[WARP])
@@ -129,10 +49,95 @@ static inline void FN(bf16_load)(const u16 *half, float *value, int count)
         value[i] = float_of((uint32_t)half[i] << 16);
 }
 
+// One lane of each operation, a function of its operands: add_s32_lane_avx2(a, b). In a debugger
+// its line is the operation's row in operations.def, and a, b and c can be looked at.
+#define LANE static inline __attribute__((always_inline, unused))
+#define UNARY(name, D, A, e) LANE D FN(name##_lane)(A a) { return (D)(e); }
+#define BINARY(name, D, A, B, e) LANE D FN(name##_lane)(A a, B b) { return (D)(e); }
+#define TERNARY(name, D, A, B, C, e) \
+    LANE D FN(name##_lane)(A a, __attribute__((unused)) B b, C c) { return (D)(e); }
+#define COMPARE(name, A, e) \
+    LANE bool FN(name##_lane)(A a, __attribute__((unused)) A b) { return e; }
+#define SELECT(name, D) LANE D FN(name##_lane)(D a, D b, bool first) { return first ? a : b; }
+#define HALF(name, per_register, format, operands, e) \
+    LANE float FN(name##_lane)(float a, __attribute__((unused)) float b, \
+                               __attribute__((unused)) float c) \
+    { \
+        return canonical(e); \
+    }
+#define CUSTOM(name, result)
 #define OP(name, form, ...) form(name, __VA_ARGS__)
 #include "ptxsim/ops/operations.def"
 #undef OP
+#undef UNARY
+#undef BINARY
+#undef TERNARY
+#undef COMPARE
+#undef SELECT
+#undef HALF
+#undef CUSTOM
 
+// The same on 32 lanes: add_s32_avx2(w, r, op, mask).
+#define UNARY(name, D, A, e) \
+    static void FN(name)(ARGUMENTS) \
+    { \
+        const A *a = (const A *)(r + op->a); \
+        D *d = (D *)(r + op->d); \
+        LANES d[i] = FN(name##_lane)(a[i]); \
+    }
+#define BINARY(name, D, A, B, e) \
+    static void FN(name)(ARGUMENTS) \
+    { \
+        const A *a = (const A *)(r + op->a); \
+        const B *b = (const B *)(r + op->b); \
+        D *d = (D *)(r + op->d); \
+        LANES d[i] = FN(name##_lane)(a[i], b[i]); \
+    }
+#define TERNARY(name, D, A, B, C, e) \
+    static void FN(name)(ARGUMENTS) \
+    { \
+        const A *a = (const A *)(r + op->a); \
+        const B *b = (const B *)(r + op->b); \
+        const C *c = (const C *)(r + op->c); \
+        D *d = (D *)(r + op->d); \
+        LANES d[i] = FN(name##_lane)(a[i], b[i], c[i]); \
+    }
+#define COMPARE(name, A, e) \
+    static void FN(name)(ARGUMENTS) \
+    { \
+        const A *a = (const A *)(r + op->a), *b = (const A *)(r + op->b); \
+        uint32_t yes[WARP]; \
+        LANES yes[i] = FN(name##_lane)(a[i], b[i]) ? ~0u : 0; \
+        *(u32 *)(r + op->d) = FN(mask_of)(yes); \
+    }
+#define SELECT(name, D) \
+    static void FN(name)(ARGUMENTS) \
+    { \
+        const D *a = (const D *)(r + op->a), *b = (const D *)(r + op->b); \
+        D *d = (D *)(r + op->d); \
+        uint32_t p = *(u32 *)(r + op->c); \
+        LANES d[i] = FN(name##_lane)(a[i], b[i], p >> i & 1); \
+    }
+#define HALF(name, per_register, format, operands, e) \
+    static void FN(name)(ARGUMENTS) \
+    { \
+        enum { COUNT = per_register * WARP }; \
+        float a[COUNT], b[COUNT] = {0}, c[COUNT] = {0}; \
+        FN(format##_load)((const u16 *)(r + op->a), a, COUNT); \
+        if (operands > 1) \
+            FN(format##_load)((const u16 *)(r + op->b), b, COUNT); \
+        if (operands > 2) \
+            FN(format##_load)((const u16 *)(r + op->c), c, COUNT); \
+        float result[COUNT]; \
+        for (int i = 0; i < COUNT; ++i) \
+            result[i] = FN(name##_lane)(a[i], b[i], c[i]); \
+        u16 *d = (u16 *)(r + op->d); \
+        _Pragma("GCC ivdep") for (int i = 0; i < COUNT; ++i) d[i] = (u16)format##_of(result[i]); \
+    }
+#define CUSTOM(name, result) static op_fn FN(name);
+#define OP(name, form, ...) form(name, __VA_ARGS__)
+#include "ptxsim/ops/operations.def"
+#undef OP
 #undef CUSTOM
 
 static void FN(cvt_f32_f16)(ARGUMENTS)
@@ -196,19 +201,31 @@ static void FN(pack_4x8)(ARGUMENTS)
                  (u32)(v[3][i] & 0xff) << 24;
 }
 
-// imm: how many bits to shift down.
-#define PART(name, D, A) \
-    static void FN(name)(ARGUMENTS) \
-    { \
-        const A *a = (const A *)(r + op->a); \
-        D *d = (D *)(r + op->d); \
-        int shift = (int)op->imm; \
-        LANES d[i] = (D)(a[i] >> shift); \
-    }
-PART(part_16_of_32, u16, u32)
-PART(part_16_of_64, u16, u64)
-PART(part_32_of_64, u32, u64)
-#undef PART
+// Parts of a register. imm: how many bits to shift down.
+static void FN(part_16_of_32)(ARGUMENTS)
+{
+    const u32 *a = (const u32 *)(r + op->a);
+    u16 *d = (u16 *)(r + op->d);
+    int shift = (int)op->imm;
+    LANES d[i] = (u16)(a[i] >> shift);
+}
+
+static void FN(part_16_of_64)(ARGUMENTS)
+{
+    const u64 *a = (const u64 *)(r + op->a);
+    u16 *d = (u16 *)(r + op->d);
+    int shift = (int)op->imm;
+    LANES d[i] = (u16)(a[i] >> shift);
+}
+
+static void FN(part_32_of_64)(ARGUMENTS)
+{
+    const u64 *a = (const u64 *)(r + op->a);
+    u32 *d = (u32 *)(r + op->d);
+    int shift = (int)op->imm;
+    LANES d[i] = (u32)(a[i] >> shift);
+}
+
 static void FN(part_8_of_32)(ARGUMENTS)
 {
     const u32 *a = (const u32 *)(r + op->a);

@@ -2,7 +2,8 @@
 // set's file, before access.h. What these loops cannot show to be in order goes to
 // race_shared, lane by lane.
 
-// Lanes one after the other from `at`, `size` bytes each, or (same) all at `at`. Loads note it.
+// Checks and notes an access by all lanes: one after the other from `at`, `size` bytes each, or
+// (same) all at `at`.
 static inline __attribute__((always_inline)) void
 FN(race_run)(struct warp *w, const struct op *op, uint32_t at, const uint32_t size, const bool same,
              const bool store)
@@ -60,7 +61,7 @@ FN(race_run)(struct warp *w, const struct op *op, uint32_t at, const uint32_t si
     }
 }
 
-// One lane's access of an irregular one.
+// The same of one lane of an irregular access.
 static inline __attribute__((always_inline)) void
 FN(race_lane)(struct warp *w, const struct op *op, int lane, uint32_t at, const uint32_t size,
               const bool store, const void *value)

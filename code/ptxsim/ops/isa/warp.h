@@ -2,7 +2,7 @@
 
 enum { SHFL_UP, SHFL_DOWN, SHFL_BFLY, SHFL_IDX };
 
-// The lane that each lane reads, its own if it asks for one out of its segment.
+// The lane that each lane reads from: its own if the one it names is outside of its segment.
 static inline __attribute__((always_inline)) void
 FN(shfl_lanes)(const int mode, const uint32_t *b, const uint32_t *c, int32_t from[WARP],
                uint32_t within[WARP])
@@ -22,8 +22,8 @@ FN(shfl_lanes)(const int mode, const uint32_t *b, const uint32_t *c, int32_t fro
     }
 }
 
-// imm: the mode. regs: the predicate (NO_REGISTER if none). Reading a lane that is not here gives
-// what its register holds; PTX leaves it undefined.
+// imm: the mode. regs: the predicate (NO_REGISTER if none). A lane that does not take part is read
+// all the same; PTX leaves the result undefined.
 static void FN(shfl)(ARGUMENTS)
 {
     const u32 *a = (const u32 *)(r + op->a), *b = (const u32 *)(r + op->b);

@@ -1,12 +1,12 @@
 // wgmma_product.h: the arithmetic of wgmma. Included by each instruction set's file.
 //
-// An H200 was seen to do this, in every bit of 65,536 sums: an instruction adds its products and the old
-// sum in one step. Each term is cut off a number of bits below the leading bit of the largest, whose
-// exponent is that of its factors, added up: 13 bits for FP8, 25 for halves. What is left is added
-// exactly. The sum is cut off to 13 bits behind its own leading bit, for halves to a float;
-// accumulators of halves are rounded to nearest instead. (There are published models: Khattak and
-// Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025.) Nobody compared bfloat16: fused
-// multiply-adds in the order of k.
+// An H200 was seen to do this, in every bit of 65,536 sums: an instruction adds its products and
+// the old sum in one step. Each term is cut off a number of bits below the leading bit of the
+// largest, whose exponent is that of its factors, added up: 13 bits for FP8, 25 for halves. What is
+// left is added exactly. The sum is cut off to 13 bits behind its own leading bit, for halves to a
+// float; accumulators of halves are rounded to nearest instead. (There are published models:
+// Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025.) Nobody compared bfloat16:
+// fused multiply-adds in the order of k.
 
 enum { WGMMA_KEPT_FP8 = 13, WGMMA_KEPT_F16 = 25, WGMMA_LOW = -100, WGMMA_NONE = -16000 };
 
