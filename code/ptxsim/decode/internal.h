@@ -135,17 +135,6 @@ struct decoder {
     size_t why_size;
 };
 
-struct flow_block {
-    size_t first, end; // instructions
-    int next[2];       // -1: none
-    const struct label *many;
-    bool exits;
-    enum sync_kind sync;
-    uint64_t *use, *def, *in;
-};
-
-typedef void visit_fn(struct decoder *d, int reg, bool defines, void *data);
-
 // Ends the decoding of the kernel: one line, "kernel, PTX line: text".
 __attribute__((noreturn, format(printf, 2, 3))) void fail(struct decoder *d, const char *format,
                                                           ...);
@@ -155,19 +144,16 @@ void needs_arch(struct decoder *d, int arch);
 
 // ---- An instruction's opcode (opcodes.c) --------------------------------------------------------
 
+// The spelling of an instruction, made at its opcode's first use; fails on too many modifiers.
 const struct spelling *spell(struct decoder *d, const struct insn *insn);
-void spell_function(struct decoder *d); // d->spelled
-const struct spelling *spelling_of(const struct decoder *d, const struct insn *insn);
+void spell_function(struct decoder *d); // all of d->function: d->spelled
+const struct spelling *spelling_of(const struct decoder *d,
+                                   const struct insn *insn); // out of those
 
-static inline bool spelling_has(const struct spelling *s, enum modifier m)
-{
-    return s->set[m / 64] >> m % 64 & 1;
-}
-
-// Of the instruction being decoded.
+// The rest is about the instruction being decoded.
 static inline bool has(const struct decoder *d, enum modifier m)
 {
-    return spelling_has(d->spelling, m);
+    return d->spelling->set[m / 64] >> m % 64 & 1;
 }
 enum modifier modifier_at(const struct decoder *d, int index); // MOD_NONE past the ends
 enum modifier last_modifier(const struct decoder *d);          // most opcodes end in their type
@@ -178,15 +164,19 @@ void decode_insn(struct decoder *d);
 
 // ---- Operands and operations (operands.c) -------------------------------------------------------
 
-struct basic_block *this_block(struct decoder *d);
+struct basic_block *this_block(struct decoder *d); // the program's last, which is being filled
 struct insn_info *this_insn(struct decoder *d);
-uint32_t take(struct decoder *d, size_t bytes, size_t align); // in the frame
+// Places in the frame: new, of a constant for each lane (bytes 0: a predicate), and for intermediate
+// values, up to 256 bytes until the instruction's end.
+uint32_t take(struct decoder *d, size_t bytes, size_t align);
 uint32_t constant(struct decoder *d, uint64_t value, int bytes);
-uint32_t scratch(struct decoder *d); // up to 256 bytes, until the instruction's end
+uint32_t scratch(struct decoder *d);
+// Adds an operation, under the instruction's guard; plain as in struct op. By its function, or by its
+// enum op_id; the pointer holds until the next one.
 struct op *emit(struct decoder *d, op_fn *run, int plain);
 struct op *emit_id(struct decoder *d, int id);
 struct op *emit_plain(struct decoder *d, int id, uint32_t to, uint32_t a, uint32_t b, uint32_t c);
-uint64_t immediate(struct decoder *d, const struct operand *o, int bytes);
+uint64_t immediate(struct decoder *d, const struct operand *o, int bytes); // the bits of a literal
 int special_find(const char *name); // an enum special, -1: there is none
 bool is_local(const struct decoder *d, const struct variable *v);
 // The instruction's operand; fails if it has fewer.
@@ -225,10 +215,10 @@ decode_fn decode_unknown; // refuses it
 
 // access.c
 enum space memory_space(const struct decoder *d); // that the opcode names
-void note_size(struct decoder *d,
-               int bytes); // the smallest access of a kernel makes the cells of the race checks
+// An access of `bytes`: the smallest one of a kernel makes the cells of the race checks.
+void note_size(struct decoder *d, int bytes);
 
-// control.c
+// control.c: the operation of vprintf and the like, which have no body in the module; else NULL.
 op_fn *system_function(const struct function *f);
 
 // matrix.c
@@ -236,9 +226,20 @@ bool is_wgmma(const struct spelling *s);
 
 // ---- Blocks and registers (liveness.c) ----------------------------------------------------------
 
+struct flow_block {
+    size_t first, end;        // instructions
+    int next[2];              // blocks that may follow, -1: none
+    const struct label *many; // of a brx: the list of those that may
+    bool exits;               // never falls through
+    enum sync_kind sync;
+    uint64_t *use, *def, *in; // sets of registers: used before they are defined, defined, alive
+};
+
+typedef void visit_fn(struct decoder *d, int reg, bool defines, void *data);
+
 void visit_registers(struct decoder *d, const struct insn *insn, visit_fn *visit, void *data);
-struct flow_block *find_blocks(struct decoder *d, size_t *count);
-void number_watched(struct decoder *d);
-void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t count);
+struct flow_block *find_blocks(struct decoder *d, size_t *count); // of d->function; d->block_of
+void number_watched(struct decoder *d);                           // d->watched
+void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t count); // d->slot
 
 #endif

@@ -18,7 +18,7 @@ enum { TURN_BLOCKS = 4096 }; // basic blocks a warp runs before the next warp ha
 
 // ---- Groups of lanes ----------------------------------------------------------------------------
 
-// The members that a block waits for: the value of the group's lowest lane.
+// The mask of members that a block waits for: the value of the group's lowest lane.
 static uint32_t members_of(const struct warp *w, const struct group *g)
 {
     uint32_t members = w->cta->program->blocks[g->block].members;
