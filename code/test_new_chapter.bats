@@ -46,9 +46,9 @@ add_row() {
 
     # Measured on a GPU, it has a row of its own in the charts.
     sed "s/\"chapter\": 3,/\"chapter\": $number,/" plots/runs/h200/ch03_wmma_qk.json >"plots/runs/h200/$program.json"
-    build/series ladder >ladder
-    grep -qP "\tmade up  $number\$" ladder
-    rm ladder "plots/runs/h200/$program.json"
+    build/series ladder >points
+    grep -qP "\tmade up  $number\$" points
+    rm points "plots/runs/h200/$program.json"
 
     diff -rq --exclude build --exclude .git "$ORIGINAL" "$TREE" | grep -v "^Only in $ORIGINAL" | sort >changed
     printf '%s\n' "Files $ORIGINAL/book.md and $TREE/book.md differ" \

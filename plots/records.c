@@ -13,7 +13,7 @@
 struct record records[MAX_RECORDS], sides[MAX_RECORDS];
 int record_count, side_count;
 static bool load_labs; // instead of the programs that were measured
-static char *tree; // the folder above plots/, which has chapters/; NULL: the working directory
+static char *tree;     // the folder above plots/, which has chapters/; NULL: the working directory
 
 void fail(int status, const char *format, ...)
 {

@@ -377,17 +377,17 @@ counters() { # shown|hidden
     grep -qx tensor_flops_8bit <<<"$hidden"
     count=$(wc -w <<<"$shown") n=$(at '{.points}')
     sed -i "/^barriers/d; s/^correct .*/correct $((55 - count))/" chapters/02-sum.md
-    sed "s/$/ >= 0 @ small 1/" <<<"$shown" | sed -i "$((n + 1))r /dev/stdin" chapters/02-sum.md
+    awk '{ print $0, ">= 0 @ small 1" }' <<<"$shown" | sed -i "$((n + 1))r /dev/stdin" chapters/02-sum.md
     tangle
     for name in $shown; do
         grep -q "\"name\": \"$name\", \"relation\": \">=\"" build/labs/lab02.json
     done
 
     sed -i '/ >= 0 @ small 1$/d' chapters/02-sum.md
-    sed "s/$/ >= 0 @ small 1/" <<<"$hidden" | sed -i "$((n + 1))r /dev/stdin" chapters/02-sum.md
+    awk '{ print $0, ">= 0 @ small 1" }' <<<"$hidden" | sed -i "$((n + 1))r /dev/stdin" chapters/02-sum.md
     run tangle
     [ "$status" -eq 1 ]
-    known=$(echo $shown | sed 's/ /, /g') line=$((n + 1))
+    known=$(paste -sd, <<<"$shown" | sed 's/,/, /g') line=$((n + 1))
     for name in $hidden; do
         line=$((line + 1))
         echo "chapters/02-sum.md:$line: $name is no item: correct, hidden, races, speed; a resource: registers," \

@@ -471,11 +471,12 @@ static void references_with_p_rounded_agree_with_the_plain_way(void **state)
     for (size_t i = 0; i < LENGTH(shapes); ++i)
         for (int kind = 0; kind < INPUT_KINDS; ++kind)
             for (size_t j = 0; j < LENGTH(offsets); ++j) {
-                check_rounded_reference(shapes[i], kind,
-                                        (struct p_rounding){P_E4M3, offsets[j], false, 0, 0, false});
+                check_rounded_reference(
+                    shapes[i], kind, (struct p_rounding){P_E4M3, offsets[j], false, 0, 0, false});
                 if (offsets[j] >= 0) // else the sum is 0
-                    check_rounded_reference(shapes[i], kind,
-                                            (struct p_rounding){P_E4M3, offsets[j], true, 0, 0, false});
+                    check_rounded_reference(
+                        shapes[i], kind,
+                        (struct p_rounding){P_E4M3, offsets[j], true, 0, 0, false});
             }
 }
 
@@ -488,8 +489,8 @@ static void references_whose_maximum_lags_agree_with_the_plain_way(void **state)
             for (int tile = 8; tile <= 128; tile *= 4) {
                 check_rounded_reference("2x3x77", kind,
                                         (struct p_rounding){P_E4M3, 5, true, tile, lags[i], false});
-                check_rounded_reference("1x1x239", kind,
-                                        (struct p_rounding){P_E4M3, 5, false, tile, lags[i], false});
+                check_rounded_reference(
+                    "1x1x239", kind, (struct p_rounding){P_E4M3, 5, false, tile, lags[i], false});
                 check_rounded_reference("1x1x149", kind,
                                         (struct p_rounding){P_E4M3, 8, true, tile, lags[i], true});
             }

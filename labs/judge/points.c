@@ -58,8 +58,9 @@ static void read_p(json_t *json, const char *path)
     double tile = number(json, "tile", 0), lag = number(json, "lag", 0);
     if (!(tile >= 0) || fmod(tile, 8) != 0 || !(lag >= 0 && lag <= 16))
         fail(EXIT_USAGE, "%s: \"p\": the tile is no multiple of 8, or the lag not 0 to 16", path);
-    lab.p = (struct p_rounding){P_E4M3, (int)offset, strcmp(sum, "rounded") == 0, (int)tile, lag,
-                               json_is_true(json_object_get(json, "mean"))};
+    lab.p =
+        (struct p_rounding){P_E4M3,    (int)offset, strcmp(sum, "rounded") == 0,
+                            (int)tile, lag,         json_is_true(json_object_get(json, "mean"))};
 }
 
 void lab_read(void)

@@ -17,8 +17,7 @@ cudaError_t device_occupancy(struct CUkern_st *kernel, int threads, size_t dynam
         return error;
     if (threads <= 0)
         return cudaErrorInvalidValue;
-    if (threads > GPU_THREADS_CTA ||
-        dynamic_shared > (size_t)attributes.maxDynamicSharedSizeBytes)
+    if (threads > GPU_THREADS_CTA || dynamic_shared > (size_t)attributes.maxDynamicSharedSizeBytes)
         return cudaSuccess; // none fits
     struct cudaOccDeviceProp device = {
         .computeMajor = p->major,

@@ -297,20 +297,19 @@ static __device__ void store_fragment(wmma::layout_t layout, u32 never)
     X(kind, 16) X(kind, 24) X(kind, 32) X(kind, 64) X(kind, 72) X(kind, 128)
 #define LOADED_FRAGMENTS(X)                                                                        \
     FRAGMENT_STRIDES(X, wmma_a_row)                                                                \
-    FRAGMENT_STRIDES(X, wmma_a_col) FRAGMENT_STRIDES(X, wmma_b_row)                                \
-        FRAGMENT_STRIDES(X, wmma_b_col)
+    FRAGMENT_STRIDES(X, wmma_a_col) FRAGMENT_STRIDES(X, wmma_b_row) FRAGMENT_STRIDES(X, wmma_b_col)
 #define STORED_FRAGMENTS(X)                                                                        \
     FRAGMENT_STRIDES(X, wmma_d_row)                                                                \
-    FRAGMENT_STRIDES(X, wmma_d_col) FRAGMENT_STRIDES(X, wmma_dh_row)                               \
-        FRAGMENT_STRIDES(X, wmma_dh_col)
+    FRAGMENT_STRIDES(X, wmma_d_col)                                                                \
+    FRAGMENT_STRIDES(X, wmma_dh_row) FRAGMENT_STRIDES(X, wmma_dh_col)
 typedef wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::row_major> wmma_a_row;
 typedef wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::col_major> wmma_a_col;
 typedef wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::row_major> wmma_b_row;
 typedef wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::col_major> wmma_b_col;
 #define LOADED_SUMS(X)                                                                             \
     FRAGMENT_STRIDES(X, wmma_c_row)                                                                \
-    FRAGMENT_STRIDES(X, wmma_c_col) FRAGMENT_STRIDES(X, wmma_ch_row)                               \
-        FRAGMENT_STRIDES(X, wmma_ch_col)
+    FRAGMENT_STRIDES(X, wmma_c_col)                                                                \
+    FRAGMENT_STRIDES(X, wmma_ch_row) FRAGMENT_STRIDES(X, wmma_ch_col)
 typedef float wmma_c_row, wmma_c_col;
 typedef __half wmma_ch_row, wmma_ch_col;
 static constexpr wmma::layout_t layout_of_wmma_c_row = wmma::mem_row_major;

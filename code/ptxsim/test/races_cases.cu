@@ -30,8 +30,8 @@ template <bool WRONG> __global__ void copy_wait(int *out, const int *in)
 // A copy in a helper: both its line and that of the call are told.
 __device__ void fetch(int *to, const int *from)
 {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
-                 ::"r"(shared_address(to)), "l"(from) : "memory"); // <- fetched
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from)
+                 : "memory"); // <- fetched
 }
 
 template <bool WRONG> __global__ void helper(int *out, const int *in)
@@ -415,12 +415,12 @@ static const struct {
     void (*kernel[2])(int *, const int *);
     int blocks;
 } cases[] = {
-    CASE(copy_wait, 1),   CASE(copy_groups, 1), CASE(copy_reuse, 1),    CASE(read_early, 1),
-    CASE(overwrite, 1),   CASE(warp_step, 1),   CASE(named, 1),         CASE(divergent, 1),
-    CASE(parity, 1),      CASE(arrivals, 1),    CASE(copy_mbarrier, 1), CASE(bounds, 1),
-    CASE(queue, 1),       CASE(global_queue, 4), CASE(last_block, 4),   CASE(border, 4),
-    CASE(uninitialised, 1), CASE(fresh, 1),     CASE(helper, 1), CASE(flag, 1),          CASE(flag_counted, 1),
-    CASE(chain, 4),       CASE(twice_locked, 4),
+    CASE(copy_wait, 1),     CASE(copy_groups, 1),  CASE(copy_reuse, 1),    CASE(read_early, 1),
+    CASE(overwrite, 1),     CASE(warp_step, 1),    CASE(named, 1),         CASE(divergent, 1),
+    CASE(parity, 1),        CASE(arrivals, 1),     CASE(copy_mbarrier, 1), CASE(bounds, 1),
+    CASE(queue, 1),         CASE(global_queue, 4), CASE(last_block, 4),    CASE(border, 4),
+    CASE(uninitialised, 1), CASE(fresh, 1),        CASE(helper, 1),        CASE(flag, 1),
+    CASE(flag_counted, 1),  CASE(chain, 4),        CASE(twice_locked, 4),
 };
 
 int main(int argc, char **argv)

@@ -1612,8 +1612,8 @@ static void whole_lines(void **state)
         "@%p1 ld.shared.b128 %q3, [%r1]; mov.b128 {%rd4, %rd5}, %q3;\n"
         "@%p1 mov.b128 %q2, %q3; @!%p1 mov.b128 %q2, {%rd4, %rd5};\n"
         "st.b128 [%rd1+512], %q2; st.global.v2.b64 [%rd1+1024], {%rd4, %rd5};";
-    uint32_t *out = words(".reg .b128 %q<4>; .shared .align 16 .b8 buffer[512];", body,
-                          (struct setup){0}, 384);
+    uint32_t *out =
+        words(".reg .b128 %q<4>; .shared .align 16 .b8 buffer[512];", body, (struct setup){0}, 384);
     for (uint32_t lane = 0; lane < 32; ++lane) {
         uint32_t other = lane & 2 ? lane ^ 1 : lane;
         const uint32_t first[4] = {lane, lane, lane + 1000, lane};
@@ -1701,24 +1701,15 @@ static void names(void **state)
 int main(void)
 {
     static const struct CMUnitTest each[] = {
-        cmocka_unit_test(arithmetic),
-        cmocka_unit_test(narrow_floats),
-        cmocka_unit_test(approximations),
-        cmocka_unit_test(packing_and_carry),
-        cmocka_unit_test(if_and_else),
-        cmocka_unit_test(loops),
-        cmocka_unit_test(predication),
-        cmocka_unit_test(calls),
-        cmocka_unit_test(switches),
-        cmocka_unit_test(spinning),
-        cmocka_unit_test(barriers),
-        cmocka_unit_test(shuffles),
-        cmocka_unit_test(votes),
-        cmocka_unit_test(atomics),
-        cmocka_unit_test(subnormal_sums),
-        cmocka_unit_test(spaces),
-        cmocka_unit_test(wmma),
-        cmocka_unit_test(counted_accesses),
+        cmocka_unit_test(arithmetic),     cmocka_unit_test(narrow_floats),
+        cmocka_unit_test(approximations), cmocka_unit_test(packing_and_carry),
+        cmocka_unit_test(if_and_else),    cmocka_unit_test(loops),
+        cmocka_unit_test(predication),    cmocka_unit_test(calls),
+        cmocka_unit_test(switches),       cmocka_unit_test(spinning),
+        cmocka_unit_test(barriers),       cmocka_unit_test(shuffles),
+        cmocka_unit_test(votes),          cmocka_unit_test(atomics),
+        cmocka_unit_test(subnormal_sums), cmocka_unit_test(spaces),
+        cmocka_unit_test(wmma),           cmocka_unit_test(counted_accesses),
         cmocka_unit_test(memory_faults),
     };
     static const struct CMUnitTest once[] = {
