@@ -30,8 +30,10 @@ template <bool WRONG> __global__ void copy_wait(int *out, const int *in)
 // A copy in a helper: both its line and that of the call are told.
 __device__ void fetch(int *to, const int *from)
 {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(to)), "l"(from)
-                 : "memory"); // <- fetched
+    // clang-format off
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;"
+                 ::"r"(shared_address(to)), "l"(from) : "memory"); // <- fetched
+    // clang-format on
 }
 
 template <bool WRONG> __global__ void helper(int *out, const int *in)
