@@ -50,11 +50,12 @@ add_row() {
     grep -qP "\tmade up  $number\$" points
     rm points "plots/runs/h200/$program.json"
 
-    diff -rq --exclude build --exclude .git "$ORIGINAL" "$TREE" | grep -v "^Only in $ORIGINAL" | sort >changed
+    diff -rq --exclude build --exclude .git "$ORIGINAL" "$TREE" | grep -v "^Only in $ORIGINAL" | sort >"$BATS_TEST_TMPDIR/changed"
     printf '%s\n' "Files $ORIGINAL/book.md and $TREE/book.md differ" \
         "Files $ORIGINAL/chapters/stages.tsv and $TREE/chapters/stages.tsv differ" \
         "Only in $TREE/chapters: $number-made-up.md" "Only in $TREE/code: $program.cu" \
-        "Only in $TREE/labs: lab$number" "Only in $TREE: changed" "Only in $TREE: lab$number" | sort | diff - changed
+        "Only in $TREE/labs: lab$number" "Only in $TREE: lab$number" | sort |
+        diff - "$BATS_TEST_TMPDIR/changed"
 }
 
 @test "without a row in chapters/stages.tsv one line says what to add" {
