@@ -39,6 +39,7 @@ programs() {
     [ $((${EPOCHREALTIME/./} - began)) -lt 1000000 ]
 }
 
+# bats test_tags=quick
 @test "the committed code/ is what the chapters say" {
     TANGLE=check pandoc -f code/literate/tangle.lua chapters/[0-9]*.md
 }
@@ -50,6 +51,7 @@ programs() {
     [[ "$output" =~ ch01_attention\ +nan-passes\ +nan\ +nan ]]
 }
 
+# bats test_tags=quick
 @test "the charts are today's" {
     plots/render --check
 }
@@ -165,6 +167,7 @@ programs() {
 
 # ---- Programs in the simulator, labs, the book ----
 
+# bats test_tags=quick
 @test "every chapter's program is right in the simulator, ragged lengths too" {
     local program
     for program in $(programs); do
@@ -173,6 +176,7 @@ programs() {
     done
 }
 
+# bats test_tags=quick
 @test "./lab1 to the last: exit status 0 and a verdict" {
     local lab
     for lab in lab[0-9] lab[0-9][0-9]; do

@@ -1,4 +1,5 @@
 # The lab driver: its verdicts, its record, and what it refuses.
+# bats file_tags=quick
 load test_lab
 
 setup() {
