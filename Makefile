@@ -254,6 +254,9 @@ of_chapter = $(filter ch$(call two,$(1))_% $(shell grep -shoE 'ch[0-9]{2}_[a-z0-
 driver = build/lab build/series build/hashes.tsv \
          $(if $(filter $(cuda_programs),$(2)),build/profile build/ptxsim/libcudart.so.13)
 
+# ./labN is a link to its script, made with its chapter.
+link_lab = ln -sfn labs/lab$(call two,$(1)) lab$(1)
+
 define chapter
 .PHONY: chapter$(1)
 chapter$(1): $(addprefix build/,$(2)) $(if $(3),$(call driver,$(1),$(2)))
@@ -264,9 +267,8 @@ $(foreach n,$(numbers),$(eval $(call chapter,$n,$(call of_chapter,$n),$(wildcard
 
 chapter18: build/scoreboard
 
-# ./labN is a link to its script, made with its chapter; make labN runs it as well.
+# make labN builds lab N and runs it.
 lab_numbers := $(foreach l,$(labs),$(call number,$l))
-link_lab = ln -sfn labs/lab$(call two,$(1)) lab$(1)
 .PHONY: $(lab_numbers:%=lab%)
 $(lab_numbers:%=lab%): lab%: chapter%
 	$(Q)./$@

@@ -151,7 +151,7 @@ reason() {
 # "143 MB to load, 571 MB on disk, about 2 minutes" of what apt-get would install; empty if it cannot
 # tell. The minutes are those of 3 MB/s from the network and 15 MB/s onto the disk.
 sizes() {
-    LC_ALL=C apt-get install --assume-no --no-install-recommends "$@" 2>/dev/null | awk '
+    LC_ALL=C apt-get install --assume-no --no-install-recommends -o Debug::NoLocking=1 "$@" 2>/dev/null | awk '
         function mb(number, unit) {
             gsub(",", "", number)
             return number * (unit == "GB" ? 1000 : unit == "MB" ? 1 : 0)

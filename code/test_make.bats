@@ -137,7 +137,7 @@ programs() {
         [ "${#line}" -le 80 ] || { echo "too wide: $line"; false; }
     done
     # All that are phony, but for those that make itself asks for; and the patterns that are none.
-    read -rd '' -a targets < <(sed -nE 's/^\.PHONY: //p' Makefile | sed 's/\$(1)/N/g' | tr ' ' '\n' |
+    read -rd '' -a targets < <(sed -nE 's/^\.PHONY: //p' Makefile | sed 's/\$(1)/N/g; s/\$(lab_numbers:%=lab%)/labN/' | tr ' ' '\n' |
         grep -vxE 'force|student|planted|tests') || true
     [ "${#targets[@]}" -ge 20 ]
     targets+=(handoutN starterN gradescopeN)
