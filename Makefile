@@ -85,14 +85,15 @@ cuda_identity = $(if $(DEBUG_PRINT),-DSOURCE_HASH='"debug"',$(call identity,$(1)
 # ---- Setting up ----------------------------------------------------------------------------------
 
 # What is missing is installed before anything is compiled, as code/deps.sh has it: for a chapter, for
-# the grader as well, for the book (no compiler), or for the tests and all else.
+# the grader as well, for that and bats, for the book (no compiler), or for the tests and all else.
 wants_all := $(filter test tests,$(MAKECMDGOALS))
 wants_grader := $(filter all runs mutants checklist grade check-labs build/judge,$(MAKECMDGOALS))
 wants_book := $(filter book book-% handout%,$(MAKECMDGOALS))
 others := $(filter-out $(wants_book),$(MAKECMDGOALS))
-setup := build/deps-$(if $(wants_all),all,$(if $(wants_book),$(if $(others),all,book),$(if $(wants_grader),grade,chapter)))
+setup := build/deps-$(strip $(if $(wants_all),all,$(if $(wants_book),$(if $(others),all,book),\
+    $(if $(filter test-quick,$(MAKECMDGOALS)),quick,$(if $(wants_grader),grade,chapter)))))
 
-build/deps-chapter build/deps-grade build/deps-book build/deps-all: build/deps-%: code/deps.sh
+build/deps-chapter build/deps-grade build/deps-quick build/deps-book build/deps-all: build/deps-%: code/deps.sh
 	$(call one_line,code/deps.sh $*)
 	$(Q)mkdir -p build && touch $@
 # Runs a script, unless make only says what it would do (-n). If it fails, make stops with the line

@@ -2,6 +2,7 @@
 # Installs what is missing, and only that.
 #   code/deps.sh chapter   what a chapter and its lab need; goes on without pandoc and gnuplot
 #   code/deps.sh grade     what the grader needs as well
+#   code/deps.sh quick     what make test-quick needs as well, which is bats
 #   code/deps.sh book      what the book needs, which is no compiler
 #   code/deps.sh all       all that the others need, and what the tests need
 # With root or a passwordless sudo it calls apt-get; otherwise it prints the line to type and exits
@@ -73,9 +74,15 @@ for_tests() {
 case ${1:-all} in
 chapter) for_chapter ;;
 grade) for_chapter; for_grader ;;
+quick)
+    for_chapter
+    for_grader
+    needed+=("${optional[@]}")
+    optional=()
+    has_command bats || needed+=(bats) ;;
 book) for_book ;;
 all) for_chapter; optional=(); for_grader; for_book; for_tests ;;
-*) echo "usage: code/deps.sh chapter|grade|book|all" >&2; exit 2 ;;
+*) echo "usage: code/deps.sh chapter|grade|quick|book|all" >&2; exit 2 ;;
 esac
 
 toolkit=

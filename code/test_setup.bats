@@ -210,6 +210,10 @@ absent() { # PATTERN FILE
     [ "$status" -eq 0 ]
     grep -q texlive-luatex "$SAID"
     absent 'g\+\+|bats|cmocka|slurm|munge|bubblewrap|jansson|pip' "$SAID"
+    : >"$SAID"
+    deps quick
+    [ "$status" -eq 0 ]
+    grep -q -- '-y --no-install-recommends g++ libjansson-dev libmd-dev bubblewrap pandoc gnuplot-nox bats$' "$SAID"
     deps all
     [ "$status" -eq 0 ]
     grep -q 'bats libcmocka-dev.*slurmctld slurmd munge' "$SAID"
