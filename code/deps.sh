@@ -109,7 +109,9 @@ interrupted() {
         "${as_root[@]}" kill -TERM -- "-$under_way" 2>/dev/null || kill -TERM -- "-$under_way"
         wait "$under_way"
     fi 2>/dev/null
-    echo "interrupted; the next make goes on" >&2
+    # Of a make that was interrupted as well, nobody reads standard error any more.
+    local said="interrupted; the next make goes on"
+    [ -t 1 ] && printf '\r\033[K  %s\n' "$said" || echo "$said" >&2
     exit 130
 }
 trap interrupted INT TERM HUP
