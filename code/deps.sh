@@ -157,18 +157,18 @@ reason() {
     fi
 }
 
-# "143 MB to load, 571 MB on disk, about 2 minutes" of what apt-get would install; empty if it cannot
-# tell. The minutes are those of 3 MB/s from the network and 15 MB/s onto the disk.
+# "143 MB to load, 571 MB on disk, about 2 min" of what apt-get would install; empty if it cannot tell.
+# The minutes are those of 3 MB/s from the network and 15 MB/s onto the disk. It only prints addresses:
+# told to assume no, apt-get installs all the same where it has nothing to ask.
 sizes() {
-    LC_ALL=C apt-get install --assume-no --no-install-recommends -o Debug::NoLocking=1 "$@" 2>/dev/null | awk '
-        function mb(number, unit) {
-            gsub(",", "", number)
-            return number * (unit == "GB" ? 1000 : unit == "MB" ? 1 : 0)
-        }
-        /^Need to get / { sub(/^Need to get ([^\/]*\/)?/, ""); load = $1 " " $2; wait += mb($1, $2) / 3 }
-        /^After this operation, .* additional/ { disk = $4 " " $5; wait += mb($4, $5) / 15 }
-        END { if (load && disk)
-                  printf "%s to load, %s on disk, about %d min", load, disk, 1 + wait / 60 }'
+    local uris names
+    uris=$(apt-get install --print-uris -qq -y --no-install-recommends -o Debug::NoLocking=1 "$@" 2>/dev/null) || return
+    mapfile -t names < <(awk '/^\047/ { sub(/_.*/, "", $2); print $2 }' <<<"$uris")
+    [ ${#names[@]} -gt 0 ] || return
+    { echo "$uris"; apt-cache show --no-all-versions "${names[@]}" 2>/dev/null; } | awk '
+        /^\047/ { load += $3 / 1e6 }
+        /^Installed-Size: / { disk += $2 / 1e3 }
+        END { printf "%d MB to load, %d MB on disk, about %d min", load + 0.999, disk + 0.999, 1 + (load / 3 + disk / 15) / 60 }'
 }
 
 # ---- apt-get ----
