@@ -8,7 +8,8 @@
 # With root or a passwordless sudo it calls apt-get; otherwise it prints the line to type and exits
 # with 1. A missing CUDA compiler comes from NVIDIA's packages on PyPI, into .toolkit/, without root.
 # Sizes are told before anything is loaded, and how far it is while it runs; an interrupt ends
-# apt-get and pip as well, and the next call goes on. An error is one line on stderr.
+# apt-get and pip as well (dpkg ends what it unpacks), and the next call goes on. An error is one line
+# on stderr.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 LOAD_MB=105 DISK_MB=280 # of the CUDA compiler's packages
@@ -183,6 +184,18 @@ apt() { # OPTION... : apt-get as root
         apt-get -q -o APT::Status-Fd=1 -o DPkg::Lock::Timeout=60 "$@"
 }
 
+# What an interrupt left half done is finished first. A dpkg that was unpacking then was left to it,
+# since a package half unpacked is worse than one too many: it is waited for.
+finish_dpkg() {
+    local tries
+    for ((tries = 0; tries < 60; tries++)); do
+        [ -n "$(dpkg --audit 2>/dev/null)" ] || return
+        run DPKG : "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive dpkg --configure -a && return
+        grep -q 'lock' "$log" || return
+        sleep 2
+    done
+}
+
 apt_install() {
     local known=() package size
     echo "  APT      the lists of packages"
@@ -201,9 +214,7 @@ apt_install() {
     [ $# -gt 0 ] || return 0
     size=$(sizes "$@")
     echo "  APT      $*${size:+: $size}"
-    # What an interrupt left half done is finished first.
-    [ -z "$(dpkg --audit 2>/dev/null)" ] ||
-        run DPKG : "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive dpkg --configure -a
+    finish_dpkg
     apt install -y --no-install-recommends "$@" ||
         { [ ${#needed[@]} -eq 0 ] || fail "apt-get could not install ${needed[*]}: $(reason)"
           echo "  note: apt-get could not install $*: $(reason)"; }

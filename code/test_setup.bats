@@ -206,6 +206,17 @@ absent() { # PATTERN FILE
     [ "$(sed -n 's/:dpkg --configure -a$//p' numbered)" -lt "$(sed -nE 's/:apt-get .* install -y .*//p' numbered)" ]
 }
 
+@test "a dpkg that an interrupt left at work is waited for" {
+    fake sleep ':'
+    fake dpkg 'echo "dpkg $*" >>"$SAID"
+        [ "$1" != --audit ] || { echo "locked"; exit; }
+        [ "$(grep -c configure "$SAID")" -ge 3 ] || { echo "dpkg: error: dpkg frontend lock was locked by another process"; exit 2; }'
+    deps chapter
+    [ "$status" -eq 0 ]
+    [ "$(grep -c -- 'dpkg --configure -a' "$SAID")" -eq 3 ]
+    [ "$(grep -c ' install -y ' "$SAID")" -eq 1 ]
+}
+
 @test "the book needs no compiler, no bats and no Slurm; the tests need them" {
     deps book
     [ "$status" -eq 0 ]
