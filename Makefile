@@ -5,13 +5,25 @@ SHELL := /bin/bash
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
 # make test compiles everything there is, on every core unless -j says otherwise.
-ifneq ($(filter test tests,$(MAKECMDGOALS)),)
+ifneq ($(filter test test-quick tests,$(MAKECMDGOALS)),)
 ifeq ($(findstring -j,$(MAKEFLAGS)),)
 MAKEFLAGS += -j$(shell nproc)
 endif
 endif
 .DEFAULT_GOAL := help
 export LC_ALL := C.UTF-8
+
+# "make chapter 3" is two goals to make.
+digits := 0% 1% 2% 3% 4% 5% 6% 7% 8% 9%
+ifneq ($(filter $(digits),$(MAKECMDGOALS)),)
+$(error a number belongs to its word: make chapter3, not make chapter 3)
+endif
+# Everything made is in build/, but for links ./labN and what make tangle and make plots write.
+ifneq ($(filter-out help,$(MAKECMDGOALS)),)
+ifneq ($(shell mkdir -p build 2>/dev/null && [ -w build ] && echo yes),yes)
+$(error $(CURDIR)/build cannot be written: work in a copy of your own, git clone $(CURDIR) $(notdir $(CURDIR))-mine)
+endif
+endif
 
 Q := $(if $(V),,@)
 say = @printf '  %-8s %s\n'
@@ -81,26 +93,35 @@ cuda_identity = $(if $(DEBUG_PRINT),-DSOURCE_HASH='"debug"',$(call identity,$(1)
 
 # ---- Setting up ----------------------------------------------------------------------------------
 
-# What is missing is installed before anything is compiled: for a chapter, for the grader as well, or
-# for tests and book as well, as code/deps.sh has it.
-wants_all := $(filter test tests book book-% handout%,$(MAKECMDGOALS))
+# What is missing is installed before anything is compiled, as code/deps.sh has it: for a chapter, for
+# the grader as well, for that and bats, for the book (no compiler), or for the tests and all else.
+wants_all := $(filter test tests,$(MAKECMDGOALS))
 wants_grader := $(filter all runs mutants checklist grade check-labs build/judge,$(MAKECMDGOALS))
-setup := build/deps-$(if $(wants_all),all,$(if $(wants_grader),grade,chapter))
+wants_book := $(filter book book-% handout%,$(MAKECMDGOALS))
+others := $(filter-out $(wants_book),$(MAKECMDGOALS))
+setup := build/deps-$(strip $(if $(wants_all),all,$(if $(wants_book),$(if $(others),all,book),\
+    $(if $(filter test-quick,$(MAKECMDGOALS)),quick,$(if $(wants_grader),grade,chapter)))))
 
-build/deps-chapter build/deps-grade build/deps-all: build/deps-%: code/deps.sh
+build/deps-chapter build/deps-grade build/deps-quick build/deps-book build/deps-all: build/deps-%: code/deps.sh
 	$(call one_line,code/deps.sh $*)
 	$(Q)mkdir -p build && touch $@
-# Runs a script. If it fails, make stops with the line that it printed, and no other.
-one_line = $(eval said := $(shell { $(1); } 3>&2 2>&1 >&3))$(if $(filter 0,$(.SHELLSTATUS)),,$(error $(said)))
+# Runs a script, unless make only says what it would do (-n). If it fails, make stops with the line
+# that it printed, and no other.
+only_says = $(findstring n,$(filter-out -%,$(firstword $(MAKEFLAGS))))
+one_line = $(if $(only_says),,$(eval said := $(shell { $(1); } 3>&2 2>&1 >&3))$(if $(filter 0,$(.SHELLSTATUS)),,$(error $(said))))
 
 .PHONY: deps
 deps: ##5 install what is missing, NVIDIA's compiler too
 	$(call one_line,code/deps.sh all)
 	@echo "everything is there"
 
-# The toolkit in use: a link, so that compiler, headers and runtime are found in one place.
-build/cuda: | $(setup)
-	$(call one_line,mkdir -p build && root=$$(code/find-nvcc) && ln -sfn "$$root" $@)
+# The toolkit in use: a link, so that compiler, headers and runtime are found in one place. It is
+# made again when CUDA_HOME names another one; what was compiled with the last one then is older
+# than build/flags.
+other_toolkit = $(if $(CUDA_HOME),$(filter-out $(realpath build/cuda/bin/nvcc),$(or $(realpath $(CUDA_HOME)/bin/nvcc),none)))
+build/cuda: $(if $(other_toolkit),force) | $(setup)
+	$(call one_line,mkdir -p build && root=$$(code/find-nvcc) && { [ "$$root" = "$$(readlink $@)" ] || \
+	    { ln -sfn "$$root" $@ && { [ ! -e build/flags ] || touch build/flags; }; }; })
 
 # Compute capability of the GPU at hand, 89 for 8.9; empty if there is none.
 build/gpu:
@@ -108,8 +129,10 @@ build/gpu:
 	    sed -nE '1s/^([0-9]+)\.([0-9])$$/\1\2/p' >$@
 
 .PHONY: force
-build/flags: force
+build/flags: force | build/cuda
 	@mkdir -p build; echo '$(CFLAGS) $(NVCC_FLAGS)' | cmp -s - $@ || echo '$(CFLAGS) $(NVCC_FLAGS)' >$@
+build/kernel-flags: force
+	@echo '$(KERNEL_FLAGS)' | cmp -s - $@ || echo '$(KERNEL_FLAGS)' >$@
 
 build/debug-print: force
 	@mkdir -p build; echo '$(with_prints)' | cmp -s - $@ || echo '$(with_prints)' >$@
@@ -140,7 +163,7 @@ tangle: build/tangle.stamp ##5 write code/ and build/tangled/ from chapters/
 
 # Today's hash of each program, by which the book and the labs see stale measurements. A program with
 # knobs (chapter 14) has a second, .any, without the line that sets them: all its candidates have it.
-build/hashes.tsv: $(roots) build/flags
+build/hashes.tsv: $(roots) build/kernel-flags
 	$(Q)for f in $(roots); do \
 	    name=$${f##*/}; printf '%s\t%s\n' "$${name%.*}" "$$($(call source_hash,$$f))"; \
 	    if grep -qs '^#define KNOBS' $$f; then \
@@ -239,28 +262,41 @@ numbers := $(sort $(foreach p,$(programs),$(patsubst 0%,%,$(patsubst ch%,%,$(fir
 
 # A chapter's program, the others that its lab names, and what a lab runs them with.
 of_chapter = $(filter ch$(call two,$(1))_% $(shell grep -shoE 'ch[0-9]{2}_[a-z0-9_]+' labs/lab$(call two,$(1))),$(programs))
-driver = build/lab build/series build/hashes.tsv lab$(1) \
+driver = build/lab build/series build/hashes.tsv \
          $(if $(filter $(cuda_programs),$(2)),build/profile build/ptxsim/libcudart.so.13)
+
+# ./labN is a link to its script, made with its chapter.
+link_lab = ln -sfn labs/lab$(call two,$(1)) lab$(1)
 
 define chapter
 .PHONY: chapter$(1)
 chapter$(1): $(addprefix build/,$(2)) $(if $(3),$(call driver,$(1),$(2)))
 	$$(if $$(call stage,$(call two,$(1))),)
 	@echo "chapter $(1) is built$(if $(3),: ./lab$(1))"
+	$(if $(3),@$(call link_lab,$(1)))
 endef
 $(foreach n,$(numbers),$(eval $(call chapter,$n,$(call of_chapter,$n),$(wildcard labs/lab$(call two,$n)))))
 
 chapter18: build/scoreboard
 
-lab_links := $(foreach l,$(labs),lab$(call number,$l))
-$(lab_links): lab%:
-	$(Q)ln -sfn labs/lab$(call two,$*) $@
+# make labN builds lab N and runs it.
+lab_numbers := $(foreach l,$(labs),$(call number,$l))
+.PHONY: $(lab_numbers:%=lab%)
+$(lab_numbers:%=lab%): lab%: chapter%
+	$(Q)./$@
+
+# Numbers that no lab or chapter has are refused before anything is made.
+wrong = $(filter-out $(2:%=$(1)%),$(filter $(addprefix $(1),$(digits)),$(MAKECMDGOALS)))
+in_order = $(shell printf '%s\n' $(1) | sort -n | xargs)
+$(foreach w,lab handout,$(if $(call wrong,$w,$(lab_numbers)),\
+    $(error there is no lab $(patsubst $w%,%,$(call wrong,$w,$(lab_numbers))): the labs are $(call in_order,$(lab_numbers)))))
 
 chapter%:
 	$(error there is no chapter $*: the chapters are $(shell printf '%s\n' $(numbers) | sort -n | xargs))
 
 # A student's working copy of a lab; FORCE=1 overwrites one.
-$(addprefix starter,$(foreach l,$(labs),$(call number,$l))): starter%: build/tangle.stamp | lab%
+$(addprefix starter,$(foreach l,$(labs),$(call number,$l))): starter%: build/tangle.stamp
+	$(Q)$(call link_lab,$*)
 	$(call one_line,labs/starter $* $(if $(FORCE),--force))@:
 starter%:
 	$(error there is no lab $*: the labs are $(foreach l,$(labs),$(call number,$l)))
@@ -273,7 +309,8 @@ gradescope%:
 
 .PHONY: all
 #all: ##5 build every program, tool and lab
-all: $(programs:%=build/%) $(lab_links) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/scoreboard build/probes build/judge build/runner
+all: $(programs:%=build/%) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/scoreboard build/probes build/judge build/runner
+	@$(foreach n,$(lab_numbers),$(call link_lab,$n) &&) :
 
 # A student's program, for ./labN my.cu: make student SRC=my.cu OUT=build/student/my, with images like
 # those of the chapter's program NAME=chNN_name, or like most.
@@ -312,6 +349,9 @@ checklist%:
 .PHONY: checklist
 checklist: planted ##5 what each stage must show before it is merged
 	$(Q)labs/tools/checklist $(shell printf '%s\n' $(stages) | sort -n)
+
+# What a planted bug is warned of, a reader need not see.
+build/planted/ch%.o: private KERNEL_FLAGS += -w
 
 # As PTX only, which is half the compiling: the simulator takes it, and a GPU's driver does. Linked
 # by a rule of its own, so that a change of the workbench compiles no kernel again.
@@ -358,6 +398,10 @@ profile$(1): build/profile build/ptxsim/libcudart.so.13 build/$(2)
 endef
 $(foreach n,$(numbers),$(foreach p,$(filter $(cuda_programs),$(call judged,$n)),$(eval $(call profile,$n,$p))))
 
+profiled := $(foreach n,$(numbers),$(if $(filter $(cuda_programs),$(call judged,$n)),$n))
+$(if $(call wrong,profile,$(profiled)),$(error there is no kernel to profile in chapter \
+    $(patsubst profile%,%,$(call wrong,profile,$(profiled))): the chapters are $(call in_order,$(profiled))))
+
 .PHONY: bench-sim
 bench-sim: build/bench-sim build/ptxsim/libcudart.so.13 build/ch02_scalar build/ch03_wmma_qk ##4 the simulator's time and memory for chapters 2 and 3
 	$(Q)build/bench-sim
@@ -400,6 +444,10 @@ bats_tests := $(wildcard code/*/test_*.bats code/*/test/test_*.bats plots/test_*
 # The long ones begin first, where run-tests.sh has not yet seen how long each takes.
 long_tests := $(wildcard code/test_make.bats labs/test/test_grade.bats code/literate/test_weave.bats \
                          labs/test/test_checklist.bats code/test_stages.bats)
+
+# GCC 13 and 14 put a frame whose use after return they watch for 32 bytes beside where its 64-byte
+# vectors have to be: a frame of 736 bytes, say, which only on the real stack is moved to fit.
+build/san/%avx512.o: private sanitize += --param asan-use-after-return=0
 
 build/san/flags: force
 	@mkdir -p $(@D); echo '$(sanitize) -fPIC' | cmp -s - $@ || echo '$(sanitize) -fPIC' >$@
@@ -479,6 +527,12 @@ tests: $(setup) all planted $(c_tests) $(cuda_tests) $(coverage)/coverage $(cove
 test: tests ##5 run every test; the last line is "N passed, N failed"
 	$(Q)code/run-tests.sh $(long_tests) $(filter-out $(long_tests),$(bats_tests) $(cuda_tests) $(c_tests))
 
+# After an edit: the programs, tangled and right in the simulator, and what drives them.
+.PHONY: test-quick
+quick_tests = $(shell grep -lE '^\# bats (test|file)_tags=quick' $(bats_tests))
+test-quick: all ##5 two minutes of it: programs, labs, tangle, charts
+	$(Q)TAGS=quick code/run-tests.sh $(quick_tests)
+
 .PHONY: lint
 lint: ##5 clang-format, shellcheck and luacheck (a part of make test)
 	$(Q)code/lint
@@ -491,6 +545,7 @@ clean: ##5 remove build/ and ./labN
 
 # A target's line stands behind its ##, with the number of its group; those of patterns stand here.
 #chapterN: ##1 build chapter N's program and its lab: then type ./labN
+#labN: ##1 the same, and run the lab
 #starterN: ##1 your working copy of lab N, in labs/work/ (FORCE=1: afresh)
 #profileN: ##1 chapter N's lines with what the simulator counts there
 #handoutN: ##2 lab N's sheet for print: build/handouts/labNN.pdf

@@ -2,7 +2,8 @@
 # Runs tests that speak TAP: cmocka executables and bats files, as many at a time as there are
 # cores (JOBS=n: n), those that took longest the last time first. Shows each file's result as it
 # comes and every failure in full; the last line is "N passed, N failed" (", N skipped" where there
-# are any), and the exit status is 0 only if nothing failed.
+# are any), and the exit status is 0 only if nothing failed. TAGS=quick: of bats files, only the tests
+# with this tag.
 #   code/run-tests.sh TEST...
 set -um # each test is a process group: an interrupt ends all that it has started
 cd "$(dirname "$0")/.." || exit 2
@@ -44,7 +45,7 @@ run_one() { # TEST
     log=$logs/$(name "$1")
     # Started in the background, we may have SIGINT ignored; a test of an interrupt wants it back.
     case $1 in
-    *.bats) env --default-signal=INT bats --tap "$1" ;;
+    *.bats) env --default-signal=INT bats --tap ${TAGS:+--filter-tags "$TAGS"} "$1" ;;
     *) "$1" ;;
     esac >"$log.tap" 2>&1 </dev/null
     status=$?

@@ -84,6 +84,8 @@ function figures.compile(sources, here)
             return false, "lualatex cannot be run (make deps installs it)"
         end
         local what = log:match("\n! ([^\n]*)") or "LaTeX failed"
+        local macro = log:match("\n! Undefined control sequence%.\n[^\n]*(\\[%a@]+) *\n")
+        what = macro and what .. " " .. macro or what
         local at = tonumber(log:match("\nl%.(%d+)")) or 0
         local guilty = missing[1]
         for _, source in ipairs(missing) do

@@ -1,4 +1,5 @@
 # Tangle: exact outputs from fixtures/tangle, and every error.
+# bats file_tags=quick
 
 setup() {
     literate=$BATS_TEST_DIRNAME

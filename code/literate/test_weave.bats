@@ -204,7 +204,33 @@ EOF
     cp "$literate/fixtures/weave/plots/line.svg" plots/
     sed -i 's/\\draw\[flow\]/\\drow[flow]/' chapters/01-scale.md
     n=$(line_of chapters/01-scale.md '{.tikz')
-    expect_errors "chapters/01-scale.md:$n: in the figure: Undefined control sequence."
+    expect_errors "chapters/01-scale.md:$n: in the figure: Undefined control sequence. \\drow"
+}
+
+@test "pdf: a macro that LaTeX does not know is named with its line" {
+    printf '\nA sum $\\nosuchmacro + 1$ here.\n' >> chapters/02-scale-faster.md
+    n=$(line_of chapters/02-scale-faster.md nosuchmacro)
+    kind=pdf expect_errors "chapters/02-scale-faster.md:$n: ! Undefined control sequence. \\nosuchmacro (build/book/book.log)"
+}
+
+@test "pdf: what newer versions of Pandoc write for a citation and the bibliography is defined" {
+    cat >> chapters/02-scale-faster.md <<'EOF'
+
+See `\citeproc{ref-new}{a new citation}`{=latex}.
+
+```{=latex}
+\begin{CSLReferences}{1}{0}
+\bibitem[\citeproctext]{ref-new}
+A new entry.
+
+\end{CSLReferences}
+```
+EOF
+    "$literate/book" pdf build/out
+    pdftotext -layout build/out text
+    grep -q 'See a new citation\.$' text
+    grep -qE '^ *A new entry\.$' text
+    pdfinfo -dests build/out | grep -q '"ref-new"$'
 }
 
 @test "a drawing has its caption below it" {

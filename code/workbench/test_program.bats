@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # test_program.bats: a chapter's program from its command line, in the simulator.
+# bats file_tags=quick
 
 root=$BATS_TEST_DIRNAME/../..
 program=$root/build/ch03_wmma_qk

@@ -239,8 +239,10 @@ int main(int argc, char **argv)
     if (lab.watch)
         watch(lab.student);
     folder = text("%s/build/lab%02d", root, lab.number);
-    if (mkdir(folder, 0777) && errno != EEXIST)
-        fail(EXIT_MACHINE, "cannot make %s: %s", folder, strerror(errno));
+    // A checkout that is shared may be another's to write; a program is not to blame for that.
+    if ((mkdir(folder, 0777) && errno != EEXIST) || access(folder, W_OK))
+        fail(EXIT_MACHINE, "%s cannot be written (%s): work in a copy of your own", folder,
+             strerror(errno));
     if (lab.record) { // known now, not after a minute's work
         char *copy = text("%s", lab.record), *slash = strrchr(copy, '/');
         if (slash)

@@ -1,4 +1,5 @@
 # The lab driver: its verdicts, its record, and what it refuses.
+# bats file_tags=quick
 load test_lab
 
 setup() {
@@ -266,6 +267,23 @@ fake_profile() {
 }
 
 # ---- What is refused: one line, an exit status, nothing half-written ----
+
+@test "a checkout that cannot be written is to blame, not the program" {
+    mkdir -p "$LAB/build/lab03"
+    echo 'int main(void) { return 0; }' >"$BATS_TEST_TMPDIR/mine.cu"
+    if [ "$(id -u)" = 0 ]; then # who writes wherever something can be written
+        export -f lab3
+        export LAB
+        unshare --mount true || skip "no mounts of our own here"
+        run unshare --mount bash -c 'mount --bind "$LAB" "$LAB" && mount -o remount,bind,ro "$LAB" && lab3 "$1"' \
+            _ "$BATS_TEST_TMPDIR/mine.cu"
+    else
+        chmod a-w "$LAB/build/lab03"
+        run lab3 "$BATS_TEST_TMPDIR/mine.cu"
+    fi
+    refused 3 "$LAB/build/lab03 cannot be written ("
+    [[ "$output" == *": work in a copy of your own" ]]
+}
 
 @test "bad usage is refused" {
     run lab3 --frobnicate
