@@ -92,7 +92,7 @@ void start_cta(struct cta *cta, uint64_t number)
     cta->index[0] = (unsigned)(number % launch->grid[0]);
     cta->index[1] = (unsigned)(number / launch->grid[0] % launch->grid[1]);
     cta->index[2] = (unsigned)(number / launch->grid[0] / launch->grid[1]);
-    cta->rounds = 0;
+    cta->rounds = cta->clock = 0;
     cta->stuck_at = UINT64_MAX;
     for (int i = 0; i < NAMED_BARRIERS; ++i)
         clock_drop(&cta->barrier[i].clock);
@@ -103,7 +103,7 @@ void start_cta(struct cta *cta, uint64_t number)
         struct warp *w = &cta->warp[i];
         unsigned lanes = threads - (unsigned)i * WARP;
         w->alive = lanes >= WARP ? ~0u : (1u << lanes) - 1;
-        w->turns = w->steps = 0;
+        w->turns = w->steps = w->instructions = 0;
         w->loop.watched = false;
         w->polls = NULL;
         for (int lane = 0; lane < WARP; ++lane)
