@@ -84,6 +84,16 @@ void free_cta(struct cta *cta)
     free(cta);
 }
 
+// The system's part of the shared memory holds zeros when a CTA begins.
+static void clear_reserved(struct cta *cta)
+{
+    for (uint32_t at = cta->shared_bytes - RESERVED_SHARED_BYTES; at < cta->shared_bytes; ++at) {
+        cta->shared[at] = 0;
+        if (cta->written)
+            cta->written[at / 8] |= (uint8_t)(1 << at % 8);
+    }
+}
+
 void start_cta(struct cta *cta, uint64_t number)
 {
     const struct launch *launch = cta->launch;
@@ -99,6 +109,8 @@ void start_cta(struct cta *cta, uint64_t number)
     memset(cta->barrier, 0, sizeof cta->barrier);
     if (cta->written)
         memset(cta->written, 0, cta->shared_bytes / 8 + 64);
+    if (cta->program->asks_reserved)
+        clear_reserved(cta);
     for (int i = 0; i < cta->warps; ++i) {
         struct warp *w = &cta->warp[i];
         unsigned lanes = threads - (unsigned)i * WARP;
