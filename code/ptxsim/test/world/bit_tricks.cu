@@ -26,7 +26,8 @@ __global__ void all(const unsigned *in, int n, unsigned *out)
     o[14] = (unsigned)__umul64hi((unsigned long long)a << 32 | b, 0x123456789abcdefull);
     o[15] = __mul24((int)a, (int)b) ^ __umul24(a, b);
     o[16] = __sad((int)a, (int)b, 5u) + __usad(a, b, 6u);
-    o[17] = __hadd((int)a, (int)b) ^ __rhadd((int)a, (int)b) ^ __uhadd(a, b) ^ __urhadd(a, b);
+    o[17] = __hadd((int)a, (int)b) + 3 * __rhadd((int)a, (int)b) + 5 * __uhadd(a, b) +
+            7 * __urhadd(a, b);
     o[18] = __float_as_uint(__uint2float_rn(a)) ^ (unsigned)__float2int_rz(__int2float_rd((int)b));
     o[19] = __match_any_sync(0xffffffff, a % 3) ^ __ballot_sync(0xffffffff, b & 1) ^
             __reduce_add_sync(0xffffffff, a) ^ __reduce_max_sync(0xffffffff, b);

@@ -1,7 +1,5 @@
-// libcu++ in device code: atomic_ref, tuple, optional, span, array, complex, numeric_limits, and
-// the algorithms that go with them.
+// libcu++ in device code: atomic_ref, tuple, optional, span, array, complex, numeric_limits.
 #include <cuda/atomic>
-#include <cuda/std/algorithm>
 #include <cuda/std/array>
 #include <cuda/std/cmath>
 #include <cuda/std/complex>
@@ -25,8 +23,8 @@ __device__ cuda::std::tuple<int, int> extremes(cuda::std::span<const int> in)
 {
     int least = cuda::std::numeric_limits<int>::max(), most = cuda::std::numeric_limits<int>::min();
     for (int value : in) {
-        least = cuda::std::min(least, value);
-        most = cuda::std::max(most, value);
+        least = value < least ? value : least;
+        most = value > most ? value : most;
     }
     return cuda::std::make_tuple(least, most);
 }

@@ -41,7 +41,7 @@ __global__ void look(unsigned *out)
         out[8] = end - begin;
         out[9] = REGISTER("nsmid");
         fixed[0] = out[10];
-        out[11] = fixed[0] + dynamic[1];
+        out[11] = fixed[0] + dynamic[0];
     }
 }
 
