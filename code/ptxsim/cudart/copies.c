@@ -91,7 +91,7 @@ static struct pinned {
     uint64_t base;
     unsigned flags;
     struct pinned *next;
-} *pinned;
+} * pinned;
 
 static void remember_flags(const void *address, unsigned flags)
 {

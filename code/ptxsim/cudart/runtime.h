@@ -103,8 +103,8 @@ struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t poi
     struct kernel *kernel;  // NULL until it is first needed
     int max_dynamic_shared; // set by cudaFuncSetAttribute; -1: not set
     int carveout;
-    bool refused;       // it needs what the simulator does not have, which was told
-    unsigned told;      // what of its launches was refused and told: a bit each (launches.c)
+    bool refused;  // it needs what the simulator does not have, which was told
+    unsigned told; // what of its launches was refused and told: a bit each (launches.c)
     // Sums over all launches, for the report.
     uint64_t launches, dram_bytes;
     unsigned grid[3], block[3]; // of the last launch

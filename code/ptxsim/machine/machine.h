@@ -47,7 +47,7 @@ struct warp {
     uint64_t stack[WARP]; // alloca: the lowest byte in use, from the end of the lane's local memory
     struct text printed;  // by printf
     uint64_t turns;
-    uint64_t instructions; // that it ran, but for those of the block at hand
+    uint64_t instructions;     // that it ran, but for those of the block at hand
     struct warp_clock *clock;  // NULL: races are not checked
     struct copies *copies;     // cp.async on their way; NULL until the first
     struct products *products; // wgmma on their way; NULL until the first
