@@ -122,12 +122,16 @@ struct fault {
     char text[1024]; // one line: kernel, chapter line, block, thread, address, the other party
 };
 
+struct gpu;
+
 struct launch {
     const struct kernel *kernel;
     unsigned grid[3], block[3];
     size_t dynamic_shared_bytes;
     const void *params;             // param_bytes, laid out as kernel_info says
     uint64_t grid_memory;           // of a cooperative launch: its barrier, zeroed; else 0
+    const struct gpu *gpu;          // what special registers tell of (image/gpus.h); NULL: an L4
+    size_t stack_bytes;             // of a thread, for recursion and alloca; 0: a default
     int threads;                    // of the host; 0: one a core
     unsigned schedule;              // seed of the order in which warps take turns; 0: round robin
     unsigned spin;                  // basic blocks of a warp without an effect; 0: a default

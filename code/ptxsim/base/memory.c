@@ -12,6 +12,9 @@
 #include <unistd.h>
 
 enum { SECTOR = 32, FREED_KEPT = 256, POISON = 0xff };
+static const size_t LARGE = (size_t)256
+                            << 20; // from here on pages are filled when they are touched
+static const size_t POISON_PIECE = (size_t)16 << 20;
 static const size_t GAP = (size_t)1 << 20;
 static const size_t L4_MEMORY = (size_t)23034 << 20; // as an L4 reports it
 
@@ -140,11 +143,51 @@ static void *map(size_t bytes, enum memory_kind kind)
     return base;
 }
 
+// A file of nothing but POISON, in memory; -1: there is none.
+static int poison_file(void)
+{
+    static int file = -2;
+    char *pages;
+
+    if (file != -2)
+        return file;
+    file = memfd_create("ptxsim-poison", MFD_CLOEXEC);
+    if (file < 0)
+        return file = -1;
+    pages = ftruncate(file, POISON_PIECE)
+                ? MAP_FAILED
+                : mmap(NULL, POISON_PIECE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (pages == MAP_FAILED) {
+        close(file);
+        return file = -1;
+    }
+    memset(pages, POISON, POISON_PIECE);
+    munmap(pages, POISON_PIECE);
+    return file;
+}
+
+// Fills an allocation with POISON. A large one gets pages that all show the same few, until they
+// are written: memory that a program asks for and does not touch costs nothing.
+static void fill_poison(char *base, size_t bytes)
+{
+    size_t done = 0;
+    int file = bytes >= LARGE ? poison_file() : -1;
+
+    while (file >= 0 && done < bytes) {
+        size_t piece = bytes - done < POISON_PIECE ? bytes - done : POISON_PIECE;
+        if (mmap(base + done, piece, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file, 0) == MAP_FAILED)
+            break;
+        done += piece;
+    }
+    memset(base + done, POISON, bytes - done);
+}
+
 void *memory_alloc_kind(size_t bytes, enum memory_kind kind)
 {
     void *base = map(bytes, kind);
     if (base)
-        memset(base, POISON, bytes);
+        fill_poison(base, bytes);
     return base;
 }
 
@@ -234,19 +277,38 @@ bool memory_free(void *address)
     return true;
 }
 
+// Zeros; of many bytes by giving their pages back.
+static void clear(uint8_t *at, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), head = (page - (uintptr_t)at % page) % page;
+
+    if (bytes >= LARGE / SECTOR) {
+        size_t middle = (bytes - head) / page * page;
+        if (!madvise(at + head, middle, MADV_DONTNEED)) {
+            memset(at, 0, head);
+            memset(at + head + middle, 0, bytes - head - middle);
+            return;
+        }
+    }
+    memset(at, 0, bytes);
+}
+
 void memory_touched_clear(void)
 {
     for (size_t i = 0; i < allocation_count; ++i)
         if (allocations[i]->live)
-            memset(allocations[i]->sectors_read, 0, 2 * sector_count(allocations[i]->size));
+            clear(allocations[i]->sectors_read, 2 * sector_count(allocations[i]->size));
 }
 
 uint64_t memory_touched_bytes(void)
 {
     uint64_t sectors = 0;
 
-    for (size_t i = 0; i < allocation_count; ++i)
-        for (size_t s = 0; allocations[i]->live && s < 2 * sector_count(allocations[i]->size); ++s)
-            sectors += allocations[i]->sectors_read[s]; // and written: the second half
+    for (size_t i = 0; i < allocation_count; ++i) {
+        const uint8_t *touched = allocations[i]->sectors_read; // and written: the second half
+        size_t count = allocations[i]->live ? 2 * sector_count(allocations[i]->size) : 0;
+        for (size_t s = 0; s < count; ++s)
+            sectors += touched[s];
+    }
     return sectors * SECTOR;
 }

@@ -1,6 +1,7 @@
 // copies.c: allocations, copies and fills.
 #include "runtime.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 // ---- Allocations --------------------------------------------------------------------------------
@@ -27,6 +28,34 @@ static const struct allocation *allocation_at(const void *address)
     return memory_find((uint64_t)(uintptr_t)address, 1, NULL);
 }
 
+// What is wrong with an address that is to be freed: few programs look at the error of cudaFree.
+static void explain_free(const void *address, bool host, const struct allocation *inside)
+{
+    static bool explained[2];
+    const struct allocation *nearest = NULL;
+    const char *call = host ? "cudaFreeHost" : "cudaFree";
+
+    if (explained[host])
+        return;
+    explained[host] = true;
+    memory_find((uint64_t)(uintptr_t)address, 1, &nearest);
+    if (inside && (inside->kind == MEMORY_REGISTERED || (inside->kind == MEMORY_HOST) != host))
+        complain("%s: %p is %s: free it with %s", call, address,
+                 inside->kind == MEMORY_REGISTERED ? "the program's own, only registered"
+                 : host                            ? "memory of the device"
+                                                   : "pinned memory of the host",
+                 inside->kind == MEMORY_REGISTERED ? "free, after cudaHostUnregister"
+                 : host                            ? "cudaFree"
+                                                   : "cudaFreeHost");
+    else if (inside)
+        complain("%s: %p is byte %llu of an allocation, not where it begins", call, address,
+                 (unsigned long long)((uint64_t)(uintptr_t)address - inside->base));
+    else if (nearest && nearest->base == (uint64_t)(uintptr_t)address)
+        complain("%s: %p has been freed already", call, address);
+    else
+        complain("%s: %p was not allocated by CUDA", call, address);
+}
+
 static cudaError_t release(void *address, bool host)
 {
     cudaError_t error = capture_forbids();
@@ -35,8 +64,10 @@ static cudaError_t release(void *address, bool host)
         return error;
     const struct allocation *a = allocation_at(address);
     if (!a || a->kind == MEMORY_REGISTERED || (a->kind == MEMORY_HOST) != host ||
-        !memory_free(address))
+        !memory_free(address)) {
+        explain_free(address, host, a);
         return cudaErrorInvalidValue;
+    }
     pool_returned(address);
     return cudaSuccess;
 }
@@ -55,11 +86,57 @@ cudaError_t cudaMallocManaged(void **address, size_t bytes, unsigned flags)
     return api_result(allocate(address, bytes, MEMORY_MANAGED));
 }
 
+// Flags of pinned memory that are more than what all of it has, newest first. They have no effect.
+static struct pinned {
+    uint64_t base;
+    unsigned flags;
+    struct pinned *next;
+} * pinned;
+
+static void remember_flags(const void *address, unsigned flags)
+{
+    struct pinned *p = flags ? malloc(sizeof *p) : NULL;
+
+    if (!p)
+        return;
+    *p = (struct pinned){(uint64_t)(uintptr_t)address, flags, pinned};
+    pinned = p;
+}
+
+static void forget_flags(const void *address)
+{
+    for (struct pinned **p = &pinned; *p;) {
+        struct pinned *gone = *p;
+        if (gone->base == (uint64_t)(uintptr_t)address) {
+            *p = gone->next;
+            free(gone);
+        } else {
+            p = &gone->next;
+        }
+    }
+}
+
 cudaError_t cudaHostAlloc(void **address, size_t bytes, unsigned flags)
 {
     API_ENTER();
-    (void)flags;
-    return api_result(allocate(address, bytes, MEMORY_HOST));
+    cudaError_t error = allocate(address, bytes, MEMORY_HOST);
+    if (error == cudaSuccess && *address)
+        remember_flags(*address, flags);
+    return api_result(error);
+}
+
+// With one space of addresses for host and device, all pinned memory is mapped.
+cudaError_t cudaHostGetFlags(unsigned *flags, void *address)
+{
+    API_ENTER();
+    const struct allocation *a = allocation_at(address);
+    if (!flags || !a || (a->kind != MEMORY_HOST && a->kind != MEMORY_REGISTERED))
+        return api_result(cudaErrorInvalidValue);
+    *flags = cudaHostAllocMapped;
+    for (const struct pinned *p = pinned; p; p = p->next)
+        if (p->base == a->base)
+            *flags |= p->flags;
+    return cudaSuccess;
 }
 
 cudaError_t cudaMallocHost(void **address, size_t bytes)
@@ -85,7 +162,10 @@ cudaError_t cudaFree(void *address)
 cudaError_t cudaFreeHost(void *address)
 {
     API_ENTER();
-    return api_result(release(address, true));
+    cudaError_t error = release(address, true);
+    if (error == cudaSuccess)
+        forget_flags(address);
+    return api_result(error);
 }
 
 cudaError_t cudaHostRegister(void *address, size_t bytes, unsigned flags)

@@ -145,7 +145,7 @@ cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttribute
     int threads = threads_for_registers(resources.registers);
     *attributes = (struct cudaFuncAttributes){
         .sharedSizeBytes = info->static_shared_bytes,
-        .localSizeBytes = resources.local_bytes,
+        .localSizeBytes = cubin->data ? resources.local_bytes : info->local_bytes,
         .maxThreadsPerBlock = threads < info->max_threads ? threads : info->max_threads,
         .numRegs = resources.registers, // 0 when the executable has no machine code for sm_8x
         .ptxVersion = device_now()->arch,

@@ -47,6 +47,36 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, 
     return cudaSuccess;
 }
 
+// What a launch may ask for too much of; each is told once for a kernel. (Of x, y and z: the first.)
+enum limit { LIMIT_GRID, LIMIT_BLOCK = 3, LIMIT_THREADS = 6, LIMIT_REGISTERS, LIMIT_SHARED };
+
+// A launch that is refused: programs that do not ask for the error of a launch see nothing of it.
+static cudaError_t refuse_launch(struct CUkern_st *kernel, enum limit limit, size_t value,
+                                 size_t most, cudaError_t error)
+{
+    static const char *const what[] = {
+        [LIMIT_GRID] = "blocks in x",
+        [LIMIT_GRID + 1] = "blocks in y",
+        [LIMIT_GRID + 2] = "blocks in z",
+        [LIMIT_BLOCK] = "threads of a block in x",
+        [LIMIT_BLOCK + 1] = "threads of a block in y",
+        [LIMIT_BLOCK + 2] = "threads of a block in z",
+        [LIMIT_THREADS] = "threads in a block",
+        [LIMIT_REGISTERS] = "threads in a block, with its registers",
+        [LIMIT_SHARED] = "bytes of dynamic shared memory",
+    };
+    char name[96];
+
+    if (!(kernel->told >> limit & 1)) {
+        kernel_base_name(kernel->name, name, sizeof name);
+        complain("%s is not launched: %zu %s, %s %zu%s", name, value, what[limit],
+                 value ? "at most" : "where there must be 1 to", most,
+                 limit == LIMIT_SHARED ? " (cudaFuncSetAttribute asks for more)" : "");
+    }
+    kernel->told |= 1u << limit;
+    return error;
+}
+
 static cudaError_t check_launch(struct CUkern_st *kernel, dim3 grid, dim3 block, size_t shared)
 {
     const struct cudaDeviceProp *device = device_properties();
@@ -56,16 +86,23 @@ static cudaError_t check_launch(struct CUkern_st *kernel, dim3 grid, dim3 block,
     if (error != cudaSuccess)
         return error;
     size_t threads = (size_t)block.x * block.y * block.z;
-    const unsigned grids[] = {grid.x, grid.y, grid.z}, blocks[] = {block.x, block.y, block.z};
-    for (int i = 0; i < 3; ++i)
-        if (grids[i] == 0 || grids[i] > (unsigned)device->maxGridSize[i] || blocks[i] == 0 ||
-            blocks[i] > (unsigned)device->maxThreadsDim[i])
-            return cudaErrorInvalidValue;
-    if (threads > (size_t)kernel_info(kernel->kernel)->max_threads ||
-        shared > (size_t)attributes.maxDynamicSharedSizeBytes)
-        return cudaErrorInvalidValue;
+    size_t most = (size_t)kernel_info(kernel->kernel)->max_threads;
+    const unsigned asked[] = {grid.x, grid.y, grid.z, block.x, block.y, block.z};
+    for (int i = 0; i < 6; ++i) {
+        int limit = i < 3 ? device->maxGridSize[i] : device->maxThreadsDim[i - 3];
+        bool whole_block = i >= 3 && threads > most; // says more than one of its sides
+        if (asked[i] == 0 || (asked[i] > (unsigned)limit && !whole_block))
+            return refuse_launch(kernel, (enum limit)i, asked[i], (size_t)limit,
+                                 cudaErrorInvalidValue);
+    }
+    if (threads > most)
+        return refuse_launch(kernel, LIMIT_THREADS, threads, most, cudaErrorInvalidValue);
+    if (shared > (size_t)attributes.maxDynamicSharedSizeBytes)
+        return refuse_launch(kernel, LIMIT_SHARED, shared,
+                             (size_t)attributes.maxDynamicSharedSizeBytes, cudaErrorInvalidValue);
     if (threads > (size_t)attributes.maxThreadsPerBlock)
-        return cudaErrorLaunchOutOfResources;
+        return refuse_launch(kernel, LIMIT_REGISTERS, threads,
+                             (size_t)attributes.maxThreadsPerBlock, cudaErrorLaunchOutOfResources);
     return cudaSuccess;
 }
 

@@ -5,50 +5,89 @@
 #include <stdlib.h>
 #include <string.h>
 
-cudaError_t device_occupancy(struct CUkern_st *kernel, int threads, size_t dynamic_shared,
-                             int *blocks)
+struct question { // what the calculator wants to know
+    struct cudaOccDeviceProp device;
+    struct cudaOccFuncAttributes function;
+    struct cudaOccDeviceState state;
+};
+
+static cudaError_t ask(struct CUkern_st *kernel, struct question *q)
 {
     const struct cudaDeviceProp *p = device_properties();
     struct cudaFuncAttributes attributes;
     cudaError_t error = kernel_attributes(kernel, &attributes);
+
+    if (error != cudaSuccess)
+        return error;
+    *q = (struct question){
+        .device =
+            {
+                .computeMajor = p->major,
+                .computeMinor = p->minor,
+                .maxThreadsPerBlock = p->maxThreadsPerBlock,
+                .maxThreadsPerMultiprocessor = p->maxThreadsPerMultiProcessor,
+                .regsPerBlock = p->regsPerBlock,
+                .regsPerMultiprocessor = p->regsPerMultiprocessor,
+                .warpSize = p->warpSize,
+                .sharedMemPerBlock = p->sharedMemPerBlock,
+                .sharedMemPerMultiprocessor = p->sharedMemPerMultiprocessor,
+                .numSms = p->multiProcessorCount,
+                .sharedMemPerBlockOptin = p->sharedMemPerBlockOptin,
+                .reservedSharedMemPerBlock = p->reservedSharedMemPerBlock,
+            },
+        .function =
+            {
+                .maxThreadsPerBlock = GPU_THREADS_CTA, // launch bounds do not count here
+                .numRegs = attributes.numRegs,
+                .sharedSizeBytes = attributes.sharedSizeBytes,
+                .partitionedGCConfig = PARTITIONED_GC_OFF,
+                .shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN,
+                .maxDynamicSharedSizeBytes = (size_t)attributes.maxDynamicSharedSizeBytes,
+                .numBlockBarriers = 1,
+            },
+        .state = {.carveoutConfig = kernel->carveout},
+    };
+    return cudaSuccess;
+}
+
+cudaError_t device_occupancy(struct CUkern_st *kernel, int threads, size_t dynamic_shared,
+                             int *blocks)
+{
+    struct question q;
+    cudaError_t error = ask(kernel, &q);
 
     *blocks = 0;
     if (error != cudaSuccess)
         return error;
     if (threads <= 0)
         return cudaErrorInvalidValue;
-    if (threads > GPU_THREADS_CTA || dynamic_shared > (size_t)attributes.maxDynamicSharedSizeBytes)
+    if (threads > GPU_THREADS_CTA || dynamic_shared > q.function.maxDynamicSharedSizeBytes)
         return cudaSuccess; // none fits
-    struct cudaOccDeviceProp device = {
-        .computeMajor = p->major,
-        .computeMinor = p->minor,
-        .maxThreadsPerBlock = p->maxThreadsPerBlock,
-        .maxThreadsPerMultiprocessor = p->maxThreadsPerMultiProcessor,
-        .regsPerBlock = p->regsPerBlock,
-        .regsPerMultiprocessor = p->regsPerMultiprocessor,
-        .warpSize = p->warpSize,
-        .sharedMemPerBlock = p->sharedMemPerBlock,
-        .sharedMemPerMultiprocessor = p->sharedMemPerMultiprocessor,
-        .numSms = p->multiProcessorCount,
-        .sharedMemPerBlockOptin = p->sharedMemPerBlockOptin,
-        .reservedSharedMemPerBlock = p->reservedSharedMemPerBlock,
-    };
-    struct cudaOccFuncAttributes function = {
-        .maxThreadsPerBlock = GPU_THREADS_CTA, // launch bounds do not count here
-        .numRegs = attributes.numRegs,
-        .sharedSizeBytes = attributes.sharedSizeBytes,
-        .partitionedGCConfig = PARTITIONED_GC_OFF,
-        .shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN,
-        .maxDynamicSharedSizeBytes = (size_t)attributes.maxDynamicSharedSizeBytes,
-        .numBlockBarriers = 1,
-    };
-    struct cudaOccDeviceState state = {.carveoutConfig = kernel->carveout};
     cudaOccResult occupancy;
-    if (cudaOccMaxActiveBlocksPerMultiprocessor(&occupancy, &device, &function, &state, threads,
-                                                dynamic_shared) != CUDA_OCC_SUCCESS)
+    if (cudaOccMaxActiveBlocksPerMultiprocessor(&occupancy, &q.device, &q.function, &q.state,
+                                                threads, dynamic_shared) != CUDA_OCC_SUCCESS)
         return cudaErrorUnknown;
     *blocks = occupancy.activeBlocksPerMultiprocessor;
     return cudaSuccess;
+}
+
+// The most dynamic shared memory with which so many CTAs fit on an SM.
+cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void *function,
+                                                      int blocks, int threads)
+{
+    API_ENTER();
+    struct CUkern_st *kernel;
+    struct question q;
+    cudaError_t error = bytes ? kernel_find(function, &kernel) : cudaErrorInvalidValue;
+    if (error == cudaSuccess && (blocks <= 0 || threads <= 0 || threads > GPU_THREADS_CTA))
+        error = cudaErrorInvalidValue;
+    if (error == cudaSuccess)
+        error = ask(kernel, &q);
+    if (error == cudaSuccess &&
+        cudaOccAvailableDynamicSMemPerBlock(bytes, &q.device, &q.function, &q.state, blocks,
+                                            threads) != CUDA_OCC_SUCCESS)
+        error = cudaErrorInvalidValue;
+    return api_result(error);
 }
 
 cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks,

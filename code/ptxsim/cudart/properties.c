@@ -245,7 +245,8 @@ cudaError_t cudaDeviceReset(void)
     return cudaSuccess;
 }
 
-// Caches, and limits of what the simulator does not model, are accepted and have no effect.
+// Caches, and limits of what the simulator does not model (all but the stack's), are accepted and have
+// no effect.
 cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache config)
 {
     API_ENTER();
@@ -268,11 +269,18 @@ cudaError_t cudaCtxResetPersistingL2Cache(void)
     return cudaSuccess;
 }
 
+enum { STACK_MOST = 512 << 10 }; // of local memory, that a thread can have
+
 static size_t limits[] = {
     [cudaLimitStackSize] = 1024,           [cudaLimitPrintfFifoSize] = 1 << 20,
     [cudaLimitMallocHeapSize] = 8 << 20,   [cudaLimitDevRuntimePendingLaunchCount] = 2048,
     [cudaLimitMaxL2FetchGranularity] = 64, [cudaLimitPersistingL2CacheSize] = 0,
 };
+
+size_t stack_limit(void)
+{
+    return limits[cudaLimitStackSize];
+}
 
 static cudaError_t check_limit(enum cudaLimit limit)
 {
@@ -285,6 +293,8 @@ cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
 {
     API_ENTER();
     cudaError_t error = check_limit(limit);
+    if (error == cudaSuccess && limit == cudaLimitStackSize && value > STACK_MOST)
+        error = cudaErrorInvalidValue;
     if (error == cudaSuccess)
         limits[limit] = value;
     return api_result(error);

@@ -103,6 +103,8 @@ struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t poi
     struct kernel *kernel;  // NULL until it is first needed
     int max_dynamic_shared; // set by cudaFuncSetAttribute; -1: not set
     int carveout;
+    bool refused;  // it needs what the simulator does not have, which was told
+    unsigned told; // what of its launches was refused and told: a bit each (launches.c)
     // Sums over all launches, for the report.
     uint64_t launches, dram_bytes;
     unsigned grid[3], block[3]; // of the last launch
@@ -138,6 +140,7 @@ const struct gpu *device_now(void);
 // Of all fat binaries of the program: whether one has PTX for sm_90 and none that is older.
 bool needs_hopper(void);
 const struct cudaDeviceProp *device_properties(void);
+size_t stack_limit(void); // cudaLimitStackSize: bytes of a thread's stack
 // CTAs of a kernel that are resident on one SM.
 cudaError_t device_occupancy(struct CUkern_st *kernel, int threads, size_t dynamic_shared,
                              int *blocks);

@@ -76,6 +76,19 @@ static uint64_t grid_memory(void)
     return (uint64_t)(uintptr_t)memory;
 }
 
+// Explains why a launch failed, with what else went wrong in it.
+static void explain(const struct fault *fault)
+{
+    complain("%s", fault->text);
+    report_fault(fault->text);
+    for (int i = 0; i < note_count; ++i) {
+        complain("%s", notes[i]);
+        report_fault(notes[i]);
+        free(notes[i]);
+    }
+    note_count = 0;
+}
+
 static cudaError_t launch_now(const struct launch_order *order)
 {
     struct CUkern_st *kernel = order->kernel;
@@ -85,6 +98,8 @@ static cudaError_t launch_now(const struct launch_order *order)
         .dynamic_shared_bytes = order->dynamic_shared_bytes,
         .params = order->params,
         .grid_memory = order->cooperative ? grid_memory() : 0,
+        .gpu = device_now(),
+        .stack_bytes = stack_limit(),
         .threads = (int)environment_number("PTXSIM_THREADS", 1024),
         .schedule = environment_number("PTXSIM_SCHEDULE", UINT32_MAX),
         .spin = environment_number("PTXSIM_SPIN", UINT32_MAX),
@@ -106,14 +121,13 @@ static cudaError_t launch_now(const struct launch_order *order)
     kernel->dynamic_shared_bytes = order->dynamic_shared_bytes;
     if (passed)
         return cudaSuccess;
-    complain("%s", fault.text);
-    report_fault(fault.text);
-    for (int i = 0; i < note_count; ++i) {
-        complain("%s", notes[i]);
-        report_fault(notes[i]);
-        free(notes[i]);
+    if (fault.kind == FAULT_UNSUPPORTED) { // it did not begin: the device is as it was
+        if (!kernel->refused)
+            explain(&fault);
+        kernel->refused = true;
+        return cudaErrorNotSupported;
     }
-    note_count = 0;
+    explain(&fault);
     return api_result_sticky(fault_error(&fault));
 }
 

@@ -253,20 +253,27 @@ static void decode_program(struct decoder *d)
     collect(d);
     for (size_t c = 0; c < p->callee_count; ++c)
         decode_function(d, &p->callees[c]);
-    bool calls = p->callee_count > 1;
     for (size_t c = 0; c < p->callee_count; ++c) {
-        p->file_bytes += p->callees[c].frame_bytes;
-        p->local_bytes += p->callees[c].local_bytes;
+        p->frames_file_bytes += p->callees[c].frame_bytes;
+        p->frames_local_bytes += p->callees[c].local_bytes;
+        if (c && p->callees[c].frame_bytes > p->largest_frame)
+            p->largest_frame = p->callees[c].frame_bytes;
     }
-    if (calls) { // room for recursion
-        size_t room = 0, depth = 64;
-        for (size_t c = 1; c < p->callee_count; ++c)
-            room = p->callees[c].frame_bytes > room ? p->callees[c].frame_bytes : room;
-        p->file_bytes += depth * room;
-        p->local_bytes += 4096;
-    }
+    program_stack(p, 0);
+}
+
+// A level of calls takes LEVEL_BYTES of a GPU's stack at least: return address, saved registers.
+void program_stack(struct program *p, size_t bytes)
+{
+    enum { LEVEL_BYTES = 32, LEAST_LEVELS = 64, LEAST_LOCALS = 4096, LEAST_ALLOCA = 16384 };
+    size_t levels = bytes / LEVEL_BYTES > LEAST_LEVELS ? bytes / LEVEL_BYTES : LEAST_LEVELS;
+
+    p->file_bytes = p->frames_file_bytes + levels * p->largest_frame;
+    p->local_bytes = p->frames_local_bytes;
+    if (p->largest_frame)
+        p->local_bytes += bytes > LEAST_LOCALS ? bytes : LEAST_LOCALS;
     if (p->has_alloca)
-        p->local_bytes += 16384;
+        p->local_bytes += bytes > LEAST_ALLOCA ? bytes : LEAST_ALLOCA;
     p->local_bytes = (p->local_bytes + 15) & ~(size_t)15;
 }
 

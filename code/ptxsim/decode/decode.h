@@ -11,4 +11,8 @@
 struct program *program_decode(struct kernel *kernel, char *why, size_t size);
 void program_free(struct program *program); // NULL is fine
 
+// Makes room for the stack that a launch gives each thread: bytes for recursion and alloca, as
+// cudaLimitStackSize has them; there is always some.
+void program_stack(struct program *program, size_t bytes);
+
 #endif

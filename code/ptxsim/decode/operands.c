@@ -211,6 +211,8 @@ uint32_t source(struct decoder *d, const struct operand *o, int bytes)
             op->d = to;
             op->imm = special;
             op->width = (uint8_t)bytes;
+            d->program->asks_reserved |=
+                special >= SPECIAL_RESERVED_SMEM_BEGIN && special <= SPECIAL_RESERVED_SMEM_1;
             return to;
         }
         uint64_t value;

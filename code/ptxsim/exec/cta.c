@@ -84,6 +84,16 @@ void free_cta(struct cta *cta)
     free(cta);
 }
 
+// The system's part of the shared memory holds zeros when a CTA begins.
+static void clear_reserved(struct cta *cta)
+{
+    for (uint32_t at = cta->shared_bytes - RESERVED_SHARED_BYTES; at < cta->shared_bytes; ++at) {
+        cta->shared[at] = 0;
+        if (cta->written)
+            cta->written[at / 8] |= (uint8_t)(1 << at % 8);
+    }
+}
+
 void start_cta(struct cta *cta, uint64_t number)
 {
     const struct launch *launch = cta->launch;
@@ -92,18 +102,20 @@ void start_cta(struct cta *cta, uint64_t number)
     cta->index[0] = (unsigned)(number % launch->grid[0]);
     cta->index[1] = (unsigned)(number / launch->grid[0] % launch->grid[1]);
     cta->index[2] = (unsigned)(number / launch->grid[0] / launch->grid[1]);
-    cta->rounds = 0;
+    cta->rounds = cta->clock = 0;
     cta->stuck_at = UINT64_MAX;
     for (int i = 0; i < NAMED_BARRIERS; ++i)
         clock_drop(&cta->barrier[i].clock);
     memset(cta->barrier, 0, sizeof cta->barrier);
     if (cta->written)
         memset(cta->written, 0, cta->shared_bytes / 8 + 64);
+    if (cta->program->asks_reserved)
+        clear_reserved(cta);
     for (int i = 0; i < cta->warps; ++i) {
         struct warp *w = &cta->warp[i];
         unsigned lanes = threads - (unsigned)i * WARP;
         w->alive = lanes >= WARP ? ~0u : (1u << lanes) - 1;
-        w->turns = w->steps = 0;
+        w->turns = w->steps = w->instructions = 0;
         w->loop.watched = false;
         w->polls = NULL;
         for (int lane = 0; lane < WARP; ++lane)

@@ -124,6 +124,7 @@ void run_block(struct warp *w, int index)
     run_ops(w, w->file + frame, first, first + b->count, mask);
     w->turns++;
     w->steps++;
+    w->instructions += b->insns;
     mask &= ~w->gone;
     uint32_t taken = w->taken & mask, rest = mask & ~taken;
     if (taken)

@@ -209,10 +209,12 @@ static void tell_races(const struct launch *launch, struct race_log *races, stru
 // Bytes of shared memory that each CTA of a launch has.
 static uint64_t shared_bytes_of(const struct program *p, size_t dynamic)
 {
-    size_t offset = (p->shared_bytes + 15) & ~(size_t)15;
-    if (!dynamic)
-        return p->shared_bytes;
-    return (offset > p->dynamic_offset ? offset : p->dynamic_offset) + dynamic;
+    size_t offset = (p->shared_bytes + 15) & ~(size_t)15, bytes = p->shared_bytes;
+    if (dynamic)
+        bytes = (offset > p->dynamic_offset ? offset : p->dynamic_offset) + dynamic;
+    if (p->asks_reserved) // behind the CTA's own, see ops/special.c
+        bytes = ((bytes + 127) & ~(size_t)127) + RESERVED_SHARED_BYTES;
+    return bytes;
 }
 
 // The kernel's program, decoded at its first launch; NULL: `fault` says why it cannot be launched.
@@ -304,6 +306,7 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
     const struct program *p = program_of((struct kernel *)launch->kernel, fault);
     if (!p)
         return false;
+    program_stack(((struct kernel *)launch->kernel)->program, launch->stack_bytes);
     uint64_t shared = shared_bytes_of(p, launch->dynamic_shared_bytes);
     if (shared > 16 << 20)
         return refuse(fault, FAULT_INTERNAL, "more than 16 MiB of shared memory");

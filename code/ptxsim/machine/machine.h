@@ -47,6 +47,7 @@ struct warp {
     uint64_t stack[WARP]; // alloca: the lowest byte in use, from the end of the lane's local memory
     struct text printed;  // by printf
     uint64_t turns;
+    uint64_t instructions;     // that it ran, but for those of the block at hand
     struct warp_clock *clock;  // NULL: races are not checked
     struct copies *copies;     // cp.async on their way; NULL until the first
     struct products *products; // wgmma on their way; NULL until the first
@@ -94,6 +95,7 @@ struct cta {
     bool watched; // accesses to shared memory are checked or traced
     struct fault fault;
     uint64_t rounds;
+    uint64_t clock;      // the latest that one of its warps has read
     uint64_t stuck_at;   // every warp is, as long as the run's effects sum up to this
     struct trace *trace; // NULL: not traced
     struct cta *next;

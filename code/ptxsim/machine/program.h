@@ -6,6 +6,9 @@
 
 #include "ptxsim/parse/module.h"
 
+// Bytes that the system uses of what it keeps of each CTA's shared memory, as an H200 says.
+enum { RESERVED_SHARED_BYTES = 288 };
+
 struct warp;
 struct op;
 struct barrier_operands;
@@ -70,11 +73,14 @@ struct program {
     } * insns;
     size_t insn_count;
     size_t shared_bytes;   // static, with the called functions' variables
+    bool asks_reserved;    // for the shared memory that is kept for the system
     size_t dynamic_offset; // where dynamic shared memory starts, past the padding that it asks for
     uint8_t cell_shift;    // log2 of the smallest access to memory, at most 4 bytes (races.h)
-    size_t local_bytes;    // a thread, with room for every frame
+    // With room for every frame once, and the stack that the launch gives (recursion, alloca).
+    size_t local_bytes, frames_local_bytes; // a thread's local memory
     bool has_alloca;
-    size_t file_bytes; // a warp's register file, with room for every frame
+    size_t file_bytes, frames_file_bytes; // a warp's register file
+    size_t largest_frame;                 // of a called function in it
     struct callee {
         struct function *function;
         uint32_t block; // where it starts

@@ -3,8 +3,6 @@
 #include "ops.h"
 #include "scalars.h"
 
-#include <time.h>
-
 const char *const special_names[SPECIALS] = {"%tid.x",
                                              "%tid.y",
                                              "%tid.z",
@@ -44,7 +42,37 @@ const char *const special_names[SPECIALS] = {"%tid.x",
                                              "%envreg1",
                                              "%envreg2"};
 
-// A clock counts the warp's own basic blocks: it grows, and is the same in every run.
+// The clocks count instructions: the simulator has no time. Each one of the warp stands for some
+// cycles, so that a loop that waits for a number of cycles ends soon; a warp that looks never reads
+// less than another of its CTA has read before. The same in every run.
+enum { CYCLES_INSTRUCTION = 16 };
+
+static uint64_t read_clock(struct warp *w, const struct op *op)
+{
+    const struct basic_block *block = &w->cta->program->blocks[w->next - 1]; // the one that runs
+    uint64_t now = (w->instructions + op->insn - block->insn) * CYCLES_INSTRUCTION;
+    if (now > w->cta->clock)
+        w->cta->clock = now;
+    return w->cta->clock;
+}
+
+static bool is_clock(int64_t which)
+{
+    return which >= SPECIAL_CLOCK && which <= SPECIAL_GLOBALTIMER_HI;
+}
+
+// Where the part of the shared memory begins that is kept for the system. On a GPU it lies before
+// the CTA's own; here behind it, and only in programs that ask for it (exec/launch.c).
+static uint64_t reserved_begin(const struct cta *cta)
+{
+    return cta->shared_bytes - (cta->program->asks_reserved ? RESERVED_SHARED_BYTES : 0);
+}
+
+static const struct gpu *gpu_of(const struct launch *launch)
+{
+    return launch->gpu ? launch->gpu : &gpus[GPU_L4];
+}
+
 static uint64_t special(const struct warp *w, int which, int lane)
 {
     const struct cta *cta = w->cta;
@@ -65,28 +93,22 @@ static uint64_t special(const struct warp *w, int which, int lane)
     case SPECIAL_NCTAID_Z: return launch->grid[which - SPECIAL_NCTAID_X];
     case SPECIAL_LANEID: return (uint64_t)lane;
     case SPECIAL_WARPID: return (uint64_t)w->index;
-    case SPECIAL_NWARPID: return (unsigned)gpus[GPU_L4].threads_sm / WARP;
-    case SPECIAL_SMID: return cta->number % (unsigned)gpus[GPU_L4].sms;
-    case SPECIAL_NSMID: return (unsigned)gpus[GPU_L4].sms;
+    case SPECIAL_NWARPID: return (unsigned)gpu_of(launch)->threads_sm / WARP;
+    case SPECIAL_SMID: return cta->number % (unsigned)gpu_of(launch)->sms;
+    case SPECIAL_NSMID: return (unsigned)gpu_of(launch)->sms;
     case SPECIAL_GRIDID: return 1;
     case SPECIAL_LANEMASK_EQ: return bit;
     case SPECIAL_LANEMASK_LE: return bit | (bit - 1);
     case SPECIAL_LANEMASK_LT: return bit - 1;
     case SPECIAL_LANEMASK_GE: return ~(bit - 1);
     case SPECIAL_LANEMASK_GT: return ~(bit | (bit - 1));
-    case SPECIAL_CLOCK: return (uint32_t)(w->turns * 16);
-    case SPECIAL_CLOCK_HI: return w->turns * 16 >> 32;
-    case SPECIAL_CLOCK64:
-    case SPECIAL_GLOBALTIMER: return w->turns * 16;
-    case SPECIAL_GLOBALTIMER_LO: return (uint32_t)(w->turns * 16);
-    case SPECIAL_GLOBALTIMER_HI: return w->turns * 16 >> 32;
     case SPECIAL_DYNAMIC_SMEM_SIZE: return launch->dynamic_shared_bytes;
-    case SPECIAL_TOTAL_SMEM_SIZE:
-    case SPECIAL_RESERVED_SMEM_BEGIN: // of no bytes, behind the CTA's own
-    case SPECIAL_RESERVED_SMEM_END:
-    case SPECIAL_RESERVED_SMEM_CAP:
+    case SPECIAL_TOTAL_SMEM_SIZE: return (reserved_begin(cta) + 127) & ~(uint64_t)127;
+    case SPECIAL_RESERVED_SMEM_CAP: return GPU_SHARED_RESERVED;
+    case SPECIAL_RESERVED_SMEM_END: return reserved_begin(cta) + RESERVED_SHARED_BYTES;
+    case SPECIAL_RESERVED_SMEM_BEGIN:
     case SPECIAL_RESERVED_SMEM_0:
-    case SPECIAL_RESERVED_SMEM_1: return cta->shared_bytes;
+    case SPECIAL_RESERVED_SMEM_1: return reserved_begin(cta);
     case SPECIAL_ENVREG1: return launch->grid_memory >> 32; // as cooperative groups look for it
     case SPECIAL_ENVREG2: return (uint32_t)launch->grid_memory;
     }
@@ -100,8 +122,11 @@ void special_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         memcpy(r + op->d, w->tid[op->imm], sizeof w->tid[0]);
         return;
     }
+    uint64_t clock = is_clock(op->imm) ? read_clock(w, op) : 0;
+    if (op->imm == SPECIAL_CLOCK_HI || op->imm == SPECIAL_GLOBALTIMER_HI)
+        clock >>= 32;
     for (int i = 0; i < WARP; ++i) {
-        uint64_t value = special(w, (int)op->imm, i);
+        uint64_t value = is_clock(op->imm) ? clock : special(w, (int)op->imm, i);
         memcpy(r + op->d + (size_t)i * op->width, &value, op->width);
     }
 }

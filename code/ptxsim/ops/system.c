@@ -72,6 +72,11 @@ static bool print_one(struct warp *w, const struct op *op, int lane, const char 
         char c = format[at];
         if (used > sizeof spec - 16)
             break;
+        if (c == '*' && format[at - 1] == '.') { // no GPU takes a precision from the arguments
+            *length = at + 1 + (format[at + 1] != 0);
+            text_add(&w->printed, format, *length);
+            return true;
+        }
         if (c == '*') {
             if (!next_argument(w, op, lane, arguments, 4, &value))
                 return false;

@@ -340,12 +340,16 @@ static void parse_list(struct parser *p, struct operand *o, const char *end, int
     memcpy(o->elements, list, (size_t)count * sizeof *list);
 }
 
-// A register or another name, with an offset where one follows.
+// A register or another name, with an offset where one follows. WARP_SZ is a number with a name.
 static void parse_name(struct parser *p, struct operand *o)
 {
     o->reg = find_register(p, p->token.text, p->token.length);
     if (o->reg >= 0) {
         o->kind = OPERAND_REGISTER;
+        advance(p);
+    } else if (is(p, "WARP_SZ")) {
+        o->kind = OPERAND_IMMEDIATE;
+        o->value = WARP;
         advance(p);
     } else {
         o->kind = OPERAND_NAME;
@@ -397,6 +401,11 @@ static void parse_operand(struct parser *p, struct operand *o, int depth)
             value = o->is_float ? value ^ UINT64_C(1) << 63 : 0 - value;
         o->value = (int64_t)value;
         advance(p);
+        return;
+    }
+    if (minus && is(p, "WARP_SZ")) {
+        parse_name(p, o);
+        o->value = -o->value;
         return;
     }
     if (minus)

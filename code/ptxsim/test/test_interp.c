@@ -28,7 +28,7 @@ struct outcome {
 
 struct setup {
     unsigned grid, block;
-    size_t dynamic_shared;
+    size_t dynamic_shared, stack;
     unsigned schedule;
     int threads;
     bool racy; // the test is not about races, and has some
@@ -42,6 +42,7 @@ static struct outcome run_module(struct module *module, struct setup s, const vo
                             .block = {s.block ? s.block : 32, 1, 1},
                             .dynamic_shared_bytes = s.dynamic_shared,
                             .params = params,
+                            .stack_bytes = s.stack,
                             .threads = s.threads ? s.threads : 1,
                             .schedule = s.schedule,
                             .check = true,
@@ -1569,6 +1570,100 @@ static void control_faults(void **state)
                  FAULT_UNSUPPORTED, "instruction tex.1d.v4.f32.s32 is not supported");
 }
 
+// ---- What a kernel asks of the machine ----------------------------------------------------------
+
+static void warp_size(void **state)
+{
+    (void)state;
+    uint32_t *out = words("",
+                          "mov.u32 %r1, WARP_SZ; mad.lo.s32 %r2, %lane, WARP_SZ, 5; "
+                          "add.s32 %r2, %r2, -WARP_SZ; add.s32 %r2, %r2, %r1; st.global.u32 [%o], "
+                          "%r2;",
+                          (struct setup){0}, 32);
+    for (uint32_t i = 0; i < 32; ++i)
+        assert_int_equal(out[i], 32 * i + 5);
+    free(out);
+}
+
+// Clocks count the warp's instructions, so they move in straight-line code, the same in every run.
+static void clocks(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"clock64", "globaltimer"};
+    char body[512];
+    for (int i = 0; i < 2; ++i) {
+        snprintf(body, sizeof body,
+                 "mov.u64 %%rd1, %%%s; add.s32 %%r1, %%lane, 1; mov.u64 %%rd2, %%%s; "
+                 "sub.s64 %%rd3, %%rd2, %%rd1; cvt.u32.u64 %%r1, %%rd3; st.global.u32 [%%o], %%r1;",
+                 names[i], names[i]);
+        uint32_t *out = words("", body, (struct setup){0}, 32);
+        for (int lane = 0; lane < 32; ++lane)
+            assert_int_equal(out[lane], 2 * 16);
+        free(out);
+    }
+    // A spin of so many cycles ends, soon after them.
+    uint32_t *out = words("",
+                          "mov.u32 %r1, %clock;\nL: mov.u32 %r2, %clock; sub.s32 %r3, %r2, %r1; "
+                          "setp.lt.s32 %p1, %r3, 20000; @%p1 bra L; st.global.u32 [%o], %r3;",
+                          (struct setup){0}, 32);
+    assert_true(out[7] >= 20000 && out[7] < 20100);
+    free(out);
+    // After a barrier no warp reads less than another has read before it.
+    out = words(".shared .align 4 .b8 s[4];\n",
+                "setp.ne.u32 %p1, %lane, 0; @%p1 bra W; mov.u32 %r1, 0;\nL: add.s32 %r1, %r1, 1; "
+                "setp.lt.s32 %p2, %r1, 100; @%p2 bra L; mov.u32 %r1, %clock; st.shared.u32 [s], "
+                "%r1;\nW: bar.sync 0; ld.shared.u32 %r2, [s]; mov.u32 %r3, %clock; "
+                "setp.ge.u32 %p1, %r3, %r2; selp.u32 %r4, 1, 0, %p1; st.global.u32 [%o], %r4;",
+                (struct setup){.block = 64}, 64);
+    for (int i = 0; i < 64; ++i)
+        assert_int_equal(out[i], 1);
+    free(out);
+}
+
+// Sizes as an H200 gives them: 400 bytes and 1000 of the CTA's own, 288 that the system uses of the
+// 1024 that it keeps.
+static void reserved_shared_memory(void **state)
+{
+    (void)state;
+    static const char declared[] = ".shared .align 4 .b8 s[400];\n";
+    const struct setup s = {.block = 1, .dynamic_shared = 1000};
+    uint32_t *out = words(
+        declared,
+        "mov.u32 %r1, %reserved_smem_offset_begin; mov.u32 %r2, %reserved_smem_offset_end; "
+        "mov.u32 %r3, %reserved_smem_offset_1; mov.u32 %r4, %reserved_smem_offset_cap; "
+        "mov.u32 %r5, %total_smem_size; mov.u32 %r6, %dynamic_smem_size; sub.s32 %r2, %r2, %r1; "
+        "st.global.u32 [%o], %r2; sub.s32 %r7, %r3, %r1; st.global.u32 [%o + 4], %r7; "
+        "st.global.u32 [%o + 8], %r4; st.global.u32 [%o + 12], %r5; st.global.u32 [%o + 16], %r6; "
+        "ld.shared.u32 %r8, [%r3]; st.global.u32 [%o + 20], %r8; st.shared.u32 [%r3 + 284], %r8; "
+        "setp.ge.u32 %p1, %r1, 1400; selp.u32 %r9, 1, 0, %p1; st.global.u32 [%o + 24], %r9;",
+        s, 7);
+    static const uint32_t expected[] = {288, 0, 1024, 1408, 1000, 0, 1};
+    for (int i = 0; i < 7; ++i)
+        assert_int_equal(out[i], expected[i]);
+    free(out);
+    expect_fault(declared, "mov.u32 %r1, %reserved_smem_offset_1; ld.shared.u32 %r2, [%r1 + 288];",
+                 s, FAULT_OUT_OF_BOUNDS, "past the end");
+}
+
+// A call in a call in a call: as deep as the stack that the launch gives.
+static void deep_calls(void **state)
+{
+    (void)state;
+    static const char declared[] =
+        ".func (.param .b32 r) deep(.param .b32 n)\n{\n.reg .b32 %r<4>; .reg .pred %p<2>;\n"
+        "ld.param.u32 %r1, [n]; mov.u32 %r2, 0; setp.eq.u32 %p1, %r1, 0; @%p1 bra E;\n"
+        "sub.s32 %r1, %r1, 1;\n{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), "
+        "deep, (a); ld.param.b32 %r2, [b]; }\nadd.s32 %r2, %r2, 3;\n"
+        "E: st.param.b32 [r], %r2; ret;\n}\n";
+    static const char body[] = "{ .param .b32 a; .param .b32 b; st.param.b32 [a], 300; call (b), "
+                               "deep, (a); ld.param.b32 %r1, [b]; }\nst.global.u32 [%o], %r1;";
+    uint32_t *out = words(declared, body, (struct setup){.stack = 64 << 10}, 32);
+    assert_int_equal(out[31], 900);
+    free(out);
+    expect_fault(declared, body, (struct setup){.stack = 1024}, FAULT_OUT_OF_BOUNDS,
+                 "the stack is full");
+}
+
 // What ptxas refuses for sm_89 is refused here, by the machine that it needs.
 static void newer_machines(void **state)
 {
@@ -1721,6 +1816,10 @@ int main(void)
         cmocka_unit_test(lines_and_threads),
         cmocka_unit_test(floors),
         cmocka_unit_test(control_faults),
+        cmocka_unit_test(warp_size),
+        cmocka_unit_test(clocks),
+        cmocka_unit_test(reserved_shared_memory),
+        cmocka_unit_test(deep_calls),
         cmocka_unit_test(newer_machines),
         cmocka_unit_test(whole_lines),
         cmocka_unit_test(barriers_and_exits),

@@ -3,8 +3,10 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -68,6 +70,41 @@ static void test_fresh_memory_is_poisoned(void **state)
     unsigned char *block = memory_alloc(5000);
     for (int i = 0; i < 5000; ++i)
         assert_int_equal(block[i], 0xff);
+    assert_true(memory_free(block));
+}
+
+static size_t resident_bytes(void)
+{
+    size_t pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*u %zu", &pages), 1);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+// A large allocation, and what is known of its bytes, take memory where they are touched.
+static void test_untouched_memory_costs_nothing(void **state)
+{
+    (void)state;
+    const size_t bytes = ((size_t)1 << 30) + 5000;
+    size_t before = resident_bytes();
+    unsigned char *block = memory_alloc(bytes);
+
+    assert_non_null(block);
+    memory_track(block);
+    for (size_t at = 0; at < bytes; at += (size_t)37 << 20)
+        assert_int_equal(block[at], 0xff);
+    assert_int_equal(block[bytes - 1], 0xff);
+    block[100 << 20] = 7; // is no other piece's byte
+    for (size_t at = 4 << 20; at < bytes; at += (size_t)16 << 20)
+        assert_int_equal(block[at], at == 100 << 20 ? 7 : 0xff);
+    struct allocation *a = (struct allocation *)memory_find(address_of(block), bytes, NULL);
+    a->sectors_read[0] = a->sectors_read[12345] = a->sectors_written[7] = 1;
+    assert_int_equal(memory_touched_bytes(), 3 * 32);
+    memory_touched_clear();
+    assert_int_equal(memory_touched_bytes(), 0);
+    assert_in_range(resident_bytes() - before, 0, 128 << 20);
     assert_true(memory_free(block));
 }
 
@@ -184,6 +221,7 @@ int main(void)
         cmocka_unit_test(test_an_allocation_is_found_by_its_bytes_and_no_others),
         cmocka_unit_test(test_neighbours_have_a_gap),
         cmocka_unit_test(test_fresh_memory_is_poisoned),
+        cmocka_unit_test(test_untouched_memory_costs_nothing),
         cmocka_unit_test(test_freed_memory_is_remembered),
         cmocka_unit_test(test_freed_memory_is_forgotten_in_the_end),
         cmocka_unit_test(test_only_the_start_of_an_allocation_can_be_freed),

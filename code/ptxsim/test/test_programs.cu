@@ -439,7 +439,9 @@ static int told(const char *what)
         insist<<<1, 1>>>(4);
     else if (!strcmp(what, "malloc"))
         take_memory<<<1, 1>>>(nullptr);
-    cudaError_t error = cudaDeviceSynchronize();
+    cudaError_t error = cudaGetLastError(); // of a launch that was refused
+    if (error == cudaSuccess)
+        error = cudaDeviceSynchronize();
     printf("%s\n", cudaGetErrorName(error));
     return error != cudaSuccess;
 }

@@ -64,6 +64,64 @@ cudaErrorNotSupported"
     [ "$(sort <<<"$output")" = "$(sort <<<"$expected")" ]
 }
 
+@test "what is refused is told once, with what was wrong" {
+    cd "$BATS_FILE_TMPDIR"
+    cat >refused.cu <<'END'
+#include <stdio.h>
+__global__ void good(int *out) { *out = 7; }
+__global__ void strange(int *out) { asm volatile("strange.s32 %0, 1;" : "=r"(*out)); }
+int main()
+{
+    int *device, host = 0, *pinned;
+    float time = 1;
+    cudaEvent_t event;
+    cudaMalloc(&device, 400);
+    cudaMallocHost(&pinned, 4);
+    cudaEventCreate(&event);
+    for (int i = 0; i < 2; ++i) {
+        good<<<1, 2048>>>(device);
+        good<<<1, 32, 64 << 10>>>(device);
+        good<<<dim3(1, 70000), 1>>>(device);
+        cudaFree(device + 1);
+        cudaFreeHost(device);
+        cudaGetLastError();
+        strange<<<1, 1>>>(device);
+        printf("%s\n", cudaGetErrorName(cudaGetLastError()));
+        cudaEventRecord(event);
+        cudaEventSynchronize(event);
+        cudaEventElapsedTime(&time, event, event);
+        printf("%d, %s\n", time != time, cudaGetErrorName(cudaGetLastError()));
+    }
+    good<<<1, 1>>>(device);
+    cudaMemcpy(&host, device, 4, cudaMemcpyDeviceToHost);
+    printf("%d\n", host);
+}
+END
+    build() {
+        "$BATS_TEST_DIRNAME/../../../build/cuda/bin/nvcc" -cudart shared --compress-mode=none \
+            -arch=compute_89 "$1.cu" -o "$1"
+    }
+    build refused
+    run_simulated ./refused
+    echo "$output"
+    [ "$status" -eq 0 ]
+    told=$(grep '^ptxsim: ' <<<"$output" | sed 's/0x[0-9a-f]*/ADDRESS/; s/line [0-9]*/line N/')
+    expected="ptxsim: good is not launched: 2048 threads in a block, at most 1024
+ptxsim: good is not launched: 65536 bytes of dynamic shared memory, at most 49152\
+ (cudaFuncSetAttribute asks for more)
+ptxsim: good is not launched: 70000 blocks in y, at most 65535
+ptxsim: cudaFree: ADDRESS is byte 4 of an allocation, not where it begins
+ptxsim: cudaFreeHost: ADDRESS is memory of the device: free it with cudaFree
+ptxsim: strange, PTX line N: instruction strange.s32 is not supported
+ptxsim: it counts and does not time: cudaEventElapsedTime gives NaN"
+    [ "$told" = "$expected" ]
+    [ "$(grep -v '^ptxsim: ' <<<"$output")" = "cudaErrorNotSupported
+1, cudaSuccess
+cudaErrorNotSupported
+1, cudaSuccess
+7" ]
+}
+
 @test "compressed PTX: says how to build" {
     expect_no_image compressed \
         "the executable's PTX is compressed: build it with nvcc --compress-mode=none"

@@ -599,6 +599,11 @@ static void test_attributes_and_occupancy(void **)
     assert_int_equal(blocks, 0);
     assert_error(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, nothing, 0, 0),
                  cudaErrorInvalidValue);
+    size_t bytes;
+    assert_ok(cudaOccupancyAvailableDynamicSMemPerBlock(&bytes, nothing, 2, 128));
+    assert_true(bytes >= 32 << 10 && bytes <= 48 << 10);
+    assert_error(cudaOccupancyAvailableDynamicSMemPerBlock(&bytes, nothing, 0, 128),
+                 cudaErrorInvalidValue);
     assert_ok(cudaOccupancyMaxPotentialBlockSize(&blocks, &threads, vector_add));
     assert_true(blocks > 0 && threads >= 32);
     void *arguments[1] = {};
@@ -788,6 +793,14 @@ static void test_pinned_and_registered_memory(void **)
     assert_ok(cudaFreeHost(pinned));
     assert_error(cudaFreeHost(pinned), cudaErrorInvalidValue);
 
+    unsigned flags;
+    assert_ok(cudaHostAlloc(&pinned, 64, cudaHostAllocWriteCombined));
+    assert_ok(cudaHostGetFlags(&flags, pinned + 3));
+    assert_int_equal(flags & (cudaHostAllocMapped | cudaHostAllocWriteCombined),
+                     cudaHostAllocMapped | cudaHostAllocWriteCombined);
+    assert_ok(cudaFreeHost(pinned));
+    assert_error(cudaHostGetFlags(&flags, own), cudaErrorInvalidValue);
+
     assert_ok(cudaPointerGetAttributes(&attributes, own));
     assert_int_equal(attributes.type, cudaMemoryTypeUnregistered);
     assert_ptr_equal(attributes.hostPointer, own);
@@ -839,7 +852,7 @@ static void test_streams_and_events(void **)
     assert_error(cudaEventElapsedTime(&milliseconds, start, untimed),
                  cudaErrorInvalidResourceHandle);
     if (simulated()) {
-        assert_error(cudaEventElapsedTime(&milliseconds, start, end), cudaErrorNotSupported);
+        assert_ok(cudaEventElapsedTime(&milliseconds, start, end));
         assert_true(isnan(milliseconds)); // no invented time
     } else {
         assert_ok(cudaEventElapsedTime(&milliseconds, start, end));

@@ -1,0 +1,77 @@
+# Ordinary programs, as a course or a library writes them (world/): each prints in the simulator what it
+# has printed on an H200 (world/h200/). Those that do not yet are in world/not-yet.txt, each with what
+# stands in its way; one that does is to be taken off that list. Programs of CUB and Thrust take nvcc long:
+# they are run when PTXSIM_WORLD=all. Those of world/wrong/ have a planted bug each.
+
+setup_file() {
+    cd "$BATS_TEST_DIRNAME/../../.."
+    export LD_LIBRARY_PATH=$PWD/build/ptxsim PROGRAMS
+    cd code/ptxsim/test/world
+    PROGRAMS=$(ls ./*.cu)
+    [ "${PTXSIM_WORLD:-}" = all ] || PROGRAMS=$(grep -LE '<(cub|thrust)/' ./*.cu)
+    PROGRAMS=$(sed 's,.*/,,; s,\.cu$,,' <<<"$PROGRAMS" | grep -v '_2$')
+    xargs -P 2 -I NAME bash -c 'compile NAME' <<<"$PROGRAMS"
+}
+
+# compile NAME: to PTX only, which needs no assembler. Where it fails, its log is in NAME.log.
+compile() {
+    local flags images=-arch=compute_89 more=$1_2.cu
+    flags=$(sed -n 's,^// build: ,,p' "$1.cu")
+    case $flags in compute_*) images=-arch=$flags flags= ;; esac
+    [ -f "$more" ] || more=
+    # shellcheck disable=SC2086
+    ../../../../build/cuda/bin/nvcc -std=c++17 $images $flags -cudart shared --compress-mode=none \
+        "$1.cu" $more -o "$BATS_FILE_TMPDIR/$1" >"$BATS_FILE_TMPDIR/$1.log" 2>&1 || true
+}
+export -f compile
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/world"
+}
+
+not_yet() {
+    cut -f 1 not-yet.txt
+}
+
+# as_on_h200 NAME: runs it; its output, and a status of as many failures as the output has.
+as_on_h200() {
+    local status=0
+    (ulimit -t 60 && exec "$BATS_FILE_TMPDIR/$1") \
+        >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" </dev/null || status=$?
+    cmp -s "$BATS_TEST_TMPDIR/out" "h200/$1.txt" && [ "$status" -eq "$(grep -c WRONG "h200/$1.txt")" ]
+}
+
+@test "every program is compiled, and has an output of an H200" {
+    local name wrong=0
+    for name in $PROGRAMS; do
+        [ -x "$BATS_FILE_TMPDIR/$name" ] || { cat "$BATS_FILE_TMPDIR/$name.log"; wrong=1; }
+        [ -s "h200/$name.txt" ] || { echo "h200/$name.txt: missing"; wrong=1; }
+    done
+    [ "$(wc -w <<<"$PROGRAMS")" -ge 55 ]
+    [ "$wrong" -eq 0 ]
+}
+
+@test "each prints what it prints on an H200" {
+    local name wrong=0
+    for name in $(grep -vxF "$(not_yet)" <<<"$PROGRAMS"); do
+        as_on_h200 "$name" && continue
+        echo "$name:"
+        diff "$BATS_TEST_TMPDIR/out" "h200/$name.txt" || true
+        head -n 5 "$BATS_TEST_TMPDIR/err"
+        wrong=1
+    done
+    [ "$wrong" -eq 0 ]
+}
+
+@test "those that do not yet are the listed ones, and no others" {
+    local name wrong=0
+    for name in $(grep -xF "$(not_yet)" <<<"$PROGRAMS"); do
+        as_on_h200 "$name" || continue
+        echo "$name: right: take it off world/not-yet.txt"
+        wrong=1
+    done
+    for name in $(not_yet); do
+        [ -f "$name.cu" ] || { echo "not-yet.txt: there is no $name.cu"; wrong=1; }
+    done
+    [ "$wrong" -eq 0 ]
+}
