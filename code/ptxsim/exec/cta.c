@@ -116,7 +116,7 @@ void start_cta(struct cta *cta, uint64_t number)
         unsigned lanes = threads - (unsigned)i * WARP;
         w->alive = lanes >= WARP ? ~0u : (1u << lanes) - 1;
         w->turns = w->steps = w->instructions = 0;
-        w->loop.watched = false;
+        w->loop.watched = w->loop.careful = false;
         w->polls = NULL;
         for (int lane = 0; lane < WARP; ++lane)
             w->stack[lane] = cta->program->local_bytes;

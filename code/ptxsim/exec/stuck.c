@@ -14,7 +14,8 @@
 #include <stdio.h>
 
 enum {
-    MOST_STEPS = 1 << 28, // basic blocks without an effect, after which a loop is called endless
+    MOST_STEPS = 1 << 26, // basic blocks without an effect, after which a loop is called endless
+    CAREFUL_FROM = 16,    // rounds of a loop from which lanes that have ended are left alone
     MOST_LOOP = 1 << 16,  // basic blocks of a loop that are searched for the load it waits by
 };
 
@@ -70,7 +71,7 @@ static bool is_stuck(struct warp *w, uint64_t effects)
     uint64_t turns = w->turns & 0xfff; // which of its groups runs, see pick_group
     if (!w->loop.watched || w->loop.effects != effects) {
         w->loop.watched = true;
-        w->loop.found = w->loop.endless = false;
+        w->loop.found = w->loop.endless = w->loop.careful = false;
         w->loop.effects = effects;
         w->loop.rounds = 0;
         w->loop.until = 1;
@@ -88,6 +89,8 @@ static bool is_stuck(struct warp *w, uint64_t effects)
     } else {
         w->loop.rounds = 0;
         w->loop.until *= 2;
+        // Registers of lanes that have ended count as state, and must not change any more.
+        w->loop.careful = w->loop.until > CAREFUL_FROM;
     }
     w->loop.state = state_of(w);
     w->loop.turns = turns;
@@ -265,11 +268,22 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
         }
     }
     const struct op *op = place_of(at, g);
+    bool alone = !g->arrived && !at->waits && !(at->polls && at->polls->order);
     int lane = op == at->polls && !g->arrived ? at->polls_lane : __builtin_ctz(g->mask);
     char others[64] = "";
     if (ctas && cta->worker->run->ctas > 1)
         snprintf(others, sizeof others, ", in %llu of %llu CTAs", (unsigned long long)ctas,
                  (unsigned long long)cta->worker->run->ctas);
+    if (alone) { // it looks at nothing that is made to be seen while others write it
+        fault_at(at, op, lane, FAULT_DEADLOCK,
+                 endless
+                     ? "the loop here does not end: it has run for %llu basic blocks and nothing "
+                       "was stored (PTXSIM_SPIN sets the limit)"
+                     : "the loop here does not end: after some of its %llu basic blocks all "
+                       "registers are what they were",
+                 (unsigned long long)(at->steps - at->loop.first));
+        return;
+    }
     fault_at(at, op, lane, FAULT_DEADLOCK,
              "%s: %d of %d warps wait for others that never come%s: %s",
              endless ? "no progress (PTXSIM_SPIN)" : "deadlock", waiting, cta->warps, others, dump);

@@ -37,7 +37,7 @@ struct warp {
     char *file;  // register file: frames, the kernel's first
     char *local; // local memory: per lane, program->local_bytes each
     uint32_t alive;
-    uint32_t here; // lanes of the running group
+    uint32_t here; // lanes of the last access to memory that was made lane by lane
     int index, group_count;
     struct group groups[WARP];
     uint32_t next, next_frame; // where the running group goes; set by the control operations
@@ -60,6 +60,7 @@ struct warp {
         uint64_t state, turns; // a hash of the registers at some round, and the round's turn
         uint64_t rounds, until, first;
         bool watched, found, endless; // endless: no proof of a loop, but past the limit of blocks
+        bool careful;                 // lanes that have ended keep their registers
     } loop;
     uint64_t steps;         // basic blocks that it ran
     const struct op *polls; // the load by which a warp in such a loop waits, or NULL

@@ -117,6 +117,39 @@ static void world_join(struct world **into, struct world *more)
     *into = x;
 }
 
+// Both are in the order of the CTAs.
+static void completed_join(struct completed *into, const struct completed *more)
+{
+    uint32_t known = 0, i = 0;
+    for (uint32_t j = 0; j < more->count; ++j) {
+        while (i < into->count && into->of[i].cta < more->of[j].cta)
+            ++i;
+        if (i == into->count || into->of[i].cta > more->of[j].cta)
+            continue;
+        known++;
+        if (into->of[i].stamp < more->of[j].stamp)
+            into->of[i].stamp = more->of[j].stamp;
+    }
+    if (known == more->count)
+        return;
+    uint32_t total = into->count + more->count - known;
+    if (total > into->capacity) {
+        into->capacity = 2 * total;
+        into->of = need(realloc(into->of, into->capacity * sizeof *into->of));
+    }
+    i = into->count;
+    into->count = total;
+    for (uint32_t j = more->count; j > 0;) { // from the end: what is moved is never overwritten
+        --total;
+        if (i > 0 && into->of[i - 1].cta >= more->of[j - 1].cta) {
+            j -= into->of[i - 1].cta == more->of[j - 1].cta;
+            into->of[total] = into->of[--i];
+        } else {
+            into->of[total] = more->of[--j];
+        }
+    }
+}
+
 // ---- A CTA's ------------------------------------------------------------------------------------
 
 // What every lane knows of every thread of each warp.
@@ -204,6 +237,8 @@ void races_destroy(struct cta *cta)
         return;
     forget_places(s);
     free(s->places);
+    free(s->seen.of);
+    free(s->completed.of);
     free(s->write_stamp);
     free(s->write_thread);
     free(s->write_insn);
@@ -227,6 +262,7 @@ void races_start(struct cta *cta)
     if (!s)
         return;
     forget_places(s);
+    s->seen.count = s->completed.count = 0;
     if (s->time > UINT32_MAX / 2) {
         memset(s->write_stamp, 0, s->cells * sizeof *s->write_stamp);
         for (int i = 0; i < cta->warps; ++i)
@@ -391,6 +427,7 @@ void race_barrier_all(struct cta *cta)
     if (!s)
         return;
     struct world *world = NULL;
+    completed_join(&s->completed, &s->seen);
     for (int i = 0; i < cta->warps; ++i)
         for (int lane = 0; lane < WARP; ++lane)
             world_join(&world, cta->warp[i].clock->world[lane]);
@@ -583,6 +620,29 @@ static bool is_cas(const struct warp *w, uint32_t insn)
     return strstr(w->cta->program->insns[insn & ~RACE_STRONG].opcode, ".cas") != NULL;
 }
 
+static bool opcode_has(const struct warp *w, uint32_t insn, const char *part)
+{
+    return strstr(w->cta->program->insns[insn & ~RACE_STRONG].opcode, part) != NULL;
+}
+
+// Accesses of one warp as a whole: wmma.load and wmma.store.
+static bool both_collective(const struct warp *w, const struct op *op, uint32_t thread,
+                            uint32_t insn)
+{
+    return thread / WARP == (uint32_t)w->index && opcode_has(w, op->insn, "wmma.") &&
+           opcode_has(w, insn, "wmma.");
+}
+
+// Volatile accesses of two lanes that run together. A lane that waits for a flag of another one runs
+// apart from it.
+static bool in_step(const struct warp *w, const struct op *op, int lane, uint32_t thread,
+                    uint32_t insn)
+{
+    return thread / WARP == (uint32_t)w->index && thread % WARP != (uint32_t)lane &&
+           w->here >> thread % WARP & 1 && opcode_has(w, op->insn, ".volatile") &&
+           opcode_has(w, insn, ".volatile");
+}
+
 static bool is_bulk(const struct program *program, uint32_t insn)
 {
     return program->insns[insn & ~RACE_STRONG].bulk;
@@ -679,11 +739,14 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
     for (uint32_t cell = first; cell <= last; ++cell) {
         uint32_t stamp = s->write_stamp[cell], thread = s->write_thread[cell];
         if (stamp > c->base_all && !(stamp == good_stamp && thread == good_thread) &&
-            !(strong && s->write_insn[cell] & RACE_STRONG) && !told) {
+            !(strong && s->write_insn[cell] & RACE_STRONG &&
+              !in_step(w, op, rep, thread, s->write_insn[cell])) &&
+            !told) {
             bool all = true;
             for (uint32_t left = lanes; left && !told; left &= left - 1) {
                 int lane = __builtin_ctz(left);
-                if (stamp != RACE_PENDING && ordered(w, lane, thread, stamp))
+                if (stamp != RACE_PENDING && (ordered(w, lane, thread, stamp) ||
+                                              both_collective(w, op, thread, s->write_insn[cell])))
                     continue;
                 all = false;
                 if (!write && is_cas(w, s->write_insn[cell]))
@@ -715,12 +778,15 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
             const struct read_plane *r = &s->read[p];
             if (r->stamp[cell] <= c->base_all ||
                 (r->stamp[cell] == good[p].stamp && r->lanes[cell] == good[p].lanes) ||
-                (strong && (r->insn[cell] & RACE_STRONG || is_cas(w, op->insn))))
+                (strong && !(p == w->index && opcode_has(w, op->insn, ".volatile")) &&
+                 (r->insn[cell] & RACE_STRONG || is_cas(w, op->insn))))
                 continue;
             for (uint32_t left = lanes; left && !told; left &= left - 1) {
                 int lane = __builtin_ctz(left);
                 uint32_t readers = unordered(w, lane, p, r->lanes[cell], r->stamp[cell]);
-                if (readers) {
+                if (strong && r->insn[cell] & RACE_STRONG) // volatile both, or neither races
+                    readers = opcode_has(w, r->insn[cell], ".volatile") ? readers & w->here : 0;
+                if (readers && !both_collective(w, op, (uint32_t)p * WARP, r->insn[cell])) {
                     uint32_t reader = (uint32_t)p * WARP + (uint32_t)__builtin_ctz(readers);
                     report_shared(w, op, lane, at, bytes, access, reader, r->insn[cell], false, 0);
                     told = true;
@@ -809,7 +875,8 @@ struct page {
 
 struct global_place { // where atomics and strong accesses meet
     uint64_t at;
-    struct world *gpu, *cta; // what was released to the GPU; to the CTA only
+    struct world *gpu, *cta;    // what was released to the GPU; to the CTA only
+    struct completed completed; // whose reads are complete
     struct global_place *next;
 };
 
@@ -844,6 +911,7 @@ void global_races_free(struct global_races *g)
             g->places[i] = p->next;
             world_drop(&p->gpu);
             world_drop(&p->cta);
+            free(p->completed.of);
             free(p);
         }
         pthread_mutex_destroy(&g->lock[i]);
@@ -901,6 +969,33 @@ static bool party_before(const struct warp *w, int lane, const struct party *p)
             high = middle;
     }
     return false;
+}
+
+// Whether a read by another CTA is known to be complete.
+static bool is_complete(const struct warp *w, const struct party *p)
+{
+    const struct completed *c = &w->cta->races->completed;
+    for (uint32_t low = 0, high = c->count; low < high;) {
+        uint32_t middle = (low + high) / 2;
+        if (c->of[middle].cta == p->cta)
+            return p->stamp <= c->of[middle].stamp;
+        if (c->of[middle].cta < p->cta)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return false;
+}
+
+// Whether an access that strong clocks do not order is a race all the same, or none.
+static bool mine_in_step(const struct warp *w, const struct op *op, int lane, const struct party *p)
+{
+    return p->cta == (uint32_t)w->cta->number && in_step(w, op, lane, p->thread, p->insn);
+}
+
+static bool mine_collective(const struct warp *w, const struct op *op, const struct party *p)
+{
+    return p->cta == (uint32_t)w->cta->number && both_collective(w, op, p->thread, p->insn);
 }
 
 static void report_global(struct warp *w, const struct op *op, int lane, uint64_t at,
@@ -978,7 +1073,8 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         }
         struct cell *cell = &page->cells[cell_at & ((PAGE >> shift) - 1)];
         const struct party *p = &cell->write;
-        if (p->stamp && !told && !(strong && p->strong) && !party_before(w, lane, p) &&
+        if (p->stamp && !told && !(strong && p->strong && !mine_in_step(w, op, lane, p)) &&
+            !party_before(w, lane, p) && !mine_collective(w, op, p) &&
             !(access == RACE_READ && is_cas(w, p->insn)) &&
             !(access == RACE_WRITE && value &&
               !memcmp((const void *)(uintptr_t)at, value, bytes))) {
@@ -996,8 +1092,9 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         }
         for (int k = 0; k < 2; ++k) {
             p = &cell->read[k];
-            if (p->stamp && !told && !(strong && (p->strong || is_cas(w, op->insn))) &&
-                !party_before(w, lane, p)) {
+            if (p->stamp && !told &&
+                !(strong && (p->strong || is_cas(w, op->insn)) && !mine_in_step(w, op, lane, p)) &&
+                !party_before(w, lane, p) && !is_complete(w, p) && !mine_collective(w, op, p)) {
                 report_global(w, op, lane, at, bytes, access, p, false);
                 told = true;
             }
@@ -1092,12 +1189,40 @@ static struct global_place *global_place(struct global_races *g, uint64_t at, bo
     return *list = p;
 }
 
+// A flag in global memory is set: who sees it knows that the reads before this CTA's last barrier are
+// complete, and those of which this CTA knows.
+static void tell_completed(struct warp *w, int lane, uint64_t at)
+{
+    enum { ENOUGH = 1 << 16 }; // places: an array of volatile elements is no array of flags
+    struct races *s = w->cta->races;
+    struct global_races *g = w->cta->worker->global_races;
+    uint32_t base = w->clock->base[lane];
+    if (base <= s->start && !s->seen.count)
+        return;
+    pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
+    pthread_mutex_lock(lock);
+    bool room = __atomic_load_n(&g->place_count, __ATOMIC_RELAXED) < ENOUGH;
+    struct global_place *p = global_place(g, at, room);
+    if (p) {
+        struct completed mine = {.count = base > s->start, .of = NULL};
+        mine.of = need(malloc(sizeof *mine.of));
+        mine.of[0].cta = (uint32_t)w->cta->number;
+        mine.of[0].stamp = base;
+        completed_join(&p->completed, &mine);
+        completed_join(&p->completed, &s->seen);
+        free(mine.of);
+    }
+    pthread_mutex_unlock(lock);
+}
+
 void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, bool shared)
 {
     struct warp_clock *c = w->clock;
     struct global_races *g = w->cta->worker->global_races;
     if (!c || !(op->order & ORDER_STRONG))
         return;
+    if (!shared && w->cta->program->insns[op->insn].op_class != CLASS_ATOMIC)
+        tell_completed(w, lane, at);
     bool releases = op->order & ORDER_RELEASE;
     uint32_t to_cta = releases ? c->now[lane] : c->fenced_cta[lane];
     uint32_t to_gpu = releases && !(op->order & ORDER_CTA) ? c->now[lane] : c->fenced_gpu[lane];
@@ -1145,6 +1270,8 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, bo
         pthread_mutex_lock(lock);
         struct global_place *p = global_place(g, at, false);
         struct world *gpu = p ? world_share(p->gpu) : NULL, *cta = p ? world_share(p->cta) : NULL;
+        if (p)
+            completed_join(&w->cta->races->seen, &p->completed);
         pthread_mutex_unlock(lock);
         if (now) {
             acquire_world(w, lane, cta, true);

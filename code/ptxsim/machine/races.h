@@ -24,6 +24,14 @@
 // promise), mbarriers, and atomics: a fence or .release before a strong write, and a strong read
 // that sees its place with a fence or .acquire after. An atom needs no fence after it: CUDA's own
 // samples have none. Two writes of the same value are no race. A kernel's end orders everything.
+//
+// Some accesses are in order without such an edge:
+//   - wmma.load and wmma.store are the warp's, not a lane's: one after another are no race.
+//   - A barrier of the CTA completes the reads before it. Who sees a flag (any strong store) that
+//     was set after it may write there, fence or no fence: CUB's look-back does in place. In another
+//     CTA that holds from its next barrier on.
+// And some are races although they are strong: volatile accesses of lanes that run together ("warp-
+// synchronous" code), where nothing but their step says which comes first.
 // What is reported is a race. Not every race is reported: of many readers of a cell of global
 // memory two are remembered.
 #ifndef PTXSIM_RACES_H
@@ -86,6 +94,12 @@ struct races {                            // a CTA's
         struct clock *clock;
     } * places;
     size_t place_count, place_capacity;
+    struct completed { // of other CTAs, by number: up to when their reads are complete
+        uint32_t count, capacity;
+        struct {
+            uint32_t cta, stamp;
+        } * of;
+    } seen, completed; // seen by some thread; known to all of them, since a barrier
 };
 
 // ---- A CTA's ------------------------------------------------------------------------------------

@@ -121,7 +121,8 @@ void copy_group_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     for (size_t i = 0; i < copies->count; ++i) {
         const struct copy *c = &copies->list[i];
         if (mask >> c->lane & 1 && c->group + (uint64_t)op->imm < copies->open[c->lane])
-            arrive_copy(w, c, w->clock ? w->clock->now[c->lane] : 0);
+            // Of a copy bound to an mbarrier those who see its phase know, wait or no wait.
+            arrive_copy(w, c, c->meeting ? c->stamp : w->clock ? w->clock->now[c->lane] : 0);
         else
             copies->list[kept++] = *c;
     }

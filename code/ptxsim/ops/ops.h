@@ -134,6 +134,8 @@ op_fn atomic_op;
 op_fn guarded_op; // inner for the lanes of the guard
 op_fn carry_op;   // add.cc and relatives
 op_fn vote_op, match_op, redux_op, activemask_op, special_op, elect_op;
+// For race checks: reports the first of the lanes that takes a value from one that has ended.
+void report_left(struct warp *w, const struct op *op, uint32_t mask, const int32_t from[WARP]);
 op_fn nothing_op;
 op_fn mov_b128_op, pack_b128_op, unpack_b128_op; // regs: the two halves, the lower first
 op_fn warp_sync_op;                              // bar.warp.sync; b: the members

@@ -10,6 +10,18 @@ void warp_sync_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         race_warp_sync(w, mask);
 }
 
+void report_left(struct warp *w, const struct op *op, uint32_t mask, const int32_t from[WARP])
+{
+    for (uint32_t left = mask; left; left &= left - 1) {
+        int i = __builtin_ctz(left), lane = from[i] & 31;
+        if (w->alive >> lane & 1)
+            continue;
+        race_report(w, op, i, FAULT_UNINITIALISED, op->insn,
+                    "takes the value of lane %d, which has left the kernel: it is undefined", lane);
+        return;
+    }
+}
+
 // a: the predicate, b: the members, which the scheduler has brought together (SYNC_MEMBERS). d: a
 // predicate or, for a ballot, a register.
 void vote_op(struct warp *w, char *r, const struct op *op, uint32_t mask)

@@ -1,6 +1,8 @@
 // races_cases.cu: small programs, each right and with one planted bug. test_races.bats runs
 // them: `cases NAME right|wrong`. The line that a report must name is marked "<- NAME".
+#include <cuda_fp16.h>
 #include <cuda_pipeline.h>
+#include <mma.h>
 
 #include <cstdio>
 #include <cstring>
@@ -153,6 +155,34 @@ template <bool WRONG> __global__ void divergent(int *out, const int *in)
         __syncthreads();
 }
 
+// Some threads end before a barrier, which takes those that are left.
+template <bool WRONG> __global__ void partial_barrier(int *out, const int *in)
+{
+    __shared__ int tile[N];
+    int t = threadIdx.x;
+    if (!WRONG || t < 96) {
+        tile[t] = in[t];
+        __syncthreads(); // <- partial_barrier
+        out[t] = tile[WRONG ? 95 - t : N - 1 - t];
+    }
+}
+
+// One half of the block comes to a barrier, the other to another.
+template <bool WRONG> __global__ void two_barriers(int *out, const int *in)
+{
+    __shared__ int tile[N];
+    int t = threadIdx.x;
+    if (WRONG && t >= N / 2) {
+        tile[t] = 2 * in[t];
+        __syncthreads(); // <- two_barriers
+        out[t] = tile[N - 1 - t];
+    } else {
+        tile[t] = in[t];
+        __syncthreads();
+        out[t] = 3 * tile[N - 1 - t];
+    }
+}
+
 // ---- mbarriers ----------------------------------------------------------------------------------
 
 __device__ void init(unsigned long long *bar, unsigned count)
@@ -239,6 +269,114 @@ template <bool WRONG> __global__ void copy_mbarrier(int *out, const int *in)
     out[t] = tile[N - 1 - t]; // <- copy_mbarrier
 }
 
+// The producers drain their copies after they have handed them over; the wrong consumers take them
+// unasked.
+template <bool WRONG> __global__ void copy_drained(int *out, const int *in)
+{
+    __shared__ int tile[N / 2];
+    __shared__ unsigned long long full;
+    int t = threadIdx.x;
+    if (t == 0)
+        init(&full, N / 2);
+    __syncthreads();
+    if (t < N / 2) {
+        __pipeline_memcpy_async(&tile[t], &in[t], 4); // <- copy_drained
+        asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(shared_address(&full))
+                     : "memory");
+        asm volatile("cp.async.wait_all;" ::: "memory");
+    } else {
+        while (!WRONG && !passed(&full, 0))
+            ;
+        out[t] = tile[N - 1 - t];
+    }
+}
+
+// ---- Accesses of whole warps --------------------------------------------------------------------
+
+// A warp doubles a tile in place; the wrong ones all the same tile.
+template <bool WRONG> __global__ void wmma_in_place(int *out, const int *in)
+{
+    __shared__ float tiles[N / 32][256];
+    int t = threadIdx.x, warp = t / 32;
+    for (int i = t % 32; i < 256; i += 32)
+        tiles[warp][i] = (float)in[i];
+    __syncthreads();
+    nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> sum;
+    float *tile = tiles[WRONG ? 0 : warp];
+    for (int round = 0; round < 2; ++round) {
+        nvcuda::wmma::load_matrix_sync(sum, tile, 16, nvcuda::wmma::mem_row_major);
+        for (int i = 0; i < sum.num_elements; ++i)
+            sum.x[i] *= 2;
+        nvcuda::wmma::store_matrix_sync(tile, sum, 16,
+                                        nvcuda::wmma::mem_row_major); // <- wmma_in_place
+    }
+    __syncthreads();
+    out[t] = (int)tiles[warp][t];
+}
+
+// Lanes that run in step, and volatile: no order either.
+template <bool WRONG> __global__ void in_step(int *out, const int *in)
+{
+    __shared__ volatile int sums[N];
+    int t = threadIdx.x;
+    sums[t] = in[t];
+    __syncthreads();
+    for (int step = 16; step > 0; step /= 2) {
+        int other = sums[t ^ step]; // <- in_step
+        __syncwarp();
+        sums[t] = sums[t] + other;
+        if (!WRONG)
+            __syncwarp();
+    }
+    out[t] = sums[t];
+}
+
+// The same in global memory.
+__device__ volatile int sums[N];
+
+template <bool WRONG> __global__ void in_step_global(int *out, const int *in)
+{
+    int t = threadIdx.x;
+    sums[t] = in[t];
+    if (!WRONG)
+        __syncwarp();
+    out[t] = sums[t ^ 1]; // <- in_step_global
+}
+
+// A flag between the lanes of a warp is none of that.
+template <bool WRONG> __global__ void lane_flag(int *out, const int *in)
+{
+    __shared__ volatile int ready;
+    __shared__ int value;
+    int t = threadIdx.x;
+    if (t == 0)
+        ready = 0;
+    __syncthreads();
+    if (t == 1) {
+        value = in[t];
+        if (!WRONG)
+            __threadfence_block();
+        ready = 1;
+    } else if (t == 0) {
+        while (ready == 0)
+            ;
+        __threadfence_block();
+        out[t] = value; // <- lane_flag
+    }
+}
+
+// Lanes that have left give nothing to a shuffle.
+template <bool WRONG> __global__ void left(int *out, const int *in)
+{
+    int t = threadIdx.x;
+    if (WRONG && t % 32 >= 20)
+        return;
+    int value = in[t];
+    for (int by = 16; by > 0; by /= 2)
+        value += __shfl_down_sync(0xffffffff, value, by); // <- left
+    out[t] = value;
+}
+
 // ---- Flags ------------------------------------------------------------------------------------
 
 // One warp tells another by a flag; the wrong one tells nobody.
@@ -281,6 +419,36 @@ template <bool WRONG> __global__ void flag_counted(int *out, const int *in)
             ++rounds;
         out[0] = (int)rounds;
     }
+}
+
+// A loop whose counter stands still, of some lanes while the others have ended.
+template <bool WRONG> __global__ void endless(int *out, const int *in)
+{
+    int sum = 0;
+    for (int i = threadIdx.x; i < 4 * N;) {
+        int value = in[i]; // <- endless
+        if (!WRONG || value % 7 != 5) {
+            sum += value;
+            i += N;
+        }
+    }
+    out[threadIdx.x] = sum;
+}
+
+// A loop that stores what is there already, and waits for what nobody stores.
+template <bool WRONG> __global__ void endless_stores(int *out, const int *in)
+{
+    __shared__ volatile int ready[2];
+    int t = threadIdx.x;
+    if (t < 2)
+        ready[t] = 0;
+    __syncthreads();
+    if (t % 32 == 0 && t < (WRONG ? 32 : 64)) {
+        do
+            ready[t / 32] = 1;
+        while (ready[1 - t / 32] == 0); // <- endless_stores
+    }
+    out[t] = in[t];
 }
 
 // Each block waits for the one before it; in the wrong one the first waits for the last.
@@ -390,6 +558,31 @@ template <bool WRONG> __global__ void last_block(int *out, const int *in)
     }
 }
 
+// Each block counts in order, then writes where the one before it has read. A barrier before the
+// flag completes the reads: no fence is needed for them.
+__device__ int place[4 * N];
+__device__ volatile int counted[4];
+
+template <bool WRONG> __global__ void in_place(int *out, const int *in)
+{
+    __shared__ int before;
+    int t = threadIdx.x, block = blockIdx.x;
+    int value = place[block * N + t]; // <- in_place
+    if (!WRONG)
+        __syncthreads();
+    if (t == 0) {
+        int sum = 0;
+        while (block > 0 && (sum = counted[block - 1]) == 0)
+            ;
+        counted[block] = sum + 1;
+        before = sum;
+    }
+    __syncthreads();
+    if (before > 0)
+        place[(before - 1) * N + t] = value + in[t] + 1;
+    out[block * N + t] = value;
+}
+
 // Blocks share an element at their border.
 template <bool WRONG> __global__ void border(int *out, const int *in)
 {
@@ -417,12 +610,18 @@ static const struct {
     void (*kernel[2])(int *, const int *);
     int blocks;
 } cases[] = {
-    CASE(copy_wait, 1),     CASE(copy_groups, 1),  CASE(copy_reuse, 1),    CASE(read_early, 1),
-    CASE(overwrite, 1),     CASE(warp_step, 1),    CASE(named, 1),         CASE(divergent, 1),
-    CASE(parity, 1),        CASE(arrivals, 1),     CASE(copy_mbarrier, 1), CASE(bounds, 1),
-    CASE(queue, 1),         CASE(global_queue, 4), CASE(last_block, 4),    CASE(border, 4),
-    CASE(uninitialised, 1), CASE(fresh, 1),        CASE(helper, 1),        CASE(flag, 1),
-    CASE(flag_counted, 1),  CASE(chain, 4),        CASE(twice_locked, 4),
+    CASE(copy_wait, 1),     CASE(copy_groups, 1),   CASE(copy_reuse, 1),
+    CASE(read_early, 1),    CASE(overwrite, 1),     CASE(warp_step, 1),
+    CASE(named, 1),         CASE(divergent, 1),     CASE(parity, 1),
+    CASE(arrivals, 1),      CASE(copy_mbarrier, 1), CASE(bounds, 1),
+    CASE(queue, 1),         CASE(global_queue, 4),  CASE(last_block, 4),
+    CASE(border, 4),        CASE(uninitialised, 1), CASE(fresh, 1),
+    CASE(helper, 1),        CASE(flag, 1),          CASE(flag_counted, 1),
+    CASE(chain, 4),         CASE(twice_locked, 4),  CASE(copy_drained, 1),
+    CASE(wmma_in_place, 1), CASE(in_step, 1),       CASE(in_step_global, 1),
+    CASE(lane_flag, 1),     CASE(left, 1),          CASE(partial_barrier, 1),
+    CASE(two_barriers, 1),  CASE(endless, 1),       CASE(endless_stores, 1),
+    CASE(in_place, 4),
 };
 
 int main(int argc, char **argv)

@@ -58,6 +58,18 @@ setup() {
 @test "a last block without a fence" { expect last_block "with no release and acquire in between"; }
 @test "blocks that meet at their border" { expect border "with no release and acquire in between"; }
 
+@test "copies drained after they were handed over" { expect copy_drained "cp.async"; }
+@test "a wmma tile in place is its warp's" { expect wmma_in_place "with no barrier in between"; }
+@test "volatile is no order between lanes in step" { expect in_step "with no __syncwarp or barrier in between"; }
+@test "nor in global memory" { expect in_step_global "with no __syncwarp or barrier in between"; }
+@test "a flag between lanes, without a fence" { expect lane_flag "with no __syncwarp or barrier in between"; }
+@test "a shuffle from a lane that has left" { expect left "which has left the kernel"; }
+@test "a __syncthreads() after some have ended" { expect partial_barrier "where 96 of 128 are left"; }
+@test "two __syncthreads() for one" { expect two_barriers "where others came to that at"; }
+@test "a loop whose counter stands still" { expect endless "the loop here does not end"; }
+@test "a loop that stores the same for ever" { expect endless_stores "deadlock: 1 of 4 warps"; }
+@test "in place, after a look back" { expect in_place "with no release and acquire in between"; }
+
 @test "PTXSIM_CHECK=off checks no races, memory no races but reads" {
     PTXSIM_CHECK=off run "$BATS_FILE_TMPDIR/cases" uninitialised wrong
     [ "$output" = cudaSuccess ]

@@ -205,7 +205,9 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
          (cta->races && (op->order || (store && shape == SHAPE_SAME))) || // lane by lane
          (!store && cta->written && !written_all(cta->written, at[0], extent))))
         shape = SHAPE_ANY; // a fault: find the lane
+    bool changed = !op->order; // a strong store of what is there already is no effect
     if (shape == SHAPE_ANY) {
+        w->here = mask;
         count->shared_bytes += (uint64_t)__builtin_popcount(mask) * size;
         count_wavefronts(w, op, at, size, mask, store);
         for (uint32_t left = mask; left; left &= left - 1) {
@@ -222,6 +224,7 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
                 if (!store)
                     memset(lane, 0, size);
             } else if (store) {
+                changed = changed || memcmp(cta->shared + at[i], lane, size) != 0;
                 memcpy(cta->shared + at[i], lane, size);
                 if (cta->written)
                     written_mark(cta->written, at[i], size);
@@ -232,6 +235,7 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             }
         }
     } else {
+        changed = true;
         count->shared_bytes += WARP * size;
         uint32_t parts = size <= 4 ? 1 : size / 4; // see shared_wavefronts
         count->wavefronts += shape == SHAPE_SAME && parts > 1 && !store ? parts / 2 : parts;
@@ -251,9 +255,9 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             memcpy(lanes, shared, WARP * size);
         }
     }
-    if (store)
+    if (store && changed)
         note_effect(w);
-    else if (!direct)
+    if (!store && !direct)
         FN(unpack)(r, op, mask, lanes);
 }
 
@@ -276,7 +280,9 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
                                (w->clock && (op->order || (store && shape == SHAPE_SAME)))))
         shape = SHAPE_ANY;
     count->global_bytes += (uint64_t)__builtin_popcount(mask) * size;
+    bool changed = !op->order;
     if (shape == SHAPE_ANY) {
+        w->here = mask;
         count->sectors += (uint64_t)global_sectors(at, (int)size, mask);
         for (uint32_t left = mask; left; left &= left - 1) {
             int i = __builtin_ctz(left);
@@ -294,6 +300,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
                 if (store && op->order)
                     race_publish(w, op, i, at[i], false);
             }
+            changed = changed || (store && memcmp((void *)(uintptr_t)at[i], lane, size) != 0);
             if (store)
                 memcpy((void *)(uintptr_t)at[i], lane, size);
             else
@@ -302,6 +309,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
                 race_observe(w, op, i, at[i], false, false);
         }
     } else {
+        changed = true;
         uint8_t *global = (uint8_t *)(uintptr_t)at[0];
         count->sectors += (at[0] + extent - 1) / 32 - at[0] / 32 + 1;
         global_touch(w, at[0], extent, store);
@@ -322,9 +330,9 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             memcpy(lanes, global, WARP * size);
         }
     }
-    if (store)
+    if (store && changed)
         note_effect(w);
-    else if (op->order) // a strong load may wait for a flag that another CTA must set
+    if (!store && op->order) // a strong load may wait for a flag that another CTA must set
         w->yields = true;
     if (!store && !direct)
         FN(unpack)(r, op, mask, lanes);

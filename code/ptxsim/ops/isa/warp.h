@@ -37,6 +37,8 @@ static void FN(shfl)(ARGUMENTS)
     case SHFL_BFLY: FN(shfl_lanes)(SHFL_BFLY, b, c, from, within); break;
     default: FN(shfl_lanes)(SHFL_IDX, b, c, from, within);
     }
+    if (__builtin_expect(w->alive != ~0u, 0) && w->clock)
+        report_left(w, op, mask, from);
     uint32_t value[WARP];
 #if defined OPS_AVX512
     __m512i low = _mm512_loadu_si512(a), high = _mm512_loadu_si512(a + 16);
