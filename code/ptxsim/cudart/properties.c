@@ -1,5 +1,6 @@
 // properties.c: the simulated device, an NVIDIA L4 (Ada, AD104) or, for programs that have nothing
 // for it, an H200 (Hopper, GH100): what it is and can be asked.
+#include "ptxsim/base/heap.h"
 #include "runtime.h"
 
 #include <stdio.h>
@@ -285,6 +286,8 @@ cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
 {
     API_ENTER();
     cudaError_t error = check_limit(limit);
+    if (error == cudaSuccess && limit == cudaLimitMallocHeapSize && !heap_limit(value))
+        error = cudaErrorInvalidValue; // a kernel that allocates has run
     if (error == cudaSuccess)
         limits[limit] = value;
     return api_result(error);
