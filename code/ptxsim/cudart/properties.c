@@ -1,5 +1,6 @@
 // properties.c: the simulated device, an NVIDIA L4 (Ada, AD104) or, for programs that have nothing
 // for it, an H200 (Hopper, GH100): what it is and can be asked.
+#include "ptxsim/base/heap.h"
 #include "runtime.h"
 
 #include <stdio.h>
@@ -295,6 +296,8 @@ cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
     cudaError_t error = check_limit(limit);
     if (error == cudaSuccess && limit == cudaLimitStackSize && value > STACK_MOST)
         error = cudaErrorInvalidValue;
+    if (error == cudaSuccess && limit == cudaLimitMallocHeapSize && !heap_limit(value))
+        error = cudaErrorInvalidValue; // a kernel that allocates has run
     if (error == cudaSuccess)
         limits[limit] = value;
     return api_result(error);

@@ -1,6 +1,8 @@
 // control.c: branches, calls and the end of a kernel (PTX ISA, "Control Flow Instructions"), the
 // stack ("Stack Manipulation Instructions"), trap, nanosleep, pmevent ("Miscellaneous Instructions").
 #include "internal.h"
+#include "ptxsim/base/heap.h"
+#include "ptxsim/ops/heap.h"
 
 #include <string.h>
 
@@ -60,6 +62,8 @@ op_fn *system_function(const struct function *f)
     return f->has_body                        ? NULL
            : !strcmp(f->name, "vprintf")      ? vprintf_op
            : !strcmp(f->name, "__assertfail") ? assert_op
+           : !strcmp(f->name, "malloc")       ? malloc_op
+           : !strcmp(f->name, "free")         ? free_op
                                               : NULL;
 }
 
@@ -68,8 +72,11 @@ static void decode_system_call(struct decoder *d, op_fn *run, const struct opera
 {
     const struct operand *lists[] = {returned, arguments};
     int count = returned->count + arguments->count, at = 0;
-    if (count != (run == vprintf_op ? 3 : 5))
+    int expected = run == free_op ? 1 : run == malloc_op ? 2 : run == vprintf_op ? 3 : 5;
+    if (count != expected)
         unsupported(d);
+    if (run == malloc_op)
+        heap_prepare();
     uint32_t *regs = arena_alloc(&d->program->arena, (size_t)count * sizeof *regs);
     for (int k = 0; k < 2; ++k)
         for (int i = 0; i < lists[k]->count; ++i) {
@@ -154,6 +161,14 @@ void decode_nanosleep(struct decoder *d)
 void decode_nothing(struct decoder *d)
 {
     emit(d, nothing_op, 0);
+}
+
+// A policy is a hint, too: 0, and what takes it looks at none.
+void decode_createpolicy(struct decoder *d)
+{
+    if (last_modifier(d) != MOD_b64)
+        unsupported(d);
+    emit_plain(d, OP_mov_b64, destination(d, operand(d, 0), 8), constant(d, 0, 8), 0, 0);
 }
 
 // ---- The stack ----------------------------------------------------------------------------------

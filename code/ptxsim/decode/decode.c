@@ -186,8 +186,6 @@ static void add_callee(struct decoder *d, struct function *f)
             return;
     if (!f->has_body && !strncmp(f->name, "cuda", 4))
         fail(d, "calls %s: dynamic parallelism is not supported", f->name);
-    if (!f->has_body && (!strcmp(f->name, "malloc") || !strcmp(f->name, "free")))
-        fail(d, "calls %s: allocating memory in device code is not supported", f->name);
     if (!f->has_body)
         fail(d, "function '%s' has no body", f->name);
     if (p->callee_count == 1024)

@@ -13,8 +13,12 @@ __attribute__((noreturn, format(printf, 2, 3))) void fail(struct decoder *d, con
 {
     char name[96];
     kernel_base_name(d->kernel->info.name, name, sizeof name);
-    int used =
-        snprintf(d->why, d->why_size, "%s, PTX line %d: ", name, d->insn ? d->insn->ptx_line : 0);
+    int line = d->insn ? d->insn->ptx_line : 0, used;
+    if (d->insn && d->insn->at.line)
+        used = snprintf(d->why, d->why_size, "%s, %s:%d%s, PTX line %d: ", name, d->insn->at.file,
+                        d->insn->at.line, d->insn->at.callers, line);
+    else
+        used = snprintf(d->why, d->why_size, "%s, PTX line %d: ", name, line);
     va_list arguments;
     va_start(arguments, format);
     if (used > 0 && (size_t)used < d->why_size)
@@ -136,6 +140,15 @@ int special_find(const char *name)
     return -1;
 }
 
+static void whole_register(struct decoder *d, const struct operand *o, const char *what, int bytes)
+{
+    if (o->part)
+        fail(d, "%s of %s is a part of a register, .%s", what, d->insn->opcode, o->part);
+    if (d->function->regs[o->reg].bytes != bytes)
+        fail(d, "%s of %s has %d bytes where %d were expected", what, d->insn->opcode,
+             d->function->regs[o->reg].bytes, bytes);
+}
+
 static int function_number(const struct module *m, const struct function *f)
 {
     for (size_t i = 0; i < m->function_count; ++i)
@@ -190,9 +203,7 @@ uint32_t source(struct decoder *d, const struct operand *o, int bytes)
 {
     switch (o->kind) {
     case OPERAND_REGISTER:
-        if (d->function->regs[o->reg].bytes != bytes)
-            fail(d, "an operand of %s has %d bytes where %d were expected", d->insn->opcode,
-                 d->function->regs[o->reg].bytes, bytes);
+        whole_register(d, o, "an operand", bytes);
         if (o->negated) {
             uint32_t to = scratch(d);
             emit_plain(d, OP_not_pred, to, d->slot[o->reg], 0, 0);
@@ -239,6 +250,8 @@ uint32_t wide_source(struct decoder *d, const struct operand *o, int least, uint
     *width = (uint8_t)(least == 1 ? 2 : least);
     if (o->kind == OPERAND_REGISTER) {
         *width = d->function->regs[o->reg].bytes;
+        if (o->part)
+            whole_register(d, o, "an operand", *width);
         if (*width < (least == 1 ? 2 : least))
             fail(d, "an operand of %s is too narrow", d->insn->opcode);
         return d->slot[o->reg];
@@ -252,9 +265,7 @@ uint32_t destination(struct decoder *d, const struct operand *o, int bytes)
         return scratch(d);
     if (o->kind != OPERAND_REGISTER)
         fail(d, "the result of %s is no register", d->insn->opcode);
-    if (d->function->regs[o->reg].bytes != bytes)
-        fail(d, "the result of %s has %d bytes where %d were expected", d->insn->opcode,
-             d->function->regs[o->reg].bytes, bytes);
+    whole_register(d, o, "the result", bytes);
     return d->slot[o->reg];
 }
 

@@ -1,10 +1,16 @@
 // address.c: addresses that operations access: where they lead, and what is wrong with them.
 #include "address.h"
+#include "ptxsim/base/heap.h"
 
 bool global_span_slow(struct warp *w, uint64_t address, uint64_t bytes)
 {
+    struct allocation block;
     const struct allocation *found = memory_find(address, bytes, NULL);
     if (!found || !found->live)
+        return false;
+    if (heap_find(address, bytes, &block))
+        found = &block;
+    if (!found->live)
         return false;
     w->cta->worker->last = *found;
     return true;
@@ -36,6 +42,15 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
     const struct allocation *nearest = NULL;
     unsigned long long address = at;
     const struct allocation *found = memory_find(at, bytes, &nearest);
+    struct allocation block;
+    if (heap_find(at, bytes, &block) && !block.live) {
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
+                 "%s %u bytes at 0x%llx of the heap, not all of them in a block that malloc in "
+                 "device code "
+                 "returned and nobody freed",
+                 verb, bytes, address);
+        return;
+    }
     if (found && found->live && at % bytes == 0) {
         race_report(w, op, lane, FAULT_UNINITIALISED, op->insn,
                     "%s %u bytes at 0x%llx, byte %llu of an allocation of %llu bytes, that nothing "

@@ -1,9 +1,11 @@
-// system.c: the functions that the device's runtime gives to every kernel: vprintf and
-// __assertfail.
+// system.c: the functions that the device's runtime gives to every kernel: vprintf, __assertfail,
+// malloc and free.
 //
 // What a warp prints is kept and written to stdout at the end of the launch: block by block, warp
 // by warp, so the same in every run. (Launches behave as under CUDA_LAUNCH_BLOCKING=1.)
 #include "address.h"
+#include "heap.h"
+#include "ptxsim/base/heap.h"
 #include "scalars.h"
 
 #include <stdio.h>
@@ -184,4 +186,36 @@ void assert_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
              "%.120s:%u: %.120s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%.100s` failed.",
              source_path(text[1]), line, text[2], cta->index[0], cta->index[1], cta->index[2],
              w->tid[0][lane], w->tid[1][lane], w->tid[2][lane], text[0]);
+}
+
+// void *malloc(size). NULL when the heap is exhausted.
+void malloc_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    note_effect(w);
+    for (; mask; mask &= mask - 1) {
+        uint64_t value;
+        int lane = __builtin_ctz(mask);
+        memcpy(&value, parameter(w, r, op, lane, 1), 8);
+        value = heap_take(value);
+        memcpy(parameter(w, r, op, lane, 0), &value, 8);
+    }
+}
+
+// void free(address)
+void free_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    note_effect(w);
+    w->cta->worker->last = (struct allocation){0}; // it may be the block
+    for (; mask; mask &= mask - 1) {
+        uint64_t address;
+        int lane = __builtin_ctz(mask);
+        memcpy(&address, parameter(w, r, op, lane, 0), 8);
+        if (address && !heap_give(address)) {
+            fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
+                     "frees 0x%llx, which malloc in device code did not return, or which has been "
+                     "freed",
+                     (unsigned long long)address);
+            return;
+        }
+    }
 }

@@ -31,6 +31,7 @@ struct operand {
     int pair; // the second register of %r|%p, else -1
     int64_t value;
     const char *name;
+    const char *part; // of a register: "b3" of %r1.b3, in video instructions; else NULL
     struct operand *elements;
     int count;
 };

@@ -340,10 +340,23 @@ static void parse_list(struct parser *p, struct operand *o, const char *end, int
     memcpy(o->elements, list, (size_t)count * sizeof *list);
 }
 
+// A register, "%r1", or a part of one, "%r1.b3"; -1 for another name.
+static int parse_register(struct parser *p, const char **part)
+{
+    const char *text = p->token.text, *dot = memrchr(text, '.', p->token.length);
+    int reg = find_register(p, text, p->token.length);
+    if (reg >= 0 || !dot)
+        return reg;
+    reg = find_register(p, text, (size_t)(dot - text));
+    if (reg >= 0)
+        *part = arena_text(&p->module->arena, dot + 1, p->token.length - (size_t)(dot + 1 - text));
+    return reg;
+}
+
 // A register or another name, with an offset where one follows. WARP_SZ is a number with a name.
 static void parse_name(struct parser *p, struct operand *o)
 {
-    o->reg = find_register(p, p->token.text, p->token.length);
+    o->reg = parse_register(p, &o->part);
     if (o->reg >= 0) {
         o->kind = OPERAND_REGISTER;
         advance(p);

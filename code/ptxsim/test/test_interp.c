@@ -1777,6 +1777,84 @@ static void bad_texts(void **state)
     module_free(m);
 }
 
+// Video instructions, the results worked out by hand.
+static void video(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *code;
+        uint32_t a, b, c, want;
+    } list[] = {
+        {"vadd.s32.s32.s32 %r4, %r1, %r2;", 7, (uint32_t)-9, 0, (uint32_t)-2},
+        {"vadd.u32.u32.u32.sat %r4, %r1, %r2;", 0xffffffff, 2, 0, 0xffffffff},
+        {"vadd.s32.s32.s32 %r4, %r1.b1, %r2.b3;", 0x0000ff00, 0x80000000, 0, (uint32_t)-129},
+        {"vadd.s32.u32.s32.add %r4, %r1.h1, %r2.h0, %r3;", 0xfffe0000, 0x0000fffe, 5, 0x10001},
+        {"vsub.u32.u32.u32.sat %r4, %r1, %r2;", 3, 4, 0, 0},
+        {"vsub.s32.u32.u32 %r4.b2, %r1, %r2, %r3;", 3, 4, 0x11223344, 0x11ff3344},
+        {"vsub.s32.u32.u32.sat %r4.h0, %r1, %r2, %r3;", 0, 0x9000, 0x11223344, 0x11228000},
+        {"vabsdiff.u32.s32.s32.max %r4, %r1, %r2, %r3;", (uint32_t)-5, 9, 13, 14},
+        {"vmin.s32.s32.s32.min %r4, %r1, %r2, %r3;", 4, 9, (uint32_t)-1, (uint32_t)-1},
+        {"vmax.u32.u32.u32 %r4, %r1.b0, %r2.b0;", 0x80, 0x7f, 0, 0x80},
+        {"vshl.u32.u32.u32.clamp %r4, %r1, %r2;", 1, 40, 0, 0},
+        {"vshl.u32.u32.u32.wrap %r4, %r1, %r2;", 1, 33, 0, 2},
+        {"vshr.s32.s32.u32.clamp %r4, %r1, %r2;", 0x80000000, 99, 0, 0xffffffff},
+        {"vmad.s32.s32.s32.shr7 %r4, %r1.b0, %r2.h0, %r3;", 0xff, 256, 0, (uint32_t)-2},
+        {"vset.s32.u32.lt %r4, %r1.b0, %r2;", 0xff, 0, 0, 1},
+        {"vset.u32.u32.ge.add %r4, %r1, %r2, %r3;", 7, 7, 41, 42},
+        {"vadd4.u32.u32.u32 %r4, %r1, %r2, %r3;", 0x01ff7f80, 0x01010180, 0, 0x02008000},
+        {"vadd4.s32.s32.s32.sat %r4, %r1, %r2, %r3;", 0x01ff7f80, 0x01010180, 0, 0x02007f80},
+        {"vadd2.u32.u32.u32.add %r4, %r1, %r2, %r3;", 0xffff0001, 0x00010002, 9, 0x1000c},
+        {"vsub4.u32.u32.u32.sat %r4.b20, %r1, %r2, %r3;", 0x01020304, 0x04030201, 0x99999999,
+         0x99009903},
+        {"vabsdiff4.u32.u32.u32.add %r4, %r1, %r2, %r3;", 0x10ff0000, 0x00000001, 1000, 1272},
+        {"vabsdiff4.s32.s32.s32 %r4, %r1, %r2, %r3;", 0x80000000, 0x7f000001, 0, 0xff000001},
+        {"vavrg4.s32.s32.s32 %r4, %r1, %r2, %r3;", 0x01fd04ff, 0x02000601, 0, 0x02fe0500},
+        {"vavrg2.u32.u32.u32 %r4, %r1, %r2, %r3;", 0xffff0001, 0xfffe0002, 0, 0xffff0002},
+        {"vmin2.s32.s32.s32 %r4, %r1, %r2, %r3;", 0x80000001, 0x00010002, 0, 0x80000001},
+        {"vmax4.u32.u32.u32 %r4, %r1.b3210, %r2.b0123, %r3;", 0x01020304, 0, 0, 0x04030304},
+        {"vset4.u32.u32.eq %r4, %r1, %r2, %r3;", 0x01020304, 0x01000300, 0, 0x01000100},
+        {"vset2.s32.s32.gt.add %r4, %r1, %r2, %r3;", 0x00010001, 0xffff0000, 40, 42},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i) {
+        char body[256];
+        snprintf(body, sizeof body,
+                 "mov.b32 %%r1, %u; mov.b32 %%r2, %u; mov.b32 %%r3, %u;\n%s\n"
+                 "st.global.u32 [%%o], %%r4;",
+                 list[i].a, list[i].b, list[i].c, list[i].code);
+        uint32_t *out = words("", body, (struct setup){0}, 32);
+        if (out[0] != list[i].want || out[31] != list[i].want)
+            fail_msg("%s: %08x where %08x was expected", list[i].code, out[31], list[i].want);
+        free(out);
+    }
+    static const char *const wrong[][2] = {
+        {"vadd.s32.s32.s32 %r4, %r1.b4, %r2;", "has no part .b4"},
+        {"vadd4.u32.u32.u32 %r4.b5, %r1, %r2, %r3;", "has no result .b5"},
+        {"vadd4.u32.u32.u32 %r4, %r1.h10, %r2, %r3;", "takes 4 parts of a word, not .h10"},
+        {"vadd4.u32.u32.u32 %r4, %r1, %r2;", "vadd4.u32.u32.u32 takes 4 operands"},
+        {"vmad.s32.s32.s32.po %r4, %r1, %r2, %r3;", "vmad.s32.s32.s32.po is not supported"},
+        {"vavrg4.s32.s32.s32.min %r4, %r1, %r2, %r3;", "vavrg4.s32.s32.s32.min is not supported"},
+        {"add.s32 %r4, %r1.b0, %r2;", "an operand of add.s32 is a part of a register, .b0"},
+        {"createpolicy.fractional.L2::evict_last.b32 %r1, 1.0;", "is not supported"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i)
+        expect_fault("", wrong[i][0], (struct setup){0}, FAULT_UNSUPPORTED, wrong[i][1]);
+}
+
+// What cannot be run is refused by the line of its source, where there is one.
+static void refusals_name_the_line(void **state)
+{
+    (void)state;
+    struct module *m = parse(HEADER ".visible .entry k() {\n.reg .f32 %f<8>;\n.loc 1 12 3\n"
+                                    "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, %f5;\nret;\n}\n"
+                                    ".file 1 \"/home/me/filter.cu\"\n");
+    struct outcome o = run_module(m, (struct setup){0}, NULL);
+    assert_int_equal(o.fault.kind, FAULT_UNSUPPORTED);
+    assert_string_equal(o.fault.text, "k, /home/me/filter.cu:12, PTX line 7: instruction "
+                                      "tex.1d.v4.f32.s32 is not supported");
+    finish(&o);
+    module_free(m);
+}
+
 static void names(void **state)
 {
     (void)state;
@@ -1823,6 +1901,8 @@ int main(void)
         cmocka_unit_test(newer_machines),
         cmocka_unit_test(whole_lines),
         cmocka_unit_test(barriers_and_exits),
+        cmocka_unit_test(video),
+        cmocka_unit_test(refusals_name_the_line),
         cmocka_unit_test(bad_texts),
         cmocka_unit_test(names),
     };
