@@ -306,38 +306,50 @@ static cudaError_t copy(char *to, size_t to_pitch, const char *from, size_t from
     return stream_submit(stream, &task);
 }
 
-// A box of pitched memory: rows of its pitch, slices of ysize rows. Arrays are not supported.
+static cudaError_t box_side(cudaArray_const_t array, const struct cudaPitchedPtr *memory,
+                            const struct cudaPos *at, const struct cudaExtent *extent,
+                            struct side *side)
+{
+    if (array)
+        return memory->ptr ? cudaErrorInvalidValue : array_side(array, at, extent, side);
+    if (extent->depth > 1 && extent->height > memory->ysize)
+        return cudaErrorInvalidValue;
+    side->pitch = memory->pitch;
+    side->slice = memory->pitch * memory->ysize;
+    side->at = (char *)memory->ptr + at->x + at->y * side->pitch + at->z * side->slice;
+    return cudaSuccess;
+}
+
+// A box of pitched memory (rows of its pitch, slices of ysize rows) or of an array, whose elements
+// the width is then counted in.
 cudaError_t copy_3d_task(const struct cudaMemcpy3DParms *p, struct task *task)
 {
     *task = (struct task){.kind = TASK_NOTHING};
     if (!p)
         return cudaErrorInvalidValue;
-    if (p->srcArray || p->dstArray) {
-        complain("cudaMemcpy3D: arrays are not supported");
-        return cudaErrorNotSupported;
-    }
-    size_t to_slice = p->dstPtr.pitch * p->dstPtr.ysize;
-    size_t from_slice = p->srcPtr.pitch * p->srcPtr.ysize, depth = p->extent.depth;
-    const struct cudaPos *to_at = &p->dstPos, *from_at = &p->srcPos;
-    if (depth > 1 && (p->extent.height > p->dstPtr.ysize || p->extent.height > p->srcPtr.ysize))
+    struct side to, from;
+    cudaError_t error = box_side(p->dstArray, &p->dstPtr, &p->dstPos, &p->extent, &to);
+    if (error == cudaSuccess)
+        error = box_side(p->srcArray, &p->srcPtr, &p->srcPos, &p->extent, &from);
+    if (error != cudaSuccess)
+        return error;
+    cudaArray_const_t array = p->srcArray ? p->srcArray : p->dstArray;
+    if (p->srcArray && p->dstArray && array_element(p->srcArray) != array_element(p->dstArray))
         return cudaErrorInvalidValue;
-    char *to = (char *)p->dstPtr.ptr + to_at->x + to_at->y * p->dstPtr.pitch + to_at->z * to_slice;
-    const char *from = (const char *)p->srcPtr.ptr + from_at->x + from_at->y * p->srcPtr.pitch +
-                       from_at->z * from_slice;
+    size_t width = p->extent.width * (array ? array_element(array) : 1), depth = p->extent.depth;
     if (depth == 0)
         return cudaSuccess;
     // If the first slice and the last are right, so are those between.
     struct task last;
-    cudaError_t error = copy_task(to, p->dstPtr.pitch, from, p->srcPtr.pitch, p->extent.width,
-                                  p->extent.height, p->kind, task);
+    error = copy_task(to.at, to.pitch, from.at, from.pitch, width, p->extent.height, p->kind, task);
     if (error == cudaSuccess)
         error =
-            copy_task(to + (depth - 1) * to_slice, p->dstPtr.pitch, from + (depth - 1) * from_slice,
-                      p->srcPtr.pitch, p->extent.width, p->extent.height, p->kind, &last);
+            copy_task(to.at + (depth - 1) * to.slice, to.pitch, from.at + (depth - 1) * from.slice,
+                      from.pitch, width, p->extent.height, p->kind, &last);
     if (error == cudaSuccess && task->kind == TASK_COPY) {
         task->copy.depth = depth;
-        task->copy.to_slice = to_slice;
-        task->copy.from_slice = from_slice;
+        task->copy.to_slice = to.slice;
+        task->copy.from_slice = from.slice;
     }
     return error;
 }

@@ -50,14 +50,7 @@ static cudaError_t depend(struct CUgraphNode_st *node, const cudaGraphNode_t *on
     for (size_t i = 0; i < count; ++i)
         if (!holds(node->graph, on[i]) || on[i] == node)
             return cudaErrorInvalidValue;
-    struct CUgraphNode_st **grown =
-        realloc(node->after, (node->after_count + count) * sizeof *grown);
-    if (!grown)
-        return cudaErrorMemoryAllocation;
-    memcpy(grown + node->after_count, on, count * sizeof *grown);
-    node->after = grown;
-    node->after_count += count;
-    return cudaSuccess;
+    return graph_depend(node, on, count);
 }
 
 // Adds a node for a task whose check gave `error`: only if that is cudaSuccess.
@@ -82,6 +75,30 @@ static cudaError_t add_node(cudaGraphNode_t *node, cudaGraph_t graph, const cuda
     return cudaSuccess;
 }
 
+// Whether a node is not yet copied, and all that it depends on is.
+static bool is_next(const struct CUgraphNode_st *node)
+{
+    bool ready = !node->copy;
+    for (size_t i = 0; i < node->after_count; ++i)
+        ready &= node->after[i]->copy != NULL;
+    return ready;
+}
+
+static cudaError_t node_copy(struct CUgraphNode_st *node, struct CUgraph_st *to)
+{
+    struct task task;
+    cudaError_t error = task_copy(&node->task, &task);
+    if (error != cudaSuccess)
+        return error;
+    node->copy = graph_node(to, &task);
+    if (!node->copy)
+        return cudaErrorMemoryAllocation;
+    node->copy->source = node;
+    for (size_t i = 0; i < node->after_count && error == cudaSuccess; ++i)
+        error = graph_depend(node->copy, &node->after[i]->copy, 1);
+    return error;
+}
+
 // A copy whose nodes are in an order to launch them in; cudaErrorInvalidValue: there is none.
 static cudaError_t graph_copy(const struct CUgraph_st *graph, struct CUgraph_st **copy)
 {
@@ -91,24 +108,12 @@ static cudaError_t graph_copy(const struct CUgraph_st *graph, struct CUgraph_st 
     if (!*copy)
         return cudaErrorMemoryAllocation;
     for (size_t i = 0; i < graph->count; ++i)
-        graph->nodes[i]->done = false;
+        graph->nodes[i]->copy = NULL;
     while ((*copy)->count < graph->count && error == cudaSuccess) {
         struct CUgraphNode_st *next = NULL;
-        for (size_t i = 0; i < graph->count && !next; ++i) {
-            bool ready = !graph->nodes[i]->done;
-            for (size_t k = 0; k < graph->nodes[i]->after_count; ++k)
-                ready &= graph->nodes[i]->after[k]->done;
-            next = ready ? graph->nodes[i] : NULL;
-        }
-        struct task task;
-        error = next ? task_copy(&next->task, &task) : cudaErrorInvalidValue;
-        if (error != cudaSuccess)
-            break;
-        struct CUgraphNode_st *added = graph_node(*copy, &task);
-        if (added)
-            added->source = next;
-        next->done = true;
-        error = added ? cudaSuccess : cudaErrorMemoryAllocation;
+        for (size_t i = 0; i < graph->count && !next; ++i)
+            next = is_next(graph->nodes[i]) ? graph->nodes[i] : NULL;
+        error = next ? node_copy(next, *copy) : cudaErrorInvalidValue;
     }
     if (error != cudaSuccess) {
         graph_free(*copy);
@@ -253,6 +258,51 @@ cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t 
     return cudaSuccess;
 }
 
+// Pairs of nodes, the second of which depends on the first; from and to NULL ask for their number.
+cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t *from, cudaGraphNode_t *to,
+                              cudaGraphEdgeData *data, size_t *count)
+{
+    API_ENTER();
+    if (!graph || !count || !from != !to)
+        return api_result(cudaErrorInvalidValue);
+    size_t edges = 0;
+    for (size_t i = 0; i < graph->count; ++i)
+        for (size_t k = 0; k < graph->nodes[i]->after_count; ++k, ++edges) {
+            if (!from || edges >= *count)
+                continue;
+            from[edges] = graph->nodes[i]->after[k];
+            to[edges] = graph->nodes[i];
+            if (data)
+                data[edges] = (cudaGraphEdgeData){0};
+        }
+    for (size_t i = edges; from && i < *count; ++i)
+        from[i] = to[i] = NULL;
+    if (!from || *count > edges)
+        *count = edges;
+    return cudaSuccess;
+}
+
+// The nodes that depend on nothing; nodes NULL asks for their number.
+cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, size_t *count)
+{
+    API_ENTER();
+    if (!graph || !count)
+        return api_result(cudaErrorInvalidValue);
+    size_t roots = 0;
+    for (size_t i = 0; i < graph->count; ++i) {
+        if (graph->nodes[i]->after_count)
+            continue;
+        if (nodes && roots < *count)
+            nodes[roots] = graph->nodes[i];
+        roots++;
+    }
+    for (size_t i = roots; nodes && i < *count; ++i)
+        nodes[i] = NULL;
+    if (!nodes || *count > roots)
+        *count = roots;
+    return cudaSuccess;
+}
+
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *type)
 {
     static const enum cudaGraphNodeType types[] = {
@@ -299,6 +349,32 @@ static cudaError_t set_kernel(struct CUgraphNode_st *node,
         return error;
     task_free(&node->task);
     node->task = task;
+    free(node->arguments); // they were those of the task before
+    node->arguments = NULL;
+    return cudaSuccess;
+}
+
+// The arguments are valid until the node gets others or is destroyed.
+cudaError_t cudaGraphKernelNodeGetParams(cudaGraphNode_t node, struct cudaKernelNodeParams *params)
+{
+    API_ENTER();
+    if (!node || !params || node->task.kind != TASK_KERNEL)
+        return api_result(cudaErrorInvalidValue);
+    const struct launch_order *order = &node->task.launch;
+    const struct kernel_info *info = kernel_info(order->kernel->kernel);
+    if (!node->arguments)
+        node->arguments = calloc((size_t)info->params + 1, sizeof *node->arguments);
+    if (!node->arguments)
+        return api_result(cudaErrorMemoryAllocation);
+    for (int i = 0; i < info->params; ++i)
+        node->arguments[i] = (char *)order->params + info->param_offsets[i];
+    *params = (struct cudaKernelNodeParams){
+        .func = (void *)(uintptr_t)order->kernel->host,
+        .gridDim = {order->grid[0], order->grid[1], order->grid[2]},
+        .blockDim = {order->block[0], order->block[1], order->block[2]},
+        .sharedMemBytes = (unsigned)order->dynamic_shared_bytes,
+        .kernelParams = node->arguments,
+    };
     return cudaSuccess;
 }
 
@@ -318,6 +394,61 @@ cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode
         if (exec->graph->nodes[i]->source == node)
             mine = exec->graph->nodes[i];
     return api_result(set_kernel(mine, params));
+}
+
+// How two graphs differ in what an update cannot change; *where: the node of `to` where they do.
+static enum cudaGraphExecUpdateResult
+compare(const struct CUgraph_st *from, const struct CUgraph_st *to, struct CUgraphNode_st **where)
+{
+    if (from->count != to->count)
+        return cudaGraphExecUpdateErrorTopologyChanged;
+    for (size_t i = 0; i < to->count; ++i) {
+        const struct CUgraphNode_st *a = from->nodes[i];
+        struct CUgraphNode_st *b = *where = to->nodes[i];
+        if (a->after_count != b->after_count)
+            return cudaGraphExecUpdateErrorTopologyChanged;
+        for (size_t k = 0; k < a->after_count; ++k)
+            if (a->after[k]->index != b->after[k]->index)
+                return cudaGraphExecUpdateErrorTopologyChanged;
+        if (a->task.kind != b->task.kind)
+            return cudaGraphExecUpdateErrorNodeTypeChanged;
+        enum cudaGraphExecUpdateResult inner = cudaGraphExecUpdateSuccess;
+        if (a->task.kind == TASK_GRAPH)
+            inner = compare(a->task.graph, b->task.graph, where);
+        if (inner != cudaGraphExecUpdateSuccess)
+            return inner;
+    }
+    *where = NULL;
+    return cudaGraphExecUpdateSuccess;
+}
+
+// Takes over the tasks of a graph of the same shape; the nodes that stood for those of the first
+// graph still do.
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
+                                cudaGraphExecUpdateResultInfo *info)
+{
+    API_ENTER();
+    struct CUgraph_st *copy;
+    struct CUgraphNode_st *where = NULL;
+    if (!exec || !graph || !info)
+        return api_result(cudaErrorInvalidValue);
+    cudaError_t error = graph_copy(graph, &copy);
+    *info = (cudaGraphExecUpdateResultInfo){.result = cudaGraphExecUpdateError};
+    if (error != cudaSuccess)
+        return api_result(error);
+    info->result = compare(exec->graph, copy, &where);
+    if (info->result != cudaGraphExecUpdateSuccess) {
+        info->errorNode = where ? (struct CUgraphNode_st *)(uintptr_t)where->source : NULL;
+        graph_free(copy);
+        return api_result(cudaErrorGraphExecUpdateFailure);
+    }
+    for (size_t i = 0; i < copy->count; ++i) {
+        struct task task = exec->graph->nodes[i]->task;
+        exec->graph->nodes[i]->task = copy->nodes[i]->task;
+        copy->nodes[i]->task = task; // freed with the copy
+    }
+    graph_free(copy);
+    return cudaSuccess;
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec)

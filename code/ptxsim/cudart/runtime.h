@@ -10,6 +10,7 @@
 //   occupancy.c     how many CTAs an SM holds
 //   launches.c      the functions that launch
 //   variables.c     __device__ variables
+//   arrays.c        arrays, textures, surfaces
 //   copies.c, pools.c  allocations, copies, fills; pools of memory
 //   graphs.c        graphs, built and launched
 //   tensor_map.c    cuTensorMapEncodeTiled
@@ -145,6 +146,18 @@ size_t stack_limit(void); // cudaLimitStackSize: bytes of a thread's stack
 cudaError_t device_occupancy(struct CUkern_st *kernel, int threads, size_t dynamic_shared,
                              int *blocks);
 
+// ---- Arrays (arrays.c) --------------------------------------------------------------------------
+
+struct side { // one side of a copy of a box
+    char *at;
+    size_t pitch, slice; // bytes
+};
+// Bytes of an array's element.
+size_t array_element(cudaArray_const_t array);
+// The box of `extent` elements at `at`; cudaErrorInvalidValue: it does not lie in the array.
+cudaError_t array_side(cudaArray_const_t array, const struct cudaPos *at,
+                       const struct cudaExtent *extent, struct side *side);
+
 // ---- Streams ------------------------------------------------------------------------------------
 
 struct task { // a piece of work in a stream, or a node of a graph
@@ -206,11 +219,17 @@ cudaError_t fill_task(char *to, size_t pitch, unsigned value, unsigned element, 
 
 // ---- Events and graphs --------------------------------------------------------------------------
 
+struct tips { // nodes of a graph, after which what comes next in a captured stream is done
+    struct CUgraphNode_st **nodes;
+    size_t count;
+};
+
 struct CUevent_st {
     unsigned flags;
     bool recorded;
     unsigned long long capture_id; // of the capture it was last recorded in, else 0
     struct CUstream_st *stream;    // in that capture
+    struct tips tips;              // what the stream had come to there
     struct CUevent_st *next;
 };
 struct CUevent_st *event_find(cudaEvent_t handle); // NULL: there is none
@@ -220,10 +239,12 @@ bool event_remove(const struct CUevent_st *event); // false: there was none
 struct CUgraphNode_st {
     struct task task;
     struct CUgraph_st *graph;
+    size_t index;                        // of the graph's nodes
     const struct CUgraphNode_st *source; // of what is to be launched: the node it was made from
-    struct CUgraphNode_st **after;       // what it was said to depend on
+    struct CUgraphNode_st **after;       // what it depends on
     size_t after_count;
-    bool done; // while the order is found
+    struct CUgraphNode_st *copy; // while the graph is copied: this node's there
+    void **arguments;            // of a kernel, as cudaGraphKernelNodeGetParams gave them; or NULL
 };
 struct CUgraph_st {
     struct CUgraphNode_st **nodes;
@@ -232,7 +253,9 @@ struct CUgraph_st {
 struct CUgraph_st *graph_new(void); // NULL: out of memory
 // Adds a node; takes over what the task owns, also when it fails (NULL).
 struct CUgraphNode_st *graph_node(struct CUgraph_st *graph, struct task *task);
-cudaError_t graph_add(cudaGraph_t graph, struct task *task); // the same
+// Makes a node depend on others of its graph, once on each.
+cudaError_t graph_depend(struct CUgraphNode_st *node, struct CUgraphNode_st *const *on,
+                         size_t count);
 void graph_remove_last(struct CUgraph_st *graph);
 cudaError_t graph_run(const struct CUgraph_st *graph); // its tasks, in the order of the nodes
 void graph_free(cudaGraph_t graph);

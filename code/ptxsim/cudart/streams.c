@@ -16,6 +16,7 @@ struct CUstream_st {
     // While capturing:
     struct CUgraph_st *capture; // NULL: not capturing; shared by the streams that joined
     unsigned long long capture_id;
+    struct tips tips;                // what its next work comes after
     struct CUstream_st *origin;      // the stream that began it
     bool unjoined;                   // has work that the origin does not wait for
     bool invalid;                    // of the origin: a forbidden call was made
@@ -39,6 +40,43 @@ static struct CUstream_st *stream_find(cudaStream_t handle)
 }
 
 // ---- Capture ------------------------------------------------------------------------------------
+
+static void tips_free(struct tips *tips)
+{
+    free(tips->nodes);
+    *tips = (struct tips){0};
+}
+
+// Adds those of `from` that are not there.
+static cudaError_t tips_join(struct tips *tips, const struct tips *from)
+{
+    struct CUgraphNode_st **grown =
+        realloc(tips->nodes, (tips->count + from->count + 1) * sizeof *grown);
+    if (!grown)
+        return cudaErrorMemoryAllocation;
+    tips->nodes = grown;
+    for (size_t i = 0; i < from->count; ++i) {
+        bool known = false;
+        for (size_t k = 0; k < tips->count; ++k)
+            known |= grown[k] == from->nodes[i];
+        if (!known)
+            grown[tips->count++] = from->nodes[i];
+    }
+    return cudaSuccess;
+}
+
+// Adds a node to the graph that a stream captures, after what the stream has come to.
+static cudaError_t capture_add(struct CUstream_st *stream, struct task *task)
+{
+    struct CUgraphNode_st *node = graph_node(stream->capture, task);
+    if (!node)
+        return cudaErrorMemoryAllocation;
+    cudaError_t error = graph_depend(node, stream->tips.nodes, stream->tips.count);
+    stream->tips.count = 0;
+    if (error == cudaSuccess)
+        error = tips_join(&stream->tips, &(struct tips){&node, 1});
+    return error;
+}
 
 cudaError_t capture_forbids(void)
 {
@@ -97,7 +135,7 @@ cudaError_t stream_submit(cudaStream_t handle, struct task *task)
 
     if (error == cudaSuccess && stream->capture) {
         stream->unjoined = stream != stream->origin;
-        return graph_add(stream->capture, task);
+        return capture_add(stream, task);
     }
     if (error == cudaSuccess)
         error = task_run(task);
@@ -121,6 +159,7 @@ static void capture_end(struct CUstream_st *origin)
         if (s->capture && s->origin == origin) {
             s->capture = NULL;
             s->capture_id = 0;
+            tips_free(&s->tips);
         }
 }
 
@@ -233,6 +272,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle)
             graph_free(stream->capture);
             capture_end(stream);
         }
+        tips_free(&stream->tips);
         *s = stream->next;
         free(stream);
         return cudaSuccess;
@@ -364,6 +404,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t handle)
     API_ENTER();
     if (!event_remove(handle))
         return api_result(cudaErrorInvalidResourceHandle);
+    tips_free(&handle->tips);
     free(handle);
     return cudaSuccess;
 }
@@ -388,7 +429,8 @@ cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream_han
     }
     event->capture_id = stream->capture_id; // a mark of how far the capture has come
     event->stream = stream;
-    return cudaSuccess;
+    event->tips.count = 0;
+    return api_result(tips_join(&event->tips, &stream->tips));
 }
 ALSO(cudaEventRecordWithFlags, cudaEventRecordWithFlags_ptsz);
 
@@ -429,7 +471,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
     }
     if (stream != from)
         from->unjoined = false;
-    return cudaSuccess;
+    return api_result(tips_join(&stream->tips, &event->tips));
 }
 ALSO(cudaStreamWaitEvent, cudaStreamWaitEvent_ptsz);
 

@@ -294,12 +294,28 @@ struct CUgraphNode_st *graph_node(struct CUgraph_st *graph, struct task *task)
     }
     node->task = *task;
     node->graph = graph;
+    node->index = graph->count;
     return graph->nodes[graph->count++] = node;
 }
 
-cudaError_t graph_add(struct CUgraph_st *graph, struct task *task)
+cudaError_t graph_depend(struct CUgraphNode_st *node, struct CUgraphNode_st *const *on,
+                         size_t count)
 {
-    return graph_node(graph, task) ? cudaSuccess : cudaErrorMemoryAllocation;
+    if (count == 0)
+        return cudaSuccess;
+    struct CUgraphNode_st **grown =
+        realloc(node->after, (node->after_count + count) * sizeof *grown);
+    if (!grown)
+        return cudaErrorMemoryAllocation;
+    node->after = grown;
+    for (size_t i = 0; i < count; ++i) {
+        bool known = false;
+        for (size_t k = 0; k < node->after_count; ++k)
+            known |= grown[k] == on[i];
+        if (!known)
+            grown[node->after_count++] = on[i];
+    }
+    return cudaSuccess;
 }
 
 void graph_remove_last(struct CUgraph_st *graph)
@@ -307,6 +323,7 @@ void graph_remove_last(struct CUgraph_st *graph)
     struct CUgraphNode_st *node = graph->nodes[--graph->count];
     task_free(&node->task);
     free(node->after);
+    free(node->arguments);
     free(node);
 }
 

@@ -6,7 +6,7 @@
 //   table.c       operations, opcodes and modifiers by name (opcodes.def, modifiers.def)
 //   opcodes.c     an instruction's opcode: its row, its modifiers, its class
 //   operands.c    places of operands; operations emitted
-//   arithmetic.c, video.c, moves.c, access.c, lanes.c, async.c, matrix.c, control.c
+//   arithmetic.c, video.c, moves.c, access.c, texture.c, lanes.c, async.c, matrix.c, control.c
 //                 the decoders, decode_…, of the rows of opcodes.def
 #ifndef PTXSIM_DECODE_INTERNAL_H
 #define PTXSIM_DECODE_INTERNAL_H

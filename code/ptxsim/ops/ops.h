@@ -286,6 +286,20 @@ struct bulk_operands {
 op_fn bulk_op;       // operands: a struct bulk_operands
 op_fn bulk_group_op; // imm: groups of stores that may be left by a wait, -1: commit
 
+// ---- Textures and surfaces (texture.c) ----------------------------------------------------------
+
+enum surface_outside { SURFACE_TRAP, SURFACE_CLAMP, SURFACE_ZERO };
+struct texture_operands { // registers
+    uint32_t handle, layer, coordinate[3];
+    uint32_t value[4];
+    uint8_t dimensions;
+    bool layered, integers, store; // integers: the coordinates of a fetch
+    enum surface_outside outside;
+};
+
+op_fn texture_op; // operands: a struct texture_operands
+op_fn surface_op; // the same; bytes, vector: of the access, width: of a register
+
 // ---- Products of a warpgroup (wgmma.c) ----------------------------------------------------------
 
 enum { WGMMA_N = 256, WGMMA_K = 32, WARPGROUP_WARPS = 4 };

@@ -1566,8 +1566,12 @@ static void control_faults(void **state)
                  "{ .param .b32 a; .param .b32 b; st.param.b32 [a], 1; call (b), deep, (a); "
                  "ld.param.b32 %r1, [b]; }",
                  (struct setup){0}, FAULT_OUT_OF_BOUNDS, "the stack is full");
-    expect_fault("", "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, %r1;", (struct setup){0},
-                 FAULT_UNSUPPORTED, "instruction tex.1d.v4.f32.s32 is not supported");
+    expect_fault("", "txq.width.b32 %r1, [%rd1];", (struct setup){0}, FAULT_UNSUPPORTED,
+                 "instruction txq.width.b32 is not supported");
+    expect_fault("", "mov.b64 %rd1, 77; tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1}];",
+                 (struct setup){0}, FAULT_OUT_OF_BOUNDS, "something that is no texture object");
+    expect_fault("", "mov.b64 %rd1, 0; sust.b.1d.b32.trap [%rd1, {%r1}], %r1;", (struct setup){0},
+                 FAULT_OUT_OF_BOUNDS, "something that is no surface object");
 }
 
 // ---- What a kernel asks of the machine ----------------------------------------------------------

@@ -15,7 +15,7 @@ __global__ void store(int *out) { *out = 7; }
 int main()
 {
     int *device, host = 0;
-    cudaArray_t array;
+    cudaMipmappedArray_t array;
     cudaChannelFormatDesc format = {32, 0, 0, 0, cudaChannelFormatKindFloat};
     cudaMalloc(&device, 4);
     store<<<1, 1>>>(device);
@@ -23,7 +23,7 @@ int main()
     store<<<1, 1>>>(device);
     cudaMemcpy(&host, device, 4, cudaMemcpyDeviceToHost);
     printf("%d\n", host);
-    printf("%s\n", cudaGetErrorName(cudaMallocArray(&array, &format, 16, 16)));
+    printf("%s\n", cudaGetErrorName(cudaMallocMipmappedArray(&array, &format, {16, 16, 0}, 2)));
     printf("%s\n", cudaGetErrorName(cudaGetLastError()));
 }
 END
@@ -56,7 +56,7 @@ expect_no_image() {
     run_simulated "$BATS_FILE_TMPDIR/good"
     echo "$output"
     [ "$status" -eq 0 ]
-    expected="ptxsim: cudaMallocArray: not supported
+    expected="ptxsim: cudaMallocMipmappedArray: not supported
 no error
 7
 cudaErrorNotSupported

@@ -1018,6 +1018,168 @@ static void test_graph_of_nodes(void **)
     cudaGetLastError();
 }
 
+// The edges of a capture over two streams, a kernel's parameters asked for, and an executable graph
+// that takes over another of its shape.
+static void test_graph_asked_and_updated(void **)
+{
+    cudaStream_t first, second;
+    cudaEvent_t fork, join;
+    cudaGraph_t graph[2], longer;
+    cudaGraphExec_t exec;
+    int *device = device_array<int>(2), *moved = device + 1;
+    assert_ok(cudaStreamCreate(&first));
+    assert_ok(cudaStreamCreate(&second));
+    assert_ok(cudaEventCreate(&fork));
+    assert_ok(cudaEventCreate(&join));
+    for (int i = 0; i < 2; ++i) {
+        assert_ok(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal));
+        increment<<<1, 1, 0, first>>>(device);
+        assert_ok(cudaEventRecord(fork, first));
+        assert_ok(cudaStreamWaitEvent(second, fork, 0));
+        increment<<<1 + i, 2, 0, first>>>(device);
+        increment<<<1, 4, 0, second>>>(device);
+        assert_ok(cudaEventRecord(join, second));
+        assert_ok(cudaStreamWaitEvent(first, join, 0));
+        increment<<<1, 8, 0, first>>>(device);
+        assert_ok(cudaStreamEndCapture(first, &graph[i]));
+    }
+    size_t edges = 0, roots = 1, nodes = 1;
+    assert_ok(cudaGraphGetEdges(graph[0], nullptr, nullptr, nullptr, &edges));
+    assert_int_equal(edges, 4); // a diamond
+    cudaGraphNode_t root, from[4], to[4];
+    cudaGraphEdgeData data[4];
+    assert_ok(cudaGraphGetEdges(graph[0], from, to, data, &edges));
+    assert_ok(cudaGraphGetRootNodes(graph[0], &root, &roots));
+    assert_ok(cudaGraphGetNodes(graph[0], from, &nodes));
+    assert_int_equal(roots, 1);
+    assert_ptr_equal(root, from[0]);
+
+    cudaKernelNodeParams kernel;
+    assert_ok(cudaGraphKernelNodeGetParams(root, &kernel));
+    assert_ptr_equal(kernel.func, (void *)increment);
+    assert_int_equal(kernel.gridDim.x * kernel.blockDim.x, 1);
+    assert_ptr_equal(*(int **)kernel.kernelParams[0], device);
+    assert_ok(cudaGraphInstantiate(&exec, graph[0], 0));
+    assert_ok(cudaGraphLaunch(exec, nullptr));
+    assert_int_equal(read_int(device), 15);
+    cudaGraphExecUpdateResultInfo info;
+    assert_ok(cudaGraphExecUpdate(exec, graph[1], &info));
+    assert_int_equal(info.result, cudaGraphExecUpdateSuccess);
+    assert_ok(cudaGraphLaunch(exec, nullptr));
+    assert_int_equal(read_int(device), 15 + 17);
+    void *arguments[] = {&moved};
+    kernel.kernelParams = arguments;
+    assert_ok(cudaGraphExecKernelNodeSetParams(exec, root, &kernel));
+    assert_ok(cudaGraphLaunch(exec, nullptr));
+    assert_int_equal(read_int(device), 15 + 17 + 16);
+    assert_int_equal(read_int(moved), 1);
+
+    assert_ok(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal));
+    for (int i = 0; i < 4; ++i) // a chain, not a diamond
+        increment<<<1, 1, 0, first>>>(device);
+    assert_ok(cudaStreamEndCapture(first, &longer));
+    assert_error(cudaGraphExecUpdate(exec, longer, &info), cudaErrorGraphExecUpdateFailure);
+    assert_int_equal(info.result, cudaGraphExecUpdateErrorTopologyChanged);
+    cudaGetLastError();
+    assert_ok(cudaGraphExecDestroy(exec));
+    for (cudaGraph_t one : {graph[0], graph[1], longer})
+        assert_ok(cudaGraphDestroy(one));
+    assert_ok(cudaFree(device));
+}
+
+// ---- Arrays, textures, surfaces -----------------------------------------------------------------
+
+__global__ void sample_volume(cudaTextureObject_t texture, float *out)
+{
+    out[threadIdx.x] = tex3D<float>(texture, threadIdx.x + 1, 1, 1);
+}
+
+__global__ void sample_bytes(cudaTextureObject_t texture, float *out)
+{
+    float2 value = tex1D<float2>(texture, (threadIdx.x + 0.5f) / 4);
+    out[2 * threadIdx.x] = value.x;
+    out[2 * threadIdx.x + 1] = value.y;
+}
+
+__global__ void write_surface(cudaSurfaceObject_t surface)
+{
+    short one = 0;
+    surf2Dwrite((short)(10 * threadIdx.y + threadIdx.x), surface, 2 * threadIdx.x, threadIdx.y);
+    surf2Dread(&one, surface, 2 * threadIdx.x, threadIdx.y);
+    surf2Dwrite((short)(one + 1), surface, 2 * threadIdx.x, threadIdx.y);
+    surf2Dwrite((short)99, surface, 2 * 77, threadIdx.y, cudaBoundaryModeZero);
+}
+
+static void test_arrays(void **)
+{
+    float volume[2][2][3], *out = device_array<float>(8), got[8];
+    for (int i = 0; i < 12; ++i)
+        volume[i / 6][i / 3 % 2][i % 3] = i;
+    cudaChannelFormatDesc format = cudaCreateChannelDesc<float>(), wrong = {32, 16, 0, 0, format.f};
+    cudaArray_t array;
+    assert_error(cudaMallocArray(&array, &wrong, 4, 4), cudaErrorInvalidValue);
+    assert_ok(cudaMalloc3DArray(&array, &format, make_cudaExtent(3, 2, 2)));
+    cudaMemcpy3DParms copy = {};
+    copy.srcPtr = make_cudaPitchedPtr(volume, sizeof volume[0][0], 3, 2);
+    copy.dstArray = array;
+    copy.extent = make_cudaExtent(3, 2, 2);
+    copy.kind = cudaMemcpyHostToDevice;
+    assert_ok(cudaMemcpy3D(&copy));
+    copy.dstPos.x = 1; // past the end
+    assert_error(cudaMemcpy3D(&copy), cudaErrorInvalidValue);
+    cudaResourceDesc resource = {};
+    resource.resType = cudaResourceTypeArray;
+    resource.res.array.array = array;
+    cudaTextureDesc reading = {};
+    for (cudaTextureAddressMode &mode : reading.addressMode)
+        mode = cudaAddressModeClamp;
+    reading.filterMode = cudaFilterModeLinear;
+    cudaTextureObject_t texture;
+    cudaSurfaceObject_t surface;
+    assert_error(cudaCreateSurfaceObject(&surface, &resource), cudaErrorInvalidValue);
+    assert_ok(cudaCreateTextureObject(&texture, &resource, &reading, nullptr));
+    sample_volume<<<1, 2>>>(texture, out); // between eight texels
+    assert_ok(cudaMemcpy(got, out, 8, cudaMemcpyDeviceToHost));
+    assert_true(got[0] == 5 && got[1] == 6);
+    assert_ok(cudaDestroyTextureObject(texture));
+    assert_ok(cudaFreeArray(array));
+
+    // Signed bytes as -1 to 1; integers are not filtered.
+    const signed char pairs[4][2] = {{127, -128}, {0, -127}, {127, 0}, {-127, 127}};
+    format = cudaCreateChannelDesc<char2>();
+    assert_ok(cudaMallocArray(&array, &format, 4));
+    assert_ok(cudaMemcpy2DToArray(array, 0, 0, pairs, sizeof pairs, sizeof pairs, 1,
+                                  cudaMemcpyHostToDevice));
+    resource.res.array.array = array;
+    reading.normalizedCoords = 1;
+    assert_error(cudaCreateTextureObject(&texture, &resource, &reading, nullptr),
+                 cudaErrorInvalidFilterSetting);
+    reading.filterMode = cudaFilterModePoint;
+    reading.readMode = cudaReadModeNormalizedFloat;
+    assert_ok(cudaCreateTextureObject(&texture, &resource, &reading, nullptr));
+    sample_bytes<<<1, 4>>>(texture, out);
+    assert_ok(cudaMemcpy(got, out, sizeof got, cudaMemcpyDeviceToHost));
+    const float want[8] = {1, -1, 0, -1, 1, 0, -1, 1};
+    assert_memory_equal(got, want, sizeof want);
+    assert_ok(cudaDestroyTextureObject(texture));
+    assert_ok(cudaFreeArray(array));
+
+    short back[3][4] = {};
+    format = cudaCreateChannelDesc<short>();
+    assert_ok(cudaMallocArray(&array, &format, 4, 3, cudaArraySurfaceLoadStore));
+    resource.res.array.array = array;
+    assert_ok(cudaCreateSurfaceObject(&surface, &resource));
+    write_surface<<<1, dim3(4, 3)>>>(surface);
+    assert_ok(cudaMemcpy2DFromArray(back, sizeof back[0], array, 0, 0, sizeof back[0], 3,
+                                    cudaMemcpyDeviceToHost));
+    for (int i = 0; i < 12; ++i)
+        assert_int_equal(back[i / 4][i % 4], 10 * (i / 4) + i % 4 + 1);
+    assert_ok(cudaDestroySurfaceObject(surface));
+    assert_ok(cudaFreeArray(array));
+    assert_ok(cudaFree(out));
+    cudaGetLastError();
+}
+
 static void test_what_a_capture_forbids(void **)
 {
     cudaStream_t stream, other;
@@ -1136,6 +1298,8 @@ int main()
         cmocka_unit_test(test_captured_graph),
         cmocka_unit_test(test_capture_over_two_streams),
         cmocka_unit_test(test_graph_of_nodes),
+        cmocka_unit_test(test_graph_asked_and_updated),
+        cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_what_a_capture_forbids),
         cmocka_unit_test(test_device),
         cmocka_unit_test(test_errors_have_names),

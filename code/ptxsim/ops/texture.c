@@ -1,0 +1,301 @@
+// texture.c: tex, suld, sust: texels of linear memory and of arrays (CUDA C++ Programming Guide,
+// "Texture Fetching").
+//
+// Coordinates of a linear filter are fixed-point numbers with 8 bits of fraction, as on a GPU. What
+// a kernel reads of an array that surfaces may write, or of memory, is checked as any other access.
+#include "texture.h"
+#include "address.h"
+#include "scalars.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// ---- Handles ------------------------------------------------------------------------------------
+
+static const struct texture **textures;
+static size_t texture_count, texture_capacity;
+
+uint64_t texture_add(const struct texture *texture)
+{
+    size_t at = 0;
+    while (at < texture_count && textures[at])
+        ++at;
+    if (at == texture_count)
+        textures = array_grow(textures, texture_count++, &texture_capacity, sizeof *textures);
+    textures[at] = texture;
+    return at + 1;
+}
+
+const struct texture *texture_find(uint64_t handle)
+{
+    return handle > 0 && handle <= texture_count ? textures[handle - 1] : NULL;
+}
+
+void texture_remove(uint64_t handle)
+{
+    if (texture_find(handle))
+        textures[handle - 1] = NULL;
+}
+
+// ---- Texels -------------------------------------------------------------------------------------
+
+static uint32_t texel_bytes(const struct texture *t)
+{
+    return (uint32_t)t->channels * t->channel_bytes;
+}
+
+static uint8_t *texel_at(const struct texture *t, const int64_t at[3])
+{
+    return t->data + at[0] * texel_bytes(t) + (uint64_t)at[1] * t->pitch +
+           (uint64_t)at[2] * t->slice;
+}
+
+// Whether a warp may access bytes of a texture now; else the fault is told.
+static bool check_access(struct warp *w, const struct op *op, int lane, const struct texture *t,
+                         const uint8_t *from, uint32_t bytes, bool store)
+{
+    uint64_t at = (uint64_t)(uintptr_t)from;
+    if (!global_span(w, at, bytes) || !global_defined(w, at, bytes, store)) {
+        fault_global(w, op, lane, at, bytes, store);
+        return false;
+    }
+    counts_of(w, op)->global_bytes += bytes;
+    global_touch(w, at, bytes, store);
+    if (!t->constant)
+        race_global(w, op, 1u << lane, at, bytes, store ? RACE_WRITE : RACE_READ, NULL);
+    return true;
+}
+
+static uint32_t float_bits(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    return bits;
+}
+
+static float bits_float(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+// One channel as the kernel gets it: an integer, or the bits of a float.
+static uint32_t channel_value(const struct texture *t, const uint8_t *from)
+{
+    uint32_t bits = 0;
+    memcpy(&bits, from, t->channel_bytes);
+    if (t->is_float)
+        return t->channel_bytes == 2 ? float_bits(f16_to_f32(bits)) : bits;
+    int unused = 32 - 8 * t->channel_bytes;
+    int32_t value = (int32_t)(bits << unused) >> unused;
+    if (!t->normalised_values)
+        return t->is_signed ? (uint32_t)value : bits;
+    if (!t->is_signed)
+        return float_bits((float)bits / (float)(t->channel_bytes == 1 ? UINT8_MAX : UINT16_MAX));
+    float ratio = (float)value / (float)(t->channel_bytes == 1 ? INT8_MAX : INT16_MAX);
+    return float_bits(ratio < -1 ? -1 : ratio);
+}
+
+// Where a coordinate past the ends leads; -1: to the border.
+static int64_t address_of(int64_t at, int64_t size, enum address_mode mode)
+{
+    if (at >= 0 && at < size)
+        return at;
+    switch (mode) {
+    case ADDRESS_WRAP: return (at % size + size) % size;
+    case ADDRESS_MIRROR:
+        at = (at % (2 * size) + 2 * size) % (2 * size);
+        return at < size ? at : 2 * size - 1 - at;
+    case ADDRESS_CLAMP: return at < 0 ? 0 : size - 1;
+    default: return -1;
+    }
+}
+
+// The four channels of a texel; those that it lacks are 0, and 1 the last.
+static bool read_texel(struct warp *w, const struct op *op, int lane, const struct texture *t,
+                       const int64_t coordinate[3], int64_t layer, uint32_t value[4])
+{
+    bool floats = t->is_float || t->normalised_values, outside = false;
+    int64_t at[3] = {0, 0, layer};
+    for (int i = 0; i < t->dimensions; ++i) {
+        at[i] = address_of(coordinate[i], t->size[i], (enum address_mode)t->mode[i]);
+        outside |= at[i] < 0;
+    }
+    for (int i = 0; i < 4; ++i)
+        value[i] = i < 3 ? 0 : floats ? float_bits(1) : 1;
+    if (outside) {
+        for (int i = 0; i < 4; ++i)
+            value[i] = floats ? float_bits(t->border[i]) : (uint32_t)(int32_t)t->border[i];
+        return true;
+    }
+    const uint8_t *from = texel_at(t, at);
+    if (!check_access(w, op, lane, t, from, texel_bytes(t), false))
+        return false;
+    for (int i = 0; i < t->channels; ++i)
+        value[i] = channel_value(t, from + i * t->channel_bytes);
+    return true;
+}
+
+// ---- tex ----------------------------------------------------------------------------------------
+
+static int64_t whole(double value) // NaN is 0; what is far outside stays outside
+{
+    const double most = 1 << 30;
+    return value != value ? 0 : (int64_t)fmin(fmax(value, -most), most);
+}
+
+// The weighted sum of the 2, 4 or 8 texels around a point.
+static bool filter_texels(struct warp *w, const struct op *op, int lane, const struct texture *t,
+                          const float *x, int64_t layer, uint32_t value[4])
+{
+    int64_t low[3] = {0};
+    float upper[3] = {0}, sum[4] = {0};
+    for (int i = 0; i < t->dimensions; ++i) {
+        int64_t fixed = whole(floor((double)x[i] * 256 + 0.5)) - 128;
+        low[i] = fixed >> 8;
+        upper[i] = (float)(fixed & 255) / 256;
+    }
+    for (int corner = 0; corner < 1 << t->dimensions; ++corner) {
+        int64_t at[3];
+        float weight = 1;
+        for (int i = 0; i < 3; ++i) {
+            at[i] = low[i] + (corner >> i & 1);
+            weight *= corner >> i & 1 ? upper[i] : 1 - upper[i];
+        }
+        uint32_t texel[4];
+        if (weight == 0)
+            continue;
+        if (!read_texel(w, op, lane, t, at, layer, texel))
+            return false;
+        for (int i = 0; i < 4; ++i)
+            sum[i] += weight * bits_float(texel[i]);
+    }
+    for (int i = 0; i < 4; ++i)
+        value[i] = float_bits(sum[i]);
+    return true;
+}
+
+static const struct texture *need_texture(struct warp *w, char *r, const struct op *op, int lane,
+                                          bool surface)
+{
+    const struct texture_operands *o = op->operands;
+    const struct texture *t = texture_find(((u64 *)(r + o->handle))[lane]);
+    const char *what = surface ? "surface" : "texture";
+    if (!t || t->is_surface != surface)
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "%s with something that is no %s object",
+                 w->cta->program->insns[op->insn].opcode, what);
+    else if (t->dimensions != o->dimensions || (t->layers > 0) != o->layered)
+        fault_at(w, op, lane, FAULT_TRAP, "%s of a %s object that has %d dimension%s%s",
+                 w->cta->program->insns[op->insn].opcode, what, t->dimensions,
+                 t->dimensions == 1 ? "" : "s", t->layers ? " and layers" : "");
+    else
+        return t;
+    return NULL;
+}
+
+static bool fetch(struct warp *w, char *r, const struct op *op, int lane, const struct texture *t,
+                  uint32_t value[4])
+{
+    const struct texture_operands *o = op->operands;
+    int64_t at[3] = {0}, layer = 0;
+    float x[3] = {0};
+    if (o->layered) {
+        layer = ((u32 *)(r + o->layer))[lane];
+        layer = layer < t->layers ? layer : t->layers - 1;
+    }
+    for (int i = 0; i < o->dimensions; ++i) {
+        uint32_t bits = ((u32 *)(r + o->coordinate[i]))[lane];
+        x[i] = bits_float(bits) * (t->normalised_coordinates ? (float)t->size[i] : 1);
+        at[i] = o->integers ? (int32_t)bits : whole(floor((double)x[i]));
+    }
+    if (t->linear_memory && (at[0] < 0 || at[0] >= t->size[0])) {
+        memset(value, 0, 4 * sizeof *value);
+        return true;
+    }
+    if (t->filter && !o->integers)
+        return filter_texels(w, op, lane, t, x, layer, value);
+    return read_texel(w, op, lane, t, at, layer, value);
+}
+
+void texture_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    const struct texture_operands *o = op->operands;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        const struct texture *t = need_texture(w, r, op, i, false);
+        uint32_t value[4];
+        if (!t || !fetch(w, r, op, i, t, value))
+            continue;
+        for (int k = 0; k < 4; ++k)
+            ((u32 *)(r + o->value[k]))[i] = value[k];
+    }
+}
+
+// ---- suld, sust ---------------------------------------------------------------------------------
+
+// Where in a surface; NULL: outside, and nothing is done there.
+static uint8_t *surface_at(struct warp *w, char *r, const struct op *op, int lane,
+                           const struct texture *t, bool *faulted)
+{
+    const struct texture_operands *o = op->operands;
+    int64_t at[3] = {0}, bytes = op->bytes * op->vector;
+    bool outside = false;
+    *faulted = false;
+    for (int i = 0; i < o->dimensions; ++i) {
+        int64_t last = i ? (int64_t)t->size[i] - 1 : (int64_t)t->size[0] * texel_bytes(t) - bytes;
+        at[i] = ((int32_t *)(r + o->coordinate[i]))[lane];
+        if (at[i] >= 0 && at[i] <= last)
+            continue;
+        if (o->outside == SURFACE_CLAMP)
+            at[i] = at[i] < 0 ? 0 : last;
+        else
+            outside = true;
+    }
+    if (o->layered)
+        at[2] = ((u32 *)(r + o->layer))[lane];
+    outside |= o->layered && at[2] >= t->layers;
+    *faulted = (outside && o->outside == SURFACE_TRAP) || (!outside && at[0] % bytes);
+    if (outside && *faulted)
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
+                 "%s at (byte %lld, %lld, %lld), outside the surface of %u x %u x %u texels of %u "
+                 "bytes",
+                 o->store ? "writes" : "reads", (long long)at[0], (long long)at[1],
+                 (long long)at[2], t->size[0], t->size[1], t->layers ? t->layers : t->size[2],
+                 texel_bytes(t));
+    else if (*faulted)
+        fault_at(w, op, lane, FAULT_MISALIGNED,
+                 "%s %lld bytes of a surface at byte %lld of a row, which is no multiple of %lld",
+                 o->store ? "writes" : "reads", (long long)bytes, (long long)at[0],
+                 (long long)bytes);
+    if (outside || *faulted)
+        return NULL;
+    return t->data + at[0] + (uint64_t)at[1] * t->pitch + (uint64_t)at[2] * t->slice;
+}
+
+void surface_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    const struct texture_operands *o = op->operands;
+    uint32_t bytes = (uint32_t)op->bytes * op->vector;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        bool faulted;
+        const struct texture *t = need_texture(w, r, op, i, true);
+        uint8_t *memory = t ? surface_at(w, r, op, i, t, &faulted) : NULL;
+        if (!t || faulted || (memory && !check_access(w, op, i, t, memory, bytes, o->store)))
+            continue;
+        for (int k = 0; k < op->vector; ++k) {
+            char *place = r + o->value[k] + i * op->width;
+            uint64_t value = 0;
+            if (o->store && memory) {
+                memcpy(memory + k * op->bytes, place, op->bytes);
+            } else if (!o->store) {
+                if (memory)
+                    memcpy(&value, memory + k * op->bytes, op->bytes);
+                memcpy(place, &value, op->width);
+            }
+        }
+    }
+    if (o->store)
+        note_effect(w);
+}
