@@ -88,7 +88,8 @@ static void merge_groups(struct warp *w)
 static inline void run_ops(struct warp *w, char *r, const struct op *op, const struct op *end,
                            uint32_t mask)
 {
-    if (mask == w->alive && !w->loop.careful) { // the registers of lanes that have ended may be overwritten
+    if (mask == w->alive &&
+        !w->loop.careful) { // the registers of lanes that have ended may be overwritten
         for (; op < end; ++op)
             op->run(w, r, op, mask);
     } else {
