@@ -137,6 +137,7 @@ struct launch {
     unsigned spin;                  // basic blocks of a warp without an effect; 0: a default
     bool check;                     // uninitialised reads; bounds are always checked
     bool races;                     // races in shared and global memory
+    bool mine;                      // only those of the program's own files (races.h)
     void (*note)(const char *text); // called with each further fault; may be NULL
 };
 

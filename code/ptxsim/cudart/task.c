@@ -30,8 +30,9 @@ static unsigned environment_number(const char *name, unsigned most)
 static bool checks_are(const char *what)
 {
     const char *text = getenv("PTXSIM_CHECK");
-    if (text && *text && strcmp(text, "off") && strcmp(text, "memory") && strcmp(text, "all")) {
-        complain("PTXSIM_CHECK: \"%s\" is none of off, memory, all: ignored", text);
+    if (text && *text && strcmp(text, "off") && strcmp(text, "memory") && strcmp(text, "all") &&
+        strcmp(text, "mine")) {
+        complain("PTXSIM_CHECK: \"%s\" is none of off, memory, mine, all: ignored", text);
         unsetenv("PTXSIM_CHECK");
         return false;
     }
@@ -105,6 +106,7 @@ static cudaError_t launch_now(const struct launch_order *order)
         .spin = environment_number("PTXSIM_SPIN", UINT32_MAX),
         .check = !checks_are("off"),
         .races = !checks_are("off") && !checks_are("memory"),
+        .mine = checks_are("mine"),
         .note = take_note,
     };
     memcpy(launch.grid, order->grid, sizeof launch.grid);

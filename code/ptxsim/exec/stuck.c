@@ -274,14 +274,12 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
     if (ctas && cta->worker->run->ctas > 1)
         snprintf(others, sizeof others, ", in %llu of %llu CTAs", (unsigned long long)ctas,
                  (unsigned long long)cta->worker->run->ctas);
-    if (alone) { // it looks at nothing that is made to be seen while others write it
-        fault_at(at, op, lane, FAULT_DEADLOCK,
-                 endless
-                     ? "the loop here does not end: it has run for %llu basic blocks and nothing "
-                       "was stored (PTXSIM_SPIN sets the limit)"
-                     : "the loop here does not end: after some of its %llu basic blocks all "
-                       "registers are what they were",
-                 (unsigned long long)(at->steps - at->loop.first));
+    if (alone) { // it looks at nothing that others change while it looks
+        char how[96] = "nothing changes from one round to the next";
+        if (endless)
+            snprintf(how, sizeof how, "%llu basic blocks and nothing stored (PTXSIM_SPIN)",
+                     (unsigned long long)(at->steps - at->loop.first));
+        fault_at(at, op, lane, FAULT_DEADLOCK, "the loop here does not end: %s", how);
         return;
     }
     fault_at(at, op, lane, FAULT_DEADLOCK,

@@ -477,6 +477,33 @@ static bool same_line(const struct source_line *a, const struct source_line *b)
            (a->callers == b->callers || strcmp(a->callers, b->callers) == 0);
 }
 
+// Whether a path (up to its end, or a colon) is a header of the system or of a CUDA toolkit.
+static bool is_header_of_system(const char *path)
+{
+    static const char *const folders[] = {"/cccl/", "/cuda", "/nvidia/"};
+    char text[512];
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(path, ":"), path);
+    if (strncmp(text, "/usr/include/", 13) == 0)
+        return true;
+    for (size_t i = 0; strstr(text, "/include/") && i < sizeof folders / sizeof *folders; ++i)
+        if (strstr(text, folders[i]))
+            return true;
+    return false;
+}
+
+// Whether an instruction stands in the program's own files, or was called from there. callers:
+// " (called at FILE:LINE, FILE:LINE)".
+static bool is_mine(const struct source_line *at)
+{
+    if (!at->line || !is_header_of_system(at->file))
+        return true;
+    const char *caller = strstr(at->callers, "called at ");
+    for (caller = caller ? caller + 10 : NULL; caller; caller = strstr(caller, ", "))
+        if (!is_header_of_system(caller += strspn(caller, ", ")))
+            return true;
+    return false;
+}
+
 void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
                  uint32_t other, const char *format, ...)
 {
@@ -484,6 +511,9 @@ void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind 
     struct cta *cta = w->cta;
     struct race_log *log = &cta->worker->races;
     other &= ~RACE_STRONG;
+    if (cta->launch->mine && !is_mine(&cta->program->insns[op->insn].at) &&
+        !is_mine(&cta->program->insns[other].at))
+        return;
     if (++log->total == ENOUGH) {
         log->total = 0;
         fault_at(w, op, lane, kind, "stopped: over a million accesses were reported");

@@ -145,6 +145,8 @@ void clock_drop(struct clock **clock);
 
 // Races, and reads of what nothing has written: the kernel goes on. Each pair of lines is told
 // once, with the first of its CTAs; the rest is counted. other: the instruction of the other party.
+// launch->mine: a pair of lines that both stand in headers of the system or of a CUDA toolkit, called
+// from nowhere else, is not told.
 void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
                  uint32_t other, const char *format, ...) __attribute__((format(printf, 6, 7)));
 struct race_log {

@@ -303,12 +303,12 @@ template <bool WRONG> __global__ void wmma_in_place(int *out, const int *in)
     __syncthreads();
     nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> sum;
     float *tile = tiles[WRONG ? 0 : warp];
+    constexpr auto rows = nvcuda::wmma::mem_row_major;
     for (int round = 0; round < 2; ++round) {
-        nvcuda::wmma::load_matrix_sync(sum, tile, 16, nvcuda::wmma::mem_row_major);
+        nvcuda::wmma::load_matrix_sync(sum, tile, 16, rows);
         for (int i = 0; i < sum.num_elements; ++i)
             sum.x[i] *= 2;
-        nvcuda::wmma::store_matrix_sync(tile, sum, 16,
-                                        nvcuda::wmma::mem_row_major); // <- wmma_in_place
+        nvcuda::wmma::store_matrix_sync(tile, sum, 16, rows); // <- wmma_in_place
     }
     __syncthreads();
     out[t] = (int)tiles[warp][t];
@@ -492,6 +492,15 @@ template <bool WRONG> __global__ void twice_locked(int *out, const int *in)
     }
 }
 
+// A loop that goes round a number which it never meets: an even one among odd ones.
+template <bool WRONG> __global__ void missed_end(int *out, const int *in)
+{
+    unsigned x = 1;
+    while (x != (WRONG ? 4 : 7))
+        x = x * 5 + (unsigned)in[2]; // <- missed_end
+    out[threadIdx.x] = (int)x;
+}
+
 // ---- Bounds and what was never written ----------------------------------------------------------
 
 template <bool WRONG> __global__ void bounds(int *out, const int *in)
@@ -600,6 +609,9 @@ template <bool WRONG> __global__ void fresh(int *out, const int *in)
     out[t] += in[t]; // <- fresh
 }
 
+// At the end of this file.
+template <bool WRONG> __global__ void header(int *out, const int *in);
+
 // ---- Running them -------------------------------------------------------------------------------
 
 // clang-format off
@@ -610,18 +622,24 @@ static const struct {
     void (*kernel[2])(int *, const int *);
     int blocks;
 } cases[] = {
-    CASE(copy_wait, 1),     CASE(copy_groups, 1),   CASE(copy_reuse, 1),
-    CASE(read_early, 1),    CASE(overwrite, 1),     CASE(warp_step, 1),
-    CASE(named, 1),         CASE(divergent, 1),     CASE(parity, 1),
-    CASE(arrivals, 1),      CASE(copy_mbarrier, 1), CASE(bounds, 1),
-    CASE(queue, 1),         CASE(global_queue, 4),  CASE(last_block, 4),
-    CASE(border, 4),        CASE(uninitialised, 1), CASE(fresh, 1),
-    CASE(helper, 1),        CASE(flag, 1),          CASE(flag_counted, 1),
-    CASE(chain, 4),         CASE(twice_locked, 4),  CASE(copy_drained, 1),
-    CASE(wmma_in_place, 1), CASE(in_step, 1),       CASE(in_step_global, 1),
-    CASE(lane_flag, 1),     CASE(left, 1),          CASE(partial_barrier, 1),
-    CASE(two_barriers, 1),  CASE(endless, 1),       CASE(endless_stores, 1),
-    CASE(in_place, 4),
+    CASE(copy_wait, 1),      CASE(copy_groups, 1),
+    CASE(copy_reuse, 1),     CASE(read_early, 1),
+    CASE(overwrite, 1),      CASE(warp_step, 1),
+    CASE(named, 1),          CASE(divergent, 1),
+    CASE(parity, 1),         CASE(arrivals, 1),
+    CASE(copy_mbarrier, 1),  CASE(bounds, 1),
+    CASE(queue, 1),          CASE(global_queue, 4),
+    CASE(last_block, 4),     CASE(border, 4),
+    CASE(uninitialised, 1),  CASE(fresh, 1),
+    CASE(helper, 1),         CASE(flag, 1),
+    CASE(flag_counted, 1),   CASE(chain, 4),
+    CASE(twice_locked, 4),   CASE(header, 1),
+    CASE(missed_end, 1),     CASE(copy_drained, 1),
+    CASE(wmma_in_place, 1),  CASE(in_step, 1),
+    CASE(in_step_global, 1), CASE(lane_flag, 1),
+    CASE(left, 1),           CASE(partial_barrier, 1),
+    CASE(two_barriers, 1),   CASE(endless, 1),
+    CASE(endless_stores, 1), CASE(in_place, 4),
 };
 
 int main(int argc, char **argv)
@@ -643,4 +661,16 @@ int main(int argc, char **argv)
     }
     fprintf(stderr, "usage: %s NAME right|wrong\n", argv[0]);
     return 2;
+}
+
+// A kernel as if from a header of the toolkit.
+#line 1 "/opt/cuda/include/racing.h"
+template <bool WRONG> __global__ void header(int *out, const int *in)
+{
+    __shared__ int tile[N];
+    int t = threadIdx.x;
+    tile[t] = in[t];
+    if (!WRONG)
+        __syncthreads();
+    out[t] = tile[N - 1 - t];
 }

@@ -58,7 +58,7 @@ setup() {
 @test "a last block without a fence" { expect last_block "with no release and acquire in between"; }
 @test "blocks that meet at their border" { expect border "with no release and acquire in between"; }
 
-@test "copies drained after they were handed over" { expect copy_drained "cp.async"; }
+@test "copies drained after they were handed over" { expect copy_drained "(tile + "; }
 @test "a wmma tile in place is its warp's" { expect wmma_in_place "with no barrier in between"; }
 @test "volatile is no order between lanes in step" { expect in_step "with no __syncwarp or barrier in between"; }
 @test "nor in global memory" { expect in_step_global "with no __syncwarp or barrier in between"; }
@@ -68,6 +68,9 @@ setup() {
 @test "two __syncthreads() for one" { expect two_barriers "where others came to that at"; }
 @test "a loop whose counter stands still" { expect endless "the loop here does not end"; }
 @test "a loop that stores the same for ever" { expect endless_stores "deadlock: 1 of 4 warps"; }
+@test "a loop that counts past its end" {
+    PTXSIM_SPIN=100000 expect missed_end "the loop here does not end: "
+}
 @test "in place, after a look back" { expect in_place "with no release and acquire in between"; }
 
 @test "PTXSIM_CHECK=off checks no races, memory no races but reads" {
@@ -77,6 +80,17 @@ setup() {
     [ "$output" != cudaSuccess ]
     PTXSIM_CHECK=memory run "$BATS_FILE_TMPDIR/cases" overwrite wrong
     [ "$output" = cudaSuccess ]
+}
+
+@test "PTXSIM_CHECK=mine tells of no races within headers of the toolkit" {
+    run "$BATS_FILE_TMPDIR/cases" header wrong
+    [[ "$output" == "ptxsim: header, /opt/cuda/include/racing.h:8, "* ]]
+    PTXSIM_CHECK=mine run "$BATS_FILE_TMPDIR/cases" header wrong
+    [ "$output" = cudaSuccess ]
+    for name in overwrite copy_wait uninitialised; do
+        PTXSIM_CHECK=mine run "$BATS_FILE_TMPDIR/cases" $name wrong
+        [[ "$output" == "ptxsim: $name, $CASES:"* ]]
+    done
 }
 
 @test "a race is in the report's faults" {
