@@ -59,12 +59,46 @@ static void move_locals(struct warp *w, const struct call_operands *call, uint64
     }
 }
 
+static const struct callee *callee_of(const struct program *p, uint32_t block)
+{
+    size_t c = p->callee_count - 1;
+    while (c && p->callees[c].block > block)
+        --c;
+    return &p->callees[c];
+}
+
+// The end of a frame of another lane that a callee's frame at `frame` would overlap, 0 if there is
+// none. Frames of one function at one place share it: each lane has its part of every register.
+static uint32_t overlapped(const struct warp *w, const struct callee *callee, uint32_t frame,
+                           uint32_t mask)
+{
+    const struct program *p = w->cta->program;
+    for (int g = 0; g < w->group_count; ++g)
+        for (uint32_t left = w->groups[g].mask & ~mask; left; left &= left - 1) {
+            uint32_t at = w->groups[g].frame, block = w->groups[g].block;
+            while (at) {
+                const struct callee *other = callee_of(p, block);
+                uint32_t end = at + (uint32_t)other->frame_bytes;
+                if (frame < end && at < frame + callee->frame_bytes &&
+                    (other != callee || at != frame))
+                    return end;
+                const char *r = w->file + at;
+                block = ((const u32 *)(r + FRAME_RETURN))[__builtin_ctz(left)];
+                at = ((const u32 *)(r + FRAME_CALLER))[__builtin_ctz(left)];
+            }
+        }
+    return 0;
+}
+
 static void enter(struct warp *w, char *r, const struct op *op, const struct call_operands *call,
                   const struct callee *callee, uint32_t return_block, uint32_t mask)
 {
     const struct program *p = w->cta->program;
     uint32_t caller = (uint32_t)(r - w->file), frame = caller + (uint32_t)call->caller->frame_bytes;
     int first = __builtin_ctz(mask);
+    if (mask != w->alive)
+        for (uint32_t end; (end = overlapped(w, callee, frame, mask));)
+            frame = end;
     bool fits = frame + callee->frame_bytes <= p->file_bytes;
     for (uint32_t left = mask; left; left &= left - 1) {
         int i = __builtin_ctz(left);

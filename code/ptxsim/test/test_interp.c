@@ -1,5 +1,6 @@
 // test_interp.c: the interpreter on small PTX texts. Arithmetic against references written another
 // way (wide integers, f64, search over all codes), control flow, memory, counts, and faults.
+#include "ptxsim/base/heap.h"
 #include "ptxsim/exec/exec.h"
 #include "ptxsim/ops/ops.h"
 
@@ -1781,6 +1782,48 @@ static void bad_texts(void **state)
     module_free(m);
 }
 
+#define HEAP_DECLARED                                                                              \
+    ".extern .func (.param .b64 r) malloc(.param .b64 n);\n.extern .func free(.param .b64 p);\n"
+#define MALLOC(bytes, to)                                                                          \
+    "{ .param .b64 n; .param .b64 r; st.param.b64 [n], " bytes                                     \
+    "; call.uni (r), malloc, (n); ld.param.b64 " to ", [r]; }\n"
+#define FREE(what) "{ .param .b64 p; st.param.b64 [p], " what "; call.uni free, (p); }\n"
+
+// malloc and free in device code.
+static void device_heap(void **state)
+{
+    (void)state;
+    uint32_t *out = words(
+        HEAP_DECLARED,
+        MALLOC("20", "%rd1") "st.u32 [%rd1+16], %lane;\n" MALLOC("0x10000000000", "%rd2") MALLOC(
+            "0",
+            "%rd3") "or.b64 %rd2, %rd2, %rd3;\n"
+                    "and.b64 %rd4, %rd1, 15; or.b64 %rd2, %rd2, %rd4;\n"
+                    "ld.u32 %r1, [%rd1+16]; cvt.u32.u64 %r2, %rd2; add.u32 %r1, %r1, %r2;\n" FREE(
+                        "%rd1") FREE("%rd2") "st.global.u32 [%o], %r1;",
+        (struct setup){0}, 32);
+    for (uint32_t lane = 0; lane < 32; ++lane)
+        assert_int_equal(out[lane], lane);
+    free(out);
+    expect_fault(HEAP_DECLARED, MALLOC("20", "%rd1") "st.u32 [%rd1+20], %lane;", (struct setup){0},
+                 FAULT_OUT_OF_BOUNDS, "of the heap, not all of them in a block");
+    expect_fault(HEAP_DECLARED, MALLOC("16", "%rd1") FREE("%rd1") "ld.u32 %r1, [%rd1];",
+                 (struct setup){0}, FAULT_OUT_OF_BOUNDS, "of the heap, not all of them in a block");
+    expect_fault(HEAP_DECLARED, MALLOC("16", "%rd1") FREE("%rd1") FREE("%rd1"), (struct setup){0},
+                 FAULT_OUT_OF_BOUNDS, "or which has been freed");
+    expect_fault(HEAP_DECLARED, FREE("%out"), (struct setup){0}, FAULT_OUT_OF_BOUNDS,
+                 "which malloc in device code did not return");
+    assert_false(heap_limit(1 << 20)); // there is a heap
+    assert_int_equal(heap_take(9 << 20), 0);
+    uint64_t most = heap_take(6 << 20);
+    assert_int_not_equal(most, 0);
+    assert_int_equal(heap_take(3 << 20), 0); // exhausted
+    assert_true(heap_give(most));
+    uint64_t again = heap_take(3 << 20);
+    assert_int_not_equal(again, 0);
+    assert_true(heap_give(again));
+}
+
 // Video instructions, the results worked out by hand.
 static void video(void **state)
 {
@@ -1905,6 +1948,7 @@ int main(void)
         cmocka_unit_test(newer_machines),
         cmocka_unit_test(whole_lines),
         cmocka_unit_test(barriers_and_exits),
+        cmocka_unit_test(device_heap),
         cmocka_unit_test(video),
         cmocka_unit_test(refusals_name_the_line),
         cmocka_unit_test(bad_texts),
