@@ -188,8 +188,10 @@ cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute at
             return api_result(cudaErrorInvalidValue);
         kernel->carveout = value;
         return cudaSuccess;
-    default: // clusters: sm_90
-        return api_result(cudaErrorInvalidValue);
+    case cudaFuncAttributeNonPortableClusterSizeAllowed:
+    case cudaFuncAttributeClusterSchedulingPolicyPreference: // one CTA is in one place
+        return api_result(device_now()->arch >= 90 ? cudaSuccess : cudaErrorInvalidValue);
+    default: return api_result(cudaErrorInvalidValue);
     }
 }
 

@@ -200,7 +200,9 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
             cooperative = a->val.cooperative != 0;
         if (a->id == cudaLaunchAttributeClusterDimension &&
             (a->val.clusterDim.x > 1 || a->val.clusterDim.y > 1 || a->val.clusterDim.z > 1)) {
-            complain("cudaLaunchKernelExC: clusters are not supported");
+            complain("cudaLaunchKernelExC: clusters of several CTAs (%u x %u x %u) are not "
+                     "supported: launch with clusters of one",
+                     a->val.clusterDim.x, a->val.clusterDim.y, a->val.clusterDim.z);
             return api_result(cudaErrorNotSupported);
         }
     }

@@ -110,3 +110,44 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, const voi
     return cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(blocks, function, threads, shared,
                                                                   0);
 }
+
+// The CTAs of a cluster, as a launch asks for them.
+static size_t cluster_size(const cudaLaunchConfig_t *config)
+{
+    size_t size = 1;
+    for (unsigned i = 0; config->attrs && i < config->numAttrs; ++i)
+        if (config->attrs[i].id == cudaLaunchAttributeClusterDimension) {
+            const cudaLaunchAttributeValue *v = &config->attrs[i].val;
+            size = (size_t)v->clusterDim.x * v->clusterDim.y * v->clusterDim.z;
+        }
+    return size;
+}
+
+// Clusters that are resident at once. Those of several CTAs can be asked for, and not launched.
+cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *function,
+                                           const cudaLaunchConfig_t *config)
+{
+    API_ENTER();
+    struct CUkern_st *kernel;
+    int blocks = 0;
+    if (!clusters || !config || cluster_size(config) == 0 || device_now()->arch < 90)
+        return api_result(cudaErrorInvalidValue);
+    cudaError_t error = kernel_find(function, &kernel);
+    if (error == cudaSuccess)
+        error = device_occupancy(
+            kernel, (int)(config->blockDim.x * config->blockDim.y * config->blockDim.z),
+            config->dynamicSmemBytes, &blocks);
+    *clusters = (int)((size_t)blocks * (size_t)device_now()->sms / cluster_size(config));
+    return api_result(error);
+}
+
+cudaError_t cudaOccupancyMaxPotentialClusterSize(int *size, const void *function,
+                                                 const cudaLaunchConfig_t *config)
+{
+    API_ENTER();
+    struct CUkern_st *kernel;
+    if (!size || !config || device_now()->arch < 90)
+        return api_result(cudaErrorInvalidValue);
+    *size = 8; // that every GPU with clusters allows
+    return api_result(kernel_find(function, &kernel));
+}

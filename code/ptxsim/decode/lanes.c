@@ -134,6 +134,18 @@ static void decode_cta_barrier(struct decoder *d, bool aligned)
     this_block(d)->barrier = b;
 }
 
+// A cluster is one CTA: its barrier is the CTA's, of which an arrival alone does nothing.
+void decode_cluster_wait(struct decoder *d)
+{
+    struct barrier_operands *b = arena_alloc(&d->program->arena, sizeof *b);
+    needs_arch(d, 90);
+    b->kind = BARRIER_SYNC;
+    b->aligned = has(d, MOD_aligned);
+    b->id = constant(d, 0, 4);
+    emit(d, barrier_op, 0)->operands = b;
+    this_block(d)->barrier = b;
+}
+
 void decode_bar(struct decoder *d)
 {
     decode_cta_barrier(d, true);

@@ -115,6 +115,16 @@ void decode_cvta(struct decoder *d)
         (int64_t)(has(d, MOD_to) ? 0 - window : window);
 }
 
+// Where a variable of another CTA of the cluster lies: a cluster is one CTA.
+void decode_mapa(struct decoder *d)
+{
+    int bytes = need_type(d, last_modifier(d));
+    needs_arch(d, 90);
+    source(d, operand(d, 2), 4);
+    uint32_t place = destination(d, operand(d, 0), bytes), from = source(d, operand(d, 1), bytes);
+    emit_plain(d, move_id(d, bytes), place, from, 0, 0);
+}
+
 void decode_isspacep(struct decoder *d)
 {
     uint64_t window = window_of(d);

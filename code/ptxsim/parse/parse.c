@@ -924,10 +924,13 @@ static void parse_function(struct parser *p, bool is_kernel)
                    accept(p, ".maxnctapersm") || accept(p, ".maxclusterrank")) {
             integer(p);
         } else if (accept(p, ".reqnctapercluster")) {
+            bool several = false;
             do
-                integer(p);
+                several |= integer(p) != 1;
             while (accept(p, ","));
-            snprintf(f->unsupported, sizeof f->unsupported, "clusters are not supported");
+            if (several)
+                snprintf(f->unsupported, sizeof f->unsupported,
+                         "clusters of several CTAs are not supported");
         } else if (accept(p, ".noreturn") || accept(p, ".explicitcluster")) {
             continue;
         } else if (accept(p, ".pragma")) {

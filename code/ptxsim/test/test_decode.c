@@ -282,12 +282,12 @@ static void refused_by_name(void **state)
 {
     (void)state;
     static const char *const list[][2] = {
-        {"tex.cube.v4.f32.f32 {%f1, %f2, %f3, %f0}, [%rd1, {%f1, %f2, %f3, %f3}];",
+        {"tex.cube.v4.f32.f32 {%f1, %f2, %f3, %f0}, [%d1, {%f1, %f2, %f3, %f3}];",
          "tex.cube.v4.f32.f32 is not supported"},
-        {"tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f0}, [%rd1, {%f1}];", "needs 2 coordinates"},
-        {"tex.2d.v4.f16.f32 {%f1, %f2, %f3, %f0}, [%rd1, {%f1, %f2}];",
+        {"tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f0}, [%d1, {%f1}];", "needs 2 coordinates"},
+        {"tex.2d.v4.f16.f32 {%f1, %f2, %f3, %f0}, [%d1, {%f1, %f2}];",
          "tex.2d.v4.f16.f32 is not supported"},
-        {"sust.p.2d.b32.trap [%rd1, {%r1, %r2}], %r3;", "sust.p.2d.b32.trap is not supported"},
+        {"sust.p.2d.b32.trap [%d1, {%r1, %r2}], %r3;", "sust.p.2d.b32.trap is not supported"},
         {"add.foo.f32 %f1, %f2, %f3;", "instruction add.foo.f32 is not supported"},
         {"add.rn.s32 %r1, %r2, %r3;", "instruction add.rn.s32 is not supported"},
         {"min.sat.f32 %f1, %f2;", "min.sat.f32 takes 3 operands"},

@@ -1690,6 +1690,9 @@ static void newer_machines(void **state)
          "cp.async.bulk.commit_group needs sm_90 or newer, this PTX is for sm_89"},
         {"setmaxnreg.dec.sync.aligned.u32 40;",
          "setmaxnreg.dec.sync.aligned.u32 needs sm_90 or newer, this PTX is for sm_89"},
+        {"barrier.cluster.wait.aligned;",
+         "barrier.cluster.wait.aligned needs sm_90 or newer, this PTX is for sm_89"},
+        {"mapa.u64 %rd1, %rd2, %r1;", "mapa.u64 needs sm_90 or newer, this PTX is for sm_89"},
         {"ld.global.v2.b128 {%q1, %q2}, [%o];", "ld.global.v2.b128 is not supported"},
         {"ld.global.b128 _, [%o];", "an operand of ld.global.b128 is no register"},
     };
