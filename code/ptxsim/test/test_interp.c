@@ -1728,13 +1728,15 @@ static void whole_lines(void **state)
     free(out);
 }
 
-// An early exit does not hold up a barrier; warps that arrive without waiting let others go.
+// An early exit does not hold up a barrier, but is told; warps that arrive without waiting let others go.
 static void barriers_and_exits(void **state)
 {
     (void)state;
-    uint32_t *out =
-        words("", "setp.ge.u32 %p1, %lane, 40; @%p1 exit; bar.sync 0; st.global.u32 [%o], 1;",
-              (struct setup){.block = 96}, 96);
+    static const char early[] =
+        "setp.ge.u32 %p1, %lane, 40; @%p1 exit; bar.sync 0; st.global.u32 [%o], 1;";
+    expect_fault("", early, (struct setup){.block = 96}, FAULT_DIVERGENT_BARRIER,
+                 "bar.sync for all threads of the block, where 40 of 96 are left");
+    uint32_t *out = words("", early, (struct setup){.block = 96, .racy = true}, 96);
     assert_int_equal(out[39], 1);
     assert_int_equal(out[40], 0xeeeeeeee);
     free(out);
@@ -1894,13 +1896,13 @@ static void video(void **state)
 static void refusals_name_the_line(void **state)
 {
     (void)state;
-    struct module *m = parse(HEADER ".visible .entry k() {\n.reg .f32 %f<8>;\n.loc 1 12 3\n"
-                                    "tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, %f5;\nret;\n}\n"
+    struct module *m = parse(HEADER ".visible .entry k() {\n.reg .b64 %d<8>;\n.loc 1 12 3\n"
+                                    "istypep.texref %d1, %d2;\nret;\n}\n"
                                     ".file 1 \"/home/me/filter.cu\"\n");
     struct outcome o = run_module(m, (struct setup){0}, NULL);
     assert_int_equal(o.fault.kind, FAULT_UNSUPPORTED);
     assert_string_equal(o.fault.text, "k, /home/me/filter.cu:12, PTX line 7: instruction "
-                                      "tex.1d.v4.f32.s32 is not supported");
+                                      "istypep.texref is not supported");
     finish(&o);
     module_free(m);
 }
