@@ -655,14 +655,6 @@ static bool opcode_has(const struct warp *w, uint32_t insn, const char *part)
     return strstr(w->cta->program->insns[insn & ~RACE_STRONG].opcode, part) != NULL;
 }
 
-// Accesses of one warp as a whole: wmma.load and wmma.store.
-static bool both_collective(const struct warp *w, const struct op *op, uint32_t thread,
-                            uint32_t insn)
-{
-    return thread / WARP == (uint32_t)w->index && opcode_has(w, op->insn, "wmma.") &&
-           opcode_has(w, insn, "wmma.");
-}
-
 // Volatile accesses of two lanes that run together. A lane that waits for a flag of another one runs
 // apart from it.
 static bool in_step(const struct warp *w, const struct op *op, int lane, uint32_t thread,
@@ -775,8 +767,7 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
             bool all = true;
             for (uint32_t left = lanes; left && !told; left &= left - 1) {
                 int lane = __builtin_ctz(left);
-                if (stamp != RACE_PENDING && (ordered(w, lane, thread, stamp) ||
-                                              both_collective(w, op, thread, s->write_insn[cell])))
+                if (stamp != RACE_PENDING && ordered(w, lane, thread, stamp))
                     continue;
                 all = false;
                 if (!write && is_cas(w, s->write_insn[cell]))
@@ -816,7 +807,7 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
                 uint32_t readers = unordered(w, lane, p, r->lanes[cell], r->stamp[cell]);
                 if (strong && r->insn[cell] & RACE_STRONG) // volatile both, or neither races
                     readers = opcode_has(w, r->insn[cell], ".volatile") ? readers & w->here : 0;
-                if (readers && !both_collective(w, op, (uint32_t)p * WARP, r->insn[cell])) {
+                if (readers) {
                     uint32_t reader = (uint32_t)p * WARP + (uint32_t)__builtin_ctz(readers);
                     report_shared(w, op, lane, at, bytes, access, reader, r->insn[cell], false, 0);
                     told = true;
@@ -1023,11 +1014,6 @@ static bool mine_in_step(const struct warp *w, const struct op *op, int lane, co
     return p->cta == (uint32_t)w->cta->number && in_step(w, op, lane, p->thread, p->insn);
 }
 
-static bool mine_collective(const struct warp *w, const struct op *op, const struct party *p)
-{
-    return p->cta == (uint32_t)w->cta->number && both_collective(w, op, p->thread, p->insn);
-}
-
 static void report_global(struct warp *w, const struct op *op, int lane, uint64_t at,
                           uint32_t bytes, enum race_access access, const struct party *p,
                           bool wrote)
@@ -1104,8 +1090,7 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         struct cell *cell = &page->cells[cell_at & ((PAGE >> shift) - 1)];
         const struct party *p = &cell->write;
         if (p->stamp && !told && !(strong && p->strong && !mine_in_step(w, op, lane, p)) &&
-            !party_before(w, lane, p) && !mine_collective(w, op, p) &&
-            !(access == RACE_READ && is_cas(w, p->insn)) &&
+            !party_before(w, lane, p) && !(access == RACE_READ && is_cas(w, p->insn)) &&
             !(access == RACE_WRITE && value &&
               !memcmp((const void *)(uintptr_t)at, value, bytes))) {
             report_global(w, op, lane, at, bytes, access, p, true);
@@ -1124,7 +1109,7 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
             p = &cell->read[k];
             if (p->stamp && !told &&
                 !(strong && (p->strong || is_cas(w, op->insn)) && !mine_in_step(w, op, lane, p)) &&
-                !party_before(w, lane, p) && !is_complete(w, p) && !mine_collective(w, op, p)) {
+                !party_before(w, lane, p) && !is_complete(w, p)) {
                 report_global(w, op, lane, at, bytes, access, p, false);
                 told = true;
             }

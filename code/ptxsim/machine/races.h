@@ -26,7 +26,6 @@
 // samples have none. Two writes of the same value are no race. A kernel's end orders everything.
 //
 // Some accesses are in order without such an edge:
-//   - wmma.load and wmma.store are the warp's, not a lane's: one after another are no race.
 //   - A barrier of the CTA completes the reads before it. Who sees a flag (any strong store) that
 //     was set after it may write there, fence or no fence: CUB's look-back does in place. In another
 //     CTA that holds from its next barrier on.

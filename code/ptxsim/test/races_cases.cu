@@ -308,7 +308,9 @@ template <bool WRONG> __global__ void wmma_in_place(int *out, const int *in)
         nvcuda::wmma::load_matrix_sync(sum, tile, 16, rows);
         for (int i = 0; i < sum.num_elements; ++i)
             sum.x[i] *= 2;
+        __syncwarp();                                         // each lane has loaded its part
         nvcuda::wmma::store_matrix_sync(tile, sum, 16, rows); // <- wmma_in_place
+        __syncwarp();
     }
     __syncthreads();
     out[t] = (int)tiles[warp][t];
