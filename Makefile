@@ -480,7 +480,7 @@ ptx_only = $(KERNEL_FLAGS) --compress-mode=none -gencode arch=compute_89,code=co
 %/test_debug: test_flags = $(filter-out -O3 -lineinfo,$(ptx_only)) -G
 $(cuda_tests): build/tests/%: %.cu build/libworkbench.a build/flags build/cuda
 	$(say) NVCC $<
-	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(test_flags) -MMD -MP -MF $@.d -c $< -o $@.o
+	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(test_flags) -MMD -MP -MF $@.d -MT $@ -c $< -o $@.o
 	$(Q)$(CXX) $@.o build/libworkbench.a -lcmocka $(LIBS) -Wl,-rpath,'$$ORIGIN/../../../../ptxsim' $(CUDA_LIBS) -o $@
 
 # libFuzzer on the loader, the parser and the decoder; its corpus's damaged copies are in test_fuzz.

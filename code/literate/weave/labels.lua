@@ -59,6 +59,13 @@ function labels.chapter(chapter, book)
     local function place(kind, id, line)
         return id ~= "" and label(kind, id, counter(chapter, kind), line)
     end
+    local function numbered(kind, el)
+        if el.classes:includes(kind) then
+            local entry = place(kind, el.identifier, el.attributes.line)
+            el.attributes.number, el.identifier = entry.number, entry.id
+            return el
+        end
+    end
     chapter.blocks = pandoc.walk_block(pandoc.Div(chapter.blocks), {
         Table = function(el)
             if #el.caption.long > 0 then
@@ -68,20 +75,8 @@ function labels.chapter(chapter, book)
                 return el
             end
         end,
-        Span = function(el)
-            if el.classes:includes("equation") then
-                local entry = place("equation", el.identifier, el.attributes.line)
-                el.attributes.number, el.identifier = entry.number, entry.id
-                return el
-            end
-        end,
-        Div = function(el)
-            if el.classes:includes("figure") then
-                local entry = place("figure", el.identifier, el.attributes.line)
-                el.attributes.number, el.identifier = entry.number, entry.id
-                return el
-            end
-        end,
+        Span = function(el) return numbered("equation", el) end,
+        Div = function(el) return numbered("figure", el) end,
         CodeBlock = function(el)
             local part = book.blocks[chapter.path .. ":" .. (el.attributes.line or "")]
             if el.classes:includes("tikz") then

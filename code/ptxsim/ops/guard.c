@@ -1,4 +1,5 @@
-// guard.c: operations around others: under a guard, for some of the lanes, in another rounding.
+// guard.c: operations around others: under a guard, for some of the lanes, in another rounding; and
+// those that want every lane.
 #include "ops.h"
 #include "scalars.h"
 
@@ -63,4 +64,14 @@ void rounded_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 void nothing_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)w, (void)r, (void)op, (void)mask;
+}
+
+bool whole_warp(struct warp *w, const struct op *op, uint32_t mask)
+{
+    if (mask == ~0u)
+        return true;
+    fault_at(w, op, __builtin_ctz(mask), FAULT_DIVERGENT_BARRIER,
+             "%s with %d of the warp's 32 lanes", w->cta->program->insns[op->insn].opcode,
+             __builtin_popcount(mask));
+    return false;
 }

@@ -132,7 +132,10 @@ enum atomic {
 // regs: destination or NO_REGISTER, operand, second operand.
 op_fn atomic_op;
 op_fn guarded_op; // inner for the lanes of the guard
-op_fn carry_op;   // add.cc and relatives
+// Whether all 32 lanes are there, as for products and matrices, whose addresses are the first lane's;
+// a fault if not.
+bool whole_warp(struct warp *w, const struct op *op, uint32_t mask);
+op_fn carry_op; // add.cc and relatives
 op_fn vote_op, match_op, redux_op, activemask_op, special_op, elect_op;
 // For race checks: reports the first of the lanes that takes a value from one that has ended.
 void report_left(struct warp *w, const struct op *op, uint32_t mask, const int32_t from[WARP]);

@@ -79,17 +79,6 @@ static void count_access(struct warp *w, const struct op *op, const uint64_t at[
     count_wavefronts(w, op, offset, bytes, mask, store);
 }
 
-// A base address and a stride are the first lane's; every lane must be there.
-static bool whole_warp(struct warp *w, const struct op *op, uint32_t mask)
-{
-    if (mask == ~0u)
-        return true;
-    fault_at(w, op, __builtin_ctz(mask), FAULT_DIVERGENT_BARRIER,
-             "%s with %d of the warp's 32 lanes", w->cta->program->insns[op->insn].opcode,
-             __builtin_popcount(mask));
-    return false;
-}
-
 // One 8x8 tile of 16-bit elements: eight rows of 16 bytes, at the addresses of lanes
 // first … first + 7 in `row`.
 static void move_tile(struct warp *w, char *r, const struct op *op, uint32_t reg,

@@ -66,35 +66,21 @@ static bool check_access(struct warp *w, const struct op *op, int lane, const st
     return true;
 }
 
-static uint32_t float_bits(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, 4);
-    return bits;
-}
-
-static float bits_float(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, 4);
-    return value;
-}
-
 // One channel as the kernel gets it: an integer, or the bits of a float.
 static uint32_t channel_value(const struct texture *t, const uint8_t *from)
 {
     uint32_t bits = 0;
     memcpy(&bits, from, t->channel_bytes);
     if (t->is_float)
-        return t->channel_bytes == 2 ? float_bits(f16_to_f32(bits)) : bits;
+        return t->channel_bytes == 2 ? bits_of(f16_to_f32(bits)) : bits;
     int unused = 32 - 8 * t->channel_bytes;
     int32_t value = (int32_t)(bits << unused) >> unused;
     if (!t->normalised_values)
         return t->is_signed ? (uint32_t)value : bits;
     if (!t->is_signed)
-        return float_bits((float)bits / (float)(t->channel_bytes == 1 ? UINT8_MAX : UINT16_MAX));
+        return bits_of((float)bits / (float)(t->channel_bytes == 1 ? UINT8_MAX : UINT16_MAX));
     float ratio = (float)value / (float)(t->channel_bytes == 1 ? INT8_MAX : INT16_MAX);
-    return float_bits(ratio < -1 ? -1 : ratio);
+    return bits_of(ratio < -1 ? -1 : ratio);
 }
 
 // Where a coordinate past the ends leads; -1: to the border.
@@ -123,10 +109,10 @@ static bool read_texel(struct warp *w, const struct op *op, int lane, const stru
         outside |= at[i] < 0;
     }
     for (int i = 0; i < 4; ++i)
-        value[i] = i < 3 ? 0 : floats ? float_bits(1) : 1;
+        value[i] = i < 3 ? 0 : floats ? bits_of(1) : 1;
     if (outside) {
         for (int i = 0; i < 4; ++i)
-            value[i] = floats ? float_bits(t->border[i]) : (uint32_t)(int32_t)t->border[i];
+            value[i] = floats ? bits_of(t->border[i]) : (uint32_t)(int32_t)t->border[i];
         return true;
     }
     const uint8_t *from = texel_at(t, at);
@@ -169,10 +155,10 @@ static bool filter_texels(struct warp *w, const struct op *op, int lane, const s
         if (!read_texel(w, op, lane, t, at, layer, texel))
             return false;
         for (int i = 0; i < 4; ++i)
-            sum[i] += weight * bits_float(texel[i]);
+            sum[i] += weight * float_of(texel[i]);
     }
     for (int i = 0; i < 4; ++i)
-        value[i] = float_bits(sum[i]);
+        value[i] = bits_of(sum[i]);
     return true;
 }
 
@@ -206,7 +192,7 @@ static bool fetch(struct warp *w, char *r, const struct op *op, int lane, const 
     }
     for (int i = 0; i < o->dimensions; ++i) {
         uint32_t bits = ((u32 *)(r + o->coordinate[i]))[lane];
-        x[i] = bits_float(bits) * (t->normalised_coordinates ? (float)t->size[i] : 1);
+        x[i] = float_of(bits) * (t->normalised_coordinates ? (float)t->size[i] : 1);
         at[i] = o->integers ? (int32_t)bits : whole(floor((double)x[i]));
     }
     if (t->linear_memory && (at[0] < 0 || at[0] >= t->size[0])) {

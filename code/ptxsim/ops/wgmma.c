@@ -216,16 +216,6 @@ static bool take_rows(struct warp *w, const struct op *op, uint64_t descriptor, 
 
 // ---- Issue and wait -----------------------------------------------------------------------------
 
-static bool whole_warp(struct warp *w, const struct op *op, uint32_t mask)
-{
-    if (mask == ~0u)
-        return true;
-    fault_at(w, op, __builtin_ctz(mask), FAULT_DIVERGENT_BARRIER,
-             "%s with %d of the warp's 32 lanes", w->cta->program->insns[op->insn].opcode,
-             __builtin_popcount(mask));
-    return false;
-}
-
 static int element_bytes(const struct wgmma *t)
 {
     return ROW_BYTES / t->k;
