@@ -155,18 +155,6 @@ template <bool WRONG> __global__ void divergent(int *out, const int *in)
         __syncthreads();
 }
 
-// Some threads end before a barrier, which takes those that are left.
-template <bool WRONG> __global__ void partial_barrier(int *out, const int *in)
-{
-    __shared__ int tile[N];
-    int t = threadIdx.x;
-    if (!WRONG || t < 96) {
-        tile[t] = in[t];
-        __syncthreads(); // <- partial_barrier
-        out[t] = tile[WRONG ? 95 - t : N - 1 - t];
-    }
-}
-
 // One half of the block comes to a barrier, the other to another.
 template <bool WRONG> __global__ void two_barriers(int *out, const int *in)
 {
@@ -624,24 +612,15 @@ static const struct {
     void (*kernel[2])(int *, const int *);
     int blocks;
 } cases[] = {
-    CASE(copy_wait, 1),      CASE(copy_groups, 1),
-    CASE(copy_reuse, 1),     CASE(read_early, 1),
-    CASE(overwrite, 1),      CASE(warp_step, 1),
-    CASE(named, 1),          CASE(divergent, 1),
-    CASE(parity, 1),         CASE(arrivals, 1),
-    CASE(copy_mbarrier, 1),  CASE(bounds, 1),
-    CASE(queue, 1),          CASE(global_queue, 4),
-    CASE(last_block, 4),     CASE(border, 4),
-    CASE(uninitialised, 1),  CASE(fresh, 1),
-    CASE(helper, 1),         CASE(flag, 1),
-    CASE(flag_counted, 1),   CASE(chain, 4),
-    CASE(twice_locked, 4),   CASE(header, 1),
-    CASE(missed_end, 1),     CASE(copy_drained, 1),
-    CASE(wmma_in_place, 1),  CASE(in_step, 1),
-    CASE(in_step_global, 1), CASE(lane_flag, 1),
-    CASE(left, 1),           CASE(partial_barrier, 1),
-    CASE(two_barriers, 1),   CASE(endless, 1),
-    CASE(endless_stores, 1), CASE(in_place, 4),
+    CASE(copy_wait, 1),      CASE(copy_groups, 1),    CASE(copy_reuse, 1),    CASE(read_early, 1),
+    CASE(overwrite, 1),      CASE(warp_step, 1),      CASE(named, 1),         CASE(divergent, 1),
+    CASE(parity, 1),         CASE(arrivals, 1),       CASE(copy_mbarrier, 1), CASE(bounds, 1),
+    CASE(queue, 1),          CASE(global_queue, 4),   CASE(last_block, 4),    CASE(border, 4),
+    CASE(uninitialised, 1),  CASE(fresh, 1),          CASE(helper, 1),        CASE(flag, 1),
+    CASE(flag_counted, 1),   CASE(chain, 4),          CASE(twice_locked, 4),  CASE(header, 1),
+    CASE(missed_end, 1),     CASE(copy_drained, 1),   CASE(wmma_in_place, 1), CASE(in_step, 1),
+    CASE(in_step_global, 1), CASE(lane_flag, 1),      CASE(left, 1),          CASE(two_barriers, 1),
+    CASE(endless, 1),        CASE(endless_stores, 1), CASE(in_place, 4),
 };
 
 int main(int argc, char **argv)

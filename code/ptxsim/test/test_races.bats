@@ -64,7 +64,6 @@ setup() {
 @test "nor in global memory" { expect in_step_global "with no __syncwarp or barrier in between"; }
 @test "a flag between lanes, without a fence" { expect lane_flag "with no __syncwarp or barrier in between"; }
 @test "a shuffle from a lane that has left" { expect left "which has left the kernel"; }
-@test "a __syncthreads() after some have ended" { expect partial_barrier "where 96 of 128 are left"; }
 @test "two __syncthreads() for one" { expect two_barriers "where others came to that at"; }
 @test "a loop whose counter stands still" { expect endless "the loop here does not end"; }
 @test "a loop that stores the same for ever" { expect endless_stores "deadlock: 1 of 4 warps"; }

@@ -10,7 +10,8 @@ setup_file() {
     PROGRAMS=$(ls ./*.cu)
     [ "${PTXSIM_WORLD:-}" = all ] || PROGRAMS=$(grep -LE '<(cub|thrust)/' ./*.cu)
     PROGRAMS=$(sed 's,.*/,,; s,\.cu$,,' <<<"$PROGRAMS" | grep -v '_2$')
-    xargs -P 2 -I NAME bash -c 'compile NAME' <<<"$PROGRAMS"
+    mkdir "$BATS_FILE_TMPDIR/wrong"
+    { echo "$PROGRAMS"; ls wrong/*.cu | sed 's,\.cu$,,'; } | xargs -P 2 -I NAME bash -c 'compile NAME'
 }
 
 # compile NAME: to PTX only, which needs no assembler. Where it fails, its log is in NAME.log.
@@ -72,6 +73,25 @@ as_on_h200() {
     done
     for name in $(not_yet); do
         [ -f "$name.cu" ] || { echo "not-yet.txt: there is no $name.cu"; wrong=1; }
+    done
+    [ "$wrong" -eq 0 ]
+}
+
+# The line is marked HERE, and the words stand in the file's head.
+@test "each planted bug is told at its line" {
+    local file name line told wrong=0
+    for file in wrong/*.cu; do
+        name=${file%.cu}
+        line=$(grep -n '// HERE' "$file" | cut -d: -f1) told=$(sed -n 's,^// told: ,,p' "$file")
+        [ "$line" -gt 0 ] && [ -n "$told" ]
+        (ulimit -t 60 && exec "$BATS_FILE_TMPDIR/$name") >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" </dev/null || true
+        if grep -F "$told" "$BATS_TEST_TMPDIR/err" | grep -q "[^a-z_]${name#wrong/}\.cu:${line}[^0-9]"; then
+            ! not_yet | grep -qxF "$name" || { echo "$name: told: take it off world/not-yet.txt"; wrong=1; }
+        elif ! not_yet | grep -qxF "$name"; then
+            echo "$name: not told at line $line: $told"
+            head -n 3 "$BATS_TEST_TMPDIR/err"
+            wrong=1
+        fi
     done
     [ "$wrong" -eq 0 ]
 }

@@ -1,12 +1,14 @@
 // expect: an endless loop (its counter does not move where a number is negative; nobody is waited for), at the line marked HERE
+// told: the loop here does not end
+// build: -lineinfo
 // Each thread adds up positive numbers; the increment stands inside the test.
 #include "../check.h"
 
 __global__ void sums(const int *in, int n, int *out)
 {
     int sum = 0, i = threadIdx.x;
-    while (i < n) { // HERE
-        if (in[i] >= 0) {
+    while (i < n) {
+        if (in[i] >= 0) { // HERE
             sum += in[i];
             i += blockDim.x;
         }

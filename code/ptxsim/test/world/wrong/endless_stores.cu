@@ -1,4 +1,6 @@
 // expect: a loop without end that keeps storing (it waits for a flag that nobody sets), at the line marked HERE
+// told: deadlock: 1 of 1 warps wait
+// build: -lineinfo
 // A block says that it is ready and waits for its partner: the grid has no second block.
 #include "../check.h"
 
@@ -6,8 +8,8 @@ __global__ void meet(volatile int *ready)
 {
     int mine = blockIdx.x, other = 1 - mine;
     do {
-        ready[mine] = 1; // HERE
-    } while (ready[other] == 0);
+        ready[mine] = 1;
+    } while (ready[other] == 0); // HERE
 }
 
 int main()

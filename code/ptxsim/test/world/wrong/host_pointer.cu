@@ -1,4 +1,6 @@
 // expect: the host follows a pointer of cudaMalloc (on a GPU: a segmentation fault), at the line marked HERE
+// told: the host
+// build: -lineinfo
 // Squares on the device; the copy back was forgotten.
 #include "../check.h"
 

@@ -1,4 +1,6 @@
 // expect: a race between blocks (a block's sum and the state that announces it have no fence between them), at the line marked HERE
+// told: with no release and acquire in between
+// build: -lineinfo
 // look_back.cu without the writer's fences.
 #include "../check.h"
 

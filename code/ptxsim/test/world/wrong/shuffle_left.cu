@@ -1,4 +1,6 @@
 // expect: a shuffle whose mask names lanes 20-31, which have left the kernel, at the line marked HERE
+// told: takes the value of lane 20, which has left the kernel
+// build: -lineinfo
 // The sum of 20 numbers by one warp: the lanes without a number return before the shuffles.
 #include "../check.h"
 
