@@ -20,9 +20,10 @@ static struct {
 
 bool heap_limit(size_t bytes)
 {
-    if (!heap.base)
-        heap.limit = bytes;
-    return !heap.base;
+    if (heap.base || bytes > memory_capacity() / SPREAD)
+        return false;
+    heap.limit = bytes;
+    return true;
 }
 
 void heap_prepare(void)

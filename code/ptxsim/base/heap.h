@@ -6,7 +6,8 @@
 
 #include "base.h"
 
-// The bytes that may be out at a time (cudaLimitMallocHeapSize); false once there is a heap.
+// The bytes that may be out at a time (cudaLimitMallocHeapSize); false once there is a heap, or when
+// the device has too little memory for one.
 bool heap_limit(size_t bytes);
 void heap_prepare(void); // makes the heap, unless there is one
 // A block, 16-byte aligned, filled with 0xff; 0 when the heap is exhausted, or for no bytes.

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 enum { SECTOR = 32, FREED_KEPT = 256, POISON = 0xff };
-static const size_t LARGE = (size_t)256
-                            << 20; // from here on pages are filled when they are touched
+// From LARGE on an allocation's pages are filled when they are touched.
+static const size_t LARGE = (size_t)256 << 20;
 static const size_t POISON_PIECE = (size_t)16 << 20;
 static const size_t GAP = (size_t)1 << 20;
 static const size_t L4_MEMORY = (size_t)23034 << 20; // as an L4 reports it

@@ -246,8 +246,8 @@ cudaError_t cudaDeviceReset(void)
     return cudaSuccess;
 }
 
-// Caches, and limits of what the simulator does not model (all but the stack's), are accepted and have
-// no effect.
+// Caches, and limits of what the simulator does not model (all but those of the stack and the heap),
+// are accepted and have no effect.
 cudaError_t cudaDeviceSetCacheConfig(enum cudaFuncCache config)
 {
     API_ENTER();
@@ -297,7 +297,7 @@ cudaError_t cudaDeviceSetLimit(enum cudaLimit limit, size_t value)
     if (error == cudaSuccess && limit == cudaLimitStackSize && value > STACK_MOST)
         error = cudaErrorInvalidValue;
     if (error == cudaSuccess && limit == cudaLimitMallocHeapSize && !heap_limit(value))
-        error = cudaErrorInvalidValue; // a kernel that allocates has run
+        error = cudaErrorInvalidValue; // too large, or a kernel that allocates has run
     if (error == cudaSuccess)
         limits[limit] = value;
     return api_result(error);

@@ -1796,6 +1796,7 @@ static void bad_texts(void **state)
 static void device_heap(void **state)
 {
     (void)state;
+    assert_false(heap_limit(SIZE_MAX / 2)); // more than the device has
     uint32_t *out = words(
         HEAP_DECLARED,
         MALLOC("20", "%rd1") "st.u32 [%rd1+16], %lane;\n" MALLOC("0x10000000000", "%rd2") MALLOC(
