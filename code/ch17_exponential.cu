@@ -1,11 +1,11 @@
 // Tangled from chapters/17-hopper.md; edit that, then `make tangle`.
 
-// Chapter 17, the control: ch17_hopper with exponentials.
+// Chapter 17, a control: ch17_hopper with exponentials and the maximum.
 //
 //   make chapter17 && build/ch17_exponential
 //
-// Softmax as everybody writes it: the row's true maximum at every tile, the
-// special-function unit's 2^x, and a conversion that rounds to E4M3.
+// Softmax as everybody writes it: the row's true maximum at every tile, and
+// P as in ch17_lazy.
 
 #include <cuda.h>
 #include <cuda_fp16.h>
@@ -366,6 +366,18 @@ __device__ float exp2_approx(float x)
     return y;
 }
 
+// 2^y for y = score * scale + bias, held between -64 and 64: 2^(n + f) with n
+// whole and |f| <= 1/2. Errs by 1.7e-3 at most.
+__device__ float exp2_polynomial(float score, float scale, float bias)
+{
+    constexpr float MAGIC = 12582912; // 1.5 * 2^23: adding it rounds to whole
+    float t = __saturatef(fmaf(score, scale / 128, bias / 128 + 0.5f));
+    float shifted = fmaf(t, 128, MAGIC - 64);    // n, in the low bits
+    float f = fmaf(t, 128, MAGIC - 64 - shifted); // what is left of 2^n
+    float p = fmaf(fmaf(0.238428936f, f, 0.703448006f), f, 1.00044314f);
+    return __int_as_float(__float_as_int(p) + (__float_as_int(shifted) << 23));
+}
+
 // Four codes in a register, the first in its lowest byte.
 __device__ uint32_t pack(const float (&x)[4])
 {
@@ -380,20 +392,30 @@ __device__ uint32_t pack(const float (&x)[4])
 }
 
 // 64 x 128 scores to codes, as wgmma wants P: each is 2^x, rounded. The keys
-// lie where ch17_hopper has them.
-__device__ void convert(const float (&s)[BLOCK_N / 2],
+// lie where ch17_hopper has them. CHECKED, it returns whether one was 448.
+template <bool CHECKED>
+__device__ bool convert(const float (&s)[BLOCK_N / 2],
                         uint32_t (&p)[BLOCK_N / MMA_K][4],
                         const float (&ref)[2], float scale)
 {
+    constexpr int SHARE = 3; // of 16 scores, by the polynomial
     float bias[2] = {-ref[0] * scale, -ref[1] * scale};
+    uint32_t seen = 0;
 #pragma unroll
     for (int i = 0; i < BLOCK_N / 8; ++i) {
         const float *f = &s[i / 2 * 8 + i % 2 * 2];
         float x[4];
-        for (int b = 0; b < 4; ++b)
-            x[b] = exp2_approx(fmaf(f[b / 2 * 4 + b % 2], scale, bias[i % 2]));
+        for (int b = 0; b < 4; ++b) {
+            float score = f[b / 2 * 4 + b % 2];
+            x[b] = 4 * (i % 4) + b < SHARE
+                       ? exp2_polynomial(score, scale, bias[i % 2])
+                       : exp2_approx(fmaf(score, scale, bias[i % 2]));
+        }
         p[i / 4][i % 4] = pack(x);
+        if (CHECKED)
+            seen |= p[i / 4][i % 4] + 0x02020202;
     }
+    return (seen & 0x80808080) != 0;
 }
 
 // What a lane keeps of two rows, lane / 4 and lane / 4 + 8 of its warp's 16.
@@ -435,7 +457,7 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
         rows.ref[h] = ref[h];
     }
 
-    convert(s, p, rows.ref, scale);
+    convert<false>(s, p, rows.ref, scale);
     bool rose = rows.factor[0] != 1 || rows.factor[1] != 1;
     return __any_sync(0xffffffff, rose);
 }
@@ -821,7 +843,7 @@ int main(int argc, char **argv)
 {
     static const struct program program = {
         .name = "ch17_exponential",
-        .title = "Hopper, with exponentials",
+        .title = "Hopper, with exponentials and the maximum",
         .chapter = 17,
         .kernel = (const void *)attention<many_rows>,
         .threads = many_rows::THREADS,

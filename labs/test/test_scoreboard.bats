@@ -94,9 +94,20 @@ refused() { # STATUS TEXT
     said pytorch.torch 9.9
     grep -q -- '--shapes mission --seeds 0 --inputs normal' build/ch03_one.arguments
     grep -q -- '--on-demand' build/ch03_one.arguments
+    run ! grep -q over_ch OUT.json
     # one to be checked, one in each way to choose the samples, then six rounds of each way
     [ "$(cut -d' ' -f1 build/ch10_two.asked | xargs -n1 | sort | uniq -c | xargs)" = "8 cold 7 graph 7 plain" ]
     [ -z "$(ls build/board)" ]
+}
+
+@test "programs beside one of them: --over" {
+    program ch03_one 20 22 25
+    program ch10_two 5 7 9
+    board OUT.json --programs ch03_one,ch10_two --backends none --over ch03_one
+    [ "$status" -eq 0 ]
+    said shapes.mission.entries.ch10_two.over_ch03_one.median 4.0
+    said shapes.mission.entries.ch10_two.over_ch03_one.low 4.0
+    [ "$(grep -c over_ OUT.json)" -eq 2 ] # the entry's and the best's, none of a program over itself
 }
 
 @test "slow contestants get three rounds, and no plain launches" {
@@ -164,6 +175,8 @@ E2
     refused 2 '--shapes: "2x8" is no shape'
     board --programs ch03_one --rounds 0
     refused 2 '--rounds "0" is no whole number from 1 to 99'
+    board --programs ch03_one --over ch04_other
+    refused 2 '--over: "ch04_other" is none of the programs'
     board --programs ch03_one --speed
     refused 2 'what is "--speed"?'
     board --programs

@@ -1,12 +1,14 @@
 // scoreboard.c: every stage and PyTorch's attention on one GPU, in one run.
 //
-//   scoreboard [OUT.json] [my.cu] [--shapes LIST] [--programs LIST] [--backends LIST] [--rounds N]
+//   scoreboard [OUT.json] [my.cu] [--shapes LIST] [--programs LIST] [--backends LIST] [--over LIST]
+//              [--rounds N]
 //
 // All contestants of a shape are started and checked first; only then is anything timed. They are
 // timed in turn, a short batch each, and in the other order in the next round, so that a clock that
 // drifts falls on all of them. Each is timed in three ways: graph, plain, cold (chapter 18 and
 // --help of any program say what they are). Who is wrong, before or after, has no times. What is
-// slow gets fewer rounds: SLOW_US and below. The record holds all of it; OUT.json is
+// slow gets fewer rounds: SLOW_US and below. Each program is compared with PyTorch's, round by round,
+// and with the programs that --over names. The record holds all of it; OUT.json is
 // plots/runs/<gpu>/scoreboard.json, or build/board/scoreboard.json with a program of your own.
 // Exit status: 0 done, 1 something was wrong, 2 bad usage, 3 no GPU, no programs.
 #include "../driver/lab.h"
@@ -34,6 +36,7 @@ struct entry {
     const char *path;    // the program's
     struct child child;  // a program's own; PyTorch's are all one
     bool started, timed;
+    bool compared; // the others are compared with it: PyTorch's backends, and those of --over
     const char *verdict, *why; // "wrong" or "left out", and one line; or NULL
     double times[MODES][MAX_ROUNDS];
     int rounds[MODES], samples[MODES], launches[MODES];
@@ -51,7 +54,7 @@ static json_t *board, *device;
 
 static const char usage[] =
     "usage: labs/tools/scoreboard [OUT.json] [my.cu] [--shapes LIST] [--programs LIST]\n"
-    "                       [--backends LIST] [--rounds N]";
+    "                       [--backends LIST] [--over LIST] [--rounds N]";
 
 static bool ends_with(const char *word, const char *ending)
 {
@@ -94,10 +97,22 @@ static void add_backend(const char *name)
     static const char *const known[] = {"flash", "cudnn", "efficient", "math", NULL};
     for (const char *const *k = known; *k; ++k)
         if (strcmp(*k, name) == 0) {
-            add_entry(text("pytorch-%s", name))->backend = *k;
+            struct entry *entry = add_entry(text("pytorch-%s", name));
+            entry->backend = *k;
+            entry->compared = true;
             return;
         }
     fail(EXIT_USAGE, "--backends: \"%s\" is none of flash, cudnn, efficient, math", name);
+}
+
+static void compare_with(const char *name)
+{
+    for (int i = 0; i < entry_count; ++i)
+        if (!entries[i].backend && strcmp(entries[i].name, name) == 0) {
+            entries[i].compared = true;
+            return;
+        }
+    fail(EXIT_USAGE, "--over: \"%s\" is none of the programs", name);
 }
 
 static void add_shape(const char *name)
@@ -135,13 +150,14 @@ static void add_student(const char *source)
 
 static const char *parse(int argc, char **argv)
 {
-    const char *out = NULL, *student = NULL, *programs = NULL;
+    const char *out = NULL, *student = NULL, *programs = NULL, *over = NULL;
     const char *shape_list = "small,mission,long,huge", *backends = "flash,cudnn,efficient,math";
 
     for (int i = 1; i < argc; ++i) {
         const char *word = argv[i], **value = strcmp(word, "--shapes") == 0     ? &shape_list
                                               : strcmp(word, "--programs") == 0 ? &programs
                                               : strcmp(word, "--backends") == 0 ? &backends
+                                              : strcmp(word, "--over") == 0     ? &over
                                                                                 : NULL;
         if (strcmp(word, "--help") == 0) {
             puts(usage);
@@ -173,6 +189,8 @@ static const char *parse(int argc, char **argv)
     for_each("--programs", programs, add_program);
     if (strcmp(backends, "none") != 0)
         for_each("--backends", backends, add_backend);
+    if (over)
+        for_each("--over", over, compare_with);
     if (!gpu_here())
         fail(EXIT_MACHINE, "no GPU here: there is nothing to time");
     if (student)
@@ -449,9 +467,11 @@ static void keep(const struct shape *shape, json_t *clock)
     }
     for (int i = 0; i < entry_count; ++i)
         for (int k = 0; k < entry_count && entries[i].timed && !entries[i].backend; ++k)
-            if (entries[k].timed && entries[k].backend)
-                json_object_set_new(entries[i].said, text("over_%s", entries[k].backend),
-                                    ratio_json(&entries[i], &entries[k], GRAPH));
+            if (k != i && entries[k].timed && entries[k].compared)
+                json_object_set_new(
+                    entries[i].said,
+                    text("over_%s", entries[k].backend ? entries[k].backend : entries[k].name),
+                    ratio_json(&entries[i], &entries[k], GRAPH));
     json_t *kept =
         json_pack("{s:i, s:i, s:i, s:f, s:o}", "batch", shape->batch, "heads", shape->heads,
                   "seq_len", shape->seq_len, "gflop", shape_flops(shape) * 1e-9, "clocks", clock);
