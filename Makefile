@@ -402,13 +402,18 @@ profiled := $(foreach n,$(numbers),$(if $(filter $(cuda_programs),$(call judged,
 $(if $(call wrong,profile,$(profiled)),$(error there is no kernel to profile in chapter \
     $(patsubst profile%,%,$(call wrong,profile,$(profiled))): the chapters are $(call in_order,$(profiled))))
 
+# The ten loads that "An SM in six pages" counts.
+.PHONY: banks
+banks: build/profile build/ptxsim/libcudart.so.13 build/tests/code/ptxsim/test/banks ##1 the wavefronts of ten loads: An SM in six pages
+	$(Q)build/profile --lines 12 build/tests/code/ptxsim/test/banks
+
 .PHONY: bench-sim
 bench-sim: build/bench-sim build/ptxsim/libcudart.so.13 build/ch02_scalar build/ch03_wmma_qk ##4 the simulator's time and memory for chapters 2 and 3
 	$(Q)build/bench-sim
 
 # ---- The book ------------------------------------------------------------------------------------
 
-book_inputs := book.md $(chapters) $(wildcard chapters/*.bib chapters/*.tsv code/literate/* code/literate/weave/* plots/*.svg plots/*.md plots/runs/*/*.json plots/runs/simulator/*.txt)
+book_inputs := book.md code/workbench/workbench.h code/ptxsim/test/banks.cu $(wildcard chapters/*.md chapters/*.bib chapters/*.tsv code/literate/* code/literate/weave/* plots/*.svg plots/*.md plots/runs/*/*.json plots/runs/simulator/*.txt)
 pdf := build/attention-in-stages$(if $(DRAFT),-draft).pdf
 html := build/attention-in-stages$(if $(DRAFT),-draft).html
 
@@ -496,8 +501,9 @@ fuzz: build/fuzz/fuzz ##5 fuzz the simulator's loader and parser (SECONDS=600)
 	$(Q)cd build/fuzz && ./fuzz -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=1500 -max_len=32768 \
 	    -dict=$(CURDIR)/code/ptxsim/test/fuzz/dictionary -print_final_stats=1 corpus $(CURDIR)/code/ptxsim/test/fuzz/corpus
 
-# What test_counts counts: PTX only, for the simulator.
-build/tests/code/ptxsim/test/micro_kernels: code/ptxsim/test/micro_kernels.cu build/flags build/cuda
+# What test_counts and test_banks count: PTX only, for the simulator.
+counted := $(addprefix build/tests/code/ptxsim/test/,micro_kernels banks)
+$(counted): build/tests/%: %.cu build/flags build/cuda
 	$(say) NVCC $<
 	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none -cudart shared \
 	    -gencode arch=compute_89,code=compute_89 $< -o $@

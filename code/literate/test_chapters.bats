@@ -41,3 +41,27 @@ x.md:6: longer than 120 characters" ]
     run typed_rows x.md
     [ "$output" = "x.md:9: a number in a table of its own; see tables.lua" ]
 }
+
+# Terms of the glossary that are not in the index, have no place where they are taught, or stand out of order.
+glossary_faults() { # FILE
+    awk '/^## /{ words = /^## Words/ }
+        words && /^\[/ { if (term != "" && !link) print term ": no link"
+            match($0, /^\[[^]]*\]/); term = substr($0, 2, RLENGTH - 2); link = 0; n++
+            if (substr($0, RLENGTH + 1, 7) != "{.index") print term ": no index mark"
+            key = tolower(term); gsub(/[^a-z0-9]+/, " ", key); sub(/^ /, "", key)
+            if (key <= last) print term ": out of order"
+            last = key }
+        words && /\]\(#[a-zA-Z0-9:-]+\)/ { link = 1 }
+        END { if (term != "" && !link) print term ": no link"; if (n < 2) print "no terms" }' "$1"
+}
+
+@test "each term of the glossary is in order, in the index, and says where it is taught" {
+    run glossary_faults "$BATS_TEST_DIRNAME/../../chapters/glossary.md"
+    [ "$output" = "" ]
+    [ "$(grep -c '^\[.*{\.index' "$BATS_TEST_DIRNAME/../../chapters/glossary.md")" -ge 100 ]
+    printf '%s\n' '## Words' '[b]{.index}' ':   See [](#x).' '[a]{.index}' ':   No place.' '[c]' ':   [](#y)' >words.md
+    run glossary_faults words.md
+    [ "$output" = "a: out of order
+a: no link
+c: no index mark" ]
+}

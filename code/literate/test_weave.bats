@@ -100,6 +100,76 @@ line_of() { # FILE PATTERN
     grep -qF '<span class="removed">' "$made/build/book.html"
 }
 
+@test "an interlude between two chapters is numbered by its word, and the next chapter as before" {
+    grep -qE '^ *SP +A look at specimens' "$made/build/book.txt"
+    grep -qE '^SP\.1 Of one kind$' "$made/build/book.txt"
+    grep -q 'Figure SP.1: A line of an interlude' "$made/build/book.txt"
+    grep -qE 'See figure SP.1, section SP.1 and “A look at specimens” \(p. [0-9]+\)' "$made/build/book.txt"
+    grep -q 'CHAPTER 2$' "$made/build/book.txt"
+    grep -qE '^ *2\.1 +Where we stand$' "$made/build/book.txt"
+    grep -qF '<span class="number">Interlude</span>' "$made/build/book.html"
+    grep -qF '<a class="level2" href="#sec-SP-kind"><span class="number">SP.1</span>' "$made/build/book.html"
+}
+
+@test "the index: marks, sub-entries, code, see; terms in the back" {
+    page() { # of a line
+        pdftotext -layout "$made/build/book.pdf" - | awk -v RS='\f' -v at="$1" '$0 ~ at { print $NF; exit }'
+    }
+    kind=$(page '\nSP.1 Of one kind')
+    words=$(page '(^|\n)Words\n')
+    sed -n '/Index$/,$p' "$made/build/book.txt" >index
+    grep -qE "^band +$kind, $words " index
+    grep -qE "specimen +$kind, $words$" index
+    grep -qE "^ +kind +$kind$" index
+    grep -qE "^example, see specimen +__weave +$kind$" index
+    grep -qF '<li class="level1">band <a href="#ix-4">SP.1</a>, <a href="#ix-5">Words</a></li>' "$made/build/book.html"
+    grep -qF '<li class="level2">kind <a href="#ix-3">SP.1</a></li>' "$made/build/book.html"
+    grep -qF '<li class="level1">example, <em>see</em> specimen</li>' "$made/build/book.html"
+    grep -qF '<dt><span id="ix-5">band</span></dt>' "$made/build/book.html"
+}
+
+@test "a mark twice on a page is one page, twice in a section one link; without a mark there is no index" {
+    sed -i 's/^A kind.*/A [band]{.index} and a band[]{.index key="band"}./' chapters/SP-specimens.md
+    "$literate/book" html build/out
+    grep -qF '<li class="level1">band <a href="#ix-3">SP.1</a>, <a href="#ix-5">Words</a></li>' build/out
+    "$literate/book" pdf build/out
+    pdftotext -layout build/out - | sed -n '/Index$/,$p' | grep -qE '^band +[0-9]+, [0-9]+ '
+    sed -i '/^back:/d; /words.md/d; /SP-specimens/d' book.md
+    "$literate/book" html build/out
+    absent 'id="index"' build/out
+}
+
+@test "index marks that lead nowhere are errors at their lines" {
+    cat >> chapters/02-scale-faster.md <<'EOF'
+
+A mark []{.index} and []{.index key="!x"} and []{.index key="old" see="none such"}.
+
+## A heading[]{.index key="heading"} {#marked}
+EOF
+    n=$(line_of chapters/02-scale-faster.md 'A mark')
+    without='an index mark without an entry: []{.index key="…"}'
+    expect_errors "chapters/02-scale-faster.md:$n: $without" "chapters/02-scale-faster.md:$n: $without" \
+        "chapters/02-scale-faster.md:$((n + 2)): an index mark cannot stand here: put it into a paragraph" \
+        "chapters/02-scale-faster.md:$n: the index has no entry none such"
+}
+
+@test "lines of a file are read from it; a file, a place or a width that is wrong is an error" {
+    grep -q 'chapters/bands.h *from the file' "$made/build/book.txt"
+    grep -q 'int width; // of one' "$made/build/book.txt"
+    absent 'struct other|BANDS' "$made/build/book.txt"
+    absent 'struct other|BANDS' "$made/build/book.html"
+    at=chapters/SP-specimens.md:$(line_of chapters/SP-specimens.md 'from=chapters')
+    sed -i 's/^struct band/struct bond/' chapters/bands.h
+    expect_errors "$at: chapters/bands.h has no lines from 'struct band {' to '};'"
+    sed -i "s/^struct bond {.*/struct band { \/\/ $(printf 'x%.0s' {1..80})/" chapters/bands.h
+    expect_errors "$at: a line of chapters/bands.h has 97 columns; the page takes 80"
+    rm chapters/bands.h
+    expect_errors "$at: cannot read chapters/bands.h"
+    cp "$literate/fixtures/weave/chapters/bands.h" chapters/
+    sed -i '/from=chapters/a int typed;' chapters/SP-specimens.md
+    expect_errors "$at: lines of chapters/bands.h are not typed here too"
+}
+
 @test "an unknown record, key or element is an error at its line" {
     cat >> chapters/02-scale-faster.md <<'EOF'
 

@@ -14,15 +14,17 @@
 -- instead of the chunk; hints and what catches a planted bug are not told. HANDOUT=4 sets lab 4's
 -- sheet and nothing else, for print.
 --
--- book.md names the chapters in its metadata (`chapters:`, with `- part: Title` between them) and
--- holds the preface. Chunks come from chunks.lua, numbers from runs.lua, tables of them from
--- tables.lua, pictures from figures.lua, colours from highlight.lua. What is wrong is collected and
--- printed as `file:line: what`; then nothing is written, and the exit status is 83, as for any
--- filter of Pandoc's that fails.
+-- book.md names the chapters in its metadata (`chapters:`, with `- part: Title` between them), what
+-- stands behind the appendices without a number (`back:`), and holds the preface. A chapter whose file
+-- has capitals for a number, SM-….md, is an interlude: its sections are SM.1, SM.2 and so on. Chunks
+-- come from chunks.lua, numbers from runs.lua, tables of them from tables.lua, pictures from
+-- figures.lua, colours from highlight.lua. What is wrong is collected and printed as
+-- `file:line: what`; then nothing is written, and the exit status is 83, as for any filter of
+-- Pandoc's that fails.
 --
 -- A chapter's way, by files of weave/: read.lua takes it in, labels.lua numbers it, and listings.lua,
--- blocks.lua and inlines.lua set code, what stands by itself, and what stands in a line. Here are
--- its headings, and the book around the chapters.
+-- blocks.lua and inlines.lua set code, what stands by itself, and what stands in a line; index.lua
+-- gathers what is marked on the way. Here are its headings, and the book around the chapters.
 
 local here = pandoc.path.directory(PANDOC_SCRIPT_FILE)
 package.path = here .. "/?.lua;" .. package.path
@@ -30,6 +32,7 @@ local chunks = require "chunks"
 local figures = require "figures"
 local blocks = require "weave.blocks"
 local common = require "weave.common"
+local index = require "weave.index"
 local inlines = require "weave.inlines"
 local listings = require "weave.listings"
 local labels = require "weave.labels"
@@ -56,6 +59,9 @@ local function set_header(el, chapter)
         if el.level == 1 and numbered then
             local number = tonumber(chapter.number) or chapter.number:byte() - ("A"):byte() + 1
             set = string.format("\\setcounter{chapter}{%d}", number - 1)
+            if chapter.interlude then
+                set = "\\interlude{" .. chapter.number .. "}"
+            end
         end
         local out = pandoc.List {
             raw(origin(el.attributes.line) .. "\n" .. set .. "\\" .. command .. "{"),
@@ -65,6 +71,9 @@ local function set_header(el, chapter)
         return pandoc.Plain(out)
     end
     el.attributes = {}
+    if el.level == 1 and chapter.interlude then
+        el.content:insert(1, raw('<span class="number">Interlude</span> '))
+    end
     for _, item in ipairs(chapter.contents) do
         if item.entry.id == el.identifier and item.entry.number then
             local word = item.level == 1 and (chapter.appendix and "Appendix " or "Chapter ") or ""
@@ -90,7 +99,9 @@ local function set_chapter(chapter, book)
             elseif part then
                 return listings.chunk(part, book)
             end
-            if el.attributes.recorded then -- output that a program wrote, kept in a file
+            if el.attributes.from then
+                return listings.excerpt(el)
+            elseif el.attributes.recorded then -- output that a program wrote, kept in a file
                 local file = io.open(el.attributes.recorded)
                 if not file then
                     fail(where(el.attributes.line), "no recorded output " .. el.attributes.recorded)
@@ -111,6 +122,8 @@ local function set_chapter(chapter, book)
                 return blocks.hints(el)
             elseif el.classes:includes("question") then
                 return blocks.question(el)
+            elseif el.classes:includes("glossary") then
+                return blocks.glossary(el)
             end
             return blocks.box(el)
         end,
@@ -165,7 +178,7 @@ local function set_index(book)
         .. table.concat(out, "\n") .. "</ul>")
 end
 
-local function sidebar(sequence)
+local function sidebar(sequence, has_index)
     local out = {}
     for _, item in ipairs(sequence) do
         if item.part then
@@ -182,6 +195,7 @@ local function sidebar(sequence)
     end
     table.insert(out, '<a class="level1" href="#bibliography">Bibliography</a>')
     table.insert(out, '<a class="level1" href="#index-of-chunks">Index of chunks</a>')
+    table.insert(out, has_index and '<a class="level1" href="#index">Index</a>' or "")
     return table.concat(out, "\n")
 end
 
@@ -201,6 +215,20 @@ local function read_spine(doc, spine)
         end
     end
     return sequence, paths
+end
+
+-- A chapter that has neither number nor chunks.
+local function read_unnumbered(path)
+    local chapter = { path = path, tag = path:match("([^/]*)%.md$"), counts = {} }
+    local file = io.open(path)
+    if not file then
+        fail(path, "cannot be read")
+        stop_on_failures()
+    end
+    common.reading = chapter
+    chapter.blocks = read.blocks(pandoc.read(file:read("a"), "commonmark_x-emoji+sourcepos").blocks)
+    file:close()
+    return chapter
 end
 
 -- Of a chapter's blocks, its lab's.
@@ -251,7 +279,8 @@ function Pandoc(doc)
     for _, chapter in ipairs(book.chapters) do
         chapter.counts = {}
         listings.find_left_out(book, chapter)
-        chapter.appendix = chapter.tag:match("^%u") ~= nil
+        chapter.appendix = chapter.tag:match("^%u$") ~= nil
+        chapter.interlude = chapter.tag:match("^%u%u") ~= nil
         chapter.number = chapter.tag:gsub("^0+", "") -- a chapter's file says its number
         common.reading = chapter
         local file = io.open(chapter.path)
@@ -259,6 +288,11 @@ function Pandoc(doc)
         file:close()
         table.insert(order, chapter)
     end
+    local back = pandoc.List()
+    for _, item in ipairs(doc.meta.back or {}) do
+        back:insert(read_unnumbered(pandoc.utils.stringify(item)))
+    end
+    order = pandoc.List(order) .. back
     for _, chapter in ipairs(order) do
         labels.chapter(chapter, book)
     end
@@ -296,12 +330,22 @@ function Pandoc(doc)
             end
             table.insert(contents, chapter)
             out:extend(set_chapter(chapter, book))
+            if chapter.interlude and LATEX then
+                out:insert(raw_block("\\afterinterlude"))
+            end
         end
     end
-    out:insert(raw_block(LATEX and "\\backmatter\n\\addchap{Bibliography}\\label{bibliography}"
+    out:insert(raw_block(LATEX and "\\backmatter" or ""))
+    for _, chapter in ipairs(back) do
+        table.insert(contents, chapter)
+        out:extend(set_chapter(chapter, book))
+    end
+    out:insert(raw_block(LATEX and "\\addchap{Bibliography}\\label{bibliography}"
         or '<h1 id="bibliography">Bibliography</h1>'))
     out:insert(pandoc.Div({}, pandoc.Attr("refs")))
     out:insert(set_index(book))
+    local subjects = index.set()
+    out:extend(subjects and { subjects } or {})
     stop_on_failures()
 
     for name, value in pairs(doc.meta) do
@@ -313,9 +357,9 @@ function Pandoc(doc)
         end
     end
     if not LATEX then
-        doc.meta.sidebar = pandoc.MetaBlocks { raw_block(sidebar(contents)) }
+        doc.meta.sidebar = pandoc.MetaBlocks { raw_block(sidebar(contents, subjects ~= nil)) }
     end
-    doc.meta.chapters = nil
+    doc.meta.chapters, doc.meta.back = nil, nil
     doc.blocks = out
     return doc
 end

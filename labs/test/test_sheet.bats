@@ -198,3 +198,24 @@ wait_for() { # COUNT TEXT: until the log has as many
     run "$T/labs/starter" x
     refused 2 "usage"
 }
+
+@test "lab 1's starter has two gaps, and the checks that chapter 1 names are red" {
+    cd "$BATS_TEST_DIRNAME/../.."
+    make -s tangle build/lab build/libworkbench.a build/ch01_attention build/hashes.tsv
+    [ "$(grep -c 'your code' build/starters/ch01_attention.c)" -eq 2 ]
+    run build/lab --lab 1 build/starters/ch01_attention.c
+    [ "$status" -eq 1 ]
+    for check in ties floats deep workbench; do
+        grep -qE "^ +FAIL +$check " <<<"$output"
+    done
+    for check in codes nan gates; do
+        grep -qE "^ +pass +$check " <<<"$output"
+    done
+    [ "$(grep -cE '^ +(pass|FAIL) +tiles ' <<<"$output")" -eq 6 ]
+    [ "$(grep -E '^ +FAIL +tiles ' <<<"$output" | grep -oE 'S = [0-9]+' | xargs)" = "S = 239 S = 517" ]
+    [[ $output == *"RED: a gate failed"* ]]
+    run build/lab --lab 1 build/tangled/ch01_attention.c
+    [ "$status" -eq 0 ]
+    [ "$(grep -cE '^ +FAIL' <<<"$output")" -eq 0 ]
+    [[ $output == *GREEN* ]]
+}

@@ -4,6 +4,7 @@
 --   blocks.table(table), box(div)       a div that is no box is left as it is
 --   blocks.points(sheet, line)          of a lab's sheet (sheets.lua)
 --   blocks.hints(div), question(div)
+--   blocks.glossary(div)                a list of terms, in small type
 --
 -- Each returns what Pandoc's filters return: a block or a list of them.
 
@@ -233,6 +234,16 @@ function blocks.hints(div)
         or '<div class="hints"><p class="label">' .. head .. "</p>"))
     out:extend(div.content)
     out:insert(raw_block(LATEX and "\\end{sheethints}" or "</div>"))
+    return out
+end
+
+function blocks.glossary(div)
+    if not LATEX then
+        return pandoc.Div(div.content, pandoc.Attr("", { "glossary" }))
+    end
+    local out = pandoc.List { raw_block("\\begin{terms}") }
+    out:extend(div.content)
+    out:insert(raw_block("\\end{terms}"))
     return out
 end
 

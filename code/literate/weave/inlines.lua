@@ -1,8 +1,9 @@
--- Sets what stands in a line: links inside the book, code, equations.
+-- Sets what stands in a line: links inside the book, code, equations, marks of the index.
 --
 --   inlines.set(list)   a filter of Pandoc's Inlines
 
 local common = require "weave.common"
+local index = require "weave.index"
 local labels = require "weave.labels"
 local LATEX, HANDOUT = common.LATEX, common.HANDOUT
 local raw, escape, red, where = common.raw, common.escape, common.red, common.where
@@ -90,6 +91,8 @@ function inlines.set(list)
             end
         elseif el.t == "Code" then
             out:insert(set_code(el))
+        elseif el.t == "Span" and el.classes:includes("index") then
+            out:extend(index.mark(el))
         elseif el.t == "Span" and el.classes:includes("equation") then
             local math = el.content[1]
             if LATEX then

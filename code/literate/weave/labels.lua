@@ -1,10 +1,12 @@
--- Numbers chapters, sections, figures, tables, equations and chunks, and knows where links lead.
+-- Numbers chapters, sections, figures, tables, equations, chunks and the marks of the index, and knows
+-- where links lead.
 --
 --   labels.chapter(chapter, book)   once for each, in order
 --   labels.find(id)                 after that
 --   labels.pictures                 the TikZ pictures, in order: { text, where, caption }
 
 local common = require "weave.common"
+local index = require "weave.index"
 local read = require "weave.read"
 local where, fail = common.where, common.fail
 
@@ -43,7 +45,7 @@ function labels.chapter(chapter, book)
             local kind, number = "section", nil
             if el.level == 1 then
                 kind = chapter.appendix and "appendix" or "chapter"
-                number = numbered and chapter.number
+                number = numbered and not chapter.interlude and chapter.number
             elseif el.level == 2 and numbered then
                 number = counter(chapter, "section")
             end
@@ -102,6 +104,7 @@ function labels.chapter(chapter, book)
             end
         end,
     }).content
+    index.number(chapter)
 end
 
 -- The label that an id means in this chapter, and whether it could mean another.

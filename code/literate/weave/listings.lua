@@ -4,6 +4,7 @@
 --   listings.find_left_out(book, chapter)   before the chapter is set: what a student's book lacks
 --   listings.chunk(part, book)              a part of a chunk or variant (chunks.lua)
 --   listings.listing(block)                 any other code block
+--   listings.excerpt(block)                 lines of a file of the tree: from=, first=, last=
 --   listings.part_at(owner, line)           the part of a chunk that has this line of the chapter
 
 local chunks = require "chunks"
@@ -13,6 +14,7 @@ local common = require "weave.common"
 local LATEX, STUDENT, HANDOUT = common.LATEX, common.STUDENT, common.HANDOUT
 local raw_block, escape = common.raw_block, common.escape
 local escape_code, origin = common.escape_code, common.origin
+local where, fail = common.where, common.fail
 
 local listings = {}
 
@@ -335,6 +337,43 @@ function listings.listing(block)
             "\\chunkend" }, "\n"))
     end
     return raw_block('<div class="listing ' .. escape(class) .. '">' .. body .. "</div>")
+end
+
+local EXCERPT_COLUMNS = 80
+
+-- ``` {.c from=code/x.h first="struct y {" last="};"}: the lines of that file from the first that begins
+-- with `first` to the next that begins with `last` (without it: that line alone). So they cannot go stale.
+function listings.excerpt(block)
+    local path, first = block.attributes.from, block.attributes.first or ""
+    local at, last = where(block.attributes.line), block.attributes.last
+    local file = io.open(path)
+    local lines, inside, done = {}, false, false
+    for line in file and file:lines() or function() end do
+        local begins = not inside and line:sub(1, #first) == first
+        if not done and (inside or begins) then
+            table.insert(lines, line)
+            inside = true
+            if #line > EXCERPT_COLUMNS then
+                fail(at, "a line of %s has %d columns; the page takes %d", path, #line, EXCERPT_COLUMNS)
+            end
+            done = not last or not begins and line:sub(1, #last) == last
+        end
+    end
+    if file then
+        file:close()
+    end
+    if block.text ~= "" or not done then
+        fail(at, block.text ~= "" and "lines of %s are not typed here too"
+            or not file and "cannot read %s" or "%s has no lines from '%s' to '%s'", path, first, last or first)
+        return {}
+    end
+    local body = set_lines(plain_lines(table.concat(lines, "\n")), block.classes[1] or "plain")
+    if LATEX then
+        return raw_block(table.concat({ origin(block.attributes.line), "\\excerpthead{" .. escape(path) .. "}",
+            body, "\\chunkend" }, "\n"))
+    end
+    return raw_block('<div class="chunk roothead"><p class="head"><span class="name">' .. escape(path)
+        .. '</span><span class="remark">from the file</span></p>' .. body .. "</div>")
 end
 
 return listings
