@@ -68,8 +68,8 @@ static double error_at(const struct cubic *p, double f)
     return (c[0] + f * (c[1] + f * (c[2] + f * c[3]))) / exp2(f) - 1;
 }
 
-// The sign by which the error is seen: with p(0) = 1 it is error / f that has
-// peaks of alternating sign.
+// What the error is multiplied by before its signs are looked at: with
+// p(0) = 1 it is error / f whose peaks alternate, and f < 0 turns a sign.
 static double side(const struct cubic *p, double f)
 {
     return p->through_one && f < 0 ? -1 : 1;

@@ -35,6 +35,6 @@ set mytics 10
 set grid xtics ytics ls 20
 
 plot for [b = 0:last - 1] data index b skip 1 using 1:2 with linespoints \
-         lc rgb (b == last - 1 ? after : before) lw 1.5 pt 7 ps 0.55, \
+         lc rgb (b == 0 ? after : before) lw 1.5 pt 7 ps 0.55, \
      data index last using 1:2:($1 * 0.15):($3 - $2) with vectors nohead lc rgb gate lw 0.5, \
      data index last using ($1 * 1.18):3:4 with labels left textcolor rgb ink

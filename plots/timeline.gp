@@ -23,9 +23,28 @@ set format x '%.0f'
 set ytics ('warp 0' 0)
 set for [w = 1:warps - 1] ytics add (sprintf('warp %d', w) w)
 set xlabel 'instructions executed by a warp (aligned at barriers; no time)' textcolor rgb ink offset 0,0.6
-array shade[11] = [0xe8e4dc, 0x0b3c6f, 0xb5600f, 0x2f7d5b, 0x9fb8d1, 0x8a4f9e, 0xd9b27c, 0x7a9a4a, 0xc0261c, 0x5b6770, 0xbdbdbd]
+# A step has the same colour in every picture, by the words that its chunk's name begins with; a chunk of
+# other names takes the next colour in reserve.
+array words[20] = ['waits at', 'all else', 'Convert a ', 'Convert four', 'Load and convert', 'Copy sixteen', \
+    'Start copying', 'Load a piece', 'Turn scores', 'Update the online', 'Scale and mask', 'Rescale', 'Multiply', \
+    'Accumulate', 'Load matrices', 'Reduce across', 'Find this CTA', 'Swizzle', 'Reset', 'Consume']
+array colours[20] = [0xe8e4dc, 0xbdbdbd, 0x2f7d5b, 0x8fb35a, 0x9fb8d1, 0xc0261c, \
+    0xe59a90, 0xc0261c, 0xb5600f, 0xb5600f, 0xd9b27c, 0xd9b27c, 0x0b3c6f, \
+    0x0b3c6f, 0x5b6770, 0x8a4f9e, 0x9e9a75, 0xc7a6cf, 0x5fa8a0, 0x5fa8a0]
+array reserve[11] = [0x4d4d4d, 0x3d8fa3, 0xc97ba0, 0x6b4f3a, 0x7d7dc4, 0xa3c9c3, 0x8c2d4f, 0xe0cf6a, 0x2b2b6b, \
+    0x7f9f7f, 0xd0d0f0]
+array shade[11]
 # What does not fit beside the other column is cut off (in a locale that knows characters).
 name(k) = system(sprintf("sed -n %dp '%s' | cut -f 2 | sed -E 's/^(.{38}).{4,}/\\1 …/'", k + 2, data))
+text(k) = system(sprintf("sed -n %dp '%s' | cut -f 2", k + 2, data))
+others = 0
+do for [k = 0:labels - 1] {
+    shade[k + 1] = -1
+    do for [w = 1:|words|] {
+        if (shade[k + 1] < 0 && strstrt(text(k), words[w]) == 1) { shade[k + 1] = colours[w] }
+    }
+    if (shade[k + 1] < 0) { others = others + 1; shade[k + 1] = reserve[others] }
+}
 do for [k = 0:labels - 1] {
     x = 0.02 + 0.5 * (k % columns)
     y = 1 - (9.0 + 14 * (k / columns)) / height
