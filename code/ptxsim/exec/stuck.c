@@ -4,7 +4,8 @@
 // what they were, and in the meantime nothing has been done that another warp could see, it is in a
 // loop and stays there until someone does. When this holds for all warps of all CTAs, nobody will:
 // that is a deadlock, proven and not guessed from the time it takes. A loop that counts its rounds
-// never has the same registers again: it is found by a limit on the blocks it runs.
+// never has the same registers again: it is found by a limit on the blocks it runs. And what goes on
+// storing has an effect for ever: such a launch is stopped when its budget is spent.
 #include "exec.h"
 
 #include "ptxsim/machine/groups.h"
@@ -14,9 +15,10 @@
 #include <stdio.h>
 
 enum {
+    LOOP_TURN = 64,       // basic blocks of a warp's turn while its loop is looked for
     MOST_STEPS = 1 << 26, // basic blocks without an effect, after which a loop is called endless
     CAREFUL_FROM = 16,    // rounds of a loop from which lanes that have ended are left alone
-    MOST_LOOP = 1 << 16,  // basic blocks of a loop that are searched for the load it waits by
+    MOST_LOOP = 1 << 16,  // basic blocks of a loop that are searched for its first one
 };
 
 // ---- Loops --------------------------------------------------------------------------------------
@@ -279,10 +281,98 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
         if (endless)
             snprintf(how, sizeof how, "%llu basic blocks and nothing stored (PTXSIM_SPIN)",
                      (unsigned long long)(at->steps - at->loop.first));
-        fault_at(at, op, lane, FAULT_DEADLOCK, "the loop here does not end: %s", how);
+        fault_at(at, op, lane, FAULT_ENDLESS, "the loop here does not end: %s", how);
         return;
     }
     fault_at(at, op, lane, FAULT_DEADLOCK,
              "%s: %d of %d warps wait for others that never come%s: %s",
              endless ? "no progress (PTXSIM_SPIN)" : "deadlock", waiting, cta->warps, others, dump);
+}
+
+// ---- Launches that are stopped ------------------------------------------------------------------
+
+// The warp that has run most.
+static struct warp *busiest(struct cta *cta)
+{
+    struct warp *best = NULL;
+    for (int i = 0; i < cta->warps; ++i) {
+        struct warp *w = &cta->warp[i];
+        if (w->group_count && (!best || w->instructions > best->instructions))
+            best = w;
+    }
+    return best;
+}
+
+struct loop {                    // what a warp has run of late, in its outermost function
+    uint32_t frame, first, from; // its lowest block, and the one that went back to it
+    uint32_t last;               // block that it ran before
+    bool any, closed;
+};
+
+static void note_block(struct loop *loop, const struct group *g)
+{
+    if (loop->any && g->frame > loop->frame)
+        return; // a function that it calls
+    if (!loop->any || g->frame < loop->frame || g->block < loop->first)
+        *loop = (struct loop){.frame = g->frame, .first = g->block, .last = g->block, .any = true};
+    else if (g->block == loop->first) {
+        loop->from = loop->last;
+        loop->closed = true;
+    }
+    loop->last = g->block;
+}
+
+// Lets the warps of a CTA have their turns and watches one of them, for so many blocks of it that
+// even the outermost loop comes round. Its line is that of the condition by which it goes back to its
+// beginning, which is the line of the `for` or the `while`, and without a condition that of its
+// beginning. NULL: the warp has ended, or is in no loop.
+static const struct op *find_loop(struct warp *watched)
+{
+    struct cta *cta = watched->cta;
+    const struct program *p = cta->program;
+    struct loop loop = {0};
+    bool moved = true;
+    for (int blocks = 0; blocks < MOST_LOOP && moved && !cta->faulted;) {
+        moved = false;
+        for (int i = 0; i < cta->warps; ++i) {
+            struct warp *w = &cta->warp[i];
+            w->yields = false;
+            for (int turn = 0; turn < LOOP_TURN && w->group_count && !w->yields; ++turn) {
+                int index = pick_group(w);
+                if (index < 0)
+                    break;
+                if (w == watched) {
+                    note_block(&loop, &w->groups[index]);
+                    blocks++;
+                }
+                run_block(w, index);
+                moved = true;
+            }
+        }
+    }
+    if (!watched->group_count || !loop.closed)
+        return NULL;
+    const struct basic_block *from = &p->blocks[loop.from];
+    const struct op *back = &p->ops[from->first + from->count - 1];
+    return !from->ends_flow && p->insns[back->insn].at.line ? back : first_op(p, loop.first);
+}
+
+void fault_stopped(struct cta *cta, enum halt why)
+{
+    const struct program *p = cta->program;
+    struct warp *w = busiest(cta);
+    if (!w) // the launch took long, and this CTA has just ended
+        w = &cta->warp[0];
+    int lane = w->alive ? __builtin_ctz(w->alive) : 0;
+    int index = w->group_count ? pick_group(w) : -1;
+    const struct op *here =
+        w->group_count ? first_op(p, w->groups[index < 0 ? 0 : index].block) : NULL;
+    if (why == INTERRUPTED) {
+        fault_at(w, here, lane, FAULT_INTERRUPTED, "interrupted here");
+        return;
+    }
+    const struct op *loop = find_loop(w);
+    fault_at(w, loop ? loop : here, lane, FAULT_ENDLESS,
+             "%s has not ended after %llu warp instructions of the launch (PTXSIM_BUDGET)",
+             loop ? "the loop here" : "what is run here", (unsigned long long)cta->launch->budget);
 }
