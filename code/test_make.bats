@@ -30,13 +30,13 @@ programs() {
 
 # ---- Make ----
 
-@test "a second make chapter3 does nothing, in under a second" {
+@test "a second make chapter3 does nothing, in under a second of the processor" {
     make chapter3
-    local began=${EPOCHREALTIME/./}
-    run make chapter3
-    [ "$status" -eq 0 ]
-    [ "${#lines[@]}" -eq 1 ]
-    [ $((${EPOCHREALTIME/./} - began)) -lt 1000000 ]
+    local used
+    TIMEFORMAT="%U %S"
+    used=$({ time make chapter3 >"$BATS_TEST_TMPDIR/said"; } 2>&1)
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 1 ]
+    awk '{ exit !($1 + $2 < 1) }' <<<"$used"
 }
 
 # bats test_tags=quick
