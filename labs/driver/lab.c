@@ -96,6 +96,16 @@ static const char *expected(void)
                                 : text(" or make starter%d writes one", lab.number));
 }
 
+// A folder to write in, made if it is not there. A checkout that is shared may be another's to write;
+// a program is not to blame for that.
+static void check_folder(const char *path)
+{
+    if ((mkdir(path, 0777) && errno != EEXIST) || access(text("%s/.", path), W_OK))
+        fail(EXIT_MACHINE,
+             "%s cannot be written (%s): make BUILD=~/attention chapter%d, and go there", path,
+             strerror(errno), lab.number);
+}
+
 static void check_source(const char *source, const char *path)
 {
     struct stat status;
@@ -123,6 +133,19 @@ static int chapter_of(const char *source)
     return chapter;
 }
 
+// Ends with what a make that failed says of itself, or of the disk: then no program is to blame.
+static void blame_machine(const char *said)
+{
+    for (const char *line = said; line; line = strchr(line, '\n')) {
+        int number, why = 0;
+        line += *line == '\n';
+        if (sscanf(line, "Makefile:%d: *** %n", &number, &why) == 1 && why)
+            fail(EXIT_MACHINE, "%.*s", (int)strcspn(line + why, "\n"), line + why);
+    }
+    if (strstr(said, "No space left on device"))
+        fail(EXIT_MACHINE, "the disk is full");
+}
+
 // A student's program is compiled as the chapters' are; make knows how.
 static void compile_student(struct side *side, const char *source)
 {
@@ -134,7 +157,8 @@ static void compile_student(struct side *side, const char *source)
     const char *dot = strrchr(base, '.');
     if (strpbrk(path, "'$\\\n")) // between here and the compiler are make and a shell
         fail(EXIT_USAGE, "%s: rename it: ' and $ and \\ in a path are not for a Makefile", source);
-    char *name = text("%.*s", (int)(dot - base), base);
+    char *name = text("%.*s", (int)(dot - base), base), *made = text("%s/build/student", root);
+    check_folder(made);
     side->name = lab.before && strcmp(name, lab.before) == 0 ? text("my_%s", name) : name;
     side->path = text("%s/build/student/%s", root, name);
     doing("compiling %s", source);
@@ -146,6 +170,7 @@ static void compile_student(struct side *side, const char *source)
     if (output.status && strstr(output.err, "undefined reference to `main'"))
         fail(EXIT_RED, "%s has no main(): %s", source, expected());
     if (output.status) {
+        blame_machine(output.err);
         printf("%s", output.out);
         fflush(stdout);
         char *rest = output.err, *line;
@@ -280,11 +305,7 @@ int main(int argc, char **argv)
     if (lab.watch)
         watch(lab.student);
     folder = text("%s/build/lab%02d", root, lab.number);
-    // A checkout that is shared may be another's to write; a program is not to blame for that.
-    if ((mkdir(folder, 0777) && errno != EEXIST) || access(folder, W_OK))
-        fail(EXIT_MACHINE,
-             "%s cannot be written (%s): make BUILD=~/attention chapter%d, and go there", folder,
-             strerror(errno), lab.number);
+    check_folder(folder);
     if (lab.record) { // known now, not after a minute's work
         char *copy = text("%s", lab.record), *slash = strrchr(copy, '/');
         if (slash)

@@ -317,6 +317,24 @@ in_terminal() {
     [[ "$output" == *"): make BUILD=~/attention chapter3, and go there" ]]
 }
 
+@test "what make has to say of itself is no fault of the program" {
+    echo 'int main(void) { return 0; }' >"$BATS_TEST_TMPDIR/mine.cu"
+    printf '$(error CUDA_HOME is wrong)\n' >"$LAB/Makefile"
+    run lab3 "$BATS_TEST_TMPDIR/mine.cu"
+    refused 3 "lab3: CUDA_HOME is wrong."
+    printf 'student:\n\t@echo "mine.cu(1): error: Makefile: *** is no word" >&2; exit 1\n' >"$LAB/Makefile"
+    run lab3 "$BATS_TEST_TMPDIR/mine.cu"
+    [ "$status" -eq 1 ]
+    [ "${lines[-1]}" = "lab3: $BATS_TEST_TMPDIR/mine.cu does not compile" ]
+    printf 'student:\n\t@echo "fatal: mine.o: No space left on device" >&2; exit 1\n' >"$LAB/Makefile"
+    run lab3 "$BATS_TEST_TMPDIR/mine.cu"
+    refused 3 "lab3: the disk is full"
+    rm -rf "$LAB/build/student"
+    touch "$LAB/build/student"
+    run lab3 "$BATS_TEST_TMPDIR/mine.cu"
+    refused 3 "$LAB/build/student cannot be written ("
+}
+
 @test "a file that is no program for this lab: one line that says what is expected" {
     local whole="lab 3 takes a whole program, with its main(), as code/ch03_wmma_qk.cu is"
     cd "$BATS_TEST_TMPDIR"

@@ -1,5 +1,6 @@
 # A student's way through a lab: the working copy, points so far, what to look at next, hints, and
 # judging again whenever the file is saved.
+# bats file_tags=quick
 load test_lab
 
 setup() {
