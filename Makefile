@@ -31,14 +31,13 @@ endif
 # that cannot be written. What is newer there than here stays as it is there.
 ifneq ($(if $(filter command,$(firstword $(origin BUILD))),$(BUILD)),)
 goals := $(or $(MAKECMDGOALS),help)
-.PHONY: $(goals)
-$(firstword $(goals)):
+$(goals): elsewhere
+	@:
+elsewhere:
 	@mkdir -p '$(BUILD)' && cp -R --update --preserve=timestamps Makefile book.md chapters code labs plots '$(BUILD)' && \
 	    chmod -R u+w '$(BUILD)' && { [ ! -d .toolkit ] || ln -sfn '$(CURDIR)/.toolkit' '$(BUILD)'/.toolkit; }
 	@echo "in $(BUILD):"
 	@$(MAKE) --no-print-directory -C '$(BUILD)' BUILD= $(goals)
-$(filter-out $(firstword $(goals)),$(goals)): $(firstword $(goals))
-	@:
 else
 # Everything made is in build/, but for links ./labN and what make tangle and make plots write.
 ifneq ($(filter-out help,$(MAKECMDGOALS)),)

@@ -329,6 +329,16 @@ C
     program=$BATS_TEST_TMPDIR/ch03_wmma_qk refused 3 'no CUDA device: ' --shapes small
 }
 
+@test "a terminal that is narrower than the tables is told so" {
+    command -v script >/dev/null || skip "no script(1) to make a terminal"
+    local columns
+    for columns in 60 80; do
+        run script -qec "stty cols $columns; $program --shapes 1x1x8 --seeds 0" /dev/null </dev/null
+        [ "$status" -eq 0 ]
+        [ "$(grep -c '^(tables of 80 columns: this terminal has 60)' <<<"$output")" -eq $((columns < 80)) ]
+    done
+}
+
 @test "without a device, a program runs in the simulator by itself and says so" {
     [ ! -e /dev/nvidia0 ] || skip "there is a GPU"
     [ -e "$root/build/cuda/lib64/libcudart.so.13" ] || skip "no CUDA runtime"
