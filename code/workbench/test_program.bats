@@ -346,7 +346,7 @@ C
     run --separate-stderr "$program" --shapes 1x1x8 --seeds 0 --quiet
     [ "$status" -eq 0 ]
     [ "$stderr" = "ch03_wmma_qk: no GPU here: in the simulator" ]
-    [ "$output" = "ch03_wmma_qk: ok: 1 of 1 outputs right" ]
+    [ "$output" = "ch03_wmma_qk: PASS: 1 of 1 outputs right" ]
     # A module of a cluster may have set the path to the real runtime.
     LD_LIBRARY_PATH=$root/build/cuda/lib64 run --separate-stderr "$program" --shapes 1x1x8 --seeds 0 --quiet
     [ "$status" -eq 0 ]
