@@ -323,14 +323,10 @@ static void note_block(struct loop *loop, const struct group *g)
 }
 
 // Lets the warps of a CTA have their turns and watches one of them, for so many blocks of it that
-// even the outermost loop comes round. Its line is that of the condition by which it goes back to its
-// beginning, which is the line of the `for` or the `while`, and without a condition that of its
-// beginning. NULL: the warp has ended, or is in no loop.
-static const struct op *find_loop(struct warp *watched)
+// even the outermost loop comes round. False: the warp has ended, or is in no loop.
+static bool find_loop(struct warp *watched, struct loop *loop)
 {
     struct cta *cta = watched->cta;
-    const struct program *p = cta->program;
-    struct loop loop = {0};
     bool moved = true;
     for (int blocks = 0; blocks < MOST_LOOP && moved && !cta->faulted;) {
         moved = false;
@@ -342,7 +338,7 @@ static const struct op *find_loop(struct warp *watched)
                 if (index < 0)
                     break;
                 if (w == watched) {
-                    note_block(&loop, &w->groups[index]);
+                    note_block(loop, &w->groups[index]);
                     blocks++;
                 }
                 run_block(w, index);
@@ -350,11 +346,27 @@ static const struct op *find_loop(struct warp *watched)
             }
         }
     }
-    if (!watched->group_count || !loop.closed)
-        return NULL;
-    const struct basic_block *from = &p->blocks[loop.from];
-    const struct op *back = &p->ops[from->first + from->count - 1];
-    return !from->ends_flow && p->insns[back->insn].at.line ? back : first_op(p, loop.first);
+    return watched->group_count && loop->closed;
+}
+
+// Where a loop begins in the text of its own function, and its last line there: that of its `for`
+// or `while`, if the compiler has left anything of that, or of what stands below. What is inlined
+// has lines elsewhere.
+static const struct op *first_line(const struct program *p, const struct loop *loop, int *last)
+{
+    const struct op *best = NULL;
+    for (uint32_t block = loop->first; block <= loop->from; ++block)
+        for (uint32_t i = 0; i < p->blocks[block].count; ++i) {
+            const struct op *op = first_op(p, block) + i;
+            const struct source_line *at = &p->insns[op->insn].at;
+            const struct source_line *first = best ? &p->insns[best->insn].at : at;
+            if (!at->line || at->callers[0] || strcmp(at->file, first->file))
+                continue;
+            *last = at->line > *last ? at->line : *last;
+            best = !best || at->line < first->line ? op : best;
+        }
+    *last = best ? *last : 0;
+    return best ? best : first_op(p, loop->first);
 }
 
 void fault_stopped(struct cta *cta, enum halt why)
@@ -371,8 +383,17 @@ void fault_stopped(struct cta *cta, enum halt why)
         fault_at(w, here, lane, FAULT_INTERRUPTED, "interrupted here");
         return;
     }
-    const struct op *loop = find_loop(w);
-    fault_at(w, loop ? loop : here, lane, FAULT_ENDLESS,
-             "%s has not ended after %llu warp instructions of the launch (PTXSIM_BUDGET)",
-             loop ? "the loop here" : "what is run here", (unsigned long long)cta->launch->budget);
+    struct loop loop = {0};
+    int last = 0;
+    bool loops = find_loop(w, &loop);
+    char what[64] = "what is run here";
+    if (loops)
+        here = first_line(p, &loop, &last);
+    if (loops && last > p->insns[here->insn].at.line)
+        snprintf(what, sizeof what, "the loop here, to line %d,", last);
+    else if (loops)
+        snprintf(what, sizeof what, "the loop here");
+    fault_at(w, here, lane, FAULT_ENDLESS,
+             "%s has not ended after %llu warp instructions of the launch (PTXSIM_BUDGET)", what,
+             (unsigned long long)cta->launch->budget);
 }
