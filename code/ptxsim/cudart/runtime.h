@@ -3,6 +3,7 @@
 //   error.c         the lock, errors and their names
 //   registry.c      fat binaries, kernels and variables, as host code registers them
 //   count_report.c  what was counted, as JSON
+//   terminal.c      how far a launch is, and Ctrl-C
 //   task.c          does pieces of work: launches, copies, fills, graphs of them
 //   streams.c       streams, events, capture
 //   properties.c    the simulated device: properties, attributes, limits

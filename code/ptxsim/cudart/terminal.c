@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@ enum { QUIET_SECONDS = 5 };
 static volatile sig_atomic_t interrupted;
 static struct sigaction before; // what SIGINT did
 static bool ours;
+static bool tells; // stderr is a terminal
 static pthread_t launcher;
 static char name[96];
 static int patience;        // seconds before anything is told
@@ -45,6 +45,7 @@ void terminal_begin(const char *mangled)
     if (!first) {
         const char *text = getenv("PTXSIM_PATIENCE");
         patience = text && *text ? atoi(text) : QUIET_SECONDS;
+        tells = isatty(STDERR_FILENO);
         first = now();
     }
     shown = 0;
@@ -55,7 +56,7 @@ bool terminal_tick(uint64_t ended, uint64_t ctas)
     if (!pthread_equal(pthread_self(), launcher))
         return interrupted;
     time_t t = now();
-    if (t - first >= patience && t != shown && isatty(STDERR_FILENO)) {
+    if (t - first >= patience && t != shown && tells) {
         fprintf(stderr, "\r\033[K%s: %llu of %llu blocks, %lld s", name, (unsigned long long)ended,
                 (unsigned long long)ctas, (long long)(t - first));
         fflush(stderr);
