@@ -19,6 +19,7 @@ void fail(int status, const char *format, ...)
     va_list args;
     va_start(args, format);
     fflush(stdout);
+    done();
     fprintf(stderr, "%s: ", speaker);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
