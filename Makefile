@@ -18,10 +18,31 @@ digits := 0% 1% 2% 3% 4% 5% 6% 7% 8% 9%
 ifneq ($(filter $(digits),$(MAKECMDGOALS)),)
 $(error a number belongs to its word: make chapter3, not make chapter 3)
 endif
+# What no rule makes is refused before anything is made: of several goals, the others are minutes' work.
+# Goals are files that are made, words with a number, and what is phony.
+made := build/% code/ch% $(foreach w,chapter lab starter profile handout gradescope checklist,$(addprefix $w,$(digits)))
+ifneq ($(filter-out $(made),$(MAKECMDGOALS)),)
+unknown := $(filter-out $(made) help $(shell sed -nE 's/^\.PHONY: //p' $(firstword $(MAKEFILE_LIST))),$(MAKECMDGOALS))
+$(if $(filter %.cu %.c,$(unknown)),$(error make takes no program of yours, $(firstword $(unknown)): ./labN $(firstword $(unknown)) judges it))
+$(if $(unknown),$(error there is no target $(firstword $(unknown)): make help lists them))
+endif
+
+# make BUILD=dir: all that follows in a copy of the sources in dir, for a checkout that others share and
+# that cannot be written. What is newer there than here stays as it is there.
+ifneq ($(if $(filter command,$(firstword $(origin BUILD))),$(BUILD)),)
+goals := $(or $(MAKECMDGOALS),help)
+$(goals): elsewhere
+	@:
+elsewhere:
+	@mkdir -p '$(BUILD)' && cp -R --update --preserve=timestamps Makefile book.md chapters code labs plots '$(BUILD)' && \
+	    chmod -R u+w '$(BUILD)' && { [ ! -d .toolkit ] || ln -sfn '$(CURDIR)/.toolkit' '$(BUILD)'/.toolkit; }
+	@echo "in $(BUILD):"
+	@$(MAKE) --no-print-directory -C '$(BUILD)' BUILD= $(goals)
+else
 # Everything made is in build/, but for links ./labN and what make tangle and make plots write.
 ifneq ($(filter-out help,$(MAKECMDGOALS)),)
 ifneq ($(shell mkdir -p build 2>/dev/null && [ -w build ] && echo yes),yes)
-$(error $(CURDIR)/build cannot be written: work in a copy of your own, git clone $(CURDIR) $(notdir $(CURDIR))-mine)
+$(error $(CURDIR)/build cannot be written: make BUILD=~/$(notdir $(CURDIR)) $(MAKECMDGOALS) works in a copy there)
 endif
 endif
 
@@ -563,4 +584,6 @@ help: ##5 this list
 	group 1 "A chapter and its lab"; group 2 "The book"; group 3 "Grading"; \
 	group 4 "Measuring, and what is made of it"; group 5 "Working on it"
 	@echo "V=1 shows the commands; CUDA_HOME chooses a toolkit (CUDA 13);"
+	@echo "BUILD=dir works in a copy of the sources in dir;"
 	@echo "DEBUG_PRINT=1 lets kernels print; DRAFT=1 sets a book with stale numbers in red."
+endif # of make BUILD=dir

@@ -111,6 +111,8 @@ enum fault_kind {
     FAULT_UNINITIALISED,
     FAULT_RACE,
     FAULT_DEADLOCK,
+    FAULT_ENDLESS,     // a loop: nothing changes any more, or the launch's budget is spent
+    FAULT_INTERRUPTED, // launch.tick said so
     FAULT_DIVERGENT_BARRIER,
     FAULT_TRAP,
     FAULT_ASSERT,
@@ -135,10 +137,14 @@ struct launch {
     int threads;                    // of the host; 0: one a core
     unsigned schedule;              // seed of the order in which warps take turns; 0: round robin
     unsigned spin;                  // basic blocks of a warp without an effect; 0: a default
+    uint64_t budget;                // warp instructions, after which it is stopped; 0: no end
     bool check;                     // uninitialised reads; bounds are always checked
     bool races;                     // races in shared and global memory
     bool mine;                      // only those of the program's own files (races.h)
     void (*note)(const char *text); // called with each further fault; may be NULL
+    // Called now and then, by each of the host's threads: how many CTAs have ended. True: stop. May
+    // be NULL.
+    bool (*tick)(uint64_t ended, uint64_t ctas);
 };
 
 // Runs a grid to its end. Adds to *counts, and to *lines (grown with realloc, *line_count entries,

@@ -49,6 +49,30 @@ void range_pop(void)
     nvtxRangePop();
 }
 
+void into_simulator(char **argv)
+{
+    const char *on = getenv("WORKBENCH_ON"), *old = getenv("LD_LIBRARY_PATH");
+    char program[4096] = "", folder[4352], library[4608], path[8192];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+
+    if (length <= 0 || (on && strcmp(on, "gpu") == 0))
+        return;
+    *strrchr(program, '/') = '\0';
+    for (int up = 0; up < 2; ++up) { // from build/, and from build/student/ and its like
+        snprintf(folder, sizeof folder, "%s%s/ptxsim", program, up ? "/.." : "");
+        snprintf(library, sizeof library, "%s/libcudart.so.13", folder);
+        if (access(library, R_OK) != 0)
+            continue;
+        if (old && strncmp(old, folder, strlen(folder)) == 0)
+            return;
+        snprintf(path, sizeof path, "%s%s%s", folder, old ? ":" : "", old ? old : "");
+        setenv("LD_LIBRARY_PATH", path, 1);
+        complain("no GPU here: in the simulator");
+        execv("/proc/self/exe", argv);
+        return;
+    }
+}
+
 bool device_open(struct device *device, char *why, size_t size)
 {
     struct cudaDeviceProp properties;
@@ -63,7 +87,7 @@ bool device_open(struct device *device, char *why, size_t size)
     cudaError_t error = cudaGetDeviceCount(&count);
     if (error != cudaSuccess || count == 0) {
         snprintf(why, size,
-                 "no CUDA device: %s; LD_LIBRARY_PATH=build/ptxsim runs this in the simulator",
+                 "no CUDA device: %s; make chapterN builds the simulator, which needs none",
                  error != cudaSuccess ? cudaGetErrorString(error) : "none is there");
         return false;
     }

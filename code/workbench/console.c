@@ -1,11 +1,14 @@
-// console.c: what a person reads, in 80 columns.
+// console.c: what a person reads, in 80 columns; a narrower terminal is told so.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "internal.h"
+
+enum { COLUMNS = 80 };
 
 static bool silent(const struct run *run)
 {
@@ -33,9 +36,13 @@ void console_head(const struct run *run)
     const struct device *d = run->device;
     const struct resources *r = run->resources;
     char arch[32];
+    struct winsize size = {0};
 
     if (silent(run))
         return;
+    if (isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 &&
+        size.ws_col < COLUMNS)
+        printf("(tables of %d columns: this terminal has %d)\n", COLUMNS, size.ws_col);
     printf("%s: %s\n", run->program->name, run->program->title);
     if (d->simulator)
         printf("%s, on the PTX simulator %s\n", d->name, d->simulator);

@@ -62,6 +62,10 @@ struct device {
 // Opens the device at hand; false with one line in `why`.
 bool device_open(struct device *device, char *why, size_t size);
 
+// Where there is no GPU: begins the program anew, in the simulator that was built with it, and says
+// so on stderr. Returns if there is none, if it is there already, or if WORKBENCH_ON=gpu forbids it.
+void into_simulator(char **argv);
+
 // A problem on the device.
 struct device_case {
     struct attention_args args;

@@ -483,6 +483,7 @@ int workbench_main(const struct program *program, int argc, char **argv)
     if (options.launch_only)
         return launch_only(&options, program);
     if (!device_open(&device, why, sizeof why)) {
+        into_simulator(argv);
         complain("%s", why);
         return EXIT_MACHINE;
     }

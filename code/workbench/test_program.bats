@@ -321,6 +321,39 @@ C
 @test "without a device, one line says what to do" {
     [ ! -e /dev/nvidia0 ] || skip "there is a GPU"
     [ -e "$root/build/cuda/lib64/libcudart.so.13" ] || skip "no CUDA runtime"
-    LD_LIBRARY_PATH=$root/build/cuda/lib64 refused 3 'no CUDA device: ' --shapes small
-    [[ $stderr == *"LD_LIBRARY_PATH=build/ptxsim runs this in the simulator" ]]
+    export WORKBENCH_ON=gpu LD_LIBRARY_PATH=$root/build/cuda/lib64
+    refused 3 'no CUDA device: ' --shapes small
+    [[ $stderr == *"; make chapterN builds the simulator, which needs none" ]]
+    cp "$program" "$BATS_TEST_TMPDIR" # where no simulator is
+    unset WORKBENCH_ON
+    program=$BATS_TEST_TMPDIR/ch03_wmma_qk refused 3 'no CUDA device: ' --shapes small
+}
+
+@test "a terminal that is narrower than the tables is told so" {
+    command -v script >/dev/null || skip "no script(1) to make a terminal"
+    local columns
+    for columns in 60 80; do
+        run script -qec "stty cols $columns; $program --shapes 1x1x8 --seeds 0" /dev/null </dev/null
+        [ "$status" -eq 0 ]
+        [ "$(grep -c '^(tables of 80 columns: this terminal has 60)' <<<"$output")" -eq $((columns < 80)) ]
+    done
+}
+
+@test "without a device, a program runs in the simulator by itself and says so" {
+    [ ! -e /dev/nvidia0 ] || skip "there is a GPU"
+    [ -e "$root/build/cuda/lib64/libcudart.so.13" ] || skip "no CUDA runtime"
+    unset LD_LIBRARY_PATH
+    run --separate-stderr "$program" --shapes 1x1x8 --seeds 0 --quiet
+    [ "$status" -eq 0 ]
+    [ "$stderr" = "ch03_wmma_qk: no GPU here: in the simulator" ]
+    [ "$output" = "ch03_wmma_qk: PASS: 1 of 1 outputs right" ]
+    # A module of a cluster may have set the path to the real runtime.
+    LD_LIBRARY_PATH=$root/build/cuda/lib64 run --separate-stderr "$program" --shapes 1x1x8 --seeds 0 --quiet
+    [ "$status" -eq 0 ]
+    mkdir "$BATS_TEST_TMPDIR/student"
+    cp "$program" "$BATS_TEST_TMPDIR/student/mine"
+    ln -s "$root/build/ptxsim" "$BATS_TEST_TMPDIR/ptxsim"
+    LD_LIBRARY_PATH=$root/build/cuda/lib64 run --separate-stderr "$BATS_TEST_TMPDIR/student/mine" \
+        --shapes 1x1x8 --seeds 0 --quiet
+    [ "$status" -eq 0 ]
 }

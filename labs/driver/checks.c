@@ -71,10 +71,11 @@ static void judge_image(bool image)
                 isnan(value) ? json_null() : json_real(value), limit, holds(value, gate)));
         else
             limit = text("(%s)", limit);
-        printf("  %-28s", title);
+        const int wide = narrow() ? 7 : 15;
+        printf("  %-*s", narrow() ? 26 : 28, title);
         if (before.name)
-            printf(" %15s", grouped(round(resource(&before, gate->name, image))));
-        printf(" %15s  %-10s %s\n", grouped(round(value)), limit, said);
+            printf(" %*s", wide, grouped(round(resource(&before, gate->name, image))));
+        printf(" %*s  %-*s %s\n", wide, grouped(round(value)), narrow() ? 9 : 10, limit, said);
     }
 }
 
@@ -82,11 +83,16 @@ static void judge_image(bool image)
 static void read_resources(struct side *side)
 {
     char *command[] = {side->path, "--resources", NULL};
-    struct output output = run(command, environment(on_gpu, ""), RUN_SECONDS, false);
+    struct output output = run(command, environment(on_gpu, "", 0), RUN_SECONDS, false);
     if (output.status == EXIT_MACHINE || output.status == EXIT_USAGE || output.status == 127)
         fail(EXIT_MACHINE, "%s", last_line(output.err));
     json_t *said = json_loads(output.out, 0, NULL);
     side->resources = at(said, "resources") ? at(said, "resources") : said;
+    if (side == &after && lab.student && output.status <= 128 && !json_is_object(side->resources))
+        fail(EXIT_RED,
+             "%s has a main() that does not call workbench_main(), as code/%s.cu does: "
+             "nothing here can be judged",
+             lab.student, lab.after);
     if (output.status || !side->resources)
         fail(EXIT_MACHINE, "%s --resources gives no resources: %s", side->name,
              last_line(output.err));
@@ -98,10 +104,11 @@ void judge_resources(void)
         read_resources(&before);
     read_resources(&after);
     heading("Resources");
-    printf("  %-28s", text("%s image", image_of(&after)));
+    const int wide = narrow() ? 7 : 15;
+    printf("  %-*s", narrow() ? 26 : 28, text("%s image", image_of(&after)));
     if (before.name)
-        printf(" %15.15s", before.name);
-    printf(" %15.15s  limit\n", after.name);
+        printf(" %*.*s", wide, wide, before.name);
+    printf(" %*.*s  limit\n", wide, wide, after.name);
     judge_image(true);
     if (on_gpu) {
         printf("  on this GPU\n");
@@ -119,6 +126,60 @@ static void show_faults(json_t *faults)
         printf("    and %zu more kinds of fault\n", count - SHOWN);
 }
 
+// Counts a launch of the chapter's own program; there is nothing else to compare a student's with.
+static double count_chapter(const char *shape)
+{
+    char *path = text("%s/build/%s", root, lab.after);
+    char *counts = text("%s/reference-counts.json", folder);
+    char *command[] = {path, "--shapes",    (char *)shape, "--seeds",
+                       "0",  "--no-timing", "--quiet",     NULL};
+    if (access(path, X_OK))
+        return 0;
+    setenv("PTXSIM_CHECK", "off", 1);
+    doing("%s, %s", lab.after, shape);
+    struct output output = run(command, environment(false, counts, 0), RUN_SECONDS, false);
+    done();
+    unsetenv("PTXSIM_CHECK");
+    json_t *report = json_load_file(counts, 0, NULL);
+    double instructions = number_at(report ? simulator_read(report) : NULL, "warp_instructions");
+    unlink(counts);
+    return output.status == 0 && instructions > 0 ? instructions : 0;
+}
+
+double budget_of(const char *shape)
+{
+    double reference = number_at(at(before.counts_of, shape), "warp_instructions");
+    if (on_gpu && !lab.profile) // which is in the simulator
+        return 0;
+    if (isnan(reference))
+        reference = lab.student ? count_chapter(shape) : 0;
+    return reference > 0 ? fmax(BUDGET_TIMES * reference, BUDGET_LEAST) : 0;
+}
+
+// Why a program gave no outputs, where it is no fault of one kind or another: a loop without an end,
+// which is the simulator's first fault, a crash, a limit. NULL: it gave some, or there is a fault.
+static char *why_stopped(const struct output *output, json_t *report)
+{
+    json_t *faults = at(report, "faults");
+    if (json_is_true(at(report, "endless")))
+        return text("%s", json_string_value(json_array_get(faults, 0)));
+    if (output->status == -1)
+        return text("stopped: it ran for more than %d s", RUN_SECONDS);
+    if (output->status > 128 && json_array_size(faults) == 0)
+        return text("it crashed: %s", strsignal(output->status - 128));
+    return NULL;
+}
+
+static void show_budget(const char *shape, double budget)
+{
+    double reference = number_at(at(before.counts_of, shape), "warp_instructions");
+    wrap(budget > BUDGET_LEAST && !isnan(reference)
+             ? text("%s takes %s of them on %s, and %d times as many are the limit here",
+                    before.name, grouped(reference), shape, BUDGET_TIMES)
+             : text("%s are the limit here: some 20 s of one core", grouped(budget)),
+         printf("    "), 6);
+}
+
 // Runs a program over the seeds of one shape, checks every output, and keeps what was counted.
 static void judge_outputs(struct side *side, const char *shape, bool keep_counts)
 {
@@ -133,8 +194,9 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
     }
     unlink(own);
     unlink(counts);
+    double budget = side == &after ? budget_of(shape) : 0;
     doing("%s, %s", side->name, shape);
-    struct output output = run(command, environment(on_gpu, counts), RUN_SECONDS, false);
+    struct output output = run(command, environment(on_gpu, counts, budget), RUN_SECONDS, false);
     done();
     json_t *said = json_load_file(own, 0, NULL);
     json_t *report = json_load_file(counts, 0, NULL);
@@ -158,25 +220,28 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
                           json_sprintf("%d of %d", passed, total), "all",
                           output.status == 0 && total > 0 && passed == total);
     char *right = total ? text("%d of %d right", passed, total) : text("no result");
-    printf("  %-21s %-11s %-13s", side->name, shape, right);
+    printf(narrow() ? "  %-21s %-8s%s" : "  %-21s %-11s %-13s", side->name, shape, right);
     if (total)
-        printf(" relative error %7.1e", worst);
-    if (closest > 0)
+        printf(narrow() ? " %7.1e" : " relative error %7.1e", worst);
+    if (closest > 0 && !narrow())
         printf(", %.2f of E4M3's", closest);
     printf("  %s\n", mark(pass));
+    char *stopped = why_stopped(&output, report);
     show_faults(faults);
     if (!pass && json_array_size(faults) == 0 && output.err[0])
         wrap(last_line(output.err), printf("    "), 6);
-    if (output.status == -1)
-        printf("    stopped: it ran for more than %d s\n", RUN_SECONDS);
-    else if (output.status > 128)
-        printf("    it crashed: %s\n", strsignal(output.status - 128));
+    if (stopped && json_array_size(faults) == 0)
+        printf("    %s\n", stopped);
+    if (json_is_true(at(report, "endless")) && strstr(stopped, "PTXSIM_BUDGET"))
+        show_budget(shape, budget);
 
     note_identity(side, said);
-    side->wrong |= !pass && json_array_size(faults) == 0;
-    if (!side->fault && json_array_size(faults))
+    side->wrong |= !pass && !stopped && json_array_size(faults) == 0;
+    if (!side->stopped)
+        side->stopped = stopped;
+    if (!side->fault && !stopped && json_array_size(faults))
         side->fault = text("%s", json_string_value(json_array_get(faults, 0)));
-    json_t *counted = report ? simulator_read(report) : NULL;
+    json_t *counted = report && !stopped ? simulator_read(report) : NULL;
     if (counted && keep_counts)
         side->counts = json_incref(counted);
     if (!side->counts_of)
@@ -193,6 +258,10 @@ void judge_correctness(void)
     heading("Correctness");
     for (int i = 0; i < lab.shape_count; ++i) {
         bool counts = strcmp(lab.shapes[i].name, main_shape()) == 0;
+        if (after.stopped) { // and would be again, after more work
+            printf("  %-21s %-11s not run\n", after.name, lab.shapes[i].name);
+            continue;
+        }
         if (before.name)
             judge_outputs(&before, lab.shapes[i].name, counts);
         judge_outputs(&after, lab.shapes[i].name, counts);

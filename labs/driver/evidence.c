@@ -95,9 +95,9 @@ static void show_counts(const struct counter *counters)
             continue;
         printf("  %-28s", c->title);
         if (before.counts)
-            printf(" %15s", grouped(a));
-        printf(" %15s", grouped(b));
-        if (before.counts && a > 0)
+            printf(" %*s", narrow() ? 14 : 15, grouped(a));
+        printf(" %*s", narrow() ? 14 : 15, grouped(b));
+        if (before.counts && a > 0 && !narrow())
             printf("  x %.2f", b / a);
         printf("\n");
     }
@@ -109,9 +109,9 @@ static void show_floors(const struct side *side)
     json_t *floors = at(side->counts, "l4_floors_us");
     if (!floors)
         return;
-    printf("  %-20s", side->name);
+    printf("  %-*.*s", narrow() ? 13 : 20, narrow() ? 13 : 21, side->name);
     for (size_t i = 0; i < sizeof units / sizeof units[0]; ++i)
-        printf(" %8.1f", number_at(floors, units[i]));
+        printf(" %*.1f", narrow() ? 6 : 8, number_at(floors, units[i]));
     const char *binding = json_string_value(at(floors, "binding"));
     printf("  %s\n", binding ? binding : "?");
 }
@@ -121,7 +121,7 @@ static void profile(struct side *side, char **why)
     char *command[] = {side->path, "--shapes", (char *)main_shape(), "--seeds", "0", "--no-timing",
                        "--quiet",  NULL};
     doing("profiling %s", side->name);
-    side->counts = ncu_read(command, environment(true, ""), 0, why);
+    side->counts = ncu_read(command, environment(true, "", 0), 0, why);
     done();
 }
 
@@ -132,12 +132,17 @@ static void count(struct side *side)
     char *command[] = {side->path, "--shapes", (char *)main_shape(), "--seeds", "0", "--no-timing",
                        "--quiet",  NULL};
     doing("counting %s in the simulator", side->name);
-    struct output output = run(command, environment(false, counts), RUN_SECONDS, false);
+    struct output output = run(command, environment(false, counts, 0), RUN_SECONDS, false);
     done();
     json_t *report = json_load_file(counts, 0, NULL);
     side->counts = report ? simulator_read(report) : NULL;
     unlink(counts);
     output_free(&output);
+}
+
+static void note(const char *words)
+{
+    wrap(text("%s%s%s", FAINT, words, PLAIN), printf("  "), 4);
 }
 
 void show_evidence(void)
@@ -164,25 +169,28 @@ void show_evidence(void)
         printf("  none%s\n", gates_failed ? ": a wrong program is not profiled" : "");
         return;
     }
-    printf("  %-28s", profiled ? "Nsight Compute, one launch" : "simulator, one launch");
+    const int wide = narrow() ? 14 : 15;
+    printf("  %-28s", narrow()   ? text("one launch, %s", main_shape())
+                      : profiled ? "Nsight Compute, one launch"
+                                 : "simulator, one launch");
     if (before.counts)
-        printf(" %15.15s", before.name);
-    printf(" %15.15s  %s\n", after.name, main_shape());
+        printf(" %*.*s", wide, wide, before.name);
+    printf(" %*.*s%s%s\n", wide, wide, after.name, narrow() ? "" : "  ",
+           narrow() ? "" : main_shape());
     show_counts(profiled ? ncu_counters : simulator_counters());
-    if (!profiled && after.fault) // it may have been stopped
-        printf("  %safter a fault a kernel may not have been counted to its end%s\n", FAINT, PLAIN);
+    if (!profiled && (after.fault || after.stopped)) // it may have been stopped
+        note("after a fault a kernel may not have been counted to its end");
     if (profiled)
-        printf("  %sstalled: cycles that a warp waits for each instruction it issues%s\n", FAINT,
-               PLAIN);
+        note("stalled: cycles that a warp waits for each instruction it issues");
     if (!profiled && at(after.counts, "l4_floors_us")) {
-        printf("  %-20s %8s %8s %8s %8s %8s  binding\n", "floors on an L4, us", "tensor", "exp",
-               "shared", "issue", "DRAM");
+        const int wide = narrow() ? 6 : 8;
+        printf("  %-*s %*s %*s %*s %*s %*s  binding\n", narrow() ? 13 : 20,
+               narrow() ? "L4 floors, us" : "floors on an L4, us", wide, "tensor", wide, "exp",
+               wide, "shared", wide, "issue", wide, "DRAM");
         if (before.counts)
             show_floors(&before);
         show_floors(&after);
-        printf(
-            "  %sbounds from the counts of the PTX and an L4's rates; no prediction of a time%s\n",
-            FAINT, PLAIN);
+        note("bounds from the counts of the PTX and an L4's rates; no prediction of a time");
     }
     json_t *by_program = json_object();
     if (before.counts)

@@ -68,11 +68,12 @@ static char *find_root(void)
     return text("%s", path);
 }
 
-char *const *environment(bool gpu, const char *report)
+char *const *environment(bool gpu, const char *report, double budget)
 {
-    static char *env[3];
-    env[0] = gpu ? NULL : text("LD_LIBRARY_PATH=%s/build/ptxsim", root);
+    static char *env[4];
+    env[0] = gpu ? text("WORKBENCH_ON=gpu") : text("LD_LIBRARY_PATH=%s/build/ptxsim", root);
     env[1] = text("PTXSIM_REPORT=%s", report);
+    env[2] = budget > 0 ? text("PTXSIM_BUDGET=%.0f", budget) : NULL;
     return env;
 }
 
@@ -84,19 +85,80 @@ static void find_program(struct side *side, const char *name)
         fail(EXIT_MACHINE, "build/%s is not there: type make chapter%d", name, lab.number);
 }
 
+// What a lab takes, for those who give it something else.
+static const char *expected(void)
+{
+    return lab.plain ? text("lab %d takes a program in C, as code/%s.c is", lab.number, lab.after)
+                     : text("lab %d takes a whole program, with its main(), as code/%s.cu is%s",
+                            lab.number, lab.after,
+                            access(text("%s/build/labs/lab%02d.json", root, lab.number), R_OK)
+                                ? ""
+                                : text(" or make starter%d writes one", lab.number));
+}
+
+// A folder to write in, made if it is not there. A checkout that is shared may be another's to write;
+// a program is not to blame for that.
+static void check_folder(const char *path)
+{
+    if ((mkdir(path, 0777) && errno != EEXIST) || access(text("%s/.", path), W_OK))
+        fail(EXIT_MACHINE,
+             "%s cannot be written (%s): make BUILD=~/attention chapter%d, and go there", path,
+             strerror(errno), lab.number);
+}
+
+static void check_source(const char *source, const char *path)
+{
+    struct stat status;
+    const char *dot = strrchr(strrchr(path, '/'), '.');
+    if (stat(path, &status))
+        fail(EXIT_USAGE, "%s: %s", source, strerror(errno));
+    if (S_ISDIR(status.st_mode))
+        fail(EXIT_USAGE, "%s is a folder: %s", source, expected());
+    if (!dot || strcmp(dot, lab.plain ? ".c" : ".cu") != 0)
+        fail(EXIT_USAGE, "%s is no %s file: %s", source, lab.plain ? ".c" : ".cu", expected());
+    if (!S_ISREG(status.st_mode) || status.st_size == 0)
+        fail(EXIT_USAGE, "%s is empty: %s", source, expected());
+}
+
+// The chapter that a student's program says it is of, 0 if it says none.
+static int chapter_of(const char *source)
+{
+    FILE *file = fopen(source, "r");
+    char line[512];
+    int chapter = 0;
+    while (file && !chapter && fgets(line, sizeof line, file))
+        sscanf(line, " .chapter = %d", &chapter);
+    if (file)
+        fclose(file);
+    return chapter;
+}
+
+// Ends with what a make that failed says of itself, or of the disk: then no program is to blame.
+static void blame_machine(const char *said)
+{
+    for (const char *line = said; line; line = strchr(line, '\n')) {
+        int number, why = 0;
+        line += *line == '\n';
+        if (sscanf(line, "Makefile:%d: *** %n", &number, &why) == 1 && why)
+            fail(EXIT_MACHINE, "%.*s", (int)strcspn(line + why, "\n"), line + why);
+    }
+    if (strstr(said, "No space left on device"))
+        fail(EXIT_MACHINE, "the disk is full");
+}
+
 // A student's program is compiled as the chapters' are; make knows how.
 static void compile_student(struct side *side, const char *source)
 {
     char path[PATH_MAX];
     if (!realpath(source, path))
         fail(EXIT_USAGE, "%s: %s", source, strerror(errno));
+    check_source(source, path);
     const char *base = strrchr(path, '/') + 1;
     const char *dot = strrchr(base, '.');
-    if (!dot || (strcmp(dot, ".cu") != 0 && strcmp(dot, ".c") != 0))
-        fail(EXIT_USAGE, "%s: a program is a .cu file", source);
     if (strpbrk(path, "'$\\\n")) // between here and the compiler are make and a shell
         fail(EXIT_USAGE, "%s: rename it: ' and $ and \\ in a path are not for a Makefile", source);
-    char *name = text("%.*s", (int)(dot - base), base);
+    char *name = text("%.*s", (int)(dot - base), base), *made = text("%s/build/student", root);
+    check_folder(made);
     side->name = lab.before && strcmp(name, lab.before) == 0 ? text("my_%s", name) : name;
     side->path = text("%s/build/student/%s", root, name);
     doing("compiling %s", source);
@@ -105,7 +167,10 @@ static void compile_student(struct side *side, const char *source)
     char *command[] = {"make", "-s", "-C", root, "student", src, out, like, NULL};
     struct output output = run(command, NULL, RUN_SECONDS, false);
     done();
+    if (output.status && strstr(output.err, "undefined reference to `main'"))
+        fail(EXIT_RED, "%s has no main(): %s", source, expected());
     if (output.status) {
+        blame_machine(output.err);
         printf("%s", output.out);
         fflush(stdout);
         char *rest = output.err, *line;
@@ -196,8 +261,9 @@ static void show_profile(void)
         fail(EXIT_MACHINE, "build/profile is not there: type make chapter%d", lab.number);
     char *command[] = {profile, after.path,    "--shapes", shape, "--seeds",
                        "0",     "--no-timing", "--quiet",  NULL};
+    double budget = budget_of(shape);
     doing("counting in the simulator, shape %s", shape);
-    struct output output = run(command, NULL, RUN_SECONDS, false);
+    struct output output = run(command, environment(false, "", budget), RUN_SECONDS, false);
     done();
     if (output.status < 0)
         fail(EXIT_RED, "%s ran longer than %d s: stopped", after.name, RUN_SECONDS);
@@ -239,10 +305,7 @@ int main(int argc, char **argv)
     if (lab.watch)
         watch(lab.student);
     folder = text("%s/build/lab%02d", root, lab.number);
-    // A checkout that is shared may be another's to write; a program is not to blame for that.
-    if ((mkdir(folder, 0777) && errno != EEXIST) || access(folder, W_OK))
-        fail(EXIT_MACHINE, "%s cannot be written (%s): work in a copy of your own", folder,
-             strerror(errno));
+    check_folder(folder);
     if (lab.record) { // known now, not after a minute's work
         char *copy = text("%s", lab.record), *slash = strrchr(copy, '/');
         if (slash)
@@ -273,6 +336,11 @@ int main(int argc, char **argv)
            : on_gpu  ? ", on the GPU"
            : lab.on  ? ", in the simulator"
                      : ", in the simulator: no GPU here");
+
+    int chapter = lab.student ? chapter_of(lab.student) : 0;
+    if (chapter && chapter != lab.number)
+        printf("note: by what it says it is of chapter %d, which ./lab%d judges\n", chapter,
+               chapter);
 
     const char *verdict = "GREEN";
     if (lab.plain) {

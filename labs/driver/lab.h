@@ -26,6 +26,10 @@
 
 enum { EXIT_GREEN = 0, EXIT_RED = 1, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
 enum { MAX_SHAPES = 16, MAX_GATES = 32, MAX_PROMISES = 8, RUN_SECONDS = 600, BATCH_SECONDS = 60 };
+// What a launch in the simulator may run, so that a loop without an end is not waited for: so many
+// times the warp instructions of the program that it is compared with, and at least what takes about
+// 20 s of a core with every check (30 million a second, chapter 3's).
+enum { BUDGET_TIMES = 50, BUDGET_LEAST = 600 * 1000 * 1000 };
 
 // ---- What is asked for (arguments.c) ------------------------------------------------------------
 
@@ -79,6 +83,7 @@ struct side {
     json_t *counts_of;         // the simulator's counts by shape
     bool wrong;                // an output differs
     char *fault;               // the simulator's first complaint, or NULL
+    char *stopped;             // why it had no outputs, where that is neither of these, or NULL
     const char *hash, *commit; // as compiled into it
 };
 extern struct side before, after; // before.name is NULL in a lab without a before-program
@@ -97,8 +102,11 @@ void note_identity(struct side *side, json_t *said);
 // The shape that the evidence is about: the promise's if it is run, else the last.
 const char *main_shape(void);
 
-// Environment of a program on the GPU, or in the simulator, which reports into a file ("": none).
-char *const *environment(bool gpu, const char *report);
+// Environment of a program on the GPU, or in the simulator, which reports into a file ("": none) and
+// stops a launch after `budget` warp instructions (0: never).
+char *const *environment(bool gpu, const char *report, double budget);
+// The budget of a program that is judged, on a shape; 0 if nothing is known to compare it with.
+double budget_of(const char *shape); // checks.c
 
 // ---- The parts of a lab -------------------------------------------------------------------------
 
@@ -149,12 +157,17 @@ void heading(const char *title);
 // Prints words after the `used` columns that stand in the line already, broken at spaces; further
 // lines are indented. A space comes first where more is used than that.
 void wrap(const char *words, int used, int indent);
+// Whether the terminal has fewer than 80 columns: tables then do with 60, by shorter names of programs
+// and without what the other columns tell.
+bool narrow(void);
 const char *mark(bool pass); // "ok" or "FAIL"
 const char *
 grouped(double value); // 12345678 -> "12,345,678"; what is no whole number, below 100: "1.23"
 
-// What is being done, on a terminal only, until done().
+// What is being done, on stderr and only if that is a terminal, until done(); still_doing() adds for
+// how many seconds already, after the first.
 void doing(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void still_doing(double seconds);
 void done(void);
 
 // The value at a dotted path, or NULL; the number there, or NaN; the string there, or "?".

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+enum { LAST_WORDS_SECONDS = 3 };
+
 static double now(void)
 {
     struct timespec t;
@@ -58,14 +60,30 @@ static pid_t start(char *const argv[], char *const env[], int in, int out, int e
     _exit(127);
 }
 
-// Exit status, with a limit on the time; a program that hangs is killed.
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signal)
+{
+    interrupted = signal;
+}
+
+// Exit status, with a limit on the time; a program that hangs is killed. An interrupt goes on to the
+// program, which then has some seconds to say where it was.
 static int await(pid_t pid, int seconds)
 {
-    double end = now() + seconds;
+    double began = now(), end = began + seconds;
+    bool told = false;
     int status;
     pid_t ended;
-    while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && now() < end)
+    while ((ended = waitpid(pid, &status, WNOHANG)) == 0 && now() < end) {
+        if (interrupted && !told) {
+            kill(pid, interrupted);
+            end = now() + LAST_WORDS_SECONDS;
+            told = true;
+        }
+        still_doing(now() - began);
         nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
     if (ended == 0) {
         kill(pid, SIGKILL);
         waitpid(pid, &status, 0);
@@ -74,16 +92,35 @@ static int await(pid_t pid, int seconds)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+// After an interrupt: what the program said of the place where it was, and the end by that signal.
+static void end_interrupted(char *err)
+{
+    done();
+    char *rest = err, *line;
+    while ((line = strsep(&rest, "\n")))
+        if (strncmp(line, "ptxsim: ", 8) == 0 && strstr(line, "interrupted here"))
+            fprintf(stderr, "%s: %s\n", speaker, line + 8);
+    signal(interrupted, SIG_DFL);
+    raise(interrupted);
+}
+
 struct output run(char *const argv[], char *const env[], int seconds, bool show)
 {
+    struct sigaction before, action = {.sa_handler = interrupt};
     int in = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int out = scratch();
     int err = scratch();
     struct output output = {0};
+    sigaction(SIGINT, NULL, &before);
+    if (before.sa_handler == SIG_DFL)
+        sigaction(SIGINT, &action, NULL);
     output.status = await(start(argv, env, in, show ? STDOUT_FILENO : out, err), seconds);
+    sigaction(SIGINT, &before, NULL);
     close(in);
     output.out = contents(out);
     output.err = contents(err);
+    if (interrupted)
+        end_interrupted(output.err);
     return output;
 }
 

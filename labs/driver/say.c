@@ -7,9 +7,10 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
-enum { WIDTH = 78 };
+enum { WIDTH = 80, LEAST_WIDTH = 40, QUIET_SECONDS = 5 };
 
 char speaker[32] = "lab";
 
@@ -18,6 +19,7 @@ void fail(int status, const char *format, ...)
     va_list args;
     va_start(args, format);
     fflush(stdout);
+    done();
     fprintf(stderr, "%s: ", speaker);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
@@ -54,14 +56,34 @@ void heading(const char *title)
     printf("\n%s%s%s\n", BOLD, title, PLAIN);
 }
 
+// Columns of the terminal, at most 80; 80 elsewhere.
+static int columns_here(void)
+{
+    struct winsize size = {0};
+    if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) || size.ws_col == 0 ||
+        size.ws_col > WIDTH)
+        return WIDTH;
+    return size.ws_col < LEAST_WIDTH ? LEAST_WIDTH : size.ws_col;
+}
+
+bool narrow(void)
+{
+    return columns_here() < WIDTH;
+}
+
 void wrap(const char *words, int used, int indent)
 {
+    const int width = columns_here() - (narrow() ? 0 : 2);
     bool space = used > indent;
     for (; *words; space = true) {
         int length = strcspn(words, " "), columns = 0;
-        for (int i = 0; i < length; ++i) // of UTF-8, the first byte of each character
-            columns += ((unsigned char)words[i] & 0xc0) != 0x80;
-        if (space && used + 1 + columns > WIDTH)
+        bool ink = false;                  // an escape sequence, which ends with m
+        for (int i = 0; i < length; ++i) { // of UTF-8, the first byte of each character
+            ink |= words[i] == '\033';
+            columns += !ink && ((unsigned char)words[i] & 0xc0) != 0x80;
+            ink &= words[i] != 'm';
+        }
+        if (space && used + 1 + columns > width)
             used = printf("\n%*s", indent, "") - 1;
         else if (space)
             used += printf(" ");
@@ -72,23 +94,36 @@ void wrap(const char *words, int used, int indent)
     putchar('\n');
 }
 
+static char under_way[128]; // what is being done; empty: nothing
+static int told;            // the second that its line shows
+
 void doing(const char *format, ...)
 {
-    if (!isatty(STDOUT_FILENO))
-        return;
     va_list args;
     va_start(args, format);
-    printf("\r\033[K%s  ", FAINT);
-    vprintf(format, args);
-    printf(" ...%s", PLAIN);
+    vsnprintf(under_way, sizeof under_way, format, args);
     va_end(args);
+    told = -1;
+    still_doing(0);
+}
+
+void still_doing(double seconds)
+{
+    int shown = seconds < QUIET_SECONDS ? 0 : (int)seconds;
+    if (!*under_way || shown == told || !isatty(STDERR_FILENO))
+        return;
     fflush(stdout);
+    fprintf(stderr, "\r\033[K  %s ...", under_way);
+    if (shown)
+        fprintf(stderr, " %d s", shown);
+    told = shown;
 }
 
 void done(void)
 {
-    if (isatty(STDOUT_FILENO))
-        printf("\r\033[K");
+    if (*under_way && isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+    *under_way = '\0';
 }
 
 const char *mark(bool pass)

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_TASKS = 9, SCHEDULES = 4 };
+enum { MAX_TASKS = 9, SCHEDULES = 4, NARROW = 24 };
 
 static json_t *sheet; // NULL: the lab has none
 static char *raced;   // the first complaint of a schedule, or NULL; outputs of the first are right
@@ -46,17 +46,18 @@ static void read_shown(json_t *tasks, int shown[])
         fclose(file);
 }
 
-static void write_shown(json_t *tasks, const int shown[])
+static bool write_shown(json_t *tasks, const int shown[], char *why, size_t size)
 {
-    char why[512], *said = text("%s", "");
+    char *said = text("%s", "");
     for (size_t i = 0; i < json_array_size(tasks); ++i)
         said = text("%s%s %d\n", said, string_at(json_array_get(tasks, i), "chunk"), shown[i]);
     const char *folders[] = {"labs/work", text("labs/work/lab%02d", lab.number)};
     for (int i = 0; i < 2; ++i)
-        if (mkdir(text("%s/%s", root, folders[i]), 0777) && errno != EEXIST)
-            fail(EXIT_MACHINE, "cannot make %s: %s", folders[i], strerror(errno));
-    if (!file_write(hints_path(), said, strlen(said), why, sizeof why))
-        fail(EXIT_MACHINE, "%s", why);
+        if (mkdir(text("%s/%s", root, folders[i]), 0777) && errno != EEXIST) {
+            snprintf(why, size, "cannot make %s: %s", folders[i], strerror(errno));
+            return false;
+        }
+    return file_write(hints_path(), said, strlen(said), why, size);
 }
 
 // The line of a source file that still has a task's gap, 0 if none has.
@@ -121,13 +122,16 @@ void show_hint(void)
     json_t *task = json_array_get(tasks, i);
     int hints = json_array_size(at(task, "hints"));
     bool more = shown[i] < hints;
+    int first = more ? shown[i] : 0; // those before it have been read, here or after a verdict
+    char why[512];
     shown[i] += more;
-    write_shown(tasks, shown);
+    if (!write_shown(tasks, shown, why, sizeof why))
+        fail(EXIT_MACHINE, "%s", why);
     printf("Task %d of %d, \"%s\"\n", i + 1, count, string_at(task, "title"));
-    for (int h = 0; h < shown[i]; ++h)
+    for (int h = first; h < shown[i]; ++h)
         print_hint(task, h);
     if (!more)
-        printf("  there are no more hints for this task\n");
+        printf("  these are all hints of this task\n");
 }
 
 // ---- Points -------------------------------------------------------------------------------------
@@ -137,18 +141,18 @@ enum outcome { UNSEEN, MET, MISSED };
 // Other interleavings of the warps than the first: what is a race in one may be none in another.
 static void try_schedules(void)
 {
-    if (after.fault || after.wrong || on_gpu)
+    if (after.fault || after.wrong || after.stopped || on_gpu)
         return;
+    double budget = budget_of("small");
     for (int schedule = 1; schedule < SCHEDULES && !raced; ++schedule) {
         char *report = text("%s/schedule.json", folder);
         char *command[] = {after.path, "--shapes", "small",       "--seeds", "0",
                            "--inputs", "normal",   "--no-timing", "--quiet", NULL};
-        char *env[] = {text("LD_LIBRARY_PATH=%s/build/ptxsim", root),
-                       text("PTXSIM_REPORT=%s", report), text("PTXSIM_SCHEDULE=%d", schedule),
-                       NULL};
+        setenv("PTXSIM_SCHEDULE", text("%d", schedule), 1);
         doing("%s, schedule %d of %d", after.name, schedule + 1, SCHEDULES);
-        struct output output = run(command, env, RUN_SECONDS, false);
+        struct output output = run(command, environment(false, report, budget), RUN_SECONDS, false);
         done();
+        unsetenv("PTXSIM_SCHEDULE");
         json_t *said = json_load_file(report, 0, NULL);
         json_t *fault = json_array_get(at(said, "faults"), 0);
         if (fault)
@@ -176,9 +180,11 @@ static enum outcome outcome_of(json_t *item)
 {
     const char *name = string_at(item, "name");
     if (strcmp(name, "correct") == 0) // outputs that a fault kept back are neither right nor wrong
-        return after.fault ? UNSEEN : after.wrong ? MISSED : MET;
+        return after.stopped ? MISSED : after.fault ? UNSEEN : after.wrong ? MISSED : MET;
     if (strcmp(name, "races") == 0)
-        return after.fault || raced ? MISSED : on_gpu || after.wrong ? UNSEEN : MET;
+        return after.fault || raced                     ? MISSED
+               : on_gpu || after.wrong || after.stopped ? UNSEEN
+                                                        : MET;
     if (!at(item, "relation") || strcmp(name, "speed") == 0)
         return UNSEEN;
     struct gate gate = {.limit = number_at(item, "limit")};
@@ -202,10 +208,11 @@ static const char *why_unseen(const char *name)
         return "by a person";
     if (strcmp(name, "hidden") == 0 || strcmp(name, "speed") == 0)
         return "by the grader";
-    return on_gpu        ? "in the simulator"
-           : after.wrong ? "when outputs are right"
-           : after.fault ? "a fault was in the way"
-                         : "not seen here";
+    return on_gpu          ? "in the simulator"
+           : after.stopped ? "when it ends"
+           : after.wrong   ? "when outputs are right"
+           : after.fault   ? "a fault was in the way"
+                           : "not seen here";
 }
 
 static json_t *show_points(void)
@@ -213,7 +220,7 @@ static json_t *show_points(void)
     json_t *items = at(sheet, "points"), *first = NULL;
     // As the grader does: a wrong kernel has no points for its resources. Whether a kernel with a
     // fault is wrong is not known here.
-    bool withheld = after.wrong, unsure = after.fault && !after.wrong;
+    bool withheld = after.wrong || after.stopped, unsure = after.fault && !withheld;
     int got = 0, open = 0, total = 0;
     heading("Points, as far as they can be seen here");
     for (size_t i = 0; i < json_array_size(items); ++i) {
@@ -227,7 +234,10 @@ static json_t *show_points(void)
         int earned = outcome == MET && !withheld && !waits ? points : 0;
         got += earned;
         open += outcome == UNSEEN || waits ? points : 0;
-        printf("  %-44s", text("%s%s", name, limit_of(item)));
+        const char *what = text("%s%s", name, limit_of(item));
+        if (narrow() && strlen(what) > NARROW) // in a line of its own
+            what = text("%s\n  %*s", what, NARROW, "");
+        printf("  %-*s", narrow() ? NARROW : 44, what);
         if (outcome == UNSEEN)
             printf(" %3s of %2d  %s\n", "-", points, why_unseen(name));
         else if (waits)
@@ -235,12 +245,13 @@ static json_t *show_points(void)
         else
             printf(" %3d of %2d  %s%s\n", earned, points, mark(outcome == MET),
                    outcome == MISSED && !isnan(value) ? text(": %s", grouped(value))
-                   : outcome == MET && withheld       ? ", but wrong outputs"
-                                                      : "");
+                   : outcome == MET && withheld
+                       ? after.stopped ? ", but no outputs" : ", but wrong outputs"
+                       : "");
         if (outcome == MISSED && !first)
             first = item;
     }
-    printf("  %-44s %3d of %d, and %d open\n", "together", got, total, open);
+    printf("  %-*s %3d of %d, and %d open\n", narrow() ? NARROW : 44, "together", got, total, open);
     return first;
 }
 
@@ -266,15 +277,16 @@ static void show_next(json_t *item)
     read_shown(tasks, shown);
     heading("Next");
     if (!item) {
-        printf("  what can be seen here is met; the questions are on the sheet: make handout%d\n",
-               lab.number);
+        wrap(text("what can be seen here is met; the questions are on the sheet: make handout%d",
+                  lab.number),
+             printf("  "), 4);
         return;
     }
     const char *name = string_at(item, "name");
     int used = printf("  %s, %d points:", name, (int)number_at(item, "points"));
     const char *cause = strcmp(name, "races") == 0 ? after.fault ? after.fault : raced : NULL;
     if (!cause && strcmp(name, "correct") == 0)
-        cause = "outputs differ from the reference, see above";
+        cause = after.stopped ? after.stopped : "outputs differ from the reference, see above";
     if (!cause)
         cause = text("%s%s, and it is %s", name, limit_of(item), grouped(value_of(item)));
     wrap(cause, used, 4);
@@ -288,7 +300,7 @@ static void show_next(json_t *item)
             chosen = i;
         }
     }
-    if (!task)
+    if (!task || (after.stopped && !line)) // which line it is has been said, and no task's hint
         return;
     if (line)
         wrap(text("task %d, \"%s\", is still open: %s:%d", chosen + 1, string_at(task, "title"),
@@ -297,8 +309,15 @@ static void show_next(json_t *item)
     else
         printf("  it is task %d, \"%s\"\n", chosen + 1, string_at(task, "title"));
     print_hint(task, shown[chosen] ? shown[chosen] - 1 : 0);
-    printf("  more of them: ./lab%d --hint %d%s\n", lab.number, chosen + 1,
-           after.fault ? "" : "; the lines with their counts: --profile");
+    if (!shown
+            [chosen]) { // --hint goes on with the next; where nothing can be written, with this one
+        char why[512];
+        shown[chosen] = 1;
+        (void)write_shown(tasks, shown, why, sizeof why);
+    }
+    wrap(text("more of them: ./lab%d --hint %d%s", lab.number, chosen + 1,
+              after.fault ? "" : "; the lines with their counts: --profile"),
+         printf("  "), 4);
 }
 
 void show_sheet(void)

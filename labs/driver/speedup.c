@@ -19,7 +19,7 @@ static char *const *batch_command(const struct side *side, const char *shape)
 
 static void start_child(struct child *child, const struct side *side, const char *shape)
 {
-    if (!child_start(child, batch_command(side, shape), environment(on_gpu, "")))
+    if (!child_start(child, batch_command(side, shape), environment(on_gpu, "", 0)))
         fail(EXIT_MACHINE, "cannot start %s: %s", side->name, strerror(errno));
 }
 
@@ -115,10 +115,11 @@ static void measure(void)
 static void show_speedup(const char *shape, json_t *s, const char *indent)
 {
     double promise = number_at(s, "promise");
-    printf("%s%-9s %.1f -> %.1f us: %s%.2fx%s [%.2f, %.2f]%s: %s\n", indent, shape,
-           number_at(s, "before_p50_us"), number_at(s, "after_p50_us"), BOLD,
-           number_at(s, "median"), PLAIN, number_at(s, "low"), number_at(s, "high"),
-           isnan(promise) ? "" : text(" of %.2fx", promise), string_at(s, "verdict"));
+    wrap(text("%.1f -> %.1f us: %s%.2fx%s [%.2f, %.2f]%s: %s", number_at(s, "before_p50_us"),
+              number_at(s, "after_p50_us"), BOLD, number_at(s, "median"), PLAIN,
+              number_at(s, "low"), number_at(s, "high"),
+              isnan(promise) ? "" : text(" of %.2fx", promise), string_at(s, "verdict")),
+         printf("%s%-9s", indent, shape), 6);
 }
 
 // True if a record is of today's programs; today's hashes are in build/hashes.tsv.
@@ -140,10 +141,11 @@ static bool fresh(json_t *hashes)
 static void label_recorded(json_t *old, json_t *hashes)
 {
     const char *verdict = json_string_value(at(old, "verdict")); // a lab's record has one
-    printf(
-        "  recorded on %s, %.10s%s:%s%s\n", string_at(old, "device.name"), string_at(old, "date"),
-        fresh(hashes) ? "" : text(" (%sSTALE: of other programs than today's%s)", RED_INK, PLAIN),
-        verdict ? " " : "", verdict ? verdict : "");
+    wrap(text("recorded on %s, %.10s%s:%s%s", string_at(old, "device.name"), string_at(old, "date"),
+              fresh(hashes) ? ""
+                            : text(" (%sSTALE: of other programs than today's%s)", RED_INK, PLAIN),
+              verdict ? " " : "", verdict ? verdict : ""),
+         printf("  "), 4);
 }
 
 // The book's recorded runs, labelled with their GPU, beside what cannot be measured here.
@@ -222,8 +224,9 @@ const char *judge_speed(void)
                mark(good));
     }
     if (before.name) {
-        printf("  %sp50 of each; median of %d alternated rounds, with its 95 %% interval%s\n",
-               FAINT, lab.rounds, PLAIN);
+        wrap(text("%sp50 of each; median of %d alternated rounds, with its 95 %% interval%s", FAINT,
+                  lab.rounds, PLAIN),
+             printf("  "), 4);
         json_object_set_new(record, "speedup", said);
     }
     if (gates_failed)

@@ -58,7 +58,7 @@ points() { awk -F, -v name="\"$1\"" '$1 == name { print $2 }' "$BATS_FILE_TMPDIR
 }
 
 @test "every cheat is refused or scored zero, and those that do not cheat are not" {
-    run timeout 580 labs/grade --lab 4 --lab-file "$lab_file" --no-gpu --out "$BATS_FILE_TMPDIR/out" "$CHEATS"
+    run labs/grade --lab 4 --lab-file "$lab_file" --no-gpu --out "$BATS_FILE_TMPDIR/out" "$CHEATS"
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(points honest-control.cu)" -ge 70 ]
@@ -181,9 +181,10 @@ END
     [ "$status" -eq 0 ]
     [ ! -e "$left" ] && rmdir "$held"
     [ "$(cut -d, -f2 "$out/grades.csv" | xargs)" = "score 0 0 0 100" ]
-    SECONDS=0
-    labs/grade "${all[@]}" >/dev/null
-    [ "$SECONDS" -lt 3 ] # all of it was kept
+    local used
+    TIMEFORMAT="%U %S"
+    used=$({ time labs/grade "${all[@]}" >/dev/null 2>&1; } 2>&1)
+    awk '{ exit !($1 + $2 < 3) }' <<<"$used" # all of it was kept: nothing is compiled or run
     cp "$out/grades.csv" "$BATS_TEST_TMPDIR/first.csv"
     # In another order, several at a time, from the start: each text earns what it did.
     for i in 1 2 3 4; do mv "$folder/s$i.cu" "$folder.named/s$((5 - i)).cu"; done

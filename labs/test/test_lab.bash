@@ -3,8 +3,10 @@
 
 # new_lab: sets LAB to a fresh tree. Programs read their behaviour from files beside them:
 # NAME.times (one p50 a batch, the last one repeated), NAME.wrong (correctness fails if it exists),
-# NAME.fault (a simulator fault), NAME.late (fails after timing), NAME.resources (JSON), NAME.counts
-# (what the simulator counted in three launches, the inside of an object).
+# NAME.fault (a simulator fault), NAME.endless (a loop that the simulator stopped), NAME.waits (runs
+# until it is interrupted, as the simulator is), NAME.late (fails after timing), NAME.resources (JSON), NAME.counts
+# (what the simulator counted in three launches, the inside of an object). The budget that they get is
+# left in NAME.budget.
 new_lab() {
     LAB=$BATS_TEST_TMPDIR/lab
     rm -rf "$LAB"
@@ -54,11 +56,23 @@ for seed in ${seeds//,/ }; do
 done
 echo "{\"source_hash\":\"hash-of-$name\",\"device\":{\"name\":\"Fake\"},
   \"shapes\":{\"$shape\":{\"correctness\":[$checks]}}}" >"$record"
+echo "$shape ${PTXSIM_BUDGET:-none}" >>"$me.budget"
+if [ -f "$me.waits" ]; then
+    trap 'echo "ptxsim: attention, chapters/03-x.md:9, block (0,0,0), thread (0,0,0): interrupted here" >&2
+          trap - INT; kill -INT $$' INT
+    touch "$me.waiting"
+    while :; do sleep 0.1; done
+fi
+endless=
 faults=
+if [ -f "$me.endless" ]; then
+    endless='"endless":true,'
+    faults='"attention, chapters/03-x.md:8: the loop here has not ended after 600000000 warp instructions of the launch (PTXSIM_BUDGET)"'
+fi
 [ ! -f "$me.fault" ] || faults='"attention, chapters/03-x.md:7: reads past the end"'
 if [ -n "${PTXSIM_REPORT:-}" ]; then
     echo "{\"kernels\":[{\"launches\":3,\"counts\":{$counts},
-      \"l4_floors_us\":{\"tensor\":0,\"issue\":3,\"binding\":\"issue\"}}],\"faults\":[$faults]}" >"$PTXSIM_REPORT"
+      \"l4_floors_us\":{\"tensor\":0,\"issue\":3,\"binding\":\"issue\"}}],$endless\"faults\":[$faults]}" >"$PTXSIM_REPORT"
 fi
 [ -z "$faults" ] || exit 3
 [ $pass = true ]

@@ -266,6 +266,38 @@ fake_profile() {
     refused 3 "build/ptxsim/libcudart.so.13 is not there: type make chapter3"
 }
 
+# ---- Ctrl-C ----
+
+@test "Ctrl-C: what the simulator says of the place, after the lab's name, and the end by that signal" {
+    touch "$LAB/build/ch03_wmma_qk.waits"
+    cd "$BATS_TEST_TMPDIR"
+    (exec env --default-signal=INT "$LAB/build/lab" --lab 3 --shapes small --on simulator >out 2>err 3>&-) &
+    local pid=$! status=0
+    until [ -e "$LAB/build/ch03_wmma_qk.waiting" ]; do
+        kill -0 $pid
+        sleep 0.1
+    done
+    kill -INT $pid
+    wait $pid || status=$?
+    [ "$status" -eq 130 ]
+    [ "$(cat err)" = "lab3: attention, chapters/03-x.md:9, block (0,0,0), thread (0,0,0): interrupted here" ]
+    [ "$(grep -c 'GREEN\|RED' out)" -eq 0 ]
+}
+
+# in_terminal COMMAND: with a terminal for its output, which is left in $output with each escape visible.
+in_terminal() {
+    output=$(script -qec "$1" /dev/null </dev/null | cat -v)
+}
+
+@test "on a terminal it says what it is doing, and takes it back; into a file it does not" {
+    command -v script >/dev/null || skip "no script(1) to make a terminal"
+    in_terminal "$LAB/build/lab --lab 3 --shapes small --on simulator"
+    [[ "$output" == *"^M^[[K  ch03_wmma_qk, small ...^M^[[K"* ]]
+    in_terminal "$LAB/build/lab --lab 3 --shapes small --on simulator 2>$BATS_TEST_TMPDIR/err"
+    [[ "$output" != *"..."* ]]
+    [ ! -s "$BATS_TEST_TMPDIR/err" ]
+}
+
 # ---- What is refused: one line, an exit status, nothing half-written ----
 
 @test "a checkout that cannot be written is to blame, not the program" {
@@ -282,7 +314,78 @@ fake_profile() {
         run lab3 "$BATS_TEST_TMPDIR/mine.cu"
     fi
     refused 3 "$LAB/build/lab03 cannot be written ("
-    [[ "$output" == *": work in a copy of your own" ]]
+    [[ "$output" == *"): make BUILD=~/attention chapter3, and go there" ]]
+}
+
+@test "what make has to say of itself is no fault of the program" {
+    echo 'int main(void) { return 0; }' >"$BATS_TEST_TMPDIR/mine.cu"
+    printf '$(error CUDA_HOME is wrong)\n' >"$LAB/Makefile"
+    run lab3 "$BATS_TEST_TMPDIR/mine.cu"
+    refused 3 "lab3: CUDA_HOME is wrong."
+    printf 'student:\n\t@echo "mine.cu(1): error: Makefile: *** is no word" >&2; exit 1\n' >"$LAB/Makefile"
+    run lab3 "$BATS_TEST_TMPDIR/mine.cu"
+    [ "$status" -eq 1 ]
+    [ "${lines[-1]}" = "lab3: $BATS_TEST_TMPDIR/mine.cu does not compile" ]
+    printf 'student:\n\t@echo "fatal: mine.o: No space left on device" >&2; exit 1\n' >"$LAB/Makefile"
+    run lab3 "$BATS_TEST_TMPDIR/mine.cu"
+    refused 3 "lab3: the disk is full"
+    rm -rf "$LAB/build/student"
+    touch "$LAB/build/student"
+    run lab3 "$BATS_TEST_TMPDIR/mine.cu"
+    refused 3 "$LAB/build/student cannot be written ("
+}
+
+@test "a file that is no program for this lab: one line that says what is expected" {
+    local whole="lab 3 takes a whole program, with its main(), as code/ch03_wmma_qk.cu is"
+    cd "$BATS_TEST_TMPDIR"
+    : >empty.cu
+    mkdir folder.cu
+    echo 'int main() {}' >plain.c
+    echo 'hello' >README
+    run lab3 empty.cu
+    refused 2 "lab3: empty.cu is empty: $whole"
+    run lab3 folder.cu
+    refused 2 "lab3: folder.cu is a folder: $whole"
+    run lab3 /dev/null
+    refused 2 "lab3: /dev/null is no .cu file: $whole"
+    run lab3 plain.c
+    refused 2 "lab3: plain.c is no .cu file: $whole"
+    run lab3 README
+    refused 2 "lab3: README is no .cu file: $whole"
+    mkdir "$LAB/build/labs"
+    echo '{}' >"$LAB/build/labs/lab03.json"
+    run lab3 empty.cu
+    refused 2 "empty.cu is empty: $whole or make starter3 writes one"
+    run "$LAB/build/lab" --lab 2 plain.cu
+    refused 2 "plain.cu: No such file or directory"
+    cp empty.cu mine.cu
+    run "$LAB/build/lab" --lab 2 mine.cu
+    refused 2 "mine.cu is no .c file: lab 2 takes a program in C, as code/ch02_scalar.c is"
+}
+
+@test "a program without main, and one whose main is its own: one line" {
+    cd "$BATS_TEST_TMPDIR"
+    # "Compiled" by a copy, and not linked where it has no main.
+    cat >"$LAB/Makefile" <<'END'
+student:
+	@grep -q main $(SRC) || { printf 'undefined reference to \140main\047\n' >&2; exit 1; }
+	@mkdir -p build/student; cp $(SRC) $(OUT); chmod +x $(OUT)
+END
+    printf '#!/bin/sh\n' >none.cu
+    run lab3 none.cu
+    refused 1 "lab3: none.cu has no main(): lab 3 takes a whole program, with its main(), as code/ch03_wmma_qk.cu is"
+    printf '#!/bin/sh\necho main: hello\n' >own.cu
+    run lab3 own.cu
+    [ "$status" -eq 1 ]
+    [ "${lines[-1]}" = "lab3: own.cu has a main() that does not call workbench_main(), as code/ch03_wmma_qk.cu does: nothing here can be judged" ]
+    [ ! -e "$LAB/build/lab03/record.json" ]
+    sed '2i : "main()\n        .chapter = 10,\n"' "$LAB/build/ch03_wmma_qk" >other.cu
+    run lab3 --on simulator other.cu
+    [ "$status" -eq 0 ]
+    [ "${lines[2]}" = "note: by what it says it is of chapter 10, which ./lab10 judges" ]
+    sed -i 's/= 10,/= 3,/' other.cu
+    run lab3 --on simulator other.cu
+    [[ "$output" != *"note: "* ]]
 }
 
 @test "bad usage is refused" {

@@ -1,5 +1,6 @@
 # A student's way through a lab: the working copy, points so far, what to look at next, hints, and
 # judging again whenever the file is saved.
+# bats file_tags=quick
 load test_lab
 
 setup() {
@@ -76,6 +77,77 @@ $1\\
     [[ "$output" == *"hint 1 of 2: Who writes?"* ]]
 }
 
+@test "a loop that does not end: its line is what to look at, and no hint about something else" {
+    touch "$LAB/build/student/my.endless"
+    judge "$my"
+    [ "$status" -eq 1 ]
+    [[ $(tr -s "\n " "  " <<<"$output") == *"chapters/03-x.md:8: the loop here has not ended after 600000000 warp instructions of the launch (PTXSIM_BUDGET) 600,000,000 are the limit here: some 20 s of one core"* ]]
+    [[ "$output" =~ "my "\ +"mission     not run" ]]
+    [[ "$output" =~ "correct "\ +"0 of 40  FAIL" ]]
+    [[ "$output" =~ "races "\ +"- of 15  when it ends" ]]
+    [[ "$output" =~ "registers <= 64 "\ +"0 of  5  ok, but no outputs" ]]
+    [[ "$output" =~ "warp_instructions <= 999 at small "\ +"- of 10" ]]
+    [[ $(tr -s "\n " "  " <<<"$output") == *"correct, 40 points: attention, chapters/03-x.md:8: the loop here has not ended"* ]]
+    [[ "$output" != *"outputs differ"* ]]
+    [[ "$output" != *"hint "* ]]
+    [ "$(cat "$LAB/build/student/my.budget")" = "small 600000000" ]
+    gap '// Your code: multiply' # the loop may well be what is missing there
+    judge "$my"
+    [[ "$output" == *"task 1, \"Multiply\", is still open: $my:3"* ]]
+}
+
+@test "the budget is 50 times what the program before takes; its own program's where there is none before" {
+    echo '"warp_instructions":60000000' >"$LAB/build/ch02_scalar.counts" # in three launches
+    judge "$my"
+    [ "$status" -eq 0 ]
+    # A run of each shape, then three schedules of the first.
+    printf '%s 1000000000\n' small mission small small small | diff - "$LAB/build/student/my.budget"
+    printf '%s none\n' small mission | diff - "$LAB/build/ch02_scalar.budget"
+    touch "$LAB/build/student/my.endless"
+    judge "$my"
+    [[ $(tr -s "\n " "  " <<<"$output") == *"ch02_scalar takes 20,000,000 of them on small, and 50 times as many are the limit here"* ]]
+    rm "$LAB/build/student/my".{budget,endless}
+    echo '"warp_instructions":90000000' >"$LAB/build/ch03_wmma_qk.counts"
+    run "$LAB/build/lab" --lab 3 --on simulator --shapes small "$my"
+    [ "$status" -eq 0 ]
+    [ "$(sort -u "$LAB/build/student/my.budget")" = "small 1500000000" ]
+}
+
+@test "a crash is told, and no outputs are said to differ" {
+    sed -i '2i case $* in *--resources*) ;; *) kill -SEGV $$ ;; esac' "$my"
+    judge "$my"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"it crashed: Segmentation fault"* ]]
+    [[ "$output" == *"correct, 40 points: it crashed: Segmentation fault"* ]]
+    [[ "$output" != *"outputs differ"* ]]
+}
+
+@test "tables fit a terminal of 60 columns, and one of 80" {
+    command -v script >/dev/null || skip "no script(1) to make a terminal"
+    local columns
+    echo '"warp_instructions":12000000000,"shared_load_conflicts":3000,"classes":{"int":300}' >"$LAB/build/ch03_wmma_qk.counts"
+    cp "$LAB"/build/ch03_wmma_qk.counts "$LAB/build/ch02_scalar.counts"
+    cat >"$LAB/plots/runs/h200/lab03.json" <<JSON
+{"record":1,"lab":3,"date":"2026-11-21T09:00:00Z","runtime":"gpu","device":{"name":"NVIDIA H200"},"source_hashes":{"ch03":"-"},
+ "speedup":{"mission":{"median":1.52,"low":1.5,"high":1.54,"rounds":30,"before_p50_us":61.2,
+   "after_p50_us":40.3,"promise":1.3,"verdict":"met"}}}
+JSON
+    for columns in 60 80; do
+        for what in right wrong fault endless; do
+            rm -f "$LAB/build/student/my".*
+            touch "$LAB/build/student/my.$what"
+            cp "$LAB/build/ch03_wmma_qk.counts" "$LAB/build/student/my.counts"
+            script -qec "stty cols $columns; cd $LAB && build/lab --lab 3 --before ch02_scalar --shapes small,mission \
+                --gate 'registers <= 128' --gate 'shared <= 65536' --gate 'spills == 0' --gate 'occupancy >= 50' \
+                --promise mission:1.3 --on simulator --why 'so many words that they do not fit' my.cu" /dev/null </dev/null |
+                sed -E 's/\r$//; s/.*\r//; s/\x1b\[[0-9]*[mK]//g' >"$BATS_TEST_TMPDIR/said"
+            cat "$BATS_TEST_TMPDIR/said"
+            grep -q 'Points, as far' "$BATS_TEST_TMPDIR/said"
+            [ -z "$(awk -v most=$columns 'length > most' "$BATS_TEST_TMPDIR/said")" ]
+        done
+    done
+}
+
 @test "a race that only another schedule shows" {
     sed -i '2i [ "${PTXSIM_SCHEDULE:-0}" -ne 2 ] || touch "$0.fault"' "$my"
     judge "$my"
@@ -106,7 +178,8 @@ $1\\
     [ "$output" = 'Task 1 of 2, "Multiply"
   hint 1 of 3: Two loads.' ]
     run lab3 --hint
-    [ "${#lines[@]}" -eq 3 ]
+    [ "$output" = 'Task 1 of 2, "Multiply"
+  hint 2 of 3: One product.' ]
     run lab3 --hint 2
     [ "${lines[0]}" = 'Task 2 of 2, "Wait"' ]
     [ "${#lines[@]}" -eq 2 ]
@@ -115,8 +188,29 @@ $1\\
     run lab3 --hint # the first task has no more
     [ "${lines[0]}" = 'Task 2 of 2, "Wait"' ]
     run lab3 --hint 1
-    [[ "$output" == *"there are no more hints for this task" ]]
+    [ "${#lines[@]}" -eq 5 ]
+    [[ "$output" == *"hint 1 of 3: Two loads."*"these are all hints of this task" ]]
     printf 'ch03-step 3\nch03-wait 2\n' | diff - "$LAB/labs/work/lab03/.hints"
+}
+
+@test "the hint that a verdict has shown is not told again; where nothing can be written, it is" {
+    touch "$LAB/build/student/my.wrong"
+    judge "$my"
+    [[ "$output" == *"hint 1 of 3: Two loads."* ]]
+    run lab3 --hint
+    [[ "$output" == *"hint 2 of 3: One product." ]]
+    [ "${#lines[@]}" -eq 2 ]
+    judge "$my" # shows the last that was told
+    [[ "$output" == *"hint 2 of 3: One product."* ]]
+    run lab3 --hint
+    [[ "$output" == *"hint 3 of 3: The sum goes on." ]]
+    rm -r "$LAB/labs/work"
+    touch "$LAB/labs/work"
+    judge "$my"
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"hint 1 of 3: Two loads."* ]]
+    run lab3 --hint
+    refused 3 "cannot make labs/work"
 }
 
 @test "a bare --hint is about the task that is open in the working copy" {
@@ -143,12 +237,11 @@ $1\\
     refused 2 "No such file"
 }
 
-wait_for() { # COUNT TEXT: until the log has as many
-    for _ in {1..200}; do
-        [ "$(grep -c "$2" log || :)" -lt "$1" ] || return 0
+wait_for() { # COUNT TEXT: until the log has as many, or nobody writes it any more
+    while [ "$(grep -c "$2" log || :)" -lt "$1" ]; do
+        kill -0 $pid
         sleep 0.1
     done
-    return 1
 }
 
 @test "--watch judges again when the file is saved, whichever way, and ends by a signal" {
@@ -168,8 +261,9 @@ wait_for() { # COUNT TEXT: until the log has as many
     wait_for 3 'watching .*my.cu; Ctrl-C ends'
     [ "$(grep -c '^GREEN' log)" -eq 2 ]
     echo >>"$LAB/other.cu" # somebody else's
-    sleep 0.5
-    [ "$(grep -c saved log)" -eq 2 ]
+    echo '#' >>"$my"
+    wait_for 4 'watching .*my.cu; Ctrl-C ends'
+    [ "$(grep -c saved log)" -eq 3 ]
     kill -TERM $pid
     wait $pid
 }

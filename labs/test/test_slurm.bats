@@ -45,7 +45,7 @@ submit() {
     rm -f "$said"
     labs/grade "${line[@]}" --slurm "$@" >"$said" 2>&1 3>&- &
     judge=$!
-    for _ in {1..100}; do
+    while kill -0 $judge; do
         read -r job spool < <(sed -nE 's/^Slurm has .* as job ([0-9]+), (lab04-[^:]+):.*/\1 build\/grade\/slurm\/\2/p' "$said" 2>/dev/null) &&
             return 0
         sleep 0.1
@@ -77,8 +77,8 @@ one_line() { # STATUS WORDS ARGUMENT...
     scontrol write batch_script "$job" "$BATS_TEST_TMPDIR/script"
     scontrol show job "$job" >"$BATS_TEST_TMPDIR/shown"
     scontrol update PartitionName=book State=UP
-    for _ in {1..100}; do
-        if pgrep -fa -- '--element' >"$BATS_TEST_TMPDIR/commands"; then break; fi
+    until pgrep -fa -- '--element' >"$BATS_TEST_TMPDIR/commands"; do
+        kill -0 $judge
         sleep 0.1
     done
     [ -s "$BATS_TEST_TMPDIR/commands" ]
@@ -118,8 +118,8 @@ one_line() { # STATUS WORDS ARGUMENT...
     touch "$said"
     labs/grade "${line[@]}" --slurm >"$said" 2>&1 3>&- &
     judge=$!
-    for _ in {1..100}; do
-        ! grep -q '^Slurm has 2 of them from before$' "$said" || break
+    until grep -q '^Slurm has 2 of them from before$' "$said"; do
+        kill -0 $judge
         sleep 0.1
     done
     scontrol update PartitionName=book State=UP

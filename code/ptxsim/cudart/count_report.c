@@ -14,6 +14,7 @@ enum { FAULTS_MAX = 64 };
 
 static char *faults[FAULTS_MAX];
 static int fault_count;
+static bool endless;
 
 // ---- JSON ---------------------------------------------------------------------------------------
 
@@ -99,7 +100,7 @@ static void write_all(FILE *file)
         write_kernel(file, k);
         comma = ",";
     }
-    fprintf(file, "],\n\"faults\":[");
+    fprintf(file, "],\n%s\"faults\":[", endless ? "\"endless\":true," : "");
     for (int i = 0; i < fault_count; ++i) {
         fprintf(file, i ? "," : "");
         write_string(file, faults[i]);
@@ -142,6 +143,11 @@ static void write_report(void)
 __attribute__((destructor)) static void report_at_exit(void)
 {
     write_report();
+}
+
+void report_endless(void)
+{
+    endless = true;
 }
 
 void report_fault(const char *text)

@@ -3,6 +3,7 @@
 //   error.c         the lock, errors and their names
 //   registry.c      fat binaries, kernels and variables, as host code registers them
 //   count_report.c  what was counted, as JSON
+//   terminal.c      how far a launch is, and Ctrl-C
 //   task.c          does pieces of work: launches, copies, fills, graphs of them
 //   streams.c       streams, events, capture
 //   properties.c    the simulated device: properties, attributes, limits
@@ -26,6 +27,8 @@
 // written; by default races are checked, too (races.h), which takes about as long again as the
 // rest; mine tells of no race that lies within headers of the toolkit. PTXSIM_SCHEDULE=N is another
 // order of the warps' turns, PTXSIM_THREADS=N the host's threads, PTXSIM_REPORT=FILE the report.
+// PTXSIM_BUDGET=N stops a launch after N warp instructions, and says which loop it was in;
+// PTXSIM_PATIENCE=N tells a terminal how far it is after N seconds of the program, not after 5.
 // PTXSIM_LAUNCHES=FD runs no kernel and copies nothing: each launch is written down as a line on
 // that file descriptor, for the grader (labs/judge/).
 //
@@ -261,8 +264,17 @@ void graph_remove_last(struct CUgraph_st *graph);
 cudaError_t graph_run(const struct CUgraph_st *graph); // its tasks, in the order of the nodes
 void graph_free(cudaGraph_t graph);
 
+// ---- The terminal (terminal.c) ------------------------------------------------------------------
+
+// Around a launch: Ctrl-C then stops it (launch.tick), unless the program has a handler of its own,
+// and on a terminal stderr tells how far a program is that runs longer than some seconds.
+void terminal_begin(const char *mangled);
+bool terminal_tick(uint64_t ended, uint64_t ctas);
+void terminal_end(void);
+
 // ---- Report -------------------------------------------------------------------------------------
 
 void report_fault(const char *text);
+void report_endless(void); // the fault that follows is a loop that does not end
 
 #endif

@@ -2,6 +2,7 @@
 // Below the functions of the API, which check what is asked for and make tasks of it.
 #include "runtime.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 
 // A whole number from the environment, 0 when it is not set. Anything else is named once, and
 // ignored.
-static unsigned environment_number(const char *name, unsigned most)
+static uint64_t environment_number(const char *name, uint64_t most)
 {
     const char *text = getenv(name);
     char *end;
@@ -19,11 +20,12 @@ static unsigned environment_number(const char *name, unsigned most)
         return 0;
     unsigned long value = strtoul(text, &end, 10);
     if (*end || *text == '-' || value > most) {
-        complain("%s: \"%s\" is no whole number up to %u: ignored", name, text, most);
+        complain("%s: \"%s\" is no whole number up to %llu: ignored", name, text,
+                 (unsigned long long)most);
         unsetenv(name);
         return 0;
     }
-    return (unsigned)value;
+    return value;
 }
 
 // runtime.h has the values of PTXSIM_CHECK.
@@ -54,7 +56,8 @@ static cudaError_t fault_error(const struct fault *fault)
     case FAULT_UNSUPPORTED: return cudaErrorNotSupported;
     case FAULT_OUT_OF_BOUNDS: return cudaErrorIllegalAddress;
     case FAULT_MISALIGNED: return cudaErrorMisalignedAddress;
-    case FAULT_DEADLOCK: return cudaErrorLaunchTimeout;
+    case FAULT_DEADLOCK:
+    case FAULT_ENDLESS: return cudaErrorLaunchTimeout;
     case FAULT_ASSERT: return cudaErrorAssert;
     case FAULT_UNINITIALISED: // a GPU would go on with whatever it read
     case FAULT_RACE:
@@ -81,6 +84,8 @@ static uint64_t grid_memory(void)
 static void explain(const struct fault *fault)
 {
     complain("%s", fault->text);
+    if (fault->kind == FAULT_ENDLESS)
+        report_endless();
     report_fault(fault->text);
     for (int i = 0; i < note_count; ++i) {
         complain("%s", notes[i]);
@@ -102,18 +107,26 @@ static cudaError_t launch_now(const struct launch_order *order)
         .gpu = device_now(),
         .stack_bytes = stack_limit(),
         .threads = (int)environment_number("PTXSIM_THREADS", 1024),
-        .schedule = environment_number("PTXSIM_SCHEDULE", UINT32_MAX),
-        .spin = environment_number("PTXSIM_SPIN", UINT32_MAX),
+        .schedule = (unsigned)environment_number("PTXSIM_SCHEDULE", UINT32_MAX),
+        .spin = (unsigned)environment_number("PTXSIM_SPIN", UINT32_MAX),
+        .budget = environment_number("PTXSIM_BUDGET", INT64_MAX),
         .check = !checks_are("off"),
         .races = !checks_are("off") && !checks_are("memory"),
         .mine = checks_are("mine"),
         .note = take_note,
+        .tick = terminal_tick,
     };
     memcpy(launch.grid, order->grid, sizeof launch.grid);
     memcpy(launch.block, order->block, sizeof launch.block);
 
     memory_touched_clear();
+    terminal_begin(kernel->name);
     bool passed = launch_run(&launch, &kernel->counts, &kernel->lines, &kernel->line_count, &fault);
+    terminal_end();
+    if (fault.kind == FAULT_INTERRUPTED) {
+        complain("%s", fault.text);
+        raise(SIGINT); // ends the program: terminal_begin has seen to it
+    }
     kernel->dram_bytes += memory_touched_bytes();
     if (kernel->launches++ == 0) {
         kernel_was_launched(kernel);

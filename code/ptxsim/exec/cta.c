@@ -7,9 +7,11 @@
 #include <stdlib.h>
 
 enum {
-    CTA_ROUNDS = 256,   // turns of a CTA before another one of the same host thread has its own
-    IDLE_BLOCKS = 64,   // a turn of fewer basic blocks that ends in a failed wait counts as idle
-    IDLE_ROUNDS = 1000, // rounds of idle turns without an arrival, after which it is a deadlock
+    CTA_ROUNDS = 256,      // turns of a CTA before another one of the same host thread has its own
+    IDLE_BLOCKS = 64,      // a turn of fewer basic blocks that ends in a failed wait counts as idle
+    IDLE_ROUNDS = 1000,    // rounds of idle turns without an arrival, after which it is a deadlock
+    TICK_ROUNDS = 16,      // a call of launch.tick
+    MOST_UNTOLD = 1 << 16, // instructions of a host thread that the launch's sum may lack
 };
 
 // ---- Storage ------------------------------------------------------------------------------------
@@ -138,14 +140,31 @@ static uint64_t scramble(uint64_t x)
     return x ^ x >> 31;
 }
 
+// What the warps have run is added to the launch's sum now and then; whether the launch goes on.
+static bool goes_on(struct run *run, struct worker *worker, uint64_t instructions)
+{
+    const struct launch *launch = run->launch;
+    worker->instructions += instructions;
+    if (++worker->rounds % TICK_ROUNDS == 0 && launch->tick &&
+        launch->tick(atomic_load(&run->ended), run->ctas))
+        halt(run, INTERRUPTED);
+    if (launch->budget && worker->instructions >= MOST_UNTOLD) {
+        uint64_t spent = atomic_fetch_add(&run->spent, worker->instructions);
+        if (spent + worker->instructions > launch->budget)
+            halt(run, SPENT);
+        worker->instructions = 0;
+    }
+    return atomic_load_explicit(&run->halt, memory_order_relaxed) == RUNNING;
+}
+
 enum cta_state run_cta(struct cta *cta)
 {
-    const struct run *run = cta->worker->run;
+    struct run *run = cta->worker->run;
     if (cta->stuck_at == effects_of(run))
         return CTA_STUCK;
     for (int round = 0; round < CTA_ROUNDS; ++round) {
         bool moved = false, left = false, idle = true;
-        uint64_t order = 0, progress = cta->progress, effects = effects_of(run);
+        uint64_t order = 0, progress = cta->progress, effects = effects_of(run), ran = 0;
         if (cta->launch->schedule)
             order = scramble(cta->launch->schedule + cta->number * 64 + ++cta->rounds);
         for (int i = 0; i < cta->warps; ++i) {
@@ -156,9 +175,10 @@ enum cta_state run_cta(struct cta *cta)
             if (!w->group_count)
                 continue;
             uint32_t alive = w->alive;
-            uint64_t turns = w->turns;
+            uint64_t turns = w->turns, before = w->instructions;
             w->yields = false;
             moved |= run_warp(w);
+            ran += w->instructions - before;
             idle &= w->turns - turns < IDLE_BLOCKS && (!w->yields || w->waits) &&
                     (w->yields || w->turns == turns);
             if (cta->faulted)
@@ -187,6 +207,8 @@ enum cta_state run_cta(struct cta *cta)
             cta->stuck_at = effects;
             return CTA_STUCK;
         }
+        if (!goes_on(run, cta->worker, ran))
+            return CTA_TURN_OVER;
     }
     return CTA_TURN_OVER;
 }

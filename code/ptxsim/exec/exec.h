@@ -1,7 +1,7 @@
 // exec.h: what the files of exec/ share. Its public face is launch_run (ptxsim.h).
 //
 //   exec.c           runs a warp: its groups of lanes, block by block
-//   stuck.c          loops that nobody ends, and deadlocks
+//   stuck.c          loops that nobody ends, deadlocks, and launches that are stopped
 //   cta.c            a CTA: storage, and the turns of its warps
 //   launch.c         a grid: CTAs over the host's threads; launch_run
 //   counts_derive.c  what the counters of a launch add up to
@@ -12,6 +12,8 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+
+enum halt { RUNNING, DEADLOCKED, SPENT, INTERRUPTED };
 
 struct run { // a launch
     const struct launch *launch;
@@ -26,11 +28,15 @@ struct run { // a launch
     struct worker *workers; // guarded by the lock: their stuck_at and finished
     uint64_t worker_count;
     atomic_uint_fast64_t ended; // CTAs
-    atomic_bool deadlocked;     // nobody will ever go on
-    bool blameless;             // the deadlock follows from another fault, which is told instead
+    atomic_uint_fast64_t spent; // warp instructions
+    atomic_int halt;            // enum halt: nobody goes on
+    bool blameless;             // the halt follows from another fault, which is told instead
     struct printed *printed;    // guarded by the lock too
     size_t printed_count, printed_capacity;
 };
+
+// Halts a run, unless it is halted: the first reason counts.
+void halt(struct run *run, enum halt why);
 
 // ---- Warps (exec.c) -----------------------------------------------------------------------------
 
@@ -54,6 +60,9 @@ void find_polled(struct warp *w);
 // Makes it the CTA's fault that its warps wait for others that never come. ctas: how many have not
 // ended and never will; 0: it is this one's own affair.
 void fault_stuck(struct cta *cta, uint64_t ctas);
+// Makes it the CTA's fault that the launch was stopped there: where the loop is that it is in, or
+// where it was interrupted. Runs the CTA some rounds further to see the loop.
+void fault_stopped(struct cta *cta, enum halt why);
 
 // ---- CTAs (cta.c) -------------------------------------------------------------------------------
 

@@ -67,6 +67,16 @@ static void write_printed(struct run *run)
     free(run->printed);
 }
 
+void halt(struct run *run, enum halt why)
+{
+    pthread_mutex_lock(&run->lock);
+    if (atomic_load(&run->halt) == RUNNING) {
+        run->blameless = atomic_load(&run->faulted) != UINT64_MAX;
+        atomic_store(&run->halt, why);
+    }
+    pthread_mutex_unlock(&run->lock);
+}
+
 // All CTAs that this thread has open are stuck. If those of all other threads are, too, and nothing
 // has happened since, it is a deadlock.
 static void all_open_stuck(struct worker *worker, uint64_t effects)
@@ -77,30 +87,51 @@ static void all_open_stuck(struct worker *worker, uint64_t effects)
     bool all = effects_of(run) == effects;
     for (uint64_t i = 0; i < run->worker_count; ++i)
         all &= run->workers[i].finished || run->workers[i].stuck_at == effects;
-    if (all && !atomic_load(&run->deadlocked)) {
-        run->blameless = atomic_load(&run->faulted) != UINT64_MAX;
-        atomic_store(&run->deadlocked, true);
-    }
     pthread_mutex_unlock(&run->lock);
-    if (!all)
+    if (all)
+        halt(run, DEADLOCKED);
+    else
         sched_yield();
 }
 
-// Ends the open CTAs of a deadlocked run. The fault is told of the lowest of them; keep_fault takes
-// the lowest of all threads'.
+static uint64_t instructions_of(const struct cta *cta)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < cta->warps; ++i)
+        sum += cta->warp[i].instructions;
+    return sum;
+}
+
+// The CTA that is to blame for a halt: of a deadlock the lowest; of a launch that took too long, the
+// one that has run most.
+static struct cta *culprit(struct cta *open, enum halt why)
+{
+    struct cta *best = open;
+    for (struct cta *cta = open; cta; cta = cta->next) {
+        uint64_t more = why == DEADLOCKED ? 0 : instructions_of(cta);
+        uint64_t most = why == DEADLOCKED ? 0 : instructions_of(best);
+        if (more > most || (more == most && cta->number < best->number))
+            best = cta;
+    }
+    return best;
+}
+
+// Ends the open CTAs of a run that is halted. The fault is told of one of them; keep_fault takes the
+// lowest of all threads'.
 static void give_up(struct worker *worker, struct cta *open)
 {
     struct run *run = worker->run;
-    struct cta *lowest = open;
-    for (struct cta *cta = open; cta; cta = cta->next)
-        if (cta->number < lowest->number)
-            lowest = cta;
-    if (!run->blameless) {
-        for (int i = 0; i < lowest->warps; ++i)
-            if (lowest->warp[i].group_count && lowest->warp[i].loop.found)
-                find_polled(&lowest->warp[i]);
-        fault_stuck(lowest, run->ctas - atomic_load(&run->ended));
-        keep_fault(run, lowest);
+    enum halt why = (enum halt)atomic_load(&run->halt);
+    struct cta *cta = culprit(open, why);
+    if (!run->blameless && why == DEADLOCKED) {
+        for (int i = 0; i < cta->warps; ++i)
+            if (cta->warp[i].group_count && cta->warp[i].loop.found)
+                find_polled(&cta->warp[i]);
+        fault_stuck(cta, run->ctas - atomic_load(&run->ended));
+        keep_fault(run, cta);
+    } else if (!run->blameless && instructions_of(cta)) {
+        fault_stopped(cta, why);
+        keep_fault(run, cta);
     }
     while (open) {
         struct cta *next = open->next;
@@ -140,7 +171,7 @@ static void *work(void *argument)
             if (!open)
                 last = &open;
         }
-        if (atomic_load(&run->deadlocked)) {
+        if (atomic_load(&run->halt) != RUNNING) {
             cta->next = open;
             open = cta;
             give_up(worker, open);
@@ -317,8 +348,9 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
                       .fault_cta = UINT64_MAX};
     atomic_init(&run.next, 0);
     atomic_init(&run.faulted, UINT64_MAX);
-    atomic_init(&run.deadlocked, false);
+    atomic_init(&run.halt, RUNNING);
     atomic_init(&run.ended, 0);
+    atomic_init(&run.spent, 0);
     pthread_mutex_init(&run.lock, NULL);
     prepare_workers(&run);
 

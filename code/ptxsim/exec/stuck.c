@@ -4,7 +4,8 @@
 // what they were, and in the meantime nothing has been done that another warp could see, it is in a
 // loop and stays there until someone does. When this holds for all warps of all CTAs, nobody will:
 // that is a deadlock, proven and not guessed from the time it takes. A loop that counts its rounds
-// never has the same registers again: it is found by a limit on the blocks it runs.
+// never has the same registers again: it is found by a limit on the blocks it runs. And what goes on
+// storing has an effect for ever: such a launch is stopped when its budget is spent.
 #include "exec.h"
 
 #include "ptxsim/machine/groups.h"
@@ -14,9 +15,10 @@
 #include <stdio.h>
 
 enum {
+    LOOP_TURN = 64,       // basic blocks of a warp's turn while its loop is looked for
     MOST_STEPS = 1 << 26, // basic blocks without an effect, after which a loop is called endless
     CAREFUL_FROM = 16,    // rounds of a loop from which lanes that have ended are left alone
-    MOST_LOOP = 1 << 16,  // basic blocks of a loop that are searched for the load it waits by
+    MOST_LOOP = 1 << 16,  // basic blocks of a loop that are searched for its first one
 };
 
 // ---- Loops --------------------------------------------------------------------------------------
@@ -279,10 +281,119 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
         if (endless)
             snprintf(how, sizeof how, "%llu basic blocks and nothing stored (PTXSIM_SPIN)",
                      (unsigned long long)(at->steps - at->loop.first));
-        fault_at(at, op, lane, FAULT_DEADLOCK, "the loop here does not end: %s", how);
+        fault_at(at, op, lane, FAULT_ENDLESS, "the loop here does not end: %s", how);
         return;
     }
     fault_at(at, op, lane, FAULT_DEADLOCK,
              "%s: %d of %d warps wait for others that never come%s: %s",
              endless ? "no progress (PTXSIM_SPIN)" : "deadlock", waiting, cta->warps, others, dump);
+}
+
+// ---- Launches that are stopped ------------------------------------------------------------------
+
+// The warp that has run most.
+static struct warp *busiest(struct cta *cta)
+{
+    struct warp *best = NULL;
+    for (int i = 0; i < cta->warps; ++i) {
+        struct warp *w = &cta->warp[i];
+        if (w->group_count && (!best || w->instructions > best->instructions))
+            best = w;
+    }
+    return best;
+}
+
+struct loop {                    // what a warp has run of late, in its outermost function
+    uint32_t frame, first, from; // its lowest block, and the one that went back to it
+    uint32_t last;               // block that it ran before
+    bool any, closed;
+};
+
+static void note_block(struct loop *loop, const struct group *g)
+{
+    if (loop->any && g->frame > loop->frame)
+        return; // a function that it calls
+    if (!loop->any || g->frame < loop->frame || g->block < loop->first)
+        *loop = (struct loop){.frame = g->frame, .first = g->block, .last = g->block, .any = true};
+    else if (g->block == loop->first) {
+        loop->from = loop->last;
+        loop->closed = true;
+    }
+    loop->last = g->block;
+}
+
+// Lets the warps of a CTA have their turns and watches one of them, for so many blocks of it that
+// even the outermost loop comes round. False: the warp has ended, or is in no loop.
+static bool find_loop(struct warp *watched, struct loop *loop)
+{
+    struct cta *cta = watched->cta;
+    bool moved = true;
+    for (int blocks = 0; blocks < MOST_LOOP && moved && !cta->faulted;) {
+        moved = false;
+        for (int i = 0; i < cta->warps; ++i) {
+            struct warp *w = &cta->warp[i];
+            w->yields = false;
+            for (int turn = 0; turn < LOOP_TURN && w->group_count && !w->yields; ++turn) {
+                int index = pick_group(w);
+                if (index < 0)
+                    break;
+                if (w == watched) {
+                    note_block(loop, &w->groups[index]);
+                    blocks++;
+                }
+                run_block(w, index);
+                moved = true;
+            }
+        }
+    }
+    return watched->group_count && loop->closed;
+}
+
+// Where a loop begins in the text of its own function, and its last line there: that of its `for`
+// or `while`, if the compiler has left anything of that, or of what stands below. What is inlined
+// has lines elsewhere.
+static const struct op *first_line(const struct program *p, const struct loop *loop, int *last)
+{
+    const struct op *best = NULL;
+    for (uint32_t block = loop->first; block <= loop->from; ++block)
+        for (uint32_t i = 0; i < p->blocks[block].count; ++i) {
+            const struct op *op = first_op(p, block) + i;
+            const struct source_line *at = &p->insns[op->insn].at;
+            const struct source_line *first = best ? &p->insns[best->insn].at : at;
+            if (!at->line || at->callers[0] || strcmp(at->file, first->file))
+                continue;
+            *last = at->line > *last ? at->line : *last;
+            best = !best || at->line < first->line ? op : best;
+        }
+    *last = best ? *last : 0;
+    return best ? best : first_op(p, loop->first);
+}
+
+void fault_stopped(struct cta *cta, enum halt why)
+{
+    const struct program *p = cta->program;
+    struct warp *w = busiest(cta);
+    if (!w) // the launch took long, and this CTA has just ended
+        w = &cta->warp[0];
+    int lane = w->alive ? __builtin_ctz(w->alive) : 0;
+    int index = w->group_count ? pick_group(w) : -1;
+    const struct op *here =
+        w->group_count ? first_op(p, w->groups[index < 0 ? 0 : index].block) : NULL;
+    if (why == INTERRUPTED) {
+        fault_at(w, here, lane, FAULT_INTERRUPTED, "interrupted here");
+        return;
+    }
+    struct loop loop = {0};
+    int last = 0;
+    bool loops = find_loop(w, &loop);
+    char what[64] = "what is run here";
+    if (loops)
+        here = first_line(p, &loop, &last);
+    if (loops && last > p->insns[here->insn].at.line)
+        snprintf(what, sizeof what, "the loop here, to line %d,", last);
+    else if (loops)
+        snprintf(what, sizeof what, "the loop here");
+    fault_at(w, here, lane, FAULT_ENDLESS,
+             "%s has not ended after %llu warp instructions of the launch (PTXSIM_BUDGET)", what,
+             (unsigned long long)cta->launch->budget);
 }

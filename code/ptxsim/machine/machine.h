@@ -108,6 +108,8 @@ struct worker { // one host thread
     struct run *run;
     _Atomic uint64_t effects; // what its warps have done that another can see
     uint64_t stuck_at;        // all of its CTAs are, as long as the effects sum up to this
+    uint64_t instructions;    // run, and not yet added to those of the launch
+    unsigned rounds;          // of the warps of its CTAs
     bool finished;
     struct insn_counts *insns;
     struct block_counts *blocks;

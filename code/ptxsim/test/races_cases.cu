@@ -491,6 +491,56 @@ template <bool WRONG> __global__ void missed_end(int *out, const int *in)
     out[threadIdx.x] = (int)x;
 }
 
+// A loop over tiles that never comes to the next one: it loads, meets at barriers and sums up for ever.
+template <bool WRONG> __global__ void same_tile(int *out, const int *in)
+{
+    __shared__ int tile[N];
+    int t = threadIdx.x, sum = 0;
+    for (int first = 0; first < 4 * N; first += WRONG ? in[0] : N) { // <- same_tile
+        tile[t] = in[first + t] + sum;
+        __syncthreads();
+        for (int i = 0; i < N; ++i)
+            sum += tile[(t + i) % N];
+        __syncthreads();
+    }
+    out[t] = sum;
+}
+
+// The same, and the compiler knows that it does not end: there is no condition any more.
+template <bool WRONG> __global__ void no_step(int *out, const int *in)
+{
+    __shared__ int tile[N];
+    int t = threadIdx.x, sum = 0;
+    for (int first = 0; first < 4 * N; first += WRONG ? 0 : N) {
+        tile[t] = in[first + t] + sum; // <- no_step
+        __syncthreads();
+        sum += tile[N - 1 - t];
+        __syncthreads();
+    }
+    out[t] = sum;
+}
+
+// The same of one block among others, in a function; its neighbours end.
+__device__ int walked[N];
+
+__device__ __noinline__ int walk(const int *in, int t, int step)
+{
+    int sum = 0;
+    for (int i = 0; i < 4; i += step) { // <- walks
+        sum += in[i * N + t];
+        atomicAdd(&walked[t], sum);
+    }
+    return sum;
+}
+
+template <bool WRONG> __global__ void walks(int *out, const int *in)
+{
+    int t = threadIdx.x;
+    int sum = walk(in, t, WRONG && blockIdx.x == 2 ? in[0] : 1);
+    if (blockIdx.x == 0)
+        out[t] = sum;
+}
+
 // ---- Bounds and what was never written ----------------------------------------------------------
 
 template <bool WRONG> __global__ void bounds(int *out, const int *in)
@@ -620,7 +670,8 @@ static const struct {
     CASE(flag_counted, 1),   CASE(chain, 4),          CASE(twice_locked, 4),  CASE(header, 1),
     CASE(missed_end, 1),     CASE(copy_drained, 1),   CASE(wmma_in_place, 1), CASE(in_step, 1),
     CASE(in_step_global, 1), CASE(lane_flag, 1),      CASE(left, 1),          CASE(two_barriers, 1),
-    CASE(endless, 1),        CASE(endless_stores, 1), CASE(in_place, 4),
+    CASE(endless, 1),        CASE(endless_stores, 1), CASE(in_place, 4),      CASE(same_tile, 1),
+    CASE(walks, 4),          CASE(no_step, 1),
 };
 
 int main(int argc, char **argv)

@@ -35,6 +35,17 @@ setup() {
         awk '{ sum += $2 } END { exit !(sum > 0.999 && sum < 1.001) }'
 }
 
+@test "lines are cut at the terminal's width" {
+    command -v script >/dev/null || skip "no script(1) to make a terminal"
+    local columns
+    for columns in 60 100; do
+        run script -qec "stty cols $columns; build/profile --lines 30 ${small[*]}" /dev/null </dev/null
+        [ "$status" -eq 0 ]
+        grep -E '^ *[0-9.]+% .*:[0-9]+ ' <<<"$output" | tr -d '\r' | awk -v columns="$columns" '
+            length > most { most = length } END { print most; exit most != columns }'
+    done
+}
+
 @test "./lab3 --profile is make profile3; ./lab3 my.cu --profile has the lines of my.cu" {
     make -s chapter3 >"$BATS_TEST_TMPDIR/make" || { cat "$BATS_TEST_TMPDIR/make"; false; }
     make -s profile3 >"$BATS_TEST_TMPDIR/expected"

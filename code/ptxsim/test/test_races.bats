@@ -70,6 +70,51 @@ setup() {
 @test "a loop that counts past its end" {
     PTXSIM_SPIN=100000 expect missed_end "the loop here does not end: "
 }
+@test "a loop that stores for ever is stopped by the budget, at its own line" {
+    export SCHEDULES=4 PTXSIM_BUDGET=3000000
+    line_of() { grep -n "// <- $1\$" "$CASES" | cut -d: -f1; }
+    expect same_tile ", to line $(($(line_of same_tile) + 5)), has not ended after 3000000 warp instructions of the launch (PTXSIM_BUDGET)"
+    expect no_step ", to line $(($(line_of no_step) + 3)), has not ended after 3000000 warp instructions of the launch (PTXSIM_BUDGET)"
+    expect walks ", to line $(($(line_of walks) + 2)), has not ended after 3000000 warp instructions of the launch (PTXSIM_BUDGET)"
+    local name threads said
+    for name in same_tile walks; do
+        for threads in 1 2 4; do
+            PTXSIM_THREADS=$threads run "$BATS_FILE_TMPDIR/cases" $name wrong
+            said=${said:-$output}
+            [[ "$output" == *cudaErrorLaunchTimeout ]]
+        done
+        [[ "$output" != *"wait for others"* ]]
+    done
+    PTXSIM_REPORT=$BATS_TEST_TMPDIR/report.json run "$BATS_FILE_TMPDIR/cases" walks wrong
+    grep -q '^"endless":true,"faults":\["walks, ' "$BATS_TEST_TMPDIR/report.json"
+    PTXSIM_BUDGET=lots run "$BATS_FILE_TMPDIR/cases" walks right
+    [[ "$output" == 'ptxsim: PTXSIM_BUDGET: "lots" is no whole number up to '*': ignored'* ]]
+    [[ "$output" == *cudaSuccess ]]
+}
+@test "Ctrl-C says in which kernel and line it was, and ends the program by that signal" {
+    local pid status=0 line
+    (exec env --default-signal=INT "$BATS_FILE_TMPDIR/cases" same_tile wrong >"$BATS_TEST_TMPDIR/said" 2>&1 3>&-) &
+    pid=$!
+    until grep -qE '^SigCgt:.*[2367abef]$' "/proc/$pid/status"; do # it waits for the signal: in the kernel
+        kill -0 $pid
+    done
+    kill -INT $pid
+    wait $pid || status=$?
+    [ "$status" -eq 130 ]
+    cat "$BATS_TEST_TMPDIR/said"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -eq 1 ]
+    line=$(sed -nE "s|^ptxsim: same_tile, .*$CASES:([0-9]+), block \(0,0,0\), thread \(.*\): interrupted here$|\1|p" "$BATS_TEST_TMPDIR/said")
+    sed -n "$((line - 9)),${line}p" "$CASES" | grep -q '<- same_tile' # within the loop, or its head
+}
+@test "on a terminal, a kernel that takes longer says how far it is; into a file it does not" {
+    command -v script >/dev/null || skip "no script(1) to make a terminal"
+    local said
+    PTXSIM_PATIENCE=0 PTXSIM_BUDGET=30000000 run script -qec "$BATS_FILE_TMPDIR/cases same_tile wrong" /dev/null </dev/null
+    said=$(cat -v <<<"$output")
+    [[ "$said" == *"^M^[[Ksame_tile: 0 of 1 blocks, "*" s^M^[[Kptxsim: same_tile, "* ]]
+    PTXSIM_PATIENCE=0 PTXSIM_BUDGET=30000000 run "$BATS_FILE_TMPDIR/cases" same_tile wrong
+    [[ "$output" == "ptxsim: same_tile, "* ]]
+}
 @test "in place, after a look back" { expect in_place "with no release and acquire in between"; }
 
 @test "PTXSIM_CHECK=off checks no races, memory no races but reads" {

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -217,6 +218,14 @@ static void print_start(const char *text, int length)
         while ((*text & 0xc0) == 0x80);
 }
 
+// Columns of the terminal; 80 where there is none.
+static int columns_here(void)
+{
+    struct winsize size = {0};
+    bool known = isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+    return known && size.ws_col > 0 ? size.ws_col : 80;
+}
+
 static json_t *show_kernel(const json_t *kernel, int most, const char *by)
 {
     const json_t *counts = json_object_get(kernel, "counts");
@@ -277,7 +286,7 @@ static json_t *show_kernel(const json_t *kernel, int most, const char *by)
                             launches),
                short_number(unit_count(4, c) / launches), place);
         int used = 46 + (strlen(place) > 7 ? (int)strlen(place) - 7 : 0);
-        print_start(source_text(file, line), 80 - used);
+        print_start(source_text(file, line), columns_here() - used);
         putchar('\n');
     }
     if ((size_t)most < count)
