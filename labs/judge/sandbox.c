@@ -26,6 +26,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#ifndef SYS_faccessat2 // the same numbers on every processor
+#define SYS_faccessat2 439
+#endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
 enum { ARGUMENTS_MAX = 256, LINES_FD = 3, FILTER_FD = 4, GPUS_MAX = 16 };
 
 const char *box_work(const struct box *box)
