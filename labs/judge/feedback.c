@@ -117,6 +117,10 @@ void feedback_human(const json_t *result, FILE *to)
                 "Withheld: a kernel whose results are wrong earns nothing for being small, "
                 "free of races or fast. Make `correct` pass first.");
     }
+    if (*string(result, "printed")) {
+        fprintf(to, "\n  What its kernels printed at `small`, the first of it:\n");
+        wrapped(to, 6, string(result, "printed"));
+    }
     fprintf(to, "\n  %-44s %5s / %s\n", "points", points(number(result, "score")),
             points(number(result, "total")));
 }

@@ -32,7 +32,7 @@ struct run { // a launch
     atomic_int halt;            // enum halt: nobody goes on
     bool blameless;             // the halt follows from another fault, which is told instead
     struct printed *printed;    // guarded by the lock too
-    size_t printed_count, printed_capacity;
+    size_t printed_count, printed_capacity, printed_bytes;
 };
 
 // Halts a run, unless it is halted: the first reason counts.
