@@ -254,6 +254,7 @@ static void parse(int argc, char **argv)
         LAB_FILE,
         CHECK,
         QUICK,
+        RECORD,
         HELP,
         SLURM,
         PARTITION,
@@ -274,6 +275,7 @@ static void parse(int argc, char **argv)
         {"lab-file", required_argument, NULL, LAB_FILE}, // for tests
         {"check", no_argument, NULL, CHECK},             // for labs/tools/check-labs
         {"quick", no_argument, NULL, QUICK},
+        {"record", required_argument, NULL, RECORD},
         {"slurm", no_argument, NULL, SLURM},
         {"partition", required_argument, NULL, PARTITION},
         {"time", required_argument, NULL, TIME},
@@ -298,6 +300,7 @@ static void parse(int argc, char **argv)
         case LAB_FILE: options.lab_file = optarg; break;
         case CHECK: options.check = true; break;
         case QUICK: options.quick = true; break;
+        case RECORD: options.record = optarg; break;
         case SLURM: options.slurm = true; break;
         case PARTITION: options.partition = optarg; break;
         case TIME: options.time_limit = optarg; break;
@@ -358,7 +361,7 @@ int main(int argc, char **argv)
     const char *base = slash ? slash + 1 : path;
     char *name = cleaned(base, strlen(base));
     char *source = submission_source(path, &bytes, &why);
-    json_t *result = source ? grade(name, source, bytes) : refused(name, why);
+    json_t *result = source ? grade(name, source, bytes) : not_graded(name, why);
     feedback_human(result, stdout);
     if (options.json)
         write_json(result, options.json);
