@@ -215,6 +215,59 @@ void feedback_human(const json_t *result, FILE *to)
         wrapped(to, 2, full);
 }
 
+// ---- Gradescope ---------------------------------------------------------------------------------
+
+static const char *const whens[] = {"visible", "hidden", "after_due_date", "after_published"};
+
+// When a student sees an item there: what --visibility says of it.
+static const char *visibility_of(const char *name)
+{
+    const char *at = options.visibility;
+
+    for (size_t length; at && *at; at += length, at += *at == ',') {
+        length = strcspn(at, ",");
+        size_t key = strcspn(at, "=");
+        if (key == strlen(name) && strncmp(at, name, key) == 0)
+            for (size_t i = 0; i < sizeof whens / sizeof *whens; ++i)
+                if (length == key + 1 + strlen(whens[i]) &&
+                    strncmp(at + key + 1, whens[i], strlen(whens[i])) == 0)
+                    return whens[i];
+    }
+    return whens[0];
+}
+
+void check_visibility(void)
+{
+    const char *at = options.visibility;
+
+    for (size_t length; at && *at; at += length, at += *at == ',') {
+        bool item = false, when = false;
+        length = strcspn(at, ",");
+        size_t key = strcspn(at, "=");
+        for (int i = 0; i < lab.count; ++i)
+            item = item ||
+                   (strlen(lab.items[i].name) == key && strncmp(at, lab.items[i].name, key) == 0);
+        for (size_t i = 0; i < sizeof whens / sizeof *whens; ++i)
+            when = when || (length == key + 1 + strlen(whens[i]) &&
+                            strncmp(at + key + 1, whens[i], strlen(whens[i])) == 0);
+        if (!item || !when)
+            fail(EXIT_USAGE,
+                 "--visibility: \"%.*s\" is not an item of lab %d, =, and visible, hidden, "
+                 "after_due_date or after_published",
+                 (int)length, at, lab.number);
+    }
+}
+
+// The time on a GPU, if it was taken, for a board of those who want to be on it.
+static json_t *leaderboard(const json_t *result)
+{
+    const json_t *us = json_object_get(json_object_get(result, "speed"), "us");
+
+    return us ? json_pack("[{s:s, s:f, s:s}]", "name", "microseconds", "value",
+                          json_number_value(us), "order", "asc")
+              : json_array();
+}
+
 // The format of "Autograder Specifications" in Gradescope's documentation, results.json.
 json_t *feedback_gradescope(const json_t *result)
 {
@@ -231,17 +284,19 @@ json_t *feedback_gradescope(const json_t *result)
                                ? text("%s; %s", string(item, "said"), rule_applied(result))
                                : string(item, "said");
         json_array_append_new(
-            tests, json_pack("{s:f, s:f, s:s, s:s, s:s, s:s, s:s, s:s}", "score",
-                             number(item, "points"), "max_score", number(item, "max"), "status",
-                             number(item, "points") > 0 ? "passed" : "failed", "name", title(item),
-                             "number", text("%zu", index + 1), "output",
-                             text("%s%s%s", string(item, "words"),
-                                  *string(item, "words") ? ": " : "", said),
-                             "output_format", "text", "visibility", "visible"));
+            tests,
+            json_pack(
+                "{s:f, s:f, s:s, s:s, s:s, s:s, s:s, s:s}", "score", number(item, "points"),
+                "max_score", number(item, "max"), "status",
+                number(item, "points") > 0 ? "passed" : "failed", "name", title(item), "number",
+                text("%zu", index + 1), "output",
+                text("%s%s%s", string(item, "words"), *string(item, "words") ? ": " : "", said),
+                "output_format", "text", "visibility", visibility_of(string(item, "name"))));
     }
-    return json_pack("{s:f, s:f, s:s, s:s, s:s, s:o}", "score", number(result, "score"),
+    return json_pack("{s:f, s:f, s:s, s:s, s:s, s:o, s:o}", "score", number(result, "score"),
                      "execution_time", number(result, "seconds"), "output", words, "output_format",
-                     "text", "visibility", "visible", "tests", tests);
+                     "text", "visibility", "visible", "tests", tests, "leaderboard",
+                     leaderboard(result));
 }
 
 bool write_text(const char *path, const char *words)

@@ -385,13 +385,25 @@ void write_csv(FILE *to, const char *field)
     fputc('"', to);
 }
 
+static char *flags_in_line(const json_t *result)
+{
+    char *line = text("%s", "");
+    const json_t *flag;
+    size_t i;
+
+    json_array_foreach (json_object_get(result, "flags"), i, flag)
+        line = text("%s%s%s", line, i ? "; " : "", json_string_value(flag));
+    return line;
+}
+
 // A report's name is a number and a hash of its text: a submission's name could be anything.
 static char *report_of(const struct entry *e, int index)
 {
     return text("reports/%03d-%.12s", index + 1, strrchr(e->kept, '/') + 1);
 }
 
-static void write_gradebook(const char *path, const struct entry *entries, int count)
+static void write_gradebook(const char *path, const char *folder, const struct entry *entries,
+                            int count)
 {
     FILE *to = fopen(path, "we");
     json_t *item;
@@ -402,7 +414,7 @@ static void write_gradebook(const char *path, const struct entry *entries, int c
     fputs("submission,score,total", to);
     for (int i = 0; i < lab.count; ++i)
         fprintf(to, ",%s", lab.items[i].name);
-    fputs(",status,why,report\n", to);
+    fprintf(to, ",status,why,flags,report%s\n", options.deadline ? ",late_days,final" : "");
     for (int i = 0; i < count; ++i) {
         const json_t *r = entries[i].result;
         write_csv(to, entries[i].name);
@@ -417,7 +429,15 @@ static void write_gradebook(const char *path, const struct entry *entries, int c
         }
         fprintf(to, ",%s,", status_names[result_status(r)]);
         write_csv(to, why_little(r));
-        fprintf(to, ",%s.txt\n", report_of(&entries[i], i));
+        fputc(',', to);
+        write_csv(to, flags_in_line(r));
+        fprintf(to, ",%s.txt", report_of(&entries[i], i));
+        if (options.deadline) {
+            int days = late_days(folder, &entries[i]);
+            fprintf(to, ",%d,%g", days,
+                    late_points(json_number_value(json_object_get(r, "score")), days));
+        }
+        fputc('\n', to);
     }
     if (fclose(to))
         fail(EXIT_MACHINE, "cannot write %s", path);
@@ -499,6 +519,25 @@ static void write_reports(const char *out, const struct entry *entries, int coun
     }
 }
 
+static void write_class_board(const char *out, const struct entry *entries, int count)
+{
+    const json_t **results = calloc((size_t)count + 1, sizeof *results);
+    char *path = text("%s/board.md", out);
+
+    if (!results)
+        fail(EXIT_MACHINE, "out of memory");
+    for (int i = 0; i < count; ++i)
+        results[i] = entries[i].result;
+    FILE *to = fopen(path, "we");
+    if (!to)
+        fail(EXIT_MACHINE, "cannot write %s: %s", path, strerror(errno));
+    int timed = write_board(to, results, count);
+    fclose(to);
+    if (!timed) // of an earlier run, too
+        unlink(path);
+    free(results);
+}
+
 int grade_folder(const char *path)
 {
     const char *out =
@@ -522,9 +561,10 @@ int grade_folder(const char *path)
         slurm_grade(entries, count, progress);
     else
         grade_entries(entries, count, progress);
-    write_gradebook(text("%s/grades.csv", absolute), entries, count);
+    write_gradebook(text("%s/grades.csv", absolute), path, entries, count);
     write_reports(absolute, entries, count);
     write_summary(absolute, entries, count);
+    write_class_board(absolute, entries, count);
     int alike = find_alike(text("%s/alike.csv", absolute), entries, count);
     if (alike)
         printf("%d pair%s text of their own in common: %s/alike.csv\n", alike,

@@ -593,6 +593,7 @@ json_t *grade(const char *name, const char *source, size_t bytes)
         result = new_result(name);
         grade_items(&g, source, result);
     }
+    json_object_set_new(result, "flags", flags_of(source, g.s.ptx));
     runner_end(&g.runner);
     submission_free(&g.s);
     json_decref(g.cases);

@@ -11,6 +11,9 @@
 //   timing.c    the item that needs a GPU
 //   feedback.c  a result for people, for Gradescope, for a gradebook
 //   folder.c    many submissions: in parallel, resumable
+//   late.c      what a late submission keeps
+//   board.c     who is fastest
+//   flags.c     what a teacher may want to look at in one
 //   alike.c     what they have in common that is neither the starter's nor the book's
 //   slurm.c     the same on a cluster
 //   check.c     a lab's own test: starter, solution and planted bugs, graded
@@ -32,7 +35,11 @@ enum { EXIT_GRADED = 0, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
 struct options {
     int lab, jobs, threads;
     const char *lab_file, *secret_file, *json, *gradescope, *out, *record;
-    bool unsafe, fresh, cpu_only, check, quick, slurm;
+    const char *deadline, *times; // NULL: nothing is late
+    int late_days, penalty;       // free days each; percent a day, -1: not said
+    const char *visibility;       // of items in Gradescope: NAME=WHEN,...
+
+    bool unsafe, fresh, cpu_only, check, quick, slurm, board;
     const char *partition, *time_limit, *gres; // of Slurm
     char root[4096];                           // of the repository
     uint8_t secret[SHA256_DIGEST_LENGTH];      // hash of the secret seed
@@ -185,6 +192,7 @@ enum pays_for pays_for(const struct item *item);
 
 json_t *grade(const char *name, const char *source, size_t bytes);
 json_t *refused(const char *name, const char *why);
+json_t *flags_of(const char *source, const char *ptx); // lines of text; ptx may be NULL
 json_t *not_graded(const char *name, const char *why); // there is nothing to grade
 
 // What became of a submission; all but the first have no points.
@@ -212,6 +220,7 @@ void measure_speed(struct submission *s, const char *shape, struct speed *speed)
 
 void feedback_human(const json_t *result, FILE *to);
 json_t *feedback_gradescope(const json_t *result);
+void check_visibility(void); // of options, for this lab
 bool write_text(const char *path, const char *text);
 
 // A submission's source: the file itself, or the one in a folder. NULL with one line in *why.
@@ -236,6 +245,14 @@ bool entry_grade(struct entry *e); // to where it is kept; false: that cannot be
 void entry_finish(struct entry *e, int *ended, int count, tell_entry *tell); // takes its result
 // Grades all that have no result yet, and tells of each as it comes.
 void grade_entries(struct entry *entries, int count, tell_entry *tell);
+
+// A board of the results that were timed, as a Markdown table; how many there are.
+int write_board(FILE *to, const json_t *const results[], int count);
+int print_board(char *const paths[], int count); // of results that --json wrote
+
+void late_read(void);                                     // options of late work
+int late_days(const char *folder, const struct entry *e); // begun ones
+double late_points(double score, int days);
 
 void write_csv(FILE *to, const char *field); // RFC 4180; no formula for a spreadsheet
 // Writes the pairs that have much text of their own in common; how many there are.

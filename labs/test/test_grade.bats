@@ -304,7 +304,8 @@ END
     # In another order, several at a time, from the start: each text earns what it did.
     for i in 1 2 3 4; do mv "$folder/s$i.cu" "$folder.named/s$((5 - i)).cu"; done
     labs/grade "${all[@]/%class/class.named}" --fresh --jobs 3 >/dev/null
-    diff <(sed 1d "$BATS_TEST_TMPDIR/first.csv" | cut -d, -f2-) <(sed 1d "$out/grades.csv" | tac | cut -d, -f2-)
+    row() { sed -e 1d -e 's/,reports[^,]*$//' "$1" | cut -d, -f2-; } # without the report's number
+    diff <(row "$BATS_TEST_TMPDIR/first.csv") <(row "$out/grades.csv" | tac)
 }
 
 @test "the secret decides the cases, and reaches no submission" {
