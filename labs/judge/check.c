@@ -263,8 +263,8 @@ static double aim_points(void)
     return points;
 }
 
-// The program before is where the aims begin, to the last digit, and earns its part at most.
-static void check_before(const struct entry *e, double score, double total)
+// The program before is where the aims begin, to the last digit; where there is none, the starter.
+static void check_froms(const struct entry *e)
 {
     const json_t *item;
     size_t i;
@@ -275,6 +275,11 @@ static void check_before(const struct entry *e, double score, double total)
             wrong("%s has %s %s; the sheet says from %s", e->name, string(item, "name"),
                   string(item, "said"), from);
     }
+}
+
+static void check_before(const struct entry *e, double score, double total)
+{
+    check_froms(e);
     if (score > BEFORE_MOST * total)
         wrong("%s earns %g of %g: more than %g %%", e->name, score, total, 100 * BEFORE_MOST);
 }
@@ -311,6 +316,8 @@ static void tell(int ended, int of, const struct entry *e)
     else if (x->kind == STARTER && (score != FLOOR || !strstr(names, "correct")))
         wrong("the starter earns %g points and loses %s; it should be wrong, and earn %g", score,
               *names ? names : "nothing", FLOOR);
+    else if (x->kind == STARTER && !*string(lab.json, "before"))
+        check_froms(e);
     else if (x->kind == SOLUTION && (score != total || !as_said))
         wrong("the solution loses %s", names);
     else if (x->kind == BEFORE)
@@ -391,6 +398,8 @@ int check_lab(void)
 
     printf("Lab %d: %s\n", lab.number, lab.title);
     check_sheet();
+    if (!has_aims())
+        wrong("no aim: what does the lab teach that the program before has not?");
     enter_all();
     int left_out = options.quick ? leave_out() : 0;
     grade_entries(entries, count, tell);

@@ -15,7 +15,9 @@ static bool is_name(char c)
 // begin with a dot.
 static bool has_word(const char *words, const char *word, size_t length)
 {
-    for (const char *at = words; (at = memmem(at, strlen(at), word, length)); ++at)
+    const char *end = words + strlen(words);
+
+    for (const char *at = words; (at = memmem(at, (size_t)(end - at), word, length)); ++at)
         if ((at == words || !is_name(word[0]) || !is_name(at[-1])) &&
             (!is_name(word[length - 1]) || !is_name(at[length])))
             return true;
@@ -28,17 +30,18 @@ static char *squeezed(const char *source)
     char *copy = text("%s", source), *to = copy;
 
     for (const char *at = source; *at;) {
-        const char *next = at + 1;
-        size_t blank = strspn(at, " \t\n");
-        if (at[0] == '/' && at[1] == '/')
-            next = at + strcspn(at, "\n");
-        else if (at[0] == '/' && at[1] == '*')
-            next = strstr(at + 2, "*/") ? strstr(at + 2, "*/") + 2 : at + strlen(at);
-        else if (blank && at[blank] == '(')
-            next = at + blank;
-        else
-            *to++ = *at;
-        at = next;
+        size_t length = 1, blank = strspn(at, " \t\n");
+        bool comment = at[0] == '/' && (at[1] == '/' || at[1] == '*');
+        const char *end = comment && at[1] == '*' ? strstr(at + 2, "*/") : NULL;
+        if (comment)
+            length = at[1] == '/' ? strcspn(at, "\n") : end ? (size_t)(end + 2 - at) : strlen(at);
+        else if (blank)
+            length = blank;
+        if (!comment && !(blank && at[blank] == '(')) {
+            memcpy(to, at, length);
+            to += length;
+        }
+        at += length;
     }
     *to = '\0';
     return copy;

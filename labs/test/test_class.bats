@@ -94,6 +94,18 @@ END
     column why | grep -q '^anna.cu does not compile: attention.cu:1:2: error: #error none$'
 }
 
+@test "a megabyte of half a word, of spaces or of open comments takes no time in particular" {
+    python3 - "$BATS_TEST_TMPDIR" <<'END'
+import os, sys
+folder = sys.argv[1] + "/long"
+os.mkdir(folder)
+for name, text in ("words", "xopen("), ("spaces", " "), ("comments", "/*"), ("quotes", "'\\"), ("braces", "{x(1)"):
+    open(f"{folder}/{name}.cu", "w").write("#error none\n" + (text * 2**20)[:2**20 - 100])
+END
+    (ulimit -t 30 && labs/grade --lab 4 --no-gpu --out "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/long")
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/out/grades.csv")" -eq 6 ]
+}
+
 @test "late: by the files' times, or by a list; begun days, free ones, percent" {
     class --deadline 2026-11-22T23:59
     [ "$(column late_days | xargs)" = "anna.cu 0 ben.cu 0 carla.cu 2 dan.cu 0 eva.cu 0 flagged.cu 0 gina.cu 0" ]
