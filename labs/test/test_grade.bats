@@ -245,7 +245,7 @@ END
     grep -q "^\"'=1+1.cu\",0," "$grades"
     grep -q '^"link.cu",0,.*"is a link, not a file"' "$grades"
     grep -q '^"none",0,.*"has no .cu file"' "$grades"
-    grep -q '^"UPPER.CU",0,.*,refused,"its host code launches no kernel",reports/' "$grades"
+    grep -q '^"UPPER.CU",0,.*,refused,"its host code launches no kernel","",reports/' "$grades"
     grep -q '^"attention.cu.txt",0,.*,not graded,"is a .txt file: a submission ends in .cu",' "$grades"
     grep -q '^"noending",0,.*,not graded,"has no ending: a submission ends in .cu",' "$grades"
     grep -q '^"linked",0,.*,not graded,"is a link, not a file",' "$grades"
