@@ -117,13 +117,14 @@ static void in_order(struct prints *p)
     p->count = kept;
 }
 
-// Adds the fingerprints of a text.
-static void add_prints(struct prints *p, const char *source)
+// A text's tokens, each with its line. New array, *count long.
+static struct print *tokens_of(const char *source, int *count)
 {
     struct print *tokens = NULL;
-    int count = 0, room = 0, line = 1, last = -1;
+    int room = 0, line = 1;
     bool line_begins = true;
 
+    *count = 0;
     for (const char *s = source; *s;) {
         const char *next = past_blank(s, line_begins);
         uint64_t kind = 0;
@@ -131,14 +132,35 @@ static void add_prints(struct prints *p, const char *source)
         if (token)
             next = past_token(s, &kind);
         if (token) {
-            if (count == room)
+            if (*count == room)
                 tokens = grown(tokens, (size_t)(room = 2 * room + 1024) * sizeof *tokens);
-            tokens[count++] = (struct print){kind, line};
+            tokens[(*count)++] = (struct print){kind, line};
         }
+        line_begins = !token && (line_begins || next[-1] == '\n');
         for (; s < next; ++s)
             line += *s == '\n';
-        line_begins = token ? false : line_begins || memchr(next - 1, '\n', 1);
     }
+    return tokens;
+}
+
+bool reads_the_same(const char *source, const char *other)
+{
+    int counts[2];
+    struct print *tokens[] = {tokens_of(source, &counts[0]), tokens_of(other, &counts[1])};
+    bool same = counts[0] == counts[1];
+
+    for (int i = 0; same && i < counts[0]; ++i)
+        same = tokens[0][i].hash == tokens[1][i].hash;
+    free(tokens[0]);
+    free(tokens[1]);
+    return same;
+}
+
+// Adds the fingerprints of a text.
+static void add_prints(struct prints *p, const char *source)
+{
+    int count, last = -1;
+    struct print *tokens = tokens_of(source, &count);
     int runs = count - RUN + 1;
     for (int i = 0; i < runs; ++i) { // a token becomes the run that begins with it
         uint64_t hash = 0;

@@ -255,6 +255,8 @@ int late_days(const char *folder, const struct entry *e); // begun ones
 double late_points(double score, int days);
 
 void write_csv(FILE *to, const char *field); // RFC 4180; no formula for a spreadsheet
+// Whether two programs differ in comments, layout, names and numbers only.
+bool reads_the_same(const char *source, const char *other);
 // Writes the pairs that have much text of their own in common; how many there are.
 int find_alike(const char *path, const struct entry *entries, int count);
 

@@ -94,6 +94,46 @@ END
     column why | grep -q '^anna.cu does not compile: attention.cu:1:2: error: #error none$'
 }
 
+@test "a starter is known without its marks: comments, layout, names and numbers make no other program" {
+    cat >"$BATS_TEST_TMPDIR/same.c" <<'END'
+#include "judge/judge.h"
+#include <stdarg.h>
+struct options options;
+struct lab lab;
+void fail(int status, const char *format, ...) { (void)format; _Exit(status); }
+char *text(const char *format, ...) { (void)format; return NULL; }
+void write_csv(FILE *to, const char *field) { (void)to, (void)field; }
+char *read_file(const char *path, size_t *bytes)
+{
+    FILE *file = fopen(path, "r");
+    char *all = calloc(1, 1 << 20);
+    *bytes = fread(all, 1, (1 << 20) - 1, file);
+    fclose(file);
+    return all;
+}
+int main(int argc, char **argv)
+{
+    size_t bytes;
+    return argc != 3 || !reads_the_same(read_file(argv[1], &bytes), read_file(argv[2], &bytes));
+}
+END
+    cc -std=c11 -D_GNU_SOURCE -include stdlib.h -Icode -Ilabs -isystem build/cuda/include "$BATS_TEST_TMPDIR/same.c" \
+        labs/judge/alike.c -o "$BATS_TEST_TMPDIR/same"
+    cd "$BATS_TEST_TMPDIR"
+    starter=$OLDPWD/build/starters/ch04_cp_async.cu
+    sed -e 's,// Your code.*,,; s/\bkey\b/first/g; s/^    /  /' -e '5i /* mine\n   now */\n#define NOTHING \\\n    here' "$starter" >other.cu
+    run ! cmp -s "$starter" other.cu
+    ./same "$starter" other.cu
+    sed 's/^        score(t, warp);/        __syncthreads();\n&/' "$starter" >tried.cu
+    run ! cmp -s "$starter" tried.cu
+    run ! ./same "$starter" tried.cu
+    printf 'int f(int a) { return a + "x" [1]; }' >a.cu
+    printf 'int g(int b)\n{ return b - "y"[2]; } // +' >b.cu
+    printf 'int g(int b)\n{ return b + "a longer \\" one"[2]; } // -' >c.cu
+    run ! ./same a.cu b.cu
+    ./same a.cu c.cu
+}
+
 @test "a megabyte of half a word, of spaces or of open comments takes no time in particular" {
     python3 - "$BATS_TEST_TMPDIR" <<'END'
 import os, sys
