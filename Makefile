@@ -96,7 +96,7 @@ cuda_identity = $(if $(DEBUG_PRINT),-DSOURCE_HASH='"debug"',$(call identity,$(1)
 # What is missing is installed before anything is compiled, as code/deps.sh has it: for a chapter, for
 # the grader as well, for that and bats, for the book (no compiler), or for the tests and all else.
 wants_all := $(filter test tests,$(MAKECMDGOALS))
-wants_grader := $(filter all runs mutants checklist grade check-labs build/judge,$(MAKECMDGOALS))
+wants_grader := $(filter all runs mutants checklist grade check-labs check-grader build/judge,$(MAKECMDGOALS))
 wants_book := $(filter book book-% handout%,$(MAKECMDGOALS))
 others := $(filter-out $(wants_book),$(MAKECMDGOALS))
 setup := build/deps-$(strip $(if $(wants_all),all,$(if $(wants_book),$(if $(others),all,book),\
@@ -243,6 +243,11 @@ grade: build/judge build/runner build/ptxsim/libcudart.so.13 build/libworkbench.
 .PHONY: check-labs
 check-labs: grade ##3 grade all that the book has of each lab (LABS='4 10')
 	$(Q)labs/tools/check-labs $(LABS)
+
+# Half an hour: every cheat and its honest twin, and a class of them that is killed on the way.
+.PHONY: check-grader
+check-grader: grade ##3 grade the cheats of labs/fixtures, and a class of 60 of them
+	$(Q)labs/tools/check-grader --class
 
 build/series: $(call objects,$(wildcard plots/*.c) code/image/gpus.c code/workbench/stages.c)
 	$(say) LD $@

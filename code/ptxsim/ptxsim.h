@@ -128,17 +128,20 @@ struct launch {
     const struct kernel *kernel;
     unsigned grid[3], block[3];
     size_t dynamic_shared_bytes;
-    const void *params;             // param_bytes, laid out as kernel_info says
-    uint64_t grid_memory;           // of a cooperative launch: its barrier, zeroed; else 0
-    const struct gpu *gpu;          // what special registers tell of (image/gpus.h); NULL: an L4
-    size_t stack_bytes;             // of a thread, for recursion and alloca; 0: a default
-    int threads;                    // of the host; 0: one a core
-    unsigned schedule;              // seed of the order in which warps take turns; 0: round robin
-    unsigned spin;                  // basic blocks of a warp without an effect; 0: a default
-    bool check;                     // uninitialised reads; bounds are always checked
-    bool races;                     // races in shared and global memory
-    bool mine;                      // only those of the program's own files (races.h)
-    void (*note)(const char *text); // called with each further fault; may be NULL
+    const void *params;    // param_bytes, laid out as kernel_info says
+    uint64_t grid_memory;  // of a cooperative launch: its barrier, zeroed; else 0
+    const struct gpu *gpu; // what special registers tell of (image/gpus.h); NULL: an L4
+    size_t stack_bytes;    // of a thread, for recursion and alloca; 0: a default
+    int threads;           // of the host; 0: one a core
+    unsigned schedule;     // seed of the order in which warps take turns; 0: round robin
+    unsigned spin;         // basic blocks of a warp without an effect; 0: a default
+    bool check;            // uninitialised reads; bounds are always checked
+    bool races;            // races in shared and global memory
+    bool mine;             // only those of the program's own files (races.h)
+    void (*note)(enum fault_kind kind, const char *text); // with each further fault; may be NULL
+    // Takes what the threads print, when the launch is over; NULL: it goes to stdout.
+    void (*print)(const char *text, size_t bytes);
+    size_t print_bytes; // of a launch that are kept, as by a GPU's buffer; 0: all
 };
 
 // Runs a grid to its end. Adds to *counts, and to *lines (grown with realloc, *line_count entries,

@@ -1,8 +1,10 @@
-// build.c: compiles a submission in a box, and asks its host code there how it wants to be launched.
+// build.c: compiles a submission in boxes, and asks its host code how it wants to be launched.
 //
-// What is judged is the PTX as the device half of the compiler wrote it (--keep), which host code
-// cannot touch: not by assembly, not by sections of its own. The executable with the host code is
-// run for nothing else than its launches, against a runtime that runs no kernel.
+// What is judged is the PTX and the machine code as the device half of the compiler wrote them.
+// They are out of the box, in the judge's memory, before anything of the host half is assembled or
+// linked, which is done in another box, without plugins. So host code cannot touch them: not by
+// assembly, not by sections of its own. The executable with the host code is run for nothing else
+// than its launches, against a runtime that runs no kernel.
 #include "judge.h"
 
 #include <errno.h>
@@ -19,7 +21,9 @@
 #error "the Makefile says how kernels are compiled"
 #endif
 
-enum { COMPILE_SECONDS = 120, RECORD_SECONDS = 20, SOURCE_BYTES_MAX = 1 << 20 };
+// Compiling: CPU time of a process; five times as much by the clock. A record: CPU time and clock.
+enum { COMPILE_SECONDS = 120, RECORD_CPU_SECONDS = 5, RECORD_SECONDS = 20 };
+enum { SOURCE_BYTES_MAX = 1 << 20, MADE_BYTES_MAX = 64 << 20, RECORD_BYTES_MAX = 256 << 10 };
 
 // ---- Folders ------------------------------------------------------------------------------------
 
@@ -82,46 +86,127 @@ static void problem(struct submission *s, const char *what, const struct boxed *
         s->details = cleaned(b->err.bytes, b->err.size < 3000 ? b->err.size : 3000);
 }
 
-static void compile(struct submission *s)
+// What a box has made, as its last command writes it: for each file its size, a newline, its bytes.
+#define HAND_OUT(files) "for file in " files "; do stat -c %%s $file; cat $file; done >&3"
+
+static bool take_file(const struct stream *made, size_t *at, char **bytes, size_t *size)
 {
-    struct box box = {.kind = BOX_COMPILE, .folder = s->folder};
-    const char *work = box_work(&box), *book = box_book();
-    char *command[] = {
-        "/bin/sh", "-c",
-        text("cd '%s' && exec '%s/build/cuda/bin/nvcc' %s -I'%s/code' --compress-mode=none "
-             "-cudart shared --keep --keep-dir . "
-             "-gencode 'arch=compute_89,code=[compute_89,sm_89]' attention.cu "
-             "'%s/build/libworkbench.a' -L'%s/build' -l:libjansson.a -lm -lpthread -ldl -o program",
-             work, book, KERNEL_FLAGS, book, book, book),
-        NULL};
-    struct boxed b = box_run(&box, command, COMPILE_SECONDS);
+    char *end;
+
+    if (*at >= made->size)
+        return false;
+    *size = strtoul(made->bytes + *at, &end, 10);
+    if (*end != '\n')
+        return false;
+    *at = (size_t)(end + 1 - made->bytes);
+    if (*size == 0 || *size > made->size - *at)
+        return false;
+    *bytes = malloc(*size + 1);
+    if (!*bytes)
+        fail(EXIT_MACHINE, "out of memory");
+    memcpy(*bytes, made->bytes + *at, *size);
+    (*bytes)[*size] = '\0';
+    *at += *size;
+    return true;
+}
+
+// Runs a line of the shell where it can write, in the box's own /tmp.
+static struct boxed compile_box(struct submission *s, char *line)
+{
+    struct box box = {.kind = BOX_COMPILE, .folder = s->folder, .cpu_seconds = COMPILE_SECONDS};
+    const char *work = box_work(&box);
+    char *command[] = {"/bin/sh", "-c",
+                       options.unsafe ? text("set -e; cd '%s'; %s", work, line)
+                                      : text("set -e; cd /tmp; cp %s/* .; %s", work, line),
+                       NULL};
+    struct boxed b = box_run(&box, command, 5 * COMPILE_SECONDS, MADE_BYTES_MAX);
 
     if (b.late)
         problem(s, text("does not compile within %d s", COMPILE_SECONDS), NULL);
     else if (b.chatty)
-        problem(s, "does not compile: the compiler's complaints have no end", NULL);
+        problem(s,
+                b.lines.over ? "compiles to more than 64 MB"
+                             : "does not compile: the compiler's complaints have no end",
+                NULL);
     else if (b.status != 0)
         problem(s, "does not compile", &b);
-    boxed_free(&b);
-    if (s->problem)
-        return;
-    s->ptx = read_file(text("%s/attention.ptx", s->folder), &s->ptx_bytes);
-    s->cubin = read_file(text("%s/attention.sm_89.cubin", s->folder), &s->cubin_bytes);
-    if (!s->ptx || !s->cubin || access(text("%s/program", s->folder), R_OK))
+    free(command[2]);
+    free(line);
+    return b;
+}
+
+static void write_work(const struct submission *s, const char *name, const char *bytes, size_t size,
+                       mode_t mode)
+{
+    char *path = text("%s/%s", s->folder, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
+    FILE *file = fd >= 0 ? fdopen(fd, "wb") : NULL;
+
+    if (!file || fwrite(bytes, 1, size, file) != size || fclose(file))
+        fail(EXIT_MACHINE, "cannot write %s: %s", path, strerror(errno));
+    free(path);
+}
+
+// The device's half: PTX, machine code, and C++ for the host, preprocessed. No assembler of the host,
+// no linker.
+static bool compile_device(struct submission *s, char **host, size_t *host_bytes)
+{
+    const char *book = box_book();
+    struct boxed b = compile_box(
+        s, text("'%s/build/cuda/bin/nvcc' %s -I'%s/code' --compress-mode=none -cudart shared "
+                "--keep --keep-dir . -gencode 'arch=compute_89,code=[compute_89,sm_89]' "
+                "-cuda attention.cu -o host.ii 3>&-; " HAND_OUT(
+                    "attention.ptx attention.sm_89.cubin host.ii"),
+                book, KERNEL_FLAGS, book));
+    size_t at = 0;
+    bool made = !s->problem && take_file(&b.lines, &at, &s->ptx, &s->ptx_bytes) &&
+                take_file(&b.lines, &at, &s->cubin, &s->cubin_bytes) &&
+                take_file(&b.lines, &at, host, host_bytes) && strlen(s->ptx) == s->ptx_bytes;
+    if (!made && !s->problem)
         problem(s, "does not compile to a kernel", NULL);
+    boxed_free(&b);
+    return made;
+}
+
+static void compile_host(struct submission *s)
+{
+    const char *book = box_book();
+    int standard = (int)strcspn(strstr(KERNEL_FLAGS, "-std="), " ");
+    // The least of the linker: no plugin, which would run what the object's sections ask for.
+    struct boxed b = compile_box(
+        s, text("g++ %.*s -O1 -w -fno-lto -c host.ii -o host.o 3>&-; "
+                "g++ -fno-lto -fno-use-linker-plugin host.o '%s/build/libworkbench.a' -L'%s/build' "
+                "-l:libjansson.a -L'%s/build/cuda/lib64' -lcudart -lm -lpthread -ldl -o program "
+                "3>&-; " HAND_OUT("program"),
+                standard, strstr(KERNEL_FLAGS, "-std="), book, book, book));
+    char *program;
+    size_t at = 0, bytes;
+
+    if (!s->problem && take_file(&b.lines, &at, &program, &bytes)) {
+        write_work(s, "program", program, bytes, 0755);
+        free(program);
+    } else if (!s->problem) {
+        problem(s, "does not compile to a program", NULL);
+    }
+    boxed_free(&b);
 }
 
 void submission_build(struct submission *s, const char *source, size_t bytes)
 {
     make_folder(s);
+    SHA256Data((const uint8_t *)source, bytes, s->hash);
     if (bytes == 0 || bytes > SOURCE_BYTES_MAX) {
         problem(s, bytes ? "is larger than 1 MB" : "is empty", NULL);
         return;
     }
-    FILE *file = fopen(text("%s/attention.cu", s->folder), "wb");
-    if (!file || fwrite(source, 1, bytes, file) != bytes || fclose(file))
-        fail(EXIT_MACHINE, "cannot write to %s", s->folder);
-    compile(s);
+    char *host;
+    size_t host_bytes;
+    write_work(s, "attention.cu", source, bytes, 0644);
+    if (!compile_device(s, &host, &host_bytes))
+        return;
+    write_work(s, "host.ii", host, host_bytes, 0644);
+    free(host);
+    compile_host(s);
 }
 
 void submission_free(struct submission *s)
@@ -137,22 +222,42 @@ void submission_free(struct submission *s)
 
 // ---- Launches -----------------------------------------------------------------------------------
 
-// One line of what the runtime wrote down; the submission may have written lines of its own.
-static const char *read_launch(const char *line, const struct attention_args *wanted,
-                               struct recorded *l)
+// One of the numbers of a line, up to `most`; anything else is more than that.
+static uint64_t read_number(char **line, uint64_t most)
 {
-    int at = 0;
-    unsigned long shared;
+    char *end;
+
+    errno = 0;
+    unsigned long long value = strtoull(*line, &end, 10);
+    bool good = **line >= '0' && **line <= '9' && *end == ' ' && !errno && value <= most;
+    *line = *end ? end + 1 : end;
+    return good ? value : most + 1;
+}
+
+// One line of what the runtime wrote down; the submission may have written lines of its own. A number
+// that no launch could have becomes one that no GPU takes.
+static const char *read_launch(char *line, const struct attention_args *wanted, struct recorded *l)
+{
+    static const char head[] = "launch ";
     struct attention_args got;
 
     if (strcmp(line, "other") == 0)
         return "copies or fills memory while it launches";
-    if (sscanf(line, "launch %511s %u %u %u %u %u %u %lu %n", l->kernel, &l->grid[0], &l->grid[1],
-               &l->grid[2], &l->block[0], &l->block[1], &l->block[2], &shared, &at) != 8 ||
-        at == 0)
+    char *name = line + strlen(head), *space = strchr(name, ' ');
+    if (strncmp(line, head, strlen(head)) != 0 || !space || space == name)
         return "wrote its own record of its launches, and not well";
-    l->shared = shared;
-    line += at;
+    if (space - name >= KERNEL_NAME_MAX)
+        return text(
+            "the name of its kernel, as the compiler makes it of its types, has more than %d "
+            "characters",
+            KERNEL_NAME_MAX - 1);
+    memcpy(l->kernel, name, (size_t)(space - name));
+    line = space + 1;
+    for (int i = 0; i < 3; ++i)
+        l->grid[i] = (unsigned)read_number(&line, INT32_MAX);
+    for (int i = 0; i < 3; ++i)
+        l->block[i] = (unsigned)read_number(&line, INT32_MAX);
+    l->shared = read_number(&line, INT32_MAX);
     if (strlen(line) != 2 * sizeof got || strspn(line, "0123456789abcdef") != 2 * sizeof got)
         return "its kernel takes something else than one attention_args";
     for (size_t i = 0; i < sizeof got; ++i) {
@@ -165,26 +270,34 @@ static const char *read_launch(const char *line, const struct attention_args *wa
     return NULL;
 }
 
-bool submission_launches(struct submission *s, const struct shape *shape,
-                         struct recorded launches[LAUNCHES_MAX], int *count, char **why)
+static const char *read_record(char *lines, const struct attention_args *wanted,
+                               struct recorded launches[LAUNCHES_MAX], int *count)
 {
-    struct box box = {.kind = BOX_RECORD, .folder = s->folder};
-    struct attention_args wanted = launch_only_args(shape);
-    char *command[] = {text("%s/program", box_work(&box)), "--launch-only", "--shapes",
-                       (char *)shape->name, NULL};
-    struct boxed b = box_run(&box, command, RECORD_SECONDS);
     char *rest = NULL;
     const char *wrong = NULL;
 
     *count = 0;
     memset(launches, 0, LAUNCHES_MAX * sizeof *launches);
-    for (char *line = strtok_r(b.lines.bytes, "\n", &rest); line && !wrong;
+    for (char *line = strtok_r(lines, "\n", &rest); line && !wrong;
          line = strtok_r(NULL, "\n", &rest)) {
         if (*count == LAUNCHES_MAX)
             wrong = text("launches more than %d kernels", LAUNCHES_MAX);
         else
-            wrong = read_launch(line, &wanted, &launches[(*count)++]);
+            wrong = read_launch(line, wanted, &launches[(*count)++]);
     }
+    return wrong;
+}
+
+bool submission_launches(struct submission *s, const struct shape *shape,
+                         struct recorded launches[LAUNCHES_MAX], int *count, char **why)
+{
+    struct box box = {.kind = BOX_RECORD, .folder = s->folder, .cpu_seconds = RECORD_CPU_SECONDS};
+    struct attention_args wanted = launch_only_args(shape);
+    char *command[] = {text("%s/program", box_work(&box)), "--launch-only", "--shapes",
+                       (char *)shape->name, NULL};
+    struct boxed b = box_run(&box, command, RECORD_SECONDS, RECORD_BYTES_MAX);
+    const char *wrong = read_record(b.lines.bytes, &wanted, launches, count);
+
     if (b.late)
         wrong = text("its host code did not end within %d s", RECORD_SECONDS);
     else if (b.chatty)
@@ -194,6 +307,7 @@ bool submission_launches(struct submission *s, const struct shape *shape,
                     ? text("its host code crashed (%s)", strsignal(b.status - 128))
                     : "its host code launches no kernel";
     boxed_free(&b);
+    free(command[0]);
     if (wrong)
         *why = text("%s", wrong);
     return !wrong;

@@ -208,6 +208,10 @@ void feedback_human(const json_t *result, FILE *to)
         fputc('\n', to);
         wrapped(to, 2, rule_applied(result));
     }
+    if (*string(result, "printed")) {
+        fprintf(to, "\n  What its kernels printed at `small`, the first of it:\n");
+        wrapped(to, 6, string(result, "printed"));
+    }
     fprintf(to, "\n  %-50s %5s / %s\n", "points", points(number(result, "score")),
             points(number(result, "total")));
     char *full = full_marks(result);

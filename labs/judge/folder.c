@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -309,7 +310,7 @@ static void start_entry(struct entry *e)
     e->pid = fork();
     if (e->pid < 0)
         fail(EXIT_MACHINE, "cannot start a process: %s", strerror(errno));
-    if (e->pid == 0)
+    if (e->pid == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0) // nobody goes on without the class
         _exit(entry_grade(e) ? EXIT_GRADED : EXIT_MACHINE);
 }
 
@@ -337,6 +338,25 @@ void entry_finish(struct entry *e, int *ended, int count, tell_entry *tell)
     tell(++*ended, count, e);
 }
 
+// The process that graded it was killed: by the kernel, where memory is short, or by somebody. It is
+// tried once more; then it has a note instead of a result, which is not kept.
+static void lost_entry(struct entry *e, int signal, int *ended, int count, tell_entry *tell)
+{
+    submission_tidy();
+    e->pid = 0;
+    if (e->tries++ == 0) {
+        printf("%s: its grading was stopped from outside (%s); once more\n", e->name,
+               strsignal(signal));
+        fflush(stdout);
+        return;
+    }
+    e->pid = -1;
+    e->result =
+        not_graded(e->name, text("could not be graded: this was stopped from outside twice (%s)",
+                                 strsignal(signal)));
+    tell(++*ended, count, e);
+}
+
 void grade_entries(struct entry *entries, int count, tell_entry *tell)
 {
     int ended = 0, running = 0;
@@ -361,6 +381,10 @@ void grade_entries(struct entry *entries, int count, tell_entry *tell)
             if (pid <= 0 || e->pid != pid)
                 continue;
             --running;
+            if (WIFSIGNALED(status) && access(e->kept, R_OK)) {
+                lost_entry(e, WTERMSIG(status), &ended, count, tell);
+                continue;
+            }
             e->pid = -1;
             for (int j = 0; j < count; ++j) // and those with the same text
                 if (!entries[j].result && (j == i || strcmp(entries[j].kept, e->kept) == 0))

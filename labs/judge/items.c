@@ -5,13 +5,19 @@
 // (rule.h). The result says both, so that a planted bug can be seen to lose what it should.
 #include "judge.h"
 
-#include "image/gpus.h"
-
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CASE_SECONDS = 120, SHAPES_SEEN = 24, RUNS_COUNTED = 32, SCHEDULES = 4 };
+// CPU time of a case; the largest take some seconds.
+enum {
+    CASE_SECONDS = 40,
+    SHAPES_SEEN = 32,
+    RUNS_COUNTED = 40,
+    SCHEDULES = 4,
+    FIRST_SCHEDULES = 1000
+};
+enum { LAUNCHED_AGAIN = 6 }; // launches of the case that has several
 
 struct known_launches {
     struct shape shape;
@@ -32,6 +38,8 @@ struct grading {
     } counted[RUNS_COUNTED];
     int counted_count;
     json_t *cases, *speed; // what was measured, or NULL
+    json_t *raced;         // cases of other items in which a race was seen, as cases of `races`
+    char *printed;         // by the kernels, in the first case
     const char *group;     // of the cases at hand
     int failed;            // of them
     bool wrong_when_timed; // on a GPU: whatever it was in the simulator
@@ -70,12 +78,129 @@ static bool is_public(const char *item)
 }
 
 // What a case is for: right numbers; these, and no report of a race; or the report alone, where
-// another item judges the numbers; or counts alone, of a kernel that may read what nothing has written.
+// another item judges the numbers; or counts alone, of a kernel that may read what nothing has
+// written. Races are looked for in every case: `races` hears of them.
 enum about { NUMBERS, NUMBERS_AND_RACES, RACES, COUNTS };
 
+// The other party's place in a race's text, " wrote at FILE:LINE with no barrier ..."; NULL: none.
+static char *other_place(const char *race)
+{
+    const char *at = strstr(race, " wrote at "), *with = NULL;
+
+    if (!at)
+        at = strstr(race, " read at ");
+    if (at)
+        at = strstr(at, " at ") + strlen(" at ");
+    if (at)
+        with = strstr(at, " with ");
+    return with ? text("%.*s", (int)(with - at), at) : NULL;
+}
+
+// A fault's text. Of a shape that is drawn: what, and where in the source. The address, the block and
+// the thread could be made to say what was drawn.
+static char *fault_told(const struct shape *shape, enum fault_kind kind, const char *words)
+{
+    static const char *const kinds[FAULT_INTERNAL + 1] = {
+        [FAULT_OUT_OF_BOUNDS] = "an access out of bounds",
+        [FAULT_MISALIGNED] = "a misaligned access",
+        [FAULT_UNINITIALISED] = "a read of what nothing has written",
+        [FAULT_RACE] = "a race",
+        [FAULT_DEADLOCK] = "threads that wait for ever",
+        [FAULT_DIVERGENT_BARRIER] = "a barrier that not all threads reach",
+        [FAULT_TRAP] = "a trap",
+        [FAULT_ASSERT] = "an assertion that does not hold",
+    };
+    char *clean = cleaned(words, strlen(words));
+    const char *place = strchr(clean, ','), *end = strstr(clean, ", block (");
+    bool is_public = strcmp(shape->name, "small") == 0 || strcmp(shape->name, "mission") == 0;
+
+    if (is_public || kind < 0 || kind > FAULT_INTERNAL || !kinds[kind])
+        return clean;
+    bool placed = place && end && place < end && kind != FAULT_ASSERT;
+    char *other = kind == FAULT_RACE ? other_place(clean) : NULL;
+    char *told = text("%s%.*s%s%s", kinds[kind], placed ? (int)(end - place) : 0,
+                      placed ? place : "", other ? ", with " : "", other ? other : "");
+    free(other);
+    free(clean);
+    return told;
+}
+
+static json_t *describe_case(const char *item, const struct grade_case *c, unsigned schedule,
+                             bool right)
+{
+    return json_pack("{s:s, s:s, s:s, s:o, s:f, s:i, s:b}", "item", item, "shape", c->shape.name,
+                     "input", input_name(c->input), "seed",
+                     json_sprintf("%016llx", (unsigned long long)c->seed), "scale",
+                     (double)c->problem.softmax_scale, "schedule", (int)schedule, "pass", right);
+}
+
+static void note_race(struct grading *g, const struct grade_case *c, unsigned schedule,
+                      const struct reply *reply)
+{
+    json_t *race = describe_case("races", c, schedule, false);
+    char *why = fault_told(&c->shape, FAULT_RACE, reply->race);
+
+    json_object_set_new(race, "why", json_string(why));
+    json_array_append_new(g->raced, race);
+    free(why);
+}
+
+// What a kernel has printed, for a report: cleaned, blanks in a row as one.
+static char *printed_text(const struct reply *reply)
+{
+    char *clean = cleaned(reply->printed, reply->printed_bytes), *to = clean;
+
+    for (const char *at = clean; *at; ++at)
+        if (*at != ' ' || (to > clean && to[-1] != ' '))
+            *to++ = *at;
+    *to = '\0';
+    char *told = text("%s%s", clean, reply->printed_more ? " ..." : "");
+    free(clean);
+    return told;
+}
+
+// Asks the runner, for one or more cases of a shape that are launched in turn; whether it came to an
+// end. Else one line in *why. *out: new.
+static bool launch_cases(struct grading *g, const struct grade_case *c, int count,
+                         unsigned schedule, bool unchecked, struct reply *reply, char **out,
+                         char **why)
+{
+    const struct known_launches *k = launches_on(g, &c->shape, why);
+
+    if (!k)
+        return false;
+    struct run_request r = {
+        .shape = c->shape,
+        .softmax_scale = c->problem.softmax_scale,
+        .launch_count = k->count,
+        .races = true,
+        .unchecked = unchecked,
+        .schedule = schedule,
+        .threads = 1, // who gets what from a queue must not depend on the machine
+        .sets = count,
+    };
+    memcpy(r.launches, k->launches, sizeof r.launches);
+    const struct request request = {.verb = VERB_RUN};
+    const void *parts[1 + LAUNCHED_AGAIN] = {&r};
+    size_t sizes[1 + LAUNCHED_AGAIN] = {sizeof r};
+    for (int i = 0; i < count; ++i) {
+        parts[1 + i] = c[i].inputs;
+        sizes[1 + i] = input_bytes(&c->shape);
+    }
+    if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 1 + count, CASE_SECONDS, reply, out,
+                    why))
+        return false;
+    if (!g->printed && strcmp(g->group, "correct") == 0)
+        g->printed = printed_text(reply);
+    if (reply->verdict != DONE)
+        *why = fault_told(&c->shape, reply->verdict == FAULTED ? reply->fault : FAULT_NONE,
+                          reply->text);
+    return reply->verdict == DONE;
+}
+
 // Runs one case and notes what came of it, in the group at hand.
-static void run_case(struct grading *g, const char *shape, enum input input, uint64_t seed,
-                     enum about about, unsigned schedule)
+static void run_case(struct grading *g, const char *shape, float scale, enum input input,
+                     uint64_t seed, enum about about, unsigned schedule)
 {
     struct grade_case c;
     struct reply reply = {0};
@@ -83,41 +208,21 @@ static void run_case(struct grading *g, const char *shape, enum input input, uin
     double error = NAN;
     bool right = false, ended = false;
 
-    case_make(&c, shape, input, seed);
-    const struct known_launches *k = launches_on(g, &c.shape, &why);
-    if (k) {
-        struct run_request r = {
-            .shape = c.shape,
-            .softmax_scale = c.problem.softmax_scale,
-            .launch_count = k->count,
-            .races = about == RACES || about == NUMBERS_AND_RACES,
-            .unchecked = about == COUNTS,
-            .schedule = schedule,
-            .threads = 1, // who gets what from a queue must not depend on the machine
-            .sets = 1,
-        };
-        memcpy(r.launches, k->launches, sizeof r.launches);
-        const struct request request = {.verb = VERB_RUN};
-        const void *parts[] = {&r, c.inputs};
-        const size_t sizes[] = {sizeof r, input_bytes(&c.shape)};
-        if (runner_ask(&g->runner, &g->s, &request, parts, sizes, 2, CASE_SECONDS, &reply, &out,
-                       &why)) {
-            ended = reply.verdict == DONE;
-            if (!ended)
-                why = cleaned(reply.text[0], strlen(reply.text[0]));
-            else
-                right = about == RACES || case_right(&c, (uint16_t *)out, &error, &why);
-        }
-    }
-    if (ended && g->counted_count < RUNS_COUNTED)
+    case_make(&c, shape, scale, input, seed);
+    ended = launch_cases(g, &c, 1, schedule, about == COUNTS, &reply, &out, &why);
+    if (ended)
+        right = about == RACES || case_right(&c, (uint16_t *)out, &error, &why);
+    if (ended && schedule == 0 && g->counted_count < RUNS_COUNTED)
         g->counted[g->counted_count++] = (struct counted){c.shape, right, reply.counts};
+    if (reply.races && about == NUMBERS)
+        note_race(g, &c, schedule, &reply);
+    if (reply.races && (about == NUMBERS_AND_RACES || about == RACES) && right) {
+        right = false;
+        why = fault_told(&c.shape, FAULT_RACE, reply.race);
+    }
     if (!right)
         note_failure(g, why);
-    json_t *said = json_pack("{s:s, s:s, s:s, s:o, s:b}", "item", g->group, "shape", shape, "input",
-                             input_name(input), "seed",
-                             json_sprintf("%016llx", (unsigned long long)seed), "pass", right);
-    if (about == RACES || about == NUMBERS_AND_RACES)
-        json_object_set_new(said, "schedule", json_integer(schedule));
+    json_t *said = describe_case(g->group, &c, schedule, right);
     if (!isnan(error))
         json_object_set_new(said, "rel_head", json_real(error));
     if (why)
@@ -130,6 +235,41 @@ static void run_case(struct grading *g, const char *shape, enum input input, uin
     case_free(&c);
 }
 
+// Several launches, each on inputs of its own: a kernel that keeps something from one launch to the
+// next, or gives up, or does not set back its counters, is wrong in one of them.
+static void run_again(struct grading *g, const char *shape, const char *of)
+{
+    struct grade_case c[LAUNCHED_AGAIN];
+    struct reply reply = {0};
+    char *why = NULL, *out = NULL;
+    double error;
+
+    for (int i = 0; i < LAUNCHED_AGAIN; ++i)
+        case_make(&c[i], shape, SOFTMAX_SCALE, GRADE_NORMAL, secret_draw("%s %d", of, i));
+    bool right = launch_cases(g, c, LAUNCHED_AGAIN, 0, false, &reply, &out, &why);
+    for (int i = 0; i < LAUNCHED_AGAIN && right; ++i) {
+        char *wrong = NULL;
+        right = case_right(&c[i], (uint16_t *)out + (size_t)i * shape_elements(&c->shape), &error,
+                           &wrong);
+        if (!right)
+            why = text("launch %d of %d: %s", i + 1, LAUNCHED_AGAIN, wrong);
+        free(wrong);
+    }
+    if (reply.races)
+        note_race(g, c, 0, &reply);
+    if (!right)
+        note_failure(g, why);
+    json_t *said = describe_case(g->group, c, 0, right);
+    json_object_set_new(said, "launches", json_integer(LAUNCHED_AGAIN));
+    if (why)
+        json_object_set_new(said, "why", json_string(why));
+    json_array_append_new(g->cases, said);
+    free(out);
+    free(why);
+    for (int i = 0; i < LAUNCHED_AGAIN; ++i)
+        case_free(&c[i]);
+}
+
 static void begin_group(struct grading *g, const char *name)
 {
     g->group = name;
@@ -139,50 +279,89 @@ static void begin_group(struct grading *g, const char *name)
 
 // ---- The groups of cases ------------------------------------------------------------------------
 
+static unsigned draw_schedule(const char *of)
+{
+    return (unsigned)secret_between(1, FIRST_SCHEDULES, secret_draw("%s schedule", of));
+}
+
+// Counts are those of the first schedule, which is the same for all.
 static void run_correct(struct grading *g)
 {
     static const char *const shapes[] = {"small", "mission"};
 
     for (int i = 0; i < 2; ++i)
-        for (int seed = 0; seed < 3; ++seed)
-            run_case(g, shapes[i], (enum input)seed,
-                     secret_draw("lab %d correct %d %d", lab.number, i, seed), NUMBERS, 0);
+        for (int seed = 0; seed < 3; ++seed) {
+            const char *of = text("lab %d correct %d %d", lab.number, i, seed);
+            run_case(g, shapes[i], SOFTMAX_SCALE, (enum input)seed, secret_draw("%s", of), NUMBERS,
+                     seed ? draw_schedule(of) : 0);
+        }
     // A long one, so that a kernel which leaves out work at large shapes is found. Whole tiles:
     // ragged sizes are the item `hidden`'s.
     int keys = 128 * secret_between(9, 18, secret_draw("lab %d correct long", lab.number));
-    run_case(g, text("1x1x%d", keys), GRADE_NORMAL,
+    run_case(g, text("1x1x%d", keys), SOFTMAX_SCALE, GRADE_NORMAL,
              secret_draw("lab %d correct long seed", lab.number), NUMBERS, 0);
+    run_again(g, "small", text("lab %d correct again", lab.number));
 }
 
+// All that a sheet promises: any batch, any number of heads, any number of keys, any scale of the
+// softmax. They come in an order that is drawn.
 static void run_hidden(struct grading *g)
 {
-    static const struct {
-        int least, most, few, many; // keys; batch and heads
+    static const struct kind {
+        int least, most, step; // keys
+        int few_batches, most_batches, few_heads, most_heads;
         enum input input;
     } kinds[] = {
-        {1, 15, 1, 3, GRADE_NORMAL},    {17, 63, 1, 3, GRADE_MEAN},
-        {65, 127, 1, 2, GRADE_FLAT},    {129, 255, 1, 3, GRADE_RISING},
-        {257, 420, 1, 2, GRADE_PEAKY},  {4097, 4400, 1, 1, GRADE_NORMAL},
-        {33, 63, 13, 16, GRADE_NORMAL}, // more query tiles than CTAs fit on an L4
+        {1, 15, 1, 1, 3, 1, 3, GRADE_NORMAL},
+        {17, 63, 1, 1, 3, 1, 3, GRADE_MEAN},
+        {64, 64, 1, 1, 2, 1, 3, GRADE_NORMAL},
+        {65, 127, 1, 1, 2, 1, 2, GRADE_FLAT},
+        {129, 255, 1, 1, 3, 1, 3, GRADE_RISING},
+        {256, 256, 1, 1, 2, 1, 2, GRADE_MEAN},
+        {257, 420, 1, 1, 2, 1, 2, GRADE_PEAKY},
+        {576, 1024, 64, 2, 2, 2, 2, GRADE_NORMAL},
+        {4097, 4400, 1, 1, 1, 1, 1, GRADE_NORMAL},
+        {33, 63, 1, 13, 16, 13, 16, GRADE_NORMAL}, // more query tiles than CTAs fit on an L4
+        {1, 40, 1, 1, 1, 257, 300, GRADE_MEAN},
     };
+    enum { KINDS = sizeof kinds / sizeof *kinds };
+    int order[KINDS];
 
-    for (int i = 0; i < (int)(sizeof kinds / sizeof *kinds); ++i) {
-        const char *of = text("lab %d hidden %d", lab.number, i);
-        int batch = secret_between(kinds[i].few, kinds[i].many, secret_draw("%s batch", of));
-        int heads = secret_between(kinds[i].few, kinds[i].many, secret_draw("%s heads", of));
-        int keys = secret_between(kinds[i].least, kinds[i].most, secret_draw("%s keys", of));
-        run_case(g, text("%dx%dx%d", batch, heads, keys), kinds[i].input,
-                 secret_draw("%s seed", of), NUMBERS, 0);
+    for (int i = 0; i < KINDS; ++i) {
+        int at = secret_between(0, i, secret_draw("lab %d hidden order %d", lab.number, i));
+        order[i] = order[at];
+        order[at] = i;
+    }
+    for (int i = 0; i < KINDS; ++i) {
+        const struct kind *k = &kinds[order[i]];
+        const char *of = text("lab %d hidden %d", lab.number, order[i]);
+        int batch = secret_between(k->few_batches, k->most_batches, secret_draw("%s batch", of));
+        int heads = secret_between(k->few_heads, k->most_heads, secret_draw("%s heads", of));
+        int steps = (k->most - k->least) / k->step;
+        int keys = k->least + k->step * secret_between(0, steps, secret_draw("%s keys", of));
+        // In 1/1000; of peaky scores no more than the usual one, or a row would be one key's.
+        int scale =
+            secret_between(40, k->input == GRADE_PEAKY ? 120 : 200, secret_draw("%s scale", of));
+        run_case(g, text("%dx%dx%d", batch, heads, keys), 0.001f * (float)scale, k->input,
+                 secret_draw("%s seed", of), NUMBERS, draw_schedule(of));
     }
 }
 
+// Under four schedules at a small shape and a ragged one; and in every case of the other items,
+// whose outputs are judged: those with a race are counted here, too.
 static void run_races(struct grading *g)
 {
     int keys = secret_between(270, 400, secret_draw("lab %d races keys", lab.number));
     const char *shapes[] = {"small", text("1x2x%d", keys | 1)};
+    json_t *raced;
+    size_t i;
 
+    json_array_foreach (g->raced, i, raced) {
+        note_failure(g, json_string_value(json_object_get(raced, "why")));
+        json_array_append(g->cases, raced);
+    }
     for (unsigned schedule = 0; schedule < SCHEDULES; ++schedule)
-        run_case(g, shapes[schedule % 2], GRADE_NORMAL,
+        run_case(g, shapes[schedule % 2], SOFTMAX_SCALE, GRADE_NORMAL,
                  secret_draw("lab %d races %u", lab.number, schedule),
                  schedule % 2 ? RACES : NUMBERS_AND_RACES, schedule);
 }
@@ -215,51 +394,39 @@ static size_t print_frame(const char *ptx)
     return largest;
 }
 
-// Of the sm_89 image, over all kernels that are launched on mission the largest. NaN: *why.
+// Of the sm_89 image, over all launches on mission the largest. NaN: *why.
 static double resource(struct grading *g, const char *name, char **why)
 {
-    struct shape shape;
+    struct run_request r = {.sets = 0};
     struct reply reply;
-    char ignored[8], *out = NULL, names[LAUNCHES_MAX * KERNEL_NAME_MAX + 1];
-    size_t at = 0, shared = 0;
-    int threads = 0;
+    char ignored[8], *out = NULL;
 
-    shape_parse("mission", &shape, ignored, sizeof ignored);
-    const struct known_launches *k = launches_on(g, &shape, why);
+    shape_parse("mission", &r.shape, ignored, sizeof ignored);
+    const struct known_launches *k = launches_on(g, &r.shape, why);
     if (!k)
         return NAN;
-    for (int i = 0; i < k->count; ++i) {
-        const struct recorded *l = &k->launches[i];
-        at += (size_t)sprintf(names + at, "%s", l->kernel) + 1;
-        shared = l->shared > shared ? l->shared : shared;
-        // A launch that no GPU would take is refused where it is run.
-        double most = (double)l->block[0] * l->block[1] * l->block[2];
-        if (most <= 1024 && most > threads)
-            threads = (int)most;
-    }
-    names[at++] = '\0';
-    const struct request request = {.verb = VERB_IMAGE};
-    const void *parts[] = {names, g->s.cubin};
-    const size_t sizes[] = {at, g->s.cubin_bytes};
-    if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 2, CASE_SECONDS, &reply, &out, why))
+    r.launch_count = k->count;
+    memcpy(r.launches, k->launches, sizeof r.launches);
+    const struct request request = {.verb = VERB_MEASURE};
+    const void *parts[] = {&r};
+    const size_t sizes[] = {sizeof r};
+    if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 1, CASE_SECONDS, &reply, &out, why))
         return NAN;
     free(out);
     if (reply.verdict != DONE) {
-        *why = cleaned(reply.text[0], strlen(reply.text[0]));
+        *why = cleaned(reply.text, strlen(reply.text));
         return NAN;
     }
-    const struct cubin_resources *r = &reply.resources;
+    const struct footprint *f = &reply.footprint;
     if (strcmp(name, "registers") == 0)
-        return r->registers;
+        return f->registers;
     if (strcmp(name, "shared") == 0)
-        return (double)(r->shared_bytes + shared);
+        return (double)f->shared_bytes;
     if (strcmp(name, "spills") == 0)
-        return fmax(0, (double)r->local_bytes - (double)print_frame(g->s.ptx));
+        return fmax(0, (double)f->local_bytes - (double)print_frame(g->s.ptx));
     if (strcmp(name, "threads") == 0)
-        return threads;
-    // CTAs' warps on an SM of an L4 over the most possible, in percent.
-    struct gpu_occupancy found;
-    return gpu_occupancy(&gpus[GPU_L4], r, threads, shared, &found) ? 100 * found.share : NAN;
+        return f->threads;
+    return 100 * f->occupancy; // CTAs' warps on an SM of an L4 over the most possible, in percent
 }
 
 // ---- Counts -------------------------------------------------------------------------------------
@@ -293,7 +460,8 @@ static const struct counts *counted_at(const struct grading *g, const char *shap
 static void run_for_counts(struct grading *g, const char *shape, enum about about)
 {
     begin_group(g, "counts");
-    run_case(g, shape, GRADE_NORMAL, secret_draw("lab %d counts %s", lab.number, shape), about, 0);
+    run_case(g, shape, SOFTMAX_SCALE, GRADE_NORMAL,
+             secret_draw("lab %d counts %s", lab.number, shape), about, 0);
 }
 
 static bool does_its_work(struct grading *g)
@@ -451,8 +619,6 @@ static void check_names(void)
 
 static struct outcome grade_item(struct grading *g, const struct item *item)
 {
-    if (strcmp(item->name, "hidden") == 0)
-        return of_group(g, "hidden", run_hidden);
     if (strcmp(item->name, "races") == 0)
         return of_group(g, "races", run_races);
     if (strcmp(item->name, "written") == 0)
@@ -559,16 +725,20 @@ static double aim_reached(const struct outcome outcomes[])
 static void grade_items(struct grading *g, const char *source, json_t *result)
 {
     struct outcome outcomes[LAB_ITEMS_MAX];
-    struct outcome correct = of_group(g, "correct", run_correct), speed = {0};
+    struct outcome correct = of_group(g, "correct", run_correct);
+    struct outcome hidden =
+        of_group(g, "hidden", run_hidden); // before `races`, which hears of its own
+    struct outcome speed = {0};
     double score = 0, total = 0;
 
     if (speed_item())
         speed = of_speed(g, speed_item(), &correct);
     for (int i = 0; i < lab.count; ++i) {
         const struct item *item = &lab.items[i];
-        outcomes[i] = strcmp(item->name, "correct") == 0 ? correct
-                      : item == speed_item()             ? speed
-                                                         : grade_item(g, item);
+        outcomes[i] = strcmp(item->name, "correct") == 0  ? correct
+                      : strcmp(item->name, "hidden") == 0 ? hidden
+                      : item == speed_item()              ? speed
+                                                          : grade_item(g, item);
     }
     const struct reached reached = {
         .correct = correct.share,
@@ -581,6 +751,8 @@ static void grade_items(struct grading *g, const char *source, json_t *result)
     json_object_set_new(result, "aim", has_aims() ? json_real(reached.aim) : json_null());
     json_object_set_new(result, "correct", json_real(reached.correct));
     json_object_set(result, "cases", g->cases);
+    if (g->printed && *g->printed)
+        json_object_set_new(result, "printed", json_string(g->printed));
     if (g->speed)
         json_object_set_new(result, "speed", g->speed);
 }
@@ -596,7 +768,9 @@ json_t *grade(const char *name, const char *source, size_t bytes)
 
     check_names();
     submission_build(&g.s, source, bytes);
+    secret_draw_for(g.s.hash);
     g.cases = json_array();
+    g.raced = json_array();
     shape_parse("small", &shape, why_not, sizeof why_not);
     if (g.s.problem || !launches_on(&g, &shape, &why)) {
         result = refused(name, g.s.problem ? g.s.problem : why);
@@ -610,6 +784,7 @@ json_t *grade(const char *name, const char *source, size_t bytes)
     runner_end(&g.runner);
     submission_free(&g.s);
     json_decref(g.cases);
+    json_decref(g.raced);
     json_object_set_new(result, "source",
                         json_string(SHA256Data((const uint8_t *)source, bytes, source_hash)));
     json_object_set_new(result, "gpu",

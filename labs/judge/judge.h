@@ -1,7 +1,7 @@
 // judge.h: the parts of the grader.
 //
 //   main.c      options; one submission or a folder
-//   sandbox.c   processes apart: bubblewrap, limits, system calls that are denied
+//   sandbox.c   processes apart: bubblewrap, limits, the system calls that there are
 //   build.c     compiles a submission, and asks its host code how it wants to be launched
 //   runner.c    the other program: runs the kernels on inputs that come by a pipe (gpu.c)
 //   talk.c      the judge's end of that pipe
@@ -50,7 +50,8 @@ void fail(int status, const char *format, ...) __attribute__((noreturn, format(p
 char *text(const char *format, ...) __attribute__((format(printf, 1, 2))); // into a new string
 double now(void);
 char *read_file(const char *path, size_t *bytes); // NUL after it; NULL: not there
-// Control characters and bytes that are no UTF-8 as \xHH, for a line of a report. New string.
+// Control characters and bytes that are no UTF-8 as \xHH, characters that disguise others (U+202E and
+// its kind) as \u202e, for a line of a report. New string.
 char *cleaned(const char *line, size_t bytes);
 
 // ---- Sandbox ------------------------------------------------------------------------------------
@@ -59,8 +60,9 @@ enum box_kind { BOX_COMPILE, BOX_RECORD, BOX_RUN };
 
 struct box {
     enum box_kind kind;
-    const char *folder; // private to this submission; in a box /work
+    const char *folder; // private to this submission; in a box /work, read only
     bool gpu;           // BOX_RUN: the GPU's device files are there
+    int cpu_seconds;    // that a process in it may use
 };
 
 struct stream { // what a process wrote, up to a limit
@@ -71,9 +73,9 @@ struct stream { // what a process wrote, up to a limit
 };
 
 struct boxed {
-    int status; // exit status, 128 + signal, or -1: stopped
-    bool late, chatty;
-    struct stream out, err, lines; // lines: file descriptor 3
+    int status;                    // exit status, 128 + signal, or -1: stopped
+    bool late, chatty;             // too slow, by the clock or by its CPU time; wrote too much
+    struct stream out, err, lines; // lines: file descriptor 3; NUL after each
 };
 
 // Where a box has the submission's folder and the repository's files.
@@ -83,20 +85,22 @@ const char *box_book(void);
 // Whether processes can be put in a box here; else one line, with what to do.
 bool sandbox_works(char **why);
 
-// Runs a command in a box to its end.
-struct boxed box_run(const struct box *box, char *const argv[], int seconds);
+// Runs a command in a box to its end: so many seconds by the clock, so many bytes of lines at most.
+struct boxed box_run(const struct box *box, char *const argv[], int seconds, size_t lines_limit);
 void boxed_free(struct boxed *boxed);
 
-// Starts a command whose stdin and stdout are pipes of the caller's.
+// Starts a command whose stdin and file descriptor 3 are pipes of the caller's; what it writes to its
+// stdout and stderr is lost.
 pid_t box_start(const struct box *box, char *const argv[], int *to, int *from);
-void box_stop(pid_t pid);
+double box_stop(pid_t pid); // the CPU time it has used, seconds
 
 // ---- Building -----------------------------------------------------------------------------------
 
 struct submission {
-    const char *name; // cleaned, for reports
-    char *folder;     // temporary
-    int lock;         // on it, a file descriptor
+    const char *name;                       // cleaned, for reports
+    char *folder;                           // temporary: its text, its program
+    char hash[SHA256_DIGEST_STRING_LENGTH]; // of its text
+    int lock;                               // on it, a file descriptor
     char *ptx, *cubin;
     size_t ptx_bytes, cubin_bytes;
     char *problem; // why there is nothing to run, or NULL
@@ -113,20 +117,27 @@ bool submission_launches(struct submission *s, const struct shape *shape,
 
 // ---- The runner ---------------------------------------------------------------------------------
 
+enum { RUNNER_SECONDS = 150 }; // of CPU time, that all cases of a submission may take
+
 struct runner {
     struct box box;
     pid_t pid; // 0: not started
     int to, from;
-    bool lost; // it died, or was stopped
+    double used; // CPU time, seconds
 };
 
-// False with one line in *why: refused, or the runner was lost. *out: new, reply.bytes.
+// Asks in a process of its own, so that nothing is left of the request before; only timings (on a
+// GPU) share one. seconds: of CPU time. False with one line in *why: refused, or the runner was lost.
+// *out: new, reply.bytes.
 bool runner_ask(struct runner *r, const struct submission *s, const struct request *request,
                 const void *parts[], const size_t sizes[], int part_count, int seconds,
                 struct reply *reply, char **out, char **why);
-void runner_end(struct runner *r);
+double runner_end(struct runner *r); // seconds of CPU time
 
 // ---- Cases --------------------------------------------------------------------------------------
+
+#define SOFTMAX_SCALE                                                                              \
+    0.125f // 1 / sqrt(HEAD_DIM), as in the book's programs; hidden cases have others
 
 enum input { // the workbench's three, and two that are the grader's own
     GRADE_NORMAL,
@@ -144,15 +155,19 @@ struct grade_case {
     struct problem problem;
     struct rows rows;
     float *ref;
+    float *all_rows; // by a second implementation, where the reference leaves out rows; else NULL
     struct error_limits limits; // what an output's error may be
     char *inputs;               // as the runner gets them
 };
 
-// 64 bits that depend on the secret and on what they are for.
+// 64 bits that depend on the secret, on the submission at hand and on what they are for: what one
+// submission was asked says nothing of what another, or the same one changed, will be asked.
+void secret_draw_for(const char *hash); // of the submission's text, kept
 uint64_t secret_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int secret_between(int least, int most, uint64_t drawn);
 
-void case_make(struct grade_case *c, const char *shape, enum input input, uint64_t seed);
+void case_make(struct grade_case *c, const char *shape, float softmax_scale, enum input input,
+               uint64_t seed);
 void case_free(struct grade_case *c);
 const char *input_name(enum input input);
 // Whether an output is right; else one line in *why.
@@ -234,7 +249,8 @@ struct entry {
     char *source, *why;
     size_t bytes;
     json_t *result;
-    pid_t pid; // grading it now
+    pid_t pid; // grading it now; -1: done
+    int tries; // that were killed
 };
 
 // Sets `kept`, once source or why are there.

@@ -125,6 +125,32 @@ static size_t utf8(const unsigned char *s, size_t left)
     return n;
 }
 
+// The character at `s`, of n bytes.
+static unsigned code_point(const unsigned char *s, size_t n)
+{
+    unsigned code = n == 1 ? s[0] : s[0] & (0x7fu >> n);
+    for (size_t i = 1; i < n; ++i)
+        code = code << 6 | (s[i] & 0x3f);
+    return code;
+}
+
+// Unicode's format characters and separators of lines: they change the order, the place or the
+// looks of what stands around them, or cannot be seen.
+static bool is_disguise(unsigned code)
+{
+    static const unsigned ranges[][2] = {
+        {0xad, 0xad},     {0x34f, 0x34f},     {0x600, 0x605},     {0x61c, 0x61c},
+        {0x6dd, 0x6dd},   {0x70f, 0x70f},     {0x115f, 0x1160},   {0x17b4, 0x17b5},
+        {0x180b, 0x180f}, {0x200b, 0x200f},   {0x2028, 0x202e},   {0x2060, 0x206f},
+        {0x3164, 0x3164}, {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},
+        {0xfff0, 0xfffb}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; ++i)
+        if (code >= ranges[i][0] && code <= ranges[i][1])
+            return true;
+    return false;
+}
+
 char *cleaned(const char *line, size_t bytes)
 {
     const unsigned char *s = (const unsigned char *)line;
@@ -140,8 +166,13 @@ char *cleaned(const char *line, size_t bytes)
             at += sprintf(at, "\\x%02x", s[i++]);
             continue;
         }
-        memcpy(at, s + i, n);
-        at += n;
+        unsigned code = code_point(s + i, n);
+        if (is_disguise(code)) {
+            at += sprintf(at, code > 0xffff ? "\\U%08x" : "\\u%04x", code);
+        } else {
+            memcpy(at, s + i, n);
+            at += n;
+        }
         i += n;
     }
     *at = '\0';

@@ -1,4 +1,5 @@
-// protocol.h: what the judge and its runner say to each other over two pipes.
+// protocol.h: what the judge and its runner say to each other over two pipes: standard input, and
+// REPLY_FD. Standard output is no part of it: that is where a GPU's driver puts what kernels print.
 //
 // The judge sends a request and gets a reply; both are a header and as many bytes as it announces.
 // They are the same program's halves on the same machine, so structs go as they are. The judge
@@ -7,13 +8,16 @@
 #define PROTOCOL_H
 
 #include "image/fatbin.h"
+#include "image/gpus.h"
 #include "ptxsim/ptxsim.h"
 
 #include <cuda_runtime_api.h>
 
 #include "workbench/workbench.h"
 
-enum { LAUNCHES_MAX = 8, KERNEL_NAME_MAX = 512, SETS_MAX = 64, FAULTS_SAID = 8 };
+enum { LAUNCHES_MAX = 8, KERNEL_NAME_MAX = 4096, REPLY_FD = 3, PRINTED_MAX = 2048 };
+
+#define WRITES_INPUTS "it writes into its inputs"
 
 // One launch, as the submission's host code asked for it. Its only parameter is the attention_args.
 struct recorded {
@@ -23,10 +27,10 @@ struct recorded {
 };
 
 enum verb {
-    VERB_LOAD,  // PTX text
-    VERB_IMAGE, // sm_89 machine code: resources of the kernels launched since
-    VERB_RUN,   // struct run_request, then inputs
-    VERB_TIME,  // on a GPU: the same with several input sets, each launched once
+    VERB_LOAD,    // PTX text, a NUL, sm_89 machine code
+    VERB_MEASURE, // struct run_request: what its launches take of an L4
+    VERB_RUN,     // struct run_request, then inputs; each set is launched once, in turn
+    VERB_TIME,    // the same on a GPU, timed
 };
 
 struct request {
@@ -43,22 +47,32 @@ struct run_request {
     bool unchecked; // what reads what nothing has written goes on, as on a GPU
     unsigned schedule;
     int threads;
-    int sets, warm; // VERB_TIME: input sets, and how many of them come before the clock starts
+    int sets, warm; // input sets; VERB_TIME: how many of them come before the clock starts
     // Then for each set: q, k, v (E4M3 codes), q_scales, k_scales, v_scales (floats).
 };
 
 enum verdict { DONE, FAULTED, REFUSED };
 
+struct footprint { // of all launches the most, of occupancy the least
+    int registers, threads;
+    uint64_t shared_bytes, local_bytes; // a CTA: static and dynamic; a thread
+    double occupancy;                   // of an L4's SM, 0 to 1
+};
+
 struct reply {
     uint64_t bytes; // that follow: the outputs of all sets, halves
     enum verdict verdict;
     enum fault_kind fault;
-    int faults;
-    char text[FAULTS_SAID][512]; // one line each: the fault, or why it was refused
+    char text[1024];           // one line: the fault, or why it was refused
+    int races;                 // reports of them; they leave the verdict as it is
+    char race[1024];           // the first
+    char printed[PRINTED_MAX]; // by the kernels' threads: the first of it, as it came
+    uint32_t printed_bytes;
+    bool printed_more;
     struct counts counts;
-    struct cubin_resources resources; // of VERB_IMAGE, the largest over the kernels
-    double microseconds;              // of VERB_TIME, a launch: by the GPU's events
-    double wall_microseconds;         // and by the host's clock, the warm-up included
+    struct footprint footprint;
+    double microseconds;      // of VERB_TIME, a launch: by the GPU's events
+    double wall_microseconds; // and by the host's clock, the warm-up included
 };
 
 static inline size_t input_bytes(const struct shape *shape)

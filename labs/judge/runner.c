@@ -1,7 +1,9 @@
 // runner.c: runs a submission's kernels on inputs that come by a pipe, and sends the outputs back.
 //
 // Nothing of the submission's host code is in this process. It takes the PTX, launches what was
-// recorded, and knows neither the reference nor the seed. Two environments:
+// recorded, and knows neither the reference nor the seed. It answers on a descriptor of its own,
+// which nothing that a kernel prints can reach. In the simulator a process runs one case and ends,
+// so that no case finds anything that another has left. Two environments:
 //   build/runner       the simulator
 //   build/runner gpu   the GPU, by the driver's API (gpu.c)
 #include "protocol.h"
@@ -14,6 +16,8 @@
 #include <unistd.h>
 
 static struct module *module;
+static const char *cubin;
+static size_t cubin_bytes;
 static bool on_gpu;
 static struct reply reply;
 
@@ -31,7 +35,7 @@ static bool read_all(void *to, size_t bytes)
 static void write_all(const void *from, size_t bytes)
 {
     for (size_t put = 0; put < bytes;) {
-        ssize_t n = write(STDOUT_FILENO, (const char *)from + put, bytes - put);
+        ssize_t n = write(REPLY_FD, (const char *)from + put, bytes - put);
         if (n <= 0)
             exit(1); // the judge is gone
         put += (size_t)n;
@@ -41,42 +45,111 @@ static void write_all(const void *from, size_t bytes)
 static void refuse(const char *text)
 {
     reply.verdict = REFUSED;
-    snprintf(reply.text[0], sizeof reply.text[0], "%.511s", text);
-    reply.faults = 1;
+    snprintf(reply.text, sizeof reply.text, "%.1023s", text);
 }
 
-static void note(const char *text)
+static void fault(enum fault_kind kind, const char *text)
 {
-    if (reply.faults < FAULTS_SAID)
-        snprintf(reply.text[reply.faults++], sizeof reply.text[0], "%.511s", text);
+    if (reply.verdict != DONE) // the first is told
+        return;
+    reply.verdict = FAULTED;
+    reply.fault = kind;
+    snprintf(reply.text, sizeof reply.text, "%.1023s", text);
 }
 
-// What a driver would check before a launch.
-static const char *wrong_with(const struct recorded *l, const struct kernel_info *info)
+// A race leaves the numbers as they are: it is told beside them.
+static void note(enum fault_kind kind, const char *text)
+{
+    if (kind != FAULT_RACE)
+        fault(kind, text);
+    else if (reply.races++ == 0)
+        snprintf(reply.race, sizeof reply.race, "%.1023s", text);
+}
+
+static void print(const char *text, size_t bytes)
+{
+    size_t room = sizeof reply.printed - reply.printed_bytes;
+    size_t keep = bytes < room ? bytes : room;
+
+    memcpy(reply.printed + reply.printed_bytes, text, keep);
+    reply.printed_bytes += (uint32_t)keep;
+    reply.printed_more = reply.printed_more || keep < bytes;
+}
+
+// ---- What a launch takes ------------------------------------------------------------------------
+
+// Whether an L4's driver would take a launch: its shape, its parameters.
+static const char *shape_wrong(const struct recorded *l, const struct kernel_info *info)
 {
     uint64_t threads = (uint64_t)l->block[0] * l->block[1] * l->block[2];
 
     if (info->params != 1 || info->param_sizes[0] != sizeof(struct attention_args))
         return "the kernel's parameters are not one attention_args";
-    if (threads == 0 || threads > (uint64_t)info->max_threads || l->block[0] > 1024 ||
-        l->block[1] > 1024 || l->block[2] > 64)
+    if (l->block[0] > 1024 || l->block[1] > 1024 || l->block[2] > 64 || threads == 0 ||
+        threads > (uint64_t)info->max_threads)
         return "a CTA has too many threads, or none";
     if (l->grid[0] == 0 || l->grid[1] == 0 || l->grid[2] == 0 || l->grid[0] > INT32_MAX ||
         l->grid[1] > 65535 || l->grid[2] > 65535)
         return "the grid is empty or too large";
-    if (l->shared + info->static_shared_bytes > 99 << 10)
-        return "more shared memory than a CTA can have (99 KB)";
     return NULL;
 }
 
-static void *device_copy(const char **from, size_t bytes)
+// What one launch takes of an L4, as its sm_89 image has it; a line, if no L4 has so much. The one
+// place where a launch's resources are measured, and the limit they are held to.
+static const char *measure(const struct recorded *l, struct footprint *f)
 {
-    void *to = memory_alloc(bytes);
-    if (to)
-        memcpy(to, *from, bytes);
-    *from += bytes;
-    return to;
+    const struct gpu *l4 = &gpus[GPU_L4];
+    struct kernel *kernel = module_kernel(module, l->kernel);
+    struct cubin_resources r;
+    struct gpu_occupancy fits;
+
+    if (!kernel)
+        return "launches a kernel that its device code does not have";
+    if (!cubin_resources(cubin, cubin_bytes, l->kernel, &r))
+        return "launches a kernel that its sm_89 image does not have";
+    const char *wrong = shape_wrong(l, kernel_info(kernel));
+    if (wrong)
+        return wrong;
+    size_t fixed = r.shared_bytes, in_ptx = kernel_info(kernel)->static_shared_bytes;
+    fixed = in_ptx > fixed ? in_ptx : fixed;
+    if (fixed > l4->shared_optin || l->shared > l4->shared_optin - fixed) // no sum that could wrap
+        return "more shared memory than a CTA can have (99 KB)";
+    int threads = (int)(l->block[0] * l->block[1] * l->block[2]);
+    if (!gpu_occupancy(l4, &r, threads, l->shared, &fits) || fits.ctas == 0)
+        return "no SM of an L4 has room for one CTA: its registers, shared memory and threads "
+               "together are too many";
+    *f = (struct footprint){
+        .registers = r.registers,
+        .threads = threads,
+        .shared_bytes = fixed + l->shared,
+        .local_bytes = r.local_bytes,
+        .occupancy = fits.share,
+    };
+    return NULL;
 }
+
+// Over all launches: the most of each, and the least occupancy.
+static bool measure_all(const struct run_request *r)
+{
+    struct footprint f, *most = &reply.footprint;
+
+    for (int i = 0; i < r->launch_count; ++i) {
+        const char *wrong = measure(&r->launches[i], &f);
+        if (wrong) {
+            refuse(wrong);
+            return false;
+        }
+#define LARGER(field) most->field = i && most->field > f.field ? most->field : f.field
+        LARGER(registers);
+        LARGER(threads);
+        LARGER(shared_bytes);
+        LARGER(local_bytes);
+        most->occupancy = i && most->occupancy < f.occupancy ? most->occupancy : f.occupancy;
+    }
+    return true;
+}
+
+// ---- The simulator ------------------------------------------------------------------------------
 
 static void launch_all(const struct run_request *r, const struct attention_args *args)
 {
@@ -85,18 +158,8 @@ static void launch_all(const struct run_request *r, const struct attention_args 
 
     for (int i = 0; i < r->launch_count && reply.verdict == DONE; ++i) {
         const struct recorded *l = &r->launches[i];
-        struct kernel *kernel = module_kernel(module, l->kernel);
-        if (!kernel) {
-            refuse("launches a kernel that its device code does not have");
-            break;
-        }
-        const char *wrong = wrong_with(l, kernel_info(kernel));
-        if (wrong) {
-            refuse(wrong);
-            break;
-        }
         struct launch launch = {
-            .kernel = kernel,
+            .kernel = module_kernel(module, l->kernel),
             .grid = {l->grid[0], l->grid[1], l->grid[2]},
             .block = {l->block[0], l->block[1], l->block[2]},
             .dynamic_shared_bytes = l->shared,
@@ -106,105 +169,121 @@ static void launch_all(const struct run_request *r, const struct attention_args 
             .check = !r->unchecked,
             .races = r->races,
             .note = note,
+            .print = print,
+            .print_bytes = sizeof reply.printed + 1, // one more: that there was more is told
         };
-        struct fault fault = {0};
-        reply.faults = 1; // notes come after the fault itself
-        if (launch_run(&launch, &reply.counts, &lines, &line_count, &fault)) {
-            reply.faults = 0;
-            continue;
-        }
-        reply.verdict = FAULTED;
-        reply.fault = fault.kind;
-        snprintf(reply.text[0], sizeof reply.text[0], "%.511s", fault.text);
+        struct fault first = {0};
+        if (!launch_run(&launch, &reply.counts, &lines, &line_count, &first))
+            note(first.kind, first.text);
     }
     free(lines);
 }
 
-static void run(const struct run_request *r, const char *inputs, char *out)
+static void *device_copy(const char *from, size_t bytes)
+{
+    void *to = memory_alloc(bytes);
+    if (to)
+        memcpy(to, from, bytes);
+    return to;
+}
+
+// One set of inputs: buffers of its own, filled, launched upon and looked at.
+static void run_set(const struct run_request *r, const char *inputs, char *out)
 {
     size_t elements = shape_elements(&r->shape);
     size_t scale_bytes = (size_t)r->shape.heads * sizeof(float);
+    struct attention_args args;
     void *at[7];
 
-    for (int i = 0; i < 6; ++i)
-        at[i] = device_copy(&inputs, i < 3 ? elements : scale_bytes);
-    at[6] = memory_alloc(2 * elements); // filled with NaN
-    memory_track(at[6]);                // and not to be read before it is written
-    struct attention_args args;
+    bool room = true;
+    for (int i = 0; i < 6; ++i) {
+        const size_t bytes = i < 3 ? elements : scale_bytes;
+        const size_t before =
+            i < 3 ? (size_t)i * elements : 3 * elements + (size_t)(i - 3) * scale_bytes;
+        room = (at[i] = device_copy(inputs + before, bytes)) && room;
+    }
+    room = (at[6] = memory_alloc(2 * elements)) && room; // filled with NaN
+    if (!room) {
+        refuse("out of memory");
+        return;
+    }
+    memory_track(at[6]); // and not to be read before it is written
     memset(&args, 0, sizeof args);
     memcpy(&args, at, sizeof at);
     args.shape = r->shape;
     args.softmax_scale = r->softmax_scale;
-    bool room = true;
-    for (int i = 0; i < 7; ++i)
-        room = room && at[i];
-    if (room)
-        launch_all(r, &args);
-    else
-        refuse("out of memory");
-    if (at[6])
-        memcpy(out, at[6], 2 * elements);
-    for (int i = 0; i < 7; ++i)
-        if (at[i])
-            memory_free(at[i]);
+    launch_all(r, &args);
+    for (int i = 0; i < 6; ++i) {
+        const size_t bytes = i < 3 ? elements : scale_bytes;
+        if (memcmp(at[i], inputs, bytes) != 0)
+            fault(FAULT_NONE, WRITES_INPUTS);
+        inputs += bytes;
+    }
+    memcpy(out, at[6], 2 * elements);
 }
 
-static void find_resources(const char *cubin, size_t bytes, const char *names)
+// The sets in turn, for a kernel that keeps something from one launch to the next.
+static void run(const struct run_request *r, const char *inputs, char *out)
 {
-    struct cubin_resources r;
+    for (int i = 0; i < r->sets && reply.verdict == DONE; ++i)
+        run_set(r, inputs + (size_t)i * input_bytes(&r->shape),
+                out + (size_t)i * 2 * shape_elements(&r->shape));
+}
 
-    for (; *names; names += strlen(names) + 1) {
-        if (!cubin_resources(cubin, bytes, names, &r)) {
-            refuse("launches a kernel that its sm_89 image does not have");
-            return;
-        }
-#define LARGER(field)                                                                              \
-    if (r.field > reply.resources.field)                                                           \
-    reply.resources.field = r.field
-        LARGER(registers);
-        LARGER(shared_bytes);
-        LARGER(local_bytes);
-        LARGER(barriers);
+// ---- Requests -----------------------------------------------------------------------------------
+
+// PTX, a NUL, machine code. They are kept.
+static void load(char *bytes, size_t size)
+{
+    char why[512];
+
+    cubin = bytes + strlen(bytes) + 1;
+    cubin_bytes = size > strlen(bytes) ? size - strlen(bytes) - 1 : 0;
+    if (on_gpu ? !gpu_open(why, sizeof why) || !gpu_load(bytes, why, sizeof why)
+               : !(module = module_parse(bytes, why, sizeof why)))
+        refuse(why);
+}
+
+static char *answer(const struct request *request, char *bytes)
+{
+    struct run_request *r = (struct run_request *)bytes;
+    char *out = NULL;
+
+    if (request->verb == VERB_LOAD) {
+        load(bytes, request->bytes);
+        return NULL;
     }
+    if (request->verb != VERB_MEASURE) {
+        reply.bytes = 2 * shape_elements(&r->shape) * (size_t)r->sets;
+        out = calloc(1, reply.bytes);
+        if (!out)
+            exit(1);
+    }
+    if (request->verb == VERB_TIME)
+        gpu_run(r, bytes + sizeof *r, &reply, out);
+    else if (measure_all(r) && request->verb == VERB_RUN)
+        run(r, bytes + sizeof *r, out);
+    return out;
 }
 
 int main(int argc, char **argv)
 {
     struct request request;
-    char why[512];
 
     on_gpu = argc > 1 && strcmp(argv[1], "gpu") == 0;
     while (read_all(&request, sizeof request)) {
         char *bytes = calloc(1, request.bytes + 2); // texts end in NUL
-        char *out = NULL;
         memset(&reply, 0, sizeof reply);
         if (!bytes || !read_all(bytes, request.bytes))
             return 1;
-        if (request.verb == VERB_LOAD) {
-            if (on_gpu ? !gpu_open(why, sizeof why) || !gpu_load(bytes, why, sizeof why)
-                       : !(module = module_parse(bytes, why, sizeof why)))
-                refuse(why);
-        } else if (request.verb == VERB_IMAGE) { // names, an empty one, machine code
-            char *cubin = bytes;
-            while (*cubin)
-                cubin += strlen(cubin) + 1;
-            ++cubin;
-            find_resources(cubin, request.bytes - (size_t)(cubin - bytes), bytes);
-        } else {
-            struct run_request *r = (struct run_request *)bytes;
-            reply.bytes = 2 * shape_elements(&r->shape) * (size_t)r->sets;
-            out = calloc(1, reply.bytes);
-            if (!out)
-                return 1;
-            if (on_gpu)
-                gpu_run(r, bytes + sizeof *r, &reply, out);
-            else
-                run(r, bytes + sizeof *r, out);
-        }
+        char *out = answer(&request, bytes);
         write_all(&reply, sizeof reply);
         write_all(out, reply.bytes);
+        if (request.verb == VERB_RUN)
+            return 0;
         free(out);
-        free(bytes);
+        if (request.verb != VERB_LOAD)
+            free(bytes);
     }
     return 0;
 }

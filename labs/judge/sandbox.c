@@ -1,10 +1,12 @@
 // sandbox.c: processes apart from the judge.
 //
 // bubblewrap gives a process its own view of the machine: no network, the system's programs and the
-// few files of the book that it needs, read only, a /tmp of its own, an empty environment, no other
-// process to be seen. Limits on CPU time, memory and the size of a file are set before; time by the
-// clock and output are watched by the judge. Where submitted code runs, a filter denies the system
-// calls that make processes and sockets.
+// few files of the book that it needs, read only, an empty environment, no other process. Where
+// submitted code runs there is nothing to write to; the compilers have a /tmp in memory, which is
+// bounded and goes with them. What they made comes out by a pipe: nothing in a box writes to the
+// host's disk. Memory is bounded (address space, and no other kind of it), and so is work: in CPU
+// time, so that a busy machine refuses nobody. A clock runs, too, for what only sleeps. The system
+// calls are those of a list (allowed, below); all others do not exist there.
 #include "judge.h"
 
 #include <errno.h>
@@ -24,9 +26,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ARGUMENTS_MAX = 256, LINES_FD = 3, FILTER_FD = 4, GPUS_MAX = 16 };
+#ifndef SYS_faccessat2 // the same numbers on every processor
+#define SYS_faccessat2 439
+#endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
 
-static const size_t GIB = (size_t)1 << 30;
+enum { ARGUMENTS_MAX = 256, LINES_FD = 3, FILTER_FD = 4, GPUS_MAX = 16 };
 
 const char *box_work(const struct box *box)
 {
@@ -48,81 +55,141 @@ static void limit(int resource, rlim_t value)
 
 static void set_limits(const struct box *box)
 {
-    bool compiles = box->kind == BOX_COMPILE;
+    static const rlim_t memory[] = {4, 1, 3}; // GiB; compilers, launches, the simulator
+    static const rlim_t files[] = {1024, 64, 64};
 
     limit(RLIMIT_CORE, 0);
-    limit(RLIMIT_CPU, box->kind == BOX_RUN ? 600 : compiles ? 120 : 10);
-    limit(RLIMIT_NOFILE, 1024);
-    if (box->gpu) // whose driver maps far more than it uses
+    limit(RLIMIT_CPU, (rlim_t)box->cpu_seconds);
+    limit(RLIMIT_MEMLOCK, box->gpu ? RLIM_INFINITY : 0);
+    if (box->gpu) // whose driver maps far more than it uses, and opens much
         return;
-    limit(RLIMIT_FSIZE, compiles ? 64 << 20 : 1 << 20);
-    limit(RLIMIT_AS, box->kind == BOX_RECORD ? 2 * GIB : 6 * GIB);
+    limit(RLIMIT_NOFILE, files[box->kind]);
+    limit(RLIMIT_FSIZE, box->kind == BOX_COMPILE ? 64 << 20 : 1 << 20);
+    limit(RLIMIT_AS, memory[box->kind] << 30);
 }
 
-// System calls denied: new processes (threads are allowed to the runner), sockets, and what could
-// look into or change other processes and the machine.
-static size_t make_filter(struct sock_filter *f, const struct box *box)
-{
-    static const int denied[] = {
-#ifdef SYS_fork
-        SYS_fork,
-        SYS_vfork,
+// ---- System calls -------------------------------------------------------------------------------
+
+// clang-format off
+// What an ordinary program of one thread calls, with files that are there. SYS_open and its like are
+// not on every processor.
+static const int allowed[] = {
+#ifdef SYS_open
+    SYS_open, SYS_stat, SYS_lstat, SYS_access, SYS_readlink, SYS_poll, SYS_select, SYS_dup2, SYS_pause,
+    SYS_time, SYS_arch_prctl, SYS_unlink, SYS_rename, SYS_mkdir, SYS_rmdir, SYS_creat, SYS_getpgrp,
+    SYS_alarm,
 #endif
-        SYS_socket,
-        SYS_socketpair,
-        SYS_ptrace,
-        SYS_process_vm_readv,
-        SYS_process_vm_writev,
-        SYS_mount,
-        SYS_umount2,
-        SYS_setns,
-        SYS_unshare,
-        SYS_bpf,
-        SYS_keyctl,
-        SYS_add_key,
-        SYS_perf_event_open,
-    };
-    size_t n = 0;
+    SYS_openat, SYS_close, SYS_read, SYS_write, SYS_readv, SYS_writev, SYS_pread64, SYS_pwrite64,
+    SYS_lseek, SYS_fstat, SYS_newfstatat, SYS_statx, SYS_faccessat, SYS_faccessat2, SYS_readlinkat,
+    SYS_getdents64, SYS_getcwd, SYS_chdir, SYS_ioctl, SYS_fcntl, SYS_dup, SYS_dup3, SYS_ppoll,
+    SYS_pselect6, SYS_fadvise64, SYS_ftruncate, SYS_unlinkat, SYS_renameat, SYS_renameat2, SYS_mkdirat,
+    SYS_umask, SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_brk, SYS_rt_sigaction,
+    SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_rt_sigtimedwait, SYS_sigaltstack, SYS_restart_syscall,
+    SYS_tgkill, SYS_getpid, SYS_getppid, SYS_gettid, SYS_getuid, SYS_geteuid, SYS_getgid, SYS_getegid,
+    SYS_execve, SYS_exit, SYS_exit_group, SYS_set_tid_address, SYS_set_robust_list, SYS_rseq,
+    SYS_prlimit64, SYS_getrlimit, SYS_getrusage, SYS_times, SYS_getrandom, SYS_futex, SYS_sched_yield,
+    SYS_sched_getaffinity, SYS_clock_gettime, SYS_clock_getres, SYS_gettimeofday, SYS_nanosleep,
+    SYS_clock_nanosleep, SYS_sysinfo, SYS_uname,
+};
+// The compilers start one another.
+static const int compilers[] = {
+#ifdef SYS_fork
+    SYS_fork, SYS_vfork, SYS_pipe, SYS_chmod, SYS_symlink, SYS_link,
+#endif
+    SYS_pipe2, SYS_wait4, SYS_waitid, SYS_kill, SYS_setpgid, SYS_getpgid, SYS_fchmod, SYS_fchmodat,
+    SYS_utimensat, SYS_symlinkat, SYS_linkat, SYS_setrlimit, SYS_statfs, SYS_fstatfs,
+    SYS_copy_file_range, SYS_sendfile, SYS_getgroups, SYS_prctl, SYS_truncate, SYS_fsync,
+    SYS_sched_setaffinity,
+};
+// The runner has threads, and the simulator a file of nothing but NaNs (memory.c).
+static const int runner[] = {SYS_memfd_create};
+// What a GPU's driver calls besides.
+static const int drivers[] = {
+#ifdef SYS_pipe
+    SYS_pipe, SYS_epoll_create, SYS_epoll_wait,
+#endif
+    SYS_pipe2, SYS_eventfd2, SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_prctl,
+    SYS_sched_setaffinity, SYS_sched_getparam, SYS_sched_getscheduler, SYS_sched_get_priority_max,
+    SYS_sched_get_priority_min, SYS_getcpu, SYS_get_mempolicy, SYS_set_mempolicy, SYS_mbind,
+    SYS_move_pages, SYS_mlock, SYS_munlock, SYS_mincore, SYS_msync, SYS_membarrier, SYS_statfs,
+    SYS_fstatfs, SYS_fsync, SYS_fallocate, SYS_flock, SYS_capget, SYS_timerfd_create,
+    SYS_timerfd_settime, SYS_getpgid, SYS_wait4, SYS_setrlimit,
+};
+// clang-format on
+
+enum { FILTER_MAX = 400 };
+static const unsigned NEW_NAMESPACES = 0x7e020000; // CLONE_NEW..., all of them
+static const unsigned A_THREAD = 0x10000;          // CLONE_THREAD
+
+struct filter {
+    struct sock_filter code[FILTER_MAX];
+    size_t size;
+};
+
+static void statement(struct filter *f, unsigned code, unsigned value)
+{
+    f->code[f->size++] = (struct sock_filter)BPF_STMT((uint16_t)code, value);
+}
+
+// Skips `yes` instructions where the comparison holds, else `no`.
+static void jump(struct filter *f, unsigned compares, unsigned value, uint8_t yes, uint8_t no)
+{
+    f->code[f->size++] =
+        (struct sock_filter)BPF_JUMP((uint16_t)(BPF_JMP | compares | BPF_K), value, yes, no);
+}
+
+static void allow(struct filter *f, const int *calls, size_t bytes)
+{
+    for (size_t i = 0; i < bytes / sizeof *calls; ++i) {
+        jump(f, BPF_JEQ, (unsigned)calls[i], 0, 1);
+        statement(f, BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    }
+}
+
+// clone: of processes for the compilers, never into new namespaces; of threads for the runner. Its
+// newer form, whose flags a filter cannot see, does not exist: the C library then takes the old one.
+static void allow_clone(struct filter *f, const struct box *box)
+{
+    bool processes = box->kind == BOX_COMPILE;
+
+    jump(f, BPF_JEQ, SYS_clone, 0, 3);
+    statement(f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0]));
+    jump(f, BPF_JSET, processes ? NEW_NAMESPACES : A_THREAD, processes ? 1 : 0, processes ? 0 : 1);
+    statement(f, BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+}
+
+static void make_filter(struct filter *f, const struct box *box)
+{
     unsigned arch =
 #if defined __x86_64__
         AUDIT_ARCH_X86_64;
 #else
         AUDIT_ARCH_AARCH64;
 #endif
-    f[n++] =
-        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
-    f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, arch, 1, 0);
-    f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
-    f[n++] =
-        (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
-#if defined __x86_64__ // the x32 calls have numbers of their own
-    f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 0x40000000, 0, 1);
-    f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
-#endif
-    for (size_t i = 0; i < sizeof denied / sizeof *denied; ++i) {
-        f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)denied[i], 0, 1);
-        f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
-    }
-    // clone3's flags are out of a filter's sight: the C library then uses clone.
-    f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone3, 0, 1);
-    f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS);
-    f[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_clone, 0, 3);
-    f[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-                                          offsetof(struct seccomp_data, args[0]));
-    f[n++] = (struct sock_filter)BPF_JUMP(
-        BPF_JMP | BPF_JSET | BPF_K, box->kind == BOX_RUN ? 0x10000 /* CLONE_THREAD */ : 0, 1, 0);
-    f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
-    f[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    return n;
+    statement(f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
+    jump(f, BPF_JEQ, arch, 1, 0);
+    statement(f, BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
+    statement(f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    allow(f, allowed, sizeof allowed);
+    if (box->kind == BOX_COMPILE)
+        allow(f, compilers, sizeof compilers);
+    if (box->kind == BOX_RUN)
+        allow(f, runner, sizeof runner);
+    if (box->gpu)
+        allow(f, drivers, sizeof drivers);
+    if (box->kind != BOX_RECORD)
+        allow_clone(f, box);
+    statement(f, BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS);
 }
 
 static int filter_file(const struct box *box)
 {
-    struct sock_filter filter[64];
-    size_t bytes = make_filter(filter, box) * sizeof *filter;
+    struct filter filter = {.size = 0};
+    make_filter(&filter, box);
+    size_t bytes = filter.size * sizeof *filter.code;
     FILE *file = tmpfile();
     int fd = file ? fcntl(fileno(file), F_DUPFD_CLOEXEC, 16) : -1;
-    if (fd < 0 || write(fd, filter, bytes) != (ssize_t)bytes || lseek(fd, 0, SEEK_SET))
+    if (fd < 0 || write(fd, filter.code, bytes) != (ssize_t)bytes || lseek(fd, 0, SEEK_SET))
         fail(EXIT_MACHINE, "no temporary file: %s", strerror(errno));
     fclose(file);
     return fd;
@@ -210,20 +277,24 @@ static const char *bubblewrap(void)
 
 static void add_box(struct command *c, const struct box *box)
 {
-    static const char *const sizes[] = {"536870912", "16777216", "16777216"};
     char toolkit[4096];
 
+    // As process 1: there is no other in the box, of bubblewrap's, that could be taken over.
     add(c, bubblewrap(), "--unshare-all", "--die-with-parent");
-    add(c, "--new-session", "--clearenv", NULL);
+    add(c, "--as-pid-1", "--new-session", "--clearenv");
     add(c, "--uid", "65534", NULL);
     add(c, "--gid", "65534", NULL);
     add(c, "--cap-drop", "ALL", NULL);
     add(c, "--hostname", "box", NULL);
     add_system(c);
-    add(c, "--proc", "/proc", NULL);
     add(c, "--dev", "/dev", NULL);
-    add(c, "--size", sizes[box->kind], NULL);
-    add(c, "--tmpfs", "/tmp", NULL);
+    if (box->kind == BOX_COMPILE || box->gpu) {
+        add(c, "--proc", "/proc", NULL);
+        add(c, "--size", "268435456", NULL);
+        add(c, "--tmpfs", "/tmp", NULL);
+    } else {
+        add(c, "--dir", "/tmp", NULL);
+    }
     if (box->kind == BOX_COMPILE) {
         if (!realpath(text("%s/build/cuda", options.root), toolkit))
             fail(EXIT_MACHINE, "there is no build/cuda: type make grade first");
@@ -233,7 +304,7 @@ static void add_box(struct command *c, const struct box *box)
         add_book(c, "build/libworkbench.a");
         if (!access(text("%s/build/libjansson.a", options.root), R_OK)) // where no system has it
             add_book(c, "build/libjansson.a");
-        add(c, "--bind", box->folder, "/work");
+        add(c, "--ro-bind", box->folder, "/work");
     } else if (box->kind == BOX_RECORD) {
         add(c, "--ro-bind", box->folder, "/work");
         add_book(c, "build/ptxsim/libcudart.so.13");
@@ -242,6 +313,8 @@ static void add_box(struct command *c, const struct box *box)
         if (box->gpu)
             add_gpu(c);
     }
+    add(c, "--remount-ro", "/dev", NULL);
+    add(c, "--remount-ro", "/", NULL);
     add(c, "--chdir", "/tmp", NULL);
     add(c, "--setenv", "PATH", "/usr/bin:/bin");
     add(c, "--setenv", "LC_ALL", "C");
@@ -249,12 +322,20 @@ static void add_box(struct command *c, const struct box *box)
         add(c, "--setenv", "PTXSIM_LAUNCHES", "3");
         add(c, "--setenv", "LD_LIBRARY_PATH", "/book/build/ptxsim");
     }
-    if (box->kind != BOX_COMPILE)
-        add(c, "--seccomp", "4", NULL);
+    add(c, "--seccomp", "4", NULL);
     add(c, "--", NULL, NULL);
 }
 
 // ---- Starting -----------------------------------------------------------------------------------
+
+// Whatever the grader, or who started it, has open besides: the secret, say.
+static void close_others(int last)
+{
+    if (syscall(SYS_close_range, (unsigned)last + 1, ~0u, 0) == 0)
+        return;
+    for (int fd = last + 1; fd < (int)sysconf(_SC_OPEN_MAX); ++fd)
+        close(fd);
+}
 
 // The file descriptors become 0, 1, 2 and 3 of the process.
 static pid_t start(const struct box *box, char *const argv[], int in, int out, int err, int lines)
@@ -281,6 +362,7 @@ static pid_t start(const struct box *box, char *const argv[], int in, int out, i
             dup2(lines, LINES_FD);
         if (filter >= 0)
             dup2(filter, FILTER_FD);
+        close_others(filter >= 0 ? FILTER_FD : lines >= 0 ? LINES_FD : STDERR_FILENO);
         set_limits(box);
         const char *visible = getenv("CUDA_VISIBLE_DEVICES");
         char *gpus = visible ? text("%s", visible) : NULL;
@@ -318,19 +400,35 @@ static void make_pipe(int ends[2])
     ends[1] = high(ends[1]);
 }
 
+static double cpu_seconds(const struct rusage *used)
+{
+    return (double)(used->ru_utime.tv_sec + used->ru_stime.tv_sec) +
+           1e-6 * (double)(used->ru_utime.tv_usec + used->ru_stime.tv_usec);
+}
+
 static int nothing(int flags)
 {
     return high(open("/dev/null", flags | O_CLOEXEC));
 }
 
-void box_stop(pid_t pid)
+double box_stop(pid_t pid)
 {
+    struct rusage used = {0};
+    int status;
+
+    // Who has closed its pipes is about to end: only then it is known what it has used.
+    for (int i = 0; i < 50; ++i) {
+        if (wait4(pid, &status, WNOHANG, &used) == pid)
+            return cpu_seconds(&used);
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
     kill(-pid, SIGKILL);
     kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    wait4(pid, &status, 0, &used);
+    return cpu_seconds(&used);
 }
 
-// Takes what is there; false at the end.
+// Takes what is there; false at the end, or where there was more than the limit.
 static bool drain(struct stream *s)
 {
     char buffer[65536];
@@ -340,23 +438,55 @@ static bool drain(struct stream *s)
         return false;
     size_t keep = s->size + (size_t)n <= s->limit ? (size_t)n : s->limit - s->size;
     s->over = s->over || keep < (size_t)n;
+    s->bytes = realloc(s->bytes, s->size + keep + 1);
+    if (!s->bytes)
+        fail(EXIT_MACHINE, "out of memory");
     memcpy(s->bytes + s->size, buffer, keep);
     s->size += keep;
+    s->bytes[s->size] = '\0';
     return !s->over; // who writes more than the limit is stopped
 }
 
-struct boxed box_run(const struct box *box, char *const argv[], int seconds)
+// Waits for its streams to end; whether it did, in time and within the limits.
+static bool drain_all(struct boxed *b, struct stream *const streams[3], double end)
 {
-    struct boxed b = {.out.limit = 64 << 10, .err.limit = 64 << 10, .lines.limit = 64 << 10};
+    for (int open_streams = 3; open_streams > 0;) {
+        struct pollfd ready[3];
+        for (int i = 0; i < 3; ++i)
+            ready[i] = (struct pollfd){.fd = streams[i]->fd, .events = POLLIN};
+        double left = end - now();
+        b->late = left <= 0;
+        if (b->late)
+            return false;
+        if (poll(ready, 3, (int)(1000 * left) + 1) <= 0)
+            continue;
+        for (int i = 0; i < 3; ++i) {
+            if (ready[i].revents == 0 || drain(streams[i]))
+                continue;
+            b->chatty = b->chatty || streams[i]->over;
+            if (b->chatty)
+                return false;
+            close(streams[i]->fd);
+            streams[i]->fd = -1;
+            --open_streams;
+        }
+    }
+    return true;
+}
+
+struct boxed box_run(const struct box *box, char *const argv[], int seconds, size_t lines_limit)
+{
+    struct boxed b = {.out.limit = 64 << 10, .err.limit = 64 << 10, .lines.limit = lines_limit};
     struct stream *streams[] = {&b.out, &b.err, &b.lines};
-    int ends[3][2], status = 0, open_streams = 3;
+    int ends[3][2], status = 0;
     double end = now() + seconds;
+    struct rusage used;
     pid_t ended = 0;
 
     for (int i = 0; i < 3; ++i) {
         make_pipe(ends[i]);
         streams[i]->fd = ends[i][0];
-        streams[i]->bytes = calloc(1, streams[i]->limit + 1);
+        streams[i]->bytes = calloc(1, 1);
         if (!streams[i]->bytes)
             fail(EXIT_MACHINE, "out of memory");
     }
@@ -365,36 +495,22 @@ struct boxed box_run(const struct box *box, char *const argv[], int seconds)
     close(in);
     for (int i = 0; i < 3; ++i)
         close(ends[i][1]);
-    while (open_streams > 0 && !b.chatty && !b.late) {
-        struct pollfd ready[3];
-        for (int i = 0; i < 3; ++i)
-            ready[i] = (struct pollfd){.fd = streams[i]->fd, .events = POLLIN};
-        double left = end - now();
-        b.late = left <= 0;
-        if (b.late || poll(ready, 3, (int)(1000 * left) + 1) <= 0)
-            continue;
-        for (int i = 0; i < 3; ++i) {
-            if (ready[i].revents == 0 || drain(streams[i]))
-                continue;
-            b.chatty = b.chatty || streams[i]->over;
-            close(streams[i]->fd);
-            streams[i]->fd = -1;
-            --open_streams;
-        }
-    }
+    bool good = drain_all(&b, streams, end);
     // Its streams are closed; it may still be alive.
-    while (!b.chatty && !b.late && (ended = waitpid(pid, &status, WNOHANG)) == 0) {
+    while (good && !b.late && (ended = wait4(pid, &status, WNOHANG, &used)) == 0) {
         b.late = now() > end;
         nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
     }
-    if (ended == pid)
-        kill(-pid, SIGKILL); // what it may have left behind (outside of a box)
-    else
-        box_stop(pid);
+    kill(-pid, SIGKILL); // what it may have left behind (outside of a box)
+    if (ended != pid) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+    }
     for (int i = 0; i < 3; ++i)
         if (streams[i]->fd >= 0)
             close(streams[i]->fd);
     b.status = ended != pid ? -1 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    b.late = b.late || (ended == pid && b.status && cpu_seconds(&used) >= box->cpu_seconds);
     return b;
 }
 
@@ -407,28 +523,28 @@ void boxed_free(struct boxed *b)
 
 pid_t box_start(const struct box *box, char *const argv[], int *to, int *from)
 {
-    int in[2], out[2];
-    int err = nothing(O_WRONLY);
+    int in[2], reply[2];
+    int out = nothing(O_WRONLY);
 
     make_pipe(in);
-    make_pipe(out);
-    pid_t pid = start(box, argv, in[0], out[1], err, -1);
+    make_pipe(reply);
+    pid_t pid = start(box, argv, in[0], out, out, reply[1]);
     close(in[0]);
-    close(out[1]);
-    close(err);
+    close(reply[1]);
+    close(out);
     *to = in[1];
-    *from = out[0];
+    *from = reply[0];
     return pid;
 }
 
 bool sandbox_works(char **why)
 {
-    static const struct box box = {.kind = BOX_RUN};
+    static const struct box box = {.kind = BOX_RECORD, .folder = "/tmp", .cpu_seconds = 10};
     char *command[] = {"true", NULL};
 
     if (options.unsafe)
         return true;
-    struct boxed b = box_run(&box, command, 30);
+    struct boxed b = box_run(&box, command, 60, 1);
     bool works = b.status == 0;
     if (!works) {
         b.err.bytes[strcspn(b.err.bytes, "\n")] = '\0';

@@ -30,14 +30,17 @@ static bool move(int fd, char *bytes, size_t count, bool writes, double end)
     return true;
 }
 
-void runner_end(struct runner *r)
+double runner_end(struct runner *r)
 {
+    double used = 0;
+
     if (r->pid) {
         close(r->to);
         close(r->from);
-        box_stop(r->pid);
+        used = box_stop(r->pid);
     }
     r->pid = 0;
+    return used;
 }
 
 static bool send_request(struct runner *r, const struct request *request, const void *parts[],
@@ -55,41 +58,52 @@ static bool take_reply(struct runner *r, size_t expected, struct reply *reply, c
     *out = NULL;
     if (!move(r->from, (char *)reply, sizeof *reply, false, end) || reply->bytes != expected)
         return false;
-    for (int i = 0; i < FAULTS_SAID; ++i)
-        reply->text[i][sizeof reply->text[i] - 1] = '\0';
-    if (reply->faults < 0 || reply->faults > FAULTS_SAID)
+    reply->text[sizeof reply->text - 1] = '\0';
+    reply->race[sizeof reply->race - 1] = '\0';
+    if (reply->races < 0 || reply->printed_bytes > sizeof reply->printed)
         return false;
     if (!(*out = malloc(expected + 1)))
         fail(EXIT_MACHINE, "out of memory");
     return move(r->from, *out, expected, false, end);
 }
 
-static bool begin(struct runner *r, const struct submission *s, char **why)
+// Starts a runner that has the submission's kernels. It may use so much CPU time; by the clock it has
+// ten times as long, for there may be others on the machine.
+static bool begin(struct runner *r, const struct submission *s, int seconds, char **why)
 {
     char *command[] = {text("%s/build/runner", box_book()), r->box.gpu ? "gpu" : NULL, NULL};
-    struct request load = {.verb = VERB_LOAD, .bytes = s->ptx_bytes};
-    const void *parts[] = {s->ptx};
+    struct request load = {.verb = VERB_LOAD, .bytes = s->ptx_bytes + 1 + s->cubin_bytes};
+    const void *parts[] = {s->ptx, "", s->cubin};
+    const size_t sizes[] = {s->ptx_bytes, 1, s->cubin_bytes};
     struct reply reply;
     char *out;
-    double end = now() + 60;
+    double end = now() + 10 * seconds;
 
     signal(SIGPIPE, SIG_IGN);
+    r->box.cpu_seconds = seconds;
     r->pid = box_start(&r->box, command, &r->to, &r->from);
     fcntl(r->to, F_SETFL, O_NONBLOCK);
-    if (!send_request(r, &load, parts, &s->ptx_bytes, 1, end) ||
-        !take_reply(r, 0, &reply, &out, end)) {
+    free(command[0]);
+    if (!send_request(r, &load, parts, sizes, 3, end) || !take_reply(r, 0, &reply, &out, end)) {
         *why = text("the runner does not take the kernel");
-        runner_end(r);
-        r->lost = true;
+        r->used += runner_end(r);
         return false;
     }
     free(out);
     if (reply.verdict != DONE) {
-        *why = cleaned(reply.text[0], strlen(reply.text[0]));
-        runner_end(r);
+        *why = cleaned(reply.text, strlen(reply.text));
+        r->used += runner_end(r);
         return false;
     }
     return true;
+}
+
+static size_t reply_bytes(const struct request *request, const void *parts[])
+{
+    const struct run_request *run = parts[0];
+    if (request->verb != VERB_RUN && request->verb != VERB_TIME)
+        return 0;
+    return 2 * shape_elements(&run->shape) * (size_t)run->sets;
 }
 
 bool runner_ask(struct runner *r, const struct submission *s, const struct request *request,
@@ -97,33 +111,32 @@ bool runner_ask(struct runner *r, const struct submission *s, const struct reque
                 struct reply *reply, char **out, char **why)
 {
     struct request sent = *request;
-    size_t expected = 0;
-    double end;
+    bool last = sent.verb != VERB_TIME; // of this process
 
     sent.bytes = 0;
     for (int i = 0; i < part_count; ++i)
         sent.bytes += sizes[i];
-    if (sent.verb == VERB_RUN || sent.verb == VERB_TIME) {
-        const struct run_request *run = parts[0];
-        expected = 2 * shape_elements(&run->shape) * (size_t)run->sets;
-    }
     *out = NULL;
-    // Another minute for each case would be too much; an image is only read.
-    if (r->lost && sent.verb != VERB_IMAGE) {
-        *why = text("not run: it was stopped before");
+    if (r->used > RUNNER_SECONDS && sent.verb != VERB_MEASURE) {
+        *why = text("not run: %d s of CPU time are used up", RUNNER_SECONDS);
         return false;
     }
-    if (!r->pid && !begin(r, s, why))
+    if (!r->pid && !begin(r, s, last ? seconds : 600, why))
         return false;
-    end = now() + seconds;
-    if (send_request(r, &sent, parts, sizes, part_count, end) &&
-        take_reply(r, expected, reply, out, end))
+    double end = now() + 10 * seconds;
+    bool good = send_request(r, &sent, parts, sizes, part_count, end) &&
+                take_reply(r, reply_bytes(&sent, parts), reply, out, end);
+    if (good && !last)
         return true;
-    *why = now() >= end ? text("stopped: it ran for more than %d s", seconds)
-                        : text("stopped: it needed too much memory, or crashed");
+    bool late = now() >= end;
+    double used = runner_end(r);
+    r->used += used;
+    if (good)
+        return true;
+    *why = used >= seconds - 1 ? text("stopped: it took more than %d s of CPU time", seconds)
+           : late              ? text("stopped: it did not end")
+                               : text("stopped: it needed too much memory, or crashed");
     free(*out);
     *out = NULL;
-    runner_end(r);
-    r->lost = true;
     return false;
 }

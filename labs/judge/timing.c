@@ -83,7 +83,7 @@ static double time_round(struct side *side, const struct shape *shape, const str
 {
     struct run_request r = {
         .shape = *shape,
-        .softmax_scale = 0.125f,
+        .softmax_scale = sets[0].of->problem.softmax_scale,
         .launch_count = side->count,
         .sets = SETS,
         .warm = WARM,
@@ -101,7 +101,7 @@ static double time_round(struct side *side, const struct shape *shape, const str
     double us = reply.microseconds;
     side->wrong = reply.verdict != DONE;
     if (side->wrong)
-        *why = cleaned(reply.text[0], strlen(reply.text[0]));
+        *why = cleaned(reply.text, strlen(reply.text));
     else if (!(us > 0))
         *why = text("the GPU's clock stands still");
     side->by_events += us;
@@ -159,7 +159,7 @@ void measure_speed(struct submission *s, const char *name, struct speed *speed)
     char *own = NULL;
 
     for (int i = 0; i < PROBLEMS; ++i)
-        case_make(&cases[i], name, GRADE_NORMAL,
+        case_make(&cases[i], name, SOFTMAX_SCALE, GRADE_NORMAL,
                   secret_draw("lab %d speed problem %d", lab.number, i));
     const struct shape *shape = &cases[0].shape;
     char *inputs = malloc(SETS * input_bytes(shape));

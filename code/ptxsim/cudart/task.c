@@ -42,8 +42,9 @@ static bool checks_are(const char *what)
 static char *notes[63]; // further faults of the launch at hand
 static int note_count;
 
-static void take_note(const char *text)
+static void take_note(enum fault_kind kind, const char *text)
 {
+    (void)kind;
     if (note_count < (int)(sizeof notes / sizeof *notes) && (notes[note_count] = strdup(text)))
         note_count++;
 }

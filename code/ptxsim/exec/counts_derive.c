@@ -33,6 +33,8 @@ static void add_insn(struct counts *to, const struct insn_info *insn, const stru
         to->shared_load_conflicts += c->conflicts;
         to->global_load_sectors += c->sectors;
         to->global_load_bytes += c->global_bytes;
+        if (insn->op_class == CLASS_COPY_ASYNC)
+            to->async_bytes += c->global_bytes;
     }
     to->shared_bytes += c->shared_bytes;
     to->divergent_branches += c->divergent;

@@ -29,7 +29,7 @@ struct run { // a launch
     atomic_bool deadlocked;     // nobody will ever go on
     bool blameless;             // the deadlock follows from another fault, which is told instead
     struct printed *printed;    // guarded by the lock too
-    size_t printed_count, printed_capacity;
+    size_t printed_count, printed_capacity, printed_bytes;
 };
 
 // ---- Warps (exec.c) -----------------------------------------------------------------------------

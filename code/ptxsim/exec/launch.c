@@ -43,6 +43,13 @@ static void keep_printed(struct run *run, struct cta *cta)
     if (!all.size)
         return;
     pthread_mutex_lock(&run->lock);
+    size_t most = run->launch->print_bytes ? run->launch->print_bytes : SIZE_MAX;
+    if (run->printed_bytes >= most) {
+        pthread_mutex_unlock(&run->lock);
+        free(all.data);
+        return;
+    }
+    run->printed_bytes += all.size;
     run->printed =
         array_grow(run->printed, run->printed_count, &run->printed_capacity, sizeof *run->printed);
     run->printed[run->printed_count++] = (struct printed){cta->number, all};
@@ -60,9 +67,14 @@ static void write_printed(struct run *run)
     if (run->printed_count)
         qsort(run->printed, run->printed_count, sizeof *run->printed, by_cta);
     for (size_t i = 0; i < run->printed_count; ++i) {
-        if (run->printed[i].cta <= run->fault_cta) // whether CTAs past the fault ran is chance
-            fwrite(run->printed[i].text.data, 1, run->printed[i].text.size, stdout);
-        free(run->printed[i].text.data);
+        const struct text *text = &run->printed[i].text;
+        if (run->printed[i].cta > run->fault_cta) // whether CTAs past the fault ran is chance
+            ;
+        else if (run->launch->print)
+            run->launch->print(text->data, text->size);
+        else
+            fwrite(text->data, 1, text->size, stdout);
+        free(text->data);
     }
     free(run->printed);
 }
@@ -201,7 +213,7 @@ static void tell_races(const struct launch *launch, struct race_log *races, stru
         if (fault->kind == FAULT_NONE)
             *fault = told;
         else if (launch->note)
-            launch->note(told.text);
+            launch->note(told.kind, told.text);
     }
     free(races->entries);
 }

@@ -62,6 +62,14 @@ static bool next_argument(struct warp *w, const struct op *op, int lane, uint64_
     return fetch(w, op, lane, *at - bytes, value, bytes);
 }
 
+// What a launch does not keep (launch->print_bytes) need not be kept of a warp either.
+static void put(struct warp *w, const char *from, size_t size)
+{
+    size_t most = w->cta->launch->print_bytes;
+    if (!most || w->printed.size < most)
+        text_add(&w->printed, from, size);
+}
+
 // Prints one conversion specification, which begins at the '%' and has *length characters.
 static bool print_one(struct warp *w, const struct op *op, int lane, const char *format,
                       size_t *length, uint64_t *arguments, int *converted)
@@ -76,7 +84,7 @@ static bool print_one(struct warp *w, const struct op *op, int lane, const char 
             break;
         if (c == '*' && format[at - 1] == '.') { // no GPU takes a precision from the arguments
             *length = at + 1 + (format[at + 1] != 0);
-            text_add(&w->printed, format, *length);
+            put(w, format, *length);
             return true;
         }
         if (c == '*') {
@@ -93,11 +101,11 @@ static bool print_one(struct warp *w, const struct op *op, int lane, const char 
     char kind = format[at];
     *length = at + (kind != 0);
     if (kind == '%') {
-        text_add(&w->printed, "%", 1);
+        put(w, "%", 1);
         return true;
     }
     if (!kind || !strchr("diouxXcspfFeEgGaA", kind)) { // as it stands
-        text_add(&w->printed, format, *length);
+        put(w, format, *length);
         return true;
     }
     bool is_float = strchr("fFeEgGaA", kind) != NULL;
@@ -128,7 +136,7 @@ static bool print_one(struct warp *w, const struct op *op, int lane, const char 
         count = snprintf(out, sizeof out, spec, (int)value);
     }
     if (count > 0)
-        text_add(&w->printed, out, (size_t)count < sizeof out ? (size_t)count : sizeof out - 1);
+        put(w, out, (size_t)count < sizeof out ? (size_t)count : sizeof out - 1);
     ++*converted;
     return true;
 }
@@ -153,7 +161,7 @@ void vprintf_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             return;
         for (const char *at = format; *at;) {
             size_t length = strcspn(at, "%");
-            text_add(&w->printed, at, length);
+            put(w, at, length);
             at += length;
             length = 0;
             if (*at && !print_one(w, op, lane, at, &length, &arguments, &converted))

@@ -33,6 +33,8 @@ struct setup {
     unsigned schedule;
     int threads;
     bool racy; // the test is not about races, and has some
+    void (*print)(const char *text, size_t bytes);
+    size_t print_bytes;
 };
 
 static struct outcome run_module(struct module *module, struct setup s, const void *params)
@@ -47,7 +49,9 @@ static struct outcome run_module(struct module *module, struct setup s, const vo
                             .threads = s.threads ? s.threads : 1,
                             .schedule = s.schedule,
                             .check = true,
-                            .races = !s.racy};
+                            .races = !s.racy,
+                            .print = s.print,
+                            .print_bytes = s.print_bytes};
     assert_non_null(launch.kernel);
     o.good = launch_run(&launch, &o.counts, &o.lines, &o.line_count, &o.fault);
     return o;
@@ -1892,6 +1896,85 @@ static void video(void **state)
 }
 
 // What cannot be run is refused by the line of its source, where there is one.
+// Copies are counted by what they read: not commits, not waits, not bytes that are filled with zeros.
+static void async_bytes(void **state)
+{
+    static const struct {
+        const char *body;
+        uint64_t bytes;
+    } bodies[] = {
+        {"cp.async.commit_group; cp.async.wait_group 0;", 0},
+        {"cp.async.ca.shared.global [%r2], [%rd1], 16; cp.async.commit_group; cp.async.wait_all;",
+         512},
+        {"mov.u32 %r3, 4; cp.async.ca.shared.global [%r2], [%rd1], 16, %r3; cp.async.wait_all;",
+         128},
+        {"ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%rd1];", 0},
+    };
+    void *out = memory_alloc(512);
+
+    (void)state;
+    memset(out, 1, 512);
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; ++i) {
+        char body[512];
+        snprintf(body, sizeof body,
+                 "mov.u32 %%r1, s; mad.lo.u32 %%r2, %%lane, 16, %%r1; "
+                 "mad.wide.u32 %%rd1, %%lane, 16, %%out; %s",
+                 bodies[i].body);
+        struct outcome o =
+            run_body(".shared .align 16 .b8 s[512];\n", body, (struct setup){0}, out);
+        assert_good(&o);
+        assert_int_equal(*counts_find(&o.counts, "async_bytes"), bodies[i].bytes);
+        finish(&o);
+    }
+    memory_free(out);
+}
+
+static char printed[256];
+static size_t printed_bytes;
+static void keep_printed(const char *text, size_t bytes)
+{
+    assert_true(printed_bytes + bytes < sizeof printed);
+    memcpy(printed + printed_bytes, text, bytes);
+    printed[printed_bytes += bytes] = '\0';
+}
+
+// Three CTAs print a line for each of two threads: to who asks for it, in order, and no more than is
+// asked for, to the end of the warp's that passes it.
+static void prints_are_handed_on(void **state)
+{
+    static const char function[] =
+        ".extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);\n"
+        ".global .align 1 .b8 line[5] = {98, 121, 101, 10, 0};\n";
+    static const char body[] =
+        "{ .param .b64 pf; .param .b64 pa; .param .b32 pr;\n"
+        "mov.u64 %rd1, line; mov.u64 %rd2, 0; st.param.b64 [pf], %rd1; st.param.b64 [pa], %rd2;\n"
+        "call.uni (pr), vprintf, (pf, pa); }";
+    static const struct {
+        size_t most;
+        const char *said;
+    } limits[] = {
+        {0, "bye\nbye\nbye\nbye\nbye\nbye\n"},
+        {9, "bye\nbye\nbye\nbye\n"},
+        {8, "bye\nbye\n"},
+        {1, "bye\n"},
+    };
+    void *out = memory_alloc(64);
+
+    (void)state;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; ++i) {
+        printed_bytes = 0;
+        struct outcome o = run_body(
+            function, body,
+            (struct setup){
+                .grid = 3, .block = 2, .print = keep_printed, .print_bytes = limits[i].most},
+            out);
+        assert_good(&o);
+        assert_string_equal(printed, limits[i].said);
+        finish(&o);
+    }
+    memory_free(out);
+}
+
 static void refusals_name_the_line(void **state)
 {
     (void)state;
@@ -1954,6 +2037,8 @@ int main(void)
         cmocka_unit_test(barriers_and_exits),
         cmocka_unit_test(device_heap),
         cmocka_unit_test(video),
+        cmocka_unit_test(async_bytes),
+        cmocka_unit_test(prints_are_handed_on),
         cmocka_unit_test(refusals_name_the_line),
         cmocka_unit_test(bad_texts),
         cmocka_unit_test(names),
