@@ -65,3 +65,20 @@ glossary_faults() { # FILE
 a: no link
 c: no index mark" ]
 }
+
+# The entries that the chapters' index marks make, each once.
+index_entries() { # FILE...
+    cat "$@" | tr '\n' ' ' | grep -oE '\[[^][]*\]\{\.index[^}]*\}' |
+        sed -E 's/.* key="([^"]*)".*/\1/; s/^\[(.*)\]\{\.index\}$/\1/' | sort -u
+}
+
+@test "the index has 300 entries or more; each is written in one way" {
+    index_entries "${chapters[@]}" >entries
+    [ "$(wc -l <entries)" -ge 300 ]
+    run uniq -di <(sort -f entries)
+    [ "$output" = "" ]
+    printf '%s\n' 'a[]{.index key="bank!conflict"} [warp]{.index} *b*[]{.index' 'key="warp"} [x](#y)' >marks.md
+    run index_entries marks.md
+    [ "$output" = "bank!conflict
+warp" ]
+}
