@@ -1,5 +1,6 @@
 # How many submissions earned all, some and none of each item's points, and the distribution of all
-# points together: gnuplot -c plots/grades.gp summary.tsv grades.tsv summary.svg TITLE
+# points together, in which those without points have the colour of the reason:
+# gnuplot -c plots/grades.gp summary.tsv grades.tsv summary.svg TITLE
 load 'plots/style.gp'
 set datafile separator "\t"
 data = ARG1
@@ -8,7 +9,7 @@ stats data using 2 skip 1 nooutput
 rows = int(STATS_records)
 head = 42.0
 below = head + 19 * rows
-height = below + 44 + 150
+height = below + 44 + 190
 eval term(height)
 set output (ARG3)
 set multiplot
@@ -33,8 +34,8 @@ plot data skip 1 using (0):($0 + 1):(0):2:($0 + 0.7):($0 + 1.3):ytic(1) lc rgb a
          title 'none'
 
 unset label 1
-set key off
-set tmargin at screen 1 - (below + 62) / height
+
+set tmargin at screen 1 - (below + 102) / height
 set bmargin at screen 40.0 / height
 set border 3
 set ytics autofreq scale 0.5
@@ -45,5 +46,16 @@ set xtics 0,20,100
 set xlabel 'points, of 100 that can be had here' textcolor rgb ink offset 0,0.5
 set ylabel 'submissions' textcolor rgb ink
 set boxwidth 9 absolute
-plot totals using (10 * floor($1 / 10.0001) + 5):(1) smooth frequency with boxes lc rgb after
+set key at screen 0.99, screen 1 - (below + 52) / height top right horizontal maxrows 2 width -2 Left reverse \
+    samplen 0.8 textcolor rgb ink
+array why[6] = ['graded', 'wrong', 'stopped', 'does not compile', 'refused', 'not graded'] # judge.h: enum status
+array tint[6] = [after, '#b5600f', '#7a4a9a', '#a8a8a8', '#8a1f1f', '#404040']
+array there[6]
+do for [k = 0:5] {
+    stats totals using ($2 == k) nooutput
+    there[k + 1] = int(STATS_sum)
+}
+# A bar of those that a reason holds for, and of all after it, over the bar of the reasons before it.
+plot for [k = 0:5] totals using (10 * floor($1 / 10.0001) + 5):($2 >= k ? 1 : 0) smooth frequency with boxes \
+    lc rgb tint[k + 1] title (there[k + 1] ? why[k + 1] : '')
 unset multiplot

@@ -11,13 +11,15 @@
 --                              minds the mean, "… lag 128 0.8625 mean"; nil: not at all
 --   not_graded                 why labs/grade does not take it: {.points grade="no: REASON"}; nil: it does
 --   first_line, last_line        of the lab in the chapter
---   items      { name, relation, limit, full, shape, points, words, line }, in the block's order,
+--   items      { name, relation, limit, from, full, shape, points, words, line }, in the block's order,
 --              and last the item `written`, which has the sum of the questions' points
 --   tasks      starters in the order of the sheet, each with stars, earns, hints, marker
 --   questions  { points, text, line }
 --   mutants    variants of the chapter's kernels, each with loses; planted in its programs
 --
--- The block of points, a line an item: NAME [RELATION LIMIT] [@ SHAPE] POINTS [# words].
+-- The block of points, a line an item: NAME [RELATION LIMIT [from COUNT]] [@ SHAPE] POINTS [# words].
+-- An item with `from` is an aim, what the lab teaches: COUNT is what the program before has, or the
+-- starter where there is none before. How items are paid is said in labs/rule.h.
 local stages = require "stages"
 
 local sheets = {}
@@ -120,6 +122,13 @@ function sheets.parse_item(line)
         if not item.limit then
             return nil, item.name .. " " .. item.relation .. " is not followed by a number"
         end
+        if fields[1] == "from" then
+            table.remove(fields, 1)
+            item.from = tonumber(table.remove(fields, 1))
+            if not item.from then
+                return nil, item.name .. ": from is not followed by a number"
+            end
+        end
     end
     if fields[1] == "@" then
         table.remove(fields, 1)
@@ -131,7 +140,7 @@ function sheets.parse_item(line)
     end
     item.points = math.tointeger(tonumber(fields[1]))
     if #fields ~= 1 or not item.points or item.points < 1 then
-        return nil, "an item is NAME [RELATION LIMIT] [@ SHAPE] POINTS, not '"
+        return nil, "an item is NAME [RELATION LIMIT [from COUNT]] [@ SHAPE] POINTS, not '"
             .. trim(rest or line) .. "'"
     end
     local counted = is_one_of(COUNTERS, item.name)
@@ -153,6 +162,10 @@ function sheets.parse_item(line)
             return nil, "speed is >= a share of the reference's below 1"
         end
         item.full = 1.0
+    end
+    if item.from and (item.name == "speed" or item.relation == "=="
+        or (item.from - item.limit) * (item.relation == "<=" and 1 or -1) <= 0) then
+        return nil, item.name .. ": an aim is <= or >= a limit, and comes from beyond it"
     end
     return item
 end
@@ -513,39 +526,58 @@ function sheets.check(book, complain)
             if total ~= TOTAL then
                 note("the lab's points add up to %d, not %d", total, TOTAL)
             end
+            local aims, others = sheets.aims_and_others(sheet)
+            if aims > 0 and 2 * aims < others then -- why: labs/rule.h
+                note("the aims have %d of %d points that need no GPU: at least a third", aims, aims + others)
+            end
         end
     end
 end
 
--- The points of these items, and whether that is all but the questions: nothing counts without
--- `correct`.
-local function points_of(sheet, names)
-    local wanted, all, total = {}, false, 0
-    for _, name in ipairs(names) do
-        wanted[name] = true
-        all = all or name == "correct"
-    end
+-- The points of the aims, and of all else that needs neither a GPU nor a reader.
+function sheets.aims_and_others(sheet)
+    local aims, others = 0, 0
     for _, item in ipairs(sheet.items) do
-        if wanted[item.name] or all and item.name ~= "written" then
-            total = total + item.points
+        if item.from then
+            aims = aims + item.points
+        elseif item.name ~= "written" and item.name ~= "speed" then
+            others = others + item.points
         end
     end
-    return total, all
+    return aims, others
+end
+
+-- The rule of points, for a sheet: what labs/rule.h does.
+sheets.RULE = {
+    "`correct`, `hidden` and `races` pay for each of their cases that passes.",
+    "An aim, whose count is to come away from that of the program before, pays by how far it has come; "
+        .. "while a case of `correct` is wrong it pays half, and limits and speed pay nothing.",
+    "All but the aim pays a quarter without it, grows with it to the whole, and is nothing where neither the aim "
+        .. "nor a right case of `correct` is reached.",
+}
+
+local function points_of(sheet, names)
+    local total = 0
+    for _, item in ipairs(sheet.items) do
+        total = total + (is_one_of(names, item.name) and item.points or 0)
+    end
+    return total
 end
 
 -- What hangs on these items, in words and points.
 function sheets.what_hangs_on(sheet, names)
-    local total, all = points_of(sheet, names)
-    return string.format("%s: %d points", all and "nothing counts without it"
-        or table.concat(names, ", "), total)
+    return string.format("%s: %d points", table.concat(names, ", "), points_of(sheet, names))
 end
 
--- What a mutant that loses these items costs in the lab.
+-- What a mutant that loses these items costs in the lab; a case that is right nevertheless is paid.
 function sheets.what_it_costs(sheet, names)
-    local total, all = points_of(sheet, names)
-    return #names == 0 and "costs nothing in the lab"
-        or string.format("costs %d points in the lab: %s", total,
-            all and "all but the questions" or table.concat(names, ", "))
+    if #names == 0 then
+        return "costs nothing in the lab"
+    end
+    local all = is_one_of(names, "correct")
+    return string.format("costs up to %d points in the lab: %s%s", points_of(sheet, names),
+        table.concat(names, ", "), all and "; limits too" .. (sheets.aims_and_others(sheet) > 0
+        and ", and half of the aim" or "") or "")
 end
 
 -- ---- For the grader and the driver -------------------------------------------------------------
@@ -594,6 +626,7 @@ function sheets.json(sheet)
             out = out .. string.format(', "relation": %s, "limit": %s', quote(item.relation),
                 number(item.limit))
         end
+        out = out .. (item.from and ', "from": ' .. number(item.from) or "")
         out = out .. (item.full and ', "full": ' .. number(item.full) or "")
             .. (item.shape and ', "shape": ' .. quote(item.shape) or "")
         return out .. string.format(', "points": %d, "words": %s}', item.points, quote(item.words))
@@ -619,10 +652,11 @@ function sheets.json(sheet)
         list(exercises, "  "), list(questions, "  "), list(points, "  "), list(mutants, "  "))
 end
 
--- A limit in words: "<= 128", "<= 0 at small".
+-- A limit in words: "<= 128", "<= 0 at small", of an aim "<= 0 at small, from 6144".
 function sheets.limit_text(item)
     return (item.relation and item.relation .. " " .. number(item.limit) or "")
         .. (item.shape and " at " .. item.shape or "")
+        .. (item.from and ", from " .. number(item.from) or "")
 end
 
 return sheets

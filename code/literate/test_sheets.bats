@@ -226,10 +226,10 @@ END
         "$((n + 9)): speed is >= a share of the reference's below 1" \
         "$((n + 10)): speed is >= a share of the reference's below 1" \
         "$((n + 11)): written is worth what the questions are: leave it out" \
-        "$((n + 12)): an item is NAME [RELATION LIMIT] [@ SHAPE] POINTS, not 'correct'" \
-        "$((n + 13)): an item is NAME [RELATION LIMIT] [@ SHAPE] POINTS, not 'correct ten'" \
-        "$((n + 14)): an item is NAME [RELATION LIMIT] [@ SHAPE] POINTS, not 'correct 0'" \
-        "$((n + 15)): an item is NAME [RELATION LIMIT] [@ SHAPE] POINTS, not 'correct 2 3'" \
+        "$((n + 12)): an item is NAME [RELATION LIMIT [from COUNT]] [@ SHAPE] POINTS, not 'correct'" \
+        "$((n + 13)): an item is NAME [RELATION LIMIT [from COUNT]] [@ SHAPE] POINTS, not 'correct ten'" \
+        "$((n + 14)): an item is NAME [RELATION LIMIT [from COUNT]] [@ SHAPE] POINTS, not 'correct 0'" \
+        "$((n + 15)): an item is NAME [RELATION LIMIT [from COUNT]] [@ SHAPE] POINTS, not 'correct 2 3'" \
         "$((n + 17)): second item correct (first in line $((n + 16)))" >expected
     diff expected <(echo "$output")
 }
@@ -301,6 +301,32 @@ END
     expect_errors 's/ loses="races hidden"//' "$(at 'name=once'): mutant once does not say what it loses="
 }
 
+@test "an aim: where it comes from in the JSON, the rule below its table" {
+    sed -i -E 's/^correct .*/correct 20/; s/^barriers.*/barriers <= 10 from 40 @ 1x2x33 35/' chapters/02-sum.md
+    tangle
+    grep -q '{"name": "barriers", "relation": "<=", "limit": 10, "from": 40, "shape": "1x2x33", "points": 35,' build/labs/lab02.json
+    [ "$(grep -c '"from"' build/labs/lab02.json)" -eq 1 ]
+    book
+    grep -q '<td><code>barriers</code></td><td>≤ 10 at 1x2x33, from 40</td><td style="text-align: right">35</td>' build/book.html
+    grep -q '<p><code>correct</code>, <code>hidden</code> and <code>races</code> pay for each of their cases that passes. An aim, ' build/book.html
+    grep -q 'costs up to 50 points in the lab: correct, hidden, races; limits too, and half of the aim<' build/book.html
+}
+
+@test "error: an aim that begins at its limit, is no direction, or has too few points" {
+    n=$(at 'barriers == 0')
+    expect_errors 's/^barriers.*/barriers <= 10 from 10 @ small 5/' \
+        "$(at '{.points}'): the lab's points add up to 95, not 100" \
+        "$n: barriers: an aim is <= or >= a limit, and comes from beyond it"
+    expect_errors 's/^barriers.*/barriers == 10 from 40 @ small 5/' \
+        "$(at '{.points}'): the lab's points add up to 95, not 100" \
+        "$n: barriers: an aim is <= or >= a limit, and comes from beyond it"
+    expect_errors 's/^barriers.*/barriers >= 10 from forty @ small 5/' \
+        "$(at '{.points}'): the lab's points add up to 95, not 100" \
+        "$n: barriers: from is not followed by a number"
+    expect_errors 's/^barriers.*/barriers >= 10 from 0 @ small 5/' \
+        "$(at '{.points}'): the aims have 5 of 90 points that need no GPU: at least a third"
+}
+
 # ---- In type ----
 
 book() { # [VARIABLE=VALUE...]
@@ -314,12 +340,13 @@ book() { # [VARIABLE=VALUE...]
     book
     grep -q '<td><code>registers</code></td><td>≤ 128</td><td style="text-align: right">5</td>' build/book.html
     grep -q 'Task 1: Add it up' build/book.html
-    grep -q '★★ nothing counts without it: 95 points' build/book.html
+    grep -q '★★ correct, hidden: 70 points' build/book.html
     grep -q 'Hints to task 1' build/book.html
     grep -q 'Question 1 (5 points).' build/book.html
     grep -q 'must be caught by: correctness' build/book.html
-    grep -q '· costs 95 points in the lab: all but the questions<' build/book.html
-    grep -q '· costs 30 points in the lab: races, hidden<' build/book.html
+    grep -q '· costs up to 80 points in the lab: correct, hidden, races; limits too<' build/book.html
+    grep -q '· costs up to 30 points in the lab: races, hidden<' build/book.html
+    ! grep -q 'An aim' build/book.html || false # there is none, so no rule about it
     [ "$(grep -c 'total += .*1' build/book.html)" -ge 1 ]
 }
 

@@ -4,6 +4,8 @@
 // This is a rehearsal. What counts is labs/grade, which draws inputs of its own.
 #include "lab.h"
 
+#include "../rule.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -208,39 +210,95 @@ static const char *why_unseen(const char *name)
                          : "not seen here";
 }
 
+static enum pays_for pays_for(json_t *item)
+{
+    return at(item, "from") ? PAYS_AIM : at(item, "relation") ? PAYS_LIMIT : PAYS_CASES;
+}
+
+// The share of what an item asks for; of cases the lab sees only whether all are right.
+static double share_of(json_t *item)
+{
+    double value = value_of(item), from = number_at(item, "from");
+    enum outcome outcome = outcome_of(item);
+    if (pays_for(item) != PAYS_AIM || outcome != MISSED)
+        return outcome == MET;
+    return fmax(0, (value - from) / (number_at(item, "limit") - from));
+}
+
+// Whether every gap of the sheet is still open.
+static bool untouched(void)
+{
+    json_t *tasks = at(sheet, "exercises");
+    for (size_t i = 0; i < json_array_size(tasks); ++i)
+        if (!open_line(lab.student, json_array_get(tasks, i)))
+            return false;
+    return json_array_size(tasks) > 0;
+}
+
+static struct reached reached_here(void)
+{
+    json_t *items = at(sheet, "points");
+    double reached = 0, points = 0;
+    for (size_t i = 0; i < json_array_size(items); ++i) {
+        json_t *item = json_array_get(items, i);
+        if (pays_for(item) != PAYS_AIM)
+            continue;
+        reached += share_of(item) * number_at(item, "points");
+        points += number_at(item, "points");
+    }
+    return (struct reached){.correct = !after.wrong,
+                            .aim = points > 0 ? reached / points : 1,
+                            .tried = points > 0 && !untouched()};
+}
+
+static void show_rule(const struct reached *reached)
+{
+    if (reached->aim < 1)
+        wrap(text("The aim is reached to %.0f %%: all else pays %.0f %% of its points.",
+                  floor(100 * reached->aim), floor(25 + 75 * reached->aim)),
+             printf("  "), 2);
+    if (reached->correct < 1)
+        wrap(
+            "Outputs are wrong: limits pay nothing yet, an aim half. The grader pays for the cases "
+            "that are right.",
+            printf("  "), 2);
+}
+
 static json_t *show_points(void)
 {
     json_t *items = at(sheet, "points"), *first = NULL;
-    // As the grader does: a wrong kernel has no points for its resources. Whether a kernel with a
-    // fault is wrong is not known here.
-    bool withheld = after.wrong, unsure = after.fault && !after.wrong;
-    int got = 0, open = 0, total = 0;
+    // Whether a kernel with a fault is wrong is not known here: its points are open.
+    bool unsure = after.fault && !after.wrong;
+    struct reached reached = reached_here();
+    double got = 0, open = 0, total = 0;
     heading("Points, as far as they can be seen here");
     for (size_t i = 0; i < json_array_size(items); ++i) {
         json_t *item = json_array_get(items, i);
         const char *name = string_at(item, "name");
-        int points = number_at(item, "points");
+        double points = number_at(item, "points"), value = value_of(item);
         enum outcome outcome = outcome_of(item);
-        double value = value_of(item);
         bool waits = unsure && outcome == MET;
+        double paid =
+            round(10 * points * share_paid(pays_for(item), share_of(item), &reached)) / 10;
+        double earned = outcome == UNSEEN || waits ? 0 : paid;
         total += points;
-        int earned = outcome == MET && !withheld && !waits ? points : 0;
         got += earned;
         open += outcome == UNSEEN || waits ? points : 0;
         printf("  %-44s", text("%s%s", name, limit_of(item)));
         if (outcome == UNSEEN)
-            printf(" %3s of %2d  %s\n", "-", points, why_unseen(name));
+            printf(" %4s of %2g  %s\n", "-", points, why_unseen(name));
         else if (waits)
-            printf(" %3s of %2d  %s, with `correct`\n", "-", points, mark(true));
+            printf(" %4s of %2g  %s, with `correct`\n", "-", points, mark(true));
         else
-            printf(" %3d of %2d  %s%s\n", earned, points, mark(outcome == MET),
+            printf(" %4g of %2g  %s%s\n", earned, points, mark(outcome == MET),
                    outcome == MISSED && !isnan(value) ? text(": %s", grouped(value))
-                   : outcome == MET && withheld       ? ", but wrong outputs"
+                   : outcome == MET && after.wrong    ? ", but wrong outputs"
                                                       : "");
         if (outcome == MISSED && !first)
             first = item;
     }
-    printf("  %-44s %3d of %d, and %d open\n", "together", got, total, open);
+    printf("  %-44s %4g of %g, and %g open\n", "together", got, total, open);
+    show_rule(&reached);
     return first;
 }
 

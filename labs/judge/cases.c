@@ -216,3 +216,43 @@ bool case_right(const struct grade_case *c, const uint16_t *out, double *error, 
                     lab.p.format ? 1 : 0, c->limits.row);
     return false;
 }
+
+// An element is off that no right kernel's would be: by more than the gate allows a row, of the
+// row's own size. NaN is.
+static bool is_off(double got, double expected, double row_size, double limit)
+{
+    return !(fabs(got - expected) <= limit * row_size);
+}
+
+char *case_how_wrong(const struct grade_case *c, const uint16_t *out)
+{
+    const struct shape *shape = &c->shape;
+    size_t compared = 0, off = 0, rows = 0, rows_off = 0, worst = 0;
+    double worst_error = -1;
+
+    for (int head = 0; head < shape->batch * shape->heads; ++head)
+        for (int row = c->rows.first; row < shape->seq_len;
+             row = rows_next(c->rows, shape->seq_len, row)) {
+            size_t base = ((size_t)head * shape->seq_len + row) * HEAD_DIM, before = off;
+            double squares = 0;
+            for (size_t i = base; i < base + HEAD_DIM; ++i)
+                squares += (double)c->ref[i] * c->ref[i] / HEAD_DIM;
+            for (size_t i = base; i < base + HEAD_DIM; ++i) {
+                double got = half_to_float(out[i]), error = fabs(got - c->ref[i]);
+                off += is_off(got, c->ref[i], sqrt(squares), c->limits.row);
+                if (isnan(error))
+                    error = INFINITY;
+                if (error > worst_error)
+                    worst_error = error, worst = i;
+            }
+            compared += HEAD_DIM;
+            rows += 1;
+            rows_off += off > before;
+        }
+    size_t d = worst % HEAD_DIM, row = worst / HEAD_DIM % (size_t)shape->seq_len;
+    size_t head = worst / HEAD_DIM / (size_t)shape->seq_len;
+    return text("%zu of %zu elements are off, in %zu of %zu rows; most of all batch %zu, head %zu, "
+                "row %zu, column %zu: %.4g, not %.4g",
+                off, compared, rows_off, rows, head / (size_t)shape->heads,
+                head % (size_t)shape->heads, row, d, half_to_float(out[worst]), c->ref[worst]);
+}

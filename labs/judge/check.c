@@ -1,7 +1,8 @@
 // check.c: a lab's own test (labs/tools/check-labs). What the book has for a lab is graded as if it had
 // been handed in: the starter earns nothing, the solution all that there is, and each
 // planted bug loses the items that the sheet says of it, and nothing else. The program that the lab
-// goes out from is right, and yet must not earn everything.
+// goes out from is right, and yet earns little: its counts are where the aims begin. No planted bug
+// that has the aims earns less than it.
 //
 // The points are read once more from the chapter's text, without Pandoc: a sheet that says one
 // thing and a grader that gives another would be noticed here.
@@ -13,7 +14,9 @@
 
 enum { ENTRIES_MAX = 64, ROWS_MAX = 32 };
 
-static const double FLOOR = 0; // a kernel that is wrong earns nothing
+static const double FLOOR = 0; // of a starter as it was handed out
+static const double BEFORE_MOST =
+    0.4; // of the points, for a program that has not what the lab teaches
 
 static struct expected { // of the entry of the same index
     enum { STARTER, SOLUTION, MUTANT, BEFORE } kind;
@@ -191,17 +194,14 @@ static bool is_named(const json_t *names, const char *name)
     return false;
 }
 
-// Names of the items that were looked at and not passed, and the points of those that should not
-// have been; whether they are those that it should lose. Limits are those of the lab's program
-// (`limits`), and a kernel that is wrong is not counted.
-static bool lost_as_said(const json_t *result, const json_t *loses, bool limits, char **names,
-                         double *points)
+// Names of the items that were looked at and not passed; whether they are those that it should
+// lose. Limits are those of the lab's program (`limits`), and a kernel that is wrong is not counted.
+static bool lost_as_said(const json_t *result, const json_t *loses, bool limits, char **names)
 {
     const json_t *item;
     size_t i, lost = 0;
 
     *names = text("%s", "");
-    *points = 0;
     bool as_said = true;
     limits = limits && !is_named(loses, "correct");
     json_array_foreach (json_object_get(result, "items"), i, item) {
@@ -212,11 +212,9 @@ static bool lost_as_said(const json_t *result, const json_t *loses, bool limits,
         if (!limits && *string(item, "limit"))
             continue;
         bool passed = json_is_true(json_object_get(item, "passed"));
-        bool should_lose = is_named(loses, name);
         if (!passed)
             *names = text("%s%s%s", *names, lost++ ? ", " : "", name);
-        as_said = as_said && passed != should_lose;
-        *points += should_lose ? json_number_value(json_object_get(item, "max")) : 0;
+        as_said = as_said && passed != is_named(loses, name);
     }
     return as_said;
 }
@@ -231,14 +229,84 @@ static char *joined(const json_t *names)
     return *all ? all : "nothing";
 }
 
+static double real(const json_t *object, const char *key)
+{
+    return json_number_value(json_object_get(object, key));
+}
+
+// The points of the items that it should lose: of cases for those that it lost, else all of them.
+static double lost_points(const json_t *result, const json_t *loses)
+{
+    const json_t *item, *c;
+    double lost = 0;
+    size_t i, j;
+
+    json_array_foreach (json_object_get(result, "items"), i, item) {
+        const char *name = string(item, "name");
+        int all = 0, failed = 0;
+        json_array_foreach (json_object_get(result, "cases"), j, c)
+            if (strcmp(string(c, "item"), name) == 0) {
+                ++all;
+                failed += !json_is_true(json_object_get(c, "pass"));
+            }
+        if (is_named(loses, name))
+            lost += real(item, "max") * (all ? (double)failed / all : 1);
+    }
+    return lost;
+}
+
+static double aim_points(void)
+{
+    double points = 0;
+    for (int i = 0; i < lab.count; ++i)
+        points += is_aim(&lab.items[i]) ? lab.items[i].points : 0;
+    return points;
+}
+
+// The program before is where the aims begin, to the last digit; where there is none, the starter.
+static void check_froms(const struct entry *e)
+{
+    const json_t *item;
+    size_t i;
+
+    json_array_foreach (json_object_get(e->result, "items"), i, item) {
+        char *from = text("%.15g", lab.items[i].from);
+        if (is_aim(&lab.items[i]) && strcmp(string(item, "said"), from) != 0)
+            wrong("%s has %s %s; the sheet says from %s", e->name, string(item, "name"),
+                  string(item, "said"), from);
+    }
+}
+
+static void check_before(const struct entry *e, double score, double total)
+{
+    check_froms(e);
+    if (score > BEFORE_MOST * total)
+        wrong("%s earns %g of %g: more than %g %%", e->name, score, total, 100 * BEFORE_MOST);
+}
+
+static void check_mutant(const struct entry *e, const struct expected *x, double score,
+                         double total)
+{
+    bool right = !is_named(x->loses, "correct"), aims = real(e->result, "aim") >= 1;
+    double left = total - lost_points(e->result, x->loses);
+
+    if (right && aims && !x->other && !(score > left - 0.2 && score < left + 0.2))
+        wrong("%s earns %g points, not %.1f of %g", e->name, score, left, total);
+    if (!right && score > total - aim_points() / 2)
+        wrong("%s is wrong and earns %g of %g", e->name, score, total);
+    // Whoever has the aims has never less than who has not tried them.
+    if (aims && has_aims() && score < (total - aim_points()) / 4)
+        wrong("%s has the aim and earns %g: a program without it has up to %g", e->name, score,
+              (total - aim_points()) / 4);
+}
+
 static void tell(int ended, int of, const struct entry *e)
 {
     const struct expected *x = &expected[e - entries];
-    double score = json_number_value(json_object_get(e->result, "score"));
-    double total = json_number_value(json_object_get(e->result, "total")), lost;
+    double score = real(e->result, "score"), total = real(e->result, "total");
     const char *refused = json_string_value(json_object_get(e->result, "refused"));
     char *names;
-    bool as_said = lost_as_said(e->result, x->loses, !x->other, &names, &lost);
+    bool as_said = lost_as_said(e->result, x->loses, !x->other, &names);
 
     (void)ended, (void)of;
     printf("  %-38s %5g of %3g  %s%s\n", e->name, score, total, *names ? "loses " : "", names);
@@ -248,16 +316,80 @@ static void tell(int ended, int of, const struct entry *e)
     else if (x->kind == STARTER && (score != FLOOR || !strstr(names, "correct")))
         wrong("the starter earns %g points and loses %s; it should be wrong, and earn %g", score,
               *names ? names : "nothing", FLOOR);
+    else if (x->kind == STARTER && !*string(lab.json, "before"))
+        check_froms(e);
     else if (x->kind == SOLUTION && (score != total || !as_said))
         wrong("the solution loses %s", names);
-    else if (x->kind == BEFORE && score >= total)
-        wrong("%s earns everything: what is there to do?", e->name);
+    else if (x->kind == BEFORE)
+        check_before(e, score, total);
     else if (x->kind == MUTANT && !as_said)
         wrong("%s loses %s; the sheet says %s", e->name, *names ? names : "nothing",
               joined(x->loses));
-    else if (x->kind == MUTANT && !x->other &&
-             score != (is_named(x->loses, "correct") ? 0 : total - lost))
-        wrong("%s earns %g points: %s is %g of %g", e->name, score, joined(x->loses), lost, total);
+    else if (x->kind == MUTANT)
+        check_mutant(e, x, score, total);
+}
+
+// ---- The record ---------------------------------------------------------------------------------
+// What the book's own texts earn, for appendix D's table: of planted bugs in the lab's program the
+// least and the most. A whole test writes it, the quick one compares.
+
+static const char *const kinds[] = {
+    [STARTER] = "starter", [SOLUTION] = "solution", [BEFORE] = "before"};
+
+static json_t *earned(void)
+{
+    json_t *all = json_pack("{s:s}", "program", lab.program);
+    double least = 1e9, most = -1;
+
+    for (int i = 0; i < count; ++i) {
+        const struct expected *x = &expected[i];
+        double score = real(entries[i].result, "score");
+        json_object_set_new(all, "total", json_real(real(entries[i].result, "total")));
+        if (x->kind != MUTANT) {
+            json_object_set_new(all, kinds[x->kind], json_real(score));
+        } else if (!x->other) {
+            least = score < least ? score : least;
+            most = score > most ? score : most;
+        }
+    }
+    if (most >= 0) {
+        json_object_set_new(all, "wrong_least", json_real(least));
+        json_object_set_new(all, "wrong_most", json_real(most));
+    }
+    return all;
+}
+
+static void compare_record(const json_t *kept)
+{
+    for (int i = 0; i < count; ++i) {
+        const struct expected *x = &expected[i];
+        double score = real(entries[i].result, "score");
+        bool same = x->kind != MUTANT ? score == real(kept, kinds[x->kind])
+                                      : x->other || (score >= real(kept, "wrong_least") &&
+                                                     score <= real(kept, "wrong_most"));
+        if (!same)
+            wrong("%s earns %g, and not what %s says: make check-labs LABS=%d writes it anew",
+                  entries[i].name, score, options.record, lab.number);
+    }
+}
+
+static void keep_record(void)
+{
+    json_t *record = json_load_file(options.record, 0, NULL);
+    char *key = text("lab%02d", lab.number);
+
+    if (!record)
+        record = json_object();
+    if (options.quick) {
+        compare_record(json_object_get(record, key));
+    } else if (!failures) {
+        json_object_set_new(record, key, earned());
+        char *words = json_dumps(record, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(6));
+        if (!words || !write_text(options.record, text("%s\n", words)))
+            fail(EXIT_MACHINE, "cannot write %s", options.record);
+        free(words);
+    }
+    json_decref(record);
 }
 
 int check_lab(void)
@@ -266,9 +398,13 @@ int check_lab(void)
 
     printf("Lab %d: %s\n", lab.number, lab.title);
     check_sheet();
+    if (!has_aims())
+        wrong("no aim: what does the lab teach that the program before has not?");
     enter_all();
     int left_out = options.quick ? leave_out() : 0;
     grade_entries(entries, count, tell);
+    if (options.record)
+        keep_record();
     printf("  %d graded, %d left out, %d wrong (%.0f s)\n", count, left_out, failures,
            now() - start);
     return failures ? 1 : 0;

@@ -33,18 +33,24 @@ static size_t columns_of(const char *s) // of UTF-8, without wide characters
     return n;
 }
 
-// Prints words broken at spaces, `indent` columns in; a word that is too long is cut into lines.
-static void wrapped(FILE *to, int indent, const char *words)
+// Prints one line's words broken at spaces, `indent` columns in and `more` from its second line on;
+// a word that is too long is cut.
+static void wrapped_line(FILE *to, int indent, int more, const char *words, size_t bytes)
 {
-    size_t column = 0, room = (size_t)(COLUMNS - indent);
+    size_t column = 0;
+    const char *end = words + bytes;
 
-    while (*words) {
-        size_t length = strcspn(words, " \n");
+    while (words < end) {
+        size_t room = (size_t)(COLUMNS - indent), length = strcspn(words, " \n");
+        length = length > (size_t)(end - words) ? (size_t)(end - words) : length;
         char *word = strndup(words, length);
         size_t width = columns_of(word);
         if (column > 0 && column + 1 + width > room) {
             fputc('\n', to);
             column = 0;
+            indent += more;
+            more = 0;
+            room = (size_t)(COLUMNS - indent);
         }
         if (column == 0)
             fprintf(to, "%*s", indent, "");
@@ -60,12 +66,33 @@ static void wrapped(FILE *to, int indent, const char *words)
         }
         free(word);
         words += length;
-        if (*words == '\n')
-            fputc('\n', to), column = 0;
-        words += *words != '\0';
+        words += words < end;
     }
-    if (column > 0)
-        fputc('\n', to);
+    fputc('\n', to);
+}
+
+static void wrapped(FILE *to, int indent, const char *words)
+{
+    while (*words) {
+        size_t length = strcspn(words, "\n");
+        wrapped_line(to, indent, 0, words, length);
+        words += length + (words[length] == '\n');
+    }
+}
+
+// What a compiler said: its lines keep their own indentation, and what is too long for one goes on
+// two columns further in, so that the instances of a template stay apart.
+static void compiler_lines(FILE *to, int indent, const char *lines)
+{
+    enum { DEEPEST = 20 };
+
+    while (*lines) {
+        size_t length = strcspn(lines, "\n"), own = strspn(lines, " ");
+        own = own < length ? own : length;
+        wrapped_line(to, indent + (int)(own < DEEPEST ? own : DEEPEST), 2, lines + own,
+                     length - own);
+        lines += length + (lines[length] == '\n');
+    }
 }
 
 static char *points(double value) // 7.5, 30
@@ -81,11 +108,75 @@ static char *title(const json_t *item) // barriers <= 1536 @ small
 
 static const char *mark(const json_t *item)
 {
-    return truth(item, "by_hand")    ? "by hand"
-           : truth(item, "left_out") ? "left out"
-           : truth(item, "withheld") ? "withheld"
-           : truth(item, "passed")   ? "ok"
-                                     : "FAIL";
+    double earned = number(item, "points");
+
+    return truth(item, "by_hand")                     ? "by hand"
+           : truth(item, "left_out")                  ? "left out"
+           : earned >= number(item, "max")            ? "ok"
+           : earned > 0                               ? "in part"
+           : !strcmp(string(item, "said"), "not run") ? "not run"
+           : truth(item, "withheld")                  ? "withheld"
+                                                      : "FAIL";
+}
+
+// Why items have less than what they have reached: the rule of points, as far as it has struck.
+static char *rule_applied(const json_t *result)
+{
+    double correct = number(result, "correct"), aim = number(result, "aim");
+    bool has_aim = json_is_number(json_object_get(result, "aim"));
+    char *words = text("%s", "");
+
+    if (correct <= 0 && !(has_aim && number(result, "score") > 0))
+        return text("No case of `correct` is right%s: nothing else is paid yet.",
+                    has_aim ? ", and the aim is not reached by work of your own" : "");
+    if (has_aim && aim < 1)
+        words = text("The aim is reached to %.0f %%: all else pays %.0f %% of its points. ",
+                     floor(100 * aim), floor(25 + 75 * aim));
+    if (correct < 1)
+        words = text("%s`correct` is not right in every case: %slimits and speed pay nothing yet.",
+                     words, has_aim ? "an aim pays half, " : "");
+    return words;
+}
+
+// The cases of an item that failed and may be told, each with the line that repeats it.
+static void failed_cases(const json_t *result, const char *item, FILE *to)
+{
+    const json_t *c;
+    size_t i;
+
+    json_array_foreach (json_object_get(result, "cases"), i, c) {
+        if (strcmp(string(c, "item"), item) != 0 || truth(c, "pass") ||
+            strcmp(item, "correct") != 0)
+            continue;
+        wrapped(
+            to, 6,
+            text("%s, %s inputs: %s", string(c, "shape"), string(c, "input"), string(c, "why")));
+        if (*string(c, "how"))
+            wrapped(to, 8, string(c, "how"));
+        wrapped(to, 8,
+                text("again: ./lab%.0f FILE --shapes %s --inputs %s --seeds %llu",
+                     number(result, "lab"), string(c, "shape"), string(c, "input"),
+                     strtoull(string(c, "seed"), NULL, 16)));
+    }
+}
+
+// Whether it is all that can be had: what the points leave out.
+static char *full_marks(const json_t *result)
+{
+    const json_t *item;
+    double speed = 0, written = 0;
+    size_t i;
+
+    if (number(result, "score") < number(result, "total"))
+        return NULL;
+    json_array_foreach (json_object_get(result, "items"), i, item) {
+        speed += truth(item, "left_out") ? number(item, "max") : 0;
+        written += truth(item, "by_hand") ? number(item, "max") : 0;
+    }
+    return text("Full marks%s%s%s%s.", speed > 0 || written > 0 ? ": all that can be had here" : "",
+                speed > 0 ? text(" without a GPU, which speed (%.0f points) needs", speed) : "",
+                speed > 0 && written > 0 ? "," : "",
+                written > 0 ? text(" before somebody reads the answers (%.0f)", written) : "");
 }
 
 void feedback_human(const json_t *result, FILE *to)
@@ -99,30 +190,86 @@ void feedback_human(const json_t *result, FILE *to)
     wrapped(to, 0, string(result, "name"));
     fputc('\n', to);
     if (*reason) {
-        wrapped(to, 2, text("REFUSED: %s.", reason));
-        if (*string(result, "details"))
-            wrapped(to, 4, string(result, "details"));
+        wrapped(to, 2,
+                text("%s: %s.", truth(result, "not_graded") ? "NOT GRADED" : "REFUSED", reason));
+        compiler_lines(to, 4, string(result, "details"));
         fputc('\n', to);
     }
     json_array_foreach (json_object_get(result, "items"), index, item) {
-        fprintf(to, "  %-44.44s %5s / %-3s  %s\n", title(item), points(number(item, "points")),
+        fprintf(to, "  %-50.50s %5s / %-3s  %s\n", title(item), points(number(item, "points")),
                 points(number(item, "max")), mark(item));
         if (!*reason && *string(item, "said"))
             wrapped(to, 6, string(item, "said"));
+        if (!*reason)
+            failed_cases(result, string(item, "name"), to);
         withheld = withheld || truth(item, "withheld");
     }
     if (withheld) {
         fputc('\n', to);
-        wrapped(to, 2,
-                "Withheld: a kernel whose results are wrong earns nothing for being small, "
-                "free of races or fast. Make `correct` pass first.");
+        wrapped(to, 2, rule_applied(result));
     }
     if (*string(result, "printed")) {
         fprintf(to, "\n  What its kernels printed at `small`, the first of it:\n");
         wrapped(to, 6, string(result, "printed"));
     }
-    fprintf(to, "\n  %-44s %5s / %s\n", "points", points(number(result, "score")),
+    fprintf(to, "\n  %-50s %5s / %s\n", "points", points(number(result, "score")),
             points(number(result, "total")));
+    char *full = full_marks(result);
+    if (full)
+        wrapped(to, 2, full);
+}
+
+// ---- Gradescope ---------------------------------------------------------------------------------
+
+static const char *const whens[] = {"visible", "hidden", "after_due_date", "after_published"};
+
+// When a student sees an item there: what --visibility says of it.
+static const char *visibility_of(const char *name)
+{
+    const char *at = options.visibility;
+
+    for (size_t length; at && *at; at += length, at += *at == ',') {
+        length = strcspn(at, ",");
+        size_t key = strcspn(at, "=");
+        if (key == strlen(name) && strncmp(at, name, key) == 0)
+            for (size_t i = 0; i < sizeof whens / sizeof *whens; ++i)
+                if (length == key + 1 + strlen(whens[i]) &&
+                    strncmp(at + key + 1, whens[i], strlen(whens[i])) == 0)
+                    return whens[i];
+    }
+    return whens[0];
+}
+
+void check_visibility(void)
+{
+    const char *at = options.visibility;
+
+    for (size_t length; at && *at; at += length, at += *at == ',') {
+        bool item = false, when = false;
+        length = strcspn(at, ",");
+        size_t key = strcspn(at, "=");
+        for (int i = 0; i < lab.count; ++i)
+            item = item ||
+                   (strlen(lab.items[i].name) == key && strncmp(at, lab.items[i].name, key) == 0);
+        for (size_t i = 0; i < sizeof whens / sizeof *whens; ++i)
+            when = when || (length == key + 1 + strlen(whens[i]) &&
+                            strncmp(at + key + 1, whens[i], strlen(whens[i])) == 0);
+        if (!item || !when)
+            fail(EXIT_USAGE,
+                 "--visibility: \"%.*s\" is not an item of lab %d, =, and visible, hidden, "
+                 "after_due_date or after_published",
+                 (int)length, at, lab.number);
+    }
+}
+
+// The time on a GPU, if it was taken, for a board of those who want to be on it.
+static json_t *leaderboard(const json_t *result)
+{
+    const json_t *us = json_object_get(json_object_get(result, "speed"), "us");
+
+    return us ? json_pack("[{s:s, s:f, s:s}]", "name", "microseconds", "value",
+                          json_number_value(us), "order", "asc")
+              : json_array();
 }
 
 // The format of "Autograder Specifications" in Gradescope's documentation, results.json.
@@ -138,20 +285,22 @@ json_t *feedback_gradescope(const json_t *result)
         if (truth(item, "by_hand") || truth(item, "left_out"))
             continue;
         const char *said = truth(item, "withheld")
-                               ? "withheld: the results are wrong; make `correct` pass first"
+                               ? text("%s; %s", string(item, "said"), rule_applied(result))
                                : string(item, "said");
         json_array_append_new(
-            tests, json_pack("{s:f, s:f, s:s, s:s, s:s, s:s, s:s, s:s}", "score",
-                             number(item, "points"), "max_score", number(item, "max"), "status",
-                             number(item, "points") > 0 ? "passed" : "failed", "name", title(item),
-                             "number", text("%zu", index + 1), "output",
-                             text("%s%s%s", string(item, "words"),
-                                  *string(item, "words") ? ": " : "", said),
-                             "output_format", "text", "visibility", "visible"));
+            tests,
+            json_pack(
+                "{s:f, s:f, s:s, s:s, s:s, s:s, s:s, s:s}", "score", number(item, "points"),
+                "max_score", number(item, "max"), "status",
+                number(item, "points") > 0 ? "passed" : "failed", "name", title(item), "number",
+                text("%zu", index + 1), "output",
+                text("%s%s%s", string(item, "words"), *string(item, "words") ? ": " : "", said),
+                "output_format", "text", "visibility", visibility_of(string(item, "name"))));
     }
-    return json_pack("{s:f, s:f, s:s, s:s, s:s, s:o}", "score", number(result, "score"),
+    return json_pack("{s:f, s:f, s:s, s:s, s:s, s:o, s:o}", "score", number(result, "score"),
                      "execution_time", number(result, "seconds"), "output", words, "output_format",
-                     "text", "visibility", "visible", "tests", tests);
+                     "text", "visibility", "visible", "tests", tests, "leaderboard",
+                     leaderboard(result));
 }
 
 bool write_text(const char *path, const char *words)

@@ -19,14 +19,29 @@ enum { SOURCE_BYTES_MAX = 1 << 20, ENTRIES_MAX = 10000 };
 
 // ---- Sources ------------------------------------------------------------------------------------
 
+static const char *kind_of(mode_t mode)
+{
+    return S_ISLNK(mode)    ? "a link"
+           : S_ISDIR(mode)  ? "a folder"
+           : S_ISFIFO(mode) ? "a pipe"
+           : S_ISSOCK(mode) ? "a socket"
+                            : "a device";
+}
+
 // Only a file itself is read: a link could name one of the grader's.
 static char *read_regular(int folder, const char *name, size_t *bytes, char **why)
 {
     struct stat about;
-    int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int fd = -1;
 
-    if (fd < 0 || fstat(fd, &about) || !S_ISREG(about.st_mode)) {
-        *why = text(errno == ELOOP ? "is a link, not a file" : "is no file that can be read");
+    if (fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW))
+        *why = text("is not there");
+    else if (!S_ISREG(about.st_mode))
+        *why = text("is %s, not a file", kind_of(about.st_mode));
+    else if ((fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) < 0 ||
+             fstat(fd, &about) || !S_ISREG(about.st_mode))
+        *why = text("is no file that can be read");
+    if (*why) {
         if (fd >= 0)
             close(fd);
         return NULL;
@@ -44,33 +59,81 @@ static char *read_regular(int folder, const char *name, size_t *bytes, char **wh
     return source; // one that is too long is refused by the compilation (build.c)
 }
 
-static bool ends_in_cu(const char *name)
+static bool ends_in_cu(const char *name) // or in .CU, as on a machine that does not care
 {
     size_t length = strlen(name);
-    return length > 3 && strcmp(name + length - 3, ".cu") == 0;
+    return length > 3 && strcasecmp(name + length - 3, ".cu") == 0;
+}
+
+// What systems put beside somebody's files; NULL: nothing of that kind.
+static const char *litter(const char *name)
+{
+    return strncmp(name, "._", 2) == 0            ? "a Mac's notes on another file"
+           : strcmp(name, "__MACOSX") == 0        ? "a Mac's notes on a zip"
+           : strcmp(name, ".DS_Store") == 0       ? "a Mac's notes on a folder"
+           : strcasecmp(name, "Thumbs.db") == 0   ? "a PC's small pictures"
+           : strcasecmp(name, "desktop.ini") == 0 ? "a PC's notes on a folder"
+                                                  : NULL;
+}
+
+// A folder with .cu files, found below a submission's: a zip often has one more folder around it.
+struct found {
+    int folder, count; // of the first one; how many there are
+    char *name;
+};
+
+// Files right in the folder come first: what lies deeper counts only if there is none.
+static void find_sources(int folder, int depth, struct found *found)
+{
+    enum { DEEPEST = 6 };
+    DIR *here = fdopendir(dup(folder));
+    int before = found->count;
+
+    if (here)
+        rewinddir(here);
+    for (struct dirent *e; here && (e = readdir(here));)
+        if (!litter(e->d_name) && ends_in_cu(e->d_name) && found->count++ == 0) {
+            found->folder = dup(folder);
+            found->name = text("%s", e->d_name);
+        }
+    if (here && found->count == before && depth < DEEPEST) {
+        rewinddir(here);
+        for (struct dirent *e; (e = readdir(here));) {
+            if (litter(e->d_name) || strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+                continue;
+            int deeper = openat(folder, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            if (deeper >= 0) {
+                find_sources(deeper, depth + 1, found);
+                close(deeper);
+            }
+        }
+    }
+    if (here)
+        closedir(here);
 }
 
 char *submission_source(const char *path, size_t *bytes, char **why)
 {
     struct stat about;
-    char *found = NULL;
-    int count = 0;
+    struct found found = {.folder = -1};
+    char *source = NULL;
 
     *bytes = 0;
-    if (lstat(path, &about) == 0 && !S_ISDIR(about.st_mode))
+    if (lstat(path, &about) || !S_ISDIR(about.st_mode))
         return read_regular(AT_FDCWD, path, bytes, why);
-    DIR *folder = opendir(path);
-    for (struct dirent *e; folder && (e = readdir(folder));)
-        if (ends_in_cu(e->d_name) && count++ == 0)
-            found = text("%s", e->d_name);
-    char *source = NULL;
-    if (count == 1)
-        source = read_regular(dirfd(folder), found, bytes, why);
+    int folder = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (folder >= 0)
+        find_sources(folder, 0, &found);
+    if (folder < 0)
+        *why = text("is a folder that cannot be read");
+    else if (found.count == 1)
+        source = read_regular(found.folder, found.name, bytes, why);
     else
-        *why = text(count ? "has %d .cu files, not one" : "has no .cu file", count);
-    if (folder)
-        closedir(folder);
-    free(found);
+        *why = text(found.count ? "has %d .cu files, not one" : "has no .cu file", found.count);
+    for (int i = 0; i < 2; ++i)
+        if ((i ? folder : found.folder) >= 0)
+            close(i ? folder : found.folder);
+    free(found.name);
     return source;
 }
 
@@ -81,20 +144,34 @@ static int by_file(const void *a, const void *b)
     return strcmp(((const struct entry *)a)->file, ((const struct entry *)b)->file);
 }
 
+static char *clean_name(const char *name) // on one line, for reports
+{
+    char *clean = cleaned(name, strlen(name));
+
+    for (char *at; (at = strchr(clean, '\n'));) {
+        char *longer = text("%.*s\\n%s", (int)(at - clean), clean, at + 1);
+        free(clean);
+        clean = longer;
+    }
+    return clean;
+}
+
+// Every entry of the folder but litter, which a line is printed of.
 static struct entry *list(const char *path, int *count)
 {
     struct entry *entries = NULL;
-    struct stat about;
     DIR *folder = opendir(path);
 
     *count = 0;
     if (!folder)
         fail(EXIT_USAGE, "cannot read %s: %s", path, strerror(errno));
     for (struct dirent *e; (e = readdir(folder));) {
-        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0 ||
-            fstatat(dirfd(folder), e->d_name, &about, AT_SYMLINK_NOFOLLOW) ||
-            (!S_ISDIR(about.st_mode) && !ends_in_cu(e->d_name)))
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
             continue;
+        if (litter(e->d_name)) {
+            printf("skipped: %s, %s\n", clean_name(e->d_name), litter(e->d_name));
+            continue;
+        }
         if (*count == ENTRIES_MAX)
             fail(EXIT_USAGE, "more than %d submissions", ENTRIES_MAX);
         entries = realloc(entries, ((size_t)*count + 1) * sizeof *entries);
@@ -106,6 +183,24 @@ static struct entry *list(const char *path, int *count)
     if (*count)
         qsort(entries, (size_t)*count, sizeof *entries, by_file);
     return entries;
+}
+
+// Its source; or why it is not graded: in a folder of submissions a file that is none has its row.
+static void read_entry(const char *path, struct entry *e)
+{
+    struct stat about;
+    char *whole = text("%s/%s", path, e->file);
+    const char *ending = strrchr(e->file, '.');
+
+    e->name = clean_name(e->file);
+    if (lstat(whole, &about) == 0 && S_ISREG(about.st_mode) && !ends_in_cu(e->file))
+        e->why = ending && ending > e->file
+                     ? text("is a %s file: a submission ends in .cu", clean_name(ending))
+                     : text("has no ending: a submission ends in .cu");
+    else
+        e->source = submission_source(whole, &e->bytes, &e->why);
+    entry_keep(e);
+    free(whole);
 }
 
 // Under a hash of what a result depends on: the submission's text, the lab, the secret, this grader.
@@ -140,6 +235,47 @@ void entry_keep(struct entry *e)
     e->kept = text("%s/build/grade/kept/%s.json", options.root, SHA256End(&s, hex));
 }
 
+// ---- What became of one ---------------------------------------------------------------------------
+
+static const char *const status_names[] = {
+    [STATUS_GRADED] = "graded",   [STATUS_WRONG] = "wrong",
+    [STATUS_STOPPED] = "stopped", [STATUS_NO_COMPILE] = "does not compile",
+    [STATUS_REFUSED] = "refused", [STATUS_NOT_GRADED] = "not graded"};
+
+enum status result_status(const json_t *result)
+{
+    const char *refused = json_string_value(json_object_get(result, "refused"));
+    const json_t *first = json_array_get(json_object_get(result, "cases"), 0);
+    const char *why = json_string_value(json_object_get(first, "why"));
+
+    if (json_is_true(json_object_get(result, "not_graded")))
+        return STATUS_NOT_GRADED;
+    if (refused)
+        return strncmp(refused, "does not compile", 16) == 0 ? STATUS_NO_COMPILE : STATUS_REFUSED;
+    if (json_number_value(json_object_get(result, "score")) > 0)
+        return STATUS_GRADED;
+    return why && strncmp(why, "stopped", 7) == 0 ? STATUS_STOPPED : STATUS_WRONG;
+}
+
+// Why a submission has no points; "" where it has some. Of what a compiler said, the first error.
+static char *why_little(const json_t *result)
+{
+    const char *refused = json_string_value(json_object_get(result, "refused"));
+    const char *details = json_string_value(json_object_get(result, "details"));
+    const json_t *first = json_array_get(json_object_get(result, "cases"), 0);
+    const char *why = json_string_value(json_object_get(first, "why"));
+    const char *error = details ? strstr(details, "error") : NULL;
+
+    if (error) {
+        while (error > details && error[-1] != '\n')
+            --error;
+        return text("%s: %.*s", refused ? refused : "", (int)strcspn(error, "\n"), error);
+    }
+    if (refused)
+        return text("%s", refused);
+    return text("%s", result_status(result) == STATUS_GRADED || !why ? "" : why);
+}
+
 // ---- Grading ------------------------------------------------------------------------------------
 
 json_t *kept_result(const struct entry *e)
@@ -150,9 +286,16 @@ json_t *kept_result(const struct entry *e)
     return result;
 }
 
+json_t *not_graded(const char *name, const char *why)
+{
+    json_t *result = refused(name, why);
+    json_object_set_new(result, "not_graded", json_true());
+    return result;
+}
+
 bool entry_grade(struct entry *e)
 {
-    json_t *result = e->source ? grade(e->name, e->source, e->bytes) : refused(e->name, e->why);
+    json_t *result = e->source ? grade(e->name, e->source, e->bytes) : not_graded(e->name, e->why);
     char *words = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     bool written = words && write_text(e->kept, text("%s\n", words));
 
@@ -173,10 +316,9 @@ static void start_entry(struct entry *e)
 
 static void progress(int ended, int count, const struct entry *e)
 {
-    json_t *why = json_object_get(e->result, "refused");
+    char *why = why_little(e->result);
     printf("%*d of %d  %5.1f  %s%s%s\n", count > 99 ? 3 : 2, ended, count,
-           json_number_value(json_object_get(e->result, "score")), e->name,
-           json_is_string(why) ? ": " : "", json_is_string(why) ? json_string_value(why) : "");
+           json_number_value(json_object_get(e->result, "score")), e->name, *why ? ": " : "", why);
     fflush(stdout);
 }
 
@@ -210,8 +352,8 @@ static void lost_entry(struct entry *e, int signal, int *ended, int count, tell_
     }
     e->pid = -1;
     e->result =
-        refused(e->name, text("could not be graded: this was stopped from outside twice (%s)",
-                              strsignal(signal)));
+        not_graded(e->name, text("could not be graded: this was stopped from outside twice (%s)",
+                                 strsignal(signal)));
     tell(++*ended, count, e);
 }
 
@@ -254,7 +396,7 @@ void grade_entries(struct entry *entries, int count, tell_entry *tell)
 // ---- What is written ----------------------------------------------------------------------------
 
 // A field of a CSV file (RFC 4180). A spreadsheet takes a leading =, +, - or @ for a formula.
-static void csv(FILE *to, const char *field)
+void write_csv(FILE *to, const char *field)
 {
     fputc('"', to);
     if (*field && strchr("=+-@", *field))
@@ -267,7 +409,25 @@ static void csv(FILE *to, const char *field)
     fputc('"', to);
 }
 
-static void write_gradebook(const char *path, const struct entry *entries, int count)
+static char *flags_in_line(const json_t *result)
+{
+    char *line = text("%s", "");
+    const json_t *flag;
+    size_t i;
+
+    json_array_foreach (json_object_get(result, "flags"), i, flag)
+        line = text("%s%s%s", line, i ? "; " : "", json_string_value(flag));
+    return line;
+}
+
+// A report's name is a number and a hash of its text: a submission's name could be anything.
+static char *report_of(const struct entry *e, int index)
+{
+    return text("reports/%03d-%.12s", index + 1, strrchr(e->kept, '/') + 1);
+}
+
+static void write_gradebook(const char *path, const char *folder, const struct entry *entries,
+                            int count)
 {
     FILE *to = fopen(path, "we");
     json_t *item;
@@ -278,10 +438,10 @@ static void write_gradebook(const char *path, const struct entry *entries, int c
     fputs("submission,score,total", to);
     for (int i = 0; i < lab.count; ++i)
         fprintf(to, ",%s", lab.items[i].name);
-    fputs(",refused\n", to);
+    fprintf(to, ",status,why,flags,report%s\n", options.deadline ? ",late_days,final" : "");
     for (int i = 0; i < count; ++i) {
         const json_t *r = entries[i].result;
-        csv(to, entries[i].name);
+        write_csv(to, entries[i].name);
         fprintf(to, ",%g,%g", json_number_value(json_object_get(r, "score")),
                 json_number_value(json_object_get(r, "total")));
         json_array_foreach (json_object_get(r, "items"), index, item) {
@@ -291,10 +451,16 @@ static void write_gradebook(const char *path, const struct entry *entries, int c
             else
                 fprintf(to, ",%g", json_number_value(json_object_get(item, "points")));
         }
+        fprintf(to, ",%s,", status_names[result_status(r)]);
+        write_csv(to, why_little(r));
         fputc(',', to);
-        const char *why = json_string_value(json_object_get(r, "refused"));
-        if (why)
-            csv(to, why);
+        write_csv(to, flags_in_line(r));
+        fprintf(to, ",%s.txt", report_of(&entries[i], i));
+        if (options.deadline) {
+            int days = late_days(folder, &entries[i]);
+            fprintf(to, ",%d,%g", days,
+                    late_points(json_number_value(json_object_get(r, "score")), days));
+        }
         fputc('\n', to);
     }
     if (fclose(to))
@@ -327,13 +493,15 @@ static void write_summary(const char *out, const struct entry *entries, int coun
                     none);
     }
     fclose(to);
-    char *totals = text("%s/grades.tsv", out); // percent of the points that could be had
+    char *totals =
+        text("%s/grades.tsv", out); // percent of the points that could be had; enum status
     if (!(to = fopen(totals, "we")))
         fail(EXIT_MACHINE, "cannot write %s: %s", totals, strerror(errno));
     for (int j = 0; j < count; ++j)
-        fprintf(to, "%g\n",
+        fprintf(to, "%g\t%d\n",
                 100 * json_number_value(json_object_get(entries[j].result, "score")) /
-                    json_number_value(json_object_get(entries[j].result, "total")));
+                    json_number_value(json_object_get(entries[j].result, "total")),
+                result_status(entries[j].result));
     fclose(to);
     char *command[] = {"gnuplot",
                        "-c",
@@ -356,15 +524,13 @@ static void write_summary(const char *out, const struct entry *entries, int coun
         printf("no chart: gnuplot %s\n", WEXITSTATUS(status) == 127 ? "is not there" : "failed");
 }
 
-// A report each, by the hash of its text: a name could be anything.
 static void write_reports(const char *out, const struct entry *entries, int count)
 {
     char *folder = text("%s/reports", out);
 
     mkdir(folder, 0777);
     for (int i = 0; i < count; ++i) {
-        const char *hash = strrchr(entries[i].kept, '/') + 1;
-        char *stem = text("%s/%03d-%.12s", folder, i + 1, hash);
+        char *stem = text("%s/%s", out, report_of(&entries[i], i));
         FILE *to = fopen(text("%s.txt", stem), "we");
         if (!to)
             fail(EXIT_MACHINE, "cannot write into %s: %s", folder, strerror(errno));
@@ -375,6 +541,25 @@ static void write_reports(const char *out, const struct entry *entries, int coun
             fail(EXIT_MACHINE, "cannot write into %s", folder);
         free(words);
     }
+}
+
+static void write_class_board(const char *out, const struct entry *entries, int count)
+{
+    const json_t **results = calloc((size_t)count + 1, sizeof *results);
+    char *path = text("%s/board.md", out);
+
+    if (!results)
+        fail(EXIT_MACHINE, "out of memory");
+    for (int i = 0; i < count; ++i)
+        results[i] = entries[i].result;
+    FILE *to = fopen(path, "we");
+    if (!to)
+        fail(EXIT_MACHINE, "cannot write %s: %s", path, strerror(errno));
+    int timed = write_board(to, results, count);
+    fclose(to);
+    if (!timed) // of an earlier run, too
+        unlink(path);
+    free(results);
 }
 
 int grade_folder(const char *path)
@@ -394,27 +579,20 @@ int grade_folder(const char *path)
         fail(EXIT_MACHINE, "cannot make %s: %s", out, strerror(errno));
     if (!realpath(out, absolute))
         fail(EXIT_MACHINE, "cannot find %s: %s", out, strerror(errno));
-    for (int i = 0; i < count; ++i) {
-        struct entry *e = &entries[i];
-        char *whole = text("%s/%s", path, e->file);
-        char *clean = cleaned(e->file, strlen(e->file));
-        for (char *at; (at = strchr(clean, '\n'));) { // a name is one line
-            char *longer = text("%.*s\\n%s", (int)(at - clean), clean, at + 1);
-            free(clean);
-            clean = longer;
-        }
-        e->name = clean;
-        e->source = submission_source(whole, &e->bytes, &e->why);
-        entry_keep(e);
-        free(whole);
-    }
+    for (int i = 0; i < count; ++i)
+        read_entry(path, &entries[i]);
     if (options.slurm)
         slurm_grade(entries, count, progress);
     else
         grade_entries(entries, count, progress);
-    write_gradebook(text("%s/grades.csv", absolute), entries, count);
+    write_gradebook(text("%s/grades.csv", absolute), path, entries, count);
     write_reports(absolute, entries, count);
     write_summary(absolute, entries, count);
+    write_class_board(absolute, entries, count);
+    int alike = find_alike(text("%s/alike.csv", absolute), entries, count);
+    if (alike)
+        printf("%d pair%s text of their own in common: %s/alike.csv\n", alike,
+               alike > 1 ? "s have" : " has", out);
     printf("%d submissions in %.0f s: %s/grades.csv\n", count, now() - start, out);
     return EXIT_GRADED;
 }

@@ -1,8 +1,8 @@
 // items.c: one submission, item by item.
 //
-// Points are all or nothing for each item (speed has a scale). A kernel whose results are wrong
-// (`correct` fails) gets no points for the others either: what they would have earned is
-// withheld. The result says both, so that a planted bug can be seen to lose what it should.
+// Each item has a share of its points, from 0 to 1: of cases that are right, of the way to an aim,
+// of a limit that is kept or not, of a speed. What is paid for the shares is the rule of points
+// (rule.h). The result says both, so that a planted bug can be seen to lose what it should.
 #include "judge.h"
 
 #include <math.h>
@@ -10,7 +10,13 @@
 #include <string.h>
 
 // CPU time of a case; the largest take some seconds.
-enum { CASE_SECONDS = 40, SHAPES_SEEN = 32, SCHEDULES = 4, FIRST_SCHEDULES = 1000 };
+enum {
+    CASE_SECONDS = 40,
+    SHAPES_SEEN = 32,
+    RUNS_COUNTED = 40,
+    SCHEDULES = 4,
+    FIRST_SCHEDULES = 1000
+};
 enum { LAUNCHED_AGAIN = 6 }; // launches of the case that has several
 
 struct known_launches {
@@ -25,16 +31,18 @@ struct grading {
     struct known_launches shapes[SHAPES_SEEN];
     int shape_count;
     char *why_not_launched; // the same for all shapes, most of the time
-    struct counted {
-        char shape[32];
+    struct counted {        // runs that came to their end
+        struct shape shape;
+        bool right;
         struct counts counts;
-    } counted[SHAPES_SEEN];
+    } counted[RUNS_COUNTED];
     int counted_count;
     json_t *cases, *speed; // what was measured, or NULL
     json_t *raced;         // cases of other items in which a race was seen, as cases of `races`
     char *printed;         // by the kernels, in the first case
     const char *group;     // of the cases at hand
     int failed;            // of them
+    bool wrong_when_timed; // on a GPU: whatever it was in the simulator
     char *first;           // failure of them
 };
 
@@ -63,9 +71,16 @@ static void note_failure(struct grading *g, const char *why)
         g->first = text("%s", why);
 }
 
+// Whether a report may say of the cases of an item what they were.
+static bool is_public(const char *item)
+{
+    return strcmp(item, "correct") == 0;
+}
+
 // What a case is for: right numbers; these, and no report of a race; or the report alone, where
-// another item judges the numbers. Races are looked for in every case: `races` hears of them.
-enum about { NUMBERS, NUMBERS_AND_RACES, RACES };
+// another item judges the numbers; or counts alone, of a kernel that may read what nothing has
+// written. Races are looked for in every case: `races` hears of them.
+enum about { NUMBERS, NUMBERS_AND_RACES, RACES, COUNTS };
 
 // The other party's place in a race's text, " wrote at FILE:LINE with no barrier ..."; NULL: none.
 static char *other_place(const char *race)
@@ -147,7 +162,8 @@ static char *printed_text(const struct reply *reply)
 // Asks the runner, for one or more cases of a shape that are launched in turn; whether it came to an
 // end. Else one line in *why. *out: new.
 static bool launch_cases(struct grading *g, const struct grade_case *c, int count,
-                         unsigned schedule, struct reply *reply, char **out, char **why)
+                         unsigned schedule, bool unchecked, struct reply *reply, char **out,
+                         char **why)
 {
     const struct known_launches *k = launches_on(g, &c->shape, why);
 
@@ -158,6 +174,7 @@ static bool launch_cases(struct grading *g, const struct grade_case *c, int coun
         .softmax_scale = c->problem.softmax_scale,
         .launch_count = k->count,
         .races = true,
+        .unchecked = unchecked,
         .schedule = schedule,
         .threads = 1, // who gets what from a queue must not depend on the machine
         .sets = count,
@@ -189,19 +206,17 @@ static void run_case(struct grading *g, const char *shape, float scale, enum inp
     struct reply reply = {0};
     char *why = NULL, *out = NULL;
     double error = NAN;
-    bool right = false;
+    bool right = false, ended = false;
 
     case_make(&c, shape, scale, input, seed);
-    if (launch_cases(g, &c, 1, schedule, &reply, &out, &why))
+    ended = launch_cases(g, &c, 1, schedule, about == COUNTS, &reply, &out, &why);
+    if (ended)
         right = about == RACES || case_right(&c, (uint16_t *)out, &error, &why);
-    if (right && schedule == 0 && g->counted_count < SHAPES_SEEN) {
-        struct counted *counted = &g->counted[g->counted_count++];
-        strcpy(counted->shape, c.shape.name);
-        counted->counts = reply.counts;
-    }
+    if (ended && schedule == 0 && g->counted_count < RUNS_COUNTED)
+        g->counted[g->counted_count++] = (struct counted){c.shape, right, reply.counts};
     if (reply.races && about == NUMBERS)
         note_race(g, &c, schedule, &reply);
-    if (reply.races && about != NUMBERS && right) {
+    if (reply.races && (about == NUMBERS_AND_RACES || about == RACES) && right) {
         right = false;
         why = fault_told(&c.shape, FAULT_RACE, reply.race);
     }
@@ -212,6 +227,8 @@ static void run_case(struct grading *g, const char *shape, float scale, enum inp
         json_object_set_new(said, "rel_head", json_real(error));
     if (why)
         json_object_set_new(said, "why", json_string(why));
+    if (ended && !right && is_public(g->group))
+        json_object_set_new(said, "how", json_string(case_how_wrong(&c, (uint16_t *)out)));
     json_array_append_new(g->cases, said);
     free(out);
     free(why);
@@ -229,7 +246,7 @@ static void run_again(struct grading *g, const char *shape, const char *of)
 
     for (int i = 0; i < LAUNCHED_AGAIN; ++i)
         case_make(&c[i], shape, SOFTMAX_SCALE, GRADE_NORMAL, secret_draw("%s %d", of, i));
-    bool right = launch_cases(g, c, LAUNCHED_AGAIN, 0, &reply, &out, &why);
+    bool right = launch_cases(g, c, LAUNCHED_AGAIN, 0, false, &reply, &out, &why);
     for (int i = 0; i < LAUNCHED_AGAIN && right; ++i) {
         char *wrong = NULL;
         right = case_right(&c[i], (uint16_t *)out + (size_t)i * shape_elements(&c->shape), &error,
@@ -360,6 +377,23 @@ static bool is_resource(const char *name)
     return false;
 }
 
+// Bytes of the stack frame in which a kernel hands printf its arguments. It writes them there and
+// never reads them; a kernel that reads from local memory has an array in it, or more than prints.
+static size_t print_frame(const char *ptx)
+{
+    static const char depot[] = "__local_depot";
+    size_t largest = 0;
+
+    if (!strstr(ptx, "vprintf") || strstr(ptx, "ld.local"))
+        return 0;
+    for (const char *at = ptx; (at = strstr(at, depot)); at += sizeof depot - 1) {
+        const char *size = at + strcspn(at, "[\n");
+        size_t bytes = *size == '[' ? strtoull(size + 1, NULL, 10) : 0;
+        largest = bytes > largest ? bytes : largest;
+    }
+    return largest;
+}
+
 // Of the sm_89 image, over all launches on mission the largest. NaN: *why.
 static double resource(struct grading *g, const char *name, char **why)
 {
@@ -389,7 +423,7 @@ static double resource(struct grading *g, const char *name, char **why)
     if (strcmp(name, "shared") == 0)
         return (double)f->shared_bytes;
     if (strcmp(name, "spills") == 0)
-        return (double)f->local_bytes;
+        return fmax(0, (double)f->local_bytes - (double)print_frame(g->s.ptx));
     if (strcmp(name, "threads") == 0)
         return f->threads;
     return 100 * f->occupancy; // CTAs' warps on an SM of an L4 over the most possible, in percent
@@ -397,20 +431,65 @@ static double resource(struct grading *g, const char *name, char **why)
 
 // ---- Counts -------------------------------------------------------------------------------------
 
-// Of a right run at a shape: of one that was already made, or of one more.
-static double count_at(struct grading *g, const char *name, const char *shape, char **why)
+// Whether a run has stored every output: what a wrong kernel counts is then the lab's work at least.
+static bool stores_all(const struct counted *run)
+{
+    return run->counts.global_store_sectors * 32 >= shape_elements(&run->shape) * sizeof(uint16_t);
+}
+
+// A right run at a shape; where `wrong_too`, else one that is wrong and stores every output. NULL:
+// there is none.
+static const struct counts *counted_at(const struct grading *g, const char *shape, bool wrong_too)
+{
+    const struct counts *found = NULL;
+
+    for (int i = 0; i < g->counted_count; ++i) {
+        const struct counted *run = &g->counted[i];
+        if (strcmp(run->shape.name, shape) != 0)
+            continue;
+        if (run->right)
+            return &run->counts;
+        if (wrong_too && !found && stores_all(run))
+            found = &run->counts;
+    }
+    return found;
+}
+
+// One more run, of a kernel that may read what nothing has written; what is counted of it, not what
+// it says, is of interest.
+static void run_for_counts(struct grading *g, const char *shape, enum about about)
+{
+    begin_group(g, "counts");
+    run_case(g, shape, SOFTMAX_SCALE, GRADE_NORMAL,
+             secret_draw("lab %d counts %s", lab.number, shape), about, 0);
+}
+
+static bool does_its_work(struct grading *g)
 {
     for (int more = 0; more < 2; ++more) {
         for (int i = 0; i < g->counted_count; ++i)
-            if (strcmp(g->counted[i].shape, shape) == 0)
-                return (double)*counts_find(&g->counted[i].counts, name);
-        if (more == 0) {
-            begin_group(g, "counts");
-            run_case(g, shape, SOFTMAX_SCALE, GRADE_NORMAL,
-                     secret_draw("lab %d counts %s", lab.number, shape), NUMBERS, 0);
-        }
+            if (stores_all(&g->counted[i]))
+                return true;
+        if (more == 0)
+            run_for_counts(g, "small", COUNTS);
     }
-    *why = text("not counted: the result is wrong there");
+    return false;
+}
+
+// A count at a shape: of a run that was already made, or of one more.
+static double count_at(struct grading *g, const struct item *item, char **why)
+{
+    const char *shape = item->shape ? item->shape : "mission";
+
+    for (int more = 0; more < 2; ++more) {
+        const struct counts *counts = counted_at(g, shape, is_aim(item));
+        if (counts)
+            return (double)*counts_find(counts, item->name);
+        if (more == 0)
+            run_for_counts(g, shape, is_aim(item) ? COUNTS : NUMBERS);
+    }
+    *why = text(is_aim(item) ? "not counted: no run there stores every output"
+                             : "not counted: the result is wrong there");
     return NAN;
 }
 
@@ -431,8 +510,10 @@ static struct outcome of_group(struct grading *g, const char *name, void (*group
     group(g);
     int all = (int)(json_array_size(g->cases) - before);
     o.passed = g->failed == 0;
-    o.said = o.passed ? text("%d of %d right", all, all)
-                      : text("%d of %d right; %s", all - g->failed, all, g->first);
+    o.share = all ? (double)(all - g->failed) / all : 0;
+    o.said = o.passed          ? text("%d of %d right", all, all)
+             : is_public(name) ? text("%d of %d right:", all - g->failed, all)
+                               : text("%d of %d right; %s", all - g->failed, all, g->first);
     return o;
 }
 
@@ -445,11 +526,13 @@ static struct outcome of_number(struct grading *g, const struct item *item)
 {
     struct outcome o = {0};
     char *why = NULL;
-    double value = is_resource(item->name)
-                       ? resource(g, item->name, &why)
-                       : count_at(g, item->name, item->shape ? item->shape : "mission", &why);
+    double value =
+        is_resource(item->name) ? resource(g, item->name, &why) : count_at(g, item, &why);
 
     o.passed = relation_holds(value, item->relation, item->limit);
+    o.share = o.passed;
+    if (is_aim(item) && !isnan(value) && !o.passed)
+        o.share = fmax(0, (value - item->from) / (item->limit - item->from));
     o.said = isnan(value) ? why : text("%s", plain(value));
     return o;
 }
@@ -492,9 +575,10 @@ static struct outcome of_speed(struct grading *g, const struct item *item, struc
     measure_speed(&g->s, item->shape ? item->shape : "mission", &speed);
     if (speed.why) {
         o.said = speed.why;
-        correct->passed = !speed.wrong;
+        g->wrong_when_timed = speed.wrong;
         if (speed.wrong)
-            correct->said = text("right in the simulator; on the GPU %s", speed.why);
+            *correct =
+                (struct outcome){.said = text("right in the simulator; on the GPU %s", speed.why)};
         return o;
     }
     o.share = speed_share(item, speed.high);
@@ -548,32 +632,43 @@ static json_t *new_result(const char *name)
                      "lab_hash", lab.hash, "name", name, "refused", "items", "cases");
 }
 
-// The sum of the points, rounded to thousandths: tenths are not exact in binary.
+// A student adds up what the report says, so points are in tenths.
+static double in_tenths(double points)
+{
+    return round(10 * points) / 10;
+}
+
+// The sum of the points, rounded again: tenths are not exact in binary.
 static void add_up(json_t *result, double score, double total)
 {
-    json_object_set_new(result, "score", json_real(round(1000 * score) / 1000));
+    json_object_set_new(result, "score", json_real(in_tenths(score)));
     json_object_set_new(result, "total", json_real(total));
 }
 
-static void add_item(json_t *result, const struct item *item, const struct outcome *o,
-                     bool withheld, double *score, double *total)
+static char *limit_of(const struct item *item) // "<= 18688 @ small, from 72704"
 {
-    double share = o->passed && !withheld ? (o->share > 0 ? o->share : 1) : 0;
-    const char *limit = item->relation
-                            ? text("%s %s%s%s", item->relation, plain(item->limit),
-                                   item->shape ? " @ " : "", item->shape ? item->shape : "")
-                            : "";
-    if (strcmp(item->name, "speed") == 0)
-        share = withheld ? 0 : o->share;
-    json_array_append_new(
-        json_object_get(result, "items"),
-        json_pack("{s:s, s:s, s:s, s:f, s:i, s:b, s:b, s:b, s:b, s:s}", "name", item->name, "limit",
-                  limit, "words", item->words ? item->words : "", "points",
-                  round(1000 * share * item->points) / 1000, "max", item->points, "passed",
-                  o->passed, "withheld", withheld && o->passed, "by_hand", o->by_hand, "left_out",
-                  o->left_out, "said", o->said ? o->said : ""));
+    if (!item->relation)
+        return text("%s", "");
+    return text("%s %s%s%s%s%s", item->relation, plain(item->limit), item->shape ? " @ " : "",
+                item->shape ? item->shape : "", is_aim(item) ? ", from " : "",
+                is_aim(item) ? plain(item->from) : "");
+}
+
+static void add_item(json_t *result, const struct item *item, const struct outcome *o,
+                     const struct reached *reached, double *score, double *total)
+{
+    double paid = in_tenths(item->points * share_paid(pays_for(item), o->share, reached));
+    bool withheld = paid < in_tenths(item->points * o->share);
+
+    json_array_append_new(json_object_get(result, "items"),
+                          json_pack("{s:s, s:s, s:s, s:f, s:i, s:b, s:b, s:f, s:b, s:b, s:b, s:s}",
+                                    "name", item->name, "limit", limit_of(item), "words",
+                                    item->words ? item->words : "", "points", paid, "max",
+                                    item->points, "aim", is_aim(item), "passed", o->passed, "share",
+                                    o->share, "withheld", withheld, "by_hand", o->by_hand,
+                                    "left_out", o->left_out, "said", o->said ? o->said : ""));
     if (!o->by_hand && !o->left_out) {
-        *score += share * item->points;
+        *score += paid;
         *total += item->points;
     }
 }
@@ -581,6 +676,7 @@ static void add_item(json_t *result, const struct item *item, const struct outco
 json_t *refused(const char *name, const char *why)
 {
     json_t *result = new_result(name);
+    const struct reached nothing = {0};
     double score = 0, total = 0;
 
     json_object_set_new(result, "refused", json_string(why));
@@ -589,21 +685,85 @@ json_t *refused(const char *name, const char *why)
         struct outcome o = {.said = text("not run"),
                             .by_hand = strcmp(item, "written") == 0,
                             .left_out = strcmp(item, "speed") == 0 && !is_timed()};
-        add_item(result, &lab.items[i], &o, false, &score, &total);
+        add_item(result, &lab.items[i], &o, &nothing, &score, &total);
     }
     add_up(result, 0, total);
     return result;
 }
 
+// Whether it is the starter as it was handed out: all gaps of the sheet are still marked as open, or
+// their marks are gone and nothing else.
+static bool is_untouched(const char *source)
+{
+    const json_t *tasks = json_object_get(lab.json, "exercises"), *task;
+    size_t i, bytes, open = 0;
+    char *starter = read_file(text("%s/build/starters/%s.cu", options.root, lab.program), &bytes);
+    bool same = starter && reads_the_same(source, starter);
+
+    json_array_foreach (tasks, i, task) {
+        const char *marker = json_string_value(json_object_get(task, "marker"));
+        open += marker && strstr(source, marker);
+    }
+    free(starter);
+    return same || (i > 0 && open == i);
+}
+
+// How far the aims are reached, weighted with their points.
+static double aim_reached(const struct outcome outcomes[])
+{
+    double reached = 0, points = 0;
+
+    for (int i = 0; i < lab.count; ++i)
+        if (is_aim(&lab.items[i])) {
+            reached += outcomes[i].share * lab.items[i].points;
+            points += lab.items[i].points;
+        }
+    return points > 0 ? reached / points : 1;
+}
+
 // `correct` comes first whatever the sheet's order, for the others depend on it.
+static void grade_items(struct grading *g, const char *source, json_t *result)
+{
+    struct outcome outcomes[LAB_ITEMS_MAX];
+    struct outcome correct = of_group(g, "correct", run_correct);
+    struct outcome hidden =
+        of_group(g, "hidden", run_hidden); // before `races`, which hears of its own
+    struct outcome speed = {0};
+    double score = 0, total = 0;
+
+    if (speed_item())
+        speed = of_speed(g, speed_item(), &correct);
+    for (int i = 0; i < lab.count; ++i) {
+        const struct item *item = &lab.items[i];
+        outcomes[i] = strcmp(item->name, "correct") == 0  ? correct
+                      : strcmp(item->name, "hidden") == 0 ? hidden
+                      : item == speed_item()              ? speed
+                                                          : grade_item(g, item);
+    }
+    const struct reached reached = {
+        .correct = correct.share,
+        .aim = aim_reached(outcomes),
+        .tried = has_aims() && !g->wrong_when_timed && !is_untouched(source) && does_its_work(g),
+    };
+    for (int i = 0; i < lab.count; ++i)
+        add_item(result, &lab.items[i], &outcomes[i], &reached, &score, &total);
+    add_up(result, score, total);
+    json_object_set_new(result, "aim", has_aims() ? json_real(reached.aim) : json_null());
+    json_object_set_new(result, "correct", json_real(reached.correct));
+    json_object_set(result, "cases", g->cases);
+    if (g->printed && *g->printed)
+        json_object_set_new(result, "printed", json_string(g->printed));
+    if (g->speed)
+        json_object_set_new(result, "speed", g->speed);
+}
+
 json_t *grade(const char *name, const char *source, size_t bytes)
 {
     struct grading g = {.s.name = name, .runner.box.kind = BOX_RUN};
-    struct outcome correct = {0}, hidden = {0}, speed = {0};
     struct shape shape;
     char why_not[8], *why = NULL;
     char source_hash[SHA256_DIGEST_STRING_LENGTH];
-    double score = 0, total = 0, start = now();
+    double start = now();
     json_t *result;
 
     check_names();
@@ -618,25 +778,9 @@ json_t *grade(const char *name, const char *source, size_t bytes)
             json_object_set_new(result, "details", json_string(g.s.details));
     } else {
         result = new_result(name);
-        correct = of_group(&g, "correct", run_correct);
-        hidden = of_group(&g, "hidden", run_hidden); // before `races`, which hears of its races
-        if (speed_item())
-            speed = of_speed(&g, speed_item(), &correct);
-        for (int i = 0; i < lab.count; ++i) {
-            const struct item *item = &lab.items[i];
-            struct outcome o = strcmp(item->name, "correct") == 0  ? correct
-                               : strcmp(item->name, "hidden") == 0 ? hidden
-                               : item == speed_item()              ? speed
-                                                                   : grade_item(&g, item);
-            add_item(result, item, &o, !correct.passed, &score, &total);
-        }
-        add_up(result, score, total);
-        json_object_set(result, "cases", g.cases);
-        if (g.printed && *g.printed)
-            json_object_set_new(result, "printed", json_string(g.printed));
-        if (g.speed)
-            json_object_set_new(result, "speed", g.speed);
+        grade_items(&g, source, result);
     }
+    json_object_set_new(result, "flags", flags_of(source, g.s.ptx));
     runner_end(&g.runner);
     submission_free(&g.s);
     json_decref(g.cases);

@@ -11,6 +11,10 @@
 //   timing.c    the item that needs a GPU
 //   feedback.c  a result for people, for Gradescope, for a gradebook
 //   folder.c    many submissions: in parallel, resumable
+//   late.c      what a late submission keeps
+//   board.c     who is fastest
+//   flags.c     what a teacher may want to look at in one
+//   alike.c     what they have in common that is neither the starter's nor the book's
 //   slurm.c     the same on a cluster
 //   check.c     a lab's own test: starter, solution and planted bugs, graded
 //
@@ -18,6 +22,7 @@
 #ifndef JUDGE_H
 #define JUDGE_H
 
+#include "../rule.h"
 #include "protocol.h"
 
 #include <jansson.h>
@@ -29,8 +34,12 @@ enum { EXIT_GRADED = 0, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
 
 struct options {
     int lab, jobs, threads;
-    const char *lab_file, *secret_file, *json, *gradescope, *out;
-    bool unsafe, fresh, cpu_only, check, quick, slurm;
+    const char *lab_file, *secret_file, *json, *gradescope, *out, *record;
+    const char *deadline, *times; // NULL: nothing is late
+    int late_days, penalty;       // free days each; percent a day, -1: not said
+    const char *visibility;       // of items in Gradescope: NAME=WHEN,...
+
+    bool unsafe, fresh, cpu_only, check, quick, slurm, board;
     const char *partition, *time_limit, *gres; // of Slurm
     char root[4096];                           // of the repository
     uint8_t secret[SHA256_DIGEST_LENGTH];      // hash of the secret seed
@@ -163,20 +172,25 @@ void case_free(struct grade_case *c);
 const char *input_name(enum input input);
 // Whether an output is right; else one line in *why.
 bool case_right(const struct grade_case *c, const uint16_t *out, double *error, char **why);
+// How far and where an output is from right, in one line. New string.
+char *case_how_wrong(const struct grade_case *c, const uint16_t *out);
 
 // ---- Labs ---------------------------------------------------------------------------------------
 
 struct item {
     const char *name, *relation, *shape, *words; // relation, shape: NULL where there is none
     double limit, full;
+    double from; // of an aim: what the program before has; NaN: no aim
     int points;
 };
+
+enum { LAB_ITEMS_MAX = 32 };
 
 struct lab {
     int number;
     const char *title, *program;
     struct p_rounding p; // how its kernels may round P
-    struct item items[32];
+    struct item items[LAB_ITEMS_MAX];
     int count;
     const json_t *json; // all of the sheet
     const char *text;   // and as its file has it
@@ -185,11 +199,27 @@ struct lab {
 extern struct lab lab;
 void lab_read(void);
 bool relation_holds(double value, const char *relation, double limit); // NaN never does
+bool is_aim(const struct item *item);
+bool has_aims(void);
+enum pays_for pays_for(const struct item *item);
 
 // ---- Grading ------------------------------------------------------------------------------------
 
 json_t *grade(const char *name, const char *source, size_t bytes);
 json_t *refused(const char *name, const char *why);
+json_t *flags_of(const char *source, const char *ptx); // lines of text; ptx may be NULL
+json_t *not_graded(const char *name, const char *why); // there is nothing to grade
+
+// What became of a submission; all but the first have no points.
+enum status {
+    STATUS_GRADED,
+    STATUS_WRONG,   // it ran, and nothing is paid for what came of it
+    STATUS_STOPPED, // for its time or memory
+    STATUS_NO_COMPILE,
+    STATUS_REFUSED,    // for what its host code does
+    STATUS_NOT_GRADED, // no source that could be read
+};
+enum status result_status(const json_t *result);
 
 bool gpu_here(void);
 const char *gpu_name(void); // NULL: there is none
@@ -205,6 +235,7 @@ void measure_speed(struct submission *s, const char *shape, struct speed *speed)
 
 void feedback_human(const json_t *result, FILE *to);
 json_t *feedback_gradescope(const json_t *result);
+void check_visibility(void); // of options, for this lab
 bool write_text(const char *path, const char *text);
 
 // A submission's source: the file itself, or the one in a folder. NULL with one line in *why.
@@ -230,6 +261,20 @@ bool entry_grade(struct entry *e); // to where it is kept; false: that cannot be
 void entry_finish(struct entry *e, int *ended, int count, tell_entry *tell); // takes its result
 // Grades all that have no result yet, and tells of each as it comes.
 void grade_entries(struct entry *entries, int count, tell_entry *tell);
+
+// A board of the results that were timed, as a Markdown table; how many there are.
+int write_board(FILE *to, const json_t *const results[], int count);
+int print_board(char *const paths[], int count); // of results that --json wrote
+
+void late_read(void);                                     // options of late work
+int late_days(const char *folder, const struct entry *e); // begun ones
+double late_points(double score, int days);
+
+void write_csv(FILE *to, const char *field); // RFC 4180; no formula for a spreadsheet
+// Whether two programs differ in comments, layout, names and numbers only.
+bool reads_the_same(const char *source, const char *other);
+// Writes the pairs that have much text of their own in common; how many there are.
+int find_alike(const char *path, const struct entry *entries, int count);
 
 // The same as a job array: all have a result then, or it fails.
 void slurm_grade(struct entry *entries, int count, tell_entry *tell);

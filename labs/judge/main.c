@@ -18,6 +18,7 @@ struct options options;
 
 static const char help[] =
     "Usage: labs/grade --lab N FILE|FOLDER\n"
+    "       labs/grade --lab N --board RESULT.json...\n"
     "\n"
     "Grades a submission for lab N, or every submission in a folder (each a .cu file, or\n"
     "a folder with one): compiles and runs it in a sandbox, on inputs of its own.\n"
@@ -27,8 +28,17 @@ static const char help[] =
     "                    secret gives the same grade\n"
     "  --json FILE       the result as JSON, every case in it\n"
     "  --gradescope FILE the result as Gradescope's results.json\n"
+    "  --visibility NAME=WHEN,...  which items a student sees there, and when: visible,\n"
+    "                    hidden, after_due_date or after_published; default: all visible\n"
     "  --out FOLDER      of a folder's results: grades.csv, summary.svg, a report each;\n"
     "                    default: build/grade/labNN\n"
+    "  --board           who is fastest, of results that --json wrote on a GPU; a folder that\n"
+    "                    is timed gets its board.md in any case\n"
+    "  --deadline TIME   such as 2026-11-22T23:59: the gradebook gets the days that each is\n"
+    "                    late, and what is left of its points\n"
+    "  --times FILE      lines NAME,TIME: when each came; default: when its file was written\n"
+    "  --late-days N     days that each may be late for nothing; default: 0\n"
+    "  --penalty P       percent of the points that a further day costs; default: 10\n"
     "  --jobs N          submissions at a time; default: one a core\n"
     "  --fresh           grade again what was graded before\n"
     "  --no-gpu          leave speed out, also where there is a GPU\n"
@@ -277,6 +287,12 @@ static void parse(int argc, char **argv)
         SECRET,
         JSON,
         GRADESCOPE,
+        VISIBILITY,
+        BOARD,
+        DEADLINE,
+        TIMES,
+        LATE_DAYS,
+        PENALTY,
         OUT,
         JOBS,
         FRESH,
@@ -285,6 +301,7 @@ static void parse(int argc, char **argv)
         LAB_FILE,
         CHECK,
         QUICK,
+        RECORD,
         HELP,
         SLURM,
         PARTITION,
@@ -297,7 +314,13 @@ static void parse(int argc, char **argv)
         {"secret", required_argument, NULL, SECRET},
         {"json", required_argument, NULL, JSON},
         {"gradescope", required_argument, NULL, GRADESCOPE},
+        {"visibility", required_argument, NULL, VISIBILITY},
         {"out", required_argument, NULL, OUT},
+        {"board", no_argument, NULL, BOARD},
+        {"deadline", required_argument, NULL, DEADLINE},
+        {"times", required_argument, NULL, TIMES},
+        {"late-days", required_argument, NULL, LATE_DAYS},
+        {"penalty", required_argument, NULL, PENALTY},
         {"jobs", required_argument, NULL, JOBS},
         {"fresh", no_argument, NULL, FRESH},
         {"no-gpu", no_argument, NULL, NO_GPU},
@@ -305,6 +328,7 @@ static void parse(int argc, char **argv)
         {"lab-file", required_argument, NULL, LAB_FILE}, // for tests
         {"check", no_argument, NULL, CHECK},             // for labs/tools/check-labs
         {"quick", no_argument, NULL, QUICK},
+        {"record", required_argument, NULL, RECORD},
         {"slurm", no_argument, NULL, SLURM},
         {"partition", required_argument, NULL, PARTITION},
         {"time", required_argument, NULL, TIME},
@@ -315,13 +339,20 @@ static void parse(int argc, char **argv)
     };
 
     opterr = 0;
+    options.penalty = -1;
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         switch (option) {
         case LAB: options.lab = whole("lab", optarg, 2, 99); break;
         case SECRET: options.secret_file = optarg; break;
         case JSON: options.json = optarg; break;
         case GRADESCOPE: options.gradescope = optarg; break;
+        case VISIBILITY: options.visibility = optarg; break;
         case OUT: options.out = optarg; break;
+        case BOARD: options.board = true; break;
+        case DEADLINE: options.deadline = optarg; break;
+        case TIMES: options.times = optarg; break;
+        case LATE_DAYS: options.late_days = whole("late-days", optarg, 0, 365); break;
+        case PENALTY: options.penalty = whole("penalty", optarg, 0, 100); break;
         case JOBS: options.jobs = whole("jobs", optarg, 1, 256); break;
         case FRESH: options.fresh = true; break;
         case NO_GPU: options.cpu_only = true; break;
@@ -329,6 +360,7 @@ static void parse(int argc, char **argv)
         case LAB_FILE: options.lab_file = optarg; break;
         case CHECK: options.check = true; break;
         case QUICK: options.quick = true; break;
+        case RECORD: options.record = optarg; break;
         case SLURM: options.slurm = true; break;
         case PARTITION: options.partition = optarg; break;
         case TIME: options.time_limit = optarg; break;
@@ -340,10 +372,11 @@ static void parse(int argc, char **argv)
     }
     if (!options.lab)
         fail(EXIT_USAGE, "which lab? labs/grade --lab N FILE|FOLDER (see --help)");
-    if (optind + !options.check != argc)
+    if (options.board ? optind == argc : optind + !options.check != argc)
         fail(EXIT_USAGE, "%s: labs/grade --lab N FILE|FOLDER (see --help)",
              optind == argc ? "which submission" : "one file or one folder");
     check_slurm();
+    late_read();
 }
 
 static void write_json(const json_t *json, const char *path)
@@ -365,6 +398,9 @@ int main(int argc, char **argv)
     const char *path = argv[optind];
     find_root();
     lab_read();
+    check_visibility();
+    if (options.board)
+        return print_board(argv + optind, argc - optind);
     int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (!options.check && stat(path, &about))
         fail(EXIT_USAGE, "there is no %s", cleaned(path, strlen(path)));
@@ -389,7 +425,7 @@ int main(int argc, char **argv)
     const char *base = slash ? slash + 1 : path;
     char *name = cleaned(base, strlen(base));
     char *source = submission_source(path, &bytes, &why);
-    json_t *result = source ? grade(name, source, bytes) : refused(name, why);
+    json_t *result = source ? grade(name, source, bytes) : not_graded(name, why);
     feedback_human(result, stdout);
     if (options.json)
         write_json(result, options.json);

@@ -27,6 +27,7 @@ static void read_item(json_t *json, struct item *item, const char *path)
         .words = string(json, "words"),
         .limit = number(json, "limit", NAN),
         .full = number(json, "full", NAN),
+        .from = number(json, "from", NAN),
         .points = (int)number(json, "points", -1),
     };
     if (!item->name || item->points < 0)
@@ -39,6 +40,10 @@ static void read_item(json_t *json, struct item *item, const char *path)
         fail(EXIT_USAGE, "%s: %s: \"%s\" is none of <=, >=, ==", path, item->name, item->relation);
     if (item->relation && isnan(item->limit))
         fail(EXIT_USAGE, "%s: %s: no limit", path, item->name);
+    if (is_aim(item) && (!item->relation || item->relation[0] == '=' ||
+                         relation_holds(item->from, item->relation, item->limit)))
+        fail(EXIT_USAGE, "%s: %s: an aim is <= or >= a limit, and \"from\" is beyond it", path,
+             item->name);
 }
 
 // The sheet says how kernels may round P. A submission is not asked: its claim would widen its gate.
@@ -110,4 +115,27 @@ bool relation_holds(double value, const char *relation, double limit)
     case '>': return value >= limit;
     default: return value == limit;
     }
+}
+
+bool is_aim(const struct item *item)
+{
+    return !isnan(item->from);
+}
+
+bool has_aims(void)
+{
+    for (int i = 0; i < lab.count; ++i)
+        if (is_aim(&lab.items[i]))
+            return true;
+    return false;
+}
+
+enum pays_for pays_for(const struct item *item)
+{
+    static const char *const by_cases[] = {"correct", "hidden", "races"};
+
+    for (size_t i = 0; i < sizeof by_cases / sizeof *by_cases; ++i)
+        if (strcmp(item->name, by_cases[i]) == 0)
+            return PAYS_CASES;
+    return is_aim(item) ? PAYS_AIM : PAYS_LIMIT;
 }

@@ -44,6 +44,7 @@ struct run_request {
     int launch_count;
     struct recorded launches[LAUNCHES_MAX];
     bool races;
+    bool unchecked; // what reads what nothing has written goes on, as on a GPU
     unsigned schedule;
     int threads;
     int sets, warm; // input sets; VERB_TIME: how many of them come before the clock starts

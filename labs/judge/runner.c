@@ -166,7 +166,7 @@ static void launch_all(const struct run_request *r, const struct attention_args 
             .params = args,
             .threads = r->threads,
             .schedule = r->schedule,
-            .check = true,
+            .check = !r->unchecked,
             .races = r->races,
             .note = note,
             .print = print,

@@ -30,6 +30,7 @@ points() { awk -F, -v name="\"$1\"" '$1 == name { print $2 }' "$BATS_FILE_TMPDIR
     grade code/ch04_cp_async.cu --json "$BATS_TEST_TMPDIR/r.json" --gradescope "$BATS_TEST_TMPDIR/results.json"
     [ "$status" -eq 0 ]
     [[ $output == *"correct"*"30 / 30   ok"*"points"*"85 / 85"* ]]
+    [[ $(xargs <<<"$output") == *"Full marks: all that can be had here without a GPU, which speed (10 points) needs, before somebody reads the answers (5)." ]]
     [ -z "$(awk 'length > 80' <<<"$output")" ]
     grep -q '"score": 85.0' "$BATS_TEST_TMPDIR/r.json"
     [ "$(grep -c '"item": "races"' "$BATS_TEST_TMPDIR/r.json")" -eq 4 ]
@@ -246,6 +247,16 @@ child() {
     sed 's/if (lane >= keys_left)/if (false)/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/ragged.cu"
     run ! cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/ragged.cu"
     [ "$(lost "$BATS_TEST_TMPDIR/ragged.cu")" = "hidden" ]
+    # Each case that is right is paid: the rest of the sheet whole, and of these 20 points a part.
+    python3 - "$BATS_TEST_TMPDIR/r.json" <<'END'
+import json, sys
+result = json.load(open(sys.argv[1]))
+cases = [c["pass"] for c in result["cases"] if c["item"] == "hidden"]
+assert 0 < sum(cases) < len(cases), cases
+earned = {i["name"]: i["points"] for i in result["items"]}
+assert earned["hidden"] == round(20 * sum(cases) / len(cases), 1), earned
+assert abs(result["score"] - (85 - 20 + earned["hidden"])) < 1e-6, result["score"]
+END
 }
 
 @test "too many barriers lose the points for them: the count is the simulator's, and exact" {
@@ -256,13 +267,87 @@ child() {
     [ "$(lost "$BATS_TEST_TMPDIR/more.cu")" = "barriers" ]
 }
 
-@test "a wrong kernel earns nothing for being small" {
+@test "a kernel that is wrong everywhere earns nothing for being small, and is told where it is wrong" {
     sed 's/new_max = fmaxf(old_max, warp_max(s))/new_max = 0/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/wrong.cu"
     run ! cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/wrong.cu"
     sed -i 's/float norm = v_scale/float norm = 1.01f * v_scale/' "$BATS_TEST_TMPDIR/wrong.cu"
     grade "$BATS_TEST_TMPDIR/wrong.cu"
     [ "$status" -eq 0 ]
     [[ $output == *"withheld"*" 0 / 85"* ]]
+    said=$(xargs <<<"$output")
+    [[ $said == *"0 of 7 right: small, normal inputs: relative error"* ]]
+    [[ $said =~ "65536 of 65536 elements are off, in 1024 of 1024 rows; most of all batch 0, head "[0-7]", row "[0-9]+", column "[0-9]+": " ]]
+    [[ $said =~ "again: ./lab4 FILE --shapes small --inputs normal --seeds "[0-9]+" " ]]
+    [[ $said == *"No case of \`correct\` is right: nothing else is paid yet."* ]]
+    [ -z "$(awk 'length > 80' <<<"$output")" ]
+}
+
+# with FROM: the fixture's sheet with an aim, asynchronous copies.
+aims_from() {
+    python3 - "$1" "$lab_file" "$BATS_TEST_TMPDIR/aims.json" <<'END'
+import json, sys
+lab = json.load(open(sys.argv[2]))
+lab["points"] = [p for p in lab["points"] if p["name"] in ("correct", "races", "registers", "written")]
+for p, points in zip(lab["points"], (30, 20, 5, 5)):
+    p["points"] = points
+lab["points"].append({"name": "async_copies", "relation": ">=", "limit": 2176, "from": float(sys.argv[1]),
+                      "shape": "small", "points": 40, "words": ""})
+json.dump(lab, open(sys.argv[3], "w"))
+END
+    lab_file=$BATS_TEST_TMPDIR/aims.json
+}
+
+@test "the program before earns a quarter; one wrong line in the lab's own, not less" {
+    aims_from 0
+    grade code/ch03_wmma_qk.cu
+    [ "$status" -eq 0 ]
+    [[ $output =~ "correct "\ +"7.5 / 30   in part" ]]
+    [[ $output =~ "async_copies >= 2176 @ small, from 0 "\ +"0 / 40   FAIL" ]]
+    [[ $output =~ "points "\ +"13.8 / 95" ]]
+    [[ $(xargs <<<"$output") == *"The aim is reached to 0 %: all else pays 25 % of its points."* ]]
+    # Two barriers' worth of work, and one line that is wrong: every output is off.
+    sed 's/float norm = v_scale/float norm = 1.5f * v_scale/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/wrong.cu"
+    run ! cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/wrong.cu"
+    grade "$BATS_TEST_TMPDIR/wrong.cu"
+    [[ $output =~ "async_copies >= 2176 @ small, from 0 "\ +"20 / 40   in part" ]]
+    [[ $output =~ "registers <= 255 "\ +"0 / 5    withheld" ]]
+    [[ $output =~ "races "\ +"10 / 20   in part" ]] # two of four look at the numbers, too
+    [[ $output =~ "points "\ +"30 / 95" ]]
+}
+
+@test "the frame that printf needs is no spill; an array that is read is one" {
+    python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # two items, so that it takes seconds
+import json, sys
+lab = json.load(open(sys.argv[1]))
+lab["points"] = [dict(p, points=70) if p["name"] == "races" else dict(p, points=30, limit=0)
+                 for p in lab["points"] if p["name"] in ("races", "spills")]
+json.dump(lab, open(sys.argv[2], "w"))
+END
+    lab_file=$BATS_TEST_TMPDIR/lab.json
+    sed 's/^    __shared__ tiles t;/&\n    if (args.shape.seq_len > 99999) printf("%d %g\\n", threadIdx.x, 1.0);/' \
+        code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/prints.cu"
+    run ! cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/prints.cu"
+    [[ " $(lost "$BATS_TEST_TMPDIR/prints.cu") " != *" spills "* ]]
+    sed -e 's/^    __shared__ tiles t;/&\n    volatile int kept[64];\n    kept[threadIdx.x % 64] = 1;\n    if (kept[threadIdx.y] > 99999) printf("%d\\n", kept[1]);/' \
+        code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/array.cu"
+    run ! cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/array.cu"
+    [[ " $(lost "$BATS_TEST_TMPDIR/array.cu") " == *" spills "* ]]
+}
+
+@test "what the compiler says of a template keeps its lines apart" {
+    cat >"$BATS_TEST_TMPDIR/template.cu" <<'END'
+template <typename A, typename B, typename C> struct a_rather_long_name { static_assert(sizeof(A) == 99, "no"); };
+template <typename T> void f() { a_rather_long_name<T, a_rather_long_name<T, T, T> *, a_rather_long_name<int, T, T> *> x; }
+int main(void) { f<double>(); }
+END
+    grade "$BATS_TEST_TMPDIR/template.cu"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"REFUSED: does not compile"* ]]
+    [ -z "$(awk 'length > 80' <<<"$output")" ]
+    grep -q '^    attention.cu(1): error: ' <<<"$output"
+    grep -qE '^      [^ ]' <<<"$output" # the rest of a long line, two columns further in
+    [[ $output =~ "correct "\ +"0 / 30   not run" ]]
 }
 
 @test "names are only names: spaces, quotes, newlines, dashes" {
@@ -275,16 +360,42 @@ child() {
     mkdir "$folder/a folder" "$folder/none"
     cp "$BATS_TEST_TMPDIR/empty.cu" "$folder/a folder/attention.cu"
     ln -s /etc/passwd "$folder/link.cu"
+    # As students hand them in: another ending, none, a zip's folder in a folder, a Mac's litter.
+    cp "$BATS_TEST_TMPDIR/empty.cu" "$folder/UPPER.CU"
+    cp "$BATS_TEST_TMPDIR/empty.cu" "$folder/attention.cu.txt"
+    cp "$BATS_TEST_TMPDIR/empty.cu" "$folder/noending"
+    ln -s "a folder" "$folder/linked"
+    mkfifo "$folder/pipe.cu"
+    mkdir -p "$folder/zipped/lab four/__MACOSX" "$folder/__MACOSX" "$folder/two/old" "$folder/below/a" "$folder/below/b"
+    cp "$BATS_TEST_TMPDIR/empty.cu" "$folder/zipped/lab four/attention.cu"
+    touch "$folder/zipped/lab four/__MACOSX/b.cu" "$folder/zipped/._attention.cu" "$folder/._attention.cu"
+    cp "$BATS_TEST_TMPDIR/empty.cu" "$folder/two/attention.cu" # the one right in it counts
+    touch "$folder/two/old/attention.cu" "$folder/below/a/a.cu" "$folder/below/b/b.cu"
     (cd "$BATS_TEST_TMPDIR" && "$OLDPWD/labs/grade" --lab 4 --lab-file "$lab_file" --no-gpu --out out names) >"$BATS_TEST_TMPDIR/said"
     grades=$BATS_TEST_TMPDIR/out/grades.csv
     [ ! -e "$BATS_TEST_TMPDIR/pwned" ]
-    [ "$(wc -l <"$grades")" -eq 11 ] # a line each, whatever the name, and the head
+    [ "$(wc -l <"$grades")" -eq 19 ] # a line each, whatever the name, and the head
     grep -q '^"say ""hi"", you.cu",0,' "$grades"
     grep -q '^"two\\nlines.cu",0,' "$grades"
     grep -q "^\"'-rf.cu\",0," "$grades" # no formula for a spreadsheet
     grep -q "^\"'=1+1.cu\",0," "$grades"
     grep -q '^"link.cu",0,.*"is a link, not a file"' "$grades"
     grep -q '^"none",0,.*"has no .cu file"' "$grades"
+    grep -q '^"UPPER.CU",0,.*,refused,"its host code launches no kernel","",reports/' "$grades"
+    grep -q '^"attention.cu.txt",0,.*,not graded,"is a .txt file: a submission ends in .cu",' "$grades"
+    grep -q '^"noending",0,.*,not graded,"has no ending: a submission ends in .cu",' "$grades"
+    grep -q '^"linked",0,.*,not graded,"is a link, not a file",' "$grades"
+    grep -q '^"pipe.cu",0,.*,not graded,"is a pipe, not a file",' "$grades"
+    grep -q '^"zipped",0,.*,refused,"its host code launches no kernel",' "$grades"
+    grep -q '^"two",0,.*,refused,"its host code launches no kernel",' "$grades"
+    grep -q '^"below",0,.*,not graded,"has 2 .cu files, not one",' "$grades"
+    grep -qx "skipped: ._attention.cu, a Mac's notes on another file" "$BATS_TEST_TMPDIR/said"
+    grep -qx "skipped: __MACOSX, a Mac's notes on a zip" "$BATS_TEST_TMPDIR/said"
+    # Each row names its report; the chart has the reasons.
+    sed 1d "$grades" | sed 's/.*,//' | while read -r report; do [ -s "$BATS_TEST_TMPDIR/out/$report" ]; done
+    grep -q 'not graded' "$BATS_TEST_TMPDIR/out/summary.svg"
+    grep -q 'refused' "$BATS_TEST_TMPDIR/out/summary.svg"
+    run ! grep -q 'does not compile' "$BATS_TEST_TMPDIR/out/summary.svg"
     run labs/grade --lab 4 --lab-file "$lab_file" --no-gpu -- "$folder/-rf.cu"
     [ "$status" -eq 0 ]
 }
@@ -329,7 +440,8 @@ END
     # In another order, several at a time, from the start: each text earns what it did.
     for i in 1 2 3 4; do mv "$folder/s$i.cu" "$folder.named/s$((5 - i)).cu"; done
     labs/grade "${all[@]/%class/class.named}" --fresh --jobs 3 >/dev/null
-    diff <(sed 1d "$BATS_TEST_TMPDIR/first.csv" | cut -d, -f2-) <(sed 1d "$out/grades.csv" | tac | cut -d, -f2-)
+    row() { sed -e 1d -e 's/,reports[^,]*$//' "$1" | cut -d, -f2-; } # without the report's number
+    diff <(row "$BATS_TEST_TMPDIR/first.csv") <(row "$out/grades.csv" | tac)
 }
 
 @test "the secret decides the cases, and reaches no submission" {
@@ -393,6 +505,8 @@ END
     one_line "the points are 101, not 100" --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
     sed 's/"lab": 4,/& "not_graded": "it is too easy",/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"
     one_line "lab 4 is not graded: it is too easy (./lab4 FILE" --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
+    sed 's/"name": "barriers", "relation": "<=",/& "from": 1999,/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"
+    one_line 'barriers: an aim is <= or >= a limit, and "from" is beyond it' --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
     sed 's/"barriers"/"barrels"/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"
     one_line '"barrels" is no item: correct, hidden, races, written, speed; a resource: registers, shared, spills, occupancy, threads; a counter of the simulator: warp_instructions ' --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
 }

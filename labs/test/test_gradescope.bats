@@ -4,7 +4,7 @@ setup_file() {
     export autograder=$BATS_FILE_TMPDIR/autograder zip=build/gradescope/lab04.zip
     echo tests >"$BATS_FILE_TMPDIR/secret"
     rm -f $zip
-    make -s gradescope4 SECRET="$BATS_FILE_TMPDIR/secret" >"$BATS_FILE_TMPDIR/said" 2>&1 3>&- || cat "$BATS_FILE_TMPDIR/said" >&2
+    make -s gradescope4 SECRET="$BATS_FILE_TMPDIR/secret" VISIBILITY=hidden=after_published >"$BATS_FILE_TMPDIR/said" 2>&1 3>&- || cat "$BATS_FILE_TMPDIR/said" >&2
     mkdir -p "$autograder"/{source,submission,results}
     python3 - "$zip" "$autograder/source" <<'END'
 import os, sys, zipfile
@@ -29,6 +29,7 @@ setup() {
     [ -x "$autograder/source/run_autograder" ]
     [ "$(<"$autograder/source/lab")" = 4 ]
     [ "$(<"$autograder/source/secret")" = tests ]
+    [ "$(<"$autograder/source/visibility")" = hidden=after_published ]
     for file in Makefile labs/grade labs/judge/main.c code/ch04_cp_async.cu chapters/04-cp-async.md; do
         cmp <(git show HEAD:$file) "$autograder/source/$file"
     done
@@ -43,6 +44,7 @@ setup() {
     [ "$status" -eq 0 ]
     python3 labs/fixtures/gradescope.py "$results"
     grep -q 'launches no kernel' "$results"
+    [ "$(grep -c '"visibility": "after_published"' "$results")" -eq 1 ]
 }
 
 @test "no file, or two, are said to the student" {

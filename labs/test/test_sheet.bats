@@ -91,6 +91,40 @@ $1\\
     [[ "$output" == *"what can be seen here is met; the questions are on the sheet: make handout3"* ]]
 }
 
+# aim COUNT: the sheet's count is an aim now, of 40 points, and comes from there.
+aim() {
+    sed -i -e "s/\"limit\": 999, \"shape\": \"small\", \"points\": 10/\"limit\": 900, \"from\": $1, \"shape\": \"small\", \"points\": 40/" \
+        -e 's/"correct", "points": 40/"correct", "points": 10/' "$LAB/build/labs/lab03.json"
+    grep -q '"from"' "$LAB/build/labs/lab03.json"
+}
+
+@test "an aim that is half reached pays half, and of all else what the rule says" {
+    aim 1100 # the count is 1,000, half of the way from there to 900
+    judge "$my"
+    [[ "$output" =~ "warp_instructions <= 900 at small "\ +"20 of 40  FAIL: 1,000" ]]
+    [[ "$output" =~ "correct "\ +"6.3 of 10  ok" ]] # 10 (1/4 + 3/4 1/2)
+    [[ "$output" =~ "together "\ +"38.8 of 100, and 30 open" ]]
+    [[ "$output" == *"The aim is reached to 50 %: all else pays 62 % of its points."* ]]
+}
+
+@test "the program before has a quarter; a wrong one with the aim half of that; as it was handed out nothing" {
+    aim 1000
+    judge "$my"
+    [[ "$output" =~ "warp_instructions <= 900 at small "\ +"0 of 40  FAIL: 1,000" ]]
+    [[ "$output" =~ "races "\ +"3.8 of 15  ok" ]]
+    sed -i 's/"limit": 900/"limit": 1000/; s/"from": 1000/"from": 2000/' "$LAB/build/labs/lab03.json"
+    touch "$LAB/build/student/my.wrong"
+    judge "$my"
+    [[ "$output" =~ "warp_instructions <= 1,000 at small "\ +"20 of 40  ok, but wrong outputs" ]]
+    [[ "$output" =~ "registers <= 64 "\ +"0 of  5  ok, but wrong outputs" ]]
+    [[ "$output" == *"Outputs are wrong: limits pay nothing yet, an aim half."* ]]
+    gap '// Your code: multiply'
+    gap '// Your code: wait'
+    judge "$my"
+    [[ "$output" =~ "warp_instructions <= 1,000 at small "\ +"0 of 40  ok, but wrong outputs" ]]
+    [[ "$output" =~ "together "\ +"0 of 100, and 45 open" ]]
+}
+
 @test "the book's own program has no points, nor has a lab without a sheet" {
     judge
     [[ "$output" != *Points* ]]

@@ -186,8 +186,13 @@ end
 -- The points of a lab's sheet as a table.
 local SIGNS = { ["<="] = "≤", [">="] = "≥", ["=="] = "=" }
 
+local function set_rule() -- `code` in the sentences of the rule
+    return (escape(table.concat(sheets.RULE, " ")):gsub("`([^`]*)`", LATEX and "\\code{%1}" or "<code>%1</code>"))
+end
+
 function blocks.points(sheet, line)
     local rows, total = {}, 0
+    local rule = sheets.aims_and_others(sheet) > 0 and set_rule()
     local function row(cells)
         if LATEX then
             table.insert(rows, table.concat(cells, " & ") .. " \\\\")
@@ -211,11 +216,13 @@ function blocks.points(sheet, line)
         return raw_block(origin(line) .. "\n\\begin{plaintable}\\tablefont\n\\begin{tabularx}{\\linewidth}"
             .. "{@{}llr>{\\raggedright\\arraybackslash}X@{}}\\toprule\n" .. table.concat(heads, " & ")
             .. " \\\\\\midrule\n" .. table.concat(rows, "\n") .. "\n\\midrule\n & & " .. total
-            .. " & \\\\\n\\bottomrule\\end{tabularx}\n\\end{plaintable}")
+            .. " & \\\\\n\\bottomrule\\end{tabularx}\n\\end{plaintable}"
+            .. (rule and "\n\n" .. rule .. "\n" or ""))
     end
     return raw_block('<div class="table"><table><thead><tr><th>' .. table.concat(heads, "</th><th>")
         .. "</th></tr></thead><tbody>" .. table.concat(rows, "\n") .. '<tr><td></td><td></td>'
-        .. '<td style="text-align: right">' .. total .. "</td><td></td></tr></tbody></table></div>")
+        .. '<td style="text-align: right">' .. total .. "</td><td></td></tr></tbody></table></div>"
+        .. (rule and "\n<p>" .. rule .. "</p>" or ""))
 end
 
 -- Hints are for whoever has the solutions too; questions get their number and points.

@@ -1,0 +1,105 @@
+// board.c: who is fastest, where speed was timed on a GPU. Right kernels only, by the ratio to the
+// book's program that was timed in the same run. Two whose 95 % intervals overlap share a place: the
+// order between them is noise.
+#include "judge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct place {
+    const char *name;
+    double ratio, low, high, us;
+    int rank;
+};
+
+static double real(const json_t *speed, const char *key)
+{
+    return json_number_value(json_object_get(speed, key));
+}
+
+static int faster(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+    return x->ratio != y->ratio ? (x->ratio < y->ratio) - (x->ratio > y->ratio)
+                                : strcmp(x->name, y->name);
+}
+
+// The first that no longer overlaps with the first of a place begins the next one.
+static void give_ranks(struct place places[], int count)
+{
+    int first = 0;
+
+    for (int i = 0; i < count; ++i) {
+        if (places[i].high < places[first].low)
+            first = i;
+        places[i].rank = first + 1;
+    }
+}
+
+static void write_name(FILE *to, const char *name) // in a cell of a Markdown table
+{
+    for (; *name; ++name) {
+        if (*name == '|')
+            fputc('\\', to);
+        fputc(*name == '\n' ? ' ' : *name, to);
+    }
+}
+
+int write_board(FILE *to, const json_t *const results[], int count)
+{
+    struct place *places = calloc((size_t)count + 1, sizeof *places);
+    const char *gpu = NULL;
+    int timed = 0;
+
+    if (!places)
+        fail(EXIT_MACHINE, "out of memory");
+    for (int i = 0; i < count; ++i) {
+        const json_t *speed = json_object_get(results[i], "speed");
+        const char *on = json_string_value(json_object_get(results[i], "gpu"));
+        if (!speed || !on || real(results[i], "score") <= 0)
+            continue;
+        if (gpu && strcmp(gpu, on) != 0)
+            fail(EXIT_USAGE, "a board is of one GPU, and these are of %s and %s", gpu, on);
+        gpu = on;
+        places[timed++] = (struct place){
+            .name = json_string_value(json_object_get(results[i], "name")),
+            .ratio = real(speed, "ratio"),
+            .low = real(speed, "low"),
+            .high = real(speed, "high"),
+            .us = real(speed, "us"),
+        };
+    }
+    if (timed) {
+        qsort(places, (size_t)timed, sizeof *places, faster);
+        give_ranks(places, timed);
+        fprintf(to, "Lab %d: %s, on %s\n\n", lab.number, lab.title, gpu);
+        fputs("| place | submission | of the book's speed | µs |\n|--:|:--|--:|--:|\n", to);
+    }
+    for (int i = 0; i < timed; ++i) {
+        fprintf(to, "| %d | ", places[i].rank);
+        write_name(to, places[i].name);
+        fprintf(to, " | %.2f [%.2f, %.2f] | %.2f |\n", places[i].ratio, places[i].low,
+                places[i].high, places[i].us);
+    }
+    free(places);
+    return timed;
+}
+
+int print_board(char *const paths[], int count)
+{
+    const json_t **results = calloc((size_t)count + 1, sizeof *results);
+
+    if (!results)
+        fail(EXIT_MACHINE, "out of memory");
+    for (int i = 0; i < count; ++i) {
+        json_t *result = json_load_file(paths[i], 0, NULL);
+        if (!json_is_object(result) || (int)real(result, "lab") != lab.number)
+            fail(EXIT_USAGE, "--board: %s is no result of lab %d (labs/grade --json writes one)",
+                 paths[i], lab.number);
+        results[i] = result;
+    }
+    if (!write_board(stdout, results, count))
+        fail(EXIT_USAGE, "--board: none of them was timed: that needs a GPU, and a right kernel");
+    free(results);
+    return EXIT_GRADED;
+}

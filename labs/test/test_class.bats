@@ -1,0 +1,238 @@
+# What a teacher gets of a whole class beside the points: what is alike, what is late, what may be
+# worth a look, who is fastest. The submissions do not compile, so that they take no time.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+    export GRADE_SECRET=tests
+    export class=$BATS_FILE_TMPDIR/class out=$BATS_FILE_TMPDIR/out
+    mkdir "$class"
+    base=$(sed '1i #error none' build/starters/ch04_cp_async.cu)
+    # A helper that is in no starter; the same with other names, numbers, comments and layout; another one.
+    helper='__device__ float fold(const float *in, int n)
+{
+    float best = in[0], sum = 0;
+    for (int i = 1; i < n; i += 2) {
+        best = fmaxf(best, in[i] - in[i - 1]);
+        if (best > 3 * sum)
+            sum += best / (n - i);
+        else
+            sum = (sum - in[i]) * (sum + 1);
+    }
+    while (sum > best)
+        sum = sum / 2 - 1;
+    return n > 4 ? sum * best : in[n - 1] + sum;
+}'
+    other='__device__ void spread(int *to, unsigned lane, bool odd)
+{
+    int at = lane & 15;
+    do {
+        to[at] ^= odd ? lane << 1 : ~lane;
+        at = (at * 5 + 1) % 16;
+        if (!(to[at] & 1) || at == 7)
+            continue;
+        switch (at >> 2) {
+        case 0: to[at]--; break;
+        case 1: to[at] |= 4; break;
+        default: return;
+        }
+    } while (at != 0 && --lane);
+}'
+    printf '%s\n%s\n' "$base" "$helper" >"$class/anna.cu"
+    sed -e 's/\bsum\b/total/g; s/\bbest\b/top/g; s/\bfold\b/reduce/; s/\bin\b/values/g; s/ 3 / 2 /; s/^    /\t/' \
+        <<<"$helper" | sed '3i // my own' | cat - >"$class/ben.cu"
+    sed -i '1i #error none' "$class/ben.cu"
+    printf '%s\n%s\n' "$base" "$other" >"$class/carla.cu"
+    printf '%s\n' "$base" >"$class/dan.cu"
+    cp "$class/dan.cu" "$class/eva.cu"
+    printf '%s\n__attribute__((constructor)) static void early(void)\n{\n    fopen ("/proc/self/mem", "w");\n    open("x", 0);\n}\n' \
+        "$base" >"$class/flagged.cu"
+    printf '%s\n// to open( a file is no crime in a comment, nor is reopen(\n' "$base" >"$class/gina.cu"
+    touch -d '2026-11-20 10:00' "$class"/anna.cu "$class"/[d-g]*.cu
+    touch -d '2026-11-22 23:59' "$class/ben.cu"
+    touch -d '2026-11-24 00:00' "$class/carla.cu"
+}
+
+setup() {
+    bwrap --unshare-all --ro-bind / / true 2>/dev/null || skip "bubblewrap may not make a sandbox here"
+}
+
+class() {
+    run labs/grade --lab 4 --no-gpu --out "$out" "$@" "$class"
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+column() { # NAME: of the gradebook, with the submission
+    python3 - "$out/grades.csv" "$1" <<'END'
+import csv, sys
+for row in csv.DictReader(open(sys.argv[1])):
+    print(row["submission"], row[sys.argv[2]])
+END
+}
+
+@test "alike: the same lines under other names, and neither the starter nor another helper" {
+    class
+    [[ $output == *"1 pair has text of their own in common: "*alike.csv* ]]
+    [ "$(wc -l <"$out/alike.csv")" -eq 2 ]
+    python3 - "$out/alike.csv" "$class" <<'END'
+import csv, sys
+row, = csv.DictReader(open(sys.argv[1]))
+assert (row["first"], row["second"]) == ("anna.cu", "ben.cu"), row
+assert int(row["percent"]) >= 90 and int(row["fingerprints"]) >= 8, row
+lines = open(sys.argv[2] + "/ben.cu").read().split("\n")
+first, last = map(int, row["of the second"].split("-"))
+assert 1 < first <= last < len(lines), row # its helper, below the line of the error
+END
+}
+
+@test "flags: what runs early and reaches outside, but no word in a longer one, and nothing of the starter's" {
+    class
+    [ "$(column flags | grep -v ' $')" = "flagged.cu runs before main: constructor; host code that reaches outside: open, fopen, /proc/" ]
+    [ "$(column score | cut -d' ' -f2 | sort -u)" = 0 ]
+    [ "$(column status | cut -d' ' -f2- | sort -u)" = "does not compile" ]
+    column why | grep -q '^anna.cu does not compile: attention.cu:1:2: error: #error none$'
+}
+
+@test "a starter is known without its marks: comments, layout, names and numbers make no other program" {
+    cat >"$BATS_TEST_TMPDIR/same.c" <<'END'
+#include "judge/judge.h"
+#include <stdarg.h>
+struct options options;
+struct lab lab;
+void fail(int status, const char *format, ...) { (void)format; _Exit(status); }
+char *text(const char *format, ...) { (void)format; return NULL; }
+void write_csv(FILE *to, const char *field) { (void)to, (void)field; }
+char *read_file(const char *path, size_t *bytes)
+{
+    FILE *file = fopen(path, "r");
+    char *all = calloc(1, 1 << 20);
+    *bytes = fread(all, 1, (1 << 20) - 1, file);
+    fclose(file);
+    return all;
+}
+int main(int argc, char **argv)
+{
+    size_t bytes;
+    return argc != 3 || !reads_the_same(read_file(argv[1], &bytes), read_file(argv[2], &bytes));
+}
+END
+    cc -std=c11 -D_GNU_SOURCE -include stdlib.h -Icode -Ilabs -isystem build/cuda/include "$BATS_TEST_TMPDIR/same.c" \
+        labs/judge/alike.c -o "$BATS_TEST_TMPDIR/same"
+    cd "$BATS_TEST_TMPDIR"
+    starter=$OLDPWD/build/starters/ch04_cp_async.cu
+    sed -e 's,// Your code.*,,; s/\bkey\b/first/g; s/^    /  /' -e '5i /* mine\n   now */\n#define NOTHING \\\n    here' "$starter" >other.cu
+    run ! cmp -s "$starter" other.cu
+    ./same "$starter" other.cu
+    sed 's/^        score(t, warp);/        __syncthreads();\n&/' "$starter" >tried.cu
+    run ! cmp -s "$starter" tried.cu
+    run ! ./same "$starter" tried.cu
+    printf 'int f(int a) { return a + "x" [1]; }' >a.cu
+    printf 'int g(int b)\n{ return b - "y"[2]; } // +' >b.cu
+    printf 'int g(int b)\n{ return b + "a longer \\" one"[2]; } // -' >c.cu
+    run ! ./same a.cu b.cu
+    ./same a.cu c.cu
+}
+
+@test "a megabyte of half a word, of spaces or of open comments takes no time in particular" {
+    python3 - "$BATS_TEST_TMPDIR" <<'END'
+import os, sys
+folder = sys.argv[1] + "/long"
+os.mkdir(folder)
+for name, text in ("words", "xopen("), ("spaces", " "), ("comments", "/*"), ("quotes", "'\\"), ("braces", "{x(1)"):
+    open(f"{folder}/{name}.cu", "w").write("#error none\n" + (text * 2**20)[:2**20 - 100])
+END
+    (ulimit -t 30 && labs/grade --lab 4 --no-gpu --out "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/long")
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/out/grades.csv")" -eq 6 ]
+}
+
+@test "late: by the files' times, or by a list; begun days, free ones, percent" {
+    class --deadline 2026-11-22T23:59
+    [ "$(column late_days | xargs)" = "anna.cu 0 ben.cu 0 carla.cu 2 dan.cu 0 eva.cu 0 flagged.cu 0 gina.cu 0" ]
+    for file in "$class"/*.cu; do echo "${file##*/},2026-11-20 12:00"; done >"$BATS_TEST_TMPDIR/times"
+    sed -i 's/^dan.*/dan.cu,2026-11-23T00:00:00/' "$BATS_TEST_TMPDIR/times"
+    class --deadline '2026-11-22 23:59' --times "$BATS_TEST_TMPDIR/times"
+    [ "$(column late_days | xargs)" = "anna.cu 0 ben.cu 0 carla.cu 0 dan.cu 1 eva.cu 0 flagged.cu 0 gina.cu 0" ]
+    class
+    run ! grep -q late_days "$out/grades.csv"
+}
+
+@test "late: what is left of the points" {
+    cat >"$BATS_TEST_TMPDIR/late.c" <<'END'
+#include "judge/judge.h"
+struct options options = {.late_days = 2, .penalty = 15};
+void fail(int status, const char *format, ...) { (void)format; _Exit(status); }
+char *text(const char *format, ...) { (void)format; return NULL; }
+char *read_file(const char *path, size_t *bytes) { (void)path, (void)bytes; return NULL; }
+int main(void)
+{
+    for (int days = 0; days < 10; ++days)
+        printf("%g ", late_points(80.5, days));
+}
+END
+    cc -std=c11 -D_GNU_SOURCE -Icode -Ilabs -isystem build/cuda/include "$BATS_TEST_TMPDIR/late.c" labs/judge/late.c -lm -o "$BATS_TEST_TMPDIR/late"
+    [ "$("$BATS_TEST_TMPDIR/late" | xargs)" = "80.5 80.5 80.5 68.4 56.4 44.3 32.2 20.1 8.1 0" ]
+}
+
+@test "a board of what was timed: right kernels, ties by their intervals, one GPU" {
+    run labs/grade --lab 10 --board plots/runs/h200/grades/lab10-*.json
+    [ "$status" -eq 0 ]
+    [ "${lines[0]}" = "Lab 10: no conflicts, on NVIDIA H200" ]
+    [[ ${lines[3]} == "| 1 | solution.cu | 1.00 [1.00, 1.00] | 24.17 |" ]]
+    [[ ${lines[4]} == "| 2 | ldmatrix.cu | 0.50 [0.50, 0.50] | 48.32 |" ]]
+    made() { # FILE NAME LOW RATIO HIGH [GPU]
+        printf '{"lab": 10, "name": "%s", "score": 1, "gpu": "%s", "speed": {"ratio": %s, "low": %s, "high": %s, "us": 1}}' \
+            "$2" "${6:-NVIDIA H200}" "$4" "$3" "$5" >"$BATS_TEST_TMPDIR/$1.json"
+    }
+    made a 'a|b.cu' 1.00 1.02 1.04
+    made b second.cu 0.98 1.01 1.03 # overlaps with the first
+    made c third.cu 0.90 0.95 0.99  # with the second, but not with the first of that place
+    run labs/grade --lab 10 --board "$BATS_TEST_TMPDIR"/{c,b,a}.json
+    [[ ${lines[3]} == "| 1 | a\\|b.cu | 1.02 "* ]]
+    [[ ${lines[4]} == "| 1 | second.cu | 1.01 "* ]]
+    [[ ${lines[5]} == "| 3 | third.cu | 0.95 "* ]]
+    made b second.cu 0.98 1.01 1.03 "NVIDIA L4"
+    run labs/grade --lab 10 --board "$BATS_TEST_TMPDIR"/{a,b}.json
+    [ "$status" -eq 2 ]
+    [ "$output" = "grade: a board is of one GPU, and these are of NVIDIA H200 and NVIDIA L4" ]
+}
+
+@test "Gradescope: who may see which item, and when; the time on a GPU for its leaderboard" {
+    labs/grade --lab 4 --no-gpu --visibility hidden=after_published,races=hidden --gradescope "$BATS_TEST_TMPDIR/r.json" "$class/dan.cu" >/dev/null
+    python3 labs/fixtures/gradescope.py "$BATS_TEST_TMPDIR/r.json"
+    python3 - "$BATS_TEST_TMPDIR/r.json" <<'END'
+import json, sys
+result = json.load(open(sys.argv[1]))
+seen = {test["name"].split()[0]: test["visibility"] for test in result["tests"]}
+assert seen["hidden"] == "after_published" and seen["races"] == "hidden", seen
+assert set(seen.values()) == {"after_published", "hidden", "visible"} and seen["correct"] == "visible", seen
+assert result["leaderboard"] == [], result
+END
+}
+
+@test "bad usage is one line and status 2" {
+    one_line() {
+        local expected=$1
+        shift
+        run labs/grade --lab 4 --no-gpu "$@"
+        echo "$output"
+        [ "$status" -eq 2 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == *"$expected"* ]]
+    }
+    one_line '--visibility: "hiden=hidden" is not an item of lab 4' --visibility races=hidden,hiden=hidden "$class"
+    one_line '--visibility: "races=never" is not' --visibility races=never "$class"
+    one_line '--times, --late-days and --penalty go with --deadline' --penalty 5 "$class"
+    one_line '--deadline: "tomorrow" is no time such as 2026-11-22T23:59' --deadline tomorrow "$class"
+    one_line '--times: cannot read /no/such' --deadline 2026-11-22T23:59 --times /no/such "$class"
+    one_line 'whole number from 0 to 100' --deadline 2026-11-22T23:59 --penalty 101 "$class"
+    echo 'anna.cu,2026-11-22' >"$BATS_TEST_TMPDIR/times"
+    run labs/grade --lab 4 --no-gpu --out "$out" --deadline 2026-11-22T23:59 --times "$BATS_TEST_TMPDIR/times" "$class"
+    [ "$status" -eq 2 ]
+    [[ ${lines[-1]} == *'--times: anna.cu: "2026-11-22" is no time such as'* ]]
+    echo 'anna.cu,2026-11-22 10:00' >"$BATS_TEST_TMPDIR/times"
+    run labs/grade --lab 4 --no-gpu --out "$out" --deadline 2026-11-22T23:59 --times "$BATS_TEST_TMPDIR/times" "$class"
+    [ "$status" -eq 2 ]
+    [[ ${lines[-1]} == *'--times: there is no line for ben.cu'* ]]
+    one_line 'is no result of lab 4' --board plots/runs/h200/grades/lab10-solution.json
+    sed 's/"speed"/"spid"/' plots/runs/h200/grades/lab04-solution.json >"$BATS_TEST_TMPDIR/untimed.json"
+    one_line 'none of them was timed' --board "$BATS_TEST_TMPDIR/untimed.json"
+}

@@ -1,0 +1,99 @@
+# The rule of points (labs/rule.h), and what of it the grader and the sheets say.
+# bats file_tags=quick
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../.."
+    cat >"$BATS_TEST_TMPDIR/rule.c" <<'END'
+#include "rule.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+// rule WHAT SHARE CORRECT AIM TRIED: what is paid; rule all: the two sides of the promise, at every step.
+int main(int argc, char **argv)
+{
+    if (argc == 2) {
+        for (int aims = 30; aims <= 60; ++aims) // of 90: at least a third
+            for (int right = 0; right <= 4; ++right) {
+                struct reached with = {right / 4.0, 1, true}, without = {1, 0, true};
+                double least = share_paid(PAYS_AIM, 1, &with) * aims;
+                double most = share_paid(PAYS_CASES, 1, &without) * (90 - aims);
+                if (!(least >= most))
+                    return printf("aims %d, right %d/4: %g < %g\n", aims, right, least, most), 1;
+                if (!(most <= 0.4 * 90))
+                    return printf("without the aim: %g\n", most), 1;
+            }
+        return 0;
+    }
+    enum pays_for what = !strcmp(argv[1], "cases") ? PAYS_CASES : !strcmp(argv[1], "aim") ? PAYS_AIM : PAYS_LIMIT;
+    struct reached r = {atof(argv[3]), atof(argv[4]), atoi(argv[5])};
+    printf("%g\n", share_paid(what, atof(argv[2]), &r));
+    return argc != 6;
+}
+END
+    cc -std=c11 -Wall -Wextra -Werror -Ilabs "$BATS_TEST_TMPDIR/rule.c" -o "$BATS_TEST_TMPDIR/rule"
+}
+
+paid() { # EXPECTED WHAT SHARE CORRECT AIM TRIED
+    local expected=$1
+    shift
+    run "$BATS_TEST_TMPDIR/rule" "$@"
+    echo "$*: $output, not $expected"
+    [ "$output" = "$expected" ]
+}
+
+@test "everything reached is everything paid" {
+    paid 1 cases 1 1 1 1
+    paid 1 aim 1 1 1 1
+    paid 1 limit 1 1 1 1
+    paid 0.5 cases 0.5 1 1 1 # one of two cases
+    paid 0 limit 0 1 1 1
+}
+
+@test "a program that is right and has nothing of the aim has a quarter" {
+    paid 0.25 cases 1 1 0 1
+    paid 0.25 limit 1 1 0 1
+    paid 0 aim 0 1 0 1
+    paid 0.625 cases 1 1 0.5 1 # half of the way
+    paid 0.5 aim 0.5 1 0.5 1
+}
+
+@test "while a case of correct is wrong, limits pay nothing and an aim half" {
+    paid 0.75 cases 0.75 0.75 1 1
+    paid 0 limit 1 0.75 1 1
+    paid 0.5 aim 1 0.75 1 1
+    paid 0.5 aim 1 0 1 1 # wrong everywhere, with one wrong line
+    paid 0.5 cases 0.5 0 1 1
+}
+
+@test "neither a right case nor the aim, or an aim that came with the starter, is nothing" {
+    paid 0 cases 1 0 0 1
+    paid 0 cases 1 0 1 0
+    paid 0 aim 1 0 1 0
+    paid 0.5 aim 1 0.1 1 0 # a right case shows that somebody worked
+}
+
+@test "who has the aims never has less than who has not, and who has not, at most 40 percent" {
+    run "$BATS_TEST_TMPDIR/rule" all
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+# The least that a book's sheet says: every graded lab has aims, and they are a third of its points.
+@test "each graded lab has aims, which are what the program before has not" {
+    python3 - build/labs/lab*.json <<'END'
+import json, sys
+graded = 0
+for path in sys.argv[1:]:
+    lab = json.load(open(path))
+    if "not_graded" in lab:
+        continue
+    graded += 1
+    items = [i for i in lab["points"] if i["name"] not in ("written", "speed")]
+    aims = [i for i in items if "from" in i]
+    assert aims, path
+    for i in aims:
+        assert i["from"] > i["limit"] if i["relation"] == "<=" else i["from"] < i["limit"], (path, i)
+    assert 3 * sum(i["points"] for i in aims) >= sum(i["points"] for i in items), path
+assert graded >= 15
+END
+}
