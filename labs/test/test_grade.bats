@@ -77,6 +77,12 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
     [[ $output == *"19 submissions are graded as they say" ]]
 }
 
+@test "a class that is killed on the way has the same gradebook, and leaves nothing on the machine" {
+    GRADE_SECRET=class$RANDOM$RANDOM run labs/tools/check-grader --class 8 incbin prints-result floods-record sleeps
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
 @test "check-grader can fail: a cheat that says something else, or is not there" {
     mkdir -p "$BATS_TEST_TMPDIR/labs/tools" "$BATS_TEST_TMPDIR/labs/fixtures"
     cp labs/tools/check-grader "$BATS_TEST_TMPDIR/labs/tools"
