@@ -265,10 +265,10 @@ grade: build/judge build/runner build/ptxsim/libcudart.so.13 build/libworkbench.
 check-labs: grade ##3 grade all that the book has of each lab (LABS='4 10')
 	$(Q)labs/tools/check-labs $(LABS)
 
-# Half an hour: every cheat and its honest twin, and a class of them that is killed on the way.
+# Long: every cheat and its honest twin, and a class of them that is killed on the way.
 .PHONY: check-grader
 check-grader: grade ##3 grade the cheats of labs/fixtures, and a class of 60 of them
-	$(Q)labs/tools/check-grader --class
+	$(Q)labs/tools/check-grader --class 60
 
 build/series: $(call objects,$(wildcard plots/*.c) code/image/gpus.c code/workbench/stages.c)
 	$(say) LD $@
