@@ -276,7 +276,7 @@ END
     [[ $output == *"withheld"*" 0 / 85"* ]]
     said=$(xargs <<<"$output")
     [[ $said == *"0 of 8 right: small, normal inputs: relative error"* ]]
-    [[ $said =~ "65536 of 65536 elements are off, in 1024 of 1024 rows; most of all batch 0, head "[0-7]", row "[0-9]+", column "[0-9]+": " ]]
+    [[ $said =~ [1-9][0-9]+" of 65536 elements are off, in 1024 of 1024 rows; most of all batch 0, head "[0-7]", row "[0-9]+", column "[0-9]+": " ]]
     [[ $said =~ "again: ./lab4 FILE --shapes small --inputs normal --seeds "[0-9]+" " ]]
     [[ $said == *"No case of \`correct\` is right: nothing else is paid yet."* ]]
     [ -z "$(awk 'length > 80' <<<"$output")" ]
@@ -324,11 +324,11 @@ lab["points"] = [dict(p, points=70) if p["name"] == "races" else dict(p, points=
 json.dump(lab, open(sys.argv[2], "w"))
 END
     lab_file=$BATS_TEST_TMPDIR/lab.json
-    sed 's/^    __shared__ tiles t;/&\n    if (args.shape.seq_len > 99999) printf("%d %g\\n", threadIdx.x, 1.0);/' \
+    sed -e '1i #include <cstdio>' -e 's/^    __shared__ tiles t;/&\n    if (args.shape.seq_len > 99999) printf("%d %g\\n", threadIdx.x, 1.0);/' \
         code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/prints.cu"
     run ! cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/prints.cu"
     [[ " $(lost "$BATS_TEST_TMPDIR/prints.cu") " != *" spills "* ]]
-    sed -e 's/^    __shared__ tiles t;/&\n    volatile int kept[64];\n    kept[threadIdx.x % 64] = 1;\n    if (kept[threadIdx.y] > 99999) printf("%d\\n", kept[1]);/' \
+    sed -e '1i #include <cstdio>' -e 's/^    __shared__ tiles t;/&\n    volatile int kept[64];\n    kept[threadIdx.x % 64] = 1;\n    if (kept[threadIdx.y] > 99999) printf("%d\\n", kept[1]);/' \
         code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/array.cu"
     run ! cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/array.cu"
     [[ " $(lost "$BATS_TEST_TMPDIR/array.cu") " == *" spills "* ]]
