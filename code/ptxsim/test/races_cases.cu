@@ -511,8 +511,8 @@ template <bool WRONG> __global__ void no_step(int *out, const int *in)
 {
     __shared__ int tile[N];
     int t = threadIdx.x, sum = 0;
-    for (int first = 0; first < 4 * N; first += WRONG ? 0 : N) {
-        tile[t] = in[first + t] + sum; // <- no_step
+    for (int first = 0; first < 4 * N; first += WRONG ? 0 : N) { // <- no_step
+        tile[t] = in[first + t] + sum;
         __syncthreads();
         sum += tile[N - 1 - t];
         __syncthreads();

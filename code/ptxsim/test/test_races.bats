@@ -74,7 +74,7 @@ setup() {
     export SCHEDULES=4 PTXSIM_BUDGET=3000000
     line_of() { grep -n "// <- $1\$" "$CASES" | cut -d: -f1; }
     expect same_tile ", to line $(($(line_of same_tile) + 5)), has not ended after 3000000 warp instructions of the launch (PTXSIM_BUDGET)"
-    expect no_step ", to line $(($(line_of no_step) + 3)), has not ended after 3000000 warp instructions of the launch (PTXSIM_BUDGET)"
+    expect no_step ", to line $(($(line_of no_step) + 4)), has not ended after 3000000 warp instructions of the launch (PTXSIM_BUDGET)"
     expect walks ", to line $(($(line_of walks) + 2)), has not ended after 3000000 warp instructions of the launch (PTXSIM_BUDGET)"
     local name threads said
     for name in same_tile walks; do
