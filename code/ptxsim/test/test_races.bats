@@ -66,6 +66,10 @@ setup() {
 @test "a shuffle from a lane that has left" { expect left "which has left the kernel"; }
 @test "two __syncthreads() for one" { expect two_barriers "where others came to that at"; }
 @test "a loop whose counter stands still" { expect endless "the loop here does not end"; }
+@test "a loop of one warp, or of some lanes, while the others wait at a barrier" {
+    expect warp_spins "the loop here does not end: nothing changes"
+    expect lanes_spin "the loop here does not end: nothing changes"
+}
 @test "a loop that stores the same for ever" { expect endless_stores "deadlock: 1 of 4 warps"; }
 @test "a loop that counts past its end" {
     PTXSIM_SPIN=100000 expect missed_end "the loop here does not end: "
