@@ -107,8 +107,16 @@ bool all_stuck(struct cta *cta, uint64_t effects)
     return all;
 }
 
-// The load by which a warp in a loop waits: the first in the text, for it may have stopped
-// anywhere.
+// One that is ordered with what others do, a volatile one say, is what a loop waits by, if there is
+// one; of several, the first in the text.
+static bool comes_first(const struct op *op, const struct op *other)
+{
+    bool ordered = op->order, other_ordered = other->order;
+    return ordered != other_ordered ? ordered : op->insn < other->insn;
+}
+
+// The load by which a warp in a loop waits. It may have stopped anywhere: all of a round are looked
+// at.
 void find_polled(struct warp *w)
 {
     const struct program *p = w->cta->program;
@@ -124,7 +132,7 @@ void find_polled(struct warp *w)
         run_block(w, index);
         for (const struct op *op = &p->ops[b->first]; op < &p->ops[b->first + b->count]; ++op) {
             uint8_t class = p->insns[op->insn].op_class;
-            if (!op->bytes || (w->polls && op->insn >= w->polls->insn) ||
+            if (!op->bytes || (w->polls && !comes_first(op, w->polls)) ||
                 (class != CLASS_SHARED_LOAD && class != CLASS_GLOBAL_LOAD && class != CLASS_ATOMIC))
                 continue;
             const char *r = w->file + g.frame;
@@ -184,6 +192,21 @@ static void describe_wait(const struct cta *cta, const struct warp *w, const str
         snprintf(text, size, "PTX line %d (%s%s)", insn->ptx_line, insn->opcode, what);
 }
 
+// Whether some lanes of a warp go round in a loop; the others may wait.
+static bool in_loop(struct warp *w)
+{
+    return w->group_count && w->loop.watched && w->loop.found && pick_group(w) >= 0;
+}
+
+// Who is to be named of a CTA that is stuck: 2 for a warp in a loop that looks at nothing that others
+// change while it looks, for it is the cause; 1 for one that polls; 0 for one that waits.
+static int rank_of(struct warp *w)
+{
+    if (!in_loop(w))
+        return 0;
+    return w->waits || (w->polls && w->polls->order) ? 1 : 2;
+}
+
 // The group to be named for a warp: one that is in a loop, if there is one, else that of the lowest
 // lane.
 static const struct group *telling_group(struct warp *w)
@@ -191,8 +214,8 @@ static const struct group *telling_group(struct warp *w)
     const struct group *best = NULL;
     for (int i = 0; i < w->group_count; ++i) {
         const struct group *g = &w->groups[i];
-        bool loops = w->polls && group_ready(w, g),
-             other = best && w->polls && group_ready(w, best);
+        bool loops = in_loop(w) && group_ready(w, g),
+             other = best && in_loop(w) && group_ready(w, best);
         if (!best || loops > other ||
             (loops == other && __builtin_ctz(g->mask) < __builtin_ctz(best->mask)))
             best = g;
@@ -216,7 +239,7 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
                 g = one;
             }
             if (one->arrived || p->blocks[one->block].sync == SYNC_NONE || w->group_count < 2 ||
-                w->polls)
+                in_loop(w))
                 continue;
             const struct group *other = &w->groups[k ? 0 : 1];
             const struct op *op = first_op(p, one->block);
@@ -263,8 +286,7 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
         if (!w->group_count)
             continue;
         endless |= w->loop.watched && w->loop.endless;
-        if (w->polls ||
-            !at->polls) { // a warp in a loop is the cause of those that wait at a barrier
+        if (rank_of(w) >= rank_of(at)) {
             at = w;
             g = telling_group(w);
         }

@@ -491,6 +491,27 @@ template <bool WRONG> __global__ void missed_end(int *out, const int *in)
     out[threadIdx.x] = (int)x;
 }
 
+// A loop of one warp, which looks at nothing, while the others wait for it; the same of half a warp.
+template <bool WRONG> __global__ void warp_spins(int *out, const int *in)
+{
+    int t = threadIdx.x, step = WRONG ? in[0] : 1;
+    if (t / 32 == 1)
+        for (int i = 0; i < 4; i += step) // <- warp_spins
+            asm volatile("" ::: "memory");
+    __syncthreads();
+    out[t] = in[t];
+}
+
+template <bool WRONG> __global__ void lanes_spin(int *out, const int *in)
+{
+    int t = threadIdx.x, step = WRONG ? in[0] : 1;
+    if (t % 32 >= 16)
+        for (int i = 0; i < 4; i += step) // <- lanes_spin
+            asm volatile("" ::: "memory");
+    __syncthreads();
+    out[t] = in[t];
+}
+
 // A loop over tiles that never comes to the next one: it loads, meets at barriers and sums up for ever.
 template <bool WRONG> __global__ void same_tile(int *out, const int *in)
 {
@@ -511,8 +532,8 @@ template <bool WRONG> __global__ void no_step(int *out, const int *in)
 {
     __shared__ int tile[N];
     int t = threadIdx.x, sum = 0;
-    for (int first = 0; first < 4 * N; first += WRONG ? 0 : N) {
-        tile[t] = in[first + t] + sum; // <- no_step
+    for (int first = 0; first < 4 * N; first += WRONG ? 0 : N) { // <- no_step
+        tile[t] = in[first + t] + sum;
         __syncthreads();
         sum += tile[N - 1 - t];
         __syncthreads();
@@ -671,7 +692,8 @@ static const struct {
     CASE(missed_end, 1),     CASE(copy_drained, 1),   CASE(wmma_in_place, 1), CASE(in_step, 1),
     CASE(in_step_global, 1), CASE(lane_flag, 1),      CASE(left, 1),          CASE(two_barriers, 1),
     CASE(endless, 1),        CASE(endless_stores, 1), CASE(in_place, 4),      CASE(same_tile, 1),
-    CASE(walks, 4),          CASE(no_step, 1),
+    CASE(walks, 4),          CASE(no_step, 1),        CASE(warp_spins, 1),
+    CASE(lanes_spin, 1),
 };
 
 int main(int argc, char **argv)

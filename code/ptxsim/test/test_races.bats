@@ -66,6 +66,10 @@ setup() {
 @test "a shuffle from a lane that has left" { expect left "which has left the kernel"; }
 @test "two __syncthreads() for one" { expect two_barriers "where others came to that at"; }
 @test "a loop whose counter stands still" { expect endless "the loop here does not end"; }
+@test "a loop of one warp, or of some lanes, while the others wait at a barrier" {
+    expect warp_spins "the loop here does not end: nothing changes"
+    expect lanes_spin "the loop here does not end: nothing changes"
+}
 @test "a loop that stores the same for ever" { expect endless_stores "deadlock: 1 of 4 warps"; }
 @test "a loop that counts past its end" {
     PTXSIM_SPIN=100000 expect missed_end "the loop here does not end: "
@@ -74,7 +78,7 @@ setup() {
     export SCHEDULES=4 PTXSIM_BUDGET=3000000
     line_of() { grep -n "// <- $1\$" "$CASES" | cut -d: -f1; }
     expect same_tile ", to line $(($(line_of same_tile) + 5)), has not ended after 3000000 warp instructions of the launch (PTXSIM_BUDGET)"
-    expect no_step ", to line $(($(line_of no_step) + 3)), has not ended after 3000000 warp instructions of the launch (PTXSIM_BUDGET)"
+    expect no_step ", to line $(($(line_of no_step) + 4)), has not ended after 3000000 warp instructions of the launch (PTXSIM_BUDGET)"
     expect walks ", to line $(($(line_of walks) + 2)), has not ended after 3000000 warp instructions of the launch (PTXSIM_BUDGET)"
     local name threads said
     for name in same_tile walks; do
