@@ -122,6 +122,8 @@ struct CUkern_st *kernel_launched(void);            // the kernels that were lau
 void kernel_was_launched(struct CUkern_st *kernel); // for the first time
 // Attributes as cudaFuncGetAttributes gives them; registers from the machine code for sm_89.
 cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttributes *attributes);
+// The kernel of that name, of the program's; NULL: there is none.
+struct CUkern_st *kernel_named(const char *name);
 // A kernel by what host code calls it: the stub's address, or a handle.
 cudaError_t kernel_find(const void *function, struct CUkern_st **kernel);
 

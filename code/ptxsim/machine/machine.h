@@ -52,6 +52,7 @@ struct warp {
     struct copies *copies;     // cp.async on their way; NULL until the first
     struct products *products; // wgmma on their way; NULL until the first
     uint32_t bulk_open[WARP];  // number of the group of bulk stores that each lane fills
+    uint32_t error[WARP];      // what cudaGetLastError gives in device code
     bool yields;               // ends its turn: a failed wait, a nanosleep, a load of a flag
     const struct op *waits;    // the failed wait for an mbarrier's phase that it repeats, or NULL
     uint32_t waits_at;
@@ -104,6 +105,12 @@ struct cta {
 
 #include "races.h"
 
+struct child_entry {
+    struct child child;
+    uint64_t cta, order; // of the CTA that asked, and of the worker's
+    bool asked;          // false: the buffer of its parameters is being filled
+};
+
 struct worker { // one host thread
     struct run *run;
     _Atomic uint64_t effects; // what its warps have done that another can see
@@ -116,6 +123,8 @@ struct worker { // one host thread
     struct race_log races;
     struct global_races *global_races; // of the launch
     struct page *page;                 // the last one of those
+    struct child_entry *children;      // what device code has launched (ops/children.c)
+    size_t child_count, child_capacity;
 };
 
 // A warp has done something that others can see: whoever waits for it looks again. Read by other
