@@ -52,8 +52,11 @@ struct kernel_info {
     size_t static_shared_bytes;
     size_t local_bytes; // of the PTX's .local depot
     int max_threads;    // .maxntid product, or 1024
+    bool bounded;       // there is a .maxntid
 };
 const struct kernel_info *kernel_info(const struct kernel *kernel);
+// Registers of a thread, estimated: what is alive at one place of the PTX. 0: it cannot be launched.
+int kernel_registers(struct kernel *kernel);
 // "attention" of "_ZN4book9attentionILi4EEEvPf".
 void kernel_base_name(const char *mangled, char *name, size_t size);
 

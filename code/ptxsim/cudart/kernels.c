@@ -158,7 +158,7 @@ cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttribute
         .sharedSizeBytes = info->static_shared_bytes,
         .localSizeBytes = cubin->data ? resources.local_bytes : info->local_bytes,
         .maxThreadsPerBlock = threads < info->max_threads ? threads : info->max_threads,
-        .numRegs = resources.registers, // 0 when the executable has no machine code for sm_8x
+        .numRegs = resources.registers, // 0: no machine code for the device (estimated_registers)
         .ptxVersion = device_now()->arch,
         .binaryVersion = device_now()->arch,
         .maxDynamicSharedSizeBytes = kernel->max_dynamic_shared,
@@ -170,6 +170,23 @@ cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttribute
     return cudaSuccess;
 }
 
+// What a program is told where there is no machine code: what the kernel's bounds leave of an estimate.
+int estimated_registers(struct CUkern_st *kernel)
+{
+    static bool told;
+    const struct kernel_info *info = kernel_info(kernel->kernel);
+    int registers = kernel_registers(kernel->kernel), most = registers;
+    if (info->bounded)
+        most = GPU_REGISTERS / info->max_threads;
+
+    if (!told)
+        complain("registers and occupancy are estimated from the PTX: build with -gencode "
+                 "arch=compute_%d,code=[compute_%d,sm_%d] for those of the machine code",
+                 device_now()->arch, device_now()->arch, device_now()->arch);
+    told = true;
+    return registers < most ? registers : most;
+}
+
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *function)
 {
     API_ENTER();
@@ -177,6 +194,8 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
     cudaError_t error = kernel_find(function, &kernel);
     if (error == cudaSuccess)
         error = attributes ? kernel_attributes(kernel, attributes) : cudaErrorInvalidValue;
+    if (error == cudaSuccess && !attributes->numRegs)
+        attributes->numRegs = estimated_registers(kernel);
     return api_result(error);
 }
 

@@ -122,6 +122,8 @@ struct CUkern_st *kernel_launched(void);            // the kernels that were lau
 void kernel_was_launched(struct CUkern_st *kernel); // for the first time
 // Attributes as cudaFuncGetAttributes gives them; registers from the machine code for sm_89.
 cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttributes *attributes);
+// The same of a kernel without machine code, estimated, which is said once.
+int estimated_registers(struct CUkern_st *kernel);
 // The kernel of that name, of the program's; NULL: there is none.
 struct CUkern_st *kernel_named(const char *name);
 // A kernel by what host code calls it: the stub's address, or a handle.
@@ -145,9 +147,10 @@ const struct gpu *device_now(void);
 bool needs_hopper(void);
 const struct cudaDeviceProp *device_properties(void);
 size_t stack_limit(void); // cudaLimitStackSize: bytes of a thread's stack
-// CTAs of a kernel that are resident on one SM.
-cudaError_t device_occupancy(struct CUkern_st *kernel, int threads, size_t dynamic_shared,
-                             int *blocks);
+// CTAs of a kernel that are resident on one SM. estimate: with registers that are not known estimated,
+// else as if there were enough.
+cudaError_t device_occupancy(struct CUkern_st *kernel, bool estimate, int threads,
+                             size_t dynamic_shared, int *blocks);
 
 // ---- Arrays (arrays.c) --------------------------------------------------------------------------
 

@@ -228,6 +228,21 @@ static const struct program *program_of(struct kernel *kernel, struct fault *fau
     return kernel->program;
 }
 
+int kernel_registers(struct kernel *kernel)
+{
+    enum { LEAST = 8, MOST = 255 }; // what machine code has
+    struct fault fault = {0};
+    const struct program *p = program_of(kernel, &fault);
+    if (!p)
+        return 0;
+    int deepest = 0;
+    for (size_t i = 1; i < p->callee_count; ++i)
+        if (p->callees[i].live_words > deepest)
+            deepest = p->callees[i].live_words;
+    int words = p->callees[0].live_words + deepest;
+    return words < LEAST ? LEAST : words > MOST ? MOST : words;
+}
+
 // As many workers as the host has cores, or the launch asks for; each with counters of its own.
 static void prepare_workers(struct run *run)
 {

@@ -113,6 +113,7 @@ struct function {
     size_t scope_count, scope_capacity;
     int params, returns; // of a .func: return values come first among the variables
     int max_threads;
+    bool bounded;          // it says max_threads
     char unsupported[256]; // why it cannot be decoded, else empty
 };
 

@@ -926,6 +926,7 @@ static void parse_function(struct parser *p, bool is_kernel)
                 threads *= size;
             } while (accept(p, ","));
             f->max_threads = (int)threads;
+            f->bounded = true;
         } else if (accept(p, ".minnctapersm") || accept(p, ".maxnreg") ||
                    accept(p, ".maxnctapersm") || accept(p, ".maxclusterrank")) {
             integer(p);
@@ -1074,6 +1075,7 @@ static void describe_kernel(struct module *m, struct kernel *kernel, struct func
     info->name = f->name;
     info->params = f->params;
     info->max_threads = f->max_threads;
+    info->bounded = f->bounded;
     size_t *offsets = arena_alloc(&m->arena, (size_t)(f->params + 1) * sizeof *offsets);
     size_t *sizes = arena_alloc(&m->arena, (size_t)(f->params + 1) * sizeof *sizes);
     for (int i = 0; i < f->params; ++i) {

@@ -247,6 +247,50 @@ no error
     grep -qx "4001 8011 16012 4002 8021 16022 copied 6" <<<"$output"
 }
 
+@test "registers without machine code are estimated, which is said once" {
+    cd "$BATS_FILE_TMPDIR"
+    cat >asks.cu <<'END'
+#include <stdio.h>
+__global__ void __launch_bounds__(1024) bounded(float *x)
+{
+    float y[100];
+    for (int i = 0; i < 100; ++i)
+        y[i] = x[i];
+    for (int i = 0; i < 100; ++i)
+        x[i] = y[99 - i] + y[i];
+}
+__global__ void wide(float *x)
+{
+    float y[100];
+    for (int i = 0; i < 100; ++i)
+        y[i] = x[i];
+    for (int i = 0; i < 100; ++i)
+        x[i] = y[99 - i] + y[i];
+}
+int main()
+{
+    cudaFuncAttributes a;
+    int blocks;
+    cudaFuncGetAttributes(&a, bounded);
+    printf("%d\n", a.numRegs);
+    cudaFuncGetAttributes(&a, wide);
+    printf("%d\n", a.numRegs >= 100 && a.numRegs <= 128);
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, wide, 512, 0);
+    printf("%d\n", blocks);
+}
+END
+    "$BATS_TEST_DIRNAME/../../../build/cuda/bin/nvcc" -cudart shared --compress-mode=none \
+        -arch=compute_89 asks.cu -o asks
+    run_simulated ./asks
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep '^ptxsim: ' <<<"$output")" = "ptxsim: registers and occupancy are estimated from the PTX:\
+ build with -gencode arch=compute_89,code=[compute_89,sm_89] for those of the machine code" ]
+    [ "$(grep -v '^ptxsim: ' <<<"$output")" = "64
+1
+1" ]
+}
+
 @test "what kernels cannot ask of the runtime is refused by name" {
     cd "$BATS_FILE_TMPDIR"
     sed 's/{ \*out = 7; }/{ cudaEvent_t e; if (*out == 3) cudaEventCreateWithFlags(\&e, 2); }/' small.cu >event.cu
