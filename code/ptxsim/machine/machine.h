@@ -43,6 +43,8 @@ struct warp {
     uint32_t next, next_frame; // where the running group goes; set by the control operations
     uint32_t taken;            // lanes that go to next; the others fall through
     uint32_t gone;             // lanes that have left the group in another way
+    uint32_t passed;           // lanes that run past a barrier, at block passed_block, at which
+    uint32_t passed_block;     // others of the warp stand (ops/barrier.c)
     uint32_t tid[3][WARP];
     uint64_t stack[WARP]; // alloca: the lowest byte in use, from the end of the lane's local memory
     struct text printed;  // by printf

@@ -1745,6 +1745,26 @@ static void barriers_and_exits(void **state)
     assert_int_equal(out[63], 63);
     assert_int_equal(out[3], 3);
     free(out);
+    // Past a barrier at which others of the warp stand, and to the end; not: to the end at once, or to
+    // the barrier in the end, by a way that it leads to itself.
+    expect_fault("",
+                 "setp.ge.u32 %p1, %lane, 16; @%p1 bra P; bar.sync 0;\nP: st.global.u32 [%o], 1;",
+                 (struct setup){0}, FAULT_DIVERGENT_BARRIER,
+                 "lane 16 of the warp has run past it to the kernel's end");
+    out =
+        words("", "setp.ge.u32 %p1, %lane, 16; @%p1 bra P; bar.sync 0; st.global.u32 [%o], 1;\nP:",
+              (struct setup){0}, 32);
+    assert_int_equal(out[15], 1);
+    free(out);
+    out = words("",
+                "mov.u32 %r1, 0; mov.u32 %r2, 0; setp.lt.u32 %p1, %lane, 16; bra.uni L;\n"
+                "B: bar.sync 0; add.u32 %r1, %r1, 1; setp.ge.u32 %p2, %r1, 3; @%p2 bra E;\n"
+                "L: @%p1 bra B; add.u32 %r2, %r2, 1; add.u32 %r2, %r2, 1; bra.uni B;\n"
+                "E: st.global.u32 [%o], %r2;",
+                (struct setup){0}, 32);
+    assert_int_equal(out[3], 0);
+    assert_int_equal(out[31], 6);
+    free(out);
 }
 
 // ---- Several texts, and what is told of a kernel -------------------------------------------------
