@@ -286,10 +286,29 @@ static void write_down(const struct task *task, FILE *lines)
     fflush(lines);
 }
 
+// The value is looked at when the node is come to, and after each round of a loop.
+static cudaError_t conditional_run(const struct task *task)
+{
+    const unsigned *now = &task->conditional.value->now, count = task->conditional.count;
+    cudaGraph_t *body = task->conditional.body;
+    cudaError_t error = cudaSuccess;
+
+    switch (task->conditional.type) {
+    case cudaGraphCondTypeWhile:
+        while (*now && error == cudaSuccess)
+            error = graph_run(body[0]);
+        return error;
+    case cudaGraphCondTypeIf:
+        return *now ? graph_run(body[0]) : count > 1 ? graph_run(body[1]) : cudaSuccess;
+    case cudaGraphCondTypeSwitch: return *now < count ? graph_run(body[*now]) : cudaSuccess;
+    }
+    return cudaErrorUnknown;
+}
+
 cudaError_t task_run(const struct task *task)
 {
     FILE *lines = launches_only();
-    if (lines && task->kind != TASK_GRAPH) { // a graph's tasks come here one by one
+    if (lines && task->kind != TASK_GRAPH && task->kind != TASK_CONDITIONAL) { // a graph's tasks come here one by one
         write_down(task, lines);
         return cudaSuccess;
     }
@@ -299,8 +318,11 @@ cudaError_t task_run(const struct task *task)
     case TASK_FILL: return copy_now(task);
     case TASK_HOST: task->host.function(task->host.data); return cudaSuccess;
     case TASK_RECORD: return event_record(task->event);
-    case TASK_NOTHING: return cudaSuccess;
+    case TASK_NOTHING:
+    case TASK_ALLOC:
+    case TASK_FREE: return cudaSuccess;
     case TASK_GRAPH: return graph_run(task->graph);
+    case TASK_CONDITIONAL: return conditional_run(task);
     }
     return cudaErrorUnknown;
 }
@@ -318,6 +340,11 @@ void task_free(struct task *task)
         free(task->launch.params);
     if (task->kind == TASK_GRAPH)
         graph_free(task->graph);
+    if (task->kind == TASK_CONDITIONAL) {
+        for (unsigned i = 0; i < task->conditional.count; ++i)
+            graph_free(task->conditional.body[i]);
+        free(task->conditional.body);
+    }
 }
 
 cudaError_t graph_run(const struct CUgraph_st *graph)

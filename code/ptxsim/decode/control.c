@@ -75,6 +75,7 @@ static const struct system_call {
     {"__cudaCDP2Malloc", device_malloc_op, 3, true, 0},
     {"__cudaCDP2Free", device_free_op, 2, false, 0},
     {"__cudaCDP2StreamCreateWithFlags", stream_create_op, 3, false, 0},
+    {"cudaGraphSetConditional", set_condition_op, 2, false, 0},
     {"__cudaCDP2StreamDestroy", device_success_op, 2, false, 4},
     {"__cudaCDP2GetLastError", get_error_op, 1, false, 0},
     {"__cudaCDP2PeekAtLastError", peek_error_op, 1, false, 0},

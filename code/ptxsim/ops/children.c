@@ -185,6 +185,24 @@ void stream_create_op(struct warp *w, char *r, const struct op *op, uint32_t mas
     }
 }
 
+// void cudaGraphSetConditional(handle, unsigned value): the handle is the value's address.
+void set_condition_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    note_effect(w);
+    for (; mask; mask &= mask - 1) {
+        int lane = __builtin_ctz(mask);
+        uint64_t handle, value;
+        memcpy(&handle, parameter(w, r, op, lane, 0), 8);
+        value = argument(w, r, op, lane, 1, 4);
+        if (!global_span(w, handle, 4)) {
+            fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "sets the condition 0x%llx, which is none",
+                     (unsigned long long)handle);
+            return;
+        }
+        memcpy((void *)(uintptr_t)handle, &value, 4);
+    }
+}
+
 // cudaError_t cudaPeekAtLastError(), cudaGetLastError(), which takes it back
 void peek_error_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
