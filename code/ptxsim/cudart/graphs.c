@@ -442,11 +442,16 @@ cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, siz
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *type)
 {
     static const enum cudaGraphNodeType types[] = {
-        [TASK_KERNEL] = cudaGraphNodeTypeKernel,      [TASK_COPY] = cudaGraphNodeTypeMemcpy,
-        [TASK_FILL] = cudaGraphNodeTypeMemset,        [TASK_HOST] = cudaGraphNodeTypeHost,
-        [TASK_RECORD] = cudaGraphNodeTypeEventRecord, [TASK_NOTHING] = cudaGraphNodeTypeEmpty,
-        [TASK_GRAPH] = cudaGraphNodeTypeGraph,        [TASK_CONDITIONAL] = cudaGraphNodeTypeConditional,
-        [TASK_ALLOC] = cudaGraphNodeTypeMemAlloc,     [TASK_FREE] = cudaGraphNodeTypeMemFree,
+        [TASK_KERNEL] = cudaGraphNodeTypeKernel,
+        [TASK_COPY] = cudaGraphNodeTypeMemcpy,
+        [TASK_FILL] = cudaGraphNodeTypeMemset,
+        [TASK_HOST] = cudaGraphNodeTypeHost,
+        [TASK_RECORD] = cudaGraphNodeTypeEventRecord,
+        [TASK_NOTHING] = cudaGraphNodeTypeEmpty,
+        [TASK_GRAPH] = cudaGraphNodeTypeGraph,
+        [TASK_CONDITIONAL] = cudaGraphNodeTypeConditional,
+        [TASK_ALLOC] = cudaGraphNodeTypeMemAlloc,
+        [TASK_FREE] = cudaGraphNodeTypeMemFree,
     };
 
     API_ENTER();

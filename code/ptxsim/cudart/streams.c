@@ -188,7 +188,8 @@ static cudaError_t capture_begin(cudaStream_t handle, struct CUgraph_st *graph,
     stream->capture = graph ? graph : graph_new();
     if (!stream->capture)
         return api_result(cudaErrorMemoryAllocation);
-    if (count && tips_join(&stream->tips, &(struct tips){(cudaGraphNode_t *)(uintptr_t)after, count}))
+    if (count &&
+        tips_join(&stream->tips, &(struct tips){(cudaGraphNode_t *)(uintptr_t)after, count}))
         return api_result(cudaErrorMemoryAllocation);
     stream->capture_id = ++last_capture_id;
     stream->origin = stream;

@@ -308,7 +308,8 @@ static cudaError_t conditional_run(const struct task *task)
 cudaError_t task_run(const struct task *task)
 {
     FILE *lines = launches_only();
-    if (lines && task->kind != TASK_GRAPH && task->kind != TASK_CONDITIONAL) { // a graph's tasks come here one by one
+    if (lines && task->kind != TASK_GRAPH &&
+        task->kind != TASK_CONDITIONAL) { // a graph's tasks come here one by one
         write_down(task, lines);
         return cudaSuccess;
     }
