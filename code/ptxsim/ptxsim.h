@@ -36,6 +36,8 @@ struct kernel;
 // the token, what was expected. An instruction that is not supported is an error of the kernel
 // that holds it, raised when that kernel is launched (so that unused code does no harm).
 struct module *module_parse(const char *ptx, char *why, size_t size);
+// The same of several texts (-rdc=true: one a source file), whose names are linked.
+struct module *module_link(char *const *texts, size_t count, char *why, size_t size);
 void module_free(struct module *module);
 struct kernel *module_kernel(struct module *module, const char *mangled_name);
 // Address and size of a .global or .const variable, for cudaMemcpyToSymbol; false if unknown.
@@ -50,8 +52,11 @@ struct kernel_info {
     size_t static_shared_bytes;
     size_t local_bytes; // of the PTX's .local depot
     int max_threads;    // .maxntid product, or 1024
+    bool bounded;       // there is a .maxntid
 };
 const struct kernel_info *kernel_info(const struct kernel *kernel);
+// Registers of a thread, estimated: what is alive at one place of the PTX. 0: it cannot be launched.
+int kernel_registers(struct kernel *kernel);
 // "attention" of "_ZN4book9attentionILi4EEEvPf".
 void kernel_base_name(const char *mangled, char *name, size_t size);
 
@@ -126,6 +131,18 @@ struct fault {
 
 struct gpu;
 
+// What a thread has asked the device's runtime for, to be done when its grid has ended: another grid,
+// or a copy.
+struct child {
+    const struct kernel *kernel; // NULL: a copy
+    unsigned grid[3], block[3];
+    size_t dynamic_shared_bytes;
+    void *params; // as of a launch, in the heap of device code; freed by whoever runs it
+    void *to;     // of a copy
+    const void *from;
+    size_t bytes;
+};
+
 struct launch {
     const struct kernel *kernel;
     unsigned grid[3], block[3];
@@ -148,6 +165,9 @@ struct launch {
     // Called now and then, by each of the host's threads: how many CTAs have ended. True: stop. May
     // be NULL.
     bool (*tick)(uint64_t ended, uint64_t ctas);
+    // Called when the grid has ended with what its threads have asked for, CTA by CTA, in order.
+    // NULL: they may ask for nothing.
+    void (*child)(const struct child *child);
 };
 
 // Runs a grid to its end. Adds to *counts, and to *lines (grown with realloc, *line_count entries,

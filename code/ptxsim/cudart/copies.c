@@ -156,6 +156,8 @@ cudaError_t cudaMallocPitch(void **address, size_t *pitch, size_t width, size_t 
 cudaError_t cudaFree(void *address)
 {
     API_ENTER();
+    if (graph_keeps(address))
+        return cudaSuccess;
     return api_result(release(address, false));
 }
 

@@ -16,11 +16,29 @@ struct CUgraphExec_st {
 
 static cudaError_t graph_copy(const struct CUgraph_st *graph, struct CUgraph_st **copy);
 
+static cudaError_t bodies_copy(const struct task *task, struct task *copy)
+{
+    cudaError_t error = cudaSuccess;
+    copy->conditional.count = 0;
+    copy->conditional.body = calloc(task->conditional.count, sizeof(cudaGraph_t));
+    if (!copy->conditional.body)
+        return cudaErrorMemoryAllocation;
+    for (unsigned i = 0; i < task->conditional.count && error == cudaSuccess; ++i) {
+        error = graph_copy(task->conditional.body[i], &copy->conditional.body[i]);
+        copy->conditional.count += error == cudaSuccess;
+    }
+    if (error != cudaSuccess)
+        task_free(copy);
+    return error;
+}
+
 static cudaError_t task_copy(const struct task *task, struct task *copy)
 {
     *copy = *task;
     if (task->kind == TASK_GRAPH)
         return graph_copy(task->graph, &copy->graph);
+    if (task->kind == TASK_CONDITIONAL)
+        return bodies_copy(task, copy);
     if (task->kind == TASK_KERNEL) {
         size_t bytes = kernel_info(task->launch.kernel->kernel)->param_bytes + 1;
         copy->launch.params = malloc(bytes);
@@ -231,6 +249,124 @@ cudaError_t cudaGraphAddChildGraphNode(cudaGraphNode_t *node, cudaGraph_t graph,
     return api_result(add_node(node, graph, after, count, &task, error));
 }
 
+cudaError_t cudaGraphAddMemAllocNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                     const cudaGraphNode_t *after, size_t count,
+                                     struct cudaMemAllocNodeParams *params)
+{
+    API_ENTER();
+    struct task task = {.kind = TASK_ALLOC};
+    if (!params || params->bytesize == 0)
+        return api_result(cudaErrorInvalidValue);
+    cudaError_t error = add_node(node, graph, after, count, &task, cudaSuccess);
+    if (error == cudaSuccess && !(params->dptr = graph_memory(params->bytesize))) {
+        graph_remove_last(graph);
+        error = cudaErrorMemoryAllocation;
+    }
+    return api_result(error);
+}
+
+cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t *node, cudaGraph_t graph,
+                                    const cudaGraphNode_t *after, size_t count, void *address)
+{
+    API_ENTER();
+    struct task task = {.kind = TASK_FREE};
+    return api_result(add_node(node, graph, after, count, &task,
+                               graph_keeps(address) ? cudaSuccess : cudaErrorInvalidValue));
+}
+
+cudaError_t cudaGraphConditionalHandleCreate(cudaGraphConditionalHandle *handle, cudaGraph_t graph,
+                                             unsigned value, unsigned flags)
+{
+    API_ENTER();
+    struct condition *condition = NULL;
+    if (!handle || !graph || flags > cudaGraphCondAssignDefault)
+        return api_result(cudaErrorInvalidValue);
+    condition = memory_alloc(sizeof *condition); // until the program ends, as the handle
+    if (!condition)
+        return api_result(cudaErrorMemoryAllocation);
+    *condition = (struct condition){value, value, flags == cudaGraphCondAssignDefault};
+    *handle = (cudaGraphConditionalHandle)(uintptr_t)condition;
+    return cudaSuccess;
+}
+
+// The graphs of its cases are the caller's to fill, and the node's to free.
+static cudaError_t conditional_task(struct cudaConditionalNodeParams *params, struct task *task)
+{
+    const struct condition *value = (const struct condition *)(uintptr_t)params->handle;
+    unsigned most = params->type == cudaGraphCondTypeWhile ? 1
+                    : params->type == cudaGraphCondTypeIf  ? 2
+                                                           : UINT32_MAX;
+    *task = (struct task){.kind = TASK_CONDITIONAL};
+    if (!value || !memory_find((uintptr_t)value, sizeof *value, NULL) || params->size == 0 ||
+        params->size > most || params->type > cudaGraphCondTypeSwitch)
+        return cudaErrorInvalidValue;
+    task->conditional.type = params->type;
+    task->conditional.value = value;
+    task->conditional.body = calloc(params->size, sizeof(cudaGraph_t));
+    for (unsigned i = 0; task->conditional.body && i < params->size; ++i, ++task->conditional.count)
+        if (!(task->conditional.body[i] = graph_new()))
+            break;
+    if (task->conditional.body && task->conditional.count == params->size)
+        return cudaSuccess;
+    task_free(task);
+    return cudaErrorMemoryAllocation;
+}
+
+// A node of any kind that this library has.
+cudaError_t cudaGraphAddNode(cudaGraphNode_t *node, cudaGraph_t graph, const cudaGraphNode_t *after,
+                             const cudaGraphEdgeData *edges, size_t count,
+                             struct cudaGraphNodeParams *params)
+{
+    API_ENTER();
+    struct task task;
+    cudaError_t error;
+    (void)edges;
+    if (!params)
+        return api_result(cudaErrorInvalidValue);
+    switch (params->type) {
+    case cudaGraphNodeTypeKernel: {
+        const struct cudaKernelNodeParamsV2 *k = &params->kernel;
+        struct cudaKernelNodeParams same = {.func = k->func,
+                                            .gridDim = k->gridDim,
+                                            .blockDim = k->blockDim,
+                                            .sharedMemBytes = k->sharedMemBytes,
+                                            .kernelParams = k->kernelParams,
+                                            .extra = k->extra};
+        return cudaGraphAddKernelNode(node, graph, after, count, &same);
+    }
+    case cudaGraphNodeTypeMemcpy:
+        return cudaGraphAddMemcpyNode(node, graph, after, count, &params->memcpy.copyParams);
+    case cudaGraphNodeTypeMemset: {
+        const struct cudaMemsetParamsV2 *m = &params->memset;
+        struct cudaMemsetParams same = {.dst = m->dst,
+                                        .pitch = m->pitch,
+                                        .value = m->value,
+                                        .elementSize = m->elementSize,
+                                        .width = m->width,
+                                        .height = m->height};
+        return cudaGraphAddMemsetNode(node, graph, after, count, &same);
+    }
+    case cudaGraphNodeTypeHost: {
+        struct cudaHostNodeParams same = {.fn = params->host.fn, .userData = params->host.userData};
+        return cudaGraphAddHostNode(node, graph, after, count, &same);
+    }
+    case cudaGraphNodeTypeGraph:
+        return cudaGraphAddChildGraphNode(node, graph, after, count, params->graph.graph);
+    case cudaGraphNodeTypeEmpty: return cudaGraphAddEmptyNode(node, graph, after, count);
+    case cudaGraphNodeTypeMemFree:
+        return cudaGraphAddMemFreeNode(node, graph, after, count, params->free.dptr);
+    case cudaGraphNodeTypeConditional:
+        error = conditional_task(&params->conditional, &task);
+        error = add_node(node, graph, after, count, &task, error);
+        if (error == cudaSuccess)
+            params->conditional.phGraph_out = (*node)->task.conditional.body;
+        return api_result(error);
+    default:
+        complain("cudaGraphAddNode: nodes of type %d are not supported", (int)params->type);
+        return api_result(cudaErrorNotSupported);
+    }
+}
+
 cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t *from,
                                      const cudaGraphNode_t *to, const cudaGraphEdgeData *edges,
                                      size_t count)
@@ -306,10 +442,16 @@ cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t *nodes, siz
 cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, enum cudaGraphNodeType *type)
 {
     static const enum cudaGraphNodeType types[] = {
-        [TASK_KERNEL] = cudaGraphNodeTypeKernel,      [TASK_COPY] = cudaGraphNodeTypeMemcpy,
-        [TASK_FILL] = cudaGraphNodeTypeMemset,        [TASK_HOST] = cudaGraphNodeTypeHost,
-        [TASK_RECORD] = cudaGraphNodeTypeEventRecord, [TASK_NOTHING] = cudaGraphNodeTypeEmpty,
+        [TASK_KERNEL] = cudaGraphNodeTypeKernel,
+        [TASK_COPY] = cudaGraphNodeTypeMemcpy,
+        [TASK_FILL] = cudaGraphNodeTypeMemset,
+        [TASK_HOST] = cudaGraphNodeTypeHost,
+        [TASK_RECORD] = cudaGraphNodeTypeEventRecord,
+        [TASK_NOTHING] = cudaGraphNodeTypeEmpty,
         [TASK_GRAPH] = cudaGraphNodeTypeGraph,
+        [TASK_CONDITIONAL] = cudaGraphNodeTypeConditional,
+        [TASK_ALLOC] = cudaGraphNodeTypeMemAlloc,
+        [TASK_FREE] = cudaGraphNodeTypeMemFree,
     };
 
     API_ENTER();
@@ -469,12 +611,31 @@ cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t stream)
 }
 ALSO(cudaGraphUpload, cudaGraphUpload_ptsz);
 
+// Gives the conditions of a graph, and of the graphs in it, the values that they begin with.
+static void begin_conditions(const struct CUgraph_st *graph)
+{
+    for (size_t i = 0; i < graph->count; ++i) {
+        const struct task *task = &graph->nodes[i]->task;
+        if (task->kind == TASK_GRAPH)
+            begin_conditions(task->graph);
+        if (task->kind != TASK_CONDITIONAL)
+            continue;
+        struct condition *value = (struct condition *)(uintptr_t)task->conditional.value;
+        if (value->assign)
+            value->now = value->first;
+        for (unsigned k = 0; k < task->conditional.count; ++k)
+            begin_conditions(task->conditional.body[k]);
+    }
+}
+
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)
 {
     API_ENTER();
     if (!exec)
         return api_result(cudaErrorInvalidValue);
     cudaError_t error = stream_now(stream);
+    if (error == cudaSuccess)
+        begin_conditions(exec->graph);
     return api_result(error == cudaSuccess ? graph_run(exec->graph) : error);
 }
 ALSO(cudaGraphLaunch, cudaGraphLaunch_ptsz);

@@ -2,43 +2,58 @@
 // of their kernels.
 #include "runtime.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 // ---- Modules ------------------------------------------------------------------------------------
 
-static bool find_device_launch(const struct image *image, void *data)
+// The PTX texts of a program that was compiled separately (-rdc=true), one of each file: the linker
+// leaves them in a section of their own. Of the highest arch that is not newer than the device's.
+struct texts {
+    char **text;
+    size_t count, capacity;
+    int arch, newest;
+    bool compressed;
+};
+
+static void drop_texts(struct texts *texts)
 {
-    static const char declared[] =
-        ".extern .func (.param .b32 func_retval0) __cudaCDP2LaunchDevice";
-    bool *found = data;
-    if (image->kind == IMAGE_PTX && !image->compressed)
-        *found |= memmem(image->data, image->size, declared, strlen(declared)) != NULL;
-    return !*found;
+    for (size_t i = 0; i < texts->count; ++i)
+        free(texts->text[i]);
+    free(texts->text);
+    texts->text = NULL;
+    texts->count = texts->capacity = 0;
 }
 
-// What is wrong with an executable that was compiled separately.
-static const char *separate_error(void)
+static bool gather_text(const struct image *image, void *data)
 {
-    bool launches = false;
-    char why[512];
-
-    fatbin_visit_section("/proc/self/exe", "__nv_relfatbin", find_device_launch, &launches, why,
-                         sizeof why);
-    return launches
-               ? "the executable launches kernels from device code: dynamic parallelism is not "
-                 "supported"
-               : "the executable was built with -rdc=true, whose PTX is not linked: build it "
-                 "without, each kernel in one source file with all that it calls";
+    struct texts *texts = data;
+    if (image->kind != IMAGE_PTX)
+        return true;
+    if (image->arch > texts->newest)
+        texts->newest = image->arch;
+    if (image->arch > device_now()->arch || image->arch < texts->arch)
+        return true;
+    if (image->compressed) {
+        texts->compressed = true;
+        return true;
+    }
+    if (image->arch > texts->arch)
+        drop_texts(texts);
+    texts->arch = image->arch;
+    texts->text = array_grow(texts->text, texts->count, &texts->capacity, sizeof *texts->text);
+    texts->text[texts->count++] = checked_alloc(strdup(image->data));
+    return true;
 }
 
 // Chooses among the images of a fat binary as a driver does: machine code and PTX of the highest
 // arch that is not newer than the device's.
-static cudaError_t choose_images(struct binary *binary, struct image *ptx)
+static cudaError_t choose_images(struct binary *binary, struct texts *texts)
 {
     const void *at = NULL;
     struct image image;
-    int newest = 0, images = 0, arch = device_now()->arch;
-    bool compressed = false;
+    int images = 0, arch = device_now()->arch;
+    char why[512];
 
     while (binary->fatbin && fatbin_next(binary->fatbin, SIZE_MAX, &at, &image)) {
         ++images;
@@ -46,30 +61,24 @@ static cudaError_t choose_images(struct binary *binary, struct image *ptx)
             if (!image.compressed && image.arch / 10 == arch / 10 && image.arch <= arch &&
                 (!binary->cubin.data || image.arch > binary->cubin.arch))
                 binary->cubin = image;
-            continue;
+        } else if (!binary->separate) {
+            gather_text(&image, texts);
         }
-        if (image.arch > newest)
-            newest = image.arch;
-        if (image.arch > arch)
-            continue;
-        if (image.compressed)
-            compressed = true;
-        else if (!ptx->data || image.arch > ptx->arch)
-            *ptx = image;
     }
-    if (ptx->data)
-        return cudaSuccess;
     if (binary->separate)
-        complain("%s", separate_error());
-    else if (images == 0)
+        fatbin_visit_section("/proc/self/exe", "__nv_relfatbin", gather_text, texts, why,
+                             sizeof why);
+    if (texts->count)
+        return cudaSuccess;
+    if (images == 0 && !texts->newest)
         complain("the executable's GPU code cannot be read: build it with nvcc 12 or 13");
-    else if (compressed)
+    else if (texts->compressed)
         complain("the executable's PTX is compressed: build it with nvcc --compress-mode=none");
-    else if (newest > arch)
+    else if (texts->newest > arch)
         complain(
             "the executable's PTX is for compute_%d, the simulated GPU is sm_%d: build it with "
             "-gencode arch=compute_%d,code=compute_%d",
-            newest, arch, arch, arch);
+            texts->newest, arch, arch, arch);
     else
         complain("the executable holds no PTX: build it with -gencode arch=compute_%d,"
                  "code=compute_%d",
@@ -80,19 +89,21 @@ static cudaError_t choose_images(struct binary *binary, struct image *ptx)
 // The module of a fat binary, parsed when it is first needed. An error is explained once.
 cudaError_t binary_module(struct binary *binary, struct module **module)
 {
-    struct image ptx = {0};
+    struct texts texts = {0};
     char why[512];
 
     *module = NULL;
     if (!binary->module && binary->error == cudaSuccess) {
-        binary->error = choose_images(binary, &ptx);
+        binary->error = choose_images(binary, &texts);
         if (binary->error == cudaSuccess) {
-            binary->module = module_parse(ptx.data, why, sizeof why);
+            size_t count = binary->separate ? texts.count : 1;
+            binary->module = module_link(texts.text, count, why, sizeof why);
             if (!binary->module) {
                 complain("%s", why);
                 binary->error = cudaErrorInvalidPtx;
             }
         }
+        drop_texts(&texts);
     }
     *module = binary->module;
     return binary->error;
@@ -147,7 +158,7 @@ cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttribute
         .sharedSizeBytes = info->static_shared_bytes,
         .localSizeBytes = cubin->data ? resources.local_bytes : info->local_bytes,
         .maxThreadsPerBlock = threads < info->max_threads ? threads : info->max_threads,
-        .numRegs = resources.registers, // 0 when the executable has no machine code for sm_8x
+        .numRegs = resources.registers, // 0: no machine code for the device (estimated_registers)
         .ptxVersion = device_now()->arch,
         .binaryVersion = device_now()->arch,
         .maxDynamicSharedSizeBytes = kernel->max_dynamic_shared,
@@ -159,6 +170,23 @@ cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttribute
     return cudaSuccess;
 }
 
+// What a program is told where there is no machine code: what the kernel's bounds leave of an estimate.
+int estimated_registers(struct CUkern_st *kernel)
+{
+    static bool told;
+    const struct kernel_info *info = kernel_info(kernel->kernel);
+    int registers = kernel_registers(kernel->kernel), most = registers;
+    if (info->bounded)
+        most = GPU_REGISTERS / info->max_threads;
+
+    if (!told)
+        complain("registers and occupancy are estimated from the PTX: build with -gencode "
+                 "arch=compute_%d,code=[compute_%d,sm_%d] for those of the machine code",
+                 device_now()->arch, device_now()->arch, device_now()->arch);
+    told = true;
+    return registers < most ? registers : most;
+}
+
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *function)
 {
     API_ENTER();
@@ -166,6 +194,8 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
     cudaError_t error = kernel_find(function, &kernel);
     if (error == cudaSuccess)
         error = attributes ? kernel_attributes(kernel, attributes) : cudaErrorInvalidValue;
+    if (error == cudaSuccess && !attributes->numRegs)
+        attributes->numRegs = estimated_registers(kernel);
     return api_result(error);
 }
 

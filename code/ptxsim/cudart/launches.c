@@ -126,7 +126,8 @@ static cudaError_t prepare(const void *function, dim3 grid, dim3 block, void **a
     if (error == cudaSuccess)
         error = check_launch(kernel, grid, block, shared);
     if (error == cudaSuccess && cooperative)
-        error = device_occupancy(kernel, (int)(block.x * block.y * block.z), shared, &resident);
+        error =
+            device_occupancy(kernel, false, (int)(block.x * block.y * block.z), shared, &resident);
     if (error != cudaSuccess)
         return error;
     if (cooperative &&

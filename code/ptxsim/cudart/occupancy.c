@@ -11,7 +11,7 @@ struct question { // what the calculator wants to know
     struct cudaOccDeviceState state;
 };
 
-static cudaError_t ask(struct CUkern_st *kernel, struct question *q)
+static cudaError_t ask(struct CUkern_st *kernel, bool estimate, struct question *q)
 {
     const struct cudaDeviceProp *p = device_properties();
     struct cudaFuncAttributes attributes;
@@ -19,6 +19,8 @@ static cudaError_t ask(struct CUkern_st *kernel, struct question *q)
 
     if (error != cudaSuccess)
         return error;
+    if (!attributes.numRegs && estimate)
+        attributes.numRegs = estimated_registers(kernel);
     *q = (struct question){
         .device =
             {
@@ -50,11 +52,11 @@ static cudaError_t ask(struct CUkern_st *kernel, struct question *q)
     return cudaSuccess;
 }
 
-cudaError_t device_occupancy(struct CUkern_st *kernel, int threads, size_t dynamic_shared,
-                             int *blocks)
+cudaError_t device_occupancy(struct CUkern_st *kernel, bool estimate, int threads,
+                             size_t dynamic_shared, int *blocks)
 {
     struct question q;
-    cudaError_t error = ask(kernel, &q);
+    cudaError_t error = ask(kernel, estimate, &q);
 
     *blocks = 0;
     if (error != cudaSuccess)
@@ -82,7 +84,7 @@ cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, const void 
     if (error == cudaSuccess && (blocks <= 0 || threads <= 0 || threads > GPU_THREADS_CTA))
         error = cudaErrorInvalidValue;
     if (error == cudaSuccess)
-        error = ask(kernel, &q);
+        error = ask(kernel, true, &q);
     if (error == cudaSuccess &&
         cudaOccAvailableDynamicSMemPerBlock(bytes, &q.device, &q.function, &q.state, blocks,
                                             threads) != CUDA_OCC_SUCCESS)
@@ -100,7 +102,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks,
     cudaError_t error = blocks ? kernel_find(function, &kernel) : cudaErrorInvalidValue;
     (void)flags;
     if (error == cudaSuccess)
-        error = device_occupancy(kernel, threads, shared, blocks);
+        error = device_occupancy(kernel, true, threads, shared, blocks);
     return api_result(error);
 }
 
@@ -135,7 +137,7 @@ cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *function,
     cudaError_t error = kernel_find(function, &kernel);
     if (error == cudaSuccess)
         error = device_occupancy(
-            kernel, (int)(config->blockDim.x * config->blockDim.y * config->blockDim.z),
+            kernel, true, (int)(config->blockDim.x * config->blockDim.y * config->blockDim.z),
             config->dynamicSmemBytes, &blocks);
     *clusters = (int)((size_t)blocks * (size_t)device_now()->sms / cluster_size(config));
     return api_result(error);

@@ -73,10 +73,57 @@ void pool_returned(const void *address)
         }
 }
 
+// ---- Memory of graphs ---------------------------------------------------------------------------
+
+static void **kept;
+static size_t kept_count, kept_capacity, kept_bytes;
+
+void *graph_memory(size_t bytes)
+{
+    void *memory = memory_alloc(bytes);
+    if (!memory)
+        return NULL;
+    kept_bytes += bytes;
+    kept = array_grow(kept, kept_count, &kept_capacity, sizeof *kept);
+    return kept[kept_count++] = memory;
+}
+
+bool graph_keeps(const void *address)
+{
+    for (size_t i = 0; i < kept_count; ++i)
+        if (kept[i] == address)
+            return true;
+    return false;
+}
+
+cudaError_t cudaDeviceGetGraphMemAttribute(int device, enum cudaGraphMemAttributeType attribute,
+                                           void *value)
+{
+    API_ENTER();
+    if (device != 0)
+        return api_result(cudaErrorInvalidDevice);
+    if (!value || attribute > cudaGraphMemAttrReservedMemHigh)
+        return api_result(cudaErrorInvalidValue);
+    *(uint64_t *)value = kept_bytes; // in use or not: it is kept
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceGraphMemTrim(int device)
+{
+    API_ENTER();
+    return api_result(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
+}
+
+// ---- In the order of a stream -------------------------------------------------------------------
+
 cudaError_t cudaMallocAsync(void **address, size_t bytes, cudaStream_t stream)
 {
     API_ENTER();
-    (void)stream;
+    if (stream_captures(stream) && address && bytes) {
+        struct task task = {.kind = TASK_ALLOC};
+        *address = graph_memory(bytes);
+        return api_result(*address ? stream_submit(stream, &task) : cudaErrorMemoryAllocation);
+    }
     return lend(address, bytes, current);
 }
 ALSO(cudaMallocAsync, cudaMallocAsync_ptsz);
@@ -92,7 +139,10 @@ ALSO(cudaMallocFromPoolAsync, cudaMallocFromPoolAsync_ptsz);
 
 cudaError_t cudaFreeAsync(void *address, cudaStream_t stream)
 {
-    (void)stream;
+    API_ENTER();
+    struct task task = {.kind = TASK_FREE};
+    if (stream_captures(stream) && graph_keeps(address))
+        return api_result(stream_submit(stream, &task));
     return cudaFree(address);
 }
 ALSO(cudaFreeAsync, cudaFreeAsync_ptsz);

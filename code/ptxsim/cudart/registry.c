@@ -3,6 +3,7 @@
 #include "runtime.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { WRAPPER_MAGIC = 0x466243B1, WRAPPER_SEPARATE = 2 };
 
@@ -153,6 +154,15 @@ cudaError_t kernel_find(const void *function, struct CUkern_st **kernel)
         if (k->host == function || k == function)
             *kernel = k;
     return *kernel ? cudaSuccess : cudaErrorInvalidResourceHandle;
+}
+
+struct CUkern_st *kernel_named(const char *name)
+{
+    struct CUkern_st *found = NULL;
+    for (struct CUkern_st *k = kernels; k; k = k->next)
+        if (!strcmp(k->name, name))
+            found = k;
+    return found;
 }
 
 struct device_variable *variables_registered(void)

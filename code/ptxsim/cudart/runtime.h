@@ -125,6 +125,10 @@ struct CUkern_st *kernel_launched(void);            // the kernels that were lau
 void kernel_was_launched(struct CUkern_st *kernel); // for the first time
 // Attributes as cudaFuncGetAttributes gives them; registers from the machine code for sm_89.
 cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttributes *attributes);
+// The same of a kernel without machine code, estimated, which is said once.
+int estimated_registers(struct CUkern_st *kernel);
+// The kernel of that name, of the program's; NULL: there is none.
+struct CUkern_st *kernel_named(const char *name);
 // A kernel by what host code calls it: the stub's address, or a handle.
 cudaError_t kernel_find(const void *function, struct CUkern_st **kernel);
 
@@ -146,9 +150,10 @@ const struct gpu *device_now(void);
 bool needs_hopper(void);
 const struct cudaDeviceProp *device_properties(void);
 size_t stack_limit(void); // cudaLimitStackSize: bytes of a thread's stack
-// CTAs of a kernel that are resident on one SM.
-cudaError_t device_occupancy(struct CUkern_st *kernel, int threads, size_t dynamic_shared,
-                             int *blocks);
+// CTAs of a kernel that are resident on one SM. estimate: with registers that are not known estimated,
+// else as if there were enough.
+cudaError_t device_occupancy(struct CUkern_st *kernel, bool estimate, int threads,
+                             size_t dynamic_shared, int *blocks);
 
 // ---- Arrays (arrays.c) --------------------------------------------------------------------------
 
@@ -172,7 +177,10 @@ struct task { // a piece of work in a stream, or a node of a graph
         TASK_HOST,
         TASK_RECORD,
         TASK_NOTHING,
-        TASK_GRAPH
+        TASK_GRAPH,
+        TASK_CONDITIONAL,
+        TASK_ALLOC, // nothing is left to do: the memory is there from when the node was made
+        TASK_FREE   // nor here: a graph keeps its memory
     } kind;
     union {
         struct launch_order launch;
@@ -195,7 +203,18 @@ struct task { // a piece of work in a stream, or a node of a graph
         } host;
         cudaEvent_t event;
         cudaGraph_t graph; // owned
+        struct {
+            enum cudaGraphConditionalNodeType type;
+            const struct condition *value;
+            cudaGraph_t *body; // owned, as are the graphs
+            unsigned count;
+        } conditional;
     };
+};
+
+struct condition { // what a cudaGraphConditionalHandle is the address of, for the device sets `now`
+    unsigned now, first;
+    bool assign; // `now` is `first` whenever the graph is launched
 };
 
 // Does a task, or adds it to the graph that the stream is capturing. Takes over what it owns.
@@ -203,6 +222,7 @@ cudaError_t stream_submit(cudaStream_t stream, struct task *task);
 void task_free(struct task *task);
 // Does a task now. A kernel's fault is explained, and makes every later call fail.
 cudaError_t task_run(const struct task *task);
+bool stream_captures(cudaStream_t stream);
 // Whether work may be done in a stream now: it is not capturing.
 cudaError_t stream_now(cudaStream_t stream);
 // For functions that may not be called while a stream is capturing: makes the capture invalid.
@@ -210,6 +230,9 @@ cudaError_t capture_forbids(void);
 // Makes the capture of a stream invalid, if it is capturing, since work for it was refused.
 cudaError_t capture_broken(cudaStream_t stream, cudaError_t error);
 
+// Memory of a graph's own, which it keeps: NULL if there is none. Frees of it do nothing.
+void *graph_memory(size_t bytes);
+bool graph_keeps(const void *address);
 void pool_returned(const void *address); // memory that may be a pool's (pools.c) was freed
 
 // Tasks of what a program asks for, checked. A kernel's arguments are copied.

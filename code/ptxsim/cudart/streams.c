@@ -15,6 +15,7 @@ struct CUstream_st {
     unsigned long long id;
     // While capturing:
     struct CUgraph_st *capture; // NULL: not capturing; shared by the streams that joined
+    bool into;                  // of the origin: the graph was there before
     unsigned long long capture_id;
     struct tips tips;                // what its next work comes after
     struct CUstream_st *origin;      // the stream that began it
@@ -143,6 +144,12 @@ cudaError_t stream_submit(cudaStream_t handle, struct task *task)
     return error;
 }
 
+bool stream_captures(cudaStream_t handle)
+{
+    const struct CUstream_st *stream = stream_find(handle);
+    return stream && stream->capture;
+}
+
 cudaError_t stream_now(cudaStream_t handle)
 {
     struct CUstream_st *stream;
@@ -163,9 +170,11 @@ static void capture_end(struct CUstream_st *origin)
         }
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMode mode)
+// Captures into a graph, NULL: a new one, after those nodes of it.
+static cudaError_t capture_begin(cudaStream_t handle, struct CUgraph_st *graph,
+                                 const cudaGraphNode_t *after, size_t count,
+                                 enum cudaStreamCaptureMode mode)
 {
-    API_ENTER();
     struct CUstream_st *stream = stream_find(handle);
     if (!stream)
         return api_result(cudaErrorInvalidResourceHandle);
@@ -175,8 +184,12 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMo
         return api_result(cudaErrorIllegalState);
     if (mode > cudaStreamCaptureModeRelaxed)
         return api_result(cudaErrorInvalidValue);
-    stream->capture = graph_new();
+    stream->into = graph != NULL;
+    stream->capture = graph ? graph : graph_new();
     if (!stream->capture)
+        return api_result(cudaErrorMemoryAllocation);
+    if (count &&
+        tips_join(&stream->tips, &(struct tips){(cudaGraphNode_t *)(uintptr_t)after, count}))
         return api_result(cudaErrorMemoryAllocation);
     stream->capture_id = ++last_capture_id;
     stream->origin = stream;
@@ -185,7 +198,26 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMo
     stream->thread = pthread_self();
     return cudaSuccess;
 }
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t handle, enum cudaStreamCaptureMode mode)
+{
+    API_ENTER();
+    return capture_begin(handle, NULL, NULL, 0, mode);
+}
 ALSO(cudaStreamBeginCapture, cudaStreamBeginCapture_ptsz);
+
+cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t handle, cudaGraph_t graph,
+                                          const cudaGraphNode_t *after,
+                                          const cudaGraphEdgeData *edges, size_t count,
+                                          enum cudaStreamCaptureMode mode)
+{
+    API_ENTER();
+    (void)edges;
+    if (!graph || (count && !after))
+        return api_result(cudaErrorInvalidValue);
+    return capture_begin(handle, graph, after, count, mode);
+}
+ALSO(cudaStreamBeginCaptureToGraph, cudaStreamBeginCaptureToGraph_ptsz);
 
 cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph)
 {
@@ -196,9 +228,10 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph)
         return api_result(cudaErrorInvalidResourceHandle);
     if (!stream->capture)
         return api_result(cudaErrorIllegalState);
-    if (!graph)
+    if (!graph && !stream->into)
         return api_result(cudaErrorInvalidValue);
-    *graph = NULL;
+    if (graph)
+        *graph = NULL;
     if (stream->origin != stream)
         return api_result(capture_broken(stream, cudaErrorStreamCaptureUnmatched));
     if (stream->invalid)
@@ -209,11 +242,10 @@ cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t *graph)
     for (struct CUstream_st *s = streams; s && error == cudaSuccess; s = s->next)
         if (s->capture && s->origin == stream && s->unjoined)
             error = cudaErrorStreamCaptureUnjoined;
-    if (error == cudaSuccess) {
+    if (error == cudaSuccess && graph)
         *graph = stream->capture;
-    } else {
+    else if (error != cudaSuccess && !stream->into)
         graph_free(stream->capture);
-    }
     capture_end(stream);
     return api_result(error);
 }
@@ -231,6 +263,51 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t handle, enum cudaStreamCaptureSta
     return cudaSuccess;
 }
 ALSO(cudaStreamIsCapturing, cudaStreamIsCapturing_ptsz);
+
+cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, enum cudaStreamCaptureStatus *status,
+                                     unsigned long long *id, cudaGraph_t *graph,
+                                     const cudaGraphNode_t **after, const cudaGraphEdgeData **edges,
+                                     size_t *count)
+{
+    API_ENTER();
+    const struct CUstream_st *stream = stream_find(handle);
+    cudaError_t error = cudaStreamIsCapturing(handle, status);
+    if (error != cudaSuccess || !stream->capture)
+        return error;
+    if (id)
+        *id = stream->capture_id;
+    if (graph)
+        *graph = stream->capture;
+    if (after)
+        *after = stream->tips.nodes;
+    if (edges)
+        *edges = NULL; // all are the ordinary kind
+    if (count)
+        *count = stream->tips.count;
+    return cudaSuccess;
+}
+ALSO(cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_ptsz);
+
+// What the stream's next work comes after, besides or instead of what it came after.
+cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t handle, cudaGraphNode_t *after,
+                                                const cudaGraphEdgeData *edges, size_t count,
+                                                unsigned flags)
+{
+    API_ENTER();
+    struct CUstream_st *stream = stream_find(handle);
+    (void)edges;
+    if (!stream || (count && !after) || flags > cudaStreamSetCaptureDependencies)
+        return api_result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+    if (!stream->capture)
+        return api_result(cudaErrorIllegalState);
+    for (size_t i = 0; i < count; ++i)
+        if (!after[i] || after[i]->graph != stream->capture)
+            return api_result(cudaErrorInvalidValue);
+    if (flags == cudaStreamSetCaptureDependencies)
+        stream->tips.count = 0;
+    return api_result(tips_join(&stream->tips, &(struct tips){after, count}));
+}
+ALSO(cudaStreamUpdateCaptureDependencies, cudaStreamUpdateCaptureDependencies_ptsz);
 
 // ---- Streams ------------------------------------------------------------------------------------
 
@@ -269,7 +346,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle)
             continue;
         struct CUstream_st *stream = *s;
         if (stream->capture && stream->origin == stream) {
-            graph_free(stream->capture);
+            if (!stream->into)
+                graph_free(stream->capture);
             capture_end(stream);
         }
         tips_free(&stream->tips);

@@ -1,5 +1,6 @@
 // task.c: does the pieces of work of streams and graphs: launches, copies, fills, host functions.
 // Below the functions of the API, which check what is asked for and make tasks of it.
+#include "ptxsim/base/heap.h"
 #include "runtime.h"
 
 #include <signal.h>
@@ -96,6 +97,56 @@ static void explain(const struct fault *fault)
     note_count = 0;
 }
 
+static struct child *asked; // by the threads of the launch at hand
+static size_t asked_count, asked_capacity;
+
+static void take_child(const struct child *child)
+{
+    asked = array_grow(asked, asked_count, &asked_capacity, sizeof *asked);
+    asked[asked_count++] = *child;
+}
+
+static cudaError_t launch_now(const struct launch_order *order);
+
+static cudaError_t run_child(const struct child *child)
+{
+    if (!child->kernel) {
+        memmove(child->to, child->from, child->bytes);
+        memory_mark(child->to, child->from, child->bytes);
+        return cudaSuccess;
+    }
+    struct CUkern_st *kernel = kernel_named(kernel_info(child->kernel)->name);
+    if (!kernel)
+        return cudaErrorInvalidDeviceFunction;
+    kernel->kernel = (struct kernel *)(uintptr_t)child->kernel;
+    struct launch_order order = {.kernel = kernel,
+                                 .dynamic_shared_bytes = child->dynamic_shared_bytes,
+                                 .params = child->params};
+    memcpy(order.grid, child->grid, sizeof order.grid);
+    memcpy(order.block, child->block, sizeof order.block);
+    return launch_now(&order);
+}
+
+// What the threads of a grid that has ended have asked for: each child with its own children, then
+// the next.
+static cudaError_t run_children(void)
+{
+    struct child *list = asked;
+    size_t count = asked_count;
+    cudaError_t error = cudaSuccess;
+
+    asked = NULL;
+    asked_count = asked_capacity = 0;
+    for (size_t i = 0; i < count; ++i) {
+        if (error == cudaSuccess)
+            error = run_child(&list[i]);
+        if (list[i].params)
+            heap_give((uint64_t)(uintptr_t)list[i].params);
+    }
+    free(list);
+    return error;
+}
+
 static cudaError_t launch_now(const struct launch_order *order)
 {
     struct CUkern_st *kernel = order->kernel;
@@ -116,6 +167,7 @@ static cudaError_t launch_now(const struct launch_order *order)
         .mine = checks_are("mine"),
         .note = take_note,
         .tick = terminal_tick,
+        .child = take_child,
     };
     memcpy(launch.grid, order->grid, sizeof launch.grid);
     memcpy(launch.block, order->block, sizeof launch.block);
@@ -136,7 +188,7 @@ static cudaError_t launch_now(const struct launch_order *order)
     memcpy(kernel->block, order->block, sizeof kernel->block);
     kernel->dynamic_shared_bytes = order->dynamic_shared_bytes;
     if (passed)
-        return cudaSuccess;
+        return run_children();
     if (fault.kind == FAULT_UNSUPPORTED) { // it did not begin: the device is as it was
         if (!kernel->refused)
             explain(&fault);
@@ -248,10 +300,30 @@ static void write_down(const struct task *task, FILE *lines)
     fflush(lines);
 }
 
+// The value is looked at when the node is come to, and after each round of a loop.
+static cudaError_t conditional_run(const struct task *task)
+{
+    const unsigned *now = &task->conditional.value->now, count = task->conditional.count;
+    cudaGraph_t *body = task->conditional.body;
+    cudaError_t error = cudaSuccess;
+
+    switch (task->conditional.type) {
+    case cudaGraphCondTypeWhile:
+        while (*now && error == cudaSuccess)
+            error = graph_run(body[0]);
+        return error;
+    case cudaGraphCondTypeIf:
+        return *now ? graph_run(body[0]) : count > 1 ? graph_run(body[1]) : cudaSuccess;
+    case cudaGraphCondTypeSwitch: return *now < count ? graph_run(body[*now]) : cudaSuccess;
+    }
+    return cudaErrorUnknown;
+}
+
 cudaError_t task_run(const struct task *task)
 {
     FILE *lines = launches_only();
-    if (lines && task->kind != TASK_GRAPH) { // a graph's tasks come here one by one
+    if (lines && task->kind != TASK_GRAPH &&
+        task->kind != TASK_CONDITIONAL) { // a graph's tasks come here one by one
         write_down(task, lines);
         return cudaSuccess;
     }
@@ -261,8 +333,11 @@ cudaError_t task_run(const struct task *task)
     case TASK_FILL: return copy_now(task);
     case TASK_HOST: task->host.function(task->host.data); return cudaSuccess;
     case TASK_RECORD: return event_record(task->event);
-    case TASK_NOTHING: return cudaSuccess;
+    case TASK_NOTHING:
+    case TASK_ALLOC:
+    case TASK_FREE: return cudaSuccess;
     case TASK_GRAPH: return graph_run(task->graph);
+    case TASK_CONDITIONAL: return conditional_run(task);
     }
     return cudaErrorUnknown;
 }
@@ -280,6 +355,11 @@ void task_free(struct task *task)
         free(task->launch.params);
     if (task->kind == TASK_GRAPH)
         graph_free(task->graph);
+    if (task->kind == TASK_CONDITIONAL) {
+        for (unsigned i = 0; i < task->conditional.count; ++i)
+            graph_free(task->conditional.body[i]);
+        free(task->conditional.body);
+    }
 }
 
 cudaError_t graph_run(const struct CUgraph_st *graph)

@@ -2,7 +2,7 @@
 // stack ("Stack Manipulation Instructions"), trap, nanosleep, pmevent ("Miscellaneous Instructions").
 #include "internal.h"
 #include "ptxsim/base/heap.h"
-#include "ptxsim/ops/heap.h"
+#include "ptxsim/ops/system.h"
 
 #include <string.h>
 
@@ -56,26 +56,48 @@ static void layout_moves(struct decoder *d, struct call_operands *call, const st
     }
 }
 
-// What the device's runtime gives to every kernel (ops/system.c); it has no body in the module.
-op_fn *system_function(const struct function *f)
+// What the device's runtime gives to every kernel (ops/system.c, ops/children.c); it has no body in
+// the module.
+static const struct system_call {
+    const char *name;
+    op_fn *run;
+    int operands; // result and arguments
+    bool heap;    // takes memory of the heap of device code
+    int bytes;    // of the result, where it is all that there is
+} system_calls[] = {
+    {"vprintf", vprintf_op, 3, false, 0},
+    {"__assertfail", assert_op, 5, false, 0},
+    {"malloc", malloc_op, 2, true, 0},
+    {"free", free_op, 1, false, 0},
+    {"__cudaCDP2GetParameterBufferV2", child_params_op, 5, true, 0},
+    {"__cudaCDP2LaunchDeviceV2", child_launch_op, 3, false, 0},
+    {"__cudaCDP2MemcpyAsync", child_copy_op, 6, false, 0},
+    {"__cudaCDP2Malloc", device_malloc_op, 3, true, 0},
+    {"__cudaCDP2Free", device_free_op, 2, false, 0},
+    {"__cudaCDP2StreamCreateWithFlags", stream_create_op, 3, false, 0},
+    {"cudaGraphSetConditional", set_condition_op, 2, false, 0},
+    {"__cudaCDP2StreamDestroy", device_success_op, 2, false, 4},
+    {"__cudaCDP2GetLastError", get_error_op, 1, false, 0},
+    {"__cudaCDP2PeekAtLastError", peek_error_op, 1, false, 0},
+    {"__cudaCDP2GetErrorString", device_success_op, 2, false, 8},
+};
+
+const struct system_call *system_function(const struct function *f)
 {
-    return f->has_body                        ? NULL
-           : !strcmp(f->name, "vprintf")      ? vprintf_op
-           : !strcmp(f->name, "__assertfail") ? assert_op
-           : !strcmp(f->name, "malloc")       ? malloc_op
-           : !strcmp(f->name, "free")         ? free_op
-                                              : NULL;
+    for (size_t i = 0; i < sizeof system_calls / sizeof system_calls[0] && !f->has_body; ++i)
+        if (!strcmp(f->name, system_calls[i].name))
+            return &system_calls[i];
+    return NULL;
 }
 
-static void decode_system_call(struct decoder *d, op_fn *run, const struct operand *returned,
-                               const struct operand *arguments)
+static void decode_system_call(struct decoder *d, const struct system_call *call,
+                               const struct operand *returned, const struct operand *arguments)
 {
     const struct operand *lists[] = {returned, arguments};
     int count = returned->count + arguments->count, at = 0;
-    int expected = run == free_op ? 1 : run == malloc_op ? 2 : run == vprintf_op ? 3 : 5;
-    if (count != expected)
+    if (count != call->operands)
         unsupported(d);
-    if (run == malloc_op)
+    if (call->heap)
         heap_prepare();
     uint32_t *regs = arena_alloc(&d->program->arena, (size_t)count * sizeof *regs);
     for (int k = 0; k < 2; ++k)
@@ -88,13 +110,16 @@ static void decode_system_call(struct decoder *d, op_fn *run, const struct opera
                 fail(d, "a parameter of a call is no .param variable");
             regs[at++] = (uint32_t)v->offset;
         }
-    emit(d, run, 0)->regs = regs;
+    struct op *op = emit(d, call->run, 0);
+    op->regs = regs;
+    op->bytes = (uint8_t)call->bytes;
 }
 
 static int callee_number(struct decoder *d, const struct operand *o)
 {
     const struct program *p = d->program;
-    struct function *f = o->kind == OPERAND_NAME ? module_function(d->module, o->name) : NULL;
+    struct function *f =
+        o->kind == OPERAND_NAME ? module_function(d->module, d->function->unit, o->name) : NULL;
     for (size_t i = 0; f && i < p->callee_count; ++i)
         if (p->callees[i].function == f)
             return (int)i;
@@ -114,8 +139,9 @@ void decode_call(struct decoder *d)
     const struct operand *callee = &list[at++];
     if (at < count && list[at].kind == OPERAND_VECTOR)
         arguments = &list[at++];
-    struct function *system =
-        callee->kind == OPERAND_NAME ? module_function(d->module, callee->name) : NULL;
+    struct function *system = callee->kind == OPERAND_NAME
+                                  ? module_function(d->module, d->function->unit, callee->name)
+                                  : NULL;
     if (system && system_function(system)) {
         decode_system_call(d, system_function(system), returned, arguments);
         return;

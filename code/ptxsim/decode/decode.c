@@ -184,10 +184,13 @@ static void add_callee(struct decoder *d, struct function *f)
     for (size_t i = 0; i < p->callee_count; ++i)
         if (p->callees[i].function == f)
             return;
-    if (!f->has_body && !strncmp(f->name, "cuda", 4))
-        fail(d, "calls %s: dynamic parallelism is not supported", f->name);
+    if (!f->has_body && (!strncmp(f->name, "cuda", 4) || !strncmp(f->name, "__cudaCDP2", 10)))
+        fail(d,
+             "calls %s: of the runtime, kernels have launches, cudaMalloc, cudaFree and "
+             "cudaMemcpyAsync, and no more",
+             f->name + (f->name[0] == '_' ? strlen("__") : 0));
     if (!f->has_body)
-        fail(d, "function '%s' has no body", f->name);
+        fail(d, "function '%s' is declared, and no file of the program defines it", f->name);
     if (p->callee_count == 1024)
         fail(d, "more than 1024 functions");
     p->callees[p->callee_count++] = (struct callee){.function = f};
@@ -201,8 +204,8 @@ static void find_names(struct decoder *d, const struct operand *o)
     if (o->kind != OPERAND_NAME || special_find(o->name) >= 0 ||
         function_variable(d->function, d->insn->scope, o->name))
         return;
-    struct function *f = module_function(d->module, o->name);
-    if (f && !system_function(f))
+    struct function *f = module_function(d->module, d->function->unit, o->name);
+    if (f && !f->is_kernel && !system_function(f)) // a kernel's name: it is launched
         add_callee(d, f);
 }
 
@@ -216,8 +219,8 @@ static void collect(struct decoder *d)
     // Functions in initialised tables can be called too.
     for (size_t i = 0; i < d->module->variable_count; ++i)
         for (struct relocation *r = d->module->variables[i]->relocations; r; r = r->next) {
-            struct function *f = module_function(d->module, r->name);
-            if (f && f->has_body)
+            struct function *f = module_function(d->module, d->module->variables[i]->unit, r->name);
+            if (f && f->has_body && !f->is_kernel)
                 add_callee(d, f);
         }
     for (size_t c = 0; c < p->callee_count; ++c) {

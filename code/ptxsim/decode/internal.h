@@ -219,7 +219,7 @@ enum space memory_space(const struct decoder *d); // that the opcode names
 void note_size(struct decoder *d, int bytes);
 
 // control.c: the operation of vprintf and the like, which have no body in the module; else NULL.
-op_fn *system_function(const struct function *f);
+const struct system_call *system_function(const struct function *f);
 
 // matrix.c
 bool is_wgmma(const struct spelling *s);

@@ -274,12 +274,57 @@ static struct interval *find_intervals(struct decoder *d, struct flow_block *blo
     return intervals;
 }
 
+struct pressure {
+    uint64_t *live;
+    bool defines; // which registers of an instruction are looked at
+    int now;      // words of 4 bytes
+};
+
+static int register_words(const struct decoder *d, int reg)
+{
+    return (d->function->regs[reg].bytes + 3) / 4; // predicates have registers of their own
+}
+
+static void note_pressure(struct decoder *d, int reg, bool defines, void *data)
+{
+    struct pressure *p = data;
+    uint64_t bit = UINT64_C(1) << (reg & 63), *live = &p->live[reg >> 6];
+    if (defines != p->defines || !(*live & bit) == defines)
+        return;
+    *live ^= bit;
+    p->now += defines ? -register_words(d, reg) : register_words(d, reg);
+}
+
+// The most words that are alive at one place: what a compiler that neither spills nor computes
+// anything twice would need. Backwards through each block.
+static int most_live(struct decoder *d, struct flow_block *blocks, size_t count, size_t words)
+{
+    const struct function *f = d->function;
+    struct pressure p = {.live = arena_alloc(&d->temporary, (words + 1) * sizeof *p.live)};
+    int most = 0;
+    for (size_t b = 0; b < count; ++b) {
+        live_out(d, blocks, &blocks[b], p.live, words);
+        p.now = 0;
+        for (size_t i = 0; i < f->reg_count; ++i)
+            p.now += p.live[i >> 6] >> (i & 63) & 1 ? register_words(d, (int)i) : 0;
+        for (size_t i = blocks[b].end; i-- > blocks[b].first;) {
+            most = p.now > most ? p.now : most;
+            p.defines = true;
+            visit_registers(d, &f->insns[i], note_pressure, &p);
+            p.defines = false;
+            visit_registers(d, &f->insns[i], note_pressure, &p);
+        }
+    }
+    return most;
+}
+
 // Registers whose intervals do not meet share a place.
 void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t count)
 {
     const struct function *f = d->function;
     size_t words = (f->reg_count + 63) / 64;
     find_live(d, blocks, count, words);
+    d->callee->live_words = most_live(d, blocks, count, words);
     struct interval *intervals = find_intervals(d, blocks, count, words);
     d->slot = arena_alloc(&d->temporary, (f->reg_count + 1) * sizeof *d->slot);
     for (size_t i = 0; i < f->reg_count; ++i)

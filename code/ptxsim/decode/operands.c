@@ -177,7 +177,7 @@ static bool name_value(struct decoder *d, const struct operand *o, uint64_t *val
 {
     const struct variable *v = function_variable(d->function, d->insn->scope, o->name);
     if (!v)
-        v = module_variable(d->module, o->name);
+        v = module_variable(d->module, d->function->unit, o->name);
     *variable = v;
     if (v) {
         if (is_local(d, v)) {
@@ -188,10 +188,10 @@ static bool name_value(struct decoder *d, const struct operand *o, uint64_t *val
                                        : v->dynamic ? dynamic_offset(d, v)
                                                     : v->offset);
         if ((v->space == SPACE_GLOBAL || v->space == SPACE_CONST) && !v->address)
-            fail(d, "%s has no memory", o->name);
+            fail(d, "%s is declared, and no file of the program defines it", o->name);
         return true;
     }
-    struct function *f = module_function(d->module, o->name);
+    struct function *f = module_function(d->module, d->function->unit, o->name);
     if (f) {
         *value = CODE_WINDOW + (uint64_t)function_number(d->module, f);
         return true;

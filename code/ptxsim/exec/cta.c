@@ -120,6 +120,8 @@ void start_cta(struct cta *cta, uint64_t number)
         w->turns = w->steps = w->instructions = 0;
         w->loop.watched = w->loop.careful = false;
         w->polls = NULL;
+        w->passed = 0;
+        memset(w->error, 0, sizeof w->error);
         for (int lane = 0; lane < WARP; ++lane)
             w->stack[lane] = cta->program->local_bytes;
         w->group_count = 1;

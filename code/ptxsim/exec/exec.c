@@ -116,11 +116,13 @@ void run_block(struct warp *w, int index)
     w->taken = w->gone = 0;
     w->next = block + 1;
     // Taken out while it runs, so that the operations can add groups freely.
-    int others = w->group_count;
-    if (others > 1)
+    if (w->group_count > 1) {
+        if (w->cta->races)
+            barrier_note_passing(w, g);
         remove_group(w, index);
-    else
+    } else {
         w->group_count = 0;
+    }
     const struct op *first = &p->ops[b->first];
     run_ops(w, w->file + frame, first, first + b->count, mask);
     w->turns++;

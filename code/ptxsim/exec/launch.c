@@ -2,6 +2,7 @@
 // more.
 #include "exec.h"
 
+#include "ptxsim/base/heap.h"
 #include "ptxsim/decode/decode.h"
 #include "ptxsim/ops/ops.h"
 
@@ -270,6 +271,21 @@ static const struct program *program_of(struct kernel *kernel, struct fault *fau
     return kernel->program;
 }
 
+int kernel_registers(struct kernel *kernel)
+{
+    enum { LEAST = 8, MOST = 255 }; // what machine code has
+    struct fault fault = {0};
+    const struct program *p = program_of(kernel, &fault);
+    if (!p)
+        return 0;
+    int deepest = 0;
+    for (size_t i = 1; i < p->callee_count; ++i)
+        if (p->callees[i].live_words > deepest)
+            deepest = p->callees[i].live_words;
+    int words = p->callees[0].live_words + deepest;
+    return words < LEAST ? LEAST : words > MOST ? MOST : words;
+}
+
 // As many workers as the host has cores, or the launch asks for; each with counters of its own.
 static void prepare_workers(struct run *run)
 {
@@ -329,6 +345,34 @@ static void merge_counters(struct run *run)
     }
 }
 
+static int by_cta_and_order(const void *a, const void *b)
+{
+    const struct child_entry *x = a, *y = b;
+    return x->cta != y->cta ? (x->cta < y->cta ? -1 : 1) : x->order < y->order ? -1 : 1;
+}
+
+// Hands on what the grid's threads have asked for. Of a grid with a fault nothing is done any more.
+static void hand_on_children(const struct run *run)
+{
+    struct child_entry *all = NULL;
+    size_t count = 0, capacity = 0;
+    for (uint64_t i = 0; i < run->worker_count; ++i) {
+        const struct worker *worker = &run->workers[i];
+        for (size_t k = 0; k < worker->child_count; ++k) {
+            all = array_grow(all, count, &capacity, sizeof *all);
+            all[count++] = worker->children[k];
+        }
+    }
+    if (count)
+        qsort(all, count, sizeof *all, by_cta_and_order);
+    for (size_t i = 0; i < count; ++i)
+        if (all[i].asked && run->fault.kind == FAULT_NONE && run->launch->child)
+            run->launch->child(&all[i].child);
+        else if (all[i].child.params)
+            heap_give((uint64_t)(uintptr_t)all[i].child.params);
+    free(all);
+}
+
 // Frees the workers; their races come into one log.
 static void drop_workers(struct run *run, struct race_log *races)
 {
@@ -338,6 +382,7 @@ static void drop_workers(struct run *run, struct race_log *races)
         free(run->workers[i].insns);
         free(run->workers[i].blocks);
         free(run->workers[i].patterns);
+        free(run->workers[i].children);
     }
     free(run->workers);
 }
@@ -371,6 +416,7 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
     struct race_log races = {0};
     merge_counters(&run);
     counts_derive(p, run.workers[0].insns, run.workers[0].blocks, counts, lines, line_count);
+    hand_on_children(&run);
     drop_workers(&run, &races);
     write_printed(&run);
     pthread_mutex_destroy(&run.lock);

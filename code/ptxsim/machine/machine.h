@@ -43,6 +43,8 @@ struct warp {
     uint32_t next, next_frame; // where the running group goes; set by the control operations
     uint32_t taken;            // lanes that go to next; the others fall through
     uint32_t gone;             // lanes that have left the group in another way
+    uint32_t passed;           // lanes that run past a barrier, at block passed_block, at which
+    uint32_t passed_block;     // others of the warp stand (ops/barrier.c)
     uint32_t tid[3][WARP];
     uint64_t stack[WARP]; // alloca: the lowest byte in use, from the end of the lane's local memory
     struct text printed;  // by printf
@@ -52,6 +54,7 @@ struct warp {
     struct copies *copies;     // cp.async on their way; NULL until the first
     struct products *products; // wgmma on their way; NULL until the first
     uint32_t bulk_open[WARP];  // number of the group of bulk stores that each lane fills
+    uint32_t error[WARP];      // what cudaGetLastError gives in device code
     bool yields;               // ends its turn: a failed wait, a nanosleep, a load of a flag
     const struct op *waits;    // the failed wait for an mbarrier's phase that it repeats, or NULL
     uint32_t waits_at;
@@ -104,6 +107,12 @@ struct cta {
 
 #include "races.h"
 
+struct child_entry {
+    struct child child;
+    uint64_t cta, order; // of the CTA that asked, and of the worker's
+    bool asked;          // false: the buffer of its parameters is being filled
+};
+
 struct worker { // one host thread
     struct run *run;
     _Atomic uint64_t effects; // what its warps have done that another can see
@@ -118,6 +127,8 @@ struct worker { // one host thread
     struct race_log races;
     struct global_races *global_races; // of the launch
     struct page *page;                 // the last one of those
+    struct child_entry *children;      // what device code has launched (ops/children.c)
+    size_t child_count, child_capacity;
 };
 
 // A warp has done something that others can see: whoever waits for it looks again. Read by other

@@ -85,6 +85,7 @@ struct program {
         struct function *function;
         uint32_t block; // where it starts
         size_t frame_bytes, constants_at, constant_bytes, local_bytes;
+        int live_words;  // of 4 bytes, the most that its registers hold at one place
         char *constants; // immediates, a copy for each lane, at the end of the frame
     } * callees;         // [0] is the kernel
     size_t callee_count;

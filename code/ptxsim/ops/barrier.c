@@ -4,6 +4,8 @@
 
 #include "ptxsim/machine/groups.h"
 
+#include <stdlib.h>
+
 uint32_t living_threads(const struct cta *cta)
 {
     uint32_t threads = 0;
@@ -68,6 +70,75 @@ static void report_places(struct cta *cta, unsigned id)
     }
 }
 
+// ---- Lanes that run past a barrier --------------------------------------------------------------
+//
+// __syncthreads() in a branch that only some lanes of a warp take: those wait for the others, which run
+// past it and end, and then the barrier completes, for lanes that have ended are no part of it. So does a
+// GPU, as long as the machine code keeps the branch; synccheck reports it.
+
+// Whether a lane in block `from` can come to `to`, in the same function.
+static bool reaches(const struct program *p, uint32_t from, uint32_t to)
+{
+    uint32_t *open = checked_alloc(calloc(p->block_count + 1, sizeof *open)), count = 0;
+    bool *seen = checked_alloc(calloc(p->block_count + 1, sizeof *seen));
+    open[count++] = from;
+    seen[from] = true;
+    while (count && !seen[to]) {
+        uint32_t block = open[--count];
+        const struct basic_block *b = &p->blocks[block];
+        const struct op *last = &p->ops[b->first + b->count - (b->count ? 1 : 0)];
+        bool jumps = last->run == branch_op || last->inner == branch_op, ends = b->ends_flow;
+        const struct switch_operands *s = last->run == switch_op ? last->operands : NULL;
+        int ways = (s ? s->count : jumps) + 1;
+        for (int i = 0; i < ways; ++i) {
+            bool on = i == ways - 1;
+            uint32_t next = on ? block + 1 : (uint32_t)(s ? s->targets[i] : last->target);
+            if ((on && ends) || next >= p->block_count || seen[next])
+                continue;
+            seen[next] = true;
+            open[count++] = next;
+        }
+    }
+    bool found = seen[to];
+    free(open);
+    free(seen);
+    return found;
+}
+
+void barrier_note_passing(struct warp *w, const struct group *g)
+{
+    const struct program *p = w->cta->program;
+    if (!(g->mask & ~w->passed) ||
+        p->blocks[g->block].count < 2) // no more than a branch, or the end
+        return;
+    for (int i = 0; i < w->group_count; ++i) {
+        const struct group *o = &w->groups[i];
+        const struct basic_block *b = &p->blocks[o->block];
+        if (o == g || o->arrived || o->frame != g->frame || b->sync != SYNC_BARRIER ||
+            !b->barrier->aligned || b->barrier->has_count || !reaches(p, o->block + 1, g->block))
+            continue;
+        w->passed |= g->mask;
+        w->passed_block = o->block;
+        return;
+    }
+}
+
+void barrier_report_passed(struct warp *w, const struct op *op, uint32_t mask)
+{
+    const struct insn_info *insns = w->cta->program->insns;
+    const struct op *barrier = first_op(w->cta->program, w->passed_block);
+    for (int i = 0; i < w->group_count; ++i) {
+        const struct group *o = &w->groups[i];
+        if (o->block == w->passed_block && !o->arrived)
+            race_report(
+                w, barrier, __builtin_ctz(o->mask), FAULT_DIVERGENT_BARRIER, op->insn,
+                "%s for all threads of the block: lane %d of the warp has run past it to the "
+                "kernel's end",
+                insns[barrier->insn].opcode, __builtin_ctz(w->passed & mask));
+    }
+    w->passed &= ~mask;
+}
+
 void release_barrier(struct cta *cta, unsigned id)
 {
     uint32_t expected = cta->barrier[id].expected ? cta->barrier[id].expected : living_threads(cta);
@@ -125,6 +196,7 @@ void barrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         return;
     }
     note_effect(w);
+    w->passed &= ~mask; // they came after all
     cta->barrier[id].expected = count;
     cta->barrier[id].arrived += mask == w->alive ? WARP : (uint32_t)__builtin_popcount(mask);
     if (b->kind >= BARRIER_POPC) {

@@ -13,7 +13,9 @@ void branch_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 
 void exit_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    (void)r, (void)op;
+    (void)r;
+    if (w->passed & mask)
+        barrier_report_passed(w, op, mask);
     w->alive &= ~mask;
     w->gone = mask;
 }

@@ -202,6 +202,10 @@ void plain_masked(struct warp *w, char *r, const struct op *op, op_fn *run, uint
 
 // Threads of a CTA's warps that have not ended, in whole warps.
 uint32_t living_threads(const struct cta *cta);
+// For race checks: marks the lanes of a group that is to run and has run past a barrier at which others of
+// the warp stand; and reports those marked that end.
+void barrier_note_passing(struct warp *w, const struct group *g);
+void barrier_report_passed(struct warp *w, const struct op *op, uint32_t mask);
 // Lets everyone who waits at a barrier go on if all have come.
 void release_barrier(struct cta *cta, unsigned id);
 

@@ -1,38 +1,41 @@
 // system.c: the functions that the device's runtime gives to every kernel: vprintf, __assertfail,
-// malloc and free.
+// malloc and free. (children.c has those that launch kernels.)
 //
 // What a warp prints is kept and written to stdout at the end of the launch: block by block, warp
 // by warp, so the same in every run. (Launches behave as under CUDA_LAUNCH_BLOCKING=1.)
+#include "system.h"
 #include "address.h"
-#include "heap.h"
 #include "ptxsim/base/heap.h"
 #include "scalars.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-// Bytes at a generic address; false after a fault.
-static bool fetch(struct warp *w, const struct op *op, int lane, uint64_t at, void *to,
-                  uint32_t bytes)
+void *generic_place(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                    bool store)
 {
-    const void *from;
     struct op generic = *op;
     generic.space = SPACE_GENERIC;
     if (at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT) {
         uint64_t offset = at - SHARED_WINDOW;
-        if (offset + bytes > w->cta->shared_bytes) {
-            fault_shared(w, op, lane, (uint32_t)offset, bytes, false);
-            return false;
-        }
-        from = w->cta->shared + offset;
-    } else if (at >> WINDOW_SHIFT) {
-        from = private_memory(w, &generic, lane, at, bytes, false);
-    } else if (!global_span(w, at, bytes)) {
-        fault_global(w, op, lane, at, bytes, false);
-        return false;
-    } else {
-        from = (const void *)(uintptr_t)at;
+        if (offset + bytes <= w->cta->shared_bytes)
+            return w->cta->shared + offset;
+        fault_shared(w, op, lane, (uint32_t)offset, bytes, store);
+        return NULL;
     }
+    if (at >> WINDOW_SHIFT)
+        return private_memory(w, &generic, lane, at, bytes, store);
+    if (global_span(w, at, bytes))
+        return (void *)(uintptr_t)at;
+    fault_global(w, op, lane, at, bytes, store);
+    return NULL;
+}
+
+// Bytes at a generic address; false after a fault.
+static bool fetch(struct warp *w, const struct op *op, int lane, uint64_t at, void *to,
+                  uint32_t bytes)
+{
+    const void *from = generic_place(w, op, lane, at, bytes, false);
     if (from)
         memcpy(to, from, bytes);
     return from != NULL;
@@ -141,8 +144,7 @@ static bool print_one(struct warp *w, const struct op *op, int lane, const char 
     return true;
 }
 
-// Where parameter `index` of the call lies in a lane's local memory.
-static char *parameter(struct warp *w, const char *r, const struct op *op, int lane, int index)
+char *parameter(struct warp *w, const char *r, const struct op *op, int lane, int index)
 {
     return w->local + (size_t)lane * w->cta->program->local_bytes +
            ((const u64 *)(r + FRAME_LOCAL))[lane] + op->regs[index];

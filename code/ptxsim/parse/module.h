@@ -58,6 +58,12 @@ struct reg {
     uint8_t bytes;
 };
 
+enum linkage {
+    LINK_LOCAL, // known in its own text only
+    LINK_GLOBAL,
+    LINK_EXTERN, // declared: another text defines it
+};
+
 struct variable {
     const char *name;
     enum space space;
@@ -69,6 +75,8 @@ struct variable {
     uint8_t *init; // size bytes, or NULL
     struct relocation *relocations;
     int scope; // the { } of its function that it stands in
+    int unit;  // the text that it stands in, of those that were linked
+    enum linkage linkage;
 };
 
 struct relocation {
@@ -90,6 +98,8 @@ struct label {
 struct function {
     const char *name;
     bool is_kernel, has_body;
+    int unit; // as a variable's
+    enum linkage linkage;
     struct module *module;
     struct reg *regs;
     size_t reg_count, reg_capacity;
@@ -103,12 +113,14 @@ struct function {
     size_t scope_count, scope_capacity;
     int params, returns; // of a .func: return values come first among the variables
     int max_threads;
+    bool bounded;          // it says max_threads
     char unsupported[256]; // why it cannot be decoded, else empty
 };
 
 struct module {
     struct arena arena;
     int arch; // 89 for .target sm_89
+    int units;
     const char **files;
     size_t file_count;
     struct variable **variables;
@@ -121,8 +133,10 @@ struct module {
 
 // Frees what module_parse made; module_free (decode/) frees the kernels' programs first.
 void module_drop(struct module *module);
-struct function *module_function(struct module *module, const char *name);
-struct variable *module_variable(struct module *module, const char *name);
+// By a name in the text `unit`: what is local there comes first, then a definition in any text, then
+// a declaration. NULL: there is none.
+struct function *module_function(struct module *module, int unit, const char *name);
+struct variable *module_variable(struct module *module, int unit, const char *name);
 // By the names that an instruction in `scope` sees.
 struct variable *function_variable(const struct function *function, int scope, const char *name);
 const struct label *function_label(const struct function *function, int scope, const char *name);

@@ -53,6 +53,8 @@ struct parser {
     size_t function_locations; // the first of the running function
     int location;
     int scope;
+    int unit; // of the texts: this one
+    enum linkage linkage;
 };
 
 __attribute__((noreturn, format(printf, 2, 3))) static void fail(struct parser *p,
@@ -534,6 +536,8 @@ static struct variable *parse_variable(struct parser *p, enum space space)
     struct variable *v = arena_alloc(&p->module->arena, sizeof *v);
     v->space = space;
     v->scope = p->scope;
+    v->unit = p->unit;
+    v->linkage = p->linkage;
     size_t element = 0;
     bool vector2 = false, vector4 = false;
     for (;;) {
@@ -894,6 +898,8 @@ static void parse_function(struct parser *p, bool is_kernel)
     struct module *m = p->module;
     struct function *f = arena_alloc(&m->arena, sizeof *f);
     f->module = m;
+    f->unit = p->unit;
+    f->linkage = p->linkage;
     f->is_kernel = is_kernel;
     f->max_threads = 1024;
     p->function = f;
@@ -920,6 +926,7 @@ static void parse_function(struct parser *p, bool is_kernel)
                 threads *= size;
             } while (accept(p, ","));
             f->max_threads = (int)threads;
+            f->bounded = true;
         } else if (accept(p, ".minnctapersm") || accept(p, ".maxnreg") ||
                    accept(p, ".maxnctapersm") || accept(p, ".maxclusterrank")) {
             integer(p);
@@ -975,8 +982,13 @@ static void parse_module(struct parser *p)
             parse_loc(p);
         } else if (accept(p, ".pragma") || accept(p, ".alias")) {
             parse_pragma(p);
-        } else if (accept(p, ".extern") || accept(p, ".visible") || accept(p, ".weak") ||
-                   accept(p, ".common") || accept(p, ";")) {
+        } else if (accept(p, ".extern")) {
+            p->linkage = LINK_EXTERN;
+            continue;
+        } else if (accept(p, ".visible") || accept(p, ".weak") || accept(p, ".common")) {
+            p->linkage = LINK_GLOBAL;
+            continue;
+        } else if (accept(p, ";")) {
             continue;
         } else if (accept(p, ".entry")) {
             parse_function(p, true);
@@ -987,29 +999,48 @@ static void parse_module(struct parser *p)
         } else {
             fail(p, "'%.*s' where a directive was expected", (int)p->token.length, p->token.text);
         }
+        p->linkage = LINK_LOCAL;
     }
 }
 
 // ---- Modules ------------------------------------------------------------------------------------
 
-struct function *module_function(struct module *module, const char *name)
+// How well what was found fits a name in a text: 0 not at all, the highest wins, of equals the first.
+static int fits(int unit, int its_unit, enum linkage linkage, bool defined)
 {
-    struct function *declared = NULL;
-    for (size_t i = 0; i < module->function_count; ++i)
-        if (!strcmp(module->functions[i]->name, name)) {
-            declared = module->functions[i];
-            if (declared->has_body)
-                break;
-        }
-    return declared;
+    if (linkage == LINK_LOCAL && defined)
+        return unit == its_unit ? 3 : 0;
+    return defined ? 2 : 1;
 }
 
-struct variable *module_variable(struct module *module, const char *name)
+struct function *module_function(struct module *module, int unit, const char *name)
 {
-    for (size_t i = 0; i < module->variable_count; ++i)
-        if (!strcmp(module->variables[i]->name, name))
-            return module->variables[i];
-    return NULL;
+    struct function *best = NULL;
+    for (size_t i = 0, most = 0; i < module->function_count; ++i) {
+        struct function *f = module->functions[i];
+        size_t fit =
+            strcmp(f->name, name) ? 0 : (size_t)fits(unit, f->unit, f->linkage, f->has_body);
+        if (fit > most) {
+            most = fit;
+            best = f;
+        }
+    }
+    return best;
+}
+
+struct variable *module_variable(struct module *module, int unit, const char *name)
+{
+    struct variable *best = NULL;
+    for (size_t i = 0, most = 0; i < module->variable_count; ++i) {
+        struct variable *v = module->variables[i];
+        bool defined = v->linkage != LINK_EXTERN;
+        size_t fit = strcmp(v->name, name) ? 0 : (size_t)fits(unit, v->unit, v->linkage, defined);
+        if (fit > most) {
+            most = fit;
+            best = v;
+        }
+    }
+    return best;
 }
 
 struct variable *function_variable(const struct function *function, int scope, const char *name)
@@ -1044,6 +1075,7 @@ static void describe_kernel(struct module *m, struct kernel *kernel, struct func
     info->name = f->name;
     info->params = f->params;
     info->max_threads = f->max_threads;
+    info->bounded = f->bounded;
     size_t *offsets = arena_alloc(&m->arena, (size_t)(f->params + 1) * sizeof *offsets);
     size_t *sizes = arena_alloc(&m->arena, (size_t)(f->params + 1) * sizeof *sizes);
     for (int i = 0; i < f->params; ++i) {
@@ -1079,7 +1111,7 @@ static bool place_variables(struct module *m, char *why, size_t size)
             v->offset = shared = align_up(shared, v->align);
             shared += v->size;
         }
-        if (v->space != SPACE_GLOBAL && v->space != SPACE_CONST)
+        if ((v->space != SPACE_GLOBAL && v->space != SPACE_CONST) || v->linkage == LINK_EXTERN)
             continue;
         size_t bytes = v->size ? v->size : 1;
         v->address = memory_alloc_zeros(bytes);
@@ -1093,13 +1125,13 @@ static bool place_variables(struct module *m, char *why, size_t size)
     for (size_t i = 0; i < m->variable_count; ++i) {
         struct variable *v = m->variables[i];
         for (struct relocation *r = v->address ? v->relocations : NULL; r; r = r->next) {
-            const struct variable *to = module_variable(m, r->name);
+            const struct variable *to = module_variable(m, v->unit, r->name);
             uint64_t value = 0;
             if (to && to->address) {
                 value = (uint64_t)(uintptr_t)to->address;
             } else {
                 for (size_t j = 0; j < m->function_count; ++j)
-                    if (m->functions[j] == module_function(m, r->name))
+                    if (m->functions[j] == module_function(m, v->unit, r->name))
                         value = CODE_WINDOW + j;
             }
             if (!value || r->at + 8 > v->size) {
@@ -1141,26 +1173,38 @@ void module_drop(struct module *module)
     free(module);
 }
 
-struct module *module_parse(const char *ptx, char *why, size_t size)
+// One text into the module; false: `why` is written.
+static bool parse_text(struct parser *p, const char *ptx)
 {
-    struct module *m = checked_alloc(calloc(1, sizeof *m));
-    struct parser *p = checked_alloc(calloc(1, sizeof *p));
-    p->module = m;
+    struct module *m = p->module;
+    size_t first = m->function_count;
     p->at = ptx;
     p->line = 1;
-    p->why = why;
-    p->why_size = size;
-    bool good = false;
-    if (!setjmp(p->failed)) {
-        parse_module(p);
-        good = true;
-    }
-    for (size_t i = 0; good && i < m->function_count; ++i) {
+    p->unit = m->units++;
+    p->linkage = LINK_LOCAL;
+    p->location_count = m->file_count = 0; // each text numbers its own
+    if (setjmp(p->failed))
+        return false;
+    parse_module(p);
+    for (size_t i = first; i < m->function_count; ++i) {
         struct function *f = m->functions[i];
         for (size_t j = 0; j < f->insn_count; ++j)
             f->insns[j].at = user_line(p, f->insns[j].at.line);
         m->kernel_count += f->is_kernel && f->has_body;
     }
+    return true;
+}
+
+struct module *module_link(char *const *texts, size_t count, char *why, size_t size)
+{
+    struct module *m = checked_alloc(calloc(1, sizeof *m));
+    struct parser *p = checked_alloc(calloc(1, sizeof *p));
+    p->module = m;
+    p->why = why;
+    p->why_size = size;
+    bool good = true;
+    for (size_t i = 0; i < count && good; ++i)
+        good = parse_text(p, texts[i]);
     free(p->registers);
     free(p->locations);
     free(p);
@@ -1179,6 +1223,12 @@ struct module *module_parse(const char *ptx, char *why, size_t size)
     return m;
 }
 
+struct module *module_parse(const char *ptx, char *why, size_t size)
+{
+    char *text = (char *)(uintptr_t)ptx;
+    return module_link(&text, 1, why, size);
+}
+
 struct kernel *module_kernel(struct module *module, const char *mangled_name)
 {
     for (size_t i = 0; i < module->kernel_count; ++i)
@@ -1189,7 +1239,9 @@ struct kernel *module_kernel(struct module *module, const char *mangled_name)
 
 bool module_symbol(struct module *module, const char *name, void **address, size_t *size)
 {
-    const struct variable *v = module_variable(module, name);
+    const struct variable *v = NULL; // of the first text that defines it
+    for (int unit = 0; unit < module->units && !(v && v->address); ++unit)
+        v = module_variable(module, unit, name);
     if (!v || !v->address)
         return false;
     *address = v->address;

@@ -155,7 +155,7 @@ static void test_large_variables_take_no_memory(void **state)
     size_t after = resident_bytes();
     if (after > before + ((size_t)64 << 20))
         fail_msg("%zu bytes of memory for zeros", after - before);
-    const char *zeros = module_variable(m, "v")->address;
+    const char *zeros = module_variable(m, 0, "v")->address;
     assert_int_equal(zeros[0] | zeros[536870911], 0);
     module_free(m);
 }

@@ -1749,6 +1749,103 @@ static void barriers_and_exits(void **state)
     assert_int_equal(out[63], 63);
     assert_int_equal(out[3], 3);
     free(out);
+    // Past a barrier at which others of the warp stand, and to the end; not: to the end at once, or to
+    // the barrier in the end, by a way that it leads to itself.
+    expect_fault("",
+                 "setp.ge.u32 %p1, %lane, 16; @%p1 bra P; bar.sync 0;\nP: st.global.u32 [%o], 1;",
+                 (struct setup){0}, FAULT_DIVERGENT_BARRIER,
+                 "lane 16 of the warp has run past it to the kernel's end");
+    out =
+        words("", "setp.ge.u32 %p1, %lane, 16; @%p1 bra P; bar.sync 0; st.global.u32 [%o], 1;\nP:",
+              (struct setup){0}, 32);
+    assert_int_equal(out[15], 1);
+    free(out);
+    out = words("",
+                "mov.u32 %r1, 0; mov.u32 %r2, 0; setp.lt.u32 %p1, %lane, 16; bra.uni L;\n"
+                "B: bar.sync 0; add.u32 %r1, %r1, 1; setp.ge.u32 %p2, %r1, 3; @%p2 bra E;\n"
+                "L: @%p1 bra B; add.u32 %r2, %r2, 1; add.u32 %r2, %r2, 1; bra.uni B;\n"
+                "E: st.global.u32 [%o], %r2;",
+                (struct setup){0}, 32);
+    assert_int_equal(out[3], 0);
+    assert_int_equal(out[31], 6);
+    free(out);
+}
+
+// ---- Several texts, and what is told of a kernel -------------------------------------------------
+
+// Names that are not .visible are each text's own, also where the other has the same.
+static void linked_texts(void **state)
+{
+    (void)state;
+    char one[] = HEADER
+        ".global .u32 number = 1;\n.extern .global .u32 both;\n.extern .global .u32 nowhere;\n"
+        ".extern .func (.param .b32 value) theirs();\n"
+        ".func (.param .b32 value) mine()\n{\n.reg .b32 %r<2>;\n"
+        "ld.global.u32 %r1, [number]; st.param.b32 [value], %r1; ret;\n}\n"
+        ".visible .entry k(.param .u64 out)\n{\n.reg .b32 %r<8>; .reg .b64 %out;\n"
+        "ld.param.u64 %out, [out];\n"
+        "{ .param .b32 got; call (got), mine; ld.param.b32 %r1, [got]; }\n"
+        "{ .param .b32 got; call (got), theirs; ld.param.b32 %r2, [got]; }\n"
+        "ld.global.u32 %r3, [both]; mad.lo.s32 %r4, %r1, 100, %r2; add.s32 %r4, %r4, %r3;\n"
+        "st.global.u32 [%out], %r4; ret;\n}\n"
+        ".visible .entry missing()\n{\n.reg .b32 %r1;\nld.global.u32 %r1, [nowhere]; ret;\n}\n";
+    char two[] = HEADER
+        ".global .u32 number = 2;\n.visible .global .u32 both = 40;\n"
+        ".func (.param .b32 value) mine()\n{\n.reg .b32 %r<2>;\n"
+        "ld.global.u32 %r1, [number]; mul.lo.s32 %r1, %r1, 10; st.param.b32 [value], %r1; ret;\n}\n"
+        ".visible .func (.param .b32 value) theirs()\n{\n.reg .b32 %r<2>;\n"
+        "{ .param .b32 got; call (got), mine; ld.param.b32 %r1, [got]; }\n"
+        "st.param.b32 [value], %r1; ret;\n}\n";
+    char *texts[2][2] = {{one, two}, {two, one}};
+    for (int order = 0; order < 2; ++order) {
+        char why[256] = "";
+        struct module *module = module_link(texts[order], 2, why, sizeof why);
+        assert_string_equal(why, "");
+        uint32_t *out = memory_alloc(4);
+        struct outcome o = run_module(module, (struct setup){.block = 1}, &out);
+        assert_string_equal(o.fault.text, "");
+        assert_int_equal(*out, 160);
+        free(o.lines);
+        void *address;
+        size_t size;
+        assert_true(module_symbol(module, "both", &address, &size));
+        assert_int_equal(*(uint32_t *)address, 40);
+        assert_false(module_symbol(module, "nowhere", &address, &size));
+        struct kernel *missing = module_kernel(module, "missing");
+        assert_int_equal(kernel_registers(missing), 0);
+        assert_non_null(strstr(missing->error, "nowhere is declared, and no file of the program"));
+        memory_free(out);
+        module_free(module);
+    }
+    char broken[] = HEADER ".strange\n", why[256], *bad[] = {one, broken};
+    assert_null(module_link(bad, 2, why, sizeof why));
+    assert_non_null(strstr(why, "'.strange' where a directive was expected"));
+}
+
+// 20 floats and a 64-bit address; with a call, what the function needs as well. Predicates take none.
+static void registers_alive(void **state)
+{
+    (void)state;
+    char text[8192], many[4096] = "", sum[2048] = "";
+    for (int i = 0; i < 20; ++i) {
+        snprintf(many + strlen(many), sizeof many - strlen(many), "cvt.rn.f32.u32 %%f%d, %%r0;\n",
+                 i);
+        snprintf(sum + strlen(sum), sizeof sum - strlen(sum), "add.f32 %%f0, %%f0, %%f%d;\n", i);
+    }
+    for (int calls = 0; calls < 2; ++calls) {
+        snprintf(
+            text, sizeof text,
+            HEADER
+            ".func f()\n{\n.reg .b64 %%x<4>;\nmov.u64 %%x0, 1; mov.u64 %%x1, 2;\n"
+            "mov.u64 %%x2, 3; add.s64 %%x0, %%x0, %%x1; add.s64 %%x0, %%x0, %%x2; ret;\n}\n"
+            ".visible .entry k(.param .u64 out)\n{\n.reg .f32 %%f<20>; .reg .b32 %%r0;\n"
+            ".reg .b64 %%out; .reg .pred %%p;\nld.param.u64 %%out, [out]; mov.u32 %%r0, %%tid.x;\n"
+            "setp.eq.u32 %%p, %%r0, 0;\n%s%s%s@%%p st.global.f32 [%%out], %%f0; ret;\n}\n",
+            many, sum, calls ? "call f;\n" : "");
+        struct module *module = parse(text);
+        assert_int_equal(kernel_registers(module_kernel(module, "k")), calls ? 22 + 6 : 22);
+        module_free(module);
+    }
 }
 
 static void bad_texts(void **state)
@@ -2040,6 +2137,8 @@ int main(void)
         cmocka_unit_test(async_bytes),
         cmocka_unit_test(prints_are_handed_on),
         cmocka_unit_test(refusals_name_the_line),
+        cmocka_unit_test(linked_texts),
+        cmocka_unit_test(registers_alive),
         cmocka_unit_test(bad_texts),
         cmocka_unit_test(names),
     };

@@ -35,6 +35,7 @@ END
     build compressed --compress-mode=size -arch=compute_89
     build newer --compress-mode=none -arch=compute_100
     build separate --compress-mode=none -arch=compute_89 -rdc=true
+    build separate-compressed --compress-mode=size -arch=compute_89 -rdc=true
     build machine-code --compress-mode=none -gencode arch=compute_89,code=sm_89
 }
 
@@ -137,18 +138,169 @@ cudaErrorNotSupported
         "the executable holds no PTX: build it with -gencode arch=compute_89,code=compute_89"
 }
 
-@test "separate compilation: says how to build" {
-    expect_no_image separate "the executable was built with -rdc=true, whose PTX is not linked:\
- build it without, each kernel in one source file with all that it calls"
+@test "separate compilation: the PTX is linked, if it can be read" {
+    run_simulated "$BATS_FILE_TMPDIR/separate"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    grep -qx 7 <<<"$output"
+    expect_no_image separate-compressed \
+        "the executable's PTX is compressed: build it with nvcc --compress-mode=none"
 }
 
-@test "dynamic parallelism is refused by name" {
+# What is static has the same name in both files.
+@test "files that are linked: what is static is each file's own" {
     cd "$BATS_FILE_TMPDIR"
-    sed 's/{ \*out = 7; }/{ if (*out == 3) store<<<1, 1>>>(out); }/' small.cu >launches.cu
+    cat >one.cu <<'END'
+#include <stdio.h>
+static __device__ int number = 1;
+static __device__ __noinline__ int mine() { return number; }
+extern __device__ int theirs();
+__device__ int shared_by_both = 40;
+__global__ void sum(int *out) { printf("first\n"); *out = 100 * mine() + theirs() + shared_by_both; }
+int main()
+{
+    int *out, host = 0;
+    cudaMalloc(&out, 4);
+    sum<<<1, 1>>>(out);
+    cudaMemcpy(&host, out, 4, cudaMemcpyDeviceToHost);
+    printf("%d\n", host);
+}
+END
+    cat >two.cu <<'END'
+#include <stdio.h>
+static __device__ int number = 2;
+static __device__ __noinline__ int mine() { return number; }
+extern __device__ int shared_by_both;
+__device__ int theirs() { printf("other\n"); shared_by_both += 1000; return 10 * mine(); }
+END
     "$BATS_TEST_DIRNAME/../../../build/cuda/bin/nvcc" -rdc=true -cudart shared --compress-mode=none \
-        -arch=compute_89 launches.cu -o launches -lcudadevrt
-    expect_no_image launches \
-        "the executable launches kernels from device code: dynamic parallelism is not supported"
+        -arch=compute_89 one.cu two.cu -o linked
+    run_simulated ./linked
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$output" = "first
+other
+1160" ]
+}
+
+# A grid that a kernel launches runs when that has ended, with all that it launches itself.
+@test "kernels launch kernels: their children follow, each with its own, in order" {
+    cd "$BATS_FILE_TMPDIR"
+    cat >nested.cu <<'END'
+#include <stdio.h>
+__global__ void leaf(int *log, int depth, int name)
+{
+    extern __shared__ int room[];
+    room[threadIdx.x] = name;
+    __syncthreads();
+    if (threadIdx.x == 0 && name % 10 != 9)
+        log[atomicAdd(log, 1) + 1] = room[blockDim.x - 1] + 1000 * blockDim.x;
+    if (threadIdx.x == 0 && depth)
+        for (int i = 1; i <= 2; ++i)
+            leaf<<<1, 8 * i, 8 * i * sizeof(int)>>>(log, depth - 1, 10 * name + i);
+}
+__global__ void top(int *log, int *copy)
+{
+    cudaStream_t stream;
+    int *scratch;
+    if (threadIdx.x != 0)
+        return;
+    if (blockIdx.x == 0) {
+        leaf<<<1, 4096>>>(log, 0, 9);
+        printf("%d too many, then %d\n", cudaGetLastError(), cudaGetLastError());
+        printf("%d malloc\n", cudaMalloc(&scratch, 64));
+        *scratch = 1;
+        printf("%d free\n", cudaFree(scratch));
+        printf("%d stream\n", cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    }
+    leaf<<<1, 4, 4 * sizeof(int)>>>(log, 1, 1 + blockIdx.x);
+    if (blockIdx.x == 1)
+        cudaMemcpyAsync(copy, log, 4, cudaMemcpyDeviceToDevice, 0);
+}
+int main()
+{
+    int *log, *copy, host[32] = {0}, copied = 0;
+    cudaMalloc(&log, sizeof host);
+    cudaMalloc(&copy, 4);
+    cudaMemset(log, 0, sizeof host);
+    top<<<2, 32>>>(log, copy);
+    printf("%s\n", cudaGetErrorString(cudaDeviceSynchronize()));
+    cudaMemcpy(host, log, sizeof host, cudaMemcpyDeviceToHost);
+    cudaMemcpy(&copied, copy, 4, cudaMemcpyDeviceToHost);
+    for (int i = 1; i <= host[0]; ++i)
+        printf("%d ", host[i]);
+    printf("copied %d\n", copied);
+}
+END
+    "$BATS_TEST_DIRNAME/../../../build/cuda/bin/nvcc" -rdc=true -cudart shared --compress-mode=none \
+        -arch=compute_89 nested.cu -o nested -lcudadevrt
+    run_simulated ./nested
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$output" = "9 too many, then 0
+0 malloc
+0 free
+0 stream
+no error
+4001 8011 16012 4002 8021 16022 copied 6" ]
+    PTXSIM_THREADS=1 run_simulated ./nested
+    grep -qx "4001 8011 16012 4002 8021 16022 copied 6" <<<"$output"
+}
+
+@test "registers without machine code are estimated, which is said once" {
+    cd "$BATS_FILE_TMPDIR"
+    cat >asks.cu <<'END'
+#include <stdio.h>
+__global__ void __launch_bounds__(1024) bounded(float *x)
+{
+    float y[100];
+    for (int i = 0; i < 100; ++i)
+        y[i] = x[i];
+    for (int i = 0; i < 100; ++i)
+        x[i] = y[99 - i] + y[i];
+}
+__global__ void wide(float *x)
+{
+    float y[100];
+    for (int i = 0; i < 100; ++i)
+        y[i] = x[i];
+    for (int i = 0; i < 100; ++i)
+        x[i] = y[99 - i] + y[i];
+}
+int main()
+{
+    cudaFuncAttributes a;
+    int blocks;
+    cudaFuncGetAttributes(&a, bounded);
+    printf("%d\n", a.numRegs);
+    cudaFuncGetAttributes(&a, wide);
+    printf("%d\n", a.numRegs >= 100 && a.numRegs <= 128);
+    cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, wide, 512, 0);
+    printf("%d\n", blocks);
+}
+END
+    "$BATS_TEST_DIRNAME/../../../build/cuda/bin/nvcc" -cudart shared --compress-mode=none \
+        -arch=compute_89 asks.cu -o asks
+    run_simulated ./asks
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep '^ptxsim: ' <<<"$output")" = "ptxsim: registers and occupancy are estimated from the PTX:\
+ build with -gencode arch=compute_89,code=[compute_89,sm_89] for those of the machine code" ]
+    [ "$(grep -v '^ptxsim: ' <<<"$output")" = "64
+1
+1" ]
+}
+
+@test "what kernels cannot ask of the runtime is refused by name" {
+    cd "$BATS_FILE_TMPDIR"
+    sed 's/{ \*out = 7; }/{ cudaEvent_t e; if (*out == 3) cudaEventCreateWithFlags(\&e, 2); }/' small.cu >event.cu
+    "$BATS_TEST_DIRNAME/../../../build/cuda/bin/nvcc" -rdc=true -cudart shared --compress-mode=none \
+        -arch=compute_89 event.cu -o event -lcudadevrt
+    run_simulated ./event
+    echo "$output"
+    [ "$status" -eq 0 ]
+    grep -q "^ptxsim: store, .*calls cudaCDP2EventCreateWithFlags: of the runtime, kernels have launches,\
+ cudaMalloc, cudaFree and cudaMemcpyAsync, and no more" <<<"$output"
 }
 
 @test "a runtime of its own: says how to build, if the library is preloaded" {

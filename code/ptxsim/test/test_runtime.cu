@@ -1087,6 +1087,88 @@ static void test_graph_asked_and_updated(void **)
     assert_ok(cudaFree(device));
 }
 
+// A graph's own memory, by nodes and by a capture; a capture into a graph that is there, whose nodes
+// are asked for on the way; nodes of any kind by cudaGraphAddNode.
+static void test_graph_memory_and_capture_into(void **)
+{
+    int *out = device_array<int>(1), *inner, *captured;
+    cudaGraph_t graph, body, same;
+    cudaGraphNode_t allocation, child, copy, freed;
+    cudaStream_t stream;
+    assert_ok(cudaStreamCreate(&stream));
+    assert_ok(cudaGraphCreate(&graph, 0));
+    assert_ok(cudaGraphCreate(&body, 0));
+    cudaMemAllocNodeParams memory = {};
+    memory.poolProps.allocType = cudaMemAllocationTypePinned;
+    memory.poolProps.location.type = cudaMemLocationTypeDevice;
+    memory.poolProps.location.id = 0;
+    memory.bytesize = sizeof(int);
+    assert_ok(cudaGraphAddMemAllocNode(&allocation, graph, nullptr, 0, &memory));
+    inner = (int *)memory.dptr;
+    assert_non_null(inner);
+
+    assert_error(cudaStreamBeginCaptureToGraph(stream, nullptr, nullptr, nullptr, 0,
+                                               cudaStreamCaptureModeGlobal),
+                 cudaErrorInvalidValue);
+    assert_ok(cudaStreamBeginCaptureToGraph(stream, graph, &allocation, nullptr, 1,
+                                            cudaStreamCaptureModeGlobal));
+    assert_ok(cudaMemsetAsync(inner, 0, sizeof(int), stream));
+    increment<<<1, 8, 0, stream>>>(inner);
+    cudaStreamCaptureStatus status;
+    cudaGraph_t into;
+    const cudaGraphNode_t *after;
+    size_t count;
+    assert_ok(cudaStreamGetCaptureInfo(stream, &status, nullptr, &into, &after, nullptr, &count));
+    assert_int_equal(status, cudaStreamCaptureStatusActive);
+    assert_ptr_equal(into, graph);
+    assert_int_equal(count, 1);
+    cudaGraphNodeType type;
+    assert_ok(cudaGraphNodeGetType(after[0], &type));
+    assert_int_equal(type, cudaGraphNodeTypeKernel);
+    cudaGraphNode_t last = after[0], nowhere = nullptr;
+    assert_ok(cudaMallocAsync(&captured, sizeof(int), stream));
+    assert_ok(cudaMemcpyAsync(captured, inner, sizeof(int), cudaMemcpyDeviceToDevice, stream));
+    assert_ok(cudaMemcpyAsync(out, captured, sizeof(int), cudaMemcpyDeviceToDevice, stream));
+    assert_ok(cudaFreeAsync(captured, stream));
+    assert_error(cudaStreamUpdateCaptureDependencies(stream, &nowhere, nullptr, 1,
+                                                     cudaStreamSetCaptureDependencies),
+                 cudaErrorInvalidValue);
+    assert_ok(cudaStreamUpdateCaptureDependencies(stream, &last, nullptr, 1,
+                                                  cudaStreamSetCaptureDependencies));
+    increment<<<1, 1, 0, stream>>>(inner);
+    assert_ok(cudaStreamEndCapture(stream, &same));
+    assert_ptr_equal(same, graph);
+    assert_ok(cudaGraphNodeGetType(allocation, &type));
+    assert_int_equal(type, cudaGraphNodeTypeMemAlloc);
+    assert_error(cudaGraphAddMemFreeNode(&freed, graph, nullptr, 0, out), cudaErrorInvalidValue);
+
+    cudaGraphNodeParams parameters = {};
+    parameters.type = cudaGraphNodeTypeGraph;
+    parameters.graph.graph = body;
+    assert_ok(cudaGraphAddNode(&child, graph, nullptr, nullptr, 0, &parameters));
+    parameters = {};
+    parameters.type = cudaGraphNodeTypeMemset;
+    parameters.memset.dst = out;
+    parameters.memset.elementSize = 4;
+    parameters.memset.width = parameters.memset.height = 1;
+    assert_ok(cudaGraphAddNode(&copy, graph, &allocation, nullptr, 1, &parameters));
+    assert_ok(cudaGraphAddDependencies(graph, &copy, &last, nullptr, 1));
+
+    cudaGraphExec_t exec;
+    assert_ok(cudaGraphInstantiate(&exec, graph, 0));
+    for (int i = 0; i < 2; ++i) {
+        assert_ok(cudaGraphLaunch(exec, stream));
+        assert_ok(cudaStreamSynchronize(stream));
+        int got = read_int(out);
+        assert_true(got == 8 || got == 9); // the last increment and the copy are in no order
+    }
+    assert_ok(cudaGraphExecDestroy(exec));
+    assert_ok(cudaGraphDestroy(graph));
+    assert_ok(cudaGraphDestroy(body));
+    assert_ok(cudaStreamDestroy(stream));
+    assert_ok(cudaFree(out));
+}
+
 // ---- Arrays, textures, surfaces -----------------------------------------------------------------
 
 __global__ void sample_volume(cudaTextureObject_t texture, float *out)
@@ -1299,6 +1381,7 @@ int main()
         cmocka_unit_test(test_capture_over_two_streams),
         cmocka_unit_test(test_graph_of_nodes),
         cmocka_unit_test(test_graph_asked_and_updated),
+        cmocka_unit_test(test_graph_memory_and_capture_into),
         cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_what_a_capture_forbids),
         cmocka_unit_test(test_device),
