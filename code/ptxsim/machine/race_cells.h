@@ -146,13 +146,11 @@ static inline void fill_run(uint32_t *to, uint32_t count, uint32_t first, uint32
         *(sixteen *)(to + i) = (lane >> per) + first;
 }
 
-// Whether the last writes to some cells of a line come before what every lane of a warp does now.
-static inline bool writes_before(const struct races *s, const struct warp_clock *c, uint32_t first,
-                                 uint32_t last)
+// Whether the last writes to some cells come before what every lane of a warp does now.
+static __attribute__((noinline, unused)) bool
+writes_before(const struct races *s, const struct warp_clock *c, uint32_t first, uint32_t last)
 {
     uint32_t late = 0;
-    if (latest_ordered(c, &s->writes[first >> LINE_SHIFT]))
-        return true;
     for (uint32_t cell = first; cell <= last; ++cell)
         late |= s->write_stamp[cell] > c->base_all;
     for (uint32_t cell = first; late && cell <= last; ++cell)
@@ -172,7 +170,8 @@ static inline __attribute__((always_inline)) bool race_in_line(struct warp *w, c
     const struct warp_clock *c = w->clock;
     uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift, count = last - first + 1;
     uint32_t line = first >> LINE_SHIFT, warp = (uint32_t)w->index, now = c->now_all;
-    if (!now || op->order || last >> LINE_SHIFT != line || !writes_before(s, c, first, last) ||
+    if (!now || op->order || last >> LINE_SHIFT != line ||
+        !(latest_ordered(c, &s->writes[line]) || writes_before(s, c, first, last)) ||
         (write && !latest_ordered(c, &s->reads[line])))
         return false;
     if (write) {
@@ -193,6 +192,33 @@ static inline __attribute__((always_inline)) bool race_in_line(struct warp *w, c
     else
         reading_note(s, c, warp, line, cells, lanes, 0);
     fill(plane->insn + first, count, op->insn);
+    return true;
+}
+
+// The same of reads of `bytes` by all lanes, at each of `count` places.
+static inline bool race_rows(struct warp *w, const struct op *op, const uint64_t *at,
+                             uint32_t count, uint32_t bytes)
+{
+    struct races *s = w->cta->races;
+    const struct warp_clock *c = w->clock;
+    const struct latest *const writes = s->writes;
+    struct read_plane *plane = &s->read[w->index];
+    struct reading *const readings = plane->reading;
+    uint32_t *const insns = plane->insn, insn = op->insn, shift = s->shift, now = c->now_all;
+    uint32_t cells = bytes >> shift, bits = UINT32_MAX >> (LINE - cells);
+    if (!now || op->order)
+        return false;
+    for (uint32_t i = 0; i < count; ++i) {
+        uint32_t first = (uint32_t)at[i] >> shift, line = first >> LINE_SHIFT;
+        struct reading *r = &readings[line];
+        if (!latest_ordered(c, &writes[line]) && !writes_before(s, c, first, first + cells - 1))
+            return false;
+        if (r->stamp == now && !~r->lanes && r->cells)
+            r->cells |= bits << first % LINE;
+        else
+            reading_note(s, c, (uint32_t)w->index, line, bits << first % LINE, ~0u, 0);
+        fill(insns + first, cells, insn);
+    }
     return true;
 }
 

@@ -66,6 +66,7 @@ static struct clock *clock_own(struct clock **clock, uint32_t threads)
     if (old) {
         memcpy(c->at, old->at, threads * sizeof *c->at);
         c->base = old->base;
+        c->most = old->most;
         c->world = world_share(old->world);
         clock_drop(clock);
     }
@@ -81,8 +82,8 @@ static void world_join(struct world **into, struct world *more);
 static bool clock_covers(const struct clock *a, const struct clock *b)
 {
     uint32_t more = b->base > a->base;
-    for (uint32_t i = 0; i < b->threads; ++i)
-        more |= b->at[i] > a->at[i];
+    for (uint32_t i = 0; !more && b->most > a->base && i < b->threads; ++i)
+        more = b->at[i] > a->at[i] && b->at[i] > a->base;
     return !more && world_covers(a->world, b->world);
 }
 
@@ -102,6 +103,7 @@ void clock_join(struct clock **into, struct clock *more)
     }
     struct clock *c = clock_own(into, more->threads);
     c->base = more->base > c->base ? more->base : c->base;
+    c->most = more->most > c->most ? more->most : c->most;
     for (uint32_t i = 0; i < more->threads; ++i)
         c->at[i] = more->at[i] > c->at[i] ? more->at[i] : c->at[i];
     world_join(&c->world, more->world);
@@ -378,6 +380,8 @@ static void release_lane(struct warp *w, int lane, uint32_t stamp, struct clock 
         to->at[i] = c->wbase[lane] > to->at[i] ? c->wbase[lane] : to->at[i];
     if (stamp > to->at[first + (uint32_t)lane])
         to->at[first + (uint32_t)lane] = stamp;
+    to->most = c->wbase[lane] > to->most ? c->wbase[lane] : to->most;
+    to->most = stamp > to->most ? stamp : to->most;
     world_join(&to->world, c->world[lane]);
 }
 
@@ -392,6 +396,7 @@ static void release_lanes(struct warp *w, uint32_t lanes, struct clock **clock)
             c->wbase[i] == c->wbase[last] && c->world[i] == c->world[last]) {
             uint32_t *at = &(*clock)->at[w->index * WARP + i];
             *at = c->now[i] > *at ? c->now[i] : *at;
+            (*clock)->most = *at > (*clock)->most ? *at : (*clock)->most;
             continue;
         }
         release_lane(w, i, c->now[i], clock);

@@ -57,6 +57,7 @@ enum race_access { RACE_READ, RACE_WRITE, RACE_ASYNC }; // ASYNC: the issue of a
 // copied before it is written if several hold it.
 struct clock {
     uint32_t refs, base, threads;
+    uint32_t most;       // no at is later
     struct world *world; // of other CTAs, or NULL
     uint32_t at[];       // of each thread
 };

@@ -93,6 +93,20 @@ static void count_access(struct warp *w, const struct op *op, const uint64_t at[
     count_wavefronts(w, op, offset, bytes, mask, store);
 }
 
+// Whether a load of eight rows of 16 bytes needs no more checks: in shared memory, written, and
+// plainly in order.
+static bool rows_good(struct warp *w, const struct op *op, const uint64_t row[8])
+{
+    const struct cta *cta = w->cta;
+    if (op->space != SPACE_SHARED)
+        return false;
+    for (int i = 0; i < 8; ++i)
+        if (row[i] + 16 > cta->shared_bytes || row[i] % 16 ||
+            (cta->written && !written_all(cta->written, (uint32_t)row[i], 16)))
+            return false;
+    return !cta->races || race_rows(w, op, row, 8, 16);
+}
+
 // One 8x8 tile of 16-bit elements: eight rows of 16 bytes, at the addresses of lanes
 // first … first + 7 in `row`.
 static void move_tile(struct warp *w, char *r, const struct op *op, uint32_t reg,
@@ -105,9 +119,12 @@ static void move_tile(struct warp *w, char *r, const struct op *op, uint32_t reg
     for (int i = 8; i < WARP; ++i)
         at[i] = row
             [0]; // masked off; the same in every call, so that count_wavefronts knows the pattern
+    bool good = !store && rows_good(w, op, row);
     for (int i = 0; i < 8; ++i) {
         at[i] = row[i];
-        uint8_t *memory = locate(w, op, first + i, at[i], 16, store, &shared);
+        uint8_t *memory =
+            good ? w->cta->shared + at[i] : locate(w, op, first + i, at[i], 16, store, &shared);
+        shared |= good;
         void *row = transposed ? element[i] : (void *)(lanes + 8 * i);
         if (store) {
             for (int j = 0; j < 8 && transposed; ++j)

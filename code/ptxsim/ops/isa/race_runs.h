@@ -236,6 +236,12 @@ static void FN(note_reads)(const struct warp *w, struct page *page, uint32_t cel
     uint32_t base = w->clock->base_all, wbase = w->clock->wbase_all, now = w->clock->now_all;
     struct FN(party_at) a = FN(party_at)(page, CELL_READ, cell);
     struct FN(party_at) b = FN(party_at)(page, CELL_READ_2, cell);
+    uint32_t some = 0; // a cell of two other CTAs stays as it is
+    for (uint32_t j = 0; j < n; ++j)
+        some |= (a.stamp[j] == 0) | (b.stamp[j] == 0) | (a.cta[j] == cta) | (b.cta[j] == cta) |
+                (a.cta[j] == b.cta[j]);
+    if (!some)
+        return;
 #pragma GCC ivdep
     for (uint32_t j = 0; j < n; ++j) {
         uint32_t me = warp * WARP + ((j + skip) >> per);
