@@ -4,8 +4,8 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 .SUFFIXES:
 MAKEFLAGS += --no-builtin-rules
-# make test compiles everything there is, on every core unless -j says otherwise.
-ifneq ($(filter test test-quick tests,$(MAKECMDGOALS)),)
+# A chapter, and all that the tests need, are compiled on every core unless -j says otherwise.
+ifneq ($(filter test test-quick tests chapter% lab% profile%,$(MAKECMDGOALS)),)
 ifeq ($(findstring -j,$(MAKEFLAGS)),)
 MAKEFLAGS += -j$(shell nproc)
 endif
@@ -195,8 +195,16 @@ build/hashes.tsv: $(roots) build/kernel-flags
 
 image := $(call sources,code/image)
 workbench := $(call sources,code/workbench) $(image)
+# The simulator's operations are compiled for three instruction sets, which takes longer than all else. Who
+# makes nothing but chapters gets the set of the machine at hand, beside those that are there already.
+cpu := $(shell sed -n '/^flags/{p;q}' /proc/cpuinfo 2>/dev/null)
+has = $(if $(filter-out $(cpu),$(1)),,yes)
+isa := $(if $(call has,avx2 fma),$(if $(call has,avx512f avx512dq avx512bw avx512vl),avx512,avx2),base)
+only_chapters := $(if $(filter-out chapter% lab% starter% profile%,$(or $(MAKECMDGOALS),help)),,yes)
+there = $(wildcard build/obj/code/ptxsim/ops/isa/$(1).o)
+not_here := $(if $(only_chapters),$(foreach i,$(filter-out $(isa),base avx2 avx512),$(if $(call there,$i),,$i)))
 # The simulator's floors, lowest first: each uses only those below it (code/ptxsim/ptxsim.h).
-ptxsim := $(image) $(foreach f,base parse machine ops ops/isa decode exec cudart,$(call sources,code/ptxsim/$f))
+ptxsim := $(image) $(filter-out $(not_here:%=code/ptxsim/ops/isa/%.c),$(foreach f,base parse machine ops ops/isa decode exec cudart,$(call sources,code/ptxsim/$f)))
 
 build/obj/%.o: %.c build/flags build/cuda
 	$(say) CC $<

@@ -235,3 +235,50 @@ END
     make book-html
     [ -s build/attention-in-stages.html ]
 }
+
+# ---- The simulator's instruction sets ----
+
+# sets GOALS: those that make would compile or link.
+sets() {
+    # shellcheck disable=SC2086
+    env -u MAKEFLAGS make -n $1 | grep -oE 'ops/isa/(base|avx2|avx512)\.o' | sort -u | sed 's,.*/,,; s,\..*,,' | xargs
+}
+
+@test "a chapter compiles the simulator's operations for this processor only, and keeps what there is" {
+    local mine=base
+    ! grep -qw avx2 /proc/cpuinfo || mine=avx2
+    ! grep -qw avx512vl /proc/cpuinfo || mine=avx512
+    copy_tree
+    cd "$TREE"
+    rm build/obj/code/ptxsim/ops/isa/*
+    [ "$(sets chapter3)" = $mine ]
+    [ "$(sets "chapter3 all")" = "avx2 avx512 base" ]
+    touch build/obj/code/ptxsim/ops/isa/{base,avx2,avx512}.o
+    rm build/obj/code/ptxsim/ops/isa/$mine.o
+    [ "$(sets chapter3)" = "avx2 avx512 base" ]
+}
+
+# make_choice SET...: a program that says which of these sets is chosen.
+make_choice() {
+    local set
+    for set in "$@"; do
+        echo "const struct op_set ops_$set = {.isa = \"$set\"};"
+    done | cat <(echo '#include "ptxsim/ops/ops.h"') - <(echo 'int main(void) { return puts(ops_choose()->isa) < 0; }') |
+        sed '1i #include <stdio.h>' >"$BATS_TEST_TMPDIR/choice.c"
+    cc -std=c11 -D_GNU_SOURCE -Icode "$BATS_TEST_TMPDIR/choice.c" code/ptxsim/ops/isa/choose.c -o "$BATS_TEST_TMPDIR/choice"
+}
+
+@test "a library without the processor's instruction sets says so in a line" {
+    make_choice base avx2 avx512
+    PTXSIM_ISA=base run -0 "$BATS_TEST_TMPDIR/choice"
+    [ "$output" = base ]
+    make_choice base
+    run -0 "$BATS_TEST_TMPDIR/choice"
+    [ "$output" = base ]
+    make_choice avx2 avx512
+    PTXSIM_ISA=base run -1 "$BATS_TEST_TMPDIR/choice"
+    [ "$output" = "ptxsim: built for another processor than this one, or without PTXSIM_ISA=base: type make on this machine" ]
+    make_choice
+    run -1 "$BATS_TEST_TMPDIR/choice"
+    [ "$output" = "ptxsim: built for another processor than this one: type make on this machine" ]
+}

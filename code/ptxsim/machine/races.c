@@ -1,6 +1,6 @@
 // races.c: order between the accesses of threads, and what to say where there is none. races.h has
 // the idea; ops/isa/race_runs.h the accesses of whole warps, which are most.
-#include "machine.h"
+#include "race_cells.h"
 
 #include <pthread.h>
 #include <stdarg.h>
@@ -66,6 +66,7 @@ static struct clock *clock_own(struct clock **clock, uint32_t threads)
     if (old) {
         memcpy(c->at, old->at, threads * sizeof *c->at);
         c->base = old->base;
+        c->most = old->most;
         c->world = world_share(old->world);
         clock_drop(clock);
     }
@@ -74,21 +75,52 @@ static struct clock *clock_own(struct clock **clock, uint32_t threads)
     return *clock = c;
 }
 
+static bool world_covers(const struct world *a, const struct world *b);
 static void world_join(struct world **into, struct world *more);
 
+// Whether a clock knows all that another one does.
+static bool clock_covers(const struct clock *a, const struct clock *b)
+{
+    uint32_t more = b->base > a->base;
+    for (uint32_t i = 0; !more && b->most > a->base && i < b->threads; ++i)
+        more = b->at[i] > a->at[i] && b->at[i] > a->base;
+    return !more && world_covers(a->world, b->world);
+}
+
+// Where one of the two knows all already, that one is shared: clocks that meet again and again become
+// one, and joining them costs a comparison.
 void clock_join(struct clock **into, struct clock *more)
 {
     if (!more || *into == more)
         return;
-    if (!*into) {
-        *into = clock_share(more);
+    if (*into && clock_covers(*into, more))
+        return;
+    if (!*into || clock_covers(more, *into)) {
+        clock_share(more);
+        clock_drop(into);
+        *into = more;
         return;
     }
     struct clock *c = clock_own(into, more->threads);
     c->base = more->base > c->base ? more->base : c->base;
+    c->most = more->most > c->most ? more->most : c->most;
     for (uint32_t i = 0; i < more->threads; ++i)
         c->at[i] = more->at[i] > c->at[i] ? more->at[i] : c->at[i];
     world_join(&c->world, more->world);
+}
+
+static bool world_covers(const struct world *a, const struct world *b)
+{
+    if (!b || a == b)
+        return true;
+    for (uint32_t i = 0, j = 0; j < b->count; ++j) {
+        while (a && i < a->count && a->of[i].cta < b->of[j].cta)
+            ++i;
+        if (!a || i == a->count || a->of[i].cta > b->of[j].cta ||
+            (a->of[i].clock != b->of[j].clock && !clock_covers(a->of[i].clock, b->of[j].clock)))
+            return false;
+    }
+    return true;
 }
 
 static void world_join(struct world **into, struct world *more)
@@ -96,8 +128,12 @@ static void world_join(struct world **into, struct world *more)
     if (!more || *into == more)
         return;
     struct world *old = *into;
-    if (!old) {
-        *into = world_share(more);
+    if (world_covers(old, more))
+        return;
+    if (!old || world_covers(more, old)) {
+        world_share(more);
+        world_drop(into);
+        *into = more;
         return;
     }
     struct world *x = need(malloc(sizeof *x + (old->count + more->count) * sizeof *x->of));
@@ -157,8 +193,15 @@ static void summarise_known(struct warp *w, uint32_t lanes)
 {
     struct warp_clock *c = w->clock;
     int warps = w->cta->warps, last = -1;
-    for (int p = 0; p < warps; ++p)
-        c->least[p] = UINT32_MAX;
+    c->least[SEVERAL] = c->base_all;
+    if (c->plain) {
+        for (int p = 0; p < warps; ++p)
+            c->least[p] = c->base_all;
+        lanes = 0;
+    } else {
+        for (int p = 0; p < warps; ++p)
+            c->least[p] = UINT32_MAX;
+    }
     for (; lanes; lanes &= lanes - 1) {
         int lane = __builtin_ctz(lanes);
         const struct clock *known = c->known[lane];
@@ -183,6 +226,11 @@ static void summarise(struct warp *w)
     uint32_t lanes = w->alive ? w->alive : ~0u;
     c->now_all = c->now[__builtin_ctz(lanes)];
     c->base_all = c->wbase_all = UINT32_MAX;
+    c->plain = c->alone = true;
+    for (int i = 0; i < WARP; ++i) {
+        c->plain &= !c->known[i];
+        c->alone &= !c->known[i] && !c->world[i];
+    }
     for (uint32_t left = lanes; left; left &= left - 1) {
         int i = __builtin_ctz(left);
         if (c->now[i] != c->now_all)
@@ -208,10 +256,13 @@ void races_create(struct cta *cta)
     s->write_stamp = plane(s->cells);
     s->write_thread = plane(s->cells);
     s->write_insn = plane(s->cells);
+    s->writes = need(calloc(s->cells / LINE + 1, sizeof *s->writes));
+    s->reads = need(calloc(s->cells / LINE + 1, sizeof *s->reads));
     for (int i = 0; i < cta->warps; ++i) {
         s->read[i].stamp = plane(s->cells);
         s->read[i].lanes = plane(s->cells);
         s->read[i].insn = plane(s->cells);
+        s->read[i].reading = need(calloc(s->cells / LINE + 1, sizeof *s->read[i].reading));
         cta->warp[i].clock = need(calloc(1, sizeof *cta->warp[i].clock));
     }
 }
@@ -242,10 +293,13 @@ void races_destroy(struct cta *cta)
     free(s->write_stamp);
     free(s->write_thread);
     free(s->write_insn);
+    free(s->writes);
+    free(s->reads);
     for (int i = 0; i < cta->warps; ++i) {
         free(s->read[i].stamp);
         free(s->read[i].lanes);
         free(s->read[i].insn);
+        free(s->read[i].reading);
         for (int lane = 0; lane < WARP; ++lane)
             forget_known(cta->warp[i].clock, lane);
         clock_drop(&cta->warp[i].clock->proxy);
@@ -264,14 +318,24 @@ void races_start(struct cta *cta)
     forget_places(s);
     s->seen.count = s->completed.count = 0;
     if (s->time > UINT32_MAX / 2) {
+        uint32_t lines = s->cells / LINE + 1;
         memset(s->write_stamp, 0, s->cells * sizeof *s->write_stamp);
-        for (int i = 0; i < cta->warps; ++i)
+        memset(s->writes, 0, lines * sizeof *s->writes);
+        memset(s->reads, 0, lines * sizeof *s->reads);
+        for (int i = 0; i < cta->warps; ++i) {
             memset(s->read[i].stamp, 0, s->cells * sizeof *s->read[i].stamp);
+            memset(s->read[i].reading, 0, lines * sizeof *s->read[i].reading);
+        }
         s->time = 0;
+        s->pending = false;
     }
-    for (uint32_t i = 0; i < s->cells; ++i)
+    for (uint32_t i = 0; s->pending && i < s->cells; ++i) {
         if (s->write_stamp[i] == RACE_PENDING)
             s->write_stamp[i] = 0;
+        if (s->writes[i / LINE].stamp == RACE_PENDING)
+            s->writes[i / LINE].stamp = 0;
+    }
+    s->pending = false;
     uint32_t base = s->start = s->time++;
     for (int i = 0; i < cta->warps; ++i) {
         struct warp_clock *c = cta->warp[i].clock;
@@ -308,15 +372,16 @@ static uint32_t tick(struct cta *cta)
 static void release_lane(struct warp *w, int lane, uint32_t stamp, struct clock **clock)
 {
     struct warp_clock *c = w->clock;
+    clock_join(clock, c->known[lane]);
     struct clock *to = clock_own(clock, w->cta->races->threads);
     to->base = c->base[lane] > to->base ? c->base[lane] : to->base;
-    clock_join(clock, c->known[lane]);
-    to = *clock;
     uint32_t first = (uint32_t)w->index * WARP;
     for (uint32_t i = first; i < first + WARP; ++i)
         to->at[i] = c->wbase[lane] > to->at[i] ? c->wbase[lane] : to->at[i];
     if (stamp > to->at[first + (uint32_t)lane])
         to->at[first + (uint32_t)lane] = stamp;
+    to->most = c->wbase[lane] > to->most ? c->wbase[lane] : to->most;
+    to->most = stamp > to->most ? stamp : to->most;
     world_join(&to->world, c->world[lane]);
 }
 
@@ -331,6 +396,7 @@ static void release_lanes(struct warp *w, uint32_t lanes, struct clock **clock)
             c->wbase[i] == c->wbase[last] && c->world[i] == c->world[last]) {
             uint32_t *at = &(*clock)->at[w->index * WARP + i];
             *at = c->now[i] > *at ? c->now[i] : *at;
+            (*clock)->most = *at > (*clock)->most ? *at : (*clock)->most;
             continue;
         }
         release_lane(w, i, c->now[i], clock);
@@ -429,17 +495,19 @@ void race_barrier_all(struct cta *cta)
     struct world *world = NULL;
     completed_join(&s->completed, &s->seen);
     for (int i = 0; i < cta->warps; ++i)
-        for (int lane = 0; lane < WARP; ++lane)
+        for (int lane = 0; !cta->warp[i].clock->alone && lane < WARP; ++lane)
             world_join(&world, cta->warp[i].clock->world[lane]);
     uint32_t before = s->time, now = tick(cta);
     if (now < before)
         before = now - 1;
     for (int i = 0; i < cta->warps; ++i) {
         struct warp_clock *c = cta->warp[i].clock;
-        for (int lane = 0; lane < WARP; ++lane) {
+        for (int lane = 0; !(c->alone && !world) && lane < WARP; ++lane) {
             clock_drop(&c->known[lane]); // base says as much
             world_drop(&c->world[lane]);
             c->world[lane] = world_share(world);
+        }
+        for (int lane = 0; lane < WARP; ++lane) {
             c->base[lane] = c->wbase[lane] = before;
             c->now[lane] = now;
         }
@@ -447,6 +515,9 @@ void race_barrier_all(struct cta *cta)
         c->base_all = c->wbase_all = before;
         for (int p = 0; p < cta->warps; ++p)
             c->least[p] = before;
+        c->least[SEVERAL] = before;
+        c->plain = true;
+        c->alone = !world;
     }
     world_drop(&world);
 }
@@ -700,6 +771,46 @@ static void report_shared(struct warp *w, const struct op *op, int lane, uint32_
                 same_warp ? "__syncwarp or barrier" : "barrier");
 }
 
+bool race_line_arrived(struct races *s, const struct warp_clock *c, uint32_t line)
+{
+    struct latest *l = &s->writes[line], now = {0};
+    for (uint32_t i = line * LINE; i < (line + 1) * LINE; ++i) {
+        if (s->write_stamp[i] == RACE_PENDING)
+            return false;
+        if (s->write_stamp[i] > c->base_all)
+            latest_note(&now, s->write_stamp[i], s->write_thread[i] / WARP, 0, c->base_all);
+    }
+    *l = now;
+    return latest_ordered(c, l);
+}
+
+// Whether an access to a line is in order by what all lanes know; where the line does not show it, by
+// its cells.
+static bool line_ordered(const struct warp *w, uint32_t line, uint32_t cells, bool write)
+{
+    struct races *s = w->cta->races;
+    const struct warp_clock *c = w->clock;
+    const uint32_t *stamps = s->write_stamp + line * LINE, *threads = s->write_thread + line * LINE;
+    bool before = latest_ordered(c, &s->writes[line]) ||
+                  (s->writes[line].stamp == RACE_PENDING && race_line_arrived(s, c, line));
+    for (uint32_t left = before ? 0 : cells; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        if (stamps[i] > c->least[threads[i] / WARP % WARP])
+            return false;
+    }
+    if (!write || latest_ordered(c, &s->reads[line]))
+        return true;
+    for (int p = 0; p < s->warps; ++p) {
+        if (reading_before(&s->read[p], line, c->least[p]))
+            continue;
+        reading_settle(&s->read[p], line);
+        for (uint32_t left = cells; left; left &= left - 1)
+            if (s->read[p].stamp[line * LINE + (uint32_t)__builtin_ctz(left)] > c->least[p])
+                return false;
+    }
+    return true;
+}
+
 // An access that is in order by what all lanes know: noted. False, with nothing done, where that
 // does not say so.
 static bool plainly_ordered(struct warp *w, const struct op *op, uint32_t lanes, uint32_t first,
@@ -707,31 +818,45 @@ static bool plainly_ordered(struct warp *w, const struct op *op, uint32_t lanes,
 {
     struct races *s = w->cta->races;
     const struct warp_clock *c = w->clock;
-    uint32_t bad = 0;
-    for (uint32_t cell = first; cell <= last; ++cell)
-        bad |= s->write_stamp[cell] > c->least[s->write_thread[cell] / WARP % WARP];
-    for (int p = 0; write && p < s->warps; ++p)
-        for (uint32_t cell = first; cell <= last; ++cell)
-            bad |= s->read[p].stamp[cell] > c->least[p];
-    if (bad)
-        return false;
-    if (write) {
-        uint32_t thread = (uint32_t)(w->index * WARP + 31 - __builtin_clz(lanes));
-        for (uint32_t cell = first; cell <= last; ++cell) {
+    uint32_t warp = (uint32_t)w->index, thread = warp * WARP + 31 - (uint32_t)__builtin_clz(lanes);
+    for (uint32_t line = first >> LINE_SHIFT; line <= last >> LINE_SHIFT; ++line)
+        if (!line_ordered(w, line, line_cells(line, first, last), write))
+            return false;
+    for (uint32_t line = first >> LINE_SHIFT; line <= last >> LINE_SHIFT; ++line)
+        if (write)
+            latest_note(&s->writes[line], c->now_all, warp, 0, c->base_all);
+        else
+            reading_note(s, c, warp, line, line_cells(line, first, last), lanes, 0);
+    for (uint32_t cell = first; cell <= last; ++cell) {
+        if (write) {
             s->write_stamp[cell] = c->now_all;
             s->write_thread[cell] = thread;
             s->write_insn[cell] = op->insn;
+        } else {
+            s->read[warp].insn[cell] = op->insn;
         }
-        return true;
-    }
-    struct read_plane *r = &s->read[w->index];
-    for (uint32_t cell = first; cell <= last; ++cell) {
-        bool current = r->stamp[cell] == c->now_all && !(r->insn[cell] & RACE_STRONG);
-        r->lanes[cell] = (current ? r->lanes[cell] : 0) | lanes;
-        r->stamp[cell] = c->now_all;
-        r->insn[cell] = op->insn;
     }
     return true;
+}
+
+// What the lines keep, before an access that is looked at cell by cell.
+static void note_lines(struct warp *w, uint32_t first, uint32_t last, uint32_t stamp, bool write,
+                       bool strong)
+{
+    struct races *s = w->cta->races;
+    uint32_t base = w->clock->base_all, warp = (uint32_t)w->index;
+    for (uint32_t line = first >> LINE_SHIFT; line <= last >> LINE_SHIFT; ++line) {
+        for (uint32_t p = 0; p < (uint32_t)s->warps; ++p)
+            if (write || p == warp)
+                reading_settle(&s->read[p], line);
+        latest_note(write ? &s->writes[line] : &s->reads[line], stamp, warp, 0, base);
+        struct reading *own = &s->read[warp].reading[line];
+        if (!write)
+            own->older = own->older > stamp ? own->older : stamp;
+        if (!write && strong)
+            own->strong = stamp;
+    }
+    s->pending |= stamp == RACE_PENDING;
 }
 
 void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t at, uint32_t bytes,
@@ -750,6 +875,8 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
     uint32_t mine = (uint32_t)w->index * WARP, insn = op->insn | (strong ? RACE_STRONG : 0);
     int rep = 31 - __builtin_clz(lanes);
     bool told = false;
+    uint32_t now = write || !c->now_all ? c->now[rep] : c->now_all;
+    note_lines(w, first, last, access == RACE_ASYNC ? RACE_PENDING : now, write, strong);
     // Neighbouring cells mostly have the same stamps: those that were in order are not compared
     // again.
     uint32_t good_stamp = 0, good_thread = 0;
@@ -784,7 +911,6 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
         }
         if (!write) {
             struct read_plane *r = &s->read[w->index];
-            uint32_t now = c->now_all ? c->now_all : c->now[rep];
             bool current = r->stamp[cell] == now;
             if (current && strong && !(r->insn[cell] & RACE_STRONG))
                 continue; // the plain read matters more
@@ -818,7 +944,7 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
                 good[p].lanes = r->lanes[cell];
             }
         }
-        s->write_stamp[cell] = access == RACE_ASYNC ? RACE_PENDING : c->now[rep];
+        s->write_stamp[cell] = access == RACE_ASYNC ? RACE_PENDING : now;
         s->write_thread[cell] =
             (mine + (uint32_t)rep) | (access == RACE_ASYNC ? RACE_ASYNC_THREAD : 0);
         s->write_insn[cell] = insn;
@@ -879,20 +1005,31 @@ bool race_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint
 
 // ---- Global memory ------------------------------------------------------------------------------
 
-enum { PAGE = 4096, SLOTS = 1 << 18, PLACES = 1024, MOST_BYTES = 384 << 20 };
+enum { SLOTS = 1 << 18, PLACES = 1024, MOST_BYTES = 384 << 20 };
 
 struct party { // who accessed a cell; stamp 0: nobody
     uint32_t cta, stamp;
-    uint32_t thread : 10, insn : 21, strong : 1;
+    uint32_t thread : THREAD_BITS, insn : INSN_BITS, strong : 1;
 };
+_Static_assert(THREAD_BITS + INSN_BITS + 1 == 32, "a party is three words of a page");
 
-struct page {
-    uint64_t number;
-    int lock;
-    struct cell {
-        struct party write, read[2];
-    } cells[];
-};
+static struct party party_at(struct page *page, enum cell_party which, uint32_t cell)
+{
+    uint32_t who = page_words(page, which, PARTY_WHO)[cell];
+    return (struct party){.cta = page_words(page, which, PARTY_CTA)[cell],
+                          .stamp = page_words(page, which, PARTY_STAMP)[cell],
+                          .thread = who % (1 << THREAD_BITS),
+                          .insn = who >> THREAD_BITS & ((1 << INSN_BITS) - 1),
+                          .strong = who >> (THREAD_BITS + INSN_BITS)};
+}
+
+static void set_party(struct page *page, enum cell_party which, uint32_t cell, struct party p)
+{
+    page_words(page, which, PARTY_CTA)[cell] = p.cta;
+    page_words(page, which, PARTY_STAMP)[cell] = p.stamp;
+    page_words(page, which, PARTY_WHO)[cell] = p.thread | (uint32_t)p.insn << THREAD_BITS |
+                                               (uint32_t)p.strong << (THREAD_BITS + INSN_BITS);
+}
 
 struct global_place { // where atomics and strong accesses meet
     uint64_t at;
@@ -910,11 +1047,22 @@ struct global_races {
     size_t place_count;
 };
 
+static size_t page_bytes(unsigned shift)
+{
+    return sizeof(struct page) +
+           ((size_t)PAGE >> shift) * CELL_PARTIES * PARTY_WORDS * sizeof(uint32_t);
+}
+
+unsigned global_races_shift(const struct global_races *races)
+{
+    return races->shift;
+}
+
 struct global_races *global_races_new(const struct program *program)
 {
     struct global_races *g = need(calloc(1, sizeof *g));
     g->shift = program->cell_shift;
-    g->most_pages = MOST_BYTES / (((size_t)PAGE >> g->shift) * sizeof(struct cell));
+    g->most_pages = MOST_BYTES / page_bytes(g->shift);
     for (int i = 0; i < PLACES; ++i)
         pthread_mutex_init(&g->lock[i], NULL);
     return g;
@@ -945,8 +1093,7 @@ static uint64_t scatter(uint64_t x)
     return (x * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
 }
 
-// NULL when there is no more room: the page is then not checked.
-static struct page *page_of(struct worker *worker, uint64_t number)
+struct page *race_page(struct worker *worker, uint64_t number)
 {
     struct global_races *g = worker->global_races;
     if (worker->page && worker->page->number == number)
@@ -956,9 +1103,9 @@ static struct page *page_of(struct worker *worker, uint64_t number)
         if (!p) {
             if (__atomic_load_n(&g->page_count, __ATOMIC_RELAXED) >= g->most_pages)
                 return NULL;
-            struct page *fresh =
-                need(calloc(1, sizeof *fresh + ((size_t)PAGE >> g->shift) * sizeof *fresh->cells));
+            struct page *fresh = need(calloc(1, page_bytes(g->shift)));
             fresh->number = number;
+            fresh->cells = PAGE >> g->shift;
             if (__atomic_compare_exchange_n(&g->pages[i], &p, fresh, false, __ATOMIC_ACQ_REL,
                                             __ATOMIC_ACQUIRE)) {
                 __atomic_add_fetch(&g->page_count, 1, __ATOMIC_RELAXED);
@@ -1042,23 +1189,24 @@ static void report_global(struct warp *w, const struct op *op, int lane, uint64_
                                                          : "no barrier");
 }
 
-static void note_read(const struct warp *w, int lane, struct cell *cell, struct party me)
+static void note_read(const struct warp *w, int lane, struct page *page, uint32_t cell,
+                      struct party me)
 {
-    struct party *r = cell->read;
+    struct party r[2] = {party_at(page, CELL_READ, cell), party_at(page, CELL_READ_2, cell)};
     for (int k = 0; k < 2; ++k)
         if (r[k].stamp && r[k].cta == me.cta && r[k].thread == me.thread) {
             if (!me.strong || r[k].strong || r[k].stamp != me.stamp)
-                r[k] = me;
+                set_party(page, CELL_READ + (unsigned)k, cell, me);
             return;
         }
     for (int k = 0; k < 2; ++k)
         if (!r[k].stamp ||
             ((r[k].cta == me.cta || w->clock->world[lane]) && party_before(w, lane, &r[k]))) {
-            r[k] = me;
+            set_party(page, CELL_READ + (unsigned)k, cell, me);
             return;
         }
     if (r[0].cta == r[1].cta && r[1].cta != me.cta) // readers of two CTAs are kept, if there are
-        r[1] = me;
+        set_party(page, CELL_READ_2, cell, me);
 }
 
 void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
@@ -1080,44 +1228,45 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         uint64_t number = (cell_at << shift) / PAGE;
         if (!page || page->number != number) {
             if (page)
-                __atomic_store_n(&page->lock, 0, __ATOMIC_RELEASE);
-            page = page_of(worker, number);
+                page_unlock(page);
+            page = race_page(worker, number);
             if (!page)
                 return;
-            while (__atomic_exchange_n(&page->lock, 1, __ATOMIC_ACQUIRE))
-                ;
+            page_lock(page);
         }
-        struct cell *cell = &page->cells[cell_at & ((PAGE >> shift) - 1)];
-        const struct party *p = &cell->write;
-        if (p->stamp && !told && !(strong && p->strong && !mine_in_step(w, op, lane, p)) &&
-            !party_before(w, lane, p) && !(access == RACE_READ && is_cas(w, p->insn)) &&
+        uint32_t cell = cell_at & ((PAGE >> shift) - 1);
+        struct party p = party_at(page, CELL_WRITE, cell);
+        if (p.stamp && !told && !(strong && p.strong && !mine_in_step(w, op, lane, &p)) &&
+            !party_before(w, lane, &p) && !(access == RACE_READ && is_cas(w, p.insn)) &&
             !(access == RACE_WRITE && value &&
               !memcmp((const void *)(uintptr_t)at, value, bytes))) {
-            report_global(w, op, lane, at, bytes, access, p, true);
+            report_global(w, op, lane, at, bytes, access, &p, true);
             told = true;
         }
         if (access == RACE_READ) {
-            note_read(w, lane, cell, me);
+            note_read(w, lane, page, cell, me);
             if (other != lane) {
                 struct party also = me;
                 also.thread = ((uint32_t)w->index * WARP + (uint32_t)other) & 1023;
-                note_read(w, other, cell, also);
+                note_read(w, other, page, cell, also);
             }
             continue;
         }
         for (int k = 0; k < 2; ++k) {
-            p = &cell->read[k];
-            if (p->stamp && !told &&
-                !(strong && (p->strong || is_cas(w, op->insn)) && !mine_in_step(w, op, lane, p)) &&
-                !party_before(w, lane, p) && !is_complete(w, p)) {
-                report_global(w, op, lane, at, bytes, access, p, false);
+            p = party_at(page, CELL_READ + (unsigned)k, cell);
+            if (p.stamp && !told &&
+                !(strong && (p.strong || is_cas(w, op->insn)) && !mine_in_step(w, op, lane, &p)) &&
+                !party_before(w, lane, &p) && !is_complete(w, &p)) {
+                report_global(w, op, lane, at, bytes, access, &p, false);
                 told = true;
             }
+            set_party(page, CELL_READ + (unsigned)k, cell, (struct party){0});
         }
-        *cell = (struct cell){.write = me};
+        set_party(page, CELL_WRITE, cell, me);
+        page->written = true;
     }
     if (page)
-        __atomic_store_n(&page->lock, 0, __ATOMIC_RELEASE);
+        page_unlock(page);
 }
 
 // ---- Atomics and fences -------------------------------------------------------------------------

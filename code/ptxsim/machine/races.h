@@ -57,6 +57,7 @@ enum race_access { RACE_READ, RACE_WRITE, RACE_ASYNC }; // ASYNC: the issue of a
 // copied before it is written if several hold it.
 struct clock {
     uint32_t refs, base, threads;
+    uint32_t most;       // no at is later
     struct world *world; // of other CTAs, or NULL
     uint32_t at[];       // of each thread
 };
@@ -71,13 +72,32 @@ struct world { // clocks of CTAs, by number
 
 struct warp_clock {
     uint32_t now[WARP], base[WARP], wbase[WARP];
-    uint32_t least[WARP]; // of each warp: up to when every lane knows of all its threads
+    uint32_t least[WARP + 1]; // of each warp: up to when every lane knows of all its threads;
+                              // of SEVERAL: of all threads of the CTA, the base
     struct clock *known[WARP];
     struct world *world[WARP], *seen[WARP]; // seen: by strong reads, known after the next fence
     uint32_t fenced_cta[WARP], fenced_gpu[WARP]; // stamps up to the last fence
     uint32_t now_all;                            // when all lanes agree, else 0
     uint32_t base_all, wbase_all;                // the least
+    bool plain;          // no lane knows more of its own CTA than base and wbase say
+    bool alone;          // nor anything of another one
     struct clock *proxy; // what the warp's proxy fences have shown to the asynchronous proxy
+};
+
+// What is kept of a line of 32 cells (race_cells.h).
+struct latest { // no cell has a later stamp; the stamps after the base are the warp's, or SEVERAL's
+    uint32_t stamp, warp;
+    uint32_t run; // of writes: all of those were by one lane after the other, as in struct reading;
+                  // less one; 0: not so
+};
+enum { SEVERAL = WARP, RUN_SHIFT = 3 };
+struct
+    reading { // by a warp: `cells` (bits) at `stamp`, all by `lanes`; for lanes 0, lane i has read
+    // the 1 << run % 8 cells from cell run / 8 + (i << run % 8) on
+    uint32_t stamp, cells, lanes, run;
+    uint32_t older; // no stamp of the cells themselves is later
+    uint32_t
+        strong; // when it last made a strong read here: plain ones at that time go to the cells
 };
 
 struct races {                            // a CTA's
@@ -87,8 +107,11 @@ struct races {                            // a CTA's
     uint32_t *write_stamp, *write_thread, *write_insn; // of each cell
     struct read_plane {
         uint32_t *stamp, *lanes, *insn;
-    } read[WARP];  // of each warp
-    struct place { // of shared memory, where atomics meet
+        struct reading *reading;   // of each line, not yet in stamp and lanes
+    } read[WARP];                  // of each warp
+    struct latest *writes, *reads; // of each line
+    bool pending;                  // whether there may be stamps RACE_PENDING
+    struct place {                 // of shared memory, where atomics meet
         uint32_t at;
         struct clock *clock;
     } * places;
@@ -113,6 +136,9 @@ void races_start(struct cta *cta);   // before each CTA that uses the storage
 // writes; NULL: not known.
 void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t at, uint32_t bytes,
                  enum race_access access, const void *value);
+// A line was last written by an access that was on its way then. Whether what it holds now is in
+// order for all lanes.
+bool race_line_arrived(struct races *s, const struct warp_clock *c, uint32_t line);
 // The bytes of a cp.async have come: a write by its lane.
 void race_arrived(struct warp *w, int lane, uint32_t insn, uint32_t at, uint32_t bytes,
                   uint32_t stamp);

@@ -74,7 +74,14 @@ static inline bool written_all(const uint8_t *written, uint32_t at, uint32_t byt
 {
     if (bytes <= 4) // aligned to its size, so within a byte of the map
         return !(~(written[at >> 3] >> (at & 7)) & ((1u << bytes) - 1));
-    for (uint32_t i = at >> 3; i < (at + bytes) >> 3; ++i)
+    uint32_t i = at >> 3, end = (at + bytes) >> 3;
+    uint64_t eight;
+    for (; i + 8 <= end; i += 8) {
+        memcpy(&eight, written + i, 8);
+        if (~eight)
+            return false;
+    }
+    for (; i < end; ++i)
         if (written[i] != 0xff)
             return false;
     return !((at + bytes) & 7) || !(~written[(at + bytes) >> 3] & ((1u << ((at + bytes) & 7)) - 1));
@@ -88,8 +95,9 @@ static inline void written_mark(uint8_t *written, uint32_t at, uint32_t bytes)
     }
     for (; bytes && (at & 7); ++at, --bytes)
         written[at >> 3] |= (uint8_t)(1u << (at & 7));
-    for (; bytes >= 8; at += 8, bytes -= 8)
-        written[at >> 3] = 0xff;
+    memset(written + (at >> 3), 0xff, bytes >> 3);
+    at += bytes & ~7u;
+    bytes &= 7;
     for (; bytes; ++at, --bytes)
         written[at >> 3] |= (uint8_t)(1u << (at & 7));
 }

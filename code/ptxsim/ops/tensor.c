@@ -9,6 +9,7 @@
 // Shared wavefronts of 16-bit operands are those of the ldmatrix that ptxas makes of a wmma load:
 // one for each 8x8 tile whose eight 16-byte rows lie in distinct banks.
 #include "address.h"
+#include "ptxsim/machine/race_cells.h"
 #include "scalars.h"
 
 // Memory behind `bytes` at an address of the operation's space; NULL after a fault.
@@ -23,7 +24,7 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
     }
     if (*shared) {
         uint32_t offset = at > UINT32_MAX ? UINT32_MAX : (uint32_t)at;
-        bool good = offset + (uint64_t)bytes <= cta->shared_bytes && !(offset % bytes);
+        bool good = offset + (uint64_t)bytes <= cta->shared_bytes && !(offset & (bytes - 1));
         if (!good || (!store && cta->written && !written_all(cta->written, offset, bytes))) {
             fault_shared(w, op, lane, offset, bytes, store);
             if (!good)
@@ -46,15 +47,28 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
     return (uint8_t *)(uintptr_t)at;
 }
 
+// The same where most accesses need no more: in shared memory, written, and plainly in order; NULL
+// otherwise. Neighbouring lanes store a part of the bytes each, a power of two.
+static inline uint8_t *locate_quick(struct warp *w, const struct op *op, uint32_t lanes,
+                                    uint64_t at, uint32_t bytes, bool store)
+{
+    const struct cta *cta = w->cta;
+    uint32_t offset = (uint32_t)at;
+    if (op->space != SPACE_SHARED || at + bytes > cta->shared_bytes || (at & (bytes - 1)) ||
+        (!store && cta->written && !written_all(cta->written, offset, bytes)) ||
+        (cta->races && !race_in_line(w, op, store ? lanes : ~0u, offset, bytes, store)))
+        return NULL;
+    if (store && cta->written)
+        written_mark(cta->written, offset, bytes);
+    return cta->shared + at;
+}
+
 static inline uint8_t *locate(struct warp *w, const struct op *op, int lane, uint64_t at,
                               uint32_t bytes, bool store, bool *shared)
 {
-    const struct cta *cta = w->cta;
-    if (op->space != SPACE_SHARED || cta->watched || at + bytes > cta->shared_bytes ||
-        (at & (bytes - 1))) // a power of two
-        return locate_checked(w, op, lane, at, bytes, store, shared);
-    *shared = true;
-    return cta->shared + at;
+    uint8_t *memory = locate_quick(w, op, 1u << lane, at, bytes, store);
+    *shared = memory != NULL;
+    return memory ? memory : locate_checked(w, op, lane, at, bytes, store, shared);
 }
 
 static void count_access(struct warp *w, const struct op *op, const uint64_t at[WARP],
@@ -79,6 +93,20 @@ static void count_access(struct warp *w, const struct op *op, const uint64_t at[
     count_wavefronts(w, op, offset, bytes, mask, store);
 }
 
+// Whether a load of eight rows of 16 bytes needs no more checks: in shared memory, written, and
+// plainly in order.
+static bool rows_good(struct warp *w, const struct op *op, const uint64_t row[8])
+{
+    const struct cta *cta = w->cta;
+    if (op->space != SPACE_SHARED)
+        return false;
+    for (int i = 0; i < 8; ++i)
+        if (row[i] + 16 > cta->shared_bytes || row[i] % 16 ||
+            (cta->written && !written_all(cta->written, (uint32_t)row[i], 16)))
+            return false;
+    return !cta->races || race_rows(w, op, row, 8, 16);
+}
+
 // One 8x8 tile of 16-bit elements: eight rows of 16 bytes, at the addresses of lanes
 // first … first + 7 in `row`.
 static void move_tile(struct warp *w, char *r, const struct op *op, uint32_t reg,
@@ -91,9 +119,12 @@ static void move_tile(struct warp *w, char *r, const struct op *op, uint32_t reg
     for (int i = 8; i < WARP; ++i)
         at[i] = row
             [0]; // masked off; the same in every call, so that count_wavefronts knows the pattern
+    bool good = !store && rows_good(w, op, row);
     for (int i = 0; i < 8; ++i) {
         at[i] = row[i];
-        uint8_t *memory = locate(w, op, first + i, at[i], 16, store, &shared);
+        uint8_t *memory =
+            good ? w->cta->shared + at[i] : locate(w, op, first + i, at[i], 16, store, &shared);
+        shared |= good;
         void *row = transposed ? element[i] : (void *)(lanes + 8 * i);
         if (store) {
             for (int j = 0; j < 8 && transposed; ++j)
@@ -142,12 +173,20 @@ static void move_elements(struct warp *w, char *r, const struct op *op, uint64_t
         for (uint32_t part = 0; part < elements; part += together) {
             uint64_t at[WARP];
             bool shared = false;
+            uint8_t *quad = NULL; // where four lanes' elements lie side by side
             for (uint32_t i = 0; i < WARP; ++i) {
                 uint64_t row = i / 4 + f->row[first];
                 uint64_t column = i % 4 * f->step + f->column[first] + part;
                 at[i] =
                     base + size * (m->transposed ? column * stride + row : row * stride + column);
-                uint8_t *memory = locate(w, op, (int)i, at[i], size * together, m->store, &shared);
+                uint32_t bytes = size * together;
+                if (i % 4 == 0)
+                    quad = m->transposed || f->step != together
+                               ? NULL
+                               : locate_quick(w, op, 15u << i, at[i], 4 * bytes, m->store);
+                shared |= quad != NULL;
+                uint8_t *memory = quad ? quad + i % 4 * bytes
+                                       : locate(w, op, (int)i, at[i], bytes, m->store, &shared);
                 if (memory && size == 4 && together == 2) { // f32 and s32, in rows
                     u32 *pair[2] = {(u32 *)(r + f->regs[first]) + i,
                                     (u32 *)(r + f->regs[first + 1]) + i};

@@ -46,7 +46,8 @@ static struct fault run(unsigned grid, unsigned block, unsigned schedule, const 
     snprintf(text, sizeof text,
              ".version 9.0\n.target sm_90\n.address_size 64\n.global .align 4 .b8 flag[4];\n"
              ".visible .entry k(.param .u64 out)\n{\n.shared .align 16 .b8 tile[1024];\n"
-             ".reg .b32 %%t, %%s, %%r<20>; .reg .b64 %%out, %%o, %%x<20>; .reg .pred %%p<8>;\n"
+             ".reg .b16 %%h<4>; .reg .b32 %%t, %%s, %%r<20>; .reg .b64 %%out, %%o, %%x<20>; .reg "
+             ".pred %%p<8>;\n"
              "ld.param.u64 %%out, [out]; mov.u32 %%t, %%tid.x; mov.u32 %%s, tile;\n"
              "mul.wide.u32 %%o, %%t, 4; add.s64 %%o, %%o, %%out;\n%s\nret;\n}\n",
              body);
@@ -294,15 +295,170 @@ static void each_pair_is_told_once(void **state)
     assert_in_range(notes, 1, 8);
 }
 
+// ---- What is kept of lines, and of readings under way (race_cells.h) ------------------------------
+
+// %r1: the lane's own word of the 32 at %s; %r2: its neighbour's; %r4: that of the mirrored lane;
+// %p1: in warp 0. The words are written, and everybody knows.
+#define WORDS_OF_32                                                                                \
+    "and.b32 %r0, %t, 31; shl.b32 %r1, %r0, 2; add.u32 %r1, %r1, %s; xor.b32 %r2, %r0, 1; "        \
+    "shl.b32 %r2, %r2, 2; add.u32 %r2, %r2, %s; xor.b32 %r4, %r0, 31; shl.b32 %r4, %r4, 2; "       \
+    "add.u32 %r4, %r4, %s; setp.lt.u32 %p1, %t, 32;\n@%p1 st.shared.u32 [%r1], %t;\n@%p1 "         \
+    "st.shared.u32 [%r1+128], %t;\nbar.sync 0;\n"
+#define WARP_0_READS "@%p1 ld.shared.u32 %r5, [%r1];\n"
+
+// A warp reads the same again, after a barrier: another one may write only after the next.
+static void a_reading_ends_with_its_time(void **state)
+{
+    (void)state;
+#define AGAIN(order, before_write)                                                                 \
+    WORDS_OF_32 WARP_0_READS WARP_0_READS order "\n" WARP_0_READS before_write                     \
+                                                "\n@!%p1 st.shared.u32 [%r1], 7;\n"
+    good(1, 64, AGAIN("bar.sync 0;", "bar.sync 0;"));
+    good(1, 64, AGAIN("bar.warp.sync -1;", "bar.sync 0;"));
+    good(1, 64, AGAIN("fence.acq_rel.gpu;", "barrier.sync 1, 64;"));
+    bad(1, 64, AGAIN("bar.sync 0;", ""), FAULT_RACE, "with no barrier in between");
+    bad(1, 64, AGAIN("bar.sync 0;", "bar.warp.sync -1;"), FAULT_RACE, "with no barrier in between");
+    bad(1, 64, AGAIN("bar.warp.sync -1;", ""), FAULT_RACE, "with no barrier in between");
+    bad(1, 64, AGAIN("fence.acq_rel.gpu;", "barrier.sync 1, 32;"), FAULT_RACE,
+        "with no barrier in between");
+}
+
+// The lanes of one warp: each may access again what it has accessed, and not what another has.
+static void lanes_keep_to_their_own(void **state)
+{
+    (void)state;
+#define OWN(first, order, second) WORDS_OF_32 first "\n" order "\n" second
+    static const char text[] = "no __syncwarp or barrier";
+    good(1, 32, OWN("ld.shared.u32 %r5, [%r1];", "", "st.shared.u32 [%r1], 9;"));
+    good(1, 32, OWN("st.shared.u32 [%r1], %t;", "", "ld.shared.u32 %r5, [%r1];"));
+    good(1, 32, OWN("st.shared.u32 [%r1], 8;", "", "st.shared.u32 [%r1], 9;"));
+    // By runs that lie one word apart, in another order, all of them at one place, two words each.
+    bad(1, 32, OWN("st.shared.u32 [%r1], %t;", "", "ld.shared.u32 %r5, [%r1+4];"), FAULT_RACE,
+        text);
+    bad(1, 32, OWN("st.shared.u32 [%r1], %t;", "", "ld.shared.u32 %r5, [%r2];"), FAULT_RACE, text);
+    bad(1, 32, OWN("st.shared.u32 [%r1], %t;", "", "ld.shared.u32 %r5, [%s];"), FAULT_RACE, text);
+    bad(1, 32, OWN("ld.shared.u32 %r5, [%r1];", "", "st.shared.u32 [%r1+4], 9;"), FAULT_RACE, text);
+    bad(1, 32, OWN("ld.shared.u32 %r5, [%r2];", "", "st.shared.u32 [%r1], 9;"), FAULT_RACE, text);
+    bad(1, 32, OWN("ld.shared.u32 %r5, [%s];", "", "st.shared.u32 [%r1], 9;"), FAULT_RACE, text);
+    good(1, 32, OWN("ld.shared.u32 %r5, [%r2];", "bar.warp.sync -1;", "st.shared.u32 [%r1], 9;"));
+    // The last of several readings is the lane's own, and an earlier one is not.
+#define MIRRORED "ld.shared.u32 %r5, [%r4]; ld.shared.u32 %r5, [%r1];"
+    good(1, 32, OWN(MIRRORED, "bar.warp.sync -1;", "st.shared.u32 [%r1], 9;"));
+    bad(1, 32, OWN(MIRRORED, "", "st.shared.u32 [%r1], 9;"), FAULT_RACE, text);
+    bad(1, 32,
+        OWN("ld.shared.u32 %r5, [%s]; ld.shared.u32 %r5, [%r1];", "", "st.shared.u32 [%r1], 9;"),
+        FAULT_RACE, text);
+}
+
+// Two warps write halves of a line; a third reads all of it, and has met only one of them.
+static void a_line_has_several_writers(void **state)
+{
+    (void)state;
+#define THIRDS(barrier, threads)                                                                   \
+    WORDS_OF_32 "shl.b32 %r1, %t, 1; add.u32 %r1, %r1, %s; cvt.u16.u32 %h1, %t; setp.lt.u32 %p1, " \
+                "%t, 64;\n"                                                                        \
+                "setp.lt.u32 %p2, %t, " threads ";\n@!%p1 bra R;\nst.shared.u16 [%r1], %h1;\n"     \
+                "@%p2 bar.arrive 1, " barrier ";\nret;\nR: bar.sync 1, " barrier                   \
+                ";\nsub.u32 %r2, %t, 64; "                                                         \
+                "shl.b32 %r2, %r2, 2; add.u32 %r2, %r2, %s; ld.shared.u32 %r3, [%r2];"
+    good(1, 96, THIRDS("96", "64"));
+    bad(1, 96, THIRDS("64", "32"), FAULT_RACE, "with no barrier in between");
+}
+
+// Who arrives at a barrier learns nothing there, though it knows what it tells from another one.
+static void what_is_told_is_not_known(void **state)
+{
+    (void)state;
+#define TOLD(order)                                                                                \
+    WORDS_OF_32 "setp.lt.u32 %p2, %t, 64;\n@%p1 bra A;\n@%p2 bra B;\nbar.sync 2, 64;\nret;\n"      \
+                "A: bar.arrive 1, 64;\nret;\nB: bar.sync 1, 64;\nst.shared.u32 [%r1+128], %t;\n"   \
+                "bar.arrive 2, 64;\n" order "\nld.shared.u32 %r3, [%r2+128];\n"
+    good(1, 96, TOLD("bar.warp.sync -1;"));
+    bad(1, 96, TOLD(""), FAULT_RACE, "no __syncwarp or barrier");
+}
+
+// The bytes of a copy have come: its line is as any other again, and no other line is.
+static void a_line_waits_for_its_copies(void **state)
+{
+    (void)state;
+#define FETCHED(wait, order)                                                                       \
+    WORDS_OF_32 "@!%p1 bra W;\ncp.async.ca.shared.global [%r1], [%o], 4;\n" wait "\nW: " order     \
+                "\nld.shared.u32 %r5, [%r1];\nld.shared.u32 %r5, [%s];"
+    good(1, 64, FETCHED("cp.async.wait_all;", "bar.sync 0;"));
+    bad(1, 64, FETCHED("cp.async.wait_all;", "bar.warp.sync -1;"), FAULT_RACE, "in between");
+    bad(1, 64, FETCHED("", "bar.sync 0;"), FAULT_RACE, "nothing has waited for it");
+}
+
+// Whole warps, in global memory: within a CTA, in several pages of cells, and across CTAs.
+static void warps_in_global_memory(void **state)
+{
+    (void)state;
+#define GLOBALLY(first, order, second)                                                             \
+    "and.b32 %r0, %t, 31; mul.wide.u32 %x1, %r0, 4; add.s64 %x1, %x1, %out; setp.lt.u32 %p1, %t, " \
+    "32;\n@%p1 " first "\n" order "\n@!%p1 " second "\n"
+#define LOADS "ld.global.u32 %r3, [%x1];"
+#define STORES "st.global.u32 [%x1], %t;"
+    static const char text[] = "with no barrier in between";
+    uint32_t *kept = out, *pages = memory_alloc(3 * 4096);
+    for (int round = 0; round < 2; ++round) {
+        good(1, 64, GLOBALLY(LOADS, "bar.sync 0;", STORES));
+        good(1, 64, GLOBALLY(STORES, "bar.sync 0;", LOADS));
+        good(1, 64, GLOBALLY(LOADS, "", LOADS));
+        bad(1, 64, GLOBALLY(LOADS, "", STORES), FAULT_RACE, text);
+        bad(1, 64, GLOBALLY(STORES, "bar.warp.sync -1;", LOADS), FAULT_RACE, text);
+        bad(1, 64, GLOBALLY(STORES, "", STORES), FAULT_RACE, text);
+        bad(1, 32, "st.global.u32 [%o], %t; ld.global.u32 %r3, [%o+4];", FAULT_RACE,
+            "no __syncwarp");
+        good(1, 32, "st.global.u32 [%o], %t; ld.global.u32 %r3, [%o]; st.global.u32 [%o], 1;");
+        bad(2, 32, "ld.global.u32 %r3, [%o]; mov.u32 %r4, %ctaid.x; st.global.u32 [%o], %r4;",
+            FAULT_RACE, "no release and acquire");
+        // Half of the warp's words lie in the next page.
+        out = (uint32_t *)(((uintptr_t)pages + 4095) / 4096 * 4096 + 4096) - 16;
+        for (int i = -16; i < 64; ++i)
+            out[i] = 1;
+        memory_mark(out - 16, NULL, 80 * 4);
+    }
+    out = kept;
+    memory_free(pages);
+}
+
+// A flag tells of what the whole CTA did before its barrier, and of no more.
+static void a_flag_tells_of_a_warp(void **state)
+{
+    (void)state;
+#define TELLS(order)                                                                               \
+    "mov.u32 %r1, %ctaid.x; setp.ne.u32 %p1, %r1, 0; @%p1 bra R; st.global.u32 [%o], 42;\n" order  \
+    "\nsetp.ne.u32 %p1, %t, 0; @%p1 ret; st.release.gpu.global.u32 [flag], 1; ret;\n"              \
+    "R: ld.acquire.gpu.global.u32 %r2, [flag]; setp.eq.u32 %p1, %r2, 0;\n@%p1 bra R;\n"            \
+    "ld.global.u32 %r3, [%o]; st.global.u32 [%o], %r3;"
+    good(2, 64, TELLS("bar.sync 0;"));
+    bad(2, 64, TELLS(""), FAULT_RACE, "no release and acquire");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, start, end)
-        TEST(copies_fill_with_zeros), TEST(copies_fill_once),    TEST(copies_come_at_the_wait),
-        TEST(groups_are_counted),     TEST(copies_are_checked),  TEST(mbarriers_count),
-        TEST(mbarriers_fail),         TEST(barriers_order),      TEST(bytes_of_a_word_are_apart),
-        TEST(same_value_is_no_race),  TEST(atomics_are_no_race), TEST(flags_order),
+        TEST(copies_fill_with_zeros),
+        TEST(copies_fill_once),
+        TEST(copies_come_at_the_wait),
+        TEST(groups_are_counted),
+        TEST(copies_are_checked),
+        TEST(mbarriers_count),
+        TEST(mbarriers_fail),
+        TEST(barriers_order),
+        TEST(bytes_of_a_word_are_apart),
+        TEST(same_value_is_no_race),
+        TEST(atomics_are_no_race),
+        TEST(flags_order),
         TEST(each_pair_is_told_once),
+        TEST(a_reading_ends_with_its_time),
+        TEST(lanes_keep_to_their_own),
+        TEST(a_line_has_several_writers),
+        TEST(what_is_told_is_not_known),
+        TEST(a_line_waits_for_its_copies),
+        TEST(warps_in_global_memory),
+        TEST(a_flag_tells_of_a_warp),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -151,20 +151,37 @@ static inline void FN(spread)(uint8_t *to, const uint8_t *from, uint32_t size)
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-// The two regular shapes, where races and reads of unwritten bytes are not checked: most accesses
-// of most kernels. The addresses are read straight from their register. False, with nothing done,
-// otherwise.
+// The checks of a regular access that is not traced; false where there is something to find: the
+// lane, or an order that only a closer look shows.
+static inline __attribute__((always_inline)) bool
+FN(shared_good)(struct warp *w, const struct op *op, uint32_t at, const uint32_t size,
+                const enum shape shape, const bool store)
+{
+    struct cta *cta = w->cta;
+    uint32_t extent = shape == SHAPE_SAME ? size : WARP * size;
+    if (cta->trace || (store && shape == SHAPE_SAME) ||
+        (!store && cta->written && !written_all(cta->written, at, extent)) ||
+        (cta->races && !FN(race_regular)(w, op, at, size, shape == SHAPE_SAME, store)))
+        return false;
+    if (store && cta->written)
+        written_mark(cta->written, at, extent);
+    return true;
+}
+
+// The two regular shapes, in order and of bytes that have been written: most accesses of most
+// kernels. The addresses are read straight from their register. False, with nothing done, otherwise.
 static inline __attribute__((always_inline)) bool
 FN(shared_quick)(struct warp *w, char *r, const struct op *op, uint32_t mask, const uint32_t size,
                  const bool store)
 {
     const struct cta *cta = w->cta;
     const uint32_t *a = (const u32 *)(r + op->a);
-    if (mask != ~0u || cta->watched || op->wide_address || !FN(direct)(op, size))
+    if (mask != ~0u || op->wide_address || !FN(direct)(op, size))
         return false;
     enum shape shape = FN(shape32)(a, size);
     uint32_t at = a[0] + (uint32_t)op->imm, extent = shape == SHAPE_SAME ? size : WARP * size;
-    if (shape == SHAPE_ANY || at % size || at + (uint64_t)extent > cta->shared_bytes)
+    if (shape == SHAPE_ANY || at % size || at + (uint64_t)extent > cta->shared_bytes ||
+        (cta->watched && !FN(shared_good)(w, op, at, size, shape, store)))
         return false;
     struct insn_counts *count = counts_of(w, op);
     const uint32_t parts = size <= 4 ? 1 : size / 4; // see shared_wavefronts
@@ -183,6 +200,25 @@ FN(shared_quick)(struct warp *w, char *r, const struct op *op, uint32_t mask, co
         memcpy(lanes, shared, WARP * size);
     }
     return true;
+}
+
+// A load by all lanes, each from somewhere: whether it is good in every lane, and noted.
+static inline __attribute__((always_inline)) bool
+FN(scattered_good)(struct warp *w, const struct op *op, const uint32_t at[WARP],
+                   const uint32_t size)
+{
+    const struct cta *cta = w->cta;
+    uint32_t bad = 0, unwritten = 0;
+    if (op->order || cta->shared_bytes < size)
+        return false;
+    for (int i = 0; i < WARP; ++i)
+        bad |= (at[i] % size) | (at[i] > cta->shared_bytes - size);
+    if (bad)
+        return false;
+    for (int i = 0; cta->written && i < WARP; ++i) // aligned to its size: in 32 bits of the map
+        unwritten |= ~(((const u32 *)cta->written)[at[i] >> 5] >> (at[i] & 31)) &
+                     ((1u << size) - 1);
+    return !unwritten && (!cta->races || FN(race_scattered)(w, op, at, size));
 }
 
 static inline __attribute__((always_inline)) void
@@ -210,7 +246,10 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         w->here = mask;
         count->shared_bytes += (uint64_t)__builtin_popcount(mask) * size;
         count_wavefronts(w, op, at, size, mask, store);
-        for (uint32_t left = mask; left; left &= left - 1) {
+        bool done = !store && mask == ~0u && FN(scattered_good)(w, op, at, size);
+        for (int i = 0; done && i < WARP; ++i)
+            memcpy(lanes + (size_t)i * size, cta->shared + at[i], size);
+        for (uint32_t left = done ? 0 : mask; left; left &= left - 1) {
             int i = __builtin_ctz(left);
             uint8_t *lane = lanes + (size_t)i * size;
             bool good = !(at[i] % size) && at[i] + (uint64_t)size <= cta->shared_bytes;
@@ -240,8 +279,8 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         uint32_t parts = size <= 4 ? 1 : size / 4; // see shared_wavefronts
         count->wavefronts += shape == SHAPE_SAME && parts > 1 && !store ? parts / 2 : parts;
         uint8_t *shared = cta->shared + at[0];
-        if (cta->races)
-            FN(race_run)(w, op, at[0], size, shape == SHAPE_SAME, store);
+        if (cta->races && !FN(race_regular)(w, op, at[0], size, shape == SHAPE_SAME, store))
+            FN(race_lanes)(w, op, at[0], size, shape == SHAPE_SAME, store);
         if (store) {
             if (shape == SHAPE_SAME)
                 memcpy(shared, lanes + (WARP - 1) * size, size); // one of them: the last
@@ -313,7 +352,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         uint8_t *global = (uint8_t *)(uintptr_t)at[0];
         count->sectors += (at[0] + extent - 1) / 32 - at[0] / 32 + 1;
         global_touch(w, at[0], extent, store);
-        if (w->clock) {
+        if (w->clock && (shape == SHAPE_SAME || !FN(race_run_global)(w, op, at[0], size, store))) {
             uint32_t count_of_lanes = shape == SHAPE_SAME ? 1 : WARP;
             for (uint32_t i = 0; i < count_of_lanes; ++i)
                 race_global(w, op, shape == SHAPE_SAME ? ~0u : 1u << i, at[i], size,
@@ -344,15 +383,21 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
 typedef void FN(shared_fn)(struct warp *w, char *r, const struct op *op, uint32_t mask,
                            const uint32_t at[WARP]);
 
-// slow: shared_access of this size, for what shared_quick leaves.
-INLINED FN(to_shared)(struct warp *w, char *r, const struct op *op, uint32_t mask,
-                      const uint32_t size, const bool store, FN(shared_fn) *slow)
+// What shared_quick leaves. slow: shared_access of this size.
+static __attribute__((noinline)) void FN(to_shared_slow)(struct warp *w, char *r,
+                                                         const struct op *op, uint32_t mask,
+                                                         FN(shared_fn) *slow)
 {
-    if (FN(shared_quick)(w, r, op, mask, size, store))
-        return;
     uint32_t at[WARP];
     FN(offsets)(r, op, at);
     slow(w, r, op, mask, at);
+}
+
+INLINED FN(to_shared)(struct warp *w, char *r, const struct op *op, uint32_t mask,
+                      const uint32_t size, const bool store, FN(shared_fn) *slow)
+{
+    if (!FN(shared_quick)(w, r, op, mask, size, store))
+        FN(to_shared_slow)(w, r, op, mask, slow);
 }
 
 INLINED FN(to_global)(struct warp *w, char *r, const struct op *op, uint32_t mask,

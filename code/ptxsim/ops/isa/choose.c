@@ -1,20 +1,30 @@
 // choose.c: which of the instruction sets this CPU has.
 #include "ptxsim/ops/ops.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+
+// A library that was made with a chapter has the machine's own set only (Makefile): the others are NULL.
+#pragma weak ops_base
+#pragma weak ops_avx2
+#pragma weak ops_avx512
 
 const struct op_set *ops_choose(void)
 {
+    static const struct op_set *const sets[] = {&ops_avx512, &ops_avx2, &ops_base};
+    static const char *const names[] = {"avx512", "avx2", "base"};
+    bool runs[] = {false, false, true};
     const char *wanted = getenv("PTXSIM_ISA");
 #if defined __x86_64__ && defined __GNUC__
-    bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                  __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-    if (avx512 && (!wanted || !strcmp(wanted, "avx512")))
-        return &ops_avx512;
-    if (avx2 && (!wanted || strcmp(wanted, "base")))
-        return &ops_avx2;
+    runs[1] = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    runs[0] = runs[1] && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+              __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
 #endif
-    (void)wanted;
-    return &ops_base;
+    int most = !wanted ? 0 : !strcmp(wanted, "base") ? 2 : !strcmp(wanted, "avx2");
+    for (int i = most; i < 3; ++i)
+        if (runs[i] && sets[i])
+            return sets[i];
+    fprintf(stderr, "ptxsim: built for another processor than this one%s%s: type make on this machine\n",
+            wanted ? ", or without PTXSIM_ISA=" : "", wanted ? names[most] : "");
+    exit(1);
 }

@@ -1,95 +1,320 @@
-// race_runs.h: race checks of whole-warp accesses to shared memory. Included by each instruction
-// set's file, before access.h. What these loops cannot show to be in order goes to
-// race_shared, lane by lane.
+// race_runs.h: race checks of whole-warp accesses. Included by each instruction set's file, before
+// access.h. What these loops cannot show to be in order goes to race_shared and race_global, lane by
+// lane.
+#include "ptxsim/machine/race_cells.h"
 
-// Checks and notes an access by all lanes: one after the other from `at`, `size` bytes each, or
-// (same) all at `at`.
-static inline __attribute__((always_inline)) void
-FN(race_run)(struct warp *w, const struct op *op, uint32_t at, const uint32_t size, const bool same,
-             const bool store)
+// ---- Shared memory ------------------------------------------------------------------------------
+
+// Whether the last writes to a line come before what the warp does now.
+static inline bool FN(writes_ordered)(struct races *s, const struct warp_clock *c, uint32_t line)
+{
+    const struct latest *l = &s->writes[line];
+    return latest_ordered(c, l) || (l->stamp == RACE_PENDING && race_line_arrived(s, c, line));
+}
+
+// Whether a warp's readings of a line later than `stamp` are all of one run.
+static inline bool FN(only_run)(const struct read_plane *plane, uint32_t line, uint32_t run,
+                                uint32_t stamp)
+{
+    const struct reading *r = &plane->reading[line];
+    return r->older <= stamp && (!r->cells || (!r->lanes && r->run == run));
+}
+
+// Whether an access by all lanes is in order, by the cells: lane i to the 1 << per cells from
+// cell + (i << per) on.
+static __attribute__((noinline)) bool
+FN(run_ordered)(const struct warp *w, uint32_t cell, uint32_t per, bool store)
 {
     struct races *s = w->cta->races;
     const struct warp_clock *c = w->clock;
-    const uint32_t *least = c->least, now = c->now_all;
-    uint32_t warp = (uint32_t)w->index, first = warp * WARP, insn = op->insn;
+    uint32_t warp = (uint32_t)w->index, first = warp * WARP, bad = 0, n = WARP << per;
+    uint32_t line = cell >> LINE_SHIFT, end = (cell + n - 1) >> LINE_SHIFT;
+    const uint32_t *ws = s->write_stamp + cell, *wt = s->write_thread + cell;
+    bool written = true, read = true, own = true; // own: no other warp has written lately
+    for (uint32_t i = line; i <= end; ++i) {
+        written &= FN(writes_ordered)(s, c, i);
+        own &= s->writes[i].warp == warp;
+        read &= !store || latest_ordered(c, &s->reads[i]);
+    }
+    if (!written && own) {
+        uint32_t least = c->least[warp];
+        for (uint32_t j = 0; j < n; ++j)
+            bad |= (ws[j] > least) & (wt[j] != first + (j >> per));
+    } else if (!written) {
+        for (uint32_t j = 0; j < n; ++j)
+            bad |= (ws[j] > c->least[wt[j] / WARP % WARP]) & (wt[j] != first + (j >> per));
+    }
+    for (uint32_t p = 0; !read && p < (uint32_t)s->warps; ++p) {
+        uint32_t least = c->least[p];
+        bool before = true;
+        for (uint32_t i = line; i <= end; ++i) {
+            bool mine = p == warp && FN(only_run)(&s->read[p], i, cell << RUN_SHIFT | per, least);
+            before &= mine || reading_before(&s->read[p], i, least);
+        }
+        if (before)
+            continue;
+        for (uint32_t i = line; i <= end; ++i)
+            reading_settle(&s->read[p], i);
+        const uint32_t *rs = s->read[p].stamp + cell, *rl = s->read[p].lanes + cell;
+        for (uint32_t j = 0; j < n; ++j)
+            bad |= (rs[j] > least) & (p != warp || rl[j] != 1u << (j >> per & 31));
+    }
+    return !bad;
+}
+
+// Checks and notes an access by all lanes, one after the other from `at`, `size` bytes each. False,
+// with nothing done, where it is not plainly in order.
+static inline __attribute__((always_inline)) bool
+FN(race_run)(struct warp *w, const struct op *op, uint32_t at, uint32_t size, const bool store)
+{
+    struct races *s = w->cta->races;
+    const struct warp_clock *c = w->clock;
+    uint32_t warp = (uint32_t)w->index, now = c->now_all;
     uint32_t per = (uint32_t)__builtin_ctz(size) - s->shift; // log2 of a lane's cells
-    uint32_t cell = at >> s->shift, n = (same ? 1u : WARP) << per;
-    uint32_t bad = !now || op->order;
-    uint32_t *ws = s->write_stamp + cell, *wt = s->write_thread + cell;
-    if (same) {
-        for (uint32_t j = 0; j < n; ++j)
-            bad |= ws[j] > least[wt[j] / WARP % WARP];
-    } else {
-        for (uint32_t j = 0; j < n; ++j)
-            bad |= (ws[j] > least[wt[j] / WARP % WARP]) & (wt[j] != first + (j >> per));
+    uint32_t cell = at >> s->shift, n = WARP << per, last = cell + n - 1;
+    uint32_t first_line = cell >> LINE_SHIFT, last_line = last >> LINE_SHIFT;
+    uint32_t run = cell << RUN_SHIFT | per;
+    struct read_plane *plane = &s->read[warp];
+    bool good = true;
+    if (!now || op->order)
+        return false;
+    for (uint32_t i = first_line; i <= last_line; ++i) {
+        const struct latest *ws = &s->writes[i], *rs = &s->reads[i];
+        // Or each lane has accessed the same cells before.
+        good &= latest_ordered(c, ws) || (ws->warp == warp && ws->run == run + 1);
+        good &= !store || latest_ordered(c, rs) ||
+                (rs->warp == warp && FN(only_run)(plane, i, run, c->least[warp]));
     }
-    if (store)
-        for (uint32_t p = 0; p < (uint32_t)s->warps; ++p) {
-            const uint32_t *rs = s->read[p].stamp + cell, *rl = s->read[p].lanes + cell;
-            if (p == warp)
-                for (uint32_t j = 0; j < n; ++j)
-                    bad |= (rs[j] > least[p]) & (rl[j] != 1u << (j >> per));
-            else
-                for (uint32_t j = 0; j < n; ++j)
-                    bad |= rs[j] > least[p];
-        }
-    if (__builtin_expect(bad != 0, 0)) {
-        if (same) {
-            race_shared(w, op, ~0u, at, size, RACE_READ, NULL);
-            return;
-        }
-        for (uint32_t i = 0; i < WARP; ++i)
-            race_shared(w, op, 1u << i, at + i * size, size, store ? RACE_WRITE : RACE_READ, NULL);
-        return;
-    }
+    if (!good && !FN(run_ordered)(w, cell, per, store))
+        return false;
     if (store) {
-        uint32_t *wi = s->write_insn + cell;
-        for (uint32_t j = 0; j < n; ++j) {
-            ws[j] = now;
-            wt[j] = first + (j >> per);
-            wi[j] = insn;
-        }
-        return;
+        fill(s->write_stamp + cell, n, now);
+        fill_run(s->write_thread + cell, n, warp * WARP, per);
+        fill(s->write_insn + cell, n, op->insn);
+        for (uint32_t i = first_line; i <= last_line; ++i)
+            latest_note(&s->writes[i], now, warp, run + 1, c->base_all);
+        return true;
     }
-    struct read_plane *r = &s->read[warp];
-    uint32_t *rs = r->stamp + cell, *rl = r->lanes + cell, *ri = r->insn + cell;
+    for (uint32_t i = first_line; i <= last_line; ++i) {
+        struct reading *r = &plane->reading[i];
+        uint32_t cells = line_cells(i, cell, last);
+        if (r->stamp == now && !r->lanes && r->run == run && r->cells)
+            r->cells |= cells;
+        else
+            reading_note(s, c, warp, i, cells, 0, run);
+    }
+    fill(plane->insn + cell, n, op->insn);
+    return true;
+}
+
+static __attribute__((noinline)) bool FN(race_run_load)(struct warp *w, const struct op *op,
+                                                        uint32_t at, uint32_t size)
+{
+    return FN(race_run)(w, op, at, size, false);
+}
+
+static __attribute__((noinline)) bool FN(race_run_store)(struct warp *w, const struct op *op,
+                                                         uint32_t at, uint32_t size)
+{
+    return FN(race_run)(w, op, at, size, true);
+}
+
+// An access of one of the regular shapes, same: all lanes read at `at`.
+static inline __attribute__((always_inline)) bool
+FN(race_regular)(struct warp *w, const struct op *op, uint32_t at, uint32_t size,
+                                    bool same, bool store)
+{
+    return same    ? race_in_line(w, op, ~0u, at, size, false)
+           : store ? FN(race_run_store)(w, op, at, size)
+                   : FN(race_run_load)(w, op, at, size);
+}
+
+// The same with the reports, where it is not plainly in order: lane by lane.
+static __attribute__((noinline)) void FN(race_lanes)(struct warp *w, const struct op *op,
+                                                     uint32_t at, uint32_t size, bool same,
+                                                     bool store)
+{
+    if (same)
+        race_shared(w, op, ~0u, at, size, RACE_READ, NULL);
+    for (uint32_t i = 0; i < WARP && !same; ++i)
+        race_shared(w, op, 1u << i, at + i * size, size, store ? RACE_WRITE : RACE_READ, NULL);
+}
+
+// One lane of an irregular access.
+static inline void FN(race_lane)(struct warp *w, const struct op *op, int lane, uint32_t at,
+                                 uint32_t size, bool store, const void *value)
+{
+    if (!race_in_line(w, op, 1u << lane, at, size, store))
+        race_shared(w, op, 1u << lane, at, size, store ? RACE_WRITE : RACE_READ, value);
+}
+
+// All lanes read, each somewhere: aligned, and within shared memory. False, with nothing done, where
+// the lines do not show that to be in order.
+static inline __attribute__((always_inline)) bool
+FN(race_scattered)(struct warp *w, const struct op *op, const uint32_t at[WARP],
+                   const uint32_t size)
+{
+    struct races *s = w->cta->races;
+    const struct warp_clock *c = w->clock;
+    uint32_t now = c->now_all, base = c->base_all, warp = (uint32_t)w->index, shift = s->shift;
+    uint32_t late = 0, closed = 0, n = size >> shift, insn = op->insn;
+    struct read_plane *plane = &s->read[warp];
+    if (!now || op->order)
+        return false;
+    for (int i = 0; i < WARP; ++i)
+        late |= s->writes[at[i] >> shift >> LINE_SHIFT].stamp > base;
+    for (int i = 0; late && i < WARP; ++i)
+        if (!latest_ordered(c, &s->writes[at[i] >> shift >> LINE_SHIFT]))
+            return false;
+    for (int i = 0; i < WARP; ++i)
+        closed |= plane->reading[at[i] >> shift >> LINE_SHIFT].older ^ now;
+    for (int i = 0; closed && i < WARP; ++i)
+        if (plane->reading[at[i] >> shift >> LINE_SHIFT].older != now)
+            reading_open(s, c, warp, at[i] >> shift >> LINE_SHIFT);
+    uint32_t *restrict stamps = plane->stamp, *restrict who = plane->lanes;
+    uint32_t *restrict insns = plane->insn;
+    for (uint32_t k = 0; k < n; ++k)
+        for (int i = 0; i < WARP; ++i) {
+            uint32_t cell = (at[i] >> shift) + k;
+            bool more = (stamps[cell] == now) & !(insns[cell] & RACE_STRONG);
+            who[cell] = (more ? who[cell] : 0) | 1u << i;
+            stamps[cell] = now;
+            insns[cell] = insn;
+        }
+    return true;
+}
+
+// ---- Global memory ------------------------------------------------------------------------------
+
+struct FN(party_at) { // some cells of a page
+    uint32_t *cta, *stamp, *who;
+};
+
+static inline struct FN(party_at)
+FN(party_at)(struct page *page, enum cell_party party, uint32_t cell)
+{
+    return (struct FN(party_at)){page_words(page, party, PARTY_CTA) + cell,
+                                 page_words(page, party, PARTY_STAMP) + cell,
+                                 page_words(page, party, PARTY_WHO) + cell};
+}
+
+// Whether each of n cells' party is nobody, or before this warp's lane. Lane (j + skip) >> per
+// accesses cell j.
+static bool FN(parties_before)(const struct warp *w, struct FN(party_at) p, uint32_t n,
+                               uint32_t skip, uint32_t per)
+{
+    uint32_t warp = (uint32_t)w->index, cta = (uint32_t)w->cta->number, some = 0, bad = 0;
+    uint32_t base = w->clock->base_all, wbase = w->clock->wbase_all;
+    for (uint32_t j = 0; j < n; ++j)
+        some |= p.stamp[j];
+    for (uint32_t j = 0; some && j < n; ++j) {
+        uint32_t thread = p.who[j] % (1 << THREAD_BITS), me = warp * WARP + ((j + skip) >> per);
+        uint32_t before = (p.stamp[j] <= base) | (thread == me) |
+                          ((thread / WARP == warp) & (p.stamp[j] <= wbase));
+        bad |= p.stamp[j] && !((p.cta[j] == cta) & before);
+    }
+    return !bad;
+}
+
+// Whether nobody of another CTA has accessed any of n cells.
+static bool FN(parties_near)(const struct warp *w, struct page *page, uint32_t cell, uint32_t n)
+{
+    uint32_t cta = (uint32_t)w->cta->number, far = 0;
+    for (unsigned k = 0; k < CELL_PARTIES; ++k) {
+        struct FN(party_at) p = FN(party_at)(page, (enum cell_party)k, cell);
+        for (uint32_t j = 0; j < n; ++j)
+            far |= (p.stamp[j] != 0) & (p.cta[j] != cta);
+    }
+    return !far;
+}
+
+// race_global's note_read of n cells at once, of a warp that knows of no other CTA that accessed them.
+static void FN(note_reads)(const struct warp *w, struct page *page, uint32_t cell, uint32_t n,
+                           uint32_t skip, uint32_t per, uint32_t insn)
+{
+    uint32_t warp = (uint32_t)w->index, cta = (uint32_t)w->cta->number;
+    uint32_t base = w->clock->base_all, wbase = w->clock->wbase_all, now = w->clock->now_all;
+    struct FN(party_at) a = FN(party_at)(page, CELL_READ, cell);
+    struct FN(party_at) b = FN(party_at)(page, CELL_READ_2, cell);
+    uint32_t some = 0; // a cell of two other CTAs stays as it is
+    for (uint32_t j = 0; j < n; ++j)
+        some |= (a.stamp[j] == 0) | (b.stamp[j] == 0) | (a.cta[j] == cta) | (b.cta[j] == cta) |
+                (a.cta[j] == b.cta[j]);
+    if (!some)
+        return;
+#pragma GCC ivdep
     for (uint32_t j = 0; j < n; ++j) {
-        uint32_t lanes = same ? ~0u : 1u << (j >> per);
-        rl[j] = (rs[j] == now ? rl[j] : 0) | lanes;
-        rs[j] = now;
-        ri[j] = insn;
+        uint32_t me = warp * WARP + ((j + skip) >> per);
+        uint32_t sa = a.stamp[j], sb = b.stamp[j], ca = a.cta[j], cb = b.cta[j];
+        uint32_t wa = a.who[j], wb = b.who[j];
+        uint32_t ta = wa % (1 << THREAD_BITS), tb = wb % (1 << THREAD_BITS);
+        uint32_t mine_a = (sa != 0) & (ca == cta) & (ta == me);
+        uint32_t mine_b = (sb != 0) & (cb == cta) & (tb == me);
+        uint32_t free_a = (sa == 0) | ((ca == cta) & ((sa <= base) | ((ta / WARP == warp) & (sa <= wbase))));
+        uint32_t free_b = (sb == 0) | ((cb == cta) & ((sb <= base) | ((tb / WARP == warp) & (sb <= wbase))));
+        uint32_t far = (ca == cb) & (ca != cta); // readers of two CTAs are kept, if there are
+        uint32_t to_a = mine_a | ((mine_b ^ 1) & free_a);
+        uint32_t to_b = (to_a ^ 1) & (mine_b | free_b | far);
+        uint32_t who = me | insn << THREAD_BITS;
+        a.stamp[j] = to_a ? now : sa;
+        a.cta[j] = to_a ? cta : ca;
+        a.who[j] = to_a ? who : wa;
+        b.stamp[j] = to_b ? now : sb;
+        b.cta[j] = to_b ? cta : cb;
+        b.who[j] = to_b ? who : wb;
     }
 }
 
-// The same of one lane of an irregular access.
-static inline __attribute__((always_inline)) void
-FN(race_lane)(struct warp *w, const struct op *op, int lane, uint32_t at, const uint32_t size,
-              const bool store, const void *value)
+static void FN(note_writes)(const struct warp *w, struct page *page, uint32_t cell, uint32_t n,
+                            uint32_t skip, uint32_t per, uint32_t insn)
 {
-    struct races *s = w->cta->races;
+    uint32_t warp = (uint32_t)w->index, cta = (uint32_t)w->cta->number, now = w->clock->now_all;
+    struct FN(party_at) p = FN(party_at)(page, CELL_WRITE, cell);
+    uint32_t *a = page_words(page, CELL_READ, PARTY_STAMP) + cell;
+    uint32_t *b = page_words(page, CELL_READ_2, PARTY_STAMP) + cell;
+    page->written = true;
+#pragma GCC ivdep
+    for (uint32_t j = 0; j < n; ++j) {
+        p.cta[j] = cta;
+        p.stamp[j] = now;
+        p.who[j] = (warp * WARP + ((j + skip) >> per)) | insn << THREAD_BITS;
+        a[j] = b[j] = 0;
+    }
+}
+
+// Checks and notes an access by all lanes, one after the other from `at`, `size` bytes each. False
+// where it is to be checked lane by lane; what has been noted by then is noted again.
+static bool FN(race_run_global)(struct warp *w, const struct op *op, uint64_t at, uint32_t size,
+                                bool store)
+{
+    struct worker *worker = w->cta->worker;
     const struct warp_clock *c = w->clock;
-    uint32_t now = c->now_all;
-    uint32_t cell = at >> s->shift, n = size >> s->shift, bad = !now || op->order;
-    for (uint32_t j = cell; j < cell + n; ++j)
-        bad |= s->write_stamp[j] > c->least[s->write_thread[j] / WARP % WARP];
-    if (store)
-        for (int p = 0; p < s->warps; ++p)
-            for (uint32_t j = cell; j < cell + n; ++j)
-                bad |= s->read[p].stamp[j] > c->least[p];
-    if (bad) {
-        race_shared(w, op, 1u << lane, at, size, store ? RACE_WRITE : RACE_READ, value);
-        return;
+    if (!c->now_all || !c->plain || op->order)
+        return false;
+    unsigned shift = global_races_shift(worker->global_races);
+    uint32_t per = (uint32_t)__builtin_ctz(size) - shift, insn = op->insn % (1 << INSN_BITS);
+    uint32_t total = WARP << per;
+    for (uint32_t done = 0, n; done < total; done += n) {
+        uint64_t cell = (at >> shift) + done;
+        struct page *page = race_page(worker, (cell << shift) / PAGE);
+        uint32_t from = cell & ((PAGE >> shift) - 1), left = (PAGE >> shift) - from;
+        n = total - done < left ? total - done : left;
+        if (!page)
+            continue;
+        page_lock(page);
+        bool good = (c->alone || FN(parties_near)(w, page, from, n)) &&
+            (!page->written ||
+             FN(parties_before)(w, FN(party_at)(page, CELL_WRITE, from), n, done, per)) &&
+            (!store ||
+             (FN(parties_before)(w, FN(party_at)(page, CELL_READ, from), n, done, per) &&
+              FN(parties_before)(w, FN(party_at)(page, CELL_READ_2, from), n, done, per)));
+        if (good && store)
+            FN(note_writes)(w, page, from, n, done, per, insn);
+        else if (good)
+            FN(note_reads)(w, page, from, n, done, per, insn);
+        page_unlock(page);
+        if (!good)
+            return false;
     }
-    struct read_plane *r = &s->read[w->index];
-    for (uint32_t j = cell; j < cell + n; ++j) {
-        if (store) {
-            s->write_stamp[j] = now;
-            s->write_thread[j] = (uint32_t)w->index * WARP + (uint32_t)lane;
-            s->write_insn[j] = op->insn;
-        } else {
-            r->lanes[j] = (r->stamp[j] == now ? r->lanes[j] : 0) | 1u << lane;
-            r->stamp[j] = now;
-            r->insn[j] = op->insn;
-        }
-    }
+    return true;
 }

@@ -1,0 +1,263 @@
+// race_cells.h: the cells that races.c and the loops over whole warps (ops/isa/race_runs.h) share.
+//
+// Most accesses are in order by a barrier, and most neighbours are accessed by the same warp at the
+// same time. So what is asked of every access is kept for a line of 32 cells at once:
+//
+//   - When the line was last written, and last read, and by which warp. No cell of it has a later
+//     stamp; a line that is in order by these needs no look at its cells.
+//   - Of each warp, the reading that is under way: cells that it has read at one time, all of them by
+//     the same lanes or each by its own. A warp that reads them again in the same way has nothing to
+//     note but its instruction. The reading is written to the cells (settled) when another kind
+//     of access comes, or somebody has to look at them.
+//
+// A reading ends with its time: a barrier, a fence or a release moves the warp's clock on, and what
+// was noted before is no longer the same.
+#ifndef PTXSIM_RACE_CELLS_H
+#define PTXSIM_RACE_CELLS_H
+
+#include "machine.h"
+
+#include <string.h>
+
+enum { LINE = 32, LINE_SHIFT = 5 }; // cells
+
+// ---- Lines of shared memory ---------------------------------------------------------------------
+
+// Whether the last accesses to a line come before what every lane of a warp does now.
+static inline bool latest_ordered(const struct warp_clock *c, const struct latest *l)
+{
+    return l->stamp <= c->least[l->warp];
+}
+
+static inline void latest_note(struct latest *l, uint32_t stamp, uint32_t warp, uint32_t run,
+                               uint32_t base)
+{
+    bool alone = l->stamp <= base; // what is older is in order for everybody
+    l->run = alone || l->run == run ? run : 0;
+    l->warp = alone || l->warp == warp ? warp : SEVERAL;
+    l->stamp = l->stamp > stamp ? l->stamp : stamp;
+}
+
+// Of the cells of a line: those in [first, last], as bits.
+static inline uint32_t line_cells(uint32_t line, uint32_t first, uint32_t last)
+{
+    uint32_t from = first >> LINE_SHIFT < line ? 0 : first % LINE;
+    uint32_t to = last >> LINE_SHIFT > line ? LINE - 1 : last % LINE;
+    return (UINT32_MAX >> (LINE - 1 - to)) & (UINT32_MAX << from);
+}
+
+// Writes some cells of a reading to the warp's cells. A second reading at the same time adds lanes; a
+// plain one replaces a strong one, for it matters more.
+static inline void cells_read(struct read_plane *plane, uint32_t line, uint32_t cells,
+                              uint32_t stamp, uint32_t lanes, uint32_t run)
+{
+    uint32_t *stamps = plane->stamp + line * LINE, *who = plane->lanes + line * LINE;
+    const uint32_t *insns = plane->insn + line * LINE;
+    uint32_t from = line * LINE - (run >> RUN_SHIFT), per = run % (1 << RUN_SHIFT);
+    for (uint32_t j = 0; j < LINE; ++j) {
+        bool in = cells >> j & 1;
+        uint32_t reads = lanes ? lanes : 1u << ((from + j) >> per & 31);
+        bool more = stamps[j] == stamp && !(insns[j] & RACE_STRONG);
+        uint32_t all = (more ? who[j] : 0) | reads;
+        who[j] = in ? all : who[j];
+        stamps[j] = in ? stamp : stamps[j];
+    }
+    struct reading *r = &plane->reading[line];
+    r->older = r->older > stamp ? r->older : stamp;
+}
+
+// Settles the reading under way: afterwards the cells say all.
+static inline void reading_settle(struct read_plane *plane, uint32_t line)
+{
+    struct reading *r = &plane->reading[line];
+    if (r->cells)
+        cells_read(plane, line, r->cells, r->stamp, r->lanes, r->run);
+    r->cells = 0;
+}
+
+// Whether no cell of the line has a reading by the warp that is later than `stamp`.
+static inline bool reading_before(const struct read_plane *plane, uint32_t line, uint32_t stamp)
+{
+    const struct reading *r = &plane->reading[line];
+    return r->older <= stamp && (!r->cells || r->stamp <= stamp);
+}
+
+// A warp whose lanes agree on the time reads some cells of a line: by `lanes`, or (0) as `run` says.
+// The caller notes the instruction, afterwards.
+static __attribute__((noinline, unused)) void
+reading_note(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_t line,
+             uint32_t cells, uint32_t lanes, uint32_t run)
+{
+    struct read_plane *plane = &s->read[warp];
+    struct reading *r = &plane->reading[line];
+    if (r->strong == c->now_all) {
+        cells_read(plane, line, cells, c->now_all, lanes, run);
+        return;
+    }
+    if (r->stamp == c->now_all && r->cells) {
+        if (r->lanes == lanes && r->run == run)
+            r->cells |= cells;
+        else
+            cells_read(plane, line, cells, c->now_all, lanes, run);
+        return;
+    }
+    if (r->cells & ~cells && r->stamp > c->base_all) // what is older is in order for everybody
+        cells_read(plane, line, r->cells & ~cells, r->stamp, r->lanes, r->run);
+    r->stamp = c->now_all;
+    r->cells = cells;
+    r->lanes = lanes;
+    r->run = run;
+    latest_note(&s->reads[line], c->now_all, warp, 0, c->base_all);
+}
+
+// Before single cells are written to: what the warp read of the line at an earlier time is settled, and
+// the line knows that it reads it now. Until the warp's time moves on, once is enough (older).
+static __attribute__((noinline, unused)) void
+reading_open(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_t line)
+{
+    struct reading *r = &s->read[warp].reading[line];
+    if (r->stamp != c->now_all)
+        reading_settle(&s->read[warp], line);
+    r->older = c->now_all;
+    latest_note(&s->reads[line], c->now_all, warp, 0, c->base_all);
+}
+
+typedef uint32_t sixteen __attribute__((vector_size(64), aligned(4), may_alias));
+
+// The same value in `count` cells, a power of two.
+static inline void fill(uint32_t *to, uint32_t count, uint32_t value)
+{
+    uint64_t two = value | (uint64_t)value << 32;
+    sixteen many = {0};
+    many += value;
+    if (count == 1)
+        *to = value;
+    for (; count >= 16; to += 16, count -= 16)
+        *(sixteen *)to = many;
+    for (; count > 1; to += 2, count -= 2)
+        memcpy(to, &two, sizeof two);
+}
+
+// first + (i >> per) in cell i of `count`, a multiple of 16.
+static inline void fill_run(uint32_t *to, uint32_t count, uint32_t first, uint32_t per)
+{
+    sixteen lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    for (uint32_t i = 0; i < count; i += 16, lane += 16)
+        *(sixteen *)(to + i) = (lane >> per) + first;
+}
+
+// Whether the last writes to some cells come before what every lane of a warp does now.
+static __attribute__((noinline, unused)) bool
+writes_before(const struct races *s, const struct warp_clock *c, uint32_t first, uint32_t last)
+{
+    uint32_t late = 0;
+    for (uint32_t cell = first; cell <= last; ++cell)
+        late |= s->write_stamp[cell] > c->base_all;
+    for (uint32_t cell = first; late && cell <= last; ++cell)
+        if (s->write_stamp[cell] > c->least[s->write_thread[cell] / WARP % WARP])
+            return false;
+    return true;
+}
+
+// An access to cells of one line, by lanes that agree on the time: noted, if it is plainly in order;
+// false, with nothing done, otherwise. Lanes that read, read all of the bytes; those that write are
+// neighbours, and write a part each, one after the other.
+static inline __attribute__((always_inline)) bool race_in_line(struct warp *w, const struct op *op,
+                                                               uint32_t lanes, uint32_t at,
+                                                               uint32_t bytes, bool write)
+{
+    struct races *s = w->cta->races;
+    const struct warp_clock *c = w->clock;
+    uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift, count = last - first + 1;
+    uint32_t line = first >> LINE_SHIFT, warp = (uint32_t)w->index, now = c->now_all;
+    if (!now || op->order || last >> LINE_SHIFT != line ||
+        !(latest_ordered(c, &s->writes[line]) || writes_before(s, c, first, last)) ||
+        (write && !latest_ordered(c, &s->reads[line])))
+        return false;
+    if (write) {
+        fill(s->write_stamp + first, count, now);
+        uint32_t thread = warp * WARP + (uint32_t)__builtin_ctz(lanes);
+        uint32_t part = count / (uint32_t)__builtin_popcount(lanes);
+        for (uint32_t cell = first; cell <= last; cell += part, ++thread)
+            fill(s->write_thread + cell, part, thread);
+        fill(s->write_insn + first, count, op->insn);
+        latest_note(&s->writes[line], now, warp, 0, c->base_all);
+        return true;
+    }
+    struct read_plane *plane = &s->read[warp];
+    struct reading *r = &plane->reading[line];
+    uint32_t cells = line_cells(line, first, last);
+    if (r->stamp == now && r->lanes == lanes && !r->run && r->cells)
+        r->cells |= cells;
+    else
+        reading_note(s, c, warp, line, cells, lanes, 0);
+    fill(plane->insn + first, count, op->insn);
+    return true;
+}
+
+// The same of reads of `bytes` by all lanes, at each of `count` places.
+static inline bool race_rows(struct warp *w, const struct op *op, const uint64_t *at,
+                             uint32_t count, uint32_t bytes)
+{
+    struct races *s = w->cta->races;
+    const struct warp_clock *c = w->clock;
+    const struct latest *const writes = s->writes;
+    struct read_plane *plane = &s->read[w->index];
+    struct reading *const readings = plane->reading;
+    uint32_t *const insns = plane->insn, insn = op->insn, shift = s->shift, now = c->now_all;
+    uint32_t cells = bytes >> shift, bits = UINT32_MAX >> (LINE - cells);
+    if (!now || op->order)
+        return false;
+    for (uint32_t i = 0; i < count; ++i) {
+        uint32_t first = (uint32_t)at[i] >> shift, line = first >> LINE_SHIFT;
+        struct reading *r = &readings[line];
+        if (!latest_ordered(c, &writes[line]) && !writes_before(s, c, first, first + cells - 1))
+            return false;
+        if (r->stamp == now && !~r->lanes && r->cells)
+            r->cells |= bits << first % LINE;
+        else
+            reading_note(s, c, (uint32_t)w->index, line, bits << first % LINE, ~0u, 0);
+        fill(insns + first, cells, insn);
+    }
+    return true;
+}
+
+// ---- Pages of global memory ---------------------------------------------------------------------
+
+enum { PAGE = 4096 };
+
+// Who accessed a cell, in three words: the CTA's number, the stamp (0: nobody), and the thread, the
+// instruction and whether it was strong. Each word of each party is an array of the page's cells.
+enum party_word { PARTY_CTA, PARTY_STAMP, PARTY_WHO, PARTY_WORDS };
+enum cell_party { CELL_WRITE, CELL_READ, CELL_READ_2, CELL_PARTIES };
+enum { THREAD_BITS = 10, INSN_BITS = 21 };
+
+struct page {
+    uint64_t number;
+    int lock;
+    bool written; // some cell has a write
+    uint32_t cells;
+    uint32_t words[];
+};
+
+static inline uint32_t *page_words(struct page *p, enum cell_party party, enum party_word word)
+{
+    return p->words + (size_t)((unsigned)party * PARTY_WORDS + (unsigned)word) * p->cells;
+}
+
+static inline void page_lock(struct page *p)
+{
+    while (__atomic_exchange_n(&p->lock, 1, __ATOMIC_ACQUIRE))
+        ;
+}
+
+static inline void page_unlock(struct page *p)
+{
+    __atomic_store_n(&p->lock, 0, __ATOMIC_RELEASE);
+}
+
+// The page of a number; NULL when there is no more room: it is then not checked.
+struct page *race_page(struct worker *worker, uint64_t number);
+unsigned global_races_shift(const struct global_races *races);
+
+#endif
