@@ -35,10 +35,15 @@ set yrange [bottom + 0.8:0.4]
 each = last < 2 ? '' : 'for [b = 2:last] data index b using '
 paths = each eq '' ? '' : each . '2:1 with lines ls b - 1 lw 0.8 notitle,'
 points = each eq '' ? '' : each . '2:1 with points ls b - 1 title columnheader(1),'
-values = each eq '' ? '' : each \
+# The first GPU's numbers stand to the left of its points, another one's to the right.
+first = last < 2 ? '' : 'for [b = 2:2] data index b using '
+others = last < 3 ? '' : 'for [b = 3:last] data index b using '
+values = first eq '' ? '' : first \
     . '2:1:3 with labels right offset -0.9,0 textcolor ls b - 1 notitle,'
+more = others eq '' ? '' : others \
+    . '2:1:3 with labels left offset 0.9,0 textcolor ls b - 1 notitle,'
 
 plot data index 0 using (slowest * 2):1:ytic(2) with dots lc rgb '#ffffff' notitle, \
-     @paths @points @values \
+     @paths @points @values @more \
      data index 1 using 2:1 with points ls 9 title columnheader(1), \
      data index 1 using 2:1:3 with labels left offset 0.9,0 textcolor ls 9 notitle
