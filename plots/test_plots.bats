@@ -307,6 +307,39 @@ EOF
     [ "${#lines[@]}" -eq 6 ]
 }
 
+# A timeline of one warp with these chunks, one after the other.
+timeline() { # FILE CHUNK...
+    local k
+    shift
+    printf '# attention\t0\t%d\t1\n' $#
+    for ((k = 0; k < $#; k++)); do printf '%d\t%s\n' $k "${@:k+1:1}"; done
+    printf '\n\n'
+    for ((k = 0; k < $#; k++)); do printf '0\t%d\t%d\t%d\n' $k $((k + 1)) $k; done
+    printf '\n\n1\n'
+} >"$1"
+
+# Each chunk of a drawn timeline with its colour in the key, a line each.
+key_of() { # SVG
+    awk '/<polygon fill/ && !named { match($0, /rgb\([^)]*\)/); colour[++n] = substr($0, RSTART, RLENGTH) }
+        /<text/ && n > 0 && named < n { gsub(/.*<text[^>]*>|<\/text>.*/, ""); print $0 ": " colour[++named] }' "$1"
+}
+
+@test "a step has one colour in all timelines, and two steps of one timeline have two" {
+    timeline one.tsv "waits at a barrier" "Convert a staged tile to half" "Turn scores into probabilities" mine "all else"
+    timeline two.tsv "waits at a barrier" "Turn scores into probabilities" yours "Convert a piece from registers" theirs
+    for picture in one two; do
+        run plots/render picture timeline $picture.tsv $picture.svg
+        [ "$status" -eq 0 ]
+        key_of $picture.svg >$picture.key
+        [ "$(wc -l <$picture.key)" -eq 5 ]
+        [ "$(sed 's/.*: //' $picture.key | sort -u | wc -l)" -eq 5 ]
+    done
+    grep -qxF "Turn scores into probabilities: rgb(181,  96,  15)" one.key
+    grep -qxF "Turn scores into probabilities: rgb(181,  96,  15)" two.key
+    grep -qxF "Convert a staged tile to half: rgb( 47, 125,  91)" one.key
+    grep -qxF "Convert a piece from registers: rgb( 47, 125,  91)" two.key
+}
+
 @test "the table of promises is written into its file, and seen when it is stale" {
     lab_record plots/runs/h200/lab03.json
     printf '%s\n' Before '<!-- scoreboard: x -->' old '<!-- end of scoreboard -->' After >README.md

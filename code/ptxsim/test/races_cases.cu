@@ -692,8 +692,7 @@ static const struct {
     CASE(missed_end, 1),     CASE(copy_drained, 1),   CASE(wmma_in_place, 1), CASE(in_step, 1),
     CASE(in_step_global, 1), CASE(lane_flag, 1),      CASE(left, 1),          CASE(two_barriers, 1),
     CASE(endless, 1),        CASE(endless_stores, 1), CASE(in_place, 4),      CASE(same_tile, 1),
-    CASE(walks, 4),          CASE(no_step, 1),        CASE(warp_spins, 1),
-    CASE(lanes_spin, 1),
+    CASE(walks, 4),          CASE(no_step, 1),        CASE(warp_spins, 1),    CASE(lanes_spin, 1),
 };
 
 int main(int argc, char **argv)
