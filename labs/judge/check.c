@@ -359,14 +359,18 @@ static json_t *earned(void)
     return all;
 }
 
+// In which hidden cases a planted bug is right depends on what is drawn, and so on every change of the
+// grader: a few points.
+static const double DRAWN = 10;
+
 static void compare_record(const json_t *kept)
 {
     for (int i = 0; i < count; ++i) {
         const struct expected *x = &expected[i];
         double score = real(entries[i].result, "score");
         bool same = x->kind != MUTANT ? score == real(kept, kinds[x->kind])
-                                      : x->other || (score >= real(kept, "wrong_least") &&
-                                                     score <= real(kept, "wrong_most"));
+                                      : x->other || (score >= real(kept, "wrong_least") - DRAWN &&
+                                                     score <= real(kept, "wrong_most") + DRAWN);
         if (!same)
             wrong("%s earns %g, and not what %s says: make check-labs LABS=%d writes it anew",
                   entries[i].name, score, options.record, lab.number);

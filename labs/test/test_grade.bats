@@ -280,8 +280,8 @@ END
     [ "$status" -eq 0 ]
     [[ $output == *"withheld"*" 0 / 85"* ]]
     said=$(xargs <<<"$output")
-    [[ $said == *"0 of 7 right: small, normal inputs: relative error"* ]]
-    [[ $said =~ "65536 of 65536 elements are off, in 1024 of 1024 rows; most of all batch 0, head "[0-7]", row "[0-9]+", column "[0-9]+": " ]]
+    [[ $said == *"0 of 8 right: small, normal inputs: relative error"* ]]
+    [[ $said =~ [1-9][0-9]+" of 65536 elements are off, in 1024 of 1024 rows; most of all batch 0, head "[0-7]", row "[0-9]+", column "[0-9]+": " ]]
     [[ $said =~ "again: ./lab4 FILE --shapes small --inputs normal --seeds "[0-9]+" " ]]
     [[ $said == *"No case of \`correct\` is right: nothing else is paid yet."* ]]
     [ -z "$(awk 'length > 80' <<<"$output")" ]
@@ -321,19 +321,19 @@ END
 }
 
 @test "the frame that printf needs is no spill; an array that is read is one" {
-    python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # two items, so that it takes seconds
+    python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" <<'END'
 import json, sys
 lab = json.load(open(sys.argv[1]))
 lab["points"] = [dict(p, points=70) if p["name"] == "races" else dict(p, points=30, limit=0)
                  for p in lab["points"] if p["name"] in ("races", "spills")]
 json.dump(lab, open(sys.argv[2], "w"))
 END
-    lab_file=$BATS_TEST_TMPDIR/lab.json
-    sed 's/^    __shared__ tiles t;/&\n    if (args.shape.seq_len > 99999) printf("%d %g\\n", threadIdx.x, 1.0);/' \
+    lab_file=$BATS_TEST_TMPDIR/lab.json # the kernels return at once, so that it takes seconds
+    sed -e '1i #include <cstdio>' -e 's/^    __shared__ tiles t;/&\n    if (args.shape.seq_len > 99999) printf("%d %g\\n", threadIdx.x, 1.0);\n    if (args.shape.seq_len) return;/' \
         code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/prints.cu"
     run ! cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/prints.cu"
     [[ " $(lost "$BATS_TEST_TMPDIR/prints.cu") " != *" spills "* ]]
-    sed -e 's/^    __shared__ tiles t;/&\n    volatile int kept[64];\n    kept[threadIdx.x % 64] = 1;\n    if (kept[threadIdx.y] > 99999) printf("%d\\n", kept[1]);/' \
+    sed -e '1i #include <cstdio>' -e 's/^    __shared__ tiles t;/&\n    volatile int kept[64];\n    kept[threadIdx.x % 64] = 1;\n    if (kept[threadIdx.y] > 99999) printf("%d\\n", kept[1]);\n    if (args.shape.seq_len) return;/' \
         code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/array.cu"
     run ! cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/array.cu"
     [[ " $(lost "$BATS_TEST_TMPDIR/array.cu") " == *" spills "* ]]
