@@ -46,9 +46,14 @@ lab["mutants"] = [{"program": "ch04_cp_async", "name": "no-zero-fill", "loses": 
                   {"program": "ch04_cp_async", "name": "empty", "loses": ["correct", "hidden", "races"]}]
 json.dump(lab, open(sys.argv[1], "w"))
 END
+    mkdir -p "$tree/plots/runs/simulator"
+    record=$tree/plots/runs/simulator/grades.json
+    echo '{"lab04": {"starter": 0, "solution": 85, "before": 14, "wrong_least": 97, "wrong_most": 99}}' >"$record"
+    cp "$record" "$tree/record"
     run "$tree/labs/tools/check-labs"
     echo "$output"
     [ "$status" -eq 1 ]
+    cmp "$record" "$tree/record" # nothing is written of a lab that is not as its sheet says
     [[ $output == *"FAIL  item 3 is races, 16 points in the chapter, and races, 15 points to the grader"* ]]
     [[ $output == *"FAIL  task 1: hint 2 is empty"* ]]
     [[ $output == *"FAIL  task 2 has no hints"* ]]
@@ -60,4 +65,14 @@ END
     [[ $output == *"FAIL  before: ch04_cp_async earns 85 of 85: more than 40 %"* ]]
     [[ $output == *"5 graded, 0 left out, 9 wrong"* ]]
     [[ ${lines[-1]} == "not as their sheets say: labs 4" ]]
+    # What was graded is kept: the quick test compares it with the record that appendix D draws on.
+    run "$tree/labs/tools/check-labs" --quick
+    echo "$output"
+    [ "$status" -eq 1 ]
+    says="and not what $(readlink -f "$tree")/plots/runs/simulator/grades.json says: make check-labs LABS=4 writes it anew"
+    said=$(sed 's,/labs/tools/../..,,' <<<"$output")
+    [[ $said == *"FAIL  starter earns 85, $says"* ]]
+    [[ $said == *"FAIL  before: ch04_cp_async earns 85, $says"* ]]
+    [[ $said == *"FAIL  no-zero-fill earns "*", $says"* ]]
+    [[ $said != *"FAIL  solution earns"* ]]
 }
