@@ -56,6 +56,7 @@ struct allocation {
     uint64_t base, size;
     bool live; // false: freed (kept for a while, to name use after free)
     enum memory_kind kind;
+    bool guarded; // closed to the host, while no work is done
     // A byte for each 32-byte sector (address / 32 - base / 32), set to 1 by launch_run when a lane
     // reads or writes it. The runtime clears them before a launch and sums them afterwards: what
     // DRAM must move at least when the caches start cold.
@@ -70,7 +71,13 @@ void *memory_alloc(size_t bytes);
 void *memory_alloc_kind(size_t bytes, enum memory_kind kind);
 void *memory_alloc_zeros(size_t bytes);            // with zeros; a page is used when it is touched
 bool memory_register(void *address, size_t bytes); // false when it overlaps an allocation
-bool memory_free(void *address);                   // false: not the start of a live allocation
+// From now on the host cannot touch that memory while it is closed: the page fault of a host that
+// follows a device pointer ends the program, as on a GPU, and is told. Closing and opening cost a call
+// of the system for each such allocation, so no more than 64 are guarded, and closed 256 times.
+void memory_guard(void *address);
+void memory_close(void);
+void memory_open(void);
+bool memory_free(void *address); // false: not the start of a live allocation
 
 // The live allocation holding [address, address + bytes), else NULL; `nearest` (may be NULL) then
 // gets the allocation, live or freed, closest below, or NULL. Lock-free for readers in a launch.

@@ -18,8 +18,10 @@ static cudaError_t allocate(void **address, size_t bytes, enum memory_kind kind)
     if (bytes == 0)
         return cudaSuccess;
     *address = memory_alloc_kind(bytes, kind);
-    if (*address && kind == MEMORY_DEVICE) // the host may write the others unseen
+    if (*address && kind == MEMORY_DEVICE) { // the host may write the others unseen
         memory_track(*address);
+        memory_guard(*address);
+    }
     return *address ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 

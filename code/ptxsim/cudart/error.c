@@ -7,18 +7,23 @@
 #include <string.h>
 
 static pthread_mutex_t api_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static int depth; // of calls within calls
 static cudaError_t sticky;
 static _Thread_local cudaError_t last_error;
 
 int api_enter(void)
 {
     pthread_mutex_lock(&api_lock);
+    ++depth;
     return 1;
 }
 
+// The host has no access to device memory but while a call works on it (task.c).
 void api_leave(const int *entered)
 {
     (void)entered;
+    if (--depth == 0)
+        memory_close();
     pthread_mutex_unlock(&api_lock);
 }
 

@@ -327,6 +327,8 @@ cudaError_t task_run(const struct task *task)
         write_down(task, lines);
         return cudaSuccess;
     }
+    if (task->kind == TASK_KERNEL || task->kind == TASK_COPY || task->kind == TASK_FILL)
+        memory_open();
     switch (task->kind) {
     case TASK_KERNEL: return launch_now(&task->launch);
     case TASK_COPY:

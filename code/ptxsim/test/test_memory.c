@@ -215,6 +215,51 @@ static void test_touched_sectors_are_counted(void **state)
     assert_int_equal(memory_touched_bytes(), 0); // what is freed counts no more
 }
 
+// The host's access: guarded memory has none while it is closed, other memory has, and there is an end
+// to closing. The kernel says so of an address without a page fault: write() gives EFAULT.
+static bool can_read(const void *address)
+{
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    bool can = write(ends[1], address, 1) == 1;
+    close(ends[0]);
+    close(ends[1]);
+    return can;
+}
+
+static void test_guarded_memory_is_closed_to_the_host(void **state)
+{
+    (void)state;
+    char *guarded = memory_alloc(5000), *other = memory_alloc(100);
+    memory_guard(guarded);
+    guarded[4999] = 7;
+    assert_true(can_read(guarded));
+    memory_close();
+    assert_false(can_read(guarded));
+    assert_false(can_read(guarded + 4999));
+    assert_true(can_read(other));
+    char *late = memory_alloc(100);
+    memory_guard(late); // while the others are closed
+    assert_false(can_read(late));
+    assert_true(memory_free(late));
+    memory_open();
+    assert_int_equal(guarded[4999], 7);
+    memory_close();
+    assert_true(memory_free(guarded)); // closed
+    assert_true(memory_free(other));
+    memory_open();
+    guarded = memory_alloc(100);
+    memory_guard(guarded);
+    int times = 0;
+    for (bool was_closed = true; was_closed && times < 1000; times += was_closed) {
+        memory_close();
+        was_closed = !can_read(guarded);
+        memory_open();
+    }
+    assert_in_range(times, 200, 256);
+    assert_true(memory_free(guarded));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +274,7 @@ int main(void)
         cmocka_unit_test(test_too_much_memory_is_refused),
         cmocka_unit_test(test_registered_memory_is_the_programs_own),
         cmocka_unit_test(test_touched_sectors_are_counted),
+        cmocka_unit_test(test_guarded_memory_is_closed_to_the_host), // the last: closing has an end
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -77,15 +77,20 @@ as_on_h200() {
     [ "$wrong" -eq 0 ]
 }
 
-# The line is marked HERE, and the words stand in the file's head.
+# The line is marked HERE, and the words stand in the file's head. A line of the host (HOST) is not told: a
+# page fault ends the program there, as on a GPU, and a debugger shows it.
 @test "each planted bug is told at its line" {
-    local file name line told wrong=0
+    local file name line told ended place wrong=0
     for file in wrong/*.cu; do
         name=${file%.cu}
         line=$(grep -n '// HERE' "$file" | cut -d: -f1) told=$(sed -n 's,^// told: ,,p' "$file")
         [ "$line" -gt 0 ] && [ -n "$told" ]
-        (ulimit -t 60 && exec "$BATS_FILE_TMPDIR/$name") >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" </dev/null || true
-        if grep -F "$told" "$BATS_TEST_TMPDIR/err" | grep -q "[^a-z_]${name#wrong/}\.cu:${line}[^0-9]"; then
+        ended=0
+        (ulimit -t 60 && exec "$BATS_FILE_TMPDIR/$name") >"$BATS_TEST_TMPDIR/out" 2>"$BATS_TEST_TMPDIR/err" \
+            </dev/null || ended=$?
+        place="[^a-z_]${name#wrong/}\.cu:${line}[^0-9]"
+        ! grep -q '// HERE, on the HOST' "$file" || [ "$ended" -ne 139 ] || place=.
+        if grep -F "$told" "$BATS_TEST_TMPDIR/err" | grep -q "$place"; then
             ! not_yet | grep -qxF "$name" || { echo "$name: told: take it off world/not-yet.txt"; wrong=1; }
         elif ! not_yet | grep -qxF "$name"; then
             echo "$name: not told at line $line: $told"

@@ -1,5 +1,5 @@
 // expect: the host follows a pointer of cudaMalloc (on a GPU: a segmentation fault), at the line marked HERE
-// told: the host
+// told: the host follows a device pointer
 // build: -lineinfo
 // Squares on the device; the copy back was forgotten.
 #include "../check.h"
@@ -21,7 +21,7 @@ int main()
     square<<<1, 128>>>(x, n);
     CHECK_KERNEL();
     for (int i = 0; i < n; ++i)
-        sum += x[i]; // HERE
+        sum += x[i]; // HERE, on the HOST
     printf("sum %d\n", sum);
     return failures;
 }
