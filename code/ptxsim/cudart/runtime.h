@@ -23,8 +23,8 @@
 // CUDA_LAUNCH_BLOCKING=1, and by every call after it.
 //
 // The environment: PTXSIM_CHECK=off checks bounds only, memory also reads of what nothing has
-// written; by default races are checked, too (races.h), which takes about as long again as the
-// rest; mine tells of no race that lies within headers of the toolkit. PTXSIM_SCHEDULE=N is another
+// written; by default races are checked, too (races.h), which takes at most about as long again as
+// the rest; mine tells of no race that lies within headers of the toolkit. PTXSIM_SCHEDULE=N is another
 // order of the warps' turns, PTXSIM_THREADS=N the host's threads, PTXSIM_REPORT=FILE the report.
 // PTXSIM_LAUNCHES=FD runs no kernel and copies nothing: each launch is written down as a line on
 // that file descriptor, for the grader (labs/judge/).
