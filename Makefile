@@ -507,9 +507,11 @@ build/san/libcudart.so.13: $(call san_objects,$(ptxsim)) code/ptxsim/cudart/libc
 	    $(filter %.o,$^) -lm -lpthread -ldl -o $@
 
 $(c_tests): build/tests/%: build/san/%.o
-	$(Q)mkdir -p $(@D) && $(CC) $(sanitize) $^ -lcmocka $(LIBS) -o $@
+	$(Q)mkdir -p $(@D) && $(CC) $(sanitize) $(take) $^ -lcmocka $(LIBS) -o $@
 $(filter build/tests/code/workbench/% build/tests/code/image/%,$(c_tests)): build/san/libworkbench.a
 $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
+# The instruction sets are weak symbols (choose.c), for which the linker takes no object from an archive.
+$(filter build/tests/code/ptxsim/%,$(c_tests)): private take := $(patsubst %,-Wl$(comma)-u$(comma)ops_%,base avx2 avx512)
 
 # Tests of libraries have many kernels: they are compiled as PTX only, which driver and simulator take.
 test_flags = $(NVCC_FLAGS)
