@@ -117,15 +117,14 @@ line_of() { # FILE PATTERN
     }
     kind=$(page '\nSP.1 Of one kind')
     words=$(page '(^|\n)Words\n')
-    sed -n '/Index$/,$p' "$made/build/book.txt" >index
-    grep -qE "^band +$kind, $words " index
-    grep -qE "specimen +$kind, $words$" index
-    grep -qE "^ +kind +$kind$" index
-    grep -qE "^example, see specimen +__weave +$kind$" index
+    pdftotext -raw "$made/build/book.pdf" - | sed -n '/Index$/,$p' | grep -E '^[a-z_]' | tr -s ' ' >index
+    printf '%s\n' "band $kind, $words" "example, see specimen" "specimen $kind, $words" "kind $kind" \
+        "specimen page $words" "__weave $kind" | diff - index
     grep -qF '<li class="level1">band <a href="#ix-4">SP.1</a>, <a href="#ix-5">Words</a></li>' "$made/build/book.html"
     grep -qF '<li class="level2">kind <a href="#ix-3">SP.1</a></li>' "$made/build/book.html"
     grep -qF '<li class="level1">example, <em>see</em> specimen</li>' "$made/build/book.html"
     grep -qF '<dt><span id="ix-5">band</span></dt>' "$made/build/book.html"
+    grep -A1 -F '<li class="level2">kind' "$made/build/book.html" | grep -qF '<li class="level1">specimen page <a href="#ix-7">'
 }
 
 @test "a mark twice on a page is one page, twice in a section one link; without a mark there is no index" {

@@ -88,9 +88,10 @@ end
 
 -- ---- The index --------------------------------------------------------------------------------
 
--- Sorted as one looks for it: letters and digits count, in either case; `__syncthreads` is under s.
+-- Sorted as one looks for it: letters and digits count, in either case; `__syncthreads` is under s. A
+-- sub-entry comes right below its entry: "bank!rules of" before "bank account".
 local function sort_key(key)
-    return (key:lower():gsub("[^%w\128-\255!]+", " "):gsub("^ ", ""):gsub("! ", "!"))
+    return (key:lower():gsub("[^%w\128-\255!]+", " "):gsub("^ ", ""):gsub(" ?! ?", "\1"))
 end
 
 local function set_words(text)
