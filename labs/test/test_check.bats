@@ -70,7 +70,7 @@ END
     echo "$output"
     [ "$status" -eq 1 ]
     says="and not what $(readlink -f "$tree")/plots/runs/simulator/grades.json says: make check-labs LABS=4 writes it anew"
-    said=$(sed 's,/labs/tools/../..,,' <<<"$output")
+    said=${output//\/labs\/tools\/..\/..}
     [[ $said == *"FAIL  starter earns 85, $says"* ]]
     [[ $said == *"FAIL  before: ch04_cp_async earns 85, $says"* ]]
     [[ $said == *"FAIL  no-zero-fill earns "*", $says"* ]]
