@@ -100,11 +100,7 @@ static const struct record *record_of(const char *gpu, int chapter)
 // "1.21 [1.20, 1.22]", and whether that keeps the promise.
 static void print_measured(const struct record *lab)
 {
-    json_t *speedup = lab == NULL ? NULL : object(lab->json, lab->path, "speedup.mission");
-    if (speedup == NULL) {
-        printf(" – | – |");
-        return;
-    }
+    json_t *speedup = object(lab->json, lab->path, "speedup.mission");
     double median = positive(speedup, lab->path, "median");
     double low = positive(speedup, lab->path, "low"), high = positive(speedup, lab->path, "high");
     if (isnan(median) || isnan(low) || isnan(high))
@@ -113,47 +109,35 @@ static void print_measured(const struct record *lab)
     printf(" %s |", text(speedup, lab->path, "verdict", "–"));
 }
 
-// A Markdown table: a row a lab that was measured, two columns a GPU. Its first line says which
-// records it is made from, for whoever quotes it.
+static bool is_measured(const struct record *record)
+{
+    return is_stage(record) && object(record->json, record->path, "speedup.mission") != NULL;
+}
+
+// A Markdown table: a row a lab that was measured on the first GPU that has labs, the H200 where it
+// is there; a page has no room for another one. Its first line says which records it is made from,
+// for whoever quotes it.
 void promises(void)
 {
-    const char *gpu[8];
-    int gpu_count = 0;
-    bool drawn[MAX_CHAPTER + 1] = {false};
-    for (int i = 0; i < record_count; i++) {
-        if (!is_stage(&records[i]) ||
-            object(records[i].json, records[i].path, "speedup.mission") == NULL)
-            continue;
-        drawn[records[i].chapter] = true;
-        if (gpu_count == 0 || strcmp(gpu[gpu_count - 1], records[i].gpu) != 0) {
-            if (gpu_count == 8)
-                fail(BAD_RECORD, "more than 8 GPUs");
-            gpu[gpu_count++] = records[i].gpu;
-        }
-    }
-    if (gpu_count == 0)
+    const char *gpu = NULL;
+    for (int i = 0; i < record_count && gpu == NULL; i++)
+        if (is_measured(&records[i]))
+            gpu = records[i].gpu;
+    if (gpu == NULL)
         fail(NOTHING_TO_DRAW, "no lab's record holds a ratio of the mission shape");
     printf("<!-- from");
     for (int i = 0; i < record_count; i++)
-        if (is_stage(&records[i]) && drawn[records[i].chapter])
-            printf(" %s/lab%02d", records[i].gpu, records[i].chapter);
-    printf(" -->\n| stage | against | sources promised | and reported (L4) | lab asks |");
-    for (int g = 0; g < gpu_count; g++) {
-        printf(" ratio (");
-        for (const char *c = gpu[g]; *c; c++) // the folder's name: h200
-            putchar(toupper((unsigned char)*c));
-        printf(") | promise |");
-    }
-    printf("\n|---|--:|---|---|--:|");
-    for (int g = 0; g < gpu_count; g++)
-        printf("--:|---|");
-    puts("");
+        if (is_measured(&records[i]) && strcmp(records[i].gpu, gpu) == 0)
+            printf(" %s/lab%02d", gpu, records[i].chapter);
+    printf(" -->\n| stage | against | sources promised | and reported (L4) | lab asks | ratio (");
+    for (const char *c = gpu; *c; c++) // the folder's name: h200
+        putchar(toupper((unsigned char)*c));
+    puts(") | promise |\n|---|--:|---|---|--:|--:|---|");
     for (int chapter = 1; chapter <= MAX_CHAPTER; chapter++) {
-        if (!drawn[chapter])
+        const struct record *reported = record_of(REPORTED, chapter);
+        const struct record *lab = record_of(gpu, chapter);
+        if (lab == NULL || !is_measured(lab))
             continue;
-        const struct record *reported = record_of(REPORTED, chapter), *lab = NULL;
-        for (int g = 0; g < gpu_count && lab == NULL; g++)
-            lab = record_of(gpu[g], chapter);
         printf("| %d %s | ", chapter, stage_name(chapter));
         const char *before = text(lab->json, lab->path, "before", ""); // "ch03_wmma_qk"
         int base;
@@ -175,8 +159,7 @@ void promises(void)
             printf(" – |");
         else
             printf(" %.2f |", promise);
-        for (int g = 0; g < gpu_count; g++)
-            print_measured(record_of(gpu[g], chapter));
+        print_measured(lab);
         puts("");
     }
 }

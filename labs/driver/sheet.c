@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_TASKS = 9, SCHEDULES = 4, NARROW = 24 };
+enum { MAX_TASKS = 9, SCHEDULES = 4, NARROW = 23, WIDE = 43 };
 
 static json_t *sheet; // NULL: the lab has none
 static char *raced;   // the first complaint of a schedule, or NULL; outputs of the first are right
@@ -294,7 +294,7 @@ static json_t *show_points(void)
         const char *what = text("%s%s", name, limit_of(item));
         if (narrow() && strlen(what) > NARROW) // in a line of its own
             what = text("%s\n  %*s", what, NARROW, "");
-        printf("  %-*s", narrow() ? NARROW : 44, what);
+        printf("  %-*s", narrow() ? NARROW : WIDE, what);
         if (outcome == UNSEEN)
             printf(" %4s of %2g  %s\n", "-", points, why_unseen(name));
         else if (waits)
@@ -308,7 +308,7 @@ static json_t *show_points(void)
         if (outcome == MISSED && !first)
             first = item;
     }
-    printf("  %-*s %4g of %g, and %g open\n", narrow() ? NARROW : 44, "together", got, total, open);
+    printf("  %-*s %4g of %g, and %g open\n", narrow() ? NARROW : WIDE, "together", got, total, open);
     show_rule(&reached);
     return first;
 }
