@@ -308,7 +308,8 @@ static json_t *show_points(void)
         if (outcome == MISSED && !first)
             first = item;
     }
-    printf("  %-*s %4g of %g, and %g open\n", narrow() ? NARROW : WIDE, "together", got, total, open);
+    printf("  %-*s %4g of %g, and %g open\n", narrow() ? NARROW : WIDE, "together", got, total,
+           open);
     show_rule(&reached);
     return first;
 }
