@@ -11,6 +11,7 @@
 -- book.roots     the chunks that are programs, in reading order
 -- book.variants  all starters and mutants, in reading order
 -- book.chunks    all chunks in the order they are defined; also by id: book.chunks["ch03-score"]
+-- book.parts     all code blocks in a language of programs, in reading order
 -- book.blocks    parts by "path:line" of the fence; chunks.block(book, attributes) looks one up
 --
 -- chunk    id, title, language = "cuda" | "c", chapter, file = "code/ch03_wmma_qk.cu" if a root,
@@ -22,7 +23,8 @@
 --          starters    variants for students, one a chapter at most
 --          mutants     variants with a planted bug
 -- part     file, line (of the fence), first (line of its first code line), lines, index (1 is the
---          definition), offset (chunk lines before it), and owner: the chunk or variant it is of
+--          definition), offset (chunk lines before it), and owner: the chunk or variant it is of;
+--          later if the book prints it behind the chapters, changes if its chapter shows what differs
 -- variant  kind = "starter" | "mutant", chunk (that it stands for), chapter, name, breaks, title,
 --          shapes (that it shows at, if shapes= names some), only (the program, if only= names one),
 --          define (a macro and its value that come before the program, if it shows with them only),
@@ -35,6 +37,9 @@
 -- The rules. A block of class cuda or c is a root when it has file=, a chunk when it has an id, and
 -- an illustration otherwise. With both it is a root that may also be referred to, continued, and
 -- mutated by its id; without an id, its file is its id. `<<id>>` on a line of its own refers.
+-- Class later says that the weave prints a part of a chunk in the appendix with the rest of the
+-- programs, class changes that it prints there what is whole and in the chapter what differs from the
+-- chunk that it replaces. Neither changes a program.
 local sheets = require "sheets"
 local chunks = {}
 
@@ -200,6 +205,23 @@ local function add_chunk(book, chapter, block, part)
     table.insert(chunk.parts, part)
 end
 
+-- What is printed elsewhere: never what a lab asks for, which is seen where it is told about.
+local function check_later(book, part)
+    local chunk = part.owner
+    if not part.later then
+        return
+    elseif not chunk or chunk.kind then
+        complain(book, part.file, part.line, "only a chunk can be printed later")
+    elseif #chunk.starters > 0 then
+        complain(book, part.file, part.line, "chunk %s is printed later, and the starter at %s:%d "
+            .. "stands in for it", chunk.id, chunk.starters[1].parts[1].file,
+            chunk.starters[1].parts[1].line)
+    elseif part.changes and (not chunk.replaces_id or part.index > 1) then
+        complain(book, part.file, part.line, "chunk %s has no replaces= here, so nothing that changes",
+            chunk.id)
+    end
+end
+
 local function add_block(book, chapter, raw, block)
     local _, first, last = chunks.position(block.attributes)
     local part = {
@@ -218,6 +240,9 @@ local function add_block(book, chapter, raw, block)
     if not part.language then
         return
     end
+    part.changes = block.classes:includes("changes")
+    part.later = part.changes or block.classes:includes("later")
+    table.insert(book.parts, part)
     local kind = block.classes:includes("mutant") and "mutant"
         or block.classes:includes("starter") and "starter"
     if kind then
@@ -461,7 +486,7 @@ end
 function chunks.load(paths)
     local book = {
         chapters = {}, chunks = {}, roots = {}, variants = {}, blocks = {}, programs = {},
-        errors = {},
+        parts = {}, errors = {},
     }
     for _, path in ipairs(paths) do
         read_chapter(book, path)
@@ -476,6 +501,9 @@ function chunks.load(paths)
         link_variant(book, variant, seen)
     end
     find_programs(book)
+    for _, part in ipairs(book.parts) do
+        check_later(book, part)
+    end
     sheets.check(book, complain)
     sort_errors(book, paths)
     return book

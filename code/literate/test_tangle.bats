@@ -665,3 +665,45 @@ END
     [ "$status" -eq 1 ]
     [[ "$output" =~ "mutant of ch03-sum, which no program ch03_less of this chapter uses" ]]
 }
+
+@test "where the book prints a chunk changes no program" {
+    use_fixture
+    tangle chapters/*.md
+    sed -i -E 's/^(``` \{\.(c|cuda)) (#|file=)/\1 .later \3/' chapters/*.md
+    sed -i -E 's/\.later (.*replaces=)/.changes \1/' chapters/*.md
+    sed -i -E '/^``` \{\.c(uda)? \.starter/,/^```$/d' chapters/*.md
+    [ "$(grep -c '\.later' chapters/02-sum.md)" -ge 3 ]
+    TANGLE=check tangle chapters/*.md
+}
+
+@test "error: only a chunk is printed later, and none that a student writes" {
+    expect_errors 'chapters/02-x.md:6: chunk ch02-a is printed later, and the starter at chapters/02-x.md:9 stands in for it' \
+        'chapters/02-x.md:12: chunk ch02-b has no replaces= here, so nothing that changes' \
+        'chapters/02-x.md:15: only a chunk can be printed later' \
+        'chapters/02-x.md:18: only a chunk can be printed later' \
+        'chapters/02-x.md:22: unknown chunk <<ch02-none>>' << 'END'
+``` {.c file=code/ch02_x.c}
+<<ch02-a>>
+<<ch02-b>>
+```
+
+``` {.c .later #ch02-a}
+int a;
+```
+``` {.c .starter for=ch02-a}
+int s;
+```
+``` {.c .changes #ch02-b}
+int b;
+```
+``` {.c .later .mutant of=ch02-b name=m breaks=x}
+int m;
+```
+``` {.c .later}
+int not_a_chunk;
+```
+``` {.c .later #ch02-b}
+<<ch02-none>>
+```
+END
+}

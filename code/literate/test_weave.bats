@@ -50,6 +50,61 @@ line_of() { # FILE PATTERN
     absent '[?][?]' "$made/build/book.txt"
 }
 
+@test "pdf: what is printed later stands in the appendix, and pages lead there and back" {
+    tr -s ' \n' ' ' < "$made/build/book.txt" > flat
+    grep -qE 'Printed in appendix A: code/ch02_fast.cu \(p\. [0-9]+\) ' flat
+    grep -qE 'Printed in appendix A: ⟨Wait until the GPU has done all of it⟩ \(p\. ([0-9]+)\), ⟨Wait until the GPU has done all of it⟩ \(p\. \1\)' flat
+    rest=$(pdfinfo -dests "$made/build/book.pdf" | awk '/"appendix.A"/ { print $1 }')
+    pdftotext -f "$rest" -l "$((rest + 1))" -raw "$made/build/book.pdf" - > rest.txt
+    grep -qE '^code/ch02_fast.cu 2\.1, from p\. [0-9]+$' rest.txt
+    grep -qE '^⟨Wait until the GPU has done all of it⟩ ≡ 2\.3, from p\. [0-9]+$' rest.txt
+    grep -qE '^⟨Launch a quarter of the threads⟩ ≡ 2\.2, from p\. [0-9]+$' rest.txt
+    # Each line of the program once, and in the appendix; what is wider than a column is broken.
+    [ "$(grep -c 'cudaGetErrorString' "$made/build/book.txt")" -eq 1 ]
+    grep -q '^if (cudaError_t error = cudaDeviceSynchronize(); error != *$' rest.txt
+    grep -q '^cudaSuccess) // no run$' rest.txt
+    grep -q 'four elements a thread\.$' rest.txt
+}
+
+@test "pdf: a chapter shows what differs, the appendix the whole" {
+    grep -q '⟨Launch a quarter of the threads⟩ *≡ *2\.2$' "$made/build/book.txt"
+    tr -s ' \n' ' ' < "$made/build/book.txt" | grep -qE 'replaces ⟨Launch⟩ of chapter 1 \(p\. [0-9]+\): 3 lines added, 2 removed · whole on p\. [0-9]+'
+    [ "$(grep -c 'scale<<<1, TILE>>>' "$made/build/book.txt")" -eq 2 ]
+    [ "$(grep -c 'scale<<<4, TILE>>>' "$made/build/book.txt")" -eq 2 ] # in chapter 1, and as removed
+}
+
+@test "html: what is printed later is linked both ways, and stands once" {
+    html=$made/build/book.html
+    grep -qF '<p class="later">Printed in appendix A: <span id="later:code/ch02_fast.cu:1"><a href="#chunk:code/ch02_fast.cu:1"><code>code/ch02_fast.cu</code></a> <span class="no">2.1</span></span></p>' "$html"
+    grep -qF 'from <a href="#later:code/ch02_fast.cu:1">chapter 2</a></span>' "$html"
+    grep -qF 'whole in <a href="#whole:ch02-launch">2.2</a></p>' "$html"
+    grep -qF 'from <a href="#chunk:ch02-launch:1">chapter 2</a></span>' "$html"
+    [ "$(grep -c cudaGetErrorString "$html")" -eq 1 ]
+    grep -qF '(cudaError_t error = cudaDeviceSynchronize(); error != cudaSuccess)' \
+        <(sed 's/<[^>]*>//g' "$html") # HTML breaks no line
+    awk '/id="sec-rest"/ { rest = 1 } /cudaGetErrorString/ { exit !rest }' "$html"
+}
+
+@test "html: a student's book has no pointers to what is left to write" {
+    AUDIENCE=student "$literate/book" html build/out
+    [ "$(grep -c 'class="later"' build/out)" -eq "$(grep -c 'class="later"' "$made/build/book.html")" ]
+    grep -q 'STARTER TEXT' build/out
+}
+
+@test "what is printed later needs one place in the book" {
+    at=chapters/02-scale-faster.md
+    n=$(line_of $at '.later file=')
+    needs="and no chapter has a place for the rest of the programs: ::: {.rest}"
+    sed -i '/^- part: What/d; /A-rest/d' book.md
+    expect_errors "$at:$n: chunk code/ch02_fast.cu is printed later, $needs" \
+        "$at:$(line_of $at '#ch02-launch'): chunk ch02-launch is printed later, $needs" \
+        "$at:$(line_of $at '.later #ch02-wait title'): chunk ch02-wait is printed later, $needs" \
+        "$at:$(line_of $at '.later #ch02-wait}'): chunk ch02-wait is printed later, $needs"
+    printf '\n::: {.rest}\n:::\n' >> $at
+    printf '\n::: {.rest}\n:::\n' >> chapters/01-scale.md
+    expect_errors "$at:$(line_of $at '::: {.rest}'): a second place for the rest of the programs"
+}
+
 @test "pdf: planted bugs are a difference, starters are left out, the index lists every chunk" {
     grep -q 'Planted bug: off-by-one *must be caught by: memcheck' "$made/build/book.txt"
     grep -q 'A change to ⟨Scale four elements a thread⟩' "$made/build/book.txt"

@@ -115,8 +115,11 @@ local function set_chapter(chapter, book)
         end,
         Table = blocks.table,
         Header = function(el) return set_header(el, chapter) end,
+        Blocks = listings.join_later,
         Div = function(el)
-            if el.classes:includes("figure") then
+            if el.classes:includes("rest") then
+                return listings.rest(book)
+            elseif el.classes:includes("figure") then
                 return blocks.chart(el)
             elseif el.classes:includes("hints") then
                 return blocks.hints(el)
@@ -217,6 +220,25 @@ local function read_spine(doc, spine)
     return sequence, paths
 end
 
+-- The place for what is printed later: `::: {.rest}`, once in the book.
+local function find_rest(book)
+    for _, chapter in ipairs(book.chapters) do
+        pandoc.walk_block(pandoc.Div(chapter.blocks), { Div = function(el)
+            if el.classes:includes("rest") and listings.rest_number then
+                fail(chapter.path .. ":" .. el.attributes.line, "a second place for the rest of the programs")
+            elseif el.classes:includes("rest") then
+                listings.rest_number = chapter.number
+            end
+        end })
+    end
+    for _, part in ipairs(book.parts) do
+        if part.later and not listings.rest_number then
+            fail(part.file .. ":" .. part.line, "chunk %s is printed later, and no chapter has a place for the "
+                .. "rest of the programs: ::: {.rest}", part.owner.id)
+        end
+    end
+end
+
 -- A chapter that has neither number nor chunks.
 local function read_unnumbered(path)
     local chapter = { path = path, tag = path:match("([^/]*)%.md$"), counts = {} }
@@ -296,6 +318,7 @@ function Pandoc(doc)
     for _, chapter in ipairs(order) do
         labels.chapter(chapter, book)
     end
+    find_rest(book)
     if HANDOUT then
         return set_handout(doc, order, book)
     end

@@ -2,7 +2,11 @@
 -- differences, and listings that are no chunks.
 --
 --   listings.find_left_out(book, chapter)   before the chapter is set: what a student's book lacks
---   listings.chunk(part, book)              a part of a chunk or variant (chunks.lua)
+--   listings.chunk(part, book)              a part of a chunk or variant (chunks.lua), or where it is
+--                                           printed if that is later
+--   listings.join_later(list)               makes one line of such places that follow each other
+--   listings.rest(book)                     all that is printed later
+--   listings.rest_number                    the appendix that has it; set before the chapters are
 --   listings.listing(block)                 any other code block
 --   listings.excerpt(block)                 lines of a file of the tree: from=, first=, last=
 --   listings.part_at(owner, line)           the part of a chunk that has this line of the chapter
@@ -18,39 +22,81 @@ local where, fail = common.where, common.fail
 
 local listings = {}
 
+local REST_COLUMNS = 66 -- what a column of the appendix takes
 local MARGIN = { added = "a", removed = "r" }
 
--- One line of code. `line`: { text } or { ref = chunk }, and `mark`: nil, "added" or "removed".
-local function set_tokens(line, language, state)
-    local out = {}
+-- The tokens of a line as rows of at most `width` columns: broken at blanks, and set further in.
+local FURTHER_IN = { by = 8, most = 24 }
+
+local function wrap(tokens, width)
+    local words = {} -- { blanks, columns, tokens }: what holds together
+    for _, token in ipairs(tokens) do
+        for blanks, text in token[2]:gmatch("( *)([^ ]*)") do
+            if #blanks > 0 or #words == 0 then
+                table.insert(words, { blanks = blanks, columns = 0, tokens = {} })
+            end
+            local word = words[#words]
+            word.columns = word.columns + (utf8.len(text) or #text)
+            table.insert(word.tokens, { token[1], text })
+        end
+    end
+    local further = (" "):rep(math.min(#words[1].blanks + FURTHER_IN.by, FURTHER_IN.most))
+    local rows, row, columns = {}, {}, 0
+    for i, word in ipairs(words) do
+        if columns + #word.blanks + word.columns > width then
+            rows[#rows + 1] = i > 1 and row or nil
+            row, columns, word.blanks = {}, 0, further
+        end
+        table.insert(row, { nil, word.blanks })
+        table.move(word.tokens, 1, #word.tokens, #row + 1, row)
+        columns = columns + #word.blanks + word.columns
+    end
+    table.insert(rows, row)
+    return rows
+end
+
+-- One line of code, as rows. `line`: { text } or { ref = chunk }, and `mark`: nil, "added" or "removed".
+local function set_tokens(line, language, state, width)
     if line.ref then
         local title, part = escape(line.ref.display), line.ref.parts[1]
         if LATEX then
             if HANDOUT then
-                return escape_code(line.indent) .. "⟨\\textit{" .. title .. "}⟩"
+                return { escape_code(line.indent) .. "⟨\\textit{" .. title .. "}⟩" }
             end
-            return escape_code(line.indent) .. "\\chunkref{" .. part.label .. "}{" .. title .. "}"
+            return { escape_code(line.indent) .. "\\chunkref{" .. part.label .. "}{" .. title .. "}" }
         end
-        return string.format('%s<a class="ref" href="#%s">⟨%s⟩</a><span class="no">%s</span>',
-            line.indent, part.label, title, part.number)
+        return { string.format('%s<a class="ref" href="#%s">⟨%s⟩</a><span class="no">%s</span>',
+            line.indent, part.label, title, part.number) }
     end
-    for _, token in ipairs(highlight.line(line.text, language, state)) do
-        local class, text = token[1], escape_code(token[2])
-        if not class then
-            table.insert(out, text)
-        elseif LATEX then
-            table.insert(out, string.format("\\T%s{%s}", class, text))
-        else
-            table.insert(out, string.format('<span class="%s">%s</span>', class, text))
+    local rows = { highlight.line(line.text, language, state) }
+    if width and (utf8.len(line.text) or #line.text) > width then
+        rows = wrap(rows[1], width)
+    end
+    for i, row in ipairs(rows) do
+        local out = {}
+        for _, token in ipairs(row) do
+            local class, text = token[1], escape_code(token[2])
+            if not class then
+                table.insert(out, text)
+            elseif LATEX then
+                table.insert(out, string.format("\\T%s{%s}", class, text))
+            else
+                table.insert(out, string.format('<span class="%s">%s</span>', class, text))
+            end
         end
+        rows[i] = table.concat(out)
     end
-    return table.concat(out)
+    return rows
 end
 
 -- Where a page may end between two lines: after a blank line gladly, never in a short chunk, never
 -- so that a few lines are left alone.
-local function page_break(lines, i)
-    if #lines <= 9 or i < 3 or i > #lines - 4 then
+local function page_break(lines, i, width)
+    local short, head, tail = 9, 3, 4
+    if width then
+        short, head, tail = 5, 2, 2
+    end
+    if #lines <= short or i < head or i > #lines - tail then
         return "\\cn"
     elseif lines[i].text == "" then
         return "\\cg"
@@ -58,16 +104,45 @@ local function page_break(lines, i)
     return "\\cb"
 end
 
-local function set_lines(lines, language)
-    local out, state = {}, {}
+-- Chunks that a program lists one below the other, in one paragraph; returns the last line of it.
+local function set_run(lines, i, out)
+    local names, last = {}, i
+    for j = i, #lines do
+        if lines[j].ref and lines[j].indent == "" then
+            local part = lines[j].ref.parts[1]
+            table.insert(names, "\\chunkref{" .. part.label .. "}{" .. escape(lines[j].ref.display) .. "}")
+            last = j
+        elseif lines[j].text ~= "" then
+            break
+        end
+    end
+    if #names > 1 then
+        table.insert(out, "\\chunkrun{" .. table.concat(names, ", ") .. "}")
+        return last
+    end
+end
+
+-- With a `width`, as the appendix has them: broken to it, close together.
+local function set_lines(lines, language, width)
+    local out, state, run_ends = {}, {}, 0
+    local function set(line, i)
+        local rows = set_tokens(line, language, line.mark == "removed" and {} or state, width)
+        for j, content in ipairs(rows) do
+            if LATEX then
+                table.insert(out, string.format("\\cl{%s}{%s}%s", MARGIN[line.mark] or "", content,
+                    j < #rows and "\\cn" or i < #lines and page_break(lines, i, width) or ""))
+            else
+                table.insert(out, line.mark
+                    and string.format('<span class="%s">%s</span>', line.mark, content) or content)
+            end
+        end
+    end
     for i, line in ipairs(lines) do
-        local content = set_tokens(line, language, line.mark == "removed" and {} or state)
-        if LATEX then
-            table.insert(out, string.format("\\cl{%s}{%s}%s", MARGIN[line.mark] or "", content,
-                i < #lines and page_break(lines, i) or ""))
-        else
-            table.insert(out, line.mark
-                and string.format('<span class="%s">%s</span>', line.mark, content) or content)
+        run_ends = width and i > run_ends and line.ref and set_run(lines, i, out) or run_ends
+        if width and line.text == "" then
+            out[#out + 1] = i > run_ends and "\\lineblank" or nil
+        elseif i > run_ends then
+            set(line, i)
         end
     end
     if LATEX then
@@ -99,11 +174,12 @@ local function chunk_link(part, with_chapter)
         owner.file and "<code>" .. name .. "</code>" or "⟨" .. name .. "⟩", part.number, of)
 end
 
-local function page(part)
+local function page(part, label)
+    label = label or part.label
     if LATEX then
-        return string.format("p.~\\pageref{%s}", part.label)
+        return string.format("p.~\\pageref{%s}", label)
     end
-    return string.format('<a href="#%s">%s</a>', part.label, part.number)
+    return string.format('<a href="#%s">%s</a>', label, part.number)
 end
 
 function listings.part_at(owner, line)
@@ -192,9 +268,10 @@ local function part_lines(part)
     return lines
 end
 
--- A mutant as a difference: two lines around each change, the rest left out.
-local function mutant_lines(variant, book)
-    local entries = chunks.changes(variant)
+-- A mutant, or what a chunk changes in the one that it replaces, as a difference: two lines around each
+-- change, the rest left out.
+local function changed_lines(owner, book)
+    local entries = chunks.changes(owner)
     local near = {}
     for i, entry in ipairs(entries) do
         if entry.op ~= "same" then
@@ -223,22 +300,22 @@ local function mutant_lines(variant, book)
     return lines
 end
 
-local function chunk_head(class, part, name, sign, remark)
+local function chunk_head(class, label, name, sign, remark)
     if LATEX then
-        return string.format("\\%s{%s}{%s}{%s}{%s}", class, part.label, name, sign, remark)
+        return string.format("\\%s{%s}{%s}{%s}{%s}", class, label, name, sign, remark)
     end
     if class == "chunkhead" then
         name = "⟨" .. name .. "⟩"
     end
     return string.format('<div class="chunk %s" id="%s"><p class="head"><span class="name">%s%s'
-        .. '</span><span class="remark">%s</span></p>', class, part.label, name, sign, remark)
+        .. '</span><span class="remark">%s</span></p>', class, label, name, sign, remark)
 end
 
 -- A task of a lab's sheet: its starter.
 local function task_head(owner, part)
     local sheet = owner.chapter.sheet
     local stars = string.rep("★", owner.stars)
-    return chunk_head("taskhead", part, "Task " .. owner.number .. ": " .. escape(owner.title), "",
+    return chunk_head("taskhead", part.label, "Task " .. owner.number .. ": " .. escape(owner.title), "",
         stars .. " " .. escape(sheets.what_hangs_on(sheet, owner.earns)))
 end
 
@@ -286,27 +363,85 @@ local function instead_of(chunk)
     return STUDENT and (left_out[chunk.chapter] or {})[chunk]
 end
 
-function listings.chunk(part, book)
+-- The labels of a part that is printed later: of its lines, and of the place in the chapter. A reference
+-- leads to the first of them, or to what differs.
+local function printed_at(part)
+    return part.changes and "whole:" .. part.owner.id or part.label
+end
+
+local function told_at(part)
+    return part.changes and part.label or "later:" .. part.owner.id .. ":" .. part.index
+end
+
+local function told_on(part)
+    if LATEX then
+        return "p.~\\pageref{" .. told_at(part) .. "}"
+    end
+    return string.format('<a href="#%s">chapter %s</a>', told_at(part), part.owner.chapter.number)
+end
+
+-- What the chapter has of a part that is printed later.
+local function pointer(part)
+    local text = string.format(LATEX and "\\laterpart{%s}{%s}" or '<span id="%s">%s</span>', told_at(part),
+        chunk_link(part))
+    return pandoc.Div({ pandoc.Plain { common.raw(text) } }, pandoc.Attr("", { "later" }))
+end
+
+-- Pointers that follow each other become one line.
+function listings.join_later(list)
+    local out, before = pandoc.List(), nil
+    for _, block in ipairs(list) do
+        local later = block.t == "Div" and block.classes:includes("later")
+        if later and before then
+            before:insert(common.raw(", "))
+            before:extend(block.content[1].content)
+        elseif later then
+            before = pandoc.List(block.content[1].content)
+            out:insert(before)
+        else
+            before = nil
+            out:insert(block)
+        end
+    end
+    for i, block in ipairs(out) do
+        if pandoc.utils.type(block) == "List" then
+            local first = LATEX and "\\laterline{" or '<p class="later">'
+            block:insert(1, common.raw(first .. "Printed in appendix " .. (listings.rest_number or "?") .. ": "))
+            block:insert(common.raw(LATEX and "}" or "</p>"))
+            out[i] = pandoc.Plain(block)
+        end
+    end
+    return out
+end
+
+function listings.chunk(part, book, is_rest)
     local owner = part.owner
     local head, lines, foot
     if owner.kind == "mutant" and instead_of(owner.chunk) then
         return {}
+    elseif part.later and not part.changes and not is_rest and not (instead_of(owner) and part.index > 1) then
+        return pointer(part)
     elseif owner.kind == "starter" then
         head, lines, foot = task_head(owner, part), part_lines(part), task_foot(owner)
     elseif owner.kind then
-        head = chunk_head("mutanthead", part, escape(owner.name), "", STUDENT and "" or
+        head = chunk_head("mutanthead", part.label, escape(owner.name), "", STUDENT and "" or
             "must be caught by: " .. escape(owner.breaks or "")
             .. (owner.shapes and " at " .. escape(owner.shapes) or "")
             .. (owner.define and " with " .. escape(owner.define) or ""))
-        lines = mutant_lines(owner, book)
+        lines = changed_lines(owner, book)
         foot = "A change to " .. chunk_link(owner.chunk.parts[1])
         if owner.loses and not STUDENT then
             foot = foot .. " · " .. escape(sheets.what_it_costs(owner.chapter.sheet, owner.loses))
         end
     else
         local sign = part.index > 1 and " +≡" or owner.file and "" or " ≡"
-        head = chunk_head(owner.file and "roothead" or "chunkhead", part, escape(owner.display),
-            sign, part.number)
+        local class = owner.file and "roothead" or "chunkhead"
+        if is_rest then
+            head = chunk_head(class, printed_at(part), escape(owner.display), sign,
+                part.number .. ", from " .. told_on(part))
+        else
+            head = chunk_head(class, part.label, escape(owner.display), sign, part.number)
+        end
         local instead = instead_of(owner)
         if instead and part.index > 1 then
             return {}
@@ -314,18 +449,46 @@ function listings.chunk(part, book)
             lines = { { text = "// a part of what is left for you" } }
         elseif instead then
             lines = part_lines(instead.parts[1])
+        elseif part.changes and not is_rest then
+            lines = changed_lines(owner, book)
         else
             lines = part_lines(part)
         end
         foot = footer(part)
+        if part.changes then
+            foot = not is_rest and foot .. " · whole " .. (LATEX and "on " or "in ") .. page(part, printed_at(part))
+        end
     end
-    local body = set_lines(lines, part.language)
+    local body = set_lines(lines, part.language, LATEX and is_rest and REST_COLUMNS)
     if LATEX then
         foot = foot and "\\chunkfoot{" .. foot .. "}" or "\\chunkend"
         return raw_block(table.concat({ origin(part.line), head, body, foot }, "\n"))
     end
     foot = foot and '<p class="foot">' .. foot .. "</p>" or ""
     return raw_block(head .. body .. foot .. "</div>")
+end
+
+-- All that is printed later, chapter by chapter.
+function listings.rest(book)
+    local out, here, chapter = pandoc.List(), common.reading, nil
+    for _, part in ipairs(book.parts) do
+        common.reading = part.later and part.owner.chapter
+        local block = part.later and listings.chunk(part, book, true)
+        if block and block.t then -- a student's book lacks some
+            if part.owner.chapter ~= chapter then
+                chapter = part.owner.chapter
+                local title = escape(chapter.number .. " " .. chapter.contents[1].entry.title)
+                out:insert(raw_block(LATEX and "\\resthead{" .. title .. "}" or "<h3>" .. title .. "</h3>"))
+            end
+            out:insert(block)
+        end
+    end
+    common.reading = here
+    if LATEX then
+        out:insert(1, raw_block("\\begin{rest}"))
+        out:insert(raw_block("\\end{rest}"))
+    end
+    return out
 end
 
 -- Code that is no chunk: an illustration, a command, a recorded output.
