@@ -75,8 +75,7 @@ static void print_floors(const struct gpu *gpu, bool over_s)
     for (double x = first; x < last * 1.001; x *= pow(last / first, 1.0 / 24)) {
         double batch = over_s ? BATCH : x, seq_len = over_s ? x : SEQ_LEN;
         double elements = batch * HEADS * seq_len * HEAD_DIM;
-        printf("%.6g\t%.6g\t%.6g\n", x,
-               4 * elements * seq_len / (gpu->tensor_fp16_tflops * 1e6),
+        printf("%.6g\t%.6g\t%.6g\n", x, 4 * elements * seq_len / (gpu->tensor_fp16_tflops * 1e6),
                4 * 2 * elements / (gpu->dram_gbs * 1e3));
     }
     end_block();

@@ -35,11 +35,8 @@ static const struct {
     const char *name;
     void (*print)(const char *path);
 } of_record[] = {
-    {"lab", lab_chart},
-    {"search", search_chart},
-    {"changes", changes_table},
-    {"pairs", pairs_table},
-    {"l4", l4_chart},
+    {"lab", lab_chart},     {"search", search_chart}, {"changes", changes_table},
+    {"pairs", pairs_table}, {"l4", l4_chart},
 };
 
 static void print_chart(const char *name, const char *plots)

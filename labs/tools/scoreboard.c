@@ -40,7 +40,8 @@ struct entry {
     const char *verdict, *why; // "wrong" or "left out", and one line; or NULL
     double times[MODES][MAX_ROUNDS];
     int rounds[MODES], samples[MODES], launches[MODES];
-    json_t *said; // in the record
+    struct clock_span clock[MODES], batch; // of the rounds, and of the last batch
+    json_t *said;                          // in the record
 };
 
 static struct entry entries[MAX_ENTRIES];
@@ -241,6 +242,7 @@ static void start_programs(const struct shape *shape)
         entry->verdict = entry->why = NULL;
         entry->timed = false;
         memset(entry->rounds, 0, sizeof entry->rounds);
+        memset(entry->clock, 0, sizeof entry->clock);
         entry->said = json_object();
         if (entry->backend)
             continue;
@@ -289,6 +291,8 @@ static bool ask_time(struct entry *entry, const struct shape *shape, int mode, i
 {
     json_t *said = ask(entry, shape, modes[mode], samples);
     *us = number_at(said, "p50_us");
+    entry->batch = (struct clock_span){0};
+    add_clock(&entry->batch, said);
     if (*us > 0)
         entry->launches[mode] = (int)number_at(said, "launches_per_sample");
     else if (!entry->backend)
@@ -357,8 +361,10 @@ static void time_all(const struct shape *shape)
                       entry->name);
                 double us;
                 entry->timed = ask_time(entry, shape, mode, entry->samples[mode], &us);
-                if (entry->timed)
-                    entry->times[mode][entry->rounds[mode]++] = us;
+                if (!entry->timed)
+                    continue;
+                entry->times[mode][entry->rounds[mode]++] = us;
+                clock_span_join(&entry->clock[mode], &entry->batch);
             }
     done();
 }
@@ -399,9 +405,11 @@ static json_t *summary_json(const struct entry *entry, int mode)
     double times[MAX_ROUNDS];
     memcpy(times, entry->times[mode], sizeof times);
     struct summary s = summarise(times, entry->rounds[mode]);
-    return json_pack("{s:f, s:f, s:f, s:i, s:i, s:i}", "p50_us", s.p50, "min_us", s.min, "max_us",
-                     s.max, "rounds", entry->rounds[mode], "samples", entry->samples[mode],
-                     "launches_per_sample", entry->launches[mode]);
+    json_t *said = json_pack("{s:f, s:f, s:f, s:i, s:i, s:i}", "p50_us", s.p50, "min_us", s.min,
+                             "max_us", s.max, "rounds", entry->rounds[mode], "samples",
+                             entry->samples[mode], "launches_per_sample", entry->launches[mode]);
+    put_clock(said, &entry->clock[mode]);
+    return said;
 }
 
 // How many times as fast as `other`: the median of the rounds' ratios, with its interval.
@@ -512,12 +520,13 @@ static void show(const struct shape *shape)
             else
                 printf(" %10.2f", us);
         }
+        bool moved = clock_moved(&entry->clock[GRAPH]);
         double ratio = number_at(at(entry->said, "over_flash"), "median");
         printf(" %10.1e", number_at(entry->said, "rel_head"));
         if (isnan(ratio))
-            printf(" %9s\n", "");
+            printf(" %9s%s\n", "", moved ? " the clock moved" : "");
         else
-            printf(" %9.2f\n", ratio);
+            printf(" %9.2f%s\n", ratio, moved ? " the clock moved" : "");
     }
 }
 
