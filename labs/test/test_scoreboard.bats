@@ -40,16 +40,18 @@ PROGRAM
     chmod +x "build/$1"
 }
 
-# pytorch [ANSWER-TO-CHECK]: a labs/tools/pytorch that knows flash (10 us) and cudnn (8 us).
+# pytorch [ANSWER-TO-CHECK]: a labs/tools/pytorch that knows flash (10 us), cudnn (8 us), and contestants'
+# names (4 us); what it was started with is left in pytorch.arguments.
 pytorch() {
     local check='{"pass": true, "rel_head": 3e-4}'
     cat >labs/tools/pytorch <<PROGRAM
 #!/bin/bash
+echo "\$*" >pytorch.arguments
 while read -r shape backend mode samples; do
     case "\$shape \$mode" in
     "hello ") echo '{"torch": "9.9", "cudnn": 1}' ;;
     *" check") echo '${1:-$check}' ;;
-    *) case \$backend in flash) p50=10 ;; *) p50=8 ;; esac
+    *) case \$backend in flash) p50=10 ;; cudnn) p50=8 ;; *) p50=4 ;; esac
        echo "{\"p50_us\": \$p50, \"mean_us\": 1, \"launches_per_sample\": 4}" ;;
     esac
 done
@@ -103,6 +105,39 @@ refused() { # STATUS TEXT
     # one to be checked, one in each way to choose the samples, then six rounds of each way
     [ "$(cut -d' ' -f1 build/ch10_two.asked | xargs -n1 | sort | uniq -c | xargs)" = "8 cold 7 graph 7 plain" ]
     [ -z "$(ls build/board)" ]
+}
+
+@test "a contestant in a Python file is on the board, and is neither a stage nor PyTorch's" {
+    program ch10_two 5 7 9
+    pytorch '{"pass": true, "rel_head": 0.02, "title": "Mine", "note": "64 x 32"}'
+    touch mine.py
+    board OUT.json --programs ch10_two --contestant mine.py
+    [ "$status" -eq 0 ]
+    [ "$(cat pytorch.arguments)" = "--on-demand mine.py" ]
+    said shapes.mission.entries.mine.graph.p50_us 4.0
+    said shapes.mission.entries.mine.title Mine
+    said shapes.mission.entries.mine.note '64 x 32'
+    said shapes.mission.entries.mine.contestant True
+    said shapes.mission.entries.ch10_two.over_mine.median 0.8
+    said shapes.mission.best.name ch10_two
+    said shapes.mission.best_pytorch.name pytorch-cudnn
+    pytorch '{"left_out": "ModuleNotFoundError: no triton"}'
+    board OUT.json --programs ch10_two --backends none --contestant mine.py
+    [ "$status" -eq 0 ]
+    said shapes.mission.entries.mine "{'contestant': True, 'left out': 'ModuleNotFoundError: no triton'}"
+    board OUT.json --programs ch10_two --contestant mine.cu
+    refused 2 '--contestant "mine.cu" is no Python file'
+    board OUT.json --programs ch10_two --contestant absent.py
+    refused 3 'absent.py: No such file'
+    board OUT.json --programs ch10_two --contestant mine.py --contestant ./mine.py
+    refused 2 'mine is there twice'
+    mkdir labs/peers code
+    touch labs/peers/peer.py code/ch10_two.cu
+    printf 'number\tname\tprogram\n10\ttwo\tch10_two\n' >chapters/stages.tsv
+    pytorch
+    run labs/tools/scoreboard OUT.json --shapes mission --rounds 6
+    [ "$status" -eq 0 ]
+    said shapes.mission.entries.peer.graph.p50_us 4.0
 }
 
 @test "programs beside one of them: --over" {
