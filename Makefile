@@ -509,6 +509,10 @@ build/san/libcudart.so.13: $(call san_objects,$(ptxsim)) code/ptxsim/cudart/libc
 $(c_tests): build/tests/%: build/san/%.o
 	$(Q)mkdir -p $(@D) && $(CC) $(sanitize) $(take) $^ -lcmocka $(LIBS) -o $@
 $(filter build/tests/code/workbench/% build/tests/code/image/%,$(c_tests)): build/san/libworkbench.a
+# A library that answers for NVML, opened by the test and not linked.
+build/tests/code/workbench/test_workbench: | build/tests/nvml.so
+build/tests/nvml.so: code/workbench/fixtures/nvml.c build/flags
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -shared -fPIC $< -o $@
 $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
 # The instruction sets are weak symbols (choose.c), for which the linker takes no object from an archive.
 $(filter build/tests/code/ptxsim/%,$(c_tests)): private take := $(patsubst %,-Wl$(comma)-u$(comma)ops_%,base avx2 avx512)

@@ -35,6 +35,14 @@ static double mission_p50(const struct record *record)
     return positive(record->json, record->path, "shapes.mission.timing.p50_us");
 }
 
+// Whether the clock moved by more than 5 % while the shape was timed: the point is marked.
+static bool clock_moved_at(const struct record *record, const char *shape)
+{
+    char path[96];
+    snprintf(path, sizeof path, "shapes.%s.timing.clock.moved", shape);
+    return json_is_true(at(record->json, path));
+}
+
 // What is no stage of ours and has a time of the mission shape stands below the stages, apart: a
 // row for each name, whoever measured it.
 static const char *extra_rows[MAX_RECORDS];
@@ -65,7 +73,8 @@ static double place_of(const struct record *record, const int *row_of, int rows)
 }
 
 // Block 0: rows. Block 1: reported (row, p50, label on the row's last point). Then a block a GPU.
-// A series' first line is its name; a line that begins with NaN ends the path.
+// A series' first line is its name; a line that begins with NaN ends the path. A time during which the
+// clock moved has an asterisk.
 void ladder(void)
 {
     enum { MOST = 8 };
@@ -120,13 +129,15 @@ void ladder(void)
             puts("NaN\tNaN\t");
         gpu = records[i].gpu;
         double p50 = mission_p50(&records[i]);
-        printf("%g\t%.6g\t%.*f\n", place_of(&records[i], row_of, rows), p50, p50 < 100, p50);
+        printf("%g\t%.6g\t%.*f%s\n", place_of(&records[i], row_of, rows), p50, p50 < 100, p50,
+               clock_moved_at(&records[i], "mission") ? "*" : "");
     }
 }
 
 struct label {
     double x, y;
     int chapter;
+    bool moved; // the clock, while this was timed
 };
 
 static int label_order(const void *a, const void *b)
@@ -225,7 +236,7 @@ void roofline(void)
                 if (isnan(tflops))
                     continue;
                 points[g][counts[g]++] =
-                    (struct label){intensity(shapes[k].seq_len), tflops, records[i].chapter};
+                    (struct label){intensity(shapes[k].seq_len), tflops, records[i].chapter, false};
                 lowest = fmin(lowest, tflops / 2);
             }
 
@@ -266,7 +277,8 @@ void roofline(void)
 }
 
 // p50 against S at 2 batches of 8 heads, of the first GPU in order that has records: a block a
-// program (S, p50; first line: the GPU), last the labels at the right ends.
+// program (S, p50, 1 where the clock moved, else 0; first line: the GPU), last the labels at the
+// right ends.
 void time_vs_s(void)
 {
     struct label ends[MAX_RECORDS];
@@ -285,15 +297,16 @@ void time_vs_s(void)
             if (isnan(p50) || isnan(seq_len) || number(shape, records[i].path, "batch") != 2 ||
                 number(shape, records[i].path, "heads") != 8 || point_count == 64)
                 continue;
-            points[point_count++] = (struct label){seq_len, p50, records[i].chapter};
+            points[point_count++] =
+                (struct label){seq_len, p50, records[i].chapter, clock_moved_at(&records[i], name)};
         }
         if (point_count == 0 || (gpu != NULL && strcmp(gpu, records[i].gpu) != 0))
             continue;
         gpu = records[i].gpu;
         qsort(points, (size_t)point_count, sizeof points[0], label_order);
-        printf("%s\t\n", gpu_name(&records[i]));
+        printf("%s\t\t\n", gpu_name(&records[i]));
         for (int k = 0; k < point_count; k++)
-            printf("%.6g\t%.6g\n", points[k].x, points[k].y);
+            printf("%.6g\t%.6g\t%d\n", points[k].x, points[k].y, points[k].moved);
         end_block();
         ends[count++] = points[point_count - 1];
     }

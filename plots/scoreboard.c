@@ -36,6 +36,13 @@ static double board_floor(int shape)
     return positive(json_object_get(said, board_shapes[shape]), "floors.json", "floor_and_launch");
 }
 
+// "*" where the clock moved by more than 5 % while it was timed.
+static const char *board_mark(int shape, const char *name, const char *mode)
+{
+    return json_is_true(at(json_object_get(board_entry(shape, name), mode), "clock.moved")) ? "\\*"
+                                                                                            : "";
+}
+
 // "warp specialisation  13", "13 warp specialisation", "13"; "PyTorch, cuDNN", "cuDNN"; or the name
 // of a reader's own program.
 enum label_form { IN_CHART, IN_TABLE, SHORT };
@@ -208,7 +215,7 @@ static void print_origin(void)
 }
 
 // A Markdown table: a row a contestant; p50 by graph at each shape, error and ratio at mission. The
-// fastest of a shape is in bold.
+// fastest of a shape is in bold; an asterisk marks a time during which the clock moved.
 static void scoreboard_table(void)
 {
     double best[BOARD_SHAPES];
@@ -226,10 +233,15 @@ static void scoreboard_table(void)
         printf("| %s |", board_label(name, IN_TABLE));
         for (int s = 0; s < BOARD_SHAPES; s++) {
             double us = board_time(s, name, "graph");
-            if (us == best[s])
-                printf(us < 99.95 ? " **%.2f** |" : us < 999.5 ? " **%.1f** |" : " **%.0f** |", us);
+            const char *bold = us == best[s] ? "**" : "";
+            if (isnan(us))
+                print_cell(us, "");
             else
-                print_cell(us, time_format(us));
+                printf(" %s%.*f%s%s |", bold,
+                       us < 99.95   ? 2
+                       : us < 999.5 ? 1
+                                    : 0,
+                       us, bold, board_mark(s, name, "graph"));
         }
         json_t *entry = board_entry(1, name);
         double flash = board_time(1, "pytorch-flash", "graph");
@@ -257,7 +269,10 @@ static void ways_table(void)
         for (int s = 0; s < 2; s++)
             for (int m = 0; m < 3; m++) {
                 double us = board_time(s, board.names[i], modes[m]);
-                print_cell(us, us < 99.95 ? " %.1f |" : " %.0f |");
+                if (isnan(us))
+                    print_cell(us, "");
+                else
+                    printf(" %.*f%s |", us < 99.95, us, board_mark(s, board.names[i], modes[m]));
             }
         puts("");
     }

@@ -5,6 +5,7 @@
 //   series lab RECORD.json       a lab's record: times where there are any, else counts
 //   series search JOURNAL.jsonl  the candidates of chapter 14's search
 //   series changes ELITE.json    what each single change of its best candidate did: a Markdown table
+//   series l4 RECORD.json        what was reported of PyTorch on a real L4, beside the floors
 //   series pairs JOURNAL.jsonl   what a change did to any candidate: a Markdown table
 //   series scoreboard|accuracy RECORD.json   charts of what labs/tools/scoreboard has measured
 //   series scoreboard-table|ways-table RECORD.json   the same as Markdown tables
@@ -34,10 +35,8 @@ static const struct {
     const char *name;
     void (*print)(const char *path);
 } of_record[] = {
-    {"lab", lab_chart},
-    {"search", search_chart},
-    {"changes", changes_table},
-    {"pairs", pairs_table},
+    {"lab", lab_chart},     {"search", search_chart}, {"changes", changes_table},
+    {"pairs", pairs_table}, {"l4", l4_chart},
 };
 
 static void print_chart(const char *name, const char *plots)
@@ -48,7 +47,7 @@ static void print_chart(const char *name, const char *plots)
     if (chart == count)
         fail(BAD_USAGE,
              "\"%s\" is no chart: ladder, roofline, time-vs-s, resources, error, promises, lab, "
-             "search, changes, pairs",
+             "search, changes, pairs, l4",
              name);
     load_all(plots, charts[chart].of_labs);
     charts[chart].print();

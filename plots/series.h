@@ -7,6 +7,7 @@
 //   promises.c    the table of promises
 //   search.c      the search of chapter 14
 //   scoreboard.c  the scoreboard
+//   l4.c          others' runs on an L4
 #ifndef SERIES_H
 #define SERIES_H
 
@@ -80,6 +81,8 @@ void promises(void); // promises.c
 void search_chart(const char *path); // search.c
 void changes_table(const char *path);
 void pairs_table(const char *path);
+
+void l4_chart(const char *path); // l4.c
 
 // scoreboard.c: scoreboard, accuracy, scoreboard-table or ways-table, of a record; false: it is none
 // of these.

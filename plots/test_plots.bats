@@ -187,11 +187,78 @@ EOF
     build/series time-vs-s >table
     shown table >seen
     diff seen - <<'EOF'
-NVIDIA H200|
-512|150
-2048|1000
+NVIDIA H200||
+512|150|0
+2048|1000|0
 2048|1000|1000|2  scalar baseline
 EOF
+}
+
+@test "a time during which the clock moved is marked: ladder, time against S, the board's tables" {
+    record 3 ch03_wmma_qk 100
+    for moved in true false; do
+        record 2 ch02_scalar 150
+        sed -i "s/\"p50_us\":150}/\"p50_us\":150,\"clock\":{\"moved\":$moved}}/" plots/runs/h200/ch02_scalar.json
+        build/series ladder | grep -E '^[12].(150|100)' | cut -f3 | xargs >labels
+        build/series time-vs-s | grep '^512' | cut -f3 | xargs >points
+        case $moved in
+        true) grep -qxF '150* 100' labels && grep -qx '1 0' points && plots/render && cp plots/time-vs-s.svg marked.svg ;;
+        *) grep -qxF '150 100' labels && grep -qx '0 0' points ;;
+        esac
+    done
+    plots/render
+    [ "$(grep -c '<use' marked.svg)" -eq "$(($(grep -c '<use' plots/time-vs-s.svg) + 1))" ] # the hollow point
+    cat >board.json <<'EOF'
+{"kind":"scoreboard","shapes":{"mission":{"entries":{
+ "ch02_scalar":{"graph":{"p50_us":150,"clock":{"moved":false}},"plain":{"p50_us":151}},
+ "ch03_wmma_qk":{"graph":{"p50_us":90,"clock":{"moved":true}},"plain":{"p50_us":91,"clock":{"moved":true}}}}}}}
+EOF
+    build/series scoreboard-table board.json >table
+    grep -qF '| 2 scalar baseline | – | 150.0 |' table
+    grep -qF '| 3 WMMA Q·Kᵀ | – | **90.00**\* |' table
+    build/series ways-table board.json | grep -qF '| 3 WMMA Q·Kᵀ | – | – | – | 90.0\* | 91.0\* | – |'
+}
+
+@test "a point on an L4 is in the record, with its date and its file, and none of the record is left out" {
+    local record=plots/runs/l4-reported/runs-pytorch.json
+    build/series l4 $record >table
+    python3 - <<'EOF'
+import glob, json
+blocks = [block.strip("\n").split("\n") for block in open("table").read().split("\n\n\n")]
+figures = json.load(open("plots/runs/l4-reported/runs-pytorch.json"))["figures"]
+for panel, over in ((0, "seq_len"), (4, "batch")):
+    drawn = {tuple(float(cell) for cell in row.split("\t")[:2])
+             for block in blocks[panel:panel + 2] for row in block}
+    wanted = {(f[over], f["p50_us"]) for f in figures.values() if f["heads"] == 8
+              and (f["batch"] == 32 if over == "seq_len" else f["seq_len"] == 512)}
+    assert drawn == wanted and len(drawn) >= 6, (drawn, wanted)
+    assert blocks[panel + 3] == ["NaN\tNaN\tNaN\tNaN"], blocks[panel + 3]
+for name in glob.glob("plots/runs/l4-reported/runs-*.json"):
+    for figure in json.load(open(name))["figures"].values():
+        assert figure["p50_us"] > 0 and figure["date"] and figure["source"], (name, figure)
+for key in ("date", "source"):
+    record = json.load(open("plots/runs/l4-reported/runs-pytorch.json"))
+    del record["figures"]["b32_h8_s512"][key]
+    json.dump(record, open(f"no-{key}.json", "w"))
+EOF
+    # The floors: 568 µs for the products of S = 1024, 447 for its bytes; 142 and 224 at B = 32.
+    awk -F'\t' '$1 > 1020 && $1 < 1021 { s = $2 > 560 && $2 < 568 && $3 > 440 && $3 < 448 }
+        NF == 3 && $1 > 25 && $1 < 40 { b = $2 / $1 > 4.43 && $2 / $1 < 4.44 && $3 / $1 > 6.99 && $3 / $1 < 7 }
+        END { exit !(s && b) }' table
+    for key in date source; do
+        run sh -c "build/series l4 no-$key.json 2>&1 >seen"
+        fails_with 3 "no-$key.json: figures.b32_h8_s512 lacks its date or its source"
+    done
+}
+
+@test "the H200's points beside an L4's are those of l4-shapes.json, launched plainly" {
+    echo '{"shapes":{"32x8x512":{"batch":32,"heads":8,"seq_len":512,"entries":{"pytorch-flash":
+        {"graph":{"p50_us":50},"plain":{"p50_us":51}}}}}}' >plots/runs/h200/l4-shapes.json
+    build/series l4 plots/runs/l4-reported/runs-pytorch.json >table
+    [ "$(grep -c "$(printf '^512\t51\t')" table)" -eq 1 ]
+    [ "$(grep -c "$(printf '^32\t51\t')" table)" -eq 1 ]
+    plots/render
+    rsvg-convert plots/l4.svg >/dev/null
 }
 
 @test "errors are the worst of all seeds, resources those of the sm_89 image" {
@@ -279,9 +346,9 @@ EOF
     [[ ${lines[0]} == *"plots/ladder.svg is stale (it is missing)"* ]]
     run plots/render
     [ "$status" -eq 0 ]
-    [ "${#lines[@]}" -eq 7 ]
-    [ "${lines[6]}" = "  wrote plots/promises.md" ]
-    for chart in ladder roofline time-vs-s resources error lab03; do
+    [ "${#lines[@]}" -eq 8 ]
+    [ "${lines[7]}" = "  wrote plots/promises.md" ]
+    for chart in ladder roofline time-vs-s resources error lab03 l4; do
         rsvg-convert "plots/$chart.svg" >/dev/null
         [ "$(grep -c '^<!-- inputs: [0-9a-f]\{64\} -->$' "plots/$chart.svg")" -eq 1 ]
     done
@@ -301,7 +368,7 @@ EOF
     [[ $output == *ladder.svg*time-vs-s.svg* ]]
     echo '# another style' >>plots/style.gp
     run plots/render --check
-    [ "${#lines[@]}" -eq 6 ]
+    [ "${#lines[@]}" -eq 7 ]
 }
 
 # A timeline of one warp with these chunks, one after the other.

@@ -36,5 +36,7 @@ set grid xtics ytics ls 20
 
 plot for [b = 0:last - 1] data index b skip 1 using 1:2 with linespoints \
          lc rgb (b == 0 ? after : before) lw 1.5 pt 7 ps 0.55, \
+     for [b = 0:last - 1] data index b skip 1 using 1:($3 == 1 ? $2 : NaN) with points \
+         lc rgb '#ffffff' pt 7 ps 0.25, \
      data index last using 1:2:($1 * 0.15):($3 - $2) with vectors nohead lc rgb gate lw 0.5, \
      data index last using ($1 * 1.18):3:4 with labels left textcolor rgb ink

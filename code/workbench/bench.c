@@ -104,6 +104,12 @@ bool device_open(struct device *device, char *why, size_t size)
     CUDA_CHECK(cudaDriverGetVersion(&device->driver));
     CUDA_CHECK(cudaRuntimeGetVersion(&device->toolkit));
     CUDA_CHECK(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking));
+    if (!device->simulator) {
+        char bus_id[32];
+        snprintf(bus_id, sizeof bus_id, "%08x:%02x:%02x.0", (unsigned)properties.pciDomainID,
+                 (unsigned)properties.pciBusID, (unsigned)properties.pciDeviceID);
+        clock_meter_open(&device->meter, bus_id);
+    }
     return true;
 }
 

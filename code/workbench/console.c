@@ -126,9 +126,13 @@ void console_timing(const struct run *run)
     for (int i = 0; i < run->shape_count; ++i) {
         const struct shape_run *s = &run->shapes[i];
         const struct summary *t = &s->timing;
-        if (s->timed)
-            printf("  %-10s%9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %10.2f\n", s->shape.name, t->p50,
-                   t->p90, t->p99, t->mean, t->std, t->min, shape_flops(&s->shape) / t->p50 / 1e6);
+        if (!s->timed)
+            continue;
+        printf("  %-10s%9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %10.2f\n", s->shape.name, t->p50, t->p90,
+               t->p99, t->mean, t->std, t->min, shape_flops(&s->shape) / t->p50 / 1e6);
+        if (clock_moved(&s->clock))
+            printf("    the clock moved meanwhile: from %.0f to %.0f MHz\n", s->clock.low_mhz,
+                   s->clock.high_mhz);
     }
     printf("  %d samples after %d; %d input sets in turn%s; outputs right before and after\n",
            o->iters, o->warmup, o->rotations,

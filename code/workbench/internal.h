@@ -2,6 +2,7 @@
 //
 //   options.c    the command line
 //   bench.c      the device, buffers with poison and guards, running, timing
+//   clocks.c     clock and power while timing
 //   resources.c  registers, shared memory, occupancy
 //   console.c    what a person reads
 //   record.c     what a program reads
@@ -11,6 +12,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "clocks.h"
 #include "image/fatbin.h"
 #include "workbench.h"
 
@@ -57,6 +59,7 @@ struct device {
     int driver, toolkit;   // 13000 for 13.0
     const char *simulator; // its version, or NULL on a GPU
     cudaStream_t stream;
+    struct clock_meter meter; // reads nothing in the simulator
 };
 
 // Opens the device at hand; false with one line in `why`.
@@ -169,6 +172,7 @@ struct shape_run {
     int count;
     bool timed;
     struct summary timing;
+    struct clock_span clock; // while it was timed
     int launches_per_sample;
 };
 

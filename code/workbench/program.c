@@ -10,6 +10,8 @@
 
 #include "internal.h"
 
+enum { CLOCK_READINGS = 16 }; // at most, and one at the end, while a shape is timed
+
 // An input set on the device with what is to come out; kept for timing.
 struct checked {
     struct device_case device;
@@ -316,15 +318,38 @@ static int warmup_samples(const struct options *o, enum timing_mode mode, int co
     return mode == TIME_COLD && o->warmup < count ? count : o->warmup;
 }
 
-static void sample(struct stopwatch *watch, int count, const char *range, double *samples)
+static void warm_up(struct stopwatch *watch, int count)
 {
-    range_push(range);
-    for (int i = 0; i < count; ++i) {
-        double us = stopwatch_sample(watch);
-        if (samples)
-            samples[i] = us;
-    }
+    range_push("warm-up");
+    for (int i = 0; i < count; ++i)
+        stopwatch_sample(watch);
     range_pop();
+}
+
+// The clock is read between samples, at the beginning, at the end, and some times in between.
+static void sample(struct stopwatch *watch, int count, double *samples, struct clock_span *clock)
+{
+    const struct clock_meter *meter = &watch->device->meter;
+    int step = (count + CLOCK_READINGS - 1) / CLOCK_READINGS;
+
+    range_push("timed");
+    for (int i = 0; i < count; ++i) {
+        if (i % step == 0)
+            clock_meter_read(meter, clock);
+        samples[i] = stopwatch_sample(watch);
+    }
+    clock_meter_read(meter, clock);
+    range_pop();
+}
+
+// For an answer on demand: "" where nothing was read.
+static const char *clock_text(const struct clock_span *clock, char *text, size_t size)
+{
+    *text = '\0';
+    if (clock->readings > 0)
+        snprintf(text, size, ",\"clock\":{\"low_mhz\":%.0f,\"high_mhz\":%.0f,\"watts\":%.1f}",
+                 clock->low_mhz, clock->high_mhz, clock->watts);
+    return text;
 }
 
 // What a line of standard input asks for: a way of timing and a number of samples, or, whatever
@@ -361,11 +386,13 @@ static int time_on_demand(const struct run *run, const struct device_case *cases
         if (watch->launches == 0)
             stopwatch_create(watch, run->device, run->program, cases, count, mode);
         poison_all(run, cases, count);
-        sample(watch, warmup_samples(o, mode, count), "warm-up", NULL);
-        sample(watch, wanted, "timed", samples);
+        warm_up(watch, warmup_samples(o, mode, count));
+        struct clock_span clock = {0};
+        char text[128];
+        sample(watch, wanted, samples, &clock);
         struct summary s = summarise(samples, wanted);
-        printf("{\"p50_us\":%.4f,\"mean_us\":%.4f,\"samples\":%d,\"launches_per_sample\":%d}\n",
-               s.p50, s.mean, wanted, watch->launches);
+        printf("{\"p50_us\":%.4f,\"mean_us\":%.4f,\"samples\":%d,\"launches_per_sample\":%d%s}\n",
+               s.p50, s.mean, wanted, watch->launches, clock_text(&clock, text, sizeof text));
         fflush(stdout);
     }
     for (enum timing_mode mode = 0; mode < TIMING_MODES; ++mode)
@@ -394,8 +421,8 @@ static bool time_shape(const struct run *run, struct shape_run *shape, const str
         stopwatch_create(&watch, run->device, run->program, cases, count, o->mode);
         shape->launches_per_sample = watch.launches;
         poison_all(run, cases, count);
-        sample(&watch, warmup_samples(o, o->mode, count), "warm-up", NULL);
-        sample(&watch, o->iters, "timed", samples);
+        warm_up(&watch, warmup_samples(o, o->mode, count));
+        sample(&watch, o->iters, samples, &shape->clock);
         shape->timing = summarise(samples, o->iters);
         free(samples);
         stopwatch_destroy(&watch);

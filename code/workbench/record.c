@@ -186,6 +186,18 @@ static json_t *agreement_json(const struct result *r)
     return object;
 }
 
+static json_t *clock_json(const struct clock_span *clock)
+{
+    json_t *object = json_object();
+
+    put(object, "readings", json_integer(clock->readings));
+    put(object, "low_mhz", real(clock->low_mhz));
+    put(object, "high_mhz", real(clock->high_mhz));
+    put(object, "watts", real(clock->watts));
+    put(object, "moved", json_boolean(clock_moved(clock)));
+    return object;
+}
+
 static json_t *timing_json(const struct run *run, const struct shape_run *shape)
 {
     const struct summary *t = &shape->timing;
@@ -204,6 +216,8 @@ static json_t *timing_json(const struct run *run, const struct shape_run *shape)
     put(object, "warmup", json_integer(run->options->warmup));
     put(object, "mode", text(timing_mode_name(run->options->mode)));
     put(object, "cold_l2", json_boolean(run->options->mode == TIME_COLD));
+    if (shape->clock.readings > 0)
+        put(object, "clock", clock_json(&shape->clock));
     return object;
 }
 

@@ -1,7 +1,7 @@
 // test_workbench.c: the half of the workbench that needs no GPU.
 //
-// Built from formats.c, inputs.c, reference.c, gates.c, files.c, record.c and stages.c under ASan and
-// UBSan.
+// Built from formats.c, inputs.c, reference.c, gates.c, files.c, record.c, clocks.c and stages.c under
+// ASan and UBSan.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -1025,6 +1025,7 @@ static void summaries_hold_times_and_the_worst_errors(void **state)
         (struct result){.pass = true, .metrics.rel_head = 2e-4, .sources = {.max_abs = 0.07}};
     shapes[0].timed = true;
     shapes[0].timing = (struct summary){.samples = 100, .p50 = 12.5, .p90 = 13, .mean = 12.75};
+    shapes[0].clock = (struct clock_span){17, 1740, 1980, 540.5};
     shapes[1].shape = shape_of("mission");
     shapes[1].count = 2;
     shapes[1].results[0] = (struct result){.pass = true, .metrics.rel_head = 1e-4};
@@ -1043,6 +1044,14 @@ static void summaries_hold_times_and_the_worst_errors(void **state)
     assert_float_equal(number_in(folder, name, "shapes", "small", "p50_us"), 12.5, 1e-9);
     assert_float_equal(number_in(folder, name, "shapes", "small", "p90_us"), 13, 1e-9);
     assert_true(isnan(number_in(folder, name, "shapes", "mission", "p50_us")));
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    json_t *times = json_load_file(path, 0, NULL),
+           *wanted = json_pack("{s:i, s:f, s:f, s:f, s:b}", "readings", 17, "low_mhz", 1740.0,
+                               "high_mhz", 1980.0, "watts", 540.5, "moved", true);
+    json_t *small = json_object_get(json_object_get(times, "shapes"), "small");
+    assert_true(json_equal(json_object_get(small, "clock"), wanted));
+    json_decref(wanted);
+    json_decref(times);
     name = summary_names[2];
     assert_float_equal(number_in(folder, name, "resources", "registers", NULL), 96, 0);
 
@@ -1054,6 +1063,65 @@ static void summaries_hold_times_and_the_worst_errors(void **state)
     assert_int_equal(rmdir(folder), 0);
     assert_false(summaries_write(&run, folder, why, sizeof why));
     assert_non_null(strstr(why, "cannot write"));
+}
+
+// ---- The clock ----------------------------------------------------------------------------------
+
+// build/tests/nvml.so answers as the environment says (fixtures/nvml.c).
+static void the_clock_is_read_where_there_is_nvml(void **state)
+{
+    struct clock_meter meter;
+    struct clock_span span = {0};
+
+    (void)state;
+    setenv("WORKBENCH_NVML", "/nowhere/libnvidia-ml.so", 1);
+    assert_false(clock_meter_open(&meter, "00000000:65:00.0"));
+    clock_meter_read(&meter, &span);
+    assert_int_equal(span.readings, 0);
+
+    setenv("WORKBENCH_NVML", "build/tests/nvml.so", 1);
+    assert_false(clock_meter_open(&meter, "00000000:01:00.0")); // another GPU
+    clock_meter_read(&meter, &span);
+    assert_int_equal(span.readings, 0);
+
+    setenv("FAKE_MHZ", "1965 1980 1740 ", 1); // the fourth is no answer
+    assert_true(clock_meter_open(&meter, "00000000:65:00.0"));
+    clock_meter_read(&meter, &span); // the power is not told yet
+    assert_float_equal(span.watts, 0, 0);
+    setenv("FAKE_MILLIWATTS", "540500", 1);
+    for (int i = 0; i < 4; ++i)
+        clock_meter_read(&meter, &span);
+    assert_int_equal(span.readings, 3);
+    assert_float_equal(span.low_mhz, 1740, 0);
+    assert_float_equal(span.high_mhz, 1980, 0);
+    assert_float_equal(span.watts, 540.5, 1e-9);
+    assert_true(clock_moved(&span));
+    unsetenv("WORKBENCH_NVML");
+}
+
+static void a_clock_moves_by_more_than_five_percent(void **state)
+{
+    static const struct {
+        struct clock_span span;
+        bool moved;
+    } cases[] = {
+        {{0}, false},
+        {{9, 1980, 1980, 500}, false},
+        {{9, 1900, 2000, 500}, false}, // five percent of the highest
+        {{9, 1899, 2000, 500}, true},
+        {{9, 1380, 1980, 72}, true},
+    };
+    (void)state;
+    for (size_t i = 0; i < LENGTH(cases); ++i)
+        assert_int_equal(clock_moved(&cases[i].span), cases[i].moved);
+
+    struct clock_span all = {0};
+    for (size_t i = 0; i < LENGTH(cases); ++i)
+        clock_span_join(&all, &cases[i].span);
+    assert_int_equal(all.readings, 36);
+    assert_float_equal(all.low_mhz, 1380, 0);
+    assert_float_equal(all.high_mhz, 2000, 0);
+    assert_float_equal(all.watts, 500, 0);
 }
 
 // ---- Stages -------------------------------------------------------------------------------------
@@ -1188,6 +1256,8 @@ int main(void)
         cmocka_unit_test(medians_come_with_their_interval),
         cmocka_unit_test(files_are_whole_or_not_there),
         cmocka_unit_test(summaries_hold_times_and_the_worst_errors),
+        cmocka_unit_test(the_clock_is_read_where_there_is_nvml),
+        cmocka_unit_test(a_clock_moves_by_more_than_five_percent),
         cmocka_unit_test(stages_are_found_by_number),
         cmocka_unit_test(stages_that_are_not_there_are_named),
     };

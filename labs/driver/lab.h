@@ -17,6 +17,7 @@
 #ifndef LAB_H
 #define LAB_H
 
+#include "workbench/clocks.h"
 #include "workbench/workbench.h"
 
 #include <jansson.h>
@@ -208,7 +209,13 @@ bool child_start(struct child *child, char *const argv[], char *const env[]);
 // or hangs.
 json_t *child_ask(struct child *child, const char *request, int seconds);
 // Time of the next batch in µs (its p50); negative when the program has ended or hangs.
-double child_batch(struct child *child, int seconds);
+// *clock gets what the answer says of the clock, too.
+double child_batch(struct child *child, int seconds, struct clock_span *clock);
+
+// Adds what an answer of child_ask() says of the clock to *span.
+void add_clock(struct clock_span *span, json_t *answer);
+// Sets "clock" of a record's object, where anything was read.
+void put_clock(json_t *object, const struct clock_span *span);
 // Ends the input and waits: the program then verifies its outputs again. Returns as run() does.
 struct output child_finish(struct child *child, int seconds);
 

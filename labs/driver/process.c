@@ -168,10 +168,29 @@ json_t *child_ask(struct child *child, const char *request, int seconds)
     return json_loads(line, 0, NULL);
 }
 
-double child_batch(struct child *child, int seconds)
+void add_clock(struct clock_span *span, json_t *answer)
+{
+    double low = number_at(answer, "clock.low_mhz"), high = number_at(answer, "clock.high_mhz");
+    double watts = number_at(answer, "clock.watts");
+    struct clock_span said = {1, low, high, watts > 0 ? watts : 0};
+    if (low > 0 && high >= low)
+        clock_span_join(span, &said);
+}
+
+void put_clock(json_t *object, const struct clock_span *span)
+{
+    if (span->readings > 0)
+        json_object_set_new(object, "clock",
+                            json_pack("{s:i, s:f, s:f, s:f, s:b}", "readings", span->readings,
+                                      "low_mhz", span->low_mhz, "high_mhz", span->high_mhz, "watts",
+                                      span->watts, "moved", clock_moved(span)));
+}
+
+double child_batch(struct child *child, int seconds, struct clock_span *clock)
 {
     json_t *answer = child_ask(child, "batch", seconds);
     double time = number_at(answer, "p50_us");
+    add_clock(clock, answer);
     json_decref(answer);
     return time > 0 ? time : -1;
 }

@@ -42,6 +42,7 @@ static bool compare(const struct promise *promise, json_t *said)
     struct child children[2];
     struct side *sides[2] = {&before, &after};
     double *times[2], *ratios = calloc(lab.rounds, sizeof *ratios);
+    struct clock_span clock = {0}; // of both: they were timed in turns
     bool good = true;
     for (int s = 0; s < 2; ++s) {
         times[s] = calloc(lab.rounds, sizeof **times);
@@ -51,7 +52,7 @@ static bool compare(const struct promise *promise, json_t *said)
         doing("%s: round %d of %d", promise->shape, round + 1, lab.rounds);
         for (int turn = 0; turn < 2 && good; ++turn) {
             int s = (round & 1) ^ turn;
-            double time = child_batch(&children[s], BATCH_SECONDS);
+            double time = child_batch(&children[s], BATCH_SECONDS, &clock);
             good = time > 0;
             if (good && round >= 0)
                 times[s][round] = time;
@@ -81,6 +82,7 @@ static bool compare(const struct promise *promise, json_t *said)
                             "before_p50_us", p50[0], "after_p50_us", p50[1], "verdict", verdict);
     if (promise->ratio > 0)
         json_object_set_new(one, "promise", json_real(promise->ratio));
+    put_clock(one, &clock);
     json_object_set_new(said, promise->shape, one);
     return true;
 }
@@ -91,10 +93,11 @@ static void measure(void)
     struct child child;
     double *times = calloc(lab.rounds, sizeof *times);
     int count = 0, failed = gates_failed;
+    struct clock_span clock = {0};
     start_child(&child, &after, main_shape());
     for (double time = 1; time > 0 && count < lab.rounds;) {
         doing("%s: round %d of %d", main_shape(), count + 1, lab.rounds);
-        time = child_batch(&child, BATCH_SECONDS);
+        time = child_batch(&child, BATCH_SECONDS, &clock);
         times[count] = time;
         count += time > 0;
     }
@@ -107,9 +110,10 @@ static void measure(void)
     struct summary s = summarise(times, count);
     printf("  %-9s p50 %.1f us, from %.1f to %.1f in %d rounds\n", main_shape(), s.p50, s.min,
            s.max, count);
-    json_object_set_new(record, "time",
-                        json_pack("{s:{s:f, s:f, s:f, s:i}}", main_shape(), "p50_us", s.p50,
-                                  "min_us", s.min, "max_us", s.max, "rounds", count));
+    json_t *one = json_pack("{s:f, s:f, s:f, s:i}", "p50_us", s.p50, "min_us", s.min, "max_us",
+                            s.max, "rounds", count);
+    put_clock(one, &clock);
+    json_object_set_new(record, "time", json_pack("{s:o}", main_shape(), one));
 }
 
 static void show_speedup(const char *shape, json_t *s, const char *indent)
@@ -120,6 +124,10 @@ static void show_speedup(const char *shape, json_t *s, const char *indent)
               number_at(s, "low"), number_at(s, "high"),
               isnan(promise) ? "" : text(" of %.2fx", promise), string_at(s, "verdict")),
          printf("%s%-9s", indent, shape), 6);
+    if (json_is_true(at(s, "clock.moved")))
+        wrap(text("the clock moved meanwhile: from %.0f to %.0f MHz", number_at(s, "clock.low_mhz"),
+                  number_at(s, "clock.high_mhz")),
+             printf("%s", indent), 6);
 }
 
 // True if a record is of today's programs; today's hashes are in build/hashes.tsv.

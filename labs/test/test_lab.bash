@@ -2,7 +2,7 @@
 # (records, the on-demand protocol) and are as right, as fast and as noisy as the test wants.
 
 # new_lab: sets LAB to a fresh tree. Programs read their behaviour from files beside them:
-# NAME.times (one p50 a batch, the last one repeated), NAME.wrong (correctness fails if it exists),
+# NAME.times (one p50 a batch, the last one repeated), NAME.clock (what it says of the clock), NAME.wrong (correctness fails if it exists),
 # NAME.fault (a simulator fault), NAME.endless (a loop that the simulator stopped), NAME.waits (runs
 # until it is interrupted, as the simulator is), NAME.late (fails after timing), NAME.resources (JSON), NAME.counts
 # (what the simulator counted in three launches, the inside of an object). The budget that they get is
@@ -41,7 +41,8 @@ if [ -n "${on_demand:-}" ]; then
     n=0
     mapfile -t times <"$me.times"
     while read -r line; do
-        echo "{\"p50_us\": ${times[n < ${#times[@]} ? n : ${#times[@]} - 1]}, \"mean_us\": 1}"
+        clock=$(cat "$me.clock" 2>/dev/null)
+        echo "{\"p50_us\": ${times[n < ${#times[@]} ? n : ${#times[@]} - 1]}, \"mean_us\": 1${clock:+, \"clock\": $clock}}"
         n=$((n + 1))
     done
     [ ! -f "$me.late" ] || { echo "$name: outputs changed" >&2; exit 1; }

@@ -25,6 +25,24 @@ recorded() { # true if the record holds this text
     recorded '"ch03_wmma_qk": "hash-of-ch03_wmma_qk"'
 }
 
+@test "a clock that moved meanwhile is in the record, and said" {
+    echo 150 >"$LAB/build/ch02_scalar.times"
+    echo '{"low_mhz": 1980, "high_mhz": 1980, "watts": 300.5}' >"$LAB/build/ch02_scalar.clock"
+    run lab3 --on gpu --rounds 12
+    [[ "$output" != *"the clock moved"* ]]
+    recorded '"moved": false'
+    echo '{"low_mhz": 1800, "high_mhz": 1965, "watts": 400.5}' >"$LAB/build/ch03_wmma_qk.clock"
+    run lab3 --on gpu --rounds 12
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"the clock moved meanwhile: from 1800 to 1980 MHz"* ]]
+    recorded '"moved": true'
+    recorded '"watts": 400.5'
+    recorded '"readings": 26' # two programs, twelve rounds and one that warms up
+    rm "$LAB"/build/*.clock
+    run lab3 --on gpu --rounds 12
+    ! recorded '"clock"' || false
+}
+
 @test "VALID NEGATIVE: right, and surely short of the promise; exit status 0" {
     echo 110 >"$LAB/build/ch02_scalar.times"
     run lab3 --on gpu --rounds 12

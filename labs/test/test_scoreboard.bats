@@ -14,7 +14,8 @@ setup() {
 }
 
 # program NAME GRAPH PLAIN COLD: a contestant with these times. NAME.wrong: it fails its check;
-# NAME.late: it fails the check at the end. It keeps what it was asked in NAME.asked.
+# NAME.late: it fails the check at the end; NAME.clock: what it says of the clock, a line a batch, the
+# last one again and again. It keeps what it was asked in NAME.asked.
 program() {
     echo "$2 $3 $4" >"build/$1.times"
     cat >"build/$1" <<'PROGRAM'
@@ -26,7 +27,11 @@ while [ $# -gt 0 ]; do case $1 in --record) record=$2 ;; --shapes) shape=$2 ;; e
 read -r graph plain cold <"$me.times"
 while read -r mode samples; do
     echo "$mode $samples" >>"$me.asked"
-    echo "{\"p50_us\": ${!mode}, \"mean_us\": 1, \"samples\": $samples, \"launches_per_sample\": 4}"
+    clock=$(sed -n "$(wc -l <"$me.asked")p" "$me.clock" 2>/dev/null)
+    [ -n "$clock" ] || clock=$(tail -1 "$me.clock" 2>/dev/null)
+    echo "{\"p50_us\": ${!mode}, \"mean_us\": 1, \"samples\": $samples, \"launches_per_sample\": 4
+        ${clock:+, \"clock\": $clock}}" | tr -d '\n'
+    echo
 done
 [ ! -f "$me.late" ] || { echo "$name: wrong after the timed runs" >&2; exit 1; }
 echo "{\"chapter\": 3, \"title\": \"t\", \"source_hash\": \"hash-of-$name\", \"device\": {\"name\": \"NVIDIA Fake\"},
@@ -35,16 +40,18 @@ PROGRAM
     chmod +x "build/$1"
 }
 
-# pytorch [ANSWER-TO-CHECK]: a labs/tools/pytorch that knows flash (10 us) and cudnn (8 us).
+# pytorch [ANSWER-TO-CHECK]: a labs/tools/pytorch that knows flash (10 us), cudnn (8 us), and contestants'
+# names (4 us); what it was started with is left in pytorch.arguments.
 pytorch() {
     local check='{"pass": true, "rel_head": 3e-4}'
     cat >labs/tools/pytorch <<PROGRAM
 #!/bin/bash
+echo "\$*" >pytorch.arguments
 while read -r shape backend mode samples; do
     case "\$shape \$mode" in
     "hello ") echo '{"torch": "9.9", "cudnn": 1}' ;;
     *" check") echo '${1:-$check}' ;;
-    *) case \$backend in flash) p50=10 ;; *) p50=8 ;; esac
+    *) case \$backend in flash) p50=10 ;; cudnn) p50=8 ;; *) p50=4 ;; esac
        echo "{\"p50_us\": \$p50, \"mean_us\": 1, \"launches_per_sample\": 4}" ;;
     esac
 done
@@ -100,6 +107,39 @@ refused() { # STATUS TEXT
     [ -z "$(ls build/board)" ]
 }
 
+@test "a contestant in a Python file is on the board, and is neither a stage nor PyTorch's" {
+    program ch10_two 5 7 9
+    pytorch '{"pass": true, "rel_head": 0.02, "title": "Mine", "note": "64 x 32"}'
+    touch mine.py
+    board OUT.json --programs ch10_two --contestant mine.py
+    [ "$status" -eq 0 ]
+    [ "$(cat pytorch.arguments)" = "--on-demand mine.py" ]
+    said shapes.mission.entries.mine.graph.p50_us 4.0
+    said shapes.mission.entries.mine.title Mine
+    said shapes.mission.entries.mine.note '64 x 32'
+    said shapes.mission.entries.mine.contestant True
+    said shapes.mission.entries.ch10_two.over_mine.median 0.8
+    said shapes.mission.best.name ch10_two
+    said shapes.mission.best_pytorch.name pytorch-cudnn
+    pytorch '{"left_out": "ModuleNotFoundError: no triton"}'
+    board OUT.json --programs ch10_two --backends none --contestant mine.py
+    [ "$status" -eq 0 ]
+    said shapes.mission.entries.mine "{'contestant': True, 'left out': 'ModuleNotFoundError: no triton'}"
+    board OUT.json --programs ch10_two --contestant mine.cu
+    refused 2 '--contestant "mine.cu" is no Python file'
+    board OUT.json --programs ch10_two --contestant absent.py
+    refused 3 'absent.py: No such file'
+    board OUT.json --programs ch10_two --contestant mine.py --contestant ./mine.py
+    refused 2 'mine is there twice'
+    mkdir labs/peers code
+    touch labs/peers/peer.py code/ch10_two.cu
+    printf 'number\tname\tprogram\n10\ttwo\tch10_two\n' >chapters/stages.tsv
+    pytorch
+    run labs/tools/scoreboard OUT.json --shapes mission --rounds 6
+    [ "$status" -eq 0 ]
+    said shapes.mission.entries.peer.graph.p50_us 4.0
+}
+
 @test "programs beside one of them: --over" {
     program ch03_one 20 22 25
     program ch10_two 5 7 9
@@ -152,6 +192,29 @@ E2
     [[ ${lines[0]} == "scoreboard: the stages only: pytorch: PyTorch is not installed here" ]]
     said shapes.mission.entries.pytorch-flash "{'left out': 'no PyTorch here'}"
     said shapes.mission.best.name ch03_one
+}
+
+@test "a clock that moved by more than 5 % from round to round marks the row; the batches before count for nothing" {
+    program ch03_one 20 22 25
+    program ch04_calm 30 33 35
+    program ch05_mute 40 44 45
+    # To be checked, and one in each way to choose the samples; then the rounds: graph, plain, cold.
+    { for _ in 1 2 3 4; do echo '{"low_mhz": 300, "high_mhz": 300, "watts": 80}'; done
+        echo '{"low_mhz": 1965, "high_mhz": 1980, "watts": 500}'
+        echo '{"low_mhz": 1980, "high_mhz": 1980, "watts": 510}'
+        echo '{"low_mhz": 1980, "high_mhz": 1980, "watts": 510}'
+        echo '{"low_mhz": 1860, "high_mhz": 1980, "watts": 640.5}'
+        echo '{"low_mhz": 1980, "high_mhz": 1980, "watts": 510}'; } >build/ch03_one.clock
+    echo '{"low_mhz": 1900, "high_mhz": 1980, "watts": 500}' >build/ch04_calm.clock
+    board OUT.json --programs ch03_one,ch04_calm,ch05_mute --backends none
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'the clock moved$' <<<"$output")" -eq 1 ]
+    [[ $output =~ ch03_one\ [^$'\n']*the\ clock\ moved ]]
+    said shapes.mission.entries.ch03_one.graph.clock \
+        "{'readings': 6, 'low_mhz': 1860.0, 'high_mhz': 1980.0, 'watts': 640.5, 'moved': True}"
+    said shapes.mission.entries.ch03_one.plain.clock.moved False
+    said shapes.mission.entries.ch04_calm.graph.clock.moved False
+    run ! said shapes.mission.entries.ch05_mute.graph.clock.moved False
 }
 
 @test "the record goes to its GPU's folder" {

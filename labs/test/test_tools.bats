@@ -154,6 +154,10 @@ EOF
     refused 2 '--iters: "0"' "$pytorch" . --iters 0
     refused 2 '--iters needs a value' "$pytorch" . --iters
     refused 2 'unknown option --speed' "$pytorch" . --speed
+    refused 2 "mine.cu: no contestant's file, NAME.py" "$pytorch" --on-demand mine.cu
+    refused 2 "absent.py: no contestant's file, NAME.py" "$pytorch" --on-demand absent.py
+    touch flash.py
+    refused 2 'flash.py: there is another flash' "$pytorch" --on-demand flash.py
     python3 -c 'import torch' 2>/dev/null && skip "PyTorch is here"
     refused 3 'PyTorch is not installed here' "$pytorch" .
     refused 3 'PyTorch is not installed here' "$pytorch" --on-demand

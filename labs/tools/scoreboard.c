@@ -1,14 +1,15 @@
 // scoreboard.c: every stage and PyTorch's attention on one GPU, in one run.
 //
 //   scoreboard [OUT.json] [my.cu] [--shapes LIST] [--programs LIST] [--backends LIST] [--over LIST]
-//              [--rounds N]
+//              [--rounds N] [--contestant my.py ...]
 //
 // All contestants of a shape are started and checked first; only then is anything timed. They are
 // timed in turn, a short batch each, and in the other order in the next round, so that a clock that
 // drifts falls on all of them. Each is timed in three ways: graph, plain, cold (chapter 18 and
 // --help of any program say what they are). Who is wrong, before or after, has no times. What is
-// slow gets fewer rounds: SLOW_US and below. Each program is compared with PyTorch's, round by round,
-// and with the programs that --over names. The record holds all of it; OUT.json is
+// slow gets fewer rounds: SLOW_US and below. A contestant is an attention in a Python file
+// (labs/tools/pytorch --help). Each program is compared with PyTorch's and the contestants', round by
+// round, and with the programs that --over names. The record holds all of it; OUT.json is
 // plots/runs/<gpu>/scoreboard.json, or build/board/scoreboard.json with a program of your own.
 // Exit status: 0 done, 1 something was wrong, 2 bad usage, 3 no GPU, no programs.
 #include "../driver/lab.h"
@@ -32,15 +33,17 @@ static const double PLAIN_US = 5000; // a launch longer than this hides what a l
 
 struct entry {
     const char *name;    // "ch03_wmma_qk", "pytorch-flash", or of the student's file
-    const char *backend; // of PyTorch, or NULL
-    const char *path;    // the program's
+    const char *backend; // of PyTorch, or the contestant's name; NULL: a program
+    const char *path;    // the program's, or the contestant's file
+    bool own;            // a contestant's, and not PyTorch's
     struct child child;  // a program's own; PyTorch's are all one
     bool started, timed;
     bool compared; // the others are compared with it: PyTorch's backends, and those of --over
     const char *verdict, *why; // "wrong" or "left out", and one line; or NULL
     double times[MODES][MAX_ROUNDS];
     int rounds[MODES], samples[MODES], launches[MODES];
-    json_t *said; // in the record
+    struct clock_span clock[MODES], batch; // of the rounds, and of the last batch
+    json_t *said;                          // in the record
 };
 
 static struct entry entries[MAX_ENTRIES];
@@ -54,7 +57,7 @@ static json_t *board, *device;
 
 static const char usage[] =
     "usage: labs/tools/scoreboard [OUT.json] [my.cu] [--shapes LIST] [--programs LIST]\n"
-    "                       [--backends LIST] [--over LIST] [--rounds N]";
+    "                       [--backends LIST] [--over LIST] [--rounds N] [--contestant my.py]";
 
 static bool ends_with(const char *word, const char *ending)
 {
@@ -105,6 +108,22 @@ static void add_backend(const char *name)
     fail(EXIT_USAGE, "--backends: \"%s\" is none of flash, cudnn, efficient, math", name);
 }
 
+// An attention in a Python file, timed beside PyTorch's.
+static void add_contestant(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *name = text("%s", slash ? slash + 1 : path);
+    if (!ends_with(name, ".py"))
+        fail(EXIT_USAGE, "--contestant \"%s\" is no Python file", path);
+    name[strlen(name) - strlen(".py")] = '\0';
+    if (access(path, R_OK))
+        fail(EXIT_MACHINE, "%s: %s", path, strerror(errno));
+    struct entry *entry = add_entry(name);
+    entry->backend = name;
+    entry->path = path;
+    entry->own = entry->compared = true;
+}
+
 static void compare_with(const char *name)
 {
     for (int i = 0; i < entry_count; ++i)
@@ -152,6 +171,8 @@ static const char *parse(int argc, char **argv)
 {
     const char *out = NULL, *student = NULL, *programs = NULL, *over = NULL;
     const char *shape_list = "small,mission,long,huge", *backends = "flash,cudnn,efficient,math";
+    const char *contestants[MAX_ENTRIES];
+    int contestant_count = 0;
 
     for (int i = 1; i < argc; ++i) {
         const char *word = argv[i], **value = strcmp(word, "--shapes") == 0     ? &shape_list
@@ -163,10 +184,14 @@ static const char *parse(int argc, char **argv)
             puts(usage);
             exit(EXIT_GREEN);
         }
-        bool counts = strcmp(word, "--rounds") == 0;
-        if ((value || counts) && i + 1 == argc)
+        bool counts = strcmp(word, "--rounds") == 0, one = strcmp(word, "--contestant") == 0;
+        if ((value || counts || one) && i + 1 == argc)
             fail(EXIT_USAGE, "%s needs a value", word);
-        if (value) {
+        if (one && contestant_count == MAX_ENTRIES)
+            fail(EXIT_USAGE, "more than %d contestants", MAX_ENTRIES);
+        if (one) {
+            contestants[contestant_count++] = argv[++i];
+        } else if (value) {
             *value = argv[++i];
         } else if (counts) {
             char *end;
@@ -189,6 +214,8 @@ static const char *parse(int argc, char **argv)
     for_each("--programs", programs, add_program);
     if (strcmp(backends, "none") != 0)
         for_each("--backends", backends, add_backend);
+    for (int i = 0; i < contestant_count; ++i)
+        add_contestant(contestants[i]);
     if (over)
         for_each("--over", over, compare_with);
     if (!gpu_here())
@@ -241,6 +268,7 @@ static void start_programs(const struct shape *shape)
         entry->verdict = entry->why = NULL;
         entry->timed = false;
         memset(entry->rounds, 0, sizeof entry->rounds);
+        memset(entry->clock, 0, sizeof entry->clock);
         entry->said = json_object();
         if (entry->backend)
             continue;
@@ -279,6 +307,8 @@ static bool check_backend(struct entry *entry, const struct shape *shape)
         give_verdict(entry, "wrong", text("relative error %.1e", number_at(said, "rel_head")));
     if (!entry->verdict)
         json_object_update(entry->said, said);
+    if (entry->own)
+        json_object_set_new(entry->said, "contestant", json_true());
     json_decref(said);
     return !entry->verdict;
 }
@@ -289,6 +319,8 @@ static bool ask_time(struct entry *entry, const struct shape *shape, int mode, i
 {
     json_t *said = ask(entry, shape, modes[mode], samples);
     *us = number_at(said, "p50_us");
+    entry->batch = (struct clock_span){0};
+    add_clock(&entry->batch, said);
     if (*us > 0)
         entry->launches[mode] = (int)number_at(said, "launches_per_sample");
     else if (!entry->backend)
@@ -357,8 +389,10 @@ static void time_all(const struct shape *shape)
                       entry->name);
                 double us;
                 entry->timed = ask_time(entry, shape, mode, entry->samples[mode], &us);
-                if (entry->timed)
-                    entry->times[mode][entry->rounds[mode]++] = us;
+                if (!entry->timed)
+                    continue;
+                entry->times[mode][entry->rounds[mode]++] = us;
+                clock_span_join(&entry->clock[mode], &entry->batch);
             }
     done();
 }
@@ -399,9 +433,11 @@ static json_t *summary_json(const struct entry *entry, int mode)
     double times[MAX_ROUNDS];
     memcpy(times, entry->times[mode], sizeof times);
     struct summary s = summarise(times, entry->rounds[mode]);
-    return json_pack("{s:f, s:f, s:f, s:i, s:i, s:i}", "p50_us", s.p50, "min_us", s.min, "max_us",
-                     s.max, "rounds", entry->rounds[mode], "samples", entry->samples[mode],
-                     "launches_per_sample", entry->launches[mode]);
+    json_t *said = json_pack("{s:f, s:f, s:f, s:i, s:i, s:i}", "p50_us", s.p50, "min_us", s.min,
+                             "max_us", s.max, "rounds", entry->rounds[mode], "samples",
+                             entry->samples[mode], "launches_per_sample", entry->launches[mode]);
+    put_clock(said, &entry->clock[mode]);
+    return said;
 }
 
 // How many times as fast as `other`: the median of the rounds' ratios, with its interval.
@@ -426,7 +462,7 @@ static const struct entry *fastest(bool of_pytorch, int mode)
     const struct entry *best = NULL;
     double least = INFINITY;
     for (int i = 0; i < entry_count; ++i) {
-        if (!entries[i].timed || (entries[i].backend != NULL) != of_pytorch ||
+        if (!entries[i].timed || entries[i].own || (entries[i].backend != NULL) != of_pytorch ||
             entries[i].rounds[mode] == 0)
             continue;
         double p50 = number_at(at(entries[i].said, modes[mode]), "p50_us");
@@ -512,12 +548,13 @@ static void show(const struct shape *shape)
             else
                 printf(" %10.2f", us);
         }
+        bool moved = clock_moved(&entry->clock[GRAPH]);
         double ratio = number_at(at(entry->said, "over_flash"), "median");
         printf(" %10.1e", number_at(entry->said, "rel_head"));
         if (isnan(ratio))
-            printf(" %9s\n", "");
+            printf(" %9s%s\n", "", moved ? " the clock moved" : "");
         else
-            printf(" %9.2f\n", ratio);
+            printf(" %9.2f%s\n", ratio, moved ? " the clock moved" : "");
     }
 }
 
@@ -530,7 +567,10 @@ static void start_pytorch(void)
         wanted = wanted || entries[i].backend;
     if (!wanted)
         return;
-    char *command[] = {"labs/tools/pytorch", "--on-demand", NULL};
+    char *command[MAX_ENTRIES + 3] = {"labs/tools/pytorch", "--on-demand"};
+    for (int i = 0, n = 2; i < entry_count; ++i)
+        if (entries[i].own)
+            command[n++] = (char *)entries[i].path;
     if (!child_start(&pytorch, command, NULL))
         fail(EXIT_MACHINE, "cannot start labs/tools/pytorch: %s", strerror(errno));
     json_t *said = child_ask(&pytorch, "hello", CHECK_SECONDS);
