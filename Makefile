@@ -52,6 +52,7 @@ say = @printf '  %-8s %s\n'
 # ---- What there is -------------------------------------------------------------------------------
 
 chapters := $(sort $(wildcard chapters/[0-9][0-9]-*.md chapters/[A-Z]-*.md))
+solutions := $(sort $(wildcard chapters/solutions/*.md))
 # Programs by their roots in the chapters, and by the committed files: a machine may have no other
 # file of chapters/ than stages.tsv.
 roots := $(sort $(shell grep -shoE 'file=code/ch[0-9]{2}_[a-z0-9_]+\.(cu|c)' chapters/*.md | \
@@ -165,10 +166,10 @@ tangled := $(patsubst code/%,build/tangled/%,$(roots))
 # One run for all chapters; outputs that do not change keep their times, so that only what was
 # edited is compiled again. Without Pandoc the committed code is compiled as it is.
 tangler := $(wildcard $(patsubst %,code/literate/%.lua,tangle titles chunks sheets stages))
-build/tangle.stamp: $(chapters) $(tangler) code/ptxsim/counts.def chapters/stages.tsv $(labs) | $(setup)
+build/tangle.stamp: $(chapters) $(solutions) $(tangler) code/ptxsim/counts.def chapters/stages.tsv $(labs) | $(setup)
 	$(Q)mkdir -p build/tangled
 	$(Q)if command -v pandoc >/dev/null && [ -f code/literate/tangle.lua ]; then \
-	    printf '  %-8s %s\n' TANGLE chapters/; $(tangle) $(chapters) | sed -n 's|^code/|           code/|p'; \
+	    printf '  %-8s %s\n' TANGLE chapters/; $(tangle) $(chapters) $(solutions) | sed -n 's|^code/|           code/|p'; \
 	else \
 	    echo "  note: no pandoc, so code/ is compiled as it is, not chapters/"; \
 	    for f in code/ch[0-9][0-9]_*; do cmp -s $$f build/tangled/$${f#code/} || cp $$f build/tangled/; done; \
@@ -395,10 +396,25 @@ build/planted/ch%.o: build/mutants/ch%.cu build/flags build/cuda
 	    -gencode arch=$(call ptx,$(call images,ch$*))$(comma)code=$(call ptx,$(call images,ch$*)) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 build/planted/ch%: build/planted/ch%.o build/libworkbench.a
 	$(Q)$(CXX) $^ $(LIBS) $(CUDA_LIBS) -o $@
-.PRECIOUS: build/planted/ch%.o
+.PRECIOUS: build/planted/ch%.o build/answers/ch%.o
 build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cuda
 	$(say) CC ch$*
 	$(Q)mkdir -p $(@D) && $(CC) $(filter-out -Werror,$(CFLAGS)) -w -Icode $< build/libworkbench.a $(LIBS) -o $@
+
+# The programs of the solutions (chapters/solutions/), with an image too, for its registers.
+.PHONY: answers
+answers: all
+	$(Q)$(MAKE) -s --no-print-directory $$(sed -E 's/\.cu?$$//' build/answers/list)
+build/answers/ch%: private KERNEL_FLAGS += -w
+build/answers/ch%.o: build/answers/ch%.cu build/flags build/cuda
+	$(say) NVCC ch$*
+	$(Q)build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none $(call gencode,$(firstword $(call images,ch$*))) \
+	    -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+build/answers/ch%: build/answers/ch%.o build/libworkbench.a
+	$(Q)$(CXX) $^ $(LIBS) $(CUDA_LIBS) -o $@
+build/answers/ch%: build/answers/ch%.c build/libworkbench.a build/flags build/cuda
+	$(say) CC ch$*
+	$(Q)$(CC) $(filter-out -Werror,$(CFLAGS)) -w -Icode $< build/libworkbench.a $(LIBS) -o $@
 
 # ---- Charts and records --------------------------------------------------------------------------
 
@@ -447,12 +463,13 @@ bench-sim: build/bench-sim build/ptxsim/libcudart.so.13 build/ch02_scalar build/
 
 # ---- The book ------------------------------------------------------------------------------------
 
-book_inputs := book.md code/workbench/workbench.h code/ptxsim/test/banks.cu $(wildcard chapters/*.md chapters/*.bib chapters/*.tsv code/literate/* code/literate/weave/* plots/*.svg plots/*.md plots/runs/*/*.json plots/runs/simulator/*.txt)
+book_inputs := book.md code/workbench/workbench.h code/ptxsim/test/banks.cu $(wildcard chapters/*.md chapters/solutions/*.md chapters/*.bib chapters/*.tsv code/literate/* code/literate/weave/* plots/*.svg plots/*.md plots/runs/*/*.json plots/runs/simulator/*.txt)
 pdf := build/attention-in-stages$(if $(DRAFT),-draft).pdf
 html := build/attention-in-stages$(if $(DRAFT),-draft).html
 
 student := build/attention-in-stages-student$(if $(DRAFT),-draft).pdf
-.PHONY: book book-html book-student
+teacher := build/attention-in-stages-teacher$(if $(DRAFT),-draft)
+.PHONY: book book-html book-student book-teacher book-teacher-html
 book: $(pdf) ##2 the PDF: build/attention-in-stages.pdf
 book-html: $(html) ##2 one offline page: build/attention-in-stages.html
 
@@ -463,6 +480,12 @@ book-student: $(student) ##2 the PDF without solutions and hints
 $(student): $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
 	$(say) BOOK $@
 	$(Q)AUDIENCE=student code/literate/book pdf $@
+
+book-teacher: $(teacher).pdf ##2 the PDF with all solutions and model answers
+book-teacher-html: $(teacher).html ##2 the same as one offline page
+$(teacher).pdf $(teacher).html: $(teacher).%: $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
+	$(say) BOOK $@
+	$(Q)AUDIENCE=teacher code/literate/book $* $@
 
 # One lab's sheet: points, tasks, questions.
 handout%: $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
@@ -566,10 +589,10 @@ $(coverage)/coverage: code/ptxsim/test/coverage/coverage.cu $(coverage)/include/
 opcodes: $(coverage)/generate ##5 write the table of PTX opcodes that the simulator runs
 	$(Q)$< table >code/ptxsim/test/coverage/opcodes.tsv
 
--include $(wildcard build/san/code/*/*.d build/san/code/*/*/*.d build/san/code/*/*/*/*.d build/tests/code/*/*.d build/tests/code/*/*/*.d build/planted/*.d)
+-include $(wildcard build/san/code/*/*.d build/san/code/*/*/*.d build/san/code/*/*/*/*.d build/tests/code/*/*.d build/tests/code/*/*/*.d build/planted/*.d build/answers/*.d)
 
 .PHONY: test tests
-tests: $(setup) all planted $(c_tests) $(cuda_tests) $(coverage)/coverage $(coverage)/compare build/san/libcudart.so.13
+tests: $(setup) all planted answers $(c_tests) $(cuda_tests) $(coverage)/coverage $(coverage)/compare build/san/libcudart.so.13
 test: tests ##5 run every test; the last line is "N passed, N failed"
 	$(Q)code/run-tests.sh $(long_tests) $(filter-out $(long_tests),$(bats_tests) $(cuda_tests) $(c_tests))
 

@@ -9,7 +9,8 @@
 --                when there are any, the rest is as good as could be made and must not be printed
 -- book.chapters  { path, tag = "03", sheet }, in reading order
 -- book.roots     the chunks that are programs, in reading order
--- book.variants  all starters and mutants, in reading order
+-- book.solutions { path, tag = "03", solution = true }, the files of solutions, in reading order
+-- book.variants  all starters, mutants and answers, in reading order
 -- book.chunks    all chunks in the order they are defined; also by id: book.chunks["ch03-score"]
 -- book.parts     all code blocks in a language of programs, in reading order
 -- book.blocks    parts by "path:line" of the fence; chunks.block(book, attributes) looks one up
@@ -25,7 +26,7 @@
 -- part     file, line (of the fence), first (line of its first code line), lines, index (1 is the
 --          definition), offset (chunk lines before it), and owner: the chunk or variant it is of;
 --          later if the book prints it behind the chapters, changes if its chapter shows what differs
--- variant  kind = "starter" | "mutant", chunk (that it stands for), chapter, name, breaks, title,
+-- variant  kind = "starter" | "mutant" | "answer", chunk (that it stands for), chapter, name, breaks, title,
 --          shapes (that it shows at, if shapes= names some), only (the program, if only= names one),
 --          define (a macro and its value that come before the program, if it shows with them only),
 --          parts (one), uses, programs (those of its own chapter, or that one, that take the chunk), attributes
@@ -33,6 +34,10 @@
 -- A chapter with a lab that gives points has a sheet; sheets.lua says what is in it.
 --
 -- chunks.lines, expand, diff, changes and starters are described where they stand.
+--
+-- A file named chapters/solutions/03.md has solutions of chapter 3's exercises, and no chunks. Its answers,
+-- `{.cuda .answer of=ch02-score name=pairs}`, stand for chunks of a program of chapter 3 as mutants do, but all
+-- of one name stand for their chunks together: an exercise may change several.
 --
 -- The rules. A block of class cuda or c is a root when it has file=, a chunk when it has an id, and
 -- an illustration otherwise. With both it is a root that may also be referred to, continued, and
@@ -121,11 +126,15 @@ local function check_lines(book, part)
 end
 
 local function add_variant(book, chapter, block, part, kind)
-    local of = block.attributes[kind == "mutant" and "of" or "for"]
+    local attribute = kind == "starter" and "for" or "of"
+    local of = block.attributes[attribute]
     if not of then
-        complain(book, part.file, part.line, "%s without %s=", kind,
-            kind == "mutant" and "of" or "for")
+        complain(book, part.file, part.line, "%s without %s=", kind, attribute)
         return
+    end
+    if (kind == "answer") ~= (chapter.solution == true) then
+        complain(book, part.file, part.line, "%s of %s in a %s", kind, of,
+            chapter.solution and "file of solutions" or "chapter")
     end
     local variant = {
         kind = kind, of = of, chapter = chapter, language = part.language, parts = { part },
@@ -137,19 +146,27 @@ local function add_variant(book, chapter, block, part, kind)
     }
     variant.title = block.attributes.title or variant.name or kind
     part.owner, part.index, part.offset = variant, 1, 0
-    if kind == "mutant" then
-        if not (variant.name or ""):match("^[%w_-]+$") then
-            complain(book, part.file, part.line, "mutant of %s without a name= of letters, "
-                .. "digits and dashes", of)
-        end
-        if (variant.breaks or "") == "" then
-            complain(book, part.file, part.line, "mutant of %s without breaks=", of)
-        end
+    if kind ~= "starter" and not (variant.name or ""):match("^[%w_-]+$") then
+        complain(book, part.file, part.line, "%s of %s without a name= of letters, "
+            .. "digits and dashes", kind, of)
+    end
+    if kind == "mutant" and (variant.breaks or "") == "" then
+        complain(book, part.file, part.line, "mutant of %s without breaks=", of)
     end
     if block.identifier ~= "" or block.attributes.file then
         complain(book, part.file, part.line, "%s of %s has an id or a file of its own", kind, of)
     end
     table.insert(book.variants, variant)
+end
+
+local KINDS = { "mutant", "starter", "answer" }
+
+local function kind_of(block)
+    for _, kind in ipairs(KINDS) do
+        if block.classes:includes(kind) then
+            return kind
+        end
+    end
 end
 
 local function check_root(book, chapter, part, file)
@@ -187,6 +204,7 @@ local function add_chunk(book, chapter, block, part)
         chunk = {
             id = id, language = part.language, chapter = chapter, parts = {},
             uses = {}, used_by = {}, programs = {}, replaced_by = {}, starters = {}, mutants = {},
+            answers = {},
         }
         book.chunks[id] = chunk
         table.insert(book.chunks, chunk)
@@ -243,10 +261,12 @@ local function add_block(book, chapter, raw, block)
     part.changes = block.classes:includes("changes")
     part.later = part.changes or block.classes:includes("later")
     table.insert(book.parts, part)
-    local kind = block.classes:includes("mutant") and "mutant"
-        or block.classes:includes("starter") and "starter"
+    local kind = kind_of(block)
     if kind then
         add_variant(book, chapter, block, part, kind)
+    elseif chapter.solution and (block.attributes.file or block.identifier ~= "") then
+        complain(book, part.file, part.line, "a chunk in a file of solutions: an answer has of= and name=")
+        return
     elseif block.attributes.file or block.identifier ~= "" then
         add_chunk(book, chapter, block, part)
     else
@@ -256,8 +276,12 @@ local function add_block(book, chapter, raw, block)
 end
 
 local function read_chapter(book, path)
-    local chapter = { path = path, index = #book.chapters + 1 }
+    local chapter = { path = path, index = #book.chapters + #book.solutions + 1 }
     chapter.tag = path:match("([^/]*)$"):match("^(%w+)%-.*%.md$")
+    local of = path:match("/solutions/(%w+)%.md$") -- the chapter whose exercises it solves
+    if of then
+        chapter.tag, chapter.solution = of, true
+    end
     local input, why = io.open(path, "rb")
     local text = input and input:read("a")
     if input then
@@ -270,7 +294,7 @@ local function read_chapter(book, path)
         complain(book, path, 0, "a chapter's file is named like 03-wmma-scores.md")
         return
     end
-    table.insert(book.chapters, chapter)
+    table.insert(of and book.solutions or book.chapters, chapter)
     local raw = split_lines(text)
     local found = {}
     local document = pandoc.read(text, "commonmark_x+sourcepos")
@@ -278,7 +302,9 @@ local function read_chapter(book, path)
     for _, block in ipairs(found) do
         add_block(book, chapter, raw, block)
     end
-    sheets.read(book, chapter, document, complain, chunks.position)
+    if not of then
+        sheets.read(book, chapter, document, complain, chunks.position)
+    end
 end
 
 ---------------------------------------------------------------------------------------------------
@@ -354,16 +380,17 @@ local function link_variant(book, variant, seen)
         complain(book, part.file, part.line, "%s of %s changes nothing", variant.kind, chunk.id)
     end
     local key = variant.chapter.index .. " " .. variant.kind .. " " .. (variant.name or chunk.id)
+        .. (variant.kind == "answer" and " " .. chunk.id .. " " .. (variant.only or "") or "")
     local first = seen[key]
     if first and variant.kind == "mutant" then
         complain(book, part.file, part.line, "duplicate mutant name %s (first at %s:%d)",
             variant.name, first.file, first.line)
     elseif first then
-        complain(book, part.file, part.line, "second starter for %s (first at %s:%d)", chunk.id,
+        complain(book, part.file, part.line, "second %s for %s (first at %s:%d)", variant.kind, chunk.id,
             first.file, first.line)
     end
     seen[key] = first or part
-    table.insert(variant.kind == "mutant" and chunk.mutants or chunk.starters, variant)
+    table.insert(chunk[variant.kind .. "s"], variant)
 end
 
 -- Looks for cycles below `owner`, with chunks swapped for variants; `done` collects what it saw.
@@ -416,6 +443,22 @@ function chunks.starters(book, root)
     return swap
 end
 
+-- The answers of the book: { root, name, swap = chunk -> answer }, a program each, in reading order.
+function chunks.answers(book)
+    local list, by_key = {}, {}
+    for _, variant in ipairs(book.variants) do
+        for _, root in ipairs(variant.kind == "answer" and variant.programs or {}) do
+            local key = root.id .. " " .. variant.name
+            if not by_key[key] then
+                by_key[key] = { root = root, name = variant.name, swap = {} }
+                table.insert(list, by_key[key])
+            end
+            by_key[key].swap[variant.chunk] = variant
+        end
+    end
+    return list
+end
+
 local function find_programs(book)
     local used, done, fine = {}, {}, true
     for _, root in ipairs(book.roots) do
@@ -430,14 +473,14 @@ local function find_programs(book)
     for _, variant in ipairs(book.variants) do
         for _, root in ipairs(variant.chunk and variant.chunk.programs or {}) do
             local named = not variant.only or root.file:match("([^/]*)%.%w+$") == variant.only
-            if root.chapter == variant.chapter and named then
+            if root.chapter.tag == variant.chapter.tag and named then
                 table.insert(variant.programs, root)
             end
         end
         if variant.chunk and #variant.programs == 0 then
             complain(book, variant.parts[1].file, variant.parts[1].line,
-                "%s of %s, which no program %sof this chapter uses", variant.kind, variant.of,
-                variant.only and variant.only .. " " or "")
+                "%s of %s, which no program %sof %s chapter uses", variant.kind, variant.of,
+                variant.only and variant.only .. " " or "", variant.kind == "answer" and "its" or "this")
         end
         reach(variant, used)
     end
@@ -485,7 +528,7 @@ end
 -- Reads the chapters and links their chunks. Never fails: what is wrong is in `errors`.
 function chunks.load(paths)
     local book = {
-        chapters = {}, chunks = {}, roots = {}, variants = {}, blocks = {}, programs = {},
+        chapters = {}, solutions = {}, chunks = {}, roots = {}, variants = {}, blocks = {}, programs = {},
         parts = {}, errors = {},
     }
     for _, path in ipairs(paths) do

@@ -14,6 +14,8 @@
 --   build/mutants/chNN_name.MUTANT.cu     one planted bug a file
 --   build/mutants/list.tsv                program, mutant, chunk, what it breaks, and at which
 --                                         shapes if the chapter says so
+--   build/answers/chNN_name.ANSWER.cu     a program changed as an exercise asks (chapters/solutions/);
+--                                         their paths are in build/answers/list
 --
 -- Files of earlier runs that no chapter makes any more are removed from build/ and named on stderr
 -- when they are in code/. If a chapter has an error, all errors are listed as path:line: message,
@@ -24,7 +26,7 @@ local chunks = require "chunks"
 local sheets = require "sheets"
 local titles = require "titles"
 
-local OWN_FOLDERS = { "build/tangled", "build/starters", "build/mutants", "build/labs" }
+local OWN_FOLDERS = { "build/tangled", "build/starters", "build/mutants", "build/labs", "build/answers" }
 
 local function fail(...)
     io.stderr:write(string.format(...), "\n")
@@ -52,7 +54,7 @@ end
 
 -- All files of the book: { path, text }.
 local function tangle(book)
-    local files, list = {}, {}
+    local files, list, answers = {}, {}, {}
     local function add(path, text)
         table.insert(files, { path = path, text = text })
     end
@@ -75,6 +77,15 @@ local function tangle(book)
         end
     end
     add("build/mutants/list.tsv", table.concat(list))
+    for _, answer in ipairs(chunks.answers(book)) do
+        local name, extension = name_of(answer.root)
+        local path = "build/answers/" .. name .. "." .. answer.name .. extension
+        add(path, mapped(answer.root, answer.swap))
+        table.insert(answers, path .. "\n")
+    end
+    if #answers > 0 then
+        add("build/answers/list", table.concat(answers))
+    end
     for _, chapter in ipairs(book.chapters) do
         if chapter.sheet then
             add("build/labs/lab" .. chapter.tag .. ".json", sheets.json(chapter.sheet))
@@ -137,9 +148,12 @@ local function write(files)
         end
     end
     local folders = "code build/tangled build/starters build/mutants"
-    for _, file in ipairs(changed) do
-        if file.path:match("^build/labs/") then
-            folders = "code " .. table.concat(OWN_FOLDERS, " ")
+    for _, folder in ipairs { "build/labs", "build/answers" } do -- of books that have such
+        for _, file in ipairs(changed) do
+            if file.path:sub(1, #folder) == folder then
+                folders = folders .. " " .. folder
+                break
+            end
         end
     end
     if #changed > 0 and not os.execute("mkdir -p " .. folders .. " 2>/dev/null") then

@@ -11,8 +11,8 @@
 -- place. DRAFT=1 sets unknown and stale numbers, references and charts in red instead of failing.
 --
 -- AUDIENCE=student leaves the solutions out: where a lab has a starter, it stands in the chapter
--- instead of the chunk; hints and what catches a planted bug are not told. HANDOUT=4 sets lab 4's
--- sheet and nothing else, for print.
+-- instead of the chunk; hints and what catches a planted bug are not told. AUDIENCE=teacher adds the
+-- solutions of all exercises, and model answers. HANDOUT=4 sets lab 4's sheet and nothing else, for print.
 --
 -- book.md names the chapters in its metadata (`chapters:`, with `- part: Title` between them), what
 -- stands behind the appendices without a number (`back:`), and holds the preface. A chapter whose file
@@ -23,8 +23,8 @@
 -- Pandoc's that fails.
 --
 -- A chapter's way, by files of weave/: read.lua takes it in, labels.lua numbers it, and listings.lua,
--- blocks.lua and inlines.lua set code, what stands by itself, and what stands in a line; index.lua
--- gathers what is marked on the way. Here are its headings, and the book around the chapters.
+-- blocks.lua and inlines.lua set code, what stands by itself, and what stands in a line; solutions.lua
+-- has the exercises' answers, and index.lua gathers what is marked on the way. Here are its headings, and the book around the chapters.
 
 local here = pandoc.path.directory(PANDOC_SCRIPT_FILE)
 package.path = here .. "/?.lua;" .. package.path
@@ -37,6 +37,7 @@ local inlines = require "weave.inlines"
 local listings = require "weave.listings"
 local labels = require "weave.labels"
 local read = require "weave.read"
+local solutions = require "weave.solutions"
 local LATEX, HANDOUT = common.LATEX, common.HANDOUT
 local raw, raw_block = common.raw, common.raw_block
 local escape, tex_label = common.escape, common.tex_label
@@ -127,6 +128,8 @@ local function set_chapter(chapter, book)
                 return blocks.question(el)
             elseif el.classes:includes("glossary") then
                 return blocks.glossary(el)
+            elseif el.classes:includes("teacher") then
+                return common.TEACHER and el.content or {}
             end
             return blocks.box(el)
         end,
@@ -283,7 +286,7 @@ end
 function Pandoc(doc)
     local spine = PANDOC_STATE.input_files[1] or "book.md"
     local sequence, paths = read_spine(doc, spine)
-    local book = chunks.load(paths)
+    local book = chunks.load(pandoc.List(paths) .. solutions.paths(paths))
     for _, message in ipairs(book.errors) do
         table.insert(common.failures, message)
     end
@@ -313,6 +316,9 @@ function Pandoc(doc)
     local back = pandoc.List()
     for _, item in ipairs(doc.meta.back or {}) do
         back:insert(read_unnumbered(pandoc.utils.stringify(item)))
+        if back[#back].tag == "solutions" then
+            back:extend(solutions.chapters(book))
+        end
     end
     order = pandoc.List(order) .. back
     for _, chapter in ipairs(order) do

@@ -1,7 +1,7 @@
 -- What all parts of the weave share: the format that is written, the chapter that is being read or
 -- set, and what is wrong so far.
 --
---   common.LATEX, DRAFT, STUDENT, HANDOUT   what is made, of DRAFT=1, AUDIENCE=student and HANDOUT=4
+--   common.LATEX, DRAFT, STUDENT, TEACHER, HANDOUT   what is made: DRAFT=1, AUDIENCE=student|teacher, HANDOUT=4
 --   common.reading                          the chapter, or the preface: { path, tag, sheet, … }
 --   common.fail(where, …)                   notes what is wrong; then nothing is written
 --   common.fail_or_note(where, …)           for what a draft may lack
@@ -13,6 +13,7 @@ local common = {
     LATEX = FORMAT == "latex", -- HTML otherwise
     DRAFT = (os.getenv("DRAFT") or "") ~= "",
     STUDENT = os.getenv("AUDIENCE") == "student",
+    TEACHER = os.getenv("AUDIENCE") == "teacher",
     HANDOUT = tonumber(os.getenv("HANDOUT") or ""), -- of which lab, or nil
     failures = {},
 }

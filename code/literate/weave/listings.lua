@@ -423,6 +423,10 @@ function listings.chunk(part, book, is_rest)
         return pointer(part)
     elseif owner.kind == "starter" then
         head, lines, foot = task_head(owner, part), part_lines(part), task_foot(owner)
+    elseif owner.kind == "answer" then
+        head = chunk_head("answerhead", part, escape(owner.name), "", "a change to "
+            .. chunk_link(owner.chunk.parts[1]))
+        lines = mutant_lines(owner, book)
     elseif owner.kind then
         head = chunk_head("mutanthead", part.label, escape(owner.name), "", STUDENT and "" or
             "must be caught by: " .. escape(owner.breaks or "")
