@@ -303,8 +303,8 @@ enum surface_outside { SURFACE_TRAP, SURFACE_CLAMP, SURFACE_ZERO };
 struct texture_operands { // registers
     uint32_t handle, layer, coordinate[3];
     uint32_t value[4];
-    uint8_t dimensions;
-    bool layered, integers, store; // integers: the coordinates of a fetch
+    uint8_t dimensions;                  // of the coordinates: three of a cube
+    bool cube, layered, integers, store; // integers: the coordinates of a fetch
     enum surface_outside outside;
 };
 
