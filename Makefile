@@ -81,7 +81,8 @@ least = $(word 2,$(call stage,$(call chapter_of,$(1))))
 
 # ---- How it is compiled --------------------------------------------------------------------------
 
-CFLAGS := -std=c11 -D_GNU_SOURCE -O2 -g -Wall -Wextra -Werror
+# Compiled in a minute counts here: -O1 and line numbers for what runs once, more for what runs often (OPT below).
+CFLAGS := -std=c11 -D_GNU_SOURCE -O1 -g1 -Wall -Wextra -Werror
 LIBS := -l:libjansson.a -lm -lpthread -ldl
 
 # These belong to a measurement: they go into a program's source_hash.
@@ -210,7 +211,9 @@ ptxsim := $(image) $(filter-out $(not_here:%=code/ptxsim/ops/isa/%.c),$(foreach 
 build/obj/%.o: %.c build/flags build/cuda
 	$(say) CC $<
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(OPT) -fPIC -Icode -isystem build/cuda/include -MMD -MP -c $< -o $@
-$(call objects,$(ptxsim)): OPT := -O3 -fno-semantic-interposition -fno-math-errno -fno-trapping-math
+$(call objects,$(workbench)): OPT := -O2
+$(call objects,$(ptxsim)): OPT := -fno-semantic-interposition -fno-math-errno -fno-trapping-math
+$(call objects,$(filter $(foreach f,machine ops exec,code/ptxsim/$f/%),$(ptxsim))): OPT := -O3 $(OPT)
 
 build/libworkbench.a: $(call objects,$(workbench))
 	$(say) AR $@

@@ -6,7 +6,10 @@
 #include <stdlib.h>
 
 enum { MOST_TEXELS_1D = 131072, MOST_TEXELS = 32768, MOST_LAYERS = 2048 };
-enum { KNOWN_FLAGS = cudaArrayLayered | cudaArraySurfaceLoadStore | cudaArrayTextureGather };
+enum {
+    KNOWN_FLAGS =
+        cudaArrayLayered | cudaArraySurfaceLoadStore | cudaArrayTextureGather | cudaArrayCubemap
+};
 
 struct cudaArray {
     struct cudaChannelFormatDesc format;
@@ -62,14 +65,17 @@ static cudaError_t array_new(const struct cudaChannelFormatDesc *format, struct 
                              unsigned flags, struct cudaArray **array)
 {
     struct cudaArray a = {.format = *format, .extent = extent, .flags = flags};
-    bool layered = flags & cudaArrayLayered;
+    bool cube = flags & cudaArrayCubemap, layered = cube || flags & cudaArrayLayered;
     size_t rows = extent.height ? extent.height : 1, slices = extent.depth ? extent.depth : 1;
     if (!take_format(format, &a.texels) || extent.width == 0 || extent.width > MOST_TEXELS_1D ||
         rows > MOST_TEXELS || slices > MOST_LAYERS * 8 ||
         (layered ? extent.depth == 0 || slices > MOST_LAYERS : extent.depth && !extent.height))
         return cudaErrorInvalidValue;
+    if (cube && (extent.width != extent.height || slices % 6 ||
+                 (!(flags & cudaArrayLayered) && slices != 6)))
+        return cudaErrorInvalidValue;
     if (flags & ~(unsigned)KNOWN_FLAGS) {
-        complain("cudaMalloc3DArray: cubes and sparse arrays are not supported");
+        complain("cudaMalloc3DArray: sparse arrays are not supported");
         return cudaErrorNotSupported;
     }
     struct texture *t = &a.texels;
@@ -77,6 +83,7 @@ static cudaError_t array_new(const struct cudaChannelFormatDesc *format, struct 
     t->size[1] = (uint32_t)rows;
     t->size[2] = layered ? 1 : (uint32_t)slices;
     t->layers = layered ? (uint32_t)slices : 0;
+    t->cube = cube;
     t->dimensions = (uint8_t)(extent.depth && !layered ? 3 : extent.height ? 2 : 1);
     t->pitch = (extent.width * array_element(&a) + 31) / 32 * 32;
     t->slice = t->pitch * rows;

@@ -36,7 +36,7 @@ static struct shape need_shape(struct decoder *d, int *at)
 static void place_matrix(struct decoder *d, struct matrix *f, enum matrix_type type, char which,
                          struct shape s, int count)
 {
-    static const uint8_t bytes[] = {2, 2, 4, 1, 1, 1, 1, 4, 4, 8};
+    static const uint8_t bytes[] = {2, 2, 4, 1, 1, 1, 1, 4, 4, 8, 1, 1, 1};
     f->type = type;
     f->bytes = bytes[type];
     f->per = (uint8_t)(f->bytes < 4 ? 4 / f->bytes : 1);
@@ -126,7 +126,8 @@ static void product_types(struct decoder *d, int shape_at, enum matrix_type type
     int count = 0;
     for (int i = shape_at + 1; i < d->spelling->count; ++i) {
         enum modifier m = d->spelling->modifier[i];
-        if (m == MOD_row || m == MOD_col || m == MOD_rn || m == MOD_satfinite)
+        if (m == MOD_row || m == MOD_col || m == MOD_rn || m == MOD_satfinite || m == MOD_and ||
+            m == MOD_xor || m == MOD_popc)
             continue;
         if (count == 4)
             unsupported(d);
@@ -140,9 +141,13 @@ static void product_types(struct decoder *d, int shape_at, enum matrix_type type
     }
 }
 
-static bool is_integer(enum matrix_type type)
+// Bits of an element, of the types that are integers; 0: not one of them.
+static int integer_bits(enum matrix_type type)
 {
-    return type == MATRIX_S8 || type == MATRIX_U8;
+    return type == MATRIX_S8 || type == MATRIX_U8   ? 8
+           : type == MATRIX_S4 || type == MATRIX_U4 ? 4
+           : type == MATRIX_B1                      ? 1
+                                                    : 0;
 }
 
 static bool is_8bit_float(enum matrix_type type)
@@ -156,9 +161,10 @@ static bool types_agree(const enum matrix_type types[4])
     enum matrix_type a = types[1], b = types[2];
     if (a == MATRIX_F32 || a == MATRIX_S32)
         return false;
-    bool agree = is_integer(a) ? is_integer(b) : is_8bit_float(a) ? is_8bit_float(b) : b == a;
+    int bits = integer_bits(a);
+    bool agree = bits ? integer_bits(b) == bits : is_8bit_float(a) ? is_8bit_float(b) : b == a;
     for (int i = 0; i < 4; i += 3)
-        agree &= is_integer(a)     ? types[i] == MATRIX_S32
+        agree &= bits              ? types[i] == MATRIX_S32
                  : a == MATRIX_F64 ? types[i] == MATRIX_F64
                                    : types[i] == MATRIX_F32 || types[i] == MATRIX_F16;
     return agree;
@@ -174,15 +180,20 @@ static void decode_product(struct decoder *d)
         unsupported(d);
     product_types(d, at, types);
     bool f64 = types[1] == MATRIX_F64, small = s.m == 8 && s.n == 8;
+    int bits = integer_bits(types[1]);
     // m8n8k4 of f16 has Volta's layout.
-    if (!types_agree(types) || (small && !f64 && !is_integer(types[1])) ||
-        (f64 && (s.m != 8 || s.k != 4)))
+    if (!types_agree(types) || (small && !f64 && !bits) || (f64 && (s.m != 8 || s.k != 4)) ||
+        (bits == 1 && (!has(d, MOD_popc) || has(d, MOD_and) == has(d, MOD_xor))))
         unsupported(d);
+    uint32_t flops = 2 * (uint32_t)(s.m * s.n * s.k);
+    if (bits)
+        s.k = s.k * bits / 8; // bytes
     bool flip = flipped(&s);
     t->m = s.m;
     t->n = s.n;
     t->k = s.k;
     t->saturate = has(d, MOD_satfinite);
+    t->differ = has(d, MOD_xor);
     matrix_operand(d, operand(d, 0), &t->d, types[0], 'c', s, true);
     matrix_operand(d, operand(d, 1), flip ? &t->b : &t->a, types[1], flip ? 'b' : 'a', s, false);
     matrix_operand(d, operand(d, 2), flip ? &t->a : &t->b, types[2], flip ? 'a' : 'b', s, false);
@@ -191,7 +202,7 @@ static void decode_product(struct decoder *d)
     // A machine instruction takes 32 bytes of k of 16 rows and 8 columns.
     int work = s.m * s.n * s.k * t->a.bytes, unit = 16 * 8 * 32;
     struct insn_info *info = this_insn(d);
-    info->tensor_flops = 2 * (uint32_t)(s.m * s.n * s.k);
+    info->tensor_flops = flops;
     info->tensor_flops_8bit = t->a.bytes == 1 ? info->tensor_flops : 0;
     info->tensor_instructions = (uint32_t)((work + unit - 1) / unit);
 }

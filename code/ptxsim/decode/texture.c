@@ -2,13 +2,14 @@
 // the handle is in a register.
 #include "internal.h"
 
-// .1d, .a2d and the like; refuses cubes and samples.
+// .1d, .a2d, .cube and the like; refuses samples.
 static void geometry(struct decoder *d, struct texture_operands *o)
 {
-    o->layered = has(d, MOD_a1d) || has(d, MOD_a2d);
+    o->cube = has(d, MOD_cube) || has(d, MOD_acube);
+    o->layered = has(d, MOD_a1d) || has(d, MOD_a2d) || has(d, MOD_acube);
     o->dimensions = has(d, MOD_1d) || has(d, MOD_a1d)   ? 1
                     : has(d, MOD_2d) || has(d, MOD_a2d) ? 2
-                    : has(d, MOD_3d)                    ? 3
+                    : has(d, MOD_3d) || o->cube         ? 3
                                                         : 0;
     if (!o->dimensions)
         unsupported(d);
@@ -41,6 +42,8 @@ void decode_tex(struct decoder *d)
     bool level = has(d, MOD_level);
     geometry(d, o);
     o->integers = of == MOD_s32;
+    if (o->cube && o->integers)
+        unsupported(d);
     if (count != 4 + level || !has(d, MOD_v4) || (of != MOD_f32 && of != MOD_s32) ||
         (type != MOD_f32 && type != MOD_s32 && type != MOD_u32) || d->insn->count != 2 + level)
         unsupported(d);
@@ -62,6 +65,8 @@ static void decode_surface(struct decoder *d, bool store)
     int bytes = need_type(d, type);
     uint8_t width = 0;
     geometry(d, o);
+    if (o->cube) // surfaces of cubes are surfaces of layers
+        unsupported(d);
     o->store = store;
     o->outside = last == MOD_trap ? SURFACE_TRAP : last == MOD_clamp ? SURFACE_CLAMP : SURFACE_ZERO;
     if (!has(d, MOD_b) || (last != MOD_trap && last != MOD_clamp && last != MOD_zero) ||

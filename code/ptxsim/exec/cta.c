@@ -119,6 +119,7 @@ void start_cta(struct cta *cta, uint64_t number)
         w->alive = lanes >= WARP ? ~0u : (1u << lanes) - 1;
         w->turns = w->steps = w->instructions = 0;
         w->loop.watched = w->loop.careful = false;
+        memset(&w->look, 0, sizeof w->look);
         w->polls = NULL;
         w->passed = 0;
         memset(w->error, 0, sizeof w->error);

@@ -65,7 +65,10 @@ struct warp {
         bool watched, found, endless; // endless: no proof of a loop, but past the limit of blocks
         bool careful;                 // lanes that have ended keep their registers
     } loop;
-    uint64_t steps;         // basic blocks that it ran
+    struct {
+        uint64_t effects, count, since, ahead; // ahead: cycles that it has not run (ops/special.c)
+    } look;                                    // at the clock
+    uint64_t steps;                            // basic blocks that it ran
     const struct op *polls; // the load by which a warp in such a loop waits, or NULL
     uint64_t polls_at;
     int polls_lane;

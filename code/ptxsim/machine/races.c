@@ -736,6 +736,19 @@ static bool in_step(const struct warp *w, const struct op *op, int lane, uint32_
            opcode_has(w, insn, ".volatile");
 }
 
+// Loads and stores of matrices: the lanes of a warp meet at each, and who has come to one has done with
+// the one before.
+static bool is_matrix(const struct warp *w, uint32_t insn)
+{
+    return opcode_has(w, insn, "wmma.load") || opcode_has(w, insn, "wmma.store") ||
+           opcode_has(w, insn, "ldmatrix") || opcode_has(w, insn, "stmatrix");
+}
+
+static bool both_matrices(const struct warp *w, const struct op *op, uint32_t warp, uint32_t insn)
+{
+    return warp == (uint32_t)w->index && is_matrix(w, op->insn) && is_matrix(w, insn);
+}
+
 static bool is_bulk(const struct program *program, uint32_t insn)
 {
     return program->insns[insn & ~RACE_STRONG].bulk;
@@ -899,6 +912,9 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
                 all = false;
                 if (!write && is_cas(w, s->write_insn[cell]))
                     continue;
+                if (stamp != RACE_PENDING &&
+                    both_matrices(w, op, thread / WARP, s->write_insn[cell]))
+                    continue;
                 if (access == RACE_WRITE && value && stamp != RACE_PENDING &&
                     !memcmp(cta->shared + at, value, bytes))
                     continue; // two writes of the same value are no race
@@ -933,7 +949,7 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
                 uint32_t readers = unordered(w, lane, p, r->lanes[cell], r->stamp[cell]);
                 if (strong && r->insn[cell] & RACE_STRONG) // volatile both, or neither races
                     readers = opcode_has(w, r->insn[cell], ".volatile") ? readers & w->here : 0;
-                if (readers) {
+                if (readers && !both_matrices(w, op, (uint32_t)p, r->insn[cell])) {
                     uint32_t reader = (uint32_t)p * WARP + (uint32_t)__builtin_ctz(readers);
                     report_shared(w, op, lane, at, bytes, access, reader, r->insn[cell], false, 0);
                     told = true;
@@ -1155,6 +1171,11 @@ static bool is_complete(const struct warp *w, const struct party *p)
     return false;
 }
 
+static bool mine_of_matrices(const struct warp *w, const struct op *op, const struct party *p)
+{
+    return p->cta == (uint32_t)w->cta->number && both_matrices(w, op, p->thread / WARP, p->insn);
+}
+
 // Whether an access that strong clocks do not order is a race all the same, or none.
 static bool mine_in_step(const struct warp *w, const struct op *op, int lane, const struct party *p)
 {
@@ -1238,6 +1259,7 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         struct party p = party_at(page, CELL_WRITE, cell);
         if (p.stamp && !told && !(strong && p.strong && !mine_in_step(w, op, lane, &p)) &&
             !party_before(w, lane, &p) && !(access == RACE_READ && is_cas(w, p.insn)) &&
+            !mine_of_matrices(w, op, &p) &&
             !(access == RACE_WRITE && value &&
               !memcmp((const void *)(uintptr_t)at, value, bytes))) {
             report_global(w, op, lane, at, bytes, access, &p, true);
@@ -1256,7 +1278,7 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
             p = party_at(page, CELL_READ + (unsigned)k, cell);
             if (p.stamp && !told &&
                 !(strong && (p.strong || is_cas(w, op->insn)) && !mine_in_step(w, op, lane, &p)) &&
-                !party_before(w, lane, &p) && !is_complete(w, &p)) {
+                !party_before(w, lane, &p) && !is_complete(w, &p) && !mine_of_matrices(w, op, &p)) {
                 report_global(w, op, lane, at, bytes, access, &p, false);
                 told = true;
             }

@@ -44,7 +44,10 @@ enum matrix_type {
     MATRIX_U8,
     MATRIX_F32,
     MATRIX_S32,
-    MATRIX_F64
+    MATRIX_F64,
+    MATRIX_S4, // of these three, an element stands for a byte of them
+    MATRIX_U4,
+    MATRIX_B1
 };
 
 // A matrix in the registers of a warp. Lane 4 g + t holds in register i the elements
@@ -61,6 +64,7 @@ struct matrix {
 struct mma {
     struct matrix a, b, c, d;
     int m, n, k;
+    bool differ;   // single bits: those that differ are counted, not those that are both set
     bool saturate; // integer sums stop at the ends of s32 instead of wrapping
 };
 
@@ -299,8 +303,8 @@ enum surface_outside { SURFACE_TRAP, SURFACE_CLAMP, SURFACE_ZERO };
 struct texture_operands { // registers
     uint32_t handle, layer, coordinate[3];
     uint32_t value[4];
-    uint8_t dimensions;
-    bool layered, integers, store; // integers: the coordinates of a fetch
+    uint8_t dimensions;                  // of the coordinates: three of a cube
+    bool cube, layered, integers, store; // integers: the coordinates of a fetch
     enum surface_outside outside;
 };
 

@@ -44,13 +44,23 @@ const char *const special_names[SPECIALS] = {"%tid.x",
 
 // The clocks count instructions: the simulator has no time. Each one of the warp stands for some
 // cycles, so that a loop that waits for a number of cycles ends soon; a warp that looks never reads
-// less than another of its CTA has read before. The same in every run.
-enum { CYCLES_INSTRUCTION = 16 };
+// less than another of its CTA has read before. The same in every run. Who does nothing but look, again
+// and again, waits for a time to come: from some looks on each one brings it nearer by a part of the wait.
+enum { CYCLES_INSTRUCTION = 16, PATIENT_LOOKS = 16, PART_OF_WAIT = 8 };
 
 static uint64_t read_clock(struct warp *w, const struct op *op)
 {
     const struct basic_block *block = &w->cta->program->blocks[w->next - 1]; // the one that runs
-    uint64_t now = (w->instructions + op->insn - block->insn) * CYCLES_INSTRUCTION;
+    uint64_t ran = (w->instructions + op->insn - block->insn) * CYCLES_INSTRUCTION;
+    uint64_t effects = atomic_load_explicit(&w->cta->worker->effects, memory_order_relaxed);
+    if (w->look.effects != effects || !w->look.count) {
+        w->look.effects = effects;
+        w->look.count = 0;
+        w->look.since = ran + w->look.ahead;
+    }
+    if (++w->look.count > PATIENT_LOOKS)
+        w->look.ahead += (ran + w->look.ahead - w->look.since) / PART_OF_WAIT;
+    uint64_t now = ran + w->look.ahead;
     if (now > w->cta->clock)
         w->cta->clock = now;
     return w->cta->clock;
@@ -122,11 +132,18 @@ void special_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         memcpy(r + op->d, w->tid[op->imm], sizeof w->tid[0]);
         return;
     }
-    uint64_t clock = is_clock(op->imm) ? read_clock(w, op) : 0;
-    if (op->imm == SPECIAL_CLOCK_HI || op->imm == SPECIAL_GLOBALTIMER_HI)
-        clock >>= 32;
+    if (is_clock(op->imm)) {
+        bool high = op->imm == SPECIAL_CLOCK_HI || op->imm == SPECIAL_GLOBALTIMER_HI;
+        uint64_t now = read_clock(w, op) >> (high ? 32 : 0);
+        for (int i = 0; i < WARP; ++i)
+            if (op->width == 4)
+                ((uint32_t *)(void *)(r + op->d))[i] = (uint32_t)now;
+            else
+                ((uint64_t *)(void *)(r + op->d))[i] = now;
+        return;
+    }
     for (int i = 0; i < WARP; ++i) {
-        uint64_t value = is_clock(op->imm) ? clock : special(w, (int)op->imm, i);
+        uint64_t value = special(w, (int)op->imm, i);
         memcpy(r + op->d + (size_t)i * op->width, &value, op->width);
     }
 }

@@ -10,6 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+enum { CUBE_FACES = 6 };
+
 // ---- Handles ------------------------------------------------------------------------------------
 
 static const struct texture **textures;
@@ -105,7 +107,8 @@ static bool read_texel(struct warp *w, const struct op *op, int lane, const stru
     bool floats = t->is_float || t->normalised_values, outside = false;
     int64_t at[3] = {0, 0, layer};
     for (int i = 0; i < t->dimensions; ++i) {
-        at[i] = address_of(coordinate[i], t->size[i], (enum address_mode)t->mode[i]);
+        at[i] = address_of(coordinate[i], t->size[i],
+                           t->cube ? ADDRESS_CLAMP : (enum address_mode)t->mode[i]);
         outside |= at[i] < 0;
     }
     for (int i = 0; i < 4; ++i)
@@ -171,13 +174,41 @@ static const struct texture *need_texture(struct warp *w, char *r, const struct 
     if (!t || t->is_surface != surface)
         fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "%s with something that is no %s object",
                  w->cta->program->insns[op->insn].opcode, what);
-    else if (t->dimensions != o->dimensions || (t->layers > 0) != o->layered)
+    else if (o->cube   ? !t->cube || (t->layers > CUBE_FACES && !o->layered)
+             : surface ? t->dimensions != o->dimensions || (t->layers > 0) != o->layered
+                       : t->cube || t->dimensions != o->dimensions || (t->layers > 0) != o->layered)
         fault_at(w, op, lane, FAULT_TRAP, "%s of a %s object that has %d dimension%s%s",
                  w->cta->program->insns[op->insn].opcode, what, t->dimensions,
-                 t->dimensions == 1 ? "" : "s", t->layers ? " and layers" : "");
+                 t->dimensions == 1 ? "" : "s",
+                 t->cube && t->layers > CUBE_FACES ? " and layers of cubes"
+                 : t->cube                         ? " and the faces of a cube"
+                 : t->layers                       ? " and layers"
+                                                   : "");
     else
         return t;
     return NULL;
+}
+
+// A direction to the face of a cube that it meets and the place there, from 0 to 1 (CUDA C++ Programming
+// Guide, "Cubemap Textures"): the coordinate of the largest magnitude names the face.
+static int64_t cube_face(float x[3])
+{
+    float a[3] = {fabsf(x[0]), fabsf(x[1]), fabsf(x[2])}, s, t;
+    int axis = a[0] >= a[1] && a[0] >= a[2] ? 0 : a[1] >= a[2] ? 1 : 2;
+    bool negative = x[axis] < 0;
+    if (axis == 0) {
+        s = negative ? x[2] : -x[2];
+        t = -x[1];
+    } else if (axis == 1) {
+        s = x[0];
+        t = negative ? -x[2] : x[2];
+    } else {
+        s = negative ? -x[0] : x[0];
+        t = -x[1];
+    }
+    x[0] = (s / a[axis] + 1) / 2;
+    x[1] = (t / a[axis] + 1) / 2;
+    return 2 * axis + negative;
 }
 
 static bool fetch(struct warp *w, char *r, const struct op *op, int lane, const struct texture *t,
@@ -186,13 +217,21 @@ static bool fetch(struct warp *w, char *r, const struct op *op, int lane, const 
     const struct texture_operands *o = op->operands;
     int64_t at[3] = {0}, layer = 0;
     float x[3] = {0};
-    if (o->layered) {
+    if (o->layered && !o->cube) {
         layer = ((u32 *)(r + o->layer))[lane];
         layer = layer < t->layers ? layer : t->layers - 1;
     }
-    for (int i = 0; i < o->dimensions; ++i) {
-        uint32_t bits = ((u32 *)(r + o->coordinate[i]))[lane];
-        x[i] = float_of(bits) * (t->normalised_coordinates ? (float)t->size[i] : 1);
+    if (o->cube) {
+        for (int i = 0; i < 3; ++i)
+            x[i] = float_of(((u32 *)(r + o->coordinate[i]))[lane]);
+        layer = (o->layered ? ((u32 *)(r + o->layer))[lane] : 0) * (int64_t)CUBE_FACES;
+        layer = layer < t->layers ? layer : t->layers - CUBE_FACES;
+        layer += cube_face(x);
+    }
+    for (int i = 0; i < t->dimensions; ++i) {
+        uint32_t bits = o->cube ? bits_of(x[i]) : ((u32 *)(r + o->coordinate[i]))[lane];
+        bool to_one = t->normalised_coordinates || o->cube;
+        x[i] = float_of(bits) * (to_one ? (float)t->size[i] : 1);
         at[i] = o->integers ? (int32_t)bits : whole(floor((double)x[i]));
     }
     if (t->linear_memory && (at[0] < 0 || at[0] >= t->size[0])) {

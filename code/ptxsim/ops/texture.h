@@ -10,7 +10,8 @@ enum address_mode { ADDRESS_WRAP, ADDRESS_CLAMP, ADDRESS_MIRROR, ADDRESS_BORDER 
 struct texture { // or a surface
     uint8_t *data;
     uint32_t size[3];      // texels; those past the dimensions are 1
-    uint32_t layers;       // 0: it is not layered
+    uint32_t layers;       // 0: it is not layered; of a cube, six faces a layer
+    bool cube;             // two dimensions, fetched by a direction
     uint64_t pitch, slice; // bytes from a row to the next, from a slice or layer to the next
     uint8_t dimensions;
     uint8_t channels, channel_bytes; // 1, 2 or 4 of 1, 2 or 4 bytes

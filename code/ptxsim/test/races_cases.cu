@@ -281,6 +281,28 @@ template <bool WRONG> __global__ void copy_drained(int *out, const int *in)
 
 // ---- Accesses of whole warps --------------------------------------------------------------------
 
+// A warp doubles a tile in place, and its lanes meet at each load and store of it; in the wrong one a lane
+// looks at elements that others have stored, with no barrier of the warp.
+template <bool WRONG> __global__ void wmma_looked_at(int *out, const int *in)
+{
+    __shared__ float tiles[N / 32][256];
+    int t = threadIdx.x, warp = t / 32;
+    for (int i = t % 32; i < 256; i += 32)
+        tiles[warp][i] = (float)in[i];
+    __syncthreads();
+    nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> sum;
+    constexpr auto rows = nvcuda::wmma::mem_row_major;
+    for (int round = 0; round < 2; ++round) {
+        nvcuda::wmma::load_matrix_sync(sum, tiles[warp], 16, rows);
+        for (int i = 0; i < sum.num_elements; ++i)
+            sum.x[i] *= 2;
+        nvcuda::wmma::store_matrix_sync(tiles[warp], sum, 16, rows);
+    }
+    if (!WRONG)
+        __syncwarp();
+    out[t] = (int)tiles[warp][t % 32 * 8]; // <- wmma_looked_at
+}
+
 // A warp doubles a tile in place; the wrong ones all the same tile.
 template <bool WRONG> __global__ void wmma_in_place(int *out, const int *in)
 {
@@ -683,16 +705,20 @@ static const struct {
     void (*kernel[2])(int *, const int *);
     int blocks;
 } cases[] = {
-    CASE(copy_wait, 1),      CASE(copy_groups, 1),    CASE(copy_reuse, 1),    CASE(read_early, 1),
-    CASE(overwrite, 1),      CASE(warp_step, 1),      CASE(named, 1),         CASE(divergent, 1),
-    CASE(parity, 1),         CASE(arrivals, 1),       CASE(copy_mbarrier, 1), CASE(bounds, 1),
-    CASE(queue, 1),          CASE(global_queue, 4),   CASE(last_block, 4),    CASE(border, 4),
-    CASE(uninitialised, 1),  CASE(fresh, 1),          CASE(helper, 1),        CASE(flag, 1),
-    CASE(flag_counted, 1),   CASE(chain, 4),          CASE(twice_locked, 4),  CASE(header, 1),
-    CASE(missed_end, 1),     CASE(copy_drained, 1),   CASE(wmma_in_place, 1), CASE(in_step, 1),
-    CASE(in_step_global, 1), CASE(lane_flag, 1),      CASE(left, 1),          CASE(two_barriers, 1),
-    CASE(endless, 1),        CASE(endless_stores, 1), CASE(in_place, 4),      CASE(same_tile, 1),
-    CASE(walks, 4),          CASE(no_step, 1),        CASE(warp_spins, 1),    CASE(lanes_spin, 1),
+    CASE(copy_wait, 1),      CASE(copy_groups, 1),    CASE(copy_reuse, 1),
+    CASE(read_early, 1),     CASE(overwrite, 1),      CASE(warp_step, 1),
+    CASE(named, 1),          CASE(divergent, 1),      CASE(parity, 1),
+    CASE(arrivals, 1),       CASE(copy_mbarrier, 1),  CASE(bounds, 1),
+    CASE(queue, 1),          CASE(global_queue, 4),   CASE(last_block, 4),
+    CASE(border, 4),         CASE(uninitialised, 1),  CASE(fresh, 1),
+    CASE(helper, 1),         CASE(flag, 1),           CASE(flag_counted, 1),
+    CASE(chain, 4),          CASE(twice_locked, 4),   CASE(header, 1),
+    CASE(missed_end, 1),     CASE(copy_drained, 1),   CASE(wmma_in_place, 1),
+    CASE(wmma_looked_at, 1), CASE(in_step, 1),        CASE(in_step_global, 1),
+    CASE(lane_flag, 1),      CASE(left, 1),           CASE(two_barriers, 1),
+    CASE(endless, 1),        CASE(endless_stores, 1), CASE(in_place, 4),
+    CASE(same_tile, 1),      CASE(walks, 4),          CASE(no_step, 1),
+    CASE(warp_spins, 1),     CASE(lanes_spin, 1),
 };
 
 int main(int argc, char **argv)

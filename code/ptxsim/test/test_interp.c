@@ -1610,12 +1610,20 @@ static void clocks(void **state)
             assert_int_equal(out[lane], 2 * 16);
         free(out);
     }
-    // A spin of so many cycles ends, soon after them.
+    // A spin of so many cycles ends, soon after them; a long one after few instructions.
     uint32_t *out = words("",
                           "mov.u32 %r1, %clock;\nL: mov.u32 %r2, %clock; sub.s32 %r3, %r2, %r1; "
                           "setp.lt.s32 %p1, %r3, 20000; @%p1 bra L; st.global.u32 [%o], %r3;",
                           (struct setup){0}, 32);
-    assert_true(out[7] >= 20000 && out[7] < 20100);
+    assert_true(out[7] >= 20000 && out[7] < 20000 + 20000 / 8 + 100);
+    free(out);
+    out = words(
+        "",
+        "mov.u64 %rd1, %clock64; mov.u32 %r1, 0;\nL: mov.u64 %rd2, %clock64; sub.s64 %rd3, %rd2, "
+        "%rd1; add.s32 %r1, %r1, 1; setp.lt.s64 %p1, %rd3, 1000000000000; @%p1 bra L; "
+        "st.global.u32 [%o], %r1;",
+        (struct setup){0}, 32);
+    assert_in_range(out[7], 16, 500);
     free(out);
     // After a barrier no warp reads less than another has read before it.
     out = words(".shared .align 4 .b8 s[4];\n",

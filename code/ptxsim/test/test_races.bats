@@ -59,6 +59,7 @@ setup() {
 @test "blocks that meet at their border" { expect border "with no release and acquire in between"; }
 
 @test "copies drained after they were handed over" { expect copy_drained "(tile + "; }
+@test "a wmma tile in place, looked at by lanes" { expect wmma_looked_at "with no __syncwarp or barrier in between"; }
 @test "a wmma tile in place, one for each warp" { expect wmma_in_place "with no barrier in between"; }
 @test "volatile is no order between lanes in step" { expect in_step "with no __syncwarp or barrier in between"; }
 @test "nor in global memory" { expect in_step_global "with no __syncwarp or barrier in between"; }

@@ -1192,6 +1192,53 @@ __global__ void write_surface(cudaSurfaceObject_t surface)
     surf2Dwrite((short)99, surface, 2 * 77, threadIdx.y, cudaBoundaryModeZero);
 }
 
+// Towards the middles of the faces' four quarters, x first: the texels of faces of 2 x 2 in their order.
+__global__ void sample_cubes(cudaTextureObject_t one, cudaTextureObject_t layers, float *out)
+{
+    const int quarter = threadIdx.x % 4, face = threadIdx.x / 4;
+    const float s = quarter % 2 - 0.5f, t = quarter / 2 - 0.5f;
+    const float x[6] = {1, -1, s, s, s, -s}, y[6] = {-t, -t, 1, -1, -t, -t};
+    const float z[6] = {-s, s, t, -t, 1, -1};
+    out[threadIdx.x] = texCubemap<float>(one, 3 * x[face], 3 * y[face], 3 * z[face]);
+    out[24 + threadIdx.x] = texCubemapLayered<float>(layers, x[face], y[face], z[face], 1);
+}
+
+static void test_cubes(void **)
+{
+    float texels[12][2][2], *out = device_array<float>(48), got[48];
+    for (int i = 0; i < 48; ++i)
+        texels[i / 4][i / 2 % 2][i % 2] = i;
+    cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
+    cudaArray_t array;
+    for (cudaExtent wrong : {make_cudaExtent(2, 3, 6), make_cudaExtent(2, 2, 5)})
+        assert_error(cudaMalloc3DArray(&array, &format, wrong, cudaArrayCubemap),
+                     cudaErrorInvalidValue);
+    assert_error(cudaMalloc3DArray(&array, &format, make_cudaExtent(2, 2, 12), cudaArrayCubemap),
+                 cudaErrorInvalidValue);
+    cudaTextureObject_t texture[2];
+    cudaTextureDesc reading = {};
+    reading.normalizedCoords = 1;
+    for (unsigned faces : {6, 12}) {
+        unsigned layered = faces > 6 ? cudaArrayLayered : 0;
+        assert_ok(cudaMalloc3DArray(&array, &format, make_cudaExtent(2, 2, faces),
+                                    cudaArrayCubemap | layered));
+        cudaMemcpy3DParms copy = {};
+        copy.srcPtr = make_cudaPitchedPtr(texels, sizeof texels[0][0], 2, 2);
+        copy.dstArray = array;
+        copy.extent = make_cudaExtent(2, 2, faces);
+        copy.kind = cudaMemcpyHostToDevice;
+        assert_ok(cudaMemcpy3D(&copy));
+        cudaResourceDesc resource = {};
+        resource.resType = cudaResourceTypeArray;
+        resource.res.array.array = array;
+        assert_ok(cudaCreateTextureObject(&texture[faces / 12], &resource, &reading, nullptr));
+    }
+    sample_cubes<<<1, 24>>>(texture[0], texture[1], out);
+    assert_ok(cudaMemcpy(got, out, sizeof got, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < 48; ++i)
+        assert_true(got[i] == i);
+}
+
 static void test_arrays(void **)
 {
     float volume[2][2][3], *out = device_array<float>(8), got[8];
@@ -1383,6 +1430,7 @@ int main()
         cmocka_unit_test(test_graph_asked_and_updated),
         cmocka_unit_test(test_graph_memory_and_capture_into),
         cmocka_unit_test(test_arrays),
+        cmocka_unit_test(test_cubes),
         cmocka_unit_test(test_what_a_capture_forbids),
         cmocka_unit_test(test_device),
         cmocka_unit_test(test_errors_have_names),

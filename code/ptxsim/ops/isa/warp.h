@@ -290,6 +290,22 @@ static void FN(mma_float)(char *r, const struct mma *t)
     }
 }
 
+// What a byte of A and one of B add: a product, two products of four bits each, or single bits counted.
+static inline uint32_t FN(byte_product)(const struct mma *t, uint32_t a, uint32_t b)
+{
+    uint32_t sum = 0;
+    if (t->a.type == MATRIX_B1)
+        return (uint32_t)__builtin_popcount(t->differ ? a ^ b : a & b);
+    if (t->a.type != MATRIX_S4 && t->a.type != MATRIX_U4)
+        return a * b;
+    for (int at = 0; at < 8; at += 4) {
+        int32_t x = (int32_t)(a << (28 - at)), y = (int32_t)(b << (28 - at));
+        sum += (t->a.type == MATRIX_S4 ? (uint32_t)(x >> 28) : (uint32_t)x >> 28) *
+               (t->b.type == MATRIX_S4 ? (uint32_t)(y >> 28) : (uint32_t)y >> 28);
+    }
+    return sum;
+}
+
 static void FN(mma_integer)(char *r, const struct mma *t)
 {
     enum { SIZE = 32 * MATRIX_STRIDE };
@@ -306,9 +322,9 @@ static void FN(mma_integer)(char *r, const struct mma *t)
         }
     for (int i = 0; i < t->m; ++i)
         for (int j = 0; j < t->n; ++j) {
-            uint32_t sum = 0; // 32 products of 16 bits fit
+            uint32_t sum = 0; // 32 products of 16 bits fit, and what else there is
             for (int k = 0; k < t->k; ++k)
-                sum += a[i * MATRIX_STRIDE + k] * b[j * MATRIX_STRIDE + k];
+                sum += FN(byte_product)(t, a[i * MATRIX_STRIDE + k], b[j * MATRIX_STRIDE + k]);
             uint32_t *at = &c[i * MATRIX_STRIDE + j];
             *at = t->saturate ? (uint32_t)saturate_s32((s64)(int32_t)*at + (int32_t)sum) : *at + sum;
         }
