@@ -25,9 +25,7 @@ static uint32_t global_lanes(const struct op *op, const uint64_t at[WARP], uint3
     uint32_t lanes = 0;
     for (uint32_t left = mask; left; left &= left - 1)
         lanes |= (uint32_t)(at[__builtin_ctz(left)] >> WINDOW_SHIFT == 0) << __builtin_ctz(left);
-    return op->space == SPACE_GLOBAL    ? mask
-           : op->space == SPACE_GENERIC ? lanes
-                                        : 0;
+    return op->space == SPACE_GLOBAL ? mask : op->space == SPACE_GENERIC ? lanes : 0;
 }
 
 static uint32_t shared_lanes(const struct op *op, uint64_t at[WARP], uint32_t mask)
@@ -154,7 +152,8 @@ void run_recorded(struct warp *w, char *r, const struct basic_block *b, uint32_t
     struct film *film = w->cta->film;
     bool all = mask == w->alive && !w->loop.careful;
     trace_block(w->cta->trace, w, b, mask);
-    for (const struct op *op = &w->cta->program->ops[b->first], *end = op + b->count; op < end; ++op)
+    for (const struct op *op = &w->cta->program->ops[b->first], *end = op + b->count; op < end;
+         ++op)
         if (film)
             film_op(film, w, r, op, mask);
         else if (op->plain && !op->inner && !all)
@@ -177,7 +176,8 @@ static void describe(char *text, size_t size, const char *name, const struct mat
     }
     size_t used = strlen(text);
     snprintf(text + used, size - used,
-             ",\"%s\":{\"type\":\"%s\",\"per\":%d,\"step\":%d,\"distinct\":%d,\"row\":[%s],\"column\":[%s]}",
+             ",\"%s\":{\"type\":\"%s\",\"per\":%d,\"step\":%d,\"distinct\":%d,\"row\":[%s],"
+             "\"column\":[%s]}",
              name, types[m->type], m->per, m->step, m->distinct, rows, columns);
 }
 

@@ -267,15 +267,24 @@ void film_party(struct film *f, uint32_t thread, uint32_t at, uint32_t bytes, bo
                                     .pending = pending};
 }
 
+// Whether a race is between two warps: __syncwarp() does not end it.
+static bool across(const struct film_report *r)
+{
+    return r->party && r->thread / WARP != r->warp;
+}
+
 void film_fault(struct film *f, enum fault_kind kind, const struct warp *w, int lane, uint32_t insn,
                 uint32_t other, const char *text)
 {
     struct film_report report = f->party;
     f->party.party = false;
-    for (int i = 0; i < f->fault_count; ++i)
-        if (f->faults[i].kind == kind && f->faults[i].insn == insn && f->faults[i].other == other)
-            return;
-    if (f->fault_count == FAULTS_MAX)
+    int at = 0;
+    while (at < f->fault_count && (f->faults[at].kind != kind || f->faults[at].insn != insn ||
+                                   f->faults[at].other != other))
+        at++;
+    bool known = at < f->fault_count;
+    if (at == FAULTS_MAX || (known && (across(&f->faults[at]) || !report.party ||
+                                       report.thread / WARP == (uint32_t)w->index)))
         return;
     report.kind = kind;
     report.warp = (uint32_t)w->index;
@@ -284,9 +293,9 @@ void film_fault(struct film *f, enum fault_kind kind, const struct warp *w, int 
     report.other = other;
     report.event = f->events;
     snprintf(report.text, sizeof report.text, "%s", text);
-    f->faults[f->fault_count] = report;
-    ADD(f, EVENT_FAULT, f->fault_count);
-    f->fault_count++;
+    f->faults[at] = report;
+    ADD(f, EVENT_FAULT, at);
+    f->fault_count += !known;
 }
 
 // ---- The file -----------------------------------------------------------------------------------
@@ -385,7 +394,9 @@ static void write_faults(FILE *file, const struct film *f)
     fprintf(file, ",\n\"faults\":[");
     for (int i = 0; i < f->fault_count; ++i) {
         const struct film_report *r = &f->faults[i];
-        fprintf(file, "%s\n{\"kind\":\"%s\",\"event\":%u,\"warp\":%u,\"lane\":%u,\"insn\":%lld,\"other\":%lld",
+        fprintf(file,
+                "%s\n{\"kind\":\"%s\",\"event\":%u,\"warp\":%u,\"lane\":%u,\"insn\":%lld,\"other\":"
+                "%lld",
                 i ? "," : "", kinds[r->kind], r->event, r->warp, r->lane,
                 r->insn == UINT32_MAX ? -1LL : (long long)r->insn,
                 r->other == UINT32_MAX ? -1LL : (long long)r->other);
@@ -405,11 +416,12 @@ void film_write(FILE *file, const struct film *f)
     char name[256];
     kernel_base_name(kernel_info(f->kernel)->name, name, sizeof name);
     fprintf(file,
-            "{\"kernel\":\"%s\",\"grid\":[%u,%u,%u],\"block\":[%u,%u,%u],\"cta\":[%u,%u,%u],"
+            "{\"kernel\":\"%s\",\"mangled\":\"%s\",\"grid\":[%u,%u,%u],\"block\":[%u,%u,%u],"
+            "\"cta\":[%u,%u,%u],"
             "\"warps\":%d,\"shared_bytes\":%u,\"cut\":%s",
-            name, f->grid[0], f->grid[1], f->grid[2], f->block[0], f->block[1], f->block[2],
-            f->index[0], f->index[1], f->index[2], f->warps, f->shared_bytes,
-            f->cut ? "true" : "false");
+            name, kernel_info(f->kernel)->name, f->grid[0], f->grid[1], f->grid[2], f->block[0],
+            f->block[1], f->block[2], f->index[0], f->index[1], f->index[2], f->warps,
+            f->shared_bytes, f->cut ? "true" : "false");
     write_instructions(file, f->program);
     write_variables(file, f);
     fprintf(file, ",\n\"fragments\":{");
