@@ -286,6 +286,7 @@ build/series: $(call objects,$(wildcard plots/*.c) code/image/gpus.c code/workbe
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
+build/profile: build/obj/code/ptxsim/tool/film.o build/obj/code/ptxsim/tool/tiles.o
 build/profile build/bench-sim: build/%: build/obj/code/ptxsim/tool/%.o
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@

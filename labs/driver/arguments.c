@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-struct lab lab = {.seeds = "0,1,2", .rounds = 30, .iterations = 20, .hint = -1};
+struct lab lab = {
+    .seeds = "0,1,2", .rounds = 30, .iterations = 20, .hint = -1, .film_shape = "1x1x96"};
 
 static const char *shapes = "small,mission";
 
@@ -26,13 +27,18 @@ static void usage(void)
         "  --rounds N          of the comparison on a GPU, at least 6 (default %d)\n"
         "  --quick             one seed and 8 rounds\n"
         "  --profile           no verdict: lines with what the simulator counts, hottest first\n"
+        "  --film FILE.html    no verdict: a page in which you watch one CTA, step by step; it "
+        "opens at\n"
+        "                      a race or a fault, if the simulator finds one\n"
+        "  --film-shape SHAPE  of what is filmed (default %s)\n"
+        "  --film-cta X,Y,Z    the CTA (default: one with a fault, else 0,0,0)\n"
         "  --watch             judges your program again whenever you save it\n"
         "  --hint [N]          one more hint, for task N of the lab's sheet\n"
         "  --record FILE       where to write the record (default build/lab%02d/record.json)\n"
         "  --help              this text\n\n"
         "Exit status: 0 GREEN, FAST or VALID NEGATIVE; 1 RED; 2 bad usage; 3 the machine failed.\n",
         lab.number, lab.number, lab.before ? " against " : "", lab.before ? lab.before : "", shapes,
-        lab.seeds, lab.rounds, lab.number);
+        lab.seeds, lab.rounds, lab.film_shape, lab.number);
 }
 
 static int whole(const char *option, const char *word, long least, long most)
@@ -105,6 +111,31 @@ static void check_input(const char *option, const char *word)
     fail(EXIT_USAGE, "%s: \"%s\" is no kind of input: normal, mean or peaky", option, word);
 }
 
+static void check_film(void)
+{
+    char why[256];
+    struct shape shape;
+    unsigned x, y, z;
+    int end = 0;
+    if (!lab.film) {
+        if (lab.film_cta)
+            fail(EXIT_USAGE, "--film-cta: of which film? --film FILE.html");
+        return;
+    }
+    if (lab.plain)
+        fail(EXIT_USAGE, "--film: %s has no kernel to watch", lab.after);
+    if (lab.on && strcmp(lab.on, "gpu") == 0)
+        fail(EXIT_USAGE, "--film: the simulator sees what each lane does, a GPU does not show it");
+    if (lab.record || lab.profile)
+        fail(EXIT_USAGE, "--film judges nothing: leave out --%s",
+             lab.record ? "record" : "profile");
+    if (!shape_parse(lab.film_shape, &shape, why, sizeof why))
+        fail(EXIT_USAGE, "--film-shape: %s", why);
+    if (lab.film_cta &&
+        (sscanf(lab.film_cta, "%u,%u,%u%n", &x, &y, &z, &end) != 3 || lab.film_cta[end]))
+        fail(EXIT_USAGE, "--film-cta: \"%s\" is no CTA: X,Y,Z", lab.film_cta);
+}
+
 // Name and program of the lab's stage.
 static void find_stage(void)
 {
@@ -122,16 +153,29 @@ static void find_stage(void)
 void parse_options(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"lab", required_argument, NULL, 'l'},    {"before", required_argument, NULL, 'b'},
-        {"shapes", required_argument, NULL, 's'}, {"seeds", required_argument, NULL, 'S'},
-        {"inputs", required_argument, NULL, 'i'}, {"gate", required_argument, NULL, 'g'},
-        {"show", required_argument, NULL, 'G'},   {"promise", required_argument, NULL, 'p'},
-        {"goal", required_argument, NULL, 'z'},   {"compare", required_argument, NULL, 'C'},
-        {"why", required_argument, NULL, 'w'},    {"on", required_argument, NULL, 'o'},
-        {"record", required_argument, NULL, 'r'}, {"rounds", required_argument, NULL, 'n'},
-        {"quick", no_argument, NULL, 'q'},        {"profile", no_argument, NULL, 'P'},
-        {"watch", no_argument, NULL, 'W'},        {"hint", no_argument, NULL, 'H'},
-        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
+        {"lab", required_argument, NULL, 'l'},
+        {"before", required_argument, NULL, 'b'},
+        {"shapes", required_argument, NULL, 's'},
+        {"seeds", required_argument, NULL, 'S'},
+        {"inputs", required_argument, NULL, 'i'},
+        {"gate", required_argument, NULL, 'g'},
+        {"show", required_argument, NULL, 'G'},
+        {"promise", required_argument, NULL, 'p'},
+        {"goal", required_argument, NULL, 'z'},
+        {"compare", required_argument, NULL, 'C'},
+        {"why", required_argument, NULL, 'w'},
+        {"on", required_argument, NULL, 'o'},
+        {"record", required_argument, NULL, 'r'},
+        {"rounds", required_argument, NULL, 'n'},
+        {"quick", no_argument, NULL, 'q'},
+        {"profile", no_argument, NULL, 'P'},
+        {"film", required_argument, NULL, 'f'},
+        {"film-shape", required_argument, NULL, 'F'},
+        {"film-cta", required_argument, NULL, 'x'},
+        {"watch", no_argument, NULL, 'W'},
+        {"hint", no_argument, NULL, 'H'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     bool help = false;
     opterr = 0;
@@ -161,6 +205,9 @@ void parse_options(int argc, char **argv)
             lab.rounds = 8;
             break;
         case 'P': lab.profile = true; break;
+        case 'f': lab.film = optarg; break;
+        case 'F': lab.film_shape = optarg; break;
+        case 'x': lab.film_cta = optarg; break;
         case 'W': lab.watch = true; break;
         case 'H': lab.hint = 0; break;
         case 'h': help = true; break;
@@ -187,6 +234,7 @@ void parse_options(int argc, char **argv)
         fail(EXIT_USAGE, "--profile: the simulator counts by the line, a GPU does not");
     if (lab.profile && lab.record)
         fail(EXIT_USAGE, "--profile judges nothing: there is no record to write");
+    check_film();
     if (argc - optind > 1)
         fail(EXIT_USAGE, "one program at a time: %s or %s", argv[optind], argv[optind + 1]);
     if (lab.hint == 0) {

@@ -275,6 +275,37 @@ static void show_profile(void)
     output_free(&output);
 }
 
+// A page in which one CTA of the program is watched, and what the checks found.
+static void make_film(void)
+{
+    enum { FILM_BUDGET = 20 * 1000 * 1000 }; // some hundred times what the default shape takes
+    char *profile = text("%s/build/profile", root);
+    if (access(profile, X_OK))
+        fail(EXIT_MACHINE, "build/profile is not there: type make chapter%d", lab.number);
+    char *command[16] = {profile, "--film", (char *)lab.film};
+    int count = 3;
+    if (lab.film_cta) {
+        command[count++] = "--cta";
+        command[count++] = (char *)lab.film_cta;
+    }
+    char *of_program[] = {after.path, "--shapes", (char *)lab.film_shape,
+                          "--seeds",  "0",        "--no-timing",
+                          "--quiet",  NULL};
+    memcpy(command + count, of_program, sizeof of_program);
+    doing("filming in the simulator, shape %s", lab.film_shape);
+    struct output output = run(command, environment(false, "", FILM_BUDGET), RUN_SECONDS, false);
+    done();
+    if (output.status) {
+        const char *said = last_line(output.err);
+        fail(EXIT_MACHINE, "no film: %s", strncmp(said, "profile: ", 9) == 0 ? said + 9 : said);
+    }
+    for (char *rest = output.out, *line; (line = strsep(&rest, "\n"));)
+        if (*line)
+            wrap(line, printf("  "), 4);
+    printf("  film     %s\n", lab.film);
+    output_free(&output);
+}
+
 static const char *explain(const char *verdict)
 {
     if (strcmp(verdict, "RED") == 0)
@@ -319,14 +350,18 @@ int main(int argc, char **argv)
         compile_student(&after, lab.student);
     else
         find_program(&after, lab.after);
-    if (lab.before && !lab.profile)
+    if (lab.before && !lab.profile && !lab.film)
         find_program(&before, lab.before);
     char *simulator = text("%s/build/ptxsim/libcudart.so.13", root);
-    if (!lab.plain && (!on_gpu || lab.profile) && access(simulator, R_OK))
+    if (!lab.plain && (!on_gpu || lab.profile || lab.film) && access(simulator, R_OK))
         fail(EXIT_MACHINE, "build/ptxsim/libcudart.so.13 is not there: type make chapter%d",
              lab.number);
     if (lab.profile) {
         show_profile();
+        return EXIT_GREEN;
+    }
+    if (lab.film) {
+        make_film();
         return EXIT_GREEN;
     }
     begin_record();

@@ -53,12 +53,14 @@ struct lab {
     bool plain;                // after is a C program that checks itself, without a kernel
     const char *student;       // the source file judged instead of after, or NULL
     const char *seeds;
-    const char *inputs; // NULL: the program's own choice
-    const char *on;     // "gpu", "simulator" or NULL
-    const char *record; // or NULL
-    bool profile;       // lines with their counts instead of a verdict
-    bool watch;         // again whenever the student's file is saved
-    int hint;           // the task whose next hint is wanted; 0: the first open one; -1: none
+    const char *inputs;                // NULL: the program's own choice
+    const char *on;                    // "gpu", "simulator" or NULL
+    const char *record;                // or NULL
+    bool profile;                      // lines with their counts instead of a verdict
+    const char *film;                  // a page to be written instead of a verdict, or NULL
+    const char *film_shape, *film_cta; // of which launch and CTA; the latter or NULL
+    bool watch;                        // again whenever the student's file is saved
+    int hint; // the task whose next hint is wanted; 0: the first open one; -1: none
     int rounds, iterations;
     struct shape shapes[MAX_SHAPES];
     int shape_count;

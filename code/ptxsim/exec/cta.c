@@ -129,6 +129,9 @@ void start_cta(struct cta *cta, uint64_t number)
         w->groups[0] = (struct group){.mask = w->alive, .block = cta->program->callees[0].block};
     }
     cta->trace = trace_start(cta);
+    cta->film = trace_film(cta->trace);
+    if (cta->film)
+        describe_matrices(cta);
     cta->watched = cta->trace || cta->written || cta->races;
     races_start(cta);
     sync_start(cta);

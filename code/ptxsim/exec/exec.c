@@ -111,8 +111,6 @@ void run_block(struct warp *w, int index)
     struct block_counts *counts = &w->cta->worker->blocks[block];
     counts->warps++;
     counts->threads += mask == ~0u ? WARP : (uint64_t)__builtin_popcount(mask);
-    if (w->cta->trace)
-        trace_block(w->cta->trace, w, b);
     w->taken = w->gone = 0;
     w->next = block + 1;
     // Taken out while it runs, so that the operations can add groups freely.
@@ -124,7 +122,10 @@ void run_block(struct warp *w, int index)
         w->group_count = 0;
     }
     const struct op *first = &p->ops[b->first];
-    run_ops(w, w->file + frame, first, first + b->count, mask);
+    if (w->cta->trace)
+        run_recorded(w, w->file + frame, b, mask);
+    else
+        run_ops(w, w->file + frame, first, first + b->count, mask);
     w->turns++;
     w->steps++;
     w->instructions += b->insns;
@@ -145,7 +146,8 @@ void run_block(struct warp *w, int index)
 bool run_warp(struct warp *w)
 {
     bool moved = false;
-    for (int turn = 0; turn < TURN_BLOCKS && w->group_count && !w->cta->faulted; ++turn) {
+    const int most = w->cta->film ? 1 : TURN_BLOCKS; // in a film the warps go on side by side
+    for (int turn = 0; turn < most && w->group_count && !w->cta->faulted; ++turn) {
         int index = w->group_count == 1 && w->groups[0].mask == w->alive && !w->groups[0].arrived
                         ? 0
                         : pick_group(w);

@@ -1,6 +1,7 @@
 // exec.h: what the files of exec/ share. Its public face is launch_run (ptxsim.h).
 //
 //   exec.c           runs a warp: its groups of lanes, block by block
+//   recorded.c       the same of a CTA that is traced or filmed
 //   stuck.c          loops that nobody ends, deadlocks, and launches that are stopped
 //   cta.c            a CTA: storage, and the turns of its warps
 //   launch.c         a grid: CTAs over the host's threads; launch_run
@@ -48,6 +49,13 @@ int pick_group(struct warp *w);
 void run_block(struct warp *w, int index);
 // Runs a warp until it has to wait or its turn is over; whether it moved at all.
 bool run_warp(struct warp *w);
+
+// ---- CTAs that are recorded (recorded.c) --------------------------------------------------------
+
+// The operations of a basic block, with what the trace keeps of them.
+void run_recorded(struct warp *w, char *r, const struct basic_block *b, uint32_t mask);
+// Tells a film how the program's matrices lie in registers.
+void describe_matrices(const struct cta *cta);
 
 // ---- Loops that nobody ends (stuck.c) -----------------------------------------------------------
 

@@ -1,5 +1,5 @@
 // fault.c: the text of a fault: kernel, source line, block, thread, and what happened.
-#include "machine.h"
+#include "film.h"
 
 #include <stdio.h>
 
@@ -34,4 +34,7 @@ void fault_at(struct warp *w, const struct op *op, int lane, enum fault_kind kin
     va_start(arguments, format);
     fault_text(cta->fault.text, sizeof cta->fault.text, w, op, lane, format, arguments);
     va_end(arguments);
+    if (cta->film)
+        film_fault(cta->film, kind, w, lane, op ? op->insn : UINT32_MAX, UINT32_MAX,
+                   cta->fault.text);
 }

@@ -105,6 +105,7 @@ struct cta {
     uint64_t clock;      // the latest that one of its warps has read
     uint64_t stuck_at;   // every warp is, as long as the run's effects sum up to this
     struct trace *trace; // NULL: not traced
+    struct film *film;   // NULL: not filmed
     struct cta *next;
 };
 
@@ -145,10 +146,14 @@ static inline void note_effect(struct warp *w)
 
 // ---- Traces (trace.c) ---------------------------------------------------------------------------
 
-// The trace of a CTA that begins, NULL if nobody asked for it.
+// The trace of a CTA that begins, NULL if nobody asked for it; its film (film.h), if it has one.
 struct trace *trace_start(const struct cta *cta);
-void trace_block(struct trace *trace, const struct warp *w, const struct basic_block *block);
-void trace_arrive(struct trace *trace, const struct warp *w, uint32_t insn);
+struct film *trace_film(const struct trace *trace);
+void trace_block(struct trace *trace, const struct warp *w, const struct basic_block *block,
+                 uint32_t mask);
+// Lanes of a warp wait at a barrier; those who wait there go on.
+void trace_arrive(struct trace *trace, const struct warp *w, uint32_t insn, unsigned barrier,
+                  uint32_t mask);
 void trace_release(struct trace *trace, const struct cta *cta, unsigned barrier);
 // A warp arrives at the mbarrier at a shared address; it asks whether a phase of it has ended.
 void trace_meet(struct trace *trace, const struct warp *w, uint32_t at, bool ends_phase);

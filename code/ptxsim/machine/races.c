@@ -1,5 +1,6 @@
 // races.c: order between the accesses of threads, and what to say where there is none. races.h has
 // the idea; ops/isa/race_runs.h the accesses of whole warps, which are most.
+#include "film.h"
 #include "race_cells.h"
 
 #include <pthread.h>
@@ -585,6 +586,14 @@ void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind 
     if (cta->launch->mine && !is_mine(&cta->program->insns[op->insn].at) &&
         !is_mine(&cta->program->insns[other].at))
         return;
+    if (cta->film) {
+        char told[1024];
+        va_list arguments;
+        va_start(arguments, format);
+        fault_text(told, sizeof told, w, op, lane, format, arguments);
+        va_end(arguments);
+        film_fault(cta->film, kind, w, lane, op->insn, other, told);
+    }
     if (++log->total == ENOUGH) {
         log->total = 0;
         fault_at(w, op, lane, kind, "stopped: over a million accesses were reported");
@@ -656,6 +665,20 @@ void race_log_sort(struct race_log *log)
         qsort(log->entries, log->count, sizeof *log->entries, by_place);
 }
 
+void variable_name(const struct variable *v, char *text, size_t size)
+{
+    // The last name that its length announces.
+    const char *name = v->name, *end = name + strlen(name);
+    for (const char *p = end; p-- > name;)
+        if (p[0] >= '1' && p[0] <= '9') {
+            char *rest;
+            unsigned long length = strtoul(p, &rest, 10);
+            if (rest + length == end && rest < end)
+                name = rest;
+        }
+    snprintf(text, size, "%.40s", name);
+}
+
 const char *shared_name(const struct program *program, uint32_t at, char *text, size_t size)
 {
     const struct function *f = program->kernel->function;
@@ -668,16 +691,9 @@ const char *shared_name(const struct program *program, uint32_t at, char *text, 
             if (v->space != SPACE_SHARED || v->dynamic || at < v->offset ||
                 at - v->offset >= v->size)
                 continue;
-            // Of "_ZZ9attentionE1t": the last name that its length announces.
-            const char *name = v->name, *end = name + strlen(name);
-            for (const char *p = end; p-- > name;)
-                if (p[0] >= '1' && p[0] <= '9') {
-                    char *rest;
-                    unsigned long length = strtoul(p, &rest, 10);
-                    if (rest + length == end && rest < end)
-                        name = rest;
-                }
-            snprintf(text, size, " (%.40s + %u)", name, at - (uint32_t)v->offset);
+            char name[48];
+            variable_name(v, name, sizeof name);
+            snprintf(text, size, " (%s + %u)", name, at - (uint32_t)v->offset);
             return text;
         }
     }
@@ -766,6 +782,9 @@ static void report_shared(struct warp *w, const struct op *op, int lane, uint32_
                                                          : "copies (cp.async)";
     race_line(cta->program, insn, where, sizeof where);
     shared_name(cta->program, at, variable, sizeof variable);
+    if (cta->film)
+        film_party(cta->film, thread & ~RACE_ASYNC_THREAD, at, bytes, wrote,
+                   wrote && stamp == RACE_PENDING);
     if (wrote && stamp == RACE_PENDING) {
         name_thread(cta, thread & ~RACE_ASYNC_THREAD, who, sizeof who);
         race_report(
@@ -1010,6 +1029,8 @@ bool race_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint
         race_line(cta->program, s->write_insn[cell], where, sizeof where);
         shared_name(cta->program, at, variable, sizeof variable);
         name_thread(cta, thread, who, sizeof who);
+        if (cta->film)
+            film_party(cta->film, thread, at, bytes, true, false);
         race_report(w, op, lane, FAULT_RACE, s->write_insn[cell],
                     "%s %u bytes of shared memory at %u%s that %s wrote at %s: a proxy fence is "
                     "missing in between (fence.proxy.async)",

@@ -191,6 +191,10 @@ const char *race_line(const struct program *program, uint32_t insn, char *text, 
 // " (tile + 128)", the variable that an address of shared memory lies in, or "".
 const char *shared_name(const struct program *program, uint32_t at, char *text, size_t size);
 
+struct variable;
+// The name of a variable as it is in the source: "t" of "_ZZ9attentionE1t".
+void variable_name(const struct variable *variable, char *name, size_t size);
+
 // Global memory's cells: of a launch, shared by its host threads.
 struct global_races *global_races_new(const struct program *program);
 void global_races_free(struct global_races *races);

@@ -1,5 +1,6 @@
 // trace.c: what the warps of one CTA did, and which shared addresses their lanes named. Only where
-// PTXSIM_TRACE asks for it; the pictures of code/ptxsim/tool/profile.c are drawn from it.
+// PTXSIM_TRACE asks for it, from which the pictures of code/ptxsim/tool/profile.c are drawn, or
+// PTXSIM_FILM (film.h), which keeps it all.
 //
 //   PTXSIM_TRACE=FILE          the CTA (0, 0, 0) of each kernel's first launch, as JSON into FILE
 //   PTXSIM_TRACE=FILE@x,y,z    another CTA
@@ -9,6 +10,8 @@
 // warp that waits is moved up to the arrival that ended the phase, and what it executed to ask in
 // vain is dropped. Of each shared access the first execution by each warp is kept.
 #include "machine.h"
+
+#include "film.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -56,16 +59,20 @@ struct trace {
     size_t access_count, access_capacity;
     uint64_t *last_run; // of each (instruction, warp): the run whose accesses are kept
     bool full;
+    bool kept;         // PTXSIM_TRACE asks for it
+    struct film *film; // NULL: PTXSIM_FILM does not
     struct trace *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct trace *traces, **last_trace = &traces;
 
-// File name and CTA of PTXSIM_TRACE; false where it is not set.
-static bool trace_wanted(char *path, size_t size, unsigned block[3])
+static const char PICTURES[] = "PTXSIM_TRACE", FILM[] = "PTXSIM_FILM";
+
+// File name and CTA that a variable of the environment says; false where it is not set.
+static bool wanted_by(const char *variable, char *path, size_t size, unsigned block[3])
 {
-    const char *wanted = getenv("PTXSIM_TRACE");
+    const char *wanted = getenv(variable);
     block[0] = block[1] = block[2] = 0;
     if (!wanted || !*wanted)
         return false;
@@ -74,7 +81,7 @@ static bool trace_wanted(char *path, size_t size, unsigned block[3])
     if (at && (sscanf(at, "@%u,%u,%u%n", &block[0], &block[1], &block[2], &end) != 3 || at[end])) {
         static bool said;
         if (!said)
-            fprintf(stderr, "ptxsim: PTXSIM_TRACE: \"%s\" is no CTA: @x,y,z\n", at);
+            fprintf(stderr, "ptxsim: %s: \"%s\" is no CTA: @x,y,z\n", variable, at);
         said = true;
         return false;
     }
@@ -82,22 +89,32 @@ static bool trace_wanted(char *path, size_t size, unsigned block[3])
     return true;
 }
 
-struct trace *trace_start(const struct cta *cta)
+// Whether a variable asks for this CTA.
+static bool asks_for(const char *variable, const struct cta *cta)
 {
     char path[4096];
     unsigned block[3];
-    if (!trace_wanted(path, sizeof path, block) || memcmp(block, cta->index, sizeof block) != 0)
+    return wanted_by(variable, path, sizeof path, block) &&
+           memcmp(block, cta->index, sizeof block) == 0;
+}
+
+struct trace *trace_start(const struct cta *cta)
+{
+    bool kept = asks_for(PICTURES, cta), filmed = asks_for(FILM, cta);
+    if (!kept && !filmed)
         return NULL;
     pthread_mutex_lock(&lock);
     bool had = false;
     for (const struct trace *t = traces; t; t = t->next)
-        had |= t->program == cta->program;
+        had |= t->program == cta->program && (!kept || t->kept) && (!filmed || t->film);
     struct trace *t = had ? NULL : calloc(1, sizeof *t);
     if (t) {
         t->kernel = cta->launch->kernel;
         t->program = cta->program;
         t->warps = cta->warps;
-        memcpy(t->block, block, sizeof block);
+        memcpy(t->block, cta->index, sizeof t->block);
+        t->kept = kept;
+        t->film = filmed ? film_start(cta) : NULL;
         size_t warps = (size_t)cta->warps;
         t->place = calloc(warps, sizeof *t->place);
         t->arrived = malloc(warps * sizeof *t->arrived);
@@ -125,8 +142,15 @@ static void add_run(struct trace *t, struct trace_run run)
     t->runs[t->run_count++] = run;
 }
 
-void trace_block(struct trace *t, const struct warp *w, const struct basic_block *b)
+struct film *trace_film(const struct trace *t)
 {
+    return t ? t->film : NULL;
+}
+
+void trace_block(struct trace *t, const struct warp *w, const struct basic_block *b, uint32_t mask)
+{
+    if (t->film)
+        film_block(t->film, w, (uint32_t)(b - w->cta->program->blocks), mask);
     uint64_t from = t->place[w->index];
     t->blocks_run++;
     t->place[w->index] += b->insns;
@@ -138,8 +162,11 @@ void trace_block(struct trace *t, const struct warp *w, const struct basic_block
                                       .count = b->insns});
 }
 
-void trace_arrive(struct trace *t, const struct warp *w, uint32_t insn)
+void trace_arrive(struct trace *t, const struct warp *w, uint32_t insn, unsigned barrier,
+                  uint32_t mask)
 {
+    if (t->film)
+        film_arrive(t->film, insn, barrier, mask, w->cta->barrier[barrier].expected);
     t->arrived[w->index] = t->place[w->index];
     t->stands[w->index] = insn;
 }
@@ -148,6 +175,7 @@ void trace_arrive(struct trace *t, const struct warp *w, uint32_t insn)
 void trace_release(struct trace *t, const struct cta *cta, unsigned id)
 {
     uint64_t place = 0;
+    uint32_t warps = 0;
     for (int pass = 0; pass < 2; ++pass)
         for (int i = 0; i < cta->warps; ++i) {
             const struct warp *w = &cta->warp[i];
@@ -156,6 +184,7 @@ void trace_release(struct trace *t, const struct cta *cta, unsigned id)
                 waits |= w->groups[k].arrived && w->groups[k].barrier == id;
             if (!waits || t->arrived[i] == UINT64_MAX)
                 continue;
+            warps |= 1u << i;
             if (pass == 0) {
                 place = place > t->place[i] ? place : t->place[i];
                 continue;
@@ -169,6 +198,8 @@ void trace_release(struct trace *t, const struct cta *cta, unsigned id)
             t->place[i] = place;
             t->arrived[i] = UINT64_MAX;
         }
+    if (t->film)
+        film_release(t->film, id, warps);
 }
 
 static struct trace_meeting *meeting_at(struct trace *t, uint32_t at)
@@ -227,6 +258,8 @@ void trace_ask(struct trace *t, const struct warp *w, uint32_t insn, uint32_t at
 void trace_access(struct trace *t, const struct warp *w, uint32_t insn, const uint32_t at[WARP],
                   int bytes, uint32_t mask, bool store)
 {
+    if (t->film)
+        film_shared(t->film, insn, at, bytes, mask, store ? FILM_STORE : FILM_LOAD);
     uint64_t *kept = &t->last_run[(size_t)w->index * t->program->insn_count + insn];
     if (!mask || (*kept && *kept != t->blocks_run))
         return;
@@ -287,16 +320,18 @@ static void write_trace(FILE *file, const struct trace *t)
     fprintf(file, "]}");
 }
 
-__attribute__((destructor)) static void trace_write(void)
+// Writes what a variable asks for, if it does, into its file.
+static void write_file(const char *variable)
 {
     char path[4096], temporary[4096 + 32];
     unsigned block[3];
     struct stat status;
+    const char *comma = "";
 
-    if (!trace_wanted(path, sizeof path, block))
+    if (!wanted_by(variable, path, sizeof path, block))
         return;
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) { // renaming would replace a device
-        fprintf(stderr, "ptxsim: PTXSIM_TRACE: %s is no regular file\n", path);
+        fprintf(stderr, "ptxsim: %s: %s is no regular file\n", variable, path);
         return;
     }
     snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
@@ -304,8 +339,14 @@ __attribute__((destructor)) static void trace_write(void)
     if (file) {
         fprintf(file, "{\"kernels\":[");
         for (const struct trace *t = traces; t; t = t->next) {
-            fprintf(file, "%s\n", t == traces ? "" : ",");
-            write_trace(file, t);
+            if (variable == FILM ? !t->film : !t->kept)
+                continue;
+            fprintf(file, "%s\n", comma);
+            comma = ",";
+            if (variable == FILM)
+                film_write(file, t->film);
+            else
+                write_trace(file, t);
         }
         fprintf(file, "]}\n");
         bool failed = ferror(file) != 0;
@@ -313,5 +354,11 @@ __attribute__((destructor)) static void trace_write(void)
             return;
         remove(temporary);
     }
-    fprintf(stderr, "ptxsim: PTXSIM_TRACE: %s: cannot be written\n", path);
+    fprintf(stderr, "ptxsim: %s: %s: cannot be written\n", variable, path);
+}
+
+__attribute__((destructor)) static void trace_write(void)
+{
+    write_file(PICTURES);
+    write_file(FILM);
 }

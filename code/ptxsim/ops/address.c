@@ -1,6 +1,8 @@
 // address.c: addresses that operations access: where they lead, and what is wrong with them.
 #include "address.h"
+
 #include "ptxsim/base/heap.h"
+#include "ptxsim/machine/film.h"
 
 bool global_span_slow(struct warp *w, uint64_t address, uint64_t bytes)
 {
@@ -30,9 +32,12 @@ void fault_shared(struct warp *w, const struct op *op, int lane, uint32_t at, ui
         fault_at(w, op, lane, FAULT_MISALIGNED,
                  "%s %u bytes at shared address 0x%x, which is no multiple of %u", verb, bytes, at,
                  bytes);
-    else
+    else {
+        if (w->cta->film)
+            film_party(w->cta->film, (uint32_t)(w->index * WARP + lane), at, bytes, false, false);
         race_report(w, op, lane, FAULT_UNINITIALISED, op->insn,
                     "%s %u bytes at shared address 0x%x that nothing has written", verb, bytes, at);
+    }
 }
 
 void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,

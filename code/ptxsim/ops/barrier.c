@@ -214,7 +214,7 @@ void barrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
                                                      .arrived = true,
                                                      .barrier = (uint8_t)id};
         if (cta->trace)
-            trace_arrive(cta->trace, w, op->insn);
+            trace_arrive(cta->trace, w, op->insn, id, mask);
     }
     release_barrier(cta, id);
 }

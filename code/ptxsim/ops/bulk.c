@@ -12,6 +12,7 @@
 #include "address.h"
 #include "async.h"
 #include "mbarrier.h"
+#include "ptxsim/machine/film.h"
 #include "scalars.h"
 #include "tensor_map.h"
 
@@ -330,6 +331,9 @@ static void load(struct warp *w, char *r, const struct op *op, const struct bulk
         free(bulk.pieces);
         return;
     }
+    if (w->cta->film)
+        film_bulk(w->cta->film, op->insn, lane, to, bytes, w->cta->meetings[bulk.meeting].at,
+                  bulk.phase, false);
     keep(w->cta, &bulk);
 }
 
@@ -414,6 +418,10 @@ static void issue_store(struct warp *w, char *r, const struct op *op, const stru
         }
     }
     store(&b, false);
+    if (w->cta->film)
+        film_bulk(w->cta->film, op->insn, lane, b.at,
+                  b.map ? box_of(b.map, b.from).rows * box_of(b.map, b.from).row : b.bytes, 0,
+                  b.group, true);
     keep(w->cta, &b);
 }
 

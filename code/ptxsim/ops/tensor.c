@@ -9,6 +9,7 @@
 // Shared wavefronts of 16-bit operands are those of the ldmatrix that ptxas makes of a wmma load:
 // one for each 8x8 tile whose eight 16-byte rows lie in distinct banks.
 #include "address.h"
+#include "ptxsim/machine/film.h"
 #include "ptxsim/machine/race_cells.h"
 #include "scalars.h"
 
@@ -81,6 +82,9 @@ static void count_access(struct warp *w, const struct op *op, const uint64_t at[
     if (!shared) {
         count->global_bytes += moved;
         count->sectors += (uint64_t)global_sectors(at, (int)bytes, mask);
+        if (w->cta->film)
+            film_global(w->cta->film, op->insn, at, (int)bytes, mask,
+                        store ? FILM_STORE : FILM_LOAD);
         return;
     }
     count->shared_bytes += moved;

@@ -13,6 +13,7 @@
 // 16-byte pieces by bits of their address.
 #include "address.h"
 #include "async.h"
+#include "ptxsim/machine/film.h"
 #include "scalars.h"
 
 #include <stdlib.h>
@@ -244,6 +245,32 @@ static bool take_operands(struct warp *w, const struct pending *p, bool issue,
                      b ? b[0] : NULL);
 }
 
+// For a film: the stretch of shared memory that `rows` rows of an operand from `first` on lie in.
+static void extent(uint64_t descriptor, bool transposed, int first, int rows, int size,
+                   uint32_t *from, uint32_t *to)
+{
+    struct layout l = unpack_descriptor(descriptor);
+    *from = UINT32_MAX;
+    *to = 0;
+    for (int i = 0; i < rows; i += transposed ? 8 : 1)
+        for (int k = 0; k < ROW_BYTES / size; k += transposed ? 1 : 16 / size) {
+            uint32_t at = piece_at(&l, transposed, first + i, k, size);
+            *from = at < *from ? at : *from;
+            *to = at + 16 > *to ? at + 16 : *to;
+        }
+}
+
+static void film_operands(struct warp *w, const struct pending *p)
+{
+    const struct wgmma *t = p->op->operands;
+    uint32_t from[2] = {0}, to[2] = {0};
+    if (t->a_desc != NO_REGISTER)
+        extent(p->a_desc, t->transposed_a, w->index % WARPGROUP_WARPS * 16, 16, element_bytes(t),
+               &from[0], &to[0]);
+    extent(p->b_desc, t->transposed_b, 0, t->n, element_bytes(t), &from[1], &to[1]);
+    film_product(w->cta->film, p->op->insn, from, to);
+}
+
 static bool reads_early(const struct warp *w, const struct products *products)
 {
     uint32_t seed = w->cta->launch->schedule;
@@ -298,6 +325,8 @@ void wgmma_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         free(p.early);
         return;
     }
+    if (w->cta->film)
+        film_operands(w, &p);
     products->list = array_grow(products->list, products->count, &products->capacity, sizeof p);
     products->list[products->count++] = p;
     note_effect(w);

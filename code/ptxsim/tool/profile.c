@@ -3,12 +3,14 @@
 //
 //   build/profile [OPTION...] PROGRAM [ARGUMENT...]   runs the program in the simulator
 //   build/profile [OPTION...] REPORT.json             reads a report of PTXSIM_REPORT
+//   build/profile --film FILE.html PROGRAM…           a page to watch one of its CTAs in (film.c)
 //
 // Counts are those of one launch, on average. `hot` is a line's share of the unit that has the
 // highest floor on an L4 (the appendix "A GPU in C" derives the floors).
+#include "tool.h"
+
 #include <errno.h>
 #include <getopt.h>
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,9 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { STATUS_USAGE = 2, STATUS_BAD = 3, BANKS = 32, LABELS = 9, BINS = 440 };
+enum { BANKS = 32, LABELS = 9, BINS = 440 };
 
-static char root[4096]; // of the repository
+char root[4096];
 static char report_file[64], trace_file[64];
 
 static void forget_files(void)
@@ -31,7 +33,7 @@ static void forget_files(void)
         unlink(trace_file);
 }
 
-static _Noreturn void __attribute__((format(printf, 2, 3))) die(int status, const char *format, ...)
+void die(int status, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -42,19 +44,19 @@ static _Noreturn void __attribute__((format(printf, 2, 3))) die(int status, cons
     exit(status);
 }
 
-static void *need(void *memory)
+void *need(void *memory)
 {
     if (!memory)
         die(STATUS_BAD, "out of memory");
     return memory;
 }
 
-static double number_at(const json_t *object, const char *key)
+double number_at(const json_t *object, const char *key)
 {
     return json_number_value(json_object_get(object, key));
 }
 
-static const char *string_at(const json_t *object, const char *key)
+const char *string_at(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
     return text ? text : "";
@@ -524,7 +526,8 @@ static void temporary_file(char *name, size_t size)
 }
 
 // Runs a program in the simulator, its output on stderr.
-static void run_program(char **argv, bool trace, const char *cta)
+// variable: what else is recorded, PTXSIM_TRACE or PTXSIM_FILM, or NULL.
+static int run_program(char **argv, const char *variable, const char *cta)
 {
     char libraries[4200], wanted[160];
     const char *old = getenv("LD_LIBRARY_PATH");
@@ -536,7 +539,7 @@ static void run_program(char **argv, bool trace, const char *cta)
         snprintf(libraries + used, sizeof libraries - used, ":%s", old);
     }
     temporary_file(report_file, sizeof report_file);
-    if (trace)
+    if (variable)
         temporary_file(trace_file, sizeof trace_file);
     snprintf(wanted, sizeof wanted, "%s%s%s", trace_file, cta ? "@" : "", cta ? cta : "");
     pid_t child = fork();
@@ -545,8 +548,11 @@ static void run_program(char **argv, bool trace, const char *cta)
     if (child == 0) {
         setenv("LD_LIBRARY_PATH", libraries, 1);
         setenv("PTXSIM_REPORT", report_file, 1);
-        if (trace)
-            setenv("PTXSIM_TRACE", wanted, 1);
+        if (variable)
+            setenv(variable, wanted, 1);
+        if (variable && strcmp(variable, "PTXSIM_FILM") == 0)
+            setenv("PTXSIM_THREADS", "1",
+                   0); // CTAs that share a queue take turns: the same film always
         dup2(STDERR_FILENO, STDOUT_FILENO);
         execvp(argv[0], argv);
         fprintf(stderr, "profile: %s: %s\n", argv[0], strerror(errno));
@@ -554,8 +560,7 @@ static void run_program(char **argv, bool trace, const char *cta)
     }
     int status = 0;
     waitpid(child, &status, 0);
-    if (!WIFEXITED(status) || WEXITSTATUS(status))
-        die(STATUS_BAD, "%s failed", argv[0]);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 static json_t *load(const char *name)
@@ -580,6 +585,49 @@ static const json_t *find_kernel(const json_t *file, const char *key, const char
     die(STATUS_BAD, name ? "no kernel %s was launched" : "no kernel was launched", name);
 }
 
+// The CTA that the first fault of a report names, as --cta takes it; NULL: there is none.
+static const char *faulty_cta(const char *report)
+{
+    static char text[64];
+    json_t *file = json_load_file(report, 0, NULL);
+    const char *said = json_string_value(json_array_get(json_object_get(file, "faults"), 0));
+    const char *block = said ? strstr(said, ", block (") : NULL;
+    unsigned x, y, z;
+    bool found = block && sscanf(block, ", block (%u,%u,%u)", &x, &y, &z) == 3;
+    json_decref(file);
+    snprintf(text, sizeof text, "%u,%u,%u", found ? x : 0, found ? y : 0, found ? z : 0);
+    return found ? text : NULL;
+}
+
+// A page of a recording, or of a program that is run for it: once more if the checks find a fault in
+// another CTA than the first. A program that fails for that is filmed all the same.
+static void make_film(char **argv, bool recorded, const char *kernel, const char *cta,
+                      const char *page)
+{
+    const char *faulty;
+    int status = 0;
+    if (!recorded) {
+        status = run_program(argv, "PTXSIM_FILM", cta);
+        faulty = cta ? NULL : faulty_cta(report_file);
+        if (faulty && strcmp(faulty, "0,0,0") != 0) {
+            forget_files();
+            status = run_program(argv, "PTXSIM_FILM", faulty);
+        }
+    }
+    json_t *file = json_load_file(recorded ? argv[0] : trace_file, 0, NULL);
+    json_t *shown = film_kernel(file, kernel);
+    if (!shown && kernel)
+        die(STATUS_BAD, "no kernel %s was launched", kernel);
+    if (!shown && cta)
+        die(STATUS_BAD, "no kernel was launched with a CTA %s", cta);
+    if (!shown && status)
+        die(STATUS_BAD, "%s failed (status %d) before a kernel was filmed", argv[0], status);
+    if (!shown)
+        die(STATUS_BAD, recorded ? "%s: no recording of PTXSIM_FILM" : "%s launched no kernel",
+            argv[0]);
+    film_page(shown, argv[0], page);
+}
+
 static const char help[] =
     "usage: build/profile [OPTION...] PROGRAM [ARGUMENT...] | REPORT.json\n"
     "Lines of the source with what the PTX simulator counted there, hottest first.\n"
@@ -593,6 +641,8 @@ static const char help[] =
     "  --timeline        what each warp executes or waits for, in instruction order;\n"
     "                    --steps FROM:TO chooses a part\n"
     "  --cta X,Y,Z       of this CTA (default 0,0,0)\n"
+    "  --film FILE.html  a page to watch one CTA of its first launch in, step by step; of one in\n"
+    "                    which the checks find a fault, unless --cta says another; --kernel too\n"
     "  --svg FILE        draw it with gnuplot instead of printing its table\n";
 
 static int whole(const char *text, const char *option)
@@ -607,17 +657,38 @@ static int whole(const char *text, const char *option)
 
 int main(int argc, char **argv)
 {
-    enum { HELP = 1, LINES, BY, KERNEL, JSON, SHOW_BANKS, WARP_OF, TIMELINE, STEPS, CTA, SVG };
+    enum {
+        HELP = 1,
+        LINES,
+        BY,
+        KERNEL,
+        JSON,
+        SHOW_BANKS,
+        WARP_OF,
+        TIMELINE,
+        STEPS,
+        CTA,
+        SVG,
+        FILM
+    };
     static const struct option options[] = {
-        {"help", no_argument, NULL, HELP},          {"lines", required_argument, NULL, LINES},
-        {"by", required_argument, NULL, BY},        {"kernel", required_argument, NULL, KERNEL},
-        {"json", required_argument, NULL, JSON},    {"banks", required_argument, NULL, SHOW_BANKS},
-        {"warp", required_argument, NULL, WARP_OF}, {"timeline", no_argument, NULL, TIMELINE},
-        {"steps", required_argument, NULL, STEPS},  {"cta", required_argument, NULL, CTA},
-        {"svg", required_argument, NULL, SVG},      {NULL, 0, NULL, 0},
+        {"help", no_argument, NULL, HELP},
+        {"lines", required_argument, NULL, LINES},
+        {"by", required_argument, NULL, BY},
+        {"kernel", required_argument, NULL, KERNEL},
+        {"json", required_argument, NULL, JSON},
+        {"banks", required_argument, NULL, SHOW_BANKS},
+        {"warp", required_argument, NULL, WARP_OF},
+        {"timeline", no_argument, NULL, TIMELINE},
+        {"steps", required_argument, NULL, STEPS},
+        {"cta", required_argument, NULL, CTA},
+        {"svg", required_argument, NULL, SVG},
+        {"film", required_argument, NULL, FILM},
+        {NULL, 0, NULL, 0},
     };
     int lines = 20, warp = 0;
     const char *by = NULL, *kernel = NULL, *json = NULL, *banks = NULL, *cta = NULL, *svg = NULL;
+    const char *film = NULL;
     bool timeline = false;
     double from = 0, to = 0;
     for (int option; (option = getopt_long(argc, argv, "+", options, NULL)) != -1;) {
@@ -638,6 +709,7 @@ int main(int argc, char **argv)
         }
         case CTA: cta = optarg; break;
         case SVG: svg = optarg; break;
+        case FILM: film = optarg; break;
         default: return STATUS_USAGE; // getopt has said why
         }
     }
@@ -646,7 +718,8 @@ int main(int argc, char **argv)
         known |= strcmp(by, units[i].unit) == 0;
     if (!known)
         die(STATUS_USAGE, "--by: \"%s\" is none of tensor, exp, shared, issue, dram", by);
-    if (optind == argc || (banks && timeline) || (svg && !banks && !timeline)) {
+    if (optind == argc || (banks && timeline) || (svg && !banks && !timeline) ||
+        (film && (banks || timeline || by || json))) {
         fputs(help, stderr);
         return STATUS_USAGE;
     }
@@ -654,8 +727,12 @@ int main(int argc, char **argv)
     atexit(forget_files);
     const char *name = argv[optind], *dot = strrchr(name, '.');
     bool picture = banks || timeline, recorded = dot && strcmp(dot, ".json") == 0;
-    if (!recorded)
-        run_program(argv + optind, picture, cta);
+    if (film) {
+        make_film(argv + optind, recorded, kernel, cta, film);
+        return 0;
+    }
+    if (!recorded && run_program(argv + optind, picture ? "PTXSIM_TRACE" : NULL, cta) != 0)
+        die(STATUS_BAD, "%s failed", name);
     json_t *file = load(recorded ? name : picture ? trace_file : report_file);
     char table[] = "/tmp/ptxsim-XXXXXX";
     if (svg) { // the table goes to a file, and plots/render draws it

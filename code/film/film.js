@@ -1,0 +1,887 @@
+// film.js: plays a recording of PTXSIM_FILM (code/ptxsim/machine/film.c says what its rows are).
+//
+// At the start the events become steps, one an executed instruction of a warp, in the order in which the
+// simulator ran them. All that is shown of a step is looked up from lists of steps, so that going back is
+// as easy as going on.
+"use strict";
+
+const BLOCK = 0, LANES = 1, COUNTS = 2, SHARED = 3, GLOBAL = 4, ARRIVE = 5, RELEASE = 6, MBARRIER = 7, ASK = 8,
+  GROUP = 9, BULK = 10, PRODUCT = 11, FAULT = 12;
+const LOAD = 0, STORE = 1, ATOMIC = 2, COPY = 3;
+const ACCESSES = ["reads", "writes", "reads and writes", "copies to"];
+const MBARRIER_KINDS = ["initialises", "invalidates", "arrives at", "arrives at, and expects bytes at", "leaves",
+  "leaves, and expects bytes at", "expects bytes at", "completes bytes of", "binds its copies to", "waits at"];
+const MBARRIER_COPIES = 8;
+const LETTERS = {
+  shared_load: "L", shared_store: "S", atomic: "A", global_load: "g", global_store: "G", copy_async: "c", tensor: "T",
+  mufu: "x", barrier: "B", shuffle: "s", branch: "j",
+};
+
+// ---- The film -------------------------------------------------------------------------------------
+
+async function unpack(text) {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+function lanesOf(mask) {
+  const lanes = [];
+  for (let i = 0; i < 32; ++i) if (mask >>> i & 1) lanes.push(i);
+  return lanes;
+}
+
+// What a shared or global access names: [{lane, at}], and the bytes of each.
+function decode(film, event) {
+  const global = event[0] === GLOBAL;
+  const pattern = film.recording.patterns[event[global ? 5 : 4]], base = event[global ? 4 : 3];
+  return {
+    bytes: pattern[0], mask: pattern[1], access: event[2], allocation: global ? event[3] : -1,
+    lanes: lanesOf(pattern[1]).map((lane, i) => ({ lane, at: base + pattern[2 + i] })),
+  };
+}
+
+function makeFilm(data) {
+  const r = data.recording, film = {
+    ...data, warp: [], insn: [], mask: [], details: [], column: [], barriers: [], stops: [], shared: [],
+    ofWarp: Array.from({ length: r.warps }, () => []), faults: r.faults.map((f) => ({ ...f })),
+  };
+  let base = 0, first = 0, count = 0, arrived = -1;
+  const attach = (step, event) => (film.details[step] = film.details[step] || []).push(event);
+  for (const e of r.events) {
+    if (e[0] === BLOCK) {
+      [first, count] = r.blocks[e[2]];
+      base = film.warp.length;
+      arrived = -1;
+      for (let i = 0; i < count; ++i) {
+        film.ofWarp[e[1]].push(film.warp.length);
+        film.warp.push(e[1]);
+        film.insn.push(first + i);
+        film.mask.push(e[3]);
+      }
+      continue;
+    }
+    const last = film.warp.length - 1;
+    let step = e[1] >= first && e[1] < first + count ? base + e[1] - first : last;
+    if (e[0] === LANES) {
+      film.mask[step] = e[2];
+      continue;
+    }
+    if (e[0] === ARRIVE) arrived = step;
+    if (e[0] === RELEASE) step = arrived >= 0 ? arrived : last;
+    if (e[0] === FAULT) {
+      const f = film.faults[e[1]];
+      step = f.insn >= first && f.insn < first + count && film.warp[last] === f.warp ? base + f.insn - first : last;
+      if (film.warp[step] !== f.warp && film.ofWarp[f.warp].length) step = film.ofWarp[f.warp].at(-1);
+      f.step = step;
+    }
+    attach(step, e);
+  }
+  film.steps = film.warp.length;
+  for (const f of film.faults) {
+    if (f.step === undefined) f.step = film.steps - 1;
+    f.first = firstAccess(film, f);
+  }
+  placeSteps(film);
+  followCopies(film);
+  return film;
+}
+
+// The column of each step: a warp's steps one after the other; at a barrier those who waited go on together.
+function placeSteps(film) {
+  const place = new Array(film.recording.warps).fill(0);
+  for (let s = 0; s < film.steps; ++s) {
+    film.column[s] = place[film.warp[s]]++;
+    for (const e of film.details[s] || []) {
+      if (e[0] === SHARED || e[0] === BULK || e[0] === PRODUCT) film.shared.push(s);
+      if (e[0] === ASK && e[4]) film.stops.push(s);
+      if (e[0] !== RELEASE) continue;
+      const warps = lanesOf(e[2]), column = Math.max(...warps.map((w) => place[w]));
+      for (const w of warps) place[w] = column;
+      film.barriers.push({ step: s, id: e[1], warps, column });
+      film.stops.push(s);
+    }
+  }
+  film.shared = [...new Set(film.shared)];
+  film.stops = [...new Set(film.stops)];
+}
+
+// Copies on their way: from which step to which, and of which group or mbarrier's phase.
+function followCopies(film) {
+  const open = {}, way = [];
+  film.copies = [];
+  film.mbarriers = new Map();
+  const kindOf = (opcode) => opcode.startsWith("wgmma") ? "wgmma" : opcode.startsWith("cp.async.bulk") ? "bulk" : "copy";
+  const add = (copy) => {
+    film.copies.push(copy);
+    way.push(copy);
+  };
+  const land = (step, which) => {
+    for (let i = way.length; i-- > 0;)
+      if (which(way[i])) {
+        way[i].landed = step;
+        way.splice(i, 1);
+      }
+  };
+  for (let s = 0; s < film.steps; ++s)
+    for (const e of film.details[s] || []) {
+      const w = film.warp[s], kind = kindOf(film.recording.instructions[film.insn[s]][4]), key = w + kind;
+      const group = open[key] || 0;
+      if (e[0] === SHARED && e[2] === COPY) {
+        const d = decode(film, e);
+        add({ kind, step: s, warp: w, group, at: d.lanes[0].at, bytes: d.bytes * d.lanes.length, landed: Infinity });
+      } else if (e[0] === BULK) {
+        add({ kind, step: s, warp: w, group: e[7] ? e[6] : -1, at: e[3], bytes: e[4], landed: Infinity,
+          mbarrier: e[7] ? -1 : e[5], phase: e[6], store: e[7] });
+      } else if (e[0] === PRODUCT) {
+        add({ kind, step: s, warp: w, group, at: e[4], bytes: e[5] - e[4], landed: Infinity });
+      } else if (e[0] === GROUP) {
+        if (e[2] < 0 || e[3]) open[key] = group + 1;
+        if (e[2] >= 0)
+          land(s, (c) => c.kind === kind && c.warp === w && !(c.mbarrier >= 0) && c.group + e[2] < (open[key] || 0));
+      } else if (e[0] === MBARRIER) {
+        if (!film.mbarriers.has(e[2])) film.mbarriers.set(e[2], []);
+        film.mbarriers.get(e[2]).push({ step: s, event: e });
+        if (e[3] === MBARRIER_COPIES)
+          for (const c of way)
+            if (c.kind === "copy" && c.warp === w && !(c.mbarrier >= 0)) {
+              c.mbarrier = e[2];
+              c.phase = e[8] - (e[5] === e[6] && !e[7] ? 1 : 0);
+            }
+      } else if (e[0] === ASK && e[4]) {
+        land(s, (c) => c.mbarrier === e[2] && c.phase < e[5]);
+      }
+    }
+}
+
+// ---- Looking things up ----------------------------------------------------------------------------
+
+// The last index of a sorted list whose value is at most x; -1: none.
+function lastAtMost(list, x) {
+  let low = 0, high = list.length;
+  while (low < high) {
+    const middle = low + high >> 1;
+    if (list[middle] <= x) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+// Whose lanes an event of shared memory has at an address: {lane, access}; null: none.
+function touches(film, e, address) {
+  if (e[0] === BULK)
+    return address >= e[3] && address < e[3] + e[4] ? { lane: e[2], access: e[7] ? LOAD : COPY } : null;
+  if (e[0] === PRODUCT)
+    return (address >= e[2] && address < e[3]) || (address >= e[4] && address < e[5]) ? { lane: 0, access: LOAD } : null;
+  if (e[0] !== SHARED) return null;
+  const d = decode(film, e), found = d.lanes.find((l) => address >= l.at && address < l.at + d.bytes);
+  return found ? { lane: found.lane, access: d.access } : null;
+}
+
+function whoTouches(film, from, direction, address, wanted) {
+  let i = lastAtMost(film.shared, from);
+  if (direction > 0) ++i;
+  for (; i >= 0 && i < film.shared.length; i += direction) {
+    const step = film.shared[i];
+    for (const e of film.details[step]) {
+      const t = touches(film, e, address);
+      if (t && wanted(t.access)) return { step, ...t };
+    }
+  }
+  return null;
+}
+const writes = (access) => access !== LOAD, reads = (access) => access === LOAD || access === ATOMIC;
+
+// The earlier access of a race: the last step of the other party at its instruction (and address).
+function firstAccess(film, f) {
+  if (f.thread === undefined || f.other < 0) return -1;
+  const mine = film.ofWarp[f.thread >> 5] || [];
+  for (let i = lastAtMost(mine, f.step); i >= 0; --i) {
+    const s = mine[i];
+    if (s === f.step || film.insn[s] !== f.other) continue;
+    if (f.at === undefined || (film.details[s] || []).some((e) => touches(film, e, f.at))) return s;
+  }
+  return -1;
+}
+
+function tileAt(film, address) {
+  return film.tiles.find((t) => address >= t.at && address < t.at + tileBytes(t));
+}
+function tileBytes(t) {
+  return t.dims.reduce((a, b) => a * b, t.element);
+}
+// Rows and columns that a tile is drawn with; one long row is cut at 128 bytes.
+function tileShape(t) {
+  const columns = t.dims.length ? t.dims.at(-1) : 1, all = tileBytes(t) / t.element;
+  const most = t.dims.length < 2 || columns * t.element > 512 ? Math.max(1, 128 / t.element) : columns;
+  return { columns: Math.min(columns, most), rows: Math.ceil(all / Math.min(columns, most)) };
+}
+function nameOf(film, address) {
+  const t = tileAt(film, address);
+  if (!t) return "shared address " + address;
+  let index = Math.floor((address - t.at) / t.element), count = tileBytes(t) / t.element, text = t.name;
+  for (const d of t.dims) {
+    count /= d;
+    text += "[" + Math.floor(index / count) + "]";
+    index %= count;
+  }
+  return text;
+}
+
+// ---- Banks ----------------------------------------------------------------------------------------
+
+const popcount = (mask) => lanesOf(mask).length;
+
+// Elements of one part of an access, each with the wavefront that it goes by: machine/counts.c's rule.
+function elementsOf(lanes, bytes) {
+  const shift = bytes <= 4 ? 2 : Math.log2(bytes), places = 128 >> shift, seen = new Map(), depth = [];
+  for (const l of lanes) {
+    const element = l.at >>> shift, place = element % places;
+    if (!seen.has(element)) {
+      depth[place] = (depth[place] || 0) + 1;
+      seen.set(element, { bank: place << shift >> 2, words: Math.max(1, bytes / 4), wave: depth[place] - 1, lanes: [] });
+    }
+    seen.get(element).lanes.push(l.lane);
+  }
+  return [...seen.values()];
+}
+const wavesOf = (elements) => elements.reduce((most, e) => Math.max(most, e.wave + 1), 0);
+
+function pairsAgree(lanes, bit) {
+  const at = new Map(lanes.map((l) => [l.lane, l.at]));
+  return lanes.every((l) => at.get(l.lane ^ bit) === l.at);
+}
+
+// The wavefronts of an access: [[element, ...], ...].
+function wavefronts(d) {
+  const parts = d.bytes <= 4 ? 1 : d.bytes / 4, wide = 32 / parts, groups = [];
+  for (let p = 0; p < parts; ++p) groups.push(d.lanes.filter((l) => Math.floor(l.lane / wide) === p));
+  const rows = [], put = (elements) => {
+    const from = rows.length;
+    for (const e of elements) (rows[from + e.wave] = rows[from + e.wave] || []).push(e);
+  };
+  for (let p = 0; p < parts; p += 2) {
+    const low = groups[p], high = groups[p + 1] || [], both = [...low, ...high];
+    const together = d.access === LOAD && low.length && high.length &&
+      (both.length <= wide || pairsAgree(both, 1) || pairsAgree(both, 2)) && wavesOf(elementsOf(both, d.bytes)) === 1;
+    put(elementsOf(together ? both : low, d.bytes));
+    if (!together) put(elementsOf(high, d.bytes));
+  }
+  return rows;
+}
+
+// ---- The page -------------------------------------------------------------------------------------
+
+const $ = (id) => document.getElementById(id);
+function element(name, properties, ...children) {
+  const node = Object.assign(document.createElement(name), properties);
+  node.append(...children);
+  return node;
+}
+
+const view = { at: 0, follow: -1, lane: 0, fault: -1, rows: [], badges: [], rowOf: [] };
+let film;
+
+function placeName(insn) {
+  const [file, line] = film.recording.instructions[insn];
+  if (!line) return "no line";
+  const base = file.split("/").pop(), chapter = base.match(/^(\d+)-/);
+  return (chapter ? chapter[1] : base) + ":" + line;
+}
+const opcodeOf = (step) => film.recording.instructions[film.insn[step]][4];
+
+function letterOf(step) {
+  const insn = film.recording.instructions[film.insn[step]];
+  return insn[4].startsWith("mbarrier") ? "m" : LETTERS[insn[3]] || ".";
+}
+
+// Whether a warp waits at a barrier after a step; its last step until then.
+function stateOf(warp, at) {
+  const list = film.ofWarp[warp], i = lastAtMost(list, at), step = i < 0 ? -1 : list[i];
+  let waits = null;
+  for (const e of (step >= 0 && film.details[step]) || []) {
+    if (e[0] === ARRIVE) waits = { barrier: e[2], step };
+    if (e[0] === ASK && !e[4]) waits = { mbarrier: e[2], step };
+  }
+  if (waits && waits.barrier !== undefined) {
+    const k = lastAtMost(film.barriers.map((b) => b.step), at);
+    for (let b = k; b >= 0 && film.barriers[b].step >= step; --b)
+      if (film.barriers[b].warps.includes(warp)) return { step, waits: null };
+  }
+  return { step, waits, ended: i === list.length - 1 && !waits };
+}
+
+// ---- Source ---------------------------------------------------------------------------------------
+
+function showSource() {
+  const index = new Map(), body = element("tbody");
+  film.source.forEach(([file, line], i) => {
+    if (!index.has(file + ":" + line)) index.set(file + ":" + line, i);
+  });
+  view.rowOf = film.recording.instructions.map(([file, line]) => index.has(file + ":" + line) ? index.get(file + ":" + line) : -1);
+  const sums = film.source.map(() => ({ runs: 0, waves: 0, conflicts: 0 }));
+  for (let s = 0; s < film.steps; ++s) {
+    const row = view.rowOf[film.insn[s]];
+    if (row < 0) continue;
+    sums[row].runs++;
+    for (const e of film.details[s] || [])
+      if (e[0] === COUNTS) {
+        const own = sums[view.rowOf[e[1]]];
+        if (!own) continue;
+        own.waves += e[2];
+        own.conflicts += e[3];
+      }
+  }
+  view.sums = sums;
+  const chapters = film.source.some(([file]) => file.startsWith("chapters/"));
+  view.rows = film.source.map(([file, line, text], i) => {
+    const sum = sums[i], base = file.split("/").pop(), number = base.match(/^(\d+)-/);
+    const row = element("tr", {},
+      element("td", { className: "w" }),
+      element("td", { className: "n", textContent: sum.runs || "" }),
+      element("td", { className: "n", textContent: sum.waves ? sum.waves + (sum.conflicts ? "!" : "") : "",
+        title: sum.conflicts ? sum.conflicts + " of them by bank conflicts" : "" }),
+      element("td", { className: "n", textContent: (chapters && number ? number[1] + ":" : "") + line }),
+      element("td", { className: "code", textContent: text }));
+    body.append(row);
+    return row;
+  });
+  $("source").replaceChildren(element("table", {},
+    element("thead", {}, element("tr", {}, ...["warps", "runs", "waves", "line", "text"].map((t) =>
+      element("th", { textContent: t, className: t, scope: "col",
+        title: t === "runs" ? "instructions executed" : t === "waves" ? "wavefronts of shared memory; !: with bank conflicts" : "" })))), body));
+  view.badges = Array.from({ length: film.recording.warps }, (_, w) => element("span", { className: "badge", textContent: w }));
+}
+
+function placeWarps() {
+  const now = film.warp[view.at];
+  view.badges.forEach((badge, w) => {
+    const state = stateOf(w, view.at), row = state.step < 0 ? -1 : view.rowOf[film.insn[state.step]];
+    badge.className = "badge" + (w === now ? " now" : "") + (state.waits ? " wait" : "");
+    badge.textContent = w + (state.waits ? "…" : state.ended ? "✓" : "");
+    badge.title = "warp " + w + (state.waits ? " waits" : state.ended ? " has ended" : "");
+    if (row < 0) badge.remove();
+    else if (badge.parentNode !== view.rows[row].firstChild) view.rows[row].firstChild.append(badge);
+  });
+  const row = view.rows[view.rowOf[film.insn[view.at]]];
+  if (view.here && view.here !== row) view.here.classList.remove("here");
+  view.here = row;
+  if (!row) return;
+  row.classList.add("here");
+  const box = $("source"), top = row.offsetTop, low = box.scrollTop + 40, high = box.scrollTop + box.clientHeight - 60;
+  if (top < low || top > high) box.scrollTop = top - box.clientHeight / 3;
+}
+
+// ---- What the step touches ------------------------------------------------------------------------
+
+function bankTable(d) {
+  const rows = wavefronts(d), table = element("table", { className: "grid" });
+  table.append(element("tr", {}, element("th", { textContent: "bank" }),
+    ...Array.from({ length: 32 }, (_, b) => element("th", { textContent: b }))));
+  rows.forEach((elements, i) => {
+    const cells = Array.from({ length: 32 }, () => element("td"));
+    for (const e of elements)
+      for (let k = 0; k < e.words; ++k) {
+        cells[e.bank + k].className = "on";
+        cells[e.bank + k].textContent = e.lanes[0] + (e.lanes.length > 1 ? "+" : "");
+        cells[e.bank + k].title = "lane " + e.lanes.join(", ");
+      }
+    table.append(element("tr", {}, element("th", { textContent: i + 1 }), ...cells));
+  });
+  return element("div", { className: "scroll" }, table);
+}
+
+// A tile with what lanes touch of it; a click asks who wrote a place.
+function tileMap(tile, spots) {
+  const { columns, rows } = tileShape(tile), cell = Math.max(3, Math.min(16, Math.floor(520 / columns)));
+  const canvas = element("canvas", { width: columns * cell + 1, height: rows * cell + 1 });
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", tile.name + ", " + spots.length + " places touched; the list of lanes names them");
+  const c = canvas.getContext("2d"), style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue(name).trim();
+  c.strokeStyle = colour("--line");
+  c.lineWidth = 0.5;
+  c.beginPath();
+  for (let i = 0; i <= columns; i += cell < 6 ? 8 : 1) c.moveTo(i * cell + 0.5, 0), c.lineTo(i * cell + 0.5, rows * cell);
+  for (let i = 0; i <= rows; i += cell < 6 ? 8 : 1) c.moveTo(0, i * cell + 0.5), c.lineTo(columns * cell, i * cell + 0.5);
+  c.stroke();
+  for (const s of spots) {
+    const from = Math.floor((s.at - tile.at) / tile.element), wide = Math.max(1, s.bytes / tile.element);
+    c.fillStyle = colour(s.bad ? "--bad" : "--mark");
+    for (let k = 0; k < wide; ++k)
+      c.fillRect((from + k) % columns * cell + 1, Math.floor((from + k) / columns) * cell + 1, cell - 1, cell - 1);
+    if (cell * Math.min(wide, columns) < 14 || s.lane === undefined) continue;
+    c.fillStyle = colour("--paper");
+    c.font = Math.min(11, cell - 2) + "px sans-serif";
+    c.fillText(s.lane, from % columns * cell + 2, Math.floor(from / columns) * cell + cell - 3);
+  }
+  canvas.addEventListener("click", (event) => {
+    const box = canvas.getBoundingClientRect(), scale = canvas.width / box.width;
+    const x = Math.floor((event.clientX - box.left) * scale / cell), y = Math.floor((event.clientY - box.top) * scale / cell);
+    ask(tile.at + (y * columns + x) * tile.element);
+  });
+  return element("div", {}, element("h2", { textContent: tile.name + ": " + rows + " × " + columns + " " + tile.type }),
+    element("div", { className: "scroll" }, canvas));
+}
+
+const stepButton = (step, words) => {
+  const button = element("button", { type: "button", textContent: words });
+  button.addEventListener("click", () => go(step));
+  return button;
+};
+
+// Who wrote an address last, and who reads and writes it next.
+function ask(address) {
+  const parts = [element("h2", { textContent: nameOf(film, address) + " (shared address " + address + ")" })];
+  const tell = (what, found) => {
+    const line = element("p", {}, what + ": ");
+    if (found)
+      line.append(stepButton(found.step, "warp " + film.warp[found.step] + ", lane " + found.lane + ", " +
+        placeName(film.insn[found.step]) + ", step " + found.step));
+    else line.append("nobody in this film");
+    parts.push(line);
+  };
+  tell("last written by", whoTouches(film, view.at, -1, address, writes));
+  tell("next read by", whoTouches(film, view.at, 1, address, reads));
+  tell("next written by", whoTouches(film, view.at, 1, address, writes));
+  $("answer").replaceChildren(...parts);
+}
+
+function addressButton(lane, at) {
+  const button = element("button", { type: "button", textContent: nameOf(film, at), title: "shared address " + at });
+  button.addEventListener("click", () => ask(at));
+  return element("li", {}, "lane " + lane + ": ", button);
+}
+
+function showShared(parts, memory, events, step) {
+  const spots = new Map();
+  let counted = 0, more = 0;
+  for (const e of film.details[step] || []) if (e[0] === COUNTS && e[1] === film.insn[step]) counted += e[2], more += e[3];
+  const list = element("ul", { className: "lanelist" });
+  for (const [i, e] of events.entries()) {
+    const d = decode(film, e);
+    for (const l of d.lanes) {
+      const tile = tileAt(film, l.at);
+      list.append(addressButton(events.length > 1 ? i + "." + l.lane : l.lane, l.at));
+      if (!tile) continue;
+      if (!spots.has(tile)) spots.set(tile, []);
+      spots.get(tile).push({ at: l.at, bytes: d.bytes, lane: l.lane });
+    }
+  }
+  const d = decode(film, events[0]), names = [...spots.keys()].map((t) => t.name).join(", ");
+  parts.push(element("p", { textContent: "Shared memory: " + ACCESSES[d.access] + " " + (names || "memory without a name") + ", " +
+    d.bytes + " bytes a lane" + (events.length > 1 ? ", in " + events.length + " parts" : "") +
+    (d.access === COPY ? "; the bytes come when the copy is waited for" : "") + "." }));
+  if (d.access !== COPY) {
+    parts.push(element("p", { textContent: counted + (counted === 1 ? " wavefront" : " wavefronts") +
+      (more ? ", " + more + " of them by bank conflicts" : ", no bank conflict") + ". Each row is a wavefront; a number is the lane (+: and others) that wants the bank's word." }));
+    if (d.access !== ATOMIC) for (const e of events.slice(0, 8)) parts.push(bankTable(decode(film, e)));
+  }
+  parts.push(element("details", {}, element("summary", { textContent: "lanes and what they touch (who wrote it?)" }), list));
+  for (const [tile, list] of spots) memory.push(tileMap(tile, list.concat(faultSpots(tile))));
+}
+
+function faultSpots(tile) {
+  const f = film.faults[view.fault];
+  return f && f.at !== undefined && (view.at === f.step || view.at === f.first) && f.at >= tile.at &&
+    f.at < tile.at + tileBytes(tile) ? [{ at: f.at, bytes: f.bytes || tile.element, bad: true }] : [];
+}
+
+function showRange(parts, memory, from, to, words) {
+  const tiles = film.tiles.filter((t) => t.at < to && from < t.at + tileBytes(t));
+  parts.push(element("p", { textContent: words + " " + (tiles.map((t) => t.name).join(", ") || "shared memory") +
+    " (shared addresses " + from + " to " + (to - 1) + ")." }));
+  for (const t of tiles.slice(0, 2)) {
+    const low = Math.max(from, t.at), high = Math.min(to, t.at + tileBytes(t));
+    memory.push(tileMap(t, [{ at: low, bytes: high - low }]));
+  }
+}
+
+function eventWords(e, step) {
+  const warp = "Warp " + film.warp[step];
+  if (e[0] === GLOBAL) {
+    const d = decode(film, e);
+    let sectors = 0;
+    for (const c of film.details[step]) if (c[0] === COUNTS && c[1] === film.insn[step]) sectors = c[4];
+    return "Global memory: " + (d.access === STORE ? "writes" : "reads") + " " + d.bytes + " bytes a lane, " + d.lanes.length +
+      " lanes, allocation " + d.allocation + " from byte " + d.lanes[0].at + " on: " + sectors + " sectors of 32 bytes.";
+  }
+  if (e[0] === ARRIVE) return warp + " comes to barrier " + e[2] + (e[4] ? " of " + e[4] + " threads" : "") + ".";
+  if (e[0] === RELEASE) return "Barrier " + e[1] + ": all have come; warps " + lanesOf(e[2]).join(", ") + " go on.";
+  if (e[0] === MBARRIER)
+    return warp + " " + MBARRIER_KINDS[e[3]] + " the mbarrier " + nameOf(film, e[2]) + " (" + popcount(e[4]) + " lanes): " +
+      (e[6] - e[5]) + " of " + e[6] + " arrivals in phase " + e[8] + (e[7] ? ", " + e[7] + " bytes missing" : "") + ".";
+  if (e[0] === ASK)
+    return warp + " asks whether the phase of the mbarrier " + nameOf(film, e[2]) + " has ended: " + (e[4] ? "yes." : "not yet.");
+  if (e[0] === GROUP)
+    return e[2] < 0 ? warp + " closes a group of what it has begun." : warp + " waits until at most " + e[2] + " groups are on their way.";
+  if (e[0] === FAULT) return "Here the checks report: " + film.faults[e[1]].sentence;
+  return "";
+}
+
+function laneStrip(mask) {
+  return Array.from({ length: 32 }, (_, i) => mask >>> i & 1 ? "●" : "○").join("");
+}
+
+function showStep() {
+  const s = view.at, insn = film.recording.instructions[film.insn[s]], parts = [], memory = [];
+  const events = film.details[s] || [], shared = events.filter((e) => e[0] === SHARED);
+  parts.push(element("h2", { textContent: "Warp " + film.warp[s] + ": " + insn[4] }));
+  parts.push(element("p", { className: "code", textContent: laneStrip(film.mask[s]), title: "lanes 0 to 31: ● active" }));
+  if (insn[2]) parts.push(element("p", { textContent: insn[2].trim() }));
+  const f = film.faults[view.fault];
+  if (f && (s === f.step || s === f.first))
+    parts.push(element("p", {}, element("strong", { textContent: (f.first < 0 ? "Here: " : s === f.first ? "First access: " : "Second access: ") + f.sentence })));
+  if (shared.length) showShared(parts, memory, shared, s);
+  for (const e of events) {
+    if (e[0] === BULK)
+      showRange(parts, memory, e[3], e[3] + e[4], "Bulk copy (TMA) of " + e[4] + " bytes " + (e[7] ? "from" : "to"));
+    if (e[0] === PRODUCT) {
+      if (e[3] > e[2]) showRange(parts, memory, e[2], e[3], "wgmma reads A from");
+      showRange(parts, memory, e[4], e[5], "wgmma reads B from");
+    }
+    const words = eventWords(e, s);
+    if (words) parts.push(element("p", { textContent: words }));
+  }
+  const fragment = film.recording.fragments[film.insn[s]];
+  if (fragment) parts.push(...fragmentParts(fragment));
+  if (!events.length && !fragment) parts.push(element("p", { textContent: "Registers only: no memory, no barrier." }));
+  $("step").replaceChildren(...parts);
+  $("memory").replaceChildren(...memory);
+  $("answer").replaceChildren();
+  $("pipeline").replaceChildren(...pipelineParts());
+}
+
+// ---- Fragments ------------------------------------------------------------------------------------
+
+// Which lane and register hold each element: lane 4 g + t has in register i (g + row[i], step t + column[i] + e).
+function fragmentTable(name, m) {
+  const cells = [];
+  for (let lane = 0; lane < 32; ++lane)
+    for (let i = 0; i < m.row.length; ++i)
+      for (let e = 0; e < m.per; ++e) {
+        const row = (lane >> 2) + m.row[i], column = m.step * (lane & 3) + m.column[i] + e;
+        ((cells[row] = cells[row] || [])[column] = cells[row][column] || []).push({ lane, register: i, element: e });
+      }
+  const table = element("table", { className: "grid" });
+  for (const row of cells)
+    table.append(element("tr", {}, ...Array.from(row || [], (holders) => {
+      if (!holders) return element("td");
+      const words = holders.map((h) => "lane " + h.lane + ", register " + h.register + (m.per > 1 ? ", part " + h.element : "")).join("; ");
+      const button = element("button", { type: "button", textContent: holders[0].lane, title: words });
+      button.addEventListener("click", () => {
+        view.lane = holders[0].lane;
+        showStep();
+      });
+      return element("td", { className: holders.some((h) => h.lane === view.lane) ? "on" : "" }, button);
+    })));
+  const mine = [];
+  cells.forEach((row, r) => (row || []).forEach((holders, c) => {
+    for (const h of holders || []) if (h.lane === view.lane) mine.push("r" + h.register + ": (" + r + "," + c + ")");
+  }));
+  return element("details", { open: name === "matrix" || name === "A" },
+    element("summary", { textContent: name + ", " + m.type + ": which lane holds an element (a row's number is its lane)" }),
+    element("div", { className: "scroll" }, table),
+    element("p", { textContent: "Lane " + view.lane + " holds, register by register: " + mine.join(" ") }));
+}
+
+function fragmentParts(f) {
+  const parts = [];
+  if (f.what === "tiles")
+    parts.push(element("p", { textContent: f.count + " tiles of 8 × 8 halves" + (f.transposed ? ", transposed" : "") +
+      ": lane 4 g + t holds elements (g, 2 t) and (g, 2 t + 1) of each; lane 8 k + i names row i of tile k." }));
+  if (f.what === "mma" || f.what === "wgmma")
+    parts.push(element("p", { textContent: "A product of " + f.m + " × " + f.n + " × " + f.k + "." }));
+  for (const name of ["matrix", "A", "B", "D"]) if (f[name]) parts.push(fragmentTable(name, f[name]));
+  return parts;
+}
+
+// ---- Barriers and copies on their way -------------------------------------------------------------
+
+function pipelineParts() {
+  const at = view.at, parts = [], waiting = new Map();
+  for (let w = 0; w < film.recording.warps; ++w) {
+    const state = stateOf(w, at);
+    if (!state.waits) continue;
+    const key = state.waits.barrier !== undefined ? "barrier " + state.waits.barrier : "mbarrier " + nameOf(film, state.waits.mbarrier);
+    if (!waiting.has(key)) waiting.set(key, []);
+    waiting.get(key).push(w + " (" + placeName(film.insn[state.step]) + ")");
+  }
+  if (waiting.size) parts.push(element("h2", { textContent: "Who waits" }));
+  for (const [key, warps] of waiting) parts.push(element("p", { textContent: "at " + key + ": warps " + warps.join(", ") }));
+  if (film.mbarriers.size) {
+    const table = element("table", { className: "plain" }, element("tr", {}, ...["mbarrier", "phase", "arrived", "bytes missing"].map((t) => element("th", { textContent: t, scope: "col" }))));
+    for (const [address, list] of film.mbarriers) {
+      let last = null;
+      for (const m of list) if (m.step <= at) last = m.event;
+      if (last)
+        table.append(element("tr", {}, ...[nameOf(film, address), last[8], (last[6] - last[5]) + " of " + last[6], last[7]].map((t) => element("td", { textContent: t }))));
+    }
+    parts.push(element("h2", { textContent: "mbarriers" }), table);
+  }
+  const flying = new Map();
+  for (const c of film.copies) {
+    if (c.step > at || c.landed <= at) continue;
+    const tile = tileAt(film, c.at), name = tile ? tile.name + (tile.dims.length === 2 && tile.dims[0] <= 8 ? "[" + Math.floor((c.at - tile.at) / (tileBytes(tile) / tile.dims[0])) + "]" : "") : "address " + c.at;
+    const key = [c.kind, c.warp, c.mbarrier >= 0 ? "m" + c.mbarrier + "." + c.phase : c.group, name].join();
+    const sum = flying.get(key) || { ...c, name, count: 0, bytes: 0 };
+    sum.count++;
+    sum.bytes += c.bytes;
+    flying.set(key, sum);
+  }
+  if (film.copies.length) {
+    const table = element("table", { className: "plain" }, element("tr", {}, ...["what", "warp", "to or from", "bytes", "waits for", "begun at"].map((t) => element("th", { textContent: t, scope: "col" }))));
+    const kinds = { copy: "cp.async", bulk: "bulk copy", wgmma: "wgmma" };
+    for (const c of flying.values())
+      table.append(element("tr", {}, ...[kinds[c.kind], c.warp, c.name, c.bytes,
+        c.mbarrier >= 0 ? "phase " + c.phase + " of " + nameOf(film, c.mbarrier) : "group " + c.group, placeName(film.insn[c.step])].map((t) => element("td", { textContent: t }))));
+    parts.push(element("h2", { textContent: "On their way" }), flying.size ? table : element("p", { textContent: "nothing" }));
+  }
+  return parts;
+}
+
+// ---- Warps in instruction order -------------------------------------------------------------------
+
+const STRIP = 100;
+
+function showStrips() {
+  const middle = film.column[view.at], from = Math.max(0, middle - STRIP / 2), lines = [];
+  const walls = new Set(film.barriers.map((b) => b.column));
+  for (let w = 0; w < film.recording.warps; ++w) {
+    const list = film.ofWarp[w], columns = list.map ? film.columnsOf[w] : [];
+    let i = lastAtMost(columns, from - 1) + 1, text = "", head = ("warp " + w).padEnd(8);
+    for (let c = from; c < from + STRIP; ++c) {
+      if (walls.has(c)) text += "│";
+      if (columns[i] !== c) {
+        text += i < columns.length ? "–" : " ";
+        continue;
+      }
+      const letter = letterOf(list[i]);
+      text += list[i] === view.at ? "<b>" + letter + "</b>" : letter;
+      ++i;
+    }
+    lines.push(head + text);
+  }
+  $("strips").innerHTML = lines.join("\n");
+}
+
+// ---- Going on and back ----------------------------------------------------------------------------
+
+function go(step) {
+  view.at = Math.max(0, Math.min(film.steps - 1, step));
+  placeWarps();
+  showStep();
+  showStrips();
+  const w = film.warp[view.at];
+  $("scrub").value = view.at;
+  $("scrub-label").textContent = "step " + view.at + " of " + (film.steps - 1);
+  const mine = film.ofWarp[w], text = film.source[view.rowOf[film.insn[view.at]]];
+  $("now").textContent = "Warp " + w + ", its instruction " + lastAtMost(mine, view.at) + " of " + (mine.length - 1) + ", line " +
+    placeName(film.insn[view.at]) + (text ? ": " + text[2].trim() : "");
+}
+
+function neighbour(direction) {
+  if (view.follow < 0) return view.at + direction;
+  const list = film.ofWarp[view.follow], i = lastAtMost(list, view.at), on = list[i] === view.at;
+  const k = direction > 0 ? i + 1 : on ? i - 1 : i;
+  return k < 0 || k >= list.length ? view.at : list[k];
+}
+
+// The next step of this warp on another line; going back, the first step of the line before.
+function otherLine(direction) {
+  const list = film.ofWarp[film.warp[view.at]], row = (k) => view.rowOf[film.insn[list[k]]];
+  let i = lastAtMost(list, view.at), here = row(i);
+  while (list[i] !== undefined && row(i) === here) i += direction;
+  if (list[i] === undefined) return direction > 0 ? list.at(-1) : list[0];
+  if (direction < 0) for (here = row(i); i > 0 && row(i - 1) === here;) --i;
+  return list[i];
+}
+
+function otherStop(direction) {
+  const i = lastAtMost(film.stops, view.at);
+  const k = direction > 0 ? i + 1 : film.stops[i] === view.at ? i - 1 : i;
+  return k < 0 ? 0 : k >= film.stops.length ? film.steps - 1 : film.stops[k];
+}
+
+function follow(warp) {
+  if (warp >= film.recording.warps) return;
+  view.follow = warp;
+  $("follow").value = warp;
+  if (warp >= 0 && film.warp[view.at] !== warp) {
+    const list = film.ofWarp[warp], i = lastAtMost(list, view.at);
+    go(list[Math.max(0, i)]);
+  }
+}
+
+function toFault() {
+  if (!film.faults.length) return;
+  const f = film.faults[Math.max(0, view.fault)];
+  showFault(Math.max(0, view.fault), view.at === f.step && f.first >= 0 ? f.first : f.step);
+}
+
+function showFault(number, step) {
+  for (const row of view.rows) row.classList.remove("party");
+  view.fault = number;
+  const f = film.faults[number];
+  for (const insn of [f.insn, f.other]) {
+    const row = insn >= 0 && view.rows[view.rowOf[insn]];
+    if (row) row.classList.add("party");
+  }
+  go(step);
+  if (f.at !== undefined && f.thread !== undefined) ask(f.at);
+}
+
+const actions = {
+  first: () => go(0), last: () => go(film.steps - 1), back: () => go(neighbour(-1)), next: () => go(neighbour(1)),
+  line: () => go(otherLine(1)), "line-back": () => go(otherLine(-1)), barrier: () => go(otherStop(1)), "barrier-back": () => go(otherStop(-1)),
+  keys: () => {
+    $("help").hidden = !$("help").hidden;
+    $("keys").setAttribute("aria-expanded", String(!$("help").hidden));
+  },
+};
+const keyActions = {
+  ArrowRight: "next", ArrowLeft: "back", ArrowDown: "line", ArrowUp: "line-back", Home: "first", End: "last", b: "barrier", B: "barrier-back", "?": "keys",
+};
+
+function listen() {
+  for (const [id, act] of Object.entries(actions)) $(id).addEventListener("click", act);
+  $("scrub").addEventListener("input", () => go(Number($("scrub").value)));
+  $("follow").addEventListener("change", () => follow(Number($("follow").value)));
+  $("marks").addEventListener("change", () => {
+    const step = Number($("marks").value);
+    if (step >= 0) go(step);
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey || event.target.tagName === "SELECT") return;
+    const act = keyActions[event.key];
+    if (act) actions[act]();
+    else if (/^[0-9]$/.test(event.key)) follow(Number(event.key));
+    else if (event.key === "a" || event.key === "A") follow(-1);
+    else if (event.key === "f" || event.key === "F") toFault();
+    else return;
+    event.preventDefault();
+  });
+}
+
+// ---- Bookmarks ------------------------------------------------------------------------------------
+
+function marks() {
+  const list = [], once = new Set();
+  const mark = (key, words, step) => {
+    if (once.has(key)) return;
+    once.add(key);
+    list.push([step, words]);
+  };
+  let worst = { more: 0 };
+  const read = new Set();
+  for (let s = 0; s < film.steps; ++s)
+    for (const e of film.details[s] || []) {
+      if (e[0] === COUNTS && e[3] > worst.more) worst = { more: e[3], step: s };
+      if (e[0] === RELEASE) mark("barrier", "the first barrier lets its warps go on", s);
+      if (e[0] === ASK && !e[4]) mark("ask", "a warp first waits at an mbarrier", s);
+      if (e[0] === BULK) mark("bulk", "the first bulk copy (TMA) begins", s);
+      if (e[0] === GROUP && e[2] >= 0) mark("wait" + opcodeOf(s), "the first wait: " + opcodeOf(s), s);
+      if (e[0] === PRODUCT) mark("product", "the first wgmma begins", s);
+      if (e[0] !== SHARED) continue;
+      const d = decode(film, e), tile = tileAt(film, d.lanes[0].at);
+      if (d.access === COPY) mark("copy", "the first cp.async begins", s);
+      if (!tile) continue;
+      if (reads(d.access)) read.add(tile);
+      else if (read.has(tile)) mark("over" + tile.name, tile.name + " is overwritten after it was read", s);
+      else mark("fill" + tile.name, tile.name + " is written first", s);
+    }
+  film.insn.forEach((insn, s) => {
+    if (film.recording.instructions[insn][3] === "tensor" && /mma/.test(opcodeOf(s)) && !/load|store/.test(opcodeOf(s))) mark("tensor", "the first product on tensor cores", s);
+  });
+  if (worst.more) list.push([worst.step, "the worst bank conflict: " + worst.more + " more wavefronts"]);
+  film.faults.forEach((f, i) => {
+    if (f.again) return;
+    if (f.first >= 0) list.push([f.first, "fault " + (i + 1) + ", first access"]);
+    list.push([f.step, "fault " + (i + 1) + ": " + f.kind]);
+  });
+  return list.sort((a, b) => a[0] - b[0]);
+}
+
+function showFaults() {
+  const parts = [];
+  film.faults.forEach((f, i) => {
+    if (f.again) return;
+    const line = element("p", {}, element("strong", { textContent: f.sentence + " " }));
+    const button = (words, step) => {
+      const b = element("button", { type: "button", textContent: words });
+      b.addEventListener("click", () => showFault(i, step));
+      line.append(b, " ");
+    };
+    if (f.first >= 0) button("first access", f.first);
+    button(f.first >= 0 ? "second access" : "go there", f.step);
+    parts.push(line, element("p", { className: "told", textContent: f.text }));
+  });
+  const shown = parts.splice(0, 4);
+  if (parts.length)
+    shown.push(element("details", {}, element("summary", { textContent: parts.length / 2 + " more" }), ...parts));
+  $("faults").replaceChildren(...shown);
+  $("faults").hidden = !shown.length;
+}
+
+// ---- The start ------------------------------------------------------------------------------------
+
+// For the test: walks to the end and back, and says what it saw. The page's address ends with #selftest.
+function selfTest() {
+  const said = { steps: film.steps, waves: 0, drawn: 0, wrong: [], lines: {} };
+  for (const [i, sum] of view.sums.entries())
+    if (sum.runs) said.lines[film.source[i][0] + ":" + film.source[i][1]] = [sum.runs, sum.waves, sum.conflicts];
+  go(0);
+  let at = 0, stride = Math.max(1, Math.floor(film.steps / 1500));
+  for (let s = 0; s < film.steps; ++s) {
+    const access = (film.details[s] || []).filter((e) => e[0] === SHARED && e[2] < ATOMIC);
+    let counted = 0;
+    for (const e of film.details[s] || []) if (e[0] === COUNTS && e[1] === film.insn[s]) counted += e[2];
+    said.waves += counted;
+    const drawn = access.reduce((sum, e) => sum + wavefronts(decode(film, e)).length, 0);
+    said.drawn += drawn;
+    if (access.length && drawn !== counted && said.wrong.length < 9) said.wrong.push([s, opcodeOf(s), drawn, counted]);
+  }
+  for (at = 0; at < film.steps - 1 && view.at === at; ++at)
+    if (at % stride === 0) actions.next();
+    else view.at++;
+  said.end = view.at;
+  for (; at > 0 && view.at === at; --at)
+    if (at % stride === 0) actions.back();
+    else view.at--;
+  said.start = view.at;
+  for (const [step] of marks()) go(step);
+  actions.barrier(), actions.line(), actions["line-back"](), actions["barrier-back"](), actions.first();
+  said.back = view.at;
+  const began = performance.now();
+  for (let i = 0; i < 120; ++i) actions.next();
+  said.ms = (performance.now() - began) / 120;
+  said.fault = film.faults.map((f) => [f.first, f.step, f.sentence]);
+  document.body.append(element("pre", { id: "selftest", textContent: JSON.stringify(said) }));
+}
+
+async function start() {
+  film = makeFilm(await unpack($("film").textContent.trim()));
+  film.columnsOf = film.ofWarp.map((list) => list.map((s) => film.column[s]));
+  const r = film.recording;
+  $("about").textContent += " Shown: CTA (" + r.cta.join(", ") + ") of " + r.grid.join(" × ") + ", " + r.warps + " warps, " + film.steps + " steps." +
+    (r.cut ? " The film is cut: the kernel goes on; a smaller shape shows it whole." : "");
+  document.body.classList.add("playing");
+  $("viewer").hidden = false;
+  showSource();
+  $("follow").append(element("option", { value: -1, textContent: "all warps" }),
+    ...film.ofWarp.map((_, w) => element("option", { value: w, textContent: "warp " + w })));
+  $("marks").append(element("option", { value: -1, textContent: "a place of interest" }),
+    ...marks().map(([step, words]) => element("option", { value: step, textContent: words + " (step " + step + ")" })));
+  $("scrub").max = film.steps - 1;
+  showFaults();
+  listen();
+  const wrong = film.faults.findIndex((f) => !f.again);
+  if (wrong >= 0) showFault(wrong, film.faults[wrong].step);
+  else go(0);
+  if (location.hash === "#selftest") selfTest();
+}
+
+start().catch((error) => {
+  document.body.prepend(element("p", { textContent: "This film cannot be shown: " + error.message }));
+  throw error;
+});

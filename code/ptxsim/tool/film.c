@@ -1,0 +1,616 @@
+// film.c: a page of what PTXSIM_FILM has recorded: the viewer of code/film/, the recording, the source
+// text, and what is wrong in words.
+#include "tool.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PAGE_MOST = 8 << 20, LINES_AFTER = 6 };
+// Rows of "events": code/ptxsim/machine/film.c has them all.
+enum { EVENT_BLOCK, EVENT_LANES, EVENT_COUNTS };
+
+// ---- Text ---------------------------------------------------------------------------------------
+
+struct text {
+    char *data;
+    size_t size, capacity;
+};
+
+static void append(struct text *t, const char *data, size_t size)
+{
+    if (t->size + size + 1 > t->capacity) {
+        t->capacity = 2 * (t->size + size) + 4096;
+        t->data = need(realloc(t->data, t->capacity));
+    }
+    memcpy(t->data + t->size, data, size);
+    t->size += size;
+    t->data[t->size] = 0;
+}
+
+static void append_html(struct text *t, const char *words)
+{
+    for (; *words; ++words) {
+        const char *as = *words == '<'   ? "&lt;"
+                         : *words == '&' ? "&amp;"
+                         : *words == '"' ? "&quot;"
+                                         : NULL;
+        append(t, as ? as : words, as ? strlen(as) : 1);
+    }
+}
+
+// All that a stream has; false if it cannot be read.
+static bool read_all(FILE *file, struct text *t)
+{
+    char buffer[1 << 16];
+    append(t, "", 0);
+    for (size_t n; (n = fread(buffer, 1, sizeof buffer, file)) > 0;)
+        append(t, buffer, n);
+    return !ferror(file);
+}
+
+static char *file_text(const char *path)
+{
+    struct text t = {0};
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return NULL;
+    bool good = read_all(file, &t);
+    fclose(file);
+    return good ? t.data : NULL;
+}
+
+// ---- Source -------------------------------------------------------------------------------------
+
+// Whether an instruction of the kernel stands in a file; *last gets the last line of them.
+static bool has_lines(const json_t *kernel, const char *file, int *last)
+{
+    const json_t *insn;
+    size_t i;
+    *last = 0;
+    json_array_foreach (json_object_get(kernel, "instructions"), i, insn) {
+        int line = (int)json_integer_value(json_array_get(insn, 1));
+        if (strcmp(json_string_value(json_array_get(insn, 0)), file) == 0 && line > *last)
+            *last = line;
+    }
+    return *last > 0;
+}
+
+// The file that the compiler read: that of a chapter or a mutant has #line, so that its text is in
+// the program's order, each line with its place in a chapter. NULL: there is none.
+static char *compiled_text(const char *program)
+{
+    static const char *const folders[] = {"build/tangled", "build/mutants"};
+    const char *slash = strrchr(program, '/');
+    for (int i = 0; i < 2; ++i) {
+        char path[8192];
+        snprintf(path, sizeof path, "%s/%s/%s.cu", root, folders[i], slash ? slash + 1 : program);
+        char *text = file_text(path);
+        if (text && strstr(text, "#line "))
+            return text;
+        free(text);
+    }
+    return NULL;
+}
+
+static void add_line(json_t *lines, const char *file, int number, const char *text, size_t length)
+{
+    json_t *line = json_stringn(text, length);
+    json_array_append_new(lines,
+                          json_pack("[s, i, o]", file, number, line ? line : json_string("")));
+}
+
+// Lines of a text with #line directives.
+static void lines_of_compiled(json_t *lines, const char *text)
+{
+    char file[4096] = "";
+    int number = 0;
+    while (*text) {
+        size_t length = strcspn(text, "\n");
+        if (sscanf(text, "#line %d \"%4095[^\"]\"", &number, file) < 1)
+            add_line(lines, file, number++, text, length);
+        text += length + (text[length] == '\n');
+    }
+}
+
+// Lines of a file as it stands, up to the last one that the kernel has an instruction of.
+static void lines_of_file(json_t *lines, const json_t *kernel, const char *file, char **all)
+{
+    int last, number = 1;
+    char path[8192];
+    if (!has_lines(kernel, file, &last))
+        return;
+    snprintf(path, sizeof path, "%s/%s", root, file);
+    char *text = file_text(access(file, R_OK) == 0 ? file : path);
+    if (!text)
+        return;
+    for (const char *at = text; *at && number <= last + LINES_AFTER; ++number) {
+        size_t length = strcspn(at, "\n");
+        add_line(lines, file, number, at, length);
+        at += length + (at[length] == '\n');
+    }
+    if (!*all)
+        *all = text;
+}
+
+// The kernel's text as [[file, line, text], ...]; *all gets a program's text to look for types in.
+static json_t *source_of(const json_t *kernel, const char *program, char **all)
+{
+    json_t *lines = json_array(), *seen = json_object();
+    const json_t *insn;
+    size_t i;
+    *all = compiled_text(program);
+    if (*all)
+        lines_of_compiled(lines, *all);
+    json_array_foreach (json_object_get(kernel, "instructions"), i, insn) {
+        const char *file = json_string_value(json_array_get(insn, 0));
+        if (!*file || json_object_get(seen, file))
+            continue;
+        json_object_set_new(seen, file, json_true());
+        if (!*all || strncmp(file, "chapters/", 9) != 0)
+            lines_of_file(lines, kernel, file, all);
+    }
+    json_decref(seen);
+    return lines;
+}
+
+// Cuts what stands after the kernel: the host's part of the program.
+static void trim_source(json_t *lines, const json_t *kernel)
+{
+    json_t *used = json_object();
+    const json_t *row;
+    size_t i, last = 0;
+    char key[4200];
+    json_array_foreach (json_object_get(kernel, "instructions"), i, row) {
+        snprintf(key, sizeof key, "%s:%d", json_string_value(json_array_get(row, 0)),
+                 (int)json_integer_value(json_array_get(row, 1)));
+        json_object_set_new(used, key, json_true());
+    }
+    json_array_foreach (lines, i, row) {
+        snprintf(key, sizeof key, "%s:%d", json_string_value(json_array_get(row, 0)),
+                 (int)json_integer_value(json_array_get(row, 1)));
+        if (json_object_get(used, key))
+            last = i;
+    }
+    while (json_array_size(lines) > last + LINES_AFTER)
+        json_array_remove(lines, json_array_size(lines) - 1);
+    json_decref(used);
+}
+
+// ---- What is wrong ------------------------------------------------------------------------------
+
+enum { MOST_CALLS = 16 };
+
+struct
+    chain { // where an instruction stands: the kernel's line, then that of each function it is in
+    int count;
+    char place[MOST_CALLS][256]; // "FILE:LINE", the file without its folder
+};
+
+static void add_place(struct chain *c, const char *place, size_t length)
+{
+    const char *start = place;
+    for (size_t i = 0; i < length; ++i)
+        if (place[i] == '/')
+            start = place + i + 1;
+    if (c->count < MOST_CALLS)
+        snprintf(c->place[c->count++], sizeof c->place[0], "%.*s", (int)(place + length - start),
+                 start);
+}
+
+// From " (called at FILE:LINE, FILE:LINE)", the innermost first, and the instruction's own line.
+static struct chain chain_of(const json_t *kernel, long number)
+{
+    struct chain c = {0};
+    char own[4200];
+    const json_t *insn = json_array_get(json_object_get(kernel, "instructions"), (size_t)number);
+    const char *file = json_string_value(json_array_get(insn, 0));
+    const char *callers = json_string_value(json_array_get(insn, 2));
+    const char *begin = callers ? strstr(callers, "called at ") : NULL;
+    const char *end = begin ? begin + strcspn(begin, ")") : NULL;
+    for (begin = begin ? begin + strlen("called at ") : NULL; begin && end > begin;) {
+        const char *from = end;
+        while (from > begin && from[-1] != ' ')
+            --from;
+        add_place(&c, from, (size_t)(end - from));
+        end = from > begin ? from - 2 : begin;
+    }
+    snprintf(own, sizeof own, "%s:%d", file && *file ? file : "?",
+             (int)json_integer_value(json_array_get(insn, 1)));
+    add_place(&c, own, strlen(own));
+    return c;
+}
+
+// "line FILE:LINE (there FILE:LINE)": the call at `level` of a chain, and the instruction's own line.
+static void line_at(const struct chain *c, int level, char *text, size_t size)
+{
+    level = level < c->count ? level : c->count - 1;
+    int used = snprintf(text, size, "line %s", c->place[level]);
+    if (level < c->count - 1)
+        snprintf(text + used, size - (size_t)used, " (there %s)", c->place[c->count - 1]);
+}
+
+// Whether a place is at or before another one in the same file.
+static bool not_after(const char *a, const char *b)
+{
+    const char *colon = strrchr(a, ':'), *other = strrchr(b, ':');
+    return colon && other && colon - a == other - b && strncmp(a, b, (size_t)(colon - a)) == 0 &&
+           atoi(colon + 1) <= atoi(other + 1);
+}
+
+static bool stores(const json_t *kernel, long number)
+{
+    const json_t *insn = json_array_get(json_object_get(kernel, "instructions"), (size_t)number);
+    return json_integer_value(json_array_get(insn, 5)) ||
+           strcmp(json_string_value(json_array_get(insn, 3)), "copy_async") == 0;
+}
+
+static bool has_mbarriers(const json_t *kernel)
+{
+    const json_t *insn;
+    size_t i;
+    json_array_foreach (json_object_get(kernel, "instructions"), i, insn)
+        if (strncmp(json_string_value(json_array_get(insn, 4)), "mbarrier", 8) == 0)
+            return true;
+    return false;
+}
+
+// Which edge a race lacks, in a sentence.
+static void explain_race(const json_t *kernel, const json_t *tiles, const json_t *fault, char *text,
+                         size_t size)
+{
+    char first[600], second[600], name[256];
+    long insn = (long)number_at(fault, "insn"), other = (long)number_at(fault, "other");
+    unsigned thread = (unsigned)number_at(fault, "thread");
+    unsigned warp = (unsigned)number_at(fault, "warp"), lane = (unsigned)number_at(fault, "lane");
+    const char *before = json_is_true(json_object_get(fault, "wrote")) ? "writes" : "reads";
+    const char *now = stores(kernel, insn) ? "writes" : "reads";
+    struct chain a = chain_of(kernel, other), b = chain_of(kernel, insn);
+    int level = 0; // where the two ways part
+    while (level < a.count - 1 && level < b.count - 1 &&
+           strcmp(a.place[level], b.place[level]) == 0)
+        ++level;
+    line_at(&a, level, first, sizeof first);
+    line_at(&b, level, second, sizeof second);
+    bool again = not_after(b.place[level], a.place[level]); // the next time round
+    tile_name(tiles, (unsigned)number_at(fault, "at"), name, sizeof name);
+    if (json_is_true(json_object_get(fault, "pending")))
+        snprintf(
+            text, size,
+            "A wait is missing before %s: warp %u, lane %u %s %s while the asynchronous copy that "
+            "warp %u, lane %u began at %s is still on its way. Wait for the copy (its group, or "
+            "its mbarrier's phase), then let all threads meet at a barrier.",
+            second, warp, lane, now, name, thread / 32, thread % 32, first);
+    else if (strstr(string_at(fault, "text"), "proxy fence"))
+        snprintf(
+            text, size,
+            "A fence is missing (fence.proxy.async) between %s and %s: warp %u, lane %u writes %s, "
+            "and without it the asynchronous access of warp %u need not see what was written.",
+            first, second, thread / 32, thread % 32, name, warp);
+    else
+        snprintf(
+            text, size,
+            "A barrier is missing (%s) between %s and %s%s: warp %u, lane %u %s %s, then warp %u, "
+            "lane %u %s it, and nothing makes the second wait for the first.",
+            thread / 32 == warp     ? "__syncwarp()"
+            : has_mbarriers(kernel) ? "__syncthreads(), or an mbarrier"
+                                    : "__syncthreads()",
+            first, second, again ? " of the next time round" : "", thread / 32, thread % 32, before,
+            name, warp, lane, now);
+}
+
+static void explain(const json_t *kernel, const json_t *tiles, const json_t *fault, char *text,
+                    size_t size)
+{
+    const char *kind = string_at(fault, "kind");
+    char place[600] = "", name[256];
+    long insn = (long)number_at(fault, "insn");
+    struct chain chain = chain_of(kernel, insn);
+    line_at(&chain, 0, place, sizeof place);
+    if (strcmp(kind, "race") == 0 && json_object_get(fault, "thread"))
+        explain_race(kernel, tiles, fault, text, size);
+    else if (strcmp(kind, "uninitialised") == 0 && json_object_get(fault, "at"))
+        snprintf(
+            text, size,
+            "A write is missing before %s: warp %.0f, lane %.0f reads %s, which no thread of this "
+            "CTA has written.",
+            place, number_at(fault, "warp"), number_at(fault, "lane"),
+            tile_name(tiles, (unsigned)number_at(fault, "at"), name, sizeof name));
+    else if (strcmp(kind, "deadlock") == 0)
+        snprintf(
+            text, size,
+            "Warps wait at %s for others that never come: some thread that should arrive there "
+            "takes another way, or has ended.",
+            place);
+    else if (strcmp(kind, "divergent barrier") == 0)
+        snprintf(text, size,
+                 "A barrier stands where not all threads come: at %s some lanes wait, others go "
+                 "another way. Move it out of the branch.",
+                 place);
+    else
+        snprintf(text, size, "%s", string_at(fault, "text"));
+}
+
+// Whether two faults are the same mistake: their places in the text agree.
+static bool same_mistake(const json_t *kernel, const json_t *a, const json_t *b)
+{
+    static const char *const keys[] = {"insn", "other"};
+    const json_t *insns = json_object_get(kernel, "instructions");
+    bool same = strcmp(string_at(a, "kind"), string_at(b, "kind")) == 0;
+    for (int i = 0; i < 2; ++i) {
+        const json_t *x = json_array_get(insns, (size_t)number_at(a, keys[i]));
+        const json_t *y = json_array_get(insns, (size_t)number_at(b, keys[i]));
+        for (size_t k = 0; k < 3 && x && y; ++k)
+            same &= json_equal(json_array_get(x, k), json_array_get(y, k));
+    }
+    return same;
+}
+
+// Of two warps: a better example than one of a single warp.
+static bool between_warps(const json_t *fault)
+{
+    return json_object_get(fault, "thread") &&
+           (unsigned)number_at(fault, "thread") / 32 != (unsigned)number_at(fault, "warp");
+}
+
+// Marks all but one of the faults that are the same mistake as "again".
+static void mark_repeats(const json_t *kernel, const json_t *faults)
+{
+    for (size_t i = 0; i < json_array_size(faults); ++i)
+        for (size_t k = 0; k < json_array_size(faults); ++k) {
+            json_t *a = json_array_get(faults, i), *b = json_array_get(faults, k);
+            bool better = between_warps(b) != between_warps(a) ? between_warps(b) : k < i;
+            if (i != k && better && same_mistake(kernel, a, b))
+                json_object_set_new(a, "again", json_true());
+        }
+}
+
+// ---- Counts by line -----------------------------------------------------------------------------
+
+struct line {
+    const char *file;
+    int number;
+    double instructions, wavefronts, conflicts, sectors;
+};
+
+static int by_place(const void *left, const void *right)
+{
+    const struct line *a = left, *b = right;
+    int order = strcmp(a->file, b->file);
+    return order ? order : a->number - b->number;
+}
+
+// What the film counts at each line: a row for each instruction, then those of a line together.
+static struct line *lines_of(const json_t *kernel, size_t *count)
+{
+    const json_t *insns = json_object_get(kernel, "instructions"), *row;
+    const json_t *blocks = json_object_get(kernel, "blocks");
+    size_t all = json_array_size(insns), i, kept = 0;
+    struct line *lines = need(calloc(all + 1, sizeof *lines));
+    json_array_foreach (insns, i, row) {
+        lines[i].file = json_string_value(json_array_get(row, 0));
+        lines[i].number = (int)json_integer_value(json_array_get(row, 1));
+    }
+    json_array_foreach (json_object_get(kernel, "events"), i, row) {
+        long type = (long)json_integer_value(json_array_get(row, 0));
+        if (type == EVENT_BLOCK) {
+            const json_t *block =
+                json_array_get(blocks, (size_t)json_integer_value(json_array_get(row, 2)));
+            size_t first = (size_t)json_integer_value(json_array_get(block, 0));
+            size_t end = first + (size_t)json_integer_value(json_array_get(block, 1));
+            for (size_t k = first; k < end && k < all; ++k)
+                lines[k].instructions++;
+        } else if (type == EVENT_COUNTS) {
+            size_t k = (size_t)json_integer_value(json_array_get(row, 1));
+            if (k >= all)
+                continue;
+            lines[k].wavefronts += json_number_value(json_array_get(row, 2));
+            lines[k].conflicts += json_number_value(json_array_get(row, 3));
+            lines[k].sectors += json_number_value(json_array_get(row, 4));
+        }
+    }
+    qsort(lines, all, sizeof *lines, by_place);
+    for (i = 0; i < all; ++i) {
+        struct line *last = kept ? &lines[kept - 1] : NULL;
+        if (!last || by_place(last, &lines[i])) {
+            lines[kept++] = lines[i];
+            continue;
+        }
+        last->instructions += lines[i].instructions;
+        last->wavefronts += lines[i].wavefronts;
+        last->conflicts += lines[i].conflicts;
+        last->sectors += lines[i].sectors;
+    }
+    *count = kept;
+    return lines;
+}
+
+static const char *text_of(const json_t *source, const char *file, int number)
+{
+    const json_t *row;
+    size_t i;
+    json_array_foreach (source, i, row)
+        if (json_integer_value(json_array_get(row, 1)) == number &&
+            strcmp(json_string_value(json_array_get(row, 0)), file) == 0)
+            return json_string_value(json_array_get(row, 2));
+    return "";
+}
+
+// What a reader without JavaScript gets: what is wrong, and the counts by line.
+static char *static_part(const json_t *kernel, const json_t *source, const json_t *faults)
+{
+    struct text t = {0};
+    char row[512];
+    size_t count, i;
+    const json_t *fault;
+    struct line *lines = lines_of(kernel, &count);
+    append(&t, "", 0);
+    json_array_foreach (faults, i, fault) {
+        if (json_object_get(fault, "again"))
+            continue;
+        append(&t, "<p><strong>", 11);
+        append_html(&t, string_at(fault, "sentence"));
+        append(&t, "</strong></p>\n<p>", 17);
+        append_html(&t, string_at(fault, "text"));
+        append(&t, "</p>\n", 5);
+    }
+    static const char head[] =
+        "<table>\n<caption>What the CTA executed, line by line</caption>\n<thead><tr><th>line</th>"
+        "<th>instructions</th><th>wavefronts</th><th>conflicts</th><th>sectors</th><th>text</th></"
+        "tr>"
+        "</thead>\n<tbody>\n";
+    append(&t, head, sizeof head - 1);
+    for (i = 0; i < count; ++i) {
+        const struct line *l = &lines[i];
+        if (!l->number || !l->instructions)
+            continue;
+        append(&t, "<tr><td>", 8);
+        append_html(&t, l->file);
+        snprintf(row, sizeof row,
+                 ":%d</td><td>%.0f</td><td>%.0f</td><td>%.0f</td><td>%.0f</td><td><code>",
+                 l->number, l->instructions, l->wavefronts, l->conflicts, l->sectors);
+        append(&t, row, strlen(row));
+        append_html(&t, text_of(source, l->file, l->number));
+        append(&t, "</code></td></tr>\n", 18);
+    }
+    append(&t, "</tbody></table>\n", 17);
+    free(lines);
+    return t.data;
+}
+
+// ---- The page -----------------------------------------------------------------------------------
+
+json_t *film_kernel(json_t *recording, const char *name)
+{
+    json_t *kernels = json_object_get(recording, "kernels"), *kernel, *first = NULL;
+    size_t i;
+    json_array_foreach (kernels, i, kernel) {
+        if (name && strcmp(string_at(kernel, "kernel"), name) != 0)
+            continue;
+        if (json_array_size(json_object_get(kernel, "faults")))
+            return kernel;
+        first = first ? first : kernel;
+    }
+    return first;
+}
+
+// A value as gzip makes it, in base64: what DecompressionStream reads in the page.
+static char *packed(const json_t *value)
+{
+    char name[] = "/tmp/ptxsim-XXXXXX", command[128];
+    int fd = mkstemp(name);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
+    if (!file || json_dumpf(value, file, JSON_COMPACT) != 0 || fclose(file) != 0)
+        die(STATUS_BAD, "no temporary file: %s", strerror(errno));
+    snprintf(command, sizeof command, "gzip -9nc %s | base64 -w0", name);
+    struct text t = {0};
+    FILE *pipe = popen(command, "re");
+    bool good = pipe && read_all(pipe, &t);
+    if (pipe)
+        good &= pclose(pipe) == 0;
+    unlink(name);
+    if (!good || !t.size)
+        die(STATUS_BAD, "gzip and base64 cannot be run");
+    return t.data;
+}
+
+// Takes events off the end until the page is small enough.
+static char *packed_to_fit(json_t *film)
+{
+    json_t *kernel = json_object_get(film, "recording");
+    for (;;) {
+        char *data = packed(film);
+        if (strlen(data) < PAGE_MOST - (1 << 18))
+            return data;
+        free(data);
+        json_t *events = json_object_get(kernel, "events");
+        size_t half = json_array_size(events) / 2;
+        while (json_array_size(events) > half)
+            json_array_remove(events, json_array_size(events) - 1);
+        json_object_set_new(kernel, "cut", json_true());
+    }
+}
+
+// Writes the template with what stands for its {{names}}.
+static void fill(FILE *out, const char *template, const char *const names[], char *const values[])
+{
+    for (const char *at = template; *at;) {
+        const char *open = strstr(at, "{{"), *close = open ? strstr(open, "}}") : NULL;
+        if (!close) {
+            fputs(at, out);
+            return;
+        }
+        fwrite(at, 1, (size_t)(open - at), out);
+        for (int i = 0; names[i]; ++i)
+            if (strncmp(open + 2, names[i], (size_t)(close - open - 2)) == 0)
+                fputs(values[i], out);
+        at = close + 2;
+    }
+}
+
+static char *part(const char *name)
+{
+    char path[8192];
+    snprintf(path, sizeof path, "%s/code/film/%s", root, name);
+    char *text = file_text(path);
+    if (!text)
+        die(STATUS_BAD, "%s: %s", path, strerror(errno));
+    return text;
+}
+
+static void write_page(const char *file, const char *title, json_t *film, char *plain)
+{
+    char temporary[4200];
+    char *values[] = {(char *)title, part("film.css"), part("film.js"), plain, packed_to_fit(film)};
+    static const char *const names[] = {"title", "style", "script", "plain", "film", NULL};
+    snprintf(temporary, sizeof temporary, "%s.%ld.tmp", file, (long)getpid());
+    FILE *out = fopen(temporary, "we");
+    if (!out)
+        die(STATUS_BAD, "%s: %s", file, strerror(errno));
+    fill(out, part("film.html"), names, values);
+    bool failed = ferror(out) != 0;
+    if (fclose(out) != 0 || failed || rename(temporary, file) != 0) {
+        int why = errno;
+        remove(temporary);
+        die(STATUS_BAD, "%s: %s", file, strerror(why));
+    }
+}
+
+void film_page(json_t *kernel, const char *program, const char *file)
+{
+    char *text, title[512];
+    const char *slash = strrchr(program, '/');
+    json_t *source = source_of(kernel, program, &text), *faults = json_object_get(kernel, "faults");
+    json_t *tiles = tiles_of(text ? text : "", json_object_get(kernel, "variables"),
+                             string_at(kernel, "mangled"));
+    json_t *fault;
+    size_t i;
+    trim_source(source, kernel);
+    mark_repeats(kernel, faults);
+    bool said = false;
+    json_array_foreach (faults, i, fault) {
+        char sentence[9000];
+        explain(kernel, tiles, fault, sentence, sizeof sentence);
+        json_object_set_new(fault, "sentence", json_string(sentence));
+        if (said || json_object_get(fault, "again"))
+            continue;
+        said = true;
+        printf("%s\n%s\n", string_at(fault, "text"), sentence);
+    }
+    snprintf(title, sizeof title, "%s: %s", slash ? slash + 1 : program,
+             string_at(kernel, "kernel"));
+    char *plain = static_part(kernel, source, faults);
+    json_t *film = json_pack("{s:s, s:O, s:o, s:o}", "title", title, "recording", kernel, "source",
+                             source, "tiles", tiles);
+    write_page(file, title, film, plain);
+    if (json_is_true(json_object_get(kernel, "cut")))
+        printf(
+            "%s: cut: the kernel goes on after what a page of 8 MB holds; a smaller shape shows it "
+            "whole\n",
+            file);
+    free(plain);
+    free(text);
+    json_decref(film);
+}

@@ -1,0 +1,35 @@
+// tool.h: what the files of build/profile share: profile.c (counts and pictures), film.c (pages).
+#ifndef PTXSIM_TOOL_H
+#define PTXSIM_TOOL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum { STATUS_USAGE = 2, STATUS_BAD = 3 };
+
+extern char root[4096]; // of the repository
+
+// One line on stderr, "profile: …"; exits.
+_Noreturn void die(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void *need(void *memory); // dies of NULL
+double number_at(const json_t *object, const char *key);
+const char *string_at(const json_t *object, const char *key);
+
+// ---- Films (film.c) -----------------------------------------------------------------------------
+
+// Of a recording of PTXSIM_FILM, the kernel to be shown: that of a name, or (NULL) the first one with a
+// fault, or the first one. NULL: there is none.
+json_t *film_kernel(json_t *recording, const char *name);
+// Writes a page that shows it, and prints what is wrong with the kernel. program: the file that was run.
+void film_page(json_t *kernel, const char *program, const char *file);
+
+// ---- Names in shared memory (tiles.c) -----------------------------------------------------------
+
+// The tiles of a kernel: [{name, at, element, type, dims: [...]}], from its source text and its shared
+// variables ([name, offset, bytes]). What cannot be told is left out.
+json_t *tiles_of(const char *text, const json_t *variables, const char *mangled);
+// "t.k[3][5]" of a shared address, in `name`; "shared address 4711" where no tile has it.
+const char *tile_name(const json_t *tiles, unsigned address, char *name, size_t size);
+
+#endif
