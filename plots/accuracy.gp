@@ -1,4 +1,4 @@
-# chart: relative error against p50 at the mission shape, stages and PyTorch's backends
+# chart: relative error against p50 at the mission shape, stages, PyTorch's backends, and others
 height = 280.0
 eval term(height)
 set lmargin at screen 74.0 / width
@@ -11,6 +11,12 @@ slowest = STATS_max
 stats data index 1 skip 1 using 1 nooutput
 fastest = STATS_min < fastest ? STATS_min : fastest
 slowest = STATS_max > slowest ? STATS_max : slowest
+stats data index 2 using 1 nooutput
+others = STATS_records
+if (others) {
+    fastest = STATS_min < fastest ? STATS_min : fastest
+    slowest = STATS_max > slowest ? STATS_max : slowest
+}
 set logscale xy
 set xrange [fastest / 1.4:slowest * 1.5]
 set yrange [1e-4:*]
@@ -25,4 +31,6 @@ set key at screen 0.01, screen 1 - 4 / height top left horizontal maxrows 1 Left
 plot data index 0 using 1:2 with points ls 1 title columnheader(1), \
      data index 0 skip 1 using 3:2:4 with labels center offset 0,-0.8 textcolor rgb ink notitle, \
      data index 1 using 1:2 with points ls 9 title columnheader(1), \
-     data index 1 skip 1 using 3:2:4 with labels center offset 0,0.8 textcolor ls 9 notitle
+     data index 1 skip 1 using 3:2:4 with labels center offset 0,0.8 textcolor ls 9 notitle, \
+     data index 2 using 1:2 with points ls 2 title others ? columnheader(1) : '', \
+     data index 2 skip 1 using 3:2:4 with labels center offset 0,0.8 textcolor ls 2 notitle

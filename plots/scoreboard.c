@@ -43,8 +43,17 @@ static const char *board_mark(int shape, const char *name, const char *mode)
                                                                                             : "";
 }
 
-// "warp specialisation  13", "13 warp specialisation", "13"; "PyTorch, cuDNN", "cuDNN"; or the name
-// of a reader's own program.
+// An attention in a Python file: neither a stage nor PyTorch's.
+static bool is_contestant(const char *name)
+{
+    for (int s = 0; s < BOARD_SHAPES; s++)
+        if (json_is_true(at(board_entry(s, name), "contestant")))
+            return true;
+    return false;
+}
+
+// "warp specialisation  13", "13 warp specialisation", "13"; "PyTorch, cuDNN", "cuDNN"; a contestant's
+// title, "Triton, E4M3", or its first word; or the name of a reader's own program.
 enum label_form { IN_CHART, IN_TABLE, SHORT };
 
 static const char *board_label(const char *name, enum label_form form)
@@ -59,6 +68,14 @@ static const char *board_label(const char *name, enum label_form form)
             snprintf(label, sizeof label, form == SHORT ? "%s" : "PyTorch, %s", backends[i][1]);
             return label;
         }
+    for (int s = 0; s < BOARD_SHAPES && is_contestant(name); s++) {
+        const char *title = text(board_entry(s, name), board.path, "title", "");
+        if (*title == '\0')
+            continue;
+        snprintf(label, sizeof label, "%.*s", form == SHORT ? (int)strcspn(title, ",") : 100,
+                 title);
+        return label;
+    }
     int chapter;
     if (sscanf(name, "ch%2d_", &chapter) != 1)
         snprintf(label, sizeof label, "%s", name);
@@ -122,7 +139,8 @@ static void scoreboard_chart(void)
 {
     double place[MAX_CONTESTANTS];
     for (int i = 0; i < board.count; i++) {
-        place[i] = i + 1 + (is_pytorch(board.names[i]) ? 0.4 : 0);
+        bool theirs = is_pytorch(board.names[i]), own = is_contestant(board.names[i]);
+        place[i] = i + 1 + (own ? 0.8 : theirs ? 0.4 : 0);
         printf("%g\t%s\n", place[i], board_label(board.names[i], IN_CHART));
     }
     for (int s = 0; s < BOARD_SHAPES; s++) {
@@ -142,8 +160,8 @@ static void scoreboard_chart(void)
     }
 }
 
-// A block for the stages and one for PyTorch: time of mission, error, and a label with its place. Of
-// points that lie close together the first has a label that names them all, in their middle.
+// A block for the stages, one for PyTorch, one for contestants: time of mission, error, and a label with
+// its place. Of points that lie close together the first has a label that names them all, in their middle.
 static void accuracy_chart(void)
 {
     struct point {
@@ -151,17 +169,19 @@ static void accuracy_chart(void)
         int named;
         char label[160];
     } points[MAX_CONTESTANTS];
-    for (int of_pytorch = 0; of_pytorch < 2; of_pytorch++) {
+    static const char *const groups[] = {"stages, by chapter", "PyTorch, half", "others, E4M3"};
+    for (int group = 0; group < 3; group++) {
         int count = 0;
         for (int i = 0; i < board.count; i++) {
             const char *name = board.names[i];
             struct point p = {.p50 = board_time(1, name, "graph"),
                               .error = positive(board_entry(1, name), board.path, "rel_head")};
-            if (is_pytorch(name) != (of_pytorch == 1) || isnan(p.p50) || isnan(p.error))
+            int of = is_contestant(name) ? 2 : is_pytorch(name);
+            if (of != group || isnan(p.p50) || isnan(p.error))
                 continue;
             struct point *leader = NULL;
             for (int k = 0; k < count && leader == NULL; k++)
-                if (fabs(log(p.p50 / points[k].p50)) < (of_pytorch ? 0.2 : 0.35) &&
+                if (fabs(log(p.p50 / points[k].p50)) < (group > 0 ? 0.2 : 0.35) &&
                     fabs(log(p.error / points[k].error)) < 0.4 && points[k].label[0] != '\0')
                     leader = &points[k];
             if (leader == NULL) {
@@ -176,9 +196,9 @@ static void accuracy_chart(void)
             named->logs += log(p.p50);
             named->named++;
         }
-        if (of_pytorch)
+        if (group > 0)
             end_block();
-        printf("%s\t\t\t\n", of_pytorch ? "PyTorch, half" : "stages, by chapter");
+        printf("%s\t\t\t\n", groups[group]);
         for (int i = 0; i < count; i++)
             printf("%.6g\t%.6g\t%.6g\t%s\n", points[i].p50, points[i].error,
                    points[i].named == 0 ? points[i].p50 : exp(points[i].logs / points[i].named),
