@@ -33,7 +33,7 @@
 --
 -- A chapter with a lab that gives points has a sheet; sheets.lua says what is in it.
 --
--- chunks.lines, expand, diff, changes and starters are described where they stand.
+-- chunks.lines, expand, diff, changes, difference and starters are described where they stand.
 --
 -- A file named chapters/solutions/03.md has solutions of chapter 3's exercises, and no chunks. Its answers,
 -- `{.cuda .answer of=ch02-score name=pairs}`, stand for chunks of a program of chapter 3 as mutants do, but all
@@ -50,6 +50,7 @@ local chunks = {}
 
 local COLUMNS = 80 -- what the page takes
 local WIDE = { points = true, table = true, tikz = true } -- is not printed as it stands
+local WORTHWHILE = 0.8 -- a difference is shown that takes at most so much of the lines
 local EXTENSIONS = { c = "c", cuda = "cu" }
 local REFERENCE = "^(%s*)<<([%w][%w_./-]*)>>%s*$"
 
@@ -237,6 +238,12 @@ local function check_later(book, part)
     elseif part.changes and (not chunk.replaces_id or part.index > 1) then
         complain(book, part.file, part.line, "chunk %s has no replaces= here, so nothing that changes",
             chunk.id)
+    elseif part.changes and chunk.replaces then
+        local shown = #chunks.difference(chunk)
+        if shown > WORTHWHILE * #part.lines then
+            complain(book, part.file, part.line, "chunk %s has %d lines, and what it changes takes %d: "
+                .. "print it whole", chunk.id, #part.lines, shown)
+        end
     end
 end
 
@@ -623,6 +630,25 @@ end
 -- What changed: in a chunk against the one that it replaces, in a variant against its chunk.
 function chunks.changes(owner)
     return chunks.diff(chunks.lines(owner.replaces or owner.chunk), chunks.lines(owner))
+end
+
+-- The entries of those changes with two lines around each; `skipped` where others were before it.
+function chunks.difference(owner)
+    local entries, near, out = chunks.changes(owner), {}, {}
+    for i, entry in ipairs(entries) do
+        if entry.op ~= "same" then
+            for j = i - 2, i + 2 do
+                near[j] = true
+            end
+        end
+    end
+    for i, entry in ipairs(entries) do
+        if near[i] then
+            entry.skipped = #out > 0 and not near[i - 1]
+            table.insert(out, entry)
+        end
+    end
+    return out
 end
 
 return chunks

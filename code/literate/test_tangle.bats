@@ -670,7 +670,6 @@ END
     use_fixture
     tangle chapters/*.md
     sed -i -E 's/^(``` \{\.(c|cuda)) (#|file=)/\1 .later \3/' chapters/*.md
-    sed -i -E 's/\.later (.*replaces=)/.changes \1/' chapters/*.md
     sed -i -E '/^``` \{\.c(uda)? \.starter/,/^```$/d' chapters/*.md
     [ "$(grep -c '\.later' chapters/02-sum.md)" -ge 3 ]
     TANGLE=check tangle chapters/*.md
@@ -704,6 +703,24 @@ int not_a_chunk;
 ```
 ``` {.c .later #ch02-b}
 <<ch02-none>>
+```
+END
+}
+
+@test "error: what differs takes more than what it is of" {
+    expect_errors 'chapters/02-x.md:9: chunk ch02-b has 3 lines, and what it changes takes 4: print it whole' << 'END'
+``` {.c file=code/ch02_x.c}
+<<ch02-a>>
+<<ch02-b>>
+```
+``` {.c #ch02-a}
+int a;
+```
+
+``` {.c .changes #ch02-b replaces=ch02-a}
+int b, c;
+int d;
+int e;
 ```
 END
 }

@@ -173,8 +173,20 @@ local function set_index(book)
         else
             name = "<code>" .. name .. "</code>"
         end
-        table.insert(out, LATEX and "\\indexentry{" .. name .. "}{" .. pages .. "}"
-            or "<li>" .. name .. " " .. pages .. "</li>")
+        local before = out[#out] -- chunks of one name: the chapter says which
+        if before and before.name == name then
+            table.insert(before, "chapter " .. chunk.chapter.number .. ": " .. pages)
+        else
+            table.insert(out, { name = name, number = chunk.chapter.number, pages })
+        end
+    end
+    for i, entry in ipairs(out) do
+        if #entry > 1 then
+            entry[1] = "chapter " .. entry.number .. ": " .. entry[1]
+        end
+        local pages = table.concat(entry, " · ")
+        out[i] = LATEX and "\\indexentry{" .. entry.name .. "}{" .. pages .. "}"
+            or "<li>" .. entry.name .. " " .. pages .. "</li>"
     end
     if LATEX then
         return raw_block("\\addchap{Index of chunks}\\label{index-of-chunks}\n\\begin{chunkindex}\n"

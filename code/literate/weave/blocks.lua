@@ -214,7 +214,7 @@ function blocks.points(sheet, line)
         for i, head in ipairs(heads) do
             heads[i] = "\\tablehead{" .. head .. "}"
         end
-        return raw_block(origin(line) .. "\n\\begin{plaintable}\\tablefont\n\\begin{tabularx}{\\linewidth}"
+        return raw_block(origin(line) .. "\n\\begin{plaintable}\\pointsfont\n\\begin{tabularx}{\\linewidth}"
             .. "{@{}llr>{\\raggedright\\arraybackslash}X@{}}\\toprule\n" .. table.concat(heads, " & ")
             .. " \\\\\\midrule\n" .. table.concat(rows, "\n") .. "\n\\midrule\n & & " .. total
             .. " & \\\\\n\\bottomrule\\end{tabularx}\n\\end{plaintable}"

@@ -213,7 +213,7 @@ local function footer(part)
                 table.insert(users, chunk_link(by))
             end
         end
-        if #users > 4 then -- a chunk of the whole ladder; the index has them all
+        if #users > 3 then -- a chunk of the whole ladder; the index has them all
             users = { users[1], users[2], (#users - 2) .. " other places" }
         end
         if #users > 0 then
@@ -235,6 +235,9 @@ local function footer(part)
         local by = {}
         for _, chunk in ipairs(owner.replaced_by) do
             table.insert(by, chunk_link(chunk.parts[1], true))
+        end
+        if #by > 2 then
+            by = { by[1], (#by - 1) .. " more" }
         end
         table.insert(out, "replaced by " .. list_words(by))
     end
@@ -268,34 +271,19 @@ local function part_lines(part)
     return lines
 end
 
--- A mutant, or what a chunk changes in the one that it replaces, as a difference: two lines around each
--- change, the rest left out.
+-- A mutant, or what a chunk changes in the one that it replaces, as a difference.
 local function changed_lines(owner, book)
-    local entries = chunks.changes(owner)
-    local near = {}
-    for i, entry in ipairs(entries) do
-        if entry.op ~= "same" then
-            for j = i - 2, i + 2 do
-                near[j] = true
-            end
+    local lines = {}
+    for _, entry in ipairs(chunks.difference(owner)) do
+        if entry.skipped then
+            table.insert(lines, { text = "..." })
         end
-    end
-    local lines, skipped = {}, false
-    for i, entry in ipairs(entries) do
-        if near[i] then
-            if skipped and #lines > 0 then
-                table.insert(lines, { text = "..." })
-            end
-            skipped = false
-            local name = entry.text:match("^%s*<<([%w][%w_./-]*)>>%s*$")
-            table.insert(lines, {
-                text = entry.text, ref = name and book.chunks[name],
-                indent = entry.text:match("^%s*"),
-                mark = entry.op ~= "same" and entry.op or nil,
-            })
-        else
-            skipped = true
-        end
+        local name = entry.text:match("^%s*<<([%w][%w_./-]*)>>%s*$")
+        table.insert(lines, {
+            text = entry.text, ref = name and book.chunks[name],
+            indent = entry.text:match("^%s*"),
+            mark = entry.op ~= "same" and entry.op or nil,
+        })
     end
     return lines
 end
@@ -426,7 +414,7 @@ function listings.chunk(part, book, is_rest)
     elseif owner.kind == "answer" then
         head = chunk_head("answerhead", part, escape(owner.name), "", "a change to "
             .. chunk_link(owner.chunk.parts[1]))
-        lines = mutant_lines(owner, book)
+        lines = changed_lines(owner, book)
     elseif owner.kind then
         head = chunk_head("mutanthead", part.label, escape(owner.name), "", STUDENT and "" or
             "must be caught by: " .. escape(owner.breaks or "")
