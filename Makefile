@@ -456,6 +456,18 @@ profiled := $(foreach n,$(numbers),$(if $(filter $(cuda_programs),$(call judged,
 $(if $(call wrong,profile,$(profiled)),$(error there is no kernel to profile in chapter \
     $(patsubst profile%,%,$(call wrong,profile,$(profiled))): the chapters are $(call in_order,$(profiled))))
 
+# A page of one CTA of each chapter's kernel, step by step: build/films/04.html.
+films := $(foreach n,$(profiled),build/films/$(call two,$n).html)
+define film
+build/films/$(1).html: build/profile build/ptxsim/libcudart.so.13 build/$(2) $(wildcard code/film/*)
+	$(say) FILM $$@
+	$(Q)mkdir -p $$(@D) && { build/profile --film $$@ build/$(2) --shapes 1x1x96 --seeds 0 --no-timing --quiet 2>build/film.log || \
+	    { cat build/film.log >&2; exit 1; }; }
+endef
+$(foreach n,$(profiled),$(eval $(call film,$(call two,$n),$(filter $(cuda_programs),$(call judged,$n)))))
+.PHONY: films
+films: $(films) ##1 a page to watch each chapter's kernel in: build/films/04.html
+
 # The ten loads that "An SM in six pages" counts.
 .PHONY: banks
 banks: build/profile build/ptxsim/libcudart.so.13 build/tests/code/ptxsim/test/banks ##1 the wavefronts of ten loads: An SM in six pages

@@ -62,6 +62,7 @@ for_tests() {
     has_command clang-format || optional+=(clang-format)
     has_command shellcheck || optional+=(shellcheck)
     has_command luacheck || optional+=(lua-check)
+    has_command chromium || optional+=(chromium) # the tests of films do without
     # Slurm's daemons, 13 MB: a test starts them, in a folder of its own. As services they are
     # disabled once they are installed.
     local package

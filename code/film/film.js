@@ -515,7 +515,7 @@ function eventWords(e, step) {
     return warp + " asks whether the phase of the mbarrier " + nameOf(film, e[2]) + " has ended: " + (e[4] ? "yes." : "not yet.");
   if (e[0] === GROUP)
     return e[2] < 0 ? warp + " closes a group of what it has begun." : warp + " waits until at most " + e[2] + " groups are on their way.";
-  if (e[0] === FAULT) return "Here the checks report: " + film.faults[e[1]].sentence;
+  if (e[0] === FAULT && e[1] !== view.fault && !film.faults[e[1]].again) return "Here the checks report: " + film.faults[e[1]].sentence;
   return "";
 }
 

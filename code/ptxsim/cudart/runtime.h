@@ -29,6 +29,7 @@
 // order of the warps' turns, PTXSIM_THREADS=N the host's threads, PTXSIM_REPORT=FILE the report.
 // PTXSIM_BUDGET=N stops a launch after N warp instructions, and says which loop it was in;
 // PTXSIM_PATIENCE=N tells a terminal how far it is after N seconds of the program, not after 5.
+// PTXSIM_TRACE=FILE and PTXSIM_FILM=FILE record one CTA (machine/trace.c, machine/film.h).
 // PTXSIM_LAUNCHES=FD runs no kernel and copies nothing: each launch is written down as a line on
 // that file descriptor, for the grader (labs/judge/).
 //

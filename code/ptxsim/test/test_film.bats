@@ -1,0 +1,190 @@
+# Films: what is recorded is what the simulator counts; the page opens at a fault, and says what is missing.
+
+bats_require_minimum_version 1.5.0
+load test_cases
+
+setup_file() {
+    cd "$BATS_TEST_DIRNAME/../../.."
+    make -s build/profile build/ptxsim/libcudart.so.13 build/lab build/tangle.stamp \
+        build/{ch02_scalar,ch04_cp_async,ch13_warp_specialised,ch17_hopper}
+    compile_cases code/ptxsim/test/races_cases.cu 89 16
+}
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../../.."
+    page=$BATS_TEST_TMPDIR/film.html
+}
+
+# A page of a chapter's program: PROGRAM SHAPE [OPTION...]
+film() {
+    local program=$1 shape=$2
+    shift 2
+    run --separate-stderr build/profile --film "$page" "$@" "build/$program" --shapes "$shape" --seeds 0 --no-timing --quiet
+    echo "$output$stderr"
+    [ "$status" -eq 0 ]
+}
+
+# A page of one of the planted bugs of races_cases.cu; its fault in `fault`.
+film_case() { # NAME
+    run --separate-stderr build/profile --film "$page" "$BATS_FILE_TMPDIR/cases" "$1" wrong
+    echo "$output$stderr"
+    [ "$status" -eq 0 ]
+    fault=$(python3 code/ptxsim/test/read_film.py faults "$page" | head -1)
+    echo "$fault"
+}
+
+# The line of a case's mistake, marked in its text.
+line_of_case() { grep -nwE -- "// <- (.*, )?$1" code/ptxsim/test/races_cases.cu | cut -d: -f1; }
+
+report() { # PROGRAM SHAPE
+    LD_LIBRARY_PATH=build/ptxsim PTXSIM_REPORT=$BATS_TEST_TMPDIR/report.json \
+        "build/$1" --shapes "$2" --seeds 0 --no-timing --quiet
+}
+
+@test "the films of all CTAs add up to the simulator's counts, line by line" {
+    local program
+    for program in ch02_scalar ch04_cp_async; do
+        for cta in 0 1 2; do
+            page=$BATS_TEST_TMPDIR/$cta.html
+            film $program 1x1x96 --cta $cta,0,0
+        done
+        report $program 1x1x96
+        python3 code/ptxsim/test/read_film.py counts "$BATS_TEST_TMPDIR"/report.json "$BATS_TEST_TMPDIR"/{0,1,2}.html
+    done
+}
+
+# How often a warp asks an mbarrier depends on the turns that warps take: of such a program one run's
+# counts and film are compared.
+@test "mbarriers, TMA and wgmma: the film of the only CTA has the counts of its own run" {
+    local program shape
+    for program in ch13_warp_specialised ch17_hopper; do
+        shape=1x1x32
+        LD_LIBRARY_PATH=build/ptxsim PTXSIM_REPORT=$BATS_TEST_TMPDIR/report.json \
+            PTXSIM_FILM=$BATS_TEST_TMPDIR/film.json build/$program --shapes $shape --seeds 0 --no-timing --quiet
+        build/profile --film "$page" "$BATS_TEST_TMPDIR/film.json"
+        python3 code/ptxsim/test/read_film.py counts "$BATS_TEST_TMPDIR/report.json" "$page"
+    done
+}
+
+@test "a film leaves results and counts as they are" {
+    report ch04_cp_async 1x1x96
+    mv "$BATS_TEST_TMPDIR/report.json" "$BATS_TEST_TMPDIR/plain.json"
+    PTXSIM_FILM=$BATS_TEST_TMPDIR/film.json report ch04_cp_async 1x1x96
+    cmp "$BATS_TEST_TMPDIR/plain.json" "$BATS_TEST_TMPDIR/report.json"
+    [ -s "$BATS_TEST_TMPDIR/film.json" ]
+}
+
+@test "tiles have the program's own names, and a page is small" {
+    film ch04_cp_async 1x1x96
+    python3 code/ptxsim/test/read_film.py said "$page" tiles | tee "$BATS_TEST_TMPDIR/tiles"
+    grep -qF '{"name": "t.codes[1].v", "at": 6144, "element": 1, "type": "uint8_t", "dims": [32, 64]}' "$BATS_TEST_TMPDIR/tiles"
+    grep -qF '{"name": "t.scores", "at": 20480, "element": 4, "type": "float", "dims": [32, 32]}' "$BATS_TEST_TMPDIR/tiles"
+    film ch17_hopper 1x1x96
+    python3 code/ptxsim/test/read_film.py said "$page" tiles | grep -qF '"name": "vt_full", "at": 51248'
+    [ "$(stat -c %s "$page")" -lt $((8 << 20)) ]
+    [ "$(python3 code/ptxsim/test/read_film.py said "$page" cut)" = false ]
+}
+
+@test "without JavaScript the page has the counts of each line" {
+    film ch02_scalar 1x1x96
+    line=$(grep -n 't.accum\[row\]\[d\] \* norm' chapters/02-scalar-baseline.md | head -1 | cut -d: -f1)
+    grep -q "<tr><td>chapters/02-scalar-baseline.md:$line</td><td>[0-9]*</td><td>64</td><td>0</td>" "$page"
+    [ "$(grep -cE "https?://" "$page")" -eq 0 ]
+}
+
+@test "a missing barrier: both lines, both lanes, and the sentence" {
+    film_case read_early
+    line=$(line_of_case read_early)
+    [[ "$fault" == race$'\t'$line$'\t'*"A barrier is missing (__syncthreads()) between line races_cases.cu:"*" and line races_cases.cu:$line: warp "*" writes tile["*"reads it, "* ]]
+    [[ "${lines[1]}" == "A barrier is missing (__syncthreads()) between "* ]]
+    grep -q "<strong>A barrier is missing (__syncthreads()) between" "$page"
+}
+
+@test "between lanes of one warp it is __syncwarp()" {
+    film_case warp_step
+    [[ "$fault" == race$'\t'*"A barrier is missing (__syncwarp()) between "* ]]
+}
+
+@test "a copy that nothing waits for" {
+    film_case copy_wait
+    [[ "$fault" == race$'\t'"$(line_of_case copy_wait)"$'\t'*"A wait is missing before line "*" is still on its way."* ]]
+}
+
+@test "a read of what nobody has written: the write that never was" {
+    film_case uninitialised
+    [[ "$fault" == uninitialised$'\t'"$(line_of_case uninitialised)"$'\t'*"A write is missing before line "* ]]
+}
+
+@test "a deadlock: who waits is on the film" {
+    film_case arrivals
+    [[ "$fault" == deadlock$'\t'*"for others that never come"* ]]
+}
+
+@test "a fault in another CTA than the first is the one that is filmed" {
+    film_case last_block
+    python3 code/ptxsim/test/read_film.py said "$page" cta
+    [ -n "$fault" ]
+    film ch04_cp_async 1x1x96 --cta 2,0,0
+    [ "$(python3 code/ptxsim/test/read_film.py said "$page" cta)" = "[2, 0, 0]" ]
+}
+
+@test "./lab4 --film writes a page, with a shape and a CTA of its own" {
+    run labs/lab04 --film "$page"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "${lines[-1]}" = "  film     $page" ]
+    [ "$(python3 code/ptxsim/test/read_film.py said "$page" grid)" = "[3, 1, 1]" ]
+    run labs/lab04 --film "$page" --film-shape 1x2x64 --film-cta 1,1,0
+    [ "$status" -eq 0 ]
+    [ "$(python3 code/ptxsim/test/read_film.py said "$page" cta)" = "[1, 1, 0]" ]
+}
+
+@test "what cannot be filmed is refused in one line" {
+    refused() { # STATUS WORDS COMMAND...
+        local status_wanted=$1 words=$2
+        shift 2
+        run --separate-stderr "$@"
+        echo "$stderr"
+        [ "$status" -eq "$status_wanted" ]
+        [ "$(tail -1 <<<"$stderr")" = "$words" ]
+    }
+    refused 2 'lab4: --film-shape: "1x1" is no shape: write BxHxS (2x8x512) or small, mission, long, huge' labs/lab04 --film "$page" --film-shape 1x1
+    refused 2 'lab4: --film-cta: "1" is no CTA: X,Y,Z' labs/lab04 --film "$page" --film-cta 1
+    refused 2 'lab4: --film-cta: of which film? --film FILE.html' labs/lab04 --film-cta 0,0,0
+    refused 2 'lab4: --film judges nothing: leave out --profile' labs/lab04 --film "$page" --profile
+    refused 3 'lab4: no film: no kernel was launched with a CTA 9,0,0' labs/lab04 --film "$page" --film-cta 9,0,0
+    refused 3 "profile: $BATS_TEST_TMPDIR/none/film.html: No such file or directory" \
+        build/profile --film "$BATS_TEST_TMPDIR/none/film.html" build/ch02_scalar --shapes 1x1x32 --seeds 0 --no-timing --quiet
+    [ ! -e "$page" ]
+}
+
+# The page's own test walks to the end and back, and compares the wavefronts that it draws with the counts.
+watch() { # PAGE
+    # shellcheck disable=SC2086
+    timeout 300 chromium --headless --no-sandbox --disable-gpu --enable-logging=stderr --user-data-dir="$BATS_TEST_TMPDIR/browser" \
+        --virtual-time-budget=120000 --dump-dom "file://$1#selftest" 2>"$BATS_TEST_TMPDIR/log" >"$BATS_TEST_TMPDIR/dom"
+    grep CONSOLE "$BATS_TEST_TMPDIR/log" && return 1
+    sed -n 's/.*<pre id="selftest">//p' "$BATS_TEST_TMPDIR/dom" | sed 's,</pre>.*,,; s/&gt;/>/g; s/&lt;/</g; s/&amp;/\&/g' >"$BATS_TEST_TMPDIR/said"
+    cut -c1-200 "$BATS_TEST_TMPDIR/said"
+    [ -s "$BATS_TEST_TMPDIR/said" ]
+}
+said() { python3 -c 'import json, sys; print(json.dumps(json.load(open(sys.argv[1]))[sys.argv[2]]))' "$BATS_TEST_TMPDIR/said" "$1"; }
+
+@test "in a browser: to the end and back, no error, the wavefronts drawn are those counted" {
+    command -v chromium >/dev/null || skip "no chromium"
+    film ch04_cp_async 1x1x96
+    watch "$page"
+    [ "$(said wrong)" = "[]" ]
+    [ "$(said drawn)" = "$(said waves)" ]
+    [ "$(said end)" -eq "$(($(said steps) - 1))" ]
+    [ "$(said start)" = 0 ]
+    [ "$(said back)" = 0 ]
+    [ "$(python3 code/ptxsim/test/read_film.py counts /dev/stdin "$page" <<<'{"kernels": [{"lines": []}]}' | sed 's/.* //')" = "$(said waves)" ]
+}
+
+@test "in a browser: a film opens at its race, with both accesses" {
+    command -v chromium >/dev/null || skip "no chromium"
+    film_case read_early
+    watch "$page"
+    [[ "$(said fault)" =~ ^'[['[0-9]+,\ [0-9]+,\ '"A barrier is missing' ]]
+}
