@@ -11,9 +11,9 @@ slowest = STATS_max
 stats data index 1 skip 1 using 1 nooutput
 fastest = STATS_min < fastest ? STATS_min : fastest
 slowest = STATS_max > slowest ? STATS_max : slowest
-stats data index 2 using 1 nooutput
-others = STATS_records
+others = 0 == int(system("grep -A1 '^others' '" . data . "' | grep -c '^NaN'"))
 if (others) {
+    stats data index 2 skip 1 using 1 nooutput
     fastest = STATS_min < fastest ? STATS_min : fastest
     slowest = STATS_max > slowest ? STATS_max : slowest
 }

@@ -794,3 +794,25 @@ EOF
     run "$TREE/build/series" scoreboard x.json
     fails_with 4 "x.json: nobody has a time"
 }
+
+@test "a contestant stands apart on the board: its title, its own group, no mark where there is none" {
+    cat >plots/runs/h200/scoreboard.json <<'EOF'
+{"kind":"scoreboard","device":{"name":"NVIDIA H200"},"shapes":{"mission":{"batch":2,"heads":8,"seq_len":512,"entries":{
+ "ch02_scalar":{"rel_head":2e-4,"graph":{"p50_us":150},"cold":{"p50_us":151}},
+ "pytorch-flash":{"rel_head":6e-4,"graph":{"p50_us":12},"cold":{"p50_us":13}},
+ "triton_e4m3":{"contestant":true,"title":"Triton, E4M3","rel_head":3e-4,"graph":{"p50_us":6},"cold":{"p50_us":7}},
+ "mine":{"contestant":true,"rel_head":3e-2,"graph":{"p50_us":60},"cold":{"p50_us":61}}}}}}
+EOF
+    build/series scoreboard-table plots/runs/h200/scoreboard.json >table
+    grep -qF '| Triton, E4M3 | – | **6.00** | – | – | 3.0 | 2.00 |' table
+    grep -qF '| mine | – | 60.00 |' table
+    build/series accuracy plots/runs/h200/scoreboard.json >points
+    sed -n '/^others, E4M3/,$p' points | grep -qxF "$(printf '6\t0.0003\t6\tTriton')"
+    sed -n '/^PyTorch/,/^others/p' points | grep -qxF "$(printf '12\t0.0006\t12\tflash')"
+    [ "$(grep -c '^150' points)" -eq 1 ]
+    build/series scoreboard plots/runs/h200/scoreboard.json >chart
+    grep -qx "$(printf '2.4\tPyTorch, flash')" chart
+    grep -qx "$(printf '3.8\tTriton, E4M3')" chart
+    plots/render
+    rsvg-convert plots/accuracy.svg >/dev/null
+}
