@@ -188,7 +188,7 @@ local function table_from(image, line)
 end
 
 read.BOXES = {
-    predict = "Pause and guess", lab = "Lab", exercises = "Exercises", learned = "What was learned",
+    predict = "Pause and guess", answer = "What we had guessed", lab = "Lab", exercises = "Exercises", learned = "What was learned",
     warning = "Watch out", output = "",
 }
 
