@@ -188,8 +188,8 @@ local function table_from(image, line)
 end
 
 read.BOXES = {
-    predict = "Pause and guess", lab = "Lab", exercises = "Exercises", learned = "What was learned",
-    warning = "Watch out", output = "",
+    predict = "Pause and guess", answer = "What we had guessed", lab = "Lab", exercises = "Exercises",
+    learned = "What was learned", warning = "Watch out", output = "",
 }
 
 function read.box_class(div)
