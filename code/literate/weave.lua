@@ -23,8 +23,9 @@
 -- Pandoc's that fails.
 --
 -- A chapter's way, by files of weave/: read.lua takes it in, labels.lua numbers it, and listings.lua,
--- blocks.lua and inlines.lua set code, what stands by itself, and what stands in a line; solutions.lua
--- has the exercises' answers, and index.lua gathers what is marked on the way. Here are its headings, and the book around the chapters.
+-- blocks.lua and inlines.lua set code, what stands by itself, and what stands in a line; solutions.lua has
+-- the exercises' answers, and index.lua gathers what is marked on the way. Here are its headings, and the
+-- book around the chapters.
 
 local here = pandoc.path.directory(PANDOC_SCRIPT_FILE)
 package.path = here .. "/?.lua;" .. package.path
