@@ -256,3 +256,24 @@ chapters/solutions/02.md: 0 of 1 blocks print what they say" ]
     cd "$root"
     labs/tools/check-solutions
 }
+
+@test "the book has one solution for each exercise, and one model answer for each question, in order" {
+    cd "$root"
+    exercises=0 questions=0
+    numbers() { # KIND: those of the file of solutions
+        grep -oE "^::: \{\.$1 of=[0-9]+" "$file" | grep -oE '[0-9]+$' | xargs
+    }
+    for chapter in chapters/[0-9][0-9]-*.md; do
+        file=chapters/solutions/$(basename "$chapter" | cut -c1-2).md
+        here=$(sed -n '/^::: {\.exercises}/,/^:::$/p' "$chapter" | grep -cE '^[0-9]+\. ★{1,3} ')
+        asked=$(grep -c '^::: {\.question ' "$chapter" || true)
+        [ "$here" -gt 0 ]
+        [ "$(numbers solution)" = "$(seq 1 "$here" | xargs)" ]
+        [ "$(numbers model)" = "$(seq 1 "$asked" | xargs)" ]
+        exercises=$((exercises + here)) questions=$((questions + asked))
+    done
+    [ "$exercises" -ge 85 ]
+    [ "$questions" -ge 17 ]
+    [ "$(ls chapters/solutions | wc -l)" -eq "$(ls chapters/[0-9][0-9]-*.md | wc -l)" ]
+    grep -qx -- '- chapters/solutions.md' book.md
+}
