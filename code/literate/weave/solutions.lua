@@ -47,7 +47,10 @@ function solutions.exercises(chapter)
         if in_class(div, "exercises") then
             for _, block in ipairs(div.content) do
                 for _, item in ipairs(block.t == "OrderedList" and block.content or {}) do
-                    local stars = pandoc.utils.stringify(item[1]):match("^[★]+") or ""
+                    local words = pandoc.utils.stringify(pandoc.List(item):filter(function(inner)
+                        return inner.t ~= "RawBlock" -- where LaTeX's line comes from
+                    end)[1])
+                    local stars = words:match("^[★]+") or ""
                     table.insert(found, { stars = utf8.len(stars) or 0, line = div.attributes.line })
                 end
             end
