@@ -10,7 +10,7 @@ const BLOCK = 0, LANES = 1, COUNTS = 2, SHARED = 3, GLOBAL = 4, ARRIVE = 5, RELE
 const LOAD = 0, STORE = 1, ATOMIC = 2, COPY = 3;
 const ACCESSES = ["reads", "writes", "reads and writes", "copies to"];
 const MBARRIER_KINDS = ["initialises", "invalidates", "arrives at", "arrives at, and expects bytes at", "leaves",
-  "leaves, and expects bytes at", "expects bytes at", "completes bytes of", "binds its copies to", "waits at"];
+  "leaves, and expects bytes at", "expects bytes at", "completes bytes of", "binds its copies to", "waits at"]; // enum mbarrier_kind
 const MBARRIER_COPIES = 8;
 const LETTERS = {
   shared_load: "L", shared_store: "S", atomic: "A", global_load: "g", global_store: "G", copy_async: "c", tensor: "T",
@@ -89,12 +89,21 @@ function makeFilm(data) {
 
 // The column of each step: a warp's steps one after the other; at a barrier those who waited go on together.
 function placeSteps(film) {
-  const place = new Array(film.recording.warps).fill(0);
+  const place = new Array(film.recording.warps).fill(0), met = new Map(); // of each mbarrier
   for (let s = 0; s < film.steps; ++s) {
     film.column[s] = place[film.warp[s]]++;
     for (const e of film.details[s] || []) {
       if (e[0] === SHARED || e[0] === BULK || e[0] === PRODUCT) film.shared.push(s);
-      if (e[0] === ASK && e[4]) film.stops.push(s);
+      if (e[0] === ASK && e[4]) {
+        film.stops.push(s);
+        place[film.warp[s]] = Math.max(place[film.warp[s]], met.has(e[2]) ? met.get(e[2]).ended : 0);
+      }
+      if (e[0] === MBARRIER) {
+        const m = met.get(e[2]) || { phases: e[8], reached: 0, ended: 0 };
+        m.reached = Math.max(m.reached, place[film.warp[s]]);
+        if (m.phases !== e[8]) Object.assign(m, { phases: e[8], ended: m.reached, reached: 0 });
+        met.set(e[2], m);
+      }
       if (e[0] !== RELEASE) continue;
       const warps = lanesOf(e[2]), column = Math.max(...warps.map((w) => place[w]));
       for (const w of warps) place[w] = column;
@@ -102,6 +111,7 @@ function placeSteps(film) {
       film.stops.push(s);
     }
   }
+  film.barrierSteps = film.barriers.map((b) => b.step);
   film.shared = [...new Set(film.shared)];
   film.stops = [...new Set(film.stops)];
 }
@@ -304,7 +314,7 @@ function stateOf(warp, at) {
     if (e[0] === ASK && !e[4]) waits = { mbarrier: e[2], step };
   }
   if (waits && waits.barrier !== undefined) {
-    const k = lastAtMost(film.barriers.map((b) => b.step), at);
+    const k = lastAtMost(film.barrierSteps, at);
     for (let b = k; b >= 0 && film.barriers[b].step >= step; --b)
       if (film.barriers[b].warps.includes(warp)) return { step, waits: null };
   }
@@ -347,6 +357,7 @@ function showSource() {
     return row;
   });
   $("source").replaceChildren(element("table", {},
+    element("colgroup", {}, ...["w", "n", "n", "n", "code"].map((c) => element("col", { className: c }))),
     element("thead", {}, element("tr", {}, ...["warps", "runs", "waves", "line", "text"].map((t) =>
       element("th", { textContent: t, className: t, scope: "col",
         title: t === "runs" ? "instructions executed" : t === "waves" ? "wavefronts of shared memory; !: with bank conflicts" : "" })))), body));
@@ -364,11 +375,17 @@ function placeWarps() {
     else if (badge.parentNode !== view.rows[row].firstChild) view.rows[row].firstChild.append(badge);
   });
   const row = view.rows[view.rowOf[film.insn[view.at]]];
-  if (view.here && view.here !== row) view.here.classList.remove("here");
+  if (view.here && view.here !== row) {
+    view.here.classList.remove("here");
+    view.here.removeAttribute("aria-current");
+  }
   view.here = row;
   if (!row) return;
   row.classList.add("here");
-  const box = $("source"), top = row.offsetTop, low = box.scrollTop + 40, high = box.scrollTop + box.clientHeight - 60;
+  row.setAttribute("aria-current", "step");
+  // All rows have one height: to ask for a row's place would lay out the whole table at each step.
+  view.pitch = view.pitch || row.offsetHeight;
+  const box = $("source"), top = (view.rowOf[film.insn[view.at]] + 1) * view.pitch, low = box.scrollTop + 40, high = box.scrollTop + box.clientHeight - 60;
   if (top < low || top > high) box.scrollTop = top - box.clientHeight / 3;
 }
 
@@ -384,7 +401,7 @@ function bankTable(d) {
       for (let k = 0; k < e.words; ++k) {
         cells[e.bank + k].className = "on";
         cells[e.bank + k].textContent = e.lanes[0] + (e.lanes.length > 1 ? "+" : "");
-        cells[e.bank + k].title = "lane " + e.lanes.join(", ");
+        cells[e.bank + k].title = e.lanes.join(", ");
       }
     table.append(element("tr", {}, element("th", { textContent: i + 1 }), ...cells));
   });
@@ -450,7 +467,7 @@ function ask(address) {
 function addressButton(lane, at) {
   const button = element("button", { type: "button", textContent: nameOf(film, at), title: "shared address " + at });
   button.addEventListener("click", () => ask(at));
-  return element("li", {}, "lane " + lane + ": ", button);
+  return element("li", {}, lane + ": ", button);
 }
 
 function showShared(parts, memory, events, step) {
@@ -462,22 +479,24 @@ function showShared(parts, memory, events, step) {
     const d = decode(film, e);
     for (const l of d.lanes) {
       const tile = tileAt(film, l.at);
-      list.append(addressButton(events.length > 1 ? i + "." + l.lane : l.lane, l.at));
+      list.append(addressButton((events.length > 1 ? "part " + i + ", " : "") + l.lane, l.at));
       if (!tile) continue;
       if (!spots.has(tile)) spots.set(tile, []);
       spots.get(tile).push({ at: l.at, bytes: d.bytes, lane: l.lane });
     }
   }
+  // Of a matrix each part is a tile of it, and what counts as its lanes are the tile's rows.
+  const lane = film.recording.fragments[film.insn[step]] ? "row" : "lane";
   const d = decode(film, events[0]), names = [...spots.keys()].map((t) => t.name).join(", ");
   parts.push(element("p", { textContent: "Shared memory: " + ACCESSES[d.access] + " " + (names || "memory without a name") + ", " +
-    d.bytes + " bytes a lane" + (events.length > 1 ? ", in " + events.length + " parts" : "") +
+    d.bytes + " bytes a " + lane + (events.length > 1 ? ", in " + events.length + (lane === "row" ? " tiles" : " parts") : "") +
     (d.access === COPY ? "; the bytes come when the copy is waited for" : "") + "." }));
   if (d.access !== COPY) {
     parts.push(element("p", { textContent: counted + (counted === 1 ? " wavefront" : " wavefronts") +
-      (more ? ", " + more + " of them by bank conflicts" : ", no bank conflict") + ". Each row is a wavefront; a number is the lane (+: and others) that wants the bank's word." }));
+      (more ? ", " + more + " of them by bank conflicts" : ", no bank conflict") + ". Each line is a wavefront; a number is the " + lane + " (+: and others) that wants the bank's word." }));
     if (d.access !== ATOMIC) for (const e of events.slice(0, 8)) parts.push(bankTable(decode(film, e)));
   }
-  parts.push(element("details", {}, element("summary", { textContent: "lanes and what they touch (who wrote it?)" }), list));
+  parts.push(element("details", {}, element("summary", { textContent: lane + "s and what they touch (who wrote it?)" }), list));
   for (const [tile, list] of spots) memory.push(tileMap(tile, list.concat(faultSpots(tile))));
 }
 
@@ -646,9 +665,9 @@ const STRIP = 100;
 
 function showStrips() {
   const middle = film.column[view.at], from = Math.max(0, middle - STRIP / 2), lines = [];
-  const walls = new Set(film.barriers.map((b) => b.column));
+  const walls = film.walls;
   for (let w = 0; w < film.recording.warps; ++w) {
-    const list = film.ofWarp[w], columns = list.map ? film.columnsOf[w] : [];
+    const list = film.ofWarp[w], columns = film.columnsOf[w];
     let i = lastAtMost(columns, from - 1) + 1, text = "", head = ("warp " + w).padEnd(8);
     for (let c = from; c < from + STRIP; ++c) {
       if (walls.has(c)) text += "│";
@@ -861,6 +880,7 @@ function selfTest() {
 
 async function start() {
   film = makeFilm(await unpack($("film").textContent.trim()));
+  film.walls = new Set(film.barriers.map((b) => b.column));
   film.columnsOf = film.ofWarp.map((list) => list.map((s) => film.column[s]));
   const r = film.recording;
   $("about").textContent += " Shown: CTA (" + r.cta.join(", ") + ") of " + r.grid.join(" × ") + ", " + r.warps + " warps, " + film.steps + " steps." +
@@ -878,6 +898,8 @@ async function start() {
   const wrong = film.faults.findIndex((f) => !f.again);
   if (wrong >= 0) showFault(wrong, film.faults[wrong].step);
   else go(0);
+  const asked = location.hash.match(/^#step=(\d+)$/);
+  if (asked) go(Number(asked[1]));
   if (location.hash === "#selftest") selfTest();
 }
 

@@ -1,6 +1,7 @@
 // mbarrier.c: mbarriers, but for the operations on them (sync.c): objects, phases, descriptions.
 #include "mbarrier.h"
 #include "address.h"
+#include "ptxsim/machine/film.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +48,20 @@ void mbarrier_settle(struct cta *cta, struct meeting *m, struct mbarrier_state *
     cta->progress++;
 }
 
+void film_state(struct cta *cta, const struct op *op, enum mbarrier_kind kind, uint32_t lanes,
+                const struct meeting *m, const struct mbarrier_state *s)
+{
+    if (cta->film)
+        film_mbarrier(cta->film, op->insn,
+                      &(struct film_mbarrier){.at = m->at,
+                                              .kind = kind,
+                                              .lanes = lanes,
+                                              .pending = s->pending,
+                                              .expected = s->expected,
+                                              .bytes = s->bytes,
+                                              .phases = m->phases});
+}
+
 bool mbarrier_bind(struct warp *w, const struct op *op, int lane, uint64_t address, uint32_t bytes,
                    uint32_t *meeting, uint32_t *phase)
 {
@@ -74,6 +89,7 @@ bool mbarrier_bind(struct warp *w, const struct op *op, int lane, uint64_t addre
     s.bytes -= (int32_t)bytes;
     cta->progress++;
     mbarrier_settle(cta, m, &s);
+    film_state(cta, op, MBARRIER_COMPLETE, 1u << lane, m, &s);
     word = mbarrier_pack(s);
     memcpy(cta->shared + at, &word, 8);
     return true;

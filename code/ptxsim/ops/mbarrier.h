@@ -41,6 +41,10 @@ bool mbarrier_good(struct warp *w, const struct op *op, int lane, uint64_t wide,
 // Ends the phase if nothing is missing in it.
 void mbarrier_settle(struct cta *cta, struct meeting *m, struct mbarrier_state *s);
 
+// For a film: what the mbarrier is like after an operation on it.
+void film_state(struct cta *cta, const struct op *op, enum mbarrier_kind kind, uint32_t lanes,
+                const struct meeting *m, const struct mbarrier_state *s);
+
 // Takes the bytes of a bulk copy off those that the mbarrier at `address` expects. *meeting and
 // *phase get its number and the phase that the copy belongs to. False after a fault.
 bool mbarrier_bind(struct warp *w, const struct op *op, int lane, uint64_t address, uint32_t bytes,

@@ -39,21 +39,6 @@ static bool arrive(struct warp *w, const struct op *op, int lane, struct meeting
     return true;
 }
 
-// For a film: what the mbarrier is like after an operation.
-static void film_state(struct cta *cta, const struct op *op, uint32_t lanes,
-                       const struct meeting *m, const struct mbarrier_state *s)
-{
-    if (cta->film)
-        film_mbarrier(cta->film, op->insn,
-                      &(struct film_mbarrier){.at = m->at,
-                                              .kind = (uint32_t)op->target,
-                                              .lanes = lanes,
-                                              .pending = s->pending,
-                                              .expected = s->expected,
-                                              .bytes = s->bytes,
-                                              .phases = m->phases});
-}
-
 // The lanes' operation on the mbarrier at one address.
 static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes, uint32_t at)
 {
@@ -79,7 +64,7 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
         clock_drop(&m->pending);
         clock_drop(&m->complete);
         m->phases++; // completes the phases of the mbarrier that was here before
-        film_state(cta, op, lanes, m,
+        film_state(cta, op, (enum mbarrier_kind)op->target, lanes, m,
                    &(struct mbarrier_state){.expected = count, .pending = count});
         return;
     }
@@ -148,7 +133,7 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
             return;
         mbarrier_settle(cta, m, &s);
     }
-    film_state(cta, op, lanes, m, &s);
+    film_state(cta, op, (enum mbarrier_kind)op->target, lanes, m, &s);
     if (cta->trace && op->target != MBARRIER_EXPECT)
         trace_meet(cta->trace, w, at, m->phases != phases);
     word = mbarrier_pack(s);

@@ -95,9 +95,15 @@ report() { # PROGRAM SHAPE
 @test "a missing barrier: both lines, both lanes, and the sentence" {
     film_case read_early
     line=$(line_of_case read_early)
-    [[ "$fault" == race$'\t'$line$'\t'*"A barrier is missing (__syncthreads()) between line races_cases.cu:"*" and line races_cases.cu:$line: warp "*" writes tile["*"reads it, "* ]]
+    [[ "$fault" == race$'\t'$((line - 3))$'\t'$line$'\t'"A barrier is missing (__syncthreads()) between line races_cases.cu:$((line - 3)) and line races_cases.cu:$line: warp 0, lane 0 reads tile[40] before warp 1, lane 8 writes it, and nothing makes it wait." ]]
     [[ "${lines[1]}" == "A barrier is missing (__syncthreads()) between "* ]]
     grep -q "<strong>A barrier is missing (__syncthreads()) between" "$page"
+}
+
+@test "a missing barrier at the end of a loop: the next time round comes too early" {
+    film_case overwrite
+    line=$(line_of_case overwrite)
+    [[ "$fault" == race$'\t'$((line + 2))$'\t'$line$'\t'"A barrier is missing (__syncthreads()) between line races_cases.cu:$((line + 2)) and line races_cases.cu:$line of the next time round: "*" writes tile["*" before "*" reads it, "* ]]
 }
 
 @test "between lanes of one warp it is __syncwarp()" {

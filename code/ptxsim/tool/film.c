@@ -257,6 +257,39 @@ static bool has_mbarriers(const json_t *kernel)
     return false;
 }
 
+// Whether the second access of a race is one that the first access's warp had made before, in the same
+// round: then it is late, and the first access should have waited for it. Counted are the executions of
+// both instructions up to the fault.
+static bool comes_late(const json_t *kernel, const json_t *fault)
+{
+    const json_t *blocks = json_object_get(kernel, "blocks"), *row;
+    json_int_t insn = (json_int_t)number_at(fault, "insn");
+    json_int_t other = (json_int_t)number_at(fault, "other");
+    json_int_t warp = (json_int_t)number_at(fault, "warp");
+    json_int_t first = (json_int_t)number_at(fault, "thread") / 32;
+    size_t i, end = (size_t)number_at(fault, "event");
+    long by_first = 0, before = 0, by_second = 0;
+    json_array_foreach (json_object_get(kernel, "events"), i, row) {
+        if (i >= end)
+            break;
+        if (json_integer_value(json_array_get(row, 0)) != EVENT_BLOCK)
+            continue;
+        const json_t *block =
+            json_array_get(blocks, (size_t)json_integer_value(json_array_get(row, 2)));
+        json_int_t from = json_integer_value(json_array_get(block, 0));
+        json_int_t to = from + json_integer_value(json_array_get(block, 1));
+        json_int_t of = json_integer_value(json_array_get(row, 1));
+        bool second_here = insn >= from && insn < to, first_here = other >= from && other < to;
+        by_second += of == warp && second_here;
+        if (of != first)
+            continue;
+        if (first_here) // in one block the order of the two instructions decides
+            before = by_first + (second_here && insn < other);
+        by_first += second_here;
+    }
+    return first != warp && before >= by_second;
+}
+
 // Which edge a race lacks, in a sentence.
 static void explain_race(const json_t *kernel, const json_t *tiles, const json_t *fault, char *text,
                          size_t size)
@@ -274,7 +307,11 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
         ++level;
     line_at(&a, level, first, sizeof first);
     line_at(&b, level, second, sizeof second);
-    bool again = not_after(b.place[level], a.place[level]); // the next time round
+    bool again = not_after(b.place[level], a.place[level]), late = comes_late(kernel, fault);
+    bool early = not_after(a.place[level], b.place[level]);
+    const char *barrier = thread / 32 == warp     ? "__syncwarp()"
+                          : has_mbarriers(kernel) ? "__syncthreads(), or an mbarrier"
+                                                  : "__syncthreads()";
     tile_name(tiles, (unsigned)number_at(fault, "at"), name, sizeof name);
     if (json_is_true(json_object_get(fault, "pending")))
         snprintf(
@@ -289,16 +326,20 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
             "A fence is missing (fence.proxy.async) between %s and %s: warp %u, lane %u writes %s, "
             "and without it the asynchronous access of warp %u need not see what was written.",
             first, second, thread / 32, thread % 32, name, warp);
+    else if (late)
+        snprintf(
+            text, size,
+            "A barrier is missing (%s) between %s and %s%s: warp %u, lane %u %s %s before warp %u, "
+            "lane %u %s it, and nothing makes it wait.",
+            barrier, second, first, early ? " of the next time round" : "", thread / 32,
+            thread % 32, before, name, warp, lane, now);
     else
         snprintf(
             text, size,
             "A barrier is missing (%s) between %s and %s%s: warp %u, lane %u %s %s, then warp %u, "
             "lane %u %s it, and nothing makes the second wait for the first.",
-            thread / 32 == warp     ? "__syncwarp()"
-            : has_mbarriers(kernel) ? "__syncthreads(), or an mbarrier"
-                                    : "__syncthreads()",
-            first, second, again ? " of the next time round" : "", thread / 32, thread % 32, before,
-            name, warp, lane, now);
+            barrier, first, second, again ? " of the next time round" : "", thread / 32,
+            thread % 32, before, name, warp, lane, now);
 }
 
 static void explain(const json_t *kernel, const json_t *tiles, const json_t *fault, char *text,

@@ -269,9 +269,13 @@ static const char *plain_member(const struct program *p, const char *type, int n
     for (size_t i = 0; i + 2 < p->count; ++i) {
         if (!is(p, i, "struct") || strcmp(word(p, i + 1), type) || !is(p, i + 2, "{"))
             continue;
-        for (size_t k = i + 3; k < p->count && !is(p, k, "}"); ++k)
-            if ((is(p, k, ",") || is(p, k, ";")) && is_name(word(p, k - 1)) && n-- == 0)
+        bool value = false; // behind an =
+        for (size_t k = i + 3; k < p->count && !is(p, k, "}"); ++k) {
+            bool ends = is(p, k, ",") || is(p, k, ";"), sets = is(p, k, "=");
+            if ((ends || sets) && !value && n-- == 0)
                 return word(p, k - 1);
+            value = sets || (value && !ends);
+        }
         return NULL;
     }
     return NULL;
