@@ -23,22 +23,21 @@ struct reached {
 // 1. `correct`, `hidden` and `races` pay for each of their cases.
 // 2. An aim pays by how far it has come from the program before; half of that, and limits and speed
 //    nothing, while a case of `correct` is wrong.
-// 3. Everything but the aim pays a quarter without it and grows with it to the whole; a kernel that
-//    has neither the aim nor a right case has nothing.
+// 3. Everything but the aim grows with it, from nothing to the whole.
 //
-// Who has the aims never earns less than who has not, if they have a third of the points, which the
-// sheets see to: aim / 2 >= (all - aim) / 4.
+// So the program before has nothing, and nobody is better off for not trying. Nor has a starter, whose
+// aims may come with what is printed in it: they count when a case is right or a gap is filled.
 static inline double share_paid(enum pays_for what, double share, const struct reached *reached)
 {
     bool right = reached->correct >= 1, never_right = reached->correct <= 0;
 
-    if (never_right && (!reached->tried || reached->aim <= 0))
+    if (never_right && !reached->tried)
         return 0;
     if (what == PAYS_AIM)
         return share * (right ? 1 : 0.5);
     if (what == PAYS_LIMIT && !right)
         return 0;
-    return share * (0.25 + 0.75 * reached->aim);
+    return share * reached->aim;
 }
 
 #endif

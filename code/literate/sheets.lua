@@ -26,8 +26,8 @@ local sheets = {}
 
 -- correct and hidden look at outputs, races at accesses; they are met or not.
 local PLAIN = { correct = true, hidden = true, races = true }
--- Of the sm_89 image, as labs/driver/checks.c has them.
-local RESOURCES = { "registers", "shared", "spills", "occupancy", "threads" }
+-- Of the sm_89 image, as labs/driver/checks.c has them, and the CTAs of a launch on mission.
+local RESOURCES = { "registers", "shared", "spills", "occupancy", "threads", "ctas" }
 
 -- Names of the simulator's counters that a lab shows, in the order of counts.def; of one launch.
 local function read_counters()
@@ -527,7 +527,7 @@ function sheets.check(book, complain)
                 note("the lab's points add up to %d, not %d", total, TOTAL)
             end
             local aims, others = sheets.aims_and_others(sheet)
-            if aims > 0 and 2 * aims < others then -- why: labs/rule.h
+            if aims > 0 and 2 * aims < others then -- what a lab teaches has to carry its points
                 note("the aims have %d of %d points that need no GPU: at least a third", aims, aims + others)
             end
         end
@@ -552,8 +552,7 @@ sheets.RULE = {
     "`correct`, `hidden` and `races` pay for each of their cases that passes.",
     "An aim, whose count is to come away from that of the program before, pays by how far it has come; "
         .. "while a case of `correct` is wrong it pays half, and limits and speed pay nothing.",
-    "All but the aim pays a quarter without it, grows with it to the whole, and is nothing where neither the aim "
-        .. "nor a right case of `correct` is reached.",
+    "All but the aim grows with it, from nothing to the whole: the program before, as it is, has nothing.",
 }
 
 local function points_of(sheet, names)

@@ -216,7 +216,7 @@ END
     run tangle
     [ "$status" -eq 1 ]
     printf "chapters/02-sum.md:%s\n" \
-        "$((n + 2)): corect is no item: correct, hidden, races, speed; a resource: registers, shared, spills, occupancy, threads; a counter of the simulator: $(counters shown | paste -sd, | sed 's/,/, /g')" \
+        "$((n + 2)): corect is no item: correct, hidden, races, speed; a resource: registers, shared, spills, occupancy, threads, ctas; a counter of the simulator: $(counters shown | paste -sd, | sed 's/,/, /g')" \
         "$((n + 3)): registers needs a limit, such as <= 128" \
         "$((n + 4)): registers <= is not followed by a number" \
         "$((n + 5)): races is right or wrong; it has no limit" \

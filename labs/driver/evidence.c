@@ -41,8 +41,21 @@ static void add(json_t *sums, json_t *numbers, double share)
     }
 }
 
+static double largest_grid(const json_t *kernels) // CTAs
+{
+    double most = 0;
+    for (size_t i = 0; i < json_array_size(kernels); ++i) {
+        const json_t *grid = json_object_get(json_array_get(kernels, i), "grid");
+        double ctas = 1;
+        for (size_t d = 0; d < json_array_size(grid); ++d)
+            ctas *= json_number_value(json_array_get(grid, d));
+        most = fmax(most, ctas);
+    }
+    return most;
+}
+
 // Counts per launch and the L4's floors, flat, from a report of the simulator; its kernels are
-// added up. NULL if it holds no launch.
+// added up, but of CTAs the most. NULL if it holds no launch.
 json_t *simulator_read(json_t *report)
 {
     json_t *kernels = json_object_get(report, "kernels");
@@ -77,6 +90,7 @@ json_t *simulator_read(json_t *report)
     }
     if (binding)
         json_object_set_new(floors, "binding", json_string(binding));
+    json_object_set_new(sums, "ctas", json_real(largest_grid(kernels)));
     json_object_set_new(sums, "classes", classes);
     double copies = number_at(classes, "copy_async"); // a class of which there was none is left out
     json_object_set_new(sums, "async_copies", json_real(isnan(copies) ? 0 : copies));

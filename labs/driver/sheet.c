@@ -174,7 +174,8 @@ static double value_of(json_t *item)
     for (size_t i = 0; i < sizeof resources / sizeof resources[0]; ++i)
         if (strcmp(name, resources[i]) == 0)
             return resource(&after, name, true);
-    json_t *counts = at(after.counts_of, string_at(item, "shape"));
+    const char *shape = json_string_value(at(item, "shape"));
+    json_t *counts = at(after.counts_of, shape ? shape : "mission"); // of `ctas`
     return counts ? number_at(counts, name) : NAN;
 }
 
@@ -261,8 +262,8 @@ static struct reached reached_here(void)
 static void show_rule(const struct reached *reached)
 {
     if (reached->aim < 1)
-        wrap(text("The aim is reached to %.0f %%: all else pays %.0f %% of its points.",
-                  floor(100 * reached->aim), floor(25 + 75 * reached->aim)),
+        wrap(text("The aim is reached to %.0f %%, and so much is paid of all else.",
+                  floor(100 * reached->aim)),
              printf("  "), 2);
     if (reached->correct < 1)
         wrap(

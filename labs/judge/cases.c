@@ -13,6 +13,16 @@ void secret_draw_for(const char *hash)
     drawn_for = hash;
 }
 
+const char *secret_name(void)
+{
+    static char name[SHA256_DIGEST_STRING_LENGTH];
+    if (!*name) {
+        SHA256Data(options.secret, sizeof options.secret, name);
+        name[12] = '\0';
+    }
+    return name;
+}
+
 uint64_t secret_draw(const char *format, ...)
 {
     char purpose[256];

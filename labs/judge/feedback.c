@@ -130,8 +130,8 @@ static char *rule_applied(const json_t *result)
         return text("No case of `correct` is right%s: nothing else is paid yet.",
                     has_aim ? ", and the aim is not reached by work of your own" : "");
     if (has_aim && aim < 1)
-        words = text("The aim is reached to %.0f %%: all else pays %.0f %% of its points. ",
-                     floor(100 * aim), floor(25 + 75 * aim));
+        words = text("The aim is reached to %.0f %%, and so much is paid of all else. ",
+                     floor(100 * aim));
     if (correct < 1)
         words = text("%s`correct` is not right in every case: %slimits and speed pay nothing yet.",
                      words, has_aim ? "an aim pays half, " : "");
@@ -214,6 +214,8 @@ void feedback_human(const json_t *result, FILE *to)
     }
     fprintf(to, "\n  %-50s %5s / %s\n", "points", points(number(result, "score")),
             points(number(result, "total")));
+    if (*string(result, "regraded"))
+        wrapped(to, 2, text("Graded anew: %s. All else is as before.", string(result, "regraded")));
     char *full = full_marks(result);
     if (full)
         wrapped(to, 2, full);

@@ -228,6 +228,7 @@ void entry_keep(struct entry *e)
         {judge, judge_bytes},
         {runner, runner_bytes},
         {&gpu, sizeof gpu},
+        {options.item ? options.item : "", options.item ? strlen(options.item) : 0},
     };
     SHA256Init(&s);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
@@ -295,7 +296,8 @@ json_t *not_graded(const char *name, const char *why)
 
 bool entry_grade(struct entry *e)
 {
-    json_t *result = e->source ? grade(e->name, e->source, e->bytes) : not_graded(e->name, e->why);
+    json_t *result =
+        e->source ? grade(e->name, e->source, e->bytes, e->earlier) : not_graded(e->name, e->why);
     char *words = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     bool written = words && write_text(e->kept, text("%s\n", words));
 
@@ -581,6 +583,11 @@ int grade_folder(const char *path)
         fail(EXIT_MACHINE, "cannot find %s: %s", out, strerror(errno));
     for (int i = 0; i < count; ++i)
         read_entry(path, &entries[i]);
+    int whole = options.item ? find_earlier(entries, count) : 0;
+    if (whole)
+        printf("%d of %d have no result under this secret in which one item could change: they are "
+               "graded whole\n",
+               whole, count);
     if (options.slurm)
         slurm_grade(entries, count, progress);
     else

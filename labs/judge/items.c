@@ -38,6 +38,7 @@ struct grading {
     } counted[RUNS_COUNTED];
     int counted_count;
     json_t *cases, *speed; // what was measured, or NULL
+    const json_t *earlier; // result whose other items stand, or NULL
     json_t *raced;         // cases of other items in which a race was seen, as cases of `races`
     char *printed;         // by the kernels, in the first case
     const char *group;     // of the cases at hand
@@ -106,6 +107,7 @@ static char *fault_told(const struct shape *shape, enum fault_kind kind, const c
         [FAULT_UNINITIALISED] = "a read of what nothing has written",
         [FAULT_RACE] = "a race",
         [FAULT_DEADLOCK] = "threads that wait for ever",
+        [FAULT_ENDLESS] = "stopped: a loop that does not end",
         [FAULT_DIVERGENT_BARRIER] = "a barrier that not all threads reach",
         [FAULT_TRAP] = "a trap",
         [FAULT_ASSERT] = "an assertion that does not hold",
@@ -114,6 +116,8 @@ static char *fault_told(const struct shape *shape, enum fault_kind kind, const c
     const char *place = strchr(clean, ','), *end = strstr(clean, ", block (");
     bool is_public = strcmp(shape->name, "small") == 0 || strcmp(shape->name, "mission") == 0;
 
+    if (is_public && kind == FAULT_ENDLESS)
+        return text("stopped: %s", clean);
     if (is_public || kind < 0 || kind > FAULT_INTERNAL || !kinds[kind])
         return clean;
     bool placed = place && end && place < end && kind != FAULT_ASSERT;
@@ -159,6 +163,16 @@ static char *printed_text(const struct reply *reply)
     return told;
 }
 
+// Warp instructions that a launch may run: so many for each pair of a query and a key, of which a kernel
+// with a thread a query takes some twenty, and room for warps that ask again and again whether others
+// have come so far. A loop of arithmetic has spent that in seconds.
+static uint64_t budget_of(const struct shape *shape)
+{
+    static const double PAIR_BUDGET = 600, LEAST_BUDGET = 200e6;
+    double keys = shape->seq_len, pairs = keys * keys * shape->batch * shape->heads;
+    return (uint64_t)fmax(PAIR_BUDGET * pairs, LEAST_BUDGET);
+}
+
 // Asks the runner, for one or more cases of a shape that are launched in turn; whether it came to an
 // end. Else one line in *why. *out: new.
 static bool launch_cases(struct grading *g, const struct grade_case *c, int count,
@@ -176,6 +190,7 @@ static bool launch_cases(struct grading *g, const struct grade_case *c, int coun
         .races = true,
         .unchecked = unchecked,
         .schedule = schedule,
+        .budget = budget_of(&c->shape),
         .threads = 1, // who gets what from a queue must not depend on the machine
         .sets = count,
     };
@@ -190,6 +205,16 @@ static bool launch_cases(struct grading *g, const struct grade_case *c, int coun
     if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 1 + count, CASE_SECONDS, reply, out,
                     why))
         return false;
+    if (reply->raced_out) { // the races are known; the numbers are another item's
+        struct reply raced = *reply;
+        free(*out);
+        r.races = false;
+        if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 1 + count, CASE_SECONDS, reply,
+                        out, why))
+            return false;
+        reply->races = raced.races;
+        memcpy(reply->race, raced.race, sizeof reply->race);
+    }
     if (!g->printed && strcmp(g->group, "correct") == 0)
         g->printed = printed_text(reply);
     if (reply->verdict != DONE)
@@ -370,28 +395,12 @@ static void run_races(struct grading *g)
 
 static bool is_resource(const char *name)
 {
-    static const char *const names[] = {"registers", "shared", "spills", "occupancy", "threads"};
+    static const char *const names[] = {"registers", "shared",  "spills",
+                                        "occupancy", "threads", "ctas"};
     for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
         if (strcmp(names[i], name) == 0)
             return true;
     return false;
-}
-
-// Bytes of the stack frame in which a kernel hands printf its arguments. It writes them there and
-// never reads them; a kernel that reads from local memory has an array in it, or more than prints.
-static size_t print_frame(const char *ptx)
-{
-    static const char depot[] = "__local_depot";
-    size_t largest = 0;
-
-    if (!strstr(ptx, "vprintf") || strstr(ptx, "ld.local"))
-        return 0;
-    for (const char *at = ptx; (at = strstr(at, depot)); at += sizeof depot - 1) {
-        const char *size = at + strcspn(at, "[\n");
-        size_t bytes = *size == '[' ? strtoull(size + 1, NULL, 10) : 0;
-        largest = bytes > largest ? bytes : largest;
-    }
-    return largest;
 }
 
 // Of the sm_89 image, over all launches on mission the largest. NaN: *why.
@@ -423,9 +432,11 @@ static double resource(struct grading *g, const char *name, char **why)
     if (strcmp(name, "shared") == 0)
         return (double)f->shared_bytes;
     if (strcmp(name, "spills") == 0)
-        return fmax(0, (double)f->local_bytes - (double)print_frame(g->s.ptx));
+        return (double)f->local_bytes;
     if (strcmp(name, "threads") == 0)
         return f->threads;
+    if (strcmp(name, "ctas") == 0)
+        return (double)f->ctas;
     return 100 * f->occupancy; // CTAs' warps on an SM of an L4 over the most possible, in percent
 }
 
@@ -501,6 +512,22 @@ struct outcome {
     char *said;
 };
 
+// Whether an item stands as it was; its outcome of then.
+static bool stands(const struct grading *g, const char *name, const char *limit, struct outcome *o)
+{
+    const json_t *was = g->earlier ? earlier_item(g->earlier, name, limit) : NULL;
+
+    if (was)
+        *o = (struct outcome){
+            .passed = json_is_true(json_object_get(was, "passed")),
+            .by_hand = json_is_true(json_object_get(was, "by_hand")),
+            .left_out = json_is_true(json_object_get(was, "left_out")),
+            .share = json_number_value(json_object_get(was, "share")),
+            .said = text("%s", json_string_value(json_object_get(was, "said"))),
+        };
+    return was != NULL;
+}
+
 static struct outcome of_group(struct grading *g, const char *name, void (*group)(struct grading *))
 {
     struct outcome o = {0};
@@ -514,6 +541,22 @@ static struct outcome of_group(struct grading *g, const char *name, void (*group
     o.said = o.passed          ? text("%d of %d right", all, all)
              : is_public(name) ? text("%d of %d right:", all - g->failed, all)
                                : text("%d of %d right; %s", all - g->failed, all, g->first);
+    return o;
+}
+
+// The same, or what stands of it. Then its cases are run only to hear of their races.
+static struct outcome of_judged_group(struct grading *g, const char *name,
+                                      void (*group)(struct grading *))
+{
+    struct outcome o;
+
+    if (!stands(g, name, "", &o))
+        return of_group(g, name, group);
+    size_t before = json_array_size(g->cases);
+    if (strcmp(options.item, "races") == 0)
+        of_group(g, name, group);
+    while (json_array_size(g->cases) > before)
+        json_array_remove(g->cases, before);
     return o;
 }
 
@@ -537,12 +580,17 @@ static struct outcome of_number(struct grading *g, const struct item *item)
     return o;
 }
 
-static const struct item *speed_item(void)
+static const struct item *item_named(const char *name) // NULL: the sheet has none
 {
     for (int i = 0; i < lab.count; ++i)
-        if (strcmp(lab.items[i].name, "speed") == 0)
+        if (strcmp(lab.items[i].name, name) == 0)
             return &lab.items[i];
     return NULL;
+}
+
+static const struct item *speed_item(void)
+{
+    return item_named("speed");
 }
 
 // The published curve: nothing below the limit, all from `full` on, a straight line between them,
@@ -610,7 +658,8 @@ static void check_names(void)
         if (!known && !number)
             fail(EXIT_USAGE,
                  "lab %d: \"%s\" is no item: correct, hidden, races, written, speed; a resource: "
-                 "registers, shared, spills, occupancy, threads; a counter of the simulator:%s",
+                 "registers, shared, spills, occupancy, threads, ctas; a counter of the "
+                 "simulator:%s",
                  lab.number, lab.items[i].name, counters);
         if (number && !lab.items[i].relation)
             fail(EXIT_USAGE, "lab %d: %s: no limit", lab.number, lab.items[i].name);
@@ -725,41 +774,54 @@ static double aim_reached(const struct outcome outcomes[])
 static void grade_items(struct grading *g, const char *source, json_t *result)
 {
     struct outcome outcomes[LAB_ITEMS_MAX];
-    struct outcome correct = of_group(g, "correct", run_correct);
-    struct outcome hidden =
-        of_group(g, "hidden", run_hidden); // before `races`, which hears of its own
+    struct outcome correct = of_judged_group(g, "correct", run_correct);
+    struct outcome hidden = {0};
     struct outcome speed = {0};
     double score = 0, total = 0;
 
-    if (speed_item())
+    if (item_named("hidden")) // before `races`, which hears of its own
+        hidden = of_judged_group(g, "hidden", run_hidden);
+    if (speed_item() && !stands(g, "speed", limit_of(speed_item()), &speed))
         speed = of_speed(g, speed_item(), &correct);
+    else
+        g->speed = json_incref(json_object_get(g->earlier, "speed"));
     for (int i = 0; i < lab.count; ++i) {
         const struct item *item = &lab.items[i];
-        outcomes[i] = strcmp(item->name, "correct") == 0  ? correct
-                      : strcmp(item->name, "hidden") == 0 ? hidden
-                      : item == speed_item()              ? speed
-                                                          : grade_item(g, item);
+        if (strcmp(item->name, "correct") == 0)
+            outcomes[i] = correct;
+        else if (strcmp(item->name, "hidden") == 0)
+            outcomes[i] = hidden;
+        else if (item == speed_item())
+            outcomes[i] = speed;
+        else if (!stands(g, item->name, limit_of(item), &outcomes[i]))
+            outcomes[i] = grade_item(g, item);
     }
     const struct reached reached = {
         .correct = correct.share,
         .aim = aim_reached(outcomes),
-        .tried = has_aims() && !g->wrong_when_timed && !is_untouched(source) && does_its_work(g),
+        .tried = has_aims() && !g->wrong_when_timed &&
+                 (g->earlier ? json_is_true(json_object_get(g->earlier, "tried"))
+                             : !is_untouched(source) && does_its_work(g)),
     };
     for (int i = 0; i < lab.count; ++i)
         add_item(result, &lab.items[i], &outcomes[i], &reached, &score, &total);
     add_up(result, score, total);
     json_object_set_new(result, "aim", has_aims() ? json_real(reached.aim) : json_null());
     json_object_set_new(result, "correct", json_real(reached.correct));
-    json_object_set(result, "cases", g->cases);
+    json_object_set_new(result, "tried", json_boolean(reached.tried));
+    json_object_set_new(result, "cases",
+                        g->earlier ? joined_cases(g->earlier, g->cases) : json_incref(g->cases));
+    if (g->earlier)
+        json_object_set_new(result, "regraded", json_string(options.item));
     if (g->printed && *g->printed)
         json_object_set_new(result, "printed", json_string(g->printed));
     if (g->speed)
         json_object_set_new(result, "speed", g->speed);
 }
 
-json_t *grade(const char *name, const char *source, size_t bytes)
+json_t *grade(const char *name, const char *source, size_t bytes, const json_t *earlier)
 {
-    struct grading g = {.s.name = name, .runner.box.kind = BOX_RUN};
+    struct grading g = {.s.name = name, .runner.box.kind = BOX_RUN, .earlier = earlier};
     struct shape shape;
     char why_not[8], *why = NULL;
     char source_hash[SHA256_DIGEST_STRING_LENGTH];
@@ -781,6 +843,7 @@ json_t *grade(const char *name, const char *source, size_t bytes)
         grade_items(&g, source, result);
     }
     json_object_set_new(result, "flags", flags_of(source, g.s.ptx));
+    json_object_set_new(result, "drawn_from", json_string(secret_name()));
     runner_end(&g.runner);
     submission_free(&g.s);
     json_decref(g.cases);

@@ -11,6 +11,7 @@
 //   timing.c    the item that needs a GPU
 //   feedback.c  a result for people, for Gradescope, for a gradebook
 //   folder.c    many submissions: in parallel, resumable
+//   regrade.c   one item anew for a class
 //   late.c      what a late submission keeps
 //   board.c     who is fastest
 //   flags.c     what a teacher may want to look at in one
@@ -38,6 +39,7 @@ struct options {
     const char *deadline, *times; // NULL: nothing is late
     int late_days, penalty;       // free days each; percent a day, -1: not said
     const char *visibility;       // of items in Gradescope: NAME=WHEN,...
+    const char *item;             // that is graded anew, NULL: all
 
     bool unsafe, fresh, cpu_only, check, quick, slurm, board;
     const char *partition, *time_limit, *gres; // of Slurm
@@ -163,6 +165,7 @@ struct grade_case {
 // 64 bits that depend on the secret, on the submission at hand and on what they are for: what one
 // submission was asked says nothing of what another, or the same one changed, will be asked.
 void secret_draw_for(const char *hash); // of the submission's text, kept
+const char *secret_name(void);          // tells secrets apart, and nothing else of them
 uint64_t secret_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int secret_between(int least, int most, uint64_t drawn);
 
@@ -205,7 +208,8 @@ enum pays_for pays_for(const struct item *item);
 
 // ---- Grading ------------------------------------------------------------------------------------
 
-json_t *grade(const char *name, const char *source, size_t bytes);
+// earlier: of --item, the result whose other items stand; or NULL.
+json_t *grade(const char *name, const char *source, size_t bytes, const json_t *earlier);
 json_t *refused(const char *name, const char *why);
 json_t *flags_of(const char *source, const char *ptx); // lines of text; ptx may be NULL
 json_t *not_graded(const char *name, const char *why); // there is nothing to grade
@@ -249,8 +253,10 @@ struct entry {
     char *source, *why;
     size_t bytes;
     json_t *result;
-    pid_t pid; // grading it now; -1: done
-    int tries; // that were killed
+    json_t *earlier;        // of --item: its newest result of before, or NULL
+    double earlier_written; // seconds since 1970
+    pid_t pid;              // grading it now; -1: done
+    int tries;              // that were killed
 };
 
 // Sets `kept`, once source or why are there.
@@ -265,6 +271,14 @@ void grade_entries(struct entry *entries, int count, tell_entry *tell);
 // A board of the results that were timed, as a Markdown table; how many there are.
 int write_board(FILE *to, const json_t *const results[], int count);
 int print_board(char *const paths[], int count); // of results that --json wrote
+
+void check_item(void); // of options, for this lab
+// Finds each entry's earlier result; how many have none, and are graded whole.
+int find_earlier(struct entry *entries, int count);
+// An item that stands as it was: not the one that is graded anew, nor one with another limit. Or NULL.
+const json_t *earlier_item(const json_t *earlier, const char *name, const char *limit);
+// The cases of what stands and of what was graded anew. New.
+json_t *joined_cases(const json_t *earlier, const json_t *anew);
 
 void late_read(void);                                     // options of late work
 int late_days(const char *folder, const struct entry *e); // begun ones

@@ -41,6 +41,8 @@ static const char help[] =
     "  --penalty P       percent of the points that a further day costs; default: 10\n"
     "  --jobs N          submissions at a time; default: one a core\n"
     "  --fresh           grade again what was graded before\n"
+    "  --item NAME       of a folder that was graded before: this item anew, and all others\n"
+    "                    as they were\n"
     "  --no-gpu          leave speed out, also where there is a GPU\n"
     "  --slurm           a folder on a cluster: one job array, which is collected; --jobs N\n"
     "                    is then how many elements may run at a time\n"
@@ -296,6 +298,7 @@ static void parse(int argc, char **argv)
         OUT,
         JOBS,
         FRESH,
+        ITEM,
         NO_GPU,
         UNSAFE,
         LAB_FILE,
@@ -323,6 +326,7 @@ static void parse(int argc, char **argv)
         {"penalty", required_argument, NULL, PENALTY},
         {"jobs", required_argument, NULL, JOBS},
         {"fresh", no_argument, NULL, FRESH},
+        {"item", required_argument, NULL, ITEM},
         {"no-gpu", no_argument, NULL, NO_GPU},
         {"unsafe-no-sandbox", no_argument, NULL, UNSAFE},
         {"lab-file", required_argument, NULL, LAB_FILE}, // for tests
@@ -355,6 +359,7 @@ static void parse(int argc, char **argv)
         case PENALTY: options.penalty = whole("penalty", optarg, 0, 100); break;
         case JOBS: options.jobs = whole("jobs", optarg, 1, 256); break;
         case FRESH: options.fresh = true; break;
+        case ITEM: options.item = optarg; break;
         case NO_GPU: options.cpu_only = true; break;
         case UNSAFE: options.unsafe = true; break;
         case LAB_FILE: options.lab_file = optarg; break;
@@ -399,6 +404,7 @@ int main(int argc, char **argv)
     find_root();
     lab_read();
     check_visibility();
+    check_item();
     if (options.board)
         return print_board(argv + optind, argc - optind);
     int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
@@ -406,6 +412,8 @@ int main(int argc, char **argv)
         fail(EXIT_USAGE, "there is no %s", cleaned(path, strlen(path)));
     if (options.slurm && (options.check || !S_ISDIR(about.st_mode)))
         fail(EXIT_USAGE, "--slurm is for a folder of submissions");
+    if (options.item && (options.slurm || options.check || !S_ISDIR(about.st_mode)))
+        fail(EXIT_USAGE, "--item is for a folder of submissions, without --slurm");
     if (!options.slurm && !sandbox_works(&why))
         fail(EXIT_MACHINE, "%s", why);
     read_secret();
@@ -425,7 +433,7 @@ int main(int argc, char **argv)
     const char *base = slash ? slash + 1 : path;
     char *name = cleaned(base, strlen(base));
     char *source = submission_source(path, &bytes, &why);
-    json_t *result = source ? grade(name, source, bytes) : not_graded(name, why);
+    json_t *result = source ? grade(name, source, bytes, NULL) : not_graded(name, why);
     feedback_human(result, stdout);
     if (options.json)
         write_json(result, options.json);

@@ -16,6 +16,7 @@
 #include "workbench/workbench.h"
 
 enum { LAUNCHES_MAX = 8, KERNEL_NAME_MAX = 4096, REPLY_FD = 3, PRINTED_MAX = 2048 };
+enum { REPORTS_MAX = 10000 }; // races and the like, after which a launch is stopped
 
 #define WRITES_INPUTS "it writes into its inputs"
 
@@ -43,6 +44,7 @@ struct run_request {
     float softmax_scale;
     int launch_count;
     struct recorded launches[LAUNCHES_MAX];
+    uint64_t budget; // warp instructions of a launch
     bool races;
     bool unchecked; // what reads what nothing has written goes on, as on a GPU
     unsigned schedule;
@@ -55,8 +57,10 @@ enum verdict { DONE, FAULTED, REFUSED };
 
 struct footprint { // of all launches the most, of occupancy the least
     int registers, threads;
-    uint64_t shared_bytes, local_bytes; // a CTA: static and dynamic; a thread
-    double occupancy;                   // of an L4's SM, 0 to 1
+    uint64_t ctas; // of a launch
+    uint64_t shared_bytes,
+        local_bytes;  // a CTA: static and dynamic; a thread, without printf's frame
+    double occupancy; // of an L4's SM, 0 to 1
 };
 
 struct reply {
@@ -66,6 +70,7 @@ struct reply {
     char text[1024];           // one line: the fault, or why it was refused
     int races;                 // reports of them; they leave the verdict as it is
     char race[1024];           // the first
+    bool raced_out;            // so many that the launch was stopped for them
     char printed[PRINTED_MAX]; // by the kernels' threads: the first of it, as it came
     uint32_t printed_bytes;
     bool printed_more;

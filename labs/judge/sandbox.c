@@ -19,6 +19,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -364,6 +365,9 @@ static pid_t start(const struct box *box, char *const argv[], int in, int out, i
             dup2(filter, FILTER_FD);
         close_others(filter >= 0 ? FILTER_FD : lines >= 0 ? LINES_FD : STDERR_FILENO);
         set_limits(box);
+        // The same addresses in every run, so that a kernel which looks at them earns the same again.
+        if (box->kind == BOX_RUN && !box->gpu)
+            personality(ADDR_NO_RANDOMIZE);
         const char *visible = getenv("CUDA_VISIBLE_DEVICES");
         char *gpus = visible ? text("%s", visible) : NULL;
         clearenv(); // of bubblewrap itself, too, which can be seen in its box
@@ -416,11 +420,13 @@ double box_stop(pid_t pid)
     struct rusage used = {0};
     int status;
 
-    // Who has closed its pipes is about to end: only then it is known what it has used.
-    for (int i = 0; i < 50; ++i) {
+    // Who has closed its pipes is about to end: only then it is known what it has used. bubblewrap is
+    // not killed before, or nobody would hear what its child has.
+    enum { STEPS = 5000, STEP_NS = 2000000 }; // 10 s
+    for (int i = 0; i < STEPS; ++i) {
         if (wait4(pid, &status, WNOHANG, &used) == pid)
             return cpu_seconds(&used);
-        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = STEP_NS}, NULL);
     }
     kill(-pid, SIGKILL);
     kill(pid, SIGKILL);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -129,13 +130,13 @@ bool runner_ask(struct runner *r, const struct submission *s, const struct reque
     if (good && !last)
         return true;
     bool late = now() >= end;
-    double used = runner_end(r);
+    double used = fmax(runner_end(r), late ? seconds : 0);
     r->used += used;
     if (good)
         return true;
-    *why = used >= seconds - 1 ? text("stopped: it took more than %d s of CPU time", seconds)
-           : late              ? text("stopped: it did not end")
-                               : text("stopped: it needed too much memory, or crashed");
+    *why = late                  ? text("stopped: it did not end")
+           : used >= seconds - 1 ? text("stopped: it took more than %d s of CPU time", seconds)
+                                 : text("stopped: it needed too much memory, or crashed");
     free(*out);
     *out = NULL;
     return false;

@@ -72,7 +72,7 @@ if [ -f "$me.endless" ]; then
 fi
 [ ! -f "$me.fault" ] || faults='"attention, chapters/03-x.md:7: reads past the end"'
 if [ -n "${PTXSIM_REPORT:-}" ]; then
-    echo "{\"kernels\":[{\"launches\":3,\"counts\":{$counts},
+    echo "{\"kernels\":[{\"launches\":3,\"grid\":[8,4,1],\"counts\":{$counts},
       \"l4_floors_us\":{\"tensor\":0,\"issue\":3,\"binding\":\"issue\"}}],$endless\"faults\":[$faults]}" >"$PTXSIM_REPORT"
 fi
 [ -z "$faults" ] || exit 3

@@ -174,16 +174,16 @@ aim() {
     aim 1100 # the count is 1,000, half of the way from there to 900
     judge "$my"
     [[ "$output" =~ "warp_instructions <= 900 at small "\ +"20 of 40  FAIL: 1,000" ]]
-    [[ "$output" =~ "correct "\ +"6.3 of 10  ok" ]] # 10 (1/4 + 3/4 1/2)
-    [[ "$output" =~ "together "\ +"38.8 of 100, and 30 open" ]]
-    [[ "$output" == *"The aim is reached to 50 %: all else pays 62 % of its points."* ]]
+    [[ "$output" =~ "correct "\ +"5 of 10  ok" ]]
+    [[ "$output" =~ "together "\ +"35 of 100, and 30 open" ]]
+    [[ "$output" == *"The aim is reached to 50 %, and so much is paid of all else."* ]]
 }
 
-@test "the program before has a quarter; a wrong one with the aim half of that; as it was handed out nothing" {
+@test "the program before has nothing; a wrong one with the aim half of that; as it was handed out nothing" {
     aim 1000
     judge "$my"
     [[ "$output" =~ "warp_instructions <= 900 at small "\ +"0 of 40  FAIL: 1,000" ]]
-    [[ "$output" =~ "races "\ +"3.8 of 15  ok" ]]
+    [[ "$output" =~ "races "\ +"0 of 15  ok" ]]
     sed -i 's/"limit": 900/"limit": 1000/; s/"from": 1000/"from": 2000/' "$LAB/build/labs/lab03.json"
     touch "$LAB/build/student/my.wrong"
     judge "$my"
@@ -195,6 +195,16 @@ aim() {
     judge "$my"
     [[ "$output" =~ "warp_instructions <= 1,000 at small "\ +"0 of 40  ok, but wrong outputs" ]]
     [[ "$output" =~ "together "\ +"0 of 100, and 45 open" ]]
+}
+
+@test "the CTAs of a launch on mission are an item, too" {
+    sed -i -e 's/"warp_instructions", "relation": "<=", "limit": 999, "shape": "small"/"ctas", "relation": "<=", "limit": 31/' \
+        "$LAB/build/labs/lab03.json"
+    judge "$my"
+    [[ "$output" =~ "ctas <= 31 "\ +"0 of 10  FAIL: 32" ]] # 8 by 4
+    sed -i 's/"limit": 31/"limit": 32/' "$LAB/build/labs/lab03.json"
+    judge "$my"
+    [[ "$output" =~ "ctas <= 32 "\ +"10 of 10  ok" ]]
 }
 
 @test "the book's own program has no points, nor has a lab without a sheet" {

@@ -579,9 +579,10 @@ static bool is_mine(const struct source_line *at)
 void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
                  uint32_t other, const char *format, ...)
 {
-    enum { ENOUGH = 1 << 20 }; // a kernel that computes with garbage may loop for ever
     struct cta *cta = w->cta;
     struct race_log *log = &cta->worker->races;
+    // A kernel that computes with garbage may loop for ever.
+    uint64_t enough = cta->launch->reports ? cta->launch->reports : 1 << 20;
     other &= ~RACE_STRONG;
     if (cta->launch->mine && !is_mine(&cta->program->insns[op->insn].at) &&
         !is_mine(&cta->program->insns[other].at))
@@ -594,9 +595,10 @@ void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind 
         va_end(arguments);
         film_fault(cta->film, kind, w, lane, op->insn, other, told);
     }
-    if (++log->total == ENOUGH) {
+    if (++log->total == enough) {
         log->total = 0;
-        fault_at(w, op, lane, kind, "stopped: over a million accesses were reported");
+        fault_at(w, op, lane, kind, "stopped: %llu accesses were reported",
+                 (unsigned long long)enough);
     }
     // By source line: a line is often several instructions.
     const struct insn_info *insns = cta->program->insns;

@@ -31,6 +31,7 @@ static int end(void **state)
 }
 
 static int notes;
+static uint64_t reports; // of the launches to come
 static void count_note(enum fault_kind kind, const char *text)
 {
     (void)kind, (void)text;
@@ -65,6 +66,7 @@ static struct fault run(unsigned grid, unsigned block, unsigned schedule, const 
                             .schedule = schedule,
                             .check = true,
                             .races = true,
+                            .reports = reports,
                             .note = count_note};
     notes = 0;
     launch_run(&launch, &counts, NULL, NULL, &fault);
@@ -243,6 +245,24 @@ static void bytes_of_a_word_are_apart(void **state)
     good(1, 64, "add.u32 %r1, %s, %t; st.shared.u8 [%r1], %t; ld.shared.u8 %r2, [%r1];");
     bad(1, 64, "shr.u32 %r1, %t, 1; add.u32 %r1, %s, %r1; st.shared.u8 [%r1], %t;", FAULT_RACE,
         "no __syncwarp or barrier");
+}
+
+static void enough_races_stop_a_launch(void **state)
+{
+    (void)state;
+    const char *body = "shr.u32 %r1, %t, 1; add.u32 %r1, %s, %r1; st.shared.u8 [%r1], %t; bar.sync "
+                       "0; st.global.u32 [%o], 7;";
+    struct fault f = run(1, 64, 0, body);
+    assert_int_equal(f.kind, FAULT_RACE);
+    assert_null(strstr(f.text, "stopped"));
+    assert_int_equal(out[0], 7); // it has run to its end
+    out[0] = 0;
+    reports = 3;
+    f = run(1, 64, 0, body);
+    reports = 0;
+    assert_int_equal(f.kind, FAULT_RACE);
+    assert_non_null(strstr(f.text, ": stopped: 3 accesses were reported"));
+    assert_int_equal(out[0], 0);
 }
 
 static void same_value_is_no_race(void **state)
@@ -448,6 +468,7 @@ int main(void)
         TEST(mbarriers_fail),
         TEST(barriers_order),
         TEST(bytes_of_a_word_are_apart),
+        TEST(enough_races_stop_a_launch),
         TEST(same_value_is_no_race),
         TEST(atomics_are_no_race),
         TEST(flags_order),
