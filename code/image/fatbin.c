@@ -6,11 +6,13 @@
 // Nothing is trusted: every offset and size is checked before it is followed.
 #include "fatbin.h"
 
+#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -21,7 +23,9 @@ enum {
     MACHINE_CUDA = 190,
     COMPRESSED_LZ4 = 0x2000, // image flags
     COMPRESSED_ZSTD = 0x8000,
-    RESERVED_SHARED = 1024, // from sm_90 on, .nv.shared.<kernel> begins with the system's bytes
+    ZSTD_MAGIC = (int)0xFD2FB528,
+    MOST_EXPANDED = 1 << 30, // bytes of an image
+    RESERVED_SHARED = 1024,  // from sm_90 on, .nv.shared.<kernel> begins with the system's bytes
     // .nv.info attributes: a byte of format, a byte of name, then a value
     FORMAT_BYTE = 2,
     FORMAT_SIZED = 4,
@@ -95,12 +99,51 @@ bool fatbin_next(const void *fatbin, size_t limit, const void **at, struct image
             .compressed = (h.flags & (COMPRESSED_LZ4 | COMPRESSED_ZSTD)) != 0,
             .data = here + h.header_size,
             .size = h.size,
+            .expanded_size = h.decompressed_size,
         };
+        if (image->compressed && h.compressed_size < image->size)
+            image->size = h.compressed_size; // the rest is padding
         if (image->kind == IMAGE_PTX && !image->compressed && !memchr(image->data, 0, image->size))
             return false;
         return true;
     }
     return false;
+}
+
+// The function of a library that most systems have; NULL where it is not.
+static void *library_function(const char *library, const char *name)
+{
+    void *handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL); // stays open: it may be asked again
+    return handle ? dlsym(handle, name) : NULL;
+}
+
+char *image_expand(const struct image *image)
+{
+    size_t (*zstd)(void *to, size_t room, const void *from, size_t bytes);
+    int (*lz4)(const char *from, char *to, int bytes, int room);
+    uint32_t magic = 0;
+    size_t got = 0;
+
+    if (!image->compressed || image->expanded_size == 0 || image->expanded_size > MOST_EXPANDED ||
+        image->size < sizeof magic || image->size > MOST_EXPANDED)
+        return NULL;
+    memcpy(&magic, image->data, sizeof magic);
+    char *data = malloc(image->expanded_size + 1);
+    if (!data)
+        return NULL;
+    if (magic == (uint32_t)ZSTD_MAGIC) {
+        *(void **)&zstd = library_function("libzstd.so.1", "ZSTD_decompress");
+        got = zstd ? zstd(data, image->expanded_size, image->data, image->size) : 0;
+    } else {
+        *(void **)&lz4 = library_function("liblz4.so.1", "LZ4_decompress_safe");
+        int bytes = lz4 ? lz4(image->data, data, (int)image->size, (int)image->expanded_size) : 0;
+        got = bytes > 0 ? (size_t)bytes : 0;
+    }
+    data[image->expanded_size] = '\0';
+    if (got == image->expanded_size)
+        return data;
+    free(data);
+    return NULL;
 }
 
 // ---- ELF ----------------------------------------------------------------------------------------

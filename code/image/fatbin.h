@@ -12,14 +12,19 @@ enum image_kind { IMAGE_PTX = 1, IMAGE_CUBIN = 2 };
 struct image {
     enum image_kind kind;
     int arch;         // 89 for sm_89 or compute_89
-    bool compressed;  // then data is not readable: rebuild with --compress-mode=none
+    bool compressed;  // as nvcc does unless it is told not to: then data is for image_expand
     const char *data; // PTX text (NUL-terminated) or ELF
     size_t size;
+    size_t expanded_size; // of what is compressed
 };
 
 // Walks the images of one fat binary (magic 0xBA55ED50). *at starts NULL; false at the end or when
 // the data is malformed.
 bool fatbin_next(const void *fatbin, size_t limit, const void **at, struct image *image);
+
+// The data of a compressed image, readable: expanded_size bytes and a NUL, the caller's to free. NULL if it
+// cannot be: it is damaged, or the library of its compression (libzstd.so.1, liblz4.so.1) is not there.
+char *image_expand(const struct image *image);
 
 // Maps an executable and walks all fat binaries in its .nv_fatbin section, calling `visit` for
 // each image until it returns false. False with one line in `why` when the file cannot be read.

@@ -233,6 +233,43 @@ static void test_images_of_a_fat_binary(void **state)
     free(fatbin.data);
 }
 
+// Frames made by hand of what is not compressed at all: a block of zstd's, a sequence of LZ4's.
+static void test_compressed_images_are_expanded(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t size, expanded;
+        const char *text; // NULL: refused
+    } cases[] = {
+        {"\x28\xb5\x2f\xfd\x20\x05\x29\x00\x00hello", 14, 5, "hello"},
+        {"\x50hello", 6, 5, "hello"},
+        {"\x28\xb5\x2f\xfd\x20\x05\x29\x00\x00hell", 13, 5, NULL},  // cut
+        {"\x28\xb5\x2f\xfd\x20\x05\x29\x00\x00hello", 14, 6, NULL}, // shorter than it says
+        {"\x28\xb5\x2f\xfd\x20\x05\x29\x00\x00hello", 14, 4, NULL}, // longer
+        {"\xf0\xff\xff\xff\xff", 5, 5, NULL},
+        {"\x28\xb5", 2, 5, NULL},
+        {"\x50hello", 6, 0, NULL},
+        {"\x50hello", 6, SIZE_MAX, NULL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; ++i) {
+        char *copy = malloc(cases[i].size); // no byte more, for the sanitizer
+        memcpy(copy, cases[i].bytes, cases[i].size);
+        struct image image = {.kind = IMAGE_PTX,
+                              .compressed = true,
+                              .data = copy,
+                              .size = cases[i].size,
+                              .expanded_size = cases[i].expanded};
+        char *text = image_expand(&image);
+        if (cases[i].text)
+            assert_string_equal(text, cases[i].text);
+        else
+            assert_null(text);
+        free(text);
+        free(copy);
+    }
+}
+
 static void test_cut_fat_binaries_hold_nothing(void **state)
 {
     (void)state;
@@ -457,6 +494,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_images_of_a_fat_binary),
+        cmocka_unit_test(test_compressed_images_are_expanded),
         cmocka_unit_test(test_cut_fat_binaries_hold_nothing),
         cmocka_unit_test(test_images_past_the_end_are_refused),
         cmocka_unit_test(test_ptx_without_an_end_is_refused),

@@ -34,7 +34,8 @@ static bool gather_text(const struct image *image, void *data)
         texts->newest = image->arch;
     if (image->arch > device_now()->arch || image->arch < texts->arch)
         return true;
-    if (image->compressed) {
+    char *text = image->compressed ? image_expand(image) : checked_alloc(strdup(image->data));
+    if (!text) {
         texts->compressed = true;
         return true;
     }
@@ -42,7 +43,7 @@ static bool gather_text(const struct image *image, void *data)
         drop_texts(texts);
     texts->arch = image->arch;
     texts->text = array_grow(texts->text, texts->count, &texts->capacity, sizeof *texts->text);
-    texts->text[texts->count++] = checked_alloc(strdup(image->data));
+    texts->text[texts->count++] = text;
     return true;
 }
 
@@ -58,8 +59,14 @@ static cudaError_t choose_images(struct binary *binary, struct texts *texts)
     while (binary->fatbin && fatbin_next(binary->fatbin, SIZE_MAX, &at, &image)) {
         ++images;
         if (image.kind == IMAGE_CUBIN) {
-            if (!image.compressed && image.arch / 10 == arch / 10 && image.arch <= arch &&
-                (!binary->cubin.data || image.arch > binary->cubin.arch))
+            if (image.arch / 10 != arch / 10 || image.arch > arch ||
+                (binary->cubin.data && image.arch <= binary->cubin.arch))
+                continue;
+            if (image.compressed) { // stays as long as the program
+                image.data = image_expand(&image);
+                image.size = image.expanded_size;
+            }
+            if (image.data)
                 binary->cubin = image;
         } else if (!binary->separate) {
             gather_text(&image, texts);
@@ -73,7 +80,9 @@ static cudaError_t choose_images(struct binary *binary, struct texts *texts)
     if (images == 0 && !texts->newest)
         complain("the executable's GPU code cannot be read: build it with nvcc 12 or 13");
     else if (texts->compressed)
-        complain("the executable's PTX is compressed: build it with nvcc --compress-mode=none");
+        complain("the executable's PTX is compressed, and libzstd.so.1 or liblz4.so.1 is missing "
+                 "or cannot "
+                 "expand it: build it with nvcc --compress-mode=none");
     else if (texts->newest > arch)
         complain(
             "the executable's PTX is for compute_%d, the simulated GPU is sm_%d: build it with "

@@ -563,6 +563,12 @@ static bool is_header_of_system(const char *path)
     return false;
 }
 
+bool race_in_library(const struct program *program)
+{
+    const char *kernel = program->kernel->function->name;
+    return strncmp(kernel, "_ZN3cub", 7) == 0 || strncmp(kernel, "_ZN6thrust", 10) == 0;
+}
+
 // Whether an instruction stands in the program's own files, or was called from there. callers:
 // " (called at FILE:LINE, FILE:LINE)".
 static bool is_mine(const struct source_line *at)

@@ -21,6 +21,7 @@
 #include <cub/block/block_reduce.cuh>
 #include <cub/block/block_scan.cuh>
 #include <cub/block/block_store.cuh>
+#include <cub/device/device_merge_sort.cuh>
 #include <cub/warp/warp_reduce.cuh>
 #include <cub/warp/warp_scan.cuh>
 #include <cuda/atomic>
@@ -195,6 +196,41 @@ __global__ void block_sort(const uint32_t *in, uint32_t *keys_out, int *values_o
         keys_out[threadIdx.x * ITEMS + i] = keys[i];
         values_out[threadIdx.x * ITEMS + i] = values[i];
         floats[threadIdx.x * ITEMS + i] = numbers[i];
+    }
+}
+
+struct record {
+    int64_t key;
+    int value;
+};
+
+struct by_key {
+    __device__ bool operator()(const record &a, const record &b) const
+    {
+        return a.key < b.key;
+    }
+};
+
+// Its merges load one element past the end of a tile, and do not use it.
+static void test_device_merge_sort(void **)
+{
+    const int many = 5000;
+    input<uint32_t> in(many, 200);
+    std::vector<record> records(many), sorted(many);
+    for (int i = 0; i < many; ++i)
+        records[i] = {in.host[i], i};
+    output<record> out(many);
+    assert_ok(
+        cudaMemcpy(out.device, records.data(), many * sizeof(record), cudaMemcpyHostToDevice));
+    size_t bytes = 0;
+    assert_ok(cub::DeviceMergeSort::StableSortKeys(nullptr, bytes, out.device, many, by_key()));
+    output<char> room(bytes);
+    assert_ok(cub::DeviceMergeSort::StableSortKeys(room.device, bytes, out.device, many, by_key()));
+    auto got = out.read();
+    for (int i = 0; i < many; ++i) {
+        assert_int_equal(got[i].key, in.host[got[i].value]);
+        assert_true(i == 0 || got[i - 1].key < got[i].key ||
+                    (got[i - 1].key == got[i].key && got[i - 1].value < got[i].value));
     }
 }
 
@@ -694,6 +730,7 @@ int main()
         cmocka_unit_test(test_block_reduce),
         cmocka_unit_test(test_block_scan),
         cmocka_unit_test(test_block_radix_sort),
+        cmocka_unit_test(test_device_merge_sort),
         cmocka_unit_test(test_block_load_exchange_store),
         cmocka_unit_test(test_block_histogram),
         cmocka_unit_test(test_warp_reduce_and_scan),

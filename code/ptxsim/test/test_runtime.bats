@@ -32,10 +32,10 @@ END
     }
     build good --compress-mode=none -gencode arch=compute_80,code=compute_80 \
         -gencode arch=compute_90,code=compute_90
-    build compressed --compress-mode=size -arch=compute_89
+    build compressed -gencode arch=compute_80,code=compute_80 -gencode arch=compute_90,code=compute_90
     build newer --compress-mode=none -arch=compute_100
     build separate --compress-mode=none -arch=compute_89 -rdc=true
-    build separate-compressed --compress-mode=size -arch=compute_89 -rdc=true
+    build separate-compressed -arch=compute_89 -rdc=true
     build machine-code --compress-mode=none -gencode arch=compute_89,code=sm_89
 }
 
@@ -123,9 +123,21 @@ cudaErrorNotSupported
 7" ]
 }
 
-@test "compressed PTX: says how to build" {
-    expect_no_image compressed \
-        "the executable's PTX is compressed: build it with nvcc --compress-mode=none"
+@test "compressed PTX, as nvcc leaves it: expanded; without the library: says how to build" {
+    run_simulated "$BATS_FILE_TMPDIR/good"
+    expected=$output
+    run_simulated "$BATS_FILE_TMPDIR/compressed"
+    [ "$(sed -E 's/0x[0-9a-f]+//g' <<<"$output")" = "$(sed -E 's/0x[0-9a-f]+//g' <<<"$expected")" ]
+    grep -qx 7 <<<"$output"
+    without_expanders compressed
+}
+
+# Libraries of those names that are none come first.
+without_expanders() {
+    mkdir -p "$BATS_TEST_TMPDIR/none"
+    touch "$BATS_TEST_TMPDIR"/none/lib{zstd,lz4}.so.1
+    LIBRARY=$BATS_TEST_TMPDIR/none:$LIBRARY expect_no_image "$1" "the executable's PTX is compressed, and\
+ libzstd.so.1 or liblz4.so.1 is missing or cannot expand it: build it with nvcc --compress-mode=none"
 }
 
 @test "PTX for a newer GPU: says how to build" {
@@ -143,8 +155,10 @@ cudaErrorNotSupported
     echo "$output"
     [ "$status" -eq 0 ]
     grep -qx 7 <<<"$output"
-    expect_no_image separate-compressed \
-        "the executable's PTX is compressed: build it with nvcc --compress-mode=none"
+    run_simulated "$BATS_FILE_TMPDIR/separate-compressed"
+    [ "$status" -eq 0 ]
+    grep -qx 7 <<<"$output"
+    without_expanders separate-compressed
 }
 
 # What is static has the same name in both files.
