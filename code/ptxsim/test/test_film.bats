@@ -6,7 +6,7 @@ load test_cases
 setup_file() {
     cd "$BATS_TEST_DIRNAME/../../.."
     make -s build/profile build/ptxsim/libcudart.so.13 build/lab build/tangle.stamp \
-        build/{ch02_scalar,ch04_cp_async,ch13_warp_specialised,ch17_hopper}
+        build/{ch02_scalar,ch04_cp_async,ch13_warp_specialised,ch15_registers,ch17_hopper}
     compile_cases code/ptxsim/test/races_cases.cu 89 16
 }
 
@@ -81,6 +81,9 @@ report() { # PROGRAM SHAPE
     grep -qF '{"name": "t.scores", "at": 20480, "element": 4, "type": "float", "dims": [32, 32]}' "$BATS_TEST_TMPDIR/tiles"
     film ch17_hopper 1x1x96
     python3 code/ptxsim/test/read_film.py said "$page" tiles | grep -qF '"name": "vt_full", "at": 51248'
+    # Of a template's structure: its arguments are in the kernel's mangled name.
+    film ch15_registers 1x1x96
+    python3 code/ptxsim/test/read_film.py said "$page" tiles | grep -qF '{"name": "tiles[2].v", "at": 40960, "element": 2, "type": "__half", "dims": [64, 64]}'
     [ "$(stat -c %s "$page")" -lt $((8 << 20)) ]
     [ "$(python3 code/ptxsim/test/read_film.py said "$page" cut)" = false ]
 }
