@@ -74,6 +74,13 @@ line_of() { # FILE PATTERN
     [ "$(grep -c 'scale<<<4, TILE>>>' "$made/build/book.txt")" -eq 2 ] # in chapter 1, and as removed
 }
 
+@test "a guess is asked for in one box, and told in another" {
+    tr '\n' ' ' < "$made/build/book.html" > flat
+    grep -q '<div class="predict"> *<p class="label">Pause and guess</p> *<p>How long will it take?' flat
+    grep -q '<div class="answer"> *<p class="label">What we had guessed</p> *<p>Forty-nine.</p>' flat
+    tr -s ' \n' ' ' < "$made/build/book.txt" | grep -q 'What we had guessed Forty-nine\.'
+}
+
 @test "html: what is printed later is linked both ways, and stands once" {
     html=$made/build/book.html
     grep -qF '<p class="later">Printed in appendix A: <span id="later:code/ch02_fast.cu:1"><a href="#chunk:code/ch02_fast.cu:1"><code>code/ch02_fast.cu</code></a> <span class="no">2.1</span></span></p>' "$html"

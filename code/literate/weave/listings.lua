@@ -288,7 +288,8 @@ local function changed_lines(owner, book)
     return lines
 end
 
-local function chunk_head(class, label, name, sign, remark)
+local function chunk_head(class, part, name, sign, remark, label)
+    label = label or part.label
     if LATEX then
         return string.format("\\%s{%s}{%s}{%s}{%s}", class, label, name, sign, remark)
     end
@@ -303,7 +304,7 @@ end
 local function task_head(owner, part)
     local sheet = owner.chapter.sheet
     local stars = string.rep("★", owner.stars)
-    return chunk_head("taskhead", part.label, "Task " .. owner.number .. ": " .. escape(owner.title), "",
+    return chunk_head("taskhead", part, "Task " .. owner.number .. ": " .. escape(owner.title), "",
         stars .. " " .. escape(sheets.what_hangs_on(sheet, owner.earns)))
 end
 
@@ -416,7 +417,7 @@ function listings.chunk(part, book, is_rest)
             .. chunk_link(owner.chunk.parts[1]))
         lines = changed_lines(owner, book)
     elseif owner.kind then
-        head = chunk_head("mutanthead", part.label, escape(owner.name), "", STUDENT and "" or
+        head = chunk_head("mutanthead", part, escape(owner.name), "", STUDENT and "" or
             "must be caught by: " .. escape(owner.breaks or "")
             .. (owner.shapes and " at " .. escape(owner.shapes) or "")
             .. (owner.define and " with " .. escape(owner.define) or ""))
@@ -429,10 +430,10 @@ function listings.chunk(part, book, is_rest)
         local sign = part.index > 1 and " +≡" or owner.file and "" or " ≡"
         local class = owner.file and "roothead" or "chunkhead"
         if is_rest then
-            head = chunk_head(class, printed_at(part), escape(owner.display), sign,
-                part.number .. ", from " .. told_on(part))
+            head = chunk_head(class, part, escape(owner.display), sign,
+                part.number .. ", from " .. told_on(part), printed_at(part))
         else
-            head = chunk_head(class, part.label, escape(owner.display), sign, part.number)
+            head = chunk_head(class, part, escape(owner.display), sign, part.number)
         end
         local instead = instead_of(owner)
         if instead and part.index > 1 then
