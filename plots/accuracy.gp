@@ -26,11 +26,11 @@ set grid xtics ytics ls 20
 set xlabel 'p50 of mission, µs' textcolor rgb ink offset 0,0.5
 set ylabel 'relative error of the worst head' textcolor rgb ink offset 0.5,0
 set key at screen 0.01, screen 1 - 4 / height top left horizontal maxrows 1 Left reverse \
-    samplen 0.4 textcolor rgb ink
+    samplen 0.4 width -5 textcolor rgb ink
+more = others ? ', data index 2 using 1:2 with points ls 2 title columnheader(1),' \
+    . 'data index 2 skip 1 using 3:2:4 with labels center offset 0,0.8 textcolor ls 2 notitle' : ''
 
 plot data index 0 using 1:2 with points ls 1 title columnheader(1), \
      data index 0 skip 1 using 3:2:4 with labels center offset 0,-0.8 textcolor rgb ink notitle, \
      data index 1 using 1:2 with points ls 9 title columnheader(1), \
-     data index 1 skip 1 using 3:2:4 with labels center offset 0,0.8 textcolor ls 9 notitle, \
-     data index 2 using 1:2 with points ls 2 title others ? columnheader(1) : '', \
-     data index 2 skip 1 using 3:2:4 with labels center offset 0,0.8 textcolor ls 2 notitle
+     data index 1 skip 1 using 3:2:4 with labels center offset 0,0.8 textcolor ls 9 notitle @more

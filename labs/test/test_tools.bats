@@ -146,6 +146,19 @@ EOF
     [ -e /dev/nvidia0 ] || refused 3 'no GPU here: make profileN counts' "$TOOLS/profile-ncu" ch09_fake
 }
 
+@test "activations: usage, and one line without weights or without PyTorch" {
+    local activations=$TOOLS/../labs/tools/activations
+    refused 2 'the first argument is the record, OUT.json, not out.txt' "$activations" out.txt
+    refused 2 '--weights: --weights FILE or --tensors FOLDER' "$activations" out.json --weights
+    refused 2 '--speed: --weights FILE or --tensors FOLDER' "$activations" out.json --speed 3
+    refused 2 'nowhere: no such folder' "$activations" out.json --tensors nowhere
+    refused 3 'absent.bin: no weights there: pip install --no-deps antiberty==0.1.3' "$activations" out.json --weights absent.bin
+    python3 -c 'import torch' 2>/dev/null && skip "PyTorch is here"
+    touch weights.bin
+    refused 3 'PyTorch is not installed here' "$activations" out.json --weights weights.bin
+    [ ! -e out.json ]
+}
+
 @test "pytorch: usage, and one line where PyTorch is not installed" {
     local pytorch=$TOOLS/../labs/tools/pytorch
     refused 2 'no such folder' "$pytorch" nowhere
