@@ -25,7 +25,7 @@ import json, sys
 lab = json.load(open(sys.argv[1]))
 lab["points"] = [dict(p, points=p["points"] + 20 * (p["name"] == "correct")) for p in lab["points"]
                  if p["name"] != "hidden"]
-json.dump(lab, open(sys.argv[2], "w"), indent=2)
+json.dump(lab, open(sys.argv[2], "w"))
 END
 }
 
@@ -473,6 +473,7 @@ END
     secret=$BATS_TEST_TMPDIR/secret
     echo "$RANDOM$RANDOM" >"$secret" # nothing is kept of this one yet
     all=(--lab 4 --lab-file "$lab_file" --no-gpu --secret "$secret" --out "$out" "$folder")
+    : >"$BATS_TEST_TMPDIR/said" # the shell in the background may be late to make it
     labs/grade "${all[@]}" --jobs 1 >"$BATS_TEST_TMPDIR/said" &
     pid=$!
     while [ "$(wc -l <"$BATS_TEST_TMPDIR/said")" -lt 2 ]; do sleep 0.2; done
