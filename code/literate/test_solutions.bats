@@ -171,6 +171,15 @@ END
     [ "$output" = "book: AUDIENCE is student, teacher or nothing, not nobody" ]
 }
 
+@test "a student's book shows no difference to a chunk that is left for the student" {
+    printf '\n``` {.c .starter for=ch02-add}\n// Your code\n```\n' >>chapters/02-sum.md
+    sed -i 's/^It is two.*/&\n\n``` {.c .answer of=ch02-add name=three}\ntotal += 3;\n```/' chapters/solutions/02.md
+    text=$(weave student)
+    [[ $text == *"It is two"* && $text != *"total += "[13]* ]]
+    text=$(weave)
+    [[ $text == *"It is two"*"total += 1;"*"total += 3;"* ]]
+}
+
 @test "an exercise without a solution, one of no exercise, one out of order, and stars that are none" {
     cp chapters/solutions/02.md whole
     sed -i '/of=2}/,$d' chapters/solutions/02.md

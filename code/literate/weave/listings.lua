@@ -289,8 +289,8 @@ end
 function listings.chunk(part, book)
     local owner = part.owner
     local head, lines, foot
-    if owner.kind == "mutant" and instead_of(owner.chunk) then
-        return {}
+    if (owner.kind == "mutant" or owner.kind == "answer") and instead_of(owner.chunk) then
+        return {} -- its difference would show what is left for the student
     elseif owner.kind == "starter" then
         head, lines, foot = task_head(owner, part), part_lines(part), task_foot(owner)
     elseif owner.kind == "answer" then
