@@ -294,9 +294,12 @@ function listings.chunk(part, book)
     elseif owner.kind == "starter" then
         head, lines, foot = task_head(owner, part), part_lines(part), task_foot(owner)
     elseif owner.kind == "answer" then
-        head = chunk_head("answerhead", part, escape(owner.name), "", "a change to "
-            .. chunk_link(owner.chunk.parts[1]))
-        lines = mutant_lines(owner, book)
+        -- What has little in common with the chunk is printed whole.
+        local _, added = chunks.changes(owner)
+        local whole = 2 * added > #part.lines
+        head = chunk_head("answerhead", part, escape(owner.name), "",
+            (whole and "in place of " or "a change to ") .. chunk_link(owner.chunk.parts[1]))
+        lines = whole and part_lines(part) or mutant_lines(owner, book)
     elseif owner.kind then
         head = chunk_head("mutanthead", part, escape(owner.name), "", STUDENT and "" or
             "must be caught by: " .. escape(owner.breaks or "")
