@@ -163,12 +163,26 @@ END
     done
     text=$(weave teacher)
     [[ $text == *"Said to teachers."*"2.1 ★ It is two"*"2.2 ★★★"*"The end of the second."* ]]
+    [[ $text == *"in place of ⟨Add⟩"*"total += 2;"* && $text != *"in place of"*"total += 1;"* ]]
+    sed -i 's/^total += 1;$/int one = 1;\n&/; s/^total += 2;$/int one = 1;\n&/' chapters/02-sum.md chapters/solutions/02.md
+    text=$(weave teacher)
     [[ $text == *"a change to ⟨Add⟩"*"total += 1;"*"total += 2;"* ]]
     AUDIENCE=teacher "$literate/book" pdf build/out.pdf
-    pdftotext -layout build/out.pdf - | grep -q 'The end of the second'
+    pdftotext -layout build/out.pdf - >text
+    grep -q '2.1 ★ It is two' text
+    grep -q 'The end of the second' text
     run env AUDIENCE=nobody "$literate/book" html build/other
     [ "$status" -eq 1 ]
     [ "$output" = "book: AUDIENCE is student, teacher or nothing, not nobody" ]
+}
+
+@test "a student's book shows no difference to a chunk that is left for the student" {
+    printf '\n``` {.c .starter for=ch02-add}\n// Your code\n```\n' >>chapters/02-sum.md
+    sed -i 's/^It is two.*/&\n\n``` {.c .answer of=ch02-add name=three}\ntotal += 3;\n```/' chapters/solutions/02.md
+    text=$(weave student)
+    [[ $text == *"It is two"* && $text != *"total += "[13]* ]]
+    text=$(weave)
+    [[ $text == *"It is two"*"in place of ⟨Add⟩"*"total += 3;"* ]]
 }
 
 @test "an exercise without a solution, one of no exercise, one out of order, and stars that are none" {

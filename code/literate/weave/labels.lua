@@ -95,8 +95,11 @@ function labels.chapter(chapter, book)
                 return el
             elseif part and (part.owner.kind ~= "starter" or part.owner.number) then
                 part.number = counter(chapter, "chunk")
-                part.label = "chunk:" .. (part.owner.id and part.owner.id .. ":" .. part.index
-                    or part.owner.of .. ":" .. (part.owner.name or "task"))
+                local owner = part.owner
+                part.label = "chunk:" .. (owner.id and owner.id .. ":" .. part.index
+                    or owner.of .. ":" .. (owner.name or "task")
+                    -- Two chapters' answers may have one name.
+                    .. (owner.kind == "answer" and ":" .. owner.chapter.tag .. (owner.only or "") or ""))
                 if part.owner.id and part.index == 1 then
                     local entry = label("chunk", part.owner.id, part.number, el.attributes.line)
                     entry.id, entry.title = part.label, part.owner.title

@@ -406,16 +406,19 @@ end
 function listings.chunk(part, book, is_rest)
     local owner = part.owner
     local head, lines, foot
-    if owner.kind == "mutant" and instead_of(owner.chunk) then
-        return {}
+    if (owner.kind == "mutant" or owner.kind == "answer") and instead_of(owner.chunk) then
+        return {} -- its difference would show what is left for the student
     elseif part.later and not part.changes and not is_rest and not (instead_of(owner) and part.index > 1) then
         return pointer(part)
     elseif owner.kind == "starter" then
         head, lines, foot = task_head(owner, part), part_lines(part), task_foot(owner)
     elseif owner.kind == "answer" then
-        head = chunk_head("answerhead", part, escape(owner.name), "", "a change to "
-            .. chunk_link(owner.chunk.parts[1]))
-        lines = changed_lines(owner, book)
+        -- What has little in common with the chunk is printed whole.
+        local _, added = chunks.changes(owner)
+        local whole = 2 * added > #part.lines
+        head = chunk_head("answerhead", part, escape(owner.name), "",
+            (whole and "in place of " or "a change to ") .. chunk_link(owner.chunk.parts[1]))
+        lines = whole and part_lines(part) or changed_lines(owner, book)
     elseif owner.kind then
         head = chunk_head("mutanthead", part, escape(owner.name), "", STUDENT and "" or
             "must be caught by: " .. escape(owner.breaks or "")

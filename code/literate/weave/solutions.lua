@@ -61,7 +61,10 @@ end
 
 -- Puts words in front of the first paragraph, or makes one of them.
 local function begin_with(div, words)
-    local first = div.content[1]
+    local first
+    for _, block in ipairs(div.content) do -- LaTeX's line of the chapter stands before it
+        first = first or block.t ~= "RawBlock" and block or nil
+    end
     if first and (first.t == "Para" or first.t == "Plain") then
         first.content = words .. pandoc.List { pandoc.Space() } .. first.content
     else
