@@ -418,7 +418,7 @@ counters() { # shown|hidden
     for name in $hidden; do
         line=$((line + 1))
         echo "chapters/02-sum.md:$line: $name is no item: correct, hidden, races, speed; a resource: registers," \
-            "shared, spills, occupancy, threads; a counter of the simulator: $known"
+            "shared, spills, occupancy, threads, ctas; a counter of the simulator: $known"
     done >expected
     grep 'is no item' <<<"$output" | diff expected -
 }
