@@ -100,7 +100,9 @@ setup() {
     local pid status=0 line
     (exec env --default-signal=INT "$BATS_FILE_TMPDIR/cases" same_tile wrong >"$BATS_TEST_TMPDIR/said" 2>&1 3>&-) &
     pid=$!
-    until grep -qE '^SigCgt:.*[2367abef]$' "/proc/$pid/status"; do # it waits for the signal: in the kernel
+    # Once it is the program, and no longer the shell before it, and waits for the signal, it is in the kernel.
+    until [ "$(readlink "/proc/$pid/exe")" = "$(realpath "$BATS_FILE_TMPDIR/cases")" ] &&
+        grep -qE '^SigCgt:.*[2367abef]$' "/proc/$pid/status"; do
         kill -0 $pid
     done
     kill -INT $pid
