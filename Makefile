@@ -466,7 +466,7 @@ build/films/$(1).html: build/profile build/ptxsim/libcudart.so.13 build/$(2) $(w
 endef
 $(foreach n,$(profiled),$(eval $(call film,$(call two,$n),$(filter $(cuda_programs),$(call judged,$n)))))
 .PHONY: films
-films: $(films) ##1 a page to watch each chapter's kernel in: build/films/04.html
+films: $(films) ##1 pages to watch the kernels in: build/films/04.html
 
 # The ten loads that "An SM in six pages" counts.
 .PHONY: banks
