@@ -359,9 +359,9 @@ book() { # [VARIABLE=VALUE...]
     grep -q 'a part of what is left for you' build/book.html
     [ "$(grep -c 'Your code: two numbers' build/book.html)" -eq 2 ]
     grep -q 'Question 1 (5 points).' build/book.html
-    run env AUDIENCE=teacher "$literate/book" html build/book.html
+    run env AUDIENCE=reader "$literate/book" html build/book.html
     [ "$status" -eq 1 ]
-    [ "$output" = "book: AUDIENCE is student or nothing, not teacher" ]
+    [ "$output" = "book: AUDIENCE is student, teacher or nothing, not reader" ]
 }
 
 @test "the points in type are the points of the JSON" {

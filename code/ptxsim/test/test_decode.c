@@ -282,8 +282,11 @@ static void refused_by_name(void **state)
 {
     (void)state;
     static const char *const list[][2] = {
-        {"tex.cube.v4.f32.f32 {%f1, %f2, %f3, %f0}, [%d1, {%f1, %f2, %f3, %f3}];",
-         "tex.cube.v4.f32.f32 is not supported"},
+        {"tex.cube.v4.f32.s32 {%f1, %f2, %f3, %f0}, [%d1, {%r1, %r2, %r3, %r3}];",
+         "tex.cube.v4.f32.s32 is not supported"},
+        {"tex.2dms.v4.f32.s32 {%f1, %f2, %f3, %f0}, [%d1, {%r1, %r2, %r3, %r3}];",
+         "tex.2dms.v4.f32.s32 is not supported"},
+        {"tex.cube.v4.f32.f32 {%f1, %f2, %f3, %f0}, [%d1, {%f1, %f2}];", "needs 3 coordinates"},
         {"tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f0}, [%d1, {%f1}];", "needs 2 coordinates"},
         {"tex.2d.v4.f16.f32 {%f1, %f2, %f3, %f0}, [%d1, {%f1, %f2}];",
          "tex.2d.v4.f16.f32 is not supported"},
