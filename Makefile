@@ -638,7 +638,7 @@ clean: ##5 remove build/ and ./labN
 #checklistN: ##5 the same of stage N alone
 help: ##5 this list
 	@group() { echo "$$2"; sed -nE "s/^#?([a-zA-Z-]+):[^#]*##$$1 (.*)/\1\t\2/p" $(firstword $(MAKEFILE_LIST)) | \
-	    sort -f | awk -F'\t' '{ printf "  make %-13s%s\n", $$1, $$2 }'; }; \
+	    sort -f | awk -F'\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'; }; \
 	group 1 "A chapter and its lab"; group 2 "The book"; group 3 "Grading"; \
 	group 4 "Measuring, and what is made of it"; group 5 "Working on it"
 	@echo "V=1 shows the commands; CUDA_HOME chooses a toolkit (CUDA 13);"
