@@ -281,8 +281,20 @@ template <bool WRONG> __global__ void copy_drained(int *out, const int *in)
 
 // ---- Accesses of whole warps --------------------------------------------------------------------
 
-// A warp doubles a tile in place, and its lanes meet at each load and store of it; in the wrong one a lane
-// looks at elements that others have stored, with no barrier of the warp.
+// A warp doubles a tile in place, and its lanes meet at each load and store of it.
+__device__ void wmma_double(float *tile)
+{
+    nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> sum;
+    constexpr auto rows = nvcuda::wmma::mem_row_major;
+    for (int round = 0; round < 2; ++round) {
+        nvcuda::wmma::load_matrix_sync(sum, tile, 16, rows);
+        for (int i = 0; i < sum.num_elements; ++i)
+            sum.x[i] *= 2;
+        nvcuda::wmma::store_matrix_sync(tile, sum, 16, rows); // <- wmma_in_place
+    }
+}
+
+// In the wrong one a lane looks at elements that others have stored, with no barrier of the warp.
 template <bool WRONG> __global__ void wmma_looked_at(int *out, const int *in)
 {
     __shared__ float tiles[N / 32][256];
@@ -290,20 +302,13 @@ template <bool WRONG> __global__ void wmma_looked_at(int *out, const int *in)
     for (int i = t % 32; i < 256; i += 32)
         tiles[warp][i] = (float)in[i];
     __syncthreads();
-    nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> sum;
-    constexpr auto rows = nvcuda::wmma::mem_row_major;
-    for (int round = 0; round < 2; ++round) {
-        nvcuda::wmma::load_matrix_sync(sum, tiles[warp], 16, rows);
-        for (int i = 0; i < sum.num_elements; ++i)
-            sum.x[i] *= 2;
-        nvcuda::wmma::store_matrix_sync(tiles[warp], sum, 16, rows);
-    }
+    wmma_double(tiles[warp]);
     if (!WRONG)
         __syncwarp();
     out[t] = (int)tiles[warp][t % 32 * 8]; // <- wmma_looked_at
 }
 
-// A warp doubles a tile in place; the wrong ones all the same tile.
+// In the wrong one all warps have the same tile.
 template <bool WRONG> __global__ void wmma_in_place(int *out, const int *in)
 {
     __shared__ float tiles[N / 32][256];
@@ -311,17 +316,7 @@ template <bool WRONG> __global__ void wmma_in_place(int *out, const int *in)
     for (int i = t % 32; i < 256; i += 32)
         tiles[warp][i] = (float)in[i];
     __syncthreads();
-    nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> sum;
-    float *tile = tiles[WRONG ? 0 : warp];
-    constexpr auto rows = nvcuda::wmma::mem_row_major;
-    for (int round = 0; round < 2; ++round) {
-        nvcuda::wmma::load_matrix_sync(sum, tile, 16, rows);
-        for (int i = 0; i < sum.num_elements; ++i)
-            sum.x[i] *= 2;
-        __syncwarp();                                         // each lane has loaded its part
-        nvcuda::wmma::store_matrix_sync(tile, sum, 16, rows); // <- wmma_in_place
-        __syncwarp();
-    }
+    wmma_double(tiles[WRONG ? 0 : warp]);
     __syncthreads();
     out[t] = (int)tiles[warp][t];
 }

@@ -322,7 +322,7 @@ static void FN(mma_integer)(char *r, const struct mma *t)
         }
     for (int i = 0; i < t->m; ++i)
         for (int j = 0; j < t->n; ++j) {
-            uint32_t sum = 0; // 32 products of 16 bits fit, and what else there is
+            uint32_t sum = 0; // of 32 bytes of each: all fit
             for (int k = 0; k < t->k; ++k)
                 sum += FN(byte_product)(t, a[i * MATRIX_STRIDE + k], b[j * MATRIX_STRIDE + k]);
             uint32_t *at = &c[i * MATRIX_STRIDE + j];
