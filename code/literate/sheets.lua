@@ -155,7 +155,7 @@ function sheets.parse_item(line)
         return nil, item.name .. " needs a limit, such as <= 128"
     elseif PLAIN[item.name] and item.relation then
         return nil, item.name .. " is right or wrong; it has no limit"
-    elseif (counted or item.name == "speed") ~= (item.shape ~= nil) then
+    elseif item.name ~= "correct" and (counted or item.name == "speed") ~= (item.shape ~= nil) then
         return nil, item.name .. (item.shape and " is of no shape" or " needs a shape: @ small")
     elseif item.name == "speed" then
         if item.relation ~= ">=" or item.limit <= 0 or item.limit >= 1 then
@@ -181,7 +181,7 @@ local function read_points(block, sheet, note)
             if not item then
                 note(at, "%s", why)
             else
-                local key = item.name .. "@" .. (item.shape or "")
+                local key = item.name == "correct" and item.name or item.name .. "@" .. (item.shape or "")
                 if seen[key] then
                     note(at, "second item %s (first in line %d)", item.name, seen[key])
                 end

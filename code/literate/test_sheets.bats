@@ -209,7 +209,7 @@ correct ten
 correct 0
 correct 2 3
 correct 60
-correct 20
+correct @ small 20
 hidden 10
 races 5
 END

@@ -295,6 +295,14 @@ static void run_again(struct grading *g, const char *shape, const char *of)
         case_free(&c[i]);
 }
 
+static const struct item *item_named(const char *name) // NULL: the sheet has none
+{
+    for (int i = 0; i < lab.count; ++i)
+        if (strcmp(lab.items[i].name, name) == 0)
+            return &lab.items[i];
+    return NULL;
+}
+
 static void begin_group(struct grading *g, const char *name)
 {
     g->group = name;
@@ -309,16 +317,19 @@ static unsigned draw_schedule(const char *of)
     return (unsigned)secret_between(1, FIRST_SCHEDULES, secret_draw("%s schedule", of));
 }
 
-// Counts are those of the first schedule, which is the same for all.
+// Both of the sheet's shapes, or the one that it names. Counts are those of the first schedule, which
+// is the same for all.
 static void run_correct(struct grading *g)
 {
     static const char *const shapes[] = {"small", "mission"};
+    const struct item *item = item_named("correct");
+    const char *only = item ? item->shape : NULL;
 
-    for (int i = 0; i < 2; ++i)
+    for (int i = 0; i < (only ? 1 : 2); ++i)
         for (int seed = 0; seed < 3; ++seed) {
             const char *of = text("lab %d correct %d %d", lab.number, i, seed);
-            run_case(g, shapes[i], SOFTMAX_SCALE, (enum input)seed, secret_draw("%s", of), NUMBERS,
-                     seed ? draw_schedule(of) : 0);
+            run_case(g, only ? only : shapes[i], SOFTMAX_SCALE, (enum input)seed,
+                     secret_draw("%s", of), NUMBERS, seed ? draw_schedule(of) : 0);
         }
     // A long one, so that a kernel which leaves out work at large shapes is found. Whole tiles:
     // ragged sizes are the item `hidden`'s.
@@ -578,14 +589,6 @@ static struct outcome of_number(struct grading *g, const struct item *item)
         o.share = fmax(0, (value - item->from) / (item->limit - item->from));
     o.said = isnan(value) ? why : text("%s", plain(value));
     return o;
-}
-
-static const struct item *item_named(const char *name) // NULL: the sheet has none
-{
-    for (int i = 0; i < lab.count; ++i)
-        if (strcmp(lab.items[i].name, name) == 0)
-            return &lab.items[i];
-    return NULL;
 }
 
 static const struct item *speed_item(void)
