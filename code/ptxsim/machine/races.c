@@ -563,10 +563,11 @@ static bool is_header_of_system(const char *path)
     return false;
 }
 
-bool race_in_library(const struct program *program)
+bool race_in_library(const struct program *program, uint32_t insn)
 {
     const char *kernel = program->kernel->function->name;
-    return strncmp(kernel, "_ZN3cub", 7) == 0 || strncmp(kernel, "_ZN6thrust", 10) == 0;
+    return program->insns[insn].at.in_library || strncmp(kernel, "_ZN3cub", 7) == 0 ||
+           strncmp(kernel, "_ZN6thrust", 10) == 0;
 }
 
 // Whether an instruction stands in the program's own files, or was called from there. callers:

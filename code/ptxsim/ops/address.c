@@ -33,7 +33,7 @@ void fault_shared(struct warp *w, const struct op *op, int lane, uint32_t at, ui
                  "%s %u bytes at shared address 0x%x, which is no multiple of %u", verb, bytes, at,
                  bytes);
     // CUB's merges load an element past the end of a tile, which has a place there, and do not use it.
-    else if (!race_in_library(w->cta->program)) {
+    else if (!race_in_library(w->cta->program, op->insn)) {
         if (w->cta->film)
             film_party(w->cta->film, (uint32_t)(w->index * WARP + lane), at, bytes, false, false);
         race_report(w, op, lane, FAULT_UNINITIALISED, op->insn,
@@ -59,7 +59,7 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
     }
     if (found && found->live && at % bytes == 0) {
         const uint8_t *defined = found->defined ? found->defined + (at - found->base) : NULL;
-        if (defined && memchr(defined, 1, bytes) && race_in_library(w->cta->program))
+        if (defined && memchr(defined, 1, bytes) && race_in_library(w->cta->program, op->insn))
             return; // CUB copies its own structures with their padding
         race_report(w, op, lane, FAULT_UNINITIALISED, op->insn,
                     "%s %u bytes at 0x%llx, byte %llu of an allocation of %llu bytes, that nothing "

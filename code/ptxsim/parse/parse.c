@@ -722,6 +722,11 @@ static bool toolkit_header(const char *path)
                                          strstr(path, "/targets/") || strstr(path, "/nvidia/"));
 }
 
+static bool library_header(const char *path)
+{
+    return toolkit_header(path) && (strstr(path, "/cub/") || strstr(path, "/thrust/"));
+}
+
 static const char *location_file(const struct parser *p, int location)
 {
     const struct location *l = &p->locations[location];
@@ -758,14 +763,15 @@ static const char *callers_of(struct parser *p, int location)
 // Of a line and those it is inlined into: the innermost that is in no header of the toolkit.
 static struct source_line user_line(struct parser *p, int location)
 {
-    struct source_line none = {"", 0, ""};
-    struct source_line found = none;
+    struct source_line found = {"", 0, "", false};
+    const char *innermost = location >= 0 ? location_file(p, location) : NULL;
+    bool in_library = innermost && library_header(innermost);
     while (location >= 0) {
         const struct location *l = &p->locations[location];
         const char *file = location_file(p, location);
         if (!file)
             return found;
-        found = (struct source_line){source_path(file), l->line, ""};
+        found = (struct source_line){source_path(file), l->line, "", in_library};
         if (!toolkit_header(file)) {
             found.callers = callers_of(p, location);
             return found;

@@ -17,6 +17,7 @@
 #include <cub/block/block_exchange.cuh>
 #include <cub/block/block_histogram.cuh>
 #include <cub/block/block_load.cuh>
+#include <cub/block/block_merge_sort.cuh>
 #include <cub/block/block_radix_sort.cuh>
 #include <cub/block/block_reduce.cuh>
 #include <cub/block/block_scan.cuh>
@@ -232,6 +233,35 @@ static void test_device_merge_sort(void **)
         assert_true(i == 0 || got[i - 1].key < got[i].key ||
                     (got[i - 1].key == got[i].key && got[i - 1].value < got[i].value));
     }
+}
+
+// The same merges in a kernel of our own.
+__global__ void block_merge(record *records)
+{
+    using sort = cub::BlockMergeSort<record, THREADS, ITEMS>;
+    __shared__ typename sort::TempStorage storage;
+    record items[ITEMS];
+    for (int i = 0; i < ITEMS; ++i)
+        items[i] = records[threadIdx.x * ITEMS + i];
+    sort(storage).StableSort(items, by_key());
+    for (int i = 0; i < ITEMS; ++i)
+        records[threadIdx.x * ITEMS + i] = items[i];
+}
+
+static void test_block_merge_sort(void **)
+{
+    input<uint32_t> in(N, 200);
+    std::vector<record> records(N);
+    for (int i = 0; i < N; ++i)
+        records[i] = {in.host[i], i};
+    output<record> out(N);
+    assert_ok(cudaMemcpy(out.device, records.data(), N * sizeof(record), cudaMemcpyHostToDevice));
+    block_merge<<<1, THREADS>>>(out.device);
+    std::stable_sort(records.begin(), records.end(),
+                     [](const record &a, const record &b) { return a.key < b.key; });
+    auto got = out.read();
+    for (int i = 0; i < N; ++i)
+        assert_int_equal(got[i].value, records[i].value);
 }
 
 static void test_block_radix_sort(void **)
@@ -731,6 +761,7 @@ int main()
         cmocka_unit_test(test_block_scan),
         cmocka_unit_test(test_block_radix_sort),
         cmocka_unit_test(test_device_merge_sort),
+        cmocka_unit_test(test_block_merge_sort),
         cmocka_unit_test(test_block_load_exchange_store),
         cmocka_unit_test(test_block_histogram),
         cmocka_unit_test(test_warp_reduce_and_scan),
