@@ -132,7 +132,7 @@ ring_cells() { # KIND
         IFS=', ' read -r fragments warps_m warps_n step < <(expression "constexpr form $form = {" '}')
         for ((warp = 0; warp < warps_m * warps_n; warp++)); do
             part=$((parts))
-            echo "$warp/$((rows))/$((part $keys))"
+            echo "$warp/$((rows))/$(("$part $keys"))"
         done | paste -sd,
         echo "$step,$((fragments * MMA_M))"
     done >"$BATS_TEST_TMPDIR/expected"
@@ -212,12 +212,11 @@ END
     HEAD_DIM=$(sed -nE 's/^enum \{ HEAD_DIM = ([0-9]+) \};/\1/p' code/workbench/workbench.h)
     OUT_COLS=$(($(expression 'constexpr int OUT_COLS = ' ';')))
     advance=$(expression '(uint64_t)(n * ' ');') # of BYTES, in a descriptor
+    units() { echo $((${advance/BYTES/$1})); } # of 16 bytes
     descriptors() { # NAME BYTES-OF-A-STAGE PRODUCTS
-        local BYTES=$2 list=0 n
-        printf '%s + %d n + \\{' "$1" $(($advance))
-        BYTES=$MMA_K
-        for ((n = 1; n < $3; n++)); do list+=", $((n * $advance))"; done
-        printf '%s\\}\n' "$list"
+        local list=0 n
+        for ((n = 1; n < $3; n++)); do list+=", $((n * $(units "$MMA_K")))"; done
+        printf '%s + %d n + \\{%s\\}\n' "$1" "$(units "$2")" "$list"
     }
     grep -qF "$(descriptors 'k\_tiles' $((BLOCK_N * HEAD_DIM)) $((HEAD_DIM / MMA_K)))" "$BATS_TEST_TMPDIR/figure"
     grep -qF "$(descriptors 'vt\_tiles' $((OUT_COLS * BLOCK_N)) $((BLOCK_N / MMA_K)))" "$BATS_TEST_TMPDIR/figure"

@@ -33,4 +33,5 @@ more = others ? ', data index 2 using 1:2 with points ls 2 title columnheader(1)
 plot data index 0 using 1:2 with points ls 1 title columnheader(1), \
      data index 0 skip 1 using 3:2:4 with labels center offset 0,-0.8 textcolor rgb ink notitle, \
      data index 1 using 1:2 with points ls 9 title columnheader(1), \
-     data index 1 skip 1 using 3:2:4 with labels center offset 0,0.8 textcolor ls 9 notitle @more
+     data index 1 skip 1 every 2 using 3:2:4 with labels center offset 0,0.8 textcolor ls 9 notitle, \
+     data index 1 skip 1 every 2::1 using 3:2:4 with labels center offset 0,-0.8 textcolor ls 9 notitle @more
