@@ -463,8 +463,9 @@ static double scheduler_warps(const struct record *lab)
     for (int i = 0; i < GPUS; i++)
         if (gpus[i].arch == (int)lround(10 * strtod(capability, NULL)))
             return (double)gpus[i].threads_sm / 32 / GPU_RATE_ISSUE;
-    fail(NOTHING_TO_DRAW, "%s: how many warps an SM of compute capability \"%s\" holds is not known",
-         lab->path, capability);
+    fail(NOTHING_TO_DRAW,
+         "%s: how many warps an SM of compute capability \"%s\" holds is not known", lab->path,
+         capability);
 }
 
 // What Nsight Compute counted of a lab's program: in its own lab, or, where that did not ask for all
