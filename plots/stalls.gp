@@ -33,7 +33,6 @@ do for [k = 1:7] {
     set label 10 + k name(k) at screen (x + 13) / width, screen y left textcolor rgb ink
 }
 set style fill solid 1 border lc rgb ink
-set style line 30 lc rgb ink lw 0.6
 plot data index 0 using (0):1:ytic(2) with dots lc rgb '#ffffff', \
      for [k = 1:parts] data index 2 using (0):1:(k == 1 ? 0 : column(k)):(column(k + 1)):($1 - half):($1 + half) \
          with boxxyerror lc rgb shade[k] lw 0.6, \

@@ -308,6 +308,9 @@ EOF
     build/series stalls >table
     shown table | grep -qx '1|1|2|3|4|4.5|4.75|5|5|-'
     shown table | grep -qx '2|1|2.5|4.5|5|5.25|6|8|2|-'
+    mkdir plots/runs/a100
+    lab_record plots/runs/a100/lab03.json # a GPU without such counts
+    build/series stalls | cmp - table
     plots/render
     rsvg-convert plots/stalls.svg >/dev/null
     # A launch of another shape than mission has an asterisk.
