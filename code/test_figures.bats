@@ -65,3 +65,159 @@ matrices() { # KEY_EXPRESSION CHUNK_EXPRESSION
     done >"$BATS_TEST_TMPDIR/expected"
     figure fig:ch10-p | grep -oE '[0-3]/\{([0-3],){3}[0-3]\}' | diff "$BATS_TEST_TMPDIR/expected" -
 }
+
+@test "parity: what each side of chapter 13 waits for, by the program's expressions" {
+    chapter=chapters/13-warp-specialisation.md program=code/ch13_warp_specialised.cu
+    STAGES=$(expression 'constexpr int STAGES = ' ';')
+    producers=$(expression 'barrier_wait(&t.empty[stage], ' ');')
+    consumers=$(expression 'barrier_wait(&t.filled[stage], ' ');')
+    for ((tile = 0; tile < 5; tile++)); do
+        round=$((tile / STAGES))
+        echo "$tile $((tile % STAGES)) $round $((producers)) $((consumers))"
+    done >"$BATS_TEST_TMPDIR/expected"
+    awk -F'|' '/^\| *tile \|/ { inside = 1; getline; next } !/^\|/ { inside = 0 }
+        inside { split($5, p, " "); split($6, c, " "); print $2 + 0, $3 + 0, $4 + 0, p[1], c[1] }' "$chapter" |
+        diff "$BATS_TEST_TMPDIR/expected" -
+}
+
+@test "the ring of chapter 9: each copy lies in the staging buffer of its tile" {
+    chapter=chapters/09-three-stages.md program=code/ch09_three_stages.cu
+    place=$(expression 'staging &s = t.codes[' '];')
+    for STAGES in 2 3; do
+        for tile in 1 2 3 4; do echo "$STAGES: $tile/$((place))"; done
+    done | sed '/2: 4/d' >"$BATS_TEST_TMPDIR/expected" # its copy would begin where the figure ends
+    figure fig:ch09-ring | awk '/% two buffers/ { n = 2 } /% three buffers/ { n = 3 } /% one buffer/ { exit }
+        n && /foreach .t/ { gsub(/.*in [{]|[}].*/, ""); k = split($0, copies, ",")
+            for (i = 1; i <= k; i++) { split(copies[i], c, "/"); print n ": " c[1] "/" c[2] } }' |
+        diff "$BATS_TEST_TMPDIR/expected" -
+}
+
+# Cells of the ring of chapter 15: a step, 0 for K or 1 for V, the place, the tile.
+ring_cells() { # KIND
+    figure fig:ch15-ring | sed -nE "s/.*in \{([^}]*)\} % $1\$/\1/p" | tr -d ' ' | tr ',' '\n'
+}
+
+@test "the ring of chapter 15: what a step multiplies with, converts, and leaves alone" {
+    chapter=chapters/15-registers.md program=code/ch15_registers.cu
+    RING=$(expression 'constexpr int RING = ' ';')
+    k_read=$(expression 'score<F>(s, q, &t.tiles[' '].k[first]);')
+    v_read=$(sed -nE 's/^        v_before = &t\.tiles\[(.*)\]\.v\[first\];/\1/p' "$program") # for the next step
+    k_write=$(sed -nE 's/.*convert<F>\(t\.tiles\[\((tile.*)\) % RING\]\.k, k_codes\);/\1/p' "$program")
+    v_write=$(sed -nE 's/.*convert<F>\(t\.tiles\[\((tile.*)\) % RING\]\.v, v_codes\);/\1/p' "$program")
+    for ((step = 3; step < 6; step++)); do
+        tile=$((step - 1))
+        echo "$step/1/$((v_read))/$tile multiplied"
+        tile=$step
+        echo "$step/0/$((k_read))/$tile multiplied"
+        echo "$step/0/$(((k_write) % RING))/$((k_write)) converted"
+        echo "$step/1/$(((v_write) % RING))/$((v_write)) converted"
+        echo "$step/0/$(((step + 1) % RING))/$((step + 1)) complete"
+        echo "$step/1/$((step % RING))/$step complete"
+    done | sort >"$BATS_TEST_TMPDIR/expected"
+    for kind in complete multiplied converted; do
+        ring_cells $kind | sed "s/\$/ $kind/"
+    done | sort | diff "$BATS_TEST_TMPDIR/expected" -
+    # nothing lies on something else
+    [ "$(cut -d/ -f1-3 "$BATS_TEST_TMPDIR/expected" | sort -u | wc -l)" -eq 18 ]
+}
+
+@test "the forms of chapter 15: which rows and keys a warp has" {
+    chapter=chapters/15-registers.md program=code/ch15_registers.cu
+    MMA_M=$(expression 'constexpr int MMA_M = ' ',')
+    bare() { sed 's/F\.//g'; } # the members are shell variables here
+    parts=$(expression 'int part = ' ';' | sort -u | bare) # where it merges, too
+    keys=$(expression 'int first = part' ';' | bare)
+    rows=$(sed -n '/int first_row = blockIdx.x/,/;/p' "$program" | sed '1d; s/;//' | bare)
+    for form in WIDE SPLIT; do
+        IFS=', ' read -r fragments warps_m warps_n step < <(expression "constexpr form $form = {" '}')
+        for ((warp = 0; warp < warps_m * warps_n; warp++)); do
+            part=$((parts))
+            echo "$warp/$((rows))/$(("$part $keys"))"
+        done | paste -sd,
+        echo "$step,$((fragments * MMA_M))"
+    done >"$BATS_TEST_TMPDIR/expected"
+    figure fig:ch15-forms | sed -nE 's/.*foreach .warp.* in \{([^}]*)\}/\1/p; s/.*rectangle \+\+\(([0-9]+),-([0-9]+)\)/\1,\2/p' |
+        diff "$BATS_TEST_TMPDIR/expected" -
+}
+
+@test "the codes of an octave: rounded by the workbench, and by the line with the program's bias" {
+    chapter=chapters/17-hopper.md program=code/ch17_hopper.cu
+    bias=$(expression 'constexpr float BIAS = ' 'f;')
+    cat >"$BATS_TEST_TMPDIR/octave.c" <<END
+#include "workbench/workbench.h"
+#include <math.h>
+#include <stdio.h>
+    static int rounded(double y) { return e4m3_from_float((float)exp2(y)); }
+    static int line(double y) { return (int)lrint(fmax(8 * y + $bias, 0)); }
+    // Each code between two powers of two, from which power to which: by halving.
+    static void print(int (*code)(double), double from, double to)
+    {
+        for (double at = from; at < to;) {
+            double low = at, high = at + 0.25;
+            while (high - low > 1e-9)
+                *(code((low + high) / 2) == code(at) ? &low : &high) = (low + high) / 2;
+            printf("%d/%.4f/%.4f\n", code(at), at, fmin(high, to));
+            at = high;
+        }
+    }
+    int main(void)
+    {
+        print(rounded, 2, 3);
+        print(line, 2, 3);
+        printf("%d %d %d %d\n", rounded(8), line(2.3), line(-6.888), line(-6.887));
+        return 0;
+    }
+END
+    cc -std=c11 -D_GNU_SOURCE -Wall -Werror -Icode "$BATS_TEST_TMPDIR/octave.c" code/workbench/formats.c -lm \
+        -o "$BATS_TEST_TMPDIR/octave"
+    "$BATS_TEST_TMPDIR/octave" >"$BATS_TEST_TMPDIR/octave.txt"
+    [ "$(tail -1 "$BATS_TEST_TMPDIR/octave.txt")" = "120 74 0 1" ]
+    figure fig:ch17-line >"$BATS_TEST_TMPDIR/figure"
+    grep -oE '[0-9]+/[0-9.]+/[0-9.]+' "$BATS_TEST_TMPDIR/figure" |
+        awk -F/ '{ printf "%d/%.4f/%.4f\n", $1, $2, $3 }' |
+        diff <(sed '$d' "$BATS_TEST_TMPDIR/octave.txt") -
+    # The labels of both rulers: a code's power of two, and where the line has it.
+    awk -v bias="${bias##*- }" '/foreach .code\/.y in/ {
+            gsub(/.*in [{]|[}].*/, "")
+            n = split($0, pairs, ",")
+            for (i = 1; i <= n; i++) {
+                split(pairs[i], p, "/")
+                right = p[1] < 8 && !ruler ? log(p[1]) / log(2) - 9 : int(p[1] / 8) - 7 + log(1 + p[1] % 8 / 8) / log(2)
+                if (ruler)
+                    right = (p[1] + bias) / 8 - 7
+                if ((right - p[2]) ^ 2 > 2.6e-7) { print "code " p[1] ": " p[2] ", not " right; bad = 1 }
+            }
+            ruler++
+        } END { exit bad || ruler != 2 }' "$BATS_TEST_TMPDIR/figure"
+}
+
+@test "four tiles of wgmma: whose P, and what becomes of part, as the loop has it; the descriptors" {
+    chapter=chapters/17-hopper.md program=code/ch17_hopper.cu
+    # The loop's calls: finish(now, add) and step<SECOND>(now, then), by turns.
+    sed -n '/p and p2 take turns/,/^    }/p' "$program" |
+        sed -nE 's/.*operator\(\)<(true|false)>\((p2?), p2?\);/step \2 \1/p; s/.*finish\((p2?), (true|false)\);/finish \1 \2/p' \
+            >"$BATS_TEST_TMPDIR/calls"
+    [ "$(cut -d' ' -f1 "$BATS_TEST_TMPDIR/calls" | xargs)" = "finish step finish step" ]
+    for call in 2 4 2 3; do # of tiles 0 to 3; the last one finishes
+        sed -n "${call}p" "$BATS_TEST_TMPDIR/calls"
+    done | sed 's/^[a-z]* //; s/ false$/\/{=}/; s/ true$/\/{+=}/' | nl -v0 -w1 -s/ >"$BATS_TEST_TMPDIR/expected"
+    figure fig:ch17-four >"$BATS_TEST_TMPDIR/figure"
+    grep -oE '[0-9]+/[0-9]+/[0-9]+/p2?/\{\+?=\}/[0-9]+' "$BATS_TEST_TMPDIR/figure" >"$BATS_TEST_TMPDIR/tiles"
+    cut -d/ -f1,4,5 "$BATS_TEST_TMPDIR/tiles" | diff "$BATS_TEST_TMPDIR/expected" -
+    # A register's bar ends before the next one in it begins.
+    awk -F/ '{ bad = bad || $2 + 10 < until[$4] || $3 < part; until[$4] = $3 + 11; part = $6 }
+        END { exit bad || NR != 4 }' "$BATS_TEST_TMPDIR/tiles"
+    BLOCK_N=$(expression 'constexpr int BLOCK_N = ' ';')
+    MMA_K=$(expression 'constexpr int MMA_K = ' ';')
+    HEAD_DIM=$(sed -nE 's/^enum \{ HEAD_DIM = ([0-9]+) \};/\1/p' code/workbench/workbench.h)
+    OUT_COLS=$(($(expression 'constexpr int OUT_COLS = ' ';')))
+    advance=$(expression '(uint64_t)(n * ' ');') # of BYTES, in a descriptor
+    units() { echo $((${advance/BYTES/$1})); } # of 16 bytes
+    descriptors() { # NAME BYTES-OF-A-STAGE PRODUCTS
+        local list=0 n
+        for ((n = 1; n < $3; n++)); do list+=", $((n * $(units "$MMA_K")))"; done
+        printf '%s + %d n + \\{%s\\}\n' "$1" "$(units "$2")" "$list"
+    }
+    grep -qF "$(descriptors 'k\_tiles' $((BLOCK_N * HEAD_DIM)) $((HEAD_DIM / MMA_K)))" "$BATS_TEST_TMPDIR/figure"
+    grep -qF "$(descriptors 'vt\_tiles' $((OUT_COLS * BLOCK_N)) $((BLOCK_N / MMA_K)))" "$BATS_TEST_TMPDIR/figure"
+}

@@ -441,3 +441,103 @@ void error_chart(void)
         }
     }
 }
+
+// The parts of an instruction's cycles, from bottom to top, and what is left of the whole.
+static const struct {
+    const char *name, *key;
+} parts[] = {
+    {"issued", NULL},
+    {"for the instruction before", "stall_fixed_cycles"},
+    {"shared memory, exponentials, shuffles", "stall_short_cycles"},
+    {"global memory", "stall_long_cycles"},
+    {"barrier", "stall_barrier_cycles"},
+    {"ready, another chosen", "stall_not_selected_cycles"},
+    {"other", NULL},
+};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+// The most warps of a scheduler on the GPU that a lab ran on, by its compute capability.
+static double scheduler_warps(const struct record *lab)
+{
+    const char *capability = text(lab->json, lab->path, "device.compute_capability", "");
+    for (int i = 0; i < GPUS; i++)
+        if (gpus[i].arch == (int)lround(10 * strtod(capability, NULL)))
+            return (double)gpus[i].threads_sm / 32 / GPU_RATE_ISSUE;
+    fail(NOTHING_TO_DRAW,
+         "%s: how many warps an SM of compute capability \"%s\" holds is not known", lab->path,
+         capability);
+}
+
+// What Nsight Compute counted of a chapter's program: in its own lab, or, where that did not ask for
+// all reasons, in the next, which has it for comparison. NULL: nothing.
+static json_t *counted(const struct record *const *labs, int chapter, const char **path)
+{
+    for (int lab = chapter; labs[chapter] && lab <= chapter + 1 && labs[lab]; lab++) {
+        json_t *programs = at(labs[lab]->json, "evidence.ncu");
+        json_t *ncu = at(programs, text(labs[chapter]->json, labs[chapter]->path, "after", ""));
+        *path = labs[lab]->path;
+        if (ncu != NULL && !isnan(number(ncu, *path, parts[PARTS - 2].key)))
+            return ncu;
+    }
+    return NULL;
+}
+
+// The labs of the first GPU that has such counts, by chapter; `drawn` gets which of them have. False:
+// there is none.
+static bool labs_with_stalls(const struct record **labs, bool *drawn)
+{
+    for (int first = 0; first < record_count; first++) {
+        const char *gpu = records[first].gpu, *path;
+        bool any = false;
+        if (is_reported(&records[first]) || (first > 0 && strcmp(gpu, records[first - 1].gpu) == 0))
+            continue;
+        memset(labs, 0, (MAX_CHAPTER + 2) * sizeof *labs);
+        for (int i = first; i < record_count && strcmp(gpu, records[i].gpu) == 0; i++)
+            labs[records[i].chapter] = &records[i];
+        for (int chapter = 1; chapter <= MAX_CHAPTER; chapter++)
+            any |= drawn[chapter] = counted(labs, chapter, &path) != NULL;
+        if (any)
+            return true;
+    }
+    return false;
+}
+
+// A row of the chart: its number, the end of each part, the whole, instructions in millions, - or an
+// asterisk where the launch was not of the mission shape (its lab has no ratio there).
+static void print_stalls(const struct record *const *labs, int chapter, int row)
+{
+    const char *path;
+    json_t *ncu = counted(labs, chapter, &path);
+    double whole = scheduler_warps(labs[chapter]) * number(ncu, path, "warps_active_percent") /
+                   number(ncu, path, "issue_active_percent");
+    double end = 1;
+    printf("%d\t%.6g", row, end);
+    for (int part = 1; part < PARTS - 1; part++)
+        printf("\t%.6g", end += number(ncu, path, parts[part].key));
+    if (!(end <= whole * 1.005)) // two digits after the point are known of each part
+        fail(BAD_RECORD, "%s: the stalls of chapter %d add up to %.2f cycles of %.2f", path,
+             chapter, end, whole);
+    json_t *speedup = at(labs[chapter]->json, "speedup"); // chapter 2 has nothing before it
+    bool mission = speedup == NULL || at(speedup, "mission") != NULL;
+    printf("\t%.6g\t%.6g\t%s\n", whole, number(ncu, path, "instructions") * 1e-6,
+           mission ? "-" : "*");
+}
+
+// Where the cycles of a warp go, for each instruction: the whole is the warps of a scheduler over
+// the share of cycles in which it issues. Block 0: rows; 1: names of the parts; 2: the rows' stalls.
+void stalls(void)
+{
+    bool drawn[MAX_CHAPTER + 1] = {false};
+    int row_of[MAX_CHAPTER + 1] = {0};
+    const struct record *labs[MAX_CHAPTER + 2];
+    if (!labs_with_stalls(labs, drawn))
+        fail(NOTHING_TO_DRAW, "no lab's record holds stall reasons");
+    print_rows(drawn, row_of);
+    end_block();
+    for (int part = 0; part < PARTS; part++)
+        puts(parts[part].name);
+    end_block();
+    for (int chapter = 1; chapter <= MAX_CHAPTER; chapter++)
+        if (drawn[chapter])
+            print_stalls(labs, chapter, row_of[chapter]);
+}

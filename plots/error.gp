@@ -25,7 +25,7 @@ set ytics scale 0
 set yrange [rows + 0.6:0.4]
 set grid xtics ls 20
 set key at screen 0.01, screen 1 - 4 / height top left horizontal maxrows 1 Left reverse \
-    samplen 0.4 width -1 textcolor rgb ink
+    samplen 0.4 width -2 textcolor rgb ink
 set arrow 1 from tolerance, graph 0 to tolerance, graph 1 nohead ls 21
 set label 1 sprintf('gate, %g', tolerance) at tolerance, graph 1 left offset -0.3,0.6 \
     textcolor rgb gate

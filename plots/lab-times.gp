@@ -12,6 +12,9 @@ set rmargin at screen 1 - 96.0 / width
 half = 0.36
 field(line, column) = system(sprintf("grep -v '^#' '%s' | sed -n %dp | cut -f %d", data, line, column))
 
+# The ends of an interval, with the digits that it takes to tell them apart.
+ends(low, high) = high - low > 0.01 ? sprintf('%.2f–%.2f', low, high) : sprintf('%.4f–%.4f', low, high)
+
 $bars << EOD
 1
 EOD
@@ -31,7 +34,7 @@ do for [k = 1:shapes] {
     set xlabel sprintf('p50 of %s on %s, µs', field(k, 1), field(k, 4)) textcolor rgb ink offset 0,0.6
     set label 1 sprintf('%.2f×', median) at graph 1, first 1.3 left offset 1,0 \
         font ',15' textcolor rgb after
-    set label 2 sprintf('%.2f–%.2f', low, high) at graph 1, first 2.15 left offset 1.1,0 \
+    set label 2 ends(low, high) at graph 1, first 2.15 left offset 1.1,0 \
         textcolor rgb ink
     unset arrow
     unset label 3

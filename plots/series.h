@@ -73,6 +73,7 @@ void roofline(void);
 void time_vs_s(void);
 void resources(void);
 void error_chart(void);
+void stalls(void);
 
 void lab_chart(const char *path); // lab.c
 

@@ -204,6 +204,40 @@ static void mbarriers_count(void **state)
     assert_memory_equal(out, wanted, sizeof wanted);
 }
 
+// Chapter 13 draws what becomes of a wait for either parity in four phases (fig:ch13-parity).
+static void waits_for_a_parity(void **state)
+{
+    (void)state;
+    static const char ask[] =
+        "mbarrier.test_wait.parity.shared.b64 %%p1, [%%s], %d; selp.u32 %%r1, 1, 0, %%p1; "
+        "st.global.u32 [%%out+%d], %%r1;\n";
+    char body[2048] = "mbarrier.init.shared.b64 [%s], 1;\n", drawn[128] = "", line[160];
+    for (int phase = 0; phase < 4; phase++) {
+        for (int parity = 0; parity < 2; parity++)
+            snprintf(body + strlen(body), sizeof body - strlen(body), ask, parity,
+                     4 * (4 * parity + phase));
+        strcat(body, "mbarrier.arrive.shared.b64 _, [%s];\n");
+    }
+    struct fault f = run(1, 1, 0, body);
+    if (f.kind != FAULT_NONE)
+        fail_msg("%s", f.text);
+    for (int i = 0; i < 8; i++)
+        snprintf(drawn + strlen(drawn), sizeof drawn - strlen(drawn), "%s%s",
+                 i == 0   ? "0/{"
+                 : i == 4 ? "},1/{"
+                          : ",",
+                 out[i] ? "over" : "waits");
+    snprintf(line, sizeof line, "\\foreach \\parity/\\answers in {%s}}", drawn);
+    FILE *chapter = fopen("chapters/13-warp-specialisation.md", "r");
+    assert_non_null(chapter);
+    bool found = false;
+    for (char text[256]; fgets(text, sizeof text, chapter) && !found;)
+        found = strstr(text, line) != NULL;
+    fclose(chapter);
+    if (!found)
+        fail_msg("chapter 13 does not draw %s", line);
+}
+
 static void mbarriers_fail(void **state)
 {
     (void)state;
@@ -465,6 +499,7 @@ int main(void)
         TEST(groups_are_counted),
         TEST(copies_are_checked),
         TEST(mbarriers_count),
+        TEST(waits_for_a_parity),
         TEST(mbarriers_fail),
         TEST(barriers_order),
         TEST(bytes_of_a_word_are_apart),
