@@ -231,6 +231,22 @@ function tileAt(film, address) {
 function tileBytes(t) {
   return t.dims.reduce((a, b) => a * b, t.element);
 }
+// The tile at an address; of an array of a few buffers, that buffer.
+function bufferTile(film, address) {
+  const tile = tileAt(film, address);
+  if (!tile || tile.dims.length < 2 || tile.dims[0] > 8 || tile.dims[1] <= 8) return tile;
+  if (!tile.buffers) {
+    const bytes = tileBytes(tile) / tile.dims[0];
+    tile.buffers = Array.from({ length: tile.dims[0] }, (_, i) =>
+      ({ ...tile, name: tile.name + "[" + i + "]", at: tile.at + i * bytes, dims: tile.dims.slice(1) }));
+  }
+  return tile.buffers[Math.floor((address - tile.at) / tileBytes(tile.buffers[0]))];
+}
+function bufferAt(address) {
+  const tile = bufferTile(film, address);
+  return tile ? tile.name : "address " + address;
+}
+const plural = (count, word) => count + " " + word + (count === 1 ? "" : "s");
 // Rows and columns that a tile is drawn with; one long row is cut at 128 bytes.
 function tileShape(t) {
   const columns = t.dims.length ? t.dims.at(-1) : 1, all = tileBytes(t) / t.element;
@@ -510,7 +526,7 @@ function showShared(parts, memory, events, step) {
   for (const [i, e] of events.entries()) {
     const d = decode(film, e);
     for (const l of d.lanes) {
-      const tile = tileAt(film, l.at);
+      const tile = bufferTile(film, l.at);
       list.append(addressButton((events.length > 1 ? "part " + i + ", " : "") + l.lane, l.at));
       if (!tile) continue;
       if (!spots.has(tile)) spots.set(tile, []);
@@ -524,7 +540,7 @@ function showShared(parts, memory, events, step) {
     d.bytes + " bytes a " + lane + (events.length > 1 ? ", in " + events.length + (lane === "row" ? " tiles" : " parts") : "") +
     (d.access === COPY ? "; the bytes come when the copy is waited for" : "") + "." }));
   if (d.access !== COPY) {
-    parts.push(element("p", { textContent: counted + (counted === 1 ? " wavefront" : " wavefronts") +
+    parts.push(element("p", { textContent: plural(counted, "wavefront") +
       (more ? ", " + more + " of them by bank conflicts" : ", no bank conflict") + ". Each line is a wavefront; a number is the " + lane + " (+: and others) that wants the bank's word." }));
     if (d.access !== ATOMIC) for (const e of events.slice(0, 8)) parts.push(bankTable(decode(film, e)));
   }
@@ -539,7 +555,8 @@ function faultSpots(tile) {
 }
 
 function showRange(parts, memory, from, to, words) {
-  const tiles = film.tiles.filter((t) => t.at < to && from < t.at + tileBytes(t));
+  const tiles = [];
+  for (let at = from, tile; at < to && (tile = bufferTile(film, at)); at = tile.at + tileBytes(tile)) tiles.push(tile);
   parts.push(element("p", { textContent: words + " " + (tiles.map((t) => t.name).join(", ") || "shared memory") +
     " (shared addresses " + from + " to " + (to - 1) + ")." }));
   for (const t of tiles.slice(0, 2)) {
@@ -554,8 +571,8 @@ function eventWords(e, step) {
     const d = decode(film, e);
     let sectors = 0;
     for (const c of film.details[step]) if (c[0] === COUNTS && c[1] === film.insn[step]) sectors = c[4];
-    return "Global memory: " + (d.access === STORE ? "writes" : "reads") + " " + d.bytes + " bytes a lane, " + d.lanes.length +
-      " lanes, allocation " + d.allocation + " from byte " + d.lanes[0].at + " on: " + sectors + " sectors of 32 bytes.";
+    return "Global memory: " + (d.access === STORE ? "writes" : "reads") + " " + d.bytes + " bytes a lane, " +
+      plural(d.lanes.length, "lane") + ", allocation " + d.allocation + " from byte " + d.lanes[0].at + " on: " + plural(sectors, "sector") + " of 32 bytes.";
   }
   if (e[0] === ARRIVE) return warp + " comes to barrier " + e[2] + (e[4] ? " of " + e[4] + " threads" : "") + ".";
   if (e[0] === RELEASE) return "Barrier " + e[1] + ": all have come; warps " + lanesOf(e[2]).join(", ") + " go on.";
@@ -584,7 +601,7 @@ function showStep() {
   const f = films[0].faults[view.fault], accesses = f ? accessesOf(f) : [];
   const access = accesses.findIndex(([which, step]) => films[which] === film && step === s);
   if (access >= 0)
-    parts.push(element("p", {}, element("strong", { textContent: (accesses.length < 2 ? "Here: " : access === 0 ? "First access: " : "Second access: ") + f.sentence })));
+    parts.push(element("p", {}, element("strong", { textContent: accesses.length < 2 ? "Here it went wrong." : access === 0 ? "This is the first access." : "This is the second access." })));
   if (shared.length) showShared(parts, memory, shared, s);
   for (const e of events) {
     if (e[0] === BULK)
@@ -653,14 +670,6 @@ function fragmentParts(f) {
 
 // ---- Barriers and copies on their way -------------------------------------------------------------
 
-// The tile at an address; of an array of a few buffers, the buffer.
-function bufferAt(address) {
-  const tile = tileAt(film, address);
-  if (!tile) return "address " + address;
-  const few = tile.dims.length === 2 && tile.dims[0] <= 8 && tile.dims[1] > 8;
-  return few ? tile.name + "[" + Math.floor((address - tile.at) / (tileBytes(tile) / tile.dims[0])) + "]" : tile.name;
-}
-
 // The copies on their way at a step; those of one group to one tile are told together.
 function copiesAt(at) {
   const flying = new Map();
@@ -683,7 +692,8 @@ function pipelineParts() {
     if (!state.waits) continue;
     const key = state.waits.barrier !== undefined ? "barrier " + state.waits.barrier : "mbarrier " + nameOf(film, state.waits.mbarrier);
     if (!waiting.has(key)) waiting.set(key, []);
-    waiting.get(key).push(w + " (" + placeName(film.insn[state.step]) + ")");
+    const lines = linesOf(film.insn[state.step]);
+    waiting.get(key).push(w + " (" + shortPlace((lines[1] || lines[0]).place) + ")");
   }
   if (waiting.size) parts.push(element("h2", { textContent: "Who waits" }));
   for (const [key, warps] of waiting) parts.push(element("p", { textContent: "at " + key + ": warps " + warps.join(", ") }));
@@ -743,9 +753,9 @@ function go(step) {
   const w = film.warp[view.at];
   $("scrub").value = view.at;
   $("scrub-label").textContent = "step " + view.at + " of " + (film.steps - 1);
-  const mine = film.ofWarp[w], text = film.source[view.rowOf[film.insn[view.at]]];
+  const call = linesOf(film.insn[view.at])[1], mine = film.ofWarp[w], text = film.source[view.rowOf[film.insn[view.at]]];
   $("now").textContent = "Warp " + w + ", its instruction " + lastAtMost(mine, view.at) + " of " + (mine.length - 1) + ", line " +
-    placeName(film.insn[view.at]) + (text ? ": " + text[2].trim() : "");
+    placeName(film.insn[view.at]) + (text ? ": " + text[2].trim() : "") + (call ? " – called at " + shortPlace(call.place) + ": " + textAt(call.row).trim() : "");
   const lesson = view.lessons.find((l) => l.step === view.at);
   $("lesson").textContent = lesson ? lesson.sentence : "";
 }
@@ -1011,9 +1021,10 @@ function showFaults() {
       b.addEventListener("click", () => showFault(i, step, which));
       line.append(b, " ");
     });
-    parts.push(line, element("p", { className: "told", textContent: f.text }));
+    parts.push(line, element("details", {}, element("summary", { textContent: "in the simulator's words" }),
+      element("p", { className: "told", textContent: f.text })));
   });
-  const shown = parts.splice(0, 4);
+  const shown = parts.splice(0, 2);
   if (parts.length)
     shown.push(element("details", {}, element("summary", { textContent: parts.length / 2 + " more" }), ...parts));
   $("faults").replaceChildren(...shown);
