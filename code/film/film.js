@@ -6,7 +6,7 @@
 "use strict";
 
 const BLOCK = 0, LANES = 1, COUNTS = 2, SHARED = 3, GLOBAL = 4, ARRIVE = 5, RELEASE = 6, MBARRIER = 7, ASK = 8,
-  GROUP = 9, BULK = 10, PRODUCT = 11, FAULT = 12;
+  GROUP = 9, BULK = 10, PRODUCT = 11, FAULT = 12, VALUE = 13;
 const LOAD = 0, STORE = 1, ATOMIC = 2, COPY = 3;
 const ACCESSES = ["reads", "writes", "reads and writes", "copies to"];
 const MBARRIER_KINDS = ["initialises", "invalidates", "arrives at", "arrives at, and expects bytes at", "leaves",
@@ -43,7 +43,7 @@ function decode(film, event) {
 
 function makeFilm(data) {
   const r = data.recording, film = {
-    ...data, warp: [], insn: [], mask: [], details: [], column: [], barriers: [], stops: [], shared: [],
+    ...data, walls: null, columnsOf: null, warp: [], insn: [], mask: [], details: [], column: [], barriers: [], stops: [], shared: [],
     ofWarp: Array.from({ length: r.warps }, () => []), faults: r.faults.map((f) => ({ ...f })),
   };
   let base = 0, first = 0, count = 0, arrived = -1;
@@ -80,10 +80,14 @@ function makeFilm(data) {
   film.steps = film.warp.length;
   for (const f of film.faults) {
     if (f.step === undefined) f.step = film.steps - 1;
-    f.first = firstAccess(film, f);
+    f.elsewhere = f.cta !== undefined && f.cta.join() !== r.cta.join();
+    f.first = f.elsewhere ? -1 : firstAccess(film, f);
   }
+  film.hasValues = r.events.some((e) => e[0] === VALUE);
   placeSteps(film);
   followCopies(film);
+  film.walls = new Set(film.barriers.map((b) => b.column));
+  film.columnsOf = film.ofWarp.map((list) => list.map((s) => film.column[s]));
   return film;
 }
 
@@ -112,6 +116,8 @@ function placeSteps(film) {
     }
   }
   film.barrierSteps = film.barriers.map((b) => b.step);
+  const quiet = [LANES, COUNTS, GLOBAL, FAULT, VALUE]; // such events change nothing of what waits or is on its way
+  film.changes = film.details.flatMap((events, s) => events && events.some((e) => !quiet.includes(e[0]) && !(e[0] === SHARED && e[2] !== COPY)) ? [s] : []);
   film.shared = [...new Set(film.shared)];
   film.stops = [...new Set(film.stops)];
 }
@@ -202,14 +208,20 @@ function whoTouches(film, from, direction, address, wanted) {
 }
 const writes = (access) => access !== LOAD, reads = (access) => access === LOAD || access === ATOMIC;
 
-// The earlier access of a race: the last step of the other party at its instruction (and address).
-function firstAccess(film, f) {
+function touchesGlobal(film, e, byte) {
+  return e[0] === GLOBAL && decode(film, e).lanes.some((l) => byte >= l.at && byte < l.at + decode(film, e).bytes);
+}
+
+// The earlier access of a race: the last step of the other party at its instruction (and address). Of one in
+// another CTA the last step of all, since the two have no order.
+function firstAccess(film, f, last = f.step) {
   if (f.thread === undefined || f.other < 0) return -1;
   const mine = film.ofWarp[f.thread >> 5] || [];
-  for (let i = lastAtMost(mine, f.step); i >= 0; --i) {
+  for (let i = lastAtMost(mine, last); i >= 0; --i) {
     const s = mine[i];
-    if (s === f.step || film.insn[s] !== f.other) continue;
-    if (f.at === undefined || (film.details[s] || []).some((e) => touches(film, e, f.at))) return s;
+    if ((s === f.step && last === s) || film.insn[s] !== f.other) continue;
+    const here = (e) => f.byte === undefined ? touches(film, e, f.at) : touchesGlobal(film, e, f.byte);
+    if ((f.at === undefined && f.byte === undefined) || (film.details[s] || []).some(here)) return s;
   }
   return -1;
 }
@@ -220,6 +232,22 @@ function tileAt(film, address) {
 function tileBytes(t) {
   return t.dims.reduce((a, b) => a * b, t.element);
 }
+// The tile at an address; of an array of a few buffers, that buffer.
+function bufferTile(film, address) {
+  const tile = tileAt(film, address);
+  if (!tile || tile.dims.length < 2 || tile.dims[0] > 8 || tile.dims[1] <= 8) return tile;
+  if (!tile.buffers) {
+    const bytes = tileBytes(tile) / tile.dims[0];
+    tile.buffers = Array.from({ length: tile.dims[0] }, (_, i) =>
+      ({ ...tile, name: tile.name + "[" + i + "]", at: tile.at + i * bytes, dims: tile.dims.slice(1) }));
+  }
+  return tile.buffers[Math.floor((address - tile.at) / tileBytes(tile.buffers[0]))];
+}
+function bufferAt(address) {
+  const tile = bufferTile(film, address);
+  return tile ? tile.name : "address " + address;
+}
+const plural = (count, word) => count + " " + word + (count === 1 ? "" : "s");
 // Rows and columns that a tile is drawn with; one long row is cut at 128 bytes.
 function tileShape(t) {
   const columns = t.dims.length ? t.dims.at(-1) : 1, all = tileBytes(t) / t.element;
@@ -289,14 +317,18 @@ function element(name, properties, ...children) {
   return node;
 }
 
-const view = { at: 0, follow: -1, lane: 0, fault: -1, rows: [], badges: [], rowOf: [] };
-let film;
+// `film` is what is shown: one of `films`, two of which there are where CTAs race.
+const view = { at: 0, follow: -1, lane: 0, fault: -1, rows: [], badges: [], rowOf: [], lessons: [], openFragments: new Set(["matrix", "A", "D"]) };
+let film, films = [];
 
+// "chapters/04-cp-async.md:373" as "04:373".
+function shortPlace(place) {
+  const base = place.split("/").pop(), chapter = base.match(/^(\d+)-.*(:\d+)$/);
+  return chapter ? chapter[1] + chapter[2] : base;
+}
 function placeName(insn) {
   const [file, line] = film.recording.instructions[insn];
-  if (!line) return "no line";
-  const base = file.split("/").pop(), chapter = base.match(/^(\d+)-/);
-  return (chapter ? chapter[1] : base) + ":" + line;
+  return line ? shortPlace(file + ":" + line) : "no line";
 }
 const opcodeOf = (step) => film.recording.instructions[film.insn[step]][4];
 
@@ -328,6 +360,7 @@ function showSource() {
   film.source.forEach(([file, line], i) => {
     if (!index.has(file + ":" + line)) index.set(file + ":" + line, i);
   });
+  view.rowAt = index;
   view.rowOf = film.recording.instructions.map(([file, line]) => index.has(file + ":" + line) ? index.get(file + ":" + line) : -1);
   const sums = film.source.map(() => ({ runs: 0, waves: 0, conflicts: 0 }));
   for (let s = 0; s < film.steps; ++s) {
@@ -368,14 +401,19 @@ function placeWarps() {
   const now = film.warp[view.at];
   view.badges.forEach((badge, w) => {
     const state = stateOf(w, view.at), row = state.step < 0 ? -1 : view.rowOf[film.insn[state.step]];
-    badge.className = "badge" + (w === now ? " now" : "") + (state.waits ? " wait" : "");
-    badge.textContent = w + (state.waits ? "…" : state.ended ? "✓" : "");
-    badge.title = "warp " + w + (state.waits ? " waits" : state.ended ? " has ended" : "");
+    const look = "badge" + (w === now ? " now" : "") + (state.waits ? " wait" : "");
+    if (badge.className !== look) badge.className = look;
+    const words = w + (state.waits ? "…" : state.ended ? "✓" : "");
+    if (badge.textContent !== words) {
+      badge.textContent = words;
+      badge.title = "warp " + w + (state.waits ? " waits" : state.ended ? " has ended" : "");
+    }
     if (row < 0) badge.remove();
     else if (badge.parentNode !== view.rows[row].firstChild) view.rows[row].firstChild.append(badge);
   });
   const row = view.rows[view.rowOf[film.insn[view.at]]];
-  if (view.here && view.here !== row) {
+  if (view.here === row) return;
+  if (view.here) {
     view.here.classList.remove("here");
     view.here.removeAttribute("aria-current");
   }
@@ -383,10 +421,16 @@ function placeWarps() {
   if (!row) return;
   row.classList.add("here");
   row.setAttribute("aria-current", "step");
-  // All rows have one height: to ask for a row's place would lay out the whole table at each step.
-  view.pitch = view.pitch || row.offsetHeight;
-  const box = $("source"), top = (view.rowOf[film.insn[view.at]] + 1) * view.pitch, low = box.scrollTop + 40, high = box.scrollTop + box.clientHeight - 60;
-  if (top < low || top > high) box.scrollTop = top - box.clientHeight / 3;
+  // To ask the browser where a row is would have it lay out the page at each step: what it takes is kept.
+  const top = (view.rowOf[film.insn[view.at]] + 1) * view.pitch;
+  if (top < view.scrolled + 40 || top > view.scrolled + view.height - 60)
+    $("source").scrollTop = view.scrolled = Math.max(0, top - view.height / 3);
+}
+
+// All rows have one height. Asked for once, and when the window changes.
+function measureSource() {
+  const box = $("source");
+  Object.assign(view, { pitch: view.rows[0].offsetHeight, height: box.clientHeight, scrolled: box.scrollTop });
 }
 
 // ---- What the step touches ------------------------------------------------------------------------
@@ -408,15 +452,20 @@ function bankTable(d) {
   return element("div", { className: "scroll" }, table);
 }
 
+// The style sheet's colours, for what is drawn. Asked for once, and when the reader turns to dark or light.
+function readColours() {
+  const style = getComputedStyle(document.documentElement);
+  view.colours = Object.fromEntries(["line", "bad", "mark", "paper"].map((name) => [name, style.getPropertyValue("--" + name).trim()]));
+}
+
 // A tile with what lanes touch of it; a click asks who wrote a place.
 function tileMap(tile, spots) {
   const { columns, rows } = tileShape(tile), cell = Math.max(3, Math.min(16, Math.floor(520 / columns)));
   const canvas = element("canvas", { width: columns * cell + 1, height: rows * cell + 1 });
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", tile.name + ", " + spots.length + " places touched; the list of lanes names them");
-  const c = canvas.getContext("2d"), style = getComputedStyle(document.documentElement);
-  const colour = (name) => style.getPropertyValue(name).trim();
-  c.strokeStyle = colour("--line");
+  const c = canvas.getContext("2d"), colour = view.colours;
+  c.strokeStyle = colour.line;
   c.lineWidth = 0.5;
   c.beginPath();
   for (let i = 0; i <= columns; i += cell < 6 ? 8 : 1) c.moveTo(i * cell + 0.5, 0), c.lineTo(i * cell + 0.5, rows * cell);
@@ -424,11 +473,11 @@ function tileMap(tile, spots) {
   c.stroke();
   for (const s of spots) {
     const from = Math.floor((s.at - tile.at) / tile.element), wide = Math.max(1, s.bytes / tile.element);
-    c.fillStyle = colour(s.bad ? "--bad" : "--mark");
+    c.fillStyle = s.bad ? colour.bad : colour.mark;
     for (let k = 0; k < wide; ++k)
       c.fillRect((from + k) % columns * cell + 1, Math.floor((from + k) / columns) * cell + 1, cell - 1, cell - 1);
     if (cell * Math.min(wide, columns) < 14 || s.lane === undefined) continue;
-    c.fillStyle = colour("--paper");
+    c.fillStyle = colour.paper;
     c.font = Math.min(11, cell - 2) + "px sans-serif";
     c.fillText(s.lane, from % columns * cell + 2, Math.floor(from / columns) * cell + cell - 3);
   }
@@ -478,7 +527,7 @@ function showShared(parts, memory, events, step) {
   for (const [i, e] of events.entries()) {
     const d = decode(film, e);
     for (const l of d.lanes) {
-      const tile = tileAt(film, l.at);
+      const tile = bufferTile(film, l.at);
       list.append(addressButton((events.length > 1 ? "part " + i + ", " : "") + l.lane, l.at));
       if (!tile) continue;
       if (!spots.has(tile)) spots.set(tile, []);
@@ -492,7 +541,7 @@ function showShared(parts, memory, events, step) {
     d.bytes + " bytes a " + lane + (events.length > 1 ? ", in " + events.length + (lane === "row" ? " tiles" : " parts") : "") +
     (d.access === COPY ? "; the bytes come when the copy is waited for" : "") + "." }));
   if (d.access !== COPY) {
-    parts.push(element("p", { textContent: counted + (counted === 1 ? " wavefront" : " wavefronts") +
+    parts.push(element("p", { textContent: plural(counted, "wavefront") +
       (more ? ", " + more + " of them by bank conflicts" : ", no bank conflict") + ". Each line is a wavefront; a number is the " + lane + " (+: and others) that wants the bank's word." }));
     if (d.access !== ATOMIC) for (const e of events.slice(0, 8)) parts.push(bankTable(decode(film, e)));
   }
@@ -501,13 +550,14 @@ function showShared(parts, memory, events, step) {
 }
 
 function faultSpots(tile) {
-  const f = film.faults[view.fault];
-  return f && f.at !== undefined && (view.at === f.step || view.at === f.first) && f.at >= tile.at &&
+  const f = films[0].faults[view.fault];
+  return f && film === films[0] && f.at !== undefined && (view.at === f.step || view.at === f.first) && f.at >= tile.at &&
     f.at < tile.at + tileBytes(tile) ? [{ at: f.at, bytes: f.bytes || tile.element, bad: true }] : [];
 }
 
 function showRange(parts, memory, from, to, words) {
-  const tiles = film.tiles.filter((t) => t.at < to && from < t.at + tileBytes(t));
+  const tiles = [];
+  for (let at = from, tile; at < to && (tile = bufferTile(film, at)); at = tile.at + tileBytes(tile)) tiles.push(tile);
   parts.push(element("p", { textContent: words + " " + (tiles.map((t) => t.name).join(", ") || "shared memory") +
     " (shared addresses " + from + " to " + (to - 1) + ")." }));
   for (const t of tiles.slice(0, 2)) {
@@ -522,8 +572,8 @@ function eventWords(e, step) {
     const d = decode(film, e);
     let sectors = 0;
     for (const c of film.details[step]) if (c[0] === COUNTS && c[1] === film.insn[step]) sectors = c[4];
-    return "Global memory: " + (d.access === STORE ? "writes" : "reads") + " " + d.bytes + " bytes a lane, " + d.lanes.length +
-      " lanes, allocation " + d.allocation + " from byte " + d.lanes[0].at + " on: " + sectors + " sectors of 32 bytes.";
+    return "Global memory: " + (d.access === STORE ? "writes" : "reads") + " " + d.bytes + " bytes a lane, " +
+      plural(d.lanes.length, "lane") + ", allocation " + d.allocation + " from byte " + d.lanes[0].at + " on: " + plural(sectors, "sector") + " of 32 bytes.";
   }
   if (e[0] === ARRIVE) return warp + " comes to barrier " + e[2] + (e[4] ? " of " + e[4] + " threads" : "") + ".";
   if (e[0] === RELEASE) return "Barrier " + e[1] + ": all have come; warps " + lanesOf(e[2]).join(", ") + " go on.";
@@ -534,7 +584,7 @@ function eventWords(e, step) {
     return warp + " asks whether the phase of the mbarrier " + nameOf(film, e[2]) + " has ended: " + (e[4] ? "yes." : "not yet.");
   if (e[0] === GROUP)
     return e[2] < 0 ? warp + " closes a group of what it has begun." : warp + " waits until at most " + e[2] + " groups are on their way.";
-  if (e[0] === FAULT && e[1] !== view.fault && !film.faults[e[1]].again) return "Here the checks report: " + film.faults[e[1]].sentence;
+  if (e[0] === FAULT && film === films[0] && e[1] !== view.fault && !film.faults[e[1]].again) return "Here the checks report: " + film.faults[e[1]].sentence;
   return "";
 }
 
@@ -547,10 +597,12 @@ function showStep() {
   const events = film.details[s] || [], shared = events.filter((e) => e[0] === SHARED);
   parts.push(element("h2", { textContent: "Warp " + film.warp[s] + ": " + insn[4] }));
   parts.push(element("p", { className: "code", textContent: laneStrip(film.mask[s]), title: "lanes 0 to 31: ● active" }));
-  if (insn[2]) parts.push(element("p", { textContent: insn[2].trim() }));
-  const f = film.faults[view.fault];
-  if (f && (s === f.step || s === f.first))
-    parts.push(element("p", {}, element("strong", { textContent: (f.first < 0 ? "Here: " : s === f.first ? "First access: " : "Second access: ") + f.sentence })));
+  for (const { place, row } of linesOf(film.insn[s]).slice(1))
+    parts.push(element("p", { className: "code", textContent: "called at " + shortPlace(place) + ": " + textAt(row).trim() }));
+  const f = films[0].faults[view.fault], accesses = f ? accessesOf(f) : [];
+  const access = accesses.findIndex(([which, step]) => films[which] === film && step === s);
+  if (access >= 0)
+    parts.push(element("p", {}, element("strong", { textContent: accesses.length < 2 ? "Here it went wrong." : access === 0 ? "This is the first access." : "This is the second access." })));
   if (shared.length) showShared(parts, memory, shared, s);
   for (const e of events) {
     if (e[0] === BULK)
@@ -563,18 +615,37 @@ function showStep() {
     if (words) parts.push(element("p", { textContent: words }));
   }
   const fragment = film.recording.fragments[film.insn[s]];
-  if (fragment) parts.push(...fragmentParts(fragment));
+  if (fragment) parts.push(...fragmentParts(fragment, events));
+  else parts.push(...valueParts(events, s));
   if (!events.length && !fragment) parts.push(element("p", { textContent: "Registers only: no memory, no barrier." }));
+  if (!film.hasValues && insn[1] && !/^(bra|bar|ret|exit)/.test(insn[4]))
+    parts.push(element("p", { className: "legend", textContent: "What the registers hold is recorded where it is asked for: --film-values " + insn[0].split("/").pop() + ":" + insn[1] }));
   $("step").replaceChildren(...parts);
   $("memory").replaceChildren(...memory);
   $("answer").replaceChildren();
-  $("pipeline").replaceChildren(...pipelineParts());
+  const change = lastAtMost(film.changes, s);
+  if (change !== view.change) $("pipeline").replaceChildren(...pipelineParts());
+  view.change = change;
 }
 
 // ---- Fragments ------------------------------------------------------------------------------------
 
 // Which lane and register hold each element: lane 4 g + t has in register i (g + row[i], step t + column[i] + e).
-function fragmentTable(name, m) {
+function fragmentTable(name, m, values) {
+  const details = element("details", { open: view.openFragments.has(name) },
+    element("summary", { textContent: name + ", " + m.type + ": which lane holds an element (a row's number is its lane)" }));
+  const fill = () => details.childElementCount > 1 || details.append(...fragmentCells(m, values));
+  details.addEventListener("toggle", () => {
+    if (details.open) fill();
+    view.openFragments[details.open ? "add" : "delete"](name);
+  });
+  if (details.open) fill();
+  return details;
+}
+
+function fragmentCells(m, values) {
+  const valueOf = (h) => values && values[h.register] && values[h.register].has(h.lane) ?
+    " = " + numberIn(values[h.register].get(h.lane), m.type, h.element) : "";
   const cells = [];
   for (let lane = 0; lane < 32; ++lane)
     for (let i = 0; i < m.row.length; ++i)
@@ -586,7 +657,7 @@ function fragmentTable(name, m) {
   for (const row of cells)
     table.append(element("tr", {}, ...Array.from(row || [], (holders) => {
       if (!holders) return element("td");
-      const words = holders.map((h) => "lane " + h.lane + ", register " + h.register + (m.per > 1 ? ", part " + h.element : "")).join("; ");
+      const words = holders.map((h) => "lane " + h.lane + ", register " + h.register + (m.per > 1 ? ", part " + h.element : "") + valueOf(h)).join("; ");
       const button = element("button", { type: "button", textContent: holders[0].lane, title: words });
       button.addEventListener("click", () => {
         view.lane = holders[0].lane;
@@ -596,35 +667,125 @@ function fragmentTable(name, m) {
     })));
   const mine = [];
   cells.forEach((row, r) => (row || []).forEach((holders, c) => {
-    for (const h of holders || []) if (h.lane === view.lane) mine.push("r" + h.register + ": (" + r + "," + c + ")");
+    for (const h of holders || []) if (h.lane === view.lane) mine.push("r" + h.register + ": (" + r + "," + c + ")" + valueOf(h));
   }));
-  return element("details", { open: name === "matrix" || name === "A" },
-    element("summary", { textContent: name + ", " + m.type + ": which lane holds an element (a row's number is its lane)" }),
-    element("div", { className: "scroll" }, table),
-    element("p", { textContent: "Lane " + view.lane + " holds, register by register: " + mine.join(" ") }));
+  return [element("div", { className: "scroll" }, table),
+    element("p", { textContent: "Lane " + view.lane + " holds, register by register: " + mine.join(", ") })];
 }
 
-function fragmentParts(f) {
-  const parts = [];
+// What a wgmma has in registers, of the sixteen rows that are a warp's: D always, A unless it is in shared memory.
+function addWgmma(f, events) {
+  const list = (count, of) => Array.from({ length: count }, (_, i) => of(i)), half = (i) => 8 * (i >> 1 & 1);
+  f.D = { type: "f32", per: 1, step: 2, row: list(f.n / 2, half), column: list(f.n / 2, (i) => 8 * (i >> 2) + (i & 1)) };
+  const inRegisters = events.some((e) => e[0] === PRODUCT && e[2] === e[3]), per = f.k / 8;
+  if (inRegisters)
+    f.A = { type: per === 4 ? "e4m3" : per === 2 ? "f16" : "tf32", per, step: per, row: list(4, (i) => 8 * (i & 1)), column: list(4, (i) => f.k / 2 * (i >> 1)) };
+}
+
+function fragmentParts(f, events) {
+  const parts = [], values = valuesOf(events);
+  if (f.what === "wgmma") addWgmma(f, events);
+  if (f.what === "tiles")
+    for (let k = 0; k < f.count; ++k)
+      if (values[k])
+        parts.push(fragmentTable("tile " + k, { type: "f16", per: 2, step: 2, row: [0], column: [0] }, [values[k]]));
   if (f.what === "tiles")
     parts.push(element("p", { textContent: f.count + " tiles of 8 × 8 halves" + (f.transposed ? ", transposed" : "") +
       ": lane 4 g + t holds elements (g, 2 t) and (g, 2 t + 1) of each; lane 8 k + i names row i of tile k." }));
   if (f.what === "mma" || f.what === "wgmma")
     parts.push(element("p", { textContent: "A product of " + f.m + " × " + f.n + " × " + f.k + "." }));
-  for (const name of ["matrix", "A", "B", "D"]) if (f[name]) parts.push(fragmentTable(name, f[name]));
+  for (const name of ["matrix", "A", "B", "D"]) if (f[name]) parts.push(fragmentTable(name, f[name], name === "D" || name === "matrix" ? values : null));
   return parts;
+}
+
+// ---- Values ---------------------------------------------------------------------------------------
+
+// The registers that were recorded at a step: of each, lane -> bits.
+function valuesOf(events) {
+  const registers = [];
+  for (const e of events)
+    if (e[0] === VALUE) registers[e[2]] = new Map(lanesOf(e[4]).map((lane, i) => [lane, e[5 + i]]));
+  return registers;
+}
+
+const scratch = new DataView(new ArrayBuffer(8));
+function halfOf(bits) {
+  const exponent = bits >> 10 & 31, fraction = bits & 1023, sign = bits >> 15 ? -1 : 1;
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  return sign * (exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction / 1024 * 2 ** -14);
+}
+function e4m3Of(bits) {
+  const exponent = bits >> 3 & 15, fraction = bits & 7, sign = bits >> 7 ? -1 : 1;
+  if ((bits & 127) === 127) return NaN;
+  return sign * (exponent ? (1 + fraction / 8) * 2 ** (exponent - 7) : fraction / 8 * 2 ** -6);
+}
+function e5m2Of(bits) {
+  return halfOf(bits << 8);
+}
+
+// Number `part` that a register's bits hold, as text.
+function numberIn(bits, type, part) {
+  const short = (x) => String(Number(x.toPrecision(6))), at = (width) => bits / 2 ** (width * part) & 2 ** width - 1;
+  scratch.setUint32(0, bits >>> 0);
+  if (type === "f32" || type === "tf32") return short(scratch.getFloat32(0));
+  if (type === "f16") return short(halfOf(at(16)));
+  if (type === "bf16") return scratch.setUint32(0, at(16) << 16 >>> 0), short(scratch.getFloat32(0));
+  if (type === "e4m3") return short(e4m3Of(at(8)));
+  if (type === "e5m2") return short(e5m2Of(at(8)));
+  if (type === "s8" || type === "u8") return String(type === "s8" ? at(8) << 24 >> 24 : at(8));
+  if (/^s(16|32)$/.test(type)) return String(type === "s16" ? bits << 16 >> 16 : bits | 0);
+  return String(bits);
+}
+
+// As what an opcode's result is read: its first type. Two to a register: f16x2.
+function resultType(opcode) {
+  const type = opcode.match(/\.((?:bf16|f16|e4m3|e5m2)(?:x2)?|f32|f64|tf32|[usb]\d+)/);
+  return type ? type[1] : "b32";
+}
+
+function valueParts(events, step) {
+  const rows = events.filter((e) => e[0] === VALUE), opcode = opcodeOf(step), type = resultType(opcode), stores = opcode.startsWith("st.");
+  if (!rows.length) return [];
+  const list = element("ul", { className: "lanelist" });
+  for (const [i, lane] of lanesOf(rows[0][4]).entries()) {
+    const texts = rows.map((e) => {
+      const bits = e[5 + i];
+      if (e[3] === 0) return bits ? "true" : "false";
+      if (type.endsWith("x2")) return "(" + numberIn(bits, type.slice(0, -2), 0) + ", " + numberIn(bits, type.slice(0, -2), 1) + ")";
+      if (type === "b32") return "0x" + (bits >>> 0).toString(16) + " (as f32 " + numberIn(bits, "f32", 0) + ")";
+      return e[3] > 4 ? String(bits) : numberIn(bits, type, 0);
+    });
+    list.append(element("li", { textContent: lane + ": " + texts.join(" ") }));
+  }
+  return [element("h2", { textContent: "What " + (stores ? "is stored" : "was written") + ", lane by lane" }), list];
 }
 
 // ---- Barriers and copies on their way -------------------------------------------------------------
 
+// The copies on their way at a step; those of one group to one tile are told together.
+function copiesAt(at) {
+  const flying = new Map();
+  for (const c of film.copies) {
+    if (c.step > at || c.landed <= at) continue;
+    const name = bufferAt(c.at);
+    const key = [c.kind, c.warp, c.mbarrier >= 0 ? "m" + c.mbarrier + "." + c.phase : c.group, name].join();
+    const sum = flying.get(key) || { ...c, name, count: 0, bytes: 0 };
+    sum.count++;
+    sum.bytes += c.bytes;
+    flying.set(key, sum);
+  }
+  return [...flying.values()];
+}
+
 function pipelineParts() {
-  const at = view.at, parts = [], waiting = new Map();
+  const at = view.at, parts = [], waiting = new Map(), flying = copiesAt(at);
   for (let w = 0; w < film.recording.warps; ++w) {
     const state = stateOf(w, at);
     if (!state.waits) continue;
     const key = state.waits.barrier !== undefined ? "barrier " + state.waits.barrier : "mbarrier " + nameOf(film, state.waits.mbarrier);
     if (!waiting.has(key)) waiting.set(key, []);
-    waiting.get(key).push(w + " (" + placeName(film.insn[state.step]) + ")");
+    const lines = linesOf(film.insn[state.step]);
+    waiting.get(key).push(w + " (" + shortPlace((lines[1] || lines[0]).place) + ")");
   }
   if (waiting.size) parts.push(element("h2", { textContent: "Who waits" }));
   for (const [key, warps] of waiting) parts.push(element("p", { textContent: "at " + key + ": warps " + warps.join(", ") }));
@@ -638,23 +799,13 @@ function pipelineParts() {
     }
     parts.push(element("h2", { textContent: "mbarriers" }), table);
   }
-  const flying = new Map();
-  for (const c of film.copies) {
-    if (c.step > at || c.landed <= at) continue;
-    const tile = tileAt(film, c.at), name = tile ? tile.name + (tile.dims.length === 2 && tile.dims[0] <= 8 ? "[" + Math.floor((c.at - tile.at) / (tileBytes(tile) / tile.dims[0])) + "]" : "") : "address " + c.at;
-    const key = [c.kind, c.warp, c.mbarrier >= 0 ? "m" + c.mbarrier + "." + c.phase : c.group, name].join();
-    const sum = flying.get(key) || { ...c, name, count: 0, bytes: 0 };
-    sum.count++;
-    sum.bytes += c.bytes;
-    flying.set(key, sum);
-  }
   if (film.copies.length) {
     const table = element("table", { className: "plain" }, element("tr", {}, ...["what", "warp", "to or from", "bytes", "waits for", "begun at"].map((t) => element("th", { textContent: t, scope: "col" }))));
     const kinds = { copy: "cp.async", bulk: "bulk copy", wgmma: "wgmma" };
-    for (const c of flying.values())
+    for (const c of flying)
       table.append(element("tr", {}, ...[kinds[c.kind], c.warp, c.name, c.bytes,
         c.mbarrier >= 0 ? "phase " + c.phase + " of " + nameOf(film, c.mbarrier) : "group " + c.group, placeName(film.insn[c.step])].map((t) => element("td", { textContent: t }))));
-    parts.push(element("h2", { textContent: "On their way" }), flying.size ? table : element("p", { textContent: "nothing" }));
+    parts.push(element("h2", { textContent: "On their way" }), flying.length ? table : element("p", { textContent: "nothing" }));
   }
   return parts;
 }
@@ -694,9 +845,11 @@ function go(step) {
   const w = film.warp[view.at];
   $("scrub").value = view.at;
   $("scrub-label").textContent = "step " + view.at + " of " + (film.steps - 1);
-  const mine = film.ofWarp[w], text = film.source[view.rowOf[film.insn[view.at]]];
+  const call = linesOf(film.insn[view.at])[1], mine = film.ofWarp[w], text = film.source[view.rowOf[film.insn[view.at]]];
   $("now").textContent = "Warp " + w + ", its instruction " + lastAtMost(mine, view.at) + " of " + (mine.length - 1) + ", line " +
-    placeName(film.insn[view.at]) + (text ? ": " + text[2].trim() : "");
+    placeName(film.insn[view.at]) + (text ? ": " + text[2].trim() : "") + (call ? " – called at " + shortPlace(call.place) + ": " + textAt(call.row).trim() : "");
+  const lesson = view.lessons.find((l) => l.step === view.at);
+  $("lesson").textContent = lesson ? lesson.sentence : "";
 }
 
 function neighbour(direction) {
@@ -732,16 +885,26 @@ function follow(warp) {
   }
 }
 
-function toFault() {
-  if (!film.faults.length) return;
-  const f = film.faults[Math.max(0, view.fault)];
-  showFault(Math.max(0, view.fault), view.at === f.step && f.first >= 0 ? f.first : f.step);
+// A fault's accesses: [[which film, step], ...], the second one last.
+function accessesOf(f) {
+  const accesses = [[0, f.step]];
+  if (f.elsewhere && films[1]) accesses.unshift([1, firstAccess(films[1], f, films[1].steps - 1)]);
+  else if (f.first >= 0) accesses.unshift([0, f.first]);
+  return accesses.filter(([, step]) => step >= 0);
 }
 
-function showFault(number, step) {
+function toFault() {
+  if (!films[0].faults.length) return;
+  const number = Math.max(0, view.fault), accesses = accessesOf(films[0].faults[number]), last = accesses.at(-1);
+  const [which, step] = film === films[last[0]] && view.at === last[1] ? accesses[0] : last;
+  showFault(number, step, which);
+}
+
+function showFault(number, step, which = 0) {
+  showFilm(which);
   for (const row of view.rows) row.classList.remove("party");
   view.fault = number;
-  const f = film.faults[number];
+  const f = films[0].faults[number];
   for (const insn of [f.insn, f.other]) {
     const row = insn >= 0 && view.rows[view.rowOf[insn]];
     if (row) row.classList.add("party");
@@ -763,9 +926,19 @@ const keyActions = {
 };
 
 function listen() {
+  window.addEventListener("resize", measureSource);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    readColours();
+    showStep();
+  });
+  $("source").addEventListener("scroll", () => view.scrolled = $("source").scrollTop);
   for (const [id, act] of Object.entries(actions)) $(id).addEventListener("click", act);
   $("scrub").addEventListener("input", () => go(Number($("scrub").value)));
   $("follow").addEventListener("change", () => follow(Number($("follow").value)));
+  $("cta").addEventListener("change", () => {
+    showFilm(Number($("cta").value));
+    go(0);
+  });
   $("marks").addEventListener("change", () => {
     const step = Number($("marks").value);
     if (step >= 0) go(step);
@@ -782,7 +955,115 @@ function listen() {
   });
 }
 
-// ---- Bookmarks ------------------------------------------------------------------------------------
+// ---- Lessons --------------------------------------------------------------------------------------
+
+// The source lines that an instruction stands in: its own, then where its function is called, and so on.
+function linesOf(insn) {
+  const [file, line, callers] = film.recording.instructions[insn];
+  const places = [...callers.matchAll(/([^ ,()]+):(\d+)/g)].map((m) => m[1] + ":" + m[2]);
+  return [file + ":" + line, ...places].map((place) => ({ place, row: view.rowAt.has(place) ? view.rowAt.get(place) : -1 }));
+}
+const textAt = (row) => row < 0 ? "" : film.source[row][2];
+
+// What a step does, in the words of lessons.js.
+function doneAt(step) {
+  const done = { does: [], on: "", tiles: { reads: [], writes: [], copies: [] }, at: [] };
+  for (const e of film.details[step] || []) {
+    if (e[0] === RELEASE) Object.assign(done, { warps: lanesOf(e[2]) }), done.does.push("released");
+    if (e[0] === ASK) done.does.push(e[4] ? "passes" : "waits"), done.on = nameOf(film, e[2]);
+    if (e[0] === MBARRIER && e[5] === e[6] && e[8] > 0 && !e[7] && e[3] >= 2) done.does.push("completes"), done.on = nameOf(film, e[2]);
+    if (e[0] === GROUP && e[2] >= 0) done.does.push("left"), done.left = e[2];
+    if (e[0] === PRODUCT) done.does.push("product");
+    if (e[0] === BULK) done.does.push("bulk"), done.moved = e[4], done.tiles[e[7] ? "reads" : "copies"].push(bufferAt(e[3])), done.at.push(e[3]);
+    if (e[0] === GLOBAL && e[2] === ATOMIC) done.counter = true;
+    if (e[0] !== SHARED) continue;
+    const d = decode(film, e), name = bufferAt(d.lanes[0].at);
+    if (reads(d.access)) done.tiles.reads.push(name);
+    if (d.access !== LOAD) done.tiles[d.access === COPY ? "copies" : "writes"].push(name);
+    done.at.push(d.lanes[0].at);
+    done.bytes = d.bytes, done.all = (done.all || 0) + d.bytes * d.lanes.length;
+  }
+  return done;
+}
+
+function wavesAt(step) {
+  const sum = { waves: 0, more: 0 };
+  for (const e of film.details[step] || [])
+    if (e[0] === COUNTS && e[1] === film.insn[step]) sum.waves += e[2], sum.more += e[3];
+  return sum;
+}
+
+// Who has read before what a step writes or copies to.
+function readBefore(step, done) {
+  if (done.counter) return film.insn.indexOf(film.insn[step]) < step ? { step: film.insn.indexOf(film.insn[step]) } : null;
+  return done.at.length ? whoTouches(film, step - 1, -1, done.at[0], reads) : null;
+}
+
+// The first step that fits, or that with most wavefronts; -1: there is none.
+function findLesson(find) {
+  const fits = film.recording.instructions.map((insn, i) => (!find.op || insn[4].includes(find.op)) &&
+    (!find.at || linesOf(i).some((l) => textAt(l.row).includes(find.at))));
+  let best = -1, most = 0;
+  for (let s = 0; s < film.steps; ++s) {
+    if (!fits[film.insn[s]]) continue;
+    const done = find.does || find.on || find.reads || find.writes || find.copies || find.again ? doneAt(s) : null;
+    const names = (what) => !find[what] || done.tiles[what].some((name) => name.startsWith(find[what]));
+    if (done && !((!find.does || done.does.includes(find.does)) && (!find.on || done.on.startsWith(find.on)) &&
+      names("reads") && names("writes") && names("copies") && (!find.again || readBefore(s, done)))) continue;
+    if (!find.most) return s;
+    const { waves } = wavesAt(s);
+    if (waves > most) most = waves, best = s;
+  }
+  return best;
+}
+
+// What a lesson's sentence may name.
+function factsOf(step) {
+  const done = doneAt(step), count = wavesAt(step), reader = readBefore(step, done);
+  const tiles = [...done.tiles.copies, ...done.tiles.writes, ...done.tiles.reads];
+  const flying = copiesAt(step).filter((c) => c.warp === film.warp[step] && !tiles.includes(c.name)).map((c) => c.name);
+  return {
+    warp: film.warp[step], lanes: popcount(film.mask[step]), bytes: done.bytes, all: done.all, ...count, least: count.waves - count.more,
+    tile: [...new Set(tiles)].join(" and "), left: done.left, moved: done.moved, barrier: done.on,
+    warps: done.warps && done.warps.join(", "), count: done.warps && done.warps.length,
+    flying: [...new Set(flying)].join(", "), reader: reader ? film.warp[reader.step] : undefined,
+  };
+}
+
+// The chapter's lessons that this recording shows, each with its step and its sentence, in the film's order.
+function findLessons() {
+  const found = [];
+  for (const lesson of LESSONS[film.chapter] || []) {
+    const step = findLesson(lesson.find);
+    if (step < 0) continue;
+    const facts = factsOf(step);
+    found.push({ name: lesson.name, step, facts, sentence: lesson.say.replace(/\{(\w+)\}/g, (_, key) => facts[key]) });
+  }
+  return found.sort((a, b) => a.step - b.step);
+}
+
+function showLessons() {
+  const list = view.lessons.map((lesson) => {
+    const button = element("button", { type: "button", textContent: lesson.name.replace(/-/g, " "), title: lesson.sentence });
+    button.addEventListener("click", () => goTo("#bookmark=" + lesson.name));
+    return element("li", {}, button);
+  });
+  $("lessons").hidden = !list.length;
+  $("lesson-list").replaceChildren(...list);
+}
+
+// To #step=N or #bookmark=NAME; whether there is such a place.
+function goTo(hash) {
+  const step = hash.match(/^#step=(\d+)$/), name = hash.match(/^#bookmark=([\w-]+)$/);
+  const lesson = name && view.lessons.find((l) => l.name === name[1]);
+  if (!step && !lesson) return false;
+  follow(-1);
+  go(step ? Number(step[1]) : lesson.step);
+  if (location.hash !== hash) history.replaceState(null, "", hash);
+  return true;
+}
+
+// ---- Places of interest ------------------------------------------------------------------------------------
 
 function marks() {
   const list = [], once = new Set();
@@ -823,19 +1104,19 @@ function marks() {
 
 function showFaults() {
   const parts = [];
-  film.faults.forEach((f, i) => {
+  films[0].faults.forEach((f, i) => {
     if (f.again) return;
-    const line = element("p", {}, element("strong", { textContent: f.sentence + " " }));
-    const button = (words, step) => {
-      const b = element("button", { type: "button", textContent: words });
-      b.addEventListener("click", () => showFault(i, step));
+    const line = element("p", {}, element("strong", { textContent: f.sentence + " " })), accesses = accessesOf(f);
+    accesses.forEach(([which, step], k) => {
+      const words = accesses.length < 2 ? "go there" : k === 0 ? "first access" : "second access";
+      const b = element("button", { type: "button", textContent: words + (films[1] ? ", CTA " + films[which].recording.cta.join(",") : "") });
+      b.addEventListener("click", () => showFault(i, step, which));
       line.append(b, " ");
-    };
-    if (f.first >= 0) button("first access", f.first);
-    button(f.first >= 0 ? "second access" : "go there", f.step);
-    parts.push(line, element("p", { className: "told", textContent: f.text }));
+    });
+    parts.push(line, element("details", {}, element("summary", { textContent: "in the simulator's words" }),
+      element("p", { className: "told", textContent: f.text })));
   });
-  const shown = parts.splice(0, 4);
+  const shown = parts.splice(0, 2);
   if (parts.length)
     shown.push(element("details", {}, element("summary", { textContent: parts.length / 2 + " more" }), ...parts));
   $("faults").replaceChildren(...shown);
@@ -844,13 +1125,13 @@ function showFaults() {
 
 // ---- The start ------------------------------------------------------------------------------------
 
-// For the test: walks to the end and back, and says what it saw. The page's address ends with #selftest.
+// For the test: walks to the end and back, and says what it saw.
 function selfTest() {
   const said = { steps: film.steps, waves: 0, drawn: 0, wrong: [], lines: {} };
   for (const [i, sum] of view.sums.entries())
     if (sum.runs) said.lines[film.source[i][0] + ":" + film.source[i][1]] = [sum.runs, sum.waves, sum.conflicts];
   go(0);
-  let at = 0, stride = Math.max(1, Math.floor(film.steps / 1500));
+  let at = 0, stride = Math.max(1, Math.floor(film.steps / 300));
   for (let s = 0; s < film.steps; ++s) {
     const access = (film.details[s] || []).filter((e) => e[0] === SHARED && e[2] < ATOMIC);
     let counted = 0;
@@ -872,38 +1153,59 @@ function selfTest() {
   actions.barrier(), actions.line(), actions["line-back"](), actions["barrier-back"](), actions.first();
   said.back = view.at;
   const began = performance.now();
-  for (let i = 0; i < 120; ++i) actions.next();
+  for (let i = 0; i < 120; ++i) {
+    actions.next();
+    void document.body.offsetHeight; // with the layout
+  }
   said.ms = (performance.now() - began) / 120;
-  said.fault = film.faults.map((f) => [f.first, f.step, f.sentence]);
-  document.body.append(element("pre", { id: "selftest", textContent: JSON.stringify(said) }));
+  said.lessons = view.lessons.map((l) => ({ ...l, warp: film.warp[l.step], opcode: opcodeOf(l.step), lines: linesOf(film.insn[l.step]).map((x) => textAt(x.row).trim()) }));
+  const valued = film.details.findIndex((events, s) => events && film.recording.fragments[film.insn[s]] && events.some((e) => e[0] === VALUE));
+  if (valued >= 0) go(valued), said.held = $("step").textContent.match(/Lane 0 holds, register by register: ([^]*)/)[1];
+  said.opened = view.opened;
+  said.fault = films[0].faults.filter((f) => !f.again).map((f) => [...accessesOf(f).map(([which, step]) => [which, step, placeName(films[which].insn[step])]), f.sentence]);
+  return said;
+}
+
+// Shows one of the films: its source with its counts, its warps, its places of interest.
+function showFilm(which) {
+  if (film === films[which]) return;
+  film = films[which];
+  const r = film.recording;
+  Object.assign(view, { at: 0, follow: -1, here: null, change: null });
+  $("shown").textContent = " Shown: CTA (" + r.cta.join(", ") + ") of " + r.grid.join(" × ") + ", " + r.warps + " warps, " + film.steps + " steps." +
+    (r.cut ? " The film is cut here: the kernel goes on after its last step. A smaller shape shows it whole." : "");
+  showSource();
+  $("follow").replaceChildren(element("option", { value: -1, textContent: "all warps" }),
+    ...film.ofWarp.map((_, w) => element("option", { value: w, textContent: "warp " + w })));
+  $("marks").replaceChildren(element("option", { value: -1, textContent: "a place of interest" }),
+    ...marks().map(([step, words]) => element("option", { value: step, textContent: words + " (step " + step + ")" })));
+  $("scrub").max = film.steps - 1;
+  $("cta").value = which;
+  view.lessons = findLessons();
+  showLessons();
+  measureSource();
 }
 
 async function start() {
-  film = makeFilm(await unpack($("film").textContent.trim()));
-  film.walls = new Set(film.barriers.map((b) => b.column));
-  film.columnsOf = film.ofWarp.map((list) => list.map((s) => film.column[s]));
-  const r = film.recording;
-  $("about").textContent += " Shown: CTA (" + r.cta.join(", ") + ") of " + r.grid.join(" × ") + ", " + r.warps + " warps, " + film.steps + " steps." +
-    (r.cut ? " The film is cut: the kernel goes on; a smaller shape shows it whole." : "");
+  const data = await unpack($("film").textContent.trim());
+  films = [data.recording, data.other].filter((r) => r).map((recording) => makeFilm({ ...data, recording }));
   document.body.classList.add("playing");
   $("viewer").hidden = false;
-  showSource();
-  $("follow").append(element("option", { value: -1, textContent: "all warps" }),
-    ...film.ofWarp.map((_, w) => element("option", { value: w, textContent: "warp " + w })));
-  $("marks").append(element("option", { value: -1, textContent: "a place of interest" }),
-    ...marks().map(([step, words]) => element("option", { value: step, textContent: words + " (step " + step + ")" })));
-  $("scrub").max = film.steps - 1;
+  $("cta").append(...films.map((f, i) => element("option", { value: i, textContent: "(" + f.recording.cta.join(", ") + ")" })));
+  $("cta-label").hidden = films.length < 2;
+  readColours();
+  showFilm(0);
   showFaults();
   listen();
+  window.addEventListener("hashchange", () => goTo(location.hash));
   const wrong = film.faults.findIndex((f) => !f.again);
   if (wrong >= 0) showFault(wrong, film.faults[wrong].step);
-  else go(0);
-  const asked = location.hash.match(/^#step=(\d+)$/);
-  if (asked) go(Number(asked[1]));
-  if (location.hash === "#selftest") selfTest();
+  else go(view.lessons.length ? view.lessons[0].step : 0);
+  goTo(location.hash);
+  view.opened = view.at;
 }
 
-start().catch((error) => {
+const opened = start().catch((error) => {
   document.body.prepend(element("p", { textContent: "This film cannot be shown: " + error.message }));
   throw error;
 });
