@@ -116,8 +116,8 @@ local function link_films(html, films)
     return (html:gsub('<span class="film">(.-)<code>build/films/(chapter%w+)%.html(.-)</code>%.</span>',
         function(_, name, place)
             if films[name] then
-                return string.format(' <a class="film" href="films/%s.html%s">Watch it: the film of %s</a>', name, place,
-                    (name:gsub("(%d+)", " %1")))
+                return string.format(' <a class="film" href="films/%s.html%s">Watch it: the film of %s</a>', name,
+                    place, (name:gsub("(%d+)", " %1")))
             end
         end))
 end
@@ -169,7 +169,8 @@ local function search_of(pages, at)
             end
             from, level, id = stop, next_level, tag:match('id="([^"]+)"')
         end
-        for chunk, head in html:gmatch('<div class="chunk [%w ]+" id="([^"]*)"><p class="head"><span class="name">(.-)</span>') do
+        for chunk, head in html:gmatch('<div class="chunk [%w ]+" id="([^"]*)"><p class="head">'
+            .. '<span class="name">(.-)</span>') do
             add(page.name .. ".html#" .. chunk, "code", plain(head), where, "")
         end
         for figure, caption in html:gmatch('<figure id="([^"]*)".-<figcaption>(.-)</figcaption>') do
@@ -270,5 +271,5 @@ for _, name in ipairs(wanted) do
     write(new .. "/films/" .. name .. ".html", read(film_dir .. "/" .. name .. ".html"))
 end
 shell("rm -rf %s && mv %s %s", quote(dir), quote(new), quote(dir))
-print(string.format("%s/index.html: %d pages, %.1f MB; the largest, %s, has %.0f KB; %d films", dir, #pages, total / 1e6,
-    largest_name, largest / 1e3, #wanted))
+print(string.format("%s/index.html: %d pages, %.1f MB; the largest, %s, has %.0f KB; %d films", dir, #pages,
+    total / 1e6, largest_name, largest / 1e3, #wanted))
