@@ -268,7 +268,7 @@ build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) bui
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
 .PHONY: grade
-grade: build/judge build/runner build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ##3 build the grader: labs/grade --lab N FILE|FOLDER
+grade: build/judge build/runner build/profile build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ##3 build the grader: labs/grade --lab N FILE|FOLDER
 	@echo "the grader is built: labs/grade --lab N FILE|FOLDER"
 
 # Ten minutes when no result of an earlier run is kept. make test grades one text of each lab, and

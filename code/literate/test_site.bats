@@ -33,7 +33,7 @@ page() { # NAME: its title and the links that lead on
         "next chapter2.html")" ]
     [ "$(page subjects | head -1)" = "Index · A Specimen" ]
     at=index order=index
-    while at=$(page $at | sed -n 's/^next \(.*\)\.html$/\1/p') && [ -n "$at" ]; do
+    while at=$(page "$at" | sed -n 's/^next \(.*\)\.html$/\1/p') && [ -n "$at" ]; do
         order+=" $at"
     done
     [ "$order" = "index chapter1 interlude-SP chapter2 appendix-A words bibliography index-of-chunks subjects" ]

@@ -57,13 +57,16 @@ end
 
 -- HTML without tags, in one line. What stands in a line holds together; Pandoc keeps an equation's TeX in
 -- it, too.
-local IN_LINE = { a = true, b = true, code = true, em = true, i = true, span = true, strong = true, sub = true, sup = true,
-    math = true, semantics = true, mi = true, mn = true, mo = true, mrow = true, msub = true, msup = true, mtext = true }
+local IN_LINE = {}
+for tag in ("a b code em i span strong sub sup math semantics mi mn mo mrow msub msup mtext"):gmatch("%w+") do
+    IN_LINE[tag] = true
+end
+local ENTITIES = { lt = "<", gt = ">", quot = '"', ["#39"] = "'", amp = "&" }
 
 local function plain(html)
     local text = html:gsub("<annotation.-</annotation>", "")
-        :gsub("</?(%w+)[^>]*>", function(tag) return IN_LINE[tag] and "" or " " end):gsub("&lt;", "<"):gsub("&gt;", ">"):gsub("&quot;", '"'):gsub("&#39;", "'")
-        :gsub("&amp;", "&"):gsub("%s+", " ")
+        :gsub("</?(%w+)[^>]*>", function(tag) return IN_LINE[tag] and "" or " " end)
+        :gsub("&(#?%w+);", ENTITIES):gsub("%s+", " ")
     return text:match("^ ?(.-) ?$")
 end
 
