@@ -456,17 +456,24 @@ profiled := $(foreach n,$(numbers),$(if $(filter $(cuda_programs),$(call judged,
 $(if $(call wrong,profile,$(profiled)),$(error there is no kernel to profile in chapter \
     $(patsubst profile%,%,$(call wrong,profile,$(profiled))): the chapters are $(call in_order,$(profiled))))
 
-# A page of one CTA of each chapter's kernel, step by step: build/films/04.html.
-films := $(foreach n,$(profiled),build/films/$(call two,$n).html)
+# A page of one CTA of each chapter's kernel, step by step: build/films/chapter4.html. Three key tiles; where the ring has
+# more buffers, or the tiles are larger, so many that the ring goes round.
+films := $(foreach n,$(profiled),build/films/chapter$n.html)
+film_shape = $(or $(film_shape_$(1)),1x1x96)
+film_shape_9 := 1x1x128
+film_shape_14 := 1x1x384
+film_shape_15 := 1x1x384
+film_shape_16 := 1x1x384
+film_shape_17 := 1x1x1024
 define film
-build/films/$(1).html: build/profile build/ptxsim/libcudart.so.13 build/$(2) $(wildcard code/film/*)
+build/films/chapter$(1).html: build/profile build/ptxsim/libcudart.so.13 build/$(2) $(wildcard code/film/*)
 	$(say) FILM $$@
-	$(Q)mkdir -p $$(@D) && { build/profile --film $$@ build/$(2) --shapes 1x1x96 --seeds 0 --no-timing --quiet 2>build/film.log || \
+	$(Q)mkdir -p $$(@D) && { build/profile --film $$@ build/$(2) --shapes $(call film_shape,$(1)) --seeds 0 --no-timing --quiet 2>build/film.log || \
 	    { cat build/film.log >&2; exit 1; }; }
 endef
-$(foreach n,$(profiled),$(eval $(call film,$(call two,$n),$(filter $(cuda_programs),$(call judged,$n)))))
+$(foreach n,$(profiled),$(eval $(call film,$n,$(filter $(cuda_programs),$(call judged,$n)))))
 .PHONY: films
-films: $(films) ##1 pages to watch the kernels in: build/films/04.html
+films: $(films) ##1 pages to watch the kernels in: build/films/chapter4.html
 
 # The ten loads that "An SM in six pages" counts.
 .PHONY: banks

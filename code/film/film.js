@@ -112,6 +112,8 @@ function placeSteps(film) {
     }
   }
   film.barrierSteps = film.barriers.map((b) => b.step);
+  const quiet = [LANES, COUNTS, GLOBAL, FAULT]; // such events change nothing of what waits or is on its way
+  film.changes = film.details.flatMap((events, s) => events && events.some((e) => !quiet.includes(e[0]) && !(e[0] === SHARED && e[2] !== COPY)) ? [s] : []);
   film.shared = [...new Set(film.shared)];
   film.stops = [...new Set(film.stops)];
 }
@@ -289,14 +291,17 @@ function element(name, properties, ...children) {
   return node;
 }
 
-const view = { at: 0, follow: -1, lane: 0, fault: -1, rows: [], badges: [], rowOf: [] };
+const view = { at: 0, follow: -1, lane: 0, fault: -1, rows: [], badges: [], rowOf: [], lessons: [] };
 let film;
 
+// "chapters/04-cp-async.md:373" as "04:373".
+function shortPlace(place) {
+  const base = place.split("/").pop(), chapter = base.match(/^(\d+)-.*(:\d+)$/);
+  return chapter ? chapter[1] + chapter[2] : base;
+}
 function placeName(insn) {
   const [file, line] = film.recording.instructions[insn];
-  if (!line) return "no line";
-  const base = file.split("/").pop(), chapter = base.match(/^(\d+)-/);
-  return (chapter ? chapter[1] : base) + ":" + line;
+  return line ? shortPlace(file + ":" + line) : "no line";
 }
 const opcodeOf = (step) => film.recording.instructions[film.insn[step]][4];
 
@@ -328,6 +333,7 @@ function showSource() {
   film.source.forEach(([file, line], i) => {
     if (!index.has(file + ":" + line)) index.set(file + ":" + line, i);
   });
+  view.rowAt = index;
   view.rowOf = film.recording.instructions.map(([file, line]) => index.has(file + ":" + line) ? index.get(file + ":" + line) : -1);
   const sums = film.source.map(() => ({ runs: 0, waves: 0, conflicts: 0 }));
   for (let s = 0; s < film.steps; ++s) {
@@ -368,14 +374,19 @@ function placeWarps() {
   const now = film.warp[view.at];
   view.badges.forEach((badge, w) => {
     const state = stateOf(w, view.at), row = state.step < 0 ? -1 : view.rowOf[film.insn[state.step]];
-    badge.className = "badge" + (w === now ? " now" : "") + (state.waits ? " wait" : "");
-    badge.textContent = w + (state.waits ? "…" : state.ended ? "✓" : "");
-    badge.title = "warp " + w + (state.waits ? " waits" : state.ended ? " has ended" : "");
+    const look = "badge" + (w === now ? " now" : "") + (state.waits ? " wait" : "");
+    if (badge.className !== look) badge.className = look;
+    const words = w + (state.waits ? "…" : state.ended ? "✓" : "");
+    if (badge.textContent !== words) {
+      badge.textContent = words;
+      badge.title = "warp " + w + (state.waits ? " waits" : state.ended ? " has ended" : "");
+    }
     if (row < 0) badge.remove();
     else if (badge.parentNode !== view.rows[row].firstChild) view.rows[row].firstChild.append(badge);
   });
   const row = view.rows[view.rowOf[film.insn[view.at]]];
-  if (view.here && view.here !== row) {
+  if (view.here === row) return;
+  if (view.here) {
     view.here.classList.remove("here");
     view.here.removeAttribute("aria-current");
   }
@@ -383,10 +394,16 @@ function placeWarps() {
   if (!row) return;
   row.classList.add("here");
   row.setAttribute("aria-current", "step");
-  // All rows have one height: to ask for a row's place would lay out the whole table at each step.
-  view.pitch = view.pitch || row.offsetHeight;
-  const box = $("source"), top = (view.rowOf[film.insn[view.at]] + 1) * view.pitch, low = box.scrollTop + 40, high = box.scrollTop + box.clientHeight - 60;
-  if (top < low || top > high) box.scrollTop = top - box.clientHeight / 3;
+  // To ask the browser where a row is would have it lay out the page at each step: what it takes is kept.
+  const top = (view.rowOf[film.insn[view.at]] + 1) * view.pitch;
+  if (top < view.scrolled + 40 || top > view.scrolled + view.height - 60)
+    $("source").scrollTop = view.scrolled = Math.max(0, top - view.height / 3);
+}
+
+// All rows have one height. Asked for once, and when the window changes.
+function measureSource() {
+  const box = $("source");
+  Object.assign(view, { pitch: view.rows[0].offsetHeight, height: box.clientHeight, scrolled: box.scrollTop });
 }
 
 // ---- What the step touches ------------------------------------------------------------------------
@@ -408,15 +425,20 @@ function bankTable(d) {
   return element("div", { className: "scroll" }, table);
 }
 
+// The style sheet's colours, for what is drawn. Asked for once, and when the reader turns to dark or light.
+function readColours() {
+  const style = getComputedStyle(document.documentElement);
+  view.colours = Object.fromEntries(["line", "bad", "mark", "paper"].map((name) => [name, style.getPropertyValue("--" + name).trim()]));
+}
+
 // A tile with what lanes touch of it; a click asks who wrote a place.
 function tileMap(tile, spots) {
   const { columns, rows } = tileShape(tile), cell = Math.max(3, Math.min(16, Math.floor(520 / columns)));
   const canvas = element("canvas", { width: columns * cell + 1, height: rows * cell + 1 });
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", tile.name + ", " + spots.length + " places touched; the list of lanes names them");
-  const c = canvas.getContext("2d"), style = getComputedStyle(document.documentElement);
-  const colour = (name) => style.getPropertyValue(name).trim();
-  c.strokeStyle = colour("--line");
+  const c = canvas.getContext("2d"), colour = view.colours;
+  c.strokeStyle = colour.line;
   c.lineWidth = 0.5;
   c.beginPath();
   for (let i = 0; i <= columns; i += cell < 6 ? 8 : 1) c.moveTo(i * cell + 0.5, 0), c.lineTo(i * cell + 0.5, rows * cell);
@@ -424,11 +446,11 @@ function tileMap(tile, spots) {
   c.stroke();
   for (const s of spots) {
     const from = Math.floor((s.at - tile.at) / tile.element), wide = Math.max(1, s.bytes / tile.element);
-    c.fillStyle = colour(s.bad ? "--bad" : "--mark");
+    c.fillStyle = s.bad ? colour.bad : colour.mark;
     for (let k = 0; k < wide; ++k)
       c.fillRect((from + k) % columns * cell + 1, Math.floor((from + k) / columns) * cell + 1, cell - 1, cell - 1);
     if (cell * Math.min(wide, columns) < 14 || s.lane === undefined) continue;
-    c.fillStyle = colour("--paper");
+    c.fillStyle = colour.paper;
     c.font = Math.min(11, cell - 2) + "px sans-serif";
     c.fillText(s.lane, from % columns * cell + 2, Math.floor(from / columns) * cell + cell - 3);
   }
@@ -547,7 +569,8 @@ function showStep() {
   const events = film.details[s] || [], shared = events.filter((e) => e[0] === SHARED);
   parts.push(element("h2", { textContent: "Warp " + film.warp[s] + ": " + insn[4] }));
   parts.push(element("p", { className: "code", textContent: laneStrip(film.mask[s]), title: "lanes 0 to 31: ● active" }));
-  if (insn[2]) parts.push(element("p", { textContent: insn[2].trim() }));
+  for (const { place, row } of linesOf(film.insn[s]).slice(1))
+    parts.push(element("p", { className: "code", textContent: "called at " + shortPlace(place) + ": " + textAt(row).trim() }));
   const f = film.faults[view.fault];
   if (f && (s === f.step || s === f.first))
     parts.push(element("p", {}, element("strong", { textContent: (f.first < 0 ? "Here: " : s === f.first ? "First access: " : "Second access: ") + f.sentence })));
@@ -568,7 +591,9 @@ function showStep() {
   $("step").replaceChildren(...parts);
   $("memory").replaceChildren(...memory);
   $("answer").replaceChildren();
-  $("pipeline").replaceChildren(...pipelineParts());
+  const change = lastAtMost(film.changes, s);
+  if (change !== view.change) $("pipeline").replaceChildren(...pipelineParts());
+  view.change = change;
 }
 
 // ---- Fragments ------------------------------------------------------------------------------------
@@ -617,8 +642,31 @@ function fragmentParts(f) {
 
 // ---- Barriers and copies on their way -------------------------------------------------------------
 
+// The tile at an address; of an array of a few buffers, the buffer.
+function bufferAt(address) {
+  const tile = tileAt(film, address);
+  if (!tile) return "address " + address;
+  const few = tile.dims.length === 2 && tile.dims[0] <= 8 && tile.dims[1] > 8;
+  return few ? tile.name + "[" + Math.floor((address - tile.at) / (tileBytes(tile) / tile.dims[0])) + "]" : tile.name;
+}
+
+// The copies on their way at a step; those of one group to one tile are told together.
+function copiesAt(at) {
+  const flying = new Map();
+  for (const c of film.copies) {
+    if (c.step > at || c.landed <= at) continue;
+    const name = bufferAt(c.at);
+    const key = [c.kind, c.warp, c.mbarrier >= 0 ? "m" + c.mbarrier + "." + c.phase : c.group, name].join();
+    const sum = flying.get(key) || { ...c, name, count: 0, bytes: 0 };
+    sum.count++;
+    sum.bytes += c.bytes;
+    flying.set(key, sum);
+  }
+  return [...flying.values()];
+}
+
 function pipelineParts() {
-  const at = view.at, parts = [], waiting = new Map();
+  const at = view.at, parts = [], waiting = new Map(), flying = copiesAt(at);
   for (let w = 0; w < film.recording.warps; ++w) {
     const state = stateOf(w, at);
     if (!state.waits) continue;
@@ -638,23 +686,13 @@ function pipelineParts() {
     }
     parts.push(element("h2", { textContent: "mbarriers" }), table);
   }
-  const flying = new Map();
-  for (const c of film.copies) {
-    if (c.step > at || c.landed <= at) continue;
-    const tile = tileAt(film, c.at), name = tile ? tile.name + (tile.dims.length === 2 && tile.dims[0] <= 8 ? "[" + Math.floor((c.at - tile.at) / (tileBytes(tile) / tile.dims[0])) + "]" : "") : "address " + c.at;
-    const key = [c.kind, c.warp, c.mbarrier >= 0 ? "m" + c.mbarrier + "." + c.phase : c.group, name].join();
-    const sum = flying.get(key) || { ...c, name, count: 0, bytes: 0 };
-    sum.count++;
-    sum.bytes += c.bytes;
-    flying.set(key, sum);
-  }
   if (film.copies.length) {
     const table = element("table", { className: "plain" }, element("tr", {}, ...["what", "warp", "to or from", "bytes", "waits for", "begun at"].map((t) => element("th", { textContent: t, scope: "col" }))));
     const kinds = { copy: "cp.async", bulk: "bulk copy", wgmma: "wgmma" };
-    for (const c of flying.values())
+    for (const c of flying)
       table.append(element("tr", {}, ...[kinds[c.kind], c.warp, c.name, c.bytes,
         c.mbarrier >= 0 ? "phase " + c.phase + " of " + nameOf(film, c.mbarrier) : "group " + c.group, placeName(film.insn[c.step])].map((t) => element("td", { textContent: t }))));
-    parts.push(element("h2", { textContent: "On their way" }), flying.size ? table : element("p", { textContent: "nothing" }));
+    parts.push(element("h2", { textContent: "On their way" }), flying.length ? table : element("p", { textContent: "nothing" }));
   }
   return parts;
 }
@@ -697,6 +735,8 @@ function go(step) {
   const mine = film.ofWarp[w], text = film.source[view.rowOf[film.insn[view.at]]];
   $("now").textContent = "Warp " + w + ", its instruction " + lastAtMost(mine, view.at) + " of " + (mine.length - 1) + ", line " +
     placeName(film.insn[view.at]) + (text ? ": " + text[2].trim() : "");
+  const lesson = view.lessons.find((l) => l.step === view.at);
+  $("lesson").textContent = lesson ? lesson.sentence : "";
 }
 
 function neighbour(direction) {
@@ -763,6 +803,12 @@ const keyActions = {
 };
 
 function listen() {
+  window.addEventListener("resize", measureSource);
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    readColours();
+    showStep();
+  });
+  $("source").addEventListener("scroll", () => view.scrolled = $("source").scrollTop);
   for (const [id, act] of Object.entries(actions)) $(id).addEventListener("click", act);
   $("scrub").addEventListener("input", () => go(Number($("scrub").value)));
   $("follow").addEventListener("change", () => follow(Number($("follow").value)));
@@ -782,7 +828,115 @@ function listen() {
   });
 }
 
-// ---- Bookmarks ------------------------------------------------------------------------------------
+// ---- Lessons --------------------------------------------------------------------------------------
+
+// The source lines that an instruction stands in: its own, then where its function is called, and so on.
+function linesOf(insn) {
+  const [file, line, callers] = film.recording.instructions[insn];
+  const places = [...callers.matchAll(/([^ ,()]+):(\d+)/g)].map((m) => m[1] + ":" + m[2]);
+  return [file + ":" + line, ...places].map((place) => ({ place, row: view.rowAt.has(place) ? view.rowAt.get(place) : -1 }));
+}
+const textAt = (row) => row < 0 ? "" : film.source[row][2];
+
+// What a step does, in the words of lessons.js.
+function doneAt(step) {
+  const done = { does: [], on: "", tiles: { reads: [], writes: [], copies: [] }, at: [] };
+  for (const e of film.details[step] || []) {
+    if (e[0] === RELEASE) Object.assign(done, { warps: lanesOf(e[2]) }), done.does.push("released");
+    if (e[0] === ASK) done.does.push(e[4] ? "passes" : "waits"), done.on = nameOf(film, e[2]);
+    if (e[0] === MBARRIER && e[5] === e[6] && e[8] > 0 && !e[7] && e[3] >= 2) done.does.push("completes"), done.on = nameOf(film, e[2]);
+    if (e[0] === GROUP && e[2] >= 0) done.does.push("left"), done.left = e[2];
+    if (e[0] === PRODUCT) done.does.push("product");
+    if (e[0] === BULK) done.does.push("bulk"), done.moved = e[4], done.tiles[e[7] ? "reads" : "copies"].push(bufferAt(e[3])), done.at.push(e[3]);
+    if (e[0] === GLOBAL && e[2] === ATOMIC) done.counter = true;
+    if (e[0] !== SHARED) continue;
+    const d = decode(film, e), name = bufferAt(d.lanes[0].at);
+    if (reads(d.access)) done.tiles.reads.push(name);
+    if (d.access !== LOAD) done.tiles[d.access === COPY ? "copies" : "writes"].push(name);
+    done.at.push(d.lanes[0].at);
+    done.bytes = d.bytes, done.all = (done.all || 0) + d.bytes * d.lanes.length;
+  }
+  return done;
+}
+
+function wavesAt(step) {
+  const sum = { waves: 0, more: 0 };
+  for (const e of film.details[step] || [])
+    if (e[0] === COUNTS && e[1] === film.insn[step]) sum.waves += e[2], sum.more += e[3];
+  return sum;
+}
+
+// Who has read before what a step writes or copies to.
+function readBefore(step, done) {
+  if (done.counter) return film.insn.indexOf(film.insn[step]) < step ? { step: film.insn.indexOf(film.insn[step]) } : null;
+  return done.at.length ? whoTouches(film, step - 1, -1, done.at[0], reads) : null;
+}
+
+// The first step that fits, or that with most wavefronts; -1: there is none.
+function findLesson(find) {
+  const fits = film.recording.instructions.map((insn, i) => (!find.op || insn[4].includes(find.op)) &&
+    (!find.at || linesOf(i).some((l) => textAt(l.row).includes(find.at))));
+  let best = -1, most = 0;
+  for (let s = 0; s < film.steps; ++s) {
+    if (!fits[film.insn[s]]) continue;
+    const done = find.does || find.on || find.reads || find.writes || find.copies || find.again ? doneAt(s) : null;
+    const names = (what) => !find[what] || done.tiles[what].some((name) => name.startsWith(find[what]));
+    if (done && !((!find.does || done.does.includes(find.does)) && (!find.on || done.on.startsWith(find.on)) &&
+      names("reads") && names("writes") && names("copies") && (!find.again || readBefore(s, done)))) continue;
+    if (!find.most) return s;
+    const { waves } = wavesAt(s);
+    if (waves > most) most = waves, best = s;
+  }
+  return best;
+}
+
+// What a lesson's sentence may name.
+function factsOf(step) {
+  const done = doneAt(step), count = wavesAt(step), reader = readBefore(step, done);
+  const tiles = [...done.tiles.copies, ...done.tiles.writes, ...done.tiles.reads];
+  const flying = copiesAt(step).filter((c) => c.warp === film.warp[step] && !tiles.includes(c.name)).map((c) => c.name);
+  return {
+    warp: film.warp[step], lanes: popcount(film.mask[step]), bytes: done.bytes, all: done.all, ...count, least: count.waves - count.more,
+    tile: [...new Set(tiles)].join(" and "), left: done.left, moved: done.moved, barrier: done.on,
+    warps: done.warps && done.warps.join(", "), count: done.warps && done.warps.length,
+    flying: [...new Set(flying)].join(", "), reader: reader ? film.warp[reader.step] : undefined,
+  };
+}
+
+// The chapter's lessons that this recording shows, each with its step and its sentence, in the film's order.
+function findLessons() {
+  const found = [];
+  for (const lesson of LESSONS[film.chapter] || []) {
+    const step = findLesson(lesson.find);
+    if (step < 0) continue;
+    const facts = factsOf(step);
+    found.push({ name: lesson.name, step, facts, sentence: lesson.say.replace(/\{(\w+)\}/g, (_, key) => facts[key]) });
+  }
+  return found.sort((a, b) => a.step - b.step);
+}
+
+function showLessons() {
+  const list = view.lessons.map((lesson) => {
+    const button = element("button", { type: "button", textContent: lesson.name.replace(/-/g, " "), title: lesson.sentence });
+    button.addEventListener("click", () => goTo("#bookmark=" + lesson.name));
+    return element("li", {}, button);
+  });
+  $("lessons").hidden = !list.length;
+  $("lesson-list").replaceChildren(...list);
+}
+
+// To #step=N or #bookmark=NAME; whether there is such a place.
+function goTo(hash) {
+  const step = hash.match(/^#step=(\d+)$/), name = hash.match(/^#bookmark=([\w-]+)$/);
+  const lesson = name && view.lessons.find((l) => l.name === name[1]);
+  if (!step && !lesson) return false;
+  follow(-1);
+  go(step ? Number(step[1]) : lesson.step);
+  if (location.hash !== hash) history.replaceState(null, "", hash);
+  return true;
+}
+
+// ---- Places of interest ------------------------------------------------------------------------------------
 
 function marks() {
   const list = [], once = new Set();
@@ -844,13 +998,13 @@ function showFaults() {
 
 // ---- The start ------------------------------------------------------------------------------------
 
-// For the test: walks to the end and back, and says what it saw. The page's address ends with #selftest.
+// For the test: walks to the end and back, and says what it saw.
 function selfTest() {
   const said = { steps: film.steps, waves: 0, drawn: 0, wrong: [], lines: {} };
   for (const [i, sum] of view.sums.entries())
     if (sum.runs) said.lines[film.source[i][0] + ":" + film.source[i][1]] = [sum.runs, sum.waves, sum.conflicts];
   go(0);
-  let at = 0, stride = Math.max(1, Math.floor(film.steps / 1500));
+  let at = 0, stride = Math.max(1, Math.floor(film.steps / 300));
   for (let s = 0; s < film.steps; ++s) {
     const access = (film.details[s] || []).filter((e) => e[0] === SHARED && e[2] < ATOMIC);
     let counted = 0;
@@ -872,10 +1026,15 @@ function selfTest() {
   actions.barrier(), actions.line(), actions["line-back"](), actions["barrier-back"](), actions.first();
   said.back = view.at;
   const began = performance.now();
-  for (let i = 0; i < 120; ++i) actions.next();
+  for (let i = 0; i < 120; ++i) {
+    actions.next();
+    void document.body.offsetHeight; // with the layout
+  }
   said.ms = (performance.now() - began) / 120;
+  said.lessons = view.lessons.map((l) => ({ ...l, warp: film.warp[l.step], opcode: opcodeOf(l.step), lines: linesOf(film.insn[l.step]).map((x) => textAt(x.row).trim()) }));
+  said.opened = view.opened;
   said.fault = film.faults.map((f) => [f.first, f.step, f.sentence]);
-  document.body.append(element("pre", { id: "selftest", textContent: JSON.stringify(said) }));
+  return said;
 }
 
 async function start() {
@@ -893,17 +1052,21 @@ async function start() {
   $("marks").append(element("option", { value: -1, textContent: "a place of interest" }),
     ...marks().map(([step, words]) => element("option", { value: step, textContent: words + " (step " + step + ")" })));
   $("scrub").max = film.steps - 1;
+  view.lessons = findLessons();
   showFaults();
   listen();
+  showLessons();
+  readColours();
+  measureSource();
+  window.addEventListener("hashchange", () => goTo(location.hash));
   const wrong = film.faults.findIndex((f) => !f.again);
   if (wrong >= 0) showFault(wrong, film.faults[wrong].step);
-  else go(0);
-  const asked = location.hash.match(/^#step=(\d+)$/);
-  if (asked) go(Number(asked[1]));
-  if (location.hash === "#selftest") selfTest();
+  else go(view.lessons.length ? view.lessons[0].step : 0);
+  goTo(location.hash);
+  view.opened = view.at;
 }
 
-start().catch((error) => {
+const opened = start().catch((error) => {
   document.body.prepend(element("p", { textContent: "This film cannot be shown: " + error.message }));
   throw error;
 });

@@ -282,8 +282,8 @@ static void make_film(void)
     char *profile = text("%s/build/profile", root);
     if (access(profile, X_OK))
         fail(EXIT_MACHINE, "build/profile is not there: type make chapter%d", lab.number);
-    char *command[16] = {profile, "--film", (char *)lab.film};
-    int count = 3;
+    char *command[16] = {profile, "--film", (char *)lab.film, "--chapter", text("%d", lab.number)};
+    int count = 5;
     if (lab.film_cta) {
         command[count++] = "--cta";
         command[count++] = (char *)lab.film_cta;

@@ -2,12 +2,14 @@
   read_film.py counts REPORT.json FILM.html...  whether the films' counts add up to the report's, by line
   read_film.py faults FILM.html                 each fault: kind, line, the other's line, the sentence
   read_film.py said FILM.html KEY               a value of the recording, or of the page (tiles, title)
+  read_film.py watched SAID CHECK [FILE]        whether a check holds of all pages that watch_films.py has watched
 """
 import base64
 import collections
 import gzip
 import json
 import re
+import statistics
 import sys
 
 
@@ -67,6 +69,80 @@ def compare(report, pages):
     return wrong == 0 and len(lines) > 5 and total[0] > 100
 
 
+def walks(said, _):
+    """To the end and back, by calls and by keys; no error, nothing on the console."""
+    steps, at = said["said"]["steps"], said["opened"]
+    walk = [said["said"][key] for key in ("end", "start", "back")]
+    keys = [min(at + 1, steps - 1), min(at + 1, steps - 1) - 1, steps - 1, 0]
+    return [] if walk == [steps - 1, 0, 0] and said["pressed"] == keys and not said["errors"] else [walk, said["pressed"], said["errors"]]
+
+
+def counted_lines(said, _):
+    wrong = list(said["said"]["wrong"])
+    if said["said"]["drawn"] != said["said"]["waves"]:
+        wrong.append(("drawn", said["said"]["drawn"], "counted", said["said"]["waves"]))
+    for (file, line), own in counts(film(said["page"])["recording"]).items():
+        shown = said["said"]["lines"].get(f"{file}:{line}")
+        if line and shown != own[:3]:
+            wrong.append((file, line, "shown", shown, "recorded", own[:3]))
+    return wrong
+
+
+def lessons(said, table):
+    """Each row of the table: chapter, lesson, opcode, words of the line, and what its sentence has to name."""
+    chapter = re.search(r"chapter(\d+)\.html$", said["page"])
+    if not chapter:
+        return []
+    rows = [line.rstrip("\n").split("\t") for line in open(table, encoding="utf-8") if not line.startswith("#")]
+    want = {row[1]: row[2:] for row in rows if row[0] == chapter.group(1)}
+    found = {lesson["name"]: lesson for lesson in said["said"]["lessons"]}
+    wrong = [("in one of the two only", name) for name in set(want) ^ set(found)]
+    for name, (opcode, text, facts) in want.items():
+        lesson = found.get(name)
+        if not lesson:
+            continue
+        if opcode not in lesson["opcode"] or not any(text in line for line in lesson["lines"]):
+            wrong.append((name, lesson["opcode"], lesson["lines"]))
+        if "undefined" in lesson["sentence"] or "{" in lesson["sentence"]:
+            wrong.append((name, lesson["sentence"]))
+        for fact in facts.split("; ") if facts else []:
+            key, value = fact.split("=", 1)
+            if str(lesson["facts"].get(key)) != value:
+                wrong.append((name, fact, lesson["facts"]))
+    return wrong
+
+
+def opens(said, _):
+    lesson = {item["name"]: item["step"] for item in said["said"]["lessons"]}
+    race = [fault[1] for fault in said["said"]["fault"][:1]]
+    place = said["place"]
+    if place.startswith("step="):
+        want = int(place[5:])
+    elif place:
+        want = lesson[place.split("=")[1]]
+    else:
+        want = (race or [said["said"]["lessons"][0]["step"]])[0]
+    return [] if said["opened"] == want and want > 0 else [said["opened"], "instead of", want]
+
+
+def quick(pages):
+    """Of all pages: of one alone, it might be the machine that was busy."""
+    paint, step = (statistics.median(times) for times in ([p["paint"] for p in pages], [p["said"]["ms"] for p in pages]))
+    print(f"first paint {paint:.0f} ms, a step with its layout {step:.1f} ms")
+    return paint < 2000 and step < 1000 / 60
+
+
+def watched(file, check, table=None):
+    checks = {"walks": walks, "counts": counted_lines, "lessons": lessons, "opens": opens}
+    pages = [json.loads(line) for line in open(file, encoding="utf-8")]
+    if check == "quick":
+        return quick(pages)
+    wrong = [(said["page"], said["place"], wrong) for said in pages if (wrong := checks[check](said, table))]
+    for one in wrong:
+        print(*one)
+    return bool(pages) and not wrong
+
+
 def main():
     what, rest = sys.argv[1], sys.argv[2:]
     if what == "counts":
@@ -78,6 +154,8 @@ def main():
                 other = line_of(recording, f["other"])[1] if f["other"] >= 0 else "-"
                 line = line_of(recording, f["insn"])[1] if f["insn"] >= 0 else "-"
                 print(f["kind"], line, other, f["sentence"], sep="\t")
+    if what == "watched":
+        sys.exit(0 if watched(*rest) else 1)
     if what == "said":
         page = film(rest[0])
         print(json.dumps(page.get(rest[1], page["recording"].get(rest[1]))))

@@ -604,8 +604,10 @@ static char *part(const char *name)
 static void write_page(const char *file, const char *title, json_t *film, char *plain)
 {
     char temporary[4200];
-    char *values[] = {(char *)title, part("film.css"), part("film.js"), plain, packed_to_fit(film)};
-    static const char *const names[] = {"title", "style", "script", "plain", "film", NULL};
+    static const char *const names[] = {"title", "style", "lessons", "script",
+                                        "plain", "film",  NULL};
+    char *values[] = {(char *)title, part("film.css"),   part("lessons.js"), part("film.js"),
+                      plain,         packed_to_fit(film)};
     snprintf(temporary, sizeof temporary, "%s.%ld.tmp", file, (long)getpid());
     FILE *out = fopen(temporary, "we");
     if (!out)
@@ -619,9 +621,18 @@ static void write_page(const char *file, const char *title, json_t *film, char *
     }
 }
 
-void film_page(json_t *kernel, const char *program, const char *file)
+// The chapter whose lessons a page has, by its program's name: 4 of ch04_cp_async. 0: of none.
+static int chapter_of(const char *program)
 {
-    char *text, title[512];
+    int chapter = 0;
+    const char *slash = strrchr(program, '/');
+    sscanf(slash ? slash + 1 : program, "ch%2d_", &chapter);
+    return chapter;
+}
+
+void film_page(json_t *kernel, const char *program, int chapter, const char *file)
+{
+    char *text, title[512], number[16];
     const char *slash = strrchr(program, '/');
     json_t *source = source_of(kernel, program, &text), *faults = json_object_get(kernel, "faults");
     json_t *tiles = tiles_of(text ? text : "", json_object_get(kernel, "variables"),
@@ -642,9 +653,10 @@ void film_page(json_t *kernel, const char *program, const char *file)
     }
     snprintf(title, sizeof title, "%s: %s", slash ? slash + 1 : program,
              string_at(kernel, "kernel"));
+    snprintf(number, sizeof number, "%02d", chapter ? chapter : chapter_of(program));
     char *plain = static_part(kernel, source, faults);
-    json_t *film = json_pack("{s:s, s:O, s:o, s:o}", "title", title, "recording", kernel, "source",
-                             source, "tiles", tiles);
+    json_t *film = json_pack("{s:s, s:s, s:O, s:o, s:o}", "title", title, "chapter", number,
+                             "recording", kernel, "source", source, "tiles", tiles);
     write_page(file, title, film, plain);
     if (json_is_true(json_object_get(kernel, "cut")))
         printf(

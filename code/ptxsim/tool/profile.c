@@ -601,7 +601,7 @@ static const char *faulty_cta(const char *report)
 
 // A page of a recording, or of a program that is run for it: once more if the checks find a fault in
 // another CTA than the first. A program that fails for that is filmed all the same.
-static void make_film(char **argv, bool recorded, const char *kernel, const char *cta,
+static void make_film(char **argv, bool recorded, const char *kernel, const char *cta, int chapter,
                       const char *page)
 {
     const char *faulty;
@@ -625,7 +625,7 @@ static void make_film(char **argv, bool recorded, const char *kernel, const char
     if (!shown)
         die(STATUS_BAD, recorded ? "%s: no recording of PTXSIM_FILM" : "%s launched no kernel",
             argv[0]);
-    film_page(shown, argv[0], page);
+    film_page(shown, argv[0], chapter, page);
 }
 
 static const char help[] =
@@ -643,6 +643,7 @@ static const char help[] =
     "  --cta X,Y,Z       of this CTA (default 0,0,0)\n"
     "  --film FILE.html  a page to watch one CTA of its first launch in, step by step; of one in\n"
     "                    which the checks find a fault, unless --cta says another; --kernel too\n"
+    "  --chapter N       with the lessons of chapter N (default: of the program's name, chNN_)\n"
     "  --svg FILE        draw it with gnuplot instead of printing its table\n";
 
 static int whole(const char *text, const char *option)
@@ -669,7 +670,8 @@ int main(int argc, char **argv)
         STEPS,
         CTA,
         SVG,
-        FILM
+        FILM,
+        CHAPTER
     };
     static const struct option options[] = {
         {"help", no_argument, NULL, HELP},
@@ -684,9 +686,10 @@ int main(int argc, char **argv)
         {"cta", required_argument, NULL, CTA},
         {"svg", required_argument, NULL, SVG},
         {"film", required_argument, NULL, FILM},
+        {"chapter", required_argument, NULL, CHAPTER},
         {NULL, 0, NULL, 0},
     };
-    int lines = 20, warp = 0;
+    int lines = 20, warp = 0, chapter = 0;
     const char *by = NULL, *kernel = NULL, *json = NULL, *banks = NULL, *cta = NULL, *svg = NULL;
     const char *film = NULL;
     bool timeline = false;
@@ -710,6 +713,7 @@ int main(int argc, char **argv)
         case CTA: cta = optarg; break;
         case SVG: svg = optarg; break;
         case FILM: film = optarg; break;
+        case CHAPTER: chapter = whole(optarg, "--chapter"); break;
         default: return STATUS_USAGE; // getopt has said why
         }
     }
@@ -728,7 +732,7 @@ int main(int argc, char **argv)
     const char *name = argv[optind], *dot = strrchr(name, '.');
     bool picture = banks || timeline, recorded = dot && strcmp(dot, ".json") == 0;
     if (film) {
-        make_film(argv + optind, recorded, kernel, cta, film);
+        make_film(argv + optind, recorded, kernel, cta, chapter, film);
         return 0;
     }
     if (!recorded && run_program(argv + optind, picture ? "PTXSIM_TRACE" : NULL, cta) != 0)

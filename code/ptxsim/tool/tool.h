@@ -22,7 +22,7 @@ const char *string_at(const json_t *object, const char *key);
 // fault, or the first one. NULL: there is none.
 json_t *film_kernel(json_t *recording, const char *name);
 // Writes a page that shows it, and prints what is wrong with the kernel. program: the file that was run.
-void film_page(json_t *kernel, const char *program, const char *file);
+void film_page(json_t *kernel, const char *program, int chapter, const char *file);
 
 // ---- Names in shared memory (tiles.c) -----------------------------------------------------------
 
