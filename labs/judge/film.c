@@ -38,8 +38,13 @@ static bool ask(struct submission *s, enum verb verb, struct run_request *r,
     return answered;
 }
 
-// The film of a shape as JSON; NULL: it could not be had, or (`*fault` false) there is nothing wrong.
-static char *record(struct submission *s, const char *shape, bool *fault, size_t *bytes)
+struct found {
+    char *words; // of the fault, as a run without a film says it; NULL: there is none
+    char *film;  // JSON; NULL: it could not be had
+    size_t bytes;
+};
+
+static struct found look(struct submission *s, const char *shape)
 {
     struct grade_case c;
     struct run_request r = {.softmax_scale = SOFTMAX_SCALE,
@@ -48,76 +53,79 @@ static char *record(struct submission *s, const char *shape, bool *fault, size_t
                             .threads = 1,
                             .sets = 1};
     struct reply reply = {0};
+    struct found found = {0};
     char *out = NULL, *why = NULL;
 
-    *fault = false;
     case_make(&c, shape, SOFTMAX_SCALE, GRADE_NORMAL, 0);
     r.shape = c.shape;
     if (submission_launches(s, &c.shape, r.launches, &r.launch_count, &why) &&
-        ask(s, VERB_RUN, &r, &c, &reply, &out))
-        *fault = reply.races > 0 || (reply.verdict == FAULTED && reply.fault != FAULT_NONE);
+        ask(s, VERB_RUN, &r, &c, &reply, &out)) {
+        const char *words = reply.races                                             ? reply.race
+                            : reply.verdict == FAULTED && reply.fault != FAULT_NONE ? reply.text
+                                                                                    : NULL;
+        const char *ours = words ? strstr(words, " (PTXSIM_") : NULL; // no variable of the reader's
+        if (words)
+            found.words = cleaned(words, ours ? (size_t)(ours - words) : strlen(words));
+    }
     free(out);
-    out = NULL;
-    if (*fault) {
-        block_of(reply.races ? reply.race : reply.text, r.cta); // else the first one
-        if (!ask(s, VERB_FILM, &r, &c, &reply, &out) || reply.bytes == 0) {
+    if (found.words) {
+        block_of(found.words, r.cta); // else the first one
+        if (ask(s, VERB_FILM, &r, &c, &reply, &out) && reply.bytes > 0) {
+            found.film = out;
+            found.bytes = reply.bytes;
+        } else {
             free(out);
-            out = NULL;
         }
-        *bytes = reply.bytes;
     }
     free(why);
     case_free(&c);
-    return out;
+    return found;
 }
 
-// Makes the page of a film; of what is printed meanwhile the second line is the fault in a sentence.
-static bool make_page(struct submission *s, const char *film, size_t bytes, char **sentence,
-                      char **page)
+// Makes the page of a film. What is printed meanwhile is the fault that it opens at: as the simulator
+// says it, and as a sentence, which is taken. Where a loop was stopped there is none.
+static bool make_page(struct submission *s, const struct found *found, char **sentence, char **page)
 {
     struct box box = {.kind = BOX_COMPILE, .folder = s->folder, .cpu_seconds = FILM_SECONDS};
     char *name = text("lab%d.json", lab.number);
-    write_work(s, name, film, bytes, 0644);
-    char *command[] = {
-        "/bin/sh", "-c",
-        text("set -e; cd %s; '%s/build/profile' --film page '%s/%s' >said 3>&-; " HAND_OUT(
-                 "said page"),
-             options.unsafe ? s->folder : "/tmp; cp /work/attention.cu .", box_book(),
-             box_work(&box), name),
-        NULL};
+    write_work(s, name, found->film, found->bytes, 0644);
+    char *command[] = {"/bin/sh", "-c",
+                       text("set -e; cd %s; '%s/build/profile' --film page '%s/%s' >said 3>&-; "
+                            "echo >>said; " HAND_OUT("said page"),
+                            options.unsafe ? s->folder : "/tmp; cp /work/attention.cu .",
+                            box_book(), box_work(&box), name),
+                       NULL};
     struct boxed b = box_run(&box, command, 5 * FILM_SECONDS, PAGE_BYTES_MAX);
     char *said = NULL;
     size_t at = 0, size;
     bool made = b.status == 0 && !b.late && !b.chatty && take_file(&b.lines, &at, &said, &size) &&
                 take_file(&b.lines, &at, page, &size) && strlen(*page) == size;
-    char *second = made ? strchr(said, '\n') : NULL;
+    const char *second = made && *said != '\n' ? strchr(said, '\n') + 1 : found->words;
 
-    if (second) {
-        ++second;
+    if (made)
         *sentence = cleaned(second, strcspn(second, "\n"));
-    }
     free(said);
     free(name);
     free(command[2]);
     boxed_free(&b);
-    return second != NULL;
+    return made;
 }
 
 json_t *film_of(struct submission *s)
 {
-    char *film = NULL, *sentence = NULL, *page = NULL;
-    size_t bytes, i = 0;
-    bool fault = false;
-
-    for (; i < sizeof shapes / sizeof *shapes; ++i)
-        if ((film = record(s, shapes[i], &fault, &bytes)) || fault)
-            break;
-    if (!fault)
-        return NULL;
+    struct found found = {0};
+    char *sentence = NULL, *page = NULL;
     json_t *made = NULL;
-    if (film && make_page(s, film, bytes, &sentence, &page))
+    size_t i = 0;
+
+    while (i < sizeof shapes / sizeof *shapes && !(found = look(s, shapes[i])).words)
+        ++i;
+    if (!found.words)
+        return NULL;
+    if (found.film && make_page(s, &found, &sentence, &page))
         made = json_pack("{s:s, s:s, s:s}", "shape", shapes[i], "sentence", sentence, "page", page);
-    free(film);
+    free(found.film);
+    free(found.words);
     free(sentence);
     free(page);
     return made ? made : json_string("failed");
