@@ -43,7 +43,7 @@ function decode(film, event) {
 
 function makeFilm(data) {
   const r = data.recording, film = {
-    ...data, warp: [], insn: [], mask: [], details: [], column: [], barriers: [], stops: [], shared: [],
+    ...data, walls: null, columnsOf: null, warp: [], insn: [], mask: [], details: [], column: [], barriers: [], stops: [], shared: [],
     ofWarp: Array.from({ length: r.warps }, () => []), faults: r.faults.map((f) => ({ ...f })),
   };
   let base = 0, first = 0, count = 0, arrived = -1;
@@ -80,10 +80,13 @@ function makeFilm(data) {
   film.steps = film.warp.length;
   for (const f of film.faults) {
     if (f.step === undefined) f.step = film.steps - 1;
-    f.first = firstAccess(film, f);
+    f.elsewhere = f.cta !== undefined && f.cta.join() !== r.cta.join();
+    f.first = f.elsewhere ? -1 : firstAccess(film, f);
   }
   placeSteps(film);
   followCopies(film);
+  film.walls = new Set(film.barriers.map((b) => b.column));
+  film.columnsOf = film.ofWarp.map((list) => list.map((s) => film.column[s]));
   return film;
 }
 
@@ -204,14 +207,20 @@ function whoTouches(film, from, direction, address, wanted) {
 }
 const writes = (access) => access !== LOAD, reads = (access) => access === LOAD || access === ATOMIC;
 
-// The earlier access of a race: the last step of the other party at its instruction (and address).
-function firstAccess(film, f) {
+function touchesGlobal(film, e, byte) {
+  return e[0] === GLOBAL && decode(film, e).lanes.some((l) => byte >= l.at && byte < l.at + decode(film, e).bytes);
+}
+
+// The earlier access of a race: the last step of the other party at its instruction (and address). Of one in
+// another CTA the last step of all, since the two have no order.
+function firstAccess(film, f, last = f.step) {
   if (f.thread === undefined || f.other < 0) return -1;
   const mine = film.ofWarp[f.thread >> 5] || [];
-  for (let i = lastAtMost(mine, f.step); i >= 0; --i) {
+  for (let i = lastAtMost(mine, last); i >= 0; --i) {
     const s = mine[i];
-    if (s === f.step || film.insn[s] !== f.other) continue;
-    if (f.at === undefined || (film.details[s] || []).some((e) => touches(film, e, f.at))) return s;
+    if ((s === f.step && last === s) || film.insn[s] !== f.other) continue;
+    const here = (e) => f.byte === undefined ? touches(film, e, f.at) : touchesGlobal(film, e, f.byte);
+    if ((f.at === undefined && f.byte === undefined) || (film.details[s] || []).some(here)) return s;
   }
   return -1;
 }
@@ -291,8 +300,9 @@ function element(name, properties, ...children) {
   return node;
 }
 
+// `film` is what is shown: one of `films`, two of which there are where CTAs race.
 const view = { at: 0, follow: -1, lane: 0, fault: -1, rows: [], badges: [], rowOf: [], lessons: [] };
-let film;
+let film, films = [];
 
 // "chapters/04-cp-async.md:373" as "04:373".
 function shortPlace(place) {
@@ -523,8 +533,8 @@ function showShared(parts, memory, events, step) {
 }
 
 function faultSpots(tile) {
-  const f = film.faults[view.fault];
-  return f && f.at !== undefined && (view.at === f.step || view.at === f.first) && f.at >= tile.at &&
+  const f = films[0].faults[view.fault];
+  return f && film === films[0] && f.at !== undefined && (view.at === f.step || view.at === f.first) && f.at >= tile.at &&
     f.at < tile.at + tileBytes(tile) ? [{ at: f.at, bytes: f.bytes || tile.element, bad: true }] : [];
 }
 
@@ -556,7 +566,7 @@ function eventWords(e, step) {
     return warp + " asks whether the phase of the mbarrier " + nameOf(film, e[2]) + " has ended: " + (e[4] ? "yes." : "not yet.");
   if (e[0] === GROUP)
     return e[2] < 0 ? warp + " closes a group of what it has begun." : warp + " waits until at most " + e[2] + " groups are on their way.";
-  if (e[0] === FAULT && e[1] !== view.fault && !film.faults[e[1]].again) return "Here the checks report: " + film.faults[e[1]].sentence;
+  if (e[0] === FAULT && film === films[0] && e[1] !== view.fault && !film.faults[e[1]].again) return "Here the checks report: " + film.faults[e[1]].sentence;
   return "";
 }
 
@@ -571,9 +581,10 @@ function showStep() {
   parts.push(element("p", { className: "code", textContent: laneStrip(film.mask[s]), title: "lanes 0 to 31: ● active" }));
   for (const { place, row } of linesOf(film.insn[s]).slice(1))
     parts.push(element("p", { className: "code", textContent: "called at " + shortPlace(place) + ": " + textAt(row).trim() }));
-  const f = film.faults[view.fault];
-  if (f && (s === f.step || s === f.first))
-    parts.push(element("p", {}, element("strong", { textContent: (f.first < 0 ? "Here: " : s === f.first ? "First access: " : "Second access: ") + f.sentence })));
+  const f = films[0].faults[view.fault], accesses = f ? accessesOf(f) : [];
+  const access = accesses.findIndex(([which, step]) => films[which] === film && step === s);
+  if (access >= 0)
+    parts.push(element("p", {}, element("strong", { textContent: (accesses.length < 2 ? "Here: " : access === 0 ? "First access: " : "Second access: ") + f.sentence })));
   if (shared.length) showShared(parts, memory, shared, s);
   for (const e of events) {
     if (e[0] === BULK)
@@ -772,16 +783,26 @@ function follow(warp) {
   }
 }
 
-function toFault() {
-  if (!film.faults.length) return;
-  const f = film.faults[Math.max(0, view.fault)];
-  showFault(Math.max(0, view.fault), view.at === f.step && f.first >= 0 ? f.first : f.step);
+// A fault's accesses: [[which film, step], ...], the second one last.
+function accessesOf(f) {
+  const accesses = [[0, f.step]];
+  if (f.elsewhere && films[1]) accesses.unshift([1, firstAccess(films[1], f, films[1].steps - 1)]);
+  else if (f.first >= 0) accesses.unshift([0, f.first]);
+  return accesses.filter(([, step]) => step >= 0);
 }
 
-function showFault(number, step) {
+function toFault() {
+  if (!films[0].faults.length) return;
+  const number = Math.max(0, view.fault), accesses = accessesOf(films[0].faults[number]), last = accesses.at(-1);
+  const [which, step] = film === films[last[0]] && view.at === last[1] ? accesses[0] : last;
+  showFault(number, step, which);
+}
+
+function showFault(number, step, which = 0) {
+  showFilm(which);
   for (const row of view.rows) row.classList.remove("party");
   view.fault = number;
-  const f = film.faults[number];
+  const f = films[0].faults[number];
   for (const insn of [f.insn, f.other]) {
     const row = insn >= 0 && view.rows[view.rowOf[insn]];
     if (row) row.classList.add("party");
@@ -812,6 +833,10 @@ function listen() {
   for (const [id, act] of Object.entries(actions)) $(id).addEventListener("click", act);
   $("scrub").addEventListener("input", () => go(Number($("scrub").value)));
   $("follow").addEventListener("change", () => follow(Number($("follow").value)));
+  $("cta").addEventListener("change", () => {
+    showFilm(Number($("cta").value));
+    go(0);
+  });
   $("marks").addEventListener("change", () => {
     const step = Number($("marks").value);
     if (step >= 0) go(step);
@@ -977,16 +1002,15 @@ function marks() {
 
 function showFaults() {
   const parts = [];
-  film.faults.forEach((f, i) => {
+  films[0].faults.forEach((f, i) => {
     if (f.again) return;
-    const line = element("p", {}, element("strong", { textContent: f.sentence + " " }));
-    const button = (words, step) => {
-      const b = element("button", { type: "button", textContent: words });
-      b.addEventListener("click", () => showFault(i, step));
+    const line = element("p", {}, element("strong", { textContent: f.sentence + " " })), accesses = accessesOf(f);
+    accesses.forEach(([which, step], k) => {
+      const words = accesses.length < 2 ? "go there" : k === 0 ? "first access" : "second access";
+      const b = element("button", { type: "button", textContent: words + (films[1] ? ", CTA " + films[which].recording.cta.join(",") : "") });
+      b.addEventListener("click", () => showFault(i, step, which));
       line.append(b, " ");
-    };
-    if (f.first >= 0) button("first access", f.first);
-    button(f.first >= 0 ? "second access" : "go there", f.step);
+    });
     parts.push(line, element("p", { className: "told", textContent: f.text }));
   });
   const shown = parts.splice(0, 4);
@@ -1033,31 +1057,41 @@ function selfTest() {
   said.ms = (performance.now() - began) / 120;
   said.lessons = view.lessons.map((l) => ({ ...l, warp: film.warp[l.step], opcode: opcodeOf(l.step), lines: linesOf(film.insn[l.step]).map((x) => textAt(x.row).trim()) }));
   said.opened = view.opened;
-  said.fault = film.faults.map((f) => [f.first, f.step, f.sentence]);
+  said.fault = films[0].faults.filter((f) => !f.again).map((f) => [...accessesOf(f).map(([which, step]) => [which, step, placeName(films[which].insn[step])]), f.sentence]);
   return said;
 }
 
-async function start() {
-  film = makeFilm(await unpack($("film").textContent.trim()));
-  film.walls = new Set(film.barriers.map((b) => b.column));
-  film.columnsOf = film.ofWarp.map((list) => list.map((s) => film.column[s]));
+// Shows one of the films: its source with its counts, its warps, its places of interest.
+function showFilm(which) {
+  if (film === films[which]) return;
+  film = films[which];
   const r = film.recording;
-  $("about").textContent += " Shown: CTA (" + r.cta.join(", ") + ") of " + r.grid.join(" × ") + ", " + r.warps + " warps, " + film.steps + " steps." +
-    (r.cut ? " The film is cut: the kernel goes on; a smaller shape shows it whole." : "");
-  document.body.classList.add("playing");
-  $("viewer").hidden = false;
+  Object.assign(view, { at: 0, follow: -1, here: null, change: null });
+  $("shown").textContent = " Shown: CTA (" + r.cta.join(", ") + ") of " + r.grid.join(" × ") + ", " + r.warps + " warps, " + film.steps + " steps." +
+    (r.cut ? " The film is cut here: the kernel goes on after its last step. A smaller shape shows it whole." : "");
   showSource();
-  $("follow").append(element("option", { value: -1, textContent: "all warps" }),
+  $("follow").replaceChildren(element("option", { value: -1, textContent: "all warps" }),
     ...film.ofWarp.map((_, w) => element("option", { value: w, textContent: "warp " + w })));
-  $("marks").append(element("option", { value: -1, textContent: "a place of interest" }),
+  $("marks").replaceChildren(element("option", { value: -1, textContent: "a place of interest" }),
     ...marks().map(([step, words]) => element("option", { value: step, textContent: words + " (step " + step + ")" })));
   $("scrub").max = film.steps - 1;
+  $("cta").value = which;
   view.lessons = findLessons();
+  showLessons();
+  measureSource();
+}
+
+async function start() {
+  const data = await unpack($("film").textContent.trim());
+  films = [data.recording, data.other].filter((r) => r).map((recording) => makeFilm({ ...data, recording }));
+  document.body.classList.add("playing");
+  $("viewer").hidden = false;
+  $("cta").append(...films.map((f, i) => element("option", { value: i, textContent: "(" + f.recording.cta.join(", ") + ")" })));
+  $("cta-label").hidden = films.length < 2;
+  readColours();
+  showFilm(0);
   showFaults();
   listen();
-  showLessons();
-  readColours();
-  measureSource();
   window.addEventListener("hashchange", () => goTo(location.hash));
   const wrong = film.faults.findIndex((f) => !f.again);
   if (wrong >= 0) showFault(wrong, film.faults[wrong].step);

@@ -56,7 +56,11 @@ struct film_report {
     enum fault_kind kind;
     uint32_t warp, lane, insn, other, event;
     bool party, wrote, pending; // party: the other's thread and address are known
-    uint32_t thread, at, bytes;
+    bool global;                // in global memory: `at` is a byte of `allocation`
+    unsigned cta[3];            // the other's
+    uint32_t thread, bytes;
+    uint64_t at;
+    int64_t allocation;
     char text[1024];
 };
 
@@ -265,12 +269,28 @@ void film_party(struct film *f, uint32_t thread, uint32_t at, uint32_t bytes, bo
                                     .bytes = bytes,
                                     .wrote = wrote,
                                     .pending = pending};
+    memcpy(f->party.cta, f->index, sizeof f->index);
+}
+
+void film_global_party(struct film *f, const unsigned cta[3], uint32_t thread, uint64_t at,
+                       uint32_t bytes, bool wrote)
+{
+    const struct allocation *a = memory_find(at, bytes, NULL);
+    f->party = (struct film_report){.party = true,
+                                    .global = true,
+                                    .thread = thread,
+                                    .allocation = a ? allocation_number(f, a->base) : -1,
+                                    .at = a ? at - a->base : 0,
+                                    .bytes = bytes,
+                                    .wrote = wrote};
+    memcpy(f->party.cta, cta, sizeof f->party.cta);
 }
 
 // Whether a race is between two warps: __syncwarp() does not end it.
-static bool across(const struct film_report *r)
+static bool across(const struct film *f, const struct film_report *r)
 {
-    return r->party && r->thread / WARP != r->warp;
+    return r->party &&
+           (r->thread / WARP != r->warp || memcmp(r->cta, f->index, sizeof f->index) != 0);
 }
 
 void film_fault(struct film *f, enum fault_kind kind, const struct warp *w, int lane, uint32_t insn,
@@ -283,11 +303,10 @@ void film_fault(struct film *f, enum fault_kind kind, const struct warp *w, int 
                                    f->faults[at].other != other))
         at++;
     bool known = at < f->fault_count;
-    if (at == FAULTS_MAX || (known && (across(&f->faults[at]) || !report.party ||
-                                       report.thread / WARP == (uint32_t)w->index)))
+    report.warp = (uint32_t)w->index;
+    if (at == FAULTS_MAX || (known && (across(f, &f->faults[at]) || !across(f, &report))))
         return;
     report.kind = kind;
-    report.warp = (uint32_t)w->index;
     report.lane = (uint32_t)lane;
     report.insn = insn;
     report.other = other;
@@ -401,9 +420,12 @@ static void write_faults(FILE *file, const struct film *f)
                 r->insn == UINT32_MAX ? -1LL : (long long)r->insn,
                 r->other == UINT32_MAX ? -1LL : (long long)r->other);
         if (r->party)
-            fprintf(file, ",\"thread\":%u,\"at\":%u,\"bytes\":%u,\"wrote\":%s,\"pending\":%s",
-                    r->thread, r->at, r->bytes, r->wrote ? "true" : "false",
-                    r->pending ? "true" : "false");
+            fprintf(file, ",\"thread\":%u,\"%s\":%llu,\"bytes\":%u,\"wrote\":%s,\"pending\":%s",
+                    r->thread, r->global ? "byte" : "at", (unsigned long long)r->at, r->bytes,
+                    r->wrote ? "true" : "false", r->pending ? "true" : "false");
+        if (r->party && r->global)
+            fprintf(file, ",\"allocation\":%lld,\"cta\":[%u,%u,%u]", (long long)r->allocation,
+                    r->cta[0], r->cta[1], r->cta[2]);
         fprintf(file, ",\"text\":");
         write_string(file, r->text);
         fputc('}', file);

@@ -68,6 +68,9 @@ void film_product(struct film *film, uint32_t insn, const uint32_t from[2], cons
 // The other party of the fault that is told next.
 void film_party(struct film *film, uint32_t thread, uint32_t at, uint32_t bytes, bool wrote,
                 bool pending);
+// The same where it is global memory that both name: the other's CTA, and the address.
+void film_global_party(struct film *film, const unsigned cta[3], uint32_t thread, uint64_t at,
+                       uint32_t bytes, bool wrote);
 // A report of the checks, at the place of the film where it was made. other: the instruction of the
 // other party, UINT32_MAX: there is none. A pair of instructions is kept once.
 void film_fault(struct film *film, enum fault_kind kind, const struct warp *w, int lane,

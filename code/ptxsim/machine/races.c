@@ -1222,10 +1222,13 @@ static void report_global(struct warp *w, const struct op *op, int lane, uint64_
     char where[544], block[48] = "", offset[64] = "";
     race_line(cta->program, p->insn, where, sizeof where);
     bool mine = p->cta == (uint32_t)cta->number;
+    const unsigned theirs[3] = {p->cta % launch->grid[0],
+                                p->cta / launch->grid[0] % launch->grid[1],
+                                p->cta / launch->grid[0] / launch->grid[1]};
     if (!mine)
-        snprintf(block, sizeof block, " of block (%u,%u,%u)", p->cta % launch->grid[0],
-                 p->cta / launch->grid[0] % launch->grid[1],
-                 p->cta / launch->grid[0] / launch->grid[1]);
+        snprintf(block, sizeof block, " of block (%u,%u,%u)", theirs[0], theirs[1], theirs[2]);
+    if (cta->film)
+        film_global_party(cta->film, theirs, p->thread, at, bytes, wrote);
     if (a)
         snprintf(offset, sizeof offset, " (byte %llu of its allocation)",
                  (unsigned long long)(at - a->base));

@@ -1,6 +1,7 @@
 """What a film's page holds, for the tests:
   read_film.py counts REPORT.json FILM.html...  whether the films' counts add up to the report's, by line
   read_film.py faults FILM.html                 each fault: kind, line, the other's line, the sentence
+  read_film.py culprit FILM.html                kind, what is missing, and the lines of the fault that it opens at
   read_film.py said FILM.html KEY               a value of the recording, or of the page (tiles, title)
   read_film.py watched SAID CHECK [FILE]        whether a check holds of all pages that watch_films.py has watched
 """
@@ -69,6 +70,18 @@ def compare(report, pages):
     return wrong == 0 and len(lines) > 5 and total[0] > 100
 
 
+def culprit(page):
+    """Of the fault that a page opens at: its kind, the source lines that the sentence names, what is missing."""
+    fault = next(f for f in page["recording"]["faults"] if not f.get("again"))
+    text = {f"{file.split('/')[-1]}:{line}": words for file, line, words in page["source"]}
+    places = re.findall(r"line ([^ ,]+:\d+)", fault["sentence"])
+    missing = r"A \w+ is missing( \(__\w+\(\)(, or an mbarrier)?\)| \([\w.]+\))?"
+    what = re.match(missing + "|Nothing orders two CTAs|Nobody goes on|", fault["sentence"]).group()
+    other = page.get("other")
+    ctas = [",".join(map(str, r["cta"])) for r in (other, page["recording"]) if r]
+    return [fault["kind"], what, *[text[place].strip() for place in places], *(["CTAs " + " and ".join(ctas)] if other else [])]
+
+
 def walks(said, _):
     """To the end and back, by calls and by keys; no error, nothing on the console."""
     steps, at = said["said"]["steps"], said["opened"]
@@ -114,7 +127,7 @@ def lessons(said, table):
 
 def opens(said, _):
     lesson = {item["name"]: item["step"] for item in said["said"]["lessons"]}
-    race = [fault[1] for fault in said["said"]["fault"][:1]]
+    race = [fault[-2][1] for fault in said["said"]["fault"][:1]]
     place = said["place"]
     if place.startswith("step="):
         want = int(place[5:])
@@ -156,6 +169,8 @@ def main():
                 print(f["kind"], line, other, f["sentence"], sep="\t")
     if what == "watched":
         sys.exit(0 if watched(*rest) else 1)
+    if what == "culprit":
+        print(*culprit(film(rest[0])), sep="\t")
     if what == "said":
         page = film(rest[0])
         print(json.dumps(page.get(rest[1], page["recording"].get(rest[1]))))

@@ -10,7 +10,19 @@
 
 enum { PAGE_MOST = 8 << 20, LINES_AFTER = 6 };
 // Rows of "events": code/ptxsim/machine/film.c has them all.
-enum { EVENT_BLOCK, EVENT_LANES, EVENT_COUNTS };
+enum {
+    EVENT_BLOCK,
+    EVENT_LANES,
+    EVENT_COUNTS,
+    EVENT_SHARED,
+    EVENT_GLOBAL,
+    EVENT_ARRIVE,
+    EVENT_RELEASE,
+    EVENT_MBARRIER,
+    EVENT_ASK,
+    EVENT_GROUP,
+    EVENT_BULK
+};
 
 // ---- Text ---------------------------------------------------------------------------------------
 
@@ -290,6 +302,44 @@ static bool comes_late(const json_t *kernel, const json_t *fault)
     return first != warp && before >= by_second;
 }
 
+static void cta_name(const json_t *index, char *text, size_t size)
+{
+    json_int_t i[3];
+    for (size_t k = 0; k < 3; ++k)
+        i[k] = json_integer_value(json_array_get(index, k));
+    snprintf(text, size, "CTA (%d, %d, %d)", (int)i[0], (int)i[1], (int)i[2]);
+}
+
+// Whether the other party of a race is in another CTA than the one that was filmed.
+static bool between_ctas(const json_t *kernel, const json_t *fault)
+{
+    const json_t *theirs = json_object_get(fault, "cta");
+    return theirs && !json_equal(theirs, json_object_get(kernel, "cta"));
+}
+
+// A race of two CTAs, in a sentence.
+static void explain_ctas(const json_t *kernel, const json_t *fault, char *text, size_t size)
+{
+    char first[600], second[600], mine[64], theirs[64];
+    unsigned thread = (unsigned)number_at(fault, "thread");
+    struct chain a = chain_of(kernel, (long)number_at(fault, "other"));
+    struct chain b = chain_of(kernel, (long)number_at(fault, "insn"));
+    line_at(&a, 0, first, sizeof first);
+    line_at(&b, 0, second, sizeof second);
+    cta_name(json_object_get(kernel, "cta"), mine, sizeof mine);
+    cta_name(json_object_get(fault, "cta"), theirs, sizeof theirs);
+    snprintf(
+        text, size,
+        "Nothing orders two CTAs that touch the same %.0f bytes of global memory: %s, warp %u, "
+        "lane %u %s them at %s, and %s, warp %.0f, lane %.0f %s them at %s. CTAs run in any "
+        "order and at the same time: let one atomic operation do it, or have the second wait "
+        "for a release of the first.",
+        number_at(fault, "bytes"), theirs, thread / 32, thread % 32,
+        json_is_true(json_object_get(fault, "wrote")) ? "writes" : "reads", first, mine,
+        number_at(fault, "warp"), number_at(fault, "lane"),
+        stores(kernel, (long)number_at(fault, "insn")) ? "writes" : "reads", second);
+}
+
 // Which edge a race lacks, in a sentence.
 static void explain_race(const json_t *kernel, const json_t *tiles, const json_t *fault, char *text,
                          size_t size)
@@ -312,7 +362,11 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
     const char *barrier = thread / 32 == warp     ? "__syncwarp()"
                           : has_mbarriers(kernel) ? "__syncthreads(), or an mbarrier"
                                                   : "__syncthreads()";
-    tile_name(tiles, (unsigned)number_at(fault, "at"), name, sizeof name);
+    if (json_object_get(fault, "byte"))
+        snprintf(name, sizeof name, "byte %.0f of an allocation in global memory",
+                 number_at(fault, "byte"));
+    else
+        tile_name(tiles, (unsigned)number_at(fault, "at"), name, sizeof name);
     if (json_is_true(json_object_get(fault, "pending")))
         snprintf(
             text, size,
@@ -342,29 +396,179 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
             thread % 32, before, name, warp, lane, now);
 }
 
+// Number i of an event's row.
+static long number_of(const json_t *row, size_t i)
+{
+    return (long)json_integer_value(json_array_get(row, i));
+}
+
+// Whether an event of shared memory writes a byte: a store, an atomic, a copy, a bulk copy.
+static bool writes_byte(const json_t *kernel, const json_t *row, long at)
+{
+    if (number_of(row, 0) == EVENT_BULK)
+        return !number_of(row, 7) && at >= number_of(row, 3) &&
+               at < number_of(row, 3) + number_of(row, 4);
+    if (number_of(row, 0) != EVENT_SHARED || number_of(row, 2) == 0)
+        return false;
+    const json_t *pattern =
+        json_array_get(json_object_get(kernel, "patterns"), (size_t)number_of(row, 4));
+    for (size_t i = 2; i < json_array_size(pattern); ++i) {
+        long from = number_of(row, 3) + number_of(pattern, i);
+        if (at >= from && at < from + number_of(pattern, 0))
+            return true;
+    }
+    return false;
+}
+
+// A read of what nobody has written: whether somebody does so later, or nobody at all.
+static void explain_unwritten(const json_t *kernel, const json_t *tiles, const json_t *fault,
+                              char *text, size_t size)
+{
+    const json_t *events = json_object_get(kernel, "events");
+    char name[256], place[600], later[600];
+    struct chain chain = chain_of(kernel, (long)number_at(fault, "insn"));
+    long warp = -1, at = (long)number_at(fault, "at");
+    line_at(&chain, 0, place, sizeof place);
+    tile_name(tiles, (unsigned)at, name, sizeof name);
+    for (size_t i = (size_t)number_at(fault, "event"); i < json_array_size(events); ++i) {
+        const json_t *row = json_array_get(events, i);
+        if (number_of(row, 0) == EVENT_BLOCK)
+            warp = number_of(row, 1);
+        if (warp < 0 || !writes_byte(kernel, row, at))
+            continue;
+        chain = chain_of(kernel, number_of(row, 1));
+        line_at(&chain, 0, later, sizeof later);
+        snprintf(text, size,
+                 "A wait is missing before %s: warp %.0f, lane %.0f reads %s, which no thread has "
+                 "written yet. Warp %ld writes it only later, at %s.",
+                 place, number_at(fault, "warp"), number_at(fault, "lane"), name, warp, later);
+        return;
+    }
+    snprintf(text, size,
+             "A write is missing before %s: warp %.0f, lane %.0f reads %s, which no thread of this "
+             "CTA has written.",
+             place, number_at(fault, "warp"), number_at(fault, "lane"), name);
+}
+
+enum { MOST_WARPS = 32, MOST_MBARRIERS = 256 };
+
+struct waiting {      // what a warp waits for, at the end of the film
+    long insn;        // -1: it does not
+    long barrier, at; // a barrier's number, or -1 and an mbarrier's address
+    bool told;
+};
+
+// What each warp waits for when nothing goes on; the last state of each mbarrier in `state`.
+static size_t who_waits(const json_t *kernel, struct waiting waits[MOST_WARPS],
+                        const json_t *state[MOST_MBARRIERS])
+{
+    const json_t *row;
+    size_t i, count = 0;
+    long warp = 0;
+    for (int w = 0; w < MOST_WARPS; ++w)
+        waits[w] = (struct waiting){.insn = -1};
+    json_array_foreach (json_object_get(kernel, "events"), i, row) {
+        struct waiting *own = &waits[warp];
+        switch (number_of(row, 0)) {
+        case EVENT_BLOCK: warp = number_of(row, 1) % MOST_WARPS; break;
+        case EVENT_ARRIVE:
+            *own = (struct waiting){.insn = number_of(row, 1), .barrier = number_of(row, 2)};
+            break;
+        case EVENT_RELEASE:
+            for (int w = 0; w < MOST_WARPS; ++w)
+                if (number_of(row, 2) >> w & 1)
+                    waits[w].insn = -1;
+            break;
+        case EVENT_ASK:
+            *own = (struct waiting){.insn = number_of(row, 4) ? -1 : number_of(row, 1),
+                                    .barrier = -1,
+                                    .at = number_of(row, 2)};
+            break;
+        case EVENT_MBARRIER: {
+            size_t k = 0;
+            while (k < count && number_of(state[k], 2) != number_of(row, 2))
+                ++k;
+            if (k < MOST_MBARRIERS)
+                state[k] = row;
+            count += k == count && k < MOST_MBARRIERS;
+        }
+        }
+    }
+    return count;
+}
+
+// "; warps 0, 1 wait at LINE for the mbarrier t.filled[0], which lacks 1 of 65 arrivals".
+static void tell_waiting(const json_t *kernel, const json_t *tiles, struct waiting *waits,
+                         const json_t *const *state, size_t mbarriers, int first, struct text *t)
+{
+    char words[2048], place[600], name[256];
+    int warps = (int)number_at(kernel, "warps"), count = 0;
+    struct waiting *w = &waits[first];
+    for (int i = first; i < warps && i < MOST_WARPS; ++i) {
+        struct waiting *other = &waits[i];
+        if (other->insn != w->insn || other->barrier != w->barrier || other->at != w->at)
+            continue;
+        other->told = true;
+        int used = snprintf(words, sizeof words, count++ ? ", %d" : " %d", i);
+        append(t, words, (size_t)used);
+    }
+    if (w->insn < 0) {
+        append(t, count == 1 ? " has ended" : " have ended", count == 1 ? 10 : 11);
+        return;
+    }
+    struct chain chain = chain_of(kernel, w->insn);
+    // __syncthreads() stands where it is meant; another wait is asm in a function that is called there.
+    int level = chain.count - (w->barrier == 0 || chain.count < 2 ? 1 : 2);
+    line_at(&chain, level, place, sizeof place);
+    int used =
+        snprintf(words, sizeof words, count == 1 ? " waits at %s for " : " wait at %s for ", place);
+    append(t, words, (size_t)used);
+    used = snprintf(words, sizeof words, w->barrier >= 0 ? "barrier %ld, where not all come" : "",
+                    w->barrier);
+    for (size_t k = 0; w->barrier < 0 && k < mbarriers; ++k)
+        if (number_of(state[k], 2) == w->at)
+            used = snprintf(words, sizeof words, "the mbarrier %s, which lacks %ld of %ld arrivals",
+                            tile_name(tiles, (unsigned)w->at, name, sizeof name),
+                            number_of(state[k], 5), number_of(state[k], 6));
+    append(t, words, (size_t)used);
+}
+
+static void explain_deadlock(const json_t *kernel, const json_t *tiles, char *text, size_t size)
+{
+    struct waiting waits[MOST_WARPS];
+    const json_t *state[MOST_MBARRIERS];
+    struct text t = {0};
+    size_t mbarriers = who_waits(kernel, waits, state);
+    int warps = (int)number_at(kernel, "warps");
+    append(&t, "Nobody goes on", 14);
+    for (int w = 0; w < warps && w < MOST_WARPS; ++w)
+        if (!waits[w].told) {
+            append(&t, w ? "; warps" : ": warps", 7);
+            tell_waiting(kernel, tiles, waits, state, mbarriers, w, &t);
+        }
+    snprintf(text, size,
+             "%s. Each waits for an arrival that another one would make only later, or never: look "
+             "for a thread that takes another way, and for a count or a parity that is wrong.",
+             t.data);
+    free(t.data);
+}
+
 static void explain(const json_t *kernel, const json_t *tiles, const json_t *fault, char *text,
                     size_t size)
 {
     const char *kind = string_at(fault, "kind");
-    char place[600] = "", name[256];
+    char place[600] = "";
     long insn = (long)number_at(fault, "insn");
     struct chain chain = chain_of(kernel, insn);
     line_at(&chain, 0, place, sizeof place);
-    if (strcmp(kind, "race") == 0 && json_object_get(fault, "thread"))
+    if (between_ctas(kernel, fault))
+        explain_ctas(kernel, fault, text, size);
+    else if (strcmp(kind, "race") == 0 && json_object_get(fault, "thread"))
         explain_race(kernel, tiles, fault, text, size);
     else if (strcmp(kind, "uninitialised") == 0 && json_object_get(fault, "at"))
-        snprintf(
-            text, size,
-            "A write is missing before %s: warp %.0f, lane %.0f reads %s, which no thread of this "
-            "CTA has written.",
-            place, number_at(fault, "warp"), number_at(fault, "lane"),
-            tile_name(tiles, (unsigned)number_at(fault, "at"), name, sizeof name));
+        explain_unwritten(kernel, tiles, fault, text, size);
     else if (strcmp(kind, "deadlock") == 0)
-        snprintf(
-            text, size,
-            "Warps wait at %s for others that never come: some thread that should arrive there "
-            "takes another way, or has ended.",
-            place);
+        explain_deadlock(kernel, tiles, text, size);
     else if (strcmp(kind, "divergent barrier") == 0)
         snprintf(text, size,
                  "A barrier stands where not all threads come: at %s some lanes wait, others go "
@@ -390,10 +594,11 @@ static bool same_mistake(const json_t *kernel, const json_t *a, const json_t *b)
 }
 
 // Of two warps: a better example than one of a single warp.
-static bool between_warps(const json_t *fault)
+static bool between_warps(const json_t *kernel, const json_t *fault)
 {
     return json_object_get(fault, "thread") &&
-           (unsigned)number_at(fault, "thread") / 32 != (unsigned)number_at(fault, "warp");
+           (between_ctas(kernel, fault) ||
+            (unsigned)number_at(fault, "thread") / 32 != (unsigned)number_at(fault, "warp"));
 }
 
 // Marks all but one of the faults that are the same mistake as "again".
@@ -402,7 +607,8 @@ static void mark_repeats(const json_t *kernel, const json_t *faults)
     for (size_t i = 0; i < json_array_size(faults); ++i)
         for (size_t k = 0; k < json_array_size(faults); ++k) {
             json_t *a = json_array_get(faults, i), *b = json_array_get(faults, k);
-            bool better = between_warps(b) != between_warps(a) ? between_warps(b) : k < i;
+            bool warps = between_warps(kernel, b);
+            bool better = warps != between_warps(kernel, a) ? warps : k < i;
             if (i != k && better && same_mistake(kernel, a, b))
                 json_object_set_new(a, "again", json_true());
         }
@@ -537,6 +743,26 @@ json_t *film_kernel(json_t *recording, const char *name)
     return first;
 }
 
+char *film_other_cta(json_t *kernel)
+{
+    static char text[64];
+    const json_t *fault;
+    size_t i;
+    mark_repeats(kernel, json_object_get(kernel, "faults"));
+    json_array_foreach (json_object_get(kernel, "faults"), i, fault) {
+        if (json_object_get(fault, "again"))
+            continue;
+        if (!between_ctas(kernel, fault))
+            return NULL;
+        json_int_t at[3];
+        for (size_t k = 0; k < 3; ++k)
+            at[k] = json_integer_value(json_array_get(json_object_get(fault, "cta"), k));
+        snprintf(text, sizeof text, "%d,%d,%d", (int)at[0], (int)at[1], (int)at[2]);
+        return text;
+    }
+    return NULL;
+}
+
 // A value as gzip makes it, in base64: what DecompressionStream reads in the page.
 static char *packed(const json_t *value)
 {
@@ -630,7 +856,7 @@ static int chapter_of(const char *program)
     return chapter;
 }
 
-void film_page(json_t *kernel, const char *program, int chapter, const char *file)
+void film_page(json_t *kernel, json_t *other, const char *program, int chapter, const char *file)
 {
     char *text, title[512], number[16];
     const char *slash = strrchr(program, '/');
@@ -640,7 +866,6 @@ void film_page(json_t *kernel, const char *program, int chapter, const char *fil
     json_t *fault;
     size_t i;
     trim_source(source, kernel);
-    mark_repeats(kernel, faults);
     bool said = false;
     json_array_foreach (faults, i, fault) {
         char sentence[9000];
@@ -657,6 +882,8 @@ void film_page(json_t *kernel, const char *program, int chapter, const char *fil
     char *plain = static_part(kernel, source, faults);
     json_t *film = json_pack("{s:s, s:s, s:O, s:o, s:o}", "title", title, "chapter", number,
                              "recording", kernel, "source", source, "tiles", tiles);
+    if (other)
+        json_object_set(film, "other", other);
     write_page(file, title, film, plain);
     if (json_is_true(json_object_get(kernel, "cut")))
         printf(

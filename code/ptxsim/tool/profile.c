@@ -625,7 +625,14 @@ static void make_film(char **argv, bool recorded, const char *kernel, const char
     if (!shown)
         die(STATUS_BAD, recorded ? "%s: no recording of PTXSIM_FILM" : "%s launched no kernel",
             argv[0]);
-    film_page(shown, argv[0], chapter, page);
+    const char *second = film_other_cta(shown);
+    json_t *other = NULL;
+    if (second && !recorded) { // a race of two CTAs: the other one, too
+        forget_files();
+        run_program(argv, "PTXSIM_FILM", second);
+        other = film_kernel(json_load_file(trace_file, 0, NULL), string_at(shown, "kernel"));
+    }
+    film_page(shown, other, argv[0], chapter, page);
 }
 
 static const char help[] =

@@ -21,8 +21,12 @@ const char *string_at(const json_t *object, const char *key);
 // Of a recording of PTXSIM_FILM, the kernel to be shown: that of a name, or (NULL) the first one with a
 // fault, or the first one. NULL: there is none.
 json_t *film_kernel(json_t *recording, const char *name);
-// Writes a page that shows it, and prints what is wrong with the kernel. program: the file that was run.
-void film_page(json_t *kernel, const char *program, int chapter, const char *file);
+// Marks faults that are the same mistake. The CTA of the other party of the first one, as PTXSIM_FILM
+// takes it, if that is another one than was filmed; else NULL.
+char *film_other_cta(json_t *kernel);
+// Writes a page that shows it, and prints what is wrong with the kernel. other: the recording of that
+// CTA, or NULL; program: the file that was run; chapter: whose lessons the page has, 0: the program's.
+void film_page(json_t *kernel, json_t *other, const char *program, int chapter, const char *file);
 
 // ---- Names in shared memory (tiles.c) -----------------------------------------------------------
 
