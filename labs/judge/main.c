@@ -46,7 +46,7 @@ static const char help[] =
     "  --no-gpu          leave speed out, also where there is a GPU\n"
     "  --film FILE.html  of one submission: a page to watch its first race or fault in, if it\n"
     "                    has one at a small shape; a folder's reports have theirs beside them\n"
-    "  --no-film         make no films, which take a second or two for each that is wrong\n"
+    "  --no-film         make no films, which take half a second for each that is wrong\n"
     "  --slurm           a folder on a cluster: one job array, which is collected; --jobs N\n"
     "                    is then how many elements may run at a time\n"
     "  --partition P, --time T, --gres G   as sbatch takes them, with --slurm: where; for\n"

@@ -302,6 +302,8 @@ child() {
     [[ ${lines[0]} == *"attention.cu:$line"*"attention.cu:$line"*"writes last, then warp "* ]]
     [ "$(python3 code/ptxsim/test/read_film.py said "$page" grid)" = "[3, 1, 1]" ]
     [ "$(stat -c %s "$page")" -lt 1000000 ]
+    grep -qF '<title>lab4: attention: a film</title>' "$page"
+    grep -qF "content=\"default-src 'none'; script-src" "$page" # whatever is in it, it reaches nobody
     [ "$(python3 -c 'import json, sys; print(sorted(json.load(open(sys.argv[1]))["film"]))' "$BATS_TEST_TMPDIR/r.json")" = "['file', 'sentence', 'shape']" ]
     grep -q 'At 1x1x96: .*Watch it: ./lab4 FILE --film film.html' "$BATS_TEST_TMPDIR/g.json"
     python3 labs/fixtures/gradescope.py "$BATS_TEST_TMPDIR/g.json"
