@@ -268,7 +268,7 @@ build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) bui
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
 .PHONY: grade
-grade: build/judge build/runner build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ##3 build the grader: labs/grade --lab N FILE|FOLDER
+grade: build/judge build/runner build/profile build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ##3 build the grader: labs/grade --lab N FILE|FOLDER
 	@echo "the grader is built: labs/grade --lab N FILE|FOLDER"
 
 # Ten minutes when no result of an earlier run is kept. make test grades one text of each lab, and
@@ -486,37 +486,33 @@ bench-sim: build/bench-sim build/ptxsim/libcudart.so.13 build/ch02_scalar build/
 
 # ---- The book ------------------------------------------------------------------------------------
 
-book_inputs := book.md code/workbench/workbench.h code/ptxsim/test/banks.cu $(wildcard chapters/*.md chapters/solutions/*.md chapters/*.bib chapters/*.tsv code/literate/* code/literate/weave/* plots/*.svg plots/*.md plots/runs/*/*.json plots/runs/simulator/*.txt)
-pdf := build/attention-in-stages$(if $(DRAFT),-draft).pdf
-html := build/attention-in-stages$(if $(DRAFT),-draft).html
-
-student := build/attention-in-stages-student$(if $(DRAFT),-draft).pdf
-teacher := build/attention-in-stages-teacher$(if $(DRAFT),-draft)
-.PHONY: book book-html book-student book-teacher book-teacher-html
+book_inputs := book.md code/workbench/workbench.h code/ptxsim/test/banks.cu $(filter-out code/literate/site,$(wildcard chapters/*.md chapters/solutions/*.md chapters/*.bib chapters/*.tsv code/literate/* code/literate/weave/* plots/*.svg plots/*.md plots/runs/*/*.json plots/runs/simulator/*.txt))
+draft := $(if $(DRAFT),-draft)
+pdf := build/attention-in-stages$(draft).pdf
+.PHONY: book book-html book-student book-student-html book-teacher book-teacher-html
 book: $(pdf) ##2 the PDF: build/attention-in-stages.pdf
-book-html: $(html) ##2 one offline page: build/attention-in-stages.html
+book-html: build/site$(draft)/index.html ##2 a page a chapter, build/site/, and one page of all
+book-student: build/attention-in-stages-student$(draft).pdf ##2 the PDF without solutions and hints
+book-student-html: build/site-student$(draft)/index.html ##2 the same as build/site-student/
+book-teacher: build/attention-in-stages-teacher$(draft).pdf ##2 the PDF with all solutions and model answers
+book-teacher-html: build/site-teacher$(draft)/index.html ##2 the same as build/site-teacher/
 
-$(pdf): $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
-	$(say) BOOK $@
-	$(Q)code/literate/book pdf $@
-book-student: $(student) ##2 the PDF without solutions and hints
-$(student): $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
-	$(say) BOOK $@
-	$(Q)AUDIENCE=student code/literate/book pdf $@
-
-book-teacher: $(teacher).pdf ##2 the PDF with all solutions and model answers
-book-teacher-html: $(teacher).html ##2 the same as one offline page
-$(teacher).pdf $(teacher).html: $(teacher).%: $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
-	$(say) BOOK $@
-	$(Q)AUDIENCE=teacher code/literate/book $* $@
+# One text in three editions; a site is cut from the one page, with the films that there are or will be.
+there := $(if $(filter films,$(MAKECMDGOALS)),$(films),$(wildcard $(films)))
+define edition
+build/attention-in-stages$(1)$(draft).pdf build/attention-in-stages$(1)$(draft).html: \
+build/attention-in-stages$(1)$(draft).%: $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
+	$(say) BOOK $$@
+	$(Q)AUDIENCE=$(1:-%=%) code/literate/book $$* $$@
+build/site$(1)$(draft)/index.html: build/attention-in-stages$(1)$(draft).html $(wildcard code/literate/site/*) $(there)
+	$(Q)texlua code/literate/site/cut.lua $$< $$(@D) build/films
+endef
+$(foreach e,all -student -teacher,$(eval $(call edition,$(filter -%,$e))))
 
 # One lab's sheet: points, tasks, questions.
 handout%: $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
 	$(say) SHEET build/handouts/lab$(call two,$*).pdf
 	$(Q)HANDOUT=$* code/literate/book pdf build/handouts/lab$(call two,$*).pdf
-$(html): $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
-	$(say) BOOK $@
-	$(Q)code/literate/book html $@
 
 # ---- Tests ---------------------------------------------------------------------------------------
 

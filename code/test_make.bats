@@ -231,9 +231,16 @@ END
     [ -s build/attention-in-stages.pdf ]
 }
 
-@test "the book: one HTML page" {
-    make book-html
+@test "the book: one HTML page, and a site of pages whose links all lead somewhere" {
+    run make book-html
+    [ "$status" -eq 0 ]
     [ -s build/attention-in-stages.html ]
+    run python3 code/literate/read_site.py build/site
+    [ "$status" -eq 0 ]
+    [[ "$output" =~ ^([0-9]+)' pages, '([0-9]+)' links'$ ]]
+    chapters=(chapters/[0-9A-Z]*-*.md)
+    [ "${BASH_REMATCH[1]}" -eq $((${#chapters[@]} + 6)) ] # front, solutions, words, bibliography, two indices
+    [ "${BASH_REMATCH[2]}" -gt 5000 ]
 }
 
 # ---- The simulator's instruction sets ----

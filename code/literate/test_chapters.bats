@@ -82,3 +82,23 @@ index_entries() { # FILE...
     [ "$output" = "bank!conflict
 warp" ]
 }
+
+# The films of figures, as "CHAPTER NAME", that are no lessons of lessons.tsv.
+unknown_films() { # LESSONS FILE...
+    comm -13 <(grep -v '^#' "$1" | awk -F'\t' '{ print $1, $2 }' | sort -u) \
+        <(cat "${@:2}" | grep -oE ' film="[0-9]+:[^"]*"' | sed -E 's/.*"([0-9]+):(.*)"/\1 \2/' | sort -u)
+}
+
+@test "each figure with a film names one that there is; each chapter with a kernel has such a figure" {
+    lessons=$BATS_TEST_DIRNAME/../ptxsim/test/lessons.tsv
+    run unknown_films "$lessons" "${chapters[@]}"
+    [ "$output" = "" ]
+    while read -r number program; do
+        [ -e "$BATS_TEST_DIRNAME/../$program.cu" ] || continue
+        grep -qE " film=\"?${number}[:\"}]" "$BATS_TEST_DIRNAME/../../chapters/$(printf %02d "$number")"-*.md ||
+            { echo "chapter $number names no film"; return 1; }
+    done < <(awk -F'\t' '/^[0-9]/ { print $1, $3 }' "$BATS_TEST_DIRNAME/../../chapters/stages.tsv")
+    printf '%s\n' '{#fig:x film="4:copy-begins"}' '{#fig:y film="4:gone" width=1}' >figures.md
+    run unknown_films "$lessons" figures.md
+    [ "$output" = "4 gone" ]
+}

@@ -83,6 +83,9 @@ local function set_header(el, chapter)
                 .. "</span> "))
         end
     end
+    if el.identifier ~= "" then
+        el.content:insert(raw(common.link_here(el.identifier, el.level == 1 and "chapter" or "section")))
+    end
     return el
 end
 
@@ -93,7 +96,7 @@ local function set_chapter(chapter, book)
         CodeBlock = function(el)
             local part = book.blocks[chapter.path .. ":" .. (el.attributes.line or "")]
             if el.classes:includes("tikz") then
-                return blocks.picture(el)
+                return blocks.picture(el, book)
             elseif part and part.owner.kind == "starter" and not part.owner.number then
                 return {}
             elseif el.classes:includes("points") then
@@ -122,7 +125,7 @@ local function set_chapter(chapter, book)
             if el.classes:includes("rest") then
                 return listings.rest(book)
             elseif el.classes:includes("figure") then
-                return blocks.chart(el)
+                return blocks.chart(el, book)
             elseif el.classes:includes("hints") then
                 return blocks.hints(el)
             elseif el.classes:includes("question") then
@@ -216,6 +219,16 @@ local function sidebar(sequence, has_index)
     table.insert(out, '<a class="level1" href="#index-of-chunks">Index of chunks</a>')
     table.insert(out, has_index and '<a class="level1" href="#index">Index</a>' or "")
     return table.concat(out, "\n")
+end
+
+-- Where site.lua cuts the HTML: a page begins here, of this name.
+local function page_begins(name)
+    return raw_block(LATEX and "" or "<!-- page " .. name .. " -->")
+end
+
+local function page_name(chapter)
+    return chapter.appendix and "appendix-" .. chapter.number or chapter.interlude and "interlude-" .. chapter.number
+        or chapter.number and "chapter" .. chapter.number or chapter.tag
 end
 
 -- The book's order: { part = title } or { path = chapter }, from the metadata.
@@ -355,17 +368,19 @@ function Pandoc(doc)
         out:insert(raw_block("\\mainmatter"))
     end
     local contents = { preface }
-    local in_appendix = false
+    local in_appendix, part = false, nil
     for _, item in ipairs(sequence) do
         if item.part then
             table.insert(contents, item)
             local next = book.chapters[at] -- a part of appendices has no number
             local command = next and next.appendix and "\\addpart{" or "\\part{"
-            out:insert(raw_block(LATEX and command .. escape(item.part) .. "}"
-                or '<p class="part">' .. escape(item.part) .. "</p>"))
+            part = raw_block(LATEX and command .. escape(item.part) .. "}"
+                or '<p class="part">' .. escape(item.part) .. "</p>")
         else
             local chapter = book.chapters[at]
             at = at + 1
+            out:extend { page_begins(page_name(chapter)), part }
+            part = nil
             if chapter.appendix and not in_appendix and LATEX then
                 in_appendix = true
                 out:insert(raw_block("\\appendix"))
@@ -380,14 +395,19 @@ function Pandoc(doc)
     out:insert(raw_block(LATEX and "\\backmatter" or ""))
     for _, chapter in ipairs(back) do
         table.insert(contents, chapter)
+        if chapter.contents[1] and chapter.contents[1].level == 1 then -- the solutions of a chapter have no page
+            out:insert(page_begins(page_name(chapter)))
+        end
         out:extend(set_chapter(chapter, book))
     end
+    out:insert(page_begins("bibliography"))
     out:insert(raw_block(LATEX and "\\addchap{Bibliography}\\label{bibliography}"
         or '<h1 id="bibliography">Bibliography</h1>'))
     out:insert(pandoc.Div({}, pandoc.Attr("refs")))
+    out:insert(page_begins("index-of-chunks"))
     out:insert(set_index(book))
     local subjects = index.set()
-    out:extend(subjects and { subjects } or {})
+    out:extend(subjects and { page_begins("subjects"), subjects } or {})
     stop_on_failures()
 
     for name, value in pairs(doc.meta) do

@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum { WARP = 32 };
 
@@ -175,6 +176,10 @@ struct launch {
 // sorted by file and line). False on a fault; the grid's other effects then stand as on a GPU.
 bool launch_run(const struct launch *launch, struct counts *counts, struct line_counts **lines,
                 size_t *line_count, struct fault *fault);
+
+// The films that PTXSIM_FILM has asked for so far (machine/film.h), as JSON. At the end of a program in
+// which it is still set they go to the file that it names.
+void films_write(FILE *file);
 
 // ---- Floors (machine/counts.c) ------------------------------------------------------------------
 

@@ -179,6 +179,32 @@ static char *full_marks(const json_t *result)
                 written > 0 ? text(" before somebody reads the answers (%.0f)", written) : "");
 }
 
+// How a student makes the film of a submission's first fault.
+static char *film_again(const json_t *result)
+{
+    const char *shape = string(json_object_get(result, "film"), "shape");
+    bool usual = strcmp(shape, "1x1x96") == 0; // which --film takes, too
+    return text("./lab%.0f FILE --film film.html%s%s", number(result, "lab"),
+                usual ? "" : " --film-shape ", usual ? "" : shape);
+}
+
+// The first race or fault, and where its film is.
+static void tell_film(const json_t *result, FILE *to)
+{
+    const json_t *film = json_object_get(result, "film");
+    const char *file = string(film, "file");
+
+    if (!film)
+        return;
+    fputc('\n', to);
+    if (json_is_string(film)) {
+        wrapped(to, 2, text("Film: %s.", json_string_value(film)));
+        return;
+    }
+    wrapped(to, 2, text("At %s: %s", string(film, "shape"), string(film, "sentence")));
+    wrapped(to, 2, text("Watch it: %s%s%s", file, *file ? ", or " : "", film_again(result)));
+}
+
 void feedback_human(const json_t *result, FILE *to)
 {
     size_t index;
@@ -212,6 +238,7 @@ void feedback_human(const json_t *result, FILE *to)
         fprintf(to, "\n  What its kernels printed at `small`, the first of it:\n");
         wrapped(to, 6, string(result, "printed"));
     }
+    tell_film(result, to);
     fprintf(to, "\n  %-50s %5s / %s\n", "points", points(number(result, "score")),
             points(number(result, "total")));
     if (*string(result, "regraded"))
@@ -282,6 +309,13 @@ json_t *feedback_gradescope(const json_t *result)
     const char *reason = string(result, "refused");
     char *words = *reason ? text("Refused: %s.\n%s", reason, string(result, "details"))
                           : text("Lab %.0f: %s", number(result, "lab"), string(result, "title"));
+    const json_t *film = json_object_get(result, "film");
+
+    if (json_is_object(film))
+        words = text("%s\nAt %s: %s\nWatch it: %s", words, string(film, "shape"),
+                     string(film, "sentence"), film_again(result));
+    else if (film)
+        words = text("%s\nFilm: %s.", words, json_string_value(film));
 
     json_array_foreach (json_object_get(result, "items"), index, item) {
         if (truth(item, "by_hand") || truth(item, "left_out"))

@@ -228,6 +228,7 @@ void entry_keep(struct entry *e)
         {judge, judge_bytes},
         {runner, runner_bytes},
         {&gpu, sizeof gpu},
+        {&options.no_film, sizeof options.no_film},
         {options.item ? options.item : "", options.item ? strlen(options.item) : 0},
     };
     SHA256Init(&s);
@@ -294,10 +295,17 @@ json_t *not_graded(const char *name, const char *why)
     return result;
 }
 
+// Beside its result: build/grade/kept/HASH.html.
+static char *film_kept(const struct entry *e)
+{
+    return text("%.*s.html", (int)(strlen(e->kept) - strlen(".json")), e->kept);
+}
+
 bool entry_grade(struct entry *e)
 {
     json_t *result =
         e->source ? grade(e->name, e->source, e->bytes, e->earlier) : not_graded(e->name, e->why);
+    film_take(result, film_kept(e)); // before its result, which says that all is there
     char *words = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     bool written = words && write_text(e->kept, text("%s\n", words));
 
@@ -526,6 +534,20 @@ static void write_summary(const char *out, const struct entry *entries, int coun
         printf("no chart: gnuplot %s\n", WEXITSTATUS(status) == 127 ? "is not there" : "failed");
 }
 
+// The film of a submission beside its report, which then names it.
+static void copy_film(const struct entry *e, const char *to)
+{
+    json_t *film = json_object_get(e->result, "film");
+    size_t bytes;
+    char *page = json_is_object(film) ? read_file(film_kept(e), &bytes) : NULL;
+
+    if (page && write_text(to, page))
+        json_object_set_new(film, "file", json_string(strrchr(to, '/') + 1));
+    else
+        unlink(to); // of an earlier run
+    free(page);
+}
+
 static void write_reports(const char *out, const struct entry *entries, int count)
 {
     char *folder = text("%s/reports", out);
@@ -533,6 +555,7 @@ static void write_reports(const char *out, const struct entry *entries, int coun
     mkdir(folder, 0777);
     for (int i = 0; i < count; ++i) {
         char *stem = text("%s/%s", out, report_of(&entries[i], i));
+        copy_film(&entries[i], text("%s.html", stem));
         FILE *to = fopen(text("%s.txt", stem), "we");
         if (!to)
             fail(EXIT_MACHINE, "cannot write into %s: %s", folder, strerror(errno));

@@ -822,6 +822,22 @@ static void grade_items(struct grading *g, const char *source, json_t *result)
         json_object_set_new(result, "speed", g->speed);
 }
 
+// Whether a case of the items that judge a kernel's numbers failed.
+static bool went_wrong(const json_t *result)
+{
+    const json_t *item;
+    size_t i;
+
+    json_array_foreach (json_object_get(result, "items"), i, item) {
+        const char *name = json_string_value(json_object_get(item, "name"));
+        bool judged = strcmp(name, "correct") == 0 || strcmp(name, "hidden") == 0 ||
+                      strcmp(name, "races") == 0;
+        if (judged && !json_is_true(json_object_get(item, "passed")))
+            return true;
+    }
+    return false;
+}
+
 json_t *grade(const char *name, const char *source, size_t bytes, const json_t *earlier)
 {
     struct grading g = {.s.name = name, .runner.box.kind = BOX_RUN, .earlier = earlier};
@@ -844,6 +860,9 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
     } else {
         result = new_result(name);
         grade_items(&g, source, result);
+        json_t *film = options.no_film || !went_wrong(result) ? NULL : film_of(&g.s);
+        if (film)
+            json_object_set_new(result, "film", film);
     }
     json_object_set_new(result, "flags", flags_of(source, g.s.ptx));
     json_object_set_new(result, "drawn_from", json_string(secret_name()));

@@ -9,6 +9,7 @@
 //   points.c    a lab's points, from build/labs/labNN.json
 //   items.c     one submission, item by item, to a result (JSON)
 //   timing.c    the item that needs a GPU
+//   film.c      the first fault of a wrong one as a page to watch
 //   feedback.c  a result for people, for Gradescope, for a gradebook
 //   folder.c    many submissions: in parallel, resumable
 //   regrade.c   one item anew for a class
@@ -41,7 +42,8 @@ struct options {
     const char *visibility;       // of items in Gradescope: NAME=WHEN,...
     const char *item;             // that is graded anew, NULL: all
 
-    bool unsafe, fresh, cpu_only, check, quick, slurm, board;
+    bool unsafe, fresh, cpu_only, check, quick, slurm, board, no_film;
+    const char *film; // where a single submission's film is written, or NULL
     const char *partition, *time_limit, *gres; // of Slurm
     char root[4096];                           // of the repository
     uint8_t secret[SHA256_DIGEST_LENGTH];      // hash of the secret seed
@@ -108,6 +110,14 @@ struct submission {
     char *problem; // why there is nothing to run, or NULL
     char *details; // the compiler's words
 };
+
+// What a box has made, as its last command writes it to descriptor 3: for each file its size, a
+// newline, its bytes. The next of them is new, and a NUL after it; false: there is none, or it is empty.
+#define HAND_OUT(files) "for file in " files "; do stat -c %%s $file; cat $file; done >&3"
+bool take_file(const struct stream *made, size_t *at, char **bytes, size_t *size);
+// A file into the folder of a submission.
+void write_work(const struct submission *s, const char *name, const char *bytes, size_t size,
+                mode_t mode);
 
 void submission_build(struct submission *s, const char *source, size_t bytes);
 void submission_free(struct submission *s);
@@ -224,6 +234,12 @@ enum status {
     STATUS_NOT_GRADED, // no source that could be read
 };
 enum status result_status(const json_t *result);
+
+// Films the first fault of a submission, if there is one at a public shape and public inputs: an
+// object of "shape", "sentence" and "page"; "failed", which is all that is said of it; NULL: no fault.
+json_t *film_of(struct submission *s);
+// Takes the page out of a result and writes it, where there is one and a path.
+void film_take(json_t *result, const char *path);
 
 bool gpu_here(void);
 const char *gpu_name(void); // NULL: there is none

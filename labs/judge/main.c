@@ -44,6 +44,9 @@ static const char help[] =
     "  --item NAME       of a folder that was graded before: this item anew, and all others\n"
     "                    as they were\n"
     "  --no-gpu          leave speed out, also where there is a GPU\n"
+    "  --film FILE.html  of one submission: a page to watch its first race or fault in, if it\n"
+    "                    has one at a small shape; a folder's reports have theirs beside them\n"
+    "  --no-film         make no films, which take half a second for each that is wrong\n"
     "  --slurm           a folder on a cluster: one job array, which is collected; --jobs N\n"
     "                    is then how many elements may run at a time\n"
     "  --partition P, --time T, --gres G   as sbatch takes them, with --slurm: where; for\n"
@@ -300,6 +303,8 @@ static void parse(int argc, char **argv)
         FRESH,
         ITEM,
         NO_GPU,
+        FILM,
+        NO_FILM,
         UNSAFE,
         LAB_FILE,
         CHECK,
@@ -328,6 +333,8 @@ static void parse(int argc, char **argv)
         {"fresh", no_argument, NULL, FRESH},
         {"item", required_argument, NULL, ITEM},
         {"no-gpu", no_argument, NULL, NO_GPU},
+        {"film", required_argument, NULL, FILM},
+        {"no-film", no_argument, NULL, NO_FILM},
         {"unsafe-no-sandbox", no_argument, NULL, UNSAFE},
         {"lab-file", required_argument, NULL, LAB_FILE}, // for tests
         {"check", no_argument, NULL, CHECK},             // for labs/tools/check-labs
@@ -361,6 +368,8 @@ static void parse(int argc, char **argv)
         case FRESH: options.fresh = true; break;
         case ITEM: options.item = optarg; break;
         case NO_GPU: options.cpu_only = true; break;
+        case FILM: options.film = optarg; break;
+        case NO_FILM: options.no_film = true; break;
         case UNSAFE: options.unsafe = true; break;
         case LAB_FILE: options.lab_file = optarg; break;
         case CHECK: options.check = true; break;
@@ -380,6 +389,9 @@ static void parse(int argc, char **argv)
     if (options.board ? optind == argc : optind + !options.check != argc)
         fail(EXIT_USAGE, "%s: labs/grade --lab N FILE|FOLDER (see --help)",
              optind == argc ? "which submission" : "one file or one folder");
+    if (options.film && options.no_film)
+        fail(EXIT_USAGE, "--film, or --no-film?");
+    options.no_film = options.no_film || options.check;
     check_slurm();
     late_read();
 }
@@ -419,9 +431,9 @@ int main(int argc, char **argv)
     read_secret();
     submission_tidy();
     if (options.check || S_ISDIR(about.st_mode)) {
-        if (options.json || options.gradescope)
-            fail(EXIT_USAGE, "--json and --gradescope are for one submission; a folder's results "
-                             "are in --out");
+        if (options.json || options.gradescope || options.film)
+            fail(EXIT_USAGE, "--json, --gradescope and --film are for one submission; a folder's "
+                             "results are in --out");
         if (options.slurm)
             return grade_folder(path);
         options.jobs = options.jobs ? options.jobs : cores;
@@ -434,6 +446,7 @@ int main(int argc, char **argv)
     char *name = cleaned(base, strlen(base));
     char *source = submission_source(path, &bytes, &why);
     json_t *result = source ? grade(name, source, bytes, NULL) : not_graded(name, why);
+    film_take(result, options.film);
     feedback_human(result, stdout);
     if (options.json)
         write_json(result, options.json);

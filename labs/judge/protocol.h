@@ -16,7 +16,8 @@
 #include "workbench/workbench.h"
 
 enum { LAUNCHES_MAX = 8, KERNEL_NAME_MAX = 4096, REPLY_FD = 3, PRINTED_MAX = 2048 };
-enum { REPORTS_MAX = 10000 }; // races and the like, after which a launch is stopped
+enum { FILM_BYTES_MAX = 32 << 20 }; // of JSON; of more there is no film
+enum { REPORTS_MAX = 10000 };       // races and the like, after which a launch is stopped
 
 #define WRITES_INPUTS "it writes into its inputs"
 
@@ -32,6 +33,7 @@ enum verb {
     VERB_MEASURE, // struct run_request: what its launches take of an L4
     VERB_RUN,     // struct run_request, then inputs; each set is launched once, in turn
     VERB_TIME,    // the same on a GPU, timed
+    VERB_FILM, // the same once; instead of outputs, the film of a CTA as JSON (ptxsim/machine/film.h)
 };
 
 struct request {
@@ -49,7 +51,8 @@ struct run_request {
     bool unchecked; // what reads what nothing has written goes on, as on a GPU
     unsigned schedule;
     int threads;
-    int sets, warm; // input sets; VERB_TIME: how many of them come before the clock starts
+    int sets, warm;  // input sets; VERB_TIME: how many of them come before the clock starts
+    unsigned cta[3]; // that VERB_FILM shows
     // Then for each set: q, k, v (E4M3 codes), q_scales, k_scales, v_scales (floats).
 };
 
@@ -64,7 +67,7 @@ struct footprint { // of all launches the most, of occupancy the least
 };
 
 struct reply {
-    uint64_t bytes; // that follow: the outputs of all sets, halves
+    uint64_t bytes; // that follow: the outputs of all sets, halves; or a film
     enum verdict verdict;
     enum fault_kind fault;
     char text[1024];           // one line: the fault, or why it was refused

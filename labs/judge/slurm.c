@@ -198,10 +198,10 @@ static const char *write_spool(const struct waiting *w, const int *of, int count
     for (size_t i = 0; i < sizeof options.secret; ++i)
         sprintf(hex + 2 * i, "%02x", options.secret[i]);
     write_into(folder, "lab.json", lab.text, strlen(lab.text));
-    char *task =
-        json_dumps(json_pack("{s:i, s:b, s:b, s:s, s:o}", "lab", lab.number, "timed", is_timed(),
-                             "unsafe", options.unsafe, "secret", hex, "keys", keys),
-                   JSON_INDENT(1));
+    char *task = json_dumps(json_pack("{s:i, s:b, s:b, s:b, s:s, s:o}", "lab", lab.number, "timed",
+                                      is_timed(), "unsafe", options.unsafe, "no_film",
+                                      options.no_film, "secret", hex, "keys", keys),
+                            JSON_INDENT(1));
     if (!task)
         fail(EXIT_MACHINE, "out of memory");
     write_into(folder, "task.json", task, strlen(task));
@@ -643,6 +643,7 @@ int slurm_element(const char *folder)
     options.lab_file = text("%s/lab.json", folder);
     options.cpu_only = !json_is_true(json_object_get(task, "timed"));
     options.unsafe = json_is_true(json_object_get(task, "unsafe"));
+    options.no_film = json_is_true(json_object_get(task, "no_film"));
     options.threads = 1;
     for (size_t i = 0; i < sizeof options.secret; ++i)
         if (sscanf(word_of(task, "secret") + 2 * i, "%2hhx", &options.secret[i]) != 1)

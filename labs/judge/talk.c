@@ -53,19 +53,21 @@ static bool send_request(struct runner *r, const struct request *request, const 
     return sent;
 }
 
-static bool take_reply(struct runner *r, size_t expected, struct reply *reply, char **out,
+// Bytes follow as many as were asked for; of a film up to `most`.
+static bool take_reply(struct runner *r, size_t least, size_t most, struct reply *reply, char **out,
                        double end)
 {
     *out = NULL;
-    if (!move(r->from, (char *)reply, sizeof *reply, false, end) || reply->bytes != expected)
+    if (!move(r->from, (char *)reply, sizeof *reply, false, end) || reply->bytes < least ||
+        reply->bytes > most)
         return false;
     reply->text[sizeof reply->text - 1] = '\0';
     reply->race[sizeof reply->race - 1] = '\0';
     if (reply->races < 0 || reply->printed_bytes > sizeof reply->printed)
         return false;
-    if (!(*out = malloc(expected + 1)))
+    if (!(*out = calloc(1, reply->bytes + 1)))
         fail(EXIT_MACHINE, "out of memory");
-    return move(r->from, *out, expected, false, end);
+    return move(r->from, *out, reply->bytes, false, end);
 }
 
 // Starts a runner that has the submission's kernels. It may use so much CPU time; by the clock it has
@@ -85,7 +87,7 @@ static bool begin(struct runner *r, const struct submission *s, int seconds, cha
     r->pid = box_start(&r->box, command, &r->to, &r->from);
     fcntl(r->to, F_SETFL, O_NONBLOCK);
     free(command[0]);
-    if (!send_request(r, &load, parts, sizes, 3, end) || !take_reply(r, 0, &reply, &out, end)) {
+    if (!send_request(r, &load, parts, sizes, 3, end) || !take_reply(r, 0, 0, &reply, &out, end)) {
         *why = text("the runner does not take the kernel");
         r->used += runner_end(r);
         return false;
@@ -125,8 +127,10 @@ bool runner_ask(struct runner *r, const struct submission *s, const struct reque
     if (!r->pid && !begin(r, s, last ? seconds : 600, why))
         return false;
     double end = now() + 10 * seconds;
-    bool good = send_request(r, &sent, parts, sizes, part_count, end) &&
-                take_reply(r, reply_bytes(&sent, parts), reply, out, end);
+    size_t bytes = reply_bytes(&sent, parts);
+    bool good =
+        send_request(r, &sent, parts, sizes, part_count, end) &&
+        take_reply(r, bytes, sent.verb == VERB_FILM ? FILM_BYTES_MAX : bytes, reply, out, end);
     if (good && !last)
         return true;
     bool late = now() >= end;

@@ -19,7 +19,7 @@ setup_file() {
     # cases, whose points are with `correct` then, and without the shape mission.
     export OWN=$BATS_FILE_TMPDIR/own short_file=$BATS_FILE_TMPDIR/short.json
     labs/grade --lab 4 --lab-file "$lab_file" --no-gpu --json "$OWN.json" --gradescope "$OWN.results.json" \
-        code/ch04_cp_async.cu >"$OWN"
+        --film "$OWN.html" code/ch04_cp_async.cu >"$OWN"
     python3 - "$lab_file" "$short_file" <<'END'
 import json, sys
 lab = json.load(open(sys.argv[1]))
@@ -57,6 +57,8 @@ points() { awk -F, -v name="\"$1\"" '$1 == name { print $2 }' "$BATS_FILE_TMPDIR
     grep -q '"score": 85.0' "$OWN.json"
     [ "$(grep -c '"item": "races"' "$OWN.json")" -eq 4 ]
     grep -q "\"lab_hash\": \"$(sha256sum <"$lab_file" | cut -d' ' -f1)\"" "$OWN.json"
+    [ ! -e "$OWN.html" ] # there is nothing wrong to watch
+    run ! grep -qi film "$OWN" "$OWN.json" "$OWN.results.json"
 }
 
 @test "launches are written down, and nothing is run" {
@@ -78,9 +80,9 @@ points() { awk -F, -v name="\"$1\"" '$1 == name { print $2 }' "$BATS_FILE_TMPDIR
     [ "$status" -ne 0 ] # so that the check itself can fail
 }
 
-# lost FILE: names of the items that its grade says it has not passed, but those left out.
+# lost FILE [OPTION...]: names of the items that its grade says it has not passed, but those left out.
 lost() {
-    grade "$1" --json "$BATS_TEST_TMPDIR/r.json"
+    grade "$@" --json "$BATS_TEST_TMPDIR/r.json"
     [ "$status" -eq 0 ]
     python3 -c 'import json, sys
 print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
@@ -293,7 +295,80 @@ child() {
     sed -e 's/^    __shared__ tiles t;/&\n    __shared__ int last;\n    last = threadIdx.x \/ 32;/' \
         -e 's/^        score(t, warp);/        if (last > 99) return;\n&/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/race.cu"
     run ! cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/race.cu"
-    [ "$(lost "$BATS_TEST_TMPDIR/race.cu")" = "races" ]
+    page=$BATS_TEST_TMPDIR/race.html
+    [ "$(lost "$BATS_TEST_TMPDIR/race.cu" --film "$page" --gradescope "$BATS_TEST_TMPDIR/g.json")" = "races" ]
+    # And there is a film of it, at a public shape, which opens where it is, in the submission's own lines.
+    line=$(grep -n '^    last = ' "$BATS_TEST_TMPDIR/race.cu" | cut -d: -f1)
+    run python3 code/ptxsim/test/read_film.py faults "$page"
+    [[ ${lines[0]} == *"attention.cu:$line"*"attention.cu:$line"*"writes last, then warp "* ]]
+    [ "$(python3 code/ptxsim/test/read_film.py said "$page" grid)" = "[3, 1, 1]" ]
+    [ "$(stat -c %s "$page")" -lt 1000000 ]
+    grep -qF '<title>lab4: attention: a film</title>' "$page"
+    grep -qF "content=\"default-src 'none'; script-src" "$page" # whatever is in it, it reaches nobody
+    [ "$(python3 -c 'import json, sys; print(sorted(json.load(open(sys.argv[1]))["film"]))' "$BATS_TEST_TMPDIR/r.json")" = "['file', 'sentence', 'shape']" ]
+    grep -q 'At 1x1x96: .*Watch it: ./lab4 FILE --film film.html' "$BATS_TEST_TMPDIR/g.json"
+    python3 labs/fixtures/gradescope.py "$BATS_TEST_TMPDIR/g.json"
+}
+
+@test "a film is of public inputs, reads no file of the grader's, and is bounded" {
+    short
+    # Wrong at once where it is judged; where it is filmed it prints, and loops without an end.
+    faulty='args.shape.seq_len != 96'
+    sed "s/if (row < rows_of(args))$/if ($faulty)\n        ((volatile char *)args.out)[1l << 40];\n    else\n        for (unsigned i = 1; i; i = 1664525 * i | 1)\n            printf(\"%u\", i);\n    &/
+        s,^__global__ void.*,// </script><b>\n#line 1 \"/etc/passwd\"\n&," "$CHEATS/inline-ptx.cu" >"$BATS_TEST_TMPDIR/loop.cu"
+    page=$BATS_TEST_TMPDIR/loop.html
+    grade "$BATS_TEST_TMPDIR/loop.cu" --film "$page"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"At 1x1x96: "*"Watch it: loop.html, or ./lab4 FILE --film film.html"* ]]
+    [ -z "$(awk 'length > 80' <<<"$output")" ]
+    [ "$(stat -c %s "$page")" -lt 2200000 ]
+    [[ $output == *"the loop"*"has not ended after 4000000 warp instructions"* && $output != *PTXSIM* ]]
+    run ! grep -q '</script><b>\|root:' "$page"
+    [ "$(python3 code/ptxsim/test/read_film.py said "$page" source | grep -c root:)" -eq 0 ]
+}
+
+@test "a folder's reports have their films beside them, unless none are wanted" {
+    folder=$BATS_TEST_TMPDIR/class
+    out=$BATS_TEST_TMPDIR/out
+    mkdir "$folder"
+    sed 's/seq_len > 420/seq_len > 0/' "$CHEATS/races-when-long.cu" >"$folder/a.cu"
+    cp "$CHEATS/inline-ptx.cu" "$folder/b.cu"
+    python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" <<'END'
+import json, sys
+lab = json.load(open(sys.argv[1]))
+lab["points"] = [dict(p, points=50) for p in lab["points"] if p["name"] in ("correct", "races")]
+json.dump(lab, open(sys.argv[2], "w"))
+END
+    class() { # OPTION...
+        labs/grade --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" --no-gpu --out "$out" "$@" "$folder"
+    }
+    class --fresh
+    page=$(echo "$out"/reports/001-*.html)
+    [ "$(find "$out" -name '*.html')" = "$page" ]
+    grep -q "Watch it: ${page##*/}, or" "$out"/reports/001-*.txt
+    run ! grep -q "Watch it" "$out"/reports/002-*.txt
+    sum=$(cksum <"$page")
+    rm "$page"
+    class # what was kept is enough
+    [ "$(cksum <"$page")" = "$sum" ]
+    cp "$out/grades.csv" "$BATS_TEST_TMPDIR/with.csv"
+    out=$out.without
+    class --no-film
+    [ "$(find "$out" -name '*.html' | wc -l)" -eq 0 ]
+    run ! grep -q "Watch it" "$out"/reports/*.txt
+    cut -d, -f1-5 "$out/grades.csv" | diff - <(cut -d, -f1-5 "$BATS_TEST_TMPDIR/with.csv") # it counts to no points
+    # Where no page can be made that is one word, and the grade is what it was.
+    root=$BATS_TEST_TMPDIR/root
+    mkdir -p "$root/build"
+    ln -s "$PWD"/{code,plots,chapters} "$root"
+    ln -s "$PWD"/build/{runner,ptxsim,cuda,labs,starters,*.a} "$root/build"
+    cp build/judge "$root/build"
+    printf '#!/bin/sh\nexit 1\n' >"$root/build/profile"
+    chmod +x "$root/build/profile"
+    run "$root/build/judge" --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" --no-gpu --film "$page" "$folder/a.cu"
+    [ "$status" -eq 0 ]
+    [[ $output == *$'\n  Film: failed.\n'*" 50 / 100"* && $output != *"Watch it"* ]]
 }
 
 @test "a submission that is wrong on ragged sizes only loses the hidden cases" {
@@ -333,6 +408,7 @@ END
     [[ $said =~ [1-9][0-9]+" of 65536 elements are off, in 1024 of 1024 rows; most of all batch 0, head "[0-7]", row "[0-9]+", column "[0-9]+": " ]]
     [[ $said =~ "again: ./lab4 FILE --shapes small --inputs normal --seeds "[0-9]+" " ]]
     [[ $said == *"No case of \`correct\` is right: nothing else is paid yet."* ]]
+    [[ $said != *"Watch it"* && $said != *"Film"* ]] # no race and no fault: numbers have no film
     [ -z "$(awk 'length > 80' <<<"$output")" ]
 }
 
@@ -605,6 +681,8 @@ END
     one_line "which submission" --lab 4
     one_line '--item: lab 4 has no item "written" that is not read by a person: correct, hidden, races, registers' \
         --lab 4 --lab-file "$lab_file" --item written labs/fixtures
+    one_line "--film, or --no-film?" --lab 4 --lab-file "$lab_file" --film a.html --no-film code/ch04_cp_async.cu
+    one_line "--json, --gradescope and --film are for one submission" --lab 4 --lab-file "$lab_file" --film a.html labs/fixtures
     one_line "--item is for a folder" --lab 4 --lab-file "$lab_file" --item races code/ch04_cp_async.cu
     one_line "there is no" --lab 4 --lab-file "$lab_file" no-such-file.cu
     one_line "is there no lab 98" --lab 98 code/ch04_cp_async.cu

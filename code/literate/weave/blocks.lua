@@ -1,6 +1,6 @@
 -- Sets figures, tables, boxes, and what a lab's sheet has beside code: points, hints, questions.
 --
---   blocks.picture(block), chart(div)   a TikZ picture; a chart that gnuplot drew
+--   blocks.picture(block, book), chart(div, book)   a TikZ picture; a chart that gnuplot drew
 --   blocks.table(table), box(div)       a div that is no box is left as it is
 --   blocks.points(sheet, line)          of a lab's sheet (sheets.lua)
 --   blocks.hints(div), question(div)
@@ -17,7 +17,7 @@ local set_inlines = require("weave.inlines").set
 local LATEX, STUDENT, HANDOUT = common.LATEX, common.STUDENT, common.HANDOUT
 local raw, raw_block, escape, red = common.raw, common.raw_block, common.escape, common.red
 local tex_label, origin = common.tex_label, common.origin
-local where, fail_or_note = common.where, common.fail_or_note
+local where, fail, fail_or_note = common.where, common.fail, common.fail_or_note
 
 local blocks = {}
 
@@ -45,21 +45,52 @@ local function set_figure(el, content, caption)
         return pandoc.Plain(inlines)
     end
     return {
-        raw_block(string.format('<figure id="%s">%s<figcaption>', escape(id), content)),
+        raw_block(string.format('<figure id="%s"%s>%s<figcaption>', escape(id),
+            el.attributes.film and (el.attributes.src or ""):match("timeline") and ' class="timeline"' or "", content)),
         pandoc.Plain(caption_inlines("Figure", number, caption)),
         raw_block("</figcaption></figure>"),
     }
 end
 
-function blocks.picture(block)
+-- What a figure with film="10", or film="10:NAME" for a bookmark of it, says at its caption's end: where
+-- the film is, `make films` writes it, that shows this at work. site.lua makes a link of it. Where the
+-- reader is to write the kernel, the book's own film would show the solution.
+local function add_film(caption, el, book)
+    local number, bookmark = (el.attributes.film or ""):match("^(%w+):?([%w-]*)$")
+    if not el.attributes.film then
+        return caption
+    end
+    local chapter
+    for _, other in ipairs(book.chapters) do
+        chapter = other.number == number and other or chapter
+    end
+    if not chapter then
+        fail(where(el.attributes.line), "film=\"%s\": no chapter of the book has that number", el.attributes.film)
+        return caption
+    end
+    local code = LATEX and "\\code{%s}" or "<code>%s</code>"
+    local text = " Film: " .. code:format("build/films/chapter" .. number .. ".html"
+        .. (bookmark ~= "" and escape("#bookmark=" .. bookmark) or ""))
+    local to_write = false
+    for _, variant in ipairs(book.variants) do
+        to_write = to_write or variant.kind == "starter" and variant.chapter == chapter
+    end
+    if STUDENT and to_write then
+        text = " Film of yours: " .. code:format("./lab" .. number .. " my.cu --film my.html")
+    end
+    caption:insert(raw(LATEX and text .. "." or '<span class="film">' .. text .. ".</span>"))
+    return caption
+end
+
+function blocks.picture(block, book)
     local source = labels.pictures[tonumber(block.attributes.figure)]
     local caption = set_inlines(source.caption)
     local content = LATEX and figures.picture(source.text)
         or figures.image(source.svg, pandoc.utils.stringify(caption))
-    return set_figure(block, content, caption)
+    return set_figure(block, content, add_film(caption, block, book))
 end
 
-function blocks.chart(div)
+function blocks.chart(div, book)
     local image = div.content[1].content[1]
     local content, trouble = figures.chart(div.attributes.src, LATEX, div.attributes.width,
         pandoc.utils.stringify(image.caption))
@@ -67,7 +98,7 @@ function blocks.chart(div)
         fail_or_note(where(div.attributes.line), "%s", trouble)
         content = red(trouble).text
     end
-    return set_figure(div, content, image.caption)
+    return set_figure(div, content, add_film(image.caption, div, book))
 end
 
 local ALIGN = { AlignLeft = "l", AlignRight = "r", AlignCenter = "c", AlignDefault = "l" }

@@ -6,6 +6,7 @@
 --   common.fail(where, …)                   notes what is wrong; then nothing is written
 --   common.fail_or_note(where, …)           for what a draft may lack
 --   common.where(line), position(element)   "chapters/03-….md:120", and the line of an element
+--   common.link_here(id, what)              in HTML, what a reader takes the address of a place from
 
 local chunks = require "chunks"
 
@@ -89,6 +90,11 @@ end
 
 function common.tex_label(id)
     return id ~= "" and "\\label{" .. id .. "}" or ""
+end
+
+-- Its sign is the style sheet's, so that no text has it.
+function common.link_here(id, what)
+    return string.format('<a class="here" href="#%s" aria-label="link to this %s"></a>', common.escape(id), what)
 end
 
 function common.red(text)

@@ -296,8 +296,9 @@ local function chunk_head(class, part, name, sign, remark, label)
     if class == "chunkhead" then
         name = "⟨" .. name .. "⟩"
     end
-    return string.format('<div class="chunk %s" id="%s"><p class="head"><span class="name">%s%s'
-        .. '</span><span class="remark">%s</span></p>', class, label, name, sign, remark)
+    return string.format('<div class="chunk %s" id="%s"><p class="head"><span class="name">%s%s%s'
+        .. '</span><span class="remark">%s</span></p>', class, label, name, sign,
+        common.link_here(label, "chunk"), remark)
 end
 
 -- A task of a lab's sheet: its starter.

@@ -221,7 +221,7 @@ local function read_blocks(blocks)
                 elseif image and image.t == "Image" and image.identifier ~= "" then
                     out:insert(pandoc.Div({ inner }, pandoc.Attr(image.identifier, { "figure" },
                         { line = tostring(line), src = image.src,
-                          width = image.attributes.width or "" })))
+                          width = image.attributes.width or "", film = image.attributes.film })))
                 elseif caption then
                     above.caption = { long = { pandoc.Plain(caption) } }
                     above.identifier = id

@@ -320,13 +320,35 @@ static void write_trace(FILE *file, const struct trace *t)
     fprintf(file, "]}");
 }
 
+static void write_all(FILE *file, const char *variable)
+{
+    const char *comma = "";
+
+    fprintf(file, "{\"kernels\":[");
+    for (const struct trace *t = traces; t; t = t->next) {
+        if (variable == FILM ? !t->film : !t->kept)
+            continue;
+        fprintf(file, "%s\n", comma);
+        comma = ",";
+        if (variable == FILM)
+            film_write(file, t->film);
+        else
+            write_trace(file, t);
+    }
+    fprintf(file, "]}\n");
+}
+
+void films_write(FILE *file)
+{
+    write_all(file, FILM);
+}
+
 // Writes what a variable asks for, if it does, into its file.
 static void write_file(const char *variable)
 {
     char path[4096], temporary[4096 + 32];
     unsigned block[3];
     struct stat status;
-    const char *comma = "";
 
     if (!wanted_by(variable, path, sizeof path, block))
         return;
@@ -337,18 +359,7 @@ static void write_file(const char *variable)
     snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
     FILE *file = fopen(temporary, "we");
     if (file) {
-        fprintf(file, "{\"kernels\":[");
-        for (const struct trace *t = traces; t; t = t->next) {
-            if (variable == FILM ? !t->film : !t->kept)
-                continue;
-            fprintf(file, "%s\n", comma);
-            comma = ",";
-            if (variable == FILM)
-                film_write(file, t->film);
-            else
-                write_trace(file, t);
-        }
-        fprintf(file, "]}\n");
+        write_all(file, variable);
         bool failed = ferror(file) != 0;
         if (fclose(file) == 0 && !failed && rename(temporary, path) == 0)
             return;

@@ -876,8 +876,10 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
         said = true;
         printf("%s\n%s\n", string_at(fault, "text"), sentence);
     }
-    snprintf(title, sizeof title, "%s: %s", slash ? slash + 1 : program,
-             string_at(kernel, "kernel"));
+    const char *name = slash ? slash + 1 : program; // of a program, or of a recording: NAME.json
+    const char *json = strstr(name, ".json");
+    size_t stem = json && !json[5] ? (size_t)(json - name) : strlen(name);
+    snprintf(title, sizeof title, "%.*s: %s", (int)stem, name, string_at(kernel, "kernel"));
     snprintf(number, sizeof number, "%02d", chapter ? chapter : chapter_of(program));
     char *plain = static_part(kernel, source, faults);
     json_t *film = json_pack("{s:s, s:s, s:O, s:o, s:o}", "title", title, "chapter", number,

@@ -1,0 +1,278 @@
+-- Cuts the book's one HTML page into a site: a page a chapter, and what belongs to all of them.
+--
+--   texlua code/literate/site/cut.lua BOOK.html DIR [FILMS]
+--
+-- BOOK.html is what code/literate/book wrote; the comments `<!-- page NAME -->` in it say where pages
+-- begin. DIR is replaced as a whole, or stays as it was: NAME.html, index.html (preface and contents),
+-- book.css, dark.css, site.css, site.js, search.js, and in films/ those of the folder FILMS
+-- (chapterN.html, `make films`) that a figure names. The pages need no network, no server and, but for
+-- the search, the choice of colours, copying, and a film inside its figure, no JavaScript.
+--
+-- A link inside the book that leads nowhere, or a page that is too large, is one line, and status 1.
+
+local PAGE_LIMIT = 1000000 -- bytes; a page is there at once on a telephone, too
+local SEARCH_LIMIT = 3000000
+local here = arg[0]:match("^(.*)/") or "."
+
+local function die(...)
+    io.stderr:write("site: ", string.format(...), "\n")
+    os.exit(1)
+end
+
+local function read(path)
+    local file = io.open(path, "rb")
+    if file then
+        local text = file:read("a")
+        file:close()
+        return text
+    end
+end
+
+local function write(path, text)
+    local file, trouble = io.open(path, "wb")
+    if not file or not file:write(text) or not file:close() then
+        die("cannot write %s", trouble or path)
+    end
+end
+
+local function quote(path)
+    return "'" .. path:gsub("'", "'\\''") .. "'"
+end
+
+local function shell(...)
+    local command = string.format(...)
+    if not os.execute(command) then
+        die("cannot %s", command)
+    end
+end
+
+-- Replaces {{name}} by what is given for it.
+local function fill(template, values)
+    return (template:gsub("{{(%w+)}}", function(name)
+        return values[name] or die("the page has no %s", name)
+    end))
+end
+
+-- ---- The book ----------------------------------------------------------------------------------
+
+-- HTML without tags, in one line. What stands in a line holds together; Pandoc keeps an equation's TeX in
+-- it, too.
+local IN_LINE = {}
+for tag in ("a b code em i span strong sub sup math semantics mi mn mo mrow msub msup mtext"):gmatch("%w+") do
+    IN_LINE[tag] = true
+end
+local ENTITIES = { lt = "<", gt = ">", quot = '"', ["#39"] = "'", amp = "&" }
+
+local function plain(html)
+    local text = html:gsub("<annotation.-</annotation>", "")
+        :gsub("</?(%w+)[^>]*>", function(tag) return IN_LINE[tag] and "" or " " end)
+        :gsub("&(#?%w+);", ENTITIES):gsub("%s+", " ")
+    return text:match("^ ?(.-) ?$")
+end
+
+-- { name, html, title, number } in order; the first is the front, with the preface.
+local function pages_of(book)
+    local main = book:match('<main id="top">%s*(.*)<footer>')
+    if not main then
+        die("%s is no book of code/literate/book", arg[1])
+    end
+    local pages, name, from = {}, "index", 1
+    local function close(to)
+        local html = main:sub(from, to)
+        local number, title = html:match('<h1[^>]*>%s*<span class="number">([^<]*)</span>(.-)</h1>')
+        title = title or html:gsub('<h1 class="title">.-</h1>', ""):match("<h1[^>]*>(.-)</h1>") or name
+        table.insert(pages, { name = name, html = html, title = plain(title), number = number })
+    end
+    for at, next, after in main:gmatch("()<!%-%- page ([%w-]+) %-%->\n?()") do
+        close(at - 1)
+        name, from = next, after
+    end
+    close(#main)
+    return pages
+end
+
+-- Which page has an id.
+local function places_of(pages)
+    local at = { top = "index" }
+    for _, page in ipairs(pages) do
+        for id in page.html:gmatch('<%w[^>]*%sid="([^"]*)"') do
+            if at[id] then
+                die("two places are named %s, on the pages %s and %s", id, at[id], page.name)
+            end
+            at[id] = page.name
+        end
+    end
+    return at
+end
+
+-- Links to #id as links from one page of the site.
+local function lead(html, from, at)
+    return (html:gsub('(<a[^>]-%shref=")#([^"]*)"', function(head, id)
+        local name = at[id] or die("page %s has a link to #%s, which is nowhere in the book", from, id)
+        local file = name == from and "" or name .. ".html"
+        return head .. file .. (id == "top" and file ~= "" and "" or "#" .. id) .. '"'
+    end))
+end
+
+-- What a figure says of its film becomes a link, if the film is there.
+local function link_films(html, films)
+    return (html:gsub('<span class="film">(.-)<code>build/films/(chapter%w+)%.html(.-)</code>%.</span>',
+        function(_, name, place)
+            if films[name] then
+                return string.format(' <a class="film" href="films/%s.html%s">Watch it: the film of %s</a>', name,
+                    place, (name:gsub("(%d+)", " %1")))
+            end
+        end))
+end
+
+-- The contents: of the page that is shown all sections, of the others the chapter.
+local function contents_of(sidebar, page, at, all)
+    local out, on_page = {}, nil
+    for line in sidebar:gmatch("[^\n]+") do
+        local level, id = line:match('^<a class="level(%d)" href="#([^"]*)"')
+        if not level then
+            table.insert(out, line)
+        else
+            on_page = level == "1" and at[id] or on_page
+            if level == "1" or all or on_page == page then
+                if level == "1" and on_page == page then
+                    line = line:gsub("<a ", '<a aria-current="page" ')
+                end
+                table.insert(out, lead(line, page, at))
+            end
+        end
+    end
+    return table.concat(out, "\n")
+end
+
+-- ---- The search --------------------------------------------------------------------------------
+
+local function js(text)
+    return '"' .. text:gsub('[\\"]', "\\%0"):gsub("[%c]", " "):gsub("</", "<\\/") .. '"'
+end
+
+-- Each section with its text, and by their names chunks, figures, tables and the index's words:
+-- [address, kind, title, where, text]. A word of the index has a list of [address, section] in place of where.
+local function search_of(pages, at)
+    local out = {}
+    local function add(address, kind, title, where, text)
+        where = type(where) == "table" and "[" .. table.concat(where, ",") .. "]" or js(where)
+        table.insert(out, "[" .. table.concat({ js(address), js(kind), js(title), where, js(text) }, ",") .. "]")
+    end
+    local function add_page(page)
+        local where = (page.number and page.number .. " " or "") .. page.title
+        local html = page.html:gsub('<img.->', " ") .. '<h1 id="">'
+        local from, level, id, inner
+        for start, next_level, tag, stop in html:gmatch("()<h([123])([^>]*)>()") do
+            if id then
+                local close = html:find("</h" .. level .. ">", from, true)
+                inner = html:sub(from, close - 1)
+                add(page.name .. ".html#" .. id, "section", plain(inner), level == "1" and "" or where,
+                    plain(html:sub(close, start - 1)))
+            end
+            from, level, id = stop, next_level, tag:match('id="([^"]+)"')
+        end
+        for chunk, head in html:gmatch('<div class="chunk [%w ]+" id="([^"]*)"><p class="head">'
+            .. '<span class="name">(.-)</span>') do
+            add(page.name .. ".html#" .. chunk, "code", plain(head), where, "")
+        end
+        for figure, caption in html:gmatch('<figure id="([^"]*)".-<figcaption>(.-)</figcaption>') do
+            add(page.name .. ".html#" .. figure, "figure", plain(caption), where, "")
+        end
+    end
+    local function add_subjects(page)
+        local above = ""
+        for level, entry in page.html:gmatch('<li class="level(%d)">(.-)</li>') do
+            local words, places, first = plain(entry:match("^(.-)<a ") or entry), {}, nil
+            above = level == "1" and words or above
+            for id, section in entry:gmatch('<a href="#(ix%-%d+)">(.-)</a>') do
+                local address = at[id] .. ".html#" .. id
+                first = first or address
+                table.insert(places, "[" .. js(address) .. "," .. js(plain(section)) .. "]")
+            end
+            if first then
+                add(first, "index", level == "1" and words or above .. ": " .. words, places, "")
+            end
+        end
+    end
+    for _, page in ipairs(pages) do
+        if page.name == "subjects" then
+            add_subjects(page)
+        elseif page.name ~= "index-of-chunks" then
+            add_page(page)
+        end
+    end
+    return "window.BOOK = [\n" .. table.concat(out, ",\n") .. "\n];\n"
+end
+
+-- ---- The site ----------------------------------------------------------------------------------
+
+local function turn(page, word, arrow)
+    return page and string.format('<a rel="%s" href="%s.html">%s</a>', word, page.name,
+        arrow:gsub("TITLE", ((page.number and page.number .. ": " or "") .. page.title):gsub("%%", "%%%%"))) or ""
+end
+
+local function check_size(name, bytes, limit)
+    if bytes > limit then
+        die("%s has %d bytes; at most %d", name, bytes, limit)
+    end
+end
+
+local source, dir, film_dir = arg[1], arg[2], arg[3]
+if not dir or arg[4] then
+    io.stderr:write("usage: cut.lua BOOK.html DIR [FILMS]\n")
+    os.exit(2)
+end
+local book = read(source) or die("cannot read %s", source)
+local pages = pages_of(book)
+local at = places_of(pages)
+local sidebar = book:match('<nav aria%-label="Contents">.-</p>\n(.-)</nav>') or die("%s has no contents", source)
+local title = plain(book:match("<title>(.-)</title>") or "")
+local footer = book:match("<footer>(.-)</footer>") or ""
+local edition = footer:match("<p>Edition.-</p>") or ""
+local template = read(here .. "/page.html")
+
+local films, wanted = {}, {}
+for name in book:gmatch("<code>build/films/(chapter%w+)%.html") do
+    if film_dir and not films[name] and read(film_dir .. "/" .. name .. ".html") then
+        films[name] = true
+        table.insert(wanted, name)
+    end
+end
+
+local new = dir .. ".new"
+shell("rm -rf %s && mkdir -p %s/films", quote(new), quote(new))
+local total, largest, largest_name = 0, 0, ""
+for i, page in ipairs(pages) do
+    local front = i == 1
+    local text = link_films(lead(page.html, page.name, at), films)
+    if front then
+        text = text .. '<h1 id="contents-of-the-book">Contents</h1>\n<div class="contents">'
+            .. contents_of(sidebar, page.name, at, true) .. "</div>\n"
+    end
+    local html = fill(template, {
+        title = front and title or (page.number and page.number .. ": " or "") .. page.title:gsub("[&<>]",
+            { ["&"] = "&amp;", ["<"] = "&lt;", [">"] = "&gt;" }) .. " · " .. title,
+        book = title, contents = contents_of(sidebar, page.name, at),
+        previous = turn(pages[i - 1], "prev", "← TITLE"), next = turn(pages[i + 1], "next", "TITLE →"),
+        text = text, footer = front and footer or edition,
+    })
+    check_size(page.name .. ".html", #html, PAGE_LIMIT)
+    write(new .. "/" .. page.name .. ".html", html)
+    total = total + #html
+    if #html > largest then
+        largest, largest_name = #html, page.name .. ".html"
+    end
+end
+local search = search_of(pages, at)
+check_size("search.js", #search, SEARCH_LIMIT)
+write(new .. "/search.js", search)
+for _, name in ipairs { "../book.css", "../dark.css", "site.css", "site.js" } do
+    write(new .. "/" .. name:match("[^/]*$"), read(here .. "/" .. name) or die("cannot read %s/%s", here, name))
+end
+for _, name in ipairs(wanted) do
+    write(new .. "/films/" .. name .. ".html", read(film_dir .. "/" .. name .. ".html"))
+end
+shell("rm -rf %s && mv %s %s", quote(dir), quote(new), quote(dir))
+print(string.format("%s/index.html: %d pages, %.1f MB; the largest, %s, has %.0f KB; %d films", dir, #pages,
+    total / 1e6, largest_name, largest / 1e3, #wanted))

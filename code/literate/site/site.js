@@ -1,0 +1,268 @@
+// site.js: what the pages of the site can do more where there is JavaScript: colours of the reader's choice,
+// the search, copying, and a film inside the figure that names it. Nothing is fetched; search.js, the book's
+// words, is loaded when the reader first searches.
+"use strict";
+
+// ---- Colours (at once, before anything is drawn) ----------------------------------------------------
+
+const KEY = "attention-in-stages-colours", DARK = "screen and (prefers-color-scheme: dark)";
+
+function kept() {
+  try { // a browser may forbid it to files
+    return localStorage.getItem(KEY) || "system";
+  } catch {
+    return "system";
+  }
+}
+function colour(choice) {
+  document.getElementById("dark").media = choice === "dark" ? "screen" : choice === "light" ? "not all" : DARK;
+  document.documentElement.style.colorScheme = choice === "system" ? "" : choice;
+}
+colour(kept());
+
+// ---- Making things ----------------------------------------------------------------------------------
+
+function element(name, properties, ...children) {
+  const node = Object.assign(document.createElement(name), properties);
+  node.append(...children);
+  return node;
+}
+
+function addColours(tools) {
+  const choice = element("select", { title: "Colours" },
+    ...["system", "light", "dark"].map((c) => element("option", { value: c, textContent: c === "system" ? "colours" : c })));
+  choice.setAttribute("aria-label", "Colours: the system's, light or dark");
+  choice.value = kept();
+  choice.addEventListener("change", () => {
+    colour(choice.value);
+    try {
+      localStorage.setItem(KEY, choice.value);
+    } catch { /* then it holds for this page */ }
+  });
+  tools.append(choice);
+}
+
+// The contents are open beside the text, and closed above it.
+function foldContents() {
+  const wide = matchMedia("(min-width: 68rem)"), contents = document.getElementById("contents");
+  const set = () => contents.open = wide.matches;
+  wide.addEventListener("change", set);
+  set();
+  const here = contents.querySelector("[aria-current]");
+  if (wide.matches && here) here.closest("nav").scrollTop = here.offsetTop - innerHeight / 3;
+}
+
+// ---- Copying ----------------------------------------------------------------------------------------
+
+// The code of a listing as it is now: without numbers, and without lines that are struck out.
+function codeOf(pre) {
+  const copy = pre.querySelector("code").cloneNode(true);
+  for (const gone of copy.querySelectorAll(".removed")) {
+    if (gone.nextSibling && gone.nextSibling.nodeType === 3) gone.nextSibling.data = gone.nextSibling.data.replace(/^\n/, "");
+    gone.remove();
+  }
+  for (const number of copy.querySelectorAll(".no")) number.remove();
+  return copy.textContent;
+}
+
+async function toClipboard(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch { // an old browser, or one that forbids it to files
+    const box = element("textarea", { value: text });
+    document.body.append(box);
+    box.select();
+    document.execCommand("copy");
+    box.remove();
+  }
+}
+
+function addCopying() {
+  for (const pre of document.querySelectorAll("main pre")) {
+    const button = element("button", { type: "button", className: "copy", textContent: "copy" });
+    button.addEventListener("click", async () => {
+      await toClipboard(codeOf(pre));
+      button.textContent = "copied";
+      setTimeout(() => button.textContent = "copy", 1500);
+    });
+    const box = element("div", { className: "copies" });
+    pre.replaceWith(box);
+    box.append(pre, button);
+    if (pre.scrollWidth > pre.clientWidth) pre.tabIndex = 0; // so that keys can scroll it
+  }
+}
+
+// ---- Films ------------------------------------------------------------------------------------------
+
+function toggleFilm(link) {
+  const figure = link.closest("figure"), open = figure.querySelector(".screen");
+  if (open) {
+    open.remove();
+    figure.classList.remove("playing");
+    link.focus();
+    return;
+  }
+  const close = element("button", { type: "button", textContent: "close the film" });
+  close.addEventListener("click", () => toggleFilm(link));
+  const alone = element("a", { href: link.href, target: "_blank", rel: "noopener", textContent: "on a page of its own" });
+  const frame = element("iframe", { src: link.href, title: link.textContent });
+  figure.querySelector("figcaption").before(element("div", { className: "screen" }, element("p", {}, alone, " ", close), frame));
+  figure.classList.add("playing");
+  frame.focus();
+}
+
+function addFilms() {
+  for (const link of document.querySelectorAll("a.film")) {
+    link.addEventListener("click", (event) => {
+      if (event.ctrlKey || event.metaKey || event.shiftKey || !link.closest("figure")) return;
+      event.preventDefault();
+      toggleFilm(link);
+    });
+    const picture = link.closest(".timeline")?.querySelector("img");
+    if (picture) picture.addEventListener("click", () => toggleFilm(link));
+  }
+}
+
+// ---- The search -------------------------------------------------------------------------------------
+
+const MOST = 40, AROUND = 70;
+let words; // of the book: [{address, kind, title, where, text, low, name}], as search.js has them
+
+function loadWords() {
+  words = words || new Promise((resolve, reject) => {
+    const script = element("script", { src: "search.js" });
+    script.addEventListener("load", () => resolve(window.BOOK.map(([address, kind, title, where, text]) =>
+      ({ address, kind, title, where, text, low: text.toLowerCase(), name: title.toLowerCase().replace(/[:,]/g, "") }))));
+    script.addEventListener("error", () => reject(new Error("search.js is missing beside this page")));
+    document.head.append(script);
+  });
+  return words;
+}
+
+function count(text, word) {
+  let n = 0;
+  for (let i = text.indexOf(word); i >= 0 && n < 10; i = text.indexOf(word, i + word.length)) ++n;
+  return n;
+}
+
+// How well a place answers; 0: not at all. All words have to be there; a name is better than a text.
+function score(place, phrase, wanted) {
+  if (!wanted.every((word) => place.name.includes(word) || place.low.includes(word))) return 0;
+  let points = wanted.reduce((sum, word) => sum + count(place.low, word), 0) + 10 * count(place.low, phrase);
+  points += 30 * wanted.filter((word) => place.name.includes(word)).length;
+  if (place.name.includes(phrase)) points += 100;
+  if (place.name === phrase) points += place.kind === "index" ? 400 : 200;
+  return points;
+}
+
+function find(places, query) {
+  const phrase = query.trim().toLowerCase().replace(/\s+/g, " "), wanted = phrase.split(" ").filter(Boolean);
+  if (!wanted.length) return [];
+  return places.map((place, i) => ({ place, i, points: score(place, phrase, wanted) })).filter((r) => r.points > 0)
+    .sort((a, b) => b.points - a.points || a.i - b.i).map(({ place }) => ({ place, phrase, wanted }));
+}
+
+// The text around what was found, with the words marked.
+function excerpt({ place, phrase, wanted }) {
+  let at = place.low.indexOf(phrase);
+  if (at < 0) at = Math.max(0, ...wanted.map((word) => place.low.indexOf(word)));
+  const from = Math.max(0, at - AROUND), to = Math.min(place.text.length, at + phrase.length + AROUND);
+  const out = element("p", {}, from > 0 ? "… " : ""), text = place.text.slice(from, to), low = text.toLowerCase();
+  const next = (i) => wanted.map((word) => [low.indexOf(word, i), word]).filter(([k]) => k >= 0)
+    .sort((a, b) => a[0] - b[0] || b[1].length - a[1].length)[0];
+  let done = 0;
+  for (let hit = next(0); hit; hit = next(done)) {
+    out.append(text.slice(done, hit[0]), element("mark", { textContent: text.slice(hit[0], hit[0] + hit[1].length) }));
+    done = hit[0] + hit[1].length;
+  }
+  out.append(text.slice(done), to < place.text.length ? " …" : "");
+  return out;
+}
+
+function result(found) {
+  const { place } = found, kind = element("span", { className: "kind" }, place.kind);
+  if (Array.isArray(place.where))
+    place.where.forEach(([href, textContent], i) => kind.append(i ? ", " : " · ", element("a", { href, textContent })));
+  else if (place.where) kind.append(" · " + place.where);
+  const line = element("li", {}, element("a", { href: place.address, textContent: place.title }), " ", kind);
+  if (place.text) line.append(excerpt(found));
+  return line;
+}
+
+let scrolled = 0, latest = 0;
+async function search(query) {
+  const mine = ++latest, old = document.getElementById("results");
+  if (!query.trim()) {
+    if (old) old.remove();
+    if (document.body.classList.contains("searching")) {
+      document.body.classList.remove("searching");
+      scrollTo({ top: scrolled, behavior: "instant" });
+    }
+    return;
+  }
+  const box = element("section", { id: "results" });
+  box.setAttribute("aria-label", "Search results");
+  try {
+    const found = find(await loadWords(), query), n = found.length;
+    if (mine !== latest) return; // the reader has typed on
+    box.append(element("h1", { textContent: n === 0 ? "Nothing found" : n === 1 ? "1 place" : n + " places" +
+      (n > MOST ? ", the first " + MOST : "") }), element("ol", {}, ...found.slice(0, MOST).map(result)));
+  } catch (error) {
+    box.append(element("p", { textContent: error.message }));
+  }
+  box.firstChild.setAttribute("role", "status");
+  if (!document.body.classList.contains("searching")) scrolled = scrollY;
+  const now = document.getElementById("results");
+  if (now) now.remove();
+  document.body.classList.add("searching");
+  document.querySelector("main").prepend(box);
+  scrollTo({ top: 0, behavior: "instant" });
+}
+
+function addSearch(tools) {
+  const input = element("input", { type: "search", name: "q", placeholder: "Search ( / )", autocomplete: "off" });
+  input.setAttribute("aria-label", "Search the book");
+  const form = element("form", { role: "search", action: location.pathname.split("/").pop() }, input);
+  tools.append(form);
+  input.addEventListener("focus", () => loadWords().catch(() => {}), { once: true });
+  input.addEventListener("input", () => search(input.value));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const first = document.querySelector("#results a");
+    if (first) first.click();
+  });
+  document.addEventListener("keydown", (event) => {
+    const typing = /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
+    if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      input.focus();
+    } else if (event.key === "Escape" && document.body.classList.contains("searching")) {
+      input.value = "";
+      search("");
+    } else if ((event.key === "ArrowDown" || event.key === "ArrowUp") && event.target.closest("#tools form, #results")) {
+      const links = [input, ...document.querySelectorAll("#results li > a")], i = links.indexOf(event.target);
+      links[Math.max(0, Math.min(links.length - 1, i + (event.key === "ArrowDown" ? 1 : -1)))].focus();
+      event.preventDefault();
+    }
+  });
+  document.querySelector("main").addEventListener("click", (event) => {
+    if (!event.target.closest("#results a")) return;
+    input.value = ""; // a place of this page is shown at once
+    document.getElementById("results").remove();
+    document.body.classList.remove("searching");
+  });
+  const asked = new URLSearchParams(location.search).get("q"); // index.html?q=swizzle
+  if (asked) {
+    input.value = asked;
+    search(asked);
+  }
+}
+
+document.addEventListener("DOMContentLoaded", () => {
+  const tools = document.getElementById("tools");
+  addSearch(tools);
+  addColours(tools);
+  foldContents();
+  addCopying();
+  addFilms();
+});

@@ -1,0 +1,231 @@
+# The site: the specimen's one page, cut into pages; and its pages in a browser.
+
+setup_file() {
+    export literate=$BATS_TEST_DIRNAME
+    export made=$BATS_FILE_TMPDIR/made
+    cp -r "$literate/fixtures/weave" "$made"
+    cd "$made"
+    mkdir -p build films
+    cp hashes.tsv build/
+    echo '<title>A film</title><p>It is shown.' > films/chapter2.html
+    EDITION=e1 "$literate/book" html build/book.html
+    cut_site build/site films
+}
+
+setup() {
+    cd "$made"
+}
+
+cut_site() { # DIR [FILMS]
+    texlua "$literate/site/cut.lua" build/book.html "$@"
+}
+
+page() { # NAME: its title and the links that lead on
+    python3 "$literate/read_site.py" page "build/site/$1.html"
+}
+
+@test "a page a chapter, in the book's order, and every link has its target" {
+    run python3 "$literate/read_site.py" build/site
+    [ "$status" -eq 0 ]
+    [[ "$output" =~ ^'9 pages, '[0-9]+' links'$ ]]
+    [ "$(page index)" = "$(printf '%s\n' "A Specimen" "next chapter1.html")" ]
+    [ "$(page interlude-SP)" = "$(printf '%s\n' "Interlude: A look at specimens · A Specimen" "prev chapter1.html" \
+        "next chapter2.html")" ]
+    [ "$(page subjects | head -1)" = "Index · A Specimen" ]
+    at=index order=index
+    while at=$(page "$at" | sed -n 's/^next \(.*\)\.html$/\1/p') && [ -n "$at" ]; do
+        order+=" $at"
+    done
+    [ "$order" = "index chapter1 interlude-SP chapter2 appendix-A words bibliography index-of-chunks subjects" ]
+    grep -q '<p class="part">What is left</p>' build/site/appendix-A.html
+    grep -q 'Edition <code>e1</code>' build/site/chapter1.html
+}
+
+@test "links go to the page that has their place, and stay where it is this one" {
+    grep -qF '<a href="#fig:line">figure 1.2</a>' build/site/chapter1.html
+    grep -qF '<a href="chapter2.html#sec-faster">' build/site/chapter1.html
+    grep -qF '<a href="chapter1.html#chunk:ch01-kernel:1">' build/site/chapter2.html
+    grep -qF 'href="bibliography.html#ref-knuth1984"' build/site/chapter1.html
+}
+
+@test "the contents: all sections on the front, on a page its own and the other chapters" {
+    [ "$(sed -n '/<nav/,/<.nav>/p' build/site/chapter2.html | grep -c 'class="level2"')" -eq \
+        "$(sed -n '/<main/,$p' build/site/index.html | grep -c 'class="level2" href="chapter2.html')" ]
+    grep -qF '<a aria-current="page" class="level1" href="#sec-faster">' build/site/chapter2.html
+    grep -qF '<a class="level1" href="chapter1.html#sec-scale">' build/site/chapter2.html
+}
+
+@test "a chunk and a section have an address to copy" {
+    grep -qF '<a class="here" href="#chunk:ch01-kernel:1" aria-label="link to this chunk"></a>' build/site/chapter1.html
+    grep -qF '<a class="here" href="#code" aria-label="link to this section"></a>' build/site/chapter1.html
+    [ "$(grep -o 'class="here" href="#[^"]*"' build/site/*.html | sed 's/.*#//' | sort | uniq -d)" = "" ]
+}
+
+@test "a film that is there is linked, another is named; a picture stays where it is" {
+    page chapter1 | grep -qx 'film films/chapter2.html'
+    grep -qF '<code>build/films/chapter1.html#bookmark=one-tile</code>' build/site/chapter1.html
+    cmp films/chapter2.html build/site/films/chapter2.html
+    [ "$(ls build/site/films)" = chapter2.html ]
+    [ "$(grep -c '<img' build/site/chapter1.html)" -eq "$(sed -n '/page chapter1 /,/page interlude/p' build/book.html | grep -c '<img')" ]
+    cut_site build/without | grep -q '; 0 films$'
+    [ -z "$(ls build/without/films)" ]
+    python3 "$literate/read_site.py" build/without
+}
+
+@test "a film of a chapter that is not in the book is an error at its line" {
+    cp -r "$literate/fixtures/weave" "$BATS_TEST_TMPDIR/book"
+    cd "$BATS_TEST_TMPDIR/book"
+    mkdir build
+    cp hashes.tsv build/
+    sed -i 's/film=2/film=7/' chapters/01-scale.md
+    run "$literate/book" html build/out
+    [ "$status" -ne 0 ]
+    [ "$output" = "chapters/01-scale.md:$(grep -n film=7 chapters/01-scale.md | cut -d: -f1): film=\"7\": no chapter of the book has that number" ]
+    [ ! -e build/out ]
+}
+
+@test "the student's edition names a film of the reader's own where the book's would be the solution" {
+    AUDIENCE=student "$literate/book" html build/student.html
+    texlua "$literate/site/cut.lua" build/student.html build/site-student films
+    [ -z "$(ls build/site-student/films)" ]
+    grep -qF 'Film of yours: <code>./lab2 my.cu --film my.html</code>' build/site-student/chapter1.html
+    if grep -F 'chapter2.html</code>' build/site-student/*.html; then
+        return 1
+    fi
+    python3 "$literate/read_site.py" build/site-student
+}
+
+@test "pdf and page name the film's file" {
+    "$literate/book" pdf build/book.pdf
+    pdftotext -layout build/book.pdf - | tr -s ' \n' ' ' | grep -qF 'Film: build/films/chapter1.html#bookmark=one-tile.'
+    grep -qF '<span class="film"> Film: <code>build/films/chapter2.html</code>.</span>' build/book.html
+}
+
+@test "what cannot be cut says so in a line, and leaves the site as it was" {
+    run cut_site build/site films/a b
+    [ "$status" -eq 2 ]
+    [ "$output" = "usage: cut.lua BOOK.html DIR [FILMS]" ]
+    run texlua "$literate/site/cut.lua" build/none.html build/site
+    [ "$status" -eq 1 ]
+    [ "$output" = "site: cannot read build/none.html" ]
+    run texlua "$literate/site/cut.lua" films/chapter2.html build/site
+    [ "$status" -eq 1 ]
+    [ "$output" = "site: films/chapter2.html is no book of code/literate/book" ]
+    before=$(cat build/site/*.html | cksum)
+    wrong() { # SED-SCRIPT WORDS
+        sed "$1" build/book.html > build/wrong.html
+        run texlua "$literate/site/cut.lua" build/wrong.html build/site films
+        [ "$status" -eq 1 ]
+        [ "$output" = "site: $2" ]
+        [ "$before" = "$(cat build/site/*.html | cksum)" ]
+    }
+    wrong 's/id="fig:line"/id="gone"/' "page chapter1 has a link to #fig:line, which is nowhere in the book"
+    wrong 's/id="fig:line"/id="sec-faster"/' "two places are named sec-faster, on the pages chapter1 and chapter2"
+    head -c 1000000 /dev/zero | tr '\0' x > long
+    sed '/It has µs/r long' build/book.html > build/wrong.html
+    run texlua "$literate/site/cut.lua" build/wrong.html build/site films
+    [ "$status" -eq 1 ]
+    [[ "$output" =~ ^'site: chapter1.html has 10'[0-9]{5}' bytes; at most 1000000'$ ]]
+    [ "$before" = "$(cat build/site/*.html | cksum)" ]
+}
+
+@test "the search's words: sections with their text, names of code, figures, the index" {
+    {
+        echo 'window = {};'
+        cat build/site/search.js
+        echo 'for (const p of window.BOOK) console.log(JSON.stringify(p));'
+    } > build/words.js
+    command -v node >/dev/null && node build/words.js > words || sed 's/^\["/["/; s/,$//' build/site/search.js > words
+    grep -qF '["chapter1.html#chunk:ch01-kernel:1","code","⟨Scale one tile of keys⟩ ≡","Chapter 1 Scaling an array",""]' words
+    grep -qF '"index","band",[["interlude-SP.html#ix-4","SP.1"],["words.html#ix-5","Words"]],""]' words
+    grep -qF '["chapter1.html#fig:tiles","figure","Figure 1.1. A query tile meets one key tile' words
+    grep -F '["chapter1.html#code","section","1.2 The code","Chapter 1 Scaling an array",' words |
+        grep -qF 'printf(\"launching %d threads, 100%% sure & ready {#1} ~ ^ \\\\ \\n\"'
+}
+
+# A page with the site in a frame, in which a reader clicks and types; what it saw.
+browse() { # SCRIPT
+    cat > build/reader.html <<EOF
+<iframe id="frame" width="1280" height="900"></iframe><pre id="said"></pre><script>
+const frame = document.getElementById("frame"), said = [];
+const open = (address) => new Promise((done) => { frame.onload = () => done(frame.contentDocument); frame.src = address; });
+const until = async (what) => { for (let i = 0; i < 400 && !what(); ++i) await new Promise((r) => setTimeout(r, 20)); return what(); };
+const say = (...words) => said.push(words.join(" "));
+window.onerror = (what) => say("error:", what);
+(async () => { $1 })().catch((error) => say("error:", error)).then(() => {
+  document.getElementById("said").textContent = said.join("\n") + "\nend\n"; });
+</script>
+EOF
+    timeout 120 chromium --headless --no-sandbox --disable-gpu --enable-logging=stderr --allow-file-access-from-files \
+        --user-data-dir="$BATS_TEST_TMPDIR/browser" --virtual-time-budget=60000 --dump-dom "file://$PWD/build/reader.html" \
+        2> log > dom
+    if grep CONSOLE log; then
+        return 1
+    fi
+    sed -n 's/.*<pre id="said">//; T; :a; p; n; s,</pre>.*,,; /^end$/q; ba' dom | sed 's/&lt;/</g; s/&gt;/>/g; s/&amp;/\&/g'
+}
+
+@test "in a browser: search, colours, copying, the film in its figure" {
+    command -v chromium >/dev/null || skip "no chromium"
+    # shellcheck disable=SC2016
+    browse '
+let page = await open("site/chapter1.html");
+const press = (key, target) => target.dispatchEvent(new frame.contentWindow.KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+const type = (text) => { const box = page.querySelector("[name=q]"); box.value = text; box.dispatchEvent(new Event("input")); return box; };
+press("/", page.body);
+say("focus", page.activeElement.name);
+const box = type("scale Keys");
+await until(() => page.querySelector("#results li"));
+say("first", page.querySelector("#results a").getAttribute("href"), "of", page.querySelector("#results h1").textContent);
+say("marked", [...page.querySelectorAll("#results mark")].map((m) => m.textContent).includes("keys"));
+say("hidden", getComputedStyle(page.querySelector("main > p")).display);
+press("ArrowDown", box);
+say("focus", page.activeElement.getAttribute("href"));
+type("no such word");
+await until(() => page.querySelector("#results h1")?.textContent === "Nothing found");
+say("none", page.querySelectorAll("#results li").length);
+press("Escape", page.body);
+say("back", page.querySelector("#results"), getComputedStyle(page.querySelector("main > p")).display, "[" + box.value + "]");
+page = await open("site/index.html?q=band");
+await until(() => page.querySelector("#results li"));
+say("asked", [...page.querySelectorAll("#results li:first-child a")].map((a) => a.getAttribute("href")).join(" "));
+
+page = await open("site/chapter1.html");
+const choice = page.querySelector("#tools select"), ground = () => frame.contentWindow.getComputedStyle(page.body).backgroundColor;
+for (const c of ["light", "dark"]) { choice.value = c; choice.dispatchEvent(new Event("change")); say(c, ground()); }
+page = await open("site/chapter2.html");
+say("kept", ground(), page.querySelector("#tools select").value);
+
+page = await open("site/chapter2.html");
+let copied; frame.contentWindow.navigator.clipboard.writeText = async (text) => { copied = text; };
+page.getElementById("chunk:ch02-launch:1").querySelector(".copy").click();
+await until(() => copied);
+say("copied", JSON.stringify(copied));
+
+page = await open("site/chapter1.html");
+const link = page.querySelector("a.film");
+say("frames", page.querySelectorAll("iframe").length);
+link.click();
+say("film", page.querySelector("#fig\\:line iframe").getAttribute("src").replace(/.*\/site/, "site"), page.activeElement.tagName);
+page.querySelector(".screen button").click();
+say("closed", page.querySelectorAll("iframe").length, page.activeElement === page.querySelector("a.film"));
+' | tee said
+    cat > expected <<'EOF'
+focus q
+first chapter1.html#chunk:ch01-kernel:1 of 4 places
+marked true
+hidden none
+focus chapter1.html#chunk:ch01-kernel:1
+none 0
+back  block []
+asked interlude-SP.html#ix-4 interlude-SP.html#ix-4 words.html#ix-5
+light rgb(253, 253, 251)
+dark rgb(20, 24, 28)
+kept rgb(20, 24, 28) dark
+copied "printf(\"tiles of %d\\n\", TILE);\nprintf(\"launching %d threads, 100%% sure & ready {#1} ~ ^ \\\\ \\n\", 4 * TILE);\nscale<<<1, TILE>>>(nullptr, 1.5e-3f, 0x80);\n"
+frames 0
+film site/films/chapter2.html IFRAME
+closed 0 true
+EOF
+    diff expected said
+}

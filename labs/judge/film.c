@@ -1,0 +1,143 @@
+// film.c: the first race or fault of a wrong submission as a page to watch (code/film/).
+//
+// It is looked for, and filmed, at public shapes and on the inputs of seed 0, which are those of
+// ./labN FILE --film: nothing of it was drawn from the secret, and everybody can make it again. It counts
+// to no points. The kernels run in the runner's box, as for every case; the page is made in a
+// compiler's, where nothing lies but the submission and the page's own parts: a #line of the
+// submission may name any file, and finds none. Whatever fails is one word in the report.
+#include "judge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// CPU seconds of each run, and of making the page; warp instructions of a launch, ten times of what the
+// largest of the book's takes here; bytes of a page.
+enum { FILM_SECONDS = 20, FILM_BUDGET = 4000000, PAGE_BYTES_MAX = 2 << 20 };
+
+static const char *const shapes[] = {"1x1x96", "1x1x97", "1x1x128", "1x3x129"};
+
+// The block that the words of a fault name.
+static bool block_of(const char *words, unsigned cta[3])
+{
+    const char *block = strstr(words, ", block (");
+    return block && sscanf(block, ", block (%u,%u,%u)", &cta[0], &cta[1], &cta[2]) == 3;
+}
+
+static bool ask(struct submission *s, enum verb verb, struct run_request *r,
+                const struct grade_case *c, struct reply *reply, char **out)
+{
+    struct runner runner = {.box.kind = BOX_RUN};
+    const struct request request = {.verb = verb};
+    const void *parts[] = {r, c->inputs};
+    const size_t sizes[] = {sizeof *r, input_bytes(&c->shape)};
+    char *why = NULL;
+    bool answered =
+        runner_ask(&runner, s, &request, parts, sizes, 2, FILM_SECONDS, reply, out, &why);
+
+    free(why);
+    return answered;
+}
+
+struct found {
+    char *words; // of the fault, as a run without a film says it; NULL: there is none
+    char *film;  // JSON; NULL: it could not be had
+    size_t bytes;
+};
+
+static struct found look(struct submission *s, const char *shape)
+{
+    struct grade_case c;
+    struct run_request r = {.softmax_scale = SOFTMAX_SCALE,
+                            .races = true,
+                            .budget = FILM_BUDGET,
+                            .threads = 1,
+                            .sets = 1};
+    struct reply reply = {0};
+    struct found found = {0};
+    char *out = NULL, *why = NULL;
+
+    case_make(&c, shape, SOFTMAX_SCALE, GRADE_NORMAL, 0);
+    r.shape = c.shape;
+    if (submission_launches(s, &c.shape, r.launches, &r.launch_count, &why) &&
+        ask(s, VERB_RUN, &r, &c, &reply, &out)) {
+        const char *words = reply.races                                             ? reply.race
+                            : reply.verdict == FAULTED && reply.fault != FAULT_NONE ? reply.text
+                                                                                    : NULL;
+        const char *ours = words ? strstr(words, " (PTXSIM_") : NULL; // no variable of the reader's
+        if (words)
+            found.words = cleaned(words, ours ? (size_t)(ours - words) : strlen(words));
+    }
+    free(out);
+    if (found.words) {
+        block_of(found.words, r.cta); // else the first one
+        if (ask(s, VERB_FILM, &r, &c, &reply, &out) && reply.bytes > 0) {
+            found.film = out;
+            found.bytes = reply.bytes;
+        } else {
+            free(out);
+        }
+    }
+    free(why);
+    case_free(&c);
+    return found;
+}
+
+// Makes the page of a film. What is printed meanwhile is the fault that it opens at: as the simulator
+// says it, and as a sentence, which is taken. Where a loop was stopped there is none.
+static bool make_page(struct submission *s, const struct found *found, char **sentence, char **page)
+{
+    struct box box = {.kind = BOX_COMPILE, .folder = s->folder, .cpu_seconds = FILM_SECONDS};
+    char *name = text("lab%d.json", lab.number);
+    write_work(s, name, found->film, found->bytes, 0644);
+    char *command[] = {"/bin/sh", "-c",
+                       text("set -e; cd %s; '%s/build/profile' --film page '%s/%s' >said 3>&-; "
+                            "echo >>said; " HAND_OUT("said page"),
+                            options.unsafe ? s->folder : "/tmp; cp /work/attention.cu .",
+                            box_book(), box_work(&box), name),
+                       NULL};
+    struct boxed b = box_run(&box, command, 5 * FILM_SECONDS, PAGE_BYTES_MAX);
+    char *said = NULL;
+    size_t at = 0, size;
+    bool made = b.status == 0 && !b.late && !b.chatty && take_file(&b.lines, &at, &said, &size) &&
+                take_file(&b.lines, &at, page, &size) && strlen(*page) == size;
+    const char *second = made && *said != '\n' ? strchr(said, '\n') + 1 : found->words;
+
+    if (made)
+        *sentence = cleaned(second, strcspn(second, "\n"));
+    free(said);
+    free(name);
+    free(command[2]);
+    boxed_free(&b);
+    return made;
+}
+
+json_t *film_of(struct submission *s)
+{
+    struct found found = {0};
+    char *sentence = NULL, *page = NULL;
+    json_t *made = NULL;
+    size_t i = 0;
+
+    while (i < sizeof shapes / sizeof *shapes && !(found = look(s, shapes[i])).words)
+        ++i;
+    if (!found.words)
+        return NULL;
+    if (found.film && make_page(s, &found, &sentence, &page))
+        made = json_pack("{s:s, s:s, s:s}", "shape", shapes[i], "sentence", sentence, "page", page);
+    free(found.film);
+    free(found.words);
+    free(sentence);
+    free(page);
+    return made ? made : json_string("failed");
+}
+
+void film_take(json_t *result, const char *path)
+{
+    json_t *film = json_object_get(result, "film");
+    const char *page = json_string_value(json_object_get(film, "page"));
+    const char *slash = path ? strrchr(path, '/') : NULL;
+
+    if (page && path && write_text(path, page))
+        json_object_set_new(film, "file", json_string(slash ? slash + 1 : path));
+    json_object_del(film, "page");
+}
