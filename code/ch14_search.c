@@ -575,9 +575,12 @@ static void compile(const struct candidate *litter, int count)
 static int try_all(struct candidate *litter, int count, int most)
 {
     int fresh = 0;
+
+    // Leave out what was tried
     for (int i = 0; i < count && fresh < most; ++i)
         if (!find(litter[i].knob))
             litter[fresh++] = litter[i];
+
     if (fresh == 0 || tried_count + fresh > MOST)
         return 0;
     if (litter[0].generation == LAST)

@@ -280,7 +280,7 @@ static bool next_line(struct talk *t, char line[128], char *wrong, size_t size)
         double left = t->end - now();
         struct pollfd ready = {.fd = t->from, .events = POLLIN};
         if (left <= 0 || t->heard > TALK_MOST) {
-            snprintf(wrong, size, left <= 0 ? "it does not end in time" : "it writes without end");
+            snprintf(wrong, size, left <= 0 ? REPLAY_LATE : "it writes without end");
             return false;
         }
         if (poll(&ready, 1, (int)(1000 * left) + 1) <= 0)

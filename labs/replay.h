@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define REPLAY_LATE "it does not end in time"
+
 enum {
     REPLAY_KNOBS = 8,
     REPLAY_SETTINGS = 4608, // of which 2880 fit together
