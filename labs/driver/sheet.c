@@ -366,7 +366,8 @@ static void show_next(json_t *item)
             chosen = i;
         }
     }
-    if (!task || (after.stopped && !line)) // which line it is has been said, and no task's hint
+    // Which line it is has been said, and no task's hint; or which rule, and not by whose line.
+    if (!task || ((after.stopped || lab.only_search) && !line))
         return;
     if (line)
         wrap(text("task %d, \"%s\", is still open: %s:%d", chosen + 1, string_at(task, "title"),

@@ -151,7 +151,9 @@ static void failed_cases(const json_t *result, const char *item, FILE *to)
         if (*string(c, "what")) { // a search, which says of its own what to type
             wrapped(to, 6, text("%s: %s", string(c, "what"), string(c, "why")));
             if (*string(c, "again"))
-                wrapped(to, 8, text("again: %s", string(c, "again")));
+                wrapped(to, 8,
+                        text("again, after ./lab%.0f FILE: %s", number(result, "lab"),
+                             string(c, "again")));
             continue;
         }
         wrapped(

@@ -399,7 +399,7 @@ static const struct searched *searched_on(struct grading *g, bool drawn)
 {
     struct searched *s = &g->searched[drawn];
     if (!s->cases)
-        *s = drawn ? search_drawn(&g->s) : search_journal(&g->s);
+        *s = drawn ? search_drawn(&g->s, searched_on(g, false)->late) : search_journal(&g->s);
     return s;
 }
 

@@ -214,11 +214,12 @@ enum pays_for pays_for(const struct item *item);
 struct searched {
     json_t *cases; // new
     int median;    // candidates until the elite; REPLAY_MOST: not found
+    bool late;     // one did not end in time, and no other was run
 };
 // Children of some candidates, and searches on the lab's journal; searches on landscapes drawn for this
-// submission.
+// submission, none of which is run where one was late already.
 struct searched search_journal(const struct submission *s);
-struct searched search_drawn(const struct submission *s);
+struct searched search_drawn(const struct submission *s, bool late);
 
 // ---- Grading ------------------------------------------------------------------------------------
 

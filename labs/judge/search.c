@@ -60,10 +60,9 @@ static void add_case(struct searched *all, const char *item, const char *what, i
 
     if (*wrong)
         json_object_set_new(said, "why", json_string(clean));
-    if (*wrong && again)
-        json_object_set_new(
-            said, "again",
-            json_sprintf("%s --seed %d, of ./lab%d's build/student/", again, seed, lab.number));
+    if (*wrong && again && strcmp(wrong, LATE) != 0)
+        json_object_set_new(said, "again",
+                            json_sprintf("build/student/NAME %s --seed %d", again, seed));
     json_array_append_new(all->cases, said);
     free(clean);
 }
@@ -71,11 +70,6 @@ static void add_case(struct searched *all, const char *item, const char *what, i
 static int draw_seed(const char *what, int i)
 {
     return secret_between(1, 1 << 30, secret_draw("lab %d %s seed %d", lab.number, what, i));
-}
-
-static bool was_late(const char *wrong)
-{
-    return strcmp(wrong, REPLAY_LATE) == 0 || strcmp(wrong, LATE) == 0;
 }
 
 static void look_at_children(const struct submission *s, struct searched *all, bool *late)
@@ -90,7 +84,7 @@ static void look_at_children(const struct submission *s, struct searched *all, b
             end(&run);
         }
         const char *wrong = *late ? LATE : c.wrong;
-        *late = *late || was_late(c.wrong);
+        *late = *late || strcmp(c.wrong, REPLAY_LATE) == 0;
         add_case(all, "correct", text("children of %s", parent), seed, wrong,
                  text("--children %s", parent));
     }
@@ -108,7 +102,7 @@ static int search(const struct submission *s, const struct landscape *l, int see
     struct searching run = begin(s, "--replay", "-", seed);
     game_play(g, run.from, run.to, SEARCH_SECONDS);
     end(&run);
-    *late = was_late(g->wrong);
+    *late = strcmp(g->wrong, REPLAY_LATE) == 0;
     return game_count(g);
 }
 
@@ -131,16 +125,16 @@ struct searched search_journal(const struct submission *s)
                  text("--replay %s", lab.journal));
     }
     all.median = median_count(counts, REPLAY_SEEDS);
+    all.late = late;
     free(l);
     return all;
 }
 
-struct searched search_drawn(const struct submission *s)
+struct searched search_drawn(const struct submission *s, bool late)
 {
     struct landscape *l = calloc(1, sizeof *l);
     struct searched all = {.cases = json_array()};
     int counts[REPLAY_DRAWN];
-    bool late = false;
 
     if (!l)
         fail(EXIT_MACHINE, "out of memory");
