@@ -230,6 +230,7 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
         done
     }
     mkfifo there
+    # shellcheck disable=SC2094 # there and back
     build/ch14_search --replay - --budget 20 <there | tee said | answer >there
     [ "$(wc -l <asked)" -eq "$(sort -u asked | wc -l)" ]
     [[ $(tail -1 said) == "best: "*"-128-"*", 72.00 us; $(wc -l <asked) asked for, 0 not in the journal" ]]

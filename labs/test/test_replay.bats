@@ -111,16 +111,17 @@ says() {
     while [ "$1" != -- ]; do command+=("$1"); shift; done
     run "${command[@]}"
     echo "$output"
+    # shellcheck disable=SC2053 # a pattern
     [[ ${lines[-1]} == $2 ]]
 }
 
 @test "a journal: its candidates and no others are known" {
-    says replay journal $JOURNAL -- "timed 60 refused 31 unknown 4517 best 10.0352"
-    sed '3s/timed/timed", "more": "/; 7s/32-32/32-33/' $JOURNAL >"$BATS_TEST_TMPDIR/odd"
+    says replay journal "$JOURNAL" -- "timed 60 refused 31 unknown 4517 best 10.0352"
+    sed '3s/timed/timed", "more": "/; 7s/32-32/32-33/' "$JOURNAL" >"$BATS_TEST_TMPDIR/odd"
     says replay journal "$BATS_TEST_TMPDIR/odd" -- "$BATS_TEST_TMPDIR/odd:7: not a line of a journal"
-    sed 1d $JOURNAL >"$BATS_TEST_TMPDIR/headless"
+    sed 1d "$JOURNAL" >"$BATS_TEST_TMPDIR/headless"
     says replay journal "$BATS_TEST_TMPDIR/headless" -- "$BATS_TEST_TMPDIR/headless:1: not a line of a journal"
-    sed -n 1p $JOURNAL >"$BATS_TEST_TMPDIR/empty"
+    sed -n 1p "$JOURNAL" >"$BATS_TEST_TMPDIR/empty"
     says replay journal "$BATS_TEST_TMPDIR/empty" -- "$BATS_TEST_TMPDIR/empty: no candidate has a time"
     says replay journal nowhere -- "cannot read the journal nowhere"
 }
@@ -134,7 +135,7 @@ says() {
 }
 
 @test "answers are the journal's, what it lacks counts, too, and the elite is within 2 %" {
-    run replay ask $JOURNAL 32-32-2-2-0-0-0-1 64-64-2-3-0-0-0-1 128-32-1-1-0-0-0-0 64-64-2-1-0-0-1-1 64-64-2-2-4-0-0-1
+    run replay ask "$JOURNAL" 32-32-2-2-0-0-0-1 64-64-2-3-0-0-0-1 128-32-1-1-0-0-0-0 64-64-2-1-0-0-1-1 64-64-2-2-4-0-0-1
     echo "$output"
     [[ ${lines[0]} == '{"knobs": "32-32-2-2-0-0-0-1", "generation": 0, "verdict": "timed", "score": 11.9789'* ]]
     [[ ${lines[1]} == *'"verdict": "refused", "score": 0, '*'"said": "over a limit"}' ]]
@@ -145,24 +146,24 @@ says() {
 
 @test "the rules: a setting, one that fits, no other time, and the best better than all around it" {
     first=32-32-2-2-0-0-0-1
-    says replay ask $JOURNAL $first 32-48-2-2-0-0-0-1 -- "asked 2 * elite 0: question 2, 32-48-2-2-0-0-0-1: block_n has no value 48"
-    says replay ask $JOURNAL $first 32-32-2-2-0-0-0-1x -- "asked 2 * elite 0: question 2, 32-32-2-2-0-0-0-1x: no setting"
-    says replay ask $JOURNAL 32-32-4-2-0-0-0-1 -- "asked 1 * elite 0: question 1, 32-32-4-2-0-0-0-1: these do not fit together"
-    says replay ask $JOURNAL $first $first -- "asked 2 * elite 0: question 2, $first: asked for before"
-    says replay ask $JOURNAL 64-64-2-3-0-0-0-1 -- "asked 1 * elite 0: it ended after 1 candidates, none with a time"
+    says replay ask "$JOURNAL" "$first" 32-48-2-2-0-0-0-1 -- "asked 2 * elite 0: question 2, 32-48-2-2-0-0-0-1: block_n has no value 48"
+    says replay ask "$JOURNAL" "$first" 32-32-2-2-0-0-0-1x -- "asked 2 * elite 0: question 2, 32-32-2-2-0-0-0-1x: no setting"
+    says replay ask "$JOURNAL" 32-32-4-2-0-0-0-1 -- "asked 1 * elite 0: question 1, 32-32-4-2-0-0-0-1: these do not fit together"
+    says replay ask "$JOURNAL" "$first" "$first" -- "asked 2 * elite 0: question 2, $first: asked for before"
+    says replay ask "$JOURNAL" 64-64-2-3-0-0-0-1 -- "asked 1 * elite 0: it ended after 1 candidates, none with a time"
     # All single changes of the best but one, and then that, too.
     around=(32-64-2-2-0-0-0-1 64-128-2-2-0-0-0-1 64-64-1-2-0-0-0-1 64-64-2-1-0-0-0-1 64-64-2-3-0-0-0-1
         64-64-2-4-0-0-0-1 64-64-2-2-1-0-0-1 64-64-2-2-2-0-0-1 64-64-2-2-4-0-0-1 64-64-2-2-0-1-0-1
         64-64-2-2-0-0-1-1)
-    says replay ask $JOURNAL 64-64-2-2-0-0-0-1 "${around[@]}" -- \
+    says replay ask "$JOURNAL" 64-64-2-2-0-0-0-1 "${around[@]}" -- \
         "asked 12 * elite 1: it ended after 12 candidates without 64-64-2-2-0-0-0-0, one change of its best"
-    says replay ask $JOURNAL 64-64-2-2-0-0-0-1 "${around[@]}" 64-64-2-2-0-0-0-0 -- "asked 13 * elite 1: "
+    says replay ask "$JOURNAL" 64-64-2-2-0-0-0-1 "${around[@]}" 64-64-2-2-0-0-0-0 -- "asked 13 * elite 1: "
 }
 
 @test "300 candidates are all that a search may ask for" {
     mapfile -t all < <(for m in 32 64; do for s in 1 2 3 4; do for p in 0 1 2 4; do for e in 0-0-0 0-0-1 0-1-0 1-0-0 1-1-0 1-0-1 0-1-1 1-1-1
-        do echo $m-64-2-$s-$p-$e; echo $m-32-1-$s-$p-$e; done; done; done; done | grep -v 64-64-2-[12]-[04]-0-0-1)
-    run replay ask $JOURNAL "${all[@]}"
+        do echo $m-64-2-$s-$p-$e; echo $m-32-1-$s-$p-$e; done; done; done; done | grep -v '64-64-2-[12]-[04]-0-0-1')
+    run replay ask "$JOURNAL" "${all[@]}"
     [[ ${lines[-1]} == "asked 300 "*" elite 0: it does not end: more than 300 candidates" ]]
     [ "$(grep -c '^no answer$' <<<"$output")" -eq $((${#all[@]} - 300)) ]
 }
@@ -170,7 +171,7 @@ says() {
 @test "children: enough of them, in the space, of every knob and value, of one to three changes" {
     good() { build/ch14_search --children 32-32-2-2-0-0-0-0 --seed "${1-1}"; }
     for seed in 1 2 3; do
-        good $seed | says replay children 32-32-2-2-0-0-0-0 -- "500 children: as promised"
+        good "$seed" | says replay children 32-32-2-2-0-0-0-0 -- "500 children: as promised"
     done
     good | sed 1d | says replay children 32-32-2-2-0-0-0-0 -- "499 children: 499 children, not 500"
     good | sed 's/-3-/-4-/' | says replay children 32-32-2-2-0-0-0-0 -- "500 children: none of 500 children has stages = 3"
@@ -181,11 +182,11 @@ says() {
     { for k in 64-32-2-2-0-0-0-0 128-32-2-2-0-0-0-0 32-16-2-2-0-0-0-0 32-64-2-2-0-0-0-0 32-128-2-2-0-0-0-0 32-32-1-2-0-0-0-0 \
         32-32-4-2-0-0-0-0 32-32-2-1-0-0-0-0 32-32-2-3-0-0-0-0 32-32-2-4-0-0-0-0 32-32-2-2-1-0-0-0 32-32-2-2-2-0-0-0 \
         32-32-2-2-4-0-0-0 32-32-2-2-0-1-0-0 32-32-2-2-0-0-1-0 32-32-2-2-0-0-0-1; do echo "child $k"; done
-      yes "child $one" | head -490; } | says replay children $one -- "506 children: none of 506 children has more than one change"
+      yes "child $one" | head -490; } | says replay children "$one" -- "506 children: none of 506 children has more than one change"
 }
 
 @test "random choice asks for what fits, the same for a seed; a median of an even number is the lower one" {
-    run replay random $JOURNAL
+    run replay random "$JOURNAL"
     [ "${lines[0]%% *}" = "${lines[0]##* }" ]
     [ "${lines[1]}" = 1 ]
     says replay median 5 1 9 3 -- 3
@@ -205,7 +206,7 @@ says() {
 
 @test "the book's search keeps the rules on landscapes that nobody has seen, and knows the same space" {
     for seed in 3 4 5 6 7 8; do
-        SEED=$seed says replay play build/ch14_search --replay - --seed $seed --budget 150 -- "*: by the rules"
+        SEED=$seed says replay play build/ch14_search --replay - --seed "$seed" --budget 150 -- "*: by the rules"
     done
     # The space here is the chapter's: its values by --help, which settings fit by their number.
     build/ch14_search --help | sed -nE 's/^  (block|warps|stages|producers|persistent|fast|swizzle)(_[a-z]*)? +/\1\2 /p' >"$BATS_TEST_TMPDIR/theirs"
