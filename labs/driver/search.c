@@ -13,8 +13,8 @@
 enum { SEARCH_SECONDS = 20, PRACTICE = 14000 }; // the grader draws landscapes of its own
 
 static struct game games[REPLAY_SEEDS];
-static int until_elite, worst, until_drawn; // the sheet's counts, and the worst of the first
-static char *broken;                        // the first rule that was broken, or NULL
+static int until_elite, until_drawn; // the sheet's counts
+static char *broken;                 // the first rule that was broken, or NULL
 
 // Runs a program over its seed on a landscape.
 static void play(struct game *g, const struct landscape *l, const char *path, int seed)
@@ -39,7 +39,7 @@ static void show_rule(const char *what, int passed, int total, const char *note,
 
     printf("  %-30s %8s  %s%s\n", what, said, mark(pass), note);
     if (!pass)
-        wrap(wrong, printf("   "), 6);
+        wrap(wrong, printf("    "), 6);
     if (!pass && !broken)
         broken = text("%s: %s", what, wrong);
 }
@@ -66,16 +66,12 @@ static void judge_children(const char *path)
     show_rule("mutate: children of a parent", passed, total, "", wrong);
 }
 
-static int median_of(const struct game list[], int count, int *most)
+// Sorts the counts of some games, and returns their median.
+static int sorted_counts(const struct game list[], int count, int counts[])
 {
-    int counts[REPLAY_DRAWN];
-
     for (int i = 0; i < count; ++i)
         counts[i] = game_count(&list[i]);
-    int median = median_count(counts, count);
-    if (most)
-        *most = counts[count - 1];
-    return median;
+    return median_count(counts, count);
 }
 
 static void judge_games(const char *what, const struct game list[], int count, const char *note)
@@ -95,7 +91,7 @@ static void judge_drawn(const char *path)
 {
     static struct landscape l;
     static struct game list[REPLAY_DRAWN];
-    int found = 0;
+    int counts[REPLAY_DRAWN], found = 0;
 
     for (int i = 0; i < REPLAY_DRAWN; ++i) {
         doing("landscape %d of %d", i + 1, REPLAY_DRAWN);
@@ -104,7 +100,7 @@ static void judge_drawn(const char *path)
         found += list[i].elite > 0;
     }
     done();
-    until_drawn = median_of(list, REPLAY_DRAWN, NULL);
+    until_drawn = sorted_counts(list, REPLAY_DRAWN, counts);
     judge_games("searches on drawn landscapes", list, REPLAY_DRAWN,
                 text(": elite in %d, median %d", found, until_drawn));
     json_object_set_new(
@@ -127,7 +123,7 @@ static json_t *row_of(const struct game *g, int seed)
 static void show_games(void)
 {
     json_t *rows = json_array();
-    int asked = 0, missing = 0;
+    int counts[REPLAY_SEEDS], asked = 0, missing = 0;
 
     printf("\n  %4s %9s %8s %8s %11s %10s\n", "seed", "64 x 64", "elite", "in all", "not known",
            "best, us");
@@ -140,11 +136,12 @@ static void show_games(void)
         asked += g->asked;
         missing += g->missing;
     }
-    until_elite = median_of(games, REPLAY_SEEDS, &worst);
+    until_elite = sorted_counts(games, REPLAY_SEEDS, counts);
     json_object_set_new(record, "search",
                         json_pack("{s:s, s:i, s:o, s:i, s:i, s:i, s:i}", "journal", lab.journal,
                                   "most", REPLAY_MOST, "seeds", rows, "median", until_elite,
-                                  "worst", worst, "asked", asked, "missing", missing));
+                                  "worst", counts[REPLAY_SEEDS - 1], "asked", asked, "missing",
+                                  missing));
 }
 
 static char *count_said(int count)
@@ -152,32 +149,39 @@ static char *count_said(int count)
     return count < REPLAY_MOST ? text("%d", count) : text("none in %d", REPLAY_MOST);
 }
 
-static void show_yardstick(const char *name, const char *key, int median, int most)
+// Of sorted counts.
+static void show_yardstick(const char *name, const char *key, const int counts[])
 {
+    int found = 0, median = counts[(REPLAY_SEEDS - 1) / 2], most = counts[REPLAY_SEEDS - 1];
+
+    for (int i = 0; i < REPLAY_SEEDS; ++i)
+        found += counts[i] < REPLAY_MOST;
     printf("  %-32s %12s %14s\n", name, count_said(median), count_said(most));
     if (key)
-        json_object_set_new(at(record, "search"), key,
-                            json_pack("{s:i, s:i}", "median", median, "worst", most));
+        json_object_set_new(
+            at(record, "search"), key,
+            json_pack("{s:i, s:i, s:i}", "median", median, "worst", most, "found", found));
 }
 
 // What the counts are to be held against: the book's own search, and one that does not search.
 static void show_yardsticks(const struct landscape *l, const char *own)
 {
-    int counts[REPLAY_SEEDS], most;
-    struct game book[REPLAY_SEEDS];
+    int counts[REPLAY_SEEDS];
 
     printf("\n  %-32s %12s %14s\n", "until the elite", "median", "worst");
-    show_yardstick(after.name, NULL, until_elite, worst);
+    sorted_counts(games, REPLAY_SEEDS, counts);
+    show_yardstick(after.name, NULL, counts);
     if (lab.student && access(own, X_OK) == 0) {
+        struct game book[REPLAY_SEEDS];
         for (int i = 0; i < REPLAY_SEEDS; ++i)
             play(&book[i], l, own, i + 1);
-        int median = median_of(book, REPLAY_SEEDS, &most);
-        show_yardstick("the book's search", "book", median, most);
+        sorted_counts(book, REPLAY_SEEDS, counts);
+        show_yardstick("the book's search", "book", counts);
     }
     for (int i = 0; i < REPLAY_SEEDS; ++i)
         counts[i] = random_count(l, (uint64_t)(i + 1));
-    int median = median_count(counts, REPLAY_SEEDS);
-    show_yardstick("random choice", "random", median, counts[REPLAY_SEEDS - 1]);
+    median_count(counts, REPLAY_SEEDS);
+    show_yardstick("random choice", "random", counts);
 }
 
 void judge_search(void)
@@ -195,7 +199,7 @@ void judge_search(void)
               "first of the elite (within 2 %% of the best), and in all, of at most %d; and how "
               "many of them %s does not know.",
               REPLAY_MOST, lab.journal),
-         printf(" "), 2);
+         printf("  "), 2);
     for (int i = 0; i < REPLAY_SEEDS; ++i)
         play(&games[i], &l, path, i + 1);
     show_games();
