@@ -242,7 +242,7 @@ $(cuda_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
 $(c_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
-build/lab: $(call objects,$(wildcard labs/driver/*.c)) build/libworkbench.a
+build/lab: $(call objects,$(wildcard labs/driver/*.c) labs/replay.c) build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
@@ -260,7 +260,7 @@ build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tools/
 # The grader, and what runs a submission's kernels for it: labs/judge/judge.h says which part is what.
 judge := $(filter-out labs/judge/runner.c labs/judge/gpu.c,$(wildcard labs/judge/*.c))
 build/obj/labs/judge/build.o: private CFLAGS += -DKERNEL_FLAGS='"$(filter-out -Icode,$(KERNEL_FLAGS))"'
-build/judge: $(call objects,$(judge) code/ptxsim/machine/counts.c) build/libworkbench.a
+build/judge: $(call objects,$(judge) labs/replay.c code/ptxsim/machine/counts.c) build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ -l:libmd.a $(LIBS) -o $@
 build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) build/libworkbench.a

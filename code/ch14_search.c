@@ -75,10 +75,11 @@ static int tried_count;
 
 // ---- Keep the options ----
 static struct {
-    const char *shape, *folder, *elite, *on;
+    const char *shape, *folder, *elite, *on, *replay, *children;
     int budget, seed, iterations, jobs, occupancy;
     bool neighbours;
-} options = {"mission", "build/tune", NULL, NULL, 48, 1, 500, 2, 0, true};
+} options = {.shape = "mission", .folder = "build/tune", .budget = 48,
+             .seed = 1, .iterations = 500, .jobs = 2, .neighbours = true};
 static bool on_gpu;
 static char machine[LINE]; // the GPU's name, or "the simulator"
 
@@ -205,15 +206,22 @@ static void note(const struct candidate *c)
 }
 
 // ---- Read back what an interrupted search has found ----
+static bool read_knobs(const char *text, int k[KNOBS])
+{
+    int end = 0;
+    return sscanf(text, "%d-%d-%d-%d-%d-%d-%d-%d%n", &k[0], &k[1], &k[2],
+                  &k[3], &k[4], &k[5], &k[6], &k[7], &end) == KNOBS &&
+           !text[end];
+}
+
 static bool read_candidate(json_t *line, struct candidate *c)
 {
     const char *knobs, *verdict, *code, *said;
-    int *k = c->knob, v = UNBUILT;
+    int *k = c->knob, v = UNTRIED;
     if (json_unpack(line, "{ss si ss sF ss ss}", "knobs", &knobs,
                     "generation", &c->generation, "verdict", &verdict,
                     "score", &c->score, "code", &code, "said", &said) ||
-        sscanf(knobs, "%d-%d-%d-%d-%d-%d-%d-%d", &k[0], &k[1], &k[2], &k[3],
-               &k[4], &k[5], &k[6], &k[7]) != KNOBS)
+        !read_knobs(knobs, k))
         return false;
     while (v < VERDICTS && strcmp(verdict, verdicts[v]))
         ++v;
@@ -258,6 +266,42 @@ static void journal_open(const char *head)
     if (ftruncate(fileno(journal), whole) || fseek(journal, 0, SEEK_END) ||
         (whole == 0 && fprintf(journal, "%s\n", head) < 0) || fflush(journal))
         fail(3, "%s: %s", path, strerror(errno));
+}
+
+// ---- Look up what was measured before ----
+static struct candidate known[MOST]; // of the journal that answers
+static int known_count;
+
+// Asks who is at the other end of stdin and stdout.
+static void ask(const char *knobs, struct candidate *answer)
+{
+    char *text = NULL;
+    size_t size = 0;
+    printf("ask %s\n", knobs);
+    fflush(stdout);
+    bool got = getline(&text, &size, stdin) > 0;
+    json_t *line = got ? json_loads(text, 0, NULL) : NULL;
+    if (!line || !read_candidate(line, answer))
+        fail(1, "no answer to %s: the replay is over", knobs);
+    json_decref(line);
+    free(text);
+}
+
+// In place of judging a candidate: what the journal says of it.
+static void look_up(struct candidate *c)
+{
+    struct candidate answer = {.verdict = UNTRIED,
+                               .said = "not in the journal"};
+    char knobs[NAME];
+    knobs_text(c->knob, knobs);
+    if (!strcmp(options.replay, "-"))
+        ask(knobs, &answer);
+    for (int i = 0; i < known_count; ++i)
+        if (!memcmp(known[i].knob, c->knob, sizeof c->knob))
+            answer = known[i];
+    c->verdict = answer.verdict;
+    c->score = answer.score;
+    memcpy(c->said, answer.said, sizeof c->said);
 }
 
 // The best of the generations before this one, best first.
@@ -422,6 +466,7 @@ static const int ancestors[][KNOBS] = {
 };
 _Static_assert(sizeof ancestors / sizeof *ancestors == LITTER, "a litter");
 
+// Set one to three knobs anew
 static void mutate(struct candidate *child)
 {
     for (int changes = 1 + draw(3); changes > 0; --changes) {
@@ -530,23 +575,41 @@ static void compile(const struct candidate *litter, int count)
 static int try_all(struct candidate *litter, int count, int most)
 {
     int fresh = 0;
+
+    // Leave out what was tried
     for (int i = 0; i < count && fresh < most; ++i)
         if (!find(litter[i].knob))
             litter[fresh++] = litter[i];
+
     if (fresh == 0 || tried_count + fresh > MOST)
         return 0;
     if (litter[0].generation == LAST)
         printf("one change of the best:\n");
     else
         printf("generation %d:\n", litter[0].generation);
-    compile(litter, fresh);
+    if (!options.replay)
+        compile(litter, fresh);
     for (int i = 0; i < fresh; ++i) {
-        judge(&litter[i]);
-        note(&litter[i]);
+        if (options.replay) {
+            look_up(&litter[i]);
+        } else {
+            judge(&litter[i]);
+            note(&litter[i]);
+        }
         tried[tried_count++] = litter[i];
         report(&tried[tried_count - 1], tried_count);
     }
     return fresh;
+}
+
+// Tries every single change of the best, and of what is then the best, until
+// none of them is new: the best is better than all.
+static void search_around_best(void)
+{
+    struct candidate *elite[ELITE], litter[NEIGHBOURS];
+    while (find_elite(INT_MAX, elite) &&
+           try_all(litter, neighbours_of(elite[0], litter), INT_MAX))
+        ;
 }
 
 // ---- Measure the elite again, longer ----
@@ -660,6 +723,83 @@ static void write_elite(const char *path, const char *hash)
     printf("the elite is in %s\n", path);
 }
 
+// ---- Replay a journal ----
+static void load_known(void)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *file = fopen(options.replay, "r");
+    if (!file)
+        fail(2, "--replay %s: %s", options.replay, strerror(errno));
+    for (int n = 1; getline(&text, &size, file) > 0; ++n) {
+        const char *shape, *on;
+        json_t *line = json_loads(text, 0, NULL);
+        bool good =
+            n == 1 ? !json_unpack(line, "{ss ss}", "search", &shape, "on", &on)
+                   : known_count < MOST &&
+                         read_candidate(line, &known[known_count++]);
+        if (!good)
+            fail(2, "%s:%d: not a line of a journal", options.replay, n);
+        if (n == 1) {
+            options.shape = strdup(shape);
+            snprintf(machine, sizeof machine, "%s", on);
+        }
+        json_decref(line);
+    }
+    if (!machine[0])
+        fail(2, "%s: an empty journal", options.replay);
+    free(text);
+    fclose(file);
+}
+
+static const char *start_replay(void)
+{
+    if (strcmp(options.replay, "-"))
+        load_known();
+    on_gpu = strcmp(machine, "the simulator");
+    if (machine[0])
+        printf("%s on %s, replayed", options.shape, machine);
+    else
+        printf("asking");
+    printf("; seed %d, %d candidates\n", options.seed, options.budget);
+    report_head();
+    return NULL;
+}
+
+static void report_replay(void)
+{
+    struct candidate *elite[ELITE];
+    int missing = 0;
+    char best[NAME];
+    for (int i = 0; i < tried_count; ++i)
+        missing += tried[i].verdict == UNTRIED;
+    if (find_elite(INT_MAX, elite) == 0)
+        fail(1, "none of %d candidates has a time", tried_count);
+    knobs_text(elite[0]->knob, best);
+    printf("best: %s, %.2f us; %d asked for, %d not in the journal\n",
+           best, elite[0]->score, tried_count, missing);
+}
+
+// What mutate makes of a candidate, a line a child.
+static int show_children(void)
+{
+    enum { CHILDREN = 500 };
+    int parent[KNOBS];
+    char knobs[NAME];
+    if (!read_knobs(options.children, parent))
+        fail(2, "--children: knobs as in 32-32-2-2-0-0-0-1, not '%s'",
+             options.children);
+    state = (uint64_t)options.seed * 1000003;
+    for (int i = 0; i < CHILDREN; ++i) {
+        struct candidate child = {.generation = 1};
+        memcpy(child.knob, parent, sizeof child.knob);
+        mutate(&child);
+        knobs_text(child.knob, knobs);
+        printf("child %s\n", knobs);
+    }
+    return 0;
+}
+
 // ---- Read the options ----
 static void help(void)
 {
@@ -676,7 +816,10 @@ static void help(void)
         "  --jobs N         compilers at a time                   (2)\n"
         "  --on WHERE       gpu or simulator       (a GPU if there is one)\n"
         "  --folder DIR     candidates and the journal        (build/tune)\n"
-        "  --elite FILE     where the best three go  (DIR/elite.json)\n\n"
+        "  --elite FILE     where the best three go  (DIR/elite.json)\n"
+        "  --replay JOURNAL no compiler, no GPU: the journal answers. -: one\n"
+        "                   who reads `ask KNOBS` and writes a journal's line\n"
+        "  --children KNOBS shows what mutate makes of a candidate\n\n"
         "A candidate is named after its knobs, which are in this order:\n");
     for (int k = 0; k < KNOBS; ++k) {
         printf("  %-10s", space[k].name);
@@ -714,6 +857,7 @@ static void read_options(int argc, char **argv)
         {"shape", 1, 0, 's'}, {"budget", 1, 0, 'b'}, {"seed", 1, 0, 'r'},
         {"iters", 1, 0, 'i'}, {"jobs", 1, 0, 'j'},   {"folder", 1, 0, 'f'},
         {"elite", 1, 0, 'e'}, {"on", 1, 0, 'o'},     {"help", 0, 0, 'h'},
+        {"replay", 1, 0, 'p'},      {"children", 1, 0, 'c'},
         {"occupancy", 1, 0, 'w'},   {"no-neighbours", 0, 0, 'n'},
         {0, 0, 0, 0}};
     for (int o; (o = getopt_long(argc, argv, "", names, NULL)) != -1;)
@@ -729,6 +873,8 @@ static void read_options(int argc, char **argv)
         case 'f': options.folder = plain("folder", optarg); break;
         case 'e': options.elite = optarg; break;
         case 'o': options.on = optarg; break;
+        case 'p': options.replay = optarg; break;
+        case 'c': options.children = optarg; break;
         case 'n': options.neighbours = false; break;
         case 'h': help(); exit(0);
         default: exit(2);
@@ -807,18 +953,21 @@ static int spent(void)
 int main(int argc, char **argv)
 {
     read_options(argc, argv);
+    if (options.children)
+        return show_children();
     char elite_path[PATH];
-    const char *hash = start(elite_path);
+    const char *hash = options.replay ? start_replay() : start(elite_path);
     for (int g = 0, count; spent() < options.budget; ++g) {
         struct candidate litter[LITTER];
         if ((count = breed(g, litter)) == 0)
             break; // nothing left to try
         try_all(litter, count, options.budget - spent());
     }
-    struct candidate *elite[ELITE], litter[NEIGHBOURS];
-    while (options.neighbours && find_elite(INT_MAX, elite) &&
-           try_all(litter, neighbours_of(elite[0], litter), INT_MAX))
-        ; // until none of them is new: the best is better than all
-    write_elite(elite_path, hash);
+    if (options.neighbours)
+        search_around_best();
+    if (options.replay)
+        report_replay();
+    else
+        write_elite(elite_path, hash);
     return 0;
 }

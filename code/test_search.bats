@@ -205,6 +205,49 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
     cmp whole build/tune/journal.jsonl
 }
 
+# The journal of the book's search, in place of compiler and GPU.
+@test "replayed with the book's seed and budget, the search asks what the book's asked, and finds the same" {
+    journal=$ROOT/plots/runs/h200/search.jsonl
+    build/ch14_search --replay "$journal" --budget 72 >said
+    [ "$(wc -L <said)" -le 80 ]
+    grep -q '^mission on NVIDIA H200, replayed; seed 1, 72 candidates$' said
+    [ "$(tail -1 said)" = "best: 64-64-2-2-0-0-0-1, 10.04 us; 91 asked for, 0 not in the journal" ]
+    diff <(sed -nE 's/^ *[0-9]+(\/72)? +([0-9]+( +[0-9]+){7})  .*/\2/p' said | tr -s ' ' -) \
+        <(sed -nE 's/.*"knobs": "([0-9-]+)".*/\1/p' "$journal")
+    build/ch14_search --replay "$journal" --seed 2 >said
+    grep -qE '^ *[0-9]+/48 .*  untried: not in the journal$' said
+    [ ! -e build/tune ]
+    [ ! -s calls ]
+}
+
+@test "replayed by somebody who answers: a question a candidate, and the end when there is no answer" {
+    answer() { # a score that only block_n changes
+        while read -r word knobs; do
+            [ "$word" = ask ] || continue
+            echo "$knobs" >>asked
+            IFS=- read -r _ n _ <<<"$knobs"
+            echo "{\"knobs\": \"$knobs\", \"generation\": 0, \"verdict\": \"timed\", \"score\": $((200 - n)), \"code\": \"\", \"said\": \"\"}"
+        done
+    }
+    mkfifo there
+    # shellcheck disable=SC2094 # there and back
+    build/ch14_search --replay - --budget 20 <there | tee said | answer >there
+    [ "$(wc -l <asked)" -eq "$(sort -u asked | wc -l)" ]
+    [[ $(tail -1 said) == "best: "*"-128-"*", 72.00 us; $(wc -l <asked) asked for, 0 not in the journal" ]]
+    run build/ch14_search --replay - </dev/null
+    [ "$status" -eq 1 ]
+    [[ ${lines[-1]} == "ch14_search: no answer to 32-32-2-2-0-0-0-0: the replay is over" ]]
+    run build/ch14_search --replay - <<<'{"knobs": "32-32-2-2-0-0-0-0"}'
+    [ "$status" -eq 1 ]
+}
+
+@test "the children of a candidate, the same for a seed" {
+    build/ch14_search --children 64-64-2-2-0-0-0-1 >one
+    build/ch14_search --children 64-64-2-2-0-0-0-1 | cmp - one
+    [ "$(grep -cE '^child [0-9]+(-[0-9]+){7}$' one)" -eq 500 ]
+    run ! cmp -s one <(build/ch14_search --children 64-64-2-2-0-0-0-1 --seed 2)
+}
+
 @test "bad options: one line, and nothing is written" {
     try() { # STATUS TEXT OPTION...
         local status_wanted=$1 text=$2
@@ -223,6 +266,14 @@ assert len(off) == 1 and off[0]["value"] == 0 and off[0]["score"] > elite["elite
     try 3 "/nowhere/elite.json: cannot write there" --elite /nowhere/elite.json
     try 2 "'more' is not an option" more
     try 2 "unrecognized option" --colour
+    try 2 "--children: knobs as in 32-32-2-2-0-0-0-1, not '32-32'" --children 32-32
+    try 2 "--replay nowhere: No such file" --replay nowhere
+    echo '{"search": "mission"}' >odd
+    try 2 "odd:1: not a line of a journal" --replay odd
+    printf '%s\n' '{"search": "mission", "on": "a GPU"}' '{"knobs": "32-32-2-2"}' >odd
+    try 2 "odd:2: not a line of a journal" --replay odd
+    : >odd
+    try 2 "odd: an empty journal" --replay odd
     rm bin/nvidia-smi
     [ -n "$(command -v nvidia-smi)" ] || try 3 "--on gpu: nvidia-smi finds none" --on gpu
     rm build/hashes.tsv

@@ -9,6 +9,7 @@
 --                              struct p_rounding: {.points p="e4m3 8 unrounded"}, or with a
 --                              maximum that lags, "e4m3 5 rounded lag 128 3.8625", and perhaps
 --                              minds the mean, "… lag 128 0.8625 mean"; nil: not at all
+--   journal                    of a lab whose program searches: the file that answers it, from labs/labNN
 --   not_graded                 why labs/grade does not take it: {.points grade="no: REASON"}; nil: it does
 --   first_line, last_line        of the lab in the chapter
 --   items      { name, relation, limit, from, full, shape, points, words, line }, in the block's order,
@@ -28,6 +29,8 @@ local sheets = {}
 local PLAIN = { correct = true, hidden = true, races = true }
 -- Of the sm_89 image, as labs/driver/checks.c has them, and the CTAs of a launch on mission.
 local RESOURCES = { "registers", "shared", "spills", "occupancy", "threads", "ctas" }
+-- Of a search: how many candidates until the elite, on a journal and on landscapes that are drawn.
+local SEARCHES = { "candidates", "drawn" }
 
 -- Names of the simulator's counters that a lab shows, in the order of counts.def; of one launch.
 local function read_counters()
@@ -42,6 +45,7 @@ local function read_counters()
     return names
 end
 local COUNTERS = read_counters()
+local IN_BOTH = { correct = true, hidden = true } -- a search's, and a kernel's
 local RELATIONS = { ["<="] = true, [">="] = true, ["=="] = true }
 local SHAPES = { small = true, mission = true, long = true, huge = true }
 local TOTAL = 100
@@ -144,12 +148,14 @@ function sheets.parse_item(line)
             .. trim(rest or line) .. "'"
     end
     local counted = is_one_of(COUNTERS, item.name)
-    local measured = is_one_of(RESOURCES, item.name) or counted or item.name == "speed"
+    local measured = is_one_of(RESOURCES, item.name) or is_one_of(SEARCHES, item.name) or counted
+        or item.name == "speed"
     if item.name == "written" then
         return nil, "written is worth what the questions are: leave it out"
     elseif not PLAIN[item.name] and not measured then
         return nil, item.name .. " is no item: correct, hidden, races, speed; a resource: "
-            .. table.concat(RESOURCES, ", ") .. "; a counter of the simulator: "
+            .. table.concat(RESOURCES, ", ") .. "; of a search: " .. table.concat(SEARCHES, ", ")
+            .. "; a counter of the simulator: "
             .. table.concat(COUNTERS, ", ")
     elseif measured and not item.relation then
         return nil, item.name .. " needs a limit, such as <= 128"
@@ -353,15 +359,17 @@ end
 
 -- ---- Checking ----------------------------------------------------------------------------------
 
--- What the stage's program is judged against: labs/labNN says it.
-local function read_before(sheet)
+-- What the lab's script, labs/labNN, says of itself: the program before; the program that searches and
+-- its journal.
+local function read_script(sheet)
     local file = io.open(string.format("labs/lab%02d", sheet.number))
     local text = file and file:read("a") or ""
     if file then
         file:close()
     end
     text = text:gsub("\n%s*#[^\n]*", "\n")
-    return text:match("%-%-before%s+([%w_]+)")
+    return text:match("%-%-before%s+([%w_]+)"), text:match("%-%-search%s+([%w_]+)"),
+        text:match("%-%-journal%s+([%w_./]+)")
 end
 
 -- The program that chapters/stages.tsv gives a lab; nil and one line about what is missing there.
@@ -443,7 +451,7 @@ end
 local function check_mutant(book, sheet, variant, complain)
     local graded = false -- as the lab's program is: C programs are not
     for _, root in ipairs(variant.programs) do
-        graded = graded or root == sheet.root or root.file:match("%.cu$")
+        graded = graded or root == sheet.root or not sheet.journal and root.file:match("%.cu$")
     end
     if not graded then
         return
@@ -477,7 +485,13 @@ function sheets.check(book, complain)
                 complain(book, chapter.path, sheet.line, ...)
             end
             local judged, why = read_program(sheet)
-            sheet.program, sheet.before = sheet.program or judged, read_before(sheet)
+            local before, search, journal = read_script(sheet)
+            sheet.program = sheet.program or search or judged
+            if sheet.program == search then
+                sheet.journal = journal -- and nothing that it is judged against
+            else
+                sheet.before = before
+            end
             for _, root in ipairs(book.roots) do
                 if root.file:match("([^/]*)%.%w+$") == sheet.program then
                     sheet.root = root
@@ -511,6 +525,12 @@ function sheets.check(book, complain)
             end
             if #sheet.tasks == 0 then
                 note("a lab with points and no starter")
+            end
+            for _, item in ipairs(sheet.items) do
+                if is_one_of(SEARCHES, item.name) ~= (sheet.journal ~= nil) and not IN_BOTH[item.name] then
+                    complain(book, chapter.path, item.line, "%s is no item of a lab whose program %s", item.name,
+                        sheet.journal and "searches" or "is a kernel")
+                end
             end
             local written, total = 0, 0
             for _, question in ipairs(sheet.questions) do
@@ -639,7 +659,7 @@ function sheets.json(sheet)
         end
     end
     return string.format('{\n  "lab": %d,\n  "title": %s,\n  "program": %s,\n  "before": %s,\n'
-        .. '  "chapter": %s,\n%s%s  "exercises": %s,\n  "questions": %s,\n  "points": %s,\n'
+        .. '  "chapter": %s,\n%s%s%s  "exercises": %s,\n  "questions": %s,\n  "points": %s,\n'
         .. '  "mutants": %s\n}\n',
         sheet.number, quote(sheet.title or ""), quote(sheet.program),
         sheet.before and quote(sheet.before) or "null", quote(sheet.chapter.path),
@@ -647,6 +667,7 @@ function sheets.json(sheet)
             sheet.p.offset, quote(sheet.p.sum), sheet.p.lag and string.format(
                 ', "tile": %d, "lag": %g%s', sheet.p.tile, sheet.p.lag,
                 sheet.p.mean and ', "mean": true' or "") or "") or "",
+        sheet.journal and string.format('  "journal": %s,\n', quote(sheet.journal)) or "",
         sheet.not_graded and string.format('  "not_graded": %s,\n', quote(sheet.not_graded)) or "",
         list(exercises, "  "), list(questions, "  "), list(points, "  "), list(mutants, "  "))
 end

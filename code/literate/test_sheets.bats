@@ -183,6 +183,34 @@ END
     done
 }
 
+# A lab with a search, of a program in C; nothing is compared with a program before.
+searches() {
+    printf '%s\n' '#!/bin/bash' 'lab=(--lab 2 --before ch01_x)' 'lab+=(--search ch02_sum --journal plots/j.jsonl)' \
+        >labs/lab02
+    sed -i -E '/^(races|barriers|speed)/d; s/^registers.*/candidates <= 60 from 300 50/; s/^correct .*/correct 25/
+        s/ earns="[^"]*"/ earns="correct"/
+        s/ breaks=ties loses="races hidden"/ breaks=ties loses="hidden"/; s/breaks=correctness/breaks=rules loses=correct/' \
+        chapters/02-sum.md
+}
+
+@test "a lab whose program searches: the journal that answers, counts without a shape, no program before" {
+    searches
+    tangle
+    grep -qx '  "journal": "plots/j.jsonl",' build/labs/lab02.json
+    grep -q '"before": null' build/labs/lab02.json
+    grep -q '{"name": "candidates", "relation": "<=", "limit": 60, "from": 300, "points": 50,' build/labs/lab02.json
+    python3 -m json.tool build/labs/lab02.json >lab02.json
+}
+
+@test "error: a kernel's items in a lab that searches, and a search's in one that does not" {
+    searches
+    n=$(at 'candidates <= 60')
+    expect_errors 's/^candidates.*/races 50/' "$n: races is no item of a lab whose program searches"
+    sed -i 's/^races 50/candidates <= 60 from 300 50/' chapters/02-sum.md
+    printf '%s\n' '#!/bin/bash' 'lab=(--lab 2 --before ch01_x)' >labs/lab02
+    expect_errors '' "$n: candidates is no item of a lab whose program is a kernel"
+}
+
 @test "error: points that do not add up to 100" {
     n=$(at '{.points}')
     expect_errors '/^races/d' "$(at 'name=negative'): mutant negative: the lab has no item races" \
@@ -216,7 +244,7 @@ END
     run tangle
     [ "$status" -eq 1 ]
     printf "chapters/02-sum.md:%s\n" \
-        "$((n + 2)): corect is no item: correct, hidden, races, speed; a resource: registers, shared, spills, occupancy, threads, ctas; a counter of the simulator: $(counters shown | paste -sd, | sed 's/,/, /g')" \
+        "$((n + 2)): corect is no item: correct, hidden, races, speed; a resource: registers, shared, spills, occupancy, threads, ctas; of a search: candidates, drawn; a counter of the simulator: $(counters shown | paste -sd, | sed 's/,/, /g')" \
         "$((n + 3)): registers needs a limit, such as <= 128" \
         "$((n + 4)): registers <= is not followed by a number" \
         "$((n + 5)): races is right or wrong; it has no limit" \
@@ -418,7 +446,7 @@ counters() { # shown|hidden
     for name in $hidden; do
         line=$((line + 1))
         echo "chapters/02-sum.md:$line: $name is no item: correct, hidden, races, speed; a resource: registers," \
-            "shared, spills, occupancy, threads, ctas; a counter of the simulator: $known"
+            "shared, spills, occupancy, threads, ctas; of a search: candidates, drawn; a counter of the simulator: $known"
     done >expected
     grep 'is no item' <<<"$output" | diff expected -
 }

@@ -155,21 +155,46 @@ static void find_stage(void)
     lab.plain = !stage.has_kernel;
 }
 
+// A lab with a search judges a student's program in C by it.
+static void choose_search(const char *student)
+{
+    const char *dot = student ? strrchr(student, '.') : NULL;
+    if (!lab.search || !dot || strcmp(dot, ".c") != 0)
+        return;
+    lab.only_search = lab.plain = true;
+    lab.after = lab.search;
+    lab.before = NULL;
+}
+
 void parse_options(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"lab", required_argument, NULL, 'l'},      {"before", required_argument, NULL, 'b'},
-        {"shapes", required_argument, NULL, 's'},   {"seeds", required_argument, NULL, 'S'},
-        {"inputs", required_argument, NULL, 'i'},   {"gate", required_argument, NULL, 'g'},
-        {"show", required_argument, NULL, 'G'},     {"promise", required_argument, NULL, 'p'},
-        {"goal", required_argument, NULL, 'z'},     {"compare", required_argument, NULL, 'C'},
-        {"why", required_argument, NULL, 'w'},      {"on", required_argument, NULL, 'o'},
-        {"record", required_argument, NULL, 'r'},   {"rounds", required_argument, NULL, 'n'},
-        {"quick", no_argument, NULL, 'q'},          {"profile", no_argument, NULL, 'P'},
-        {"film", required_argument, NULL, 'f'},     {"film-shape", required_argument, NULL, 'F'},
-        {"film-cta", required_argument, NULL, 'x'}, {"film-values", required_argument, NULL, 'V'},
-        {"watch", no_argument, NULL, 'W'},          {"hint", no_argument, NULL, 'H'},
-        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+        {"lab", required_argument, NULL, 'l'},
+        {"before", required_argument, NULL, 'b'},
+        {"shapes", required_argument, NULL, 's'},
+        {"seeds", required_argument, NULL, 'S'},
+        {"inputs", required_argument, NULL, 'i'},
+        {"gate", required_argument, NULL, 'g'},
+        {"show", required_argument, NULL, 'G'},
+        {"promise", required_argument, NULL, 'p'},
+        {"goal", required_argument, NULL, 'z'},
+        {"compare", required_argument, NULL, 'C'},
+        {"why", required_argument, NULL, 'w'},
+        {"search", required_argument, NULL, 'a'},
+        {"journal", required_argument, NULL, 'j'},
+        {"on", required_argument, NULL, 'o'},
+        {"record", required_argument, NULL, 'r'},
+        {"rounds", required_argument, NULL, 'n'},
+        {"quick", no_argument, NULL, 'q'},
+        {"profile", no_argument, NULL, 'P'},
+        {"film", required_argument, NULL, 'f'},
+        {"film-shape", required_argument, NULL, 'F'},
+        {"film-cta", required_argument, NULL, 'x'},
+        {"film-values", required_argument, NULL, 'V'},
+        {"watch", no_argument, NULL, 'W'},
+        {"hint", no_argument, NULL, 'H'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     bool help = false;
     opterr = 0;
@@ -191,6 +216,8 @@ void parse_options(int argc, char **argv)
             break;
         case 'z': parse_promise("--goal", optarg, lab.goals, &lab.goal_count); break;
         case 'w': lab.why = optarg; break;
+        case 'a': lab.search = optarg; break;
+        case 'j': lab.journal = optarg; break;
         case 'o': lab.on = optarg; break;
         case 'r': lab.record = optarg; break;
         case 'n': lab.rounds = whole("--rounds", optarg, 6, 100000); break;
@@ -213,6 +240,7 @@ void parse_options(int argc, char **argv)
     if (!lab.number)
         fail(EXIT_USAGE, "--lab is needed; labs/lab03 shows how");
     find_stage();
+    choose_search(argv[optind]);
     if (help) {
         usage();
         exit(0);

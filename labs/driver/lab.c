@@ -88,6 +88,10 @@ static void find_program(struct side *side, const char *name)
 // What a lab takes, for those who give it something else.
 static const char *expected(void)
 {
+    if (lab.search)
+        return text("lab %d takes a search in C, as code/%s.c is or make starter%d writes one, or "
+                    "a kernel's whole program, as code/%s.cu is",
+                    lab.number, lab.search, lab.number, lab.after);
     return lab.plain ? text("lab %d takes a program in C, as code/%s.c is", lab.number, lab.after)
                      : text("lab %d takes a whole program, with its main(), as code/%s.cu is%s",
                             lab.number, lab.after,
@@ -382,9 +386,11 @@ int main(int argc, char **argv)
                chapter);
 
     const char *verdict = "GREEN";
-    if (lab.plain) {
+    if (lab.search && (lab.only_search || !lab.student))
+        judge_search();
+    if (lab.plain && !lab.only_search) {
         run_plain();
-    } else {
+    } else if (!lab.plain) {
         judge_resources();
         judge_correctness();
         verdict = judge_speed();
@@ -395,7 +401,7 @@ int main(int argc, char **argv)
     printf("\n%s%s%s%s: %s\n", BOLD, gates_failed ? RED_INK : GREEN_INK, verdict, PLAIN,
            explain(verdict));
     finish(verdict);
-    if (lab.student && !lab.plain)
+    if (lab.student && (lab.search ? lab.only_search : !lab.plain))
         show_sheet();
     return gates_failed ? EXIT_RED : EXIT_GREEN;
 }

@@ -6,6 +6,7 @@
 //   process.c   programs as processes: run to the end, or asked for one timing batch at a time
 //   checks.c    resources and correctness
 //   speedup.c   the two programs against each other; recorded runs where there is no GPU
+//   search.c    a search, by what it asks of a journal
 //   sheet.c     the lab's sheet: points so far, what to look at next, hints
 //   watch.c     judges a file again whenever it is saved
 //   evidence.c  what Nsight Compute or the simulator counted
@@ -50,8 +51,11 @@ struct lab {
     const char *why;
     const char *title, *after; // the stage's name and program: chapters/stages.tsv
     const char *before;        // the program that it is compared with, or NULL
-    bool plain;                // after is a C program that checks itself, without a kernel
-    const char *student;       // the source file judged instead of after, or NULL
+    bool plain;                // after is a C program, without a kernel
+    const char *search;        // a program that searches, or NULL; the journal that answers it
+    const char *journal;
+    bool only_search;    // it, or the student's, is judged and no kernel
+    const char *student; // the source file judged instead of after, or NULL
     const char *seeds;
     const char *inputs;                // NULL: the program's own choice
     const char *on;                    // "gpu", "simulator" or NULL
@@ -119,8 +123,12 @@ void judge_correctness(void);           // checks.c
 json_t *simulator_read(json_t *report); // evidence.c: counts per launch from a simulator report
 const char *judge_speed(void); // speedup.c: "FAST", "VALID NEGATIVE" or "GREEN", if no gate failed
 void show_evidence(void);      // evidence.c
-void show_sheet(void);         // sheet.c: after the verdict on a student's program
-void show_hint(void);          // sheet.c
+void judge_search(void);       // search.c
+double
+search_count(const char *name);  // candidates until the elite: "candidates", "drawn"; else NaN
+const char *search_broken(void); // the first rule that it broke, or NULL
+void show_sheet(void);           // sheet.c: after the verdict on a student's program
+void show_hint(void);            // sheet.c
 
 // Returns in a child process, once now and once whenever `source` is saved; Ctrl-C ends it all.
 void watch(const char *source); // watch.c

@@ -94,7 +94,8 @@ static void print_hint(json_t *task, int index)
 // hints left, else the last.
 static int choose_task(json_t *tasks, const int shown[])
 {
-    char *copy = text("%s/labs/work/lab%02d/attention.cu", root, lab.number);
+    char *copy = text("%s/labs/work/lab%02d/attention.%s", root, lab.number,
+                      lab.search || lab.plain ? "c" : "cu");
     int count = json_array_size(tasks), choice = -1;
     for (int i = 0; i < count; ++i) {
         json_t *task = json_array_get(tasks, i);
@@ -143,7 +144,7 @@ enum outcome { UNSEEN, MET, MISSED };
 // Other interleavings of the warps than the first: what is a race in one may be none in another.
 static void try_schedules(void)
 {
-    if (after.fault || after.wrong || after.stopped || on_gpu)
+    if (after.fault || after.wrong || after.stopped || on_gpu || lab.only_search)
         return;
     double budget = budget_of("small");
     for (int schedule = 1; schedule < SCHEDULES && !raced; ++schedule) {
@@ -174,6 +175,8 @@ static double value_of(json_t *item)
     for (size_t i = 0; i < sizeof resources / sizeof resources[0]; ++i)
         if (strcmp(name, resources[i]) == 0)
             return resource(&after, name, true);
+    if (lab.only_search)
+        return search_count(name);
     const char *shape = json_string_value(at(item, "shape"));
     json_t *counts = at(after.counts_of, shape ? shape : "mission"); // of `ctas`
     return counts ? number_at(counts, name) : NAN;
@@ -266,10 +269,10 @@ static void show_rule(const struct reached *reached)
                   floor(100 * reached->aim)),
              printf("  "), 2);
     if (reached->correct < 1)
-        wrap(
-            "Outputs are wrong: limits pay nothing yet, an aim half. The grader pays for the cases "
-            "that are right.",
-            printf("  "), 2);
+        wrap(text("%s: limits pay nothing yet, an aim half. The grader pays for the cases that are "
+                  "right.",
+                  lab.only_search ? "A rule is broken" : "Outputs are wrong"),
+             printf("  "), 2);
 }
 
 static json_t *show_points(void)
@@ -304,8 +307,9 @@ static json_t *show_points(void)
             printf(" %4g of %2g  %s%s\n", earned, points, mark(outcome == MET),
                    outcome == MISSED && !isnan(value) ? text(": %s", grouped(value))
                    : outcome == MET && after.stopped  ? ", but no outputs"
-                   : outcome == MET && after.wrong    ? ", but wrong outputs"
-                                                      : "");
+                   : outcome == MET && after.wrong
+                       ? lab.only_search ? ", but a rule is broken" : ", but wrong outputs"
+                       : "");
         if (outcome == MISSED && !first)
             first = item;
     }
@@ -346,7 +350,9 @@ static void show_next(json_t *item)
     int used = printf("  %s, %d points:", name, (int)number_at(item, "points"));
     const char *cause = strcmp(name, "races") == 0 ? after.fault ? after.fault : raced : NULL;
     if (!cause && strcmp(name, "correct") == 0)
-        cause = after.stopped ? after.stopped : "outputs differ from the reference, see above";
+        cause = after.stopped     ? after.stopped
+                : lab.only_search ? search_broken()
+                                  : "outputs differ from the reference, see above";
     if (!cause)
         cause = text("%s%s, and it is %s", name, limit_of(item), grouped(value_of(item)));
     wrap(cause, used, 4);
@@ -360,7 +366,8 @@ static void show_next(json_t *item)
             chosen = i;
         }
     }
-    if (!task || (after.stopped && !line)) // which line it is has been said, and no task's hint
+    // Which line it is has been said, and no task's hint; or which rule, and not by whose line.
+    if (!task || ((after.stopped || lab.only_search) && !line))
         return;
     if (line)
         wrap(text("task %d, \"%s\", is still open: %s:%d", chosen + 1, string_at(task, "title"),
@@ -376,7 +383,7 @@ static void show_next(json_t *item)
         (void)write_shown(tasks, shown, why, sizeof why);
     }
     wrap(text("more of them: ./lab%d --hint %d%s", lab.number, chosen + 1,
-              after.fault ? "" : "; the lines with their counts: --profile"),
+              after.fault || lab.only_search ? "" : "; the lines with their counts: --profile"),
          printf("  "), 4);
 }
 

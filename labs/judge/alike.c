@@ -192,7 +192,7 @@ static struct prints of_the_book(void)
 
     for (size_t i = 0; i < sizeof folders / sizeof *folders; ++i) {
         glob_t found;
-        if (glob(text("%s/%s/*.cu", options.root, folders[i]), 0, NULL, &found))
+        if (glob(text("%s/%s/*.%s", options.root, folders[i], lab.ending), 0, NULL, &found))
             continue;
         for (size_t j = 0; j < found.gl_pathc; ++j) {
             size_t bytes;

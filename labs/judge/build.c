@@ -188,12 +188,38 @@ static void compile_host(struct submission *s)
     boxed_free(&b);
 }
 
+// A search: C, and nothing for a GPU.
+static void compile_search(struct submission *s)
+{
+    const char *book = box_book();
+    struct boxed b = compile_box(
+        s, text("gcc -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -fno-lto -fno-use-linker-plugin "
+                "-I'%s/code' search.c '%s/build/libworkbench.a' -L'%s/build' -l:libjansson.a -lm "
+                "-lpthread -ldl -o program 3>&-; " HAND_OUT("program"),
+                book, book, book));
+    char *program;
+    size_t at = 0, bytes;
+
+    if (!s->problem && take_file(&b.lines, &at, &program, &bytes)) {
+        write_work(s, "program", program, bytes, 0755);
+        free(program);
+    } else if (!s->problem) {
+        problem(s, "does not compile to a program", NULL);
+    }
+    boxed_free(&b);
+}
+
 void submission_build(struct submission *s, const char *source, size_t bytes)
 {
     make_folder(s);
     SHA256Data((const uint8_t *)source, bytes, s->hash);
     if (bytes == 0 || bytes > SOURCE_BYTES_MAX) {
         problem(s, bytes ? "is larger than 1 MB" : "is empty", NULL);
+        return;
+    }
+    if (lab.journal) {
+        write_work(s, "search.c", source, bytes, 0644);
+        compile_search(s);
         return;
     }
     char *host;

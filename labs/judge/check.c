@@ -146,16 +146,16 @@ static void enter_all(void)
     size_t i;
 
     enter((struct expected){.kind = STARTER}, "starter",
-          text("%s/build/starters/%s.cu", options.root, lab.program));
+          text("%s/build/starters/%s.%s", options.root, lab.program, lab.ending));
     enter((struct expected){.kind = SOLUTION}, "solution",
-          text("%s/code/%s.cu", options.root, lab.program));
+          text("%s/code/%s.%s", options.root, lab.program, lab.ending));
     json_array_foreach (json_object_get(lab.json, "mutants"), i, mutant) {
         const char *program = string(mutant, "program"), *name = string(mutant, "name");
         bool other = strcmp(program, lab.program) != 0;
         struct expected x = {
             .kind = MUTANT, .loses = json_object_get(mutant, "loses"), .other = other};
         enter(x, other ? text("%s (%s)", name, program) : name,
-              text("%s/build/mutants/%s.%s.cu", options.root, program, name));
+              text("%s/build/mutants/%s.%s.%s", options.root, program, name, lab.ending));
     }
     const char *before = string(lab.json, "before");
     if (*before)

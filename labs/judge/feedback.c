@@ -148,6 +148,14 @@ static void failed_cases(const json_t *result, const char *item, FILE *to)
         if (strcmp(string(c, "item"), item) != 0 || truth(c, "pass") ||
             strcmp(item, "correct") != 0)
             continue;
+        if (*string(c, "what")) { // a search, which says of its own what to type
+            wrapped(to, 6, text("%s: %s", string(c, "what"), string(c, "why")));
+            if (*string(c, "again"))
+                wrapped(to, 8,
+                        text("again, after ./lab%.0f FILE: %s", number(result, "lab"),
+                             string(c, "again")));
+            continue;
+        }
         wrapped(
             to, 6,
             text("%s, %s inputs: %s", string(c, "shape"), string(c, "input"), string(c, "why")));

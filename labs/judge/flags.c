@@ -114,7 +114,7 @@ json_t *flags_of(const char *source, const char *ptx)
     static const char *const object[] = {".incbin", ".pushsection", ".section", ".symver", NULL};
     static const char *const prints[] = {"printf(", NULL};
     size_t bytes;
-    char *program = read_file(text("%s/code/%s.cu", options.root, lab.program), &bytes);
+    char *program = read_file(text("%s/code/%s.%s", options.root, lab.program, lab.ending), &bytes);
     char *own = squeezed(program ? program : ""), *words = squeezed(source);
     json_t *flags = json_array();
 

@@ -59,10 +59,10 @@ static char *read_regular(int folder, const char *name, size_t *bytes, char **wh
     return source; // one that is too long is refused by the compilation (build.c)
 }
 
-static bool ends_in_cu(const char *name) // or in .CU, as on a machine that does not care
+static bool ends_well(const char *name) // or in .CU, as on a machine that does not care
 {
-    size_t length = strlen(name);
-    return length > 3 && strcasecmp(name + length - 3, ".cu") == 0;
+    const char *dot = strrchr(name, '.');
+    return dot && dot > name && strcasecmp(dot + 1, lab.ending) == 0;
 }
 
 // What systems put beside somebody's files; NULL: nothing of that kind.
@@ -76,7 +76,7 @@ static const char *litter(const char *name)
                                                   : NULL;
 }
 
-// A folder with .cu files, found below a submission's: a zip often has one more folder around it.
+// A folder with programs, found below a submission's: a zip often has one more folder around it.
 struct found {
     int folder, count; // of the first one; how many there are
     char *name;
@@ -92,7 +92,7 @@ static void find_sources(int folder, int depth, struct found *found)
     if (here)
         rewinddir(here);
     for (struct dirent *e; here && (e = readdir(here));)
-        if (!litter(e->d_name) && ends_in_cu(e->d_name) && found->count++ == 0) {
+        if (!litter(e->d_name) && ends_well(e->d_name) && found->count++ == 0) {
             found->folder = dup(folder);
             found->name = text("%s", e->d_name);
         }
@@ -129,7 +129,8 @@ char *submission_source(const char *path, size_t *bytes, char **why)
     else if (found.count == 1)
         source = read_regular(found.folder, found.name, bytes, why);
     else
-        *why = text(found.count ? "has %d .cu files, not one" : "has no .cu file", found.count);
+        *why = found.count ? text("has %d .%s files, not one", found.count, lab.ending)
+                           : text("has no .%s file", lab.ending);
     for (int i = 0; i < 2; ++i)
         if ((i ? folder : found.folder) >= 0)
             close(i ? folder : found.folder);
@@ -193,10 +194,11 @@ static void read_entry(const char *path, struct entry *e)
     const char *ending = strrchr(e->file, '.');
 
     e->name = clean_name(e->file);
-    if (lstat(whole, &about) == 0 && S_ISREG(about.st_mode) && !ends_in_cu(e->file))
-        e->why = ending && ending > e->file
-                     ? text("is a %s file: a submission ends in .cu", clean_name(ending))
-                     : text("has no ending: a submission ends in .cu");
+    if (lstat(whole, &about) == 0 && S_ISREG(about.st_mode) && !ends_well(e->file))
+        e->why =
+            ending && ending > e->file
+                ? text("is a %s file: a submission ends in .%s", clean_name(ending), lab.ending)
+                : text("has no ending: a submission ends in .%s", lab.ending);
     else
         e->source = submission_source(whole, &e->bytes, &e->why);
     entry_keep(e);

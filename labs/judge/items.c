@@ -43,6 +43,8 @@ struct grading {
     char *printed;         // by the kernels, in the first case
     const char *group;     // of the cases at hand
     int failed;            // of them
+    struct searched
+        searched[2];       // of a lab that searches: on the journal, and drawn; none yet: no cases
     bool wrong_when_timed; // on a GPU: whatever it was in the simulator
     char *first;           // failure of them
 };
@@ -402,6 +404,43 @@ static void run_races(struct grading *g)
                  schedule % 2 ? RACES : NUMBERS_AND_RACES, schedule);
 }
 
+// ---- Searches -----------------------------------------------------------------------------------
+
+static const struct searched *searched_on(struct grading *g, bool drawn)
+{
+    struct searched *s = &g->searched[drawn];
+    if (!s->cases)
+        *s = drawn ? search_drawn(&g->s, searched_on(g, false)->late) : search_journal(&g->s);
+    return s;
+}
+
+static void take_searches(struct grading *g, bool drawn)
+{
+    json_t *c;
+    size_t i;
+
+    json_array_foreach (searched_on(g, drawn)->cases, i, c) {
+        if (!json_is_true(json_object_get(c, "pass")))
+            note_failure(g, json_string_value(json_object_get(c, "why")));
+        json_array_append(g->cases, c);
+    }
+}
+
+static void run_searches(struct grading *g)
+{
+    take_searches(g, false);
+}
+
+static void run_hidden_searches(struct grading *g)
+{
+    take_searches(g, true);
+}
+
+static bool is_search_count(const char *name)
+{
+    return strcmp(name, "candidates") == 0 || strcmp(name, "drawn") == 0;
+}
+
 // ---- Resources ----------------------------------------------------------------------------------
 
 static bool is_resource(const char *name)
@@ -580,8 +619,9 @@ static struct outcome of_number(struct grading *g, const struct item *item)
 {
     struct outcome o = {0};
     char *why = NULL;
-    double value =
-        is_resource(item->name) ? resource(g, item->name, &why) : count_at(g, item, &why);
+    double value = is_search_count(item->name) ? searched_on(g, *item->name == 'd')->median
+                   : is_resource(item->name)   ? resource(g, item->name, &why)
+                                               : count_at(g, item, &why);
 
     o.passed = relation_holds(value, item->relation, item->limit);
     o.share = o.passed;
@@ -654,6 +694,14 @@ static void check_names(void)
         ;
 
     for (int i = 0; i < lab.count; ++i) {
+        const char *name = lab.items[i].name;
+        bool both = strcmp(name, "written") == 0 || strcmp(name, "correct") == 0 ||
+                    strcmp(name, "hidden") == 0;
+        if (!both && is_search_count(name) != (lab.journal != NULL))
+            fail(EXIT_USAGE, "lab %d: \"%s\" is no item of a %s", lab.number, name,
+                 lab.journal ? "search: correct, hidden, written, candidates, drawn" : "kernel");
+        if (is_search_count(name) && lab.items[i].relation)
+            continue;
         bool known = false,
              number = is_resource(lab.items[i].name) || counts_find(&none, lab.items[i].name);
         for (size_t j = 0; j < sizeof others / sizeof *others; ++j)
@@ -749,7 +797,8 @@ static bool is_untouched(const char *source)
 {
     const json_t *tasks = json_object_get(lab.json, "exercises"), *task;
     size_t i, bytes, open = 0;
-    char *starter = read_file(text("%s/build/starters/%s.cu", options.root, lab.program), &bytes);
+    char *starter =
+        read_file(text("%s/build/starters/%s.%s", options.root, lab.program, lab.ending), &bytes);
     bool same = starter && reads_the_same(source, starter);
 
     json_array_foreach (tasks, i, task) {
@@ -777,13 +826,14 @@ static double aim_reached(const struct outcome outcomes[])
 static void grade_items(struct grading *g, const char *source, json_t *result)
 {
     struct outcome outcomes[LAB_ITEMS_MAX];
-    struct outcome correct = of_judged_group(g, "correct", run_correct);
+    struct outcome correct =
+        of_judged_group(g, "correct", lab.journal ? run_searches : run_correct);
     struct outcome hidden = {0};
     struct outcome speed = {0};
     double score = 0, total = 0;
 
     if (item_named("hidden")) // before `races`, which hears of its own
-        hidden = of_judged_group(g, "hidden", run_hidden);
+        hidden = of_judged_group(g, "hidden", lab.journal ? run_hidden_searches : run_hidden);
     if (speed_item() && !stands(g, "speed", limit_of(speed_item()), &speed))
         speed = of_speed(g, speed_item(), &correct);
     else
@@ -804,7 +854,7 @@ static void grade_items(struct grading *g, const char *source, json_t *result)
         .aim = aim_reached(outcomes),
         .tried = has_aims() && !g->wrong_when_timed &&
                  (g->earlier ? json_is_true(json_object_get(g->earlier, "tried"))
-                             : !is_untouched(source) && does_its_work(g)),
+                             : !is_untouched(source) && (lab.journal || does_its_work(g))),
     };
     for (int i = 0; i < lab.count; ++i)
         add_item(result, &lab.items[i], &outcomes[i], &reached, &score, &total);
@@ -853,7 +903,7 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
     g.cases = json_array();
     g.raced = json_array();
     shape_parse("small", &shape, why_not, sizeof why_not);
-    if (g.s.problem || !launches_on(&g, &shape, &why)) {
+    if (g.s.problem || (!lab.journal && !launches_on(&g, &shape, &why))) {
         result = refused(name, g.s.problem ? g.s.problem : why);
         if (g.s.details)
             json_object_set_new(result, "details", json_string(g.s.details));
@@ -870,6 +920,8 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
     submission_free(&g.s);
     json_decref(g.cases);
     json_decref(g.raced);
+    json_decref(g.searched[0].cases);
+    json_decref(g.searched[1].cases);
     json_object_set_new(result, "source",
                         json_string(SHA256Data((const uint8_t *)source, bytes, source_hash)));
     json_object_set_new(result, "gpu",

@@ -8,6 +8,7 @@
 //   cases.c     inputs from the secret seed, the reference, what is right
 //   points.c    a lab's points, from build/labs/labNN.json
 //   items.c     one submission, item by item, to a result (JSON)
+//   search.c    a program that searches: what it asks for
 //   timing.c    the item that needs a GPU
 //   film.c      the first fault of a wrong one as a page to watch
 //   feedback.c  a result for people, for Gradescope, for a gradebook
@@ -202,6 +203,8 @@ enum { LAB_ITEMS_MAX = 32 };
 struct lab {
     int number;
     const char *title, *program;
+    const char *ending;  // of its programs, and so of submissions: "cu", or "c" of a search
+    const char *journal; // that answers a search; NULL: the program is a kernel
     struct p_rounding p; // how its kernels may round P
     struct item items[LAB_ITEMS_MAX];
     int count;
@@ -215,6 +218,18 @@ bool relation_holds(double value, const char *relation, double limit); // NaN ne
 bool is_aim(const struct item *item);
 bool has_aims(void);
 enum pays_for pays_for(const struct item *item);
+
+// ---- Searches -----------------------------------------------------------------------------------
+
+struct searched {
+    json_t *cases; // new
+    int median;    // candidates until the elite; REPLAY_MOST: not found
+    bool late;     // one did not end in time, and no other was run
+};
+// Children of some candidates, and searches on the lab's journal; searches on landscapes drawn for this
+// submission, none of which is run where one was late already.
+struct searched search_journal(const struct submission *s);
+struct searched search_drawn(const struct submission *s, bool late);
 
 // ---- Grading ------------------------------------------------------------------------------------
 
@@ -258,7 +273,7 @@ json_t *feedback_gradescope(const json_t *result);
 void check_visibility(void); // of options, for this lab
 bool write_text(const char *path, const char *text);
 
-// A submission's source: the file itself, or the one in a folder. NULL with one line in *why.
+// A submission's source: the file itself, or the one in a folder that ends as the lab's programs do. NULL with one line in *why.
 char *submission_source(const char *path, size_t *bytes, char **why);
 int grade_folder(const char *path);
 

@@ -87,6 +87,8 @@ void lab_read(void)
     lab.number = (int)number(json, "lab", 0);
     lab.title = string(json, "title");
     lab.program = string(json, "program");
+    lab.journal = string(json, "journal");
+    lab.ending = lab.journal ? "c" : "cu";
     const char *not_graded = string(json, "not_graded");
     if (not_graded)
         fail(EXIT_USAGE, "lab %d is not graded: %s (./lab%d FILE says the points that it can see)",

@@ -192,7 +192,7 @@ static const char *write_spool(const struct waiting *w, const int *of, int count
         fail(EXIT_MACHINE, "cannot make %s: %s", folder, strerror(errno));
     for (int i = 0; i < count; ++i) {
         const struct entry *e = &w->entries[of[i]];
-        write_into(folder, text("%d.cu", i), e->source, e->bytes);
+        write_into(folder, text("%d.%s", i, lab.ending), e->source, e->bytes);
         json_array_append_new(keys, json_string(key_of(e)));
     }
     for (size_t i = 0; i < sizeof options.secret; ++i)
@@ -655,7 +655,8 @@ int slurm_element(const char *folder)
         fail(EXIT_MACHINE, "%s", why);
     submission_tidy();
     json_t *keys = json_object_get(task, "keys");
-    struct entry e = {.name = "", .source = read_file(text("%s/%s.cu", folder, index), &bytes)};
+    struct entry e = {.name = "",
+                      .source = read_file(text("%s/%s.%s", folder, index, lab.ending), &bytes)};
     e.bytes = bytes;
     if (e.source)
         entry_keep(&e);

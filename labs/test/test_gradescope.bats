@@ -47,6 +47,21 @@ setup() {
     [ "$(grep -c '"visibility": "after_published"' "$results")" -eq 1 ]
 }
 
+@test "a search is graded, too, and is a .c file" {
+    echo 14 >"$autograder/source/lab"
+    echo >"$autograder/source/visibility"
+    cp code/ch14_search.c "$autograder/submission/"
+    AUTOGRADER=$autograder run "$autograder/source/run_autograder"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    python3 labs/fixtures/gradescope.py "$results"
+    mv "$autograder/submission/ch14_search."{c,cu}
+    AUTOGRADER=$autograder "$autograder/source/run_autograder"
+    grep -q 'Hand in one .c file: there are 0' "$results"
+    echo 4 >"$autograder/source/lab"
+    echo hidden=after_published >"$autograder/source/visibility"
+}
+
 @test "no file, or two, are said to the student" {
     AUTOGRADER=$autograder run "$autograder/source/run_autograder"
     [ "$status" -eq 0 ]

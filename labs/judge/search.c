@@ -1,0 +1,150 @@
+// search.c: a lab whose program is a search. It runs in a box and asks by a pipe; what a candidate is worth
+// is known, and what was asked is counted, on this side of it (labs/replay.h).
+#include "judge.h"
+
+#include "../replay.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { SEARCH_CPU_SECONDS = 5, SEARCH_SECONDS = 20 };
+
+static const char LATE[] = "not run: another one did not end in time";
+
+struct searching {
+    pid_t pid;
+    int to, from;
+};
+
+// Starts its program with an option and a seed; what it prints comes by `from`.
+static struct searching begin(const struct submission *s, const char *option, const char *value,
+                              int seed)
+{
+    struct box box = {.kind = BOX_RECORD, .folder = s->folder, .cpu_seconds = SEARCH_CPU_SECONDS};
+    struct searching run;
+    char *command[] = {"/bin/sh",
+                       "-c",
+                       "exec \"$0\" \"$@\" >&3",
+                       text("%s/program", box_work(&box)),
+                       (char *)option,
+                       (char *)value,
+                       "--seed",
+                       text("%d", seed),
+                       NULL};
+
+    signal(SIGPIPE, SIG_IGN); // who has ended asks no more
+    run.pid = box_start(&box, command, &run.to, &run.from);
+    free(command[3]);
+    free(command[7]);
+    return run;
+}
+
+// It may have closed its pipes and go on.
+static void end(struct searching *run)
+{
+    close(run->to);
+    close(run->from);
+    kill(-run->pid, SIGKILL);
+    kill(run->pid, SIGKILL);
+    box_stop(run->pid);
+}
+
+static void add_case(struct searched *all, const char *item, const char *what, int seed,
+                     const char *wrong, const char *again)
+{
+    json_t *said = json_pack("{s:s, s:s, s:i, s:b}", "item", item, "what", what, "seed", seed,
+                             "pass", !*wrong);
+    char *clean = cleaned(wrong, strlen(wrong));
+
+    if (*wrong)
+        json_object_set_new(said, "why", json_string(clean));
+    if (*wrong && again && strcmp(wrong, LATE) != 0)
+        json_object_set_new(said, "again",
+                            json_sprintf("build/student/NAME %s --seed %d", again, seed));
+    json_array_append_new(all->cases, said);
+    free(clean);
+}
+
+static int draw_seed(const char *what, int i)
+{
+    return secret_between(1, 1 << 30, secret_draw("lab %d %s seed %d", lab.number, what, i));
+}
+
+static void look_at_children(const struct submission *s, struct searched *all, bool *late)
+{
+    for (int i = 0; replay_parents[i]; ++i) {
+        const char *parent = replay_parents[i];
+        struct children c = {.count = 0};
+        int seed = draw_seed("children", i);
+        if (!*late) {
+            struct searching run = begin(s, "--children", parent, seed);
+            children_read(&c, parent, run.from, SEARCH_SECONDS);
+            end(&run);
+        }
+        const char *wrong = *late ? LATE : c.wrong;
+        *late = *late || strcmp(c.wrong, REPLAY_LATE) == 0;
+        add_case(all, "correct", text("children of %s", parent), seed, wrong,
+                 text("--children %s", parent));
+    }
+}
+
+// One search; candidates until the elite.
+static int search(const struct submission *s, const struct landscape *l, int seed, bool *late,
+                  struct game *g)
+{
+    game_begin(g, l);
+    if (*late) {
+        snprintf(g->wrong, sizeof g->wrong, "%s", LATE);
+        return REPLAY_MOST;
+    }
+    struct searching run = begin(s, "--replay", "-", seed);
+    game_play(g, run.from, run.to, SEARCH_SECONDS);
+    end(&run);
+    *late = strcmp(g->wrong, REPLAY_LATE) == 0;
+    return game_count(g);
+}
+
+struct searched search_journal(const struct submission *s)
+{
+    struct landscape *l = calloc(1, sizeof *l);
+    struct searched all = {.cases = json_array()};
+    int counts[REPLAY_SEEDS];
+    bool late = false;
+    char why[512];
+
+    if (!l || !landscape_read(l, text("%s/%s", options.root, lab.journal), why, sizeof why))
+        fail(EXIT_MACHINE, "%s", l ? why : "out of memory");
+    look_at_children(s, &all, &late);
+    for (int i = 0; i < REPLAY_SEEDS; ++i) {
+        struct game g;
+        int seed = draw_seed("journal", i);
+        counts[i] = search(s, l, seed, &late, &g);
+        add_case(&all, "correct", text("a search on the journal, seed %d", seed), seed, g.wrong,
+                 text("--replay %s", lab.journal));
+    }
+    all.median = median_count(counts, REPLAY_SEEDS);
+    all.late = late;
+    free(l);
+    return all;
+}
+
+struct searched search_drawn(const struct submission *s, bool late)
+{
+    struct landscape *l = calloc(1, sizeof *l);
+    struct searched all = {.cases = json_array()};
+    int counts[REPLAY_DRAWN];
+
+    if (!l)
+        fail(EXIT_MACHINE, "out of memory");
+    for (int i = 0; i < REPLAY_DRAWN; ++i) {
+        struct game g;
+        landscape_draw(l, secret_draw("lab %d landscape %d", lab.number, i));
+        counts[i] = search(s, l, draw_seed("drawn", i), &late, &g);
+        add_case(&all, "hidden", "a search on a drawn landscape", 0, g.wrong, NULL);
+    }
+    all.median = median_count(counts, REPLAY_DRAWN);
+    free(l);
+    return all;
+}
