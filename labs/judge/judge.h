@@ -193,6 +193,7 @@ struct lab {
     int number;
     const char *title, *program;
     struct p_rounding p; // how its kernels may round P
+    enum mask mask;      // that they compute with
     struct item items[LAB_ITEMS_MAX];
     int count;
     const json_t *json; // all of the sheet
