@@ -52,8 +52,10 @@ constexpr bool possible(form f)
     return f.step % 16 == 0 && (f.threads == 256 || f.threads == 128) &&
            f.loads * f.threads == f.block_n * PER_ROW;
 }
+// A section of heads has its K and V in the L2 cache: so many bytes of them.
+constexpr size_t SECTION_BYTES = 17000000;
 // From how many tiles of 64 rows on the next larger form is taken.
-constexpr size_t FEW = 64, SOME = 200, MANY = 3000;
+constexpr size_t FEW = 100, SOME = 300, MANY = 800;
 static_assert(possible(WIDE) && possible(NARROW) && possible(SPLIT) &&
                   possible(QUARTER),
               "whole matrices and loads");
@@ -443,6 +445,14 @@ __device__ void store(const running<F> &r, __half *out, int first_row,
         }
 }
 
+// ---- Hand out the longest rows first ----
+
+// Of the batch's heads, section by section.
+__device__ int own_pair() { return blockIdx.z * gridDim.x + blockIdx.x; }
+
+// The longest rows first.
+__device__ int own_tile_m() { return gridDim.y - 1 - blockIdx.y; }
+
 // ---- Attend to the keys up to a row tile ----
 template <form F>
 __device__ void attend(const attention_args &args, int length)
@@ -451,15 +461,10 @@ __device__ void attend(const attention_args &args, int length)
     shared<F> &t = *(shared<F> *)memory;
 
     // Find the warp's rows and keys
-    int head = blockIdx.x % args.shape.heads;
-
-    // Hand out the longest rows first
-    int tile_m = gridDim.y - 1 - blockIdx.y;
-
-    // End with the last key that is seen
+    int tile_m = own_tile_m();
     int seq_len = min(length, (tile_m + 1) * F.block_m);
-
-    size_t base = (size_t)blockIdx.x * args.shape.seq_len * HEAD_DIM;
+    int head = own_pair() % args.shape.heads;
+    size_t base = (size_t)own_pair() * args.shape.seq_len * HEAD_DIM;
     int warp = threadIdx.x / 32;
     int part = warp / F.warps_m;    // of the keys
     int first = part * F.step;      // key of a tile, for this warp
@@ -488,10 +493,12 @@ __device__ void attend(const attention_args &args, int length)
     float scale = args.softmax_scale * LOG2_E;
     scale *= args.q_scales[head] * args.k_scales[head];
     running<F> r = {};
+
+    // Begin with no reference
     for (int m = 0; m < F.fragments; ++m)
-        r.base[m][0] = r.base[m][1] = NOTHING;
+        r.base[m][0] = r.base[m][1] = NOTHING; // not INFINITY
+
     step_p<F> p = {}; // nothing to accumulate in the first step
-    int tiles = (seq_len + F.block_n - 1) / F.block_n;
     const __half (*v_before)[HEAD_DIM] = &t.tiles[0].v[first];
     bool had = true; // there is a P of the step before
     // DIAGONAL: the warp's rows may see some of the step's keys, or none.
@@ -544,11 +551,11 @@ __device__ void attend(const attention_args &args, int length)
     };
 
     // First the tiles below the diagonal
-    int whole = tile_m * F.block_m / F.block_n; // every row sees all of them
+    int whole = tile_m * F.block_m / F.block_n;
     int tile = 0;
     for (; tile < whole; ++tile)
         step.template operator()<false>(tile);
-    for (; tile < tiles; ++tile)
+    for (; tile * F.block_n < seq_len; ++tile)
         step.template operator()<true>(tile);
 
     if (had)
@@ -559,7 +566,8 @@ __device__ void attend(const attention_args &args, int length)
         merge<F>(t, r, warp);
     }
     store<F>(r, (__half *)args.out + base, first_row, seq_len,
-             part * F.blocks * MMA_N, args.v_scales[head]);
+             part * F.blocks * MMA_N,
+             args.v_scales[own_pair() % args.shape.heads]); // not kept so long
 }
 
 // ---- Give each sequence its length ----
@@ -567,7 +575,8 @@ template <form F>
 __global__ void __launch_bounds__(F.threads, 256 / F.threads)
 attention(const __grid_constant__ attention_args args)
 {
-    attend<F>(args, args.shape.seq_len);
+    if (own_pair() < args.shape.batch * args.shape.heads)
+        attend<F>(args, args.shape.seq_len);
 }
 
 template <form F>
@@ -575,9 +584,11 @@ __global__ void __launch_bounds__(F.threads, 256 / F.threads)
 attention_ragged(const __grid_constant__ attention_args args,
                  const int *__restrict__ lengths)
 {
-    int length = lengths[blockIdx.x / args.shape.heads];
-    int tile_m = gridDim.y - 1 - blockIdx.y;
-    if (tile_m * F.block_m < length) // else there are no such rows
+    int sequence = own_pair() / args.shape.heads;
+    if (sequence >= args.shape.batch)
+        return;
+    int length = lengths[sequence];
+    if (own_tile_m() * F.block_m < length) // else there are no such rows
         attend<F>(args, length);
 }
 
@@ -598,7 +609,13 @@ static cudaError_t launch_form(const struct attention_args *args,
         sizeof(shared<F>));
     if (error)
         return error;
-    dim3 grid(pairs, tiles_m);
+    size_t most = SECTION_BYTES / ((size_t)args->shape.seq_len * 2 * HEAD_DIM);
+    unsigned section = most < 1 ? 1 : most < pairs ? (unsigned)most : pairs;
+    unsigned sections = (pairs + section - 1) / section;
+    if (sections > 65535)
+        return launch_refused(cudaErrorInvalidConfiguration,
+                              "%u sections of heads, at most 65535", sections);
+    dim3 grid(section, tiles_m, sections);
     if (lengths)
         attention_ragged<F>
             <<<grid, F.threads, sizeof(shared<F>), stream>>>(*args, lengths);

@@ -620,16 +620,17 @@ __device__ bool softmax(float (&s)[BLOCK_N / 2],
     }
 
     // Leave room for scores to come
-    if (more) {
+    if (more) { // a quarter of the keys says enough about their mean
         float sums[4] = {0, 0, 0, 0};
     #pragma unroll
-        for (int i = 0; i < BLOCK_N / 2; ++i)
-            sums[i / 2 % 2 + i % 2 * 2] += s[i];
+        for (int i = 0; i < BLOCK_N / 2; i += 16)
+            for (int j = 0; j < 4; ++j)
+                sums[j] += s[i + j];
         for (int h = 0; h < 2; ++h) {
-            float sum = sums[h] + sums[h + 2];
+            float sum = sums[2 * h] + sums[2 * h + 1];
             sum += __shfl_xor_sync(0xffffffff, sum, 1);
             sum += __shfl_xor_sync(0xffffffff, sum, 2);
-            ref[h] = fmaxf(ref[h], sum / BLOCK_N); // the tile's mean
+            ref[h] = fmaxf(ref[h], sum / (BLOCK_N / 4));
         }
     }
 
