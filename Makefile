@@ -75,9 +75,11 @@ stage = $(or $(stage_$(1)),\
     $(error chapters/stages.tsv has no stage $(1:0%=%): add a row of its number, name, program, images, least))
 # The program that a chapter's lab judges, if it is there; images and the least GPU of a program.
 judged = $(filter $(firstword $(stage_$(call two,$(1)))),$(programs))
-images = $(or $(filter sm_%,$(call stage,$(call chapter_of,$(1)))),\
+images = $(or $(call own_image,$(1)),$(filter sm_%,$(call stage,$(call chapter_of,$(1)))),\
     $(error chapters/stages.tsv: the row of stage $(patsubst 0%,%,$(call chapter_of,$(1))) names no images, and $(1) needs some))
-least = $(word 2,$(call stage,$(call chapter_of,$(1))))
+least = $(if $(call own_image,$(1)),-,$(word 2,$(call stage,$(call chapter_of,$(1)))))
+# A program, or a variant of it, with an image of its own: the row has program=image.
+own_image = $(patsubst $(basename $(1))=%,%,$(filter $(basename $(1))=%,$(stage_$(call chapter_of,$(1)))))
 
 # ---- How it is compiled --------------------------------------------------------------------------
 

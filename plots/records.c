@@ -160,6 +160,25 @@ char *join(const char *folder, const char *name)
     return path;
 }
 
+// Whether it is of a program with a mask, or of a lab that judges one: that computes something else
+// than the stages, and is on none of their charts.
+static bool has_mask(const char *folder, const struct record *record)
+{
+    if (at(record->json, "mask") != NULL)
+        return true;
+    const char *after = load_labs ? text(record->json, record->path, "after", NULL) : NULL;
+    char *name = NULL;
+    if (after == NULL || asprintf(&name, "%s.json", after) < 0)
+        return false;
+    char *path = join(folder, name);
+    json_t *program = json_load_file(path, 0, NULL); // NULL: it is not there
+    bool masked = at(program, "mask") != NULL;
+    json_decref(program);
+    free(path);
+    free(name);
+    return masked;
+}
+
 static void load_gpu(const char *folder, const char *gpu)
 {
     DIR *directory = opendir(folder);
@@ -180,6 +199,12 @@ static void load_gpu(const char *folder, const char *gpu)
         snprintf(record->gpu, sizeof record->gpu, "%s", gpu);
         record->path = join(folder, name);
         record->json = load(record->path);
+        if (has_mask(folder, record)) {
+            json_decref(record->json);
+            free(record->path);
+            --record_count;
+            continue;
+        }
         const char *key = load_labs && !reported ? "lab" : "chapter";
         double chapter = number(record->json, record->path, key);
         bool valid = chapter >= 1 && chapter <= MAX_CHAPTER && chapter == floor(chapter);

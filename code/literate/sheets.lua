@@ -6,6 +6,7 @@
 --   program, before              what is judged (chapters/stages.tsv), and against what (labs/labNN; nil: nothing);
 --                                the block may name another program of the chapter: {.points program=…}
 --   p                          how its kernels may round P, { format, offset, sum } as the workbench's
+--   mask                       "causal": what its kernels compute with; nil: no mask
 --                              struct p_rounding: {.points p="e4m3 8 unrounded"}, or with a
 --                              maximum that lags, "e4m3 5 rounded lag 128 3.8625", and perhaps
 --                              minds the mean, "… lag 128 0.8625 mean"; nil: not at all
@@ -291,6 +292,11 @@ function sheets.read(book, chapter, document, complain, position)
                                 .. 'and perhaps "lag KEYS POWERS" or "lag KEYS POWERS mean"', how)
                             sheet.p = nil
                         end
+                    end
+                    sheet.mask = block.attributes.mask
+                    if sheet.mask and sheet.mask ~= "causal" then
+                        note(line, 'mask="%s" is not "causal"', sheet.mask)
+                        sheet.mask = nil
                     end
                     local graded = block.attributes.grade
                     sheet.not_graded = graded and graded:match("^no: (%S.*)$")
@@ -659,7 +665,7 @@ function sheets.json(sheet)
         end
     end
     return string.format('{\n  "lab": %d,\n  "title": %s,\n  "program": %s,\n  "before": %s,\n'
-        .. '  "chapter": %s,\n%s%s%s  "exercises": %s,\n  "questions": %s,\n  "points": %s,\n'
+        .. '  "chapter": %s,\n%s%s%s%s  "exercises": %s,\n  "questions": %s,\n  "points": %s,\n'
         .. '  "mutants": %s\n}\n',
         sheet.number, quote(sheet.title or ""), quote(sheet.program),
         sheet.before and quote(sheet.before) or "null", quote(sheet.chapter.path),
@@ -668,6 +674,7 @@ function sheets.json(sheet)
                 ', "tile": %d, "lag": %g%s', sheet.p.tile, sheet.p.lag,
                 sheet.p.mean and ', "mean": true' or "") or "") or "",
         sheet.journal and string.format('  "journal": %s,\n', quote(sheet.journal)) or "",
+        sheet.mask and string.format('  "mask": %s,\n', quote(sheet.mask)) or "",
         sheet.not_graded and string.format('  "not_graded": %s,\n', quote(sheet.not_graded)) or "",
         list(exercises, "  "), list(questions, "  "), list(points, "  "), list(mutants, "  "))
 end

@@ -163,6 +163,20 @@ END
     grep -qx '  "p": {"format": "e4m3", "offset": 5, "sum": "rounded", "tile": 128, "lag": 0.8625, "mean": true},' build/labs/lab02.json
 }
 
+@test "a lab may say which mask its kernels compute with" {
+    tangle
+    ! grep -q '"mask"' build/labs/lab02.json || false
+    sed -i 's/{.points}/{.points mask=causal}/' chapters/02-sum.md
+    tangle
+    grep -qx '  "mask": "causal",' build/labs/lab02.json
+    python3 -m json.tool build/labs/lab02.json >lab02.json
+}
+
+@test "error: a mask that there is not" {
+    n=$(at '{.points}')
+    expect_errors 's/\{.points\}/{.points mask=window}/' "$n: mask=\"window\" is not \"causal\""
+}
+
 @test "error: a rounding of P in the wrong form" {
     n=$(at '{.points}')
     expect_errors 's/\{.points\}/{.points p="e5m2 8 unrounded"}/' \

@@ -147,6 +147,16 @@ static void *upload(const void *bytes, size_t size)
     return pointer;
 }
 
+static int *upload_lengths(const struct shape *shape)
+{
+    if (shape->ragged == 0)
+        return NULL;
+    int lengths[shape->batch];
+    for (int b = 0; b < shape->batch; ++b)
+        lengths[b] = shape_length(shape, b);
+    return upload(lengths, sizeof lengths);
+}
+
 void case_create(struct device_case *c, const struct device *device, const struct problem *problem)
 {
     size_t elements = shape_elements(&problem->shape);
@@ -160,6 +170,7 @@ void case_create(struct device_case *c, const struct device *device, const struc
     c->inputs[3] = upload(problem->q_scales, scale_bytes);
     c->inputs[4] = upload(problem->k_scales, scale_bytes);
     c->inputs[5] = upload(problem->v_scales, scale_bytes);
+    c->lengths = upload_lengths(&problem->shape);
     c->guard = device->simulator ? 0 : GUARD_BYTES;
     c->out_bytes = elements * sizeof(uint16_t);
     CUDA_CHECK(cudaMalloc(&block, c->out_bytes + 2 * c->guard));
@@ -181,6 +192,7 @@ void case_destroy(struct device_case *c)
 {
     for (int i = 0; i < 6; ++i)
         CUDA_CHECK(cudaFree(c->inputs[i]));
+    CUDA_CHECK(cudaFree(c->lengths));
     CUDA_CHECK(cudaFree(c->block));
     memset(c, 0, sizeof *c);
 }
@@ -194,10 +206,17 @@ void case_poison(const struct device_case *c, const struct device *device)
     CUDA_CHECK(cudaStreamSynchronize(device->stream));
 }
 
+cudaError_t case_launch(const struct device_case *c, const struct program *program,
+                        cudaStream_t stream)
+{
+    return c->lengths ? program->launch_ragged(&c->args, c->lengths, stream)
+                      : program->launch(&c->args, stream);
+}
+
 cudaError_t case_run(const struct device_case *c, const struct device *device,
                      const struct program *program)
 {
-    cudaError_t error = program->launch(&c->args, device->stream);
+    cudaError_t error = case_launch(c, program, device->stream);
     cudaError_t after = cudaStreamSynchronize(device->stream);
 
     return error != cudaSuccess ? error : after;
@@ -227,7 +246,7 @@ bool case_fetch(const struct device_case *c, const struct device *device, uint16
 
 static void launch(const struct stopwatch *watch, int index)
 {
-    CUDA_CHECK(watch->program->launch(&watch->cases[index].args, watch->device->stream));
+    CUDA_CHECK(case_launch(&watch->cases[index], watch->program, watch->device->stream));
 }
 
 // The launches of a sample: `repeats` over all cases.

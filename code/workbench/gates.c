@@ -28,20 +28,23 @@ struct error_metrics error_measure(const struct shape *shape, struct rows rows, 
                                    const float *ref)
 {
     struct error_metrics m = {0};
-    size_t elements = shape_elements(shape);
+    size_t head_elements = (size_t)shape->seq_len * HEAD_DIM;
     size_t compared = 0, bad = 0;
 
-    for (size_t i = 0; i < elements; ++i)
-        m.not_finite += (out[i] & 0x7c00) == 0x7c00;
+    for (int head = 0; head < shape->batch * shape->heads; ++head) {
+        size_t written = (size_t)shape_length(shape, head / shape->heads) * HEAD_DIM;
+        for (size_t i = head * head_elements; i < head * head_elements + written; ++i)
+            m.not_finite += (out[i] & 0x7c00) == 0x7c00;
+    }
     if (m.not_finite > 0) {
         m.rel_head = m.rel_row = m.max_abs = m.mean_abs = m.bad_percent = NAN;
         return m;
     }
     for (int head = 0; head < shape->batch * shape->heads; ++head) {
         double head_error = 0, head_ref = 0;
-        for (int row = rows.first; row < shape->seq_len;
-             row = rows_next(rows, shape->seq_len, row)) {
-            size_t base = ((size_t)head * shape->seq_len + row) * HEAD_DIM;
+        int length = shape_length(shape, head / shape->heads);
+        for (int row = rows.first; row < length; row = rows_next(rows, length, row)) {
+            size_t base = head * head_elements + (size_t)row * HEAD_DIM;
             double row_error = 0, row_ref = 0;
             for (size_t i = base; i < base + HEAD_DIM; ++i) {
                 double expected = ref[i];

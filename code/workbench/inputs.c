@@ -14,11 +14,13 @@
 #include "workbench.h"
 
 static const struct shape named_shapes[] = {
-    {"small", 1, 8, 128},
-    {"mission", 2, 8, 512},
-    {"long", 2, 8, 2048},
-    {"huge", 4, 16, 8192},
+    {"small", 0, 1, 8, 128},
+    {"mission", 0, 2, 8, 512},
+    {"long", 0, 2, 8, 2048},
+    {"huge", 0, 4, 16, 8192},
 };
+
+enum { MOST_SEED = 9999 }; // of lengths
 
 bool shape_parse(const char *text, struct shape *shape, char *why, size_t size)
 {
@@ -26,6 +28,7 @@ bool shape_parse(const char *text, struct shape *shape, char *why, size_t size)
     long factors[3];
     const char *at = text;
     int parsed = 0;
+    long ragged = 0;
 
     for (size_t i = 0; i < sizeof named_shapes / sizeof *named_shapes; ++i) {
         if (strcmp(text, named_shapes[i].name) == 0) {
@@ -37,6 +40,11 @@ bool shape_parse(const char *text, struct shape *shape, char *why, size_t size)
         char *end;
         factors[parsed++] = strtol(at, &end, 10);
         at = *end == 'x' && parsed < 3 ? end + 1 : end;
+    }
+    if (parsed == 3 && *at == 'r' && at[1] >= '1' && at[1] <= '9') {
+        char *end;
+        ragged = strtol(at + 1, &end, 10);
+        at = ragged <= MOST_SEED ? end : at;
     }
     if (parsed != 3 || *at != '\0') {
         snprintf(why, size,
@@ -59,8 +67,11 @@ bool shape_parse(const char *text, struct shape *shape, char *why, size_t size)
     shape->batch = (int)factors[0];
     shape->heads = (int)factors[1];
     shape->seq_len = (int)factors[2];
-    snprintf(shape->name, sizeof shape->name, "%dx%dx%d", shape->batch, shape->heads,
-             shape->seq_len);
+    shape->ragged = (int)ragged;
+    int length = snprintf(shape->name, sizeof shape->name, "%dx%dx%d", shape->batch, shape->heads,
+                          shape->seq_len);
+    if (ragged > 0)
+        snprintf(shape->name + length, sizeof shape->name - (size_t)length, "r%d", shape->ragged);
     return true;
 }
 
@@ -71,7 +82,18 @@ size_t shape_elements(const struct shape *shape)
 
 double shape_flops(const struct shape *shape)
 {
-    return 4.0 * shape->batch * shape->heads * shape->seq_len * shape->seq_len * HEAD_DIM;
+    return masked_flops(shape, MASK_NONE);
+}
+
+double masked_flops(const struct shape *shape, enum mask mask)
+{
+    double scores = 0; // of a head, in all sequences
+
+    for (int b = 0; b < shape->batch; ++b) {
+        double length = shape_length(shape, b);
+        scores += mask == MASK_CAUSAL ? length * (length + 1) / 2 : length * length;
+    }
+    return 4.0 * shape->heads * scores * HEAD_DIM;
 }
 
 const char *input_kind_name(enum input_kind kind)
@@ -86,6 +108,14 @@ static uint64_t splitmix64(uint64_t state)
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
     z = (z ^ z >> 27) * 0x94d049bb133111eb;
     return z ^ z >> 31;
+}
+
+int shape_length(const struct shape *shape, int batch)
+{
+    if (shape->ragged == 0)
+        return shape->seq_len;
+    uint64_t drawn = splitmix64(splitmix64((uint64_t)shape->ragged) + (uint64_t)batch);
+    return 1 + (int)(drawn % (uint64_t)shape->seq_len);
 }
 
 static float normal(uint64_t stream, uint64_t index)

@@ -73,6 +73,7 @@ void into_simulator(char **argv);
 struct device_case {
     struct attention_args args;
     void *inputs[6]; // q, k, v, and their scales
+    int *lengths;    // of a ragged batch; else NULL
     uint8_t *block;  // guard, output, guard
     size_t guard;    // bytes of each guard; 0 in the simulator, which knows the bounds by itself
     size_t out_bytes;
@@ -83,6 +84,10 @@ void case_destroy(struct device_case *c);
 
 // Fills the output with NaN and the guards with a pattern.
 void case_poison(const struct device_case *c, const struct device *device);
+
+// Enqueues one launch.
+cudaError_t case_launch(const struct device_case *c, const struct program *program,
+                        cudaStream_t stream);
 
 // Launches once and waits. The kernel's own failure is returned; it may be sticky.
 cudaError_t case_run(const struct device_case *c, const struct device *device,

@@ -37,6 +37,7 @@ static void help(const struct program *program)
          "What to run\n"
          "  --shapes LIST     small (1x8x128), mission (2x8x512), long (2x8x2048),\n"
          "                    huge (4x16x8192) or BATCHxHEADSxSEQ_LEN such as 2x8x517;\n"
+         "                    4x8x512r1: lengths from 1 to 512, drawn by the seed 1;\n"
          "                    default: small,mission\n"
          "  --seeds LIST      seeds of the inputs; default: 0,1,2\n"
          "  --inputs LIST     normal: N(0, 1); mean: each channel off zero; peaky: a few\n"

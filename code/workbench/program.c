@@ -35,6 +35,20 @@ static void *allocate(size_t bytes)
 
 // ---- Before the long work -----------------------------------------------------------------------
 
+// A ragged batch is for programs that take them.
+static bool takes_shapes(const struct options *o, const struct program *program)
+{
+    for (int i = 0; i < o->shape_count; ++i) {
+        if (o->shapes[i].ragged && (!program->launch_ragged || o->launch_only)) {
+            complain("--shapes: %s: %s takes no sequences of different lengths%s",
+                     o->shapes[i].name, o->launch_only ? "--launch-only" : program->name,
+                     o->launch_only ? "" : ": write BxHxS without r");
+            return false;
+        }
+    }
+    return true;
+}
+
 static void case_path(char *path, size_t size, const char *folder, const struct shape *shape,
                       enum input_kind input, uint64_t seed)
 {
@@ -243,8 +257,9 @@ static bool first_run(const struct run *run, struct shape_run *shape, struct che
     bool alive = true;
 
     c->ref = allocate(elements * sizeof *c->ref);
-    if (!problem_create(&problem, &shape->shape, c->input, c->seed) ||
-        !reference_dequantised(&problem, shape->rows, 0, c->ref) ||
+    bool drawn = problem_create(&problem, &shape->shape, c->input, c->seed);
+    problem.mask = run->program->mask;
+    if (!drawn || !reference_dequantised(&problem, shape->rows, 0, c->ref) ||
         !gate_limits_of(&problem, shape->rows, 0, run->program->p, run->tolerance, c->ref,
                         &c->rounded, &c->limits)) {
         complain("out of memory for the inputs and their reference");
@@ -507,6 +522,8 @@ int workbench_main(const struct program *program, int argc, char **argv)
     program_name = program->name;
     if (!options_parse(program, argc, argv, &options, &parse_status))
         return parse_status;
+    if (!takes_shapes(&options, program))
+        return EXIT_USAGE;
     if (options.launch_only)
         return launch_only(&options, program);
     if (!device_open(&device, why, sizeof why)) {

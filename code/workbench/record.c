@@ -230,6 +230,12 @@ static json_t *shape_json(const struct run *run, const struct shape_run *shape)
     put(object, "batch", json_integer(shape->shape.batch));
     put(object, "heads", json_integer(shape->shape.heads));
     put(object, "seq_len", json_integer(shape->shape.seq_len));
+    if (shape->shape.ragged) {
+        json_t *lengths = json_array();
+        for (int i = 0; i < shape->shape.batch; ++i)
+            json_array_append_new(lengths, json_integer(shape_length(&shape->shape, i)));
+        put(object, "lengths", lengths);
+    }
     for (int i = 0; i < shape->count; ++i) {
         const struct result *r = &shape->results[i];
         json_array_append_new(correctness, result_json(run, shape, r));
@@ -243,7 +249,8 @@ static json_t *shape_json(const struct run *run, const struct shape_run *shape)
         json_decref(agreement);
     if (shape->timed) {
         put(object, "timing", timing_json(run, shape));
-        put(object, "tflops", real(shape_flops(&shape->shape) / shape->timing.p50 / 1e6));
+        put(object, "tflops",
+            real(masked_flops(&shape->shape, run->program->mask) / shape->timing.p50 / 1e6));
     }
     return object;
 }
@@ -296,6 +303,8 @@ bool record_write(const struct run *run, const char *path, char *why, size_t siz
     put(object, "tolerance", real(run->tolerance));
     if (run->program->p.format != P_NOT_TOLD)
         put(object, "p", p_json(&run->program->p));
+    if (run->program->mask == MASK_CAUSAL)
+        put(object, "mask", text("causal"));
     put(object, "tensor_flops_share", real(run->program->tensor_flops_share));
     for (int i = 0; i < run->shape_count; ++i)
         put(shapes, run->shapes[i].shape.name, shape_json(run, &run->shapes[i]));

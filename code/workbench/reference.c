@@ -44,6 +44,7 @@ struct scratch {
     double *values;  // [HEAD_DIM / LANES][padded][LANES]
     double *weights; // [ROWS][padded]: scores, then exp(score - max)
     double queries[ROWS][HEAD_DIM];
+    int seen[ROWS]; // keys
     double sums[ROWS];
     double outputs[ROWS][HEAD_DIM];
 };
@@ -66,7 +67,7 @@ FOR_EACH_X86 static void scores(struct scratch *s)
 
 // Scores to weights exp(score - max), and their sums. exp(x) = 2^k exp(r) with k = round(x / ln 2)
 // and |r| <= ln(2) / 2, where a Taylor polynomial of degree 13 is good to 1e-16.
-FOR_EACH_X86 static void softmax(struct scratch *s, int seq_len)
+FOR_EACH_X86 static void softmax(struct scratch *s)
 {
     const double log2_e = 1.4426950408889634;
     const double ln2_high = 0x1.62e42fee00000p-1; // 32 bits: k * ln2_high is exact
@@ -75,7 +76,7 @@ FOR_EACH_X86 static void softmax(struct scratch *s, int seq_len)
 
     for (int r = 0; r < ROWS; ++r) {
         double *row = s->weights + (size_t)r * s->padded;
-        for (int j = seq_len; j < s->padded; ++j)
+        for (int j = s->seen[r]; j < s->padded; ++j)
             row[j] = -INFINITY;
         vec most = -INFINITY - (vec){0};
         for (int j = 0; j < s->padded; j += LANES) {
@@ -144,7 +145,7 @@ static double geometric_mean(const double *weights, int keys)
 }
 
 // Rounds the weights, which are relative to the row's final maximum, to what P is in the kernel.
-static void round_weights(struct scratch *s, int seq_len, struct p_rounding p)
+static void round_weights(struct scratch *s, struct p_rounding p)
 {
     int tile = p.tile > 0 ? p.tile : s->padded;
 
@@ -158,7 +159,7 @@ static void round_weights(struct scratch *s, int seq_len, struct p_rounding p)
                 highest = fmax(highest, row[j]);
             if (p.tile > 0 && (first == 0 || highest > maximum * exp2(p.lag))) {
                 maximum = fmax(highest, 1e-290); // its reciprocal has to be finite
-                if (p.mean && first + tile < seq_len)
+                if (p.mean && first + tile < s->seen[r])
                     maximum = fmax(maximum, ldexp(geometric_mean(row + first, tile), p.offset));
             }
             sum += round_tile(row + first, keys, ldexp(1 / maximum, p.offset),
@@ -169,12 +170,12 @@ static void round_weights(struct scratch *s, int seq_len, struct p_rounding p)
     }
 }
 
-FOR_EACH_X86 static void weigh_values(struct scratch *s, int seq_len)
+FOR_EACH_X86 static void weigh_values(struct scratch *s, int length)
 {
     for (int d = 0; d < HEAD_DIM; d += LANES) {
         vec sum[ROWS] = {{0}};
         const vec *values = (const vec *)(s->values + (size_t)d * s->padded);
-        for (int j = 0; j < seq_len; ++j) {
+        for (int j = 0; j < length; ++j) {
             vec value = values[j];
 #pragma GCC unroll 4
             for (int r = 0; r < ROWS; ++r)
@@ -197,11 +198,11 @@ static double element(const struct work *work, const float *drawn, const uint8_t
 static void attend(const struct work *work, struct scratch *s, int job)
 {
     const struct problem *p = work->problem;
-    int seq_len = p->shape.seq_len;
+    int length = shape_length(&p->shape, job / p->shape.heads);
     int head = job % p->shape.heads;
-    size_t base = (size_t)job * seq_len * HEAD_DIM;
+    size_t base = (size_t)job * p->shape.seq_len * HEAD_DIM;
 
-    for (int j = 0; j < seq_len; ++j) {
+    for (int j = 0; j < length; ++j) {
         for (int d = 0; d < HEAD_DIM; ++d) {
             size_t i = base + (size_t)j * HEAD_DIM + d;
             s->keys[((size_t)(j / LANES) * HEAD_DIM + d) * LANES + j % LANES] =
@@ -210,21 +211,25 @@ static void attend(const struct work *work, struct scratch *s, int job)
                 element(work, p->v, p->v_codes, p->v_scales[head], i);
         }
     }
-    for (int row = work->rows.first; row < seq_len;) {
+    for (int row = work->rows.first; row < length;) {
         int covered[ROWS];
         int count = 0;
-        for (; count < ROWS && row < seq_len; row = rows_next(work->rows, seq_len, row))
+        for (; count < ROWS && row < length; row = rows_next(work->rows, length, row)) {
+            s->seen[count] = keys_seen(p->mask, length, row);
             covered[count++] = row;
+        }
+        for (int r = count; r < ROWS; ++r)
+            s->seen[r] = length;
         for (int r = 0; r < count; ++r)
             for (int d = 0; d < HEAD_DIM; ++d)
                 s->queries[r][d] =
                     p->softmax_scale * element(work, p->q, p->q_codes, p->q_scales[head],
                                                base + (size_t)covered[r] * HEAD_DIM + d);
         scores(s);
-        softmax(s, seq_len);
+        softmax(s);
         if (work->p.format == P_E4M3)
-            round_weights(s, seq_len, work->p);
-        weigh_values(s, seq_len);
+            round_weights(s, work->p);
+        weigh_values(s, length);
         for (int r = 0; r < count; ++r) {
             for (int d = 0; d < HEAD_DIM; ++d) {
                 float o = (float)s->outputs[r][d];

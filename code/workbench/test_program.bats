@@ -84,6 +84,12 @@ bats_require_minimum_version 1.5.0
     refused 2 '"small,,long": an item of the list is empty' --shapes small,,long
     refused 2 '"65536x65536x65536" is too large' --shapes 65536x65536x65536
     refused 2 '"small" is there twice' --shapes small,small
+    refused 2 '--shapes: "2x8x33r0" is no shape' --shapes 2x8x33r0
+}
+
+@test "a ragged batch is refused by a program that takes none" {
+    refused 2 '--shapes: 2x2x33r1: ch03_wmma_qk takes no sequences of different lengths' --shapes small,2x2x33r1
+    refused 2 '--shapes: 2x2x33r1: --launch-only takes no sequences of different lengths' --launch-only --shapes 2x2x33r1
 }
 
 @test "malformed numbers are refused by name" {
@@ -273,6 +279,31 @@ C
     [[ $output == *"2 elements NaN, infinite or not written"*FAIL* ]]
     [[ ${lines[-1]} == "faulty: FAIL: 0 of 1 outputs right" ]]
     [ "$(of pass | cut -d' ' -f1) $(of rel_head) $(of not_finite)" = "false null 2" ]
+}
+
+@test "with a mask, a kernel that sees all keys fails the gate; one that sees them in order is right" {
+    export MASK=causal
+    faulty none
+    [ "$status" -eq 1 ]
+    [ "$(of mask) $(of pass | cut -d' ' -f1)" = "causal false" ]
+    faulty causal
+    [ "$status" -eq 0 ]
+    unset MASK
+    faulty causal
+    [ "$status" -eq 1 ]
+    ! grep -q '"mask"' record.json || false
+}
+
+@test "a ragged batch: each sequence has its length, the record has them, and nobody looks past them" {
+    export MASK=causal
+    faulty causal --shapes 4x2x33r1,4x2x33
+    [ "$status" -eq 0 ]
+    [ "$(python3 -c 'import json; print([s.get("lengths") for s in json.load(open("record.json"))["shapes"].values()])')" = \
+        "[None, [30, 17, 1, 26], None]" ]
+    faulty last-key --shapes 4x2x33r1
+    [ "$status" -eq 1 ]
+    faulty none --shapes 4x2x33r1
+    [ "$status" -eq 1 ]
 }
 
 @test "a fault ends the run: status 1, and a record that says so" {

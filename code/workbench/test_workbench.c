@@ -169,7 +169,34 @@ static void shapes_are_parsed(void **state)
     }
     struct shape mission = shape_of("mission");
     assert_int_equal(shape_elements(&mission), 2 * 8 * 512 * 64);
+    assert_int_equal(mission.ragged, 0);
+    assert_int_equal(shape_length(&mission, 1), 512);
     assert_true(shape_flops(&mission) == 4.0 * 16 * 512 * 512 * 64);
+    assert_true(masked_flops(&mission, MASK_CAUSAL) == 4.0 * 16 * (512 * 513 / 2) * 64);
+}
+
+static void lengths_of_a_ragged_batch_are_drawn(void **state)
+{
+    (void)state;
+    struct shape ragged = shape_of("64x2x100r7"), other = shape_of("64x2x100r8");
+    int least = 100, most = 1, different = 0;
+    double squares = 0;
+
+    assert_string_equal(ragged.name, "64x2x100r7");
+    assert_int_equal(ragged.ragged, 7);
+    for (int b = 0; b < 64; ++b) {
+        int length = shape_length(&ragged, b);
+        assert_true(length >= 1 && length <= 100);
+        least = length < least ? length : least;
+        most = length > most ? length : most;
+        different += length != shape_length(&other, b);
+        squares += (double)length * length;
+    }
+    assert_true(least <= 10 && most >= 90 && different >= 50);
+    assert_true(shape_flops(&ragged) == 4.0 * 2 * squares * 64);
+    // The bytes are drawn for all places, past a length, too.
+    assert_int_equal(shape_elements(&ragged), 64 * 2 * 100 * 64);
+    assert_string_equal(shape_of("1x1x33554432r9999").name, "1x1x33554432r9999");
 }
 
 static void malformed_shapes_are_refused_by_name(void **state)
@@ -184,6 +211,12 @@ static void malformed_shapes_are_refused_by_name(void **state)
         {"2x8x", "is no shape"},
         {"2x8x512x", "is no shape"},
         {"2x8x512x3", "is no shape"},
+        {"2x8x512r", "is no shape"},
+        {"2x8x512r0", "is no shape"},
+        {"2x8x512r-1", "is no shape"},
+        {"2x8x512r1x2", "is no shape"},
+        {"2x8x512r10000", "is no shape"},
+        {"2x8r1", "is no shape"},
         {"2x-8x512", "is no shape"},
         {" 2x8x512", "is no shape"},
         {"2x8x512 ", "is no shape"},
@@ -345,17 +378,19 @@ static double weights_of_row(const struct problem *p, int head, int row, bool fp
 {
     size_t base = (size_t)head * p->shape.seq_len * HEAD_DIM;
     int h = head % p->shape.heads;
+    int length = shape_length(&p->shape, head / p->shape.heads);
     double largest = -INFINITY, sum = 0;
 
     for (int j = 0; j < p->shape.seq_len; ++j) {
         double dot = 0;
+        bool seen = j < length && (p->mask == MASK_NONE || j <= row);
         for (int d = 0; d < HEAD_DIM; ++d) {
             size_t at_q = base + (size_t)row * HEAD_DIM + d, at_k = base + (size_t)j * HEAD_DIM + d;
             dot += fp16 ? as_half(p->q, at_q) * as_half(p->k, at_k)
                         : dequantised(p->q_codes, p->q_scales[h], at_q) *
                               dequantised(p->k_codes, p->k_scales[h], at_k);
         }
-        weights[j] = dot / 8;
+        weights[j] = seen ? dot / 8 : -INFINITY;
         largest = fmax(largest, weights[j]);
     }
     for (int j = 0; j < p->shape.seq_len; ++j)
@@ -363,18 +398,24 @@ static double weights_of_row(const struct problem *p, int head, int row, bool fp
     return sum;
 }
 
-static void check_reference(const char *shape, enum input_kind kind, bool fp16)
+static void check_reference(const char *shape, enum input_kind kind, enum mask mask, bool fp16)
 {
     struct problem p = problem_of(shape, kind, 11);
+    p.mask = mask;
     int seq_len = p.shape.seq_len;
     size_t elements = shape_elements(&p.shape);
     float *ref = malloc(elements * sizeof *ref);
     double *weights = malloc(seq_len * sizeof *weights);
     struct rows all = {0, 1};
 
+    for (size_t i = 0; i < elements; ++i)
+        ref[i] = -1234; // what is past a length stays so
     assert_true(fp16 ? reference_fp16(&p, all, 2, ref) : reference_dequantised(&p, all, 2, ref));
     for (int head = 0; head < p.shape.batch * p.shape.heads; ++head) {
-        for (int row = 0; row<seq_len; row += seq_len> 40 ? 37 : 1) {
+        int length = shape_length(&p.shape, head / p.shape.heads);
+        for (int row = length; row < seq_len; ++row)
+            assert_true(ref[((size_t)head * seq_len + row) * HEAD_DIM] == -1234);
+        for (int row = 0; row<length; row += seq_len> 40 ? 37 : 1) {
             double sum = weights_of_row(&p, head, row, fp16, weights);
             for (int d = 0; d < HEAD_DIM; ++d) {
                 size_t base = (size_t)head * seq_len * HEAD_DIM + d;
@@ -405,10 +446,68 @@ static void references_agree_with_the_plain_way(void **state)
     const char *const shapes[] = {"1x1x1", "2x3x5", "1x2x33", "1x3x239", "2x1x517"};
     for (size_t i = 0; i < LENGTH(shapes); ++i) {
         for (int kind = 0; kind < INPUT_KINDS; ++kind) {
-            check_reference(shapes[i], kind, false);
-            check_reference(shapes[i], kind, true);
+            check_reference(shapes[i], kind, MASK_NONE, false);
+            check_reference(shapes[i], kind, MASK_NONE, true);
         }
     }
+}
+
+static void references_agree_with_the_plain_way_under_a_mask(void **state)
+{
+    (void)state;
+    const char *const shapes[] = {"1x1x1", "2x3x5", "1x2x33", "2x1x517", "5x2x33r1", "3x1x517r2"};
+    for (size_t i = 0; i < LENGTH(shapes); ++i) {
+        check_reference(shapes[i], INPUT_MEAN, MASK_CAUSAL, false);
+        check_reference(shapes[i], INPUT_PEAKY, MASK_CAUSAL, true);
+        check_reference(shapes[i], INPUT_NORMAL, MASK_NONE, false);
+    }
+}
+
+// The first query sees one key: its output is that value, whatever the scores are.
+static void the_first_row_under_a_mask_is_the_first_value(void **state)
+{
+    (void)state;
+    struct problem p = problem_of("2x2x77", INPUT_PEAKY, 3);
+    float *ref = malloc(shape_elements(&p.shape) * sizeof *ref);
+    const struct p_rounding e4m3 = {P_E4M3, 8, true, 32, 1, true};
+
+    p.mask = MASK_CAUSAL;
+    for (int rounded = 0; rounded < 2; ++rounded) {
+        assert_true(rounded ? reference_rounded_p(&p, (struct rows){0, 1}, 0, e4m3, ref)
+                            : reference_dequantised(&p, (struct rows){0, 1}, 0, ref));
+        for (int head = 0; head < 4; ++head)
+            for (int d = 0; d < HEAD_DIM; ++d) {
+                size_t i = (size_t)head * 77 * HEAD_DIM + d;
+                assert_true(ref[i] == (float)dequantised(p.v_codes, p.v_scales[head % 2], i));
+            }
+    }
+    free(ref);
+    problem_destroy(&p);
+}
+
+// Past a length nobody looks, not even at NaN; before it everything counts.
+static void rows_past_a_length_are_not_measured(void **state)
+{
+    (void)state;
+    struct shape shape = shape_of("3x1x9r1");
+    float ref[3 * 9 * HEAD_DIM];
+    uint16_t out[3 * 9 * HEAD_DIM];
+
+    for (int b = 0; b < 3; ++b)
+        for (int i = 0; i < 9 * HEAD_DIM; ++i) {
+            bool within = i < shape_length(&shape, b) * HEAD_DIM;
+            ref[b * 9 * HEAD_DIM + i] = within ? 1 : NAN;
+            out[b * 9 * HEAD_DIM + i] = within ? half_from_float(1) : 0xffff;
+        }
+    struct error_metrics m = error_measure(&shape, (struct rows){0, 1}, out, ref);
+    assert_true(m.rel_head == 0 && m.rel_row == 0 && m.not_finite == 0);
+    size_t last = (size_t)(2 * 9 + shape_length(&shape, 2)) * HEAD_DIM - 1;
+    out[last] = half_from_float(1.5f);
+    m = error_measure(&shape, (struct rows){0, 1}, out, ref);
+    assert_float_equal(m.rel_row, 0.5 / 8, 1e-12);
+    out[last] = 0xffff;
+    m = error_measure(&shape, (struct rows){0, 1}, out, ref);
+    assert_int_equal(m.not_finite, 1);
 }
 
 static void check_rounded_reference(const char *shape, enum input_kind kind, struct p_rounding how)
@@ -1232,12 +1331,16 @@ int main(void)
         cmocka_unit_test(e4m3_agrees_with_nvidias_header),
         cmocka_unit_test(half_agrees_with_the_compilers),
         cmocka_unit_test(shapes_are_parsed),
+        cmocka_unit_test(lengths_of_a_ragged_batch_are_drawn),
         cmocka_unit_test(malformed_shapes_are_refused_by_name),
         cmocka_unit_test(inputs_are_the_same_bytes_everywhere),
         cmocka_unit_test(inputs_are_normal),
         cmocka_unit_test(the_kinds_of_input_differ_as_they_say),
         cmocka_unit_test(scales_are_per_head_and_shared_by_the_batches),
         cmocka_unit_test(references_agree_with_the_plain_way),
+        cmocka_unit_test(references_agree_with_the_plain_way_under_a_mask),
+        cmocka_unit_test(the_first_row_under_a_mask_is_the_first_value),
+        cmocka_unit_test(rows_past_a_length_are_not_measured),
         cmocka_unit_test(references_with_p_rounded_agree_with_the_plain_way),
         cmocka_unit_test(references_whose_maximum_lags_agree_with_the_plain_way),
         cmocka_unit_test(p_that_is_not_told_is_not_rounded),

@@ -25,23 +25,40 @@ enum { HEAD_DIM = 64 };
 // ---- Shapes -------------------------------------------------------------------------------------
 
 struct shape {
-    char name[32]; // "mission", or "2x8x517" for a shape without a name
+    char name[28]; // "mission", or "2x8x517" for a shape without a name
+    int ragged;    // 0: every sequence is seq_len long; else the seed of their lengths
     int batch;
     int heads;
     int seq_len;
 };
 
 // Parses one shape: small (1x8x128), mission (2x8x512), long (2x8x2048), huge (4x16x8192), or
-// BxHxS with each factor from 1 up. False when malformed, when a factor is 0, or when a tensor
-// would exceed 2^31 elements; `why` (size bytes) then holds one line saying what would be right.
+// BxHxS with each factor from 1 up; BxHxSrN is a ragged batch, with the seed N from 1 up. False when
+// malformed, when a factor is 0, or when a tensor would exceed 2^31 elements; `why` (size bytes) then
+// holds one line saying what would be right.
 bool shape_parse(const char *text, struct shape *shape, char *why, size_t size);
 
 // Elements of Q, of K, of V and of O: batch * heads * seq_len * HEAD_DIM.
 size_t shape_elements(const struct shape *shape);
 
-// Floating-point operations of both products, 4 * B * H * S * S * HEAD_DIM (a multiply and an add
-// each); the softmax is not counted, as is usual for attention.
+// The length of a batch's sequence: seq_len, or of a ragged batch drawn from 1 to seq_len. What lies
+// past it in Q, K and V are numbers that nobody asks for; nobody looks at the output there.
+int shape_length(const struct shape *shape, int batch);
+
+// Which keys a query sees: all of its sequence, or with a causal mask none after its own place.
+enum mask { MASK_NONE, MASK_CAUSAL };
+
+// How many keys the query in place `row` sees of a sequence so long.
+static inline int keys_seen(enum mask mask, int length, int row)
+{
+    return mask == MASK_CAUSAL && row < length ? row + 1 : length;
+}
+
+// Floating-point operations of both products, 4 * HEAD_DIM for each key that a query sees (a multiply
+// and an add each); the softmax is not counted, as is usual for attention. shape_flops without a mask:
+// 4 * B * H * S * S * HEAD_DIM where all sequences are S long.
 double shape_flops(const struct shape *shape);
+double masked_flops(const struct shape *shape, enum mask mask);
 
 // ---- E4M3 (OCP 8-bit floating point, OFP8 specification, 2023) ----------------------------------
 
@@ -72,6 +89,7 @@ struct problem {
     enum input_kind kind;
     uint64_t seed;
     float softmax_scale;                   // 1 / sqrt(HEAD_DIM)
+    enum mask mask;                        // MASK_NONE, unless it is set afterwards
     float *q, *k, *v;                      // [B][H][S][HEAD_DIM], as drawn
     uint8_t *q_codes, *k_codes, *v_codes;  // [B][H][S][HEAD_DIM]; value = code * scale
     float *q_scales, *k_scales, *v_scales; // [H]; max |x| of the head / 448
@@ -106,7 +124,7 @@ struct rows reference_rows(const struct shape *shape);
 
 // Attention in double precision on the dequantised inputs: softmax(q k^T * softmax_scale) v. What
 // a kernel is judged by: it leaves the kernel's own error only. out: [B][H][S][HEAD_DIM] float;
-// rows that are not covered are left alone. threads 0: one a core. The same bits on every machine
+// rows that are not covered, or past a sequence's length, are left alone. threads 0: one a core. The same bits on every machine
 // and for any number of threads. False when memory runs out.
 bool reference_dequantised(const struct problem *problem, struct rows rows, int threads,
                            float *out);
@@ -147,7 +165,7 @@ struct error_metrics {
     double mean_abs;    // mean |out - ref|
     double bad_percent; // elements with |out - ref| > 0.02 + 0.02 |ref|, in percent
     size_t not_finite;  // elements of out, covered or not, that are NaN or infinite; if there is
-                        // one, each metric above is NaN
+                        // one, each metric above is NaN. Rows past a length are not looked at
 };
 
 // Compares the covered rows of out [B][H][S][HEAD_DIM] (half bit patterns) with ref (float).
@@ -266,9 +284,13 @@ struct program {
     double tolerance;          // of gate_relative; 0 means GATE_TOLERANCE
     struct p_rounding p;       // how it rounds P; all zero: to half at worst
     double tensor_flops_share; // share of shape_flops that runs on tensor cores: 0, 0.5 or 1
+    enum mask mask;            // that it computes with
     // Enqueues the kernel on the stream; returns what cudaGetLastError() or its own checks say.
     // It must be capturable into a graph: no synchronisation, no allocation.
     cudaError_t (*launch)(const struct attention_args *args, cudaStream_t stream);
+    // The same for a ragged batch; lengths: [B], on the device. NULL: it takes none.
+    cudaError_t (*launch_ragged)(const struct attention_args *args, const int *lengths,
+                                 cudaStream_t stream);
     const char *source_hash, *build_flags, *git_commit; // PROGRAM_BUILD sets these, last
 };
 

@@ -95,13 +95,13 @@ static struct rows draw_rows(const struct shape *shape, uint64_t seed)
 
 enum { KEYS_AT_ONCE = 16 };
 
-static void one_row(const struct problem *p, const float *q, const float *k, const float *v,
-                    float scale, float v_scale, float *out)
+static void one_row(int seen, const float *q, const float *k, const float *v, float scale,
+                    float v_scale, float *out)
 {
     float max = -INFINITY, sum = 0, o[HEAD_DIM] = {0};
 
-    for (int first = 0; first < p->shape.seq_len; first += KEYS_AT_ONCE) {
-        int left = p->shape.seq_len - first, keys = left < KEYS_AT_ONCE ? left : KEYS_AT_ONCE;
+    for (int first = 0; first < seen; first += KEYS_AT_ONCE) {
+        int left = seen - first, keys = left < KEYS_AT_ONCE ? left : KEYS_AT_ONCE;
         float score[KEYS_AT_ONCE], highest = max;
         for (int j = 0; j < keys; ++j) {
             float lanes[8] = {0}; // sums that a compiler may keep side by side
@@ -151,9 +151,9 @@ static float *every_row(const struct problem *p)
         dequantise(p->k_codes + (size_t)i * head, head, own + head);
         dequantise(p->v_codes + (size_t)i * head, head, own + 2 * head);
         for (size_t row = 0; row < head; row += HEAD_DIM)
-            one_row(p, own + row, own + head, own + 2 * head,
-                    p->softmax_scale * p->q_scales[h] * p->k_scales[h], p->v_scales[h],
-                    out + (size_t)i * head + row);
+            one_row(keys_seen(p->mask, p->shape.seq_len, (int)(row / HEAD_DIM)), own + row,
+                    own + head, own + 2 * head, p->softmax_scale * p->q_scales[h] * p->k_scales[h],
+                    p->v_scales[h], out + (size_t)i * head + row);
     }
     free(own);
     return out;
@@ -179,6 +179,7 @@ void case_make(struct grade_case *c, const char *shape, float softmax_scale, enu
     if (!c->ref || !c->inputs || !problem_create(&c->problem, &c->shape, kinds[input], seed))
         fail(EXIT_MACHINE, "out of memory for a case");
     c->problem.softmax_scale = softmax_scale;
+    c->problem.mask = lab.mask;
     reshape_inputs(c);
     c->all_rows = c->rows.stride > 1 ? every_row(&c->problem) : NULL;
     struct error_metrics rounded;

@@ -206,6 +206,7 @@ struct lab {
     const char *ending;  // of its programs, and so of submissions: "cu", or "c" of a search
     const char *journal; // that answers a search; NULL: the program is a kernel
     struct p_rounding p; // how its kernels may round P
+    enum mask mask;      // that they compute with
     struct item items[LAB_ITEMS_MAX];
     int count;
     const json_t *json; // all of the sheet

@@ -94,6 +94,10 @@ void lab_read(void)
         fail(EXIT_USAGE, "lab %d is not graded: %s (./lab%d FILE says the points that it can see)",
              lab.number, not_graded, lab.number);
     read_p(json_object_get(json, "p"), path);
+    const char *mask = string(json, "mask");
+    if (mask && strcmp(mask, "causal") != 0)
+        fail(EXIT_USAGE, "%s: \"mask\" is \"%s\", not \"causal\"", path, mask);
+    lab.mask = mask ? MASK_CAUSAL : MASK_NONE;
     json_t *points = json_object_get(json, "points");
     if (lab.number != options.lab || !lab.title || !lab.program || json_array_size(points) == 0)
         fail(EXIT_USAGE, "%s: is not lab %d's: lab, title, program or points are missing", path,

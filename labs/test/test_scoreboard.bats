@@ -254,12 +254,29 @@ E2
     refused 3 'no GPU here: there is nothing to time'
 }
 
-@test "the script finds the stages that are built" {
+@test "with a causal mask PyTorch is asked for one, and half of the work is counted" {
+    program ch03_one 20 22 25
+    pytorch
+    board OUT.json --programs ch03_one --causal
+    [ "$status" -eq 0 ]
+    [ "$(<pytorch.arguments)" = "--on-demand --causal" ]
+    said mask causal
+    said shapes.mission.gflop 0.537919488 # 4 * 2 * 8 * (512 * 513 / 2) * 64
+    said shapes.mission.best.tflops 26.8959744
+    board OUT.json --programs ch03_one
+    [ "$(<pytorch.arguments)" = "--on-demand" ]
+    run ! grep -q '"mask"' OUT.json
+    said shapes.mission.gflop 1.07374182
+}
+
+@test "the script finds the stages that are built, and leaves out those with a mask" {
     program ch03_one 20 22 25
     program ch04_other 1 1 1
+    program ch07_masked 1 1 1
     mkdir code
     touch code/ch03_one.cu code/ch04_other.cu
-    printf 'number\tname\tprogram\n3\tone\tch03_one\n5\tabsent\tch05_absent\n6\tnone\t-\n' >chapters/stages.tsv
+    echo '.mask = MASK_CAUSAL,' >code/ch07_masked.cu
+    printf 'number\tname\tprogram\n3\tone\tch03_one\n5\tabsent\tch05_absent\n6\tnone\t-\n7\tmask\tch07_masked\n' >chapters/stages.tsv
     run labs/tools/scoreboard OUT.json --shapes mission --rounds 6 --backends none
     [ "$status" -eq 0 ]
     said source_hashes "{'ch03_one': 'hash-of-ch03_one'}"

@@ -1,7 +1,7 @@
 // scoreboard.c: every stage and PyTorch's attention on one GPU, in one run.
 //
 //   scoreboard [OUT.json] [my.cu] [--shapes LIST] [--programs LIST] [--backends LIST] [--over LIST]
-//              [--rounds N] [--contestant my.py ...]
+//              [--rounds N] [--contestant my.py ...] [--causal]
 //
 // All contestants of a shape are started and checked first; only then is anything timed. They are
 // timed in turn, a short batch each, and in the other order in the next round, so that a clock that
@@ -9,7 +9,8 @@
 // --help of any program say what they are). Who is wrong, before or after, has no times. What is
 // slow gets fewer rounds: SLOW_US and below. A contestant is an attention in a Python file
 // (labs/tools/pytorch --help). Each program is compared with PyTorch's and the contestants', round by
-// round, and with the programs that --over names. The record holds all of it; OUT.json is
+// round, and with the programs that --over names. With --causal PyTorch's have a causal mask. The record holds
+// all of it; OUT.json is
 // plots/runs/<gpu>/scoreboard.json, or build/board/scoreboard.json with a program of your own.
 // Exit status: 0 done, 1 something was wrong, 2 bad usage, 3 no GPU, no programs.
 #include "../driver/lab.h"
@@ -50,14 +51,15 @@ static struct entry entries[MAX_ENTRIES];
 static struct shape shapes[MAX_SHAPES];
 static int entry_count, shape_count, rounds = 9, wrong_ones;
 static struct child pytorch;
-static bool pytorch_here;
+static bool pytorch_here, causal;
 static json_t *board, *device;
 
 // ---- What is asked for --------------------------------------------------------------------------
 
 static const char usage[] =
     "usage: labs/tools/scoreboard [OUT.json] [my.cu] [--shapes LIST] [--programs LIST]\n"
-    "                       [--backends LIST] [--over LIST] [--rounds N] [--contestant my.py]";
+    "                       [--backends LIST] [--over LIST] [--rounds N] [--contestant my.py]\n"
+    "                       [--causal]";
 
 static bool ends_with(const char *word, const char *ending)
 {
@@ -191,6 +193,8 @@ static const char *parse(int argc, char **argv)
             fail(EXIT_USAGE, "more than %d contestants", MAX_ENTRIES);
         if (one) {
             contestants[contestant_count++] = argv[++i];
+        } else if (strcmp(word, "--causal") == 0) {
+            causal = true;
         } else if (value) {
             *value = argv[++i];
         } else if (counts) {
@@ -510,7 +514,8 @@ static void keep(const struct shape *shape, json_t *clock)
                     ratio_json(&entries[i], &entries[k], GRAPH));
     json_t *kept =
         json_pack("{s:i, s:i, s:i, s:f, s:o}", "batch", shape->batch, "heads", shape->heads,
-                  "seq_len", shape->seq_len, "gflop", shape_flops(shape) * 1e-9, "clocks", clock);
+                  "seq_len", shape->seq_len, "gflop",
+                  masked_flops(shape, causal ? MASK_CAUSAL : MASK_NONE) * 1e-9, "clocks", clock);
     for (int side = 0; side < 2; ++side) {
         const struct entry *best = fastest(side == 1, GRAPH);
         if (!best)
@@ -519,7 +524,7 @@ static void keep(const struct shape *shape, json_t *clock)
         json_object_set_new(copy, "name", json_string(best->name));
         json_object_set(copy, "p50_us", p50);
         json_object_set_new(copy, "tflops",
-                            json_real(shape_flops(shape) / json_number_value(p50) * 1e-6));
+                            json_real(number_at(kept, "gflop") / json_number_value(p50) * 1e3));
         json_object_set_new(kept, side ? "best_pytorch" : "best", copy);
     }
     for (int i = 0; i < entry_count; ++i)
@@ -567,8 +572,11 @@ static void start_pytorch(void)
         wanted = wanted || entries[i].backend;
     if (!wanted)
         return;
-    char *command[MAX_ENTRIES + 3] = {"labs/tools/pytorch", "--on-demand"};
-    for (int i = 0, n = 2; i < entry_count; ++i)
+    char *command[MAX_ENTRIES + 4] = {"labs/tools/pytorch", "--on-demand"};
+    int n = 2;
+    if (causal)
+        command[n++] = "--causal";
+    for (int i = 0; i < entry_count; ++i)
         if (entries[i].own)
             command[n++] = (char *)entries[i].path;
     if (!child_start(&pytorch, command, NULL))
@@ -610,6 +618,8 @@ int main(int argc, char **argv)
     board = json_pack("{s:i, s:s, s:s, s:s, s:i, s:f, s:f, s:{}, s:{}}", "record", 1, "kind",
                       "scoreboard", "date", date, "runtime", "gpu", "rounds", rounds, "slow_us",
                       SLOW_US, "plain_us", PLAIN_US, "source_hashes", "shapes");
+    if (causal)
+        json_object_set_new(board, "mask", json_string("causal"));
     start_pytorch();
     for (int i = 0; i < shape_count; ++i) {
         const struct shape *shape = &shapes[i];
