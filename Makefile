@@ -237,7 +237,7 @@ native = native=; mkdir -p $(@D); gpu=$(if $(filter -,$(1)),,$$(cat build/gpu));
 
 $(c_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.c build/flags build/cuda
 	$(say) CC $*
-	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -Wno-missing-field-initializers -Icode $(call identity,code/$*.c) -MMD -MP -c $< -o $@
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -Icode $(call identity,code/$*.c) -MMD -MP -c $< -o $@
 
 $(cuda_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
 	$(Q)$(CXX) $^ $(LIBS) $(CUDA_LIBS) -o $@

@@ -26,10 +26,10 @@ enum { HEAD_DIM = 64 };
 
 struct shape {
     char name[28]; // "mission", or "2x8x517" for a shape without a name
+    int ragged;    // 0: every sequence is seq_len long; else the seed of their lengths
     int batch;
     int heads;
     int seq_len;
-    int ragged; // 0: every sequence is seq_len long; else the seed of their lengths
 };
 
 // Parses one shape: small (1x8x128), mission (2x8x512), long (2x8x2048), huge (4x16x8192), or
