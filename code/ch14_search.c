@@ -607,9 +607,9 @@ static int try_all(struct candidate *litter, int count, int most)
 static void search_around_best(void)
 {
     struct candidate *elite[ELITE], litter[NEIGHBOURS];
-    while (find_elite(INT_MAX, elite) &&
-           try_all(litter, neighbours_of(elite[0], litter), INT_MAX))
-        ;
+    int fresh = 1;
+    while (fresh && find_elite(INT_MAX, elite))
+        fresh = try_all(litter, neighbours_of(elite[0], litter), INT_MAX);
 }
 
 // ---- Measure the elite again, longer ----
