@@ -6,7 +6,7 @@
 "use strict";
 
 const BLOCK = 0, LANES = 1, COUNTS = 2, SHARED = 3, GLOBAL = 4, ARRIVE = 5, RELEASE = 6, MBARRIER = 7, ASK = 8,
-  GROUP = 9, BULK = 10, PRODUCT = 11, FAULT = 12;
+  GROUP = 9, BULK = 10, PRODUCT = 11, FAULT = 12, VALUE = 13;
 const LOAD = 0, STORE = 1, ATOMIC = 2, COPY = 3;
 const ACCESSES = ["reads", "writes", "reads and writes", "copies to"];
 const MBARRIER_KINDS = ["initialises", "invalidates", "arrives at", "arrives at, and expects bytes at", "leaves",
@@ -83,6 +83,7 @@ function makeFilm(data) {
     f.elsewhere = f.cta !== undefined && f.cta.join() !== r.cta.join();
     f.first = f.elsewhere ? -1 : firstAccess(film, f);
   }
+  film.hasValues = r.events.some((e) => e[0] === VALUE);
   placeSteps(film);
   followCopies(film);
   film.walls = new Set(film.barriers.map((b) => b.column));
@@ -115,7 +116,7 @@ function placeSteps(film) {
     }
   }
   film.barrierSteps = film.barriers.map((b) => b.step);
-  const quiet = [LANES, COUNTS, GLOBAL, FAULT]; // such events change nothing of what waits or is on its way
+  const quiet = [LANES, COUNTS, GLOBAL, FAULT, VALUE]; // such events change nothing of what waits or is on its way
   film.changes = film.details.flatMap((events, s) => events && events.some((e) => !quiet.includes(e[0]) && !(e[0] === SHARED && e[2] !== COPY)) ? [s] : []);
   film.shared = [...new Set(film.shared)];
   film.stops = [...new Set(film.stops)];
@@ -231,6 +232,22 @@ function tileAt(film, address) {
 function tileBytes(t) {
   return t.dims.reduce((a, b) => a * b, t.element);
 }
+// The tile at an address; of an array of a few buffers, that buffer.
+function bufferTile(film, address) {
+  const tile = tileAt(film, address);
+  if (!tile || tile.dims.length < 2 || tile.dims[0] > 8 || tile.dims[1] <= 8) return tile;
+  if (!tile.buffers) {
+    const bytes = tileBytes(tile) / tile.dims[0];
+    tile.buffers = Array.from({ length: tile.dims[0] }, (_, i) =>
+      ({ ...tile, name: tile.name + "[" + i + "]", at: tile.at + i * bytes, dims: tile.dims.slice(1) }));
+  }
+  return tile.buffers[Math.floor((address - tile.at) / tileBytes(tile.buffers[0]))];
+}
+function bufferAt(address) {
+  const tile = bufferTile(film, address);
+  return tile ? tile.name : "address " + address;
+}
+const plural = (count, word) => count + " " + word + (count === 1 ? "" : "s");
 // Rows and columns that a tile is drawn with; one long row is cut at 128 bytes.
 function tileShape(t) {
   const columns = t.dims.length ? t.dims.at(-1) : 1, all = tileBytes(t) / t.element;
@@ -301,7 +318,7 @@ function element(name, properties, ...children) {
 }
 
 // `film` is what is shown: one of `films`, two of which there are where CTAs race.
-const view = { at: 0, follow: -1, lane: 0, fault: -1, rows: [], badges: [], rowOf: [], lessons: [] };
+const view = { at: 0, follow: -1, lane: 0, fault: -1, rows: [], badges: [], rowOf: [], lessons: [], openFragments: new Set(["matrix", "A", "D"]) };
 let film, films = [];
 
 // "chapters/04-cp-async.md:373" as "04:373".
@@ -510,7 +527,7 @@ function showShared(parts, memory, events, step) {
   for (const [i, e] of events.entries()) {
     const d = decode(film, e);
     for (const l of d.lanes) {
-      const tile = tileAt(film, l.at);
+      const tile = bufferTile(film, l.at);
       list.append(addressButton((events.length > 1 ? "part " + i + ", " : "") + l.lane, l.at));
       if (!tile) continue;
       if (!spots.has(tile)) spots.set(tile, []);
@@ -524,7 +541,7 @@ function showShared(parts, memory, events, step) {
     d.bytes + " bytes a " + lane + (events.length > 1 ? ", in " + events.length + (lane === "row" ? " tiles" : " parts") : "") +
     (d.access === COPY ? "; the bytes come when the copy is waited for" : "") + "." }));
   if (d.access !== COPY) {
-    parts.push(element("p", { textContent: counted + (counted === 1 ? " wavefront" : " wavefronts") +
+    parts.push(element("p", { textContent: plural(counted, "wavefront") +
       (more ? ", " + more + " of them by bank conflicts" : ", no bank conflict") + ". Each line is a wavefront; a number is the " + lane + " (+: and others) that wants the bank's word." }));
     if (d.access !== ATOMIC) for (const e of events.slice(0, 8)) parts.push(bankTable(decode(film, e)));
   }
@@ -539,7 +556,8 @@ function faultSpots(tile) {
 }
 
 function showRange(parts, memory, from, to, words) {
-  const tiles = film.tiles.filter((t) => t.at < to && from < t.at + tileBytes(t));
+  const tiles = [];
+  for (let at = from, tile; at < to && (tile = bufferTile(film, at)); at = tile.at + tileBytes(tile)) tiles.push(tile);
   parts.push(element("p", { textContent: words + " " + (tiles.map((t) => t.name).join(", ") || "shared memory") +
     " (shared addresses " + from + " to " + (to - 1) + ")." }));
   for (const t of tiles.slice(0, 2)) {
@@ -554,8 +572,8 @@ function eventWords(e, step) {
     const d = decode(film, e);
     let sectors = 0;
     for (const c of film.details[step]) if (c[0] === COUNTS && c[1] === film.insn[step]) sectors = c[4];
-    return "Global memory: " + (d.access === STORE ? "writes" : "reads") + " " + d.bytes + " bytes a lane, " + d.lanes.length +
-      " lanes, allocation " + d.allocation + " from byte " + d.lanes[0].at + " on: " + sectors + " sectors of 32 bytes.";
+    return "Global memory: " + (d.access === STORE ? "writes" : "reads") + " " + d.bytes + " bytes a lane, " +
+      plural(d.lanes.length, "lane") + ", allocation " + d.allocation + " from byte " + d.lanes[0].at + " on: " + plural(sectors, "sector") + " of 32 bytes.";
   }
   if (e[0] === ARRIVE) return warp + " comes to barrier " + e[2] + (e[4] ? " of " + e[4] + " threads" : "") + ".";
   if (e[0] === RELEASE) return "Barrier " + e[1] + ": all have come; warps " + lanesOf(e[2]).join(", ") + " go on.";
@@ -584,7 +602,7 @@ function showStep() {
   const f = films[0].faults[view.fault], accesses = f ? accessesOf(f) : [];
   const access = accesses.findIndex(([which, step]) => films[which] === film && step === s);
   if (access >= 0)
-    parts.push(element("p", {}, element("strong", { textContent: (accesses.length < 2 ? "Here: " : access === 0 ? "First access: " : "Second access: ") + f.sentence })));
+    parts.push(element("p", {}, element("strong", { textContent: accesses.length < 2 ? "Here it went wrong." : access === 0 ? "This is the first access." : "This is the second access." })));
   if (shared.length) showShared(parts, memory, shared, s);
   for (const e of events) {
     if (e[0] === BULK)
@@ -597,8 +615,11 @@ function showStep() {
     if (words) parts.push(element("p", { textContent: words }));
   }
   const fragment = film.recording.fragments[film.insn[s]];
-  if (fragment) parts.push(...fragmentParts(fragment));
+  if (fragment) parts.push(...fragmentParts(fragment, events));
+  else parts.push(...valueParts(events, s));
   if (!events.length && !fragment) parts.push(element("p", { textContent: "Registers only: no memory, no barrier." }));
+  if (!film.hasValues && insn[1] && !/^(bra|bar|ret|exit)/.test(insn[4]))
+    parts.push(element("p", { className: "legend", textContent: "What the registers hold is recorded where it is asked for: --film-values " + insn[0].split("/").pop() + ":" + insn[1] }));
   $("step").replaceChildren(...parts);
   $("memory").replaceChildren(...memory);
   $("answer").replaceChildren();
@@ -610,7 +631,21 @@ function showStep() {
 // ---- Fragments ------------------------------------------------------------------------------------
 
 // Which lane and register hold each element: lane 4 g + t has in register i (g + row[i], step t + column[i] + e).
-function fragmentTable(name, m) {
+function fragmentTable(name, m, values) {
+  const details = element("details", { open: view.openFragments.has(name) },
+    element("summary", { textContent: name + ", " + m.type + ": which lane holds an element (a row's number is its lane)" }));
+  const fill = () => details.childElementCount > 1 || details.append(...fragmentCells(m, values));
+  details.addEventListener("toggle", () => {
+    if (details.open) fill();
+    view.openFragments[details.open ? "add" : "delete"](name);
+  });
+  if (details.open) fill();
+  return details;
+}
+
+function fragmentCells(m, values) {
+  const valueOf = (h) => values && values[h.register] && values[h.register].has(h.lane) ?
+    " = " + numberIn(values[h.register].get(h.lane), m.type, h.element) : "";
   const cells = [];
   for (let lane = 0; lane < 32; ++lane)
     for (let i = 0; i < m.row.length; ++i)
@@ -622,7 +657,7 @@ function fragmentTable(name, m) {
   for (const row of cells)
     table.append(element("tr", {}, ...Array.from(row || [], (holders) => {
       if (!holders) return element("td");
-      const words = holders.map((h) => "lane " + h.lane + ", register " + h.register + (m.per > 1 ? ", part " + h.element : "")).join("; ");
+      const words = holders.map((h) => "lane " + h.lane + ", register " + h.register + (m.per > 1 ? ", part " + h.element : "") + valueOf(h)).join("; ");
       const button = element("button", { type: "button", textContent: holders[0].lane, title: words });
       button.addEventListener("click", () => {
         view.lane = holders[0].lane;
@@ -632,34 +667,100 @@ function fragmentTable(name, m) {
     })));
   const mine = [];
   cells.forEach((row, r) => (row || []).forEach((holders, c) => {
-    for (const h of holders || []) if (h.lane === view.lane) mine.push("r" + h.register + ": (" + r + "," + c + ")");
+    for (const h of holders || []) if (h.lane === view.lane) mine.push("r" + h.register + ": (" + r + "," + c + ")" + valueOf(h));
   }));
-  return element("details", { open: name === "matrix" || name === "A" },
-    element("summary", { textContent: name + ", " + m.type + ": which lane holds an element (a row's number is its lane)" }),
-    element("div", { className: "scroll" }, table),
-    element("p", { textContent: "Lane " + view.lane + " holds, register by register: " + mine.join(" ") }));
+  return [element("div", { className: "scroll" }, table),
+    element("p", { textContent: "Lane " + view.lane + " holds, register by register: " + mine.join(", ") })];
 }
 
-function fragmentParts(f) {
-  const parts = [];
+// What a wgmma has in registers, of the sixteen rows that are a warp's: D always, A unless it is in shared memory.
+function addWgmma(f, events) {
+  const list = (count, of) => Array.from({ length: count }, (_, i) => of(i)), half = (i) => 8 * (i >> 1 & 1);
+  f.D = { type: "f32", per: 1, step: 2, row: list(f.n / 2, half), column: list(f.n / 2, (i) => 8 * (i >> 2) + (i & 1)) };
+  const inRegisters = events.some((e) => e[0] === PRODUCT && e[2] === e[3]), per = f.k / 8;
+  if (inRegisters)
+    f.A = { type: per === 4 ? "e4m3" : per === 2 ? "f16" : "tf32", per, step: per, row: list(4, (i) => 8 * (i & 1)), column: list(4, (i) => f.k / 2 * (i >> 1)) };
+}
+
+function fragmentParts(f, events) {
+  const parts = [], values = valuesOf(events);
+  if (f.what === "wgmma") addWgmma(f, events);
+  if (f.what === "tiles")
+    for (let k = 0; k < f.count; ++k)
+      if (values[k])
+        parts.push(fragmentTable("tile " + k, { type: "f16", per: 2, step: 2, row: [0], column: [0] }, [values[k]]));
   if (f.what === "tiles")
     parts.push(element("p", { textContent: f.count + " tiles of 8 × 8 halves" + (f.transposed ? ", transposed" : "") +
       ": lane 4 g + t holds elements (g, 2 t) and (g, 2 t + 1) of each; lane 8 k + i names row i of tile k." }));
   if (f.what === "mma" || f.what === "wgmma")
     parts.push(element("p", { textContent: "A product of " + f.m + " × " + f.n + " × " + f.k + "." }));
-  for (const name of ["matrix", "A", "B", "D"]) if (f[name]) parts.push(fragmentTable(name, f[name]));
+  for (const name of ["matrix", "A", "B", "D"]) if (f[name]) parts.push(fragmentTable(name, f[name], name === "D" || name === "matrix" ? values : null));
   return parts;
 }
 
-// ---- Barriers and copies on their way -------------------------------------------------------------
+// ---- Values ---------------------------------------------------------------------------------------
 
-// The tile at an address; of an array of a few buffers, the buffer.
-function bufferAt(address) {
-  const tile = tileAt(film, address);
-  if (!tile) return "address " + address;
-  const few = tile.dims.length === 2 && tile.dims[0] <= 8 && tile.dims[1] > 8;
-  return few ? tile.name + "[" + Math.floor((address - tile.at) / (tileBytes(tile) / tile.dims[0])) + "]" : tile.name;
+// The registers that were recorded at a step: of each, lane -> bits.
+function valuesOf(events) {
+  const registers = [];
+  for (const e of events)
+    if (e[0] === VALUE) registers[e[2]] = new Map(lanesOf(e[4]).map((lane, i) => [lane, e[5 + i]]));
+  return registers;
 }
+
+const scratch = new DataView(new ArrayBuffer(8));
+function halfOf(bits) {
+  const exponent = bits >> 10 & 31, fraction = bits & 1023, sign = bits >> 15 ? -1 : 1;
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  return sign * (exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction / 1024 * 2 ** -14);
+}
+function e4m3Of(bits) {
+  const exponent = bits >> 3 & 15, fraction = bits & 7, sign = bits >> 7 ? -1 : 1;
+  if ((bits & 127) === 127) return NaN;
+  return sign * (exponent ? (1 + fraction / 8) * 2 ** (exponent - 7) : fraction / 8 * 2 ** -6);
+}
+function e5m2Of(bits) {
+  return halfOf(bits << 8);
+}
+
+// Number `part` that a register's bits hold, as text.
+function numberIn(bits, type, part) {
+  const short = (x) => String(Number(x.toPrecision(6))), at = (width) => bits / 2 ** (width * part) & 2 ** width - 1;
+  scratch.setUint32(0, bits >>> 0);
+  if (type === "f32" || type === "tf32") return short(scratch.getFloat32(0));
+  if (type === "f16") return short(halfOf(at(16)));
+  if (type === "bf16") return scratch.setUint32(0, at(16) << 16 >>> 0), short(scratch.getFloat32(0));
+  if (type === "e4m3") return short(e4m3Of(at(8)));
+  if (type === "e5m2") return short(e5m2Of(at(8)));
+  if (type === "s8" || type === "u8") return String(type === "s8" ? at(8) << 24 >> 24 : at(8));
+  if (/^s(16|32)$/.test(type)) return String(type === "s16" ? bits << 16 >> 16 : bits | 0);
+  return String(bits);
+}
+
+// As what an opcode's result is read: its first type. Two to a register: f16x2.
+function resultType(opcode) {
+  const type = opcode.match(/\.((?:bf16|f16|e4m3|e5m2)(?:x2)?|f32|f64|tf32|[usb]\d+)/);
+  return type ? type[1] : "b32";
+}
+
+function valueParts(events, step) {
+  const rows = events.filter((e) => e[0] === VALUE), opcode = opcodeOf(step), type = resultType(opcode), stores = opcode.startsWith("st.");
+  if (!rows.length) return [];
+  const list = element("ul", { className: "lanelist" });
+  for (const [i, lane] of lanesOf(rows[0][4]).entries()) {
+    const texts = rows.map((e) => {
+      const bits = e[5 + i];
+      if (e[3] === 0) return bits ? "true" : "false";
+      if (type.endsWith("x2")) return "(" + numberIn(bits, type.slice(0, -2), 0) + ", " + numberIn(bits, type.slice(0, -2), 1) + ")";
+      if (type === "b32") return "0x" + (bits >>> 0).toString(16) + " (as f32 " + numberIn(bits, "f32", 0) + ")";
+      return e[3] > 4 ? String(bits) : numberIn(bits, type, 0);
+    });
+    list.append(element("li", { textContent: lane + ": " + texts.join(" ") }));
+  }
+  return [element("h2", { textContent: "What " + (stores ? "is stored" : "was written") + ", lane by lane" }), list];
+}
+
+// ---- Barriers and copies on their way -------------------------------------------------------------
 
 // The copies on their way at a step; those of one group to one tile are told together.
 function copiesAt(at) {
@@ -683,7 +784,8 @@ function pipelineParts() {
     if (!state.waits) continue;
     const key = state.waits.barrier !== undefined ? "barrier " + state.waits.barrier : "mbarrier " + nameOf(film, state.waits.mbarrier);
     if (!waiting.has(key)) waiting.set(key, []);
-    waiting.get(key).push(w + " (" + placeName(film.insn[state.step]) + ")");
+    const lines = linesOf(film.insn[state.step]);
+    waiting.get(key).push(w + " (" + shortPlace((lines[1] || lines[0]).place) + ")");
   }
   if (waiting.size) parts.push(element("h2", { textContent: "Who waits" }));
   for (const [key, warps] of waiting) parts.push(element("p", { textContent: "at " + key + ": warps " + warps.join(", ") }));
@@ -743,9 +845,9 @@ function go(step) {
   const w = film.warp[view.at];
   $("scrub").value = view.at;
   $("scrub-label").textContent = "step " + view.at + " of " + (film.steps - 1);
-  const mine = film.ofWarp[w], text = film.source[view.rowOf[film.insn[view.at]]];
+  const call = linesOf(film.insn[view.at])[1], mine = film.ofWarp[w], text = film.source[view.rowOf[film.insn[view.at]]];
   $("now").textContent = "Warp " + w + ", its instruction " + lastAtMost(mine, view.at) + " of " + (mine.length - 1) + ", line " +
-    placeName(film.insn[view.at]) + (text ? ": " + text[2].trim() : "");
+    placeName(film.insn[view.at]) + (text ? ": " + text[2].trim() : "") + (call ? " – called at " + shortPlace(call.place) + ": " + textAt(call.row).trim() : "");
   const lesson = view.lessons.find((l) => l.step === view.at);
   $("lesson").textContent = lesson ? lesson.sentence : "";
 }
@@ -1011,9 +1113,10 @@ function showFaults() {
       b.addEventListener("click", () => showFault(i, step, which));
       line.append(b, " ");
     });
-    parts.push(line, element("p", { className: "told", textContent: f.text }));
+    parts.push(line, element("details", {}, element("summary", { textContent: "in the simulator's words" }),
+      element("p", { className: "told", textContent: f.text })));
   });
-  const shown = parts.splice(0, 4);
+  const shown = parts.splice(0, 2);
   if (parts.length)
     shown.push(element("details", {}, element("summary", { textContent: parts.length / 2 + " more" }), ...parts));
   $("faults").replaceChildren(...shown);
@@ -1056,6 +1159,8 @@ function selfTest() {
   }
   said.ms = (performance.now() - began) / 120;
   said.lessons = view.lessons.map((l) => ({ ...l, warp: film.warp[l.step], opcode: opcodeOf(l.step), lines: linesOf(film.insn[l.step]).map((x) => textAt(x.row).trim()) }));
+  const valued = film.details.findIndex((events, s) => events && film.recording.fragments[film.insn[s]] && events.some((e) => e[0] === VALUE));
+  if (valued >= 0) go(valued), said.held = $("step").textContent.match(/Lane 0 holds, register by register: ([^]*)/)[1];
   said.opened = view.opened;
   said.fault = films[0].faults.filter((f) => !f.again).map((f) => [...accessesOf(f).map(([which, step]) => [which, step, placeName(films[which].insn[step])]), f.sentence]);
   return said;

@@ -31,6 +31,10 @@ static void usage(void)
         "opens at\n"
         "                      a race or a fault, if the simulator finds one\n"
         "  --film-shape SHAPE  of what is filmed (default %s)\n"
+        "  --film-values LINES what the registers hold that these lines write: 20 or my.cu:20, "
+        "with "
+        "commas\n"
+        "                      between\n"
         "  --film-cta X,Y,Z    the CTA (default: one with a fault, else 0,0,0)\n"
         "  --watch             judges your program again whenever you save it\n"
         "  --hint [N]          one more hint, for task N of the lab's sheet\n"
@@ -118,8 +122,9 @@ static void check_film(void)
     unsigned x, y, z;
     int end = 0;
     if (!lab.film) {
-        if (lab.film_cta)
-            fail(EXIT_USAGE, "--film-cta: of which film? --film FILE.html");
+        if (lab.film_cta || lab.film_values)
+            fail(EXIT_USAGE, "--film-%s: of which film? --film FILE.html",
+                 lab.film_cta ? "cta" : "values");
         return;
     }
     if (lab.plain)
@@ -153,29 +158,18 @@ static void find_stage(void)
 void parse_options(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"lab", required_argument, NULL, 'l'},
-        {"before", required_argument, NULL, 'b'},
-        {"shapes", required_argument, NULL, 's'},
-        {"seeds", required_argument, NULL, 'S'},
-        {"inputs", required_argument, NULL, 'i'},
-        {"gate", required_argument, NULL, 'g'},
-        {"show", required_argument, NULL, 'G'},
-        {"promise", required_argument, NULL, 'p'},
-        {"goal", required_argument, NULL, 'z'},
-        {"compare", required_argument, NULL, 'C'},
-        {"why", required_argument, NULL, 'w'},
-        {"on", required_argument, NULL, 'o'},
-        {"record", required_argument, NULL, 'r'},
-        {"rounds", required_argument, NULL, 'n'},
-        {"quick", no_argument, NULL, 'q'},
-        {"profile", no_argument, NULL, 'P'},
-        {"film", required_argument, NULL, 'f'},
-        {"film-shape", required_argument, NULL, 'F'},
-        {"film-cta", required_argument, NULL, 'x'},
-        {"watch", no_argument, NULL, 'W'},
-        {"hint", no_argument, NULL, 'H'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
+        {"lab", required_argument, NULL, 'l'},      {"before", required_argument, NULL, 'b'},
+        {"shapes", required_argument, NULL, 's'},   {"seeds", required_argument, NULL, 'S'},
+        {"inputs", required_argument, NULL, 'i'},   {"gate", required_argument, NULL, 'g'},
+        {"show", required_argument, NULL, 'G'},     {"promise", required_argument, NULL, 'p'},
+        {"goal", required_argument, NULL, 'z'},     {"compare", required_argument, NULL, 'C'},
+        {"why", required_argument, NULL, 'w'},      {"on", required_argument, NULL, 'o'},
+        {"record", required_argument, NULL, 'r'},   {"rounds", required_argument, NULL, 'n'},
+        {"quick", no_argument, NULL, 'q'},          {"profile", no_argument, NULL, 'P'},
+        {"film", required_argument, NULL, 'f'},     {"film-shape", required_argument, NULL, 'F'},
+        {"film-cta", required_argument, NULL, 'x'}, {"film-values", required_argument, NULL, 'V'},
+        {"watch", no_argument, NULL, 'W'},          {"hint", no_argument, NULL, 'H'},
+        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
     };
     bool help = false;
     opterr = 0;
@@ -208,6 +202,7 @@ void parse_options(int argc, char **argv)
         case 'f': lab.film = optarg; break;
         case 'F': lab.film_shape = optarg; break;
         case 'x': lab.film_cta = optarg; break;
+        case 'V': lab.film_values = optarg; break;
         case 'W': lab.watch = true; break;
         case 'H': lab.hint = 0; break;
         case 'h': help = true; break;

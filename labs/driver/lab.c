@@ -282,11 +282,15 @@ static void make_film(void)
     char *profile = text("%s/build/profile", root);
     if (access(profile, X_OK))
         fail(EXIT_MACHINE, "build/profile is not there: type make chapter%d", lab.number);
-    char *command[16] = {profile, "--film", (char *)lab.film, "--chapter", text("%d", lab.number)};
+    char *command[20] = {profile, "--film", (char *)lab.film, "--chapter", text("%d", lab.number)};
     int count = 5;
     if (lab.film_cta) {
         command[count++] = "--cta";
         command[count++] = (char *)lab.film_cta;
+    }
+    if (lab.film_values) {
+        command[count++] = "--values";
+        command[count++] = (char *)lab.film_values;
     }
     char *of_program[] = {after.path, "--shapes", (char *)lab.film_shape,
                           "--seeds",  "0",        "--no-timing",

@@ -59,6 +59,7 @@ struct lab {
     bool profile;                      // lines with their counts instead of a verdict
     const char *film;                  // a page to be written instead of a verdict, or NULL
     const char *film_shape, *film_cta; // of which launch and CTA; the latter or NULL
+    const char *film_values;           // of which lines it has the registers' values, or NULL
     bool watch;                        // again whenever the student's file is saved
     int hint; // the task whose next hint is wanted; 0: the first open one; -1: none
     int rounds, iterations;

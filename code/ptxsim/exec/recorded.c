@@ -11,6 +11,7 @@
 #include "ptxsim/ops/scalars.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 // ---- Addresses ----------------------------------------------------------------------------------
 
@@ -123,7 +124,39 @@ static void film_counts_of_all(struct film *film, const struct warp *w, struct i
     free(before);
 }
 
-static void film_op(struct film *film, struct warp *w, char *r, const struct op *op, uint32_t mask)
+static void film_registers(struct film *film, const char *r, const struct op *op,
+                           const uint32_t *regs, int count, int bytes, uint32_t mask)
+{
+    for (int i = 0; i < count; ++i)
+        if (regs[i] != NO_REGISTER)
+            film_value(film, op->insn, i, bytes, mask, r + regs[i]);
+}
+
+// The registers that an operation has written, or stored.
+static void film_values(struct film *film, const struct program *p, const char *r,
+                        const struct op *op, op_fn *run, uint32_t mask)
+{
+    const char *opcode = p->insns[op->insn].opcode;
+    if (run == ops_choose()->run[OP_mma]) {
+        const struct mma *t = op->operands;
+        film_registers(film, r, op, t->d.regs, t->d.count, t->d.bytes > 4 ? 8 : 4, mask);
+    } else if (run == wmma_move) {
+        const struct matrix_memory *t = op->operands;
+        film_registers(film, r, op, t->matrix.regs, t->matrix.count, t->matrix.bytes > 4 ? 8 : 4,
+                       mask);
+    } else if (run == tiles_move) {
+        const struct tiles *t = op->operands;
+        film_registers(film, r, op, t->regs, t->count, 4, mask);
+    } else if ((strncmp(opcode, "ld.", 3) == 0 || strncmp(opcode, "st.", 3) == 0) && op->vector) {
+        film_registers(film, r, op, op->regs, op->vector, op->width, mask);
+    } else if (op->plain) {
+        film_value(film, op->insn, 0, op->plain - 1, mask, r + op->d);
+    }
+}
+
+// last: no other operation of this instruction follows.
+static void film_op(struct film *film, struct warp *w, char *r, const struct op *op, uint32_t mask,
+                    bool last)
 {
     op_fn *run = op->run == guarded_op ? op->inner : op->run;
     uint32_t on = mask;
@@ -145,6 +178,8 @@ static void film_op(struct film *film, struct warp *w, char *r, const struct op 
         film_counts_of_all(film, w, all);
     else
         film_counts(film, op->insn, &before, counts_of(w, op));
+    if (last && on && film_wants(film, op->insn))
+        film_values(film, w->cta->program, r, op, run, on);
 }
 
 void run_recorded(struct warp *w, char *r, const struct basic_block *b, uint32_t mask)
@@ -155,7 +190,7 @@ void run_recorded(struct warp *w, char *r, const struct basic_block *b, uint32_t
     for (const struct op *op = &w->cta->program->ops[b->first], *end = op + b->count; op < end;
          ++op)
         if (film)
-            film_op(film, w, r, op, mask);
+            film_op(film, w, r, op, mask, op + 1 == end || op[1].insn != op->insn);
         else if (op->plain && !op->inner && !all)
             plain_masked(w, r, op, op->run, mask);
         else

@@ -16,6 +16,8 @@
 //  10 bulk      instruction, lane, address, bytes, mbarrier, phase, store
 //  11 product   instruction, A from, A to, B from, B to (shared addresses; from = to: registers)
 //  12 fault     its number in "faults"
+//  13 value     instruction, which of its registers, bytes (0: a predicate), mask, then of each active
+//               lane its bits
 //
 // A pattern is [bytes, mask, then of each active lane its address less that of the lowest one]: base
 // and pattern make the addresses. Most accesses have a pattern that was there before.
@@ -44,7 +46,8 @@ enum event {
     EVENT_GROUP,
     EVENT_BULK,
     EVENT_PRODUCT,
-    EVENT_FAULT
+    EVENT_FAULT,
+    EVENT_VALUE
 };
 
 struct film_pattern {
@@ -72,7 +75,8 @@ struct film {
     size_t dynamic_shared_bytes;
     uint32_t shared_bytes;
     int warps;
-    bool cut; // there were more events than are kept
+    bool cut;     // there were more events than are kept
+    bool *wanted; // of each instruction, whether its values are asked for; NULL: of none
     int64_t *words;
     size_t word_count, word_capacity;
     uint32_t events;
@@ -91,6 +95,59 @@ struct film {
     size_t description_count, description_capacity;
 };
 
+// ---- Values -------------------------------------------------------------------------------------
+
+// Whether a list of lines ("164,my.cu:20") has this one.
+static bool lists_line(const char *list, const char *file, size_t length, int line)
+{
+    for (const char *item = list; *item; item += *item == ',') {
+        size_t size = strcspn(item, ","), name = size;
+        while (name > 0 && item[name - 1] != ':')
+            --name;
+        bool of_file = name == 0 ||
+                       (name - 1 <= length && !strncmp(file + length - (name - 1), item, name - 1));
+        if (of_file && atoi(item + name) == line)
+            return true;
+        item += size;
+    }
+    return false;
+}
+
+// Whether an instruction stands in one of the lines, or in a function that is called there.
+static bool listed(const char *list, const struct source_line *at)
+{
+    if (!at->line)
+        return false;
+    if (lists_line(list, at->file, strlen(at->file), at->line))
+        return true;
+    const char *caller = strstr(at->callers, "called at ");
+    for (caller = caller ? caller + strlen("called at ") : NULL; caller && *caller;) {
+        size_t end = strcspn(caller, ",)"), colon = end;
+        while (colon > 0 && caller[colon] != ':')
+            --colon;
+        if (lists_line(list, caller, colon, atoi(caller + colon + 1)))
+            return true;
+        caller += end + strspn(caller + end, ",) ");
+    }
+    return false;
+}
+
+static bool *wanted_values(const struct program *p)
+{
+    const char *list = getenv("PTXSIM_FILM_VALUES");
+    if (!list || !*list)
+        return NULL;
+    bool *wanted = checked_alloc(calloc(p->insn_count + 1, sizeof *wanted));
+    for (size_t i = 0; i < p->insn_count; ++i)
+        wanted[i] = listed(list, &p->insns[i].at);
+    return wanted;
+}
+
+bool film_wants(const struct film *f, uint32_t insn)
+{
+    return f->wanted && f->wanted[insn];
+}
+
 struct film *film_start(const struct cta *cta)
 {
     struct film *f = calloc(1, sizeof *f);
@@ -104,6 +161,7 @@ struct film *film_start(const struct cta *cta)
     f->dynamic_shared_bytes = cta->launch->dynamic_shared_bytes;
     f->shared_bytes = cta->shared_bytes;
     f->warps = cta->warps;
+    f->wanted = wanted_values(cta->program);
     return f;
 }
 
@@ -218,6 +276,22 @@ void film_global(struct film *f, uint32_t insn, const uint64_t at[WARP], int byt
     const struct allocation *a = memory_find(base, (uint64_t)bytes, NULL);
     ADD(f, EVENT_GLOBAL, insn, access, a ? allocation_number(f, a->base) : -1,
         a ? (int64_t)(base - a->base) : 0, pattern);
+}
+
+void film_value(struct film *f, uint32_t insn, int index, int bytes, uint32_t mask,
+                const void *values)
+{
+    int64_t n[4 + WARP] = {insn, index, bytes, mask};
+    int count = 4;
+    for (uint32_t left = mask; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        n[count++] = bytes == 0   ? *(const uint32_t *)values >> i & 1
+                     : bytes == 1 ? ((const uint8_t *)values)[i]
+                     : bytes == 2 ? ((const uint16_t *)values)[i]
+                     : bytes == 4 ? ((const uint32_t *)values)[i]
+                                  : ((const int64_t *)values)[i];
+    }
+    add(f, EVENT_VALUE, n, count);
 }
 
 void film_arrive(struct film *f, uint32_t insn, unsigned barrier, uint32_t mask, uint32_t expected)

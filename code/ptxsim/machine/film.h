@@ -3,6 +3,8 @@
 //
 //   PTXSIM_FILM=FILE          the CTA (0, 0, 0) of each kernel's first launch, as JSON into FILE
 //   PTXSIM_FILM=FILE@x,y,z    another CTA
+//   PTXSIM_FILM_VALUES=LINES  with the registers that these source lines write, or store: lines of any
+//                             file (164) or of one (04-cp-async.md:164), with commas between
 //
 // A film is a list of events in the order in which the simulator executed them: a basic block that
 // a warp runs, followed by what its instructions did. film.c says how each is written. A CTA that is
@@ -41,6 +43,12 @@ void film_shared(struct film *film, uint32_t insn, const uint32_t at[WARP], int 
 // Of global memory.
 void film_global(struct film *film, uint32_t insn, const uint64_t at[WARP], int bytes,
                  uint32_t mask, enum film_access access);
+
+// Whether the registers that an instruction writes are asked for; what one of them holds: `values`, a
+// value of `bytes` for each lane; 0: a predicate, a bit a lane.
+bool film_wants(const struct film *film, uint32_t insn);
+void film_value(struct film *film, uint32_t insn, int index, int bytes, uint32_t mask,
+                const void *values);
 
 // Lanes come to a barrier and wait; those who wait there go on.
 void film_arrive(struct film *film, uint32_t insn, unsigned barrier, uint32_t mask,

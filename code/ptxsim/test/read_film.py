@@ -1,6 +1,7 @@
 """What a film's page holds, for the tests:
   read_film.py counts REPORT.json FILM.html...  whether the films' counts add up to the report's, by line
   read_film.py faults FILM.html                 each fault: kind, line, the other's line, the sentence
+  read_film.py values FILM.html                 whether chapter 3's stored scores are those that are loaded
   read_film.py culprit FILM.html                kind, what is missing, and the lines of the fault that it opens at
   read_film.py said FILM.html KEY               a value of the recording, or of the page (tiles, title)
   read_film.py watched SAID CHECK [FILE]        whether a check holds of all pages that watch_films.py has watched
@@ -11,6 +12,7 @@ import gzip
 import json
 import re
 import statistics
+import struct
 import sys
 
 
@@ -68,6 +70,57 @@ def compare(report, pages):
     total = [sum(column) for column in zip(*sums.values())]
     print(len(lines), "lines,", wrong, "differ; wavefronts", total[1])
     return wrong == 0 and len(lines) > 5 and total[0] > 100
+
+
+def bits_of(event, kind, per=1):
+    """Lane -> the numbers of a value's row; `per` of them in a register."""
+    lanes = [lane for lane in range(32) if event[4] >> lane & 1]
+    words = [struct.pack("<I", bits) for bits in event[5:]]
+    return {lane: struct.unpack(f"<{per}{kind}", word) for lane, word in zip(lanes, words)}
+
+
+def scores(page):
+    """Chapter 3's scores of the first key tile, twice: the registers of the fragments that are stored, with their
+    layout, and what the softmax loads from shared memory. (row, column) -> number."""
+    recording = page["recording"]
+    tile = next(t for t in page["tiles"] if t["name"] == "t.scores")
+    stored, loaded, at, warp, first = {}, {}, {}, 0, 0
+    for event in recording["events"]:
+        if event[0] == 0:
+            warp, (first, _) = event[1], recording["blocks"][event[2]]
+        if event[0] == 3:
+            pattern = recording["patterns"][event[4]]
+            lanes = [lane for lane in range(32) if pattern[1] >> lane & 1]
+            at = {lane: event[3] + offset for lane, offset in zip(lanes, pattern[2:])}
+        opcode = recording["instructions"][event[1]][4] if event[0] == 13 else ""
+        if opcode.startswith("wmma.store") and (warp, event[2]) not in stored:
+            layout = recording["fragments"][str(event[1])]["matrix"]
+            stored[warp, event[2]] = {
+                (warp // 2 * 16 + lane // 4 + layout["row"][event[2]],
+                 warp % 2 * 16 + lane % 4 * layout["step"] + layout["column"][event[2]]): number
+                for lane, (number,) in bits_of(event, "f").items()}
+        if opcode == "ld.shared.f32":
+            for lane, (number,) in bits_of(event, "f").items():
+                loaded.setdefault(divmod((at[lane] - tile["at"]) // 4, 32), number)
+    return {place: number for part in stored.values() for place, number in part.items()}, loaded
+
+
+def values(page):
+    stored, loaded = scores(page)
+    wrong = [(place, stored[place], loaded.get(place)) for place in stored if loaded.get(place) != stored[place]]
+    print(len(stored), "scores,", len(wrong), "differ", wrong[:5])
+    return len(stored) == 1024 and len(set(stored.values())) > 900 and not wrong
+
+
+def held(said, _):
+    """What the page says that lane 0 holds of the first fragment with values: chapter 3's scores."""
+    if "held" not in said["said"]:
+        return []
+    stored, _ = scores(film(said["page"]))
+    told = re.findall(r"\((\d+),(\d+)\) = (-?[\d.e+-]+)", said["said"]["held"])
+    wrong = [(row, column, number, stored[int(row), int(column)]) for row, column, number in told
+             if abs(float(number) - stored[int(row), int(column)]) > 1e-5 * abs(float(number))]
+    return wrong if len(told) == 8 else [said["said"]["held"]]
 
 
 def culprit(page):
@@ -146,7 +199,7 @@ def quick(pages):
 
 
 def watched(file, check, table=None):
-    checks = {"walks": walks, "counts": counted_lines, "lessons": lessons, "opens": opens}
+    checks = {"walks": walks, "counts": counted_lines, "lessons": lessons, "opens": opens, "held": held}
     pages = [json.loads(line) for line in open(file, encoding="utf-8")]
     if check == "quick":
         return quick(pages)
@@ -169,6 +222,8 @@ def main():
                 print(f["kind"], line, other, f["sentence"], sep="\t")
     if what == "watched":
         sys.exit(0 if watched(*rest) else 1)
+    if what == "values":
+        sys.exit(0 if values(film(rest[0])) else 1)
     if what == "culprit":
         print(*culprit(film(rest[0])), sep="\t")
     if what == "said":

@@ -6,7 +6,7 @@ load test_cases
 setup_file() {
     cd "$BATS_TEST_DIRNAME/../../.."
     make -s build/profile build/ptxsim/libcudart.so.13 build/lab build/tangle.stamp \
-        build/{ch02_scalar,ch04_cp_async,ch13_warp_specialised,ch15_registers,ch17_hopper}
+        build/{ch02_scalar,ch03_wmma_qk,ch04_cp_async,ch13_warp_specialised,ch15_registers,ch17_hopper}
     compile_cases code/ptxsim/test/races_cases.cu 89 16
 }
 
@@ -86,6 +86,20 @@ report() { # PROGRAM SHAPE
     python3 code/ptxsim/test/read_film.py said "$page" tiles | grep -qF '{"name": "tiles[2].v", "at": 40960, "element": 2, "type": "__half", "dims": [64, 64]}'
     [ "$(stat -c %s "$page")" -lt $((8 << 20)) ]
     [ "$(python3 code/ptxsim/test/read_film.py said "$page" cut)" = false ]
+}
+
+# A line of chapter 3: the first one that has these words.
+line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d: -f1; }
+
+@test "values on request: a fragment's registers are the elements that are read from shared memory" {
+    local scale
+    scale=$(grep -nF 'float s = t.scores[row][lane]' chapters/02-scalar-baseline.md | head -1 | cut -d: -f1)
+    film ch03_wmma_qk 1x1x96 --values "$(line_of_chapter3 'wmma::store_matrix_sync(&t.scores'),02-scalar-baseline.md:$scale"
+    python3 code/ptxsim/test/read_film.py values "$page"
+    # Of the other lines, and without the option, there are none.
+    film ch03_wmma_qk 1x1x96 --values "my.cu:$scale"
+    run python3 code/ptxsim/test/read_film.py values "$page"
+    [ "$status" -eq 1 ]
 }
 
 @test "without JavaScript the page has the counts of each line" {
@@ -174,6 +188,7 @@ report() { # PROGRAM SHAPE
     refused 2 'lab4: --film-shape: "1x1" is no shape: write BxHxS (2x8x512) or small, mission, long, huge' labs/lab04 --film "$page" --film-shape 1x1
     refused 2 'lab4: --film-cta: "1" is no CTA: X,Y,Z' labs/lab04 --film "$page" --film-cta 1
     refused 2 'lab4: --film-cta: of which film? --film FILE.html' labs/lab04 --film-cta 0,0,0
+    refused 2 'lab4: --film-values: of which film? --film FILE.html' labs/lab04 --film-values 20
     refused 2 'lab4: --film judges nothing: leave out --profile' labs/lab04 --film "$page" --profile
     refused 3 'lab4: no film: no kernel was launched with a CTA 9,0,0' labs/lab04 --film "$page" --film-cta 9,0,0
     refused 3 "profile: $BATS_TEST_TMPDIR/none/film.html: No such file or directory" \
@@ -199,9 +214,11 @@ watched() { # CHECK [ARGUMENT...]
     for bug in "${bugs[@]}"; do
         build/profile --film "$BATS_TEST_TMPDIR/$bug.html" "build/planted/$bug" --shapes 1x1x96 --seeds 0 --no-timing --quiet >/dev/null 2>&1
     done
+    build/profile --film "$BATS_TEST_TMPDIR/values.html" --values "$(line_of_chapter3 'wmma::store_matrix_sync(&t.scores')" \
+        build/ch03_wmma_qk --shapes 1x1x96 --seeds 0 --no-timing --quiet >/dev/null 2>&1
     python3 code/ptxsim/test/watch_films.py build/films/chapter*.html "$BATS_TEST_TMPDIR"/*.html build/films/chapter4.html#step=77 \
         build/films/chapter13.html#bookmark=producer-waits >"$BATS_FILE_TMPDIR/said"
-    [ "$(wc -l <"$BATS_FILE_TMPDIR/said")" -eq $(($(find build/films -name 'chapter*.html' | wc -l) + 6)) ]
+    [ "$(wc -l <"$BATS_FILE_TMPDIR/said")" -eq $(($(find build/films -name 'chapter*.html' | wc -l) + 7)) ]
     watched walks
 }
 
@@ -215,6 +232,10 @@ watched() { # CHECK [ARGUMENT...]
 
 @test "in a browser: a film opens at its first lesson, at its race, or where its address says" {
     watched opens
+}
+
+@test "in a browser: a fragment's values are told with their elements" {
+    watched held
 }
 
 @test "in a browser: painted in less than two seconds, and sixty steps a second" {

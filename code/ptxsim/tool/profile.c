@@ -650,6 +650,8 @@ static const char help[] =
     "  --cta X,Y,Z       of this CTA (default 0,0,0)\n"
     "  --film FILE.html  a page to watch one CTA of its first launch in, step by step; of one in\n"
     "                    which the checks find a fault, unless --cta says another; --kernel too\n"
+    "  --values LINES    in it, what the registers hold that these lines write: 164 or\n"
+    "                    my.cu:20, with commas between\n"
     "  --chapter N       with the lessons of chapter N (default: of the program's name, chNN_)\n"
     "  --svg FILE        draw it with gnuplot instead of printing its table\n";
 
@@ -678,7 +680,8 @@ int main(int argc, char **argv)
         CTA,
         SVG,
         FILM,
-        CHAPTER
+        CHAPTER,
+        VALUES
     };
     static const struct option options[] = {
         {"help", no_argument, NULL, HELP},
@@ -694,6 +697,7 @@ int main(int argc, char **argv)
         {"svg", required_argument, NULL, SVG},
         {"film", required_argument, NULL, FILM},
         {"chapter", required_argument, NULL, CHAPTER},
+        {"values", required_argument, NULL, VALUES},
         {NULL, 0, NULL, 0},
     };
     int lines = 20, warp = 0, chapter = 0;
@@ -720,6 +724,7 @@ int main(int argc, char **argv)
         case CTA: cta = optarg; break;
         case SVG: svg = optarg; break;
         case FILM: film = optarg; break;
+        case VALUES: setenv("PTXSIM_FILM_VALUES", optarg, 1); break;
         case CHAPTER: chapter = whole(optarg, "--chapter"); break;
         default: return STATUS_USAGE; // getopt has said why
         }
