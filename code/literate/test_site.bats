@@ -136,9 +136,9 @@ page() { # NAME: its title and the links that lead on
         echo 'for (const p of window.BOOK) console.log(JSON.stringify(p));'
     } > build/words.js
     command -v node >/dev/null && node build/words.js > words || sed 's/^\["/["/; s/,$//' build/site/search.js > words
-    grep -qF '["chapter1.html#chunk:ch01-kernel:1","code","⟨Scale one tile of keys⟩ ≡","Chapter 1 Scaling an array",""]' words
+    grep -qF '["chapter1.html#chunk:ch01-kernel:1","code","⟨Scale one tile of keys⟩","Chapter 1 Scaling an array",""]' words
     grep -qF '"index","band",[["interlude-SP.html#ix-4","SP.1"],["words.html#ix-5","Words"]],""]' words
-    grep -qF '["chapter1.html#fig:tiles","figure","Figure 1.1. A query tile meets one key tile' words
+    grep -qF '["chapter1.html#fig:tiles","figure","Figure 1.1. A query tile meets one key tile, ' words
     grep -F '["chapter1.html#code","section","1.2 The code","Chapter 1 Scaling an array",' words |
         grep -qF 'printf(\"launching %d threads, 100%% sure & ready {#1} ~ ^ \\\\ \\n\"'
 }

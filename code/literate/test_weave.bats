@@ -151,7 +151,7 @@ line_of() { # FILE PATTERN
     grep -q 'prefers-color-scheme: dark' "$html"
     absent 'data-pos| line="' "$html"
     grep -oE 'href="#[^"]*"' "$html" | sed 's/href="#//; s/"//' | sort -u > targets
-    grep -oE ' id="[^"]*"' "$html" | sed 's/ id="//; s/"//' | sort > ids
+    grep -oE '(^| )id="[^"]*"' "$html" | sed 's/ *id="//; s/"//' | sort > ids
     [ -z "$(uniq -d ids)" ]
     [ -z "$(comm -23 targets <(sort -u ids))" ]
 }

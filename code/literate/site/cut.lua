@@ -64,7 +64,7 @@ end
 local ENTITIES = { lt = "<", gt = ">", quot = '"', ["#39"] = "'", amp = "&" }
 
 local function plain(html)
-    local text = html:gsub("<annotation.-</annotation>", "")
+    local text = html:gsub("<annotation.-</annotation>", ""):gsub('<span class="remark">', " %0")
         :gsub("</?(%w+)[^>]*>", function(tag) return IN_LINE[tag] and "" or " " end)
         :gsub("&(#?%w+);", ENTITIES):gsub("%s+", " ")
     return text:match("^ ?(.-) ?$")
@@ -174,10 +174,12 @@ local function search_of(pages, at)
         end
         for chunk, head in html:gmatch('<div class="chunk [%w ]+" id="([^"]*)"><p class="head">'
             .. '<span class="name">(.-)</span>') do
-            add(page.name .. ".html#" .. chunk, "code", plain(head), where, "")
+            add(page.name .. ".html#" .. chunk, "code", (plain(head):gsub(" %+?≡$", "")), where, "")
         end
         for figure, caption in html:gmatch('<figure id="([^"]*)".-<figcaption>(.-)</figcaption>') do
-            add(page.name .. ".html#" .. figure, "figure", plain(caption), where, "")
+            local words = plain((caption:gsub('<span class="film".*', "")))
+            local first, rest = words:match("^(%w+ [%w.]+%. .-[.:;]) (.*)$")
+            add(page.name .. ".html#" .. figure, "figure", first or words, where, rest or "")
         end
     end
     local function add_subjects(page)

@@ -166,8 +166,10 @@ function find(places, query) {
 function excerpt({ place, phrase, wanted }) {
   let at = place.low.indexOf(phrase);
   if (at < 0) at = Math.max(0, ...wanted.map((word) => place.low.indexOf(word)));
-  const from = Math.max(0, at - AROUND), to = Math.min(place.text.length, at + phrase.length + AROUND);
-  const out = element("p", {}, from > 0 ? "… " : ""), text = place.text.slice(from, to), low = text.toLowerCase();
+  const all = place.text, least = at - AROUND, most = at + phrase.length + AROUND; // cut between words
+  const from = least > 0 ? Math.min(at, all.indexOf(" ", least) + 1) : 0;
+  const to = most < all.length ? Math.max(at + phrase.length, all.lastIndexOf(" ", most)) : all.length;
+  const out = element("p", {}, from > 0 ? "… " : ""), text = all.slice(from, to), low = text.toLowerCase();
   const next = (i) => wanted.map((word) => [low.indexOf(word, i), word]).filter(([k]) => k >= 0)
     .sort((a, b) => a[0] - b[0] || b[1].length - a[1].length)[0];
   let done = 0;
@@ -175,7 +177,7 @@ function excerpt({ place, phrase, wanted }) {
     out.append(text.slice(done, hit[0]), element("mark", { textContent: text.slice(hit[0], hit[0] + hit[1].length) }));
     done = hit[0] + hit[1].length;
   }
-  out.append(text.slice(done), to < place.text.length ? " …" : "");
+  out.append(text.slice(done), to < all.length ? " …" : "");
   return out;
 }
 
