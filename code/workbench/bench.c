@@ -149,7 +149,7 @@ static void *upload(const void *bytes, size_t size)
 
 static int *upload_lengths(const struct shape *shape)
 {
-    if (shape->ragged == 0)
+    if (shape_ragged(shape) == 0)
         return NULL;
     int lengths[shape->batch];
     for (int b = 0; b < shape->batch; ++b)

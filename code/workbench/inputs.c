@@ -14,10 +14,10 @@
 #include "workbench.h"
 
 static const struct shape named_shapes[] = {
-    {"small", 0, 1, 8, 128},
-    {"mission", 0, 2, 8, 512},
-    {"long", 0, 2, 8, 2048},
-    {"huge", 0, 4, 16, 8192},
+    {"small", 1, 8, 128},
+    {"mission", 2, 8, 512},
+    {"long", 2, 8, 2048},
+    {"huge", 4, 16, 8192},
 };
 
 enum { MOST_SEED = 9999 }; // of lengths
@@ -67,11 +67,10 @@ bool shape_parse(const char *text, struct shape *shape, char *why, size_t size)
     shape->batch = (int)factors[0];
     shape->heads = (int)factors[1];
     shape->seq_len = (int)factors[2];
-    shape->ragged = (int)ragged;
     int length = snprintf(shape->name, sizeof shape->name, "%dx%dx%d", shape->batch, shape->heads,
                           shape->seq_len);
     if (ragged > 0)
-        snprintf(shape->name + length, sizeof shape->name - (size_t)length, "r%d", shape->ragged);
+        snprintf(shape->name + length, sizeof shape->name - (size_t)length, "r%d", (int)ragged);
     return true;
 }
 
@@ -110,11 +109,20 @@ static uint64_t splitmix64(uint64_t state)
     return z ^ z >> 31;
 }
 
+int shape_ragged(const struct shape *shape)
+{
+    const char *seed = strchr(shape->name, 'r'); // no other name has that letter
+
+    return seed ? atoi(seed + 1) : 0;
+}
+
 int shape_length(const struct shape *shape, int batch)
 {
-    if (shape->ragged == 0)
+    int seed = shape_ragged(shape);
+
+    if (seed == 0)
         return shape->seq_len;
-    uint64_t drawn = splitmix64(splitmix64((uint64_t)shape->ragged) + (uint64_t)batch);
+    uint64_t drawn = splitmix64(splitmix64((uint64_t)seed) + (uint64_t)batch);
     return 1 + (int)(drawn % (uint64_t)shape->seq_len);
 }
 

@@ -39,7 +39,7 @@ static void *allocate(size_t bytes)
 static bool takes_shapes(const struct options *o, const struct program *program)
 {
     for (int i = 0; i < o->shape_count; ++i) {
-        if (o->shapes[i].ragged && (!program->launch_ragged || o->launch_only)) {
+        if (shape_ragged(&o->shapes[i]) && (!program->launch_ragged || o->launch_only)) {
             complain("--shapes: %s: %s takes no sequences of different lengths%s",
                      o->shapes[i].name, o->launch_only ? "--launch-only" : program->name,
                      o->launch_only ? "" : ": write BxHxS without r");

@@ -230,7 +230,7 @@ static json_t *shape_json(const struct run *run, const struct shape_run *shape)
     put(object, "batch", json_integer(shape->shape.batch));
     put(object, "heads", json_integer(shape->shape.heads));
     put(object, "seq_len", json_integer(shape->shape.seq_len));
-    if (shape->shape.ragged) {
+    if (shape_ragged(&shape->shape)) {
         json_t *lengths = json_array();
         for (int i = 0; i < shape->shape.batch; ++i)
             json_array_append_new(lengths, json_integer(shape_length(&shape->shape, i)));

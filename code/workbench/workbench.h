@@ -25,8 +25,7 @@ enum { HEAD_DIM = 64 };
 // ---- Shapes -------------------------------------------------------------------------------------
 
 struct shape {
-    char name[28]; // "mission", or "2x8x517" for a shape without a name
-    int ragged;    // 0: every sequence is seq_len long; else the seed of their lengths
+    char name[32]; // "mission", or "2x8x517" for a shape without a name; "2x8x517r3": ragged
     int batch;
     int heads;
     int seq_len;
@@ -40,6 +39,9 @@ bool shape_parse(const char *text, struct shape *shape, char *why, size_t size);
 
 // Elements of Q, of K, of V and of O: batch * heads * seq_len * HEAD_DIM.
 size_t shape_elements(const struct shape *shape);
+
+// The seed of a ragged batch, which its name tells; 0 where all sequences are seq_len long.
+int shape_ragged(const struct shape *shape);
 
 // The length of a batch's sequence: seq_len, or of a ragged batch drawn from 1 to seq_len. What lies
 // past it in Q, K and V are numbers that nobody asks for; nobody looks at the output there.
