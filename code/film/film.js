@@ -79,10 +79,12 @@ function makeFilm(data) {
   }
   film.steps = film.warp.length;
   for (const f of film.faults) {
-    if (f.step === undefined) f.step = film.steps - 1;
+    f.late = f.step === undefined; // after the end of a film that was cut
+    if (f.late) f.step = film.steps - 1;
     f.elsewhere = f.cta !== undefined && f.cta.join() !== r.cta.join();
     f.first = f.elsewhere ? -1 : firstAccess(film, f);
   }
+  findBuffers(film);
   film.hasValues = r.events.some((e) => e[0] === VALUE);
   placeSteps(film);
   followCopies(film);
@@ -117,10 +119,12 @@ function placeSteps(film) {
   }
   film.barrierSteps = film.barriers.map((b) => b.step);
   const quiet = [LANES, COUNTS, GLOBAL, FAULT, VALUE]; // such events change nothing of what waits or is on its way
-  film.changes = film.details.flatMap((events, s) => events && events.some((e) => !quiet.includes(e[0]) && !(e[0] === SHARED && e[2] !== COPY)) ? [s] : []);
+  film.changes = film.details.flatMap((events, s) => events && events.some((e) => !quiet.includes(e[0]) && !(e[0] === SHARED && e[2] !== COPY && !tileName(film, e).includes("["))) ? [s] : []);
   film.shared = [...new Set(film.shared)];
   film.stops = [...new Set(film.stops)];
 }
+
+const tileName = (film, e) => (bufferTile(film, decode(film, e).lanes[0].at) || { name: "" }).name;
 
 // Copies on their way: from which step to which, and of which group or mbarrier's phase.
 function followCopies(film) {
@@ -168,6 +172,23 @@ function followCopies(film) {
         land(s, (c) => c.mbarrier === e[2] && c.phase < e[5]);
       }
     }
+}
+
+// A ring's buffers: of each the steps that touch it. t.codes[0].k and t.codes[0].v are one buffer, k[0] is another.
+function findBuffers(film) {
+  const touched = new Map();
+  for (const s of film.shared)
+    for (const e of film.details[s]) {
+      const at = e[0] === SHARED ? decode(film, e).lanes[0].at : e[0] === BULK ? e[3] : e[0] === PRODUCT ? e[4] : -1;
+      const tile = at >= 0 && bufferTile(film, at), name = tile && tile.name.match(/^[^[]*\[\d+\]/);
+      if (!name || tile.dims.length === 0) continue;
+      if (!touched.has(name[0])) touched.set(name[0], { name: name[0], base: name[0].split("[")[0], steps: [], access: [] });
+      const b = touched.get(name[0]);
+      b.steps.push(s);
+      b.access.push(e[0] === SHARED ? e[2] : e[0] === BULK && !e[7] ? COPY : LOAD);
+    }
+  const all = [...touched.values()], codes = (b) => all.filter((other) => other.base === b.base).length > 1;
+  film.buffers = all.filter(codes).sort((a, b) => a.name < b.name ? -1 : 1);
 }
 
 // ---- Looking things up ----------------------------------------------------------------------------
@@ -601,7 +622,7 @@ function showStep() {
     parts.push(element("p", { className: "code", textContent: "called at " + shortPlace(place) + ": " + textAt(row).trim() }));
   const f = films[0].faults[view.fault], accesses = f ? accessesOf(f) : [];
   const access = accesses.findIndex(([which, step]) => films[which] === film && step === s);
-  if (access >= 0)
+  if (access >= 0 && !f.late)
     parts.push(element("p", {}, element("strong", { textContent: accesses.length < 2 ? "Here it went wrong." : access === 0 ? "This is the first access." : "This is the second access." })));
   if (shared.length) showShared(parts, memory, shared, s);
   for (const e of events) {
@@ -798,6 +819,15 @@ function pipelineParts() {
         table.append(element("tr", {}, ...[nameOf(film, address), last[8], (last[6] - last[5]) + " of " + last[6], last[7]].map((t) => element("td", { textContent: t }))));
     }
     parts.push(element("h2", { textContent: "mbarriers" }), table);
+  }
+  if (film.buffers.length) {
+    const table = element("table", { className: "plain" }, element("tr", {}, ...["buffer", "whose it is"].map((t) => element("th", { textContent: t, scope: "col" }))));
+    for (const b of film.buffers) {
+      const i = lastAtMost(b.steps, at), coming = flying.filter((c) => c.name.startsWith(b.name) && c.kind !== "wgmma" && !c.store);
+      const words = i < 0 ? "not used yet" : ["read", "written", "updated", "asked for"][b.access[i]] + " by warp " + film.warp[b.steps[i]] + " (" + placeName(film.insn[b.steps[i]]) + ")";
+      table.append(element("tr", {}, element("td", { textContent: b.name }), element("td", { textContent: words + (coming.length ? "; copies on their way" : "") })));
+    }
+    parts.push(element("h2", { textContent: "Buffers, and who touched them last" }), table);
   }
   if (film.copies.length) {
     const table = element("table", { className: "plain" }, element("tr", {}, ...["what", "warp", "to or from", "bytes", "waits for", "begun at"].map((t) => element("th", { textContent: t, scope: "col" }))));
@@ -1107,7 +1137,8 @@ function showFaults() {
   films[0].faults.forEach((f, i) => {
     if (f.again) return;
     const line = element("p", {}, element("strong", { textContent: f.sentence + " " })), accesses = accessesOf(f);
-    accesses.forEach(([which, step], k) => {
+    if (f.late) line.append("It comes after the end of this film, which is cut: a smaller shape may show it.");
+    else accesses.forEach(([which, step], k) => {
       const words = accesses.length < 2 ? "go there" : k === 0 ? "first access" : "second access";
       const b = element("button", { type: "button", textContent: words + (films[1] ? ", CTA " + films[which].recording.cta.join(",") : "") });
       b.addEventListener("click", () => showFault(i, step, which));

@@ -1,7 +1,7 @@
 -- The weave: sets book.md and its chapters as one book, in LaTeX or in HTML.
 --
 --   code/literate/book pdf  build/attention-in-stages.pdf       (make book)
---   code/literate/book html build/attention-in-stages.html      (make book-html)
+--   code/literate/book html build/attention-in-stages.html      (make book-html; site/cut.lua makes pages of it)
 --
 -- both run, from the repository's root,
 --
@@ -221,7 +221,7 @@ local function sidebar(sequence, has_index)
     return table.concat(out, "\n")
 end
 
--- Where site.lua cuts the HTML: a page begins here, of this name.
+-- Where site/cut.lua cuts the HTML: a page begins here, of this name.
 local function page_begins(name)
     return raw_block(LATEX and "" or "<!-- page " .. name .. " -->")
 end

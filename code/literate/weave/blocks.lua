@@ -53,7 +53,7 @@ local function set_figure(el, content, caption)
 end
 
 -- What a figure with film="10", or film="10:NAME" for a bookmark of it, says at its caption's end: where
--- the film is, `make films` writes it, that shows this at work. site.lua makes a link of it. Where the
+-- the film is, `make films` writes it, that shows this at work. site/cut.lua makes a link of it. Where the
 -- reader is to write the kernel, the book's own film would show the solution.
 local function add_film(caption, el, book)
     local number, bookmark = (el.attributes.film or ""):match("^(%w+):?([%w-]*)$")

@@ -78,7 +78,7 @@ struct film {
     bool cut;     // there were more events than are kept
     bool *wanted; // of each instruction, whether its values are asked for; NULL: of none
     int64_t *words;
-    size_t word_count, word_capacity;
+    size_t word_count, word_capacity, last_block;
     uint32_t events;
     struct film_pattern *patterns;
     size_t pattern_count, pattern_capacity;
@@ -178,8 +178,12 @@ void film_describe(struct film *f, uint32_t insn, const char *json)
 // Adds an event: its type and `count` numbers.
 static void add(struct film *f, enum event type, const int64_t *numbers, int count)
 {
-    if (f->cut || f->word_count + (size_t)count + 2 > WORDS_MAX) {
+    if (f->cut)
+        return;
+    if (f->word_count + (size_t)count + 2 >
+        WORDS_MAX) { // the film ends before the block that is cut
         f->cut = true;
+        f->word_count = f->last_block;
         return;
     }
     const int64_t head[] = {count, type};
@@ -221,6 +225,8 @@ static uint32_t pattern_of(struct film *f, const uint64_t at[WARP], uint32_t byt
 
 void film_block(struct film *f, const struct warp *w, uint32_t block, uint32_t mask)
 {
+    if (!f->cut)
+        f->last_block = f->word_count;
     ADD(f, EVENT_BLOCK, w->index, block, mask);
 }
 

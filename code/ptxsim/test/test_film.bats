@@ -196,6 +196,29 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     [ ! -e "$page" ]
 }
 
+@test "a film too long for a page is cut, and says so; what is there is whole" {
+    film ch02_scalar 1x1x4096
+    [ "${lines[-1]}" = "$page: cut: the kernel goes on after what a page of 8 MB holds; a smaller shape shows it whole" ]
+    [ "$(python3 code/ptxsim/test/read_film.py said "$page" cut)" = true ]
+    [ "$(stat -c %s "$page")" -lt $((8 << 20)) ]
+    command -v chromium >/dev/null || skip "no chromium"
+    python3 code/ptxsim/test/watch_films.py "$page" >"$BATS_TEST_TMPDIR/said"
+    python3 code/ptxsim/test/read_film.py watched "$BATS_TEST_TMPDIR/said" walks
+    python3 code/ptxsim/test/read_film.py watched "$BATS_TEST_TMPDIR/said" counts
+}
+
+@test "./lab4 my.cu --film: a kernel without one of its barriers, to the sentence that says which" {
+    local first second
+    sed "s,__syncthreads(); // everybody's part.*,," code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/my.cu"
+    first=$(grep -n 'copy_tile(t, tile, k, v, seq_len);' "$BATS_TEST_TMPDIR/my.cu" | cut -d: -f1)
+    second=$(grep -n 'convert(t.k, ' "$BATS_TEST_TMPDIR/my.cu" | cut -d: -f1)
+    run labs/lab04 "$BATS_TEST_TMPDIR/my.cu" --film "$page" --film-values my.cu:"$second"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "$(tr -s ' \n' ' ' <<<"$output")" == *"A barrier is missing (__syncthreads()) between line my.cu:$first "*" and line my.cu:$second "* ]]
+    [ "$(python3 code/ptxsim/test/read_film.py said "$page" chapter)" = '"04"' ]
+}
+
 # ---- In a browser -------------------------------------------------------------------------------
 
 # All that needs Chromium is watched in one session; what each page said is a line of the file "said".

@@ -771,7 +771,7 @@ static char *packed(const json_t *value)
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
     if (!file || json_dumpf(value, file, JSON_COMPACT) != 0 || fclose(file) != 0)
         die(STATUS_BAD, "no temporary file: %s", strerror(errno));
-    snprintf(command, sizeof command, "gzip -9nc %s | base64 -w0", name);
+    snprintf(command, sizeof command, "gzip -6nc %s | base64 -w0", name);
     struct text t = {0};
     FILE *pipe = popen(command, "re");
     bool good = pipe && read_all(pipe, &t);
@@ -794,8 +794,12 @@ static char *packed_to_fit(json_t *film)
         free(data);
         json_t *events = json_object_get(kernel, "events");
         size_t half = json_array_size(events) / 2;
-        while (json_array_size(events) > half)
-            json_array_remove(events, json_array_size(events) - 1);
+        bool whole = false; // blocks only
+        while (json_array_size(events) > half || (json_array_size(events) && !whole)) {
+            size_t last = json_array_size(events) - 1;
+            whole = number_of(json_array_get(events, last), 0) == EVENT_BLOCK;
+            json_array_remove(events, last);
+        }
         json_object_set_new(kernel, "cut", json_true());
     }
 }
