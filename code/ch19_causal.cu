@@ -496,7 +496,7 @@ __device__ void attend(const attention_args &args, int length)
 
     // Begin with no reference
     for (int m = 0; m < F.fragments; ++m)
-        r.base[m][0] = r.base[m][1] = NOTHING; // not INFINITY
+        r.base[m][0] = r.base[m][1] = NOTHING;
 
     step_p<F> p = {}; // nothing to accumulate in the first step
     const __half (*v_before)[HEAD_DIM] = &t.tiles[0].v[first];

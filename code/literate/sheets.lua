@@ -386,6 +386,7 @@ local function read_program(sheet)
     end
     for _, row in ipairs(rows) do
         if row.number == sheet.number then
+            sheet.images = row.images or ""
             return row.program, string.format("chapters/stages.tsv: stage %d has no program to judge", sheet.number)
         end
     end
@@ -659,9 +660,12 @@ function sheets.json(sheet)
     local mutants = {}
     for _, variant in ipairs(sheet.mutants) do
         for _, root in ipairs(variant.programs) do
-            table.insert(mutants, string.format('{"program": %s, "name": %s, "loses": %s}',
-                quote(root.file:match("([^/]*)%.%w+$")), quote(variant.name),
-                list(each(variant.loses, quote))))
+            local program = root.file:match("([^/]*)%.%w+$")
+            -- The grader has the images of the chapter, not one of a program's own.
+            if not (" " .. (sheet.images or "")):find(" " .. program .. "=", 1, true) then
+                table.insert(mutants, string.format('{"program": %s, "name": %s, "loses": %s}', quote(program),
+                    quote(variant.name), list(each(variant.loses, quote))))
+            end
         end
     end
     return string.format('{\n  "lab": %d,\n  "title": %s,\n  "program": %s,\n  "before": %s,\n'
