@@ -124,8 +124,8 @@ json_t *simulator_read(json_t *report); // evidence.c: counts per launch from a 
 const char *judge_speed(void); // speedup.c: "FAST", "VALID NEGATIVE" or "GREEN", if no gate failed
 void show_evidence(void);      // evidence.c
 void judge_search(void);       // search.c
-double
-search_count(const char *name);  // candidates until the elite: "candidates", "drawn"; else NaN
+// Candidates until the elite, of the sheet's "candidates" and "drawn"; NaN of other items.
+double search_count(const char *name);
 const char *search_broken(void); // the first rule that it broke, or NULL
 void show_sheet(void);           // sheet.c: after the verdict on a student's program
 void show_hint(void);            // sheet.c

@@ -15,6 +15,7 @@ enum { SEARCH_SECONDS = 20, PRACTICE = 14000 }; // the grader draws landscapes o
 static struct game games[REPLAY_SEEDS];
 static int until_elite, until_drawn; // the sheet's counts
 static char *broken;                 // the first rule that was broken, or NULL
+static bool late;                    // a run did not end in time: no other is waited for
 
 // Runs a program over its seed on a landscape.
 static void play(struct game *g, const struct landscape *l, const char *path, int seed)
@@ -23,12 +24,17 @@ static void play(struct game *g, const struct landscape *l, const char *path, in
     struct child child;
 
     game_begin(g, l);
+    if (late) {
+        snprintf(g->wrong, sizeof g->wrong, "not run: another one did not end in time");
+        return;
+    }
     if (!child_start(&child, command, NULL))
         fail(EXIT_MACHINE, "cannot run %s", path);
     game_play(g, fileno(child.out), fileno(child.in), SEARCH_SECONDS);
     struct output output = child_finish(&child, 1);
     output_free(&output);
     free(command[4]);
+    late = strcmp(g->wrong, REPLAY_LATE) == 0;
 }
 
 static void show_rule(const char *what, int passed, int total, const char *note, const char *wrong)
@@ -51,6 +57,8 @@ static void judge_children(const char *path)
     char *wrong = NULL;
 
     for (; replay_parents[total]; ++total) {
+        if (late)
+            continue;
         char *parent = (char *)replay_parents[total];
         char *command[] = {(char *)path, "--children", parent, NULL};
         struct child child;
@@ -60,10 +68,12 @@ static void judge_children(const char *path)
         struct output output = child_finish(&child, 1);
         output_free(&output);
         passed += !*children.wrong;
+        late = strcmp(children.wrong, REPLAY_LATE) == 0;
         if (*children.wrong && !wrong)
             wrong = text("--children %s: %s", parent, children.wrong);
     }
-    show_rule("mutate: children of a parent", passed, total, "", wrong);
+    show_rule("mutate: children of a parent", passed, total, "",
+              wrong ? wrong : "not run: a search did not end in time");
 }
 
 // Sorts the counts of some games, and returns their median.
@@ -170,7 +180,7 @@ static void show_yardsticks(const struct landscape *l, const char *own)
 
     printf("\n  %-32s %12s %14s\n", "until the elite", "median", "worst");
     sorted_counts(games, REPLAY_SEEDS, counts);
-    show_yardstick(after.name, NULL, counts);
+    show_yardstick(lab.only_search ? after.name : lab.search, NULL, counts);
     if (lab.student && access(own, X_OK) == 0) {
         struct game book[REPLAY_SEEDS];
         for (int i = 0; i < REPLAY_SEEDS; ++i)

@@ -43,8 +43,8 @@ struct grading {
     char *printed;         // by the kernels, in the first case
     const char *group;     // of the cases at hand
     int failed;            // of them
-    struct searched
-        searched[2];       // of a lab that searches: on the journal, and drawn; none yet: no cases
+    // Of a lab that searches: on the journal, and drawn; no cases: not yet.
+    struct searched searched[2];
     bool wrong_when_timed; // on a GPU: whatever it was in the simulator
     char *first;           // failure of them
 };

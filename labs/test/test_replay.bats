@@ -258,6 +258,16 @@ END
     done
 }
 
+@test "the lab: of a search that does not end, one run is waited for" {
+    printf '#include <unistd.h>\nint main(void) { for (;;) sleep(100); }\n' >"$BATS_TEST_TMPDIR/sleeper.c"
+    run labs/lab14 "$BATS_TEST_TMPDIR/sleeper.c" --record "$BATS_TEST_TMPDIR/record.json"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [[ $output == *"0 of 4  FAIL"*"not run: a search did not end in time"* ]]
+    [[ $output == *"0 of 10  FAIL"*"seed 1, it does not end in time"* ]]
+    [[ $output == *"0 of 40  FAIL"*"seed 1, not run: another one did not end in time"* ]]
+}
+
 @test "the lab: what is neither a search nor a kernel, and a journal that is not there" {
     cp code/ch14_search.c "$BATS_TEST_TMPDIR/my.py"
     run labs/lab14 "$BATS_TEST_TMPDIR/my.py"
