@@ -89,12 +89,14 @@ static bool make_page(struct submission *s, const struct found *found, char **se
     struct box box = {.kind = BOX_COMPILE, .folder = s->folder, .cpu_seconds = FILM_SECONDS};
     char *name = text("lab%d.json", lab.number);
     write_work(s, name, found->film, found->bytes, 0644);
-    char *command[] = {"/bin/sh", "-c",
-                       text("set -e; cd %s; '%s/build/profile' --film page '%s/%s' >said 3>&-; "
-                            "echo >>said; " HAND_OUT("said page"),
-                            options.unsafe ? s->folder : "/tmp; cp /work/attention.cu .",
-                            box_book(), box_work(&box), name),
-                       NULL};
+    const char *work = box_work(&box);
+    char *command[] = {
+        "/bin/sh", "-c",
+        text("cd '%s' && cp -u '%s/attention.cu' . 2>&-; set -e; "
+             "'%s/build/profile' --film page '%s/%s' >said 3>&-; echo >>said; " HAND_OUT(
+                 "said page"),
+             options.unsafe ? work : "/tmp", work, box_book(), work, name),
+        NULL};
     struct boxed b = box_run(&box, command, 5 * FILM_SECONDS, PAGE_BYTES_MAX);
     char *said = NULL;
     size_t at = 0, size;
