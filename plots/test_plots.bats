@@ -135,6 +135,20 @@ fails_with() { # STATUS TEXT
     ! build/series ladder | cmp -s - ladder.alone || false # the first, where none is named
 }
 
+@test "a program with a mask is on no chart over all stages, and its lab is not among the promises" {
+    record 3 ch03_one 5
+    lab_record plots/runs/h200/lab03.json
+    sed -i 's/ch03_wmma_qk/ch03_one/' plots/runs/h200/lab03.json
+    build/series promises | grep -q '^| 3 '
+    for chart in ladder roofline time-vs-s resources error; do build/series $chart >$chart.alone; done
+    record 4 ch04_masked 4
+    sed -i 's/"chapter":4,/&"mask":"causal",/' plots/runs/h200/ch04_masked.json
+    for chart in ladder roofline time-vs-s resources error; do build/series $chart | cmp - $chart.alone; done
+    sed -i 's/"chapter":3,/&"mask":"causal",/' plots/runs/h200/ch03_one.json
+    run build/series promises
+    fails_with 4 "no lab's record holds a ratio of the mission shape"
+}
+
 @test "a stage that chapters/stages.tsv does not have, or no row: one line, nothing drawn" {
     record 20 ch20_new 4
     run build/series ladder

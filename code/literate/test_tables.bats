@@ -235,7 +235,7 @@ EOF
 
 @test "rows and columns: unknown stages, odd lists and formats, ranges that no cell uses" {
     expect_error "0: chapters/stages.tsv has no stage 6" 'rows="stages 3-6"' "$head" "$rule" '| {n} | 1 |'
-    expect_error "0: chapters/stages.tsv has no stage 19" 'rows="stages 3 19"' "$head" "$rule" '| {n} | 1 |'
+    expect_error "0: chapters/stages.tsv has no stage 20" 'rows="stages 3 20"' "$head" "$rule" '| {n} | 1 |'
     expect_error "0: 'x' is neither a stage's number nor two, as in 3-14" 'rows="stages 3 x"' "$head" "$rule" \
         '| {n} | 1 |'
     expect_error "0: '4-3' is neither a stage's number nor two, as in 3-14" 'rows="stages 4-3"' "$head" "$rule" \
