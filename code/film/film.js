@@ -84,10 +84,10 @@ function makeFilm(data) {
     f.elsewhere = f.cta !== undefined && f.cta.join() !== r.cta.join();
     f.first = f.elsewhere ? -1 : firstAccess(film, f);
   }
-  findBuffers(film);
   film.hasValues = r.events.some((e) => e[0] === VALUE);
   placeSteps(film);
   followCopies(film);
+  findBuffers(film);
   film.walls = new Set(film.barriers.map((b) => b.column));
   film.columnsOf = film.ofWarp.map((list) => list.map((s) => film.column[s]));
   return film;
@@ -253,10 +253,10 @@ function tileAt(film, address) {
 function tileBytes(t) {
   return t.dims.reduce((a, b) => a * b, t.element);
 }
-// The tile at an address; of an array of a few buffers, that buffer.
+// The tile at an address; of an array of a few buffers (of 512 bytes at least), that buffer.
 function bufferTile(film, address) {
   const tile = tileAt(film, address);
-  if (!tile || tile.dims.length < 2 || tile.dims[0] > 8 || tile.dims[1] <= 8) return tile;
+  if (!tile || tile.dims.length < 2 || tile.dims[0] > 8 || tileBytes(tile) < 512 * tile.dims[0]) return tile;
   if (!tile.buffers) {
     const bytes = tileBytes(tile) / tile.dims[0];
     tile.buffers = Array.from({ length: tile.dims[0] }, (_, i) =>
@@ -599,7 +599,7 @@ function eventWords(e, step) {
   if (e[0] === ARRIVE) return warp + " comes to barrier " + e[2] + (e[4] ? " of " + e[4] + " threads" : "") + ".";
   if (e[0] === RELEASE) return "Barrier " + e[1] + ": all have come; warps " + lanesOf(e[2]).join(", ") + " go on.";
   if (e[0] === MBARRIER)
-    return warp + " " + MBARRIER_KINDS[e[3]] + " the mbarrier " + nameOf(film, e[2]) + " (" + popcount(e[4]) + " lanes): " +
+    return warp + " " + MBARRIER_KINDS[e[3]] + " the mbarrier " + nameOf(film, e[2]) + " (" + plural(popcount(e[4]), "lane") + "): " +
       (e[6] - e[5]) + " of " + e[6] + " arrivals in phase " + e[8] + (e[7] ? ", " + e[7] + " bytes missing" : "") + ".";
   if (e[0] === ASK)
     return warp + " asks whether the phase of the mbarrier " + nameOf(film, e[2]) + " has ended: " + (e[4] ? "yes." : "not yet.");
@@ -1192,6 +1192,7 @@ function selfTest() {
   said.lessons = view.lessons.map((l) => ({ ...l, warp: film.warp[l.step], opcode: opcodeOf(l.step), lines: linesOf(film.insn[l.step]).map((x) => textAt(x.row).trim()) }));
   const valued = film.details.findIndex((events, s) => events && film.recording.fragments[film.insn[s]] && events.some((e) => e[0] === VALUE));
   if (valued >= 0) go(valued), said.held = $("step").textContent.match(/Lane 0 holds, register by register: ([^]*)/)[1];
+  said.buffers = film.buffers.map((b) => b.name);
   said.opened = view.opened;
   said.fault = films[0].faults.filter((f) => !f.again).map((f) => [...accessesOf(f).map(([which, step]) => [which, step, placeName(films[which].insn[step])]), f.sentence]);
   return said;

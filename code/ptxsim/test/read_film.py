@@ -178,6 +178,15 @@ def lessons(said, table):
     return wrong
 
 
+def buffers(said, _):
+    """The rings whose buffers a page lists: those of chapters 4, 13 and 17."""
+    want = {"chapter4.html": ["t.codes[0]", "t.codes[1]"], "chapter13.html": ["t.ring[0]", "t.ring[1]"],
+            "chapter17.html": [f"{name}[{i}]" for name in ("k", "v", "vt") for i in range(4)]}
+    page = said["page"].split("/")[-1]
+    shown = said["said"]["buffers"]
+    return [] if page not in want or shown == want[page] else [shown, "instead of", want[page]]
+
+
 def opens(said, _):
     lesson = {item["name"]: item["step"] for item in said["said"]["lessons"]}
     race = [fault[-2][1] for fault in said["said"]["fault"][:1]]
@@ -199,7 +208,7 @@ def quick(pages):
 
 
 def watched(file, check, table=None):
-    checks = {"walks": walks, "counts": counted_lines, "lessons": lessons, "opens": opens, "held": held}
+    checks = {"walks": walks, "counts": counted_lines, "lessons": lessons, "opens": opens, "held": held, "buffers": buffers}
     pages = [json.loads(line) for line in open(file, encoding="utf-8")]
     if check == "quick":
         return quick(pages)

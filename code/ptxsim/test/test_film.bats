@@ -261,6 +261,10 @@ watched() { # CHECK [ARGUMENT...]
     watched held
 }
 
+@test "in a browser: the buffers of a ring are listed with who touched them last" {
+    watched buffers
+}
+
 @test "in a browser: painted in less than two seconds, and sixty steps a second" {
     watched quick
 }
