@@ -17,32 +17,34 @@ static const char *shapes = "small,mission";
 
 static void usage(void)
 {
-    printf(
-        "usage: ./lab%d [options] [my.cu]\n\n"
-        "Judges chapter %d's program%s%s, or yours instead of it.\n\n"
-        "  --on gpu|simulator  where to run (default: on a GPU where there is one)\n"
-        "  --shapes LIST       small, mission, long, huge or BxHxS (default %s)\n"
-        "  --seeds LIST        of the random inputs (default %s)\n"
-        "  --inputs LIST       normal, mean, peaky (default: all; normal in the simulator)\n"
-        "  --rounds N          of the comparison on a GPU, at least 6 (default %d)\n"
-        "  --quick             one seed and 8 rounds\n"
-        "  --profile           no verdict: lines with what the simulator counts, hottest first\n"
-        "  --film FILE.html    no verdict: a page in which you watch one CTA, step by step; it "
-        "opens at\n"
-        "                      a race or a fault, if the simulator finds one\n"
-        "  --film-shape SHAPE  of what is filmed (default %s)\n"
-        "  --film-values LINES what the registers hold that these lines write: 20 or my.cu:20, "
-        "with "
-        "commas\n"
-        "                      between\n"
-        "  --film-cta X,Y,Z    the CTA (default: one with a fault, else 0,0,0)\n"
-        "  --watch             judges your program again whenever you save it\n"
-        "  --hint [N]          one more hint, for task N of the lab's sheet\n"
-        "  --record FILE       where to write the record (default build/lab%02d/record.json)\n"
-        "  --help              this text\n\n"
-        "Exit status: 0 GREEN, FAST or VALID NEGATIVE; 1 RED; 2 bad usage; 3 the machine failed.\n",
-        lab.number, lab.number, lab.before ? " against " : "", lab.before ? lab.before : "", shapes,
-        lab.seeds, lab.rounds, lab.film_shape, lab.number);
+    printf("usage: ./lab%d [options] [%s]\n\n"
+           "Judges chapter %d's program%s%s, or yours instead of it.\n%s\n"
+           "  --on gpu|simulator  where to run (default: on a GPU where there is one)\n"
+           "  --shapes LIST       small, mission, long, huge or BxHxS\n"
+           "                      (default %s)\n"
+           "  --seeds LIST        of the random inputs (default %s)\n"
+           "  --inputs LIST       normal, mean, peaky\n"
+           "                      (default: all; in the simulator normal)\n"
+           "  --rounds N          of the comparison on a GPU, at least 6 (default %d)\n"
+           "  --quick             one seed and 8 rounds\n"
+           "  --profile           no verdict: lines with what the simulator counts there\n"
+           "  --film FILE.html    no verdict: a page in which you watch one CTA step by\n"
+           "                      step; it opens at a race or a fault, if there is one\n"
+           "  --film-shape SHAPE  of what is filmed (default %s)\n"
+           "  --film-values LINES what the registers hold that these lines write:\n"
+           "                      20 or my.cu:20, with commas between\n"
+           "  --film-cta X,Y,Z    the CTA (default: one with a fault, else 0,0,0)\n"
+           "  --watch             judges your program again whenever you save it\n"
+           "  --hint [N]          one more hint, for task N of the lab's sheet\n"
+           "  --record FILE       where to write the record\n"
+           "                      (default build/lab%02d/record.json)\n"
+           "  --help              this text\n\n"
+           "Exit status: 0 GREEN, FAST or VALID NEGATIVE; 1 RED; 2 bad usage;\n"
+           "3 the machine failed.\n",
+           lab.number, lab.search ? "my.c|my.cu" : "my.cu", lab.number,
+           lab.before ? " against " : "", lab.before ? lab.before : "",
+           lab.search ? "A my.c is a search, judged by replays.\n" : "", shapes, lab.seeds,
+           lab.rounds, lab.film_shape, lab.number);
 }
 
 static int whole(const char *option, const char *word, long least, long most)

@@ -492,11 +492,12 @@ END
     refused 3 "build/ptxsim/libcudart.so.13 is not there: type make chapter3"
 }
 
-@test "--help names every option" {
+@test "--help names every option, in 80 columns" {
     run lab3 --help
     [ "$status" -eq 0 ]
+    [ -z "$(awk 'length > 80' <<<"$output")" ]
     local option
-    for option in on shapes seeds inputs rounds quick profile record; do
+    for option in on shapes seeds inputs rounds quick profile film film-shape film-values film-cta watch hint record; do
         [[ "$output" == *"--$option"* ]]
     done
 }
