@@ -575,12 +575,16 @@ function sheets.aims_and_others(sheet)
 end
 
 -- The rule of points, for a sheet: what labs/rule.h does.
-sheets.RULE = {
-    "`correct`, `hidden` and `races` pay for each of their cases that passes.",
-    "An aim, whose count is to come away from that of the program before, pays by how far it has come; "
-        .. "while a case of `correct` is wrong it pays half, and limits and speed pay nothing.",
-    "All but the aim grows with it, from nothing to the whole: the program before, as it is, has nothing.",
-}
+function sheets.rule(sheet)
+    local before = sheet.before and not sheet.journal and "the program before" or "the starter"
+    return {
+        sheet.journal and "`correct` and `hidden` pay for each of their cases that passes."
+            or "`correct`, `hidden` and `races` pay for each of their cases that passes.",
+        "An aim, whose count is to come away from that of " .. before .. ", pays by how far it has come; "
+            .. "while a case of `correct` is wrong it pays half, and limits and speed pay nothing.",
+        "All but the aim grows with it, from nothing to the whole: " .. before .. ", as it is, has nothing.",
+    }
+end
 
 local function points_of(sheet, names)
     local total = 0

@@ -218,13 +218,14 @@ end
 -- The points of a lab's sheet as a table.
 local SIGNS = { ["<="] = "≤", [">="] = "≥", ["=="] = "=" }
 
-local function set_rule() -- `code` in the sentences of the rule
-    return (escape(table.concat(sheets.RULE, " ")):gsub("`([^`]*)`", LATEX and "\\code{%1}" or "<code>%1</code>"))
+local function set_rule(sheet) -- `code` in the sentences of the rule
+    local rule = escape(table.concat(sheets.rule(sheet), " "))
+    return (rule:gsub("`([^`]*)`", LATEX and "\\code{%1}" or "<code>%1</code>"))
 end
 
 function blocks.points(sheet, line)
     local rows, total = {}, 0
-    local rule = sheets.aims_and_others(sheet) > 0 and set_rule()
+    local rule = sheets.aims_and_others(sheet) > 0 and set_rule(sheet)
     local function row(cells)
         if LATEX then
             table.insert(rows, table.concat(cells, " & ") .. " \\\\")
