@@ -9,7 +9,7 @@ setup() {
 
 # The source of a figure.
 figure() { # ID
-    awk -v id="#$1}" '/^```/ { inside = index($0, id) > 0; next } inside' "$chapter"
+    awk -v id="#$1[ }]" '/^```/ { inside = $0 ~ id; next } inside' "$chapter"
 }
 
 # The one expression of the program that stands between two texts of a line.

@@ -224,4 +224,12 @@ const LESSONS = {
     { name: "buffer-again", find: { does: "bulk", again: true },
       say: "The ring goes round: {tile} is overwritten by the TMA. Warp {reader} was the last to read it." },
   ],
+  "19": [
+    { name: "masked", find: { op: "setp", at: "i % 2 > last" },
+      say: "Warp {warp} has come to the diagonal: what a row may not see becomes −∞ before anybody looks for the " +
+        "maximum. In the tiles below the diagonal this line is not run." },
+    { name: "arrived", find: { does: "completes", on: "done" },
+      say: "The last warp has arrived at {barrier}, those that had nothing to multiply, too: the buffer may be " +
+        "overwritten." },
+  ],
 };
