@@ -165,6 +165,20 @@ static bool compile_device(struct submission *s, char **host, size_t *host_bytes
     return made;
 }
 
+static void take_program(struct submission *s, struct boxed *b)
+{
+    char *program;
+    size_t at = 0, bytes;
+
+    if (!s->problem && take_file(&b->lines, &at, &program, &bytes)) {
+        write_work(s, "program", program, bytes, 0755);
+        free(program);
+    } else if (!s->problem) {
+        problem(s, "does not compile to a program", NULL);
+    }
+    boxed_free(b);
+}
+
 static void compile_host(struct submission *s)
 {
     const char *book = box_book();
@@ -176,16 +190,7 @@ static void compile_host(struct submission *s)
                 "-l:libjansson.a -L'%s/build/cuda/lib64' -lcudart -lm -lpthread -ldl -o program "
                 "3>&-; " HAND_OUT("program"),
                 standard, strstr(KERNEL_FLAGS, "-std="), book, book, book));
-    char *program;
-    size_t at = 0, bytes;
-
-    if (!s->problem && take_file(&b.lines, &at, &program, &bytes)) {
-        write_work(s, "program", program, bytes, 0755);
-        free(program);
-    } else if (!s->problem) {
-        problem(s, "does not compile to a program", NULL);
-    }
-    boxed_free(&b);
+    take_program(s, &b);
 }
 
 // A search: C, and nothing for a GPU.
@@ -197,16 +202,7 @@ static void compile_search(struct submission *s)
                 "-I'%s/code' search.c '%s/build/libworkbench.a' -L'%s/build' -l:libjansson.a -lm "
                 "-lpthread -ldl -o program 3>&-; " HAND_OUT("program"),
                 book, book, book));
-    char *program;
-    size_t at = 0, bytes;
-
-    if (!s->problem && take_file(&b.lines, &at, &program, &bytes)) {
-        write_work(s, "program", program, bytes, 0755);
-        free(program);
-    } else if (!s->problem) {
-        problem(s, "does not compile to a program", NULL);
-    }
-    boxed_free(&b);
+    take_program(s, &b);
 }
 
 void submission_build(struct submission *s, const char *source, size_t bytes)

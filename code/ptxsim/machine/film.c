@@ -33,23 +33,6 @@ enum {
     SLOTS = 1 << 14, // of the hash table of patterns
 };
 
-enum event {
-    EVENT_BLOCK,
-    EVENT_LANES,
-    EVENT_COUNTS,
-    EVENT_SHARED,
-    EVENT_GLOBAL,
-    EVENT_ARRIVE,
-    EVENT_RELEASE,
-    EVENT_MBARRIER,
-    EVENT_ASK,
-    EVENT_GROUP,
-    EVENT_BULK,
-    EVENT_PRODUCT,
-    EVENT_FAULT,
-    EVENT_VALUE
-};
-
 struct film_pattern {
     int64_t from[WARP]; // 0 for lanes that are not active
     uint32_t mask, bytes, next;
@@ -176,7 +159,7 @@ void film_describe(struct film *f, uint32_t insn, const char *json)
 // ---- Events -------------------------------------------------------------------------------------
 
 // Adds an event: its type and `count` numbers.
-static void add(struct film *f, enum event type, const int64_t *numbers, int count)
+static void add(struct film *f, enum film_event type, const int64_t *numbers, int count)
 {
     if (f->cut)
         return;

@@ -12,6 +12,7 @@
 #ifndef PTXSIM_FILM_H
 #define PTXSIM_FILM_H
 
+#include "film_events.h"
 #include "machine.h"
 
 #include <stdio.h>

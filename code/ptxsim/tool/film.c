@@ -2,6 +2,8 @@
 // text, and what is wrong in words.
 #include "tool.h"
 
+#include "ptxsim/machine/film_events.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,20 +11,6 @@
 #include <unistd.h>
 
 enum { PAGE_MOST = 8 << 20, LINES_AFTER = 6 };
-// Rows of "events": code/ptxsim/machine/film.c has them all.
-enum {
-    EVENT_BLOCK,
-    EVENT_LANES,
-    EVENT_COUNTS,
-    EVENT_SHARED,
-    EVENT_GLOBAL,
-    EVENT_ARRIVE,
-    EVENT_RELEASE,
-    EVENT_MBARRIER,
-    EVENT_ASK,
-    EVENT_GROUP,
-    EVENT_BULK
-};
 
 // ---- Text ---------------------------------------------------------------------------------------
 
