@@ -150,11 +150,11 @@ fails_with() { # STATUS TEXT
 }
 
 @test "a stage that chapters/stages.tsv does not have, or no row: one line, nothing drawn" {
-    record 20 ch20_new 4
+    record 21 ch21_new 4
     run build/series ladder
-    fails_with 3 "chapters/stages.tsv has no stage 20: add a row of its number, name, program, images, least"
-    printf '20\ta new stage\tch20_new\tsm_89\t80\n' >>chapters/stages.tsv
-    build/series ladder | grep -q 'a new stage  20$'
+    fails_with 3 "chapters/stages.tsv has no stage 21: add a row of its number, name, program, images, least"
+    printf '21\ta new stage\tch21_new\tsm_89\t80\n' >>chapters/stages.tsv
+    build/series ladder | grep -q 'a new stage  21$'
     sed -i '$s/\t80$//' chapters/stages.tsv
     run build/series ladder
     fails_with 3 "chapters/stages.tsv:$(wc -l <chapters/stages.tsv): no row of number, name, program, images, least"
