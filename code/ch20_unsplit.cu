@@ -21,14 +21,16 @@ constexpr float LOG2_E = 1.44269504f;
 constexpr float LEAST = -1e30f;       // below all scores, and finite
 constexpr float LARGEST_P = 8;        // of log2 P, before its reference rises
 
-// ---- Divide the work in three ways ----
+// ---- Divide the work in four ways ----
 struct form {
     int warps;  // that share a head's keys in a CTA
     int stages; // granules of a warp on their way, and one at work
 };
 constexpr form SPLIT = {8, 3}; // few heads: several CTAs for each
 constexpr form WIDE = {6, 3};  // one CTA for each, two on an SM
-constexpr form MANY = {4, 2};  // more
+constexpr form MANY = {4, 2};  // four or five
+constexpr form MOST = {2, 3};  // more
+constexpr int SOME_AN_SM = 3, MANY_AN_SM = 5; // heads, up to which these are
 
 // ---- Say where an element lies in its page ----
 
@@ -51,12 +53,12 @@ static int scale_place(enum cache_tensor tensor, int slot)
 }
 
 // ---- Lay out shared memory ----
-template <form F> struct ring { // of a warp
-    uint4 k[F.stages][2][32], v[F.stages][2][32]; // [tile][lane]
-    uint2 scales[F.stages][32]; // of a lane's four tokens: K's, V's
+struct alignas(16) stage { // a granule, as its lanes copied it
+    uint4 k[2][32], v[2][32]; // [tile][lane]
+    uint2 scales[32];         // of a lane's four tokens: K's, V's
 };
 template <form F, int BLOCKS> union alignas(16) shared {
-    ring<F> rings[F.warps];
+    stage rings[F.warps][F.stages];
     struct {
         float2 out[F.warps][BLOCKS * ROWS][HEAD_DIM / 2 + 1];
         float2 state[F.warps][BLOCKS * ROWS]; // reference, sum
@@ -105,20 +107,24 @@ template <int FROM, int TO> __device__ float lanes_max(float x)
 }
 
 // ---- Copy without waiting ----
-template <int BYTES> __device__ void copy(void *to, const void *from)
+
+// 16 bytes that nobody reads again: they are the first to leave the L2 cache.
+__device__ void copy_codes(uint32_t to, const uint8_t *from)
 {
-    static_assert(BYTES == 16 || BYTES == 8, "a lane's part");
-    uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
-    if constexpr (BYTES == 16)
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
-                     :
-                     : "r"(at), "l"(from)
-                     : "memory");
-    else
-        asm volatile("cp.async.ca.shared.global [%0], [%1], 8;"
-                     :
-                     : "r"(at), "l"(from)
-                     : "memory");
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;"
+                 :
+                 : "r"(to), "l"(from), "l"(policy)
+                 : "memory");
+}
+
+__device__ void copy_scales(uint32_t to, const uint8_t *from)
+{
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;"
+                 :
+                 : "r"(to), "l"(from)
+                 : "memory");
 }
 
 __device__ void copy_commit()
@@ -234,9 +240,8 @@ __device__ size_t find(const walk &w, const cache_args &args, int granule,
     return page * (args.page / GRANULE) + in_page;
 }
 
-// ---- Start copying a granule ----
-template <form F>
-__device__ void fetch(ring<F> &r, walk &w, const cache_args &args, int i)
+// `to`: the lane's place in a stage, k[0][lane].
+__device__ void fetch(uint32_t to, walk &w, const cache_args &args, int i)
 {
     int lane = threadIdx.x % 32, row = lane / 4, quarter = lane % 4;
     if (i < w.count) {
@@ -248,13 +253,13 @@ __device__ void fetch(ring<F> &r, walk &w, const cache_args &args, int i)
         size_t at = find(w, args, w.first + i * w.stride, page_id);
         const uint8_t *k = args.codes + at * GRANULE_CODES;
         const uint8_t *v = k + GRANULE * HEAD_DIM;
-        int s = i % F.stages, token = row / 2 * 4 + row % 2;
-        copy<16>(&r.k[s][0][lane], k + token * HEAD_DIM + quarter * 16);
-        copy<16>(&r.k[s][1][lane], k + (token + 2) * HEAD_DIM + quarter * 16);
-        copy<16>(&r.v[s][0][lane], v + lane * 16);
-        copy<16>(&r.v[s][1][lane], v + 512 + lane * 16);
-        copy<8>(&r.scales[s][lane],
-                args.scales + at * GRANULE_SCALES + quarter * 8);
+        const uint8_t *mine = k + (row / 2 * 4 + row % 2) * HEAD_DIM;
+        copy_codes(to, mine + quarter * 16);
+        copy_codes(to + 512, mine + 2 * HEAD_DIM + quarter * 16);
+        copy_codes(to + 1024, v + lane * 16);
+        copy_codes(to + 1536, v + 512 + lane * 16);
+        copy_scales(to + 2048 - 8 * lane,
+                    args.scales + at * GRANULE_SCALES + quarter * 8);
     }
     copy_commit(); // an empty group, too, so that the wait can count
 }
@@ -568,9 +573,14 @@ attention(const __grid_constant__ cache_args args)
     w.count = granules > w.first ? after / F.warps + 1 : 0;
 
     w.next_ids = w.count > 32 ? page_of(w, args, 32) : 0;
+    // Not [warp]: with a uniform address ptxas 13.0 makes illegal instructions of
+    // copies that have a policy.
+    uint4 *ring = &t.rings[threadIdx.x / 32][0].k[0][threadIdx.x % 32];
+    uint32_t start = (uint32_t)__cvta_generic_to_shared(ring);
+    uint32_t to = start, from = start; // the lane's place in a stage
     #pragma unroll 1
-    for (int i = 0; i < F.stages - 1; ++i)
-        fetch<F>(t.rings[warp], w, args, i);
+    for (int i = 0; i < F.stages - 1; ++i, to += sizeof(stage))
+        fetch(to, w, args, i);
     int newest = granules - 1, slot = (length - 1) % GRANULE;
     bool appends = w.count > 0 && w.first + (w.count - 1) * w.stride == newest;
     token last;
@@ -583,16 +593,14 @@ attention(const __grid_constant__ cache_args args)
     for (int m = 0; m < BLOCKS; ++m)
         r.reference[m] = -INFINITY;
     for (int i = 0; i < w.count; ++i) {
-        fetch<F>(t.rings[warp], w, args, i + F.stages - 1);
+        fetch(to, w, args, i + F.stages - 1);
         copy_wait<F.stages - 1>(); // a lane reads what it copied: no barrier
 
         // Take a granule, and the newest token into it
-        ring<F> &ring = t.rings[warp];
-        int at = i % F.stages, lane = threadIdx.x % 32;
-        granule g = {{ring.k[at][0][lane], ring.k[at][1][lane]},
-                     {ring.v[at][0][lane], ring.v[at][1][lane]},
-                     ring.scales[at][lane].x,
-                     ring.scales[at][lane].y};
+        const uint4 *own = (const uint4 *)__cvta_shared_to_generic(from);
+        uint2 scales = *(const uint2 *)((const uint8_t *)own + 2048 -
+                                        8 * (threadIdx.x % 32));
+        granule g = {{own[0], own[32]}, {own[64], own[96]}, scales.x, scales.y};
         int left = length - (w.first + i * w.stride) * GRANULE;
         if (left <= GRANULE) { // the last granule
             if (appends)
@@ -605,6 +613,10 @@ attention(const __grid_constant__ cache_args args)
         score<BLOCKS>(s, q, g);
         weigh<BLOCKS>(p, r, s, g, scale, left);
         accumulate<BLOCKS>(r, p, g);
+        to = from;
+        from += sizeof(stage);
+        if (from == start + F.stages * sizeof(stage))
+            from = start;
     }
 
     // Append, merge, store
@@ -673,9 +685,11 @@ static cudaError_t launch(const struct cache_args *args, cudaStream_t stream)
                               "%d sequences of %d heads, at most 65535",
                               args->shape.batch, args->shape.heads);
     int splits = splits_of(args, pairs, sms);
-    return splits > 1        ? launch_form<SPLIT>(args, splits, stream)
-           : pairs < 3 * sms ? launch_form<WIDE>(args, 1, stream)
-                             : launch_form<MANY>(args, 1, stream);
+    if (splits > 1)
+        return launch_form<SPLIT>(args, splits, stream);
+    return pairs <= SOME_AN_SM * sms   ? launch_form<WIDE>(args, 1, stream)
+           : pairs <= MANY_AN_SM * sms ? launch_form<MANY>(args, 1, stream)
+                                       : launch_form<MOST>(args, 1, stream);
 }
 
 // ---- Describe the control ----
