@@ -209,6 +209,15 @@ link.click();
 say("film", page.querySelector("#fig\\:line iframe").getAttribute("src").replace(/.*\/site/, "site"), page.activeElement.tagName);
 page.querySelector(".screen button").click();
 say("closed", page.querySelectorAll("iframe").length, page.activeElement === page.querySelector("a.film"));
+
+frame.width = 320; // a screen of 1280 points at 400 %
+const wide = [];
+for (const name of ["index", "chapter1", "chapter2", "appendix-A", "index-of-chunks", "subjects"]) {
+  const root = (await open(`site/${name}.html`)).documentElement;
+  for (const remark of root.querySelectorAll(".chunk .remark")) remark.textContent += ", and more of its words than a line has";
+  if (root.scrollWidth > root.clientWidth) wide.push(name);
+}
+say("wider than a small screen:", wide.join(" ") || "none");
 ' | tee said
     cat > expected <<'EOF'
 focus q
@@ -226,6 +235,7 @@ copied "printf(\"tiles of %d\\n\", TILE);\nprintf(\"launching %d threads, 100%% 
 frames 0
 film site/films/chapter2.html IFRAME
 closed 0 true
+wider than a small screen: none
 EOF
     diff expected said
 }
