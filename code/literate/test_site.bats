@@ -207,6 +207,9 @@ const link = page.querySelector("a.film");
 say("frames", page.querySelectorAll("iframe").length);
 link.click();
 say("film", page.querySelector("#fig\\:line iframe").getAttribute("src").replace(/.*\/site/, "site"), page.activeElement.tagName);
+const colours = page.querySelector("#tools select");
+colours.value = "system"; colours.dispatchEvent(new Event("change"));
+say("film", page.querySelector("#fig\\:line iframe").getAttribute("src").replace(/.*\/site/, "site"));
 page.querySelector(".screen button").click();
 say("closed", page.querySelectorAll("iframe").length, page.activeElement === page.querySelector("a.film"));
 
@@ -233,7 +236,8 @@ dark rgb(20, 24, 28)
 kept rgb(20, 24, 28) dark
 copied "printf(\"tiles of %d\\n\", TILE);\nprintf(\"launching %d threads, 100%% sure & ready {#1} ~ ^ \\\\ \\n\", 4 * TILE);\nscale<<<1, TILE>>>(nullptr, 1.5e-3f, 0x80);\n"
 frames 0
-film site/films/chapter2.html IFRAME
+film site/films/chapter2.html?colours=dark IFRAME
+film site/films/chapter2.html
 closed 0 true
 wider than a small screen: none
 EOF
