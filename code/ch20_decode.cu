@@ -213,18 +213,21 @@ __device__ token quantise(const raw_token &raw)
 }
 
 // ---- Find a warp's granules ----
+
+// Every so many granules of a sequence: a warp's of a CTA's of all CTAs' that
+// share the head.
 struct walk {
-    const int *table; // pages of the sequence
-    int first, count; // granule of the warp, and how many it has
+    const int *table;  // pages of the sequence
+    int first, stride; // of the warp's granules
+    int count;         // how many it has
     int ids, next_ids; // pages of 32 of them: a lane has one
 };
 
 // The page of the warp's i-th granule from here on, i = lane.
-template <form F>
 __device__ int page_of(const walk &w, const cache_args &args, int from)
 {
     int lane = threadIdx.x % 32;
-    int token = (w.first + (from + lane) * F.warps) * GRANULE;
+    int token = (w.first + (from + lane) * w.stride) * GRANULE;
     int page = token >> (31 - __clz(args.page));
     return page < args.max_pages ? w.table[page] : 0;
 }
@@ -244,12 +247,12 @@ __device__ void fetch(ring<F> &r, walk &w, const cache_args &args, int i)
 {
     int lane = threadIdx.x % 32, row = lane / 4, quarter = lane % 4;
     if (i < w.count) {
-        if (i % 32 == 0 && i > 0) {
+        if (i % 32 == 0 && i > 0) { // the next 32 pages
             w.ids = w.next_ids;
-            w.next_ids = page_of<F>(w, args, i + 32);
+            w.next_ids = page_of(w, args, i + 32);
         }
         int page_id = __shfl_sync(0xffffffff, w.ids, i % 32);
-        size_t at = find(w, args, w.first + i * F.warps, page_id);
+        size_t at = find(w, args, w.first + i * w.stride, page_id);
         const uint8_t *k = args.codes + at * GRANULE_CODES;
         const uint8_t *v = k + GRANULE * HEAD_DIM;
         int s = i % F.stages, token = row / 2 * 4 + row % 2;
@@ -553,27 +556,30 @@ attention(const __grid_constant__ cache_args args)
     // Find the warp's part of the keys
     int warp = __shfl_sync(0xffffffff, threadIdx.x / 32, 0); // same in all lanes
     int pair = blockIdx.z * gridDim.y + blockIdx.y;
-    walk w = {args.table + (size_t)blockIdx.z * args.max_pages};
+    walk w;
+    w.table = args.table + (size_t)blockIdx.z * args.max_pages;
+    w.first = blockIdx.x * F.warps + warp;
+    w.stride = gridDim.x * F.warps;
+    w.ids = page_of(w, args, 0); // on its way together with the length
     int length = args.lengths[blockIdx.z];
-    int granules = (length + GRANULE - 1) / GRANULE;
-    int log_parts = 31 - __clz(gridDim.x); // their number is a power of two
-    int first = granules * blockIdx.x >> log_parts;
-    int end = granules * (blockIdx.x + 1) >> log_parts;
-    w.first = first + warp;
-    w.count = (end - w.first + F.warps - 1) / F.warps; // 0 or less: no keys
 
     // Begin with all loads at once
-    w.ids = page_of<F>(w, args, 0);
-    w.next_ids = w.count > 32 ? page_of<F>(w, args, 32) : 0;
     uint4 q[BLOCKS][2];
     load_queries<BLOCKS>(q, args, pair);
     raw_token raw = load_token(args, pair);
+    int granules = (length + GRANULE - 1) / GRANULE;
+
+    // Count the warp's granules
+    int log_parts = 31 - __clz(gridDim.x); // a power of two: no division
+    int after = (granules - w.first - 1) >> log_parts;
+    w.count = granules > w.first ? after / F.warps + 1 : 0;
+
+    w.next_ids = w.count > 32 ? page_of(w, args, 32) : 0;
     #pragma unroll 1
     for (int i = 0; i < F.stages - 1; ++i)
         fetch<F>(t.rings[warp], w, args, i);
     int newest = granules - 1, slot = (length - 1) % GRANULE;
-    bool appends = newest >= w.first && newest < end &&
-                   (newest - w.first) % F.warps == 0;
+    bool appends = w.count > 0 && w.first + (w.count - 1) * w.stride == newest;
     token last;
     if (appends)
         last = quantise(raw);
@@ -594,7 +600,7 @@ attention(const __grid_constant__ cache_args args)
                      {ring.v[at][0][lane], ring.v[at][1][lane]},
                      ring.scales[at][lane].x,
                      ring.scales[at][lane].y};
-        int left = length - (w.first + i * F.warps) * GRANULE;
+        int left = length - (w.first + i * w.stride) * GRANULE;
         if (left <= GRANULE) { // the last granule
             if (appends)
                 insert(g, last, slot);
@@ -633,6 +639,18 @@ attention(const __grid_constant__ cache_args args)
                   merge_parts(pair * gridDim.x, i / 32, i % 32));
 }
 
+// A power of two: as many CTAs as the GPU has SMs, if each warp of them
+// still has a granule.
+static int splits_of(const struct cache_args *args, int pairs, int sms)
+{
+    int granules = (args->shape.seq_len + GRANULE - 1) / GRANULE;
+    int splits = 1;
+    while (pairs * splits * 2 <= min(sms, MOST_PARTS) &&
+           granules >= splits * 2 * SPLIT.warps)
+        splits *= 2;
+    return splits;
+}
+
 // ---- Launch the form that fills the GPU ----
 template <form F, int BLOCKS>
 static cudaError_t launch_as(const struct cache_args *args, int splits,
@@ -655,18 +673,6 @@ static cudaError_t launch_form(const struct cache_args *args, int splits,
 {
     return args->queries <= ROWS ? launch_as<F, 1>(args, splits, stream)
                                  : launch_as<F, 2>(args, splits, stream);
-}
-
-// A power of two: as many CTAs as the GPU has SMs, if each warp of them
-// still has a granule.
-static int splits_of(const struct cache_args *args, int pairs, int sms)
-{
-    int granules = (args->shape.seq_len + GRANULE - 1) / GRANULE;
-    int splits = 1;
-    while (pairs * splits * 2 <= min(sms, MOST_PARTS) &&
-           granules >= splits * 2 * SPLIT.warps)
-        splits *= 2;
-    return splits;
 }
 
 static cudaError_t launch(const struct cache_args *args, cudaStream_t stream)
