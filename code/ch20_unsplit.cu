@@ -60,7 +60,7 @@ struct alignas(16) stage { // a granule, as its lanes copied it
 template <form F, int BLOCKS> union alignas(16) shared {
     stage rings[F.warps][F.stages];
     struct {
-        float2 out[F.warps][BLOCKS * ROWS][HEAD_DIM / 2 + 1];
+        float2 out[F.warps][BLOCKS * ROWS][HEAD_DIM / 2 + 4]; // no conflicts
         float2 state[F.warps][BLOCKS * ROWS]; // reference, sum
         bool last;
     } end;
@@ -227,11 +227,11 @@ __device__ int page_of(const walk &w, const cache_args &args, int from)
 {
     int lane = threadIdx.x % 32;
     int token = (w.first + (from + lane) * w.stride) * GRANULE;
-    int page = token >> (31 - __clz(args.page));
+    int page = token >> (31 - __clz(args.page)); // a power of two
     return page < args.max_pages ? w.table[page] : 0;
 }
 
-// Where the warp's i-th granule is in the cache, of all heads' granules.
+// Where a granule is in the cache, of all heads' granules.
 __device__ size_t find(const walk &w, const cache_args &args, int granule,
                        int page_id)
 {
@@ -601,7 +601,10 @@ attention(const __grid_constant__ cache_args args)
         uint2 scales = *(const uint2 *)((const uint8_t *)own + 2048 -
                                         8 * (threadIdx.x % 32));
         granule g = {{own[0], own[32]}, {own[64], own[96]}, scales.x, scales.y};
+
+        // Count the tokens from the granule on
         int left = length - (w.first + i * w.stride) * GRANULE;
+
         if (left <= GRANULE) { // the last granule
             if (appends)
                 insert(g, last, slot);
@@ -622,10 +625,13 @@ attention(const __grid_constant__ cache_args args)
     // Append, merge, store
     copy_wait<0>();
     __syncwarp(); // all lanes have read what the token is written over
+
+    // Put the newest token into the cache
     if (appends) {
         int page_id = w.table[newest * GRANULE >> (31 - __clz(args.page))];
         append(args, last, find(w, args, newest, page_id), slot);
     }
+
     __syncthreads(); // parts go where the rings are
     put_rows<F, BLOCKS>(t, r);
     __syncthreads();
