@@ -246,19 +246,16 @@ END
 @test "a granule of chapter 20: which lane copies which row of K, and what lane 9 reads of V" {
     chapter=chapters/20-cache.md program=code/ch20_decode.cu
     figure fig:ch20-granule >"$BATS_TEST_TMPDIR/figure"
-    first=$(expression 'int s = i % F.stages, token = ' ';')
-    second=$(expression 'copy<16>(&r.k[s][1][lane], k + (' ') * HEAD_DIM')
-    for ((row = 0; row < 8; row++)); do echo "$((first))/$((4 * row))"; done | paste -sd, \
-        >"$BATS_TEST_TMPDIR/expected"
-    for ((row = 0; row < 8; row++)); do
-        token=$((first))
-        echo "$((second))/$((4 * row))"
-    done | paste -sd, >>"$BATS_TEST_TMPDIR/expected"
+    first=$(expression 'const uint8_t *mine = k + ' ' * HEAD_DIM;')
+    further=$(expression 'copy_codes(to + 512, mine + ' ' * HEAD_DIM')
+    for second in 0 $((further)); do
+        for ((row = 0; row < 8; row++)); do echo "$((first + second))/$((4 * row))"; done | paste -sd,
+    done >"$BATS_TEST_TMPDIR/expected"
     sed -nE 's/.*foreach .key\/.lane in \{([^}]*)\}.*/\1/p' "$BATS_TEST_TMPDIR/figure" |
         diff "$BATS_TEST_TMPDIR/expected" -
     # V by the program's own code_place(): a lane reads 16 bytes at each of two places.
-    at=$(expression 'copy<16>(&r.v[s][0][lane], v + ' ');')
-    then=$(expression 'copy<16>(&r.v[s][1][lane], v + ' ');')
+    at=$(expression 'copy_codes(to + 1024, v + ' ');')
+    then=$(expression 'copy_codes(to + 1536, v + ' ');')
     {
         printf '#include <stdio.h>\nenum cache_tensor { CACHE_K, CACHE_V };\nenum { HEAD_DIM = 64 };\n'
         sed -nE 's/^constexpr int (MMA_N|GRANULE|GRANULE_CODES) = ([^;]*);.*/enum { \1 = \2 };/p' "$program"
