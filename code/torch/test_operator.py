@@ -232,13 +232,13 @@ def test_refused_in_one_line(arguments, options, line):
     (lambda codes, scales: (codes.float(), scales), r"codes are torch.float32 \[3, 1, 2, 16, 64\]"),
     (lambda codes, scales: (codes[:2], scales), r"codes are torch.uint8 \[2, 1, 2, 16, 64\]"),
     (lambda codes, scales: (codes, scales[:, :1]), r"scales are torch.float32 \[3, 1\]: float \[3, 2\] is wanted"),
-    (lambda codes, scales: (codes.transpose(1, 2).contiguous().transpose(1, 2), scales),
+    (lambda codes, scales: (codes.transpose(3, 4).contiguous().transpose(3, 4), scales),
      "codes and scales are contiguous"),
 ])
 def test_codes_that_quantise_did_not_make(change, line, stage):
     codes, scales = quantise(X, X, X)
     with pytest.raises(ValueError, match=line):
-        getattr(OPS, f"stage{stage}")(*change(codes.repeat(1, 1, 1, 1, 1), scales), 0.125)
+        getattr(OPS, f"stage{stage}")(*change(codes, scales), 0.125)
 
 
 def test_a_hoppers_stage_elsewhere_and_a_missing_library(monkeypatch):
