@@ -1,7 +1,7 @@
 // cpu.c: the operators without a GPU: the workbench's E4M3 and its reference in double precision.
 #include <math.h>
 
-#include "cpu.h"
+#include "torch/cpu.h"
 #include "workbench/workbench.h"
 
 void quantise_head(const float *values, long sequences, long stride, long rows, int head_dim,

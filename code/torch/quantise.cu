@@ -10,11 +10,15 @@
 
 #include "workbench/workbench.h"
 
+namespace quantiser
+{ // for the test, which has a chapter's program in the same file
+
 constexpr int THREADS = 256;
-constexpr int CHUNK = 8;                    // elements of a lane, and its codes
-constexpr int CHUNKS = HEAD_DIM / CHUNK;    // of a row
-constexpr int CHUNKS_OF_LANE = 4;           // that a lane has, where there are parts enough
-constexpr int MOST_PARTS = 64;              // of a head
+constexpr int CHUNK = 8;                 // elements of a lane's load, and its codes
+constexpr int CHUNKS = HEAD_DIM / CHUNK; // of a row
+constexpr int LOADS = 4;                 // of a lane at a time
+constexpr int BLOCK = THREADS * LOADS;   // chunks of a CTA at a time
+constexpr int MOST_PARTS = 64;           // of a sequence's head, each a CTA's
 
 // A row of a tensor begins at x + batch * strides[0] + head * strides[1] + row * strides[2], in
 // elements; its head_dim elements lie side by side.
@@ -26,34 +30,48 @@ struct tensor {
 struct job {
     struct tensor tensors[3]; // Q, K, V
     int batch, heads, seq_len, head_dim;
-    uint8_t *codes;   // [3][batch][heads][seq_len][HEAD_DIM]
-    float *scales;    // [3][heads]
-    float *largest;   // [3][heads][parts]
+    uint8_t *codes; // [3][batch][heads][seq_len][HEAD_DIM]
+    float *scales;  // [3][heads]
+    float *largest; // [3][heads][batch][parts]
 };
 
-__device__ float value(float x) { return x; }
-__device__ float value(__half x) { return __half2float(x); }
-__device__ float value(__nv_bfloat16 x) { return __bfloat162float(x); }
+__device__ float value(float x)
+{
+    return x;
+}
+__device__ float value(__half x)
+{
+    return __half2float(x);
+}
+__device__ float value(__nv_bfloat16 x)
+{
+    return __bfloat162float(x);
+}
 
-// Chunk i of a head, of all its sequences: 8 elements of row i / CHUNKS.
-template <class T>
-__device__ void load(float (&x)[CHUNK], const struct job &job, int head, long long i)
+template <class T> struct alignas(16) chunk {
+    T x[CHUNK];
+};
+
+// A lane's chunks of a block of a sequence's head; zeros past the end of a row and of the sequence.
+template <class T> __device__ void load(chunk<T> (&to)[LOADS], const struct job &job, int block)
 {
     const struct tensor &tensor = job.tensors[blockIdx.z];
-    long long row = i / CHUNKS, batch = row / job.seq_len;
-    int column = (int)(i % CHUNKS) * CHUNK;
-    struct alignas(16) chunk { T x[CHUNK]; } loaded;
+    int batch = blockIdx.y / job.heads, head = blockIdx.y % job.heads;
+    const T *x = (const T *)tensor.x + batch * tensor.strides[0] + head * tensor.strides[1];
+    int column = threadIdx.x % CHUNKS * CHUNK;
 
-    if (column >= job.head_dim) {
-        for (int j = 0; j < CHUNK; ++j)
-            x[j] = 0;
-        return;
+#pragma unroll
+    for (int i = 0; i < LOADS; ++i) {
+        int row = (block * BLOCK + i * THREADS + threadIdx.x) / CHUNKS;
+        to[i] = chunk<T>{};
+        if (row < job.seq_len && column < job.head_dim)
+            to[i] = *(const chunk<T> *)(x + row * tensor.strides[2] + column);
     }
-    loaded = *(const chunk *)((const T *)tensor.x + batch * tensor.strides[0] +
-                              head * tensor.strides[1] +
-                              row % job.seq_len * tensor.strides[2] + column);
-    for (int j = 0; j < CHUNK; ++j)
-        x[j] = value(loaded.x[j]);
+}
+
+__device__ int blocks_of(int seq_len)
+{
+    return (seq_len * CHUNKS + BLOCK - 1) / BLOCK;
 }
 
 // The largest of the CTA's values, in every thread.
@@ -72,55 +90,63 @@ __device__ float largest_of_cta(float x)
     return x;
 }
 
-// grid: (parts of a head, heads, 3)
+// grid: (parts, batch * heads, 3)
 template <class T> __global__ void __launch_bounds__(THREADS) find_largest(struct job job)
 {
-    long long chunks = (long long)job.batch * job.seq_len * CHUNKS;
-    long long step = (long long)gridDim.x * THREADS;
-    int head = blockIdx.y;
-    float largest = 0, x[CHUNK];
+    int batch = blockIdx.y / job.heads, head = blockIdx.y % job.heads;
+    float largest = 0;
+    chunk<T> x[LOADS];
 
-    for (long long i = (long long)blockIdx.x * THREADS + threadIdx.x; i < chunks; i += step) {
-        load<T>(x, job, head, i);
-        for (int j = 0; j < CHUNK; ++j)
-            largest = fmaxf(largest, fabsf(x[j])); // a NaN is not the largest
+    for (int block = blockIdx.x; block < blocks_of(job.seq_len); block += gridDim.x) {
+        load(x, job, block);
+        for (int i = 0; i < LOADS; ++i)
+            for (int j = 0; j < CHUNK; ++j)
+                largest = fmaxf(largest, fabsf(value(x[i].x[j]))); // a NaN is not the largest
     }
     largest = largest_of_cta(largest);
     if (threadIdx.x == 0)
-        job.largest[(blockIdx.z * gridDim.y + head) * gridDim.x + blockIdx.x] = largest;
+        job.largest[((blockIdx.z * job.heads + head) * job.batch + batch) * gridDim.x +
+                    blockIdx.x] = largest;
 }
 
 template <class T> __global__ void __launch_bounds__(THREADS) encode(struct job job)
 {
-    long long chunks = (long long)job.batch * job.seq_len * CHUNKS;
-    long long step = (long long)gridDim.x * THREADS;
-    int head = blockIdx.y, of_head = blockIdx.z * gridDim.y + head;
-    float x[CHUNK];
+    int head = blockIdx.y % job.heads, parts = job.batch * gridDim.x;
+    const float *of_parts = job.largest + (size_t)(blockIdx.z * job.heads + head) * parts;
+    size_t first_row = ((size_t)blockIdx.z * gridDim.y + blockIdx.y) * job.seq_len;
+    float largest = 0;
+    chunk<T> x[LOADS];
 
-    float largest = threadIdx.x < gridDim.x ? job.largest[of_head * gridDim.x + threadIdx.x] : 0;
+    load(x, job, blockIdx.x); // while the maxima are on their way
+    for (int i = threadIdx.x; i < parts; i += THREADS)
+        largest = fmaxf(largest, of_parts[i]);
     largest = largest_of_cta(largest);
     float scale = largest > 0 ? __fdiv_rn(largest, E4M3_MAX) : 1.0f;
-    if (blockIdx.x == 0 && threadIdx.x == 0)
-        job.scales[of_head] = scale;
-    for (long long i = (long long)blockIdx.x * THREADS + threadIdx.x; i < chunks; i += step) {
-        load<T>(x, job, head, i);
-        struct alignas(CHUNK) { __nv_fp8x2_storage_t two[CHUNK / 2]; } codes;
-        for (int j = 0; j < CHUNK; j += 2)
-            codes.two[j / 2] = __nv_cvt_float2_to_fp8x2(
-                make_float2(__fdiv_rn(x[j], scale), __fdiv_rn(x[j + 1], scale)), __NV_SATFINITE,
-                __NV_E4M3);
-        long long rows = (long long)job.batch * job.seq_len, row = i / CHUNKS;
-        long long pair = row / job.seq_len * job.heads + head;
-        long long to = blockIdx.z * rows * job.heads + pair * job.seq_len + row % job.seq_len;
-        *(decltype(codes) *)(job.codes + to * HEAD_DIM + i % CHUNKS * CHUNK) = codes;
+    if (blockIdx.x == 0 && blockIdx.y < job.heads && threadIdx.x == 0)
+        job.scales[blockIdx.z * job.heads + head] = scale;
+    for (int block = blockIdx.x; block < blocks_of(job.seq_len); block += gridDim.x) {
+        if (block != blockIdx.x)
+            load(x, job, block);
+        for (int i = 0; i < LOADS; ++i) {
+            int at = block * BLOCK + i * THREADS + threadIdx.x; // of the sequence's head
+            struct alignas(CHUNK) {
+                __nv_fp8x2_storage_t two[CHUNK / 2];
+            } codes;
+            for (int j = 0; j < CHUNK; j += 2) {
+                float2 two = {__fdiv_rn(value(x[i].x[j]), scale),
+                              __fdiv_rn(value(x[i].x[j + 1]), scale)};
+                codes.two[j / 2] = __nv_cvt_float2_to_fp8x2(two, __NV_SATFINITE, __NV_E4M3);
+            }
+            if (at < job.seq_len * CHUNKS)
+                *(decltype(codes) *)(job.codes + first_row * HEAD_DIM + (size_t)at * CHUNK) = codes;
+        }
     }
 }
 
 template <class T> static cudaError_t quantise(const struct job &job, cudaStream_t stream)
 {
-    long long chunks = (long long)job.batch * job.seq_len * CHUNKS;
-    long long parts = (chunks + THREADS * CHUNKS_OF_LANE - 1) / (THREADS * CHUNKS_OF_LANE);
-    dim3 grid((unsigned)(parts < MOST_PARTS ? parts : MOST_PARTS), job.heads, 3);
+    int parts = (job.seq_len * CHUNKS + BLOCK - 1) / BLOCK;
+    dim3 grid(parts < MOST_PARTS ? parts : MOST_PARTS, job.batch * job.heads, 3);
 
     find_largest<T><<<grid, THREADS, 0, stream>>>(job);
     encode<T><<<grid, THREADS, 0, stream>>>(job);
@@ -128,9 +154,10 @@ template <class T> static cudaError_t quantise(const struct job &job, cudaStream
 }
 
 // Enqueues the quantisation of q, k and v on the stream of that device; type: 0 half, 1 bfloat16, 2 float.
-// strides: [3][3], elements from one batch, head and row to the next; they and the tensors are aligned
-// to 8 elements' bytes, at most 16. head_dim: a multiple of 8, at most HEAD_DIM. codes: [3][batch][heads]
-// [seq_len][HEAD_DIM]; scales: [3][heads]; largest: room for [3][heads][64] floats. Returns NULL, or one line.
+// strides: [3][3], elements from one batch, head and row to the next, multiples of 8; tensors are aligned
+// to 16 bytes. head_dim: a multiple of 8, at most HEAD_DIM; batch * heads: at most 65535, and what shape_parse()
+// says. codes: [3][batch][heads][seq_len][HEAD_DIM]; scales: [3][heads]; largest: room for [3][heads][batch][64]
+// floats. Returns NULL, or one line.
 extern "C" __attribute__((visibility("default"))) const char *
 launch_quantise(const void *q, const void *k, const void *v, const long long *strides, int type,
                 int batch, int heads, int seq_len, int head_dim, uint8_t *codes, float *scales,
@@ -145,8 +172,8 @@ launch_quantise(const void *q, const void *k, const void *v, const long long *st
         for (int i = 0; i < 3; ++i)
             job.tensors[t].strides[i] = strides[3 * t + i];
     }
-    if (heads > 65535)
-        return "more than 65535 heads";
+    if ((long long)batch * heads > 65535)
+        return "batch x heads is more than 65535";
     cudaError_t error = cudaGetDevice(&before);
     if (!error)
         error = cudaSetDevice(device);
@@ -158,3 +185,5 @@ launch_quantise(const void *q, const void *k, const void *v, const long long *st
         error = cudaSetDevice(before);
     return error ? cudaGetErrorString(error) : NULL;
 }
+
+} // namespace quantiser

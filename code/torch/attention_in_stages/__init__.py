@@ -25,7 +25,7 @@ __all__ = ["attention", "quantise", "STAGES"]
 
 HEAD_DIM = 64  # of the kernels: what is narrower is filled up with zeros
 TYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}  # as quantise.cu numbers them
-MOST_PARTS = 64  # of a head, in quantise.cu
+MOST_PARTS = 64  # of a sequence's head, in quantise.cu
 CODES = torch.uint8  # opcheck cannot compare float8_e4m3fn, as which the codes may be viewed
 
 # ---- What is asked for ----------------------------------------------------------------------------
@@ -51,6 +51,10 @@ def _check_tensors(q, k, v):
     _require(head_dim % 8 == 0 and 8 <= head_dim <= HEAD_DIM,
              lambda: f"head_dim is {head_dim}: a multiple of 8, at most {HEAD_DIM}, is wanted")
     _require(min(q.shape) > 0, lambda: f"q is {list(q.shape)}: no dimension may be 0")
+    _require(q.shape[0] * q.shape[1] * q.shape[2] <= 2**31 // HEAD_DIM,
+             lambda: f"q is {list(q.shape)}: batch * heads * seq_len may be at most 2^31 / {HEAD_DIM}")
+    _require(q.shape[0] * q.shape[1] <= 65535,
+             lambda: f"q is {list(q.shape)}: batch * heads may be at most 65535")
 
 
 def _check_codes(codes, scales, lengths, stage):
@@ -136,7 +140,7 @@ def _quantise(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
     q, k, v = (x if x.data_ptr() % 16 == 0 and all(s % 8 == 0 for s in x.stride()[:3]) else
                x.clone(memory_format=torch.contiguous_format) for x in (q, k, v))
     strides = (ctypes.c_longlong * 9)(*(x.stride(d) for x in (q, k, v) for d in range(3)))
-    largest = scales.new_empty((3, heads, MOST_PARTS))
+    largest = scales.new_empty((3, heads, batch, MOST_PARTS))
     _launched(_library("quantise").launch_quantise(
         _pointer(q), _pointer(k), _pointer(v), strides, TYPES[q.dtype], batch, heads, seq_len, head_dim,
         _pointer(codes), _pointer(scales), _pointer(largest), *_stream(q)))

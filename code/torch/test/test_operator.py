@@ -1,4 +1,4 @@
-"""The operators against PyTorch's own attention: pytest code/torch/test_operator.py, once the package is installed.
+"""The operators against PyTorch's own attention: pytest code/torch/test, once the package is installed.
 
 `make test-torch` does both in a fresh environment. On a machine with a GPU the same tests run there, too.
 """
@@ -216,6 +216,9 @@ X = torch.zeros(1, 2, 16, 64)
     ((X[..., :60],) * 3, {}, r"head_dim is 60: a multiple of 8, at most 64, is wanted"),
     ((torch.zeros(1, 2, 16, 128),) * 3, {}, r"head_dim is 128: a multiple of 8, at most 64, is wanted"),
     ((X[:, :, :0],) * 3, {}, r"q is \[1, 2, 0, 64\]: no dimension may be 0"),
+    ((X[:, :1, :1].expand(300, 300, 1, 64),) * 3, {},
+     r"q is \[300, 300, 1, 64\]: batch \* heads may be at most 65535"),
+    ((X[:, :1, :1].expand(1, 2, 2**24 + 1, 64),) * 3, {}, r"batch \* heads \* seq_len may be at most 2\^31 / 64"),
     ((X, X, X), {"stage": 18}, r"stage is 18: 15, 16, 17, 19 are operators"),
     ((X, X, X), {"lengths": torch.tensor([3])}, r"stage 15 takes no lengths: 19 does"),
     ((X, X, X), {"stage": 19, "lengths": torch.tensor([3, 4])},
@@ -296,7 +299,7 @@ def test_captured_in_a_graph(stage):
 
 
 def test_the_example_of_the_readme(capsys):
-    text = (pathlib.Path(__file__).parent / "README.md").read_text(encoding="utf-8")
+    text = (pathlib.Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     example = text.split("```python\n")[1].split("```")[0]
     exec(compile(example, "README.md", "exec"), {})
     said = capsys.readouterr().out.split()
