@@ -576,7 +576,7 @@ $(cuda_tests): build/tests/%: %.cu build/libworkbench.a build/flags build/cuda
 # The operators of PyTorch: their C side in the simulator, and all of them in a fresh environment.
 build/tests/code/torch/test/test_kernels: build/obj/code/torch/cpu.o
 .PHONY: test-torch
-test-torch: ##5 install PyTorch (3 GB) and the operators in a fresh environment, and test them there
+test-torch: ##5 code/torch in a fresh environment with PyTorch (3 GB)
 	$(Q)rm -rf build/torch && mkdir -p build/torch && python3 -m venv build/torch/venv
 	$(Q)build/torch/venv/bin/pip install -q code/torch[test]
 	$(Q)cd build/torch && venv/bin/python -m pytest -q -p no:cacheprovider ../../code/torch/test
