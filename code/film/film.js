@@ -1082,6 +1082,16 @@ function showLessons() {
   $("lesson-list").replaceChildren(...list);
 }
 
+// The reader's choice of colours on a page that shows this one: ?colours=light or dark in the address.
+function chooseColours() {
+  const choice = new URLSearchParams(location.search).get("colours");
+  if (choice !== "light" && choice !== "dark") return;
+  document.documentElement.style.colorScheme = choice;
+  for (const rule of document.styleSheets[0].cssRules) {
+    if (rule.conditionText === "(prefers-color-scheme: dark)") rule.media.mediaText = choice === "dark" ? "all" : "not all";
+  }
+}
+
 // To #step=N or #bookmark=NAME; whether there is such a place.
 function goTo(hash) {
   const step = hash.match(/^#step=(\d+)$/), name = hash.match(/^#bookmark=([\w-]+)$/);
@@ -1225,6 +1235,7 @@ async function start() {
   $("viewer").hidden = false;
   $("cta").append(...films.map((f, i) => element("option", { value: i, textContent: "(" + f.recording.cta.join(", ") + ")" })));
   $("cta-label").hidden = films.length < 2;
+  chooseColours();
   readColours();
   showFilm(0);
   showFaults();

@@ -207,8 +207,20 @@ const link = page.querySelector("a.film");
 say("frames", page.querySelectorAll("iframe").length);
 link.click();
 say("film", page.querySelector("#fig\\:line iframe").getAttribute("src").replace(/.*\/site/, "site"), page.activeElement.tagName);
+const colours = page.querySelector("#tools select");
+colours.value = "system"; colours.dispatchEvent(new Event("change"));
+say("film", page.querySelector("#fig\\:line iframe").getAttribute("src").replace(/.*\/site/, "site"));
 page.querySelector(".screen button").click();
 say("closed", page.querySelectorAll("iframe").length, page.activeElement === page.querySelector("a.film"));
+
+frame.width = 320; // a screen of 1280 points at 400 %
+const wide = [];
+for (const name of ["index", "chapter1", "chapter2", "appendix-A", "index-of-chunks", "subjects"]) {
+  const root = (await open(`site/${name}.html`)).documentElement;
+  for (const remark of root.querySelectorAll(".chunk .remark")) remark.textContent += ", and more of its words than a line has";
+  if (root.scrollWidth > root.clientWidth) wide.push(name);
+}
+say("wider than a small screen:", wide.join(" ") || "none");
 ' | tee said
     cat > expected <<'EOF'
 focus q
@@ -224,8 +236,10 @@ dark rgb(20, 24, 28)
 kept rgb(20, 24, 28) dark
 copied "printf(\"tiles of %d\\n\", TILE);\nprintf(\"launching %d threads, 100%% sure & ready {#1} ~ ^ \\\\ \\n\", 4 * TILE);\nscale<<<1, TILE>>>(nullptr, 1.5e-3f, 0x80);\n"
 frames 0
-film site/films/chapter2.html IFRAME
+film site/films/chapter2.html?colours=dark IFRAME
+film site/films/chapter2.html
 closed 0 true
+wider than a small screen: none
 EOF
     diff expected said
 }

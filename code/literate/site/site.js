@@ -20,6 +20,13 @@ function colour(choice) {
 }
 colour(kept());
 
+// The address of a film in these colours.
+function inColours(address, choice) {
+  const url = new URL(address);
+  url.search = choice === "system" ? "" : "?colours=" + choice;
+  return url.href;
+}
+
 // ---- Making things ----------------------------------------------------------------------------------
 
 function element(name, properties, ...children) {
@@ -35,6 +42,7 @@ function addColours(tools) {
   choice.value = kept();
   choice.addEventListener("change", () => {
     colour(choice.value);
+    for (const frame of document.querySelectorAll(".screen iframe")) frame.src = inColours(frame.src, choice.value);
     try {
       localStorage.setItem(KEY, choice.value);
     } catch { /* then it holds for this page */ }
@@ -105,7 +113,7 @@ function toggleFilm(link) {
   const close = element("button", { type: "button", textContent: "close the film" });
   close.addEventListener("click", () => toggleFilm(link));
   const alone = element("a", { href: link.href, target: "_blank", rel: "noopener", textContent: "on a page of its own" });
-  const frame = element("iframe", { src: link.href, title: link.textContent });
+  const frame = element("iframe", { src: inColours(link.href, document.querySelector("#tools select").value), title: link.textContent });
   figure.querySelector("figcaption").before(element("div", { className: "screen" }, element("p", {}, alone, " ", close), frame));
   figure.classList.add("playing");
   frame.focus();

@@ -1,6 +1,9 @@
 // access.c: loads, stores and atomics: ld, ldu, st (PTX ISA, "Data Movement and Conversion
-// Instructions"); atom, red ("Parallel Synchronization and Communication Instructions").
+// Instructions"); atom, red ("Parallel Synchronization and Communication Instructions"); hints to the
+// caches, createpolicy, prefetch.
 #include "internal.h"
+
+#include <string.h>
 
 enum space memory_space(const struct decoder *d)
 {
@@ -34,6 +37,115 @@ void note_size(struct decoder *d, int bytes)
     int shift = __builtin_ctz((unsigned)bytes);
     if (shift < d->program->cell_shift)
         d->program->cell_shift = (uint8_t)shift;
+}
+
+// ---- Hints to the caches ------------------------------------------------------------------------
+
+// There is no cache, so a hint changes nothing; what ptxas refuses is refused, by the same rules.
+
+static bool is_word(const struct decoder *d, int index, const char *word)
+{
+    return index < d->spelling->count && !strcmp(d->spelling->word[index], word);
+}
+
+void policy_operand(struct decoder *d, int index)
+{
+    const char *opcode = d->insn->opcode;
+    bool hint = has(d, MOD_cache_hint);
+    for (int i = 0; i < d->spelling->count; ++i)
+        if (!strncmp(d->spelling->word[i], "L2::evict_", strlen("L2::evict_")))
+            fail(d, "%s: .%s is for 32 bytes at once, on sm_100; elsewhere a policy says it",
+                 opcode, d->spelling->word[i]);
+    if (d->insn->count > index + hint)
+        fail(d,
+             hint ? "%s takes %d operands" : "%s takes %d operands, a cache policy .L2::cache_hint",
+             opcode, index + hint);
+    if (!hint)
+        return;
+    if (d->insn->count == index)
+        fail(d, "%s needs a cache policy as its last operand", opcode);
+    enum space space = memory_space(d);
+    if (has(d, MOD_volatile) || (space != SPACE_GLOBAL && space != SPACE_GENERIC))
+        fail(d, "%s: a cache policy is for global memory, and no .volatile", opcode);
+    source(d, operand(d, index), 8);
+}
+
+static bool is_priority(const struct decoder *d, int index)
+{
+    return is_word(d, index, "L2::evict_first") || is_word(d, index, "L2::evict_unchanged");
+}
+
+// The fraction of the accesses that has the first priority, which may be left out.
+static void check_fraction(struct decoder *d)
+{
+    if (d->insn->count < 2)
+        return;
+    const struct operand *o = operand(d, 1);
+    source(d, o, 4);
+    if (o->kind != OPERAND_IMMEDIATE)
+        return;
+    uint32_t bits = (uint32_t)immediate(d, o, 4);
+    float fraction;
+    memcpy(&fraction, &bits, 4);
+    if (!(fraction > 0 && fraction <= 1))
+        fail(d, "%s: a fraction of %g is not in (0, 1]", d->insn->opcode, (double)fraction);
+}
+
+// [address], bytes of the first priority, bytes in all
+static void check_range(struct decoder *d)
+{
+    address_operand(d, operand(d, 1), SPACE_GLOBAL);
+    const struct operand *first = operand(d, 2), *all = operand(d, 3);
+    source(d, first, 4);
+    source(d, all, 4);
+    if (first->kind == OPERAND_IMMEDIATE && all->kind == OPERAND_IMMEDIATE &&
+        first->value > all->value)
+        fail(d, "%s: %lld bytes of the first priority are more than the range's %lld",
+             d->insn->opcode, (long long)first->value, (long long)all->value);
+}
+
+// createpolicy.fractional.first{.second}, .range{.global}.first{.second}, .cvt.L2: a policy is 0, and
+// what takes it looks at nothing.
+void decode_createpolicy(struct decoder *d)
+{
+    needs_arch(d, 80);
+    bool range = is_word(d, 0, "range"), fractional = is_word(d, 0, "fractional");
+    int at = range && modifier_at(d, 1) == MOD_global ? 2 : 1, most = range ? 4 : 2;
+    if (range || fractional) {
+        if (!is_priority(d, at) && !is_word(d, at, "L2::evict_last") &&
+            !is_word(d, at, "L2::evict_normal"))
+            unsupported(d);
+        at += is_priority(d, at + 1) ? 2 : 1;
+    } else {
+        if (!is_word(d, 0, "cvt") || !is_word(d, 1, "L2"))
+            unsupported(d);
+        at = 2;
+    }
+    if (modifier_at(d, at) != MOD_b64 || at + 1 != d->spelling->count || d->insn->count > most)
+        unsupported(d);
+    if (range)
+        check_range(d);
+    else if (fractional)
+        check_fraction(d);
+    else
+        source(d, operand(d, 1), 8);
+    emit_plain(d, OP_mov_b64, destination(d, operand(d, 0), 8), constant(d, 0, 8), 0, 0);
+}
+
+// prefetch{.space}.level [address], prefetchu.L1 [address], prefetch{.space}.tensormap [address]
+void decode_prefetch(struct decoder *d)
+{
+    static const char *const levels[] = {"L1", "L2", "L2::evict_last", "L2::evict_normal",
+                                         "tensormap"};
+    int last = d->spelling->count - 1;
+    bool known = false;
+    for (size_t i = 0; i < sizeof levels / sizeof levels[0]; ++i)
+        known |= last >= 0 && is_word(d, last, levels[i]);
+    enum space space = memory_space(d);
+    if (!known || space == SPACE_SHARED || d->insn->count != 1)
+        unsupported(d);
+    address_operand(d, operand(d, 0), space);
+    decode_nothing(d);
 }
 
 // ---- Loads and stores ---------------------------------------------------------------------------
@@ -106,6 +218,7 @@ static void decode_access(struct decoder *d, bool store)
         unsupported(d);
     const struct operand *value = operand(d, store ? 1 : 0), *to = operand(d, store ? 0 : 1);
     uint8_t width;
+    policy_operand(d, 2);
     uint32_t *regs = element_places(d, value, element, count, store, &width);
     struct address address = address_operand(d, to, memory_space(d));
     struct op *op = emit_id(d, access_id(address.space, store, element * count));
@@ -162,6 +275,7 @@ static void decode_atomic(struct decoder *d, bool returns)
         has(d, MOD_shared_cluster))
         unsupported(d);
     int at = returns ? 1 : 0;
+    policy_operand(d, at + (what == ATOMIC_CAS ? 3 : 2));
     uint32_t *regs = arena_alloc(&d->program->arena, 3 * sizeof *regs);
     regs[0] = NO_REGISTER;
     if (returns && operand(d, 0)->kind != OPERAND_SINK)

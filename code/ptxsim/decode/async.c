@@ -82,6 +82,7 @@ void decode_bulk_group(struct decoder *d)
 void decode_bulk_prefetch(struct decoder *d)
 {
     needs_arch(d, 90);
+    policy_operand(d, has(d, MOD_tensor) ? 1 : 2);
     decode_nothing(d);
 }
 
@@ -148,6 +149,7 @@ void decode_bulk(struct decoder *d)
         o->size = source(d, operand(d, 2), 4);
     if (!store)
         o->barrier = bulk_address(d, o->tensor ? 2 : 3);
+    policy_operand(d, 2 + !o->tensor + !store);
     emit(d, bulk_op, 0)->operands = o;
     note_size(d, 16);
     this_insn(d)->bulk = true;
@@ -175,8 +177,9 @@ void decode_copy(struct decoder *d)
         unsupported(d);
     struct copy_operands *o = arena_alloc(&d->program->arena, sizeof *o);
     o->size = o->ignore = NO_REGISTER;
-    int policy = has(d, MOD_cache_hint);
-    if (d->insn->count - policy > 3) {
+    int extras = d->insn->count - has(d, MOD_cache_hint) > 3;
+    policy_operand(d, 3 + extras);
+    if (extras) {
         const struct operand *extra = operand(d, 3);
         if (extra->kind == OPERAND_REGISTER && !d->function->regs[extra->reg].bytes)
             o->ignore = source(d, extra, 0);

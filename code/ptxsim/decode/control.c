@@ -189,14 +189,6 @@ void decode_nothing(struct decoder *d)
     emit(d, nothing_op, 0);
 }
 
-// A policy is a hint, too: 0, and what takes it looks at none.
-void decode_createpolicy(struct decoder *d)
-{
-    if (last_modifier(d) != MOD_b64)
-        unsupported(d);
-    emit_plain(d, OP_mov_b64, destination(d, operand(d, 0), 8), constant(d, 0, 8), 0, 0);
-}
-
 // ---- The stack ----------------------------------------------------------------------------------
 
 static void needs_u64(struct decoder *d)

@@ -217,6 +217,9 @@ decode_fn decode_unknown; // refuses it
 enum space memory_space(const struct decoder *d); // that the opcode names
 // An access of `bytes`: the smallest one of a kernel makes the cells of the race checks.
 void note_size(struct decoder *d, int bytes);
+// The cache policy of an access, its operand at `index`, the last, if the opcode has .L2::cache_hint;
+// fails if there is none, or one more.
+void policy_operand(struct decoder *d, int index);
 
 // control.c: the operation of vprintf and the like, which have no body in the module; else NULL.
 const struct system_call *system_function(const struct function *f);

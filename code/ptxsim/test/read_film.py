@@ -200,6 +200,12 @@ def opens(said, _):
     return [] if said["opened"] == want and want > 0 else [said["opened"], "instead of", want]
 
 
+def colours(said, _):
+    """Chromium's own are light; the address may ask for dark ones."""
+    want = "rgb(23, 24, 26)" if said["query"] == "colours=dark" else "rgb(253, 253, 251)"
+    return [] if said["paper"] == want else [said["paper"], "instead of", want]
+
+
 def quick(pages):
     """Of all pages: of one alone, it might be the machine that was busy."""
     paint, step = (statistics.median(times) for times in ([p["paint"] for p in pages], [p["said"]["ms"] for p in pages]))
@@ -208,7 +214,8 @@ def quick(pages):
 
 
 def watched(file, check, table=None):
-    checks = {"walks": walks, "counts": counted_lines, "lessons": lessons, "opens": opens, "held": held, "buffers": buffers}
+    checks = {"walks": walks, "counts": counted_lines, "lessons": lessons, "opens": opens, "held": held, "buffers": buffers,
+              "colours": colours}
     pages = [json.loads(line) for line in open(file, encoding="utf-8")]
     if check == "quick":
         return quick(pages)

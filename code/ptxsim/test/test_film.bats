@@ -242,7 +242,7 @@ watched() { # CHECK [ARGUMENT...]
     done
     build/profile --film "$BATS_TEST_TMPDIR/values.html" --values "$(line_of_chapter3 'wmma::store_matrix_sync(&t.scores')" \
         build/ch03_wmma_qk --shapes 1x1x96 --seeds 0 --no-timing --quiet >/dev/null 2>&1
-    python3 code/ptxsim/test/watch_films.py build/films/chapter*.html "$BATS_TEST_TMPDIR"/*.html build/films/chapter4.html#step=77 \
+    python3 code/ptxsim/test/watch_films.py build/films/chapter*.html "$BATS_TEST_TMPDIR"/*.html 'build/films/chapter4.html?colours=dark#step=77' \
         build/films/chapter13.html#bookmark=producer-waits >"$BATS_FILE_TMPDIR/said"
     [ "$(wc -l <"$BATS_FILE_TMPDIR/said")" -eq $(($(find build/films -name 'chapter*.html' | wc -l) + 7)) ]
     watched walks
@@ -258,6 +258,10 @@ watched() { # CHECK [ARGUMENT...]
 
 @test "in a browser: a film opens at its first lesson, at its race, or where its address says" {
     watched opens
+}
+
+@test "in a browser: light or dark as the address asks" {
+    watched colours
 }
 
 @test "in a browser: a fragment's values are told with their elements" {

@@ -845,27 +845,32 @@ static void boxes(void **)
     }
 }
 
-// Rows of bytes, there and back.
+// Rows of bytes, there and back, each way under a cache policy.
 __global__ void rows(const uint8_t *from, uint8_t *to, uint32_t bytes)
 {
     __shared__ uint64_t full;
     uint32_t at = shared_address(memory), barrier = shared_address(&full);
+    uint64_t policy;
+    asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
     asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
                  : "memory");
+    asm volatile("cp.async.bulk.prefetch.L2.global.L2::cache_hint [%0], %1, %2;" ::"l"(from),
+                 "r"(bytes), "l"(policy));
     asm volatile(
-        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, "
-        "[%3];" ::"r"(at),
-        "l"(from), "r"(bytes), "r"(barrier)
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+        "[%1], %2, [%3], %4;" ::"r"(at),
+        "l"(from), "r"(bytes), "r"(barrier), "l"(policy)
         : "memory");
     wait_for(barrier, 0);
     for (uint32_t i = 0; i < bytes; ++i)
         memory[i] ^= 0x55;
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(at),
-                 "r"(bytes)
-                 : "memory");
+    asm volatile(
+        "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(to),
+        "r"(at), "r"(bytes), "l"(policy)
+        : "memory");
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");
     asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }

@@ -1994,7 +1994,128 @@ static void video(void **state)
         {"vmad.s32.s32.s32.po %r4, %r1, %r2, %r3;", "vmad.s32.s32.s32.po is not supported"},
         {"vavrg4.s32.s32.s32.min %r4, %r1, %r2, %r3;", "vavrg4.s32.s32.s32.min is not supported"},
         {"add.s32 %r4, %r1.b0, %r2;", "an operand of add.s32 is a part of a register, .b0"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i)
+        expect_fault("", wrong[i][0], (struct setup){0}, FAULT_UNSUPPORTED, wrong[i][1]);
+}
+
+// A hint to the caches changes neither a value nor a count, and an access with one is the access.
+static void cache_hints(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *plain, *hinted; // the same, with %rd9 a policy
+    } pairs[] = {
+        {"ld.global.v2.u32 {%r2, %r3}, [%rd1];",
+         "ld.global.L1::no_allocate.L2::cache_hint.L2::128B.v2.u32 {%r2, %r3}, [%rd1], %rd9;"},
+        {"st.global.u32 [%o], %r1;", "st.global.L2::cache_hint.u32 [%o], %r1, %rd9;"},
+        {"st.u32 [%o], %r1;", "st.L2::cache_hint.u32 [%o], %r1, 0x12F0000000000000;"},
+        {"atom.global.add.u32 %r2, [%out], 5;",
+         "atom.global.add.L2::cache_hint.u32 %r2, [%out], 5, %rd9;"},
+        {"red.global.max.u32 [%out], %lane;",
+         "red.global.max.L2::cache_hint.u32 [%out], %lane, %rd9;"},
+        {"cp.async.cg.shared.global [%r4], [%rd1], 16; cp.async.wait_all;",
+         "cp.async.cg.shared.global.L2::cache_hint.L2::256B [%r4], [%rd1], 16, %rd9; "
+         "cp.async.wait_all;"},
+        {"cp.async.ca.shared.global [%r4], [%rd1], 8, %p1; cp.async.wait_all;",
+         "cp.async.ca.shared.global.L2::cache_hint [%r4], [%rd1], 8, %p1, %rd9; "
+         "cp.async.wait_all;"},
+        {"cp.async.ca.shared.global [%r4], [%rd1], 4, %r5; cp.async.wait_all;",
+         "cp.async.ca.shared.global.L2::cache_hint [%r4], [%rd1], 4, %r5, %rd9; "
+         "cp.async.wait_all;"},
+    };
+    static const char *const policies[] = {
+        "createpolicy.fractional.L2::evict_last.b64 %rd9;",
+        "createpolicy.fractional.L2::evict_first.L2::evict_unchanged.b64 %rd9, 0.25;",
+        "createpolicy.fractional.L2::evict_normal.b64 %rd9, %f1;",
+        "createpolicy.range.global.L2::evict_unchanged.L2::evict_first.b64 %rd9, [%out], 128, 256;",
+        "createpolicy.cvt.L2.b64 %rd9, %rd1;",
+    };
+    enum {
+        PAIRS = sizeof pairs / sizeof pairs[0],
+        POLICIES = sizeof policies / sizeof policies[0]
+    };
+    uint32_t *out = memory_alloc(512), seen[2][128];
+    for (size_t i = 0; i < PAIRS * POLICIES; ++i) {
+        struct counts counts[2];
+        for (int hinted = 0; hinted < 2; ++hinted) {
+            char body[1024];
+            snprintf(body, sizeof body,
+                     "mov.b32 %%f1, 0f3f000000; mul.wide.u32 %%rd1, %%lane, 16; add.s64 %%rd1, "
+                     "%%rd1, %%out; mov.u32 %%r4, s; mad.lo.u32 %%r4, %%lane, 16, %%r4; mov.u32 "
+                     "%%r5, 4; setp.ge.u32 %%p1, %%lane, 7; mov.u32 %%r1, 3; mov.u32 %%r2, 0; "
+                     "mov.u32 %%r3, 0; st.shared.v2.u32 [%%r4], {%%r2, %%r3};\n%s\n%s\n"
+                     "ld.shared.v2.u32 {%%r6, %%r7}, [%%r4]; add.u32 %%r2, %%r2, %%r3; "
+                     "add.u32 %%r2, %%r2, %%r6; add.u32 %%r2, %%r2, %%r7; "
+                     "st.global.u32 [%%o+128], %%r2;",
+                     policies[i % POLICIES],
+                     hinted ? pairs[i / POLICIES].hinted : pairs[i / POLICIES].plain);
+            for (int word = 0; word < 128; ++word)
+                out[word] = (uint32_t)word * 2654435761u >> 8;
+            struct outcome o = run_body(".shared .align 16 .b8 s[512];\n", body,
+                                        (struct setup){.racy = true}, out);
+            assert_good(&o);
+            counts[hinted] = o.counts;
+            memcpy(seen[hinted], out, 512);
+            finish(&o);
+        }
+        assert_memory_equal(&counts[0], &counts[1], sizeof counts[0]);
+        assert_memory_equal(seen[0], seen[1], 512);
+    }
+    free(words(
+        "",
+        "prefetch.global.L2 [%o]; prefetch.L1 [%o]; prefetch.global.L2::evict_last [%o+4096]; "
+        "prefetch.L2::evict_normal [%o]; prefetchu.L1 [%o]; "
+        "st.global.u32 [%o], %lane;",
+        (struct setup){0}, 32));
+    memory_free(out);
+}
+
+// What ptxas refuses of them, by the same rules.
+static void wrong_hints(void **state)
+{
+    (void)state;
+    static const char *const wrong[][2] = {
         {"createpolicy.fractional.L2::evict_last.b32 %r1, 1.0;", "is not supported"},
+        {"createpolicy.fractional.b64 %rd1, 1.0;", "is not supported"},
+        {"createpolicy.L2::evict_first.b64 %rd1, 1.0;", "is not supported"},
+        {"createpolicy.fractional.L2::evict_first.L2::evict_last.b64 %rd1, 0.5;",
+         "is not supported"},
+        {"createpolicy.fractional.L2::evict_first.b64 %rd1, 0.0;",
+         "a fraction of 0 is not in (0, 1]"},
+        {"createpolicy.fractional.L2::evict_first.b64 %rd1, 1.5;",
+         "a fraction of 1.5 is not in (0, 1]"},
+        {"createpolicy.fractional.L2::evict_first.b64 %rd1, -1.0;",
+         "a fraction of -1 is not in (0, 1]"},
+        {"createpolicy.range.shared.L2::evict_last.b64 %rd1, [%rd2], 8, 16;", "is not supported"},
+        {"createpolicy.range.global.L2::evict_last.b64 %rd1, [%rd2], 256, 128;",
+         "256 bytes of the first priority are more than the range's 128"},
+        {"createpolicy.range.global.L2::evict_last.b64 %rd1, [%rd2], 128;",
+         "needs more than 3 operands"},
+        {"createpolicy.cvt.L2::evict_last.b64 %rd1, %rd2;", "is not supported"},
+        {"createpolicy.cvt.L2.b64 %rd1;", "needs more than 1 operands"},
+        {"ld.global.L2::cache_hint.b32 %r1, [%o];", "needs a cache policy as its last operand"},
+        {"ld.global.b32 %r1, [%o], %rd1;",
+         "ld.global.b32 takes 2 operands, a cache policy .L2::cache_hint"},
+        {"ld.global.L2::cache_hint.b32 %r1, [%o], %r2;", "an operand of"},
+        {"ld.shared.L2::cache_hint.b32 %r1, [%r2], %rd1;", "a cache policy is for global memory"},
+        {"ld.volatile.global.L2::cache_hint.b32 %r1, [%o], %rd1;", "and no .volatile"},
+        {"ld.global.L2::evict_first.b32 %r1, [%o];", ".L2::evict_first is for 32 bytes at once"},
+        {"st.global.L2::evict_last.b32 [%o], %r1;", ".L2::evict_last is for 32 bytes at once"},
+        {"st.global.L2::cache_hint.b32 [%o], %r1;", "needs a cache policy as its last operand"},
+        {"st.shared.L2::cache_hint.b32 [%r2], %r1, %rd1;", "a cache policy is for global memory"},
+        {"atom.shared.add.L2::cache_hint.u32 %r1, [%r2], 1, %rd1;",
+         "a cache policy is for global memory"},
+        {"atom.global.add.u32 %r1, [%o], 1, %rd1;", "takes 3 operands, a cache policy"},
+        {"red.global.add.L2::cache_hint.u32 [%o], 1;", "needs a cache policy as its last operand"},
+        {"cp.async.cg.shared.global.L2::cache_hint [%r1], [%o], 16;",
+         "needs a cache policy as its last operand"},
+        {"cp.async.cg.shared.global [%r1], [%o], 16, 16, %rd1;",
+         "takes 4 operands, a cache policy"},
+        {"cp.async.ca.shared.global.L2::evict_first [%r1], [%o], 8;", "a policy says it"},
+        {"prefetch.global.L2::evict_first [%o];", "is not supported"},
+        {"prefetch.shared.L2 [%r1];", "is not supported"},
+        {"prefetch.global.L2::cache_hint [%o], %rd1;", "is not supported"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i)
         expect_fault("", wrong[i][0], (struct setup){0}, FAULT_UNSUPPORTED, wrong[i][1]);
@@ -2080,6 +2201,7 @@ static void prints_are_handed_on(void **state)
     memory_free(out);
 }
 
+// What cannot be run is refused by the line of its source, where there is one.
 static void refusals_name_the_line(void **state)
 {
     (void)state;
@@ -2142,6 +2264,8 @@ int main(void)
         cmocka_unit_test(barriers_and_exits),
         cmocka_unit_test(device_heap),
         cmocka_unit_test(video),
+        cmocka_unit_test(cache_hints),
+        cmocka_unit_test(wrong_hints),
         cmocka_unit_test(async_bytes),
         cmocka_unit_test(prints_are_handed_on),
         cmocka_unit_test(refusals_name_the_line),

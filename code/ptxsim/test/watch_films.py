@@ -110,15 +110,16 @@ class Browser:
 
 
 def watch(browser, page):
-    path, _, place = page.partition("#")
-    browser.open("file://" + os.path.abspath(path) + ("#" + place if place else ""))
+    address, _, place = page.partition("#")
+    path, _, query = address.partition("?")
+    browser.open("file://" + os.path.abspath(path) + ("?" + query if query else "") + ("#" + place if place else ""))
     at = browser.value("view.at")
     pressed = []
     for key in "ArrowRight", "ArrowLeft", "End", "Home":
         browser.key(key)
         pressed.append(browser.value("view.at"))
-    return {"page": path, "place": place, "opened": at, "pressed": pressed, "said": browser.value("selfTest()"),
-            "paint": browser.value(PAINT),
+    return {"page": path, "query": query, "place": place, "opened": at, "pressed": pressed, "said": browser.value("selfTest()"),
+            "paint": browser.value(PAINT), "paper": browser.value("getComputedStyle(document.body).backgroundColor"),
             "errors": browser.errors()}
 
 
