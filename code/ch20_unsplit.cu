@@ -26,7 +26,7 @@ struct form {
     int warps;  // that share a head's keys in a CTA
     int stages; // granules of a warp on their way, and one at work
 };
-constexpr form SPLIT = {8, 3}; // few heads: several CTAs for each
+constexpr form SPLIT = {8, 4}; // few heads: several CTAs for each
 constexpr form WIDE = {6, 3};  // one CTA for each, two on an SM
 constexpr form MANY = {4, 2};  // four or five
 constexpr form MOST = {2, 3};  // more
