@@ -606,9 +606,9 @@ function sheets.what_it_costs(sheet, names)
         return "costs nothing in the lab"
     end
     local all = is_one_of(names, "correct")
-    return string.format("costs up to %d points in the lab: %s%s", points_of(sheet, names),
-        table.concat(names, ", "), all and "; limits too" .. (sheets.aims_and_others(sheet) > 0
-        and ", and half of the aim" or "") or "")
+    return string.format("costs up to %d points: %s%s", points_of(sheet, names),
+        table.concat(names, ", "), all and "; limits" .. (sheets.aims_and_others(sheet) > 0
+        and ", half of the aim" or "") or "")
 end
 
 -- ---- For the grader and the driver -------------------------------------------------------------

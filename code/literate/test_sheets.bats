@@ -351,7 +351,12 @@ END
     book
     grep -q '<td><code>barriers</code></td><td>≤ 10 at 1x2x33, from 40</td><td style="text-align: right">35</td>' build/book.html
     grep -q '<p><code>correct</code>, <code>hidden</code> and <code>races</code> pay for each of their cases that passes. An aim, ' build/book.html
-    grep -q 'costs up to 50 points in the lab: correct, hidden, races; limits too, and half of the aim<' build/book.html
+    grep -q 'costs up to 50 points: correct, hidden, races; limits, half of the aim<' build/book.html
+    rule='code\{correct\}, .code\{hidden\} and .code\{races\} pay for each'
+    HANDOUT=2 weave_latex | grep -qE "$rule"
+    weave_latex >book.tex # the printed book says it once, in a chapter of its own
+    grep -q 'tablehead{points}' book.tex
+    ! grep -qE "$rule" book.tex || false
 }
 
 @test "error: an aim that begins at its limit, is no direction, or has too few points" {
@@ -377,6 +382,10 @@ book() { # [VARIABLE=VALUE...]
     env "$@" "$literate/book" html build/book.html
 }
 
+weave_latex() {
+    pandoc -f commonmark_x-emoji+sourcepos --lua-filter "$literate/weave.lua" --to latex book.md
+}
+
 @test "the book has the sheet's points, task, hints and questions; the chapter has the solution" {
     tangle
     book
@@ -386,8 +395,8 @@ book() { # [VARIABLE=VALUE...]
     grep -q 'Hints to task 1' build/book.html
     grep -q 'Question 1 (5 points).' build/book.html
     grep -q 'must be caught by: correctness' build/book.html
-    grep -q '· costs up to 80 points in the lab: correct, hidden, races; limits too<' build/book.html
-    grep -q '· costs up to 30 points in the lab: races, hidden<' build/book.html
+    grep -q '· costs up to 80 points: correct, hidden, races; limits<' build/book.html
+    grep -q '· costs up to 30 points: races, hidden<' build/book.html
     ! grep -q 'An aim' build/book.html || false # there is none, so no rule about it
     [ "$(grep -c 'total += .*1' build/book.html)" -ge 1 ]
 }
@@ -396,7 +405,7 @@ book() { # [VARIABLE=VALUE...]
     tangle
     book AUDIENCE=student
     ! grep -q 'Hints to task' build/book.html || false
-    ! grep -qE 'must be caught by|points in the lab' build/book.html || false
+    ! grep -qE 'must be caught by|costs up to' build/book.html || false
     ! grep -q '>2</span>;' build/book.html || false # the chunk that only the solution uses
     grep -q 'a part of what is left for you' build/book.html
     [ "$(grep -c 'Your code: two numbers' build/book.html)" -eq 2 ]

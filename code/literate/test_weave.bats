@@ -1,5 +1,7 @@
 # Weave: the specimen of fixtures/weave as PDF and as HTML, and everything that must stop the build.
 
+bats_require_minimum_version 1.5.0
+
 setup_file() {
     export literate=$BATS_TEST_DIRNAME
     export made=$BATS_FILE_TMPDIR/made
@@ -363,6 +365,24 @@ EOF
     grep -q 'See a new citation\.$' text
     grep -qE '^ *A new entry\.$' text
     pdfinfo -dests build/out | grep -q '"ref-new"$'
+}
+
+@test "pages of the book without a part: set without it, counted, and too many are an error" {
+    sed -i 's/^- chapters\/SP/- part: Into use\n&/; s/^- chapters\/02/- part: Past that\n&/' book.md
+    run -1 --separate-stderr "$literate/pages" --most 1 'Into use' chapters/words.md
+    pdftotext build/book-pages/less.pdf less.txt
+    pages=$(pdfinfo build/book-pages/less.pdf | awk '/^Pages:/ { print $2 }')
+    [ "$output" = "$pages pages, without \"Into use\", without \"chapters/words.md\"" ]
+    [ "$stderr" = "pages: at most 1 are wanted" ]
+    absent "$(sed -n '1s/^# \([^{]*[^ {]\).*/\1/p' chapters/SP-specimens.md)" less.txt
+    for chapter in 01-scale 02-scale-faster A-rest; do
+        grep -qF "$(sed -n '1s/^# \([^{]*[^ {]\).*/\1/p' chapters/$chapter.md)" less.txt
+    done
+    [ ! -e build/book ] # the work files of make book
+    run -2 "$literate/pages" 'Out of use'
+    [ "$output" = 'pages: book.md has no part or chapter "Out of use"' ]
+    run -2 "$literate/pages" --most many
+    [ "$output" = "pages: --most many: a number of pages" ]
 }
 
 @test "a drawing has its caption below it" {

@@ -15,18 +15,20 @@ setup_file() {
         export NO_BOX=1
         return
     fi
-    # The book's own program, once for the tests that look at its grade; most others do without hidden
-    # cases, whose points are with `correct` then, and without the shape mission.
-    export OWN=$BATS_FILE_TMPDIR/own short_file=$BATS_FILE_TMPDIR/short.json
+    # The book's own program, once for the tests that look at its grade. Most others do without the shape
+    # mission (small_file), and without hidden cases, too, whose points are with `correct` then (short_file).
+    export OWN=$BATS_FILE_TMPDIR/own small_file=$BATS_FILE_TMPDIR/small.json short_file=$BATS_FILE_TMPDIR/short.json
     labs/grade --lab 4 --lab-file "$lab_file" --no-gpu --json "$OWN.json" --gradescope "$OWN.results.json" \
         --film "$OWN.html" code/ch04_cp_async.cu >"$OWN"
-    python3 - "$lab_file" "$short_file" <<'END'
+    python3 - "$lab_file" "$small_file" "$short_file" <<'END'
 import json, sys
 lab = json.load(open(sys.argv[1]))
-lab["points"] = [p for p in lab["points"] if p["name"] != "hidden"]
 correct, = [p for p in lab["points"] if p["name"] == "correct"]
-correct.update(points=50, shape="small")
+correct.update(shape="small")
 json.dump(lab, open(sys.argv[2], "w"))
+correct.update(points=50)
+lab["points"] = [p for p in lab["points"] if p["name"] != "hidden"]
+json.dump(lab, open(sys.argv[3], "w"))
 END
 }
 
@@ -44,7 +46,8 @@ secret = open(sys.argv[1], "rb").readline().rstrip(b"\n")
 print(hashlib.sha256(hashlib.sha256(secret).digest()).hexdigest()[:12])' "$1"
 }
 
-short() { lab_file=$short_file; } # for the rest of a test
+small() { lab_file=$small_file; } # for the rest of a test
+short() { lab_file=$short_file; }
 
 # points NAME: of the last folder's gradebook.
 points() { awk -F, -v name="\"$1\"" '$1 == name { print $2 }' "$BATS_FILE_TMPDIR/out/grades.csv"; }
@@ -186,6 +189,7 @@ faulty() {
 }
 
 @test "a fault in a hidden case is told with its place in the source, and no address" {
+    small
     faulty 'args.shape.seq_len < 16'
     echo "$output"
     [[ $output == *"correct"*"ok"*"hidden"*"10 of 11 right; an access out of bounds, attention.cu:"* ]]
@@ -216,6 +220,7 @@ faulty() {
 }
 
 @test "every submission is asked what the sheet promises, and each something else" {
+    small
     (cat code/ch04_cp_async.cu && echo "// another") >"$BATS_TEST_TMPDIR/another.cu"
     grade "$BATS_TEST_TMPDIR/another.cu" --json "$BATS_TEST_TMPDIR/r.json"
     [ "$status" -eq 0 ]
@@ -338,6 +343,7 @@ child() {
 import json, sys
 lab = json.load(open(sys.argv[1]))
 lab["points"] = [dict(p, points=50) for p in lab["points"] if p["name"] in ("correct", "races")]
+lab["points"][0]["shape"] = "small"
 json.dump(lab, open(sys.argv[2], "w"))
 END
     class() { # OPTION...
@@ -372,6 +378,7 @@ END
 }
 
 @test "a submission that is wrong on ragged sizes only loses the hidden cases" {
+    small
     sed 's/if (lane >= keys_left)/if (false)/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/ragged.cu"
     run ! cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/ragged.cu"
     [ "$(lost "$BATS_TEST_TMPDIR/ragged.cu")" = "hidden" ]

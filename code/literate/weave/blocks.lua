@@ -215,7 +215,8 @@ function blocks.box(div)
     return div
 end
 
--- The points of a lab's sheet as a table.
+-- The points of a lab's sheet as a table. What stands alone, a sheet or a page a chapter, has the rule of points
+-- below it; the printed book has it once, where it says how labs judge.
 local SIGNS = { ["<="] = "≤", [">="] = "≥", ["=="] = "=" }
 
 local function set_rule(sheet) -- `code` in the sentences of the rule
@@ -225,7 +226,7 @@ end
 
 function blocks.points(sheet, line)
     local rows, total = {}, 0
-    local rule = sheets.aims_and_others(sheet) > 0 and set_rule(sheet)
+    local rule = (HANDOUT or not LATEX) and sheets.aims_and_others(sheet) > 0 and set_rule(sheet)
     local function row(cells)
         if LATEX then
             table.insert(rows, table.concat(cells, " & ") .. " \\\\")

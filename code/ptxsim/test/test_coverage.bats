@@ -1,6 +1,13 @@
 # The table of opcodes, every opcode, random programs and every matrix product in the simulator,
 # against the record of an H200. `make tests` builds what runs here.
 
+# All cases are run once, for all tests that compare what they give.
+setup_file() {
+    cd "$BATS_TEST_DIRNAME/../../.."
+    export HERE=$BATS_FILE_TMPDIR/here
+    LD_LIBRARY_PATH=build/ptxsim build/tests/coverage/coverage "$HERE"
+}
+
 setup() {
     cd "$BATS_TEST_DIRNAME/../../.."
     export LD_LIBRARY_PATH=build/ptxsim
@@ -12,31 +19,28 @@ setup() {
 }
 
 @test "every case runs, and the same under one thread and other instruction sets" {
-    build/tests/coverage/coverage "$BATS_TEST_TMPDIR/first"
     PTXSIM_THREADS=1 PTXSIM_ISA=base build/tests/coverage/coverage "$BATS_TEST_TMPDIR/base"
-    cmp "$BATS_TEST_TMPDIR/first" "$BATS_TEST_TMPDIR/base"
+    cmp "$HERE" "$BATS_TEST_TMPDIR/base"
 }
 
 # The 13 are random programs, named in compare.c with what ptxas does to them. No more, no fewer.
 @test "every case is the H200's, bit for bit or within its bound, but for 13 that ptxas changes" {
     record=plots/runs/h200/coverage.base64
     [ -f $record ] || skip "no record"
-    build/tests/coverage/coverage "$BATS_TEST_TMPDIR/here"
     base64 -d $record >"$BATS_TEST_TMPDIR/there"
-    run build/tests/coverage/compare "$BATS_TEST_TMPDIR/here" "$BATS_TEST_TMPDIR/there"
+    run build/tests/coverage/compare "$HERE" "$BATS_TEST_TMPDIR/there"
     [ "$status" -eq 0 ]
     [[ "${lines[-1]}" == *", 13 changed by ptxas, 0 wrong" ]]
     [ "$(grep -c '^mma m16n8k.*, reals: follows the rule' <<<"$output")" -eq 9 ]
 }
 
 @test "compare: a sum that does not follow the machine's rule is wrong, by one bit" {
-    build/tests/coverage/coverage "$BATS_TEST_TMPDIR/here"
     for format in 'k16 f16' 'k8 tf32' 'k32 e4m3'; do
         base64 -d plots/runs/h200/coverage.base64 |
             awk -v name="mma m16n8$format, reals" -F'\t' '
                 seen == 1 { sub(/[0-9a-f] /, "", $0); $0 = "1 " $0; seen = 2 }
                 $1 == name { seen = 1 } { print }' >"$BATS_TEST_TMPDIR/there"
-        run build/tests/coverage/compare "$BATS_TEST_TMPDIR/here" "$BATS_TEST_TMPDIR/there"
+        run build/tests/coverage/compare "$HERE" "$BATS_TEST_TMPDIR/there"
         [ "$status" -eq 1 ]
         grep -q "^mma m16n8$format, reals: word [0-9]* is not what the rule gives" <<<"$output"
     done
