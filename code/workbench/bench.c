@@ -188,7 +188,8 @@ static void *upload_newest(const struct shape *shape, const float *values)
     for (int job = 0; job < jobs; ++job) {
         int last = shape_length(shape, job / shape->heads) - 1;
         memcpy(newest + (size_t)job * HEAD_DIM,
-               values + ((size_t)job * shape->seq_len + last) * HEAD_DIM, HEAD_DIM * sizeof *newest);
+               values + ((size_t)job * shape->seq_len + last) * HEAD_DIM,
+               HEAD_DIM * sizeof *newest);
     }
     void *pointer = upload_halves(newest, (size_t)jobs * HEAD_DIM);
     free(newest);

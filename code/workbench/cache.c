@@ -98,8 +98,8 @@ bool cache_image_create(struct cache_image *image, const struct problem *problem
         for (int tensor = CACHE_K; tensor <= CACHE_V; ++tensor) {
             places.codes[tensor] = codes + tensor * page_codes;
             for (size_t i = 0; i < page_codes; ++i)
-                places.codes[tensor][i] = code_place((enum cache_tensor)tensor, (int)i / HEAD_DIM,
-                                                     (int)i % HEAD_DIM);
+                places.codes[tensor][i] =
+                    code_place((enum cache_tensor)tensor, (int)i / HEAD_DIM, (int)i % HEAD_DIM);
         }
         draw_table(problem, image->max_pages, image->table);
         fill(image, problem, &places);

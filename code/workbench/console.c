@@ -130,10 +130,11 @@ void console_timing(const struct run *run)
         const struct summary *t = &s->timing;
         if (!s->timed)
             continue;
-        printf("  %-10s%9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %10.2f\n", s->shape.name, t->p50, t->p90,
-               t->p99, t->mean, t->std, t->min,
-               (cache ? shape_cache_bytes(&s->shape) : masked_flops(&s->shape, run->program->mask)) /
-                   t->p50 / 1e6);
+        printf(
+            "  %-10s%9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %10.2f\n", s->shape.name, t->p50, t->p90,
+            t->p99, t->mean, t->std, t->min,
+            (cache ? shape_cache_bytes(&s->shape) : masked_flops(&s->shape, run->program->mask)) /
+                t->p50 / 1e6);
         if (clock_moved(&s->clock))
             printf("    the clock moved meanwhile: from %.0f to %.0f MHz\n", s->clock.low_mhz,
                    s->clock.high_mhz);

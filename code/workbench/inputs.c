@@ -59,13 +59,15 @@ bool shape_parse(const char *text, struct shape *shape, char *why, size_t size)
         factors[parsed++] = strtol(at, &end, 10);
         at = *end == 'x' && parsed < 3 ? end + 1 : end;
     }
-    int queries = parsed == 3 ? parse_suffix(&at, 'q', MOST_QUERIES) : 0;
-    int page = queries ? parse_suffix(&at, 'p', MOST_PAGE) : 0;
-    if (queries && !is_page(page)) {
-        snprintf(why, size,
-                 "\"%s\" is no cache: write BxHxSqQpP (2x8x512q4p16): 1 to %d queries, pages of 16, "
-                 "32, 64, 128 or 256",
-                 text, MOST_QUERIES);
+    bool cache = parsed == 3 && *at == 'q';
+    int queries = cache ? parse_suffix(&at, 'q', MOST_QUERIES) : 0;
+    int page = cache ? parse_suffix(&at, 'p', MOST_PAGE) : 0;
+    if (cache && (queries == 0 || !is_page(page))) {
+        snprintf(
+            why, size,
+            "\"%s\" is no cache: write BxHxSqQpP (2x8x512q4p16): 1 to %d queries, pages of 16, "
+            "32, 64, 128 or 256",
+            text, MOST_QUERIES);
         return false;
     }
     int ragged = parsed == 3 ? parse_suffix(&at, 'r', MOST_SEED) : 0;
@@ -121,8 +123,8 @@ double masked_flops(const struct shape *shape, enum mask mask)
 
     for (int b = 0; b < shape->batch; ++b) {
         double length = shape_length(shape, b);
-        scores += mask == MASK_CAUSAL ? length * (length + 1) / 2
-                                      : length * shape_rows_asked(shape, b);
+        scores +=
+            mask == MASK_CAUSAL ? length * (length + 1) / 2 : length * shape_rows_asked(shape, b);
     }
     return 4.0 * shape->heads * scores * HEAD_DIM;
 }
@@ -212,7 +214,8 @@ static void draw(const struct problem *problem, int tensor, float *out)
 {
     // Hashing twice keeps neighbouring seeds and the three tensors apart.
     uint64_t stream = splitmix64(splitmix64(problem->seed) + tensor);
-    size_t elements = tensor == 0 ? shape_outputs(&problem->shape) : shape_elements(&problem->shape);
+    size_t elements =
+        tensor == 0 ? shape_outputs(&problem->shape) : shape_elements(&problem->shape);
     float scale = problem->kind == INPUT_PEAKY && tensor == 0 ? 8.0f : 1.0f;
     float mean[HEAD_DIM] = {0};
 

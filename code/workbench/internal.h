@@ -73,10 +73,10 @@ void into_simulator(char **argv);
 struct device_case {
     struct attention_args args;
     struct cache_args cache; // of a cache; else zeros
-    void *inputs[6]; // q, k, v, and their scales
-    int *lengths;    // of a ragged batch; else NULL
-    uint8_t *block;  // guard, output, guard
-    size_t guard;    // bytes of each guard; 0 in the simulator, which knows the bounds by itself
+    void *inputs[6];         // q, k, v, and their scales
+    int *lengths;            // of a ragged batch; else NULL
+    uint8_t *block;          // guard, output, guard
+    size_t guard; // bytes of each guard; 0 in the simulator, which knows the bounds by itself
     size_t out_bytes;
     struct cache_image image; // of a cache; else zeros
 };

@@ -41,8 +41,8 @@ static bool takes_shapes(const struct options *o, const struct program *program)
     for (int i = 0; i < o->shape_count; ++i) {
         bool cache = shape_queries(&o->shapes[i]) > 0;
         if (cache && (!program->launch_cache || o->launch_only)) {
-            complain("--shapes: %s: %s asks no cache: write BxHxS without q and p", o->shapes[i].name,
-                     o->launch_only ? "--launch-only" : program->name);
+            complain("--shapes: %s: %s asks no cache: write BxHxS without q and p",
+                     o->shapes[i].name, o->launch_only ? "--launch-only" : program->name);
             return false;
         }
         if (!cache && !program->launch) {

@@ -257,7 +257,8 @@ static json_t *shape_json(const struct run *run, const struct shape_run *shape)
         put(object, "tflops",
             real(masked_flops(&shape->shape, run->program->mask) / shape->timing.p50 / 1e6));
         if (shape_queries(&shape->shape))
-            put(object, "tb_per_s", real(shape_cache_bytes(&shape->shape) / shape->timing.p50 / 1e6));
+            put(object, "tb_per_s",
+                real(shape_cache_bytes(&shape->shape) / shape->timing.p50 / 1e6));
     }
     return object;
 }

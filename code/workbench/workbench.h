@@ -119,9 +119,9 @@ struct problem {
     struct shape shape;
     enum input_kind kind;
     uint64_t seed;
-    float softmax_scale;                   // 1 / sqrt(HEAD_DIM)
-    enum mask mask;                        // MASK_NONE, unless it is set afterwards
-    float *q, *k, *v;                      // [B][H][S][HEAD_DIM], as drawn; a cache's q: [B][H][Q][HEAD_DIM]
+    float softmax_scale; // 1 / sqrt(HEAD_DIM)
+    enum mask mask;      // MASK_NONE, unless it is set afterwards
+    float *q, *k, *v;    // [B][H][S][HEAD_DIM], as drawn; a cache's q: [B][H][Q][HEAD_DIM]
     uint8_t *q_codes, *k_codes, *v_codes;  // [B][H][S][HEAD_DIM]; value = code * scale
     float *q_scales, *k_scales, *v_scales; // [H]; max |x| of the head / 448; a cache's: [B][H][S]
 };
@@ -140,9 +140,9 @@ void problem_destroy(struct problem *problem);
 typedef int code_place_fn(enum cache_tensor tensor, int slot, int d);
 typedef int scale_place_fn(enum cache_tensor tensor, int slot);
 struct cache_image {
-    int max_pages;  // of a sequence
-    int *table;     // [B][max_pages], in a drawn order; -1 past a sequence's end
-    size_t bytes;   // codes [pages][H][2 * page * HEAD_DIM], then scales [pages][H][2 * page]
+    int max_pages; // of a sequence
+    int *table;    // [B][max_pages], in a drawn order; -1 past a sequence's end
+    size_t bytes;  // codes [pages][H][2 * page * HEAD_DIM], then scales [pages][H][2 * page]
     size_t code_bytes;
     uint8_t *before; // without the newest token of each sequence
     uint8_t *then;   // with them; slots without a token are NaN in both
