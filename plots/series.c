@@ -6,6 +6,8 @@
 //   series search JOURNAL.jsonl  the candidates of chapter 14's search
 //   series changes ELITE.json    what each single change of its best candidate did: a Markdown table
 //   series l4 RECORD.json        what was reported of PyTorch on a real L4, beside the floors
+//   series exchange|layer RECORD.json   a real model with its attention exchanged: tokens a second and where the
+//                                time goes, over the context; the kernels of one layer
 //   series pairs JOURNAL.jsonl   what a change did to any candidate: a Markdown table
 //   series scoreboard|accuracy RECORD.json   charts of what labs/tools/scoreboard has measured
 //   series scoreboard-table|ways-table RECORD.json   the same as Markdown tables
@@ -37,7 +39,8 @@ static const struct {
     void (*print)(const char *path);
 } of_record[] = {
     {"lab", lab_chart},     {"search", search_chart}, {"changes", changes_table},
-    {"pairs", pairs_table}, {"l4", l4_chart},
+    {"pairs", pairs_table}, {"l4", l4_chart},         {"exchange", exchange_chart},
+    {"layer", layer_chart},
 };
 
 static void print_chart(const char *name, const char *plots)
@@ -48,7 +51,7 @@ static void print_chart(const char *name, const char *plots)
     if (chart == count)
         fail(BAD_USAGE,
              "\"%s\" is no chart: ladder, roofline, time-vs-s, resources, error, stalls, promises, "
-             "lab, search, changes, pairs, l4",
+             "lab, search, changes, pairs, l4, exchange, layer",
              name);
     load_all(plots, charts[chart].of_labs);
     charts[chart].print();

@@ -8,6 +8,7 @@
 //   search.c      the search of chapter 14
 //   scoreboard.c  the scoreboard
 //   l4.c          others' runs on an L4
+//   exchange.c    a real model with its attention exchanged
 #ifndef SERIES_H
 #define SERIES_H
 
@@ -84,6 +85,9 @@ void changes_table(const char *path);
 void pairs_table(const char *path);
 
 void l4_chart(const char *path); // l4.c
+
+void exchange_chart(const char *path); // exchange.c
+void layer_chart(const char *path);
 
 // scoreboard.c: scoreboard, accuracy, scoreboard-table or ways-table, of a record; false: it is none
 // of these.

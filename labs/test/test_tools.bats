@@ -146,6 +146,18 @@ EOF
     [ -e /dev/nvidia0 ] || refused 3 'no GPU here: make profileN counts' "$TOOLS/profile-ncu" ch09_fake
 }
 
+@test "exchange: usage, and one line without a record of texts, PyTorch or a GPU" {
+    local exchange=$TOOLS/../labs/tools/exchange
+    refused 2 'the first argument is the record, OUT.json, not out.txt' "$exchange" out.txt
+    refused 2 '--texts: --texts RECORD or --weights FILE' "$exchange" out.json --texts
+    refused 2 '--texts : no such record; plots/runs/h200/activations.json is one' "$exchange" out.json
+    refused 2 '--texts absent.json: no such record' "$exchange" out.json --texts absent.json
+    python3 -c 'import torch, attention_in_stages' 2>/dev/null && skip "PyTorch and the operators are here"
+    echo '{"texts": []}' >texts.json
+    refused 3 'PyTorch and code/torch are needed (pip install code/torch)' "$exchange" out.json --texts texts.json
+    [ ! -e out.json ]
+}
+
 @test "activations: usage, and one line without weights or without PyTorch" {
     local activations=$TOOLS/../labs/tools/activations
     refused 2 'the first argument is the record, OUT.json, not out.txt' "$activations" out.txt

@@ -1,0 +1,240 @@
+"""The kernels of the book Attention in Stages as operators of PyTorch: forward, E4M3 inside.
+
+    from attention_in_stages import attention
+    out = attention(q, k, v)             # [batch, heads, seq_len, head_dim], as scaled_dot_product_attention
+    out = attention(q, k, v, stage=19)   # with a causal mask
+
+stages.py says which stages there are. The operators are torch.ops.attention_in_stages.quantise and .stage15,
+.stage17 and so on; attention() is the one after the other. On the CPU they compute the book's reference.
+"""
+import ctypes
+import functools
+import math
+import pathlib
+from typing import Optional, Tuple
+
+try:
+    import torch
+except ImportError:
+    raise ImportError("attention_in_stages needs PyTorch 2.6 or later: pip install torch") from None
+from torch import Tensor
+
+from .stages import STAGES
+
+__all__ = ["attention", "quantise", "STAGES"]
+
+HEAD_DIM = 64  # of the kernels: what is narrower is filled up with zeros
+TYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}  # as quantise.cu numbers them
+MOST_PARTS = 64  # of a sequence's head, in quantise.cu
+CODES = torch.uint8  # opcheck cannot compare float8_e4m3fn, as which the codes may be viewed
+
+# ---- What is asked for ----------------------------------------------------------------------------
+
+
+def _require(condition, message):
+    if not condition:
+        raise ValueError("attention_in_stages: " + message())
+
+
+def _check_tensors(q, k, v):
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        _require(x.dim() == 4, lambda: f"{name} has {x.dim()} dimensions; 4 are wanted: "
+                                       "[batch, heads, seq_len, head_dim]")
+        _require(x.shape == q.shape, lambda: f"{name} is {list(x.shape)} and q is {list(q.shape)}: "
+                                             "all three have one shape")
+        _require(x.dtype in TYPES, lambda: f"{name} is {x.dtype}: half, bfloat16 or float is wanted")
+        _require(x.dtype == q.dtype, lambda: f"{name} is {x.dtype} and q is {q.dtype}: all three have one type")
+        _require(x.device == q.device, lambda: f"{name} is on {x.device} and q on {q.device}")
+        _require(x.stride(3) == 1, lambda: f"{name}.stride(3) is {x.stride(3)}: the elements of a row lie "
+                                           "side by side")
+    head_dim = q.shape[3]
+    _require(head_dim % 8 == 0 and 8 <= head_dim <= HEAD_DIM,
+             lambda: f"head_dim is {head_dim}: a multiple of 8, at most {HEAD_DIM}, is wanted")
+    _require(min(q.shape) > 0, lambda: f"q is {list(q.shape)}: no dimension may be 0")
+    _require(q.shape[0] * q.shape[1] * q.shape[2] <= 2**31 // HEAD_DIM,
+             lambda: f"q is {list(q.shape)}: batch * heads * seq_len may be at most 2^31 / {HEAD_DIM}")
+    _require(q.shape[0] * q.shape[1] <= 65535,
+             lambda: f"q is {list(q.shape)}: batch * heads may be at most 65535")
+
+
+def _check_codes(codes, scales, lengths, stage):
+    _require(codes.dtype == CODES and codes.dim() == 5 and codes.shape[0] == 3 and codes.shape[4] == HEAD_DIM,
+             lambda: f"codes are {codes.dtype} {list(codes.shape)}: quantise() makes {CODES} "
+                     f"[3, batch, heads, seq_len, {HEAD_DIM}]")
+    _require(scales.dtype == torch.float32 and tuple(scales.shape) == (3, codes.shape[2]),
+             lambda: f"scales are {scales.dtype} {list(scales.shape)}: float [3, {codes.shape[2]}] is wanted")
+    _require(codes.is_contiguous() and scales.is_contiguous(), lambda: "codes and scales are contiguous")
+    _require(scales.device == codes.device, lambda: f"scales are on {scales.device} and codes on {codes.device}")
+    if lengths is not None:
+        _require(STAGES[stage].ragged, lambda: f"stage {stage} takes no lengths: "
+                                               f"{_listed(n for n, s in STAGES.items() if s.ragged)} does")
+        _require(tuple(lengths.shape) == (codes.shape[1],) and lengths.dtype in (torch.int32, torch.int64),
+                 lambda: f"lengths are {lengths.dtype} {list(lengths.shape)}: an integer for each of "
+                         f"{codes.shape[1]} sequences is wanted")
+        _require(lengths.device == codes.device,
+                 lambda: f"lengths are on {lengths.device} and codes on {codes.device}")
+
+
+def _listed(numbers):
+    return ", ".join(str(number) for number in numbers)
+
+# ---- The C side -----------------------------------------------------------------------------------
+
+
+@functools.cache
+def _library(name):
+    """cpu, quantise, or a program's name."""
+    path = pathlib.Path(__file__).parent / f"{name}.so"
+    if not path.is_file():
+        raise RuntimeError(f"attention_in_stages: there is no {path.name} here: it was installed without CUDA's "
+                           "compiler; install it again where code/find-nvcc finds one")
+    library = ctypes.CDLL(str(path))
+    for function in ("launch_quantise", "launch_attention"):
+        if hasattr(library, function):
+            getattr(library, function).restype = ctypes.c_char_p
+    if name == "cpu":
+        library.attend_on_cpu.restype = ctypes.c_bool
+    return library
+
+
+def _pointer(tensor):
+    return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
+
+
+def _stream(tensor):
+    """The device and its current stream, as the last two arguments of a launch."""
+    return tensor.device.index, ctypes.c_void_p(torch.cuda.current_stream(tensor.device).cuda_stream)
+
+
+def _launched(said):
+    if said:
+        raise RuntimeError("attention_in_stages: " + said.decode())
+
+
+@functools.cache
+def _program(stage, device):
+    """The stage's program that runs on this GPU: a Hopper's form only there."""
+    capability = torch.cuda.get_device_capability(device)
+    for name in STAGES[stage].programs:
+        if not name.endswith("_hopper") or capability[0] == 9:
+            return _library(name)
+    others = _listed(n for n, s in STAGES.items() if not all(p.endswith("_hopper") for p in s.programs))
+    raise RuntimeError(f"attention_in_stages: stage {stage} is for Hopper alone, compute capability 9.0, and this "
+                       f"GPU has {capability[0]}.{capability[1]}: stages {others} run here")
+
+# ---- The operators --------------------------------------------------------------------------------
+
+
+def _empty_codes(q):
+    batch, heads, seq_len, _ = q.shape
+    codes = q.new_empty((3, batch, heads, seq_len, HEAD_DIM), dtype=CODES)
+    return codes, q.new_empty((3, heads), dtype=torch.float32)
+
+
+@torch.library.custom_op("attention_in_stages::quantise", mutates_args=(), device_types="cuda")
+def _quantise(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
+    _check_tensors(q, k, v)
+    batch, heads, seq_len, head_dim = q.shape
+    codes, scales = _empty_codes(q)
+    # The kernels load 8 elements at a time: a tensor whose rows do not begin there is copied.
+    q, k, v = (x if x.data_ptr() % 16 == 0 and all(s % 8 == 0 for s in x.stride()[:3]) else
+               x.clone(memory_format=torch.contiguous_format) for x in (q, k, v))
+    strides = (ctypes.c_longlong * 9)(*(x.stride(d) for x in (q, k, v) for d in range(3)))
+    largest = scales.new_empty((3, heads, batch, MOST_PARTS))
+    _launched(_library("quantise").launch_quantise(
+        _pointer(q), _pointer(k), _pointer(v), strides, TYPES[q.dtype], batch, heads, seq_len, head_dim,
+        _pointer(codes), _pointer(scales), _pointer(largest), *_stream(q)))
+    return codes, scales
+
+
+@_quantise.register_kernel("cpu")
+def _(q, k, v):
+    _check_tensors(q, k, v)
+    batch, heads, seq_len, head_dim = q.shape
+    codes, scales = _empty_codes(q)
+    for t, x in enumerate((q, k, v)):
+        x = x.float().contiguous()
+        for head in range(heads):
+            _library("cpu").quantise_head(
+                _pointer(x[0, head]), ctypes.c_long(batch), ctypes.c_long(heads * seq_len), ctypes.c_long(seq_len),
+                head_dim, _pointer(codes[t, 0, head]), _pointer(scales[t, head]))
+    return codes, scales
+
+
+@_quantise.register_fake
+def _(q, k, v):
+    _check_tensors(q, k, v)
+    return _empty_codes(q)
+
+
+def _refuse_backward(ctx, *gradients):
+    raise RuntimeError("attention_in_stages: forward only, there is no gradient: call it under torch.no_grad(), "
+                       "or train with scaled_dot_product_attention")
+
+
+_quantise.register_autograd(_refuse_backward)
+
+
+def _define(number, stage):
+    """The operator of a row of STAGES: codes and scales of quantise() to half [batch, heads, seq_len, 64]."""
+
+    @torch.library.custom_op(f"attention_in_stages::stage{number}", mutates_args=(), device_types="cuda")
+    def operator(codes: Tensor, scales: Tensor, scale: float, lengths: Optional[Tensor] = None) -> Tensor:
+        _check_codes(codes, scales, lengths, number)
+        _, batch, heads, seq_len, _ = codes.shape
+        if lengths is not None:  # what is past the end would be read: nobody can look at them here
+            lengths = lengths.clamp(1, seq_len).to(torch.int32)
+        out = (codes.new_empty if lengths is None else codes.new_zeros)(codes.shape[1:], dtype=torch.float16)
+        _launched(_program(number, codes.device).launch_attention(
+            _pointer(codes), _pointer(scales), _pointer(lengths), _pointer(out), batch, heads, seq_len,
+            ctypes.c_float(scale), *_stream(codes)))
+        return out
+
+    @operator.register_kernel("cpu")
+    def _(codes, scales, scale, lengths=None):
+        _check_codes(codes, scales, lengths, number)
+        _, batch, heads, seq_len, _ = codes.shape
+        out = codes.new_zeros(codes.shape[1:], dtype=torch.float32)
+        ends = [seq_len] * batch if lengths is None else lengths.clamp(1, seq_len).tolist()
+        for sequence, end in enumerate(ends):
+            part = codes[:, sequence, :, :end].contiguous()
+            done = out.new_empty(part.shape[1:])
+            if not _library("cpu").attend_on_cpu(_pointer(part), _pointer(scales), stage.causal, 1, heads, end,
+                                                 ctypes.c_float(scale), _pointer(done)):
+                raise MemoryError("attention_in_stages: no memory for the reference")
+            out[sequence, :, :end] = done
+        return out.half()
+
+    @operator.register_fake
+    def _(codes, scales, scale, lengths=None):
+        _check_codes(codes, scales, lengths, number)
+        return codes.new_empty(codes.shape[1:], dtype=torch.float16)
+
+    operator.register_autograd(_refuse_backward)
+    return operator
+
+
+_OPERATORS = {number: _define(number, stage) for number, stage in STAGES.items()}
+
+
+def quantise(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
+    """E4M3 codes [3, batch, heads, seq_len, 64] of q, k and v, and their scales [3, heads].
+
+    A head of one of them has one scale over all sequences: its largest magnitude is code 448.
+    """
+    return _quantise(q, k, v)
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor, *, stage: int = 15, scale: Optional[float] = None,
+              lengths: Optional[Tensor] = None) -> Tensor:
+    """softmax(q kᵀ scale) v of tensors [batch, heads, seq_len, head_dim], with Q, K and V in E4M3.
+
+    All three have one shape and are half, bfloat16 or float, and so is the result, which is half before that.
+    head_dim is a multiple of 8, at most 64; scale is 1 / sqrt(head_dim) unless it is told. stage is the
+    chapter of the kernel: 15, 17 (Hopper alone, P in E4M3, too) or 19 (causal). lengths, of stage 19: how long
+    each sequence of the batch is, from 1 to seq_len, on the tensors' device; the output is 0 past there.
+    """
+    _require(stage in STAGES, lambda: f"stage is {stage}: {_listed(STAGES)} are operators")
+    codes, scales = _quantise(q, k, v)
+    out = _OPERATORS[stage](codes, scales, 1 / math.sqrt(q.shape[3]) if scale is None else scale, lengths)
+    return out[..., :q.shape[3]].to(q.dtype)

@@ -1,0 +1,16 @@
+"""The stages that are operators, one a row. setup.py compiles what the rows name; __init__.py makes the operators."""
+from typing import NamedTuple
+
+
+class Stage(NamedTuple):
+    programs: tuple  # of code/, the one to be preferred first; their images stand in chapters/stages.tsv
+    causal: bool = False  # a query sees no key past its own place
+    ragged: bool = False  # takes a length for each sequence
+
+
+STAGES = {
+    15: Stage(("ch15_registers",)),
+    16: Stage(("ch16_fp8_mma",)),
+    17: Stage(("ch17_hopper",)),
+    19: Stage(("ch19_hopper", "ch19_causal"), causal=True, ragged=True),
+}

@@ -1,0 +1,84 @@
+"""Compiles the C side of the package: python3 libraries.py FOLDER, which setup.py does.
+
+One shared library for the CPU, and where there is a CUDA compiler, one that quantises and one for each program of
+stages.py. They have a C interface and know nothing of PyTorch, so one build serves every version of it.
+"""
+import concurrent.futures
+import os
+import pathlib
+import runpy
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+CODE = HERE.parent
+KERNEL_FLAGS = ["-std=c++20", "-O3", "-lineinfo"]  # those of the Makefile, by which the book measured
+SHARED = ["-Xcompiler", "-fPIC,-fvisibility=hidden", "-shared", "-cudart", "shared"]
+
+
+def fail(message):
+    sys.exit(f"attention-in-stages: {message}")
+
+
+def run(command):
+    print(" ".join(map(str, command)), flush=True)
+    if subprocess.call([str(word) for word in command]):
+        fail(f"{command[0]} failed, see above")
+
+
+def toolkit():
+    """The root of a CUDA toolkit, or None."""
+    found = subprocess.run([CODE / "find-nvcc"], capture_output=True, text=True, check=False)
+    if found.returncode == 2:
+        fail(found.stderr.strip())
+    return pathlib.Path(found.stdout.strip()) if found.returncode == 0 else None
+
+
+def images(program):
+    """What chapters/stages.tsv says of a program: sm_89 sm_90, say; it may have an image of its own."""
+    chapter = str(int(program[2:4]))
+    for line in (CODE.parent / "chapters" / "stages.tsv").read_text(encoding="utf-8").splitlines():
+        columns = line.split("\t")
+        if columns[0] == chapter:
+            words = columns[3].split()
+            own = [word.split("=")[1] for word in words if word.startswith(program + "=")]
+            return own or [word for word in words if "=" not in word]
+    return fail(f"chapters/stages.tsv has no stage {chapter}")
+
+
+def gencode(architectures):
+    """Machine code for each, and PTX of the first for the GPUs to come."""
+    flags = []
+    for place, architecture in enumerate(architectures):
+        virtual = architecture.replace("sm_", "compute_")
+        codes = f"[{architecture},{virtual}]" if place == 0 else architecture
+        flags += ["-gencode", f"arch={virtual},code={codes}"]
+    return flags
+
+
+def build(folder):
+    if not (CODE / "workbench" / "workbench.h").is_file():
+        fail(f"{CODE} has no workbench/: install from the book's repository, in code/torch")
+    compiler = os.environ.get("CC", "cc")
+    bench = [CODE / "workbench" / f"{name}.c" for name in ("reference", "inputs", "formats", "gates")]
+    run([compiler, "-std=c11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-shared", "-I", CODE, HERE / "cpu.c", *bench,
+         "-lm", "-lpthread", "-o", folder / "cpu.so"])
+    root = toolkit()
+    if not root:
+        print("no CUDA 13 compiler here: the operators are built for the CPU alone", flush=True)
+        return
+    nvcc = [root / "bin" / "nvcc", *KERNEL_FLAGS, *SHARED, "-I", CODE, "-I", HERE,
+            "-Xlinker", f"-rpath={root / 'lib64'}:{root / 'lib'}"]
+    stages = runpy.run_path(str(HERE / "attention_in_stages" / "stages.py"))["STAGES"]
+    commands = [[*nvcc, *gencode(["sm_80", "sm_89", "sm_90"]), HERE / "quantise.cu", "-o", folder / "quantise.so"]]
+    for program in sorted({name for stage in stages.values() for name in stage.programs}):
+        commands.append([*nvcc, *gencode(images(program)), f'-DPROGRAM="{program}.cu"', HERE / "program.cu",
+                         "-o", folder / f"{program}.so"])
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(run, commands))
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or not os.path.isdir(sys.argv[1]):
+        fail("python3 libraries.py FOLDER: one that is there")
+    build(pathlib.Path(sys.argv[1]).resolve())

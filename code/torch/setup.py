@@ -1,0 +1,28 @@
+"""Builds the package in the book's repository: `pip install .` in code/torch. pyproject.toml says what it is."""
+import pathlib
+import sys
+
+from setuptools import Distribution, setup
+from setuptools.command.build_py import build_py
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import libraries  # noqa: E402: it stands beside this file, where a build does not look
+
+
+class BuildPy(build_py):
+    def run(self):
+        super().run()
+        libraries.build(pathlib.Path(self.build_lib).resolve() / "attention_in_stages")
+
+
+class Compiled(Distribution):
+    def has_ext_modules(self):  # the wheel belongs to this platform
+        return True
+
+
+# Everything made is in build/.
+made = HERE.parents[1] / "build" / "torch"
+made.mkdir(parents=True, exist_ok=True)
+setup(cmdclass={"build_py": BuildPy}, distclass=Compiled,
+      options={"build": {"build_base": str(made)}, "egg_info": {"egg_base": str(made)}})
