@@ -470,6 +470,7 @@ film_shape_15 := 1x1x384
 film_shape_16 := 1x1x384
 film_shape_17 := 1x1x1024
 film_shape_19 := 1x1x128
+film_shape_20 := 1x1x300q4p32
 define film
 build/films/chapter$(1).html: build/profile build/ptxsim/libcudart.so.13 build/$(2) $(wildcard code/film/*)
 	$(say) FILM $$@

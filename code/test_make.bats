@@ -134,10 +134,10 @@ programs() {
 }
 
 @test "an unknown chapter: one line" {
-    run make chapter20
+    run make chapter21
     [ "$status" -ne 0 ]
     [ "${#lines[@]}" -eq 1 ]
-    [[ "$output" == *"there is no chapter 20: the chapters are"* ]]
+    [[ "$output" == *"there is no chapter 21: the chapters are"* ]]
 }
 
 @test "no nvcc: one line saying what to do" {

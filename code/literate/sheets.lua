@@ -138,7 +138,8 @@ function sheets.parse_item(line)
     if fields[1] == "@" then
         table.remove(fields, 1)
         item.shape = table.remove(fields, 1) or ""
-        if not SHAPES[item.shape] and not item.shape:match("^%d+x%d+x%d+$") then
+        if not SHAPES[item.shape] and not item.shape:match("^%d+x%d+x%d+$")
+            and not item.shape:match("^%d+x%d+x%d+q%d+p%d+$") then
             return nil, string.format('"%s" is no shape: small, mission, long, huge or BxHxS',
                 item.shape)
         end
