@@ -148,8 +148,7 @@ struct child {
 struct launch {
     const struct kernel *kernel;
     unsigned grid[3], block[3];
-    unsigned
-        cluster[3]; // CTAs of a cluster, of which the grid has whole ones; 0: as the kernel says
+    unsigned cluster[3]; // CTAs of a cluster; the grid has whole ones. 0: as the kernel says
     size_t dynamic_shared_bytes;
     const void *params;    // param_bytes, laid out as kernel_info says
     uint64_t grid_memory;  // of a cooperative launch: its barrier, zeroed; else 0

@@ -54,11 +54,10 @@ struct warp {
     struct copies *copies;     // cp.async on their way; NULL until the first
     struct products *products; // wgmma on their way; NULL until the first
     uint32_t bulk_open[WARP];  // number of the group of bulk stores that each lane fills
-    uint32_t came, through; // at the cluster's barrier: lanes that have arrived in this phase; that
-                            // may go on at the next wait (ops/cluster.c)
-    uint32_t error[WARP];   // what cudaGetLastError gives in device code
-    bool yields;            // ends its turn: a failed wait, a nanosleep, a load of a flag
-    const struct op *waits; // the failed wait for an mbarrier's phase that it repeats, or NULL
+    uint32_t came, through;    // lanes at the cluster's barrier (ops/cluster.c)
+    uint32_t error[WARP];      // what cudaGetLastError gives in device code
+    bool yields;               // ends its turn: a failed wait, a nanosleep, a load of a flag
+    const struct op *waits;    // the failed wait for an mbarrier's phase that it repeats, or NULL
     uint32_t waits_at;
     struct {                   // a loop that changes nothing but registers (exec/stuck.c)
         uint64_t effects;      // the run's effects when the loop may have begun
@@ -84,9 +83,9 @@ struct cluster {
     int size;
     unsigned shape[3];
     struct cta *cta[MOST_CLUSTER]; // by rank
-    struct world *pending,
-        *complete; // for race checks, of the cluster's barrier: what those know who
-                   // have arrived in this phase; in all phases before
+    // For race checks, of the cluster's barrier: what those know who have arrived in this phase; in all
+    // phases before.
+    struct world *pending, *complete;
 };
 
 struct cta {

@@ -13,12 +13,12 @@ enum space { SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_PARAM
 #define SHARED_WINDOW (UINT64_C(1) << WINDOW_SHIFT)
 #define LOCAL_WINDOW (UINT64_C(2) << WINDOW_SHIFT)
 #define PARAM_WINDOW (UINT64_C(3) << WINDOW_SHIFT) // of a kernel's parameters (__grid_constant__)
+#define CODE_WINDOW (UINT64_C(4) << WINDOW_SHIFT)  // function addresses, for indirect calls
+
 // Of an address of shared memory: the CTA of the cluster, by rank + 1, above the place in its memory; 0:
 // the CTA's own.
 #define RANK_SHIFT 24
 enum { MOST_CLUSTER = 16 }; // CTAs of a cluster
-
-#define CODE_WINDOW (UINT64_C(4) << WINDOW_SHIFT) // function addresses, for indirect calls
 
 enum operand_kind {
     OPERAND_REGISTER,  // reg

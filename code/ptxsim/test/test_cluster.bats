@@ -43,3 +43,11 @@ setup() {
 }
 @test "multicast to a block that ends" { expect unwaited "which ends and has not waited for it"; }
 @test "a copy to one block with the mbarrier of another" { expect sent "with the mbarrier of another"; }
+
+@test "a block of a cluster is not filmed: one line says so" {
+    PTXSIM_FILM=$BATS_TEST_TMPDIR/film.json run "$BATS_FILE_TMPDIR/cases" sent right
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'PTXSIM_FILM: block (0,0,0) is one of a cluster of 2' <<<"$output")" -eq 1 ]
+    [ "$(grep -c block <<<"$(cat "$BATS_TEST_TMPDIR/film.json")")" -eq 0 ]
+}
