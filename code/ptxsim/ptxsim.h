@@ -51,9 +51,10 @@ struct kernel_info {
     const size_t *param_sizes;
     size_t param_bytes;
     size_t static_shared_bytes;
-    size_t local_bytes; // of the PTX's .local depot
-    int max_threads;    // .maxntid product, or 1024
-    bool bounded;       // there is a .maxntid
+    size_t local_bytes;  // of the PTX's .local depot
+    int max_threads;     // .maxntid product, or 1024
+    bool bounded;        // there is a .maxntid
+    unsigned cluster[3]; // .reqnctapercluster: CTAs of a cluster; 0: the launch says
 };
 const struct kernel_info *kernel_info(const struct kernel *kernel);
 // Registers of a thread, estimated: what is alive at one place of the PTX. 0: it cannot be launched.
@@ -147,6 +148,8 @@ struct child {
 struct launch {
     const struct kernel *kernel;
     unsigned grid[3], block[3];
+    unsigned
+        cluster[3]; // CTAs of a cluster, of which the grid has whole ones; 0: as the kernel says
     size_t dynamic_shared_bytes;
     const void *params;    // param_bytes, laid out as kernel_info says
     uint64_t grid_memory;  // of a cooperative launch: its barrier, zeroed; else 0

@@ -172,6 +172,11 @@ cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttribute
         .binaryVersion = device_now()->arch,
         .maxDynamicSharedSizeBytes = kernel->max_dynamic_shared,
         .preferredShmemCarveout = kernel->carveout,
+        .clusterDimMustBeSet = info->cluster[0] > 0,
+        .requiredClusterWidth = (int)info->cluster[0],
+        .requiredClusterHeight = (int)info->cluster[1],
+        .requiredClusterDepth = (int)info->cluster[2],
+        .nonPortableClusterSizeAllowed = kernel->large_clusters,
     };
     if (kernel->max_dynamic_shared < 0)
         attributes->maxDynamicSharedSizeBytes =
@@ -228,7 +233,9 @@ cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute at
         kernel->carveout = value;
         return cudaSuccess;
     case cudaFuncAttributeNonPortableClusterSizeAllowed:
-    case cudaFuncAttributeClusterSchedulingPolicyPreference: // one CTA is in one place
+        kernel->large_clusters = value != 0;
+        // fallthrough
+    case cudaFuncAttributeClusterSchedulingPolicyPreference: // there are no places for CTAs to be in
         return api_result(device_now()->arch >= 90 ? cudaSuccess : cudaErrorInvalidValue);
     default: return api_result(cudaErrorInvalidValue);
     }

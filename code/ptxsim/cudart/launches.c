@@ -48,7 +48,14 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, 
 }
 
 // What a launch may ask for too much of; each is told once for a kernel. (Of x, y and z: the first.)
-enum limit { LIMIT_GRID, LIMIT_BLOCK = 3, LIMIT_THREADS = 6, LIMIT_REGISTERS, LIMIT_SHARED };
+enum limit {
+    LIMIT_GRID,
+    LIMIT_BLOCK = 3,
+    LIMIT_THREADS = 6,
+    LIMIT_REGISTERS,
+    LIMIT_SHARED,
+    LIMIT_CLUSTER
+};
 
 // A launch that is refused: programs that do not ask for the error of a launch see nothing of it.
 static cudaError_t refuse_launch(struct CUkern_st *kernel, enum limit limit, size_t value,
@@ -64,6 +71,7 @@ static cudaError_t refuse_launch(struct CUkern_st *kernel, enum limit limit, siz
         [LIMIT_THREADS] = "threads in a block",
         [LIMIT_REGISTERS] = "threads in a block, with its registers",
         [LIMIT_SHARED] = "bytes of dynamic shared memory",
+        [LIMIT_CLUSTER] = "blocks in a cluster",
     };
     char name[96];
 
@@ -71,7 +79,10 @@ static cudaError_t refuse_launch(struct CUkern_st *kernel, enum limit limit, siz
         kernel_base_name(kernel->name, name, sizeof name);
         complain("%s is not launched: %zu %s, %s %zu%s", name, value, what[limit],
                  value ? "at most" : "where there must be 1 to", most,
-                 limit == LIMIT_SHARED ? " (cudaFuncSetAttribute asks for more)" : "");
+                 limit == LIMIT_SHARED || (limit == LIMIT_CLUSTER && most == PORTABLE_CLUSTER &&
+                                           value <= LARGEST_CLUSTER)
+                     ? " (cudaFuncSetAttribute asks for more)"
+                     : "");
     }
     kernel->told |= 1u << limit;
     return error;
@@ -106,6 +117,46 @@ static cudaError_t check_launch(struct CUkern_st *kernel, dim3 grid, dim3 block,
     return cudaSuccess;
 }
 
+// Of how many blocks a cluster is: *cluster, in which 0 becomes what the kernel says.
+static cudaError_t check_cluster(struct CUkern_st *kernel, dim3 grid, unsigned cluster[3])
+{
+    const unsigned *fixed = kernel_info(kernel->kernel)->cluster;
+    const unsigned sides[3] = {grid.x, grid.y, grid.z};
+    size_t most = kernel->large_clusters ? LARGEST_CLUSTER : PORTABLE_CLUSTER, size = 1;
+    char name[96];
+
+    kernel_base_name(kernel->name, name, sizeof name);
+    if (cluster[0] && fixed[0] && memcmp(cluster, fixed, sizeof sides) != 0) {
+        complain("%s is not launched: clusters of %u x %u x %u, where __cluster_dims__ says %u x "
+                 "%u x %u",
+                 name, cluster[0], cluster[1], cluster[2], fixed[0], fixed[1], fixed[2]);
+        return cudaErrorInvalidClusterSize;
+    }
+    if (!cluster[0])
+        memcpy(cluster, fixed, sizeof sides);
+    if (!cluster[0])
+        return cudaSuccess;
+    for (int i = 0; i < 3; ++i)
+        size *= cluster[i] > LARGEST_CLUSTER ? LARGEST_CLUSTER + 1 : cluster[i];
+    if (size > 1 && device_now()->arch < 90) {
+        complain("%s is not launched: clusters of several blocks are for sm_90: build with "
+                 "-arch=compute_90, and with nothing older",
+                 name);
+        return cudaErrorNotSupported;
+    }
+    if (!size || size > most)
+        return refuse_launch(kernel, LIMIT_CLUSTER, size, most, cudaErrorInvalidClusterSize);
+    for (int i = 0; i < 3; ++i)
+        if (sides[i] % cluster[i]) {
+            complain("%s is not launched: a grid of %u x %u x %u blocks, of which clusters of %u x "
+                     "%u x %u "
+                     "leave some over",
+                     name, grid.x, grid.y, grid.z, cluster[0], cluster[1], cluster[2]);
+            return cudaErrorInvalidClusterSize;
+        }
+    return cudaSuccess;
+}
+
 // The arguments of a call, copied now, in the layout of the kernel's parameters.
 static void *lay_out(const struct kernel_info *info, void **arguments)
 {
@@ -116,15 +167,24 @@ static void *lay_out(const struct kernel_info *info, void **arguments)
     return params;
 }
 
+// cluster: blocks of a cluster; NULL: as the kernel says.
 static cudaError_t prepare(const void *function, dim3 grid, dim3 block, void **arguments,
-                           size_t shared, bool cooperative, struct launch_order *order)
+                           size_t shared, bool cooperative, const dim3 *cluster,
+                           struct launch_order *order)
 {
     struct CUkern_st *kernel;
     cudaError_t error = kernel_find(function, &kernel);
+    unsigned shape[3] = {0};
     int resident = 0;
 
+    if (cluster && !(cluster->x && cluster->y && cluster->z))
+        return cudaErrorInvalidClusterSize;
+    if (cluster)
+        memcpy(shape, (const unsigned[]){cluster->x, cluster->y, cluster->z}, sizeof shape);
     if (error == cudaSuccess)
         error = check_launch(kernel, grid, block, shared);
+    if (error == cudaSuccess)
+        error = check_cluster(kernel, grid, shape);
     if (error == cudaSuccess && cooperative)
         error =
             device_occupancy(kernel, false, (int)(block.x * block.y * block.z), shared, &resident);
@@ -140,6 +200,7 @@ static cudaError_t prepare(const void *function, dim3 grid, dim3 block, void **a
         .kernel = kernel,
         .grid = {grid.x, grid.y, grid.z},
         .block = {block.x, block.y, block.z},
+        .cluster = {shape[0], shape[1], shape[2]},
         .dynamic_shared_bytes = shared,
         .cooperative = cooperative,
         .params = lay_out(info, arguments),
@@ -150,15 +211,15 @@ static cudaError_t prepare(const void *function, dim3 grid, dim3 block, void **a
 cudaError_t kernel_order(const void *function, dim3 grid, dim3 block, void **arguments,
                          size_t shared, struct launch_order *order)
 {
-    return prepare(function, grid, block, arguments, shared, false, order);
+    return prepare(function, grid, block, arguments, shared, false, NULL, order);
 }
 
 static cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments,
-                          size_t shared, cudaStream_t stream, bool cooperative)
+                          size_t shared, cudaStream_t stream, bool cooperative, const dim3 *cluster)
 {
     struct task task = {.kind = TASK_KERNEL};
     cudaError_t error =
-        prepare(function, grid, block, arguments, shared, cooperative, &task.launch);
+        prepare(function, grid, block, arguments, shared, cooperative, cluster, &task.launch);
 
     if (error != cudaSuccess)
         return capture_broken(stream, error);
@@ -169,7 +230,7 @@ cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void *
                              size_t shared, cudaStream_t stream)
 {
     API_ENTER();
-    return api_result(launch(function, grid, block, arguments, shared, stream, false));
+    return api_result(launch(function, grid, block, arguments, shared, stream, false, NULL));
 }
 ALSO(cudaLaunchKernel, cudaLaunchKernel_ptsz);
 
@@ -184,7 +245,7 @@ cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 bl
                                         void **arguments, size_t shared, cudaStream_t stream)
 {
     API_ENTER();
-    return api_result(launch(function, grid, block, arguments, shared, stream, true));
+    return api_result(launch(function, grid, block, arguments, shared, stream, true, NULL));
 }
 ALSO(cudaLaunchCooperativeKernel, cudaLaunchCooperativeKernel_ptsz);
 
@@ -193,21 +254,21 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
 {
     API_ENTER();
     bool cooperative = false;
+    dim3 cluster, *asked = NULL;
     if (!config || (config->numAttrs > 0 && !config->attrs))
         return api_result(cudaErrorInvalidValue);
     for (unsigned i = 0; i < config->numAttrs; ++i) {
         const cudaLaunchAttribute *a = &config->attrs[i];
         if (a->id == cudaLaunchAttributeCooperative)
             cooperative = a->val.cooperative != 0;
-        if (a->id == cudaLaunchAttributeClusterDimension &&
-            (a->val.clusterDim.x > 1 || a->val.clusterDim.y > 1 || a->val.clusterDim.z > 1)) {
-            complain("cudaLaunchKernelExC: clusters of several CTAs (%u x %u x %u) are not "
-                     "supported: launch with clusters of one",
-                     a->val.clusterDim.x, a->val.clusterDim.y, a->val.clusterDim.z);
-            return api_result(cudaErrorNotSupported);
-        }
+        if (a->id != cudaLaunchAttributeClusterDimension)
+            continue;
+        cluster.x = a->val.clusterDim.x;
+        cluster.y = a->val.clusterDim.y;
+        cluster.z = a->val.clusterDim.z;
+        asked = &cluster;
     }
     return api_result(launch(function, config->gridDim, config->blockDim, arguments,
-                             config->dynamicSmemBytes, config->stream, cooperative));
+                             config->dynamicSmemBytes, config->stream, cooperative, asked));
 }
 ALSO(cudaLaunchKernelExC, cudaLaunchKernelExC_ptsz);

@@ -125,7 +125,7 @@ static size_t cluster_size(const cudaLaunchConfig_t *config)
     return size;
 }
 
-// Clusters that are resident at once. Those of several CTAs can be asked for, and not launched.
+// Clusters that are resident at once, as if an SM could be part of any.
 cudaError_t cudaOccupancyMaxActiveClusters(int *clusters, const void *function,
                                            const cudaLaunchConfig_t *config)
 {
@@ -150,6 +150,8 @@ cudaError_t cudaOccupancyMaxPotentialClusterSize(int *size, const void *function
     struct CUkern_st *kernel;
     if (!size || !config || device_now()->arch < 90)
         return api_result(cudaErrorInvalidValue);
-    *size = 8; // that every GPU with clusters allows
-    return api_result(kernel_find(function, &kernel));
+    cudaError_t error = kernel_find(function, &kernel);
+    if (error == cudaSuccess)
+        *size = kernel->large_clusters ? LARGEST_CLUSTER : PORTABLE_CLUSTER;
+    return api_result(error);
 }

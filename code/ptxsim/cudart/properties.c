@@ -57,6 +57,7 @@ const struct cudaDeviceProp *device_properties(void)
         properties.major = d->arch / 10;
         properties.minor = d->arch % 10;
         properties.multiProcessorCount = d->sms;
+        properties.clusterLaunch = d->arch >= 90;
         properties.memoryBusWidth = d->bus_bits;
         properties.l2CacheSize = (int)d->l2_bytes;
         properties.maxThreadsPerMultiProcessor = d->threads_sm;
@@ -186,6 +187,7 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, in
         {cudaDevAttrComputePreemptionSupported, p->computePreemptionSupported},
         {cudaDevAttrCanUseHostPointerForRegisteredMem, p->canUseHostPointerForRegisteredMem},
         {cudaDevAttrCooperativeLaunch, p->cooperativeLaunch},
+        {cudaDevAttrClusterLaunch, p->clusterLaunch},
         {cudaDevAttrMaxSharedMemoryPerBlockOptin, (int)p->sharedMemPerBlockOptin},
         {cudaDevAttrHostRegisterSupported, p->hostRegisterSupported},
         {cudaDevAttrMemoryPoolsSupported, p->memoryPoolsSupported},

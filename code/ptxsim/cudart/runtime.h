@@ -109,8 +109,9 @@ struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t poi
     struct kernel *kernel;  // NULL until it is first needed
     int max_dynamic_shared; // set by cudaFuncSetAttribute; -1: not set
     int carveout;
-    bool refused;  // it needs what the simulator does not have, which was told
-    unsigned told; // what of its launches was refused and told: a bit each (launches.c)
+    bool large_clusters; // of more than 8 CTAs are allowed
+    bool refused;        // it needs what the simulator does not have, which was told
+    unsigned told;       // what of its launches was refused and told: a bit each (launches.c)
     // Sums over all launches, for the report.
     uint64_t launches, dram_bytes;
     unsigned grid[3], block[3]; // of the last launch
@@ -135,9 +136,14 @@ cudaError_t kernel_find(const void *function, struct CUkern_st **kernel);
 
 enum { PARAM_BYTES_MAX = 32764 };
 
+enum {
+    PORTABLE_CLUSTER = 8,
+    LARGEST_CLUSTER = 16
+}; // CTAs: on any GPU that has clusters; on an H200
 struct launch_order {
     struct CUkern_st *kernel;
     unsigned grid[3], block[3];
+    unsigned cluster[3]; // CTAs of a cluster; 0: as the kernel says
     size_t dynamic_shared_bytes;
     bool cooperative;
     void *params; // laid out, owned

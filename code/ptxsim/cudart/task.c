@@ -171,6 +171,7 @@ static cudaError_t launch_now(const struct launch_order *order)
     };
     memcpy(launch.grid, order->grid, sizeof launch.grid);
     memcpy(launch.block, order->block, sizeof launch.block);
+    memcpy(launch.cluster, order->cluster, sizeof launch.cluster);
 
     memory_touched_clear();
     terminal_begin(kernel->name);

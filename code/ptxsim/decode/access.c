@@ -230,6 +230,7 @@ static void decode_access(struct decoder *d, bool store)
     op->width = width;
     op->is_signed = is_signed(d);
     op->order = order_of(d);
+    op->cluster = has(d, MOD_shared_cluster);
     if (address.space == SPACE_SHARED || address.space == SPACE_GLOBAL ||
         address.space == SPACE_GENERIC)
         note_size(d, element * count);
@@ -271,8 +272,7 @@ static void decode_atomic(struct decoder *d, bool returns)
     for (int i = 0; i <= ATOMIC_CAS; ++i)
         if (has(d, names[i]))
             what = i;
-    if (what < 0 || has(d, MOD_v2) || has(d, MOD_v4) || has(d, MOD_v8) || bytes < 2 || bytes > 8 ||
-        has(d, MOD_shared_cluster))
+    if (what < 0 || has(d, MOD_v2) || has(d, MOD_v4) || has(d, MOD_v8) || bytes < 2 || bytes > 8)
         unsupported(d);
     int at = returns ? 1 : 0;
     policy_operand(d, at + (what == ATOMIC_CAS ? 3 : 2));
@@ -291,6 +291,7 @@ static void decode_atomic(struct decoder *d, bool returns)
     op->vector = (uint8_t)atomic_kind(last_modifier(d));
     op->is_signed = is_signed(d);
     op->order = order_of(d);
+    op->cluster = has(d, MOD_shared_cluster);
     note_size(d, bytes);
 }
 

@@ -47,6 +47,7 @@ static void emit_mbarrier(struct decoder *d, enum mbarrier_kind kind)
     op->operands = o;
     op->target = kind;
     op->order = kind == MBARRIER_INIT ? 0 : ORDER_STRONG;
+    op->cluster = has(d, MOD_shared_cluster);
 }
 
 void decode_mbarrier(struct decoder *d)
@@ -92,12 +93,11 @@ static struct bulk_address bulk_address(struct decoder *d, int index)
     return (struct bulk_address){a.reg, a.offset, a.wide};
 }
 
-// Whether a copy is a store, and the dimensions of its tensor (0: a copy of bytes). Each modifier must
-// be known.
-static void bulk_kind(struct decoder *d, bool *store, int *rank)
+// What a copy is: a store, from shared memory to shared memory; the dimensions of its tensor (0: a copy
+// of bytes). Each modifier must be known.
+static void bulk_kind(struct decoder *d, struct bulk_operands *o)
 {
     int shared = -1, global = -1, ends = 0;
-    *rank = 0;
     for (int i = 0; i < d->spelling->count; ++i) {
         enum modifier m = d->spelling->modifier[i];
         switch (m) {
@@ -111,7 +111,8 @@ static void bulk_kind(struct decoder *d, bool *store, int *rank)
         case MOD_2d:
         case MOD_3d:
         case MOD_4d:
-        case MOD_5d: *rank = 1 + (int)(m - MOD_1d); break;
+        case MOD_5d: o->rank = 1 + (int)(m - MOD_1d); break;
+        case MOD_multicast: o->multicast = true; break;
         case MOD_async:
         case MOD_bulk:
         case MOD_tensor:
@@ -122,22 +123,24 @@ static void bulk_kind(struct decoder *d, bool *store, int *rank)
         default: unsupported(d);
         }
     }
-    if (ends != 1 || global < 0 || has(d, MOD_tensor) != (*rank > 0))
+    o->tensor = o->rank > 0;
+    o->from_shared =
+        ends == 2 && global < 0 && !o->tensor && modifier_at(d, 2) == MOD_shared_cluster;
+    if ((!o->from_shared && (ends != 1 || global < 0)) || has(d, MOD_tensor) != o->tensor)
         unsupported(d);
-    *store = global < shared;
+    o->store = !o->from_shared && global < shared;
+    if (o->multicast && (o->store || o->from_shared))
+        unsupported(d);
 }
 
 // cp.async.bulk{.tensor.Nd}.to.from …  [to]{, with the map's coordinates}, [from]{, size}{, [mbarrier]}
 void decode_bulk(struct decoder *d)
 {
-    int rank;
-    bool store;
     needs_arch(d, 90);
-    bulk_kind(d, &store, &rank);
     struct bulk_operands *o = arena_alloc(&d->program->arena, sizeof *o);
-    o->tensor = rank > 0;
-    o->store = store;
-    o->rank = rank;
+    bulk_kind(d, o);
+    bool store = o->store;
+    int rank = o->rank;
     *(store ? &o->global : &o->shared) = bulk_address(d, 0);
     *(store ? &o->shared : &o->global) = bulk_address(d, 1);
     const struct operand *map = operand(d, store ? 0 : 1);
@@ -149,7 +152,10 @@ void decode_bulk(struct decoder *d)
         o->size = source(d, operand(d, 2), 4);
     if (!store)
         o->barrier = bulk_address(d, o->tensor ? 2 : 3);
-    policy_operand(d, 2 + !o->tensor + !store);
+    int at = 2 + !o->tensor + !store;
+    if (o->multicast)
+        o->ranks = source(d, operand(d, at++), 2);
+    policy_operand(d, at);
     emit(d, bulk_op, 0)->operands = o;
     note_size(d, 16);
     this_insn(d)->bulk = true;

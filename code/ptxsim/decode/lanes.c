@@ -134,15 +134,27 @@ static void decode_cta_barrier(struct decoder *d, bool aligned)
     this_block(d)->barrier = b;
 }
 
-// A cluster is one CTA: its barrier is the CTA's, of which an arrival alone does nothing.
+void decode_cluster_arrive(struct decoder *d)
+{
+    needs_arch(d, 90);
+    if (has(d, MOD_acquire))
+        unsupported(d);
+    if (!has(d, MOD_aligned)) // it waits for no other lane
+        this_block(d)->members = constant(d, 0, 4);
+    emit(d, cluster_arrive_op, 0)->target = has(d, MOD_relaxed);
+}
+
+// Of a cluster of one CTA this is the CTA's barrier, of which an arrival alone does nothing.
 void decode_cluster_wait(struct decoder *d)
 {
     struct barrier_operands *b = arena_alloc(&d->program->arena, sizeof *b);
     needs_arch(d, 90);
+    if (has(d, MOD_relaxed) || has(d, MOD_release))
+        unsupported(d);
     b->kind = BARRIER_SYNC;
     b->aligned = has(d, MOD_aligned);
     b->id = constant(d, 0, 4);
-    emit(d, barrier_op, 0)->operands = b;
+    emit(d, cluster_wait_op, 0)->operands = b;
     this_block(d)->barrier = b;
 }
 

@@ -99,10 +99,10 @@ void decode_mov(struct decoder *d)
 // The window of the space that the opcode names, in the generic address space: 0 of global memory.
 static uint64_t window_of(const struct decoder *d)
 {
-    return has(d, MOD_shared) || has(d, MOD_shared_cta) ? SHARED_WINDOW
-           : has(d, MOD_local)                          ? LOCAL_WINDOW
-           : has(d, MOD_param)                          ? PARAM_WINDOW
-                                                        : 0;
+    return memory_space(d) == SPACE_SHARED ? SHARED_WINDOW
+           : has(d, MOD_local)             ? LOCAL_WINDOW
+           : has(d, MOD_param)             ? PARAM_WINDOW
+                                           : 0;
 }
 
 void decode_cvta(struct decoder *d)
@@ -115,14 +115,29 @@ void decode_cvta(struct decoder *d)
         (int64_t)(has(d, MOD_to) ? 0 - window : window);
 }
 
-// Where a variable of another CTA of the cluster lies: a cluster is one CTA.
+// mapa{.shared::cluster} to, address, rank: the same place in the memory of another CTA of the cluster
 void decode_mapa(struct decoder *d)
 {
     int bytes = need_type(d, last_modifier(d));
     needs_arch(d, 90);
-    source(d, operand(d, 2), 4);
-    uint32_t place = destination(d, operand(d, 0), bytes), from = source(d, operand(d, 1), bytes);
-    emit_plain(d, move_id(d, bytes), place, from, 0, 0);
+    uint32_t rank = source(d, operand(d, 2), 4), from = source(d, operand(d, 1), bytes);
+    uint32_t place = destination(d, operand(d, 0), bytes);
+    struct op *op = emit(d, mapa_op, 0);
+    op->d = place;
+    op->a = from;
+    op->b = rank;
+    op->bytes = (uint8_t)bytes;
+}
+
+void decode_getctarank(struct decoder *d)
+{
+    int bytes = need_type(d, last_modifier(d));
+    needs_arch(d, 90);
+    uint32_t place = destination(d, operand(d, 0), 4), from = source(d, operand(d, 1), bytes);
+    struct op *op = emit(d, getctarank_op, 1 + 4);
+    op->d = place;
+    op->a = from;
+    op->bytes = (uint8_t)bytes;
 }
 
 void decode_isspacep(struct decoder *d)
@@ -132,6 +147,12 @@ void decode_isspacep(struct decoder *d)
         unsupported(d);
     uint32_t shifted = scratch(d);
     uint32_t place = destination(d, operand(d, 0), 0), from = source(d, operand(d, 1), 8);
+    if (window == SHARED_WINDOW && !has(d, MOD_shared_cluster)) {
+        struct op *op = emit(d, isspacep_cta_op, 1);
+        op->d = place;
+        op->a = from;
+        return;
+    }
     emit_plain(d, OP_shr_u64, shifted, from, constant(d, WINDOW_SHIFT, 4), 0);
     emit_plain(d, OP_setp_eq_u64, place, shifted, constant(d, window >> WINDOW_SHIFT, 8), 0);
 }

@@ -199,30 +199,6 @@ static bool name_value(struct decoder *d, const struct operand *o, uint64_t *val
     fail(d, "'%s' is not known", o->name);
 }
 
-// A special register of the cluster, which is one CTA: *value, or else the register of the grid that
-// is the same.
-static const char *cluster_register(const char *name, uint64_t *value)
-{
-    static const struct {
-        const char *name, *same;
-        uint64_t value;
-    } list[] = {
-        {"%cluster_ctarank", NULL, 0},     {"%cluster_nctarank", NULL, 1},
-        {"%cluster_ctaid.x", NULL, 0},     {"%cluster_ctaid.y", NULL, 0},
-        {"%cluster_ctaid.z", NULL, 0},     {"%cluster_nctaid.x", NULL, 1},
-        {"%cluster_nctaid.y", NULL, 1},    {"%cluster_nctaid.z", NULL, 1},
-        {"%clusterid.x", "%ctaid.x", 0},   {"%clusterid.y", "%ctaid.y", 0},
-        {"%clusterid.z", "%ctaid.z", 0},   {"%nclusterid.x", "%nctaid.x", 0},
-        {"%nclusterid.y", "%nctaid.y", 0}, {"%nclusterid.z", "%nctaid.z", 0},
-    };
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i)
-        if (!strcmp(name, list[i].name)) {
-            *value = list[i].value;
-            return list[i].same ? list[i].same : "";
-        }
-    return name;
-}
-
 uint32_t source(struct decoder *d, const struct operand *o, int bytes)
 {
     switch (o->kind) {
@@ -240,10 +216,7 @@ uint32_t source(struct decoder *d, const struct operand *o, int bytes)
         return constant(d, immediate(d, o, bytes), bytes);
     case OPERAND_NAME: {
         uint64_t value;
-        const char *name = cluster_register(o->name, &value);
-        if (!*name)
-            return constant(d, value, bytes);
-        int special = special_find(name);
+        int special = special_find(o->name);
         if (special >= 0) {
             uint32_t to = scratch(d);
             struct op *op = emit(d, special_op, 1 + bytes);

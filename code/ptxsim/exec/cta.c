@@ -1,6 +1,9 @@
-// cta.c: a CTA: its storage, and the turns of its warps until they wait at a barrier or end.
+// cta.c: a CTA, or those of a cluster: storage, and the turns of their warps until they wait at a barrier
+// or end. The CTAs of a cluster are one thing to whoever runs it: that of rank 0 stands for them, and
+// their warps have their turns as the warps of one CTA have.
 #include "exec.h"
 
+#include "ptxsim/ops/cluster.h"
 #include "ptxsim/ops/ops.h"
 
 #include <stdio.h>
@@ -33,7 +36,7 @@ static size_t padded(size_t bytes)
 }
 
 // Storage of a CTA: registers, local and shared memory. Used again for the CTAs that follow.
-struct cta *new_cta(struct worker *worker)
+static struct cta *new_one(struct worker *worker)
 {
     const struct run *run = worker->run;
     const struct launch *launch = run->launch;
@@ -69,7 +72,26 @@ struct cta *new_cta(struct worker *worker)
     return cta;
 }
 
-void free_cta(struct cta *cta)
+struct cta *new_cta(struct worker *worker)
+{
+    const unsigned *shape = worker->run->shape;
+    int size = (int)(shape[0] * shape[1] * shape[2]);
+    struct cta *first = new_one(worker);
+    if (size == 1)
+        return first;
+    struct cluster *cluster = aligned_zeroed(sizeof *cluster);
+    cluster->size = size;
+    memcpy(cluster->shape, shape, sizeof cluster->shape);
+    for (int rank = 0; rank < size; ++rank) {
+        struct cta *cta = rank ? new_one(worker) : first;
+        cluster->cta[rank] = cta;
+        cta->cluster = cluster;
+        cta->rank = rank;
+    }
+    return first;
+}
+
+static void free_one(struct cta *cta)
 {
     for (int i = 0; i < NAMED_BARRIERS; ++i)
         clock_drop(&cta->barrier[i].clock);
@@ -86,6 +108,16 @@ void free_cta(struct cta *cta)
     free(cta);
 }
 
+void free_cta(struct cta *cta)
+{
+    struct cluster *cluster = cta->cluster;
+    for (int rank = cluster_size(cta) - 1; rank >= 0; --rank)
+        free_one(cta_at(cta, rank));
+    if (cluster)
+        race_cluster_forget(cluster);
+    free(cluster);
+}
+
 // The system's part of the shared memory holds zeros when a CTA begins.
 static void clear_reserved(struct cta *cta)
 {
@@ -96,14 +128,11 @@ static void clear_reserved(struct cta *cta)
     }
 }
 
-void start_cta(struct cta *cta, uint64_t number)
+static void start_one(struct cta *cta)
 {
     const struct launch *launch = cta->launch;
     unsigned threads = launch->block[0] * launch->block[1] * launch->block[2];
-    cta->number = number;
-    cta->index[0] = (unsigned)(number % launch->grid[0]);
-    cta->index[1] = (unsigned)(number / launch->grid[0] % launch->grid[1]);
-    cta->index[2] = (unsigned)(number / launch->grid[0] / launch->grid[1]);
+    cta->left = false;
     cta->rounds = cta->clock = 0;
     cta->stuck_at = UINT64_MAX;
     for (int i = 0; i < NAMED_BARRIERS; ++i)
@@ -121,7 +150,7 @@ void start_cta(struct cta *cta, uint64_t number)
         w->loop.watched = w->loop.careful = false;
         memset(&w->look, 0, sizeof w->look);
         w->polls = NULL;
-        w->passed = 0;
+        w->passed = w->came = w->through = 0;
         memset(w->error, 0, sizeof w->error);
         for (int lane = 0; lane < WARP; ++lane)
             w->stack[lane] = cta->program->local_bytes;
@@ -135,6 +164,29 @@ void start_cta(struct cta *cta, uint64_t number)
     cta->watched = cta->trace || cta->written || cta->races;
     races_start(cta);
     sync_start(cta);
+}
+
+// A grid of clusters is numbered as one of CTAs is; so are the CTAs of a cluster, by rank.
+void start_cta(struct cta *cta, uint64_t number)
+{
+    const unsigned *grid = cta->launch->grid, *shape = cta->worker->run->shape;
+    unsigned first[3];
+    first[0] = (unsigned)(number % (grid[0] / shape[0])) * shape[0];
+    number /= grid[0] / shape[0];
+    first[1] = (unsigned)(number % (grid[1] / shape[1])) * shape[1];
+    first[2] = (unsigned)(number / (grid[1] / shape[1])) * shape[2];
+    if (cta->cluster)
+        race_cluster_forget(cta->cluster);
+    for (int rank = 0; rank < cluster_size(cta); ++rank) {
+        struct cta *one = cta_at(cta, rank);
+        unsigned r = (unsigned)rank;
+        one->index[0] = first[0] + r % shape[0];
+        one->index[1] = first[1] + r / shape[0] % shape[1];
+        one->index[2] = first[2] + r / shape[0] / shape[1];
+        one->number =
+            one->index[0] + (uint64_t)grid[0] * (one->index[1] + (uint64_t)grid[1] * one->index[2]);
+        start_one(one);
+    }
 }
 
 // ---- Turns --------------------------------------------------------------------------------------
@@ -163,53 +215,113 @@ static bool goes_on(struct run *run, struct worker *worker, uint64_t instruction
     return atomic_load_explicit(&run->halt, memory_order_relaxed) == RUNNING;
 }
 
+// One turn of a warp; what it has run since.
+static uint64_t turn_of(struct warp *w, bool *moved, bool *idle)
+{
+    struct cta *cta = w->cta;
+    uint32_t alive = w->alive;
+    uint64_t turns = w->turns, before = w->instructions;
+    w->yields = false;
+    *moved |= run_warp(w);
+    *idle &= w->turns - turns < IDLE_BLOCKS && (!w->yields || w->waits) &&
+             (w->yields || w->turns == turns);
+    if (cta->faulted)
+        return 0;
+    if (!w->alive && alive)
+        for (unsigned id = 0; id < NAMED_BARRIERS; ++id)
+            release_barrier(cta, id);
+    if (w->alive != alive && cta->cluster)
+        cluster_left(cta);
+    return w->instructions - before;
+}
+
+// Whether some warp of a CTA has not ended.
+static bool is_running(const struct cta *cta)
+{
+    bool running = false;
+    for (int i = 0; i < cta->warps; ++i)
+        running |= cta->warp[i].group_count > 0;
+    return running;
+}
+
+static uint64_t progress_of(struct cta *cta)
+{
+    uint64_t sum = 0;
+    for (int rank = 0; rank < cluster_size(cta); ++rank)
+        sum += cta_at(cta, rank)->progress;
+    return sum;
+}
+
+struct cta *stuck_one(struct cta *cta)
+{
+    struct cta *best = NULL;
+    for (int rank = cluster_size(cta) - 1; rank >= 0; --rank) {
+        struct cta *one = cta_at(cta, rank);
+        bool elsewhere = false;
+        for (int i = 0; i < one->warps; ++i)
+            for (int k = 0; k < one->warp[i].group_count; ++k)
+                elsewhere |= !one->warp[i].groups[k].arrived ||
+                             one->warp[i].groups[k].barrier != CLUSTER_BARRIER;
+        if (is_running(one) && (elsewhere || !best))
+            best = one;
+    }
+    return best ? best : cta;
+}
+
+static enum cta_state end_cta(struct cta *cta)
+{
+    for (int rank = 0; rank < cluster_size(cta); ++rank) {
+        sync_finish(cta_at(cta, rank));
+        if (cta_at(cta, rank)->faulted)
+            return CTA_FAULT;
+    }
+    return CTA_DONE;
+}
+
+// Whether all that it has are stuck, as long as the effects sum up to this.
+static bool whole_stuck(struct cta *cta, uint64_t effects)
+{
+    bool all = true;
+    for (int rank = 0; rank < cluster_size(cta); ++rank)
+        all &= all_stuck(cta_at(cta, rank), effects);
+    return all;
+}
+
 enum cta_state run_cta(struct cta *cta)
 {
     struct run *run = cta->worker->run;
+    int warps = cta->warps * cluster_size(cta);
     if (cta->stuck_at == effects_of(run))
         return CTA_STUCK;
     for (int round = 0; round < CTA_ROUNDS; ++round) {
-        bool moved = false, left = false, idle = true;
-        uint64_t order = 0, progress = cta->progress, effects = effects_of(run), ran = 0;
+        bool moved = false, running = false, idle = true;
+        uint64_t order = 0, progress = progress_of(cta), effects = effects_of(run), ran = 0;
         if (cta->launch->schedule)
             order = scramble(cta->launch->schedule + cta->number * 64 + ++cta->rounds);
-        for (int i = 0; i < cta->warps; ++i) {
+        for (int i = 0; i < warps; ++i) {
             // A seed starts the round elsewhere and may walk it backwards.
-            int at = (int)((order >> 1) % (unsigned)cta->warps);
-            at = (order & 1 ? at + cta->warps - i : at + i) % cta->warps;
-            struct warp *w = &cta->warp[at];
+            int at = (int)((order >> 1) % (unsigned)warps);
+            at = (order & 1 ? at + warps - i : at + i) % warps;
+            struct warp *w = cta->cluster ? &cta_at(cta, at / cta->warps)->warp[at % cta->warps]
+                                          : &cta->warp[at];
             if (!w->group_count)
                 continue;
-            uint32_t alive = w->alive;
-            uint64_t turns = w->turns, before = w->instructions;
-            w->yields = false;
-            moved |= run_warp(w);
-            ran += w->instructions - before;
-            idle &= w->turns - turns < IDLE_BLOCKS && (!w->yields || w->waits) &&
-                    (w->yields || w->turns == turns);
-            if (cta->faulted)
+            ran += turn_of(w, &moved, &idle);
+            if (w->cta->faulted)
                 return CTA_FAULT;
-            if (!w->alive && alive)
-                for (unsigned id = 0; id < NAMED_BARRIERS; ++id)
-                    release_barrier(cta, id);
-            left |= w->group_count > 0;
+            running |= w->group_count > 0;
         }
-        if (!left) {
-            bool waiting =
-                false; // the last warp's end may have released an earlier one from a barrier
-            for (int i = 0; i < cta->warps; ++i)
-                waiting |= cta->warp[i].group_count > 0;
-            if (!waiting) {
-                sync_finish(cta);
-                return cta->faulted ? CTA_FAULT : CTA_DONE;
-            }
-        }
-        cta->idle = idle && progress == cta->progress ? cta->idle + 1 : 0;
+        // The last warp's end may have released an earlier one from a barrier.
+        for (int rank = 0; !running && rank < cluster_size(cta); ++rank)
+            running = is_running(cta_at(cta, rank));
+        if (!running)
+            return end_cta(cta);
+        cta->idle = idle && progress == progress_of(cta) ? cta->idle + 1 : 0;
         if (!moved || cta->idle > IDLE_ROUNDS) {
-            fault_stuck(cta, 0);
+            fault_stuck(stuck_one(cta), 0);
             return CTA_FAULT;
         }
-        if (effects_of(run) == effects && all_stuck(cta, effects)) {
+        if (effects_of(run) == effects && whole_stuck(cta, effects)) {
             cta->stuck_at = effects;
             return CTA_STUCK;
         }

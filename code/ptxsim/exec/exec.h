@@ -20,8 +20,10 @@ struct run { // a launch
     const struct launch *launch;
     const struct program *program;
     uint64_t ctas;
+    unsigned shape[3]; // of a cluster: CTAs
+    uint64_t size;     // all of them: 1 where each is alone
     uint32_t shared_bytes;
-    atomic_uint_fast64_t next;
+    atomic_uint_fast64_t next;    // cluster
     atomic_uint_fast64_t faulted; // the lowest CTA with a fault: none above it need run
     pthread_mutex_t lock;         // guards fault
     struct fault fault;
@@ -76,10 +78,15 @@ void fault_stopped(struct cta *cta, enum halt why);
 
 // Zeroed, aligned to 64 bytes; aborts if there is no memory.
 void *aligned_zeroed(size_t bytes);
-// Storage for CTAs of a launch, to be used for one after the other: start_cta before each.
+// Storage for CTAs of a launch, to be used for one after the other: start_cta before each. Where there
+// are clusters, of those of a cluster: all of this takes that of rank 0 for them, and numbers clusters.
 struct cta *new_cta(struct worker *worker);
 void start_cta(struct cta *cta, uint64_t number);
 void free_cta(struct cta *cta);
+
+// The CTA of a cluster that is to be told of when they are all stuck: one that waits for something
+// else than the cluster's barrier, if there is one.
+struct cta *stuck_one(struct cta *cta);
 
 enum cta_state { CTA_DONE, CTA_TURN_OVER, CTA_STUCK, CTA_FAULT };
 // Gives the warps their turns until they end or the CTA's own turn is over.

@@ -32,7 +32,7 @@ static void keep_fault(struct run *run, const struct cta *cta)
     pthread_mutex_unlock(&run->lock);
 }
 
-static void keep_printed(struct run *run, struct cta *cta)
+static void keep_printed_one(struct run *run, struct cta *cta)
 {
     struct text all = {0};
     for (int i = 0; i < cta->warps; ++i) {
@@ -55,6 +55,12 @@ static void keep_printed(struct run *run, struct cta *cta)
         array_grow(run->printed, run->printed_count, &run->printed_capacity, sizeof *run->printed);
     run->printed[run->printed_count++] = (struct printed){cta->number, all};
     pthread_mutex_unlock(&run->lock);
+}
+
+static void keep_printed(struct run *run, struct cta *cta)
+{
+    for (int rank = 0; rank < cluster_size(cta); ++rank)
+        keep_printed_one(run, cta_at(cta, rank));
 }
 
 static int by_cta(const void *a, const void *b)
@@ -107,12 +113,25 @@ static void all_open_stuck(struct worker *worker, uint64_t effects)
         sched_yield();
 }
 
-static uint64_t instructions_of(const struct cta *cta)
+static uint64_t instructions_of(struct cta *cta)
 {
     uint64_t sum = 0;
-    for (int i = 0; i < cta->warps; ++i)
-        sum += cta->warp[i].instructions;
+    for (int rank = 0; rank < cluster_size(cta); ++rank)
+        for (int i = 0; i < cta->warps; ++i)
+            sum += cta_at(cta, rank)->warp[i].instructions;
     return sum;
+}
+
+// Of the CTAs of a cluster, the one with a fault; else one that has not ended.
+static struct cta *faulted_one(struct cta *cta)
+{
+    struct cta *best = cta;
+    for (int rank = cluster_size(cta) - 1; rank >= 0; --rank) {
+        struct cta *one = cta_at(cta, rank);
+        if (one->faulted || (!best->faulted && !one->left))
+            best = one;
+    }
+    return best;
 }
 
 // The CTA that is to blame for a halt: of a deadlock the lowest; of a launch that took too long, the
@@ -135,14 +154,16 @@ static void give_up(struct worker *worker, struct cta *open)
 {
     struct run *run = worker->run;
     enum halt why = (enum halt)atomic_load(&run->halt);
-    struct cta *cta = culprit(open, why);
+    struct cta *whole = culprit(open, why), *cta = faulted_one(whole);
+    if (why == DEADLOCKED)
+        cta = stuck_one(whole);
     if (!run->blameless && why == DEADLOCKED) {
         for (int i = 0; i < cta->warps; ++i)
             if (cta->warp[i].group_count && cta->warp[i].loop.found)
                 find_polled(&cta->warp[i]);
         fault_stuck(cta, run->ctas - atomic_load(&run->ended));
         keep_fault(run, cta);
-    } else if (!run->blameless && instructions_of(cta)) {
+    } else if (!run->blameless && instructions_of(whole)) {
         fault_stopped(cta, why);
         keep_fault(run, cta);
     }
@@ -167,7 +188,7 @@ static void *work(void *argument)
         struct cta *cta = NULL;
         if (more && count < MOST_RESIDENT) {
             uint64_t number = atomic_fetch_add(&run->next, 1);
-            if (number < run->ctas && number < atomic_load(&run->faulted)) {
+            if (number < run->ctas / run->size && number < atomic_load(&run->faulted)) {
                 cta = spare ? spare : new_cta(worker);
                 spare = NULL;
                 start_cta(cta, number);
@@ -203,8 +224,8 @@ static void *work(void *argument)
             continue;
         }
         if (state == CTA_FAULT)
-            keep_fault(run, cta);
-        atomic_fetch_add(&run->ended, 1);
+            keep_fault(run, faulted_one(cta));
+        atomic_fetch_add(&run->ended, run->size);
         keep_printed(run, cta);
         count--;
         if (spare || state == CTA_FAULT)
@@ -293,8 +314,8 @@ static void prepare_workers(struct run *run)
     const struct program *p = run->program;
     long cores = launch->threads > 0 ? launch->threads : sysconf(_SC_NPROCESSORS_ONLN);
     run->worker_count = cores < 1 ? 1 : cores > 256 ? 256 : (uint64_t)cores;
-    if (run->worker_count > run->ctas)
-        run->worker_count = run->ctas ? run->ctas : 1;
+    if (run->worker_count > run->ctas / run->size)
+        run->worker_count = run->ctas ? run->ctas / run->size : 1;
     run->workers = checked_alloc(calloc(run->worker_count, sizeof *run->workers));
     struct global_races *races = launch->races ? global_races_new(p) : NULL;
     for (uint64_t i = 0; i < run->worker_count; ++i) {
@@ -387,6 +408,23 @@ static void drop_workers(struct run *run, struct race_log *races)
     free(run->workers);
 }
 
+// The CTAs of a cluster: as the launch says, or the kernel, or one.
+static bool take_shape(struct run *run, struct fault *fault)
+{
+    const struct launch *launch = run->launch;
+    const unsigned *shape = launch->cluster[0] ? launch->cluster : launch->kernel->info.cluster;
+    run->size = 1;
+    for (int i = 0; i < 3; ++i) {
+        run->shape[i] = shape[i] ? shape[i] : 1;
+        run->size *= run->shape[i];
+        if (run->size > MOST_CLUSTER || launch->grid[i] % run->shape[i])
+            return refuse(fault, FAULT_INTERNAL,
+                          run->size > MOST_CLUSTER ? "a cluster of more than 16 CTAs"
+                                                   : "a grid of no whole clusters");
+    }
+    return true;
+}
+
 bool launch_run(const struct launch *launch, struct counts *counts, struct line_counts **lines,
                 size_t *line_count, struct fault *fault)
 {
@@ -403,6 +441,8 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
                       .ctas = (uint64_t)launch->grid[0] * launch->grid[1] * launch->grid[2],
                       .shared_bytes = (uint32_t)shared,
                       .fault_cta = UINT64_MAX};
+    if (!take_shape(&run, fault))
+        return false;
     atomic_init(&run.next, 0);
     atomic_init(&run.faulted, UINT64_MAX);
     atomic_init(&run.halt, RUNNING);

@@ -9,6 +9,7 @@
 #include "exec.h"
 
 #include "ptxsim/machine/groups.h"
+#include "ptxsim/ops/cluster.h"
 #include "ptxsim/ops/ops.h"
 #include "ptxsim/ops/scalars.h"
 
@@ -166,7 +167,11 @@ static void describe_wait(const struct cta *cta, const struct warp *w, const str
     const struct op *op = place_of(w, g);
     const struct insn_info *insn = &p->insns[op->insn];
     char what[240] = "";
-    if (g->arrived) {
+    if (g->arrived && g->barrier == CLUSTER_BARRIER) {
+        uint32_t came, alive;
+        cluster_count(cta, &came, &alive);
+        snprintf(what, sizeof what, ", of the cluster: %u of %u threads came", came, alive);
+    } else if (g->arrived) {
         uint32_t expected = cta->barrier[g->barrier].expected;
         snprintf(what, sizeof what, ", barrier %u: %u of %u threads came", g->barrier,
                  cta->barrier[g->barrier].arrived, expected ? expected : living_threads(cta));
@@ -306,6 +311,8 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
         fault_at(at, op, lane, FAULT_ENDLESS, "the loop here does not end: %s", how);
         return;
     }
+    if (cta->cluster && !others[0])
+        snprintf(others, sizeof others, ", in a cluster of %d CTAs", cta->cluster->size);
     fault_at(at, op, lane, FAULT_DEADLOCK,
              "%s: %d of %d warps wait for others that never come%s: %s",
              endless ? "no progress (PTXSIM_SPIN)" : "deadlock", waiting, cta->warps, others, dump);

@@ -54,9 +54,11 @@ struct warp {
     struct copies *copies;     // cp.async on their way; NULL until the first
     struct products *products; // wgmma on their way; NULL until the first
     uint32_t bulk_open[WARP];  // number of the group of bulk stores that each lane fills
-    uint32_t error[WARP];      // what cudaGetLastError gives in device code
-    bool yields;               // ends its turn: a failed wait, a nanosleep, a load of a flag
-    const struct op *waits;    // the failed wait for an mbarrier's phase that it repeats, or NULL
+    uint32_t came, through; // at the cluster's barrier: lanes that have arrived in this phase; that
+                            // may go on at the next wait (ops/cluster.c)
+    uint32_t error[WARP];   // what cudaGetLastError gives in device code
+    bool yields;            // ends its turn: a failed wait, a nanosleep, a load of a flag
+    const struct op *waits; // the failed wait for an mbarrier's phase that it repeats, or NULL
     uint32_t waits_at;
     struct {                   // a loop that changes nothing but registers (exec/stuck.c)
         uint64_t effects;      // the run's effects when the loop may have begun
@@ -75,6 +77,17 @@ struct warp {
 };
 
 enum { NAMED_BARRIERS = 16 };
+enum { CLUSTER_BARRIER = NAMED_BARRIERS }; // a group's `barrier` at that of the cluster
+
+// CTAs that run together and reach one another's shared memory. A cluster of one CTA has none.
+struct cluster {
+    int size;
+    unsigned shape[3];
+    struct cta *cta[MOST_CLUSTER]; // by rank
+    struct world *pending,
+        *complete; // for race checks, of the cluster's barrier: what those know who
+                   // have arrived in this phase; in all phases before
+};
 
 struct cta {
     struct worker *worker;
@@ -82,6 +95,9 @@ struct cta {
     const struct program *program;
     unsigned index[3];
     uint64_t number;
+    struct cluster *cluster; // NULL: it is alone
+    int rank;                // in the cluster
+    bool left;               // all of its threads have ended
     int warps;
     struct warp *warp;
     uint8_t *shared, *written; // written: a bit a byte; NULL: not checked
@@ -108,6 +124,17 @@ struct cta {
     struct film *film;   // NULL: not filmed
     struct cta *next;
 };
+
+static inline int cluster_size(const struct cta *cta)
+{
+    return cta->cluster ? cta->cluster->size : 1;
+}
+
+// Of a cluster by any of its CTAs; of a CTA that is alone, itself.
+static inline struct cta *cta_at(struct cta *cta, int rank)
+{
+    return cta->cluster ? cta->cluster->cta[rank] : cta;
+}
 
 #include "races.h"
 

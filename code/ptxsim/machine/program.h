@@ -35,6 +35,7 @@ struct op {
         is_signed;        // memory operations: per element; register width
     uint8_t wide_address; // the address register has 64 bits
     uint8_t order;        // of a memory operation: strong, acquire, release (races.h)
+    bool cluster;         // it says .shared::cluster
     int target;           // a block
     uint32_t insn;        // its instruction: counters, source line
 };

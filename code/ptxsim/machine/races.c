@@ -268,6 +268,9 @@ void races_create(struct cta *cta)
     }
 }
 
+static void foreign_free(struct races *s);
+static void foreign_start(struct races *s);
+
 static void forget_known(struct warp_clock *c, int lane)
 {
     clock_drop(&c->known[lane]);
@@ -296,6 +299,7 @@ void races_destroy(struct cta *cta)
     free(s->write_insn);
     free(s->writes);
     free(s->reads);
+    foreign_free(s);
     for (int i = 0; i < cta->warps; ++i) {
         free(s->read[i].stamp);
         free(s->read[i].lanes);
@@ -310,7 +314,7 @@ void races_destroy(struct cta *cta)
 }
 
 // The stamps of the CTA before are all older than this one's time: only those of writes that are
-// still on their way must be cleared.
+// still on their way, or by other CTAs, must be cleared.
 void races_start(struct cta *cta)
 {
     struct races *s = cta->races;
@@ -331,12 +335,15 @@ void races_start(struct cta *cta)
         s->pending = false;
     }
     for (uint32_t i = 0; s->pending && i < s->cells; ++i) {
-        if (s->write_stamp[i] == RACE_PENDING)
+        if (s->write_stamp[i] >= RACE_FOREIGN)
             s->write_stamp[i] = 0;
-        if (s->writes[i / LINE].stamp == RACE_PENDING)
+        if (s->writes[i / LINE].stamp >= RACE_FOREIGN)
             s->writes[i / LINE].stamp = 0;
+        if (s->reads[i / LINE].stamp >= RACE_FOREIGN)
+            s->reads[i / LINE].stamp = 0;
     }
     s->pending = false;
+    foreign_start(s);
     uint32_t base = s->start = s->time++;
     for (int i = 0; i < cta->warps; ++i) {
         struct warp_clock *c = cta->warp[i].clock;
@@ -812,14 +819,128 @@ static void report_shared(struct warp *w, const struct op *op, int lane, uint32_
                 same_warp ? "__syncwarp or barrier" : "barrier");
 }
 
+// ---- Other CTAs of the cluster --------------------------------------------------------------------
+//
+// Their accesses to a CTA's shared memory are kept beside its cells, which say RACE_FOREIGN: whatever
+// meets one looks closer.
+
+struct party { // who accessed a cell; stamp 0: nobody
+    uint32_t cta, stamp;
+    uint32_t thread : THREAD_BITS, insn : INSN_BITS, strong : 1;
+};
+
+enum foreign_access { FOREIGN_WRITE, FOREIGN_READ, FOREIGN_READ_2, FOREIGN_PARTIES };
+struct foreign {
+    struct party *of[FOREIGN_PARTIES]; // of each cell: a write, and reads by two threads
+};
+
+static bool party_before(const struct warp *w, int lane, const struct party *p);
+
+static void foreign_make(struct races *s)
+{
+    if (s->foreign)
+        return;
+    s->foreign = need(calloc(1, sizeof *s->foreign));
+    for (int k = 0; k < FOREIGN_PARTIES; ++k)
+        s->foreign->of[k] = need(calloc(s->cells, sizeof **s->foreign->of));
+}
+
+static void foreign_free(struct races *s)
+{
+    for (int k = 0; s->foreign && k < FOREIGN_PARTIES; ++k)
+        free(s->foreign->of[k]);
+    free(s->foreign);
+    s->foreign = NULL;
+}
+
+static void foreign_start(struct races *s)
+{
+    for (int k = 0; s->foreign && k < FOREIGN_PARTIES; ++k)
+        memset(s->foreign->of[k], 0, s->cells * sizeof **s->foreign->of);
+}
+
+static bool foreign_before(const struct warp *w, int lane, uint32_t cell, enum foreign_access which)
+{
+    return party_before(w, lane, &w->cta->races->foreign->of[which][cell]);
+}
+
+// The CTA of that number in a warp's cluster.
+static struct cta *cta_of(const struct warp *w, uint32_t number)
+{
+    for (int rank = 0; rank < cluster_size(w->cta); ++rank)
+        if ((uint32_t)cta_at(w->cta, rank)->number == number)
+            return cta_at(w->cta, rank);
+    return w->cta;
+}
+
+// An access of a lane to the shared memory of `home` that is in no order with that of a party. where: of
+// the launch's CTAs only one's memory is meant, so that of others is named.
+static void report_cluster(struct warp *w, const struct op *op, int lane, const struct cta *home,
+                           uint32_t at, uint32_t bytes, enum race_access access,
+                           const struct party *p, const char *did)
+{
+    char who[64], where[544], variable[80], of[64] = "", block[64] = "";
+    const struct cta *other = cta_of(w, p->cta);
+    const char *verb = access == RACE_READ ? "reads" : access == RACE_WRITE ? "writes" : "copies";
+    race_line(w->cta->program, p->insn, where, sizeof where);
+    shared_name(w->cta->program, at, variable, sizeof variable);
+    name_thread(other, p->thread, who, sizeof who);
+    if (home != w->cta)
+        snprintf(of, sizeof of, " of block (%u,%u,%u)", home->index[0], home->index[1],
+                 home->index[2]);
+    if (other != w->cta)
+        snprintf(block, sizeof block, " of block (%u,%u,%u)", other->index[0], other->index[1],
+                 other->index[2]);
+    race_report(
+        w, op, lane, FAULT_RACE, p->insn,
+        "%s %u bytes of shared memory at %u%s%s that %s%s %s at %s with no barrier%s in between",
+        verb, bytes, at, variable, of, who, block, did, where,
+        other == w->cta ? "" : " of the cluster");
+}
+
+// A write to the CTA's own memory: whether it was reported for a read by another CTA. Those reads are
+// then of the past.
+static bool foreign_read(struct warp *w, const struct op *op, uint32_t lanes, uint32_t cell,
+                         uint32_t at, uint32_t bytes, enum race_access access)
+{
+    struct foreign *f = w->cta->races->foreign;
+    bool told = false;
+    for (int k = FOREIGN_READ; k <= FOREIGN_READ_2; ++k) {
+        struct party *p = &f->of[k][cell];
+        for (uint32_t left = p->stamp ? lanes : 0; left && !told; left &= left - 1) {
+            int lane = __builtin_ctz(left);
+            if ((op->order & ORDER_STRONG && p->strong) || party_before(w, lane, p))
+                continue;
+            report_cluster(w, op, lane, w->cta, at, bytes, access, p, "read");
+            told = true;
+        }
+        *p = (struct party){0};
+    }
+    return told;
+}
+
+// After writes to all cells that others have read, the lines say that nobody has.
+static void foreign_settle(struct races *s, uint32_t first, uint32_t last)
+{
+    for (uint32_t line = first >> LINE_SHIFT; line <= last >> LINE_SHIFT; ++line) {
+        bool read = false;
+        for (uint32_t i = line * LINE; i < (line + 1) * LINE && i < s->cells; ++i)
+            read |=
+                s->foreign->of[FOREIGN_READ][i].stamp || s->foreign->of[FOREIGN_READ_2][i].stamp;
+        if (!read && s->reads[line].stamp == RACE_FOREIGN)
+            s->reads[line] = (struct latest){.stamp = s->time, .warp = SEVERAL};
+    }
+}
+
 bool race_line_arrived(struct races *s, const struct warp_clock *c, uint32_t line)
 {
     struct latest *l = &s->writes[line], now = {0};
     for (uint32_t i = line * LINE; i < (line + 1) * LINE; ++i) {
         if (s->write_stamp[i] == RACE_PENDING)
             return false;
+        uint32_t warp = s->write_stamp[i] == RACE_FOREIGN ? SEVERAL : s->write_thread[i] / WARP;
         if (s->write_stamp[i] > c->base_all)
-            latest_note(&now, s->write_stamp[i], s->write_thread[i] / WARP, 0, c->base_all);
+            latest_note(&now, s->write_stamp[i], warp, 0, c->base_all);
     }
     *l = now;
     return latest_ordered(c, l);
@@ -833,7 +954,7 @@ static bool line_ordered(const struct warp *w, uint32_t line, uint32_t cells, bo
     const struct warp_clock *c = w->clock;
     const uint32_t *stamps = s->write_stamp + line * LINE, *threads = s->write_thread + line * LINE;
     bool before = latest_ordered(c, &s->writes[line]) ||
-                  (s->writes[line].stamp == RACE_PENDING && race_line_arrived(s, c, line));
+                  (s->writes[line].stamp >= RACE_FOREIGN && race_line_arrived(s, c, line));
     for (uint32_t left = before ? 0 : cells; left; left &= left - 1) {
         int i = __builtin_ctz(left);
         if (stamps[i] > c->least[threads[i] / WARP % WARP])
@@ -841,6 +962,8 @@ static bool line_ordered(const struct warp *w, uint32_t line, uint32_t cells, bo
     }
     if (!write || latest_ordered(c, &s->reads[line]))
         return true;
+    if (s->reads[line].stamp == RACE_FOREIGN)
+        return false;
     for (int p = 0; p < s->warps; ++p) {
         if (reading_before(&s->read[p], line, c->least[p]))
             continue;
@@ -897,7 +1020,7 @@ static void note_lines(struct warp *w, uint32_t first, uint32_t last, uint32_t s
         if (!write && strong)
             own->strong = stamp;
     }
-    s->pending |= stamp == RACE_PENDING;
+    s->pending |= stamp >= RACE_FOREIGN;
 }
 
 void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t at, uint32_t bytes,
@@ -935,7 +1058,9 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
             bool all = true;
             for (uint32_t left = lanes; left && !told; left &= left - 1) {
                 int lane = __builtin_ctz(left);
-                if (stamp != RACE_PENDING && ordered(w, lane, thread, stamp))
+                if (stamp == RACE_FOREIGN
+                        ? foreign_before(w, lane, cell, FOREIGN_WRITE)
+                        : stamp != RACE_PENDING && ordered(w, lane, thread, stamp))
                     continue;
                 all = false;
                 if (!write && is_cas(w, s->write_insn[cell]))
@@ -946,11 +1071,15 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
                 if (access == RACE_WRITE && value && stamp != RACE_PENDING &&
                     !memcmp(cta->shared + at, value, bytes))
                     continue; // two writes of the same value are no race
-                report_shared(w, op, lane, at, bytes, access, thread, s->write_insn[cell], true,
-                              stamp);
+                if (stamp == RACE_FOREIGN)
+                    report_cluster(w, op, lane, cta, at, bytes, access,
+                                   &s->foreign->of[FOREIGN_WRITE][cell], "wrote");
+                else
+                    report_shared(w, op, lane, at, bytes, access, thread, s->write_insn[cell], true,
+                                  stamp);
                 told = true;
             }
-            if (all)
+            if (all && stamp != RACE_FOREIGN)
                 good_stamp = stamp, good_thread = thread;
         }
         if (!write) {
@@ -988,17 +1117,21 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
                 good[p].lanes = r->lanes[cell];
             }
         }
+        if (s->foreign && !told)
+            told = foreign_read(w, op, lanes, cell, at, bytes, access);
         s->write_stamp[cell] = access == RACE_ASYNC ? RACE_PENDING : now;
         s->write_thread[cell] =
             (mine + (uint32_t)rep) | (access == RACE_ASYNC ? RACE_ASYNC_THREAD : 0);
         s->write_insn[cell] = insn;
     }
+    if (write && s->foreign)
+        foreign_settle(s, first, last);
 }
 
-void race_arrived(struct warp *w, int lane, uint32_t insn, uint32_t at, uint32_t bytes,
-                  uint32_t stamp)
+void race_arrived(struct cta *home, const struct warp *w, int lane, uint32_t insn, uint32_t at,
+                  uint32_t bytes, uint32_t stamp)
 {
-    struct races *s = w->cta->races;
+    struct races *s = home->races;
     if (!s || !bytes)
         return;
     uint32_t thread = (uint32_t)w->index * WARP + (uint32_t)lane;
@@ -1026,7 +1159,7 @@ bool race_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint
         return false;
     for (uint32_t cell = at >> s->shift; cell <= (at + bytes - 1) >> s->shift; ++cell) {
         uint32_t stamp = s->write_stamp[cell], thread = s->write_thread[cell];
-        if (stamp <= s->start || stamp == RACE_PENDING ||
+        if (stamp <= s->start || stamp >= RACE_FOREIGN ||
             is_bulk(cta->program, s->write_insn[cell]))
             continue;
         bool fenced = shown(w, thread, stamp) || shown(&cta->warp[thread / WARP], thread, stamp);
@@ -1053,10 +1186,6 @@ bool race_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint
 
 enum { SLOTS = 1 << 18, PLACES = 1024, MOST_BYTES = 384 << 20 };
 
-struct party { // who accessed a cell; stamp 0: nobody
-    uint32_t cta, stamp;
-    uint32_t thread : THREAD_BITS, insn : INSN_BITS, strong : 1;
-};
 _Static_assert(THREAD_BITS + INSN_BITS + 1 == 32, "a party is three words of a page");
 
 static struct party party_at(struct page *page, enum cell_party which, uint32_t cell)
@@ -1434,22 +1563,52 @@ static void tell_completed(struct warp *w, int lane, uint64_t at)
     pthread_mutex_unlock(lock);
 }
 
-void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, bool shared)
+// What is known at a place of the shared memory of `home`, as the world of others is known.
+static struct world *world_at(const struct cta *home, struct clock *clock)
+{
+    struct world *world = NULL, *others = world_share(clock->world);
+    struct clock *flat = clock_share(clock);
+    if (flat->world)
+        world_drop(&clock_own(&flat, clock->threads)->world);
+    world = world_of(home->number, flat);
+    world_join(&world, others);
+    world_drop(&others);
+    clock_drop(&flat);
+    return world;
+}
+
+// A world, into a clock of `home`.
+static void tell_clock(const struct cta *home, struct clock **clock, struct world *world)
+{
+    for (uint32_t i = 0; i < world->count; ++i)
+        if (world->of[i].cta == home->number)
+            clock_join(clock, world->of[i].clock);
+    struct world *others = world_without(world, home->number);
+    world_join(&clock_own(clock, home->races->threads)->world, others);
+    world_drop(&others);
+}
+
+void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home)
 {
     struct warp_clock *c = w->clock;
     struct global_races *g = w->cta->worker->global_races;
     if (!c || !(op->order & ORDER_STRONG))
         return;
-    if (!shared && w->cta->program->insns[op->insn].op_class != CLASS_ATOMIC)
+    if (!home && w->cta->program->insns[op->insn].op_class != CLASS_ATOMIC)
         tell_completed(w, lane, at);
     bool releases = op->order & ORDER_RELEASE;
     uint32_t to_cta = releases ? c->now[lane] : c->fenced_cta[lane];
     uint32_t to_gpu = releases && !(op->order & ORDER_CTA) ? c->now[lane] : c->fenced_gpu[lane];
     if (!to_cta)
         return;
-    if (shared) {
+    if (home == w->cta) {
         release_lane(w, lane, to_cta, shared_place(w->cta->races, (uint32_t)at, true));
-    } else {
+    } else if (home && to_gpu) {
+        struct world *mine = NULL;
+        release_world(w, lane, to_gpu, &mine, true);
+        tell_clock(home, shared_place(home->races, (uint32_t)at, true), mine);
+        world_drop(&mine);
+    } else if (!home) {
         pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
         pthread_mutex_lock(lock);
         struct global_place *p = global_place(g, at, true);
@@ -1464,7 +1623,7 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, bo
     }
 }
 
-void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, bool shared,
+void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home,
                   bool atomic)
 {
     struct warp_clock *c = w->clock;
@@ -1472,16 +1631,17 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, bo
     if (!c || !(op->order & ORDER_STRONG))
         return;
     bool now = atomic || op->order & ORDER_ACQUIRE;
-    if (shared) {
-        struct clock **clock = shared_place(w->cta->races, (uint32_t)at, false);
+    if (home) {
+        struct clock **clock = shared_place(home->races, (uint32_t)at, false);
         if (!clock || !*clock)
             return;
-        struct world *mine = world_of(w->cta->number, *clock);
+        bool alone = home == w->cta && !(*clock)->world;
+        struct world *there = alone ? world_of(home->number, *clock) : world_at(home, *clock);
         if (now)
-            acquire_world(w, lane, mine, true);
+            acquire_world(w, lane, there, alone);
         else
-            world_join(&c->seen[lane], mine);
-        world_drop(&mine);
+            world_join(&c->seen[lane], there);
+        world_drop(&there);
     } else {
         if (!__atomic_load_n(&g->place_count, __ATOMIC_RELAXED))
             return;
@@ -1529,4 +1689,271 @@ void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)
     }
     step(w, lanes, tick(w->cta));
     summarise(w);
+}
+
+// ---- Clusters -----------------------------------------------------------------------------------
+
+// Whether a lane knows anything of another CTA: that it has begun.
+static bool has_begun(const struct warp *w, int lane, const struct cta *home)
+{
+    const struct world *world = w->clock->world[lane];
+    for (uint32_t i = 0; world && i < world->count; ++i)
+        if (world->of[i].cta == home->number)
+            return true;
+    return false;
+}
+
+static struct party own_write(const struct cta *home, uint32_t cell)
+{
+    const struct races *s = home->races;
+    if (s->write_stamp[cell] == RACE_FOREIGN)
+        return s->foreign->of[FOREIGN_WRITE][cell];
+    if (s->write_stamp[cell] <= s->start)
+        return (struct party){0};
+    return (struct party){.cta = (uint32_t)home->number,
+                          .stamp = s->write_stamp[cell],
+                          .thread = s->write_thread[cell] % (1 << THREAD_BITS),
+                          .insn = s->write_insn[cell] & ~RACE_STRONG & ((1 << INSN_BITS) - 1),
+                          .strong = (s->write_insn[cell] & RACE_STRONG) != 0};
+}
+
+// A reader in `home`, of a cell, that is in no order with what the lane does now; stamp 0: there is none.
+static struct party own_reader(const struct warp *w, int lane, struct cta *home, uint32_t cell,
+                               bool strong)
+{
+    struct races *s = home->races;
+    for (uint32_t p = 0; p < (uint32_t)s->warps; ++p) {
+        reading_settle(&s->read[p], cell >> LINE_SHIFT);
+        const struct read_plane *r = &s->read[p];
+        if (r->stamp[cell] <= s->start || (strong && r->insn[cell] & RACE_STRONG))
+            continue;
+        for (uint32_t left = r->lanes[cell]; left; left &= left - 1) {
+            struct party reader = {.cta = (uint32_t)home->number,
+                                   .stamp = r->stamp[cell],
+                                   .thread = (p * WARP + (uint32_t)__builtin_ctz(left)) %
+                                             (1 << THREAD_BITS),
+                                   .insn = r->insn[cell] & ((1 << INSN_BITS) - 1)};
+            if (!party_before(w, lane, &reader))
+                return reader;
+        }
+    }
+    return (struct party){0};
+}
+
+static void note_foreign_read(const struct warp *w, int lane, struct races *s, uint32_t cell,
+                              struct party me)
+{
+    struct party *r[2] = {&s->foreign->of[FOREIGN_READ][cell],
+                          &s->foreign->of[FOREIGN_READ_2][cell]};
+    for (int k = 0; k < 2; ++k)
+        if (!r[k]->stamp || (r[k]->cta == me.cta && r[k]->thread == me.thread) ||
+            party_before(w, lane, r[k])) {
+            *r[k] = me;
+            return;
+        }
+    if (r[0]->cta == r[1]->cta && r[1]->cta != me.cta) // readers of two CTAs are kept, if there are
+        *r[1] = me;
+}
+
+// Checks a lane's access to one cell; what it is reported against, into *p and *did. True: in order.
+static bool remote_ordered(const struct warp *w, const struct op *op, int lane, struct cta *home,
+                           uint32_t cell, enum race_access access, bool same, struct party *p,
+                           const char **did)
+{
+    struct races *s = home->races;
+    bool strong = op->order & ORDER_STRONG;
+    *did = "read";
+    *p = access == RACE_READ ? (struct party){0} : own_reader(w, lane, home, cell, strong);
+    for (int k = FOREIGN_READ; access != RACE_READ && !p->stamp && k <= FOREIGN_READ_2; ++k) {
+        const struct party *reader = &s->foreign->of[k][cell];
+        if (reader->stamp && !(strong && reader->strong) && !party_before(w, lane, reader))
+            *p = *reader;
+    }
+    if (p->stamp)
+        return false;
+    *p = own_write(home, cell);
+    *did = "wrote";
+    if (s->write_stamp[cell] == RACE_PENDING)
+        *did = "is still copying to (nothing has waited for it)";
+    else if (!p->stamp || (strong && p->strong) || same || party_before(w, lane, p) ||
+             (access == RACE_READ && is_cas(w, p->insn)))
+        return true;
+    return false;
+}
+
+void race_remote(struct warp *w, const struct op *op, int lane, struct cta *home, uint32_t at,
+                 uint32_t bytes, enum race_access access, const void *value)
+{
+    struct races *s = home->races;
+    if (!s || !w->clock || !bytes || at + (uint64_t)bytes > home->shared_bytes)
+        return;
+    uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift;
+    bool told = !has_begun(w, lane, home), strong = op->order & ORDER_STRONG;
+    bool same = access == RACE_WRITE && value && !memcmp(home->shared + at, value, bytes);
+    uint32_t thread = ((uint32_t)w->index * WARP + (uint32_t)lane) % (1 << THREAD_BITS);
+    struct party me = {.cta = (uint32_t)w->cta->number,
+                       .stamp = w->clock->now[lane],
+                       .thread = thread,
+                       .insn = op->insn & ((1 << INSN_BITS) - 1),
+                       .strong = strong};
+    if (told)
+        race_report(
+            w, op, lane, FAULT_RACE, op->insn,
+            "%s shared memory of block (%u,%u,%u), which may not have begun: a barrier of the "
+            "cluster comes first",
+            access == RACE_READ ? "reads" : "writes", home->index[0], home->index[1],
+            home->index[2]);
+    foreign_make(s);
+    s->pending = true;
+    for (uint32_t cell = first; cell <= last; ++cell) {
+        struct latest *line =
+            access == RACE_READ ? &s->reads[cell >> LINE_SHIFT] : &s->writes[cell >> LINE_SHIFT];
+        struct party p;
+        const char *did;
+        if (!told && !remote_ordered(w, op, lane, home, cell, access, same, &p, &did)) {
+            report_cluster(w, op, lane, home, at, bytes, access, &p, did);
+            told = true;
+        }
+        if (line->stamp != RACE_PENDING)
+            *line = (struct latest){.stamp = RACE_FOREIGN, .warp = SEVERAL};
+        if (access == RACE_READ) {
+            note_foreign_read(w, lane, s, cell, me);
+            continue;
+        }
+        s->foreign->of[FOREIGN_READ][cell] = s->foreign->of[FOREIGN_READ_2][cell] =
+            (struct party){0};
+        s->foreign->of[FOREIGN_WRITE][cell] = access == RACE_ASYNC ? (struct party){0} : me;
+        s->write_stamp[cell] = access == RACE_ASYNC ? RACE_PENDING : RACE_FOREIGN;
+        s->write_thread[cell] = thread | RACE_ASYNC_THREAD;
+        s->write_insn[cell] = op->insn | (strong ? RACE_STRONG : 0);
+        if (access == RACE_ASYNC)
+            line->stamp = RACE_PENDING;
+    }
+}
+
+// What lanes have done, and know, as a world; they go on at a new time.
+static struct world *release_to_world(struct warp *w, uint32_t lanes)
+{
+    struct clock *clock = NULL;
+    release_lanes(w, lanes, &clock);
+    struct world *world = world_at(w->cta, clock);
+    clock_drop(&clock);
+    step(w, lanes, tick(w->cta));
+    summarise(w);
+    return world;
+}
+
+static void acquire_from_world(struct warp *w, uint32_t lanes, struct world *world)
+{
+    struct world *others = world_without(world, w->cta->number);
+    for (uint32_t i = 0; i < world->count; ++i)
+        if (world->of[i].cta == w->cta->number)
+            acquire_lanes(w->clock, lanes, world->of[i].clock);
+    for (uint32_t left = lanes; left; left &= left - 1)
+        world_join(&w->clock->world[__builtin_ctz(left)], others);
+    world_drop(&others);
+    summarise(w);
+}
+
+void race_release_to(struct warp *w, uint32_t lanes, struct cta *home, struct clock **clock)
+{
+    if (home == w->cta) {
+        race_release(w, lanes, clock);
+        return;
+    }
+    if (!w->clock)
+        return;
+    struct world *world = release_to_world(w, lanes);
+    tell_clock(home, clock, world);
+    world_drop(&world);
+}
+
+uint32_t race_delivered(const struct warp *w, int lane, struct cta *home, struct clock **clock)
+{
+    if (!home->races)
+        return 0;
+    uint32_t stamp = tick(home), thread = (uint32_t)w->index * WARP + (uint32_t)lane;
+    struct clock *c = clock_own(clock, home->races->threads);
+    c->at[thread] = c->most = stamp;
+    return stamp;
+}
+
+void race_cluster_arrive(struct warp *w, uint32_t lanes, bool relaxed)
+{
+    struct cluster *cluster = w->cta->cluster;
+    if (!w->clock)
+        return;
+    struct world *world;
+    if (relaxed) {
+        struct clock *begun = NULL;
+        clock_own(&begun, w->cta->races->threads)->base = w->cta->races->start;
+        world = world_of(w->cta->number, begun);
+        clock_drop(&begun);
+    } else {
+        world = release_to_world(w, lanes);
+    }
+    world_join(&cluster->pending, world);
+    world_drop(&world);
+}
+
+void race_cluster_phase(struct cluster *cluster)
+{
+    world_join(&cluster->complete, cluster->pending);
+    world_drop(&cluster->pending);
+}
+
+void race_cluster_wait(struct warp *w, uint32_t lanes)
+{
+    if (w->clock && lanes && w->cta->cluster->complete)
+        acquire_from_world(w, lanes, w->cta->cluster->complete);
+}
+
+void race_cluster_forget(struct cluster *cluster)
+{
+    world_drop(&cluster->pending);
+    world_drop(&cluster->complete);
+}
+
+// What any of a CTA's threads has known.
+static struct world *known_at_end(const struct cta *cta)
+{
+    struct world *all = NULL;
+    for (int i = 0; i < cta->warps; ++i)
+        for (int lane = 0; lane < WARP; ++lane)
+            world_join(&all, cta->warp[i].clock->world[lane]);
+    return all;
+}
+
+static bool world_knows(const struct world *world, const struct party *p)
+{
+    for (uint32_t i = 0; world && i < world->count; ++i)
+        if ((uint32_t)world->of[i].cta == p->cta)
+            return p->stamp <= world->of[i].clock->base ||
+                   p->stamp <= world->of[i].clock->at[p->thread];
+    return false;
+}
+
+void race_leave(struct cta *cta)
+{
+    struct races *s = cta->races;
+    if (!s || !s->foreign)
+        return;
+    struct world *known = known_at_end(cta);
+    struct party last = {0};
+    for (uint32_t i = 0; i < s->cells * FOREIGN_PARTIES; ++i) {
+        struct party p = s->foreign->of[i / s->cells][i % s->cells];
+        if (!p.stamp || (i / s->cells == FOREIGN_WRITE && s->write_stamp[i] != RACE_FOREIGN) ||
+            (p.cta == last.cta && p.stamp == last.stamp && p.thread == last.thread) ||
+            world_knows(known, &p))
+            continue;
+        last = p;
+        struct cta *other = cta_of(&cta->warp[0], p.cta);
+        const struct op at = {.insn = p.insn};
+        race_report(
+            &other->warp[p.thread / WARP], &at, (int)(p.thread % WARP), FAULT_RACE, p.insn,
+            "accesses shared memory of block (%u,%u,%u) at %u, which may have ended by then: "
+            "nothing makes it wait (a barrier of the cluster)",
+            cta->index[0], cta->index[1], cta->index[2], i % s->cells << s->shift);
+    }
+    world_drop(&known);
 }

@@ -50,6 +50,7 @@ enum { ORDER_STRONG = 1, ORDER_ACQUIRE = 2, ORDER_RELEASE = 4, ORDER_CTA = 8 }; 
 enum race_access { RACE_READ, RACE_WRITE, RACE_ASYNC }; // ASYNC: the issue of a cp.async
 
 #define RACE_PENDING UINT32_MAX       // the stamp of a write by cp.async that is still on its way
+#define RACE_FOREIGN (UINT32_MAX - 1) // of an access by another CTA of the cluster
 #define RACE_ASYNC_THREAD 0x80000000u // with the thread that issued it
 #define RACE_STRONG 0x80000000u       // with the instruction of an atomic access
 
@@ -110,7 +111,8 @@ struct races {                            // a CTA's
         struct reading *reading;   // of each line, not yet in stamp and lanes
     } read[WARP];                  // of each warp
     struct latest *writes, *reads; // of each line
-    bool pending;                  // whether there may be stamps RACE_PENDING
+    bool pending;                  // whether there may be stamps RACE_PENDING or RACE_FOREIGN
+    struct foreign *foreign;       // who it was of RACE_FOREIGN; NULL: there is none
     struct place {                 // of shared memory, where atomics meet
         uint32_t at;
         struct clock *clock;
@@ -139,9 +141,9 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
 // A line was last written by an access that was on its way then. Whether what it holds now is in
 // order for all lanes.
 bool race_line_arrived(struct races *s, const struct warp_clock *c, uint32_t line);
-// The bytes of a cp.async have come: a write by its lane.
-void race_arrived(struct warp *w, int lane, uint32_t insn, uint32_t at, uint32_t bytes,
-                  uint32_t stamp);
+// The bytes of a copy have come to the shared memory of `home`: a write by its lane.
+void race_arrived(struct cta *home, const struct warp *w, int lane, uint32_t insn, uint32_t at,
+                  uint32_t bytes, uint32_t stamp);
 // An access by the asynchronous proxy (wgmma, bulk copies): reports bytes that somebody has written
 // in the ordinary way, with no fence.proxy.async in between; whether there are any.
 bool race_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
@@ -150,9 +152,30 @@ bool race_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint
 void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
                  enum race_access access, const void *value);
 // Before a strong write: what it releases. After a strong read: what it acquires; atomic: by atom.
-void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, bool shared);
-void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, bool shared,
+// home: the CTA in whose shared memory it is; NULL: in global memory.
+void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home);
+void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home,
                   bool atomic);
+
+// ---- Clusters -----------------------------------------------------------------------------------
+
+struct cluster;
+// One lane's access to the shared memory of another CTA of its cluster, before it happens.
+void race_remote(struct warp *w, const struct op *op, int lane, struct cta *home, uint32_t at,
+                 uint32_t bytes, enum race_access access, const void *value);
+// Lanes arrive at the cluster's barrier (relaxed: all that others learn is that their CTA has begun),
+// its phase is complete, they have waited for that; a cluster begins, or goes.
+void race_cluster_arrive(struct warp *w, uint32_t lanes, bool relaxed);
+void race_cluster_phase(struct cluster *cluster);
+void race_cluster_wait(struct warp *w, uint32_t lanes);
+void race_cluster_forget(struct cluster *cluster);
+// race_release into a clock of another CTA, or its own.
+void race_release_to(struct warp *w, uint32_t lanes, struct cta *home, struct clock **clock);
+// The bytes of a copy by another CTA come with a phase of an mbarrier: the stamp of that write, which all
+// know who know the mbarrier's clock. It stands as one by the thread of that number in `home`.
+uint32_t race_delivered(const struct warp *w, int lane, struct cta *home, struct clock **clock);
+// The threads of a CTA have ended: reports what others may do to its shared memory after that.
+void race_leave(struct cta *cta);
 
 // ---- Synchronisation ----------------------------------------------------------------------------
 

@@ -103,6 +103,17 @@ struct trace *trace_start(const struct cta *cta)
     bool kept = asks_for(PICTURES, cta), filmed = asks_for(FILM, cta);
     if (!kept && !filmed)
         return NULL;
+    if (cta->cluster) {
+        static atomic_bool said;
+        if (!atomic_exchange(&said, true))
+            fprintf(stderr,
+                    "ptxsim: %s: block (%u,%u,%u) is one of a cluster of %d: only CTAs that are "
+                    "alone are "
+                    "recorded\n",
+                    filmed ? FILM : PICTURES, cta->index[0], cta->index[1], cta->index[2],
+                    cta->cluster->size);
+        return NULL;
+    }
     pthread_mutex_lock(&lock);
     bool had = false;
     for (const struct trace *t = traces; t; t = t->next)

@@ -1,6 +1,7 @@
 // address.c: addresses that operations access: where they lead, and what is wrong with them.
 #include "address.h"
 
+#include "cluster.h"
 #include "ptxsim/base/heap.h"
 #include "ptxsim/machine/film.h"
 
@@ -18,26 +19,30 @@ bool global_span_slow(struct warp *w, uint64_t address, uint64_t bytes)
     return true;
 }
 
-void fault_shared(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
-                  bool store)
+void fault_shared_of(struct warp *w, const struct op *op, int lane, struct cta *home, uint32_t at,
+                     uint32_t bytes, bool store)
 {
     const char *verb = store ? "writes" : "reads";
-    uint32_t size = w->cta->shared_bytes;
+    uint32_t size = home->shared_bytes;
+    char of[64];
+    cluster_name(w, home, of, sizeof of);
     if (at + (uint64_t)bytes > size)
-        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
-                 "%s %u bytes at shared address 0x%x, past the end of the CTA's %u bytes of shared "
-                 "memory",
-                 verb, bytes, at, size);
+        fault_at(
+            w, op, lane, FAULT_OUT_OF_BOUNDS,
+            "%s %u bytes at shared address 0x%x%s, past the end of the CTA's %u bytes of shared "
+            "memory",
+            verb, bytes, at, of, size);
     else if (at % bytes)
         fault_at(w, op, lane, FAULT_MISALIGNED,
-                 "%s %u bytes at shared address 0x%x, which is no multiple of %u", verb, bytes, at,
-                 bytes);
+                 "%s %u bytes at shared address 0x%x%s, which is no multiple of %u", verb, bytes,
+                 at, of, bytes);
     // CUB's merges load an element past the end of a tile, which has a place there, and do not use it.
     else if (!race_in_library(w->cta->program, op->insn)) {
         if (w->cta->film)
             film_party(w->cta->film, (uint32_t)(w->index * WARP + lane), at, bytes, false, false);
         race_report(w, op, lane, FAULT_UNINITIALISED, op->insn,
-                    "%s %u bytes at shared address 0x%x that nothing has written", verb, bytes, at);
+                    "%s %u bytes at shared address 0x%x%s that nothing has written", verb, bytes,
+                    at, of);
     }
 }
 

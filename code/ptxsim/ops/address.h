@@ -60,8 +60,13 @@ static inline void count_wavefronts(struct warp *w, const struct op *op, const u
     count->conflicts += (uint64_t)(p->wavefronts - p->least);
 }
 
-void fault_shared(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
-                  bool store);
+void fault_shared_of(struct warp *w, const struct op *op, int lane, struct cta *home, uint32_t at,
+                     uint32_t bytes, bool store);
+static inline void fault_shared(struct warp *w, const struct op *op, int lane, uint32_t at,
+                                uint32_t bytes, bool store)
+{
+    fault_shared_of(w, op, lane, w->cta, at, bytes, store);
+}
 void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
                   bool store);
 

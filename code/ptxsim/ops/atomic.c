@@ -1,5 +1,6 @@
 // atomic.c: atom and red.
 #include "address.h"
+#include "cluster.h"
 #include "scalars.h"
 
 static uint32_t half_atomic(uint32_t old, uint32_t b, int kind, enum atomic what)
@@ -104,7 +105,6 @@ static bool swap_fails(const struct op *op, const void *memory, uint64_t b, uint
 // atom and red; lanes in order.
 void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    struct cta *cta = w->cta;
     struct insn_counts *count = counts_of(w, op);
     uint64_t global[WARP];
     uint64_t offsets[WARP];
@@ -120,6 +120,7 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         if (op->regs[2] != NO_REGISTER)
             memcpy(&c, r + op->regs[2] + (size_t)i * op->width, op->bytes);
         void *memory = NULL;
+        struct cta *home = NULL; // in whose shared memory it is
         bool shared = op->space == SPACE_SHARED;
         if (op->space == SPACE_GENERIC && at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT) {
             at -= SHARED_WINDOW;
@@ -127,13 +128,15 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         }
         if (shared) {
             uint32_t offset = at > UINT32_MAX ? UINT32_MAX : (uint32_t)at;
-            bool good = offset + (uint64_t)op->bytes <= cta->shared_bytes && !(offset % op->bytes);
-            if (!good || (cta->written && !written_all(cta->written, offset, op->bytes)))
-                fault_shared(w, op, i, offset, op->bytes, false);
+            home = cluster_home(w, op, i, &offset);
+            bool good = offset + (uint64_t)op->bytes <= home->shared_bytes && !(offset % op->bytes);
+            if (!good || (home->written && !written_all(home->written, offset, op->bytes)))
+                fault_shared_of(w, op, i, home, offset, op->bytes, false);
             if (good) {
-                memory = cta->shared + offset;
-                race_shared(w, op, 1u << i, offset, op->bytes, RACE_WRITE, NULL);
+                memory = home->shared + offset;
+                cluster_race(w, op, i, home, offset, op->bytes, RACE_WRITE, NULL);
             }
+            at = offset;
             offsets[i] = offset;
             in_shared |= 1u << i;
         } else if (at % op->bytes || !global_span(w, at, op->bytes) ||
@@ -149,11 +152,11 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         }
         uint64_t old = 0;
         if (memory && !swap_fails(op, memory, b, &old)) { // a swap that fails is a load: no release
-            race_publish(w, op, i, at, shared);
+            race_publish(w, op, i, at, home);
             old = atomic_apply(w, op, memory, b, c, shared);
         }
         if (memory)
-            race_observe(w, op, i, at, shared, true);
+            race_observe(w, op, i, at, home, true);
         if (op->regs[0] != NO_REGISTER)
             memcpy(r + op->regs[0] + (size_t)i * op->width, &old, op->width);
     }

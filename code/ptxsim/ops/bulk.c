@@ -11,6 +11,7 @@
 // its 16-byte pieces are exchanged by bits of their address.
 #include "address.h"
 #include "async.h"
+#include "cluster.h"
 #include "mbarrier.h"
 #include "ptxsim/machine/film.h"
 #include "scalars.h"
@@ -30,9 +31,10 @@ struct bulk { // a load or a store on its way
     uint8_t lane;
     struct warp *warp;
     const struct op *op;
-    // A load
-    uint32_t meeting, phase, stamp, count;
+    // A load: kept by the CTA to whose memory it goes
+    uint32_t meeting, phase, stamp, count, piece_bytes;
     struct piece *pieces;
+    bool from_shared; // of the CTA that issued it: the pieces are read there when they come
     // A store
     uint32_t group; // of its thread's
     uint32_t at, bytes;
@@ -58,6 +60,8 @@ void bulk_destroy(struct cta *cta)
     cta->bulk_capacity = 0;
 }
 
+static bool read_shared(const struct bulk *b, uint32_t at, uint32_t bytes, uint8_t *to);
+
 void bulk_arrive(struct cta *cta, uint32_t meeting, uint32_t phases)
 {
     size_t kept = 0;
@@ -68,8 +72,11 @@ void bulk_arrive(struct cta *cta, uint32_t meeting, uint32_t phases)
             continue;
         }
         for (uint32_t k = 0; k < b->count; ++k) {
-            memcpy(cta->shared + b->pieces[k].at, b->pieces[k].data, PIECE);
-            race_arrived(b->warp, b->lane, b->op->insn, b->pieces[k].at, PIECE, b->stamp);
+            const struct piece *p = &b->pieces[k];
+            if (b->from_shared)
+                read_shared(b, b->at + k * PIECE, PIECE, b->pieces[k].data);
+            memcpy(cta->shared + p->at, p->data, b->piece_bytes);
+            race_arrived(cta, b->warp, b->lane, b->op->insn, p->at, b->piece_bytes, b->stamp);
         }
         note_effect(b->warp);
         free(b->pieces);
@@ -167,18 +174,19 @@ static bool read_global(struct warp *w, const struct op *op, int lane, uint64_t 
     return true;
 }
 
-// Notes that 16 bytes will come, so that any access before is a race.
-static bool claim(struct warp *w, const struct op *op, int lane, uint32_t at)
+// Notes that bytes will come to the shared memory of `home`, so that any access before is a race.
+static bool claim(struct warp *w, const struct op *op, int lane, struct cta *home, uint32_t at,
+                  uint32_t bytes)
 {
-    struct cta *cta = w->cta;
-    if (at + (uint64_t)PIECE > cta->shared_bytes) {
-        fault_shared(w, op, lane, at, PIECE, true);
+    if (at + (uint64_t)bytes > home->shared_bytes) {
+        fault_shared_of(w, op, lane, home, at, bytes, true);
         return false;
     }
-    race_proxy(w, op, lane, at, PIECE, true);
-    race_shared(w, op, 1u << lane, at, PIECE, RACE_ASYNC, NULL);
-    if (cta->written) // a read that is too early is reported as a race, not as uninitialised
-        written_mark(cta->written, at, PIECE);
+    if (home == w->cta)
+        race_proxy(w, op, lane, at, bytes, true);
+    cluster_race(w, op, lane, home, at, bytes, RACE_ASYNC, NULL);
+    if (home->written) // a read that is too early is reported as a race, not as uninitialised
+        written_mark(home->written, at, bytes);
     return true;
 }
 
@@ -189,22 +197,21 @@ static uint64_t lane_address(char *r, const struct bulk_address *a, int lane)
     return a->wide ? at : (uint32_t)at;
 }
 
-static bool shared_address(struct warp *w, char *r, const struct op *op,
-                           const struct bulk_operands *o, int lane, uint32_t align, uint32_t *to)
+// The place in shared memory, of the CTA that is returned; NULL after a fault.
+static struct cta *shared_address(struct warp *w, char *r, const struct op *op,
+                                  const struct bulk_address *address, int lane, uint32_t align,
+                                  bool store, uint32_t *to)
 {
-    uint64_t at = lane_address(r, &o->shared, lane);
-    if (at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT)
-        at -= SHARED_WINDOW;
-    *to = at > UINT32_MAX ? UINT32_MAX : (uint32_t)at;
-    if (at % align == 0 && at < w->cta->shared_bytes)
-        return true;
-    if (at % align)
+    struct cta *home = cluster_home_wide(w, op, lane, lane_address(r, address, lane), to);
+    if (*to % align == 0 && *to < home->shared_bytes)
+        return home;
+    if (*to % align)
         fault_at(w, op, lane, FAULT_MISALIGNED,
-                 "%s with shared address 0x%llx, which is no multiple of %u",
-                 w->cta->program->insns[op->insn].opcode, (unsigned long long)at, align);
+                 "%s with shared address 0x%x, which is no multiple of %u",
+                 w->cta->program->insns[op->insn].opcode, *to, align);
     else
-        fault_shared(w, op, lane, *to, PIECE, !o->store);
-    return false;
+        fault_shared_of(w, op, lane, home, *to, align, store);
+    return NULL;
 }
 
 static const struct tensor_map *find_map(struct warp *w, char *r, const struct op *op,
@@ -271,8 +278,6 @@ static bool load_box(struct warp *w, char *r, const struct op *op, const struct 
         for (uint32_t k = 0; k < box.row; k += PIECE) {
             piece->at = place_of(&box, to, i, k);
             memcpy(piece->data, row + k, PIECE);
-            if (!claim(w, op, lane, piece->at))
-                return false;
             piece++;
         }
     }
@@ -291,10 +296,6 @@ static bool load_bytes(struct warp *w, char *r, const struct op *op, const struc
                  w->cta->program->insns[op->insn].opcode, *bytes, (unsigned long long)from, PIECE);
         return false;
     }
-    if (to + (uint64_t)*bytes > w->cta->shared_bytes) {
-        fault_shared(w, op, lane, to, *bytes, true);
-        return false;
-    }
     struct piece *piece = need_pieces(bulk, *bytes / PIECE);
     uint8_t *row = malloc(*bytes + 1);
     if (!row)
@@ -303,7 +304,6 @@ static bool load_bytes(struct warp *w, char *r, const struct op *op, const struc
     for (uint32_t k = 0; k < *bytes && good; k += PIECE, ++piece) {
         piece->at = to + k;
         memcpy(piece->data, row + k, PIECE);
-        good = claim(w, op, lane, piece->at);
     }
     free(row);
     bulk->count = (uint32_t)(piece - bulk->pieces);
@@ -316,25 +316,90 @@ static void keep(struct cta *cta, const struct bulk *bulk)
     cta->bulk[cta->bulk_count++] = *bulk;
 }
 
-static void load(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
-                 int lane)
+// Bytes of the CTA's own shared memory, to that of a CTA of the cluster: read when they come, which is as
+// late as the machine may be, and checked now, too.
+static bool load_shared(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
+                        int lane, uint32_t to, struct bulk *bulk, uint32_t *bytes)
 {
-    struct bulk bulk = {.op = op, .lane = (uint8_t)lane, .warp = w};
-    uint32_t to, bytes;
-    if (!shared_address(w, r, op, o, lane, o->tensor ? 128 : PIECE, &to))
-        return;
-    bool good = o->tensor ? load_box(w, r, op, o, lane, to, &bulk, &bytes)
-                          : load_bytes(w, r, op, o, lane, to, &bulk, &bytes);
-    bulk.stamp = w->clock ? w->clock->now[lane] : 0;
-    if (!good || !mbarrier_bind(w, op, lane, lane_address(r, &o->barrier, lane), bytes,
-                                &bulk.meeting, &bulk.phase)) {
-        free(bulk.pieces);
-        return;
+    struct cta *own = shared_address(w, r, op, &o->global, lane, PIECE, false, &bulk->at);
+    *bytes = ((u32 *)(r + o->size))[lane];
+    if (!own)
+        return false;
+    if (own != w->cta || *bytes % PIECE) {
+        fault_at(w, op, lane, own != w->cta ? FAULT_OUT_OF_BOUNDS : FAULT_MISALIGNED,
+                 own != w->cta ? "%s from the shared memory of another CTA: it must be its own"
+                               : "%s of a number of bytes that is no multiple of 16",
+                 w->cta->program->insns[op->insn].opcode);
+        return false;
     }
+    struct piece *piece = need_pieces(bulk, *bytes / PIECE);
+    bulk->from_shared = true;
+    for (uint32_t k = 0; k < *bytes; k += PIECE, ++piece) {
+        piece->at = to + k;
+        if (!read_shared(bulk, bulk->at + k, PIECE, piece->data))
+            return false;
+    }
+    bulk->count = *bytes / PIECE;
+    return true;
+}
+
+// Sends a load to the shared memory of one CTA: claims the place, and binds it to the mbarrier there.
+static bool deliver(struct warp *w, const struct op *op, int lane, struct cta *home,
+                    const struct bulk *load, uint64_t barrier, uint32_t to, uint32_t bytes)
+{
+    struct bulk bulk = *load;
+    bulk.pieces = NULL;
+    for (uint32_t k = 0; k < load->count; ++k)
+        if (!claim(w, op, lane, home, load->pieces[k].at, load->piece_bytes))
+            return false;
+    if (!mbarrier_bind(w, op, lane, home, barrier, bytes, &bulk.meeting, &bulk.phase, &bulk.stamp))
+        return false;
+    memcpy(need_pieces(&bulk, load->count), load->pieces, load->count * sizeof *load->pieces);
     if (w->cta->film)
         film_bulk(w->cta->film, op->insn, lane, to, bytes, w->cta->meetings[bulk.meeting].at,
                   bulk.phase, false);
-    keep(w->cta, &bulk);
+    keep(home, &bulk);
+    return true;
+}
+
+// To the same place in the shared memory of each CTA that the mask names, by rank.
+static void deliver_to_many(struct warp *w, const struct op *op, int lane, uint32_t ranks,
+                            const struct bulk *load, uint64_t barrier, uint32_t to, uint32_t bytes)
+{
+    uint32_t size = (uint32_t)cluster_size(w->cta), at;
+    if (!ranks || ranks >> size) {
+        fault_at(w, op, lane, FAULT_TRAP, "%s to the CTAs of mask 0x%x, in a cluster of %u",
+                 w->cta->program->insns[op->insn].opcode, ranks, size);
+        return;
+    }
+    cluster_home_wide(w, op, lane, barrier, &at);
+    for (; ranks && !w->cta->faulted; ranks &= ranks - 1) {
+        uint32_t rank = (uint32_t)__builtin_ctz(ranks);
+        struct cta *home = cta_at(w->cta, (int)rank);
+        uint32_t there = w->cta->cluster ? at | (rank + 1) << RANK_SHIFT : at;
+        if (!deliver(w, op, lane, home, load, there, to, bytes))
+            return;
+    }
+}
+
+static void load(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
+                 int lane)
+{
+    struct bulk bulk = {.op = op, .lane = (uint8_t)lane, .warp = w, .piece_bytes = PIECE};
+    uint32_t to, bytes;
+    struct cta *home =
+        shared_address(w, r, op, &o->shared, lane, o->tensor ? 128 : PIECE, true, &to);
+    if (!home)
+        return;
+    bool good = o->tensor        ? load_box(w, r, op, o, lane, to, &bulk, &bytes)
+                : o->from_shared ? load_shared(w, r, op, o, lane, to, &bulk, &bytes)
+                                 : load_bytes(w, r, op, o, lane, to, &bulk, &bytes);
+    uint64_t barrier = lane_address(r, &o->barrier, lane);
+    if (good && o->multicast)
+        deliver_to_many(w, op, lane, ((u16 *)(r + o->ranks))[lane], &bulk, barrier, to, bytes);
+    else if (good)
+        deliver(w, op, lane, home, &bulk, barrier, to, bytes);
+    free(bulk.pieces);
 }
 
 // ---- Stores -------------------------------------------------------------------------------------
@@ -400,7 +465,7 @@ static void issue_store(struct warp *w, char *r, const struct op *op, const stru
                         int lane)
 {
     struct bulk b = {.op = op, .lane = (uint8_t)lane, .warp = w, .group = w->bulk_open[lane]};
-    if (!shared_address(w, r, op, o, lane, o->tensor ? 128 : PIECE, &b.at))
+    if (!shared_address(w, r, op, &o->shared, lane, o->tensor ? 128 : PIECE, false, &b.at))
         return;
     if (o->tensor) {
         b.map = find_map(w, r, op, o, lane);
@@ -451,6 +516,11 @@ void bulk_finish(struct cta *cta)
 {
     for (size_t i = 0; i < cta->bulk_count && !cta->faulted; ++i) {
         const struct bulk *b = &cta->bulk[i];
+        if (b->pieces && b->warp->cta != cta && cta->races)
+            race_report(b->warp, b->op, b->lane, FAULT_RACE, b->op->insn,
+                        "%s to block (%u,%u,%u), which ends and has not waited for it",
+                        cta->program->insns[b->op->insn].opcode, cta->index[0], cta->index[1],
+                        cta->index[2]);
         if (b->pieces)
             continue;
         store(b, true);

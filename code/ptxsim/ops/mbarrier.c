@@ -1,6 +1,7 @@
 // mbarrier.c: mbarriers, but for the operations on them (sync.c): objects, phases, descriptions.
 #include "mbarrier.h"
 #include "address.h"
+#include "cluster.h"
 #include "ptxsim/machine/film.h"
 
 #include <stdio.h>
@@ -17,23 +18,23 @@ struct meeting *meeting_at(struct cta *cta, uint32_t at)
     return &cta->meetings[cta->meeting_count++];
 }
 
-bool mbarrier_good(struct warp *w, const struct op *op, int lane, uint64_t wide, bool starts,
-                   uint32_t *at)
+struct cta *mbarrier_home(struct warp *w, const struct op *op, int lane, uint64_t wide, bool starts,
+                          uint32_t *at)
 {
-    if (wide >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT)
-        wide -= SHARED_WINDOW;
-    *at = wide > UINT32_MAX ? UINT32_MAX : (uint32_t)wide;
-    if (*at % 8 || *at + (uint64_t)8 > w->cta->shared_bytes ||
-        (!starts && w->cta->written && !written_all(w->cta->written, *at, 8))) {
-        if (*at % 8 || *at + (uint64_t)8 > w->cta->shared_bytes)
-            fault_shared(w, op, lane, *at, 8, starts);
-        else
-            fault_at(w, op, lane, FAULT_UNINITIALISED,
-                     "%s at shared address 0x%x that nothing has written",
-                     w->cta->program->insns[op->insn].opcode, *at);
-        return false;
+    struct cta *home = cluster_home_wide(w, op, lane, wide, at);
+    char of[64];
+    if (*at % 8 || *at + (uint64_t)8 > home->shared_bytes) {
+        fault_shared_of(w, op, lane, home, *at, 8, starts);
+        return NULL;
     }
-    return true;
+    if (!starts && home->written && !written_all(home->written, *at, 8)) {
+        fault_at(w, op, lane, FAULT_UNINITIALISED,
+                 "%s at shared address 0x%x%s that nothing has written",
+                 w->cta->program->insns[op->insn].opcode, *at,
+                 cluster_name(w, home, of, sizeof of));
+        return NULL;
+    }
+    return home;
 }
 
 void mbarrier_settle(struct cta *cta, struct meeting *m, struct mbarrier_state *s)
@@ -62,18 +63,25 @@ void film_state(struct cta *cta, const struct op *op, enum mbarrier_kind kind, u
                                               .phases = m->phases});
 }
 
-bool mbarrier_bind(struct warp *w, const struct op *op, int lane, uint64_t address, uint32_t bytes,
-                   uint32_t *meeting, uint32_t *phase)
+bool mbarrier_bind(struct warp *w, const struct op *op, int lane, struct cta *home,
+                   uint64_t address, uint32_t bytes, uint32_t *meeting, uint32_t *phase,
+                   uint32_t *stamp)
 {
-    struct cta *cta = w->cta;
     struct op strong = *op;
     uint32_t at;
     uint64_t word;
     strong.order = ORDER_STRONG;
-    if (!mbarrier_good(w, op, lane, address, false, &at))
+    struct cta *cta = mbarrier_home(w, op, lane, address, false, &at);
+    if (!cta)
         return false;
-    if (cta->races)
-        race_shared(w, &strong, 1u << lane, at, 8, RACE_READ, NULL);
+    if (cta != home) {
+        fault_at(w, op, lane, FAULT_TRAP,
+                 "%s to the shared memory of one CTA of the cluster, with the mbarrier of another",
+                 w->cta->program->insns[op->insn].opcode);
+        return false;
+    }
+    *stamp = w->clock ? w->clock->now[lane] : 0;
+    cluster_race(w, &strong, lane, cta, at, 8, RACE_READ, NULL);
     memcpy(&word, cta->shared + at, 8);
     struct mbarrier_state s = mbarrier_unpack(word);
     if (!s.expected) {
@@ -85,7 +93,9 @@ bool mbarrier_bind(struct warp *w, const struct op *op, int lane, uint64_t addre
     struct meeting *m = meeting_at(cta, at);
     *meeting = (uint32_t)(m - cta->meetings);
     *phase = m->phases;
-    race_release(w, 1u << lane, &m->pending);
+    race_release_to(w, 1u << lane, cta, &m->pending);
+    if (cta != w->cta)
+        *stamp = race_delivered(w, lane, cta, &m->pending);
     s.bytes -= (int32_t)bytes;
     cta->progress++;
     mbarrier_settle(cta, m, &s);

@@ -34,9 +34,9 @@ struct meeting { // what is known of an mbarrier beside its object
 // What is known of the mbarrier at a shared address. The pointer is good until the next call.
 struct meeting *meeting_at(struct cta *cta, uint32_t at);
 
-// Whether a lane's mbarrier is in shared memory, at *at; false after a fault.
-bool mbarrier_good(struct warp *w, const struct op *op, int lane, uint64_t wide, bool starts,
-                   uint32_t *at);
+// The CTA in whose shared memory a lane's mbarrier is, at *at; NULL after a fault.
+struct cta *mbarrier_home(struct warp *w, const struct op *op, int lane, uint64_t wide, bool starts,
+                          uint32_t *at);
 
 // Ends the phase if nothing is missing in it.
 void mbarrier_settle(struct cta *cta, struct meeting *m, struct mbarrier_state *s);
@@ -45,10 +45,12 @@ void mbarrier_settle(struct cta *cta, struct meeting *m, struct mbarrier_state *
 void film_state(struct cta *cta, const struct op *op, enum mbarrier_kind kind, uint32_t lanes,
                 const struct meeting *m, const struct mbarrier_state *s);
 
-// Takes the bytes of a bulk copy off those that the mbarrier at `address` expects. *meeting and
-// *phase get its number and the phase that the copy belongs to. False after a fault.
-bool mbarrier_bind(struct warp *w, const struct op *op, int lane, uint64_t address, uint32_t bytes,
-                   uint32_t *meeting, uint32_t *phase);
+// Takes the bytes of a bulk copy off those that the mbarrier at `address`, in the shared memory of
+// `home`, expects: *meeting and *phase get its number there and the phase that the copy belongs to,
+// *stamp when its bytes are written, for race checks. False after a fault.
+bool mbarrier_bind(struct warp *w, const struct op *op, int lane, struct cta *home,
+                   uint64_t address, uint32_t bytes, uint32_t *meeting, uint32_t *phase,
+                   uint32_t *stamp);
 
 // meetings_start forgets the mbarriers of the CTA before; meetings_destroy frees the storage.
 void meetings_start(struct cta *cta);

@@ -191,6 +191,21 @@ enum special {
     SPECIAL_RESERVED_SMEM_1,
     SPECIAL_ENVREG1,
     SPECIAL_ENVREG2,
+    SPECIAL_CLUSTER_CTAID_X,
+    SPECIAL_CLUSTER_CTAID_Y,
+    SPECIAL_CLUSTER_CTAID_Z,
+    SPECIAL_CLUSTER_NCTAID_X,
+    SPECIAL_CLUSTER_NCTAID_Y,
+    SPECIAL_CLUSTER_NCTAID_Z,
+    SPECIAL_CLUSTERID_X,
+    SPECIAL_CLUSTERID_Y,
+    SPECIAL_CLUSTERID_Z,
+    SPECIAL_NCLUSTERID_X,
+    SPECIAL_NCLUSTERID_Y,
+    SPECIAL_NCLUSTERID_Z,
+    SPECIAL_CLUSTER_CTARANK,
+    SPECIAL_CLUSTER_NCTARANK,
+    SPECIAL_IS_EXPLICIT_CLUSTER, // a predicate
     SPECIALS
 };
 extern const char *const special_names[SPECIALS];
@@ -212,6 +227,11 @@ void barrier_note_passing(struct warp *w, const struct group *g);
 void barrier_report_passed(struct warp *w, const struct op *op, uint32_t mask);
 // Lets everyone who waits at a barrier go on if all have come.
 void release_barrier(struct cta *cta, unsigned id);
+
+// The barrier of a cluster, and addresses in it (cluster.c). target of an arrival: it is relaxed; of the
+// wait, operands: what it is in a cluster of one CTA, that of the CTA.
+op_fn cluster_arrive_op, cluster_wait_op;
+op_fn mapa_op, getctarank_op, isspacep_cta_op; // bytes: of the address; b: of mapa, the rank
 
 enum barrier_kind { BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_POPC, BARRIER_AND, BARRIER_OR };
 struct barrier_operands {
@@ -284,6 +304,9 @@ struct mbarrier_operands {
 
 struct bulk_operands {
     bool tensor, store;
+    bool from_shared; // to another CTA's, that is in `global`
+    bool multicast;   // to the CTAs of the cluster that the register `ranks` names, a bit each
+    uint32_t ranks;
     int rank;
     struct bulk_address {
         uint32_t reg;

@@ -40,7 +40,22 @@ const char *const special_names[SPECIALS] = {"%tid.x",
                                              "%reserved_smem_offset_0",
                                              "%reserved_smem_offset_1",
                                              "%envreg1",
-                                             "%envreg2"};
+                                             "%envreg2",
+                                             "%cluster_ctaid.x",
+                                             "%cluster_ctaid.y",
+                                             "%cluster_ctaid.z",
+                                             "%cluster_nctaid.x",
+                                             "%cluster_nctaid.y",
+                                             "%cluster_nctaid.z",
+                                             "%clusterid.x",
+                                             "%clusterid.y",
+                                             "%clusterid.z",
+                                             "%nclusterid.x",
+                                             "%nclusterid.y",
+                                             "%nclusterid.z",
+                                             "%cluster_ctarank",
+                                             "%cluster_nctarank",
+                                             "%is_explicit_cluster"};
 
 // The clocks count instructions: the simulator has no time. Each one of the warp stands for some
 // cycles, so that a loop that waits for a number of cycles ends soon; a warp that looks never reads
@@ -121,6 +136,18 @@ static uint64_t special(const struct warp *w, int which, int lane)
     case SPECIAL_RESERVED_SMEM_1: return reserved_begin(cta);
     case SPECIAL_ENVREG1: return launch->grid_memory >> 32; // as cooperative groups look for it
     case SPECIAL_ENVREG2: return (uint32_t)launch->grid_memory;
+    case SPECIAL_CLUSTER_CTARANK: return (uint64_t)cta->rank;
+    case SPECIAL_CLUSTER_NCTARANK: return (uint64_t)cluster_size(cta);
+    }
+    if (which >= SPECIAL_CLUSTER_CTAID_X && which <= SPECIAL_NCLUSTERID_Z) {
+        int side = (which - SPECIAL_CLUSTER_CTAID_X) % 3;
+        unsigned shape = cta->cluster ? cta->cluster->shape[side] : 1;
+        switch (which - side) {
+        case SPECIAL_CLUSTER_CTAID_X: return cta->index[side] % shape;
+        case SPECIAL_CLUSTER_NCTAID_X: return shape;
+        case SPECIAL_CLUSTERID_X: return cta->index[side] / shape;
+        default: return launch->grid[side] / shape;
+        }
     }
     return 0;
 }
@@ -140,6 +167,12 @@ void special_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
                 ((uint32_t *)(void *)(r + op->d))[i] = (uint32_t)now;
             else
                 ((uint64_t *)(void *)(r + op->d))[i] = now;
+        return;
+    }
+    if (op->imm == SPECIAL_IS_EXPLICIT_CLUSTER) {
+        const struct launch *launch = w->cta->launch;
+        bool asked = launch->cluster[0] || w->cta->program->kernel->info.cluster[0];
+        *(u32 *)(r + op->d) = asked ? ~0u : 0;
         return;
     }
     for (int i = 0; i < WARP; ++i) {

@@ -2,19 +2,31 @@
 // begins and ends.
 #include "address.h"
 #include "async.h"
+#include "cluster.h"
 #include "mbarrier.h"
 #include "ptxsim/machine/film.h"
 #include "scalars.h"
 
 // ---- mbarriers ----------------------------------------------------------------------------------
 
-static bool find_object(struct warp *w, char *r, const struct op *op, int lane, uint32_t *at)
+static struct cta *find_object(struct warp *w, char *r, const struct op *op, int lane, uint32_t *at)
 {
     uint64_t wide = op->wide_address ? ((u64 *)(r + op->a))[lane] : ((u32 *)(r + op->a))[lane];
     wide += (uint64_t)op->imm;
     if (!op->wide_address)
         wide = (uint32_t)wide;
-    return mbarrier_good(w, op, lane, wide, op->target == MBARRIER_INIT, at);
+    struct cta *home = mbarrier_home(w, op, lane, wide, op->target == MBARRIER_INIT, at);
+    const struct mbarrier_operands *o = op->operands;
+    bool own = op->target == MBARRIER_WAIT || op->target == MBARRIER_INIT ||
+               op->target == MBARRIER_INVAL || op->target == MBARRIER_COPIES ||
+               o->result != NO_REGISTER;
+    char of[64];
+    if (!home || home == w->cta || !own)
+        return home;
+    fault_at(w, op, lane, FAULT_TRAP,
+             "%s at shared address %u%s: this is for the CTA's own mbarriers",
+             w->cta->program->insns[op->insn].opcode, *at, cluster_name(w, home, of, sizeof of));
+    return NULL;
 }
 
 // A thread has seen the phases of an mbarrier: what was bound to them has come.
@@ -24,8 +36,8 @@ static void see_phases(struct cta *cta, uint32_t meeting, uint32_t phases)
     bulk_arrive(cta, meeting, phases);
 }
 
-static bool arrive(struct warp *w, const struct op *op, int lane, struct meeting *m,
-                   struct mbarrier_state *s, uint32_t count)
+static bool arrive(struct warp *w, const struct op *op, int lane, struct cta *home,
+                   struct meeting *m, struct mbarrier_state *s, uint32_t count)
 {
     if (!count || count > s->pending) {
         fault_at(w, op, lane, FAULT_TRAP,
@@ -35,22 +47,25 @@ static bool arrive(struct warp *w, const struct op *op, int lane, struct meeting
         return false;
     }
     s->pending -= count;
-    w->cta->progress++;
+    home->progress++;
     return true;
 }
 
-// The lanes' operation on the mbarrier at one address.
-static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes, uint32_t at)
+// The lanes' operation on the mbarrier at one address of a CTA's shared memory.
+static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes, struct cta *cta,
+                   uint32_t at)
 {
     const struct mbarrier_operands *o = op->operands;
-    struct cta *cta = w->cta;
     struct meeting *m = meeting_at(cta, at);
     uint8_t *object = cta->shared + at;
     int first = __builtin_ctz(lanes);
     bool starts = op->target == MBARRIER_INIT, ends = op->target == MBARRIER_INVAL;
     // mbarrier.inval is checked as a read only: libcu++'s pipeline calls it with no synchronisation
     // but a match_any before.
-    race_shared(w, op, lanes, at, 8, starts ? RACE_WRITE : RACE_READ, NULL);
+    if (cta == w->cta)
+        race_shared(w, op, lanes, at, 8, starts ? RACE_WRITE : RACE_READ, NULL);
+    for (uint32_t left = cta == w->cta ? 0 : lanes; left; left &= left - 1)
+        race_remote(w, op, __builtin_ctz(left), cta, at, 8, RACE_READ, NULL);
     if (starts || ends) {
         uint32_t count = starts ? ((u32 *)(r + o->operand))[first] : 0;
         if (starts && (!count || count > 0xfffff)) {
@@ -105,7 +120,7 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
         for (uint32_t left = lanes; left; left &= left - 1)
             copies_bind(w, __builtin_ctz(left), (uint32_t)(m - cta->meetings), m->phases);
     if (op->target != MBARRIER_EXPECT && op->target != MBARRIER_COMPLETE)
-        race_release(w, lanes, &m->pending);
+        race_release_to(w, lanes, cta, &m->pending);
     uint32_t phases = m->phases;
     for (uint32_t left = lanes; left; left &= left - 1) {
         int i = __builtin_ctz(left);
@@ -129,7 +144,7 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
             s.expected -= value < s.expected ? value : s.expected - 1;
         if (op->target == MBARRIER_COPIES)
             value = o->no_increment;
-        if (op->target != MBARRIER_COMPLETE && value && !arrive(w, op, i, m, &s, value))
+        if (op->target != MBARRIER_COMPLETE && value && !arrive(w, op, i, cta, m, &s, value))
             return;
         mbarrier_settle(cta, m, &s);
     }
@@ -143,18 +158,21 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
 void mbarrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     uint32_t at[WARP], good = 0;
+    struct cta *home[WARP];
     for (uint32_t left = mask; left; left &= left - 1) {
         int i = __builtin_ctz(left);
-        if (find_object(w, r, op, i, &at[i]))
-            good |= 1u << i;
+        home[i] = find_object(w, r, op, i, &at[i]);
+        good |= (uint32_t)(home[i] != NULL) << i;
     }
     while (good && !w->cta->faulted) {
         int first = __builtin_ctz(good);
         uint32_t same = 0;
-        for (uint32_t left = good; left; left &= left - 1)
-            same |= (uint32_t)(at[__builtin_ctz(left)] == at[first]) << __builtin_ctz(left);
+        for (uint32_t left = good; left; left &= left - 1) {
+            int i = __builtin_ctz(left);
+            same |= (uint32_t)(at[i] == at[first] && home[i] == home[first]) << i;
+        }
         good &= ~same;
-        at_one(w, r, op, same, at[first]);
+        at_one(w, r, op, same, home[first], at[first]);
         if (op->target != MBARRIER_WAIT)
             note_effect(w);
     }

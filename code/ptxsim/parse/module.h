@@ -13,7 +13,12 @@ enum space { SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_PARAM
 #define SHARED_WINDOW (UINT64_C(1) << WINDOW_SHIFT)
 #define LOCAL_WINDOW (UINT64_C(2) << WINDOW_SHIFT)
 #define PARAM_WINDOW (UINT64_C(3) << WINDOW_SHIFT) // of a kernel's parameters (__grid_constant__)
-#define CODE_WINDOW (UINT64_C(4) << WINDOW_SHIFT)  // function addresses, for indirect calls
+// Of an address of shared memory: the CTA of the cluster, by rank + 1, above the place in its memory; 0:
+// the CTA's own.
+#define RANK_SHIFT 24
+enum { MOST_CLUSTER = 16 }; // CTAs of a cluster
+
+#define CODE_WINDOW (UINT64_C(4) << WINDOW_SHIFT) // function addresses, for indirect calls
 
 enum operand_kind {
     OPERAND_REGISTER,  // reg
@@ -115,6 +120,7 @@ struct function {
     int params, returns; // of a .func: return values come first among the variables
     int max_threads;
     bool bounded;          // it says max_threads
+    unsigned cluster[3];   // .reqnctapercluster, or 0
     char unsupported[256]; // why it cannot be decoded, else empty
 };
 

@@ -937,13 +937,14 @@ static void parse_function(struct parser *p, bool is_kernel)
                    accept(p, ".maxnctapersm") || accept(p, ".maxclusterrank")) {
             integer(p);
         } else if (accept(p, ".reqnctapercluster")) {
-            bool several = false;
-            do
-                several |= integer(p) != 1;
-            while (accept(p, ","));
-            if (several)
-                snprintf(f->unsupported, sizeof f->unsupported,
-                         "clusters of several CTAs are not supported");
+            int sides = 0;
+            f->cluster[1] = f->cluster[2] = 1;
+            do {
+                int64_t size = integer(p);
+                if (size < 1 || size > MOST_CLUSTER || sides == 3)
+                    fail(p, "a cluster of %lld CTAs", (long long)size);
+                f->cluster[sides++] = (unsigned)size;
+            } while (accept(p, ","));
         } else if (accept(p, ".noreturn") || accept(p, ".explicitcluster")) {
             continue;
         } else if (accept(p, ".pragma")) {
@@ -1081,6 +1082,7 @@ static void describe_kernel(struct module *m, struct kernel *kernel, struct func
     info->name = f->name;
     info->params = f->params;
     info->max_threads = f->max_threads;
+    memcpy(info->cluster, f->cluster, sizeof info->cluster);
     info->bounded = f->bounded;
     size_t *offsets = arena_alloc(&m->arena, (size_t)(f->params + 1) * sizeof *offsets);
     size_t *sizes = arena_alloc(&m->arena, (size_t)(f->params + 1) * sizeof *sizes);

@@ -252,25 +252,29 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         for (uint32_t left = done ? 0 : mask; left; left &= left - 1) {
             int i = __builtin_ctz(left);
             uint8_t *lane = lanes + (size_t)i * size;
-            bool good = !(at[i] % size) && at[i] + (uint64_t)size <= cta->shared_bytes;
-            if (good && cta->races)
-                FN(race_lane)(w, op, i, at[i], size, store, lane);
+            uint32_t from = at[i];
+            struct cta *home = cluster_home(w, op, i, &from);
+            bool good = !(from % size) && from + (uint64_t)size <= home->shared_bytes;
+            if (good && home != cta)
+                race_remote(w, op, i, home, from, size, store ? RACE_WRITE : RACE_READ, lane);
+            else if (good && cta->races)
+                FN(race_lane)(w, op, i, from, size, store, lane);
             if (good && op->order && store)
-                race_publish(w, op, i, at[i], true);
-            if (!good || (!store && cta->written && !written_all(cta->written, at[i], size)))
-                fault_shared(w, op, i, at[i], size, store);
+                race_publish(w, op, i, from, home);
+            if (!good || (!store && home->written && !written_all(home->written, from, size)))
+                fault_shared_of(w, op, i, home, from, size, store);
             if (!good) {
                 if (!store)
                     memset(lane, 0, size);
             } else if (store) {
-                changed = changed || memcmp(cta->shared + at[i], lane, size) != 0;
-                memcpy(cta->shared + at[i], lane, size);
-                if (cta->written)
-                    written_mark(cta->written, at[i], size);
+                changed = changed || memcmp(home->shared + from, lane, size) != 0;
+                memcpy(home->shared + from, lane, size);
+                if (home->written)
+                    written_mark(home->written, from, size);
             } else {
-                memcpy(lane, cta->shared + at[i], size);
+                memcpy(lane, home->shared + from, size);
                 if (op->order)
-                    race_observe(w, op, i, at[i], true, false);
+                    race_observe(w, op, i, from, home, false);
             }
         }
     } else {
@@ -337,7 +341,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             if (w->clock) {
                 race_global(w, op, 1u << i, at[i], size, store ? RACE_WRITE : RACE_READ, lane);
                 if (store && op->order)
-                    race_publish(w, op, i, at[i], false);
+                    race_publish(w, op, i, at[i], NULL);
             }
             changed = changed || (store && memcmp((void *)(uintptr_t)at[i], lane, size) != 0);
             if (store)
@@ -345,7 +349,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             else
                 memcpy(lane, (const void *)(uintptr_t)at[i], size);
             if (w->clock && !store && op->order)
-                race_observe(w, op, i, at[i], false, false);
+                race_observe(w, op, i, at[i], NULL, false);
         }
     } else {
         changed = true;

@@ -9,7 +9,7 @@
 static inline bool FN(writes_ordered)(struct races *s, const struct warp_clock *c, uint32_t line)
 {
     const struct latest *l = &s->writes[line];
-    return latest_ordered(c, l) || (l->stamp == RACE_PENDING && race_line_arrived(s, c, line));
+    return latest_ordered(c, l) || (l->stamp >= RACE_FOREIGN && race_line_arrived(s, c, line));
 }
 
 // Whether a warp's readings of a line later than `stamp` are all of one run.
@@ -35,6 +35,7 @@ FN(run_ordered)(const struct warp *w, uint32_t cell, uint32_t per, bool store)
         written &= FN(writes_ordered)(s, c, i);
         own &= s->writes[i].warp == warp;
         read &= !store || latest_ordered(c, &s->reads[i]);
+        bad |= store && s->reads[i].stamp == RACE_FOREIGN;
     }
     if (!written && own) {
         uint32_t least = c->least[warp];

@@ -1,6 +1,7 @@
 // set.h: everything that is compiled once for each instruction set, and its table. FN(x) names
 // the functions of the set.
 #include "ptxsim/ops/address.h"
+#include "ptxsim/ops/cluster.h"
 #include "ptxsim/ops/ops.h"
 #include "ptxsim/ops/scalars.h"
 

@@ -1,0 +1,45 @@
+# Planted bugs of clusters of two blocks, each reported at its line, and a right version of each with no
+# report. The programs are in cluster_cases.cu; test_hopper.cu and world/cluster_shared.cu have results.
+
+load test_cases
+
+setup_file() {
+    compile_cases code/ptxsim/test/cluster_cases.cu 90 16
+}
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../../.."
+}
+
+@test "a block's memory is written before the block has begun" { expect not_begun "which may not have begun"; }
+@test "__syncthreads where the cluster has to wait" {
+    expect read_early "with no barrier of the cluster in between"
+}
+@test "barrier.cluster.arrive.relaxed orders no memory" { expect relaxed "with no barrier of the cluster in between"; }
+@test "another block writes, and nothing waits for it" {
+    expect written_late "with no barrier of the cluster in between"
+}
+@test "overwritten while another block may read it" {
+    expect overwritten "with no barrier of the cluster in between"
+}
+@test "a block ends while another one may read its memory" {
+    expect left "nothing makes it wait (a barrier of the cluster)"
+}
+@test "a counter of two blocks that is not atomic" { expect counted "with no barrier"; }
+@test "barrier.cluster.arrive twice" { expect twice "again, with no barrier.cluster.wait in between"; }
+@test "barrier.cluster.wait with no arrival" { expect unasked "with no barrier.cluster.arrive before"; }
+@test "a deadlock of two blocks says where each waits" {
+    expect stuck "deadlock: 2 of 2 warps wait for others that never come, in a cluster of 2 CTAs"
+}
+@test "past the end of another block's memory" { expect outside ",0,0), past the end of the CTA's 256 bytes"; }
+@test "ld.shared with an address of another block" { expect not_its_own "of its cluster, .shared::cluster"; }
+@test "mapa: a rank that there is not" { expect no_such_rank "rank 2 in a cluster of 2"; }
+@test "an mbarrier of another block hands values over" {
+    expect handed_over "with no barrier of the cluster in between"
+}
+@test "multicast: the other block does not wait" { expect multicast "nothing has waited for it"; }
+@test "multicast: a tile that the other block still reads" {
+    expect reused "of block (1,0,0) that thread"
+}
+@test "multicast to a block that ends" { expect unwaited "which ends and has not waited for it"; }
+@test "a copy to one block with the mbarrier of another" { expect sent "with the mbarrier of another"; }
