@@ -396,10 +396,12 @@ build/planted/ch%.o: private KERNEL_FLAGS += -w
 
 # As PTX only, which is half the compiling: the simulator takes it, and a GPU's driver does. Linked
 # by a rule of its own, so that a change of the workbench compiles no kernel again.
-build/planted/ch%.o: build/mutants/ch%.cu build/flags build/cuda
+.SECONDEXPANSION:
+of_program = build/obj/$(basename ch$(1)).o
+build/planted/ch%.o: build/mutants/ch%.cu $$(call of_program,$$*) code/compile-variant build/flags build/cuda
 	$(say) NVCC ch$*
-	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
-	    -gencode arch=$(call ptx,$(call images,ch$*))$(comma)code=$(call ptx,$(call images,ch$*)) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+	$(Q)mkdir -p $(@D) && code/compile-variant $< $@ build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
+	    -gencode arch=$(call ptx,$(call images,ch$*))$(comma)code=$(call ptx,$(call images,ch$*)) -MMD -MP -MF $(@:.o=.d)
 build/planted/ch%: build/planted/ch%.o build/libworkbench.a
 	$(Q)$(CXX) $^ $(LIBS) $(CUDA_LIBS) -o $@
 .PRECIOUS: build/planted/ch%.o build/answers/ch%.o
@@ -412,10 +414,10 @@ build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cu
 answers: all
 	$(Q)$(MAKE) -s --no-print-directory $$(sed -E 's/\.cu?$$//' build/answers/list)
 build/answers/ch%: private KERNEL_FLAGS += -w
-build/answers/ch%.o: build/answers/ch%.cu build/flags build/cuda
+build/answers/ch%.o: build/answers/ch%.cu $$(call of_program,$$*) code/compile-variant build/flags build/cuda
 	$(say) NVCC ch$*
-	$(Q)build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none $(call gencode,$(firstword $(call images,ch$*))) \
-	    -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+	$(Q)code/compile-variant $< $@ build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
+	    $(call gencode,$(firstword $(call images,ch$*))) -MMD -MP -MF $(@:.o=.d)
 build/answers/ch%: build/answers/ch%.o build/libworkbench.a
 	$(Q)$(CXX) $^ $(LIBS) $(CUDA_LIBS) -o $@
 build/answers/ch%: build/answers/ch%.c build/libworkbench.a build/flags build/cuda
@@ -445,11 +447,13 @@ tune: build/ch14_search build/libworkbench.a build/hashes.tsv build/ptxsim/libcu
 
 # ---- The simulator's profile and speed ------------------------------------------------------------
 
-# The lines of chapter N's kernel with what the simulator counted there.
+# The lines of chapter N's kernel with what the simulator counted there; chapter 20's asks a cache.
+profile_shape = $(or $(profile_shape_$(1)),mission)
+profile_shape_20 := 1x2x512q4p16
 define profile
 .PHONY: profile$(1)
 profile$(1): build/profile build/ptxsim/libcudart.so.13 build/$(2)
-	$(Q)build/profile build/$(2) --shapes mission --seeds 0 --no-timing --quiet 2>build/profile.log || \
+	$(Q)build/profile build/$(2) --shapes $(call profile_shape,$(1)) --seeds 0 --no-timing --quiet 2>build/profile.log || \
 	    { cat build/profile.log >&2; exit 1; }
 endef
 $(foreach n,$(numbers),$(foreach p,$(filter $(cuda_programs),$(call judged,$n)),$(eval $(call profile,$n,$p))))
@@ -468,6 +472,7 @@ film_shape_15 := 1x1x384
 film_shape_16 := 1x1x384
 film_shape_17 := 1x1x1024
 film_shape_19 := 1x1x128
+film_shape_20 := 1x1x300q4p32
 define film
 build/films/chapter$(1).html: build/profile build/ptxsim/libcudart.so.13 build/$(2) $(wildcard code/film/*)
 	$(say) FILM $$@
@@ -526,8 +531,8 @@ c_tests := $(patsubst %.c,build/tests/%,$(wildcard code/*/test_*.c code/*/test/t
 cuda_tests := $(patsubst %.cu,build/tests/%,$(wildcard code/*/test_*.cu code/*/test/test_*.cu))
 bats_tests := $(wildcard code/*/test_*.bats code/*/test/test_*.bats plots/test_*.bats labs/test/test_*.bats code/test_*.bats)
 # The long ones begin first, where run-tests.sh has not yet seen how long each takes.
-long_tests := $(wildcard code/test_make.bats labs/test/test_grade.bats code/literate/test_weave.bats \
-                         labs/test/test_checklist.bats code/test_stages.bats)
+long_tests := $(wildcard labs/test/test_grade.bats code/test_make.bats labs/test/test_check.bats \
+                         code/literate/test_solutions.bats code/ptxsim/test/test_world.bats code/literate/test_weave.bats)
 
 # GCC 13 and 14 put a frame whose use after return they watch for 32 bytes beside where its 64-byte
 # vectors have to be: a frame of 736 bytes, say, which only on the real stack is moved to fit.

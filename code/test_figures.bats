@@ -221,3 +221,86 @@ END
     grep -qF "$(descriptors 'k\_tiles' $((BLOCK_N * HEAD_DIM)) $((HEAD_DIM / MMA_K)))" "$BATS_TEST_TMPDIR/figure"
     grep -qF "$(descriptors 'vt\_tiles' $((OUT_COLS * BLOCK_N)) $((BLOCK_N / MMA_K)))" "$BATS_TEST_TMPDIR/figure"
 }
+
+@test "the pages of chapter 20: where each granule of two sequences lies" {
+    chapter=chapters/20-cache.md program=code/ch20_decode.cu
+    GRANULE=$(expression 'constexpr int GRANULE = ' ';')
+    figure fig:ch20-pages >"$BATS_TEST_TMPDIR/figure"
+    [ "$(expression 'int page = token >> ' ';')" = '(31 - __clz(args.page))' ] # the logarithm of a page: 5
+    in_page=$(expression 'int in_page = ' ';')
+    in_page=${in_page//args.page/32}
+    for sequence in 0 1; do
+        tokens=$(sed -nE "s/.*sequence $sequence, ([0-9]+) tokens.*/\1/p" "$BATS_TEST_TMPDIR/figure")
+        IFS=, read -r -a table < <(sed -nE "s/.*in \{([^}]*)\} % table of sequence $sequence\$/\1/p" \
+            "$BATS_TEST_TMPDIR/figure")
+        for ((granule = 0; granule * GRANULE < tokens; granule++)); do
+            entry=${table[granule * GRANULE >> 5]}
+            [ "${entry%/*}" = $((granule * GRANULE >> 5)) ] # tables are in order
+            echo "${entry#*/}/$((in_page))/$sequence/$granule"
+        done | paste -sd,
+    done >"$BATS_TEST_TMPDIR/expected"
+    sed -nE 's/.*foreach .page.*granule in \{([^}]*)\}/\1/p' "$BATS_TEST_TMPDIR/figure" |
+        diff "$BATS_TEST_TMPDIR/expected" -
+}
+
+@test "a granule of chapter 20: which lane copies which row of K, and what lane 9 reads of V" {
+    chapter=chapters/20-cache.md program=code/ch20_decode.cu
+    figure fig:ch20-granule >"$BATS_TEST_TMPDIR/figure"
+    first=$(expression 'const uint8_t *mine = k + ' ' * HEAD_DIM;')
+    further=$(expression 'copy_codes(to + 512, mine + ' ' * HEAD_DIM')
+    for second in 0 $((further)); do
+        for ((row = 0; row < 8; row++)); do echo "$((first + second))/$((4 * row))"; done | paste -sd,
+    done >"$BATS_TEST_TMPDIR/expected"
+    sed -nE 's/.*foreach .key\/.lane in \{([^}]*)\}.*/\1/p' "$BATS_TEST_TMPDIR/figure" |
+        diff "$BATS_TEST_TMPDIR/expected" -
+    # V by the program's own code_place(): a lane reads 16 bytes at each of two places.
+    at=$(expression 'copy_codes(to + 1024, v + ' ');')
+    then=$(expression 'copy_codes(to + 1536, v + ' ');')
+    {
+        printf '#include <stdio.h>\nenum cache_tensor { CACHE_K, CACHE_V };\nenum { HEAD_DIM = 64 };\n'
+        sed -nE 's/^constexpr int (MMA_N|GRANULE|GRANULE_CODES) = ([^;]*);.*/enum { \1 = \2 };/p' "$program"
+        sed -n '/^static int code_place(/,/^}/p' "$program"
+        cat <<END
+    int main(void)
+    {
+        int lane = 9, from[] = {$at, $then};
+        for (int word = 0; word < 8; ++word)
+            for (int d = 0; d < HEAD_DIM; ++d) {
+                int byte = from[word / 4] + word % 4 * 4, keys = 0;
+                for (int key = 0; key < GRANULE; ++key)
+                    if ((code_place(CACHE_V, key, d) - GRANULE * HEAD_DIM) / 4 == byte / 4)
+                        keys |= 1 << key;
+                if (keys)
+                    printf("%d/%d/%d %x\n", word, byte, d, keys);
+            }
+        return 0;
+    }
+END
+    } >"$BATS_TEST_TMPDIR/lane.c"
+    cc -std=c11 -Wall -Werror -o "$BATS_TEST_TMPDIR/lane" "$BATS_TEST_TMPDIR/lane.c"
+    "$BATS_TEST_TMPDIR/lane" >"$BATS_TEST_TMPDIR/words"
+    [ "$(cut -d' ' -f2 "$BATS_TEST_TMPDIR/words" | sort | uniq -c | xargs)" = "8 f0" ] # keys 4 to 7
+    cut -d' ' -f1 "$BATS_TEST_TMPDIR/words" | paste -sd, >"$BATS_TEST_TMPDIR/expected"
+    sed -nE 's/.*foreach .word.*d in \{([0-9]+\/[0-9]+\/[^}]*)\}.*/\1/p' "$BATS_TEST_TMPDIR/figure" |
+        diff "$BATS_TEST_TMPDIR/expected" -
+    cut -d' ' -f1 "$BATS_TEST_TMPDIR/words" | cut -d/ -f1,3 | paste -sd, >"$BATS_TEST_TMPDIR/expected"
+    sed -nE 's/.*foreach .word\/.d in \{([^}]*)\}.*/\1/p' "$BATS_TEST_TMPDIR/figure" |
+        diff "$BATS_TEST_TMPDIR/expected" -
+}
+
+@test "the split of chapter 20: which CTA, and which of its warps, has a granule" {
+    chapter=chapters/20-cache.md program=code/ch20_decode.cu
+    first=$(expression 'w.first = ' ';')
+    stride=$(expression 'w.stride = ' ';')
+    of_warp=$(expression 'size_t at = find(w, args, ' ', page_id);')
+    first=${first/F.warps/4} first=${first/blockIdx.x/cta}
+    stride=${stride/F.warps/4} stride=${stride/gridDim.x/2}
+    of_warp=${of_warp/w.first/$first} of_warp=${of_warp/w.stride/$stride}
+    for cta in 0 1; do
+        for warp in 0 1 2 3; do
+            for ((i = 0; ($of_warp) < 22; i++)); do echo "$((of_warp))/$warp"; done
+        done | sort -n | paste -sd,
+    done >"$BATS_TEST_TMPDIR/expected"
+    figure fig:ch20-split | sed -nE 's/.*foreach .granule\/.warp in \{([^}]*)\}.*/\1/p' |
+        diff "$BATS_TEST_TMPDIR/expected" -
+}

@@ -51,6 +51,43 @@ programs() {
     [[ "$output" =~ ch01_attention\ +nan-passes\ +nan\ +nan ]]
 }
 
+@test "a variant that differs from its program in kernels alone is compiled as these, any other whole" {
+    local root=$PWD hash change
+    hash=$(sha256sum </dev/null | cut -d' ' -f1)
+    cd "$BATS_TEST_TMPDIR"
+    mkdir -p build/tangled build/obj
+    printf '%s\n' 'constexpr int TILE = 32; // keys' '__device__ int done;' \
+        '__device__ int next(int tile) { return tile + 1; }' 'template <int N>' '__global__ void kernel(int *out)' '{' \
+        '    if (out) {' '        out[0] = N;' '    }' '}' 'static int launch(void)' '{' '    return TILE;' '}' \
+        >build/tangled/ch99_x.cu
+    # What a compiler has made of it, and one that says what it is asked for.
+    printf 'const char hash[] = "%s"; __attribute__((section(".nv_fatbin"))) const char kernel[] = "old kernel";' "$hash" |
+        cc -x c -c - -o build/obj/ch99_x.o
+    printf '#!/bin/bash\n[[ $* == "-O3 "*"ch99_x.bug.cu -o "* ]] || exit 1\n%s\n' \
+        '[[ $* == *" -fatbin "* ]] && echo new kernel >"${!#}" || echo whole >"${!#}"' >nvcc
+    chmod +x nvcc
+    variant() { # SED
+        sed "$1" build/tangled/ch99_x.cu >ch99_x.bug.cu
+        run ! cmp -s build/tangled/ch99_x.cu ch99_x.bug.cu
+        rm -f out.o
+        "$root/code/compile-variant" ch99_x.bug.cu out.o ./nvcc -O3
+    }
+    for change in 's/= N;/= N + 1;/' 's/tile + 1/tile/' 's/if (out)/for (;;)/' 's/keys/rows/'; do
+        variant "$change"
+        [ "$(strings out.o | grep -c '^new kernel$')" -eq 1 ]
+        [ "$(strings out.o | grep -cE "old kernel|$hash")" -eq 0 ]
+        strings out.o | grep -qE '^0{64}$' # no measurement is of it
+    done
+    for change in 's/= 32/= 64/' 's/int done/long done/' 's/int N/unsigned N/' 's/int .out)/long *out)/' \
+        's/return TILE/return 2 * TILE/' '1i #include "x.h"'; do
+        variant "$change"
+        [ "$(cat out.o)" = whole ]
+    done
+    rm out.o
+    run ! "$root/code/compile-variant" ch99_x.bug.cu out.o ./nvcc -O2 # which it refuses
+    [ ! -e out.o ]
+}
+
 # bats test_tags=quick
 @test "the charts are today's" {
     plots/render --check
@@ -97,10 +134,10 @@ programs() {
 }
 
 @test "an unknown chapter: one line" {
-    run make chapter20
+    run make chapter21
     [ "$status" -ne 0 ]
     [ "${#lines[@]}" -eq 1 ]
-    [[ "$output" == *"there is no chapter 20: the chapters are"* ]]
+    [[ "$output" == *"there is no chapter 21: the chapters are"* ]]
 }
 
 @test "no nvcc: one line saying what to do" {

@@ -160,11 +160,18 @@ char *join(const char *folder, const char *name)
     return path;
 }
 
-// Whether it is of a program with a mask, or of a lab that judges one: that computes something else
-// than the stages, and is on none of their charts.
-static bool has_mask(const char *folder, const struct record *record)
+static bool has_mask_or_cache(json_t *program)
 {
-    if (at(record->json, "mask") != NULL)
+    json_t *shape = json_object_iter_value(json_object_iter(at(program, "shapes")));
+
+    return at(program, "mask") != NULL || at(shape, "queries") != NULL;
+}
+
+// Whether it is of a program with a mask or a cache, or of a lab that judges one: that computes
+// something else than the stages, and is on none of their charts.
+static bool computes_else(const char *folder, const struct record *record)
+{
+    if (has_mask_or_cache(record->json))
         return true;
     const char *after = load_labs ? text(record->json, record->path, "after", NULL) : NULL;
     char *name = NULL;
@@ -172,11 +179,11 @@ static bool has_mask(const char *folder, const struct record *record)
         return false;
     char *path = join(folder, name);
     json_t *program = json_load_file(path, 0, NULL); // NULL: it is not there
-    bool masked = at(program, "mask") != NULL;
+    bool other = has_mask_or_cache(program);
     json_decref(program);
     free(path);
     free(name);
-    return masked;
+    return other;
 }
 
 static void load_gpu(const char *folder, const char *gpu)
@@ -199,7 +206,7 @@ static void load_gpu(const char *folder, const char *gpu)
         snprintf(record->gpu, sizeof record->gpu, "%s", gpu);
         record->path = join(folder, name);
         record->json = load(record->path);
-        if (has_mask(folder, record)) {
+        if (computes_else(folder, record)) {
             json_decref(record->json);
             free(record->path);
             --record_count;

@@ -149,12 +149,21 @@ fails_with() { # STATUS TEXT
     fails_with 4 "no lab's record holds a ratio of the mission shape"
 }
 
+@test "a program that asks a cache is on no chart over all stages" {
+    record 3 ch03_one 5
+    for chart in ladder roofline time-vs-s resources error; do build/series $chart >$chart.alone; done
+    record 4 ch04_cache 4
+    sed -i 's/"batch":/"queries":4,&/g' plots/runs/h200/ch04_cache.json
+    grep -q '"queries":4' plots/runs/h200/ch04_cache.json
+    for chart in ladder roofline time-vs-s resources error; do build/series $chart | cmp - $chart.alone; done
+}
+
 @test "a stage that chapters/stages.tsv does not have, or no row: one line, nothing drawn" {
-    record 20 ch20_new 4
+    record 21 ch21_new 4
     run build/series ladder
-    fails_with 3 "chapters/stages.tsv has no stage 20: add a row of its number, name, program, images, least"
-    printf '20\ta new stage\tch20_new\tsm_89\t80\n' >>chapters/stages.tsv
-    build/series ladder | grep -q 'a new stage  20$'
+    fails_with 3 "chapters/stages.tsv has no stage 21: add a row of its number, name, program, images, least"
+    printf '21\ta new stage\tch21_new\tsm_89\t80\n' >>chapters/stages.tsv
+    build/series ladder | grep -q 'a new stage  21$'
     sed -i '$s/\t80$//' chapters/stages.tsv
     run build/series ladder
     fails_with 3 "chapters/stages.tsv:$(wc -l <chapters/stages.tsv): no row of number, name, program, images, least"

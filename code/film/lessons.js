@@ -232,4 +232,16 @@ const LESSONS = {
       say: "The last warp has arrived at {barrier}, those that had nothing to multiply, too: the buffer may be " +
         "overwritten." },
   ],
+  "20": [
+    { name: "own-copies", find: { op: "cp.async.cg" },
+      say: "Warp {warp} begins to copy its first granule, {bytes} bytes a lane. Each lane copies what it will read " +
+        "itself: no barrier stands between the two." },
+    { name: "others-stay", find: { op: "wait_group" },
+      say: "Warp {warp} waits for its oldest granule. Those behind it stay on their way: {left} groups of copies." },
+    { name: "keys-times-queries", find: { op: "mma.sync" },
+      say: "Warp {warp} multiplies 8 keys with up to 8 queries, 16 of their 64 numbers. A row is a query head: all " +
+        "of them share the keys." },
+    { name: "parts-complete", find: { does: "released", at: "__syncthreads" },
+      say: "All warps have come: the rings are free, and what each has of the rows is written where they were." },
+  ],
 };

@@ -21,6 +21,11 @@ setup() {
     cp hashes.tsv build/
 }
 
+# For a PDF of what differs little from the specimen: LaTeX goes on from its page numbers.
+settled() {
+    cp -r "$made/build/book" build
+}
+
 # Weaves what lies here; expects exactly these lines on standard error, and no book.
 expect_errors() {
     status=0
@@ -196,6 +201,7 @@ line_of() { # FILE PATTERN
     sed -i 's/^A kind.*/A [band]{.index} and a band[]{.index key="band"}./' chapters/SP-specimens.md
     "$literate/book" html build/out
     grep -qF '<li class="level1">band <a href="#ix-3">SP.1</a>, <a href="#ix-5">Words</a></li>' build/out
+    settled
     "$literate/book" pdf build/out
     pdftotext -layout build/out - | sed -n '/Index$/,$p' | grep -qE '^band +[0-9]+, [0-9]+ '
     sed -i '/^back:/d; /words.md/d; /SP-specimens/d' book.md
@@ -360,6 +366,7 @@ A new entry.
 \end{CSLReferences}
 ```
 EOF
+    settled
     "$literate/book" pdf build/out
     pdftotext -layout build/out text
     grep -q 'See a new citation\.$' text
@@ -401,6 +408,7 @@ An Egyptian 𓀀 stands here.
 An-unbreakable-word \mbox{aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa}
 EOF
     n=$(line_of chapters/02-scale-faster.md Egyptian)
+    settled
     status=0
     "$literate/book" pdf build/out 2> stderr || status=$?
     [ "$status" -eq 1 ]

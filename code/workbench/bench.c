@@ -130,8 +130,8 @@ size_t device_bytes(const struct device *device, const struct shape *shape,
                     const struct options *options)
 {
     bool timed = options->timing && !device->simulator;
-    size_t one = shape_elements(shape) * (3 + sizeof(uint16_t)) + 2 * GUARD_BYTES +
-                 3 * sizeof(float) * (size_t)shape->heads;
+    size_t one = shape_elements(shape) * 3 + shape_outputs(shape) * sizeof(uint16_t) +
+                 2 * GUARD_BYTES + 3 * sizeof(float) * (size_t)shape->heads;
 
     // One set more than is timed: inputs of the other kinds are checked only, one set at a time.
     return one * (timed ? (size_t)options->rotations + 1 : 1) +
@@ -149,7 +149,7 @@ static void *upload(const void *bytes, size_t size)
 
 static int *upload_lengths(const struct shape *shape)
 {
-    if (shape_ragged(shape) == 0)
+    if (shape_ragged(shape) == 0 && shape_queries(shape) == 0)
         return NULL;
     int lengths[shape->batch];
     for (int b = 0; b < shape->batch; ++b)
@@ -157,24 +157,118 @@ static int *upload_lengths(const struct shape *shape)
     return upload(lengths, sizeof lengths);
 }
 
-void case_create(struct device_case *c, const struct device *device, const struct problem *problem)
+static void *host(size_t bytes)
+{
+    void *memory = malloc(bytes);
+
+    if (!memory) {
+        complain("out of memory (%.1f GiB)", (double)bytes / (1 << 30));
+        exit(EXIT_MACHINE);
+    }
+    return memory;
+}
+
+static void *upload_halves(const float *values, size_t count)
+{
+    uint16_t *halves = host(count * sizeof *halves);
+
+    for (size_t i = 0; i < count; ++i)
+        halves[i] = half_from_float(values[i]);
+    void *pointer = upload(halves, count * sizeof *halves);
+    free(halves);
+    return pointer;
+}
+
+// The newest token of each sequence, of [B][H][S][HEAD_DIM].
+static void *upload_newest(const struct shape *shape, const float *values)
+{
+    int jobs = shape->batch * shape->heads;
+    float *newest = host((size_t)jobs * HEAD_DIM * sizeof *newest);
+
+    for (int job = 0; job < jobs; ++job) {
+        int last = shape_length(shape, job / shape->heads) - 1;
+        memcpy(newest + (size_t)job * HEAD_DIM,
+               values + ((size_t)job * shape->seq_len + last) * HEAD_DIM,
+               HEAD_DIM * sizeof *newest);
+    }
+    void *pointer = upload_halves(newest, (size_t)jobs * HEAD_DIM);
+    free(newest);
+    return pointer;
+}
+
+static void create_cache(struct device_case *c, const struct program *program,
+                         const struct problem *problem)
+{
+    const struct shape *shape = &problem->shape;
+    struct cache_image *image = &c->image;
+
+    if (!cache_image_create(image, problem, program->code_place, program->scale_place)) {
+        complain("out of memory (%.1f GiB)", shape_cache_bytes(shape) / (1 << 30));
+        exit(EXIT_MACHINE);
+    }
+    c->inputs[0] = upload_halves(problem->q, shape_outputs(shape));
+    c->inputs[1] = upload_newest(shape, problem->k);
+    c->inputs[2] = upload_newest(shape, problem->v);
+    c->inputs[3] = upload(image->before, image->bytes);
+    c->inputs[4] =
+        upload(image->table, (size_t)shape->batch * image->max_pages * sizeof *image->table);
+    c->cache = (struct cache_args){
+        .q = c->inputs[0],
+        .new_k = c->inputs[1],
+        .new_v = c->inputs[2],
+        .codes = c->inputs[3],
+        .scales = (uint8_t *)c->inputs[3] + image->code_bytes,
+        .table = c->inputs[4],
+        .lengths = c->lengths,
+        .shape = *shape,
+        .queries = shape_queries(shape),
+        .page = shape_page(shape),
+        .max_pages = image->max_pages,
+        .softmax_scale = problem->softmax_scale,
+    };
+}
+
+static bool cache_as_expected(const struct device_case *c)
+{
+    uint8_t *now = host(c->image.bytes);
+
+    CUDA_CHECK(cudaMemcpy(now, c->cache.codes, c->image.bytes, cudaMemcpyDeviceToHost));
+    bool same = memcmp(now, c->image.then, c->image.bytes) == 0;
+    free(now);
+    return same;
+}
+
+// ---- A problem on the device --------------------------------------------------------------------
+
+static void upload_inputs(struct device_case *c, const struct problem *problem)
 {
     size_t elements = shape_elements(&problem->shape);
     size_t scale_bytes = (size_t)problem->shape.heads * sizeof(float);
-    void *block = NULL;
 
-    memset(c, 0, sizeof *c);
     c->inputs[0] = upload(problem->q_codes, elements);
     c->inputs[1] = upload(problem->k_codes, elements);
     c->inputs[2] = upload(problem->v_codes, elements);
     c->inputs[3] = upload(problem->q_scales, scale_bytes);
     c->inputs[4] = upload(problem->k_scales, scale_bytes);
     c->inputs[5] = upload(problem->v_scales, scale_bytes);
+}
+
+void case_create(struct device_case *c, const struct device *device, const struct program *program,
+                 const struct problem *problem)
+{
+    void *block = NULL;
+
+    memset(c, 0, sizeof *c);
     c->lengths = upload_lengths(&problem->shape);
+    if (shape_queries(&problem->shape))
+        create_cache(c, program, problem);
+    else
+        upload_inputs(c, problem);
     c->guard = device->simulator ? 0 : GUARD_BYTES;
-    c->out_bytes = elements * sizeof(uint16_t);
+    c->out_bytes = shape_outputs(&problem->shape) * sizeof(uint16_t);
     CUDA_CHECK(cudaMalloc(&block, c->out_bytes + 2 * c->guard));
     c->block = block;
+    c->cache.out = c->block + c->guard;
     c->args = (struct attention_args){
         .q = c->inputs[0],
         .k = c->inputs[1],
@@ -194,6 +288,7 @@ void case_destroy(struct device_case *c)
         CUDA_CHECK(cudaFree(c->inputs[i]));
     CUDA_CHECK(cudaFree(c->lengths));
     CUDA_CHECK(cudaFree(c->block));
+    cache_image_destroy(&c->image);
     memset(c, 0, sizeof *c);
 }
 
@@ -203,12 +298,17 @@ void case_poison(const struct device_case *c, const struct device *device)
 
     CUDA_CHECK(cudaMemsetAsync(c->block, GUARD_PATTERN, all, device->stream));
     CUDA_CHECK(cudaMemsetAsync(c->args.out, POISON, c->out_bytes, device->stream));
+    if (c->image.bytes > 0)
+        CUDA_CHECK(cudaMemcpyAsync(c->cache.codes, c->image.before, c->image.bytes,
+                                   cudaMemcpyHostToDevice, device->stream));
     CUDA_CHECK(cudaStreamSynchronize(device->stream));
 }
 
 cudaError_t case_launch(const struct device_case *c, const struct program *program,
                         cudaStream_t stream)
 {
+    if (c->image.bytes > 0)
+        return program->launch_cache(&c->cache, stream);
     return c->lengths ? program->launch_ragged(&c->args, c->lengths, stream)
                       : program->launch(&c->args, stream);
 }
@@ -230,18 +330,21 @@ static bool untouched(const uint8_t *guard, size_t bytes)
     return true;
 }
 
-bool case_fetch(const struct device_case *c, const struct device *device, uint16_t *out)
+const char *case_fetch(const struct device_case *c, const struct device *device, uint16_t *out)
 {
     uint8_t guards[2][GUARD_BYTES];
 
     CUDA_CHECK(cudaStreamSynchronize(device->stream));
     CUDA_CHECK(cudaMemcpy(out, c->args.out, c->out_bytes, cudaMemcpyDeviceToHost));
+    if (c->image.bytes > 0 && !cache_as_expected(c))
+        return "left the cache other than with the new token in its place";
     if (c->guard == 0)
-        return true;
+        return NULL;
     CUDA_CHECK(cudaMemcpy(guards[0], c->block, c->guard, cudaMemcpyDeviceToHost));
     CUDA_CHECK(cudaMemcpy(guards[1], c->block + c->guard + c->out_bytes, c->guard,
                           cudaMemcpyDeviceToHost));
-    return untouched(guards[0], c->guard) && untouched(guards[1], c->guard);
+    bool whole = untouched(guards[0], c->guard) && untouched(guards[1], c->guard);
+    return whole ? NULL : "wrote outside its output";
 }
 
 static void launch(const struct stopwatch *watch, int index)

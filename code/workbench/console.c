@@ -122,15 +122,19 @@ void console_timing(const struct run *run)
         any |= run->shapes[i].timed;
     if (!any)
         return;
-    puts("\ntime in µs      p50       p90       p99      mean       std       min    TFLOP/s");
+    bool cache = shape_queries(&run->shapes[0].shape) > 0;
+    printf("\ntime in µs      p50       p90       p99      mean       std       min %10s\n",
+           cache ? "TB/s" : "TFLOP/s");
     for (int i = 0; i < run->shape_count; ++i) {
         const struct shape_run *s = &run->shapes[i];
         const struct summary *t = &s->timing;
         if (!s->timed)
             continue;
-        printf("  %-10s%9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %10.2f\n", s->shape.name, t->p50, t->p90,
-               t->p99, t->mean, t->std, t->min,
-               masked_flops(&s->shape, run->program->mask) / t->p50 / 1e6);
+        printf(
+            "  %-10s%9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %10.2f\n", s->shape.name, t->p50, t->p90,
+            t->p99, t->mean, t->std, t->min,
+            (cache ? shape_cache_bytes(&s->shape) : masked_flops(&s->shape, run->program->mask)) /
+                t->p50 / 1e6);
         if (clock_moved(&s->clock))
             printf("    the clock moved meanwhile: from %.0f to %.0f MHz\n", s->clock.low_mhz,
                    s->clock.high_mhz);

@@ -1,4 +1,4 @@
-// formats.c: E4M3 and half, by their bits.
+// formats.c: E4M3, E8M0 and half, by their bits.
 #include <string.h>
 
 #include "workbench.h"
@@ -55,6 +55,20 @@ float e4m3_to_float(uint8_t code)
     if (exponent == 0)
         return float_of(sign | bits_of((float)mantissa * 0x1p-9f));
     return float_of(sign | (exponent + 127 - 7) << 23 | mantissa << 20);
+}
+
+// E8M0 is a float's exponent with its bias. 448 is 1.75 * 2^8: a float whose mantissa is past .75 takes
+// the next power. The smallest half, 2^-24, asks for the code 95; zeros get that, too.
+uint8_t e8m0_for(float largest)
+{
+    int code = (int)((bits_of(largest) + 0x1fffff) >> 23) - 8;
+
+    return (uint8_t)(code < 95 ? 95 : code);
+}
+
+float e8m0_to_float(uint8_t code)
+{
+    return float_of((uint32_t)code << 23);
 }
 
 // Half is sign, 5 bits of exponent (bias 15), 10 of mantissa; normals from 2^-14, subnormals in

@@ -28,11 +28,11 @@ struct error_metrics error_measure(const struct shape *shape, struct rows rows, 
                                    const float *ref)
 {
     struct error_metrics m = {0};
-    size_t head_elements = (size_t)shape->seq_len * HEAD_DIM;
+    size_t head_elements = (size_t)shape_rows(shape) * HEAD_DIM;
     size_t compared = 0, bad = 0;
 
     for (int head = 0; head < shape->batch * shape->heads; ++head) {
-        size_t written = (size_t)shape_length(shape, head / shape->heads) * HEAD_DIM;
+        size_t written = (size_t)shape_rows_asked(shape, head / shape->heads) * HEAD_DIM;
         for (size_t i = head * head_elements; i < head * head_elements + written; ++i)
             m.not_finite += (out[i] & 0x7c00) == 0x7c00;
     }
@@ -42,8 +42,8 @@ struct error_metrics error_measure(const struct shape *shape, struct rows rows, 
     }
     for (int head = 0; head < shape->batch * shape->heads; ++head) {
         double head_error = 0, head_ref = 0;
-        int length = shape_length(shape, head / shape->heads);
-        for (int row = rows.first; row < length; row = rows_next(rows, length, row)) {
+        int asked = shape_rows_asked(shape, head / shape->heads);
+        for (int row = rows.first; row < asked; row = rows_next(rows, asked, row)) {
             size_t base = head * head_elements + (size_t)row * HEAD_DIM;
             double row_error = 0, row_ref = 0;
             for (size_t i = base; i < base + HEAD_DIM; ++i) {
@@ -109,7 +109,7 @@ bool gate_limits_of(const struct problem *problem, struct rows rows, int threads
     *limits = gate_limits(tolerance);
     if (p.format == P_NOT_TOLD)
         return true;
-    size_t elements = shape_elements(&problem->shape);
+    size_t elements = shape_outputs(&problem->shape);
     float *wide = calloc(elements, sizeof *wide);
     uint16_t *out = malloc(elements * sizeof *out);
     bool done = wide && out && reference_rounded_p(problem, rows, threads, p, wide);

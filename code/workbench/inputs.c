@@ -20,7 +20,26 @@ static const struct shape named_shapes[] = {
     {"huge", 4, 16, 8192},
 };
 
-enum { MOST_SEED = 9999 }; // of lengths
+enum { MOST_SEED = 9999, MOST_QUERIES = 16, LEAST_PAGE = 16, MOST_PAGE = 256 };
+
+// Reads a letter and a number from 1 up, at most `most`; 0 if there is no such thing.
+static int parse_suffix(const char **at, char letter, long most)
+{
+    char *end;
+
+    if (**at != letter || (*at)[1] < '1' || (*at)[1] > '9')
+        return 0;
+    long value = strtol(*at + 1, &end, 10);
+    if (value > most)
+        return 0;
+    *at = end;
+    return (int)value;
+}
+
+static bool is_page(int page)
+{
+    return page >= LEAST_PAGE && (page & (page - 1)) == 0;
+}
 
 bool shape_parse(const char *text, struct shape *shape, char *why, size_t size)
 {
@@ -28,7 +47,6 @@ bool shape_parse(const char *text, struct shape *shape, char *why, size_t size)
     long factors[3];
     const char *at = text;
     int parsed = 0;
-    long ragged = 0;
 
     for (size_t i = 0; i < sizeof named_shapes / sizeof *named_shapes; ++i) {
         if (strcmp(text, named_shapes[i].name) == 0) {
@@ -41,11 +59,18 @@ bool shape_parse(const char *text, struct shape *shape, char *why, size_t size)
         factors[parsed++] = strtol(at, &end, 10);
         at = *end == 'x' && parsed < 3 ? end + 1 : end;
     }
-    if (parsed == 3 && *at == 'r' && at[1] >= '1' && at[1] <= '9') {
-        char *end;
-        ragged = strtol(at + 1, &end, 10);
-        at = ragged <= MOST_SEED ? end : at;
+    bool cache = parsed == 3 && *at == 'q';
+    int queries = cache ? parse_suffix(&at, 'q', MOST_QUERIES) : 0;
+    int page = cache ? parse_suffix(&at, 'p', MOST_PAGE) : 0;
+    if (cache && (queries == 0 || !is_page(page))) {
+        snprintf(
+            why, size,
+            "\"%s\" is no cache: write BxHxSqQpP (2x8x512q4p16): 1 to %d queries, pages of 16, "
+            "32, 64, 128 or 256",
+            text, MOST_QUERIES);
+        return false;
     }
+    int ragged = parsed == 3 ? parse_suffix(&at, 'r', MOST_SEED) : 0;
     if (parsed != 3 || *at != '\0') {
         snprintf(why, size,
                  "\"%s\" is no shape: write BxHxS (2x8x512) or small, mission, long, huge", text);
@@ -69,14 +94,22 @@ bool shape_parse(const char *text, struct shape *shape, char *why, size_t size)
     shape->seq_len = (int)factors[2];
     int length = snprintf(shape->name, sizeof shape->name, "%dx%dx%d", shape->batch, shape->heads,
                           shape->seq_len);
+    if (queries > 0)
+        length += snprintf(shape->name + length, sizeof shape->name - (size_t)length, "q%dp%d",
+                           queries, page);
     if (ragged > 0)
-        snprintf(shape->name + length, sizeof shape->name - (size_t)length, "r%d", (int)ragged);
+        snprintf(shape->name + length, sizeof shape->name - (size_t)length, "r%d", ragged);
     return true;
 }
 
 size_t shape_elements(const struct shape *shape)
 {
     return (size_t)shape->batch * shape->heads * shape->seq_len * HEAD_DIM;
+}
+
+size_t shape_outputs(const struct shape *shape)
+{
+    return (size_t)shape->batch * shape->heads * shape_rows(shape) * HEAD_DIM;
 }
 
 double shape_flops(const struct shape *shape)
@@ -90,9 +123,19 @@ double masked_flops(const struct shape *shape, enum mask mask)
 
     for (int b = 0; b < shape->batch; ++b) {
         double length = shape_length(shape, b);
-        scores += mask == MASK_CAUSAL ? length * (length + 1) / 2 : length * length;
+        scores +=
+            mask == MASK_CAUSAL ? length * (length + 1) / 2 : length * shape_rows_asked(shape, b);
     }
     return 4.0 * shape->heads * scores * HEAD_DIM;
+}
+
+double shape_cache_bytes(const struct shape *shape)
+{
+    double tokens = 0;
+
+    for (int b = 0; b < shape->batch; ++b)
+        tokens += shape_length(shape, b);
+    return tokens * shape->heads * 2 * (HEAD_DIM + 1);
 }
 
 const char *input_kind_name(enum input_kind kind)
@@ -109,11 +152,41 @@ static uint64_t splitmix64(uint64_t state)
     return z ^ z >> 31;
 }
 
+// The number after a letter, which no other name has.
+static int suffix(const struct shape *shape, char letter)
+{
+    const char *at = strchr(shape->name, letter);
+
+    return at ? atoi(at + 1) : 0;
+}
+
 int shape_ragged(const struct shape *shape)
 {
-    const char *seed = strchr(shape->name, 'r'); // no other name has that letter
+    return suffix(shape, 'r');
+}
 
-    return seed ? atoi(seed + 1) : 0;
+int shape_queries(const struct shape *shape)
+{
+    return suffix(shape, 'q');
+}
+
+int shape_page(const struct shape *shape)
+{
+    return suffix(shape, 'p');
+}
+
+int shape_rows(const struct shape *shape)
+{
+    int queries = shape_queries(shape);
+
+    return queries ? queries : shape->seq_len;
+}
+
+int shape_rows_asked(const struct shape *shape, int batch)
+{
+    int queries = shape_queries(shape);
+
+    return queries ? queries : shape_length(shape, batch);
 }
 
 int shape_length(const struct shape *shape, int batch)
@@ -141,7 +214,8 @@ static void draw(const struct problem *problem, int tensor, float *out)
 {
     // Hashing twice keeps neighbouring seeds and the three tensors apart.
     uint64_t stream = splitmix64(splitmix64(problem->seed) + tensor);
-    size_t elements = shape_elements(&problem->shape);
+    size_t elements =
+        tensor == 0 ? shape_outputs(&problem->shape) : shape_elements(&problem->shape);
     float scale = problem->kind == INPUT_PEAKY && tensor == 0 ? 8.0f : 1.0f;
     float mean[HEAD_DIM] = {0};
 
@@ -173,6 +247,65 @@ static void quantise(const struct shape *shape, const float *values, uint8_t *co
     }
 }
 
+// A power of two for each token: the smallest by which its largest magnitude becomes a code.
+static void quantise_tokens(size_t tokens, const float *values, uint8_t *codes, float *scales)
+{
+    for (size_t token = 0; token < tokens; ++token) {
+        const float *x = values + token * HEAD_DIM;
+        float largest = 0;
+        for (int d = 0; d < HEAD_DIM; ++d)
+            largest = fmaxf(largest, fabsf(x[d]));
+        scales[token] = e8m0_to_float(e8m0_for(largest));
+        float inverse = 1 / scales[token]; // exact
+        for (int d = 0; d < HEAD_DIM; ++d)
+            codes[token * HEAD_DIM + d] = e4m3_from_float(x[d] * inverse);
+    }
+}
+
+// What a cache gets are halves: that is what is quantised.
+static void round_to_half(size_t elements, float *values)
+{
+    for (size_t i = 0; i < elements; ++i)
+        values[i] = half_to_float(half_from_float(values[i]));
+}
+
+static void vary_sizes(const struct problem *problem, size_t tokens, float *values)
+{
+    uint64_t stream = splitmix64(problem->seed + 3);
+
+    for (size_t token = 0; token < tokens; ++token) {
+        float size = ldexpf(1, (int)(splitmix64(stream + token) % 13) - 6);
+        for (int d = 0; d < HEAD_DIM; ++d)
+            values[token * HEAD_DIM + d] *= size;
+    }
+}
+
+static bool create_cache(struct problem *problem)
+{
+    size_t elements = shape_elements(&problem->shape), tokens = elements / HEAD_DIM;
+    float **values[] = {&problem->k, &problem->v};
+    uint8_t **codes[] = {&problem->k_codes, &problem->v_codes};
+    float **scales[] = {&problem->k_scales, &problem->v_scales};
+
+    problem->q = malloc(shape_outputs(&problem->shape) * sizeof(float));
+    if (!problem->q)
+        return false;
+    draw(problem, 0, problem->q);
+    for (int t = 0; t < 2; ++t) {
+        *values[t] = malloc(elements * sizeof(float));
+        *codes[t] = malloc(elements);
+        *scales[t] = malloc(tokens * sizeof(float));
+        if (!*values[t] || !*codes[t] || !*scales[t])
+            return false;
+        draw(problem, t + 1, *values[t]);
+        if (t == CACHE_V && problem->kind == INPUT_PEAKY)
+            vary_sizes(problem, tokens, *values[t]);
+        round_to_half(elements, *values[t]);
+        quantise_tokens(tokens, *values[t], *codes[t], *scales[t]);
+    }
+    return true;
+}
+
 bool problem_create(struct problem *problem, const struct shape *shape, enum input_kind kind,
                     uint64_t seed)
 {
@@ -186,6 +319,12 @@ bool problem_create(struct problem *problem, const struct shape *shape, enum inp
     problem->kind = kind;
     problem->seed = seed;
     problem->softmax_scale = 0.125f; // 1 / sqrt(64)
+    if (shape_queries(shape)) {
+        bool created = create_cache(problem);
+        if (!created)
+            problem_destroy(problem);
+        return created;
+    }
     for (int t = 0; t < 3; ++t) {
         *values[t] = malloc(elements * sizeof(float));
         *codes[t] = malloc(elements);

@@ -72,17 +72,21 @@ void into_simulator(char **argv);
 // A problem on the device.
 struct device_case {
     struct attention_args args;
-    void *inputs[6]; // q, k, v, and their scales
-    int *lengths;    // of a ragged batch; else NULL
-    uint8_t *block;  // guard, output, guard
-    size_t guard;    // bytes of each guard; 0 in the simulator, which knows the bounds by itself
+    struct cache_args cache; // of a cache; else zeros
+    void *inputs[6];         // q, k, v, and their scales
+    int *lengths;            // of a ragged batch; else NULL
+    uint8_t *block;          // guard, output, guard
+    size_t guard; // bytes of each guard; 0 in the simulator, which knows the bounds by itself
     size_t out_bytes;
+    struct cache_image image; // of a cache; else zeros
 };
 
-void case_create(struct device_case *c, const struct device *device, const struct problem *problem);
+// `program` is asked where it has the elements of a cache.
+void case_create(struct device_case *c, const struct device *device, const struct program *program,
+                 const struct problem *problem);
 void case_destroy(struct device_case *c);
 
-// Fills the output with NaN and the guards with a pattern.
+// Fills the output with NaN and the guards with a pattern; a cache gets what was in it before.
 void case_poison(const struct device_case *c, const struct device *device);
 
 // Enqueues one launch.
@@ -93,8 +97,8 @@ cudaError_t case_launch(const struct device_case *c, const struct program *progr
 cudaError_t case_run(const struct device_case *c, const struct device *device,
                      const struct program *program);
 
-// Brings the output to the host. False when a guard was written over.
-bool case_fetch(const struct device_case *c, const struct device *device, uint16_t *out);
+// Brings the output to the host. NULL, or what was written that should not have been, or was not.
+const char *case_fetch(const struct device_case *c, const struct device *device, uint16_t *out);
 
 // Times launches over `count` cases in turn.
 struct stopwatch {

@@ -38,7 +38,10 @@ static void help(const struct program *program)
          "  --shapes LIST     small (1x8x128), mission (2x8x512), long (2x8x2048),\n"
          "                    huge (4x16x8192) or BATCHxHEADSxSEQ_LEN such as 2x8x517;\n"
          "                    4x8x512r1: lengths from 1 to 512, drawn by the seed 1;\n"
-         "                    default: small,mission\n"
+         "                    2x8x512q4p16: a cache, asked by 4 query heads for each of\n"
+         "                    its 8 heads, in pages of 16 tokens; 2x8x512q4p16r1, too;\n"
+         "                    default: small,mission; of a program that asks a cache\n"
+         "                    1x2x512q4p16,2x2x200q4p32r1\n"
          "  --seeds LIST      seeds of the inputs; default: 0,1,2\n"
          "  --inputs LIST     normal: N(0, 1); mean: each channel off zero; peaky: a few\n"
          "                    keys carry each row; default: all three, or in the\n"
@@ -178,14 +181,14 @@ static bool parse_count(const char *text, int least, int most, int *value, char 
     return true;
 }
 
-static void set_defaults(struct options *o)
+static void set_defaults(const struct program *program, struct options *o)
 {
     char why[1];
 
     if (o->shape_count == 0) {
         if (!o->on_demand)
-            add_shape(o, "small", why, sizeof why);
-        add_shape(o, "mission", why, sizeof why);
+            add_shape(o, program->launch ? "small" : "2x2x200q4p32r1", why, sizeof why);
+        add_shape(o, program->launch ? "mission" : "1x2x512q4p16", why, sizeof why);
     }
     if (o->seed_count == 0)
         for (int i = 0; i < 3; ++i)
@@ -294,7 +297,7 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
         complain("what is \"%s\"? Every argument is an option (see --help)", argv[optind]);
         return false;
     }
-    set_defaults(o);
+    set_defaults(program, o);
     if (o->on_demand && !o->timing) {
         complain("--on-demand and --no-timing exclude each other");
         return false;

@@ -35,10 +35,23 @@ static void *allocate(size_t bytes)
 
 // ---- Before the long work -----------------------------------------------------------------------
 
-// A ragged batch is for programs that take them.
+// A ragged batch is for programs that take them, and so is a cache.
 static bool takes_shapes(const struct options *o, const struct program *program)
 {
     for (int i = 0; i < o->shape_count; ++i) {
+        bool cache = shape_queries(&o->shapes[i]) > 0;
+        if (cache && (!program->launch_cache || o->launch_only)) {
+            complain("--shapes: %s: %s asks no cache: write BxHxS without q and p",
+                     o->shapes[i].name, o->launch_only ? "--launch-only" : program->name);
+            return false;
+        }
+        if (!cache && !program->launch) {
+            complain("--shapes: %s: %s asks a cache: write BxHxSqQpP, as 2x8x512q4p16",
+                     o->shapes[i].name, program->name);
+            return false;
+        }
+        if (cache)
+            continue;
         if (shape_ragged(&o->shapes[i]) && (!program->launch_ragged || o->launch_only)) {
             complain("--shapes: %s: %s takes no sequences of different lengths%s",
                      o->shapes[i].name, o->launch_only ? "--launch-only" : program->name,
@@ -63,7 +76,7 @@ static bool stored_outputs_are_there(const struct options *o)
         for (int j = 0; j < o->input_count * o->seed_count; ++j) {
             struct stat status;
             char path[4096];
-            size_t bytes = shape_elements(&o->shapes[i]) * sizeof(uint16_t);
+            size_t bytes = shape_outputs(&o->shapes[i]) * sizeof(uint16_t);
             case_path(path, sizeof path, o->against, &o->shapes[i], o->inputs[j / o->seed_count],
                       o->seeds[j % o->seed_count]);
             if (stat(path, &status) != 0) {
@@ -141,8 +154,12 @@ static bool memory_suffices(const struct options *o, const struct device *device
     for (int i = 0; i < o->shape_count; ++i) {
         size_t kept = o->timing && !device->simulator ? (size_t)o->rotations : 0;
         // The problem (three tensors as float and as codes), the FP16 reference (or that with P
-        // rounded), the output and the stored one, and a reference for each input set.
-        size_t host = shape_elements(&o->shapes[i]) * (3 * 5 + 4 + 2 * 2 + 4 * (kept + 1));
+        // rounded), the output and the stored one, and a reference for each input set; and of a cache
+        // what is in it before and then.
+        size_t elements = shape_elements(&o->shapes[i]), outputs = shape_outputs(&o->shapes[i]);
+        size_t host = elements * 2 * 5 + outputs * (5 + 4 + 2 * 2 + 4 * (kept + 1));
+        if (shape_queries(&o->shapes[i]))
+            host += elements * 2 * 2 * (kept + 1);
         size_t there = device_bytes(device, &o->shapes[i], o);
         const char *name = o->shapes[i].name;
         if (there > device_free) {
@@ -186,7 +203,7 @@ static struct agreement agree(const uint16_t *out, const uint16_t *stored, size_
 static bool compare_with_stored(const struct run *run, const struct shape *shape,
                                 struct result *result, const uint16_t *out)
 {
-    size_t elements = shape_elements(shape);
+    size_t elements = shape_outputs(shape);
     uint16_t *stored = allocate(elements * sizeof *stored);
     char path[4096];
 
@@ -211,8 +228,7 @@ static void check(const struct run *run, const struct shape_run *shape, const st
 {
     *result = (struct result){
         .input = c->input, .seed = c->seed, .rounded = c->rounded, .limits = c->limits};
-    if (!case_fetch(&c->device, run->device, out))
-        result->fault = "wrote outside its output";
+    result->fault = case_fetch(&c->device, run->device, out);
     result->metrics = error_measure(&shape->shape, shape->rows, out, c->ref);
     result->pass = !result->fault && gate_within(&result->metrics, result->limits);
 }
@@ -225,7 +241,7 @@ static bool keep_and_compare(const struct run *run, const struct shape *shape,
 
     if (run->options->outputs) {
         case_path(path, sizeof path, run->options->outputs, shape, result->input, result->seed);
-        if (!file_write(path, out, shape_elements(shape) * sizeof *out, why, sizeof why)) {
+        if (!file_write(path, out, shape_outputs(shape) * sizeof *out, why, sizeof why)) {
             complain("--outputs: %s", why);
             return false;
         }
@@ -236,7 +252,7 @@ static bool keep_and_compare(const struct run *run, const struct shape *shape,
 static void measure_against_fp16(const struct shape_run *shape, const struct problem *problem,
                                  const uint16_t *out, struct result *result)
 {
-    float *fp16 = allocate(shape_elements(&shape->shape) * sizeof *fp16);
+    float *fp16 = allocate(shape_outputs(&shape->shape) * sizeof *fp16);
 
     if (!reference_fp16(problem, shape->rows, 0, fp16)) {
         complain("out of memory for the FP16 reference");
@@ -251,7 +267,7 @@ static void measure_against_fp16(const struct shape_run *shape, const struct pro
 static bool first_run(const struct run *run, struct shape_run *shape, struct checked *c,
                       struct result *result, bool is_listed, enum exit_status *status)
 {
-    size_t elements = shape_elements(&shape->shape);
+    size_t elements = shape_outputs(&shape->shape);
     uint16_t *out = allocate(elements * sizeof *out);
     struct problem problem;
     bool alive = true;
@@ -265,7 +281,7 @@ static bool first_run(const struct run *run, struct shape_run *shape, struct che
         complain("out of memory for the inputs and their reference");
         exit(EXIT_MACHINE);
     }
-    case_create(&c->device, run->device, &problem);
+    case_create(&c->device, run->device, run->program, &problem);
     case_poison(&c->device, run->device);
     range_push("verify");
     cudaError_t error = case_run(&c->device, run->device, run->program);
@@ -302,7 +318,7 @@ static void discard(struct checked *c)
 static bool all_right(const struct run *run, const struct shape_run *shape,
                       const struct checked *sets, int count, const char *when)
 {
-    uint16_t *out = allocate(shape_elements(&shape->shape) * sizeof *out);
+    uint16_t *out = allocate(shape_outputs(&shape->shape) * sizeof *out);
     bool right = true;
 
     range_push("verify");

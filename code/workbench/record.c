@@ -236,6 +236,11 @@ static json_t *shape_json(const struct run *run, const struct shape_run *shape)
             json_array_append_new(lengths, json_integer(shape_length(&shape->shape, i)));
         put(object, "lengths", lengths);
     }
+    if (shape_queries(&shape->shape)) {
+        put(object, "queries", json_integer(shape_queries(&shape->shape)));
+        put(object, "page", json_integer(shape_page(&shape->shape)));
+        put(object, "cache_bytes", real(shape_cache_bytes(&shape->shape)));
+    }
     for (int i = 0; i < shape->count; ++i) {
         const struct result *r = &shape->results[i];
         json_array_append_new(correctness, result_json(run, shape, r));
@@ -251,6 +256,9 @@ static json_t *shape_json(const struct run *run, const struct shape_run *shape)
         put(object, "timing", timing_json(run, shape));
         put(object, "tflops",
             real(masked_flops(&shape->shape, run->program->mask) / shape->timing.p50 / 1e6));
+        if (shape_queries(&shape->shape))
+            put(object, "tb_per_s",
+                real(shape_cache_bytes(&shape->shape) / shape->timing.p50 / 1e6));
     }
     return object;
 }

@@ -190,7 +190,7 @@ FOR_EACH_X86 static void weigh_values(struct scratch *s, int length)
 static double element(const struct work *work, const float *drawn, const uint8_t *codes,
                       float scale, size_t index)
 {
-    if (work->fp16)
+    if (work->fp16 || !codes) // a cache's Q
         return half_to_float(half_from_float(drawn[index]));
     return (double)e4m3_to_float(codes[index]) * scale;
 }
@@ -199,22 +199,27 @@ static void attend(const struct work *work, struct scratch *s, int job)
 {
     const struct problem *p = work->problem;
     int length = shape_length(&p->shape, job / p->shape.heads);
+    int asked = shape_rows_asked(&p->shape, job / p->shape.heads);
     int head = job % p->shape.heads;
+    bool cache = shape_queries(&p->shape) > 0;
     size_t base = (size_t)job * p->shape.seq_len * HEAD_DIM;
+    size_t base_q = (size_t)job * shape_rows(&p->shape) * HEAD_DIM;
+    float q_scale = cache ? 1 : p->q_scales[head];
 
     for (int j = 0; j < length; ++j) {
+        size_t scale = cache ? (size_t)job * p->shape.seq_len + j : (size_t)head;
         for (int d = 0; d < HEAD_DIM; ++d) {
             size_t i = base + (size_t)j * HEAD_DIM + d;
             s->keys[((size_t)(j / LANES) * HEAD_DIM + d) * LANES + j % LANES] =
-                element(work, p->k, p->k_codes, p->k_scales[head], i);
+                element(work, p->k, p->k_codes, p->k_scales[scale], i);
             s->values[((size_t)(d / LANES) * s->padded + j) * LANES + d % LANES] =
-                element(work, p->v, p->v_codes, p->v_scales[head], i);
+                element(work, p->v, p->v_codes, p->v_scales[scale], i);
         }
     }
-    for (int row = work->rows.first; row < length;) {
+    for (int row = work->rows.first; row < asked;) {
         int covered[ROWS];
         int count = 0;
-        for (; count < ROWS && row < length; row = rows_next(work->rows, length, row)) {
+        for (; count < ROWS && row < asked; row = rows_next(work->rows, asked, row)) {
             s->seen[count] = keys_seen(p->mask, length, row);
             covered[count++] = row;
         }
@@ -223,8 +228,8 @@ static void attend(const struct work *work, struct scratch *s, int job)
         for (int r = 0; r < count; ++r)
             for (int d = 0; d < HEAD_DIM; ++d)
                 s->queries[r][d] =
-                    p->softmax_scale * element(work, p->q, p->q_codes, p->q_scales[head],
-                                               base + (size_t)covered[r] * HEAD_DIM + d);
+                    p->softmax_scale * element(work, p->q, p->q_codes, q_scale,
+                                               base_q + (size_t)covered[r] * HEAD_DIM + d);
         scores(s);
         softmax(s);
         if (work->p.format == P_E4M3)
@@ -233,7 +238,7 @@ static void attend(const struct work *work, struct scratch *s, int job)
         for (int r = 0; r < count; ++r) {
             for (int d = 0; d < HEAD_DIM; ++d) {
                 float o = (float)s->outputs[r][d];
-                work->out[base + (size_t)covered[r] * HEAD_DIM + d] =
+                work->out[base_q + (size_t)covered[r] * HEAD_DIM + d] =
                     work->fp16 ? half_to_float(half_from_float(o)) : o;
             }
         }
@@ -284,7 +289,7 @@ static bool run(struct work *work, int threads)
 
 struct rows reference_rows(const struct shape *shape)
 {
-    if (shape->seq_len <= 2048)
+    if (shape_rows(shape) <= 2048)
         return (struct rows){0, 1};
     return (struct rows){0, shape->seq_len / 64 | 1};
 }

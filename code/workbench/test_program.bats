@@ -8,11 +8,13 @@ fault_flags=(-std=c++20 -O1 -I"$root/code" -cudart shared --compress-mode=none
              -gencode 'arch=compute_89,code=[sm_89,compute_89]')
 
 setup_file() {
-    # The plain kernel of fixtures/, wrong on request.
+    # The plain kernels of fixtures/, wrong on request.
     if [ -x "$root/build/cuda/bin/nvcc" ] && [ -f "$root/build/libworkbench.a" ]; then
-        "$root/build/cuda/bin/nvcc" "${fault_flags[@]}" \
-            "$root/code/workbench/fixtures/faulty.cu" "$root/build/libworkbench.a" \
-            -l:libjansson.a -o "$BATS_FILE_TMPDIR/faulty"
+        for fixture in faulty cached; do
+            "$root/build/cuda/bin/nvcc" "${fault_flags[@]}" \
+                "$root/code/workbench/fixtures/$fixture.cu" "$root/build/libworkbench.a" \
+                -l:libjansson.a -o "$BATS_FILE_TMPDIR/$fixture"
+        done
     fi
 }
 
@@ -42,6 +44,13 @@ refused() {
 faulty() {
     [ -x "$BATS_FILE_TMPDIR/faulty" ] || skip "no nvcc to build fixtures/faulty.cu with"
     run --separate-stderr env FAULT="$1" "$BATS_FILE_TMPDIR/faulty" --shapes 1x2x33 --seeds 0 \
+        --record record.json "${@:2}"
+    echo "status $status; stdout: $output; stderr: $stderr"
+}
+
+cached() {
+    [ -x "$BATS_FILE_TMPDIR/cached" ] || skip "no nvcc to build fixtures/cached.cu with"
+    run --separate-stderr env FAULT="$1" "$BATS_FILE_TMPDIR/cached" --shapes 2x2x37q3p16r1 --seeds 0 \
         --record record.json "${@:2}"
     echo "status $status; stdout: $output; stderr: $stderr"
 }
@@ -304,6 +313,47 @@ C
     [ "$status" -eq 1 ]
     faulty none --shapes 4x2x33r1
     [ "$status" -eq 1 ]
+}
+
+@test "a cache: right outputs, the record has what it is, and its default shapes are caches" {
+    cached none --inputs normal,mean,peaky
+    [ "$status" -eq 0 ]
+    [ "$(of queries) $(of page)" = "3 16" ]
+    # 31 and 5 tokens of two heads, K and V, 65 bytes each
+    [ "$(of cache_bytes | cut -d. -f1)" = "$(python3 -c '
+import json
+print(sum(json.load(open("record.json"))["shapes"]["2x2x37q3p16r1"]["lengths"]) * 2 * 2 * 65)')" ]
+    cached none --shapes 1x1x16q1p16,3x1x17q16p16
+    [ "$status" -eq 0 ]
+    [[ ${lines[-1]} == "cached: PASS: 3 of 3 outputs right" ]]
+    run --separate-stderr "$BATS_FILE_TMPDIR/cached" --seeds 0
+    [[ $output == *"2x2x200q4p32r1"*"1x2x512q4p16"* ]]
+}
+
+@test "a cache: what is not seen, or not in its place, or not this sequence's, fails" {
+    for fault in newest-unseen past-end one-scale; do
+        cached $fault
+        [ "$status" -eq 1 ]
+        [[ ${lines[-1]} == "cached: FAIL: 0 of 1 outputs right" ]]
+    done
+    cached not-appended
+    [ "$status" -eq 1 ]
+    cached neighbour # the outputs are right
+    [ "$status" -eq 1 ]
+    [ "$(of fault)" = "left the cache other than with the new token in its place" ]
+}
+
+@test "a cache is for programs that ask one, and they ask nothing else" {
+    refused 2 "--shapes: 1x2x33q1p16: ch03_wmma_qk asks no cache: write BxHxS without q and p" --shapes 1x2x33q1p16
+    refused 2 "1x2x33q17p16\" is no cache: write BxHxSqQpP (2x8x512q4p16): 1 to 16 queries" --shapes 1x2x33q17p16
+    cached none --shapes small
+    [ "$status" -eq 2 ]
+    [ "$stderr" = "cached: --shapes: small: cached asks a cache: write BxHxSqQpP, as 2x8x512q4p16" ]
+    cached none --shapes 1x2x33q1p16 --launch-only
+    [ "$status" -eq 2 ]
+    cached none --shapes 1x2x33q1p32
+    [ "$status" -eq 1 ]
+    [[ $stderr == *"launch refused: pages of 32, not 16"* ]]
 }
 
 @test "a fault ends the run: status 1, and a record that says so" {

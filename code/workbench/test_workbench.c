@@ -199,6 +199,103 @@ static void lengths_of_a_ragged_batch_are_drawn(void **state)
     assert_string_equal(shape_of("1x1x33554432r9999").name, "1x1x33554432r9999");
 }
 
+static void caches_are_parsed(void **state)
+{
+    (void)state;
+    struct shape cache = shape_of("3x2x100q4p32"), ragged = shape_of("3x2x100q4p32r7");
+    struct shape plain = shape_of("3x2x100r7");
+    int tokens = 0;
+
+    assert_string_equal(ragged.name, "3x2x100q4p32r7");
+    assert_int_equal(shape_queries(&cache), 4);
+    assert_int_equal(shape_page(&cache), 32);
+    assert_int_equal(shape_ragged(&cache), 0);
+    assert_int_equal(shape_ragged(&ragged), 7);
+    assert_int_equal(shape_queries(&plain) + shape_page(&plain), 0);
+    assert_int_equal(shape_rows(&cache), 4);
+    assert_int_equal(shape_rows(&plain), 100);
+    assert_int_equal(shape_outputs(&cache), 3 * 2 * 4 * 64);
+    assert_int_equal(shape_outputs(&plain), shape_elements(&plain));
+    for (int b = 0; b < 3; ++b) {
+        assert_int_equal(shape_length(&ragged, b), shape_length(&plain, b));
+        assert_int_equal(shape_rows_asked(&ragged, b), 4);
+        assert_int_equal(shape_rows_asked(&plain, b), shape_length(&plain, b));
+        tokens += shape_length(&ragged, b);
+    }
+    assert_true(shape_flops(&ragged) == 4.0 * 64 * 2 * 4 * tokens);
+    assert_true(shape_cache_bytes(&ragged) == 2.0 * tokens * (2 * 64 + 2));
+    assert_string_equal(shape_of("128x32x8192q16p256r9999").name, "128x32x8192q16p256r9999");
+}
+
+// The smallest power of two by which a code is reached, and none below what halves ask for.
+static void a_token_has_the_smallest_scale_that_fits(void **state)
+{
+    (void)state;
+    for (int exponent = -24; exponent <= 15; ++exponent)
+        for (int eighth = 8; eighth < 16; ++eighth) {
+            float largest = ldexpf((float)eighth / 8, exponent);
+            float scale = e8m0_to_float(e8m0_for(largest));
+            assert_true(largest <= 448 * scale);
+            assert_true(largest > 448 * scale / 2 || e8m0_for(largest) == 95);
+        }
+    assert_int_equal(e8m0_for(0), 95);
+    assert_int_equal(e8m0_for(448), 127);
+    assert_int_equal(e8m0_for(448.1f), 128);
+    assert_true(e8m0_to_float(126) == 0.5f);
+}
+
+static int plain_code_place(enum cache_tensor tensor, int slot, int d)
+{
+    return (slot * 2 + tensor) * HEAD_DIM + d;
+}
+static int plain_scale_place(enum cache_tensor tensor, int slot)
+{
+    return slot * 2 + tensor;
+}
+
+// Every token's codes and scales in its page, the newest not before but then; NaN everywhere else.
+static void a_cache_has_each_token_in_its_page(void **state)
+{
+    (void)state;
+    struct problem p = problem_of("3x2x70q4p16r3", INPUT_PEAKY, 5);
+    struct cache_image image;
+    size_t found = 0, nobodys = 0;
+    bool used[3 * 5] = {false};
+
+    assert_true(cache_image_create(&image, &p, plain_code_place, plain_scale_place));
+    assert_int_equal(image.max_pages, 5);
+    assert_int_equal(image.code_bytes, 3 * 5 * 2 * 2 * 16 * 64);
+    assert_int_equal(image.bytes, image.code_bytes / 64 * 65);
+    for (int job = 0; job < 6; ++job) {
+        int b = job / 2, length = shape_length(&p.shape, b);
+        for (int i = 0; i < 5; ++i) {
+            int page = image.table[b * 5 + i];
+            assert_true(i * 16 < length ? page >= 0 && page < 15 : page == -1);
+            if (job % 2 == 0 && page >= 0) {
+                assert_false(used[page]);
+                used[page] = true;
+            }
+        }
+        for (int t = 0; t < length; ++t) {
+            size_t block = (size_t)image.table[b * 5 + t / 16] * 2 + job % 2;
+            size_t at = block * 2 * 16 * 64 + (size_t)plain_code_place(CACHE_V, t % 16, 0);
+            size_t scale =
+                image.code_bytes + block * 2 * 16 + (size_t)plain_scale_place(CACHE_V, t % 16);
+            size_t token = (size_t)job * 70 + t;
+            assert_memory_equal(image.then + at, p.v_codes + token * 64, 64);
+            assert_true(e8m0_to_float(image.then[scale]) == p.v_scales[token]);
+            assert_int_equal(image.before[at], t < length - 1 ? image.then[at] : 0xff);
+            assert_int_equal(image.before[scale], t < length - 1 ? image.then[scale] : 0xff);
+            found += 2 * 65;
+        }
+    }
+    for (size_t i = 0; i < image.bytes; ++i)
+        nobodys += image.then[i] == 0xff;
+    assert_int_equal(found + nobodys, image.bytes); // no code or scale of a number is 0xff
+    cache_image_destroy(&image);
+    problem_destroy(&p);
+}
+
 static void malformed_shapes_are_refused_by_name(void **state)
 {
     (void)state;
@@ -217,6 +314,16 @@ static void malformed_shapes_are_refused_by_name(void **state)
         {"2x8x512r1x2", "is no shape"},
         {"2x8x512r10000", "is no shape"},
         {"2x8r1", "is no shape"},
+        {"2x8x512q4", "\"2x8x512q4\" is no cache: write BxHxSqQpP (2x8x512q4p16)"},
+        {"2x8x512q0p16", "is no cache"},
+        {"2x8x512q17p16", "is no cache"},
+        {"2x8x512q4p8", "is no cache"},
+        {"2x8x512q4p48", "is no cache"},
+        {"2x8x512q4p512", "is no cache"},
+        {"2x8x512p16", "is no shape"},
+        {"2x8x512p16q4", "is no shape"},
+        {"2x8x512q4p16r", "is no shape"},
+        {"missionq4p16", "is no shape"},
         {"2x-8x512", "is no shape"},
         {" 2x8x512", "is no shape"},
         {"2x8x512 ", "is no shape"},
@@ -437,6 +544,38 @@ static void check_reference(const char *shape, enum input_kind kind, enum mask m
     }
     free(weights);
     free(ref);
+    problem_destroy(&p);
+}
+
+// Each query head of a head of keys sees all of its sequence's tokens, each with its own scales.
+static void references_of_a_cache_agree_with_the_plain_way(void **state)
+{
+    (void)state;
+    struct problem p = problem_of("3x2x40q5p16r2", INPUT_PEAKY, 11);
+    float ref[3 * 2 * 5 * HEAD_DIM];
+
+    assert_true(reference_dequantised(&p, reference_rows(&p.shape), 2, ref));
+    for (int job = 0; job < 6; ++job)
+        for (int row = 0; row < 5; ++row) {
+            const float *q = p.q + ((size_t)job * 5 + row) * HEAD_DIM;
+            double out[HEAD_DIM] = {0}, sum = 0;
+            for (int t = 0; t < shape_length(&p.shape, job / 2); ++t) {
+                size_t token = (size_t)job * 40 + t;
+                double dot = 0;
+                for (int d = 0; d < HEAD_DIM; ++d)
+                    dot += half_to_float(half_from_float(q[d])) *
+                           (double)dequantised(p.k_codes, p.k_scales[token], token * HEAD_DIM + d);
+                double weight = exp(dot / 8); // peaky: dot / 8 is below 100
+                sum += weight;
+                for (int d = 0; d < HEAD_DIM; ++d)
+                    out[d] +=
+                        weight * dequantised(p.v_codes, p.v_scales[token], token * HEAD_DIM + d);
+            }
+            for (int d = 0; d < HEAD_DIM; ++d) {
+                double expected = out[d] / sum, got = ref[(job * 5 + row) * HEAD_DIM + d];
+                assert_true(fabs(got - expected) <= fabs(expected) * 1e-6 + 1e-9);
+            }
+        }
     problem_destroy(&p);
 }
 
@@ -1332,12 +1471,16 @@ int main(void)
         cmocka_unit_test(half_agrees_with_the_compilers),
         cmocka_unit_test(shapes_are_parsed),
         cmocka_unit_test(lengths_of_a_ragged_batch_are_drawn),
+        cmocka_unit_test(caches_are_parsed),
+        cmocka_unit_test(a_token_has_the_smallest_scale_that_fits),
+        cmocka_unit_test(a_cache_has_each_token_in_its_page),
         cmocka_unit_test(malformed_shapes_are_refused_by_name),
         cmocka_unit_test(inputs_are_the_same_bytes_everywhere),
         cmocka_unit_test(inputs_are_normal),
         cmocka_unit_test(the_kinds_of_input_differ_as_they_say),
         cmocka_unit_test(scales_are_per_head_and_shared_by_the_batches),
         cmocka_unit_test(references_agree_with_the_plain_way),
+        cmocka_unit_test(references_of_a_cache_agree_with_the_plain_way),
         cmocka_unit_test(references_agree_with_the_plain_way_under_a_mask),
         cmocka_unit_test(the_first_row_under_a_mask_is_the_first_value),
         cmocka_unit_test(rows_past_a_length_are_not_measured),

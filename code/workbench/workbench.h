@@ -25,27 +25,43 @@ enum { HEAD_DIM = 64 };
 // ---- Shapes -------------------------------------------------------------------------------------
 
 struct shape {
-    char name[32]; // "mission", or "2x8x517" for a shape without a name; "2x8x517r3": ragged
+    char name[32]; // "mission", or "2x8x517" for a shape without a name; "2x8x517r3": ragged;
+                   // "2x8x517q4p16": a cache
     int batch;
     int heads;
     int seq_len;
 };
 
 // Parses one shape: small (1x8x128), mission (2x8x512), long (2x8x2048), huge (4x16x8192), or
-// BxHxS with each factor from 1 up; BxHxSrN is a ragged batch, with the seed N from 1 up. False when
+// BxHxS with each factor from 1 up; BxHxSrN is a ragged batch, with the seed N from 1 up. BxHxSqQpP,
+// or BxHxSqQpPrN, is a cache of S tokens a sequence, in pages of P (16, 32, 64, 128 or 256), asked by
+// one query of each of Q heads (1 to 16) for each of the H heads of keys. False when
 // malformed, when a factor is 0, or when a tensor would exceed 2^31 elements; `why` (size bytes) then
 // holds one line saying what would be right.
 bool shape_parse(const char *text, struct shape *shape, char *why, size_t size);
 
-// Elements of Q, of K, of V and of O: batch * heads * seq_len * HEAD_DIM.
+// Elements of K and of V: batch * heads * seq_len * HEAD_DIM.
 size_t shape_elements(const struct shape *shape);
+
+// Of a cache: query heads for each head of keys, and tokens of a page; of all other shapes 0.
+int shape_queries(const struct shape *shape);
+int shape_page(const struct shape *shape);
+
+// Rows of Q and of O that a head has: seq_len, or of a cache its query heads. Q and O are
+// [batch][heads][shape_rows()][HEAD_DIM], so many elements:
+int shape_rows(const struct shape *shape);
+size_t shape_outputs(const struct shape *shape);
 
 // The seed of a ragged batch, which its name tells; 0 where all sequences are seq_len long.
 int shape_ragged(const struct shape *shape);
 
 // The length of a batch's sequence: seq_len, or of a ragged batch drawn from 1 to seq_len. What lies
-// past it in Q, K and V are numbers that nobody asks for; nobody looks at the output there.
+// past it in Q, K and V are numbers that nobody asks for; nobody looks at the output there. Of a cache
+// it counts the newest token, too.
 int shape_length(const struct shape *shape, int batch);
+
+// How many of a sequence's shape_rows() are asked for: its length, or of a cache all.
+int shape_rows_asked(const struct shape *shape, int batch);
 
 // Which keys a query sees: all of its sequence, or with a causal mask none after its own place.
 enum mask { MASK_NONE, MASK_CAUSAL };
@@ -62,6 +78,9 @@ static inline int keys_seen(enum mask mask, int length, int row)
 double shape_flops(const struct shape *shape);
 double masked_flops(const struct shape *shape, enum mask mask);
 
+// Bytes of a cache that its tokens take: codes of K and V, and a scale of each.
+double shape_cache_bytes(const struct shape *shape);
+
 // ---- E4M3 (OCP 8-bit floating point, OFP8 specification, 2023) ----------------------------------
 
 #define E4M3_MAX 448.0f
@@ -73,28 +92,38 @@ uint8_t e4m3_from_float(float value);
 // Value of a code; exact. 0x7f and 0xff are NaN.
 float e4m3_to_float(uint8_t code);
 
+// E8M0 (OCP Microscaling Formats, 2023) is the exponent of a float: 2^(code - 127). The code of the
+// smallest power of two by which `largest` becomes at most E4M3_MAX; but no less than 2^-32, which is
+// that of the smallest half: scales of 0 to 65504 are within 2^41 of each other.
+uint8_t e8m0_for(float largest);
+float e8m0_to_float(uint8_t code); // of codes 1 to 254
+
 // ---- Inputs -------------------------------------------------------------------------------------
 
 enum input_kind {
     INPUT_NORMAL, // N(0, 1): outputs shrink like 1/sqrt(S)
     INPUT_MEAN,   // N(0, 1) plus a mean per tensor and channel: a mistake in 1/l shows
-    INPUT_PEAKY,  // Q times 8: a few keys carry each row; a mistake in the running max shows
+    INPUT_PEAKY,  // Q times 8: a few keys carry each row; a mistake in the running max shows. In a
+                  // cache V's tokens are of different sizes, too: times 2^-6 to 2^6
     INPUT_KINDS
 };
 
 const char *input_kind_name(enum input_kind kind); // "normal", "mean", "peaky"
 
+enum cache_tensor { CACHE_K, CACHE_V };
+
 // One attention problem on the host. All three tensors are kept twice: as drawn (float) and as
-// the kernel gets them (E4M3 codes with one scale a head, the same for every batch).
+// the kernel gets them (E4M3 codes with one scale a head, the same for every batch). In a cache each
+// token's K and V have a scale of their own, a power of two, and Q is given in half: it has no codes.
 struct problem {
     struct shape shape;
     enum input_kind kind;
     uint64_t seed;
-    float softmax_scale;                   // 1 / sqrt(HEAD_DIM)
-    enum mask mask;                        // MASK_NONE, unless it is set afterwards
-    float *q, *k, *v;                      // [B][H][S][HEAD_DIM], as drawn
+    float softmax_scale; // 1 / sqrt(HEAD_DIM)
+    enum mask mask;      // MASK_NONE, unless it is set afterwards
+    float *q, *k, *v;    // [B][H][S][HEAD_DIM], as drawn; a cache's q: [B][H][Q][HEAD_DIM]
     uint8_t *q_codes, *k_codes, *v_codes;  // [B][H][S][HEAD_DIM]; value = code * scale
-    float *q_scales, *k_scales, *v_scales; // [H]; max |x| of the head / 448
+    float *q_scales, *k_scales, *v_scales; // [H]; max |x| of the head / 448; a cache's: [B][H][S]
 };
 
 // Draws and quantises a problem; the same shape, kind and seed give the same bytes on every
@@ -102,6 +131,27 @@ struct problem {
 bool problem_create(struct problem *problem, const struct shape *shape, enum input_kind kind,
                     uint64_t seed);
 void problem_destroy(struct problem *problem);
+
+// ---- A cache ------------------------------------------------------------------------------------
+
+// A problem's cache as it lies in memory. Token t of sequence b is in page table[b][t / page], in its
+// slot t % page. A page has for each head 2 * page * HEAD_DIM codes, of K and V, and elsewhere
+// 2 * page scales. Where in these an element or a scale lies is a matter of the program:
+typedef int code_place_fn(enum cache_tensor tensor, int slot, int d);
+typedef int scale_place_fn(enum cache_tensor tensor, int slot);
+struct cache_image {
+    int max_pages; // of a sequence
+    int *table;    // [B][max_pages], in a drawn order; -1 past a sequence's end
+    size_t bytes;  // codes [pages][H][2 * page * HEAD_DIM], then scales [pages][H][2 * page]
+    size_t code_bytes;
+    uint8_t *before; // without the newest token of each sequence
+    uint8_t *then;   // with them; slots without a token are NaN in both
+};
+
+// False (and nothing allocated) when memory runs out.
+bool cache_image_create(struct cache_image *image, const struct problem *problem,
+                        code_place_fn *code_place, scale_place_fn *scale_place);
+void cache_image_destroy(struct cache_image *image);
 
 // ---- Reference ----------------------------------------------------------------------------------
 
@@ -125,7 +175,7 @@ static inline int rows_next(struct rows rows, int seq_len, int row)
 struct rows reference_rows(const struct shape *shape);
 
 // Attention in double precision on the dequantised inputs: softmax(q k^T * softmax_scale) v. What
-// a kernel is judged by: it leaves the kernel's own error only. out: [B][H][S][HEAD_DIM] float;
+// a kernel is judged by: it leaves the kernel's own error only. out: as Q, float;
 // rows that are not covered, or past a sequence's length, are left alone. threads 0: one a core. The same bits on every machine
 // and for any number of threads. False when memory runs out.
 bool reference_dequantised(const struct problem *problem, struct rows rows, int threads,
@@ -261,6 +311,22 @@ struct attention_args {
     float softmax_scale;
 };
 
+// What the launch function of a program gets that asks a cache. Device pointers. Sequence b has
+// lengths[b] tokens, and all but the last are in the cache (struct cache_image says how); the kernel
+// puts that one there, and attends to it, too. What slots without a token hold is nobody's.
+struct cache_args {
+    const void *q;             // [B][H][queries][HEAD_DIM] half
+    const void *new_k, *new_v; // [B][H][HEAD_DIM] half: of the newest token
+    uint8_t *codes;            // [pages][H][2 * page * HEAD_DIM] E4M3, each where code_place() says
+    uint8_t *scales;           // [pages][H][2 * page] E8M0, where scale_place() says
+    const int *table;          // [B][max_pages]; -1 past a sequence's end
+    const int *lengths;        // [B]
+    void *out;                 // [B][H][queries][HEAD_DIM] half
+    struct shape shape;
+    int queries, page, max_pages;
+    float softmax_scale;
+};
+
 // The arguments of --launch-only. The pointers name which is which; they are never followed.
 static inline struct attention_args launch_only_args(const struct shape *shape)
 {
@@ -288,11 +354,15 @@ struct program {
     double tensor_flops_share; // share of shape_flops that runs on tensor cores: 0, 0.5 or 1
     enum mask mask;            // that it computes with
     // Enqueues the kernel on the stream; returns what cudaGetLastError() or its own checks say.
-    // It must be capturable into a graph: no synchronisation, no allocation.
+    // It must be capturable into a graph: no synchronisation, no allocation. NULL: it asks a cache.
     cudaError_t (*launch)(const struct attention_args *args, cudaStream_t stream);
     // The same for a ragged batch; lengths: [B], on the device. NULL: it takes none.
     cudaError_t (*launch_ragged)(const struct attention_args *args, const int *lengths,
                                  cudaStream_t stream);
+    // The same for a cache, and where its elements lie; or NULL.
+    cudaError_t (*launch_cache)(const struct cache_args *args, cudaStream_t stream);
+    code_place_fn *code_place;
+    scale_place_fn *scale_place;
     const char *source_hash, *build_flags, *git_commit; // PROGRAM_BUILD sets these, last
 };
 

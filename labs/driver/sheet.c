@@ -146,10 +146,11 @@ static void try_schedules(void)
 {
     if (after.fault || after.wrong || after.stopped || on_gpu || lab.only_search)
         return;
-    double budget = budget_of("small");
+    const char *shape = shape_queries(&lab.shapes[0]) ? main_shape() : "small";
+    double budget = budget_of(shape);
     for (int schedule = 1; schedule < SCHEDULES && !raced; ++schedule) {
         char *report = text("%s/schedule.json", folder);
-        char *command[] = {after.path, "--shapes", "small",       "--seeds", "0",
+        char *command[] = {after.path, "--shapes", (char *)shape, "--seeds", "0",
                            "--inputs", "normal",   "--no-timing", "--quiet", NULL};
         setenv("PTXSIM_SCHEDULE", text("%d", schedule), 1);
         doing("%s, schedule %d of %d", after.name, schedule + 1, SCHEDULES);

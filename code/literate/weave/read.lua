@@ -20,13 +20,20 @@ local read = {}
 
 local MINUS = "−"
 
+-- Whether an element says where it stands and nothing else. A book has a Span around each word for that, and what is
+-- asked of so many takes seconds: the list of attributes last, and rarely.
 local function only_position(element)
-    for name in pairs(element.attributes) do
-        if name ~= "data-pos" then
-            return false
+    local attr = element.attr
+    if attr.identifier ~= "" or #attr.classes > 0 then
+        return false
+    elseif #attr.attributes > 1 then
+        for name in pairs(attr.attributes) do
+            if name ~= "data-pos" then
+                return false
+            end
         end
     end
-    return element.identifier == "" and #element.classes == 0
+    return true
 end
 
 local function run(code, line)
@@ -99,29 +106,50 @@ local function number_equation(math, id, line)
     return pandoc.Span({ math }, pandoc.Attr(id, { "equation" }, { line = tostring(line or "") }))
 end
 
+-- What an equation's Span holds, which has its position around it.
+local function equation(span)
+    local inner = #span.content == 1 and span.content[1]
+    if inner and inner.t == "Span" and only_position(inner) then
+        inner = inner.content[1]
+    end
+    return inner and inner.t == "Math" and span.identifier ~= "" and inner
+end
+
+-- A list is read before the lists of its elements.
 local function read_inlines(inlines)
-    local list, lines = pandoc.List(), {}
-    local function add(el, line)
+    local list, lines, bracket = pandoc.List(), {}, false
+    local function add(el, kind, span)
         list:insert(el)
-        lines[#list] = line
+        if kind == "Str" and el.text == "[" then
+            lines[#list] = span and position(span)
+            bracket = true
+        end
+    end
+    local function add_span(el)
+        if only_position(el) then
+            for _, inner in ipairs(el.content) do
+                add(inner, inner.t, el)
+            end
+        elseif el.identifier ~= "" and pandoc.utils.stringify(el):match("^%s*$")
+            and #list > 0 and list[#list].t == "Math" then
+            list[#list] = number_equation(list[#list], el.identifier, position(el))
+        else
+            local math = equation(el)
+            add(math and number_equation(math, el.identifier, position(el)) or el, "Span")
+        end
     end
     for _, el in ipairs(inlines) do
-        local line = el.attributes and position(el)
-        if el.t == "Span" and only_position(el) then
-            for _, inner in ipairs(el.content) do
-                add(inner, line)
-            end
-        elseif el.t == "Span" and el.identifier ~= "" and pandoc.utils.stringify(el):match("^%s*$")
-            and #list > 0 and list[#list].t == "Math" then
-            list[#list] = number_equation(list[#list], el.identifier, line)
-        elseif el.t == "Span" and #el.content == 1 and el.content[1].t == "Math"
-            and el.identifier ~= "" then
-            add(number_equation(el.content[1], el.identifier, line), line)
-        elseif el.t == "Code" and el.classes:includes("run") then
-            add(run(el, line), line)
+        local kind = el.t
+        if kind == "Span" then
+            add_span(el)
+        elseif kind == "Code" and el.classes:includes("run") then
+            add(run(el, position(el)), "Code")
         else
-            add(el, line)
+            add(el, kind)
         end
+    end
+    if not bracket then
+        return list
     end
     local out, i = pandoc.List(), 1
     while i <= #list do
@@ -249,7 +277,8 @@ local function read_blocks(blocks)
     return out
 end
 
-local READ = { Inlines = read_inlines, Blocks = read_blocks }
+local READ_INLINES = { traverse = "topdown", Inlines = read_inlines }
+local READ_BLOCKS = { Blocks = read_blocks }
 
 -- A table of numbers in the notation of tables.lua, as the table that it stands for.
 local function expand_table(block)
@@ -262,7 +291,7 @@ end
 
 function read.blocks(blocks)
     local expanded = pandoc.walk_block(pandoc.Div(blocks), { CodeBlock = expand_table })
-    return pandoc.walk_block(expanded, READ).content
+    return pandoc.walk_block(expanded:walk(READ_INLINES), READ_BLOCKS).content
 end
 
 -- The keys that citations may have.

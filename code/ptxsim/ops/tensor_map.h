@@ -12,13 +12,14 @@ struct tensor_map {
     uint32_t magic;
     uint8_t rank, element, swizzle; // bytes of an element; of the swizzle's span: 0, 32, 64, 128
     uint8_t fill_nan;               // what lies outside of the tensor is NaN, not 0
+    uint64_t spare; // CuTe clears a bit of the second word, for the drivers up to CUDA 13.1
     uint64_t address;
     uint64_t dim[TENSOR_RANK];        // elements, the innermost dimension first
     uint64_t stride[TENSOR_RANK - 1]; // bytes, of the dimensions 1 …
     uint16_t box[TENSOR_RANK];        // elements
     uint8_t step[TENSOR_RANK];        // elements between those that are copied
     uint8_t kind;                     // CUtensorMapDataType
-    uint8_t unused[24];
+    uint8_t unused[16];
 };
 _Static_assert(sizeof(struct tensor_map) == 128, "a CUtensorMap has 128 bytes");
 

@@ -1,0 +1,119 @@
+// cache.c: a cache of keys and values as it lies in memory, in pages in a drawn order.
+#include <stdlib.h>
+#include <string.h>
+
+#include "workbench.h"
+
+// Nobody knows what a slot without a token holds: here, NaN in both formats.
+enum { NOBODYS = 0xff };
+
+static uint64_t next_drawn(uint64_t *state)
+{
+    *state = *state * 6364136223846793005 + 1442695040888963407; // Knuth's
+    return *state >> 33;
+}
+
+// All pages are dealt out in a drawn order. A short sequence leaves some that nobody has.
+static void draw_table(const struct problem *problem, int max_pages, int *table)
+{
+    const struct shape *shape = &problem->shape;
+    size_t pages = (size_t)shape->batch * max_pages;
+    uint64_t state = problem->seed;
+
+    for (size_t i = 0; i < pages; ++i)
+        table[i] = (int)i;
+    for (size_t i = pages - 1; i > 0; --i) {
+        size_t other = next_drawn(&state) % (i + 1);
+        int page = table[i];
+        table[i] = table[other];
+        table[other] = page;
+    }
+    for (int b = 0; b < shape->batch; ++b)
+        for (int i = (shape_length(shape, b) - 1) / shape_page(shape) + 1; i < max_pages; ++i)
+            table[(size_t)b * max_pages + i] = -1;
+}
+
+// Where a program has the elements of a page.
+struct places {
+    int page;
+    int *codes[2]; // [page][HEAD_DIM], of CACHE_K and CACHE_V
+    scale_place_fn *scale_place;
+};
+
+// Token t of a sequence's head, `job` of them all.
+static void put_token(const struct cache_image *image, const struct problem *problem,
+                      const struct places *places, int job, int t, uint8_t *to)
+{
+    int heads = problem->shape.heads, page = places->page, slot = t % page;
+    int in_page = image->table[(size_t)(job / heads) * image->max_pages + t / page];
+    size_t block = (size_t)in_page * heads + job % heads;
+    size_t token = (size_t)job * problem->shape.seq_len + t;
+    const uint8_t *from[] = {problem->k_codes, problem->v_codes};
+    const float *scale[] = {problem->k_scales, problem->v_scales};
+    uint8_t *codes = to + block * 2 * page * HEAD_DIM;
+    uint8_t *scales = to + image->code_bytes + block * 2 * page;
+
+    for (int tensor = CACHE_K; tensor <= CACHE_V; ++tensor) {
+        for (int d = 0; d < HEAD_DIM; ++d)
+            codes[places->codes[tensor][slot * HEAD_DIM + d]] = from[tensor][token * HEAD_DIM + d];
+        scales[places->scale_place((enum cache_tensor)tensor, slot)] =
+            e8m0_for(scale[tensor][token] * E4M3_MAX);
+    }
+}
+
+static void fill(const struct cache_image *image, const struct problem *problem,
+                 const struct places *places)
+{
+    const struct shape *shape = &problem->shape;
+    int jobs = shape->batch * shape->heads;
+
+    memset(image->before, NOBODYS, image->bytes);
+    for (int job = 0; job < jobs; ++job)
+        for (int t = 0; t < shape_length(shape, job / shape->heads) - 1; ++t)
+            put_token(image, problem, places, job, t, image->before);
+    memcpy(image->then, image->before, image->bytes);
+    for (int job = 0; job < jobs; ++job)
+        put_token(image, problem, places, job, shape_length(shape, job / shape->heads) - 1,
+                  image->then);
+}
+
+bool cache_image_create(struct cache_image *image, const struct problem *problem,
+                        code_place_fn *code_place, scale_place_fn *scale_place)
+{
+    const struct shape *shape = &problem->shape;
+    struct places places = {.page = shape_page(shape), .scale_place = scale_place};
+    size_t page_codes = (size_t)places.page * HEAD_DIM;
+    int *codes = malloc(2 * page_codes * sizeof *codes);
+
+    memset(image, 0, sizeof *image);
+    image->max_pages = (shape->seq_len + places.page - 1) / places.page;
+    size_t pages = (size_t)shape->batch * image->max_pages;
+    image->code_bytes = pages * shape->heads * 2 * page_codes;
+    image->bytes = image->code_bytes + image->code_bytes / HEAD_DIM;
+    image->table = malloc(pages * sizeof *image->table);
+    image->before = malloc(image->bytes);
+    image->then = malloc(image->bytes);
+    bool room = codes && image->table && image->before && image->then;
+    if (room) {
+        for (int tensor = CACHE_K; tensor <= CACHE_V; ++tensor) {
+            places.codes[tensor] = codes + tensor * page_codes;
+            for (size_t i = 0; i < page_codes; ++i)
+                places.codes[tensor][i] =
+                    code_place((enum cache_tensor)tensor, (int)i / HEAD_DIM, (int)i % HEAD_DIM);
+        }
+        draw_table(problem, image->max_pages, image->table);
+        fill(image, problem, &places);
+    } else {
+        cache_image_destroy(image);
+    }
+    free(codes);
+    return room;
+}
+
+void cache_image_destroy(struct cache_image *image)
+{
+    free(image->table);
+    free(image->before);
+    free(image->then);
+    memset(image, 0, sizeof *image);
+}
