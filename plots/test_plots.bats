@@ -284,6 +284,38 @@ EOF
     rsvg-convert plots/l4.svg >/dev/null
 }
 
+@test "a model with its attention exchanged: tokens and shares over the context, the kernels of a layer" {
+    python3 - <<'EOF'
+import json
+ways = ("flash", "cudnn", "stage15", "stage17")
+speed = {context: {way: {"tokens_per_s": context * 10 + i, "shares": {"attention": 0.25, "quantise": 0.125}}
+                   for i, way in enumerate(ways)} for context in (128, 256)}
+layers = {way: [[0, 2.5, "products"], [3, 4 + i, "quantise"], [5, 9 + i, "attention"]] for i, way in enumerate(ways)}
+record = {"speed": speed, "timeline": {"layers": layers}}
+json.dump(record, open("plots/runs/h200/exchange.json", "w"))
+layers["stage15"][1][2] = "lunch"
+json.dump(record, open("kind.json", "w"))
+del speed[256]["cudnn"], layers["flash"]
+json.dump(record, open("way.json", "w"))
+EOF
+    build/series exchange plots/runs/h200/exchange.json >table
+    [ "$(grep -c '[a-z]' table)" -eq 4 ]
+    [ "$(sed -n 2,3p table)" = "$(printf '128\t1280\t0.375\n256\t2560\t0.375')" ]
+    [ "$(tail -1 table)" = "$(printf '256\t2563\t0.375')" ]
+    build/series layer plots/runs/h200/exchange.json >table
+    [ "$(sed -n 3p table)" = "$(printf '3\tchapter 15\t11')" ]
+    [ "$(sed -n '/^1\t0/,/^2\t0/p' table | sed -n 1,3p)" = "$(printf '1\t0\t2.5\t2\n1\t3\t4\t1\n1\t5\t9\t0')" ]
+    plots/render
+    rsvg-convert plots/exchange.svg >/dev/null
+    rsvg-convert plots/layer.svg >/dev/null
+    run sh -c "build/series layer kind.json 2>&1 >seen"
+    fails_with 3 'kind.json: "lunch" is no kind of kernel'
+    run sh -c "build/series exchange way.json 2>&1 >seen"
+    fails_with 3 'way.json: no cudnn: it is no record of labs/tools/exchange'
+    run sh -c "build/series layer way.json 2>&1 >seen"
+    fails_with 3 'way.json: no timeline.layers.flash'
+}
+
 @test "errors are the worst of all seeds, resources those of the sm_89 image" {
     record 2 ch02_scalar 150
     build/series error | grep -qx "$(printf '1\t0.0003')"

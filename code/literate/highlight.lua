@@ -68,6 +68,13 @@ local languages = {
         ty = set [[
             .reg .shared .global .param .entry .visible .func .target .version .address_size]],
     },
+    python = {
+        line_comment = "#",
+        strings = "\"'",
+        kw = set [[
+            and as assert class def del elif else except for from global if import in is lambda not or pass
+            raise return try while with yield None True False]],
+    },
     make = { line_comment = "#", strings = "\"'", variables = true },
     json = { strings = "\"", kw = set [[true false null]] },
 }

@@ -4,8 +4,8 @@
 #include "torch/cpu.h"
 #include "workbench/workbench.h"
 
-void quantise_head(const float *values, long sequences, long stride, long rows, int head_dim,
-                   uint8_t *codes, float *scale)
+void quantise_head(const float *values, long sequences, long stride, long rows,
+                   int head_dim, uint8_t *codes, float *scale)
 {
     float largest = 0;
 
@@ -18,12 +18,15 @@ void quantise_head(const float *values, long sequences, long stride, long rows, 
             for (int d = 0; d < HEAD_DIM; ++d) {
                 long at = b * stride + row;
                 codes[at * HEAD_DIM + d] =
-                    d < head_dim ? e4m3_from_float(values[at * head_dim + d] / *scale) : 0;
+                    d < head_dim
+                        ? e4m3_from_float(values[at * head_dim + d] / *scale)
+                        : 0;
             }
 }
 
-bool attend_on_cpu(const uint8_t *codes, const float *scales, int causal, int batch, int heads,
-                   int seq_len, float softmax_scale, float *out)
+bool attend_on_cpu(const uint8_t *codes, const float *scales, int causal,
+                   int batch, int heads, int seq_len, float softmax_scale,
+                   float *out)
 {
     size_t elements = (size_t)batch * heads * seq_len * HEAD_DIM;
     struct problem problem = {

@@ -8,12 +8,13 @@
 // Quantises one head of all sequences to E4M3 with one scale, its largest magnitude / 448 (1 where all
 // are zero). values: rows [rows][head_dim] of a sequence, each sequence `stride` rows after the last;
 // codes: the same with rows of HEAD_DIM, zeros past head_dim. head_dim: from 1 to HEAD_DIM.
-void quantise_head(const float *values, long sequences, long stride, long rows, int head_dim,
-                   uint8_t *codes, float *scale);
+void quantise_head(const float *values, long sequences, long stride, long rows,
+                   int head_dim, uint8_t *codes, float *scale);
 
 // Attention in double precision (workbench.h) of codes [3][batch][heads][seq_len][HEAD_DIM] with scales
 // [3][heads]; out: [batch][heads][seq_len][HEAD_DIM]. False when memory runs out.
-bool attend_on_cpu(const uint8_t *codes, const float *scales, int causal, int batch, int heads,
-                   int seq_len, float softmax_scale, float *out);
+bool attend_on_cpu(const uint8_t *codes, const float *scales, int causal,
+                   int batch, int heads, int seq_len, float softmax_scale,
+                   float *out);
 
 #endif

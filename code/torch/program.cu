@@ -2,9 +2,11 @@
 //
 //   nvcc -shared -DPROGRAM='"ch15_registers.cu"' program.cu
 //
-// The program is compiled as it stands. Its main function has another name here, and what it calls
-// of the workbench is answered below: workbench_main() keeps the program's description, in which its
-// launch function is. So a chapter need not know that it is an operator, and no kernel is copied.
+// The program is compiled as it stands. Its main function has another name
+// here, and what it calls of the workbench is answered below:
+// workbench_main() keeps the program's description, in which its launch
+// function is. So a chapter need not know that it is an operator, and no
+// kernel is copied.
 #include <cstdarg>
 #include <cstdio>
 
@@ -31,13 +33,16 @@ cudaError_t launch_refused(cudaError_t error, const char *format, ...)
     return error;
 }
 
-// Enqueues attention on the stream of that device. codes: [3][batch][heads][seq_len][HEAD_DIM] E4M3 of
-// Q, K and V; scales: [3][heads]; lengths: [batch], or NULL where all sequences are seq_len long;
-// out: [batch][heads][seq_len][HEAD_DIM] half. All are on the device. Returns NULL, or one line.
+// Enqueues attention on the stream of that device. All tensors are there:
+//   codes    [3][batch][heads][seq_len][HEAD_DIM]  E4M3 of Q, K and V
+//   scales   [3][heads]
+//   lengths  [batch], or NULL where all sequences are seq_len long
+//   out      [batch][heads][seq_len][HEAD_DIM]     half
+// Returns NULL, or one line that says what is wrong.
 extern "C" __attribute__((visibility("default"))) const char *
-launch_attention(const uint8_t *codes, const float *scales, const int *lengths, void *out,
-                 int batch, int heads, int seq_len, float softmax_scale, int device,
-                 cudaStream_t stream)
+launch_attention(const uint8_t *codes, const float *scales, const int *lengths,
+                 void *out, int batch, int heads, int seq_len,
+                 float softmax_scale, int device, cudaStream_t stream)
 {
     struct attention_args args = {};
     size_t elements = (size_t)batch * heads * seq_len * HEAD_DIM;
@@ -46,9 +51,11 @@ launch_attention(const uint8_t *codes, const float *scales, const int *lengths, 
     if (!described)
         describe(0, NULL);
     args.q = codes, args.k = codes + elements, args.v = codes + 2 * elements;
-    args.q_scales = scales, args.k_scales = scales + heads, args.v_scales = scales + 2 * heads;
+    args.q_scales = scales, args.k_scales = scales + heads,
+    args.v_scales = scales + 2 * heads;
     args.out = out;
-    args.shape.batch = batch, args.shape.heads = heads, args.shape.seq_len = seq_len;
+    args.shape.batch = batch, args.shape.heads = heads,
+    args.shape.seq_len = seq_len;
     args.softmax_scale = softmax_scale;
     refusal[0] = '\0';
     if (lengths && !described->launch_ragged)

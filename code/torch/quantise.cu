@@ -14,7 +14,7 @@ namespace quantiser
 { // for the test, which has a chapter's program in the same file
 
 constexpr int THREADS = 256;
-constexpr int CHUNK = 8;                 // elements of a lane's load, and its codes
+constexpr int CHUNK = 8; // elements of a lane's load, and its codes
 constexpr int CHUNKS = HEAD_DIM / CHUNK; // of a row
 constexpr int LOADS = 4;                 // of a lane at a time
 constexpr int BLOCK = THREADS * LOADS;   // chunks of a CTA at a time
@@ -53,11 +53,13 @@ template <class T> struct alignas(16) chunk {
 };
 
 // A lane's chunks of a block of a sequence's head; zeros past the end of a row and of the sequence.
-template <class T> __device__ void load(chunk<T> (&to)[LOADS], const struct job &job, int block)
+template <class T>
+__device__ void load(chunk<T> (&to)[LOADS], const struct job &job, int block)
 {
     const struct tensor &tensor = job.tensors[blockIdx.z];
     int batch = blockIdx.y / job.heads, head = blockIdx.y % job.heads;
-    const T *x = (const T *)tensor.x + batch * tensor.strides[0] + head * tensor.strides[1];
+    const T *x = (const T *)tensor.x + batch * tensor.strides[0] +
+                 head * tensor.strides[1];
     int column = threadIdx.x % CHUNKS * CHUNK;
 
 #pragma unroll
@@ -91,29 +93,36 @@ __device__ float largest_of_cta(float x)
 }
 
 // grid: (parts, batch * heads, 3)
-template <class T> __global__ void __launch_bounds__(THREADS) find_largest(struct job job)
+template <class T>
+__global__ void __launch_bounds__(THREADS) find_largest(struct job job)
 {
     int batch = blockIdx.y / job.heads, head = blockIdx.y % job.heads;
     float largest = 0;
     chunk<T> x[LOADS];
 
-    for (int block = blockIdx.x; block < blocks_of(job.seq_len); block += gridDim.x) {
+    for (int block = blockIdx.x; block < blocks_of(job.seq_len);
+         block += gridDim.x) {
         load(x, job, block);
         for (int i = 0; i < LOADS; ++i)
             for (int j = 0; j < CHUNK; ++j)
-                largest = fmaxf(largest, fabsf(value(x[i].x[j]))); // a NaN is not the largest
+                // A NaN is not the largest.
+                largest = fmaxf(largest, fabsf(value(x[i].x[j])));
     }
     largest = largest_of_cta(largest);
     if (threadIdx.x == 0)
-        job.largest[((blockIdx.z * job.heads + head) * job.batch + batch) * gridDim.x +
+        job.largest[((blockIdx.z * job.heads + head) * job.batch + batch) *
+                        gridDim.x +
                     blockIdx.x] = largest;
 }
 
-template <class T> __global__ void __launch_bounds__(THREADS) encode(struct job job)
+template <class T>
+__global__ void __launch_bounds__(THREADS) encode(struct job job)
 {
     int head = blockIdx.y % job.heads, parts = job.batch * gridDim.x;
-    const float *of_parts = job.largest + (size_t)(blockIdx.z * job.heads + head) * parts;
-    size_t first_row = ((size_t)blockIdx.z * gridDim.y + blockIdx.y) * job.seq_len;
+    const float *of_parts =
+        job.largest + (size_t)(blockIdx.z * job.heads + head) * parts;
+    size_t first_row =
+        ((size_t)blockIdx.z * gridDim.y + blockIdx.y) * job.seq_len;
     float largest = 0;
     chunk<T> x[LOADS];
 
@@ -124,29 +133,34 @@ template <class T> __global__ void __launch_bounds__(THREADS) encode(struct job 
     float scale = largest > 0 ? __fdiv_rn(largest, E4M3_MAX) : 1.0f;
     if (blockIdx.x == 0 && blockIdx.y < job.heads && threadIdx.x == 0)
         job.scales[blockIdx.z * job.heads + head] = scale;
-    for (int block = blockIdx.x; block < blocks_of(job.seq_len); block += gridDim.x) {
+    for (int block = blockIdx.x; block < blocks_of(job.seq_len);
+         block += gridDim.x) {
         if (block != blockIdx.x)
             load(x, job, block);
         for (int i = 0; i < LOADS; ++i) {
-            int at = block * BLOCK + i * THREADS + threadIdx.x; // of the sequence's head
+            int at = block * BLOCK + i * THREADS + threadIdx.x;
             struct alignas(CHUNK) {
                 __nv_fp8x2_storage_t two[CHUNK / 2];
             } codes;
             for (int j = 0; j < CHUNK; j += 2) {
                 float2 two = {__fdiv_rn(value(x[i].x[j]), scale),
                               __fdiv_rn(value(x[i].x[j + 1]), scale)};
-                codes.two[j / 2] = __nv_cvt_float2_to_fp8x2(two, __NV_SATFINITE, __NV_E4M3);
+                codes.two[j / 2] =
+                    __nv_cvt_float2_to_fp8x2(two, __NV_SATFINITE, __NV_E4M3);
             }
             if (at < job.seq_len * CHUNKS)
-                *(decltype(codes) *)(job.codes + first_row * HEAD_DIM + (size_t)at * CHUNK) = codes;
+                *(decltype(codes) *)(job.codes + first_row * HEAD_DIM +
+                                     (size_t)at * CHUNK) = codes;
         }
     }
 }
 
-template <class T> static cudaError_t quantise(const struct job &job, cudaStream_t stream)
+template <class T>
+static cudaError_t quantise(const struct job &job, cudaStream_t stream)
 {
     int parts = (job.seq_len * CHUNKS + BLOCK - 1) / BLOCK;
-    dim3 grid(parts < MOST_PARTS ? parts : MOST_PARTS, job.batch * job.heads, 3);
+    dim3 grid(parts < MOST_PARTS ? parts : MOST_PARTS, job.batch * job.heads,
+              3);
 
     find_largest<T><<<grid, THREADS, 0, stream>>>(job);
     encode<T><<<grid, THREADS, 0, stream>>>(job);
@@ -159,12 +173,14 @@ template <class T> static cudaError_t quantise(const struct job &job, cudaStream
 // says. codes: [3][batch][heads][seq_len][HEAD_DIM]; scales: [3][heads]; largest: room for [3][heads][batch][64]
 // floats. Returns NULL, or one line.
 extern "C" __attribute__((visibility("default"))) const char *
-launch_quantise(const void *q, const void *k, const void *v, const long long *strides, int type,
-                int batch, int heads, int seq_len, int head_dim, uint8_t *codes, float *scales,
+launch_quantise(const void *q, const void *k, const void *v,
+                const long long *strides, int type, int batch, int heads,
+                int seq_len, int head_dim, uint8_t *codes, float *scales,
                 float *largest, int device, cudaStream_t stream)
 {
     const void *tensors[3] = {q, k, v};
-    struct job job = {{}, batch, heads, seq_len, head_dim, codes, scales, largest};
+    struct job job = {{},       batch, heads,  seq_len,
+                      head_dim, codes, scales, largest};
     int before;
 
     for (int t = 0; t < 3; ++t) {

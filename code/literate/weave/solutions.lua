@@ -135,7 +135,8 @@ function solutions.chapters(book)
             local blocks = set_file(file, chapter, exercises)
             if #blocks > 0 then
                 blocks:insert(1, raw_block(LATEX and "\\begin{solutions}" or '<div class="solutions">'))
-                blocks:insert(1, pandoc.Header(2, pandoc.Str("Chapter " .. chapter.number),
+                local word = chapter.appendix and "Appendix " or "Chapter "
+                blocks:insert(1, pandoc.Header(2, pandoc.Str(word .. chapter.number),
                     pandoc.Attr("solutions-" .. chapter.tag, {}, { line = "1" })))
                 blocks:insert(raw_block(LATEX and "\\end{solutions}" or "</div>"))
                 set:insert { path = file.path, tag = "solutions-" .. file.tag, counts = {}, blocks = blocks }

@@ -168,26 +168,32 @@ def _(q, k, v):
 
 
 def _refuse_backward(ctx, *gradients):
-    raise RuntimeError("attention_in_stages: forward only, there is no gradient: call it under torch.no_grad(), "
-                       "or train with scaled_dot_product_attention")
+    raise RuntimeError("attention_in_stages: forward only, there is no gradient: "
+                       "call it under torch.no_grad(), or train with "
+                       "scaled_dot_product_attention")
 
 
 _quantise.register_autograd(_refuse_backward)
 
 
 def _define(number, stage):
-    """The operator of a row of STAGES: codes and scales of quantise() to half [batch, heads, seq_len, 64]."""
+    """The operator of a row of STAGES: codes and scales to half."""
 
-    @torch.library.custom_op(f"attention_in_stages::stage{number}", mutates_args=(), device_types="cuda")
-    def operator(codes: Tensor, scales: Tensor, scale: float, lengths: Optional[Tensor] = None) -> Tensor:
+    @torch.library.custom_op(f"attention_in_stages::stage{number}",
+                             mutates_args=(), device_types="cuda")
+    def operator(codes: Tensor, scales: Tensor, scale: float,
+                 lengths: Optional[Tensor] = None) -> Tensor:
         _check_codes(codes, scales, lengths, number)
         _, batch, heads, seq_len, _ = codes.shape
-        if lengths is not None:  # what is past the end would be read: nobody can look at them here
+        make = codes.new_empty
+        if lengths is not None:  # on the GPU: nobody can look at them here
             lengths = lengths.clamp(1, seq_len).to(torch.int32)
-        out = (codes.new_empty if lengths is None else codes.new_zeros)(codes.shape[1:], dtype=torch.float16)
+            make = codes.new_zeros
+        out = make(codes.shape[1:], dtype=torch.float16)
         _launched(_program(number, codes.device).launch_attention(
-            _pointer(codes), _pointer(scales), _pointer(lengths), _pointer(out), batch, heads, seq_len,
-            ctypes.c_float(scale), *_stream(codes)))
+            _pointer(codes), _pointer(scales), _pointer(lengths),
+            _pointer(out), batch, heads, seq_len, ctypes.c_float(scale),
+            *_stream(codes)))
         return out
 
     @operator.register_kernel("cpu")
@@ -195,13 +201,15 @@ def _define(number, stage):
         _check_codes(codes, scales, lengths, number)
         _, batch, heads, seq_len, _ = codes.shape
         out = codes.new_zeros(codes.shape[1:], dtype=torch.float32)
-        ends = [seq_len] * batch if lengths is None else lengths.clamp(1, seq_len).tolist()
+        ends = ([seq_len] * batch if lengths is None
+                else lengths.clamp(1, seq_len).tolist())
         for sequence, end in enumerate(ends):
             part = codes[:, sequence, :, :end].contiguous()
             done = out.new_empty(part.shape[1:])
-            if not _library("cpu").attend_on_cpu(_pointer(part), _pointer(scales), stage.causal, 1, heads, end,
-                                                 ctypes.c_float(scale), _pointer(done)):
-                raise MemoryError("attention_in_stages: no memory for the reference")
+            if not _library("cpu").attend_on_cpu(
+                    _pointer(part), _pointer(scales), stage.causal, 1, heads, end,
+                    ctypes.c_float(scale), _pointer(done)):
+                raise MemoryError("attention_in_stages: no memory left")
             out[sequence, :, :end] = done
         return out.half()
 
@@ -236,5 +244,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, stage: int = 15, scale: Option
     """
     _require(stage in STAGES, lambda: f"stage is {stage}: {_listed(STAGES)} are operators")
     codes, scales = _quantise(q, k, v)
-    out = _OPERATORS[stage](codes, scales, 1 / math.sqrt(q.shape[3]) if scale is None else scale, lengths)
+    if scale is None:
+        scale = 1 / math.sqrt(q.shape[3])
+    out = _OPERATORS[stage](codes, scales, scale, lengths)
     return out[..., :q.shape[3]].to(q.dtype)

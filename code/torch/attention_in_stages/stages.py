@@ -1,9 +1,10 @@
-"""The stages that are operators, one a row. setup.py compiles what the rows name; __init__.py makes the operators."""
+"""The stages that are operators, one a row. libraries.py compiles what the rows name, for the images that
+chapters/stages.tsv has; __init__.py makes the operators."""
 from typing import NamedTuple
 
 
 class Stage(NamedTuple):
-    programs: tuple  # of code/, the one to be preferred first; their images stand in chapters/stages.tsv
+    programs: tuple  # of code/, the one to be preferred first
     causal: bool = False  # a query sees no key past its own place
     ragged: bool = False  # takes a length for each sequence
 
