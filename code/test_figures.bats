@@ -296,9 +296,10 @@ END
     first=${first/F.warps/4} first=${first/blockIdx.x/cta}
     stride=${stride/F.warps/4} stride=${stride/gridDim.x/2}
     of_warp=${of_warp/w.first/$first} of_warp=${of_warp/w.stride/$stride}
+    # shellcheck disable=SC2034 # of_warp's value names it
     for cta in 0 1; do
         for warp in 0 1 2 3; do
-            for ((i = 0; ($of_warp) < 22; i++)); do echo "$((of_warp))/$warp"; done
+            for ((i = 0; of_warp < 22; i++)); do echo "$((of_warp))/$warp"; done
         done | sort -n | paste -sd,
     done >"$BATS_TEST_TMPDIR/expected"
     figure fig:ch20-split | sed -nE 's/.*foreach .granule\/.warp in \{([^}]*)\}.*/\1/p' |
