@@ -206,10 +206,12 @@ programs() {
 
 # bats test_tags=quick
 @test "every chapter's program is right in the simulator, ragged lengths too" {
-    local program
+    local program shapes
     for program in $(programs); do
         grep -qs workbench_main "code/$program.cu" || continue # no kernel, or none of attention
-        LD_LIBRARY_PATH=build/ptxsim "build/$program" --shapes small,1x1x1,1x1x33,1x1x239 --seeds 0,1,2 --quiet
+        shapes=small,1x1x1,1x1x33,1x1x239
+        if grep -q launch_cache "code/$program.cu"; then shapes=1x2x512q4p16,1x1x1q1p16,1x1x33q4p16,2x2x239q4p32r1; fi
+        LD_LIBRARY_PATH=build/ptxsim "build/$program" --shapes "$shapes" --seeds 0,1,2 --quiet
     done
 }
 
