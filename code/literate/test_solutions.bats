@@ -277,8 +277,9 @@ chapters/solutions/02.md: 0 of 1 blocks print what they say" ]
     numbers() { # KIND: those of the file of solutions
         grep -oE "^::: \{\.$1 of=[0-9]+" "$file" | grep -oE '[0-9]+$' | xargs
     }
-    for chapter in chapters/[0-9][0-9]-*.md; do
-        file=chapters/solutions/$(basename "$chapter" | cut -c1-2).md
+    mapfile -t asking < <(grep -l '^::: {\.exercises}' chapters/*.md)
+    for chapter in "${asking[@]}"; do
+        file=chapters/solutions/$(basename "$chapter" | cut -d- -f1).md
         here=$(sed -n '/^::: {\.exercises}/,/^:::$/p' "$chapter" | grep -cE '^[0-9]+\. ★{1,3} ')
         asked=$(grep -c '^::: {\.question ' "$chapter" || true)
         [ "$here" -gt 0 ]
@@ -288,6 +289,7 @@ chapters/solutions/02.md: 0 of 1 blocks print what they say" ]
     done
     [ "$exercises" -ge 85 ]
     [ "$questions" -ge 17 ]
-    [ "$(ls chapters/solutions | wc -l)" -eq "$(ls chapters/[0-9][0-9]-*.md | wc -l)" ]
+    [ "$(grep -c '/[0-9][0-9]-' <(printf '%s\n' "${asking[@]}"))" -eq "$(ls chapters/[0-9][0-9]-*.md | wc -l)" ]
+    [ "$(ls chapters/solutions | wc -l)" -eq "${#asking[@]}" ]
     grep -qx -- '- chapters/solutions.md' book.md
 }
