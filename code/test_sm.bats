@@ -77,7 +77,7 @@ counted() {
     sed -n '/^## Answers/,$p' "$chapter" | tr '\n' ' ' >"$BATS_TEST_TMPDIR/answers"
     grep -qF "**c** takes $(of c) wavefronts." "$BATS_TEST_TMPDIR/answers"
     grep -qF "and the load 4 · 8 = $(of h). In **i**" "$BATS_TEST_TMPDIR/answers"
-    grep -qF "and it takes $(of i): padding" "$BATS_TEST_TMPDIR/answers"
+    grep -qF "and it takes $(of i): an eighth more memory" "$BATS_TEST_TMPDIR/answers"
     grep -qF "**j** is the exception, with $(of j)." "$BATS_TEST_TMPDIR/answers"
 }
 
