@@ -10,6 +10,7 @@
 --                              struct p_rounding: {.points p="e4m3 8 unrounded"}, or with a
 --                              maximum that lags, "e4m3 5 rounded lag 128 3.8625", and perhaps
 --                              minds the mean, "… lag 128 0.8625 mean"; nil: not at all
+--   shapes                     of a lab that asks a cache: its public shapes, from labs/labNN
 --   journal                    of a lab whose program searches: the file that answers it, from labs/labNN
 --   not_graded                 why labs/grade does not take it: {.points grade="no: REASON"}; nil: it does
 --   first_line, last_line        of the lab in the chapter
@@ -50,6 +51,11 @@ local IN_BOTH = { correct = true, hidden = true } -- a search's, and a kernel's
 local RELATIONS = { ["<="] = true, [">="] = true, ["=="] = true }
 local SHAPES = { small = true, mission = true, long = true, huge = true }
 local TOTAL = 100
+
+-- Two sequences of 8 heads, asked by 4 queries, in pages of 16: 2x8x512q4p16.
+local function is_cache(shape)
+    return shape:match("^%d+x%d+x%d+q%d+p%d+$") or shape:match("^%d+x%d+x%d+q%d+p%d+r%d+$")
+end
 
 local function is_one_of(list, name)
     for _, known in ipairs(list) do
@@ -138,7 +144,7 @@ function sheets.parse_item(line)
     if fields[1] == "@" then
         table.remove(fields, 1)
         item.shape = table.remove(fields, 1) or ""
-        if not SHAPES[item.shape] and not item.shape:match("^%d+x%d+x%d+$") then
+        if not SHAPES[item.shape] and not item.shape:match("^%d+x%d+x%d+$") and not is_cache(item.shape) then
             return nil, string.format('"%s" is no shape: small, mission, long, huge or BxHxS',
                 item.shape)
         end
@@ -162,7 +168,8 @@ function sheets.parse_item(line)
         return nil, item.name .. " needs a limit, such as <= 128"
     elseif PLAIN[item.name] and item.relation then
         return nil, item.name .. " is right or wrong; it has no limit"
-    elseif item.name ~= "correct" and (counted or item.name == "speed") ~= (item.shape ~= nil) then
+    elseif item.name ~= "correct" and (counted or item.name == "speed") ~= (item.shape ~= nil)
+        and not (is_one_of(RESOURCES, item.name) and is_cache(item.shape)) then -- its form depends on it
         return nil, item.name .. (item.shape and " is of no shape" or " needs a shape: @ small")
     elseif item.name == "speed" then
         if item.relation ~= ">=" or item.limit <= 0 or item.limit >= 1 then
@@ -366,7 +373,7 @@ end
 -- ---- Checking ----------------------------------------------------------------------------------
 
 -- What the lab's script, labs/labNN, says of itself: the program before; the program that searches and
--- its journal.
+-- its journal; the shapes, if they are caches.
 local function read_script(sheet)
     local file = io.open(string.format("labs/lab%02d", sheet.number))
     local text = file and file:read("a") or ""
@@ -374,8 +381,12 @@ local function read_script(sheet)
         file:close()
     end
     text = text:gsub("\n%s*#[^\n]*", "\n")
+    local shapes = {}
+    for shape in (text:match("%-%-shapes%s+([%w,]+)") or ""):gmatch("[^,]+") do
+        table.insert(shapes, shape)
+    end
     return text:match("%-%-before%s+([%w_]+)"), text:match("%-%-search%s+([%w_]+)"),
-        text:match("%-%-journal%s+([%w_./]+)")
+        text:match("%-%-journal%s+([%w_./]+)"), shapes[1] and is_cache(shapes[1]) and shapes
 end
 
 -- The program that chapters/stages.tsv gives a lab; nil and one line about what is missing there.
@@ -492,7 +503,8 @@ function sheets.check(book, complain)
                 complain(book, chapter.path, sheet.line, ...)
             end
             local judged, why = read_program(sheet)
-            local before, search, journal = read_script(sheet)
+            local before, search, journal, shapes = read_script(sheet)
+            sheet.shapes = shapes or nil
             sheet.program = sheet.program or search or judged
             if sheet.program == search then
                 sheet.journal = journal -- and nothing that it is judged against
@@ -673,7 +685,7 @@ function sheets.json(sheet)
         end
     end
     return string.format('{\n  "lab": %d,\n  "title": %s,\n  "program": %s,\n  "before": %s,\n'
-        .. '  "chapter": %s,\n%s%s%s%s  "exercises": %s,\n  "questions": %s,\n  "points": %s,\n'
+        .. '  "chapter": %s,\n%s%s%s%s%s  "exercises": %s,\n  "questions": %s,\n  "points": %s,\n'
         .. '  "mutants": %s\n}\n',
         sheet.number, quote(sheet.title or ""), quote(sheet.program),
         sheet.before and quote(sheet.before) or "null", quote(sheet.chapter.path),
@@ -682,6 +694,7 @@ function sheets.json(sheet)
                 ', "tile": %d, "lag": %g%s', sheet.p.tile, sheet.p.lag,
                 sheet.p.mean and ', "mean": true' or "") or "") or "",
         sheet.journal and string.format('  "journal": %s,\n', quote(sheet.journal)) or "",
+        sheet.shapes and string.format('  "shapes": %s,\n', list(each(sheet.shapes, quote))) or "",
         sheet.mask and string.format('  "mask": %s,\n', quote(sheet.mask)) or "",
         sheet.not_graded and string.format('  "not_graded": %s,\n', quote(sheet.not_graded)) or "",
         list(exercises, "  "), list(questions, "  "), list(points, "  "), list(mutants, "  "))

@@ -342,6 +342,24 @@ static inline struct attention_args launch_only_args(const struct shape *shape)
     return args;
 }
 
+static inline struct cache_args launch_only_cache_args(const struct shape *shape)
+{
+    struct cache_args args;
+    uint64_t at[8];
+    int page = shape_page(shape);
+
+    for (int i = 0; i < 8; ++i)
+        at[i] = 0x5e0000000000 + ((uint64_t)i << 32);
+    memset(&args, 0, sizeof args);
+    memcpy(&args, at, sizeof at);
+    memcpy(&args.shape, shape, sizeof args.shape);
+    args.queries = shape_queries(shape);
+    args.page = page;
+    args.max_pages = (shape->seq_len + page - 1) / page;
+    args.softmax_scale = 0.125f;
+    return args;
+}
+
 struct program {
     const char *name;  // "ch03_wmma_qk", the tangled file's name without its ending
     const char *title; // one line, for the reports

@@ -255,10 +255,12 @@ static uint64_t read_number(char **line, uint64_t most)
 
 // One line of what the runtime wrote down; the submission may have written lines of its own. A number
 // that no launch could have becomes one that no GPU takes.
-static const char *read_launch(char *line, const struct attention_args *wanted, struct recorded *l)
+static const char *read_launch(char *line, const struct shape *shape, struct recorded *l)
 {
     static const char head[] = "launch ";
-    struct attention_args got;
+    const char *name_of_args = shape_queries(shape) ? "cache_args" : "attention_args";
+    union kernel_args wanted, got;
+    size_t bytes = args_for(&wanted, shape);
 
     if (strcmp(line, "other") == 0)
         return "copies or fills memory while it launches";
@@ -277,57 +279,113 @@ static const char *read_launch(char *line, const struct attention_args *wanted, 
     for (int i = 0; i < 3; ++i)
         l->block[i] = (unsigned)read_number(&line, INT32_MAX);
     l->shared = read_number(&line, INT32_MAX);
-    if (strlen(line) != 2 * sizeof got || strspn(line, "0123456789abcdef") != 2 * sizeof got)
-        return "its kernel takes something else than one attention_args";
-    for (size_t i = 0; i < sizeof got; ++i) {
+    if (strlen(line) != 2 * bytes || strspn(line, "0123456789abcdef") != 2 * bytes)
+        return text("its kernel takes something else than one %s", name_of_args);
+    for (size_t i = 0; i < bytes; ++i) {
         unsigned byte;
         sscanf(line + 2 * i, "%2x", &byte);
         ((unsigned char *)&got)[i] = (unsigned char)byte;
     }
-    if (memcmp(&got, wanted, sizeof got))
-        return "does not hand on the attention_args that it is given";
+    if (memcmp(&got, &wanted, bytes))
+        return text("does not hand on the %s that it is given", name_of_args);
     return NULL;
 }
 
-static const char *read_record(char *lines, const struct attention_args *wanted,
-                               struct recorded launches[LAUNCHES_MAX], int *count)
+static const char *read_record(char *lines, struct known_launches *k)
 {
     char *rest = NULL;
     const char *wrong = NULL;
 
-    *count = 0;
-    memset(launches, 0, LAUNCHES_MAX * sizeof *launches);
+    k->count = 0;
+    memset(k->launches, 0, sizeof k->launches);
     for (char *line = strtok_r(lines, "\n", &rest); line && !wrong;
          line = strtok_r(NULL, "\n", &rest)) {
-        if (*count == LAUNCHES_MAX)
+        if (k->count == LAUNCHES_MAX)
             wrong = text("launches more than %d kernels", LAUNCHES_MAX);
         else
-            wrong = read_launch(line, wanted, &launches[(*count)++]);
+            wrong = read_launch(line, &k->shape, &k->launches[k->count++]);
     }
     return wrong;
 }
 
-bool submission_launches(struct submission *s, const struct shape *shape,
-                         struct recorded launches[LAUNCHES_MAX], int *count, char **why)
+// ---- Places -------------------------------------------------------------------------------------
+
+void places_free(struct places *places)
+{
+    free(places->codes);
+    free(places->scales);
+    *places = (struct places){0};
+}
+
+// So many numbers of four digits, of which each from 0 on is there once. New; NULL: they are not that.
+static uint16_t *read_order(const char *digits, size_t count)
+{
+    uint16_t *order = malloc(count * sizeof *order);
+    bool *seen = calloc(count, sizeof *seen), good = strlen(digits) == 4 * count;
+
+    if (!order || !seen)
+        fail(EXIT_MACHINE, "out of memory");
+    for (size_t i = 0; i < count && good; ++i) {
+        char number[5] = {digits[4 * i], digits[4 * i + 1], digits[4 * i + 2], digits[4 * i + 3]};
+        unsigned long place = strtoul(number, NULL, 16);
+        good = strspn(number, "0123456789abcdef") == 4 && place < count && !seen[place];
+        if (good)
+            seen[place] = true;
+        order[i] = (uint16_t)place;
+    }
+    free(seen);
+    if (good)
+        return order;
+    free(order);
+    return NULL;
+}
+
+// The line of what it printed that says where a page has what. An order is all that it can say there: so
+// nothing of the tokens, which it has not seen.
+static const char *read_places(char *printed, int page, struct places *places)
+{
+    static const char head[] = "cache ";
+    char *rest = NULL, *line = strtok_r(printed, "\n", &rest);
+
+    while (line && strncmp(line, head, strlen(head)) != 0)
+        line = strtok_r(NULL, "\n", &rest);
+    char *codes = line ? line + strlen(head) : NULL, *scales = codes ? strchr(codes, ' ') : NULL;
+    if (!scales)
+        return "does not say where a page has its codes and scales";
+    *scales++ = '\0';
+    places->page = page;
+    places->codes = read_order(codes, (size_t)2 * page * HEAD_DIM);
+    places->scales = read_order(scales, (size_t)2 * page);
+    return !places->codes    ? "its code_place() does not have each place of a page once"
+           : !places->scales ? "its scale_place() does not have each place of a page once"
+                             : NULL;
+}
+
+bool submission_launches(struct submission *s, const struct shape *shape, struct known_launches *k,
+                         char **why)
 {
     struct box box = {.kind = BOX_RECORD, .folder = s->folder, .cpu_seconds = RECORD_CPU_SECONDS};
-    struct attention_args wanted = launch_only_args(shape);
     char *command[] = {text("%s/program", box_work(&box)), "--launch-only", "--shapes",
                        (char *)shape->name, NULL};
     struct boxed b = box_run(&box, command, RECORD_SECONDS, RECORD_BYTES_MAX);
-    const char *wrong = read_record(b.lines.bytes, &wanted, launches, count);
 
+    *k = (struct known_launches){.shape = *shape};
+    const char *wrong = read_record(b.lines.bytes, k);
     if (b.late)
         wrong = text("its host code did not end within %d s", RECORD_SECONDS);
     else if (b.chatty)
         wrong = "its host code writes without end";
-    else if (!wrong && *count == 0)
+    else if (!wrong && k->count == 0)
         wrong = b.status > 128 && b.status <= 128 + 64
                     ? text("its host code crashed (%s)", strsignal(b.status - 128))
                     : "its host code launches no kernel";
+    else if (!wrong && shape_queries(shape))
+        wrong = read_places(b.out.bytes, shape_page(shape), &k->places);
     boxed_free(&b);
     free(command[0]);
-    if (wrong)
-        *why = text("%s", wrong);
-    return !wrong;
+    if (!wrong)
+        return true;
+    places_free(&k->places);
+    *why = text("%s", wrong);
+    return false;
 }

@@ -54,12 +54,38 @@ const char *input_name(enum input input)
     return names[input];
 }
 
+// The same of a cache, whose queries are halves and whose tokens have scales of their own.
+static void reshape_cache(struct grade_case *c)
+{
+    struct problem *p = &c->problem;
+    size_t tokens = shape_elements(&p->shape) / HEAD_DIM, keys = (size_t)p->shape.seq_len;
+
+    if (c->input == GRADE_FLAT)
+        memset(p->q, 0, shape_outputs(&p->shape) * sizeof *p->q);
+    for (size_t t = 0; c->input == GRADE_RISING && t < tokens; ++t) {
+        const float *q = p->q + t / keys * (size_t)shape_rows(&p->shape) * HEAD_DIM;
+        float *k = p->k + t * HEAD_DIM, largest = 0;
+        for (int d = 0; d < HEAD_DIM; ++d) {
+            float grown = q[d] * (float)(t % keys + 1) / (float)keys;
+            k[d] = half_to_float(half_from_float(grown));
+            largest = fmaxf(largest, fabsf(k[d]));
+        }
+        p->k_scales[t] = e8m0_to_float(e8m0_for(largest));
+        for (int d = 0; d < HEAD_DIM; ++d)
+            p->k_codes[t * HEAD_DIM + d] = e4m3_from_float(k[d] / p->k_scales[t]);
+    }
+}
+
 // The grader's own inputs, by changing the codes; the scales stay as they are.
 static void reshape_inputs(struct grade_case *c)
 {
     struct problem *p = &c->problem;
     size_t elements = shape_elements(&p->shape);
 
+    if (shape_queries(&p->shape)) {
+        reshape_cache(c);
+        return;
+    }
     if (c->input == GRADE_FLAT)
         memset(p->q_codes, 0, elements);
     for (size_t i = 0; c->input == GRADE_RISING && i < elements; ++i) {
@@ -212,6 +238,20 @@ static float *every_row(const struct problem *p)
 
 // ---- Cases --------------------------------------------------------------------------------------
 
+// A set's inputs, one after the other. New.
+static char *joined_inputs(const struct shape *shape, const void *const parts[])
+{
+    size_t bytes[INPUTS_MAX];
+    int count = input_sizes(shape, bytes);
+    char *inputs = malloc(input_bytes(shape)), *at = inputs;
+
+    if (!inputs)
+        fail(EXIT_MACHINE, "out of memory for a case");
+    for (int i = 0; i < count; at += bytes[i++])
+        memcpy(at, parts[i], bytes[i]);
+    return inputs;
+}
+
 void case_make(struct grade_case *c, const char *shape, float softmax_scale, enum input input,
                uint64_t seed)
 {
@@ -222,12 +262,9 @@ void case_make(struct grade_case *c, const char *shape, float softmax_scale, enu
     *c = (struct grade_case){.input = input, .seed = seed};
     if (!shape_parse(shape, &c->shape, why, sizeof why))
         fail(EXIT_USAGE, "%s", why);
-    size_t elements = shape_elements(&c->shape);
-    size_t scale_bytes = (size_t)c->shape.heads * sizeof(float);
     c->rows = draw_rows(&c->shape, seed);
-    c->ref = malloc(elements * sizeof *c->ref);
-    c->inputs = malloc(input_bytes(&c->shape));
-    if (!c->ref || !c->inputs || !problem_create(&c->problem, &c->shape, kinds[input], seed))
+    c->ref = malloc(shape_outputs(&c->shape) * sizeof *c->ref);
+    if (!c->ref || !problem_create(&c->problem, &c->shape, kinds[input], seed))
         fail(EXIT_MACHINE, "out of memory for a case");
     c->problem.softmax_scale = softmax_scale;
     c->problem.mask = lab.mask;
@@ -238,26 +275,140 @@ void case_make(struct grade_case *c, const char *shape, float softmax_scale, enu
         !gate_limits_of(&c->problem, c->rows, options.threads, lab.p, GATE_TOLERANCE, c->ref,
                         &rounded, &c->limits))
         fail(EXIT_MACHINE, "out of memory for a reference");
-    const void *parts[] = {c->problem.q_codes,  c->problem.k_codes,  c->problem.v_codes,
-                           c->problem.q_scales, c->problem.k_scales, c->problem.v_scales};
-    char *at = c->inputs;
-    for (int i = 0; i < 6; ++i) {
-        size_t bytes = i < 3 ? elements : scale_bytes;
-        memcpy(at, parts[i], bytes);
-        at += bytes;
+    if (shape_queries(&c->shape))
+        return;
+    const struct problem *p = &c->problem;
+    const void *parts[] = {p->q_codes,  p->k_codes,  p->v_codes,
+                           p->q_scales, p->k_scales, p->v_scales};
+    c->inputs = joined_inputs(&c->shape, parts);
+}
+
+// ---- A cache ------------------------------------------------------------------------------------
+
+static const struct places *laid_out; // by the library, which asks functions
+
+static int code_place(enum cache_tensor tensor, int slot, int d)
+{
+    return laid_out->codes[(tensor * laid_out->page + slot) * HEAD_DIM + d];
+}
+
+static int scale_place(enum cache_tensor tensor, int slot)
+{
+    return laid_out->scales[tensor * laid_out->page + slot];
+}
+
+// A byte that no token has: NaN as a code, and as a scale.
+static bool is_nobodys(uint8_t byte)
+{
+    return byte == 0xff;
+}
+
+// What was there before the page was given to somebody else. A kernel cannot tell it from a token.
+static void fill_with_stale(const struct grade_case *c)
+{
+    uint64_t state = secret_draw("stale %016llx", (unsigned long long)c->seed);
+
+    for (size_t i = 0; i < c->image.bytes; ++i) {
+        state = state * 6364136223846793005 + 1442695040888963407; // Knuth's
+        uint8_t code = (uint8_t)(state >> 56) & 0xf7; // finite
+        uint8_t scale = (uint8_t)(112 + (state >> 60));
+        uint8_t stale = i < c->image.code_bytes ? code : scale;
+        bool before = is_nobodys(c->image.before[i]), then = is_nobodys(c->image.then[i]);
+        if (before)
+            c->image.before[i] = stale;
+        if (then)
+            c->image.then[i] = stale;
     }
 }
+
+// Halves of so many rows of HEAD_DIM; `row` says which of them each is.
+static uint16_t *halves_of(const float *values, size_t rows, size_t (*row)(const struct shape *, size_t),
+                           const struct shape *shape)
+{
+    uint16_t *halves = malloc(rows * HEAD_DIM * sizeof *halves);
+
+    if (!halves)
+        fail(EXIT_MACHINE, "out of memory for a case");
+    for (size_t i = 0; i < rows * HEAD_DIM; ++i)
+        halves[i] = half_from_float(values[row(shape, i / HEAD_DIM) * HEAD_DIM + i % HEAD_DIM]);
+    return halves;
+}
+
+static size_t own_row(const struct shape *shape, size_t row)
+{
+    (void)shape;
+    return row;
+}
+
+static size_t newest_row(const struct shape *shape, size_t job)
+{
+    int last = shape_length(shape, (int)job / shape->heads) - 1;
+    return job * (size_t)shape->seq_len + (size_t)last;
+}
+
+void case_lay_out(struct grade_case *c, const struct places *places, bool stale)
+{
+    const struct problem *p = &c->problem;
+    const struct shape *shape = &c->shape;
+    size_t jobs = (size_t)(shape->batch * shape->heads);
+    int *lengths = malloc((size_t)shape->batch * sizeof *lengths);
+
+    laid_out = places;
+    if (!lengths || !cache_image_create(&c->image, p, code_place, scale_place))
+        fail(EXIT_MACHINE, "out of memory for a cache");
+    if (stale)
+        fill_with_stale(c);
+    for (int b = 0; b < shape->batch; ++b)
+        lengths[b] = shape_length(shape, b);
+    uint16_t *q = halves_of(p->q, shape_outputs(shape) / HEAD_DIM, own_row, shape);
+    uint16_t *new_k = halves_of(p->k, jobs, newest_row, shape);
+    uint16_t *new_v = halves_of(p->v, jobs, newest_row, shape);
+    const void *parts[] = {q,
+                           new_k,
+                           new_v,
+                           c->image.before,
+                           c->image.before + c->image.code_bytes,
+                           c->image.table,
+                           lengths};
+    c->inputs = joined_inputs(shape, parts);
+    free(q);
+    free(new_k);
+    free(new_v);
+    free(lengths);
+}
+
+// Bytes of new tokens that are not there, and bytes of anything else that are not what they were.
+struct strayed {
+    size_t missing, changed;
+};
+
+static struct strayed compare_cache(const struct grade_case *c, const char *answer)
+{
+    const uint8_t *now = (const uint8_t *)answer + 2 * shape_outputs(&c->shape);
+    struct strayed s = {0};
+
+    for (size_t i = 0; i < c->image.bytes; ++i)
+        if (now[i] != c->image.then[i]) {
+            bool is_new = c->image.then[i] != c->image.before[i];
+            s.missing += is_new;
+            s.changed += !is_new;
+        }
+    return s;
+}
+
+// ---- What is right ------------------------------------------------------------------------------
 
 void case_free(struct grade_case *c)
 {
     problem_destroy(&c->problem);
+    cache_image_destroy(&c->image);
     free(c->ref);
     free(c->all_rows);
     free(c->inputs);
     *c = (struct grade_case){0};
 }
 
-bool case_right(const struct grade_case *c, const uint16_t *out, double *error, char **why)
+static bool output_right(const struct grade_case *c, const uint16_t *out, double *error, char **why)
 {
     struct error_metrics m = error_measure(&c->shape, c->rows, out, c->ref);
 
@@ -279,6 +430,19 @@ bool case_right(const struct grade_case *c, const uint16_t *out, double *error, 
     return false;
 }
 
+bool case_right(const struct grade_case *c, const char *answer, double *error, char **why)
+{
+    if (!output_right(c, (const uint16_t *)answer, error, why))
+        return false;
+    struct strayed s = compare_cache(c, answer);
+    if (s.missing)
+        *why = text("the new token is not in its place in the cache%s",
+                    s.changed ? ", and other bytes of it have changed" : "");
+    else if (s.changed)
+        *why = text("bytes of the cache have changed that are not the new token's");
+    return !s.missing && !s.changed;
+}
+
 // An element is off that no right kernel's would be: by more than the gate allows a row, of the
 // row's own size. NaN is.
 static bool is_off(double got, double expected, double row_size, double limit)
@@ -286,16 +450,29 @@ static bool is_off(double got, double expected, double row_size, double limit)
     return !(fabs(got - expected) <= limit * row_size);
 }
 
-char *case_how_wrong(const struct grade_case *c, const uint16_t *out)
+// Of an output that is right: what is wrong with the cache.
+static char *how_strayed(const struct grade_case *c, const char *answer)
+{
+    struct strayed s = compare_cache(c, answer);
+    const struct shape *shape = &c->shape;
+
+    return text("%zu of %d bytes of new tokens are not in their places, %zu other bytes of the cache "
+                "have changed",
+                s.missing, shape->batch * shape->heads * 2 * (HEAD_DIM + 1), s.changed);
+}
+
+char *case_how_wrong(const struct grade_case *c, const char *answer)
 {
     const struct shape *shape = &c->shape;
+    const uint16_t *out = (const uint16_t *)answer;
+    const int seq_rows = shape_rows(shape);
     size_t compared = 0, off = 0, rows = 0, rows_off = 0, worst = 0;
     double worst_error = -1;
 
     for (int head = 0; head < shape->batch * shape->heads; ++head)
-        for (int row = c->rows.first; row < shape->seq_len;
-             row = rows_next(c->rows, shape->seq_len, row)) {
-            size_t base = ((size_t)head * shape->seq_len + row) * HEAD_DIM, before = off;
+        for (int row = c->rows.first; row < seq_rows;
+             row = rows_next(c->rows, seq_rows, row)) {
+            size_t base = ((size_t)head * seq_rows + row) * HEAD_DIM, before = off;
             double squares = 0;
             for (size_t i = base; i < base + HEAD_DIM; ++i)
                 squares += (double)c->ref[i] * c->ref[i] / HEAD_DIM;
@@ -311,8 +488,10 @@ char *case_how_wrong(const struct grade_case *c, const uint16_t *out)
             rows += 1;
             rows_off += off > before;
         }
-    size_t d = worst % HEAD_DIM, row = worst / HEAD_DIM % (size_t)shape->seq_len;
-    size_t head = worst / HEAD_DIM / (size_t)shape->seq_len;
+    size_t d = worst % HEAD_DIM, row = worst / HEAD_DIM % (size_t)seq_rows;
+    size_t head = worst / HEAD_DIM / (size_t)seq_rows;
+    if (off == 0 && c->image.bytes > 0)
+        return how_strayed(c, answer);
     return text("%zu of %zu elements are off, in %zu of %zu rows; most of all batch %zu, head %zu, "
                 "row %zu, column %zu: %.4g, not %.4g",
                 off, compared, rows_off, rows, head / (size_t)shape->heads,

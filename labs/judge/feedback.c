@@ -243,7 +243,7 @@ void feedback_human(const json_t *result, FILE *to)
         wrapped(to, 2, rule_applied(result));
     }
     if (*string(result, "printed")) {
-        fprintf(to, "\n  What its kernels printed at `small`, the first of it:\n");
+        fprintf(to, "\n  What its kernels printed at `%s`, the first of it:\n", lab.shapes[0]);
         wrapped(to, 6, string(result, "printed"));
     }
     tell_film(result, to);

@@ -19,12 +19,6 @@ enum {
 };
 enum { LAUNCHED_AGAIN = 6 }; // launches of the case that has several
 
-struct known_launches {
-    struct shape shape;
-    struct recorded launches[LAUNCHES_MAX];
-    int count;
-};
-
 struct grading {
     struct submission s;
     struct runner runner;
@@ -60,8 +54,7 @@ static const struct known_launches *launches_on(struct grading *g, const struct 
     if (g->shape_count == SHAPES_SEEN)
         fail(EXIT_MACHINE, "more than %d shapes", SHAPES_SEEN);
     struct known_launches *k = &g->shapes[g->shape_count];
-    k->shape = *shape;
-    if (!submission_launches(&g->s, shape, k->launches, &k->count, why))
+    if (!submission_launches(&g->s, shape, k, why))
         return NULL;
     ++g->shape_count;
     return k;
@@ -116,8 +109,10 @@ static char *fault_told(const struct shape *shape, enum fault_kind kind, const c
     };
     char *clean = cleaned(words, strlen(words));
     const char *place = strchr(clean, ','), *end = strstr(clean, ", block (");
-    bool is_public = strcmp(shape->name, "small") == 0 || strcmp(shape->name, "mission") == 0;
+    bool is_public = false;
 
+    for (int i = 0; i < lab.shape_count; ++i)
+        is_public = is_public || strcmp(shape->name, lab.shapes[i]) == 0;
     if (is_public && kind == FAULT_ENDLESS)
         return text("stopped: %s", clean);
     if (is_public || kind < 0 || kind > FAULT_INTERNAL || !kinds[kind])
@@ -171,13 +166,19 @@ static char *printed_text(const struct reply *reply)
 static uint64_t budget_of(const struct shape *shape)
 {
     static const double PAIR_BUDGET = 600, LEAST_BUDGET = 200e6;
-    double keys = shape->seq_len, pairs = keys * keys * shape->batch * shape->heads;
+    double pairs = (double)shape->seq_len * shape_rows(shape) * shape->batch * shape->heads;
     return (uint64_t)fmax(PAIR_BUDGET * pairs, LEAST_BUDGET);
+}
+
+// Whether slots without a token look like one. Not in a public case, which the lab makes again.
+static bool is_stale(const struct grading *g, const struct grade_case *c)
+{
+    return !is_public(g->group) && secret_draw("is stale %016llx", (unsigned long long)c->seed) % 2;
 }
 
 // Asks the runner, for one or more cases of a shape that are launched in turn; whether it came to an
 // end. Else one line in *why. *out: new.
-static bool launch_cases(struct grading *g, const struct grade_case *c, int count,
+static bool launch_cases(struct grading *g, struct grade_case *c, int count,
                          unsigned schedule, bool unchecked, struct reply *reply, char **out,
                          char **why)
 {
@@ -201,6 +202,8 @@ static bool launch_cases(struct grading *g, const struct grade_case *c, int coun
     const void *parts[1 + LAUNCHED_AGAIN] = {&r};
     size_t sizes[1 + LAUNCHED_AGAIN] = {sizeof r};
     for (int i = 0; i < count; ++i) {
+        if (lab.cache)
+            case_lay_out(&c[i], &k->places, is_stale(g, &c[i]));
         parts[1 + i] = c[i].inputs;
         sizes[1 + i] = input_bytes(&c->shape);
     }
@@ -238,7 +241,7 @@ static void run_case(struct grading *g, const char *shape, float scale, enum inp
     case_make(&c, shape, scale, input, seed);
     ended = launch_cases(g, &c, 1, schedule, about == COUNTS, &reply, &out, &why);
     if (ended)
-        right = about == RACES || case_right(&c, (uint16_t *)out, &error, &why);
+        right = about == RACES || case_right(&c, out, &error, &why);
     if (ended && schedule == 0 && g->counted_count < RUNS_COUNTED)
         g->counted[g->counted_count++] = (struct counted){c.shape, right, reply.counts};
     if (reply.races && about == NUMBERS)
@@ -255,7 +258,7 @@ static void run_case(struct grading *g, const char *shape, float scale, enum inp
     if (why)
         json_object_set_new(said, "why", json_string(why));
     if (ended && !right && is_public(g->group))
-        json_object_set_new(said, "how", json_string(case_how_wrong(&c, (uint16_t *)out)));
+        json_object_set_new(said, "how", json_string(case_how_wrong(&c, out)));
     json_array_append_new(g->cases, said);
     free(out);
     free(why);
@@ -276,8 +279,7 @@ static void run_again(struct grading *g, const char *shape, const char *of)
     bool right = launch_cases(g, c, LAUNCHED_AGAIN, 0, false, &reply, &out, &why);
     for (int i = 0; i < LAUNCHED_AGAIN && right; ++i) {
         char *wrong = NULL;
-        right = case_right(&c[i], (uint16_t *)out + (size_t)i * shape_elements(&c->shape), &error,
-                           &wrong);
+        right = case_right(&c[i], out + (size_t)i * answer_bytes(&c->shape), &error, &wrong);
         if (!right)
             why = text("launch %d of %d: %s", i + 1, LAUNCHED_AGAIN, wrong);
         free(wrong);
@@ -319,26 +321,89 @@ static unsigned draw_schedule(const char *of)
     return (unsigned)secret_between(1, FIRST_SCHEDULES, secret_draw("%s schedule", of));
 }
 
-// Both of the sheet's shapes, or the one that it names. Counts are those of the first schedule, which
+// All public shapes, or the one that the sheet names. Counts are those of the first schedule, which
 // is the same for all.
 static void run_correct(struct grading *g)
 {
-    static const char *const shapes[] = {"small", "mission"};
     const struct item *item = item_named("correct");
     const char *only = item ? item->shape : NULL;
 
-    for (int i = 0; i < (only ? 1 : 2); ++i)
+    for (int i = 0; i < (only ? 1 : lab.shape_count); ++i)
         for (int seed = 0; seed < 3; ++seed) {
             const char *of = text("lab %d correct %d %d", lab.number, i, seed);
-            run_case(g, only ? only : shapes[i], SOFTMAX_SCALE, (enum input)seed,
+            run_case(g, only ? only : lab.shapes[i], SOFTMAX_SCALE, (enum input)seed,
                      secret_draw("%s", of), NUMBERS, seed ? draw_schedule(of) : 0);
         }
     // A long one, so that a kernel which leaves out work at large shapes is found. Whole tiles:
     // ragged sizes are the item `hidden`'s.
     int keys = 128 * secret_between(9, 18, secret_draw("lab %d correct long", lab.number));
-    run_case(g, text("1x1x%d", keys), SOFTMAX_SCALE, GRADE_NORMAL,
+    run_case(g, text("1x1x%d%s", keys, lab.cache ? "q4p64" : ""), SOFTMAX_SCALE, GRADE_NORMAL,
              secret_draw("lab %d correct long seed", lab.number), NUMBERS, 0);
-    run_again(g, "small", text("lab %d correct again", lab.number));
+    run_again(g, lab.shapes[0], text("lab %d correct again", lab.number));
+}
+
+// An order of so many that is drawn.
+static void draw_order(int order[], int count)
+{
+    for (int i = 0; i < count; ++i) {
+        int at = secret_between(0, i, secret_draw("lab %d hidden order %d", lab.number, i));
+        order[i] = order[at];
+        order[at] = i;
+    }
+}
+
+// The same that a sheet promises of a cache: any number of sequences, heads and queries, any page, any
+// scale of the softmax; and every way in which a sequence can end in its last page. There are at least
+// `few_pages` of them.
+static void run_hidden_caches(struct grading *g)
+{
+    enum end { ALONE, FIRST, MIDDLE, LAST, RAGGED }; // the newest token: of all, or of its page
+    static const struct kind {
+        enum end end;
+        int few_pages, most_pages, page; // page 0: drawn
+        int few_queries, most_queries, most_batches, most_heads;
+        enum input input;
+    } kinds[] = {
+        {ALONE, 1, 1, 0, 1, 16, 3, 3, GRADE_NORMAL},
+        {FIRST, 2, 9, 0, 1, 8, 2, 3, GRADE_MEAN},
+        {FIRST, 2, 6, 16, 9, 16, 2, 2, GRADE_RISING},
+        {MIDDLE, 1, 1, 0, 1, 1, 3, 3, GRADE_PEAKY},
+        {MIDDLE, 2, 4, 256, 9, 16, 2, 2, GRADE_PEAKY},
+        {MIDDLE, 60, 140, 16, 1, 8, 1, 2, GRADE_NORMAL}, // more pages than a warp keeps in its lanes
+        {LAST, 1, 5, 0, 1, 16, 2, 3, GRADE_FLAT},
+        {RAGGED, 2, 8, 0, 1, 8, 8, 2, GRADE_PEAKY},
+        {RAGGED, 8, 20, 32, 9, 16, 4, 1, GRADE_RISING},
+        {RAGGED, 1, 3, 16, 1, 8, 16, 16, GRADE_MEAN}, // more heads than an L4 has SMs
+        {MIDDLE, 16, 17, 256, 1, 4, 1, 1, GRADE_NORMAL},
+    };
+    enum { KINDS = sizeof kinds / sizeof *kinds };
+    int order[KINDS];
+
+    draw_order(order, KINDS);
+    for (int i = 0; i < KINDS; ++i) {
+        const struct kind *k = &kinds[order[i]];
+        const char *of = text("lab %d hidden %d", lab.number, order[i]);
+        int page = k->page ? k->page : 16 << secret_between(0, 4, secret_draw("%s page", of));
+        int pages = secret_between(k->few_pages, k->most_pages, secret_draw("%s pages", of));
+        int last = k->end == LAST    ? page
+                   : k->end == FIRST || k->end == ALONE
+                       ? 1
+                       : secret_between(2, page - 1, secret_draw("%s last", of));
+        int few = k->most_batches > 4 ? k->most_batches / 2 : 1;
+        int batch = secret_between(few, k->most_batches, secret_draw("%s batch", of));
+        int least = k->most_heads > 4 ? k->most_heads / 2 : 1;
+        int heads = secret_between(least, k->most_heads, secret_draw("%s heads", of));
+        int queries =
+            secret_between(k->few_queries, k->most_queries, secret_draw("%s queries", of));
+        int ragged = k->end == RAGGED ? secret_between(1, 9999, secret_draw("%s lengths", of)) : 0;
+        int scale =
+            secret_between(40, k->input == GRADE_PEAKY ? 120 : 200, secret_draw("%s scale", of));
+        run_case(g,
+                 text("%dx%dx%dq%dp%d%s", batch, heads, (pages - 1) * page + last, queries, page,
+                      ragged ? text("r%d", ragged) : ""),
+                 0.001f * (float)scale, k->input, secret_draw("%s seed", of), NUMBERS,
+                 draw_schedule(of));
+    }
 }
 
 // All that a sheet promises: any batch, any number of heads, any number of keys, any scale of the
@@ -365,11 +430,7 @@ static void run_hidden(struct grading *g)
     enum { KINDS = sizeof kinds / sizeof *kinds };
     int order[KINDS];
 
-    for (int i = 0; i < KINDS; ++i) {
-        int at = secret_between(0, i, secret_draw("lab %d hidden order %d", lab.number, i));
-        order[i] = order[at];
-        order[at] = i;
-    }
+    draw_order(order, KINDS);
     for (int i = 0; i < KINDS; ++i) {
         const struct kind *k = &kinds[order[i]];
         const char *of = text("lab %d hidden %d", lab.number, order[i]);
@@ -385,12 +446,13 @@ static void run_hidden(struct grading *g)
     }
 }
 
-// Under four schedules at a small shape and a ragged one; and in every case of the other items,
+// Under four schedules at two shapes, of which one is drawn; and in every case of the other items,
 // whose outputs are judged: those with a race are counted here, too.
 static void run_races(struct grading *g)
 {
     int keys = secret_between(270, 400, secret_draw("lab %d races keys", lab.number));
-    const char *shapes[] = {"small", text("1x2x%d", keys | 1)};
+    const char *shapes[] = {lab.cache ? lab.shapes[lab.shape_count - 1] : "small",
+                            text("1x2x%d%s", keys | 1, lab.cache ? "q4p16" : "")};
     json_t *raced;
     size_t i;
 
@@ -441,6 +503,12 @@ static bool is_search_count(const char *name)
     return strcmp(name, "candidates") == 0 || strcmp(name, "drawn") == 0;
 }
 
+// At which shape an item is looked at.
+static const char *shape_of(const struct item *item)
+{
+    return item->shape ? item->shape : lab.shapes[lab.shape_count - 1];
+}
+
 // ---- Resources ----------------------------------------------------------------------------------
 
 static bool is_resource(const char *name)
@@ -453,14 +521,16 @@ static bool is_resource(const char *name)
     return false;
 }
 
-// Of the sm_89 image, over all launches on mission the largest. NaN: *why.
-static double resource(struct grading *g, const char *name, char **why)
+// Of the sm_89 image, over all launches at a shape the largest; which is mission, unless the sheet names
+// one. NaN: *why.
+static double resource(struct grading *g, const struct item *item, char **why)
 {
+    const char *name = item->name;
     struct run_request r = {.sets = 0};
     struct reply reply;
     char ignored[8], *out = NULL;
 
-    shape_parse("mission", &r.shape, ignored, sizeof ignored);
+    shape_parse(shape_of(item), &r.shape, ignored, sizeof ignored);
     const struct known_launches *k = launches_on(g, &r.shape, why);
     if (!k)
         return NAN;
@@ -495,7 +565,7 @@ static double resource(struct grading *g, const char *name, char **why)
 // Whether a run has stored every output: what a wrong kernel counts is then the lab's work at least.
 static bool stores_all(const struct counted *run)
 {
-    return run->counts.global_store_sectors * 32 >= shape_elements(&run->shape) * sizeof(uint16_t);
+    return run->counts.global_store_sectors * 32 >= shape_outputs(&run->shape) * sizeof(uint16_t);
 }
 
 // A right run at a shape; where `wrong_too`, else one that is wrong and stores every output. NULL:
@@ -532,7 +602,7 @@ static bool does_its_work(struct grading *g)
             if (stores_all(&g->counted[i]))
                 return true;
         if (more == 0)
-            run_for_counts(g, "small", COUNTS);
+            run_for_counts(g, lab.shapes[0], COUNTS);
     }
     return false;
 }
@@ -540,7 +610,7 @@ static bool does_its_work(struct grading *g)
 // A count at a shape: of a run that was already made, or of one more.
 static double count_at(struct grading *g, const struct item *item, char **why)
 {
-    const char *shape = item->shape ? item->shape : "mission";
+    const char *shape = shape_of(item);
 
     for (int more = 0; more < 2; ++more) {
         const struct counts *counts = counted_at(g, shape, is_aim(item));
@@ -620,7 +690,7 @@ static struct outcome of_number(struct grading *g, const struct item *item)
     struct outcome o = {0};
     char *why = NULL;
     double value = is_search_count(item->name) ? searched_on(g, *item->name == 'd')->median
-                   : is_resource(item->name)   ? resource(g, item->name, &why)
+                   : is_resource(item->name)   ? resource(g, item, &why)
                                                : count_at(g, item, &why);
 
     o.passed = relation_holds(value, item->relation, item->limit);
@@ -663,7 +733,7 @@ static struct outcome of_speed(struct grading *g, const struct item *item, struc
         o.said = text("a wrong kernel is not timed");
         return o;
     }
-    measure_speed(&g->s, item->shape ? item->shape : "mission", &speed);
+    measure_speed(&g->s, shape_of(item), &speed);
     if (speed.why) {
         o.said = speed.why;
         g->wrong_when_timed = speed.wrong;
@@ -702,6 +772,8 @@ static void check_names(void)
                  lab.journal ? "search: correct, hidden, written, candidates, drawn" : "kernel");
         if (is_search_count(name) && lab.items[i].relation)
             continue;
+        if (lab.cache && strcmp(name, "speed") == 0)
+            fail(EXIT_USAGE, "lab %d: speed is no item of a cache, which is not timed", lab.number);
         bool known = false,
              number = is_resource(lab.items[i].name) || counts_find(&none, lab.items[i].name);
         for (size_t j = 0; j < sizeof others / sizeof *others; ++j)
@@ -833,7 +905,9 @@ static void grade_items(struct grading *g, const char *source, json_t *result)
     double score = 0, total = 0;
 
     if (item_named("hidden")) // before `races`, which hears of its own
-        hidden = of_judged_group(g, "hidden", lab.journal ? run_hidden_searches : run_hidden);
+        hidden = of_judged_group(g, "hidden", lab.journal ? run_hidden_searches
+                                           : lab.cache ? run_hidden_caches
+                                                       : run_hidden);
     if (speed_item() && !stands(g, "speed", limit_of(speed_item()), &speed))
         speed = of_speed(g, speed_item(), &correct);
     else
@@ -902,7 +976,7 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
     secret_draw_for(g.s.hash);
     g.cases = json_array();
     g.raced = json_array();
-    shape_parse("small", &shape, why_not, sizeof why_not);
+    shape_parse(lab.shapes[0], &shape, why_not, sizeof why_not);
     if (g.s.problem || (!lab.journal && !launches_on(&g, &shape, &why))) {
         result = refused(name, g.s.problem ? g.s.problem : why);
         if (g.s.details)
@@ -917,6 +991,8 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
     json_object_set_new(result, "flags", flags_of(source, g.s.ptx));
     json_object_set_new(result, "drawn_from", json_string(secret_name()));
     runner_end(&g.runner);
+    for (int i = 0; i < g.shape_count; ++i)
+        places_free(&g.shapes[i].places);
     submission_free(&g.s);
     json_decref(g.cases);
     json_decref(g.raced);

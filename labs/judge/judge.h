@@ -124,9 +124,24 @@ void submission_build(struct submission *s, const char *source, size_t bytes);
 void submission_free(struct submission *s);
 void submission_tidy(void); // removes folders that killed judges of ours have left
 
-// How it wants to be launched on a shape; false with one line in *why.
-bool submission_launches(struct submission *s, const struct shape *shape,
-                         struct recorded launches[LAUNCHES_MAX], int *count, char **why);
+// Where a page of a cache has its codes, K's tokens and then V's, and its scales: an order that each
+// program chooses, and nothing else.
+struct places {
+    int page;
+    uint16_t *codes, *scales; // [2][page][HEAD_DIM], [2][page]
+};
+
+// How it wants to be launched on a shape, and of a cache to have the pages filled; false with one line
+// in *why.
+struct known_launches {
+    struct shape shape;
+    struct recorded launches[LAUNCHES_MAX];
+    int count;
+    struct places places; // of a cache; else zeros
+};
+bool submission_launches(struct submission *s, const struct shape *shape, struct known_launches *k,
+                         char **why);
+void places_free(struct places *places);
 
 // ---- The runner ---------------------------------------------------------------------------------
 
@@ -170,7 +185,8 @@ struct grade_case {
     float *ref;
     float *all_rows; // by a second implementation, where the reference leaves out rows; else NULL
     struct error_limits limits; // what an output's error may be
-    char *inputs;               // as the runner gets them
+    char *inputs;               // as the runner gets them; of a cache once it is laid out
+    struct cache_image image;   // of a cache, then
 };
 
 // 64 bits that depend on the secret, on the submission at hand and on what they are for: what one
@@ -182,12 +198,15 @@ int secret_between(int least, int most, uint64_t drawn);
 
 void case_make(struct grade_case *c, const char *shape, float softmax_scale, enum input input,
                uint64_t seed);
+// Lays out a cache as a submission wants it. Slots without a token are NaN, or, if they are stale, hold
+// what looks like one.
+void case_lay_out(struct grade_case *c, const struct places *places, bool stale);
 void case_free(struct grade_case *c);
 const char *input_name(enum input input);
-// Whether an output is right; else one line in *why.
-bool case_right(const struct grade_case *c, const uint16_t *out, double *error, char **why);
-// How far and where an output is from right, in one line. New string.
-char *case_how_wrong(const struct grade_case *c, const uint16_t *out);
+// Whether an answer is right, an output and of a cache all its bytes; else one line in *why.
+bool case_right(const struct grade_case *c, const char *answer, double *error, char **why);
+// How far and where an answer is from right, in one line. New string.
+char *case_how_wrong(const struct grade_case *c, const char *answer);
 
 // ---- Labs ---------------------------------------------------------------------------------------
 
@@ -198,13 +217,16 @@ struct item {
     int points;
 };
 
-enum { LAB_ITEMS_MAX = 32 };
+enum { LAB_ITEMS_MAX = 32, LAB_SHAPES_MAX = 4 };
 
 struct lab {
     int number;
     const char *title, *program;
     const char *ending;  // of its programs, and so of submissions: "cu", or "c" of a search
     const char *journal; // that answers a search; NULL: the program is a kernel
+    char *shapes[LAB_SHAPES_MAX]; // public ones, on which all are judged: small and mission, or caches
+    int shape_count;
+    bool cache;          // they ask one
     struct p_rounding p; // how its kernels may round P
     enum mask mask;      // that they compute with
     struct item items[LAB_ITEMS_MAX];

@@ -68,6 +68,28 @@ static void read_p(json_t *json, const char *path)
                             (int)tile, lag,         json_is_true(json_object_get(json, "mean"))};
 }
 
+// Public shapes are small and mission, unless the sheet names its own: either all of them caches.
+static void read_shapes(const json_t *json, const char *path)
+{
+    static const char *const usual[] = {"small", "mission"};
+    size_t count = json ? json_array_size(json) : 2;
+
+    if (count == 0 || count > LAB_SHAPES_MAX)
+        fail(EXIT_USAGE, "%s: \"shapes\" are not 1 to %d", path, LAB_SHAPES_MAX);
+    for (size_t i = 0; i < count; ++i) {
+        const char *name = json ? json_string_value(json_array_get(json, i)) : usual[i];
+        struct shape shape;
+        char why[256];
+        if (!name || !shape_parse(name, &shape, why, sizeof why))
+            fail(EXIT_USAGE, "%s: \"shapes\": %s", path, name ? why : "not a list of texts");
+        bool cache = shape_queries(&shape) > 0;
+        if (i > 0 && cache != lab.cache)
+            fail(EXIT_USAGE, "%s: \"shapes\": some are caches, and some are not", path);
+        lab.cache = cache;
+        lab.shapes[lab.shape_count++] = text("%s", name);
+    }
+}
+
 void lab_read(void)
 {
     const char *path = options.lab_file
@@ -98,6 +120,7 @@ void lab_read(void)
     if (mask && strcmp(mask, "causal") != 0)
         fail(EXIT_USAGE, "%s: \"mask\" is \"%s\", not \"causal\"", path, mask);
     lab.mask = mask ? MASK_CAUSAL : MASK_NONE;
+    read_shapes(json_object_get(json, "shapes"), path);
     json_t *points = json_object_get(json, "points");
     if (lab.number != options.lab || !lab.title || !lab.program || json_array_size(points) == 0)
         fail(EXIT_USAGE, "%s: is not lab %d's: lab, title, program or points are missing", path,

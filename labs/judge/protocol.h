@@ -21,7 +21,25 @@ enum { REPORTS_MAX = 10000 };       // races and the like, after which a launch 
 
 #define WRITES_INPUTS "it writes into its inputs"
 
-// One launch, as the submission's host code asked for it. Its only parameter is the attention_args.
+// A kernel's only parameter: of a cache, whose shape says so, cache_args. Both begin with pointers to the
+// inputs, in order, and after them the output.
+union kernel_args {
+    struct attention_args attention;
+    struct cache_args cache;
+};
+
+// As the host code is given it, on addresses where nothing is; its bytes.
+static inline size_t args_for(union kernel_args *args, const struct shape *shape)
+{
+    memset(args, 0, sizeof *args);
+    if (shape_queries(shape) == 0)
+        args->attention = launch_only_args(shape);
+    else
+        args->cache = launch_only_cache_args(shape);
+    return shape_queries(shape) ? sizeof args->cache : sizeof args->attention;
+}
+
+// One launch, as the submission's host code asked for it.
 struct recorded {
     char kernel[KERNEL_NAME_MAX];
     unsigned grid[3], block[3];
@@ -53,8 +71,60 @@ struct run_request {
     int threads;
     int sets, warm;  // input sets; VERB_TIME: how many of them come before the clock starts
     unsigned cta[3]; // that VERB_FILM shows
-    // Then for each set: q, k, v (E4M3 codes), q_scales, k_scales, v_scales (floats).
+    // Then for each set its inputs.
 };
+
+// The inputs of a set: q, k, v (E4M3 codes), q_scales, k_scales, v_scales (floats); of a cache q, new_k,
+// new_v (halves), codes, scales, table, lengths. A kernel may write to codes and scales, and they come back.
+enum { INPUTS_MAX = 7, CACHE_CODES = 3, CACHE_SCALES, KERNEL_POINTERS = INPUTS_MAX + 1 };
+
+// How many; the bytes of each.
+static inline int input_sizes(const struct shape *shape, size_t bytes[INPUTS_MAX])
+{
+    size_t batch = (size_t)shape->batch, heads = (size_t)shape->heads, page = (size_t)shape_page(shape);
+
+    if (page == 0) {
+        for (int i = 0; i < 3; ++i) {
+            bytes[i] = shape_elements(shape);
+            bytes[3 + i] = heads * sizeof(float);
+        }
+        return 6;
+    }
+    size_t max_pages = ((size_t)shape->seq_len + page - 1) / page;
+    bytes[0] = 2 * shape_outputs(shape);
+    bytes[1] = bytes[2] = 2 * batch * heads * HEAD_DIM;
+    bytes[CACHE_CODES] = batch * max_pages * heads * 2 * page * HEAD_DIM;
+    bytes[CACHE_SCALES] = bytes[CACHE_CODES] / HEAD_DIM;
+    bytes[5] = batch * max_pages * sizeof(int);
+    bytes[6] = batch * sizeof(int);
+    return INPUTS_MAX;
+}
+
+static inline bool comes_back(const struct shape *shape, int input)
+{
+    return shape_queries(shape) && (input == CACHE_CODES || input == CACHE_SCALES);
+}
+
+static inline size_t input_bytes(const struct shape *shape)
+{
+    size_t bytes[INPUTS_MAX], all = 0;
+    int count = input_sizes(shape, bytes);
+
+    for (int i = 0; i < count; ++i)
+        all += bytes[i];
+    return all;
+}
+
+// What comes back of a set: the output, and of a cache its codes and scales.
+static inline size_t answer_bytes(const struct shape *shape)
+{
+    size_t bytes[INPUTS_MAX], all = 2 * shape_outputs(shape);
+    int count = input_sizes(shape, bytes);
+
+    for (int i = 0; i < count; ++i)
+        all += comes_back(shape, i) ? bytes[i] : 0;
+    return all;
+}
 
 enum verdict { DONE, FAULTED, REFUSED };
 
@@ -67,7 +137,7 @@ struct footprint { // of all launches the most, of occupancy the least
 };
 
 struct reply {
-    uint64_t bytes; // that follow: the outputs of all sets, halves; or a film
+    uint64_t bytes; // that follow: the answers of all sets; or a film
     enum verdict verdict;
     enum fault_kind fault;
     char text[1024];           // one line: the fault, or why it was refused
@@ -82,11 +152,6 @@ struct reply {
     double microseconds;      // of VERB_TIME, a launch: by the GPU's events
     double wall_microseconds; // and by the host's clock, the warm-up included
 };
-
-static inline size_t input_bytes(const struct shape *shape)
-{
-    return 3 * shape_elements(shape) + 3 * (size_t)shape->heads * sizeof(float);
-}
 
 // gpu.c: the same on a GPU, by the driver's API. False with one line in `why`.
 bool gpu_open(char *why, size_t size);

@@ -79,12 +79,15 @@ static void print(const char *text, size_t bytes)
 // ---- What a launch takes ------------------------------------------------------------------------
 
 // Whether an L4's driver would take a launch: its shape, its parameters.
-static const char *shape_wrong(const struct recorded *l, const struct kernel_info *info)
+static const char *shape_wrong(const struct recorded *l, const struct kernel_info *info,
+                               const struct shape *shape)
 {
     uint64_t threads = (uint64_t)l->block[0] * l->block[1] * l->block[2];
+    union kernel_args args;
 
-    if (info->params != 1 || info->param_sizes[0] != sizeof(struct attention_args))
-        return "the kernel's parameters are not one attention_args";
+    if (info->params != 1 || info->param_sizes[0] != args_for(&args, shape))
+        return shape_queries(shape) ? "the kernel's parameters are not one cache_args"
+                                    : "the kernel's parameters are not one attention_args";
     if (l->block[0] > 1024 || l->block[1] > 1024 || l->block[2] > 64 || threads == 0 ||
         threads > (uint64_t)info->max_threads)
         return "a CTA has too many threads, or none";
@@ -107,7 +110,7 @@ static size_t print_frame(const struct kernel_info *info)
 
 // What one launch takes of an L4, as its sm_89 image has it; a line, if no L4 has so much. The one
 // place where a launch's resources are measured, and the limit they are held to.
-static const char *measure(const struct recorded *l, struct footprint *f)
+static const char *measure(const struct recorded *l, const struct shape *shape, struct footprint *f)
 {
     const struct gpu *l4 = &gpus[GPU_L4];
     struct kernel *kernel = module_kernel(module, l->kernel);
@@ -118,7 +121,7 @@ static const char *measure(const struct recorded *l, struct footprint *f)
         return "launches a kernel that its device code does not have";
     if (!cubin_resources(cubin, cubin_bytes, l->kernel, &r))
         return "launches a kernel that its sm_89 image does not have";
-    const char *wrong = shape_wrong(l, kernel_info(kernel));
+    const char *wrong = shape_wrong(l, kernel_info(kernel), shape);
     if (wrong)
         return wrong;
     size_t fixed = r.shared_bytes, in_ptx = kernel_info(kernel)->static_shared_bytes;
@@ -147,7 +150,7 @@ static bool measure_all(const struct run_request *r)
     struct footprint f, *most = &reply.footprint;
 
     for (int i = 0; i < r->launch_count; ++i) {
-        const char *wrong = measure(&r->launches[i], &f);
+        const char *wrong = measure(&r->launches[i], &r->shape, &f);
         if (wrong) {
             refuse(wrong);
             return false;
@@ -165,7 +168,7 @@ static bool measure_all(const struct run_request *r)
 
 // ---- The simulator ------------------------------------------------------------------------------
 
-static void launch_all(const struct run_request *r, const struct attention_args *args)
+static void launch_all(const struct run_request *r, const union kernel_args *args)
 {
     struct line_counts *lines = NULL;
     size_t line_count = 0;
@@ -210,36 +213,39 @@ static void *device_copy(const char *from, size_t bytes)
 // One set of inputs: buffers of its own, filled, launched upon and looked at.
 static void run_set(const struct run_request *r, const char *inputs, char *out)
 {
-    size_t elements = shape_elements(&r->shape);
-    size_t scale_bytes = (size_t)r->shape.heads * sizeof(float);
-    struct attention_args args;
-    void *at[7];
+    const size_t output = 2 * shape_outputs(&r->shape);
+    size_t bytes[INPUTS_MAX];
+    union kernel_args args;
+    void *at[KERNEL_POINTERS];
+    int count = input_sizes(&r->shape, bytes);
 
     bool room = true;
-    for (int i = 0; i < 6; ++i) {
-        const size_t bytes = i < 3 ? elements : scale_bytes;
-        const size_t before =
-            i < 3 ? (size_t)i * elements : 3 * elements + (size_t)(i - 3) * scale_bytes;
-        room = (at[i] = device_copy(inputs + before, bytes)) && room;
-    }
-    room = (at[6] = memory_alloc(2 * elements)) && room; // filled with NaN
+    const char *from = inputs;
+    for (int i = 0; i < count; from += bytes[i++])
+        room = (at[i] = device_copy(from, bytes[i])) && room;
+    room = (at[count] = memory_alloc(output)) && room; // filled with NaN
     if (!room) {
         refuse("out of memory");
         return;
     }
-    memory_track(at[6]); // and not to be read before it is written
-    memset(&args, 0, sizeof args);
-    memcpy(&args, at, sizeof at);
-    args.shape = r->shape;
-    args.softmax_scale = r->softmax_scale;
+    memory_track(at[count]); // and not to be read before it is written
+    args_for(&args, &r->shape);
+    memcpy(&args, at, (size_t)(count + 1) * sizeof *at);
+    if (shape_queries(&r->shape))
+        args.cache.softmax_scale = r->softmax_scale;
+    else
+        args.attention.softmax_scale = r->softmax_scale;
     launch_all(r, &args);
-    for (int i = 0; i < 6; ++i) {
-        const size_t bytes = i < 3 ? elements : scale_bytes;
-        if (memcmp(at[i], inputs, bytes) != 0)
+    memcpy(out, at[count], output);
+    out += output;
+    for (int i = 0; i < count; inputs += bytes[i++]) {
+        if (comes_back(&r->shape, i)) {
+            memcpy(out, at[i], bytes[i]);
+            out += bytes[i];
+        } else if (memcmp(at[i], inputs, bytes[i]) != 0) {
             fault(FAULT_NONE, WRITES_INPUTS);
-        inputs += bytes;
+        }
     }
-    memcpy(out, at[6], 2 * elements);
 }
 
 // The sets in turn, for a kernel that keeps something from one launch to the next.
@@ -247,7 +253,7 @@ static void run(const struct run_request *r, const char *inputs, char *out)
 {
     for (int i = 0; i < r->sets && reply.verdict == DONE && !reply.raced_out; ++i)
         run_set(r, inputs + (size_t)i * input_bytes(&r->shape),
-                out + (size_t)i * 2 * shape_elements(&r->shape));
+                out + (size_t)i * answer_bytes(&r->shape));
 }
 
 // The same, and a film of it. Where the simulator would write that to a file, it is asked for it first:
@@ -295,7 +301,7 @@ static char *answer(const struct request *request, char *bytes)
         return NULL;
     }
     if (request->verb != VERB_MEASURE) {
-        reply.bytes = 2 * shape_elements(&r->shape) * (size_t)r->sets;
+        reply.bytes = answer_bytes(&r->shape) * (size_t)r->sets;
         out = calloc(1, reply.bytes);
         if (!out)
             exit(1);

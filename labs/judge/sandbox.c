@@ -484,7 +484,7 @@ static bool drain_all(struct boxed *b, struct stream *const streams[3], double e
 
 struct boxed box_run(const struct box *box, char *const argv[], int seconds, size_t lines_limit)
 {
-    struct boxed b = {.out.limit = 64 << 10, .err.limit = 64 << 10, .lines.limit = lines_limit};
+    struct boxed b = {.out.limit = 256 << 10, .err.limit = 64 << 10, .lines.limit = lines_limit};
     struct stream *streams[] = {&b.out, &b.err, &b.lines};
     int ends[3][2], status = 0;
     double end = now() + seconds;

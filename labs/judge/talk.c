@@ -106,7 +106,7 @@ static size_t reply_bytes(const struct request *request, const void *parts[])
     const struct run_request *run = parts[0];
     if (request->verb != VERB_RUN && request->verb != VERB_TIME)
         return 0;
-    return 2 * shape_elements(&run->shape) * (size_t)run->sets;
+    return answer_bytes(&run->shape) * (size_t)run->sets;
 }
 
 bool runner_ask(struct runner *r, const struct submission *s, const struct request *request,

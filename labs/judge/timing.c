@@ -27,8 +27,7 @@ struct turned { // one input set
 struct side {
     struct submission s;
     struct runner runner;
-    struct recorded launches[LAUNCHES_MAX];
-    int count;
+    struct known_launches known;
     bool wrong;
     double by_events, by_host; // µs, a launch, summed over the rounds
 };
@@ -72,7 +71,7 @@ static bool turned_right(const struct turned *t, const uint16_t *out, char **why
         fail(EXIT_MACHINE, "out of memory");
     turn((char *)back, (const char *)out, shape, 2 * HEAD_DIM,
          (shape->seq_len - t->queries) % shape->seq_len);
-    bool right = case_right(t->of, back, &error, why);
+    bool right = case_right(t->of, (const char *)back, &error, why);
     free(back);
     return right;
 }
@@ -84,7 +83,7 @@ static double time_round(struct side *side, const struct shape *shape, const str
     struct run_request r = {
         .shape = *shape,
         .softmax_scale = sets[0].of->problem.softmax_scale,
-        .launch_count = side->count,
+        .launch_count = side->known.count,
         .sets = SETS,
         .warm = WARM,
     };
@@ -94,7 +93,7 @@ static double time_round(struct side *side, const struct shape *shape, const str
     struct reply reply;
     char *out;
 
-    memcpy(r.launches, side->launches, sizeof r.launches);
+    memcpy(r.launches, side->known.launches, sizeof r.launches);
     if (!runner_ask(&side->runner, &side->s, &request, parts, sizes, 2, ROUND_SECONDS, &reply, &out,
                     why))
         return NAN;
@@ -118,7 +117,7 @@ static double time_round(struct side *side, const struct shape *shape, const str
 static bool prepare(struct side *side, const struct shape *shape, char **why)
 {
     side->runner.box = (struct box){.kind = BOX_RUN, .gpu = true};
-    return submission_launches(&side->s, shape, side->launches, &side->count, why);
+    return submission_launches(&side->s, shape, &side->known, why);
 }
 
 static void build_reference(struct side *side)
