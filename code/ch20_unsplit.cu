@@ -471,10 +471,11 @@ __device__ part merge_warps(const shared<F, BLOCKS> &t, int row, int d)
 
 // ---- Keep the parts of CTAs ----
 
-// [MOST_PARTS][queries][...]: out, and at the end reference and sum. Parts of
-// one head are neighbours. Launches at the same time would need one each.
-__device__ float2 parts[MOST_PARTS][2 * ROWS][HEAD_DIM / 2 + 1];
-__device__ unsigned arrived[MOST_PARTS]; // of a head's parts
+// What a launch has in args.scratch. Parts of one head are neighbours.
+struct part_memory {
+    unsigned arrived[MOST_PARTS]; // of a head's parts: 0 between launches
+    float2 parts[MOST_PARTS][2 * ROWS][HEAD_DIM / 2 + 1]; // out; reference, sum
+};
 
 __device__ void store_row(const cache_args &args, int pair, int row, int d,
                           const part &p)
@@ -485,18 +486,21 @@ __device__ void store_row(const cache_args &args, int pair, int row, int d,
         __floats2half2_rn(p.out.x * norm, p.out.y * norm);
 }
 
-__device__ void store_part(int at, int row, int d, const part &p)
+__device__ void store_part(const cache_args &args, int at, int row, int d,
+                           const part &p)
 {
-    parts[at][row][d] = p.out;
+    float2 *to = ((part_memory *)args.scratch)->parts[at][row];
+    to[d] = p.out;
     if (d == 0)
-        parts[at][row][HEAD_DIM / 2] = float2{p.reference, p.sum};
+        to[HEAD_DIM / 2] = float2{p.reference, p.sum};
 }
 
 // ---- Merge the parts ----
 
 // Whether this CTA is the last of its head's to have stored its part.
-__device__ bool is_last(int pair, bool &last)
+__device__ bool is_last(const cache_args &args, int pair, bool &last)
 {
+    unsigned *arrived = ((part_memory *)args.scratch)->arrived;
     __syncthreads(); // the part is stored
     if (threadIdx.x == 0) {
         // Count the part after it is visible
@@ -509,9 +513,10 @@ __device__ bool is_last(int pair, bool &last)
     return last;
 }
 
-__device__ part merge_parts(int first, int row, int d)
+__device__ part merge_parts(const cache_args &args, int first, int row, int d)
 {
     constexpr int AT_ONCE = 8; // loads on their way
+    const auto *parts = ((const part_memory *)args.scratch)->parts;
     part all = {LEAST, 0, {0, 0}};
     for (int i = 0; i < gridDim.x; i += AT_ONCE) {
         float2 state[AT_ONCE], out[AT_ONCE];
@@ -641,13 +646,13 @@ attention(const __grid_constant__ cache_args args)
         if (gridDim.x == 1)
             store_row(args, pair, i / 32, i % 32, p);
         else
-            store_part(own, i / 32, i % 32, p);
+            store_part(args, own, i / 32, i % 32, p);
     }
-    if (gridDim.x == 1 || !is_last(pair, t.end.last))
+    if (gridDim.x == 1 || !is_last(args, pair, t.end.last))
         return;
     for (int i = threadIdx.x; i < args.queries * 32; i += 32 * F.warps)
         store_row(args, pair, i / 32, i % 32,
-                  merge_parts(pair * gridDim.x, i / 32, i % 32));
+                  merge_parts(args, pair * gridDim.x, i / 32, i % 32));
 }
 
 // ---- Leave a head to one CTA ----
@@ -677,13 +682,32 @@ static cudaError_t launch_form(const struct cache_args *args, int splits,
                                  : launch_as<F, 2>(args, splits, stream);
 }
 
+static cudaError_t count_sms(int *sms)
+{
+    int device;
+    cudaError_t error = cudaGetDevice(&device);
+    return error ? error
+                 : cudaDeviceGetAttribute(sms, cudaDevAttrMultiProcessorCount,
+                                          device);
+}
+
+// 0, too, if the GPU does not answer: the launch then says so.
+static size_t scratch_bytes(const struct cache_args *args)
+{
+    int sms, pairs = args->shape.batch * args->shape.heads;
+    if (count_sms(&sms) != cudaSuccess)
+        return 0;
+    int splits = splits_of(args, pairs, sms);
+    if (splits == 1)
+        return 0;
+    return offsetof(part_memory, parts) +
+           sizeof(part_memory::parts[0]) * pairs * splits;
+}
+
 static cudaError_t launch(const struct cache_args *args, cudaStream_t stream)
 {
-    int device, sms, pairs = args->shape.batch * args->shape.heads;
-    cudaError_t error = cudaGetDevice(&device);
-    if (!error)
-        error = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount,
-                                       device);
+    int sms, pairs = args->shape.batch * args->shape.heads;
+    cudaError_t error = count_sms(&sms);
     if (error)
         return error;
     if (args->shape.batch > 65535 || args->shape.heads > 65535)
@@ -691,6 +715,10 @@ static cudaError_t launch(const struct cache_args *args, cudaStream_t stream)
                               "%d sequences of %d heads, at most 65535",
                               args->shape.batch, args->shape.heads);
     int splits = splits_of(args, pairs, sms);
+    if (splits > 1 && !args->scratch)
+        return launch_refused(cudaErrorInvalidValue,
+                              "no scratch, but %zu bytes are needed",
+                              scratch_bytes(args));
     if (splits > 1)
         return launch_form<SPLIT>(args, splits, stream);
     return pairs <= SOME_AN_SM * sms   ? launch_form<WIDE>(args, 1, stream)
@@ -712,6 +740,7 @@ int main(int argc, char **argv)
         .launch_cache = launch,
         .code_place = code_place,
         .scale_place = scale_place,
+        .scratch_bytes = scratch_bytes,
         PROGRAM_BUILD,
     };
     return workbench_main(&program, argc, argv);

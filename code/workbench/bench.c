@@ -196,6 +196,20 @@ static void *upload_newest(const struct shape *shape, const float *values)
     return pointer;
 }
 
+// Zeros, as the first launch wants them; NULL where the program needs none. One for each case: so a
+// launch of another one cannot be what makes it right.
+static void *create_scratch(const struct program *program, const struct cache_args *args)
+{
+    size_t bytes = program->scratch_bytes ? program->scratch_bytes(args) : 0;
+    void *pointer = NULL;
+
+    if (bytes > 0) {
+        CUDA_CHECK(cudaMalloc(&pointer, bytes));
+        CUDA_CHECK(cudaMemset(pointer, 0, bytes));
+    }
+    return pointer;
+}
+
 static void create_cache(struct device_case *c, const struct program *program,
                          const struct problem *problem)
 {
@@ -226,6 +240,8 @@ static void create_cache(struct device_case *c, const struct program *program,
         .max_pages = image->max_pages,
         .softmax_scale = problem->softmax_scale,
     };
+    c->inputs[5] = create_scratch(program, &c->cache);
+    c->cache.scratch = c->inputs[5];
 }
 
 static bool cache_as_expected(const struct device_case *c)

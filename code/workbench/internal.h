@@ -73,7 +73,7 @@ void into_simulator(char **argv);
 struct device_case {
     struct attention_args args;
     struct cache_args cache; // of a cache; else zeros
-    void *inputs[6];         // q, k, v, and their scales
+    void *inputs[6];         // q, k, v, and their scales; or what create_cache() puts there
     int *lengths;            // of a ragged batch; else NULL
     uint8_t *block;          // guard, output, guard
     size_t guard; // bytes of each guard; 0 in the simulator, which knows the bounds by itself

@@ -322,6 +322,7 @@ struct cache_args {
     const int *table;          // [B][max_pages]; -1 past a sequence's end
     const int *lengths;        // [B]
     void *out;                 // [B][H][queries][HEAD_DIM] half
+    void *scratch;             // scratch_bytes() of the program, or NULL where that is 0
     struct shape shape;
     int queries, page, max_pages;
     float softmax_scale;
@@ -381,6 +382,11 @@ struct program {
     cudaError_t (*launch_cache)(const struct cache_args *args, cudaStream_t stream);
     code_place_fn *code_place;
     scale_place_fn *scale_place;
+    // How many bytes of `scratch` such a launch needs (pointers are not looked at); NULL: none. They are
+    // zeros before the first launch, and each leaves them as the next one wants them, of any shape with
+    // as many bytes or fewer. Launches of one stream follow each other and can share them; launches that
+    // may run at the same time need their own.
+    size_t (*scratch_bytes)(const struct cache_args *args);
     const char *source_hash, *build_flags, *git_commit; // PROGRAM_BUILD sets these, last
 };
 
