@@ -69,7 +69,7 @@ static void help(const struct program *program)
          "\n"
          "  --launch-only     launch once for each shape, on addresses where nothing is:\n"
          "                    for the grader, who only wants to know how; of a cache\n"
-         "                    prints where a page has its codes and its scales\n"
+         "                    prints its scratch's bytes, and where a page has what\n"
          "  --resources       print registers, shared memory and occupancy as JSON; no run\n"
          "  --quiet           only failures and the last line\n"
          "  --help            this\n"

@@ -511,15 +511,16 @@ static bool run_shape(const struct run *run, struct shape_run *shape, bool *aliv
     return pass;
 }
 
-// For the grader, who fills the pages: a line of where a page has its codes, K's tokens and then V's, and
-// where its scales, as numbers of four hexadecimal digits.
-static void print_places(const struct program *program, int page)
+// For the grader, who fills the pages: a line of the bytes of scratch memory, of where a page has its
+// codes, K's tokens and then V's, and where its scales, as numbers of four hexadecimal digits.
+static void print_wants(const struct program *program, const struct cache_args *args)
 {
-    printf("cache ");
+    int page = args->page;
+
+    printf("cache %zu ", program->scratch_bytes ? program->scratch_bytes(args) : 0);
     for (int i = 0; i < 2 * page * HEAD_DIM; ++i)
-        printf("%04x",
-               (unsigned)program->code_place((enum cache_tensor)(i / (page * HEAD_DIM)),
-                                             i / HEAD_DIM % page, i % HEAD_DIM));
+        printf("%04x", (unsigned)program->code_place((enum cache_tensor)(i / (page * HEAD_DIM)),
+                                                     i / HEAD_DIM % page, i % HEAD_DIM));
     printf(" ");
     for (int i = 0; i < 2 * page; ++i)
         printf("%04x", (unsigned)program->scale_place((enum cache_tensor)(i / page), i % page));
@@ -533,7 +534,7 @@ static cudaError_t launch_without_memory(const struct program *program, const st
         return program->launch(&args, NULL);
     }
     struct cache_args args = launch_only_cache_args(shape);
-    print_places(program, args.page);
+    print_wants(program, &args);
     return program->launch_cache(&args, NULL);
 }
 

@@ -346,10 +346,10 @@ static inline struct attention_args launch_only_args(const struct shape *shape)
 static inline struct cache_args launch_only_cache_args(const struct shape *shape)
 {
     struct cache_args args;
-    uint64_t at[8];
+    uint64_t at[9];
     int page = shape_page(shape);
 
-    for (int i = 0; i < 8; ++i)
+    for (int i = 0; i < 9; ++i)
         at[i] = 0x5e0000000000 + ((uint64_t)i << 32);
     memset(&args, 0, sizeof args);
     memcpy(&args, at, sizeof at);

@@ -340,18 +340,24 @@ static uint16_t *read_order(const char *digits, size_t count)
     return NULL;
 }
 
-// The line of what it printed that says where a page has what. An order is all that it can say there: so
-// nothing of the tokens, which it has not seen.
-static const char *read_places(char *printed, int page, struct places *places)
+// The line of what it printed that says how much scratch memory it wants, and where a page has what. An
+// order is all that it can say there: so nothing of the tokens, which it has not seen.
+static const char *read_wants(char *printed, struct known_launches *k)
 {
+    const int page = shape_page(&k->shape);
+    struct places *places = &k->places;
     static const char head[] = "cache ";
     char *rest = NULL, *line = strtok_r(printed, "\n", &rest);
 
     while (line && strncmp(line, head, strlen(head)) != 0)
         line = strtok_r(NULL, "\n", &rest);
-    char *codes = line ? line + strlen(head) : NULL, *scales = codes ? strchr(codes, ' ') : NULL;
+    char *codes = line ? line + strlen(head) : NULL;
+    k->scratch = codes ? read_number(&codes, SCRATCH_MOST) : 0;
+    char *scales = codes ? strchr(codes, ' ') : NULL;
     if (!scales)
         return "does not say where a page has its codes and scales";
+    if (k->scratch > SCRATCH_MOST)
+        return text("wants more than %d MB of scratch memory", SCRATCH_MOST >> 20);
     *scales++ = '\0';
     places->page = page;
     places->codes = read_order(codes, (size_t)2 * page * HEAD_DIM);
@@ -380,7 +386,7 @@ bool submission_launches(struct submission *s, const struct shape *shape, struct
                     ? text("its host code crashed (%s)", strsignal(b.status - 128))
                     : "its host code launches no kernel";
     else if (!wrong && shape_queries(shape))
-        wrong = read_places(b.out.bytes, shape_page(shape), &k->places);
+        wrong = read_wants(b.out.bytes, k);
     boxed_free(&b);
     free(command[0]);
     if (!wrong)

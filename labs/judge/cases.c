@@ -310,7 +310,7 @@ static void fill_with_stale(const struct grade_case *c)
 
     for (size_t i = 0; i < c->image.bytes; ++i) {
         state = state * 6364136223846793005 + 1442695040888963407; // Knuth's
-        uint8_t code = (uint8_t)(state >> 56) & 0xf7; // finite
+        uint8_t code = (uint8_t)(state >> 56) & 0xf7;              // finite
         uint8_t scale = (uint8_t)(112 + (state >> 60));
         uint8_t stale = i < c->image.code_bytes ? code : scale;
         bool before = is_nobodys(c->image.before[i]), then = is_nobodys(c->image.then[i]);
@@ -322,8 +322,8 @@ static void fill_with_stale(const struct grade_case *c)
 }
 
 // Halves of so many rows of HEAD_DIM; `row` says which of them each is.
-static uint16_t *halves_of(const float *values, size_t rows, size_t (*row)(const struct shape *, size_t),
-                           const struct shape *shape)
+static uint16_t *halves_of(const float *values, size_t rows,
+                           size_t (*row)(const struct shape *, size_t), const struct shape *shape)
 {
     uint16_t *halves = malloc(rows * HEAD_DIM * sizeof *halves);
 
@@ -456,9 +456,10 @@ static char *how_strayed(const struct grade_case *c, const char *answer)
     struct strayed s = compare_cache(c, answer);
     const struct shape *shape = &c->shape;
 
-    return text("%zu of %d bytes of new tokens are not in their places, %zu other bytes of the cache "
-                "have changed",
-                s.missing, shape->batch * shape->heads * 2 * (HEAD_DIM + 1), s.changed);
+    return text(
+        "%zu of %d bytes of new tokens are not in their places, %zu other bytes of the cache "
+        "have changed",
+        s.missing, shape->batch * shape->heads * 2 * (HEAD_DIM + 1), s.changed);
 }
 
 char *case_how_wrong(const struct grade_case *c, const char *answer)
@@ -470,8 +471,7 @@ char *case_how_wrong(const struct grade_case *c, const char *answer)
     double worst_error = -1;
 
     for (int head = 0; head < shape->batch * shape->heads; ++head)
-        for (int row = c->rows.first; row < seq_rows;
-             row = rows_next(c->rows, seq_rows, row)) {
+        for (int row = c->rows.first; row < seq_rows; row = rows_next(c->rows, seq_rows, row)) {
             size_t base = ((size_t)head * seq_rows + row) * HEAD_DIM, before = off;
             double squares = 0;
             for (size_t i = base; i < base + HEAD_DIM; ++i)

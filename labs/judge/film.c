@@ -65,6 +65,7 @@ static struct found look(struct submission *s, const char *shape)
     bool known_how = submission_launches(s, &c.shape, &known, &why);
     if (known_how) {
         r.launch_count = known.count;
+        r.scratch = known.scratch;
         memcpy(r.launches, known.launches, sizeof r.launches);
         if (lab.cache)
             case_lay_out(&c, &known.places, false);

@@ -178,9 +178,8 @@ static bool is_stale(const struct grading *g, const struct grade_case *c)
 
 // Asks the runner, for one or more cases of a shape that are launched in turn; whether it came to an
 // end. Else one line in *why. *out: new.
-static bool launch_cases(struct grading *g, struct grade_case *c, int count,
-                         unsigned schedule, bool unchecked, struct reply *reply, char **out,
-                         char **why)
+static bool launch_cases(struct grading *g, struct grade_case *c, int count, unsigned schedule,
+                         bool unchecked, struct reply *reply, char **out, char **why)
 {
     const struct known_launches *k = launches_on(g, &c->shape, why);
 
@@ -196,6 +195,7 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count,
         .budget = budget_of(&c->shape),
         .threads = 1, // who gets what from a queue must not depend on the machine
         .sets = count,
+        .scratch = k->scratch,
     };
     memcpy(r.launches, k->launches, sizeof r.launches);
     const struct request request = {.verb = VERB_RUN};
@@ -321,6 +321,12 @@ static unsigned draw_schedule(const char *of)
     return (unsigned)secret_between(1, FIRST_SCHEDULES, secret_draw("%s schedule", of));
 }
 
+// The shape that is run again and again: small, or the last cache, where CTAs hand on parts.
+static const char *repeated_shape(void)
+{
+    return lab.shapes[lab.cache ? lab.shape_count - 1 : 0];
+}
+
 // All public shapes, or the one that the sheet names. Counts are those of the first schedule, which
 // is the same for all.
 static void run_correct(struct grading *g)
@@ -339,7 +345,7 @@ static void run_correct(struct grading *g)
     int keys = 128 * secret_between(9, 18, secret_draw("lab %d correct long", lab.number));
     run_case(g, text("1x1x%d%s", keys, lab.cache ? "q4p64" : ""), SOFTMAX_SCALE, GRADE_NORMAL,
              secret_draw("lab %d correct long seed", lab.number), NUMBERS, 0);
-    run_again(g, lab.shapes[0], text("lab %d correct again", lab.number));
+    run_again(g, repeated_shape(), text("lab %d correct again", lab.number));
 }
 
 // An order of so many that is drawn.
@@ -369,7 +375,8 @@ static void run_hidden_caches(struct grading *g)
         {FIRST, 2, 6, 16, 9, 16, 2, 2, GRADE_RISING},
         {MIDDLE, 1, 1, 0, 1, 1, 3, 3, GRADE_PEAKY},
         {MIDDLE, 2, 4, 256, 9, 16, 2, 2, GRADE_PEAKY},
-        {MIDDLE, 60, 140, 16, 1, 8, 1, 2, GRADE_NORMAL}, // more pages than a warp keeps in its lanes
+        {MIDDLE, 60, 140, 16, 1, 8, 1, 2,
+         GRADE_NORMAL}, // more pages than a warp keeps in its lanes
         {LAST, 1, 5, 0, 1, 16, 2, 3, GRADE_FLAT},
         {RAGGED, 2, 8, 0, 1, 8, 8, 2, GRADE_PEAKY},
         {RAGGED, 8, 20, 32, 9, 16, 4, 1, GRADE_RISING},
@@ -385,7 +392,7 @@ static void run_hidden_caches(struct grading *g)
         const char *of = text("lab %d hidden %d", lab.number, order[i]);
         int page = k->page ? k->page : 16 << secret_between(0, 4, secret_draw("%s page", of));
         int pages = secret_between(k->few_pages, k->most_pages, secret_draw("%s pages", of));
-        int last = k->end == LAST    ? page
+        int last = k->end == LAST ? page
                    : k->end == FIRST || k->end == ALONE
                        ? 1
                        : secret_between(2, page - 1, secret_draw("%s last", of));
@@ -451,8 +458,7 @@ static void run_hidden(struct grading *g)
 static void run_races(struct grading *g)
 {
     int keys = secret_between(270, 400, secret_draw("lab %d races keys", lab.number));
-    const char *shapes[] = {lab.cache ? lab.shapes[lab.shape_count - 1] : "small",
-                            text("1x2x%d%s", keys | 1, lab.cache ? "q4p16" : "")};
+    const char *shapes[] = {repeated_shape(), text("1x2x%d%s", keys | 1, lab.cache ? "q4p16" : "")};
     json_t *raced;
     size_t i;
 
@@ -905,9 +911,10 @@ static void grade_items(struct grading *g, const char *source, json_t *result)
     double score = 0, total = 0;
 
     if (item_named("hidden")) // before `races`, which hears of its own
-        hidden = of_judged_group(g, "hidden", lab.journal ? run_hidden_searches
-                                           : lab.cache ? run_hidden_caches
-                                                       : run_hidden);
+        hidden = of_judged_group(g, "hidden",
+                                 lab.journal ? run_hidden_searches
+                                 : lab.cache ? run_hidden_caches
+                                             : run_hidden);
     if (speed_item() && !stands(g, "speed", limit_of(speed_item()), &speed))
         speed = of_speed(g, speed_item(), &correct);
     else

@@ -138,6 +138,7 @@ struct known_launches {
     struct recorded launches[LAUNCHES_MAX];
     int count;
     struct places places; // of a cache; else zeros
+    uint64_t scratch;     // bytes that it wants besides
 };
 bool submission_launches(struct submission *s, const struct shape *shape, struct known_launches *k,
                          char **why);
@@ -224,7 +225,8 @@ struct lab {
     const char *title, *program;
     const char *ending;  // of its programs, and so of submissions: "cu", or "c" of a search
     const char *journal; // that answers a search; NULL: the program is a kernel
-    char *shapes[LAB_SHAPES_MAX]; // public ones, on which all are judged: small and mission, or caches
+    char *shapes
+        [LAB_SHAPES_MAX]; // public ones, on which all are judged: small and mission, or caches
     int shape_count;
     bool cache;          // they ask one
     struct p_rounding p; // how its kernels may round P

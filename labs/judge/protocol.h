@@ -17,7 +17,8 @@
 
 enum { LAUNCHES_MAX = 8, KERNEL_NAME_MAX = 4096, REPLY_FD = 3, PRINTED_MAX = 2048 };
 enum { FILM_BYTES_MAX = 32 << 20 }; // of JSON; of more there is no film
-enum { REPORTS_MAX = 10000 };       // races and the like, after which a launch is stopped
+enum { SCRATCH_MOST = 64 << 20 };
+enum { REPORTS_MAX = 10000 }; // races and the like, after which a launch is stopped
 
 #define WRITES_INPUTS "it writes into its inputs"
 
@@ -69,6 +70,8 @@ struct run_request {
     bool unchecked; // what reads what nothing has written goes on, as on a GPU
     unsigned schedule;
     int threads;
+    uint64_t
+        scratch; // bytes of a cache's, zeros before the first set is launched and then as they are left
     int sets, warm;  // input sets; VERB_TIME: how many of them come before the clock starts
     unsigned cta[3]; // that VERB_FILM shows
     // Then for each set its inputs.
@@ -81,7 +84,8 @@ enum { INPUTS_MAX = 7, CACHE_CODES = 3, CACHE_SCALES, KERNEL_POINTERS = INPUTS_M
 // How many; the bytes of each.
 static inline int input_sizes(const struct shape *shape, size_t bytes[INPUTS_MAX])
 {
-    size_t batch = (size_t)shape->batch, heads = (size_t)shape->heads, page = (size_t)shape_page(shape);
+    size_t batch = (size_t)shape->batch, heads = (size_t)shape->heads,
+           page = (size_t)shape_page(shape);
 
     if (page == 0) {
         for (int i = 0; i < 3; ++i) {

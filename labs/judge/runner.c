@@ -211,7 +211,7 @@ static void *device_copy(const char *from, size_t bytes)
 }
 
 // One set of inputs: buffers of its own, filled, launched upon and looked at.
-static void run_set(const struct run_request *r, const char *inputs, char *out)
+static void run_set(const struct run_request *r, const char *inputs, void *scratch, char *out)
 {
     const size_t output = 2 * shape_outputs(&r->shape);
     size_t bytes[INPUTS_MAX];
@@ -231,10 +231,12 @@ static void run_set(const struct run_request *r, const char *inputs, char *out)
     memory_track(at[count]); // and not to be read before it is written
     args_for(&args, &r->shape);
     memcpy(&args, at, (size_t)(count + 1) * sizeof *at);
-    if (shape_queries(&r->shape))
+    if (shape_queries(&r->shape)) {
         args.cache.softmax_scale = r->softmax_scale;
-    else
+        args.cache.scratch = scratch;
+    } else {
         args.attention.softmax_scale = r->softmax_scale;
+    }
     launch_all(r, &args);
     memcpy(out, at[count], output);
     out += output;
@@ -251,8 +253,16 @@ static void run_set(const struct run_request *r, const char *inputs, char *out)
 // The sets in turn, for a kernel that keeps something from one launch to the next.
 static void run(const struct run_request *r, const char *inputs, char *out)
 {
+    void *scratch = r->scratch ? memory_alloc(r->scratch) : NULL;
+
+    if (r->scratch && !scratch) {
+        refuse("out of memory");
+        return;
+    }
+    if (scratch)
+        memset(scratch, 0, r->scratch);
     for (int i = 0; i < r->sets && reply.verdict == DONE && !reply.raced_out; ++i)
-        run_set(r, inputs + (size_t)i * input_bytes(&r->shape),
+        run_set(r, inputs + (size_t)i * input_bytes(&r->shape), scratch,
                 out + (size_t)i * answer_bytes(&r->shape));
 }
 
