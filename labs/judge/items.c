@@ -170,10 +170,11 @@ static uint64_t budget_of(const struct shape *shape)
     return (uint64_t)fmax(PAIR_BUDGET * pairs, LEAST_BUDGET);
 }
 
-// Whether slots without a token look like one. Not in a public case, which the lab makes again.
+// Whether slots without a token look like one: in every other hidden case.
 static bool is_stale(const struct grading *g, const struct grade_case *c)
 {
-    return !is_public(g->group) && secret_draw("is stale %016llx", (unsigned long long)c->seed) % 2;
+    return strcmp(g->group, "hidden") == 0 &&
+           secret_draw("is stale %016llx", (unsigned long long)c->seed) % 2;
 }
 
 // Asks the runner, for one or more cases of a shape that are launched in turn; whether it came to an
