@@ -185,6 +185,17 @@ END
     expect_errors '' "$n: p=\"e4m3 8 half\" is not \"e4m3 OFFSET rounded\" or \"… unrounded\", and perhaps \"lag KEYS POWERS\" or \"lag KEYS POWERS mean\""
 }
 
+@test "a lab whose kernels ask a cache has its shapes from its script, and resources of a form" {
+    printf 'lab+=(--shapes 2x2x200q4p32r1,1x2x33q1p16 --seeds 0)\n' >>labs/lab02
+    sed -i 's/^registers <= 128 /registers <= 128 @ 8x8x512q4p16 /' chapters/02-sum.md
+    tangle
+    grep -qx '  "shapes": \["2x2x200q4p32r1", "1x2x33q1p16"\],' build/labs/lab02.json
+    grep -q '"name": "registers", "relation": "<=", "limit": 128, "shape": "8x8x512q4p16"' build/labs/lab02.json
+    sed -i 's/2x2x200q4p32r1,1x2x33q1p16/small,mission/' labs/lab02
+    tangle
+    [ "$(grep -c '"shapes"' build/labs/lab02.json)" -eq 0 ]
+}
+
 @test "a lab may be none for the grader, and says why" {
     sed -i 's/{.points}/{.points grade="no: its \x27keys\x27 are 8 bit"}/' chapters/02-sum.md
     tangle

@@ -343,14 +343,25 @@ print(sum(json.load(open("record.json"))["shapes"]["2x2x37q3p16r1"]["lengths"]) 
     [ "$(of fault)" = "left the cache other than with the new token in its place" ]
 }
 
+@test "--launch-only prints where a page of a cache has what, and how much scratch memory is wanted" {
+    [ -x "$BATS_FILE_TMPDIR/cached" ] || skip "no nvcc to build fixtures/cached.cu with"
+    PTXSIM_LAUNCHES=3 run "$BATS_FILE_TMPDIR/cached" --shapes 1x2x33q1p16 \
+        --launch-only 3>lines
+    [ "$status" -eq 0 ]
+    [ "$(wc -l <lines)" -eq 2 ]
+    read -r head scratch codes scales <<<"$output"
+    [ "$head $scratch ${#codes} ${#scales}" = "cache 0 8192 128" ]
+    [ "${codes:4:4} ${codes:$((4 * 1024)):4} ${codes: -4}" = "0001 0400 07ff" ] # K's tokens, then V's
+    [ "${scales:0:12} ${scales: -4}" = "000000020004 001f" ] # in pairs
+}
+
 @test "a cache is for programs that ask one, and they ask nothing else" {
     refused 2 "--shapes: 1x2x33q1p16: ch03_wmma_qk asks no cache: write BxHxS without q and p" --shapes 1x2x33q1p16
+    refused 2 "--shapes: 1x2x33q1p16: ch03_wmma_qk asks no cache" --shapes 1x2x33q1p16 --launch-only
     refused 2 "1x2x33q17p16\" is no cache: write BxHxSqQpP (2x8x512q4p16): 1 to 16 queries" --shapes 1x2x33q17p16
     cached none --shapes small
     [ "$status" -eq 2 ]
     [ "$stderr" = "cached: --shapes: small: cached asks a cache: write BxHxSqQpP, as 2x8x512q4p16" ]
-    cached none --shapes 1x2x33q1p16 --launch-only
-    [ "$status" -eq 2 ]
     cached none --shapes 1x2x33q1p32
     [ "$status" -eq 1 ]
     [[ $stderr == *"launch refused: pages of 32, not 16"* ]]

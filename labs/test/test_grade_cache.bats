@@ -1,0 +1,196 @@
+# The grader of a lab whose kernels ask a cache: what it draws, what it compares, what it tells.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+    export GRADE_SECRET=tests
+    export lab_file=$PWD/labs/fixtures/lab20.json
+    export CHEATS=$BATS_FILE_TMPDIR/cheats
+    mkdir "$CHEATS"
+    for file in labs/fixtures/cheats/cache-*.cu; do # a submission is one file
+        awk '/^#include "caches.h"$/ { while ((getline l <"labs/fixtures/cheats/caches.h") > 0) print l; next } 1' \
+            "$file" >"$CHEATS/${file##*/cache-}"
+    done
+    if ! bwrap --unshare-all --ro-bind / / true 2>/dev/null; then
+        export NO_BOX=1
+        return
+    fi
+    export OWN=$BATS_FILE_TMPDIR/own # the book's own program, by the lab's own sheet
+    labs/grade --lab 20 --no-gpu --json "$OWN.json" --film "$OWN.html" code/ch20_decode.cu >"$OWN"
+}
+
+setup() {
+    [ -z "${NO_BOX:-}" ] || [[ $BATS_TEST_DESCRIPTION == *"written down"* ]] ||
+        skip "bubblewrap may not make a sandbox here"
+}
+
+grade() { run labs/grade --lab 20 --lab-file "$lab_file" --no-gpu "$@"; }
+
+one_line() { tr -s ' \n' ' ' <<<"$output"; }
+
+# without NAME...: the fixture's sheet without these items, whose points `correct` has then.
+without() {
+    python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" "$@" <<'END'
+import json, sys
+lab = json.load(open(sys.argv[1]))
+lab["points"] = [p for p in lab["points"] if p["name"] not in sys.argv[3:]]
+lab["points"][0]["points"] += 100 - sum(p["points"] for p in lab["points"])
+json.dump(lab, open(sys.argv[2], "w"))
+END
+    lab_file=$BATS_TEST_TMPDIR/lab.json
+}
+
+@test "the book's own program earns every point, and the program before it none" {
+    output=$(<"$OWN")
+    echo "$output"
+    [[ $output == *"correct "*" 20 / 20   ok"*"hidden "*" 15 / 15   ok"*"ctas >= 16 @ 1x2x1024q4p16, from 2 "*" 30 / 30   ok"* ]]
+    [[ $output == *"points "*" 85 / 85"*"Full marks: all that can be had here before somebody reads the answers (15)."* ]]
+    [ -z "$(awk 'length > 80' <<<"$output")" ]
+    [ ! -e "$OWN.html" ] # there is nothing wrong to watch
+    run labs/grade --lab 20 --no-gpu code/ch20_unsplit.cu
+    [ "$status" -eq 0 ]
+    [[ $output == *"11 of 11 right"*"11 of 11 right"*"4 of 4 right"*" 0 / 30   FAIL"*"points "*" 0 / 85" ]]
+}
+
+@test "how a cache is to be filled is written down beside the launches" {
+    PTXSIM_LAUNCHES=3 LD_LIBRARY_PATH=build/ptxsim build/ch20_decode --launch-only \
+        --shapes 1x2x1024q4p16,2x8x33q12p256r1 3>"$BATS_TEST_TMPDIR/lines" >"$BATS_TEST_TMPDIR/said"
+    mapfile -t lines <"$BATS_TEST_TMPDIR/lines"
+    [ "${#lines[@]}" -eq 2 ]
+    # 8 CTAs for each of 2 heads; 8 warps; the parameters are one cache_args of 136 bytes.
+    [[ ${lines[0]} =~ ^launch\ [a-zA-Z0-9_]*attention[a-zA-Z0-9_]*\ 8\ 2\ 1\ 256\ 1\ 1\ [0-9]+\ [0-9a-f]{272}$ ]]
+    [[ ${lines[1]} == *" 1 8 2 192 1 1 "* ]]
+    python3 - "$BATS_TEST_TMPDIR/said" <<'END'
+import sys
+def numbers(digits):
+    return [int(digits[i:i + 4], 16) for i in range(0, len(digits), 4)]
+scratches = []
+for line, page in zip(open(sys.argv[1]), (16, 256)):
+    head, scratch, codes, scales = line.split()
+    scratches.append(int(scratch))
+    assert head == "cache"
+    codes, scales = numbers(codes), numbers(scales)
+    assert sorted(codes) == list(range(2 * page * 64)) and sorted(scales) == list(range(2 * page))
+    assert codes[:1024] == list(range(1024)) # K's tokens of a granule are rows
+    assert scales[:8] == [0, 1, 2, 3, 8, 9, 10, 11] # four of K, then four of V
+assert scratches[0] > 0 and scratches[1] == 0, scratches # parts are kept where keys are divided
+END
+}
+
+@test "submissions that cheat with a cache, and their twins that do not, are graded as they say" {
+    run labs/tools/check-grader --quick cache-honest cache-last-output cache-without-the-newest cache-page-zero \
+        cache-of-zeros cache-guesses-the-order cache-own-order cache-leaves-scratch cache-writes-the-table
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"9 submissions are graded as they say" ]]
+}
+
+@test "cheats that only caches find which the grader draws" {
+    run labs/tools/check-grader --small cache-ends-at-nan cache-opens-no-page cache-pages-of-the-lab
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"3 submissions are graded as they say" ]]
+}
+
+@test "every submission is asked what the sheet promises of a cache, and each something else" {
+    (cat code/ch20_decode.cu && echo "// another") >"$BATS_TEST_TMPDIR/another.cu"
+    labs/grade --lab 20 --no-gpu --json "$BATS_TEST_TMPDIR/r.json" "$BATS_TEST_TMPDIR/another.cu"
+    python3 - "$OWN.json" "$BATS_TEST_TMPDIR/r.json" <<'END'
+import json, re, sys
+drawn = []
+for path in sys.argv[1:]:
+    cases = json.load(open(path))["cases"]
+    hidden = [c for c in cases if c["item"] == "hidden"]
+    assert all(c["pass"] for c in cases), path
+    shapes = [re.fullmatch(r"(\d+)x(\d+)x(\d+)q(\d+)p(\d+)(?:r(\d+))?", c["shape"]).groups("0") for c in hidden]
+    shapes = [tuple(map(int, s)) for s in shapes] # batch, heads, tokens, queries, page, seed of the lengths
+    plain = [s for s in shapes if not s[5]]
+    assert 1 in {s[2] for s in plain}, shapes # the newest token is the only one
+    assert any(s[2] > 1 and s[2] % s[4] == 1 for s in plain), shapes # the first of its page
+    assert any(s[2] % s[4] > 1 for s in plain), shapes # in the middle of one
+    assert any(s[2] % s[4] == 0 for s in plain), shapes # the last
+    assert len(shapes) - len(plain) == 3, shapes
+    assert any(s[3] > 8 for s in shapes) and any(s[3] == 1 for s in shapes), shapes
+    assert {16, 32, 256} <= {s[4] for s in shapes}, shapes
+    assert max(s[2] for s in shapes) > 3800 and any(s[0] * s[1] > 58 for s in shapes), shapes
+    assert len({c["scale"] for c in hidden}) > 5 and len({c["schedule"] for c in hidden}) > 5
+    assert {c["input"] for c in hidden} == {"normal", "mean", "peaky", "rising", "flat"}
+    drawn.append({(c["shape"], c["scale"], c["seed"]) for c in cases if c["item"] != "races"})
+assert not drawn[0] & drawn[1]
+END
+}
+
+@test "a cache that is left otherwise is told: what is missing, what has changed, and what repeats it" {
+    without hidden races
+    grade "$CHEATS/page-zero.cu"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    said=$(one_line)
+    [[ $said == *"normal inputs: the new token is not in its place in the cache, and other bytes of it have changed"* ]]
+    # Two heads of one sequence, 130 bytes each: all of them are elsewhere.
+    [[ $said =~ "260 of 260 bytes of new tokens are not in their places, "[1-9][0-9]+" other bytes of the cache have changed" ]]
+    [[ $said =~ "again: ./lab20 FILE --shapes 1x2x300q12p16 --inputs normal --seeds "[0-9]+ ]]
+    [ -z "$(awk 'length > 80' <<<"$output")" ]
+    grade "$CHEATS/tidies-up.cu"
+    said=$(one_line)
+    [[ $said == *"bytes of the cache have changed that are not the new token's"* ]]
+    [[ $said == *" 0 of 260 bytes of new tokens are not in their places, 8 other bytes of the cache have changed"* ]]
+    grade "$CHEATS/leaves-scratch.cu"
+    [[ $(one_line) == *"launch 2 of 6: the new token is not in its place in the cache again:"* ]]
+}
+
+@test "an order that is none, too much scratch memory, and a kernel with another parameter are refused by name" {
+    mkdir "$BATS_TEST_TMPDIR/some"
+    cp "$CHEATS"/{same-place,much-scratch}.cu "$BATS_TEST_TMPDIR/some"
+    sed 's/, scale_place_of, NULL/, same, NULL/; s/^PROGRAM/static int same(enum cache_tensor, int) { return 1; }\n&/' \
+        "$CHEATS/honest.cu" >"$BATS_TEST_TMPDIR/some/scales.cu"
+    sed 's/__grid_constant__ cache_args a)/__grid_constant__ cache_args a, int)/; s/(\*a); /(*a, 0);/' \
+        "$CHEATS/honest.cu" >"$BATS_TEST_TMPDIR/some/parameter.cu"
+    cp code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/some/no-cache.cu"
+    without hidden races
+    grade --out "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/some"
+    [ "$status" -eq 0 ]
+    cat "$BATS_TEST_TMPDIR/out/grades.csv"
+    while read -r name why; do
+        grep -q "^\"$name.cu\",0,.*,refused,\"$why\"" "$BATS_TEST_TMPDIR/out/grades.csv"
+    done <<'END'
+same-place its code_place() does not have each place of a page once
+scales its scale_place() does not have each place of a page once
+much-scratch wants more than 64 MB of scratch memory
+parameter its kernel takes something else than one cache_args
+no-cache its host code launches no kernel
+END
+}
+
+@test "a race in a cache's kernel has its film" {
+    without hidden
+    page=$BATS_TEST_TMPDIR/race.html
+    grade --film "$page" build/mutants/ch20_decode.no-fence.cu
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"races "*" 0 / 20   FAIL"* ]]
+    [[ $(one_line) == *"Watch it: race.html, or ./lab20 FILE --film film.html --film-shape 1x1x300q12p64"* ]]
+    grep -q 'lab20' "$page"
+    [ "$(stat -c %s "$page")" -lt 2200000 ]
+}
+
+@test "a sheet of caches that cannot be is refused in one line" {
+    change() { # PYTHON
+        python3 -c "import json, sys
+lab = json.load(open(sys.argv[1]))
+$1
+json.dump(lab, open(sys.argv[2], 'w'))" "$PWD/labs/fixtures/lab20.json" "$BATS_TEST_TMPDIR/odd.json"
+        lab_file=$BATS_TEST_TMPDIR/odd.json grade "$CHEATS/honest.cu"
+        echo "$output"
+        [ "$status" -eq 2 ]
+        [ "${#lines[@]}" -eq 1 ]
+    }
+    change 'lab["shapes"] = ["small", "1x2x33q1p16"]'
+    [[ $output == *': "shapes": some are caches, and some are not' ]]
+    change 'lab["shapes"] = ["1x2x33q1p15"]'
+    [[ $output == *': "shapes": "1x2x33q1p15" is no cache: write BxHxSqQpP'* ]]
+    change 'lab["shapes"] = []'
+    [[ $output == *': "shapes" are not 1 to 4' ]]
+    change 'lab["points"][1].update(name="speed", relation=">=", limit=0.5, full=1.0, shape="1x2x33q1p16")'
+    [[ $output == *"lab 20: speed is no item of a cache, which is not timed" ]]
+}
