@@ -104,9 +104,14 @@ static void add_shape(const char *option, const char *word)
         fail(EXIT_USAGE, "%s: %s", option, why);
 }
 
+// Of 64 bits: so many have the grader's, which a report says how to try again.
 static void check_seed(const char *option, const char *word)
 {
-    whole(option, word, 0, LONG_MAX);
+    char *end;
+    errno = 0;
+    (void)strtoull(word, &end, 10);
+    if (*word < '0' || *word > '9' || *end || errno)
+        fail(EXIT_USAGE, "%s: \"%s\" is no whole number from 0 to %llu", option, word, ULLONG_MAX);
 }
 
 static void check_input(const char *option, const char *word)

@@ -191,7 +191,7 @@ static char *full_marks(const json_t *result)
 static char *film_again(const json_t *result)
 {
     const char *shape = string(json_object_get(result, "film"), "shape");
-    bool usual = strcmp(shape, "1x1x96") == 0; // which --film takes, too
+    bool usual = strcmp(shape, "1x1x96") == 0 || strcmp(shape, "1x1x96q4p16") == 0; // as --film's
     return text("./lab%.0f FILE --film film.html%s%s", number(result, "lab"),
                 usual ? "" : " --film-shape ", usual ? "" : shape);
 }

@@ -423,6 +423,8 @@ END
     refused 2 '"one" is no whole number'
     run lab3 --seeds 1,-2
     refused 2 '"-2" is no whole number'
+    run lab3 --seeds 18446744073709551616
+    refused 2 'is no whole number from 0 to 18446744073709551615'
     run lab3 --inputs strange
     refused 2 "normal, mean or peaky"
     run lab3 --rounds 5
