@@ -343,7 +343,9 @@ static void run_correct(struct grading *g)
         }
     // A long one, so that a kernel which leaves out work at large shapes is found. Whole tiles:
     // ragged sizes are the item `hidden`'s.
-    int keys = 128 * secret_between(9, 18, secret_draw("lab %d correct long", lab.number));
+    // A cache is longer still: its keys are divided among more CTAs than are merged at once.
+    int tiles = secret_between(9, 18, secret_draw("lab %d correct long", lab.number));
+    int keys = 128 * (lab.cache ? tiles + 56 : tiles);
     run_case(g, text("1x1x%d%s", keys, lab.cache ? "q4p64" : ""), SOFTMAX_SCALE, GRADE_NORMAL,
              secret_draw("lab %d correct long seed", lab.number), NUMBERS, 0);
     run_again(g, repeated_shape(), text("lab %d correct again", lab.number));
@@ -382,7 +384,7 @@ static void run_hidden_caches(struct grading *g)
         {RAGGED, 2, 8, 0, 1, 8, 8, 2, GRADE_PEAKY},
         {RAGGED, 8, 20, 32, 9, 16, 4, 1, GRADE_RISING},
         {RAGGED, 1, 3, 16, 1, 8, 16, 16, GRADE_MEAN}, // more heads than an L4 has SMs
-        {MIDDLE, 16, 17, 256, 1, 4, 1, 1, GRADE_NORMAL},
+        {MIDDLE, 33, 33, 256, 1, 4, 1, 1, GRADE_PEAKY}, // so many CTAs that they are merged in turns
     };
     enum { KINDS = sizeof kinds / sizeof *kinds };
     int order[KINDS];
