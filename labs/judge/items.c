@@ -384,7 +384,8 @@ static void run_hidden_caches(struct grading *g)
         {RAGGED, 2, 8, 0, 1, 8, 8, 2, GRADE_PEAKY},
         {RAGGED, 8, 20, 32, 9, 16, 4, 1, GRADE_RISING},
         {RAGGED, 1, 3, 16, 1, 8, 16, 16, GRADE_MEAN}, // more heads than an L4 has SMs
-        {MIDDLE, 33, 33, 256, 1, 4, 1, 1, GRADE_PEAKY}, // so many CTAs that they are merged in turns
+        {MIDDLE, 33, 33, 256, 1, 4, 1, 1,
+         GRADE_PEAKY}, // so many CTAs that they are merged in turns
     };
     enum { KINDS = sizeof kinds / sizeof *kinds };
     int order[KINDS];
