@@ -49,10 +49,11 @@ static const char *launched_on(int device, const Launch &launch)
     cudaError_t error = cudaGetDevice(&before);
     if (!error)
         error = cudaSetDevice(device);
-    if (!error)
+    if (!error) {
         error = launch();
-    if (!error)
-        error = cudaSetDevice(before);
+        cudaError_t restored = cudaSetDevice(before);
+        error = error ? error : restored;
+    }
     return !error ? NULL : refusal[0] ? refusal : cudaGetErrorString(error);
 }
 
