@@ -102,14 +102,15 @@ def fill_cache(cache: Cache, k: Tensor, v: Tensor, lengths: Optional[Tensor] = N
         _require(x.device == cache.codes.device, lambda: f"{name} is on {x.device} and codes on {cache.codes.device}")
     tokens = k.shape[2]
     pages = (tokens + page - 1) // page
-    index = cache.table[:, :pages].flatten().long()
-    views = _views(cache.codes, cache.scales)
+    written = [x.new_empty((batch * pages, *x.shape[1:])) for x in (cache.codes, cache.scales)]  # page after page
+    views = _views(*written)
     for at, x in enumerate((k, v)):
         codes, scale = _quantised(torch.nn.functional.pad(x.detach(), (0, 0, 0, pages * page - tokens)))
-        codes = codes.view(batch, heads, pages, -1, 4, 4, 2, 4, 8).transpose(1, 2).flatten(0, 1)
-        scale = scale.view(batch, heads, pages, -1, 4, 4).transpose(1, 2).flatten(0, 1)
-        views[at].index_copy_(0, index, codes)
-        views[at + 2].index_copy_(0, index, scale)
+        views[at].copy_(codes.view(batch, heads, pages, -1, 4, 4, 2, 4, 8).transpose(1, 2).flatten(0, 1))
+        views[at + 2].copy_(scale.view(batch, heads, pages, -1, 4, 4).transpose(1, 2).flatten(0, 1))
+    index = cache.table[:, :pages].flatten().long()
+    cache.codes.index_copy_(0, index, written[0])
+    cache.scales.index_copy_(0, index, written[1])
     if lengths is None:
         cache.lengths.fill_(tokens)
     else:

@@ -270,6 +270,18 @@ def test_compiled_without_a_graph_break(backend, device):
     assert cache.lengths.tolist() == [44, 7]
 
 
+@pytest.mark.parametrize("page", [16, 128])
+def test_a_prompt_by_a_compiled_function(page, device):
+    torch._dynamo.reset()
+    cache = dealt(2, 3, 200, page, device)
+    other = copied(cache)
+    k, v = (drawn(2, 3, 150, seed, device=device) for seed in (1, 2))
+    torch.compile(fill_cache, fullgraph=True)(cache, k, v)
+    fill_cache(other, k, v)
+    for here, there in zip(dataclasses.astuple(cache), dataclasses.astuple(other)):
+        assert torch.equal(here, there)
+
+
 def test_fake_tensors_have_the_shape_and_refuse_what_tensors_refuse():
     from torch._subclasses.fake_tensor import FakeTensorMode
     with FakeTensorMode():
