@@ -62,13 +62,15 @@ def new_cache(batch: int, heads: int, max_tokens: int, *, page: int = 64, device
 
 
 def _views(codes, scales):
-    """K, V, their scales: the elements where the kernel has them. Dimensions of each tensor are the page, the
-    head, the granule, and its tokens as 4 times 4; then of codes the 64 columns, as 2 times 4 times 8."""
+    """K, V and their scales, [page, head, granule, 4, 4, ...]: 4 times 4
+    tokens, and of codes 2 times 4 times 8 columns."""
     pages, heads, _ = codes.shape
     granules = codes.view(pages, heads, -1, 2, GRANULE * HEAD_DIM)
     k = granules[:, :, :, 0].unflatten(3, (4, 4, 2, 4, 8))
-    # V lies as a lane of mma.sync wants it: four tokens of a column are a word, four columns 8 apart 16 bytes.
-    v = granules[:, :, :, 1].unflatten(3, (2, 8, 4, 4, 4)).permute(0, 1, 2, 5, 7, 3, 6, 4)
+    # As a lane of mma.sync wants V: four tokens of a column are a word, four
+    # columns 8 apart are 16 bytes.
+    v = granules[:, :, :, 1].unflatten(3, (2, 8, 4, 4, 4))
+    v = v.permute(0, 1, 2, 5, 7, 3, 6, 4)
     both = scales.view(pages, heads, -1, 4, 2, 4)
     return k, v, both[:, :, :, :, 0], both[:, :, :, :, 1]
 
