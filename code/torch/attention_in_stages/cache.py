@@ -28,12 +28,13 @@ LEAST_SCALE = 95  # 2^-32, of the smallest half
 class Cache:
     """The keys and values of a batch's tokens: token t of sequence b is in page table[b][t / page], in its
     slot t % page. Pages may lie in any order, and sequences may share them; what a slot without a token
-    holds is nobody's. No entry of the table that a sequence needs is checked."""
+    holds is nobody's. Nobody checks the table's entries. For some of the sequences, give the same cache with
+    their rows of table and lengths; on a stream of its own, with a scratch of its own, zeros_like(scratch)."""
     codes: Tensor  # uint8 [pages, heads, 2 * page * 64]: E4M3 of K and V, each where _views() says
     scales: Tensor  # uint8 [pages, heads, 2 * page]: E8M0, of K and of V of each token
     table: Tensor  # int32 [batch, pages of a sequence]
     lengths: Tensor  # int32 [batch]: tokens of each sequence, with the one that decode() is called for
-    scratch: Tensor  # uint8, zeros at first: what the kernel needs besides. Streams cannot share it
+    scratch: Tensor  # uint8, zeros at first: what the kernel needs besides, on one stream at a time
 
     def another_layer(self) -> "Cache":
         """An empty cache for the model's next layer: the same table, the same lengths."""

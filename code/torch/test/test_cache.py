@@ -312,6 +312,21 @@ def test_no_gradient(device):
     with pytest.raises(RuntimeError):
         STAGE20(*raw(q, k, v.detach(), cache)).sum().backward()
 
+def test_in_inference_mode(device):
+    """A cache made outside is appended to inside, and the other way round."""
+    outside, q, k, v = case(device)
+    other = copied(outside)
+    wanted = decode(q, k, v, other)
+    with torch.inference_mode():
+        assert torch.equal(decode(q, k, v, outside), wanted)
+        inside, *_ = case(device)
+        assert torch.equal(decode(q, k, v, inside), wanted)
+    assert torch.equal(outside.codes, other.codes)
+    with torch.no_grad():
+        outside.lengths += 1
+        other.lengths += 1
+        assert torch.equal(decode(q, k, v, outside), decode(q, k, v, other))
+
 # ---- What is refused --------------------------------------------------------------------------------
 
 
