@@ -139,13 +139,13 @@ def read_cache(cache: Cache) -> Tuple[Tensor, Tensor]:
 
 
 def _check_cache(codes, scales, table, lengths):
-    _require(scales.dim() == 3 and scales.shape[2] // 2 in PAGES and scales.shape[2] % 2 == 0,
+    _require(scales.dim() == 3 and min(scales.shape) > 0 and scales.shape[2] in [2 * page for page in PAGES],
              lambda: f"scales are {list(scales.shape)}: [pages, heads, 2 * page] is wanted, with a page of 16, 32, "
                      "64, 128 or 256 tokens")
     wanted = [*scales.shape[:2], scales.shape[2] * HEAD_DIM]
     _require(list(codes.shape) == wanted, lambda: f"codes are {list(codes.shape)}: {wanted} is wanted for these scales")
-    _require(table.dim() == 2 and table.shape[1] >= 1, lambda: f"table is {list(table.shape)}: [batch, pages of a "
-                                                              "sequence] is wanted")
+    _require(table.dim() == 2 and min(table.shape) > 0 and table.shape[1] < 2**31 // 256,
+             lambda: f"table is {list(table.shape)}: [batch, pages of a sequence] is wanted")
     _require(list(lengths.shape) == [table.shape[0]],
              lambda: f"lengths are {list(lengths.shape)}: one for each of the {table.shape[0]} rows of the table is wanted")
     for name, x, dtype in (("codes", codes, torch.uint8), ("scales", scales, torch.uint8),
@@ -177,6 +177,8 @@ def _check_decode(q, k, v, codes, scales, table, lengths, scratch):
 def _decode(q: Tensor, k: Tensor, v: Tensor, codes: Tensor, scales: Tensor, table: Tensor, lengths: Tensor,
             scratch: Tensor, scale: float) -> Tensor:
     _check_decode(q, k, v, codes, scales, table, lengths, scratch)
+    _require(all(x.data_ptr() % 16 == 0 for x in (codes, scales, scratch)),
+             lambda: "codes, scales and scratch do not all begin at multiples of 16 bytes")
     out = torch.empty_like(q)
     q, k, v = (x if x.data_ptr() % 16 == 0 else x.clone() for x in (q, k, v))
     batch, of_one = table.shape

@@ -345,8 +345,10 @@ def test_in_inference_mode(device):
     (lambda c: {"codes": c["codes"][:, :1]}, r"codes are \[6, 1, 4096\]: \[6, 2, 4096\] is wanted for these scales"),
     (lambda c: {"codes": c["codes"].repeat(1, 1, 2)[:, :, ::2]}, r"codes are not contiguous: the kernel writes and reads"),
     (lambda c: {"scales": c["scales"][:, :, :48]}, r"scales are \[6, 2, 48\]: \[pages, heads, 2 \* page\] is wanted, with a "),
+    (lambda c: {"scales": c["scales"][:, :0], "codes": c["codes"][:, :0]}, r"scales are \[6, 0, 64\]"),
     (lambda c: {"scales": c["scales"].int()}, r"scales are torch.int32: torch.uint8 is wanted"),
     (lambda c: {"table": c["table"][0]}, r"table is \[3\]: \[batch, pages of a sequence\] is wanted"),
+    (lambda c: {"table": c["table"][:0], "lengths": c["lengths"][:0]}, r"table is \[0, 3\]"),
     (lambda c: {"table": c["table"].long()}, r"table are torch.int64: torch.int32 is wanted"),
     (lambda c: {"table": c["table"][:, :2]}, r"table are not contiguous"),
     (lambda c: {"lengths": c["lengths"][:1]}, r"lengths are \[1\]: one for each of the 2 rows of the table is wanted"),
@@ -411,6 +413,18 @@ def test_scratch_that_is_too_small_is_refused():
     q, k = (torch.zeros(1, heads, 1, 64, dtype=torch.half, device="cuda") for heads in (2, 2))
     with pytest.raises(RuntimeError, match=f"scratch has 0 bytes, {cache.scratch.numel()} are wanted"):
         decode(q, k, k, dataclasses.replace(cache, scratch=cache.scratch[:0]))
+
+
+@on_gpu
+@pytest.mark.parametrize("name", ["codes", "scales", "scratch"])
+def test_what_begins_at_an_odd_byte_is_refused(name):
+    cache, q, k, v = case("cuda")
+    x = getattr(cache, name)
+    odd = torch.cat([x.new_zeros(1), x.flatten(), x.new_zeros(1)])[1:1 + x.numel()].view(x.shape)
+    if odd.numel() == 0:
+        odd = x.new_zeros(8)[1:]
+    with pytest.raises(ValueError, match="codes, scales and scratch do not all begin at multiples of 16 bytes"):
+        decode(q, k, v, dataclasses.replace(cache, **{name: odd}))
 
 
 @on_gpu
