@@ -26,10 +26,10 @@ struct form {
     int warps;  // that share a head's keys in a CTA
     int stages; // granules of a warp on their way, and one at work
 };
-constexpr form SPLIT = {8, 4}; // few heads: several CTAs for each
-constexpr form WIDE = {6, 3};  // one CTA for each, two on an SM
-constexpr form MANY = {4, 2};  // four or five
-constexpr form MOST = {2, 3};  // more
+constexpr form SPLIT = {16, 2}; // few heads: several CTAs for each
+constexpr form WIDE = {6, 3};   // one CTA for each, two on an SM
+constexpr form MANY = {4, 2};   // four or five
+constexpr form MOST = {2, 3};   // more
 constexpr int SOME_AN_SM = 3, MANY_AN_SM = 5; // heads, up to which these are
 
 // ---- Say where an element lies in its page ----
@@ -62,7 +62,6 @@ template <form F, int BLOCKS> union alignas(16) shared {
     struct {
         float2 out[F.warps][BLOCKS * ROWS][HEAD_DIM / 2 + 4]; // no conflicts
         float2 state[F.warps][BLOCKS * ROWS]; // reference, sum
-        bool last;
     } end;
 };
 
@@ -473,49 +472,50 @@ __device__ part merge_warps(const shared<F, BLOCKS> &t, int row, int d)
 
 // What a launch has in args.scratch. Parts of one head are neighbours.
 struct part_memory {
-    unsigned arrived[MOST_PARTS]; // of a head's parts: 0 between launches
+    unsigned arrived[MOST_PARTS / 2][2 * ROWS]; // parts of a row; 0 in the end
     float2 parts[MOST_PARTS][2 * ROWS][HEAD_DIM / 2 + 1]; // out; reference, sum
 };
 
-__device__ void store_row(const cache_args &args, int pair, int row, int d,
+__device__ void store_row(const cache_args &args, int pair, int row,
                           const part &p)
 {
     float norm = 1 / p.sum;
-    size_t at = ((size_t)pair * args.queries + row) * (HEAD_DIM / 2) + d;
-    ((__half2 *)args.out)[at] =
+    size_t at = ((size_t)pair * args.queries + row) * (HEAD_DIM / 2);
+    ((__half2 *)args.out)[at + threadIdx.x % 32] =
         __floats2half2_rn(p.out.x * norm, p.out.y * norm);
 }
 
-__device__ void store_part(const cache_args &args, int at, int row, int d,
+__device__ void store_part(const cache_args &args, int at, int row,
                            const part &p)
 {
+    int lane = threadIdx.x % 32;
     float2 *to = ((part_memory *)args.scratch)->parts[at][row];
-    to[d] = p.out;
-    if (d == 0)
+    to[lane] = p.out;
+    if (lane == 0)
         to[HEAD_DIM / 2] = float2{p.reference, p.sum};
 }
 
 // ---- Merge the parts ----
 
-// Whether this CTA is the last of its head's to have stored its part.
-__device__ bool is_last(const cache_args &args, int pair, bool &last)
+// Whether this warp is the last to have stored a part of the row.
+__device__ bool is_last(const cache_args &args, int pair, int row)
 {
-    unsigned *arrived = ((part_memory *)args.scratch)->arrived;
-    __syncthreads(); // the part is stored
-    if (threadIdx.x == 0) {
-        // Count the part after it is visible
-        __threadfence(); // the part is seen before it is counted
-        unsigned before = atomicInc(&arrived[pair], gridDim.x - 1);
-        __threadfence(); // the others' parts are read after they were counted
-        last = before == gridDim.x - 1; // and the count is 0 again
-    }
-    __syncthreads();
-    return last;
+    unsigned *arrived = &((part_memory *)args.scratch)->arrived[pair][row];
+    unsigned before = 0;
+    __syncwarp(); // the part is stored
+    if (threadIdx.x % 32 == 0)
+        asm volatile("atom.acq_rel.gpu.global.inc.u32 %0, [%1], %2;"
+                     : "=r"(before)
+                     : "l"(arrived), "r"(gridDim.x - 1)
+                     : "memory");
+    before = __shfl_sync(0xffffffff, before, 0);
+    __syncwarp(); // the others' parts are read after it was counted
+    return before == gridDim.x - 1; // and the count is 0 again
 }
 
-__device__ part merge_parts(const cache_args &args, int first, int row, int d)
+__device__ part merge_parts(const cache_args &args, int first, int row)
 {
-    constexpr int AT_ONCE = 8; // loads on their way
+    constexpr int AT_ONCE = 16; // loads on their way
     const auto *parts = ((const part_memory *)args.scratch)->parts;
     part all = {LEAST, 0, {0, 0}};
     for (int i = 0; i < gridDim.x; i += AT_ONCE) {
@@ -525,7 +525,7 @@ __device__ part merge_parts(const cache_args &args, int first, int row, int d)
             bool there = i + j < gridDim.x;
             int at = first + (there ? i + j : 0);
             state[j] = __ldcg(&parts[at][row][HEAD_DIM / 2]);
-            out[j] = __ldcg(&parts[at][row][d]);
+            out[j] = __ldcg(&parts[at][row][threadIdx.x % 32]);
             if (!there)
                 state[j].x = -INFINITY;
         }
@@ -569,7 +569,6 @@ attention(const __grid_constant__ cache_args args)
     // Begin with all loads at once
     uint4 q[BLOCKS][2];
     load_queries<BLOCKS>(q, args, pair);
-    raw_token raw = load_token(args, pair);
     int granules = (length + GRANULE - 1) / GRANULE;
 
     // Count the warp's granules
@@ -577,6 +576,11 @@ attention(const __grid_constant__ cache_args args)
     int after = (granules - w.first - 1) >> log_parts;
     w.count = granules > w.first ? after / F.warps + 1 : 0;
 
+    int newest = granules - 1, slot = (length - 1) % GRANULE;
+    bool appends = w.count > 0 && w.first + (w.count - 1) * w.stride == newest;
+    raw_token raw;
+    if (appends)
+        raw = load_token(args, pair);
     w.next_ids = w.count > 32 ? page_of(w, args, 32) : 0;
     // Not [warp]: with a uniform address ptxas 13.0 makes illegal instructions of
     // copies that have a policy.
@@ -586,8 +590,6 @@ attention(const __grid_constant__ cache_args args)
     #pragma unroll 1
     for (int i = 0; i < F.stages - 1; ++i, to += sizeof(stage))
         fetch(to, w, args, i);
-    int newest = granules - 1, slot = (length - 1) % GRANULE;
-    bool appends = w.count > 0 && w.first + (w.count - 1) * w.stride == newest;
     token last;
     if (appends)
         last = quantise(raw);
@@ -637,22 +639,21 @@ attention(const __grid_constant__ cache_args args)
         append(args, last, find(w, args, newest, page_id), slot);
     }
 
-    __syncthreads(); // parts go where the rings are
+    // Leave the warps' parts in shared memory
+    __syncthreads(); // they go where the rings are
     put_rows<F, BLOCKS>(t, r);
     __syncthreads();
-    int own = pair * gridDim.x + blockIdx.x;
-    for (int i = threadIdx.x; i < args.queries * 32; i += 32 * F.warps) {
-        part p = merge_warps<F, BLOCKS>(t, i / 32, i % 32);
-        if (gridDim.x == 1)
-            store_row(args, pair, i / 32, i % 32, p);
-        else
-            store_part(args, own, i / 32, i % 32, p);
+
+    for (int row = warp; row < args.queries; row += F.warps) {
+        part p = merge_warps<F, BLOCKS>(t, row, threadIdx.x % 32);
+        if (gridDim.x > 1) {
+            store_part(args, pair * gridDim.x + blockIdx.x, row, p);
+            if (!is_last(args, pair, row))
+                continue;
+            p = merge_parts(args, pair * gridDim.x, row);
+        }
+        store_row(args, pair, row, p);
     }
-    if (gridDim.x == 1 || !is_last(args, pair, t.end.last))
-        return;
-    for (int i = threadIdx.x; i < args.queries * 32; i += 32 * F.warps)
-        store_row(args, pair, i / 32, i % 32,
-                  merge_parts(args, pair * gridDim.x, i / 32, i % 32));
 }
 
 // ---- Leave a head to one CTA ----
@@ -674,6 +675,7 @@ static cudaError_t launch_as(const struct cache_args *args, int splits,
     return cudaGetLastError();
 }
 
+// Choose the form
 template <form F>
 static cudaError_t launch_form(const struct cache_args *args, int splits,
                                cudaStream_t stream)
@@ -682,6 +684,18 @@ static cudaError_t launch_form(const struct cache_args *args, int splits,
                                  : launch_as<F, 2>(args, splits, stream);
 }
 
+static cudaError_t launch_filling(const struct cache_args *args, int splits,
+                                  int sms, cudaStream_t stream)
+{
+    int pairs = args->shape.batch * args->shape.heads;
+    if (splits > 1)
+        return launch_form<SPLIT>(args, splits, stream);
+    return pairs <= SOME_AN_SM * sms   ? launch_form<WIDE>(args, 1, stream)
+           : pairs <= MANY_AN_SM * sms ? launch_form<MANY>(args, 1, stream)
+                                       : launch_form<MOST>(args, 1, stream);
+}
+
+// Say how much memory the parts take
 static cudaError_t count_sms(int *sms)
 {
     int device;
@@ -698,32 +712,33 @@ static size_t scratch_bytes(const struct cache_args *args)
     if (count_sms(&sms) != cudaSuccess)
         return 0;
     int splits = splits_of(args, pairs, sms);
-    if (splits == 1)
-        return 0;
-    return offsetof(part_memory, parts) +
-           sizeof(part_memory::parts[0]) * pairs * splits;
+    return splits == 1 ? 0
+                       : offsetof(part_memory, parts) +
+                             sizeof(part_memory::parts[0]) * pairs * splits;
+}
+
+static cudaError_t check(const struct cache_args *args, int pairs, int sms)
+{
+    if (args->shape.batch > 65535 || args->shape.heads > 65535)
+        return launch_refused(cudaErrorInvalidConfiguration,
+                              "%d sequences of %d heads, at most 65535",
+                              args->shape.batch, args->shape.heads);
+    if (splits_of(args, pairs, sms) > 1 && !args->scratch)
+        return launch_refused(cudaErrorInvalidValue,
+                              "no scratch, but %zu bytes are needed",
+                              scratch_bytes(args));
+    return cudaSuccess;
 }
 
 static cudaError_t launch(const struct cache_args *args, cudaStream_t stream)
 {
     int sms, pairs = args->shape.batch * args->shape.heads;
     cudaError_t error = count_sms(&sms);
+    if (!error)
+        error = check(args, pairs, sms);
     if (error)
         return error;
-    if (args->shape.batch > 65535 || args->shape.heads > 65535)
-        return launch_refused(cudaErrorInvalidConfiguration,
-                              "%d sequences of %d heads, at most 65535",
-                              args->shape.batch, args->shape.heads);
-    int splits = splits_of(args, pairs, sms);
-    if (splits > 1 && !args->scratch)
-        return launch_refused(cudaErrorInvalidValue,
-                              "no scratch, but %zu bytes are needed",
-                              scratch_bytes(args));
-    if (splits > 1)
-        return launch_form<SPLIT>(args, splits, stream);
-    return pairs <= SOME_AN_SM * sms   ? launch_form<WIDE>(args, 1, stream)
-           : pairs <= MANY_AN_SM * sms ? launch_form<MANY>(args, 1, stream)
-                                       : launch_form<MOST>(args, 1, stream);
+    return launch_filling(args, splits_of(args, pairs, sms), sms, stream);
 }
 
 // ---- Describe the control ----

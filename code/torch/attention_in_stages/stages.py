@@ -15,5 +15,5 @@ STAGES = {
     16: Stage(("ch16_fp8_mma",)),
     17: Stage(("ch17_hopper",)),
     19: Stage(("ch19_hopper", "ch19_causal"), causal=True, ragged=True),
-    20: Stage(("ch20_decode",), cache=True),
+    20: Stage(("ch20_hopper", "ch20_decode"), cache=True),
 }

@@ -445,14 +445,15 @@ def test_the_current_stream_is_used():
 
 
 @on_gpu
-def test_two_streams_at_once():
-    """Keys of both are split over CTAs, whose parts must not meet: each cache has its scratch."""
+@pytest.mark.parametrize("room", [4000, 5000])  # by which keys are split over 4 CTAs, and over 8: a Hopper's cluster
+def test_two_streams_at_once(room):
+    """Parts of both must not meet: each cache has its scratch."""
     prompts = [[drawn(1, 2, 3000, 10 * i + seed, device="cuda") for seed in (1, 2)] for i in range(2)]
     q = [drawn(1, 8, 1, i, device="cuda") for i in range(2)]
     newest = [drawn(1, 2, 1, 7 + i, device="cuda") for i in range(2)]
     caches, streams = [], [torch.cuda.Stream() for _ in range(2)]
     for prompt in prompts:
-        caches.append(dealt(1, 2, 4000, 16, "cuda"))
+        caches.append(dealt(1, 2, room, 16, "cuda"))
         assert caches[-1].scratch.numel() > 0
         fill_cache(caches[-1], *prompt)
     wanted = []

@@ -46,6 +46,7 @@ field() { # NAME: a text of pyproject.toml
     grep -qE 'arch=compute_89,code=\[sm_89,compute_89\] .*code=sm_90 -DPROGRAM="ch15_registers.cu" ' "$BATS_TEST_TMPDIR/log"
     grep -qE 'arch=compute_90a,code=\[sm_90a,compute_90a\] -DPROGRAM="ch17_hopper.cu" ' "$BATS_TEST_TMPDIR/log"
     grep -qE 'arch=compute_90a,code=\[sm_90a,compute_90a\] -DPROGRAM="ch19_hopper.cu" ' "$BATS_TEST_TMPDIR/log"
+    grep -qE 'arch=compute_90,code=\[sm_90,compute_90\] -DPROGRAM="ch20_hopper.cu" ' "$BATS_TEST_TMPDIR/log"
     for program in ch19_causal ch20_decode; do
         grep -qE "code=\[sm_89,compute_89\] .*-DPROGRAM=\"$program.cu\" " "$BATS_TEST_TMPDIR/log"
     done
