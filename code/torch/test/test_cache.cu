@@ -126,7 +126,7 @@ static void drop(struct drawn &d)
 static void test_a_cache_is_asked_and_appended_to(void **)
 {
     static const char *const shapes[] = {"1x1x1q1p16", "2x2x77q4p16",
-                                         "1x2x300q8p64", "3x1x200q16p256r2"};
+                                         "1x1x1100q8p64", "3x1x200q16p256r2"};
 
     for (const char *text : shapes) {
         struct drawn d = draw(text);
@@ -194,9 +194,10 @@ static void test_scratch_is_for_some_of_the_sequences_too(void **)
 
 static void test_what_is_refused_is_a_line(void **)
 {
-    struct drawn d = draw("1x2x300q8p64");
+    struct drawn d = draw("1x1x1100q8p64");
     char wanted[80];
 
+    assert_true(d.scratch_bytes > 16);
     snprintf(wanted, sizeof wanted, "scratch has 16 bytes, %zu are wanted",
              d.scratch_bytes);
     assert_string_equal(decode(d, 16), wanted);
