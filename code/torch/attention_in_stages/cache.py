@@ -28,8 +28,9 @@ LEAST_SCALE = 95  # 2^-32, of the smallest half
 class Cache:
     """The keys and values of a batch's tokens: token t of sequence b is in page table[b][t / page], in its
     slot t % page. Pages may lie in any order, and sequences may share them; what a slot without a token
-    holds is nobody's. Nobody checks the table's entries. For some of the sequences, give the same cache with
-    their rows of table and lengths; on a stream of its own, with a scratch of its own, zeros_like(scratch)."""
+    holds is nobody's. On a GPU nobody can check the table's entries. For some of the sequences, give the same
+    cache with their rows of table and lengths; on a stream of its own, with a scratch of its own,
+    zeros_like(scratch)."""
     codes: Tensor  # uint8 [pages, heads, 2 * page * 64]: E4M3 of K and V, each where _views() says
     scales: Tensor  # uint8 [pages, heads, 2 * page]: E8M0, of K and of V of each token
     table: Tensor  # int32 [batch, pages of a sequence]
@@ -41,22 +42,25 @@ class Cache:
         return dataclasses.replace(self, codes=torch.zeros_like(self.codes), scales=torch.zeros_like(self.scales))
 
 
-def new_cache(batch: int, heads: int, max_tokens: int, *, page: int = 64, device="cuda") -> Cache:
+def new_cache(batch: int, heads: int, max_tokens: int, *, page: int = 64, pool: Optional[int] = None,
+              device="cuda") -> Cache:
     """An empty cache with room for max_tokens tokens of each sequence, and all its pages dealt out.
 
-    heads: of keys and values. A token takes 130 bytes a head; page: 16, 32, 64, 128 or 256 tokens.
+    heads: of keys and values. A token takes 130 bytes a head; page: 16, 32, 64, 128 or 256 tokens. pool: so many
+    pages for all sequences together; none is dealt out then, the table is -1, and whoever needs one writes it there.
     """
     _require(page in PAGES, lambda: f"page is {page}: 16, 32, 64, 128 or 256 tokens are wanted")
-    for name, number in (("batch", batch), ("heads", heads), ("max_tokens", max_tokens)):
-        _require(number >= 1, lambda: f"{name} is {number}: at least 1 is wanted")
+    for name, number in (("batch", batch), ("heads", heads), ("max_tokens", max_tokens), ("pool", pool)):
+        _require(number is None or number >= 1, lambda: f"{name} is {number}: at least 1 is wanted")
     of_one = (max_tokens + page - 1) // page
+    pages = batch * of_one if pool is None else pool
     device = torch.empty(0, device=device).device  # with its number
     scratch = 0
     if device.type == "cuda":
         scratch = _program(STAGE, device).decode_scratch(batch, heads, MOST_QUERIES, page, of_one, device.index)
-    codes = torch.zeros((batch * of_one, heads, 2 * page * HEAD_DIM), dtype=torch.uint8, device=device)
-    return Cache(codes, codes.new_zeros((batch * of_one, heads, 2 * page)),
-                 torch.arange(batch * of_one, dtype=torch.int32, device=device).view(batch, of_one),
+    codes = torch.zeros((pages, heads, 2 * page * HEAD_DIM), dtype=torch.uint8, device=device)
+    table = torch.arange(batch * of_one, dtype=torch.int32, device=device).view(batch, of_one)
+    return Cache(codes, codes.new_zeros((pages, heads, 2 * page)), table if pool is None else table.fill_(-1),
                  torch.zeros(batch, dtype=torch.int32, device=device), codes.new_zeros(scratch))
 
 # ---- What is where --------------------------------------------------------------------------------
@@ -197,12 +201,15 @@ def _(q, k, v, codes, scales, table, lengths, scratch, scale):
     out = torch.empty(q.shape, dtype=torch.float32)
     views = _views(codes, scales)
     for sequence, length in enumerate(lengths.tolist()):
-        at, slot = table[sequence, (length - 1) // page], (length - 1) % page
+        pages, slot = table[sequence, :(length - 1) // page + 1], (length - 1) % page
+        _require(0 <= pages.min() and pages.max() < codes.shape[0],
+                 lambda: f"table[{sequence}] names a page that is none of {codes.shape[0]}: {pages.tolist()}")
+        at = pages[-1]
         for view, x, of_scales in zip(views[:2], (k, v), views[2:]):
             new, new_scale = _quantised(x[sequence, :, 0])
             view[at, :, slot // 16, slot % 16 // 4, slot % 4] = new.view(heads, 2, 4, 8)
             of_scales[at, :, slot // 16, slot % 16 // 4, slot % 4] = new_scale
-        mine = [x[0, :, :length].contiguous() for x in _gathered(codes, scales, table[sequence:sequence + 1])]
+        mine = [x[0, :, :length].contiguous() for x in _gathered(codes, scales, pages[None])]
         queries = q[sequence].float()
         if not _library("cpu").decode_on_cpu(
                 _pointer(queries), *(_pointer(x) for x in mine), heads, q.shape[1] // heads, length,

@@ -220,6 +220,29 @@ def test_some_sequences_of_a_batch_and_pages_that_they_share(device):
         assert error(here[[0, 2], :, :64], x[[0, 2]]) < QUANTISED
 
 
+def test_pages_of_a_pool_as_they_are_needed(device):
+    """Two sequences of different lengths, room for 320 tokens each, and five pages of 16."""
+    cache = new_cache(2, 2, 320, page=16, pool=5, device=device)
+    assert cache.table.tolist() == [[-1] * 20] * 2 and cache.codes.shape[0] == 5 and cache.scales.shape[0] == 5
+    free = [3, 0, 4, 1, 2]
+    tokens = [[], []]
+    for step in range(40):
+        lengths = torch.tensor([step + 1, step // 2 + 1], device=device)  # the second one waits at every other step
+        for b, length in enumerate(lengths.tolist()):
+            if cache.table[b, (length - 1) // 16] < 0:
+                cache.table[b, (length - 1) // 16] = free.pop()
+        cache.lengths.copy_(lengths)
+        q, k, v = (drawn(2, heads, 1, 3 * step + seed, device=device) for seed, heads in enumerate((4, 2, 2)))
+        out = decode(q, k, v, cache)
+        assert error(out, exact(q, cache)) < LIMIT[device]
+        tokens[0].append(k[0])
+        tokens[1][step // 2:] = [k[1]]
+    assert free == []
+    for b in range(2):
+        wanted = torch.cat(tokens[b], 1)[None]
+        assert error(read_cache(cache)[0][b:b + 1, :, :wanted.shape[2]], wanted) < QUANTISED
+
+
 def test_another_layer_has_the_same_table_and_lengths(device):
     cache, q, k, v = case(device)
     other = cache.another_layer()
@@ -238,6 +261,7 @@ def test_what_a_new_cache_is(device):
     assert new_cache(1, 1, 64, device=device).table.shape == (1, 1)
     for name, arguments in (("page is 24: 16, 32, 64, 128 or 256 tokens are wanted", {"page": 24}),
                             ("max_tokens is 0: at least 1 is wanted", {"max_tokens": 0}),
+                            ("pool is 0: at least 1 is wanted", {"pool": 0}),
                             ("batch is 0: at least 1 is wanted", {"batch": 0})):
         with pytest.raises(ValueError, match="attention_in_stages: " + name):
             new_cache(**{"batch": 1, "heads": 1, "max_tokens": 10, "device": device, **arguments})
@@ -362,6 +386,16 @@ def test_refused_in_one_line(change, line):
     with pytest.raises(ValueError, match="attention_in_stages: " + line) as caught:
         decode(*(given.pop(name) for name in "qkv"), Cache(**given))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("page", [-1, 6])
+def test_a_page_that_is_none_is_refused_where_it_can_be_seen(page):
+    cache, q, k, v = case("cpu")
+    cache.table[0, 2] = page  # nobody's: 41 tokens need two of 32
+    decode(q, k, v, cache)
+    cache.table[0, 1] = page
+    with pytest.raises(ValueError, match=rf"table\[0\] names a page that is none of 6: \[\d, {page}\]"):
+        decode(q, k, v, cache)
 
 
 def test_the_operator_itself_takes_halves_that_are_contiguous():
