@@ -33,10 +33,10 @@ struct form {
     int warps;  // that share a head's keys in a CTA
     int stages; // granules of a warp on their way, and one at work
 };
-constexpr form SPLIT = {16, 2}; // few heads: several CTAs for each
-constexpr form WIDE = {6, 3};   // one CTA for each, two on an SM
-constexpr form MANY = {4, 2};   // four or five
-constexpr form MOST = {2, 3};   // more
+constexpr form SPLIT = {8, 4}; // few heads: several CTAs for each
+constexpr form WIDE = {6, 3};  // one CTA for each, two on an SM
+constexpr form MANY = {4, 2};  // four or five
+constexpr form MOST = {2, 3};  // more
 constexpr int SOME_AN_SM = 3, MANY_AN_SM = 5; // heads, up to which these are
 
 // ---- Say where an element lies in its page ----
@@ -530,11 +530,9 @@ __device__ part merge_parts(const cache_args &args, int first, int row)
 #pragma unroll
         for (int j = 0; j < AT_ONCE; ++j) {
             bool there = i + j < gridDim.x;
-            int at = first + (there ? i + j : 0);
-            state[j] = __ldcg(&parts[at][row][HEAD_DIM / 2]);
-            out[j] = __ldcg(&parts[at][row][threadIdx.x % 32]);
-            if (!there)
-                state[j].x = -INFINITY;
+            const float2 *from = parts[first + i + j][row];
+            state[j] = there ? __ldcg(&from[HEAD_DIM / 2]) : float2{LEAST, 0};
+            out[j] = there ? __ldcg(&from[threadIdx.x % 32]) : float2{0, 0};
         }
 
         // Add parts in the largest one's unit

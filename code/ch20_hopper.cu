@@ -26,16 +26,15 @@ struct form {
     int warps;  // that share a head's keys in a CTA
     int stages; // granules of a warp on their way, and one at work
 };
-constexpr form SPLIT = {16, 2}; // few heads: several CTAs for each
-constexpr form WIDE = {6, 3};   // one CTA for each, two on an SM
-constexpr form MANY = {4, 2};   // four or five
-constexpr form MOST = {2, 3};   // more
+constexpr form SPLIT = {8, 4}; // few heads: several CTAs for each
+constexpr form WIDE = {6, 3};  // one CTA for each, two on an SM
+constexpr form MANY = {4, 2};  // four or five
+constexpr form MOST = {2, 3};  // more
 constexpr int SOME_AN_SM = 3, MANY_AN_SM = 5; // heads, up to which these are
 
-// ---- Divide a short context ----
-constexpr int MOST_IN_CLUSTER = 8; // CTAs; more are not allowed everywhere
-constexpr form SHORT = {12, 3};    // a cluster of so many
-constexpr int LEAST_GRANULES = 2;  // of a warp, or its CTA is one too many
+// ---- Divide a head among a cluster ----
+constexpr int MOST_IN_CLUSTER = 8;    // CTAs
+constexpr form CLUSTERED = {12, 3};
 
 // ---- Say where an element lies in its page ----
 
@@ -531,11 +530,9 @@ __device__ part merge_parts(const cache_args &args, int first, int row)
 #pragma unroll
         for (int j = 0; j < AT_ONCE; ++j) {
             bool there = i + j < gridDim.x;
-            int at = first + (there ? i + j : 0);
-            state[j] = __ldcg(&parts[at][row][HEAD_DIM / 2]);
-            out[j] = __ldcg(&parts[at][row][threadIdx.x % 32]);
-            if (!there)
-                state[j].x = -INFINITY;
+            const float2 *from = parts[first + i + j][row];
+            state[j] = there ? __ldcg(&from[HEAD_DIM / 2]) : float2{LEAST, 0};
+            out[j] = there ? __ldcg(&from[threadIdx.x % 32]) : float2{0, 0};
         }
 
         // Add parts in the largest one's unit
@@ -745,13 +742,13 @@ attention(const __grid_constant__ cache_args args)
 }
 
 // A power of two: as many CTAs as the GPU has SMs, if each warp of them
-// still has some granules.
+// still has a granule.
 static int splits_of(const struct cache_args *args, int pairs, int sms)
 {
     int granules = (args->shape.seq_len + GRANULE - 1) / GRANULE;
     int splits = 1;
     while (pairs * splits * 2 <= min(sms, MOST_PARTS) &&
-           granules >= LEAST_GRANULES * splits * 2 * SPLIT.warps)
+           granules >= splits * 2 * SPLIT.warps)
         splits *= 2;
     return splits;
 }
@@ -761,28 +758,28 @@ template <form F, int BLOCKS>
 static cudaError_t launch_as(const struct cache_args *args, int splits,
                              cudaStream_t stream)
 {
-    const void *kernel = (const void *)attention<F, BLOCKS>;
-    cudaLaunchAttribute cluster = {};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim = {(unsigned)splits, 1, 1};
     cudaLaunchConfig_t config = {};
     config.gridDim = dim3(splits, args->shape.heads, args->shape.batch);
     config.blockDim = 32 * F.warps;
     config.dynamicSmemBytes = sizeof(shared<F, BLOCKS>);
     config.stream = stream;
+    cudaLaunchAttribute cluster = {};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim = {(unsigned)splits, 1, 1};
     config.attrs = &cluster;
     cudaError_t error = cudaFuncSetAttribute(
-        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-        config.dynamicSmemBytes);
-    if (!error && splits > 1 && splits <= MOST_IN_CLUSTER) {
-        int at_once = 0;
+        (const void *)attention<F, BLOCKS>,
+        cudaFuncAttributeMaxDynamicSharedMemorySize, config.dynamicSmemBytes);
+    if (!error && F.warps == CLUSTERED.warps) {
+        int at_once;
         config.numAttrs = 1;
-        error = cudaOccupancyMaxActiveClusters(&at_once, kernel, &config);
-        config.numAttrs = at_once >= args->shape.heads * args->shape.batch;
+        error = cudaOccupancyMaxActiveClusters(
+            &at_once, (const void *)attention<F, BLOCKS>, &config);
+        if (!error && at_once < args->shape.batch * args->shape.heads)
+            return launch_as<SPLIT, BLOCKS>(args, splits, stream);
     }
-    if (error)
-        return error;
-    return cudaLaunchKernelEx(&config, attention<F, BLOCKS>, *args);
+    return error ? error
+                 : cudaLaunchKernelEx(&config, attention<F, BLOCKS>, *args);
 }
 
 // Choose the form
@@ -849,8 +846,8 @@ static cudaError_t launch(const struct cache_args *args, cudaStream_t stream)
     if (error)
         return error;
     int splits = splits_of(args, pairs, sms);
-    if (splits == MOST_IN_CLUSTER)
-        return launch_form<SHORT>(args, splits, stream);
+    if (splits > 1 && splits <= MOST_IN_CLUSTER)
+        return launch_form<CLUSTERED>(args, splits, stream);
     return launch_filling(args, splits, sms, stream);
 }
 

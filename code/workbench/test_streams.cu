@@ -123,7 +123,7 @@ static void launches_of_two_streams_do_not_meet(void **state)
 static void scratch_serves_smaller_shapes_too(void **state)
 {
     (void)state;
-    struct asked large = ask("1x2x1024q12p16", 5), small = ask("2x2x300q3p32r1", 6);
+    struct asked large = ask("1x2x1024q12p16", 5), small = ask("2x2x600q3p32r1", 6);
 
     assert_true(scratch_bytes(&small.on_device.cache) > 0);
     assert_true(scratch_bytes(&small.on_device.cache) <= scratch_bytes(&large.on_device.cache));
