@@ -570,7 +570,7 @@ $(filter build/tests/code/ptxsim/%,$(c_tests)): private take := $(patsubst %,-Wl
 # Tests of libraries have many kernels: they are compiled as PTX only, which driver and simulator take.
 test_flags = $(NVCC_FLAGS)
 ptx_only = $(KERNEL_FLAGS) --compress-mode=none -gencode arch=compute_89,code=compute_89
-%/test_math %/test_libraries %/test_programs %/test_kernels %/test_streams: test_flags = $(ptx_only)
+%/test_math %/test_libraries %/test_programs %/test_kernels %/test_cache %/test_streams: test_flags = $(ptx_only)
 %/test_hopper: test_flags = $(KERNEL_FLAGS) --compress-mode=none -gencode arch=compute_90a,code=compute_90a
 %/test_debug: test_flags = $(filter-out -O3 -lineinfo,$(ptx_only)) -G
 $(cuda_tests): build/tests/%: %.cu build/libworkbench.a build/flags build/cuda
@@ -579,7 +579,7 @@ $(cuda_tests): build/tests/%: %.cu build/libworkbench.a build/flags build/cuda
 	$(Q)$(CXX) $@.o $(filter %.o,$^) build/libworkbench.a -lcmocka $(LIBS) -Wl,-rpath,'$$ORIGIN/../../../../ptxsim:$$ORIGIN/../../../ptxsim' $(CUDA_LIBS) -o $@
 
 # The operators of PyTorch: their C side in the simulator, and all of them in a fresh environment.
-build/tests/code/torch/test/test_kernels: build/obj/code/torch/cpu.o
+$(filter build/tests/code/torch/%,$(cuda_tests)): build/obj/code/torch/cpu.o
 .PHONY: test-torch
 test-torch: ##5 code/torch in a fresh environment with PyTorch (3 GB)
 	$(Q)rm -rf build/torch && mkdir -p build/torch && python3 -m venv build/torch/venv

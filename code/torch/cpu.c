@@ -1,5 +1,6 @@
 // cpu.c: the operators without a GPU: the workbench's E4M3 and its reference in double precision.
 #include <math.h>
+#include <stdio.h>
 
 #include "torch/cpu.h"
 #include "workbench/workbench.h"
@@ -42,5 +43,26 @@ bool attend_on_cpu(const uint8_t *codes, const float *scales, int causal,
         .v_scales = (float *)scales + 2 * heads,
     };
 
+    return reference_dequantised(&problem, (struct rows){0, 1}, 0, out);
+}
+
+bool decode_on_cpu(const float *q, const uint8_t *k_codes,
+                   const uint8_t *v_codes, const float *k_scales,
+                   const float *v_scales, int heads, int queries, int tokens,
+                   float softmax_scale, float *out)
+{
+    struct problem problem = {
+        .shape = {.batch = 1, .heads = heads, .seq_len = tokens},
+        .softmax_scale = softmax_scale,
+        .q = (float *)q,
+        .k_codes = (uint8_t *)k_codes,
+        .v_codes = (uint8_t *)v_codes,
+        .k_scales = (float *)k_scales,
+        .v_scales = (float *)v_scales,
+    };
+
+    // The name tells how many queries there are. Where pages are does not matter here.
+    snprintf(problem.shape.name, sizeof problem.shape.name, "1x%dx%dq%dp16",
+             heads, tokens, queries);
     return reference_dequantised(&problem, (struct rows){0, 1}, 0, out);
 }

@@ -7,12 +7,15 @@
 // workbench_main() keeps the program's description, in which its launch
 // function is. So a chapter need not know that it is an operator, and no
 // kernel is copied.
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 
 #define main describe
 #include PROGRAM
 #undef main
+
+#define EXPORTED extern "C" __attribute__((visibility("default")))
 
 static const struct program *described;
 static thread_local char refusal[256];
@@ -33,23 +36,42 @@ cudaError_t launch_refused(cudaError_t error, const char *format, ...)
     return error;
 }
 
+// Calls a launch function with that device as the current one. Returns NULL, or
+// one line that says what is wrong.
+template <class Launch>
+static const char *launched_on(int device, const Launch &launch)
+{
+    int before;
+
+    if (!described)
+        describe(0, NULL);
+    refusal[0] = '\0';
+    cudaError_t error = cudaGetDevice(&before);
+    if (!error)
+        error = cudaSetDevice(device);
+    if (!error) {
+        error = launch();
+        cudaError_t restored = cudaSetDevice(before);
+        error = error ? error : restored;
+    }
+    return !error ? NULL : refusal[0] ? refusal : cudaGetErrorString(error);
+}
+
 // Enqueues attention on the stream of that device. All tensors are there:
 //   codes    [3][batch][heads][seq_len][HEAD_DIM]  E4M3 of Q, K and V
 //   scales   [3][heads]
 //   lengths  [batch], or NULL where all sequences are seq_len long
 //   out      [batch][heads][seq_len][HEAD_DIM]     half
 // Returns NULL, or one line that says what is wrong.
-extern "C" __attribute__((visibility("default"))) const char *
-launch_attention(const uint8_t *codes, const float *scales, const int *lengths,
-                 void *out, int batch, int heads, int seq_len,
-                 float softmax_scale, int device, cudaStream_t stream)
+EXPORTED const char *launch_attention(const uint8_t *codes, const float *scales,
+                                      const int *lengths, void *out, int batch,
+                                      int heads, int seq_len,
+                                      float softmax_scale, int device,
+                                      cudaStream_t stream)
 {
     struct attention_args args = {};
     size_t elements = (size_t)batch * heads * seq_len * HEAD_DIM;
-    int before;
 
-    if (!described)
-        describe(0, NULL);
     args.q = codes, args.k = codes + elements, args.v = codes + 2 * elements;
     args.q_scales = scales, args.k_scales = scales + heads,
     args.v_scales = scales + 2 * heads;
@@ -57,16 +79,91 @@ launch_attention(const uint8_t *codes, const float *scales, const int *lengths,
     args.shape.batch = batch, args.shape.heads = heads,
     args.shape.seq_len = seq_len;
     args.softmax_scale = softmax_scale;
-    refusal[0] = '\0';
-    if (lengths && !described->launch_ragged)
-        return "this program takes no lengths";
-    cudaError_t error = cudaGetDevice(&before);
-    if (!error)
-        error = cudaSetDevice(device);
-    if (!error)
-        error = lengths ? described->launch_ragged(&args, lengths, stream)
-                        : described->launch(&args, stream);
-    if (!error)
-        error = cudaSetDevice(before);
-    return !error ? NULL : refusal[0] ? refusal : cudaGetErrorString(error);
+    return launched_on(device, [&] {
+        if (!described->launch)
+            return launch_refused(cudaErrorInvalidValue,
+                                  "this program asks a cache");
+        if (lengths && !described->launch_ragged)
+            return launch_refused(cudaErrorInvalidValue,
+                                  "this program takes no lengths");
+        return lengths ? described->launch_ragged(&args, lengths, stream)
+                       : described->launch(&args, stream);
+    });
+}
+
+static struct cache_args sized(int batch, int heads, int queries, int page,
+                               int max_pages)
+{
+    struct cache_args args = {};
+
+    args.shape.batch = batch, args.shape.heads = heads;
+    args.shape.seq_len = max_pages * page;
+    args.queries = queries, args.page = page, args.max_pages = max_pages;
+    return args;
+}
+
+static size_t scratch_wanted(const struct cache_args *args)
+{
+    return described->scratch_bytes ? described->scratch_bytes(args) : 0;
+}
+
+// The same for one query of each head, which asks a cache (struct cache_args):
+//   q, out        [batch][heads][queries][HEAD_DIM]  half
+//   new_k, new_v  [batch][heads][HEAD_DIM]           half
+//   codes         [pages][heads][2 * page * HEAD_DIM]
+//   scales        [pages][heads][2 * page]
+//   table         [batch][max_pages]
+//   lengths       [batch]
+//   scratch       scratch_bytes() or more, zeros before the first launch; each
+//                 stream needs its own
+EXPORTED const char *
+launch_decode(const void *q, const void *new_k, const void *new_v,
+              uint8_t *codes, uint8_t *scales, const int *table,
+              const int *lengths, void *scratch, size_t bytes, void *out,
+              int batch, int heads, int queries, int page, int max_pages,
+              float softmax_scale, int device, cudaStream_t stream)
+{
+    struct cache_args args = sized(batch, heads, queries, page, max_pages);
+
+    args.q = q, args.new_k = new_k, args.new_v = new_v;
+    args.codes = codes, args.scales = scales;
+    args.table = table, args.lengths = lengths;
+    args.out = out, args.scratch = scratch;
+    args.softmax_scale = softmax_scale;
+    return launched_on(device, [&] {
+        if (!described->launch_cache)
+            return launch_refused(cudaErrorInvalidValue,
+                                  "this program asks no cache");
+        size_t wanted = scratch_wanted(&args);
+        if (bytes < wanted)
+            return launch_refused(cudaErrorInvalidValue,
+                                  "scratch has %zu bytes, %zu are wanted",
+                                  bytes, wanted);
+        return described->launch_cache(&args, stream);
+    });
+}
+
+// What launch_decode() wants of scratch on that device for such a cache, or for
+// some of its sequences.
+EXPORTED size_t decode_scratch(int batch, int heads, int queries, int page,
+                               int max_pages, int device)
+{
+    size_t most = 0;
+
+    launched_on(device, [&] {
+        for (int b = 1; b <= batch; ++b) {
+            struct cache_args args = sized(b, heads, queries, page, max_pages);
+            most = std::max(most, scratch_wanted(&args));
+        }
+        return cudaSuccess;
+    });
+    return most;
+}
+
+// Where a page has an element of its token in `slot`: K's (0) or V's (1).
+EXPORTED int place_of(int tensor, int slot, int d)
+{
+    if (!described)
+        describe(0, NULL);
+    return described->code_place((enum cache_tensor)tensor, slot, d);
 }

@@ -158,6 +158,17 @@ EOF
     [ ! -e out.json ]
 }
 
+@test "decoding: usage, and one line without PyTorch or the operators" {
+    local decoding=$TOOLS/../labs/tools/decoding
+    "$decoding" --help | grep -qx '  labs/tools/decoding OUT.json'
+    run "$decoding"
+    [ "$status" -eq 2 ]
+    refused 2 'the argument is the record, OUT.json, not out.txt' "$decoding" out.txt
+    python3 -c 'import torch, attention_in_stages' 2>/dev/null && skip "PyTorch and the operators are here"
+    refused 3 'PyTorch and code/torch are needed (pip install code/torch)' "$decoding" out.json
+    [ ! -e out.json ]
+}
+
 @test "activations: usage, and one line without weights or without PyTorch" {
     local activations=$TOOLS/../labs/tools/activations
     refused 2 'the first argument is the record, OUT.json, not out.txt' "$activations" out.txt

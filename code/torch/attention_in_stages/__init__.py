@@ -6,11 +6,10 @@
 
 stages.py says which stages there are. The operators are torch.ops.attention_in_stages.quantise and .stage15,
 .stage17 and so on; attention() is the one after the other. On the CPU they compute the book's reference.
+cache.py has the operator that asks a cache, decode().
 """
 import ctypes
-import functools
 import math
-import pathlib
 from typing import Optional, Tuple
 
 try:
@@ -19,21 +18,17 @@ except ImportError:
     raise ImportError("attention_in_stages needs PyTorch 2.6 or later: pip install torch") from None
 from torch import Tensor
 
+from .cache import Cache, decode, fill_cache, new_cache, read_cache
+from .native import HEAD_DIM, _launched, _library, _listed, _pointer, _program, _require, _stream
 from .stages import STAGES
 
-__all__ = ["attention", "quantise", "STAGES"]
+__all__ = ["attention", "quantise", "Cache", "decode", "fill_cache", "new_cache", "read_cache", "STAGES"]
 
-HEAD_DIM = 64  # of the kernels: what is narrower is filled up with zeros
 TYPES = {torch.float16: 0, torch.bfloat16: 1, torch.float32: 2}  # as quantise.cu numbers them
 MOST_PARTS = 64  # of a sequence's head, in quantise.cu
 CODES = torch.uint8  # opcheck cannot compare float8_e4m3fn, as which the codes may be viewed
 
 # ---- What is asked for ----------------------------------------------------------------------------
-
-
-def _require(condition, message):
-    if not condition:
-        raise ValueError("attention_in_stages: " + message())
 
 
 def _check_tensors(q, k, v):
@@ -48,7 +43,7 @@ def _check_tensors(q, k, v):
         _require(x.stride(3) == 1, lambda: f"{name}.stride(3) is {x.stride(3)}: the elements of a row lie "
                                            "side by side")
     head_dim = q.shape[3]
-    _require(head_dim % 8 == 0 and 8 <= head_dim <= HEAD_DIM,
+    _require(head_dim % 8 == 0 and 8 <= head_dim <= HEAD_DIM,  # what is narrower is filled up with zeros
              lambda: f"head_dim is {head_dim}: a multiple of 8, at most {HEAD_DIM}, is wanted")
     _require(min(q.shape) > 0, lambda: f"q is {list(q.shape)}: no dimension may be 0")
     _require(q.shape[0] * q.shape[1] * q.shape[2] <= 2**31 // HEAD_DIM,
@@ -73,54 +68,6 @@ def _check_codes(codes, scales, lengths, stage):
                          f"{codes.shape[1]} sequences is wanted")
         _require(lengths.device == codes.device,
                  lambda: f"lengths are on {lengths.device} and codes on {codes.device}")
-
-
-def _listed(numbers):
-    return ", ".join(str(number) for number in numbers)
-
-# ---- The C side -----------------------------------------------------------------------------------
-
-
-@functools.cache
-def _library(name):
-    """cpu, quantise, or a program's name."""
-    path = pathlib.Path(__file__).parent / f"{name}.so"
-    if not path.is_file():
-        raise RuntimeError(f"attention_in_stages: there is no {path.name} here: it was installed without CUDA's "
-                           "compiler; install it again where code/find-nvcc finds one")
-    library = ctypes.CDLL(str(path))
-    for function in ("launch_quantise", "launch_attention"):
-        if hasattr(library, function):
-            getattr(library, function).restype = ctypes.c_char_p
-    if name == "cpu":
-        library.attend_on_cpu.restype = ctypes.c_bool
-    return library
-
-
-def _pointer(tensor):
-    return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
-
-
-def _stream(tensor):
-    """The device and its current stream, as the last two arguments of a launch."""
-    return tensor.device.index, ctypes.c_void_p(torch.cuda.current_stream(tensor.device).cuda_stream)
-
-
-def _launched(said):
-    if said:
-        raise RuntimeError("attention_in_stages: " + said.decode())
-
-
-@functools.cache
-def _program(stage, device):
-    """The stage's program that runs on this GPU: a Hopper's form only there."""
-    capability = torch.cuda.get_device_capability(device)
-    for name in STAGES[stage].programs:
-        if not name.endswith("_hopper") or capability[0] == 9:
-            return _library(name)
-    others = _listed(n for n, s in STAGES.items() if not all(p.endswith("_hopper") for p in s.programs))
-    raise RuntimeError(f"attention_in_stages: stage {stage} is for Hopper alone, compute capability 9.0, and this "
-                       f"GPU has {capability[0]}.{capability[1]}: stages {others} run here")
 
 # ---- The operators --------------------------------------------------------------------------------
 
@@ -222,7 +169,7 @@ def _define(number, stage):
     return operator
 
 
-_OPERATORS = {number: _define(number, stage) for number, stage in STAGES.items()}
+_OPERATORS = {number: _define(number, stage) for number, stage in STAGES.items() if not stage.cache}
 
 
 def quantise(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
@@ -242,7 +189,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, *, stage: int = 15, scale: Option
     chapter of the kernel: 15, 17 (Hopper alone, P in E4M3, too) or 19 (causal). lengths, of stage 19: how long
     each sequence of the batch is, from 1 to seq_len, on the tensors' device; the output is 0 past there.
     """
-    _require(stage in STAGES, lambda: f"stage is {stage}: {_listed(STAGES)} are operators")
+    _require(stage in _OPERATORS, lambda: f"stage is {stage}: {_listed(_OPERATORS)} are operators of q, k and v")
     codes, scales = _quantise(q, k, v)
     if scale is None:
         scale = 1 / math.sqrt(q.shape[3])

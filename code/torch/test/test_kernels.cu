@@ -164,6 +164,10 @@ static void test_what_a_program_refuses_is_a_line(void **)
     assert_string_equal(
         launch_attention(NULL, NULL, NULL, NULL, 1, 1, 3, 1, 99, NULL),
         "invalid device ordinal");
+    assert_string_equal(launch_decode(NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                                      NULL, 0, NULL, 1, 1, 1, 16, 1, 1, 0,
+                                      NULL),
+                        "this program asks no cache");
     assert_string_equal(
         quantiser::launch_quantise(NULL, NULL, NULL, (const long long[9]){}, 0,
                                    300, 300, 3, 64, NULL, NULL, NULL, 0, NULL),

@@ -46,7 +46,10 @@ field() { # NAME: a text of pyproject.toml
     grep -qE 'arch=compute_89,code=\[sm_89,compute_89\] .*code=sm_90 -DPROGRAM="ch15_registers.cu" ' "$BATS_TEST_TMPDIR/log"
     grep -qE 'arch=compute_90a,code=\[sm_90a,compute_90a\] -DPROGRAM="ch17_hopper.cu" ' "$BATS_TEST_TMPDIR/log"
     grep -qE 'arch=compute_90a,code=\[sm_90a,compute_90a\] -DPROGRAM="ch19_hopper.cu" ' "$BATS_TEST_TMPDIR/log"
-    grep -qE 'code=\[sm_89,compute_89\] .*-DPROGRAM="ch19_causal.cu" ' "$BATS_TEST_TMPDIR/log"
+    grep -qE 'arch=compute_90,code=\[sm_90,compute_90\] -DPROGRAM="ch20_hopper.cu" ' "$BATS_TEST_TMPDIR/log"
+    for program in ch19_causal ch20_decode; do
+        grep -qE "code=\[sm_89,compute_89\] .*-DPROGRAM=\"$program.cu\" " "$BATS_TEST_TMPDIR/log"
+    done
 }
 
 @test "each row of stages.py is a program of its chapter, and has its library" {
@@ -62,6 +65,7 @@ for number, stage in stages.items():
         text = open(f"../{program}.cu").read()
         assert (".mask = MASK_CAUSAL" in text) == stage.causal, program
         assert (".launch_ragged = launch_ragged" in text) == stage.ragged, program
+        assert (".launch_cache = launch" in text) == stage.cache, program
         made.add(program + ".so")
 assert set(os.listdir(sys.argv[1])) == made, os.listdir(sys.argv[1])
 print(len(stages), "rows")
@@ -149,11 +153,16 @@ EOF
     [[ $output != *"During handling"* ]]
 }
 
-@test "README has an example of ten lines, and make a target that tests all of it" {
-    sed -n '/^```python/,/^```$/p' README.md | sed '1d;$d' >"$BATS_TEST_TMPDIR/example.py"
-    python3 -m py_compile "$BATS_TEST_TMPDIR/example.py"
-    [ "$(wc -l <"$BATS_TEST_TMPDIR/example.py")" -le 10 ]
-    grep -q 'from attention_in_stages import attention' "$BATS_TEST_TMPDIR/example.py"
+@test "README has two examples of a few lines, and make a target that tests all of it" {
+    sed -n '/^```python/,/^```$/p' README.md | csplit -sz -f "$BATS_TEST_TMPDIR/example" - '/^```python/' '{*}'
+    [ "$(ls "$BATS_TEST_TMPDIR"/example* | wc -l)" -eq 2 ]
+    for example in "$BATS_TEST_TMPDIR"/example*; do
+        sed -i '1d;$d' "$example"
+        python3 -c 'import ast, sys; ast.parse(open(sys.argv[1]).read())' "$example"
+        [ "$(wc -l <"$example")" -le 12 ]
+    done
+    grep -q 'from attention_in_stages import attention' "$BATS_TEST_TMPDIR/example00"
+    grep -q 'from attention_in_stages import decode' "$BATS_TEST_TMPDIR/example01"
     cd ../..
     make -s help | grep -q 'make test-torch '
     grep -q 'make test-torch' CONTRIBUTING.md

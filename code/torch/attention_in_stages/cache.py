@@ -1,0 +1,246 @@
+"""Decoding: one query of each head asks a paged cache of keys and values in E4M3 (chapter 20 of the book).
+
+    cache = new_cache(batch, heads, max_tokens, device="cuda")
+    fill_cache(cache, k, v)         # of a prompt
+    cache.lengths += 1              # then, for each token: there is one more,
+    out = decode(q, k, v, cache)    # which these are of; k and v are put into the cache
+
+The operator is torch.ops.attention_in_stages.stage20. Without a GPU it computes the book's reference.
+"""
+import ctypes
+import dataclasses
+import math
+from typing import Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from .native import HEAD_DIM, _launched, _library, _pointer, _program, _require, _stream
+
+STAGE = 20
+PAGES = (16, 32, 64, 128, 256)  # tokens
+MOST_QUERIES = 16  # query heads that share a head of keys
+GRANULE = 16  # tokens whose codes lie together
+LEAST_SCALE = 95  # 2^-32, of the smallest half
+
+
+@dataclasses.dataclass
+class Cache:
+    """The keys and values of a batch's tokens: token t of sequence b is in page table[b][t / page], in its
+    slot t % page. Pages may lie in any order, and sequences may share them; what a slot without a token
+    holds is nobody's. On a GPU nobody can check the table's entries. For some of the sequences, give the same
+    cache with their rows of table and lengths; on a stream of its own, with a scratch of its own,
+    zeros_like(scratch)."""
+    codes: Tensor  # uint8 [pages, heads, 2 * page * 64]: E4M3 of K and V, each where _views() says
+    scales: Tensor  # uint8 [pages, heads, 2 * page]: E8M0, of K and of V of each token
+    table: Tensor  # int32 [batch, pages of a sequence]
+    lengths: Tensor  # int32 [batch]: tokens of each sequence, with the one that decode() is called for
+    scratch: Tensor  # uint8, zeros at first: what the kernel needs besides, on one stream at a time
+
+    def another_layer(self) -> "Cache":
+        """An empty cache for the model's next layer: the same table, the same lengths."""
+        return dataclasses.replace(self, codes=torch.zeros_like(self.codes), scales=torch.zeros_like(self.scales))
+
+
+def new_cache(batch: int, heads: int, max_tokens: int, *, page: int = 64, pool: Optional[int] = None,
+              device="cuda") -> Cache:
+    """An empty cache with room for max_tokens tokens of each sequence, and all its pages dealt out.
+
+    heads: of keys and values. A token takes 130 bytes a head; page: 16, 32, 64, 128 or 256 tokens. pool: so many
+    pages for all sequences together; none is dealt out then, the table is -1, and whoever needs one writes it there.
+    """
+    _require(page in PAGES, lambda: f"page is {page}: 16, 32, 64, 128 or 256 tokens are wanted")
+    for name, number in (("batch", batch), ("heads", heads), ("max_tokens", max_tokens), ("pool", pool)):
+        _require(number is None or number >= 1, lambda: f"{name} is {number}: at least 1 is wanted")
+    of_one = (max_tokens + page - 1) // page
+    pages = batch * of_one if pool is None else pool
+    device = torch.empty(0, device=device).device  # with its number
+    scratch = 0
+    if device.type == "cuda":
+        scratch = _program(STAGE, device).decode_scratch(batch, heads, MOST_QUERIES, page, of_one, device.index)
+    codes = torch.zeros((pages, heads, 2 * page * HEAD_DIM), dtype=torch.uint8, device=device)
+    table = torch.arange(batch * of_one, dtype=torch.int32, device=device).view(batch, of_one)
+    return Cache(codes, codes.new_zeros((pages, heads, 2 * page)), table if pool is None else table.fill_(-1),
+                 torch.zeros(batch, dtype=torch.int32, device=device), codes.new_zeros(scratch))
+
+# ---- What is where --------------------------------------------------------------------------------
+
+
+def _views(codes, scales):
+    """K, V and their scales, [page, head, granule, 4, 4, ...]: 4 times 4
+    tokens, and of codes 2 times 4 times 8 columns."""
+    pages, heads, _ = codes.shape
+    granules = codes.view(pages, heads, -1, 2, GRANULE * HEAD_DIM)
+    k = granules[:, :, :, 0].unflatten(3, (4, 4, 2, 4, 8))
+    # As a lane of mma.sync wants V: four tokens of a column are a word, four
+    # columns 8 apart are 16 bytes.
+    v = granules[:, :, :, 1].unflatten(3, (2, 8, 4, 4, 4))
+    v = v.permute(0, 1, 2, 5, 7, 3, 6, 4)
+    both = scales.view(pages, heads, -1, 4, 2, 4)
+    return k, v, both[:, :, :, :, 0], both[:, :, :, :, 1]
+
+
+def _quantised(x):
+    """Codes of rows, and the scale of each: the smallest power of two by which no value is past 448."""
+    x = x.half().float()  # a token that decode() puts there is in half, too
+    # The exponent of a float is E8M0. 448 is 1.75 * 2^8: a mantissa past .75 carries.
+    scale = ((x.abs().amax(-1).view(torch.int32) + 0x1fffff) >> 23) - 8
+    scale = scale.clamp(min=LEAST_SCALE)
+    codes = x * ((254 - scale) << 23).view(torch.float32).unsqueeze(-1)  # exact but for the codes' rounding
+    return codes.to(torch.float8_e4m3fn).view(torch.uint8), scale.to(torch.uint8)
+
+
+def fill_cache(cache: Cache, k: Tensor, v: Tensor, lengths: Optional[Tensor] = None) -> None:
+    """Puts a prompt's keys and values, [batch, heads, tokens, 64], into the cache, from the first token on.
+
+    lengths: how many of them are a sequence's, [batch]; all, unless it is told. What lies past a sequence's
+    end is written, too, and nobody's: the table has pages for all of `tokens`. For some sequences of a batch
+    alone, give a Cache with their rows of table and lengths.
+    """
+    _check_cache(cache.codes, cache.scales, cache.table, cache.lengths)
+    page = cache.scales.shape[2] // 2
+    batch, of_one = cache.table.shape
+    heads = cache.codes.shape[1]
+    for name, x in (("k", k), ("v", v)):
+        _require(x.dim() == 4 and x.shape == k.shape and (*x.shape[:2], x.shape[3]) == (batch, heads, HEAD_DIM),
+                 lambda: f"{name} is {list(x.shape)}: [{batch}, {heads}, tokens, {HEAD_DIM}] is wanted, as k and as v")
+        _require(1 <= x.shape[2] <= of_one * page,
+                 lambda: f"{name} has {x.shape[2]} tokens: from 1 to {of_one * page} fit into a sequence's pages")
+        _require(x.device == cache.codes.device, lambda: f"{name} is on {x.device} and codes on {cache.codes.device}")
+    tokens = k.shape[2]
+    pages = (tokens + page - 1) // page
+    written = [x.new_empty((batch * pages, *x.shape[1:])) for x in (cache.codes, cache.scales)]  # page after page
+    views = _views(*written)
+    for at, x in enumerate((k, v)):
+        codes, scale = _quantised(torch.nn.functional.pad(x.detach(), (0, 0, 0, pages * page - tokens)))
+        views[at].copy_(codes.view(batch, heads, pages, -1, 4, 4, 2, 4, 8).transpose(1, 2).flatten(0, 1))
+        views[at + 2].copy_(scale.view(batch, heads, pages, -1, 4, 4).transpose(1, 2).flatten(0, 1))
+    index = cache.table[:, :pages].flatten().long()
+    cache.codes.index_copy_(0, index, written[0])
+    cache.scales.index_copy_(0, index, written[1])
+    if lengths is None:
+        cache.lengths.fill_(tokens)
+    else:
+        cache.lengths.copy_(lengths)
+
+
+def _gathered(codes, scales, table):
+    """Codes of K and V, [batch, heads, tokens, 64], and float scales, [batch, heads, tokens], in the tokens' order."""
+    pages = table.clamp(min=0).long()
+    k, v, *both = (view[pages].transpose(1, 2).flatten(2, 5) for view in _views(codes, scales))
+    return k.flatten(3), v.flatten(3), *((x.int() << 23).view(torch.float32) for x in both)
+
+
+def read_cache(cache: Cache) -> Tuple[Tensor, Tensor]:
+    """K and V as the cache has them, in float, [batch, heads, max_tokens, 64]; zeros past a sequence's length."""
+    _check_cache(cache.codes, cache.scales, cache.table, cache.lengths)
+    k, v, k_scales, v_scales = _gathered(cache.codes, cache.scales, cache.table)
+    there = torch.arange(k.shape[2], device=k.device) < cache.lengths[:, None]
+    return tuple(torch.where(there[:, None, :, None], x.view(torch.float8_e4m3fn).float() * scale.unsqueeze(-1), 0)
+                 for x, scale in ((k, k_scales), (v, v_scales)))
+
+# ---- The operator ---------------------------------------------------------------------------------
+
+
+def _check_cache(codes, scales, table, lengths):
+    _require(scales.dim() == 3 and min(scales.shape) > 0 and scales.shape[2] in [2 * page for page in PAGES],
+             lambda: f"scales are {list(scales.shape)}: [pages, heads, 2 * page] is wanted, with a page of 16, 32, "
+                     "64, 128 or 256 tokens")
+    wanted = [*scales.shape[:2], scales.shape[2] * HEAD_DIM]
+    _require(list(codes.shape) == wanted, lambda: f"codes are {list(codes.shape)}: {wanted} is wanted for these scales")
+    _require(table.dim() == 2 and min(table.shape) > 0 and table.shape[1] < 2**31 // 256,
+             lambda: f"table is {list(table.shape)}: [batch, pages of a sequence] is wanted")
+    _require(list(lengths.shape) == [table.shape[0]],
+             lambda: f"lengths are {list(lengths.shape)}: one for each of the {table.shape[0]} rows of the table is wanted")
+    for name, x, dtype in (("codes", codes, torch.uint8), ("scales", scales, torch.uint8),
+                           ("table", table, torch.int32), ("lengths", lengths, torch.int32)):
+        _require(x.dtype == dtype, lambda: f"{name} are {x.dtype}: {dtype} is wanted")
+        _require(x.is_contiguous(), lambda: f"{name} are not contiguous: the kernel writes and reads them as they lie")
+        _require(x.device == codes.device, lambda: f"{name} are on {x.device} and codes on {codes.device}")
+
+
+def _check_decode(q, k, v, codes, scales, table, lengths, scratch):
+    _check_cache(codes, scales, table, lengths)
+    batch, heads = table.shape[0], codes.shape[1]
+    _require(q.dim() == 4 and q.shape[0] == batch and q.shape[1] % heads == 0 and tuple(q.shape[2:]) == (1, HEAD_DIM),
+             lambda: f"q is {list(q.shape)}: [{batch}, a multiple of {heads}, 1, {HEAD_DIM}] is wanted, one query a head")
+    _require(heads <= q.shape[1] <= heads * MOST_QUERIES,
+             lambda: f"q has {q.shape[1]} heads and the cache {heads}: 1 to {MOST_QUERIES} can share one")
+    for name, x in (("k", k), ("v", v)):
+        _require(tuple(x.shape) == (batch, heads, 1, HEAD_DIM),
+                 lambda: f"{name} is {list(x.shape)}: [{batch}, {heads}, 1, {HEAD_DIM}] is wanted, of the newest token")
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        _require(x.dtype == torch.float16 and x.is_contiguous(),
+                 lambda: f"{name} is {x.dtype}: half is wanted, and contiguous; decode() makes it so")
+    for name, x in (("q", q), ("k", k), ("v", v), ("scratch", scratch)):
+        _require(x.device == codes.device, lambda: f"{name} is on {x.device} and codes on {codes.device}")
+
+
+@torch.library.custom_op("attention_in_stages::stage20", mutates_args=("codes", "scales", "scratch"),
+                         device_types="cuda")
+def _decode(q: Tensor, k: Tensor, v: Tensor, codes: Tensor, scales: Tensor, table: Tensor, lengths: Tensor,
+            scratch: Tensor, scale: float) -> Tensor:
+    _check_decode(q, k, v, codes, scales, table, lengths, scratch)
+    _require(all(x.data_ptr() % 16 == 0 for x in (codes, scales, scratch)),
+             lambda: "codes, scales and scratch do not all begin at multiples of 16 bytes")
+    out = torch.empty_like(q)
+    q, k, v = (x if x.data_ptr() % 16 == 0 else x.clone() for x in (q, k, v))
+    batch, of_one = table.shape
+    heads, page = codes.shape[1], scales.shape[2] // 2
+    _launched(_program(STAGE, codes.device).launch_decode(
+        _pointer(q), _pointer(k), _pointer(v), _pointer(codes), _pointer(scales), _pointer(table), _pointer(lengths),
+        _pointer(scratch), ctypes.c_size_t(scratch.numel()), _pointer(out), batch, heads, q.shape[1] // heads, page,
+        of_one, ctypes.c_float(scale), *_stream(codes)))
+    return out
+
+
+@_decode.register_kernel("cpu")
+def _(q, k, v, codes, scales, table, lengths, scratch, scale):
+    _check_decode(q, k, v, codes, scales, table, lengths, scratch)
+    heads, page = codes.shape[1], scales.shape[2] // 2
+    out = torch.empty(q.shape, dtype=torch.float32)
+    views = _views(codes, scales)
+    for sequence, length in enumerate(lengths.tolist()):
+        pages, slot = table[sequence, :(length - 1) // page + 1], (length - 1) % page
+        _require(0 <= pages.min() and pages.max() < codes.shape[0],
+                 lambda: f"table[{sequence}] names a page that is none of {codes.shape[0]}: {pages.tolist()}")
+        at = pages[-1]
+        for view, x, of_scales in zip(views[:2], (k, v), views[2:]):
+            new, new_scale = _quantised(x[sequence, :, 0])
+            view[at, :, slot // 16, slot % 16 // 4, slot % 4] = new.view(heads, 2, 4, 8)
+            of_scales[at, :, slot // 16, slot % 16 // 4, slot % 4] = new_scale
+        mine = [x[0, :, :length].contiguous() for x in _gathered(codes, scales, pages[None])]
+        queries = q[sequence].float()
+        if not _library("cpu").decode_on_cpu(
+                _pointer(queries), *(_pointer(x) for x in mine), heads, q.shape[1] // heads, length,
+                ctypes.c_float(scale), _pointer(out[sequence])):
+            raise MemoryError("attention_in_stages: no memory left")
+    return out.half()
+
+
+@_decode.register_fake
+def _(q, k, v, codes, scales, table, lengths, scratch, scale):
+    _check_decode(q, k, v, codes, scales, table, lengths, scratch)
+    return torch.empty_like(q)
+
+
+def decode(q: Tensor, k: Tensor, v: Tensor, cache: Cache, *, scale: Optional[float] = None) -> Tensor:
+    """Puts the newest token's k and v into the cache, and returns softmax(q kᵀ scale) v over all its tokens.
+
+    q: [batch, query heads, 1, 64], up to 16 for each head of the cache, in the order of
+    scaled_dot_product_attention(enable_gqa=True); k, v: [batch, heads, 1, 64]. Half, bfloat16 or float, any
+    strides; they become half. cache.lengths counts the newest token already: raise it once a token, for all
+    layers. It is on the GPU, where nobody can look at it: a length below 1 counts as 1, and past the last
+    page the last slot is written again. scale: 1 / 8 unless it is told.
+    """
+    if torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v)):
+        raise RuntimeError("attention_in_stages: forward only, a cache has no gradient: call decode() under "
+                           "torch.no_grad()")
+    for name, x in (("q", q), ("k", k), ("v", v)):
+        _require(x.dtype in (torch.float16, torch.bfloat16, torch.float32),
+                 lambda: f"{name} is {x.dtype}: half, bfloat16 or float is wanted")
+    room = cache.table.shape[-1] * (cache.scales.shape[-1] // 2)
+    halves = (x.half().contiguous() for x in (q, k, v))
+    out = _decode(*halves, cache.codes, cache.scales, cache.table, cache.lengths.clamp(1, room), cache.scratch,
+                  1 / math.sqrt(HEAD_DIM) if scale is None else scale)
+    return out.to(q.dtype)
