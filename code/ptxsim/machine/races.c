@@ -1215,7 +1215,7 @@ struct global_place { // where atomics and strong accesses meet
 
 struct global_races {
     unsigned shift;
-    struct page *pages[SLOTS];
+    struct page *pages[SLOTS], *last_page;
     size_t page_count, most_pages;
     pthread_mutex_t lock[PLACES];
     struct global_place *places[PLACES];
@@ -1233,13 +1233,19 @@ unsigned global_races_shift(const struct global_races *races)
     return races->shift;
 }
 
+// Empty tables for the next launch: they are large, and a kernel may be small.
+static struct global_races *spare_races;
+
 struct global_races *global_races_new(const struct program *program)
 {
-    struct global_races *g = need(calloc(1, sizeof *g));
+    struct global_races *g = __atomic_exchange_n(&spare_races, NULL, __ATOMIC_ACQUIRE);
+    if (!g) {
+        g = need(calloc(1, sizeof *g));
+        for (int i = 0; i < PLACES; ++i)
+            pthread_mutex_init(&g->lock[i], NULL);
+    }
     g->shift = program->cell_shift;
     g->most_pages = MOST_BYTES / page_bytes(g->shift);
-    for (int i = 0; i < PLACES; ++i)
-        pthread_mutex_init(&g->lock[i], NULL);
     return g;
 }
 
@@ -1247,8 +1253,13 @@ void global_races_free(struct global_races *g)
 {
     if (!g)
         return;
-    for (size_t i = 0; i < SLOTS; ++i)
-        free(g->pages[i]);
+    for (struct page *p = g->last_page, *next; p; p = next) {
+        next = p->next;
+        *p->slot = NULL;
+        free(p);
+    }
+    g->last_page = NULL;
+    g->page_count = 0;
     for (int i = 0; i < PLACES; ++i) {
         while (g->places[i]) {
             struct global_place *p = g->places[i];
@@ -1258,8 +1269,11 @@ void global_races_free(struct global_races *g)
             free(p->completed.of);
             free(p);
         }
-        pthread_mutex_destroy(&g->lock[i]);
     }
+    g->place_count = 0;
+    g = __atomic_exchange_n(&spare_races, g, __ATOMIC_ACQ_REL);
+    for (int i = 0; i < PLACES && g; ++i)
+        pthread_mutex_destroy(&g->lock[i]);
     free(g);
 }
 
@@ -1280,10 +1294,12 @@ struct page *race_page(struct worker *worker, uint64_t number)
                 return NULL;
             struct page *fresh = need(calloc(1, page_bytes(g->shift)));
             fresh->number = number;
+            fresh->slot = &g->pages[i];
             fresh->cells = PAGE >> g->shift;
             if (__atomic_compare_exchange_n(&g->pages[i], &p, fresh, false, __ATOMIC_ACQ_REL,
                                             __ATOMIC_ACQUIRE)) {
                 __atomic_add_fetch(&g->page_count, 1, __ATOMIC_RELAXED);
+                fresh->next = __atomic_exchange_n(&g->last_page, fresh, __ATOMIC_RELAXED);
                 p = fresh;
             } else {
                 free(fresh);
