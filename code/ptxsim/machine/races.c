@@ -1217,7 +1217,7 @@ struct global_races {
     unsigned shift;
     struct page *pages[SLOTS], *last_page;
     size_t page_count, most_pages;
-    pthread_mutex_t lock[PLACES];
+    pthread_mutex_t lock[PLACES], turn[PLACES]; // turn: of atomics, which come one after another
     struct global_place *places[PLACES];
     size_t place_count;
 };
@@ -1241,8 +1241,10 @@ struct global_races *global_races_new(const struct program *program)
     struct global_races *g = __atomic_exchange_n(&spare_races, NULL, __ATOMIC_ACQUIRE);
     if (!g) {
         g = need(calloc(1, sizeof *g));
-        for (int i = 0; i < PLACES; ++i)
+        for (int i = 0; i < PLACES; ++i) {
             pthread_mutex_init(&g->lock[i], NULL);
+            pthread_mutex_init(&g->turn[i], NULL);
+        }
     }
     g->shift = program->cell_shift;
     g->most_pages = MOST_BYTES / page_bytes(g->shift);
@@ -1272,8 +1274,10 @@ void global_races_free(struct global_races *g)
     }
     g->place_count = 0;
     g = __atomic_exchange_n(&spare_races, g, __ATOMIC_ACQ_REL);
-    for (int i = 0; i < PLACES && g; ++i)
+    for (int i = 0; i < PLACES && g; ++i) {
         pthread_mutex_destroy(&g->lock[i]);
+        pthread_mutex_destroy(&g->turn[i]);
+    }
     free(g);
 }
 
@@ -1602,6 +1606,15 @@ static void tell_clock(const struct cta *home, struct clock **clock, struct worl
     struct world *others = world_without(world, home->number);
     world_join(&clock_own(clock, home->races->threads)->world, others);
     world_drop(&others);
+}
+
+pthread_mutex_t *race_turn(const struct warp *w, uint64_t at)
+{
+    struct global_races *g = w->clock ? w->cta->worker->global_races : NULL;
+    pthread_mutex_t *turn = g ? &g->turn[scatter(at) % PLACES] : NULL;
+    if (turn)
+        pthread_mutex_lock(turn);
+    return turn;
 }
 
 void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home)

@@ -1503,6 +1503,40 @@ static void expect_fault(const char *registers, const char *body, struct setup s
     finish(&o);
 }
 
+// The last block to count takes the sum and puts the counter back. Blocks run on several cores, and
+// whoever counts last has seen what all others did, as often as it is launched.
+static void last_block(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 64, LAUNCHES = 400 };
+    uint32_t *out = memory_alloc(4 * (2 + BLOCKS));
+    memset(out, 0, 4 * (2 + BLOCKS));
+    struct module *m = parse(
+        HEADER
+        ".visible .entry k(.param .u64 out)\n{\n.reg .b64 %rd<4>; .reg .b32 %r<9>; .reg .pred %p;\n"
+        "ld.param.u64 %rd1, [out]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %nctaid.x;\n"
+        "mad.wide.u32 %rd2, %r1, 4, %rd1; st.volatile.global.u32 [%rd2+8], %r1;\n"
+        "membar.gl; atom.global.add.u32 %r3, [%rd1], 1; sub.u32 %r4, %r2, 1;\n"
+        "setp.ne.u32 %p, %r3, %r4; @%p ret;\n"
+        "membar.gl; mov.u32 %r5, 0; mov.u64 %rd3, %rd1;\n"
+        "next: ld.volatile.global.u32 %r6, [%rd3+8]; add.u32 %r5, %r5, %r6; add.s64 %rd3, %rd3, "
+        "4;\n"
+        "sub.u32 %r2, %r2, 1; setp.ne.u32 %p, %r2, 0; @%p bra next;\n"
+        "st.global.u32 [%rd1+4], %r5; st.global.u32 [%rd1], 0; ret;\n}\n");
+    uint64_t param = (uint64_t)(uintptr_t)out;
+    for (int i = 0; i < LAUNCHES; ++i) {
+        struct outcome o =
+            run_module(m, (struct setup){.grid = BLOCKS, .block = 1, .threads = 4}, &param);
+        assert_good(&o);
+        finish(&o);
+        assert_int_equal(out[0], 0);
+        assert_int_equal(out[1], BLOCKS * (BLOCKS - 1) / 2);
+        out[1] = 0;
+    }
+    module_free(m);
+    memory_free(out);
+}
+
 // ---- Sparse products ----------------------------------------------------------------------------
 
 // The code of a small whole number in a type of `bits` bits.
@@ -2429,6 +2463,7 @@ int main(void)
         cmocka_unit_test(device_heap),
         cmocka_unit_test(video),
         cmocka_unit_test(sparse_products),
+        cmocka_unit_test(last_block),
         cmocka_unit_test(cache_hints),
         cmocka_unit_test(wrong_hints),
         cmocka_unit_test(async_bytes),
