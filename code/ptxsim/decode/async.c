@@ -217,6 +217,8 @@ void decode_store_async(struct decoder *d)
 void decode_red_async(struct decoder *d)
 {
     int bytes = async_bytes(d);
+    if (need_atomic(d) >= ATOMIC_EXCHANGE)
+        unsupported(d);
     decode_red(d);
     tell_mbarrier(d, bytes);
 }
