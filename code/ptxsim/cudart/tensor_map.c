@@ -8,6 +8,12 @@
 #include <cuda.h>
 #include <string.h>
 
+_Static_assert(TENSOR_INT32 == (int)CU_TENSOR_MAP_DATA_TYPE_INT32 &&
+                   TENSOR_INT64 == (int)CU_TENSOR_MAP_DATA_TYPE_INT64 &&
+                   TENSOR_FLOAT16 == (int)CU_TENSOR_MAP_DATA_TYPE_FLOAT16 &&
+                   TENSOR_BFLOAT16 == (int)CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+               "the names in tensor_map.h");
+
 static CUresult refuse(const char *why)
 {
     complain("cuTensorMapEncodeTiled: %s", why);

@@ -218,7 +218,7 @@ static void decode_access(struct decoder *d, bool store)
         unsupported(d);
     const struct operand *value = operand(d, store ? 1 : 0), *to = operand(d, store ? 0 : 1);
     uint8_t width;
-    policy_operand(d, 2);
+    policy_operand(d, 2 + has(d, MOD_complete_tx_bytes)); // st.async has an mbarrier
     uint32_t *regs = element_places(d, value, element, count, store, &width);
     struct address address = address_operand(d, to, memory_space(d));
     struct op *op = emit_id(d, access_id(address.space, store, element * count));
@@ -261,38 +261,54 @@ static int atomic_kind(enum modifier type) // op->vector, see atomic_op
     }
 }
 
-static void decode_atomic(struct decoder *d, bool returns)
+enum atomic need_atomic(struct decoder *d)
 {
     static const uint8_t names[] = {
         [ATOMIC_ADD] = MOD_add, [ATOMIC_MIN] = MOD_min, [ATOMIC_MAX] = MOD_max,
         [ATOMIC_INC] = MOD_inc, [ATOMIC_DEC] = MOD_dec, [ATOMIC_AND] = MOD_and,
         [ATOMIC_OR] = MOD_or,   [ATOMIC_XOR] = MOD_xor, [ATOMIC_EXCHANGE] = MOD_exch,
         [ATOMIC_CAS] = MOD_cas};
-    int bytes = need_type(d, last_modifier(d)), what = -1;
+    int what = -1;
     for (int i = 0; i <= ATOMIC_CAS; ++i)
         if (has(d, names[i]))
             what = i;
-    if (what < 0 || has(d, MOD_v2) || has(d, MOD_v4) || has(d, MOD_v8) || bytes < 2 || bytes > 8)
+    if (what < 0)
         unsupported(d);
-    int at = returns ? 1 : 0;
-    policy_operand(d, at + (what == ATOMIC_CAS ? 3 : 2));
+    return (enum atomic)what;
+}
+
+void set_atomic(struct decoder *d, struct op *op)
+{
+    int bytes = need_type(d, last_modifier(d));
+    if (bytes < 2 || bytes > 8)
+        unsupported(d);
+    op->target = need_atomic(d);
+    op->bytes = op->width = (uint8_t)bytes;
+    op->vector = (uint8_t)atomic_kind(last_modifier(d));
+    op->is_signed = is_signed(d);
+    note_size(d, bytes);
+}
+
+static void decode_atomic(struct decoder *d, bool returns)
+{
+    int bytes = need_type(d, last_modifier(d)), at = returns ? 1 : 0;
+    bool swaps = need_atomic(d) == ATOMIC_CAS;
+    if (has(d, MOD_v2) || has(d, MOD_v4) || has(d, MOD_v8) || bytes < 2 || bytes > 8)
+        unsupported(d);
+    policy_operand(d, at + 2 + swaps + has(d, MOD_complete_tx_bytes)); // red.async has an mbarrier
     uint32_t *regs = arena_alloc(&d->program->arena, 3 * sizeof *regs);
     regs[0] = NO_REGISTER;
     if (returns && operand(d, 0)->kind != OPERAND_SINK)
         regs[0] = destination(d, operand(d, 0), bytes);
     regs[1] = source(d, operand(d, at + 1), bytes);
-    regs[2] = what == ATOMIC_CAS ? source(d, operand(d, at + 2), bytes) : NO_REGISTER;
+    regs[2] = swaps ? source(d, operand(d, at + 2), bytes) : NO_REGISTER;
     struct address address = address_operand(d, operand(d, at), memory_space(d));
     struct op *op = emit(d, atomic_op, 0);
     set_address(op, &address);
+    set_atomic(d, op);
     op->regs = regs;
-    op->target = what;
-    op->bytes = op->width = (uint8_t)bytes;
-    op->vector = (uint8_t)atomic_kind(last_modifier(d));
-    op->is_signed = is_signed(d);
     op->order = order_of(d);
     op->cluster = has(d, MOD_shared_cluster);
-    note_size(d, bytes);
 }
 
 void decode_atom(struct decoder *d)

@@ -120,16 +120,35 @@ static void bulk_kind(struct decoder *d, struct bulk_operands *o)
         case MOD_complete_tx_bytes:
         case MOD_bulk_group:
         case MOD_cache_hint: break;
-        default: unsupported(d);
+        case MOD_reduce: o->reduces = true; break;
+        default:
+            if (!o->reduces) // then operations and types
+                unsupported(d);
         }
     }
     o->tensor = o->rank > 0;
-    o->from_shared =
-        ends == 2 && global < 0 && !o->tensor && modifier_at(d, 2) == MOD_shared_cluster;
+    o->from_shared = ends == 2 && global < 0 && !o->tensor &&
+                     modifier_at(d, 2 + o->reduces) == MOD_shared_cluster;
     if ((!o->from_shared && (ends != 1 || global < 0)) || has(d, MOD_tensor) != o->tensor)
         unsupported(d);
     o->store = !o->from_shared && global < shared;
-    if (o->multicast && (o->store || o->from_shared))
+    if ((o->multicast && (o->store || o->from_shared)) ||
+        (o->reduces && !o->store && !o->from_shared))
+        unsupported(d);
+}
+
+// What cp.reduce.async.bulk does to each element; those of a tensor have the type that its map says.
+static void set_reduction(struct decoder *d, struct op *op, const struct bulk_operands *o)
+{
+    if (o->tensor) {
+        op->target = need_atomic(d);
+        op->bytes = 0;
+    } else {
+        set_atomic(d, op);
+    }
+    bool exchanges = op->target == ATOMIC_EXCHANGE || op->target == ATOMIC_CAS;
+    if (exchanges || (op->vector == 1 && op->target != ATOMIC_ADD) ||
+        (op->vector > 1 && op->target > ATOMIC_MAX) || (op->vector && o->from_shared))
         unsupported(d);
 }
 
@@ -156,10 +175,52 @@ void decode_bulk(struct decoder *d)
     if (o->multicast)
         o->ranks = source(d, operand(d, at++), 2);
     policy_operand(d, at);
-    emit(d, bulk_op, 0)->operands = o;
+    struct op *op = emit(d, bulk_op, 0);
+    op->operands = o;
     note_size(d, 16);
+    if (o->reduces)
+        set_reduction(d, op, o);
     this_insn(d)->bulk = true;
     this_insn(d)->store = store;
+}
+
+// ---- st.async, red.async ------------------------------------------------------------------------
+
+// [to], value, [mbarrier]: a store or an atomic operation, of whose bytes the mbarrier is told.
+static void tell_mbarrier(struct decoder *d, int bytes)
+{
+    struct told_operands *o = arena_alloc(&d->program->arena, sizeof *o);
+    o->to = bulk_address(d, 0);
+    o->barrier = bulk_address(d, 2);
+    o->bytes = (uint32_t)bytes;
+    emit(d, told_op, 0)->operands = o;
+}
+
+static int async_bytes(struct decoder *d) // of an element
+{
+    int bytes = need_type(d, last_modifier(d));
+    needs_arch(d, 90);
+    if (!has(d, MOD_complete_tx_bytes) || has(d, MOD_global) || (bytes != 4 && bytes != 8))
+        unsupported(d);
+    return bytes;
+}
+
+// st.async{.weak}{.shared::cluster}.mbarrier::complete_tx::bytes{.vec}.type
+void decode_store_async(struct decoder *d)
+{
+    int bytes = async_bytes(d) * (has(d, MOD_v2) ? 2 : has(d, MOD_v4) ? 4 : 1);
+    decode_store(d);
+    tell_mbarrier(d, bytes);
+}
+
+// red.async.relaxed.cluster{.shared::cluster}.mbarrier::complete_tx::bytes.op.type
+void decode_red_async(struct decoder *d)
+{
+    int bytes = async_bytes(d);
+    if (need_atomic(d) >= ATOMIC_EXCHANGE)
+        unsupported(d);
+    decode_red(d);
+    tell_mbarrier(d, bytes);
 }
 
 // ---- cp.async -----------------------------------------------------------------------------------

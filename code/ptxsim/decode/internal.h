@@ -200,6 +200,10 @@ struct address { // [register + offset]
 // Of [reg + offset] or [name + offset], in the space that the opcode names.
 struct address address_operand(struct decoder *d, const struct operand *o, enum space space);
 void set_address(struct op *op, const struct address *address);
+// What an atomic operation does; refuses what is none. And with values of the last modifier's type: sets the
+// operation's target, bytes, vector and sign.
+enum atomic need_atomic(struct decoder *d);
+void set_atomic(struct decoder *d, struct op *op);
 
 int need_type(struct decoder *d, enum modifier type); // its bytes; refuses what is no type
 // "setp", "lt", "s32" -> OP_setp_lt_s32; -1 if there is none. Empty parts are left out.

@@ -176,8 +176,6 @@ static void decode_product(struct decoder *d)
     enum matrix_type types[4];
     int at;
     struct shape s = need_shape(d, &at);
-    if (has(d, MOD_sp)) // sparse
-        unsupported(d);
     product_types(d, at, types);
     bool f64 = types[1] == MATRIX_F64, small = s.m == 8 && s.n == 8;
     int bits = integer_bits(types[1]);
@@ -213,12 +211,62 @@ void decode_wmma_mma(struct decoder *d)
     decode_product(d);
 }
 
+// mma.sp{::ordered_metadata}.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype  d, a, b, c,
+// metadata, selector: half of A's columns are stored.
+static void decode_sparse(struct decoder *d)
+{
+    struct mma *t = arena_alloc(&d->program->arena, sizeof *t);
+    enum matrix_type types[4];
+    int at;
+    struct shape s = need_shape(d, &at);
+    product_types(d, at, types);
+    int whole = integer_bits(types[1]), bits = whole                     ? whole
+                                               : types[1] == MATRIX_TF32 ? 32
+                                               : is_8bit_float(types[1]) ? 8
+                                                                         : 16;
+    int least = 256 / bits; // columns of A in 16 bytes of it
+    if (!types_agree(types) || types[1] == MATRIX_F64 || bits == 1 || s.m != 16 || s.n != 8 ||
+        (s.k != 2 * least && (s.k != least || is_8bit_float(types[1]))))
+        unsupported(d);
+    t->m = s.m;
+    t->n = s.n;
+    t->k = s.k;
+    t->saturate = has(d, MOD_satfinite);
+    t->ordered = has(d, MOD_sp_ordered);
+    t->metadata_lanes = s.k / least * (bits <= 8 ? 2 : 1);
+    const struct operand *selector = operand(d, 5);
+    if (selector->kind != OPERAND_IMMEDIATE || selector->value < 0 ||
+        selector->value >= 4 / t->metadata_lanes)
+        fail(d, "%s: the sparsity selector is a number below %d", d->insn->opcode,
+             4 / t->metadata_lanes);
+    t->selector = (int)selector->value;
+    struct shape stored = {s.m, s.n, s.k / 2};
+    if (whole) { // bytes
+        stored.k = stored.k * bits / 8;
+        s.k = s.k * bits / 8;
+    }
+    matrix_operand(d, operand(d, 0), &t->d, types[0], 'c', s, true);
+    matrix_operand(d, operand(d, 1), &t->a, types[1], 'a', stored, false);
+    matrix_operand(d, operand(d, 2), &t->b, types[2], 'b', s, false);
+    matrix_operand(d, operand(d, 3), &t->c, types[3], 'c', s, false);
+    t->metadata = source(d, operand(d, 4), 4);
+    emit(d, mma_sparse_op, 0)->operands = t;
+    // The machine multiplies what is stored, in the time of a product of half the depth.
+    struct insn_info *info = this_insn(d);
+    info->tensor_flops = (uint32_t)(t->m * t->n * t->k);
+    info->tensor_flops_8bit = t->a.bytes == 1 ? info->tensor_flops : 0;
+    info->tensor_instructions = (uint32_t)(t->k / least);
+}
+
 // mma.sync.aligned.shape.alayout.blayout{.satfinite}.dtype.atype.btype.ctype
 void decode_mma(struct decoder *d)
 {
     if (!has(d, MOD_row) || !has(d, MOD_col))
         unsupported(d);
-    decode_product(d);
+    if (has(d, MOD_sp) || has(d, MOD_sp_ordered))
+        decode_sparse(d);
+    else
+        decode_product(d);
 }
 
 // ---- wgmma --------------------------------------------------------------------------------------
@@ -267,12 +315,13 @@ static bool wgmma_types(struct decoder *d, struct wgmma *t)
     t->b_type = need_matrix_type(d, modifier_at(d, at + 3));
     t->n = s.n;
     t->k = s.k;
-    bool agree = is_8bit_float(t->a_type) ? is_8bit_float(t->b_type)
-                                          : (t->a_type == MATRIX_F16 || t->a_type == MATRIX_BF16) &&
-                                                t->b_type == t->a_type;
-    bool half = t->d_type == MATRIX_F16 && t->a_type != MATRIX_BF16;
+    enum matrix_type a = t->a_type;
+    bool agree = is_8bit_float(a)
+                     ? is_8bit_float(t->b_type)
+                     : (a == MATRIX_F16 || a == MATRIX_BF16 || a == MATRIX_TF32) && t->b_type == a;
+    bool half = t->d_type == MATRIX_F16 && a != MATRIX_BF16 && a != MATRIX_TF32;
     return agree && (half || t->d_type == MATRIX_F32) && s.m == 64 && s.n >= 8 && s.n <= WGMMA_N &&
-           s.n % 8 == 0 && s.k * bytes[t->a_type] == 32;
+           s.n % 8 == 0 && s.k * bytes[a] == 32;
 }
 
 // D and A are registers, or A is a descriptor, as B always is.
@@ -312,7 +361,7 @@ void decode_wgmma(struct decoder *d)
     t->scale_d = source(d, operand(d, 3), 0);
     t->negate_a = operand(d, 4)->value < 0;
     t->negate_b = operand(d, 5)->value < 0;
-    bool transposes = !is_8bit_float(t->a_type);
+    bool transposes = t->a_type == MATRIX_F16 || t->a_type == MATRIX_BF16;
     if (transposes && t->a_desc != NO_REGISTER)
         t->transposed_a = operand(d, next++)->value != 0;
     if (transposes)

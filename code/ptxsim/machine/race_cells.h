@@ -234,6 +234,7 @@ enum { THREAD_BITS = 10, INSN_BITS = 21 };
 
 struct page {
     uint64_t number;
+    struct page **slot, *next; // its place in the table, and the page made before it
     int lock;
     bool written; // some cell has a write
     uint32_t cells;

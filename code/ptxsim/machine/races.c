@@ -1215,9 +1215,9 @@ struct global_place { // where atomics and strong accesses meet
 
 struct global_races {
     unsigned shift;
-    struct page *pages[SLOTS];
+    struct page *pages[SLOTS], *last_page;
     size_t page_count, most_pages;
-    pthread_mutex_t lock[PLACES];
+    pthread_mutex_t lock[PLACES], turn[PLACES]; // turn: of atomics, which come one after another
     struct global_place *places[PLACES];
     size_t place_count;
 };
@@ -1233,13 +1233,21 @@ unsigned global_races_shift(const struct global_races *races)
     return races->shift;
 }
 
+// Empty tables for the next launch: they are large, and a kernel may be small.
+static struct global_races *spare_races;
+
 struct global_races *global_races_new(const struct program *program)
 {
-    struct global_races *g = need(calloc(1, sizeof *g));
+    struct global_races *g = __atomic_exchange_n(&spare_races, NULL, __ATOMIC_ACQUIRE);
+    if (!g) {
+        g = need(calloc(1, sizeof *g));
+        for (int i = 0; i < PLACES; ++i) {
+            pthread_mutex_init(&g->lock[i], NULL);
+            pthread_mutex_init(&g->turn[i], NULL);
+        }
+    }
     g->shift = program->cell_shift;
     g->most_pages = MOST_BYTES / page_bytes(g->shift);
-    for (int i = 0; i < PLACES; ++i)
-        pthread_mutex_init(&g->lock[i], NULL);
     return g;
 }
 
@@ -1247,8 +1255,13 @@ void global_races_free(struct global_races *g)
 {
     if (!g)
         return;
-    for (size_t i = 0; i < SLOTS; ++i)
-        free(g->pages[i]);
+    for (struct page *p = g->last_page, *next; p; p = next) {
+        next = p->next;
+        *p->slot = NULL;
+        free(p);
+    }
+    g->last_page = NULL;
+    g->page_count = 0;
     for (int i = 0; i < PLACES; ++i) {
         while (g->places[i]) {
             struct global_place *p = g->places[i];
@@ -1258,7 +1271,12 @@ void global_races_free(struct global_races *g)
             free(p->completed.of);
             free(p);
         }
+    }
+    g->place_count = 0;
+    g = __atomic_exchange_n(&spare_races, g, __ATOMIC_ACQ_REL);
+    for (int i = 0; i < PLACES && g; ++i) {
         pthread_mutex_destroy(&g->lock[i]);
+        pthread_mutex_destroy(&g->turn[i]);
     }
     free(g);
 }
@@ -1280,10 +1298,12 @@ struct page *race_page(struct worker *worker, uint64_t number)
                 return NULL;
             struct page *fresh = need(calloc(1, page_bytes(g->shift)));
             fresh->number = number;
+            fresh->slot = &g->pages[i];
             fresh->cells = PAGE >> g->shift;
             if (__atomic_compare_exchange_n(&g->pages[i], &p, fresh, false, __ATOMIC_ACQ_REL,
                                             __ATOMIC_ACQUIRE)) {
                 __atomic_add_fetch(&g->page_count, 1, __ATOMIC_RELAXED);
+                fresh->next = __atomic_exchange_n(&g->last_page, fresh, __ATOMIC_RELAXED);
                 p = fresh;
             } else {
                 free(fresh);
@@ -1586,6 +1606,15 @@ static void tell_clock(const struct cta *home, struct clock **clock, struct worl
     struct world *others = world_without(world, home->number);
     world_join(&clock_own(clock, home->races->threads)->world, others);
     world_drop(&others);
+}
+
+pthread_mutex_t *race_turn(const struct warp *w, uint64_t at)
+{
+    struct global_races *g = w->clock ? w->cta->worker->global_races : NULL;
+    pthread_mutex_t *turn = g ? &g->turn[scatter(at) % PLACES] : NULL;
+    if (turn)
+        pthread_mutex_lock(turn);
+    return turn;
 }
 
 void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home)

@@ -36,6 +36,7 @@
 #ifndef PTXSIM_RACES_H
 #define PTXSIM_RACES_H
 
+#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -133,6 +134,10 @@ void races_destroy(struct cta *cta); // like races_start, does nothing where the
 void races_start(struct cta *cta);   // before each CTA that uses the storage
 
 // ---- Accesses -----------------------------------------------------------------------------------
+
+// Locks what is to be unlocked after an atomic operation on global memory: what it does is noted in the order
+// in which it is done. NULL where nothing is noted.
+pthread_mutex_t *race_turn(const struct warp *w, uint64_t at);
 
 // One access of `lanes` to the same bytes of shared memory, before it happens. value: what a write
 // writes; NULL: not known.

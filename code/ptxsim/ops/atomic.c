@@ -57,8 +57,8 @@ static uint64_t atomic_result(const struct op *op, uint64_t old, uint64_t b, uin
     return old;
 }
 
-static uint64_t atomic_apply(struct warp *w, const struct op *op, void *memory, uint64_t b,
-                             uint64_t c, bool shared)
+uint64_t atomic_apply(struct warp *w, const struct op *op, void *memory, uint64_t b, uint64_t c,
+                      bool shared)
 {
     if (op->bytes == 2) {
         uint16_t old = __atomic_load_n((uint16_t *)memory, __ATOMIC_RELAXED), new;
@@ -121,6 +121,7 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             memcpy(&c, r + op->regs[2] + (size_t)i * op->width, op->bytes);
         void *memory = NULL;
         struct cta *home = NULL; // in whose shared memory it is
+        pthread_mutex_t *turn = NULL;
         bool shared = op->space == SPACE_SHARED;
         if (op->space == SPACE_GENERIC && at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT) {
             at -= SHARED_WINDOW;
@@ -146,6 +147,7 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             memory = (void *)(uintptr_t)at;
             global_touch(w, at, op->bytes, false);
             global_touch(w, at, op->bytes, true);
+            turn = race_turn(w, at);
             race_global(w, op, 1u << i, at, op->bytes, RACE_WRITE, NULL);
             global[i] = at;
             in_global |= 1u << i;
@@ -157,6 +159,8 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         }
         if (memory)
             race_observe(w, op, i, at, home, true);
+        if (turn)
+            pthread_mutex_unlock(turn);
         if (op->regs[0] != NO_REGISTER)
             memcpy(r + op->regs[0] + (size_t)i * op->width, &old, op->width);
     }

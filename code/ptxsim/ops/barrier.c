@@ -141,8 +141,10 @@ void barrier_report_passed(struct warp *w, const struct op *op, uint32_t mask)
 
 void release_barrier(struct cta *cta, unsigned id)
 {
+    if (!cta->barrier[id].arrived)
+        return;
     uint32_t expected = cta->barrier[id].expected ? cta->barrier[id].expected : living_threads(cta);
-    if (!cta->barrier[id].arrived || cta->barrier[id].arrived < expected)
+    if (cta->barrier[id].arrived < expected)
         return;
     if (cta->trace)
         trace_release(cta->trace, cta, id);

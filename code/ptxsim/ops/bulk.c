@@ -438,14 +438,103 @@ static bool write_global(const struct bulk *b, uint64_t at, uint32_t bytes, cons
     return true;
 }
 
+// ---- Reductions ---------------------------------------------------------------------------------
+
+// What happens to an element, as an atomic operation.
+static struct op reduction_of(const struct op *op, const struct tensor_map *map)
+{
+    struct op one = *op;
+    one.order = ORDER_STRONG;
+    if (!map)
+        return one;
+    one.bytes = map->element;
+    one.vector = map->kind == TENSOR_FLOAT16    ? 4
+                 : map->kind == TENSOR_BFLOAT16 ? 5
+                 : map->kind >= TENSOR_FLOAT32  ? 1
+                                                : 0;
+    one.is_signed = map->kind == TENSOR_INT32 || map->kind == TENSOR_INT64;
+    return one;
+}
+
+// Whether elements of the tensor's type can be reduced so.
+static bool reduces(struct warp *w, const struct op *op, int lane, const struct tensor_map *map)
+{
+    struct op one = reduction_of(op, map);
+    if (one.vector == 1 ? op->target == ATOMIC_ADD
+        : one.vector    ? op->target <= ATOMIC_MAX
+                        : one.bytes >= 4)
+        return true;
+    fault_at(w, op, lane, FAULT_TRAP, "%s of a tensor whose type, CUtensorMapDataType %d, has none",
+             w->cta->program->insns[op->insn].opcode, map->kind);
+    return false;
+}
+
+static void reduce(struct warp *w, const struct op *one, uint8_t *memory, const uint8_t *from,
+                   uint32_t bytes, bool shared)
+{
+    for (uint32_t k = 0; k < bytes; k += one->bytes) {
+        uint64_t value = 0;
+        memcpy(&value, from + k, one->bytes);
+        atomic_apply(w, one, memory + k, value, 0, shared);
+    }
+}
+
+static bool reduce_global(const struct bulk *b, uint64_t at, uint32_t bytes, const uint8_t *from)
+{
+    struct warp *w = b->warp;
+    struct op one = reduction_of(b->op, b->map);
+    if (!global_span(w, at, bytes) || !global_defined(w, at, bytes, false)) {
+        fault_global(w, b->op, b->lane, at, bytes, true);
+        return false;
+    }
+    struct insn_counts *count = counts_of(w, b->op);
+    global_touch(w, at, bytes, false);
+    global_touch(w, at, bytes, true);
+    race_global(w, &one, 1u << b->lane, at, bytes, RACE_WRITE, NULL);
+    count->global_bytes += bytes;
+    count->sectors += (at + bytes - 1) / 32 - at / 32 + 1;
+    reduce(w, &one, (uint8_t *)(uintptr_t)at, from, bytes, false);
+    return true;
+}
+
+// From the CTA's own shared memory to that of a CTA of its cluster. It is done at once: other CTAs may
+// reduce to the same place at the same time, and who does not wait for the mbarrier has a race.
+static void reduce_shared(struct warp *w, char *r, const struct op *op,
+                          const struct bulk_operands *o, int lane)
+{
+    struct bulk bulk = {.op = op, .lane = (uint8_t)lane, .warp = w, .piece_bytes = PIECE};
+    struct op one = reduction_of(op, NULL);
+    uint32_t to, bytes;
+    struct cta *home = shared_address(w, r, op, &o->shared, lane, PIECE, true, &to);
+    if (!home || !load_shared(w, r, op, o, lane, to, &bulk, &bytes)) {
+        free(bulk.pieces);
+        return;
+    }
+    bool good = to + (uint64_t)bytes <= home->shared_bytes &&
+                (!home->written || written_all(home->written, to, bytes));
+    if (!good)
+        fault_shared_of(w, op, lane, home, to, bytes, false);
+    for (uint32_t k = 0; k < bulk.count && good; ++k) {
+        cluster_race(w, &one, lane, home, to + k * PIECE, PIECE, RACE_WRITE, NULL);
+        reduce(w, &one, home->shared + to + k * PIECE, bulk.pieces[k].data, PIECE, true);
+    }
+    if (good)
+        mbarrier_bind(w, op, lane, home, lane_address(r, &o->barrier, lane), bytes, &bulk.meeting,
+                      &bulk.phase, &bulk.stamp);
+    free(bulk.pieces);
+}
+
 // moves: writes the bytes; else only the reads are checked.
 static void store(const struct bulk *b, bool moves)
 {
+    const struct bulk_operands *o = b->op->operands;
+    bool (*write)(const struct bulk *, uint64_t, uint32_t, const uint8_t *) =
+        o->reduces ? reduce_global : write_global;
     uint8_t row[256 * 8];
     if (!b->map) {
         for (uint32_t k = 0; k < b->bytes; k += PIECE)
             if (!read_shared(b, b->at + k, PIECE, row) ||
-                (moves && !write_global(b, b->to + k, PIECE, row)))
+                (moves && !write(b, b->to + k, PIECE, row)))
                 return;
         return;
     }
@@ -456,7 +545,7 @@ static void store(const struct bulk *b, bool moves)
         for (uint32_t k = 0; k < box.row; k += PIECE)
             if (!read_shared(b, place_of(&box, b->at, i, k), PIECE, row + k))
                 return;
-        if (moves && inside && !write_global(b, at, inside, row + first))
+        if (moves && inside && !write(b, at, inside, row + first))
             return;
     }
 }
@@ -470,6 +559,8 @@ static void issue_store(struct warp *w, char *r, const struct op *op, const stru
     if (o->tensor) {
         b.map = find_map(w, r, op, o, lane);
         if (!b.map || !find_corner(w, r, op, o, b.map, lane, b.from))
+            return;
+        if (o->reduces && !reduces(w, op, lane, b.map))
             return;
     } else {
         b.to = lane_address(r, &o->global, lane);
@@ -537,6 +628,21 @@ void bulk_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     const struct bulk_operands *o = op->operands;
     for (uint32_t left = mask; left && !w->cta->faulted; left &= left - 1)
-        (o->store ? issue_store : load)(w, r, op, o, __builtin_ctz(left));
+        (o->store     ? issue_store
+         : o->reduces ? reduce_shared
+                      : load)(w, r, op, o, __builtin_ctz(left));
     note_effect(w);
+}
+
+// st.async and red.async: the store is made at once, and who does not wait for the mbarrier has a race.
+void told_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    const struct told_operands *o = op->operands;
+    for (uint32_t left = mask; left && !w->cta->faulted; left &= left - 1) {
+        int lane = __builtin_ctz(left);
+        uint32_t at, meeting, phase, stamp;
+        struct cta *home = cluster_home_wide(w, op, lane, lane_address(r, &o->to, lane), &at);
+        mbarrier_bind(w, op, lane, home, lane_address(r, &o->barrier, lane), o->bytes, &meeting,
+                      &phase, &stamp);
+    }
 }

@@ -43,7 +43,9 @@ void guarded_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     uint32_t guard = *(u32 *)(r + op->guard);
     uint32_t on = mask & (op->guard_negated ? ~guard : guard);
-    counts_of(w, op)->lanes_off += (uint64_t)__builtin_popcount(mask & ~on);
+    uint32_t off = mask & ~on;
+    if (off)
+        counts_of(w, op)->lanes_off += off == ~0u ? WARP : (uint64_t)__builtin_popcount(off);
     if (!on)
         return;
     if (op->plain)

@@ -66,6 +66,11 @@ struct mma {
     int m, n, k;
     bool differ;   // single bits: those that differ are counted, not those that are both set
     bool saturate; // integer sums stop at the ends of s32 instead of wrapping
+    // mma.sp (sparse.c), whose A has half of its columns: a register; of four lanes, how many hold it,
+    // and which; whether places come in order
+    uint32_t metadata;
+    int metadata_lanes, selector;
+    bool ordered;
 };
 
 struct matrix_memory { // a load or a store of one wmma fragment
@@ -83,6 +88,7 @@ struct tiles { // ldmatrix, stmatrix: 8x8 tiles of 16-bit elements
 
 op_fn wmma_move, tiles_move; // operands: a struct matrix_memory, a struct tiles
 op_fn movmatrix_op;          // OP_mma has a struct mma
+op_fn mma_sparse_op;         // operands: a struct mma
 
 // ---- Conversions --------------------------------------------------------------------------------
 
@@ -135,6 +141,9 @@ enum atomic {
 // target: enum atomic; is_signed, vector: 0 integer, 1 float, 2 f16x2, 3 bf16x2, 4 f16, 5 bf16;
 // regs: destination or NO_REGISTER, operand, second operand.
 op_fn atomic_op;
+// The same on one value in memory; what it held. shared: whether the memory is.
+uint64_t atomic_apply(struct warp *w, const struct op *op, void *memory, uint64_t b, uint64_t c,
+                      bool shared);
 op_fn guarded_op; // inner for the lanes of the guard
 // Whether all 32 lanes are there, as for products and matrices, whose addresses are the first lane's;
 // a fault if not.
@@ -305,6 +314,7 @@ struct mbarrier_operands {
 struct bulk_operands {
     bool tensor, store;
     bool from_shared; // to another CTA's, that is in `global`
+    bool reduces;     // cp.reduce: what the operation's target says, in elements of its bytes
     bool multicast;   // to the CTAs of the cluster that the register `ranks` names, a bit each
     uint32_t ranks;
     int rank;
@@ -317,7 +327,12 @@ struct bulk_operands {
     uint32_t size; // register, if it is no tensor
 };
 
-op_fn bulk_op;       // operands: a struct bulk_operands
+op_fn bulk_op; // operands: a struct bulk_operands
+struct told_operands {
+    struct bulk_address to, barrier;
+    uint32_t bytes;
+};
+op_fn told_op; // after a store to `to`: its bytes are taken off those that the mbarrier expects
 op_fn bulk_group_op; // imm: groups of stores that may be left by a wait, -1: commit
 
 // ---- Textures and surfaces (texture.c) ----------------------------------------------------------

@@ -7,6 +7,15 @@
 #include <stdint.h>
 
 enum { TENSOR_MAP_MAGIC = 0x50414d54, TENSOR_RANK = 5 };
+// Some of CUtensorMapDataType. Floats come last.
+enum {
+    TENSOR_INT32 = 3,
+    TENSOR_INT64 = 5,
+    TENSOR_FLOAT16,
+    TENSOR_FLOAT32,
+    TENSOR_FLOAT64,
+    TENSOR_BFLOAT16
+};
 
 struct tensor_map {
     uint32_t magic;

@@ -50,14 +50,25 @@ void match_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)w;
     uint64_t value[WARP] = {0};
-    uint32_t result[WARP];
+    uint32_t result[WARP], known = 0;
+    const u32 *named = (const u32 *)(r + op->b);
     for (int i = 0; i < WARP; ++i)
         memcpy(&value[i], r + op->a + (size_t)i * op->width, op->width);
     for (int i = 0; i < WARP; ++i) {
-        uint32_t members = ((u32 *)(r + op->b))[i] & mask, same = 0;
+        uint32_t members = named[i] & mask, same = 0;
+        if (known >> i & 1)
+            continue;
         for (int j = 0; j < WARP; ++j)
-            same |= (uint32_t)(members >> j & 1 && value[j] == value[i]) << j;
+            same |= (uint32_t)(value[j] == value[i]) << j;
+        same &= members;
         result[i] = op->imm ? (same == members ? members : 0) : same;
+        for (uint32_t left = same; left; left &= left - 1) { // theirs is the same
+            int j = __builtin_ctz(left);
+            if (named[j] != named[i])
+                continue;
+            result[j] = result[i];
+            known |= 1u << j;
+        }
     }
     uint32_t p = 0;
     for (int i = 0; i < WARP; ++i) {

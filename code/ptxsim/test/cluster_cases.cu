@@ -351,6 +351,71 @@ template <bool WRONG> __global__ void sent(int *out)
     cluster.sync();
 }
 
+#define TOLD ".shared::cluster.mbarrier::complete_tx::bytes"
+#define TELL(to, value, barrier)                                                                   \
+    asm volatile("st.async" TOLD ".u32 [%0], %1, [%2];" ::"r"(to), "r"(value), "r"(barrier)        \
+                 : "memory")
+#define ADD(to, value, barrier)                                                                    \
+    asm volatile("red.async.relaxed.cluster" TOLD ".add.u32 [%0], %1, [%2];" ::"r"(to),            \
+                 "r"(value), "r"(barrier)                                                          \
+                 : "memory")
+
+template <bool WRONG> __global__ void told(int *out)
+{
+    __shared__ int mine[N];
+    __shared__ uint64_t full;
+    cg::cluster_group cluster = cg::this_cluster();
+    init(&full, 1);
+    if (threadIdx.x == 0)
+        expect(&full, BYTES);
+    cluster.sync();
+    uint32_t other = cluster.block_rank() ^ 1, t = threadIdx.x;
+    TELL(in_block(&mine[t], other), t, in_block(&full, other)); // <- told
+    if (!WRONG)
+        wait_for(&full, 0);
+    out[blockIdx.x * N + t] = mine[N - 1 - t];
+    if (WRONG)
+        wait_for(&full, 0);
+    cluster.sync();
+}
+
+template <bool WRONG> __global__ void added(int *out)
+{
+    __shared__ int sum;
+    __shared__ uint64_t full;
+    cg::cluster_group cluster = cg::this_cluster();
+    init(&full, 1);
+    if (threadIdx.x == 0) {
+        sum = 0;
+        expect(&full, 2 * BYTES);
+    }
+    cluster.sync();
+    for (uint32_t rank = 0; rank < 2; ++rank)
+        ADD(in_block(&sum, rank), threadIdx.x, in_block(&full, rank)); // <- added
+    if (!WRONG)
+        wait_for(&full, 0);
+    out[blockIdx.x * N + threadIdx.x] = sum;
+    if (WRONG)
+        wait_for(&full, 0);
+    cluster.sync();
+}
+
+template <bool WRONG> __global__ void astray(int *out)
+{
+    __shared__ int mine[N];
+    __shared__ uint64_t full;
+    cg::cluster_group cluster = cg::this_cluster();
+    init(&full, 1);
+    if (threadIdx.x == 0)
+        expect(&full, BYTES);
+    cluster.sync();
+    uint32_t other = cluster.block_rank() ^ 1, t = threadIdx.x;
+    TELL(in_block(&mine[t], other), t, in_block(&full, WRONG ? other ^ 1 : other)); // <- astray
+    wait_for(&full, 0);
+    out[blockIdx.x * N + t] = mine[t];
+    cluster.sync();
+}
+
 // ---- Running them -------------------------------------------------------------------------------
 
 #define CASE(name)                                                                                 \
@@ -367,7 +432,8 @@ static const struct {
     CASE(not_begun), CASE(read_early),  CASE(relaxed),      CASE(written_late), CASE(overwritten),
     CASE(left),      CASE(counted),     CASE(twice),        CASE(unasked),      CASE(stuck),
     CASE(outside),   CASE(not_its_own), CASE(no_such_rank), CASE(handed_over),  CASE(multicast),
-    CASE(reused),    CASE(unwaited),    CASE(sent),
+    CASE(reused),    CASE(unwaited),    CASE(sent),         CASE(told),         CASE(added),
+    CASE(astray),
 };
 
 int main(int argc, char **argv)

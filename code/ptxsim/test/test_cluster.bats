@@ -44,6 +44,10 @@ setup() {
 @test "multicast to a block that ends" { expect unwaited "which ends and has not waited for it"; }
 @test "a copy to one block with the mbarrier of another" { expect sent "with the mbarrier of another"; }
 
+@test "st.async: the other block does not wait" { expect told "in between"; }
+@test "red.async: nobody waits for the sum" { expect added "in between"; }
+@test "st.async to one block with the mbarrier of another" { expect astray "with the mbarrier of another"; }
+
 @test "a block of a cluster is not filmed: one line says so" {
     PTXSIM_FILM=$BATS_TEST_TMPDIR/film.json run "$BATS_FILE_TMPDIR/cases" sent right
     echo "$output"

@@ -19,7 +19,7 @@ extern "C" {
 #define assert_ok(call) assert_string_equal(cudaGetErrorName(call), "cudaSuccess")
 
 enum { SHARED = 64 << 10, A_AT = 0, B_AT = 32 << 10, WARPGROUP = 128, M = 64, ROW = 32 };
-enum type { E4M3, E5M2, F16, BF16 };
+enum type { E4M3, E5M2, F16, BF16, TF32 };
 
 extern __shared__ __align__(1024) uint8_t memory[];
 
@@ -166,6 +166,9 @@ PRODUCT(f16_shared_trans_b, 64, WITH_DESCRIPTOR(32, 34, 32, 33, HALVES(64), ", 1
 PRODUCT(f16_shared_trans, 64, WITH_DESCRIPTOR(32, 34, 32, 33, HALVES(64), ", 1, 1, 1, 1"))
 PRODUCT(bf16_n64, 64,
         WITH_REGISTERS(32, 37, 32, 33, 34, 35, 36, "m64n64k16.f32.bf16.bf16", ", 1, 1, 0"))
+PRODUCT(tf32_n64, 64,
+        WITH_REGISTERS(32, 37, 32, 33, 34, 35, 36, "m64n64k8.f32.tf32.tf32", ", 1, 1"))
+PRODUCT(tf32_shared, 64, WITH_DESCRIPTOR(32, 34, 32, 33, "m64n64k8.f32.tf32.tf32", ", -1, 1"))
 
 struct product {
     void (*kernel)(const uint8_t *, const uint32_t *, float *, job);
@@ -192,17 +195,19 @@ static const struct product products[] = {
     {f16_shared_trans_b, F16, F16, 64, true, false, true, 1},
     {f16_shared_trans, F16, F16, 64, true, true, true, 1},
     {bf16_n64, BF16, BF16, 64, false, false, false, 1},
+    {tf32_n64, TF32, TF32, 64, false, false, false, 1},
+    {tf32_shared, TF32, TF32, 64, true, false, false, -1},
 };
 enum { PRODUCTS = sizeof products / sizeof *products };
 
 static int bytes_of(enum type type)
 {
-    return type == E4M3 || type == E5M2 ? 1 : 2;
+    return type == E4M3 || type == E5M2 ? 1 : type == TF32 ? 4 : 2;
 }
 
 static double decoded(enum type type, uint32_t code)
 {
-    static const int fraction[] = {3, 2, 10, 7}, bias[] = {7, 15, 15, 127};
+    static const int fraction[] = {3, 2, 10, 7, 23}, bias[] = {7, 15, 15, 127, 127};
     int bits = 8 * bytes_of(type), f = fraction[type];
     int exponent = (int)(code >> f & ((1u << (bits - 1 - f)) - 1));
     double digits = (code & ((1u << f) - 1)) / (double)(1u << f) + (exponent ? 1 : 0);
@@ -214,6 +219,8 @@ static double value_of(enum type type, uint32_t code)
 {
     static double table[4][1 << 16];
     static bool ready[4];
+    if (type == TF32)
+        return decoded(type, code & 0xffffe000);
     for (uint32_t i = 0; !ready[type] && i < 1u << 8 * bytes_of(type); ++i)
         table[type][i] = decoded(type, i);
     ready[type] = true;
@@ -225,7 +232,8 @@ static uint32_t small_number(enum type type) // the code of -3 … 3
     static const uint32_t codes[][4] = {{0, 0x38, 0x40, 0x44},
                                         {0, 0x3c, 0x40, 0x42},
                                         {0, 0x3c00, 0x4000, 0x4200},
-                                        {0, 0x3f80, 0x4000, 0x4040}};
+                                        {0, 0x3f80, 0x4000, 0x4040},
+                                        {0, 0x3f800000, 0x40001fff, 0x40400001}}; // 19 bits count
     uint32_t v = draw();
     return codes[type][v & 3] | (v >> 2 & 1) << (8 * bytes_of(type) - 1);
 }
@@ -1234,6 +1242,221 @@ static void exchanged_in_clusters(void **)
     }
 }
 
+// ---- Stores and reductions that an mbarrier is told of ------------------------------------------
+
+#define IN_BLOCK(at, pointer, rank)                                                                \
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(shared_address(pointer)), "r"(rank))
+#define TOLD ".shared::cluster.mbarrier::complete_tx::bytes"
+#define RED(what, constraint, to, value)                                                           \
+    do {                                                                                           \
+        IN_BLOCK(there, to, rank);                                                                 \
+        asm volatile("red.async.relaxed.cluster" TOLD "." what " [%0], %1, [%2];" ::"r"(there),    \
+                     constraint(value), "r"(told)                                                  \
+                     : "memory");                                                                  \
+    } while (0)
+
+struct received { // by a thread
+    uint32_t one, two[2], four[4], sum, least, xored, row;
+    int32_t most;
+    uint64_t wide, wide_sum;
+};
+
+// Each block sends to the next of its cluster (st.async), and to all of it (red.async, cp.reduce.async.bulk).
+__global__ void send(received *out)
+{
+    __shared__ alignas(16) uint32_t one[WARPGROUP], two[WARPGROUP][2], four[WARPGROUP][4];
+    __shared__ alignas(16) uint32_t sum[WARPGROUP], least[WARPGROUP], xored[WARPGROUP];
+    __shared__ alignas(16) uint32_t row[WARPGROUP], mine[WARPGROUP];
+    __shared__ int32_t most[WARPGROUP];
+    __shared__ uint64_t wide[WARPGROUP], wide_sum[WARPGROUP], full;
+    uint32_t t = threadIdx.x, own = place(12), size = place(13), barrier = shared_address(&full);
+    uint32_t there, told, v = 1000 * own + t;
+    sum[t] = xored[t] = row[t] = 0;
+    least[t] = UINT32_MAX;
+    most[t] = INT32_MIN;
+    wide_sum[t] = 0;
+    mine[t] = v;
+    if (t == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(barrier) : "memory");
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier),
+                     "r"(WARPGROUP * (36 + 28 * size))
+                     : "memory");
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("fence.proxy.async;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    uint32_t next = (own + 1) % size;
+    IN_BLOCK(told, &full, next);
+    IN_BLOCK(there, &one[t], next);
+    asm volatile("st.async.weak" TOLD ".u32 [%0], %1, [%2];" ::"r"(there), "r"(v), "r"(told)
+                 : "memory");
+    IN_BLOCK(there, two[t], next);
+    asm volatile("st.async" TOLD ".v2.b32 [%0], {%1, %2}, [%3];" ::"r"(there), "r"(v + 1),
+                 "r"(v + 2), "r"(told)
+                 : "memory");
+    IN_BLOCK(there, four[t], next);
+    asm volatile("st.async" TOLD ".v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(there), "r"(v + 3),
+                 "r"(v + 4), "r"(v + 5), "r"(v + 6), "r"(told)
+                 : "memory");
+    IN_BLOCK(there, &wide[t], next);
+    asm volatile("st.async" TOLD ".b64 [%0], %1, [%2];" ::"r"(there), "l"((uint64_t)v << 32 | t),
+                 "r"(told)
+                 : "memory");
+    for (uint32_t rank = 0; rank < size; ++rank) {
+        IN_BLOCK(told, &full, rank);
+        RED("add.u32", "r", &sum[t], v);
+        RED("min.u32", "r", &least[t], v);
+        RED("max.s32", "r", &most[t], -(int32_t)v);
+        RED("xor.b32", "r", &xored[t], v);
+        RED("add.u64", "l", &wide_sum[t], (uint64_t)v << 30);
+        IN_BLOCK(there, row, rank);
+        if (t == 0)
+            asm volatile("cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::"
+                         "bytes.add.u32 [%0], [%1], %2, [%3];" ::"r"(there),
+                         "r"(shared_address(mine)), "n"(4 * WARPGROUP), "r"(told)
+                         : "memory");
+    }
+    asm volatile("{\n.reg .pred done;\nagain:\n"
+                 "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], 0;\n"
+                 "@!done bra again;\n}" ::"r"(barrier)
+                 : "memory");
+    received r = {one[t],
+                  {two[t][0], two[t][1]},
+                  {four[t][0], four[t][1], four[t][2], four[t][3]},
+                  sum[t],
+                  least[t],
+                  xored[t],
+                  row[t],
+                  most[t],
+                  wide[t],
+                  wide_sum[t]};
+    out[blockIdx.x * WARPGROUP + t] = r;
+    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+static void told_mbarriers(void **)
+{
+    const uint32_t BLOCKS = 8;
+    static received host[8 * WARPGROUP];
+    buffer<received> out(BLOCKS * WARPGROUP);
+    for (uint32_t size = 1; size <= 8; size *= 2) {
+        assert_ok(launch_clusters(send, dim3(BLOCKS), WARPGROUP, dim3(size, 1, 1), 0, out.device));
+        out.get(host);
+        for (uint32_t i = 0; i < BLOCKS * WARPGROUP; ++i) {
+            const received *r = &host[i];
+            uint32_t t = i % WARPGROUP, rank = i / WARPGROUP % size, sum = 0, xored = 0;
+            uint32_t v = 1000 * ((rank + size - 1) % size) + t;
+            for (uint32_t from = 0; from < size; ++from) {
+                sum += 1000 * from + t;
+                xored ^= 1000 * from + t;
+            }
+            assert_int_equal(r->one, v);
+            assert_int_equal(r->two[0] * 10000 + r->two[1], (v + 1) * 10000 + v + 2);
+            for (uint32_t k = 0; k < 4; ++k)
+                assert_int_equal(r->four[k], v + 3 + k);
+            assert_int_equal(r->wide, (uint64_t)v << 32 | t);
+            assert_int_equal(r->sum, sum);
+            assert_int_equal(r->row, sum);
+            assert_int_equal(r->xored, xored);
+            assert_int_equal(r->least, t);
+            assert_int_equal(r->most, -(int32_t)t);
+            assert_int_equal(r->wide_sum, (uint64_t)sum << 30);
+        }
+    }
+}
+
+// cp.reduce.async.bulk to global memory: all blocks to the same places. What the words of 16 bytes hold.
+enum reduction { ADD_F32, ADD_F16, MAX_S32, MIN_U64, OR_B32, INC_U32, REDUCTIONS };
+#define REDUCE(what, i)                                                                            \
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group." what                        \
+                 " [%0], [%1], 16;" ::"l"(out + 4 * (i)),                                          \
+                 "r"(shared_address(tile[i]))                                                      \
+                 : "memory")
+
+__global__ void reduce(uint32_t *out)
+{
+    __shared__ alignas(16) uint32_t tile[REDUCTIONS][4];
+    uint32_t b = blockIdx.x, t = threadIdx.x; // 4 threads
+    tile[ADD_F32][t] = __float_as_uint((float)(b + t));
+    tile[ADD_F16][t] = 0x3c004000; // 1, 2
+    tile[MAX_S32][t] = (uint32_t)((int)b - 10);
+    ((uint64_t *)tile[MIN_U64])[t / 2] = ((uint64_t)b << 32) + t / 2;
+    tile[OR_B32][t] = 1u << b;
+    tile[INC_U32][t] = 5;
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    if (t)
+        return;
+    REDUCE("add.f32", ADD_F32);
+    REDUCE("add.noftz.f16", ADD_F16);
+    REDUCE("max.s32", MAX_S32);
+    REDUCE("min.u64", MIN_U64);
+    REDUCE("or.b32", OR_B32);
+    REDUCE("inc.u32", INC_U32);
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+// A box of floats, added to what the tensor holds.
+__global__ void reduce_box(const __grid_constant__ CUtensorMap map)
+{
+    __shared__ alignas(128) float tile[4][8];
+    tile[threadIdx.x / 8][threadIdx.x % 8] = (float)(threadIdx.x + 100 * blockIdx.x);
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncthreads();
+    if (threadIdx.x)
+        return;
+    asm volatile("cp.reduce.async.bulk.tensor.2d.global.shared::cta.add.tile.bulk_group [%0, {%1, "
+                 "%2}], [%3];" ::"l"(&map),
+                 "r"(8), "r"(2), "r"(shared_address(tile))
+                 : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+static void reduced_to_global_memory(void **)
+{
+    enum { BLOCKS = 9 };
+    static uint32_t host[4 * REDUCTIONS];
+    buffer<uint32_t> out(4 * REDUCTIONS);
+    memset(host, 0, sizeof host);
+    for (int t = 0; t < 4; ++t) {
+        host[4 * MAX_S32 + t] = (uint32_t)-100;
+        host[4 * MIN_U64 + t] = UINT32_MAX;
+    }
+    out.put(host);
+    reduce<<<BLOCKS, 4>>>(out.device);
+    assert_ok(cudaGetLastError());
+    out.get(host);
+    for (int t = 0; t < 4; ++t) {
+        float sum;
+        memcpy(&sum, &host[4 * ADD_F32 + t], 4);
+        assert_true(sum == 36.0f + 9 * t);
+        assert_int_equal(host[4 * ADD_F16 + t], 0x48804c80); // 9, 18
+        assert_int_equal((int)host[4 * MAX_S32 + t], -2);
+        assert_int_equal(host[4 * MIN_U64 + t], t % 2 ? 0 : t / 2);
+        assert_int_equal(host[4 * OR_B32 + t], 0x1ff);
+        assert_int_equal(host[4 * INC_U32 + t], 9 % 6);
+    }
+    static const tensor_case t = {2, F32S, 0, {20, 5}, {80}, {8, 4}, ONES, {{8, 2}}, 0, false};
+    static float tensor[5][20];
+    buffer<float> at(100);
+    for (int i = 0; i < 100; ++i)
+        tensor[i / 20][i % 20] = (float)i;
+    at.put(tensor[0]);
+    reduce_box<<<3, 32>>>(encode(&t, at.device));
+    assert_ok(cudaGetLastError());
+    at.get(tensor[0]);
+    for (int i = 0; i < 100; ++i) {
+        int row = i / 20 - 2, column = i % 20 - 8;
+        bool inside = row >= 0 && column >= 0 && column < 8;
+        float sum = inside ? 3.0f * (float)(8 * row + column) + 300.0f : 0.0f;
+        assert_true(tensor[i / 20][i % 20] == (float)i + sum);
+    }
+}
+
 // ---- The device ---------------------------------------------------------------------------------
 
 static void a_hopper(void **)
@@ -1268,6 +1491,8 @@ int main()
         cmocka_unit_test(places_in_clusters),
         cmocka_unit_test(refused_clusters),
         cmocka_unit_test(exchanged_in_clusters),
+        cmocka_unit_test(told_mbarriers),
+        cmocka_unit_test(reduced_to_global_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

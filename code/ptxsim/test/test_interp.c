@@ -1503,6 +1503,204 @@ static void expect_fault(const char *registers, const char *body, struct setup s
     finish(&o);
 }
 
+// The last block to count takes the sum and puts the counter back. Blocks run on several cores, and
+// whoever counts last has seen what all others did, as often as it is launched.
+static void last_block(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 64, LAUNCHES = 400 };
+    uint32_t *out = memory_alloc(4 * (2 + BLOCKS));
+    memset(out, 0, 4 * (2 + BLOCKS));
+    struct module *m = parse(
+        HEADER
+        ".visible .entry k(.param .u64 out)\n{\n.reg .b64 %rd<4>; .reg .b32 %r<9>; .reg .pred %p;\n"
+        "ld.param.u64 %rd1, [out]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %nctaid.x;\n"
+        "mad.wide.u32 %rd2, %r1, 4, %rd1; st.volatile.global.u32 [%rd2+8], %r1;\n"
+        "membar.gl; atom.global.add.u32 %r3, [%rd1], 1; sub.u32 %r4, %r2, 1;\n"
+        "setp.ne.u32 %p, %r3, %r4; @%p ret;\n"
+        "membar.gl; mov.u32 %r5, 0; mov.u64 %rd3, %rd1;\n"
+        "next: ld.volatile.global.u32 %r6, [%rd3+8]; add.u32 %r5, %r5, %r6; add.s64 %rd3, %rd3, "
+        "4;\n"
+        "sub.u32 %r2, %r2, 1; setp.ne.u32 %p, %r2, 0; @%p bra next;\n"
+        "st.global.u32 [%rd1+4], %r5; st.global.u32 [%rd1], 0; ret;\n}\n");
+    uint64_t param = (uint64_t)(uintptr_t)out;
+    for (int i = 0; i < LAUNCHES; ++i) {
+        struct outcome o =
+            run_module(m, (struct setup){.grid = BLOCKS, .block = 1, .threads = 4}, &param);
+        assert_good(&o);
+        finish(&o);
+        assert_int_equal(out[0], 0);
+        assert_int_equal(out[1], BLOCKS * (BLOCKS - 1) / 2);
+        out[1] = 0;
+    }
+    module_free(m);
+    memory_free(out);
+}
+
+// ---- Sparse products ----------------------------------------------------------------------------
+
+// The code of a small whole number in a type of `bits` bits.
+static uint32_t sparse_code(const char *type, int value)
+{
+    static const uint8_t e4m3[] = {0, 0x38, 0x40, 0x44, 0x48}, e5m2[] = {0, 0x3c, 0x40, 0x42, 0x44};
+    int size = abs(value);
+    if (!strcmp(type, "e4m3") || !strcmp(type, "e5m2"))
+        return (type[1] == '4' ? e4m3[size] : e5m2[size]) | (value < 0 ? 0x80u : 0);
+    if (!strcmp(type, "f16"))
+        return (uint32_t)hb(value);
+    if (!strcmp(type, "bf16"))
+        return (uint32_t)fb((float)value) >> 16;
+    return type[0] == 't' ? (uint32_t)fb((float)value) : (uint32_t)value;
+}
+
+struct sparse {
+    const char *type, *sum, *shape;
+    int bits, k, selector;
+};
+
+// A of 16 rows with places chosen at random, packed as the manual's fragments say; D = A B + C in whole
+// numbers. Lanes that hold no metadata hold what is none.
+static void sparse_case(const struct sparse *t)
+{
+    enum { A = 0, B = 4, C = 8, META = 12, D = 13 };
+    bool wide = t->bits >= 16, tf32 = t->bits == 32, whole = t->sum[0] == 's',
+         half_sum = t->sum[1] == '1';
+    int each = 32 / t->bits, across = 4 * each, pairs = t->bits == 4 ? 2 : 1, stored = t->k / 2;
+    int a[16][128] = {0}, b[8][128], c[16][8];
+    uint32_t *out = memory_alloc(17 * 128);
+    uint64_t seed = (uint64_t)(t->k * 100 + t->bits);
+    memset(out, 0, 17 * 128);
+    for (int i = 0; i < 32; ++i)
+        out[META * 32 + i] = 0x55555555;
+    int lanes = (tf32 ? 2 * t->k : t->k / pairs) / 16, low = t->type[0] == 'u' ? 0 : -4;
+    for (int i = 0; i < 16; ++i)
+        for (int s = 0; s < stored; s += pairs) {
+            static const uint8_t picks[6][2] = {{0, 1}, {0, 2}, {0, 3}, {1, 2}, {1, 3}, {2, 3}};
+            static int pick;
+            int unit = s / pairs, field = tf32 ? 4 : 2, bit = unit * field;
+            if (unit % 2 == 0 || tf32)
+                pick = (int)(random_bits(&seed) % 6);
+            int place = tf32 ? pick % 2 : picks[pick][unit % 2];
+            uint32_t code = tf32 ? (place ? 14 : 4) : (uint32_t)place;
+            int base = tf32 ? 2 * s : unit / 2 * 4 * pairs, per = wide ? 16 : 32;
+            int word = wide ? bit / 16 : 2 * (bit / 32) + i / 8;
+            uint32_t *meta = &out[META * 32 + i % 8 * 4 + t->selector * lanes + word];
+            int shift = bit % per + (wide ? 16 * (i / 8) : 0);
+            *meta = (*meta & ~((uint32_t)((1 << field) - 1) << shift)) | code << shift;
+            for (int e = 0; e < pairs; ++e) {
+                int value = low + (int)(random_bits(&seed) % 9), at = s + e;
+                a[i][base + place * pairs + e] = t->bits == 4 &&value > 7 ? value -= 2 : value;
+                int reg = i / 8 + 2 * (at / across), lane = i % 8 * 4 + at % across / each;
+                uint32_t mask = tf32 ? ~0u : (1u << t->bits) - 1;
+                out[(A + reg) * 32 + lane] |= (sparse_code(t->type, value) & mask)
+                                              << at % each * t->bits % 32;
+            }
+        }
+    for (int j = 0; j < 8; ++j)
+        for (int k = 0; k < t->k; ++k) {
+            b[j][k] = low + (int)(random_bits(&seed) % 8);
+            uint32_t mask = tf32 ? ~0u : (1u << t->bits) - 1;
+            out[(B + k / across) * 32 + j * 4 + k % across / each] |=
+                (sparse_code(t->type, b[j][k]) & mask) << k % each * t->bits % 32;
+        }
+    for (int i = 0; i < 16; ++i)
+        for (int j = 0; j < 8; ++j) {
+            c[i][j] = 8 * i - j;
+            int lane = i % 8 * 4 + j / 2;
+            if (half_sum)
+                out[(C + i / 8) * 32 + lane] |= (uint32_t)hb(c[i][j]) << 16 * (j % 2);
+            else
+                out[(C + i / 8 * 2 + j % 2) * 32 + lane] =
+                    whole ? (uint32_t)c[i][j] : (uint32_t)fb((float)c[i][j]);
+        }
+    char body[4096], regs[3][64];
+    int counts[3] = {2 * ((stored + across - 1) / across), t->k / across, half_sum ? 2 : 4},
+        used = 0;
+    for (int which = 0; which < 3; ++which) {
+        int at = 0;
+        for (int i = 0; i < counts[which]; ++i)
+            at += snprintf(regs[which] + at, sizeof regs[which] - (size_t)at, "%s%%r%d",
+                           i ? ", " : "", 4 * which + i);
+    }
+    for (int i = 0; i < 13; ++i)
+        used += snprintf(body + used, sizeof body - (size_t)used,
+                         "ld.global.u32 %%r%d, [%%o+%d];\n", i, 128 * i);
+    used += snprintf(body + used, sizeof body - (size_t)used,
+                     "mma.sp::ordered_metadata.sync.aligned.%s.row.col.%s.%s.%s.%s {%s}, {%s}, "
+                     "{%s}, {%s}, %%r12, %d;\n",
+                     t->shape, t->sum, t->type, t->type, t->sum, regs[2], regs[0], regs[1], regs[2],
+                     t->selector);
+    for (int i = 0; i < counts[2]; ++i)
+        used += snprintf(body + used, sizeof body - (size_t)used,
+                         "st.global.u32 [%%o+%d], %%r%d;\n", 128 * (D + i), 8 + i);
+    struct outcome o = run_body("", body, (struct setup){0}, out);
+    assert_good(&o);
+    assert_int_equal(o.counts.tensor_flops, 16 * 8 * t->k); // of what is stored
+    finish(&o);
+    for (int i = 0; i < 16; ++i)
+        for (int j = 0; j < 8; ++j) {
+            int want = c[i][j], lane = i % 8 * 4 + j / 2;
+            for (int k = 0; k < t->k; ++k)
+                want += a[i][k] * b[j][k];
+            uint32_t got = half_sum ? out[(D + i / 8) * 32 + lane] >> 16 * (j % 2) & 0xffff
+                                    : out[(D + i / 8 * 2 + j % 2) * 32 + lane];
+            uint32_t code = half_sum ? (uint32_t)hb(want)
+                            : whole  ? (uint32_t)want
+                                     : (uint32_t)fb((float)want);
+            if (got != code)
+                fail_msg("%s %s: element %d, %d is %08x where %08x (%d) was expected", t->shape,
+                         t->type, i, j, got, code, want);
+        }
+    memory_free(out);
+}
+
+static void sparse_products(void **state)
+{
+    (void)state;
+    static const struct sparse list[] = {
+        {"f16", "f32", "m16n8k16", 16, 16, 3},  {"f16", "f32", "m16n8k32", 16, 32, 1},
+        {"f16", "f16", "m16n8k32", 16, 32, 0},  {"bf16", "f32", "m16n8k16", 16, 16, 0},
+        {"bf16", "f32", "m16n8k32", 16, 32, 1}, {"tf32", "f32", "m16n8k8", 32, 8, 2},
+        {"tf32", "f32", "m16n8k16", 32, 16, 1}, {"s8", "s32", "m16n8k32", 8, 32, 1},
+        {"u8", "s32", "m16n8k64", 8, 64, 0},    {"s8", "s32", "m16n8k64", 8, 64, 0},
+        {"s4", "s32", "m16n8k64", 4, 64, 1},    {"u4", "s32", "m16n8k128", 4, 128, 0},
+        {"e4m3", "f32", "m16n8k64", 8, 64, 0},  {"e5m2", "f32", "m16n8k64", 8, 64, 0},
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i)
+        sparse_case(&list[i]);
+    static const char rest[] =
+        "{%f0, %f1, %f2, %f3}, {%r0, %r1}, {%r2, %r3}, {%f0, %f1, %f2, %f3}, %r4";
+    static const struct {
+        const char *metadata, *opcode, *selector;
+        enum fault_kind kind;
+        const char *text;
+    } wrong[] = {
+        {"0", "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "0", FAULT_TRAP,
+         "thread (0,0,0): mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 with metadata 0x0 "
+         "for row 0 of A"},
+        {"0x11114444", "mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+         "3", FAULT_TRAP,
+         "thread (3,0,0): mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+         "with "
+         "metadata 0x1111 for row 8 of A"},
+        {"0x44444444", "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "4",
+         FAULT_UNSUPPORTED, "the sparsity selector is a number below 4"},
+        {"0x44444444", "mma.sp.sync.aligned.m16n8k64.row.col.f32.f16.f16.f32", "0",
+         FAULT_UNSUPPORTED,
+         "instruction mma.sp.sync.aligned.m16n8k64.row.col.f32.f16.f16.f32 is not supported"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
+        char body[1024];
+        snprintf(
+            body, sizeof body,
+            "mov.u32 %%r4, %s; mov.u32 %%r0, 0; mov.u32 %%r1, 0; mov.u32 %%r2, 0; mov.u32 %%r3, 0; "
+            "mov.f32 %%f0, 0f00000000; mov.f32 %%f1, %%f0; mov.f32 %%f2, %%f0; mov.f32 %%f3, %%f0; "
+            "%s %s, %s;",
+            wrong[i].metadata, wrong[i].opcode, rest, wrong[i].selector);
+        expect_fault("", body, (struct setup){0}, wrong[i].kind, wrong[i].text);
+    }
+}
+
 static void memory_faults(void **state)
 {
     (void)state;
@@ -2264,6 +2462,8 @@ int main(void)
         cmocka_unit_test(barriers_and_exits),
         cmocka_unit_test(device_heap),
         cmocka_unit_test(video),
+        cmocka_unit_test(sparse_products),
+        cmocka_unit_test(last_block),
         cmocka_unit_test(cache_hints),
         cmocka_unit_test(wrong_hints),
         cmocka_unit_test(async_bytes),

@@ -488,6 +488,13 @@ static void FN(access_any)(struct warp *w, char *r, const struct op *op, uint32_
     mask &= ~(in_global | in_shared);
     if (!mask)
         return;
+    if (op->space == SPACE_PARAM && mask == ~0u && !store && FN(direct)(op, size) &&
+        FN(shape64)(at, size) == SHAPE_SAME) { // what every kernel begins with
+        static const uint8_t none[16];
+        const uint8_t *memory = private_memory(w, op, 0, at[0], size, false);
+        FN(spread)((uint8_t *)r + op->d, memory ? memory : none, size);
+        return;
+    }
     _Alignas(64) uint8_t lanes[WARP * 16];
     if (store)
         FN(pack)(r, op, lanes);

@@ -5,8 +5,8 @@
 // largest, whose exponent is that of its factors, added up: 13 bits for FP8, 25 for halves. What is
 // left is added exactly. The sum is cut off to 13 bits behind its own leading bit, for halves to a
 // float; accumulators of halves are rounded to nearest instead. (There are published models:
-// Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025.) Nobody compared bfloat16:
-// fused multiply-adds in the order of k.
+// Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025.) Nobody compared bfloat16 and
+// tf32: fused multiply-adds in the order of k.
 
 enum { WGMMA_KEPT_FP8 = 13, WGMMA_KEPT_F16 = 25, WGMMA_LOW = -100, WGMMA_NONE = -16000 };
 
@@ -18,6 +18,9 @@ static void FN(wgmma_values)(const uint8_t *raw, int rows, int k, enum matrix_ty
         FN(f16_load)((const u16 *)raw, value, count);
     } else if (type == MATRIX_BF16) {
         FN(bf16_load)((const u16 *)raw, value, count);
+    } else if (type == MATRIX_TF32) {
+        for (int i = 0; i < count; ++i)
+            value[i] = float_of(((const u32 *)raw)[i] & 0xffffe000);
     } else if (type == MATRIX_E5M2) {
         for (int i = 0; i < count; ++i)
             value[i] = f16_to_f32(e5m2_to_f16(raw[i]));
@@ -139,7 +142,7 @@ static void FN(wgmma_product)(char *r, const struct wgmma *t, const void *a_raw,
                         f16_to_f32(((const u16 *)(r + t->d[i]))[2 * lane + e]);
             else
                 c[FN(wgmma_place)(t, n, i, lane, 0)] = ((const f32 *)(r + t->d[i]))[lane];
-    bool cut = t->a_type != MATRIX_BF16 && FN(wgmma_finite)(a, 16 * t->k) &&
+    bool cut = t->a_type != MATRIX_BF16 && t->a_type != MATRIX_TF32 && FN(wgmma_finite)(a, 16 * t->k) &&
                FN(wgmma_finite)(b, n * t->k) && FN(wgmma_finite)(c, 16 * n);
     if (cut) {
         FN(wgmma_exponents)(a, 16 * t->k, t->a_type == MATRIX_E4M3 ? -6 : -14, ae);
