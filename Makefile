@@ -525,7 +525,8 @@ handout%: $(book_inputs) build/tangle.stamp build/hashes.tsv | $(setup)
 # ---- Tests ---------------------------------------------------------------------------------------
 
 # The C tests run under the address and undefined-behaviour sanitizers; a CUDA test in the simulator.
-sanitize := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+# With -O1 the compiler takes twice as long, for tests that are over in seconds.
+sanitize := -Og -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
 san_objects = $(patsubst %.c,build/san/%.o,$(1))
 c_tests := $(patsubst %.c,build/tests/%,$(wildcard code/*/test_*.c code/*/test/test_*.c))
 cuda_tests := $(patsubst %.cu,build/tests/%,$(wildcard code/*/test_*.cu code/*/test/test_*.cu))
@@ -568,11 +569,13 @@ $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
 $(filter build/tests/code/ptxsim/%,$(c_tests)): private take := $(patsubst %,-Wl$(comma)-u$(comma)ops_%,base avx2 avx512)
 
 # Tests of libraries have many kernels: they are compiled as PTX only, which driver and simulator take.
+# nvcc's -O is the host's: of kernels it makes the same.
 test_flags = $(NVCC_FLAGS)
-ptx_only = $(KERNEL_FLAGS) --compress-mode=none -gencode arch=compute_89,code=compute_89
+quick_host := $(patsubst -O3,-O0,$(KERNEL_FLAGS))
+ptx_only = $(quick_host) --compress-mode=none -gencode arch=compute_89,code=compute_89
 %/test_math %/test_libraries %/test_programs %/test_kernels %/test_cache %/test_streams: test_flags = $(ptx_only)
-%/test_hopper: test_flags = $(KERNEL_FLAGS) --compress-mode=none -gencode arch=compute_90a,code=compute_90a
-%/test_debug: test_flags = $(filter-out -O3 -lineinfo,$(ptx_only)) -G
+%/test_hopper: test_flags = $(quick_host) --compress-mode=none -gencode arch=compute_90a,code=compute_90a
+%/test_debug: test_flags = $(filter-out -lineinfo,$(ptx_only)) -G
 $(cuda_tests): build/tests/%: %.cu build/libworkbench.a build/flags build/cuda
 	$(say) NVCC $<
 	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(test_flags) -MMD -MP -MF $@.d -MT $@ -c $< -o $@.o
@@ -603,7 +606,7 @@ fuzz: build/fuzz/fuzz ##5 fuzz the simulator's loader and parser (SECONDS=600)
 counted := $(addprefix build/tests/code/ptxsim/test/,micro_kernels banks)
 $(counted): build/tests/%: %.cu build/flags build/cuda
 	$(say) NVCC $<
-	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none -cudart shared \
+	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(quick_host) --compress-mode=none -cudart shared \
 	    -gencode arch=compute_89,code=compute_89 $< -o $@
 build/tests/code/ptxsim/test/test_counts: | build/tests/code/ptxsim/test/micro_kernels build/ptxsim/libcudart.so.13
 
@@ -617,7 +620,7 @@ $(coverage)/include/opcodes.inc: $(coverage)/generate
 # PTX only, for the simulator; the driver of a GPU that is to be recorded compiles it, too.
 $(coverage)/coverage: code/ptxsim/test/coverage/coverage.cu $(coverage)/include/opcodes.inc build/flags build/cuda
 	$(say) NVCC $<
-	$(Q)build/cuda/bin/nvcc -std=c++20 -O1 -I$(coverage)/include --compress-mode=none -cudart shared \
+	$(Q)build/cuda/bin/nvcc -std=c++20 -O0 -I$(coverage)/include --compress-mode=none -cudart shared \
 	    -gencode arch=compute_89,code=compute_89 $< -o $@
 # Today's table of opcodes, committed so that it can be read; a test compares the two.
 .PHONY: opcodes

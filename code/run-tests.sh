@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs tests that speak TAP: cmocka executables and bats files, as many at a time as there are
-# cores (JOBS=n: n), those that took longest the last time first. Shows each file's result as it
+# Runs tests that speak TAP: cmocka executables and bats files, one more at a time than there are
+# cores, for some only wait (JOBS=n: n), those that took longest the last time first. Shows each file's result as it
 # comes and every failure in full; the last line is "N passed, N failed" (", N skipped" where there
 # are any), and the exit status is 0 only if nothing failed. TAGS=quick: of bats files, only the tests
 # with this tag.
@@ -8,7 +8,7 @@
 set -um # each test is a process group: an interrupt ends all that it has started
 cd "$(dirname "$0")/.." || exit 2
 [ $# -gt 0 ] || { echo "usage: code/run-tests.sh TEST..." >&2; exit 2; }
-at_once=${JOBS:-$(nproc)}
+at_once=${JOBS:-$(($(nproc) + 1))}
 [[ $at_once =~ ^[1-9][0-9]*$ ]] || { echo "run-tests.sh: JOBS=$at_once is no number of tests" >&2; exit 2; }
 logs=build/tests/log
 mkdir -p "$logs"

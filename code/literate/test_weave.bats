@@ -14,16 +14,18 @@ setup_file() {
     pdftotext -layout build/book.pdf build/book.txt
 }
 
+# The specimen's figures are drawn once, in setup_file.
 setup() {
     cd "$BATS_TEST_TMPDIR"
     cp -r "$literate"/fixtures/weave/* .
     mkdir build
     cp hashes.tsv build/
+    cp -r "$made/build/figures" build
 }
 
 # For a PDF of what differs little from the specimen: LaTeX goes on from its page numbers.
-settled() {
-    cp -r "$made/build/book" build
+settled() { # [FOLDER]: of its work files
+    cp -r "$made/build/book" "${1-build/book}"
 }
 
 # Weaves what lies here; expects exactly these lines on standard error, and no book.
@@ -342,6 +344,7 @@ EOF
     n=$(line_of chapters/01-scale.md plots/line.svg)
     expect_errors "chapters/01-scale.md:$n: no chart plots/line.svg (make plots draws it)"
     cp "$literate/fixtures/weave/plots/line.svg" plots/
+    rm -r build/figures
     sed -i 's/\\draw\[flow\]/\\drow[flow]/' chapters/01-scale.md
     n=$(line_of chapters/01-scale.md '{.tikz')
     expect_errors "chapters/01-scale.md:$n: in the figure: Undefined control sequence. \\drow"
@@ -376,6 +379,7 @@ EOF
 
 @test "pages of the book without a part: set without it, counted, and too many are an error" {
     sed -i 's/^- chapters\/SP/- part: Into use\n&/; s/^- chapters\/02/- part: Past that\n&/' book.md
+    settled build/book-pages
     run -1 --separate-stderr "$literate/pages" --most 1 'Into use' chapters/words.md
     pdftotext build/book-pages/less.pdf less.txt
     pages=$(pdfinfo build/book-pages/less.pdf | awk '/^Pages:/ { print $2 }')

@@ -5,7 +5,7 @@
 compile_cases() {
     cd "$BATS_TEST_DIRNAME/../../.."
     export LD_LIBRARY_PATH=$PWD/build/ptxsim CASES=$1 SCHEDULES=${3:?}
-    build/cuda/bin/nvcc -std=c++20 -O3 -lineinfo --compress-mode=none -cudart shared \
+    build/cuda/bin/nvcc -std=c++20 -O0 -lineinfo --compress-mode=none -cudart shared \
         -gencode "arch=compute_$2,code=compute_$2" "$CASES" -o "$BATS_FILE_TMPDIR/cases"
 }
 
