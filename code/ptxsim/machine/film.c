@@ -28,7 +28,7 @@
 #include <string.h>
 
 enum {
-    WORDS_MAX = 6 << 20, // of the events: a page of them has to stay below 8 MB
+    WORDS_MAX = 6 << 20, // of events and patterns: a page of them is to stay below 8 MB
     FAULTS_MAX = 32,
     SLOTS = 1 << 14, // of the hash table of patterns
 };
@@ -64,7 +64,7 @@ struct film {
     size_t word_count, word_capacity, last_block;
     uint32_t events;
     struct film_pattern *patterns;
-    size_t pattern_count, pattern_capacity;
+    size_t pattern_count, pattern_capacity, pattern_words;
     uint32_t slots[SLOTS]; // 1 + the first pattern with a hash
     uint64_t *allocations; // where each of those that were accessed begins
     size_t allocation_count, allocation_capacity;
@@ -163,7 +163,7 @@ static void add(struct film *f, enum film_event type, const int64_t *numbers, in
 {
     if (f->cut)
         return;
-    if (f->word_count + (size_t)count + 2 >
+    if (f->word_count + f->pattern_words + (size_t)count + 2 >
         WORDS_MAX) { // the film ends before the block that is cut
         f->cut = true;
         f->word_count = f->last_block;
@@ -202,6 +202,7 @@ static uint32_t pattern_of(struct film *f, const uint64_t at[WARP], uint32_t byt
     p.next = *slot;
     f->patterns = array_grow(f->patterns, f->pattern_count, &f->pattern_capacity, sizeof p);
     f->patterns[f->pattern_count++] = p;
+    f->pattern_words += 2 + (size_t)__builtin_popcount(mask);
     *slot = (uint32_t)f->pattern_count;
     return *slot - 1;
 }
@@ -235,7 +236,7 @@ void film_shared(struct film *f, uint32_t insn, const uint32_t at[WARP], int byt
                  enum film_access access)
 {
     uint64_t wide[WARP], base;
-    if (!mask)
+    if (!mask || f->cut)
         return;
     for (int i = 0; i < WARP; ++i)
         wide[i] = at[i];
@@ -259,7 +260,7 @@ void film_global(struct film *f, uint32_t insn, const uint64_t at[WARP], int byt
                  enum film_access access)
 {
     uint64_t base;
-    if (!mask)
+    if (!mask || f->cut)
         return;
     uint32_t pattern = pattern_of(f, at, (uint32_t)bytes, mask, &base);
     const struct allocation *a = memory_find(base, (uint64_t)bytes, NULL);

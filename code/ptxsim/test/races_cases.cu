@@ -687,6 +687,94 @@ template <bool WRONG> __global__ void fresh(int *out, const int *in)
     out[t] += in[t]; // <- fresh
 }
 
+// ---- Addresses that are wrong: no barrier helps -------------------------------------------------
+
+// Rows of 16 that are 12 apart.
+template <bool WRONG> __global__ void overlap(int *out, const int *in)
+{
+    __shared__ int tile[2 * N];
+    int t = threadIdx.x, pitch = WRONG ? 12 : 16;
+    tile[t / 16 * pitch + t % 16] = in[t]; // <- overlap
+    __syncthreads();
+    out[t] = tile[t / 16 * pitch + t % 16];
+}
+
+// The same in global memory.
+template <bool WRONG> __global__ void overlap_global(int *out, const int *in)
+{
+    int t = threadIdx.x, pitch = WRONG ? 12 : 16;
+    out[t / 16 * pitch + t % 16] = in[t]; // <- overlap_global
+}
+
+// A statement reads what another thread's has written.
+template <bool WRONG> __global__ void neighbour(int *out, const int *in)
+{
+    __shared__ int tile[N];
+    int t = threadIdx.x;
+    tile[t] = in[t];
+    __syncthreads();
+    tile[t] += tile[WRONG ? (t + 32) % N : t]; // <- neighbour
+    __syncthreads();
+    out[t] = tile[t];
+}
+
+// Threads read past the end of one tile, and others write there.
+struct two_lists {
+    int from[N], to[N];
+};
+
+template <bool WRONG> __global__ void runs_over(int *out, const int *in)
+{
+    __shared__ two_lists lists;
+    int t = threadIdx.x;
+    lists.from[t] = in[t];
+    lists.to[t] = 0;
+    __syncthreads();
+    int value = lists.from[WRONG ? 2 * t : t]; // <- runs_over
+    lists.to[t] = value;
+    __syncthreads();
+    out[t] = lists.to[t];
+}
+
+// Here a barrier is what is missing: rounds write the same place one after the other.
+template <bool WRONG> __global__ void turns(int *out, const int *in)
+{
+    __shared__ int tile[N];
+    int t = threadIdx.x;
+#pragma unroll 1
+    for (int i = 0; i < 4; ++i) {
+        tile[(t + 32 * i) % N] = in[i]; // <- turns
+        if (!WRONG)
+            __syncthreads();
+    }
+    __syncthreads();
+    out[t] = tile[t];
+}
+
+// And here: a line writes two tiles, and names them as one.
+template <bool WRONG> __global__ void two_tiles(int *out, const int *in)
+{
+    __shared__ two_lists lists;
+    int t = threadIdx.x;
+    for (int i = t; i < 2 * N; i += N)
+        ((int *)&lists)[i] = in[i]; // <- two_tiles
+    if (!WRONG)
+        __syncthreads();
+    out[t] = lists.to[N - 1 - t];
+}
+
+// No bug at all: each step gathers in its own way, and none is like another.
+template <bool WRONG> __global__ void gathers(int *out, const int *in)
+{
+    unsigned t = threadIdx.x, at = t + 1, sum = 0;
+#pragma unroll 1
+    for (int i = 0; i < 60000; ++i) {
+        at = at * 1664525 + 1013904223;
+        sum += (unsigned)in[at >> 23];
+    }
+    out[t] = (int)sum;
+}
+
 // At the end of this file.
 template <bool WRONG> __global__ void header(int *out, const int *in);
 
@@ -713,7 +801,9 @@ static const struct {
     CASE(lane_flag, 1),      CASE(left, 1),           CASE(two_barriers, 1),
     CASE(endless, 1),        CASE(endless_stores, 1), CASE(in_place, 4),
     CASE(same_tile, 1),      CASE(walks, 4),          CASE(no_step, 1),
-    CASE(warp_spins, 1),     CASE(lanes_spin, 1),
+    CASE(warp_spins, 1),     CASE(lanes_spin, 1),     CASE(overlap, 1),
+    CASE(overlap_global, 1), CASE(neighbour, 1),      CASE(runs_over, 1),
+    CASE(turns, 1),          CASE(two_tiles, 1),      CASE(gathers, 1),
 };
 
 int main(int argc, char **argv)

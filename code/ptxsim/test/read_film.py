@@ -129,7 +129,8 @@ def culprit(page):
     text = {f"{file.split('/')[-1]}:{line}": words for file, line, words in page["source"]}
     places = re.findall(r"line ([^ ,]+:\d+)", fault["sentence"])
     missing = r"A \w+ is missing( \(__\w+\(\)(, or an mbarrier)?\)| \([\w.]+\))?"
-    what = re.match(missing + "|Nothing orders two CTAs|Nobody goes on|", fault["sentence"]).group()
+    others = "|An address is wrong|Two threads use the same place|Nothing orders two CTAs|Nobody goes on|"
+    what = re.match(missing + others, fault["sentence"]).group()
     other = page.get("other")
     ctas = [",".join(map(str, r["cta"])) for r in (other, page["recording"]) if r]
     return [fault["kind"], what, *[text[place].strip() for place in places], *(["CTAs " + " and ".join(ctas)] if other else [])]

@@ -133,6 +133,34 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     [[ "$fault" == race$'\t'*"A barrier is missing (__syncwarp()) between "* ]]
 }
 
+@test "rows that overlap: two threads write one place in the same round, and no barrier is asked for" {
+    film_case overlap
+    line=$(line_of_case overlap)
+    [ "$fault" = race$'\t'"$line"$'\t'"$line"$'\t'"Two threads use the same place at line races_cases.cu:$line: warp 0, lane 28 writes tile[24], and warp 1, lane 0 writes it in the same round. A barrier would only decide who is last: look at the address." ]
+    film_case overlap_global
+    [[ "$fault" == *"Two threads use the same place at line races_cases.cu:$(line_of_case overlap_global): warp 0, lane 28 writes byte 96 of an allocation in global memory, and warp 1, lane 0 writes it in the same round. A barrier would only decide who is last: look at the address." ]]
+}
+
+@test "a line that reads what another thread's writes: no barrier stands between a line and itself" {
+    film_case neighbour
+    [[ "$fault" == *"Two threads use the same place at line races_cases.cu:$(line_of_case neighbour): warp 0, lane 0 reads tile[32], and warp 1, lane 0 writes it in the same round. No barrier stands between a line and itself: look at the address. If it is meant, use an atomic operation, or "* ]]
+}
+
+@test "an access past the end of the tile that its line names: the address is wrong" {
+    film_case runs_over
+    line=$(line_of_case runs_over)
+    [[ "$fault" == *"An address is wrong at line races_cases.cu:$line: the line names lists.from, but warp 2, lane 0 reads lists.to[0] there, which warp 0, lane 0 writes at line races_cases.cu:$((line + 1)). A barrier would only decide who is first: look at the index and at the distance of two rows." ]]
+}
+
+@test "a barrier is still what is missing where rounds follow each other, or a line names both tiles as one" {
+    film_case turns
+    line=$(line_of_case turns)
+    [[ "$fault" == *"A barrier is missing (__syncthreads()) between line races_cases.cu:$line and line races_cases.cu:$line of the next time round: "* ]]
+    film_case two_tiles
+    line=$(line_of_case two_tiles)
+    [[ "$fault" == *"A barrier is missing (__syncthreads()) between line races_cases.cu:$line and line races_cases.cu:$((line + 3)): "* ]]
+}
+
 @test "a copy that nothing waits for" {
     film_case copy_wait
     [[ "$fault" == race$'\t'"$(line_of_case copy_wait)"$'\t'*"A wait is missing before line "*" is still on its way."* ]]
@@ -210,6 +238,37 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     python3 code/ptxsim/test/watch_films.py "$page" >"$BATS_TEST_TMPDIR/said"
     python3 code/ptxsim/test/read_film.py watched "$BATS_TEST_TMPDIR/said" walks
     python3 code/ptxsim/test/read_film.py watched "$BATS_TEST_TMPDIR/said" counts
+}
+
+# The recorder has a bound of its own; these are recordings below it whose page would be above 8 MB.
+@test "a page that its values, its patterns or a second CTA make too large is cut to fit, and opens" {
+    local recording=$BATS_TEST_TMPDIR/recording.json values kind
+    values=$(seq -s, 1 1200)
+    fits() {
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [ "${lines[-1]}" = "$page: cut: the kernel goes on after what a page of 8 MB holds; a smaller shape shows it whole" ]
+        [ "$(stat -c %s "$page")" -lt $((8 << 20)) ]
+        [ "$(stat -c %s "$page")" -gt $((2 << 20)) ]
+    }
+    LD_LIBRARY_PATH=build/ptxsim PTXSIM_FILM=$recording PTXSIM_FILM_VALUES=$values \
+        build/ch03_wmma_qk --shapes 1x1x512 --seeds 0 --no-timing --quiet
+    head -c 1000 "$recording" | grep -qF '"cut":false'
+    run build/profile --film "$page" "$recording"
+    fits
+    [ "$(python3 code/ptxsim/test/read_film.py said "$page" cut)" = true ]
+    mv "$page" "$BATS_TEST_TMPDIR/values.html"
+    run --separate-stderr build/profile --film "$page" "$BATS_FILE_TMPDIR/cases" gathers right
+    fits
+    mv "$page" "$BATS_TEST_TMPDIR/patterns.html"
+    make -s build/planted/ch12_persistent.plain-counter
+    run --separate-stderr build/profile --film "$page" --values "$values" build/planted/ch12_persistent.plain-counter --shapes 1x1x512 --seeds 0 --no-timing --quiet
+    fits
+    command -v chromium >/dev/null || skip "no chromium"
+    python3 code/ptxsim/test/watch_films.py "$BATS_TEST_TMPDIR"/{values,patterns}.html "$page" >"$BATS_TEST_TMPDIR/said"
+    for kind in walks counts; do
+        python3 code/ptxsim/test/read_film.py watched "$BATS_TEST_TMPDIR/said" $kind
+    done
 }
 
 @test "./lab4 my.cu --film: a kernel without one of its barriers, to the sentence that says which" {

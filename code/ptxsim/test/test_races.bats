@@ -58,6 +58,15 @@ setup() {
 @test "a last block without a fence" { expect last_block "with no release and acquire in between"; }
 @test "blocks that meet at their border" { expect border "with no release and acquire in between"; }
 
+@test "rows that overlap, in shared and in global memory" {
+    expect overlap "4 bytes of shared memory"
+    expect overlap_global "in between"
+}
+@test "a line of one thread that reads what the same line of another writes" { expect neighbour "with no barrier in between"; }
+@test "an access past the end of its tile, into another one" { expect runs_over "4 bytes of shared memory"; }
+@test "rounds that write the same places" { expect turns "with no barrier in between"; }
+@test "a line that writes two tiles" { expect two_tiles "with no barrier in between"; }
+
 @test "copies drained after they were handed over" { expect copy_drained "(tile + "; }
 @test "a wmma tile in place, looked at by lanes" { expect wmma_looked_at "with no __syncwarp or barrier in between"; }
 @test "a wmma tile in place, one for each warp" { expect wmma_in_place "with no barrier in between"; }

@@ -4,6 +4,7 @@
 
 #include "ptxsim/machine/film_events.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -257,6 +258,94 @@ static bool has_mbarriers(const json_t *kernel)
     return false;
 }
 
+// Number i of an event's row.
+static long number_of(const json_t *row, size_t i)
+{
+    return (long)json_integer_value(json_array_get(row, i));
+}
+
+// Whether the bytes that a pattern names from a base on have this one.
+static bool pattern_has(const json_t *kernel, long number, long base, long at)
+{
+    const json_t *pattern = json_array_get(json_object_get(kernel, "patterns"), (size_t)number);
+    for (size_t i = 2; i < json_array_size(pattern); ++i) {
+        long from = base + number_of(pattern, i);
+        if (at >= from && at < from + number_of(pattern, 0))
+            return true;
+    }
+    return false;
+}
+
+// Whether an event is an instruction's access to the byte that a race is about.
+static bool is_access(const json_t *kernel, const json_t *fault, const json_t *row, long insn)
+{
+    long type = number_of(row, 0);
+    if ((type != EVENT_SHARED && type != EVENT_GLOBAL) || number_of(row, 1) != insn)
+        return false;
+    if (type == EVENT_SHARED)
+        return json_object_get(fault, "at") &&
+               pattern_has(kernel, number_of(row, 4), number_of(row, 3),
+                           (long)number_at(fault, "at"));
+    return json_object_get(fault, "byte") &&
+           number_of(row, 3) == (long)number_at(fault, "allocation") &&
+           pattern_has(kernel, number_of(row, 5), number_of(row, 4),
+                       (long)number_at(fault, "byte"));
+}
+
+struct moment {    // where a lane is on its way
+    long rounds;   // how often it has come to the instruction
+    long barriers; // how many barriers have let its warp go on
+    bool found;
+};
+
+// Where a lane was at its last access to the byte that a race is about, before the race was seen.
+static struct moment moment_of(const json_t *kernel, const json_t *fault, long insn, long thread)
+{
+    struct moment now = {0}, last = {0};
+    const json_t *row, *block = NULL;
+    long warp = -1;
+    size_t i, end = (size_t)number_at(fault, "event");
+    json_array_foreach (json_object_get(kernel, "events"), i, row) {
+        long type = number_of(row, 0);
+        if (i >= end && type == EVENT_BLOCK)
+            break;
+        if (type == EVENT_RELEASE)
+            now.barriers += number_of(row, 2) >> thread / 32 & 1;
+        if (type == EVENT_BLOCK) {
+            warp = number_of(row, 1);
+            block = json_array_get(json_object_get(kernel, "blocks"), (size_t)number_of(row, 2));
+            now.rounds += warp == thread / 32 && number_of(row, 3) >> thread % 32 & 1 &&
+                          insn >= number_of(block, 0) &&
+                          insn < number_of(block, 0) + number_of(block, 1);
+        }
+        if (warp == thread / 32 && is_access(kernel, fault, row, insn)) {
+            last = now;
+            last.found = true;
+        }
+    }
+    return last;
+}
+
+// Whether two threads are at the same line, and no barrier could stand between their accesses: both have
+// come to the instruction equally often; or, of two instructions of the line, have passed the same barriers.
+static bool same_line(const json_t *kernel, const json_t *fault, const struct chain *a,
+                      const struct chain *b)
+{
+    long insn = (long)number_at(fault, "insn"), other = (long)number_at(fault, "other");
+    if (a->count != b->count || strncmp(a->place[a->count - 1], "?:", 2) == 0)
+        return false;
+    for (int i = 0; i < a->count; ++i)
+        if (strcmp(a->place[i], b->place[i]) != 0)
+            return false;
+    struct moment first = moment_of(kernel, fault, other, (long)number_at(fault, "thread"));
+    struct moment second = moment_of(
+        kernel, fault, insn, 32 * (long)number_at(fault, "warp") + (long)number_at(fault, "lane"));
+    if (!first.found || !second.found)
+        return false;
+    return insn == other ? first.rounds == second.rounds
+                         : !has_mbarriers(kernel) && first.barriers == second.barriers;
+}
+
 // Whether the second access of a race is one that the first access's warp had made before, in the same
 // round: then it is late, and the first access should have waited for it. Counted are the executions of
 // both instructions up to the fault.
@@ -328,9 +417,210 @@ static void explain_ctas(const json_t *kernel, const json_t *fault, char *text, 
         stores(kernel, (long)number_at(fault, "insn")) ? "writes" : "reads", second);
 }
 
+// ---- Addresses that are wrong -------------------------------------------------------------------
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+// Whether a line of the source ends a statement, or has nothing of one.
+static bool ends_statement(const char *line)
+{
+    const char *comment = strstr(line, "//");
+    size_t length = comment ? (size_t)(comment - line) : strlen(line);
+    while (length && strchr(" \t", line[length - 1]))
+        --length;
+    return length == 0 || strchr(";{}", line[length - 1]);
+}
+
+static const char *source_line(const json_t *source, size_t i)
+{
+    const char *text = json_string_value(json_array_get(json_array_get(source, i), 2));
+    return text ? text : "";
+}
+
+// The statement that a place FILE:LINE is in, without comments; empty if the source has no such line.
+static void statement_at(const json_t *source, const char *place, struct text *t)
+{
+    const json_t *row;
+    size_t i, at = json_array_size(source), end;
+    char own[4200];
+    append(t, "", 0);
+    json_array_foreach (source, i, row) {
+        snprintf(own, sizeof own, "%s:%d", base_name(json_string_value(json_array_get(row, 0))),
+                 (int)json_integer_value(json_array_get(row, 1)));
+        if (strcmp(own, place) == 0)
+            at = i;
+    }
+    if (at == json_array_size(source))
+        return;
+    for (end = at; end + 1 < json_array_size(source) && !ends_statement(source_line(source, end));)
+        ++end;
+    while (at > 0 && !ends_statement(source_line(source, at - 1)))
+        --at;
+    for (; at <= end; ++at) {
+        const char *line = source_line(source, at), *comment = strstr(line, "//");
+        append(t, line, comment ? (size_t)(comment - line) : strlen(line));
+        append(t, " ", 1);
+    }
+}
+
+static size_t name_length(const char *text)
+{
+    size_t length = 0;
+    while (isalnum((unsigned char)text[length]) || text[length] == '_')
+        ++length;
+    return length;
+}
+
+// "t.codes.k" of "t.codes[stage].k[i]", of "t->codes[1].k", of a tile's name; returns the end of it in `text`.
+static const char *read_path(const char *text, char *path, size_t size)
+{
+    size_t used = 0;
+    for (;;) {
+        size_t length = name_length(text);
+        used += (size_t)snprintf(path + used, size - used, "%.*s", (int)length, text);
+        for (text += length; *text == '[';) {
+            int depth = 0;
+            do
+                depth += (*text == '[') - (*text == ']');
+            while (*++text && depth);
+        }
+        size_t sign = *text == '.' ? 1 : strncmp(text, "->", 2) == 0 ? 2 : 0;
+        if (!sign || !name_length(text + sign) || used + 2 >= size)
+            return text;
+        path[used++] = '.';
+        text += sign;
+    }
+}
+
+// Whether a path is another one, or of one of its members.
+static bool is_within(const char *path, const char *other)
+{
+    size_t length = strlen(other);
+    return strncmp(path, other, length) == 0 && (!path[length] || path[length] == '.');
+}
+
+// Whether a statement names a tile, or a member of it; whole false: or a structure that has the tile.
+// (A structure in dynamic memory has a name in the source only.)
+static bool names_tile(const char *statement, const json_t *tile, bool whole)
+{
+    char wanted[256], path[256];
+    read_path(string_at(tile, "name"), wanted, sizeof wanted);
+    for (const char *at = statement; *at; at += name_length(at) ? name_length(at) : 1) {
+        if (!name_length(at) || (at > statement && (at[-1] == '.' || at[-1] == '>')))
+            continue;
+        read_path(at, path, sizeof path);
+        const char *member = strchr(path, '.');
+        if (is_within(path, wanted) || (member && is_within(member + 1, wanted)) ||
+            (!whole && (is_within(wanted, path) || (member && is_within(wanted, member + 1)))))
+            return true;
+    }
+    return false;
+}
+
+static bool has_byte(const json_t *tile, long at)
+{
+    long bytes = (long)number_at(tile, "element");
+    for (size_t i = 0; i < json_array_size(json_object_get(tile, "dims")); ++i)
+        bytes *= number_of(json_object_get(tile, "dims"), i);
+    return at >= (long)number_at(tile, "at") && at < (long)number_at(tile, "at") + bytes;
+}
+
+// Whether an instruction accesses a tile, in this film: its lowest or its highest lane.
+static bool accesses_tile(const json_t *kernel, long insn, const json_t *tile)
+{
+    const json_t *row, *pattern;
+    size_t i;
+    json_array_foreach (json_object_get(kernel, "events"), i, row) {
+        if (number_of(row, 0) != EVENT_SHARED || number_of(row, 1) != insn)
+            continue;
+        pattern = json_array_get(json_object_get(kernel, "patterns"), (size_t)number_of(row, 4));
+        if (has_byte(tile, number_of(row, 3)) ||
+            has_byte(tile, number_of(row, 3) + number_of(pattern, json_array_size(pattern) - 1)))
+            return true;
+    }
+    return false;
+}
+
+// The tile that an instruction leaves: its statement names that one, where the instruction is as well, but
+// not the one that has the byte of the race. The innermost statement that names a tile tells. NULL: none.
+static const json_t *tile_left(const json_t *kernel, const json_t *tiles, const json_t *source,
+                               const json_t *fault, long insn)
+{
+    struct chain c = chain_of(kernel, insn);
+    long at = (long)number_at(fault, "at");
+    const json_t *tile, *left = NULL;
+    bool named = false, known = false; // known: a tile has the byte
+    size_t i;
+    for (int level = c.count - 1; level >= 0 && !left && !named; --level) {
+        struct text t = {0};
+        statement_at(source, c.place[level], &t);
+        json_array_foreach (tiles, i, tile) {
+            known |= has_byte(tile, at);
+            named |= has_byte(tile, at) && names_tile(t.data, tile, false);
+            if (!left && !has_byte(tile, at) && names_tile(t.data, tile, true) &&
+                accesses_tile(kernel, insn, tile))
+                left = tile;
+        }
+        free(t.data);
+    }
+    return named || !known ? NULL : left;
+}
+
+// A race that no barrier ends: two threads at one line, or an access outside the tile that its line names.
+// False: it is another one.
+static bool explain_address(const json_t *kernel, const json_t *tiles, const json_t *source,
+                            const json_t *fault, const char *name, char *text, size_t size)
+{
+    char here[600], there[600], left[256];
+    long insn = (long)number_at(fault, "insn"), other = (long)number_at(fault, "other");
+    unsigned thread = (unsigned)number_at(fault, "thread"), warp = thread / 32, lane = thread % 32;
+    unsigned own_warp = (unsigned)number_at(fault, "warp"),
+             own_lane = (unsigned)number_at(fault, "lane");
+    bool wrote = json_is_true(json_object_get(fault, "wrote")), writes = stores(kernel, insn);
+    struct chain a = chain_of(kernel, other), b = chain_of(kernel, insn);
+    line_at(&b, b.count - 1, here, sizeof here);
+    line_at(&a, a.count - 1, there, sizeof there);
+    if (same_line(kernel, fault, &a, &b)) {
+        int used = snprintf(text, size,
+                            "Two threads use the same place at %s: warp %u, lane %u %s %s, and "
+                            "warp %u, lane %u %s it in the same round. ",
+                            here, warp, lane, wrote ? "writes" : "reads", name, own_warp, own_lane,
+                            writes ? "writes" : "reads");
+        snprintf(text + used, size - (size_t)used, "%s",
+                 wrote && writes
+                     ? "A barrier would only decide who is last: look at the address."
+                     : "No barrier stands between a line and itself: look at the address. If it is "
+                       "meant, use an atomic operation, or read in one statement and write in "
+                       "another, with a barrier between.");
+        return true;
+    }
+    const json_t *tile =
+        json_object_get(fault, "at") ? tile_left(kernel, tiles, source, fault, insn) : NULL;
+    bool second = tile != NULL;
+    if (!second && json_object_get(fault, "at"))
+        tile = tile_left(kernel, tiles, source, fault, other);
+    if (!tile)
+        return false;
+    read_path(string_at(tile, "name"), left, sizeof left);
+    snprintf(
+        text, size,
+        "An address is wrong at %s: the line names %s, but warp %u, lane %u %s %s there, which "
+        "warp %u, lane %u %s at %s. A barrier would only decide who is first: look at the "
+        "index and at the distance of two rows.",
+        second ? here : there, left, second ? own_warp : warp, second ? own_lane : lane,
+        (second ? writes : wrote) ? "writes" : "reads", name, second ? warp : own_warp,
+        second ? lane : own_lane, (second ? wrote : writes) ? "writes" : "reads",
+        second ? there : here);
+    return true;
+}
+
 // Which edge a race lacks, in a sentence.
-static void explain_race(const json_t *kernel, const json_t *tiles, const json_t *fault, char *text,
-                         size_t size)
+static void explain_race(const json_t *kernel, const json_t *tiles, const json_t *source,
+                         const json_t *fault, char *text, size_t size)
 {
     char first[600], second[600], name[256];
     long insn = (long)number_at(fault, "insn"), other = (long)number_at(fault, "other");
@@ -355,6 +645,8 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
                  number_at(fault, "byte"));
     else
         tile_name(tiles, (unsigned)number_at(fault, "at"), name, sizeof name);
+    if (explain_address(kernel, tiles, source, fault, name, text, size))
+        return;
     if (json_is_true(json_object_get(fault, "pending")))
         snprintf(
             text, size,
@@ -384,28 +676,14 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
             thread % 32, before, name, warp, lane, now);
 }
 
-// Number i of an event's row.
-static long number_of(const json_t *row, size_t i)
-{
-    return (long)json_integer_value(json_array_get(row, i));
-}
-
-// Whether an event of shared memory writes a byte: a store, an atomic, a copy, a bulk copy.
+// Whether an event writes a byte of shared memory: a store, an atomic, a copy, a bulk copy.
 static bool writes_byte(const json_t *kernel, const json_t *row, long at)
 {
     if (number_of(row, 0) == EVENT_BULK)
         return !number_of(row, 7) && at >= number_of(row, 3) &&
                at < number_of(row, 3) + number_of(row, 4);
-    if (number_of(row, 0) != EVENT_SHARED || number_of(row, 2) == 0)
-        return false;
-    const json_t *pattern =
-        json_array_get(json_object_get(kernel, "patterns"), (size_t)number_of(row, 4));
-    for (size_t i = 2; i < json_array_size(pattern); ++i) {
-        long from = number_of(row, 3) + number_of(pattern, i);
-        if (at >= from && at < from + number_of(pattern, 0))
-            return true;
-    }
-    return false;
+    return number_of(row, 0) == EVENT_SHARED && number_of(row, 2) != 0 &&
+           pattern_has(kernel, number_of(row, 4), number_of(row, 3), at);
 }
 
 // A read of what nobody has written: whether somebody does so later, or nobody at all.
@@ -541,8 +819,8 @@ static void explain_deadlock(const json_t *kernel, const json_t *tiles, char *te
     free(t.data);
 }
 
-static void explain(const json_t *kernel, const json_t *tiles, const json_t *fault, char *text,
-                    size_t size)
+static void explain(const json_t *kernel, const json_t *tiles, const json_t *source,
+                    const json_t *fault, char *text, size_t size)
 {
     const char *kind = string_at(fault, "kind");
     char place[600] = "";
@@ -552,7 +830,7 @@ static void explain(const json_t *kernel, const json_t *tiles, const json_t *fau
     if (between_ctas(kernel, fault))
         explain_ctas(kernel, fault, text, size);
     else if (strcmp(kind, "race") == 0 && json_object_get(fault, "thread"))
-        explain_race(kernel, tiles, fault, text, size);
+        explain_race(kernel, tiles, source, fault, text, size);
     else if (strcmp(kind, "uninitialised") == 0 && json_object_get(fault, "at"))
         explain_unwritten(kernel, tiles, fault, text, size);
     else if (strcmp(kind, "deadlock") == 0)
@@ -771,24 +1049,42 @@ static char *packed(const json_t *value)
     return t.data;
 }
 
-// Takes events off the end until the page is small enough.
+// Takes the later half of a film's events off, up to a whole block, and the patterns that only they have.
+static void halve(json_t *kernel)
+{
+    json_t *events = json_object_get(kernel, "events"), *row;
+    json_t *patterns = json_object_get(kernel, "patterns");
+    size_t half = json_array_size(events) / 2, last = json_array_size(events), i;
+    long used = 0; // they are numbered as they are first used
+    bool whole = false;
+    while (last > half || (last && !whole)) {
+        whole = number_of(json_array_get(events, --last), 0) == EVENT_BLOCK;
+        json_array_remove(events, last);
+    }
+    json_array_foreach (events, i, row)
+        if (number_of(row, 0) == EVENT_SHARED || number_of(row, 0) == EVENT_GLOBAL) {
+            long pattern = number_of(row, json_array_size(row) - 1) + 1;
+            used = pattern > used ? pattern : used;
+        }
+    for (i = json_array_size(patterns); i > (size_t)used;)
+        json_array_remove(patterns, --i);
+    json_object_set_new(kernel, "cut", json_true());
+}
+
+// Halves the longer of a page's films until the page is small enough.
 static char *packed_to_fit(json_t *film)
 {
-    json_t *kernel = json_object_get(film, "recording");
+    json_t *kernel = json_object_get(film, "recording"), *other = json_object_get(film, "other");
     for (;;) {
         char *data = packed(film);
         if (strlen(data) < PAGE_MOST - (1 << 18))
             return data;
         free(data);
-        json_t *events = json_object_get(kernel, "events");
-        size_t half = json_array_size(events) / 2;
-        bool whole = false; // blocks only
-        while (json_array_size(events) > half || (json_array_size(events) && !whole)) {
-            size_t last = json_array_size(events) - 1;
-            whole = number_of(json_array_get(events, last), 0) == EVENT_BLOCK;
-            json_array_remove(events, last);
-        }
-        json_object_set_new(kernel, "cut", json_true());
+        size_t own = json_array_size(json_object_get(kernel, "events"));
+        size_t theirs = json_array_size(json_object_get(other, "events"));
+        if (own + theirs == 0)
+            die(STATUS_BAD, "the program's text alone is more than a page of 8 MB holds");
+        halve(own >= theirs ? kernel : other);
     }
 }
 
@@ -861,7 +1157,7 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
     bool said = false;
     json_array_foreach (faults, i, fault) {
         char sentence[9000];
-        explain(kernel, tiles, fault, sentence, sizeof sentence);
+        explain(kernel, tiles, source, fault, sentence, sizeof sentence);
         json_object_set_new(fault, "sentence", json_string(sentence));
         if (said || json_object_get(fault, "again"))
             continue;
@@ -879,7 +1175,7 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
     if (other)
         json_object_set(film, "other", other);
     write_page(file, title, film, plain);
-    if (json_is_true(json_object_get(kernel, "cut")))
+    if (json_is_true(json_object_get(kernel, "cut")) || json_is_true(json_object_get(other, "cut")))
         printf(
             "%s: cut: the kernel goes on after what a page of 8 MB holds; a smaller shape shows it "
             "whole\n",
