@@ -690,6 +690,15 @@ template <bool WRONG> __global__ void fresh(int *out, const int *in)
 // At the end of this file.
 template <bool WRONG> __global__ void header(int *out, const int *in);
 
+// The lanes below: a mask of them leaves out the lane that asks.
+template <bool WRONG> __global__ void outside(int *out, const int *in)
+{
+    unsigned below = (1u << threadIdx.x % 32) - 1;
+    bool odd = in[threadIdx.x] & 1;
+    unsigned votes = __ballot_sync(WRONG ? below : ~0u, odd); // <- outside
+    out[threadIdx.x] = __popc(votes & below);
+}
+
 // ---- Running them -------------------------------------------------------------------------------
 
 // clang-format off
@@ -713,7 +722,7 @@ static const struct {
     CASE(lane_flag, 1),      CASE(left, 1),           CASE(two_barriers, 1),
     CASE(endless, 1),        CASE(endless_stores, 1), CASE(in_place, 4),
     CASE(same_tile, 1),      CASE(walks, 4),          CASE(no_step, 1),
-    CASE(warp_spins, 1),     CASE(lanes_spin, 1),
+    CASE(warp_spins, 1),     CASE(lanes_spin, 1),     CASE(outside, 1),
 };
 
 int main(int argc, char **argv)
