@@ -611,7 +611,12 @@ void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind 
     }
     if (++log->total == enough) {
         log->total = 0;
-        fault_at(w, op, lane, kind, "stopped: %llu accesses were reported",
+        char last[512];
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(last, sizeof last, format, arguments);
+        va_end(arguments);
+        fault_at(w, op, lane, kind, "%s: stopped: %llu accesses were reported", last,
                  (unsigned long long)enough);
     }
     // By source line: a line is often several instructions.

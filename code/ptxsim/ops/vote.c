@@ -22,11 +22,30 @@ void report_left(struct warp *w, const struct op *op, uint32_t mask, const int32
     }
 }
 
+// A lane that the mask of members (register b) leaves out takes part all the same: what comes of it is
+// undefined.
+static void report_outside(struct warp *w, const char *r, const struct op *op, uint32_t mask)
+{
+    const u32 *named = (const u32 *)(r + op->b);
+    uint32_t all = ~0u;
+    for (int i = 0; i < WARP; ++i)
+        all &= named[i];
+    for (uint32_t left = ~all ? mask : 0; left && w->clock; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        if (named[i] >> i & 1)
+            continue;
+        race_report(w, op, i, FAULT_UNINITIALISED, op->insn,
+                    "%s with a mask, 0x%08x, that leaves out the lane itself, %d: it is undefined",
+                    w->cta->program->insns[op->insn].opcode, named[i], i);
+        return;
+    }
+}
+
 // a: the predicate, b: the members, which the scheduler has brought together (SYNC_MEMBERS). d: a
 // predicate or, for a ballot, a register.
 void vote_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    (void)w;
+    report_outside(w, r, op, mask);
     uint32_t p = *(u32 *)(r + op->a) ^ (op->is_signed ? ~0u : 0);
     uint32_t d = *(u32 *)(r + op->d);
     for (uint32_t left = mask; left; left &= left - 1) {
@@ -48,7 +67,7 @@ void vote_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 // match.any, match.all (imm 1). regs[0]: the predicate or NO_REGISTER.
 void match_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    (void)w;
+    report_outside(w, r, op, mask);
     uint64_t value[WARP] = {0};
     uint32_t result[WARP], known = 0;
     const u32 *named = (const u32 *)(r + op->b);
@@ -85,7 +104,7 @@ void match_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 // imm: enum atomic (add, min, max, and, or, xor).
 void redux_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    (void)w;
+    report_outside(w, r, op, mask);
     uint32_t result[WARP];
     const u32 *a = (const u32 *)(r + op->a);
     for (int i = 0; i < WARP; ++i) {

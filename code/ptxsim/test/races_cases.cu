@@ -778,6 +778,15 @@ template <bool WRONG> __global__ void gathers(int *out, const int *in)
 // At the end of this file.
 template <bool WRONG> __global__ void header(int *out, const int *in);
 
+// The lanes below: a mask of them leaves out the lane that asks.
+template <bool WRONG> __global__ void outside(int *out, const int *in)
+{
+    unsigned below = (1u << threadIdx.x % 32) - 1;
+    bool odd = in[threadIdx.x] & 1;
+    unsigned votes = __ballot_sync(WRONG ? below : ~0u, odd); // <- outside
+    out[threadIdx.x] = __popc(votes & below);
+}
+
 // ---- Running them -------------------------------------------------------------------------------
 
 // clang-format off
@@ -804,6 +813,7 @@ static const struct {
     CASE(warp_spins, 1),     CASE(lanes_spin, 1),     CASE(overlap, 1),
     CASE(overlap_global, 1), CASE(neighbour, 1),      CASE(runs_over, 1),
     CASE(turns, 1),          CASE(two_tiles, 1),      CASE(gathers, 1),
+    CASE(outside, 1),
 };
 
 int main(int argc, char **argv)

@@ -73,6 +73,9 @@ setup() {
 @test "volatile is no order between lanes in step" { expect in_step "with no __syncwarp or barrier in between"; }
 @test "nor in global memory" { expect in_step_global "with no __syncwarp or barrier in between"; }
 @test "a flag between lanes, without a fence" { expect lane_flag "with no __syncwarp or barrier in between"; }
+@test "a ballot whose mask leaves out the lane itself" {
+    expect outside "leaves out the lane itself, 0: it is undefined"
+}
 @test "a shuffle from a lane that has left" { expect left "which has left the kernel"; }
 @test "two __syncthreads() for one" { expect two_barriers "where others came to that at"; }
 @test "a loop whose counter stands still" { expect endless "the loop here does not end"; }

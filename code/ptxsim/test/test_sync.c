@@ -295,7 +295,8 @@ static void enough_races_stop_a_launch(void **state)
     f = run(1, 64, 0, body);
     reports = 0;
     assert_int_equal(f.kind, FAULT_RACE);
-    assert_non_null(strstr(f.text, ": stopped: 3 accesses were reported"));
+    assert_non_null(strstr(f.text, ": writes 1 bytes of shared memory at "));
+    assert_non_null(strstr(f.text, "in between: stopped: 3 accesses were reported"));
     assert_int_equal(out[0], 0);
 }
 
