@@ -6,7 +6,7 @@
 //
 // Chapter 17's kernel, for rows that see different numbers of keys. Its items
 // are handed out heaviest first, there and back, so that every SM gets as
-// much; and an item's last softmax runs beside the next one's first product.
+// much; and the next item's first product runs beside the end of an item.
 
 #include <cuda.h>
 #include <cuda_fp16.h>
@@ -437,6 +437,19 @@ __device__ work find(const tiles<T> &t, const schedule &plan,
     return w;
 }
 
+// ---- Say that all lanes have the same item ----
+template <class T> __device__ work uniform(work w)
+{
+    if constexpr (T::RAGGED) { // from a table, so the compiler cannot know
+        w.pair = __reduce_max_sync(0xffffffff, w.pair);
+        w.m = __reduce_max_sync(0xffffffff, w.m);
+        w.tiles_n = __reduce_max_sync(0xffffffff, w.tiles_n);
+        w.round = __reduce_max_sync(0xffffffff, w.round);
+        w.length = __reduce_max_sync(0xffffffff, w.length);
+    }
+    return w;
+}
+
 // ---- Produce ----
 template <class T>
 __device__ work next_of(const tiles<T> &t, const schedule &plan,
@@ -469,7 +482,7 @@ __device__ void produce(tiles<T> &t, const schedule &plan,
             load_next();
     __syncwarp();
     int n = 0;
-    for (; w.tiles_n > 0; w = next_of(t, plan, args, w))
+    for (; w.tiles_n > 0; w = uniform<T>(next_of(t, plan, args, w)))
         for (int i = 0; i < w.tiles_n; ++i, ++n) {
             int stage = n % T::STAGES;
 
@@ -758,18 +771,21 @@ __device__ void merge(tiles<T> &t, const float (&out)[OUT_COLS / 2],
 struct head_scales {
     float q, k, v;
 };
-__device__ head_scales load_scales(const attention_args &args, int pair)
+__device__ head_scales load_scales(const attention_args &args,
+                                   const schedule &plan, int pair)
 {
-    int head = pair % args.shape.heads;
+    int heads = args.shape.heads;
+    int head = pair - quotient(pair, plan.by_heads) * heads;
     return {args.q_scales[head], args.k_scales[head], args.v_scales[head]};
 }
 
 // One query tile; q and the scores of its first key tile are there already,
 // and are the next item's afterwards. `n` counts the key tiles that passed the
-// stages before.
+// stages before. Returns the item after the next one.
 template <class T>
-__device__ void attend(tiles<T> &t, const attention_args &args, work w,
-                       work later, int n, uint32_t (&q)[HEAD_DIM / MMA_K][4],
+__device__ work attend(tiles<T> &t, const schedule &plan,
+                       const attention_args &args, work w, work later, int n,
+                       uint32_t (&q)[HEAD_DIM / MMA_K][4],
                        head_scales &scales, float (&s)[BLOCK_N / 2])
 {
     // From a shuffle, so that the compiler takes it for the same in all lanes.
@@ -807,8 +823,9 @@ __device__ void attend(tiles<T> &t, const attention_args &args, work w,
         queue_output(part, now, advance<OUT_COLS * BLOCK_N>(vt_tiles, stage),
                      add);
     };
-    auto output_done = [&](int tile, uint32_t (&used)[BLOCK_N / MMA_K][4]) {
-        wgmma_wait<0>();
+    auto output_done = [&]<int GROUPS = 0>(int tile,
+                                           uint32_t (&used)[BLOCK_N / MMA_K][4]) {
+        wgmma_wait<GROUPS>();
         pin(part);
         pin(used);
         release(&t.vt_empty[(n + tile) % T::STAGES]);
@@ -827,7 +844,7 @@ __device__ void attend(tiles<T> &t, const attention_args &args, work w,
         if (later.tiles_n > 0) {
             int later_row = later.m * T::BLOCK_M + row - w.m * T::BLOCK_M;
             load_q(q, args, later_row, later.pair * head_size);
-            scales = load_scales(args, later.pair);
+            scales = load_scales(args, plan, later.pair);
         }
     };
     // Where there is none, of what is there, for nothing: a product that is queued
@@ -841,6 +858,7 @@ __device__ void attend(tiles<T> &t, const attention_args &args, work w,
         queue_scores(
             s, q, advance<BLOCK_N * HEAD_DIM>(k_tiles, tile % T::STAGES));
     };
+    work after = {};
 
     // P V of this tile, while the next one's scores become codes. Two tiles'
     // products are summed by the tensor cores, pairs of tiles here.
@@ -878,12 +896,14 @@ __device__ void attend(tiles<T> &t, const attention_args &args, work w,
 
     // Finish the last tile
     auto finish = [&](uint32_t (&now)[BLOCK_N / MMA_K][4], bool add) {
-        if constexpr (!T::SINGLE)
-            scores_later();
         output_of(tile, now, add);
-        output_done(tile, now);
-        if constexpr (!T::SINGLE)
-            pin(s);
+        if constexpr (T::SINGLE) {
+            output_done(tile, now);
+        } else {
+            scores_later(); // nobody waits for them yet
+            after = uniform<T>(next_of(t, plan, args, later));
+            output_done.template operator()<1>(tile, now);
+        }
         add_part();
     };
 
@@ -943,6 +963,11 @@ __device__ void attend(tiles<T> &t, const attention_args &args, work w,
         float sums[2] = {out[HEAD_DIM / 2], out[HEAD_DIM / 2 + 2]};
         store<4>((float(&)[32])out, sums, to, row, w.length, v_scale);
     }
+    if constexpr (!T::SINGLE) {
+        wgmma_wait<0>(); // the next item's scores are there
+        pin(s);
+    }
+    return after;
 }
 
 // ---- Divide a CTA into roles ----
@@ -955,9 +980,16 @@ attention(const __grid_constant__ attention_args args,
 {
     extern __shared__ __align__(1024) unsigned char memory[];
     tiles<T> &t = *(tiles<T> *)memory;
+
+    // Ask for the tensor maps
+    if (threadIdx.x == 0) {
+        asm volatile("prefetch.tensormap [%0];" : : "l"(&k_map) : "memory");
+        asm volatile("prefetch.tensormap [%0];" : : "l"(&v_map) : "memory");
+    }
+
     if constexpr (T::RAGGED)
         tabulate(t, plan, args.shape);
-    work w = find(t, plan, args, 0);
+    work w = uniform<T>(find(t, plan, args, 0));
     uint32_t q[HEAD_DIM / MMA_K][4];
     head_scales scales;
 
@@ -966,7 +998,7 @@ attention(const __grid_constant__ attention_args args,
     if (threadIdx.x >= WARPGROUP) { // on its way while the barriers are made
         int row = w.m * T::BLOCK_M + group % T::ROW_GROUPS * MMA_M +
                   threadIdx.x / 32 % 4 * 16 + threadIdx.x % 32 / 4;
-        scales = load_scales(args, w.pair);
+        scales = load_scales(args, plan, w.pair);
         load_q(q, args, row, (size_t)w.pair * args.shape.seq_len * HEAD_DIM);
     }
 
@@ -975,13 +1007,20 @@ attention(const __grid_constant__ attention_args args,
         for (int i = 0; i < T::STAGES; ++i) {
             barrier_init(&t.k_full[i], 1);
             barrier_init(&t.v_full[i], 1);
+            if (i == 0) { // its tile need not wait for the other barriers
+                // Let the TMA see the barriers
+                asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+
+                if (w.tiles_n > 0)
+                    load(t, &k_map, &v_map, 0, 0, w.pair);
+            }
             barrier_init(&t.empty[i], 4 + 4 * T::ROW_GROUPS); // warps
             barrier_init(&t.vt_full[i], 4);
             barrier_init(&t.vt_empty[i], 4 * T::ROW_GROUPS);
         }
+
+        // Let the TMA see the barriers
         asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
-        if (w.tiles_n > 0)
-            load(t, &k_map, &v_map, 0, 0, w.pair);
     }
     __syncthreads(); // the barriers can be waited for
 
@@ -998,6 +1037,7 @@ attention(const __grid_constant__ attention_args args,
         // Compute this CTA's items
         int n = 0, key_group = T::KEY_GROUPS == 1 ? 0 : group / T::ROW_GROUPS;
         float s[BLOCK_N / 2]; // [64][128], from item to item
+        work later = uniform<T>(next_of(t, plan, args, w));
         if (key_group < w.tiles_n) {
             barrier_wait(&t.k_full[key_group % T::STAGES], 0);
             queue_scores(s, q, describe<HEAD_DIM>(t.k[key_group % T::STAGES]));
@@ -1005,10 +1045,10 @@ attention(const __grid_constant__ attention_args args,
             pin(s);
         }
         while (w.tiles_n > 0) {
-            work later = next_of(t, plan, args, w);
-            attend(t, args, w, later, n, q, scales, s);
+            work after = attend(t, plan, args, w, later, n, q, scales, s);
             n += w.tiles_n;
             w = later;
+            later = after;
         }
     }
 }
