@@ -470,9 +470,15 @@ static void scales_are_per_head_and_shared_by_the_batches(void **state)
 
 // ---- Reference ----------------------------------------------------------------------------------
 
+// Asked for millions of times: what the codes stand for is kept.
 static double dequantised(const uint8_t *codes, float scale, size_t i)
 {
-    return (double)e4m3_to_float(codes[i]) * scale;
+    static float numbers[256];
+
+    if (numbers[1] == 0)
+        for (int code = 0; code < 256; ++code)
+            numbers[code] = e4m3_to_float((uint8_t)code);
+    return (double)numbers[codes[i]] * scale;
 }
 
 static double as_half(const float *values, size_t i)
@@ -486,16 +492,19 @@ static double weights_of_row(const struct problem *p, int head, int row, bool fp
     size_t base = (size_t)head * p->shape.seq_len * HEAD_DIM;
     int h = head % p->shape.heads;
     int length = shape_length(&p->shape, head / p->shape.heads);
-    double largest = -INFINITY, sum = 0;
+    double largest = -INFINITY, sum = 0, query[HEAD_DIM];
 
+    for (int d = 0; d < HEAD_DIM; ++d) {
+        size_t at = base + (size_t)row * HEAD_DIM + d;
+        query[d] = fp16 ? as_half(p->q, at) : dequantised(p->q_codes, p->q_scales[h], at);
+    }
     for (int j = 0; j < p->shape.seq_len; ++j) {
         double dot = 0;
         bool seen = j < length && (p->mask == MASK_NONE || j <= row);
         for (int d = 0; d < HEAD_DIM; ++d) {
-            size_t at_q = base + (size_t)row * HEAD_DIM + d, at_k = base + (size_t)j * HEAD_DIM + d;
-            dot += fp16 ? as_half(p->q, at_q) * as_half(p->k, at_k)
-                        : dequantised(p->q_codes, p->q_scales[h], at_q) *
-                              dequantised(p->k_codes, p->k_scales[h], at_k);
+            size_t at = base + (size_t)j * HEAD_DIM + d;
+            dot +=
+                query[d] * (fp16 ? as_half(p->k, at) : dequantised(p->k_codes, p->k_scales[h], at));
         }
         weights[j] = seen ? dot / 8 : -INFINITY;
         largest = fmax(largest, weights[j]);
@@ -904,12 +913,29 @@ static const char *const mistake_names[] = {
     "an infinity",
 };
 
-// [mistake][covered row][HEAD_DIM] of one head, from one walk over the keys.
-static void wrong_rows(const struct problem *p, int head, int row, double *weights,
-                       double out[MISTAKES][HEAD_DIM])
+// [HEAD_DIM][seq_len]: V of a head, as numbers. New.
+static double *values_of_head(const struct problem *p, int head)
+{
+    int seq_len = p->shape.seq_len;
+    double *values = malloc((size_t)seq_len * HEAD_DIM * sizeof *values);
+
+    assert_non_null(values);
+    for (int j = 0; j < seq_len; ++j)
+        for (int d = 0; d < HEAD_DIM; ++d)
+            values[(size_t)d * seq_len + j] =
+                dequantised(p->v_codes, p->v_scales[head % p->shape.heads],
+                            ((size_t)head * seq_len + j) * HEAD_DIM + d);
+    return values;
+}
+
+// A row with each mistake, from one walk over the keys. Of the head's values; `weights` has room for three
+// times seq_len.
+static void wrong_rows(const struct problem *p, int head, int row, const double *values,
+                       double *weights, double out[MISTAKES][HEAD_DIM])
 {
     int seq_len = p->shape.seq_len, heads = p->shape.heads;
     double sum = weights_of_row(p, head, row, false, weights);
+    double *half = weights + seq_len, *e4m3 = half + seq_len; // the weights, rounded
     int tiles = (seq_len + 31) / 32;
     const int dropped[] = {[FIRST_TILE] = 0, [MIDDLE_TILE] = tiles / 2, [LAST_TILE] = tiles - 1};
     double sums[MISTAKES], half_sum = 0, largest = 0; // of the weights so far, of whole tiles
@@ -918,29 +944,35 @@ static void wrong_rows(const struct problem *p, int head, int row, double *weigh
         sums[m] = sum;
     memset(out, 0, MISTAKES * sizeof *out);
     for (int j = 0; j < seq_len; ++j) {
-        double half_weight = half_to_float(half_from_float((float)weights[j]));
+        half[j] = half_to_float(half_from_float((float)weights[j]));
         for (int next = j; j % 32 == 0 && next < j + 32 && next < seq_len; ++next)
             largest = fmax(largest, weights[next]);
         float scaled = (float)(weights[j] / largest * 256);
-        double e4m3_weight = e4m3_to_float(e4m3_from_float(scaled)) * largest / 256;
+        e4m3[j] = e4m3_to_float(e4m3_from_float(scaled)) * largest / 256;
         half_sum += weights[j]; // kernels sum before they round
-        for (int d = 0; d < HEAD_DIM; ++d) {
-            size_t i = ((size_t)head * seq_len + j) * HEAD_DIM + d;
-            double v = dequantised(p->v_codes, p->v_scales[head % heads], i);
-            out[NONE][d] += weights[j] * v;
-            out[HALF_P][d] += half_weight * v;
-            out[E4M3_P][d] += e4m3_weight * v;
-            out[MEAN_V][d] += v * sum / seq_len;
-            for (int m = FIRST_TILE; m <= LAST_TILE; ++m)
-                if (j / 32 != dropped[m])
-                    out[m][d] += weights[j] * v;
-        }
         for (int m = FIRST_TILE; m <= LAST_TILE; ++m)
             if (j / 32 == dropped[m])
                 sums[m] -= weights[j];
     }
     sums[HALF_P] = half_sum;
     for (int d = 0; d < HEAD_DIM; ++d) {
+        const double *v = values + (size_t)d * seq_len;
+        for (int tile = 0; tile < tiles; ++tile) {
+            double exact = 0, in_half = 0, in_e4m3 = 0, unweighted = 0;
+            for (int j = 32 * tile; j < seq_len && j < 32 * tile + 32; ++j) {
+                exact += weights[j] * v[j];
+                in_half += half[j] * v[j];
+                in_e4m3 += e4m3[j] * v[j];
+                unweighted += v[j];
+            }
+            out[NONE][d] += exact;
+            out[HALF_P][d] += in_half;
+            out[E4M3_P][d] += in_e4m3;
+            out[MEAN_V][d] += unweighted * sum / seq_len;
+            for (int m = FIRST_TILE; m <= LAST_TILE; ++m)
+                if (tile != dropped[m])
+                    out[m][d] += exact;
+        }
         out[FLIPPED][d] = -out[NONE][d];
         out[STALE_ROW][d] = row == seq_len - 1 ? 0 : out[NONE][d];
         out[NAN_ONCE][d] = out[INFINITE_ONCE][d] = out[NONE][d];
@@ -960,7 +992,7 @@ static void check_gate(const char *name, enum input_kind kind, struct p_rounding
     size_t elements = shape_elements(&p.shape);
     float *ref = calloc(elements, sizeof *ref);
     uint16_t *out = calloc(elements, sizeof *out);
-    double *weights = malloc(seq_len * sizeof *weights);
+    double *weights = malloc(3 * (size_t)seq_len * sizeof *weights);
     int row_count = 0;
     for (int row = rows.first; row < seq_len; row = rows_next(rows, seq_len, row))
         ++row_count;
@@ -971,9 +1003,12 @@ static void check_gate(const char *name, enum input_kind kind, struct p_rounding
     struct error_metrics rounded;
     struct error_limits limits;
     assert_true(gate_limits_of(&p, rows, 0, how, GATE_TOLERANCE, ref, &rounded, &limits));
-    for (int head = 0, at = 0; head < all_heads; ++head)
+    for (int head = 0, at = 0; head < all_heads; ++head) {
+        double *values = values_of_head(&p, head);
         for (int row = rows.first; row < seq_len; row = rows_next(rows, seq_len, row))
-            wrong_rows(&p, head, row, weights, wrong[at++]);
+            wrong_rows(&p, head, row, values, weights, wrong[at++]);
+        free(values);
+    }
     for (int m = 0; m < MISTAKES; ++m) {
         if (!judged[m])
             continue;
