@@ -571,6 +571,8 @@ __device__ void cluster_wait()
     asm volatile("barrier.cluster.wait.acquire;" : : : "memory");
 }
 
+// ---- Send a part of a row ----
+
 // To the place in CTA `rank` that is `here` in this one.
 __device__ void put_there(float2 &here, int rank, float2 value)
 {
@@ -584,7 +586,6 @@ __device__ void put_there(float2 &here, int rank, float2 value)
                  : "memory");
 }
 
-// ---- Send a part of a row ----
 template <form F, int BLOCKS>
 __device__ void send_part(shared<F, BLOCKS> &t, int row, const part &p)
 {
