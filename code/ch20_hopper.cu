@@ -571,6 +571,8 @@ __device__ void cluster_wait()
     asm volatile("barrier.cluster.wait.acquire;" : : : "memory");
 }
 
+// ---- Send a part of a row ----
+
 // To the place in CTA `rank` that is `here` in this one.
 __device__ void put_there(float2 &here, int rank, float2 value)
 {
@@ -584,7 +586,6 @@ __device__ void put_there(float2 &here, int rank, float2 value)
                  : "memory");
 }
 
-// ---- Send parts of rows, and merge them ----
 template <form F, int BLOCKS>
 __device__ void send_part(shared<F, BLOCKS> &t, int row, const part &p)
 {
@@ -595,6 +596,7 @@ __device__ void send_part(shared<F, BLOCKS> &t, int row, const part &p)
         put_there(to[HEAD_DIM / 2], row & (n - 1), float2{p.reference, p.sum});
 }
 
+// ---- Merge the parts that have come ----
 template <form F, int BLOCKS>
 __device__ part merge_received(const shared<F, BLOCKS> &t, int row)
 {
