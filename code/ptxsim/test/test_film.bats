@@ -262,7 +262,7 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     fits
     mv "$page" "$BATS_TEST_TMPDIR/patterns.html"
     make -s build/planted/ch12_persistent.plain-counter
-    run --separate-stderr build/profile --film "$page" --values "$values" build/planted/ch12_persistent.plain-counter --shapes 1x1x512 --seeds 0 --no-timing --quiet
+    run --separate-stderr build/profile --film "$page" --values "$values" build/planted/ch12_persistent.plain-counter --shapes 1x1x640 --seeds 0 --no-timing --quiet
     fits
     command -v chromium >/dev/null || skip "no chromium"
     python3 code/ptxsim/test/watch_films.py "$BATS_TEST_TMPDIR"/{values,patterns}.html "$page" >"$BATS_TEST_TMPDIR/said"
