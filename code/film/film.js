@@ -1201,7 +1201,7 @@ function selfTest() {
   said.ms = (performance.now() - began) / 120;
   said.lessons = view.lessons.map((l) => ({ ...l, warp: film.warp[l.step], opcode: opcodeOf(l.step), lines: linesOf(film.insn[l.step]).map((x) => textAt(x.row).trim()) }));
   const valued = film.details.findIndex((events, s) => events && film.recording.fragments[film.insn[s]] && events.some((e) => e[0] === VALUE));
-  if (valued >= 0) go(valued), said.held = $("step").textContent.match(/Lane 0 holds, register by register: ([^]*)/)[1];
+  if (valued >= 0) go(valued), said.held = $("step").textContent.match(/Lane 0 holds, register by register: ([^]*)/)?.[1]; // where its table is open
   said.buffers = film.buffers.map((b) => b.name);
   said.opened = view.opened;
   said.fault = films[0].faults.filter((f) => !f.again).map((f) => [...accessesOf(f).map(([which, step]) => [which, step, placeName(films[which].insn[step])]), f.sentence]);
