@@ -143,14 +143,15 @@ static json_t *source_of(const json_t *kernel, const char *program, char **all)
     const json_t *insn;
     size_t i;
     *all = compiled_text(program);
-    if (*all)
+    const bool compiled = *all != NULL; // then the chapters' lines are in it
+    if (compiled)
         lines_of_compiled(lines, *all);
     json_array_foreach (json_object_get(kernel, "instructions"), i, insn) {
         const char *file = json_string_value(json_array_get(insn, 0));
         if (!*file || json_object_get(seen, file))
             continue;
         json_object_set_new(seen, file, json_true());
-        if (!*all || strncmp(file, "chapters/", 9) != 0)
+        if (!compiled || strncmp(file, "chapters/", 9) != 0)
             lines_of_file(lines, kernel, file, all);
     }
     json_decref(seen);
