@@ -589,7 +589,7 @@ $(filter build/tests/code/torch/%,$(cuda_tests)): build/obj/code/torch/cpu.o
 test-torch: ##5 code/torch in a fresh environment with PyTorch (3 GB)
 	$(Q)rm -rf build/torch && mkdir -p build/torch && python3 -m venv build/torch/venv
 	$(Q)build/torch/venv/bin/pip install -q code/torch[test]
-	$(Q)cd build/torch && venv/bin/python -m pytest -q -p no:cacheprovider ../../code/torch/test
+	$(Q)cd build/torch && venv/bin/python -m pytest -q -p no:cacheprovider ../../code/torch/test ../../labs/test/test_exchange.py
 
 # libFuzzer on the loader, the parser and the decoder; its corpus's damaged copies are in test_fuzz.
 fuzzed := code/ptxsim/test/fuzz/fuzz.c $(image) $(call sources,code/ptxsim/parse) $(call sources,code/ptxsim/decode)
