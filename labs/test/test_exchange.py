@@ -64,8 +64,12 @@ def test_token_by_token_is_causal_attention_of_the_cache(exchange, monkeypatch):
     wanted = exchange.model.exact(*exchange.cached(*qkv), causal=True)
     assert ((out - wanted).norm() / wanted.norm()).item() < 4e-4
     assert len(tables) == 70
-    assert sorted(tables[0].flatten().tolist()) == list(range(10))
-    assert tables[0].flatten().tolist() != list(range(10))
+    assert sorted(tables[0].flatten().tolist()) == list(range(64))
+    assert tables[0].flatten().tolist() != list(range(64))
+    monkeypatch.setattr(exchange, "FEW", 1)
+    tables.clear()
+    assert torch.equal(exchange.few_at_a_time(*qkv), out)
+    assert [table.shape[0] for table in tables] == 140 * [1]
 
 
 def test_a_program_is_launched_in_place_of_the_one_that_a_gpu_would_take(exchange, monkeypatch):
@@ -87,7 +91,8 @@ def test_errors_with_a_mask(exchange, monkeypatch):
     monkeypatch.setattr(exchange, "HOPPER", False)
     monkeypatch.setattr(exchange, "flash", scaled_dot_product_attention)
     said = exchange.masked(layers())
-    assert list(said) == ["flash", "head_scales", "codes", "ch19_causal", "token_scales", "ch20_decode"]
+    assert list(said) == ["flash", "head_scales", "codes", "ch19_causal", "token_scales", "ch20_decode",
+                          "ch20_decode_few"]
     for way, errors in said.items():
         for error in errors.values():
             assert 0 < error["rel_head"] <= error["rel_row"]
@@ -102,30 +107,21 @@ def test_errors_with_a_mask(exchange, monkeypatch):
 
 
 def test_an_attention_of_nan_or_of_another_place_is_wrong(exchange):
-    kept = layers()
-    exact = exchange.model.exact
-
-    def poisoned(*qkv):
-        out = exact(*qkv)
-        if qkv[0] is kept[0][0]:
-            out[1, 2, 3, 4] = float("nan")
-        return out
-    assert exchange.model.attention_errors(kept, exact, exact) == {"rel_head": 0, "rel_row": 0}
-    for wrong in (poisoned, lambda *qkv: -exact(*qkv), lambda *qkv: exact(*qkv).flip(2)):
+    wanted = [exchange.model.exact(*qkv) for qkv in layers()]
+    assert exchange.model.attention_errors(wanted, wanted) == {"rel_head": 0, "rel_row": 0}
+    poisoned = [x.clone() for x in wanted]
+    poisoned[0][1, 2, 3, 4] = float("nan")
+    for wrong in (poisoned, [-x for x in wanted], [x.flip(2) for x in wanted]):
         with pytest.raises(SystemExit) as stopped:
-            exchange.model.attention_errors(kept, wrong, exact)
+            exchange.model.attention_errors(wrong, wanted)
         assert stopped.value.code == 1
 
 
 def test_the_worst_is_over_all_layers(exchange):
-    kept = layers()
-
-    def off(*qkv):
-        out = exchange.model.exact(*qkv)
-        if qkv[0] is kept[0][0]:
-            out[1, 2, 3] *= 1.25
-        return out
-    worst = exchange.model.attention_errors(kept, off, exchange.model.exact)
+    wanted = [exchange.model.exact(*qkv) for qkv in layers()]
+    off = [x.clone() for x in wanted]
+    off[0][1, 2, 3] *= 1.25
+    worst = exchange.model.attention_errors(off, wanted)
     assert worst["rel_row"] == pytest.approx(0.25)
     assert 0.01 < worst["rel_head"] < 0.1
 
