@@ -1,14 +1,14 @@
 // wgmma_product.h: the arithmetic of wgmma. Included by each instruction set's file.
 //
-// An H200 was seen to do this, in every bit of 65,536 sums: an instruction adds its products and
-// the old sum in one step. Each term is cut off a number of bits below the leading bit of the
-// largest, whose exponent is that of its factors, added up: 13 bits for FP8, 25 for halves. What is
-// left is added exactly. The sum is cut off to 13 bits behind its own leading bit, for halves to a
-// float; accumulators of halves are rounded to nearest instead. (There are published models:
-// Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025.) Nobody compared bfloat16 and
-// tf32: fused multiply-adds in the order of k.
+// An H200 was seen to do this, in every bit of 65,536 sums of halves and FP8 and of 30,720 of bfloat16
+// and tf32: an instruction adds its products and the old sum in one step. Each term is cut off a number
+// of bits below the leading bit of the largest, whose exponent is that of its factors, added up: 13 bits
+// for FP8, 25 for all others. What is left is added exactly. The sum of FP8 is cut off to 13 bits behind
+// its own leading bit, others to a float; accumulators of halves are rounded to nearest instead. (There
+// are published models: Khattak and Mikaitis, "Accurate Models of NVIDIA Tensor Cores", 2025.)
 
-enum { WGMMA_KEPT_FP8 = 13, WGMMA_KEPT_F16 = 25, WGMMA_LOW = -100, WGMMA_NONE = -16000 };
+enum { WGMMA_KEPT_FP8 = 13, WGMMA_KEPT = 25, WGMMA_NONE = -16000 };
+enum { WGMMA_LOW = -100, WGMMA_HIGH = 126 }; // exponents whose terms are floats, scaled or not
 
 static void FN(wgmma_values)(const uint8_t *raw, int rows, int k, enum matrix_type type,
                              bool negate, float *value)
@@ -48,41 +48,68 @@ static void FN(wgmma_exponents)(const float *value, int count, int least, int16_
     }
 }
 
-static bool FN(wgmma_finite)(const float *value, int count)
+static int FN(wgmma_least)(enum matrix_type type) // exponent of a normal number
+{
+    return type == MATRIX_E4M3 ? -6 : type == MATRIX_F16 || type == MATRIX_E5M2 ? -14 : -126;
+}
+
+static bool FN(wgmma_finite)(const float *value, int count, int stride)
 {
     uint32_t bad = 0;
     for (int i = 0; i < count; ++i)
-        bad |= (bits_of(value[i]) & 0x7f800000) == 0x7f800000;
+        bad |= (bits_of(value[i * stride]) & 0x7f800000) == 0x7f800000;
     return !bad;
 }
 
 enum { WGMMA_WIDE = 16 }; // columns at a time
 
-static inline void FN(wgmma_plain)(const float *a, const float *b, int n, int depth, float *c)
+// One sum, of numbers that floats may not hold when they are scaled. The order of infinities and NaN is no matter.
+static float FN(wgmma_cut_far)(const float *a, const int16_t *ae, const float *b, const int16_t *be,
+                               int n, int depth, int kept, int fraction, float c)
 {
-    float sum[WGMMA_WIDE];
-    memcpy(sum, c, sizeof sum);
+    int16_t most;
+    int unit;
+    double sum = 0;
+    if (!FN(wgmma_finite)(a, depth, 1) || !FN(wgmma_finite)(b, depth, n) ||
+        !FN(wgmma_finite)(&c, 1, 1)) {
+        for (int k = 0; k < depth; ++k)
+            sum += (double)a[k] * b[k * n];
+        return (float)(c + sum);
+    }
+    FN(wgmma_exponents)(&c, 1, -126, &most);
     for (int k = 0; k < depth; ++k)
-        for (int j = 0; j < WGMMA_WIDE; ++j)
-            sum[j] = fused_f32(a[k], b[k * n + j], sum[j]);
-    memcpy(c, sum, sizeof sum);
+        most = ae[k] + be[k * n] > most ? (int16_t)(ae[k] + be[k * n]) : most;
+    sum += trunc(ldexp(c, kept - most));
+    for (int k = 0; k < depth; ++k)
+        sum += trunc(ldexp((double)a[k] * b[k * n], kept - most));
+    frexp(sum, &unit);
+    unit += most - kept - 1; // the exponent of the sum
+    unit = (unit < -126 ? -126 : unit) - fraction;
+    return (float)ldexp(trunc(ldexp(sum, most - kept - unit)), unit);
 }
 
 static inline __attribute__((always_inline)) void
 FN(wgmma_cut)(const float *a, const int16_t *ae, const float *b, const int16_t *be, int n,
-              const int depth, const int kept, const int fraction, float *c)
+              const int depth, const int kept, const int fraction, bool finite, float *c)
 {
-    int16_t most[WGMMA_WIDE], exponent[WGMMA_WIDE];
+    int16_t most[WGMMA_WIDE];
     float scale[WGMMA_WIDE];
     int32_t sum[2][WGMMA_WIDE]; // nine terms of 28 bits fit
-    FN(wgmma_exponents)(c, WGMMA_WIDE, -126, exponent);
-    for (int j = 0; j < WGMMA_WIDE; ++j)
-        most[j] = exponent[j] > WGMMA_LOW ? exponent[j] : WGMMA_LOW;
+    bool far = !finite;
+    FN(wgmma_exponents)(c, WGMMA_WIDE, -126, most);
     for (int k = 0; k < depth; ++k)
         for (int j = 0; j < WGMMA_WIDE; ++j) {
             int16_t e = (int16_t)(ae[k] + be[k * n + j]);
             most[j] = e > most[j] ? e : most[j];
         }
+    for (int j = 0; j < WGMMA_WIDE; ++j) {
+        most[j] = most[j] == WGMMA_NONE ? WGMMA_LOW : most[j]; // all terms are zero
+        far |= most[j] < WGMMA_LOW || most[j] > WGMMA_HIGH;
+    }
+    for (int j = 0; far && j < WGMMA_WIDE; ++j)
+        c[j] = FN(wgmma_cut_far)(a, ae, b + j, be + j, n, depth, kept, fraction, c[j]);
+    if (far)
+        return;
     for (int j = 0; j < WGMMA_WIDE; ++j) {
         scale[j] = float_of((uint32_t)(127 + kept - most[j]) << 23);
         sum[0][j] = (int32_t)(c[j] * scale[j]);
@@ -142,22 +169,24 @@ static void FN(wgmma_product)(char *r, const struct wgmma *t, const void *a_raw,
                         f16_to_f32(((const u16 *)(r + t->d[i]))[2 * lane + e]);
             else
                 c[FN(wgmma_place)(t, n, i, lane, 0)] = ((const f32 *)(r + t->d[i]))[lane];
-    bool cut = t->a_type != MATRIX_BF16 && t->a_type != MATRIX_TF32 && FN(wgmma_finite)(a, 16 * t->k) &&
-               FN(wgmma_finite)(b, n * t->k) && FN(wgmma_finite)(c, 16 * n);
-    if (cut) {
-        FN(wgmma_exponents)(a, 16 * t->k, t->a_type == MATRIX_E4M3 ? -6 : -14, ae);
-        FN(wgmma_exponents)(b, n * t->k, t->b_type == MATRIX_E4M3 ? -6 : -14, be);
-    }
-    for (int i = 0; i < 16; ++i)
-        for (int j = 0; j < n; j += WGMMA_WIDE)
-            if (cut && t->k == WGMMA_K)
-                FN(wgmma_cut)(a + i * WGMMA_K, ae + i * WGMMA_K, b + j, be + j, n, WGMMA_K,
-                              WGMMA_KEPT_FP8, half ? 23 : WGMMA_KEPT_FP8, c + i * n + j);
-            else if (cut)
-                FN(wgmma_cut)(a + i * t->k, ae + i * t->k, b + j, be + j, n, WGMMA_K / 2,
-                              WGMMA_KEPT_F16, 23, c + i * n + j);
+    bool finite = FN(wgmma_finite)(a, 16 * t->k, 1) && FN(wgmma_finite)(b, n * t->k, 1) &&
+                  FN(wgmma_finite)(c, 16 * n, 1);
+    FN(wgmma_exponents)(a, 16 * t->k, FN(wgmma_least)(t->a_type), ae);
+    FN(wgmma_exponents)(b, n * t->k, FN(wgmma_least)(t->b_type), be);
+    for (int i = 0; i < 16; ++i) {
+        const float *row = a + i * t->k;
+        const int16_t *row_e = ae + i * t->k;
+        for (int j = 0; j < n; j += WGMMA_WIDE) {
+            float *sums = c + i * n + j;
+            if (t->k == WGMMA_K)
+                FN(wgmma_cut)(row, row_e, b + j, be + j, n, WGMMA_K, WGMMA_KEPT_FP8,
+                              half ? 23 : WGMMA_KEPT_FP8, finite, sums);
+            else if (t->k == WGMMA_K / 2)
+                FN(wgmma_cut)(row, row_e, b + j, be + j, n, WGMMA_K / 2, WGMMA_KEPT, 23, finite, sums);
             else
-                FN(wgmma_plain)(a + i * t->k, b + j, n, t->k, c + i * n + j);
+                FN(wgmma_cut)(row, row_e, b + j, be + j, n, WGMMA_K / 4, WGMMA_KEPT, 23, finite, sums);
+        }
+    }
     for (int i = 0; i < t->d_count; ++i)
         for (int lane = 0; lane < WARP; ++lane)
             if (half)
