@@ -304,7 +304,8 @@ local function read_chapter(book, path)
     table.insert(of and book.solutions or book.chapters, chapter)
     local raw = split_lines(text)
     local found = {}
-    local document = pandoc.read(text, "commonmark_x+sourcepos")
+    local document = pandoc.read(text, "commonmark_x-emoji+sourcepos")
+    chapter.document = document
     document:walk({ CodeBlock = function(block) table.insert(found, block) end })
     for _, block in ipairs(found) do
         add_block(book, chapter, raw, block)

@@ -277,8 +277,9 @@ local function read_unnumbered(path)
         stop_on_failures()
     end
     common.reading = chapter
-    chapter.blocks = read.blocks(pandoc.read(file:read("a"), "commonmark_x-emoji+sourcepos").blocks)
+    chapter.document = pandoc.read(file:read("a"), "commonmark_x-emoji+sourcepos")
     file:close()
+    read.chapter(chapter)
     return chapter
 end
 
@@ -334,9 +335,7 @@ function Pandoc(doc)
         chapter.interlude = chapter.tag:match("^%u%u") ~= nil
         chapter.number = chapter.tag:gsub("^0+", "") -- a chapter's file says its number
         common.reading = chapter
-        local file = io.open(chapter.path)
-        chapter.blocks = read.blocks(pandoc.read(file:read("a"), "commonmark_x-emoji+sourcepos").blocks)
-        file:close()
+        read.chapter(chapter)
         table.insert(order, chapter)
     end
     local back = pandoc.List()

@@ -1,7 +1,8 @@
 -- Reads Markdown as Pandoc gives it: source positions out; citations, numbers, captions, tables and
 -- figures in. What remains is as Pandoc has it, with the line of each block in its attribute `line`.
 --
---   read.blocks(blocks)      of common.reading, all of that done
+--   read.chapter(chapter)    its document becomes its blocks, all of that done
+--   read.blocks(blocks)      of common.reading, the same
 --   read.bibliography(doc)   the keys that citations may have, before anything is read
 --   read.captions            of TikZ pictures, inlines by "path:line"
 --   read.BOXES               the boxes that a fenced div of this class becomes, and their titles
@@ -20,8 +21,8 @@ local read = {}
 
 local MINUS = "−"
 
--- Whether an element says where it stands and nothing else. A book has a Span around each word for that, and what is
--- asked of so many takes seconds: the list of attributes last, and rarely.
+-- Whether an element says where it stands and nothing else. A document has a Span around each word for that, and what
+-- is asked of so many takes seconds: the list of attributes last, and rarely.
 local function only_position(element)
     local attr = element.attr
     if attr.identifier ~= "" or #attr.classes > 0 then
@@ -292,6 +293,26 @@ end
 function read.blocks(blocks)
     local expanded = pandoc.walk_block(pandoc.Div(blocks), { CodeBlock = expand_table })
     return pandoc.walk_block(expanded:walk(READ_INLINES), READ_BLOCKS).content
+end
+
+-- Most of a document's elements are Spans around a word or a space, to say where it stands. Nothing asks that but of "[",
+-- where a citation may begin, and to take them out one by one, in Lua, takes longer than all else of the weave. So they
+-- go while the document is text. A pattern that does not fit, for a version of Pandoc writes JSON differently, costs
+-- time and nothing else.
+local POSITION = '{"t":"Span","c":%[%["",%[%],%[%["data%-pos","[^"]*"%]%]%],%['
+local WORD, SPACE = '({"t":"Str","c":"[^%["\\]*"})', '({"t":"%a+"})'
+
+local function without_spans(document)
+    local json = pandoc.write(document, "json")
+    for _, element in ipairs { WORD, SPACE } do
+        json = json:gsub(POSITION .. element .. "%]%]}", "%1")
+    end
+    return pandoc.read(json, "json")
+end
+
+function read.chapter(chapter)
+    chapter.blocks = read.blocks(without_spans(chapter.document).blocks)
+    chapter.document = nil -- for it is large
 end
 
 -- The keys that citations may have.

@@ -129,9 +129,7 @@ function solutions.chapters(book)
             fail(chapter.path, "exercise 1 has no solution: there is no chapters/solutions/%s.md", chapter.tag)
         elseif file then
             common.reading = file
-            local input = io.open(file.path)
-            file.blocks = read.blocks(pandoc.read(input:read("a"), "commonmark_x-emoji+sourcepos").blocks)
-            input:close()
+            read.chapter(file)
             local blocks = set_file(file, chapter, exercises)
             if #blocks > 0 then
                 blocks:insert(1, raw_block(LATEX and "\\begin{solutions}" or '<div class="solutions">'))
