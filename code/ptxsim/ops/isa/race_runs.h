@@ -283,8 +283,7 @@ static void FN(note_writes)(const struct warp *w, struct page *page, uint32_t ce
     }
 }
 
-// Checks and notes an access by all lanes, one after the other from `at`, `size` bytes each. False
-// where it is to be checked lane by lane; what has been noted by then is noted again.
+// A race_run_fn (ops.h).
 static bool FN(race_run_global)(struct warp *w, const struct op *op, uint64_t at, uint32_t size,
                                 bool store)
 {
