@@ -208,17 +208,22 @@ FN(scattered_good)(struct warp *w, const struct op *op, const uint32_t at[WARP],
                    const uint32_t size)
 {
     const struct cta *cta = w->cta;
-    uint32_t bad = 0, unwritten = 0;
+    uint32_t bad = 0, low = at[0], high = at[0], unwritten = 0;
     if (op->order || cta->shared_bytes < size)
         return false;
-    for (int i = 0; i < WARP; ++i)
-        bad |= (at[i] % size) | (at[i] > cta->shared_bytes - size);
-    if (bad)
+    for (int i = 0; i < WARP; ++i) {
+        bad |= at[i] % size;
+        low = at[i] < low ? at[i] : low;
+        high = at[i] > high ? at[i] : high;
+    }
+    if (bad || high > cta->shared_bytes - size)
         return false;
-    for (int i = 0; cta->written && i < WARP; ++i) // aligned to its size: in 32 bits of the map
+    bool all = !cta->written || // of a few lines, as most of those are that share a row
+               (high - low < 256 && written_all(cta->written, low, high - low + size));
+    for (int i = 0; !all && i < WARP; ++i) // aligned to its size: in 32 bits of the map
         unwritten |= ~(((const u32 *)cta->written)[at[i] >> 5] >> (at[i] & 31)) &
                      ((1u << size) - 1);
-    return !unwritten && (!cta->races || FN(race_scattered)(w, op, at, size));
+    return !unwritten && (!cta->races || FN(race_scattered)(w, op, at, size, low, high));
 }
 
 static inline __attribute__((always_inline)) void
@@ -247,8 +252,9 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         count->shared_bytes += (uint64_t)__builtin_popcount(mask) * size;
         count_wavefronts(w, op, at, size, mask, store);
         bool done = !store && mask == ~0u && FN(scattered_good)(w, op, at, size);
+        const uint8_t *shared = cta->shared;
         for (int i = 0; done && i < WARP; ++i)
-            memcpy(lanes + (size_t)i * size, cta->shared + at[i], size);
+            memcpy(lanes + (size_t)i * size, shared + at[i], size);
         for (uint32_t left = done ? 0 : mask; left; left &= left - 1) {
             int i = __builtin_ctz(left);
             uint8_t *lane = lanes + (size_t)i * size;
