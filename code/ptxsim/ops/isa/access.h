@@ -110,6 +110,33 @@ static void FN(unpack)(char *r, const struct op *op, uint32_t mask, const uint8_
     }
 }
 
+// The same where every lane has the same bytes.
+static void FN(unpack_same)(char *r, const struct op *op, const uint8_t *bytes)
+{
+    unsigned count = op->vector, element = op->bytes, width = op->width;
+    for (unsigned e = 0; e < count; ++e) {
+        char *to = r + (op->vector == 1 ? op->d : op->regs[e]);
+        uint64_t value = 0;
+        if (element == 16) {
+            for (int i = 0; i < WARP; ++i)
+                memcpy(to + 16 * i, bytes, 16);
+            continue;
+        }
+        memcpy(&value, bytes + e * element, element);
+        if (op->is_signed && element < 8) {
+            unsigned shift = 64 - 8 * element;
+            value = (uint64_t)((int64_t)(value << shift) >> shift);
+        }
+        if (width == 4)
+            LANES((u32 *)to)[i] = (u32)value;
+        else if (width == 8)
+            LANES((u64 *)to)[i] = value;
+        else
+            for (unsigned i = 0; i < WARP; ++i)
+                memcpy(to + i * width, &value, width);
+    }
+}
+
 static void FN(pack)(const char *r, const struct op *op, uint8_t *bytes)
 {
     unsigned count = op->vector, element = op->bytes, width = op->width;
@@ -233,7 +260,7 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
     struct cta *cta = w->cta;
     struct insn_counts *count = counts_of(w, op);
     _Alignas(64) uint8_t buffer[WARP * 16];
-    bool direct = FN(direct)(op, size);
+    bool direct = FN(direct)(op, size), unpacked = direct;
     uint8_t *lanes = direct ? (uint8_t *)r + op->d : buffer;
     if (__builtin_expect(cta->trace != NULL, 0))
         trace_access(cta->trace, w, op->insn, at, (int)size, mask, store);
@@ -298,6 +325,9 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
                 memcpy(shared, lanes, WARP * size);
             if (cta->written)
                 written_mark(cta->written, at[0], extent);
+        } else if (shape == SHAPE_SAME && !direct) {
+            FN(unpack_same)(r, op, shared);
+            unpacked = true;
         } else if (shape == SHAPE_SAME) {
             FN(spread)(lanes, shared, size);
         } else {
@@ -306,7 +336,7 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
     }
     if (store && changed)
         note_effect(w);
-    if (!store && !direct)
+    if (!store && !unpacked)
         FN(unpack)(r, op, mask, lanes);
 }
 
@@ -324,6 +354,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         FN(pack)(r, op, lanes);
     enum shape shape = mask == ~0u ? FN(shape64)(at, size) : SHAPE_ANY;
     uint32_t extent = shape == SHAPE_SAME ? size : WARP * size;
+    bool unpacked = direct;
     if (shape != SHAPE_ANY && (at[0] % size || !global_span(w, at[0], extent) ||
                                !global_defined(w, at[0], extent, store) ||
                                (w->clock && (op->order || (store && shape == SHAPE_SAME)))))
@@ -373,6 +404,9 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
                 memcpy(global, lanes + (WARP - 1) * size, size);
             else
                 memcpy(global, lanes, WARP * size);
+        } else if (shape == SHAPE_SAME && !direct) {
+            FN(unpack_same)(r, op, global);
+            unpacked = true;
         } else if (shape == SHAPE_SAME) {
             FN(spread)(lanes, global, size);
         } else {
@@ -383,7 +417,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         note_effect(w);
     if (!store && op->order) // a strong load may wait for a flag that another CTA must set
         w->yields = true;
-    if (!store && !direct)
+    if (!store && !unpacked)
         FN(unpack)(r, op, mask, lanes);
 }
 
