@@ -328,6 +328,11 @@ static const char *repeated_shape(void)
     return lab.shapes[lab.cache ? lab.shape_count - 1 : 0];
 }
 
+static int at_most(int value, int most)
+{
+    return value < most ? value : most;
+}
+
 // All public shapes, or the one that the sheet names. Counts are those of the first schedule, which
 // is the same for all.
 static void run_correct(struct grading *g)
@@ -345,7 +350,7 @@ static void run_correct(struct grading *g)
     // ragged sizes are the item `hidden`'s.
     // A cache is longer still: its keys are divided among more CTAs than are merged at once.
     int tiles = secret_between(9, 18, secret_draw("lab %d correct long", lab.number));
-    int keys = 128 * (lab.cache ? tiles + 56 : tiles);
+    int keys = at_most(128 * (lab.cache ? tiles + 56 : tiles), lab.longest);
     run_case(g, text("1x1x%d%s", keys, lab.cache ? "q4p64" : ""), SOFTMAX_SCALE, GRADE_NORMAL,
              secret_draw("lab %d correct long seed", lab.number), NUMBERS, 0);
     run_again(g, repeated_shape(), text("lab %d correct again", lab.number));
@@ -448,7 +453,8 @@ static void run_hidden(struct grading *g)
         int batch = secret_between(k->few_batches, k->most_batches, secret_draw("%s batch", of));
         int heads = secret_between(k->few_heads, k->most_heads, secret_draw("%s heads", of));
         int steps = (k->most - k->least) / k->step;
-        int keys = k->least + k->step * secret_between(0, steps, secret_draw("%s keys", of));
+        int keys = at_most(
+            k->least + k->step * secret_between(0, steps, secret_draw("%s keys", of)), lab.longest);
         // In 1/1000; of peaky scores no more than the usual one, or a row would be one key's.
         int scale =
             secret_between(40, k->input == GRADE_PEAKY ? 120 : 200, secret_draw("%s scale", of));

@@ -1,6 +1,7 @@
 // points.c: what a lab gives points for, from build/labs/labNN.json, which the chapter's sheet becomes.
 #include "judge.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -90,6 +91,21 @@ static void read_shapes(const json_t *json, const char *path)
     }
 }
 
+// "longest": a sheet that is to be graded in less time promises no kernel more keys than that. It is whole
+// tiles, and above what the ragged cases have.
+static void read_longest(const json_t *json, const char *path)
+{
+    enum { LEAST = 512, TILE = 128 };
+    double longest = json_number_value(json);
+
+    lab.longest = json ? (int)longest : INT_MAX;
+    if (json &&
+        (!(longest >= LEAST && longest <= 1 << 20) || fmod(longest, TILE) != 0 || lab.cache))
+        fail(EXIT_USAGE, "%s: \"longest\" is %s", path,
+             lab.cache ? "not for labs of caches"
+                       : "no number of keys: a multiple of 128, 512 at least");
+}
+
 void lab_read(void)
 {
     const char *path = options.lab_file
@@ -121,6 +137,7 @@ void lab_read(void)
         fail(EXIT_USAGE, "%s: \"mask\" is \"%s\", not \"causal\"", path, mask);
     lab.mask = mask ? MASK_CAUSAL : MASK_NONE;
     read_shapes(json_object_get(json, "shapes"), path);
+    read_longest(json_object_get(json, "longest"), path);
     json_t *points = json_object_get(json, "points");
     if (lab.number != options.lab || !lab.title || !lab.program || json_array_size(points) == 0)
         fail(EXIT_USAGE, "%s: is not lab %d's: lab, title, program or points are missing", path,

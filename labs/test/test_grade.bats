@@ -16,19 +16,23 @@ setup_file() {
         return
     fi
     # The book's own program, once for the tests that look at its grade. Most others do without the shape
-    # mission (small_file), and without hidden cases, too, whose points are with `correct` then (short_file).
-    export OWN=$BATS_FILE_TMPDIR/own small_file=$BATS_FILE_TMPDIR/small.json short_file=$BATS_FILE_TMPDIR/short.json
+    # mission (long_file) and long cases (small_file), and without hidden ones, too, whose points are with
+    # `correct` then (short_file).
+    export OWN=$BATS_FILE_TMPDIR/own long_file=$BATS_FILE_TMPDIR/long.json
+    export small_file=$BATS_FILE_TMPDIR/small.json short_file=$BATS_FILE_TMPDIR/short.json
     labs/grade --lab 4 --lab-file "$lab_file" --no-gpu --json "$OWN.json" --gradescope "$OWN.results.json" \
         --film "$OWN.html" code/ch04_cp_async.cu >"$OWN"
-    python3 - "$lab_file" "$small_file" "$short_file" <<'END'
+    python3 - "$lab_file" "$long_file" "$small_file" "$short_file" <<'END'
 import json, sys
 lab = json.load(open(sys.argv[1]))
 correct, = [p for p in lab["points"] if p["name"] == "correct"]
 correct.update(shape="small")
 json.dump(lab, open(sys.argv[2], "w"))
+lab["longest"] = 512
+json.dump(lab, open(sys.argv[3], "w"))
 correct.update(points=50)
 lab["points"] = [p for p in lab["points"] if p["name"] != "hidden"]
-json.dump(lab, open(sys.argv[3], "w"))
+json.dump(lab, open(sys.argv[4], "w"))
 END
 }
 
@@ -220,7 +224,7 @@ faulty() {
 }
 
 @test "every submission is asked what the sheet promises, and each something else" {
-    small
+    lab_file=$long_file
     (cat code/ch04_cp_async.cu && echo "// another") >"$BATS_TEST_TMPDIR/another.cu"
     grade "$BATS_TEST_TMPDIR/another.cu" --json "$BATS_TEST_TMPDIR/r.json"
     [ "$status" -eq 0 ]
@@ -339,11 +343,10 @@ child() {
     mkdir "$folder"
     sed 's/seq_len > 420/seq_len > 0/' "$CHEATS/races-when-long.cu" >"$folder/a.cu"
     cp "$CHEATS/inline-ptx.cu" "$folder/b.cu"
-    python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" <<'END'
+    python3 - "$small_file" "$BATS_TEST_TMPDIR/lab.json" <<'END'
 import json, sys
 lab = json.load(open(sys.argv[1]))
 lab["points"] = [dict(p, points=50) for p in lab["points"] if p["name"] in ("correct", "races")]
-lab["points"][0]["shape"] = "small"
 json.dump(lab, open(sys.argv[2], "w"))
 END
     class() { # OPTION...
@@ -388,6 +391,8 @@ import json, sys
 result = json.load(open(sys.argv[1]))
 cases = [c["pass"] for c in result["cases"] if c["item"] == "hidden"]
 assert 0 < sum(cases) < len(cases), cases
+keys = [int(c["shape"].split("x")[2]) for c in result["cases"] if c["shape"] != "small"]
+assert len(cases) == 11 and max(keys) == 512, keys # the longest that this sheet asks for
 earned = {i["name"]: i["points"] for i in result["items"]}
 assert earned["hidden"] == round(20 * sum(cases) / len(cases), 1), earned
 assert abs(result["score"] - (85 - 20 + earned["hidden"])) < 1e-6, result["score"]
@@ -421,13 +426,12 @@ END
 
 # with FROM: the fixture's sheet with an aim, asynchronous copies.
 aims_from() {
-    python3 - "$1" "$lab_file" "$BATS_TEST_TMPDIR/aims.json" <<'END'
+    python3 - "$1" "$small_file" "$BATS_TEST_TMPDIR/aims.json" <<'END'
 import json, sys
 lab = json.load(open(sys.argv[2]))
 lab["points"] = [p for p in lab["points"] if p["name"] in ("correct", "races", "registers", "written")]
 for p, points in zip(lab["points"], (30, 20, 5, 5)):
     p["points"] = points
-lab["points"][0]["shape"] = "small"
 lab["points"].append({"name": "async_copies", "relation": ">=", "limit": 2176, "from": float(sys.argv[1]),
                       "shape": "small", "points": 40, "words": ""})
 json.dump(lab, open(sys.argv[3], "w"))
@@ -454,7 +458,7 @@ END
 }
 
 @test "the frame that printf needs is no spill; an array that is read is one" {
-    python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" <<'END'
+    python3 - "$small_file" "$BATS_TEST_TMPDIR/lab.json" <<'END'
 import json, sys
 lab = json.load(open(sys.argv[1]))
 lab["points"] = [dict(p, points=70) if p["name"] == "races" else dict(p, points=30, limit=0)
@@ -547,10 +551,10 @@ END
     done
     echo "int main(void) { return 0 }" >"$folder/s3.cu"
     cp code/ch04_cp_async.cu "$folder/s4.cu"
-    python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # two items, so that it takes seconds
+    python3 - "$small_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # two items, so that it takes seconds
 import json, sys
 lab = json.load(open(sys.argv[1]))
-lab["points"] = [dict(p, points=70, shape="small") if p["name"] == "correct" else dict(p, points=30)
+lab["points"] = [dict(p, points=70) if p["name"] == "correct" else dict(p, points=30)
                  for p in lab["points"] if p["name"] in ("correct", "registers")]
 json.dump(lab, open(sys.argv[2], "w"))
 END
@@ -590,12 +594,11 @@ END
     mkdir "$folder"
     cp code/ch04_cp_async.cu "$folder/a.cu"
     echo "int main(void) { return 0 }" >"$folder/b.cu"
-    python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # so that it takes seconds
+    python3 - "$small_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # so that it takes seconds
 import json, sys
 lab = json.load(open(sys.argv[1]))
 points = {"correct": 60, "registers": 20, "barriers": 20}
 lab["points"] = [dict(p, points=points[p["name"]]) for p in lab["points"] if p["name"] in points]
-lab["points"][0]["shape"] = "small"
 json.dump(lab, open(sys.argv[2], "w"))
 END
     secret=$BATS_TEST_TMPDIR/secret
@@ -630,6 +633,7 @@ END
 }
 
 @test "the secret decides the cases, and reaches no submission" {
+    small
     for secret in one one two; do
         printf '%s\n' "$secret" >"$BATS_TEST_TMPDIR/secret"
         run labs/grade --lab 4 --lab-file "$lab_file" --no-gpu --secret "$BATS_TEST_TMPDIR/secret" \
@@ -699,6 +703,8 @@ END
     one_line "the points are 101, not 100" --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
     sed 's/"lab": 4,/& "not_graded": "it is too easy",/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"
     one_line "lab 4 is not graded: it is too easy (./lab4 FILE" --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
+    sed 's/"lab": 4,/& "longest": 500,/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"
+    one_line '"longest" is no number of keys: a multiple of 128, 512 at least' --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
     sed 's/"name": "barriers", "relation": "<=",/& "from": 1999,/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"
     one_line 'barriers: an aim is <= or >= a limit, and "from" is beyond it' --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
     sed 's/"barriers"/"barrels"/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"

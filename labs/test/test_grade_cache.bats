@@ -198,6 +198,8 @@ json.dump(lab, open(sys.argv[2], 'w'))" "$PWD/labs/fixtures/lab20.json" "$BATS_T
     [[ $output == *': "shapes": some are caches, and some are not' ]]
     change 'lab["shapes"] = ["1x2x33q1p15"]'
     [[ $output == *': "shapes": "1x2x33q1p15" is no cache: write BxHxSqQpP'* ]]
+    change 'lab["longest"] = 1024'
+    [[ $output == *': "longest" is not for labs of caches' ]]
     change 'lab["shapes"] = []'
     [[ $output == *': "shapes" are not 1 to 4' ]]
     change 'lab["points"][1].update(name="speed", relation=">=", limit=0.5, full=1.0, shape="1x2x33q1p16")'

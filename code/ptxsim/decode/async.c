@@ -261,6 +261,7 @@ void decode_copy(struct decoder *d)
     o->from = from.reg;
     o->from_offset = from.offset;
     o->from_wide = from.wide;
+    o->read_run = d->ops->race_run_global;
     struct op *op = emit(d, copy_async_op, 0);
     op->operands = o;
     op->bytes = (uint8_t)bytes;

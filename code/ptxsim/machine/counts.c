@@ -20,10 +20,20 @@ const char *const op_class_names[CLASSES] = {
 static int elements_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask)
 {
     enum { BANKS = 32 };
-    uint32_t element[WARP];
+    uint32_t element[WARP], last[BANKS], others = 0;
     uint8_t next[WARP], head[BANKS], depth[BANKS] = {0};
     int shift = bytes <= 4 ? 2 : __builtin_ctz((unsigned)bytes), count = 0, most = 0;
     uint32_t places = (uint32_t)(4 * BANKS >> shift);
+    for (uint32_t left = mask; left; left &= left - 1) {
+        uint32_t wanted = address[__builtin_ctz(left)] >> shift;
+        last[wanted & (places - 1)] = wanted;
+    }
+    for (uint32_t left = mask; left; left &= left - 1) {
+        uint32_t wanted = address[__builtin_ctz(left)] >> shift;
+        others |= last[wanted & (places - 1)] ^ wanted;
+    }
+    if (!others)
+        return mask != 0; // no bank has two elements
     memset(head, 0xff, sizeof head);
     for (uint32_t left = mask; left; left &= left - 1) {
         uint32_t wanted = address[__builtin_ctz(left)] >> shift, place = wanted & (places - 1);

@@ -1008,6 +1008,27 @@ static bool plainly_ordered(struct warp *w, const struct op *op, uint32_t lanes,
     return true;
 }
 
+// The same of the issue of a copy: a write that is on its way.
+static bool plainly_issued(struct warp *w, const struct op *op, int lane, uint32_t first,
+                           uint32_t last)
+{
+    struct races *s = w->cta->races;
+    const struct warp_clock *c = w->clock;
+    uint32_t warp = (uint32_t)w->index, count = last - first + 1;
+    for (uint32_t line = first >> LINE_SHIFT; line <= last >> LINE_SHIFT; ++line)
+        if (!latest_ordered(c, &s->reads[line]))
+            return false;
+    if (!writes_before(s, c, first, last))
+        return false;
+    for (uint32_t line = first >> LINE_SHIFT; line <= last >> LINE_SHIFT; ++line)
+        latest_note(&s->writes[line], RACE_PENDING, warp, 0, c->base_all);
+    fill(s->write_stamp + first, count, RACE_PENDING);
+    fill(s->write_thread + first, count, (warp * WARP + (uint32_t)lane) | RACE_ASYNC_THREAD);
+    fill(s->write_insn + first, count, op->insn);
+    s->pending = true;
+    return true;
+}
+
 // What the lines keep, before an access that is looked at cell by cell.
 static void note_lines(struct warp *w, uint32_t first, uint32_t last, uint32_t stamp, bool write,
                        bool strong)
@@ -1040,6 +1061,9 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
     uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift;
     if (c->now_all && !strong && access != RACE_ASYNC &&
         plainly_ordered(w, op, lanes, first, last, write))
+        return;
+    if (access == RACE_ASYNC && !strong &&
+        plainly_issued(w, op, 31 - __builtin_clz(lanes), first, last))
         return;
     uint32_t mine = (uint32_t)w->index * WARP, insn = op->insn | (strong ? RACE_STRONG : 0);
     int rep = 31 - __builtin_clz(lanes);
@@ -1140,12 +1164,15 @@ void race_arrived(struct cta *home, const struct warp *w, int lane, uint32_t ins
     if (!s || !bytes)
         return;
     uint32_t thread = (uint32_t)w->index * WARP + (uint32_t)lane;
-    for (uint32_t cell = at >> s->shift; cell <= (at + bytes - 1) >> s->shift; ++cell)
-        if (s->write_stamp[cell] == RACE_PENDING && s->write_insn[cell] == insn &&
-            s->write_thread[cell] == (thread | RACE_ASYNC_THREAD)) {
-            s->write_stamp[cell] = stamp;
-            s->write_thread[cell] = thread;
-        }
+    uint32_t first = at >> s->shift, count = ((at + bytes - 1) >> s->shift) - first + 1;
+    uint32_t *restrict stamps = s->write_stamp + first, *restrict threads = s->write_thread + first;
+    const uint32_t *insns = s->write_insn + first;
+    for (uint32_t i = 0; i < count; ++i) {
+        bool its = (stamps[i] == RACE_PENDING) & (insns[i] == insn) &
+                   (threads[i] == (thread | RACE_ASYNC_THREAD));
+        stamps[i] = its ? stamp : stamps[i];
+        threads[i] = its ? thread : threads[i];
+    }
 }
 
 // Whether a fence of this warp has shown what `thread` did up to `stamp`.
@@ -1417,6 +1444,19 @@ static void note_read(const struct warp *w, int lane, struct page *page, uint32_
         set_party(page, CELL_READ_2, cell, me);
 }
 
+enum { CELL_WORDS = CELL_PARTIES * PARTY_WORDS };
+
+// Whether a cell's parties are these: they are taken, if not.
+static bool same_parties(const struct page *page, uint32_t cell, uint32_t words[CELL_WORDS])
+{
+    uint32_t differs = 0;
+    for (uint32_t k = 0; k < CELL_WORDS; ++k) {
+        differs |= words[k] ^ page->words[k * page->cells + cell];
+        words[k] = page->words[k * page->cells + cell];
+    }
+    return !differs;
+}
+
 void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
                  enum race_access access, const void *value)
 {
@@ -1432,9 +1472,11 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
                        .insn = op->insn & 0x1fffff,
                        .strong = strong};
     struct page *page = NULL;
+    uint32_t found[CELL_WORDS] = {0}; // in the cell before
     for (uint64_t cell_at = at >> shift; cell_at <= (at + bytes - 1) >> shift; ++cell_at) {
         uint64_t number = (cell_at << shift) / PAGE;
-        if (!page || page->number != number) {
+        bool first = !page || page->number != number;
+        if (first) {
             if (page)
                 page_unlock(page);
             page = race_page(worker, number);
@@ -1443,6 +1485,11 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
             page_lock(page);
         }
         uint32_t cell = cell_at & ((PAGE >> shift) - 1);
+        if (same_parties(page, cell, found) && !first) { // as most neighbours are: and so they stay
+            for (uint32_t k = 0; k < CELL_WORDS; ++k)
+                page->words[k * page->cells + cell] = page->words[k * page->cells + cell - 1];
+            continue;
+        }
         struct party p = party_at(page, CELL_WRITE, cell);
         if (p.stamp && !told && !(strong && p.strong && !mine_in_step(w, op, lane, &p)) &&
             !party_before(w, lane, &p) && !(access == RACE_READ && is_cas(w, p.insn)) &&

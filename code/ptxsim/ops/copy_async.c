@@ -44,34 +44,69 @@ static void arrive_copy(struct warp *w, const struct copy *c, uint32_t stamp)
     race_arrived(w->cta, w, c->lane, c->insn, c->at, c->bytes, stamp);
 }
 
+struct copy_places { // of each lane
+    uint64_t to[WARP], from[WARP];
+    uint32_t used[WARP]; // bytes of the source; the rest is zeros
+};
+
 // regs: destination, source, source size (or NO_REGISTER), whether to ignore the source (or
 // NO_REGISTER). bytes: the size; imm, width: the offsets of source and destination.
-void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+static void copy_places_of(const char *r, const struct op *op, struct copy_places *p)
 {
     const struct copy_operands *o = op->operands;
+
+    for (int i = 0; i < WARP; ++i) {
+        uint64_t to = o->to_wide ? ((const u64 *)(r + o->to))[i] : ((const u32 *)(r + o->to))[i];
+        to += (uint64_t)o->to_offset;
+        p->to[i] = to - (to >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT ? SHARED_WINDOW : 0);
+        p->from[i] =
+            o->from_wide ? ((const u64 *)(r + o->from))[i] : ((const u32 *)(r + o->from))[i];
+        p->from[i] += (uint64_t)o->from_offset;
+        p->used[i] = o->size != NO_REGISTER ? ((const u32 *)(r + o->size))[i] : op->bytes;
+        if (o->ignore != NO_REGISTER && *(const u32 *)(r + o->ignore) >> i & 1)
+            p->used[i] = 0;
+    }
+}
+
+// Whether all lanes read, one after the other, whole and in order by what the warp knows, as most do:
+// that is checked and noted at once. False, with nothing done that is not done again, otherwise.
+static bool copy_reads_run(struct warp *w, const struct op *op, const struct copy_places *p)
+{
+    const struct copy_operands *o = op->operands;
+    const uint32_t size = op->bytes;
+    uint64_t first = p->from[0], other = first % size;
+
+    for (uint32_t i = 0; i < WARP; ++i)
+        other |= (p->from[i] ^ (first + i * size)) | (p->used[i] ^ size) | p->to[i] % size |
+                 (p->to[i] + size > w->cta->shared_bytes);
+    if (other || !global_span(w, first, WARP * size) ||
+        !global_defined(w, first, WARP * size, false) ||
+        (w->clock && !o->read_run(w, op, first, size, false)))
+        return false;
+    global_touch(w, first, WARP * size, false);
+    return true;
+}
+
+void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
     struct copies *copies = copies_of(w);
     struct cta *cta = w->cta;
     struct insn_counts *count = counts_of(w, op);
-    uint64_t from[WARP];
+    const uint32_t size = op->bytes;
+    struct copy_places p;
     uint32_t reads = 0;
+
+    copy_places_of(r, op, &p);
+    const bool run = mask == ~0u && copy_reads_run(w, op, &p);
     for (uint32_t left = mask; left; left &= left - 1) {
         int i = __builtin_ctz(left);
-        uint64_t to = o->to_wide ? ((u64 *)(r + o->to))[i] : ((u32 *)(r + o->to))[i];
-        to += (uint64_t)o->to_offset;
-        from[i] = o->from_wide ? ((u64 *)(r + o->from))[i] : ((u32 *)(r + o->from))[i];
-        from[i] += (uint64_t)o->from_offset;
-        uint32_t size = op->bytes, used = size;
-        if (o->size != NO_REGISTER)
-            used = ((u32 *)(r + o->size))[i];
-        if (o->ignore != NO_REGISTER && *(u32 *)(r + o->ignore) >> i & 1)
-            used = 0;
+        uint64_t to = p.to[i], from = p.from[i];
+        uint32_t used = p.used[i];
         if (used > size) {
             fault_at(w, op, i, FAULT_OUT_OF_BOUNDS, "cp.async of %u bytes, %u from the source",
                      size, used);
             return;
         }
-        if (to >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT)
-            to -= SHARED_WINDOW;
         if (to % size || to + size > cta->shared_bytes) {
             fault_shared(w, op, i, to > UINT32_MAX ? UINT32_MAX : (uint32_t)to, size, true);
             continue;
@@ -81,15 +116,17 @@ void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
                          .insn = op->insn,
                          .group = copies->open[i],
                          .lane = (uint8_t)i};
-        if (used) {
-            if (from[i] % size || !global_span(w, from[i], used) ||
-                !global_defined(w, from[i], used, false)) {
-                fault_global(w, op, i, from[i], from[i] % size ? size : used, false);
+        if (used && !run) {
+            if (from % size || !global_span(w, from, used) ||
+                !global_defined(w, from, used, false)) {
+                fault_global(w, op, i, from, from % size ? size : used, false);
                 continue;
             }
-            global_touch(w, from[i], used, false);
-            race_global(w, op, 1u << i, from[i], used, RACE_READ, NULL);
-            memcpy(c.data, (const void *)(uintptr_t)from[i], used);
+            global_touch(w, from, used, false);
+            race_global(w, op, 1u << i, from, used, RACE_READ, NULL);
+        }
+        if (used) {
+            memcpy(c.data, (const void *)(uintptr_t)from, used);
             count->global_bytes += used;
             reads |= 1u << i;
         }
@@ -101,7 +138,7 @@ void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         copies->list[copies->count++] = c;
     }
     if (reads)
-        count->sectors += (uint64_t)global_sectors(from, op->bytes, reads);
+        count->sectors += (uint64_t)global_sectors(p.from, op->bytes, reads);
     note_effect(w);
 }
 

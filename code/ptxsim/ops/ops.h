@@ -23,9 +23,14 @@ enum op_id {
 };
 
 struct wgmma;
+// Checks and notes an access of global memory by all lanes, one after the other from `at`, `size` bytes
+// each. False where it is to be checked lane by lane; what has been noted by then is noted again.
+typedef bool race_run_fn(struct warp *w, const struct op *op, uint64_t at, uint32_t size,
+                         bool store);
 struct op_set {
     const char *isa;
     void (*wgmma)(char *r, const struct wgmma *t, const void *a, const void *b, bool add);
+    race_run_fn *race_run_global;
     op_fn *run[OP_COUNT];
 };
 extern const struct op_set ops_base, ops_avx2, ops_avx512;
@@ -289,6 +294,7 @@ struct copy_operands {
     uint32_t to, from, size, ignore; // registers; the last two or NO_REGISTER
     int64_t to_offset, from_offset;
     bool to_wide, from_wide;
+    race_run_fn *read_run;
 };
 
 enum mbarrier_kind {

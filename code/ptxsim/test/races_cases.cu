@@ -84,6 +84,35 @@ template <bool WRONG> __global__ void copy_reuse(int *out, const int *in)
     out[t] = sum;
 }
 
+// The warps copy what others have written, all lanes one after the other.
+template <bool WRONG> __global__ void copy_source(int *out, const int *)
+{
+    __shared__ alignas(16) int tile[4 * N];
+    int t = threadIdx.x;
+    for (int i = 0; i < 4; ++i)
+        out[4 * (N - 1 - t) + i] = t;
+    if (!WRONG)
+        __syncthreads();
+    __pipeline_memcpy_async(&tile[4 * t], &out[4 * t], 16); // <- copy_source
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    out[4 * t] = tile[4 * t];
+}
+
+// And others write what the warps have copied.
+template <bool WRONG> __global__ void copy_source_again(int *out, const int *in)
+{
+    __shared__ alignas(16) int tile[4 * N];
+    int t = threadIdx.x;
+    __pipeline_memcpy_async(&tile[4 * t], &in[4 * t], 16);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    if (!WRONG)
+        __syncthreads();
+    ((int *)in)[4 * N - 1 - t] = tile[4 * t]; // <- copy_source_again
+    out[t] = tile[4 * t];
+}
+
 // ---- Barriers -----------------------------------------------------------------------------------
 
 template <bool WRONG> __global__ void read_early(int *out, const int *in)
@@ -813,7 +842,7 @@ static const struct {
     CASE(warp_spins, 1),     CASE(lanes_spin, 1),     CASE(overlap, 1),
     CASE(overlap_global, 1), CASE(neighbour, 1),      CASE(runs_over, 1),
     CASE(turns, 1),          CASE(two_tiles, 1),      CASE(gathers, 1),
-    CASE(outside, 1),
+    CASE(outside, 1),        CASE(copy_source, 1),    CASE(copy_source_again, 1),
 };
 
 int main(int argc, char **argv)

@@ -26,6 +26,10 @@ setup() {
     [[ "$output" == *"warps 2-3 at $(called waits) (mbarrier.test_wait."* ]]
 }
 @test "a cp.async into a tile that others read" { expect copy_reuse "with no barrier in between"; }
+@test "a cp.async from what others write: before it, and after it" {
+    expect copy_source "wrote at"
+    expect copy_source_again "read at"
+}
 @test "a cp.async whose mbarrier nobody waits for" { expect copy_mbarrier "is still writing"; }
 @test "no barrier before reading" { expect read_early "with no barrier in between"; }
 @test "no barrier before overwriting" { expect overwrite "with no barrier in between"; }

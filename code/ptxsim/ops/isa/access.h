@@ -110,6 +110,33 @@ static void FN(unpack)(char *r, const struct op *op, uint32_t mask, const uint8_
     }
 }
 
+// The same where every lane has the same bytes.
+static void FN(unpack_same)(char *r, const struct op *op, const uint8_t *bytes)
+{
+    unsigned count = op->vector, element = op->bytes, width = op->width;
+    for (unsigned e = 0; e < count; ++e) {
+        char *to = r + (op->vector == 1 ? op->d : op->regs[e]);
+        uint64_t value = 0;
+        if (element == 16) {
+            for (int i = 0; i < WARP; ++i)
+                memcpy(to + 16 * i, bytes, 16);
+            continue;
+        }
+        memcpy(&value, bytes + e * element, element);
+        if (op->is_signed && element < 8) {
+            unsigned shift = 64 - 8 * element;
+            value = (uint64_t)((int64_t)(value << shift) >> shift);
+        }
+        if (width == 4)
+            LANES((u32 *)to)[i] = (u32)value;
+        else if (width == 8)
+            LANES((u64 *)to)[i] = value;
+        else
+            for (unsigned i = 0; i < WARP; ++i)
+                memcpy(to + i * width, &value, width);
+    }
+}
+
 static void FN(pack)(const char *r, const struct op *op, uint8_t *bytes)
 {
     unsigned count = op->vector, element = op->bytes, width = op->width;
@@ -208,17 +235,22 @@ FN(scattered_good)(struct warp *w, const struct op *op, const uint32_t at[WARP],
                    const uint32_t size)
 {
     const struct cta *cta = w->cta;
-    uint32_t bad = 0, unwritten = 0;
+    uint32_t bad = 0, low = at[0], high = at[0], unwritten = 0;
     if (op->order || cta->shared_bytes < size)
         return false;
-    for (int i = 0; i < WARP; ++i)
-        bad |= (at[i] % size) | (at[i] > cta->shared_bytes - size);
-    if (bad)
+    for (int i = 0; i < WARP; ++i) {
+        bad |= at[i] % size;
+        low = at[i] < low ? at[i] : low;
+        high = at[i] > high ? at[i] : high;
+    }
+    if (bad || high > cta->shared_bytes - size)
         return false;
-    for (int i = 0; cta->written && i < WARP; ++i) // aligned to its size: in 32 bits of the map
+    bool all = !cta->written || // of a few lines, as most of those are that share a row
+               (high - low < 256 && written_all(cta->written, low, high - low + size));
+    for (int i = 0; !all && i < WARP; ++i) // aligned to its size: in 32 bits of the map
         unwritten |= ~(((const u32 *)cta->written)[at[i] >> 5] >> (at[i] & 31)) &
                      ((1u << size) - 1);
-    return !unwritten && (!cta->races || FN(race_scattered)(w, op, at, size));
+    return !unwritten && (!cta->races || FN(race_scattered)(w, op, at, size, low, high));
 }
 
 static inline __attribute__((always_inline)) void
@@ -228,7 +260,7 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
     struct cta *cta = w->cta;
     struct insn_counts *count = counts_of(w, op);
     _Alignas(64) uint8_t buffer[WARP * 16];
-    bool direct = FN(direct)(op, size);
+    bool direct = FN(direct)(op, size), unpacked = direct;
     uint8_t *lanes = direct ? (uint8_t *)r + op->d : buffer;
     if (__builtin_expect(cta->trace != NULL, 0))
         trace_access(cta->trace, w, op->insn, at, (int)size, mask, store);
@@ -247,8 +279,9 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         count->shared_bytes += (uint64_t)__builtin_popcount(mask) * size;
         count_wavefronts(w, op, at, size, mask, store);
         bool done = !store && mask == ~0u && FN(scattered_good)(w, op, at, size);
+        const uint8_t *shared = cta->shared;
         for (int i = 0; done && i < WARP; ++i)
-            memcpy(lanes + (size_t)i * size, cta->shared + at[i], size);
+            memcpy(lanes + (size_t)i * size, shared + at[i], size);
         for (uint32_t left = done ? 0 : mask; left; left &= left - 1) {
             int i = __builtin_ctz(left);
             uint8_t *lane = lanes + (size_t)i * size;
@@ -292,6 +325,9 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
                 memcpy(shared, lanes, WARP * size);
             if (cta->written)
                 written_mark(cta->written, at[0], extent);
+        } else if (shape == SHAPE_SAME && !direct) {
+            FN(unpack_same)(r, op, shared);
+            unpacked = true;
         } else if (shape == SHAPE_SAME) {
             FN(spread)(lanes, shared, size);
         } else {
@@ -300,7 +336,7 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
     }
     if (store && changed)
         note_effect(w);
-    if (!store && !direct)
+    if (!store && !unpacked)
         FN(unpack)(r, op, mask, lanes);
 }
 
@@ -318,6 +354,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         FN(pack)(r, op, lanes);
     enum shape shape = mask == ~0u ? FN(shape64)(at, size) : SHAPE_ANY;
     uint32_t extent = shape == SHAPE_SAME ? size : WARP * size;
+    bool unpacked = direct;
     if (shape != SHAPE_ANY && (at[0] % size || !global_span(w, at[0], extent) ||
                                !global_defined(w, at[0], extent, store) ||
                                (w->clock && (op->order || (store && shape == SHAPE_SAME)))))
@@ -367,6 +404,9 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
                 memcpy(global, lanes + (WARP - 1) * size, size);
             else
                 memcpy(global, lanes, WARP * size);
+        } else if (shape == SHAPE_SAME && !direct) {
+            FN(unpack_same)(r, op, global);
+            unpacked = true;
         } else if (shape == SHAPE_SAME) {
             FN(spread)(lanes, global, size);
         } else {
@@ -377,7 +417,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         note_effect(w);
     if (!store && op->order) // a strong load may wait for a flag that another CTA must set
         w->yields = true;
-    if (!store && !direct)
+    if (!store && !unpacked)
         FN(unpack)(r, op, mask, lanes);
 }
 

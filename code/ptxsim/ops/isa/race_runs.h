@@ -149,19 +149,53 @@ static inline void FN(race_lane)(struct warp *w, const struct op *op, int lane, 
         race_shared(w, op, 1u << lane, at, size, store ? RACE_WRITE : RACE_READ, value);
 }
 
-// All lanes read, each somewhere: aligned, and within shared memory. False, with nothing done, where
-// the lines do not show that to be in order.
+// race_scattered of lanes that read somewhere in one line, or two neighbours. Then each lane's cells
+// are first put together, and noted as a row.
+static __attribute__((noinline)) bool FN(race_near)(struct warp *w, const struct op *op,
+                                                    const uint32_t at[WARP], uint32_t size,
+                                                    uint32_t line, uint32_t lines)
+{
+    struct races *s = w->cta->races;
+    const struct warp_clock *c = w->clock;
+    uint32_t now = c->now_all, warp = (uint32_t)w->index, shift = s->shift, first = line * LINE;
+    struct read_plane *plane = &s->read[warp];
+    uint32_t lanes[2 * LINE] = {0};
+    for (uint32_t i = line; i < line + lines; ++i)
+        if (!latest_ordered(c, &s->writes[i]))
+            return false;
+    for (uint32_t i = line; i < line + lines; ++i)
+        if (plane->reading[i].older != now)
+            reading_open(s, c, warp, i);
+    for (uint32_t k = 0; k < size >> shift; ++k)
+        for (int i = 0; i < WARP; ++i)
+            lanes[(at[i] >> shift) - first + k] |= 1u << i;
+    uint32_t *restrict stamps = plane->stamp + first, *restrict who = plane->lanes + first;
+    uint32_t *restrict insns = plane->insn + first;
+    for (uint32_t j = 0; j < lines * LINE; ++j) {
+        bool in = lanes[j] != 0, more = (stamps[j] == now) & !(insns[j] & RACE_STRONG);
+        who[j] = in ? (more ? who[j] : 0) | lanes[j] : who[j];
+        stamps[j] = in ? now : stamps[j];
+        insns[j] = in ? op->insn : insns[j];
+    }
+    return true;
+}
+
+// All lanes read, each somewhere from `low` to `high`: aligned, and within shared memory. False, with
+// nothing done, where the lines do not show that to be in order.
 static inline __attribute__((always_inline)) bool
 FN(race_scattered)(struct warp *w, const struct op *op, const uint32_t at[WARP],
-                   const uint32_t size)
+                   const uint32_t size, uint32_t low, uint32_t high)
 {
     struct races *s = w->cta->races;
     const struct warp_clock *c = w->clock;
     uint32_t now = c->now_all, base = c->base_all, warp = (uint32_t)w->index, shift = s->shift;
     uint32_t late = 0, closed = 0, n = size >> shift, insn = op->insn;
     struct read_plane *plane = &s->read[warp];
+    uint32_t line = low >> shift >> LINE_SHIFT, lines = (high >> shift >> LINE_SHIFT) - line + 1;
     if (!now || op->order)
         return false;
+    if (lines <= 2)
+        return FN(race_near)(w, op, at, size, line, lines);
     for (int i = 0; i < WARP; ++i)
         late |= s->writes[at[i] >> shift >> LINE_SHIFT].stamp > base;
     for (int i = 0; late && i < WARP; ++i)
@@ -283,8 +317,7 @@ static void FN(note_writes)(const struct warp *w, struct page *page, uint32_t ce
     }
 }
 
-// Checks and notes an access by all lanes, one after the other from `at`, `size` bytes each. False
-// where it is to be checked lane by lane; what has been noted by then is noted again.
+// A race_run_fn (ops.h).
 static bool FN(race_run_global)(struct warp *w, const struct op *op, uint64_t at, uint32_t size,
                                 bool store)
 {

@@ -22,6 +22,7 @@
 const struct op_set FN(ops) = {
     .isa = TEXT(FN()),
     .wgmma = FN(wgmma_product),
+    .race_run_global = FN(race_run_global),
     .run = {
 #include "ptxsim/ops/operations.def"
     }};
