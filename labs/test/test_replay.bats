@@ -5,7 +5,7 @@ bats_require_minimum_version 1.5.0
 
 setup_file() {
     # replay WHAT ...: landscapes and games without a program; play COMMAND...: a game with one, on the
-    # journal, or with SEED on a landscape that is drawn.
+    # journal, or with SEED on a landscape that is drawn; it may last for SECONDS_LEFT.
     cat >"$BATS_FILE_TMPDIR/replay.c" <<'END'
 #include "replay.h"
 #include <signal.h>
@@ -30,7 +30,8 @@ static int play(char **command, struct game *g)
     int in[2], out[2];
     if (pipe(in) || pipe(out))
         return 3;
-    if (fork() == 0) {
+    pid_t child = fork();
+    if (child == 0) {
         dup2(in[0], 0);
         dup2(out[1], 1);
         close(in[1]);
@@ -41,10 +42,11 @@ static int play(char **command, struct game *g)
     close(in[0]);
     close(out[1]);
     signal(SIGPIPE, SIG_IGN);
-    game_play(g, out[0], in[1], 5);
+    game_play(g, out[0], in[1], getenv("SECONDS_LEFT") ? atoi(getenv("SECONDS_LEFT")) : 60);
     close(in[1]);
     close(out[0]);
-    wait(NULL);
+    kill(child, SIGTERM); // who slept at the end of the game
+    waitpid(child, NULL, 0);
     printf("asked %d missing %d first_64 %d elite %d count %d best %.4g: %s\n", g->asked, g->missing,
            g->first_64, g->elite, game_count(g), g->best, *g->wrong ? g->wrong : "by the rules");
     return 0;
@@ -101,6 +103,31 @@ END
         -Icode "$BATS_FILE_TMPDIR/replay.c" labs/replay.c -l:libjansson.a -lm -o "$BATS_FILE_TMPDIR/replay"
     export JOURNAL=plots/runs/h200/search.jsonl GRADE_SECRET=tests
     bwrap --unshare-all --ro-bind / / true 2>/dev/null || export NO_BOX=1
+    # Of a program that only sleeps the lab and the grader each wait for one run, 20 s. They do it while
+    # the other tests go on; waited_for has what became of it.
+    printf '#include <unistd.h>\nint main(void) { for (;;) sleep(100); }\n' >"$BATS_FILE_TMPDIR/sleeper.c"
+    begin lab labs/lab14 "$BATS_FILE_TMPDIR/sleeper.c" --record "$BATS_FILE_TMPDIR/record.json"
+    [ -n "${NO_BOX:-}" ] || begin grader labs/grade --lab 14 --no-gpu "$BATS_FILE_TMPDIR/sleeper.c"
+}
+
+# begin NAME COMMAND...: a command that goes on behind the tests.
+begin() {
+    local file=$BATS_FILE_TMPDIR/$1 status=0
+    shift
+    { "$@" >"$file.said" 2>&1 || status=$?; echo $status >"$file.status"; } 3>&- </dev/null &
+    echo $! >"$file.process"
+}
+
+# waited_for NAME: its output and its status, at its end.
+waited_for() {
+    while kill -0 "$(cat "$BATS_FILE_TMPDIR/$1.process")" 2>&-; do sleep 0.1; done
+    output=$(cat "$BATS_FILE_TMPDIR/$1.said") status=$(cat "$BATS_FILE_TMPDIR/$1.status")
+    echo "$output"
+}
+
+teardown_file() { # also where no test asked for them
+    waited_for lab
+    [ -n "${NO_BOX:-}" ] || waited_for grader
 }
 
 replay() { "$BATS_FILE_TMPDIR/replay" "$@"; }
@@ -198,7 +225,7 @@ says() {
         "asked 2 missing 0 first_64 1 elite 1 count 1 best 10.04: it ended after 2 candidates without *"
     says replay play sh -c 'echo "ask 64-64-2-2-0-0-0-9"; read a || echo "ask 64-64-2-2-0-0-0-1"' -- \
         "asked 1 missing 0 first_64 0 elite 0 count 300 best inf: question 1, 64-64-2-2-0-0-0-9: swizzle has no value 9"
-    says replay play sh -c 'exec sleep 30' -- "asked 0 * it does not end in time"
+    SECONDS_LEFT=1 says replay play sh -c 'exec sleep 1000' -- "asked 0 * it does not end in time"
     says replay play yes -- "asked 0 * it writes without end"
     says replay play sh -c 'head -c 100000 /dev/zero | tr "\0" x; echo; echo "ask 32-32-2-2-0-0-0-1"' -- "asked 1 missing 0 *"
     says replay play true -- "asked 0 * it ended after 0 candidates, none with a time"
@@ -256,16 +283,6 @@ END
         [[ $output == *"A rule is broken: limits pay nothing yet"* ]]
         [[ $output != *"hint 1 of"* ]] # no gap is open: whose line it is, is not known
     done
-}
-
-@test "the lab: of a search that does not end, one run is waited for" {
-    printf '#include <unistd.h>\nint main(void) { for (;;) sleep(100); }\n' >"$BATS_TEST_TMPDIR/sleeper.c"
-    run labs/lab14 "$BATS_TEST_TMPDIR/sleeper.c" --record "$BATS_TEST_TMPDIR/record.json"
-    echo "$output"
-    [ "$status" -eq 1 ]
-    [[ $output == *"0 of 4  FAIL"*"not run: a search did not end in time"* ]]
-    [[ $output == *"0 of 10  FAIL"*"seed 1, it does not end in time"* ]]
-    [[ $output == *"0 of 40  FAIL"*"seed 1, not run: another one did not end in time"* ]]
 }
 
 @test "the lab: what is neither a search nor a kernel, and a journal that is not there" {
@@ -344,12 +361,7 @@ END
     [[ $output == *"it ended after 0 candidates, none with a time"* ]]
 }
 
-@test "the grader: who sleeps, asks without end, floods, forks or does not compile is told so, and soon" {
-    graded sleeper <<<'#include <unistd.h>
-int main(void) { for (;;) sleep(100); }'
-    [ "$points" = 0 ]
-    [[ $output == *"it does not end in time"*"not run: another one did not end in time"* ]]
-    [ "$(grep -c 'again, after ./lab14 FILE: build/student/NAME --' <<<"$output")" -eq 1 ]
+@test "the grader: who asks without end, floods, forks or does not compile is told so, and soon" {
     graded all <<<'#include <stdio.h>
 int main(void) {
     static const int m[] = {32, 64, 128}, n[] = {16, 32, 64, 128}, w[] = {1, 2, 4}, p[] = {0, 1, 2, 4};
@@ -393,4 +405,35 @@ int main(void) { if (fork() >= 0) puts("ask 64-64-2-2-0-0-0-1"); }'
     echo "$output"
     [ "$status" -eq 0 ]
     diff <(cut -d, -f1-2 "$BATS_TEST_TMPDIR/before.csv") <(cut -d, -f1-2 "$BATS_TEST_TMPDIR/out/grades.csv")
+}
+
+@test "the grader: a wrong search is not launched as a kernel: there is nothing to film" {
+    printf '%s\n' '#include <stdio.h>' "int main(int argc, char **argv) {" \
+        "    FILE *calls = fopen(\"$BATS_TEST_TMPDIR/calls\", \"a\");" \
+        '    fprintf(calls, "%s\n", argc > 1 ? argv[1] : "");' '}' >"$BATS_TEST_TMPDIR/calls.c"
+    run labs/grade --lab 14 --no-gpu --unsafe-no-sandbox "$BATS_TEST_TMPDIR/calls.c"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"0 of 14 right"* ]]
+    sort "$BATS_TEST_TMPDIR/calls" | uniq -c
+    diff <(printf -- '--children\n%.0s' {1..4}; printf -- '--replay\n%.0s' {1..50}) <(sort "$BATS_TEST_TMPDIR/calls")
+}
+
+# ---- Who sleeps ---------------------------------------------------------------------------------
+
+@test "the lab: of a search that does not end, one run is waited for" {
+    waited_for lab
+    [ "$status" -eq 1 ]
+    [[ $output == *"0 of 4  FAIL"*"not run: a search did not end in time"* ]]
+    [[ $output == *"0 of 10  FAIL"*"seed 1, it does not end in time"* ]]
+    [[ $output == *"0 of 40  FAIL"*"seed 1, not run: another one did not end in time"* ]]
+}
+
+@test "the grader: of a search that does not end, one run is waited for, and nothing is filmed" {
+    [ -z "${NO_BOX:-}" ] || skip "bubblewrap may not make a sandbox here"
+    waited_for grader
+    [ "$status" -eq 0 ]
+    [[ $output == *"it does not end in time"*"not run: another one did not end in time"* ]]
+    [ "$(grep -c 'again, after ./lab14 FILE: build/student/NAME --' <<<"$output")" -eq 1 ]
+    [[ $output == *"points  "*" 0 / 85" ]]
 }
