@@ -161,3 +161,19 @@ assert image["local_bytes"] == 0 and image["occupancy"] >= 0.5, image'
     [ "$(grep -c ' 0 bytes spill stores, 0 bytes spill loads' <<<"$output")" -eq 5 ]
     [[ "$output" != *"wgmma"* ]]
 }
+
+# For one image the compiler reads a program once less. The notes of a cubin name the architecture of its PTX.
+@test "sm_90's code made from sm_89's PTX is what the compiler makes for sm_90" {
+    local name arch
+    run grep -l __CUDA_ARCH__ code/ch[0-9][0-9]_*.cu
+    [ -z "$output" ]
+    make -n --always-make build/obj/ch10_swizzle.o 2>/dev/null | grep -qF 'code=[sm_89,sm_90,compute_89]'
+    for name in ch10_swizzle ch16_fp8_mma; do
+        for arch in 89 90; do
+            build/cuda/bin/nvcc -std=c++20 -O3 -Icode -gencode arch=compute_$arch,code=sm_90 -cubin code/$name.cu \
+                -o "$BATS_TEST_TMPDIR/$arch"
+        done
+        run cmp -l "$BATS_TEST_TMPDIR"/{89,90}
+        [[ "$output" =~ ^\ *[0-9]+\ 131\ 132$ ]] # 89 and 90, octal
+    done
+}

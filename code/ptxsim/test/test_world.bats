@@ -11,20 +11,60 @@ setup_file() {
     [ "${PTXSIM_WORLD:-}" = all ] || PROGRAMS=$(grep -LE '<(cub|thrust)/' ./*.cu)
     PROGRAMS=$(sed 's,.*/,,; s,\.cu$,,' <<<"$PROGRAMS" | grep -v '_2$')
     mkdir "$BATS_FILE_TMPDIR/wrong"
-    { echo "$PROGRAMS"; ls wrong/*.cu | sed 's,\.cu$,,'; } | xargs -P 2 -I NAME bash -c 'compile NAME'
+    { echo "$PROGRAMS"; ls wrong/*.cu | sed 's,\.cu$,,'; } | groups | xargs -P 2 -L 1 bash -c 'compile "$@"' _
 }
 
-# compile NAME: to PTX only, which needs no assembler. Where it fails, its log is in NAME.log.
-compile() {
-    local flags images=-arch=compute_89 more=$1_2.cu
-    flags=$(sed -n 's,^// build: ,,p' "$1.cu")
-    case $flags in compute_*) images=-arch=$flags flags= ;; esac
-    [ -f "$more" ] || more=
-    # shellcheck disable=SC2086
-    ../../../../build/cuda/bin/nvcc -std=c++17 $images $flags -cudart shared --compress-mode=none \
-        "$1.cu" $more -o "$BATS_FILE_TMPDIR/$1" >"$BATS_FILE_TMPDIR/$1.log" 2>&1 || true
+# flags_of NAME: what its line "// build:" asks nvcc for.
+flags_of() {
+    sed -n 's,^// build: ,,p' "$1.cu"
 }
-export -f compile
+
+# groups <NAMES: those that one compilation makes, a line each: of a small program nvcc takes most of its
+# time for the headers. Each by itself when PTXSIM_WORLD=all, and what has flags for its linking always.
+groups() {
+    local name
+    while read -r name; do
+        printf '%s\t%s\n' "$(flags_of "$name")" "$name"
+    done | awk -F'\t' -v each="${PTXSIM_WORLD:-}" '
+        each != "all" && $1 ~ /^(|-lineinfo|compute_[0-9]+)$/ { same[$1] = same[$1] " " $2; next }
+        { print $2 }
+        END { for (flags in same) print same[flags] }'
+}
+
+# together NAME...: the text of one program that is any of these by the name that it is run by. Each stands in
+# a namespace, where its functions and kernels cannot be taken for another's; the headers stand before.
+together() {
+    local name
+    sed -n '/^#include </p' "${@/%/.cu}" | sort -u
+    printf '#include <cstring>\n#include "check.h"\n'
+    for name; do
+        printf 'namespace %s {\n#include "%s.cu"\n}\n' "${name#wrong/}" "$name"
+    done
+    printf 'int main(int, char **argv)\n{\n    const char *name = strrchr(argv[0], 47) + 1;\n'
+    for name; do
+        printf '    if (!strcmp(name, "%s"))\n        return %s::main();\n' "${name#wrong/}"{,}
+    done
+    printf '    return 99;\n}\n'
+}
+
+# compile NAME...: to PTX only, which needs no assembler. Where it fails, its log is in NAME.log.
+compile() {
+    local flags images=-arch=compute_89 sources=$1.cu name
+    flags=$(flags_of "$1")
+    case $flags in compute_*) images=-arch=$flags flags= ;; esac
+    [ ! -f "$1_2.cu" ] || sources+=" $1_2.cu"
+    if [ $# -gt 1 ]; then
+        sources=$BATS_FILE_TMPDIR/$1-and-others.cu
+        together "$@" >"$sources"
+    fi
+    # shellcheck disable=SC2086
+    ../../../../build/cuda/bin/nvcc -std=c++17 -I. $images $flags -cudart shared --compress-mode=none \
+        $sources -o "$BATS_FILE_TMPDIR/$1" >"$BATS_FILE_TMPDIR/$1.log" 2>&1 || return 0
+    for name in "${@:2}"; do
+        ln "$BATS_FILE_TMPDIR/$1" "$BATS_FILE_TMPDIR/$name"
+    done
+}
+export -f compile together flags_of
 
 setup() {
     cd "$BATS_TEST_DIRNAME/world"
@@ -45,9 +85,10 @@ as_on_h200() {
 @test "every program is compiled, and has an output of an H200" {
     local name wrong=0
     for name in $PROGRAMS; do
-        [ -x "$BATS_FILE_TMPDIR/$name" ] || { cat "$BATS_FILE_TMPDIR/$name.log"; wrong=1; }
+        [ -x "$BATS_FILE_TMPDIR/$name" ] || { echo "$name: not compiled"; wrong=1; }
         [ -s "h200/$name.txt" ] || { echo "h200/$name.txt: missing"; wrong=1; }
     done
+    tail -n 30 "$BATS_FILE_TMPDIR"/*.log "$BATS_FILE_TMPDIR"/wrong/*.log
     [ "$(wc -w <<<"$PROGRAMS")" -ge 55 ]
     [ "$wrong" -eq 0 ]
 }
