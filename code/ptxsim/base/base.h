@@ -66,7 +66,7 @@ struct allocation {
 };
 
 // Device memory, 256-byte aligned, filled with 0xff (NaN in every float format); NULL when out of
-// memory.
+// memory. What the host may touch, too, is zeros at first, as the system's pages are.
 void *memory_alloc(size_t bytes);
 void *memory_alloc_kind(size_t bytes, enum memory_kind kind);
 void *memory_alloc_zeros(size_t bytes);            // with zeros; a page is used when it is touched
@@ -83,6 +83,8 @@ bool memory_free(void *address); // false: not the start of a live allocation
 // gets the allocation, live or freed, closest below, or NULL. Lock-free for readers in a launch.
 const struct allocation *memory_find(uint64_t address, uint64_t bytes,
                                      const struct allocation **nearest);
+// The first allocation, live or freed, that begins above an address, or NULL.
+const struct allocation *memory_above(uint64_t address);
 // From now on what has not been written is known (PTXSIM_CHECK; the whole is unwritten at first).
 void memory_track(void *address);
 // The host has written, or copied (from: in device memory or not), bytes of an allocation.

@@ -53,6 +53,12 @@ const struct allocation *memory_find(uint64_t address, uint64_t bytes,
     return NULL;
 }
 
+const struct allocation *memory_above(uint64_t address)
+{
+    size_t below = rank(address);
+    return below < allocation_count ? allocations[below] : NULL;
+}
+
 size_t memory_in_use(void)
 {
     return device_bytes;
@@ -187,7 +193,7 @@ static void fill_poison(char *base, size_t bytes)
 void *memory_alloc_kind(size_t bytes, enum memory_kind kind)
 {
     void *base = map(bytes, kind);
-    if (base)
+    if (base && kind == MEMORY_DEVICE)
         fill_poison(base, bytes);
     return base;
 }

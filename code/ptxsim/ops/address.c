@@ -80,6 +80,9 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
     }
     if (found)
         nearest = found;
+    const struct allocation *above = memory_above(at);
+    bool before =
+        above && above->live && (!nearest || above->base - at < at - nearest->base - nearest->size);
     if (at < 4096)
         fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "%s %u bytes at 0x%llx: a null pointer", verb,
                  bytes, address);
@@ -91,6 +94,11 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
         fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
                  "%s %u bytes at 0x%llx, across the end of the allocation of %llu bytes", verb,
                  bytes, address, (unsigned long long)nearest->size);
+    else if (before)
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
+                 "%s %u bytes at 0x%llx, %llu bytes before the allocation of %llu bytes", verb,
+                 bytes, address, (unsigned long long)(above->base - at),
+                 (unsigned long long)above->size);
     else if (nearest && at >= nearest->base)
         fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
                  "%s %u bytes at 0x%llx, %llu bytes past the end of the allocation of %llu bytes",

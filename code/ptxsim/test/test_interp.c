@@ -1712,6 +1712,8 @@ static void memory_faults(void **state)
     expect_fault("", "add.s64 %rd1, %o, 4; st.global.u32 [%rd1+4104], %r1;",
                  (struct setup){.block = 1}, FAULT_OUT_OF_BOUNDS,
                  ", 12 bytes past the end of the allocation of 4096 bytes");
+    expect_fault("", "ld.global.u32 %r1, [%out+-8];", (struct setup){0}, FAULT_OUT_OF_BOUNDS,
+                 ", 8 bytes before the allocation of 4096 bytes");
     expect_fault("", "ld.global.u64 %rd1, [%out+4];", (struct setup){.grid = 3, .block = 1},
                  FAULT_MISALIGNED, "block (0,0,0), thread (0,0,0): reads 8 bytes");
     expect_fault("", "ld.global.u32 %r1, [8];", (struct setup){0}, FAULT_OUT_OF_BOUNDS,

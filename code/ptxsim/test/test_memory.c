@@ -71,6 +71,13 @@ static void test_fresh_memory_is_poisoned(void **state)
     for (int i = 0; i < 5000; ++i)
         assert_int_equal(block[i], 0xff);
     assert_true(memory_free(block));
+    for (enum memory_kind kind = MEMORY_HOST; kind <= MEMORY_MANAGED;
+         ++kind) { // the system's pages
+        block = memory_alloc_kind(5000, kind);
+        for (int i = 0; i < 5000; ++i)
+            assert_int_equal(block[i], 0);
+        assert_true(memory_free(block));
+    }
 }
 
 static size_t resident_bytes(void)
