@@ -228,7 +228,7 @@ struct lab {
     char *shapes
         [LAB_SHAPES_MAX]; // public ones, on which all are judged: small and mission, or caches
     int shape_count;
-    int longest;         // no drawn case has more keys; INT_MAX: nothing is said (points.c)
+    int longest;         // no drawn case has more keys
     bool cache;          // they ask one
     struct p_rounding p; // how its kernels may round P
     enum mask mask;      // that they compute with

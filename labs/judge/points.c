@@ -1,7 +1,6 @@
 // points.c: what a lab gives points for, from build/labs/labNN.json, which the chapter's sheet becomes.
 #include "judge.h"
 
-#include <limits.h>
 #include <math.h>
 #include <string.h>
 
@@ -91,19 +90,19 @@ static void read_shapes(const json_t *json, const char *path)
     }
 }
 
-// "longest": a sheet that is to be graded in less time promises no kernel more keys than that. It is whole
-// tiles, and above what the ragged cases have.
+// "longest": no case that is drawn has more keys, so that a sheet is graded in less time. Whole tiles, and
+// no fewer than the ragged cases have.
 static void read_longest(const json_t *json, const char *path)
 {
-    enum { LEAST = 512, TILE = 128 };
-    double longest = json_number_value(json);
+    enum { LEAST = 512, MOST = 1 << 20, TILE = 128 };
+    double longest = json ? json_number_value(json) : MOST;
 
-    lab.longest = json ? (int)longest : INT_MAX;
-    if (json &&
-        (!(longest >= LEAST && longest <= 1 << 20) || fmod(longest, TILE) != 0 || lab.cache))
-        fail(EXIT_USAGE, "%s: \"longest\" is %s", path,
-             lab.cache ? "not for labs of caches"
-                       : "no number of keys: a multiple of 128, 512 at least");
+    if (json && lab.cache)
+        fail(EXIT_USAGE, "%s: \"longest\" is not for labs of caches", path);
+    if (!(longest >= LEAST && longest <= MOST) || fmod(longest, TILE) != 0)
+        fail(EXIT_USAGE, "%s: \"longest\" is no number of keys: a multiple of %d, %d at least",
+             path, TILE, LEAST);
+    lab.longest = (int)longest;
 }
 
 void lab_read(void)

@@ -14,26 +14,32 @@ const char *const op_class_names[CLASSES] = {
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
+// Whether no two lanes want different elements of one of `places`.
+static bool all_apart(const uint32_t address[WARP], int shift, uint32_t places, uint32_t mask)
+{
+    uint32_t last[WARP], others = 0;
+    for (int i = 0; i < WARP; ++i)
+        if (mask >> i & 1)
+            last[address[i] >> shift & (places - 1)] = address[i] >> shift;
+    for (int i = 0; i < WARP; ++i)
+        if (mask >> i & 1)
+            others |= last[address[i] >> shift & (places - 1)] ^ address[i] >> shift;
+    return !others;
+}
+
 // 32 banks of 4 bytes. What the lanes want, each element once: an element of more than a word lies
 // in as many banks, aligned, so that one count is enough for all of them. The fullest bank says how
 // many wavefronts the elements take.
 static int elements_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask)
 {
     enum { BANKS = 32 };
-    uint32_t element[WARP], last[BANKS], others = 0;
+    uint32_t element[WARP];
     uint8_t next[WARP], head[BANKS], depth[BANKS] = {0};
     int shift = bytes <= 4 ? 2 : __builtin_ctz((unsigned)bytes), count = 0, most = 0;
     uint32_t places = (uint32_t)(4 * BANKS >> shift);
-    for (uint32_t left = mask; left; left &= left - 1) {
-        uint32_t wanted = address[__builtin_ctz(left)] >> shift;
-        last[wanted & (places - 1)] = wanted;
-    }
-    for (uint32_t left = mask; left; left &= left - 1) {
-        uint32_t wanted = address[__builtin_ctz(left)] >> shift;
-        others |= last[wanted & (places - 1)] ^ wanted;
-    }
-    if (!others)
-        return mask != 0; // no bank has two elements
+    if (mask == ~0u ? all_apart(address, shift, places, ~0u)
+                    : all_apart(address, shift, places, mask))
+        return mask != 0;
     memset(head, 0xff, sizeof head);
     for (uint32_t left = mask; left; left &= left - 1) {
         uint32_t wanted = address[__builtin_ctz(left)] >> shift, place = wanted & (places - 1);

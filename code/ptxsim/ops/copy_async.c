@@ -49,8 +49,6 @@ struct copy_places { // of each lane
     uint32_t used[WARP]; // bytes of the source; the rest is zeros
 };
 
-// regs: destination, source, source size (or NO_REGISTER), whether to ignore the source (or
-// NO_REGISTER). bytes: the size; imm, width: the offsets of source and destination.
 static void copy_places_of(const char *r, const struct op *op, struct copy_places *p)
 {
     const struct copy_operands *o = op->operands;
@@ -68,8 +66,8 @@ static void copy_places_of(const char *r, const struct op *op, struct copy_place
     }
 }
 
-// Whether all lanes read, one after the other, whole and in order by what the warp knows, as most do:
-// that is checked and noted at once. False, with nothing done that is not done again, otherwise.
+// Whether all lanes copy whole, read one after the other, and in order by what the warp knows, as most
+// do: their reads are then checked and noted at once. False where they are to be looked at one by one.
 static bool copy_reads_run(struct warp *w, const struct op *op, const struct copy_places *p)
 {
     const struct copy_operands *o = op->operands;

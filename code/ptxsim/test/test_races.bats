@@ -92,11 +92,11 @@ setup() {
     PTXSIM_SPIN=100000 expect missed_end "the loop here does not end: "
 }
 @test "a loop that stores for ever is stopped by the budget, at its own line" {
-    export SCHEDULES=4 PTXSIM_BUDGET=3000000
+    export SCHEDULES=4 PTXSIM_BUDGET=300000
     line_of() { grep -n "// <- $1\$" "$CASES" | cut -d: -f1; }
-    expect same_tile ", to line $(($(line_of same_tile) + 5)), has not ended after 3000000 warp instructions of the launch (PTXSIM_BUDGET)"
-    expect no_step ", to line $(($(line_of no_step) + 4)), has not ended after 3000000 warp instructions of the launch (PTXSIM_BUDGET)"
-    expect walks ", to line $(($(line_of walks) + 2)), has not ended after 3000000 warp instructions of the launch (PTXSIM_BUDGET)"
+    expect same_tile ", to line $(($(line_of same_tile) + 5)), has not ended after 300000 warp instructions of the launch (PTXSIM_BUDGET)"
+    expect no_step ", to line $(($(line_of no_step) + 4)), has not ended after 300000 warp instructions of the launch (PTXSIM_BUDGET)"
+    expect walks ", to line $(($(line_of walks) + 2)), has not ended after 300000 warp instructions of the launch (PTXSIM_BUDGET)"
     local name threads said
     for name in same_tile walks; do
         for threads in 1 2 4; do

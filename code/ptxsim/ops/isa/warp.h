@@ -64,6 +64,17 @@ static void FN(shfl)(ARGUMENTS)
 
 enum { MATRIX_STRIDE = 32 }; // of a matrix laid out in rows: m, n and k are at most 32
 
+// A code's bits, in the place of a half's, are its value but for a factor of 2^8, and NaN.
+static inline void FN(e4m3_load)(const u8 *codes, float *value)
+{
+    u16 halves[4 * WARP];
+    for (int i = 0; i < 4 * WARP; ++i)
+        halves[i] = (u16)((codes[i] & 0x7fu) << 7 | (codes[i] & 0x80u) << 8);
+    FN(f16_load)(halves, value, 4 * WARP);
+    for (int i = 0; i < 4 * WARP; ++i)
+        value[i] = (codes[i] & 0x7f) == 0x7f ? f16_to_f32(0x7fff) : value[i] * 256.0f;
+}
+
 // Register i of a matrix, as its lanes hold it: `per` elements a lane.
 static inline void FN(matrix_floats)(const char *reg, enum matrix_type type, float *value)
 {
@@ -74,8 +85,7 @@ static inline void FN(matrix_floats)(const char *reg, enum matrix_type type, flo
         LANES value[i] = float_of(((const u32 *)reg)[i] & 0xffffe000);
         break;
     case MATRIX_E4M3:
-        for (int i = 0; i < 4 * WARP; ++i)
-            value[i] = f16_to_f32(e4m3_to_f16(((const u8 *)reg)[i]));
+        FN(e4m3_load)((const u8 *)reg, value);
         break;
     case MATRIX_E5M2:
         for (int i = 0; i < 4 * WARP; ++i)
