@@ -995,8 +995,7 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
     } else {
         result = new_result(name);
         grade_items(&g, source, result);
-        json_t *film =
-            options.no_film || lab.journal || !went_wrong(result) ? NULL : film_of(&g.s);
+        json_t *film = options.no_film || lab.journal || !went_wrong(result) ? NULL : film_of(&g.s);
         if (film)
             json_object_set_new(result, "film", film);
     }
