@@ -445,13 +445,26 @@ function placeWarps() {
   // To ask the browser where a row is would have it lay out the page at each step: what it takes is kept.
   const top = (view.rowOf[film.insn[view.at]] + 1) * view.pitch;
   if (top < view.scrolled + 40 || top > view.scrolled + view.height - 60)
-    $("source").scrollTop = view.scrolled = Math.max(0, top - view.height / 3);
+    scrollSource(Math.max(0, top - view.height / 3));
 }
 
-// All rows have one height. Asked for once, and when the window changes.
+// To scroll has the browser lay out the page as well: once before each picture that it paints is enough.
+function scrollSource(to) {
+  view.scrolled = to;
+  if (!view.scrolling)
+    view.scrolling = requestAnimationFrame(() => {
+      view.scrolling = 0;
+      $("source").scrollTop = view.scrolled;
+    });
+}
+
+// All rows have one height, which is no whole number of pixels (the first one has half a border as well). Asked for
+// once, and when the window changes.
 function measureSource() {
   const box = $("source");
-  Object.assign(view, { pitch: view.rows[0].offsetHeight, height: box.clientHeight, scrolled: box.scrollTop });
+  if (view.scrolling) box.scrollTop = view.scrolled; // else the place measured would be the one before
+  const pitch = view.rows.at(-1).getBoundingClientRect().height;
+  Object.assign(view, { pitch, height: box.clientHeight, scrolled: box.scrollTop });
 }
 
 // ---- What the step touches ------------------------------------------------------------------------
@@ -961,7 +974,7 @@ function listen() {
     readColours();
     showStep();
   });
-  $("source").addEventListener("scroll", () => view.scrolled = $("source").scrollTop);
+  $("source").addEventListener("scroll", () => view.scrolling || (view.scrolled = $("source").scrollTop));
   for (const [id, act] of Object.entries(actions)) $(id).addEventListener("click", act);
   $("scrub").addEventListener("input", () => go(Number($("scrub").value)));
   $("follow").addEventListener("change", () => follow(Number($("follow").value)));

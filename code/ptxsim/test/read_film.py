@@ -207,6 +207,11 @@ def colours(said, _):
     return [] if said["paper"] == want else [said["paper"], "instead of", want]
 
 
+def seen(said, _):
+    """The line of the step, where the page opens and after each key."""
+    return [] if said["seen"] == 5 * [True] else said["seen"]
+
+
 def quick(pages):
     """Of all pages: of one alone, it might be the machine that was busy."""
     paint, step = (statistics.median(times) for times in ([p["paint"] for p in pages], [p["said"]["ms"] for p in pages]))
@@ -216,7 +221,7 @@ def quick(pages):
 
 def watched(file, check, table=None):
     checks = {"walks": walks, "counts": counted_lines, "lessons": lessons, "opens": opens, "held": held, "buffers": buffers,
-              "colours": colours}
+              "colours": colours, "seen": seen}
     pages = [json.loads(line) for line in open(file, encoding="utf-8")]
     if check == "quick":
         return quick(pages)

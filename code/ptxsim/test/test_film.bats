@@ -322,6 +322,10 @@ watched() { # CHECK [ARGUMENT...]
     watched opens
 }
 
+@test "in a browser: the line of the step is scrolled to, wherever the film is gone to" {
+    watched seen
+}
+
 @test "in a browser: light or dark as the address asks" {
     watched colours
 }

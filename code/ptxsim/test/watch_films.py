@@ -1,5 +1,5 @@
 """Watches films in headless Chromium, all in one session, and prints what each page's own test says:
-  watch_films.py FILM.html[#PLACE]...   a line of JSON for each: {"page", "place", "opened", "pressed", "said", "paint", "errors"}
+  watch_films.py FILM.html[#PLACE]...   a line of JSON for each: {"page", "place", "opened", "pressed", "seen", "said", "paint", "errors"}
 Chromium is driven over a pipe (--remote-debugging-pipe): messages of JSON, each ended by a zero byte.
 """
 import json
@@ -14,6 +14,13 @@ PAINT = """new Promise((tell) => new PerformanceObserver((list) => {
     const first = list.getEntriesByName("first-contentful-paint")[0];
     if (first) tell(first.startTime);
 }).observe({ type: "paint", buffered: true }))"""
+
+# Whether the line of the step can be seen, once a picture was painted; true where it has none.
+SEEN = """new Promise((tell) => requestAnimationFrame(() => requestAnimationFrame(() => {
+    if (!view.here) return tell(true);
+    const row = view.here.getBoundingClientRect(), box = document.getElementById("source").getBoundingClientRect();
+    tell(row.top >= box.top && row.bottom <= box.bottom);
+})))"""
 
 
 class Browser:
@@ -114,11 +121,12 @@ def watch(browser, page):
     path, _, query = address.partition("?")
     browser.open("file://" + os.path.abspath(path) + ("?" + query if query else "") + ("#" + place if place else ""))
     at = browser.value("view.at")
-    pressed = []
+    pressed, seen = [], [browser.value(SEEN)]
     for key in "ArrowRight", "ArrowLeft", "End", "Home":
         browser.key(key)
         pressed.append(browser.value("view.at"))
-    return {"page": path, "query": query, "place": place, "opened": at, "pressed": pressed, "said": browser.value("selfTest()"),
+        seen.append(browser.value(SEEN))
+    return {"page": path, "query": query, "place": place, "opened": at, "pressed": pressed, "seen": seen, "said": browser.value("selfTest()"),
             "paint": browser.value(PAINT), "paper": browser.value("getComputedStyle(document.body).backgroundColor"),
             "errors": browser.errors()}
 
