@@ -165,7 +165,7 @@ static inline void FN(matrix_rows)(const char *r, const struct matrix *f, float 
         return;
     }
     for (int k = 0; k < f->distinct; ++k) {
-        _Alignas(64) float value[4 * WARP];
+        _Alignas(64) float value[4 * WARP] = {0}; // a tile is filled; GCC 14 cannot know how much that is
         float *to = rows + f->row[k] * MATRIX_STRIDE + f->column[k];
         FN(matrix_floats)(r + f->regs[k], f->type, value);
         if (f->per == 4)
