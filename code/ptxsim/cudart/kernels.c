@@ -249,6 +249,17 @@ cudaError_t cudaFuncSetCacheConfig(const void *function, enum cudaFuncCache conf
     return api_result(kernel_find(function, &kernel));
 }
 
+cudaError_t cudaFuncSetSharedMemConfig(const void *function, enum cudaSharedMemConfig config)
+{
+    API_ENTER();
+    struct CUkern_st *kernel;
+    if ((unsigned)config > cudaSharedMemBankSizeEightByte)
+        return api_result(cudaErrorInvalidValue);
+    return api_result(kernel_find(function, &kernel) == cudaSuccess
+                          ? cudaSuccess
+                          : cudaErrorInvalidResourceHandle);
+}
+
 cudaError_t cudaFuncGetName(const char **name, const void *function)
 {
     API_ENTER();

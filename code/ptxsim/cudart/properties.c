@@ -99,6 +99,18 @@ cudaError_t cudaSetDevice(int device)
     return api_result(check_device(device));
 }
 
+// None: again all that there are.
+cudaError_t cudaSetValidDevices(int *devices, int count)
+{
+    API_LOCK();
+    if (count < 0 || (count > 0 && !devices))
+        return api_result(cudaErrorInvalidValue);
+    for (int i = 0; i < count; ++i)
+        if (check_device(devices[i]) != cudaSuccess)
+            return api_result(cudaErrorInvalidDevice);
+    return cudaSuccess;
+}
+
 cudaError_t cudaInitDevice(int device, unsigned device_flags, unsigned flags)
 {
     API_LOCK();
@@ -215,6 +227,22 @@ cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int device)
     return api_result(check_device(device));
 }
 
+cudaError_t cudaDeviceGetByPCIBusId(int *device, const char *id)
+{
+    API_ENTER();
+    unsigned domain = 0, bus, place, function = 0;
+    char end;
+    if (!device || !id ||
+        (sscanf(id, "%x:%x:%x.%x%c", &domain, &bus, &place, &function, &end) != 4 &&
+         sscanf(id, "%x:%x:%x%c", &domain, &bus, &place, &end) != 3 &&
+         (domain = 0, sscanf(id, "%x:%x.%x%c", &bus, &place, &function, &end)) != 3))
+        return api_result(cudaErrorInvalidValue);
+    if (domain || bus || place || function)
+        return api_result(cudaErrorInvalidDevice);
+    *device = 0;
+    return cudaSuccess;
+}
+
 cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
 {
     API_ENTER();
@@ -222,6 +250,23 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
         return api_result(cudaErrorInvalidDevice);
     *can = 0;
     return cudaSuccess;
+}
+
+// A GPU is no peer of its own, and there is no other.
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
+{
+    API_ENTER();
+    if (flags != 0)
+        return api_result(cudaErrorInvalidValue);
+    cudaError_t error = check_device(peer);
+    return api_result(error == cudaSuccess ? cudaErrorPeerAccessUnsupported : error);
+}
+
+cudaError_t cudaDeviceDisablePeerAccess(int peer)
+{
+    API_ENTER();
+    cudaError_t error = check_device(peer);
+    return api_result(error == cudaSuccess ? cudaErrorPeerAccessNotEnabled : error);
 }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
@@ -264,6 +309,23 @@ cudaError_t cudaDeviceGetCacheConfig(enum cudaFuncCache *config)
         return api_result(cudaErrorInvalidValue);
     *config = cudaFuncCachePreferNone;
     return cudaSuccess;
+}
+
+// The banks of every GPU since 2014 are four bytes wide, whatever is set.
+cudaError_t cudaDeviceGetSharedMemConfig(enum cudaSharedMemConfig *config)
+{
+    API_ENTER();
+    if (!config)
+        return api_result(cudaErrorInvalidValue);
+    *config = cudaSharedMemBankSizeFourByte;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSetSharedMemConfig(enum cudaSharedMemConfig config)
+{
+    API_ENTER();
+    return api_result((unsigned)config <= cudaSharedMemBankSizeEightByte ? cudaSuccess
+                                                                         : cudaErrorInvalidValue);
 }
 
 cudaError_t cudaCtxResetPersistingL2Cache(void)

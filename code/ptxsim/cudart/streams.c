@@ -404,6 +404,35 @@ cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long *id)
 }
 ALSO(cudaStreamGetId, cudaStreamGetId_ptsz);
 
+cudaError_t cudaStreamGetDevice(cudaStream_t handle, int *device)
+{
+    API_ENTER();
+    struct CUstream_st *stream = stream_find(handle);
+    if (!stream || !device)
+        return api_result(stream ? cudaErrorInvalidValue : cudaErrorInvalidResourceHandle);
+    *device = 0;
+    return cudaSuccess;
+}
+ALSO(cudaStreamGetDevice, cudaStreamGetDevice_ptsz);
+
+// Which stream's kernels touch managed memory, all of an allocation: a hint where the host may touch it at
+// any time.
+cudaError_t cudaStreamAttachMemAsync(cudaStream_t handle, void *address, size_t bytes,
+                                     unsigned flags)
+{
+    API_ENTER();
+    const struct CUstream_st *stream = stream_find(handle);
+    const struct allocation *a = memory_find((uint64_t)(uintptr_t)address, 1, NULL);
+    if (!stream)
+        return api_result(cudaErrorInvalidResourceHandle);
+    bool whole = a && a->kind == MEMORY_MANAGED && a->base == (uint64_t)(uintptr_t)address &&
+                 (bytes == 0 || bytes == a->size);
+    bool known = flags == cudaMemAttachGlobal || flags == cudaMemAttachHost ||
+                 (flags == cudaMemAttachSingle && stream != &legacy);
+    return api_result(whole && known ? cudaSuccess : cudaErrorInvalidValue);
+}
+ALSO(cudaStreamAttachMemAsync, cudaStreamAttachMemAsync_ptsz);
+
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data)
 {
     API_ENTER();

@@ -1109,12 +1109,16 @@ static void describe_kernel(struct module *m, struct kernel *kernel, struct func
     }
 }
 
+enum { CONSTANT_MOST = 64 << 10 }; // bytes (CUDA C++ Programming Guide, Compute Capabilities)
+
 // Gives every .global and .const variable its memory and writes the initial values.
 static bool place_variables(struct module *m, char *why, size_t size)
 {
-    size_t shared = 0;
+    size_t shared = 0, constants = 0;
     for (size_t i = 0; i < m->variable_count; ++i) {
         struct variable *v = m->variables[i];
+        if (v->space == SPACE_CONST && v->linkage != LINK_EXTERN)
+            constants = align_up(constants, v->align) + v->size;
         if (v->space == SPACE_SHARED && !v->dynamic) {
             v->offset = shared = align_up(shared, v->align);
             shared += v->size;
@@ -1129,6 +1133,11 @@ static bool place_variables(struct module *m, char *why, size_t size)
         }
         if (v->init)
             memcpy(v->address, v->init, v->size);
+    }
+    if (constants > CONSTANT_MOST) {
+        snprintf(why, size, "the program's __constant__ variables take %zu bytes, and there are %d",
+                 constants, CONSTANT_MOST);
+        return false;
     }
     for (size_t i = 0; i < m->variable_count; ++i) {
         struct variable *v = m->variables[i];
