@@ -111,7 +111,7 @@ function figures.compile(sources, here, latex)
     local missing, hashes = {}, {}
     for _, source in ipairs(sources) do
         source.path = CACHE .. "/" .. pandoc.utils.sha1(style .. source.text)
-        source.pdf, source.page = (read(source.path .. ".page") or ""):match("^(%S+) (%d+)$")
+        source.pdf, source.page = (read(source.path .. ".page") or ""):match("^(%S+) (%d+)\n$")
         if not source.pdf or not read(source.pdf) then
             table.insert(missing, source)
             table.insert(hashes, source.path)
@@ -127,7 +127,7 @@ function figures.compile(sources, here, latex)
         assert(os.rename(folder .. "/pages.pdf", pdf))
         for i, source in ipairs(missing) do
             source.pdf, source.page = pdf, i
-            write(folder .. "/page", pdf .. " " .. i)
+            write(folder .. "/page", pdf .. " " .. i .. "\n")
             assert(os.rename(folder .. "/page", source.path .. ".page"))
         end
     end
