@@ -1,16 +1,22 @@
--- Drawings and charts: TikZ pictures go straight into LaTeX or, for HTML, through one LaTeX run to
--- SVG; charts (SVG) become PDF for LaTeX. What was converted is kept in build/figures by its hash.
+-- Drawings and charts. TikZ pictures become pages of a PDF, all new ones in one run of LaTeX, with the
+-- book's type sizes; the printed book includes the pages, HTML gets them as SVG. Charts (SVG) become PDF
+-- for LaTeX. What was converted is kept in build/figures by its hash: for a picture HASH.page, which says
+-- "FILE.pdf PAGE", and HASH.svg.
 
 local figures = {}
 
 local CACHE = "build/figures"
 
+local BORDER = 1 -- pt around a picture, for lines that are half outside
 local PREAMBLE = [[
-\documentclass[multi=picturepage,border=1pt]{standalone}
+\documentclass[class=scrbook,10.5pt,multi=picturepage,border=]] .. BORDER .. [[pt]{standalone}
 \usepackage{amsmath,tikz}
 \input{fonts.tex}
 \input{figures.tex}
 \tikzset{every picture/.style={book figure}}
+\usepackage[final]{microtype}
+\frenchspacing
+\hfuzz0.3pt
 \newenvironment{picturepage}{}{}
 \begin{document}]]
 
@@ -45,25 +51,35 @@ function figures.picture(text)
     return "\\begin{tikzpicture}\n" .. text .. "\n\\end{tikzpicture}"
 end
 
--- Gives each source { text, where } its `svg`. All that are not in the cache go through one run.
-function figures.compile(sources, here)
-    local style = (read(here .. "/figures.tex") or "") .. (read(here .. "/fonts.tex") or "")
-    local missing = {}
+-- What LaTeX's log finds wrong with the pictures, or nil: the guilty one and what it is. Each source
+-- knows its first line, `from`.
+local function complaint(log, sources)
+    local what, at = log:match("\n! ([^\n]*)"), tonumber(log:match("\nl%.(%d+)"))
+    if what then
+        local macro = log:match("\n! Undefined control sequence%.\n[^\n]*(\\[%a@]+) *\n")
+        what = macro and what .. " " .. macro or what
+    else
+        what = log:match("\n(Overfull[^\n]*)") or log:match("\n(Missing character[^\n]*)")
+        at = what and tonumber(what:match("at lines? (%d+)"))
+    end
+    local char = what and what:match("^Missing character: There is no (.-) %(U%+")
+    local guilty = sources[1]
     for _, source in ipairs(sources) do
-        source.path = CACHE .. "/" .. pandoc.utils.sha1(style .. source.text) .. ".svg"
-        source.svg = read(source.path)
-        if not source.svg then
-            table.insert(missing, source)
+        if char and source.text:find(char, 1, true) then
+            return source, what
+        elseif at and source.from <= at then
+            guilty = source
         end
     end
-    if #missing == 0 then
-        return true
-    end
-    shell("mkdir -p %s", CACHE)
+    return what and guilty, what
+end
+
+-- Typesets the sources, one a page, into a file in folder; nil if all went well, or what did not.
+local function typeset(sources, folder, here)
     local tex = { PREAMBLE }
     local _, line = PREAMBLE:gsub("\n", "")
     line = line + 2
-    for _, source in ipairs(missing) do
+    for _, source in ipairs(sources) do
         local picture = "\\begin{picturepage}" .. figures.picture(source.text)
             .. "\\end{picturepage}"
         local _, breaks = picture:gsub("\n", "")
@@ -71,39 +87,69 @@ function figures.compile(sources, here)
         table.insert(tex, picture)
     end
     table.insert(tex, "\\end{document}\n")
-    write(CACHE .. "/figures.tmp.tex", table.concat(tex, "\n"))
+    write(folder .. "/pages.tex", table.concat(tex, "\n"))
     if not here:match("^/") then
         here = pandoc.system.get_working_directory() .. "/" .. here
     end
-    os.remove(CACHE .. "/figures.tmp.log")
     local ran = shell("cd %s && TEXINPUTS=%s: max_print_line=10000 lualatex -halt-on-error "
-        .. "-interaction=batchmode figures.tmp.tex >/dev/null 2>&1", CACHE, quote(here))
-    if not ran then
-        local log = read(CACHE .. "/figures.tmp.log")
-        if not log then
-            return false, "lualatex cannot be run (make deps installs it)"
+        .. "-interaction=batchmode pages.tex >/dev/null 2>&1", folder, quote(here))
+    local log = read(folder .. "/pages.log")
+    if not log then
+        return "lualatex cannot be run (make deps installs it)"
+    end
+    local guilty, what = complaint(log, sources)
+    if guilty or not ran then
+        return (guilty or sources[1]).where .. ": in the figure: " .. (what or "LaTeX failed")
+    end
+end
+
+-- Gives each source { text, where } its `pdf` and `page` there, and its `svg` unless it is for LaTeX. All
+-- that are not in the cache go through one run. Two makes at once do not meet: each has its own folder,
+-- and what appears in the cache is whole.
+function figures.compile(sources, here, latex)
+    local style = PREAMBLE .. (read(here .. "/figures.tex") or "") .. (read(here .. "/fonts.tex") or "")
+    local missing, hashes = {}, {}
+    for _, source in ipairs(sources) do
+        source.path = CACHE .. "/" .. pandoc.utils.sha1(style .. source.text)
+        source.pdf, source.page = (read(source.path .. ".page") or ""):match("^(%S+) (%d+)\n$")
+        if not source.pdf or not read(source.pdf) then
+            table.insert(missing, source)
+            table.insert(hashes, source.path)
         end
-        local what = log:match("\n! ([^\n]*)") or "LaTeX failed"
-        local macro = log:match("\n! Undefined control sequence%.\n[^\n]*(\\[%a@]+) *\n")
-        what = macro and what .. " " .. macro or what
-        local at = tonumber(log:match("\nl%.(%d+)")) or 0
-        local guilty = missing[1]
-        for _, source in ipairs(missing) do
-            if source.from <= at then
-                guilty = source
+    end
+    shell("mkdir -p %s", CACHE)
+    local pipe = io.popen("mktemp -d " .. CACHE .. "/run.XXXXXX")
+    local folder = pipe:read()
+    pipe:close()
+    local trouble = #missing > 0 and typeset(missing, folder, here)
+    if #missing > 0 and not trouble then
+        local pdf = CACHE .. "/" .. pandoc.utils.sha1(table.concat(hashes)) .. ".pdf"
+        assert(os.rename(folder .. "/pages.pdf", pdf))
+        for i, source in ipairs(missing) do
+            source.pdf, source.page = pdf, i
+            write(folder .. "/page", pdf .. " " .. i .. "\n")
+            assert(os.rename(folder .. "/page", source.path .. ".page"))
+        end
+    end
+    for _, source in ipairs(trouble and {} or latex and {} or sources) do
+        source.svg = read(source.path .. ".svg")
+        if not source.svg then
+            if not shell("pdftocairo -svg -f %d -l %d %s %s/svg", source.page, source.page, source.pdf, folder)
+                or not os.rename(folder .. "/svg", source.path .. ".svg") then
+                trouble = source.where .. ": pdftocairo cannot convert the figure"
+                break
             end
+            source.svg = read(source.path .. ".svg")
         end
-        return false, guilty.where .. ": in the figure: " .. what
     end
-    for i, source in ipairs(missing) do
-        local temporary = CACHE .. "/figures.tmp.svg"
-        if not shell("pdftocairo -svg -f %d -l %d %s/figures.tmp.pdf %s", i, i, CACHE, temporary)
-            or not os.rename(temporary, source.path) then
-            return false, source.where .. ": pdftocairo cannot convert the figure"
-        end
-        source.svg = read(source.path)
-    end
-    return true
+    shell("rm -rf %s", folder)
+    return not trouble, trouble
+end
+
+-- A picture as LaTeX prints it: its page, as large as the picture is without the border.
+function figures.included(source)
+    return string.format("\\includegraphics[page=%d,trim=%dpt %dpt %dpt %dpt]{%s}", source.page, BORDER, BORDER, BORDER,
+        BORDER, source.pdf)
 end
 
 -- An SVG as an image of its own: the names inside it stay out of the page's way.

@@ -364,6 +364,15 @@ EOF
     expect_errors "chapters/02-scale-faster.md:$n: plots/told.md: plots/runs/h200/ch02_fast.json is stale: ch02_fast has changed since it was recorded (run it again: make runs)"
 }
 
+rejected() { # WHAT: chapter 1's drawing, before anything is set
+    status=0
+    "$literate/book" pdf build/out 2> stderr || status=$?
+    [ "$status" -ne 0 ]
+    [ "$(wc -l < stderr)" -eq 1 ]
+    grep -q "^chapters/01-scale.md:$n: in the figure: $1" stderr
+    [ -z "$(ls build/figures)" ]
+}
+
 @test "a missing chart, and a drawing that TeX rejects, are named by their line" {
     rm plots/line.svg
     n=$(line_of chapters/01-scale.md plots/line.svg)
@@ -373,6 +382,36 @@ EOF
     sed -i 's/\\draw\[flow\]/\\drow[flow]/' chapters/01-scale.md
     n=$(line_of chapters/01-scale.md '{.tikz')
     expect_errors "chapters/01-scale.md:$n: in the figure: Undefined control sequence. \\drow"
+    sed -i 's/\\drow\[flow\]/\\node[text width=9mm] {\\mbox{aaaaaaaaaaaaaaaaaaaa}}; \\draw[flow]/' chapters/01-scale.md
+    rejected 'Overfull .hbox'
+    sed -i 's/\\mbox{a*}/𓀀/' chapters/01-scale.md
+    rejected 'Missing character: There is no 𓀀'
+}
+
+@test "a drawing is typeset once, for paper and screen; of many only the one that changed" {
+    cat >> chapters/02-scale-faster.md <<'EOF'
+
+``` {.tikz #fig:late}
+\node[tile=key] {late};
+```
+
+Figure: A late tile.
+EOF
+    mkdir bin
+    printf '#!/bin/sh\necho >>"%s"/runs\nexec %s "$@"\n' "$PWD" "$(command -v lualatex)" > bin/lualatex
+    chmod +x bin/lualatex
+    PATH=$PWD/bin:$PATH "$literate/book" html build/out
+    [ "$(wc -l < runs)" -eq 1 ]
+    late=$(comm -13 <(cd "$made" && ls build/figures/*.pdf) <(ls build/figures/*.pdf))
+    [ "$(pdfinfo "$late" | awk '/^Pages:/ { print $2 }')" -eq 1 ]
+    [ "$(pdftotext "$late" - | head -1)" = late ]
+    PATH=$PWD/bin:$PATH "$literate/book" html build/out
+    [ "$(wc -l < runs)" -eq 1 ]
+    [ -z "$(ls -d build/figures/run.* 2> /dev/null)" ]
+    # The printed book has the pages of the same file.
+    read -r all _ < "$(cd "$made" && ls "$PWD"/build/figures/*.page | head -1)"
+    grep -qF "\\includegraphics[page=1,trim=1pt 1pt 1pt 1pt]{$all}" "$made/build/book/book.tex"
+    grep -q 'key tile' "$made/build/book.txt"
 }
 
 @test "pdf: a macro that LaTeX does not know is named with its line" {

@@ -353,12 +353,10 @@ function Pandoc(doc)
     if HANDOUT then
         return set_handout(doc, order, book)
     end
-    if not LATEX then
-        local ok, trouble = figures.compile(labels.pictures, here)
-        if not ok then
-            table.insert(common.failures, trouble)
-            stop_on_failures()
-        end
+    local ok, trouble = figures.compile(labels.pictures, here, LATEX)
+    if not ok then
+        table.insert(common.failures, trouble)
+        stop_on_failures()
     end
 
     local out, at = pandoc.List(), 1

@@ -85,7 +85,7 @@ end
 function blocks.picture(block, book)
     local source = labels.pictures[tonumber(block.attributes.figure)]
     local caption = set_inlines(source.caption)
-    local content = LATEX and figures.picture(source.text)
+    local content = LATEX and (source.pdf and figures.included(source) or figures.picture(source.text))
         or figures.image(source.svg, pandoc.utils.stringify(caption))
     return set_figure(block, content, add_film(caption, block, book))
 end

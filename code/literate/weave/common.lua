@@ -11,7 +11,7 @@
 local chunks = require "chunks"
 
 local common = {
-    LATEX = FORMAT == "latex", -- HTML otherwise
+    LATEX = FORMAT:find("^latex") ~= nil, -- HTML otherwise
     DRAFT = (os.getenv("DRAFT") or "") ~= "",
     STUDENT = os.getenv("AUDIENCE") == "student",
     TEACHER = os.getenv("AUDIENCE") == "teacher",
