@@ -205,6 +205,20 @@ static void compile_search(struct submission *s)
     take_program(s, &b);
 }
 
+static void compile(struct submission *s)
+{
+    char *host;
+    size_t host_bytes;
+
+    if (lab.journal) {
+        compile_search(s);
+    } else if (compile_device(s, &host, &host_bytes)) {
+        write_work(s, "host.ii", host, host_bytes, 0644);
+        free(host);
+        compile_host(s);
+    }
+}
+
 void submission_build(struct submission *s, const char *source, size_t bytes)
 {
     make_folder(s);
@@ -213,19 +227,14 @@ void submission_build(struct submission *s, const char *source, size_t bytes)
         problem(s, bytes ? "is larger than 1 MB" : "is empty", NULL);
         return;
     }
-    if (lab.journal) {
-        write_work(s, "search.c", source, bytes, 0644);
-        compile_search(s);
-        return;
+    char *kept = built_path(source, bytes);
+    write_work(s, lab.journal ? "search.c" : "attention.cu", source, bytes, 0644);
+    if (!built_take(s, kept)) {
+        compile(s);
+        if (!s->problem)
+            built_keep(s, kept);
     }
-    char *host;
-    size_t host_bytes;
-    write_work(s, "attention.cu", source, bytes, 0644);
-    if (!compile_device(s, &host, &host_bytes))
-        return;
-    write_work(s, "host.ii", host, host_bytes, 0644);
-    free(host);
-    compile_host(s);
+    free(kept);
 }
 
 void submission_free(struct submission *s)

@@ -236,7 +236,7 @@ void entry_keep(struct entry *e)
     SHA256Init(&s);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
         SHA256Update(&s, parts[i].at, parts[i].bytes);
-    e->kept = text("%s/build/grade/kept/%s.json", options.root, SHA256End(&s, hex));
+    e->kept = text("%s/%s.json", kept_folder(), SHA256End(&s, hex));
 }
 
 // ---- What became of one ---------------------------------------------------------------------------
@@ -373,8 +373,6 @@ void grade_entries(struct entry *entries, int count, tell_entry *tell)
 {
     int ended = 0, running = 0;
 
-    mkdir(text("%s/build/grade", options.root), 0700);
-    mkdir(text("%s/build/grade/kept", options.root), 0700);
     for (int i = 0; i < count; ++i)
         if (!options.fresh && !access(entries[i].kept, R_OK))
             entry_finish(&entries[i], &ended, count, tell);

@@ -3,6 +3,7 @@
 //   main.c      options; one submission or a folder
 //   sandbox.c   processes apart: bubblewrap, limits, the system calls that there are
 //   build.c     compiles a submission, and asks its host code how it wants to be launched
+//   kept.c      what was compiled, for the next time
 //   runner.c    the other program: runs the kernels on inputs that come by a pipe (gpu.c)
 //   talk.c      the judge's end of that pipe
 //   cases.c     inputs from the secret seed, the reference, what is right
@@ -123,6 +124,12 @@ void write_work(const struct submission *s, const char *name, const char *bytes,
 void submission_build(struct submission *s, const char *source, size_t bytes);
 void submission_free(struct submission *s);
 void submission_tidy(void); // removes folders that killed judges of ours have left
+
+const char *kept_folder(void); // for results and for what was compiled; made, and closed to others
+// What was compiled of a text: its file, new; takes it, if it is there and whole; keeps it.
+char *built_path(const char *source, size_t bytes);
+bool built_take(struct submission *s, const char *path);
+void built_keep(const struct submission *s, const char *path);
 
 // Where a page of a cache has its codes, K's tokens and then V's, and its scales: an order that each
 // program chooses, and nothing else.

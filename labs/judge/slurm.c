@@ -595,7 +595,6 @@ void slurm_grade(struct entry *entries, int count, tell_entry *tell)
     w.failed = calloc((size_t)count, sizeof *w.failed);
     if (!w.failed || !of)
         fail(EXIT_MACHINE, "out of memory");
-    mkdir(text("%s/build/grade/kept", options.root), 0700);
     mkdir(text("%s/build/grade/slurm", options.root), 0700);
     for (int i = 0; i < count; ++i) {
         if (options.fresh)

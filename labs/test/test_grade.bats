@@ -492,6 +492,70 @@ END
     [[ $output =~ "correct "\ +"0 / 30   not run" ]]
 }
 
+# Two programs that launch nothing, and say so in different words: whose program was run can be seen. In a
+# tree of its own, where the book's files can be changed.
+@test "what was compiled is kept, and is compiled anew when it is damaged or anything about it has changed" {
+    root=$BATS_TEST_TMPDIR/root
+    mkdir -p "$root/build" "$root/code"
+    cp -r code/workbench code/film "$root/code"
+    cp build/{judge,libworkbench.a} "$root/build"
+    ln -s "$PWD"/build/{runner,profile,ptxsim,cuda} "$root/build"
+    [ ! -e build/libjansson.a ] || ln -s "$PWD/build/libjansson.a" "$root/build"
+    echo 'int main(void) { return 0; }' >"$BATS_TEST_TMPDIR/quiet.cu"
+    echo 'int main(void) { __builtin_trap(); }' >"$BATS_TEST_TMPDIR/crashes.cu"
+    echo 'int main(void) { return 0 }' >"$BATS_TEST_TMPDIR/wrong.cu"
+    try() { # NAME REFUSAL ENTRIES: what is said of it, and how many compilations are kept then
+        run "$root/build/judge" --lab 4 --lab-file "$lab_file" --no-gpu --no-film "$BATS_TEST_TMPDIR/$1.cu"
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [[ $output == *"REFUSED: $2"* ]]
+        [ "$(find "$kept" -name '*.built' | wc -l)" -eq "$3" ]
+        [ "$(find "$kept" -type f ! -name '*.built' | wc -l)" -eq 0 ]
+    }
+    kept=$root/build/grade/kept
+    try quiet "its host code launches no kernel" 1
+    [ "$(stat -c %a "$kept")" = 700 ] # no student reads it
+    quiet=$(echo "$kept"/*.built)
+    cp "$quiet" "$BATS_TEST_TMPDIR/whole"
+    try wrong "does not compile" 1
+    try crashes "its host code crashed" 2
+    crashes=$(find "$kept" -name '*.built' ! -path "$quiet")
+    cp "$crashes" "$BATS_TEST_TMPDIR/other"
+    # It is used: where the other's lies, the other is run, under whatever secret.
+    cp "$BATS_TEST_TMPDIR/other" "$quiet"
+    GRADE_SECRET=another try quiet "its host code crashed" 2
+    # Damaged or empty: compiled anew, and kept as it was.
+    for damage in 's/ELF/ELK/' d; do
+        sed "$damage" "$BATS_TEST_TMPDIR/other" >"$quiet"
+        run ! cmp -s "$quiet" "$BATS_TEST_TMPDIR/other"
+        try quiet "its host code launches no kernel" 2
+        cmp "$quiet" "$BATS_TEST_TMPDIR/whole"
+    done
+    # Without a box nothing of it is used, or kept.
+    cp "$BATS_TEST_TMPDIR/other" "$quiet"
+    run "$root/build/judge" --lab 4 --lab-file "$lab_file" --no-gpu --no-film --unsafe-no-sandbox \
+        "$BATS_TEST_TMPDIR/quiet.cu"
+    [[ $output == *"REFUSED: its host code launches no kernel"* ]]
+    cmp "$quiet" "$BATS_TEST_TMPDIR/other"
+    # Another library, another grader, as it has other flags, another header: another entry. What was not
+    # used for longest makes room for it: half a gigabyte is kept.
+    (cd "$root/build" && ar q libworkbench.a "$BATS_TEST_TMPDIR/quiet.cu")
+    try quiet "its host code launches no kernel" 3
+    echo >>"$root/build/judge"
+    try quiet "its host code launches no kernel" 4
+    truncate -s 1G "$kept/old.built"
+    touch -d 2001-01-01 "$kept/old.built"
+    echo "// more" >>"$root/code/workbench/workbench.h"
+    try quiet "its host code launches no kernel" 5
+    [ ! -e "$kept/old.built" ]
+    # Another compiler: one that compiles nothing.
+    rm "$root/build/cuda"
+    mkdir -p "$root/build/cuda/bin"
+    printf '#!/bin/sh\nexit 1\n' >"$root/build/cuda/bin/nvcc"
+    chmod +x "$root/build/cuda/bin/nvcc"
+    try quiet "does not compile" 5
+}
+
 @test "names are only names: spaces, quotes, newlines, dashes" {
     folder=$BATS_TEST_TMPDIR/names
     mkdir "$folder"

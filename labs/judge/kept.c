@@ -1,0 +1,206 @@
+// kept.c: what was compiled, for the next time that the same text is graded: build/grade/kept/HASH.built,
+// beside the results. The hash is of all that compiling depends on: the text; this grader, in which the
+// commands and their flags are; the book's header and libraries; which compilers these are. An entry
+// begins with the hash of its own bytes: what is damaged is compiled anew.
+//
+// Only the judge writes there, and only what came out of a box; no box has that folder. A program that
+// runs without one could have written anything, so --unsafe-no-sandbox takes and keeps nothing.
+#include "judge.h"
+
+#include "workbench/workbench.h"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// Of all entries together; what was not used for longest goes first. One has a bit less than a megabyte.
+static const off_t KEPT_BYTES_MAX = 512 << 20;
+
+const char *kept_folder(void)
+{
+    static char *folder;
+
+    if (!folder) {
+        mkdir(text("%s/build/grade", options.root), 0700);
+        folder = text("%s/build/grade/kept", options.root);
+        mkdir(folder, 0700);
+    }
+    return folder;
+}
+
+static void hash_bytes(SHA2_CTX *hash, const void *bytes, size_t size)
+{
+    SHA256Update(hash, (const uint8_t *)&size, sizeof size); // so that none runs into the next
+    SHA256Update(hash, bytes, size);
+}
+
+static void hash_file(SHA2_CTX *hash, const char *path)
+{
+    size_t size = 0;
+    char *bytes = read_file(path, &size);
+
+    hash_bytes(hash, bytes ? bytes : "", size);
+    free(bytes);
+}
+
+// A compiler is known by its place, size and time: reading one takes longer than what it compiles.
+static void hash_tool(SHA2_CTX *hash, const char *path)
+{
+    struct stat about = {0};
+    char place[4096] = "";
+
+    if (!realpath(path, place) || stat(place, &about))
+        place[0] = '\0';
+    const intmax_t marks[] = {about.st_size, about.st_mtim.tv_sec, about.st_mtim.tv_nsec};
+    hash_bytes(hash, place, strlen(place));
+    hash_bytes(hash, marks, sizeof marks);
+}
+
+char *built_path(const char *source, size_t bytes)
+{
+    static const char *const files[] = {"code/workbench/workbench.h", "code/workbench/debug.h",
+                                        "build/libworkbench.a", "build/libjansson.a"};
+    static const char *const tools[] = {
+        "bin/nvcc",      "bin/cudafe++",          "bin/ptxas", "bin/fatbinary", "bin/cicc",
+        "nvvm/bin/cicc", "include/cuda_runtime.h"};
+    static const char *const host[] = {"/usr/bin/gcc", "/usr/bin/g++", "/usr/bin/as",
+                                       "/usr/bin/ld"};
+    char hex[SHA256_DIGEST_STRING_LENGTH];
+    SHA2_CTX hash;
+
+    SHA256Init(&hash);
+    hash_bytes(&hash, source, bytes);
+    hash_bytes(&hash, lab.ending, strlen(lab.ending)); // which of the compilers
+    hash_file(&hash, "/proc/self/exe");
+    for (size_t i = 0; i < sizeof files / sizeof *files; ++i) {
+        char *path = text("%s/%s", options.root, files[i]);
+        hash_file(&hash, path);
+        free(path);
+    }
+    for (size_t i = 0; i < sizeof tools / sizeof *tools; ++i) {
+        char *path = text("%s/build/cuda/%s", options.root, tools[i]);
+        hash_tool(&hash, path);
+        free(path);
+    }
+    for (size_t i = 0; i < sizeof host / sizeof *host; ++i)
+        hash_tool(&hash, host[i]);
+    return text("%s/%s.built", kept_folder(), SHA256End(&hash, hex));
+}
+
+// ---- Entries ------------------------------------------------------------------------------------
+// The hash of the rest; then PTX and machine code, if there are kernels, and the program, each as a box
+// hands them out.
+
+static bool take_parts(struct submission *s, const struct stream *entry, char **program,
+                       size_t *bytes)
+{
+    size_t at = SHA256_DIGEST_STRING_LENGTH - 1;
+    char hex[SHA256_DIGEST_STRING_LENGTH];
+
+    if (entry->size <= at ||
+        memcmp(SHA256Data((uint8_t *)entry->bytes + at, entry->size - at, hex), entry->bytes, at))
+        return false;
+    if (!lab.journal && (!take_file(entry, &at, &s->ptx, &s->ptx_bytes) ||
+                         !take_file(entry, &at, &s->cubin, &s->cubin_bytes)))
+        return false;
+    return take_file(entry, &at, program, bytes) && at == entry->size;
+}
+
+bool built_take(struct submission *s, const char *path)
+{
+    struct stream entry = {0};
+    char *program = NULL;
+    size_t bytes = 0;
+
+    if (options.unsafe || !(entry.bytes = read_file(path, &entry.size)))
+        return false;
+    bool good = take_parts(s, &entry, &program, &bytes);
+    if (good) {
+        write_work(s, "program", program, bytes, 0755);
+        utimensat(AT_FDCWD, path, NULL, 0); // used
+    } else {
+        free(s->ptx);
+        free(s->cubin);
+        s->ptx = s->cubin = NULL;
+    }
+    free(program);
+    free(entry.bytes);
+    return good;
+}
+
+struct entry_file {
+    const char *path;
+    off_t bytes;
+    struct timespec used;
+};
+
+static int by_use(const void *a, const void *b)
+{
+    const struct timespec *x = &((const struct entry_file *)a)->used;
+    const struct timespec *y = &((const struct entry_file *)b)->used;
+
+    return x->tv_sec != y->tv_sec     ? (x->tv_sec < y->tv_sec ? 1 : -1)
+           : x->tv_nsec != y->tv_nsec ? (x->tv_nsec < y->tv_nsec ? 1 : -1)
+                                      : 0;
+}
+
+// Another judge may do the same meanwhile: what is gone is gone.
+static void make_room(void)
+{
+    char *pattern = text("%s/*.built", kept_folder());
+    struct stat about;
+    glob_t found;
+    off_t bytes = 0;
+
+    if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0) {
+        struct entry_file *files = calloc(found.gl_pathc, sizeof *files);
+        if (!files)
+            fail(EXIT_MACHINE, "out of memory");
+        for (size_t i = 0; i < found.gl_pathc; ++i) {
+            files[i].path = found.gl_pathv[i];
+            if (stat(files[i].path, &about) == 0) {
+                files[i].bytes = about.st_size;
+                files[i].used = about.st_mtim;
+            }
+        }
+        qsort(files, found.gl_pathc, sizeof *files, by_use);
+        for (size_t i = 0; i < found.gl_pathc; ++i)
+            if ((bytes += files[i].bytes) > KEPT_BYTES_MAX)
+                unlink(files[i].path);
+        free(files);
+        globfree(&found);
+    }
+    free(pattern);
+}
+
+void built_keep(const struct submission *s, const char *path)
+{
+    char *own = text("%s/program", s->folder), *entry = NULL, why[4352];
+    char hex[SHA256_DIGEST_STRING_LENGTH];
+    size_t at = sizeof hex - 1, size = 0, bytes;
+    char *program = options.unsafe ? NULL : read_file(own, &bytes);
+    FILE *file = program ? open_memstream(&entry, &size) : NULL;
+
+    if (file) {
+        fprintf(file, "%*s", (int)at, ""); // its hash, later
+        if (!lab.journal) {
+            fprintf(file, "%zu\n", s->ptx_bytes);
+            fwrite(s->ptx, 1, s->ptx_bytes, file);
+            fprintf(file, "%zu\n", s->cubin_bytes);
+            fwrite(s->cubin, 1, s->cubin_bytes, file);
+        }
+        fprintf(file, "%zu\n", bytes);
+        fwrite(program, 1, bytes, file);
+        if (fclose(file) == 0) {
+            memcpy(entry, SHA256Data((uint8_t *)entry + at, size - at, hex), at);
+            if (file_write(path, entry, size, why, sizeof why)) // else the next one compiles it
+                make_room();
+        }
+    }
+    free(entry);
+    free(program);
+    free(own);
+}
