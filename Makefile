@@ -546,6 +546,9 @@ long_tests := $(wildcard labs/test/test_grade.bats code/test_make.bats labs/test
 # vectors have to be: a frame of 736 bytes, say, which only on the real stack is moved to fit.
 build/san/%avx512.o: private sanitize += --param asan-use-after-return=0
 
+# What runs for many seconds is optimised all the same: it is compiled in one more.
+$(patsubst %,build/san/code/workbench/%.o,test_workbench reference inputs gates): private sanitize += -O2
+
 build/san/flags: force
 	@mkdir -p $(@D); echo '$(sanitize) -fPIC' | cmp -s - $@ || echo '$(sanitize) -fPIC' >$@
 build/san/%.o: %.c build/flags build/san/flags build/cuda

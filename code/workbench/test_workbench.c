@@ -486,8 +486,37 @@ static double as_half(const float *values, size_t i)
     return half_to_float(half_from_float(values[i]));
 }
 
+// [seq_len][HEAD_DIM]: K of a head, as numbers: of its codes, or rounded to half. New.
+static double *keys_of_head(const struct problem *p, int head, bool fp16)
+{
+    size_t count = (size_t)p->shape.seq_len * HEAD_DIM, base = head * count;
+    float scale = p->k_scales[head % p->shape.heads];
+    double *keys = malloc(count * sizeof *keys);
+
+    assert_non_null(keys);
+    for (size_t i = 0; i < count; ++i)
+        keys[i] = fp16 ? as_half(p->k, base + i) : dequantised(p->k_codes, scale, base + i);
+    return keys;
+}
+
+// [HEAD_DIM][seq_len]: V of a head, as numbers. New.
+static double *values_of_head(const struct problem *p, int head)
+{
+    int seq_len = p->shape.seq_len;
+    double *values = malloc((size_t)seq_len * HEAD_DIM * sizeof *values);
+
+    assert_non_null(values);
+    for (int j = 0; j < seq_len; ++j)
+        for (int d = 0; d < HEAD_DIM; ++d)
+            values[(size_t)d * seq_len + j] =
+                dequantised(p->v_codes, p->v_scales[head % p->shape.heads],
+                            ((size_t)head * seq_len + j) * HEAD_DIM + d);
+    return values;
+}
+
 // One row's weights exp(score - max) and their sum, the plain way.
-static double weights_of_row(const struct problem *p, int head, int row, bool fp16, double *weights)
+static double weights_of_row(const struct problem *p, int head, int row, bool fp16,
+                             const double *keys, double *weights)
 {
     size_t base = (size_t)head * p->shape.seq_len * HEAD_DIM;
     int h = head % p->shape.heads;
@@ -501,11 +530,8 @@ static double weights_of_row(const struct problem *p, int head, int row, bool fp
     for (int j = 0; j < p->shape.seq_len; ++j) {
         double dot = 0;
         bool seen = j < length && (p->mask == MASK_NONE || j <= row);
-        for (int d = 0; d < HEAD_DIM; ++d) {
-            size_t at = base + (size_t)j * HEAD_DIM + d;
-            dot +=
-                query[d] * (fp16 ? as_half(p->k, at) : dequantised(p->k_codes, p->k_scales[h], at));
-        }
+        for (int d = 0; d < HEAD_DIM; ++d)
+            dot += query[d] * keys[(size_t)j * HEAD_DIM + d];
         weights[j] = seen ? dot / 8 : -INFINITY;
         largest = fmax(largest, weights[j]);
     }
@@ -531,8 +557,9 @@ static void check_reference(const char *shape, enum input_kind kind, enum mask m
         int length = shape_length(&p.shape, head / p.shape.heads);
         for (int row = length; row < seq_len; ++row)
             assert_true(ref[((size_t)head * seq_len + row) * HEAD_DIM] == -1234);
+        double *keys = keys_of_head(&p, head, fp16);
         for (int row = 0; row<length; row += seq_len> 40 ? 37 : 1) {
-            double sum = weights_of_row(&p, head, row, fp16, weights);
+            double sum = weights_of_row(&p, head, row, fp16, keys, weights);
             for (int d = 0; d < HEAD_DIM; ++d) {
                 size_t base = (size_t)head * seq_len * HEAD_DIM + d;
                 double expected = 0;
@@ -550,6 +577,7 @@ static void check_reference(const char *shape, enum input_kind kind, enum mask m
                              input_kind_name(kind), head, row, d, got, expected);
             }
         }
+        free(keys);
     }
     free(weights);
     free(ref);
@@ -669,9 +697,10 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
     assert_true(ref && weights);
     assert_true(reference_rounded_p(&p, (struct rows){0, 1}, 0, how, ref));
     for (int head = 0; head < p.shape.batch * p.shape.heads; ++head) {
+        double *keys = keys_of_head(&p, head, false), *values = values_of_head(&p, head);
         for (int row = 0; row < seq_len; ++row) {
             size_t base = (size_t)head * seq_len * HEAD_DIM;
-            double sum = ldexp(weights_of_row(&p, head, row, false, weights), how.offset);
+            double sum = ldexp(weights_of_row(&p, head, row, false, keys, weights), how.offset);
             double rounded_sum = 0, maximum = 1; // what the weights are relative to: the row's
             for (int j = 0; j < seq_len; ++j) {
                 if (how.tile > 0 && j % how.tile == 0) { // the kernel's, which may lag behind
@@ -694,9 +723,7 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
             for (int d = 0; d < HEAD_DIM; ++d) {
                 double expected = 0;
                 for (int j = 0; j < seq_len; ++j)
-                    expected +=
-                        weights[j] * dequantised(p.v_codes, p.v_scales[head % p.shape.heads],
-                                                 base + (size_t)j * HEAD_DIM + d);
+                    expected += weights[j] * values[(size_t)d * seq_len + j];
                 expected /= how.sum_rounded ? rounded_sum : sum;
                 float got = ref[base + (size_t)row * HEAD_DIM + d];
                 if (!(fabs(got - expected) <= fabs(expected) * 0x1.01p-24 + 1e-14))
@@ -704,6 +731,8 @@ static void check_rounded_reference(const char *shape, enum input_kind kind, str
                              input_kind_name(kind), how.offset, head, row, d, got, expected);
             }
         }
+        free(values);
+        free(keys);
     }
     free(weights);
     free(ref);
@@ -913,28 +942,13 @@ static const char *const mistake_names[] = {
     "an infinity",
 };
 
-// [HEAD_DIM][seq_len]: V of a head, as numbers. New.
-static double *values_of_head(const struct problem *p, int head)
-{
-    int seq_len = p->shape.seq_len;
-    double *values = malloc((size_t)seq_len * HEAD_DIM * sizeof *values);
-
-    assert_non_null(values);
-    for (int j = 0; j < seq_len; ++j)
-        for (int d = 0; d < HEAD_DIM; ++d)
-            values[(size_t)d * seq_len + j] =
-                dequantised(p->v_codes, p->v_scales[head % p->shape.heads],
-                            ((size_t)head * seq_len + j) * HEAD_DIM + d);
-    return values;
-}
-
-// A row with each mistake, from one walk over the keys. Of the head's values; `weights` has room for three
+// A row with each mistake, from one walk over the head's keys and values; `weights` has room for three
 // times seq_len.
-static void wrong_rows(const struct problem *p, int head, int row, const double *values,
-                       double *weights, double out[MISTAKES][HEAD_DIM])
+static void wrong_rows(const struct problem *p, int head, int row, const double *keys,
+                       const double *values, double *weights, double out[MISTAKES][HEAD_DIM])
 {
     int seq_len = p->shape.seq_len, heads = p->shape.heads;
-    double sum = weights_of_row(p, head, row, false, weights);
+    double sum = weights_of_row(p, head, row, false, keys, weights);
     double *half = weights + seq_len, *e4m3 = half + seq_len; // the weights, rounded
     int tiles = (seq_len + 31) / 32;
     const int dropped[] = {[FIRST_TILE] = 0, [MIDDLE_TILE] = tiles / 2, [LAST_TILE] = tiles - 1};
@@ -1004,10 +1018,11 @@ static void check_gate(const char *name, enum input_kind kind, struct p_rounding
     struct error_limits limits;
     assert_true(gate_limits_of(&p, rows, 0, how, GATE_TOLERANCE, ref, &rounded, &limits));
     for (int head = 0, at = 0; head < all_heads; ++head) {
-        double *values = values_of_head(&p, head);
+        double *keys = keys_of_head(&p, head, false), *values = values_of_head(&p, head);
         for (int row = rows.first; row < seq_len; row = rows_next(rows, seq_len, row))
-            wrong_rows(&p, head, row, values, weights, wrong[at++]);
+            wrong_rows(&p, head, row, keys, values, weights, wrong[at++]);
         free(values);
+        free(keys);
     }
     for (int m = 0; m < MISTAKES; ++m) {
         if (!judged[m])

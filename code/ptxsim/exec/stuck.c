@@ -122,6 +122,7 @@ void find_polled(struct warp *w)
 {
     const struct program *p = w->cta->program;
     uint64_t start = state_of(w);
+    bool counts = w->loop.endless; // its registers never come back
     w->polls = w->waits = NULL;
     for (int step = 0; step < MOST_LOOP; ++step) {
         int index = pick_group(w);
@@ -143,7 +144,7 @@ void find_polled(struct warp *w)
                           (uint64_t)op->imm;
             w->polls_lane = lane;
         }
-        if (state_of(w) == start)
+        if (!counts && state_of(w) == start)
             break;
     }
 }

@@ -231,7 +231,7 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
 }
 
 @test "a film too long for a page is cut, and says so; what is there is whole" {
-    film ch02_scalar 1x1x4096
+    film ch02_scalar 1x1x2944
     [ "${lines[-1]}" = "$page: cut: the kernel goes on after what a page of 8 MB holds; a smaller shape shows it whole" ]
     [ "$(python3 code/ptxsim/test/read_film.py said "$page" cut)" = true ]
     [ "$(stat -c %s "$page")" -lt $((8 << 20)) ]
@@ -253,7 +253,7 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
         [ "$(stat -c %s "$page")" -gt $((2 << 20)) ]
     }
     LD_LIBRARY_PATH=build/ptxsim PTXSIM_FILM=$recording PTXSIM_FILM_VALUES=$values \
-        build/ch03_wmma_qk --shapes 1x1x512 --seeds 0 --no-timing --quiet
+        build/ch03_wmma_qk --shapes 1x1x384 --seeds 0 --no-timing --quiet
     head -c 1000 "$recording" | grep -qF '"cut":false'
     run build/profile --film "$page" "$recording"
     fits
