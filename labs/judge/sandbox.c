@@ -288,7 +288,12 @@ static void add_box(struct command *c, const struct box *box)
     add(c, "--cap-drop", "ALL", NULL);
     add(c, "--hostname", "box", NULL);
     add_system(c);
-    add(c, "--dev", "/dev", NULL);
+    if (box->kind == BOX_COMPILE) { // whose #include would read zeros until memory ends
+        add(c, "--tmpfs", "/dev", NULL);
+        add(c, "--dev-bind", "/dev/null", "/dev/null");
+    } else {
+        add(c, "--dev", "/dev", NULL);
+    }
     if (box->kind == BOX_COMPILE || box->gpu) {
         add(c, "--proc", "/proc", NULL);
         add(c, "--size", "268435456", NULL);

@@ -111,14 +111,18 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
 }
 
 @test "cheats that only hidden cases find, and one that is right in all of them" {
-    run labs/tools/check-grader --small skips-rows wrong-at-heads honest-control
+    run labs/tools/check-grader --small skips-rows honest-control
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"3 submissions are graded as they say" ]]
+    [[ $output == *"2 submissions are graded as they say" ]]
+    run labs/tools/check-grader --short wrong-at-heads # which is so at any length
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"1 submissions are graded as they say" ]]
 }
 
 @test "a class that is killed on the way has the same gradebook, and leaves nothing on the machine" {
-    GRADE_SECRET=class$RANDOM$RANDOM run labs/tools/check-grader --class 8 incbin prints-result floods-record sleeps
+    GRADE_SECRET=class$RANDOM$RANDOM run labs/tools/check-grader --class 8 includes-passwd prints-result floods-record sleeps
     echo "$output"
     [ "$status" -eq 0 ]
 }
@@ -194,7 +198,7 @@ faulty() {
 
 @test "a fault in a hidden case is told with its place in the source, and no address" {
     small
-    faulty 'args.shape.seq_len < 16'
+    faulty 'args.shape.seq_len < 16 \&\& args.shape.heads < 4' # in one kind of case, whatever is drawn
     echo "$output"
     [[ $output == *"correct"*"ok"*"hidden"*"10 of 11 right; an access out of bounds, attention.cu:"* ]]
     [[ $output != *"0x"* && $output != *"block ("* && $output != *"thread ("* ]]
