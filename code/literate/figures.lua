@@ -107,6 +107,9 @@ end
 -- that are not in the cache go through one run. Two makes at once do not meet: each has its own folder,
 -- and what appears in the cache is whole.
 function figures.compile(sources, here, latex)
+    if #sources == 0 then
+        return true
+    end
     local style = PREAMBLE .. (read(here .. "/figures.tex") or "") .. (read(here .. "/fonts.tex") or "")
     local missing, hashes = {}, {}
     for _, source in ipairs(sources) do
