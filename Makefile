@@ -85,6 +85,8 @@ own_image = $(patsubst $(basename $(1))=%,%,$(filter $(basename $(1))=%,$(stage_
 
 # Compiled in a minute counts here: -O1 and line numbers for what runs once, more for what runs often (OPT below).
 CFLAGS := -std=c11 -D_GNU_SOURCE -O1 -g1 -Wall -Wextra -Werror
+# The chapters' C programs: the first computes for two seconds.
+PROGRAM_CFLAGS := $(CFLAGS) -O2
 LIBS := -l:libjansson.a -lm -lpthread -ldl
 
 # These belong to a measurement: they go into a program's source_hash.
@@ -242,7 +244,7 @@ native = native=; mkdir -p $(@D); gpu=$(if $(filter -,$(1)),,$$(cat build/gpu));
 
 $(c_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.c build/flags build/cuda
 	$(say) CC $*
-	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -Icode $(call identity,code/$*.c) -MMD -MP -c $< -o $@
+	$(Q)mkdir -p $(@D) && $(CC) $(PROGRAM_CFLAGS) -Icode $(call identity,code/$*.c) -MMD -MP -c $< -o $@
 
 $(cuda_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
 	$(Q)$(CXX) $^ $(LIBS) $(CUDA_LIBS) -o $@
@@ -368,7 +370,7 @@ ifneq ($(filter %.cu,$(SRC)),)
 	$(Q)$(call native,$(call least,$(NAME))) build/cuda/bin/nvcc $(call nvcc_flags,$(NAME)) $(with_prints) $$native $(call cuda_identity,'$(SRC)') -c '$(SRC)' -o '$(OUT).o'
 	$(Q)$(CXX) '$(OUT).o' build/libworkbench.a $(LIBS) $(CUDA_LIBS) -o '$(OUT)'
 else
-	$(Q)$(CC) $(CFLAGS) -Icode $(call identity,'$(SRC)') '$(SRC)' build/libworkbench.a $(LIBS) -o '$(OUT)'
+	$(Q)$(CC) $(PROGRAM_CFLAGS) -Icode $(call identity,'$(SRC)') '$(SRC)' build/libworkbench.a $(LIBS) -o '$(OUT)'
 endif
 
 # Planted bugs, compiled as the programs are. Which there are is known only when tangled.
@@ -413,7 +415,7 @@ build/planted/ch%: build/planted/ch%.o build/libworkbench.a
 .PRECIOUS: build/planted/ch%.o build/answers/ch%.o
 build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cuda
 	$(say) CC ch$*
-	$(Q)mkdir -p $(@D) && $(CC) $(filter-out -Werror,$(CFLAGS)) -w -Icode $< build/libworkbench.a $(LIBS) -o $@
+	$(Q)mkdir -p $(@D) && $(CC) $(filter-out -Werror,$(PROGRAM_CFLAGS)) -w -Icode $< build/libworkbench.a $(LIBS) -o $@
 
 # The programs of the solutions (chapters/solutions/), with an image too, for its registers.
 .PHONY: answers
@@ -428,7 +430,7 @@ build/answers/ch%: build/answers/ch%.o build/libworkbench.a
 	$(Q)$(CXX) $^ $(LIBS) $(CUDA_LIBS) -o $@
 build/answers/ch%: build/answers/ch%.c build/libworkbench.a build/flags build/cuda
 	$(say) CC ch$*
-	$(Q)$(CC) $(filter-out -Werror,$(CFLAGS)) -w -Icode $< build/libworkbench.a $(LIBS) -o $@
+	$(Q)$(CC) $(filter-out -Werror,$(PROGRAM_CFLAGS)) -w -Icode $< build/libworkbench.a $(LIBS) -o $@
 
 # ---- Charts and records --------------------------------------------------------------------------
 
