@@ -86,6 +86,12 @@ line_of() { # FILE PATTERN
     absent '[?][?]' "$made/build/book.txt"
 }
 
+@test "pdf: columns whose words share the width keep their side: numbers stand to the right" {
+    line=$(grep -F '\begin{tabularx}' "$made/build/book/book.tex" | head -1)
+    [[ $line == *'}lr>'*'\raggedleft\arraybackslash}X>'*'\raggedright\arraybackslash}X@{}}'* ]] ||
+        { echo "$line"; false; }
+}
+
 @test "pdf: what is printed later stands in the appendix, and pages lead there and back" {
     tr -s ' \n' ' ' < "$made/build/book.txt" > flat
     grep -qE 'Printed in appendix A: code/ch02_fast.cu \(p\. [0-9]+\) ' flat

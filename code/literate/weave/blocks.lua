@@ -136,8 +136,8 @@ local function set_table_latex(el)
     for i, w in ipairs(width) do
         local align = ALIGN[simple.aligns[i]] or "l"
         if flexible > 0 and breakable[i] > limit then
-            spec[i] = string.format(">{\\hsize=%.3f\\hsize\\raggedright\\arraybackslash}X",
-                math.sqrt(w) / share * flexible)
+            spec[i] = string.format(">{\\hsize=%.3f\\hsize\\ragged%s\\arraybackslash}X",
+                math.sqrt(w) / share * flexible, align == "r" and "left" or "right")
         else
             spec[i] = align
         end
