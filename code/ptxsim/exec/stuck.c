@@ -122,7 +122,7 @@ void find_polled(struct warp *w)
 {
     const struct program *p = w->cta->program;
     uint64_t start = state_of(w);
-    bool counts = w->loop.endless; // its registers never come back
+    bool counts = w->loop.endless; // its state hardly comes back, and is not looked for
     w->polls = w->waits = NULL;
     for (int step = 0; step < MOST_LOOP; ++step) {
         int index = pick_group(w);
