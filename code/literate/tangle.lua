@@ -103,11 +103,12 @@ local function read(path)
     return text
 end
 
--- The files in a folder that a tangle may have left there.
+-- The files in a folder that a tangle may have left there, and what was compiled of them.
 local function leftovers(folder, pattern, files)
     local made, left = {}, {}
     for _, file in ipairs(files) do
-        made[file.path] = true
+        local program = file.path:gsub("%.cu?$", "")
+        made[file.path], made[program], made[program .. ".o"] = true, true, true
     end
     local listing = io.popen("ls " .. folder .. " 2>/dev/null")
     for name in listing:lines() do
