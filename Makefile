@@ -401,18 +401,19 @@ checklist: planted ##5 what each stage must show before it is merged
 # What a planted bug is warned of, a reader need not see.
 build/planted/ch%.o: private KERNEL_FLAGS += -w
 
-# As PTX only, which is half the compiling: the simulator takes it, and a GPU's driver does. Linked
+# As PTX only, which is half the compiling: the simulator takes it, and a GPU's driver does. Put into the program
 # by a rule of its own, so that a change of the workbench compiles no kernel again. The headers are the
 # program's, whose object is waited for: for a list of them nvcc would read them a second time.
 .SECONDEXPANSION:
-of_program = build/obj/$(basename ch$(1)).o
-build/planted/ch%.o: build/mutants/ch%.cu $$(call of_program,$$*) code/compile-variant build/flags build/cuda
+of_program = $(basename ch$(1))
+put_together = $(Q)code/compile-variant $< $@ $(CXX) build/libworkbench.a $(LIBS) $(CUDA_LIBS)
+build/planted/ch%.part: build/mutants/ch%.cu build/obj/$$(call of_program,$$*).o code/compile-variant build/flags build/cuda
 	$(say) NVCC ch$*
 	$(Q)mkdir -p $(@D) && code/compile-variant $< $@ build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
 	    -gencode arch=$(call ptx,$(call images,ch$*))$(comma)code=$(call ptx,$(call images,ch$*))
-build/planted/ch%: build/planted/ch%.o build/libworkbench.a
-	$(Q)$(CXX) $^ $(LIBS) $(CUDA_LIBS) -o $@
-.PRECIOUS: build/planted/ch%.o build/answers/ch%.o
+build/planted/ch%: build/planted/ch%.part build/$$(call of_program,$$*)
+	$(put_together)
+.PRECIOUS: build/planted/ch%.part build/answers/ch%.part
 build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cuda
 	$(say) CC ch$*
 	$(Q)mkdir -p $(@D) && $(CC) $(filter-out -Werror,$(PROGRAM_CFLAGS)) -w -Icode $< build/libworkbench.a $(LIBS) -o $@
@@ -422,12 +423,12 @@ build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cu
 answers: all
 	$(Q)$(MAKE) -s --no-print-directory $$(sed -E 's/\.cu?$$//' build/answers/list)
 build/answers/ch%: private KERNEL_FLAGS += -w
-build/answers/ch%.o: build/answers/ch%.cu $$(call of_program,$$*) code/compile-variant build/flags build/cuda
+build/answers/ch%.part: build/answers/ch%.cu build/obj/$$(call of_program,$$*).o code/compile-variant build/flags build/cuda
 	$(say) NVCC ch$*
 	$(Q)code/compile-variant $< $@ build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
 	    $(call gencode,$(firstword $(call images,ch$*)))
-build/answers/ch%: build/answers/ch%.o build/libworkbench.a
-	$(Q)$(CXX) $^ $(LIBS) $(CUDA_LIBS) -o $@
+build/answers/ch%: build/answers/ch%.part build/$$(call of_program,$$*)
+	$(put_together)
 build/answers/ch%: build/answers/ch%.c build/libworkbench.a build/flags build/cuda
 	$(say) CC ch$*
 	$(Q)$(CC) $(filter-out -Werror,$(PROGRAM_CFLAGS)) -w -Icode $< build/libworkbench.a $(LIBS) -o $@

@@ -51,41 +51,56 @@ programs() {
     [[ "$output" =~ ch01_attention\ +nan-passes\ +nan\ +nan ]]
 }
 
-@test "a variant that differs from its program in kernels alone is compiled as these, any other whole" {
+@test "a variant that differs from its program for the GPU alone is compiled for that, any other whole" {
     local root=$PWD hash change
     hash=$(sha256sum </dev/null | cut -d' ' -f1)
     cd "$BATS_TEST_TMPDIR"
     mkdir -p build/tangled build/obj
-    printf '%s\n' 'constexpr int TILE = 32; // keys' '__device__ int done;' \
+    printf '%s\n' 'constexpr int TILE = 32; // keys' 'constexpr int PITCH = TILE + 8;' 'static_assert(PITCH > TILE);' \
+        'struct alignas(16) buffers {' '    int k[PITCH];' '};' 'struct alignas(16) shared {' '    buffers b[2];' '};' \
+        'struct alignas(16) row {' '    int sum[TILE];' '};' '__device__ int done;' \
         '__device__ int next(int tile) { return tile + 1; }' 'template <int N>' '__global__ void kernel(int *out)' '{' \
-        '    if (out) {' '        out[0] = N;' '    }' '}' 'static int launch(void)' '{' '    return TILE;' '}' \
+        '    if (out) {' '        out[0] = N;' '    }' '}' 'static int launch(void)' '{' '    return sizeof(shared);' '}' \
         >build/tangled/ch99_x.cu
-    # What a compiler has made of it, and one that says what it is asked for.
-    printf 'const char hash[] = "%s"; __attribute__((section(".nv_fatbin"))) const char kernel[] = "old kernel";' "$hash" |
+    # What a compiler and a linker have made of it, and ones that say what they are asked for.
+    printf 'const char hash[] = "%s"; __attribute__((section(".nv_fatbin"))) const char kernel[] = "the old kernel";' "$hash" |
         cc -x c -c - -o build/obj/ch99_x.o
+    echo 'extern const char hash[], kernel[]; int main(void) { return !hash[0] + !kernel[0]; }' |
+        cc -x c - -x none build/obj/ch99_x.o -o build/ch99_x
     printf '#!/bin/bash\n[[ $* == "-O3 "*"ch99_x.bug.cu -o "* ]] || exit 1\n%s\n' \
-        '[[ $* == *" -fatbin "* ]] && echo new kernel >"${!#}" || echo whole >"${!#}"' >nvcc
-    chmod +x nvcc
+        '[[ $* == *" -fatbin "* ]] && echo "${KERNEL-new kernel}" >"${!#}" || printf "\177ELF whole" >"${!#}"' >nvcc
+    printf '#!/bin/bash\n[[ $* == *" x.a -o "* ]] || exit 1\ncp "$1" "${!#}"\n' >linker
+    chmod +x nvcc linker
     variant() { # SED
         sed "$1" build/tangled/ch99_x.cu >ch99_x.bug.cu
         run ! cmp -s build/tangled/ch99_x.cu ch99_x.bug.cu
-        rm -f out.o
-        "$root/code/compile-variant" ch99_x.bug.cu out.o ./nvcc -O3
+        rm -f ch99_x.bug.part out
+        "$root/code/compile-variant" ch99_x.bug.cu ch99_x.bug.part ./nvcc -O3
+        "$root/code/compile-variant" ch99_x.bug.part out ./linker x.a
     }
-    for change in 's/= N;/= N + 1;/' 's/tile + 1/tile/' 's/if (out)/for (;;)/' 's/keys/rows/'; do
+    is_new() { # WORDS
+        [ "$(strings out | grep -c "^$1$")" -eq 1 ]
+        [ "$(strings out | grep -cE "old kernel|$hash")" -eq 0 ]
+        strings out | grep -qE '^0{64}$' # no measurement is of it
+    }
+    for change in 's/= N;/= N + 1;/' 's/tile + 1/tile/' 's/if (out)/for (;;)/' 's/keys/rows/' 's/int sum/long sum/' \
+        's/PITCH > TILE/PITCH != TILE/'; do
         variant "$change"
-        [ "$(strings out.o | grep -c '^new kernel$')" -eq 1 ]
-        [ "$(strings out.o | grep -cE "old kernel|$hash")" -eq 0 ]
-        strings out.o | grep -qE '^0{64}$' # no measurement is of it
+        is_new "new kernel"
+        ./out
     done
-    for change in 's/= 32/= 64/' 's/int done/long done/' 's/int N/unsigned N/' 's/int .out)/long *out)/' \
-        's/return TILE/return 2 * TILE/' '1i #include "x.h"'; do
+    KERNEL="a kernel longer than the old one" variant 's/= N;/= N + 1;/' # has no room there: it is linked
+    is_new "a kernel longer than the old one"
+    for change in 's/= 32/= 64/' 's/+ 8/+ 4/' 's/int k/long k/' 's/b.2./b[3]/' 's/int done/long done/' 's/int N/unsigned N/' \
+        's/int .out)/long *out)/' 's/return sizeof/return 2 * sizeof/' '1i #include "x.h"'; do
         variant "$change"
-        [ "$(cat out.o)" = whole ]
+        [ "$(tail -c 5 out)" = whole ]
     done
-    rm out.o
-    run ! "$root/code/compile-variant" ch99_x.bug.cu out.o ./nvcc -O2 # which it refuses
-    [ ! -e out.o ]
+    rm ch99_x.bug.part
+    run ! "$root/code/compile-variant" ch99_x.bug.cu ch99_x.bug.part ./nvcc -O2 # which it refuses
+    [ ! -e ch99_x.bug.part ]
+    run ! "$root/code/compile-variant" build/obj/ch99_x.o other ./linker y.a
+    [ ! -e other ]
 }
 
 # bats test_tags=quick

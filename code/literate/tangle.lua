@@ -108,7 +108,7 @@ local function leftovers(folder, pattern, files)
     local made, left = {}, {}
     for _, file in ipairs(files) do
         local program = file.path:gsub("%.cu?$", "")
-        made[file.path], made[program], made[program .. ".o"] = true, true, true
+        made[file.path], made[program], made[program .. ".part"] = true, true, true
     end
     local listing = io.popen("ls " .. folder .. " 2>/dev/null")
     for name in listing:lines() do

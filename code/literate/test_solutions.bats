@@ -108,11 +108,11 @@ expect_errors() { # LINE...
     pandoc -f "$literate/tangle.lua" chapters/02-sum.md chapters/solutions/02.md >/dev/null
     [ "$(ls build/answers)" = "ch02_sum.deux.c
 list" ]
-    touch build/answers/ch02_sum.{deux,two}{,.o} # what was compiled of an answer goes with it
+    touch build/answers/ch02_sum.{deux,two}{,.part} # what was compiled of an answer goes with it
     pandoc -f "$literate/tangle.lua" chapters/02-sum.md chapters/solutions/02.md >/dev/null
     [ "$(ls build/answers)" = "ch02_sum.deux
 ch02_sum.deux.c
-ch02_sum.deux.o
+ch02_sum.deux.part
 list" ]
 }
 
