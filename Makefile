@@ -399,7 +399,7 @@ checklist: planted ##5 what each stage must show before it is merged
 	$(Q)labs/tools/checklist $(shell printf '%s\n' $(stages) | sort -n)
 
 # What a planted bug is warned of, a reader need not see.
-build/planted/ch%.o: private KERNEL_FLAGS += -w
+build/planted/ch%: private KERNEL_FLAGS += -w
 
 # As PTX only, which is half the compiling: the simulator takes it, and a GPU's driver does. Put into the program
 # by a rule of its own, so that a change of the workbench compiles no kernel again. The headers are the
