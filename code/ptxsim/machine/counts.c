@@ -30,12 +30,12 @@ static bool all_apart(const uint32_t address[WARP], int shift, uint32_t places, 
 // 32 banks of 4 bytes. What the lanes want, each element once: an element of more than a word lies
 // in as many banks, aligned, so that one count is enough for all of them. The fullest bank says how
 // many wavefronts the elements take.
-static int elements_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask)
+static int fullest_bank(const uint32_t address[WARP], int shift, uint32_t mask)
 {
     enum { BANKS = 32 };
     uint32_t element[WARP];
     uint8_t next[WARP], head[BANKS], depth[BANKS] = {0};
-    int shift = bytes <= 4 ? 2 : __builtin_ctz((unsigned)bytes), count = 0, most = 0;
+    int count = 0, most = 0;
     uint32_t places = (uint32_t)(4 * BANKS >> shift);
     if (mask == ~0u ? all_apart(address, shift, places, ~0u)
                     : all_apart(address, shift, places, mask))
@@ -55,6 +55,29 @@ static int elements_wavefronts(const uint32_t address[WARP], int bytes, uint32_t
             most = depth[place];
     }
     return most;
+}
+
+// The same. Most accesses have the shape of the last one, some elements further on, and take as many wavefronts:
+// each element's bank is as much further on.
+static int elements_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask)
+{
+    static _Thread_local struct {
+        uint32_t from_first[WARP], mask;
+        int shift, wavefronts;
+    } last;
+    int shift = bytes <= 4 ? 2 : __builtin_ctz((unsigned)bytes);
+    uint32_t first = address[0] >> shift,
+             differs = (mask ^ last.mask) | (uint32_t)(shift ^ last.shift);
+    for (int i = 0; i < WARP; ++i)
+        differs |= ((address[i] >> shift) - first) ^ last.from_first[i];
+    if (differs) {
+        for (int i = 0; i < WARP; ++i)
+            last.from_first[i] = (address[i] >> shift) - first;
+        last.mask = mask;
+        last.shift = shift;
+        last.wavefronts = fullest_bank(address, shift, mask);
+    }
+    return last.wavefronts;
 }
 
 // Whether lanes whose numbers differ in `bit` want the same address, all of them, none alone.

@@ -1398,6 +1398,49 @@ static void wavefronts(void **state)
     assert_int_equal(global_sectors(far, 16, ~0u), 1);
 }
 
+// Of words, each lane's counted against all before it.
+static int words_in_fullest_bank(const uint32_t at[WARP], uint32_t mask)
+{
+    int depth[32] = {0}, most = 0;
+    for (int i = 0; i < WARP; ++i) {
+        bool again = !(mask >> i & 1);
+        for (int j = 0; j < i; ++j)
+            again = again || ((mask >> j & 1) && at[j] / 4 == at[i] / 4);
+        if (!again && ++depth[at[i] / 4 % 32] > most)
+            most = depth[at[i] / 4 % 32];
+    }
+    return most;
+}
+
+// An access is counted by the last one's count where it has that one's shape: so many in turn, of the same
+// shape, of nearly the same, and of another.
+static void wavefronts_in_turn(void **state)
+{
+    (void)state;
+    uint32_t at[WARP] = {0}, mask = ~0u;
+    unsigned random = 1;
+    for (int turn = 0; turn < 20000; ++turn) {
+        random = random * 1664525 + 1013904223;
+        unsigned drawn = random >> 8;
+        switch (drawn % 6) {
+        case 0: // another shape
+            for (int i = 0; i < WARP; ++i)
+                at[i] = 4096 + (uint32_t)i * (drawn >> 4 & 255) * (drawn >> 12 & 1 ? 4 : 1);
+            break;
+        case 1: // one lane elsewhere
+            at[drawn >> 4 & 31] = 4096 + (drawn >> 9 & 1023);
+            break;
+        case 2: mask = drawn >> 4 & 1 ? ~0u : ~(1u << (drawn >> 5 & 31)); break;
+        default: // all of them further on, by bytes or words
+            for (int i = 0; i < WARP; ++i)
+                at[i] += drawn >> 4 & 1 ? 4 * (drawn >> 5 & 63) : drawn >> 5 & 3;
+        }
+        int least, got = shared_wavefronts(at, 1, mask, &least);
+        if (got != words_in_fullest_bank(at, mask))
+            fail_msg("turn %d: %d wavefronts", turn, got);
+    }
+}
+
 // The same strides through kernels: what the fast paths count is what the helpers say.
 static void counted_accesses(void **state)
 {
@@ -2452,6 +2495,7 @@ int main(void)
         cmocka_unit_test(variables),
         cmocka_unit_test(dynamic_shared),
         cmocka_unit_test(wavefronts),
+        cmocka_unit_test(wavefronts_in_turn),
         cmocka_unit_test(lines_and_threads),
         cmocka_unit_test(floors),
         cmocka_unit_test(control_faults),
