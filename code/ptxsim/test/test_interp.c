@@ -1398,16 +1398,16 @@ static void wavefronts(void **state)
     assert_int_equal(global_sectors(far, 16, ~0u), 1);
 }
 
-// Of words, each lane's counted against all before it.
-static int words_in_fullest_bank(const uint32_t at[WARP], uint32_t mask)
+// Of elements of so many bytes, a word at least: each lane's is compared with all before it.
+static int elements_in_fullest_bank(const uint32_t at[WARP], uint32_t bytes, uint32_t mask)
 {
     int depth[32] = {0}, most = 0;
     for (int i = 0; i < WARP; ++i) {
         bool again = !(mask >> i & 1);
         for (int j = 0; j < i; ++j)
-            again = again || ((mask >> j & 1) && at[j] / 4 == at[i] / 4);
-        if (!again && ++depth[at[i] / 4 % 32] > most)
-            most = depth[at[i] / 4 % 32];
+            again = again || ((mask >> j & 1) && at[j] / bytes == at[i] / bytes);
+        if (!again && ++depth[at[i] / bytes % (128 / bytes)] > most)
+            most = depth[at[i] / bytes % (128 / bytes)];
     }
     return most;
 }
@@ -1417,7 +1417,7 @@ static int words_in_fullest_bank(const uint32_t at[WARP], uint32_t mask)
 static void wavefronts_in_turn(void **state)
 {
     (void)state;
-    uint32_t at[WARP] = {0}, mask = ~0u;
+    uint32_t at[WARP] = {0}, mask = ~0u, bytes = 4, wider;
     unsigned random = 1;
     for (int turn = 0; turn < 20000; ++turn) {
         random = random * 1664525 + 1013904223;
@@ -1430,14 +1430,27 @@ static void wavefronts_in_turn(void **state)
         case 1: // one lane elsewhere
             at[drawn >> 4 & 31] = 4096 + (drawn >> 9 & 1023);
             break;
-        case 2: mask = drawn >> 4 & 1 ? ~0u : ~(1u << (drawn >> 5 & 31)); break;
+        case 2: // other lanes: all, all but one, those that 8 or 16 bytes are stored by at a time
+            mask = drawn >> 4 & 1   ? ~0u
+                   : drawn >> 5 & 1 ? ~(1u << (drawn >> 6 & 31))
+                                    : 0xffffffffu >> (drawn >> 6 & 1 ? 16 : 24);
+            break;
+        case 3: // the same elements, of another size
+            wider = 4u << (drawn >> 4) % 3;
+            for (int i = 0; i < WARP; ++i)
+                at[i] = (at[i] / bytes * wider) & 0xffff;
+            bytes = wider;
+            break;
         default: // all of them further on, by bytes or words
             for (int i = 0; i < WARP; ++i)
                 at[i] += drawn >> 4 & 1 ? 4 * (drawn >> 5 & 63) : drawn >> 5 & 3;
         }
-        int least, got = shared_wavefronts(at, 1, mask, &least);
-        if (got != words_in_fullest_bank(at, mask))
-            fail_msg("turn %d: %d wavefronts", turn, got);
+        int least, expected = 0, parts = (int)bytes / 4;
+        for (int part = 0; part < parts; ++part)
+            expected += elements_in_fullest_bank(
+                at, bytes, mask & (UINT32_MAX >> (WARP - WARP / parts)) << part * (WARP / parts));
+        if (shared_store_wavefronts(at, (int)bytes, mask, &least) != expected)
+            fail_msg("turn %d: not %d wavefronts", turn, expected);
     }
 }
 
