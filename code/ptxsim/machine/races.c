@@ -1446,15 +1446,40 @@ static void note_read(const struct warp *w, int lane, struct page *page, uint32_
 
 enum { CELL_WORDS = CELL_PARTIES * PARTY_WORDS };
 
-// Whether a cell's parties are these: they are taken, if not.
-static bool same_parties(const struct page *page, uint32_t cell, uint32_t words[CELL_WORDS])
+enum { MOST_ALIKE = 32 };
+
+// How many of n cells, from the first on, have its parties, of which there may be more; which these are.
+static uint32_t cells_alike(const struct page *page, uint32_t cell, uint32_t n,
+                            uint32_t parties[CELL_WORDS])
 {
-    uint32_t differs = 0;
-    for (uint32_t k = 0; k < CELL_WORDS; ++k) {
-        differs |= words[k] ^ page->words[k * page->cells + cell];
-        words[k] = page->words[k * page->cells + cell];
+    const uint32_t *of[CELL_WORDS];
+    size_t differs = 0, count = n < MOST_ALIKE ? n : MOST_ALIKE;
+    for (size_t k = 0; k < CELL_WORDS; ++k) {
+        of[k] = page->words + k * page->cells + cell;
+        parties[k] = of[k][0];
     }
-    return !differs;
+    for (size_t k = page->written ? 0 : PARTY_WORDS; k < CELL_WORDS; ++k) { // of writing nobody: all zeros
+        uint32_t any = 0;
+        for (size_t j = 0; j < count; ++j)
+            any |= of[k][j] ^ parties[k];
+        differs |= any;
+    }
+    for (size_t k = 0; differs && k < CELL_WORDS; ++k)
+        for (size_t j = 1; j < count; ++j)
+            if (of[k][j] != parties[k])
+                count = j;
+    return (uint32_t)count;
+}
+
+// Gives cells that were alike the parties that the first of them has by now.
+static void cells_follow(struct page *page, uint32_t cell, uint32_t n,
+                         const uint32_t parties[CELL_WORDS])
+{
+    for (uint32_t k = 0; k < CELL_WORDS; ++k) {
+        uint32_t *of = page->words + k * page->cells + cell, now = of[0];
+        for (uint32_t j = 1; now != parties[k] && j < n; ++j)
+            of[j] = now;
+    }
 }
 
 void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
@@ -1472,11 +1497,10 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
                        .insn = op->insn & 0x1fffff,
                        .strong = strong};
     struct page *page = NULL;
-    uint32_t found[CELL_WORDS] = {0}; // in the cell before
-    for (uint64_t cell_at = at >> shift; cell_at <= (at + bytes - 1) >> shift; ++cell_at) {
+    uint64_t cell_at = at >> shift, end = ((at + bytes - 1) >> shift) + 1;
+    for (uint32_t alike; cell_at < end; cell_at += alike) {
         uint64_t number = (cell_at << shift) / PAGE;
-        bool first = !page || page->number != number;
-        if (first) {
+        if (!page || page->number != number) {
             if (page)
                 page_unlock(page);
             page = race_page(worker, number);
@@ -1484,12 +1508,9 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
                 return;
             page_lock(page);
         }
-        uint32_t cell = cell_at & ((PAGE >> shift) - 1);
-        if (same_parties(page, cell, found) && !first) { // as most neighbours are: and so they stay
-            for (uint32_t k = 0; k < CELL_WORDS; ++k)
-                page->words[k * page->cells + cell] = page->words[k * page->cells + cell - 1];
-            continue;
-        }
+        uint32_t cell = cell_at & ((PAGE >> shift) - 1), left = page->cells - cell;
+        uint32_t parties[CELL_WORDS]; // most neighbours are alike, and stay so: one stands for all
+        alike = cells_alike(page, cell, end - cell_at < left ? (uint32_t)(end - cell_at) : left, parties);
         struct party p = party_at(page, CELL_WRITE, cell);
         if (p.stamp && !told && !(strong && p.strong && !mine_in_step(w, op, lane, &p)) &&
             !party_before(w, lane, &p) && !(access == RACE_READ && is_cas(w, p.insn)) &&
@@ -1506,6 +1527,7 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
                 also.thread = ((uint32_t)w->index * WARP + (uint32_t)other) & 1023;
                 note_read(w, other, page, cell, also);
             }
+            cells_follow(page, cell, alike, parties);
             continue;
         }
         for (int k = 0; k < 2; ++k) {
@@ -1519,6 +1541,7 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
             set_party(page, CELL_READ + (unsigned)k, cell, (struct party){0});
         }
         set_party(page, CELL_WRITE, cell, me);
+        cells_follow(page, cell, alike, parties);
         page->written = true;
     }
     if (page)

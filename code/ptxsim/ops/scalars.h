@@ -357,9 +357,22 @@ SCALAR uint32_t e4m3_to_f16(uint32_t code)
     return mag == 0x7f ? 0x7fff : half | (code & 0x80) << 8;
 }
 
+// A code below 8 is a multiple of e4m3's least number, 2^-9, which f16 has with another exponent.
+SCALAR uint32_t e4m3_tiny(uint32_t code)
+{
+    int half = (int)(bits_of((float)(int)code) >> 13) - (121 << 10);
+    return half > 0 ? (uint32_t)half : 0;
+}
+
+// e4m3_to_f16 of two codes, in the halves of one word.
 SCALAR uint32_t e4m3_pair(uint32_t codes)
 {
-    return e4m3_to_f16(codes & 0xff) | e4m3_to_f16(codes >> 8 & 0xff) << 16;
+    uint32_t two = (codes & 0xff) | (codes & 0xff00) << 8, mag = two & 0x007f007f;
+    uint32_t nan = (mag + 0x00010001) & 0x00800080, tiny = ~(mag + 0x00780078) & 0x00800080;
+    uint32_t halves = ((mag << 7) + 0x20002000) | ((nan << 8) - (nan >> 7));
+    uint32_t below = e4m3_tiny(mag & 7) | e4m3_tiny(mag >> 16 & 7) << 16;
+    uint32_t where = (tiny << 9) - (tiny >> 7); // all bits of the halves that are tiny
+    return (halves & ~where) | (below & where) | (two & 0x00800080 & ~nan) << 8;
 }
 
 SCALAR uint32_t e5m2_to_f16(uint32_t code)
