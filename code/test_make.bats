@@ -3,12 +3,11 @@
 
 bats_require_minimum_version 1.5.0
 
-copy_tree() {
+load test_tree
+
+copy() {
     TREE=$BATS_TEST_TMPDIR/tree
-    mkdir "$TREE"
-    cp -a Makefile book.md chapters code labs plots "$TREE"
-    mkdir "$TREE/build"
-    cp -a build/{obj,tangled,mutants,starters,ptxsim,cuda,gpu,flags,debug-print,deps-*,*.stamp,*.tsv,*.a,lab,series,ch*} "$TREE/build"
+    copy_tree "$TREE" build/{obj,tangled,mutants,starters,ptxsim,cuda,gpu,flags,debug-print,deps-*,*.stamp,*.tsv,*.a,lab,series,ch*}
 }
 
 # A PATH with everything that make needs, but not the command named.
@@ -109,7 +108,7 @@ programs() {
 }
 
 @test "a wrong token in a chunk of chapter 3: nvcc names the chapter and the line" {
-    copy_tree
+    copy
     cd "$TREE"
     local chapter=chapters/03-wmma-scores.md line
     line=$(grep -n 'mma_sync(' $chapter | head -1 | cut -d: -f1)
@@ -120,7 +119,7 @@ programs() {
 }
 
 @test "editing one chunk of chapter 3 rebuilds chapter 3 only" {
-    copy_tree
+    copy
     cd "$TREE"
     make build/ch02_scalar build/ch03_wmma_qk
     sed -i 's/wmma::fill_fragment(s, 0.0f);/wmma::fill_fragment(s, -0.0f);/' chapters/03-wmma-scores.md
@@ -131,7 +130,7 @@ programs() {
 }
 
 @test "a debug print prints when it is asked for, and makes no measurement stale" {
-    copy_tree
+    copy
     cd "$TREE"
     grep ch02_scalar build/hashes.tsv >before
     sed -i '0,/^ *int lane = threadIdx.*/s//&\nDEBUG_PRINT("here\\n");/' chapters/02-scalar-baseline.md
@@ -156,7 +155,7 @@ programs() {
 }
 
 @test "no nvcc: one line saying what to do" {
-    copy_tree
+    copy
     rm "$TREE/build/cuda"
     CUDA_HOME=/no/such/toolkit run make -C "$TREE" --no-print-directory build/ch03_wmma_qk
     [ "$status" -ne 0 ]
@@ -165,7 +164,7 @@ programs() {
 }
 
 @test "no pandoc: the committed code is compiled, and make says so" {
-    copy_tree
+    copy
     rm "$TREE/build/tangle.stamp"
     PATH=$(path_without pandoc) run make -C "$TREE" --no-print-directory build/ch03_wmma_qk
     [ "$status" -eq 0 ]
@@ -173,7 +172,7 @@ programs() {
 }
 
 @test "no gnuplot: one line from make plots, and no chart is touched" {
-    copy_tree
+    copy
     rm -f "$TREE"/plots/*.svg
     PATH=$(path_without gnuplot) run make -C "$TREE" --no-print-directory plots
     [ "$status" -ne 0 ]
@@ -309,7 +308,7 @@ sets() {
     local mine=base
     ! grep -qw avx2 /proc/cpuinfo || mine=avx2
     ! grep -qw avx512vl /proc/cpuinfo || mine=avx512
-    copy_tree
+    copy
     cd "$TREE"
     rm build/obj/code/ptxsim/ops/isa/*
     [ "$(sets chapter3)" = $mine ]

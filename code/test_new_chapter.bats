@@ -4,16 +4,15 @@
 
 bats_require_minimum_version 1.5.0
 
+load test_tree
+
 # The copy, with its time stamps and what is built already; two digits of the new chapter's number.
 setup() {
     last=$(ls chapters/[0-9][0-9]-*.md | tail -1)
     number=$(($(sed -E 's,chapters/0*([0-9]+)-.*,\1,' <<<"$last") + 1))
     TREE=$BATS_TEST_TMPDIR/tree ORIGINAL=$PWD
-    mkdir "$TREE"
-    cp -a Makefile book.md chapters code labs plots "$TREE"
-    mkdir "$TREE/build"
-    cp -a build/{obj,tangled,mutants,starters,labs,ptxsim,cuda,gpu,flags,debug-print,deps-*,*.stamp,*.tsv,*.a} \
-        build/{lab,series,profile,ch02_scalar} "$TREE/build"
+    copy_tree "$TREE" build/{obj,tangled,mutants,starters,labs,ptxsim,cuda,gpu,flags,debug-print,deps-*,*.stamp,*.tsv,*.a} \
+        build/{lab,series,profile,ch02_scalar}
     cd "$TREE"
     program=ch${number}_made_up
     sed -E "s/ch03_wmma_qk/$program/; s/ch03-/ch$number-/g; s/sec-(03|lab-3|wmma-scores)/sec-$number-\1/g

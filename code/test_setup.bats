@@ -3,6 +3,8 @@
 
 bats_require_minimum_version 1.5.0
 
+load test_tree
+
 setup() {
     TREE=$BATS_TEST_TMPDIR/tree BIN=$BATS_TEST_TMPDIR/bin SAID=$BATS_TEST_TMPDIR/said
     export SAID
@@ -321,9 +323,7 @@ absent() { # PATTERN FILE
 
 @test "BUILD=dir works in a copy of the sources there, and leaves the checkout as it is" {
     local there=$BATS_TEST_TMPDIR/there
-    mkdir "$BATS_TEST_TMPDIR/shared"
-    cp -r Makefile book.md chapters code labs plots "$BATS_TEST_TMPDIR/shared"
-    rm -rf "$BATS_TEST_TMPDIR/shared/labs/work"
+    copy_tree "$BATS_TEST_TMPDIR/shared"
     if [ -d .toolkit ]; then # without a CUDA of the system's, it is the one in use
         ln -s "$PWD/.toolkit" "$BATS_TEST_TMPDIR/shared/.toolkit"
     else

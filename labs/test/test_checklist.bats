@@ -1,5 +1,7 @@
 # The checklist: what is right is ok, and each thing that is wrong is seen as itself.
 
+load ../../code/test_tree
+
 # A run takes seconds: what is wrong in different items is so in one tree.
 setup_file() {
     make -s build/planted/ch03_wmma_qk.{warp-barrier,not-transposed,last-step-dropped}
@@ -23,15 +25,8 @@ setup_file() {
 
 make_tree() { # FOLDER: to work in
     rm -rf "$1"
-    mkdir -p "$1/build/planted"
-    cp -a chapters code labs plots README.md "$1"
-    cp -a build/{lab,series,hashes.tsv,mutants,ptxsim,ch02_scalar,ch03_wmma_qk} "$1/build"
-    cp build/planted/ch03_wmma_qk.* "$1/build/planted"
+    copy_tree "$1" build/{lab,series,hashes.tsv,mutants,ptxsim,ch02_scalar,ch03_wmma_qk} build/planted/ch03_wmma_qk.*
     cd "$1"
-}
-
-setup() {
-    make_tree "$BATS_TEST_TMPDIR/tree"
 }
 
 # fails RUN NAME TEXT: the item's line in a run, which has no other of this name.
@@ -41,6 +36,7 @@ fails() {
 }
 
 @test "a stage that is done: every item ok" {
+    make_tree "$BATS_TEST_TMPDIR/tree"
     run labs/tools/checklist 3
     echo "$output"
     [ "$status" -eq 0 ]
@@ -64,6 +60,7 @@ fails() {
 }
 
 @test "a wrong kernel, and one with a race" {
+    make_tree "$BATS_TEST_TMPDIR/tree"
     cp build/planted/ch03_wmma_qk.not-transposed build/ch03_wmma_qk
     run labs/tools/checklist 3
     [ "$status" -eq 1 ]
@@ -94,6 +91,7 @@ fails() {
 
 @test "a chart that is stale, and what is not there yet" {
     fails "$FIRST" chart 'plots/lab03.svg is stale'
+    make_tree "$BATS_TEST_TMPDIR/tree"
     rm plots/lab03.svg plots/runs/*/{lab03,ch03_wmma_qk}.json plots/runs/*/sanitizer.json
     sed -i '/^ch03/d' build/mutants/list.tsv
     run labs/tools/checklist 3
@@ -103,6 +101,7 @@ fails() {
 }
 
 @test "an unknown stage and a program that is not built: one line" {
+    make_tree "$BATS_TEST_TMPDIR/tree"
     run labs/tools/checklist
     [ "$status" -eq 2 ] && [ "${#lines[@]}" -eq 1 ]
     run labs/tools/checklist 77
