@@ -205,21 +205,34 @@ static void read_entry(const char *path, struct entry *e)
     free(whole);
 }
 
+// The hash of this grader, taken once: of the judge and of what runs kernels for it.
+static const char *grader_hash(void)
+{
+    static char hex[SHA256_DIGEST_STRING_LENGTH];
+    SHA2_CTX s;
+
+    if (*hex)
+        return hex;
+    SHA256Init(&s);
+    for (int i = 0; i < 2; ++i) {
+        size_t bytes;
+        char *program = read_file(i ? text("%s/build/runner", options.root) : "/proc/self/exe", &bytes);
+        if (!program)
+            fail(EXIT_MACHINE, "there is no build/runner: type make grade");
+        SHA256Update(&s, (const uint8_t *)program, bytes);
+        free(program);
+    }
+    return SHA256End(&s, hex);
+}
+
 // Under a hash of what a result depends on: the submission's text, the lab, the secret, this grader.
 void entry_keep(struct entry *e)
 {
     SHA2_CTX s;
     char hex[SHA256_DIGEST_STRING_LENGTH];
-    static char *judge, *runner;
-    static size_t judge_bytes, runner_bytes;
+    const char *grader = grader_hash();
     bool gpu = is_timed();
 
-    if (!judge) {
-        judge = read_file("/proc/self/exe", &judge_bytes);
-        runner = read_file(text("%s/build/runner", options.root), &runner_bytes);
-        if (!judge || !runner)
-            fail(EXIT_MACHINE, "there is no build/runner: type make grade");
-    }
     const struct {
         const void *at;
         size_t bytes;
@@ -227,8 +240,7 @@ void entry_keep(struct entry *e)
         {e->source ? e->source : e->why, e->source ? e->bytes : strlen(e->why)},
         {lab.hash, sizeof lab.hash},
         {options.secret, sizeof options.secret},
-        {judge, judge_bytes},
-        {runner, runner_bytes},
+        {grader, strlen(grader)},
         {&gpu, sizeof gpu},
         {&options.no_film, sizeof options.no_film},
         {options.item ? options.item : "", options.item ? strlen(options.item) : 0},
