@@ -216,7 +216,8 @@ static const char *grader_hash(void)
     SHA256Init(&s);
     for (int i = 0; i < 2; ++i) {
         size_t bytes;
-        char *program = read_file(i ? text("%s/build/runner", options.root) : "/proc/self/exe", &bytes);
+        char *program =
+            read_file(i ? text("%s/build/runner", options.root) : "/proc/self/exe", &bytes);
         if (!program)
             fail(EXIT_MACHINE, "there is no build/runner: type make grade");
         SHA256Update(&s, (const uint8_t *)program, bytes);

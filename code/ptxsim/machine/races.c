@@ -1458,7 +1458,8 @@ static uint32_t cells_alike(const struct page *page, uint32_t cell, uint32_t n,
         of[k] = page->words + k * page->cells + cell;
         parties[k] = of[k][0];
     }
-    for (size_t k = page->written ? 0 : PARTY_WORDS; k < CELL_WORDS; ++k) { // of writing nobody: all zeros
+    for (size_t k = page->written ? 0 : PARTY_WORDS; k < CELL_WORDS;
+         ++k) { // of writing nobody: all zeros
         uint32_t any = 0;
         for (size_t j = 0; j < count; ++j)
             any |= of[k][j] ^ parties[k];
@@ -1510,7 +1511,8 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         }
         uint32_t cell = cell_at & ((PAGE >> shift) - 1), left = page->cells - cell;
         uint32_t parties[CELL_WORDS]; // most neighbours are alike, and stay so: one stands for all
-        alike = cells_alike(page, cell, end - cell_at < left ? (uint32_t)(end - cell_at) : left, parties);
+        alike = cells_alike(page, cell, end - cell_at < left ? (uint32_t)(end - cell_at) : left,
+                            parties);
         struct party p = party_at(page, CELL_WRITE, cell);
         if (p.stamp && !told && !(strong && p.strong && !mine_in_step(w, op, lane, &p)) &&
             !party_before(w, lane, &p) && !(access == RACE_READ && is_cas(w, p.insn)) &&
