@@ -1444,11 +1444,10 @@ static void note_read(const struct warp *w, int lane, struct page *page, uint32_
         set_party(page, CELL_READ_2, cell, me);
 }
 
-enum { CELL_WORDS = CELL_PARTIES * PARTY_WORDS };
+enum { CELL_WORDS = CELL_PARTIES * PARTY_WORDS, MOST_ALIKE = 32 };
 
-enum { MOST_ALIKE = 32 };
-
-// How many of n cells, from the first on, have its parties, of which there may be more; which these are.
+// How many of n cells, from the first on, have its parties, as most neighbours have; and which these are.
+// There may be more.
 static uint32_t cells_alike(const struct page *page, uint32_t cell, uint32_t n,
                             uint32_t parties[CELL_WORDS])
 {
@@ -1458,8 +1457,8 @@ static uint32_t cells_alike(const struct page *page, uint32_t cell, uint32_t n,
         of[k] = page->words + k * page->cells + cell;
         parties[k] = of[k][0];
     }
-    for (size_t k = page->written ? 0 : PARTY_WORDS; k < CELL_WORDS;
-         ++k) { // of writing nobody: all zeros
+    size_t first = page->written ? 0 : PARTY_WORDS; // all zeros, the words of who writes
+    for (size_t k = first; k < CELL_WORDS; ++k) {
         uint32_t any = 0;
         for (size_t j = 0; j < count; ++j)
             any |= of[k][j] ^ parties[k];
@@ -1510,9 +1509,10 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
             page_lock(page);
         }
         uint32_t cell = cell_at & ((PAGE >> shift) - 1), left = page->cells - cell;
-        uint32_t parties[CELL_WORDS]; // most neighbours are alike, and stay so: one stands for all
-        alike = cells_alike(page, cell, end - cell_at < left ? (uint32_t)(end - cell_at) : left,
-                            parties);
+        uint32_t n = end - cell_at < left ? (uint32_t)(end - cell_at) : left;
+        // What becomes of the first becomes of all that are alike.
+        uint32_t parties[CELL_WORDS] = {0};
+        alike = n > 1 ? cells_alike(page, cell, n, parties) : 1;
         struct party p = party_at(page, CELL_WRITE, cell);
         if (p.stamp && !told && !(strong && p.strong && !mine_in_step(w, op, lane, &p)) &&
             !party_before(w, lane, &p) && !(access == RACE_READ && is_cas(w, p.insn)) &&
@@ -1529,7 +1529,8 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
                 also.thread = ((uint32_t)w->index * WARP + (uint32_t)other) & 1023;
                 note_read(w, other, page, cell, also);
             }
-            cells_follow(page, cell, alike, parties);
+            if (alike > 1)
+                cells_follow(page, cell, alike, parties);
             continue;
         }
         for (int k = 0; k < 2; ++k) {
@@ -1543,7 +1544,8 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
             set_party(page, CELL_READ + (unsigned)k, cell, (struct party){0});
         }
         set_party(page, CELL_WRITE, cell, me);
-        cells_follow(page, cell, alike, parties);
+        if (alike > 1)
+            cells_follow(page, cell, alike, parties);
         page->written = true;
     }
     if (page)
