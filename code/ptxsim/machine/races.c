@@ -831,7 +831,12 @@ static void report_shared(struct warp *w, const struct op *op, int lane, uint32_
 
 struct party { // who accessed a cell; stamp 0: nobody
     uint32_t cta, stamp;
-    uint32_t thread : THREAD_BITS, insn : INSN_BITS, strong : 1;
+    union {
+        uint32_t who; // as a page has it: read and written whole, which is quicker than field by field
+        struct {
+            uint32_t thread : THREAD_BITS, insn : INSN_BITS, strong : 1;
+        };
+    };
 };
 
 enum foreign_access { FOREIGN_WRITE, FOREIGN_READ, FOREIGN_READ_2, FOREIGN_PARTIES };
@@ -1220,22 +1225,25 @@ enum { SLOTS = 1 << 18, PLACES = 1024, MOST_BYTES = 384 << 20 };
 
 _Static_assert(THREAD_BITS + INSN_BITS + 1 == 32, "a party is three words of a page");
 
+static uint32_t who_is(const struct warp *w, int lane, const struct op *op, bool strong)
+{
+    uint32_t thread = ((uint32_t)w->index * WARP + (uint32_t)lane) % (1 << THREAD_BITS);
+    return thread | (uint32_t)op->insn % (1 << INSN_BITS) << THREAD_BITS |
+           (uint32_t)strong << (THREAD_BITS + INSN_BITS);
+}
+
 static struct party party_at(struct page *page, enum cell_party which, uint32_t cell)
 {
-    uint32_t who = page_words(page, which, PARTY_WHO)[cell];
     return (struct party){.cta = page_words(page, which, PARTY_CTA)[cell],
                           .stamp = page_words(page, which, PARTY_STAMP)[cell],
-                          .thread = who % (1 << THREAD_BITS),
-                          .insn = who >> THREAD_BITS & ((1 << INSN_BITS) - 1),
-                          .strong = who >> (THREAD_BITS + INSN_BITS)};
+                          .who = page_words(page, which, PARTY_WHO)[cell]};
 }
 
 static void set_party(struct page *page, enum cell_party which, uint32_t cell, struct party p)
 {
     page_words(page, which, PARTY_CTA)[cell] = p.cta;
     page_words(page, which, PARTY_STAMP)[cell] = p.stamp;
-    page_words(page, which, PARTY_WHO)[cell] = p.thread | (uint32_t)p.insn << THREAD_BITS |
-                                               (uint32_t)p.strong << (THREAD_BITS + INSN_BITS);
+    page_words(page, which, PARTY_WHO)[cell] = p.who;
 }
 
 struct global_place { // where atomics and strong accesses meet
@@ -1493,9 +1501,7 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
     bool strong = op->order & ORDER_STRONG, told = false;
     struct party me = {.cta = (uint32_t)w->cta->number,
                        .stamp = w->clock->now[lane],
-                       .thread = ((uint32_t)w->index * WARP + (uint32_t)lane) & 1023,
-                       .insn = op->insn & 0x1fffff,
-                       .strong = strong};
+                       .who = who_is(w, lane, op, strong)};
     struct page *page = NULL;
     uint64_t cell_at = at >> shift, end = ((at + bytes - 1) >> shift) + 1;
     for (uint32_t alike; cell_at < end; cell_at += alike) {
@@ -1526,7 +1532,7 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
             note_read(w, lane, page, cell, me);
             if (other != lane) {
                 struct party also = me;
-                also.thread = ((uint32_t)w->index * WARP + (uint32_t)other) & 1023;
+                also.who = who_is(w, other, op, strong);
                 note_read(w, other, page, cell, also);
             }
             if (alike > 1)
