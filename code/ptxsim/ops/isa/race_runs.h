@@ -158,6 +158,7 @@ static __attribute__((noinline)) bool FN(race_near)(struct warp *w, const struct
     struct races *s = w->cta->races;
     const struct warp_clock *c = w->clock;
     uint32_t now = c->now_all, warp = (uint32_t)w->index, shift = s->shift, first = line * LINE;
+    uint32_t insn = op->insn;
     struct read_plane *plane = &s->read[warp];
     uint32_t lanes[2 * LINE] = {0};
     for (uint32_t i = line; i < line + lines; ++i)
@@ -175,7 +176,7 @@ static __attribute__((noinline)) bool FN(race_near)(struct warp *w, const struct
         bool in = lanes[j] != 0, more = (stamps[j] == now) & !(insns[j] & RACE_STRONG);
         who[j] = in ? (more ? who[j] : 0) | lanes[j] : who[j];
         stamps[j] = in ? now : stamps[j];
-        insns[j] = in ? op->insn : insns[j];
+        insns[j] = in ? insn : insns[j];
     }
     return true;
 }
