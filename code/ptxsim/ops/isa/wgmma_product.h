@@ -103,7 +103,7 @@ FN(wgmma_cut)(const float *a, const int16_t *ae, const float *b, const int16_t *
             most[j] = e > most[j] ? e : most[j];
         }
     for (int j = 0; j < WGMMA_WIDE; ++j) {
-        most[j] = most[j] == WGMMA_NONE ? WGMMA_LOW : most[j]; // all terms are zero
+        most[j] = most[j] < WGMMA_NONE / 2 ? WGMMA_LOW : most[j]; // all terms have a factor of zero
         far |= most[j] < WGMMA_LOW || most[j] > WGMMA_HIGH;
     }
     for (int j = 0; far && j < WGMMA_WIDE; ++j)
