@@ -831,9 +831,8 @@ static void report_shared(struct warp *w, const struct op *op, int lane, uint32_
 
 struct party { // who accessed a cell; stamp 0: nobody
     uint32_t cta, stamp;
-    union {
-        uint32_t
-            who; // as a page has it: read and written whole, which is quicker than field by field
+    union { // as a page has it; read and written whole, which is quicker than field by field
+        uint32_t who;
         struct {
             uint32_t thread : THREAD_BITS, insn : INSN_BITS, strong : 1;
         };
