@@ -816,6 +816,39 @@ template <bool WRONG> __global__ void outside(int *out, const int *in)
     out[threadIdx.x] = __popc(votes & below);
 }
 
+// A block's vector, and a word that the block before writes: its last one, or the word behind it.
+template <bool WRONG> __global__ void vector_stored(int *out, const int *in)
+{
+    int t = threadIdx.x, block = blockIdx.x, next = (block + 1) % gridDim.x;
+    if (t == 0)
+        *(int4 *)&out[8 * block] = make_int4(1, 2, 3, 4);
+    if (t == N - 1)
+        out[8 * next + (WRONG ? 3 : 4)] = in[t]; // <- vector_stored
+}
+
+template <bool WRONG> __global__ void vector_loaded(int *out, const int *in)
+{
+    int t = threadIdx.x, block = blockIdx.x, next = (block + 1) % gridDim.x;
+    if (t == 0) {
+        int4 v = *(const int4 *)&in[8 * block];
+        out[block] = v.x + v.y + v.z + v.w;
+    }
+    if (t == N - 1)
+        const_cast<int *>(in)[8 * next + (WRONG ? 3 : 4)] = t; // <- vector_loaded
+}
+
+// All lanes of a warp load one word, which then the last lane or the first overwrites.
+template <bool WRONG> __global__ void same_word(int *out, const int *in)
+{
+    int t = threadIdx.x, warp = t / 32;
+    int word = in[warp];
+    if (!WRONG)
+        __syncwarp();
+    if (t % 32 == (warp % 2 ? 0 : 31))
+        const_cast<int *>(in)[warp] = t; // <- same_word
+    out[t] = word;
+}
+
 // ---- Running them -------------------------------------------------------------------------------
 
 // clang-format off
@@ -843,6 +876,7 @@ static const struct {
     CASE(overlap_global, 1), CASE(neighbour, 1),      CASE(runs_over, 1),
     CASE(turns, 1),          CASE(two_tiles, 1),      CASE(gathers, 1),
     CASE(outside, 1),        CASE(copy_source, 1),    CASE(copy_source_again, 1),
+    CASE(vector_stored, 4),  CASE(vector_loaded, 4),  CASE(same_word, 1),
 };
 
 int main(int argc, char **argv)

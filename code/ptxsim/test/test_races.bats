@@ -58,6 +58,24 @@ setup() {
 @test "an uninitialised read of shared memory" { expect uninitialised "that nothing has written"; }
 @test "an uninitialised read of global memory" { expect fresh "that nothing has written"; }
 @test "a queue without atomics in shared memory" { expect queue "4 bytes of shared memory"; }
+# told NAME COUNT TEXT: as expect, and so many races are told under every schedule, those "more like it" included.
+told() {
+    local seed
+    expect "$1" "$3"
+    for ((seed = 0; seed < SCHEDULES; seed++)); do
+        PTXSIM_SCHEDULE=$seed run "$BATS_FILE_TMPDIR/cases" "$1" wrong
+        echo "schedule $seed: $output"
+        [ "$(awk '/^ptxsim: / { told++ } match($0, /\(and [0-9]+ more/) { told += substr($0, RSTART + 5) }
+                  END { print told }' <<<"$output")" -eq "$2" ]
+    done
+}
+@test "a word of another block's vector, stored and loaded" {
+    told vector_stored 4 "in between"
+    told vector_loaded 4 "in between"
+}
+@test "a word that all lanes load, and the first or the last of them overwrites" {
+    told same_word 4 "with no __syncwarp or barrier in between"
+}
 @test "a queue without atomics in global memory" { expect global_queue "in between"; }
 @test "a last block without a fence" { expect last_block "with no release and acquire in between"; }
 @test "blocks that meet at their border" { expect border "with no release and acquire in between"; }
