@@ -1520,12 +1520,14 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         uint32_t parties[CELL_WORDS] = {0};
         alike = n > 1 ? cells_alike(page, cell, n, parties) : 1;
         struct party p = party_at(page, CELL_WRITE, cell);
-        if (p.stamp && !told && !(strong && p.strong && !mine_in_step(w, op, lane, &p)) &&
-            !party_before(w, lane, &p) && !(access == RACE_READ && is_cas(w, p.insn)) &&
+        // Of lanes that all read, one may have written it itself.
+        int by = other != lane && party_before(w, lane, &p) ? other : lane;
+        if (p.stamp && !told && !(strong && p.strong && !mine_in_step(w, op, by, &p)) &&
+            !party_before(w, by, &p) && !(access == RACE_READ && is_cas(w, p.insn)) &&
             !mine_of_matrices(w, op, &p) &&
             !(access == RACE_WRITE && value &&
               !memcmp((const void *)(uintptr_t)at, value, bytes))) {
-            report_global(w, op, lane, at, bytes, access, &p, true);
+            report_global(w, op, by, at, bytes, access, &p, true);
             told = true;
         }
         if (access == RACE_READ) {

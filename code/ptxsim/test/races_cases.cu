@@ -849,6 +849,19 @@ template <bool WRONG> __global__ void same_word(int *out, const int *in)
     out[t] = word;
 }
 
+// The last lane's word, which all lanes load.
+template <bool WRONG> __global__ void last_lane(int *out, const int *in)
+{
+    int t = threadIdx.x;
+    int *word = out + N + t / 32;
+    if (t % 32 == 31)
+        *word = in[t];
+    asm volatile("" ::: "memory"); // so that this lane loads it, too
+    if (!WRONG)
+        __syncwarp();
+    out[t] = *word; // <- last_lane
+}
+
 // ---- Running them -------------------------------------------------------------------------------
 
 // clang-format off
@@ -877,6 +890,7 @@ static const struct {
     CASE(turns, 1),          CASE(two_tiles, 1),      CASE(gathers, 1),
     CASE(outside, 1),        CASE(copy_source, 1),    CASE(copy_source_again, 1),
     CASE(vector_stored, 4),  CASE(vector_loaded, 4),  CASE(same_word, 1),
+    CASE(last_lane, 1),
 };
 
 int main(int argc, char **argv)

@@ -73,9 +73,30 @@ told() {
     told vector_stored 4 "in between"
     told vector_loaded 4 "in between"
 }
-@test "a word that all lanes load, and the first or the last of them overwrites" {
+@test "a word that all lanes load, and the first or the last of them has written or overwrites" {
     told same_word 4 "with no __syncwarp or barrier in between"
+    told last_lane 4 "with no __syncwarp or barrier in between"
 }
+
+@test "programs drawn at random: a race is told where there is one, and nowhere else" {
+    local memory sizes programs=$BATS_TEST_TMPDIR/programs
+    build/cuda/bin/nvcc -std=c++20 -O1 -lineinfo --compress-mode=none -cudart shared \
+        -gencode arch=compute_89,code=compute_89 code/ptxsim/test/race_programs.cu -o "$programs"
+    for memory in shared global; do
+        for sizes in words bytes; do
+            run "$programs" $memory $sizes 500 11
+            echo "$memory, $sizes: $output"
+            [ "$status" -eq 0 ]
+            [[ $output =~ ^"500 programs, "[12][0-9][0-9]" with a race, 0 told wrongly"$ ]]
+        done
+    done
+    PTXSIM_CHECK=off run "$programs" shared words 20 11 # the comparison can fail
+    [ "$status" -eq 1 ]
+    [[ ${lines[-1]} =~ ^"20 programs, "([0-9]+)" with a race, "([0-9]+)" told wrongly"$ ]]
+    [ "${BASH_REMATCH[1]}" -gt 5 ] && [ "${BASH_REMATCH[2]}" = "${BASH_REMATCH[1]}" ]
+    grep -q "a race that is not told" <<<"$output"
+}
+
 @test "a queue without atomics in global memory" { expect global_queue "in between"; }
 @test "a last block without a fence" { expect last_block "with no release and acquire in between"; }
 @test "blocks that meet at their border" { expect border "with no release and acquire in between"; }

@@ -1,0 +1,285 @@
+// race_programs.cu: programs drawn at random, of one block's accesses to shared or global memory and of
+// barriers between them. Whether two accesses of a program are in no order follows from the barriers alone,
+// which `past` does the plain way; the simulator must say the same. test_races.bats runs them:
+//   race_programs shared|global words|bytes COUNT SEED
+// prints each program about which the two differ, and how many of them have a race.
+#include <cuda_runtime.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+constexpr int WARPS = 3, THREADS = 32 * WARPS, STEPS = 16;
+constexpr int BYTES = 4096; // of the memory that they access
+
+enum kind { LOAD, STORE, SYNCWARP, SYNCTHREADS };
+enum shape { RUN, SAME, BACKWARDS, SCATTERED }; // of a warp's addresses
+
+struct step {
+    uint8_t kind, shape, size; // bytes of a lane
+    uint8_t warps;             // those that do it
+    uint8_t lanes;             // from lane 0 on
+    bool apart;                // each warp behind the one before
+    uint16_t offset;
+};
+
+struct program {
+    step steps[STEPS];
+};
+
+__host__ __device__ bool takes_part(const step &s, int t)
+{
+    return s.warps >> t / 32 & 1 && t % 32 < s.lanes;
+}
+
+__host__ __device__ int address(const step &s, int t)
+{
+    int lane = t % 32, warp = t / 32;
+    int place = s.shape == SAME        ? 0
+                : s.shape == RUN       ? lane
+                : s.shape == BACKWARDS ? 31 - lane
+                                       : lane * 13 % 32 * 2;
+    return s.offset + (place + (s.apart ? 64 * warp : 0)) * s.size;
+}
+
+// What is stored: another number in each step and warp, for to store what is there already is no race.
+__device__ int value(int i, int t)
+{
+    return (8 * i + t / 32 + 1) * 0x01010101;
+}
+
+template <bool WORDS> __device__ int access(const step &s, int i, int t, char *memory)
+{
+    char *at = memory + address(s, t);
+    int v = value(i, t);
+
+    if (s.kind == LOAD) {
+        int4 four;
+        switch (s.size) {
+        case 4: return *(int *)at;
+        case 8: return ((int2 *)at)->x + ((int2 *)at)->y;
+        case 16: four = *(int4 *)at; return four.x + four.y + four.z + four.w;
+        }
+        if constexpr (!WORDS)
+            return s.size == 1 ? *at : *(short *)at;
+        return 0;
+    }
+    switch (s.size) {
+    case 4: *(int *)at = v; break;
+    case 8: *(int2 *)at = make_int2(v, v); break;
+    case 16: *(int4 *)at = make_int4(v, v, v, v); break;
+    }
+    if constexpr (!WORDS) {
+        if (s.size == 1)
+            *at = (char)v;
+        if (s.size == 2)
+            *(short *)at = (short)v;
+    }
+    return 0;
+}
+
+template <bool WORDS, bool SHARED> __global__ void follow(program p, char *global, int *out)
+{
+    __shared__ alignas(16) char shared[SHARED ? BYTES : 16];
+    char *memory = SHARED ? shared : global;
+    int t = threadIdx.x, sum = 0;
+
+    if (SHARED)
+        for (int i = t; i < BYTES / 4; i += THREADS)
+            ((int *)shared)[i] = 0;
+    __syncthreads();
+#pragma unroll 1
+    for (int i = 0; i < STEPS; ++i) {
+        const step &s = p.steps[i];
+        if (s.kind == SYNCWARP)
+            __syncwarp();
+        else if (s.kind == SYNCTHREADS)
+            __syncthreads();
+        else if (takes_part(s, t))
+            sum += access<WORDS>(s, i, t, memory);
+    }
+    out[t] = sum;
+}
+
+// ---- The plain way ------------------------------------------------------------------------------
+
+struct accessed {
+    int thread, time;
+    bool store;
+};
+
+// What has been done so far, by all threads.
+struct past {
+    int known[THREADS][THREADS]; // how far a thread has seen the clocks of all
+    std::vector<accessed> bytes[BYTES];
+
+    past()
+    {
+        for (int t = 0; t < THREADS; ++t)
+            for (int u = 0; u < THREADS; ++u)
+                known[t][u] = t == u;
+    }
+
+    // Whether a step would be a race, among its own warps or with what was before.
+    bool races(const step &s)
+    {
+        bool race = false;
+        if (s.kind == SYNCWARP || s.kind == SYNCTHREADS)
+            return false;
+        for (int t = 0; t < THREADS; ++t)
+            for (int b = 0; takes_part(s, t) && b < s.size; ++b) {
+                std::vector<accessed> &at = bytes[address(s, t) + b];
+                for (const accessed &a : at)
+                    race |= a.thread != t && (a.store || s.kind == STORE) &&
+                            a.time > known[t][a.thread];
+                at.push_back({t, known[t][t], s.kind == STORE});
+            }
+        for (int t = 0; t < THREADS; ++t)
+            for (int b = 0; takes_part(s, t) && b < s.size; ++b)
+                bytes[address(s, t) + b].pop_back();
+        return race;
+    }
+
+    void add(const step &s)
+    {
+        bool barrier = s.kind == SYNCWARP || s.kind == SYNCTHREADS;
+        int together = s.kind == SYNCWARP ? 32 : THREADS;
+
+        for (int first = 0; barrier && first < THREADS; first += together)
+            for (int v = 0; v < THREADS; ++v) {
+                int most = 0;
+                for (int t = first; t < first + together; ++t)
+                    most = known[t][v] > most ? known[t][v] : most;
+                for (int t = first; t < first + together; ++t)
+                    known[t][v] = most + (t == v);
+            }
+        for (int t = 0; !barrier && t < THREADS; ++t)
+            for (int b = 0; takes_part(s, t) && b < s.size; ++b)
+                bytes[address(s, t) + b].push_back({t, known[t][t], s.kind == STORE});
+    }
+};
+
+// ---- Drawing them, and running them ---------------------------------------------------------------
+
+static uint64_t state;
+
+static int below(int n)
+{
+    state = state * 6364136223846793005 + 1442695040888963407;
+    return (int)((state >> 33) % (uint64_t)n);
+}
+
+static step draw_step(bool words, const int place[], int places)
+{
+    step s = {};
+    int kind = below(16);
+
+    s.kind = kind < 7 ? LOAD : kind < 11 ? STORE : kind < 14 ? SYNCWARP : SYNCTHREADS;
+    s.size = words ? 4 << below(3) : 1 << below(5);
+    s.shape = below(3) ? RUN : s.kind == STORE ? BACKWARDS + below(2) : SAME + below(3);
+    s.warps = below(2) ? 7 : 1 << below(WARPS);
+    s.lanes = below(4) ? 32 : 1 + below(31);
+    s.apart = below(4) != 0;
+    s.offset = place[below(places)] + (below(4) ? 0 : below(2) ? s.size : 128);
+    return s;
+}
+
+// A program ends with its first race, and most steps that would be one are drawn again, for the first few
+// would be as a rule. Returns whether it has one.
+static bool draw(program *p, bool words)
+{
+    past before;
+    int places = 1 + below(3), place[3]; // few, so that accesses meet
+    bool race = false;
+
+    for (int &at : place)
+        at = 16 * below(16);
+    for (step &s : p->steps) {
+        s = {};
+        s.kind = SYNCWARP;
+        if (race)
+            continue;
+        do {
+            s = draw_step(words, place, places);
+            race = before.races(s);
+        } while (race && below(8));
+        before.add(s);
+    }
+    return race;
+}
+
+static void print(const program &p)
+{
+    static const char *const kinds[] = {"load", "store", "__syncwarp", "__syncthreads"};
+    static const char *const shapes[] = {"run", "same", "backwards", "scattered"};
+
+    for (const step &s : p.steps)
+        if (s.kind == LOAD || s.kind == STORE)
+            printf("  %s %d bytes, %s from %d on, %d lanes of warps %x%s\n", kinds[s.kind], s.size,
+                   shapes[s.shape], s.offset, s.lanes, s.warps, s.apart ? ", apart" : "");
+        else
+            printf("  %s\n", kinds[s.kind]);
+}
+
+// 0: no race is told; 1: one is.
+static int launch(const program &p, bool shared, bool words)
+{
+    void (*kernel)(program, char *, int *) = shared
+                                                 ? words ? follow<true, true> : follow<false, true>
+                                             : words ? follow<true, false>
+                                                     : follow<false, false>;
+    char *global;
+    int *out;
+
+    cudaMalloc(&global, BYTES);
+    cudaMalloc(&out, THREADS * sizeof(int));
+    cudaMemset(global, 0, BYTES);
+    kernel<<<1, THREADS>>>(p, global, out);
+    return cudaDeviceSynchronize() != cudaSuccess;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 5) {
+        fprintf(stderr, "usage: %s shared|global words|bytes COUNT SEED\n", argv[0]);
+        return 2;
+    }
+    bool shared = !strcmp(argv[1], "shared"), words = !strcmp(argv[2], "words");
+    int count = atoi(argv[3]), races = 0, wrong = 0;
+
+    state = (uint64_t)atoi(argv[4]);
+    for (int i = 0; i < count; ++i) {
+        program p;
+        bool race = draw(&p, words);
+        fflush(stdout);
+        pid_t child = fork(); // a launch that failed is the last of its process
+        if (child == 0) {
+            char schedule[16];
+            snprintf(schedule, sizeof schedule, "%d", i % 8);
+            setenv("PTXSIM_SCHEDULE", schedule, 1);
+            if (!freopen("/dev/null", "w", stderr))
+                _exit(3);
+            _exit(launch(p, shared, words));
+        }
+        int status;
+        if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) ||
+            WEXITSTATUS(status) > 1) {
+            printf("program %d did not run\n", i);
+            return 3;
+        }
+        bool told = WEXITSTATUS(status) == 1;
+        races += race;
+        if (told != race) {
+            printf("program %d: %s\n", i,
+                   race ? "a race that is not told" : "a race is told, and there is none");
+            print(p);
+            wrong++;
+        }
+    }
+    printf("%d programs, %d with a race, %d told wrongly\n", count, races, wrong);
+    return wrong > 0;
+}
