@@ -1,5 +1,5 @@
-// race_programs.cu: programs drawn at random, of one block's accesses to shared or global memory and of
-// barriers between them. Whether two accesses of a program are in no order follows from the barriers alone,
+// race_programs.cu: programs drawn at random, of one block's accesses to shared memory or of three blocks'
+// to global memory, and of barriers between them. Whether two accesses of a program are in no order follows from the barriers alone,
 // which `past` does the plain way; the simulator must say the same. test_races.bats runs them:
 //   race_programs shared|global words|bytes COUNT SEED
 // prints each program about which the two differ, and how many of them have a race.
@@ -13,17 +13,18 @@
 #include <cstring>
 #include <vector>
 
-constexpr int WARPS = 3, THREADS = 32 * WARPS, STEPS = 16;
-constexpr int BYTES = 4096; // of the memory that they access
+constexpr int WARPS = 3, THREADS = 32 * WARPS, STEPS = 16; // of a block
+constexpr int BLOCKS = 3;                                  // with global memory
+constexpr int BYTES = 4096; // of the memory that a block accesses if it has its own
 
 enum kind { LOAD, STORE, SYNCWARP, SYNCTHREADS };
 enum shape { RUN, SAME, BACKWARDS, SCATTERED }; // of a warp's addresses
 
 struct step {
     uint8_t kind, shape, size; // bytes of a lane
-    uint8_t warps;             // those that do it
+    uint8_t blocks, warps;     // those that do it
     uint8_t lanes;             // from lane 0 on
-    bool apart;                // each warp behind the one before
+    bool apart, own;           // each warp behind the one before; each block in memory of its own
     uint16_t offset;
 };
 
@@ -31,25 +32,26 @@ struct program {
     step steps[STEPS];
 };
 
+// Threads are numbered through all blocks.
 __host__ __device__ bool takes_part(const step &s, int t)
 {
-    return s.warps >> t / 32 & 1 && t % 32 < s.lanes;
+    return s.blocks >> t / THREADS & 1 && s.warps >> t % THREADS / 32 & 1 && t % 32 < s.lanes;
 }
 
 __host__ __device__ int address(const step &s, int t)
 {
-    int lane = t % 32, warp = t / 32;
+    int lane = t % 32, warp = t % THREADS / 32, block = t / THREADS;
     int place = s.shape == SAME        ? 0
                 : s.shape == RUN       ? lane
                 : s.shape == BACKWARDS ? 31 - lane
                                        : lane * 13 % 32 * 2;
-    return s.offset + (place + (s.apart ? 64 * warp : 0)) * s.size;
+    return s.offset + (place + (s.apart ? 64 * warp : 0)) * s.size + (s.own ? BYTES * block : 0);
 }
 
 // What is stored: another number in each step and warp, for to store what is there already is no race.
 __device__ int value(int i, int t)
 {
-    return (8 * i + t / 32 + 1) * 0x01010101;
+    return (WARPS * BLOCKS * i + t / 32 + 1) * 0x01010101;
 }
 
 template <bool WORDS> __device__ int access(const step &s, int i, int t, char *memory)
@@ -86,10 +88,10 @@ template <bool WORDS, bool SHARED> __global__ void follow(program p, char *globa
 {
     __shared__ alignas(16) char shared[SHARED ? BYTES : 16];
     char *memory = SHARED ? shared : global;
-    int t = threadIdx.x, sum = 0;
+    int t = blockIdx.x * THREADS + threadIdx.x, sum = 0;
 
     if (SHARED)
-        for (int i = t; i < BYTES / 4; i += THREADS)
+        for (int i = threadIdx.x; i < BYTES / 4; i += THREADS)
             ((int *)shared)[i] = 0;
     __syncthreads();
 #pragma unroll 1
@@ -114,13 +116,14 @@ struct accessed {
 
 // What has been done so far, by all threads.
 struct past {
-    int known[THREADS][THREADS]; // how far a thread has seen the clocks of all
-    std::vector<accessed> bytes[BYTES];
+    int threads;
+    int known[BLOCKS * THREADS][BLOCKS * THREADS]; // how far a thread has seen the clocks of all
+    std::vector<accessed> bytes[BLOCKS * BYTES];
 
-    past()
+    past(int blocks) : threads(blocks * THREADS)
     {
-        for (int t = 0; t < THREADS; ++t)
-            for (int u = 0; u < THREADS; ++u)
+        for (int t = 0; t < threads; ++t)
+            for (int u = 0; u < threads; ++u)
                 known[t][u] = t == u;
     }
 
@@ -130,7 +133,7 @@ struct past {
         bool race = false;
         if (s.kind == SYNCWARP || s.kind == SYNCTHREADS)
             return false;
-        for (int t = 0; t < THREADS; ++t)
+        for (int t = 0; t < threads; ++t)
             for (int b = 0; takes_part(s, t) && b < s.size; ++b) {
                 std::vector<accessed> &at = bytes[address(s, t) + b];
                 for (const accessed &a : at)
@@ -138,7 +141,7 @@ struct past {
                             a.time > known[t][a.thread];
                 at.push_back({t, known[t][t], s.kind == STORE});
             }
-        for (int t = 0; t < THREADS; ++t)
+        for (int t = 0; t < threads; ++t)
             for (int b = 0; takes_part(s, t) && b < s.size; ++b)
                 bytes[address(s, t) + b].pop_back();
         return race;
@@ -149,15 +152,15 @@ struct past {
         bool barrier = s.kind == SYNCWARP || s.kind == SYNCTHREADS;
         int together = s.kind == SYNCWARP ? 32 : THREADS;
 
-        for (int first = 0; barrier && first < THREADS; first += together)
-            for (int v = 0; v < THREADS; ++v) {
+        for (int first = 0; barrier && first < threads; first += together)
+            for (int v = 0; v < threads; ++v) {
                 int most = 0;
                 for (int t = first; t < first + together; ++t)
                     most = known[t][v] > most ? known[t][v] : most;
                 for (int t = first; t < first + together; ++t)
                     known[t][v] = most + (t == v);
             }
-        for (int t = 0; !barrier && t < THREADS; ++t)
+        for (int t = 0; !barrier && t < threads; ++t)
             for (int b = 0; takes_part(s, t) && b < s.size; ++b)
                 bytes[address(s, t) + b].push_back({t, known[t][t], s.kind == STORE});
     }
@@ -173,7 +176,7 @@ static int below(int n)
     return (int)((state >> 33) % (uint64_t)n);
 }
 
-static step draw_step(bool words, const int place[], int places)
+static step draw_step(bool words, int blocks, const int place[], int places)
 {
     step s = {};
     int kind = below(16);
@@ -181,6 +184,8 @@ static step draw_step(bool words, const int place[], int places)
     s.kind = kind < 7 ? LOAD : kind < 11 ? STORE : kind < 14 ? SYNCWARP : SYNCTHREADS;
     s.size = words ? 4 << below(3) : 1 << below(5);
     s.shape = below(3) ? RUN : s.kind == STORE ? BACKWARDS + below(2) : SAME + below(3);
+    s.blocks = blocks == 1 || below(2) ? 7 : 1 << below(blocks);
+    s.own = below(4) != 0;
     s.warps = below(2) ? 7 : 1 << below(WARPS);
     s.lanes = below(4) ? 32 : 1 + below(31);
     s.apart = below(4) != 0;
@@ -190,9 +195,9 @@ static step draw_step(bool words, const int place[], int places)
 
 // A program ends with its first race, and most steps that would be one are drawn again, for the first few
 // would be as a rule. Returns whether it has one.
-static bool draw(program *p, bool words)
+static bool draw(program *p, bool words, int blocks)
 {
-    past before;
+    past before(blocks);
     int places = 1 + below(3), place[3]; // few, so that accesses meet
     bool race = false;
 
@@ -204,7 +209,7 @@ static bool draw(program *p, bool words)
         if (race)
             continue;
         do {
-            s = draw_step(words, place, places);
+            s = draw_step(words, blocks, place, places);
             race = before.races(s);
         } while (race && below(8));
         before.add(s);
@@ -219,8 +224,9 @@ static void print(const program &p)
 
     for (const step &s : p.steps)
         if (s.kind == LOAD || s.kind == STORE)
-            printf("  %s %d bytes, %s from %d on, %d lanes of warps %x%s\n", kinds[s.kind], s.size,
-                   shapes[s.shape], s.offset, s.lanes, s.warps, s.apart ? ", apart" : "");
+            printf("  %s %d bytes, %s from %d on, %d lanes of warps %x%s of blocks %x%s\n",
+                   kinds[s.kind], s.size, shapes[s.shape], s.offset, s.lanes, s.warps,
+                   s.apart ? ", apart," : "", s.blocks, s.own ? ", each its own" : "");
         else
             printf("  %s\n", kinds[s.kind]);
 }
@@ -235,10 +241,10 @@ static int launch(const program &p, bool shared, bool words)
     char *global;
     int *out;
 
-    cudaMalloc(&global, BYTES);
-    cudaMalloc(&out, THREADS * sizeof(int));
-    cudaMemset(global, 0, BYTES);
-    kernel<<<1, THREADS>>>(p, global, out);
+    cudaMalloc(&global, BLOCKS * BYTES);
+    cudaMalloc(&out, BLOCKS * THREADS * sizeof(int));
+    cudaMemset(global, 0, BLOCKS * BYTES);
+    kernel<<<shared ? 1 : BLOCKS, THREADS>>>(p, global, out);
     return cudaDeviceSynchronize() != cudaSuccess;
 }
 
@@ -254,7 +260,7 @@ int main(int argc, char **argv)
     state = (uint64_t)atoi(argv[4]);
     for (int i = 0; i < count; ++i) {
         program p;
-        bool race = draw(&p, words);
+        bool race = draw(&p, words, shared ? 1 : BLOCKS);
         fflush(stdout);
         pid_t child = fork(); // a launch that failed is the last of its process
         if (child == 0) {
