@@ -543,7 +543,8 @@ bats_tests := $(wildcard code/*/test_*.bats code/*/test/test_*.bats plots/test_*
 # The long ones begin first, where run-tests.sh has not yet seen how long each takes.
 long_tests := $(wildcard code/test_make.bats labs/test/test_grade.bats labs/test/test_check.bats labs/test/test_grade_cache.bats \
                          labs/test/test_replay.bats code/ptxsim/test/test_film.bats code/literate/test_weave.bats \
-                         code/literate/test_solutions.bats code/ptxsim/test/test_races.bats code/test_search.bats code/test_stages.bats)
+                         code/literate/test_solutions.bats code/ptxsim/test/test_races.bats \
+                         code/test_search.bats code/test_stages.bats)
 
 # GCC 13 and 14 put a frame whose use after return they watch for 32 bytes beside where its 64-byte
 # vectors have to be: a frame of 736 bytes, say, which only on the real stack is moved to fit.

@@ -1,6 +1,7 @@
-// race_programs.cu: programs drawn at random, of one block's accesses to shared memory or of three blocks'
-// to global memory, and of barriers between them. Whether two accesses of a program are in no order follows from the barriers alone,
-// which `past` does the plain way; the simulator must say the same. test_races.bats runs them:
+// race_programs.cu: programs drawn at random, of one block's accesses to shared memory or of three
+// blocks' to global memory, and of barriers between them. Which accesses are in no order follows from
+// the barriers alone: `past` works it out the plain way, and the simulator must say the same.
+// test_races.bats runs them:
 //   race_programs shared|global words|bytes COUNT SEED
 // prints each program about which the two differ, and how many of them have a race.
 #include <cuda_runtime.h>
@@ -234,27 +235,27 @@ static void print(const program &p)
 // 0: no race is told; 1: one is.
 static int launch(const program &p, bool shared, bool words)
 {
-    void (*kernel)(program, char *, int *) = shared
-                                                 ? words ? follow<true, true> : follow<false, true>
-                                             : words ? follow<true, false>
-                                                     : follow<false, false>;
+    void (*const kernels[2][2])(program, char *, int *) = {
+        {follow<false, false>, follow<false, true>}, {follow<true, false>, follow<true, true>}};
     char *global;
     int *out;
 
     cudaMalloc(&global, BLOCKS * BYTES);
     cudaMalloc(&out, BLOCKS * THREADS * sizeof(int));
     cudaMemset(global, 0, BLOCKS * BYTES);
-    kernel<<<shared ? 1 : BLOCKS, THREADS>>>(p, global, out);
+    kernels[words][shared]<<<shared ? 1 : BLOCKS, THREADS>>>(p, global, out);
     return cudaDeviceSynchronize() != cudaSuccess;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 5) {
+    bool shared = argc == 5 && !strcmp(argv[1], "shared");
+    bool words = argc == 5 && !strcmp(argv[2], "words");
+    if (argc != 5 || (!shared && strcmp(argv[1], "global")) ||
+        (!words && strcmp(argv[2], "bytes"))) {
         fprintf(stderr, "usage: %s shared|global words|bytes COUNT SEED\n", argv[0]);
         return 2;
     }
-    bool shared = !strcmp(argv[1], "shared"), words = !strcmp(argv[2], "words");
     int count = atoi(argv[3]), races = 0, wrong = 0;
 
     state = (uint64_t)atoi(argv[4]);

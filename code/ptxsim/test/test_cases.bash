@@ -1,12 +1,17 @@
 # Programs of planted bugs, one kernel a case: each is reported at its line under every schedule, and
 # a right version of it has no report. A line with a bug is marked: "// <- NAME".
 
+# compile SOURCE ARCHITECTURE OUT [FLAG...]: for the simulator.
+compile() {
+    build/cuda/bin/nvcc -std=c++20 -O0 -lineinfo --compress-mode=none -cudart shared \
+        -gencode "arch=compute_$2,code=compute_$2" "$1" -o "$3" "${@:4}"
+}
+
 # compile_cases SOURCE ARCHITECTURE SCHEDULES: for `setup_file`.
 compile_cases() {
     cd "$BATS_TEST_DIRNAME/../../.."
     export LD_LIBRARY_PATH=$PWD/build/ptxsim CASES=$1 SCHEDULES=${3:?}
-    build/cuda/bin/nvcc -std=c++20 -O0 -lineinfo --compress-mode=none -cudart shared \
-        -gencode "arch=compute_$2,code=compute_$2" "$CASES" -o "$BATS_FILE_TMPDIR/cases"
+    compile "$1" "$2" "$BATS_FILE_TMPDIR/cases"
 }
 
 # expect NAME TEXT: the report has the text, on a line that names the marked one.

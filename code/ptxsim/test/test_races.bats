@@ -80,8 +80,7 @@ told() {
 
 @test "programs drawn at random: a race is told where there is one, and nowhere else" {
     local memory sizes programs=$BATS_TEST_TMPDIR/programs
-    build/cuda/bin/nvcc -std=c++20 -O1 -lineinfo --compress-mode=none -cudart shared \
-        -gencode arch=compute_89,code=compute_89 code/ptxsim/test/race_programs.cu -o "$programs"
+    compile code/ptxsim/test/race_programs.cu 89 "$programs" -Xcompiler -O1
     for memory in shared global; do
         for sizes in words bytes; do
             run "$programs" $memory $sizes 500 11
