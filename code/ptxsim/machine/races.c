@@ -1054,6 +1054,26 @@ static void note_lines(struct warp *w, uint32_t first, uint32_t last, uint32_t s
     s->pending |= stamp >= RACE_FOREIGN;
 }
 
+// Which of an access's bytes, the `bytes` from `at` on, lie in `size` bytes from `from` on: the first of
+// them, and how many.
+struct part {
+    uint32_t first, count;
+};
+
+static struct part part_in(uint64_t at, uint32_t bytes, uint64_t from, uint64_t size)
+{
+    uint64_t low = from > at ? from : at, end = at + bytes;
+    uint64_t high = from + size < end ? from + size : end;
+    return (struct part){(uint32_t)(low - at), (uint32_t)(high - low)};
+}
+
+// Whether a store of `value` leaves a part of what is in memory as it is: two writes of the same value are
+// no race.
+static bool stores_same(const void *memory, const void *value, struct part p)
+{
+    return !memcmp((const uint8_t *)memory + p.first, (const uint8_t *)value + p.first, p.count);
+}
+
 void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t at, uint32_t bytes,
                  enum race_access access, const void *value)
 {
@@ -1103,8 +1123,9 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
                     both_matrices(w, op, thread / WARP, s->write_insn[cell]))
                     continue;
                 if (access == RACE_WRITE && value && stamp != RACE_PENDING &&
-                    !memcmp(cta->shared + at, value, bytes))
-                    continue; // two writes of the same value are no race
+                    stores_same(cta->shared + at, value,
+                                part_in(at, bytes, (uint64_t)cell << s->shift, 1u << s->shift)))
+                    continue;
                 if (stamp == RACE_FOREIGN)
                     report_cluster(w, op, lane, cta, at, bytes, access,
                                    &s->foreign->of[FOREIGN_WRITE][cell], "wrote");
@@ -1519,14 +1540,14 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         // What becomes of the first becomes of all that are alike.
         uint32_t parties[CELL_WORDS] = {0};
         alike = n > 1 ? cells_alike(page, cell, n, parties) : 1;
+        struct part part = part_in(at, bytes, cell_at << shift, (uint64_t)alike << shift);
         struct party p = party_at(page, CELL_WRITE, cell);
         // Of lanes that all read, one may have written it itself.
         int by = other != lane && party_before(w, lane, &p) ? other : lane;
         if (p.stamp && !told && !(strong && p.strong && !mine_in_step(w, op, by, &p)) &&
             !party_before(w, by, &p) && !(access == RACE_READ && is_cas(w, p.insn)) &&
             !mine_of_matrices(w, op, &p) &&
-            !(access == RACE_WRITE && value &&
-              !memcmp((const void *)(uintptr_t)at, value, bytes))) {
+            !(access == RACE_WRITE && value && stores_same((void *)(uintptr_t)at, value, part))) {
             report_global(w, op, by, at, bytes, access, &p, true);
             told = true;
         }
@@ -1555,6 +1576,9 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         if (alike > 1)
             cells_follow(page, cell, alike, parties);
         page->written = true;
+        if (access == RACE_WRITE && value && !strong)
+            memcpy((uint8_t *)(uintptr_t)at + part.first, (const uint8_t *)value + part.first,
+                   part.count);
     }
     if (page)
         page_unlock(page);
@@ -1905,7 +1929,6 @@ void race_remote(struct warp *w, const struct op *op, int lane, struct cta *home
         return;
     uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift;
     bool told = !has_begun(w, lane, home), strong = op->order & ORDER_STRONG;
-    bool same = access == RACE_WRITE && value && !memcmp(home->shared + at, value, bytes);
     uint32_t thread = ((uint32_t)w->index * WARP + (uint32_t)lane) % (1 << THREAD_BITS);
     struct party me = {.cta = (uint32_t)w->cta->number,
                        .stamp = w->clock->now[lane],
@@ -1926,6 +1949,9 @@ void race_remote(struct warp *w, const struct op *op, int lane, struct cta *home
             access == RACE_READ ? &s->reads[cell >> LINE_SHIFT] : &s->writes[cell >> LINE_SHIFT];
         struct party p;
         const char *did;
+        bool same = access == RACE_WRITE && value &&
+                    stores_same(home->shared + at, value,
+                                part_in(at, bytes, (uint64_t)cell << s->shift, 1u << s->shift));
         if (!told && !remote_ordered(w, op, lane, home, cell, access, same, &p, &did)) {
             report_cluster(w, op, lane, home, at, bytes, access, &p, did);
             told = true;

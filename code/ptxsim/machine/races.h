@@ -153,7 +153,8 @@ void race_arrived(struct cta *home, const struct warp *w, int lane, uint32_t ins
 // in the ordinary way, with no fence.proxy.async in between; whether there are any.
 bool race_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
                 bool store);
-// The same for global memory.
+// The same for global memory. It stores the value of a write that is not strong, too, while it has the page
+// to itself: a CTA on another thread that writes the same next is to see that it is the same.
 void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
                  enum race_access access, const void *value);
 // Before a strong write: what it releases. After a strong read: what it acquires; atomic: by atom.

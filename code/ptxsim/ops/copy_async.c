@@ -79,7 +79,7 @@ static bool copy_reads_run(struct warp *w, const struct op *op, const struct cop
                  (p->to[i] + size > w->cta->shared_bytes);
     if (other || !global_span(w, first, WARP * size) ||
         !global_defined(w, first, WARP * size, false) ||
-        (w->clock && !o->read_run(w, op, first, size, false)))
+        (w->clock && !o->read_run(w, op, first, size, NULL)))
         return false;
     global_touch(w, first, WARP * size, false);
     return true;

@@ -24,9 +24,10 @@ enum op_id {
 
 struct wgmma;
 // Checks and notes an access of global memory by all lanes, one after the other from `at`, `size` bytes
-// each. False where it is to be checked lane by lane; what has been noted by then is noted again.
+// each; and stores `lanes` there, as race_global does; NULL: a read. False where it is to be checked lane
+// by lane; what has been noted by then is noted again.
 typedef bool race_run_fn(struct warp *w, const struct op *op, uint64_t at, uint32_t size,
-                         bool store);
+                         const uint8_t *lanes);
 struct op_set {
     const char *isa;
     void (*wgmma)(char *r, const struct wgmma *t, const void *a, const void *b, bool add);

@@ -1,11 +1,11 @@
 // cluster_cases.cu: small programs of clusters of two blocks, each right and with one planted bug.
-// test_cluster.bats runs them: `cases NAME right|wrong`. The line that a report must name is marked
-// "<- NAME".
+// test_cluster.bats runs them: `cases NAME right|wrong [SCHEDULES]`. The line that a report must name
+// is marked "<- NAME".
 #include <cooperative_groups.h>
 
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
+
+#include "cases.h"
 
 namespace cg = cooperative_groups;
 
@@ -438,10 +438,8 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    int *out;
-    for (const auto &c : cases) {
-        if (argc != 3 || strcmp(argv[1], c.name))
-            continue;
+    return cases_main(argc, argv, cases, [](const auto &, auto kernel) {
+        int *out;
         cudaMalloc(&out, 3 * BYTES);
         cudaMemset(out, 0, 3 * BYTES);
         cudaLaunchConfig_t configuration = {};
@@ -452,11 +450,6 @@ int main(int argc, char **argv)
         configuration.numAttrs = 1;
         cluster.id = cudaLaunchAttributeClusterDimension;
         cluster.val.clusterDim = {2, 1, 1};
-        cudaLaunchKernelEx(&configuration, c.kernel[!strcmp(argv[2], "wrong")], out);
-        cudaError_t error = cudaDeviceSynchronize();
-        printf("%s\n", cudaGetErrorName(error));
-        return error != cudaSuccess;
-    }
-    fprintf(stderr, "usage: %s NAME right|wrong\n", argv[0]);
-    return 2;
+        cudaLaunchKernelEx(&configuration, kernel, out);
+    });
 }

@@ -1,10 +1,10 @@
 // hopper_cases.cu: small programs for sm_90a, each right and with one planted bug. test_hopper.bats
-// runs them: `cases NAME right|wrong`. The line that a report must name is marked "<- NAME".
+// runs them: `cases NAME right|wrong [SCHEDULES]`. The line that a report must name is marked "<- NAME".
 #include <cuda.h> // types only
 
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
+
+#include "cases.h"
 
 constexpr int N = 128; // threads of a block, and of a warpgroup
 constexpr int ROWS = 8, ROW_BYTES = 64, BOX = ROWS * ROW_BYTES;
@@ -339,26 +339,19 @@ static bool encode(CUtensorMap *map, void *tensor)
 
 int main(int argc, char **argv)
 {
-    static uint8_t input[4096];
-    alignas(128) CUtensorMap map;
-    void *tensor;
-    CUtensorMap *at_map;
-    int *out;
-    for (const auto &c : cases) {
-        if (argc != 3 || strcmp(argv[1], c.name))
-            continue;
+    return cases_main(argc, argv, cases, [](const auto &c, auto kernel) {
+        static uint8_t input[4096];
+        alignas(128) CUtensorMap map;
+        void *tensor;
+        CUtensorMap *at_map;
+        int *out;
         cudaMalloc(&tensor, sizeof input);
         cudaMalloc(&at_map, sizeof map);
         cudaMalloc(&out, sizeof input);
         if (!encode(&map, tensor))
-            return 2;
+            exit(2);
         cudaMemcpy(tensor, input, sizeof input, cudaMemcpyHostToDevice);
         cudaMemcpy(at_map, &map, sizeof map, cudaMemcpyHostToDevice);
-        c.kernel[!strcmp(argv[2], "wrong")]<<<1, c.warpgroups * N>>>(out, at_map);
-        cudaError_t error = cudaDeviceSynchronize();
-        printf("%s\n", cudaGetErrorName(error));
-        return error != cudaSuccess;
-    }
-    fprintf(stderr, "usage: %s NAME right|wrong\n", argv[0]);
-    return 2;
+        kernel<<<1, c.warpgroups * N>>>(out, at_map);
+    });
 }

@@ -1,11 +1,10 @@
 // races_cases.cu: small programs, each right and with one planted bug. test_races.bats runs
-// them: `cases NAME right|wrong`. The line that a report must name is marked "<- NAME".
+// them: `cases NAME right|wrong [SCHEDULES]`. The line that a report must name is marked "<- NAME".
 #include <cuda_fp16.h>
 #include <cuda_pipeline.h>
 #include <mma.h>
 
-#include <cstdio>
-#include <cstring>
+#include "cases.h"
 
 constexpr int N = 128; // threads of a block
 
@@ -862,6 +861,29 @@ template <bool WRONG> __global__ void last_lane(int *out, const int *in)
     out[t] = *word; // <- last_lane
 }
 
+// All blocks store the same values, odd ones as vectors: whoever comes first.
+__device__ int4 same[1000][N / 4];
+template <bool WRONG> __global__ void same_values(int *, const int *)
+{
+    int t = threadIdx.x, block = blockIdx.x;
+    for (auto &row : same) {
+        if (block % 2 == 0)
+            ((int *)row)[t] = WRONG ? block : 2; // <- same_values
+        else if (t < N / 4)
+            row[t] = make_int4(2, 2, 2, 2);
+    }
+}
+
+// All warps of a block store the same values to one row of shared memory.
+template <bool WRONG> __global__ void same_row(int *out, const int *in)
+{
+    __shared__ int row[32];
+    int t = threadIdx.x;
+    row[t % 32] = WRONG ? in[t] : in[t % 32]; // <- same_row
+    __syncthreads();
+    out[t] = row[31 - t % 32];
+}
+
 // ---- Running them -------------------------------------------------------------------------------
 
 // clang-format off
@@ -890,28 +912,21 @@ static const struct {
     CASE(turns, 1),          CASE(two_tiles, 1),      CASE(gathers, 1),
     CASE(outside, 1),        CASE(copy_source, 1),    CASE(copy_source_again, 1),
     CASE(vector_stored, 4),  CASE(vector_loaded, 4),  CASE(same_word, 1),
-    CASE(last_lane, 1),
+    CASE(last_lane, 1),      CASE(same_values, 4),    CASE(same_row, 1),
 };
 
 int main(int argc, char **argv)
 {
-    static int input[4 * N];
-    int *in, *out;
-    for (int i = 0; i < 4 * N; ++i)
-        input[i] = i;
-    for (const auto &c : cases) {
-        if (argc != 3 || strcmp(argv[1], c.name))
-            continue;
+    return cases_main(argc, argv, cases, [](const auto &c, auto kernel) {
+        static int input[4 * N];
+        int *in, *out;
+        for (int i = 0; i < 4 * N; ++i)
+            input[i] = i;
         cudaMalloc(&in, sizeof input);
         cudaMalloc(&out, sizeof input);
         cudaMemcpy(in, input, sizeof input, cudaMemcpyHostToDevice);
-        c.kernel[!strcmp(argv[2], "wrong")]<<<c.blocks, N>>>(out, in);
-        cudaError_t error = cudaDeviceSynchronize();
-        printf("%s\n", cudaGetErrorName(error));
-        return error != cudaSuccess;
-    }
-    fprintf(stderr, "usage: %s NAME right|wrong\n", argv[0]);
-    return 2;
+        kernel<<<c.blocks, N>>>(out, in);
+    });
 }
 
 // A kernel as if from a header of the toolkit.

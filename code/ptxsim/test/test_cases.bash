@@ -14,18 +14,25 @@ compile_cases() {
     compile "$1" "$2" "$BATS_FILE_TMPDIR/cases"
 }
 
-# expect NAME TEXT: the report has the text, on a line that names the marked one.
+# expect NAME TEXT: under each schedule the report has the text, on a line that names the marked one, and the
+# right version has none. The wrong one's output is left in `output`.
 expect() {
-    local line seed
+    local line said right='' told=0 waits=
     line=$(grep -nwE -- "// <- (.*, )?$1" "$CASES" | cut -d: -f1)
-    for ((seed = 0; seed < SCHEDULES; seed++)); do
-        PTXSIM_SCHEDULE=$seed run "$BATS_FILE_TMPDIR/cases" "$1" right
-        echo "schedule $seed: $output"
-        [ "$status" -eq 0 ]
-        [ "$output" = cudaSuccess ]
-        PTXSIM_SCHEDULE=$seed run "$BATS_FILE_TMPDIR/cases" "$1" wrong
-        echo "schedule $seed: $output"
-        [ "$status" -eq 1 ]
-        grep -F -- "$2" <<<"$output" | grep -qE "^ptxsim: $1, .*$CASES:${line}[^0-9]"
+    for ((said = 0; said < SCHEDULES; said++)); do right+="schedule $said:"$'\n'cudaSuccess$'\n'; done
+    run "$BATS_FILE_TMPDIR/cases" "$1" right "$SCHEDULES"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$output"$'\n' = "$right" ]
+    run "$BATS_FILE_TMPDIR/cases" "$1" wrong "$SCHEDULES"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    for said in "${lines[@]}"; do
+        if [[ $said == "schedule "* ]]; then
+            waits=yes
+        elif [[ $waits && $said == *"$2"* && $said =~ ^"ptxsim: $1, ".*"$CASES:$line"[^0-9] ]]; then
+            told=$((told + 1)) waits=
+        fi
     done
+    [ "$told" -eq "$SCHEDULES" ]
 }

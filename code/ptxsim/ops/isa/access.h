@@ -317,7 +317,7 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         count->wavefronts += shape == SHAPE_SAME && parts > 1 && !store ? parts / 2 : parts;
         uint8_t *shared = cta->shared + at[0];
         if (cta->races && !FN(race_regular)(w, op, at[0], size, shape == SHAPE_SAME, store))
-            FN(race_lanes)(w, op, at[0], size, shape == SHAPE_SAME, store);
+            FN(race_lanes)(w, op, at[0], size, shape == SHAPE_SAME, store, lanes);
         if (store) {
             if (shape == SHAPE_SAME)
                 memcpy(shared, lanes + (WARP - 1) * size, size); // one of them: the last
@@ -393,7 +393,8 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         uint8_t *global = (uint8_t *)(uintptr_t)at[0];
         count->sectors += (at[0] + extent - 1) / 32 - at[0] / 32 + 1;
         global_touch(w, at[0], extent, store);
-        if (w->clock && (shape == SHAPE_SAME || !FN(race_run_global)(w, op, at[0], size, store))) {
+        if (w->clock && (shape == SHAPE_SAME ||
+                         !FN(race_run_global)(w, op, at[0], size, store ? lanes : NULL))) {
             uint32_t count_of_lanes = shape == SHAPE_SAME ? 1 : WARP;
             for (uint32_t i = 0; i < count_of_lanes; ++i)
                 race_global(w, op, shape == SHAPE_SAME ? ~0u : 1u << i, at[i], size,

@@ -133,12 +133,13 @@ FN(race_regular)(struct warp *w, const struct op *op, uint32_t at, uint32_t size
 // The same with the reports, where it is not plainly in order: lane by lane.
 static __attribute__((noinline)) void FN(race_lanes)(struct warp *w, const struct op *op,
                                                      uint32_t at, uint32_t size, bool same,
-                                                     bool store)
+                                                     bool store, const uint8_t *lanes)
 {
     if (same)
         race_shared(w, op, ~0u, at, size, RACE_READ, NULL);
     for (uint32_t i = 0; i < WARP && !same; ++i)
-        race_shared(w, op, 1u << i, at + i * size, size, store ? RACE_WRITE : RACE_READ, NULL);
+        race_shared(w, op, 1u << i, at + i * size, size, store ? RACE_WRITE : RACE_READ,
+                    lanes + i * size);
 }
 
 // One lane of an irregular access.
@@ -320,7 +321,7 @@ static void FN(note_writes)(const struct warp *w, struct page *page, uint32_t ce
 
 // A race_run_fn (ops.h).
 static bool FN(race_run_global)(struct warp *w, const struct op *op, uint64_t at, uint32_t size,
-                                bool store)
+                                const uint8_t *lanes)
 {
     struct worker *worker = w->cta->worker;
     const struct warp_clock *c = w->clock;
@@ -340,12 +341,14 @@ static bool FN(race_run_global)(struct warp *w, const struct op *op, uint64_t at
         bool good = (c->alone || FN(parties_near)(w, page, from, n)) &&
             (!page->written ||
              FN(parties_before)(w, FN(party_at)(page, CELL_WRITE, from), n, done, per)) &&
-            (!store ||
+            (!lanes ||
              (FN(parties_before)(w, FN(party_at)(page, CELL_READ, from), n, done, per) &&
               FN(parties_before)(w, FN(party_at)(page, CELL_READ_2, from), n, done, per)));
-        if (good && store)
+        if (good && lanes) {
             FN(note_writes)(w, page, from, n, done, per, insn);
-        else if (good)
+            memcpy((uint8_t *)(uintptr_t)at + ((size_t)done << shift),
+                   lanes + ((size_t)done << shift), (size_t)n << shift);
+        } else if (good)
             FN(note_reads)(w, page, from, n, done, per, insn);
         page_unlock(page);
         if (!good)

@@ -1,0 +1,60 @@
+// cases.h: how the programs of planted bugs run: `cases NAME right|wrong [SCHEDULES]`.
+#ifndef CASES_H
+#define CASES_H
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+// One launch: the exit status, 1 where it failed.
+template <typename Case, typename Launch>
+static int run_case(const Case &c, bool wrong, const Launch &launch)
+{
+    launch(c, c.kernel[wrong]);
+    cudaError_t error = cudaDeviceSynchronize();
+    printf("%s\n", cudaGetErrorName(error));
+    return error != cudaSuccess;
+}
+
+// `cases`: each with a name and two kernels, the right one and the wrong one. launch(c, kernel) launches it.
+// Under SCHEDULES schedules it does so in a process each: a launch that failed is the last of its process.
+// Exit status: 0 no launch failed, 1 all failed, 2 some, bad usage, or a process that ended otherwise.
+template <typename Case, int COUNT, typename Launch>
+static int cases_main(int argc, char **argv, const Case (&cases)[COUNT], const Launch &launch)
+{
+    bool wrong = argc > 2 && !strcmp(argv[2], "wrong");
+    const Case *c = cases;
+    while (c < cases + COUNT && (argc < 2 || strcmp(argv[1], c->name)))
+        c++;
+    int schedules = argc == 4 ? atoi(argv[3]) : 1, failed = 0;
+    if (argc < 3 || argc > 4 || c == cases + COUNT || schedules < 1 ||
+        (!wrong && strcmp(argv[2], "right"))) {
+        fprintf(stderr, "usage: %s NAME right|wrong [SCHEDULES]\n", argv[0]);
+        return 2;
+    }
+    if (argc == 3)
+        return run_case(*c, wrong, launch);
+    for (int i = 0; i < schedules; ++i) {
+        char schedule[16];
+        snprintf(schedule, sizeof schedule, "%d", i);
+        printf("schedule %s:\n", schedule);
+        fflush(stdout);
+        pid_t child = fork();
+        if (child == 0) {
+            setenv("PTXSIM_SCHEDULE", schedule, 1);
+            exit(run_case(*c, wrong, launch));
+        }
+        int status;
+        if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status)) {
+            printf("it did not run to its end\n");
+            return 2;
+        }
+        failed += WEXITSTATUS(status) != 0;
+    }
+    return !failed ? 0 : failed == schedules ? 1 : 2;
+}
+
+#endif
