@@ -1185,7 +1185,7 @@ function selfTest() {
   for (const [i, sum] of view.sums.entries())
     if (sum.runs) said.lines[film.source[i][0] + ":" + film.source[i][1]] = [sum.runs, sum.waves, sum.conflicts];
   go(0);
-  let at = 0, stride = Math.max(1, Math.floor(film.steps / 300));
+  let at = 0, stride = Math.max(1, Math.floor(film.steps / 100));
   for (let s = 0; s < film.steps; ++s) {
     const access = (film.details[s] || []).filter((e) => e[0] === SHARED && e[2] < ATOMIC);
     let counted = 0;
