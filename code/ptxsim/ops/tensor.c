@@ -13,11 +13,13 @@
 #include "ptxsim/machine/race_cells.h"
 #include "scalars.h"
 
-// Memory behind `bytes` at an address of the operation's space; NULL after a fault.
+// Memory behind `bytes` at an address of the operation's space; NULL after a fault. stored: what is stored
+// there; NULL: it is loaded.
 static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, uint64_t at,
-                               uint32_t bytes, bool store, bool *shared)
+                               uint32_t bytes, const void *stored, bool *shared)
 {
     struct cta *cta = w->cta;
+    bool store = stored != NULL;
     *shared = op->space == SPACE_SHARED;
     if (op->space == SPACE_GENERIC && at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT) {
         at -= SHARED_WINDOW;
@@ -36,7 +38,7 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
         // PTX does not say which lane reads what: each counts as a reader of all.
         if (cta->races)
             race_shared(w, op, store ? 1u << lane : ~0u, offset, bytes,
-                        store ? RACE_WRITE : RACE_READ, NULL);
+                        store ? RACE_WRITE : RACE_READ, stored);
         return cta->shared + offset;
     }
     if (at % bytes || !global_span(w, at, bytes) || !global_defined(w, at, bytes, store)) {
@@ -44,7 +46,7 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
         return NULL;
     }
     global_touch(w, at, bytes, store);
-    race_global(w, op, store ? 1u << lane : ~0u, at, bytes, store ? RACE_WRITE : RACE_READ, NULL);
+    race_global(w, op, store ? 1u << lane : ~0u, at, bytes, store ? RACE_WRITE : RACE_READ, stored);
     return (uint8_t *)(uintptr_t)at;
 }
 
@@ -65,11 +67,11 @@ static inline uint8_t *locate_quick(struct warp *w, const struct op *op, uint32_
 }
 
 static inline uint8_t *locate(struct warp *w, const struct op *op, int lane, uint64_t at,
-                              uint32_t bytes, bool store, bool *shared)
+                              uint32_t bytes, const void *stored, bool *shared)
 {
-    uint8_t *memory = locate_quick(w, op, 1u << lane, at, bytes, store);
+    uint8_t *memory = locate_quick(w, op, 1u << lane, at, bytes, stored != NULL);
     *shared = memory != NULL;
-    return memory ? memory : locate_checked(w, op, lane, at, bytes, store, shared);
+    return memory ? memory : locate_checked(w, op, lane, at, bytes, stored, shared);
 }
 
 static void count_access(struct warp *w, const struct op *op, const uint64_t at[WARP],
@@ -126,13 +128,13 @@ static void move_tile(struct warp *w, char *r, const struct op *op, uint32_t reg
     bool good = !store && rows_good(w, op, row);
     for (int i = 0; i < 8; ++i) {
         at[i] = row[i];
-        uint8_t *memory =
-            good ? w->cta->shared + at[i] : locate(w, op, first + i, at[i], 16, store, &shared);
-        shared |= good;
         void *row = transposed ? element[i] : (void *)(lanes + 8 * i);
+        for (int j = 0; j < 8 && store && transposed; ++j)
+            element[i][j] = lanes[8 * j + i];
+        uint8_t *memory = good ? w->cta->shared + at[i]
+                               : locate(w, op, first + i, at[i], 16, store ? row : NULL, &shared);
+        shared |= good;
         if (store) {
-            for (int j = 0; j < 8 && transposed; ++j)
-                element[i][j] = lanes[8 * j + i];
             if (memory)
                 memcpy(memory, row, 16);
         } else if (memory) {
@@ -162,6 +164,13 @@ static void load_tiles(struct warp *w, char *r, const struct op *op, uint64_t ba
     }
 }
 
+// A lane's element e of a fragment's registers from `first` on, `width` bytes each.
+static char *element_at(char *r, const struct matrix *f, uint32_t first, uint32_t e, uint32_t width,
+                        uint32_t lane)
+{
+    return r + f->regs[first + e / f->per] + width * lane + f->bytes * (e % f->per);
+}
+
 // One access for the elements that a lane has in a register, or in a pair of an accumulator's, if
 // they lie side by side in memory; else one for each.
 static void move_elements(struct warp *w, char *r, const struct op *op, uint64_t base,
@@ -189,24 +198,34 @@ static void move_elements(struct warp *w, char *r, const struct op *op, uint64_t
                                ? NULL
                                : locate_quick(w, op, 15u << i, at[i], 4 * bytes, m->store);
                 shared |= quad != NULL;
-                uint8_t *memory = quad ? quad + i % 4 * bytes
-                                       : locate(w, op, (int)i, at[i], bytes, m->store, &shared);
-                if (memory && size == 4 && together == 2) { // f32 and s32, in rows
-                    u32 *pair[2] = {(u32 *)(r + f->regs[first]) + i,
-                                    (u32 *)(r + f->regs[first + 1]) + i};
-                    u32 *here = (u32 *)memory;
-                    for (int e = 0; e < 2; ++e)
-                        *(m->store ? &here[e] : pair[e]) = *(m->store ? pair[e] : &here[e]);
+                bool two = size == 4 && together == 2; // f32 and s32, in rows
+                u32 *pair[2] = {(u32 *)(r + f->regs[first]) + i,
+                                (u32 *)(r + f->regs[first + two]) + i};
+                uint32_t stored[4]; // what the lane stores
+                if (m->store && two)
+                    stored[0] = *pair[0], stored[1] = *pair[1];
+                for (uint32_t e = part; e < part + together && m->store && !two; ++e)
+                    memcpy((char *)stored + (e - part) * size, element_at(r, f, first, e, width, i),
+                           size);
+                uint8_t *memory =
+                    quad ? quad + i % 4 * bytes
+                         : locate(w, op, (int)i, at[i], bytes, m->store ? stored : NULL, &shared);
+                if (m->store) {
+                    if (memory && two)
+                        memcpy(memory, stored, 8);
+                    else if (memory)
+                        memcpy(memory, stored, bytes);
+                    continue;
+                }
+                if (memory && two) {
+                    *pair[0] = ((const u32 *)memory)[0], *pair[1] = ((const u32 *)memory)[1];
                     continue;
                 }
                 for (uint32_t e = part; e < part + together; ++e) {
-                    char *value = r + f->regs[first + e / f->per] + width * i + size * (e % f->per);
-                    uint8_t *here = memory ? memory + (e - part) * size : NULL;
-                    if (here && m->store)
-                        memcpy(here, value, size);
-                    else if (here)
-                        memcpy(value, here, size);
-                    else if (!m->store)
+                    char *value = element_at(r, f, first, e, width, i);
+                    if (memory)
+                        memcpy(value, memory + (e - part) * size, size);
+                    else
                         memset(value, 0, size);
                 }
             }

@@ -52,11 +52,13 @@ static uint8_t *texel_at(const struct texture *t, const int64_t at[3])
            (uint64_t)at[2] * t->slice;
 }
 
-// Whether a warp may access bytes of a texture now; else the fault is told.
+// Whether a warp may access bytes of a texture now; else the fault is told. stored: what it stores; NULL:
+// it loads.
 static bool check_access(struct warp *w, const struct op *op, int lane, const struct texture *t,
-                         const uint8_t *from, uint32_t bytes, bool store)
+                         const uint8_t *from, uint32_t bytes, const uint8_t *stored)
 {
     uint64_t at = (uint64_t)(uintptr_t)from;
+    bool store = stored != NULL;
     if (!global_span(w, at, bytes) || !global_defined(w, at, bytes, store)) {
         fault_global(w, op, lane, at, bytes, store);
         return false;
@@ -64,7 +66,7 @@ static bool check_access(struct warp *w, const struct op *op, int lane, const st
     counts_of(w, op)->global_bytes += bytes;
     global_touch(w, at, bytes, store);
     if (!t->constant)
-        race_global(w, op, 1u << lane, at, bytes, store ? RACE_WRITE : RACE_READ, NULL);
+        race_global(w, op, 1u << lane, at, bytes, store ? RACE_WRITE : RACE_READ, stored);
     return true;
 }
 
@@ -119,7 +121,7 @@ static bool read_texel(struct warp *w, const struct op *op, int lane, const stru
         return true;
     }
     const uint8_t *from = texel_at(t, at);
-    if (!check_access(w, op, lane, t, from, texel_bytes(t), false))
+    if (!check_access(w, op, lane, t, from, texel_bytes(t), NULL))
         return false;
     for (int i = 0; i < t->channels; ++i)
         value[i] = channel_value(t, from + i * t->channel_bytes);
@@ -307,18 +309,19 @@ void surface_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         bool faulted;
         const struct texture *t = need_texture(w, r, op, i, true);
         uint8_t *memory = t ? surface_at(w, r, op, i, t, &faulted) : NULL;
-        if (!t || faulted || (memory && !check_access(w, op, i, t, memory, bytes, o->store)))
+        uint8_t stored[16];
+        for (int k = 0; k < op->vector && o->store; ++k)
+            memcpy(stored + k * op->bytes, r + o->value[k] + i * op->width, op->bytes);
+        if (!t || faulted ||
+            (memory && !check_access(w, op, i, t, memory, bytes, o->store ? stored : NULL)))
             continue;
-        for (int k = 0; k < op->vector; ++k) {
-            char *place = r + o->value[k] + i * op->width;
+        if (memory && o->store)
+            memcpy(memory, stored, bytes);
+        for (int k = 0; k < op->vector && !o->store; ++k) {
             uint64_t value = 0;
-            if (o->store && memory) {
-                memcpy(memory + k * op->bytes, place, op->bytes);
-            } else if (!o->store) {
-                if (memory)
-                    memcpy(&value, memory + k * op->bytes, op->bytes);
-                memcpy(place, &value, op->width);
-            }
+            if (memory)
+                memcpy(&value, memory + k * op->bytes, op->bytes);
+            memcpy(r + o->value[k] + i * op->width, &value, op->width);
         }
     }
     if (o->store)

@@ -884,6 +884,16 @@ template <bool WRONG> __global__ void same_row(int *out, const int *in)
     out[t] = row[31 - t % 32];
 }
 
+// All warps of all blocks store the same matrix, in shared and in global memory.
+template <bool WRONG> __global__ void same_matrix(int *out, const int *in)
+{
+    __shared__ alignas(32) float tile[256];
+    nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, float> c;
+    nvcuda::wmma::fill_fragment(c, (float)in[WRONG ? threadIdx.x / 32 : 1]);
+    nvcuda::wmma::store_matrix_sync(tile, c, 16, nvcuda::wmma::mem_row_major); // <- same_matrix
+    nvcuda::wmma::store_matrix_sync((float *)out, c, 16, nvcuda::wmma::mem_col_major);
+}
+
 // ---- Running them -------------------------------------------------------------------------------
 
 // clang-format off
@@ -913,6 +923,7 @@ static const struct {
     CASE(outside, 1),        CASE(copy_source, 1),    CASE(copy_source_again, 1),
     CASE(vector_stored, 4),  CASE(vector_loaded, 4),  CASE(same_word, 1),
     CASE(last_lane, 1),      CASE(same_values, 4),    CASE(same_row, 1),
+    CASE(same_matrix, 4),
 };
 
 int main(int argc, char **argv)

@@ -77,6 +77,7 @@ told() {
 @test "the same values, stored by several warps or blocks, are no race: whoever comes first" {
     expect same_values "with no release and acquire in between"
     expect same_row "with no barrier in between"
+    expect same_matrix "with no barrier in between"
 }
 
 @test "programs drawn at random: a race is told where there is one, and nowhere else" {

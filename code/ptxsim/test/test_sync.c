@@ -344,7 +344,7 @@ static void flags_order(void **state)
 static void each_pair_is_told_once(void **state)
 {
     (void)state;
-    struct fault f = run(1, 64, 0, CLEARED HALVES("") "\nst.shared.u32 [%r2], 1;");
+    struct fault f = run(1, 64, 0, CLEARED HALVES("") "\nst.shared.u32 [%r2], %t;");
     assert_int_equal(f.kind, FAULT_RACE);
     assert_non_null(strstr(f.text, "more like it)"));
     assert_in_range(notes, 1, 8);
