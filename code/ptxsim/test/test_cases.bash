@@ -17,9 +17,9 @@ compile_cases() {
 # expect NAME TEXT: under each schedule the report has the text, on a line that names the marked one, and the
 # right version has none. The wrong one's output is left in `output`.
 expect() {
-    local line said right='' told=0 waits=
+    local line seed said right='' told=0 waits=
     line=$(grep -nwE -- "// <- (.*, )?$1" "$CASES" | cut -d: -f1)
-    for ((said = 0; said < SCHEDULES; said++)); do right+="schedule $said:"$'\n'cudaSuccess$'\n'; done
+    for ((seed = 0; seed < SCHEDULES; seed++)); do right+="schedule $seed:"$'\n'cudaSuccess$'\n'; done
     run "$BATS_FILE_TMPDIR/cases" "$1" right "$SCHEDULES"
     echo "$output"
     [ "$status" -eq 0 ]
