@@ -1,0 +1,37 @@
+-- For LaTeX's first run, which knows neither contents nor numbers: how much room they are likely to take, from the
+-- file that is set. If the second run then breaks its lines and pages where the first did, no third is needed.
+local HEADINGS_PER_PAGE = 95 -- of the contents
+local LINES_PER_PAGE = 61 -- of book.tex, in the chapters that have pages of two digits
+local file = ...
+local place, line, begun, headings = {}, 0, nil, 0
+
+for text in io.lines(file) do
+  line = line + 1
+  begun = begun or text:find("^\\begin{document}") and line
+  if begun then
+    for _, macro in ipairs { "label", "head", "laterpart" } do
+      for label in text:gmatch(macro .. "{([^}]*)}") do
+        place[label] = place[label] or line
+      end
+    end
+    if text:find("^\\chapter{") or text:find("^\\section{") then
+      headings = headings + 1
+    end
+  end
+end
+
+local likely = { contents = headings // HEADINGS_PER_PAGE }
+
+-- As many digits as the page of a label has.
+function likely.page(label)
+  local page = ((place[label] or line) - begun) / LINES_PER_PAGE
+  return page < 10 and "0" or page < 100 and "00" or "000"
+end
+
+-- As much as the number of a section, figure or table takes: its label says of which chapter it is.
+function likely.number(label)
+  local chapter = label:match("^%l+%-(%w%w?)%-") or label:match(":ch(%d%d)")
+  return chapter and chapter:gsub("^0", "") .. ".1" or "1"
+end
+
+return likely
