@@ -451,6 +451,23 @@ EOF
     [ "$output" = "pages: --most many: a number of pages" ]
 }
 
+@test "LaTeX's first run: room for contents and page numbers by where labels stand, for others by their chapter" {
+    {
+        printf '\\label{before}\n\\begin{document}\n\\chunkhead{near}\n'
+        yes '\section{One}' | head -300
+        yes text | head -1000
+        printf '\\laterpart{middle}\n'
+        yes text | head -6000
+        printf 'So \\pageref{near}.\\label{far}\\label{near}\n'
+    } > book.tex
+    printf '%s\n' 'local likely = loadfile(arg[1])(arg[2])' \
+        'print(likely.contents, likely.page("near"), likely.page("middle"), likely.page("far"), likely.page("none"))' \
+        'print(likely.number("sec-07-why"), likely.number("tbl:ch17-errors"), likely.number("sec-A-races"), likely.number("eq"))' > ask.lua
+    run -0 texlua ask.lua "$literate/likely.lua" book.tex
+    [ "${lines[0]}" = $'3\t0\t00\t000\t000' ]
+    [ "${lines[1]}" = $'7.1\t17.1\tA.1\t1' ]
+}
+
 @test "a drawing has its caption below it" {
     tr '\n' ' ' < "$made/build/book.html" > one-line
     grep -q '>Figure 1.1.</span> A query tile meets <em>one</em> key tile' one-line
