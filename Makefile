@@ -91,6 +91,9 @@ LIBS := -l:libjansson.a -lm -lpthread -ldl
 
 # These belong to a measurement: they go into a program's source_hash.
 KERNEL_FLAGS := -std=c++20 -O3 -lineinfo -Icode
+# The special functions of C++17 are a sixth of the compiling. <cmath> brings them; no program of ours has a use for
+# them, and with their header's guard defined they stay out. A student's program may want what they bring, too.
+lean := -D_GLIBCXX_BITS_SPECFUN_H
 NVCC_COMMON := $(KERNEL_FLAGS) -Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers --compress-mode=none
 # One executable for an L4, an H200 and (as PTX) the simulator, and for the GPU at hand. The
 # run path lets it find the real runtime; LD_LIBRARY_PATH=build/ptxsim comes first.
@@ -104,8 +107,8 @@ ptx = compute_$(call arch,$(firstword $(1)))
 nvcc_flags = $(strip $(NVCC_COMMON) $(call gencode,$(call images,$(1))))
 # The book's programs ask nowhere which GPU they are compiled for: sm_90's code made from sm_89's PTX is the same
 # (code/test_stages.bats), and takes a quarter less of the compiling. A student's program may ask.
-book_flags = $(strip $(NVCC_COMMON) $(call gencode,$(call images,$(1)),$(filter sm_90,$(wordlist 2,9,$(call images,$(1))))))
-NVCC_FLAGS := $(strip $(NVCC_COMMON) $(call gencode,sm_89 sm_90))
+book_flags = $(strip $(NVCC_COMMON) $(lean) $(call gencode,$(call images,$(1)),$(filter sm_90,$(wordlist 2,9,$(call images,$(1))))))
+NVCC_FLAGS := $(strip $(NVCC_COMMON) $(lean) $(call gencode,sm_89 sm_90))
 CUDA_LIBS := -Lbuild/cuda/lib64 -lcudart -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/cuda/lib64' \
              -Wl,-rpath,'$$ORIGIN/../cuda/lib64'
 
@@ -401,7 +404,7 @@ checklist: planted ##5 what each stage must show before it is merged
 	$(Q)labs/tools/checklist $(shell printf '%s\n' $(stages) | sort -n)
 
 # What a planted bug is warned of, a reader need not see.
-build/planted/ch%: private KERNEL_FLAGS += -w
+build/planted/ch%: private KERNEL_FLAGS += $(lean) -w
 
 # As PTX only, which is half the compiling: the simulator takes it, and a GPU's driver does. Put into the program
 # by a rule of its own, so that a change of the workbench compiles no kernel again. The headers are the
@@ -424,7 +427,7 @@ build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cu
 .PHONY: answers
 answers: all
 	$(Q)$(MAKE) -s --no-print-directory $$(sed -E 's/\.cu?$$//' build/answers/list)
-build/answers/ch%: private KERNEL_FLAGS += -w
+build/answers/ch%: private KERNEL_FLAGS += $(lean) -w
 build/answers/ch%.part: build/answers/ch%.cu build/obj/$$(call of_program,$$*).o code/compile-variant build/flags build/cuda
 	$(say) NVCC ch$*
 	$(Q)code/compile-variant $< $@ build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
@@ -587,7 +590,7 @@ $(filter build/tests/code/ptxsim/%,$(c_tests)): private take := $(patsubst %,-Wl
 # Tests of libraries have many kernels: they are compiled as PTX only, which driver and simulator take.
 # nvcc's -O is the host's: of kernels it makes the same.
 test_flags = $(NVCC_FLAGS)
-quick_host := $(patsubst -O3,-O0,$(KERNEL_FLAGS))
+quick_host := $(patsubst -O3,-O0,$(KERNEL_FLAGS)) $(lean)
 ptx_only = $(quick_host) --compress-mode=none -gencode arch=compute_89,code=compute_89
 %/test_math %/test_sparse %/test_libraries %/test_programs %/test_kernels %/test_cache %/test_streams: test_flags = $(ptx_only)
 %/test_hopper: test_flags = $(quick_host) --compress-mode=none -gencode arch=compute_90a,code=compute_90a
@@ -636,7 +639,7 @@ $(coverage)/include/opcodes.inc: $(coverage)/generate
 # PTX only, for the simulator; the driver of a GPU that is to be recorded compiles it, too.
 $(coverage)/coverage: code/ptxsim/test/coverage/coverage.cu $(coverage)/include/opcodes.inc build/flags build/cuda
 	$(say) NVCC $<
-	$(Q)build/cuda/bin/nvcc -std=c++20 -O0 -I$(coverage)/include --compress-mode=none -cudart shared \
+	$(Q)build/cuda/bin/nvcc -std=c++20 -O0 $(lean) -I$(coverage)/include --compress-mode=none -cudart shared \
 	    -gencode arch=compute_89,code=compute_89 $< -o $@
 # Today's table of opcodes, committed so that it can be read; a test compares the two.
 .PHONY: opcodes

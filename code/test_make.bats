@@ -40,7 +40,11 @@ programs() {
 
 # bats test_tags=quick
 @test "the committed code/ is what the chapters say" {
-    TANGLE=check pandoc -f code/literate/tangle.lua chapters/[0-9]*.md
+    if git diff --quiet HEAD -- chapters 2>/dev/null; then # as make has just tangled them
+        git diff --exit-code --stat HEAD -- 'code/ch[0-9]*'
+    else
+        TANGLE=check pandoc -f code/literate/tangle.lua chapters/[0-9]*.md
+    fi
 }
 
 @test "every planted bug is caught by the check that its chapter names" {

@@ -145,14 +145,17 @@ void write_work(const struct submission *s, const char *name, const char *bytes,
 }
 
 // The device's half: PTX, machine code, and C++ for the host, preprocessed. No assembler of the host,
-// no linker.
+// no linker. At first without the special functions that <cmath> brings, which are a fifth of the
+// compiling: a text that does not compile so may want what they bring, and is compiled with them.
 static bool compile_device(struct submission *s, char **host, size_t *host_bytes)
 {
     const char *book = box_book();
     struct boxed b = compile_box(
-        s, text("'%s/build/cuda/bin/nvcc' %s -I'%s/code' --compress-mode=none -cudart shared "
-                "--keep --keep-dir . -gencode 'arch=compute_89,code=[compute_89,sm_89]' "
-                "-cuda attention.cu -o host.ii 3>&-; " HAND_OUT(
+        s, text("device() { '%s/build/cuda/bin/nvcc' %s -I'%s/code' --compress-mode=none "
+                "-cudart shared --keep --keep-dir . "
+                "-gencode 'arch=compute_89,code=[compute_89,sm_89]' "
+                "\"$@\" -cuda attention.cu -o host.ii 3>&-; }; "
+                "device -D_GLIBCXX_BITS_SPECFUN_H 2>/dev/null || device; " HAND_OUT(
                     "attention.ptx attention.sm_89.cubin host.ii"),
                 book, KERNEL_FLAGS, book));
     size_t at = 0;
