@@ -145,7 +145,7 @@ void write_work(const struct submission *s, const char *name, const char *bytes,
 }
 
 // The device's half: PTX, machine code, and C++ for the host, preprocessed. No assembler of the host,
-// no linker. At first without the special functions that <cmath> brings, which are a fifth of the
+// no linker. At first without the special functions that <cmath> brings, which are a sixth of the
 // compiling: a text that does not compile so may want what they bring, and is compiled with them.
 static bool compile_device(struct submission *s, char **host, size_t *host_bytes)
 {
