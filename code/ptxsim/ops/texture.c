@@ -306,7 +306,7 @@ void surface_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     uint32_t bytes = (uint32_t)op->bytes * op->vector;
     for (uint32_t left = mask; left; left &= left - 1) {
         int i = __builtin_ctz(left);
-        bool faulted;
+        bool faulted = false;
         const struct texture *t = need_texture(w, r, op, i, true);
         uint8_t *memory = t ? surface_at(w, r, op, i, t, &faulted) : NULL;
         uint8_t stored[16];
