@@ -240,6 +240,7 @@ build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/cudart/libcu
 	$(say) LD $@
 	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/cudart/libcudart.map \
 	    -Wl,-z,defs $(filter %.o,$^) -lm -lpthread -ldl -o $@
+	$(Q)ln -sf $(@F) $(@D)/libcuda.so.1 # the driver's library, too (code/ptxsim/cudart/driver.c)
 
 $(cuda_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.cu build/flags build/debug-print build/cuda build/gpu
 	$(say) NVCC $*

@@ -41,6 +41,7 @@ struct module *module_parse(const char *ptx, char *why, size_t size);
 struct module *module_link(char *const *texts, size_t count, char *why, size_t size);
 void module_free(struct module *module);
 struct kernel *module_kernel(struct module *module, const char *mangled_name);
+struct kernel *module_kernel_at(struct module *module, size_t i); // NULL: there are not as many
 // Address and size of a .global or .const variable, for cudaMemcpyToSymbol; false if unknown.
 bool module_symbol(struct module *module, const char *name, void **address, size_t *size);
 

@@ -209,6 +209,8 @@ struct output child_finish(struct child *child, int seconds)
 bool gpu_here(void)
 {
     void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+    if (driver && dlsym(driver, "ptxsim_version")) // the simulator's
+        driver = NULL;
     int (*init)(unsigned) = driver ? (int (*)(unsigned))dlsym(driver, "cuInit") : NULL;
     int (*count)(int *) = driver ? (int (*)(int *))dlsym(driver, "cuDeviceGetCount") : NULL;
     int devices = 0;

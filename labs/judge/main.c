@@ -191,6 +191,8 @@ const char *gpu_name(void)
     static int here = -1;
     if (here < 0) {
         void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+        if (driver && dlsym(driver, "ptxsim_version")) // the simulator's
+            driver = NULL;
         int (*init)(unsigned) = driver ? (int (*)(unsigned))dlsym(driver, "cuInit") : NULL;
         int (*count)(int *) = driver ? (int (*)(int *))dlsym(driver, "cuDeviceGetCount") : NULL;
         int (*name_of)(char *, int, int) =

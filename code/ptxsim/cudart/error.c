@@ -10,11 +10,21 @@ static pthread_mutex_t api_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static int depth; // of calls within calls
 static cudaError_t sticky;
 static _Thread_local cudaError_t last_error;
+bool runtime_called;
+_Thread_local bool runtime_called_here;
 
-int api_enter(void)
+int driver_enter(void)
 {
     pthread_mutex_lock(&api_lock);
     ++depth;
+    return 1;
+}
+
+int api_enter(void)
+{
+    driver_enter();
+    if (depth == 1) // not from within the driver's library
+        runtime_called = runtime_called_here = true;
     return 1;
 }
 
@@ -58,15 +68,21 @@ cudaError_t cudaPeekAtLastError(void)
     return last_error;
 }
 
+static char said[1024];
+
 void complain(const char *format, ...)
 {
     va_list arguments;
-    char line[1024];
 
     va_start(arguments, format);
-    vsnprintf(line, sizeof line, format, arguments);
+    vsnprintf(said, sizeof said, format, arguments);
     va_end(arguments);
-    fprintf(stderr, "ptxsim: %s\n", line);
+    fprintf(stderr, "ptxsim: %s\n", said);
+}
+
+const char *complained(void)
+{
+    return said;
 }
 
 int report_unsupported(const char *name); // unsupported.c

@@ -2,6 +2,7 @@
 // of their kernels.
 #include "runtime.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,14 @@ static bool gather_text(const struct image *image, void *data)
     return true;
 }
 
+// What a PTX text says that it is for, 89 of .target sm_89; 0: it does not say.
+static int target(const char *text)
+{
+    const char *at = strstr(text, ".target");
+    int arch = 0;
+    return at && sscanf(at, ".target sm_%d", &arch) == 1 ? arch : 0;
+}
+
 // Chooses among the images of a fat binary as a driver does: machine code and PTX of the highest
 // arch that is not newer than the device's.
 static cudaError_t choose_images(struct binary *binary, struct texts *texts)
@@ -54,8 +63,14 @@ static cudaError_t choose_images(struct binary *binary, struct texts *texts)
     const void *at = NULL;
     struct image image;
     int images = 0, arch = device_now()->arch;
+    const char *what = binary->loaded ? "what the program loads" : "the executable";
     char why[512];
 
+    if (binary->text) {
+        image =
+            (struct image){.kind = IMAGE_PTX, .arch = target(binary->text), .data = binary->text};
+        gather_text(&image, texts);
+    }
     while (binary->fatbin && fatbin_next(binary->fatbin, SIZE_MAX, &at, &image)) {
         ++images;
         if (image.kind == IMAGE_CUBIN) {
@@ -78,19 +93,17 @@ static cudaError_t choose_images(struct binary *binary, struct texts *texts)
     if (texts->count)
         return cudaSuccess;
     if (images == 0 && !texts->newest)
-        complain("the executable's GPU code cannot be read: build it with nvcc 12 or 13");
+        complain("the GPU code of %s cannot be read: build it with nvcc 12 or 13", what);
     else if (texts->compressed)
-        complain("the executable's PTX is compressed, and libzstd.so.1 or liblz4.so.1 is missing "
-                 "or cannot "
-                 "expand it: build it with nvcc --compress-mode=none");
+        complain("the PTX of %s is compressed, and libzstd.so.1 or liblz4.so.1 is missing or "
+                 "cannot expand it: build it with nvcc --compress-mode=none",
+                 what);
     else if (texts->newest > arch)
-        complain(
-            "the executable's PTX is for compute_%d, the simulated GPU is sm_%d: build it with "
-            "-gencode arch=compute_%d,code=compute_%d",
-            texts->newest, arch, arch, arch);
+        complain("the PTX of %s is for compute_%d, the simulated GPU is sm_%d: build it with "
+                 "-gencode arch=compute_%d,code=compute_%d",
+                 what, texts->newest, arch, arch, arch);
     else
-        complain("the executable holds no PTX: build it with -gencode arch=compute_%d,"
-                 "code=compute_%d",
+        complain("%s holds no PTX: build it with -gencode arch=compute_%d,code=compute_%d", what,
                  arch, arch);
     return cudaErrorNoKernelImageForDevice;
 }

@@ -13,6 +13,12 @@ struct wrapper { // in .nvFatBinSegment
     const void *prelinked;
 };
 
+const void *wrapped(const void *wrapper)
+{
+    const struct wrapper *w = wrapper;
+    return w->magic == WRAPPER_MAGIC ? w->fatbin : NULL;
+}
+
 static struct binary *binaries;
 static struct device_variable *variables;
 static struct CUkern_st *kernels, *launched, **launched_end = &launched;
@@ -46,8 +52,7 @@ void **__cudaRegisterFatBinary(const struct wrapper *wrapper)
 {
     struct binary *binary = registered(sizeof *binary);
 
-    if (wrapper->magic == WRAPPER_MAGIC)
-        binary->fatbin = wrapper->fatbin;
+    binary->fatbin = wrapped(wrapper);
     binary->separate = wrapper->version == WRAPPER_SEPARATE;
     binary->next = binaries;
     binaries = binary;
@@ -61,11 +66,12 @@ static bool ignore_image(const struct image *image, void *data)
 }
 
 // A program that has GPU code but registered none here uses another runtime: one that nvcc linked
-// statically, or that of another CUDA version. (It loads this library only by LD_PRELOAD.)
+// statically, or that of another CUDA version. (It loads this library as libcuda.so.1, or by LD_PRELOAD.)
 __attribute__((destructor)) static void tell_other_runtime(void)
 {
     char why[512];
-    if (!binaries && fatbin_visit_executable("/proc/self/exe", ignore_image, NULL, why, sizeof why))
+    if (!binaries && !driver_is_used() &&
+        fatbin_visit_executable("/proc/self/exe", ignore_image, NULL, why, sizeof why))
         complain("the executable has a CUDA runtime of its own: build it with nvcc 13 and "
                  "-cudart shared");
 }
@@ -85,17 +91,23 @@ void __cudaRegisterFunction(void **handle, const char *host, char *device, const
                             int thread_limit, void *tid, void *bid, void *block, void *grid,
                             int *warp_size)
 {
-    struct CUkern_st *kernel = registered(sizeof *kernel);
-
     (void)device, (void)thread_limit, (void)tid, (void)bid, (void)block, (void)grid;
     (void)warp_size;
-    kernel->binary = (struct binary *)handle;
+    kernel_register((struct binary *)handle, host, name);
+}
+
+struct CUkern_st *kernel_register(struct binary *binary, const void *host, const char *name)
+{
+    struct CUkern_st *kernel = registered(sizeof *kernel);
+
+    kernel->binary = binary;
     kernel->host = host;
     kernel->name = name;
     kernel->max_dynamic_shared = -1;
     kernel->carveout = -1;
     kernel->next = kernels;
     kernels = kernel;
+    return kernel;
 }
 
 static struct device_variable *register_variable(void **handle, const void *host, const char *name,
@@ -151,7 +163,7 @@ cudaError_t kernel_find(const void *function, struct CUkern_st **kernel)
     if (!function)
         return cudaErrorInvalidDeviceFunction;
     for (struct CUkern_st *k = kernels; k; k = k->next)
-        if (k->host == function || k == function)
+        if ((k->host == function || k == function) && !k->binary->unloaded)
             *kernel = k;
     return *kernel ? cudaSuccess : cudaErrorInvalidResourceHandle;
 }
@@ -163,6 +175,19 @@ struct CUkern_st *kernel_named(const char *name)
         if (!strcmp(k->name, name))
             found = k;
     return found;
+}
+
+struct CUkern_st *kernel_of(struct binary *binary, const char *name)
+{
+    struct module *module;
+    struct kernel *kernel;
+
+    for (struct CUkern_st *k = kernels; k; k = k->next)
+        if (k->binary == binary && !strcmp(k->name, name))
+            return k;
+    if (binary_module(binary, &module) != cudaSuccess || !(kernel = module_kernel(module, name)))
+        return NULL;
+    return kernel_register(binary, NULL, kernel_info(kernel)->name);
 }
 
 struct device_variable *variables_registered(void)

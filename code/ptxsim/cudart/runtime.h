@@ -8,6 +8,7 @@
 //   streams.c       streams, events, capture
 //   properties.c    the simulated device: properties, attributes, limits
 //   kernels.c       modules, kernels and their attributes
+//   libraries.c     modules that the program loads itself
 //   occupancy.c     how many CTAs an SM holds
 //   launches.c      the functions that launch
 //   variables.c     __device__ variables
@@ -15,6 +16,7 @@
 //   copies.c, pools.c  allocations, copies, fills; pools of memory
 //   graphs.c        graphs, built and launched
 //   tensor_map.c    cuTensorMapEncodeTiled
+//   driver.c        libcuda.so.1, the driver's library: the functions of it that ordinary programs call
 //   unsupported.c, unsupported.def   every other function of the real library: fails by its name
 //
 // Each uses those above it in this list.
@@ -66,6 +68,13 @@ cudaError_t sticky_error(void);
     if (sticky_error() != cudaSuccess)                                                             \
     return api_result(sticky_error())
 
+// The lock for functions of the driver's library. The runtime's set up a context and make it the thread's,
+// so a program may call the driver's once it has called one of them: has any thread, has this one?
+int driver_enter(void);
+extern bool runtime_called;
+extern _Thread_local bool runtime_called_here;
+bool driver_is_used(void); // by the program itself
+
 // Remembers an error for cudaGetLastError and returns it.
 cudaError_t api_result(cudaError_t error);
 // Makes an error that nothing takes back: the program must end.
@@ -73,6 +82,7 @@ cudaError_t api_result_sticky(cudaError_t error);
 
 // One line on stderr, with "ptxsim: " before it.
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+const char *complained(void); // the last such line
 
 // Makes `other` the same function as `name`: programs compiled with --default-stream per-thread
 // call it by that name.
@@ -83,7 +93,9 @@ void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 struct binary { // one fat binary: usually one source file
     const void *fatbin;
+    const char *text;      // a PTX text that the program loads itself, and no fat binary
     bool separate;         // compiled separately (-rdc=true), and linked to machine code only
+    bool loaded, unloaded; // by the program itself, while it runs (libraries.c)
     struct module *module; // NULL until it is first needed
     struct image cubin;    // of the arch closest below the device's; data NULL: none
     cudaError_t error;     // why there is no module
@@ -123,6 +135,8 @@ struct CUkern_st { // a __global__ function; cudaKernel_t and cudaFunction_t poi
     struct CUkern_st *next_launched;
 };
 
+// What host code calls `host`, which may be NULL: then it has the handle alone.
+struct CUkern_st *kernel_register(struct binary *binary, const void *host, const char *name);
 struct CUkern_st *kernel_launched(void);            // the kernels that were launched, in that order
 void kernel_was_launched(struct CUkern_st *kernel); // for the first time
 // Attributes as cudaFuncGetAttributes gives them; registers from the machine code for sm_89.
@@ -133,6 +147,10 @@ int estimated_registers(struct CUkern_st *kernel);
 struct CUkern_st *kernel_named(const char *name);
 // A kernel by what host code calls it: the stub's address, or a handle.
 cudaError_t kernel_find(const void *function, struct CUkern_st **kernel);
+// That of a module, by its mangled name; NULL: there is none.
+struct CUkern_st *kernel_of(struct binary *binary, const char *name);
+// The fat binary behind nvcc's wrapper of it; NULL: it is none.
+const void *wrapped(const void *wrapper);
 
 enum { PARAM_BYTES_MAX = 32764 };
 

@@ -1,11 +1,12 @@
 // tensor_map.c: cuTensorMapEncodeTiled, the one function of the driver that programs with TMA need.
-// They get its address from cudaGetDriverEntryPoint. The checks are those that cuda.h documents,
-// and one that the driver was seen to make.
+// The checks are those that cuda.h documents, and one that the driver was seen to make.
 #include "runtime.h"
 
 #include "ptxsim/ops/tensor_map.h"
 
+#pragma GCC visibility push(default)
 #include <cuda.h>
+#pragma GCC visibility pop
 #include <string.h>
 
 _Static_assert(TENSOR_INT32 == (int)CU_TENSOR_MAP_DATA_TYPE_INT32 &&
@@ -46,11 +47,11 @@ static bool is_float(CUtensorMapDataType type)
     return type >= CU_TENSOR_MAP_DATA_TYPE_FLOAT16 && type <= CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ;
 }
 
-static CUresult encode_tiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
-                             void *address, const cuuint64_t *dim, const cuuint64_t *strides,
-                             const cuuint32_t *box, const cuuint32_t *steps,
-                             CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
-                             CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
+CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank,
+                                void *address, const cuuint64_t *dim, const cuuint64_t *strides,
+                                const cuuint32_t *box, const cuuint32_t *steps,
+                                CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
+                                CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
 {
     static const uint8_t spans[] = {0, 32, 64, 128};
     unsigned element = element_bytes(type);
@@ -112,44 +113,3 @@ static CUresult encode_tiled(CUtensorMap *map, CUtensorMapDataType type, cuuint3
     memcpy(map, &m, sizeof m);
     return CUDA_SUCCESS;
 }
-
-static cudaError_t entry_point(const char *symbol, void **function,
-                               enum cudaDriverEntryPointQueryResult *found)
-{
-    enum cudaDriverEntryPointQueryResult unused;
-
-    if (!symbol || !function)
-        return cudaErrorInvalidValue;
-    if (!found)
-        found = &unused;
-    *found = cudaDriverEntryPointSuccess;
-    *function = NULL;
-    if (!strcmp(symbol, "cuTensorMapEncodeTiled")) {
-        __typeof__(&encode_tiled) encode = encode_tiled;
-        memcpy(function, &encode, sizeof encode);
-        return cudaSuccess;
-    }
-    complain("cudaGetDriverEntryPoint: the simulator has no %s", symbol);
-    *found = cudaDriverEntryPointSymbolNotFound;
-    return cudaErrorSymbolNotFound;
-}
-
-cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned version,
-                                             unsigned long long flags,
-                                             enum cudaDriverEntryPointQueryResult *found)
-{
-    API_LOCK();
-    (void)version, (void)flags;
-    return api_result(entry_point(symbol, function, found));
-}
-ALSO(cudaGetDriverEntryPointByVersion, cudaGetDriverEntryPointByVersion_ptsz);
-
-#pragma GCC diagnostic push // older programs call it
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
-                                    enum cudaDriverEntryPointQueryResult *found)
-{
-    return cudaGetDriverEntryPointByVersion(symbol, function, 0, flags, found);
-}
-ALSO(cudaGetDriverEntryPoint, cudaGetDriverEntryPoint_ptsz);
-#pragma GCC diagnostic pop

@@ -1254,6 +1254,11 @@ struct kernel *module_kernel(struct module *module, const char *mangled_name)
     return NULL;
 }
 
+struct kernel *module_kernel_at(struct module *module, size_t i)
+{
+    return i < module->kernel_count ? &module->kernels[i] : NULL;
+}
+
 bool module_symbol(struct module *module, const char *name, void **address, size_t *size)
 {
     const struct variable *v = NULL; // of the first text that defines it

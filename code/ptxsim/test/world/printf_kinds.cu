@@ -14,7 +14,7 @@ __global__ void kinds()
     printf("[%5d] [%-5d] [%05d] [%+d] [% d] [%#x]\n", 42, 42, 42, 42, 42, 255);
     printf("[%8.3f] [%-9.2f] [%e] [%g] [%g] [%G]\n", 3.14159, 2.5f, 12345.678, 0.0001, 1e10, 1e-10);
     printf("[%*d] [%.*f]\n", 6, 42, 2, 2.71828);
-    printf("%ld %lld %lu %llx %zu\n", -1L, -5000000000LL, 5UL, 0xfedcba9876543210ULL,
+    printf("%ld %lld %lu %llx %lu\n", -1L, -5000000000LL, 5UL, 0xfedcba9876543210ULL,
            sizeof(double));
     printf("[%s] [%10s] [%-6s] [%.2s]\n", word(0), word(1), word(2), "abcdef");
     printf("%f %f %f\n", 1.0 / 0.0, -1.0 / 0.0, -0.0);
