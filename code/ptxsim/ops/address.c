@@ -81,6 +81,7 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
     if (found)
         nearest = found;
     const struct allocation *above = memory_above(at);
+    const char *where = memory_of_host(at) ? " in the host's memory" : "";
     bool before =
         above && above->live && (!nearest || above->base - at < at - nearest->base - nearest->size);
     if (at < 4096)
@@ -96,17 +97,18 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
                  bytes, address, (unsigned long long)nearest->size);
     else if (before)
         fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
-                 "%s %u bytes at 0x%llx, %llu bytes before the allocation of %llu bytes", verb,
-                 bytes, address, (unsigned long long)(above->base - at),
+                 "%s %u bytes at 0x%llx%s, %llu bytes before the allocation of %llu bytes", verb,
+                 bytes, address, where, (unsigned long long)(above->base - at),
                  (unsigned long long)above->size);
     else if (nearest && at >= nearest->base)
         fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
-                 "%s %u bytes at 0x%llx, %llu bytes past the end of the allocation of %llu bytes",
-                 verb, bytes, address, (unsigned long long)(at - nearest->base - nearest->size),
+                 "%s %u bytes at 0x%llx%s, %llu bytes past the end of the allocation of %llu bytes",
+                 verb, bytes, address, where,
+                 (unsigned long long)(at - nearest->base - nearest->size),
                  (unsigned long long)nearest->size);
     else
-        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "%s %u bytes at 0x%llx, in no allocation", verb,
-                 bytes, address);
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "%s %u bytes at 0x%llx%s, in no allocation",
+                 verb, bytes, address, where);
 }
 
 uint8_t *private_memory(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
