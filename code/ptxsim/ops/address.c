@@ -66,10 +66,11 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
         const uint8_t *defined = found->defined ? found->defined + (at - found->base) : NULL;
         if (defined && memchr(defined, 1, bytes) && race_in_library(w->cta->program, op->insn))
             return; // CUB copies its own structures with their padding
+        // Only a load finds nothing there, or an atomic operation, which loads first.
         race_report(w, op, lane, FAULT_UNINITIALISED, op->insn,
-                    "%s %u bytes at 0x%llx, byte %llu of an allocation of %llu bytes, that nothing "
-                    "has written",
-                    verb, bytes, address, address - (unsigned long long)found->base,
+                    "reads %u bytes at 0x%llx, byte %llu of an allocation of %llu bytes, that "
+                    "nothing has written",
+                    bytes, address, address - (unsigned long long)found->base,
                     (unsigned long long)found->size);
         return;
     }
