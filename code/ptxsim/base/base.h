@@ -85,6 +85,8 @@ const struct allocation *memory_find(uint64_t address, uint64_t bytes,
                                      const struct allocation **nearest);
 // The first allocation, live or freed, that begins above an address, or NULL.
 const struct allocation *memory_above(uint64_t address);
+// Whether an address is the program's own memory, far from any allocation: a variable, or malloc's.
+bool memory_of_host(uint64_t address);
 // From now on what has not been written is known (PTXSIM_CHECK; the whole is unwritten at first).
 void memory_track(void *address);
 // The host has written, or copied (from: in device memory or not), bytes of an allocation.

@@ -59,6 +59,26 @@ const struct allocation *memory_above(uint64_t address)
     return below < allocation_count ? allocations[below] : NULL;
 }
 
+static size_t mapped_size(size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (bytes + page - 1) / page * page;
+}
+
+bool memory_of_host(uint64_t address)
+{
+    const struct allocation *below = NULL, *above = memory_above(address);
+    uint64_t page = address & ~(uint64_t)(sysconf(_SC_PAGESIZE) - 1);
+    unsigned char resident;
+
+    // What lies within a gap of an allocation is a kernel that has run past one of its ends.
+    if (memory_find(address, 1, &below) ||
+        (below && address - below->base < mapped_size(below->size) + GAP) ||
+        (above && above->base - address <= GAP))
+        return false;
+    return mincore((void *)(uintptr_t)page, 1, &resident) == 0;
+}
+
 size_t memory_in_use(void)
 {
     return device_bytes;
@@ -78,12 +98,6 @@ size_t memory_capacity(void)
     if (file)
         fclose(file);
     return capacity;
-}
-
-static size_t mapped_size(size_t bytes)
-{
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return (bytes + page - 1) / page * page;
 }
 
 static bool counts_as_device(enum memory_kind kind)

@@ -66,10 +66,11 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
         const uint8_t *defined = found->defined ? found->defined + (at - found->base) : NULL;
         if (defined && memchr(defined, 1, bytes) && race_in_library(w->cta->program, op->insn))
             return; // CUB copies its own structures with their padding
+        // Only a load finds nothing there, or an atomic operation, which loads first.
         race_report(w, op, lane, FAULT_UNINITIALISED, op->insn,
-                    "%s %u bytes at 0x%llx, byte %llu of an allocation of %llu bytes, that nothing "
-                    "has written",
-                    verb, bytes, address, address - (unsigned long long)found->base,
+                    "reads %u bytes at 0x%llx, byte %llu of an allocation of %llu bytes, that "
+                    "nothing has written",
+                    bytes, address, address - (unsigned long long)found->base,
                     (unsigned long long)found->size);
         return;
     }
@@ -81,6 +82,7 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
     if (found)
         nearest = found;
     const struct allocation *above = memory_above(at);
+    const char *where = memory_of_host(at) ? " in the host's memory" : "";
     bool before =
         above && above->live && (!nearest || above->base - at < at - nearest->base - nearest->size);
     if (at < 4096)
@@ -96,17 +98,18 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
                  bytes, address, (unsigned long long)nearest->size);
     else if (before)
         fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
-                 "%s %u bytes at 0x%llx, %llu bytes before the allocation of %llu bytes", verb,
-                 bytes, address, (unsigned long long)(above->base - at),
+                 "%s %u bytes at 0x%llx%s, %llu bytes before the allocation of %llu bytes", verb,
+                 bytes, address, where, (unsigned long long)(above->base - at),
                  (unsigned long long)above->size);
     else if (nearest && at >= nearest->base)
         fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
-                 "%s %u bytes at 0x%llx, %llu bytes past the end of the allocation of %llu bytes",
-                 verb, bytes, address, (unsigned long long)(at - nearest->base - nearest->size),
+                 "%s %u bytes at 0x%llx%s, %llu bytes past the end of the allocation of %llu bytes",
+                 verb, bytes, address, where,
+                 (unsigned long long)(at - nearest->base - nearest->size),
                  (unsigned long long)nearest->size);
     else
-        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "%s %u bytes at 0x%llx, in no allocation", verb,
-                 bytes, address);
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "%s %u bytes at 0x%llx%s, in no allocation",
+                 verb, bytes, address, where);
 }
 
 uint8_t *private_memory(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,

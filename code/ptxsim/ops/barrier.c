@@ -14,6 +14,16 @@ uint32_t living_threads(const struct cta *cta)
     return threads;
 }
 
+// The lanes of a warp that wait at a barrier.
+static uint32_t waiting_at(const struct warp *w, unsigned id)
+{
+    uint32_t lanes = 0;
+    for (int k = 0; k < w->group_count; ++k)
+        if (w->groups[k].arrived && w->groups[k].barrier == id)
+            lanes |= w->groups[k].mask;
+    return lanes;
+}
+
 // For race checks: after the barrier those who wait know what all who arrived have done.
 static void barrier_orders(struct cta *cta, unsigned id)
 {
@@ -24,10 +34,7 @@ static void barrier_orders(struct cta *cta, unsigned id)
     for (int pass = 0; pass < 3; ++pass) { // 0: do all take part? If not, 1: release, 2: acquire
         for (int i = 0; i < cta->warps; ++i) {
             struct warp *w = &cta->warp[i];
-            uint32_t lanes = 0;
-            for (int k = 0; k < w->group_count; ++k)
-                if (w->groups[k].arrived && w->groups[k].barrier == id)
-                    lanes |= w->groups[k].mask;
+            uint32_t lanes = waiting_at(w, id);
             if (pass == 0)
                 all &= lanes == w->alive;
             else if (pass == 1 && lanes)
@@ -176,6 +183,19 @@ void release_barrier(struct cta *cta, unsigned id)
     memset(&cta->barrier[id], 0, sizeof cta->barrier[id]);
 }
 
+void barrier_left(struct warp *w)
+{
+    for (int k = 0; k < w->group_count && w->alive; ++k) {
+        const struct group *g = &w->groups[k];
+        unsigned id = g->barrier;
+        if (!g->arrived || id >= NAMED_BARRIERS || waiting_at(w, id) != w->alive)
+            continue;
+        w->cta->barrier[id].arrived += WARP - (uint32_t)__builtin_popcount(w->alive);
+        release_barrier(w->cta, id);
+        return;
+    }
+}
+
 void barrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     struct cta *cta = w->cta;
@@ -200,7 +220,11 @@ void barrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     note_effect(w);
     w->passed &= ~mask; // they came after all
     cta->barrier[id].expected = count;
-    cta->barrier[id].arrived += mask == w->alive ? WARP : (uint32_t)__builtin_popcount(mask);
+    // With the last of those that are left the whole warp has come.
+    uint32_t before = mask == w->alive || b->kind == BARRIER_ARRIVE ? 0 : waiting_at(w, id);
+    cta->barrier[id].arrived += (before | mask) == w->alive
+                                    ? WARP - (uint32_t)__builtin_popcount(before)
+                                    : (uint32_t)__builtin_popcount(mask);
     if (b->kind >= BARRIER_POPC) {
         uint32_t p = *(u32 *)(r + b->input) ^ (b->negated ? ~0u : 0);
         cta->barrier[id].lanes += (uint32_t)__builtin_popcount(mask);

@@ -18,6 +18,7 @@ void exit_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         barrier_report_passed(w, op, mask);
     w->alive &= ~mask;
     w->gone = mask;
+    barrier_left(w);
 }
 
 void trap_op(struct warp *w, char *r, const struct op *op, uint32_t mask)

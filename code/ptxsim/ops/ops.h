@@ -242,6 +242,8 @@ void barrier_note_passing(struct warp *w, const struct group *g);
 void barrier_report_passed(struct warp *w, const struct op *op, uint32_t mask);
 // Lets everyone who waits at a barrier go on if all have come.
 void release_barrier(struct cta *cta, unsigned id);
+// Some lanes of a warp have ended: when all that are left of it wait at a barrier, the warp has come.
+void barrier_left(struct warp *w);
 
 // The barrier of a cluster, and addresses in it (cluster.c). target of an arrival: it is relaxed; of the
 // wait, operands: what it is in a cluster of one CTA, that of the CTA.

@@ -42,6 +42,24 @@ static void test_an_allocation_is_found_by_its_bytes_and_no_others(void **state)
     assert_true(memory_free(block));
 }
 
+static void test_memory_of_the_host_is_told_from_a_run_past_an_end(void **state)
+{
+    (void)state;
+    int variable = 0;
+    char *block = memory_alloc(1000);
+    uint64_t base = address_of(block), page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+    assert_true(memory_of_host(address_of(&variable)));
+    assert_true(memory_of_host(address_of(state)));
+    assert_false(memory_of_host(base + 10));
+    assert_false(memory_of_host(base + 1000));
+    assert_false(memory_of_host(base + (1 << 20)));
+    assert_false(memory_of_host(base - 1));
+    assert_false(memory_of_host(page)); // nothing is there
+    assert_true(memory_free(block));
+    assert_false(memory_of_host(base + 10));
+}
+
 static void test_neighbours_have_a_gap(void **state)
 {
     (void)state;
@@ -271,6 +289,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_allocation_is_found_by_its_bytes_and_no_others),
+        cmocka_unit_test(test_memory_of_the_host_is_told_from_a_run_past_an_end),
         cmocka_unit_test(test_neighbours_have_a_gap),
         cmocka_unit_test(test_fresh_memory_is_poisoned),
         cmocka_unit_test(test_untouched_memory_costs_nothing),
