@@ -18,6 +18,10 @@ setup() {
 }
 @test "wgmma: an operand that is overwritten before the wait" { expect overwritten "with no barrier in between"; }
 @test "wgmma: three of four warps" { expect three_warps "all four warps of a warpgroup must execute the same"; }
+@test "wgmma: three of four warps, the fourth at a barrier" { expect elsewhere "for warp 3 of its warpgroup"; }
+@test "wgmma: a box into a tile that four warps read, when one of them has waited" {
+    expect one_waits "copies (cp.async.bulk)"
+}
 @test "wgmma: a descriptor outside of shared memory" { expect outside "shared memory"; }
 @test "setmaxnreg: more registers than an SM has" { expect registers "waits for ever"; }
 @test "TMA: a box that nobody waits for" { expect early "a cp.async.bulk of thread (0,0,0)"; }
