@@ -228,7 +228,7 @@ struct race_log {
 };
 void race_log_merge(struct race_log *into, struct race_log *from);
 void race_log_sort(struct race_log *log);
-// Whether an instruction is CUB's or Thrust's: by its line, or by the name of its kernel where nvcc was
+// Whether an instruction is CUB's, Thrust's or one of CUTLASS's loads: by its line, or by the name of its kernel where nvcc was
 // not asked for lines.
 bool race_in_library(const struct program *program, uint32_t insn);
 // "file:line" of an instruction, as it is named to the user; in `text`.
