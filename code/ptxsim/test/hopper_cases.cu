@@ -346,6 +346,30 @@ template <bool WRONG> __global__ void store_unwaited(int *out, const CUtensorMap
     }
 }
 
+__device__ __forceinline__ void store_box(const CUtensorMap *map, const void *from, int row)
+{
+    asm volatile(
+        "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(
+            map),
+        "r"(0), "r"(row), "r"(shared_address(from))
+        : "memory");
+}
+
+// Of a box that lies half outside of the tensor, the other half is what has to be there.
+template <bool WRONG> __global__ void store_outside(int *, const CUtensorMap *map)
+{
+    __shared__ tiles t;
+    for (int i = threadIdx.x; i < (WRONG ? BOX / 4 : BOX / 2); i += N)
+        t.b[i] = 1;
+    proxy_fence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        store_box(map, t.b, ROWS / 2); // <- store_outside
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}
+
 // ---- Running them -------------------------------------------------------------------------------
 
 #define CASE(name, warpgroups)                                                                     \
@@ -357,10 +381,11 @@ static const struct {
     void (*kernel[2])(int *, const CUtensorMap *);
     int warpgroups;
 } cases[] = {
-    CASE(no_wait, 1),     CASE(no_fence, 1),       CASE(no_proxy_fence, 1), CASE(overwritten, 1),
-    CASE(three_warps, 1), CASE(outside, 1),        CASE(elsewhere, 1),      CASE(one_waits, 1),
-    CASE(registers, 3),   CASE(early, 1),          CASE(expected, 1),       CASE(reused, 1),
-    CASE(no_map, 1),      CASE(store_unfenced, 1), CASE(store_reused, 1),   CASE(store_unwaited, 1),
+    CASE(no_wait, 1),        CASE(no_fence, 1),  CASE(no_proxy_fence, 1), CASE(overwritten, 1),
+    CASE(three_warps, 1),    CASE(outside, 1),   CASE(elsewhere, 1),      CASE(one_waits, 1),
+    CASE(store_outside, 1),  CASE(registers, 3), CASE(early, 1),          CASE(expected, 1),
+    CASE(reused, 1),         CASE(no_map, 1),    CASE(store_unfenced, 1), CASE(store_reused, 1),
+    CASE(store_unwaited, 1),
 };
 
 static bool encode(CUtensorMap *map, void *tensor)

@@ -33,3 +33,4 @@ setup() {
 @test "bulk store: what threads write with no proxy fence" { expect store_unfenced "a proxy fence is missing"; }
 @test "bulk store: overwritten before it has read" { expect store_reused "in between"; }
 @test "bulk store: not waited for" { expect store_unwaited "has not been waited for"; }
+@test "bulk store: a box half outside of the tensor" { expect store_outside "that nothing has written"; }
