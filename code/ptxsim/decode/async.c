@@ -271,7 +271,9 @@ void decode_copy(struct decoder *d)
 
 void decode_fence(struct decoder *d)
 {
-    emit(d, fence_op, 0)->imm = !has(d, MOD_cta); // membar.gl, fence…gpu, …sys
+    struct op *op = emit(d, fence_op, 0);
+    op->imm = !has(d, MOD_cta); // membar.gl, fence…gpu, …sys
+    op->target = strstr(d->insn->opcode, ".mbarrier_init") != NULL;
 }
 
 void decode_fence_proxy(struct decoder *d)

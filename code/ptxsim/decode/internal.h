@@ -30,6 +30,7 @@ extern const struct signature signatures[OP_COUNT];
 enum control {
     CONTROL_NEXT,
     CONTROL_MEMBERS, // waits for the lanes that its mask names, without one for the whole warp
+    CONTROL_GROUP,   // the same, and then perhaps for other warps: nothing follows in its block
     CONTROL_BARRIER, // waits for the CTA; its decoder sets the block's `barrier`
     CONTROL_JUMP,
     CONTROL_SWITCH,

@@ -51,8 +51,8 @@ static bool *find_leaders(struct decoder *d)
         leader[f->labels[i].insn] = true;
     for (size_t i = 0; i < f->insn_count; ++i) {
         enum control control = control_of(d, &f->insns[i]);
-        leader[i] |= control == CONTROL_MEMBERS || control == CONTROL_BARRIER;
-        leader[i + 1] |= control >= CONTROL_BARRIER;
+        leader[i] |= control >= CONTROL_MEMBERS && control <= CONTROL_BARRIER;
+        leader[i + 1] |= control >= CONTROL_GROUP;
     }
     return leader;
 }
@@ -99,9 +99,9 @@ struct flow_block *find_blocks(struct decoder *d, size_t *count)
         if (i < n && leader[i]) {
             enum control control = control_of(d, &f->insns[i]);
             list[at].first = i;
-            list[at].sync = control == CONTROL_MEMBERS   ? SYNC_MEMBERS
-                            : control == CONTROL_BARRIER ? SYNC_BARRIER
-                                                         : SYNC_NONE;
+            list[at].sync = control == CONTROL_BARRIER                               ? SYNC_BARRIER
+                            : control == CONTROL_MEMBERS || control == CONTROL_GROUP ? SYNC_MEMBERS
+                                                                                     : SYNC_NONE;
             at++;
         }
         d->block_of[i] =

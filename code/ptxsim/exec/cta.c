@@ -227,9 +227,11 @@ static uint64_t turn_of(struct warp *w, bool *moved, bool *idle)
              (w->yields || w->turns == turns);
     if (cta->faulted)
         return 0;
-    if (!w->alive && alive)
+    if (!w->alive && alive) {
         for (unsigned id = 0; id < NAMED_BARRIERS; ++id)
             release_barrier(cta, id);
+        wgmma_left(w);
+    }
     if (w->alive != alive && cta->cluster)
         cluster_left(cta);
     return w->instructions - before;

@@ -172,6 +172,8 @@ static void describe_wait(const struct cta *cta, const struct warp *w, const str
         uint32_t came, alive;
         cluster_count(cta, &came, &alive);
         snprintf(what, sizeof what, ", of the cluster: %u of %u threads came", came, alive);
+    } else if (g->arrived && g->barrier == WARPGROUP_BARRIER) {
+        snprintf(what, sizeof what, ", for warp %d of its warpgroup", wgmma_behind(w));
     } else if (g->arrived) {
         uint32_t expected = cta->barrier[g->barrier].expected;
         snprintf(what, sizeof what, ", barrier %u: %u of %u threads came", g->barrier,

@@ -76,7 +76,10 @@ struct warp {
 };
 
 enum { NAMED_BARRIERS = 16 };
-enum { CLUSTER_BARRIER = NAMED_BARRIERS }; // a group's `barrier` at that of the cluster
+enum { // a group's `barrier` at that of the cluster; where a wgmma waits for other warps
+    CLUSTER_BARRIER = NAMED_BARRIERS,
+    WARPGROUP_BARRIER
+};
 
 // CTAs that run together and reach one another's shared memory. A cluster of one CTA has none.
 struct cluster {

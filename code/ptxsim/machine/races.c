@@ -292,6 +292,7 @@ void races_destroy(struct cta *cta)
         return;
     forget_places(s);
     free(s->places);
+    free(s->inits);
     free(s->seen.of);
     free(s->completed.of);
     free(s->write_stamp);
@@ -322,6 +323,7 @@ void races_start(struct cta *cta)
         return;
     forget_places(s);
     s->seen.count = s->completed.count = 0;
+    s->init_count = 0;
     if (s->time > UINT32_MAX / 2) {
         uint32_t lines = s->cells / LINE + 1;
         memset(s->write_stamp, 0, s->cells * sizeof *s->write_stamp);
@@ -418,6 +420,20 @@ void race_release(struct warp *w, uint32_t lanes, struct clock **clock)
         return;
     release_lanes(w, lanes, clock);
     step(w, lanes, tick(w->cta));
+    summarise(w);
+}
+
+void race_release_own(struct warp *w, struct clock **clock)
+{
+    if (!w->clock)
+        return;
+    struct clock *to = clock_own(clock, w->cta->races->threads);
+    for (int i = 0; i < WARP; ++i) {
+        uint32_t *at = &to->at[w->index * WARP + i], now = w->clock->now[i];
+        *at = now > *at ? now : *at;
+        to->most = now > to->most ? now : to->most;
+    }
+    step(w, ~0u, tick(w->cta));
     summarise(w);
 }
 
@@ -797,10 +813,10 @@ static void report_shared(struct warp *w, const struct op *op, int lane, uint32_
 {
     const struct cta *cta = w->cta;
     char who[64], where[544], variable[80];
-    const char *verb = access == RACE_READ               ? "reads"
-                       : access == RACE_WRITE            ? "writes"
-                       : is_bulk(cta->program, op->insn) ? "copies (cp.async.bulk)"
-                                                         : "copies (cp.async)";
+    const char *verb = access == RACE_READ || access == RACE_LOOK ? "reads"
+                       : access == RACE_WRITE                     ? "writes"
+                       : is_bulk(cta->program, op->insn)          ? "copies (cp.async.bulk)"
+                                                                  : "copies (cp.async)";
     race_line(cta->program, insn, where, sizeof where);
     shared_name(cta->program, at, variable, sizeof variable);
     if (cta->film)
@@ -1082,9 +1098,11 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
     if (!s || !lanes || !bytes || at + (uint64_t)bytes > cta->shared_bytes)
         return;
     struct warp_clock *c = w->clock;
-    bool strong = op->order & ORDER_STRONG, write = access != RACE_READ;
+    bool strong = op->order & ORDER_STRONG, write = access == RACE_WRITE || access == RACE_ASYNC;
     uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift;
-    if (c->now_all && !strong && access != RACE_ASYNC &&
+    if (access == RACE_LOOK && writes_before(s, c, first, last))
+        return;
+    if (c->now_all && !strong && access <= RACE_WRITE &&
         plainly_ordered(w, op, lanes, first, last, write))
         return;
     if (access == RACE_ASYNC && !strong &&
@@ -1094,7 +1112,8 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
     int rep = 31 - __builtin_clz(lanes);
     bool told = false;
     uint32_t now = write || !c->now_all ? c->now[rep] : c->now_all;
-    note_lines(w, first, last, access == RACE_ASYNC ? RACE_PENDING : now, write, strong);
+    if (access != RACE_LOOK)
+        note_lines(w, first, last, access == RACE_ASYNC ? RACE_PENDING : now, write, strong);
     // Neighbouring cells mostly have the same stamps: those that were in order are not compared
     // again.
     uint32_t good_stamp = 0, good_thread = 0;
@@ -1137,6 +1156,8 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
             if (all && stamp != RACE_FOREIGN)
                 good_stamp = stamp, good_thread = thread;
         }
+        if (access == RACE_LOOK)
+            continue;
         if (!write) {
             struct read_plane *r = &s->read[w->index];
             bool current = r->stamp[cell] == now;
@@ -2020,11 +2041,60 @@ uint32_t race_delivered(const struct warp *w, int lane, struct cta *home, struct
     return stamp;
 }
 
+void race_init(struct warp *w, int lane, uint32_t at)
+{
+    struct races *s = w->cta->races;
+    if (!s || !w->cta->cluster)
+        return;
+    if (s->init_count == s->init_capacity) {
+        s->init_capacity = s->init_capacity ? 2 * s->init_capacity : 16;
+        s->inits = need(realloc(s->inits, s->init_capacity * sizeof *s->inits));
+    }
+    s->inits[s->init_count++] = (struct init){
+        .at = at, .thread = (uint32_t)(w->index * WARP + lane), .stamp = w->clock->now[lane]};
+}
+
+// Those that these lanes have initialised go on from one state to the next.
+static void inits_go_on(struct warp *w, uint32_t lanes, int from)
+{
+    struct races *s = w->cta->races;
+    for (size_t i = 0; s && i < s->init_count; ++i) {
+        struct init *init = &s->inits[i];
+        if (init->thread / WARP == (uint32_t)w->index && lanes >> init->thread % WARP & 1 &&
+            (int)init->state == from)
+            init->state++;
+    }
+}
+
+void race_init_fence(struct warp *w, uint32_t lanes)
+{
+    inits_go_on(w, lanes, INIT_DONE);
+}
+
+// All have waited at the cluster's barrier: for them it is as if those mbarriers had been there from the
+// start.
+static void settle_inits(struct races *s)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < s->init_count; ++i) {
+        struct init init = s->inits[i];
+        if (init.state != INIT_ARRIVED) {
+            s->inits[left++] = init;
+            continue;
+        }
+        for (uint32_t cell = init.at >> s->shift; cell <= (init.at + 7) >> s->shift; ++cell)
+            if (s->write_stamp[cell] == init.stamp && s->write_thread[cell] == init.thread)
+                s->write_stamp[cell] = s->start;
+    }
+    s->init_count = left;
+}
+
 void race_cluster_arrive(struct warp *w, uint32_t lanes, bool relaxed)
 {
     struct cluster *cluster = w->cta->cluster;
     if (!w->clock)
         return;
+    inits_go_on(w, lanes, INIT_FENCED);
     struct world *world;
     if (relaxed) {
         struct clock *begun = NULL;
@@ -2042,6 +2112,9 @@ void race_cluster_phase(struct cluster *cluster)
 {
     world_join(&cluster->complete, cluster->pending);
     world_drop(&cluster->pending);
+    for (int rank = 0; rank < cluster->size; ++rank)
+        if (cluster->cta[rank]->races)
+            settle_inits(cluster->cta[rank]->races);
 }
 
 void race_cluster_wait(struct warp *w, uint32_t lanes)

@@ -15,7 +15,8 @@
 //     mbarrier, shows that they have come. Until then any access to them is a race, even by the thread
 //     that issued the copy.
 //   - wgmma and bulk stores are checked as reads at the issue and once more at the wait, so that a
-//     thread that overwrites an operand in between is found. They and bulk loads go through the
+//     thread that overwrites an operand in between is found. A wgmma is one operation of four warps: a
+//     wait by any of them shows that all four have read. They and bulk loads go through the
 //     asynchronous proxy, which sees what threads have written to shared memory only after a
 //     fence.proxy.async by a thread that knows of the write.
 //
@@ -48,7 +49,8 @@ struct program;
 #include "ptxsim/ptxsim.h"
 
 enum { ORDER_STRONG = 1, ORDER_ACQUIRE = 2, ORDER_RELEASE = 4, ORDER_CTA = 8 }; // op->order
-enum race_access { RACE_READ, RACE_WRITE, RACE_ASYNC }; // ASYNC: the issue of a cp.async
+// ASYNC: the issue of a cp.async. LOOK: a read that is held against the writes before it and not noted.
+enum race_access { RACE_READ, RACE_WRITE, RACE_ASYNC, RACE_LOOK };
 
 #define RACE_PENDING UINT32_MAX       // the stamp of a write by cp.async that is still on its way
 #define RACE_FOREIGN (UINT32_MAX - 1) // of an access by another CTA of the cluster
@@ -114,7 +116,12 @@ struct races {                            // a CTA's
     struct latest *writes, *reads; // of each line
     bool pending;                  // whether there may be stamps RACE_PENDING or RACE_FOREIGN
     struct foreign *foreign;       // who it was of RACE_FOREIGN; NULL: there is none
-    struct place {                 // of shared memory, where atomics meet
+    struct init {                  // an mbarrier's, until the cluster's barrier has shown it
+        uint32_t at, thread, stamp;
+        enum { INIT_DONE, INIT_FENCED, INIT_ARRIVED } state;
+    } * inits;
+    size_t init_count, init_capacity;
+    struct place { // of shared memory, where atomics meet
         uint32_t at;
         struct clock *clock;
     } * places;
@@ -169,6 +176,10 @@ struct cluster;
 // One lane's access to the shared memory of another CTA of its cluster, before it happens.
 void race_remote(struct warp *w, const struct op *op, int lane, struct cta *home, uint32_t at,
                  uint32_t bytes, enum race_access access, const void *value);
+// A lane of a cluster has initialised an mbarrier; lanes execute a fence.mbarrier_init, after which the
+// cluster's barrier shows what they initialised, even if they arrive .relaxed.
+void race_init(struct warp *w, int lane, uint32_t at);
+void race_init_fence(struct warp *w, uint32_t lanes);
 // Lanes arrive at the cluster's barrier (relaxed: all that others learn is that their CTA has begun),
 // its phase is complete, they have waited for that; a cluster begins, or goes.
 void race_cluster_arrive(struct warp *w, uint32_t lanes, bool relaxed);
@@ -190,6 +201,8 @@ void race_proxy_fence(struct warp *w, uint32_t lanes);
 void race_warp_sync(struct warp *w, uint32_t lanes);
 // What the lanes have done goes into a clock; what a clock knows goes to the lanes.
 void race_release(struct warp *w, uint32_t lanes, struct clock **clock);
+// The same of what the warp's own lanes have done, and not of what they know of others.
+void race_release_own(struct warp *w, struct clock **clock);
 void race_acquire(struct warp *w, uint32_t lanes, struct clock *clock);
 void race_barrier_all(struct cta *cta); // every thread of the CTA waits at one barrier
 void clock_join(struct clock **into, struct clock *more);
@@ -215,7 +228,7 @@ struct race_log {
 };
 void race_log_merge(struct race_log *into, struct race_log *from);
 void race_log_sort(struct race_log *log);
-// Whether an instruction is CUB's or Thrust's: by its line, or by the name of its kernel where nvcc was
+// Whether an instruction is CUB's, Thrust's or one of CUTLASS's loads: by its line, or by the name of its kernel where nvcc was
 // not asked for lines.
 bool race_in_library(const struct program *program, uint32_t insn);
 // "file:line" of an instruction, as it is named to the user; in `text`.

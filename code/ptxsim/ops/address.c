@@ -36,7 +36,8 @@ void fault_shared_of(struct warp *w, const struct op *op, int lane, struct cta *
         fault_at(w, op, lane, FAULT_MISALIGNED,
                  "%s %u bytes at shared address 0x%x%s, which is no multiple of %u", verb, bytes,
                  at, of, bytes);
-    // CUB's merges load an element past the end of a tile, which has a place there, and do not use it.
+    // CUB's merges load an element past the end of a tile, which has a place there, and do not use it;
+    // CUTLASS's fragments have rows past the end of a matrix, and those of a tile that there is no more.
     else if (!race_in_library(w->cta->program, op->insn)) {
         if (w->cta->film)
             film_party(w->cta->film, (uint32_t)(w->index * WARP + lane), at, bytes, false, false);

@@ -542,7 +542,8 @@ static void store(const struct bulk *b, bool moves)
     for (uint32_t i = 0; i < box.rows; ++i) {
         uint32_t first, inside;
         uint64_t at = row_of(&box, i, &first, &inside);
-        for (uint32_t k = 0; k < box.row; k += PIECE)
+        // What lies outside of the tensor is not read: padding of the tile, say.
+        for (uint32_t k = first / PIECE * PIECE; inside && k < first + inside; k += PIECE)
             if (!read_shared(b, place_of(&box, b->at, i, k), PIECE, row + k))
                 return;
         if (moves && inside && !write(b, at, inside, row + first))

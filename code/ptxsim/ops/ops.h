@@ -393,6 +393,9 @@ op_fn watch_op;       // operands: a struct watch
 op_fn wgmma_op;       // issue; operands: a struct wgmma
 op_fn wgmma_group_op; // imm: groups that may be left by a wait, -1: commit
 op_fn wgmma_fence_op;
+void wgmma_left(struct warp *w); // it has ended: nobody of its warpgroup waits for it any more
+// Of a warp that waits for products: another one of its warpgroup that has not committed them, or -1.
+int wgmma_behind(const struct warp *w);
 op_fn setmaxnreg_op; // imm: the count; target: whether it takes more
 
 // ---- What a CTA has on its way ------------------------------------------------------------------

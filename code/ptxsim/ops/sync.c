@@ -76,6 +76,8 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
         memcpy(object, &word, 8);
         if (cta->written)
             written_mark(cta->written, at, 8);
+        if (starts)
+            race_init(w, first, at);
         clock_drop(&m->pending);
         clock_drop(&m->complete);
         m->phases++; // completes the phases of the mbarrier that was here before
@@ -188,10 +190,12 @@ void mbarrier_pending_op(struct warp *w, char *r, const struct op *op, uint32_t 
 
 // ---- Fences -------------------------------------------------------------------------------------
 
-// imm: whether other CTAs see it.
+// imm: whether other CTAs see it. target: whether it is for mbarriers that have been initialised.
 void fence_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)r;
+    if (op->target)
+        race_init_fence(w, mask);
     race_fence(w, mask, op->imm);
 }
 

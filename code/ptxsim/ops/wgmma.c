@@ -1,10 +1,12 @@
 // wgmma.c: products of a warpgroup (wgmma), and setmaxnreg.
 //
 // Four warps issue the same instruction; each of them makes 16 of the 64 rows of D from its rows of
-// A and the whole of B, so each warp is simulated by itself. At the issue a wgmma is only put on a
-// list. At the wait_group that waits for it its operands are read from shared memory, the product
-// is made and D is written: without the wait, D has its old values, and an operand that is
-// overwritten before the wait gives a wrong product. This is as late as the machine may be. With
+// A and the whole of B. At the issue a wgmma is only put on a list. At the wait_group that waits for it
+// its operands are read from shared memory, the product is made and D is written: without the wait, D has
+// its old values, and an operand that is overwritten before the wait gives a wrong product. This is as
+// late as the machine may be. It is one operation of the warpgroup, and groups are the warpgroup's: a
+// wait goes on when all four warps have committed what it waits for, and whoever has waited knows that
+// all four have read their operands. CUTLASS has one thread of a warpgroup say so to the producer. With
 // PTXSIM_SCHEDULE about half of them read their operands at the issue, which the machine may do as
 // well. A in registers is always read at the issue.
 //
@@ -25,15 +27,22 @@ struct products { // of a warp
     uint32_t open, issued, resized;
     uint32_t registers;                  // of a thread, as setmaxnreg has it last; 0: not yet
     const struct op *last, *last_resize; // to name them
-    bool fenced;                         // a wgmma.fence since results came
+    uint32_t committed, waited;          // numbers of the last product committed, and waited for
+    const struct op *waits;              // where the warp stands and waits for others; or NULL
+    struct reads { // for race checks: by then products up to `number` were issued, or have read
+        uint32_t number;
+        struct clock *clock;
+    } * reads; // those that some warp of the warpgroup has not waited for
+    size_t read_count, read_capacity;
+    bool fenced;     // a wgmma.fence since results came
     uint64_t *dirty; // registers written since the last wgmma.fence, as in struct watch
     int words;
     size_t count, capacity;
     struct pending {
         const struct op *op;
         uint64_t a_desc, b_desc;
-        uint32_t frame, group;
-        bool add;
+        uint32_t frame, group, number;
+        bool add, taken; // taken: its operands have been read, at the wait of another warp
         uint32_t a[4][WARP];
         uint8_t (*early)[ROW_BYTES]; // operands read at the issue: 16 rows of A, then B; or NULL
     } * list;
@@ -53,6 +62,9 @@ static void drop_pending(struct products *p)
     for (size_t i = 0; i < p->count; ++i)
         free(p->list[i].early);
     p->count = 0;
+    for (size_t i = 0; i < p->read_count; ++i)
+        clock_drop(&p->reads[i].clock);
+    p->read_count = 0;
 }
 
 void wgmma_start(struct cta *cta)
@@ -62,7 +74,8 @@ void wgmma_start(struct cta *cta)
         if (!p)
             continue;
         drop_pending(p);
-        p->open = p->issued = p->resized = p->registers = 0;
+        p->open = p->issued = p->resized = p->registers = p->committed = p->waited = 0;
+        p->waits = NULL;
         p->fenced = false;
         if (p->dirty)
             memset(p->dirty, 0, (size_t)p->words * sizeof *p->dirty);
@@ -77,6 +90,7 @@ void wgmma_destroy(struct cta *cta)
             continue;
         drop_pending(p);
         free(p->list);
+        free(p->reads);
         free(p->dirty);
         free(p);
         cta->warp[i].products = NULL;
@@ -173,7 +187,8 @@ static uint32_t piece_at(const struct layout *l, bool transposed, int row, int k
 }
 
 // Checks a piece and, if `to` is not NULL, copies it there. proxy: whether fences are checked, too.
-static bool take_piece(struct warp *w, const struct op *op, uint32_t at, bool *proxy, void *to)
+static bool take_piece(struct warp *w, const struct op *op, uint32_t at, enum race_access access,
+                       bool *proxy, void *to)
 {
     struct cta *cta = w->cta;
     bool good = at + (uint64_t)16 <= cta->shared_bytes;
@@ -183,7 +198,7 @@ static bool take_piece(struct warp *w, const struct op *op, uint32_t at, bool *p
             return false;
     }
     if (cta->races) {
-        race_shared(w, op, ~0u, at, 16, RACE_READ, NULL);
+        race_shared(w, op, ~0u, at, 16, access, NULL);
         *proxy = *proxy && !race_proxy(w, op, 0, at, 16, false); // reported once an operand
     }
     if (to)
@@ -191,23 +206,28 @@ static bool take_piece(struct warp *w, const struct op *op, uint32_t at, bool *p
     return true;
 }
 
+enum stage { ISSUE, OTHERS_WAIT, WAIT }; // OTHERS_WAIT: another warp waits for this one's product
+
 // Rows first … first + count - 1 of an operand, ROW_BYTES each; NULL: checks only.
 static bool take_rows(struct warp *w, const struct op *op, uint64_t descriptor, bool transposed,
-                      int first, int count, int size, bool proxy, uint8_t *to)
+                      int first, int count, int size, enum stage stage, uint8_t *to)
 {
     struct layout l = unpack_descriptor(descriptor);
+    enum race_access access = stage == OTHERS_WAIT ? RACE_LOOK : RACE_READ;
+    bool proxy = stage == ISSUE;
     if (!transposed) {
         for (int i = 0; i < count; ++i)
             for (int part = 0; part < 2; ++part)
                 if (!take_piece(w, op, piece_at(&l, false, first + i, 16 / size * part, size),
-                                &proxy, to ? to + i * ROW_BYTES + 16 * part : NULL))
+                                access, &proxy, to ? to + i * ROW_BYTES + 16 * part : NULL))
                     return false;
         return true;
     }
     for (int k = 0; k < ROW_BYTES / 2; ++k)
         for (int i = 0; i < count; i += 8) {
             uint16_t piece[8];
-            if (!take_piece(w, op, piece_at(&l, true, first + i, k, 2), &proxy, to ? piece : NULL))
+            if (!take_piece(w, op, piece_at(&l, true, first + i, k, 2), access, &proxy,
+                            to ? piece : NULL))
                 return false;
             for (int e = 0; e < 8 && to; ++e)
                 memcpy(to + (i + e) * ROW_BYTES + 2 * k, &piece[e], 2);
@@ -233,15 +253,23 @@ static bool same_lanes(struct warp *w, const struct op *op, const u64 *descripto
     return true;
 }
 
+// The rows of A that are those of warp `rows`.
+static bool take_a(struct warp *w, const struct pending *p, int rows, enum stage stage,
+                   uint8_t (*a)[ROW_BYTES])
+{
+    const struct wgmma *t = p->op->operands;
+    return t->a_desc == NO_REGISTER ||
+           take_rows(w, p->op, p->a_desc, t->transposed_a, rows % WARPGROUP_WARPS * 16, 16,
+                     element_bytes(t), stage, a ? a[0] : NULL);
+}
+
 // Rows of A and B in shared memory, checked; a, b: where they go, or NULL.
-static bool take_operands(struct warp *w, const struct pending *p, bool issue,
+static bool take_operands(struct warp *w, const struct pending *p, enum stage stage,
                           uint8_t (*a)[ROW_BYTES], uint8_t (*b)[ROW_BYTES])
 {
     const struct wgmma *t = p->op->operands;
-    return (t->a_desc == NO_REGISTER ||
-            take_rows(w, p->op, p->a_desc, t->transposed_a, w->index % WARPGROUP_WARPS * 16, 16,
-                      element_bytes(t), issue, a ? a[0] : NULL)) &&
-           take_rows(w, p->op, p->b_desc, t->transposed_b, 0, t->n, element_bytes(t), issue,
+    return take_a(w, p, w->index, stage, a) &&
+           take_rows(w, p->op, p->b_desc, t->transposed_b, 0, t->n, element_bytes(t), stage,
                      b ? b[0] : NULL);
 }
 
@@ -269,6 +297,14 @@ static void film_operands(struct warp *w, const struct pending *p)
                &from[0], &to[0]);
     extent(p->b_desc, t->transposed_b, 0, t->n, element_bytes(t), &from[1], &to[1]);
     film_product(w->cta->film, p->op->insn, from, to);
+}
+
+static uint8_t (*space_for(const struct wgmma *t))[ROW_BYTES]
+{
+    uint8_t(*space)[ROW_BYTES] = malloc((size_t)(16 + t->n) * sizeof *space);
+    if (!space)
+        abort();
+    return space;
 }
 
 static bool reads_early(const struct warp *w, const struct products *products)
@@ -316,12 +352,10 @@ void wgmma_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     else
         for (int i = 0; i < 4; ++i)
             memcpy(p.a[i], r + t->a[i], sizeof p.a[i]);
-    if (reads_early(w, products)) {
-        p.early = malloc((size_t)(16 + t->n) * sizeof *p.early);
-        if (!p.early)
-            abort();
-    }
-    if (!take_operands(w, &p, true, p.early, p.early ? p.early + 16 : NULL)) {
+    p.number = products->issued;
+    if (reads_early(w, products))
+        p.early = space_for(t);
+    if (!take_operands(w, &p, ISSUE, p.early, p.early ? p.early + 16 : NULL)) {
         free(p.early);
         return;
     }
@@ -330,6 +364,17 @@ void wgmma_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     products->list = array_grow(products->list, products->count, &products->capacity, sizeof p);
     products->list[products->count++] = p;
     note_effect(w);
+}
+
+// The wait of warp `by` shows that this product of `w` has read its operands. B is the same for both.
+static void take_for(struct warp *by, struct warp *w, struct pending *p)
+{
+    bool early = p->early;
+    if (!early)
+        p->early = space_for(p->op->operands);
+    take_operands(w, p, OTHERS_WAIT, early ? NULL : p->early, early ? NULL : p->early + 16);
+    take_a(by, p, w->index, WAIT, NULL);
+    p->taken = true;
 }
 
 static void finish(struct warp *w, const struct pending *p)
@@ -341,32 +386,171 @@ static void finish(struct warp *w, const struct pending *p)
         for (int i = 0; i < 4; ++i) // registers go down the rows, then along k
             for (int lane = 0; lane < WARP; ++lane)
                 memcpy(&a[lane / 4 + i % 2 * 8][lane % 4 * 4 + i / 2 * 16], &p->a[i][lane], 4);
-    if (take_operands(w, p, false, p->early ? NULL : a, p->early ? NULL : b))
+    if (p->taken || take_operands(w, p, WAIT, p->early ? NULL : a, p->early ? NULL : b))
         t->product(w->file + p->frame, t, a, b, p->add);
+}
+
+// The first warp of the warpgroup of `w`; `count`: how many of it there are.
+static struct warp *warpgroup_of(const struct warp *w, int *count)
+{
+    int first = w->index / WARPGROUP_WARPS * WARPGROUP_WARPS, left = w->cta->warps - first;
+    *count = left < WARPGROUP_WARPS ? left : WARPGROUP_WARPS;
+    return &w->cta->warp[first];
+}
+
+// How many of its products on their way a wait waits for.
+static size_t awaited(const struct products *p, const struct op *wait)
+{
+    size_t done = 0;
+    while (done < p->count && p->list[done].group + (uint64_t)wait->imm < p->open)
+        done++;
+    return done;
+}
+
+// A warp of the warpgroup that has not ended, nor committed product `number`; or -1.
+static int behind(const struct warp *w, uint32_t number)
+{
+    int count;
+    const struct warp *first = warpgroup_of(w, &count);
+    for (int i = 0; i < count; ++i)
+        if (first[i].alive && (!first[i].products || first[i].products->committed < number))
+            return first[i].index;
+    return -1;
+}
+
+int wgmma_behind(const struct warp *w)
+{
+    const struct products *p = w->products;
+    return behind(w, p->list[awaited(p, p->waits) - 1].number);
+}
+
+// What no warp of the warpgroup waits for any more is forgotten.
+static void forget_reads(struct warp *first, int count)
+{
+    uint32_t waited = UINT32_MAX;
+    for (int i = 0; i < count; ++i) {
+        uint32_t own = first[i].products ? first[i].products->waited : 0;
+        waited = own < waited ? own : waited;
+    }
+    for (int i = 0; i < count; ++i) {
+        struct products *p = first[i].products;
+        size_t old = 0;
+        while (p && old < p->read_count && p->reads[old].number <= waited)
+            clock_drop(&p->reads[old++].clock);
+        if (!old)
+            continue;
+        p->read_count -= old;
+        memmove(p->reads, p->reads + old, p->read_count * sizeof *p->reads);
+    }
+}
+
+static void note_reads(struct warp *w, uint32_t number)
+{
+    struct products *p = w->products;
+    if (!w->clock)
+        return;
+    p->reads = array_grow(p->reads, p->read_count, &p->read_capacity, sizeof *p->reads);
+    struct reads *reads = &p->reads[p->read_count++];
+    *reads = (struct reads){.number = number};
+    race_release_own(w, &reads->clock);
+}
+
+// All four warps have committed the first `done` products that `w` waits for.
+static void complete(struct warp *w, size_t done)
+{
+    struct products *p = w->products;
+    int count;
+    struct warp *first = warpgroup_of(w, &count);
+    bool news = false; // whether no warp has waited for them before
+    p->waited = p->list[done - 1].number;
+    for (int i = 0; i < count; ++i) {
+        struct products *other = first[i].products;
+        for (size_t k = 0; other && k < other->read_count; ++k)
+            if (other->reads[k].number <= p->waited)
+                race_acquire(w, ~0u, other->reads[k].clock);
+    }
+    for (int i = 0; i < count; ++i) {
+        struct products *other = first[i].products;
+        for (size_t k = 0; other && &first[i] != w && k < other->count; ++k)
+            if (other->list[k].number <= p->waited && !other->list[k].taken)
+                take_for(w, &first[i], &other->list[k]);
+    }
+    for (size_t i = 0; i < done; ++i) {
+        news |= !p->list[i].taken;
+        finish(w, &p->list[i]);
+        free(p->list[i].early);
+    }
+    if (news) {
+        note_reads(w, p->waited);
+        race_acquire(w, ~0u, w->clock ? p->reads[p->read_count - 1].clock : NULL); // of its lanes
+    }
+    forget_reads(first, count);
+    p->fenced = false;
+    p->count -= done;
+    memmove(p->list, p->list + done, p->count * sizeof *p->list);
+    note_effect(w);
+}
+
+// Those of the warpgroup of `w` that have waited for others, and need not any longer, go on.
+static void settle(struct warp *w)
+{
+    int count;
+    struct warp *first = warpgroup_of(w, &count);
+    for (int i = 0; i < count; ++i) {
+        struct products *p = first[i].products;
+        if (!p || !p->waits || wgmma_behind(&first[i]) >= 0)
+            continue;
+        complete(&first[i], awaited(p, p->waits));
+        p->waits = NULL;
+        for (int k = 0; k < first[i].group_count; ++k) {
+            struct group *g = &first[i].groups[k];
+            if (!g->arrived || g->barrier != WARPGROUP_BARRIER)
+                continue;
+            g->arrived = false;
+            g->block++;
+        }
+    }
+}
+
+void wgmma_left(struct warp *w)
+{
+    settle(w);
+}
+
+static void commit(struct warp *w)
+{
+    struct products *p = w->products;
+    p->open++;
+    if (p->committed == p->issued)
+        return;
+    p->committed = p->issued;
+    note_reads(w, p->issued);
+    settle(w);
 }
 
 void wgmma_group_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     struct products *products = products_of(w);
-    (void)r;
     if (!whole_warp(w, op, mask))
         return;
     if (op->imm < 0) {
-        products->open++;
+        commit(w);
         return;
     }
-    size_t done = 0;
-    while (done < products->count &&
-           products->list[done].group + (uint64_t)op->imm < products->open) {
-        finish(w, &products->list[done]);
-        free(products->list[done++].early);
-    }
+    size_t done = awaited(products, op);
     if (!done)
         return;
-    products->fenced = false;
-    products->count -= done;
-    memmove(products->list, products->list + done, products->count * sizeof *products->list);
-    note_effect(w);
+    if (behind(w, products->list[done - 1].number) < 0) {
+        complete(w, done);
+        return;
+    }
+    products->waits = op;
+    w->gone = mask;
+    w->groups[w->group_count++] = (struct group){.mask = mask,
+                                                 .block = w->next - 1,
+                                                 .frame = (uint32_t)(r - w->file),
+                                                 .arrived = true,
+                                                 .barrier = WARPGROUP_BARRIER};
 }
 
 void wgmma_fence_op(struct warp *w, char *r, const struct op *op, uint32_t mask)

@@ -45,7 +45,7 @@ struct source_line {
     const char *file;
     int line;
     const char *callers; // of a line in an inlined function: " (called at FILE:LINE, …)", else ""
-    bool in_library;     // the instruction itself stands in CUB or Thrust, which that line calls
+    bool in_library;     // the instruction itself stands in CUB, Thrust or CUTLASS
 };
 
 struct insn {

@@ -724,7 +724,8 @@ static bool toolkit_header(const char *path)
 
 static bool library_header(const char *path)
 {
-    return toolkit_header(path) && (strstr(path, "/cub/") || strstr(path, "/thrust/"));
+    return (toolkit_header(path) && (strstr(path, "/cub/") || strstr(path, "/thrust/"))) ||
+           strstr(path, "/cutlass/arch/memory_sm");
 }
 
 static const char *location_file(const struct parser *p, int location)
@@ -1109,6 +1110,51 @@ static void describe_kernel(struct module *m, struct kernel *kernel, struct func
     }
 }
 
+static bool operand_is_shared(struct module *m, const struct function *f, int scope,
+                              const struct operand *o)
+{
+    bool found = false;
+    for (int i = 0; o->kind == OPERAND_VECTOR && i < o->count; ++i)
+        found |= operand_is_shared(m, f, scope, &o->elements[i]);
+    if (!o->name || function_variable(f, scope, o->name))
+        return found;
+    const struct variable *v = module_variable(m, f->unit, o->name);
+    return found || (v && v->space == SPACE_SHARED && !v->dynamic);
+}
+
+// Whether a function names a shared variable of the module. calls: or calls another one.
+static bool names_shared(struct module *m, const struct function *f, bool calls)
+{
+    for (size_t i = 0; i < f->insn_count; ++i) {
+        const struct insn *insn = &f->insns[i];
+        if (calls && !strncmp(insn->opcode, "call", 4))
+            return true;
+        for (int k = 0; k < insn->count; ++k)
+            if (operand_is_shared(m, f, insn->scope, &insn->operands[k]))
+                return true;
+    }
+    return false;
+}
+
+// Module-level shared variables come first, in every kernel that may use any: itself, or in a function
+// that it calls. The others do not have them.
+static void place_shared(struct module *m, size_t shared)
+{
+    bool called = false;
+    for (size_t i = 0; i < m->function_count; ++i)
+        called |= !m->functions[i]->is_kernel && names_shared(m, m->functions[i], false);
+    for (size_t i = 0; i < m->kernel_count; ++i) {
+        struct function *f = m->kernels[i].function;
+        size_t *own = &m->kernels[i].info.static_shared_bytes;
+        if (!names_shared(m, f, called))
+            continue;
+        for (size_t j = 0; j < f->variable_count; ++j)
+            if (f->variables[j]->space == SPACE_SHARED)
+                f->variables[j]->offset += align_up(shared, 128);
+        *own = *own ? *own + align_up(shared, 128) : shared;
+    }
+}
+
 enum { CONSTANT_MOST = 64 << 10 }; // bytes (CUDA C++ Programming Guide, Compute Capabilities)
 
 // Gives every .global and .const variable its memory and writes the initial values.
@@ -1159,16 +1205,8 @@ static bool place_variables(struct module *m, char *why, size_t size)
             memcpy((char *)v->address + r->at, &value, 8);
         }
     }
-    // Module-level shared variables come first in every kernel that has any of its own.
-    for (size_t i = 0; i < m->function_count && shared; ++i)
-        for (size_t j = 0; j < m->functions[i]->variable_count; ++j)
-            if (m->functions[i]->variables[j]->space == SPACE_SHARED)
-                m->functions[i]->variables[j]->offset += align_up(shared, 128);
-    for (size_t i = 0; i < m->kernel_count && shared; ++i)
-        m->kernels[i].info.static_shared_bytes =
-            m->kernels[i].info.static_shared_bytes
-                ? m->kernels[i].info.static_shared_bytes + align_up(shared, 128)
-                : shared;
+    if (shared)
+        place_shared(m, shared);
     return true;
 }
 

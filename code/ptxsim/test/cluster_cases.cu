@@ -121,6 +121,25 @@ template <bool WRONG> __global__ void relaxed(int *out)
     out[blockIdx.x * N + threadIdx.x] = value;
 }
 
+// What a fence.mbarrier_init is for: the cluster's barrier shows mbarriers, and need not be a release.
+template <bool WRONG> __global__ void initialised(int *out)
+{
+    __shared__ uint64_t barrier;
+    uint32_t other = cg::this_cluster().block_rank() ^ 1;
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&barrier))
+                     : "memory");
+    if (!WRONG)
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+    if (threadIdx.x == 0)
+        arrive_at(&barrier, other); // <- initialised
+    wait_for(&barrier, 0);
+    cg::this_cluster().sync();
+    out[blockIdx.x * N + threadIdx.x] = 1;
+}
+
 template <bool WRONG> __global__ void written_late(int *out)
 {
     __shared__ int mine[N];
@@ -433,7 +452,7 @@ static const struct {
     CASE(left),      CASE(counted),     CASE(twice),        CASE(unasked),      CASE(stuck),
     CASE(outside),   CASE(not_its_own), CASE(no_such_rank), CASE(handed_over),  CASE(multicast),
     CASE(reused),    CASE(unwaited),    CASE(sent),         CASE(told),         CASE(added),
-    CASE(astray),
+    CASE(astray),    CASE(initialised),
 };
 
 int main(int argc, char **argv)

@@ -141,6 +141,24 @@ template <bool WRONG> __global__ void three_warps(int *out, const CUtensorMap *)
     out[threadIdx.x] = (int)d[0];
 }
 
+// Three warps wait for a product of four, the fourth at a barrier.
+template <bool WRONG> __global__ void elsewhere(int *out, const CUtensorMap *)
+{
+    __shared__ tiles t;
+    float d[4] = {};
+    fill(t, true);
+    if (!WRONG || threadIdx.x < 96) {
+        pin(d);
+        FENCE;
+        MULTIPLY(d, descriptor(t.a), descriptor(t.b));
+        COMMIT;
+        WAIT; // <- elsewhere
+        pin(d);
+    }
+    __syncthreads();
+    out[threadIdx.x] = (int)d[0];
+}
+
 template <bool WRONG> __global__ void outside(int *out, const CUtensorMap *)
 {
     __shared__ tiles t;
@@ -240,6 +258,33 @@ template <bool WRONG> __global__ void reused(int *out, const CUtensorMap *map)
     out[threadIdx.x] = mine + t.b[threadIdx.x];
 }
 
+// A product is the warpgroup's: when one of its threads has waited, all four warps have read the tile.
+template <bool WRONG> __global__ void one_waits(int *out, const CUtensorMap *map)
+{
+    __shared__ tiles t;
+    float d[4] = {};
+    uint32_t full = shared_address(&t.full);
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    fill(t, true);
+    pin(d);
+    FENCE;
+    MULTIPLY(d, descriptor(t.a), descriptor(t.b));
+    COMMIT;
+    if (!WRONG)
+        WAIT;
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full), "r"(BOX)
+                     : "memory");
+        load_box(t.b, map, &t.full); // <- one_waits
+    }
+    WAIT;
+    await(t);
+    pin(d);
+    out[threadIdx.x] = (int)d[0] + t.b[threadIdx.x];
+}
+
 template <bool WRONG> __global__ void no_map(int *out, const CUtensorMap *map)
 {
     __shared__ tiles t;
@@ -301,6 +346,30 @@ template <bool WRONG> __global__ void store_unwaited(int *out, const CUtensorMap
     }
 }
 
+__device__ __forceinline__ void store_box(const CUtensorMap *map, const void *from, int row)
+{
+    asm volatile(
+        "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(
+            map),
+        "r"(0), "r"(row), "r"(shared_address(from))
+        : "memory");
+}
+
+// Of a box that lies half outside of the tensor, the other half is what has to be there.
+template <bool WRONG> __global__ void store_outside(int *, const CUtensorMap *map)
+{
+    __shared__ tiles t;
+    for (int i = threadIdx.x; i < (WRONG ? BOX / 4 : BOX / 2); i += N)
+        t.b[i] = 1;
+    proxy_fence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        store_box(map, t.b, ROWS / 2); // <- store_outside
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}
+
 // ---- Running them -------------------------------------------------------------------------------
 
 #define CASE(name, warpgroups)                                                                     \
@@ -312,11 +381,11 @@ static const struct {
     void (*kernel[2])(int *, const CUtensorMap *);
     int warpgroups;
 } cases[] = {
-    CASE(no_wait, 1),      CASE(no_fence, 1),       CASE(no_proxy_fence, 1),
-    CASE(overwritten, 1),  CASE(three_warps, 1),    CASE(outside, 1),
-    CASE(registers, 3),    CASE(early, 1),          CASE(expected, 1),
-    CASE(reused, 1),       CASE(no_map, 1),         CASE(store_unfenced, 1),
-    CASE(store_reused, 1), CASE(store_unwaited, 1),
+    CASE(no_wait, 1),        CASE(no_fence, 1),  CASE(no_proxy_fence, 1), CASE(overwritten, 1),
+    CASE(three_warps, 1),    CASE(outside, 1),   CASE(elsewhere, 1),      CASE(one_waits, 1),
+    CASE(store_outside, 1),  CASE(registers, 3), CASE(early, 1),          CASE(expected, 1),
+    CASE(reused, 1),         CASE(no_map, 1),    CASE(store_unfenced, 1), CASE(store_reused, 1),
+    CASE(store_unwaited, 1),
 };
 
 static bool encode(CUtensorMap *map, void *tensor)

@@ -16,6 +16,9 @@ setup() {
     expect read_early "with no barrier of the cluster in between"
 }
 @test "barrier.cluster.arrive.relaxed orders no memory" { expect relaxed "with no barrier of the cluster in between"; }
+@test "barrier.cluster.arrive.relaxed shows mbarriers after a fence for them, and only then" {
+    expect initialised "with no barrier of the cluster in between"
+}
 @test "another block writes, and nothing waits for it" {
     expect written_late "with no barrier of the cluster in between"
 }

@@ -18,6 +18,10 @@ setup() {
 }
 @test "wgmma: an operand that is overwritten before the wait" { expect overwritten "with no barrier in between"; }
 @test "wgmma: three of four warps" { expect three_warps "all four warps of a warpgroup must execute the same"; }
+@test "wgmma: three of four warps, the fourth at a barrier" { expect elsewhere "for warp 3 of its warpgroup"; }
+@test "wgmma: a box into a tile that four warps read, when one of them has waited" {
+    expect one_waits "copies (cp.async.bulk)"
+}
 @test "wgmma: a descriptor outside of shared memory" { expect outside "shared memory"; }
 @test "setmaxnreg: more registers than an SM has" { expect registers "waits for ever"; }
 @test "TMA: a box that nobody waits for" { expect early "a cp.async.bulk of thread (0,0,0)"; }
@@ -29,3 +33,4 @@ setup() {
 @test "bulk store: what threads write with no proxy fence" { expect store_unfenced "a proxy fence is missing"; }
 @test "bulk store: overwritten before it has read" { expect store_reused "in between"; }
 @test "bulk store: not waited for" { expect store_unwaited "has not been waited for"; }
+@test "bulk store: a box half outside of the tensor" { expect store_outside "that nothing has written"; }
