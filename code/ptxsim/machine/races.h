@@ -228,8 +228,8 @@ struct race_log {
 };
 void race_log_merge(struct race_log *into, struct race_log *from);
 void race_log_sort(struct race_log *log);
-// Whether an instruction is CUB's, Thrust's or one of CUTLASS's loads: by its line, or by the name of its kernel where nvcc was
-// not asked for lines.
+// Whether an instruction is CUB's, Thrust's or one of CUTLASS's loads of fragments: by its line, or by the
+// name of its kernel where nvcc was not asked for lines.
 bool race_in_library(const struct program *program, uint32_t insn);
 // "file:line" of an instruction, as it is named to the user; in `text`.
 const char *race_line(const struct program *program, uint32_t insn, char *text, size_t size);
