@@ -252,7 +252,7 @@ void races_create(struct cta *cta)
     struct races *s = cta->races = need(calloc(1, sizeof *s));
     s->shift = cta->program->cell_shift;
     s->cells = (cta->shared_bytes >> s->shift) + 1;
-    s->threads = (uint32_t)cta->warps * WARP;
+    s->threads = (uint32_t)cta->warps * (WARP + 1);
     s->warps = cta->warps;
     s->write_stamp = plane(s->cells);
     s->write_thread = plane(s->cells);
@@ -423,16 +423,22 @@ void race_release(struct warp *w, uint32_t lanes, struct clock **clock)
     summarise(w);
 }
 
-void race_release_own(struct warp *w, struct clock **clock)
+static uint32_t products_of(const struct races *s, int warp)
+{
+    return (uint32_t)(s->warps * WARP + warp);
+}
+
+void race_release_products(struct warp *w, struct clock **clock)
 {
     if (!w->clock)
         return;
-    struct clock *to = clock_own(clock, w->cta->races->threads);
-    for (int i = 0; i < WARP; ++i) {
-        uint32_t *at = &to->at[w->index * WARP + i], now = w->clock->now[i];
-        *at = now > *at ? now : *at;
-        to->most = now > to->most ? now : to->most;
-    }
+    const struct races *s = w->cta->races;
+    struct clock *to = clock_own(clock, s->threads);
+    uint32_t last = 0;
+    for (int i = 0; i < WARP; ++i)
+        last = w->clock->now[i] > last ? w->clock->now[i] : last;
+    to->at[products_of(s, w->index)] = last;
+    to->most = last > to->most ? last : to->most;
     step(w, ~0u, tick(w->cta));
     summarise(w);
 }
@@ -750,9 +756,22 @@ static bool ordered(const struct warp *w, int lane, uint32_t thread, uint32_t st
             stamp <= c->known[lane]->at[thread]);
 }
 
-// Of some lanes of warp p: those of which something done up to `stamp` is not known to come before
-// what the lane does now.
-static uint32_t unordered(const struct warp *w, int lane, int p, uint32_t lanes, uint32_t stamp)
+static bool opcode_has(const struct warp *w, uint32_t insn, const char *part)
+{
+    return strstr(w->cta->program->insns[insn & ~RACE_STRONG].opcode, part) != NULL;
+}
+
+// Whether a read at `stamp` was by a product of warp p that a clock knows to have read its operands.
+static bool product_read(const struct races *s, const struct warp *w, const struct clock *known,
+                         int p, uint32_t stamp, uint32_t insn)
+{
+    return known && known->at[products_of(s, p)] >= stamp && opcode_has(w, insn, "wgmma.mma");
+}
+
+// Of some lanes of warp p: those of which a read at `stamp` is not known to come before what the lane
+// does now.
+static uint32_t unordered(const struct warp *w, int lane, int p, uint32_t lanes, uint32_t stamp,
+                          uint32_t insn)
 {
     const struct warp_clock *c = w->clock;
     const struct clock *known = c->known[lane];
@@ -765,18 +784,14 @@ static uint32_t unordered(const struct warp *w, int lane, int p, uint32_t lanes,
     uint32_t later = 0;
     for (int i = 0; i < WARP; ++i)
         later |= (uint32_t)(known->at[p * WARP + i] < stamp) << i;
-    return lanes & later;
+    lanes &= later;
+    return lanes && product_read(w->cta->races, w, known, p, stamp, insn) ? 0 : lanes;
 }
 
 // A loop around atom.cas begins with a plain load of its place, as CUDA's own examples do.
 static bool is_cas(const struct warp *w, uint32_t insn)
 {
     return strstr(w->cta->program->insns[insn & ~RACE_STRONG].opcode, ".cas") != NULL;
-}
-
-static bool opcode_has(const struct warp *w, uint32_t insn, const char *part)
-{
-    return strstr(w->cta->program->insns[insn & ~RACE_STRONG].opcode, part) != NULL;
 }
 
 // Volatile accesses of two lanes that run together. A lane that waits for a flag of another one runs
@@ -1118,7 +1133,7 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
     // again.
     uint32_t good_stamp = 0, good_thread = 0;
     struct {
-        uint32_t stamp, lanes;
+        uint32_t stamp, lanes, insn;
     } good[WARP];
     if (write)
         memset(good, 0, (size_t)s->warps * sizeof *good);
@@ -1173,13 +1188,15 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
         for (int p = 0; p < s->warps && !told; ++p) {
             const struct read_plane *r = &s->read[p];
             if (r->stamp[cell] <= c->base_all ||
-                (r->stamp[cell] == good[p].stamp && r->lanes[cell] == good[p].lanes) ||
+                (r->stamp[cell] == good[p].stamp && r->lanes[cell] == good[p].lanes &&
+                 r->insn[cell] == good[p].insn) ||
                 (strong && !(p == w->index && opcode_has(w, op->insn, ".volatile")) &&
                  (r->insn[cell] & RACE_STRONG || is_cas(w, op->insn))))
                 continue;
             for (uint32_t left = lanes; left && !told; left &= left - 1) {
                 int lane = __builtin_ctz(left);
-                uint32_t readers = unordered(w, lane, p, r->lanes[cell], r->stamp[cell]);
+                uint32_t readers =
+                    unordered(w, lane, p, r->lanes[cell], r->stamp[cell], r->insn[cell]);
                 if (strong && r->insn[cell] & RACE_STRONG) // volatile both, or neither races
                     readers = opcode_has(w, r->insn[cell], ".volatile") ? readers & w->here : 0;
                 if (readers && !both_matrices(w, op, (uint32_t)p, r->insn[cell])) {
@@ -1191,6 +1208,7 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
             if (!told) {
                 good[p].stamp = r->stamp[cell];
                 good[p].lanes = r->lanes[cell];
+                good[p].insn = r->insn[cell];
             }
         }
         if (s->foreign && !told)
@@ -1883,10 +1901,16 @@ static struct party own_reader(const struct warp *w, int lane, struct cta *home,
                                bool strong)
 {
     struct races *s = home->races;
+    const struct world *world = w->clock->world[lane];
+    const struct clock *known = NULL; // what the lane knows of that CTA
+    for (uint32_t i = 0; world && i < world->count; ++i)
+        if (world->of[i].cta == home->number)
+            known = world->of[i].clock;
     for (uint32_t p = 0; p < (uint32_t)s->warps; ++p) {
         reading_settle(&s->read[p], cell >> LINE_SHIFT);
         const struct read_plane *r = &s->read[p];
-        if (r->stamp[cell] <= s->start || (strong && r->insn[cell] & RACE_STRONG))
+        if (r->stamp[cell] <= s->start || (strong && r->insn[cell] & RACE_STRONG) ||
+            product_read(s, w, known, (int)p, r->stamp[cell], r->insn[cell]))
             continue;
         for (uint32_t left = r->lanes[cell]; left; left &= left - 1) {
             struct party reader = {.cta = (uint32_t)home->number,

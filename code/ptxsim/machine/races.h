@@ -107,6 +107,7 @@ struct
 struct races {                            // a CTA's
     unsigned shift;                       // log2 of a cell's bytes
     uint32_t cells, threads, time, start; // start: the last time of the CTA before
+    // threads: of clocks. Behind the CTA's stands one for each warp: its products (wgmma).
     int warps;
     uint32_t *write_stamp, *write_thread, *write_insn; // of each cell
     struct read_plane {
@@ -201,8 +202,8 @@ void race_proxy_fence(struct warp *w, uint32_t lanes);
 void race_warp_sync(struct warp *w, uint32_t lanes);
 // What the lanes have done goes into a clock; what a clock knows goes to the lanes.
 void race_release(struct warp *w, uint32_t lanes, struct clock **clock);
-// The same of what the warp's own lanes have done, and not of what they know of others.
-void race_release_own(struct warp *w, struct clock **clock);
+// The same of what the warp's products (wgmma) read so far, and of nothing else.
+void race_release_products(struct warp *w, struct clock **clock);
 void race_acquire(struct warp *w, uint32_t lanes, struct clock *clock);
 void race_barrier_all(struct cta *cta); // every thread of the CTA waits at one barrier
 void clock_join(struct clock **into, struct clock *more);

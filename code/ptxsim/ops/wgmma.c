@@ -452,7 +452,7 @@ static void note_reads(struct warp *w, uint32_t number)
     p->reads = array_grow(p->reads, p->read_count, &p->read_capacity, sizeof *p->reads);
     struct reads *reads = &p->reads[p->read_count++];
     *reads = (struct reads){.number = number};
-    race_release_own(w, &reads->clock);
+    race_release_products(w, &reads->clock);
 }
 
 // All four warps have committed the first `done` products that `w` waits for.

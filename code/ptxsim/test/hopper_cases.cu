@@ -182,6 +182,31 @@ template <bool WRONG> __global__ void registers(int *out, const CUtensorMap *)
     out[threadIdx.x % N] = 1;
 }
 
+// A wait for products is no barrier for what threads have read themselves.
+template <bool WRONG> __global__ void wait_is_no_barrier(int *out, const CUtensorMap *)
+{
+    __shared__ tiles t;
+    __shared__ int x;
+    float d[4] = {};
+    if (threadIdx.x == 0)
+        x = 7;
+    fill(t, true);
+    if (threadIdx.x == 32)
+        out[1] = x;
+    if (!WRONG)
+        __syncthreads();
+    pin(d);
+    FENCE;
+    MULTIPLY(d, descriptor(t.a), descriptor(t.b));
+    COMMIT;
+    WAIT;
+    pin(d);
+    if (threadIdx.x == 0)
+        x = (int)d[0]; // <- wait_is_no_barrier
+    __syncthreads();
+    out[2 + threadIdx.x] = x;
+}
+
 // ---- Bulk copies --------------------------------------------------------------------------------
 
 __device__ __forceinline__ void load_box(void *to, const CUtensorMap *map, uint64_t *full)
@@ -381,11 +406,12 @@ static const struct {
     void (*kernel[2])(int *, const CUtensorMap *);
     int warpgroups;
 } cases[] = {
-    CASE(no_wait, 1),        CASE(no_fence, 1),  CASE(no_proxy_fence, 1), CASE(overwritten, 1),
-    CASE(three_warps, 1),    CASE(outside, 1),   CASE(elsewhere, 1),      CASE(one_waits, 1),
-    CASE(store_outside, 1),  CASE(registers, 3), CASE(early, 1),          CASE(expected, 1),
-    CASE(reused, 1),         CASE(no_map, 1),    CASE(store_unfenced, 1), CASE(store_reused, 1),
-    CASE(store_unwaited, 1),
+    CASE(no_wait, 1),      CASE(no_fence, 1),       CASE(no_proxy_fence, 1),
+    CASE(overwritten, 1),  CASE(three_warps, 1),    CASE(outside, 1),
+    CASE(elsewhere, 1),    CASE(one_waits, 1),      CASE(store_outside, 1),
+    CASE(registers, 3),    CASE(early, 1),          CASE(expected, 1),
+    CASE(reused, 1),       CASE(no_map, 1),         CASE(store_unfenced, 1),
+    CASE(store_reused, 1), CASE(store_unwaited, 1), CASE(wait_is_no_barrier, 1),
 };
 
 static bool encode(CUtensorMap *map, void *tensor)

@@ -22,6 +22,9 @@ setup() {
 @test "wgmma: a box into a tile that four warps read, when one of them has waited" {
     expect one_waits "copies (cp.async.bulk)"
 }
+@test "wgmma: a wait for products that is taken for a barrier" {
+    expect wait_is_no_barrier "with no barrier in between"
+}
 @test "wgmma: a descriptor outside of shared memory" { expect outside "shared memory"; }
 @test "setmaxnreg: more registers than an SM has" { expect registers "waits for ever"; }
 @test "TMA: a box that nobody waits for" { expect early "a cp.async.bulk of thread (0,0,0)"; }
