@@ -232,13 +232,18 @@ __device__ __forceinline__ void start(tiles &t, const CUtensorMap *map, uint32_t
     }
 }
 
-__device__ __forceinline__ void await(tiles &t)
+__device__ __forceinline__ void await(uint32_t mbarrier)
 {
     asm volatile(
         "{\n.reg .pred done;\nagain:\n"
         "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n@!done bra again;\n}" ::"r"(
-            shared_address(&t.full))
+            mbarrier)
         : "memory");
+}
+
+__device__ __forceinline__ void await(tiles &t)
+{
+    await(shared_address(&t.full));
 }
 
 template <bool WRONG> __global__ void early(int *out, const CUtensorMap *map)
@@ -281,6 +286,42 @@ template <bool WRONG> __global__ void reused(int *out, const CUtensorMap *map)
     __syncthreads();
     await(t);
     out[threadIdx.x] = mine + t.b[threadIdx.x];
+}
+
+// The tile is given back before its product has read it, and filled again: the copy may come before the wait
+// or after it.
+template <bool WRONG> __global__ void released_early(int *out, const CUtensorMap *map)
+{
+    __shared__ tiles t;
+    __shared__ uint64_t empty;
+    float d[4] = {};
+    uint32_t full = shared_address(&t.full), released = shared_address(&empty);
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full) : "memory");
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 128;" ::"r"(released) : "memory");
+    }
+    fill(t, true);
+    if (threadIdx.x >= N) { // the second warpgroup
+        if (threadIdx.x == N) {
+            await(released);
+            asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full),
+                         "r"(BOX)
+                         : "memory");
+            load_box(t.b, map, &t.full); // <- released_early
+            await(full);
+        }
+        return;
+    }
+    pin(d);
+    FENCE;
+    MULTIPLY(d, descriptor(t.a), descriptor(t.b));
+    COMMIT;
+    if (!WRONG)
+        WAIT;
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(released) : "memory");
+    WAIT;
+    pin(d);
+    out[threadIdx.x] = (int)d[0];
 }
 
 // A product is the warpgroup's: when one of its threads has waited, all four warps have read the tile.
@@ -406,12 +447,25 @@ static const struct {
     void (*kernel[2])(int *, const CUtensorMap *);
     int warpgroups;
 } cases[] = {
-    CASE(no_wait, 1),      CASE(no_fence, 1),       CASE(no_proxy_fence, 1),
-    CASE(overwritten, 1),  CASE(three_warps, 1),    CASE(outside, 1),
-    CASE(elsewhere, 1),    CASE(one_waits, 1),      CASE(store_outside, 1),
-    CASE(registers, 3),    CASE(early, 1),          CASE(expected, 1),
-    CASE(reused, 1),       CASE(no_map, 1),         CASE(store_unfenced, 1),
-    CASE(store_reused, 1), CASE(store_unwaited, 1), CASE(wait_is_no_barrier, 1),
+    CASE(no_wait, 1),
+    CASE(no_fence, 1),
+    CASE(no_proxy_fence, 1),
+    CASE(overwritten, 1),
+    CASE(three_warps, 1),
+    CASE(outside, 1),
+    CASE(elsewhere, 1),
+    CASE(one_waits, 1),
+    CASE(store_outside, 1),
+    CASE(released_early, 2),
+    CASE(registers, 3),
+    CASE(early, 1),
+    CASE(expected, 1),
+    CASE(reused, 1),
+    CASE(no_map, 1),
+    CASE(store_unfenced, 1),
+    CASE(store_reused, 1),
+    CASE(store_unwaited, 1),
+    CASE(wait_is_no_barrier, 1),
 };
 
 static bool encode(CUtensorMap *map, void *tensor)

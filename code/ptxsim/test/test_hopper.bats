@@ -22,6 +22,9 @@ setup() {
 @test "wgmma: a box into a tile that four warps read, when one of them has waited" {
     expect one_waits "copies (cp.async.bulk)"
 }
+@test "wgmma: a tile that is given back before the product has read it" {
+    expect released_early "copies (cp.async.bulk)"
+}
 @test "wgmma: a wait for products that is taken for a barrier" {
     expect wait_is_no_barrier "with no barrier in between"
 }
