@@ -91,6 +91,9 @@ bool memory_of_host(uint64_t address);
 void memory_track(void *address);
 // The host has written, or copied (from: in device memory or not), bytes of an allocation.
 void memory_mark(void *to, const void *from, size_t bytes);
+// Of a copy's source in device memory: how many bytes come before the first that nothing has written; all,
+// if there is none, or it is not known.
+size_t memory_written(const void *from, size_t bytes);
 size_t memory_in_use(void);   // bytes of device and managed memory
 size_t memory_capacity(void); // of the simulated device, or what the host can give, if less
 

@@ -332,6 +332,16 @@ void memory_mark(void *to, const void *from, size_t bytes)
         memset(marks, 1, bytes);
 }
 
+size_t memory_written(const void *from, size_t bytes)
+{
+    const struct allocation *a = memory_find((uint64_t)(uintptr_t)from, bytes, NULL);
+    if (!a || !a->defined || a->kind != MEMORY_DEVICE)
+        return bytes;
+    const uint8_t *marks = a->defined + ((uint64_t)(uintptr_t)from - a->base);
+    const uint8_t *none = memchr(marks, 0, bytes);
+    return none ? (size_t)(none - marks) : bytes;
+}
+
 static void forget(size_t at)
 {
     struct allocation *a = allocations[at];

@@ -212,6 +212,25 @@ static void fill_row(char *to, unsigned value, size_t element, size_t width)
     memory_mark(to, NULL, width * element);
 }
 
+// A result that was never computed comes to the host as NaN or -1, and no kernel has read it: the program is
+// told once. It is no error, for who copies a whole buffer may know how much of it counts.
+static void tell_unwritten(const char *to, const char *from, size_t bytes)
+{
+    static bool told;
+    size_t written = told || (uintptr_t)to == (uintptr_t)from ? bytes : memory_written(from, bytes);
+    const struct allocation *source, *target = memory_find((uint64_t)(uintptr_t)to, bytes, NULL);
+
+    if (written == bytes ||
+        (target && (target->kind == MEMORY_DEVICE || target->kind == MEMORY_MANAGED)))
+        return;
+    told = true;
+    source = memory_find((uint64_t)(uintptr_t)from, bytes, NULL);
+    complain("a copy to the host has bytes that nothing has written, the first at byte %llu of an "
+             "allocation of %llu bytes: here they are 0xff, on a GPU they may be anything",
+             (unsigned long long)((uint64_t)(uintptr_t)from - source->base + written),
+             (unsigned long long)source->size);
+}
+
 static cudaError_t copy_now(const struct task *task)
 {
     bool copies = task->kind == TASK_COPY;
@@ -228,6 +247,7 @@ static cudaError_t copy_now(const struct task *task)
             char *to = task->copy.to + slice * task->copy.to_slice + row * task->copy.to_pitch;
             const char *from =
                 task->copy.from + slice * task->copy.from_slice + row * task->copy.from_pitch;
+            tell_unwritten(to, from, task->copy.width);
             memmove(to, from, task->copy.width);
             memory_mark(to, from, task->copy.width);
         }

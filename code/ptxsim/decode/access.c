@@ -239,6 +239,7 @@ static void decode_access(struct decoder *d, bool store)
 void decode_load(struct decoder *d)
 {
     decode_access(d, false);
+    this_insn(d)->polls = has(d, MOD_volatile) && asks_again(d, d->insn);
 }
 
 void decode_store(struct decoder *d)

@@ -247,7 +247,9 @@ typedef void visit_fn(struct decoder *d, int reg, bool defines, void *data);
 
 void visit_registers(struct decoder *d, const struct insn *insn, visit_fn *visit, void *data);
 struct flow_block *find_blocks(struct decoder *d, size_t *count); // of d->function; d->block_of
-void number_watched(struct decoder *d);                           // d->watched
+// Whether a load stands in a loop and its value does nothing but decide branches: that of a flag.
+bool asks_again(struct decoder *d, const struct insn *load);
+void number_watched(struct decoder *d);                                              // d->watched
 void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t count); // d->slot
 
 #endif

@@ -353,3 +353,62 @@ void allocate_registers(struct decoder *d, struct flow_block *blocks, size_t cou
         d->slot[v->reg] = place->at;
     }
 }
+
+// ---- Flags that are polled ----------------------------------------------------------------------
+
+struct use {
+    int reg;
+    bool found;
+};
+
+static void find_use(struct decoder *d, int reg, bool defines, void *data)
+{
+    struct use *use = data;
+    (void)d;
+    use->found |= !defines && reg == use->reg;
+}
+
+static bool makes_condition(const char *opcode)
+{
+    static const char *const parts[] = {"setp.", "and.", "or.", "xor.", "not.", "cvt.", "mov."};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
+        if (!strncmp(opcode, parts[i], strlen(parts[i])))
+            return true;
+    return false;
+}
+
+// Whether what is in a register comes to branches, by so many steps at most, and nowhere else.
+static bool only_decides(struct decoder *d, int reg, int steps)
+{
+    const struct function *f = d->function;
+    for (size_t i = 0; i < f->insn_count; ++i) {
+        const struct insn *insn = &f->insns[i];
+        struct use use = {.reg = reg};
+        visit_registers(d, insn, find_use, &use);
+        if (!use.found || (insn->guard == reg && control_of(d, insn) == CONTROL_JUMP))
+            continue;
+        if (steps == 0 || insn->guard == reg || !makes_condition(insn->opcode) ||
+            insn->operands[0].kind != OPERAND_REGISTER || insn->operands[0].pair >= 0 ||
+            !only_decides(d, insn->operands[0].reg, steps - 1))
+            return false;
+    }
+    return true;
+}
+
+bool asks_again(struct decoder *d, const struct insn *load)
+{
+    const struct function *f = d->function;
+    size_t at = (size_t)(load - f->insns);
+    bool loop = false;
+
+    for (size_t i = at; i < f->insn_count && !loop; ++i) {
+        const struct insn *insn = &f->insns[i];
+        if (control_of(d, insn) != CONTROL_JUMP || !insn->count ||
+            insn->operands[0].kind != OPERAND_NAME)
+            continue;
+        const struct label *to = function_label(f, insn->scope, insn->operands[0].name);
+        loop = to && to->insn <= at;
+    }
+    return loop && load->operands[0].kind == OPERAND_REGISTER &&
+           only_decides(d, load->operands[0].reg, 6);
+}

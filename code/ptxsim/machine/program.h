@@ -68,7 +68,8 @@ struct program {
         uint8_t op_class;
         uint32_t tensor_flops, tensor_flops_8bit, tensor_instructions;
         bool mufu, barrier, store;
-        bool bulk; // a bulk copy: it goes through the asynchronous proxy
+        bool bulk;  // a bulk copy: it goes through the asynchronous proxy
+        bool polls; // a volatile load that is asked again, in a loop that its value ends
         const char *opcode;
         int ptx_line;
     } * insns;

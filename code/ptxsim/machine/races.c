@@ -794,14 +794,19 @@ static bool is_cas(const struct warp *w, uint32_t insn)
     return strstr(w->cta->program->insns[insn & ~RACE_STRONG].opcode, ".cas") != NULL;
 }
 
-// Volatile accesses of two lanes that run together. A lane that waits for a flag of another one runs
-// apart from it.
+static bool polls(const struct warp *w, uint32_t insn)
+{
+    return w->cta->program->insns[insn & ~RACE_STRONG].polls;
+}
+
+// Volatile accesses of two lanes that run together. A lane that waits for a flag of another one runs apart
+// from it, or asks again: then the flag may come in any round.
 static bool in_step(const struct warp *w, const struct op *op, int lane, uint32_t thread,
                     uint32_t insn)
 {
     return thread / WARP == (uint32_t)w->index && thread % WARP != (uint32_t)lane &&
            w->here >> thread % WARP & 1 && opcode_has(w, op->insn, ".volatile") &&
-           opcode_has(w, insn, ".volatile");
+           opcode_has(w, insn, ".volatile") && !polls(w, op->insn) && !polls(w, insn);
 }
 
 // Loads and stores of matrices: the lanes of a warp meet at each, and who has come to one has done with
@@ -1198,7 +1203,9 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
                 uint32_t readers =
                     unordered(w, lane, p, r->lanes[cell], r->stamp[cell], r->insn[cell]);
                 if (strong && r->insn[cell] & RACE_STRONG) // volatile both, or neither races
-                    readers = opcode_has(w, r->insn[cell], ".volatile") ? readers & w->here : 0;
+                    readers = opcode_has(w, r->insn[cell], ".volatile") && !polls(w, r->insn[cell])
+                                  ? readers & w->here
+                                  : 0;
                 if (readers && !both_matrices(w, op, (uint32_t)p, r->insn[cell])) {
                     uint32_t reader = (uint32_t)p * WARP + (uint32_t)__builtin_ctz(readers);
                     report_shared(w, op, lane, at, bytes, access, reader, r->insn[cell], false, 0);

@@ -400,6 +400,27 @@ template <bool WRONG> __global__ void lane_flag(int *out, const int *in)
     }
 }
 
+// Nor is a flag that all of them ask, round after round, until one of them has set it: only who computes with
+// it needs an order.
+template <bool WRONG> __global__ void polled(int *out, const int *in)
+{
+    __shared__ volatile int done;
+    __shared__ int next;
+    int sum = 0, task;
+    if (threadIdx.x == 0)
+        done = next = 0;
+    __syncthreads();
+    while (!done) {
+        if ((task = atomicAdd(&next, 1)) < N)
+            sum += in[task];
+        else
+            done = 1;
+        if (WRONG)
+            sum += done; // <- polled
+    }
+    out[threadIdx.x] = sum;
+}
+
 // Lanes that have left give nothing to a shuffle.
 template <bool WRONG> __global__ void left(int *out, const int *in)
 {
@@ -904,25 +925,35 @@ static const struct {
     void (*kernel[2])(int *, const int *);
     int blocks;
 } cases[] = {
-    CASE(copy_wait, 1),      CASE(copy_groups, 1),    CASE(copy_reuse, 1),
-    CASE(read_early, 1),     CASE(overwrite, 1),      CASE(warp_step, 1),
-    CASE(named, 1),          CASE(divergent, 1),      CASE(parity, 1),
-    CASE(arrivals, 1),       CASE(copy_mbarrier, 1),  CASE(bounds, 1),
-    CASE(queue, 1),          CASE(global_queue, 4),   CASE(last_block, 4),
-    CASE(border, 4),         CASE(uninitialised, 1),  CASE(fresh, 1),
-    CASE(helper, 1),         CASE(flag, 1),           CASE(flag_counted, 1),
-    CASE(chain, 4),          CASE(twice_locked, 4),   CASE(header, 1),
-    CASE(missed_end, 1),     CASE(copy_drained, 1),   CASE(wmma_in_place, 1),
-    CASE(wmma_looked_at, 1), CASE(in_step, 1),        CASE(in_step_global, 1),
-    CASE(lane_flag, 1),      CASE(left, 1),           CASE(two_barriers, 1),
-    CASE(endless, 1),        CASE(endless_stores, 1), CASE(in_place, 4),
-    CASE(same_tile, 1),      CASE(walks, 4),          CASE(no_step, 1),
-    CASE(warp_spins, 1),     CASE(lanes_spin, 1),     CASE(overlap, 1),
-    CASE(overlap_global, 1), CASE(neighbour, 1),      CASE(runs_over, 1),
-    CASE(turns, 1),          CASE(two_tiles, 1),      CASE(gathers, 1),
-    CASE(outside, 1),        CASE(copy_source, 1),    CASE(copy_source_again, 1),
-    CASE(vector_stored, 4),  CASE(vector_loaded, 4),  CASE(same_word, 1),
-    CASE(last_lane, 1),      CASE(same_values, 4),    CASE(same_row, 1),
+    CASE(copy_wait, 1),     CASE(copy_groups, 1),
+    CASE(copy_reuse, 1),    CASE(read_early, 1),
+    CASE(overwrite, 1),     CASE(warp_step, 1),
+    CASE(named, 1),         CASE(divergent, 1),
+    CASE(parity, 1),        CASE(arrivals, 1),
+    CASE(copy_mbarrier, 1), CASE(bounds, 1),
+    CASE(queue, 1),         CASE(global_queue, 4),
+    CASE(last_block, 4),    CASE(border, 4),
+    CASE(uninitialised, 1), CASE(fresh, 1),
+    CASE(helper, 1),        CASE(flag, 1),
+    CASE(flag_counted, 1),  CASE(chain, 4),
+    CASE(twice_locked, 4),  CASE(header, 1),
+    CASE(missed_end, 1),    CASE(copy_drained, 1),
+    CASE(wmma_in_place, 1), CASE(wmma_looked_at, 1),
+    CASE(in_step, 1),       CASE(in_step_global, 1),
+    CASE(lane_flag, 1),     CASE(polled, 1),
+    CASE(left, 1),          CASE(two_barriers, 1),
+    CASE(endless, 1),       CASE(endless_stores, 1),
+    CASE(in_place, 4),      CASE(same_tile, 1),
+    CASE(walks, 4),         CASE(no_step, 1),
+    CASE(warp_spins, 1),    CASE(lanes_spin, 1),
+    CASE(overlap, 1),       CASE(overlap_global, 1),
+    CASE(neighbour, 1),     CASE(runs_over, 1),
+    CASE(turns, 1),         CASE(two_tiles, 1),
+    CASE(gathers, 1),       CASE(outside, 1),
+    CASE(copy_source, 1),   CASE(copy_source_again, 1),
+    CASE(vector_stored, 4), CASE(vector_loaded, 4),
+    CASE(same_word, 1),     CASE(last_lane, 1),
+    CASE(same_values, 4),   CASE(same_row, 1),
     CASE(same_matrix, 4),
 };
 

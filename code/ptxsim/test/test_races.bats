@@ -116,6 +116,9 @@ told() {
 @test "a wmma tile in place, one for each warp" { expect wmma_in_place "with no barrier in between"; }
 @test "volatile is no order between lanes in step" { expect in_step "with no __syncwarp or barrier in between"; }
 @test "nor in global memory" { expect in_step_global "with no __syncwarp or barrier in between"; }
+@test "a flag that lanes poll in step, and one that they compute with" {
+    expect polled "with no __syncwarp or barrier in between"
+}
 @test "a flag between lanes, without a fence" { expect lane_flag "with no __syncwarp or barrier in between"; }
 @test "a ballot whose mask leaves out the lane itself" {
     expect outside "leaves out the lane itself, 0: it is undefined"
