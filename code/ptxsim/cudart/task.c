@@ -221,7 +221,8 @@ static void tell_unwritten(const char *to, const char *from, size_t bytes)
     const struct allocation *source, *target = memory_find((uint64_t)(uintptr_t)to, bytes, NULL);
 
     if (written == bytes ||
-        (target && (target->kind == MEMORY_DEVICE || target->kind == MEMORY_MANAGED)))
+        (target && (target->kind == MEMORY_DEVICE || target->kind == MEMORY_MANAGED)) ||
+        checks_are("off"))
         return;
     told = true;
     source = memory_find((uint64_t)(uintptr_t)from, bytes, NULL);

@@ -333,6 +333,36 @@ END
     run ! grep -q 'runtime of its own' <<<"$output"
 }
 
+@test "what nothing has written and a program copies to its host is told once, and is no error" {
+    cd "$BATS_TEST_TMPDIR"
+    cat >copied.cu <<'END'
+#include <cstdio>
+int main()
+{
+    int *device, host[100];
+    cudaMalloc(&device, sizeof host);
+    cudaMemset(device, 0, 40);
+    cudaError_t error = cudaMemcpy(host, device, 40, cudaMemcpyDeviceToHost);
+    puts("ten");
+    fflush(stdout);
+    for (int i = 0; i < 2 && error == cudaSuccess; ++i)
+        error = cudaMemcpy(host + i, device + i, sizeof(int) * 50, cudaMemcpyDeviceToHost);
+    printf("%s %d %d\n", cudaGetErrorString(error), host[9], host[10]);
+}
+END
+    "$BATS_TEST_DIRNAME/../../../build/cuda/bin/nvcc" -cudart shared -arch=compute_89 copied.cu -o copied
+    run_simulated ./copied
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$output" = "ten
+ptxsim: a copy to the host has bytes that nothing has written, the first at byte 40 of an allocation of 400\
+ bytes: here they are 0xff, on a GPU they may be anything
+no error 0 -1" ]
+    PTXSIM_CHECK=off run_simulated ./copied
+    [ "$output" = "ten
+no error 0 -1" ]
+}
+
 # A library that has the driver's names stands in for the driver's, which a machine without a GPU has not.
 @test "a program of the driver's library finds the simulator; what is not there is named by the loader" {
     cd "$BATS_TEST_TMPDIR"
