@@ -1,4 +1,4 @@
-// texture.c: tex, suld, sust (PTX ISA, "Texture Instructions", "Surface Instructions"), by objects:
+// texture.c: tex, tld4, suld, sust (PTX ISA, "Texture Instructions", "Surface Instructions"), by objects:
 // the handle is in a register.
 #include "internal.h"
 
@@ -31,6 +31,17 @@ static void place_operand(struct decoder *d, const struct operand *place,
         o->coordinate[i] = source(d, &place->elements[o->layered + i], 4);
 }
 
+// {four}, [handle, {coordinates}]
+static void fetched(struct decoder *d, struct texture_operands *o)
+{
+    const struct operand *value = operand(d, 0);
+    if (value->kind != OPERAND_VECTOR || value->count != 4)
+        fail(d, "%s needs a vector of 4", d->insn->opcode);
+    place_operand(d, operand(d, 1), o);
+    for (int i = 0; i < 4; ++i)
+        o->value[i] = destination(d, &value->elements[i], 4);
+}
+
 // tex{.level}.geometry.v4.type.coordinates  {four}, [handle, {coordinates}]{, level}. There is one
 // level.
 void decode_tex(struct decoder *d)
@@ -38,7 +49,6 @@ void decode_tex(struct decoder *d)
     int count = d->spelling->count;
     enum modifier type = modifier_at(d, count - 2), of = last_modifier(d);
     struct texture_operands *o = arena_alloc(&d->program->arena, sizeof *o);
-    const struct operand *value = operand(d, 0);
     bool level = has(d, MOD_level);
     geometry(d, o);
     o->integers = of == MOD_s32;
@@ -47,12 +57,25 @@ void decode_tex(struct decoder *d)
     if (count != 4 + level || !has(d, MOD_v4) || (of != MOD_f32 && of != MOD_s32) ||
         (type != MOD_f32 && type != MOD_s32 && type != MOD_u32) || d->insn->count != 2 + level)
         unsupported(d);
-    if (value->kind != OPERAND_VECTOR || value->count != 4)
-        fail(d, "%s needs a vector of 4", d->insn->opcode);
-    place_operand(d, operand(d, 1), o);
-    for (int i = 0; i < 4; ++i)
-        o->value[i] = destination(d, &value->elements[i], 4);
+    fetched(d, o);
     emit(d, texture_op, 0)->operands = o;
+}
+
+// tld4.component.geometry.v4.type.f32  {four}, [handle, {coordinates}]
+void decode_tld4(struct decoder *d)
+{
+    static const enum modifier components[] = {MOD_r, MOD_g, MOD_b, MOD_a};
+    enum modifier type = modifier_at(d, d->spelling->count - 2);
+    struct texture_operands *o = arena_alloc(&d->program->arena, sizeof *o);
+    geometry(d, o);
+    while (o->component < 4 && !has(d, components[o->component]))
+        ++o->component;
+    if (o->dimensions != 2 || o->component == 4 || d->spelling->count != 5 || !has(d, MOD_v4) ||
+        last_modifier(d) != MOD_f32 || d->insn->count != 2 ||
+        (type != MOD_f32 && type != MOD_s32 && type != MOD_u32))
+        unsupported(d);
+    fetched(d, o);
+    emit(d, gather_op, 0)->operands = o;
 }
 
 // suld.b.geometry{.v2}.b32.outside  {values}, [handle, {byte, y}]; sust.b the other way round.

@@ -18,25 +18,46 @@ enum { TURN_BLOCKS = 4096 }; // basic blocks a warp runs before the next warp ha
 
 // ---- Groups of lanes ----------------------------------------------------------------------------
 
-// The mask of members that a block waits for: the value of the group's lowest lane.
-static uint32_t members_of(const struct warp *w, const struct group *g)
+// Those lanes of a group before an instruction with a member mask that can go on. Lanes meet by the mask that
+// they name: of those in one place some may have come in an earlier round of a loop, or for another tile,
+// and name others.
+static uint32_t lanes_met(const struct warp *w, const struct group *g)
 {
-    uint32_t members = w->cta->program->blocks[g->block].members;
-    if (members == NO_REGISTER)
-        return ~0u; // .aligned: the whole warp
-    return *(const u32 *)(w->file + g->frame + members + 4 * __builtin_ctz(g->mask));
+    uint32_t members = w->cta->program->blocks[g->block].members, met = 0;
+    if (members == NO_REGISTER) // .aligned: the whole warp
+        return w->alive & ~g->mask ? 0 : g->mask;
+    const u32 *named = (const u32 *)(w->file + g->frame + members);
+    for (uint32_t left = g->mask; left;) {
+        uint32_t mask = named[__builtin_ctz(left)], same = 0;
+        for (int i = 0; i < WARP; ++i)
+            same |= (uint32_t)(named[i] == mask) << i;
+        same &= g->mask;
+        if (!(mask & w->alive & ~same))
+            met |= same;
+        left &= ~same;
+    }
+    return met;
+}
+
+// Whether the lanes that the lowest lane names are here, whatever they name themselves.
+static bool lowest_met(const struct warp *w, const struct group *g)
+{
+    const struct basic_block *block = &w->cta->program->blocks[g->block];
+    if (g->arrived || block->sync != SYNC_MEMBERS || block->members == NO_REGISTER)
+        return false;
+    uint32_t named =
+        *(const u32 *)(w->file + g->frame + block->members + 4 * __builtin_ctz(g->mask));
+    return !(named & w->alive & ~g->mask);
 }
 
 bool group_ready(const struct warp *w, const struct group *g)
 {
     if (g->arrived)
         return false;
-    if (g->mask == w->alive)
-        return true;
     const struct basic_block *block = &w->cta->program->blocks[g->block];
     switch (block->sync) {
-    case SYNC_MEMBERS: return !(members_of(w, g) & w->alive & ~g->mask);
-    case SYNC_BARRIER: return !block->barrier->aligned;
+    case SYNC_MEMBERS: return lanes_met(w, g) != 0;
+    case SYNC_BARRIER: return g->mask == w->alive || !block->barrier->aligned;
     }
     return true;
 }
@@ -57,6 +78,11 @@ int pick_group(struct warp *w)
             if (best < 0 || before(&w->groups[i], &w->groups[best]))
                 best = i;
         }
+    // Lanes that name different masks should not wait for one another (PTX ISA, shfl.sync). Programs in
+    // which they do go on, as on a GPU, once nothing else can.
+    for (int i = 0; best < 0 && i < w->group_count; ++i)
+        if (lowest_met(w, &w->groups[i]))
+            best = i;
     if ((w->turns & 0xfff) < 0xf00 || ready < 2)
         return best;
     int rank = (int)(((w->turns >> 5 & 7) + (w->turns >> 12) * 8) % (unsigned)ready);
@@ -109,18 +135,22 @@ void run_block(struct warp *w, int index)
     const struct basic_block *b = &p->blocks[g->block];
     uint32_t mask = g->mask, block = g->block, frame = g->frame;
     struct block_counts *counts = &w->cta->worker->blocks[block];
+    uint32_t met = b->sync == SYNC_MEMBERS ? lanes_met(w, g) : 0;
+    if (met)
+        mask = met;
     counts->warps++;
     counts->threads += mask == ~0u ? WARP : (uint64_t)__builtin_popcount(mask);
     w->taken = w->gone = 0;
     w->next = block + 1;
     // Taken out while it runs, so that the operations can add groups freely.
-    if (w->group_count > 1) {
-        if (w->cta->races)
-            barrier_note_passing(w, g);
+    if (w->group_count > 1 && w->cta->races)
+        barrier_note_passing(w, g);
+    if (mask != g->mask)
+        g->mask &= ~mask;
+    else if (w->group_count > 1)
         remove_group(w, index);
-    } else {
+    else
         w->group_count = 0;
-    }
     const struct op *first = &p->ops[b->first];
     if (w->cta->trace)
         run_recorded(w, w->file + frame, b, mask);

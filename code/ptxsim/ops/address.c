@@ -55,6 +55,13 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
     unsigned long long address = at;
     const struct allocation *found = memory_find(at, bytes, &nearest);
     struct allocation block;
+    if (at >> WINDOW_SHIFT == LOCAL_WINDOW >> WINDOW_SHIFT) { // loads and stores do not come here
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
+                 "%s %u bytes at offset %llu of local memory, where %s cannot go", verb, bytes,
+                 address - (unsigned long long)LOCAL_WINDOW,
+                 w->cta->program->insns[op->insn].opcode);
+        return;
+    }
     if (heap_find(at, bytes, &block) && !block.live) {
         fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
                  "%s %u bytes at 0x%llx of the heap, not all of them in a block that malloc in "

@@ -352,10 +352,12 @@ struct texture_operands { // registers
     uint32_t value[4];
     uint8_t dimensions;                  // of the coordinates: three of a cube
     bool cube, layered, integers, store; // integers: the coordinates of a fetch
+    uint8_t component;                   // channel of a gather
     enum surface_outside outside;
 };
 
 op_fn texture_op; // operands: a struct texture_operands
+op_fn gather_op;  // the same
 op_fn surface_op; // the same; bytes, vector: of the access, width: of a register
 
 // ---- Products of a warpgroup (wgmma.c) ----------------------------------------------------------

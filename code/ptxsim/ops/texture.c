@@ -1,4 +1,4 @@
-// texture.c: tex, suld, sust: texels of linear memory and of arrays (CUDA C++ Programming Guide,
+// texture.c: tex, tld4, suld, sust: texels of linear memory and of arrays (CUDA C++ Programming Guide,
 // "Texture Fetching").
 //
 // Coordinates of a linear filter are fixed-point numbers with 8 bits of fraction, as on a GPU. What
@@ -128,12 +128,20 @@ static bool read_texel(struct warp *w, const struct op *op, int lane, const stru
     return true;
 }
 
-// ---- tex ----------------------------------------------------------------------------------------
+// ---- tex, tld4 -----------------------------------------------------------------------------------
 
 static int64_t whole(double value) // NaN is 0; what is far outside stays outside
 {
     const double most = 1 << 30;
     return value != value ? 0 : (int64_t)fmin(fmax(value, -most), most);
+}
+
+// The texel at the lower end of those around a point, in a dimension, and the weight of the next one.
+static int64_t texel_below(float x, float *upper)
+{
+    int64_t fixed = whole(floor((double)x * 256 + 0.5)) - 128;
+    *upper = (float)(fixed & 255) / 256;
+    return fixed >> 8;
 }
 
 // The weighted sum of the 2, 4 or 8 texels around a point.
@@ -142,11 +150,8 @@ static bool filter_texels(struct warp *w, const struct op *op, int lane, const s
 {
     int64_t low[3] = {0};
     float upper[3] = {0}, sum[4] = {0};
-    for (int i = 0; i < t->dimensions; ++i) {
-        int64_t fixed = whole(floor((double)x[i] * 256 + 0.5)) - 128;
-        low[i] = fixed >> 8;
-        upper[i] = (float)(fixed & 255) / 256;
-    }
+    for (int i = 0; i < t->dimensions; ++i)
+        low[i] = texel_below(x[i], &upper[i]);
     for (int corner = 0; corner < 1 << t->dimensions; ++corner) {
         int64_t at[3];
         float weight = 1;
@@ -213,16 +218,20 @@ static int64_t cube_face(float x[3])
     return 2 * axis + negative;
 }
 
+// The layer of a texture that is no cube.
+static int64_t layer_of(const char *r, const struct texture_operands *o, int lane,
+                        const struct texture *t)
+{
+    int64_t layer = o->layered ? ((const u32 *)(r + o->layer))[lane] : 0;
+    return !o->layered || layer < t->layers ? layer : t->layers - 1;
+}
+
 static bool fetch(struct warp *w, char *r, const struct op *op, int lane, const struct texture *t,
                   uint32_t value[4])
 {
     const struct texture_operands *o = op->operands;
-    int64_t at[3] = {0}, layer = 0;
+    int64_t at[3] = {0}, layer = o->cube ? 0 : layer_of(r, o, lane, t);
     float x[3] = {0};
-    if (o->layered && !o->cube) {
-        layer = ((u32 *)(r + o->layer))[lane];
-        layer = layer < t->layers ? layer : t->layers - 1;
-    }
     if (o->cube) {
         for (int i = 0; i < 3; ++i)
             x[i] = float_of(((u32 *)(r + o->coordinate[i]))[lane]);
@@ -245,18 +254,51 @@ static bool fetch(struct warp *w, char *r, const struct op *op, int lane, const 
     return read_texel(w, op, lane, t, at, layer, value);
 }
 
-void texture_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+// One channel of the four texels that a linear filter would blend, counter-clockwise from (low, high).
+static bool gather(struct warp *w, char *r, const struct op *op, int lane, const struct texture *t,
+                   uint32_t value[4])
+{
+    const struct texture_operands *o = op->operands;
+    int64_t low[2], layer = layer_of(r, o, lane, t);
+    for (int i = 0; i < 2; ++i) {
+        float x = float_of(((u32 *)(r + o->coordinate[i]))[lane]), unused;
+        low[i] = texel_below(x * (t->normalised_coordinates ? (float)t->size[i] : 1), &unused);
+    }
+    for (int k = 0; k < 4; ++k) {
+        int64_t at[3] = {low[0] + (k == 1 || k == 2), low[1] + (k < 2), 0};
+        uint32_t texel[4];
+        if (!read_texel(w, op, lane, t, at, layer, texel))
+            return false;
+        value[k] = texel[o->component];
+    }
+    return true;
+}
+
+typedef bool fetch_fn(struct warp *w, char *r, const struct op *op, int lane,
+                      const struct texture *t, uint32_t value[4]);
+
+static void fetch_lanes(struct warp *w, char *r, const struct op *op, uint32_t mask, fetch_fn *how)
 {
     const struct texture_operands *o = op->operands;
     for (uint32_t left = mask; left; left &= left - 1) {
         int i = __builtin_ctz(left);
         const struct texture *t = need_texture(w, r, op, i, false);
         uint32_t value[4];
-        if (!t || !fetch(w, r, op, i, t, value))
+        if (!t || !how(w, r, op, i, t, value))
             continue;
         for (int k = 0; k < 4; ++k)
             ((u32 *)(r + o->value[k]))[i] = value[k];
     }
+}
+
+void texture_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    fetch_lanes(w, r, op, mask, fetch);
+}
+
+void gather_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    fetch_lanes(w, r, op, mask, gather);
 }
 
 // ---- suld, sust ---------------------------------------------------------------------------------

@@ -591,7 +591,7 @@ static struct variable *parse_variable(struct parser *p, enum space space)
             continue;
         }
         size_t count = size(p);
-        if (count && v->size > (size_t)1 << 40 / count)
+        if (count && v->size > ((size_t)1 << 40) / count)
             fail(p, "%s is too large", v->name);
         v->size *= count;
         expect(p, "]");

@@ -65,6 +65,7 @@ static void the_longest_row_holds(void **state)
         {"red.add.f32", "red"},
         {"redux.sync.add.s32", "redux"},
         {"tex.level.2d.v4.f32.f32", "tex"},
+        {"tld4.a.a2d.v4.u32.f32", "tld4"},
         {"sust.b.2d.v2.b32.trap", "sust"},
         // not instructions that the simulator has
         {"txq.width.b32", ""},
@@ -299,6 +300,10 @@ static void refused_by_name(void **state)
         {"tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f0}, [%d1, {%f1}];", "needs 2 coordinates"},
         {"tex.2d.v4.f16.f32 {%f1, %f2, %f3, %f0}, [%d1, {%f1, %f2}];",
          "tex.2d.v4.f16.f32 is not supported"},
+        {"tld4.r.3d.v4.f32.f32 {%f1, %f2, %f3, %f0}, [%d1, {%f1, %f2, %f3, %f3}];",
+         "tld4.r.3d.v4.f32.f32 is not supported"},
+        {"tld4.2d.v4.f32.f32 {%f1, %f2, %f3, %f0}, [%d1, {%f1, %f2}];",
+         "tld4.2d.v4.f32.f32 is not supported"},
         {"sust.p.2d.b32.trap [%d1, {%r1, %r2}], %r3;", "sust.p.2d.b32.trap is not supported"},
         {"add.foo.f32 %f1, %f2, %f3;", "instruction add.foo.f32 is not supported"},
         {"add.rn.s32 %r1, %r2, %r3;", "instruction add.rn.s32 is not supported"},

@@ -899,6 +899,18 @@ static void packing_and_carry(void **state)
               (struct setup){0}, 32);
     assert_int_equal(out[5], 1 + 4 + (0xf00 << 8) + (8 << 24));
     free(out);
+    // A difference's carry is set where nothing was borrowed.
+    out = words("",
+                "sub.cc.u32 %r1, %lane, 5; addc.u32 %r2, 0, 0; add.cc.u32 %r1, %lane, -5; "
+                "subc.u32 %r3, 0, 0;\n"
+                "sub.cc.u32 %r1, %lane, 5; subc.u32 %r4, 0, 0; shl.b32 %r2, %r2, 2; and.b32 %r3, "
+                "%r3, 2;\n"
+                "and.b32 %r4, %r4, 1; or.b32 %r2, %r2, %r3; or.b32 %r2, %r2, %r4; st.global.u32 "
+                "[%o], %r2;",
+                (struct setup){0}, 32);
+    assert_int_equal(out[4], 2 + 1);
+    assert_int_equal(out[5], 4);
+    free(out);
     out = words("",
                 "setp.eq.s32 %p0, %lane, 3; setp.lt.or.s32 %p1|%p2, %lane, 2, %p0; selp.b32 %r1, "
                 "1, 0, %p1; selp.b32 %r2, 2, 0, %p2;\n"

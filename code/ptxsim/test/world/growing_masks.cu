@@ -1,0 +1,65 @@
+// Lanes of a warp that join a loop one after another: those of later rounds are at the same instruction
+// already, with a larger mask, and wait there for those of earlier rounds. Four rounds are unrolled, so that
+// nvcc puts the way back before them, and lanes that have nothing to do yet run ahead.
+#include "check.h"
+
+__global__ void matches(unsigned *out)
+{
+    unsigned sum = 0, lane = threadIdx.x;
+#pragma unroll 4
+    for (unsigned lanes = 2; lanes <= 32; ++lanes)
+        if (lane < lanes)
+            sum = 31 * sum + __match_any_sync(~0u >> (32 - lanes), lane % 3);
+    out[lane] = sum;
+}
+
+__global__ void shuffles(unsigned *out)
+{
+    unsigned sum = threadIdx.x;
+#pragma unroll 4
+    for (unsigned lanes = 1; lanes <= 32; ++lanes)
+        if (threadIdx.x < lanes) {
+            unsigned mask = ~0u >> (32 - lanes);
+            sum += __shfl_sync(mask, sum, (threadIdx.x + 1) % lanes);
+            sum ^= __reduce_add_sync(mask, threadIdx.x) << __popc(__ballot_sync(mask, sum & 1)) / 4;
+        }
+    out[threadIdx.x] = sum;
+}
+
+// Halves of a warp that meet as often as they like, at one instruction.
+__global__ void halves(unsigned *out)
+{
+    __shared__ unsigned steps[32];
+    unsigned half = threadIdx.x / 16, mask = 0xffffu << 16 * half, i = threadIdx.x;
+    steps[i] = 0;
+#pragma unroll 1
+    for (unsigned round = 0; round < 3 + 4 * half; ++round) {
+        if (i % 5 == round % 5)
+            for (unsigned k = 0; k <= i; ++k)
+                steps[i] += k * round;
+        __syncwarp(mask);
+        unsigned next = steps[16 * half + (i + 1) % 16];
+        __syncwarp(mask);
+        steps[i] += next;
+    }
+    out[i] = steps[i];
+}
+
+static void show(const char *name, void (*kernel)(unsigned *))
+{
+    unsigned *out = zeros<unsigned>(32);
+    kernel<<<1, 32>>>(out);
+    CHECK_KERNEL();
+    printf("%s:", name);
+    for (unsigned value : to_host(out, 32))
+        printf(" %x", value);
+    printf("\n");
+}
+
+int main()
+{
+    show("matches", matches);
+    show("shuffles", shuffles);
+    show("halves", halves);
+    return failures;
+}
