@@ -123,6 +123,9 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         struct cta *home = NULL; // in whose shared memory it is
         pthread_mutex_t *turn = NULL;
         bool shared = op->space == SPACE_SHARED;
+        // A thread's own memory is known to nobody else. PTX does not promise that this works; on a GPU it does.
+        bool local =
+            op->space == SPACE_GENERIC && at >> WINDOW_SHIFT == LOCAL_WINDOW >> WINDOW_SHIFT;
         if (op->space == SPACE_GENERIC && at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT) {
             at -= SHARED_WINDOW;
             shared = true;
@@ -140,6 +143,8 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             at = offset;
             offsets[i] = offset;
             in_shared |= 1u << i;
+        } else if (local) {
+            memory = private_memory(w, op, i, at, op->bytes, true);
         } else if (at % op->bytes || !global_span(w, at, op->bytes) ||
                    !global_defined(w, at, op->bytes, false)) {
             fault_global(w, op, i, at, op->bytes, true);
@@ -154,10 +159,11 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         }
         uint64_t old = 0;
         if (memory && !swap_fails(op, memory, b, &old)) { // a swap that fails is a load: no release
-            race_publish(w, op, i, at, home);
+            if (!local)
+                race_publish(w, op, i, at, home);
             old = atomic_apply(w, op, memory, b, c, shared);
         }
-        if (memory)
+        if (memory && !local)
             race_observe(w, op, i, at, home, true);
         if (turn)
             pthread_mutex_unlock(turn);

