@@ -1,6 +1,7 @@
 # Ordinary programs, as a course or a library writes them (world/): each prints in the simulator what it
-# has printed on an H200 (world/h200/). Those that do not yet are in world/not-yet.txt, each with what
-# stands in its way; one that does is to be taken off that list. Programs of CUB and Thrust take nvcc long:
+# has printed on an H200 (world/h200/; nine of them on an H100, where the others print the same). Those
+# that do not yet are in world/not-yet.txt, each with what stands in its way; one that does is to be
+# taken off that list. Programs of CUB and Thrust take nvcc long:
 # they are run when PTXSIM_WORLD=all. Those of world/wrong/ have a planted bug each.
 
 setup_file() {
