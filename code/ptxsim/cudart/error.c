@@ -68,7 +68,7 @@ cudaError_t cudaPeekAtLastError(void)
     return last_error;
 }
 
-static char said[1024];
+static _Thread_local char said[1024];
 
 void complain(const char *format, ...)
 {

@@ -27,6 +27,11 @@ static uint32_t lanes_met(const struct warp *w, const struct group *g)
     if (members == NO_REGISTER) // .aligned: the whole warp
         return w->alive & ~g->mask ? 0 : g->mask;
     const u32 *named = (const u32 *)(w->file + g->frame + members);
+    uint32_t lowest = named[__builtin_ctz(g->mask)], others = 0;
+    for (int i = 0; i < WARP; ++i)
+        others |= named[i] ^ lowest;
+    if (!others) // as nearly always
+        return lowest & w->alive & ~g->mask ? 0 : g->mask;
     for (uint32_t left = g->mask; left;) {
         uint32_t mask = named[__builtin_ctz(left)], same = 0;
         for (int i = 0; i < WARP; ++i)
