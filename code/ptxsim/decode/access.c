@@ -249,16 +249,16 @@ void decode_store(struct decoder *d)
 
 // ---- Atomics ------------------------------------------------------------------------------------
 
-static int atomic_kind(enum modifier type) // op->vector, see atomic_op
+static enum atomic_number atomic_number(enum modifier type)
 {
     switch (type) {
     case MOD_f32:
-    case MOD_f64: return 1;
-    case MOD_f16x2: return 2;
-    case MOD_bf16x2: return 3;
-    case MOD_f16: return 4;
-    case MOD_bf16: return 5;
-    default: return 0;
+    case MOD_f64: return ATOMIC_FLOAT;
+    case MOD_f16x2: return ATOMIC_F16X2;
+    case MOD_bf16x2: return ATOMIC_BF16X2;
+    case MOD_f16: return ATOMIC_F16;
+    case MOD_bf16: return ATOMIC_BF16;
+    default: return ATOMIC_INTEGER;
     }
 }
 
@@ -283,9 +283,9 @@ void set_atomic(struct decoder *d, struct op *op)
     int bytes = need_type(d, last_modifier(d));
     if (bytes < 2 || bytes > 8)
         unsupported(d);
-    op->target = need_atomic(d);
+    op->atomic = need_atomic(d);
     op->bytes = op->width = (uint8_t)bytes;
-    op->vector = (uint8_t)atomic_kind(last_modifier(d));
+    op->number = atomic_number(last_modifier(d));
     op->is_signed = is_signed(d);
     note_size(d, bytes);
 }

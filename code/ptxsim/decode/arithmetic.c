@@ -74,7 +74,7 @@ static void run_rounded(struct decoder *d, struct op *op, int id, enum rounding 
     op_fn **run = arena_alloc(&d->program->arena, sizeof *run);
     *run = d->ops->run[id];
     op->operands = run;
-    op->bytes = (uint8_t)rounding;
+    op->rounding = rounding;
     *(op->run == guarded_op ? &op->inner : &op->run) = rounded_op;
 }
 

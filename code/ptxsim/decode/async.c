@@ -45,7 +45,7 @@ static void emit_mbarrier(struct decoder *d, enum mbarrier_kind kind)
     set_address(op, &address);
     op->d = place;
     op->operands = o;
-    op->target = kind;
+    op->mbarrier = kind;
     op->order = kind == MBARRIER_INIT ? 0 : ORDER_STRONG;
     op->cluster = has(d, MOD_shared_cluster);
 }
@@ -141,14 +141,14 @@ static void bulk_kind(struct decoder *d, struct bulk_operands *o)
 static void set_reduction(struct decoder *d, struct op *op, const struct bulk_operands *o)
 {
     if (o->tensor) {
-        op->target = need_atomic(d);
+        op->atomic = need_atomic(d);
         op->bytes = 0;
     } else {
         set_atomic(d, op);
     }
-    bool exchanges = op->target == ATOMIC_EXCHANGE || op->target == ATOMIC_CAS;
-    if (exchanges || (op->vector == 1 && op->target != ATOMIC_ADD) ||
-        (op->vector > 1 && op->target > ATOMIC_MAX) || (op->vector && o->from_shared))
+    bool exchanges = op->atomic == ATOMIC_EXCHANGE || op->atomic == ATOMIC_CAS;
+    if (exchanges || (op->number == ATOMIC_FLOAT && op->atomic != ATOMIC_ADD) ||
+        (op->number > ATOMIC_FLOAT && op->atomic > ATOMIC_MAX) || (op->number && o->from_shared))
         unsupported(d);
 }
 
@@ -180,7 +180,6 @@ void decode_bulk(struct decoder *d)
     note_size(d, 16);
     if (o->reduces)
         set_reduction(d, op, o);
-    this_insn(d)->bulk = true;
     this_insn(d)->store = store;
 }
 
@@ -231,7 +230,7 @@ void decode_copy_group(struct decoder *d)
     int64_t left = has(d, MOD_wait_group) ? count_operand(d, 0) : all ? 0 : -1;
     struct op *op = emit(d, copy_group_op, 0);
     op->imm = left;
-    op->target = all;
+    op->open_group = all;
 }
 
 // [to], [from], bytes{, bytes to read or a predicate to read none}{, cache policy}
@@ -273,7 +272,7 @@ void decode_fence(struct decoder *d)
 {
     struct op *op = emit(d, fence_op, 0);
     op->imm = !has(d, MOD_cta); // membar.gl, fence…gpu, …sys
-    op->target = strstr(d->insn->opcode, ".mbarrier_init") != NULL;
+    op->of_inits = has(d, MOD_mbarrier_init);
 }
 
 void decode_fence_proxy(struct decoder *d)

@@ -20,7 +20,7 @@ void decode_branch(struct decoder *d)
     if (to->kind != OPERAND_NAME)
         unsupported(d);
     struct op *op = emit(d, branch_op, 0);
-    op->target = label_block(d, to->name);
+    op->block = label_block(d, to->name);
 }
 
 void decode_switch(struct decoder *d)
@@ -203,7 +203,7 @@ static void emit_stack(struct decoder *d, op_fn *run, uint32_t place, uint32_t f
     op->d = place;
     op->a = from;
     op->imm = align;
-    op->target = (int)d->callee->local_bytes;
+    op->locals = (uint32_t)d->callee->local_bytes;
     d->program->has_alloca = true;
 }
 

@@ -43,6 +43,9 @@ static void add_insn(struct decoder *d, const struct insn *insn, const struct sp
         .mufu = class == CLASS_MUFU,
         .barrier = spelling->opcode->control == CONTROL_BARRIER,
         .store = is_store(d),
+        .family = spelling->opcode->family,
+        .is_volatile = has(d, MOD_volatile),
+        .swaps = has(d, MOD_cas),
     };
 }
 
@@ -96,6 +99,7 @@ static size_t watch_stretch(struct decoder *d, size_t first, size_t end, uint32_
         struct op *op = emit(d, watch_op, 0);
         op->run = watch_op; // whatever the guard of the instruction here
         op->inner = NULL;
+        op->family = FAMILY_PLAIN;
         op->operands = watch;
     }
     free(n.watch.uses);

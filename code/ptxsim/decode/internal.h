@@ -52,6 +52,7 @@ struct opcode { // a row of opcodes.def
     uint8_t op_class;
     enum control control;
     enum result result;
+    enum family family;
 };
 
 enum modifier {
@@ -202,7 +203,7 @@ struct address { // [register + offset]
 struct address address_operand(struct decoder *d, const struct operand *o, enum space space);
 void set_address(struct op *op, const struct address *address);
 // What an atomic operation does; refuses what is none. And with values of the last modifier's type: sets the
-// operation's target, bytes, vector and sign.
+// operation's atomic, number, bytes and sign.
 enum atomic need_atomic(struct decoder *d);
 void set_atomic(struct decoder *d, struct op *op);
 

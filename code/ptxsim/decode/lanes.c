@@ -141,7 +141,7 @@ void decode_cluster_arrive(struct decoder *d)
         unsupported(d);
     if (!has(d, MOD_aligned)) // it waits for no other lane
         this_block(d)->members = constant(d, 0, 4);
-    emit(d, cluster_arrive_op, 0)->target = has(d, MOD_relaxed);
+    emit(d, cluster_arrive_op, 0)->relaxed = has(d, MOD_relaxed);
 }
 
 // Of a cluster of one CTA this is the CTA's barrier, of which an arrival alone does nothing.

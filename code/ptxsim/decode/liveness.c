@@ -368,15 +368,6 @@ static void find_use(struct decoder *d, int reg, bool defines, void *data)
     use->found |= !defines && reg == use->reg;
 }
 
-static bool makes_condition(const char *opcode)
-{
-    static const char *const parts[] = {"setp.", "and.", "or.", "xor.", "not.", "cvt.", "mov."};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
-        if (!strncmp(opcode, parts[i], strlen(parts[i])))
-            return true;
-    return false;
-}
-
 // Whether what is in a register comes to branches, by so many steps at most, and nowhere else.
 static bool only_decides(struct decoder *d, int reg, int steps)
 {
@@ -387,7 +378,8 @@ static bool only_decides(struct decoder *d, int reg, int steps)
         visit_registers(d, insn, find_use, &use);
         if (!use.found || (insn->guard == reg && control_of(d, insn) == CONTROL_JUMP))
             continue;
-        if (steps == 0 || insn->guard == reg || !makes_condition(insn->opcode) ||
+        if (steps == 0 || insn->guard == reg ||
+            spelling_of(d, insn)->opcode->family != FAMILY_LOGIC ||
             insn->operands[0].kind != OPERAND_REGISTER || insn->operands[0].pair >= 0 ||
             !only_decides(d, insn->operands[0].reg, steps - 1))
             return false;

@@ -250,7 +250,9 @@ static void decode_sparse(struct decoder *d)
     matrix_operand(d, operand(d, 2), &t->b, types[2], 'b', s, false);
     matrix_operand(d, operand(d, 3), &t->c, types[3], 'c', s, false);
     t->metadata = source(d, operand(d, 4), 4);
-    emit(d, mma_sparse_op, 0)->operands = t;
+    struct op *op = emit(d, mma_sparse_op, 0);
+    op->operands = t;
+    op->family = FAMILY_PLAIN; // the film has no picture of an A with columns left out
     // The machine multiplies what is stored, in the time of a product of half the depth.
     struct insn_info *info = this_insn(d);
     info->tensor_flops = (uint32_t)(t->m * t->n * t->k);
@@ -273,7 +275,8 @@ void decode_mma(struct decoder *d)
 
 bool is_wgmma(const struct spelling *s)
 {
-    return !strncmp(s->opcode->name, "wgmma.", 6);
+    enum family family = s->opcode->family;
+    return family == FAMILY_WGMMA || family == FAMILY_WGMMA_GROUP || family == FAMILY_WGMMA_FENCE;
 }
 
 void decode_wgmma_fence(struct decoder *d)
@@ -385,7 +388,7 @@ void decode_setmaxnreg(struct decoder *d)
              (long long)count->value);
     struct op *op = emit(d, setmaxnreg_op, 0);
     op->imm = count->value;
-    op->target = has(d, MOD_inc);
+    op->takes = has(d, MOD_inc);
 }
 
 // ---- ldmatrix, stmatrix, movmatrix --------------------------------------------------------------

@@ -88,8 +88,10 @@ struct op *emit(struct decoder *d, op_fn *run, int plain)
     struct program *p = d->program;
     p->ops = array_grow(p->ops, p->op_count, &d->op_capacity, sizeof *p->ops);
     struct op *op = &p->ops[p->op_count++];
-    *op = (struct op){
-        .run = run, .plain = (uint8_t)plain, .insn = (uint32_t)(p->insn_count - 1), .target = -1};
+    *op = (struct op){.run = run,
+                      .plain = (uint8_t)plain,
+                      .insn = (uint32_t)(p->insn_count - 1),
+                      .family = d->spelling->opcode->family};
     if (d->insn->guard >= 0) {
         op->inner = run;
         op->run = guarded_op;

@@ -57,8 +57,8 @@ const struct signature signatures[OP_COUNT] = {
 #undef CUSTOM
 
 static const struct opcode opcodes[] = {
-#define OPCODE(text, how, class, control, result)                                                  \
-    {text, decode_##how, CLASS_##class, CONTROL_##control, RESULT_##result},
+#define OPCODE(text, how, class, control, result, family)                                          \
+    {text, decode_##how, CLASS_##class, CONTROL_##control, RESULT_##result, FAMILY_##family},
 #include "opcodes.def"
 #undef OPCODE
 };
@@ -150,8 +150,8 @@ const struct opcode *opcode_find(const char *text)
 {
     static struct names names = {.list = opcode_names,
                                  .count = sizeof opcode_names / sizeof opcode_names[0]};
-    static const struct opcode unknown = {"", decode_unknown, CLASS_INT, CONTROL_NEXT,
-                                          RESULT_WRITES};
+    static const struct opcode unknown = {
+        .name = "", .decode = decode_unknown, .op_class = CLASS_INT};
     const struct opcode *found = &unknown;
     for (size_t length = 1; text[length - 1]; ++length) {
         if (text[length] && text[length] != '.')

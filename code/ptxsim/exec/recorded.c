@@ -83,26 +83,29 @@ static void film_copy(struct film *film, const char *r, const struct op *op, uin
 
 // What an operation will do, as far as it does not tell itself.
 static void film_before(struct film *film, const struct warp *w, const char *r, const struct op *op,
-                        op_fn *run, uint32_t mask)
+                        uint32_t mask)
 {
     const struct insn_info *insn = &w->cta->program->insns[op->insn];
+    bool of_global = insn->op_class == CLASS_GLOBAL_LOAD || insn->op_class == CLASS_GLOBAL_STORE;
     uint64_t at[WARP];
-    if (run == copy_async_op) {
-        film_copy(film, r, op, mask);
-    } else if (run == copy_group_op) {
-        film_group(film, op->insn, op->imm, op->target);
-    } else if (run == bulk_group_op || run == wgmma_group_op) {
-        film_group(film, op->insn, op->imm, false);
-    } else if (run == atomic_op) {
+    switch (op->family) {
+    case FAMILY_COPY: film_copy(film, r, op, mask); break;
+    case FAMILY_COPY_GROUP: film_group(film, op->insn, op->imm, op->open_group); break;
+    case FAMILY_BULK_GROUP:
+    case FAMILY_WGMMA_GROUP: film_group(film, op->insn, op->imm, false); break;
+    case FAMILY_ATOMIC:
         plain_addresses(r, op, at);
         film_global(film, op->insn, at, op->bytes, global_lanes(op, at, mask), FILM_ATOMIC);
         film_narrow(film, op, at, op->bytes, shared_lanes(op, at, mask), FILM_ATOMIC);
-    } else if (op->bytes && op->vector && run != wmma_move && run != tiles_move &&
-               run != texture_op && run != surface_op &&
-               (insn->op_class == CLASS_GLOBAL_LOAD || insn->op_class == CLASS_GLOBAL_STORE)) {
+        break;
+    case FAMILY_ACCESS:
+        if (!of_global)
+            break;
         plain_addresses(r, op, at);
         film_global(film, op->insn, at, op->bytes * op->vector, global_lanes(op, at, mask),
                     insn->store ? FILM_STORE : FILM_LOAD);
+        break;
+    default: break;
     }
 }
 
@@ -133,21 +136,19 @@ static void film_registers(struct film *film, const char *r, const struct op *op
 }
 
 // The registers that an operation has written, or stored.
-static void film_values(struct film *film, const struct program *p, const char *r,
-                        const struct op *op, op_fn *run, uint32_t mask)
+static void film_values(struct film *film, const char *r, const struct op *op, uint32_t mask)
 {
-    const char *opcode = p->insns[op->insn].opcode;
-    if (run == ops_choose()->run[OP_mma]) {
+    if (op->family == FAMILY_PRODUCT) {
         const struct mma *t = op->operands;
         film_registers(film, r, op, t->d.regs, t->d.count, t->d.bytes > 4 ? 8 : 4, mask);
-    } else if (run == wmma_move) {
+    } else if (op->family == FAMILY_FRAGMENT) {
         const struct matrix_memory *t = op->operands;
         film_registers(film, r, op, t->matrix.regs, t->matrix.count, t->matrix.bytes > 4 ? 8 : 4,
                        mask);
-    } else if (run == tiles_move) {
+    } else if (op->family == FAMILY_TILES) {
         const struct tiles *t = op->operands;
         film_registers(film, r, op, t->regs, t->count, 4, mask);
-    } else if ((strncmp(opcode, "ld.", 3) == 0 || strncmp(opcode, "st.", 3) == 0) && op->vector) {
+    } else if (op->family == FAMILY_ACCESS && op->vector) {
         film_registers(film, r, op, op->regs, op->vector, op->width, mask);
     } else if (op->plain) {
         film_value(film, op->insn, 0, op->plain - 1, mask, r + op->d);
@@ -158,7 +159,6 @@ static void film_values(struct film *film, const struct program *p, const char *
 static void film_op(struct film *film, struct warp *w, char *r, const struct op *op, uint32_t mask,
                     bool last)
 {
-    op_fn *run = op->run == guarded_op ? op->inner : op->run;
     uint32_t on = mask;
     if (op->run == guarded_op) {
         uint32_t guard = *(const u32 *)(r + op->guard);
@@ -167,9 +167,9 @@ static void film_op(struct film *film, struct warp *w, char *r, const struct op 
     if (on != mask)
         film_lanes(film, op->insn, on);
     if (on)
-        film_before(film, w, r, op, run, on);
+        film_before(film, w, r, op, on);
     const struct insn_counts before = *counts_of(w, op);
-    struct insn_counts *all = run == bulk_group_op ? copy_counts(w) : NULL;
+    struct insn_counts *all = op->family == FAMILY_BULK_GROUP ? copy_counts(w) : NULL;
     if (op->plain && !op->inner && (mask != w->alive || w->loop.careful))
         plain_masked(w, r, op, op->run, mask);
     else
@@ -179,7 +179,7 @@ static void film_op(struct film *film, struct warp *w, char *r, const struct op 
     else
         film_counts(film, op->insn, &before, counts_of(w, op));
     if (last && on && film_wants(film, op->insn))
-        film_values(film, w->cta->program, r, op, run, on);
+        film_values(film, r, op, on);
 }
 
 void run_recorded(struct warp *w, char *r, const struct basic_block *b, uint32_t mask)
@@ -217,26 +217,25 @@ static void describe(char *text, size_t size, const char *name, const struct mat
 }
 
 // JSON of what an operation takes, if that is a matrix; else "".
-static void matrix_json(const struct op *op, op_fn *run, const struct op_set *set, char *text,
-                        size_t size)
+static void matrix_json(const struct op *op, char *text, size_t size)
 {
     text[0] = 0;
-    if (run == set->run[OP_mma]) {
+    if (op->family == FAMILY_PRODUCT) {
         const struct mma *t = op->operands;
         snprintf(text, size, "{\"what\":\"mma\",\"m\":%d,\"n\":%d,\"k\":%d", t->m, t->n, t->k);
         describe(text, size, "A", &t->a);
         describe(text, size, "B", &t->b);
         describe(text, size, "C", &t->c);
         describe(text, size, "D", &t->d);
-    } else if (run == wmma_move) {
+    } else if (op->family == FAMILY_FRAGMENT) {
         const struct matrix_memory *t = op->operands;
         snprintf(text, size, "{\"what\":\"wmma\",\"store\":%d", t->store);
         describe(text, size, "matrix", &t->matrix);
-    } else if (run == tiles_move) {
+    } else if (op->family == FAMILY_TILES) {
         const struct tiles *t = op->operands;
         snprintf(text, size, "{\"what\":\"tiles\",\"count\":%d,\"store\":%d,\"transposed\":%d",
                  t->count, t->store, t->transposed);
-    } else if (run == wgmma_op) {
+    } else if (op->family == FAMILY_WGMMA) {
         const struct wgmma *t = op->operands;
         snprintf(text, size, "{\"what\":\"wgmma\",\"m\":64,\"n\":%d,\"k\":%d", t->n, t->k);
     }
@@ -247,11 +246,10 @@ static void matrix_json(const struct op *op, op_fn *run, const struct op_set *se
 void describe_matrices(const struct cta *cta)
 {
     const struct program *p = cta->program;
-    const struct op_set *set = ops_choose();
     char text[1024];
     for (size_t i = 0; i < p->op_count; ++i) {
         const struct op *op = &p->ops[i];
-        matrix_json(op, op->run == guarded_op ? op->inner : op->run, set, text, sizeof text);
+        matrix_json(op, text, sizeof text);
         if (text[0])
             film_describe(cta->film, op->insn, text);
     }

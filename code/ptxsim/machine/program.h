@@ -18,6 +18,65 @@ struct barrier_operands;
 // caller restores the inactive lanes. The others honour `mask` themselves.
 typedef void op_fn(struct warp *w, char *r, const struct op *op, uint32_t mask);
 
+// What an operation takes, and what an instruction is to those who look at it from outside: the film, the
+// race checks, the reports. A column of decode/opcodes.def.
+enum family {
+    FAMILY_PLAIN,  // a result of its operands, or nothing that anybody asks for
+    FAMILY_LOGIC,  // the same; may stand between the load of a flag and the branch that it decides
+    FAMILY_ACCESS, // ld, st
+    FAMILY_ATOMIC, // atom, red
+    FAMILY_COPY,   // cp.async
+    FAMILY_COPY_GROUP,  // its groups: committed, waited for
+    FAMILY_BULK,        // cp.async.bulk: a copy by the asynchronous proxy
+    FAMILY_BULK_GROUP,  // its groups
+    FAMILY_FRAGMENT,    // wmma.load, wmma.store: a fragment and memory
+    FAMILY_TILES,       // ldmatrix, stmatrix: 8x8 tiles and memory
+    FAMILY_PRODUCT,     // mma, wmma.mma: of a warp
+    FAMILY_WGMMA,       // wgmma.mma_async: of a warpgroup
+    FAMILY_WGMMA_GROUP, // its groups
+    FAMILY_WGMMA_FENCE,
+    FAMILY_BRANCH,
+    FAMILY_SWITCH,
+};
+
+// How PTX's .rn, .rz, .rm, .rp and .rna round.
+enum rounding { ROUND_NEAREST, ROUND_ZERO, ROUND_DOWN, ROUND_UP, ROUND_AWAY };
+
+// What an atomic operation does, and to what. The numbers of up to 64 bits are integers.
+enum atomic {
+    ATOMIC_ADD,
+    ATOMIC_MIN,
+    ATOMIC_MAX,
+    ATOMIC_INC,
+    ATOMIC_DEC,
+    ATOMIC_AND,
+    ATOMIC_OR,
+    ATOMIC_XOR,
+    ATOMIC_EXCHANGE,
+    ATOMIC_CAS
+};
+enum atomic_number {
+    ATOMIC_INTEGER,
+    ATOMIC_FLOAT,
+    ATOMIC_F16X2,
+    ATOMIC_BF16X2,
+    ATOMIC_F16,
+    ATOMIC_BF16
+};
+
+enum mbarrier_kind {
+    MBARRIER_INIT,
+    MBARRIER_INVAL,
+    MBARRIER_ARRIVE,
+    MBARRIER_ARRIVE_EXPECT,
+    MBARRIER_DROP,
+    MBARRIER_DROP_EXPECT,
+    MBARRIER_EXPECT,
+    MBARRIER_COMPLETE,
+    MBARRIER_COPIES, // cp.async.mbarrier.arrive
+    MBARRIER_WAIT,
+};
+
 struct op {
     op_fn *run;
     op_fn *inner;        // what guarded_op calls
@@ -31,13 +90,26 @@ struct op {
     uint32_t guard;
     bool guard_negated;
     uint8_t plain; // 0, or 1 + the bytes a lane of its destination (1: a predicate)
-    uint8_t space, bytes, vector, width,
-        is_signed;        // memory operations: per element; register width
+    // Of a memory operation: its space; bytes of an element, elements a lane, bytes of a register.
+    uint8_t space, bytes, vector, width, is_signed;
     uint8_t wide_address; // the address register has 64 bits
     uint8_t order;        // of a memory operation: strong, acquire, release (races.h)
     bool cluster;         // it says .shared::cluster
-    int target;           // a block
-    uint32_t insn;        // its instruction: counters, source line
+    uint8_t family;       // enum family
+    union {               // by what it is; ops.h says which of them an operation has
+        int block;        // that a branch goes to
+        struct {
+            uint8_t atomic, number; // enum atomic, enum atomic_number
+        };
+        uint8_t mbarrier; // enum mbarrier_kind
+        uint8_t rounding; // enum rounding
+        bool relaxed;     // an arrival that releases nothing
+        bool open_group;  // a wait that counts the group which is still open
+        bool of_inits;    // a fence for the mbarriers that have been initialised, and nothing else
+        bool takes;       // of setmaxnreg: registers are taken, not given back
+        uint32_t locals;  // bytes of a frame's own local memory
+    };
+    uint32_t insn; // its instruction: counters, source line
 };
 
 enum sync_kind {
@@ -68,7 +140,8 @@ struct program {
         uint8_t op_class;
         uint32_t tensor_flops, tensor_flops_8bit, tensor_instructions;
         bool mufu, barrier, store;
-        bool bulk;  // a bulk copy: it goes through the asynchronous proxy
+        uint8_t family;          // enum family
+        bool is_volatile, swaps; // swaps: it compares and swaps (.cas)
         bool polls; // a volatile load that is asked again, in a loop that its value ends
         const char *opcode;
         int ptx_line;

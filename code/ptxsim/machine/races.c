@@ -756,16 +756,17 @@ static bool ordered(const struct warp *w, int lane, uint32_t thread, uint32_t st
             stamp <= c->known[lane]->at[thread]);
 }
 
-static bool opcode_has(const struct warp *w, uint32_t insn, const char *part)
+static const struct insn_info *insn_of(const struct warp *w, uint32_t insn)
 {
-    return strstr(w->cta->program->insns[insn & ~RACE_STRONG].opcode, part) != NULL;
+    return &w->cta->program->insns[insn & ~RACE_STRONG];
 }
 
 // Whether a read at `stamp` was by a product of warp p that a clock knows to have read its operands.
 static bool product_read(const struct races *s, const struct warp *w, const struct clock *known,
                          int p, uint32_t stamp, uint32_t insn)
 {
-    return known && known->at[products_of(s, p)] >= stamp && opcode_has(w, insn, "wgmma.mma");
+    return known && known->at[products_of(s, p)] >= stamp &&
+           insn_of(w, insn)->family == FAMILY_WGMMA;
 }
 
 // Of some lanes of warp p: those of which a read at `stamp` is not known to come before what the lane
@@ -791,12 +792,12 @@ static uint32_t unordered(const struct warp *w, int lane, int p, uint32_t lanes,
 // A loop around atom.cas begins with a plain load of its place, as CUDA's own examples do.
 static bool is_cas(const struct warp *w, uint32_t insn)
 {
-    return strstr(w->cta->program->insns[insn & ~RACE_STRONG].opcode, ".cas") != NULL;
+    return insn_of(w, insn)->swaps;
 }
 
 static bool polls(const struct warp *w, uint32_t insn)
 {
-    return w->cta->program->insns[insn & ~RACE_STRONG].polls;
+    return insn_of(w, insn)->polls;
 }
 
 // Volatile accesses of two lanes that run together. A lane that waits for a flag of another one runs apart
@@ -805,16 +806,16 @@ static bool in_step(const struct warp *w, const struct op *op, int lane, uint32_
                     uint32_t insn)
 {
     return thread / WARP == (uint32_t)w->index && thread % WARP != (uint32_t)lane &&
-           w->here >> thread % WARP & 1 && opcode_has(w, op->insn, ".volatile") &&
-           opcode_has(w, insn, ".volatile") && !polls(w, op->insn) && !polls(w, insn);
+           w->here >> thread % WARP & 1 && insn_of(w, op->insn)->is_volatile &&
+           insn_of(w, insn)->is_volatile && !polls(w, op->insn) && !polls(w, insn);
 }
 
 // Loads and stores of matrices: the lanes of a warp meet at each, and who has come to one has done with
 // the one before.
 static bool is_matrix(const struct warp *w, uint32_t insn)
 {
-    return opcode_has(w, insn, "wmma.load") || opcode_has(w, insn, "wmma.store") ||
-           opcode_has(w, insn, "ldmatrix") || opcode_has(w, insn, "stmatrix");
+    enum family family = insn_of(w, insn)->family;
+    return family == FAMILY_FRAGMENT || family == FAMILY_TILES;
 }
 
 static bool both_matrices(const struct warp *w, const struct op *op, uint32_t warp, uint32_t insn)
@@ -824,7 +825,7 @@ static bool both_matrices(const struct warp *w, const struct op *op, uint32_t wa
 
 static bool is_bulk(const struct program *program, uint32_t insn)
 {
-    return program->insns[insn & ~RACE_STRONG].bulk;
+    return program->insns[insn & ~RACE_STRONG].family == FAMILY_BULK;
 }
 
 static void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at,
@@ -1195,7 +1196,7 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
             if (r->stamp[cell] <= c->base_all ||
                 (r->stamp[cell] == good[p].stamp && r->lanes[cell] == good[p].lanes &&
                  r->insn[cell] == good[p].insn) ||
-                (strong && !(p == w->index && opcode_has(w, op->insn, ".volatile")) &&
+                (strong && !(p == w->index && insn_of(w, op->insn)->is_volatile) &&
                  (r->insn[cell] & RACE_STRONG || is_cas(w, op->insn))))
                 continue;
             for (uint32_t left = lanes; left && !told; left &= left - 1) {
@@ -1203,7 +1204,7 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
                 uint32_t readers =
                     unordered(w, lane, p, r->lanes[cell], r->stamp[cell], r->insn[cell]);
                 if (strong && r->insn[cell] & RACE_STRONG) // volatile both, or neither races
-                    readers = opcode_has(w, r->insn[cell], ".volatile") && !polls(w, r->insn[cell])
+                    readers = insn_of(w, r->insn[cell])->is_volatile && !polls(w, r->insn[cell])
                                   ? readers & w->here
                                   : 0;
                 if (readers && !both_matrices(w, op, (uint32_t)p, r->insn[cell])) {

@@ -3,11 +3,12 @@
 #include "cluster.h"
 #include "scalars.h"
 
-static uint32_t half_atomic(uint32_t old, uint32_t b, int kind, enum atomic what)
+static uint32_t half_atomic(uint32_t old, uint32_t b, enum atomic_number kind, enum atomic what)
 {
-    bool bf = kind == 3 || kind == 5;
+    bool bf = kind == ATOMIC_BF16X2 || kind == ATOMIC_BF16;
+    bool two = kind == ATOMIC_F16X2 || kind == ATOMIC_BF16X2;
     uint32_t result = 0;
-    for (int i = 0; i < (kind < 4 ? 2 : 1); ++i) {
+    for (int i = 0; i < 1 + two; ++i) {
         float x, y;
         x = bf ? float_of(old >> 16 * i << 16) : f16_to_f32(old >> 16 * i & 0xffff);
         y = bf ? float_of(b >> 16 * i << 16) : f16_to_f32(b >> 16 * i & 0xffff);
@@ -23,16 +24,16 @@ static uint32_t half_atomic(uint32_t old, uint32_t b, int kind, enum atomic what
 static uint64_t atomic_result(const struct op *op, uint64_t old, uint64_t b, uint64_t c,
                               bool shared)
 {
-    enum atomic what = (enum atomic)op->target;
-    if (op->vector > 1)
-        return half_atomic((uint32_t)old, (uint32_t)b, op->vector, what);
-    if (op->vector == 1 && op->bytes == 4) {
+    enum atomic what = op->atomic;
+    if (op->number > ATOMIC_FLOAT)
+        return half_atomic((uint32_t)old, (uint32_t)b, op->number, what);
+    if (op->number == ATOMIC_FLOAT && op->bytes == 4) {
         float x = float_of((uint32_t)old), y = float_of((uint32_t)b);
         if (what != ATOMIC_ADD)
             return b;
         return bits_of(canonical(shared ? x + y : flush(flush(x) + flush(y))));
     }
-    if (op->vector == 1) {
+    if (op->number == ATOMIC_FLOAT) {
         double x, y;
         memcpy(&x, &old, 8);
         memcpy(&y, &b, 8);
@@ -93,7 +94,7 @@ uint64_t atomic_apply(struct warp *w, const struct op *op, void *memory, uint64_
 // Whether a compare-and-swap finds something else than it compares with; what it finds.
 static bool swap_fails(const struct op *op, const void *memory, uint64_t b, uint64_t *now)
 {
-    if (op->target != ATOMIC_CAS || op->vector)
+    if (op->atomic != ATOMIC_CAS || op->number)
         return false;
     uint64_t mask = op->bytes == 8 ? UINT64_MAX : (UINT64_C(1) << 8 * op->bytes) - 1;
     *now = op->bytes == 2   ? __atomic_load_n((const uint16_t *)memory, __ATOMIC_SEQ_CST)
@@ -172,7 +173,7 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     }
     if (in_shared) {
         int least, wavefronts = shared_atomic_wavefronts(offsets, op->bytes, in_shared,
-                                                         op->target == ATOMIC_CAS, &least);
+                                                         op->atomic == ATOMIC_CAS, &least);
         count->wavefronts += (uint64_t)wavefronts;
         count->conflicts += (uint64_t)(wavefronts - least);
         count->shared_bytes += (uint64_t)__builtin_popcount(in_shared) * op->bytes;

@@ -94,12 +94,12 @@ static bool reaches(const struct program *p, uint32_t from, uint32_t to)
         uint32_t block = open[--count];
         const struct basic_block *b = &p->blocks[block];
         const struct op *last = &p->ops[b->first + b->count - (b->count ? 1 : 0)];
-        bool jumps = last->run == branch_op || last->inner == branch_op, ends = b->ends_flow;
-        const struct switch_operands *s = last->run == switch_op ? last->operands : NULL;
+        bool jumps = last->family == FAMILY_BRANCH, ends = b->ends_flow;
+        const struct switch_operands *s = last->family == FAMILY_SWITCH ? last->operands : NULL;
         int ways = (s ? s->count : jumps) + 1;
         for (int i = 0; i < ways; ++i) {
             bool on = i == ways - 1;
-            uint32_t next = on ? block + 1 : (uint32_t)(s ? s->targets[i] : last->target);
+            uint32_t next = on ? block + 1 : (uint32_t)(s ? s->targets[i] : last->block);
             if ((on && ends) || next >= p->block_count || seen[next])
                 continue;
             seen[next] = true;

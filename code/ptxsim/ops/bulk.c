@@ -448,10 +448,10 @@ static struct op reduction_of(const struct op *op, const struct tensor_map *map)
     if (!map)
         return one;
     one.bytes = map->element;
-    one.vector = map->kind == TENSOR_FLOAT16    ? 4
-                 : map->kind == TENSOR_BFLOAT16 ? 5
-                 : map->kind >= TENSOR_FLOAT32  ? 1
-                                                : 0;
+    one.number = map->kind == TENSOR_FLOAT16    ? ATOMIC_F16
+                 : map->kind == TENSOR_BFLOAT16 ? ATOMIC_BF16
+                 : map->kind >= TENSOR_FLOAT32  ? ATOMIC_FLOAT
+                                                : ATOMIC_INTEGER;
     one.is_signed = map->kind == TENSOR_INT32 || map->kind == TENSOR_INT64;
     return one;
 }
@@ -460,9 +460,9 @@ static struct op reduction_of(const struct op *op, const struct tensor_map *map)
 static bool reduces(struct warp *w, const struct op *op, int lane, const struct tensor_map *map)
 {
     struct op one = reduction_of(op, map);
-    if (one.vector == 1 ? op->target == ATOMIC_ADD
-        : one.vector    ? op->target <= ATOMIC_MAX
-                        : one.bytes >= 4)
+    if (one.number == ATOMIC_FLOAT ? op->atomic == ATOMIC_ADD
+        : one.number               ? op->atomic <= ATOMIC_MAX
+                                   : one.bytes >= 4)
         return true;
     fault_at(w, op, lane, FAULT_TRAP, "%s of a tensor whose type, CUtensorMapDataType %d, has none",
              w->cta->program->insns[op->insn].opcode, map->kind);

@@ -83,7 +83,7 @@ void cluster_arrive_op(struct warp *w, char *r, const struct op *op, uint32_t ma
         return;
     }
     note_effect(w);
-    race_cluster_arrive(w, mask, op->target);
+    race_cluster_arrive(w, mask, op->relaxed);
     w->came |= mask;
     settle(w->cta->cluster);
 }

@@ -7,7 +7,7 @@
 void branch_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     w->taken = mask;
-    w->next = (uint32_t)op->target;
+    w->next = (uint32_t)op->block;
     w->next_frame = (uint32_t)(r - w->file);
 }
 
@@ -203,13 +203,13 @@ void return_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 }
 
 // Memory of a function's own, taken from the end of the lane's local memory; given back when the
-// function returns, or by stackrestore. imm: its alignment; target: what the frame has besides.
+// function returns, or by stackrestore. imm: its alignment; locals.
 void alloca_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     for (; mask; mask &= mask - 1) {
         int i = __builtin_ctz(mask);
         uint64_t bytes = ((const u64 *)(r + op->a))[i], least = ((const u64 *)(r + FRAME_LOCAL))[i];
-        least += (uint64_t)op->target;
+        least += op->locals;
         uint64_t at = bytes <= w->stack[i] ? (w->stack[i] - bytes) & ~((uint64_t)op->imm - 1) : 0;
         if (at < least) {
             fault_at(w, op, i, FAULT_OUT_OF_BOUNDS,

@@ -146,7 +146,7 @@ void copy_group_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     (void)r;
     struct copies *copies = copies_of(w);
     note_effect(w);
-    if (op->imm < 0 || op->target) { // commit_group, or wait_all: what is open counts too
+    if (op->imm < 0 || op->open_group) { // commit_group, or wait_all
         for (uint32_t left = mask; left; left &= left - 1)
             copies->open[__builtin_ctz(left)]++;
         if (op->imm < 0)

@@ -58,7 +58,7 @@ void rounded_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     static const int modes[] = {FE_TONEAREST, FE_TOWARDZERO, FE_DOWNWARD, FE_UPWARD};
     op_fn *const *run = op->operands;
-    fesetround(modes[op->bytes]);
+    fesetround(modes[op->rounding]);
     (*run)(w, r, op, mask);
     fesetround(FE_TONEAREST);
 }

@@ -115,7 +115,6 @@ enum number {
     NUMBER_E4M3,
     NUMBER_E5M2
 };
-enum rounding { ROUND_NEAREST, ROUND_ZERO, ROUND_DOWN, ROUND_UP, ROUND_AWAY };
 
 struct conversion {
     enum number to, from;
@@ -128,24 +127,11 @@ struct conversion {
 op_fn convert; // operands: a struct conversion
 // Two at once: from a (the upper) and b in f32, or from both halves of a.
 op_fn convert_pair;
-op_fn rounded_op; // under the rounding mode `bytes`; operands: an op_fn *, what it calls
+op_fn rounded_op; // under the mode `rounding`; operands: an op_fn *, what it calls
 
 // ---- Everything else ----------------------------------------------------------------------------
 
-enum atomic {
-    ATOMIC_ADD,
-    ATOMIC_MIN,
-    ATOMIC_MAX,
-    ATOMIC_INC,
-    ATOMIC_DEC,
-    ATOMIC_AND,
-    ATOMIC_OR,
-    ATOMIC_XOR,
-    ATOMIC_EXCHANGE,
-    ATOMIC_CAS
-};
-// target: enum atomic; is_signed, vector: 0 integer, 1 float, 2 f16x2, 3 bf16x2, 4 f16, 5 bf16;
-// regs: destination or NO_REGISTER, operand, second operand.
+// atomic, number, is_signed, bytes; regs: destination or NO_REGISTER, operand, second operand.
 op_fn atomic_op;
 // The same on one value in memory; what it held. shared: whether the memory is.
 uint64_t atomic_apply(struct warp *w, const struct op *op, void *memory, uint64_t b, uint64_t c,
@@ -245,8 +231,8 @@ void release_barrier(struct cta *cta, unsigned id);
 // Some lanes of a warp have ended: when all that are left of it wait at a barrier, the warp has come.
 void barrier_left(struct warp *w);
 
-// The barrier of a cluster, and addresses in it (cluster.c). target of an arrival: it is relaxed; of the
-// wait, operands: what it is in a cluster of one CTA, that of the CTA.
+// The barrier of a cluster, and addresses in it (cluster.c). An arrival may be `relaxed`; the wait has as
+// operands what it is in a cluster of one CTA, the barrier of that.
 op_fn cluster_arrive_op, cluster_wait_op;
 op_fn mapa_op, getctarank_op, isspacep_cta_op; // bytes: of the address; b: of mapa, the rank
 
@@ -288,8 +274,8 @@ enum {
 // ---- Asynchronous copies and mbarriers (sync.c) -------------------------------------------------
 
 op_fn copy_async_op; // operands: a struct copy_operands; bytes
-op_fn copy_group_op; // imm: groups that may be left by a wait, -1: commit; target: the open one too
-op_fn mbarrier_op;   // operands: a struct mbarrier_operands; target: enum mbarrier_kind
+op_fn copy_group_op; // imm: groups that may be left by a wait, -1: commit; open_group
+op_fn mbarrier_op;   // operands: a struct mbarrier_operands; mbarrier
 op_fn mbarrier_pending_op;
 op_fn fence_op, proxy_fence_op, nanosleep_op;
 
@@ -300,18 +286,6 @@ struct copy_operands {
     race_run_fn *read_run;
 };
 
-enum mbarrier_kind {
-    MBARRIER_INIT,
-    MBARRIER_INVAL,
-    MBARRIER_ARRIVE,
-    MBARRIER_ARRIVE_EXPECT,
-    MBARRIER_DROP,
-    MBARRIER_DROP_EXPECT,
-    MBARRIER_EXPECT,
-    MBARRIER_COMPLETE,
-    MBARRIER_COPIES, // cp.async.mbarrier.arrive
-    MBARRIER_WAIT,
-};
 struct mbarrier_operands {
     uint32_t operand; // count, bytes, parity or state; or NO_REGISTER
     uint32_t result;  // the state; or NO_REGISTER
@@ -323,8 +297,9 @@ struct mbarrier_operands {
 struct bulk_operands {
     bool tensor, store;
     bool from_shared; // to another CTA's, that is in `global`
-    bool reduces;     // cp.reduce: what the operation's target says, in elements of its bytes
-    bool multicast;   // to the CTAs of the cluster that the register `ranks` names, a bit each
+    bool
+        reduces; // cp.reduce: as the operation's `atomic` and `number` say, in elements of its bytes
+    bool multicast; // to the CTAs of the cluster that the register `ranks` names, a bit each
     uint32_t ranks;
     int rank;
     struct bulk_address {
@@ -398,7 +373,7 @@ op_fn wgmma_fence_op;
 void wgmma_left(struct warp *w); // it has ended: nobody of its warpgroup waits for it any more
 // Of a warp that waits for products: another one of its warpgroup that has not committed them, or -1.
 int wgmma_behind(const struct warp *w);
-op_fn setmaxnreg_op; // imm: the count; target: whether it takes more
+op_fn setmaxnreg_op; // imm: the count; takes
 
 // ---- What a CTA has on its way ------------------------------------------------------------------
 

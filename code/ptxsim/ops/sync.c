@@ -15,10 +15,10 @@ static struct cta *find_object(struct warp *w, char *r, const struct op *op, int
     wide += (uint64_t)op->imm;
     if (!op->wide_address)
         wide = (uint32_t)wide;
-    struct cta *home = mbarrier_home(w, op, lane, wide, op->target == MBARRIER_INIT, at);
+    struct cta *home = mbarrier_home(w, op, lane, wide, op->mbarrier == MBARRIER_INIT, at);
     const struct mbarrier_operands *o = op->operands;
-    bool own = op->target == MBARRIER_WAIT || op->target == MBARRIER_INIT ||
-               op->target == MBARRIER_INVAL || op->target == MBARRIER_COPIES ||
+    bool own = op->mbarrier == MBARRIER_WAIT || op->mbarrier == MBARRIER_INIT ||
+               op->mbarrier == MBARRIER_INVAL || op->mbarrier == MBARRIER_COPIES ||
                o->result != NO_REGISTER;
     char of[64];
     if (!home || home == w->cta || !own)
@@ -59,7 +59,7 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
     struct meeting *m = meeting_at(cta, at);
     uint8_t *object = cta->shared + at;
     int first = __builtin_ctz(lanes);
-    bool starts = op->target == MBARRIER_INIT, ends = op->target == MBARRIER_INVAL;
+    bool starts = op->mbarrier == MBARRIER_INIT, ends = op->mbarrier == MBARRIER_INVAL;
     // mbarrier.inval is checked as a read only: libcu++'s pipeline calls it with no synchronisation
     // but a match_any before.
     if (cta == w->cta)
@@ -81,7 +81,7 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
         clock_drop(&m->pending);
         clock_drop(&m->complete);
         m->phases++; // completes the phases of the mbarrier that was here before
-        film_state(cta, op, (enum mbarrier_kind)op->target, lanes, m,
+        film_state(cta, op, op->mbarrier, lanes, m,
                    &(struct mbarrier_state){.expected = count, .pending = count});
         return;
     }
@@ -94,7 +94,7 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
                  cta->program->insns[op->insn].opcode, at);
         return;
     }
-    if (op->target == MBARRIER_WAIT) {
+    if (op->mbarrier == MBARRIER_WAIT) {
         uint32_t passed = 0;
         for (uint32_t left = lanes; left; left &= left - 1) {
             int i = __builtin_ctz(left);
@@ -118,10 +118,10 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
         w->yields |= passed != lanes;
         return;
     }
-    if (op->target == MBARRIER_COPIES)
+    if (op->mbarrier == MBARRIER_COPIES)
         for (uint32_t left = lanes; left; left &= left - 1)
             copies_bind(w, __builtin_ctz(left), (uint32_t)(m - cta->meetings), m->phases);
-    if (op->target != MBARRIER_EXPECT && op->target != MBARRIER_COMPLETE)
+    if (op->mbarrier != MBARRIER_EXPECT && op->mbarrier != MBARRIER_COMPLETE)
         race_release_to(w, lanes, cta, &m->pending);
     uint32_t phases = m->phases;
     for (uint32_t left = lanes; left; left &= left - 1) {
@@ -129,7 +129,7 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
         uint32_t value = o->operand == NO_REGISTER ? 1 : ((u32 *)(r + o->operand))[i];
         if (o->result != NO_REGISTER)
             ((u64 *)(r + o->result))[i] = mbarrier_pack(s);
-        switch ((enum mbarrier_kind)op->target) {
+        switch (op->mbarrier) {
         case MBARRIER_EXPECT: s.bytes += (int32_t)value; continue;
         case MBARRIER_COMPLETE:
             s.bytes -= (int32_t)value;
@@ -142,16 +142,16 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
             break;
         default: break;
         }
-        if (op->target == MBARRIER_DROP || op->target == MBARRIER_DROP_EXPECT)
+        if (op->mbarrier == MBARRIER_DROP || op->mbarrier == MBARRIER_DROP_EXPECT)
             s.expected -= value < s.expected ? value : s.expected - 1;
-        if (op->target == MBARRIER_COPIES)
+        if (op->mbarrier == MBARRIER_COPIES)
             value = o->no_increment;
-        if (op->target != MBARRIER_COMPLETE && value && !arrive(w, op, i, cta, m, &s, value))
+        if (op->mbarrier != MBARRIER_COMPLETE && value && !arrive(w, op, i, cta, m, &s, value))
             return;
         mbarrier_settle(cta, m, &s);
     }
-    film_state(cta, op, (enum mbarrier_kind)op->target, lanes, m, &s);
-    if (cta->trace && op->target != MBARRIER_EXPECT)
+    film_state(cta, op, op->mbarrier, lanes, m, &s);
+    if (cta->trace && op->mbarrier != MBARRIER_EXPECT)
         trace_meet(cta->trace, w, at, m->phases != phases);
     word = mbarrier_pack(s);
     memcpy(object, &word, 8);
@@ -175,7 +175,7 @@ void mbarrier_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         }
         good &= ~same;
         at_one(w, r, op, same, home[first], at[first]);
-        if (op->target != MBARRIER_WAIT)
+        if (op->mbarrier != MBARRIER_WAIT)
             note_effect(w);
     }
 }
@@ -190,11 +190,11 @@ void mbarrier_pending_op(struct warp *w, char *r, const struct op *op, uint32_t 
 
 // ---- Fences -------------------------------------------------------------------------------------
 
-// imm: whether other CTAs see it. target: whether it is for mbarriers that have been initialised.
+// imm: whether other CTAs see it.
 void fence_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)r;
-    if (op->target)
+    if (op->of_inits)
         race_init_fence(w, mask);
     race_fence(w, mask, op->imm);
 }

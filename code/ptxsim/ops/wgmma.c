@@ -618,7 +618,7 @@ void setmaxnreg_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     products->resized++;
     products->last_resize = op;
     products->registers = (uint32_t)op->imm;
-    if (before && (op->target ? op->imm < before : op->imm > before))
+    if (before && (op->takes ? op->imm < before : op->imm > before))
         fault_at(w, op, 0, FAULT_TRAP, "%s %lld, where the warp has %u registers a thread",
                  w->cta->program->insns[op->insn].opcode, (long long)op->imm, before);
 }
