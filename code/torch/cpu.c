@@ -52,7 +52,12 @@ bool decode_on_cpu(const float *q, const uint8_t *k_codes,
                    float softmax_scale, float *out)
 {
     struct problem problem = {
-        .shape = {.batch = 1, .heads = heads, .seq_len = tokens},
+        // Where pages are does not matter here.
+        .shape = {.batch = 1,
+                  .heads = heads,
+                  .seq_len = tokens,
+                  .group = queries,
+                  .page = 16},
         .softmax_scale = softmax_scale,
         .q = (float *)q,
         .k_codes = (uint8_t *)k_codes,
@@ -61,8 +66,5 @@ bool decode_on_cpu(const float *q, const uint8_t *k_codes,
         .v_scales = (float *)v_scales,
     };
 
-    // The name tells how many queries there are. Where pages are does not matter here.
-    snprintf(problem.shape.name, sizeof problem.shape.name, "1x%dx%dq%dp16",
-             heads, tokens, queries);
     return reference_dequantised(&problem, (struct rows){0, 1}, 0, out);
 }

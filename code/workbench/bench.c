@@ -149,7 +149,7 @@ static void *upload(const void *bytes, size_t size)
 
 static int *upload_lengths(const struct shape *shape)
 {
-    if (shape_ragged(shape) == 0 && shape_queries(shape) == 0)
+    if (shape->ragged == 0 && shape->page == 0)
         return NULL;
     int lengths[shape->batch];
     for (int b = 0; b < shape->batch; ++b)
@@ -235,8 +235,8 @@ static void create_cache(struct device_case *c, const struct program *program,
         .table = c->inputs[4],
         .lengths = c->lengths,
         .shape = *shape,
-        .queries = shape_queries(shape),
-        .page = shape_page(shape),
+        .queries = shape->group,
+        .page = shape->page,
         .max_pages = image->max_pages,
         .softmax_scale = problem->softmax_scale,
     };
@@ -276,7 +276,7 @@ void case_create(struct device_case *c, const struct device *device, const struc
 
     memset(c, 0, sizeof *c);
     c->lengths = upload_lengths(&problem->shape);
-    if (shape_queries(&problem->shape))
+    if (problem->shape.page)
         create_cache(c, program, problem);
     else
         upload_inputs(c, problem);

@@ -29,7 +29,7 @@ static void draw_table(const struct problem *problem, int max_pages, int *table)
         table[other] = page;
     }
     for (int b = 0; b < shape->batch; ++b)
-        for (int i = (shape_length(shape, b) - 1) / shape_page(shape) + 1; i < max_pages; ++i)
+        for (int i = (shape_length(shape, b) - 1) / shape->page + 1; i < max_pages; ++i)
             table[(size_t)b * max_pages + i] = -1;
 }
 
@@ -81,7 +81,7 @@ bool cache_image_create(struct cache_image *image, const struct problem *problem
                         code_place_fn *code_place, scale_place_fn *scale_place)
 {
     const struct shape *shape = &problem->shape;
-    struct places places = {.page = shape_page(shape), .scale_place = scale_place};
+    struct places places = {.page = shape->page, .scale_place = scale_place};
     size_t page_codes = (size_t)places.page * HEAD_DIM;
     int *codes = malloc(2 * page_codes * sizeof *codes);
 

@@ -14,10 +14,10 @@
 #include "workbench.h"
 
 static const struct shape named_shapes[] = {
-    {"small", 1, 8, 128},
-    {"mission", 2, 8, 512},
-    {"long", 2, 8, 2048},
-    {"huge", 4, 16, 8192},
+    {.name = "small", .batch = 1, .heads = 8, .seq_len = 128},
+    {.name = "mission", .batch = 2, .heads = 8, .seq_len = 512},
+    {.name = "long", .batch = 2, .heads = 8, .seq_len = 2048},
+    {.name = "huge", .batch = 4, .heads = 16, .seq_len = 8192},
 };
 
 enum { MOST_SEED = 9999, MOST_QUERIES = 16, LEAST_PAGE = 16, MOST_PAGE = 256 };
@@ -39,6 +39,19 @@ static int parse_suffix(const char **at, char letter, long most)
 static bool is_page(int page)
 {
     return page >= LEAST_PAGE && (page & (page - 1)) == 0;
+}
+
+// BxHxS{qGROUPpPAGE}{rSEED}, as shape_parse reads it.
+static void name_shape(struct shape *s)
+{
+    char cache[16] = "", ragged[8] = "";
+
+    if (s->page)
+        snprintf(cache, sizeof cache, "q%dp%d", s->group, s->page);
+    if (s->ragged)
+        snprintf(ragged, sizeof ragged, "r%d", s->ragged);
+    snprintf(s->name, sizeof s->name, "%dx%dx%d%s%s", s->batch, s->heads, s->seq_len, cache,
+             ragged);
 }
 
 bool shape_parse(const char *text, struct shape *shape, char *why, size_t size)
@@ -89,16 +102,13 @@ bool shape_parse(const char *text, struct shape *shape, char *why, size_t size)
         snprintf(why, size, "\"%s\" is too large: B*H*S*%d may be at most 2^31", text, HEAD_DIM);
         return false;
     }
-    shape->batch = (int)factors[0];
-    shape->heads = (int)factors[1];
-    shape->seq_len = (int)factors[2];
-    int length = snprintf(shape->name, sizeof shape->name, "%dx%dx%d", shape->batch, shape->heads,
-                          shape->seq_len);
-    if (queries > 0)
-        length += snprintf(shape->name + length, sizeof shape->name - (size_t)length, "q%dp%d",
-                           queries, page);
-    if (ragged > 0)
-        snprintf(shape->name + length, sizeof shape->name - (size_t)length, "r%d", ragged);
+    *shape = (struct shape){.batch = (int)factors[0],
+                            .heads = (int)factors[1],
+                            .seq_len = (int)factors[2],
+                            .ragged = ragged,
+                            .group = queries,
+                            .page = page};
+    name_shape(shape);
     return true;
 }
 
@@ -152,50 +162,21 @@ static uint64_t splitmix64(uint64_t state)
     return z ^ z >> 31;
 }
 
-// The number after a letter, which no other name has.
-static int suffix(const struct shape *shape, char letter)
-{
-    const char *at = strchr(shape->name, letter);
-
-    return at ? atoi(at + 1) : 0;
-}
-
-int shape_ragged(const struct shape *shape)
-{
-    return suffix(shape, 'r');
-}
-
-int shape_queries(const struct shape *shape)
-{
-    return suffix(shape, 'q');
-}
-
-int shape_page(const struct shape *shape)
-{
-    return suffix(shape, 'p');
-}
-
 int shape_rows(const struct shape *shape)
 {
-    int queries = shape_queries(shape);
-
-    return queries ? queries : shape->seq_len;
+    return shape->page ? shape->group : shape->seq_len;
 }
 
 int shape_rows_asked(const struct shape *shape, int batch)
 {
-    int queries = shape_queries(shape);
-
-    return queries ? queries : shape_length(shape, batch);
+    return shape->page ? shape->group : shape_length(shape, batch);
 }
 
 int shape_length(const struct shape *shape, int batch)
 {
-    int seed = shape_ragged(shape);
-
-    if (seed == 0)
+    if (shape->ragged == 0)
         return shape->seq_len;
-    uint64_t drawn = splitmix64(splitmix64((uint64_t)seed) + (uint64_t)batch);
+    uint64_t drawn = splitmix64(splitmix64((uint64_t)shape->ragged) + (uint64_t)batch);
     return 1 + (int)(drawn % (uint64_t)shape->seq_len);
 }
 
@@ -319,7 +300,7 @@ bool problem_create(struct problem *problem, const struct shape *shape, enum inp
     problem->kind = kind;
     problem->seed = seed;
     problem->softmax_scale = 0.125f; // 1 / sqrt(64)
-    if (shape_queries(shape)) {
+    if (shape->page) {
         bool created = create_cache(problem);
         if (!created)
             problem_destroy(problem);

@@ -39,7 +39,7 @@ static void *allocate(size_t bytes)
 static bool takes_shapes(const struct options *o, const struct program *program)
 {
     for (int i = 0; i < o->shape_count; ++i) {
-        bool cache = shape_queries(&o->shapes[i]) > 0;
+        bool cache = o->shapes[i].page > 0;
         if (cache && !program->launch_cache) {
             complain("--shapes: %s: %s asks no cache: write BxHxS without q and p",
                      o->shapes[i].name, program->name);
@@ -52,7 +52,7 @@ static bool takes_shapes(const struct options *o, const struct program *program)
         }
         if (cache)
             continue;
-        if (shape_ragged(&o->shapes[i]) && (!program->launch_ragged || o->launch_only)) {
+        if (o->shapes[i].ragged && (!program->launch_ragged || o->launch_only)) {
             complain("--shapes: %s: %s takes no sequences of different lengths%s",
                      o->shapes[i].name, o->launch_only ? "--launch-only" : program->name,
                      o->launch_only ? "" : ": write BxHxS without r");
@@ -158,7 +158,7 @@ static bool memory_suffices(const struct options *o, const struct device *device
         // what is in it before and then.
         size_t elements = shape_elements(&o->shapes[i]), outputs = shape_outputs(&o->shapes[i]);
         size_t host = elements * 2 * 5 + outputs * (5 + 4 + 2 * 2 + 4 * (kept + 1));
-        if (shape_queries(&o->shapes[i]))
+        if (o->shapes[i].page)
             host += elements * 2 * 2 * (kept + 1);
         size_t there = device_bytes(device, &o->shapes[i], o);
         const char *name = o->shapes[i].name;
@@ -529,7 +529,7 @@ static void print_wants(const struct program *program, const struct cache_args *
 
 static cudaError_t launch_without_memory(const struct program *program, const struct shape *shape)
 {
-    if (shape_queries(shape) == 0) {
+    if (shape->page == 0) {
         struct attention_args args = launch_only_args(shape);
         return program->launch(&args, NULL);
     }

@@ -230,15 +230,15 @@ static json_t *shape_json(const struct run *run, const struct shape_run *shape)
     put(object, "batch", json_integer(shape->shape.batch));
     put(object, "heads", json_integer(shape->shape.heads));
     put(object, "seq_len", json_integer(shape->shape.seq_len));
-    if (shape_ragged(&shape->shape)) {
+    if (shape->shape.ragged) {
         json_t *lengths = json_array();
         for (int i = 0; i < shape->shape.batch; ++i)
             json_array_append_new(lengths, json_integer(shape_length(&shape->shape, i)));
         put(object, "lengths", lengths);
     }
-    if (shape_queries(&shape->shape)) {
-        put(object, "queries", json_integer(shape_queries(&shape->shape)));
-        put(object, "page", json_integer(shape_page(&shape->shape)));
+    if (shape->shape.page) {
+        put(object, "queries", json_integer(shape->shape.group));
+        put(object, "page", json_integer(shape->shape.page));
         put(object, "cache_bytes", real(shape_cache_bytes(&shape->shape)));
     }
     for (int i = 0; i < shape->count; ++i) {
@@ -256,7 +256,7 @@ static json_t *shape_json(const struct run *run, const struct shape_run *shape)
         put(object, "timing", timing_json(run, shape));
         put(object, "tflops",
             real(masked_flops(&shape->shape, run->program->mask) / shape->timing.p50 / 1e6));
-        if (shape_queries(&shape->shape))
+        if (shape->shape.page)
             put(object, "tb_per_s",
                 real(shape_cache_bytes(&shape->shape) / shape->timing.p50 / 1e6));
     }

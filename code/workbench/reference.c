@@ -201,7 +201,7 @@ static void attend(const struct work *work, struct scratch *s, int job)
     int length = shape_length(&p->shape, job / p->shape.heads);
     int asked = shape_rows_asked(&p->shape, job / p->shape.heads);
     int head = job % p->shape.heads;
-    bool cache = shape_queries(&p->shape) > 0;
+    bool cache = p->shape.page > 0;
     size_t base = (size_t)job * p->shape.seq_len * HEAD_DIM;
     size_t base_q = (size_t)job * shape_rows(&p->shape) * HEAD_DIM;
     float q_scale = cache ? 1 : p->q_scales[head];

@@ -169,7 +169,7 @@ static void shapes_are_parsed(void **state)
     }
     struct shape mission = shape_of("mission");
     assert_int_equal(shape_elements(&mission), 2 * 8 * 512 * 64);
-    assert_int_equal(shape_ragged(&mission), 0);
+    assert_int_equal(mission.ragged, 0);
     assert_int_equal(shape_length(&mission, 1), 512);
     assert_true(shape_flops(&mission) == 4.0 * 16 * 512 * 512 * 64);
     assert_true(masked_flops(&mission, MASK_CAUSAL) == 4.0 * 16 * (512 * 513 / 2) * 64);
@@ -183,7 +183,7 @@ static void lengths_of_a_ragged_batch_are_drawn(void **state)
     double squares = 0;
 
     assert_string_equal(ragged.name, "64x2x100r7");
-    assert_int_equal(shape_ragged(&ragged), 7);
+    assert_int_equal(ragged.ragged, 7);
     for (int b = 0; b < 64; ++b) {
         int length = shape_length(&ragged, b);
         assert_true(length >= 1 && length <= 100);
@@ -207,11 +207,11 @@ static void caches_are_parsed(void **state)
     int tokens = 0;
 
     assert_string_equal(ragged.name, "3x2x100q4p32r7");
-    assert_int_equal(shape_queries(&cache), 4);
-    assert_int_equal(shape_page(&cache), 32);
-    assert_int_equal(shape_ragged(&cache), 0);
-    assert_int_equal(shape_ragged(&ragged), 7);
-    assert_int_equal(shape_queries(&plain) + shape_page(&plain), 0);
+    assert_int_equal(cache.group, 4);
+    assert_int_equal(cache.page, 32);
+    assert_int_equal(cache.ragged, 0);
+    assert_int_equal(ragged.ragged, 7);
+    assert_int_equal(plain.group + plain.page, 0);
     assert_int_equal(shape_rows(&cache), 4);
     assert_int_equal(shape_rows(&plain), 100);
     assert_int_equal(shape_outputs(&cache), 3 * 2 * 4 * 64);

@@ -28,8 +28,11 @@ struct shape {
     char name[32]; // "mission", or "2x8x517" for a shape without a name; "2x8x517r3": ragged;
                    // "2x8x517q4p16": a cache
     int batch;
-    int heads;
+    int heads; // of keys, and of queries but for those of a cache's group
     int seq_len;
+    int ragged; // seed of the lengths of a ragged batch; 0: all sequences are seq_len long
+    int group;  // of a cache: query heads for each head of keys; of all other shapes 0
+    int page;   // of a cache: tokens of a page; of all other shapes 0
 };
 
 // Parses one shape: small (1x8x128), mission (2x8x512), long (2x8x2048), huge (4x16x8192), or
@@ -43,17 +46,10 @@ bool shape_parse(const char *text, struct shape *shape, char *why, size_t size);
 // Elements of K and of V: batch * heads * seq_len * HEAD_DIM.
 size_t shape_elements(const struct shape *shape);
 
-// Of a cache: query heads for each head of keys, and tokens of a page; of all other shapes 0.
-int shape_queries(const struct shape *shape);
-int shape_page(const struct shape *shape);
-
-// Rows of Q and of O that a head has: seq_len, or of a cache its query heads. Q and O are
+// Rows of Q and of O that a head has: seq_len, or of a cache its group. Q and O are
 // [batch][heads][shape_rows()][HEAD_DIM], so many elements:
 int shape_rows(const struct shape *shape);
 size_t shape_outputs(const struct shape *shape);
-
-// The seed of a ragged batch, which its name tells; 0 where all sequences are seq_len long.
-int shape_ragged(const struct shape *shape);
 
 // The length of a batch's sequence: seq_len, or of a ragged batch drawn from 1 to seq_len. What lies
 // past it in Q, K and V are numbers that nobody asks for; nobody looks at the output there. Of a cache
@@ -347,14 +343,14 @@ static inline struct cache_args launch_only_cache_args(const struct shape *shape
 {
     struct cache_args args;
     uint64_t at[9];
-    int page = shape_page(shape);
+    int page = shape->page;
 
     for (int i = 0; i < 9; ++i)
         at[i] = 0x5e0000000000 + ((uint64_t)i << 32);
     memset(&args, 0, sizeof args);
     memcpy(&args, at, sizeof at);
     memcpy(&args.shape, shape, sizeof args.shape);
-    args.queries = shape_queries(shape);
+    args.queries = shape->group;
     args.page = page;
     args.max_pages = (shape->seq_len + page - 1) / page;
     args.softmax_scale = 0.125f;

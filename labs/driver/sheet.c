@@ -146,7 +146,7 @@ static void try_schedules(void)
 {
     if (after.fault || after.wrong || after.stopped || on_gpu || lab.only_search)
         return;
-    const char *shape = shape_queries(&lab.shapes[0]) ? main_shape() : "small";
+    const char *shape = lab.shapes[0].page ? main_shape() : "small";
     double budget = budget_of(shape);
     for (int schedule = 1; schedule < SCHEDULES && !raced; ++schedule) {
         char *report = text("%s/schedule.json", folder);

@@ -270,7 +270,7 @@ static uint64_t read_number(char **line, uint64_t most)
 static const char *read_launch(char *line, const struct shape *shape, struct recorded *l)
 {
     static const char head[] = "launch ";
-    const char *name_of_args = shape_queries(shape) ? "cache_args" : "attention_args";
+    const char *name_of_args = shape->page ? "cache_args" : "attention_args";
     union kernel_args wanted, got;
     size_t bytes = args_for(&wanted, shape);
 
@@ -356,7 +356,7 @@ static uint16_t *read_order(const char *digits, size_t count)
 // order is all that it can say there: so nothing of the tokens, which it has not seen.
 static const char *read_wants(char *printed, struct known_launches *k)
 {
-    const int page = shape_page(&k->shape);
+    const int page = k->shape.page;
     struct places *places = &k->places;
     static const char head[] = "cache ";
     char *rest = NULL, *line = strtok_r(printed, "\n", &rest);
@@ -397,7 +397,7 @@ bool submission_launches(struct submission *s, const struct shape *shape, struct
         wrong = b.status > 128 && b.status <= 128 + 64
                     ? text("its host code crashed (%s)", strsignal(b.status - 128))
                     : "its host code launches no kernel";
-    else if (!wrong && shape_queries(shape))
+    else if (!wrong && shape->page)
         wrong = read_wants(b.out.bytes, k);
     boxed_free(&b);
     free(command[0]);

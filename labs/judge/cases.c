@@ -82,7 +82,7 @@ static void reshape_inputs(struct grade_case *c)
     struct problem *p = &c->problem;
     size_t elements = shape_elements(&p->shape);
 
-    if (shape_queries(&p->shape)) {
+    if (p->shape.page) {
         reshape_cache(c);
         return;
     }
@@ -275,7 +275,7 @@ void case_make(struct grade_case *c, const char *shape, float softmax_scale, enu
         !gate_limits_of(&c->problem, c->rows, options.threads, lab.p, GATE_TOLERANCE, c->ref,
                         &rounded, &c->limits))
         fail(EXIT_MACHINE, "out of memory for a reference");
-    if (shape_queries(&c->shape))
+    if (c->shape.page)
         return;
     const struct problem *p = &c->problem;
     const void *parts[] = {p->q_codes,  p->k_codes,  p->v_codes,

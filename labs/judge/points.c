@@ -82,7 +82,7 @@ static void read_shapes(const json_t *json, const char *path)
         char why[256];
         if (!name || !shape_parse(name, &shape, why, sizeof why))
             fail(EXIT_USAGE, "%s: \"shapes\": %s", path, name ? why : "not a list of texts");
-        bool cache = shape_queries(&shape) > 0;
+        bool cache = shape.page > 0;
         if (i > 0 && cache != lab.cache)
             fail(EXIT_USAGE, "%s: \"shapes\": some are caches, and some are not", path);
         lab.cache = cache;

@@ -33,11 +33,11 @@ union kernel_args {
 static inline size_t args_for(union kernel_args *args, const struct shape *shape)
 {
     memset(args, 0, sizeof *args);
-    if (shape_queries(shape) == 0)
+    if (shape->page == 0)
         args->attention = launch_only_args(shape);
     else
         args->cache = launch_only_cache_args(shape);
-    return shape_queries(shape) ? sizeof args->cache : sizeof args->attention;
+    return shape->page ? sizeof args->cache : sizeof args->attention;
 }
 
 // One launch, as the submission's host code asked for it.
@@ -84,8 +84,7 @@ enum { INPUTS_MAX = 7, CACHE_CODES = 3, CACHE_SCALES, KERNEL_POINTERS = INPUTS_M
 // How many; the bytes of each.
 static inline int input_sizes(const struct shape *shape, size_t bytes[INPUTS_MAX])
 {
-    size_t batch = (size_t)shape->batch, heads = (size_t)shape->heads,
-           page = (size_t)shape_page(shape);
+    size_t batch = (size_t)shape->batch, heads = (size_t)shape->heads, page = (size_t)shape->page;
 
     if (page == 0) {
         for (int i = 0; i < 3; ++i) {
@@ -106,7 +105,7 @@ static inline int input_sizes(const struct shape *shape, size_t bytes[INPUTS_MAX
 
 static inline bool comes_back(const struct shape *shape, int input)
 {
-    return shape_queries(shape) && (input == CACHE_CODES || input == CACHE_SCALES);
+    return shape->page && (input == CACHE_CODES || input == CACHE_SCALES);
 }
 
 static inline size_t input_bytes(const struct shape *shape)

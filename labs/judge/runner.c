@@ -86,8 +86,8 @@ static const char *shape_wrong(const struct recorded *l, const struct kernel_inf
     union kernel_args args;
 
     if (info->params != 1 || info->param_sizes[0] != args_for(&args, shape))
-        return shape_queries(shape) ? "the kernel's parameters are not one cache_args"
-                                    : "the kernel's parameters are not one attention_args";
+        return shape->page ? "the kernel's parameters are not one cache_args"
+                           : "the kernel's parameters are not one attention_args";
     if (l->block[0] > 1024 || l->block[1] > 1024 || l->block[2] > 64 || threads == 0 ||
         threads > (uint64_t)info->max_threads)
         return "a CTA has too many threads, or none";
@@ -231,7 +231,7 @@ static void run_set(const struct run_request *r, const char *inputs, void *scrat
     memory_track(at[count]); // and not to be read before it is written
     args_for(&args, &r->shape);
     memcpy(&args, at, (size_t)(count + 1) * sizeof *at);
-    if (shape_queries(&r->shape)) {
+    if (r->shape.page) {
         args.cache.softmax_scale = r->softmax_scale;
         args.cache.scratch = scratch;
     } else {

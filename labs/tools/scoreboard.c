@@ -516,7 +516,7 @@ static void keep(const struct shape *shape, json_t *clock)
         json_pack("{s:i, s:i, s:i, s:f, s:o}", "batch", shape->batch, "heads", shape->heads,
                   "seq_len", shape->seq_len, "gflop",
                   masked_flops(shape, causal ? MASK_CAUSAL : MASK_NONE) * 1e-9, "clocks", clock);
-    if (shape_queries(shape))
+    if (shape->page)
         json_object_set_new(kept, "cache_bytes", json_real(shape_cache_bytes(shape)));
     for (int side = 0; side < 2; ++side) {
         const struct entry *best = fastest(side == 1, GRAPH);
@@ -587,7 +587,7 @@ static void start_pytorch(void)
     pytorch_here = said && at(said, "torch");
     if (pytorch_here) {
         json_object_set_new(board, "pytorch", said);
-        if (shape_queries(&shapes[0])) // of a cache, what counts is how fast it is read
+        if (shapes[0].page) // of a cache, what counts is how fast it is read
             json_object_set_new(board, "bandwidth",
                                 child_ask(&pytorch, "bandwidth", CHECK_SECONDS));
         return;

@@ -87,9 +87,8 @@ static struct drawn draw(const char *text)
                          d.image.bytes - d.image.code_bytes);
     d.table = on_device(d.image.table, (size_t)shape.batch * d.image.max_pages);
     d.device_lengths = on_device(d.lengths.data(), d.lengths.size());
-    d.scratch_bytes =
-        decode_scratch(shape.batch, shape.heads, shape_queries(&shape),
-                       shape_page(&shape), d.image.max_pages, 0);
+    d.scratch_bytes = decode_scratch(shape.batch, shape.heads, shape.group,
+                                     shape.page, d.image.max_pages, 0);
     std::vector<uint8_t> zeros(d.scratch_bytes);
     d.scratch = on_device(zeros.data(), zeros.size());
     std::vector<uint16_t> poison(outputs, 0x7e00);
@@ -106,9 +105,8 @@ static const char *decode(const struct drawn &d, size_t scratch_bytes)
 
     return launch_decode(d.q, d.new_k, d.new_v, d.codes, d.scales, d.table,
                          d.device_lengths, d.scratch, scratch_bytes, d.out,
-                         shape->batch, shape->heads, shape_queries(shape),
-                         shape_page(shape), d.image.max_pages,
-                         d.problem.softmax_scale, 0, NULL);
+                         shape->batch, shape->heads, shape->group, shape->page,
+                         d.image.max_pages, d.problem.softmax_scale, 0, NULL);
 }
 
 static void drop(struct drawn &d)
@@ -153,7 +151,7 @@ static void test_the_cpu_answers_as_the_reference(void **)
 {
     struct drawn d = draw("3x2x61q5p16r4");
     const struct problem *p = &d.problem;
-    int heads = p->shape.heads, queries = shape_queries(&p->shape);
+    int heads = p->shape.heads, queries = p->shape.group;
     size_t outputs = (size_t)heads * queries * HEAD_DIM; // of a sequence
 
     for (int b = 0; b < p->shape.batch; ++b) {
