@@ -278,7 +278,7 @@ static struct head decode_head(const struct format *format,
 // ---- Draw a head ----
 static struct head draw(int seq_len, enum input_kind kind)
 {
-    struct shape shape = {"", 1, 1, seq_len};
+    struct shape shape = {.batch = 1, .heads = 1, .seq_len = seq_len};
     struct problem p;
 
     if (!problem_create(&p, &shape, kind, 0))
@@ -833,7 +833,7 @@ static void check_deep(void)
 // ---- Check against the workbench's reference ----
 static void check_workbench(void)
 {
-    struct shape shape = {"1x2x239", 1, 2, 239};
+    struct shape shape = {.batch = 1, .heads = 2, .seq_len = 239};
     size_t head = 239 * HEAD_DIM;
     struct rows all = {0, 1};
     struct problem p;

@@ -107,6 +107,24 @@ void console_result(const struct run *run, const struct shape_run *shape, const 
     fflush(stdout);
 }
 
+static void print_timing(const struct run *run, const struct shape_run *s, enum input_kind kind)
+{
+    const struct timing *timing = &s->timing[kind];
+    const struct summary *t = &timing->us;
+    double work =
+        s->shape.page ? shape_cache_bytes(&s->shape) : masked_flops(&s->shape, run->program->mask);
+
+    if (!timing->done)
+        return;
+    if (kind != INPUT_NORMAL)
+        printf("  %s:\n", input_kind_name(kind));
+    printf("  %-10s%9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %10.2f\n", s->shape.name, t->p50, t->p90,
+           t->p99, t->mean, t->std, t->min, work / t->p50 / 1e6);
+    if (clock_moved(&timing->clock))
+        printf("    the clock moved meanwhile: from %.0f to %.0f MHz\n", timing->clock.low_mhz,
+               timing->clock.high_mhz);
+}
+
 void console_timing(const struct run *run)
 {
     const struct options *o = run->options;
@@ -118,27 +136,15 @@ void console_timing(const struct run *run)
         puts("\ntime: not measured in the simulator");
         return;
     }
-    for (int i = 0; i < run->shape_count; ++i)
-        any |= run->shapes[i].timed;
+    for (int i = 0; i < run->shape_count * INPUT_KINDS_ALL; ++i)
+        any |= run->shapes[i / INPUT_KINDS_ALL].timing[i % INPUT_KINDS_ALL].done;
     if (!any)
         return;
     bool cache = run->shapes[0].shape.page > 0;
     printf("\ntime in µs      p50       p90       p99      mean       std       min %10s\n",
            cache ? "TB/s" : "TFLOP/s");
-    for (int i = 0; i < run->shape_count; ++i) {
-        const struct shape_run *s = &run->shapes[i];
-        const struct summary *t = &s->timing;
-        if (!s->timed)
-            continue;
-        printf(
-            "  %-10s%9.2f %9.2f %9.2f %9.2f %9.2f %9.2f %10.2f\n", s->shape.name, t->p50, t->p90,
-            t->p99, t->mean, t->std, t->min,
-            (cache ? shape_cache_bytes(&s->shape) : masked_flops(&s->shape, run->program->mask)) /
-                t->p50 / 1e6);
-        if (clock_moved(&s->clock))
-            printf("    the clock moved meanwhile: from %.0f to %.0f MHz\n", s->clock.low_mhz,
-                   s->clock.high_mhz);
-    }
+    for (int i = 0; i < run->shape_count * INPUT_KINDS_ALL; ++i)
+        print_timing(run, &run->shapes[i / INPUT_KINDS_ALL], i % INPUT_KINDS_ALL);
     printf("  %d samples after %d; %d input sets in turn%s; outputs right before and after\n",
            o->iters, o->warmup, o->rotations,
            o->mode == TIME_COLD    ? ", cold L2"

@@ -150,7 +150,8 @@ double shape_cache_bytes(const struct shape *shape)
 
 const char *input_kind_name(enum input_kind kind)
 {
-    static const char *const names[INPUT_KINDS] = {"normal", "mean", "peaky"};
+    static const char *const names[INPUT_KINDS_ALL] = {"normal", "mean",   "peaky",
+                                                       "sink",   "rising", "falling"};
     return names[kind];
 }
 
@@ -191,6 +192,32 @@ static float normal(uint64_t stream, uint64_t index)
     return (float)(sum - 6 * 65535) * 0x1p-16f; // twelve uniforms of mean 65535/2
 }
 
+// What a key's place adds to its scores, in powers of two.
+static float score_of_place(const struct problem *problem, int key)
+{
+    int last = problem->shape.seq_len - 1;
+    float along = last > 0 ? (float)key / (float)last : 0;
+
+    switch (problem->kind) {
+    case INPUT_SINK: return key == 0 ? 12 : 0;
+    case INPUT_RISING: return 40 * along;
+    case INPUT_FALLING: return 40 * (1 - along);
+    default: return 0;
+    }
+}
+
+// The last channel: the same number in each query, and in each key what with it makes the score of its place.
+static void draw_places(const struct problem *problem, int tensor, size_t rows, float *out)
+{
+    const float query = 8, ln2 = 0.69314718f; // times softmax_scale: 1
+
+    for (size_t row = 0; row < rows; ++row) {
+        int key = (int)(row % (size_t)problem->shape.seq_len);
+        out[row * HEAD_DIM + HEAD_DIM - 1] =
+            tensor == 0 ? query : score_of_place(problem, key) * ln2;
+    }
+}
+
 static void draw(const struct problem *problem, int tensor, float *out)
 {
     // Hashing twice keeps neighbouring seeds and the three tensors apart.
@@ -205,6 +232,8 @@ static void draw(const struct problem *problem, int tensor, float *out)
             mean[d] = normal(~stream, d);
     for (size_t i = 0; i < elements; ++i)
         out[i] = normal(stream, i) * scale + mean[i % HEAD_DIM];
+    if (problem->kind >= INPUT_SINK && tensor < 2)
+        draw_places(problem, tensor, elements / HEAD_DIM, out);
 }
 
 // One scale a head, over all batches: its largest magnitude becomes the largest code.

@@ -38,8 +38,8 @@ enum { MAX_SHAPES = 32, MAX_SEEDS = 64, MAX_ROTATIONS = 64 };
 struct options {
     struct shape shapes[MAX_SHAPES];
     uint64_t seeds[MAX_SEEDS];
-    enum input_kind inputs[INPUT_KINDS];
-    int shape_count, seed_count, input_count; // input_count 0: not given
+    enum input_kind inputs[INPUT_KINDS_ALL], timed[INPUT_KINDS_ALL];
+    int shape_count, seed_count, input_count, timed_count; // input_count 0: not given
     int iters, warmup, rotations;
     bool timing, on_demand, quiet, resources, launch_only;
     enum timing_mode mode;
@@ -177,12 +177,14 @@ struct result { // of one (shape, input, seed)
 struct shape_run {
     struct shape shape;
     struct rows rows;
-    struct result results[MAX_SEEDS * INPUT_KINDS];
+    struct result results[MAX_SEEDS * INPUT_KINDS_ALL];
     int count;
-    bool timed;
-    struct summary timing;
-    struct clock_span clock; // while it was timed
-    int launches_per_sample;
+    struct timing { // of a kind of inputs
+        bool done;
+        struct summary us;
+        struct clock_span clock; // meanwhile
+        int launches_per_sample;
+    } timing[INPUT_KINDS_ALL];
 };
 
 struct run {

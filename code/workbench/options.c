@@ -45,13 +45,18 @@ static void help(const struct program *program)
          "  --seeds LIST      seeds of the inputs; default: 0,1,2\n"
          "  --inputs LIST     normal: N(0, 1); mean: each channel off zero; peaky: a few\n"
          "                    keys carry each row; default: all three, or in the\n"
-         "                    simulator, which is slow, normal\n"
+         "                    simulator, which is slow, normal. Besides, sink: the first\n"
+         "                    key carries each row; rising, falling: scores grow, or\n"
+         "                    shrink, along the keys\n"
          "  --no-timing       check only\n"
          "\n"
          "How to time (on a GPU; the simulator has no time to tell)\n"
          "  --iters N         samples; default: 100\n"
          "  --warmup N        samples thrown away first; default: 20\n"
          "  --rotations N     input sets that the launches take in turn; default: 4\n"
+         "  --time-inputs LIST\n"
+         "                    kinds of inputs that are timed, one after the other;\n"
+         "                    default: normal\n"
          "  --cold-l2         overwrite the L2 cache before each launch\n"
          "  --plain           launch after launch, without a CUDA graph\n"
          "  --on-demand       check, then time --iters samples for each line of standard\n"
@@ -129,22 +134,33 @@ static bool add_seed(struct options *o, const char *item, char *why, size_t size
     return true;
 }
 
-static bool add_input(struct options *o, const char *item, char *why, size_t size)
+static bool add_kind(const char *item, enum input_kind *kinds, int *count, char *why, size_t size)
 {
-    for (int kind = 0; kind < INPUT_KINDS; ++kind) {
+    for (enum input_kind kind = 0; kind < INPUT_KINDS_ALL; ++kind) {
         if (strcmp(item, input_kind_name(kind)) != 0)
             continue;
-        for (int i = 0; i < o->input_count; ++i) {
-            if (o->inputs[i] == (enum input_kind)kind) {
+        for (int i = 0; i < *count; ++i) {
+            if (kinds[i] == kind) {
                 snprintf(why, size, "\"%s\" is there twice", item);
                 return false;
             }
         }
-        o->inputs[o->input_count++] = kind;
+        kinds[(*count)++] = kind;
         return true;
     }
-    snprintf(why, size, "\"%s\" is no input: write normal, mean or peaky", item);
+    snprintf(why, size, "\"%s\" is no input: write normal, mean, peaky, sink, rising or falling",
+             item);
     return false;
+}
+
+static bool add_input(struct options *o, const char *item, char *why, size_t size)
+{
+    return add_kind(item, o->inputs, &o->input_count, why, size);
+}
+
+static bool add_timed(struct options *o, const char *item, char *why, size_t size)
+{
+    return add_kind(item, o->timed, &o->timed_count, why, size);
 }
 
 // Calls `add` for each item of a comma-separated list.
@@ -194,6 +210,8 @@ static void set_defaults(const struct program *program, struct options *o)
     if (o->seed_count == 0)
         for (int i = 0; i < 3; ++i)
             o->seeds[o->seed_count++] = (uint64_t)i;
+    if (o->timed_count == 0)
+        o->timed[o->timed_count++] = INPUT_NORMAL;
 }
 
 bool options_parse(const struct program *program, int argc, char **argv, struct options *o,
@@ -203,6 +221,7 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
         SHAPES = 256,
         SEEDS,
         INPUTS,
+        TIME_INPUTS,
         ITERS,
         WARMUP,
         ROTATIONS,
@@ -223,6 +242,7 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
         {"shapes", required_argument, NULL, SHAPES},
         {"seeds", required_argument, NULL, SEEDS},
         {"inputs", required_argument, NULL, INPUTS},
+        {"time-inputs", required_argument, NULL, TIME_INPUTS},
         {"iters", required_argument, NULL, ITERS},
         {"warmup", required_argument, NULL, WARMUP},
         {"rotations", required_argument, NULL, ROTATIONS},
@@ -255,6 +275,7 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
         case SHAPES: good = parse_list(o, optarg, add_shape, why, sizeof why); break;
         case SEEDS: good = parse_list(o, optarg, add_seed, why, sizeof why); break;
         case INPUTS: good = parse_list(o, optarg, add_input, why, sizeof why); break;
+        case TIME_INPUTS: good = parse_list(o, optarg, add_timed, why, sizeof why); break;
         case ITERS: good = parse_count(optarg, 1, 1000000, &o->iters, why, sizeof why); break;
         case WARMUP: good = parse_count(optarg, 0, 1000000, &o->warmup, why, sizeof why); break;
         case ROTATIONS:
@@ -301,6 +322,11 @@ bool options_parse(const struct program *program, int argc, char **argv, struct 
     set_defaults(program, o);
     if (o->on_demand && !o->timing) {
         complain("--on-demand and --no-timing exclude each other");
+        return false;
+    }
+    if (o->on_demand && o->timed_count != 1) {
+        complain("--on-demand: times one kind of inputs, and --time-inputs names %d",
+                 o->timed_count);
         return false;
     }
     if (o->on_demand && o->shape_count != 1) {

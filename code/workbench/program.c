@@ -434,10 +434,11 @@ static int time_on_demand(const struct run *run, const struct device_case *cases
     return batches;
 }
 
-// Times over `count` checked input sets; false if an output was wrong afterwards.
-static bool time_shape(const struct run *run, struct shape_run *shape, const struct checked *sets,
-                       int count)
+// Times over `count` checked input sets of a kind; false if an output was wrong afterwards.
+static bool time_sets(const struct run *run, struct shape_run *shape, const struct checked *sets,
+                      int count)
 {
+    struct timing *timing = &shape->timing[sets[0].input];
     const struct options *o = run->options;
     struct device_case cases[MAX_ROTATIONS];
     int batches = 1;
@@ -450,29 +451,63 @@ static bool time_shape(const struct run *run, struct shape_run *shape, const str
         double *samples = allocate((size_t)o->iters * sizeof *samples);
         struct stopwatch watch;
         stopwatch_create(&watch, run->device, run->program, cases, count, o->mode);
-        shape->launches_per_sample = watch.launches;
+        timing->launches_per_sample = watch.launches;
         poison_all(run, cases, count);
         warm_up(&watch, warmup_samples(o, o->mode, count));
-        sample(&watch, o->iters, samples, &shape->clock);
-        shape->timing = summarise(samples, o->iters);
+        sample(&watch, o->iters, samples, &timing->clock);
+        timing->us = summarise(samples, o->iters);
         free(samples);
         stopwatch_destroy(&watch);
     }
-    return batches == 0 || all_right(run, shape, sets, count, "after the timed runs");
+    bool right = batches == 0 || all_right(run, shape, sets, count, "after the timed runs");
+    timing->done = right && !o->on_demand;
+    return right;
 }
 
 // ---- A shape ------------------------------------------------------------------------------------
 
+// Input sets of one kind that have been checked and stay on the device, to be timed.
+struct kept {
+    struct checked sets[MAX_ROTATIONS];
+    int count;
+};
+
+// Times over inputs of a kind: more sets, where there were fewer seeds, are checked as the others were.
 // False when a gate failed; *alive turns false when the device is lost.
+static bool time_kind(const struct run *run, struct shape_run *shape, enum input_kind kind,
+                      struct kept *kept, uint64_t seed, bool *alive, enum exit_status *status)
+{
+    bool pass = true;
+
+    while (pass && kept->count < run->options->rotations) {
+        struct checked *c = &kept->sets[kept->count];
+        struct result result;
+        *c = (struct checked){.input = kind, .seed = seed++};
+        *alive = first_run(run, shape, c, &result, false, status);
+        if (!*alive) {
+            free(c->ref);
+            return false;
+        }
+        ++kept->count;
+        pass = result.pass;
+        if (!pass)
+            console_result(run, shape, &result);
+    }
+    pass = pass && time_sets(run, shape, kept->sets, kept->count);
+    while (kept->count > 0)
+        discard(&kept->sets[--kept->count]);
+    return pass;
+}
+
+// Checks every kind and seed asked for, then times. False when a gate failed; *alive turns false when the
+// device is lost.
 static bool run_shape(const struct run *run, struct shape_run *shape, bool *alive,
                       enum exit_status *status)
 {
     const struct options *o = run->options;
-    bool timed = o->timing && !run->device->simulator;
-    struct checked sets[MAX_ROTATIONS];
-    int kept = 0;
+    bool timed = o->timing && !run->device->simulator, pass = true;
+    struct kept kept = {.count = 0}; // of the kind that is timed first
     uint64_t next_seed = 0;
-    bool pass = true;
 
     for (int i = 0; i < o->input_count * o->seed_count && *alive; ++i) {
         struct checked c = {.input = o->inputs[i / o->seed_count],
@@ -485,29 +520,16 @@ static bool run_shape(const struct run *run, struct shape_run *shape, bool *aliv
             free(c.ref);
             return false;
         }
-        if (timed && c.input == INPUT_NORMAL && kept < o->rotations)
-            sets[kept++] = c;
+        if (timed && c.input == o->timed[0] && kept.count < o->rotations)
+            kept.sets[kept.count++] = c;
         else
             discard(&c);
         next_seed = c.seed >= next_seed ? c.seed + 1 : next_seed;
     }
-    // More input sets, where there were fewer seeds; checked like the others before they are timed.
-    for (; timed && pass && kept < o->rotations; ++kept) {
-        struct result result;
-        sets[kept] = (struct checked){.input = INPUT_NORMAL, .seed = next_seed++};
-        *alive = first_run(run, shape, &sets[kept], &result, false, status);
-        if (!result.pass)
-            console_result(run, shape, &result);
-        pass = pass && result.pass;
-        if (!*alive)
-            return false;
-    }
-    if (timed && pass) {
-        pass = time_shape(run, shape, sets, kept);
-        shape->timed = pass && !o->on_demand;
-    }
-    for (int i = 0; i < kept; ++i)
-        discard(&sets[i]);
+    for (int i = 0; timed && pass && *alive && i < o->timed_count; ++i)
+        pass = time_kind(run, shape, o->timed[i], &kept, next_seed, alive, status);
+    while (kept.count > 0)
+        discard(&kept.sets[--kept.count]);
     return pass;
 }
 

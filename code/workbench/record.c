@@ -198,9 +198,9 @@ static json_t *clock_json(const struct clock_span *clock)
     return object;
 }
 
-static json_t *timing_json(const struct run *run, const struct shape_run *shape)
+static json_t *timing_json(const struct run *run, const struct timing *timing)
 {
-    const struct summary *t = &shape->timing;
+    const struct summary *t = &timing->us;
     json_t *object = json_object();
 
     put(object, "p50_us", real(t->p50));
@@ -211,14 +211,30 @@ static json_t *timing_json(const struct run *run, const struct shape_run *shape)
     put(object, "min_us", real(t->min));
     put(object, "max_us", real(t->max));
     put(object, "samples", json_integer(t->samples));
-    put(object, "launches_per_sample", json_integer(shape->launches_per_sample));
+    put(object, "launches_per_sample", json_integer(timing->launches_per_sample));
     put(object, "rotations", json_integer(run->options->rotations));
     put(object, "warmup", json_integer(run->options->warmup));
     put(object, "mode", text(timing_mode_name(run->options->mode)));
     put(object, "cold_l2", json_boolean(run->options->mode == TIME_COLD));
-    if (shape->clock.readings > 0)
-        put(object, "clock", clock_json(&shape->clock));
+    if (timing->clock.readings > 0)
+        put(object, "clock", clock_json(&timing->clock));
     return object;
+}
+
+// Times of normal inputs stand where a shape's only ones stood, those of other kinds by their names.
+static void put_times(json_t *object, const struct run *run, const struct shape_run *shape)
+{
+    json_t *others = json_object();
+
+    for (enum input_kind kind = 0; kind < INPUT_KINDS_ALL; ++kind)
+        if (shape->timing[kind].done)
+            put(kind == INPUT_NORMAL ? object : others,
+                kind == INPUT_NORMAL ? "timing" : input_kind_name(kind),
+                timing_json(run, &shape->timing[kind]));
+    if (json_object_size(others) > 0)
+        put(object, "timing_of", others);
+    else
+        json_decref(others);
 }
 
 static json_t *shape_json(const struct run *run, const struct shape_run *shape)
@@ -252,13 +268,12 @@ static json_t *shape_json(const struct run *run, const struct shape_run *shape)
         put(object, "agreement", agreement);
     else
         json_decref(agreement);
-    if (shape->timed) {
-        put(object, "timing", timing_json(run, shape));
-        put(object, "tflops",
-            real(masked_flops(&shape->shape, run->program->mask) / shape->timing.p50 / 1e6));
+    put_times(object, run, shape);
+    if (shape->timing[INPUT_NORMAL].done) {
+        double p50 = shape->timing[INPUT_NORMAL].us.p50;
+        put(object, "tflops", real(masked_flops(&shape->shape, run->program->mask) / p50 / 1e6));
         if (shape->shape.page)
-            put(object, "tb_per_s",
-                real(shape_cache_bytes(&shape->shape) / shape->timing.p50 / 1e6));
+            put(object, "tb_per_s", real(shape_cache_bytes(&shape->shape) / p50 / 1e6));
     }
     return object;
 }
@@ -376,8 +391,8 @@ bool summaries_write(const struct run *run, const char *folder, char *why, size_
         const struct shape_run *shape = &run->shapes[i];
         of += shape->count;
         put(correctness, shape->shape.name, correctness_json(shape, &passed));
-        if (shape->timed)
-            put(times, shape->shape.name, timing_json(run, shape));
+        if (shape->timing[INPUT_NORMAL].done)
+            put(times, shape->shape.name, timing_json(run, &shape->timing[INPUT_NORMAL]));
     }
     put(summaries[0], "passed", json_integer(passed));
     put(summaries[0], "of", json_integer(of));

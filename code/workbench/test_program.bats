@@ -105,7 +105,8 @@ bats_require_minimum_version 1.5.0
     refused 2 '--seeds: "x" is no seed' --seeds 0,x
     refused 2 '--seeds: "-1" is no seed' --seeds -1
     refused 2 '--seeds: "18446744073709551616" is no seed' --seeds 18446744073709551616
-    refused 2 '--inputs: "flat" is no input: write normal, mean or peaky' --inputs flat
+    refused 2 '--inputs: "flat" is no input: write normal, mean, peaky, sink, rising or falling' --inputs flat
+    refused 2 '--time-inputs: "peak" is no input' --time-inputs peak
     refused 2 '--iters: "0": write a whole number from 1 to' --iters 0
     refused 2 '--rotations: "4.5"' --rotations 4.5
     refused 2 '--warmup: ""' --warmup ''
@@ -162,8 +163,25 @@ C
     [ "$(of cold_l2 plain.json) $(of cold_l2 cold-l2.json)" = "false true" ]
 }
 
+@test "a time belongs to a kind of inputs: normal ones where it always stood, others by name" {
+    with_a_clock --iters 2 --warmup 1 --rotations 2 --record kinds.json --time-inputs sink,normal
+    [ "$status" -eq 0 ]
+    [ "$(of launches_per_sample kinds.json)" = "2 2" ]
+    python3 -c 'import json, sys
+shape = json.load(open("kinds.json"))["shapes"]["1x1x17"]
+assert shape["timing"]["p50_us"] == 500 and shape["timing_of"]["sink"]["p50_us"] == 500, shape
+assert list(shape["timing_of"]) == ["sink"] and len(shape["correctness"]) == 1, shape'
+    [[ $output == *$'\n  sink:\n  1x1x17 '* ]]
+    with_a_clock --iters 2 --warmup 1 --rotations 2 --record one.json --time-inputs falling
+    [ "$status" -eq 0 ]
+    grep -q '"timing_of"' one.json
+    run ! grep -qE '"(timing|tflops)"' one.json
+}
+
 @test "on demand there is one shape, and a GPU" {
     refused 2 '--on-demand: times one shape, and --shapes names 2' --on-demand --shapes small,long
+    refused 2 '--on-demand: times one kind of inputs, and --time-inputs names 2' \
+        --on-demand --shapes small --time-inputs normal,sink
     refused 2 '--on-demand and --no-timing exclude each other' --on-demand --no-timing
     refused 3 '--on-demand: time is not measured in the simulator' --on-demand --shapes small
 }

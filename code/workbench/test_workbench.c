@@ -441,6 +441,47 @@ static void the_kinds_of_input_differ_as_they_say(void **state)
     problem_destroy(&peaky);
 }
 
+// What a key's scores have over the mean of all scores, in powers of two, by the codes that a kernel gets.
+static double over_the_mean(const struct problem *p, int key)
+{
+    double sum[2] = {0}; // of the key's scores, of all
+    int keys = p->shape.seq_len;
+
+    for (int row = 0; row < keys; ++row) // of head 0, whose scale is the first
+        for (int k = 0; k < keys; ++k) {
+            double dot = 0;
+            for (int d = 0; d < HEAD_DIM; ++d)
+                dot += (double)e4m3_to_float(p->q_codes[row * HEAD_DIM + d]) *
+                       (double)e4m3_to_float(p->k_codes[k * HEAD_DIM + d]);
+            sum[1] += dot / keys;
+            sum[0] += k == key ? dot : 0;
+        }
+    double unit = (double)(p->q_scales[0] * p->k_scales[0] * p->softmax_scale) / log(2);
+    return (sum[0] - sum[1]) / keys * unit;
+}
+
+static void scores_follow_the_place_of_their_keys_where_inputs_say_so(void **state)
+{
+    (void)state;
+    const struct {
+        enum input_kind kind;
+        double first, middle, last; // over the mean
+    } kinds[] = {
+        {INPUT_SINK, 12 - 12. / 129, -12. / 129, -12. / 129},
+        {INPUT_RISING, -20, 0, 20},
+        {INPUT_FALLING, 20, 0, -20},
+    };
+
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
+        struct problem p = problem_of("1x2x129", kinds[i].kind, 1);
+        // The other channels' mean over 129 rows is less than 0.5; rounding K is up to 1/16 of 40.
+        assert_true(fabs(over_the_mean(&p, 0) - kinds[i].first) < 1.5);
+        assert_true(fabs(over_the_mean(&p, 64) - kinds[i].middle) < 2);
+        assert_true(fabs(over_the_mean(&p, 128) - kinds[i].last) < 1.5);
+        problem_destroy(&p);
+    }
+}
+
 static void scales_are_per_head_and_shared_by_the_batches(void **state)
 {
     (void)state;
@@ -1311,9 +1352,9 @@ static void summaries_hold_times_and_the_worst_errors(void **state)
     shapes[0].results[1] = (struct result){.pass = true, .metrics.rel_head = 3e-4};
     shapes[0].results[2] =
         (struct result){.pass = true, .metrics.rel_head = 2e-4, .sources = {.max_abs = 0.07}};
-    shapes[0].timed = true;
-    shapes[0].timing = (struct summary){.samples = 100, .p50 = 12.5, .p90 = 13, .mean = 12.75};
-    shapes[0].clock = (struct clock_span){17, 1740, 1980, 540.5};
+    shapes[0].timing[INPUT_NORMAL] = (struct timing){
+        .done = true, .us = {.samples = 100, .p50 = 12.5, .p90 = 13, .mean = 12.75}};
+    shapes[0].timing[INPUT_NORMAL].clock = (struct clock_span){17, 1740, 1980, 540.5};
     shapes[1].shape = shape_of("mission");
     shapes[1].count = 2;
     shapes[1].results[0] = (struct result){.pass = true, .metrics.rel_head = 1e-4};
@@ -1528,6 +1569,7 @@ int main(void)
         cmocka_unit_test(inputs_are_the_same_bytes_everywhere),
         cmocka_unit_test(inputs_are_normal),
         cmocka_unit_test(the_kinds_of_input_differ_as_they_say),
+        cmocka_unit_test(scores_follow_the_place_of_their_keys_where_inputs_say_so),
         cmocka_unit_test(scales_are_per_head_and_shared_by_the_batches),
         cmocka_unit_test(references_agree_with_the_plain_way),
         cmocka_unit_test(references_of_a_cache_agree_with_the_plain_way),

@@ -101,10 +101,16 @@ enum input_kind {
     INPUT_MEAN,   // N(0, 1) plus a mean per tensor and channel: a mistake in 1/l shows
     INPUT_PEAKY,  // Q times 8: a few keys carry each row; a mistake in the running max shows. In a
                   // cache V's tokens are of different sizes, too: times 2^-6 to 2^6
-    INPUT_KINDS
+    INPUT_KINDS,  // on so many each program is checked; the rest is asked for by name
+    // A time may depend on where along the keys the large scores are. Here a key's place adds to its
+    // score, in powers of two (of exp's argument over ln 2), before K is rounded to E4M3:
+    INPUT_SINK = INPUT_KINDS, // 12 for key 0, as in language models
+    INPUT_RISING,  // from 0 for key 0, linearly, to 40 for the last: each tile has a new maximum
+    INPUT_FALLING, // from 40 to 0: the first tile has it
+    INPUT_KINDS_ALL
 };
 
-const char *input_kind_name(enum input_kind kind); // "normal", "mean", "peaky"
+const char *input_kind_name(enum input_kind kind); // "normal", "mean", "peaky", "sink" …
 
 enum cache_tensor { CACHE_K, CACHE_V };
 

@@ -116,10 +116,12 @@ static void check_seed(const char *option, const char *word)
 
 static void check_input(const char *option, const char *word)
 {
-    for (int kind = 0; kind < INPUT_KINDS; ++kind)
+    for (enum input_kind kind = 0; kind < INPUT_KINDS_ALL; ++kind)
         if (strcmp(word, input_kind_name(kind)) == 0)
             return;
-    fail(EXIT_USAGE, "%s: \"%s\" is no kind of input: normal, mean or peaky", option, word);
+    fail(EXIT_USAGE,
+         "%s: \"%s\" is no kind of input: normal, mean, peaky, sink, rising or falling", option,
+         word);
 }
 
 static void check_film(void)
