@@ -115,9 +115,10 @@ NVCC_FLAGS := $(strip $(NVCC_COMMON) $(lean) $(call gencode,sm_89 sm_90))
 CUDA_LIBS := -Lbuild/cuda/lib64 -lcudart -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/cuda/lib64' \
              -Wl,-rpath,'$$ORIGIN/../cuda/lib64'
 
-# SHA-256 of a program without comments, blank lines and debug prints, and of its flags: a
-# measurement of the same hash is a measurement of today's program.
-source_hash = { sed -E 's://.*$$::; s/[[:space:]]+$$//; /^$$/d; /^ *DEBUG_PRINT\(.*\);$$/d' $(1); echo "$(KERNEL_FLAGS)"; } | \
+# SHA-256 of a program without comments, blank lines, debug prints, its own name and its chapter's number, and of
+# its flags: a measurement of the same hash is a measurement of today's program.
+unhashed := s://.*$$::; s/[[:space:]]+$$//; /^$$/d; /^ *DEBUG_PRINT\(.*\);$$/d; /^ *\.(name|chapter) = ("[a-z0-9_]+"|[0-9]+),$$/d
+source_hash = { sed -E '$(unhashed)' $(1); echo "$(KERNEL_FLAGS)"; } | \
               sha256sum | cut -d' ' -f1
 commit = $$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown)
 identity = -DSOURCE_HASH="\"$$($(call source_hash,$(1)))\"" -DGIT_COMMIT="\"$(commit)\"" \

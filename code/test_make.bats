@@ -133,6 +133,20 @@ programs() {
     [[ ! "$output" =~ NVCC\ +ch02_scalar ]]
 }
 
+@test "a measurement belongs to a program's text, but not to its name or its chapter's number" {
+    of() { # TEXT: its source_hash
+        cp "$1" "$BATS_TEST_TMPDIR/code.cu"
+        make -s --eval 'build/hash: ; @echo $$($(call source_hash,'"$BATS_TEST_TMPDIR"'/code.cu))' build/hash
+    }
+    before=$(of code/ch04_cp_async.cu)
+    [ "$before" = "$(sed -n 's/^ch04_cp_async\t//p' build/hashes.tsv)" ]
+    sed 's/\.name = "ch04_cp_async"/.name = "ch05_copies"/; s/\.chapter = 4,/.chapter = 15,/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/other"
+    run ! cmp -s "$BATS_TEST_TMPDIR/other" code/ch04_cp_async.cu
+    [ "$(of "$BATS_TEST_TMPDIR/other")" = "$before" ]
+    sed 's/\.mask = /.task = /; s/\.title = "/&A /' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/other"
+    [ "$(of "$BATS_TEST_TMPDIR/other")" != "$before" ]
+}
+
 @test "a debug print prints when it is asked for, and makes no measurement stale" {
     copy
     cd "$TREE"
