@@ -222,7 +222,7 @@ __device__ void accumulate(tiles &t, int warp)
             wmma::load_matrix_sync(v, &t.v[key][d], HEAD_DIM);
             wmma::mma_sync(sum, p, v, sum);
         }
-        __syncwarp(); // which lane has loaded what is not specified
+        __syncwarp(); // to be safe: a warp's load and its store meet anyway
         wmma::store_matrix_sync(&t.accum[row][d], sum, HEAD_DIM,
                                 wmma::mem_row_major);
     }
