@@ -84,14 +84,14 @@ static int unknowns(const struct cubic *p)
 static void fit(struct cubic *p)
 {
     double a[MOST][MOST + 1], x[MOST];
-    int n = unknowns(p), first = p->through_one;
+    int n = unknowns(p), first = p->through_one; // of those to be found
 
     for (int i = 0; i < n; ++i) {
         double f = p->peak[i];
         for (int j = first; j < 4; ++j)
             a[i][j - first] = pow(f, j) / exp2(f);
         a[i][n - 1] = (i % 2 ? 1 : -1) * side(p, f);
-        a[i][n] = 1 - first / exp2(f);
+        a[i][n] = 1 - first / exp2(f); // less the coefficient that is fixed
     }
     solve(n, a, x);
     p->c[0] = 1;
