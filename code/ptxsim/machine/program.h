@@ -69,6 +69,7 @@ struct program {
         uint32_t tensor_flops, tensor_flops_8bit, tensor_instructions;
         bool mufu, barrier, store;
         bool bulk;  // a bulk copy: it goes through the asynchronous proxy
+        uint8_t element; // bytes of an element of a load, a store or an atomic operation; else 0
         bool polls; // a volatile load that is asked again, in a loop that its value ends
         const char *opcode;
         int ptx_line;
