@@ -16,7 +16,7 @@ enum space memory_space(const struct decoder *d)
                                                                                     : SPACE_GENERIC;
 }
 
-// What a memory operation orders: strong ones never race with each other.
+// What a memory operation orders: strong ones of the same bytes never race with each other.
 static uint8_t order_of(const struct decoder *d)
 {
     bool atomic = d->spelling->opcode->op_class == CLASS_ATOMIC;
@@ -231,6 +231,7 @@ static void decode_access(struct decoder *d, bool store)
     op->is_signed = is_signed(d);
     op->order = order_of(d);
     op->cluster = has(d, MOD_shared_cluster);
+    this_insn(d)->element = op->bytes;
     if (address.space == SPACE_SHARED || address.space == SPACE_GLOBAL ||
         address.space == SPACE_GENERIC)
         note_size(d, element * count);
@@ -310,6 +311,7 @@ static void decode_atomic(struct decoder *d, bool returns)
     op->regs = regs;
     op->order = order_of(d);
     op->cluster = has(d, MOD_shared_cluster);
+    this_insn(d)->element = op->bytes;
 }
 
 void decode_atom(struct decoder *d)

@@ -47,6 +47,7 @@ static void emit_mbarrier(struct decoder *d, enum mbarrier_kind kind)
     op->operands = o;
     op->mbarrier = kind;
     op->order = kind == MBARRIER_INIT ? 0 : ORDER_STRONG;
+    op->bytes = 8;
     op->cluster = has(d, MOD_shared_cluster);
 }
 

@@ -142,7 +142,8 @@ struct program {
         bool mufu, barrier, store;
         uint8_t family;          // enum family
         bool is_volatile, swaps; // swaps: it compares and swaps (.cas)
-        bool polls; // a volatile load that is asked again, in a loop that its value ends
+        uint8_t element; // bytes of an element of a load, a store or an atomic operation; else 0
+        bool polls;      // a volatile load that is asked again, in a loop that its value ends
         const char *opcode;
         int ptx_line;
     } * insns;

@@ -46,19 +46,16 @@ static inline uint32_t line_cells(uint32_t line, uint32_t first, uint32_t last)
     return (UINT32_MAX >> (LINE - 1 - to)) & (UINT32_MAX << from);
 }
 
-// Writes some cells of a reading to the warp's cells. A second reading at the same time adds lanes; a
-// plain one replaces a strong one, for it matters more.
+// Writes some cells of a reading to the warp's cells. A second reading at the same time adds lanes.
 static inline void cells_read(struct read_plane *plane, uint32_t line, uint32_t cells,
                               uint32_t stamp, uint32_t lanes, uint32_t run)
 {
     uint32_t *stamps = plane->stamp + line * LINE, *who = plane->lanes + line * LINE;
-    const uint32_t *insns = plane->insn + line * LINE;
     uint32_t from = line * LINE - (run >> RUN_SHIFT), per = run % (1 << RUN_SHIFT);
     for (uint32_t j = 0; j < LINE; ++j) {
         bool in = cells >> j & 1;
         uint32_t reads = lanes ? lanes : 1u << ((from + j) >> per & 31);
-        bool more = stamps[j] == stamp && !(insns[j] & RACE_STRONG);
-        uint32_t all = (more ? who[j] : 0) | reads;
+        uint32_t all = (stamps[j] == stamp ? who[j] : 0) | reads;
         who[j] = in ? all : who[j];
         stamps[j] = in ? stamp : stamps[j];
     }
@@ -90,10 +87,6 @@ reading_note(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_
 {
     struct read_plane *plane = &s->read[warp];
     struct reading *r = &plane->reading[line];
-    if (r->strong == c->now_all) {
-        cells_read(plane, line, cells, c->now_all, lanes, run);
-        return;
-    }
     if (r->stamp == c->now_all && r->cells) {
         if (r->lanes == lanes && r->run == run)
             r->cells |= cells;
@@ -227,16 +220,46 @@ static inline bool race_rows(struct warp *w, const struct op *op, const uint64_t
 enum { PAGE = 4096 };
 
 // Who accessed a cell, in three words: the CTA's number, the stamp (0: nobody), and the thread, the
-// instruction and whether it was strong. Each word of each party is an array of the page's cells.
+// instruction and the access's kind. Each word of each party is an array of the page's cells.
 enum party_word { PARTY_CTA, PARTY_STAMP, PARTY_WHO, PARTY_WORDS };
 enum cell_party { CELL_WRITE, CELL_READ, CELL_READ_2, CELL_PARTIES };
-enum { THREAD_BITS = 10, INSN_BITS = 21 };
+enum { THREAD_BITS = 10, INSN_BITS = 19, KIND_BITS = 3 };
+
+// The readers of cells that have more of them than two parties: the last reading of each cell by each warp, as
+// shared memory keeps it. Neighbouring cells that were read alike are one stretch.
+struct stretch {
+    uint32_t first, end; // cells
+    uint32_t stamp, insn;
+    uint32_t lanes, run; // lanes 0: lane (cell + run / 8) >> run % 8, modulo 32, has read the cell
+};
+struct crowd {
+    uint32_t count, capacity; // of a table that is searched by reader
+    struct reader {
+        bool used;
+        uint32_t cta, warp, kind;
+        size_t count, capacity;
+        struct stretch *of; // in the order of their cells
+    } * readers;
+    uint32_t cells[]; // a bit each: whether somebody has read it
+};
+
+static inline bool crowd_has(const struct crowd *crowd, uint32_t cell, uint32_t n)
+{
+    uint32_t some = 0;
+    for (uint32_t i = cell / 32; crowd && i <= (cell + n - 1) / 32; ++i)
+        some |= crowd->cells[i] & line_cells(i, cell, cell + n - 1);
+    return some != 0;
+}
+
+// Notes a stretch that a warp's plain access has read. *crowd: of `cells` cells; made if it is NULL.
+void race_crowd(struct crowd **crowd, uint32_t cells, const struct warp *w, struct stretch by);
 
 struct page {
     uint64_t number;
     struct page **slot, *next; // its place in the table, and the page made before it
     int lock;
     bool written; // some cell has a write
+    struct crowd *crowd;
     uint32_t cells;
     uint32_t words[];
 };

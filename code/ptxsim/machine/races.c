@@ -306,6 +306,8 @@ void races_destroy(struct cta *cta)
         free(s->read[i].lanes);
         free(s->read[i].insn);
         free(s->read[i].reading);
+        for (int kind = 0; kind < RACE_KINDS; ++kind)
+            free(s->read[i].strong[kind]);
         for (int lane = 0; lane < WARP; ++lane)
             forget_known(cta->warp[i].clock, lane);
         clock_drop(&cta->warp[i].clock->proxy);
@@ -332,6 +334,9 @@ void races_start(struct cta *cta)
         for (int i = 0; i < cta->warps; ++i) {
             memset(s->read[i].stamp, 0, s->cells * sizeof *s->read[i].stamp);
             memset(s->read[i].reading, 0, lines * sizeof *s->read[i].reading);
+            for (int kind = 0; kind < RACE_KINDS; ++kind)
+                if (s->read[i].strong[kind])
+                    memset(s->read[i].strong[kind], 0, s->cells * sizeof(uint32_t)); // the stamps
         }
         s->time = 0;
         s->pending = false;
@@ -563,7 +568,7 @@ static void name_thread(const struct cta *cta, uint32_t thread, char *text, size
 
 const char *race_line(const struct program *program, uint32_t insn, char *text, size_t size)
 {
-    const struct insn_info *info = &program->insns[insn & ~RACE_STRONG];
+    const struct insn_info *info = &program->insns[insn & RACE_INSN];
     if (info->at.line)
         snprintf(text, size, "%s:%d%s", info->at.file, info->at.line, info->at.callers);
     else
@@ -619,7 +624,7 @@ void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind 
     struct race_log *log = &cta->worker->races;
     // A kernel that computes with garbage may loop for ever.
     uint64_t enough = cta->launch->reports ? cta->launch->reports : 1 << 20;
-    other &= ~RACE_STRONG;
+    other &= RACE_INSN;
     if (cta->launch->mine && !is_mine(&cta->program->insns[op->insn].at) &&
         !is_mine(&cta->program->insns[other].at))
         return;
@@ -758,7 +763,7 @@ static bool ordered(const struct warp *w, int lane, uint32_t thread, uint32_t st
 
 static const struct insn_info *insn_of(const struct warp *w, uint32_t insn)
 {
-    return &w->cta->program->insns[insn & ~RACE_STRONG];
+    return &w->cta->program->insns[insn & RACE_INSN];
 }
 
 // Whether a read at `stamp` was by a product of warp p that a clock knows to have read its operands.
@@ -790,9 +795,22 @@ static uint32_t unordered(const struct warp *w, int lane, int p, uint32_t lanes,
 }
 
 // A loop around atom.cas begins with a plain load of its place, as CUDA's own examples do.
-static bool is_cas(const struct warp *w, uint32_t insn)
+static bool is_load_of_cas(const struct warp *w, uint32_t load, uint32_t cas)
 {
-    return insn_of(w, insn)->swaps;
+    const struct insn_info *insns = w->cta->program->insns;
+    return insns[cas & RACE_INSN].swaps &&
+           insns[load & RACE_INSN].element == insns[cas & RACE_INSN].element;
+}
+
+static uint32_t race_kind(const struct op *op)
+{
+    return op->order & ORDER_STRONG ? 1 + (uint32_t)__builtin_ctz(op->bytes) : RACE_PLAIN;
+}
+
+// Whether two accesses that share a byte are both strong, and of the same bytes.
+static bool are_strong(uint32_t kind, uint32_t other)
+{
+    return kind != RACE_PLAIN && kind == other;
 }
 
 static bool polls(const struct warp *w, uint32_t insn)
@@ -825,7 +843,7 @@ static bool both_matrices(const struct warp *w, const struct op *op, uint32_t wa
 
 static bool is_bulk(const struct program *program, uint32_t insn)
 {
-    return program->insns[insn & ~RACE_STRONG].family == FAMILY_BULK;
+    return program->insns[insn & RACE_INSN].family == FAMILY_BULK;
 }
 
 static void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at,
@@ -871,7 +889,7 @@ struct party { // who accessed a cell; stamp 0: nobody
     union { // as a page has it; read and written whole, which is quicker than field by field
         uint32_t who;
         struct {
-            uint32_t thread : THREAD_BITS, insn : INSN_BITS, strong : 1;
+            uint32_t thread : THREAD_BITS, insn : INSN_BITS, kind : KIND_BITS;
         };
     };
 };
@@ -879,7 +897,10 @@ struct party { // who accessed a cell; stamp 0: nobody
 enum foreign_access { FOREIGN_WRITE, FOREIGN_READ, FOREIGN_READ_2, FOREIGN_PARTIES };
 struct foreign {
     struct party *of[FOREIGN_PARTIES]; // of each cell: a write, and reads by two threads
+    struct crowd *crowd;               // all other readers
 };
+
+static void crowd_free(struct crowd **crowd);
 
 static bool party_before(const struct warp *w, int lane, const struct party *p);
 
@@ -896,6 +917,8 @@ static void foreign_free(struct races *s)
 {
     for (int k = 0; s->foreign && k < FOREIGN_PARTIES; ++k)
         free(s->foreign->of[k]);
+    if (s->foreign)
+        crowd_free(&s->foreign->crowd);
     free(s->foreign);
     s->foreign = NULL;
 }
@@ -904,6 +927,8 @@ static void foreign_start(struct races *s)
 {
     for (int k = 0; s->foreign && k < FOREIGN_PARTIES; ++k)
         memset(s->foreign->of[k], 0, s->cells * sizeof **s->foreign->of);
+    if (s->foreign)
+        crowd_free(&s->foreign->crowd);
 }
 
 static bool foreign_before(const struct warp *w, int lane, uint32_t cell, enum foreign_access which)
@@ -945,24 +970,43 @@ static void report_cluster(struct warp *w, const struct op *op, int lane, const 
         other == w->cta ? "" : " of the cluster");
 }
 
+static bool crowd_races(const struct warp *w, const struct op *op, int lane, const struct crowd *c,
+                        uint32_t first, uint32_t n, struct party *p);
+static void crowd_forget(struct crowd *c, uint32_t first, uint32_t n);
+
+// Whether a lane's write to shared memory is a race with a read by another CTA; that, into *p.
+static bool foreign_races(const struct warp *w, const struct op *op, int lane,
+                          const struct foreign *f, uint32_t cell, struct party *p)
+{
+    for (int k = FOREIGN_READ; k <= FOREIGN_READ_2; ++k) {
+        *p = f->of[k][cell];
+        if (p->stamp && !are_strong(race_kind(op), p->kind) && !party_before(w, lane, p))
+            return true;
+    }
+    return crowd_has(f->crowd, cell, 1) && crowd_races(w, op, lane, f->crowd, cell, 1, p);
+}
+
+static void foreign_forget(struct foreign *f, uint32_t cell)
+{
+    f->of[FOREIGN_READ][cell] = f->of[FOREIGN_READ_2][cell] = (struct party){0};
+    if (crowd_has(f->crowd, cell, 1))
+        crowd_forget(f->crowd, cell, 1);
+}
+
 // A write to the CTA's own memory: whether it was reported for a read by another CTA. Those reads are
 // then of the past.
 static bool foreign_read(struct warp *w, const struct op *op, uint32_t lanes, uint32_t cell,
                          uint32_t at, uint32_t bytes, enum race_access access)
 {
     struct foreign *f = w->cta->races->foreign;
+    struct party p;
     bool told = false;
-    for (int k = FOREIGN_READ; k <= FOREIGN_READ_2; ++k) {
-        struct party *p = &f->of[k][cell];
-        for (uint32_t left = p->stamp ? lanes : 0; left && !told; left &= left - 1) {
-            int lane = __builtin_ctz(left);
-            if ((op->order & ORDER_STRONG && p->strong) || party_before(w, lane, p))
-                continue;
-            report_cluster(w, op, lane, w->cta, at, bytes, access, p, "read");
-            told = true;
-        }
-        *p = (struct party){0};
+    for (uint32_t left = lanes; left && !told; left &= left - 1) {
+        told = foreign_races(w, op, __builtin_ctz(left), f, cell, &p);
+        if (told)
+            report_cluster(w, op, __builtin_ctz(left), w->cta, at, bytes, access, &p, "read");
     }
+    foreign_forget(f, cell);
     return told;
 }
 
@@ -972,8 +1016,8 @@ static void foreign_settle(struct races *s, uint32_t first, uint32_t last)
     for (uint32_t line = first >> LINE_SHIFT; line <= last >> LINE_SHIFT; ++line) {
         bool read = false;
         for (uint32_t i = line * LINE; i < (line + 1) * LINE && i < s->cells; ++i)
-            read |=
-                s->foreign->of[FOREIGN_READ][i].stamp || s->foreign->of[FOREIGN_READ_2][i].stamp;
+            read |= s->foreign->of[FOREIGN_READ][i].stamp ||
+                    s->foreign->of[FOREIGN_READ_2][i].stamp || crowd_has(s->foreign->crowd, i, 1);
         if (!read && s->reads[line].stamp == RACE_FOREIGN)
             s->reads[line] = (struct latest){.stamp = s->time, .warp = SEVERAL};
     }
@@ -1015,6 +1059,8 @@ static bool line_ordered(const struct warp *w, uint32_t line, uint32_t cells, bo
         if (reading_before(&s->read[p], line, c->least[p]))
             continue;
         reading_settle(&s->read[p], line);
+        if (s->read[p].reading[line].strong > c->least[p])
+            return false;
         for (uint32_t left = cells; left; left &= left - 1)
             if (s->read[p].stamp[line * LINE + (uint32_t)__builtin_ctz(left)] > c->least[p])
                 return false;
@@ -1111,6 +1157,60 @@ static bool stores_same(const void *memory, const void *value, struct part p)
     return !memcmp((const uint8_t *)memory + p.first, (const uint8_t *)value + p.first, p.count);
 }
 
+// The last reads of a cell by a warp, of one kind.
+struct readers {
+    int warp;
+    uint32_t kind, stamp, lanes, insn;
+};
+
+static struct readers readers_of(const struct races *s, int warp, uint32_t kind, uint32_t cell)
+{
+    const struct read_plane *r = &s->read[warp];
+    const uint32_t *strong = r->strong[kind];
+    struct readers of = {.warp = warp, .kind = kind};
+    of.stamp = strong ? strong[cell] : r->stamp[cell];
+    of.lanes = strong ? strong[s->cells + cell] : r->lanes[cell];
+    of.insn = strong ? strong[2 * s->cells + cell] : r->insn[cell];
+    return of;
+}
+
+static void note_reader(struct races *s, int warp, uint32_t kind, uint32_t cell, uint32_t lanes,
+                        uint32_t now, uint32_t insn)
+{
+    struct read_plane *r = &s->read[warp];
+    uint32_t **strong = &r->strong[kind];
+    if (kind != RACE_PLAIN && !*strong)
+        *strong = need(calloc(s->cells, 3 * sizeof **strong));
+    uint32_t *stamp = *strong ? *strong : r->stamp;
+    uint32_t *who = *strong ? *strong + s->cells : r->lanes;
+    uint32_t *insns = *strong ? *strong + 2 * s->cells : r->insn;
+    who[cell] = (stamp[cell] == now ? who[cell] : 0) | lanes;
+    stamp[cell] = now;
+    insns[cell] = insn;
+}
+
+// The first of some lanes whose write is a race with such reads, and the thread that reads; -1: none is.
+static int race_with(const struct warp *w, const struct op *op, uint32_t lanes,
+                     const struct readers *r, uint32_t *reader)
+{
+    bool strong = are_strong(race_kind(op), r->kind);
+    bool in_step = strong && r->warp == w->index && insn_of(w, op->insn)->is_volatile &&
+                   insn_of(w, r->insn)->is_volatile && !polls(w, r->insn);
+    if ((strong && !in_step) ||
+        (op->order && r->kind == RACE_PLAIN && is_load_of_cas(w, r->insn, op->insn)) ||
+        both_matrices(w, op, (uint32_t)r->warp, r->insn))
+        return -1;
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        int lane = __builtin_ctz(left);
+        uint32_t readers = unordered(w, lane, r->warp, r->lanes, r->stamp, r->insn);
+        readers &= in_step ? w->here : ~0u;
+        *reader = (uint32_t)r->warp * WARP + (readers ? (uint32_t)__builtin_ctz(readers) : 0);
+        if (readers)
+            return lane;
+    }
+    return -1;
+}
+
 void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t at, uint32_t bytes,
                  enum race_access access, const void *value)
 {
@@ -1119,7 +1219,8 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
     if (!s || !lanes || !bytes || at + (uint64_t)bytes > cta->shared_bytes)
         return;
     struct warp_clock *c = w->clock;
-    bool strong = op->order & ORDER_STRONG, write = access == RACE_WRITE || access == RACE_ASYNC;
+    uint32_t kind = race_kind(op);
+    bool strong = kind != RACE_PLAIN, write = access == RACE_WRITE || access == RACE_ASYNC;
     uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift;
     if (access == RACE_LOOK && writes_before(s, c, first, last))
         return;
@@ -1129,7 +1230,7 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
     if (access == RACE_ASYNC && !strong &&
         plainly_issued(w, op, 31 - __builtin_clz(lanes), first, last))
         return;
-    uint32_t mine = (uint32_t)w->index * WARP, insn = op->insn | (strong ? RACE_STRONG : 0);
+    uint32_t mine = (uint32_t)w->index * WARP, insn = op->insn | kind << RACE_KIND_SHIFT;
     int rep = 31 - __builtin_clz(lanes);
     bool told = false;
     uint32_t now = write || !c->now_all ? c->now[rep] : c->now_all;
@@ -1138,15 +1239,13 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
     // Neighbouring cells mostly have the same stamps: those that were in order are not compared
     // again.
     uint32_t good_stamp = 0, good_thread = 0;
-    struct {
-        uint32_t stamp, lanes, insn;
-    } good[WARP];
+    struct readers good[WARP];
     if (write)
         memset(good, 0, (size_t)s->warps * sizeof *good);
     for (uint32_t cell = first; cell <= last; ++cell) {
         uint32_t stamp = s->write_stamp[cell], thread = s->write_thread[cell];
         if (stamp > c->base_all && !(stamp == good_stamp && thread == good_thread) &&
-            !(strong && s->write_insn[cell] & RACE_STRONG &&
+            !(are_strong(kind, s->write_insn[cell] >> RACE_KIND_SHIFT) &&
               !in_step(w, op, rep, thread, s->write_insn[cell])) &&
             !told) {
             bool all = true;
@@ -1157,7 +1256,7 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
                         : stamp != RACE_PENDING && ordered(w, lane, thread, stamp))
                     continue;
                 all = false;
-                if (!write && is_cas(w, s->write_insn[cell]))
+                if (!write && is_load_of_cas(w, op->insn, s->write_insn[cell]))
                     continue;
                 if (stamp != RACE_PENDING &&
                     both_matrices(w, op, thread / WARP, s->write_insn[cell]))
@@ -1180,43 +1279,24 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
         if (access == RACE_LOOK)
             continue;
         if (!write) {
-            struct read_plane *r = &s->read[w->index];
-            bool current = r->stamp[cell] == now;
-            if (current && strong && !(r->insn[cell] & RACE_STRONG))
-                continue; // the plain read matters more
-            if (current && !strong && r->insn[cell] & RACE_STRONG)
-                current = false;
-            r->lanes[cell] = (current ? r->lanes[cell] : 0) | lanes;
-            r->stamp[cell] = now;
-            r->insn[cell] = insn;
+            note_reader(s, w->index, kind, cell, lanes, now, op->insn);
             continue;
         }
         for (int p = 0; p < s->warps && !told; ++p) {
-            const struct read_plane *r = &s->read[p];
-            if (r->stamp[cell] <= c->base_all ||
-                (r->stamp[cell] == good[p].stamp && r->lanes[cell] == good[p].lanes &&
-                 r->insn[cell] == good[p].insn) ||
-                (strong && !(p == w->index && insn_of(w, op->insn)->is_volatile) &&
-                 (r->insn[cell] & RACE_STRONG || is_cas(w, op->insn))))
-                continue;
-            for (uint32_t left = lanes; left && !told; left &= left - 1) {
-                int lane = __builtin_ctz(left);
-                uint32_t readers =
-                    unordered(w, lane, p, r->lanes[cell], r->stamp[cell], r->insn[cell]);
-                if (strong && r->insn[cell] & RACE_STRONG) // volatile both, or neither races
-                    readers = insn_of(w, r->insn[cell])->is_volatile && !polls(w, r->insn[cell])
-                                  ? readers & w->here
-                                  : 0;
-                if (readers && !both_matrices(w, op, (uint32_t)p, r->insn[cell])) {
-                    uint32_t reader = (uint32_t)p * WARP + (uint32_t)__builtin_ctz(readers);
-                    report_shared(w, op, lane, at, bytes, access, reader, r->insn[cell], false, 0);
-                    told = true;
-                }
-            }
-            if (!told) {
-                good[p].stamp = r->stamp[cell];
-                good[p].lanes = r->lanes[cell];
-                good[p].insn = r->insn[cell];
+            struct readers r = readers_of(s, p, RACE_PLAIN, cell);
+            uint32_t reader;
+            int lane = -1;
+            if (r.stamp > c->base_all &&
+                (r.stamp != good[p].stamp || r.lanes != good[p].lanes || r.insn != good[p].insn))
+                lane = race_with(w, op, lanes, &r, &reader);
+            if (lane < 0)
+                good[p] = r;
+            for (uint32_t k = 1; k < RACE_KINDS && lane < 0; ++k)
+                if (s->read[p].strong[k] && (r = readers_of(s, p, k, cell)).stamp > c->base_all)
+                    lane = race_with(w, op, lanes, &r, &reader);
+            if (lane >= 0) {
+                report_shared(w, op, lane, at, bytes, access, reader, r.insn, false, 0);
+                told = true;
             }
         }
         if (s->foreign && !told)
@@ -1287,17 +1367,254 @@ bool race_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint
     return false;
 }
 
+// ---- Crowds -------------------------------------------------------------------------------------
+
+static void crowd_free(struct crowd **crowd)
+{
+    struct crowd *c = *crowd;
+    *crowd = NULL;
+    for (uint32_t i = 0; c && i < c->capacity; ++i)
+        free(c->readers[i].of);
+    if (c)
+        free(c->readers);
+    free(c);
+}
+
+static uint32_t stretch_lanes(const struct stretch *s, uint32_t cell)
+{
+    uint32_t per = s->run % (1 << RUN_SHIFT);
+    return s->lanes ? s->lanes : 1u << ((cell + (s->run >> RUN_SHIFT)) >> per) % WARP;
+}
+
+static bool same_readers(const struct stretch *a, const struct stretch *b)
+{
+    return a->lanes == b->lanes && a->run == b->run;
+}
+
+// A stretch, at the end of a list; with the one before it, if that is of the same reading.
+static void stretch_push(struct reader *r, struct stretch s)
+{
+    struct stretch *last = r->count ? &r->of[r->count - 1] : NULL;
+    if (s.first >= s.end)
+        return;
+    if (last && last->end == s.first && last->stamp == s.stamp && same_readers(last, &s)) {
+        last->end = s.end;
+        return;
+    }
+    r->of = array_grow(r->of, r->count, &r->capacity, sizeof *r->of);
+    r->of[r->count++] = s;
+}
+
+static void stretch_push_part(struct reader *r, struct stretch s, uint32_t first, uint32_t end)
+{
+    s.first = first > s.first ? first : s.first;
+    s.end = end < s.end ? end : s.end;
+    stretch_push(r, s);
+}
+
+// Cells that were read at one time by several lanes, not in one way: each for itself.
+static void stretch_push_both(struct reader *r, const struct stretch *a, const struct stretch *b,
+                              uint32_t first, uint32_t end)
+{
+    for (uint32_t cell = first; cell < end; ++cell) {
+        struct stretch both = *b;
+        both.lanes = stretch_lanes(a, cell) | stretch_lanes(b, cell);
+        both.run = 0;
+        stretch_push_part(r, both, cell, cell + 1);
+    }
+}
+
+// The first stretch of a reader that ends past a cell.
+static size_t stretch_at(const struct reader *r, uint32_t cell)
+{
+    size_t low = 0;
+    for (size_t high = r->count; low < high;) {
+        size_t middle = (low + high) / 2;
+        if (r->of[middle].end <= cell)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+// Puts a stretch in the place of what its cells have; by->stamp 0: they have nothing any more.
+static void stretch_put(struct reader *r, const struct stretch *by)
+{
+    size_t i = stretch_at(r, by->first);
+    uint32_t at = by->first;
+    struct reader old = *r;
+    *r = (struct reader){true, old.cta, old.warp, old.kind, 0, 0, NULL};
+    for (size_t k = 0; k < i; ++k)
+        stretch_push(r, old.of[k]);
+    for (; i < old.count && old.of[i].first < by->end; ++i) {
+        const struct stretch *o = &old.of[i];
+        uint32_t first = o->first > at ? o->first : at, end = o->end < by->end ? o->end : by->end;
+        stretch_push_part(r, *o, 0, by->first);
+        if (by->stamp)
+            stretch_push_part(r, *by, at, first);
+        if (by->stamp && o->stamp == by->stamp && !same_readers(o, by))
+            stretch_push_both(r, o, by, first, end);
+        else if (by->stamp)
+            stretch_push_part(r, *by, first, end);
+        at = end;
+        if (o->end > by->end)
+            break;
+    }
+    if (by->stamp)
+        stretch_push_part(r, *by, at, by->end);
+    for (; i < old.count; ++i)
+        stretch_push_part(r, old.of[i], by->end, UINT32_MAX);
+    free(old.of);
+}
+
+// The same of a reading, quick where the warp has read these cells before, or goes on from cell to cell.
+static void stretch_note(struct reader *r, const struct stretch *by)
+{
+    size_t i = stretch_at(r, by->first);
+    struct stretch *o = i < r->count ? &r->of[i] : NULL, *before = i ? &r->of[i - 1] : NULL;
+    bool whole = o && o->first == by->first && o->end == by->end;
+    if (whole && (same_readers(o, by) || (o->stamp == by->stamp && o->lanes && by->lanes))) {
+        o->lanes |= by->lanes;
+        o->stamp = by->stamp;
+        o->insn = by->insn;
+    } else if (o && o->first <= by->first && o->end >= by->end && o->stamp == by->stamp &&
+               (same_readers(o, by) || (by->lanes && o->lanes == (o->lanes | by->lanes)))) {
+        return;
+    } else if (before && before->end == by->first && (!o || o->first >= by->end) &&
+               before->stamp == by->stamp && same_readers(before, by)) {
+        before->end = by->end;
+    } else {
+        stretch_put(r, by);
+    }
+}
+
+static struct reader *reader_at(const struct crowd *c, uint32_t cta, uint32_t warp, uint32_t kind)
+{
+    uint32_t i = (cta * WARP + warp) * RACE_KINDS + kind;
+    for (i = i * 0x9e3779b1u >> 8;; ++i) {
+        struct reader *r = &c->readers[i & (c->capacity - 1)];
+        if (!r->used || (r->cta == cta && r->warp == warp && r->kind == kind))
+            return r;
+    }
+}
+
+static void crowd_grow(struct crowd *c)
+{
+    struct crowd old = *c;
+    c->capacity = old.capacity ? 2 * old.capacity : 16;
+    c->readers = need(calloc(c->capacity, sizeof *c->readers));
+    for (uint32_t i = 0; i < old.capacity; ++i)
+        if (old.readers[i].used)
+            *reader_at(c, old.readers[i].cta, old.readers[i].warp, old.readers[i].kind) =
+                old.readers[i];
+    free(old.readers);
+}
+
+static void crowd_note(struct crowd **crowd, uint32_t cells, uint32_t cta, uint32_t warp,
+                       uint32_t kind, struct stretch by)
+{
+    struct crowd *c = *crowd;
+    if (!c)
+        c = *crowd = need(calloc(1, sizeof *c + (cells / 32 + 1) * sizeof *c->cells));
+    if (2 * c->count >= c->capacity)
+        crowd_grow(c);
+    struct reader *r = reader_at(c, cta, warp, kind);
+    if (!r->used) {
+        *r = (struct reader){true, cta, warp, kind, 0, 0, NULL};
+        c->count++;
+    }
+    stretch_note(r, &by);
+    for (uint32_t i = by.first / 32; i <= (by.end - 1) / 32; ++i)
+        c->cells[i] |= line_cells(i, by.first, by.end - 1);
+}
+
+void race_crowd(struct crowd **crowd, uint32_t cells, const struct warp *w, struct stretch by)
+{
+    crowd_note(crowd, cells, (uint32_t)w->cta->number, (uint32_t)w->index, RACE_PLAIN, by);
+}
+
+// Some cells have been written to: who has read them before is of the past.
+static void crowd_forget(struct crowd *c, uint32_t first, uint32_t n)
+{
+    const struct stretch none = {.first = first, .end = first + n};
+    for (uint32_t i = 0; i < c->capacity; ++i) {
+        struct reader *r = &c->readers[i];
+        size_t k = stretch_at(r, first);
+        if (k < r->count && r->of[k].first < none.end)
+            stretch_put(r, &none);
+    }
+    for (uint32_t i = first / 32; i <= (first + n - 1) / 32; ++i)
+        c->cells[i] &= ~line_cells(i, first, first + n - 1);
+}
+
+// Whether some reading of a crowd is what is asked for; it, into *p.
+typedef bool reading_fn(void *data, const struct party *p, uint32_t cell);
+static bool reader_find(const struct reader *r, const struct stretch *s, uint32_t cell,
+                        reading_fn *asked, void *data, struct party *p)
+{
+    for (uint32_t left = stretch_lanes(s, cell); left; left &= left - 1) {
+        uint32_t thread = r->warp * WARP + (uint32_t)__builtin_ctz(left);
+        *p = (struct party){.cta = r->cta, .stamp = s->stamp};
+        p->thread = thread % (1 << THREAD_BITS);
+        p->insn = s->insn % (1 << INSN_BITS);
+        p->kind = r->kind % (1 << KIND_BITS);
+        if (asked(data, p, cell))
+            return true;
+    }
+    return false;
+}
+
+static bool crowd_find(const struct crowd *c, uint32_t first, uint32_t n, reading_fn *asked,
+                       void *data, struct party *p)
+{
+    for (uint32_t i = 0; c && i < c->capacity; ++i) {
+        const struct reader *r = &c->readers[i];
+        for (size_t k = stretch_at(r, first); k < r->count && r->of[k].first < first + n; ++k) {
+            const struct stretch *s = &r->of[k];
+            uint32_t cell = s->first > first ? s->first : first;
+            for (; cell < s->end && cell < first + n; ++cell)
+                if (reader_find(r, s, cell, asked, data, p))
+                    return true;
+        }
+    }
+    return false;
+}
+
+struct a_write {
+    const struct warp *w;
+    const struct op *op;
+    int lane;
+};
+
+static bool reader_races(const struct warp *w, const struct op *op, int lane,
+                         const struct party *p);
+
+static bool races_with_write(void *data, const struct party *p, uint32_t cell)
+{
+    const struct a_write *write = data;
+    (void)cell;
+    return reader_races(write->w, write->op, write->lane, p);
+}
+
+static bool crowd_races(const struct warp *w, const struct op *op, int lane, const struct crowd *c,
+                        uint32_t first, uint32_t n, struct party *p)
+{
+    struct a_write write = {w, op, lane};
+    return crowd_find(c, first, n, races_with_write, &write, p);
+}
+
 // ---- Global memory ------------------------------------------------------------------------------
 
 enum { SLOTS = 1 << 18, PLACES = 1024, MOST_BYTES = 384 << 20 };
 
-_Static_assert(THREAD_BITS + INSN_BITS + 1 == 32, "a party is three words of a page");
+_Static_assert(THREAD_BITS + INSN_BITS + KIND_BITS == 32, "a party is three words of a page");
 
-static uint32_t who_is(const struct warp *w, int lane, const struct op *op, bool strong)
+static uint32_t who_is(const struct warp *w, int lane, const struct op *op)
 {
     uint32_t thread = ((uint32_t)w->index * WARP + (uint32_t)lane) % (1 << THREAD_BITS);
     return thread | (uint32_t)op->insn % (1 << INSN_BITS) << THREAD_BITS |
-           (uint32_t)strong << (THREAD_BITS + INSN_BITS);
+           race_kind(op) << (THREAD_BITS + INSN_BITS);
 }
 
 static struct party party_at(struct page *page, enum cell_party which, uint32_t cell)
@@ -1366,6 +1683,7 @@ void global_races_free(struct global_races *g)
     for (struct page *p = g->last_page, *next; p; p = next) {
         next = p->next;
         *p->slot = NULL;
+        crowd_free(&p->crowd);
         free(p);
     }
     g->last_page = NULL;
@@ -1500,24 +1818,39 @@ static void report_global(struct warp *w, const struct op *op, int lane, uint64_
                                                          : "no barrier");
 }
 
-static void note_read(const struct warp *w, int lane, struct page *page, uint32_t cell,
+// Whether a reading need not be remembered beside a later one: whoever is in order with that, or is strong of
+// its kind, is so with the earlier one.
+static bool takes_place(const struct warp *w, int lane, const struct party *me,
+                        const struct party *before)
+{
+    bool known = before->cta == me->cta || w->clock->world[lane];
+    return !before->stamp || ((me->kind == RACE_PLAIN || me->kind == before->kind) && known &&
+                              party_before(w, lane, before));
+}
+
+// A lane reads n cells that have the same parties.
+static void note_read(const struct warp *w, int lane, struct page *page, uint32_t cell, uint32_t n,
                       struct party me)
 {
     struct party r[2] = {party_at(page, CELL_READ, cell), party_at(page, CELL_READ_2, cell)};
-    for (int k = 0; k < 2; ++k)
-        if (r[k].stamp && r[k].cta == me.cta && r[k].thread == me.thread) {
-            if (!me.strong || r[k].strong || r[k].stamp != me.stamp)
+    for (int own = 1; own >= 0; --own) // its own place before another's
+        for (int k = 0; k < 2; ++k)
+            if ((!own || (r[k].cta == me.cta && r[k].thread == me.thread)) &&
+                takes_place(w, lane, &me, &r[k])) {
                 set_party(page, CELL_READ + (unsigned)k, cell, me);
-            return;
-        }
-    for (int k = 0; k < 2; ++k)
-        if (!r[k].stamp ||
-            ((r[k].cta == me.cta || w->clock->world[lane]) && party_before(w, lane, &r[k]))) {
-            set_party(page, CELL_READ + (unsigned)k, cell, me);
-            return;
-        }
-    if (r[0].cta == r[1].cta && r[1].cta != me.cta) // readers of two CTAs are kept, if there are
-        set_party(page, CELL_READ_2, cell, me);
+                return;
+            }
+    crowd_note(&page->crowd, page->cells, me.cta, (uint32_t)w->index, me.kind,
+               (struct stretch){cell, cell + n, me.stamp, me.insn, 1u << lane, 0});
+}
+
+// Whether a lane's write is a race with a read.
+static bool reader_races(const struct warp *w, const struct op *op, int lane, const struct party *p)
+{
+    bool strong = are_strong(race_kind(op), p->kind) ||
+                  (op->order && p->kind == RACE_PLAIN && is_load_of_cas(w, p->insn, op->insn));
+    return p->stamp && !(strong && !mine_in_step(w, op, lane, p)) && !party_before(w, lane, p) &&
+           !is_complete(w, p) && !mine_of_matrices(w, op, p);
 }
 
 enum { CELL_WORDS = CELL_PARTIES * PARTY_WORDS, MOST_ALIKE = 32 };
@@ -1566,10 +1899,9 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         return;
     unsigned shift = worker->global_races->shift;
     int lane = 31 - __builtin_clz(lanes), other = __builtin_ctz(lanes);
-    bool strong = op->order & ORDER_STRONG, told = false;
-    struct party me = {.cta = (uint32_t)w->cta->number,
-                       .stamp = w->clock->now[lane],
-                       .who = who_is(w, lane, op, strong)};
+    bool told = false;
+    struct party me = {
+        .cta = (uint32_t)w->cta->number, .stamp = w->clock->now[lane], .who = who_is(w, lane, op)};
     struct page *page = NULL;
     uint64_t cell_at = at >> shift, end = ((at + bytes - 1) >> shift) + 1;
     for (uint32_t alike; cell_at < end; cell_at += alike) {
@@ -1591,19 +1923,20 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         struct party p = party_at(page, CELL_WRITE, cell);
         // Of lanes that all read, one may have written it itself.
         int by = other != lane && party_before(w, lane, &p) ? other : lane;
-        if (p.stamp && !told && !(strong && p.strong && !mine_in_step(w, op, by, &p)) &&
-            !party_before(w, by, &p) && !(access == RACE_READ && is_cas(w, p.insn)) &&
+        if (p.stamp && !told && !(are_strong(me.kind, p.kind) && !mine_in_step(w, op, by, &p)) &&
+            !party_before(w, by, &p) &&
+            !(access == RACE_READ && is_load_of_cas(w, op->insn, p.insn)) &&
             !mine_of_matrices(w, op, &p) &&
             !(access == RACE_WRITE && value && stores_same((void *)(uintptr_t)at, value, part))) {
             report_global(w, op, by, at, bytes, access, &p, true);
             told = true;
         }
         if (access == RACE_READ) {
-            note_read(w, lane, page, cell, me);
+            note_read(w, lane, page, cell, alike, me);
             if (other != lane) {
                 struct party also = me;
-                also.who = who_is(w, other, op, strong);
-                note_read(w, other, page, cell, also);
+                also.who = who_is(w, other, op);
+                note_read(w, other, page, cell, alike, also);
             }
             if (alike > 1)
                 cells_follow(page, cell, alike, parties);
@@ -1611,19 +1944,24 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         }
         for (int k = 0; k < 2; ++k) {
             p = party_at(page, CELL_READ + (unsigned)k, cell);
-            if (p.stamp && !told &&
-                !(strong && (p.strong || is_cas(w, op->insn)) && !mine_in_step(w, op, lane, &p)) &&
-                !party_before(w, lane, &p) && !is_complete(w, &p) && !mine_of_matrices(w, op, &p)) {
+            if (!told && reader_races(w, op, lane, &p)) {
                 report_global(w, op, lane, at, bytes, access, &p, false);
                 told = true;
             }
             set_party(page, CELL_READ + (unsigned)k, cell, (struct party){0});
         }
+        if (crowd_has(page->crowd, cell, alike)) {
+            if (!told && crowd_races(w, op, lane, page->crowd, cell, alike, &p)) {
+                report_global(w, op, lane, at, bytes, access, &p, false);
+                told = true;
+            }
+            crowd_forget(page->crowd, cell, alike);
+        }
         set_party(page, CELL_WRITE, cell, me);
         if (alike > 1)
             cells_follow(page, cell, alike, parties);
         page->written = true;
-        if (access == RACE_WRITE && value && !strong)
+        if (access == RACE_WRITE && value && me.kind == RACE_PLAIN)
             memcpy((uint8_t *)(uintptr_t)at + part.first, (const uint8_t *)value + part.first,
                    part.count);
     }
@@ -1900,13 +2238,13 @@ static struct party own_write(const struct cta *home, uint32_t cell)
     return (struct party){.cta = (uint32_t)home->number,
                           .stamp = s->write_stamp[cell],
                           .thread = s->write_thread[cell] % (1 << THREAD_BITS),
-                          .insn = s->write_insn[cell] & ~RACE_STRONG & ((1 << INSN_BITS) - 1),
-                          .strong = (s->write_insn[cell] & RACE_STRONG) != 0};
+                          .insn = s->write_insn[cell] & ((1 << INSN_BITS) - 1),
+                          .kind = s->write_insn[cell] >> RACE_KIND_SHIFT};
 }
 
 // A reader in `home`, of a cell, that is in no order with what the lane does now; stamp 0: there is none.
-static struct party own_reader(const struct warp *w, int lane, struct cta *home, uint32_t cell,
-                               bool strong)
+static struct party own_reader(const struct warp *w, const struct op *op, int lane,
+                               struct cta *home, uint32_t cell)
 {
     struct races *s = home->races;
     const struct world *world = w->clock->world[lane];
@@ -1914,18 +2252,23 @@ static struct party own_reader(const struct warp *w, int lane, struct cta *home,
     for (uint32_t i = 0; world && i < world->count; ++i)
         if (world->of[i].cta == home->number)
             known = world->of[i].clock;
-    for (uint32_t p = 0; p < (uint32_t)s->warps; ++p) {
-        reading_settle(&s->read[p], cell >> LINE_SHIFT);
-        const struct read_plane *r = &s->read[p];
-        if (r->stamp[cell] <= s->start || (strong && r->insn[cell] & RACE_STRONG) ||
-            product_read(s, w, known, (int)p, r->stamp[cell], r->insn[cell]))
+    for (uint32_t i = 0; i < (uint32_t)s->warps * RACE_KINDS; ++i) {
+        uint32_t p = i / RACE_KINDS, kind = i % RACE_KINDS;
+        if (kind == RACE_PLAIN)
+            reading_settle(&s->read[p], cell >> LINE_SHIFT);
+        else if (!s->read[p].strong[kind])
             continue;
-        for (uint32_t left = r->lanes[cell]; left; left &= left - 1) {
+        struct readers r = readers_of(s, (int)p, kind, cell);
+        if (r.stamp <= s->start || are_strong(race_kind(op), kind) ||
+            product_read(s, w, known, (int)p, r.stamp, r.insn))
+            continue;
+        for (uint32_t left = r.lanes; left; left &= left - 1) {
             struct party reader = {.cta = (uint32_t)home->number,
-                                   .stamp = r->stamp[cell],
+                                   .stamp = r.stamp,
                                    .thread = (p * WARP + (uint32_t)__builtin_ctz(left)) %
                                              (1 << THREAD_BITS),
-                                   .insn = r->insn[cell] & ((1 << INSN_BITS) - 1)};
+                                   .insn = r.insn & ((1 << INSN_BITS) - 1),
+                                   .kind = kind % (1 << KIND_BITS)};
             if (!party_before(w, lane, &reader))
                 return reader;
         }
@@ -1936,16 +2279,13 @@ static struct party own_reader(const struct warp *w, int lane, struct cta *home,
 static void note_foreign_read(const struct warp *w, int lane, struct races *s, uint32_t cell,
                               struct party me)
 {
-    struct party *r[2] = {&s->foreign->of[FOREIGN_READ][cell],
-                          &s->foreign->of[FOREIGN_READ_2][cell]};
-    for (int k = 0; k < 2; ++k)
-        if (!r[k]->stamp || (r[k]->cta == me.cta && r[k]->thread == me.thread) ||
-            party_before(w, lane, r[k])) {
-            *r[k] = me;
+    for (int k = FOREIGN_READ; k <= FOREIGN_READ_2; ++k)
+        if (takes_place(w, lane, &me, &s->foreign->of[k][cell])) {
+            s->foreign->of[k][cell] = me;
             return;
         }
-    if (r[0]->cta == r[1]->cta && r[1]->cta != me.cta) // readers of two CTAs are kept, if there are
-        *r[1] = me;
+    crowd_note(&s->foreign->crowd, s->cells, me.cta, (uint32_t)w->index, me.kind,
+               (struct stretch){cell, cell + 1, me.stamp, me.insn, 1u << lane, 0});
 }
 
 // Checks a lane's access to one cell; what it is reported against, into *p and *did. True: in order.
@@ -1954,22 +2294,16 @@ static bool remote_ordered(const struct warp *w, const struct op *op, int lane, 
                            const char **did)
 {
     struct races *s = home->races;
-    bool strong = op->order & ORDER_STRONG;
     *did = "read";
-    *p = access == RACE_READ ? (struct party){0} : own_reader(w, lane, home, cell, strong);
-    for (int k = FOREIGN_READ; access != RACE_READ && !p->stamp && k <= FOREIGN_READ_2; ++k) {
-        const struct party *reader = &s->foreign->of[k][cell];
-        if (reader->stamp && !(strong && reader->strong) && !party_before(w, lane, reader))
-            *p = *reader;
-    }
-    if (p->stamp)
+    *p = access == RACE_READ ? (struct party){0} : own_reader(w, op, lane, home, cell);
+    if (access != RACE_READ && (p->stamp || foreign_races(w, op, lane, s->foreign, cell, p)))
         return false;
     *p = own_write(home, cell);
     *did = "wrote";
     if (s->write_stamp[cell] == RACE_PENDING)
         *did = "is still copying to (nothing has waited for it)";
-    else if (!p->stamp || (strong && p->strong) || same || party_before(w, lane, p) ||
-             (access == RACE_READ && is_cas(w, p->insn)))
+    else if (!p->stamp || are_strong(race_kind(op), p->kind) || same || party_before(w, lane, p) ||
+             (access == RACE_READ && is_load_of_cas(w, op->insn, p->insn)))
         return true;
     return false;
 }
@@ -1981,13 +2315,13 @@ void race_remote(struct warp *w, const struct op *op, int lane, struct cta *home
     if (!s || !w->clock || !bytes || at + (uint64_t)bytes > home->shared_bytes)
         return;
     uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift;
-    bool told = !has_begun(w, lane, home), strong = op->order & ORDER_STRONG;
+    bool told = !has_begun(w, lane, home);
     uint32_t thread = ((uint32_t)w->index * WARP + (uint32_t)lane) % (1 << THREAD_BITS);
     struct party me = {.cta = (uint32_t)w->cta->number,
                        .stamp = w->clock->now[lane],
                        .thread = thread,
                        .insn = op->insn & ((1 << INSN_BITS) - 1),
-                       .strong = strong};
+                       .kind = race_kind(op)};
     if (told)
         race_report(
             w, op, lane, FAULT_RACE, op->insn,
@@ -2015,12 +2349,11 @@ void race_remote(struct warp *w, const struct op *op, int lane, struct cta *home
             note_foreign_read(w, lane, s, cell, me);
             continue;
         }
-        s->foreign->of[FOREIGN_READ][cell] = s->foreign->of[FOREIGN_READ_2][cell] =
-            (struct party){0};
+        foreign_forget(s->foreign, cell);
         s->foreign->of[FOREIGN_WRITE][cell] = access == RACE_ASYNC ? (struct party){0} : me;
         s->write_stamp[cell] = access == RACE_ASYNC ? RACE_PENDING : RACE_FOREIGN;
         s->write_thread[cell] = thread | RACE_ASYNC_THREAD;
-        s->write_insn[cell] = op->insn | (strong ? RACE_STRONG : 0);
+        s->write_insn[cell] = op->insn | race_kind(op) << RACE_KIND_SHIFT;
         if (access == RACE_ASYNC)
             line->stamp = RACE_PENDING;
     }
@@ -2180,27 +2513,42 @@ static bool world_knows(const struct world *world, const struct party *p)
     return false;
 }
 
+struct leaving {
+    struct cta *cta;
+    struct world *known;
+    struct party last;
+};
+
+// Reports an access to a cell of a CTA that may have ended by then: one of its threads does not know of it. A
+// reading_fn that finds nothing, so that it is asked of all.
+static bool is_left(void *data, const struct party *p, uint32_t cell)
+{
+    struct leaving *l = data;
+    if ((p->cta == l->last.cta && p->stamp == l->last.stamp && p->thread == l->last.thread) ||
+        world_knows(l->known, p))
+        return false;
+    l->last = *p;
+    struct cta *other = cta_of(&l->cta->warp[0], p->cta);
+    const struct op at = {.insn = p->insn};
+    race_report(&other->warp[p->thread / WARP], &at, (int)(p->thread % WARP), FAULT_RACE, p->insn,
+                "accesses shared memory of block (%u,%u,%u) at %u, which may have ended by then: "
+                "nothing makes it wait (a barrier of the cluster)",
+                l->cta->index[0], l->cta->index[1], l->cta->index[2], cell << l->cta->races->shift);
+    return false;
+}
+
 void race_leave(struct cta *cta)
 {
     struct races *s = cta->races;
     if (!s || !s->foreign)
         return;
-    struct world *known = known_at_end(cta);
-    struct party last = {0};
+    struct leaving l = {.cta = cta, .known = known_at_end(cta)};
     for (uint32_t i = 0; i < s->cells * FOREIGN_PARTIES; ++i) {
         struct party p = s->foreign->of[i / s->cells][i % s->cells];
-        if (!p.stamp || (i / s->cells == FOREIGN_WRITE && s->write_stamp[i] != RACE_FOREIGN) ||
-            (p.cta == last.cta && p.stamp == last.stamp && p.thread == last.thread) ||
-            world_knows(known, &p))
-            continue;
-        last = p;
-        struct cta *other = cta_of(&cta->warp[0], p.cta);
-        const struct op at = {.insn = p.insn};
-        race_report(
-            &other->warp[p.thread / WARP], &at, (int)(p.thread % WARP), FAULT_RACE, p.insn,
-            "accesses shared memory of block (%u,%u,%u) at %u, which may have ended by then: "
-            "nothing makes it wait (a barrier of the cluster)",
-            cta->index[0], cta->index[1], cta->index[2], i % s->cells << s->shift);
+        if (p.stamp && (i / s->cells != FOREIGN_WRITE || s->write_stamp[i] == RACE_FOREIGN))
+            is_left(&l, &p, i % s->cells);
     }
-    world_drop(&known);
+    struct party none;
+    crowd_find(s->foreign->crowd, 0, s->cells, is_left, &l, &none);
+    world_drop(&l.known);
 }

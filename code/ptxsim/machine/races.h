@@ -55,7 +55,12 @@ enum race_access { RACE_READ, RACE_WRITE, RACE_ASYNC, RACE_LOOK };
 #define RACE_PENDING UINT32_MAX       // the stamp of a write by cp.async that is still on its way
 #define RACE_FOREIGN (UINT32_MAX - 1) // of an access by another CTA of the cluster
 #define RACE_ASYNC_THREAD 0x80000000u // with the thread that issued it
-#define RACE_STRONG 0x80000000u       // with the instruction of an atomic access
+#define RACE_KIND_SHIFT 29            // above an instruction: the kind of its access, RACE_INSN below
+#define RACE_INSN ((1u << RACE_KIND_SHIFT) - 1)
+// Of an access: 0, it is plain; else strong, and 1 + log2 of the bytes of an element. Two are in order without
+// a synchronisation where they are of one kind, for then they are of the same bytes (PTX ISA, "Morally strong
+// operations"): each is aligned to its size.
+enum { RACE_PLAIN, RACE_KINDS = 6 };
 
 // What a thread knows of others, or a place at which threads synchronise. Counted references;
 // copied before it is written if several hold it.
@@ -99,9 +104,8 @@ struct
     reading { // by a warp: `cells` (bits) at `stamp`, all by `lanes`; for lanes 0, lane i has read
     // the 1 << run % 8 cells from cell run / 8 + (i << run % 8) on
     uint32_t stamp, cells, lanes, run;
-    uint32_t older; // no stamp of the cells themselves is later
-    uint32_t
-        strong; // when it last made a strong read here: plain ones at that time go to the cells
+    uint32_t older;  // no stamp of the cells themselves, nor `strong`, is later
+    uint32_t strong; // when it last made a strong read here
 };
 
 struct races {                            // a CTA's
@@ -110,9 +114,10 @@ struct races {                            // a CTA's
     // threads: of clocks. Behind the CTA's stands one for each warp: its products (wgmma).
     int warps;
     uint32_t *write_stamp, *write_thread, *write_insn; // of each cell
-    struct read_plane {
+    struct read_plane {            // of plain reads
         uint32_t *stamp, *lanes, *insn;
         struct reading *reading;   // of each line, not yet in stamp and lanes
+        uint32_t *strong[RACE_KINDS]; // strong reads: the same three; NULL: there is none of that kind
     } read[WARP];                  // of each warp
     struct latest *writes, *reads; // of each line
     bool pending;                  // whether there may be stamps RACE_PENDING or RACE_FOREIGN

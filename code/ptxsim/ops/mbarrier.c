@@ -71,6 +71,7 @@ bool mbarrier_bind(struct warp *w, const struct op *op, int lane, struct cta *ho
     uint32_t at;
     uint64_t word;
     strong.order = ORDER_STRONG;
+    strong.bytes = 8;
     struct cta *cta = mbarrier_home(w, op, lane, address, false, &at);
     if (!cta)
         return false;

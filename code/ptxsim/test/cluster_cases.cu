@@ -435,6 +435,46 @@ template <bool WRONG> __global__ void astray(int *out)
     cluster.sync();
 }
 
+// ---- Strong accesses, and many readers ------------------------------------------------------------
+
+// A block stores half of a word that the other one reads as a whole, both strongly.
+template <bool WRONG> __global__ void partly(int *out)
+{
+    __shared__ int word;
+    cg::cluster_group cluster = cg::this_cluster();
+    word = 0;
+    cluster.sync();
+    if (threadIdx.x == 0 && cluster.block_rank() == 0 && WRONG)
+        ((volatile short *)&word)[1] = 7; // <- partly
+    else if (threadIdx.x == 0 && cluster.block_rank() == 0)
+        *(volatile int *)&word = 7;
+    else if (threadIdx.x == 0)
+        out[0] = atomicOr(cluster.map_shared_rank(&word, 0), 0);
+    cluster.sync();
+}
+
+// Three threads of a block read the other one's word; the wrong ones tell only of two.
+template <bool WRONG> __global__ void third_reader(int *out)
+{
+    __shared__ int word;
+    __shared__ uint64_t read;
+    cg::cluster_group cluster = cg::this_cluster();
+    uint32_t t = threadIdx.x, value;
+    init(&read, WRONG ? 2 : 3);
+    word = 0;
+    cluster.sync();
+    if (cluster.block_rank() == 1 && (t == 0 || t == 32 || t == 33)) {
+        LOAD("shared::cluster", value, in_block(&word, 0)); // <- third_reader
+        out[t] = (int)value;
+        if (!WRONG || t != 33)
+            arrive_at(&read, 0);
+    } else if (cluster.block_rank() == 0 && t == 0) {
+        wait_for(&read, 0);
+        word = 1;
+    }
+    cluster.sync();
+}
+
 // ---- Running them -------------------------------------------------------------------------------
 
 #define CASE(name)                                                                                 \
@@ -452,7 +492,7 @@ static const struct {
     CASE(left),      CASE(counted),     CASE(twice),        CASE(unasked),      CASE(stuck),
     CASE(outside),   CASE(not_its_own), CASE(no_such_rank), CASE(handed_over),  CASE(multicast),
     CASE(reused),    CASE(unwaited),    CASE(sent),         CASE(told),         CASE(added),
-    CASE(astray),    CASE(initialised),
+    CASE(astray),    CASE(initialised), CASE(partly),       CASE(third_reader),
 };
 
 int main(int argc, char **argv)

@@ -1,6 +1,7 @@
-// race_programs.cu: programs drawn at random, of one block's accesses to shared memory or of three
-// blocks' to global memory, and of barriers between them. Which accesses are in no order follows from
-// the barriers alone: `past` works it out the plain way, and the simulator must say the same.
+// race_programs.cu: programs drawn at random, of one block's accesses to shared memory or of four
+// blocks' to global memory, plain and strong ones of several sizes, of barriers between them, and of flags
+// that one block waits for another to set. Which accesses are in no order follows from the barriers and flags
+// alone: `past` works it out the plain way, and the simulator must say the same.
 // test_races.bats runs them:
 //   race_programs shared|global words|bytes COUNT SEED
 // prints each program about which the two differ, and how many of them have a race.
@@ -15,17 +16,19 @@
 #include <vector>
 
 constexpr int WARPS = 3, THREADS = 32 * WARPS, STEPS = 16; // of a block
-constexpr int BLOCKS = 3;                                  // with global memory
+constexpr int BLOCKS = 4;                                  // with global memory
 constexpr int BYTES = 4096; // of the memory that a block accesses if it has its own
 
-enum kind { LOAD, STORE, SYNCWARP, SYNCTHREADS };
+enum kind { LOAD, STORE, SYNCWARP, SYNCTHREADS, HAND_OVER };
 enum shape { RUN, SAME, BACKWARDS, SCATTERED }; // of a warp's addresses
 
 struct step {
     uint8_t kind, shape, size; // bytes of a lane
     uint8_t blocks, warps;     // those that do it
     uint8_t lanes;             // from lane 0 on
+    uint8_t from, to;          // HAND_OVER: the block that sets a flag, and the one that waits for it
     bool apart, own;           // each warp behind the one before; each block in memory of its own
+    bool strong;
     uint16_t offset;
 };
 
@@ -55,11 +58,39 @@ __device__ int value(int i, int t)
     return (WARPS * BLOCKS * i + t / 32 + 1) * 0x01010101;
 }
 
+// A strong access: a load, an exchange, or, of one or two bytes, a store.
+template <bool WORDS> __device__ int access_strongly(const step &s, int v, char *at)
+{
+    unsigned long long word = (unsigned)v | (unsigned long long)v << 32, now = 0;
+
+    if (s.kind == STORE && s.size == 4)
+        return atomicExch((int *)at, v);
+    if (s.kind == STORE && s.size == 8)
+        return (int)atomicExch((unsigned long long *)at, word);
+    if (s.size == 4)
+        asm volatile("ld.relaxed.gpu.u32 %0, [%1];" : "=r"(v) : "l"(at) : "memory");
+    if (s.size == 8)
+        asm volatile("ld.relaxed.gpu.u64 %0, [%1];" : "=l"(now) : "l"(at) : "memory");
+    if constexpr (!WORDS) {
+        if (s.kind == LOAD && s.size == 1)
+            asm volatile("ld.relaxed.gpu.u8 %0, [%1];" : "=r"(v) : "l"(at) : "memory");
+        if (s.kind == LOAD && s.size == 2)
+            asm volatile("ld.relaxed.gpu.u16 %0, [%1];" : "=h"(*(short *)&v) : "l"(at) : "memory");
+        if (s.kind == STORE && s.size == 1)
+            asm volatile("st.relaxed.gpu.u8 [%0], %1;" ::"l"(at), "r"(v) : "memory");
+        if (s.kind == STORE && s.size == 2)
+            asm volatile("st.relaxed.gpu.u16 [%0], %1;" ::"l"(at), "h"((short)v) : "memory");
+    }
+    return v + (int)now;
+}
+
 template <bool WORDS> __device__ int access(const step &s, int i, int t, char *memory)
 {
     char *at = memory + address(s, t);
     int v = value(i, t);
 
+    if (s.strong)
+        return access_strongly<WORDS>(s, v, at);
     if (s.kind == LOAD) {
         int4 four;
         switch (s.size) {
@@ -85,7 +116,26 @@ template <bool WORDS> __device__ int access(const step &s, int i, int t, char *m
     return 0;
 }
 
-template <bool WORDS, bool SHARED> __global__ void follow(program p, char *global, int *out)
+// All of a block have done what comes before the flag, and all of the other one go on when it is set.
+__device__ void hand_over(const step &s, int *flag)
+{
+    if (blockIdx.x != s.from && blockIdx.x != s.to)
+        return;
+    __syncthreads();
+    if (threadIdx.x == 0 && blockIdx.x == s.from) {
+        __threadfence();
+        atomicExch(flag, 1);
+    }
+    if (threadIdx.x == 0 && blockIdx.x == s.to) {
+        while (atomicAdd(flag, 0) == 0)
+            ;
+        __threadfence();
+    }
+    __syncthreads();
+}
+
+template <bool WORDS, bool SHARED>
+__global__ void follow(program p, char *global, int *out, int *flags)
 {
     __shared__ alignas(16) char shared[SHARED ? BYTES : 16];
     char *memory = SHARED ? shared : global;
@@ -102,6 +152,8 @@ template <bool WORDS, bool SHARED> __global__ void follow(program p, char *globa
             __syncwarp();
         else if (s.kind == SYNCTHREADS)
             __syncthreads();
+        else if (s.kind == HAND_OVER)
+            hand_over(s, flags + i);
         else if (takes_part(s, t))
             sum += access<WORDS>(s, i, t, memory);
     }
@@ -113,7 +165,16 @@ template <bool WORDS, bool SHARED> __global__ void follow(program p, char *globa
 struct accessed {
     int thread, time;
     bool store;
+    int strong; // its bytes; 0: it is plain
+    int met;    // strong stores to the same bytes that are in no order with it
 };
+
+static bool both_strong(const accessed &a, const accessed &b)
+{
+    return a.strong && a.strong == b.strong;
+}
+
+enum verdict { NONE, PERHAPS, TOLD };
 
 // What has been done so far, by all threads.
 struct past {
@@ -128,42 +189,88 @@ struct past {
                 known[t][u] = t == u;
     }
 
-    // Whether a step would be a race, among its own warps or with what was before.
-    bool races(const step &s)
+    template <class F> void each_byte(const step &s, F f)
     {
-        bool race = false;
-        if (s.kind == SYNCWARP || s.kind == SYNCTHREADS)
-            return false;
-        for (int t = 0; t < threads; ++t)
-            for (int b = 0; takes_part(s, t) && b < s.size; ++b) {
-                std::vector<accessed> &at = bytes[address(s, t) + b];
-                for (const accessed &a : at)
-                    race |= a.thread != t && (a.store || s.kind == STORE) &&
-                            a.time > known[t][a.thread];
-                at.push_back({t, known[t][t], s.kind == STORE});
-            }
-        for (int t = 0; t < threads; ++t)
+        for (int t = 0; s.kind < SYNCWARP && t < threads; ++t)
             for (int b = 0; takes_part(s, t) && b < s.size; ++b)
-                bytes[address(s, t) + b].pop_back();
-        return race;
+                f(t, bytes[address(s, t) + b]);
+    }
+
+    bool apart(const accessed &a, int t) // from what the thread does now
+    {
+        return a.thread != t && a.time > known[t][a.thread];
+    }
+
+    void access(const step &s)
+    {
+        each_byte(s, [&](int t, std::vector<accessed> &at) {
+            accessed me = {t, known[t][t], s.kind == STORE, s.strong ? s.size : 0, 0};
+            for (accessed &a : at)
+                if (both_strong(a, me) && apart(a, t)) {
+                    me.met += a.store;
+                    a.met += me.store;
+                }
+            at.push_back(me);
+        });
+    }
+
+    void take_back(const step &s)
+    {
+        each_byte(s, [&](int t, std::vector<accessed> &at) {
+            accessed me = {t, known[t][t], s.kind == STORE, s.strong ? s.size : 0, 0};
+            at.pop_back();
+            for (accessed &a : at)
+                a.met -= both_strong(a, me) && apart(a, t) && me.store;
+        });
+    }
+
+    // Whether a step would be a race, among its own warps or with what was before. A cell keeps one strong
+    // store: a race with others that no barrier orders with that one is perhaps not told.
+    verdict races(const step &s)
+    {
+        verdict is = NONE;
+        access(s);
+        each_byte(s, [&](int t, std::vector<accessed> &at) {
+            const accessed *me = &at.back();
+            while (me->thread != t)
+                --me;
+            for (const accessed &a : at)
+                if (&a < me && apart(a, t) && (a.store || me->store) && !both_strong(a, *me)) {
+                    bool sure = !a.met && !me->met;
+                    is = sure ? TOLD : is == NONE ? PERHAPS : is;
+                }
+        });
+        take_back(s);
+        return is;
+    }
+
+    // Threads from `first` on learn what they all know, and what is in `more`; this is then in `more`, too.
+    void meet(int first, int count, std::vector<int> &more)
+    {
+        more.resize(threads);
+        for (int v = 0; v < threads; ++v) {
+            for (int t = first; t < first + count; ++t)
+                more[v] = known[t][v] > more[v] ? known[t][v] : more[v];
+            for (int t = first; t < first + count; ++t)
+                known[t][v] = more[v] + (t == v);
+        }
     }
 
     void add(const step &s)
     {
-        bool barrier = s.kind == SYNCWARP || s.kind == SYNCTHREADS;
         int together = s.kind == SYNCWARP ? 32 : THREADS;
+        std::vector<int> handed;
 
-        for (int first = 0; barrier && first < threads; first += together)
-            for (int v = 0; v < threads; ++v) {
-                int most = 0;
-                for (int t = first; t < first + together; ++t)
-                    most = known[t][v] > most ? known[t][v] : most;
-                for (int t = first; t < first + together; ++t)
-                    known[t][v] = most + (t == v);
-            }
-        for (int t = 0; !barrier && t < threads; ++t)
-            for (int b = 0; takes_part(s, t) && b < s.size; ++b)
-                bytes[address(s, t) + b].push_back({t, known[t][t], s.kind == STORE});
+        access(s);
+        if (s.kind == HAND_OVER) {
+            meet(s.from * THREADS, THREADS, handed);
+            meet(s.to * THREADS, THREADS, handed);
+            return;
+        }
+        for (int first = 0; s.kind >= SYNCWARP && first < threads; first += together) {
+            std::vector<int> nothing;
+            meet(first, together, nothing);
+        }
     }
 };
 
@@ -182,10 +289,17 @@ static step draw_step(bool words, int blocks, const int place[], int places)
     step s = {};
     int kind = below(16);
 
-    s.kind = kind < 7 ? LOAD : kind < 11 ? STORE : kind < 14 ? SYNCWARP : SYNCTHREADS;
-    s.size = words ? 4 << below(3) : 1 << below(5);
+    s.kind = kind < 7 ? LOAD : kind < 11 ? STORE : kind < 13 ? SYNCWARP : SYNCTHREADS;
+    if (kind >= 14 && blocks > 1)
+        s.kind = HAND_OVER;
+    s.from = below(blocks);
+    s.to = blocks > 1 ? (s.from + 1 + below(blocks - 1)) % blocks : 0;
+    s.strong = below(3) == 0;
+    s.size = words ? 4 << below(s.strong ? 2 : 3) : 1 << below(s.strong ? 4 : 5);
+    if (s.strong && s.kind == STORE && blocks > 1) // a store of a flag would order reads (races.h)
+        s.size = 4 << below(2);
     s.shape = below(3) ? RUN : s.kind == STORE ? BACKWARDS + below(2) : SAME + below(3);
-    s.blocks = blocks == 1 || below(2) ? 7 : 1 << below(blocks);
+    s.blocks = blocks == 1 || below(2) ? (1 << BLOCKS) - 1 : 1 << below(blocks);
     s.own = below(4) != 0;
     s.warps = below(2) ? 7 : 1 << below(WARPS);
     s.lanes = below(4) ? 32 : 1 + below(31);
@@ -201,6 +315,7 @@ static bool draw(program *p, bool words, int blocks)
     past before(blocks);
     int places = 1 + below(3), place[3]; // few, so that accesses meet
     bool race = false;
+    verdict is;
 
     for (int &at : place)
         at = 16 * below(16);
@@ -211,23 +326,27 @@ static bool draw(program *p, bool words, int blocks)
             continue;
         do {
             s = draw_step(words, blocks, place, places);
-            race = before.races(s);
-        } while (race && below(8));
+            is = before.races(s);
+        } while (is == PERHAPS || (is == TOLD && below(8)));
         before.add(s);
+        race = is == TOLD;
     }
     return race;
 }
 
 static void print(const program &p)
 {
-    static const char *const kinds[] = {"load", "store", "__syncwarp", "__syncthreads"};
+    static const char *const kinds[] = {"load", "store", "__syncwarp", "__syncthreads",
+                                        "hand over"};
     static const char *const shapes[] = {"run", "same", "backwards", "scattered"};
 
     for (const step &s : p.steps)
         if (s.kind == LOAD || s.kind == STORE)
-            printf("  %s %d bytes, %s from %d on, %d lanes of warps %x%s of blocks %x%s\n",
-                   kinds[s.kind], s.size, shapes[s.shape], s.offset, s.lanes, s.warps,
+            printf("  %s%s %d bytes, %s from %d on, %d lanes of warps %x%s of blocks %x%s\n",
+                   s.strong ? "strong " : "", kinds[s.kind], s.size, shapes[s.shape], s.offset, s.lanes, s.warps,
                    s.apart ? ", apart," : "", s.blocks, s.own ? ", each its own" : "");
+        else if (s.kind == HAND_OVER)
+            printf("  block %d hands over to %d\n", s.from, s.to);
         else
             printf("  %s\n", kinds[s.kind]);
 }
@@ -235,15 +354,17 @@ static void print(const program &p)
 // 0: no race is told; 1: one is.
 static int launch(const program &p, bool shared, bool words)
 {
-    void (*const kernels[2][2])(program, char *, int *) = {
+    void (*const kernels[2][2])(program, char *, int *, int *) = {
         {follow<false, false>, follow<false, true>}, {follow<true, false>, follow<true, true>}};
     char *global;
-    int *out;
+    int *out, *flags;
 
+    cudaMalloc(&flags, STEPS * sizeof(int));
+    cudaMemset(flags, 0, STEPS * sizeof(int));
     cudaMalloc(&global, BLOCKS * BYTES);
     cudaMalloc(&out, BLOCKS * THREADS * sizeof(int));
     cudaMemset(global, 0, BLOCKS * BYTES);
-    kernels[words][shared]<<<shared ? 1 : BLOCKS, THREADS>>>(p, global, out);
+    kernels[words][shared]<<<shared ? 1 : BLOCKS, THREADS>>>(p, global, out, flags);
     return cudaDeviceSynchronize() != cudaSuccess;
 }
 

@@ -915,6 +915,91 @@ template <bool WRONG> __global__ void same_matrix(int *out, const int *in)
     nvcuda::wmma::store_matrix_sync((float *)out, c, 16, nvcuda::wmma::mem_col_major);
 }
 
+// ---- Strong accesses that overlap in part -------------------------------------------------------
+
+template <bool WRONG> __global__ void partly(int *out, const int *)
+{
+    __shared__ int word;
+    int t = threadIdx.x;
+    if (t == 0)
+        word = 0;
+    __syncthreads();
+    if (t == 32 && WRONG)
+        ((volatile short *)&word)[1] = 7; // <- partly
+    else if (t == 32)
+        *(volatile int *)&word = 7;
+    if (t == 64)
+        out[t] = atomicOr(&word, 0);
+}
+
+// The same in global memory, between blocks.
+__device__ int halves;
+
+template <bool WRONG> __global__ void partly_global(int *out, const int *)
+{
+    if (threadIdx.x == 0 && blockIdx.x % 2 == 0) {
+        if (WRONG)
+            ((volatile short *)&halves)[blockIdx.x / 2] = 7; // <- partly_global
+        else
+            *(volatile int *)&halves = 7;
+    } else if (threadIdx.x == 0) {
+        out[blockIdx.x] = atomicOr(&halves, 0);
+    }
+}
+
+// The lane that reads a whole word is not forgotten for the one that then reads a half.
+template <bool WRONG> __global__ void partly_read(int *out, const int *)
+{
+    __shared__ int word;
+    int t = threadIdx.x;
+    if (t == 0)
+        word = 0;
+    __syncthreads();
+    if (t == 0)
+        out[t] = *(volatile int *)&word; // <- partly_read
+    if (t == 1)
+        out[t] = *(volatile short *)&word;
+    if (!WRONG)
+        __syncthreads();
+    if (t == 32)
+        *(volatile short *)&word = 7;
+}
+
+// ---- Three readers ------------------------------------------------------------------------------
+
+// Three blocks read what the fourth then writes, and only two tell it that they have.
+__device__ int common, read_by;
+
+template <bool WRONG> __global__ void third_block(int *out, const int *)
+{
+    int block = blockIdx.x;
+    if (threadIdx.x == 0 && block < 3) {
+        out[block] = common; // <- third_block
+        __threadfence();
+        if (!WRONG || block != 1)
+            atomicAdd(&read_by, 1);
+    } else if (threadIdx.x == 0) {
+        while (atomicAdd(&read_by, 0) < (WRONG ? 2 : 3))
+            ;
+        __threadfence();
+        common = 1;
+    }
+}
+
+// The same of the warps of one block, and all of their lanes.
+template <bool WRONG> __global__ void third_warp(int *out, const int *in)
+{
+    int t = threadIdx.x, warp = t / 32;
+    if (warp < 3) {
+        out[t] = in[t % 32]; // <- third_warp
+        if (!WRONG || warp != 1)
+            asm volatile("bar.arrive 1, %0;" ::"n"(WRONG ? 96 : 128) : "memory");
+    } else {
+        asm volatile("bar.sync 1, %0;" ::"n"(WRONG ? 96 : 128) : "memory");
+        const_cast<int *>(in)[t % 32] = t;
+    }
+}
+
 // ---- Running them -------------------------------------------------------------------------------
 
 // clang-format off
@@ -954,7 +1039,9 @@ static const struct {
     CASE(vector_stored, 4), CASE(vector_loaded, 4),
     CASE(same_word, 1),     CASE(last_lane, 1),
     CASE(same_values, 4),   CASE(same_row, 1),
-    CASE(same_matrix, 4),
+    CASE(same_matrix, 4),   CASE(partly, 1),
+    CASE(partly_global, 4), CASE(partly_read, 1),
+    CASE(third_block, 4),   CASE(third_warp, 1),
 };
 
 int main(int argc, char **argv)

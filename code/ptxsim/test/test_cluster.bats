@@ -51,6 +51,9 @@ setup() {
 @test "red.async: nobody waits for the sum" { expect added "in between"; }
 @test "st.async to one block with the mbarrier of another" { expect astray "with the mbarrier of another"; }
 
+@test "strong accesses of two blocks that overlap in part" { expect partly "of the cluster in between"; }
+@test "a third reader of another block's word" { expect third_reader "with no barrier of the cluster in between"; }
+
 @test "a block of a cluster is not filmed: one line says so" {
     PTXSIM_FILM=$BATS_TEST_TMPDIR/film.json run "$BATS_FILE_TMPDIR/cases" sent right
     echo "$output"

@@ -80,6 +80,16 @@ told() {
     expect same_matrix "with no barrier in between"
 }
 
+@test "strong accesses that overlap in part are a race: in shared memory, between blocks, after another read" {
+    expect partly "4 bytes of shared memory"
+    expect partly_global "with no release and acquire in between"
+    expect partly_read "with no barrier in between"
+}
+@test "a third reader that the writer has not waited for: a block, and a warp" {
+    expect third_block "with no release and acquire in between"
+    expect third_warp "with no barrier in between"
+}
+
 @test "programs drawn at random: a race is told where there is one, and nowhere else" {
     local memory sizes programs=$BATS_TEST_TMPDIR/programs
     compile code/ptxsim/test/race_programs.cu 89 "$programs" -Xcompiler -O1

@@ -54,8 +54,10 @@ FN(run_ordered)(const struct warp *w, uint32_t cell, uint32_t per, bool store)
         }
         if (before)
             continue;
-        for (uint32_t i = line; i <= end; ++i)
+        for (uint32_t i = line; i <= end; ++i) {
             reading_settle(&s->read[p], i);
+            bad |= s->read[p].reading[i].strong > least;
+        }
         const uint32_t *rs = s->read[p].stamp + cell, *rl = s->read[p].lanes + cell;
         for (uint32_t j = 0; j < n; ++j)
             bad |= (rs[j] > least) & (p != warp || rl[j] != 1u << (j >> per & 31));
@@ -174,8 +176,8 @@ static __attribute__((noinline)) bool FN(race_near)(struct warp *w, const struct
     uint32_t *restrict stamps = plane->stamp + first, *restrict who = plane->lanes + first;
     uint32_t *restrict insns = plane->insn + first;
     for (uint32_t j = 0; j < lines * LINE; ++j) {
-        bool in = lanes[j] != 0, more = (stamps[j] == now) & !(insns[j] & RACE_STRONG);
-        who[j] = in ? (more ? who[j] : 0) | lanes[j] : who[j];
+        bool in = lanes[j] != 0;
+        who[j] = in ? (stamps[j] == now ? who[j] : 0) | lanes[j] : who[j];
         stamps[j] = in ? now : stamps[j];
         insns[j] = in ? insn : insns[j];
     }
@@ -213,8 +215,7 @@ FN(race_scattered)(struct warp *w, const struct op *op, const uint32_t at[WARP],
     for (uint32_t k = 0; k < n; ++k)
         for (int i = 0; i < WARP; ++i) {
             uint32_t cell = (at[i] >> shift) + k;
-            bool more = (stamps[cell] == now) & !(insns[cell] & RACE_STRONG);
-            who[cell] = (more ? who[cell] : 0) | 1u << i;
+            who[cell] = (stamps[cell] == now ? who[cell] : 0) | 1u << i;
             stamps[cell] = now;
             insns[cell] = insn;
         }
@@ -265,7 +266,8 @@ static bool FN(parties_near)(const struct warp *w, struct page *page, uint32_t c
     return !far;
 }
 
-// race_global's note_read of n cells at once, of a warp that knows of no other CTA that accessed them.
+// race_global's note_read of n cells at once, of a warp that knows of no other CTA that accessed them. Who finds
+// both parties taken is of the crowd.
 static void FN(note_reads)(const struct warp *w, struct page *page, uint32_t cell, uint32_t n,
                            uint32_t skip, uint32_t per, uint32_t insn)
 {
@@ -273,14 +275,13 @@ static void FN(note_reads)(const struct warp *w, struct page *page, uint32_t cel
     uint32_t base = w->clock->base_all, wbase = w->clock->wbase_all, now = w->clock->now_all;
     struct FN(party_at) a = FN(party_at)(page, CELL_READ, cell);
     struct FN(party_at) b = FN(party_at)(page, CELL_READ_2, cell);
-    uint32_t some = 0; // a cell of two other CTAs stays as it is
+    uint32_t some = 0, left = 0; // a cell of two other CTAs stays as it is
     for (uint32_t j = 0; j < n; ++j)
-        some |= (a.stamp[j] == 0) | (b.stamp[j] == 0) | (a.cta[j] == cta) | (b.cta[j] == cta) |
-                (a.cta[j] == b.cta[j]);
-    if (!some)
-        return;
+        some |= (a.stamp[j] == 0) | (b.stamp[j] == 0) | (a.cta[j] == cta) | (b.cta[j] == cta);
+    const uint32_t looked_at = some ? n : 0;
+    left = !some;
 #pragma GCC ivdep
-    for (uint32_t j = 0; j < n; ++j) {
+    for (uint32_t j = 0; j < looked_at; ++j) {
         uint32_t me = warp * WARP + ((j + skip) >> per);
         uint32_t sa = a.stamp[j], sb = b.stamp[j], ca = a.cta[j], cb = b.cta[j];
         uint32_t wa = a.who[j], wb = b.who[j];
@@ -289,9 +290,9 @@ static void FN(note_reads)(const struct warp *w, struct page *page, uint32_t cel
         uint32_t mine_b = (sb != 0) & (cb == cta) & (tb == me);
         uint32_t free_a = (sa == 0) | ((ca == cta) & ((sa <= base) | ((ta / WARP == warp) & (sa <= wbase))));
         uint32_t free_b = (sb == 0) | ((cb == cta) & ((sb <= base) | ((tb / WARP == warp) & (sb <= wbase))));
-        uint32_t far = (ca == cb) & (ca != cta); // readers of two CTAs are kept, if there are
         uint32_t to_a = mine_a | ((mine_b ^ 1) & free_a);
-        uint32_t to_b = (to_a ^ 1) & (mine_b | free_b | far);
+        uint32_t to_b = (to_a ^ 1) & (mine_b | free_b);
+        left |= (to_a | to_b) ^ 1;
         uint32_t who = me | insn << THREAD_BITS;
         a.stamp[j] = to_a ? now : sa;
         a.cta[j] = to_a ? cta : ca;
@@ -300,6 +301,10 @@ static void FN(note_reads)(const struct warp *w, struct page *page, uint32_t cel
         b.cta[j] = to_b ? cta : cb;
         b.who[j] = to_b ? who : wb;
     }
+    if (left)
+        race_crowd(&page->crowd, page->cells, w,
+                   (struct stretch){cell, cell + n, now, insn, 0,
+                                    ((skip - cell) & ((WARP << per) - 1)) << RUN_SHIFT | per});
 }
 
 static void FN(note_writes)(const struct warp *w, struct page *page, uint32_t cell, uint32_t n,
@@ -342,7 +347,8 @@ static bool FN(race_run_global)(struct warp *w, const struct op *op, uint64_t at
             (!page->written ||
              FN(parties_before)(w, FN(party_at)(page, CELL_WRITE, from), n, done, per)) &&
             (!lanes ||
-             (FN(parties_before)(w, FN(party_at)(page, CELL_READ, from), n, done, per) &&
+             (!crowd_has(page->crowd, from, n) &&
+              FN(parties_before)(w, FN(party_at)(page, CELL_READ, from), n, done, per) &&
               FN(parties_before)(w, FN(party_at)(page, CELL_READ_2, from), n, done, per)));
         if (good && lanes) {
             FN(note_writes)(w, page, from, n, done, per, insn);
