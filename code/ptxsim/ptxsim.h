@@ -42,6 +42,8 @@ struct module *module_link(char *const *texts, size_t count, char *why, size_t s
 void module_free(struct module *module);
 struct kernel *module_kernel(struct module *module, const char *mangled_name);
 struct kernel *module_kernel_at(struct module *module, size_t i); // NULL: there are not as many
+// The index-th function that is declared and nowhere defined, by its name; NULL: there are not as many.
+const char *module_missing(struct module *module, size_t index);
 // Address and size of a .global or .const variable, for cudaMemcpyToSymbol; false if unknown.
 bool module_symbol(struct module *module, const char *name, void **address, size_t *size);
 

@@ -7,6 +7,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// ---- Bounds -------------------------------------------------------------------------------------
+
+// Whether [at, at + bytes) lies in the first `size` bytes; at + bytes may be more than a number holds.
+static inline bool within(uint64_t at, uint64_t bytes, uint64_t size)
+{
+    return at <= size && bytes <= size - at;
+}
+
 // ---- Arenas, arrays, texts (arena.c) ------------------------------------------------------------
 
 struct arena {

@@ -61,7 +61,7 @@ static uint64_t take_locked(uint64_t bytes)
     if (!heap.base || !bytes || bytes > heap.limit)
         return 0;
     size_t count = (bytes + GRAIN - 1) / GRAIN;
-    if (heap.used + count * GRAIN > heap.limit)
+    if (!within(heap.used, count * GRAIN, heap.limit))
         return 0;
     size_t at = free_run(heap.cursor, heap.grains, count + 1); // and one that belongs to nobody
     if (!at)
@@ -112,7 +112,7 @@ bool heap_find(uint64_t address, uint64_t bytes, struct allocation *block)
     while (at && heap.map[at] == GRAIN_INSIDE)
         --at;
     uint64_t inside = offset - at * GRAIN;
-    if (heap.map[at] == GRAIN_FIRST && inside <= heap.size[at] && bytes <= heap.size[at] - inside) {
+    if (heap.map[at] == GRAIN_FIRST && within(inside, bytes, heap.size[at])) {
         uint64_t base = heap.base + at * GRAIN;
         *block = (struct allocation){
             .base = base,

@@ -46,7 +46,7 @@ const struct allocation *memory_find(uint64_t address, uint64_t bytes,
     size_t below = rank(address);
     const struct allocation *a = below ? allocations[below - 1] : NULL;
 
-    if (a && a->live && address - a->base <= a->size && bytes <= a->size - (address - a->base))
+    if (a && a->live && within(address - a->base, bytes, a->size))
         return a;
     if (nearest)
         *nearest = a;
@@ -148,7 +148,7 @@ static bool insert(uint64_t base, size_t bytes, enum memory_kind kind)
 // Zeros: pages that nobody touches cost nothing.
 static void *map(size_t bytes, enum memory_kind kind)
 {
-    if (bytes == 0 || bytes > L4_MEMORY || bytes > memory_capacity() - device_bytes)
+    if (bytes == 0 || bytes > L4_MEMORY || !within(device_bytes, bytes, memory_capacity()))
         return NULL;
     size_t size = mapped_size(bytes);
     char *start =
@@ -302,7 +302,7 @@ bool memory_register(void *address, size_t bytes)
     uint64_t base = (uint64_t)(uintptr_t)address;
     size_t at = rank(base);
 
-    if (!address || bytes == 0 || base + bytes < base)
+    if (!address || bytes == 0 || !within(base, bytes, UINT64_MAX))
         return false;
     if (at > 0 && allocations[at - 1]->base + allocations[at - 1]->size > base)
         return false;

@@ -164,7 +164,7 @@ cudaError_t array_side(cudaArray_const_t handle, const struct cudaPos *at,
                  count[] = {extent->width, extent->height, extent->depth};
     const size_t size[] = {t->size[0], t->size[1], t->layers ? t->layers : t->size[2]};
     for (int i = 0; i < 3; ++i)
-        if (from[i] > size[i] || count[i] > size[i] - from[i])
+        if (!within(from[i], count[i], size[i]))
             return cudaErrorInvalidValue;
     side->pitch = t->pitch;
     side->slice = t->slice;

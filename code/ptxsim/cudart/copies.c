@@ -256,10 +256,16 @@ cudaError_t cudaMemAdvise(const void *address, size_t bytes, enum cudaMemoryAdvi
 
 // ---- Copies -------------------------------------------------------------------------------------
 
-// Bytes from the first to the last of a pitched block.
+// Bytes from the first to the last of a pitched block; SIZE_MAX, which no allocation has, of more than
+// there are numbers for.
 static size_t extent(size_t pitch, size_t width, size_t height)
 {
-    return height ? pitch * (height - 1) + width : 0;
+    size_t bytes;
+    if (!height)
+        return 0;
+    bool good = !__builtin_mul_overflow(pitch, height - 1, &bytes) &&
+                !__builtin_add_overflow(bytes, width, &bytes);
+    return good ? bytes : SIZE_MAX;
 }
 
 // A range that is said to be the device's must lie in an allocation. One that is said to be the

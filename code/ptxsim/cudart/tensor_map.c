@@ -12,34 +12,14 @@
 _Static_assert(TENSOR_INT32 == (int)CU_TENSOR_MAP_DATA_TYPE_INT32 &&
                    TENSOR_INT64 == (int)CU_TENSOR_MAP_DATA_TYPE_INT64 &&
                    TENSOR_FLOAT16 == (int)CU_TENSOR_MAP_DATA_TYPE_FLOAT16 &&
-                   TENSOR_BFLOAT16 == (int)CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+                   TENSOR_BFLOAT16 == (int)CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 &&
+                   CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ == 12, // the last that tensor_element has
                "the names in tensor_map.h");
 
 static CUresult refuse(const char *why)
 {
     complain("cuTensorMapEncodeTiled: %s", why);
     return CUDA_ERROR_INVALID_VALUE;
-}
-
-// Bytes of an element; 0: a type that the simulator does not have.
-static unsigned element_bytes(CUtensorMapDataType type)
-{
-    switch (type) {
-    case CU_TENSOR_MAP_DATA_TYPE_UINT8: return 1;
-    case CU_TENSOR_MAP_DATA_TYPE_UINT16:
-    case CU_TENSOR_MAP_DATA_TYPE_FLOAT16:
-    case CU_TENSOR_MAP_DATA_TYPE_BFLOAT16: return 2;
-    case CU_TENSOR_MAP_DATA_TYPE_UINT32:
-    case CU_TENSOR_MAP_DATA_TYPE_INT32:
-    case CU_TENSOR_MAP_DATA_TYPE_FLOAT32:
-    case CU_TENSOR_MAP_DATA_TYPE_FLOAT32_FTZ:
-    case CU_TENSOR_MAP_DATA_TYPE_TFLOAT32:
-    case CU_TENSOR_MAP_DATA_TYPE_TFLOAT32_FTZ: return 4;
-    case CU_TENSOR_MAP_DATA_TYPE_UINT64:
-    case CU_TENSOR_MAP_DATA_TYPE_INT64:
-    case CU_TENSOR_MAP_DATA_TYPE_FLOAT64: return 8;
-    default: return 0;
-    }
 }
 
 static bool is_float(CUtensorMapDataType type)
@@ -54,7 +34,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuui
                                 CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
 {
     static const uint8_t spans[] = {0, 32, 64, 128};
-    unsigned element = element_bytes(type);
+    unsigned element = tensor_element((unsigned)type);
 
     if (!map || (uintptr_t)map % 64 != 0)
         return refuse("the map is not aligned to 64 bytes");

@@ -68,7 +68,7 @@ static cudaError_t symbol_copy(const void *symbol, const void *from, void *to, s
 
     if (error != cudaSuccess)
         return error;
-    if (offset > size || bytes > size - offset || (!from && !to))
+    if (!within(offset, bytes, size) || (!from && !to))
         return cudaErrorInvalidValue;
     if (kind != cudaMemcpyDefault && kind != cudaMemcpyDeviceToDevice &&
         kind != (to ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice))

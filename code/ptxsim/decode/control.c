@@ -61,25 +61,24 @@ static void layout_moves(struct decoder *d, struct call_operands *call, const st
 static const struct system_call {
     const char *name;
     op_fn *run;
-    int operands; // result and arguments
-    bool heap;    // takes memory of the heap of device code
-    int bytes;    // of the result, where it is all that there is
+    uint8_t bytes[6]; // of the result, if it has one, and of each argument
+    bool heap;        // takes memory of the heap of device code
 } system_calls[] = {
-    {"vprintf", vprintf_op, 3, false, 0},
-    {"__assertfail", assert_op, 5, false, 0},
-    {"malloc", malloc_op, 2, true, 0},
-    {"free", free_op, 1, false, 0},
-    {"__cudaCDP2GetParameterBufferV2", child_params_op, 5, true, 0},
-    {"__cudaCDP2LaunchDeviceV2", child_launch_op, 3, false, 0},
-    {"__cudaCDP2MemcpyAsync", child_copy_op, 6, false, 0},
-    {"__cudaCDP2Malloc", device_malloc_op, 3, true, 0},
-    {"__cudaCDP2Free", device_free_op, 2, false, 0},
-    {"__cudaCDP2StreamCreateWithFlags", stream_create_op, 3, false, 0},
-    {"cudaGraphSetConditional", set_condition_op, 2, false, 0},
-    {"__cudaCDP2StreamDestroy", device_success_op, 2, false, 4},
-    {"__cudaCDP2GetLastError", get_error_op, 1, false, 0},
-    {"__cudaCDP2PeekAtLastError", peek_error_op, 1, false, 0},
-    {"__cudaCDP2GetErrorString", device_success_op, 2, false, 8},
+    {"vprintf", vprintf_op, {4, 8, 8}, false},
+    {"__assertfail", assert_op, {8, 8, 4, 8, 8}, false},
+    {"malloc", malloc_op, {8, 8}, true},
+    {"free", free_op, {8}, false},
+    {"__cudaCDP2GetParameterBufferV2", child_params_op, {8, 8, 12, 12, 4}, true},
+    {"__cudaCDP2LaunchDeviceV2", child_launch_op, {4, 8, 8}, false},
+    {"__cudaCDP2MemcpyAsync", child_copy_op, {4, 8, 8, 8, 4, 8}, false},
+    {"__cudaCDP2Malloc", device_malloc_op, {4, 8, 8}, true},
+    {"__cudaCDP2Free", device_free_op, {4, 8}, false},
+    {"__cudaCDP2StreamCreateWithFlags", stream_create_op, {4, 8, 4}, false},
+    {"cudaGraphSetConditional", set_condition_op, {8, 4}, false},
+    {"__cudaCDP2StreamDestroy", device_success_op, {4, 8}, false},
+    {"__cudaCDP2GetLastError", get_error_op, {4}, false},
+    {"__cudaCDP2PeekAtLastError", peek_error_op, {4}, false},
+    {"__cudaCDP2GetErrorString", device_success_op, {8, 4}, false},
 };
 
 const struct system_call *system_function(const struct function *f)
@@ -94,8 +93,9 @@ static void decode_system_call(struct decoder *d, const struct system_call *call
                                const struct operand *returned, const struct operand *arguments)
 {
     const struct operand *lists[] = {returned, arguments};
+    enum { MOST = sizeof call->bytes };
     int count = returned->count + arguments->count, at = 0;
-    if (count != call->operands)
+    if (count > MOST || (count < MOST && call->bytes[count]) || (count && !call->bytes[count - 1]))
         unsupported(d);
     if (call->heap)
         heap_prepare();
@@ -108,11 +108,14 @@ static void decode_system_call(struct decoder *d, const struct system_call *call
                                            : NULL;
             if (!v || !is_local(d, v))
                 fail(d, "a parameter of a call is no .param variable");
+            if (v->size != call->bytes[at]) // the call reads and writes so many
+                fail(d, "a call of %s with %zu bytes, %s, where it takes %d", call->name, v->size,
+                     v->name, call->bytes[at]);
             regs[at++] = (uint32_t)v->offset;
         }
     struct op *op = emit(d, call->run, 0);
     op->regs = regs;
-    op->bytes = (uint8_t)call->bytes;
+    op->bytes = call->bytes[0];
 }
 
 static int callee_number(struct decoder *d, const struct operand *o)

@@ -12,7 +12,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MOST_RESIDENT = 1024 }; // CTAs that a host thread keeps open because they wait for others
+enum {
+    MOST_RESIDENT = 1024,   // CTAs that a host thread keeps open because they wait for others
+    MOST_SHARED = 16 << 20, // bytes of a CTA: more than any machine has
+};
 
 struct printed { // what one CTA has printed
     uint64_t cta;
@@ -275,6 +278,8 @@ static void tell_races(const struct launch *launch, struct race_log *races, stru
 static uint64_t shared_bytes_of(const struct program *p, size_t dynamic)
 {
     size_t offset = (p->shared_bytes + 15) & ~(size_t)15, bytes = p->shared_bytes;
+    if (dynamic > MOST_SHARED)
+        return dynamic;
     if (dynamic)
         bytes = (offset > p->dynamic_offset ? offset : p->dynamic_offset) + dynamic;
     if (p->asks_reserved) // behind the CTA's own, see ops/special.c
@@ -434,7 +439,7 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
         return false;
     program_stack(((struct kernel *)launch->kernel)->program, launch->stack_bytes);
     uint64_t shared = shared_bytes_of(p, launch->dynamic_shared_bytes);
-    if (shared > 16 << 20)
+    if (shared > MOST_SHARED)
         return refuse(fault, FAULT_INTERNAL, "more than 16 MiB of shared memory");
     struct run run = {.launch = launch,
                       .program = p,

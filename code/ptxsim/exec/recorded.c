@@ -7,18 +7,13 @@
 #include "exec.h"
 
 #include "ptxsim/machine/film.h"
-#include "ptxsim/ops/ops.h"
+#include "ptxsim/ops/address.h"
 #include "ptxsim/ops/scalars.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 // ---- Addresses ----------------------------------------------------------------------------------
-
-static uint64_t register_at(const char *r, uint32_t reg, bool wide, int lane)
-{
-    return wide ? ((const u64 *)(r + reg))[lane] : ((const u32 *)(r + reg))[lane];
-}
 
 // Lanes whose address is in global memory; in shared memory, with the window taken off.
 static uint32_t global_lanes(const struct op *op, const uint64_t at[WARP], uint32_t mask)
@@ -45,11 +40,8 @@ static uint32_t shared_lanes(const struct op *op, uint64_t at[WARP], uint32_t ma
 // The addresses of a load, a store or an atomic operation.
 static void plain_addresses(const char *r, const struct op *op, uint64_t at[WARP])
 {
-    for (int i = 0; i < WARP; ++i) {
-        at[i] = register_at(r, op->a, op->wide_address, i) + (uint64_t)op->imm;
-        if (!op->wide_address)
-            at[i] = (uint32_t)at[i];
-    }
+    for (int i = 0; i < WARP; ++i)
+        at[i] = address_in(r, op->a, op->wide_address, op->imm, i);
 }
 
 static void film_narrow(struct film *film, const struct op *op, const uint64_t at[WARP], int bytes,
@@ -68,8 +60,8 @@ static void film_copy(struct film *film, const char *r, const struct op *op, uin
     uint32_t reads = 0;
     for (uint32_t left = mask; left; left &= left - 1) {
         int i = __builtin_ctz(left);
-        to[i] = register_at(r, o->to, o->to_wide, i) + (uint64_t)o->to_offset;
-        from[i] = register_at(r, o->from, o->from_wide, i) + (uint64_t)o->from_offset;
+        to[i] = address_in(r, o->to, o->to_wide, o->to_offset, i);
+        from[i] = address_in(r, o->from, o->from_wide, o->from_offset, i);
         uint32_t used = o->size == NO_REGISTER ? op->bytes : ((const u32 *)(r + o->size))[i];
         if (o->ignore != NO_REGISTER && *(const u32 *)(r + o->ignore) >> i & 1)
             used = 0;
@@ -202,7 +194,7 @@ void run_recorded(struct warp *w, char *r, const struct basic_block *b, uint32_t
 static void describe(char *text, size_t size, const char *name, const struct matrix *m)
 {
     static const char *const types[] = {"f16", "bf16", "tf32", "e4m3", "e5m2",
-                                        "s8",  "u8",   "f32",  "s32",  "f64"};
+                                        "s8",  "u8",   "f32",  "s32",  "f64", "s4", "u4", "b1"};
     char rows[64] = "", columns[64] = "";
     for (int i = 0; i < m->count && i < 8; ++i) {
         size_t used = strlen(rows), more = strlen(columns);

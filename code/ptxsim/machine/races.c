@@ -1216,7 +1216,7 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
 {
     struct cta *cta = w->cta;
     struct races *s = cta->races;
-    if (!s || !lanes || !bytes || at + (uint64_t)bytes > cta->shared_bytes)
+    if (!s || !lanes || !bytes || !within(at, bytes, cta->shared_bytes))
         return;
     struct warp_clock *c = w->clock;
     uint32_t kind = race_kind(op);
@@ -1340,7 +1340,7 @@ bool race_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint
 {
     const struct cta *cta = w->cta;
     const struct races *s = cta->races;
-    if (!s || !bytes || at + (uint64_t)bytes > cta->shared_bytes)
+    if (!s || !bytes || !within(at, bytes, cta->shared_bytes))
         return false;
     for (uint32_t cell = at >> s->shift; cell <= (at + bytes - 1) >> s->shift; ++cell) {
         uint32_t stamp = s->write_stamp[cell], thread = s->write_thread[cell];
@@ -2312,7 +2312,7 @@ void race_remote(struct warp *w, const struct op *op, int lane, struct cta *home
                  uint32_t bytes, enum race_access access, const void *value)
 {
     struct races *s = home->races;
-    if (!s || !w->clock || !bytes || at + (uint64_t)bytes > home->shared_bytes)
+    if (!s || !w->clock || !bytes || !within(at, bytes, home->shared_bytes))
         return;
     uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift;
     bool told = !has_begun(w, lane, home);

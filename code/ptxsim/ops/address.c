@@ -26,7 +26,7 @@ void fault_shared_of(struct warp *w, const struct op *op, int lane, struct cta *
     uint32_t size = home->shared_bytes;
     char of[64];
     cluster_name(w, home, of, sizeof of);
-    if (at + (uint64_t)bytes > size)
+    if (!within(at, bytes, size))
         fault_at(
             w, op, lane, FAULT_OUT_OF_BOUNDS,
             "%s %u bytes at shared address 0x%x%s, past the end of the CTA's %u bytes of shared "
@@ -126,9 +126,11 @@ uint8_t *private_memory(struct warp *w, const struct op *op, int lane, uint64_t 
     const struct program *program = w->cta->program;
     const char *verb = store ? "writes" : "reads";
     uint64_t window = at >> WINDOW_SHIFT << WINDOW_SHIFT;
-    bool is_param = op->space == SPACE_PARAM || window == PARAM_WINDOW;
-    bool is_local = op->space == SPACE_LOCAL || window == LOCAL_WINDOW;
-    uint64_t offset = at - window;
+    uint64_t own = op->space == SPACE_PARAM   ? PARAM_WINDOW
+                   : op->space == SPACE_LOCAL ? LOCAL_WINDOW
+                                              : window;
+    bool is_param = own == PARAM_WINDOW, is_local = own == LOCAL_WINDOW;
+    uint64_t offset = at - (window == own ? own : 0); // of another window: past every end
     if (!is_param && !is_local) {
         fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "%s %u bytes at 0x%llx, in no address space",
                  verb, bytes, (unsigned long long)at);
@@ -136,7 +138,7 @@ uint8_t *private_memory(struct warp *w, const struct op *op, int lane, uint64_t 
     }
     uint64_t size = is_param ? program->kernel->info.param_bytes : program->local_bytes;
     const char *name = is_param ? "the kernel's parameters" : "local memory";
-    if (offset > size || bytes > size - offset)
+    if (!within(offset, bytes, size))
         fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "%s %u bytes at offset %llu of %s, %llu bytes",
                  verb, bytes, (unsigned long long)offset, name, (unsigned long long)size);
     else if (offset % bytes)

@@ -3,14 +3,22 @@
 #define PTXSIM_ADDRESS_H
 
 #include "ops.h"
+#include "scalars.h"
+
+// A lane's address: a register and an offset, which count modulo 2^64, or 2^32 where the register is no
+// wider.
+static inline uint64_t address_in(const char *r, uint32_t reg, bool wide, int64_t offset, int lane)
+{
+    return wide ? ((const u64 *)(r + reg))[lane] + (uint64_t)offset
+                : (u32)(((const u32 *)(r + reg))[lane] + (u32)offset);
+}
 
 // Whether [address, address + bytes) lies in one live allocation.
 bool global_span_slow(struct warp *w, uint64_t address, uint64_t bytes);
 static inline bool global_span(struct warp *w, uint64_t address, uint64_t bytes)
 {
     const struct allocation *last = &w->cta->worker->last;
-    return (address >= last->base && address - last->base < last->size &&
-            bytes <= last->size - (address - last->base)) ||
+    return within(address - last->base, bytes, last->size) ||
            global_span_slow(w, address, bytes);
 }
 

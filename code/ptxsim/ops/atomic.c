@@ -112,11 +112,7 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     uint32_t in_global = 0, in_shared = 0;
     for (uint32_t left = mask; left; left &= left - 1) {
         int i = __builtin_ctz(left);
-        uint64_t at = 0, b = 0, c = 0;
-        memcpy(&at, r + op->a + (size_t)i * (op->wide_address ? 8 : 4), op->wide_address ? 8 : 4);
-        at += (uint64_t)op->imm;
-        if (!op->wide_address)
-            at = (uint32_t)at;
+        uint64_t at = address_in(r, op->a, op->wide_address, op->imm, i), b = 0, c = 0;
         memcpy(&b, r + op->regs[1] + (size_t)i * op->width, op->bytes);
         if (op->regs[2] != NO_REGISTER)
             memcpy(&c, r + op->regs[2] + (size_t)i * op->width, op->bytes);
@@ -134,7 +130,7 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         if (shared) {
             uint32_t offset = at > UINT32_MAX ? UINT32_MAX : (uint32_t)at;
             home = cluster_home(w, op, i, &offset);
-            bool good = offset + (uint64_t)op->bytes <= home->shared_bytes && !(offset % op->bytes);
+            bool good = within(offset, op->bytes, home->shared_bytes) && !(offset % op->bytes);
             if (!good || (home->written && !written_all(home->written, offset, op->bytes)))
                 fault_shared_of(w, op, i, home, offset, op->bytes, false);
             if (good) {

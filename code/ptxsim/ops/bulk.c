@@ -39,7 +39,7 @@ struct bulk { // a load or a store on its way
     uint32_t group; // of its thread's
     uint32_t at, bytes;
     uint64_t to;
-    const struct tensor_map *map; // NULL: bytes
+    struct tensor_map map; // as it was at the issue, whatever the kernel writes there; rank 0: bytes
     int32_t from[TENSOR_RANK];
 };
 
@@ -174,14 +174,22 @@ static bool read_global(struct warp *w, const struct op *op, int lane, uint64_t 
     return true;
 }
 
+// Whether shared memory has bytes so many; a fault if not. Of none there is nothing to ask.
+static bool has_room(struct warp *w, const struct op *op, int lane, struct cta *home, uint32_t at,
+                     uint32_t bytes, bool store)
+{
+    if (within(at, bytes, home->shared_bytes))
+        return true;
+    fault_shared_of(w, op, lane, home, at, bytes, store);
+    return false;
+}
+
 // Notes that bytes will come to the shared memory of `home`, so that any access before is a race.
 static bool claim(struct warp *w, const struct op *op, int lane, struct cta *home, uint32_t at,
                   uint32_t bytes)
 {
-    if (at + (uint64_t)bytes > home->shared_bytes) {
-        fault_shared_of(w, op, lane, home, at, bytes, true);
+    if (!has_room(w, op, lane, home, at, bytes, true))
         return false;
-    }
     if (home == w->cta)
         race_proxy(w, op, lane, at, bytes, true);
     cluster_race(w, op, lane, home, at, bytes, RACE_ASYNC, NULL);
@@ -192,9 +200,7 @@ static bool claim(struct warp *w, const struct op *op, int lane, struct cta *hom
 
 static uint64_t lane_address(char *r, const struct bulk_address *a, int lane)
 {
-    uint64_t at = a->wide ? ((u64 *)(r + a->reg))[lane] : ((u32 *)(r + a->reg))[lane];
-    at += (uint64_t)a->offset;
-    return a->wide ? at : (uint32_t)at;
+    return address_in(r, a->reg, a->wide, a->offset, lane);
 }
 
 // The place in shared memory, of the CTA that is returned; NULL after a fault.
@@ -214,32 +220,65 @@ static struct cta *shared_address(struct warp *w, char *r, const struct op *op,
     return NULL;
 }
 
-static const struct tensor_map *find_map(struct warp *w, char *r, const struct op *op,
-                                         const struct bulk_operands *o, int lane)
+static bool is_own(struct warp *w, const struct op *op, int lane, const struct cta *home)
+{
+    if (home == w->cta)
+        return true;
+    fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
+             "%s from the shared memory of another CTA: it must be its own",
+             w->cta->program->insns[op->insn].opcode);
+    return false;
+}
+
+// Whether a map is one that cuTensorMapEncodeTiled can have made. A kernel can write what it likes where a
+// copy looks for its map, and the sizes of what follows are this map's.
+static bool is_sound(const struct tensor_map *m)
+{
+    enum { BOX_MOST = 256, STEP_MOST = 8, BYTES_MOST = 16 << 20 };
+    uint32_t row = (uint32_t)m->box[0] * m->element;
+    uint64_t bytes = m->swizzle ? m->swizzle : row;
+    bool good = m->magic == TENSOR_MAP_MAGIC && m->rank >= 1 && m->rank <= TENSOR_RANK &&
+                m->element && m->element == tensor_element(m->kind) && m->address % PIECE == 0 &&
+                row % PIECE == 0 && m->step[0] == 1 &&
+                (m->swizzle ? row <= m->swizzle &&
+                                  (m->swizzle == 32 || m->swizzle == 64 || m->swizzle == 128)
+                            : true);
+    for (int i = 0; i < TENSOR_RANK; ++i) {
+        uint32_t most = i < m->rank ? BOX_MOST : 1;
+        good &= m->box[i] >= 1 && m->box[i] <= most && m->step[i] >= 1 && m->step[i] <= STEP_MOST;
+        good &= i + 1 >= m->rank || m->stride[i] % PIECE == 0;
+        bytes *= i ? m->box[i] : 1;
+    }
+    return good && bytes <= BYTES_MOST;
+}
+
+// The map of a copy, into *map; false after a fault.
+static bool find_map(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
+                     int lane, struct tensor_map *map)
 {
     uint64_t at = lane_address(r, &o->global, lane);
-    const struct tensor_map *m;
+    const void *from = (const void *)(uintptr_t)at;
     if (at >> WINDOW_SHIFT == PARAM_WINDOW >> WINDOW_SHIFT) {
-        m = (const struct tensor_map *)private_memory(w, op, lane, at, 64, false); // aligned
-        if (m && at - PARAM_WINDOW + sizeof *m > w->cta->program->kernel->info.param_bytes)
-            m = (const struct tensor_map *)private_memory(w, op, lane, at, sizeof *m, false);
-    } else {
-        m = (const struct tensor_map *)(uintptr_t)at;
-        if (at % 64 || !global_span(w, at, sizeof *m)) {
-            fault_global(w, op, lane, at, at % 64 ? 64 : sizeof *m, false);
-            return NULL;
-        }
+        from = private_memory(w, op, lane, at, 64, false); // aligned
+        if (from &&
+            !within(at - PARAM_WINDOW, sizeof *map, w->cta->program->kernel->info.param_bytes))
+            from = private_memory(w, op, lane, at, sizeof *map, false);
+        if (!from)
+            return false;
+    } else if (at % 64 || !global_span(w, at, sizeof *map)) {
+        fault_global(w, op, lane, at, at % 64 ? 64 : sizeof *map, false);
+        return false;
     }
-    if (m && (m->magic != TENSOR_MAP_MAGIC || m->rank != o->rank)) {
-        if (m->magic != TENSOR_MAP_MAGIC)
-            fault_at(w, op, lane, FAULT_TRAP, "%s with something that is no tensor map",
-                     w->cta->program->insns[op->insn].opcode);
-        else
-            fault_at(w, op, lane, FAULT_TRAP, "%s with the map of a tensor of %d dimensions",
-                     w->cta->program->insns[op->insn].opcode, m->rank);
-        return NULL;
-    }
-    return m;
+    memcpy(map, from, sizeof *map);
+    const char *opcode = w->cta->program->insns[op->insn].opcode;
+    if (!is_sound(map))
+        fault_at(w, op, lane, FAULT_TRAP, "%s with something that is no tensor map", opcode);
+    else if (map->rank != o->rank)
+        fault_at(w, op, lane, FAULT_TRAP, "%s with the map of a tensor of %d dimensions", opcode,
+                 map->rank);
+    else
+        return true;
+    return false;
 }
 
 static bool find_corner(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
@@ -260,9 +299,9 @@ static bool find_corner(struct warp *w, char *r, const struct op *op, const stru
 static bool load_box(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
                      int lane, uint32_t to, struct bulk *bulk, uint32_t *bytes)
 {
-    const struct tensor_map *m = find_map(w, r, op, o, lane);
+    struct tensor_map map, *m = &map;
     int32_t from[TENSOR_RANK];
-    if (!m || !find_corner(w, r, op, o, m, lane, from))
+    if (!find_map(w, r, op, o, lane, m) || !find_corner(w, r, op, o, m, lane, from))
         return false;
     struct box box = box_of(m, from);
     struct piece *piece = need_pieces(bulk, box.rows * (box.row / PIECE));
@@ -286,7 +325,7 @@ static bool load_box(struct warp *w, char *r, const struct op *op, const struct 
 }
 
 static bool load_bytes(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
-                       int lane, uint32_t to, struct bulk *bulk, uint32_t *bytes)
+                       int lane, struct cta *home, uint32_t to, struct bulk *bulk, uint32_t *bytes)
 {
     uint64_t from = lane_address(r, &o->global, lane);
     *bytes = ((u32 *)(r + o->size))[lane];
@@ -296,10 +335,10 @@ static bool load_bytes(struct warp *w, char *r, const struct op *op, const struc
                  w->cta->program->insns[op->insn].opcode, *bytes, (unsigned long long)from, PIECE);
         return false;
     }
+    if (!has_room(w, op, lane, home, to, *bytes, true))
+        return false;
     struct piece *piece = need_pieces(bulk, *bytes / PIECE);
-    uint8_t *row = malloc(*bytes + 1);
-    if (!row)
-        abort();
+    uint8_t *row = checked_alloc(malloc(*bytes + 1));
     bool good = !*bytes || read_global(w, op, lane, from, *bytes, row);
     for (uint32_t k = 0; k < *bytes && good; k += PIECE, ++piece) {
         piece->at = to + k;
@@ -319,19 +358,21 @@ static void keep(struct cta *cta, const struct bulk *bulk)
 // Bytes of the CTA's own shared memory, to that of a CTA of the cluster: read when they come, which is as
 // late as the machine may be, and checked now, too.
 static bool load_shared(struct warp *w, char *r, const struct op *op, const struct bulk_operands *o,
-                        int lane, uint32_t to, struct bulk *bulk, uint32_t *bytes)
+                        int lane, struct cta *home, uint32_t to, struct bulk *bulk, uint32_t *bytes)
 {
     struct cta *own = shared_address(w, r, op, &o->global, lane, PIECE, false, &bulk->at);
     *bytes = ((u32 *)(r + o->size))[lane];
-    if (!own)
+    if (!own || !is_own(w, op, lane, own))
         return false;
-    if (own != w->cta || *bytes % PIECE) {
-        fault_at(w, op, lane, own != w->cta ? FAULT_OUT_OF_BOUNDS : FAULT_MISALIGNED,
-                 own != w->cta ? "%s from the shared memory of another CTA: it must be its own"
-                               : "%s of a number of bytes that is no multiple of 16",
+    if (*bytes % PIECE) {
+        fault_at(w, op, lane, FAULT_MISALIGNED,
+                 "%s of a number of bytes that is no multiple of 16",
                  w->cta->program->insns[op->insn].opcode);
         return false;
     }
+    if (!has_room(w, op, lane, home, to, *bytes, true) ||
+        !has_room(w, op, lane, own, bulk->at, *bytes, false))
+        return false;
     struct piece *piece = need_pieces(bulk, *bytes / PIECE);
     bulk->from_shared = true;
     for (uint32_t k = 0; k < *bytes; k += PIECE, ++piece) {
@@ -392,8 +433,8 @@ static void load(struct warp *w, char *r, const struct op *op, const struct bulk
     if (!home)
         return;
     bool good = o->tensor        ? load_box(w, r, op, o, lane, to, &bulk, &bytes)
-                : o->from_shared ? load_shared(w, r, op, o, lane, to, &bulk, &bytes)
-                                 : load_bytes(w, r, op, o, lane, to, &bulk, &bytes);
+                : o->from_shared ? load_shared(w, r, op, o, lane, home, to, &bulk, &bytes)
+                                 : load_bytes(w, r, op, o, lane, home, to, &bulk, &bytes);
     uint64_t barrier = lane_address(r, &o->barrier, lane);
     if (good && o->multicast)
         deliver_to_many(w, op, lane, ((u16 *)(r + o->ranks))[lane], &bulk, barrier, to, bytes);
@@ -409,7 +450,7 @@ static bool read_shared(const struct bulk *b, uint32_t at, uint32_t bytes, uint8
 {
     struct warp *w = b->warp;
     struct cta *cta = w->cta;
-    bool good = at + (uint64_t)bytes <= cta->shared_bytes;
+    bool good = within(at, bytes, cta->shared_bytes);
     if (!good || (cta->written && !written_all(cta->written, at, bytes)))
         fault_shared(w, b->op, b->lane, at, bytes, false);
     if (!good)
@@ -445,7 +486,7 @@ static struct op reduction_of(const struct op *op, const struct tensor_map *map)
 {
     struct op one = *op;
     one.order = ORDER_STRONG;
-    if (!map)
+    if (!map || !map->rank)
         return one;
     one.bytes = map->element;
     one.number = map->kind == TENSOR_FLOAT16    ? ATOMIC_F16
@@ -482,7 +523,7 @@ static void reduce(struct warp *w, const struct op *one, uint8_t *memory, const 
 static bool reduce_global(const struct bulk *b, uint64_t at, uint32_t bytes, const uint8_t *from)
 {
     struct warp *w = b->warp;
-    struct op one = reduction_of(b->op, b->map);
+    struct op one = reduction_of(b->op, &b->map);
     if (!global_span(w, at, bytes) || !global_defined(w, at, bytes, false)) {
         fault_global(w, b->op, b->lane, at, bytes, true);
         return false;
@@ -506,11 +547,11 @@ static void reduce_shared(struct warp *w, char *r, const struct op *op,
     struct op one = reduction_of(op, NULL);
     uint32_t to, bytes;
     struct cta *home = shared_address(w, r, op, &o->shared, lane, PIECE, true, &to);
-    if (!home || !load_shared(w, r, op, o, lane, to, &bulk, &bytes)) {
+    if (!home || !load_shared(w, r, op, o, lane, home, to, &bulk, &bytes)) {
         free(bulk.pieces);
         return;
     }
-    bool good = to + (uint64_t)bytes <= home->shared_bytes &&
+    bool good = within(to, bytes, home->shared_bytes) &&
                 (!home->written || written_all(home->written, to, bytes));
     if (!good)
         fault_shared_of(w, op, lane, home, to, bytes, false);
@@ -531,14 +572,14 @@ static void store(const struct bulk *b, bool moves)
     bool (*write)(const struct bulk *, uint64_t, uint32_t, const uint8_t *) =
         o->reduces ? reduce_global : write_global;
     uint8_t row[256 * 8];
-    if (!b->map) {
+    if (!b->map.rank) {
         for (uint32_t k = 0; k < b->bytes; k += PIECE)
             if (!read_shared(b, b->at + k, PIECE, row) ||
                 (moves && !write(b, b->to + k, PIECE, row)))
                 return;
         return;
     }
-    struct box box = box_of(b->map, b->from);
+    struct box box = box_of(&b->map, b->from);
     for (uint32_t i = 0; i < box.rows; ++i) {
         uint32_t first, inside;
         uint64_t at = row_of(&box, i, &first, &inside);
@@ -555,13 +596,15 @@ static void issue_store(struct warp *w, char *r, const struct op *op, const stru
                         int lane)
 {
     struct bulk b = {.op = op, .lane = (uint8_t)lane, .warp = w, .group = w->bulk_open[lane]};
-    if (!shared_address(w, r, op, &o->shared, lane, o->tensor ? 128 : PIECE, false, &b.at))
+    struct cta *own =
+        shared_address(w, r, op, &o->shared, lane, o->tensor ? 128 : PIECE, false, &b.at);
+    if (!own || !is_own(w, op, lane, own))
         return;
     if (o->tensor) {
-        b.map = find_map(w, r, op, o, lane);
-        if (!b.map || !find_corner(w, r, op, o, b.map, lane, b.from))
+        if (!find_map(w, r, op, o, lane, &b.map) ||
+            !find_corner(w, r, op, o, &b.map, lane, b.from))
             return;
-        if (o->reduces && !reduces(w, op, lane, b.map))
+        if (o->reduces && !reduces(w, op, lane, &b.map))
             return;
     } else {
         b.to = lane_address(r, &o->global, lane);
@@ -574,10 +617,12 @@ static void issue_store(struct warp *w, char *r, const struct op *op, const stru
             return;
         }
     }
+    if (!o->tensor && !has_room(w, op, lane, w->cta, b.at, b.bytes, false))
+        return;
     store(&b, false);
     if (w->cta->film)
         film_bulk(w->cta->film, op->insn, lane, b.at,
-                  b.map ? box_of(b.map, b.from).rows * box_of(b.map, b.from).row : b.bytes, 0,
+                  o->tensor ? box_of(&b.map, b.from).rows * box_of(&b.map, b.from).row : b.bytes, 0,
                   b.group, true);
     keep(w->cta, &b);
 }

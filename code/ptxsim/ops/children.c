@@ -150,11 +150,9 @@ void device_malloc_op(struct warp *w, char *r, const struct op *op, uint32_t mas
     note_effect(w);
     for (; mask; mask &= mask - 1) {
         int lane = __builtin_ctz(mask);
-        void *place = generic_place(w, op, lane, argument(w, r, op, lane, 1, 8), 8, true);
-        uint64_t address = place ? heap_take(argument(w, r, op, lane, 2, 8)) : 0;
-        if (!place)
+        uint64_t address = heap_take(argument(w, r, op, lane, 2, 8));
+        if (!generic_store(w, op, lane, argument(w, r, op, lane, 1, 8), &address, 8))
             return;
-        memcpy(place, &address, 8);
         give_error(w, r, op, lane, address ? SUCCESS : NO_MEMORY);
     }
 }
@@ -177,10 +175,8 @@ void stream_create_op(struct warp *w, char *r, const struct op *op, uint32_t mas
     static const uint64_t any = 1;
     for (; mask; mask &= mask - 1) {
         int lane = __builtin_ctz(mask);
-        void *place = generic_place(w, op, lane, argument(w, r, op, lane, 1, 8), 8, true);
-        if (!place)
+        if (!generic_store(w, op, lane, argument(w, r, op, lane, 1, 8), &any, 8))
             return;
-        memcpy(place, &any, 8);
         give_error(w, r, op, lane, SUCCESS);
     }
 }
@@ -194,12 +190,13 @@ void set_condition_op(struct warp *w, char *r, const struct op *op, uint32_t mas
         uint64_t handle, value;
         memcpy(&handle, parameter(w, r, op, lane, 0), 8);
         value = argument(w, r, op, lane, 1, 4);
-        if (!global_span(w, handle, 4)) {
+        if (handle % 4 || !global_span(w, handle, 4)) {
             fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "sets the condition 0x%llx, which is none",
                      (unsigned long long)handle);
             return;
         }
-        memcpy((void *)(uintptr_t)handle, &value, 4);
+        if (!generic_store(w, op, lane, handle, &value, 4))
+            return;
     }
 }
 

@@ -56,7 +56,7 @@ static void move_locals(struct warp *w, const struct call_operands *call, uint64
     for (int i = 0; i < call->moves; ++i) {
         const struct call_move *m = &call->move[i];
         char *here = local + mine + m->mine, *there = local + mine + call->local_bytes + m->its;
-        if (mine + call->local_bytes + m->its + m->bytes > size)
+        if (!within(mine + call->local_bytes + m->its, m->bytes, size))
             continue; // call_op has reported it
         memcpy(back ? here : there, back ? there : here, m->bytes);
     }
@@ -102,11 +102,11 @@ static void enter(struct warp *w, char *r, const struct op *op, const struct cal
     if (mask != w->alive)
         for (uint32_t end; (end = overlapped(w, callee, frame, mask));)
             frame = end;
-    bool fits = frame + callee->frame_bytes <= p->file_bytes;
+    bool fits = within(frame, callee->frame_bytes, p->file_bytes);
     for (uint32_t left = mask; left; left &= left - 1) {
         int i = __builtin_ctz(left);
         uint64_t local = ((u64 *)(r + FRAME_LOCAL))[i] + call->local_bytes;
-        fits &= local + callee->local_bytes <= w->stack[i];
+        fits &= within(local, callee->local_bytes, w->stack[i]);
     }
     if (!fits) {
         fault_at(w, op, first, FAULT_OUT_OF_BOUNDS, "calls nested too deeply: the stack is full");

@@ -54,12 +54,9 @@ static void copy_places_of(const char *r, const struct op *op, struct copy_place
     const struct copy_operands *o = op->operands;
 
     for (int i = 0; i < WARP; ++i) {
-        uint64_t to = o->to_wide ? ((const u64 *)(r + o->to))[i] : ((const u32 *)(r + o->to))[i];
-        to += (uint64_t)o->to_offset;
+        uint64_t to = address_in(r, o->to, o->to_wide, o->to_offset, i);
         p->to[i] = to - (to >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT ? SHARED_WINDOW : 0);
-        p->from[i] =
-            o->from_wide ? ((const u64 *)(r + o->from))[i] : ((const u32 *)(r + o->from))[i];
-        p->from[i] += (uint64_t)o->from_offset;
+        p->from[i] = address_in(r, o->from, o->from_wide, o->from_offset, i);
         p->used[i] = o->size != NO_REGISTER ? ((const u32 *)(r + o->size))[i] : op->bytes;
         if (o->ignore != NO_REGISTER && *(const u32 *)(r + o->ignore) >> i & 1)
             p->used[i] = 0;
@@ -76,7 +73,7 @@ static bool copy_reads_run(struct warp *w, const struct op *op, const struct cop
 
     for (uint32_t i = 0; i < WARP; ++i)
         other |= (p->from[i] ^ (first + i * size)) | (p->used[i] ^ size) | p->to[i] % size |
-                 (p->to[i] + size > w->cta->shared_bytes);
+                 !within(p->to[i], size, w->cta->shared_bytes);
     if (other || !global_span(w, first, WARP * size) ||
         !global_defined(w, first, WARP * size, false) ||
         (w->clock && !o->read_run(w, op, first, size, NULL)))
@@ -105,7 +102,7 @@ void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
                      size, used);
             return;
         }
-        if (to % size || to + size > cta->shared_bytes) {
+        if (to % size || !within(to, size, cta->shared_bytes)) {
             fault_shared(w, op, i, to > UINT32_MAX ? UINT32_MAX : (uint32_t)to, size, true);
             continue;
         }

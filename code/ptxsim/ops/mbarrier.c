@@ -23,7 +23,7 @@ struct cta *mbarrier_home(struct warp *w, const struct op *op, int lane, uint64_
 {
     struct cta *home = cluster_home_wide(w, op, lane, wide, at);
     char of[64];
-    if (*at % 8 || *at + (uint64_t)8 > home->shared_bytes) {
+    if (*at % 8 || !within(*at, 8, home->shared_bytes)) {
         fault_shared_of(w, op, lane, home, *at, 8, starts);
         return NULL;
     }
@@ -35,6 +35,21 @@ struct cta *mbarrier_home(struct warp *w, const struct op *op, int lane, uint64_
         return NULL;
     }
     return home;
+}
+
+bool mbarrier_expect(struct warp *w, const struct op *op, int lane, uint32_t at,
+                     struct mbarrier_state *s, int64_t more)
+{
+    enum { MOST = (1 << 20) - 1 };
+    int64_t bytes = s->bytes + more;
+    if (bytes < -MOST || bytes > MOST) {
+        fault_at(w, op, lane, FAULT_TRAP,
+                 "the mbarrier at shared address 0x%x would lack %lld bytes, where %d are the most",
+                 at, (long long)bytes, MOST);
+        return false;
+    }
+    s->bytes = (int32_t)bytes;
+    return true;
 }
 
 void mbarrier_settle(struct cta *cta, struct meeting *m, struct mbarrier_state *s)
@@ -97,7 +112,8 @@ bool mbarrier_bind(struct warp *w, const struct op *op, int lane, struct cta *ho
     race_release_to(w, 1u << lane, cta, &m->pending);
     if (cta != w->cta)
         *stamp = race_delivered(w, lane, cta, &m->pending);
-    s.bytes -= (int32_t)bytes;
+    if (!mbarrier_expect(w, op, lane, at, &s, -(int64_t)bytes))
+        return false;
     cta->progress++;
     mbarrier_settle(cta, m, &s);
     film_state(cta, op, MBARRIER_COMPLETE, 1u << lane, m, &s);

@@ -38,6 +38,11 @@ struct meeting *meeting_at(struct cta *cta, uint32_t at);
 struct cta *mbarrier_home(struct warp *w, const struct op *op, int lane, uint64_t wide, bool starts,
                           uint32_t *at);
 
+// Changes the bytes that the phase still lacks; false after a fault: they would be more than 2^20 - 1 (PTX
+// ISA, "Tracking asynchronous operations by the mbarrier object").
+bool mbarrier_expect(struct warp *w, const struct op *op, int lane, uint32_t at,
+                     struct mbarrier_state *s, int64_t more);
+
 // Ends the phase if nothing is missing in it.
 void mbarrier_settle(struct cta *cta, struct meeting *m, struct mbarrier_state *s);
 

@@ -11,10 +11,7 @@
 
 static struct cta *find_object(struct warp *w, char *r, const struct op *op, int lane, uint32_t *at)
 {
-    uint64_t wide = op->wide_address ? ((u64 *)(r + op->a))[lane] : ((u32 *)(r + op->a))[lane];
-    wide += (uint64_t)op->imm;
-    if (!op->wide_address)
-        wide = (uint32_t)wide;
+    uint64_t wide = address_in(r, op->a, op->wide_address, op->imm, lane);
     struct cta *home = mbarrier_home(w, op, lane, wide, op->mbarrier == MBARRIER_INIT, at);
     const struct mbarrier_operands *o = op->operands;
     bool own = op->mbarrier == MBARRIER_WAIT || op->mbarrier == MBARRIER_INIT ||
@@ -130,14 +127,19 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
         if (o->result != NO_REGISTER)
             ((u64 *)(r + o->result))[i] = mbarrier_pack(s);
         switch (op->mbarrier) {
-        case MBARRIER_EXPECT: s.bytes += (int32_t)value; continue;
+        case MBARRIER_EXPECT:
+            if (!mbarrier_expect(w, op, i, at, &s, (int32_t)value))
+                return;
+            continue;
         case MBARRIER_COMPLETE:
-            s.bytes -= (int32_t)value;
+            if (!mbarrier_expect(w, op, i, at, &s, -(int64_t)(int32_t)value))
+                return;
             cta->progress++;
             break;
         case MBARRIER_ARRIVE_EXPECT:
         case MBARRIER_DROP_EXPECT:
-            s.bytes += (int32_t)value;
+            if (!mbarrier_expect(w, op, i, at, &s, (int32_t)value))
+                return;
             value = 1;
             break;
         default: break;

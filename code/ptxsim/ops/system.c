@@ -18,17 +18,38 @@ void *generic_place(struct warp *w, const struct op *op, int lane, uint64_t at, 
     generic.space = SPACE_GENERIC;
     if (at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT) {
         uint64_t offset = at - SHARED_WINDOW;
-        if (offset + bytes <= w->cta->shared_bytes)
+        if (within(offset, bytes, w->cta->shared_bytes) && offset % bytes == 0)
             return w->cta->shared + offset;
-        fault_shared(w, op, lane, (uint32_t)offset, bytes, store);
+        fault_shared(w, op, lane, offset > UINT32_MAX ? UINT32_MAX : (uint32_t)offset, bytes,
+                     store);
         return NULL;
     }
     if (at >> WINDOW_SHIFT)
         return private_memory(w, &generic, lane, at, bytes, store);
-    if (global_span(w, at, bytes))
+    if (at % bytes == 0 && global_span(w, at, bytes))
         return (void *)(uintptr_t)at;
     fault_global(w, op, lane, at, bytes, store);
     return NULL;
+}
+
+bool generic_store(struct warp *w, const struct op *op, int lane, uint64_t at, const void *from,
+                   uint32_t bytes)
+{
+    struct cta *cta = w->cta;
+    void *place = generic_place(w, op, lane, at, bytes, true);
+    if (!place)
+        return false;
+    if (at >> WINDOW_SHIFT == SHARED_WINDOW >> WINDOW_SHIFT) {
+        race_shared(w, op, 1u << lane, (uint32_t)at, bytes, RACE_WRITE, from);
+        if (cta->written)
+            written_mark(cta->written, (uint32_t)at, bytes);
+    } else if (!(at >> WINDOW_SHIFT)) {
+        global_defined(w, at, bytes, true);
+        global_touch(w, at, bytes, true);
+        race_global(w, op, 1u << lane, at, bytes, RACE_WRITE, from);
+    }
+    memcpy(place, from, bytes);
+    return true;
 }
 
 // Bytes at a generic address; false after a fault.

@@ -27,7 +27,7 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
     }
     if (*shared) {
         uint32_t offset = at > UINT32_MAX ? UINT32_MAX : (uint32_t)at;
-        bool good = offset + (uint64_t)bytes <= cta->shared_bytes && !(offset & (bytes - 1));
+        bool good = within(offset, bytes, cta->shared_bytes) && !(offset & (bytes - 1));
         if (!good || (!store && cta->written && !written_all(cta->written, offset, bytes))) {
             fault_shared(w, op, lane, offset, bytes, store);
             if (!good)
@@ -57,7 +57,7 @@ static inline uint8_t *locate_quick(struct warp *w, const struct op *op, uint32_
 {
     const struct cta *cta = w->cta;
     uint32_t offset = (uint32_t)at;
-    if (op->space != SPACE_SHARED || at + bytes > cta->shared_bytes || (at & (bytes - 1)) ||
+    if (op->space != SPACE_SHARED || !within(at, bytes, cta->shared_bytes) || (at & (bytes - 1)) ||
         (!store && cta->written && !written_all(cta->written, offset, bytes)) ||
         (cta->races && !race_in_line(w, op, store ? lanes : ~0u, offset, bytes, store)))
         return NULL;
@@ -107,7 +107,7 @@ static bool rows_good(struct warp *w, const struct op *op, const uint64_t row[8]
     if (op->space != SPACE_SHARED)
         return false;
     for (int i = 0; i < 8; ++i)
-        if (row[i] + 16 > cta->shared_bytes || row[i] % 16 ||
+        if (!within(row[i], 16, cta->shared_bytes) || row[i] % 16 ||
             (cta->written && !written_all(cta->written, (uint32_t)row[i], 16)))
             return false;
     return !cta->races || race_rows(w, op, row, 8, 16);
@@ -252,9 +252,8 @@ void wmma_move(struct warp *w, char *r, const struct op *op, uint32_t mask)
     const struct matrix_memory *m = op->operands;
     if (!whole_warp(w, op, mask))
         return;
-    uint64_t base = op->wide_address ? *(const u64 *)(r + op->a) : *(const u32 *)(r + op->a);
+    uint64_t base = address_in(r, op->a, op->wide_address, op->imm, 0);
     uint64_t stride = *(const u32 *)(r + m->stride);
-    base += (uint64_t)op->imm;
     if (m->matrix.bytes == 2 && !m->accumulator)
         load_tiles(w, r, op, base, stride);
     else
@@ -269,8 +268,7 @@ void tiles_move(struct warp *w, char *r, const struct op *op, uint32_t mask)
         return;
     uint64_t at[WARP];
     for (int i = 0; i < WARP; ++i)
-        at[i] = op->wide_address ? ((const u64 *)(r + op->a))[i] + (uint64_t)op->imm
-                                 : (uint32_t)(((const u32 *)(r + op->a))[i] + (uint32_t)op->imm);
+        at[i] = address_in(r, op->a, op->wide_address, op->imm, i);
     for (int i = 0; i < t->count; ++i)
         move_tile(w, r, op, t->regs[i], at + 8 * i, 8 * i, t->store, t->transposed);
 }

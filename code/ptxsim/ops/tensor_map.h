@@ -32,4 +32,11 @@ struct tensor_map {
 };
 _Static_assert(sizeof(struct tensor_map) == 128, "a CUtensorMap has 128 bytes");
 
+// Bytes of an element of a CUtensorMapDataType; 0: a type that the simulator does not have.
+static inline unsigned tensor_element(unsigned kind)
+{
+    static const uint8_t bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+    return kind < sizeof bytes ? bytes[kind] : 0;
+}
+
 #endif

@@ -191,7 +191,7 @@ static bool take_piece(struct warp *w, const struct op *op, uint32_t at, enum ra
                        bool *proxy, void *to)
 {
     struct cta *cta = w->cta;
-    bool good = at + (uint64_t)16 <= cta->shared_bytes;
+    bool good = within(at, 16, cta->shared_bytes);
     if (!good || (cta->written && !written_all(cta->written, at, 16))) {
         fault_shared(w, op, 0, at, 16, false);
         if (!good)

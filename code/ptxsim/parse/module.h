@@ -117,11 +117,17 @@ struct function {
     size_t variable_count, variable_capacity;
     int *outer; // of each scope: the one around it, -1 for the body itself
     size_t scope_count, scope_capacity;
+    struct function *alias; // .alias: the function that this name stands for; or NULL
     int params, returns; // of a .func: return values come first among the variables
     int max_threads;
     bool bounded;          // it says max_threads
     unsigned cluster[3];   // .reqnctapercluster, or 0
     char unsupported[256]; // why it cannot be decoded, else empty
+};
+
+struct alias { // .alias name, of;
+    const char *name, *of;
+    int unit;
 };
 
 struct module {
@@ -134,6 +140,8 @@ struct module {
     size_t variable_count, variable_capacity;
     struct function **functions;
     size_t function_count, function_capacity;
+    struct alias *aliases;
+    size_t alias_count, alias_capacity;
     struct kernel *kernels;
     size_t kernel_count;
 };
@@ -141,7 +149,7 @@ struct module {
 // Frees what module_parse made; module_free (decode/) frees the kernels' programs first.
 void module_drop(struct module *module);
 // By a name in the text `unit`: what is local there comes first, then a definition in any text, then
-// a declaration. NULL: there is none.
+// a declaration. NULL: there is none. Of an alias, the function that it stands for.
 struct function *module_function(struct module *module, int unit, const char *name);
 struct variable *module_variable(struct module *module, int unit, const char *name);
 // By the names that an instruction in `scope` sees.

@@ -495,7 +495,7 @@ static void parse_value(struct parser *p, struct variable *v, size_t element, si
         expect(p, "}");
         return;
     }
-    if (*at + element > v->size)
+    if (!within(*at, element, v->size))
         fail(p, "more initial values than %s has room for", v->name);
     uint64_t bits = 0;
     if (p->token.kind == TOKEN_FLOAT) {
@@ -963,6 +963,17 @@ static void parse_function(struct parser *p, bool is_kernel)
     p->function = NULL;
 }
 
+static void parse_alias(struct parser *p)
+{
+    struct module *m = p->module;
+    struct alias alias = {.name = word(p, "an alias"), .unit = p->unit};
+    expect(p, ",");
+    alias.of = word(p, "a function's name");
+    expect(p, ";");
+    m->aliases = array_grow(m->aliases, m->alias_count, &m->alias_capacity, sizeof *m->aliases);
+    m->aliases[m->alias_count++] = alias;
+}
+
 static void parse_module(struct parser *p)
 {
     advance(p);
@@ -988,8 +999,10 @@ static void parse_module(struct parser *p)
             skip_braces(p);
         } else if (accept(p, ".loc")) {
             parse_loc(p);
-        } else if (accept(p, ".pragma") || accept(p, ".alias")) {
+        } else if (accept(p, ".pragma")) {
             parse_pragma(p);
+        } else if (accept(p, ".alias")) {
+            parse_alias(p);
         } else if (accept(p, ".extern")) {
             p->linkage = LINK_EXTERN;
             continue;
@@ -1026,14 +1039,59 @@ struct function *module_function(struct module *module, int unit, const char *na
     struct function *best = NULL;
     for (size_t i = 0, most = 0; i < module->function_count; ++i) {
         struct function *f = module->functions[i];
-        size_t fit =
-            strcmp(f->name, name) ? 0 : (size_t)fits(unit, f->unit, f->linkage, f->has_body);
+        bool defined = f->has_body || f->alias;
+        size_t fit = strcmp(f->name, name) ? 0 : (size_t)fits(unit, f->unit, f->linkage, defined);
         if (fit > most) {
             most = fit;
             best = f;
         }
     }
-    return best;
+    return best && best->alias ? best->alias : best;
+}
+
+// The function of a text with a name; defined: one with a body, else one without.
+static struct function *in_text(struct module *m, int unit, const char *name, bool defined)
+{
+    for (size_t i = 0; i < m->function_count; ++i) {
+        struct function *f = m->functions[i];
+        if (f->unit == unit && f->has_body == defined && !f->is_kernel && !strcmp(f->name, name))
+            return f;
+    }
+    return NULL;
+}
+
+// PTX ISA, ".alias": a name that is declared, of a function that the same text defines.
+static bool resolve_aliases(struct module *m, char *why, size_t size)
+{
+    for (size_t i = 0; i < m->alias_count; ++i) {
+        const struct alias *a = &m->aliases[i];
+        struct function *declared = in_text(m, a->unit, a->name, false);
+        struct function *of = in_text(m, a->unit, a->of, true);
+        bool twice = in_text(m, a->unit, a->name, true) || (declared && declared->alias);
+        if (!declared || !of || twice || declared->params != of->params ||
+            declared->returns != of->returns) {
+            snprintf(why, size,
+                     ".alias %s, %s: it wants a function that is declared once, without a body, and "
+                     "one with a body and the same parameters",
+                     a->name, a->of);
+            return false;
+        }
+        for (size_t k = 0; k < m->function_count; ++k) // each declaration of the name
+            if (m->functions[k]->unit == a->unit && !strcmp(m->functions[k]->name, a->name))
+                m->functions[k]->alias = of;
+    }
+    return true;
+}
+
+const char *module_missing(struct module *module, size_t index)
+{
+    for (size_t i = 0; i < module->function_count; ++i) {
+        const struct function *f = module->functions[i];
+        const struct function *found = module_function(module, f->unit, f->name);
+        if (!f->has_body && !found->has_body && index-- == 0)
+            return f->name;
+    }
+    return NULL;
 }
 
 struct variable *module_variable(struct module *module, int unit, const char *name)
@@ -1197,7 +1255,7 @@ static bool place_variables(struct module *m, char *why, size_t size)
                     if (m->functions[j] == module_function(m, v->unit, r->name))
                         value = CODE_WINDOW + j;
             }
-            if (!value || r->at + 8 > v->size) {
+            if (!value || !within(r->at, 8, v->size)) {
                 snprintf(why, size, "the initial value of %s names '%s'", v->name, r->name);
                 return false;
             }
@@ -1223,6 +1281,7 @@ void module_drop(struct module *module)
         free(module->functions[i]->variables);
     }
     free(module->functions);
+    free(module->aliases);
     free(module->variables);
     arena_free(&module->arena);
     free(module);
@@ -1263,7 +1322,7 @@ struct module *module_link(char *const *texts, size_t count, char *why, size_t s
     free(p->registers);
     free(p->locations);
     free(p);
-    if (good) {
+    if (good && (good = resolve_aliases(m, why, size))) {
         m->kernels = arena_alloc(&m->arena, (m->kernel_count + 1) * sizeof *m->kernels);
         size_t at = 0;
         for (size_t i = 0; i < m->function_count; ++i)

@@ -207,7 +207,7 @@ FN(shared_quick)(struct warp *w, char *r, const struct op *op, uint32_t mask, co
         return false;
     enum shape shape = FN(shape32)(a, size);
     uint32_t at = a[0] + (uint32_t)op->imm, extent = shape == SHAPE_SAME ? size : WARP * size;
-    if (shape == SHAPE_ANY || at % size || at + (uint64_t)extent > cta->shared_bytes ||
+    if (shape == SHAPE_ANY || at % size || !within(at, extent, cta->shared_bytes) ||
         (cta->watched && !FN(shared_good)(w, op, at, size, shape, store)))
         return false;
     struct insn_counts *count = counts_of(w, op);
@@ -236,14 +236,14 @@ FN(scattered_good)(struct warp *w, const struct op *op, const uint32_t at[WARP],
 {
     const struct cta *cta = w->cta;
     uint32_t bad = 0, low = at[0], high = at[0], unwritten = 0;
-    if (op->order || cta->shared_bytes < size)
+    if (op->order)
         return false;
     for (int i = 0; i < WARP; ++i) {
         bad |= at[i] % size;
         low = at[i] < low ? at[i] : low;
         high = at[i] > high ? at[i] : high;
     }
-    if (bad || high > cta->shared_bytes - size)
+    if (bad || !within(high, size, cta->shared_bytes))
         return false;
     bool all = !cta->written || // of a few lines, as most of those are that share a row
                (high - low < 256 && written_all(cta->written, low, high - low + size));
@@ -269,7 +269,7 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
     enum shape shape = mask == ~0u ? FN(shape32)(at, size) : SHAPE_ANY;
     uint32_t extent = shape == SHAPE_SAME ? size : WARP * size;
     if (shape != SHAPE_ANY &&
-        (at[0] % size || at[0] + (uint64_t)extent > cta->shared_bytes ||
+        (at[0] % size || !within(at[0], extent, cta->shared_bytes) ||
          (cta->races && (op->order || (store && shape == SHAPE_SAME))) || // lane by lane
          (!store && cta->written && !written_all(cta->written, at[0], extent))))
         shape = SHAPE_ANY; // a fault: find the lane
@@ -287,7 +287,7 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             uint8_t *lane = lanes + (size_t)i * size;
             uint32_t from = at[i];
             struct cta *home = cluster_home(w, op, i, &from);
-            bool good = !(from % size) && from + (uint64_t)size <= home->shared_bytes;
+            bool good = !(from % size) && within(from, size, home->shared_bytes);
             if (good && home != cta)
                 race_remote(w, op, i, home, from, size, store ? RACE_WRITE : RACE_READ, lane);
             else if (good && cta->races)
