@@ -281,7 +281,7 @@ judge := $(filter-out labs/judge/runner.c labs/judge/gpu.c,$(wildcard labs/judge
 build/obj/labs/judge/build.o: private CFLAGS += -DKERNEL_FLAGS='"$(filter-out -Icode,$(KERNEL_FLAGS))"'
 build/judge: $(call objects,$(judge) labs/replay.c code/ptxsim/machine/counts.c) build/libworkbench.a
 	$(say) LD $@
-	$(Q)$(CC) $^ -l:libmd.a $(LIBS) -o $@
+	$(Q)$(CC) $^ -l:libmd.a -l:libcrypt.a $(LIBS) -o $@
 build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@

@@ -37,6 +37,7 @@ for_chapter() {
 for_grader() {
     has_header 'sys/types.h>
 #include <sha2.h' || needed+=(libmd-dev)
+    has_header crypt.h || needed+=(libcrypt-dev)
     has_command bwrap || needed+=(bubblewrap)
 }
 for_book() {

@@ -226,7 +226,7 @@ absent() { # PATTERN FILE
     : >"$SAID"
     deps quick
     [ "$status" -eq 0 ]
-    grep -q -- '-y --no-install-recommends g++ libjansson-dev libmd-dev bubblewrap pandoc gnuplot-nox bats$' "$SAID"
+    grep -q -- '-y --no-install-recommends g++ libjansson-dev libmd-dev libcrypt-dev bubblewrap pandoc gnuplot-nox bats$' "$SAID"
     deps all
     [ "$status" -eq 0 ]
     grep -q 'bats libcmocka-dev.*slurmctld slurmd munge' "$SAID"

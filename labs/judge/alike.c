@@ -1,7 +1,7 @@
 // alike.c: which submissions of a folder have text in common that is neither the starter's nor the book's.
 //
 // Winnowing (Schleimer, Wilkerson, Aiken: "Winnowing: Local Algorithms for Document Fingerprinting",
-// SIGMOD 2003). A text becomes tokens in which comments, spaces, names and numbers play no part; of
+// SIGMOD 2003). A text, as it stands and preprocessed, becomes tokens in which comments, spaces, names and numbers play no part; of
 // each WINDOW runs of RUN tokens the one with the least hash is kept, with its line. Two texts that
 // share RUN + WINDOW - 1 tokens share a fingerprint. It says where to look, and not who wrote it.
 #include "judge.h"
@@ -33,9 +33,9 @@ static void *grown(void *old, size_t bytes)
 
 // ---- Tokens -------------------------------------------------------------------------------------
 
-static bool is_name(char c)
+static bool is_name(char c) // letters of any alphabet, too
 {
-    return isalnum((unsigned char)c) || c == '_' || c == '$';
+    return isalnum((unsigned char)c) || c == '_' || c == '$' || (unsigned char)c >= 0x80;
 }
 
 // Words that say what a program does: the language's, and those that CUDA has given a meaning.
@@ -53,49 +53,65 @@ static bool is_kept(const char *word, size_t length)
     return length > 2 && word[0] == '_' && word[1] == '_';
 }
 
+static const char *past(const char *s, const char *end, const char *what)
+{
+    const char *found = memmem(s, (size_t)(end - s), what, strlen(what));
+    return found ? found + strlen(what) : end;
+}
+
 // Past a comment, a space or a directive of the preprocessor; the same place if there is none.
-static const char *past_blank(const char *s, bool line_begins)
+static const char *past_blank(const char *s, const char *end, bool line_begins)
 {
     if (isspace((unsigned char)*s))
         return s + 1;
-    if (s[0] == '/' && s[1] == '/')
-        return s + strcspn(s, "\n");
-    if (s[0] == '/' && s[1] == '*') {
-        const char *end = strstr(s + 2, "*/");
-        return end ? end + 2 : s + strlen(s);
-    }
+    if (end - s >= 2 && s[0] == '/' && s[1] == '/')
+        return past(s, end, "\n");
+    if (end - s >= 2 && s[0] == '/' && s[1] == '*')
+        return past(s + 2, end, "*/");
     if (*s == '#' && line_begins)
-        while (*s && *s != '\n') // a backslash at its end takes the next line along
-            s += *s == '\\' && s[1] ? 2 : 1;
+        while (s < end && *s != '\n') // a backslash at its end takes the next line along
+            s += *s == '\\' && end - s >= 2 ? 2 : 1;
     return s;
 }
 
 // Past a token; its hash in *kind.
-static const char *past_token(const char *s, uint64_t *kind)
+static const char *past_token(const char *s, const char *end, uint64_t *kind)
 {
     const char *start = s;
     uint64_t hash = 14695981039346656037u; // FNV-1a
 
     if (*s == '"' || *s == '\'') {
-        for (++s; *s && *s != *start && *s != '\n'; ++s)
-            s += *s == '\\' && s[1];
-        s += *s == *start;
+        for (++s; s < end && *s != *start && *s != '\n'; ++s)
+            s += *s == '\\' && end - s >= 2;
+        s += s < end && *s == *start;
         return *kind = '"', s;
     }
     if (isdigit((unsigned char)*s)) {
-        while (is_name(*s) || *s == '.')
+        while (s < end && (is_name(*s) || *s == '.'))
             ++s;
         return *kind = '0', s;
     }
     if (!is_name(*s))
         return *kind = (unsigned char)*s, s + 1;
-    while (is_name(*s))
+    while (s < end && is_name(*s))
         ++s;
     if (!is_kept(start, (size_t)(s - start)))
         return *kind = 'n', s;
     for (const char *at = start; at < s; ++at)
         hash = (hash ^ (unsigned char)*at) * 1099511628211u;
     return *kind = hash, s;
+}
+
+// In what the preprocessor wrote, "# 12": the line of the source from which it goes on. 0: no such line.
+static int line_said(const char *s, const char *end)
+{
+    int line = 0;
+
+    if (end - s < 3 || memcmp(s, "# ", 2) != 0)
+        return 0;
+    for (s += 2; s < end && isdigit((unsigned char)*s) && line < 1 << 24; ++s)
+        line = 10 * line + *s - '0';
+    return line;
 }
 
 static int by_hash(const void *a, const void *b)
@@ -118,19 +134,23 @@ static void in_order(struct prints *p)
 }
 
 // A text's tokens, each with its line. New array, *count long.
-static struct print *tokens_of(const char *source, int *count)
+static struct print *tokens_of(const struct source *source, bool preprocessed, int *count)
 {
+    const char *s = source->text, *end = s + source->bytes;
     struct print *tokens = NULL;
     int room = 0, line = 1;
     bool line_begins = true;
 
     *count = 0;
-    for (const char *s = source; *s;) {
-        const char *next = past_blank(s, line_begins);
+    if (source->bytes >= 3 && memcmp(s, "\xef\xbb\xbf", 3) == 0) // a byte order mark
+        s += 3;
+    while (s < end) {
+        const char *next = past_blank(s, end, line_begins);
         uint64_t kind = 0;
         bool token = next == s;
+        int said = preprocessed && line_begins && !token ? line_said(s, end) : 0;
         if (token)
-            next = past_token(s, &kind);
+            next = past_token(s, end, &kind);
         if (token) {
             if (*count == room)
                 tokens = grown(tokens, (size_t)(room = 2 * room + 1024) * sizeof *tokens);
@@ -139,14 +159,16 @@ static struct print *tokens_of(const char *source, int *count)
         line_begins = !token && (line_begins || next[-1] == '\n');
         for (; s < next; ++s)
             line += *s == '\n';
+        line = said ? said - 1 : line;
     }
     return tokens;
 }
 
-bool reads_the_same(const char *source, const char *other)
+bool reads_the_same(const struct source *plain, const struct source *other)
 {
     int counts[2];
-    struct print *tokens[] = {tokens_of(source, &counts[0]), tokens_of(other, &counts[1])};
+    struct print *tokens[] = {tokens_of(plain, true, &counts[0]),
+                              tokens_of(other, true, &counts[1])};
     bool same = counts[0] == counts[1];
 
     for (int i = 0; same && i < counts[0]; ++i)
@@ -157,10 +179,10 @@ bool reads_the_same(const char *source, const char *other)
 }
 
 // Adds the fingerprints of a text.
-static void add_prints(struct prints *p, const char *source)
+static void add_prints_of(struct prints *p, const struct source *source, bool preprocessed)
 {
     int count, last = -1;
-    struct print *tokens = tokens_of(source, &count);
+    struct print *tokens = tokens_of(source, preprocessed, &count);
     int runs = count - RUN + 1;
     for (int i = 0; i < runs; ++i) { // a token becomes the run that begins with it
         uint64_t hash = 0;
@@ -182,27 +204,50 @@ static void add_prints(struct prints *p, const char *source)
     free(tokens);
 }
 
+// Of the source as it stands, and as the compiler has it: what a macro hides is seen in the one, what is
+// left to other definitions in the other.
+static void add_prints(struct prints *p, const struct source *source, const struct source *plain)
+{
+    add_prints_of(p, source, false);
+    add_prints_of(p, plain, true);
+}
+
 // ---- Sets ---------------------------------------------------------------------------------------
+
+struct source source_of(const char *path)
+{
+    struct source source;
+
+    source.text = read_file(path, &source.bytes);
+    return source;
+}
 
 // What every submission may have: the book's programs, its starters and planted bugs.
 static struct prints of_the_book(void)
 {
     static const char *const folders[] = {"code", "build/starters", "build/mutants"};
+    glob_t found = {.gl_pathc = 0};
     struct prints book = {0};
+    int count = 0;
 
     for (size_t i = 0; i < sizeof folders / sizeof *folders; ++i) {
-        glob_t found;
-        if (glob(text("%s/%s/*.%s", options.root, folders[i], lab.ending), 0, NULL, &found))
-            continue;
-        for (size_t j = 0; j < found.gl_pathc; ++j) {
-            size_t bytes;
-            char *source = read_file(found.gl_pathv[j], &bytes);
-            if (source)
-                add_prints(&book, source);
-            free(source);
-        }
-        globfree(&found);
+        char *pattern = text("%s/%s/*.%s", options.root, folders[i], lab.ending);
+        (void)glob(pattern, GLOB_APPEND, NULL, &found); // a folder that is not there has none
+        free(pattern);
     }
+    struct source *sources = grown(NULL, (2 * found.gl_pathc + 1) * sizeof *sources);
+    struct source *plain = sources + found.gl_pathc;
+    for (size_t i = 0; i < found.gl_pathc; ++i)
+        if ((sources[count] = source_of(found.gl_pathv[i])).text)
+            ++count;
+    preprocess(sources, plain, count);
+    for (int i = 0; i < count; ++i) {
+        add_prints(&book, &sources[i], &plain[i]);
+        free(sources[i].text);
+        free(plain[i].text);
+    }
+    free(sources);
+    globfree(&found);
     in_order(&book);
     return book;
 }
@@ -216,6 +261,21 @@ static void subtract(struct prints *p, const struct prints *less)
             !bsearch(&p->at[i], less->at, (size_t)less->count, sizeof *less->at, by_hash))
             p->at[kept++] = p->at[i];
     p->count = kept;
+}
+
+// What a submission has of its own.
+static struct prints own_prints(const struct entry *e, const struct prints *book)
+{
+    const struct source source = {e->source, e->bytes};
+    struct source plain;
+    struct prints own = {0};
+
+    preprocess(&source, &plain, 1);
+    add_prints(&own, &source, &plain);
+    free(plain.text);
+    in_order(&own);
+    subtract(&own, book);
+    return own;
 }
 
 struct pair {
@@ -263,11 +323,8 @@ int find_alike(const char *path, const struct entry *entries, int count)
     if (!own)
         fail(EXIT_MACHINE, "out of memory");
     for (int i = 0; i < count; ++i) {
-        if (!entries[i].source)
-            continue;
-        add_prints(&own[i], entries[i].source);
-        in_order(&own[i]);
-        subtract(&own[i], &book);
+        if (entries[i].source)
+            own[i] = own_prints(&entries[i], &book);
     }
     for (int i = 0; i < count; ++i)
         for (int j = i + 1; j < count; ++j) {

@@ -3,6 +3,7 @@
 // order between them is noise.
 #include "judge.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,10 +37,15 @@ static void give_ranks(struct place places[], int count)
     }
 }
 
-static void write_name(FILE *to, const char *name) // in a cell of a Markdown table
+// In a cell of a Markdown table, as letters and nothing else: no table, HTML, link or emphasis.
+static void write_name(FILE *to, const char *name)
 {
     for (; *name; ++name) {
-        if (*name == '|')
+        if (*name == '<' || *name == '>' || *name == '&') { // also for what takes no backslash
+            fprintf(to, "&#%d;", *name);
+            continue;
+        }
+        if (ispunct((unsigned char)*name) && !strchr(".,-", *name))
             fputc('\\', to);
         fputc(*name == '\n' ? ' ' : *name, to);
     }

@@ -251,6 +251,134 @@ void submission_free(struct submission *s)
     free(s->details);
 }
 
+// ---- Preprocessing ------------------------------------------------------------------------------
+
+enum { PLAIN_SECONDS = 5, PLAIN_BYTES_MAX = 4 << 20 };
+
+// Past blanks and lines that a backslash joins.
+static const char *past_gap(const char *at, const char *end)
+{
+    while (at < end) {
+        const char *next = *at == '\\' ? at + 1 + strspn(at + 1, " \t\r") : at;
+        if (*at == '\\' && *next != '\n')
+            break;
+        if (*at != '\\' && *at != ' ' && *at != '\t')
+            break;
+        at = next + 1;
+    }
+    return at < end ? at : end;
+}
+
+// Whether a line takes in a file. What begins it may be joined to the next line by a backslash.
+static bool is_include(const char *line, const char *end)
+{
+    static const char *const words[] = {"include", "import"};
+    const char *at = past_gap(line, end);
+    int hash = end - at >= 2 && memcmp(at, "%:", 2) == 0 ? 2 : at < end && *at == '#';
+
+    for (int i = 0; hash && i < 2; ++i) {
+        const char *word = words[i], *letter = past_gap(at + hash, end);
+        for (; *word && letter < end && *letter == *word; ++word)
+            letter = past_gap(letter + 1, end);
+        if (!*word)
+            return true;
+    }
+    return false;
+}
+
+// A source with empty lines in place of those that take in a file. New.
+static struct source without_includes(const struct source *source)
+{
+    const char *end = source->text + source->bytes;
+    char *own = malloc(source->bytes + 1), *to = own;
+    bool dropped = false, joined = false;
+
+    if (!own)
+        fail(EXIT_MACHINE, "out of memory");
+    for (const char *line = source->text, *next; line < end; line = next) {
+        const char *stop = memchr(line, '\n', (size_t)(end - line)), *last = stop ? stop : end;
+        next = stop ? stop + 1 : end;
+        dropped = joined ? dropped : is_include(line, end);
+        while (last > line && memchr(" \t\r", last[-1], 3))
+            --last;
+        joined = last > line && last[-1] == '\\';
+        if (!dropped)
+            to = mempcpy(to, line, (size_t)(next - line));
+        else if (stop)
+            *to++ = '\n';
+    }
+    *to = '\0';
+    return (struct source){own, (size_t)(to - own)};
+}
+
+// The line of the shell that preprocesses so many texts, 0, 1 and so on. What the device's compiler
+// defines is defined; of a text that expands without end there is a part, or nothing.
+static char *preprocess_line(const struct box *box, int count)
+{
+    const char *work = box_work(box);
+
+    return text("cd '%s'; i=0; ulimit -t %d; while [ $i -lt %d ]; do "
+                "{ echo; gcc -E -w %s '%s'/$i; } 2>&- 3>&- | head -c %d >plain; " HAND_OUT(
+                    "plain") "; i=$((i + 1)); done",
+                options.unsafe ? work : "/tmp", PLAIN_SECONDS, count,
+                lab.journal ? "-x c -std=c11 -D_GNU_SOURCE"
+                            : "-x c++ -D__CUDACC__ -D__NVCC__ -D__CUDA_ARCH__=890",
+                work, PLAIN_BYTES_MAX);
+}
+
+// Preprocesses so many sources in one box, and keeps them.
+static void preprocess_anew(const struct source *const sources[], struct source *const plain[],
+                            int count)
+{
+    struct submission s = {.folder = NULL};
+    size_t at = 0;
+
+    make_folder(&s);
+    for (int i = 0; i < count; ++i) {
+        struct source own = without_includes(sources[i]);
+        char *name = text("%d", i);
+        write_work(&s, name, own.text, own.bytes, 0644);
+        free(name);
+        free(own.text);
+    }
+    struct box box = {.kind = BOX_COMPILE, .folder = s.folder, .cpu_seconds = PLAIN_SECONDS};
+    char *command[] = {"/bin/sh", "-c", preprocess_line(&box, count), NULL};
+    struct boxed b = box_run(&box, command, 5 * PLAIN_SECONDS + count, MADE_BYTES_MAX);
+    for (int i = 0; i < count; ++i) {
+        char *path = plain_path(sources[i]);
+        if (take_file(&b.lines, &at, &plain[i]->text, &plain[i]->bytes))
+            plain_keep(plain[i], path);
+        else
+            *plain[i] = (struct source){text("%s", sources[i]->text), strlen(sources[i]->text)};
+        free(path);
+    }
+    boxed_free(&b);
+    free(command[2]);
+    submission_free(&s);
+}
+
+void preprocess(const struct source sources[], struct source plain[], int count)
+{
+    const struct source **from = calloc((size_t)count + 1, sizeof *from);
+    struct source **to = calloc((size_t)count + 1, sizeof *to);
+    int missing = 0;
+
+    if (!from || !to)
+        fail(EXIT_MACHINE, "out of memory");
+    for (int i = 0; i < count; ++i) {
+        char *path = plain_path(&sources[i]);
+        if (!plain_take(&plain[i], path)) {
+            from[missing] = &sources[i];
+            to[missing++] = &plain[i];
+        }
+        free(path);
+    }
+    if (missing)
+        preprocess_anew(from, to, missing);
+    free(from);
+    free(to);
+}
+
 // ---- Launches -----------------------------------------------------------------------------------
 
 // One of the numbers of a line, up to `most`; anything else is more than that.

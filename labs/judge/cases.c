@@ -23,23 +23,40 @@ const char *secret_name(void)
     return name;
 }
 
-uint64_t secret_draw(const char *format, ...)
+static uint64_t draw(const uint8_t key[SHA256_DIGEST_LENGTH], const char *format, va_list arguments)
 {
     char purpose[256];
     uint8_t digest[SHA256_DIGEST_LENGTH];
     SHA2_CTX s;
-    va_list arguments;
     uint64_t drawn;
 
-    va_start(arguments, format);
     vsnprintf(purpose, sizeof purpose, format, arguments);
-    va_end(arguments);
     SHA256Init(&s);
-    SHA256Update(&s, options.secret, sizeof options.secret);
+    SHA256Update(&s, key, SHA256_DIGEST_LENGTH);
     SHA256Update(&s, (const uint8_t *)drawn_for, strlen(drawn_for) + 1);
     SHA256Update(&s, (const uint8_t *)purpose, strlen(purpose));
     SHA256Final(digest, &s);
     memcpy(&drawn, digest, sizeof drawn);
+    return drawn;
+}
+
+uint64_t secret_draw(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    uint64_t drawn = draw(options.secret, format, arguments);
+    va_end(arguments);
+    return drawn;
+}
+
+uint64_t public_draw(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    uint64_t drawn = draw(options.seeds, format, arguments);
+    va_end(arguments);
     return drawn;
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 enum { COLUMNS = 80 };
+#define QUOTED "| "
 
 static const char *string(const json_t *object, const char *key)
 {
@@ -33,32 +34,45 @@ static size_t columns_of(const char *s) // of UTF-8, without wide characters
     return n;
 }
 
-// Prints one line's words broken at spaces, `indent` columns in and `more` from its second line on;
-// a word that is too long is cut.
-static void wrapped_line(FILE *to, int indent, int more, const char *words, size_t bytes)
+struct margin {
+    int left;
+    const char
+        *mark; // after that: before a submission's own words, so that no line of it is the report's
+    int indent, more; // then; from its second line on besides
+};
+
+static void begin_line(FILE *to, const struct margin *m)
 {
-    size_t column = 0;
+    fprintf(to, "%*s%s%*s", m->left, "", m->mark, m->indent, "");
+}
+
+// Prints one line's words broken at spaces; a word that is too long is cut.
+static void wrapped_line(FILE *to, struct margin m, const char *words, size_t bytes)
+{
+    size_t column = 0, room = (size_t)(COLUMNS - m.left - m.indent) - strlen(m.mark);
     const char *end = words + bytes;
 
+    if (bytes == 0)
+        fputs(m.mark, to);
     while (words < end) {
-        size_t room = (size_t)(COLUMNS - indent), length = strcspn(words, " \n");
+        size_t length = strcspn(words, " \n");
         length = length > (size_t)(end - words) ? (size_t)(end - words) : length;
         char *word = strndup(words, length);
         size_t width = columns_of(word);
         if (column > 0 && column + 1 + width > room) {
             fputc('\n', to);
             column = 0;
-            indent += more;
-            more = 0;
-            room = (size_t)(COLUMNS - indent);
+            m.indent += m.more;
+            room -= (size_t)m.more;
+            m.more = 0;
         }
         if (column == 0)
-            fprintf(to, "%*s", indent, "");
+            begin_line(to, &m);
         else
             fputc(' ', to), ++column;
         for (const char *at = word; *at;) {
             if (column == room)
-                fprintf(to, "\n%*s", indent, ""), column = 0;
+                fputc('\n', to), begin_line(to, &m), column = 0;
             do
                 fputc(*at++, to);
             while (((unsigned char)*at & 0xc0) == 0x80);
@@ -71,26 +85,26 @@ static void wrapped_line(FILE *to, int indent, int more, const char *words, size
     fputc('\n', to);
 }
 
-static void wrapped(FILE *to, int indent, const char *words)
+static void wrapped(FILE *to, int left, const char *words)
 {
     while (*words) {
         size_t length = strcspn(words, "\n");
-        wrapped_line(to, indent, 0, words, length);
+        wrapped_line(to, (struct margin){left, "", 0, 0}, words, length);
         words += length + (words[length] == '\n');
     }
 }
 
-// What a compiler said: its lines keep their own indentation, and what is too long for one goes on
-// two columns further in, so that the instances of a template stay apart.
-static void compiler_lines(FILE *to, int indent, const char *lines)
+// What a submission had printed, or a compiler said of it: marked. Lines keep their own indentation, and
+// what is too long for one goes on two columns further in, so that the instances of a template stay apart.
+static void quoted_lines(FILE *to, int left, const char *lines)
 {
     enum { DEEPEST = 20 };
 
     while (*lines) {
         size_t length = strcspn(lines, "\n"), own = strspn(lines, " ");
+        int indent = (int)(own < DEEPEST ? own : DEEPEST);
         own = own < length ? own : length;
-        wrapped_line(to, indent + (int)(own < DEEPEST ? own : DEEPEST), 2, lines + own,
-                     length - own);
+        wrapped_line(to, (struct margin){left, QUOTED, indent, 2}, lines + own, length - own);
         lines += length + (lines[length] == '\n');
     }
 }
@@ -226,7 +240,7 @@ void feedback_human(const json_t *result, FILE *to)
     if (*reason) {
         wrapped(to, 2,
                 text("%s: %s.", truth(result, "not_graded") ? "NOT GRADED" : "REFUSED", reason));
-        compiler_lines(to, 4, string(result, "details"));
+        quoted_lines(to, 4, string(result, "details"));
         fputc('\n', to);
     }
     json_array_foreach (json_object_get(result, "items"), index, item) {
@@ -244,7 +258,7 @@ void feedback_human(const json_t *result, FILE *to)
     }
     if (*string(result, "printed")) {
         fprintf(to, "\n  What its kernels printed at `%s`, the first of it:\n", lab.shapes[0]);
-        wrapped(to, 6, string(result, "printed"));
+        quoted_lines(to, 6, string(result, "printed"));
     }
     tell_film(result, to);
     fprintf(to, "\n  %-50s %5s / %s\n", "points", points(number(result, "score")),
@@ -309,14 +323,31 @@ static json_t *leaderboard(const json_t *result)
               : json_array();
 }
 
+// Lines of text, each marked. New.
+static char *quoted(const char *lines)
+{
+    char *marked = text("%s", "");
+
+    while (*lines) {
+        int length = (int)strcspn(lines, "\n");
+        char *more = text("%s" QUOTED "%.*s\n", marked, length, lines);
+        free(marked);
+        marked = more;
+        lines += length + (lines[length] == '\n');
+    }
+    return marked;
+}
+
 // The format of "Autograder Specifications" in Gradescope's documentation, results.json.
 json_t *feedback_gradescope(const json_t *result)
 {
     json_t *tests = json_array(), *item;
     size_t index;
     const char *reason = string(result, "refused");
-    char *words = *reason ? text("Refused: %s.\n%s", reason, string(result, "details"))
-                          : text("Lab %.0f: %s", number(result, "lab"), string(result, "title"));
+    char *words = *reason
+                      ? text("%s: %s.\n%s", truth(result, "not_graded") ? "Not graded" : "Refused",
+                             reason, quoted(string(result, "details")))
+                      : text("Lab %.0f: %s", number(result, "lab"), string(result, "title"));
     const json_t *film = json_object_get(result, "film");
 
     if (json_is_object(film))

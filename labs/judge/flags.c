@@ -13,38 +13,62 @@ static bool is_name(char c)
 
 // Whether a text has this word, and not only as a part of another. A word may end in a bracket or
 // begin with a dot.
-static bool has_word(const char *words, const char *word, size_t length)
+static bool has_word(const struct source *in, const char *word, size_t length)
 {
-    const char *end = words + strlen(words);
+    const char *words = in->text, *end = words + in->bytes;
 
     for (const char *at = words; (at = memmem(at, (size_t)(end - at), word, length)); ++at)
         if ((at == words || !is_name(word[0]) || !is_name(at[-1])) &&
-            (!is_name(word[length - 1]) || !is_name(at[length])))
+            (!is_name(word[length - 1]) || at + length == end || !is_name(at[length])))
             return true;
     return false;
 }
 
-// A source without comments, and without spaces before brackets. New string.
-static char *squeezed(const char *source)
+static size_t blanks(const char *at, const char *end)
 {
-    char *copy = text("%s", source), *to = copy;
+    const char *start = at;
+    while (at < end && memchr(" \t\r\n\v\f", *at, 6))
+        ++at;
+    return (size_t)(at - start);
+}
 
-    for (const char *at = source; *at;) {
-        size_t length = 1, blank = strspn(at, " \t\n");
-        bool comment = at[0] == '/' && (at[1] == '/' || at[1] == '*');
-        const char *end = comment && at[1] == '*' ? strstr(at + 2, "*/") : NULL;
-        if (comment)
-            length = at[1] == '/' ? strcspn(at, "\n") : end ? (size_t)(end + 2 - at) : strlen(at);
-        else if (blank)
-            length = blank;
-        if (!comment && !(blank && at[blank] == '(')) {
-            memcpy(to, at, length);
-            to += length;
-        }
+static size_t comment(const char *at, const char *end) // 0: there is none
+{
+    bool line = end - at >= 2 && memcmp(at, "//", 2) == 0;
+    bool block = end - at >= 2 && memcmp(at, "/*", 2) == 0;
+    const char *stop = line    ? memchr(at, '\n', (size_t)(end - at))
+                       : block ? memmem(at + 2, (size_t)(end - at - 2), "*/", 2)
+                               : at;
+    return (size_t)((stop ? stop + (block ? 2 : 0) : end) - at);
+}
+
+// Adds a source without comments, and without spaces before brackets.
+static char *squeeze(char *to, const struct source *source)
+{
+    const char *end = source->text + source->bytes;
+
+    for (const char *at = source->text; at < end;) {
+        size_t skipped = comment(at, end), blank = skipped ? 0 : blanks(at, end);
+        size_t length = skipped ? skipped : blank ? blank : 1;
+        if (!skipped && !(blank && at + blank < end && at[blank] == '('))
+            to = mempcpy(to, at, length);
         at += length;
     }
+    *to++ = '\n';
+    return to;
+}
+
+// A source as it is and preprocessed, for a word may be made by a macro, or be where the preprocessor does
+// not look. New.
+static struct source squeezed(const struct source source[2])
+{
+    char *words = malloc(source[0].bytes + source[1].bytes + 3);
+
+    if (!words)
+        fail(EXIT_MACHINE, "out of memory");
+    char *to = squeeze(squeeze(words, &source[0]), &source[1]);
     *to = '\0';
-    return copy;
+    return (struct source){words, (size_t)(to - words)};
 }
 
 // Adds to a list in words: "a, b, c and more".
@@ -67,7 +91,7 @@ static void add_flag(json_t *flags, int count, const char *what, const char *nam
 
 // Names of a PTX text's variables in global memory, without those that the lab's own program has
 // and the strings of printf: they outlive a launch.
-static void flag_state(json_t *flags, const char *ptx, const char *own)
+static void flag_state(json_t *flags, const char *ptx, const struct source *own)
 {
     char *names = text("%s", "");
     int count = 0;
@@ -89,8 +113,8 @@ static void flag_state(json_t *flags, const char *ptx, const char *own)
 }
 
 // Words of a source that the lab's own program has not.
-static void flag_words(json_t *flags, const char *source, const char *own, const char *what,
-                       const char *const words[])
+static void flag_words(json_t *flags, const struct source *source, const struct source *own,
+                       const char *what, const char *const words[])
 {
     char *names = text("%s", "");
     int count = 0;
@@ -103,7 +127,7 @@ static void flag_words(json_t *flags, const char *source, const char *own, const
     add_flag(flags, count, what, names);
 }
 
-json_t *flags_of(const char *source, const char *ptx)
+json_t *flags_of(const struct source source[2], const struct source program[2], const char *ptx)
 {
     static const char *const early[] = {"(constructor", ".init_array", ".preinit_array", NULL};
     static const char *const outside[] = {
@@ -113,20 +137,17 @@ json_t *flags_of(const char *source, const char *ptx)
         "syscall(", "getenv(", "/proc/",  "ifstream", "fstream",  "environ", NULL};
     static const char *const object[] = {".incbin", ".pushsection", ".section", ".symver", NULL};
     static const char *const prints[] = {"printf(", NULL};
-    size_t bytes;
-    char *program = read_file(text("%s/code/%s.%s", options.root, lab.program, lab.ending), &bytes);
-    char *own = squeezed(program ? program : ""), *words = squeezed(source);
+    struct source own = squeezed(program), words = squeezed(source);
     json_t *flags = json_array();
 
     if (ptx)
-        flag_state(flags, ptx, own);
+        flag_state(flags, ptx, &own);
     if (ptx && strstr(ptx, "vprintf"))
-        flag_words(flags, words, own, "prints from its kernels", prints);
-    flag_words(flags, words, own, "runs before main", early);
-    flag_words(flags, words, own, "host code that reaches outside", outside);
-    flag_words(flags, words, own, "writes sections of the object file", object);
-    free(program);
-    free(own);
-    free(words);
+        flag_words(flags, &words, &own, "prints from its kernels", prints);
+    flag_words(flags, &words, &own, "runs before main", early);
+    flag_words(flags, &words, &own, "host code that reaches outside", outside);
+    flag_words(flags, &words, &own, "writes sections of the object file", object);
+    free(own.text);
+    free(words.text);
     return flags;
 }

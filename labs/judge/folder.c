@@ -28,7 +28,37 @@ static const char *kind_of(mode_t mode)
                             : "a device";
 }
 
-// Only a file itself is read: a link could name one of the grader's.
+// A control character's name, for somebody who looks for it; "": it has none that is known.
+static const char *control_name(unsigned char byte)
+{
+    static const char *const names[0x20] = {[0x00] = " (NUL)",         [0x07] = " (a bell)",
+                                            [0x08] = " (a backspace)", [0x0b] = " (a vertical tab)",
+                                            [0x0c] = " (a form feed)", [0x1a] = " (Ctrl-Z)",
+                                            [0x1b] = " (an escape)"};
+    return byte == 0x7f ? " (delete)" : names[byte] ? names[byte] : "";
+}
+
+// Why these bytes are no text, or NULL. A reader of texts may stop at a NUL that the compiler steps over:
+// what is looked at would not be what is compiled. Letters are in any encoding.
+static char *no_text(const char *source, size_t bytes)
+{
+    int line = 1;
+
+    if (bytes >= 2 && (memcmp(source, "\xff\xfe", 2) == 0 || memcmp(source, "\xfe\xff", 2) == 0))
+        return text("is a text in UTF-16: save it as UTF-8");
+    for (size_t i = 0; i < bytes; ++i) {
+        unsigned char byte = (unsigned char)source[i];
+        if ((byte < 0x20 && !memchr("\t\n\r", byte, 3)) || byte == 0x7f)
+            return text(
+                "has the byte 0x%02x%s in line %d: delete it; of control characters a program "
+                "has tabs and ends of lines only",
+                byte, control_name(byte), line);
+        line += byte == '\n';
+    }
+    return NULL;
+}
+
+// Only a file itself is read: a link could name one of the grader's, as could one name of several.
 static char *read_regular(int folder, const char *name, size_t *bytes, char **why)
 {
     struct stat about;
@@ -41,6 +71,11 @@ static char *read_regular(int folder, const char *name, size_t *bytes, char **wh
     else if ((fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) < 0 ||
              fstat(fd, &about) || !S_ISREG(about.st_mode))
         *why = text("is no file that can be read");
+    else if (about.st_nlink > 1)
+        *why = text(
+            "has %ju names (hard links), so it could be somebody else's: make it a file of its "
+            "own (cp FILE NEW, then mv NEW FILE)",
+            (uintmax_t)about.st_nlink);
     if (*why) {
         if (fd >= 0)
             close(fd);
@@ -56,7 +91,17 @@ static char *read_regular(int folder, const char *name, size_t *bytes, char **wh
     if (!source)
         fail(EXIT_MACHINE, "out of memory");
     source[*bytes] = '\0';
+    if (*bytes < room && (*why = no_text(source, *bytes))) {
+        free(source);
+        return NULL;
+    }
     return source; // one that is too long is refused by the compilation (build.c)
+}
+
+static bool is_folder(int folder, const char *name) // itself: no link to one
+{
+    struct stat about;
+    return fstatat(folder, name, &about, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(about.st_mode);
 }
 
 static bool ends_well(const char *name) // or in .CU, as on a machine that does not care
@@ -92,7 +137,8 @@ static void find_sources(int folder, int depth, struct found *found)
     if (here)
         rewinddir(here);
     for (struct dirent *e; here && (e = readdir(here));)
-        if (!litter(e->d_name) && ends_well(e->d_name) && found->count++ == 0) {
+        if (!litter(e->d_name) && ends_well(e->d_name) && !is_folder(folder, e->d_name) &&
+            found->count++ == 0) {
             found->folder = dup(folder);
             found->name = text("%s", e->d_name);
         }
@@ -145,7 +191,7 @@ static int by_file(const void *a, const void *b)
     return strcmp(((const struct entry *)a)->file, ((const struct entry *)b)->file);
 }
 
-static char *clean_name(const char *name) // on one line, for reports
+char *clean_name(const char *name)
 {
     char *clean = cleaned(name, strlen(name));
 
@@ -226,7 +272,8 @@ static const char *grader_hash(void)
     return SHA256End(&s, hex);
 }
 
-// Under a hash of what a result depends on: the submission's text, the lab, the secret, this grader.
+// Under a hash of what a result depends on: the submission's text, or why there is none; the lab, the
+// secret, this grader.
 void entry_keep(struct entry *e)
 {
     SHA2_CTX s;
@@ -234,13 +281,16 @@ void entry_keep(struct entry *e)
     const char *grader = grader_hash();
     bool gpu = is_timed();
 
+    const bool has_source = e->source != NULL;
     const struct {
         const void *at;
         size_t bytes;
     } parts[] = {
+        {&has_source, sizeof has_source},
         {e->source ? e->source : e->why, e->source ? e->bytes : strlen(e->why)},
         {lab.hash, sizeof lab.hash},
         {options.secret, sizeof options.secret},
+        {options.seeds, sizeof options.seeds},
         {grader, strlen(grader)},
         {&gpu, sizeof gpu},
         {&options.no_film, sizeof options.no_film},
@@ -248,7 +298,7 @@ void entry_keep(struct entry *e)
     };
     SHA256Init(&s);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
-        SHA256Update(&s, parts[i].at, parts[i].bytes);
+        hash_bytes(&s, parts[i].at, parts[i].bytes);
     e->kept = text("%s/%s.json", kept_folder(), SHA256End(&s, hex));
 }
 
@@ -418,11 +468,26 @@ void grade_entries(struct entry *entries, int count, tell_entry *tell)
 
 // ---- What is written ----------------------------------------------------------------------------
 
-// A field of a CSV file (RFC 4180). A spreadsheet takes a leading =, +, - or @ for a formula.
+// Whether a spreadsheet may take it for a formula: by its first character after blanks, which may be as
+// wide as Chinese ones.
+static bool is_formula(const char *field)
+{
+    static const char *const signs[] = {"=", "+", "-", "@", "＝", "＋", "－", "＠"};
+
+    if (*field == '\t' || *field == '\r')
+        return true;
+    field += strspn(field, " \t\r\n");
+    for (size_t i = 0; i < sizeof signs / sizeof *signs; ++i)
+        if (strncmp(field, signs[i], strlen(signs[i])) == 0)
+            return true;
+    return false;
+}
+
+// A field of a CSV file (RFC 4180), and no formula.
 void write_csv(FILE *to, const char *field)
 {
     fputc('"', to);
-    if (*field && strchr("=+-@", *field))
+    if (is_formula(field))
         fputc('\'', to);
     for (; *field; ++field) {
         if (*field == '"')

@@ -276,7 +276,7 @@ static void run_again(struct grading *g, const char *shape, const char *of)
     double error;
 
     for (int i = 0; i < LAUNCHED_AGAIN; ++i)
-        case_make(&c[i], shape, SOFTMAX_SCALE, GRADE_NORMAL, secret_draw("%s %d", of, i));
+        case_make(&c[i], shape, SOFTMAX_SCALE, GRADE_NORMAL, public_draw("%s %d", of, i));
     bool right = launch_cases(g, c, LAUNCHED_AGAIN, 0, false, &reply, &out, &why);
     for (int i = 0; i < LAUNCHED_AGAIN && right; ++i) {
         char *wrong = NULL;
@@ -333,7 +333,8 @@ static int at_most(int value, int most)
     return value < most ? value : most;
 }
 
-// All public shapes, or the one that the sheet names. Counts are those of the first schedule, which
+// All public shapes, or the one that the sheet names. A report has shape and seed of what is wrong here,
+// so neither is drawn from the secret; schedules, which it has not, are. Counts are those of the first schedule, which
 // is the same for all.
 static void run_correct(struct grading *g)
 {
@@ -344,15 +345,15 @@ static void run_correct(struct grading *g)
         for (int seed = 0; seed < 3; ++seed) {
             const char *of = text("lab %d correct %d %d", lab.number, i, seed);
             run_case(g, only ? only : lab.shapes[i], SOFTMAX_SCALE, (enum input)seed,
-                     secret_draw("%s", of), NUMBERS, seed ? draw_schedule(of) : 0);
+                     public_draw("%s", of), NUMBERS, seed ? draw_schedule(of) : 0);
         }
     // A long one, so that a kernel which leaves out work at large shapes is found. Whole tiles:
     // ragged sizes are the item `hidden`'s.
     // A cache is longer still: its keys are divided among more CTAs than are merged at once.
-    int tiles = secret_between(9, 18, secret_draw("lab %d correct long", lab.number));
+    int tiles = secret_between(9, 18, public_draw("lab %d correct long", lab.number));
     int keys = at_most(128 * (lab.cache ? tiles + 56 : tiles), lab.longest);
     run_case(g, text("1x1x%d%s", keys, lab.cache ? "q4p64" : ""), SOFTMAX_SCALE, GRADE_NORMAL,
-             secret_draw("lab %d correct long seed", lab.number), NUMBERS, 0);
+             public_draw("lab %d correct long seed", lab.number), NUMBERS, 0);
     run_again(g, repeated_shape(), text("lab %d correct again", lab.number));
 }
 
@@ -879,21 +880,51 @@ json_t *refused(const char *name, const char *why)
     return result;
 }
 
+// A submission and what it is compared with, as they are and preprocessed.
+enum { HANDED_IN, HANDED_IN_PLAIN, OWN, OWN_PLAIN, STARTER, STARTER_PLAIN, TEXTS };
+
+static struct source of_the_lab(const char *folder)
+{
+    char *path = text("%s/%s/%s.%s", options.root, folder, lab.program, lab.ending);
+    struct source source = source_of(path);
+
+    free(path);
+    return source.text ? source : (struct source){text("%s", ""), 0};
+}
+
+static void read_texts(struct source texts[TEXTS], const char *source, size_t bytes)
+{
+    const struct source given[] = {
+        {(char *)source, bytes}, of_the_lab("code"), of_the_lab("build/starters")};
+    struct source plain[TEXTS / 2];
+
+    preprocess(given, plain, TEXTS / 2);
+    for (int i = 0; i < TEXTS / 2; ++i) {
+        texts[2 * i] = given[i];
+        texts[2 * i + 1] = plain[i];
+    }
+}
+
+static void free_texts(struct source texts[TEXTS])
+{
+    for (int i = 1; i < TEXTS; ++i) // the first is the caller's
+        free(texts[i].text);
+}
+
 // Whether it is the starter as it was handed out: all gaps of the sheet are still marked as open, or
 // their marks are gone and nothing else.
-static bool is_untouched(const char *source)
+static bool is_untouched(const struct source texts[TEXTS])
 {
     const json_t *tasks = json_object_get(lab.json, "exercises"), *task;
-    size_t i, bytes, open = 0;
-    char *starter =
-        read_file(text("%s/build/starters/%s.%s", options.root, lab.program, lab.ending), &bytes);
-    bool same = starter && reads_the_same(source, starter);
+    const struct source *source = &texts[HANDED_IN];
+    size_t i, open = 0;
+    bool same =
+        texts[STARTER].bytes > 0 && reads_the_same(&texts[HANDED_IN_PLAIN], &texts[STARTER_PLAIN]);
 
     json_array_foreach (tasks, i, task) {
         const char *marker = json_string_value(json_object_get(task, "marker"));
-        open += marker && strstr(source, marker);
+        open += marker && memmem(source->text, source->bytes, marker, strlen(marker));
     }
-    free(starter);
     return same || (i > 0 && open == i);
 }
 
@@ -911,7 +942,7 @@ static double aim_reached(const struct outcome outcomes[])
 }
 
 // `correct` comes first whatever the sheet's order, for the others depend on it.
-static void grade_items(struct grading *g, const char *source, json_t *result)
+static void grade_items(struct grading *g, const struct source texts[TEXTS], json_t *result)
 {
     struct outcome outcomes[LAB_ITEMS_MAX];
     struct outcome correct =
@@ -945,7 +976,7 @@ static void grade_items(struct grading *g, const char *source, json_t *result)
         .aim = aim_reached(outcomes),
         .tried = has_aims() && !g->wrong_when_timed &&
                  (g->earlier ? json_is_true(json_object_get(g->earlier, "tried"))
-                             : !is_untouched(source) && (lab.journal || does_its_work(g))),
+                             : !is_untouched(texts) && (lab.journal || does_its_work(g))),
     };
     for (int i = 0; i < lab.count; ++i)
         add_item(result, &lab.items[i], &outcomes[i], &reached, &score, &total);
@@ -985,10 +1016,12 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
     struct shape shape;
     char why_not[8], *why = NULL;
     char source_hash[SHA256_DIGEST_STRING_LENGTH];
+    struct source texts[TEXTS];
     double start = now();
     json_t *result;
 
     check_names();
+    read_texts(texts, source, bytes);
     submission_build(&g.s, source, bytes);
     secret_draw_for(g.s.hash);
     g.cases = json_array();
@@ -1000,12 +1033,13 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
             json_object_set_new(result, "details", json_string(g.s.details));
     } else {
         result = new_result(name);
-        grade_items(&g, source, result);
+        grade_items(&g, texts, result);
         json_t *film = options.no_film || lab.journal || !went_wrong(result) ? NULL : film_of(&g.s);
         if (film)
             json_object_set_new(result, "film", film);
     }
-    json_object_set_new(result, "flags", flags_of(source, g.s.ptx));
+    json_object_set_new(result, "flags", flags_of(&texts[HANDED_IN], &texts[OWN], g.s.ptx));
+    free_texts(texts);
     json_object_set_new(result, "drawn_from", json_string(secret_name()));
     runner_end(&g.runner);
     for (int i = 0; i < g.shape_count; ++i)

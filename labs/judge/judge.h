@@ -45,10 +45,12 @@ struct options {
     const char *item;             // that is graded anew, NULL: all
 
     bool unsafe, fresh, cpu_only, check, quick, slurm, board, no_film;
+    bool one;         // a folder is one submission
     const char *film; // where a single submission's film is written, or NULL
     const char *partition, *time_limit, *gres; // of Slurm
     char root[4096];                           // of the repository
-    uint8_t secret[SHA256_DIGEST_LENGTH];      // hash of the secret seed
+    uint8_t secret[SHA256_DIGEST_LENGTH];      // a key, from the secret
+    uint8_t seeds[SHA256_DIGEST_LENGTH];       // another, for what is published
 };
 extern struct options options;
 
@@ -59,6 +61,9 @@ char *read_file(const char *path, size_t *bytes); // NUL after it; NULL: not the
 // Control characters and bytes that are no UTF-8 as \xHH, characters that disguise others (U+202E and
 // its kind) as \u202e, for a line of a report. New string.
 char *cleaned(const char *line, size_t bytes);
+char *clean_name(const char *name); // the same on one line
+// Takes bytes into a hash after their number, so that no part runs into the next.
+void hash_bytes(SHA2_CTX *hash, const void *bytes, size_t size);
 
 // ---- Sandbox ------------------------------------------------------------------------------------
 
@@ -125,9 +130,23 @@ void submission_build(struct submission *s, const char *source, size_t bytes);
 void submission_free(struct submission *s);
 void submission_tidy(void); // removes folders that killed judges of ours have left
 
+// A text, which may hold any byte; after it a NUL.
+struct source {
+    char *text;
+    size_t bytes;
+};
+
+// Sources preprocessed, each new: macros expanded, comments gone, none of what they include, and lines
+// "# NUMBER" that say where in the source it goes on. A source that cannot be preprocessed, as it is.
+void preprocess(const struct source sources[], struct source plain[], int count);
+struct source source_of(const char *path); // a file of the book; without a text, if it is not there
+
 const char *kept_folder(void); // for results and for what was compiled; made, and closed to others
 // What was compiled of a text: its file, new; takes it, if it is there and whole; keeps it.
 char *built_path(const char *source, size_t bytes);
+char *plain_path(const struct source *source); // of it preprocessed
+bool plain_take(struct source *plain, const char *path);
+void plain_keep(const struct source *plain, const char *path);
 bool built_take(struct submission *s, const char *path);
 void built_keep(const struct submission *s, const char *path);
 
@@ -202,6 +221,8 @@ struct grade_case {
 void secret_draw_for(const char *hash); // of the submission's text, kept
 const char *secret_name(void);          // tells secrets apart, and nothing else of them
 uint64_t secret_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// The same of what a report tells: not from the secret, but from random bytes that are kept in build/grade.
+uint64_t public_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int secret_between(int least, int most, uint64_t drawn);
 
 void case_make(struct grade_case *c, const char *shape, float softmax_scale, enum input input,
@@ -269,7 +290,8 @@ struct searched search_drawn(const struct submission *s, bool late);
 // earlier: of --item, the result whose other items stand; or NULL.
 json_t *grade(const char *name, const char *source, size_t bytes, const json_t *earlier);
 json_t *refused(const char *name, const char *why);
-json_t *flags_of(const char *source, const char *ptx); // lines of text; ptx may be NULL
+// Lines of text; of a source and the same preprocessed, of the lab's own program too; ptx may be NULL.
+json_t *flags_of(const struct source source[2], const struct source own[2], const char *ptx);
 json_t *not_graded(const char *name, const char *why); // there is nothing to grade
 
 // What became of a submission; all but the first have no points.
@@ -349,8 +371,8 @@ int late_days(const char *folder, const struct entry *e); // begun ones
 double late_points(double score, int days);
 
 void write_csv(FILE *to, const char *field); // RFC 4180; no formula for a spreadsheet
-// Whether two programs differ in comments, layout, names and numbers only.
-bool reads_the_same(const char *source, const char *other);
+// Whether two programs, preprocessed, differ in layout, names and numbers only.
+bool reads_the_same(const struct source *plain, const struct source *other);
 // Writes the pairs that have much text of their own in common; how many there are.
 int find_alike(const char *path, const struct entry *entries, int count);
 

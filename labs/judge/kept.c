@@ -1,5 +1,5 @@
 // kept.c: what was compiled, for the next time that the same text is graded: build/grade/kept/HASH.built,
-// beside the results. The hash is of all that compiling depends on: the text; this grader, in which the
+// and what was preprocessed, HASH.plain, beside the results. The hash is of all that compiling depends on: the text; this grader, in which the
 // commands and their flags are; the book's header and libraries; which compilers these are. An entry
 // begins with the hash of its own bytes: what is damaged is compiled anew.
 //
@@ -31,9 +31,9 @@ const char *kept_folder(void)
     return folder;
 }
 
-static void hash_bytes(SHA2_CTX *hash, const void *bytes, size_t size)
+void hash_bytes(SHA2_CTX *hash, const void *bytes, size_t size)
 {
-    SHA256Update(hash, (const uint8_t *)&size, sizeof size); // so that none runs into the next
+    SHA256Update(hash, (const uint8_t *)&size, sizeof size);
     SHA256Update(hash, bytes, size);
 }
 
@@ -44,6 +44,19 @@ static void hash_file(SHA2_CTX *hash, const char *path)
 
     hash_bytes(hash, bytes ? bytes : "", size);
     free(bytes);
+}
+
+static void hash_judge(SHA2_CTX *hash) // which is read once
+{
+    static char hex[SHA256_DIGEST_STRING_LENGTH];
+    SHA2_CTX own;
+
+    if (!*hex) {
+        SHA256Init(&own);
+        hash_file(&own, "/proc/self/exe");
+        SHA256End(&own, hex);
+    }
+    hash_bytes(hash, hex, sizeof hex);
 }
 
 // A compiler is known by its place, size and time: reading one takes longer than what it compiles.
@@ -57,6 +70,19 @@ static void hash_tool(SHA2_CTX *hash, const char *path)
     const intmax_t marks[] = {about.st_size, about.st_mtim.tv_sec, about.st_mtim.tv_nsec};
     hash_bytes(hash, place, strlen(place));
     hash_bytes(hash, marks, sizeof marks);
+}
+
+char *plain_path(const struct source *source)
+{
+    char hex[SHA256_DIGEST_STRING_LENGTH];
+    SHA2_CTX hash;
+
+    SHA256Init(&hash);
+    hash_bytes(&hash, source->text, source->bytes);
+    hash_bytes(&hash, lab.ending, strlen(lab.ending));
+    hash_judge(&hash);
+    hash_tool(&hash, "/usr/bin/gcc");
+    return text("%s/%s.plain", kept_folder(), SHA256End(&hash, hex));
 }
 
 char *built_path(const char *source, size_t bytes)
@@ -74,7 +100,7 @@ char *built_path(const char *source, size_t bytes)
     SHA256Init(&hash);
     hash_bytes(&hash, source, bytes);
     hash_bytes(&hash, lab.ending, strlen(lab.ending)); // which of the compilers
-    hash_file(&hash, "/proc/self/exe");
+    hash_judge(&hash);
     for (size_t i = 0; i < sizeof files / sizeof *files; ++i) {
         char *path = text("%s/%s", options.root, files[i]);
         hash_file(&hash, path);
@@ -147,10 +173,10 @@ static int by_use(const void *a, const void *b)
                                       : 0;
 }
 
-// Another judge may do the same meanwhile: what is gone is gone.
+// Of programs and of preprocessed texts. Another judge may do the same meanwhile: what is gone is gone.
 static void make_room(void)
 {
-    char *pattern = text("%s/*.built", kept_folder());
+    char *pattern = text("%s/*.[bp]*[tn]", kept_folder());
     struct stat about;
     glob_t found;
     off_t bytes = 0;
@@ -203,4 +229,39 @@ void built_keep(const struct submission *s, const char *path)
     free(entry);
     free(program);
     free(own);
+}
+
+// The same of what was preprocessed: the hash of the rest, and the text.
+bool plain_take(struct source *plain, const char *path)
+{
+    const size_t at = SHA256_DIGEST_STRING_LENGTH - 1;
+    char hex[SHA256_DIGEST_STRING_LENGTH];
+    size_t size = 0;
+    char *entry = options.unsafe ? NULL : read_file(path, &size);
+    bool good = entry && size > at &&
+                memcmp(SHA256Data((uint8_t *)entry + at, size - at, hex), entry, at) == 0;
+
+    if (good) {
+        *plain = (struct source){memmove(entry, entry + at, size - at + 1), size - at};
+        utimensat(AT_FDCWD, path, NULL, 0); // used
+    } else {
+        free(entry);
+    }
+    return good;
+}
+
+// The next program that is kept makes room.
+void plain_keep(const struct source *plain, const char *path)
+{
+    const size_t at = SHA256_DIGEST_STRING_LENGTH - 1;
+    char hex[SHA256_DIGEST_STRING_LENGTH], why[4352];
+    char *entry = options.unsafe ? NULL : malloc(at + plain->bytes + 1);
+
+    if (!entry)
+        return;
+    SHA256Data((const uint8_t *)plain->text, plain->bytes, hex);
+    memcpy(entry, hex, at);
+    memcpy(entry + at, plain->text, plain->bytes);
+    file_write(path, entry, at + plain->bytes, why, sizeof why); // else it is done again
+    free(entry);
 }

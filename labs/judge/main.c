@@ -1,6 +1,7 @@
 // main.c: the grader. labs/grade --lab N FILE|FOLDER
 #include "judge.h"
 
+#include <crypt.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -16,6 +17,8 @@
 
 struct options options;
 
+enum { SECRET_LEAST = 16 }; // bytes
+
 static const char help[] =
     "Usage: labs/grade --lab N FILE|FOLDER\n"
     "       labs/grade --lab N --board RESULT.json...\n"
@@ -25,14 +28,15 @@ static const char help[] =
     "of its own.\n"
     "\n"
     "  --secret FILE     what hidden cases are drawn from; or the variable GRADE_SECRET.\n"
-    "                    Default: build/grade/secret, made at the first run. The same\n"
-    "                    secret gives the same grade\n"
+    "                    At least 16 bytes, in one line. Default: build/grade/secret, made\n"
+    "                    at the first run. The same secret gives the same grade\n"
     "  --json FILE       the result as JSON, every case in it\n"
     "  --gradescope FILE the result as Gradescope's results.json\n"
     "  --visibility NAME=WHEN,...  which items a student sees there, and when: visible,\n"
     "                    hidden, after_due_date or after_published; default: all visible\n"
     "  --out FOLDER      of a folder's results: grades.csv, summary.svg, a report each;\n"
     "                    default: build/grade/labNN\n"
+    "  --one             FOLDER is one submission, as Gradescope hands it over, and no class\n"
     "  --board           who is fastest, of results that --json wrote on a GPU; a folder that\n"
     "                    is timed gets its board.md in any case\n"
     "  --deadline TIME   such as 2026-11-22T23:59: the gradebook gets the days that each is\n"
@@ -237,47 +241,107 @@ static void find_root(void)
         *strrchr(options.root, '/') = '\0';
 }
 
-static char *make_secret(void)
+// A line of random hex digits in build/grade; *made: nobody had made it before. Another judge may be
+// about to: the file appears as a whole, and the first one stays.
+static char *random_line(const char *name, bool *made)
 {
-    char *path = text("%s/build/grade/secret", options.root);
+    char *path = text("%s/build/grade/%s", options.root, name);
+    char *fresh = text("%s.XXXXXX", path);
     uint8_t random[32];
     char hex[SHA256_DIGEST_STRING_LENGTH];
     size_t bytes;
 
     mkdir(text("%s/build/grade", options.root), 0700);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    if (fd >= 0) {
+    if (access(path, F_OK)) {
+        int fd = mkostemp(fresh, O_CLOEXEC); // closed to others
         if (getrandom(random, sizeof random, 0) != sizeof random)
             fail(EXIT_MACHINE, "no random bytes");
         dprintf(fd, "%s\n", SHA256Data(random, sizeof random, hex));
         close(fd);
-        fprintf(stderr, "grade: a secret was made: %s (keep it, and keep it to yourself)\n", path);
+        *made = link(fresh, path) == 0;
+        unlink(fresh);
     }
-    char *secret = read_file(path, &bytes);
-    if (!secret || bytes < 64)
-        fail(EXIT_MACHINE, "cannot make a secret in %s", path);
+    char *line = read_file(path, &bytes);
+    if (!line || bytes < 64)
+        fail(EXIT_MACHINE, "cannot make %s", path);
+    free(fresh);
+    free(path);
+    return line;
+}
+
+static char *make_secret(void)
+{
+    bool made = false;
+    char *secret = random_line("secret", &made);
+
+    if (made)
+        fprintf(
+            stderr,
+            "grade: a secret was made: %s/build/grade/secret (keep it, and keep it to yourself)\n",
+            options.root);
     return secret;
+}
+
+// The key that a secret stands for. Whoever tries words for one pays this for each of them, about 50 ms
+// and 32 MB: yescrypt, as the C library's crypt(3) has it for passwords. The salt is the same everywhere,
+// so that a secret gives the same grade everywhere.
+static void stretch_secret(const char *secret)
+{
+    static const char yescrypt[] = "$y$jAT$AttentionInStages.....";
+    struct crypt_data *data = calloc(1, sizeof *data);
+    char hex[SHA256_DIGEST_STRING_LENGTH]; // however long the secret is
+    SHA2_CTX hash;
+
+    SHA256Data((const uint8_t *)secret, strlen(secret), hex);
+    const char *stretched = data ? crypt_r(hex, yescrypt, data) : NULL;
+    if (!stretched || strncmp(stretched, yescrypt, sizeof yescrypt - 1) != 0)
+        fail(EXIT_MACHINE, "crypt(3) has no yescrypt here, or no memory for it (32 MB)");
+    SHA256Init(&hash);
+    SHA256Update(&hash, (const uint8_t *)stretched, strlen(stretched));
+    SHA256Final(options.secret, &hash);
+    explicit_bzero(data, sizeof *data);
+    free(data);
 }
 
 static void read_secret(void)
 {
     const char *given = getenv("GRADE_SECRET");
-    SHA2_CTX hash;
+    const char *from = options.secret_file ? options.secret_file : "GRADE_SECRET";
     size_t bytes;
     char *secret;
 
     if (options.secret_file) {
         secret = read_file(options.secret_file, &bytes);
-        if (!secret || strspn(secret, " \n") == bytes)
-            fail(EXIT_USAGE, "--secret: %s is not there, or empty", options.secret_file);
+        if (!secret)
+            fail(EXIT_USAGE, "--secret: %s is not there", options.secret_file);
     } else {
         secret = given && *given ? text("%s", given) : make_secret();
     }
-    secret[strcspn(secret, "\n")] = '\0'; // one line, with or without its end
-    SHA256Init(&hash);
-    SHA256Update(&hash, (const uint8_t *)secret, strlen(secret));
-    SHA256Final(options.secret, &hash);
+    secret[strcspn(secret, "\r\n")] = '\0'; // one line, with or without its end
+    if (strlen(secret) < SECRET_LEAST)
+        fail(EXIT_USAGE,
+             "the secret of %s has %zu bytes, and %d are the least: head -c 24 /dev/urandom | "
+             "base64 "
+             "makes one",
+             from, strlen(secret), SECRET_LEAST);
+    stretch_secret(secret);
+    explicit_bzero(secret, strlen(secret));
     unsetenv("GRADE_SECRET");
+}
+
+// What published seeds are drawn from: a student sees them, so they are to say nothing of the secret,
+// and nobody is to know them before. The book's own texts (--check) earn the same everywhere.
+static void read_seeds(void)
+{
+    bool made;
+    char *line = options.check ? NULL : random_line("seeds", &made);
+    SHA2_CTX hash;
+
+    SHA256Init(&hash);
+    SHA256Update(&hash, line ? (const uint8_t *)line : options.secret,
+                 line ? 64 : sizeof options.secret);
+    SHA256Final(options.seeds, &hash);
+    free(line);
 }
 
 static void check_slurm(void)
@@ -296,6 +360,7 @@ static void parse(int argc, char **argv)
         JSON,
         GRADESCOPE,
         VISIBILITY,
+        ONE,
         BOARD,
         DEADLINE,
         TIMES,
@@ -327,6 +392,7 @@ static void parse(int argc, char **argv)
         {"gradescope", required_argument, NULL, GRADESCOPE},
         {"visibility", required_argument, NULL, VISIBILITY},
         {"out", required_argument, NULL, OUT},
+        {"one", no_argument, NULL, ONE},
         {"board", no_argument, NULL, BOARD},
         {"deadline", required_argument, NULL, DEADLINE},
         {"times", required_argument, NULL, TIMES},
@@ -362,6 +428,7 @@ static void parse(int argc, char **argv)
         case GRADESCOPE: options.gradescope = optarg; break;
         case VISIBILITY: options.visibility = optarg; break;
         case OUT: options.out = optarg; break;
+        case ONE: options.one = true; break;
         case BOARD: options.board = true; break;
         case DEADLINE: options.deadline = optarg; break;
         case TIMES: options.times = optarg; break;
@@ -425,6 +492,9 @@ int main(int argc, char **argv)
     int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (!options.check && stat(path, &about))
         fail(EXIT_USAGE, "there is no %s", cleaned(path, strlen(path)));
+    if (options.one && (options.check || options.slurm || options.item || !S_ISDIR(about.st_mode)))
+        fail(EXIT_USAGE,
+             "--one is for a folder that is one submission, without --slurm and --item");
     if (options.slurm && (options.check || !S_ISDIR(about.st_mode)))
         fail(EXIT_USAGE, "--slurm is for a folder of submissions");
     if (options.item && (options.slurm || options.check || !S_ISDIR(about.st_mode)))
@@ -432,8 +502,10 @@ int main(int argc, char **argv)
     if (!options.slurm && !sandbox_works(&why))
         fail(EXIT_MACHINE, "%s", why);
     read_secret();
+    read_seeds();
     submission_tidy();
-    if (options.check || S_ISDIR(about.st_mode)) {
+    bool class = options.check || (S_ISDIR(about.st_mode) && !options.one);
+    if (class) {
         if (options.json || options.gradescope || options.film)
             fail(EXIT_USAGE, "--json, --gradescope and --film are for one submission; a folder's "
                              "results are in --out");
@@ -445,8 +517,7 @@ int main(int argc, char **argv)
     }
     options.threads = cores;
     const char *slash = strrchr(path, '/');
-    const char *base = slash ? slash + 1 : path;
-    char *name = cleaned(base, strlen(base));
+    char *name = clean_name(slash ? slash + 1 : path);
     char *source = submission_source(path, &bytes, &why);
     json_t *result = source ? grade(name, source, bytes, NULL) : not_graded(name, why);
     film_take(result, options.film);

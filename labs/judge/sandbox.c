@@ -294,8 +294,9 @@ static void add_box(struct command *c, const struct box *box)
     } else {
         add(c, "--dev", "/dev", NULL);
     }
-    if (box->kind == BOX_COMPILE || box->gpu) {
+    if (box->gpu) // whose driver looks there; it would show the host's command line and mounts
         add(c, "--proc", "/proc", NULL);
+    if (box->kind == BOX_COMPILE || box->gpu) {
         add(c, "--size", "268435456", NULL);
         add(c, "--tmpfs", "/tmp", NULL);
     } else {

@@ -67,9 +67,14 @@ static void add_case(struct searched *all, const char *item, const char *what, i
     free(clean);
 }
 
-static int draw_seed(const char *what, int i)
+static int seed_of(uint64_t drawn)
 {
-    return secret_between(1, 1 << 30, secret_draw("lab %d %s seed %d", lab.number, what, i));
+    return secret_between(1, 1 << 30, drawn);
+}
+
+static int published_seed(const char *what, int i) // which a report tells
+{
+    return seed_of(public_draw("lab %d %s seed %d", lab.number, what, i));
 }
 
 static void look_at_children(const struct submission *s, struct searched *all, bool *late)
@@ -77,7 +82,7 @@ static void look_at_children(const struct submission *s, struct searched *all, b
     for (int i = 0; replay_parents[i]; ++i) {
         const char *parent = replay_parents[i];
         struct children c = {.count = 0};
-        int seed = draw_seed("children", i);
+        int seed = published_seed("children", i);
         if (!*late) {
             struct searching run = begin(s, "--children", parent, seed);
             children_read(&c, parent, run.from, SEARCH_SECONDS);
@@ -119,7 +124,7 @@ struct searched search_journal(const struct submission *s)
     look_at_children(s, &all, &late);
     for (int i = 0; i < REPLAY_SEEDS; ++i) {
         struct game g;
-        int seed = draw_seed("journal", i);
+        int seed = published_seed("journal", i);
         counts[i] = search(s, l, seed, &late, &g);
         add_case(&all, "correct", text("a search on the journal, seed %d", seed), seed, g.wrong,
                  text("--replay %s", lab.journal));
@@ -141,7 +146,8 @@ struct searched search_drawn(const struct submission *s, bool late)
     for (int i = 0; i < REPLAY_DRAWN; ++i) {
         struct game g;
         landscape_draw(l, secret_draw("lab %d landscape %d", lab.number, i));
-        counts[i] = search(s, l, draw_seed("drawn", i), &late, &g);
+        counts[i] =
+            search(s, l, seed_of(secret_draw("lab %d drawn seed %d", lab.number, i)), &late, &g);
         add_case(&all, "hidden", "a search on a drawn landscape", 0, g.wrong, NULL);
     }
     all.median = median_count(counts, REPLAY_DRAWN);

@@ -180,13 +180,21 @@ static char *quoted(const char *word) // for the shell
     return quote;
 }
 
+static json_t *key_in_hex(const uint8_t key[SHA256_DIGEST_LENGTH])
+{
+    char hex[2 * SHA256_DIGEST_LENGTH + 1];
+
+    for (size_t i = 0; i < SHA256_DIGEST_LENGTH; ++i)
+        sprintf(hex + 2 * i, "%02x", key[i]);
+    return json_string(hex);
+}
+
 // Writes a spool for the entries that `of` names.
 static const char *write_spool(const struct waiting *w, const int *of, int count)
 {
     json_t *keys = json_array();
     char *folder = text("%s/build/grade/slurm/lab%02d-XXXXXX", options.root, lab.number);
     char *judge = quoted(text("%s/build/judge", options.root));
-    char hex[2 * sizeof options.secret + 1];
 
     if (!mkdtemp(folder))
         fail(EXIT_MACHINE, "cannot make %s: %s", folder, strerror(errno));
@@ -195,12 +203,11 @@ static const char *write_spool(const struct waiting *w, const int *of, int count
         write_into(folder, text("%d.%s", i, lab.ending), e->source, e->bytes);
         json_array_append_new(keys, json_string(key_of(e)));
     }
-    for (size_t i = 0; i < sizeof options.secret; ++i)
-        sprintf(hex + 2 * i, "%02x", options.secret[i]);
     write_into(folder, "lab.json", lab.text, strlen(lab.text));
-    char *task = json_dumps(json_pack("{s:i, s:b, s:b, s:b, s:s, s:o}", "lab", lab.number, "timed",
-                                      is_timed(), "unsafe", options.unsafe, "no_film",
-                                      options.no_film, "secret", hex, "keys", keys),
+    char *task = json_dumps(json_pack("{s:i, s:b, s:b, s:b, s:o, s:o, s:o}", "lab", lab.number,
+                                      "timed", is_timed(), "unsafe", options.unsafe, "no_film",
+                                      options.no_film, "secret", key_in_hex(options.secret),
+                                      "seeds", key_in_hex(options.seeds), "keys", keys),
                             JSON_INDENT(1));
     if (!task)
         fail(EXIT_MACHINE, "out of memory");
@@ -629,6 +636,16 @@ static const char *word_of(json_t *task, const char *key)
     return word ? word : "";
 }
 
+static void take_key(uint8_t key[SHA256_DIGEST_LENGTH], json_t *task, const char *name,
+                     const char *folder)
+{
+    const char *hex = word_of(task, name);
+
+    for (size_t i = 0; i < SHA256_DIGEST_LENGTH; ++i)
+        if (strlen(hex) != 2 * SHA256_DIGEST_LENGTH || sscanf(hex + 2 * i, "%2hhx", &key[i]) != 1)
+            fail(EXIT_MACHINE, "%s/task.json is damaged", folder);
+}
+
 int slurm_element(const char *folder)
 {
     const char *index = getenv("SLURM_ARRAY_TASK_ID");
@@ -644,9 +661,8 @@ int slurm_element(const char *folder)
     options.unsafe = json_is_true(json_object_get(task, "unsafe"));
     options.no_film = json_is_true(json_object_get(task, "no_film"));
     options.threads = 1;
-    for (size_t i = 0; i < sizeof options.secret; ++i)
-        if (sscanf(word_of(task, "secret") + 2 * i, "%2hhx", &options.secret[i]) != 1)
-            fail(EXIT_MACHINE, "%s/task.json is damaged", folder);
+    take_key(options.secret, task, "secret", folder);
+    take_key(options.seeds, task, "seeds", folder);
     lab_read();
     if (!options.cpu_only && !gpu_here())
         fail(EXIT_MACHINE, "Slurm gave no GPU that can be used");

@@ -4,7 +4,7 @@
 bats_require_minimum_version 1.5.0
 
 setup_file() {
-    export GRADE_SECRET=tests
+    export GRADE_SECRET=tests-of-the-grader
     export class=$BATS_FILE_TMPDIR/class out=$BATS_FILE_TMPDIR/out
     mkdir "$class"
     base=$(sed '1i #error none' build/starters/ch04_cp_async.cu)
@@ -86,6 +86,25 @@ assert 1 < first <= last < len(lines), row # its helper, below the line of the e
 END
 }
 
+@test "what a macro hides is seen: a helper in one line, a call in two halves" {
+    folder=$BATS_TEST_TMPDIR/macros
+    mkdir "$folder"
+    cp "$class/anna.cu" "$folder"
+    { cat "$class/dan.cu" && printf '#define IT '&& sed -n '/^__device__ float fold/,$p' "$class/anna.cu" | sed 's/fold/reduce/' |
+        tr '\n' ' ' && printf '\nIT\n#define IN(a, b) a ## b\nFILE *it() { return IN(fo, pen)("it", "w"); }\n'; } >"$folder/henry.cu"
+    class=$folder class
+    [ "$(sed 1d "$out/alike.csv" | cut -d, -f1,2)" = '"anna.cu","henry.cu"' ]
+    python3 - "$out/alike.csv" "$folder/henry.cu" <<'END'
+import csv, sys
+row, = csv.DictReader(open(sys.argv[1]))
+lines = open(sys.argv[2]).read().split("\n")
+assert int(row["percent"]) >= 90, row
+first, last = map(int, row["of the second"].split("-"))
+assert lines[first - 1] == lines[last - 1] == "IT", row # where it is used
+END
+    [ "$(column flags | grep -v ' $')" = "henry.cu host code that reaches outside: fopen" ]
+}
+
 @test "flags: what runs early and reaches outside, but no word in a longer one, and nothing of the starter's" {
     class
     [ "$(column flags | grep -v ' $')" = "flagged.cu runs before main: constructor; host code that reaches outside: open, fopen, /proc/" ]
@@ -103,6 +122,7 @@ struct lab lab;
 void fail(int status, const char *format, ...) { (void)format; _Exit(status); }
 char *text(const char *format, ...) { (void)format; return NULL; }
 void write_csv(FILE *to, const char *field) { (void)to, (void)field; }
+void preprocess(const struct source sources[], struct source plain[], int count) { (void)sources, (void)plain, (void)count; }
 char *read_file(const char *path, size_t *bytes)
 {
     FILE *file = fopen(path, "r");
@@ -113,8 +133,8 @@ char *read_file(const char *path, size_t *bytes)
 }
 int main(int argc, char **argv)
 {
-    size_t bytes;
-    return argc != 3 || !reads_the_same(read_file(argv[1], &bytes), read_file(argv[2], &bytes));
+    struct source first = source_of(argv[1]), second = source_of(argv[argc - 1]);
+    return argc != 3 || !reads_the_same(&first, &second);
 }
 END
     cc -std=c11 -D_GNU_SOURCE -include stdlib.h -Icode -Ilabs -isystem build/cuda/include "$BATS_TEST_TMPDIR/same.c" \
@@ -184,11 +204,11 @@ END
         printf '{"lab": 10, "name": "%s", "score": 1, "gpu": "%s", "speed": {"ratio": %s, "low": %s, "high": %s, "us": 1}}' \
             "$2" "${6:-NVIDIA H200}" "$4" "$3" "$5" >"$BATS_TEST_TMPDIR/$1.json"
     }
-    made a 'a|b.cu' 1.00 1.02 1.04
+    made a 'a|b [x](javascript:f()) <b>*c*.cu' 1.00 1.02 1.04
     made b second.cu 0.98 1.01 1.03 # overlaps with the first
     made c third.cu 0.90 0.95 0.99  # with the second, but not with the first of that place
     run labs/grade --lab 10 --board "$BATS_TEST_TMPDIR"/{c,b,a}.json
-    [[ ${lines[3]} == "| 1 | a\\|b.cu | 1.02 "* ]]
+    [[ ${lines[3]} == '| 1 | a\|b \[x\]\(javascript\:f\(\)\) &#60;b&#62;\*c\*.cu | 1.02 '* ]]
     [[ ${lines[4]} == "| 1 | second.cu | 1.01 "* ]]
     [[ ${lines[5]} == "| 3 | third.cu | 0.95 "* ]]
     made b second.cu 0.98 1.01 1.03 "NVIDIA L4"

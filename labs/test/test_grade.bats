@@ -3,7 +3,7 @@
 bats_require_minimum_version 1.5.0
 
 setup_file() {
-    export GRADE_SECRET=tests
+    export GRADE_SECRET=tests-of-the-grader
     export lab_file=$PWD/labs/fixtures/lab04.json
     export CHEATS=$BATS_FILE_TMPDIR/cheats
     mkdir "$CHEATS"
@@ -43,11 +43,14 @@ setup() {
 
 grade() { run labs/grade --lab 4 --lab-file "$lab_file" --no-gpu "$@"; }
 
-# drawn_from FILE: how a result names the secret that it was drawn from.
+# drawn_from FILE: how a result names the secret that it was drawn from, which is stretched.
 drawn_from() {
-    python3 -c 'import hashlib, sys
-secret = open(sys.argv[1], "rb").readline().rstrip(b"\n")
-print(hashlib.sha256(hashlib.sha256(secret).digest()).hexdigest()[:12])' "$1"
+    # shellcheck disable=SC2016
+    python3 - "$(perl -e 'print crypt($ARGV[0], q($y$jAT$AttentionInStages.....))' \
+        "$(head -1 "$1" | tr -d '\n' | sha256sum | cut -d' ' -f1)")" <<'END'
+import hashlib, sys
+print(hashlib.sha256(hashlib.sha256(sys.argv[1].encode()).digest()).hexdigest()[:12])
+END
 }
 
 small() { lab_file=$small_file; } # for the rest of a test
@@ -122,7 +125,7 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
 }
 
 @test "a class that is killed on the way has the same gradebook, and leaves nothing on the machine" {
-    GRADE_SECRET=class$RANDOM$RANDOM run labs/tools/check-grader --class 8 includes-passwd prints-result floods-record sleeps
+    GRADE_SECRET=secret-of-a-class-$RANDOM$RANDOM run labs/tools/check-grader --class 8 includes-passwd prints-result floods-record sleeps
     echo "$output"
     [ "$status" -eq 0 ]
 }
@@ -166,7 +169,7 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
 }
 
 @test "a descriptor that the grader was started with is not the submission's: the secret, say" {
-    echo a-secret >"$BATS_TEST_TMPDIR/secret"
+    echo a-secret-of-the-grader >"$BATS_TEST_TMPDIR/secret"
     run labs/grade --lab 4 --lab-file "$short_file" --no-gpu --secret /dev/fd/9 "$CHEATS/inherits-files.cu" \
         9<"$BATS_TEST_TMPDIR/secret"
     echo "$output"
@@ -174,17 +177,73 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
     [[ $output == *"correct"*"FAIL"* ]]
 }
 
-@test "what a kernel prints is shown, bounded, and no part of the answer" {
+@test "what a kernel prints is shown, bounded, and no part of the answer; whichever editor wrote it" {
     short
-    grade "$CHEATS/prints.cu"
+    # A byte order mark, Windows' ends of lines, a comment in UTF-8 and one in Latin-1: text, all of it.
+    { printf '\xef\xbb\xbf// größe\r\n' && sed 's/$/\r/' "$CHEATS/prints-points.cu" && printf '// caf\xe9\n'; } >"$BATS_TEST_TMPDIR/points.cu"
+    grade "$BATS_TEST_TMPDIR/points.cu"
+    echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"What its kernels printed"*"CTA 0 has row 0 of 1024"*"CTA 15 has row 960 of 1024"*"85 / 85"* ]]
+    [ "$(grep -c '850 / 850' <<<"$output")" -eq 1 ]
+    grep -q '^      | .*points 850 / 850$' <<<"$output" # no line of the report's
     [[ $output != *"CTA 16 has"* ]] # of `small` only
     grade "$CHEATS/prints-flood.cu"
     [ "$status" -eq 0 ]
     [[ $output == *" ..."*"85 / 85"* ]]
     [ "${#output}" -lt 6000 ]
     [ -z "$(awk 'length > 80' <<<"$output")" ]
+}
+
+@test "what is no text is refused, with its byte and line" {
+    folder=$BATS_TEST_TMPDIR/bytes
+    mkdir "$folder" "$folder/empty"
+    starter=build/starters/ch04_cp_async.cu
+    { printf '\0' && cat $starter; } >"$folder/nul.cu"
+    { head -30 $starter && printf '/* \f */\n' && tail -n +31 $starter; } >"$folder/page.cu"
+    { cat $starter && printf '// \33[2J\n'; } >"$folder/escape.cu"
+    { cat $starter && printf '// \177'; } >"$folder/delete.cu"
+    { printf '\xff\xfe' && iconv -t UTF-16LE $starter; } >"$folder/wide.cu"
+    printf 'has no .cu file' >"$folder/words.cu" # as of the folder, but that is what it says itself
+    cp $starter "$BATS_TEST_TMPDIR/mine.cu"
+    ln "$BATS_TEST_TMPDIR/mine.cu" "$folder/linked.cu"
+    local end
+    end=$(($(wc -l <$starter) + 1))
+    grade --out "$BATS_TEST_TMPDIR/out" "$folder"
+    [ "$status" -eq 0 ]
+    rest='; of control characters a program has tabs and ends of lines only'
+    says() { grep -q "^\"$1\",0,.*,$2,\"$3" "$BATS_TEST_TMPDIR/out/grades.csv"; }
+    cat "$BATS_TEST_TMPDIR/out/grades.csv"
+    says nul.cu "not graded" "has the byte 0x00 (NUL) in line 1: delete it$rest"
+    says page.cu "not graded" "has the byte 0x0c (a form feed) in line 31: delete it$rest"
+    says escape.cu "not graded" "has the byte 0x1b (an escape) in line $end: delete it$rest"
+    says delete.cu "not graded" "has the byte 0x7f (delete) in line $end: delete it$rest"
+    says wide.cu "not graded" "is a text in UTF-16: save it as UTF-8"
+    says linked.cu "not graded" "has 2 names (hard links), so it could be somebody else's: make it a file of its own (cp"
+    says empty "not graded" "has no .cu file"
+    says words.cu "does not compile" ""
+}
+
+@test "a starter whose text lies in a macro is a starter; the compiler sees nothing of the host's" {
+    aims_from 0
+    python3 - "$lab_file" "$BATS_TEST_TMPDIR/lab.json" <<'END' # so that it takes seconds
+import json, sys
+lab = json.load(open(sys.argv[1]))
+lab["points"] = [dict(p, points=p["points"] + 30 * (p["name"] == "correct")) for p in lab["points"]
+                 if p["name"] in ("correct", "async_copies")]
+json.dump(lab, open(sys.argv[2], "w"))
+END
+    lab_file=$BATS_TEST_TMPDIR/lab.json
+    sed '/^#/d; s,//.*,,' build/starters/ch04_cp_async.cu | awk '/^__global__/ { on = 1 } on' |
+        sed 's,/\*[^*]*\*/,,; s/$/ \\/' >"$BATS_TEST_TMPDIR/kernel"
+    { sed '/^__global__/,$d' build/starters/ch04_cp_async.cu && echo "#define ALL \\" && cat "$BATS_TEST_TMPDIR/kernel" &&
+        printf '\nALL\n'; } | sed 's,// Your code.*,,' >"$BATS_TEST_TMPDIR/hidden.cu"
+    grade "$BATS_TEST_TMPDIR/hidden.cu" --no-film --json "$BATS_TEST_TMPDIR/r.json"
+    echo "$output"
+    grep -q '"tried": false' "$BATS_TEST_TMPDIR/r.json"
+    grade "$CHEATS/includes-proc.cu"
+    [[ $output == *"REFUSED: does not compile"* ]]
+    [[ $(tr -s ' |\n' ' ' <<<"$output") == *" /proc/self/mountinfo: No such file or directory "* ]]
 }
 
 # faulty CONDITION: a program that reads past everything where the condition holds.
@@ -270,7 +329,7 @@ child() {
     cp "$CHEATS/sleeps.cu" "$folder/a.cu"
     echo "int main(void) { return 0 }" >"$folder/b.cu"
     secret=$BATS_TEST_TMPDIR/secret
-    echo "$RANDOM$RANDOM" >"$secret" # nothing is kept of this one yet
+    echo "secret-of-a-test-$RANDOM$RANDOM" >"$secret" # nothing is kept of this one yet
     all=(--lab 4 --lab-file "$lab_file" --no-gpu --secret "$secret" --out "$out" --jobs 1 "$folder")
     build/judge "${all[@]}" >"$BATS_TEST_TMPDIR/said" &
     pid=$!
@@ -491,8 +550,8 @@ END
     [ "$status" -eq 0 ]
     [[ $output == *"REFUSED: does not compile"* ]]
     [ -z "$(awk 'length > 80' <<<"$output")" ]
-    grep -q '^    attention.cu(1): error: ' <<<"$output"
-    grep -qE '^      [^ ]' <<<"$output" # the rest of a long line, two columns further in
+    grep -q '^    | attention.cu(1): error: ' <<<"$output"
+    grep -qE '^    \|   [^ ]' <<<"$output" # the rest of a long line, two columns further in
     [[ $output =~ "correct "\ +"0 / 30   not run" ]]
 }
 
@@ -514,7 +573,7 @@ END
         [ "$status" -eq 0 ]
         [[ $output == *"REFUSED: $2"* ]]
         [ "$(find "$kept" -name '*.built' | wc -l)" -eq "$3" ]
-        [ "$(find "$kept" -type f ! -name '*.built' | wc -l)" -eq 0 ]
+        [ "$(find "$kept" -type f ! -name '*.built' ! -name '*.plain' | wc -l)" -eq 0 ]
     }
     kept=$root/build/grade/kept
     try quiet "its host code launches no kernel" 1
@@ -527,7 +586,7 @@ END
     cp "$crashes" "$BATS_TEST_TMPDIR/other"
     # It is used: where the other's lies, the other is run, under whatever secret.
     cp "$BATS_TEST_TMPDIR/other" "$quiet"
-    GRADE_SECRET=another try quiet "its host code crashed" 2
+    GRADE_SECRET=another-secret-of-it try quiet "its host code crashed" 2
     # Damaged or empty: compiled anew, and kept as it was.
     for damage in 's/ELF/ELK/' d; do
         sed "$damage" "$BATS_TEST_TMPDIR/other" >"$quiet"
@@ -564,7 +623,7 @@ END
     folder=$BATS_TEST_TMPDIR/names
     mkdir "$folder"
     printf 'int main(void) { return 0; }\n' >"$BATS_TEST_TMPDIR/empty.cu"
-    for name in '-rf.cu' 'a b.cu' 'say "hi", you.cu' $'two\nlines.cu' '$(touch pwned).cu' "it's.cu" '=1+1.cu'; do
+    for name in '-rf.cu' 'a b.cu' 'say "hi", you.cu' $'two\nlines.cu' '$(touch pwned).cu' "it's.cu" '=1+1.cu' ＝1+1.cu ＋1.cu －1.cu ＠1.cu ' @1.cu'; do
         cp "$BATS_TEST_TMPDIR/empty.cu" "$folder/$name"
     done
     mkdir "$folder/a folder" "$folder/none"
@@ -584,11 +643,11 @@ END
     (cd "$BATS_TEST_TMPDIR" && "$OLDPWD/labs/grade" --lab 4 --lab-file "$lab_file" --no-gpu --out out names) >"$BATS_TEST_TMPDIR/said"
     grades=$BATS_TEST_TMPDIR/out/grades.csv
     [ ! -e "$BATS_TEST_TMPDIR/pwned" ]
-    [ "$(wc -l <"$grades")" -eq 19 ] # a line each, whatever the name, and the head
+    [ "$(wc -l <"$grades")" -eq 24 ] # a line each, whatever the name, and the head
     grep -q '^"say ""hi"", you.cu",0,' "$grades"
     grep -q '^"two\\nlines.cu",0,' "$grades"
     grep -q "^\"'-rf.cu\",0," "$grades" # no formula for a spreadsheet
-    grep -q "^\"'=1+1.cu\",0," "$grades"
+    for name in =1+1 ＝1+1 ＋1 －1 ＠1 ' @1'; do grep -qF "\"'$name.cu\",0," "$grades"; done
     grep -q '^"link.cu",0,.*"is a link, not a file"' "$grades"
     grep -q '^"none",0,.*"has no .cu file"' "$grades"
     grep -q '^"UPPER.CU",0,.*,refused,"its host code launches no kernel","",reports/' "$grades"
@@ -628,7 +687,7 @@ json.dump(lab, open(sys.argv[2], "w"))
 END
     lab_file=$BATS_TEST_TMPDIR/lab.json
     secret=$BATS_TEST_TMPDIR/secret
-    echo "$RANDOM$RANDOM" >"$secret" # nothing is kept of this one yet
+    echo "secret-of-a-test-$RANDOM$RANDOM" >"$secret" # nothing is kept of this one yet
     all=(--lab 4 --lab-file "$lab_file" --no-gpu --secret "$secret" --out "$out" "$folder")
     : >"$BATS_TEST_TMPDIR/said" # the shell in the background may be late to make it
     labs/grade "${all[@]}" --jobs 1 >"$BATS_TEST_TMPDIR/said" &
@@ -670,7 +729,7 @@ lab["points"] = [dict(p, points=points[p["name"]]) for p in lab["points"] if p["
 json.dump(lab, open(sys.argv[2], "w"))
 END
     secret=$BATS_TEST_TMPDIR/secret
-    echo "$RANDOM$RANDOM" >"$secret"
+    echo "secret-of-a-test-$RANDOM$RANDOM" >"$secret"
     anew() { # OPTION...
         run labs/grade --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" --no-gpu --secret "$secret" --out "$out" \
             "$@" "$folder"
@@ -694,7 +753,7 @@ END
     sed -i 's/1000, "shape"/2000, "shape"/' "$BATS_TEST_TMPDIR/lab.json"
     anew --item barriers
     [ "$(score)" = "a.cu,100 b.cu,0" ]
-    echo "another$RANDOM" >"$secret"
+    echo "another-secret-of-it-$RANDOM" >"$secret"
     anew --item barriers
     [[ $output == *"2 of 2 have no result under this secret"* ]]
     [ "$(score)" = "a.cu,100 b.cu,0" ]
@@ -702,12 +761,13 @@ END
 
 @test "the secret decides the cases, and reaches no submission" {
     small
-    for secret in one one two; do
+    for secret in the-first-secret the-first-secret another-secret-it-is; do
         printf '%s\n' "$secret" >"$BATS_TEST_TMPDIR/secret"
         run labs/grade --lab 4 --lab-file "$lab_file" --no-gpu --secret "$BATS_TEST_TMPDIR/secret" \
             --json "$BATS_TEST_TMPDIR/r.json" "$CHEATS/kernel-spins.cu" # which takes no time
         [ "$status" -eq 0 ]
         [ "$(grep -c '"item": "hidden"' "$BATS_TEST_TMPDIR/r.json")" -eq 11 ]
+        published+=("$(grep -A4 '"item": "correct"' "$BATS_TEST_TMPDIR/r.json" | grep -E '"(shape|seed)"')")
         shapes+=("$(grep -A1 '"item": "hidden"' "$BATS_TEST_TMPDIR/r.json" | grep shape)")
         whys+=("$(grep '"why"' "$BATS_TEST_TMPDIR/r.json")")
     done
@@ -715,6 +775,10 @@ END
     [[ ${whys[0]} == *"0x"* ]] # and lies at the same addresses
     [ "${whys[0]}" = "${whys[1]}" ]
     [ "${shapes[0]}" != "${shapes[2]}" ]
+    # What a report tells is drawn without it: a guess at the secret cannot be tried on that.
+    [[ ${published[0]} == *'"seed": "'* ]]
+    [ "${published[0]}" = "${published[2]}" ]
+    [ "$(stat -c %a build/grade/seeds)" = 600 ]
 }
 
 # plots/runs/h200/grades: what labs/grade --json wrote on an H200 of solutions and the stages before;
@@ -767,6 +831,11 @@ END
     one_line "is there no lab 98" --lab 98 code/ch04_cp_async.cu
     one_line "what is" --lab 4 --nonsense code/ch04_cp_async.cu
     one_line "--secret" --lab 4 --lab-file "$lab_file" --secret /no/such code/ch04_cp_async.cu
+    printf 'fifteen letters\r\n' >"$BATS_TEST_TMPDIR/secret"
+    one_line "the secret of $BATS_TEST_TMPDIR/secret has 15 bytes, and 16 are the least: head -c 24 /dev/urandom | base64 makes one" \
+        --lab 4 --lab-file "$lab_file" --secret "$BATS_TEST_TMPDIR/secret" code/ch04_cp_async.cu
+    GRADE_SECRET=tests one_line "the secret of GRADE_SECRET has 5 bytes" --lab 4 --lab-file "$lab_file" code/ch04_cp_async.cu
+    one_line "--one is for a folder" --lab 4 --lab-file "$lab_file" --one code/ch04_cp_async.cu
     sed 's/"points": 30/"points": 31/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"
     one_line "the points are 101, not 100" --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" code/ch04_cp_async.cu
     sed 's/"lab": 4,/& "not_graded": "it is too easy",/' "$lab_file" >"$BATS_TEST_TMPDIR/lab.json"

@@ -3,7 +3,7 @@
 bats_require_minimum_version 1.5.0
 
 setup_file() {
-    export GRADE_SECRET=tests
+    export GRADE_SECRET=tests-of-the-grader
     export lab_file=$PWD/labs/fixtures/lab20.json
     export CHEATS=$BATS_FILE_TMPDIR/cheats
     mkdir "$CHEATS"

@@ -2,7 +2,7 @@
 
 setup_file() {
     export autograder=$BATS_FILE_TMPDIR/autograder zip=build/gradescope/lab04.zip
-    echo tests >"$BATS_FILE_TMPDIR/secret"
+    echo secret-of-the-tests >"$BATS_FILE_TMPDIR/secret"
     rm -f $zip
     make -s gradescope4 SECRET="$BATS_FILE_TMPDIR/secret" VISIBILITY=hidden=after_published >"$BATS_FILE_TMPDIR/said" 2>&1 3>&- || cat "$BATS_FILE_TMPDIR/said" >&2
     mkdir -p "$autograder"/{source,submission,results}
@@ -21,14 +21,14 @@ setup() {
         skip "bubblewrap may not make a sandbox here"
     fi
     results=$autograder/results/results.json
-    rm -f "$results" "$autograder"/submission/*
+    rm -rf "$results" "$autograder"/submission/*
 }
 
 @test "the zip has at its root what Gradescope looks for, and what that needs" {
     [ -x "$autograder/source/setup.sh" ]
     [ -x "$autograder/source/run_autograder" ]
     [ "$(<"$autograder/source/lab")" = 4 ]
-    [ "$(<"$autograder/source/secret")" = tests ]
+    [ "$(<"$autograder/source/secret")" = secret-of-the-tests ]
     [ "$(<"$autograder/source/visibility")" = hidden=after_published ]
     for file in Makefile labs/grade labs/judge/main.c code/ch04_cp_async.cu chapters/04-cp-async.md; do
         cmp <(git show HEAD:$file) "$autograder/source/$file"
@@ -57,19 +57,30 @@ setup() {
     python3 labs/fixtures/gradescope.py "$results"
     mv "$autograder/submission/ch14_search."{c,cu}
     AUTOGRADER=$autograder "$autograder/source/run_autograder"
-    grep -q 'Hand in one .c file: there are 0' "$results"
+    grep -q 'Not graded: has no .c file' "$results"
     echo 4 >"$autograder/source/lab"
     echo hidden=after_published >"$autograder/source/visibility"
 }
 
-@test "no file, or two, are said to the student" {
+@test "no file, or two, are not graded, and said to the student" {
     AUTOGRADER=$autograder run "$autograder/source/run_autograder"
     [ "$status" -eq 0 ]
     python3 labs/fixtures/gradescope.py "$results"
-    grep -q 'there are 0' "$results"
+    grep -q 'Not graded: has no .cu file' "$results"
     touch "$autograder"/submission/{a,b}.cu
     AUTOGRADER=$autograder "$autograder/source/run_autograder"
-    grep -q 'there are 2' "$results"
+    grep -q 'Not graded: has 2 .cu files, not one' "$results"
+}
+
+@test "what labs/grade takes is graded there as well: another case, a folder more, a folder with a file's name" {
+    for place in a.cu/A.CU "lab 4/a.cu"; do
+        rm -rf "$results" "$autograder"/submission/*
+        mkdir -p "$(dirname "$autograder/submission/$place")"
+        echo 'int main(void) { return 0; }' >"$autograder/submission/$place"
+        AUTOGRADER=$autograder "$autograder/source/run_autograder"
+        python3 labs/fixtures/gradescope.py "$results"
+        grep -q 'launches no kernel' "$results"
+    done
 }
 
 @test "where there can be no sandbox nothing is scored" {
@@ -86,6 +97,10 @@ setup() {
     run make -s gradescope99
     [ "$status" -ne 0 ]
     [[ ${lines[0]} == *"there is no lab 99"* ]]
+    echo tests >"$BATS_TEST_TMPDIR/short"
+    SECRET=$BATS_TEST_TMPDIR/short run labs/gradescope/pack 4
+    [ "$status" -eq 1 ]
+    [ "$output" = "gradescope: the secret of $BATS_TEST_TMPDIR/short has fewer than 16 bytes: head -c 24 /dev/urandom | base64 makes one" ]
     SECRET=/no/such run labs/gradescope/pack 4
     [ "$status" -eq 1 ]
     [ "${#lines[@]}" -eq 1 ]
