@@ -41,6 +41,18 @@ code/ptxsim/tool" ]
 (code/ptxsim/exec), which is above it" ]
 }
 
+@test "a use of a file that the header of the folder lists below is named, and so no circle closes in cudart" {
+    scratch
+    plant code/ptxsim/cudart/launches.c 'int planted(void); int planted(void) { return kernel_find(0, 0); }'
+    code/check-floors "$TREE"
+    plant code/ptxsim/cudart/registry.c 'int planted_up(void); int planted_up(void) { return binary_module(0, 0); }'
+    run code/check-floors "$TREE"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [ "$output" = "code/ptxsim/cudart/registry.c (code/ptxsim/cudart) uses binary_module of \
+code/ptxsim/cudart/kernels.c, which the header of their folder lists below it" ]
+}
+
 @test "a downward use, and a use of what a folder below has too, are none" {
     scratch
     plant code/ptxsim/base/arena.c 'int planted(void); int planted(void) { return 1; }'

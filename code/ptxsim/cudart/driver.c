@@ -156,17 +156,12 @@ static CUresult is_device(CUdevice device)
     return device == 0 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-// A runtime of the executable's own wants tables of the driver that no manual describes.
-bool driver_is_used(void)
-{
-    return initialised && !tables_asked;
-}
-
 CUresult cuInit(unsigned flags)
 {
     if (flags)
         return CUDA_ERROR_INVALID_VALUE;
     initialised = true;
+    driver_used = !tables_asked;
     return CUDA_SUCCESS;
 }
 
@@ -882,7 +877,9 @@ CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint
     (void)version, (void)flags;
     if (!name || !function)
         return CUDA_ERROR_INVALID_VALUE;
+    // A runtime of the executable's own wants tables of the driver that no manual describes.
     tables_asked |= !strcmp(name, "cuGetExportTable");
+    driver_used = initialised && !tables_asked;
     *function = driver_function(name);
     if (found)
         *found = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;

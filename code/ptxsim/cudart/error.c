@@ -10,7 +10,7 @@ static pthread_mutex_t api_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static int depth; // of calls within calls
 static cudaError_t sticky;
 static _Thread_local cudaError_t last_error;
-bool runtime_called;
+bool runtime_called, driver_used;
 _Thread_local bool runtime_called_here;
 
 int driver_enter(void)

@@ -131,6 +131,19 @@ cudaError_t binary_module(struct binary *binary, struct module **module)
     return binary->error;
 }
 
+struct CUkern_st *kernel_of(struct binary *binary, const char *name)
+{
+    struct module *module;
+    struct kernel *kernel;
+
+    struct CUkern_st *known = kernel_registered(binary, name);
+    if (known)
+        return known;
+    if (binary_module(binary, &module) != cudaSuccess || !(kernel = module_kernel(module, name)))
+        return NULL;
+    return kernel_register(binary, NULL, kernel_info(kernel)->name);
+}
+
 static cudaError_t kernel_load(struct CUkern_st *kernel)
 {
     struct module *module;

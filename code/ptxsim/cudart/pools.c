@@ -5,23 +5,15 @@
 #include <stdlib.h>
 
 struct CUmemPoolHandle_st {
-    size_t used, used_high;
+    struct pool_use use;
     uint64_t threshold;
     int reuse[4]; // the policies, by their attribute
-    bool gone;    // destroyed; freed when the last allocation from it is
+    bool gone;    // destroyed; freed once the last allocation from it is
     struct CUmemPoolHandle_st *next;
-};
-
-struct loan { // an allocation from a pool
-    void *address;
-    size_t bytes;
-    struct CUmemPoolHandle_st *pool;
-    struct loan *next;
 };
 
 static struct CUmemPoolHandle_st default_pool = {.reuse = {0, 1, 1, 1}};
 static struct CUmemPoolHandle_st *pools = &default_pool, *current = &default_pool;
-static struct loan *loans;
 
 static struct CUmemPoolHandle_st *pool_find(cudaMemPool_t handle)
 {
@@ -31,70 +23,33 @@ static struct CUmemPoolHandle_st *pool_find(cudaMemPool_t handle)
     return NULL;
 }
 
-static void pool_drop(struct CUmemPoolHandle_st *pool)
+// Frees the destroyed ones of which nothing is out any more.
+static void pools_sweep(void)
 {
-    for (struct CUmemPoolHandle_st **p = &pools; *p; p = &(*p)->next)
-        if (*p == pool) {
+    for (struct CUmemPoolHandle_st **p = &pools; *p;) {
+        struct CUmemPoolHandle_st *pool = *p;
+        if (pool->gone && pool->use.bytes == 0) {
             *p = pool->next;
             free(pool);
-            return;
+        } else {
+            p = &pool->next;
         }
+    }
 }
 
 static cudaError_t lend(void **address, size_t bytes, struct CUmemPoolHandle_st *pool)
 {
     if (!pool || !address)
         return api_result(cudaErrorInvalidValue);
-    struct loan *loan = malloc(sizeof *loan);
-    cudaError_t error = loan ? cudaMalloc(address, bytes) : cudaErrorMemoryAllocation;
-    if (error != cudaSuccess || bytes == 0) {
-        free(loan);
-        return api_result(error);
+    cudaError_t error = cudaMalloc(address, bytes);
+    if (error == cudaSuccess && bytes && !pool_lends(&pool->use, *address, bytes)) {
+        cudaFree(*address);
+        error = cudaErrorMemoryAllocation;
     }
-    *loan = (struct loan){.address = *address, .bytes = bytes, .pool = pool, .next = loans};
-    loans = loan;
-    pool->used += bytes;
-    pool->used_high = pool->used > pool->used_high ? pool->used : pool->used_high;
-    return cudaSuccess;
-}
-
-// Memory of a pool may be given back by cudaFree, too.
-void pool_returned(const void *address)
-{
-    for (struct loan **l = &loans; *l; l = &(*l)->next)
-        if ((*l)->address == address) {
-            struct loan *loan = *l;
-            *l = loan->next;
-            loan->pool->used -= loan->bytes;
-            if (loan->pool->gone && loan->pool->used == 0)
-                pool_drop(loan->pool);
-            free(loan);
-            return;
-        }
+    return api_result(error);
 }
 
 // ---- Memory of graphs ---------------------------------------------------------------------------
-
-static void **kept;
-static size_t kept_count, kept_capacity, kept_bytes;
-
-void *graph_memory(size_t bytes)
-{
-    void *memory = memory_alloc(bytes);
-    if (!memory)
-        return NULL;
-    kept_bytes += bytes;
-    kept = array_grow(kept, kept_count, &kept_capacity, sizeof *kept);
-    return kept[kept_count++] = memory;
-}
-
-bool graph_keeps(const void *address)
-{
-    for (size_t i = 0; i < kept_count; ++i)
-        if (kept[i] == address)
-            return true;
-    return false;
-}
 
 cudaError_t cudaDeviceGetGraphMemAttribute(int device, enum cudaGraphMemAttributeType attribute,
                                            void *value)
@@ -104,7 +59,7 @@ cudaError_t cudaDeviceGetGraphMemAttribute(int device, enum cudaGraphMemAttribut
         return api_result(cudaErrorInvalidDevice);
     if (!value || attribute > cudaGraphMemAttrReservedMemHigh)
         return api_result(cudaErrorInvalidValue);
-    *(uint64_t *)value = kept_bytes; // in use or not: it is kept
+    *(uint64_t *)value = graph_memory_kept(); // in use or not: it is kept
     return cudaSuccess;
 }
 
@@ -187,6 +142,7 @@ cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const struct cudaMemPoolProps
     }
     if (props->location.id != 0)
         return api_result(cudaErrorInvalidDevice);
+    pools_sweep();
     *pool = calloc(1, sizeof **pool);
     if (!*pool)
         return api_result(cudaErrorMemoryAllocation);
@@ -204,8 +160,7 @@ cudaError_t cudaMemPoolDestroy(cudaMemPool_t handle)
     if (current == pool)
         current = &default_pool;
     pool->gone = true;
-    if (pool->used == 0)
-        pool_drop(pool);
+    pools_sweep();
     return cudaSuccess;
 }
 
@@ -232,9 +187,9 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t handle, enum cudaMemPoolAttr a
         return cudaSuccess;
     case cudaMemPoolAttrReleaseThreshold: *number = pool->threshold; return cudaSuccess;
     case cudaMemPoolAttrReservedMemCurrent: // nothing is kept back
-    case cudaMemPoolAttrUsedMemCurrent: *number = pool->used; return cudaSuccess;
+    case cudaMemPoolAttrUsedMemCurrent: *number = pool->use.bytes; return cudaSuccess;
     case cudaMemPoolAttrReservedMemHigh:
-    case cudaMemPoolAttrUsedMemHigh: *number = pool->used_high; return cudaSuccess;
+    case cudaMemPoolAttrUsedMemHigh: *number = pool->use.most; return cudaSuccess;
     default: return api_result(cudaErrorInvalidValue);
     }
 }
@@ -259,7 +214,7 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t handle, enum cudaMemPoolAttr a
     case cudaMemPoolAttrUsedMemHigh: // may only be set back
         if (*(const uint64_t *)value != 0)
             return api_result(cudaErrorInvalidValue);
-        pool->used_high = pool->used;
+        pool->use.most = pool->use.bytes;
         return cudaSuccess;
     default: return api_result(cudaErrorInvalidValue);
     }

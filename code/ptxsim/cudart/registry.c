@@ -70,7 +70,7 @@ static bool ignore_image(const struct image *image, void *data)
 __attribute__((destructor)) static void tell_other_runtime(void)
 {
     char why[512];
-    if (!binaries && !driver_is_used() &&
+    if (!binaries && !driver_used &&
         fatbin_visit_executable("/proc/self/exe", ignore_image, NULL, why, sizeof why))
         complain("the executable has a CUDA runtime of its own: build it with nvcc 13 and "
                  "-cudart shared");
@@ -177,17 +177,12 @@ struct CUkern_st *kernel_named(const char *name)
     return found;
 }
 
-struct CUkern_st *kernel_of(struct binary *binary, const char *name)
+struct CUkern_st *kernel_registered(const struct binary *binary, const char *name)
 {
-    struct module *module;
-    struct kernel *kernel;
-
     for (struct CUkern_st *k = kernels; k; k = k->next)
         if (k->binary == binary && !strcmp(k->name, name))
             return k;
-    if (binary_module(binary, &module) != cudaSuccess || !(kernel = module_kernel(module, name)))
-        return NULL;
-    return kernel_register(binary, NULL, kernel_info(kernel)->name);
+    return NULL;
 }
 
 struct device_variable *variables_registered(void)

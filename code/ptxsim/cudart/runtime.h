@@ -2,24 +2,28 @@
 //
 //   error.c         the lock, errors and their names
 //   registry.c      fat binaries, kernels and variables, as host code registers them
+//   device.c        the simulated device, and its limits
 //   count_report.c  what was counted, as JSON
 //   terminal.c      how far a launch is, and Ctrl-C
 //   task.c          does pieces of work: launches, copies, fills, graphs of them
 //   streams.c       streams, events, capture
-//   properties.c    the simulated device: properties, attributes, limits
+//   properties.c    what the device can be asked
 //   kernels.c       modules, kernels and their attributes
 //   libraries.c     modules that the program loads itself
 //   occupancy.c     how many CTAs an SM holds
 //   launches.c      the functions that launch
 //   variables.c     __device__ variables
+//   transfers.c     copies and fills as tasks, checked
 //   arrays.c        arrays, textures, surfaces
-//   copies.c, pools.c  allocations, copies, fills; pools of memory
+//   allocations.c   memory, and whose it is
+//   pools.c         memory in the order of a stream
+//   copies.c        the functions that copy and fill
 //   graphs.c        graphs, built and launched
 //   tensor_map.c    cuTensorMapEncodeTiled
 //   driver.c        libcuda.so.1, the driver's library: the functions of it that ordinary programs call
-//   unsupported.c, unsupported.def   every other function of the real library: fails by its name
+//   unsupported.c   (unsupported.def) every other function of the real library: fails by its name
 //
-// Each uses those above it in this list.
+// Each uses only those above it in this list: code/check-floors holds that.
 //
 // The work of a stream is done at once, when it is submitted: this is one of the orders that a GPU
 // may choose. A fault of a kernel is therefore reported by the launch itself, as with
@@ -73,7 +77,7 @@ cudaError_t sticky_error(void);
 int driver_enter(void);
 extern bool runtime_called;
 extern _Thread_local bool runtime_called_here;
-bool driver_is_used(void); // by the program itself
+extern bool driver_used; // by the program itself
 
 // Remembers an error for cudaGetLastError and returns it.
 cudaError_t api_result(cudaError_t error);
@@ -147,7 +151,8 @@ int estimated_registers(struct CUkern_st *kernel);
 struct CUkern_st *kernel_named(const char *name);
 // A kernel by what host code calls it: the stub's address, or a handle.
 cudaError_t kernel_find(const void *function, struct CUkern_st **kernel);
-// That of a module, by its mangled name; NULL: there is none.
+// That of a binary, by its mangled name: registered already; or found in its module. NULL: there is none.
+struct CUkern_st *kernel_registered(const struct binary *binary, const char *name);
 struct CUkern_st *kernel_of(struct binary *binary, const char *name);
 // The fat binary behind nvcc's wrapper of it; NULL: it is none.
 const void *wrapped(const void *wrapper);
@@ -174,7 +179,8 @@ const struct gpu *device_now(void);
 // Of all fat binaries of the program: whether one has PTX for sm_90 and none that is older.
 bool needs_hopper(void);
 const struct cudaDeviceProp *device_properties(void);
-size_t stack_limit(void); // cudaLimitStackSize: bytes of a thread's stack
+size_t *device_limit(enum cudaLimit limit); // where it is kept; NULL: there is no such limit
+size_t stack_limit(void);                   // cudaLimitStackSize: bytes of a thread's stack
 // CTAs of a kernel that are resident on one SM. estimate: with registers that are not known estimated,
 // else as if there were enough.
 cudaError_t device_occupancy(struct CUkern_st *kernel, bool estimate, int threads,
@@ -258,7 +264,12 @@ cudaError_t capture_broken(cudaStream_t stream, cudaError_t error);
 // Memory of a graph's own, which it keeps: NULL if there is none. Frees of it do nothing.
 void *graph_memory(size_t bytes);
 bool graph_keeps(const void *address);
-void pool_returned(const void *address); // memory that may be a pool's (pools.c) was freed
+size_t graph_memory_kept(void); // bytes of all graphs' memory
+struct pool_use {               // what is out of a pool: bytes, and the most that ever were
+    size_t bytes, most;
+};
+// Counts an allocation as a pool's until it is freed; false: out of memory.
+bool pool_lends(struct pool_use *pool, const void *address, size_t bytes);
 
 // Tasks of what a program asks for, checked. A kernel's arguments are copied.
 cudaError_t kernel_order(const void *function, dim3 grid, dim3 block, void **arguments,

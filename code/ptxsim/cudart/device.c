@@ -1,0 +1,83 @@
+// device.c: the simulated device, an NVIDIA L4 (Ada, AD104) or, for programs that have nothing for it, an
+// H200 (Hopper, GH100): what it is, and what its limits are set to.
+#include "ptxsim/base/base.h"
+#include "runtime.h"
+
+#include <stdio.h>
+
+// Decided by the program's fat binaries when it is first asked for; they are registered before main.
+const struct gpu *device_now(void)
+{
+    static const struct gpu *device;
+    if (!device)
+        device = &gpus[needs_hopper() ? GPU_H200 : GPU_L4];
+    return device;
+}
+
+// Features that the simulator does not have are 0.
+const struct cudaDeviceProp *device_properties(void)
+{
+    static struct cudaDeviceProp properties = {
+        .regsPerBlock = GPU_REGISTERS,
+        .warpSize = WARP,
+        .memPitch = INT32_MAX,
+        .maxThreadsPerBlock = GPU_THREADS_CTA,
+        .maxThreadsDim = {1024, 1024, 64},
+        .maxGridSize = {INT32_MAX, 65535, 65535},
+        .totalConstMem = 64 << 10,
+        .textureAlignment = 512,
+        .texturePitchAlignment = 32,
+        .surfaceAlignment = 512,
+        .canMapHostMemory = 1,
+        .concurrentKernels = 1,
+        .ECCEnabled = 1,
+        .asyncEngineCount = 2,
+        .unifiedAddressing = 1,
+        .streamPrioritiesSupported = 1,
+        .globalL1CacheSupported = 1,
+        .localL1CacheSupported = 1,
+        .regsPerMultiprocessor = GPU_REGISTERS,
+        .managedMemory = 1,
+        .concurrentManagedAccess = 1,
+        .computePreemptionSupported = 1,
+        .canUseHostPointerForRegisteredMem = 1,
+        .cooperativeLaunch = 1,
+        .reservedSharedMemPerBlock = GPU_SHARED_RESERVED,
+        .hostRegisterSupported = 1,
+        .memoryPoolsSupported = 1,
+    };
+
+    if (properties.totalGlobalMem == 0) {
+        const struct gpu *d = device_now();
+        snprintf(properties.name, sizeof properties.name, "%s (ptxsim)", d->name);
+        properties.major = d->arch / 10;
+        properties.minor = d->arch % 10;
+        properties.multiProcessorCount = d->sms;
+        properties.clusterLaunch = d->arch >= 90;
+        properties.memoryBusWidth = d->bus_bits;
+        properties.l2CacheSize = (int)d->l2_bytes;
+        properties.maxThreadsPerMultiProcessor = d->threads_sm;
+        properties.sharedMemPerBlock = d->shared_default;
+        properties.sharedMemPerMultiprocessor = d->shared_sm;
+        properties.sharedMemPerBlockOptin = d->shared_optin;
+        properties.maxBlocksPerMultiProcessor = d->blocks_sm;
+        properties.totalGlobalMem = memory_capacity();
+    }
+    return &properties;
+}
+
+static size_t limits[] = {
+    [cudaLimitStackSize] = 1024,           [cudaLimitPrintfFifoSize] = 1 << 20,
+    [cudaLimitMallocHeapSize] = 8 << 20,   [cudaLimitDevRuntimePendingLaunchCount] = 2048,
+    [cudaLimitMaxL2FetchGranularity] = 64, [cudaLimitPersistingL2CacheSize] = 0,
+};
+
+size_t *device_limit(enum cudaLimit limit)
+{
+    return limit < sizeof limits / sizeof *limits ? &limits[limit] : NULL;
+}
+
+size_t stack_limit(void)
+{
+    return limits[cudaLimitStackSize];
+}
