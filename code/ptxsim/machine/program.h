@@ -68,9 +68,9 @@ struct program {
         uint8_t op_class;
         uint32_t tensor_flops, tensor_flops_8bit, tensor_instructions;
         bool mufu, barrier, store;
-        bool bulk;  // a bulk copy: it goes through the asynchronous proxy
+        bool bulk;       // a bulk copy: it goes through the asynchronous proxy
         uint8_t element; // bytes of an element of a load, a store or an atomic operation; else 0
-        bool polls; // a volatile load that is asked again, in a loop that its value ends
+        bool polls;      // a volatile load that is asked again, in a loop that its value ends
         const char *opcode;
         int ptx_line;
     } * insns;
