@@ -162,9 +162,12 @@ struct launch {
     unsigned spin;         // basic blocks of a warp without an effect; 0: a default
     uint64_t budget;       // warp instructions, after which it is stopped; 0: no end
     bool check;            // uninitialised reads; bounds are always checked
-    bool races;            // races in shared and global memory
-    bool mine;             // only those of the program's own files (races.h)
-    uint64_t reports;      // of a host thread, after which it is stopped; 0: a million
+    bool
+        libraries; // but those of CUB, Thrust and CUTLASS, which are known by their names only: whoever
+                   // may have borrowed such a name is not to have this
+    bool races;       // races in shared and global memory
+    bool mine;        // only those of the program's own files (races.h)
+    uint64_t reports; // of a host thread, after which it is stopped; 0: a million
     void (*note)(enum fault_kind kind, const char *text); // with each further fault; may be NULL
     // Takes what the threads print, when the launch is over; NULL: it goes to stdout.
     void (*print)(const char *text, size_t bytes);

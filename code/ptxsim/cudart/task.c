@@ -42,6 +42,18 @@ static bool checks_are(const char *what)
     return text && !strcmp(text, what);
 }
 
+// Whether CUB, Thrust and CUTLASS may load what nothing has written.
+static bool libraries_may(void)
+{
+    const char *text = getenv("PTXSIM_UNWRITTEN");
+    if (text && *text && strcmp(text, "libraries")) {
+        complain("PTXSIM_UNWRITTEN: \"%s\" is not libraries: ignored", text);
+        unsetenv("PTXSIM_UNWRITTEN");
+        return false;
+    }
+    return text && *text;
+}
+
 static char *notes[63]; // further faults of the launch at hand
 static int note_count;
 
@@ -165,6 +177,7 @@ static cudaError_t launch_now(const struct launch_order *order)
         .check = !checks_are("off"),
         .races = !checks_are("off") && !checks_are("memory"),
         .mine = checks_are("mine"),
+        .libraries = libraries_may(),
         .note = take_note,
         .tick = terminal_tick,
         .child = take_child,

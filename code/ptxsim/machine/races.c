@@ -1444,7 +1444,7 @@ static void stretch_put(struct reader *r, const struct stretch *by)
     size_t i = stretch_at(r, by->first);
     uint32_t at = by->first;
     struct reader old = *r;
-    *r = (struct reader){true, old.cta, old.warp, old.kind, 0, 0, NULL};
+    *r = (struct reader){true, old.cta, old.warp, old.kind, 0, 0, 0, NULL};
     for (size_t k = 0; k < i; ++k)
         stretch_push(r, old.of[k]);
     for (; i < old.count && old.of[i].first < by->end; ++i) {
@@ -1468,24 +1468,53 @@ static void stretch_put(struct reader *r, const struct stretch *by)
     free(old.of);
 }
 
+// Makes room in a list, or takes one out.
+static void stretch_move(struct reader *r, size_t from, size_t to)
+{
+    size_t count = r->count - from;
+    if (to > from)
+        r->of = array_grow(r->of, r->count, &r->capacity, sizeof *r->of);
+    memmove(r->of + to, r->of + from, count * sizeof *r->of);
+    r->count += to - from;
+}
+
 // The same of a reading, quick where the warp has read these cells before, or goes on from cell to cell.
 static void stretch_note(struct reader *r, const struct stretch *by)
 {
-    size_t i = stretch_at(r, by->first);
+    bool goes_on = r->last < r->count && r->of[r->last].end == by->first;
+    size_t i = goes_on ? r->last + 1 : stretch_at(r, by->first);
     struct stretch *o = i < r->count ? &r->of[i] : NULL, *before = i ? &r->of[i - 1] : NULL;
-    bool whole = o && o->first == by->first && o->end == by->end;
-    if (whole && (same_readers(o, by) || (o->stamp == by->stamp && o->lanes && by->lanes))) {
-        o->lanes |= by->lanes;
-        o->stamp = by->stamp;
-        o->insn = by->insn;
-    } else if (o && o->first <= by->first && o->end >= by->end && o->stamp == by->stamp &&
-               (same_readers(o, by) || (by->lanes && o->lanes == (o->lanes | by->lanes)))) {
+    bool is_free = !o || o->first >= by->end;
+    bool inside = !is_free && o->first <= by->first && o->end >= by->end;
+    bool whole = inside && o->first == by->first && o->end == by->end;
+    bool more = before && before->end == by->first && before->stamp == by->stamp &&
+                same_readers(before, by);
+    r->last = i;
+    if (inside && o->stamp == by->stamp &&
+        (same_readers(o, by) || (by->lanes && o->lanes == (o->lanes | by->lanes))))
         return;
-    } else if (before && before->end == by->first && (!o || o->first >= by->end) &&
-               before->stamp == by->stamp && same_readers(before, by)) {
-        before->end = by->end;
-    } else {
+    if (whole && o->stamp == by->stamp && o->lanes && by->lanes) {
+        o->lanes |= by->lanes;
+        return;
+    }
+    if (!is_free && !(inside && o->first == by->first && o->stamp != by->stamp)) {
         stretch_put(r, by);
+        return;
+    }
+    if (whole && !more) {
+        *o = *by;
+        return;
+    }
+    if (whole)
+        stretch_move(r, i + 1, i);
+    else if (!is_free)
+        o->first = by->end;
+    if (more) {
+        before->end = by->end;
+        r->last = i - 1;
+    } else {
+        stretch_move(r, i, i + 1);
+        r->of[i] = *by;
     }
 }
 
@@ -1511,27 +1540,38 @@ static void crowd_grow(struct crowd *c)
     free(old.readers);
 }
 
-static void crowd_note(struct crowd **crowd, uint32_t cells, uint32_t cta, uint32_t warp,
-                       uint32_t kind, struct stretch by)
+static struct reader *reader_make(struct crowd *c, uint32_t cta, uint32_t warp, uint32_t kind)
 {
-    struct crowd *c = *crowd;
-    if (!c)
-        c = *crowd = need(calloc(1, sizeof *c + (cells / 32 + 1) * sizeof *c->cells));
     if (2 * c->count >= c->capacity)
         crowd_grow(c);
     struct reader *r = reader_at(c, cta, warp, kind);
     if (!r->used) {
-        *r = (struct reader){true, cta, warp, kind, 0, 0, NULL};
+        *r = (struct reader){true, cta, warp, kind, 0, 0, 0, NULL};
         c->count++;
     }
-    stretch_note(r, &by);
-    for (uint32_t i = by.first / 32; i <= (by.end - 1) / 32; ++i)
-        c->cells[i] |= line_cells(i, by.first, by.end - 1);
+    return r;
 }
 
-void race_crowd(struct crowd **crowd, uint32_t cells, const struct warp *w, struct stretch by)
+void crowd_note(struct crowd **crowd, const struct warp *w, uint32_t kind, struct stretch by)
 {
-    crowd_note(crowd, cells, (uint32_t)w->cta->number, (uint32_t)w->index, RACE_PLAIN, by);
+    struct crowd *c = *crowd;
+    uint32_t cta = (uint32_t)w->cta->number, warp = (uint32_t)w->index;
+    if (!c)
+        c = *crowd = need(calloc(1, sizeof *c));
+    struct reader *r = c->last;
+    if (!r || r->cta != cta || r->warp != warp || r->kind != kind)
+        r = c->last = reader_make(c, cta, warp, kind);
+    stretch_note(r, &by);
+}
+
+bool crowd_has(const struct crowd *c, uint32_t cell, uint32_t n)
+{
+    bool some = false;
+    for (uint32_t i = 0; c && i < c->capacity && !some; ++i) {
+        size_t k = stretch_at(&c->readers[i], cell);
+        some = k < c->readers[i].count && c->readers[i].of[k].first < cell + n;
+    }
+    return some;
 }
 
 // Some cells have been written to: who has read them before is of the past.
@@ -1544,8 +1584,6 @@ static void crowd_forget(struct crowd *c, uint32_t first, uint32_t n)
         if (k < r->count && r->of[k].first < none.end)
             stretch_put(r, &none);
     }
-    for (uint32_t i = first / 32; i <= (first + n - 1) / 32; ++i)
-        c->cells[i] &= ~line_cells(i, first, first + n - 1);
 }
 
 // Whether some reading of a crowd is what is asked for; it, into *p.
@@ -1828,8 +1866,8 @@ static bool takes_place(const struct warp *w, int lane, const struct party *me,
                               party_before(w, lane, before));
 }
 
-// A lane reads n cells that have the same parties.
-static void note_read(const struct warp *w, int lane, struct page *page, uint32_t cell, uint32_t n,
+// Makes a lane a party of a cell that it reads; false where two others stay.
+static bool note_read(const struct warp *w, int lane, struct page *page, uint32_t cell,
                       struct party me)
 {
     struct party r[2] = {party_at(page, CELL_READ, cell), party_at(page, CELL_READ_2, cell)};
@@ -1838,10 +1876,23 @@ static void note_read(const struct warp *w, int lane, struct page *page, uint32_
             if ((!own || (r[k].cta == me.cta && r[k].thread == me.thread)) &&
                 takes_place(w, lane, &me, &r[k])) {
                 set_party(page, CELL_READ + (unsigned)k, cell, me);
-                return;
+                return true;
             }
-    crowd_note(&page->crowd, page->cells, me.cta, (uint32_t)w->index, me.kind,
-               (struct stretch){cell, cell + n, me.stamp, me.insn, 1u << lane, 0});
+    return false;
+}
+
+// n cells of an access to `size` cells from `start` on, that lanes read. The cells of one lane after the other
+// are one stretch.
+static struct stretch stretch_of(const struct party *me, uint32_t lanes, uint32_t cell, uint32_t n,
+                                 uint64_t start, uint32_t size)
+{
+    struct stretch s = {cell, cell + n, me->stamp, me->insn, lanes, 0};
+    uint32_t per = (uint32_t)__builtin_ctz(size), lane = (uint32_t)__builtin_ctz(lanes);
+    if ((lanes & (lanes - 1)) || 1u << per != size || per > LINE_SHIFT)
+        return s;
+    s.lanes = 0;
+    s.run = (((lane << per) - (uint32_t)start) & ((WARP << per) - 1)) << RUN_SHIFT | per;
+    return s;
 }
 
 // Whether a lane's write is a race with a read.
@@ -1932,12 +1983,16 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
             told = true;
         }
         if (access == RACE_READ) {
-            note_read(w, lane, page, cell, alike, me);
+            uint32_t more = note_read(w, lane, page, cell, me) ? 0 : 1u << lane;
             if (other != lane) {
                 struct party also = me;
                 also.who = who_is(w, other, op);
-                note_read(w, other, page, cell, alike, also);
+                more |= note_read(w, other, page, cell, also) ? 0 : 1u << other;
             }
+            if (more)
+                crowd_note(&page->crowd, w, me.kind,
+                           stretch_of(&me, more, cell, alike, at >> shift,
+                                      (uint32_t)(end - (at >> shift))));
             if (alike > 1)
                 cells_follow(page, cell, alike, parties);
             continue;
@@ -1950,7 +2005,7 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
             }
             set_party(page, CELL_READ + (unsigned)k, cell, (struct party){0});
         }
-        if (crowd_has(page->crowd, cell, alike)) {
+        if (page->crowd && crowd_has(page->crowd, cell, alike)) {
             if (!told && crowd_races(w, op, lane, page->crowd, cell, alike, &p)) {
                 report_global(w, op, lane, at, bytes, access, &p, false);
                 told = true;
@@ -2284,7 +2339,7 @@ static void note_foreign_read(const struct warp *w, int lane, struct races *s, u
             s->foreign->of[k][cell] = me;
             return;
         }
-    crowd_note(&s->foreign->crowd, s->cells, me.cta, (uint32_t)w->index, me.kind,
+    crowd_note(&s->foreign->crowd, w, me.kind,
                (struct stretch){cell, cell + 1, me.stamp, me.insn, 1u << lane, 0});
 }
 

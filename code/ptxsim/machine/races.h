@@ -1,7 +1,7 @@
 // races.h: who may see whose accesses to memory (races.c, ops/isa/race_runs.h).
 //
-// A race is two accesses to a byte by different threads, at least one a write and not both atomic,
-// with nothing that orders them. Order is kept as in a vector clock, compressed:
+// A race is two accesses to a byte by different threads, at least one a write and not both strong and of the
+// same bytes, with nothing that orders them. Order is kept as in a vector clock, compressed:
 //
 //   - A CTA has one clock, `time`; it advances at every synchronisation. A thread stamps what it
 //     accesses with `now`, the time after its own last release.
@@ -9,8 +9,9 @@
 //     own warp up to `wbase` (the last bar.warp.sync of them all), and of each thread by itself up
 //     to known->at[thread] (barriers of some, mbarriers, atomics). Of other CTAs: `world`.
 //   - Each cell of shared memory (1, 2 or 4 bytes: the smallest access of the kernel) remembers its
-//     last write, and for each warp its last read and the lanes that took part; each cell of global
-//     memory its last write and two reads by different threads.
+//     last write, and for each warp its last read, of each kind, and the lanes that took part; each cell
+//     of global memory its last write and two reads by different threads. All others that read it are in its
+//     page's crowd (race_cells.h), which keeps as much of each warp.
 //   - The bytes that a cp.async or a bulk copy writes are on their way until a wait, or the phase of an
 //     mbarrier, shows that they have come. Until then any access to them is a race, even by the thread
 //     that issued the copy.
@@ -32,8 +33,8 @@
 //     CTA that holds from its next barrier on.
 // And some are races although they are strong: volatile accesses of lanes that run together ("warp-
 // synchronous" code), where nothing but their step says which comes first.
-// What is reported is a race. Not every race is reported: of many readers of a cell of global
-// memory two are remembered.
+// What is reported is a race. Not every race is reported: of strong writes that are in no order, a cell
+// remembers the last.
 #ifndef PTXSIM_RACES_H
 #define PTXSIM_RACES_H
 
@@ -55,7 +56,7 @@ enum race_access { RACE_READ, RACE_WRITE, RACE_ASYNC, RACE_LOOK };
 #define RACE_PENDING UINT32_MAX       // the stamp of a write by cp.async that is still on its way
 #define RACE_FOREIGN (UINT32_MAX - 1) // of an access by another CTA of the cluster
 #define RACE_ASYNC_THREAD 0x80000000u // with the thread that issued it
-#define RACE_KIND_SHIFT 29            // above an instruction: the kind of its access, RACE_INSN below
+#define RACE_KIND_SHIFT 29 // above an instruction: the kind of its access, RACE_INSN below
 #define RACE_INSN ((1u << RACE_KIND_SHIFT) - 1)
 // Of an access: 0, it is plain; else strong, and 1 + log2 of the bytes of an element. Two are in order without
 // a synchronisation where they are of one kind, for then they are of the same bytes (PTX ISA, "Morally strong
@@ -114,10 +115,11 @@ struct races {                            // a CTA's
     // threads: of clocks. Behind the CTA's stands one for each warp: its products (wgmma).
     int warps;
     uint32_t *write_stamp, *write_thread, *write_insn; // of each cell
-    struct read_plane {            // of plain reads
+    struct read_plane {                                // of plain reads
         uint32_t *stamp, *lanes, *insn;
-        struct reading *reading;   // of each line, not yet in stamp and lanes
-        uint32_t *strong[RACE_KINDS]; // strong reads: the same three; NULL: there is none of that kind
+        struct reading *reading; // of each line, not yet in stamp and lanes
+        uint32_t
+            *strong[RACE_KINDS];   // strong reads: the same three; NULL: there is none of that kind
     } read[WARP];                  // of each warp
     struct latest *writes, *reads; // of each line
     bool pending;                  // whether there may be stamps RACE_PENDING or RACE_FOREIGN
@@ -235,7 +237,7 @@ struct race_log {
 void race_log_merge(struct race_log *into, struct race_log *from);
 void race_log_sort(struct race_log *log);
 // Whether an instruction is CUB's, Thrust's or one of CUTLASS's loads of fragments: by its line, or by the
-// name of its kernel where nvcc was not asked for lines.
+// name of its kernel where nvcc was not asked for lines. A program may give its own the same names.
 bool race_in_library(const struct program *program, uint32_t insn);
 // "file:line" of an instruction, as it is named to the user; in `text`.
 const char *race_line(const struct program *program, uint32_t insn, char *text, size_t size);

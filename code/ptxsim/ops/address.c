@@ -19,6 +19,11 @@ bool global_span_slow(struct warp *w, uint64_t address, uint64_t bytes)
     return true;
 }
 
+static bool library_may(const struct warp *w, const struct op *op)
+{
+    return w->cta->launch->libraries && race_in_library(w->cta->program, op->insn);
+}
+
 void fault_shared_of(struct warp *w, const struct op *op, int lane, struct cta *home, uint32_t at,
                      uint32_t bytes, bool store)
 {
@@ -38,7 +43,7 @@ void fault_shared_of(struct warp *w, const struct op *op, int lane, struct cta *
                  at, of, bytes);
     // CUB's merges load an element past the end of a tile, which has a place there, and do not use it;
     // CUTLASS's fragments have rows past the end of a matrix, and those of a tile that there is no more.
-    else if (!race_in_library(w->cta->program, op->insn)) {
+    else if (!library_may(w, op)) {
         if (w->cta->film)
             film_party(w->cta->film, (uint32_t)(w->index * WARP + lane), at, bytes, false, false);
         race_report(w, op, lane, FAULT_UNINITIALISED, op->insn,
@@ -72,7 +77,7 @@ void fault_global(struct warp *w, const struct op *op, int lane, uint64_t at, ui
     }
     if (found && found->live && at % bytes == 0) {
         const uint8_t *defined = found->defined ? found->defined + (at - found->base) : NULL;
-        if (defined && memchr(defined, 1, bytes) && race_in_library(w->cta->program, op->insn))
+        if (defined && memchr(defined, 1, bytes) && library_may(w, op))
             return; // CUB copies its own structures with their padding
         // Only a load finds nothing there, or an atomic operation, which loads first.
         race_report(w, op, lane, FAULT_UNINITIALISED, op->insn,

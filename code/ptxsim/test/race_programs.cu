@@ -26,8 +26,8 @@ struct step {
     uint8_t kind, shape, size; // bytes of a lane
     uint8_t blocks, warps;     // those that do it
     uint8_t lanes;             // from lane 0 on
-    uint8_t from, to;          // HAND_OVER: the block that sets a flag, and the one that waits for it
-    bool apart, own;           // each warp behind the one before; each block in memory of its own
+    uint8_t from, to; // HAND_OVER: the block that sets a flag, and the one that waits for it
+    bool apart, own;  // each warp behind the one before; each block in memory of its own
     bool strong;
     uint16_t offset;
 };
@@ -127,7 +127,7 @@ __device__ void hand_over(const step &s, int *flag)
         atomicExch(flag, 1);
     }
     if (threadIdx.x == 0 && blockIdx.x == s.to) {
-        while (atomicAdd(flag, 0) == 0)
+        while (*(volatile int *)flag == 0) // an atomic operation would tell `from` something
             ;
         __threadfence();
     }
@@ -343,8 +343,9 @@ static void print(const program &p)
     for (const step &s : p.steps)
         if (s.kind == LOAD || s.kind == STORE)
             printf("  %s%s %d bytes, %s from %d on, %d lanes of warps %x%s of blocks %x%s\n",
-                   s.strong ? "strong " : "", kinds[s.kind], s.size, shapes[s.shape], s.offset, s.lanes, s.warps,
-                   s.apart ? ", apart," : "", s.blocks, s.own ? ", each its own" : "");
+                   s.strong ? "strong " : "", kinds[s.kind], s.size, shapes[s.shape], s.offset,
+                   s.lanes, s.warps, s.apart ? ", apart," : "", s.blocks,
+                   s.own ? ", each its own" : "");
         else if (s.kind == HAND_OVER)
             printf("  block %d hands over to %d\n", s.from, s.to);
         else

@@ -647,6 +647,21 @@ template <bool WRONG> __global__ void uninitialised(int *out, const int *in)
     out[t] = tile[t + 1]; // <- uninitialised
 }
 
+// The same with the name of a library; borrowed_line, at the end of this file, with a line of one.
+namespace cub {
+template <bool WRONG> __global__ void borrowed(int *out, const int *in)
+{
+    __shared__ int tile[N + 1];
+    int t = threadIdx.x;
+    tile[t] = in[t];
+    if (!WRONG && t == 0)
+        tile[N] = 0;
+    __syncthreads();
+    out[t] = tile[t + 1];
+}
+} // namespace cub
+using cub::borrowed;
+
 // ---- Atomics ------------------------------------------------------------------------------------
 
 __device__ int head;
@@ -826,6 +841,7 @@ template <bool WRONG> __global__ void gathers(int *out, const int *in)
 
 // At the end of this file.
 template <bool WRONG> __global__ void header(int *out, const int *in);
+template <bool WRONG> __global__ void borrowed_line(int *out, const int *in);
 
 // The lanes below: a mask of them leaves out the lane that asks.
 template <bool WRONG> __global__ void outside(int *out, const int *in)
@@ -1042,6 +1058,7 @@ static const struct {
     CASE(same_matrix, 4),   CASE(partly, 1),
     CASE(partly_global, 4), CASE(partly_read, 1),
     CASE(third_block, 4),   CASE(third_warp, 1),
+    CASE(borrowed, 1),      CASE(borrowed_line, 1),
 };
 
 int main(int argc, char **argv)
@@ -1068,4 +1085,16 @@ template <bool WRONG> __global__ void header(int *out, const int *in)
     if (!WRONG)
         __syncthreads();
     out[t] = tile[N - 1 - t];
+}
+
+#line 1 "/opt/cutlass/arch/memory_sm80.h"
+template <bool WRONG> __global__ void borrowed_line(int *out, const int *in)
+{
+    __shared__ int tile[N + 1];
+    int t = threadIdx.x;
+    tile[t] = in[t];
+    if (!WRONG && t == 0)
+        tile[N] = 0;
+    __syncthreads();
+    out[t] = tile[t + 1];
 }

@@ -57,6 +57,20 @@ setup() {
 @test "one element out of bounds" { expect bounds "0 bytes past the end of the allocation"; }
 @test "an uninitialised read of shared memory" { expect uninitialised "that nothing has written"; }
 @test "an uninitialised read of global memory" { expect fresh "that nothing has written"; }
+@test "no name exempts from that, neither of a kernel nor of a line, but with PTXSIM_UNWRITTEN=libraries" {
+    for name in borrowed borrowed_line; do
+        run "$BATS_FILE_TMPDIR/cases" $name right
+        [ "$output" = cudaSuccess ]
+        run "$BATS_FILE_TMPDIR/cases" $name wrong
+        [[ "$output" == "ptxsim: "*"that nothing has written"* ]]
+        PTXSIM_UNWRITTEN=libraries run "$BATS_FILE_TMPDIR/cases" $name wrong
+        [ "$output" = cudaSuccess ]
+    done
+    PTXSIM_UNWRITTEN=libraries run "$BATS_FILE_TMPDIR/cases" uninitialised wrong
+    [[ "$output" == "ptxsim: uninitialised, $CASES:"* ]]
+    PTXSIM_UNWRITTEN=yes run "$BATS_FILE_TMPDIR/cases" borrowed wrong
+    [[ "$output" == 'ptxsim: PTXSIM_UNWRITTEN: "yes" is not libraries: ignored'*"that nothing has written"* ]]
+}
 @test "a queue without atomics in shared memory" { expect queue "4 bytes of shared memory"; }
 # told NAME COUNT TEXT: as expect, and so many races are told under every schedule, those "more like it" included.
 told() {
