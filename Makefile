@@ -582,7 +582,9 @@ build/san/libcudart.so.13: $(call san_objects,$(ptxsim)) code/ptxsim/cudart/libc
 	    $(filter %.o,$^) -lm -lpthread -ldl -o $@
 
 $(c_tests): build/tests/%: build/san/%.o
-	$(Q)mkdir -p $(@D) && $(CC) $(sanitize) $(take) $^ -lcmocka $(LIBS) -o $@
+	$(Q)mkdir -p $(@D) && $(CC) $(sanitize) $(take) $(filter-out %.ptx,$^) -lcmocka $(LIBS) -o $@
+# Kernels that these two read when they run.
+$(addprefix build/tests/code/ptxsim/test/,test_interp test_sync): $(wildcard code/ptxsim/test/ptx/*.ptx)
 $(filter build/tests/code/workbench/% build/tests/code/image/%,$(c_tests)): build/san/libworkbench.a
 # A library that answers for NVML, opened by the test and not linked.
 build/tests/code/workbench/test_workbench: | build/tests/nvml.so

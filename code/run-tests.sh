@@ -3,7 +3,7 @@
 # cores, for some only wait (JOBS=n: n), those that took longest the last time first. Shows each file's result as it
 # comes and every failure in full; the last line is "N passed, N failed" (", N skipped" where there
 # are any), and the exit status is 0 only if nothing failed. TAGS=quick: of bats files, only the tests
-# with this tag.
+# with this tag. CI=true: a test skipped for a reason that .ci/skips does not name has failed.
 #   code/run-tests.sh TEST...
 set -um # each test is a process group: an interrupt ends all that it has started
 cd "$(dirname "$0")/.." || exit 2
@@ -28,6 +28,25 @@ stop() { # ends every test under way
     exit 130
 }
 trap stop INT TERM
+
+# A TAP log with a failure for each skip whose reason is no line's first field in .ci/skips.
+refuse_skips() {
+    awk -v skips=.ci/skips '
+        BEGIN {
+            while ((getline line <skips) > 0)
+                if (line !~ /^#/) named[substr(line, 1, index(line, "\t") - 1)]
+        }
+        /^ok .*# [Ss][Kk][Ii][Pp]/ {
+            reason = $0
+            sub(/.*# [Ss][Kk][Ii][Pp] ?/, "", reason)
+            if (!(reason in named)) {
+                print "not " $0
+                print "# skipped, and .ci/skips does not name its reason: \"" reason "\""
+                next
+            }
+        }
+        { print }' "$1" >"$1.ci" && mv "$1.ci" "$1"
+}
 
 # "passed failed skipped" of a TAP log. Tests that a plan announced and nobody ran are one failure,
 # and so is an exit status that no failing test explains.
@@ -55,6 +74,7 @@ run_one() { # TEST
     *) "$1" ;;
     esac >"$log.tap" 2>&1 </dev/null
     status=$?
+    [ "${CI-}" != true ] || refuse_skips "$log.tap"
     echo "$status $((SECONDS - began))" >"$log.new"
     mv "$log.new" "$log.done" # all of it or nothing
 }

@@ -36,6 +36,11 @@ new_tree() {
     [ "$status" -eq 0 ]
 }
 
+@test "no assertion of a bats file is one that cannot fail" {
+    try bats
+    [ "$status" -eq 0 ]
+}
+
 @test "C that is not formatted: file and line; --fix formats it, and no chapter's program" {
     new_tree
     try c
@@ -87,6 +92,29 @@ new_tree() {
     [[ ${lines[1]} == labs/wrong.bats:2:*'[SC2314]' ]]
 }
 
+@test "assertions that cannot fail a test: file and line, and nothing of those that can" {
+    new_tree
+    try bats
+    [ "$status" -eq 0 ]
+    sed 's/^. //' >labs/wrong.bash <<'END'
+| ! grep -q found said
+| ! grep -q found said || false
+| run ! grep -q found said
+| PATH=bin run --separate-stderr ! cmp one two
+| [ "$status" -eq 0 ] && [ -z "$output" ]
+| [[ $output == *a* && $output == *b* ]] && grep -q found said
+| run -1 grep -q found said
+| [[ $output == *a* && $output == *b* ]]
+| [ -e short ] && [[ $metric == dram* ]] && continue
+| [ -n "$one" ] && cmp one two || echo "they differ"
+| if ! grep -q found said; then wrong=1; fi
+END
+    run code/lint bats
+    [ "$status" -eq 1 ]
+    [ "${#lines[@]}" -eq 6 ]
+    for i in {1..6}; do [[ ${lines[i - 1]} == "labs/wrong.bash:$i: cannot fail a test: "* ]]; done
+}
+
 @test "a global in a filter: file and line" {
     new_tree
     try lua
@@ -108,5 +136,5 @@ new_tree() {
     [ "$(grep -c ': skipped$' <<<"$output")" -eq 3 ]
     run code/lint every
     [ "$status" -eq 2 ]
-    [ "$output" = "usage: code/lint [c|shell|lua|--fix]" ]
+    [ "$output" = "usage: code/lint [c|shell|lua|bats|--fix]" ]
 }

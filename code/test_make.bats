@@ -76,7 +76,7 @@ programs() {
     chmod +x nvcc linker
     variant() { # SED
         sed "$1" build/tangled/ch99_x.cu >ch99_x.bug.cu
-        run ! cmp -s build/tangled/ch99_x.cu ch99_x.bug.cu
+        run -1 cmp -s build/tangled/ch99_x.cu ch99_x.bug.cu
         rm -f ch99_x.bug.part out
         "$root/code/compile-variant" ch99_x.bug.cu ch99_x.bug.part ./nvcc -O3
         "$root/code/compile-variant" ch99_x.bug.part out ./linker x.a
@@ -100,9 +100,9 @@ programs() {
         [ "$(tail -c 5 out)" = whole ]
     done
     rm ch99_x.bug.part
-    run ! "$root/code/compile-variant" ch99_x.bug.cu ch99_x.bug.part ./nvcc -O2 # which it refuses
+    run -1 "$root/code/compile-variant" ch99_x.bug.cu ch99_x.bug.part ./nvcc -O2 # which it refuses
     [ ! -e ch99_x.bug.part ]
-    run ! "$root/code/compile-variant" build/obj/ch99_x.o other ./linker y.a
+    run -1 "$root/code/compile-variant" build/obj/ch99_x.o other ./linker y.a
     [ ! -e other ]
 }
 
@@ -279,7 +279,7 @@ programs() {
     cat >"$BATS_TEST_TMPDIR/bin/pandoc" <<'END'
 #!/bin/bash
 for ((i = 0; i < 600; i++)); do
-    ! grep -q pandoc "$SAID" || break
+    if grep -q pandoc "$SAID"; then break; fi
     sleep 0.1
 done
 echo "no such file" >&2
@@ -324,8 +324,8 @@ sets() {
 
 @test "a chapter compiles the simulator's operations for this processor only, and keeps what there is" {
     local mine=base
-    ! grep -qw avx2 /proc/cpuinfo || mine=avx2
-    ! grep -qw avx512vl /proc/cpuinfo || mine=avx512
+    if grep -qw avx2 /proc/cpuinfo; then mine=avx2; fi
+    if grep -qw avx512vl /proc/cpuinfo; then mine=avx512; fi
     copy
     cd "$TREE"
     rm build/obj/code/ptxsim/ops/isa/*
@@ -359,4 +359,26 @@ make_choice() {
     make_choice
     run -1 "$BATS_TEST_TMPDIR/choice"
     [ "$output" = "ptxsim: built for another processor than this one: type make on this machine" ]
+}
+
+# ---- Running tests ----
+
+@test "CI=true: a skip is a failure unless .ci/skips names its reason" {
+    mkdir -p "$BATS_TEST_TMPDIR"/{code,.ci}
+    cp code/run-tests.sh "$BATS_TEST_TMPDIR/code"
+    cd "$BATS_TEST_TMPDIR"
+    printf '# reasons\nno moon\tit is day\n' >.ci/skips
+    printf '#!/bin/sh\necho 1..%d\n' 2 >named
+    printf 'echo "ok %d a # skip no moon"\n' 1 2 >>named
+    printf '#!/bin/sh\necho 1..%d\n' 4 >unnamed
+    printf 'echo "ok %s"\n' 1 '2 b # skip no moon today' '3 c # SKIP' '4 d # skip no moon' >>unnamed
+    chmod +x named unnamed
+    CI=true run -0 code/run-tests.sh ./named
+    [ "${lines[-1]}" = "0 passed, 0 failed, 2 skipped" ]
+    CI=true run -1 code/run-tests.sh ./named ./unnamed
+    [ "${lines[-1]}" = "1 passed, 2 failed, 3 skipped" ]
+    [[ $output == *"not ok 2 b # skip no moon today"*'# skipped, and .ci/skips does not name its reason: "no moon today"'* ]]
+    [[ $output == *"not ok 3 c # SKIP"*'does not name its reason: ""'* ]]
+    CI='' run -0 code/run-tests.sh ./named ./unnamed
+    [ "${lines[-1]}" = "1 passed, 0 failed, 5 skipped" ]
 }

@@ -49,13 +49,6 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
     cd "$BATS_TEST_TMPDIR"
 }
 
-# No file has this line, or text.
-absent() { # PATTERN FILE
-    if grep -nE -- "$1" "$2"; then
-        return 1
-    fi
-}
-
 @test "root: sizes and minutes first, then apt-get and pip, in this order" {
     deps chapter
     [ "$status" -eq 0 ]
@@ -66,7 +59,8 @@ absent() { # PATTERN FILE
     printf '%s\n' 'apt-get update' 'apt-get sizes' 'dpkg install' 'apt-get install' pip | diff - order
     grep -q -- 'install -y --no-install-recommends g++ libjansson-dev pandoc gnuplot-nox$' "$SAID"
     [ "$(readlink tree/.toolkit/nvidia/cu13/lib64)" = lib ]
-    [ ! -e tree/.toolkit.new ] && [ ! -e tree/.toolkit/tmp ]
+    [ ! -e tree/.toolkit.new ]
+    [ ! -e tree/.toolkit/tmp ]
 }
 
 @test "not root: the line to type, alone on its line; nothing is loaded" {
@@ -101,7 +95,8 @@ absent() { # PATTERN FILE
     deps chapter
     [ "$status" -eq 1 ]
     [ "$(cat err)" = "install what your system calls these packages of Debian's: g++ libjansson-dev pandoc gnuplot-nox" ]
-    [ ! -s out ] && [ ! -s "$SAID" ]
+    [ ! -s out ]
+    [ ! -s "$SAID" ]
 }
 
 @test "no network: one line from apt-get's first step, one from pip" {
@@ -112,7 +107,7 @@ absent() { # PATTERN FILE
     deps chapter
     [ "$status" -eq 1 ]
     [ "$(cat err)" = "apt-get cannot load the lists of packages: no network" ]
-    absent install "$SAID"
+    run -1 grep -nE install "$SAID"
     # With the packages there and the compiler missing, it is pip's.
     fake g++ :
     fake cc :
@@ -127,7 +122,8 @@ absent() { # PATTERN FILE
     deps chapter
     [ "$status" -eq 1 ]
     [ "$(cat err)" = "no CUDA compiler: pip could not bring it from PyPI (no network); install CUDA 13 or try again" ]
-    [ ! -e tree/.toolkit.new ] && [ ! -e tree/.toolkit ]
+    [ ! -e tree/.toolkit.new ]
+    [ ! -e tree/.toolkit ]
 }
 
 @test "a full disk: one line, before anything is loaded where it can be known" {
@@ -136,7 +132,7 @@ absent() { # PATTERN FILE
     [ "$status" -eq 1 ]
     grep -qE "^the disk is full: the CUDA compiler takes [0-9]+ MB of .*/tree, which has 37 MB left$" err
     [ "$(wc -l <err)" -eq 1 ]
-    absent pip "$SAID"
+    run -1 grep -nE pip "$SAID"
     rm "$BIN/df"
     ln -s "$(command -v df)" "$BIN/df"
     fake python3 'case $* in
@@ -182,7 +178,8 @@ absent() { # PATTERN FILE
     [ "$status" -eq 130 ]
     cd "$BATS_TEST_TMPDIR"
     [ "$(cat err)" = "interrupted; the next make goes on" ]
-    [ ! -e tree/.toolkit.new ] && [ ! -e tree/.toolkit ]
+    [ ! -e tree/.toolkit.new ]
+    [ ! -e tree/.toolkit ]
     for pid in $(cat "$SAID.pip"); do
         for ((i = 0; i < 3000; i++)); do # the system is given all the time it needs to end them
             kill -0 "$pid" 2>/dev/null || break
@@ -222,7 +219,7 @@ absent() { # PATTERN FILE
     deps book
     [ "$status" -eq 0 ]
     grep -q texlive-luatex "$SAID"
-    absent 'g\+\+|bats|cmocka|slurm|munge|bubblewrap|jansson|pip' "$SAID"
+    run -1 grep -nE 'g\+\+|bats|cmocka|slurm|munge|bubblewrap|jansson|pip' "$SAID"
     : >"$SAID"
     deps quick
     [ "$status" -eq 0 ]

@@ -94,7 +94,7 @@ fails_with() { # STATUS TEXT
     grep -qx 'NVIDIA H200, measured||' seen
     grep -qx '1|150|150' seen
     grep -qx '2|99.94|99.9' seen
-    run ! grep -q 'vectorised' seen
+    run -1 grep -q 'vectorised' seen
 }
 
 @test "PyTorch stands below the stages, reported and measured in one row, and in no other chart" {
@@ -132,7 +132,8 @@ fails_with() { # STATUS TEXT
     record 17 ch17_exponential 5
     for chart in ladder roofline time-vs-s resources error; do build/series $chart | cmp - $chart.alone; done
     sed -i 's/\tch17_hopper\t/\t-\t/' chapters/stages.tsv
-    ! build/series ladder | cmp -s - ladder.alone || false # the first, where none is named
+    build/series ladder >first
+    run -1 cmp -s first ladder.alone # the first, where none is named
 }
 
 @test "a program with a mask is on no chart over all stages, and its lab is not among the promises" {
@@ -356,7 +357,8 @@ EOF
     [ "$(grep -cx 'issued\|for the instruction before\|shared memory, exponentials, shuffles\|global memory\|barrier\|ready, another chosen\|other' seen)" -eq 7 ]
     # A lab that did not ask for all reasons: the next one has the program, too.
     stall_record 2 - ch02_scalar ''
-    run ! grep -q 'scalar' <(build/series stalls)
+    build/series stalls >seen
+    run -1 grep -q 'scalar' seen
     scalar='{"instructions":5000000,"warps_active_percent":12.5,"issue_active_percent":40,"stall_fixed_cycles":1,'
     scalar+='"stall_short_cycles":1,"stall_long_cycles":1,"stall_barrier_cycles":0.5,"stall_not_selected_cycles":0.25}'
     sed -i "s/\"ncu\":{/&\"ch02_scalar\":$scalar,/" plots/runs/h200/lab03.json
@@ -403,7 +405,7 @@ EOF
     grep -qx '4|bank conflicts|42|84|× 2.00' seen
     grep -qx '7|barrier arrivals, by warp|64|64|=' seen
     grep -qx '3|shared memory (binds)|82|60' seen
-    run ! grep -q 'sectors' seen
+    run -1 grep -q 'sectors' seen
 }
 
 @test "bad records: one line that names file and reason" {
@@ -454,9 +456,11 @@ EOF
         [ "$(grep -c '^<!-- inputs: [0-9a-f]\{64\} -->$' "plots/$chart.svg")" -eq 1 ]
     done
     run plots/render --check
-    [ "$status" -eq 0 ] && [ -z "$output" ]
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
     run plots/render
-    [ "$status" -eq 0 ] && [ -z "$output" ]
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
 
     # Another date changes no chart; another time changes those that show it.
     sed -i 's/2026-01-01/2026-02-02/' plots/runs/h200/ch02_scalar.json
@@ -777,14 +781,15 @@ EOF2
     grep -q '>changes of the best<' plots/search.svg
     grep -q '>refused, wrong or the same code<' plots/search.svg
     run plots/render --check
-    [ "$status" -eq 0 ] && [ -z "$output" ]
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
     sed -i 's/refused/timed/; s/"score": 0,/"score": 19,/' plots/runs/h200/search.jsonl
     sed -i 's/"score": 22/"score": 23/' plots/runs/h200/elite.json
     run plots/render --check
     [ "$status" -eq 1 ]
     [[ $output == *"plots/search.svg is stale"*"plots/changes.md is stale"* ]]
     plots/render
-    run ! grep -q 'refused' plots/search.svg
+    run -1 grep -q 'refused' plots/search.svg
     rm plots/runs/h200/search.jsonl plots/runs/h200/elite.json
     run plots/render --check
     [ "$status" -eq 1 ]
@@ -833,7 +838,7 @@ EOF
     grep -qx '4.4|10|13' all
     grep -qx 'long|nan|nan|1234.5|1234.5' all
     grep -qx 'huge|nan|nan|nan|nan' all
-    run ! grep -q 'cp.async' all
+    run -1 grep -q 'cp.async' all
 }
 
 @test "accuracy: error beside time, one label for points that lie on one another" {
@@ -875,7 +880,7 @@ $(sed 1d plots/scoreboard.md)
 b
 EOF
     [ "$(grep -c '^| mine' README.md)" -eq 1 ]
-    run ! grep -q 'old\|from h200' README.md
+    run -1 grep -q 'old\|from h200' README.md
     [ "$(sed -n '$p' README.md)" = b ]
     for chart in scoreboard accuracy; do grep -q '<!-- inputs: ' plots/$chart.svg; done
     plots/render --check

@@ -1,6 +1,8 @@
 # The sheets of the labs: what tangle and weave make of points, tasks, hints and questions, every
 # error, and that the book's own sheets add up.
 
+bats_require_minimum_version 1.5.0
+
 setup() {
     literate=$BATS_TEST_DIRNAME
     repository=$(cd "$literate/../.." && pwd)
@@ -147,7 +149,7 @@ END
     printf '\n``` {.c file=code/ch02_other.c}\nint main(void)\n{\n    int total = 1;\n    <<ch02-add>>\n    return total;\n}\n```\n' >>chapters/02-sum.md
     tangle
     grep -q '"program": "ch02_other"' build/labs/lab02.json
-    ! grep -q negative build/labs/lab02.json || false
+    run -1 grep -q negative build/labs/lab02.json
 }
 
 @test "a lab may say how its kernels round P" {
@@ -165,7 +167,7 @@ END
 
 @test "a lab may say which mask its kernels compute with" {
     tangle
-    ! grep -q '"mask"' build/labs/lab02.json || false
+    run -1 grep -q '"mask"' build/labs/lab02.json
     sed -i 's/{.points}/{.points mask=causal}/' chapters/02-sum.md
     tangle
     grep -qx '  "mask": "causal",' build/labs/lab02.json
@@ -367,7 +369,7 @@ END
     HANDOUT=2 weave_latex | grep -qE "$rule"
     weave_latex >book.tex # the printed book says it once, in a chapter of its own
     grep -q 'tablehead{points}' book.tex
-    ! grep -qE "$rule" book.tex || false
+    run -1 grep -qE "$rule" book.tex
 }
 
 @test "error: an aim that begins at its limit, is no direction, or has too few points" {
@@ -408,16 +410,16 @@ weave_latex() {
     grep -q 'must be caught by: correctness' build/book.html
     grep -q '· costs up to 80 points: correct, hidden, races; limits<' build/book.html
     grep -q '· costs up to 30 points: races, hidden<' build/book.html
-    ! grep -q 'An aim' build/book.html || false # there is none, so no rule about it
+    run -1 grep -q 'An aim' build/book.html # there is none, so no rule about it
     [ "$(grep -c 'total += .*1' build/book.html)" -ge 1 ]
 }
 
 @test "a student's book has the starter in the chapter, and neither solution nor hints nor answers" {
     tangle
     book AUDIENCE=student
-    ! grep -q 'Hints to task' build/book.html || false
-    ! grep -qE 'must be caught by|costs up to' build/book.html || false
-    ! grep -q '>2</span>;' build/book.html || false # the chunk that only the solution uses
+    run -1 grep -q 'Hints to task' build/book.html
+    run -1 grep -qE 'must be caught by|costs up to' build/book.html
+    run -1 grep -q '>2</span>;' build/book.html # the chunk that only the solution uses
     grep -q 'a part of what is left for you' build/book.html
     [ "$(grep -c 'Your code: two numbers' build/book.html)" -eq 2 ]
     grep -q 'Question 1 (5 points).' build/book.html
@@ -444,7 +446,7 @@ weave_latex() {
     grep -q 'Task 1: Add it up' text
     grep -q 'Your code: two numbers' text
     grep -q 'Question 1 (5 points).' text
-    ! grep -qE 'Hints to|total \+= 2|Index of chunks|[?][?]' text || false
+    run -1 grep -qE 'Hints to|total \+= 2|Index of chunks|[?][?]' text
     run env HANDOUT=3 "$literate/book" pdf build/none.pdf
     [ "$status" -ne 0 ]
     [ "$output" = "lab 3 has no sheet" ]

@@ -103,7 +103,8 @@ fails() {
 @test "an unknown stage and a program that is not built: one line" {
     make_tree "$BATS_TEST_TMPDIR/tree"
     run labs/tools/checklist
-    [ "$status" -eq 2 ] && [ "${#lines[@]}" -eq 1 ]
+    [ "$status" -eq 2 ]
+    [ "${#lines[@]}" -eq 1 ]
     run labs/tools/checklist 77
     [ "$status" -eq 2 ]
     [ "$output" = "checklist: no kernel in code/ for stage 77" ]

@@ -142,15 +142,15 @@ END
     cd "$BATS_TEST_TMPDIR"
     starter=$OLDPWD/build/starters/ch04_cp_async.cu
     sed -e 's,// Your code.*,,; s/\bkey\b/first/g; s/^    /  /' -e '5i /* mine\n   now */\n#define NOTHING \\\n    here' "$starter" >other.cu
-    run ! cmp -s "$starter" other.cu
+    run -1 cmp -s "$starter" other.cu
     ./same "$starter" other.cu
     sed 's/^        score(t, warp);/        __syncthreads();\n&/' "$starter" >tried.cu
-    run ! cmp -s "$starter" tried.cu
-    run ! ./same "$starter" tried.cu
+    run -1 cmp -s "$starter" tried.cu
+    run -1 ./same "$starter" tried.cu
     printf 'int f(int a) { return a + "x" [1]; }' >a.cu
     printf 'int g(int b)\n{ return b - "y"[2]; } // +' >b.cu
     printf 'int g(int b)\n{ return b + "a longer \\" one"[2]; } // -' >c.cu
-    run ! ./same a.cu b.cu
+    run -1 ./same a.cu b.cu
     ./same a.cu c.cu
 }
 
@@ -174,7 +174,7 @@ END
     class --deadline '2026-11-22 23:59' --times "$BATS_TEST_TMPDIR/times"
     [ "$(column late_days | xargs)" = "anna.cu 0 ben.cu 0 carla.cu 0 dan.cu 1 eva.cu 0 flagged.cu 0 gina.cu 0" ]
     class
-    run ! grep -q late_days "$out/grades.csv"
+    run -1 grep -q late_days "$out/grades.csv"
 }
 
 @test "late: what is left of the points" {
@@ -236,7 +236,9 @@ END
         shift
         run labs/grade --lab 4 --no-gpu "$@"
         echo "$output"
-        [ "$status" -eq 2 ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == *"$expected"* ]]
+        [ "$status" -eq 2 ]
+        [ "${#lines[@]}" -eq 1 ]
+        [[ $output == *"$expected"* ]]
     }
     one_line '--visibility: "hiden=hidden" is not an item of lab 4' --visibility races=hidden,hiden=hidden "$class"
     one_line '--visibility: "races=never" is not' --visibility races=never "$class"

@@ -29,6 +29,7 @@ recorded() { # true if the record holds this text
     echo 150 >"$LAB/build/ch02_scalar.times"
     echo '{"low_mhz": 1980, "high_mhz": 1980, "watts": 300.5}' >"$LAB/build/ch02_scalar.clock"
     run lab3 --on gpu --rounds 12
+    [ "$status" -eq 0 ]
     [[ "$output" != *"the clock moved"* ]]
     recorded '"moved": false'
     echo '{"low_mhz": 1800, "high_mhz": 1965, "watts": 400.5}' >"$LAB/build/ch03_wmma_qk.clock"
@@ -40,7 +41,8 @@ recorded() { # true if the record holds this text
     recorded '"readings": 26' # two programs, twelve rounds and one that warms up
     rm "$LAB"/build/*.clock
     run lab3 --on gpu --rounds 12
-    ! recorded '"clock"' || false
+    [ "$status" -eq 0 ]
+    run -1 recorded '"clock"'
 }
 
 @test "VALID NEGATIVE: right, and surely short of the promise; exit status 0" {
@@ -403,6 +405,7 @@ END
     [ "${lines[2]}" = "note: by what it says it is of chapter 10, which ./lab10 judges" ]
     sed -i 's/= 10,/= 3,/' other.cu
     run lab3 --on simulator other.cu
+    [ "$status" -eq 0 ]
     [[ "$output" != *"note: "* ]]
 }
 

@@ -59,7 +59,9 @@ one_line() { # STATUS WORDS ARGUMENT...
     shift 2
     run labs/grade --lab 4 --lab-file "$LAB_FILE" --out "$out" "$@"
     echo "$output"
-    [ "$status" -eq "$expected" ] && [ "${#lines[@]}" -eq 1 ] && [[ $output == "grade: "*"$words"* ]]
+    [ "$status" -eq "$expected" ]
+    [ "${#lines[@]}" -eq 1 ]
+    [[ $output == "grade: "*"$words"* ]]
 }
 
 @test "a job array gives the gradebook of a local run, and Slurm is not told the secret" {
@@ -82,7 +84,7 @@ one_line() { # STATUS WORDS ARGUMENT...
         sleep 0.1
     done
     [ -s "$BATS_TEST_TMPDIR/commands" ]
-    run ! grep -arE "$GRADE_SECRET|$hash|quick 1|right\.cu" "$BATS_FILE_TMPDIR/cluster" \
+    run -1 grep -arE "$GRADE_SECRET|$hash|quick 1|right\.cu" "$BATS_FILE_TMPDIR/cluster" \
         "$BATS_TEST_TMPDIR"/{script,shown,commands}
     wait $judge
     cat "$said"
@@ -126,7 +128,7 @@ one_line() { # STATUS WORDS ARGUMENT...
     wait $judge
     cat "$said"
     grep -q '^Slurm has 2 of them from before$' "$said"
-    run ! grep -q 'as job' "$said" # not once more
+    run -1 grep -q 'as job' "$said" # not once more
     [ "$(grep -c 'launches no kernel' "$out/grades.csv")" -eq 2 ]
     [ ! -e "$spool" ]
 }

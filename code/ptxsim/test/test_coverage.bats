@@ -52,11 +52,14 @@ setup() {
     printf 'b\t1\nxxxx' >"$BATS_TEST_TMPDIR/b"
     printf 'a\t1\nxxxy' >"$BATS_TEST_TMPDIR/other"
     run build/tests/coverage/compare "$BATS_TEST_TMPDIR/a" "$BATS_TEST_TMPDIR/cut"
-    [ "$status" -eq 1 ] && [[ "$output" == *"cut: ends too early" ]]
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"cut: ends too early" ]]
     run build/tests/coverage/compare "$BATS_TEST_TMPDIR/a" "$BATS_TEST_TMPDIR/b"
-    [ "$status" -eq 1 ] && [[ "$output" == *"b: has other cases" ]]
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"b: has other cases" ]]
     run build/tests/coverage/compare "$BATS_TEST_TMPDIR/a" "$BATS_TEST_TMPDIR/other"
-    [ "$status" -eq 1 ] && [ "${lines[0]}" = "a: differs" ]
+    [ "$status" -eq 1 ]
+    [ "${lines[0]}" = "a: differs" ]
     run build/tests/coverage/compare
     [ "$status" -eq 2 ]
 }

@@ -1,23 +1,16 @@
-// test_interp.c: the interpreter on small PTX texts. Arithmetic against references written another
+// test_interp.c: the interpreter on the kernels of ptx/. Arithmetic against references written another
 // way (wide integers, f64, search over all codes), control flow, memory, counts, and faults.
+#include "ptx.h"
 #include "ptxsim/base/heap.h"
-#include "ptxsim/exec/exec.h"
 #include "ptxsim/ops/ops.h"
 
 #include <fenv.h>
 #include <inttypes.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #define HEADER ".version 9.0\n.target sm_89\n.address_size 64\n"
 
-// ---- Running a text -----------------------------------------------------------------------------
+// ---- Running a kernel ---------------------------------------------------------------------------
 
 struct outcome {
     struct counts counts;
@@ -35,12 +28,14 @@ struct setup {
     bool racy; // the test is not about races, and has some
     void (*print)(const char *text, size_t bytes);
     size_t print_bytes;
+    const char *with[PTX_HOLES]; // what stands for $1, $2, ... in the kernel's text
 };
 
-static struct outcome run_module(struct module *module, struct setup s, const void *params)
+static struct outcome run_module(struct module *module, const char *kernel, struct setup s,
+                                 const void *params)
 {
     struct outcome o = {0};
-    struct launch launch = {.kernel = module_kernel(module, "k"),
+    struct launch launch = {.kernel = module_kernel(module, kernel),
                             .grid = {s.grid ? s.grid : 1, 1, 1},
                             .block = {s.block ? s.block : 32, 1, 1},
                             .dynamic_shared_bytes = s.dynamic_shared,
@@ -57,35 +52,14 @@ static struct outcome run_module(struct module *module, struct setup s, const vo
     return o;
 }
 
-static struct module *parse(const char *text)
-{
-    char why[256] = "";
-    struct module *module = module_parse(text, why, sizeof why);
-    if (!module)
-        fail_msg("%s", why);
-    return module;
-}
+static const char *const no_holes[PTX_HOLES];
 
-// A kernel with one parameter, `out`, and %lane = tid.x, %o = out + 4 tid.x (tid.y, z are 0).
-static struct outcome run_body(const char *registers, const char *body, struct setup s, void *out)
+// One of ptx/'s kernels on `out`.
+static struct outcome run_kernel(const char *name, struct setup s, void *out)
 {
-    static char text[65536];
-    snprintf(
-        text, sizeof text,
-        HEADER
-        "%s\n.visible .entry k(.param .u64 out)\n{\n"
-        ".reg .b32 %%lane, %%gid, %%t<8>; .reg .b64 %%out, %%o, %%oo; .reg .pred %%p<8>;\n"
-        ".reg .b32 %%r<40>; .reg .b64 %%rd<20>; .reg .f32 %%f<40>; .reg .b16 %%rs<20>;\n"
-        "%s"
-        "ld.param.u64 %%out, [out]; mov.u32 %%lane, %%tid.x;\n"
-        "mov.u32 %%t0, %%ctaid.x; mov.u32 %%t1, %%ntid.x; mad.lo.s32 %%gid, %%t0, %%t1, %%lane;\n"
-        "mul.wide.u32 %%oo, %%gid, 4; add.s64 %%o, %%out, %%oo;\n"
-        "%s\nret;\n}\n",
-        registers[0] == '.' && strstr(registers, ".func") ? registers : "",
-        strstr(registers, ".func") ? "" : registers, body);
-    struct module *module = parse(text);
+    struct module *module = ptx_parse(ptx_text("frame.frame", name, s.with));
     uint64_t param = (uint64_t)(uintptr_t)out;
-    struct outcome o = run_module(module, s, &param);
+    struct outcome o = run_module(module, ptx_kernel(name), s, &param);
     module_free(module);
     return o;
 }
@@ -101,18 +75,56 @@ static void finish(struct outcome *o)
     free(o->lines);
 }
 
-// Runs a body on fresh memory of `count` words and hands the words back; the caller frees them.
-static uint32_t *words(const char *registers, const char *body, struct setup s, size_t count)
+// The counts of a kernel that ends well.
+static struct counts run_well(const char *name, struct setup s, void *out)
 {
-    uint32_t *out = memory_alloc(count * 4);
-    memset(out, 0xee, count * 4);
-    struct outcome o = run_body(registers, body, s, out);
+    struct outcome o = run_kernel(name, s, out);
     assert_good(&o);
     finish(&o);
-    uint32_t *copy = malloc(count * 4);
+    return o.counts;
+}
+
+// What a kernel leaves in fresh memory of `count` words; the caller frees it.
+#define words(name, count, ...) words_of(name, count, (struct setup){__VA_ARGS__})
+static uint32_t *words_of(const char *name, size_t count, struct setup s)
+{
+    uint32_t *out = memory_alloc(count * 4), *copy = malloc(count * 4);
+    memset(out, 0xee, count * 4);
+    run_well(name, s, out);
     memcpy(copy, out, count * 4);
     memory_free(out);
     return copy;
+}
+
+// Each word i of these is the wanted one.
+#define EACH(name, count, wanted, ...)                                                             \
+    do {                                                                                           \
+        uint32_t *got = words(name, count, __VA_ARGS__);                                           \
+        for (uint32_t i = 0; i < (count); ++i)                                                     \
+            if (got[i] != (uint32_t)(wanted))                                                      \
+                fail_msg("%s: word %u is %u, not %u", name, i, got[i], (uint32_t)(wanted));        \
+        free(got);                                                                                 \
+    } while (0)
+
+// A kernel that ends in a fault, whose text has `text`.
+#define expect_fault(name, kind, text, ...) fails(name, kind, text, (struct setup){__VA_ARGS__})
+static void fails(const char *name, enum fault_kind kind, const char *text, struct setup s)
+{
+    uint32_t *out = memory_alloc(4096);
+    struct outcome o = run_kernel(name, s, out);
+    memory_free(out);
+    assert_false(o.good);
+    if (o.fault.kind != kind || !strstr(o.fault.text, text))
+        fail_msg("fault %d, \"%s\" where \"%s\" was expected", o.fault.kind, o.fault.text, text);
+    finish(&o);
+}
+
+// Instructions that are refused, each with what is said of it.
+#define expect_refused(list) refused(list, sizeof list / sizeof list[0])
+static void refused(const char *const (*list)[2], size_t count)
+{
+    for (size_t i = 0; i < count; ++i)
+        expect_fault("frame.few", FAULT_UNSUPPORTED, list[i][1], .with = {list[i][0]});
 }
 
 // ---- Arithmetic ---------------------------------------------------------------------------------
@@ -424,116 +436,116 @@ static double most(double a, double b)
     X("add.s16", "hhh", a + b) \
     X("sub.u32", "www", a - b) \
     X("add.s64", "ddd", a + b) \
-    X("mul.lo.s16", "hhh", a *b) \
-    X( "mul.lo.s32", "www", a *b) \
-    X("mul.lo.u64", "ddd", a *b) \
+    X("mul.lo.s16", "hhh", a * b) \
+    X("mul.lo.s32", "www", a * b) \
+    X("mul.lo.u64", "ddd", a * b) \
     X("mul.hi.u16", "hhh", (a * b) >> 16) \
     X("mul.hi.s16", "hhh", (uint64_t)((s(a, 16) * s(b, 16)) >> 16)) \
     X("mul.hi.u32", "www", (a * b) >> 32) \
     X("mul.hi.s32", "www", (uint64_t)((s(a, 32) * s(b, 32)) >> 32)) \
-    X( "mul.hi.s64", "ddd", (uint64_t)(((__int128)(int64_t)a * (int64_t)b) >> 64)) \
+    X("mul.hi.s64", "ddd", (uint64_t)(((__int128)(int64_t)a * (int64_t)b) >> 64)) \
     X("mul.wide.s16", "whh", (uint64_t)(s(a, 16) * s(b, 16))) \
-    X("mul.wide.u32", "dww", a *b) \
+    X("mul.wide.u32", "dww", a * b) \
     X("mul.wide.s32", "dww", (uint64_t)(s(a, 32) * s(b, 32))) \
-    X( "mad.lo.s32", "wwww", a *b + c) \
+    X("mad.lo.s32", "wwww", a * b + c) \
     X("mad.wide.s32", "dwwd", (uint64_t)(s(a, 32) * s(b, 32)) + c) \
     X("mad.hi.u32", "wwww", (a * b >> 32) + c) \
     X("sad.s32", "wwww", c + (uint64_t)llabs(s(a, 32) - s(b, 32))) \
-    X( "add.sat.s32", "www", clamp_to((double)(s(a, 32) + s(b, 32)), INT32_MIN, INT32_MAX)) \
+    X("add.sat.s32", "www", clamp_to((double)(s(a, 32) + s(b, 32)), INT32_MIN, INT32_MAX)) \
     X("mul24.lo.s32", "www", (uint64_t)(s(a, 24) * s(b, 24))) \
     X("div.u32", "www", b ? a / b : UINT32_MAX) \
     X("div.s32", "www", b ? (uint64_t)(s(a, 32) / s(b, 32)) : UINT32_MAX) \
     X("rem.u32", "www", b ? a % b : ~UINT64_C(0)) \
-    X( "rem.s32", "www", b ? (uint64_t)(s(a, 32) % s(b, 32)) : ~UINT64_C(0)) \
+    X("rem.s32", "www", b ? (uint64_t)(s(a, 32) % s(b, 32)) : ~UINT64_C(0)) \
     X("div.u64", "ddd", b ? a / b : UINT64_MAX) \
     X("rem.u16", "hhh", b ? a % b : ~UINT64_C(0)) \
-    X( "div.s64", "ddd", b ? (uint64_t)((__int128)(int64_t)a / (int64_t)b) : UINT64_MAX) \
+    X("div.s64", "ddd", b ? (uint64_t)((__int128)(int64_t)a / (int64_t)b) : UINT64_MAX) \
     X("rem.s64", "ddd", b ? (uint64_t)((__int128)(int64_t)a % (int64_t)b) : ~UINT64_C(0)) \
     X("min.s32", "www", s(a, 32) < s(b, 32) ? a : b) \
     X("max.u16", "hhh", a > b ? a : b) \
     X("max.s64", "ddd", (int64_t)a > (int64_t)b ? a : b) \
-    X( "abs.s32", "ww", s(a, 32) < 0 ? 0 - a : a) \
+    X("abs.s32", "ww", s(a, 32) < 0 ? 0 - a : a) \
     X("neg.s64", "dd", 0 - a) \
     X("not.b32", "ww", ~a) \
     X("cnot.b32", "ww", a == 0) \
-    X( "and.b32", "www", a &b) \
+    X("and.b32", "www", a & b) \
     X("or.b64", "ddd", a | b) \
     X("xor.b16", "hhh", a ^ b) \
     X("shl.b32", "www", b > 31 ? 0 : a << b) \
-    X( "shl.b64", "ddw", b > 63 ? 0 : a << b) \
+    X("shl.b64", "ddw", b > 63 ? 0 : a << b) \
     X("shl.b16", "hhw", b > 15 ? 0 : a << b) \
     X("shr.u32", "www", b > 31 ? 0 : a >> b) \
-    X( "shr.s32", "www", (uint64_t)(s(a, 32) >> (b > 31 ? 31 : b))) \
+    X("shr.s32", "www", (uint64_t)(s(a, 32) >> (b > 31 ? 31 : b))) \
     X("shr.s64", "ddw", (uint64_t)((int64_t)a >> (b > 63 ? 63 : b))) \
-    X( "shr.u64", "ddw", b > 63 ? 0 : a >> b) \
+    X("shr.u64", "ddw", b > 63 ? 0 : a >> b) \
     X("shf.l.wrap.b32", "wwww", (b << 32 | a) << (c & 31) >> 32) \
     X("shf.r.wrap.b32", "wwww", (b << 32 | a) >> (c & 31)) \
-    X( "shf.r.clamp.b32", "wwww", (b << 32 | a) >> (c > 32 ? 32 : c)) \
-    X("shf.l.clamp." "b32", "wwww", c > 31 ? a : (b << 32 | a) << c >> 32) \
+    X("shf.r.clamp.b32", "wwww", (b << 32 | a) >> (c > 32 ? 32 : c)) \
+    X("shf.l.clamp.b32", "wwww", c > 31 ? a : (b << 32 | a) << c >> 32) \
     X("popc.b32", "ww", count_bits(a)) \
     X("popc.b64", "wd", count_bits(a)) \
     X("clz.b32", "ww", a ? 31 - top(a) : 32) \
     X("clz.b64", "wd", a ? 63 - top(a) : 64) \
     X("brev.b32", "ww", reverse(a, 32)) \
-    X( "brev.b64", "dd", reverse( a, 64)) \
-    X("b" "f" "i" "n" "d" "." "u" "3" "2", "w" "w", top(a)) \
-    X( "bfind." "s32", "ww", top(a >> 31 & 1 ? ~a & 0xffffffff : a)) \
-    X("bfind." "u64", "wd", top(a)) \
-    X("bf" "e." "u3" "2", "ww" "w" "w", bfe_reference( a, b, c, 32, false)) \
+    X("brev.b64", "dd", reverse(a, 64)) \
+    X("bfind.u32", "ww", top(a)) \
+    X("bfind.s32", "ww", top(a >> 31 & 1 ? ~a & 0xffffffff : a)) \
+    X("bfind.u64", "wd", top(a)) \
+    X("bfe.u32", "wwww", bfe_reference(a, b, c, 32, false)) \
     X("bfe.s32", "wwww", bfe_reference(a, b, c, 32, true)) \
     X("bfe.u64", "ddww", bfe_reference(a, b, c, 64, false)) \
     X("bfe.s64", "ddww", bfe_reference(a, b, c, 64, true)) \
-    X("prmt.b32", "wwww", prmt_reference( a, b, c)) \
+    X("prmt.b32", "wwww", prmt_reference(a, b, c)) \
     X("dp4a.u32.u32", "wwww", dot(a, b, c, false, false)) \
     X("dp4a.s32.u32", "wwww", dot(a, b, c, true, false)) \
     X("dp4a.s32.s32", "wwww", dot(a, b, c, true, true)) \
-    X("add.f32", "www", fb((float)((double) f(a) + f( b)))) \
-    X("sub.rn.f32", "www", fb((float)((double) f(a) - f( b)))) \
+    X("add.f32", "www", fb((float)((double)f(a) + f(b)))) \
+    X("sub.rn.f32", "www", fb((float)((double)f(a) - f(b)))) \
     X("mul.f32", "www", fb((float)((double)f(a) * f(b)))) \
-    X("div.rn.f32", "www", fb( ( float)((double)f(a) / f( b)))) \
-    X("fma.rn.f32", "wwww", fb( fmaf(f(a), f(b), f(c)))) \
-    X("add.ftz.f32", "www", fb(fz((float)((double)fz( f(a)) + fz(f( b)))))) \
+    X("div.rn.f32", "www", fb((float)((double)f(a) / f(b)))) \
+    X("fma.rn.f32", "wwww", fb(fmaf(f(a), f(b), f(c)))) \
+    X("add.ftz.f32", "www", fb(fz((float)((double)fz(f(a)) + fz(f(b)))))) \
     X("mul.rn.ftz.f32", "www", fb(fz((float)((double)fz(f(a)) * fz(f(b)))))) \
-    X("mul.ftz.sat.f32", "www", fb((float) least(1, most(0, fz((float)((double)fz(f(a)) * \
+    X("mul.ftz.sat.f32", "www", fb((float)least(1, most(0, fz((float)((double)fz(f(a)) * \
       fz(f(b)))))))) \
-    X("add.rz.f32", "www", fb((float)rounded( add2, a, b, FE_TOWARDZERO))) \
-    X("add.rp.f32", "www", fb((float) rounded( add2, a, b, FE_UPWARD))) \
-    X("div.rm.f32", "www", fb( (float) rounded( div2, a, b, FE_DOWNWARD))) \
+    X("add.rz.f32", "www", fb((float)rounded(add2, a, b, FE_TOWARDZERO))) \
+    X("add.rp.f32", "www", fb((float)rounded(add2, a, b, FE_UPWARD))) \
+    X("div.rm.f32", "www", fb((float)rounded(div2, a, b, FE_DOWNWARD))) \
     X("sqrt.rn.f32", "ww", fb((float)sqrt((double)f(a)))) \
     X("rcp.rn.f32", "ww", fb((float)(1 / (double)f(a)))) \
-    X("min.f32", "www", fb( (float) least( f(a), f(b)))) \
+    X("min.f32", "www", fb((float)least(f(a), f(b)))) \
     X("max.f32", "www", fb((float)most(f(a), f(b)))) \
     X("abs.f32", "ww", fb(fabsf(f(a)))) \
     X("neg.f32", "ww", fb(-f(a))) \
     X("copysign.f32", "www", (a & 0x80000000) | (b & 0x7fffffff)) \
-    X("add.f64", "ddd", gb( g(a) + g(b))) \
+    X("add.f64", "ddd", gb(g(a) + g(b))) \
     X("mul.f64", "ddd", gb(g(a) * g(b))) \
-    X("fma.rn.f64", "dddd", gb( fma(g(a), g(b), g(c)))) \
-    X("max.f64", "ddd", gb(most( g(a), g( b)))) \
+    X("fma.rn.f64", "dddd", gb(fma(g(a), g(b), g(c)))) \
+    X("max.f64", "ddd", gb(most(g(a), g(b)))) \
     X("setp.lt.s32", "pww", s(a, 32) < s(b, 32)) \
     X("setp.hi.u32", "pww", a > b) \
     X("setp.ne.b64", "pdd", a != b) \
     X("setp.lt.f32", "pww", f(a) < f(b)) \
     X("setp.ltu.f32", "pww", !(f(a) >= f(b))) \
     X("setp.ne.f32", "pww", f(a) < f(b) || f(a) > f(b)) \
-    X("setp.neu.f32", "pww", f(a) != f( b)) \
-    X("setp.equ.f32", "pww", f( a) == f(b) || isnan(f(a)) || isnan(f(b))) \
-    X("setp.nan.f32", "pww", isnan(f(a)) || isnan(f( b))) \
+    X("setp.neu.f32", "pww", f(a) != f(b)) \
+    X("setp.equ.f32", "pww", f(a) == f(b) || isnan(f(a)) || isnan(f(b))) \
+    X("setp.nan.f32", "pww", isnan(f(a)) || isnan(f(b))) \
     X("setp.num.f64", "pdd", !isnan(g(a)) && !isnan(g(b))) \
     X("setp.gt.f16", "phh", half(a) > half(b)) \
     X("set.ge.u32.s32", "www", s(a, 32) >= s(b, 32) ? UINT32_MAX : 0) \
     X("set.eq.f32.u32", "www", a == b ? 0x3f800000 : 0) \
-    X("testp.subnormal.f32", "pw", fpclassify( f( a)) == FP_SUBNORMAL) \
+    X("testp.subnormal.f32", "pw", fpclassify(f(a)) == FP_SUBNORMAL) \
     X("testp.normal.f32", "pw", fpclassify(f(a)) == FP_NORMAL || !f(a)) \
-    X("testp.infinite.f64", "pd", isinf( g(a)) != 0) \
+    X("testp.infinite.f64", "pd", isinf(g(a)) != 0) \
     X("slct.b32.s32", "wwww", s(c, 32) >= 0 ? a : b) \
     X("add.f16", "hhh", hb((double)half(a) + half(b))) \
-    X("mul.rn.f16", "hhh", hb((double)half( a) * half(b))) \
+    X("mul.rn.f16", "hhh", hb((double)half(a) * half(b))) \
     X("fma.rn.f16", "hhhh", hb((double)half(a) * half(b) + half(c))) \
     X("max.f16", "hhh", hb(most(half(a), half(b)))) \
     X("add.f16x2", "www", hb((double)half(a & 0xffff) + half(b & 0xffff)) | hb((double)half(a \
-      >> 16) + half( b >> 16)) << 16) \
-    X("add.bf16", "hhh", bb(decode_bf16((unsigned)a) + decode_bf16(( unsigned)b))) \
+      >> 16) + half(b >> 16)) << 16) \
+    X("add.bf16", "hhh", bb(decode_bf16((unsigned)a) + decode_bf16((unsigned)b))) \
     X("add.rn.bf16", "hhh", brain_add(a, b)) \
     X("sub.rn.bf16", "hhh", brain_sub(a, b)) \
     X("mul.rn.bf16", "hhh", brain_mul(a, b)) \
@@ -562,36 +574,36 @@ static double most(double a, double b)
     X("shr.b32", "www", b > 31 ? 0 : (a & UINT32_MAX) >> b) \
     X("shr.b64", "ddw", b > 63 ? 0 : a >> b) \
     X("cvt.u16.u32", "hw", a) \
-    X("cvt.s64.s32", "dw", (uint64_t) s(a, 32)) \
+    X("cvt.s64.s32", "dw", (uint64_t)s(a, 32)) \
     X("cvt.u64.u32", "dw", a) \
     X("cvt.s32.s16", "wh", (uint64_t)s(a, 16)) \
-    X("cvt.s32.s8", "ww", (uint64_t) s(a, 8)) \
+    X("cvt.s32.s8", "ww", (uint64_t)s(a, 8)) \
     X("cvt.u32.u8", "wh", a & 255) \
-    X("cvt.sat.u8.s32", "ww", clamp_to( ( double)s(a, 32), 0, 255)) \
-    X("cvt.sat.s16.s32", "hw", clamp_to((double)s( a, 32), -32768, 32767)) \
+    X("cvt.sat.u8.s32", "ww", clamp_to((double)s(a, 32), 0, 255)) \
+    X("cvt.sat.s16.s32", "hw", clamp_to((double)s(a, 32), -32768, 32767)) \
     X("cvt.u32.u64", "wd", a) \
-    X("cvt.rn.f32.s32", "ww", fb( (float) s( a, 32))) \
-    X("cvt.rn.f32.u64", "wd", fb( (float)a)) \
+    X("cvt.rn.f32.s32", "ww", fb((float)s(a, 32))) \
+    X("cvt.rn.f32.u64", "wd", fb((float)a)) \
     X("cvt.rn.f64.s64", "dd", gb((double)(int64_t)a)) \
     X("cvt.rzi.s32.f32", "ww", clamp_to(trunc(f(a)), INT32_MIN, INT32_MAX)) \
     X("cvt.rni.s32.f32", "ww", clamp_to(nearbyint(f(a)), INT32_MIN, INT32_MAX)) \
     X("cvt.rmi.s32.f32", "ww", clamp_to(floor(f(a)), INT32_MIN, INT32_MAX)) \
-    X("cvt.rzi.u32.f32", "ww", clamp_to( trunc(f( a)), 0, UINT32_MAX)) \
-    X("cvt.rzi.u8.f32", "ww", clamp_to( trunc(f( a)), 0, 255)) \
+    X("cvt.rzi.u32.f32", "ww", clamp_to(trunc(f(a)), 0, UINT32_MAX)) \
+    X("cvt.rzi.u8.f32", "ww", clamp_to(trunc(f(a)), 0, 255)) \
     X("cvt.rpi.f32.f32", "ww", fb(ceilf(f(a)))) \
-    X("cvt.rni.f32.f32", "ww", fb(nearbyintf( f( a)))) \
+    X("cvt.rni.f32.f32", "ww", fb(nearbyintf(f(a)))) \
     X("cvt.rn.f32.f64", "wd", narrow_f64(a)) \
     X("cvt.f64.f32", "dw", gb(f(a))) \
-    X("cvt.f32.f16", "wh", fb(half( a))) \
-    X("cvt.rn.f16.f32", "hw", hb( f(a))) \
+    X("cvt.f32.f16", "wh", fb(half(a))) \
+    X("cvt.rn.f16.f32", "hw", hb(f(a))) \
     X("cvt.rn.bf16.f32", "hw", bb(f(a))) \
     X("cvt.rn.f16.f64", "hd", g(a) == g(a) ? (uint64_t)(hb(g(a))) : (a >> 48 & 0x8000) | 0x7e00 | (a >> 42 & 0x3ff)) \
     X("cvt.rn.f16.s32", "hw", hb((double)s(a, 32))) \
     X("cvt.rzi.s32.f16", "wh", clamp_to(trunc(half(a)), INT32_MIN, INT32_MAX)) \
-    X("cvt.rn.f16x2.f32", "www", hb(f( a)) << 16 | hb(f( b))) \
-    X("cvt.rn.satfinite.e4m3x2.f32", "hww", e4(f( a)) << 8 | e4(f( b))) \
-    X("cvt.rn.satfinite.e5m2x2.f32", "hww", e5(f( a)) << 8 | e5(f( b))) \
-    X("cvt.rn.satfinite.e4m3x2.f16x2", "hw", e4(half( a & 0xffff)) | e4(half( a >> 16)) << 8)
+    X("cvt.rn.f16x2.f32", "www", hb(f(a)) << 16 | hb(f(b))) \
+    X("cvt.rn.satfinite.e4m3x2.f32", "hww", e4(f(a)) << 8 | e4(f(b))) \
+    X("cvt.rn.satfinite.e5m2x2.f32", "hww", e5(f(a)) << 8 | e5(f(b))) \
+    X("cvt.rn.satfinite.e4m3x2.f16x2", "hw", e4(half(a & 0xffff)) | e4(half(a >> 16)) << 8)
 // clang-format on
 
 // By the case's number.
@@ -615,84 +627,82 @@ static const struct {
 #undef X
 };
 
-static const uint64_t edges[] = {
-    0,
-    1,
-    2,
-    3,
-    7,
-    8,
-    15,
-    16,
-    17,
-    31,
-    32,
-    33,
-    63,
-    64,
-    65,
-    127,
-    128,
-    255,
-    256,
-    0x3c00,
-    0x7bff,
-    0x7c00,
-    0x7e00,
-    0x8000,
-    0x8001,
-    0x03ff,
-    0x0400,
-    0xfc00,
-    0xffff,
-    0x7fffffff,
-    0x80000000,
-    0x80000001,
-    0xffffffff,
-    0x55555555,
-    0x00000001,
-    0x007fffff,
-    0x00800000,
-    0x3f800000,
-    0x3f800001,
-    0x3fffffff,
-    0xbf800000,
-    0x3f000000,
-    0x40200000,
-    0x40600000,
-    0x7f7fffff,
-    0x7f800000,
-    0xff800000,
-    0x7fc00000,
-    0xffc00001,
-    0x33800000,
-    0x477fe000,
-    0x477ff000,
-    0x4f000000,
-    0xcf000000,
-    0x4effffff,
-    0x4f800000,
-    0x43e00000,
-    0x43e80000,
-    0x3c800000,
-    0x3b000000,
-    0x3a800000,
-    0x3a800001,
-    0xc1200000,
-    0x42fe0000,
-    UINT64_C(0x7fffffffffffffff),
-    UINT64_C(0x8000000000000000),
-    UINT64_C(0xffffffffffffffff),
-    UINT64_C(0x3ff0000000000000),
-    UINT64_C(0xbff8000000000000),
-    UINT64_C(0x7ff0000000000000),
-    UINT64_C(0x7ff8000000000000),
-    UINT64_C(0x0010000000000000),
-    UINT64_C(0x000fffffffffffff),
-    UINT64_C(0x47efffffefffffff),
-    UINT64_C(0x3690000000000001),
-    UINT64_C(0x40effe0000000000),
-};
+static const uint64_t edges[] = {0,
+                                 1,
+                                 2,
+                                 3,
+                                 7,
+                                 8,
+                                 15,
+                                 16,
+                                 17,
+                                 31,
+                                 32,
+                                 33,
+                                 63,
+                                 64,
+                                 65,
+                                 127,
+                                 128,
+                                 255,
+                                 256,
+                                 0x3c00,
+                                 0x7bff,
+                                 0x7c00,
+                                 0x7e00,
+                                 0x8000,
+                                 0x8001,
+                                 0x03ff,
+                                 0x0400,
+                                 0xfc00,
+                                 0xffff,
+                                 0x7fffffff,
+                                 0x80000000,
+                                 0x80000001,
+                                 0xffffffff,
+                                 0x55555555,
+                                 0x00000001,
+                                 0x007fffff,
+                                 0x00800000,
+                                 0x3f800000,
+                                 0x3f800001,
+                                 0x3fffffff,
+                                 0xbf800000,
+                                 0x3f000000,
+                                 0x40200000,
+                                 0x40600000,
+                                 0x7f7fffff,
+                                 0x7f800000,
+                                 0xff800000,
+                                 0x7fc00000,
+                                 0xffc00001,
+                                 0x33800000,
+                                 0x477fe000,
+                                 0x477ff000,
+                                 0x4f000000,
+                                 0xcf000000,
+                                 0x4effffff,
+                                 0x4f800000,
+                                 0x43e00000,
+                                 0x43e80000,
+                                 0x3c800000,
+                                 0x3b000000,
+                                 0x3a800000,
+                                 0x3a800001,
+                                 0xc1200000,
+                                 0x42fe0000,
+                                 UINT64_C(0x7fffffffffffffff),
+                                 UINT64_C(0x8000000000000000),
+                                 UINT64_C(0xffffffffffffffff),
+                                 UINT64_C(0x3ff0000000000000),
+                                 UINT64_C(0xbff8000000000000),
+                                 UINT64_C(0x7ff0000000000000),
+                                 UINT64_C(0x7ff8000000000000),
+                                 UINT64_C(0x0010000000000000),
+                                 UINT64_C(0x000fffffffffffff),
+                                 UINT64_C(0x47efffffefffffff),
+                                 UINT64_C(0x3690000000000001),
+                                 UINT64_C(0x40effe0000000000)};
 
 static uint64_t random_bits(uint64_t *state)
 {
@@ -717,39 +727,29 @@ static uint64_t cut(uint64_t value, char width)
 static void run_arithmetic(const char *opcode, const char *widths, uint64_t *rows, size_t count)
 {
     static const char *const types[] = {"b16", "b32", "b64"};
-    char text[4096], loads[512] = "", operands[128] = "";
-    int sources = (int)strlen(widths) - 1;
+    char loads[512] = "", code[256];
+    int sources = (int)strlen(widths) - 1, used = 0;
+    int length = snprintf(code, sizeof code, "%s %%%c0", opcode, widths[0]);
     for (int i = 0; i < sources; ++i) {
         char width = widths[i + 1];
         int log = width == 'h' ? 0 : width == 'w' ? 1 : 2;
-        size_t used = strlen(loads);
-        snprintf(loads + used, sizeof loads - used, "ld.global.%s %%%c%d, [%%row+%d];\n",
-                 types[log], width, i + 1, 8 * i);
-        used = strlen(operands);
-        snprintf(operands + used, sizeof operands - used, ", %%%c%d", width, i + 1);
+        used += snprintf(loads + used, sizeof loads - (size_t)used,
+                         "ld.global.%s %%%c%d, [%%row+%d];\n", types[log], width, i + 1, 8 * i);
+        length += snprintf(code + length, sizeof code - (size_t)length, ", %%%c%d", width, i + 1);
     }
-    const char *store = widths[0] == 'p'   ? "selp.b64 %d0, 1, 0, %p0;"
-                        : widths[0] == 'h' ? "cvt.u64.u16 %d0, %h0;"
-                        : widths[0] == 'w' ? "cvt.u64.u32 %d0, %w0;"
-                                           : "";
-    snprintf(text, sizeof text,
-             HEADER ".visible .entry k(.param .u64 rows, .param .u32 n)\n{\n"
-                    ".reg .b64 %%row, %%at, %%d<8>; .reg .b32 %%i, %%j, %%k, %%n, %%w<8>; .reg "
-                    ".b16 %%h<8>; .reg .pred %%p<8>;\n"
-                    "ld.param.u64 %%row, [rows]; ld.param.u32 %%n, [n];\n"
-                    "mov.u32 %%i, %%ctaid.x; mov.u32 %%j, %%tid.x; mov.u32 %%k, %%ntid.x; "
-                    "mad.lo.u32 %%i, %%i, %%k, %%j;\n"
-                    "setp.ge.u32 %%p7, %%i, %%n; @%%p7 bra DONE;\n"
-                    "mul.wide.u32 %%at, %%i, 32; add.s64 %%row, %%row, %%at;\n"
-                    "%s%s %%%c0%s;\n%s\nst.global.b64 [%%row+24], %%d0;\nDONE: ret;\n}\n",
-             loads, opcode, widths[0], operands, store);
-    struct module *module = parse(text);
+    strcat(code, ";");
+    const char *widens = widths[0] == 'p'   ? "selp.b64 %d0, 1, 0, %p0;"
+                         : widths[0] == 'h' ? "cvt.u64.u16 %d0, %h0;"
+                         : widths[0] == 'w' ? "cvt.u64.u32 %d0, %w0;"
+                                            : "";
+    const char *with[PTX_HOLES] = {loads, code, widens};
+    struct module *module = ptx_parse(ptx_text("frame.frame", "arithmetic.each_row", with));
     struct {
         uint64_t rows;
         uint32_t n;
     } params = {(uint64_t)(uintptr_t)rows, (uint32_t)count};
-    struct outcome o = run_module(
-        module, (struct setup){.grid = (unsigned)((count + 63) / 64), .block = 64}, &params);
+    struct setup s = {.grid = (unsigned)((count + 63) / 64), .block = 64};
+    struct outcome o = run_module(module, "each_row", s, &params);
     assert_good(&o);
     finish(&o);
     module_free(module);
@@ -870,56 +870,15 @@ static void approximations(void **state)
 static void packing_and_carry(void **state)
 {
     (void)state;
-    uint32_t *out = words(
-        "",
-        "mov.b32 %r1, 0x44332211; mov.b32 {%rs1, %rs2}, %r1; mov.b32 %r2, {%rs2, %rs1};\n"
-        "mov.b64 %rd1, {%r1, %r2}; mov.b64 {%rs3, %rs4, %rs5, %rs6}, %rd1; cvt.u32.u16 %r3, %rs5;\n"
-        "add.cc.u32 %r4, 0xffffffff, 2; addc.cc.u32 %r5, 0xffffffff, 0; addc.u32 %r6, 0, 0;\n"
-        "sub.cc.u32 %r7, 1, 2; subc.u32 %r8, 5, 0;\n"
-        "bfi.b32 %r9, 0xff, 0, 8, 4; lop3.b32 %r10, 12, 10, 0, 0xc0;\n"
-        "setp.lt.and.s32 %p1|%p2, %lane, 16, %p0; setp.eq.s32 %p0, %lane, 3;\n"
-        "setp.lt.or.s32 %p1|%p2, %lane, 2, %p0; selp.b32 %r11, 1, 0, %p1; selp.b32 %r12, 1, 0, "
-        "%p2;\n"
-        "mad.lo.s32 %r20, %lane, 44, 0; cvt.u64.u32 %rd2, %r20; add.s64 %rd3, %out, %rd2;\n"
-        "st.global.v4.b32 [%rd3], {%r2, %r3, %r4, %r5};",
-        (struct setup){.block = 1}, 64);
+    uint32_t *out = words("arithmetic.packing", 4, .block = 1);
     assert_int_equal(out[0], 0x22114433);
     assert_int_equal(out[1], 0x4433); // the third half of {r1, r2}
     assert_int_equal(out[2], 1);
     assert_int_equal(out[3], 0);
     free(out);
-    out =
-        words("",
-              "add.cc.u32 %r4, 0xffffffff, 2; addc.cc.u32 %r5, 0xffffffff, 0; addc.u32 %r6, 0, 0;\n"
-              "sub.cc.u32 %r7, 1, 2; subc.u32 %r8, 5, 0; bfi.b32 %r9, 0xff, 0, 8, 4; lop3.b32 "
-              "%r10, 12, 10, 0, 0xc0;\n"
-              "add.u32 %r6, %r6, %r8; shl.b32 %r9, %r9, 8; or.b32 %r6, %r6, %r9; shl.b32 %r10, "
-              "%r10, 24; or.b32 %r6, %r6, %r10;\n"
-              "st.global.u32 [%o], %r6;",
-              (struct setup){0}, 32);
-    assert_int_equal(out[5], 1 + 4 + (0xf00 << 8) + (8 << 24));
-    free(out);
-    // A difference's carry is set where nothing was borrowed.
-    out = words("",
-                "sub.cc.u32 %r1, %lane, 5; addc.u32 %r2, 0, 0; add.cc.u32 %r1, %lane, -5; "
-                "subc.u32 %r3, 0, 0;\n"
-                "sub.cc.u32 %r1, %lane, 5; subc.u32 %r4, 0, 0; shl.b32 %r2, %r2, 2; and.b32 %r3, "
-                "%r3, 2;\n"
-                "and.b32 %r4, %r4, 1; or.b32 %r2, %r2, %r3; or.b32 %r2, %r2, %r4; st.global.u32 "
-                "[%o], %r2;",
-                (struct setup){0}, 32);
-    assert_int_equal(out[4], 2 + 1);
-    assert_int_equal(out[5], 4);
-    free(out);
-    out = words("",
-                "setp.eq.s32 %p0, %lane, 3; setp.lt.or.s32 %p1|%p2, %lane, 2, %p0; selp.b32 %r1, "
-                "1, 0, %p1; selp.b32 %r2, 2, 0, %p2;\n"
-                "or.b32 %r3, %r1, %r2; st.global.u32 [%o], %r3;",
-                (struct setup){0}, 32);
-    assert_int_equal(out[0], 1); // below 2; its negation is false and p0 too
-    assert_int_equal(out[2], 2);
-    assert_int_equal(out[3], 3); // both, through the second operand
-    free(out);
+    EACH("arithmetic.carries", 32, 1 + 4 + (0xf00 << 8) + (8 << 24));
+    EACH("arithmetic.borrows", 32, i < 5 ? 2 + 1 : 4);
+    EACH("arithmetic.two_predicates", 32, i < 2 ? 1 : i == 3 ? 3 : 2);
 }
 
 // ---- Control flow -------------------------------------------------------------------------------
@@ -928,167 +887,93 @@ static void if_and_else(void **state)
 {
     (void)state;
     uint32_t *out = memory_alloc(256);
-    struct outcome o =
-        run_body("",
-                 "setp.lt.u32 %p1, %lane, 10; mov.u32 %r1, 7; @%p1 bra THEN;\n"
-                 "mul.lo.u32 %r1, %lane, 3; bra.uni JOIN;\nTHEN: add.u32 %r1, %lane, 100;\n"
-                 "JOIN: st.global.u32 [%o], %r1;",
-                 (struct setup){.block = 64}, out);
-    assert_good(&o);
+    struct counts counts = run_well("control.if_and_else", (struct setup){.block = 64}, out);
     for (uint32_t i = 0; i < 64; ++i)
         assert_int_equal(out[i], i < 10 ? i + 100 : 3 * i);
-    assert_int_equal(o.counts.divergent_branches, 1);
-    assert_int_equal(o.counts.classes[CLASS_GLOBAL_STORE], 2); // the lanes have met again
-    assert_int_equal(o.counts.global_store_sectors, 8);
-    assert_int_equal(o.counts.global_store_bytes, 256);
-    finish(&o);
+    assert_int_equal(counts.divergent_branches, 1);
+    assert_int_equal(counts.classes[CLASS_GLOBAL_STORE], 2); // the lanes have met again
+    assert_int_equal(counts.global_store_sectors, 8);
+    assert_int_equal(counts.global_store_bytes, 256);
     memory_free(out);
+}
+
+// What control.loops adds up in a lane.
+static uint32_t sum_above_100(uint32_t lane)
+{
+    uint32_t sum = 0;
+    for (uint32_t k = 0; k < lane && lane != 31 && sum <= 100; ++k)
+        sum += k;
+    return sum;
 }
 
 static void loops(void **state)
 {
     (void)state;
-    // Trip counts differ; a break out of the middle; an early exit.
-    uint32_t *out = words("",
-                          "mov.u32 %r1, 0; mov.u32 %r2, 0; setp.eq.u32 %p3, %lane, 31; "
-                          "st.global.u32 [%o], %r1; @%p3 exit;\n"
-                          "LOOP: setp.ge.u32 %p1, %r1, %lane; @%p1 bra OUT;\n"
-                          "add.u32 %r2, %r2, %r1; setp.gt.u32 %p2, %r2, 100; @%p2 bra OUT; add.u32 "
-                          "%r1, %r1, 1; bra LOOP;\n"
-                          "OUT: st.global.u32 [%o], %r2;",
-                          (struct setup){.block = 32}, 32);
-    for (uint32_t i = 0; i < 32; ++i) {
-        uint32_t sum = 0;
-        for (uint32_t k = 0; k < i && i != 31; ++k) {
-            sum += k;
-            if (sum > 100)
-                break;
-        }
-        assert_int_equal(out[i], sum);
-    }
-    free(out);
+    EACH("control.loops", 32, sum_above_100(i));
 }
 
 static void predication(void **state)
 {
     (void)state;
     uint32_t *out = memory_alloc(128);
-    struct outcome o =
-        run_body("",
-                 "and.b32 %r1, %lane, 1; setp.eq.u32 %p1, %r1, 0; mov.u32 %r2, 5;\n"
-                 "@%p1 mov.u32 %r2, 6; @!%p1 add.u32 %r2, %r2, %lane; st.global.u32 [%o], %r2;",
-                 (struct setup){0}, out);
-    assert_good(&o);
+    struct counts counts = run_well("control.predication", (struct setup){0}, out);
     for (uint32_t i = 0; i < 32; ++i)
         assert_int_equal(out[i], i & 1 ? 5 + i : 6);
-    // 12 of the frame (with ret) and 6 here; the guarded two with half the lanes.
-    assert_int_equal(o.counts.thread_instructions, 32 * o.counts.warp_instructions - 32);
-    finish(&o);
+    // The two guarded ones with half the lanes each.
+    assert_int_equal(counts.thread_instructions, 32 * counts.warp_instructions - 32);
     memory_free(out);
 }
 
 static void calls(void **state)
 {
     (void)state;
-    // fib by recursion, divergent: every lane to its own depth.
-    static const char fib[] =
-        ".func (.param .b32 result) fib(.param .b32 n)\n{\n.reg .b32 %r<8>; .reg .pred %p<2>;\n"
-        "ld.param.u32 %r1, [n]; setp.lt.u32 %p1, %r1, 2; mov.u32 %r5, %r1; @%p1 bra LEAVE;\n"
-        "sub.u32 %r2, %r1, 1;\n{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r2; call.uni "
-        "(b), fib, (a); ld.param.b32 %r3, [b]; }\n"
-        "sub.u32 %r2, %r1, 2;\n{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r2; call.uni "
-        "(b), fib, (a); ld.param.b32 %r4, [b]; }\n"
-        "add.u32 %r5, %r3, %r4;\nLEAVE: st.param.b32 [result], %r5; ret;\n}\n";
-    uint32_t *out = words(
-        fib,
-        "and.b32 %r1, %lane, 7;\n{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), "
-        "fib, (a); ld.param.b32 %r2, [b]; }\n"
-        "mov.u64 %rd1, fib; { .param .b32 a; .param .b32 b; st.param.b32 [a], 6; P: .callprototype "
-        "(.param .b32 _) _ (.param .b32 _); call (b), %rd1, (a), P; ld.param.b32 %r3, [b]; }\n"
-        "mad.lo.u32 %r2, %r3, 1000, %r2; st.global.u32 [%o], %r2;",
-        (struct setup){0}, 32);
-    static const uint32_t expected[] = {0, 1, 1, 2, 3, 5, 8, 13};
-    for (uint32_t i = 0; i < 32; ++i)
-        assert_int_equal(out[i], 8000 + expected[i & 7]);
-    free(out);
+    static const uint32_t fibonacci[] = {0, 1, 1, 2, 3, 5, 8, 13};
+    EACH("control.calls", 32, 8000 + fibonacci[i & 7]);
 }
 
-// Names belong to their { }: labels, parameters of calls, and registers.
 static void scopes(void **state)
 {
     (void)state;
-    static const char low[] =
-        ".func (.param .b32 r) low(.param .b64 n)\n{\n.reg .b64 %rd1; .reg .b32 %r1;\n"
-        "ld.param.u64 %rd1, [n]; cvt.u32.u64 %r1, %rd1; st.param.b32 [r], %r1; ret;\n}\n";
-    uint32_t *out = words(
-        low,
-        "mov.u32 %r1, 0;\n"
-        "{ .reg .pred p; .reg .b32 i; mov.u32 i, 0;\n"
-        "L: add.u32 i, i, 1; setp.lt.u32 p, i, 5; @p bra L; add.u32 %r1, %r1, i; }\n"
-        "{ .reg .pred p; .reg .b32 i; mov.u32 i, 10;\n"
-        "L: add.u32 i, i, 1; setp.lt.u32 p, i, 20; @p bra L; add.u32 %r1, %r1, i; }\n"
-        "{ .param .b32 a; st.param.b32 [a], 7; ld.param.b32 %r2, [a]; add.u32 %r1, %r1, %r2; }\n"
-        "{ .param .b64 a; .param .b32 b; cvt.u64.u32 %rd1, %lane; st.param.b64 [a], %rd1;\n"
-        "call (b), low, (a); ld.param.b32 %r2, [b]; mad.lo.u32 %r1, %r2, 100, %r1; }\n"
-        "st.global.u32 [%o], %r1;",
-        (struct setup){0}, 32);
-    for (uint32_t i = 0; i < 32; ++i)
-        assert_int_equal(out[i], 5 + 20 + 7 + 100 * i);
-    free(out);
+    EACH("control.scopes", 32, 5 + 20 + 7 + 100 * i);
 }
 
 static void switches(void **state)
 {
     (void)state;
-    uint32_t *out = words(
-        "",
-        "and.b32 %r1, %lane, 3; T: .branchtargets A, B, C, B;\nbrx.idx %r1, T;\nA: mov.u32 %r2, "
-        "10; bra J;\nB: mov.u32 %r2, 20; bra J;\nC: mov.u32 %r2, 30;\nJ: st.global.u32 [%o], %r2;",
-        (struct setup){0}, 32);
-    for (uint32_t i = 0; i < 32; ++i) {
-        static const uint32_t expected[] = {10, 20, 30, 20};
-        assert_int_equal(out[i], expected[i & 3]);
-    }
-    free(out);
+    static const uint32_t expected[] = {10, 20, 30, 20};
+    EACH("control.switches", 32, expected[i & 3]);
 }
 
-// A lane spins until another of its warp has let it go: no lane may starve.
 static void spinning(void **state)
 {
     (void)state;
-    uint32_t *out = words(
-        ".shared .align 4 .b8 flag[4];\n",
-        "mov.u32 %r9, flag; setp.eq.u32 %p1, %lane, 0; @%p1 st.shared.u32 [%r9], 0; bar.warp.sync "
-        "0xffffffff;\n"
-        "setp.ne.u32 %p1, %lane, 5; @%p1 bra WAIT; bra.uni GIVE;\n"
-        "WAIT: ld.volatile.shared.u32 %r1, [%r9]; setp.eq.u32 %p2, %r1, 0; @%p2 bra WAIT; bra "
-        "DONE;\n"
-        "GIVE: st.volatile.shared.u32 [%r9], 77; mov.u32 %r1, 78;\nDONE: st.global.u32 [%o], %r1;",
-        (struct setup){0}, 32);
-    for (uint32_t i = 0; i < 32; ++i)
-        assert_int_equal(out[i], i == 5 ? 78 : 77);
-    free(out);
+    EACH("control.spinning", 32, i == 5 ? 78 : 77);
 }
 
-// CTAs that wait for one another, on one host thread and on two.
+// On one host thread and on two.
 static void grid_barrier(void **state)
 {
     (void)state;
     for (int threads = 1; threads <= 2; ++threads) {
         uint32_t *out = memory_alloc(4 * 64);
         memset(out, 0, 4 * 64);
-        struct outcome o =
-            run_body("",
-                     "atom.global.add.u32 %r1, [%out], 1;\nWAIT: ld.volatile.global.u32 %r2, "
-                     "[%out]; setp.lt.u32 %p1, %r2, 8; @%p1 bra WAIT;\n"
-                     "st.global.u32 [%o+4], %r2;",
-                     (struct setup){.grid = 8, .block = 1, .threads = threads}, out);
-        assert_good(&o);
+        run_well("control.grid_barrier", (struct setup){.grid = 8, .block = 1, .threads = threads},
+                 out);
         for (int i = 0; i < 8; ++i)
             assert_int_equal(out[1 + i], 8);
-        finish(&o);
         memory_free(out);
     }
+}
+
+// As deep as the stack that the launch gives.
+static void deep_calls(void **state)
+{
+    (void)state;
+    EACH("control.deep_calls", 32, 900, .stack = 64 << 10, .with = {"300"});
+    expect_fault("control.deep_calls", FAULT_OUT_OF_BOUNDS, "the stack is full", .stack = 1024,
+                 .with = {"300"});
+    expect_fault("control.deep_calls", FAULT_OUT_OF_BOUNDS, "the stack is full",
+                 .with = {"1000000"});
 }
 
 // ---- Between threads ----------------------------------------------------------------------------
@@ -1096,39 +981,32 @@ static void grid_barrier(void **state)
 static void barriers(void **state)
 {
     (void)state;
-    // Each thread writes its own word and reads its mirror image's.
     for (unsigned schedule = 0; schedule < 16; ++schedule) {
         uint32_t *out = memory_alloc(4 * 128);
-        struct outcome o = run_body(
-            ".shared .align 4 .b8 s[512];\n",
-            "shl.b32 %r1, %lane, 2; mov.u32 %r9, s; add.u32 %r2, %r9, %r1; mul.lo.u32 %r3, %lane, "
-            "%lane; st.shared.u32 [%r2], %r3;\n"
-            "bar.sync 0; sub.u32 %r4, 508, %r1; add.u32 %r4, %r4, %r9; ld.shared.u32 %r5, [%r4];\n"
-            "setp.lt.u32 %p1, %lane, 50; bar.red.popc.u32 %r6, 0, %p1; mad.lo.u32 %r5, %r6, "
-            "100000, %r5; st.global.u32 [%o], %r5;",
-            (struct setup){.block = 128, .schedule = schedule}, out);
-        assert_good(&o);
+        struct counts counts =
+            run_well("threads.barriers", (struct setup){.block = 128, .schedule = schedule}, out);
         for (uint32_t i = 0; i < 128; ++i)
             assert_int_equal(out[i], 5000000 + (127 - i) * (127 - i));
-        assert_int_equal(o.counts.barriers, 8);
-        finish(&o);
+        assert_int_equal(counts.barriers, 8);
         memory_free(out);
     }
+}
+
+static void barriers_and_exits(void **state)
+{
+    (void)state;
+    EACH("threads.early_exit", 96, i < 40 ? 1 : 0xeeeeeeee, .block = 96);
+    EACH("threads.arrives", 64, i, .block = 64);
+    expect_fault("threads.runs_past", FAULT_DIVERGENT_BARRIER,
+                 "lane 16 of the warp has run past it to the kernel's end");
+    EACH("threads.runs_to_the_end", 32, i < 16 ? 1 : 0xeeeeeeee);
+    EACH("threads.comes_in_the_end", 32, i < 16 ? 0 : 6);
 }
 
 static void shuffles(void **state)
 {
     (void)state;
-    uint32_t *out =
-        words("",
-              "shfl.sync.bfly.b32 %r1|%p1, %lane, 5, 31, -1; shfl.sync.up.b32 %r2|%p2, %lane, 3, "
-              "0, -1; shfl.sync.down.b32 %r3|%p3, %lane, 3, 31, -1;\n"
-              "shfl.sync.idx.b32 %r4, %lane, 9, 0x181f, -1;\n"
-              "selp.u32 %r5, 1, 0, %p2; selp.u32 %r6, 1, 0, %p3; shl.b32 %r2, %r2, 5; or.b32 %r1, "
-              "%r1, %r2; shl.b32 %r3, %r3, 10; or.b32 %r1, %r1, %r3;\n"
-              "shl.b32 %r4, %r4, 15; or.b32 %r1, %r1, %r4; shl.b32 %r5, %r5, 20; or.b32 %r1, %r1, "
-              "%r5; shl.b32 %r6, %r6, 21; or.b32 %r1, %r1, %r6; st.global.u32 [%o], %r1;",
-              (struct setup){0}, 32);
+    uint32_t *out = words("threads.shuffles", 32);
     for (uint32_t i = 0; i < 32; ++i) {
         assert_int_equal(out[i] & 31, i ^ 5);
         assert_int_equal(out[i] >> 5 & 31, i >= 3 ? i - 3 : i);
@@ -1143,21 +1021,11 @@ static void shuffles(void **state)
 static void votes(void **state)
 {
     (void)state;
-    uint32_t *out =
-        words("",
-              "setp.lt.u32 %p1, %lane, 12; vote.sync.ballot.b32 %r1, %p1, -1; vote.sync.all.pred "
-              "%p2, %p1, -1; vote.sync.any.pred %p3, !%p1, -1;\n"
-              "selp.u32 %r2, 1, 0, %p2; selp.u32 %r3, 2, 0, %p3; add.u32 %r2, %r2, %r3; shl.b32 "
-              "%r2, %r2, 16; or.b32 %r1, %r1, %r2;\n"
-              "and.b32 %r4, %lane, 3; match.any.sync.b32 %r5, %r4, -1; popc.b32 %r5, %r5; shl.b32 "
-              "%r5, %r5, 20; or.b32 %r1, %r1, %r5; st.global.u32 [%o], %r1;\n"
-              "@!%p1 bra J; redux.sync.add.s32 %r6, %lane, 0xfff; st.global.u32 [%o], %r6; "
-              "activemask.b32 %r7; st.global.u32 [%out+44], %r7;\nJ: ",
-              (struct setup){.racy = true}, 32);
-    assert_int_equal(out[3], 66);
-    assert_int_equal(out[11], 0xfff);
-    assert_int_equal(out[20], 0xfff + (2 << 16) + (8 << 20));
-    free(out);
+    EACH("threads.votes", 32,
+         i == 11  ? 0xfff
+         : i < 12 ? 66
+                  : 0xfff + (2 << 16) + (8 << 20),
+         .racy = true);
 }
 
 static void atomics(void **state)
@@ -1165,15 +1033,7 @@ static void atomics(void **state)
     (void)state;
     uint32_t *out = memory_alloc(4 * 16);
     memset(out, 0, 64);
-    struct outcome o = run_body(
-        "",
-        "red.global.add.u32 [%out], 1; atom.global.max.s32 %r1, [%out+4], %gid; atom.global.or.b32 "
-        "%r1, [%out+8], %gid; mov.f32 %f1, 0f3F800000; red.global.add.f32 [%out+12], %f1;\n"
-        "RETRY: ld.global.u32 %r2, [%out+16]; add.u32 %r3, %r2, 3; atom.global.cas.b32 %r4, "
-        "[%out+16], %r2, %r3; setp.ne.u32 %p1, %r4, %r2; @%p1 bra RETRY;\n"
-        "atom.global.inc.u32 %r5, [%out+20], 9; atom.global.add.u64 %rd1, [%out+24], 0x100000000;",
-        (struct setup){.grid = 5, .block = 40, .threads = 2}, out);
-    assert_good(&o);
+    run_well("threads.atomics", (struct setup){.grid = 5, .block = 40, .threads = 2}, out);
     assert_int_equal(out[0], 200);
     assert_int_equal(out[1], 199);
     assert_int_equal(out[2], 255);
@@ -1181,36 +1041,40 @@ static void atomics(void **state)
     assert_int_equal(out[4], 600);
     assert_int_equal(out[5], 200 % 10);
     assert_int_equal(out[7], 200);
-    finish(&o);
     memory_free(out);
 }
 
-// As an H200 does it: a sum of floats has no subnormals in global memory and has them in shared
-// memory; rounding a signalling f64 NaN makes it quiet.
 static void subnormal_sums(void **state)
 {
     (void)state;
-    uint32_t *out = memory_alloc(4 * 16);
-    memset(out, 0, 64);
-    out[0] = 5;
-    out[1] = 0x80000005;
-    out[2] = 0x00800001;
-    struct outcome o = run_body(
-        ".shared .align 4 .b32 s;",
-        "mov.b32 %f1, 0x00000003; mov.b32 %f2, 0x80000003; mov.b32 %f3, 0x80800000; mov.u32 %r1, "
-        "5; st.shared.u32 [s], %r1; red.global.add.f32 [%out], %f1; red.global.add.f32 [%out+4], "
-        "%f2; red.global.add.f32 [%out+8], %f3; red.shared.add.f32 [s], %f1; ld.shared.u32 %r2, "
-        "[s]; st.global.u32 [%out+12], %r2; mov.b64 %rd1, 0x7ff03ea566ed3e76; cvt.rmi.f64.f64 "
-        "%rd2, %rd1; st.global.u64 [%out+16], %rd2;",
-        (struct setup){.block = 1}, out);
-    assert_good(&o);
-    assert_int_equal(out[0], 0);
-    assert_int_equal(out[1], 0x80000000);
-    assert_int_equal(out[2], 0);
-    assert_int_equal(out[3], 8);
-    assert_int_equal(out[4], 0x66ed3e76);
-    assert_int_equal(out[5], 0x7ff83ea5);
-    finish(&o);
+    static const uint32_t before[] = {5, 0x80000005, 0x00800001};
+    static const uint32_t after[] = {0, 0x80000000, 0, 8, 0x66ed3e76, 0x7ff83ea5};
+    uint32_t *out = memory_alloc(sizeof after);
+    memcpy(out, before, sizeof before);
+    run_well("threads.subnormal_sums", (struct setup){.block = 1}, out);
+    assert_memory_equal(out, after, sizeof after);
+    memory_free(out);
+}
+
+// Blocks run on several cores, as often as it is launched.
+static void last_block(void **state)
+{
+    (void)state;
+    enum { BLOCKS = 64, LAUNCHES = 400 };
+    uint32_t *out = memory_alloc(4 * (2 + BLOCKS));
+    memset(out, 0, 4 * (2 + BLOCKS));
+    struct module *m = ptx_parse(ptx_text("frame.frame", "threads.last_block", no_holes));
+    uint64_t param = (uint64_t)(uintptr_t)out;
+    for (int i = 0; i < LAUNCHES; ++i) {
+        struct outcome o = run_module(
+            m, "last_block", (struct setup){.grid = BLOCKS, .block = 1, .threads = 4}, &param);
+        assert_good(&o);
+        finish(&o);
+        assert_int_equal(out[0], 0);
+        assert_int_equal(out[1], BLOCKS * (BLOCKS - 1) / 2);
+        out[1] = 0;
+    }
+    module_free(m);
     memory_free(out);
 }
 
@@ -1219,40 +1083,15 @@ static void subnormal_sums(void **state)
 static void spaces(void **state)
 {
     (void)state;
-    uint32_t *out = words(".shared .align 16 .b8 s[256]; .local .align 8 .b8 mine[64];\n",
-                          // local, by generic address and not; shared by generic address
-                          "mov.u64 %rd1, mine; cvta.local.u64 %rd2, %rd1; mul.lo.u32 %r1, %lane, "
-                          "7; st.local.u32 [mine+8], %r1; ld.u32 %r2, [%rd2+8];\n"
-                          "mov.u64 %rd3, s; cvta.shared.u64 %rd4, %rd3; mul.wide.u32 %rd5, %lane, "
-                          "8; add.s64 %rd6, %rd4, %rd5; st.v2.u32 [%rd6], {%r2, %lane};\n"
-                          "mov.u32 %r3, s; mad.lo.u32 %r4, %lane, 8, %r3; ld.shared.v2.b32 {%r5, "
-                          "%r6}, [%r4]; isspacep.shared %p1, %rd6; isspacep.global %p2, %o;\n"
-                          "selp.u32 %r7, 1000, 0, %p1; add.u32 %r5, %r5, %r7; selp.u32 %r7, 2000, "
-                          "0, %p2; add.u32 %r5, %r5, %r7; add.u32 %r5, %r5, %r6;\n"
-                          "cvta.to.shared.u64 %rd7, %rd6; ld.shared.u8 %rs1, [%rd7+4]; cvt.u32.u8 "
-                          "%r8, %rs1; mad.lo.u32 %r5, %r8, 10000, %r5; ld.s8 %r9, [%rd6]; st.u32 "
-                          "[%o], %r5; st.global.u32 [%o+128], %r9;",
-                          (struct setup){0}, 64);
-    for (uint32_t i = 0; i < 32; ++i) {
-        assert_int_equal(out[i], 8 * i + 3000 + 10000 * i);
-        assert_int_equal(out[32 + i], (uint32_t)(int8_t)(7 * i));
-    }
-    free(out);
+    EACH("memory.spaces", 64, i < 32 ? 8 * i + 3000 + 10000 * i : (uint32_t)(int8_t)(7 * (i - 32)));
 }
 
 static void variables(void **state)
 {
     (void)state;
-    struct module *m = parse(
-        HEADER
-        ".global .align 4 .u32 table[4] = {1, 2, 0x30};\n.const .align 4 .b8 bytes[4] = {1, 2, 3, "
-        "4};\n.global .align 8 .u64 pointer = generic(table)+8;\n"
-        ".visible .entry k(.param .align 8 .b8 s[16])\n{\n.reg .b64 %rd<4>; .reg .b32 %r<6>;\n"
-        "ld.global.u64 %rd1, [pointer]; ld.u32 %r1, [%rd1]; ld.const.u32 %r2, [bytes]; add.u32 "
-        "%r1, %r1, %r2; ld.param.u32 %r3, [s+8]; add.u32 %r1, %r1, %r3; st.global.u32 [table+12], "
-        "%r1; ret;\n}\n");
+    struct module *m = ptx_parse(ptx_text("frame.frame", "memory.variables", no_holes));
     uint64_t params[2] = {0, 5};
-    struct outcome o = run_module(m, (struct setup){.block = 1}, params);
+    struct outcome o = run_module(m, "variables", (struct setup){.block = 1}, params);
     assert_good(&o);
     finish(&o);
     void *address;
@@ -1261,7 +1100,7 @@ static void variables(void **state)
     assert_int_equal(size, 16);
     assert_int_equal(((uint32_t *)address)[3], 0x04030201 + 0x30 + 5);
     assert_false(module_symbol(m, "nothing", &address, &size));
-    const struct kernel_info *info = kernel_info(module_kernel(m, "k"));
+    const struct kernel_info *info = kernel_info(module_kernel(m, "variables"));
     assert_int_equal(info->params, 1);
     assert_int_equal(info->param_sizes[0], 16);
     module_free(m);
@@ -1270,23 +1109,64 @@ static void variables(void **state)
 static void dynamic_shared(void **state)
 {
     (void)state;
-    struct module *m =
-        parse(HEADER ".extern .shared .align 16 .b8 pool[];\n.visible .entry k(.param .u64 "
-                     "out)\n{\n.shared .align 4 .b8 own[20];\n.reg .b64 %rd<4>; .reg .b32 %r<6>;\n"
-                     "ld.param.u64 %rd1, [out]; mov.u32 %r1, pool; mov.u32 %r2, own; sub.u32 %r3, "
-                     "%r1, %r2; st.shared.u32 [%r1+60], 9; ld.shared.u32 %r4, [pool+60]; add.u32 "
-                     "%r3, %r3, %r4; st.global.u32 [%rd1], %r3; ret;\n}\n");
-    uint32_t *out = memory_alloc(4);
-    uint64_t param = (uint64_t)(uintptr_t)out;
-    struct outcome o = run_module(m, (struct setup){.block = 1, .dynamic_shared = 64}, &param);
-    assert_good(&o);
-    assert_int_equal(*out, 32 + 9);
-    finish(&o);
-    o = run_module(m, (struct setup){.block = 1, .dynamic_shared = 60}, &param);
-    assert_int_equal(o.fault.kind, FAULT_OUT_OF_BOUNDS);
-    finish(&o);
-    memory_free(out);
-    module_free(m);
+    EACH("memory.dynamic_shared", 1, 32 + 9, .block = 1, .dynamic_shared = 64);
+    expect_fault("memory.dynamic_shared", FAULT_OUT_OF_BOUNDS, "", .block = 1,
+                 .dynamic_shared = 60);
+}
+
+// Sizes as an H200 gives them: 400 bytes and 1000 of the CTA's own, 288 that the system uses of the
+// 1024 that it keeps.
+static void reserved_shared_memory(void **state)
+{
+    (void)state;
+    static const uint32_t expected[] = {288, 0, 1024, 1408, 1000, 0, 1};
+    EACH("memory.reserved_shared", 7, expected[i], .block = 1, .dynamic_shared = 1000);
+    expect_fault("frame.few", FAULT_OUT_OF_BOUNDS, "past the end", .block = 1,
+                 .dynamic_shared = 1000,
+                 .with = {"mov.u32 %r1, %reserved_smem_offset_1; ld.shared.u32 %r2, [%r1 + 288];",
+                          ".shared .align 4 .b8 s[400];"});
+}
+
+static void whole_lines(void **state)
+{
+    (void)state;
+    uint32_t *out = words("memory.whole_lines", 384);
+    for (uint32_t lane = 0; lane < 32; ++lane) {
+        uint32_t other = lane & 2 ? lane ^ 1 : lane;
+        const uint32_t first[4] = {lane, lane, lane + 1000, lane};
+        const uint32_t then[4] = {other, other, other + 1000, other};
+        assert_memory_equal(out + 4 * lane, first, 16);
+        assert_memory_equal(out + 128 + 4 * lane, then, 16);
+        assert_memory_equal(out + 256 + 4 * lane, then, 16);
+    }
+    free(out);
+}
+
+// malloc and free in device code, and the heap's limit.
+static void device_heap(void **state)
+{
+    (void)state;
+    static const char *const wrong[][4] = {
+        {"20", "0", "st.u32 [%rd1+20], %lane;", "of the heap, not all of them in a block"},
+        {"16", "%rd1", "ld.u32 %r1, [%rd1];", "of the heap, not all of them in a block"},
+        {"16", "%rd1", "{ .param .b64 p; st.param.b64 [p], %rd1; call.uni free, (p); }",
+         "or which has been freed"},
+        {"16", "%out", "", "which malloc in device code did not return"},
+    };
+    assert_false(heap_limit(SIZE_MAX / 2)); // more than the device has
+    EACH("memory.heap", 32, i);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i)
+        expect_fault("memory.heap_wrong", FAULT_OUT_OF_BOUNDS, wrong[i][3],
+                     .with = {wrong[i][0], wrong[i][1], wrong[i][2]});
+    assert_false(heap_limit(1 << 20)); // there is a heap
+    assert_int_equal(heap_take(9 << 20), 0);
+    uint64_t most = heap_take(6 << 20);
+    assert_int_not_equal(most, 0);
+    assert_int_equal(heap_take(3 << 20), 0); // exhausted
+    assert_true(heap_give(most));
+    uint64_t again = heap_take(3 << 20);
+    assert_int_not_equal(again, 0);
+    assert_true(heap_give(again));
 }
 
 // Whole tiles through wmma: D = A B + C against f64, every layout, and a one-hot A that shows which
@@ -1294,30 +1174,11 @@ static void dynamic_shared(void **state)
 static void wmma_case(const char *a_layout, const char *b_layout, const char *d_layout,
                       bool one_hot)
 {
-    char text[4096];
-    snprintf(
-        text, sizeof text,
-        HEADER
-        ".visible .entry k(.param .u64 data)\n{\n.reg .b64 %%d; .reg .b32 %%a<8>, %%b<8>; .reg "
-        ".f32 %%c<8>, %%e<8>; .reg .b32 %%s;\n"
-        "ld.param.u64 %%d, [data]; mov.u32 %%s, 24;\n"
-        "wmma.load.a.sync.aligned.%s.m16n16k16.global.f16 "
-        "{%%a0,%%a1,%%a2,%%a3,%%a4,%%a5,%%a6,%%a7}, [%%d], %%s;\n"
-        "wmma.load.b.sync.aligned.%s.m16n16k16.f16 {%%b0,%%b1,%%b2,%%b3,%%b4,%%b5,%%b6,%%b7}, "
-        "[%%d+1024], %%s;\n"
-        "wmma.load.c.sync.aligned.row.m16n16k16.global.f32 "
-        "{%%c0,%%c1,%%c2,%%c3,%%c4,%%c5,%%c6,%%c7}, [%%d+2048], %%s;\n"
-        "wmma.mma.sync.aligned.%s.%s.m16n16k16.f32.f32 {%%e0,%%e1,%%e2,%%e3,%%e4,%%e5,%%e6,%%e7}, "
-        "{%%a0,%%a1,%%a2,%%a3,%%a4,%%a5,%%a6,%%a7}, {%%b0,%%b1,%%b2,%%b3,%%b4,%%b5,%%b6,%%b7}, "
-        "{%%c0,%%c1,%%c2,%%c3,%%c4,%%c5,%%c6,%%c7};\n"
-        "wmma.store.d.sync.aligned.%s.m16n16k16.global.f32 [%%d+4096], "
-        "{%%e0,%%e1,%%e2,%%e3,%%e4,%%e5,%%e6,%%e7}, %%s;\nret;\n}\n",
-        a_layout, b_layout, a_layout, b_layout, d_layout);
     uint8_t *data = memory_alloc(8192);
     uint16_t *a = (uint16_t *)data, *b = (uint16_t *)(data + 1024);
     float *c = (float *)(data + 2048), *d = (float *)(data + 4096);
-    struct module *m = parse(text);
-    uint64_t param = (uint64_t)(uintptr_t)data, seed = 12345;
+    uint64_t seed = 12345;
+    struct setup s = {.with = {a_layout, b_layout, d_layout}};
     bool a_row = a_layout[0] == 'r', b_row = b_layout[0] == 'r', d_row = d_layout[0] == 'r';
     for (int hot = 0; hot < (one_hot ? 256 : 4); ++hot) {
         double wide_a[16][16], wide_b[16][16];
@@ -1335,11 +1196,9 @@ static void wmma_case(const char *a_layout, const char *b_layout, const char *d_
                 wide_a[i][j] = half(x);
                 wide_b[i][j] = half(y);
             }
-        struct outcome o = run_module(m, (struct setup){0}, &param);
-        assert_good(&o);
-        assert_int_equal(o.counts.tensor_flops, 8192);
-        assert_int_equal(o.counts.tensor_instructions, 2);
-        finish(&o);
+        struct counts counts = run_well("arithmetic.wmma", s, data);
+        assert_int_equal(counts.tensor_flops, 8192);
+        assert_int_equal(counts.tensor_instructions, 2);
         for (int i = 0; i < 16; ++i)
             for (int j = 0; j < 16; ++j) {
                 double sum = c[24 * i + j], size = fabs(sum);
@@ -1353,7 +1212,6 @@ static void wmma_case(const char *a_layout, const char *b_layout, const char *d_
                              b_layout, i, j, got, sum);
             }
     }
-    module_free(m);
     memory_free(data);
 }
 
@@ -1472,16 +1330,10 @@ static void counted_accesses(void **state)
     (void)state;
     uint32_t *out = memory_alloc(4 * 32 * 32);
     for (int stride = 0; stride <= 32; ++stride) {
-        char body[512];
-        snprintf(body, sizeof body,
-                 "mul.lo.u32 %%r1, %%lane, %d; mov.u32 %%r2, s; add.u32 %%r1, %%r1, %%r2; "
-                 "st.shared.u32 [%%r1], %%lane; ld.shared.u32 %%r3, [%%r1];\n"
-                 "mul.wide.u32 %%rd1, %%lane, %d; add.s64 %%rd1, %%rd1, %%out; st.global.u32 "
-                 "[%%rd1], %%r3; ld.global.u32 %%r4, [%%rd1];",
-                 4 * stride, 4 * stride);
-        struct outcome o =
-            run_body(".shared .align 4 .b8 s[4096];\n", body, (struct setup){.racy = true}, out);
-        assert_good(&o);
+        char bytes[8];
+        snprintf(bytes, sizeof bytes, "%d", 4 * stride);
+        struct counts counts =
+            run_well("memory.strides", (struct setup){.racy = true, .with = {bytes}}, out);
         uint32_t at[WARP];
         uint64_t far[WARP];
         for (int i = 0; i < WARP; ++i) {
@@ -1489,15 +1341,14 @@ static void counted_accesses(void **state)
             far[i] = (uint64_t)(uintptr_t)out + at[i];
         }
         int least_possible, expected = shared_wavefronts(at, 4, ~0u, &least_possible);
-        assert_int_equal(o.counts.shared_load_wavefronts, expected);
-        assert_int_equal(o.counts.shared_store_wavefronts, expected);
-        assert_int_equal(o.counts.shared_load_conflicts, expected - least_possible);
-        assert_int_equal(o.counts.shared_bytes, 256);
-        assert_int_equal(o.counts.global_load_sectors, global_sectors(far, 4, ~0u));
-        assert_int_equal(o.counts.global_store_sectors, global_sectors(far, 4, ~0u));
-        assert_int_equal(o.counts.classes[CLASS_SHARED_LOAD], 1);
-        assert_int_equal(o.counts.classes[CLASS_GLOBAL_STORE], 1);
-        finish(&o);
+        assert_int_equal(counts.shared_load_wavefronts, expected);
+        assert_int_equal(counts.shared_store_wavefronts, expected);
+        assert_int_equal(counts.shared_load_conflicts, expected - least_possible);
+        assert_int_equal(counts.shared_bytes, 256);
+        assert_int_equal(counts.global_load_sectors, global_sectors(far, 4, ~0u));
+        assert_int_equal(counts.global_store_sectors, global_sectors(far, 4, ~0u));
+        assert_int_equal(counts.classes[CLASS_SHARED_LOAD], 1);
+        assert_int_equal(counts.classes[CLASS_GLOBAL_STORE], 1);
     }
     memory_free(out);
 }
@@ -1505,21 +1356,14 @@ static void counted_accesses(void **state)
 static void lines_and_threads(void **state)
 {
     (void)state;
-    struct module *m = parse(
-        HEADER
-        ".visible .entry k(.param .u64 out)\n{\n.reg .b64 %rd<4>; .reg .b32 %r<6>; .reg .pred %p;\n"
-        ".loc 1 10 1\nld.param.u64 %rd1, [out]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, 0;\n"
-        "L:\n.loc 1 12 1\nadd.u32 %r2, %r2, 1;\n.loc 2 99 1, function_name $x, inlined_at 1 13 "
-        "4\nsetp.lt.u32 %p, %r2, 10;\n.loc 1 0 1\n@%p bra L;\n"
-        ".loc 1 14 1\nred.global.add.u32 [%rd1], %r2; ret;\n}\n.file 1 \"chapters/x.md\"\n.file 2 "
-        "\"/usr/local/cuda-13.0/include/crt/y.h\"\n");
+    struct module *m = ptx_parse(ptx_text("frame.frame", "control.lines", no_holes));
     uint32_t *out = memory_alloc(4);
     uint64_t param = (uint64_t)(uintptr_t)out;
     struct counts first = {0};
     for (int threads = 1; threads <= 3; ++threads) {
         *out = 0;
-        struct outcome o =
-            run_module(m, (struct setup){.grid = 37, .block = 32, .threads = threads}, &param);
+        struct outcome o = run_module(
+            m, "lines", (struct setup){.grid = 37, .block = 32, .threads = threads}, &param);
         assert_good(&o);
         assert_int_equal(*out, 37 * 32 * 10);
         static const int line[] = {10, 12, 13, 14};
@@ -1555,54 +1399,6 @@ static void floors(void **state)
     assert_string_equal(l4.binding, "issue");
     c.tensor_flops_8bit = 60500000; // a half of them at twice the rate
     assert_float_equal(l4_floors(&c, 600000).tensor, 0.75, 1e-9);
-}
-
-// ---- Faults -------------------------------------------------------------------------------------
-
-static void expect_fault(const char *registers, const char *body, struct setup s,
-                         enum fault_kind kind, const char *text)
-{
-    uint32_t *out = memory_alloc(4096);
-    struct outcome o = run_body(registers, body, s, out);
-    memory_free(out);
-    assert_false(o.good);
-    if (o.fault.kind != kind || !strstr(o.fault.text, text))
-        fail_msg("fault %d, \"%s\" where \"%s\" was expected", o.fault.kind, o.fault.text, text);
-    finish(&o);
-}
-
-// The last block to count takes the sum and puts the counter back. Blocks run on several cores, and
-// whoever counts last has seen what all others did, as often as it is launched.
-static void last_block(void **state)
-{
-    (void)state;
-    enum { BLOCKS = 64, LAUNCHES = 400 };
-    uint32_t *out = memory_alloc(4 * (2 + BLOCKS));
-    memset(out, 0, 4 * (2 + BLOCKS));
-    struct module *m = parse(
-        HEADER
-        ".visible .entry k(.param .u64 out)\n{\n.reg .b64 %rd<4>; .reg .b32 %r<9>; .reg .pred %p;\n"
-        "ld.param.u64 %rd1, [out]; mov.u32 %r1, %ctaid.x; mov.u32 %r2, %nctaid.x;\n"
-        "mad.wide.u32 %rd2, %r1, 4, %rd1; st.volatile.global.u32 [%rd2+8], %r1;\n"
-        "membar.gl; atom.global.add.u32 %r3, [%rd1], 1; sub.u32 %r4, %r2, 1;\n"
-        "setp.ne.u32 %p, %r3, %r4; @%p ret;\n"
-        "membar.gl; mov.u32 %r5, 0; mov.u64 %rd3, %rd1;\n"
-        "next: ld.volatile.global.u32 %r6, [%rd3+8]; add.u32 %r5, %r5, %r6; add.s64 %rd3, %rd3, "
-        "4;\n"
-        "sub.u32 %r2, %r2, 1; setp.ne.u32 %p, %r2, 0; @%p bra next;\n"
-        "st.global.u32 [%rd1+4], %r5; st.global.u32 [%rd1], 0; ret;\n}\n");
-    uint64_t param = (uint64_t)(uintptr_t)out;
-    for (int i = 0; i < LAUNCHES; ++i) {
-        struct outcome o =
-            run_module(m, (struct setup){.grid = BLOCKS, .block = 1, .threads = 4}, &param);
-        assert_good(&o);
-        finish(&o);
-        assert_int_equal(out[0], 0);
-        assert_int_equal(out[1], BLOCKS * (BLOCKS - 1) / 2);
-        out[1] = 0;
-    }
-    module_free(m);
-    memory_free(out);
 }
 
 // ---- Sparse products ----------------------------------------------------------------------------
@@ -1681,30 +1477,18 @@ static void sparse_case(const struct sparse *t)
                 out[(C + i / 8 * 2 + j % 2) * 32 + lane] =
                     whole ? (uint32_t)c[i][j] : (uint32_t)fb((float)c[i][j]);
         }
-    char body[4096], regs[3][64];
-    int counts[3] = {2 * ((stored + across - 1) / across), t->k / across, half_sum ? 2 : 4},
-        used = 0;
-    for (int which = 0; which < 3; ++which) {
-        int at = 0;
-        for (int i = 0; i < counts[which]; ++i)
-            at += snprintf(regs[which] + at, sizeof regs[which] - (size_t)at, "%s%%r%d",
-                           i ? ", " : "", 4 * which + i);
-    }
-    for (int i = 0; i < 13; ++i)
-        used += snprintf(body + used, sizeof body - (size_t)used,
-                         "ld.global.u32 %%r%d, [%%o+%d];\n", i, 128 * i);
-    used += snprintf(body + used, sizeof body - (size_t)used,
-                     "mma.sp::ordered_metadata.sync.aligned.%s.row.col.%s.%s.%s.%s {%s}, {%s}, "
-                     "{%s}, {%s}, %%r12, %d;\n",
-                     t->shape, t->sum, t->type, t->type, t->sum, regs[2], regs[0], regs[1], regs[2],
-                     t->selector);
-    for (int i = 0; i < counts[2]; ++i)
-        used += snprintf(body + used, sizeof body - (size_t)used,
-                         "st.global.u32 [%%o+%d], %%r%d;\n", 128 * (D + i), 8 + i);
-    struct outcome o = run_body("", body, (struct setup){0}, out);
-    assert_good(&o);
-    assert_int_equal(o.counts.tensor_flops, 16 * 8 * t->k); // of what is stored
-    finish(&o);
+    char opcode[128], selector[4], regs[3][64] = {"", "", ""};
+    int counts[3] = {2 * ((stored + across - 1) / across), t->k / across, half_sum ? 2 : 4};
+    for (int which = 0; which < 3; ++which)
+        for (int i = 0, used = 0; i < counts[which]; ++i)
+            used += snprintf(regs[which] + used, sizeof regs[which] - (size_t)used, "%s%%r%d",
+                             i ? ", " : "", 4 * which + i);
+    snprintf(opcode, sizeof opcode, "mma.sp::ordered_metadata.sync.aligned.%s.row.col.%s.%s.%s.%s",
+             t->shape, t->sum, t->type, t->type, t->sum);
+    snprintf(selector, sizeof selector, "%d", t->selector);
+    struct setup s = {.with = {opcode, regs[0], regs[1], regs[2], selector}};
+    struct counts counted = run_well("arithmetic.sparse", s, out);
+    assert_int_equal(counted.tensor_flops, 16 * 8 * t->k); // of what is stored
     for (int i = 0; i < 16; ++i)
         for (int j = 0; j < 8; ++j) {
             int want = c[i][j], lane = i % 8 * 4 + j / 2;
@@ -1736,8 +1520,6 @@ static void sparse_products(void **state)
     };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i)
         sparse_case(&list[i]);
-    static const char rest[] =
-        "{%f0, %f1, %f2, %f3}, {%r0, %r1}, {%r2, %r3}, {%f0, %f1, %f2, %f3}, %r4";
     static const struct {
         const char *metadata, *opcode, *selector;
         enum fault_kind kind;
@@ -1757,94 +1539,94 @@ static void sparse_products(void **state)
          FAULT_UNSUPPORTED,
          "instruction mma.sp.sync.aligned.m16n8k64.row.col.f32.f16.f16.f32 is not supported"},
     };
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i) {
-        char body[1024];
-        snprintf(
-            body, sizeof body,
-            "mov.u32 %%r4, %s; mov.u32 %%r0, 0; mov.u32 %%r1, 0; mov.u32 %%r2, 0; mov.u32 %%r3, 0; "
-            "mov.f32 %%f0, 0f00000000; mov.f32 %%f1, %%f0; mov.f32 %%f2, %%f0; mov.f32 %%f3, %%f0; "
-            "%s %s, %s;",
-            wrong[i].metadata, wrong[i].opcode, rest, wrong[i].selector);
-        expect_fault("", body, (struct setup){0}, wrong[i].kind, wrong[i].text);
-    }
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i)
+        expect_fault("arithmetic.sparse_wrong", wrong[i].kind, wrong[i].text,
+                     .with = {wrong[i].metadata, wrong[i].opcode, wrong[i].selector});
+}
+
+// ---- Faults -------------------------------------------------------------------------------------
+
+// A few instructions and the fault that they end in.
+struct few {
+    const char *body, *text, *declared;
+    enum fault_kind kind;
+    unsigned grid, block;
+};
+
+#define expect_each(list) each_fails(list, sizeof list / sizeof list[0])
+static void each_fails(const struct few *list, size_t count)
+{
+    for (size_t i = 0; i < count; ++i)
+        expect_fault("frame.few", list[i].kind, list[i].text, .grid = list[i].grid,
+                     .block = list[i].block, .with = {list[i].body, list[i].declared});
 }
 
 static void memory_faults(void **state)
 {
     (void)state;
-    expect_fault("", ".loc 1 7 1\nld.global.u32 %r1, [%o+3972];", (struct setup){0},
-                 FAULT_OUT_OF_BOUNDS,
-                 "k, PTX line"); // no .file: the PTX's own line
-    expect_fault("", "ld.global.u32 %r1, [%o+3984];", (struct setup){0}, FAULT_OUT_OF_BOUNDS,
-                 "block (0,0,0), thread (28,0,0): reads 4 bytes at 0x");
-    expect_fault("", "add.s64 %rd1, %o, 4; st.global.u32 [%rd1+4104], %r1;",
-                 (struct setup){.block = 1}, FAULT_OUT_OF_BOUNDS,
-                 ", 12 bytes past the end of the allocation of 4096 bytes");
-    expect_fault("", "ld.global.u32 %r1, [%out+-8];", (struct setup){0}, FAULT_OUT_OF_BOUNDS,
-                 ", 8 bytes before the allocation of 4096 bytes");
-    expect_fault("", "ld.global.u64 %rd1, [%out+4];", (struct setup){.grid = 3, .block = 1},
-                 FAULT_MISALIGNED, "block (0,0,0), thread (0,0,0): reads 8 bytes");
-    expect_fault("", "ld.global.u32 %r1, [8];", (struct setup){0}, FAULT_OUT_OF_BOUNDS,
-                 "a null pointer");
-    expect_fault(".shared .align 4 .b8 s[64];\n",
-                 "mov.u32 %r1, s; mad.lo.u32 %r1, %lane, 4, %r1; st.shared.u32 [%r1], %r1;",
-                 (struct setup){0}, FAULT_OUT_OF_BOUNDS,
-                 "thread (16,0,0): writes 4 bytes at shared address 0x40, past the end of the "
-                 "CTA's 64 bytes");
-    expect_fault(".shared .align 4 .b8 s[64];\n",
-                 "mov.u32 %r1, s; st.shared.u32 [%r1], 1; ld.shared.u32 %r2, [%r1+4];",
-                 (struct setup){0}, FAULT_UNINITIALISED,
-                 "reads 4 bytes at shared address 0x4 that nothing has written");
-    expect_fault(".shared .align 4 .b8 s[64];\n",
-                 "mov.u32 %r1, s; st.shared.u16 [%r1], 1; ld.shared.u32 %r2, [%r1];",
-                 (struct setup){0}, FAULT_UNINITIALISED, "0x0 that nothing has written");
-    expect_fault(".local .align 4 .b8 l[16];\n", "ld.local.u32 %r1, [l+16];", (struct setup){0},
-                 FAULT_OUT_OF_BOUNDS, "offset 16 of local memory");
-    expect_fault("", "mov.u64 %rd1, 0x7700000000000000; ld.u32 %r1, [%rd1];", (struct setup){0},
-                 FAULT_OUT_OF_BOUNDS, "in no address space");
+    static const char words16[] = ".shared .align 4 .b8 s[64];";
+    const struct few list[] = {
+        {"ld.global.u32 %r1, [%o+3984];", "block (0,0,0), thread (28,0,0): reads 4 bytes at 0x",
+         .kind = FAULT_OUT_OF_BOUNDS},
+        {".loc 1 7 1\nld.global.u32 %r1, [%o+3972];", "few, PTX line", // no .file: its own line
+         .kind = FAULT_OUT_OF_BOUNDS},
+        {"add.s64 %rd1, %o, 4; st.global.u32 [%rd1+4104], %r1;",
+         ", 12 bytes past the end of the allocation of 4096 bytes", .kind = FAULT_OUT_OF_BOUNDS,
+         .block = 1},
+        {"ld.global.u32 %r1, [%out+-8];", ", 8 bytes before the allocation of 4096 bytes",
+         .kind = FAULT_OUT_OF_BOUNDS},
+        {"ld.global.u64 %rd1, [%out+4];", "block (0,0,0), thread (0,0,0): reads 8 bytes",
+         .kind = FAULT_MISALIGNED, .grid = 3, .block = 1},
+        {"ld.global.u32 %r1, [8];", "a null pointer", .kind = FAULT_OUT_OF_BOUNDS},
+        {"mov.u32 %r2, s; mad.lo.u32 %r1, %lane, 4, %r2; st.shared.u32 [%r1], %r1;",
+         "thread (16,0,0): writes 4 bytes at shared address 0x40, past the end of the CTA's 64 "
+         "bytes",
+         .declared = words16, .kind = FAULT_OUT_OF_BOUNDS},
+        {"st.shared.u32 [s], 1; ld.shared.u32 %r2, [s+4];",
+         "reads 4 bytes at shared address 0x4 that nothing has written", .declared = words16,
+         .kind = FAULT_UNINITIALISED},
+        {"st.shared.u16 [s], 1; ld.shared.u32 %r2, [s];", "0x0 that nothing has written",
+         .declared = words16, .kind = FAULT_UNINITIALISED},
+        {"ld.local.u32 %r1, [l+16];", "offset 16 of local memory",
+         .declared = ".local .align 4 .b8 l[16];", .kind = FAULT_OUT_OF_BOUNDS},
+        {"mov.u64 %rd1, 0x7700000000000000; ld.u32 %r1, [%rd1];", "in no address space",
+         .kind = FAULT_OUT_OF_BOUNDS},
+    };
+    expect_each(list);
     uint32_t *gone = memory_alloc(64);
     char body[128];
-    snprintf(body, sizeof body, "mov.u64 %%rd1, %llu; ld.global.u32 %%r1, [%%rd1];",
-             (unsigned long long)(uintptr_t)gone);
+    snprintf(body, sizeof body, "ld.global.u32 %%r1, [%llu];", (unsigned long long)(uintptr_t)gone);
     memory_free(gone);
-    expect_fault("", body, (struct setup){0}, FAULT_OUT_OF_BOUNDS, "has been freed");
+    expect_fault("frame.few", FAULT_OUT_OF_BOUNDS, "has been freed", .with = {body});
     // The lowest CTA's fault is the one reported, whatever the number of host threads.
     for (int threads = 1; threads <= 3; ++threads)
-        expect_fault("",
-                     "setp.lt.u32 %p1, %gid, 20; @%p1 bra FINE; ld.global.u32 %r1, [8];\nFINE: ",
-                     (struct setup){.grid = 64, .block = 1, .threads = threads},
-                     FAULT_OUT_OF_BOUNDS, "block (20,0,0)");
+        expect_fault("frame.few", FAULT_OUT_OF_BOUNDS, "block (20,0,0)", .grid = 64, .block = 1,
+                     .threads = threads,
+                     .with = {"setp.lt.u32 %p1, %gid, 20; @%p1 ret; ld.global.u32 %r1, [8];"});
 }
 
 static void control_faults(void **state)
 {
     (void)state;
-    expect_fault("", "setp.eq.u32 %p1, %lane, 9; @%p1 trap;", (struct setup){0}, FAULT_TRAP,
-                 "thread (9,0,0): trap");
-    expect_fault("", "setp.lt.u32 %p1, %lane, 32; @%p1 bra A; bar.sync 0;\nA: bar.sync 1;",
-                 (struct setup){.block = 64}, FAULT_DEADLOCK, "deadlock: 2 of 2 warps wait");
-    expect_fault("",
-                 "setp.lt.u32 %p1, %lane, 7; @%p1 bra A; bar.sync 0; bra B;\nA: bar.sync 0;\nB: ",
-                 (struct setup){0}, FAULT_DIVERGENT_BARRIER, "under divergence");
-    expect_fault("",
-                 "setp.lt.u32 %p1, %lane, 7; @%p1 bra A; shfl.sync.idx.b32 %r1, %lane, 0, 31, -1; "
-                 "bra B;\nA: shfl.sync.idx.b32 %r1, %lane, 1, 31, -1;\nB: ",
-                 (struct setup){0}, FAULT_DIVERGENT_BARRIER, "shfl.sync");
-    expect_fault("", "mov.u32 %r1, 16; bar.sync %r1;", (struct setup){0}, FAULT_TRAP, "barrier 16");
-    expect_fault("", "bar.sync 1, 40;", (struct setup){.block = 64}, FAULT_TRAP,
-                 "no multiple of 32");
-    expect_fault(".func (.param .b32 r) deep(.param .b32 n)\n{\n.reg .b32 %r<3>;\nld.param.u32 "
-                 "%r1, [n];\n{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), "
-                 "deep, (a); ld.param.b32 %r2, [b]; }\nst.param.b32 [r], %r2; ret;\n}\n",
-                 "{ .param .b32 a; .param .b32 b; st.param.b32 [a], 1; call (b), deep, (a); "
-                 "ld.param.b32 %r1, [b]; }",
-                 (struct setup){0}, FAULT_OUT_OF_BOUNDS, "the stack is full");
-    expect_fault("", "txq.width.b32 %r1, [%rd1];", (struct setup){0}, FAULT_UNSUPPORTED,
-                 "instruction txq.width.b32 is not supported");
-    expect_fault("", "mov.b64 %rd1, 77; tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1}];",
-                 (struct setup){0}, FAULT_OUT_OF_BOUNDS, "something that is no texture object");
-    expect_fault("", "mov.b64 %rd1, 0; sust.b.1d.b32.trap [%rd1, {%r1}], %r1;", (struct setup){0},
-                 FAULT_OUT_OF_BOUNDS, "something that is no surface object");
+    static const struct few list[] = {
+        {"setp.eq.u32 %p1, %lane, 9; @%p1 trap;", "thread (9,0,0): trap", .kind = FAULT_TRAP},
+        {"setp.lt.u32 %p1, %lane, 32; @%p1 bra A; bar.sync 0;\nA: bar.sync 1;",
+         "deadlock: 2 of 2 warps wait", .kind = FAULT_DEADLOCK, .block = 64},
+        {"setp.lt.u32 %p1, %lane, 7; @%p1 bra A; bar.sync 0; bra B;\nA: bar.sync 0;\nB:",
+         "under divergence", .kind = FAULT_DIVERGENT_BARRIER},
+        {"setp.lt.u32 %p1, %lane, 7; @%p1 bra A; shfl.sync.idx.b32 %r1, %lane, 0, 31, -1; bra B;\n"
+         "A: shfl.sync.idx.b32 %r1, %lane, 1, 31, -1;\nB:",
+         "shfl.sync", .kind = FAULT_DIVERGENT_BARRIER},
+        {"mov.u32 %r1, 16; bar.sync %r1;", "barrier 16", .kind = FAULT_TRAP},
+        {"bar.sync 1, 40;", "no multiple of 32", .kind = FAULT_TRAP, .block = 64},
+        {"txq.width.b32 %r1, [%rd1];", "instruction txq.width.b32 is not supported",
+         .kind = FAULT_UNSUPPORTED},
+        {"mov.b64 %rd1, 77; tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1}];",
+         "something that is no texture object", .kind = FAULT_OUT_OF_BOUNDS},
+        {"mov.b64 %rd1, 0; sust.b.1d.b32.trap [%rd1, {%r1}], %r1;",
+         "something that is no surface object", .kind = FAULT_OUT_OF_BOUNDS},
+    };
+    expect_each(list);
 }
 
 // ---- What a kernel asks of the machine ----------------------------------------------------------
@@ -1852,110 +1634,30 @@ static void control_faults(void **state)
 static void warp_size(void **state)
 {
     (void)state;
-    uint32_t *out = words("",
-                          "mov.u32 %r1, WARP_SZ; mad.lo.s32 %r2, %lane, WARP_SZ, 5; "
-                          "add.s32 %r2, %r2, -WARP_SZ; add.s32 %r2, %r2, %r1; st.global.u32 [%o], "
-                          "%r2;",
-                          (struct setup){0}, 32);
-    for (uint32_t i = 0; i < 32; ++i)
-        assert_int_equal(out[i], 32 * i + 5);
-    free(out);
+    EACH("control.warp_size", 32, 32 * i + 5);
 }
 
 // Clocks count the warp's instructions, so they move in straight-line code, the same in every run.
 static void clocks(void **state)
 {
     (void)state;
-    static const char *const names[] = {"clock64", "globaltimer"};
-    char body[512];
-    for (int i = 0; i < 2; ++i) {
-        snprintf(body, sizeof body,
-                 "mov.u64 %%rd1, %%%s; add.s32 %%r1, %%lane, 1; mov.u64 %%rd2, %%%s; "
-                 "sub.s64 %%rd3, %%rd2, %%rd1; cvt.u32.u64 %%r1, %%rd3; st.global.u32 [%%o], %%r1;",
-                 names[i], names[i]);
-        uint32_t *out = words("", body, (struct setup){0}, 32);
-        for (int lane = 0; lane < 32; ++lane)
-            assert_int_equal(out[lane], 2 * 16);
-        free(out);
-    }
-    // A spin of so many cycles ends, soon after them; a long one after few instructions.
-    uint32_t *out = words("",
-                          "mov.u32 %r1, %clock;\nL: mov.u32 %r2, %clock; sub.s32 %r3, %r2, %r1; "
-                          "setp.lt.s32 %p1, %r3, 20000; @%p1 bra L; st.global.u32 [%o], %r3;",
-                          (struct setup){0}, 32);
-    assert_true(out[7] >= 20000 && out[7] < 20000 + 20000 / 8 + 100);
+    EACH("threads.two_readings", 32, 2 * 16, .with = {"%clock64"});
+    EACH("threads.two_readings", 32, 2 * 16, .with = {"%globaltimer"});
+    // A spin of so many cycles ends soon after them; a long one after few instructions.
+    uint32_t *out = words("threads.short_spin", 32);
+    assert_in_range(out[7], 20000, 20000 + 20000 / 8 + 99);
     free(out);
-    out = words(
-        "",
-        "mov.u64 %rd1, %clock64; mov.u32 %r1, 0;\nL: mov.u64 %rd2, %clock64; sub.s64 %rd3, %rd2, "
-        "%rd1; add.s32 %r1, %r1, 1; setp.lt.s64 %p1, %rd3, 1000000000000; @%p1 bra L; "
-        "st.global.u32 [%o], %r1;",
-        (struct setup){0}, 32);
+    out = words("threads.long_spin", 32);
     assert_in_range(out[7], 16, 500);
     free(out);
-    // After a barrier no warp reads less than another has read before it.
-    out = words(".shared .align 4 .b8 s[4];\n",
-                "setp.ne.u32 %p1, %lane, 0; @%p1 bra W; mov.u32 %r1, 0;\nL: add.s32 %r1, %r1, 1; "
-                "setp.lt.s32 %p2, %r1, 100; @%p2 bra L; mov.u32 %r1, %clock; st.shared.u32 [s], "
-                "%r1;\nW: bar.sync 0; ld.shared.u32 %r2, [s]; mov.u32 %r3, %clock; "
-                "setp.ge.u32 %p1, %r3, %r2; selp.u32 %r4, 1, 0, %p1; st.global.u32 [%o], %r4;",
-                (struct setup){.block = 64}, 64);
-    for (int i = 0; i < 64; ++i)
-        assert_int_equal(out[i], 1);
-    free(out);
-}
-
-// Sizes as an H200 gives them: 400 bytes and 1000 of the CTA's own, 288 that the system uses of the
-// 1024 that it keeps.
-static void reserved_shared_memory(void **state)
-{
-    (void)state;
-    static const char declared[] = ".shared .align 4 .b8 s[400];\n";
-    const struct setup s = {.block = 1, .dynamic_shared = 1000};
-    uint32_t *out = words(
-        declared,
-        "mov.u32 %r1, %reserved_smem_offset_begin; mov.u32 %r2, %reserved_smem_offset_end; "
-        "mov.u32 %r3, %reserved_smem_offset_1; mov.u32 %r4, %reserved_smem_offset_cap; "
-        "mov.u32 %r5, %total_smem_size; mov.u32 %r6, %dynamic_smem_size; sub.s32 %r2, %r2, %r1; "
-        "st.global.u32 [%o], %r2; sub.s32 %r7, %r3, %r1; st.global.u32 [%o + 4], %r7; "
-        "st.global.u32 [%o + 8], %r4; st.global.u32 [%o + 12], %r5; st.global.u32 [%o + 16], %r6; "
-        "ld.shared.u32 %r8, [%r3]; st.global.u32 [%o + 20], %r8; st.shared.u32 [%r3 + 284], %r8; "
-        "setp.ge.u32 %p1, %r1, 1400; selp.u32 %r9, 1, 0, %p1; st.global.u32 [%o + 24], %r9;",
-        s, 7);
-    static const uint32_t expected[] = {288, 0, 1024, 1408, 1000, 0, 1};
-    for (int i = 0; i < 7; ++i)
-        assert_int_equal(out[i], expected[i]);
-    free(out);
-    expect_fault(declared, "mov.u32 %r1, %reserved_smem_offset_1; ld.shared.u32 %r2, [%r1 + 288];",
-                 s, FAULT_OUT_OF_BOUNDS, "past the end");
-}
-
-// A call in a call in a call: as deep as the stack that the launch gives.
-static void deep_calls(void **state)
-{
-    (void)state;
-    static const char declared[] =
-        ".func (.param .b32 r) deep(.param .b32 n)\n{\n.reg .b32 %r<4>; .reg .pred %p<2>;\n"
-        "ld.param.u32 %r1, [n]; mov.u32 %r2, 0; setp.eq.u32 %p1, %r1, 0; @%p1 bra E;\n"
-        "sub.s32 %r1, %r1, 1;\n{ .param .b32 a; .param .b32 b; st.param.b32 [a], %r1; call (b), "
-        "deep, (a); ld.param.b32 %r2, [b]; }\nadd.s32 %r2, %r2, 3;\n"
-        "E: st.param.b32 [r], %r2; ret;\n}\n";
-    static const char body[] = "{ .param .b32 a; .param .b32 b; st.param.b32 [a], 300; call (b), "
-                               "deep, (a); ld.param.b32 %r1, [b]; }\nst.global.u32 [%o], %r1;";
-    uint32_t *out = words(declared, body, (struct setup){.stack = 64 << 10}, 32);
-    assert_int_equal(out[31], 900);
-    free(out);
-    expect_fault(declared, body, (struct setup){.stack = 1024}, FAULT_OUT_OF_BOUNDS,
-                 "the stack is full");
+    EACH("threads.clock_and_barrier", 64, 1, .block = 64);
 }
 
 // What ptxas refuses for sm_89 is refused here, by the machine that it needs.
 static void newer_machines(void **state)
 {
     (void)state;
-    static const struct {
-        const char *body, *text;
-    } list[] = {
+    static const char *const list[][2] = {
         {"ld.global.v8.b32 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%o];",
          "ld.global.v8.b32 needs sm_100 or newer, this PTX is for sm_89"},
         {"st.global.v8.f32 [%o], {%f1, %f2, %f3, %f4, %f5, %f6, %f7, %f8};",
@@ -1976,233 +1678,7 @@ static void newer_machines(void **state)
         {"ld.global.v2.b128 {%q1, %q2}, [%o];", "ld.global.v2.b128 is not supported"},
         {"ld.global.b128 _, [%o];", "an operand of ld.global.b128 is no register"},
     };
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i)
-        expect_fault(".reg .b128 %q<4>;", list[i].body, (struct setup){0}, FAULT_UNSUPPORTED,
-                     list[i].text);
-}
-
-// b128: 16 bytes a lane in one register; half the lanes take part in the second half.
-static void whole_lines(void **state)
-{
-    (void)state;
-    static const char body[] =
-        "mul.wide.u32 %rd1, %lane, 16; add.s64 %rd1, %rd1, %out;\n"
-        "mov.b64 %rd2, {%lane, %lane}; add.s64 %rd3, %rd2, 1000;\n"
-        "mov.b128 %q1, {%rd2, %rd3}; st.global.b128 [%rd1], %q1;\n"
-        "shl.b32 %r1, %lane, 4; mov.u32 %r2, buffer; add.s32 %r1, %r1, %r2;\n"
-        "ld.global.b128 %q2, [%rd1]; st.shared.b128 [%r1], %q2; bar.warp.sync -1;\n"
-        "xor.b32 %r1, %r1, 16; mov.b128 %q3, %q2; and.b32 %r3, %lane, 2; setp.ne.u32 %p1, %r3, 0;\n"
-        "@%p1 ld.shared.b128 %q3, [%r1]; mov.b128 {%rd4, %rd5}, %q3;\n"
-        "@%p1 mov.b128 %q2, %q3; @!%p1 mov.b128 %q2, {%rd4, %rd5};\n"
-        "st.b128 [%rd1+512], %q2; st.global.v2.b64 [%rd1+1024], {%rd4, %rd5};";
-    uint32_t *out =
-        words(".reg .b128 %q<4>; .shared .align 16 .b8 buffer[512];", body, (struct setup){0}, 384);
-    for (uint32_t lane = 0; lane < 32; ++lane) {
-        uint32_t other = lane & 2 ? lane ^ 1 : lane;
-        const uint32_t first[4] = {lane, lane, lane + 1000, lane};
-        const uint32_t then[4] = {other, other, other + 1000, other};
-        assert_memory_equal(out + 4 * lane, first, 16);
-        assert_memory_equal(out + 128 + 4 * lane, then, 16);
-        assert_memory_equal(out + 256 + 4 * lane, then, 16);
-    }
-    free(out);
-}
-
-// An early exit does not hold up a barrier; warps that arrive without waiting let others go.
-static void barriers_and_exits(void **state)
-{
-    (void)state;
-    uint32_t *out =
-        words("", "setp.ge.u32 %p1, %lane, 40; @%p1 exit; bar.sync 0; st.global.u32 [%o], 1;",
-              (struct setup){.block = 96}, 96);
-    assert_int_equal(out[39], 1);
-    assert_int_equal(out[40], 0xeeeeeeee);
-    free(out);
-    out = words("",
-                "setp.lt.u32 %p1, %lane, 32; @%p1 bra A; bar.arrive 1, 64; bra B;\nA: bar.sync 1, "
-                "64;\nB: st.global.u32 [%o], %lane;",
-                (struct setup){.block = 64}, 64);
-    assert_int_equal(out[63], 63);
-    assert_int_equal(out[3], 3);
-    free(out);
-    // Past a barrier at which others of the warp stand, and to the end; not: to the end at once, or to
-    // the barrier in the end, by a way that it leads to itself.
-    expect_fault("",
-                 "setp.ge.u32 %p1, %lane, 16; @%p1 bra P; bar.sync 0;\nP: st.global.u32 [%o], 1;",
-                 (struct setup){0}, FAULT_DIVERGENT_BARRIER,
-                 "lane 16 of the warp has run past it to the kernel's end");
-    out =
-        words("", "setp.ge.u32 %p1, %lane, 16; @%p1 bra P; bar.sync 0; st.global.u32 [%o], 1;\nP:",
-              (struct setup){0}, 32);
-    assert_int_equal(out[15], 1);
-    free(out);
-    out = words("",
-                "mov.u32 %r1, 0; mov.u32 %r2, 0; setp.lt.u32 %p1, %lane, 16; bra.uni L;\n"
-                "B: bar.sync 0; add.u32 %r1, %r1, 1; setp.ge.u32 %p2, %r1, 3; @%p2 bra E;\n"
-                "L: @%p1 bra B; add.u32 %r2, %r2, 1; add.u32 %r2, %r2, 1; bra.uni B;\n"
-                "E: st.global.u32 [%o], %r2;",
-                (struct setup){0}, 32);
-    assert_int_equal(out[3], 0);
-    assert_int_equal(out[31], 6);
-    free(out);
-}
-
-// ---- Several texts, and what is told of a kernel -------------------------------------------------
-
-// Names that are not .visible are each text's own, also where the other has the same.
-static void linked_texts(void **state)
-{
-    (void)state;
-    char one[] = HEADER
-        ".global .u32 number = 1;\n.extern .global .u32 both;\n.extern .global .u32 nowhere;\n"
-        ".extern .func (.param .b32 value) theirs();\n"
-        ".func (.param .b32 value) mine()\n{\n.reg .b32 %r<2>;\n"
-        "ld.global.u32 %r1, [number]; st.param.b32 [value], %r1; ret;\n}\n"
-        ".visible .entry k(.param .u64 out)\n{\n.reg .b32 %r<8>; .reg .b64 %out;\n"
-        "ld.param.u64 %out, [out];\n"
-        "{ .param .b32 got; call (got), mine; ld.param.b32 %r1, [got]; }\n"
-        "{ .param .b32 got; call (got), theirs; ld.param.b32 %r2, [got]; }\n"
-        "ld.global.u32 %r3, [both]; mad.lo.s32 %r4, %r1, 100, %r2; add.s32 %r4, %r4, %r3;\n"
-        "st.global.u32 [%out], %r4; ret;\n}\n"
-        ".visible .entry missing()\n{\n.reg .b32 %r1;\nld.global.u32 %r1, [nowhere]; ret;\n}\n";
-    char two[] = HEADER
-        ".global .u32 number = 2;\n.visible .global .u32 both = 40;\n"
-        ".func (.param .b32 value) mine()\n{\n.reg .b32 %r<2>;\n"
-        "ld.global.u32 %r1, [number]; mul.lo.s32 %r1, %r1, 10; st.param.b32 [value], %r1; ret;\n}\n"
-        ".visible .func (.param .b32 value) theirs()\n{\n.reg .b32 %r<2>;\n"
-        "{ .param .b32 got; call (got), mine; ld.param.b32 %r1, [got]; }\n"
-        "st.param.b32 [value], %r1; ret;\n}\n";
-    char *texts[2][2] = {{one, two}, {two, one}};
-    for (int order = 0; order < 2; ++order) {
-        char why[256] = "";
-        struct module *module = module_link(texts[order], 2, why, sizeof why);
-        assert_string_equal(why, "");
-        uint32_t *out = memory_alloc(4);
-        struct outcome o = run_module(module, (struct setup){.block = 1}, &out);
-        assert_string_equal(o.fault.text, "");
-        assert_int_equal(*out, 160);
-        free(o.lines);
-        void *address;
-        size_t size;
-        assert_true(module_symbol(module, "both", &address, &size));
-        assert_int_equal(*(uint32_t *)address, 40);
-        assert_false(module_symbol(module, "nowhere", &address, &size));
-        struct kernel *missing = module_kernel(module, "missing");
-        assert_int_equal(kernel_registers(missing), 0);
-        assert_non_null(strstr(missing->error, "nowhere is declared, and no file of the program"));
-        memory_free(out);
-        module_free(module);
-    }
-    char broken[] = HEADER ".strange\n", why[256], *bad[] = {one, broken};
-    assert_null(module_link(bad, 2, why, sizeof why));
-    assert_non_null(strstr(why, "'.strange' where a directive was expected"));
-}
-
-// 20 floats and a 64-bit address; with a call, what the function needs as well. Predicates take none.
-static void registers_alive(void **state)
-{
-    (void)state;
-    char text[8192], many[4096] = "", sum[2048] = "";
-    for (int i = 0; i < 20; ++i) {
-        snprintf(many + strlen(many), sizeof many - strlen(many), "cvt.rn.f32.u32 %%f%d, %%r0;\n",
-                 i);
-        snprintf(sum + strlen(sum), sizeof sum - strlen(sum), "add.f32 %%f0, %%f0, %%f%d;\n", i);
-    }
-    for (int calls = 0; calls < 2; ++calls) {
-        snprintf(
-            text, sizeof text,
-            HEADER
-            ".func f()\n{\n.reg .b64 %%x<4>;\nmov.u64 %%x0, 1; mov.u64 %%x1, 2;\n"
-            "mov.u64 %%x2, 3; add.s64 %%x0, %%x0, %%x1; add.s64 %%x0, %%x0, %%x2; ret;\n}\n"
-            ".visible .entry k(.param .u64 out)\n{\n.reg .f32 %%f<20>; .reg .b32 %%r0;\n"
-            ".reg .b64 %%out; .reg .pred %%p;\nld.param.u64 %%out, [out]; mov.u32 %%r0, %%tid.x;\n"
-            "setp.eq.u32 %%p, %%r0, 0;\n%s%s%s@%%p st.global.f32 [%%out], %%f0; ret;\n}\n",
-            many, sum, calls ? "call f;\n" : "");
-        struct module *module = parse(text);
-        assert_int_equal(kernel_registers(module_kernel(module, "k")), calls ? 22 + 6 : 22);
-        module_free(module);
-    }
-}
-
-static void bad_texts(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *text, *why;
-    } list[] = {{"", "not a PTX text"},
-                {"nonsense", "not a PTX text"},
-                {HEADER "garbage", "PTX line 4: 'garbage' where a directive was expected"},
-                {HEADER ".visible .entry k() {", "a body without its '}'"},
-                {HEADER ".visible .entry k() { add.s32 %r1, %r2 }", "'}' where ';' was expected"},
-                {HEADER ".visible .entry k() { .reg .b33 %r1; }", "unknown register type '.b33'"},
-                {HEADER ".visible .entry k() { @%p1 ret; }", "'%p1' is no predicate"},
-                {HEADER ".global .u32 x[2] = {1, 2, 3};", "more initial values than x"},
-                {HEADER ".global .u32 x[0xffffffffffffffff];", "is no size"},
-                {HEADER ".visible .entry k() { mov.f32 %f1, 0f12; }", "8 hexadecimal digits"},
-                {HEADER ".file 1 \"x", "a string without an end"},
-                {HEADER ".address_size 32", "only 64-bit"},
-                {HEADER ".section x { {", "without its '}'"}};
-    for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i) {
-        char why[256] = "";
-        struct module *m = module_parse(list[i].text, why, sizeof why);
-        assert_null(m);
-        if (!strstr(why, list[i].why))
-            fail_msg("\"%s\" where \"%s\" was expected", why, list[i].why);
-    }
-    // What a kernel cannot do is said when it is launched, and does no harm before.
-    struct module *m = parse(HEADER ".visible .entry k() { .reg .b32 %r<4>; add.s32 %r1, %r2, "
-                                    "nowhere; ret; }\n.visible .entry good() { ret; }");
-    struct outcome o = run_module(m, (struct setup){0}, NULL);
-    assert_false(o.good);
-    assert_int_equal(o.fault.kind, FAULT_UNSUPPORTED);
-    assert_non_null(strstr(o.fault.text, "'nowhere' is not known"));
-    finish(&o);
-    assert_non_null(module_kernel(m, "good"));
-    assert_null(module_kernel(m, "bad"));
-    module_free(m);
-}
-
-#define HEAP_DECLARED                                                                              \
-    ".extern .func (.param .b64 r) malloc(.param .b64 n);\n.extern .func free(.param .b64 p);\n"
-#define MALLOC(bytes, to)                                                                          \
-    "{ .param .b64 n; .param .b64 r; st.param.b64 [n], " bytes                                     \
-    "; call.uni (r), malloc, (n); ld.param.b64 " to ", [r]; }\n"
-#define FREE(what) "{ .param .b64 p; st.param.b64 [p], " what "; call.uni free, (p); }\n"
-
-// malloc and free in device code.
-static void device_heap(void **state)
-{
-    (void)state;
-    assert_false(heap_limit(SIZE_MAX / 2)); // more than the device has
-    uint32_t *out = words(
-        HEAP_DECLARED,
-        MALLOC("20", "%rd1") "st.u32 [%rd1+16], %lane;\n" MALLOC("0x10000000000", "%rd2") MALLOC(
-            "0",
-            "%rd3") "or.b64 %rd2, %rd2, %rd3;\n"
-                    "and.b64 %rd4, %rd1, 15; or.b64 %rd2, %rd2, %rd4;\n"
-                    "ld.u32 %r1, [%rd1+16]; cvt.u32.u64 %r2, %rd2; add.u32 %r1, %r1, %r2;\n" FREE(
-                        "%rd1") FREE("%rd2") "st.global.u32 [%o], %r1;",
-        (struct setup){0}, 32);
-    for (uint32_t lane = 0; lane < 32; ++lane)
-        assert_int_equal(out[lane], lane);
-    free(out);
-    expect_fault(HEAP_DECLARED, MALLOC("20", "%rd1") "st.u32 [%rd1+20], %lane;", (struct setup){0},
-                 FAULT_OUT_OF_BOUNDS, "of the heap, not all of them in a block");
-    expect_fault(HEAP_DECLARED, MALLOC("16", "%rd1") FREE("%rd1") "ld.u32 %r1, [%rd1];",
-                 (struct setup){0}, FAULT_OUT_OF_BOUNDS, "of the heap, not all of them in a block");
-    expect_fault(HEAP_DECLARED, MALLOC("16", "%rd1") FREE("%rd1") FREE("%rd1"), (struct setup){0},
-                 FAULT_OUT_OF_BOUNDS, "or which has been freed");
-    expect_fault(HEAP_DECLARED, FREE("%out"), (struct setup){0}, FAULT_OUT_OF_BOUNDS,
-                 "which malloc in device code did not return");
-    assert_false(heap_limit(1 << 20)); // there is a heap
-    assert_int_equal(heap_take(9 << 20), 0);
-    uint64_t most = heap_take(6 << 20);
-    assert_int_not_equal(most, 0);
-    assert_int_equal(heap_take(3 << 20), 0); // exhausted
-    assert_true(heap_give(most));
-    uint64_t again = heap_take(3 << 20);
-    assert_int_not_equal(again, 0);
-    assert_true(heap_give(again));
+    expect_refused(list);
 }
 
 // Video instructions, the results worked out by hand.
@@ -2244,12 +1720,11 @@ static void video(void **state)
         {"vset2.s32.s32.gt.add %r4, %r1, %r2, %r3;", 0x00010001, 0xffff0000, 40, 42},
     };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i) {
-        char body[256];
-        snprintf(body, sizeof body,
-                 "mov.b32 %%r1, %u; mov.b32 %%r2, %u; mov.b32 %%r3, %u;\n%s\n"
-                 "st.global.u32 [%%o], %%r4;",
-                 list[i].a, list[i].b, list[i].c, list[i].code);
-        uint32_t *out = words("", body, (struct setup){0}, 32);
+        char a[16], b[16], c[16];
+        snprintf(a, sizeof a, "%u", list[i].a);
+        snprintf(b, sizeof b, "%u", list[i].b);
+        snprintf(c, sizeof c, "%u", list[i].c);
+        uint32_t *out = words("arithmetic.video", 32, .with = {a, b, c, list[i].code});
         if (out[0] != list[i].want || out[31] != list[i].want)
             fail_msg("%s: %08x where %08x was expected", list[i].code, out[31], list[i].want);
         free(out);
@@ -2263,8 +1738,7 @@ static void video(void **state)
         {"vavrg4.s32.s32.s32.min %r4, %r1, %r2, %r3;", "vavrg4.s32.s32.s32.min is not supported"},
         {"add.s32 %r4, %r1.b0, %r2;", "an operand of add.s32 is a part of a register, .b0"},
     };
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i)
-        expect_fault("", wrong[i][0], (struct setup){0}, FAULT_UNSUPPORTED, wrong[i][1]);
+    expect_refused(wrong);
 }
 
 // A hint to the caches changes neither a value nor a count, and an access with one is the access.
@@ -2307,35 +1781,17 @@ static void cache_hints(void **state)
     for (size_t i = 0; i < PAIRS * POLICIES; ++i) {
         struct counts counts[2];
         for (int hinted = 0; hinted < 2; ++hinted) {
-            char body[1024];
-            snprintf(body, sizeof body,
-                     "mov.b32 %%f1, 0f3f000000; mul.wide.u32 %%rd1, %%lane, 16; add.s64 %%rd1, "
-                     "%%rd1, %%out; mov.u32 %%r4, s; mad.lo.u32 %%r4, %%lane, 16, %%r4; mov.u32 "
-                     "%%r5, 4; setp.ge.u32 %%p1, %%lane, 7; mov.u32 %%r1, 3; mov.u32 %%r2, 0; "
-                     "mov.u32 %%r3, 0; st.shared.v2.u32 [%%r4], {%%r2, %%r3};\n%s\n%s\n"
-                     "ld.shared.v2.u32 {%%r6, %%r7}, [%%r4]; add.u32 %%r2, %%r2, %%r3; "
-                     "add.u32 %%r2, %%r2, %%r6; add.u32 %%r2, %%r2, %%r7; "
-                     "st.global.u32 [%%o+128], %%r2;",
-                     policies[i % POLICIES],
-                     hinted ? pairs[i / POLICIES].hinted : pairs[i / POLICIES].plain);
             for (int word = 0; word < 128; ++word)
                 out[word] = (uint32_t)word * 2654435761u >> 8;
-            struct outcome o = run_body(".shared .align 16 .b8 s[512];\n", body,
-                                        (struct setup){.racy = true}, out);
-            assert_good(&o);
-            counts[hinted] = o.counts;
+            const char *access = hinted ? pairs[i / POLICIES].hinted : pairs[i / POLICIES].plain;
+            struct setup s = {.racy = true, .with = {policies[i % POLICIES], access}};
+            counts[hinted] = run_well("memory.hints", s, out);
             memcpy(seen[hinted], out, 512);
-            finish(&o);
         }
         assert_memory_equal(&counts[0], &counts[1], sizeof counts[0]);
         assert_memory_equal(seen[0], seen[1], 512);
     }
-    free(words(
-        "",
-        "prefetch.global.L2 [%o]; prefetch.L1 [%o]; prefetch.global.L2::evict_last [%o+4096]; "
-        "prefetch.L2::evict_normal [%o]; prefetchu.L1 [%o]; "
-        "st.global.u32 [%o], %lane;",
-        (struct setup){0}, 32));
+    EACH("memory.prefetches", 32, i);
     memory_free(out);
 }
 
@@ -2385,11 +1841,9 @@ static void wrong_hints(void **state)
         {"prefetch.shared.L2 [%r1];", "is not supported"},
         {"prefetch.global.L2::cache_hint [%o], %rd1;", "is not supported"},
     };
-    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; ++i)
-        expect_fault("", wrong[i][0], (struct setup){0}, FAULT_UNSUPPORTED, wrong[i][1]);
+    expect_refused(wrong);
 }
 
-// What cannot be run is refused by the line of its source, where there is one.
 // Copies are counted by what they read: not commits, not waits, not bytes that are filled with zeros.
 static void async_bytes(void **state)
 {
@@ -2409,16 +1863,9 @@ static void async_bytes(void **state)
     (void)state;
     memset(out, 1, 512);
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; ++i) {
-        char body[512];
-        snprintf(body, sizeof body,
-                 "mov.u32 %%r1, s; mad.lo.u32 %%r2, %%lane, 16, %%r1; "
-                 "mad.wide.u32 %%rd1, %%lane, 16, %%out; %s",
-                 bodies[i].body);
-        struct outcome o =
-            run_body(".shared .align 16 .b8 s[512];\n", body, (struct setup){0}, out);
-        assert_good(&o);
-        assert_int_equal(*counts_find(&o.counts, "async_bytes"), bodies[i].bytes);
-        finish(&o);
+        struct counts counts =
+            run_well("memory.copies", (struct setup){.with = {bodies[i].body}}, out);
+        assert_int_equal(*counts_find(&counts, "async_bytes"), bodies[i].bytes);
     }
     memory_free(out);
 }
@@ -2436,13 +1883,6 @@ static void keep_printed(const char *text, size_t bytes)
 // asked for, to the end of the warp's that passes it.
 static void prints_are_handed_on(void **state)
 {
-    static const char function[] =
-        ".extern .func (.param .b32 r) vprintf (.param .b64 f, .param .b64 a);\n"
-        ".global .align 1 .b8 line[5] = {98, 121, 101, 10, 0};\n";
-    static const char body[] =
-        "{ .param .b64 pf; .param .b64 pa; .param .b32 pr;\n"
-        "mov.u64 %rd1, line; mov.u64 %rd2, 0; st.param.b64 [pf], %rd1; st.param.b64 [pa], %rd2;\n"
-        "call.uni (pr), vprintf, (pf, pa); }";
     static const struct {
         size_t most;
         const char *said;
@@ -2457,30 +1897,126 @@ static void prints_are_handed_on(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof limits / sizeof *limits; ++i) {
         printed_bytes = 0;
-        struct outcome o = run_body(
-            function, body,
-            (struct setup){
-                .grid = 3, .block = 2, .print = keep_printed, .print_bytes = limits[i].most},
-            out);
-        assert_good(&o);
+        run_well("memory.prints",
+                 (struct setup){
+                     .grid = 3, .block = 2, .print = keep_printed, .print_bytes = limits[i].most},
+                 out);
         assert_string_equal(printed, limits[i].said);
-        finish(&o);
     }
     memory_free(out);
+}
+
+// ---- Several texts, and what is told of a kernel -------------------------------------------------
+
+// Names that are not .visible are each text's own, also where the other has the same.
+static void linked_texts(void **state)
+{
+    (void)state;
+    char *one = strdup(ptx_text("frame.frame", "memory.linked", no_holes));
+    char *two = strdup(ptx_text("frame.frame", "memory.other", no_holes));
+    char *texts[2][2] = {{one, two}, {two, one}};
+    for (int order = 0; order < 2; ++order) {
+        char why[256] = "";
+        struct module *module = module_link(texts[order], 2, why, sizeof why);
+        assert_string_equal(why, "");
+        uint32_t *out = memory_alloc(4);
+        struct outcome o = run_module(module, "linked", (struct setup){.block = 1}, &out);
+        assert_string_equal(o.fault.text, "");
+        assert_int_equal(*out, 160);
+        free(o.lines);
+        void *address;
+        size_t size;
+        assert_true(module_symbol(module, "both", &address, &size));
+        assert_int_equal(*(uint32_t *)address, 40);
+        assert_false(module_symbol(module, "nowhere", &address, &size));
+        struct kernel *missing = module_kernel(module, "missing");
+        assert_int_equal(kernel_registers(missing), 0);
+        assert_non_null(strstr(missing->error, "nowhere is declared, and no file of the program"));
+        memory_free(out);
+        module_free(module);
+    }
+    char broken[] = HEADER ".strange\n", why[256], *bad[] = {one, broken};
+    assert_null(module_link(bad, 2, why, sizeof why));
+    assert_non_null(strstr(why, "'.strange' where a directive was expected"));
+    free(one);
+    free(two);
 }
 
 // What cannot be run is refused by the line of its source, where there is one.
 static void refusals_name_the_line(void **state)
 {
     (void)state;
-    struct module *m = parse(HEADER ".visible .entry k() {\n.reg .b64 %d<8>;\n.loc 1 12 3\n"
-                                    "istypep.texref %d1, %d2;\nret;\n}\n"
-                                    ".file 1 \"/home/me/filter.cu\"\n");
-    struct outcome o = run_module(m, (struct setup){0}, NULL);
+    char wanted[128];
+    const char *text = ptx_text("frame.frame", "memory.refused", no_holes);
+    int line = 1;
+    for (const char *c = text; c < strstr(text, "istypep"); ++c)
+        line += *c == '\n';
+    snprintf(wanted, sizeof wanted,
+             "refused, /home/me/filter.cu:12, PTX line %d: instruction istypep.texref is not "
+             "supported",
+             line);
+    struct module *m = ptx_parse(text);
+    struct outcome o = run_module(m, "refused", (struct setup){0}, NULL);
     assert_int_equal(o.fault.kind, FAULT_UNSUPPORTED);
-    assert_string_equal(o.fault.text, "k, /home/me/filter.cu:12, PTX line 7: instruction "
-                                      "istypep.texref is not supported");
+    assert_string_equal(o.fault.text, wanted);
     finish(&o);
+    module_free(m);
+}
+
+// 20 floats and a 64-bit address; with a call, what the function needs as well.
+static void registers_alive(void **state)
+{
+    (void)state;
+    char many[1024] = "", sum[1024] = "";
+    for (int i = 0, filled = 0, added = 0; i < 20; ++i) {
+        filled += snprintf(many + filled, sizeof many - (size_t)filled,
+                           "cvt.rn.f32.u32 %%f%d, %%r0;\n", i);
+        added +=
+            snprintf(sum + added, sizeof sum - (size_t)added, "add.f32 %%f0, %%f0, %%f%d;\n", i);
+    }
+    for (int calls = 0; calls < 2; ++calls) {
+        const char *with[PTX_HOLES] = {many, sum, calls ? "call f;" : ""};
+        struct module *module = ptx_parse(ptx_text("frame.frame", "memory.alive", with));
+        assert_int_equal(kernel_registers(module_kernel(module, "alive")), calls ? 22 + 6 : 22);
+        module_free(module);
+    }
+}
+
+static void bad_texts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *why;
+    } list[] = {{"", "not a PTX text"},
+                {"nonsense", "not a PTX text"},
+                {HEADER "garbage", "PTX line 4: 'garbage' where a directive was expected"},
+                {HEADER ".visible .entry k() {", "a body without its '}'"},
+                {HEADER ".visible .entry k() { add.s32 %r1, %r2 }", "'}' where ';' was expected"},
+                {HEADER ".visible .entry k() { .reg .b33 %r1; }", "unknown register type '.b33'"},
+                {HEADER ".visible .entry k() { @%p1 ret; }", "'%p1' is no predicate"},
+                {HEADER ".global .u32 x[2] = {1, 2, 3};", "more initial values than x"},
+                {HEADER ".global .u32 x[0xffffffffffffffff];", "is no size"},
+                {HEADER ".visible .entry k() { mov.f32 %f1, 0f12; }", "8 hexadecimal digits"},
+                {HEADER ".file 1 \"x", "a string without an end"},
+                {HEADER ".address_size 32", "only 64-bit"},
+                {HEADER ".section x { {", "without its '}'"}};
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i) {
+        char why[256] = "";
+        struct module *m = module_parse(list[i].text, why, sizeof why);
+        assert_null(m);
+        if (!strstr(why, list[i].why))
+            fail_msg("\"%s\" where \"%s\" was expected", why, list[i].why);
+    }
+    // What a kernel cannot do is said when it is launched, and does no harm before.
+    struct module *m = ptx_parse(HEADER ".visible .entry k() { .reg .b32 %r<4>; add.s32 %r1, %r2, "
+                                        "nowhere; ret; }\n.visible .entry good() { ret; }");
+    struct outcome o = run_module(m, "k", (struct setup){0}, NULL);
+    assert_false(o.good);
+    assert_int_equal(o.fault.kind, FAULT_UNSUPPORTED);
+    assert_non_null(strstr(o.fault.text, "'nowhere' is not known"));
+    finish(&o);
+    assert_non_null(module_kernel(m, "good"));
+    assert_null(module_kernel(m, "bad"));
     module_free(m);
 }
 

@@ -13,7 +13,7 @@ expect_clean() {
     LD_PRELOAD=$sanitizer run "$@"
     echo "$output"
     [ "$status" -eq 0 ]
-    ! grep -qE 'AddressSanitizer|runtime error' <<<"$output"
+    run -1 grep -E 'AddressSanitizer|runtime error' <<<"$output"
 }
 
 @test "the sanitized library is the one that runs" {
@@ -39,6 +39,6 @@ expect_clean() {
         LD_PRELOAD=$sanitizer:$PWD/build/san/libcudart.so.13 run build/tests/code/ptxsim/test/test_$test
         echo "$output"
         [ "$status" -eq 0 ]
-        ! grep -qE 'AddressSanitizer|runtime error' <<<"$output"
+        run -1 grep -E 'AddressSanitizer|runtime error' <<<"$output"
     done
 }
