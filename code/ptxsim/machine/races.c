@@ -271,6 +271,14 @@ void races_create(struct cta *cta)
 static void foreign_free(struct races *s);
 static void foreign_start(struct races *s);
 
+static void forget_fences(struct warp_clock *c, int lane)
+{
+    for (int scope = 0; scope < FENCE_SCOPES; ++scope) {
+        clock_drop(&c->fenced[scope][lane].known);
+        c->fenced[scope][lane] = (struct fenced){0};
+    }
+}
+
 static void forget_known(struct warp_clock *c, int lane)
 {
     clock_drop(&c->known[lane]);
@@ -308,8 +316,10 @@ void races_destroy(struct cta *cta)
         free(s->read[i].reading);
         for (int kind = 0; kind < RACE_KINDS; ++kind)
             free(s->read[i].strong[kind]);
-        for (int lane = 0; lane < WARP; ++lane)
+        for (int lane = 0; lane < WARP; ++lane) {
             forget_known(cta->warp[i].clock, lane);
+            forget_fences(cta->warp[i].clock, lane);
+        }
         clock_drop(&cta->warp[i].clock->proxy);
         free(cta->warp[i].clock);
     }
@@ -351,6 +361,7 @@ void races_start(struct cta *cta)
     }
     s->pending = false;
     foreign_start(s);
+    memset(s->fenced, 0, sizeof s->fenced);
     uint32_t base = s->start = s->time++;
     for (int i = 0; i < cta->warps; ++i) {
         struct warp_clock *c = cta->warp[i].clock;
@@ -359,7 +370,7 @@ void races_start(struct cta *cta)
             forget_known(c, lane);
             c->base[lane] = c->wbase[lane] = base;
             c->now[lane] = s->time;
-            c->fenced_cta[lane] = c->fenced_gpu[lane] = 0;
+            forget_fences(c, lane);
         }
         summarise(&cta->warp[i]);
     }
@@ -2068,17 +2079,71 @@ static void acquire_world(struct warp *w, int lane, struct world *world, bool mi
 }
 
 // To the whole GPU the releaser's world goes beside its clock; to its CTA (flat false), in it.
-static void release_world(struct warp *w, int lane, uint32_t stamp, struct world **place, bool flat)
+static void release_world(struct warp *w, int lane, struct clock *clock, struct world **place,
+                          bool flat)
 {
-    struct clock *clock = NULL;
-    release_lane(w, lane, stamp, &clock);
-    if (flat)
-        world_drop(&clock->world);
-    struct world *mine = world_of(w->cta->number, clock);
+    struct clock *own = clock_share(clock);
+    if (flat && own->world)
+        world_drop(&clock_own(&own, own->threads)->world);
+    struct world *mine = world_of(w->cta->number, own);
     world_join(place, mine);
     world_join(place, w->clock->world[lane]);
     world_drop(&mine);
-    clock_drop(&clock);
+    clock_drop(&own);
+}
+
+static void raise(struct clock *clock, uint32_t thread, uint32_t stamp)
+{
+    clock->at[thread] = stamp > clock->at[thread] ? stamp : clock->at[thread];
+    clock->most = stamp > clock->most ? stamp : clock->most;
+}
+
+// Up to when a lane knows what another thread of its CTA did.
+static uint32_t known_of(const struct warp *w, int lane, int warp, int other)
+{
+    const struct warp_clock *c = w->clock;
+    const struct clock *known = c->known[lane];
+    uint32_t stamp = c->base[lane];
+    if (warp == w->index && c->wbase[lane] > stamp)
+        stamp = c->wbase[lane];
+    uint32_t more = known ? known->at[warp * WARP + other] : 0;
+    return more > stamp ? more : stamp;
+}
+
+// What others have fenced themselves, as far as the lane knows of it: a fence by every thread before a
+// barrier does for the thread that sets a flag behind it.
+static void add_fenced_by_others(const struct warp *w, int lane, enum fence_scope scope,
+                                 struct clock *clock)
+{
+    for (int k = 0; k < w->cta->warps; ++k) {
+        const struct fenced *f = w->cta->warp[k].clock->fenced[scope];
+        for (int i = 0; i < WARP; ++i) {
+            uint32_t known = f[i].stamp ? known_of(w, lane, k, i) : 0;
+            raise(clock, (uint32_t)(k * WARP + i), f[i].stamp < known ? f[i].stamp : known);
+        }
+    }
+}
+
+// What a strong write shows to those who see it: all that its lane has done and knows, if it releases; else
+// what the lane knew at its last fence, and no more. NULL: nothing.
+static struct clock *shown_by(struct warp *w, int lane, enum fence_scope scope, bool releases)
+{
+    const struct fenced *f = &w->clock->fenced[scope][lane];
+    struct races *s = w->cta->races;
+    struct clock *clock = NULL;
+    if (releases)
+        release_lane(w, lane, w->clock->now[lane], &clock);
+    if (releases || !s->fenced[scope])
+        return clock;
+    clock_join(&clock, f->known);
+    clock_own(&clock, s->threads);
+    clock->base = f->base > clock->base ? f->base : clock->base;
+    for (int i = 0; i < WARP; ++i)
+        raise(clock, (uint32_t)(w->index * WARP + i), f->wbase);
+    raise(clock, (uint32_t)(w->index * WARP + lane), f->stamp);
+    add_fenced_by_others(w, lane, scope, clock);
+    world_join(&clock->world, w->clock->world[lane]);
+    return clock;
 }
 
 static struct clock **shared_place(struct races *s, uint32_t at, bool make)
@@ -2176,27 +2241,28 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
         return;
     if (!home && w->cta->program->insns[op->insn].op_class != CLASS_ATOMIC)
         tell_completed(w, lane, at);
-    bool releases = op->order & ORDER_RELEASE;
-    uint32_t to_cta = releases ? c->now[lane] : c->fenced_cta[lane];
-    uint32_t to_gpu = releases && !(op->order & ORDER_CTA) ? c->now[lane] : c->fenced_gpu[lane];
-    if (!to_cta)
-        return;
-    if (home == w->cta) {
-        release_lane(w, lane, to_cta, shared_place(w->cta->races, (uint32_t)at, true));
+    bool releases = op->order & ORDER_RELEASE, to_cta_only = op->order & ORDER_CTA;
+    struct clock *to_cta = shown_by(w, lane, FENCE_CTA, releases);
+    struct clock *to_gpu =
+        home == w->cta ? NULL : shown_by(w, lane, FENCE_GPU, releases && !to_cta_only);
+    if (home == w->cta && to_cta) {
+        clock_join(shared_place(w->cta->races, (uint32_t)at, true), to_cta);
     } else if (home && to_gpu) {
         struct world *mine = NULL;
         release_world(w, lane, to_gpu, &mine, true);
         tell_clock(home, shared_place(home->races, (uint32_t)at, true), mine);
         world_drop(&mine);
-    } else if (!home) {
+    } else if (!home && to_cta) {
         pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
         pthread_mutex_lock(lock);
         struct global_place *p = global_place(g, at, true);
         release_world(w, lane, to_cta, &p->cta, false);
-        if (to_gpu && !(op->order & ORDER_CTA))
+        if (to_gpu && !to_cta_only)
             release_world(w, lane, to_gpu, &p->gpu, true);
         pthread_mutex_unlock(lock);
     }
+    clock_drop(&to_cta);
+    clock_drop(&to_gpu);
     if (releases) {
         step(w, 1u << lane, tick(w->cta));
         summarise(w);
@@ -2253,6 +2319,15 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
         summarise(w);
 }
 
+static void note_fence(struct warp *w, int lane, enum fence_scope scope)
+{
+    struct warp_clock *c = w->clock;
+    struct fenced *f = &c->fenced[scope][lane];
+    clock_drop(&f->known);
+    *f = (struct fenced){clock_share(c->known[lane]), c->now[lane], c->base[lane], c->wbase[lane]};
+    w->cta->races->fenced[scope] = true;
+}
+
 void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)
 {
     struct warp_clock *c = w->clock;
@@ -2260,12 +2335,12 @@ void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)
         return;
     for (uint32_t left = lanes; left; left &= left - 1) {
         int i = __builtin_ctz(left);
-        c->fenced_cta[i] = c->now[i];
-        if (whole_gpu)
-            c->fenced_gpu[i] = c->now[i];
-        acquire_world(w, i, c->seen[i], !whole_gpu);
-        if (whole_gpu)
+        acquire_world(w, i, c->seen[i], !whole_gpu); // a fence shows others what it made known here
+        note_fence(w, i, FENCE_CTA);
+        if (whole_gpu) {
+            note_fence(w, i, FENCE_GPU);
             world_drop(&c->seen[i]);
+        }
     }
     step(w, lanes, tick(w->cta));
     summarise(w);

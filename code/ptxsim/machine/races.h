@@ -23,7 +23,8 @@
 //
 // What orders: CTA barriers (all, or some of the warps), bar.warp.sync (and nothing else between
 // the lanes of a warp: shfl and vote order no memory in PTX, and the lanes' running in step is no
-// promise), mbarriers, and atomics: a fence or .release before a strong write, and a strong read
+// promise), mbarriers, and atomics: a .release with a strong write, or a fence before it, by its thread or,
+// before a barrier that the thread has passed, by the one whose accesses it is to show; and a strong read
 // that sees its place with a fence or .acquire after. An atom needs no fence after it: CUDA's own
 // samples have none. Two writes of the same value are no race. A kernel's end orders everything.
 //
@@ -80,17 +81,23 @@ struct world { // clocks of CTAs, by number
     } of[];
 };
 
+// Who sees what was done before a fence: the CTA, or the whole GPU, which is the CTA, too.
+enum fence_scope { FENCE_CTA, FENCE_GPU, FENCE_SCOPES };
+
 struct warp_clock {
     uint32_t now[WARP], base[WARP], wbase[WARP];
     uint32_t least[WARP + 1]; // of each warp: up to when every lane knows of all its threads;
                               // of SEVERAL: of all threads of the CTA, the base
     struct clock *known[WARP];
     struct world *world[WARP], *seen[WARP]; // seen: by strong reads, known after the next fence
-    uint32_t fenced_cta[WARP], fenced_gpu[WARP]; // stamps up to the last fence
-    uint32_t now_all;                            // when all lanes agree, else 0
-    uint32_t base_all, wbase_all;                // the least
-    bool plain;          // no lane knows more of its own CTA than base and wbase say
-    bool alone;          // nor anything of another one
+    struct fenced {          // what a lane knew at its last fence; stamp 0: there was none
+        struct clock *known; // a reference
+        uint32_t stamp, base, wbase;
+    } fenced[FENCE_SCOPES][WARP];
+    uint32_t now_all;             // when all lanes agree, else 0
+    uint32_t base_all, wbase_all; // the least
+    bool plain;                   // no lane knows more of its own CTA than base and wbase say
+    bool alone;                   // nor anything of another one
     struct clock *proxy; // what the warp's proxy fences have shown to the asynchronous proxy
 };
 
@@ -123,6 +130,7 @@ struct races {                            // a CTA's
     } read[WARP];                  // of each warp
     struct latest *writes, *reads; // of each line
     bool pending;                  // whether there may be stamps RACE_PENDING or RACE_FOREIGN
+    bool fenced[FENCE_SCOPES];     // whether a thread of the CTA has executed such a fence
     struct foreign *foreign;       // who it was of RACE_FOREIGN; NULL: there is none
     struct init {                  // an mbarrier's, until the cluster's barrier has shown it
         uint32_t at, thread, stamp;

@@ -648,7 +648,8 @@ template <bool WRONG> __global__ void uninitialised(int *out, const int *in)
 }
 
 // The same with the name of a library; borrowed_line, at the end of this file, with a line of one.
-namespace cub {
+namespace cub
+{
 template <bool WRONG> __global__ void borrowed(int *out, const int *in)
 {
     __shared__ int tile[N + 1];
@@ -707,6 +708,48 @@ template <bool WRONG> __global__ void last_block(int *out, const int *in)
             sum += partial[i]; // <- last_block
         out[threadIdx.x] = sum;
     }
+}
+
+// A block's threads write, and behind a barrier the first of them sets a flag: a fence by that thread covers
+// what it knew at the fence, a fence by each thread what that thread had done, and nothing that came after.
+__device__ int shown, handed[128];
+
+template <bool EARLY_FIRST, bool EARLY_EACH, bool FENCED_EACH>
+__device__ void hand_over(int *out, const int *in)
+{
+    int t = threadIdx.x;
+    if (blockIdx.x == 0) {
+        if (EARLY_EACH || (EARLY_FIRST && t == 0))
+            __threadfence();
+        if (EARLY_FIRST)
+            __syncthreads();
+        handed[t] = in[t];
+        if (FENCED_EACH)
+            __threadfence();
+        __syncthreads();
+        if (t == 0 && !EARLY_EACH && !EARLY_FIRST && !FENCED_EACH)
+            __threadfence();
+        if (t == 0)
+            atomicExch(&shown, 1);
+    } else if (blockIdx.x == 1) {
+        if (t == 0) {
+            while (atomicAdd(&shown, 0) == 0)
+                ;
+            __threadfence();
+        }
+        __syncthreads();
+        out[t] = handed[t]; // <- fence_before_barrier, fence_before_write
+    }
+}
+
+template <bool WRONG> __global__ void fence_before_barrier(int *out, const int *in)
+{
+    hand_over<WRONG, false, !WRONG>(out, in);
+}
+
+template <bool WRONG> __global__ void fence_before_write(int *out, const int *in)
+{
+    hand_over<false, WRONG, false>(out, in);
 }
 
 // Each block counts in order, then writes where the one before it has read. A barrier before the
@@ -1026,39 +1069,74 @@ static const struct {
     void (*kernel[2])(int *, const int *);
     int blocks;
 } cases[] = {
-    CASE(copy_wait, 1),     CASE(copy_groups, 1),
-    CASE(copy_reuse, 1),    CASE(read_early, 1),
-    CASE(overwrite, 1),     CASE(warp_step, 1),
-    CASE(named, 1),         CASE(divergent, 1),
-    CASE(parity, 1),        CASE(arrivals, 1),
-    CASE(copy_mbarrier, 1), CASE(bounds, 1),
-    CASE(queue, 1),         CASE(global_queue, 4),
-    CASE(last_block, 4),    CASE(border, 4),
-    CASE(uninitialised, 1), CASE(fresh, 1),
-    CASE(helper, 1),        CASE(flag, 1),
-    CASE(flag_counted, 1),  CASE(chain, 4),
-    CASE(twice_locked, 4),  CASE(header, 1),
-    CASE(missed_end, 1),    CASE(copy_drained, 1),
-    CASE(wmma_in_place, 1), CASE(wmma_looked_at, 1),
-    CASE(in_step, 1),       CASE(in_step_global, 1),
-    CASE(lane_flag, 1),     CASE(polled, 1),
-    CASE(left, 1),          CASE(two_barriers, 1),
-    CASE(endless, 1),       CASE(endless_stores, 1),
-    CASE(in_place, 4),      CASE(same_tile, 1),
-    CASE(walks, 4),         CASE(no_step, 1),
-    CASE(warp_spins, 1),    CASE(lanes_spin, 1),
-    CASE(overlap, 1),       CASE(overlap_global, 1),
-    CASE(neighbour, 1),     CASE(runs_over, 1),
-    CASE(turns, 1),         CASE(two_tiles, 1),
-    CASE(gathers, 1),       CASE(outside, 1),
-    CASE(copy_source, 1),   CASE(copy_source_again, 1),
-    CASE(vector_stored, 4), CASE(vector_loaded, 4),
-    CASE(same_word, 1),     CASE(last_lane, 1),
-    CASE(same_values, 4),   CASE(same_row, 1),
-    CASE(same_matrix, 4),   CASE(partly, 1),
-    CASE(partly_global, 4), CASE(partly_read, 1),
-    CASE(third_block, 4),   CASE(third_warp, 1),
-    CASE(borrowed, 1),      CASE(borrowed_line, 1),
+    CASE(copy_wait, 1),
+    CASE(copy_groups, 1),
+    CASE(copy_reuse, 1),
+    CASE(read_early, 1),
+    CASE(overwrite, 1),
+    CASE(warp_step, 1),
+    CASE(named, 1),
+    CASE(divergent, 1),
+    CASE(parity, 1),
+    CASE(arrivals, 1),
+    CASE(copy_mbarrier, 1),
+    CASE(bounds, 1),
+    CASE(queue, 1),
+    CASE(global_queue, 4),
+    CASE(fence_before_barrier, 2),
+    CASE(fence_before_write, 2),
+    CASE(last_block, 4),
+    CASE(border, 4),
+    CASE(uninitialised, 1),
+    CASE(fresh, 1),
+    CASE(helper, 1),
+    CASE(flag, 1),
+    CASE(flag_counted, 1),
+    CASE(chain, 4),
+    CASE(twice_locked, 4),
+    CASE(header, 1),
+    CASE(missed_end, 1),
+    CASE(copy_drained, 1),
+    CASE(wmma_in_place, 1),
+    CASE(wmma_looked_at, 1),
+    CASE(in_step, 1),
+    CASE(in_step_global, 1),
+    CASE(lane_flag, 1),
+    CASE(polled, 1),
+    CASE(left, 1),
+    CASE(two_barriers, 1),
+    CASE(endless, 1),
+    CASE(endless_stores, 1),
+    CASE(in_place, 4),
+    CASE(same_tile, 1),
+    CASE(walks, 4),
+    CASE(no_step, 1),
+    CASE(warp_spins, 1),
+    CASE(lanes_spin, 1),
+    CASE(overlap, 1),
+    CASE(overlap_global, 1),
+    CASE(neighbour, 1),
+    CASE(runs_over, 1),
+    CASE(turns, 1),
+    CASE(two_tiles, 1),
+    CASE(gathers, 1),
+    CASE(outside, 1),
+    CASE(copy_source, 1),
+    CASE(copy_source_again, 1),
+    CASE(vector_stored, 4),
+    CASE(vector_loaded, 4),
+    CASE(same_word, 1),
+    CASE(last_lane, 1),
+    CASE(same_values, 4),
+    CASE(same_row, 1),
+    CASE(same_matrix, 4),
+    CASE(partly, 1),
+    CASE(partly_global, 4),
+    CASE(partly_read, 1),
+    CASE(third_block, 4),
+    CASE(third_warp, 1),
+    CASE(borrowed, 1),
+    CASE(borrowed_line, 1),
 };
 
 int main(int argc, char **argv)

@@ -124,6 +124,10 @@ told() {
 }
 
 @test "a queue without atomics in global memory" { expect global_queue "in between"; }
+@test "a fence that is too early: before a barrier, before the writes" {
+    expect fence_before_barrier "with no release and acquire in between"
+    expect fence_before_write "with no release and acquire in between"
+}
 @test "a last block without a fence" { expect last_block "with no release and acquire in between"; }
 @test "blocks that meet at their border" { expect border "with no release and acquire in between"; }
 
