@@ -648,7 +648,8 @@ template <bool WRONG> __global__ void uninitialised(int *out, const int *in)
 }
 
 // The same with the name of a library; borrowed_line, at the end of this file, with a line of one.
-namespace cub {
+namespace cub
+{
 template <bool WRONG> __global__ void borrowed(int *out, const int *in)
 {
     __shared__ int tile[N + 1];
