@@ -237,15 +237,24 @@ struct crowd {
     struct reader {
         bool used;
         uint32_t cta, warp, kind;
-        size_t count, capacity, last; // last: the one noted last
-        struct stretch *of;           // in the order of their cells
+        uint32_t count, capacity, last; // last: the one noted last
+        struct stretch *of;             // in the order of their cells
     } * readers, *last;
+    uint32_t cells[]; // a bit each: whether somebody has read it
 };
 
 // Whether somebody has read any of some cells; a NULL crowd is empty.
-bool crowd_has(const struct crowd *crowd, uint32_t cell, uint32_t n);
-// Notes a stretch that an access of this kind by a warp has read. *crowd: made if it is NULL.
-void crowd_note(struct crowd **crowd, const struct warp *w, uint32_t kind, struct stretch by);
+static inline bool crowd_has(const struct crowd *crowd, uint32_t cell, uint32_t n)
+{
+    uint32_t some = 0;
+    for (uint32_t i = cell / 32; crowd && i <= (cell + n - 1) / 32; ++i)
+        some |= crowd->cells[i] & line_cells(i, cell, cell + n - 1);
+    return some != 0;
+}
+
+// Notes a stretch that an access of this kind by a warp has read. *crowd: of `cells` cells; made if it is NULL.
+void crowd_note(struct crowd **crowd, uint32_t cells, const struct warp *w, uint32_t kind,
+                struct stretch by);
 
 struct page {
     uint64_t number;

@@ -1380,17 +1380,6 @@ bool race_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint
 
 // ---- Crowds -------------------------------------------------------------------------------------
 
-static void crowd_free(struct crowd **crowd)
-{
-    struct crowd *c = *crowd;
-    *crowd = NULL;
-    for (uint32_t i = 0; c && i < c->capacity; ++i)
-        free(c->readers[i].of);
-    if (c)
-        free(c->readers);
-    free(c);
-}
-
 static uint32_t stretch_lanes(const struct stretch *s, uint32_t cell)
 {
     uint32_t per = s->run % (1 << RUN_SHIFT);
@@ -1400,6 +1389,43 @@ static uint32_t stretch_lanes(const struct stretch *s, uint32_t cell)
 static bool same_readers(const struct stretch *a, const struct stretch *b)
 {
     return a->lanes == b->lanes && a->run == b->run;
+}
+
+// What the crowds of a process take. Past MOST_CROWD no more readers are noted.
+enum { MOST_CROWD = 256 << 20 };
+static _Atomic size_t crowd_bytes;
+
+static void reader_grow(struct reader *r)
+{
+    if (r->count < r->capacity)
+        return;
+    atomic_fetch_add(&crowd_bytes, (r->capacity + 2) * sizeof *r->of);
+    r->capacity = 2 * r->capacity + 2;
+    r->of = need(realloc(r->of, r->capacity * sizeof *r->of));
+}
+
+static void reader_free(struct reader *r)
+{
+    atomic_fetch_sub(&crowd_bytes, r->capacity * sizeof *r->of);
+    free(r->of);
+}
+
+static void crowd_empty(struct crowd *c)
+{
+    for (uint32_t i = 0; i < c->capacity; ++i)
+        reader_free(&c->readers[i]);
+    atomic_fetch_sub(&crowd_bytes, c->capacity * sizeof *c->readers);
+    free(c->readers);
+    c->readers = c->last = NULL;
+    c->count = c->capacity = 0;
+}
+
+static void crowd_free(struct crowd **crowd)
+{
+    if (*crowd)
+        crowd_empty(*crowd);
+    free(*crowd);
+    *crowd = NULL;
 }
 
 // A stretch, at the end of a list; with the one before it, if that is of the same reading.
@@ -1412,7 +1438,7 @@ static void stretch_push(struct reader *r, struct stretch s)
         last->end = s.end;
         return;
     }
-    r->of = array_grow(r->of, r->count, &r->capacity, sizeof *r->of);
+    reader_grow(r);
     r->of[r->count++] = s;
 }
 
@@ -1436,11 +1462,11 @@ static void stretch_push_both(struct reader *r, const struct stretch *a, const s
 }
 
 // The first stretch of a reader that ends past a cell.
-static size_t stretch_at(const struct reader *r, uint32_t cell)
+static uint32_t stretch_at(const struct reader *r, uint32_t cell)
 {
-    size_t low = 0;
-    for (size_t high = r->count; low < high;) {
-        size_t middle = (low + high) / 2;
+    uint32_t low = 0;
+    for (uint32_t high = r->count; low < high;) {
+        uint32_t middle = (low + high) / 2;
         if (r->of[middle].end <= cell)
             low = middle + 1;
         else
@@ -1452,11 +1478,10 @@ static size_t stretch_at(const struct reader *r, uint32_t cell)
 // Puts a stretch in the place of what its cells have; by->stamp 0: they have nothing any more.
 static void stretch_put(struct reader *r, const struct stretch *by)
 {
-    size_t i = stretch_at(r, by->first);
-    uint32_t at = by->first;
+    uint32_t i = stretch_at(r, by->first), at = by->first;
     struct reader old = *r;
     *r = (struct reader){true, old.cta, old.warp, old.kind, 0, 0, 0, NULL};
-    for (size_t k = 0; k < i; ++k)
+    for (uint32_t k = 0; k < i; ++k)
         stretch_push(r, old.of[k]);
     for (; i < old.count && old.of[i].first < by->end; ++i) {
         const struct stretch *o = &old.of[i];
@@ -1476,15 +1501,15 @@ static void stretch_put(struct reader *r, const struct stretch *by)
         stretch_push_part(r, *by, at, by->end);
     for (; i < old.count; ++i)
         stretch_push_part(r, old.of[i], by->end, UINT32_MAX);
-    free(old.of);
+    reader_free(&old);
 }
 
 // Makes room in a list, or takes one out.
-static void stretch_move(struct reader *r, size_t from, size_t to)
+static void stretch_move(struct reader *r, uint32_t from, uint32_t to)
 {
-    size_t count = r->count - from;
+    uint32_t count = r->count - from;
     if (to > from)
-        r->of = array_grow(r->of, r->count, &r->capacity, sizeof *r->of);
+        reader_grow(r);
     memmove(r->of + to, r->of + from, count * sizeof *r->of);
     r->count += to - from;
 }
@@ -1493,7 +1518,7 @@ static void stretch_move(struct reader *r, size_t from, size_t to)
 static void stretch_note(struct reader *r, const struct stretch *by)
 {
     bool goes_on = r->last < r->count && r->of[r->last].end == by->first;
-    size_t i = goes_on ? r->last + 1 : stretch_at(r, by->first);
+    uint32_t i = goes_on ? r->last + 1 : stretch_at(r, by->first);
     struct stretch *o = i < r->count ? &r->of[i] : NULL, *before = i ? &r->of[i - 1] : NULL;
     bool is_free = !o || o->first >= by->end;
     bool inside = !is_free && o->first <= by->first && o->end >= by->end;
@@ -1542,7 +1567,8 @@ static struct reader *reader_at(const struct crowd *c, uint32_t cta, uint32_t wa
 static void crowd_grow(struct crowd *c)
 {
     struct crowd old = *c;
-    c->capacity = old.capacity ? 2 * old.capacity : 16;
+    c->capacity = old.capacity ? 2 * old.capacity : 8;
+    atomic_fetch_add(&crowd_bytes, (c->capacity - old.capacity) * sizeof *c->readers);
     c->readers = need(calloc(c->capacity, sizeof *c->readers));
     for (uint32_t i = 0; i < old.capacity; ++i)
         if (old.readers[i].used)
@@ -1563,38 +1589,39 @@ static struct reader *reader_make(struct crowd *c, uint32_t cta, uint32_t warp, 
     return r;
 }
 
-void crowd_note(struct crowd **crowd, const struct warp *w, uint32_t kind, struct stretch by)
+void crowd_note(struct crowd **crowd, uint32_t cells, const struct warp *w, uint32_t kind,
+                struct stretch by)
 {
     struct crowd *c = *crowd;
     uint32_t cta = (uint32_t)w->cta->number, warp = (uint32_t)w->index;
+    if (atomic_load_explicit(&crowd_bytes, memory_order_relaxed) > MOST_CROWD)
+        return;
     if (!c)
-        c = *crowd = need(calloc(1, sizeof *c));
+        c = *crowd = need(calloc(1, sizeof *c + (cells / 32 + 1) * sizeof *c->cells));
     struct reader *r = c->last;
     if (!r || r->cta != cta || r->warp != warp || r->kind != kind)
         r = c->last = reader_make(c, cta, warp, kind);
     stretch_note(r, &by);
-}
-
-bool crowd_has(const struct crowd *c, uint32_t cell, uint32_t n)
-{
-    bool some = false;
-    for (uint32_t i = 0; c && i < c->capacity && !some; ++i) {
-        size_t k = stretch_at(&c->readers[i], cell);
-        some = k < c->readers[i].count && c->readers[i].of[k].first < cell + n;
-    }
-    return some;
+    for (uint32_t i = by.first / 32; i <= (by.end - 1) / 32; ++i)
+        c->cells[i] |= line_cells(i, by.first, by.end - 1);
 }
 
 // Some cells have been written to: who has read them before is of the past.
 static void crowd_forget(struct crowd *c, uint32_t first, uint32_t n)
 {
     const struct stretch none = {.first = first, .end = first + n};
+    uint32_t left = 0;
     for (uint32_t i = 0; i < c->capacity; ++i) {
         struct reader *r = &c->readers[i];
-        size_t k = stretch_at(r, first);
+        uint32_t k = stretch_at(r, first);
         if (k < r->count && r->of[k].first < none.end)
             stretch_put(r, &none);
+        left |= r->count;
     }
+    for (uint32_t i = first / 32; i <= (first + n - 1) / 32; ++i)
+        c->cells[i] &= ~line_cells(i, first, first + n - 1);
+    if (!left)
+        crowd_empty(c);
 }
 
 // Whether some reading of a crowd is what is asked for; it, into *p.
@@ -1619,7 +1646,7 @@ static bool crowd_find(const struct crowd *c, uint32_t first, uint32_t n, readin
 {
     for (uint32_t i = 0; c && i < c->capacity; ++i) {
         const struct reader *r = &c->readers[i];
-        for (size_t k = stretch_at(r, first); k < r->count && r->of[k].first < first + n; ++k) {
+        for (uint32_t k = stretch_at(r, first); k < r->count && r->of[k].first < first + n; ++k) {
             const struct stretch *s = &r->of[k];
             uint32_t cell = s->first > first ? s->first : first;
             for (; cell < s->end && cell < first + n; ++cell)
@@ -2001,7 +2028,7 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
                 more |= note_read(w, other, page, cell, also) ? 0 : 1u << other;
             }
             if (more)
-                crowd_note(&page->crowd, w, me.kind,
+                crowd_note(&page->crowd, page->cells, w, me.kind,
                            stretch_of(&me, more, cell, alike, at >> shift,
                                       (uint32_t)(end - (at >> shift))));
             if (alike > 1)
@@ -2016,7 +2043,7 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
             }
             set_party(page, CELL_READ + (unsigned)k, cell, (struct party){0});
         }
-        if (page->crowd && crowd_has(page->crowd, cell, alike)) {
+        if (crowd_has(page->crowd, cell, alike)) {
             if (!told && crowd_races(w, op, lane, page->crowd, cell, alike, &p)) {
                 report_global(w, op, lane, at, bytes, access, &p, false);
                 told = true;
@@ -2414,7 +2441,7 @@ static void note_foreign_read(const struct warp *w, int lane, struct races *s, u
             s->foreign->of[k][cell] = me;
             return;
         }
-    crowd_note(&s->foreign->crowd, w, me.kind,
+    crowd_note(&s->foreign->crowd, s->cells, w, me.kind,
                (struct stretch){cell, cell + 1, me.stamp, me.insn, 1u << lane, 0});
 }
 

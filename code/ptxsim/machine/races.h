@@ -35,7 +35,7 @@
 // And some are races although they are strong: volatile accesses of lanes that run together ("warp-
 // synchronous" code), where nothing but their step says which comes first.
 // What is reported is a race. Not every race is reported: of strong writes that are in no order, a cell
-// remembers the last.
+// remembers the last; and of a launch, as many readers as 256 MB hold.
 #ifndef PTXSIM_RACES_H
 #define PTXSIM_RACES_H
 

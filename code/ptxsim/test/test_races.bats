@@ -95,7 +95,7 @@ told() {
 }
 
 @test "strong accesses that overlap in part are a race: in shared memory, between blocks, after another read" {
-    expect partly "4 bytes of shared memory"
+    expect partly "with no barrier in between"
     expect partly_global "with no release and acquire in between"
     expect partly_read "with no barrier in between"
 }

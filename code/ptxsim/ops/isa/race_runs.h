@@ -302,7 +302,7 @@ static void FN(note_reads)(const struct warp *w, struct page *page, uint32_t cel
         b.who[j] = to_b ? who : wb;
     }
     if (left)
-        crowd_note(&page->crowd, w, RACE_PLAIN,
+        crowd_note(&page->crowd, page->cells, w, RACE_PLAIN,
                    (struct stretch){cell, cell + n, now, insn, 0,
                                     ((skip - cell) & ((WARP << per) - 1)) << RUN_SHIFT | per});
 }
@@ -347,7 +347,7 @@ static bool FN(race_run_global)(struct warp *w, const struct op *op, uint64_t at
             (!page->written ||
              FN(parties_before)(w, FN(party_at)(page, CELL_WRITE, from), n, done, per)) &&
             (!lanes ||
-             (!(page->crowd && crowd_has(page->crowd, from, n)) &&
+             (!crowd_has(page->crowd, from, n) &&
               FN(parties_before)(w, FN(party_at)(page, CELL_READ, from), n, done, per) &&
               FN(parties_before)(w, FN(party_at)(page, CELL_READ_2, from), n, done, per)));
         if (good && lanes) {
