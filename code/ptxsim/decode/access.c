@@ -231,8 +231,7 @@ static void decode_access(struct decoder *d, bool store)
     op->is_signed = is_signed(d);
     op->order = order_of(d);
     op->cluster = has(d, MOD_shared_cluster);
-    if (address.space == SPACE_SHARED || address.space == SPACE_GLOBAL ||
-        address.space == SPACE_GENERIC)
+    if (address.space != SPACE_LOCAL && address.space != SPACE_PARAM) // the thread's own
         note_size(d, element * count);
 }
 
