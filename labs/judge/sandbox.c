@@ -19,7 +19,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/personality.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -373,9 +372,6 @@ static pid_t start(const struct box *box, char *const argv[], int in, int out, i
             dup2(filter, FILTER_FD);
         close_others(filter >= 0 ? FILTER_FD : lines >= 0 ? LINES_FD : STDERR_FILENO);
         set_limits(box);
-        // The same addresses in every run, so that a kernel which looks at them earns the same again.
-        if (box->kind == BOX_RUN && !box->gpu)
-            personality(ADDR_NO_RANDOMIZE);
         const char *visible = getenv("CUDA_VISIBLE_DEVICES");
         char *gpus = visible ? text("%s", visible) : NULL;
         clearenv(); // of bubblewrap itself, too, which can be seen in its box

@@ -17,6 +17,10 @@ enum { SECTOR = 32, FREED_KEPT = 256, POISON = 0xff };
 static const size_t LARGE = (size_t)256 << 20;
 static const size_t POISON_PIECE = (size_t)16 << 20;
 static const size_t GAP = (size_t)1 << 20;
+// Where the first allocation lies: far from where a system puts programs, libraries and stacks, which it
+// moves about from run to run. A kernel that looks at its addresses sees the same ones in every run.
+static const uint64_t FIRST_ADDRESS = UINT64_C(0x200000000000),
+                      LAST_ADDRESS = UINT64_C(0x300000000000);
 static const size_t L4_MEMORY = (size_t)23034 << 20; // as an L4 reports it
 
 static struct allocation **allocations; // by base, live and freed
@@ -145,14 +149,28 @@ static bool insert(uint64_t base, size_t bytes, enum memory_kind kind)
     return true;
 }
 
+// Addresses for an allocation behind the one before it; where something is there already, any.
+static char *reserve(size_t bytes)
+{
+    static uint64_t next;
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    char *start = MAP_FAILED;
+
+    next = next ? next : FIRST_ADDRESS;
+    if (within(next, bytes, LAST_ADDRESS)) {
+        start = mmap((void *)(uintptr_t)next, bytes, PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0);
+        next += bytes;
+    }
+    return start != MAP_FAILED ? start : mmap(NULL, bytes, PROT_NONE, flags, -1, 0);
+}
+
 // Zeros: pages that nobody touches cost nothing.
 static void *map(size_t bytes, enum memory_kind kind)
 {
     if (bytes == 0 || bytes > L4_MEMORY || !within(device_bytes, bytes, memory_capacity()))
         return NULL;
     size_t size = mapped_size(bytes);
-    char *start =
-        mmap(NULL, size + 2 * GAP, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *start = reserve(size + 2 * GAP);
     if (start == MAP_FAILED)
         return NULL;
     char *base = start + GAP;

@@ -232,8 +232,7 @@ static void decode_access(struct decoder *d, bool store)
     op->order = order_of(d);
     op->cluster = has(d, MOD_shared_cluster);
     this_insn(d)->element = op->bytes;
-    if (address.space == SPACE_SHARED || address.space == SPACE_GLOBAL ||
-        address.space == SPACE_GENERIC)
+    if (address.space != SPACE_LOCAL && address.space != SPACE_PARAM) // the thread's own
         note_size(d, element * count);
 }
 

@@ -193,8 +193,8 @@ void run_recorded(struct warp *w, char *r, const struct basic_block *b, uint32_t
 
 static void describe(char *text, size_t size, const char *name, const struct matrix *m)
 {
-    static const char *const types[] = {"f16", "bf16", "tf32", "e4m3", "e5m2",
-                                        "s8",  "u8",   "f32",  "s32",  "f64", "s4", "u4", "b1"};
+    static const char *const types[] = {"f16", "bf16", "tf32", "e4m3", "e5m2", "s8", "u8",
+                                        "f32", "s32",  "f64",  "s4",   "u4",   "b1"};
     char rows[64] = "", columns[64] = "";
     for (int i = 0; i < m->count && i < 8; ++i) {
         size_t used = strlen(rows), more = strlen(columns);

@@ -135,7 +135,7 @@ uint8_t *private_memory(struct warp *w, const struct op *op, int lane, uint64_t 
                    : op->space == SPACE_LOCAL ? LOCAL_WINDOW
                                               : window;
     bool is_param = own == PARAM_WINDOW, is_local = own == LOCAL_WINDOW;
-    uint64_t offset = at - (window == own ? own : 0); // of another window: past every end
+    uint64_t offset = op->space == SPACE_GENERIC ? at - own : at;
     if (!is_param && !is_local) {
         fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "%s %u bytes at 0x%llx, in no address space",
                  verb, bytes, (unsigned long long)at);

@@ -18,8 +18,7 @@ bool global_span_slow(struct warp *w, uint64_t address, uint64_t bytes);
 static inline bool global_span(struct warp *w, uint64_t address, uint64_t bytes)
 {
     const struct allocation *last = &w->cta->worker->last;
-    return within(address - last->base, bytes, last->size) ||
-           global_span_slow(w, address, bytes);
+    return within(address - last->base, bytes, last->size) || global_span_slow(w, address, bytes);
 }
 
 // Notes the sectors touched by an access that global_span has just found good.

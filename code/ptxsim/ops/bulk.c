@@ -39,7 +39,8 @@ struct bulk { // a load or a store on its way
     uint32_t group; // of its thread's
     uint32_t at, bytes;
     uint64_t to;
-    struct tensor_map map; // as it was at the issue, whatever the kernel writes there; rank 0: bytes
+    struct tensor_map
+        map; // as it was at the issue, whatever the kernel writes there; rank 0: bytes
     int32_t from[TENSOR_RANK];
 };
 
@@ -365,8 +366,7 @@ static bool load_shared(struct warp *w, char *r, const struct op *op, const stru
     if (!own || !is_own(w, op, lane, own))
         return false;
     if (*bytes % PIECE) {
-        fault_at(w, op, lane, FAULT_MISALIGNED,
-                 "%s of a number of bytes that is no multiple of 16",
+        fault_at(w, op, lane, FAULT_MISALIGNED, "%s of a number of bytes that is no multiple of 16",
                  w->cta->program->insns[op->insn].opcode);
         return false;
     }
@@ -601,8 +601,7 @@ static void issue_store(struct warp *w, char *r, const struct op *op, const stru
     if (!own || !is_own(w, op, lane, own))
         return;
     if (o->tensor) {
-        if (!find_map(w, r, op, o, lane, &b.map) ||
-            !find_corner(w, r, op, o, &b.map, lane, b.from))
+        if (!find_map(w, r, op, o, lane, &b.map) || !find_corner(w, r, op, o, &b.map, lane, b.from))
             return;
         if (o->reduces && !reduces(w, op, lane, &b.map))
             return;

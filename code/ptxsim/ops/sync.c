@@ -12,6 +12,11 @@
 static struct cta *find_object(struct warp *w, char *r, const struct op *op, int lane, uint32_t *at)
 {
     uint64_t wide = address_in(r, op->a, op->wide_address, op->imm, lane);
+    if (op->space == SPACE_GENERIC && wide >> WINDOW_SHIFT != SHARED_WINDOW >> WINDOW_SHIFT) {
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS, "%s at 0x%llx, which is not in shared memory",
+                 w->cta->program->insns[op->insn].opcode, (unsigned long long)wide);
+        return NULL;
+    }
     struct cta *home = mbarrier_home(w, op, lane, wide, op->mbarrier == MBARRIER_INIT, at);
     const struct mbarrier_operands *o = op->operands;
     bool own = op->mbarrier == MBARRIER_WAIT || op->mbarrier == MBARRIER_INIT ||

@@ -118,7 +118,7 @@ struct function {
     int *outer; // of each scope: the one around it, -1 for the body itself
     size_t scope_count, scope_capacity;
     struct function *alias; // .alias: the function that this name stands for; or NULL
-    int params, returns; // of a .func: return values come first among the variables
+    int params, returns;    // of a .func: return values come first among the variables
     int max_threads;
     bool bounded;          // it says max_threads
     unsigned cluster[3];   // .reqnctapercluster, or 0

@@ -1070,10 +1070,11 @@ static bool resolve_aliases(struct module *m, char *why, size_t size)
         bool twice = in_text(m, a->unit, a->name, true) || (declared && declared->alias);
         if (!declared || !of || twice || declared->params != of->params ||
             declared->returns != of->returns) {
-            snprintf(why, size,
-                     ".alias %s, %s: it wants a function that is declared once, without a body, and "
-                     "one with a body and the same parameters",
-                     a->name, a->of);
+            snprintf(
+                why, size,
+                ".alias %s, %s: it wants a function that is declared once, without a body, and "
+                "one with a body and the same parameters",
+                a->name, a->of);
             return false;
         }
         for (size_t k = 0; k < m->function_count; ++k) // each declaration of the name

@@ -1963,6 +1963,104 @@ static void refusals_name_the_line(void **state)
     module_free(m);
 }
 
+// What a module defines is what runs, under a name of the runtime's too: by an alias, before or after the
+// function, or by a body.
+static void names_of_functions(void **state)
+{
+    (void)state;
+#define ADDS                                                                                       \
+    "(.param .b64 to, .param .b32 value)\n{\n.reg .b64 %a; .reg .b32 %v;\nld.param.b64 %a, [to]; " \
+    "ld.param.b32 %v, [value]; add.s32 %v, %v, 1; st.b32 [%a], %v; ret;\n}\n"
+#define CALLS                                                                                      \
+    "(.param .b64 to, .param .b32 value);\n"                                                       \
+    ".visible .entry k(.param .u64 out)\n{\n.reg .b64 %o; ld.param.u64 %o, [out];\n"               \
+    "{.param .b64 p; .param .b32 q; st.param.b64 [p], %o; st.param.b32 [q], 7;\n"                  \
+    "call cudaGraphSetConditional, (p, q);}\nret;\n}\n"
+    static const struct {
+        const char *text, *missing, *why;
+        uint32_t sets;
+    } cases[] = {
+        {HEADER ".extern .func cudaGraphSetConditional" CALLS, "cudaGraphSetConditional", "", 7},
+        {HEADER ".extern .func cudaGraphSetConditional" CALLS ".func adds" ADDS
+                ".alias cudaGraphSetConditional, adds;\n",
+         NULL, "", 8},
+        {HEADER ".func adds" ADDS ".func cudaGraphSetConditional(.param .b64 t, .param .b32 v);\n"
+                ".alias cudaGraphSetConditional, adds;\n.func cudaGraphSetConditional" CALLS,
+         NULL, "", 8},
+        {HEADER ".weak .func cudaGraphSetConditional" ADDS ".func other" CALLS, "other", "", 8},
+        {HEADER ".extern .func cudaGraphSetConditional" CALLS
+                ".alias cudaGraphSetConditional, nothing;\n",
+         NULL, ".alias cudaGraphSetConditional, nothing: it wants a function", 0},
+        {HEADER ".func adds" ADDS ".func cudaGraphSetConditional(.param .b64 t);\n"
+                ".alias cudaGraphSetConditional, adds;\n",
+         NULL, ".alias cudaGraphSetConditional, adds: it wants a function", 0},
+        {HEADER ".func adds" ADDS ".alias other, adds;\n", NULL, ".alias other, adds: it wants", 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        char why[256] = "";
+        struct module *module = module_parse(cases[i].text, why, sizeof why);
+        assert_string_equal(why[0] ? "wrong" : "", cases[i].why[0] ? "wrong" : "");
+        if (!module) {
+            assert_ptr_equal(strstr(why, cases[i].why), why);
+            continue;
+        }
+        const char *missing = module_missing(module, 0);
+        assert_string_equal(missing ? missing : "", cases[i].missing ? cases[i].missing : "");
+        assert_null(module_missing(module, 1));
+        uint32_t *out = memory_alloc(4);
+        struct outcome o = run_module(module, "k", (struct setup){.block = 1}, &out);
+        assert_string_equal(o.fault.text, "");
+        assert_int_equal(*out, cases[i].sets);
+        free(o.lines);
+        memory_free(out);
+        module_free(module);
+    }
+}
+
+// The runtime's functions look at what they are given: an address that is none, a parameter that is too
+// small for what they write there.
+static void calls_of_the_runtime(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *declared, *call, *told;
+    } cases[] = {
+        {"cudaGraphSetConditional(.param .b64 h, .param .b32 v)",
+         ".param .b64 p; .param .b32 q; st.param.b64 [p], -4; st.param.b32 [q], 1; "
+         "call cudaGraphSetConditional, (p, q);",
+         "sets the condition 0xfffffffffffffffc, which is none"},
+        {"cudaGraphSetConditional(.param .b64 h, .param .b32 v)",
+         ".param .b64 p; .param .b32 q; add.s64 %rd1, %out, 2; st.param.b64 [p], %rd1; "
+         "st.param.b32 "
+         "[q], 1; call cudaGraphSetConditional, (p, q);",
+         "sets the condition 0x"},
+        {"(.param .b64 r) malloc(.param .b64 n)",
+         ".param .b32 r; .param .b64 n; st.param.b64 [n], 8; call (r), malloc, (n);",
+         "a call of malloc with 4 bytes, r, where it takes 8"},
+        {"(.param .b32 r) vprintf(.param .b64 f, .param .b64 a)",
+         ".param .b32 r; .param .b64 f; .param .b64 a; st.param.b64 [f], 0x100000100000000; "
+         "st.param.b64 [a], 0; call (r), vprintf, (f, a);",
+         "reads 1 bytes at shared address 0xffffffff, past the end"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        char text[1024], why[256] = "";
+        snprintf(text, sizeof text,
+                 HEADER ".extern .func %s;\n.visible .entry k(.param .u64 out)\n{\n"
+                        ".reg .b64 %%rd<2>, %%out;\nld.param.u64 %%out, [out];\n{%s}\nret;\n}\n",
+                 cases[i].declared, cases[i].call);
+        struct module *module = module_parse(text, why, sizeof why);
+        assert_string_equal(why, "");
+        uint32_t *out = memory_alloc(64);
+        struct outcome o = run_module(module, "k", (struct setup){.block = 1}, &out);
+        assert_false(o.good);
+        if (!strstr(o.fault.text, cases[i].told))
+            fail_msg("%s", o.fault.text);
+        free(o.lines);
+        memory_free(out);
+        module_free(module);
+    }
+}
+
 // 20 floats and a 64-bit address; with a call, what the function needs as well.
 static void registers_alive(void **state)
 {
@@ -2077,6 +2175,8 @@ int main(void)
         cmocka_unit_test(prints_are_handed_on),
         cmocka_unit_test(refusals_name_the_line),
         cmocka_unit_test(linked_texts),
+        cmocka_unit_test(names_of_functions),
+        cmocka_unit_test(calls_of_the_runtime),
         cmocka_unit_test(registers_alive),
         cmocka_unit_test(bad_texts),
         cmocka_unit_test(names),

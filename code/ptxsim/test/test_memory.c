@@ -191,6 +191,35 @@ static void test_what_is_in_use_is_counted(void **state)
     assert_true(memory_capacity() > 1 << 20);
 }
 
+// A process sees the same device addresses as any other, wherever the system puts the process itself.
+static void test_addresses_are_the_same_in_every_process(void **state)
+{
+    (void)state;
+    char line[2][64];
+    for (int i = 0; i < 2; ++i) {
+        FILE *child = popen("exec /proc/$PPID/exe address", "re");
+        assert_non_null(child);
+        assert_non_null(fgets(line[i], sizeof line[i], child));
+        assert_int_equal(pclose(child), 0);
+    }
+    unsigned long device[2], own[2];
+    for (int i = 0; i < 2; ++i)
+        assert_int_equal(sscanf(line[i], "%lx %lx", &device[i], &own[i]), 2);
+    assert_int_equal(device[0], device[1]);
+    FILE *file = fopen("/proc/sys/kernel/randomize_va_space", "re");
+    if (file && fgetc(file) == '2')
+        assert_int_not_equal(own[0], own[1]);
+    if (file)
+        fclose(file);
+}
+
+static int print_addresses(void)
+{
+    printf("%lx %lx\n", (unsigned long)address_of(memory_alloc(1000)),
+           (unsigned long)address_of(environ)); // on its stack
+    return 0;
+}
+
 static void test_too_much_memory_is_refused(void **state)
 {
     (void)state;
@@ -285,8 +314,11 @@ static void test_guarded_memory_is_closed_to_the_host(void **state)
     assert_true(memory_free(guarded));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1 && !strcmp(argv[1], "address"))
+        return print_addresses();
+
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_allocation_is_found_by_its_bytes_and_no_others),
         cmocka_unit_test(test_memory_of_the_host_is_told_from_a_run_past_an_end),
@@ -297,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_freed_memory_is_forgotten_in_the_end),
         cmocka_unit_test(test_only_the_start_of_an_allocation_can_be_freed),
         cmocka_unit_test(test_what_is_in_use_is_counted),
+        cmocka_unit_test(test_addresses_are_the_same_in_every_process),
         cmocka_unit_test(test_too_much_memory_is_refused),
         cmocka_unit_test(test_registered_memory_is_the_programs_own),
         cmocka_unit_test(test_touched_sectors_are_counted),
