@@ -5,9 +5,9 @@
 //   make chapter13 && ./lab13
 //
 // The loads of ch13_warp_specialised without its division of work: all four
-// warps load, convert, meet at a barrier and compute. What it has over
-// chapter 10 is due to the loads; what separates it from the specialised
-// program is due to the division of work.
+// warps load, convert, meet at a barrier and compute. Two warps that share
+// rows meet at a named barrier, as there; what separates the two programs is
+// the division of work, and how many registers ptxas gives to either.
 
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>

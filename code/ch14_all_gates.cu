@@ -28,7 +28,9 @@ struct knobs {
 };
 
 #ifndef KNOBS // the search includes a header that defines them
+// Set them to what the search found
 #define KNOBS 64, 64, 2, 2, 0, false, false, true
+
 #endif
 constexpr knobs KNOB = {KNOBS};
 

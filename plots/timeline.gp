@@ -3,6 +3,9 @@ part(k) = system(sprintf("head -1 '%s' | cut -f %d", data, k))
 first = part(2) + 0
 last = part(3) + 0
 warps = part(4) + 0
+# A chapter's pictures lie beside each other, so all of them have the scale of its longest.
+longest = system(sprintf("f='%s' b=${f##*/}; head -qn 1 \"$f\" \"${f%%/*}\"/\"${b%%%%[-.]*}\"-*timeline.tsv 2>/dev/null | " . \
+    "cut -f 3 | sort -n | tail -1", data)) + 0
 labels = int(system(sprintf("awk 'NR > 1 && !NF { exit } NR > 1 { n++ } END { print n }' '%s'", data)))
 columns = 2
 key_rows = (labels + 1) / columns
@@ -15,7 +18,7 @@ set bmargin at screen below / height
 set tmargin at screen (below + 22.0 * warps) / height
 set border 1
 set style fill solid 1 noborder
-set xrange [first:last]
+set xrange [first:first + longest]
 set yrange [warps - 0.5:-0.5]
 set xtics nomirror scale 0.5
 set ytics scale 0

@@ -177,6 +177,8 @@ line_of() { # FILE PATTERN
     grep -q 'src="data:image/svg+xml,' "$html"
     grep -q 'alt="A query tile meets one key tile' "$html"
     grep -q 'prefers-color-scheme: dark' "$html"
+    grep -qF $'95\xc2\xa0%' "$html"
+    grep -qF $'7\xc2\xa0%' "$html"
     run -1 grep -nE 'data-pos| line="' "$html"
     grep -oE 'href="#[^"]*"' "$html" | sed 's/href="#//; s/"//' | sort -u > targets
     grep -oE '(^| )id="[^"]*"' "$html" | sed 's/ *id="//; s/"//' | sort > ids

@@ -75,10 +75,20 @@ local function set_code(code)
     return raw("\\code{" .. text .. "}")
 end
 
+-- Whether a space stands before a per cent sign, which belongs to the number before it.
+local function before_percent(list, i)
+    local following = list[i + 1]
+    return (list[i].t == "Space" or list[i].t == "SoftBreak") and following
+        and (following.t == "Str" or following.t == "Span")
+        and pandoc.utils.stringify(following):match("^%%")
+end
+
 function inlines.set(list)
     local out = pandoc.List()
     for i, el in ipairs(list) do
-        if el.t == "Link" then
+        if before_percent(list, i) then
+            out:insert(pandoc.Str("\u{a0}"))
+        elseif el.t == "Link" then
             local before = list[i - 1] and list[i - 1].t:match("Space") or list[i - 1]
                 and list[i - 1].t == "SoftBreak"
             local stop = i == 1 or before and list[i - 2] and list[i - 2].t == "Str"
