@@ -1,6 +1,8 @@
 # The sheets of the labs: what tangle and weave make of points, tasks, hints and questions, every
 # error, and that the book's own sheets add up.
 
+load ../test_tree
+
 setup() {
     literate=$BATS_TEST_DIRNAME
     repository=$(cd "$literate/../.." && pwd)
@@ -74,7 +76,7 @@ END
 }
 
 tangle() {
-    pandoc -f "$literate/tangle.lua" chapters/*.md
+    read_by tangle.lua chapters/*.md
 }
 
 # Applies a sed script to the chapter and expects these errors, line numbers as in the result.
