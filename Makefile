@@ -27,6 +27,12 @@ $(if $(filter %.cu %.c,$(unknown)),$(error make takes no program of yours, $(fir
 $(if $(unknown),$(error there is no target $(firstword $(unknown)): make help lists them))
 endif
 
+# In the path of the checkout the shell that nvcc calls reads $ and `, ptxas ends a name at ", and the loader at : and ;.
+unfit := $(foreach c,$$ ` " : ;,$(findstring $c,$(CURDIR)))
+ifneq ($(and $(strip $(unfit)),$(filter-out help,$(MAKECMDGOALS))),)
+$(error the path $(CURDIR) has a $(firstword $(unfit)), which compiler and loader cannot handle: move it to a folder without)
+endif
+
 # make BUILD=dir: all that follows in a copy of the sources in dir, for a checkout that others share and
 # that cannot be written. What is newer there than here stays as it is there.
 ifneq ($(if $(filter command,$(firstword $(origin BUILD))),$(BUILD)),)
@@ -35,14 +41,14 @@ $(goals): elsewhere
 	@:
 elsewhere:
 	@mkdir -p '$(BUILD)' && cp -R --update --preserve=timestamps Makefile book.md chapters code labs plots '$(BUILD)' && \
-	    chmod -R u+w '$(BUILD)' && { [ ! -d .toolkit ] || ln -sfn '$(CURDIR)/.toolkit' '$(BUILD)'/.toolkit; }
+	    chmod -R u+w '$(BUILD)' && { [ ! -d .toolkit ] || ln -sfn "$$PWD/.toolkit" '$(BUILD)'/.toolkit; }
 	@echo "in $(BUILD):"
 	@$(MAKE) --no-print-directory -C '$(BUILD)' BUILD= $(goals)
 else
 # Everything made is in build/, but for links ./labN and what make tangle and make plots write.
 ifneq ($(filter-out help,$(MAKECMDGOALS)),)
 ifneq ($(shell mkdir -p build 2>/dev/null && [ -w build ] && echo yes),yes)
-$(error $(CURDIR)/build cannot be written: make BUILD=~/$(notdir $(CURDIR)) $(MAKECMDGOALS) works in a copy there)
+$(error $(CURDIR)/build cannot be written: make BUILD=~/attention $(MAKECMDGOALS) works in a copy there)
 endif
 endif
 
@@ -370,17 +376,17 @@ gradescope%:
 all: $(programs:%=build/%) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/scoreboard build/probes build/judge build/runner
 	@$(foreach n,$(lab_numbers),$(call link_lab,$n) &&) :
 
-# A student's program, for ./labN my.cu: make student SRC=my.cu OUT=build/student/my, with images like
-# those of the chapter's program NAME=chNN_name, or like most.
+# A student's program, for ./labN my.cu: SRC=my.cu OUT=build/student/my make student, with images like those of the
+# chapter's program NAME=chNN_name, or like most. The shell takes both names from the environment, whatever is in them.
 .PHONY: student
 student: NAME ?= ch04_cp_async
 student: build/libworkbench.a build/gpu
-	$(Q)mkdir -p $(dir $(OUT))
+	$(Q)mkdir -p "$${OUT%/*}"
 ifneq ($(filter %.cu,$(SRC)),)
-	$(Q)$(call native,$(call least,$(NAME))) build/cuda/bin/nvcc $(call nvcc_flags,$(NAME)) $(with_prints) $$native $(call cuda_identity,'$(SRC)') -c '$(SRC)' -o '$(OUT).o'
-	$(Q)$(CXX) '$(OUT).o' build/libworkbench.a $(LIBS) $(CUDA_LIBS) -o '$(OUT)'
+	$(Q)$(call native,$(call least,$(NAME))) build/cuda/bin/nvcc $(call nvcc_flags,$(NAME)) $(with_prints) $$native $(call cuda_identity,"$$SRC") -c "$$SRC" -o "$$OUT.o"
+	$(Q)$(CXX) "$$OUT.o" build/libworkbench.a $(LIBS) $(CUDA_LIBS) -o "$$OUT"
 else
-	$(Q)$(CC) $(PROGRAM_CFLAGS) -Icode $(call identity,'$(SRC)') '$(SRC)' build/libworkbench.a $(LIBS) -o '$(OUT)'
+	$(Q)$(CC) $(PROGRAM_CFLAGS) -Icode $(call identity,"$$SRC") "$$SRC" build/libworkbench.a $(LIBS) -o "$$OUT"
 endif
 
 # Planted bugs, compiled as the programs are. Which there are is known only when tangled.
@@ -626,7 +632,7 @@ SECONDS ?= 600
 .PHONY: fuzz
 fuzz: build/fuzz/fuzz ##5 fuzz the simulator's loader and parser (SECONDS=600)
 	$(Q)cd build/fuzz && ./fuzz -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=1500 -max_len=32768 \
-	    -dict=$(CURDIR)/code/ptxsim/test/fuzz/dictionary -print_final_stats=1 corpus $(CURDIR)/code/ptxsim/test/fuzz/corpus
+	    -dict=../../code/ptxsim/test/fuzz/dictionary -print_final_stats=1 corpus ../../code/ptxsim/test/fuzz/corpus
 
 # What test_counts and test_banks count: PTX only, for the simulator.
 counted := $(addprefix build/tests/code/ptxsim/test/,micro_kernels banks)

@@ -5,8 +5,8 @@ bats_require_minimum_version 1.5.0
 
 load test_tree
 
-copy() {
-    TREE=$BATS_TEST_TMPDIR/tree
+copy() { # [NAME]
+    TREE=$BATS_TEST_TMPDIR/${1-tree}
     copy_tree "$TREE" build/{obj,tangled,mutants,starters,ptxsim,cuda,gpu,flags,debug-print,deps-*,*.stamp,*.tsv,*.a,lab,series,ch*}
 }
 
@@ -163,6 +163,41 @@ programs() {
     LD_LIBRARY_PATH=build/ptxsim build/ch02_scalar --shapes 1x1x8 --seeds 0 --no-timing --record r.json >said
     [ "$(grep -c here said)" -eq 0 ]
     grep -q "$(cut -f 2 before)" r.json
+}
+
+@test "a folder with a capital, a space and an umlaut: its tests tangle, a lab says and films a student's own names" {
+    copy "Größe 1 & O'Brien"
+    cp -a build/profile "$TREE/build"
+    cd "$TREE"
+    (unset "${!BATS_@}" && bats -f 'check names every file' code/literate/test_tangle.bats)
+
+    # At the film's shape, which has one row of CTAs, a barrier is left out.
+    local name='Übung (2).cu' first second
+    sed 's/__syncthreads(); .. the tiles are complete/if (gridDim.y > 1) __syncthreads();/' code/ch02_scalar.cu >"$name"
+    line_of() { grep -nF "$1" "$name" | head -1 | cut -d: -f1; }
+    run -0 labs/lab02 "$name" --film 'Film ü.html'
+    output=$(tr -s '\n ' '  ' <<<"$output")
+    echo "$output"
+    first=$(line_of 'load_tile(t.k') second=$(line_of 'score(t, warp')
+    [[ "$output" == *" attention, $name:"*" (called at $name:$second), block (0,0,0), "* ]]
+    [[ "$output" == *" between line $name:$first (there $name:"*") and line $name:$second (there $name:"* ]]
+    [ "$(python3 code/ptxsim/test/read_film.py faults 'Film ü.html' | grep -cF "between line $name:$first (there ")" -ge 1 ]
+    run -0 build/profile --json lines.json "build/student/${name%.cu}" --shapes 1x2x64 --seeds 0 --no-timing --quiet
+    echo "$output"
+    grep -qF " $name:$(line_of 'dot[r] += ') dot[r] += " <<<"$output"
+    python3 -c 'import json, sys; lines = json.load(open("lines.json"))["kernels"][0]["lines"]
+assert {"file": sys.argv[1], "line": int(sys.argv[2])}.items() <= lines[0].items(), lines[0]' "$name" "$(line_of 'dot[r] += ')"
+}
+
+@test "a path that compiler or loader would cut: one line that says at which letter" {
+    local letter
+    for letter in '$' '`' '"' ':' ';'; do
+        mkdir "$BATS_TEST_TMPDIR/a${letter}b"
+        cp Makefile "$BATS_TEST_TMPDIR/a${letter}b"
+        run -2 make -C "$BATS_TEST_TMPDIR/a${letter}b" --no-print-directory chapter3
+        [ "${#lines[@]}" -eq 1 ]
+        [[ "$output" == *"a${letter}b has a $letter, which compiler and loader cannot handle: move it to a folder without.  Stop." ]]
+    done
 }
 
 @test "an unknown chapter: one line" {

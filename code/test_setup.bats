@@ -314,7 +314,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
     touch "$BATS_TEST_TMPDIR/shared/build" # root can write anywhere, but not into a file
     run -2 env -u MAKEFLAGS make -C "$BATS_TEST_TMPDIR/shared" --no-print-directory chapter3
     [ "${#lines[@]}" -eq 1 ]
-    [[ "$output" == *"$BATS_TEST_TMPDIR/shared/build cannot be written: make BUILD=~/shared chapter3 works in a copy there.  Stop." ]]
+    [[ "$output" == *"$BATS_TEST_TMPDIR/shared/build cannot be written: make BUILD=~/attention chapter3 works in a copy there.  Stop." ]]
     run -0 env -u MAKEFLAGS make -C "$BATS_TEST_TMPDIR/shared" --no-print-directory help
 }
 

@@ -1,6 +1,7 @@
+# What tests share that work in a folder of their own.
+
 # A copy of the checkout to work in, for tests that change a chapter or a record. Of the book it has the
 # first three chapters, which are a book, too, and are tangled in a sixth of the time.
-
 # copy_tree FOLDER BUILT...: with time stamps, and with these parts of build/.
 copy_tree() {
     local tree=$1
@@ -10,4 +11,12 @@ copy_tree() {
     rm -rf "$tree"/labs/work "$tree"/chapters/{0[4-9],[1-9][0-9],[A-Z]*}-*.md \
         "$tree"/chapters/solutions/{0[4-9],[1-9][0-9],[A-Z]}.md "$tree"/code/ch{0[4-9],[1-9][0-9]}_*
     [ $# -eq 0 ] || cp -a --parents "$@" "$tree"
+}
+
+# Pandoc 2.17 makes small letters of all that follows -f, and the checkout may have capitals in its path: a
+# reader of code/literate is named from the folder in hand.
+# read_by READER.lua ARGUMENT...
+read_by() {
+    ln -sfn "$BATS_TEST_DIRNAME" literate
+    pandoc -f "literate/$1" "${@:2}"
 }

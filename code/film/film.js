@@ -1003,8 +1003,7 @@ function listen() {
 // The source lines that an instruction stands in: its own, then where its function is called, and so on.
 function linesOf(insn) {
   const [file, line, callers] = film.recording.instructions[insn];
-  const places = [...callers.matchAll(/([^ ,()]+):(\d+)/g)].map((m) => m[1] + ":" + m[2]);
-  return [file + ":" + line, ...places].map((place) => ({ place, row: view.rowAt.has(place) ? view.rowAt.get(place) : -1 }));
+  return [file + ":" + line, ...callers].map((place) => ({ place, row: view.rowAt.has(place) ? view.rowAt.get(place) : -1 }));
 }
 const textAt = (row) => row < 0 ? "" : film.source[row][2];
 

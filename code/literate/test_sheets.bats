@@ -3,6 +3,8 @@
 
 bats_require_minimum_version 1.5.0
 
+load ../test_tree
+
 setup() {
     literate=$BATS_TEST_DIRNAME
     repository=$(cd "$literate/../.." && pwd)
@@ -76,7 +78,7 @@ END
 }
 
 tangle() {
-    pandoc -f "$literate/tangle.lua" chapters/*.md
+    read_by tangle.lua chapters/*.md
 }
 
 # Applies a sed script to the chapter and expects these errors, line numbers as in the result.

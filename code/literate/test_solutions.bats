@@ -1,5 +1,7 @@
 # Solutions: which exercise has one, what each edition prints of them, and what their commands print.
 
+load ../test_tree
+
 setup_file() {
     export literate=$BATS_TEST_DIRNAME root=$BATS_TEST_DIRNAME/../..
 }
@@ -74,7 +76,7 @@ END
 }
 
 tangle() {
-    pandoc -f "$literate/tangle.lua" chapters/*.md chapters/solutions/*.md
+    read_by tangle.lua chapters/*.md chapters/solutions/*.md
 }
 
 # The book's text, a line.
@@ -93,7 +95,7 @@ expect_errors() { # LINE...
 
 @test "answers of one name become one program, with the chapter's other chunks" {
     mkdir code
-    pandoc -f "$literate/tangle.lua" chapters/02-sum.md chapters/solutions/02.md >written
+    read_by tangle.lua chapters/02-sum.md chapters/solutions/02.md >written
     grep -qx build/answers/ch02_sum.two.c written
     [ "$(cat build/answers/list)" = build/answers/ch02_sum.two.c ]
     [ "$(grep -v '^#line' build/answers/ch02_sum.two.c)" = "int main(void)
@@ -105,11 +107,11 @@ expect_errors() { # LINE...
     grep -qx '#line 7 "chapters/solutions/02.md"' build/answers/ch02_sum.two.c
     grep -q 'total += 1;' code/ch02_sum.c
     sed -i 's/ name=two/ name=deux/' chapters/solutions/02.md
-    pandoc -f "$literate/tangle.lua" chapters/02-sum.md chapters/solutions/02.md >/dev/null
+    read_by tangle.lua chapters/02-sum.md chapters/solutions/02.md >/dev/null
     [ "$(ls build/answers)" = "ch02_sum.deux.c
 list" ]
     touch build/answers/ch02_sum.{deux,two}{,.part} # what was compiled of an answer goes with it
-    pandoc -f "$literate/tangle.lua" chapters/02-sum.md chapters/solutions/02.md >/dev/null
+    read_by tangle.lua chapters/02-sum.md chapters/solutions/02.md >/dev/null
     [ "$(ls build/answers)" = "ch02_sum.deux
 ch02_sum.deux.c
 ch02_sum.deux.part
@@ -147,7 +149,7 @@ END
     printf '\n``` {.c .answer of=ch02-tell name=here}\nreturn 4;\n```\n' >>chapters/02-sum.md
     n=$(grep -n 'name=here' chapters/02-sum.md | cut -d: -f1)
     status=0
-    pandoc -f "$literate/tangle.lua" chapters/02-sum.md chapters/solutions/02.md 2>stderr || status=$?
+    read_by tangle.lua chapters/02-sum.md chapters/solutions/02.md 2>stderr || status=$?
     diff - stderr <<END
 chapters/02-sum.md:$n: answer of ch02-tell in a chapter
 chapters/solutions/02.md:1: answer of ch02-add changes nothing

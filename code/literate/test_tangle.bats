@@ -1,6 +1,8 @@
 # Tangle: exact outputs from fixtures/tangle, and every error.
 # bats file_tags=quick
 
+load ../test_tree
+
 setup() {
     literate=$BATS_TEST_DIRNAME
     fixture=$literate/fixtures/tangle
@@ -9,7 +11,7 @@ setup() {
 }
 
 tangle() {
-    pandoc -f "$literate/tangle.lua" "${@:-chapters/02-sum.md}"
+    read_by tangle.lua "${@:-chapters/02-sum.md}"
 }
 
 use_fixture() {
@@ -36,7 +38,7 @@ expect_errors() {
 
 model() {
     use_fixture
-    SHOW=$1 LITERATE=$literate pandoc -f "$fixture/model.lua" chapters/*.md
+    SHOW=$1 LITERATE=literate read_by fixtures/tangle/model.lua chapters/*.md
 }
 
 @test "programs, line-mapped copies, clean starters and mutants are exactly as expected" {
@@ -93,7 +95,7 @@ model() {
     tangle_fixture
     echo >> code/ch02_sum.c
     mv code/ch03_more.cu code/ch03_less.cu
-    run env TANGLE=check pandoc -f "$literate/tangle.lua" chapters/02-sum.md chapters/03-more.md
+    TANGLE=check run read_by tangle.lua chapters/02-sum.md chapters/03-more.md
     [ "$status" -eq 1 ]
     printf '%s\n' 'code/ch02_sum.c: is not what its chapter says; run `make tangle`' \
         'code/ch03_more.cu: is not what its chapter says; run `make tangle`' \

@@ -131,7 +131,7 @@ void *dlsym(void *handle, const char *name)
 }
 C
     cc -shared -fPIC ../clock.c -o ../clock.so -ldl
-    LD_PRELOAD=$PWD/../clock.so run --separate-stderr "$program" --shapes 1x1x17 --seeds 0 --inputs normal "$@"
+    LD_PRELOAD=../clock.so run --separate-stderr "$program" --shapes 1x1x17 --seeds 0 --inputs normal "$@"
     echo "status $status; stdout: $output; stderr: $stderr"
 }
 
@@ -443,7 +443,7 @@ print(sum(json.load(open("record.json"))["shapes"]["2x2x37q3p16r1"]["lengths"]) 
     command -v script >/dev/null || skip "no script(1) to make a terminal"
     local columns
     for columns in 60 80; do
-        run script -qec "stty cols $columns; $program --shapes 1x1x8 --seeds 0" /dev/null </dev/null
+        PROGRAM=$program run script -qec "stty cols $columns; \"\$PROGRAM\" --shapes 1x1x8 --seeds 0" /dev/null </dev/null
         [ "$status" -eq 0 ]
         [ "$(grep -c '^(tables of 80 columns: this terminal has 60)' <<<"$output")" -eq $((columns < 80)) ]
     done

@@ -107,14 +107,17 @@ bool take_file(const struct stream *made, size_t *at, char **bytes, size_t *size
     return true;
 }
 
-// Runs a line of the shell where it can write, in the box's own /tmp.
+// Runs a line of the shell where it can write, in the box's own /tmp; $book is the book's folder there.
 static struct boxed compile_box(struct submission *s, char *line)
 {
     struct box box = {.kind = BOX_COMPILE, .folder = s->folder, .cpu_seconds = COMPILE_SECONDS};
-    const char *work = box_work(&box);
-    char *command[] = {"/bin/sh", "-c",
-                       options.unsafe ? text("set -e; cd '%s'; %s", work, line)
-                                      : text("set -e; cd /tmp; cp %s/* .; %s", work, line),
+    char *command[] = {"/bin/sh",
+                       "-c",
+                       text("set -e; book=$1; %s; %s",
+                            options.unsafe ? "cd \"$2\"" : "cd /tmp; cp \"$2\"/* .", line),
+                       "sh",
+                       (char *)box_book(),
+                       (char *)box_work(&box),
                        NULL};
     struct boxed b = box_run(&box, command, 5 * COMPILE_SECONDS, MADE_BYTES_MAX);
 
@@ -149,15 +152,14 @@ void write_work(const struct submission *s, const char *name, const char *bytes,
 // compiling: a text that does not compile so may want what they bring, and is compiled with them.
 static bool compile_device(struct submission *s, char **host, size_t *host_bytes)
 {
-    const char *book = box_book();
     struct boxed b = compile_box(
-        s, text("device() { '%s/build/cuda/bin/nvcc' %s -I'%s/code' --compress-mode=none "
+        s, text("device() { \"$book\"/build/cuda/bin/nvcc %s -I\"$book\"/code --compress-mode=none "
                 "-cudart shared --keep --keep-dir . "
                 "-gencode 'arch=compute_89,code=[compute_89,sm_89]' "
                 "\"$@\" -cuda attention.cu -o host.ii 3>&-; }; "
                 "device -D_GLIBCXX_BITS_SPECFUN_H 2>/dev/null || device; " HAND_OUT(
                     "attention.ptx attention.sm_89.cubin host.ii"),
-                book, KERNEL_FLAGS, book));
+                KERNEL_FLAGS));
     size_t at = 0;
     bool made = !s->problem && take_file(&b.lines, &at, &s->ptx, &s->ptx_bytes) &&
                 take_file(&b.lines, &at, &s->cubin, &s->cubin_bytes) &&
@@ -184,27 +186,25 @@ static void take_program(struct submission *s, struct boxed *b)
 
 static void compile_host(struct submission *s)
 {
-    const char *book = box_book();
     int standard = (int)strcspn(strstr(KERNEL_FLAGS, "-std="), " ");
     // The least of the linker: no plugin, which would run what the object's sections ask for.
     struct boxed b = compile_box(
         s, text("g++ %.*s -O1 -w -fno-lto -c host.ii -o host.o 3>&-; "
-                "g++ -fno-lto -fno-use-linker-plugin host.o '%s/build/libworkbench.a' -L'%s/build' "
-                "-l:libjansson.a -L'%s/build/cuda/lib64' -lcudart -lm -lpthread -ldl -o program "
+                "g++ -fno-lto -fno-use-linker-plugin host.o \"$book\"/build/libworkbench.a "
+                "-L\"$book\"/build -l:libjansson.a -L\"$book\"/build/cuda/lib64 -lcudart -lm "
+                "-lpthread -ldl -o program "
                 "3>&-; " HAND_OUT("program"),
-                standard, strstr(KERNEL_FLAGS, "-std="), book, book, book));
+                standard, strstr(KERNEL_FLAGS, "-std=")));
     take_program(s, &b);
 }
 
 // A search: C, and nothing for a GPU.
 static void compile_search(struct submission *s)
 {
-    const char *book = box_book();
     struct boxed b = compile_box(
         s, text("gcc -std=c11 -D_GNU_SOURCE -O1 -Wall -Wextra -fno-lto -fno-use-linker-plugin "
-                "-I'%s/code' search.c '%s/build/libworkbench.a' -L'%s/build' -l:libjansson.a -lm "
-                "-lpthread -ldl -o program 3>&-; " HAND_OUT("program"),
-                book, book, book));
+                "-I\"$book\"/code search.c \"$book\"/build/libworkbench.a -L\"$book\"/build "
+                "-l:libjansson.a -lm -lpthread -ldl -o program 3>&-; " HAND_OUT("program")));
     take_program(s, &b);
 }
 

@@ -101,14 +101,18 @@ static bool make_page(struct submission *s, const struct found *found, char **se
     struct box box = {.kind = BOX_COMPILE, .folder = s->folder, .cpu_seconds = FILM_SECONDS};
     char *name = text("lab%d.json", lab.number);
     write_work(s, name, found->film, found->bytes, 0644);
-    const char *work = box_work(&box);
-    char *command[] = {
-        "/bin/sh", "-c",
-        text("cd '%s' && cp -u '%s/attention.cu' . 2>&-; set -e; "
-             "'%s/build/profile' --film page '%s/%s' >said 3>&-; echo >>said; " HAND_OUT(
-                 "said page"),
-             options.unsafe ? work : "/tmp", work, box_book(), work, name),
-        NULL};
+    char *work = (char *)box_work(&box);
+    char *command[] = {"/bin/sh",
+                       "-c",
+                       text("cd \"$1\" && cp -u \"$2\"/attention.cu . 2>&-; set -e; "
+                            "\"$3\"/build/profile --film page \"$2/$4\" >said 3>&-; "
+                            "echo >>said; " HAND_OUT("said page")),
+                       "sh",
+                       options.unsafe ? work : "/tmp",
+                       work,
+                       (char *)box_book(),
+                       name,
+                       NULL};
     struct boxed b = box_run(&box, command, 5 * FILM_SECONDS, PAGE_BYTES_MAX);
     char *said = NULL;
     size_t at = 0, size;

@@ -164,6 +164,19 @@ static void write_into(const char *folder, const char *name, const char *bytes, 
     free(path);
 }
 
+static char *doubled(const char *path) // for Slurm, to which %a in a file's name is a number
+{
+    char *name = malloc(2 * strlen(path) + 1), *at = name;
+
+    if (!name)
+        fail(EXIT_MACHINE, "out of memory");
+    for (; *path; *at++ = *path++)
+        if (*path == '%')
+            *at++ = '%';
+    *at = '\0';
+    return name;
+}
+
 static char *quoted(const char *word) // for the shell
 {
     char *quote = malloc(4 * strlen(word) + 3), *at = quote;
@@ -232,7 +245,7 @@ static void submit(struct waiting *w, const int *of, int count)
                              : text("--array=0-%d", count - 1);
     argv[n++] = "--export=NIL"; // nothing of this environment
     argv[n++] = text("--chdir=%s", options.root);
-    argv[n++] = text("--output=%s/%%a.log", folder);
+    argv[n++] = text("--output=%s/%%a.log", doubled(folder));
     argv[n++] = "--open-mode=truncate";
     argv[n++] = "--nodes=1";
     argv[n++] = "--ntasks=1";

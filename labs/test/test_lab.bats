@@ -440,9 +440,11 @@ END
     [ "$status" -eq 2 ]
     run lab3 a.cu b.cu
     refused 2 "one program at a time"
-    cp "$LAB/build/ch03_wmma_qk" "$BATS_TEST_TMPDIR/it's.cu"
-    run lab3 "$BATS_TEST_TMPDIR/it's.cu"
-    refused 2 "rename it"
+    for name in '2$' 'a`b' 'a"b' 'a,b'; do
+        cp "$LAB/build/ch03_wmma_qk" "$BATS_TEST_TMPDIR/$name.cu"
+        run lab3 "$BATS_TEST_TMPDIR/$name.cu"
+        refused 2 "$name.cu: rename it: nvcc takes no "
+    done
     [ ! -e "$LAB/build/lab03/record.json" ]
 }
 

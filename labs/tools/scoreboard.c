@@ -161,9 +161,9 @@ static void add_student(const char *source)
         fail(EXIT_MACHINE, "%s: %s", source, strerror(errno));
     struct entry *entry = add_entry(name);
     entry->path = text("build/student/%s", name);
-    char *command[] = {"make", "-s", "student", text("SRC=%s", source), text("OUT=%s", entry->path),
-                       NULL};
-    struct output built = run(command, NULL, RUN_SECONDS, false);
+    char *command[] = {"make", "-s", "student", NULL};
+    char *names[] = {text("SRC=%s", source), text("OUT=%s", entry->path), NULL};
+    struct output built = run(command, names, RUN_SECONDS, false);
     if (built.status != 0)
         fail(EXIT_MACHINE, "%s does not compile:\n%s", source, built.err);
     output_free(&built);

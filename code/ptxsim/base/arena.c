@@ -72,3 +72,18 @@ void text_add(struct text *text, const char *from, size_t size)
     memcpy(text->data + text->size, from, size);
     text->size += size;
 }
+
+void write_string(FILE *file, const char *text)
+{
+    fputc('"', file);
+    for (; *text; ++text) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\')
+            fprintf(file, "\\%c", c);
+        else if (c < ' ')
+            fprintf(file, "\\u%04x", c);
+        else
+            fputc(c, file);
+    }
+    fputc('"', file);
+}

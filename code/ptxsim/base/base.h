@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 // ---- Bounds -------------------------------------------------------------------------------------
 
@@ -39,12 +40,17 @@ struct text { // a text that grows: all 0 at first, `data` from malloc
     size_t size, capacity;
 };
 void text_add(struct text *text, const char *from, size_t size);
+// Writes a text as a string of JSON.
+void write_string(FILE *file, const char *text);
 
 // ---- Names of files (paths.c) -------------------------------------------------------------------
 
 // A source file as the user knows it: nvcc makes every path absolute; what lies in the
 // repository, or below the current directory, is named from there. A part of `path`.
 const char *source_path(const char *path);
+// The next place FILE:LINE of a line's callers, " (called at FILE:LINE, FILE:LINE)", and its length; NULL behind the
+// last. `text` is all of it at first, then what follows the last place.
+const char *next_caller(const char *text, size_t *length);
 // The current directory when the program began, "" if it is not known.
 const char *start_directory(void);
 

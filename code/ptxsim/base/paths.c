@@ -38,6 +38,24 @@ const char *source_path(const char *path)
     return path;
 }
 
+const char *next_caller(const char *text, size_t *length)
+{
+    static const char *const before[] = {" (called at ", ", "};
+    size_t skip = 0;
+
+    for (int i = 0; i < 2; ++i)
+        if (strncmp(text, before[i], strlen(before[i])) == 0)
+            skip = strlen(before[i]);
+    // The line's number ends a place: a file may be called "my, copy (2).cu".
+    for (const char *end = skip ? strchr(text + skip, ':') : NULL; end; end = strchr(end, ':')) {
+        size_t digits = strspn(++end, "0123456789");
+        *length = (size_t)(end + digits - text) - skip;
+        if (digits && (!strncmp(end + digits, ", ", 2) || !strcmp(end + digits, ")")))
+            return text + skip;
+    }
+    return NULL;
+}
+
 const char *start_directory(void)
 {
     return directory;

@@ -18,21 +18,6 @@ static bool endless;
 
 // ---- JSON ---------------------------------------------------------------------------------------
 
-static void write_string(FILE *file, const char *text)
-{
-    fputc('"', file);
-    for (; *text; ++text) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\')
-            fprintf(file, "\\%c", c);
-        else if (c < ' ')
-            fprintf(file, "\\u%04x", c);
-        else
-            fputc(c, file);
-    }
-    fputc('"', file);
-}
-
 static void write_counts(FILE *file, const struct counts *counts)
 {
     fprintf(file, "{");

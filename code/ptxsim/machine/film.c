@@ -103,14 +103,14 @@ static bool listed(const char *list, const struct source_line *at)
         return false;
     if (lists_line(list, at->file, strlen(at->file), at->line))
         return true;
-    const char *caller = strstr(at->callers, "called at ");
-    for (caller = caller ? caller + strlen("called at ") : NULL; caller && *caller;) {
-        size_t end = strcspn(caller, ",)"), colon = end;
-        while (colon > 0 && caller[colon] != ':')
+    size_t length;
+    for (const char *at_caller = at->callers; (at_caller = next_caller(at_caller, &length));
+         at_caller += length) {
+        size_t colon = length;
+        while (at_caller[colon] != ':')
             --colon;
-        if (lists_line(list, caller, colon, atoi(caller + colon + 1)))
+        if (lists_line(list, at_caller, colon, atoi(at_caller + colon + 1)))
             return true;
-        caller += end + strspn(caller + end, ",) ");
     }
     return false;
 }
@@ -383,17 +383,19 @@ void film_fault(struct film *f, enum fault_kind kind, const struct warp *w, int 
 
 // ---- The file -----------------------------------------------------------------------------------
 
-static void write_string(FILE *file, const char *text)
+// A line's callers, from the innermost outwards: ["FILE:LINE", ...].
+static void write_callers(FILE *file, const char *callers)
 {
-    putc('"', file);
-    for (; *text; ++text)
-        if (*text == '"' || *text == '\\')
-            fprintf(file, "\\%c", *text);
-        else if ((unsigned char)*text < ' ')
-            fprintf(file, "\\u%04x", (unsigned char)*text);
-        else
-            putc(*text, file);
-    putc('"', file);
+    const char *comma = "";
+    size_t length;
+    fputs(",[", file);
+    for (const char *at = callers; (at = next_caller(at, &length)); at += length, comma = ",") {
+        char place[256];
+        snprintf(place, sizeof place, "%.*s", (int)length, at);
+        fputs(comma, file);
+        write_string(file, place);
+    }
+    fputc(']', file);
 }
 
 // Instructions: file, line, callers, class, opcode, whether it stores.
@@ -404,8 +406,8 @@ static void write_instructions(FILE *file, const struct program *p)
         const struct insn_info *insn = &p->insns[i];
         fprintf(file, "%s\n[", i ? "," : "");
         write_string(file, insn->at.line ? source_path(insn->at.file) : "");
-        fprintf(file, ",%d,", insn->at.line);
-        write_string(file, insn->at.line ? insn->at.callers : "");
+        fprintf(file, ",%d", insn->at.line);
+        write_callers(file, insn->at.line ? insn->at.callers : "");
         fprintf(file, ",\"%s\",", op_class_names[insn->op_class]);
         write_string(file, insn->opcode);
         fprintf(file, ",%d]", insn->store);

@@ -615,15 +615,15 @@ bool race_in_library(const struct program *program, uint32_t insn)
            strncmp(kernel, "_ZN6thrust", 10) == 0;
 }
 
-// Whether an instruction stands in the program's own files, or was called from there. callers:
-// " (called at FILE:LINE, FILE:LINE)".
+// Whether an instruction stands in the program's own files, or was called from there.
 static bool is_mine(const struct source_line *at)
 {
     if (!at->line || !is_header_of_system(at->file))
         return true;
-    const char *caller = strstr(at->callers, "called at ");
-    for (caller = caller ? caller + 10 : NULL; caller; caller = strstr(caller, ", "))
-        if (!is_header_of_system(caller += strspn(caller, ", ")))
+    size_t length;
+    for (const char *caller = at->callers; (caller = next_caller(caller, &length));
+         caller += length)
+        if (!is_header_of_system(caller))
             return true;
     return false;
 }

@@ -76,7 +76,7 @@ static bool wanted_by(const char *variable, char *path, size_t size, unsigned bl
     block[0] = block[1] = block[2] = 0;
     if (!wanted || !*wanted)
         return false;
-    const char *at = strrchr(wanted, '@');
+    const char *slash = strrchr(wanted, '/'), *at = strrchr(slash ? slash : wanted, '@');
     int length = at ? (int)(at - wanted) : (int)strlen(wanted), end = 0;
     if (at && (sscanf(at, "@%u,%u,%u%n", &block[0], &block[1], &block[2], &end) != 3 || at[end])) {
         static bool said;
@@ -300,10 +300,13 @@ static void write_trace(FILE *file, const struct trace *t)
             t->block[0], t->block[1], t->block[2], t->warps, t->full ? "false" : "true");
     // An instruction: where it stands, its class; runs name instructions by their number.
     fprintf(file, ",\n\"instructions\":[");
-    for (size_t i = 0; i < p->insn_count; ++i)
-        fprintf(file, "%s\n[\"%s\",%d,\"%s\",\"%s\"]", i ? "," : "",
-                p->insns[i].at.line ? source_path(p->insns[i].at.file) : "", p->insns[i].at.line,
-                op_class_names[p->insns[i].op_class], p->insns[i].opcode);
+    for (size_t i = 0; i < p->insn_count; ++i) {
+        const struct insn_info *insn = &p->insns[i];
+        fprintf(file, i ? ",\n[" : "\n[");
+        write_string(file, insn->at.line ? source_path(insn->at.file) : "");
+        fprintf(file, ",%d,\"%s\",\"%s\"]", insn->at.line, op_class_names[insn->op_class],
+                insn->opcode);
+    }
     fprintf(file, "],\n\"runs\":[");
     for (size_t i = 0; i < t->run_count; ++i) {
         const struct trace_run *r = &t->runs[i];

@@ -656,6 +656,53 @@ static void parse_variables(struct parser *p, enum space space)
 
 // ---- Directives ---------------------------------------------------------------------------------
 
+// The byte at *at, some of which a PTX text writes as \" or \\ or, in octal, \303. A letter behind the
+// backslash, as in \n, stands for a control character.
+static char unescape(const char **at)
+{
+    const char *s = *at;
+    int value = 0, digits = 0;
+    if (*s == '\\')
+        while (digits < 3 && s[1 + digits] >= '0' && s[1 + digits] <= '7')
+            value = 8 * value + s[1 + digits++] - '0';
+    *at += *s != '\\' ? 1 : digits ? 1 + digits : 2;
+    if (*s != '\\')
+        return *s;
+    return digits ? (char)value : isalpha((unsigned char)s[1]) ? '\n' : s[1];
+}
+
+// Bytes of the UTF-8 character at a text with a NUL behind; 0: none, or a control character.
+static size_t utf8_length(const char *text)
+{
+    static const uint32_t least[] = {0x20, 0xa0, 0x800, 0x10000};
+    const unsigned char *s = (const unsigned char *)text;
+    size_t more = (s[0] >= 0xc2) + (s[0] >= 0xe0) + (s[0] >= 0xf0);
+    uint32_t c = more ? s[0] & 0x3f >> more : s[0];
+    for (size_t i = 1; i <= more; ++i) {
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (s[i] & 0x3f);
+    }
+    bool invalid = (!more && c >= 0x7f) || (c >= 0xd800 && c < 0xe000) || c > 0x10ffff;
+    return c < least[more] || s[0] > 0xf4 || invalid ? 0 : more + 1;
+}
+
+// The name of a file as it is: in messages, in JSON, and to open it. What could be no part of a line of
+// text, as control characters, is '?'.
+static const char *file_name(struct parser *p)
+{
+    char *name = arena_alloc(&p->module->arena, p->token.length + 1), *end = name;
+    for (const char *at = p->token.text; at < p->token.text + p->token.length;)
+        *end++ = unescape(&at);
+    for (char *at = name; at < end;) {
+        size_t length = utf8_length(at);
+        if (!length)
+            *at = '?';
+        at += length ? length : 1;
+    }
+    return name;
+}
+
 static void parse_file(struct parser *p)
 {
     size_t number = size(p);
@@ -669,7 +716,7 @@ static void parse_file(struct parser *p)
         m->files = files;
         m->file_count = number + 16;
     }
-    m->files[number] = arena_text(&m->arena, p->token.text, p->token.length);
+    m->files[number] = file_name(p);
     advance(p);
     while (accept(p, ","))
         integer(p);

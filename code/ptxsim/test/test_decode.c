@@ -367,6 +367,44 @@ static void refused_by_name(void **state)
     }
 }
 
+// ---- Names of files -----------------------------------------------------------------------------
+
+static void files_have_their_own_names(void **state)
+{
+    (void)state;
+    static const char *const list[][2] = {
+        {"/Gr\\303\\266\\303\\237e 1/my.cu", "/Gr\303\266\303\237e 1/my.cu"},
+        {"Gr\303\266\303\237e.cu", "Gr\303\266\303\237e.cu"},
+        {"a\\\"b\\\\3\\0613.cu", "a\"b\\313.cu"},
+        {"\\033[2J\\n\\177\\302\\233\\334.cu", "?[2J?????.cu"}, // control characters, and Latin-1
+        {"\\360\\237\\231\\202\\355\\240\\200.cu", "\360\237\231\202???.cu"}, // and a surrogate
+    };
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i) {
+        char text[512], why[512] = "";
+        snprintf(text, sizeof text, HEADER ".file 1 \"%s\"\n", list[i][0]);
+        struct module *module = module_parse(text, why, sizeof why);
+        if (!module)
+            fail_msg("%s: %s", list[i][0], why);
+        assert_string_equal(module->files[1], list[i][1]);
+        module_free(module);
+    }
+}
+
+static void callers_end_at_their_line(void **state)
+{
+    (void)state;
+    static const char text[] = " (called at my, copy (2).cu:7, a: 1/b:3.cu:12)";
+    size_t length;
+    const char *place = next_caller(text, &length);
+    assert_int_equal(length, strlen("my, copy (2).cu:7"));
+    assert_memory_equal(place, "my, copy (2).cu:7", length);
+    place = next_caller(place + length, &length);
+    assert_int_equal(length, strlen("a: 1/b:3.cu:12"));
+    assert_memory_equal(place, "a: 1/b:3.cu:12", length);
+    assert_null(next_caller(place + length, &length));
+    assert_null(next_caller("", &length));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -378,6 +416,8 @@ int main(void)
         cmocka_unit_test(blocks_know_whom_they_wait_for),
         cmocka_unit_test(a_barrier_after_a_call),
         cmocka_unit_test(refused_by_name),
+        cmocka_unit_test(files_have_their_own_names),
+        cmocka_unit_test(callers_end_at_their_line),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

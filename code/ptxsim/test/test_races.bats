@@ -204,7 +204,7 @@ told() {
 @test "on a terminal, a kernel that takes longer says how far it is; into a file it does not" {
     command -v script >/dev/null || skip "no script(1) to make a terminal"
     local said
-    PTXSIM_PATIENCE=0 PTXSIM_BUDGET=30000000 run script -qec "$BATS_FILE_TMPDIR/cases same_tile wrong" /dev/null </dev/null
+    PTXSIM_PATIENCE=0 PTXSIM_BUDGET=30000000 run script -qec "'$BATS_FILE_TMPDIR/cases' same_tile wrong" /dev/null </dev/null
     said=$(cat -v <<<"$output")
     [[ "$said" == *"^M^[[Ksame_tile: 0 of 1 blocks, "*" s^M^[[Kptxsim: same_tile, "* ]]
     PTXSIM_PATIENCE=0 PTXSIM_BUDGET=30000000 run "$BATS_FILE_TMPDIR/cases" same_tile wrong

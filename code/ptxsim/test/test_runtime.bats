@@ -322,14 +322,15 @@ END
     "$BATS_TEST_DIRNAME/../../../build/cuda/bin/nvcc" -cudart static -arch=compute_89 small.cu -o static
     expected="ptxsim: the executable has a CUDA runtime of its own: build it with nvcc 13 and\
  -cudart shared"
-    LD_PRELOAD=$LIBRARY/libcudart.so.13 run ./static
+    ln -s "$LIBRARY" preloaded # the loader would cut a path in two at a space
+    LD_PRELOAD=./preloaded/libcudart.so.13 run ./static
     echo "$output"
     [ "$(grep -cxF "$expected" <<<"$output")" -eq 1 ]
     LD_LIBRARY_PATH=$LIBRARY run ./static
     echo "$output"
     [ "$(grep -cxF "$expected" <<<"$output")" -eq 1 ]
     [ "$(grep -c ptxsim <<<"$output")" -eq 1 ]
-    LD_PRELOAD=$LIBRARY/libcudart.so.13 run ./good
+    LD_PRELOAD=./preloaded/libcudart.so.13 run ./good
     [ "$status" -eq 0 ]
     [[ $output != *'runtime of its own'* ]]
 }

@@ -36,7 +36,7 @@ expect_clean() {
     for test in math libraries programs debug hopper; do
         [ -x build/tests/code/ptxsim/test/test_$test ]
         # Their run path names the other library: it must not come first.
-        LD_PRELOAD=$sanitizer:$PWD/build/san/libcudart.so.13 run build/tests/code/ptxsim/test/test_$test
+        LD_PRELOAD=$sanitizer:build/san/libcudart.so.13 run build/tests/code/ptxsim/test/test_$test
         echo "$output"
         [ "$status" -eq 0 ]
         run -1 grep -E 'AddressSanitizer|runtime error' <<<"$output"

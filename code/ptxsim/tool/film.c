@@ -191,37 +191,26 @@ struct
     char place[MOST_CALLS][256]; // "FILE:LINE", the file without its folder
 };
 
-static void add_place(struct chain *c, const char *place, size_t length)
+static void add_place(struct chain *c, const char *place)
 {
-    const char *start = place;
-    for (size_t i = 0; i < length; ++i)
-        if (place[i] == '/')
-            start = place + i + 1;
+    const char *slash = strrchr(place, '/');
     if (c->count < MOST_CALLS)
-        snprintf(c->place[c->count++], sizeof c->place[0], "%.*s", (int)(place + length - start),
-                 start);
+        snprintf(c->place[c->count++], sizeof c->place[0], "%s", slash ? slash + 1 : place);
 }
 
-// From " (called at FILE:LINE, FILE:LINE)", the innermost first, and the instruction's own line.
+// From the callers, ["FILE:LINE", ...] with the innermost first, and the instruction's own line.
 static struct chain chain_of(const json_t *kernel, long number)
 {
     struct chain c = {0};
     char own[4200];
     const json_t *insn = json_array_get(json_object_get(kernel, "instructions"), (size_t)number);
     const char *file = json_string_value(json_array_get(insn, 0));
-    const char *callers = json_string_value(json_array_get(insn, 2));
-    const char *begin = callers ? strstr(callers, "called at ") : NULL;
-    const char *end = begin ? begin + strcspn(begin, ")") : NULL;
-    for (begin = begin ? begin + strlen("called at ") : NULL; begin && end > begin;) {
-        const char *from = end;
-        while (from > begin && from[-1] != ' ')
-            --from;
-        add_place(&c, from, (size_t)(end - from));
-        end = from > begin ? from - 2 : begin;
-    }
+    const json_t *callers = json_array_get(insn, 2);
+    for (size_t i = json_array_size(callers); i-- > 0;)
+        add_place(&c, json_string_value(json_array_get(callers, i)));
     snprintf(own, sizeof own, "%s:%d", file && *file ? file : "?",
              (int)json_integer_value(json_array_get(insn, 1)));
-    add_place(&c, own, strlen(own));
+    add_place(&c, own);
     return c;
 }
 

@@ -144,14 +144,26 @@ static const char *source_label(const char *name, int line)
     return slash ? slash + 1 : name;
 }
 
+// Bytes of the first `most` characters of UTF-8 text, or of all of them; *shown gets how many those are.
+static int start_of(const char *text, int most, int *shown)
+{
+    int bytes = 0;
+    for (*shown = 0; text[bytes] && *shown < most; ++*shown)
+        do
+            ++bytes;
+        while ((text[bytes] & 0xc0) == 0x80);
+    return bytes;
+}
+
 // "03" of chapters/03-wmma-scores.md, else the file's name without its folder.
 static const char *short_name(const char *name)
 {
-    static char text[64];
+    static char text[256];
     const char *slash = strrchr(name, '/');
     const char *base = slash ? slash + 1 : name;
-    size_t digits = strspn(base, "0123456789");
-    snprintf(text, sizeof text, "%.*s", digits && base[digits] == '-' ? (int)digits : 40, base);
+    int digits = (int)strspn(base, "0123456789"), shown;
+    snprintf(text, sizeof text, "%.*s",
+             digits && base[digits] == '-' ? digits : start_of(base, 40, &shown), base);
     return text;
 }
 
@@ -212,15 +224,6 @@ static int by_heat(const void *left, const void *right)
     return order ? order : (int)(number_at(a->line, "line") - number_at(b->line, "line"));
 }
 
-// The first `length` characters of UTF-8 text.
-static void print_start(const char *text, int length)
-{
-    for (; *text && length > 0; --length)
-        do
-            putchar(*text++);
-        while ((*text & 0xc0) == 0x80);
-}
-
 // Columns of the terminal; 80 where there is none.
 static int columns_here(void)
 {
@@ -272,7 +275,7 @@ static json_t *show_kernel(const json_t *kernel, int most, const char *by)
         const json_t *c = json_object_get(hot[i].line, "counts");
         const char *file = string_at(hot[i].line, "file");
         int line = (int)number_at(hot[i].line, "line");
-        char place[80];
+        char place[280];
         snprintf(place, sizeof place, "%s:%d", short_name(file), line);
         json_array_append_new(shown, json_pack("{s:s, s:i, s:s, s:f, s:O}", "file", file, "line",
                                                line, "text", source_text(file, line), "share",
@@ -280,16 +283,19 @@ static json_t *show_kernel(const json_t *kernel, int most, const char *by)
         if ((int)i >= most)
             continue;
         rest -= hot[i].heat;
-        printf("%5.1f%% %6s %6s %7s %6s   %-7s ", 100 * hot[i].heat,
+        int shown;
+        start_of(place, sizeof place, &shown);
+        printf("%5.1f%% %6s %6s %7s %6s   %s%*s ", 100 * hot[i].heat,
                short_number(hot[i].instructions / launches),
                short_number((unit_count(2, c)) / launches),
                short_number((number_at(c, "shared_load_conflicts") +
                              number_at(c, "shared_store_conflicts") +
                              number_at(c, "shared_atomic_conflicts")) /
                             launches),
-               short_number(unit_count(4, c) / launches), place);
-        int used = 46 + (strlen(place) > 7 ? (int)strlen(place) - 7 : 0);
-        print_start(source_text(file, line), columns_here() - used);
+               short_number(unit_count(4, c) / launches), place, shown < 7 ? 7 - shown : 0, "");
+        const char *text = source_text(file, line);
+        printf("%.*s", start_of(text, columns_here() - 46 - (shown > 7 ? shown - 7 : 0), &shown),
+               text);
         putchar('\n');
     }
     if ((size_t)most < count)
@@ -566,6 +572,23 @@ static int run_program(char **argv, const char *variable, const char *cta)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+// Has plots/render draw a table; its exit status.
+static int draw(const char *picture, const char *table, const char *svg)
+{
+    char render[4200];
+    snprintf(render, sizeof render, "%s/plots/render", root);
+    pid_t child = fork();
+    if (child == 0) {
+        execl(render, render, "picture", picture, table, svg, (char *)NULL);
+        fprintf(stderr, "profile: %s: %s\n", render, strerror(errno));
+        _exit(STATUS_BAD);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) < 0)
+        die(STATUS_BAD, "cannot run %s: %s", render, strerror(errno));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_BAD;
+}
+
 static json_t *load(const char *name)
 {
     json_error_t error;
@@ -768,12 +791,9 @@ int main(int argc, char **argv)
             timeline_table(trace, from, to);
         fflush(stdout);
         if (svg) {
-            char command[8192];
-            snprintf(command, sizeof command, "'%s/plots/render' picture %s '%s' '%s'", root,
-                     banks ? "banks" : "timeline", table, svg);
-            int status = system(command);
+            int status = draw(banks ? "banks" : "timeline", table, svg);
             unlink(table);
-            return WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_BAD;
+            return status;
         }
         return 0;
     }
