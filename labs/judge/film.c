@@ -109,7 +109,7 @@ static bool make_page(struct submission *s, const struct found *found, char **se
                  "said page"),
              options.unsafe ? work : "/tmp", work, box_book(), work, name),
         NULL};
-    struct boxed b = box_run(&box, command, 5 * FILM_SECONDS, PAGE_BYTES_MAX);
+    struct boxed b = box_run(&box, command, wall_left(s, 5 * FILM_SECONDS), PAGE_BYTES_MAX);
     char *said = NULL;
     size_t at = 0, size;
     bool made = b.status == 0 && !b.late && !b.chatty && take_file(&b.lines, &at, &said, &size) &&

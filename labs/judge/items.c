@@ -1001,10 +1001,17 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
     } else {
         result = new_result(name);
         grade_items(&g, source, result);
-        json_t *film = options.no_film || lab.journal || !went_wrong(result) ? NULL : film_of(&g.s);
+        bool filmed = !options.no_film && !lab.journal && !wall_over(&g.s) && !g.s.two_ways;
+        json_t *film = filmed && went_wrong(result) ? film_of(&g.s) : NULL;
         if (film)
             json_object_set_new(result, "film", film);
     }
+    if (g.s.two_ways && !json_is_string(json_object_get(result, "refused"))) {
+        json_decref(result); // of some shapes: what it was graded as there is no grade
+        result = refused(name, g.s.two_ways);
+    }
+    if (wall_over(&g.s))
+        json_object_set_new(result, "stopped", json_string(wall_told(&g.s)));
     json_object_set_new(result, "flags", flags_of(source, g.s.ptx));
     json_object_set_new(result, "drawn_from", json_string(secret_name()));
     runner_end(&g.runner);

@@ -41,6 +41,8 @@ static const char help[] =
     "  --late-days N     days that each may be late for nothing; default: 0\n"
     "  --penalty P       percent of the points that a further day costs; default: 10\n"
     "  --jobs N          submissions at a time; default: one a core\n"
+    "  --wall SECONDS    that a submission may take by the clock, all that is done with it\n"
+    "                    together; default: 600, more on a busy machine\n"
     "  --fresh           grade again what was graded before\n"
     "  --item NAME       of a folder that was graded before: this item anew, and all others\n"
     "                    as they were\n"
@@ -303,6 +305,7 @@ static void parse(int argc, char **argv)
         PENALTY,
         OUT,
         JOBS,
+        WALL,
         FRESH,
         ITEM,
         NO_GPU,
@@ -333,6 +336,7 @@ static void parse(int argc, char **argv)
         {"late-days", required_argument, NULL, LATE_DAYS},
         {"penalty", required_argument, NULL, PENALTY},
         {"jobs", required_argument, NULL, JOBS},
+        {"wall", required_argument, NULL, WALL},
         {"fresh", no_argument, NULL, FRESH},
         {"item", required_argument, NULL, ITEM},
         {"no-gpu", no_argument, NULL, NO_GPU},
@@ -368,6 +372,7 @@ static void parse(int argc, char **argv)
         case LATE_DAYS: options.late_days = whole("late-days", optarg, 0, 365); break;
         case PENALTY: options.penalty = whole("penalty", optarg, 0, 100); break;
         case JOBS: options.jobs = whole("jobs", optarg, 1, 256); break;
+        case WALL: options.wall = whole("wall", optarg, 1, 86400); break;
         case FRESH: options.fresh = true; break;
         case ITEM: options.item = optarg; break;
         case NO_GPU: options.cpu_only = true; break;

@@ -45,6 +45,7 @@ struct recorded {
     char kernel[KERNEL_NAME_MAX];
     unsigned grid[3], block[3];
     uint64_t shared;
+    bool cooperative; // its CTAs may wait for one another: all are on the GPU at once
 };
 
 enum verb {

@@ -108,6 +108,17 @@ static size_t print_frame(const struct kernel_info *info)
     return info->local_bytes;
 }
 
+static const char *too_large(uint64_t ctas, uint64_t at_once)
+{
+    static char why[160];
+
+    snprintf(why, sizeof why,
+             "a cooperative launch of %llu CTAs, of which an L4 has room for %llu at once "
+             "(cudaErrorCooperativeLaunchTooLarge)",
+             (unsigned long long)ctas, (unsigned long long)at_once);
+    return why;
+}
+
 // What one launch takes of an L4, as its sm_89 image has it; a line, if no L4 has so much. The one
 // place where a launch's resources are measured, and the limit they are held to.
 static const char *measure(const struct recorded *l, const struct shape *shape, struct footprint *f)
@@ -133,10 +144,14 @@ static const char *measure(const struct recorded *l, const struct shape *shape, 
     if (!gpu_occupancy(l4, &r, threads, l->shared, &fits) || fits.ctas == 0)
         return "no SM of an L4 has room for one CTA: its registers, shared memory and threads "
                "together are too many";
+    uint64_t ctas = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+    uint64_t at_once = (uint64_t)fits.ctas * (uint64_t)l4->sms;
+    if (l->cooperative && ctas > at_once)
+        return too_large(ctas, at_once);
     *f = (struct footprint){
         .registers = r.registers,
         .threads = threads,
-        .ctas = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2],
+        .ctas = ctas,
         .shared_bytes = fixed + l->shared,
         .local_bytes = r.local_bytes > frame ? r.local_bytes - frame : 0,
         .occupancy = fits.share,
@@ -168,6 +183,18 @@ static bool measure_all(const struct run_request *r)
 
 // ---- The simulator ------------------------------------------------------------------------------
 
+// The memory in which the barrier of a cooperative grid counts, zeroed; 0: there is none.
+static uint64_t grid_memory(void)
+{
+    enum { BYTES = 64 };
+    static void *memory;
+
+    memory = memory ? memory : memory_alloc(BYTES);
+    if (memory)
+        memset(memory, 0, BYTES);
+    return (uint64_t)(uintptr_t)memory;
+}
+
 static void launch_all(const struct run_request *r, const union kernel_args *args)
 {
     struct line_counts *lines = NULL;
@@ -181,6 +208,7 @@ static void launch_all(const struct run_request *r, const union kernel_args *arg
             .block = {l->block[0], l->block[1], l->block[2]},
             .dynamic_shared_bytes = l->shared,
             .params = args,
+            .grid_memory = l->cooperative ? grid_memory() : 0,
             .threads = r->threads,
             .schedule = r->schedule,
             .budget = r->budget,

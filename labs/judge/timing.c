@@ -168,7 +168,13 @@ void measure_speed(struct submission *s, const char *name, struct speed *speed)
     if (!prepare(&reference, shape, &own))
         fail(EXIT_MACHINE, "the lab's own program %s", own);
     prepare(&submitted, shape, &speed->why);
+    s->records = submitted.s.records;
+    s->recorded = submitted.s.recorded;
+    s->two_ways = submitted.s.two_ways;
+    double asked = now();
     int lock = take_gpu();
+    s->end += now() - asked; // others' time
+    submitted.s.end = reference.s.end = s->end;
     // The first round is checked and not counted: the driver loads code at the first launch.
     for (int round = -1; round < ROUNDS && !speed->why; ++round) {
         struct turned sets[SETS];

@@ -247,6 +247,8 @@ cudaError_t stream_submit(cudaStream_t stream, struct task *task);
 void task_free(struct task *task);
 // Does a task now. A kernel's fault is explained, and makes every later call fail.
 cudaError_t task_run(const struct task *task);
+// Where launches are only written down: that one is refused, and why.
+void write_refusal(cudaError_t error);
 bool stream_captures(cudaStream_t stream);
 // Whether work may be done in a stream now: it is not capturing.
 cudaError_t stream_now(cudaStream_t stream);

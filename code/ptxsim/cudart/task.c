@@ -305,14 +305,15 @@ static FILE *launches_only(void)
     return lines;
 }
 
-// "launch NAME grid.x .y .z block.x .y .z shared PARAMETERS", these in hexadecimal; "other" for
-// copies and fills, which move nothing.
+// "launch NAME grid.x .y .z block.x .y .z shared cooperative PARAMETERS", these in hexadecimal; "other"
+// for copies and fills, which move nothing.
 static void write_down(const struct task *task, FILE *lines)
 {
     if (task->kind == TASK_KERNEL) {
         const struct launch_order *l = &task->launch;
-        fprintf(lines, "launch %s %u %u %u %u %u %u %zu ", l->kernel->name, l->grid[0], l->grid[1],
-                l->grid[2], l->block[0], l->block[1], l->block[2], l->dynamic_shared_bytes);
+        fprintf(lines, "launch %s %u %u %u %u %u %u %zu %d ", l->kernel->name, l->grid[0], l->grid[1],
+                l->grid[2], l->block[0], l->block[1], l->block[2], l->dynamic_shared_bytes,
+                l->cooperative);
         for (size_t i = 0; i < kernel_info(l->kernel->kernel)->param_bytes; ++i)
             fprintf(lines, "%02x", ((const unsigned char *)l->params)[i]);
         fputc('\n', lines);
@@ -320,6 +321,16 @@ static void write_down(const struct task *task, FILE *lines)
         fputs("other\n", lines);
     }
     fflush(lines);
+}
+
+void write_refusal(cudaError_t error)
+{
+    FILE *lines = launches_only();
+
+    if (lines) {
+        fprintf(lines, "refused %s: %s\n", cudaGetErrorName(error), cudaGetErrorString(error));
+        fflush(lines);
+    }
 }
 
 // The value is looked at when the node is come to, and after each round of a loop.
