@@ -25,6 +25,7 @@
 // Compiling: CPU time of a process; five times as much by the clock.
 enum { COMPILE_SECONDS = 120 };
 enum { SOURCE_BYTES_MAX = 1 << 20, MADE_BYTES_MAX = 64 << 20 };
+enum { PREPROCESSED_MAX = 20 }; // MB, from which on a text that does not compile is not tried twice
 
 // ---- Time by the clock --------------------------------------------------------------------------
 
@@ -193,9 +194,11 @@ static bool compile_device(struct submission *s, char **host, size_t *host_bytes
                 "-cudart shared --keep --keep-dir . "
                 "-gencode 'arch=compute_89,code=[compute_89,sm_89]' "
                 "\"$@\" -cuda attention.cu -o host.ii 3>&-; }; "
-                "device -D_GLIBCXX_BITS_SPECFUN_H 2>/dev/null || device; " HAND_OUT(
+                "device -D_GLIBCXX_BITS_SPECFUN_H 2>said || {"
+                " for made in *.ii; do if [ -s \"$made\" ] && [ $(stat -c %%s \"$made\") -ge %d ]; then"
+                " echo 'preprocesses to more than %d MB' >&2; exit 1; fi; done; device; }; " HAND_OUT(
                     "attention.ptx attention.sm_89.cubin host.ii"),
-                book, KERNEL_FLAGS, book));
+                book, KERNEL_FLAGS, book, PREPROCESSED_MAX << 20, PREPROCESSED_MAX));
     size_t at = 0;
     bool made = !s->problem && take_file(&b.lines, &at, &s->ptx, &s->ptx_bytes) &&
                 take_file(&b.lines, &at, &s->cubin, &s->cubin_bytes) &&

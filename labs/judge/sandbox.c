@@ -65,7 +65,9 @@ static void set_limits(const struct box *box)
     if (box->gpu) // whose driver maps far more than it uses, and opens much
         return;
     limit(RLIMIT_NOFILE, files[box->kind]);
-    limit(RLIMIT_FSIZE, box->kind == BOX_COMPILE ? 64 << 20 : 1 << 20);
+    // A compiler's: all headers of CUB and Thrust preprocess to 17 MB, and what has more takes minutes and
+    // gigabytes: a text that includes itself, say.
+    limit(RLIMIT_FSIZE, box->kind == BOX_COMPILE ? 24 << 20 : 1 << 20);
     limit(RLIMIT_AS, memory[box->kind] << 30);
 }
 
