@@ -197,25 +197,26 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count, uns
         .threads = 1, // who gets what from a queue must not depend on the machine
         .sets = count,
         .scratch = k->scratch,
+        .steps_bytes = k->steps_bytes,
     };
     memcpy(r.launches, k->launches, sizeof r.launches);
     const struct request request = {.verb = VERB_RUN};
-    const void *parts[1 + LAUNCHED_AGAIN] = {&r};
-    size_t sizes[1 + LAUNCHED_AGAIN] = {sizeof r};
+    const void *parts[2 + LAUNCHED_AGAIN] = {&r, k->steps};
+    size_t sizes[2 + LAUNCHED_AGAIN] = {sizeof r, k->steps_bytes};
     for (int i = 0; i < count; ++i) {
         if (lab.cache)
             case_lay_out(&c[i], &k->places, is_stale(g, &c[i]));
-        parts[1 + i] = c[i].inputs;
-        sizes[1 + i] = input_bytes(&c->shape);
+        parts[2 + i] = c[i].inputs;
+        sizes[2 + i] = input_bytes(&c->shape);
     }
-    if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 1 + count, CASE_SECONDS, reply, out,
+    if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 2 + count, CASE_SECONDS, reply, out,
                     why))
         return false;
     if (reply->raced_out) { // the races are known; the numbers are another item's
         struct reply raced = *reply;
         free(*out);
         r.races = false;
-        if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 1 + count, CASE_SECONDS, reply,
+        if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 2 + count, CASE_SECONDS, reply,
                         out, why))
             return false;
         reply->races = raced.races;
@@ -1016,7 +1017,7 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
     json_object_set_new(result, "drawn_from", json_string(secret_name()));
     runner_end(&g.runner);
     for (int i = 0; i < g.shape_count; ++i)
-        places_free(&g.shapes[i].places);
+        launches_free(&g.shapes[i]);
     submission_free(&g.s);
     json_decref(g.cases);
     json_decref(g.raced);

@@ -167,11 +167,13 @@ struct known_launches {
     int count;
     struct places places; // of a cache; else zeros
     uint64_t scratch;     // bytes that it wants besides
+    char *steps;          // lines of what it does to memory, new, or NULL
+    size_t steps_bytes;
 };
 bool submission_launches(struct submission *s, const struct shape *shape, struct known_launches *k,
                          char **why);
 void records_free(struct submission *s); // keeps what is new of them
-void places_free(struct places *places);
+void launches_free(struct known_launches *k);
 
 // ---- The runner ---------------------------------------------------------------------------------
 

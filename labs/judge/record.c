@@ -30,6 +30,15 @@ static uint64_t read_number(char **line, uint64_t most)
     return good ? value : most + 1;
 }
 
+static void read_bytes(unsigned char *to, const char *digits, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; ++i) {
+        unsigned byte;
+        sscanf(digits + 2 * i, "%2x", &byte);
+        to[i] = (unsigned char)byte;
+    }
+}
+
 static bool is_name(const char *name, size_t length)
 {
     for (size_t i = 0; i < length; ++i)
@@ -65,7 +74,8 @@ static const char *read_launch(char *line, const struct shape *shape, struct rec
     size_t bytes = args_for(&wanted, shape);
 
     if (strcmp(line, "other") == 0)
-        return "copies or fills memory while it launches";
+        return "copies from the device, or has a host function run, while it launches: what comes of that "
+               "is not there to go on with";
     char *name = line + strlen(head), *space = strchr(name, ' ');
     if (strncmp(line, head, strlen(head)) != 0 || !space || space == name ||
         !is_name(name, (size_t)(space - name)))
@@ -85,16 +95,30 @@ static const char *read_launch(char *line, const struct shape *shape, struct rec
     l->cooperative = read_number(&line, 1) == 1;
     if (has_too_many_ctas(l, shape))
         return "a launch of it has more CTAs than the output has elements";
-    if (strlen(line) != 2 * bytes || strspn(line, "0123456789abcdef") != 2 * bytes)
-        return text("its kernel takes something else than one %s", name_of_args);
-    for (size_t i = 0; i < bytes; ++i) {
-        unsigned byte;
-        sscanf(line + 2 * i, "%2x", &byte);
-        ((unsigned char *)&got)[i] = (unsigned char)byte;
-    }
+    size_t digits = strspn(line, "0123456789abcdef");
+    if (line[digits] || digits % 2 || digits < 2 * bytes)
+        return text("its kernel's first parameter is not one %s", name_of_args);
+    if (digits / 2 - bytes > MORE_MAX)
+        return text("its kernel takes more than %d bytes beside one %s", MORE_MAX, name_of_args);
+    read_bytes((unsigned char *)&got, line, bytes);
+    l->more_bytes = (uint32_t)(digits / 2 - bytes);
+    read_bytes(l->more, line + 2 * bytes, l->more_bytes);
     if (memcmp(&got, &wanted, bytes))
-        return text("does not hand on the %s that it is given", name_of_args);
+        return text("does not hand on the %s that it is given, as its first parameter", name_of_args);
     return NULL;
+}
+
+// What is done to memory is for the runner to read.
+static bool is_step(const char *line)
+{
+    return strncmp(line, "memory ", 7) == 0 || strncmp(line, "write ", 6) == 0 ||
+           strncmp(line, "fill ", 5) == 0;
+}
+
+static struct recorded *take_steps(struct recorded *l, FILE *steps)
+{
+    l->steps = (uint32_t)ftell(steps);
+    return l;
 }
 
 static const char *read_record(char *lines, bool ended_well, struct known_launches *k)
@@ -102,28 +126,39 @@ static const char *read_record(char *lines, bool ended_well, struct known_launch
     char *rest = NULL;
     const char *wrong = NULL, *refused = NULL;
 
+    FILE *steps = open_memstream(&k->steps, &k->steps_bytes);
+
+    if (!steps)
+        fail(EXIT_MACHINE, "out of memory");
     k->count = 0;
     memset(k->launches, 0, sizeof k->launches);
     for (char *line = strtok_r(lines, "\n", &rest); line && !wrong;
          line = strtok_r(NULL, "\n", &rest)) {
         if (!refused && strncmp(line, "refused ", 8) == 0)
             refused = text("a launch of it fails: %s", cleaned(line + 8, strlen(line + 8)));
+        else if (is_step(line))
+            fprintf(steps, "%s\n", line);
         else if (k->count == LAUNCHES_MAX)
             wrong = text("launches more than %d kernels", LAUNCHES_MAX);
         else
-            wrong = read_launch(line, &k->shape, &k->launches[k->count++]);
+            wrong = read_launch(line, &k->shape, take_steps(&k->launches[k->count++], steps));
     }
+    fclose(steps);
+    k->steps_bytes = k->count ? k->launches[k->count - 1].steps : 0;
     // One that was refused and then made in another way is no fault of a program that ends well.
     return !wrong && (k->count == 0 || !ended_well) ? refused : wrong;
 }
 
 // ---- Places -------------------------------------------------------------------------------------
 
-void places_free(struct places *places)
+void launches_free(struct known_launches *k)
 {
-    free(places->codes);
-    free(places->scales);
-    *places = (struct places){0};
+    free(k->places.codes);
+    free(k->places.scales);
+    free(k->steps);
+    k->places = (struct places){0};
+    k->steps = NULL;
+    k->steps_bytes = 0;
 }
 
 static bool same_places(const struct places *a, const struct places *b)
@@ -264,10 +299,15 @@ static char *difference(const struct known_launches *a, const struct known_launc
                            : memcmp(x->block, y->block, sizeof x->block) != 0 ? "block"
                            : x->shared != y->shared           ? "size of its shared memory"
                            : x->cooperative != y->cooperative ? "kind of launch"
+                           : x->more_bytes != y->more_bytes ||
+                                   memcmp(x->more, y->more, x->more_bytes) != 0
+                               ? "parameter"
                                                               : NULL;
         if (what)
             return text("launch %d has another %s", i + 1, what);
     }
+    if (a->steps_bytes != b->steps_bytes || memcmp(a->steps, b->steps, a->steps_bytes) != 0)
+        return text("what it puts into memory differs");
     return a->scratch != b->scratch || !same_places(&a->places, &b->places)
                ? text("it wants a cache to be filled in another way")
                : NULL;
@@ -295,8 +335,8 @@ static json_t *record_twice(struct submission *s, const struct shape *shape)
                          what));
         free(what);
     }
-    places_free(&k[0].places);
-    places_free(&k[1].places);
+    launches_free(&k[0]);
+    launches_free(&k[1]);
     json_decref(said[1]);
     return said[0];
 }
@@ -365,7 +405,7 @@ bool submission_launches(struct submission *s, const struct shape *shape, struct
         wrong = said ? read_said(said, k) : (*why = wall_told(s));
     if (!wrong)
         return true;
-    places_free(&k->places);
+    launches_free(k);
     *why = *why ? *why : text("%s", wrong);
     return false;
 }

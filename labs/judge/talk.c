@@ -88,7 +88,8 @@ static bool begin(struct runner *r, const struct submission *s, int seconds, cha
     fcntl(r->to, F_SETFL, O_NONBLOCK);
     free(command[0]);
     if (!send_request(r, &load, parts, sizes, 3, end) || !take_reply(r, 0, 0, &reply, &out, end)) {
-        *why = text("the runner does not take the kernel");
+        *why = wall_over(s) ? text("stopped: it %s", wall_told(s))
+                            : text("the runner does not take the kernel");
         r->used += runner_end(r);
         return false;
     }

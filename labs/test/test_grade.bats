@@ -155,7 +155,7 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
     gradebook=$(<"$BATS_FILE_TMPDIR/out/grades.csv")
     for line in '"sleeps.cu".*did not end within' '"prints-result.cu".*launches no kernel' \
                 '"floods-record.cu".*writes without end' '"host-computes.cu".*does not hand on' \
-                '"copies-memory.cu".*copies or fills' '"incbin.cu".*does not compile' \
+                '"copies-memory.cu".*copies from the device' '"incbin.cu".*does not compile' \
                 '"includes-passwd.cu".*does not compile'; do
         grep -q "$line" <<<"$gradebook"
     done
@@ -585,13 +585,12 @@ END
 }
 
 @test "a submission has so much time by the clock, for all that is done with it, and is told when it is over" {
-    short
     grade --no-film --wall 1 code/ch04_cp_async.cu # which is compiled, and computes for longer
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *"STOPPED: it took longer than 1 s by the clock in all."* ]]
     [[ $(xargs <<<"$output") == *"not run: it took longer than 1 s by the clock in all"* ]]
-    [[ $output == *"points  "*" 0 / 85"* ]]
+    short
     echo "int main(void) { return 0; } // $RANDOM$RANDOM" >"$BATS_TEST_TMPDIR/new.cu"
     grade --no-film --wall 1 "$BATS_TEST_TMPDIR/new.cu"
     echo "$output"

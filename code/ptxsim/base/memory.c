@@ -145,14 +145,32 @@ static bool insert(uint64_t base, size_t bytes, enum memory_kind kind)
     return true;
 }
 
+static uint64_t next_place; // where the next allocation goes, 0: anywhere
+
+void memory_place(uint64_t address)
+{
+    next_place = address;
+}
+
+// Addresses for an allocation, and the gaps at its ends.
+static char *reserve(size_t bytes)
+{
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    if (next_place)
+        flags |= MAP_FIXED_NOREPLACE;
+    char *start = mmap((void *)(uintptr_t)next_place, bytes, PROT_NONE, flags, -1, 0);
+    if (start != MAP_FAILED && next_place)
+        next_place += bytes;
+    return start;
+}
+
 // Zeros: pages that nobody touches cost nothing.
 static void *map(size_t bytes, enum memory_kind kind)
 {
     if (bytes == 0 || bytes > L4_MEMORY || bytes > memory_capacity() - device_bytes)
         return NULL;
     size_t size = mapped_size(bytes);
-    char *start =
-        mmap(NULL, size + 2 * GAP, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *start = reserve(size + 2 * GAP);
     if (start == MAP_FAILED)
         return NULL;
     char *base = start + GAP;
@@ -209,6 +227,17 @@ void *memory_alloc_kind(size_t bytes, enum memory_kind kind)
     void *base = map(bytes, kind);
     if (base && kind == MEMORY_DEVICE)
         fill_poison(base, bytes);
+    return base;
+}
+
+void *memory_alloc_at(uint64_t address, size_t bytes, enum memory_kind kind)
+{
+    uint64_t before = next_place;
+    void *base;
+
+    next_place = address - GAP;
+    base = address > GAP ? memory_alloc_kind(bytes, kind) : NULL;
+    next_place = before;
     return base;
 }
 

@@ -22,6 +22,8 @@ static cudaError_t allocate(void **address, size_t bytes, enum memory_kind kind)
         memory_track(*address);
         memory_guard(*address);
     }
+    if (*address && kind != MEMORY_HOST)
+        write_memory(*address, bytes, kind == MEMORY_MANAGED);
     return *address ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 

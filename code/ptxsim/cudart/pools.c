@@ -83,6 +83,7 @@ void *graph_memory(size_t bytes)
     void *memory = memory_alloc(bytes);
     if (!memory)
         return NULL;
+    write_memory(memory, bytes, false);
     kept_bytes += bytes;
     kept = array_grow(kept, kept_count, &kept_capacity, sizeof *kept);
     return kept[kept_count++] = memory;
