@@ -190,15 +190,17 @@ static bool compile_device(struct submission *s, char **host, size_t *host_bytes
 {
     const char *book = box_book();
     struct boxed b = compile_box(
-        s, text("device() { '%s/build/cuda/bin/nvcc' %s -I'%s/code' --compress-mode=none "
-                "-cudart shared --keep --keep-dir . "
-                "-gencode 'arch=compute_89,code=[compute_89,sm_89]' "
-                "\"$@\" -cuda attention.cu -o host.ii 3>&-; }; "
-                "device -D_GLIBCXX_BITS_SPECFUN_H 2>said || {"
-                " for made in *.ii; do if [ -s \"$made\" ] && [ $(stat -c %%s \"$made\") -ge %d ]; then"
-                " echo 'preprocesses to more than %d MB' >&2; exit 1; fi; done; device; }; " HAND_OUT(
-                    "attention.ptx attention.sm_89.cubin host.ii"),
-                book, KERNEL_FLAGS, book, PREPROCESSED_MAX << 20, PREPROCESSED_MAX));
+        s,
+        text(
+            "device() { '%s/build/cuda/bin/nvcc' %s -I'%s/code' --compress-mode=none "
+            "-cudart shared --keep --keep-dir . "
+            "-gencode 'arch=compute_89,code=[compute_89,sm_89]' "
+            "\"$@\" -cuda attention.cu -o host.ii 3>&-; }; "
+            "device -D_GLIBCXX_BITS_SPECFUN_H 2>said || {"
+            " for made in *.ii; do if [ -s \"$made\" ] && [ $(stat -c %%s \"$made\") -ge %d ]; then"
+            " echo 'preprocesses to more than %d MB' >&2; exit 1; fi; done; device; }; " HAND_OUT(
+                "attention.ptx attention.sm_89.cubin host.ii"),
+            book, KERNEL_FLAGS, book, PREPROCESSED_MAX << 20, PREPROCESSED_MAX));
     size_t at = 0;
     bool made = !s->problem && take_file(&b.lines, &at, &s->ptx, &s->ptx_bytes) &&
                 take_file(&b.lines, &at, &s->cubin, &s->cubin_bytes) &&

@@ -24,7 +24,8 @@ static uint64_t pass(uint64_t ns) // and what it is then
 static struct timespec looked(void)
 {
     uint64_t ns = pass(LOOK);
-    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    return (struct timespec){.tv_sec = (time_t)(ns / 1000000000),
+                             .tv_nsec = (long)(ns % 1000000000)};
 }
 
 int clock_gettime(clockid_t clock, struct timespec *to)

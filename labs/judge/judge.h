@@ -72,7 +72,7 @@ struct box {
     const char *folder; // private to this submission; in a box /work, read only
     bool gpu;           // BOX_RUN: the GPU's device files are there
     int cpu_seconds;    // that a process in it may use
-    const char *clock;  // of a BOX_RECORD: nanoseconds since 1970 at which its clock begins; or NULL
+    const char *clock; // of a BOX_RECORD: nanoseconds since 1970 at which its clock begins; or NULL
 };
 
 struct stream { // what a process wrote, up to a limit

@@ -445,8 +445,8 @@ static int jobs_that_fit(int wanted)
     int jobs = fit < 1 ? 1 : fit < wanted ? (int)fit : wanted;
 
     if (jobs < wanted)
-        printf("%d at a time, not %d: each may take %.4g GiB, and %.1f are free\n", jobs, wanted, each,
-               memory_free() / (1 << 30));
+        printf("%d at a time, not %d: each may take %.4g GiB, and %.1f are free\n", jobs, wanted,
+               each, memory_free() / (1 << 30));
     return jobs;
 }
 

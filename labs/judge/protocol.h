@@ -17,7 +17,7 @@
 
 enum { LAUNCHES_MAX = 8, KERNEL_NAME_MAX = 4096, REPLY_FD = 3, PRINTED_MAX = 2048 };
 enum { FILM_BYTES_MAX = 32 << 20 }; // of JSON; of more there is no film
-enum { SCRATCH_MOST = 64 << 20 }; // bytes: of a cache's, and of what host code allocates
+enum { SCRATCH_MOST = 64 << 20 };   // bytes: of a cache's, and of what host code allocates
 enum { MORE_MAX = 256 };
 enum { REPORTS_MAX = 10000 }; // races and the like, after which a launch is stopped
 

@@ -74,7 +74,8 @@ static const char *read_launch(char *line, const struct shape *shape, struct rec
     size_t bytes = args_for(&wanted, shape);
 
     if (strcmp(line, "other") == 0)
-        return "copies from the device, or has a host function run, while it launches: what comes of that "
+        return "copies from the device, or has a host function run, while it launches: what comes "
+               "of that "
                "is not there to go on with";
     char *name = line + strlen(head), *space = strchr(name, ' ');
     if (strncmp(line, head, strlen(head)) != 0 || !space || space == name ||
@@ -104,7 +105,8 @@ static const char *read_launch(char *line, const struct shape *shape, struct rec
     l->more_bytes = (uint32_t)(digits / 2 - bytes);
     read_bytes(l->more, line + 2 * bytes, l->more_bytes);
     if (memcmp(&got, &wanted, bytes))
-        return text("does not hand on the %s that it is given, as its first parameter", name_of_args);
+        return text("does not hand on the %s that it is given, as its first parameter",
+                    name_of_args);
     return NULL;
 }
 
@@ -228,10 +230,8 @@ static json_t *record(struct submission *s, const struct shape *shape, int run)
     // The years 2020 to 2084: any date, any time of day.
     uint64_t drawn = secret_draw("clock %s %d", shape->name, run) >> 3;
     char *clock = text("%llu", 1577836800000000000ull + (unsigned long long)drawn);
-    struct box box = {.kind = BOX_RECORD,
-                      .folder = s->folder,
-                      .cpu_seconds = RECORD_CPU_SECONDS,
-                      .clock = clock};
+    struct box box = {
+        .kind = BOX_RECORD, .folder = s->folder, .cpu_seconds = RECORD_CPU_SECONDS, .clock = clock};
     char *command[] = {text("%s/program", box_work(&box)), "--launch-only", "--shapes",
                        (char *)shape->name, NULL};
     struct boxed b = box_run(&box, command, wall_left(s, RECORD_SECONDS), RECORD_BYTES_MAX);
@@ -252,10 +252,11 @@ static json_t *record(struct submission *s, const struct shape *shape, int run)
     else if (b.chatty)
         json_object_set_new(said, "wrong", json_string("its host code writes without end"));
     else if (b.lines.size == 0)
-        json_object_set_new(said, "wrong",
-                            b.status > 128 && b.status <= 128 + 64
-                                ? json_sprintf("its host code crashed (%s)", strsignal(b.status - 128))
-                                : json_string("its host code launches no kernel"));
+        json_object_set_new(
+            said, "wrong",
+            b.status > 128 && b.status <= 128 + 64
+                ? json_sprintf("its host code crashed (%s)", strsignal(b.status - 128))
+                : json_string("its host code launches no kernel"));
     else if (json_object_set_new(said, "lines", json_stringn(b.lines.bytes, b.lines.size)) ||
              (shape_queries(shape) &&
               json_object_set_new(said, "printed", json_stringn(b.out.bytes, b.out.size))))
@@ -294,15 +295,15 @@ static char *difference(const struct known_launches *a, const struct known_launc
         return text("%d launches and %d", a->count, b->count);
     for (int i = 0; i < a->count; ++i) {
         const struct recorded *x = &a->launches[i], *y = &b->launches[i];
-        const char *what = strcmp(x->kernel, y->kernel) != 0                 ? "kernel"
-                           : memcmp(x->grid, y->grid, sizeof x->grid) != 0    ? "grid"
-                           : memcmp(x->block, y->block, sizeof x->block) != 0 ? "block"
-                           : x->shared != y->shared           ? "size of its shared memory"
-                           : x->cooperative != y->cooperative ? "kind of launch"
-                           : x->more_bytes != y->more_bytes ||
-                                   memcmp(x->more, y->more, x->more_bytes) != 0
-                               ? "parameter"
-                                                              : NULL;
+        const char *what =
+            strcmp(x->kernel, y->kernel) != 0                  ? "kernel"
+            : memcmp(x->grid, y->grid, sizeof x->grid) != 0    ? "grid"
+            : memcmp(x->block, y->block, sizeof x->block) != 0 ? "block"
+            : x->shared != y->shared                           ? "size of its shared memory"
+            : x->cooperative != y->cooperative                 ? "kind of launch"
+            : x->more_bytes != y->more_bytes || memcmp(x->more, y->more, x->more_bytes) != 0
+                ? "parameter"
+                : NULL;
         if (what)
             return text("launch %d has another %s", i + 1, what);
     }
@@ -330,9 +331,10 @@ static json_t *record_twice(struct submission *s, const struct shape *shape)
     if (what) {
         json_object_set_new(
             said[0], "two_ways",
-            json_sprintf("its host code, asked twice how it launches, says two things: %s. A launch "
-                         "must not depend on the clock, on chance or on an address",
-                         what));
+            json_sprintf(
+                "its host code, asked twice how it launches, says two things: %s. A launch "
+                "must not depend on the clock, on chance or on an address",
+                what));
         free(what);
     }
     launches_free(&k[0]);
@@ -360,9 +362,9 @@ static void drop_late(json_t *records)
     json_t *said;
     void *next;
 
-    json_object_foreach_safe(records, next, shape, said)
-        if (json_is_true(json_object_get(said, "late")))
-            json_object_del(records, shape);
+    json_object_foreach_safe(records, next, shape,
+                             said) if (json_is_true(json_object_get(said, "late")))
+        json_object_del(records, shape);
 }
 
 void records_free(struct submission *s)

@@ -269,7 +269,7 @@ static void take_steps(char *from, const char *end)
         next = next ? next + 1 : (char *)end;
         char kept = next[-1];
         next[-1] = '\0';
-        const char *wrong = strncmp(from, "memory ", 7) == 0 ? step_memory(from + 7)
+        const char *wrong = strncmp(from, "memory ", 7) == 0  ? step_memory(from + 7)
                             : strncmp(from, "write ", 6) == 0 ? step_store(from + 6, false)
                                                               : step_store(from + 5, true);
         next[-1] = kept;

@@ -552,7 +552,7 @@ struct boxed box_run(const struct box *box, char *const argv[], double seconds, 
             close(streams[i]->fd);
     b.status = ended != pid ? -1 : WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     b.used = ended == pid ? cpu_seconds(&used) : box->cpu_seconds;
-    b.late = b.late || (b.status && b.used >= box->cpu_seconds);
+    b.late = b.late || (ended == pid && b.status && b.used >= box->cpu_seconds);
     return b;
 }
 

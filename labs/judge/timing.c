@@ -178,7 +178,8 @@ void measure_speed(struct submission *s, const char *name, struct speed *speed)
     if (!prepare(&reference, shape, &own))
         fail(EXIT_MACHINE, "the lab's own program %s", own);
     if (prepare(&submitted, shape, &speed->why) && gives_memory(&submitted.known))
-        speed->why = text("not timed: its host part gives its kernels memory or numbers of its own");
+        speed->why =
+            text("not timed: its host part gives its kernels memory or numbers of its own");
     s->records = submitted.s.records;
     s->recorded = submitted.s.recorded;
     s->two_ways = submitted.s.two_ways;

@@ -49,7 +49,7 @@ static struct shared { // with the host, which writes to it unseen
     const char *at;
     char *told; // what of it is written down, NULL: nothing
     size_t size;
-} *shared;
+} * shared;
 static size_t shared_count, shared_capacity;
 
 static void share(const char *name, const void *at, size_t size)
@@ -144,7 +144,8 @@ static void write_row(const struct task *task, size_t slice, size_t row)
         return;
     }
     const char *to = task->copy.to + slice * task->copy.to_slice + row * task->copy.to_pitch;
-    const char *from = task->copy.from + slice * task->copy.from_slice + row * task->copy.from_pitch;
+    const char *from =
+        task->copy.from + slice * task->copy.from_slice + row * task->copy.from_pitch;
     const struct allocation *a = memory_find((uint64_t)(uintptr_t)from, task->copy.width, NULL);
     bool of_host = !a || a->kind != MEMORY_DEVICE;
     if (of_host && write_target("write", to, task->copy.width))

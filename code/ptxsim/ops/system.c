@@ -73,9 +73,9 @@ static void put(struct warp *w, const char *from, size_t size)
         text_add(&w->printed, from, size);
 }
 
-// A width or a precision that is more than this is this: what one conversion prints is bounded, as it is by
-// a GPU's buffer.
-enum { WIDEST = 512 };
+// A width or a precision that is more than this is this. A GPU's driver writes as many characters as are asked
+// for, two thousand million if need be, and takes a second for each such line: here there are too many lanes.
+enum { WIDEST = 4096 };
 
 // The number at format[*at], which then is its last digit.
 static int digits(const char *format, size_t *at)
@@ -93,7 +93,7 @@ static int digits(const char *format, size_t *at)
 static bool print_one(struct warp *w, const struct op *op, int lane, const char *format,
                       size_t *length, uint64_t *arguments, int *converted)
 {
-    char spec[64] = "%", out[1200];
+    char spec[64] = "%", out[2 * WIDEST];
     size_t used = 1, at = 1;
     bool wide = false;
     uint64_t value;
