@@ -283,7 +283,7 @@ build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tools/
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
 # The grader, and what runs a submission's kernels for it: labs/judge/judge.h says which part is what.
-judge := $(filter-out labs/judge/runner.c labs/judge/gpu.c,$(wildcard labs/judge/*.c))
+judge := $(filter-out labs/judge/runner.c labs/judge/gpu.c labs/judge/clock.c,$(wildcard labs/judge/*.c))
 build/obj/labs/judge/build.o: private CFLAGS += -DKERNEL_FLAGS='"$(filter-out -Icode,$(KERNEL_FLAGS))"'
 build/judge: $(call objects,$(judge) labs/replay.c code/ptxsim/machine/counts.c) build/libworkbench.a
 	$(say) LD $@
@@ -292,8 +292,12 @@ build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) bui
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
+build/clock.so: labs/judge/clock.c
+	$(say) CC $@
+	$(Q)$(CC) $(CFLAGS) -fPIC -shared $< -o $@
+
 .PHONY: grade
-grade: build/judge build/runner build/profile build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ##3 build the grader: labs/grade --lab N FILE|FOLDER
+grade: build/judge build/runner build/clock.so build/profile build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ##3 build the grader: labs/grade --lab N FILE|FOLDER
 	@echo "the grader is built: labs/grade --lab N FILE|FOLDER"
 
 # Ten minutes when no result of an earlier run is kept. make test grades one text of each lab, and
@@ -373,7 +377,7 @@ gradescope%:
 
 .PHONY: all
 #all: ##5 build every program, tool and lab
-all: $(programs:%=build/%) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/scoreboard build/probes build/judge build/runner
+all: $(programs:%=build/%) build/lab build/hashes.tsv build/ptxsim/libcudart.so.13 build/series build/profile build/bench-sim build/compare build/profile-ncu build/scoreboard build/probes build/judge build/runner build/clock.so
 	@$(foreach n,$(lab_numbers),$(call link_lab,$n) &&) :
 
 # A student's program, for ./labN my.cu: SRC=my.cu OUT=build/student/my make student, with images like those of the

@@ -1,6 +1,8 @@
 // replay.c: landscapes, and games on them.
 #include "replay.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <poll.h>
@@ -294,6 +296,26 @@ static bool next_line(struct talk *t, char line[128], char *wrong, size_t size)
     return true;
 }
 
+// Writes an answer to somebody who may not read; false where its time is up, or it has ended.
+static bool give_answer(const struct talk *t, int to, const char *answer, size_t bytes)
+{
+    fcntl(to, F_SETFL, fcntl(to, F_GETFL) | O_NONBLOCK);
+    while (bytes > 0) {
+        double left = t->end - now();
+        struct pollfd ready = {.fd = to, .events = POLLOUT};
+        if (left <= 0)
+            return false;
+        if (poll(&ready, 1, (int)(1000 * left) + 1) <= 0)
+            continue;
+        ssize_t n = write(to, answer, bytes);
+        if (n <= 0 && errno != EAGAIN && errno != EINTR)
+            return false;
+        answer += n > 0 ? n : 0;
+        bytes -= n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
 // What follows a word at the beginning of a line; NULL: another line.
 static const char *after_word(const char *line, const char *word)
 {
@@ -418,21 +440,24 @@ void game_end(struct game *g)
 void game_play(struct game *g, int from, int to, int seconds)
 {
     struct talk t = talk_begin(from, seconds);
-    char line[128], answer[REPLAY_LINE + 1], late[64] = "";
+    char line[128], answer[REPLAY_LINE + 1], flood[64] = "";
     const char *question;
 
-    while (next_line(&t, line, late, sizeof late)) {
+    while (next_line(&t, line, flood, sizeof flood)) {
         if (!(question = after_word(line, "ask ")))
             continue;
         if (!game_answer(g, question, answer))
             break;
         size_t length = strlen(answer);
         answer[length++] = '\n';
-        if (write(to, answer, length) != (ssize_t)length) // it has ended: it did not want to know
+        if (!give_answer(&t, to, answer, length)) // it has ended: it did not want to know
             break;
     }
-    if (*late && !*g->wrong)
-        snprintf(g->wrong, sizeof g->wrong, "%s", late);
+    g->late = now() >= t.end;
+    if (g->late && !*g->wrong)
+        snprintf(g->wrong, sizeof g->wrong, "%s", REPLAY_LATE);
+    else if (*flood && !*g->wrong)
+        snprintf(g->wrong, sizeof g->wrong, "%s", flood);
     game_end(g);
 }
 
@@ -529,6 +554,7 @@ void children_read(struct children *c, const char *parent, int from, int seconds
     while (!*c->wrong && next_line(&t, line, c->wrong, sizeof c->wrong))
         if ((child = after_word(line, "child ")))
             add_child(c, child);
+    c->late = now() >= t.end;
     if (!*c->wrong)
         look_for_missing(c);
 }

@@ -45,6 +45,7 @@ struct game {
     int first_64;       // of the first with tiles of 64 x 64; 0: none yet
     double best;        // the lowest score that was asked for; INFINITY: none
     char wrong[160];    // the first rule that was broken; empty: none
+    bool late;          // its time was up before it ended, whatever it had broken
 };
 
 void game_begin(struct game *g, const struct landscape *l);
@@ -54,9 +55,9 @@ void game_begin(struct game *g, const struct landscape *l);
 bool game_answer(struct game *g, const char *question, char answer[REPLAY_LINE]);
 
 // Answers the lines `ask KNOBS` that come from one end of a pipe into another, until there are no more,
-// or for so many seconds; other lines are the search's own talk. Then looks at what was left out: a search
-// ends by itself, when it has asked for every single change of its best. Closes neither end. SIGPIPE is
-// the caller's to ignore.
+// or for so many seconds; other lines are the search's own talk. Who does not read its answers waits for
+// nobody longer than that. Then looks at what was left out: a search ends by itself, when it has asked for
+// every single change of its best. Closes neither end. SIGPIPE is the caller's to ignore.
 void game_play(struct game *g, int from, int to, int seconds);
 
 // The last part of that alone.
@@ -76,6 +77,7 @@ struct children {
     bool value[REPLAY_KNOBS][4]; // which values came up
     bool several;                // whether one had several changes
     char wrong[160];             // the first thing that they are not; empty: none
+    bool late;                   // their time was up
 };
 extern const char *const replay_parents[]; // whose children are looked at; NULL after the last
 

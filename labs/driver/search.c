@@ -34,7 +34,7 @@ static void play(struct game *g, const struct landscape *l, const char *path, in
     struct output output = child_finish(&child, 1);
     output_free(&output);
     free(command[4]);
-    late = strcmp(g->wrong, REPLAY_LATE) == 0;
+    late = g->late;
 }
 
 static void show_rule(const char *what, int passed, int total, const char *note, const char *wrong)
@@ -68,7 +68,7 @@ static void judge_children(const char *path)
         struct output output = child_finish(&child, 1);
         output_free(&output);
         passed += !*children.wrong;
-        late = strcmp(children.wrong, REPLAY_LATE) == 0;
+        late = children.late;
         if (*children.wrong && !wrong)
             wrong = text("--children %s: %s", parent, children.wrong);
     }

@@ -1,15 +1,16 @@
-// build.c: compiles a submission in boxes, and asks its host code how it wants to be launched.
+// build.c: compiles a submission in boxes.
 //
 // What is judged is the PTX and the machine code as the device half of the compiler wrote them.
 // They are out of the box, in the judge's memory, before anything of the host half is assembled or
 // linked, which is done in another box, without plugins. So host code cannot touch them: not by
 // assembly, not by sections of its own. The executable with the host code is run for nothing else
-// than its launches, against a runtime that runs no kernel.
+// than its launches (record.c).
 #include "judge.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -21,9 +22,45 @@
 #error "the Makefile says how kernels are compiled"
 #endif
 
-// Compiling: CPU time of a process; five times as much by the clock. A record: CPU time and clock.
-enum { COMPILE_SECONDS = 120, RECORD_CPU_SECONDS = 5, RECORD_SECONDS = 20 };
-enum { SOURCE_BYTES_MAX = 1 << 20, MADE_BYTES_MAX = 64 << 20, RECORD_BYTES_MAX = 256 << 10 };
+// Compiling: CPU time of a process; five times as much by the clock.
+enum { COMPILE_SECONDS = 120 };
+enum { SOURCE_BYTES_MAX = 1 << 20, MADE_BYTES_MAX = 64 << 20 };
+enum { PREPROCESSED_MAX = 20 }; // MB, from which on a text that does not compile is not tried twice
+
+// ---- Time by the clock --------------------------------------------------------------------------
+
+// Four times the CPU time that the kernels may use; and as often as processes share a core now, our own or
+// others.
+static int wall_seconds(void)
+{
+    double load = 0, cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
+
+    getloadavg(&load, 1);
+    double share = fmax(load, options.jobs) / cores;
+    return options.wall ? options.wall : (int)(4 * RUNNER_SECONDS * fmax(1, ceil(share)));
+}
+
+void wall_begin(struct submission *s)
+{
+    s->wall = wall_seconds();
+    s->end = now() + s->wall;
+}
+
+double wall_left(const struct submission *s, double most)
+{
+    double left = s->end > 0 ? s->end - now() : most;
+    return left < 0 ? 0 : left < most ? left : most;
+}
+
+bool wall_over(const struct submission *s)
+{
+    return s->end > 0 && now() >= s->end;
+}
+
+char *wall_told(const struct submission *s)
+{
+    return text("took longer than %d s by the clock in all", s->wall);
+}
 
 // ---- Folders ------------------------------------------------------------------------------------
 
@@ -119,9 +156,11 @@ static struct boxed compile_box(struct submission *s, char *line)
                        (char *)box_book(),
                        (char *)box_work(&box),
                        NULL};
-    struct boxed b = box_run(&box, command, 5 * COMPILE_SECONDS, MADE_BYTES_MAX);
+    struct boxed b = box_run(&box, command, wall_left(s, 5 * COMPILE_SECONDS), MADE_BYTES_MAX);
 
-    if (b.late)
+    if (b.late && wall_over(s))
+        problem(s, text("does not compile: it %s", wall_told(s)), NULL);
+    else if (b.late)
         problem(s, text("does not compile within %d s", COMPILE_SECONDS), NULL);
     else if (b.chatty)
         problem(s,
@@ -153,13 +192,17 @@ void write_work(const struct submission *s, const char *name, const char *bytes,
 static bool compile_device(struct submission *s, char **host, size_t *host_bytes)
 {
     struct boxed b = compile_box(
-        s, text("device() { \"$book\"/build/cuda/bin/nvcc %s -I\"$book\"/code --compress-mode=none "
-                "-cudart shared --keep --keep-dir . "
-                "-gencode 'arch=compute_89,code=[compute_89,sm_89]' "
-                "\"$@\" -cuda attention.cu -o host.ii 3>&-; }; "
-                "device -D_GLIBCXX_BITS_SPECFUN_H 2>/dev/null || device; " HAND_OUT(
-                    "attention.ptx attention.sm_89.cubin host.ii"),
-                KERNEL_FLAGS));
+        s,
+        text(
+            "device() { \"$book\"/build/cuda/bin/nvcc %s -I\"$book\"/code --compress-mode=none "
+            "-cudart shared --keep --keep-dir . "
+            "-gencode 'arch=compute_89,code=[compute_89,sm_89]' "
+            "\"$@\" -cuda attention.cu -o host.ii 3>&-; }; "
+            "device -D_GLIBCXX_BITS_SPECFUN_H 2>said || {"
+            " for made in *.ii; do if [ -s \"$made\" ] && [ $(stat -c %%s \"$made\") -ge %d ]; then"
+            " echo 'preprocesses to more than %d MB' >&2; exit 1; fi; done; device; }; " HAND_OUT(
+                "attention.ptx attention.sm_89.cubin host.ii"),
+            KERNEL_FLAGS, PREPROCESSED_MAX << 20, PREPROCESSED_MAX));
     size_t at = 0;
     bool made = !s->problem && take_file(&b.lines, &at, &s->ptx, &s->ptx_bytes) &&
                 take_file(&b.lines, &at, &s->cubin, &s->cubin_bytes) &&
@@ -224,6 +267,7 @@ static void compile(struct submission *s)
 
 void submission_build(struct submission *s, const char *source, size_t bytes)
 {
+    wall_begin(s);
     make_folder(s);
     SHA256Data((const uint8_t *)source, bytes, s->hash);
     if (bytes == 0 || bytes > SOURCE_BYTES_MAX) {
@@ -237,11 +281,13 @@ void submission_build(struct submission *s, const char *source, size_t bytes)
         if (!s->problem)
             built_keep(s, kept);
     }
-    free(kept);
+    s->kept = kept;
 }
 
 void submission_free(struct submission *s)
 {
+    records_free(s);
+    free(s->kept);
     remove_folder(s->folder);
     close(s->lock);
     free(s->folder);
@@ -377,161 +423,4 @@ void preprocess(const struct source sources[], struct source plain[], int count)
         preprocess_anew(from, to, missing);
     free(from);
     free(to);
-}
-
-// ---- Launches -----------------------------------------------------------------------------------
-
-// One of the numbers of a line, up to `most`; anything else is more than that.
-static uint64_t read_number(char **line, uint64_t most)
-{
-    char *end;
-
-    errno = 0;
-    unsigned long long value = strtoull(*line, &end, 10);
-    bool good = **line >= '0' && **line <= '9' && *end == ' ' && !errno && value <= most;
-    *line = *end ? end + 1 : end;
-    return good ? value : most + 1;
-}
-
-// One line of what the runtime wrote down; the submission may have written lines of its own. A number
-// that no launch could have becomes one that no GPU takes.
-static const char *read_launch(char *line, const struct shape *shape, struct recorded *l)
-{
-    static const char head[] = "launch ";
-    const char *name_of_args = shape->page ? "cache_args" : "attention_args";
-    union kernel_args wanted, got;
-    size_t bytes = args_for(&wanted, shape);
-
-    if (strcmp(line, "other") == 0)
-        return "copies or fills memory while it launches";
-    char *name = line + strlen(head), *space = strchr(name, ' ');
-    if (strncmp(line, head, strlen(head)) != 0 || !space || space == name)
-        return "wrote its own record of its launches, and not well";
-    if (space - name >= KERNEL_NAME_MAX)
-        return text(
-            "the name of its kernel, as the compiler makes it of its types, has more than %d "
-            "characters",
-            KERNEL_NAME_MAX - 1);
-    memcpy(l->kernel, name, (size_t)(space - name));
-    line = space + 1;
-    for (int i = 0; i < 3; ++i)
-        l->grid[i] = (unsigned)read_number(&line, INT32_MAX);
-    for (int i = 0; i < 3; ++i)
-        l->block[i] = (unsigned)read_number(&line, INT32_MAX);
-    l->shared = read_number(&line, INT32_MAX);
-    if (strlen(line) != 2 * bytes || strspn(line, "0123456789abcdef") != 2 * bytes)
-        return text("its kernel takes something else than one %s", name_of_args);
-    for (size_t i = 0; i < bytes; ++i) {
-        unsigned byte;
-        sscanf(line + 2 * i, "%2x", &byte);
-        ((unsigned char *)&got)[i] = (unsigned char)byte;
-    }
-    if (memcmp(&got, &wanted, bytes))
-        return text("does not hand on the %s that it is given", name_of_args);
-    return NULL;
-}
-
-static const char *read_record(char *lines, struct known_launches *k)
-{
-    char *rest = NULL;
-    const char *wrong = NULL;
-
-    k->count = 0;
-    memset(k->launches, 0, sizeof k->launches);
-    for (char *line = strtok_r(lines, "\n", &rest); line && !wrong;
-         line = strtok_r(NULL, "\n", &rest)) {
-        if (k->count == LAUNCHES_MAX)
-            wrong = text("launches more than %d kernels", LAUNCHES_MAX);
-        else
-            wrong = read_launch(line, &k->shape, &k->launches[k->count++]);
-    }
-    return wrong;
-}
-
-// ---- Places -------------------------------------------------------------------------------------
-
-void places_free(struct places *places)
-{
-    free(places->codes);
-    free(places->scales);
-    *places = (struct places){0};
-}
-
-// So many numbers of four digits, of which each from 0 on is there once. New; NULL: they are not that.
-static uint16_t *read_order(const char *digits, size_t count)
-{
-    uint16_t *order = malloc(count * sizeof *order);
-    bool *seen = calloc(count, sizeof *seen), good = strlen(digits) == 4 * count;
-
-    if (!order || !seen)
-        fail(EXIT_MACHINE, "out of memory");
-    for (size_t i = 0; i < count && good; ++i) {
-        char number[5] = {digits[4 * i], digits[4 * i + 1], digits[4 * i + 2], digits[4 * i + 3]};
-        unsigned long place = strtoul(number, NULL, 16);
-        good = strspn(number, "0123456789abcdef") == 4 && place < count && !seen[place];
-        if (good)
-            seen[place] = true;
-        order[i] = (uint16_t)place;
-    }
-    free(seen);
-    if (good)
-        return order;
-    free(order);
-    return NULL;
-}
-
-// The line of what it printed that says how much scratch memory it wants, and where a page has what. An
-// order is all that it can say there: so nothing of the tokens, which it has not seen.
-static const char *read_wants(char *printed, struct known_launches *k)
-{
-    const int page = k->shape.page;
-    struct places *places = &k->places;
-    static const char head[] = "cache ";
-    char *rest = NULL, *line = strtok_r(printed, "\n", &rest);
-
-    while (line && strncmp(line, head, strlen(head)) != 0)
-        line = strtok_r(NULL, "\n", &rest);
-    char *codes = line ? line + strlen(head) : NULL;
-    k->scratch = codes ? read_number(&codes, SCRATCH_MOST) : 0;
-    char *scales = codes ? strchr(codes, ' ') : NULL;
-    if (!scales)
-        return "does not say where a page has its codes and scales";
-    if (k->scratch > SCRATCH_MOST)
-        return text("wants more than %d MB of scratch memory", SCRATCH_MOST >> 20);
-    *scales++ = '\0';
-    places->page = page;
-    places->codes = read_order(codes, (size_t)2 * page * HEAD_DIM);
-    places->scales = read_order(scales, (size_t)2 * page);
-    return !places->codes    ? "its code_place() does not have each place of a page once"
-           : !places->scales ? "its scale_place() does not have each place of a page once"
-                             : NULL;
-}
-
-bool submission_launches(struct submission *s, const struct shape *shape, struct known_launches *k,
-                         char **why)
-{
-    struct box box = {.kind = BOX_RECORD, .folder = s->folder, .cpu_seconds = RECORD_CPU_SECONDS};
-    char *command[] = {text("%s/program", box_work(&box)), "--launch-only", "--shapes",
-                       (char *)shape->name, NULL};
-    struct boxed b = box_run(&box, command, RECORD_SECONDS, RECORD_BYTES_MAX);
-
-    *k = (struct known_launches){.shape = *shape};
-    const char *wrong = read_record(b.lines.bytes, k);
-    if (b.late)
-        wrong = text("its host code did not end within %d s", RECORD_SECONDS);
-    else if (b.chatty)
-        wrong = "its host code writes without end";
-    else if (!wrong && k->count == 0)
-        wrong = b.status > 128 && b.status <= 128 + 64
-                    ? text("its host code crashed (%s)", strsignal(b.status - 128))
-                    : "its host code launches no kernel";
-    else if (!wrong && shape->page)
-        wrong = read_wants(b.out.bytes, k);
-    boxed_free(&b);
-    free(command[0]);
-    if (!wrong)
-        return true;
-    places_free(&k->places);
-    *why = text("%s", wrong);
-    return false;
 }

@@ -243,6 +243,10 @@ void feedback_human(const json_t *result, FILE *to)
         quoted_lines(to, 4, string(result, "details"));
         fputc('\n', to);
     }
+    if (*string(result, "stopped") && !*reason) {
+        wrapped(to, 2, text("STOPPED: it %s.", string(result, "stopped")));
+        fputc('\n', to);
+    }
     json_array_foreach (json_object_get(result, "items"), index, item) {
         fprintf(to, "  %-50.50s %5s / %-3s  %s\n", title(item), points(number(item, "points")),
                 points(number(item, "max")), mark(item));

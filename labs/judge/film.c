@@ -26,16 +26,16 @@ static bool block_of(const char *words, unsigned cta[3])
     return block && sscanf(block, ", block (%u,%u,%u)", &cta[0], &cta[1], &cta[2]) == 3;
 }
 
-static bool ask(struct submission *s, enum verb verb, struct run_request *r,
+static bool ask(struct submission *s, enum verb verb, struct run_request *r, const char *steps,
                 const struct grade_case *c, struct reply *reply, char **out)
 {
     struct runner runner = {.box.kind = BOX_RUN};
     const struct request request = {.verb = verb};
-    const void *parts[] = {r, c->inputs};
-    const size_t sizes[] = {sizeof *r, input_bytes(&c->shape)};
+    const void *parts[] = {r, steps, c->inputs};
+    const size_t sizes[] = {sizeof *r, r->steps_bytes, input_bytes(&c->shape)};
     char *why = NULL;
     bool answered =
-        runner_ask(&runner, s, &request, parts, sizes, 2, FILM_SECONDS, reply, out, &why);
+        runner_ask(&runner, s, &request, parts, sizes, 3, FILM_SECONDS, reply, out, &why);
 
     free(why);
     return answered;
@@ -66,12 +66,12 @@ static struct found look(struct submission *s, const char *shape)
     if (known_how) {
         r.launch_count = known.count;
         r.scratch = known.scratch;
+        r.steps_bytes = known.steps_bytes;
         memcpy(r.launches, known.launches, sizeof r.launches);
         if (lab.cache)
             case_lay_out(&c, &known.places, false);
-        places_free(&known.places);
     }
-    if (known_how && ask(s, VERB_RUN, &r, &c, &reply, &out)) {
+    if (known_how && ask(s, VERB_RUN, &r, known.steps, &c, &reply, &out)) {
         const char *words = reply.races                                             ? reply.race
                             : reply.verdict == FAULTED && reply.fault != FAULT_NONE ? reply.text
                                                                                     : NULL;
@@ -82,7 +82,7 @@ static struct found look(struct submission *s, const char *shape)
     free(out);
     if (found.words) {
         block_of(found.words, r.cta); // else the first one
-        if (ask(s, VERB_FILM, &r, &c, &reply, &out) && reply.bytes > 0) {
+        if (ask(s, VERB_FILM, &r, known.steps, &c, &reply, &out) && reply.bytes > 0) {
             found.film = out;
             found.bytes = reply.bytes;
         } else {
@@ -90,6 +90,7 @@ static struct found look(struct submission *s, const char *shape)
         }
     }
     free(why);
+    launches_free(&known);
     case_free(&c);
     return found;
 }
@@ -113,7 +114,7 @@ static bool make_page(struct submission *s, const struct found *found, char **se
                        (char *)box_book(),
                        name,
                        NULL};
-    struct boxed b = box_run(&box, command, 5 * FILM_SECONDS, PAGE_BYTES_MAX);
+    struct boxed b = box_run(&box, command, wall_left(s, 5 * FILM_SECONDS), PAGE_BYTES_MAX);
     char *said = NULL;
     size_t at = 0, size;
     bool made = b.status == 0 && !b.late && !b.chatty && take_file(&b.lines, &at, &said, &size) &&

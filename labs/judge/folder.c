@@ -260,12 +260,13 @@ static const char *grader_hash(void)
     if (*hex)
         return hex;
     SHA256Init(&s);
-    for (int i = 0; i < 2; ++i) {
+    const char *programs[] = {"/proc/self/exe", text("%s/build/runner", options.root),
+                              text("%s/build/clock.so", options.root)};
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; ++i) {
         size_t bytes;
-        char *program =
-            read_file(i ? text("%s/build/runner", options.root) : "/proc/self/exe", &bytes);
+        char *program = read_file(programs[i], &bytes);
         if (!program)
-            fail(EXIT_MACHINE, "there is no build/runner: type make grade");
+            fail(EXIT_MACHINE, "there is no %s: type make grade", programs[i]);
         SHA256Update(&s, (const uint8_t *)program, bytes);
         free(program);
     }
@@ -294,6 +295,7 @@ void entry_keep(struct entry *e)
         {grader, strlen(grader)},
         {&gpu, sizeof gpu},
         {&options.no_film, sizeof options.no_film},
+        {&options.wall, sizeof options.wall},
         {options.item ? options.item : "", options.item ? strlen(options.item) : 0},
     };
     SHA256Init(&s);

@@ -33,6 +33,8 @@ enum { BUFFERS = 7, GUARD_BYTES = 4096, GUARD = 0xa5, POISON = 0xff };
     F(cuMemsetD8_v2, (CUdeviceptr, unsigned char, size_t))                                         \
     F(cuLaunchKernel, (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,     \
                        unsigned, CUstream, void **, void **))                                      \
+    F(cuLaunchCooperativeKernel, (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned,    \
+                                  unsigned, unsigned, CUstream, void **))                          \
     F(cuEventCreate, (CUevent *, unsigned))                                                        \
     F(cuEventRecord, (CUevent, CUstream))                                                          \
     F(cuEventSynchronize, (CUevent))                                                               \
@@ -184,6 +186,13 @@ static void launch_set(const struct run_request *r, const CUfunction kernels[], 
 
     for (int i = 0; i < r->launch_count; ++i) {
         const struct recorded *l = &r->launches[i];
+        if (l->cooperative) {
+            TRY(call_cuLaunchCooperativeKernel(kernels[i], l->grid[0], l->grid[1], l->grid[2],
+                                               l->block[0], l->block[1], l->block[2],
+                                               (unsigned)l->shared, NULL, parameters),
+                "the launch");
+            continue;
+        }
         TRY(call_cuLaunchKernel(kernels[i], l->grid[0], l->grid[1], l->grid[2], l->block[0],
                                 l->block[1], l->block[2], (unsigned)l->shared, NULL, parameters,
                                 NULL),

@@ -197,25 +197,26 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count, uns
         .threads = 1, // who gets what from a queue must not depend on the machine
         .sets = count,
         .scratch = k->scratch,
+        .steps_bytes = k->steps_bytes,
     };
     memcpy(r.launches, k->launches, sizeof r.launches);
     const struct request request = {.verb = VERB_RUN};
-    const void *parts[1 + LAUNCHED_AGAIN] = {&r};
-    size_t sizes[1 + LAUNCHED_AGAIN] = {sizeof r};
+    const void *parts[2 + LAUNCHED_AGAIN] = {&r, k->steps};
+    size_t sizes[2 + LAUNCHED_AGAIN] = {sizeof r, k->steps_bytes};
     for (int i = 0; i < count; ++i) {
         if (lab.cache)
             case_lay_out(&c[i], &k->places, is_stale(g, &c[i]));
-        parts[1 + i] = c[i].inputs;
-        sizes[1 + i] = input_bytes(&c->shape);
+        parts[2 + i] = c[i].inputs;
+        sizes[2 + i] = input_bytes(&c->shape);
     }
-    if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 1 + count, CASE_SECONDS, reply, out,
+    if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 2 + count, CASE_SECONDS, reply, out,
                     why))
         return false;
     if (reply->raced_out) { // the races are known; the numbers are another item's
         struct reply raced = *reply;
         free(*out);
         r.races = false;
-        if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 1 + count, CASE_SECONDS, reply,
+        if (!runner_ask(&g->runner, &g->s, &request, parts, sizes, 2 + count, CASE_SECONDS, reply,
                         out, why))
             return false;
         reply->races = raced.races;
@@ -1034,16 +1035,23 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
     } else {
         result = new_result(name);
         grade_items(&g, texts, result);
-        json_t *film = options.no_film || lab.journal || !went_wrong(result) ? NULL : film_of(&g.s);
+        bool filmed = !options.no_film && !lab.journal && !wall_over(&g.s) && !g.s.two_ways;
+        json_t *film = filmed && went_wrong(result) ? film_of(&g.s) : NULL;
         if (film)
             json_object_set_new(result, "film", film);
     }
+    if (g.s.two_ways && !json_is_string(json_object_get(result, "refused"))) {
+        json_decref(result); // of some shapes: what it was graded as there is no grade
+        result = refused(name, g.s.two_ways);
+    }
+    if (wall_over(&g.s))
+        json_object_set_new(result, "stopped", json_string(wall_told(&g.s)));
     json_object_set_new(result, "flags", flags_of(&texts[HANDED_IN], &texts[OWN], g.s.ptx));
     free_texts(texts);
     json_object_set_new(result, "drawn_from", json_string(secret_name()));
     runner_end(&g.runner);
     for (int i = 0; i < g.shape_count; ++i)
-        places_free(&g.shapes[i].places);
+        launches_free(&g.shapes[i]);
     submission_free(&g.s);
     json_decref(g.cases);
     json_decref(g.raced);

@@ -2,8 +2,10 @@
 //
 //   main.c      options; one submission or a folder
 //   sandbox.c   processes apart: bubblewrap, limits, the system calls that there are
-//   build.c     compiles a submission, and asks its host code how it wants to be launched
-//   kept.c      what was compiled, for the next time
+//   build.c     compiles a submission
+//   record.c    asks its host code how it wants to be launched, twice
+//   clock.c     the other library: the clock that the host code sees then
+//   kept.c      what was compiled and recorded, for the next time
 //   runner.c    the other program: runs the kernels on inputs that come by a pipe (gpu.c)
 //   talk.c      the judge's end of that pipe
 //   cases.c     inputs from the secret seed, the reference, what is right
@@ -38,6 +40,7 @@ enum { EXIT_GRADED = 0, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
 
 struct options {
     int lab, jobs, threads;
+    int wall; // seconds by the clock that a submission may take; 0: not said
     const char *lab_file, *secret_file, *json, *gradescope, *out, *record;
     const char *deadline, *times; // NULL: nothing is late
     int late_days, penalty;       // free days each; percent a day, -1: not said
@@ -74,6 +77,7 @@ struct box {
     const char *folder; // private to this submission; in a box /work, read only
     bool gpu;           // BOX_RUN: the GPU's device files are there
     int cpu_seconds;    // that a process in it may use
+    const char *clock; // of a BOX_RECORD: nanoseconds since 1970 at which its clock begins; or NULL
 };
 
 struct stream { // what a process wrote, up to a limit
@@ -86,6 +90,7 @@ struct stream { // what a process wrote, up to a limit
 struct boxed {
     int status;                    // exit status, 128 + signal, or -1: stopped
     bool late, chatty;             // too slow, by the clock or by its CPU time; wrote too much
+    double used;                   // CPU seconds; who was stopped has used all
     struct stream out, err, lines; // lines: file descriptor 3; NUL after each
 };
 
@@ -97,7 +102,7 @@ const char *box_book(void);
 bool sandbox_works(char **why);
 
 // Runs a command in a box to its end: so many seconds by the clock, so many bytes of lines at most.
-struct boxed box_run(const struct box *box, char *const argv[], int seconds, size_t lines_limit);
+struct boxed box_run(const struct box *box, char *const argv[], double seconds, size_t lines_limit);
 void boxed_free(struct boxed *boxed);
 
 // Starts a command whose stdin and file descriptor 3 are pipes of the caller's; what it writes to its
@@ -112,6 +117,14 @@ struct submission {
     char *folder;                           // temporary: its text, its program
     char hash[SHA256_DIGEST_STRING_LENGTH]; // of its text
     int lock;                               // on it, a file descriptor
+    int wall;                               // seconds that it may take by the clock
+    double end;                             // when they are up, as now() says; 0: never
+    char *kept;                             // path of what was compiled, for the next time
+    json_t *records;                        // what its host code said, by shapes (record.c)
+    double record_used;                     // CPU seconds
+    bool record_late;                       // it did not end in time once: it is asked no more
+    bool recorded;                          // some of that is new
+    char *two_ways;                         // that it says something else each time, or NULL
     char *ptx, *cubin;
     size_t ptx_bytes, cubin_bytes;
     char *problem; // why there is nothing to run, or NULL
@@ -127,6 +140,13 @@ void write_work(const struct submission *s, const char *name, const char *bytes,
                 mode_t mode);
 
 void submission_build(struct submission *s, const char *source, size_t bytes);
+
+// A submission's time by the clock, all that is done with it together: a multiple of the CPU time that it
+// may use, more where several share a core. It is for what neither computes nor ends.
+void wall_begin(struct submission *s);
+double wall_left(const struct submission *s, double most); // seconds; most, or what is left
+bool wall_over(const struct submission *s);
+char *wall_told(const struct submission *s); // that it was, in a few words
 void submission_free(struct submission *s);
 void submission_tidy(void); // removes folders that killed judges of ours have left
 
@@ -142,6 +162,7 @@ void preprocess(const struct source sources[], struct source plain[], int count)
 struct source source_of(const char *path); // a file of the book; without a text, if it is not there
 
 const char *kept_folder(void); // for results and for what was compiled; made, and closed to others
+char *records_path(const struct submission *s); // beside it, new
 // What was compiled of a text: its file, new; takes it, if it is there and whole; keeps it.
 char *built_path(const char *source, size_t bytes);
 char *plain_path(const struct source *source); // of it preprocessed
@@ -165,10 +186,13 @@ struct known_launches {
     int count;
     struct places places; // of a cache; else zeros
     uint64_t scratch;     // bytes that it wants besides
+    char *steps;          // lines of what it does to memory, new, or NULL
+    size_t steps_bytes;
 };
 bool submission_launches(struct submission *s, const struct shape *shape, struct known_launches *k,
                          char **why);
-void places_free(struct places *places);
+void records_free(struct submission *s); // keeps what is new of them
+void launches_free(struct known_launches *k);
 
 // ---- The runner ---------------------------------------------------------------------------------
 

@@ -1,7 +1,8 @@
 // kept.c: what was compiled, for the next time that the same text is graded: build/grade/kept/HASH.built,
 // and what was preprocessed, HASH.plain, beside the results. The hash is of all that compiling depends on: the text; this grader, in which the
 // commands and their flags are; the book's header and libraries; which compilers these are. An entry
-// begins with the hash of its own bytes: what is damaged is compiled anew.
+// begins with the hash of its own bytes: what is damaged is compiled anew. HASH.launches is how it
+// said that it wants to be launched (record.c), and stays: by that it is graded whenever it comes again.
 //
 // Only the judge writes there, and only what came out of a box; no box has that folder. A program that
 // runs without one could have written anything, so --unsafe-no-sandbox takes and keeps nothing.
@@ -114,6 +115,11 @@ char *built_path(const char *source, size_t bytes)
     for (size_t i = 0; i < sizeof host / sizeof *host; ++i)
         hash_tool(&hash, host[i]);
     return text("%s/%s.built", kept_folder(), SHA256End(&hash, hex));
+}
+
+char *records_path(const struct submission *s)
+{
+    return text("%.*s.launches", (int)(strlen(s->kept) - strlen(".built")), s->kept);
 }
 
 // ---- Entries ------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <math.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -44,7 +45,10 @@ static const char help[] =
     "  --times FILE      lines NAME,TIME: when each came; default: when its file was written\n"
     "  --late-days N     days that each may be late for nothing; default: 0\n"
     "  --penalty P       percent of the points that a further day costs; default: 10\n"
-    "  --jobs N          submissions at a time; default: one a core\n"
+    "  --jobs N          submissions at a time; default: one a core. Never more than there is\n"
+    "                    memory for, 4.25 GiB each\n"
+    "  --wall SECONDS    that a submission may take by the clock, all that is done with it\n"
+    "                    together; default: 600, more on a busy machine\n"
     "  --fresh           grade again what was graded before\n"
     "  --item NAME       of a folder that was graded before: this item anew, and all others\n"
     "                    as they were\n"
@@ -368,6 +372,7 @@ static void parse(int argc, char **argv)
         PENALTY,
         OUT,
         JOBS,
+        WALL,
         FRESH,
         ITEM,
         NO_GPU,
@@ -399,6 +404,7 @@ static void parse(int argc, char **argv)
         {"late-days", required_argument, NULL, LATE_DAYS},
         {"penalty", required_argument, NULL, PENALTY},
         {"jobs", required_argument, NULL, JOBS},
+        {"wall", required_argument, NULL, WALL},
         {"fresh", no_argument, NULL, FRESH},
         {"item", required_argument, NULL, ITEM},
         {"no-gpu", no_argument, NULL, NO_GPU},
@@ -435,6 +441,7 @@ static void parse(int argc, char **argv)
         case LATE_DAYS: options.late_days = whole("late-days", optarg, 0, 365); break;
         case PENALTY: options.penalty = whole("penalty", optarg, 0, 100); break;
         case JOBS: options.jobs = whole("jobs", optarg, 1, 256); break;
+        case WALL: options.wall = whole("wall", optarg, 1, 86400); break;
         case FRESH: options.fresh = true; break;
         case ITEM: options.item = optarg; break;
         case NO_GPU: options.cpu_only = true; break;
@@ -464,6 +471,50 @@ static void parse(int argc, char **argv)
     options.no_film = options.no_film || options.check;
     check_slurm();
     late_read();
+}
+
+// A number in a file that has nothing else, or after a word at the beginning of a line; `none` where there is
+// no number.
+static double number_in(const char *path, const char *word, double none)
+{
+    FILE *file = fopen(path, "re");
+    char line[256];
+    double number = none;
+    size_t length = strlen(word);
+
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, word, length) == 0 && sscanf(line + length, "%lf", &number) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return number;
+}
+
+// Bytes that are free on this machine, and to us by the control group's limit.
+static double memory_free(void)
+{
+    const char *meminfo = getenv("GRADE_MEMINFO"); // of a test
+    double most = INFINITY, used = 0, left;
+
+    most = number_in("/sys/fs/cgroup/memory.max", "", most);
+    used = number_in("/sys/fs/cgroup/memory.current", "", used) -
+           number_in("/sys/fs/cgroup/memory.stat", "file ", 0); // which it gives back
+    left = 1024 * number_in(meminfo ? meminfo : "/proc/meminfo", "MemAvailable:", INFINITY);
+    return fmin(left, most - used);
+}
+
+// As many submissions at a time as there are cores for, or as were asked for; and as there is memory for,
+// were each of them to take what it may.
+static int jobs_that_fit(int wanted)
+{
+    const double each = 4.25; // GiB: what a compiler may take, and the files that it makes
+    double fit = floor(memory_free() / (each * (1 << 30)));
+    int jobs = fit < 1 ? 1 : fit < wanted ? (int)fit : wanted;
+
+    if (jobs < wanted)
+        printf("%d at a time, not %d: each may take %.4g GiB, and %.1f are free\n", jobs, wanted,
+               each, memory_free() / (1 << 30));
+    return jobs;
 }
 
 static void write_json(const json_t *json, const char *path)
@@ -514,7 +565,7 @@ int main(int argc, char **argv)
                              "results are in --out");
         if (options.slurm)
             return grade_folder(path);
-        options.jobs = options.jobs ? options.jobs : cores;
+        options.jobs = jobs_that_fit(options.jobs ? options.jobs : cores);
         options.threads = options.jobs < cores ? cores / options.jobs : 1;
         return options.check ? check_lab() : grade_folder(path);
     }

@@ -17,12 +17,13 @@
 
 enum { LAUNCHES_MAX = 8, KERNEL_NAME_MAX = 4096, REPLY_FD = 3, PRINTED_MAX = 2048 };
 enum { FILM_BYTES_MAX = 32 << 20 }; // of JSON; of more there is no film
-enum { SCRATCH_MOST = 64 << 20 };
+enum { SCRATCH_MOST = 64 << 20 };   // bytes: of a cache's, and of what host code allocates
+enum { MORE_MAX = 256 };
 enum { REPORTS_MAX = 10000 }; // races and the like, after which a launch is stopped
 
 #define WRITES_INPUTS "it writes into its inputs"
 
-// A kernel's only parameter: of a cache, whose shape says so, cache_args. Both begin with pointers to the
+// A kernel's first parameter: of a cache, whose shape says so, cache_args. Both begin with pointers to the
 // inputs, in order, and after them the output.
 union kernel_args {
     struct attention_args attention;
@@ -45,6 +46,10 @@ struct recorded {
     char kernel[KERNEL_NAME_MAX];
     unsigned grid[3], block[3];
     uint64_t shared;
+    bool cooperative; // its CTAs may wait for one another: all are on the GPU at once
+    uint32_t steps;   // bytes of what is done to memory before it
+    uint32_t more_bytes;
+    unsigned char more[MORE_MAX]; // parameters behind the arguments, as they lie there
 };
 
 enum verb {
@@ -74,7 +79,9 @@ struct run_request {
         scratch; // bytes of a cache's, zeros before the first set is launched and then as they are left
     int sets, warm;  // input sets; VERB_TIME: how many of them come before the clock starts
     unsigned cta[3]; // that VERB_FILM shows
-    // Then for each set its inputs.
+    uint64_t steps_bytes;
+    // Then what host code does to memory, lines as the runtime writes them down (cudart/written.c): for each
+    // launch those that come before it. Then for each set its inputs.
 };
 
 // The inputs of a set: q, k, v (E4M3 codes), q_scales, k_scales, v_scales (floats); of a cache q, new_k,

@@ -15,6 +15,9 @@
 #include <string.h>
 #include <unistd.h>
 
+// From where on host code has the memory that it allocates (cudart/written.c).
+static const uint64_t HOSTS_MEMORY = 0x600000000000;
+
 static struct module *module;
 static const char *ptx, *cubin;
 static size_t cubin_bytes;
@@ -85,9 +88,10 @@ static const char *shape_wrong(const struct recorded *l, const struct kernel_inf
     uint64_t threads = (uint64_t)l->block[0] * l->block[1] * l->block[2];
     union kernel_args args;
 
-    if (info->params != 1 || info->param_sizes[0] != args_for(&args, shape))
-        return shape->page ? "the kernel's parameters are not one cache_args"
-                           : "the kernel's parameters are not one attention_args";
+    if (info->params < 1 || info->param_sizes[0] != args_for(&args, shape) ||
+        info->param_bytes != info->param_sizes[0] + l->more_bytes)
+        return shape->page ? "the kernel's first parameter is not one cache_args"
+                           : "the kernel's first parameter is not one attention_args";
     if (l->block[0] > 1024 || l->block[1] > 1024 || l->block[2] > 64 || threads == 0 ||
         threads > (uint64_t)info->max_threads)
         return "a CTA has too many threads, or none";
@@ -106,6 +110,17 @@ static size_t print_frame(const struct kernel_info *info)
     if (!strstr(ptx, "vprintf") || strstr(ptx, "ld.local") || info->local_bytes > ARGUMENTS_BYTES)
         return 0;
     return info->local_bytes;
+}
+
+static const char *too_large(uint64_t ctas, uint64_t at_once)
+{
+    static char why[160];
+
+    snprintf(why, sizeof why,
+             "a cooperative launch of %llu CTAs, of which an L4 has room for %llu at once "
+             "(cudaErrorCooperativeLaunchTooLarge)",
+             (unsigned long long)ctas, (unsigned long long)at_once);
+    return why;
 }
 
 // What one launch takes of an L4, as its sm_89 image has it; a line, if no L4 has so much. The one
@@ -133,10 +148,14 @@ static const char *measure(const struct recorded *l, const struct shape *shape, 
     if (!gpu_occupancy(l4, &r, threads, l->shared, &fits) || fits.ctas == 0)
         return "no SM of an L4 has room for one CTA: its registers, shared memory and threads "
                "together are too many";
+    uint64_t ctas = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
+    uint64_t at_once = (uint64_t)fits.ctas * (uint64_t)l4->sms;
+    if (l->cooperative && ctas > at_once)
+        return too_large(ctas, at_once);
     *f = (struct footprint){
         .registers = r.registers,
         .threads = threads,
-        .ctas = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2],
+        .ctas = ctas,
         .shared_bytes = fixed + l->shared,
         .local_bytes = r.local_bytes > frame ? r.local_bytes - frame : 0,
         .occupancy = fits.share,
@@ -168,19 +187,128 @@ static bool measure_all(const struct run_request *r)
 
 // ---- The simulator ------------------------------------------------------------------------------
 
+// The memory in which the barrier of a cooperative grid counts, zeroed; 0: there is none.
+static uint64_t grid_memory(void)
+{
+    enum { BYTES = 64 };
+    static void *memory;
+
+    memory = memory ? memory : memory_alloc(BYTES);
+    if (memory)
+        memset(memory, 0, BYTES);
+    return (uint64_t)(uintptr_t)memory;
+}
+
+static void *symbol_or_memory(const char *target, size_t *size)
+{
+    char *end;
+    void *found;
+    uint64_t address = strtoull(target, &end, 16);
+
+    if (strncmp(target, "0x", 2) != 0)
+        return module_symbol(module, target, &found, size) ? found : NULL;
+    const struct allocation *a = *end ? NULL : memory_find(address, 1, NULL);
+    if (!a || a->base != address || address < HOSTS_MEMORY)
+        return NULL;
+    *size = a->size;
+    return (void *)(uintptr_t)address;
+}
+
+// "d 0x600000100000 4096": once for all sets.
+static const char *step_memory(const char *line)
+{
+    static uint64_t all;
+    unsigned long long address, bytes;
+    char kind;
+
+    if (sscanf(line, "%c 0x%llx %llu", &kind, &address, &bytes) != 3 || address < HOSTS_MEMORY)
+        return "wrote its own record of its launches, and not well";
+    if (memory_find(address, bytes, NULL))
+        return NULL;
+    if (bytes > SCRATCH_MOST || all > SCRATCH_MOST - bytes)
+        return "its host code allocates more than 64 MB";
+    all += bytes;
+    void *base = memory_alloc_at(address, bytes, kind == 'm' ? MEMORY_MANAGED : MEMORY_DEVICE);
+    if (base && kind != 'm')
+        memory_track(base);
+    return base ? NULL : "its host code allocates memory where there is none";
+}
+
+// "write TARGET OFFSET BYTES", "fill TARGET OFFSET COUNT VALUE ELEMENT".
+static const char *step_store(const char *line, bool fills)
+{
+    static char target[KERNEL_NAME_MAX];
+    unsigned long long offset, count = 0;
+    unsigned value = 0, element = 1;
+    int at = 0;
+    size_t size;
+
+    bool good = sscanf(line, "%4095s %llu %n", target, &offset, &at) == 2 && at > 0;
+    if (good && fills)
+        good = sscanf(line + at, "%llu %u %u", &count, &value, &element) == 3 &&
+               (element == 1 || element == 2 || element == 4);
+    else
+        count = good ? strspn(line + at, "0123456789abcdef") / 2 : 0;
+    char *to = good ? symbol_or_memory(target, &size) : NULL;
+    if (!to || offset > size || count > (size - offset) / element)
+        return "its host code writes to memory that its kernels do not have";
+    for (size_t i = 0; i < count; ++i) {
+        if (!fills)
+            sscanf(line + at + 2 * i, "%2x", &value);
+        memcpy(to + offset + i * element, &value, element);
+    }
+    memory_mark(to + offset, NULL, count * element);
+    return NULL;
+}
+
+// What host code does to memory before a launch: lines from one place to another.
+static void take_steps(char *from, const char *end)
+{
+    for (char *next; from < end && reply.verdict == DONE; from = next) {
+        next = memchr(from, '\n', (size_t)(end - from));
+        next = next ? next + 1 : (char *)end;
+        char kept = next[-1];
+        next[-1] = '\0';
+        const char *wrong = strncmp(from, "memory ", 7) == 0  ? step_memory(from + 7)
+                            : strncmp(from, "write ", 6) == 0 ? step_store(from + 6, false)
+                                                              : step_store(from + 5, true);
+        next[-1] = kept;
+        if (wrong)
+            refuse(wrong);
+    }
+}
+
+// The parameters of a launch as they lie: the arguments, and what its host code adds.
+static const void *params_of(const struct run_request *r, const struct recorded *l,
+                             const union kernel_args *args)
+{
+    static unsigned char params[sizeof *args + MORE_MAX];
+    union kernel_args unused;
+    size_t bytes = args_for(&unused, &r->shape);
+
+    memcpy(params, args, bytes);
+    memcpy(params + bytes, l->more, l->more_bytes < MORE_MAX ? l->more_bytes : MORE_MAX);
+    return params;
+}
+
 static void launch_all(const struct run_request *r, const union kernel_args *args)
 {
+    char *steps = (char *)(r + 1);
     struct line_counts *lines = NULL;
     size_t line_count = 0;
 
     for (int i = 0; i < r->launch_count && reply.verdict == DONE && !reply.raced_out; ++i) {
         const struct recorded *l = &r->launches[i];
+        take_steps(steps + (i ? l[-1].steps : 0), steps + l->steps);
+        if (reply.verdict != DONE)
+            return;
         struct launch launch = {
             .kernel = module_kernel(module, l->kernel),
             .grid = {l->grid[0], l->grid[1], l->grid[2]},
             .block = {l->block[0], l->block[1], l->block[2]},
             .dynamic_shared_bytes = l->shared,
-            .params = args,
+            .params = params_of(r, l, args),
+            .grid_memory = l->cooperative ? grid_memory() : 0,
             .threads = r->threads,
             .schedule = r->schedule,
             .budget = r->budget,
@@ -347,11 +475,11 @@ static char *answer(const struct request *request, char *bytes)
             exit(1);
     }
     if (request->verb == VERB_TIME)
-        gpu_run(r, bytes + sizeof *r, &reply, out);
+        gpu_run(r, bytes + sizeof *r + r->steps_bytes, &reply, out);
     else if (measure_all(r) && request->verb == VERB_RUN)
-        run(r, bytes + sizeof *r, out);
+        run(r, bytes + sizeof *r + r->steps_bytes, out);
     else if (reply.verdict == DONE && request->verb == VERB_FILM)
-        out = run_filmed(r, bytes + sizeof *r, out);
+        out = run_filmed(r, bytes + sizeof *r + r->steps_bytes, out);
     return out;
 }
 

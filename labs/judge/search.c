@@ -4,6 +4,7 @@
 
 #include "../replay.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -85,11 +86,11 @@ static void look_at_children(const struct submission *s, struct searched *all, b
         int seed = published_seed("children", i);
         if (!*late) {
             struct searching run = begin(s, "--children", parent, seed);
-            children_read(&c, parent, run.from, SEARCH_SECONDS);
+            children_read(&c, parent, run.from, (int)ceil(wall_left(s, SEARCH_SECONDS)));
             end(&run);
         }
         const char *wrong = *late ? LATE : c.wrong;
-        *late = *late || strcmp(c.wrong, REPLAY_LATE) == 0;
+        *late = *late || c.late;
         add_case(all, "correct", text("children of %s", parent), seed, wrong,
                  text("--children %s", parent));
     }
@@ -105,9 +106,9 @@ static int search(const struct submission *s, const struct landscape *l, int see
         return REPLAY_MOST;
     }
     struct searching run = begin(s, "--replay", "-", seed);
-    game_play(g, run.from, run.to, SEARCH_SECONDS);
+    game_play(g, run.from, run.to, (int)ceil(wall_left(s, SEARCH_SECONDS)));
     end(&run);
-    *late = strcmp(g->wrong, REPLAY_LATE) == 0;
+    *late = g->late;
     return game_count(g);
 }
 

@@ -80,7 +80,7 @@ static bool begin(struct runner *r, const struct submission *s, int seconds, cha
     const size_t sizes[] = {s->ptx_bytes, 1, s->cubin_bytes};
     struct reply reply;
     char *out;
-    double end = now() + 10 * seconds;
+    double end = now() + wall_left(s, 10 * seconds);
 
     signal(SIGPIPE, SIG_IGN);
     r->box.cpu_seconds = seconds;
@@ -88,7 +88,8 @@ static bool begin(struct runner *r, const struct submission *s, int seconds, cha
     fcntl(r->to, F_SETFL, O_NONBLOCK);
     free(command[0]);
     if (!send_request(r, &load, parts, sizes, 3, end) || !take_reply(r, 0, 0, &reply, &out, end)) {
-        *why = text("the runner does not take the kernel");
+        *why = wall_over(s) ? text("stopped: it %s", wall_told(s))
+                            : text("the runner does not take the kernel");
         r->used += runner_end(r);
         return false;
     }
@@ -124,9 +125,13 @@ bool runner_ask(struct runner *r, const struct submission *s, const struct reque
         *why = text("not run: %d s of CPU time are used up", RUNNER_SECONDS);
         return false;
     }
+    if (wall_over(s)) {
+        *why = text("not run: it %s", wall_told(s));
+        return false;
+    }
     if (!r->pid && !begin(r, s, last ? seconds : 600, why))
         return false;
-    double end = now() + 10 * seconds;
+    double end = now() + wall_left(s, 10 * seconds);
     size_t bytes = reply_bytes(&sent, parts);
     bool good =
         send_request(r, &sent, parts, sizes, part_count, end) &&
@@ -138,7 +143,8 @@ bool runner_ask(struct runner *r, const struct submission *s, const struct reque
     r->used += used;
     if (good)
         return true;
-    *why = late                  ? text("stopped: it did not end")
+    *why = late && wall_over(s)  ? text("stopped: it %s", wall_told(s))
+           : late                ? text("stopped: it did not end")
            : used >= seconds - 1 ? text("stopped: it took more than %d s of CPU time", seconds)
                                  : text("stopped: it needed too much memory, or crashed");
     free(*out);

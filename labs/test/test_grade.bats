@@ -76,9 +76,9 @@ points() { awk -F, -v name="\"$1\"" '$1 == name { print $2 }' "$BATS_FILE_TMPDIR
         build/ch04_cp_async --launch-only --shapes small,2x1x33 3>"$BATS_TEST_TMPDIR/lines"
     mapfile -t lines <"$BATS_TEST_TMPDIR/lines"
     [ "${#lines[@]}" -eq 2 ]
-    # 4 query tiles by 8 heads, 128 threads, no dynamic shared memory; 104 bytes of attention_args.
-    [[ ${lines[0]} =~ ^launch\ [a-zA-Z0-9_]*attention[a-zA-Z0-9_]*\ 4\ 8\ 1\ 128\ 1\ 1\ 0\ [0-9a-f]{208}$ ]]
-    [[ ${lines[1]} == *" 2 2 1 128 1 1 0 "* ]]
+    # 4 query tiles by 8 heads, 128 threads, no dynamic shared memory, not cooperative; 104 bytes of attention_args.
+    [[ ${lines[0]} =~ ^launch\ [a-zA-Z0-9_]*attention[a-zA-Z0-9_]*\ 4\ 8\ 1\ 128\ 1\ 1\ 0\ 0\ [0-9a-f]{208}$ ]]
+    [[ ${lines[1]} == *" 2 2 1 128 1 1 0 0 "* ]]
     run -1 grep -q warp_instructions "$BATS_TEST_TMPDIR/report.json"
 }
 
@@ -107,10 +107,10 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
     run labs/tools/check-grader --quick prints-reply shared-wraps shared-large fills-memory fills-disk \
         keeps-little counts-cases counts-ctas races-between-ctas races-when-long meets-when-long opens-rings \
         lto-options writes-init overwrites-inputs scratch includes-devices long-name forks constructor \
-        caches-output sleeps floods-record
+        caches-output sleeps floods-record asks-the-date many-ctas prints-wide meets-all-over
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"23 submissions are graded as they say" ]]
+    [[ $output == *"27 submissions are graded as they say" ]]
 }
 
 @test "cheats that only hidden cases find, and one that is right in all of them" {
@@ -158,7 +158,7 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
     gradebook=$(<"$BATS_FILE_TMPDIR/out/grades.csv")
     for line in '"sleeps.cu".*did not end within' '"prints-result.cu".*launches no kernel' \
                 '"floods-record.cu".*writes without end' '"host-computes.cu".*does not hand on' \
-                '"copies-memory.cu".*copies or fills' '"incbin.cu".*does not compile' \
+                '"copies-memory.cu".*copies from the device' '"incbin.cu".*does not compile' \
                 '"includes-passwd.cu".*does not compile'; do
         grep -q "$line" <<<"$gradebook"
     done
@@ -435,7 +435,7 @@ END
     root=$BATS_TEST_TMPDIR/root
     mkdir -p "$root/build"
     ln -s "$PWD"/{code,plots,chapters} "$root"
-    ln -s "$PWD"/build/{runner,ptxsim,cuda,labs,starters,*.a} "$root/build"
+    ln -s "$PWD"/build/{runner,clock.so,ptxsim,cuda,labs,starters,*.a} "$root/build"
     cp build/judge "$root/build"
     printf '#!/bin/sh\nexit 1\n' >"$root/build/profile"
     chmod +x "$root/build/profile"
@@ -563,18 +563,19 @@ END
     mkdir -p "$root/build" "$root/code"
     cp -r code/workbench code/film "$root/code"
     cp build/{judge,libworkbench.a} "$root/build"
-    ln -s "$PWD"/build/{runner,profile,ptxsim,cuda} "$root/build"
+    ln -s "$PWD"/build/{runner,clock.so,profile,ptxsim,cuda} "$root/build"
     [ ! -e build/libjansson.a ] || ln -s "$PWD/build/libjansson.a" "$root/build"
     echo 'int main(void) { return 0; }' >"$BATS_TEST_TMPDIR/quiet.cu"
     echo 'int main(void) { __builtin_trap(); }' >"$BATS_TEST_TMPDIR/crashes.cu"
     echo 'int main(void) { return 0 }' >"$BATS_TEST_TMPDIR/wrong.cu"
     try() { # NAME REFUSAL ENTRIES: what is said of it, and how many compilations are kept then
+        rm -f "$kept"/*.launches # of before
         run "$root/build/judge" --lab 4 --lab-file "$lab_file" --no-gpu --no-film "$BATS_TEST_TMPDIR/$1.cu"
         echo "$output"
         [ "$status" -eq 0 ]
         [[ $output == *"REFUSED: $2"* ]]
         [ "$(find "$kept" -name '*.built' | wc -l)" -eq "$3" ]
-        [ "$(find "$kept" -type f ! -name '*.built' ! -name '*.plain' | wc -l)" -eq 0 ]
+        [ "$(find "$kept" -type f ! -name '*.built' ! -name '*.plain' ! -name '*.launches' | wc -l)" -eq 0 ]
     }
     kept=$root/build/grade/kept
     try quiet "its host code launches no kernel" 1
@@ -618,6 +619,59 @@ END
     printf '#!/bin/sh\nexit 1\n' >"$root/build/cuda/bin/nvcc"
     chmod +x "$root/build/cuda/bin/nvcc"
     try quiet "does not compile" 5
+}
+
+@test "what host code said of its launches is kept, and stands: it is not asked again" {
+    short
+    cp "$CHEATS/asks-the-date.cu" "$BATS_TEST_TMPDIR/a.cu"
+    echo "// $RANDOM$RANDOM" >>"$BATS_TEST_TMPDIR/a.cu" # nothing is kept of this one yet
+    touch "$BATS_TEST_TMPDIR/begin"
+    grade --no-film "$BATS_TEST_TMPDIR/a.cu"
+    echo "$output"
+    [[ $(xargs <<<"$output") == *"asked twice how it launches, says two things: launch 1 has another grid"* ]]
+    kept=$(find build/grade/kept -name '*.launches' -newer "$BATS_TEST_TMPDIR/begin")
+    grep -q '^{"small":{' "$kept"
+    run ! grep -q '},"' "$kept" # refused at once: it was asked for no other shape
+    sed -i 's/says two things/said two things then/' "$kept"
+    grade --no-film "$BATS_TEST_TMPDIR/a.cu"
+    echo "$output"
+    [[ $(xargs <<<"$output") == *"REFUSED: its host code, asked twice how it launches, said two things then"* ]]
+    rm "$kept"
+}
+
+@test "a submission has so much time by the clock, for all that is done with it, and is told when it is over" {
+    grade --no-film --wall 1 code/ch04_cp_async.cu # which is compiled, and computes for longer
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"STOPPED: it took longer than 1 s by the clock in all."* ]]
+    [[ $(xargs <<<"$output") == *"not run: it took longer than 1 s by the clock in all"* ]]
+    short
+    { cat code/ch04_cp_async.cu; echo "// $RANDOM$RANDOM"; } >"$BATS_TEST_TMPDIR/new.cu" # to be compiled
+    grade --no-film --wall 1 "$BATS_TEST_TMPDIR/new.cu"
+    echo "$output"
+    [[ $(xargs <<<"$output") == *"REFUSED: does not compile: it took longer than 1 s by the clock in all."* ]]
+}
+
+@test "a text that includes itself is stopped by its size, and is not compiled twice" {
+    short
+    { for i in {1..20000}; do echo "extern int of_the_many_$i(int);"; done; echo '#include __FILE__'; } >"$BATS_TEST_TMPDIR/self.cu"
+    grade --no-film "$BATS_TEST_TMPDIR/self.cu"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $(xargs <<<"$output") == *"REFUSED: does not compile. preprocesses to more than 20 MB"* ]]
+}
+
+@test "no more submissions at a time than there is memory for" {
+    mkdir "$BATS_TEST_TMPDIR/class"
+    touch "$BATS_TEST_TMPDIR/class/notes.txt"
+    echo "MemAvailable: 5000000 kB" >"$BATS_TEST_TMPDIR/meminfo"
+    GRADE_MEMINFO=$BATS_TEST_TMPDIR/meminfo grade --jobs 3 --out "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/class"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "${lines[0]}" = "1 at a time, not 3: each may take 4.25 GiB, and 4.8 are free" ]
+    echo "MemAvailable: 14000000 kB" >"$BATS_TEST_TMPDIR/meminfo"
+    GRADE_MEMINFO=$BATS_TEST_TMPDIR/meminfo grade --jobs 3 --out "$BATS_TEST_TMPDIR/out" "$BATS_TEST_TMPDIR/class"
+    [[ $output != *"at a time"* ]] || [[ $output == *"2 at a time, not 3"* ]] # where a control group has less
 }
 
 @test "names are only names: spaces, quotes, newlines, dashes" {

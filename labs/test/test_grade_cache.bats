@@ -151,7 +151,7 @@ END
     cp "$CHEATS"/{same-place,much-scratch}.cu "$BATS_TEST_TMPDIR/some"
     sed 's/, scale_place_of, NULL/, same, NULL/; s/^PROGRAM/static int same(enum cache_tensor, int) { return 1; }\n&/' \
         "$CHEATS/honest.cu" >"$BATS_TEST_TMPDIR/some/scales.cu"
-    sed 's/__grid_constant__ cache_args a)/__grid_constant__ cache_args a, int)/; s/(\*a); /(*a, 0);/' \
+    sed 's/(const __grid_constant__ cache_args a)/(int, const __grid_constant__ cache_args a)/; s/(\*a); /(0, *a);/' \
         "$CHEATS/honest.cu" >"$BATS_TEST_TMPDIR/some/parameter.cu"
     cp code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/some/no-cache.cu"
     without hidden races
@@ -164,7 +164,7 @@ END
 same-place its code_place() does not have each place of a page once
 scales its scale_place() does not have each place of a page once
 much-scratch wants more than 64 MB of scratch memory
-parameter its kernel takes something else than one cache_args
+parameter does not hand on the cache_args that it is given, as its first parameter
 no-cache its host code launches no kernel
 END
 }

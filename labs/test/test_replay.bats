@@ -47,8 +47,8 @@ static int play(char **command, struct game *g)
     close(out[0]);
     kill(child, SIGTERM); // who slept at the end of the game
     waitpid(child, NULL, 0);
-    printf("asked %d missing %d first_64 %d elite %d count %d best %.4g: %s\n", g->asked, g->missing,
-           g->first_64, g->elite, game_count(g), g->best, *g->wrong ? g->wrong : "by the rules");
+    printf("asked %d missing %d first_64 %d elite %d count %d best %.4g: %s%s\n", g->asked, g->missing,
+           g->first_64, g->elite, game_count(g), g->best, g->late ? "late: " : "", *g->wrong ? g->wrong : "by the rules");
     return 0;
 }
 
@@ -225,7 +225,11 @@ says() {
         "asked 2 missing 0 first_64 1 elite 1 count 1 best 10.04: it ended after 2 candidates without *"
     says replay play sh -c 'echo "ask 64-64-2-2-0-0-0-9"; read a || echo "ask 64-64-2-2-0-0-0-1"' -- \
         "asked 1 missing 0 first_64 0 elite 0 count 300 best inf: question 1, 64-64-2-2-0-0-0-9: swizzle has no value 9"
-    SECONDS_LEFT=1 says replay play sh -c 'exec sleep 1000' -- "asked 0 * it does not end in time"
+    SECONDS_LEFT=1 says replay play sh -c 'exec sleep 1000' -- "asked 0 * late: it does not end in time"
+    # Nor is anybody waited for who has broken a rule, or who reads no answers until a pipe is full of them.
+    SECONDS_LEFT=1 says replay play sh -c 'echo ask 1-1; exec sleep 1000' -- "asked 1 * late: question 1, 1-1: no setting"
+    SECONDS_LEFT=1 says replay play sh -c 'for i in $(seq 290); do echo "ask 64-64-2-2-0-0-0-1"; done; exec sleep 1000' -- \
+        "asked 2* late: question 2, 64-64-2-2-0-0-0-1: asked for before"
     says replay play yes -- "asked 0 * it writes without end"
     says replay play sh -c 'head -c 100000 /dev/zero | tr "\0" x; echo; echo "ask 32-32-2-2-0-0-0-1"' -- "asked 1 missing 0 *"
     says replay play true -- "asked 0 * it ended after 0 candidates, none with a time"
@@ -386,6 +390,23 @@ int main(void) { if (fork() >= 0) puts("ask 64-64-2-2-0-0-0-1"); }'
     [[ $output == *"REFUSED: does not compile."*"zero"* ]]
     graded empty <<<''
     [ "$points" = 0 ]
+}
+
+@test "the grader: a search that breaks a rule and reads no answers is waited for once" {
+    [ -z "${NO_BOX:-}" ] || skip "bubblewrap may not make a sandbox here"
+    printf '%s\n' '#include <fcntl.h>' '#include <stdio.h>' '#include <unistd.h>' 'int main(int argc, char **argv) {' \
+        '    if (argc > 1 && argv[1][2] == 99) return 0; // --children' '    printf("ask 1-1\n");' '    fflush(stdout);' '    char c;' \
+        '    while (read(open("/dev/ptmx", O_RDWR), &c, 1) < 2) ;' '}' >"$BATS_TEST_TMPDIR/deaf.c"
+    run labs/grade --lab 14 --no-gpu --json "$BATS_TEST_TMPDIR/deaf.json" --wall 4 "$BATS_TEST_TMPDIR/deaf.c"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *"STOPPED: it took longer than 4 s by the clock in all"* ]]
+    python3 - "$BATS_TEST_TMPDIR/deaf.json" <<'END'
+import json, sys
+why = [c["why"] for c in json.load(open(sys.argv[1]))["cases"]]
+ran = [w for w in why if not w.startswith("not run")]
+assert len(why) > 50 and "no setting" in ran[-1] and len(ran) == 5, ran # four are of children, who end at once
+END
 }
 
 @test "the grader: a folder takes .c files, and one item is graded anew" {

@@ -83,6 +83,10 @@ struct allocation {
 // memory. What the host may touch, too, is zeros at first, as the system's pages are.
 void *memory_alloc(size_t bytes);
 void *memory_alloc_kind(size_t bytes, enum memory_kind kind);
+// The same at an address that another process had it at, if it is free; and from which address on this process
+// has one allocation behind the other, the same in every run.
+void *memory_alloc_at(uint64_t address, size_t bytes, enum memory_kind kind);
+void memory_place(uint64_t address);
 void *memory_alloc_zeros(size_t bytes);            // with zeros; a page is used when it is touched
 bool memory_register(void *address, size_t bytes); // false when it overlaps an allocation
 // From now on the host cannot touch that memory while it is closed: the page fault of a host that

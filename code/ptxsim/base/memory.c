@@ -149,17 +149,24 @@ static bool insert(uint64_t base, size_t bytes, enum memory_kind kind)
     return true;
 }
 
-// Addresses for an allocation behind the one before it; where something is there already, any.
+static uint64_t next_place = FIRST_ADDRESS; // where the next allocation goes, if nothing is there
+
+void memory_place(uint64_t address)
+{
+    next_place = address;
+}
+
+// Addresses for an allocation, and the gaps at its ends: behind the one before it; where something is there
+// already, any.
 static char *reserve(size_t bytes)
 {
-    static uint64_t next;
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
     char *start = MAP_FAILED;
 
-    next = next ? next : FIRST_ADDRESS;
-    if (within(next, bytes, LAST_ADDRESS)) {
-        start = mmap((void *)(uintptr_t)next, bytes, PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0);
-        next += bytes;
+    if (within(next_place, bytes, LAST_ADDRESS)) {
+        start = mmap((void *)(uintptr_t)next_place, bytes, PROT_NONE, flags | MAP_FIXED_NOREPLACE,
+                     -1, 0);
+        next_place += bytes;
     }
     return start != MAP_FAILED ? start : mmap(NULL, bytes, PROT_NONE, flags, -1, 0);
 }
@@ -227,6 +234,17 @@ void *memory_alloc_kind(size_t bytes, enum memory_kind kind)
     void *base = map(bytes, kind);
     if (base && kind == MEMORY_DEVICE)
         fill_poison(base, bytes);
+    return base;
+}
+
+void *memory_alloc_at(uint64_t address, size_t bytes, enum memory_kind kind)
+{
+    uint64_t before = next_place;
+    void *base;
+
+    next_place = address - GAP;
+    base = address > GAP ? memory_alloc_kind(bytes, kind) : NULL;
+    next_place = before;
     return base;
 }
 

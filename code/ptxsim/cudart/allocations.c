@@ -46,6 +46,7 @@ void *graph_memory(size_t bytes)
     void *memory = memory_alloc(bytes);
     if (!memory)
         return NULL;
+    write_memory(memory, bytes, false);
     kept_bytes += bytes;
     kept = array_grow(kept, kept_count, &kept_capacity, sizeof *kept);
     return kept[kept_count++] = memory;
@@ -82,6 +83,8 @@ static cudaError_t allocate(void **address, size_t bytes, enum memory_kind kind)
         memory_track(*address);
         memory_guard(*address);
     }
+    if (*address && kind != MEMORY_HOST)
+        write_memory(*address, bytes, kind == MEMORY_MANAGED);
     return *address ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 

@@ -221,8 +221,10 @@ static cudaError_t launch(const void *function, dim3 grid, dim3 block, void **ar
     cudaError_t error =
         prepare(function, grid, block, arguments, shared, cooperative, cluster, &task.launch);
 
-    if (error != cudaSuccess)
+    if (error != cudaSuccess) {
+        write_refusal(error);
         return capture_broken(stream, error);
+    }
     return stream_submit(stream, &task);
 }
 

@@ -6,6 +6,7 @@
 //   count_report.c  what was counted, as JSON
 //   terminal.c      how far a launch is, and Ctrl-C
 //   task.c          does pieces of work: launches, copies, fills, graphs of them
+//   written.c       or writes down what they would be
 //   streams.c       streams, events, capture
 //   properties.c    what the device can be asked
 //   kernels.c       modules, kernels and their attributes
@@ -37,8 +38,8 @@
 // PTXSIM_BUDGET=N stops a launch after N warp instructions, and says which loop it was in;
 // PTXSIM_PATIENCE=N tells a terminal how far it is after N seconds of the program, not after 5.
 // PTXSIM_TRACE=FILE and PTXSIM_FILM=FILE record one CTA (machine/trace.c, machine/film.h).
-// PTXSIM_LAUNCHES=FD runs no kernel and copies nothing: each launch is written down as a line on
-// that file descriptor, for the grader (labs/judge/).
+// PTXSIM_LAUNCHES=FD runs no kernel and copies nothing: what is asked for is written down as lines on
+// that file descriptor (written.c), for the grader (labs/judge/).
 //
 // A race does not stop the kernel: it is told at the kernel's end, each pair of lines once, and the
 // launch fails.
@@ -254,6 +255,13 @@ cudaError_t stream_submit(cudaStream_t stream, struct task *task);
 void task_free(struct task *task);
 // Does a task now. A kernel's fault is explained, and makes every later call fail.
 cudaError_t task_run(const struct task *task);
+
+// Where what a program asks for is only written down (written.c): whether it is; a task; that a launch is
+// refused; an allocation.
+bool only_written(void);
+void write_down(const struct task *task);
+void write_refusal(cudaError_t error);
+void write_memory(const void *address, size_t bytes, bool managed);
 bool stream_captures(cudaStream_t stream);
 // Whether work may be done in a stream now: it is not capturing.
 cudaError_t stream_now(cudaStream_t stream);

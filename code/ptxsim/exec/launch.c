@@ -6,6 +6,7 @@
 #include "ptxsim/decode/decode.h"
 #include "ptxsim/ops/ops.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -13,7 +14,9 @@
 #include <unistd.h>
 
 enum {
-    MOST_RESIDENT = 1024,   // CTAs that a host thread keeps open because they wait for others
+    // CTAs that a host thread keeps open because they wait for others; of a cooperative launch all, which are no
+    // more than fit on the GPU at once.
+    MOST_RESIDENT = 1024,
     MOST_SHARED = 16 << 20, // bytes of a CTA: more than any machine has
 };
 
@@ -185,11 +188,12 @@ static void *work(void *argument)
     struct worker *worker = argument;
     struct run *run = worker->run;
     struct cta *open = NULL, **last = &open, *spare = NULL;
+    const int most = worker->run->launch->grid_memory ? INT_MAX : MOST_RESIDENT;
     int count = 0;
     bool more = true;
     while (more || open) {
         struct cta *cta = NULL;
-        if (more && count < MOST_RESIDENT) {
+        if (more && count < most) {
             uint64_t number = atomic_fetch_add(&run->next, 1);
             if (number < run->ctas / run->size && number < atomic_load(&run->faulted)) {
                 cta = spare ? spare : new_cta(worker);
@@ -219,7 +223,7 @@ static void *work(void *argument)
             cta->next = NULL;
             *last = cta;
             last = &cta->next;
-            bool all = state == CTA_STUCK && (!more || count == MOST_RESIDENT);
+            bool all = state == CTA_STUCK && (!more || count == most);
             for (const struct cta *other = open; other && all; other = other->next)
                 all = other->stuck_at == cta->stuck_at;
             if (all)

@@ -94,11 +94,27 @@ static void put(struct warp *w, const char *from, size_t size)
         text_add(&w->printed, from, size);
 }
 
+// A width or a precision that is more than this is this. A GPU's driver writes as many characters as are asked
+// for, two thousand million if need be, and takes a second for each such line: here there are too many lanes.
+enum { WIDEST = 4096 };
+
+// The number at format[*at], which then is its last digit.
+static int digits(const char *format, size_t *at)
+{
+    int number = format[*at] - '0';
+
+    while (format[*at + 1] >= '0' && format[*at + 1] <= '9') {
+        number = number * 10 + format[++*at] - '0';
+        number = number > WIDEST ? WIDEST : number;
+    }
+    return number;
+}
+
 // Prints one conversion specification, which begins at the '%' and has *length characters.
 static bool print_one(struct warp *w, const struct op *op, int lane, const char *format,
                       size_t *length, uint64_t *arguments, int *converted)
 {
-    char spec[64] = "%", out[1200];
+    char spec[64] = "%", out[2 * WIDEST];
     size_t used = 1, at = 1;
     bool wide = false;
     uint64_t value;
@@ -106,6 +122,10 @@ static bool print_one(struct warp *w, const struct op *op, int lane, const char 
         char c = format[at];
         if (used > sizeof spec - 16)
             break;
+        if (c >= '1' && c <= '9') {
+            used += (size_t)sprintf(spec + used, "%d", digits(format, &at));
+            continue;
+        }
         if (c == '*' && format[at - 1] == '.') { // no GPU takes a precision from the arguments
             *length = at + 1 + (format[at + 1] != 0);
             put(w, format, *length);
@@ -114,7 +134,7 @@ static bool print_one(struct warp *w, const struct op *op, int lane, const char 
         if (c == '*') {
             if (!next_argument(w, op, lane, arguments, 4, &value))
                 return false;
-            int width = (int)value > 512 ? 512 : (int)value < -512 ? -512 : (int)value;
+            int width = (int)value > WIDEST ? WIDEST : (int)value < -WIDEST ? -WIDEST : (int)value;
             used += (size_t)sprintf(spec + used, "%d", width);
         } else if (strchr("lqjzt", c)) {
             wide = true; // long has 64 bits
