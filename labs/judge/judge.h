@@ -121,7 +121,7 @@ struct submission {
     double end;                             // when they are up, as now() says; 0: never
     char *kept;                             // path of what was compiled, for the next time
     json_t *records;                        // what its host code said, by shapes (record.c)
-    double record_used;                     // CPU seconds
+    double record_used;                     // CPU seconds of its host code, or of its searches
     bool record_late;                       // it did not end in time once: it is asked no more
     bool recorded;                          // some of that is new
     char *two_ways;                         // that it says something else each time, or NULL
@@ -306,8 +306,8 @@ struct searched {
 };
 // Children of some candidates, and searches on the lab's journal; searches on landscapes drawn for this
 // submission, none of which is run where one was late already.
-struct searched search_journal(const struct submission *s);
-struct searched search_drawn(const struct submission *s, bool late);
+struct searched search_journal(struct submission *s);
+struct searched search_drawn(struct submission *s, bool late);
 
 // ---- Grading ------------------------------------------------------------------------------------
 

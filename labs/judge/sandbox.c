@@ -91,7 +91,7 @@ static const int allowed[] = {
     SYS_prlimit64, SYS_getrlimit, SYS_getrusage, SYS_getrandom, SYS_sched_yield,
     SYS_sched_getaffinity, SYS_uname,
 };
-// What waits. Host code of one thread has nobody to wait for: there it is how to take time and no CPU time.
+// What waits. Host code that says its launches has nobody to wait for: it is how to take time and no CPU time.
 static const int waits[] = {
 #ifdef SYS_pause
     SYS_pause, SYS_poll, SYS_select,
@@ -185,10 +185,10 @@ static void make_filter(struct filter *f, const struct box *box)
     statement(f, BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
     statement(f, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     allow(f, allowed, sizeof allowed);
-    if (box->kind != BOX_RECORD)
+    if (!box->clock) {
         allow(f, waits, sizeof waits);
-    if (!box->clock)
         allow(f, clocks, sizeof clocks);
+    }
     if (box->kind == BOX_COMPILE)
         allow(f, compilers, sizeof compilers);
     if (box->kind == BOX_RUN)

@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SEARCH_CPU_SECONDS = 5, SEARCH_SECONDS = 20 };
+// A search: CPU time and clock; all of them: CPU time.
+enum { SEARCH_CPU_SECONDS = 5, SEARCH_SECONDS = 20, SEARCHES_CPU_SECONDS = 120 };
 
 static const char LATE[] = "not run: another one did not end in time";
 
@@ -42,14 +43,16 @@ static struct searching begin(const struct submission *s, const char *option, co
     return run;
 }
 
-// It may have closed its pipes and go on.
-static void end(struct searching *run)
+// It may have closed its pipes and go on. Whether its CPU time was up, or that of all runs.
+static bool end(struct submission *s, struct searching *run)
 {
     close(run->to);
     close(run->from);
     kill(-run->pid, SIGKILL);
     kill(run->pid, SIGKILL);
-    box_stop(run->pid);
+    double used = box_stop(run->pid);
+    s->record_used += used;
+    return used >= SEARCH_CPU_SECONDS || s->record_used > SEARCHES_CPU_SECONDS;
 }
 
 static void add_case(struct searched *all, const char *item, const char *what, int seed,
@@ -78,26 +81,27 @@ static int published_seed(const char *what, int i) // which a report tells
     return seed_of(public_draw("lab %d %s seed %d", lab.number, what, i));
 }
 
-static void look_at_children(const struct submission *s, struct searched *all, bool *late)
+static void look_at_children(struct submission *s, struct searched *all, bool *late)
 {
     for (int i = 0; replay_parents[i]; ++i) {
         const char *parent = replay_parents[i];
         struct children c = {.count = 0};
         int seed = published_seed("children", i);
+        bool spent = false;
         if (!*late) {
             struct searching run = begin(s, "--children", parent, seed);
             children_read(&c, parent, run.from, (int)ceil(wall_left(s, SEARCH_SECONDS)));
-            end(&run);
+            spent = end(s, &run);
         }
         const char *wrong = *late ? LATE : c.wrong;
-        *late = *late || c.late;
+        *late = *late || c.late || spent;
         add_case(all, "correct", text("children of %s", parent), seed, wrong,
                  text("--children %s", parent));
     }
 }
 
 // One search; candidates until the elite.
-static int search(const struct submission *s, const struct landscape *l, int seed, bool *late,
+static int search(struct submission *s, const struct landscape *l, int seed, bool *late,
                   struct game *g)
 {
     game_begin(g, l);
@@ -107,12 +111,11 @@ static int search(const struct submission *s, const struct landscape *l, int see
     }
     struct searching run = begin(s, "--replay", "-", seed);
     game_play(g, run.from, run.to, (int)ceil(wall_left(s, SEARCH_SECONDS)));
-    end(&run);
-    *late = g->late;
+    *late = end(s, &run) || g->late;
     return game_count(g);
 }
 
-struct searched search_journal(const struct submission *s)
+struct searched search_journal(struct submission *s)
 {
     struct landscape *l = calloc(1, sizeof *l);
     struct searched all = {.cases = json_array()};
@@ -136,7 +139,7 @@ struct searched search_journal(const struct submission *s)
     return all;
 }
 
-struct searched search_drawn(const struct submission *s, bool late)
+struct searched search_drawn(struct submission *s, bool late)
 {
     struct landscape *l = calloc(1, sizeof *l);
     struct searched all = {.cases = json_array()};

@@ -217,11 +217,12 @@ static const char *write_spool(const struct waiting *w, const int *of, int count
         json_array_append_new(keys, json_string(key_of(e)));
     }
     write_into(folder, "lab.json", lab.text, strlen(lab.text));
-    char *task = json_dumps(json_pack("{s:i, s:b, s:b, s:b, s:o, s:o, s:o}", "lab", lab.number,
-                                      "timed", is_timed(), "unsafe", options.unsafe, "no_film",
-                                      options.no_film, "secret", key_in_hex(options.secret),
-                                      "seeds", key_in_hex(options.seeds), "keys", keys),
-                            JSON_INDENT(1));
+    char *task =
+        json_dumps(json_pack("{s:i, s:i, s:b, s:b, s:b, s:o, s:o, s:o}", "lab", lab.number, "wall",
+                             options.wall, "timed", is_timed(), "unsafe", options.unsafe, "no_film",
+                             options.no_film, "secret", key_in_hex(options.secret), "seeds",
+                             key_in_hex(options.seeds), "keys", keys),
+                   JSON_INDENT(1));
     if (!task)
         fail(EXIT_MACHINE, "out of memory");
     write_into(folder, "task.json", task, strlen(task));
@@ -673,6 +674,7 @@ int slurm_element(const char *folder)
     options.cpu_only = !json_is_true(json_object_get(task, "timed"));
     options.unsafe = json_is_true(json_object_get(task, "unsafe"));
     options.no_film = json_is_true(json_object_get(task, "no_film"));
+    options.wall = (int)json_integer_value(json_object_get(task, "wall"));
     options.threads = 1;
     take_key(options.secret, task, "secret", folder);
     take_key(options.seeds, task, "seeds", folder);
