@@ -3,8 +3,9 @@
 --   pandoc -f code/literate/tangle.lua chapters/*.md                  writes
 --   TANGLE=check pandoc -f code/literate/tangle.lua chapters/*.md     only compares code/
 --
--- Pandoc takes this file for a reader of documents; it is one that writes programs instead and ends
--- there. (Pandoc 2.17 makes small letters of what follows -f: a path from here has no capital.) What is written, each file only if its text changed:
+-- Pandoc 2.17 makes small letters of what follows -f: a path from here has no capital. It takes this file
+-- for a reader of documents; it is one that writes programs instead and ends there. What is written, each
+-- file only if its text changed:
 --
 --   code/chNN_name.cu|.c                  clean text, the chunks' titles as comments; committed
 --   build/tangled/chNN_name.cu            the same with #line, so that errors name the chapter

@@ -550,8 +550,8 @@ int main(int argc, char **argv)
         fail(EXIT_USAGE, "--slurm is for a folder of submissions");
     if (options.item && (options.slurm || options.check || !S_ISDIR(about.st_mode)))
         fail(EXIT_USAGE, "--item is for a folder of submissions, without --slurm");
-    if (options.unsafe && strchr(options.root, ','))
-        fail(EXIT_USAGE, "--unsafe: %s has a comma, where nvcc ends a folder's name: move it",
+    if (options.unsafe && strpbrk(options.root, "',"))
+        fail(EXIT_USAGE, "--unsafe: %s has a ' or a comma, which nvcc drops: move it",
              options.root);
     if (!options.slurm && !sandbox_works(&why))
         fail(EXIT_MACHINE, "%s", why);
