@@ -102,15 +102,16 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
 # labs/fixtures/cheats: each says in itself what it is graded as. `make check-grader` grades them all.
 # Here one of each kind, beside one that does the same honestly: what kernels print, shared memory,
 # places to write to, state between launches, races between and within CTAs, copies that are none, the
-# allow-list, odd objects, inputs. Others have tests of their own below.
+# allow-list, odd objects, inputs, names of functions. Others have tests of their own below.
 @test "cheats, and their twins that do not cheat, are graded as they say" {
     run labs/tools/check-grader --quick prints-reply shared-wraps shared-large fills-memory fills-disk \
         keeps-little counts-cases counts-ctas races-between-ctas races-when-long meets-when-long opens-rings \
         lto-options writes-init overwrites-inputs scratch includes-devices long-name forks constructor \
-        caches-output sleeps floods-record asks-the-date many-ctas prints-wide meets-all-over
+        caches-output sleeps floods-record asks-the-date many-ctas meets-all-over alias-of-a-runtime-function \
+        alias-of-its-own stores-by-the-runtime
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"27 submissions are graded as they say" ]]
+    [[ $output == *"29 submissions are graded as they say" ]]
 }
 
 @test "cheats that only hidden cases find, and one that is right in all of them" {

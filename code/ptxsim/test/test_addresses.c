@@ -10,6 +10,7 @@
 #include "ptxsim/ops/tensor_map.h"
 #include "ptxsim/ops/texture.h"
 
+#include <sanitizer/common_interface_defs.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -361,6 +362,18 @@ static bool in_bounds(const struct window *w, int count, uint64_t at, uint64_t b
     return good;
 }
 
+// What runs at the moment, for whoever reads why it did not come to an end.
+static struct {
+    const char *opcode, *body;
+    uint64_t at;
+} now;
+
+static void tell_now(void)
+{
+    if (now.opcode)
+        fprintf(stderr, "%s: %s\nat 0x%llx\n", now.opcode, now.body, (unsigned long long)now.at);
+}
+
 static void check(const struct form *form, const char *name, struct module *module, uint64_t at,
                   bool wide, uint32_t step, uint32_t lanes)
 {
@@ -373,7 +386,9 @@ static void check(const struct form *form, const char *name, struct module *modu
         good &= in_bounds(w, count, lane, (uint64_t)form->bytes);
         aligned &= lane % (uint64_t)form->bytes == 0;
     }
+    now.opcode = name, now.body = form->body, now.at = at;
     struct fault fault = run(module, form, at, step, lanes);
+    now.opcode = NULL;
     bool must = form->need == NOTHING || (form->need == EXACT && good && aligned);
     bool must_not = form->need == REFUSED || (form->need == EXACT && !aligned) ||
                     (form->need <= BOUNDS && !good);
@@ -439,7 +454,7 @@ static void sweep(const struct form *form, const char *name, struct module *modu
         if (form->alone || few || at[i] & (step - 1))
             continue;
         check(form, name, module, at[i], wide, step, WARP);
-        if (wide)
+        if (wide && checked)
             check(form, name, module, at[i], wide, 0, WARP);
     }
 }
@@ -536,9 +551,17 @@ static int atomics(const struct row *row, bool returns)
 
 // ---- The tests ----------------------------------------------------------------------------------
 
+static int teardown(void **state)
+{
+    (void)state;
+    tell_now();
+    return 0;
+}
+
 static int setup(void **state)
 {
     (void)state;
+    __sanitizer_set_death_callback(tell_now);
     buffer = memory_alloc(BUFFER);
     map = memory_alloc(sizeof *map);
     texels = memory_alloc(TEXELS);
@@ -605,5 +628,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_opcode_at_the_ends_of_its_memory),
     };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, setup, teardown);
 }
