@@ -75,7 +75,8 @@ one_line() { # STATUS WORDS ARGUMENT...
     [ "$(stat -c %a build/grade/slurm "$spool" | uniq)" = 700 ]
     [ -z "$(find "$spool" -perm /077)" ]
     hash=$(sed -nE 's/^ "secret": "([0-9a-f]{64})".*/\1/p' "$spool/task.json")
-    [ "${#hash}" -eq 64 ] && [ "$hash" != "$(printf %s "$GRADE_SECRET" | sha256sum | cut -d' ' -f1)" ]
+    [ "${#hash}" -eq 64 ]
+    [ "$hash" != "$(printf %s "$GRADE_SECRET" | sha256sum | cut -d' ' -f1)" ]
     scontrol write batch_script "$job" "$BATS_TEST_TMPDIR/script"
     scontrol show job "$job" >"$BATS_TEST_TMPDIR/shown"
     scontrol update PartitionName=book State=UP
