@@ -105,9 +105,9 @@ bool shape_parse(const char *text, struct shape *shape, char *why, size_t size)
     *shape = (struct shape){.batch = (int)factors[0],
                             .heads = (int)factors[1],
                             .seq_len = (int)factors[2],
-                            .ragged = ragged,
-                            .group = queries,
-                            .page = page};
+                            .ragged = (uint16_t)ragged,
+                            .group = (uint16_t)queries,
+                            .page = (uint16_t)page};
     name_shape(shape);
     return true;
 }

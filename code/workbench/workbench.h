@@ -24,15 +24,15 @@ enum { HEAD_DIM = 64 };
 
 // ---- Shapes -------------------------------------------------------------------------------------
 
-struct shape {
-    char name[32]; // "mission", or "2x8x517" for a shape without a name; "2x8x517r3": ragged;
-                   // "2x8x517q4p16": a cache
+struct shape {       // kernels have it in their arguments: what they read keeps its place
+    char name[26];   // "mission", or "2x8x517" for a shape without a name; "2x8x517r3": ragged;
+                     // "2x8x517q4p16": a cache
+    uint16_t ragged; // seed of the lengths of a ragged batch; 0: all sequences are seq_len long
+    uint16_t group;  // of a cache: query heads for each head of keys; of all other shapes 0
+    uint16_t page;   // of a cache: tokens of a page; of all other shapes 0
     int batch;
     int heads; // of keys, and of queries but for those of a cache's group
     int seq_len;
-    int ragged; // seed of the lengths of a ragged batch; 0: all sequences are seq_len long
-    int group;  // of a cache: query heads for each head of keys; of all other shapes 0
-    int page;   // of a cache: tokens of a page; of all other shapes 0
 };
 
 // Parses one shape: small (1x8x128), mission (2x8x512), long (2x8x2048), huge (4x16x8192), or

@@ -57,8 +57,8 @@ END
         --shapes 1x2x1024q4p16,2x8x33q12p256r1 3>"$BATS_TEST_TMPDIR/lines" >"$BATS_TEST_TMPDIR/said"
     mapfile -t lines <"$BATS_TEST_TMPDIR/lines"
     [ "${#lines[@]}" -eq 2 ]
-    # Some CTAs for each of 2 heads, and one for each of 16; the parameters are one cache_args of 144 bytes.
-    [[ ${lines[0]} =~ ^launch\ [a-zA-Z0-9_]*attention[a-zA-Z0-9_]*\ [248]\ 2\ 1\ [0-9]+\ 1\ 1\ [0-9]+\ 0\ [0-9a-f]{288}$ ]]
+    # Some CTAs for each of 2 heads, and one for each of 16; the parameters are one cache_args of 136 bytes.
+    [[ ${lines[0]} =~ ^launch\ [a-zA-Z0-9_]*attention[a-zA-Z0-9_]*\ [248]\ 2\ 1\ [0-9]+\ 1\ 1\ [0-9]+\ 0\ [0-9a-f]{272}$ ]]
     [[ ${lines[1]} == *" 1 8 2 "* ]]
     python3 - "$BATS_TEST_TMPDIR/said" <<'END'
 import sys

@@ -115,9 +115,9 @@ told() {
             [[ $output =~ ^"500 programs, "[12][0-9][0-9]" with a race, 0 told wrongly"$ ]]
         done
     done
-    PTXSIM_CHECK=off run "$programs" shared words 20 11 # the comparison can fail
+    PTXSIM_CHECK=off run "$programs" shared words 40 11 # the comparison can fail
     [ "$status" -eq 1 ]
-    [[ ${lines[-1]} =~ ^"20 programs, "([0-9]+)" with a race, "([0-9]+)" told wrongly"$ ]]
+    [[ ${lines[-1]} =~ ^"40 programs, "([0-9]+)" with a race, "([0-9]+)" told wrongly"$ ]]
     [ "${BASH_REMATCH[1]}" -gt 5 ]
     [ "${BASH_REMATCH[2]}" = "${BASH_REMATCH[1]}" ]
     grep -q "a race that is not told" <<<"$output"
