@@ -119,9 +119,8 @@ static void check_input(const char *option, const char *word)
     for (enum input_kind kind = 0; kind < INPUT_KINDS_ALL; ++kind)
         if (strcmp(word, input_kind_name(kind)) == 0)
             return;
-    fail(EXIT_USAGE,
-         "%s: \"%s\" is no kind of input: normal, mean, peaky, sink, rising or falling", option,
-         word);
+    fail(EXIT_USAGE, "%s: \"%s\" is no kind of input: normal, mean, peaky, sink, rising or falling",
+         option, word);
 }
 
 static void check_film(void)
