@@ -292,9 +292,9 @@ build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) bui
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
-build/clock.so: labs/judge/clock.c
-	$(say) CC $@
-	$(Q)$(CC) $(CFLAGS) -fPIC -shared $< -o $@
+build/clock.so: $(call objects,labs/judge/clock.c)
+	$(say) LD $@
+	$(Q)$(CC) -shared $^ -o $@
 
 .PHONY: grade
 grade: build/judge build/runner build/clock.so build/profile build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ##3 build the grader: labs/grade --lab N FILE|FOLDER

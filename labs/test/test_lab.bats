@@ -429,7 +429,7 @@ END
     run lab3 --seeds 18446744073709551616
     refused 2 'is no whole number from 0 to 18446744073709551615'
     run lab3 --inputs strange
-    refused 2 "normal, mean or peaky"
+    refused 2 "normal, mean, peaky, sink, rising or falling"
     run lab3 --rounds 5
     refused 2 "from 6 to"
     run lab3 --on cloud
