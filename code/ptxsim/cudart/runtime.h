@@ -5,11 +5,11 @@
 //   device.c        the simulated device, and its limits
 //   count_report.c  what was counted, as JSON
 //   terminal.c      how far a launch is, and Ctrl-C
+//   kernels.c       modules, kernels and their attributes
+//   written.c       writes down what is asked for, where nothing is done
 //   task.c          does pieces of work: launches, copies, fills, graphs of them
-//   written.c       or writes down what they would be
 //   streams.c       streams, events, capture
 //   properties.c    what the device can be asked
-//   kernels.c       modules, kernels and their attributes
 //   libraries.c     modules that the program loads itself
 //   occupancy.c     how many CTAs an SM holds
 //   launches.c      the functions that launch
