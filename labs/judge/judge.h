@@ -245,7 +245,8 @@ struct grade_case {
 void secret_draw_for(const char *hash); // of the submission's text, kept
 const char *secret_name(void);          // tells secrets apart, and nothing else of them
 uint64_t secret_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
-// The same of what a report tells: not from the secret, but from random bytes that are kept in build/grade.
+// 64 bits for what a report tells, a published seed say: drawn as secret_draw's, but from the random bytes in
+// build/grade/seeds, so that a report says nothing of the secret.
 uint64_t public_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int secret_between(int least, int most, uint64_t drawn);
 

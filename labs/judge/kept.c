@@ -237,7 +237,8 @@ void built_keep(const struct submission *s, const char *path)
     free(own);
 }
 
-// The same of what was preprocessed: the hash of the rest, and the text.
+// Takes a preprocessed text from its file, which is the SHA-256 of the text and then the text; false: the file is not
+// there, or damaged.
 bool plain_take(struct source *plain, const char *path)
 {
     const size_t at = SHA256_DIGEST_STRING_LENGTH - 1;

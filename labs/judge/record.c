@@ -171,7 +171,8 @@ static bool same_places(const struct places *a, const struct places *b)
                                                    memcmp(a->scales, b->scales, scales) == 0));
 }
 
-// So many numbers of four digits, of which each from 0 on is there once. New; NULL: they are not that.
+// The places of a page's elements: `count` numbers of four hexadecimal digits, a permutation of 0 to count - 1. New
+// array; NULL: the digits are no permutation.
 static uint16_t *read_order(const char *digits, size_t count)
 {
     uint16_t *order = malloc(count * sizeof *order);

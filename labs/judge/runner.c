@@ -15,9 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-// From where on host code has the memory that it allocates (cudart/written.c).
-static const uint64_t HOSTS_MEMORY = 0x600000000000;
-
 static struct module *module;
 static const char *ptx, *cubin;
 static size_t cubin_bytes;
@@ -208,20 +205,20 @@ static void *symbol_or_memory(const char *target, size_t *size)
     if (strncmp(target, "0x", 2) != 0)
         return module_symbol(module, target, &found, size) ? found : NULL;
     const struct allocation *a = *end ? NULL : memory_find(address, 1, NULL);
-    if (!a || a->base != address || address < HOSTS_MEMORY)
+    if (!a || a->base != address || address < HOST_CODE_MEMORY)
         return NULL;
     *size = a->size;
     return (void *)(uintptr_t)address;
 }
 
-// "d 0x600000100000 4096": once for all sets.
+// "d 0x280000100000 4096": once for all sets.
 static const char *step_memory(const char *line)
 {
     static uint64_t all;
     unsigned long long address, bytes;
     char kind;
 
-    if (sscanf(line, "%c 0x%llx %llu", &kind, &address, &bytes) != 3 || address < HOSTS_MEMORY)
+    if (sscanf(line, "%c 0x%llx %llu", &kind, &address, &bytes) != 3 || address < HOST_CODE_MEMORY)
         return "wrote its own record of its launches, and not well";
     if (memory_find(address, bytes, NULL))
         return NULL;

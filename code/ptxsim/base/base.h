@@ -83,9 +83,12 @@ struct allocation {
 // memory. What the host may touch, too, is zeros at first, as the system's pages are.
 void *memory_alloc(size_t bytes);
 void *memory_alloc_kind(size_t bytes, enum memory_kind kind);
-// The same at an address that another process had it at, if it is free; and from which address on this process
-// has one allocation behind the other, the same in every run.
+// An allocation at the address that another process had one at; NULL: it cannot be had there.
 void *memory_alloc_at(uint64_t address, size_t bytes, enum memory_kind kind);
+// From which address on this process has one allocation behind the other, the same ones in every run. Host code
+// whose requests are only written down (cudart/written.c) has its memory from HOST_CODE_MEMORY on, so that who
+// runs its kernels can give them memory at the same addresses, beside inputs of its own.
+static const uint64_t HOST_CODE_MEMORY = UINT64_C(0x280000000000);
 void memory_place(uint64_t address);
 void *memory_alloc_zeros(size_t bytes);            // with zeros; a page is used when it is touched
 bool memory_register(void *address, size_t bytes); // false when it overlaps an allocation

@@ -240,11 +240,16 @@ void *memory_alloc_kind(size_t bytes, enum memory_kind kind)
 void *memory_alloc_at(uint64_t address, size_t bytes, enum memory_kind kind)
 {
     uint64_t before = next_place;
-    void *base;
 
+    if (address < FIRST_ADDRESS + GAP)
+        return NULL;
     next_place = address - GAP;
-    base = address > GAP ? memory_alloc_kind(bytes, kind) : NULL;
+    void *base = memory_alloc_kind(bytes, kind);
     next_place = before;
+    if (base && (uint64_t)(uintptr_t)base != address) {
+        memory_free(base);
+        base = NULL;
+    }
     return base;
 }
 

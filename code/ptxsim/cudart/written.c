@@ -19,7 +19,6 @@ static FILE *lines;
 
 __attribute__((constructor)) static void begin(void)
 {
-    static const uint64_t place = 0x600000000000;
     const char *fd = getenv("PTXSIM_LAUNCHES");
 
     if (!fd || !*fd)
@@ -28,7 +27,7 @@ __attribute__((constructor)) static void begin(void)
         complain("PTXSIM_LAUNCHES: \"%s\" is no open file descriptor", fd);
         exit(1);
     }
-    memory_place(place);
+    memory_place(HOST_CODE_MEMORY);
 }
 
 bool only_written(void)

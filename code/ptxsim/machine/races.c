@@ -1514,7 +1514,8 @@ static void stretch_move(struct reader *r, uint32_t from, uint32_t to)
     r->count += to - from;
 }
 
-// The same of a reading, quick where the warp has read these cells before, or goes on from cell to cell.
+// Notes a stretch of cells that a warp has read in the list of its readings, which is in the order of their cells. A
+// warp mostly reads the same cells again, or those behind the last ones: both are found without a search.
 static void stretch_note(struct reader *r, const struct stretch *by)
 {
     bool goes_on = r->last < r->count && r->of[r->last].end == by->first;

@@ -1045,7 +1045,7 @@ template <bool WRONG> __global__ void third_block(int *out, const int *)
     }
 }
 
-// The same of the warps of one block, and all of their lanes.
+// Three warps of one block read a word; a fourth one overwrites it, having waited for two of them only.
 template <bool WRONG> __global__ void third_warp(int *out, const int *in)
 {
     int t = threadIdx.x, warp = t / 32;

@@ -2017,8 +2017,8 @@ static void names_of_functions(void **state)
     }
 }
 
-// The runtime's functions look at what they are given: an address that is none, a parameter that is too
-// small for what they write there.
+// The device's runtime checks its arguments: a condition at an address without memory, a result parameter of fewer
+// bytes than the function returns.
 static void calls_of_the_runtime(void **state)
 {
     (void)state;
