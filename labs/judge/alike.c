@@ -1,9 +1,10 @@
 // alike.c: which submissions of a folder have text in common that is neither the starter's nor the book's.
 //
 // Winnowing (Schleimer, Wilkerson, Aiken: "Winnowing: Local Algorithms for Document Fingerprinting",
-// SIGMOD 2003). A text, as it stands and preprocessed, becomes tokens in which comments, spaces, names and numbers play no part; of
-// each WINDOW runs of RUN tokens the one with the least hash is kept, with its line. Two texts that
-// share RUN + WINDOW - 1 tokens share a fingerprint. It says where to look, and not who wrote it.
+// SIGMOD 2003). A text, once as it stands and once preprocessed, becomes tokens in which comments, spaces,
+// names and numbers play no part; of each WINDOW runs of RUN tokens the one with the least hash is kept,
+// with its line. Two texts that share RUN + WINDOW - 1 tokens share a fingerprint. It says where to look,
+// and not who wrote it.
 #include "judge.h"
 
 #include <ctype.h>

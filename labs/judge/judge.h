@@ -353,7 +353,8 @@ json_t *feedback_gradescope(const json_t *result);
 void check_visibility(void); // of options, for this lab
 bool write_text(const char *path, const char *text);
 
-// A submission's source: the file itself, or the one in a folder that ends as the lab's programs do. NULL with one line in *why.
+// A submission's source: the file itself, or the one in a folder that ends as the lab's programs do. NULL with
+// one line in *why.
 char *submission_source(const char *path, size_t *bytes, char **why);
 int grade_folder(const char *path);
 

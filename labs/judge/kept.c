@@ -1,8 +1,9 @@
-// kept.c: what was compiled, for the next time that the same text is graded: build/grade/kept/HASH.built,
-// and what was preprocessed, HASH.plain, beside the results. The hash is of all that compiling depends on: the text; this grader, in which the
-// commands and their flags are; the book's header and libraries; which compilers these are. An entry
-// begins with the hash of its own bytes: what is damaged is compiled anew. HASH.launches is how it
-// said that it wants to be launched (record.c), and stays: by that it is graded whenever it comes again.
+// kept.c: what was made of a text, for the next time that it is graded, in build/grade/kept beside the results:
+// HASH.built, compiled; HASH.plain, preprocessed; HASH.launches, how its host code said that it wants to be
+// launched (record.c), which stays: by that it is graded whenever it comes again. The hash is of all that
+// compiling depends on: the text; this grader, in which the commands and their flags are; the book's header and
+// libraries; which compilers these are. An entry begins with the hash of its own bytes: what is damaged is
+// made anew.
 //
 // Only the judge writes there, and only what came out of a box; no box has that folder. A program that
 // runs without one could have written anything, so --unsafe-no-sandbox takes and keeps nothing.

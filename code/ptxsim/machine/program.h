@@ -22,18 +22,18 @@ typedef void op_fn(struct warp *w, char *r, const struct op *op, uint32_t mask);
 // race checks, the reports. A column of decode/opcodes.def.
 enum family {
     FAMILY_PLAIN,  // a result of its operands, or nothing that anybody asks for
-    FAMILY_LOGIC,  // the same; may stand between the load of a flag and the branch that it decides
+    FAMILY_LOGIC,  // a plain result that may lead from the load of a flag to the branch it decides
     FAMILY_ACCESS, // ld, st
     FAMILY_ATOMIC, // atom, red
     FAMILY_COPY,   // cp.async
-    FAMILY_COPY_GROUP,  // its groups: committed, waited for
+    FAMILY_COPY_GROUP,  // cp.async: a group committed or waited for
     FAMILY_BULK,        // cp.async.bulk: a copy by the asynchronous proxy
-    FAMILY_BULK_GROUP,  // its groups
+    FAMILY_BULK_GROUP,  // cp.async.bulk: a group of stores committed or waited for
     FAMILY_FRAGMENT,    // wmma.load, wmma.store: a fragment and memory
     FAMILY_TILES,       // ldmatrix, stmatrix: 8x8 tiles and memory
     FAMILY_PRODUCT,     // mma, wmma.mma: of a warp
     FAMILY_WGMMA,       // wgmma.mma_async: of a warpgroup
-    FAMILY_WGMMA_GROUP, // its groups
+    FAMILY_WGMMA_GROUP, // wgmma: a group committed or waited for
     FAMILY_WGMMA_FENCE,
     FAMILY_BRANCH,
     FAMILY_SWITCH,
@@ -42,7 +42,7 @@ enum family {
 // How PTX's .rn, .rz, .rm, .rp and .rna round.
 enum rounding { ROUND_NEAREST, ROUND_ZERO, ROUND_DOWN, ROUND_UP, ROUND_AWAY };
 
-// What an atomic operation does, and to what. The numbers of up to 64 bits are integers.
+// What an atomic operation does, and to numbers of which kind.
 enum atomic {
     ATOMIC_ADD,
     ATOMIC_MIN,
