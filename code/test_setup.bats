@@ -79,7 +79,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
 
 @test "not root, and make: the line alone on its line, then one line more" {
     fake id 'echo 1000'
-    cp Makefile "$TREE"
+    cp -r Makefile mk "$TREE"
     local command
     for command in make uname sort xargs cmp printf date git nproc seq; do
         ln -sf "$(command -v "$command")" "$BIN/$command"
@@ -271,7 +271,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
 
 @test "make -n installs nothing" {
     mkdir "$BATS_TEST_TMPDIR/book"
-    cp -r Makefile book.md chapters "$BATS_TEST_TMPDIR/book"
+    cp -r Makefile mk book.md chapters "$BATS_TEST_TMPDIR/book"
     mkdir "$BATS_TEST_TMPDIR/book/code"
     printf '#!/bin/sh\ntouch "%s.installed"\n' "$SAID" >"$BATS_TEST_TMPDIR/book/code/deps.sh"
     chmod +x "$BATS_TEST_TMPDIR/book/code/deps.sh"
@@ -283,7 +283,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
 
 @test "another CUDA_HOME compiles again, the same does not, a wrong one is one line" {
     mkdir "$BATS_TEST_TMPDIR/book" "$BATS_TEST_TMPDIR/other" "$BATS_TEST_TMPDIR/other/bin"
-    cp -r Makefile chapters code "$BATS_TEST_TMPDIR/book"
+    cp -r Makefile mk chapters code "$BATS_TEST_TMPDIR/book"
     mkdir "$BATS_TEST_TMPDIR/book/build"
     touch "$BATS_TEST_TMPDIR/book/build/deps-chapter"
     local real object=build/obj/code/workbench/files.o
@@ -310,7 +310,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
 
 @test "a checkout that cannot be written: one line that says what, and what to do" {
     mkdir "$BATS_TEST_TMPDIR/shared"
-    cp Makefile "$BATS_TEST_TMPDIR/shared"
+    cp -r Makefile mk "$BATS_TEST_TMPDIR/shared"
     touch "$BATS_TEST_TMPDIR/shared/build" # root can write anywhere, but not into a file
     run -2 env -u MAKEFLAGS make -C "$BATS_TEST_TMPDIR/shared" --no-print-directory chapter3
     [ "${#lines[@]}" -eq 1 ]

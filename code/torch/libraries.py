@@ -12,7 +12,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 CODE = HERE.parent
-KERNEL_FLAGS = ["-std=c++20", "-O3", "-lineinfo"]  # those of the Makefile, by which the book measured
+KERNEL_FLAGS = ["-std=c++20", "-O3", "-lineinfo"]  # those of mk/toolchain.mk, by which the book measured
 SHARED = ["-Xcompiler", "-fPIC,-fvisibility=hidden", "-shared", "-cudart", "shared"]
 
 

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #ifndef KERNEL_FLAGS
-#error "the Makefile says how kernels are compiled"
+#error "mk/labs.mk says how kernels are compiled"
 #endif
 
 // Compiling: CPU time of a process; five times as much by the clock.
