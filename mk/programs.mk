@@ -13,16 +13,21 @@ c_programs := $(patsubst code/%.c,%,$(filter %.c,$(roots)))
 programs := $(c_programs) $(cuda_programs)
 labs := $(sort $(wildcard labs/lab[0-9][0-9]))
 
-# The rows of chapters/stages.tsv: stage_03 is "ch03_wmma_qk 75 sm_89 sm_90", program, least, images.
-$(foreach row,$(shell awk -F'\t' '/^[0-9]/ { gsub(/ /, ":", $$4); printf "%02d:%s:%s:%s ", $$1, $$3, $$5, $$4 }' chapters/stages.tsv),\
-    $(eval stage_$(firstword $(subst :, ,$(row))) := $(wordlist 2,9,$(subst :, ,$(row)))))
+# The rows of chapters/stages.tsv: stage_03 is "ch03_wmma_qk 75 mission 1x1x96 sm_89 sm_90": program, least, profile, film,
+# images. A folder without chapters has none.
 two = $(if $(filter 1 2 3 4 5 6 7 8 9,$(1)),0$(1),$(1))
+row = $(eval stage_$(call two,$(firstword $(1))) := $(wordlist 2,99,$(1)))
+$(if $(wildcard chapters/stages.tsv),$(foreach r,\
+    $(shell code/tools/stages number program least profile film images | tr ' \t' ::),$(call row,$(subst :, ,$r))))
 chapter_of = $(patsubst ch%,%,$(firstword $(subst _, ,$(1))))
 # The row of a chapter by its number's two digits; what is missing in the table ends make with a line.
 stage = $(or $(stage_$(1)),\
-    $(error chapters/stages.tsv has no stage $(1:0%=%): add a row of its number, name, program, images, least))
-# The program that a chapter's lab judges, if it is there; images and the least GPU of a program.
+    $(error chapters/stages.tsv has no stage $(1:0%=%): add a row of its $(shell code/tools/stages)))
+# The program that a chapter's lab judges, if it is there; the shapes of its profile and its film; images and the least
+# GPU of a program.
 judged = $(filter $(firstword $(stage_$(call two,$(1)))),$(programs))
+profile_shape = $(word 3,$(call stage,$(call two,$(1))))
+film_shape = $(word 4,$(call stage,$(call two,$(1))))
 images = $(or $(call own_image,$(1)),$(filter sm_%,$(call stage,$(call chapter_of,$(1)))),\
     $(error chapters/stages.tsv: the row of stage $(patsubst 0%,%,$(call chapter_of,$(1))) names no images, and $(1) needs some))
 least = $(if $(call own_image,$(1)),-,$(word 2,$(call stage,$(call chapter_of,$(1)))))
@@ -130,5 +135,3 @@ chapter$(1): $(addprefix build/,$(2)) $(if $(3),$(call driver,$(1),$(2)))
 endef
 $(call refuse,chapter,$(numbers),chapter,chapters)
 $(foreach n,$(numbers),$(eval $(call chapter,$n,$(call of_chapter,$n),$(wildcard labs/lab$(call two,$n)))))
-
-chapter18: build/scoreboard

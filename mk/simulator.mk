@@ -30,10 +30,7 @@ build/profile build/bench-sim: build/%: build/obj/code/ptxsim/tool/%.o
 
 # ---- Profile and films ---------------------------------------------------------------------------
 
-# Chapter 20's kernel asks a cache.
 #profileN: ##1 chapter N's lines with what the simulator counts there
-profile_shape = $(or $(profile_shape_$(1)),mission)
-profile_shape_20 := 1x2x512q4p16
 define profile
 .PHONY: profile$(1)
 profile$(1): build/profile build/ptxsim/libcudart.so.13 build/$(2)
@@ -43,17 +40,8 @@ endef
 $(call refuse,profile,$(kernel_numbers),kernel to profile in chapter,chapters)
 $(foreach n,$(kernel_numbers),$(eval $(call profile,$n,$(call judged,$n))))
 
-# A page of one CTA of each chapter's kernel, step by step: build/films/chapter4.html. Three key tiles; where the ring has
-# more buffers, or the tiles are larger, so many that the ring goes round.
+# A page of one CTA of each chapter's kernel, step by step: build/films/chapter4.html.
 films := $(foreach n,$(kernel_numbers),build/films/chapter$n.html)
-film_shape = $(or $(film_shape_$(1)),1x1x96)
-film_shape_9 := 1x1x128
-film_shape_14 := 1x1x384
-film_shape_15 := 1x1x384
-film_shape_16 := 1x1x384
-film_shape_17 := 1x1x1024
-film_shape_19 := 1x1x128
-film_shape_20 := 1x1x300q4p32
 define film
 build/films/chapter$(1).html: build/profile build/ptxsim/libcudart.so.13 build/$(2) $(wildcard code/film/*)
 	$(say) FILM $$@

@@ -391,9 +391,9 @@ end
 
 -- The program that chapters/stages.tsv gives a lab; nil and one line about what is missing there.
 local function read_program(sheet)
-    local rows, why = stages.read("chapters/stages.tsv")
+    local rows, columns = stages.read("chapters/stages.tsv")
     if not rows then
-        return nil, why
+        return nil, columns
     end
     for _, row in ipairs(rows) do
         if row.number == sheet.number then
@@ -401,8 +401,7 @@ local function read_program(sheet)
             return row.program, string.format("chapters/stages.tsv: stage %d has no program to judge", sheet.number)
         end
     end
-    return nil, string.format("chapters/stages.tsv has no stage %d: add a row of its number, name, program, images, "
-        .. "least", sheet.number)
+    return nil, string.format("chapters/stages.tsv has no stage %d: add a row of its %s", sheet.number, columns)
 end
 
 -- The items named in a list of words, as a set and a list; complains of those that there are not.
