@@ -6,12 +6,12 @@ sanitize := -Og -fno-omit-frame-pointer -fsanitize=address,undefined -fno-saniti
 san_objects = $(patsubst %.c,build/san/%.o,$(1))
 c_tests := $(patsubst %.c,build/tests/%,$(wildcard code/*/test_*.c code/*/test/test_*.c))
 cuda_tests := $(patsubst %.cu,build/tests/%,$(wildcard code/*/test_*.cu code/*/test/test_*.cu))
-bats_tests := $(wildcard code/*/test_*.bats code/*/test/test_*.bats plots/test_*.bats labs/test/test_*.bats code/test_*.bats)
-# The long ones begin first, where run-tests.sh has not yet seen how long each takes.
-long_tests := $(wildcard code/test_make.bats labs/test/test_grade.bats labs/test/test_check.bats labs/test/test_grade_cache.bats \
+bats_tests := $(wildcard code/*/test_*.bats code/*/test/test_*.bats plots/test_*.bats labs/test/test_*.bats)
+# The long ones begin first, where run-tests has not yet seen how long each takes.
+long_tests := $(wildcard code/test/test_make.bats labs/test/test_grade.bats labs/test/test_check.bats labs/test/test_grade_cache.bats \
                          labs/test/test_replay.bats code/ptxsim/test/test_film.bats code/literate/test_weave.bats \
                          code/literate/test_solutions.bats code/ptxsim/test/test_races.bats \
-                         code/test_search.bats code/test_stages.bats)
+                         code/test/test_search.bats code/test/test_stages.bats)
 
 # GCC 13 and 14 put a frame whose use after return they watch for 32 bytes beside where its 64-byte
 # vectors have to be: a frame of 736 bytes, say, which only on the real stack is moved to fit.
@@ -115,14 +115,14 @@ opcodes: $(coverage)/generate ##5 write the table of PTX opcodes that the simula
 .PHONY: test tests
 tests: $(setup) all planted answers $(c_tests) $(cuda_tests) $(coverage)/coverage $(coverage)/compare build/san/libcudart.so.13
 test: tests ##5 run every test; the last line is "N passed, N failed"
-	$(Q)code/run-tests.sh $(long_tests) $(filter-out $(long_tests),$(bats_tests) $(cuda_tests) $(c_tests))
+	$(Q)code/tools/run-tests $(long_tests) $(filter-out $(long_tests),$(bats_tests) $(cuda_tests) $(c_tests))
 
 # After an edit: the programs, tangled and right in the simulator, and what drives them.
 .PHONY: test-quick
 quick_tests = $(shell grep -lE '^\# bats (test|file)_tags=quick' $(bats_tests))
 test-quick: all ##5 two minutes of it: programs, labs, tangle, charts
-	$(Q)TAGS=quick code/run-tests.sh $(quick_tests)
+	$(Q)TAGS=quick code/tools/run-tests $(quick_tests)
 
 .PHONY: lint
 lint: ##5 clang-format, shellcheck and luacheck (a part of make test)
-	$(Q)code/lint
+	$(Q)code/tools/lint

@@ -28,7 +28,7 @@ gencode = -gencode arch=compute_$(call arch,$(firstword $(1)))$(comma)code=[$(fi
 ptx = compute_$(call arch,$(firstword $(1)))
 nvcc_flags = $(strip $(NVCC_COMMON) $(call gencode,$(call images,$(1))))
 # The book's programs ask nowhere which GPU they are compiled for: sm_90's code made from sm_89's PTX is the same
-# (code/test_stages.bats), and takes a quarter less of the compiling. A student's program may ask.
+# (code/test/test_stages.bats), and takes a quarter less of the compiling. A student's program may ask.
 book_flags = $(strip $(NVCC_COMMON) $(lean) $(call gencode,$(call images,$(1)),$(filter sm_90,$(wordlist 2,9,$(call images,$(1))))))
 NVCC_FLAGS := $(strip $(NVCC_COMMON) $(lean) $(call gencode,sm_89 sm_90))
 CUDA_LIBS := -Lbuild/cuda/lib64 -lcudart -Wl,--enable-new-dtags,-rpath,'$$ORIGIN/cuda/lib64' \
@@ -41,7 +41,7 @@ native = native=; mkdir -p $(@D); gpu=$(if $(filter -,$(1)),,$$(cat build/gpu));
 
 # ---- Setting up ----------------------------------------------------------------------------------
 
-# What is missing is installed before anything is compiled, as code/deps.sh has it: for a chapter, for
+# What is missing is installed before anything is compiled, as code/tools/deps has it: for a chapter, for
 # the grader as well, for that and bats, for the book (no compiler), or for the tests and all else.
 wants_all := $(filter test tests,$(MAKECMDGOALS))
 wants_grader := $(filter all runs mutants checklist grade check-labs check-grader build/judge,$(MAKECMDGOALS))
@@ -50,8 +50,8 @@ others := $(filter-out $(wants_book),$(MAKECMDGOALS))
 setup := build/deps-$(strip $(if $(wants_all),all,$(if $(wants_book),$(if $(others),all,book),\
     $(if $(filter test-quick,$(MAKECMDGOALS)),quick,$(if $(wants_grader),grade,chapter)))))
 
-build/deps-chapter build/deps-grade build/deps-quick build/deps-book build/deps-all: build/deps-%: code/deps.sh
-	$(call one_line,code/deps.sh $*)
+build/deps-chapter build/deps-grade build/deps-quick build/deps-book build/deps-all: build/deps-%: code/tools/deps
+	$(call one_line,code/tools/deps $*)
 	$(Q)mkdir -p build && touch $@
 # Runs a script, unless make only says what it would do (-n). If it fails, make stops with the line
 # that it printed, and no other.
@@ -60,7 +60,7 @@ one_line = $(if $(only_says),,$(eval said := $(shell { $(1); } 3>&2 2>&1 >&3))$(
 
 .PHONY: deps
 deps: ##5 install what is missing, NVIDIA's compiler too
-	$(call one_line,code/deps.sh all)
+	$(call one_line,code/tools/deps all)
 	@echo "everything is there"
 
 # The toolkit in use: a link, so that compiler, headers and runtime are found in one place. It is
@@ -68,7 +68,7 @@ deps: ##5 install what is missing, NVIDIA's compiler too
 # than build/flags.
 other_toolkit = $(if $(CUDA_HOME),$(filter-out $(realpath build/cuda/bin/nvcc),$(or $(realpath $(CUDA_HOME)/bin/nvcc),none)))
 build/cuda: $(if $(other_toolkit),force) | $(setup)
-	$(call one_line,mkdir -p build && root=$$(code/find-nvcc) && { [ "$$root" = "$$(readlink $@)" ] || \
+	$(call one_line,mkdir -p build && root=$$(code/tools/find-nvcc) && { [ "$$root" = "$$(readlink $@)" ] || \
 	    { ln -sfn "$$root" $@ && { [ ! -e build/flags ] || touch build/flags; }; }; })
 
 # Compute capability of the GPU at hand, 89 for 8.9; empty if there is none.

@@ -45,10 +45,10 @@ build/planted/ch%: private KERNEL_FLAGS += $(lean) -w
 # program's, whose object is waited for: for a list of them nvcc would read them a second time.
 .SECONDEXPANSION: # of all that follows, so this file is the last
 of_program = $(basename ch$(1))
-put_together = $(Q)code/compile-variant $< $@ $(CXX) build/libworkbench.a $(LIBS) $(CUDA_LIBS)
-build/planted/ch%.part: build/mutants/ch%.cu build/obj/$$(call of_program,$$*).o code/compile-variant build/flags build/cuda
+put_together = $(Q)code/tools/compile-variant $< $@ $(CXX) build/libworkbench.a $(LIBS) $(CUDA_LIBS)
+build/planted/ch%.part: build/mutants/ch%.cu build/obj/$$(call of_program,$$*).o code/tools/compile-variant build/flags build/cuda
 	$(say) NVCC ch$*
-	$(Q)mkdir -p $(@D) && code/compile-variant $< $@ build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
+	$(Q)mkdir -p $(@D) && code/tools/compile-variant $< $@ build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
 	    -gencode arch=$(call ptx,$(call images,ch$*))$(comma)code=$(call ptx,$(call images,ch$*))
 build/planted/ch%: build/planted/ch%.part build/$$(call of_program,$$*)
 	$(put_together)
@@ -63,9 +63,9 @@ build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cu
 answers: all
 	$(Q)$(MAKE) -s --no-print-directory $$(sed -E 's/\.cu?$$//' build/answers/list)
 build/answers/ch%: private KERNEL_FLAGS += $(lean) -w
-build/answers/ch%.part: build/answers/ch%.cu build/obj/$$(call of_program,$$*).o code/compile-variant build/flags build/cuda
+build/answers/ch%.part: build/answers/ch%.cu build/obj/$$(call of_program,$$*).o code/tools/compile-variant build/flags build/cuda
 	$(say) NVCC ch$*
-	$(Q)code/compile-variant $< $@ build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
+	$(Q)code/tools/compile-variant $< $@ build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
 	    $(call gencode,$(firstword $(call images,ch$*)))
 build/answers/ch%: build/answers/ch%.part build/$$(call of_program,$$*)
 	$(put_together)

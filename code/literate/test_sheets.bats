@@ -3,7 +3,7 @@
 
 bats_require_minimum_version 1.5.0
 
-load ../test_tree
+load ../test/test_tree
 
 setup() {
     literate=$BATS_TEST_DIRNAME

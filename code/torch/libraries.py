@@ -28,7 +28,7 @@ def run(command):
 
 def toolkit():
     """The root of a CUDA toolkit, or None."""
-    found = subprocess.run([CODE / "find-nvcc"], capture_output=True, text=True, check=False)
+    found = subprocess.run([CODE / "tools" / "find-nvcc"], capture_output=True, text=True, check=False)
     if found.returncode == 2:
         fail(found.stderr.strip())
     return pathlib.Path(found.stdout.strip()) if found.returncode == 0 else None

@@ -24,7 +24,7 @@
 //   driver.c        libcuda.so.1, the driver's library: the functions of it that ordinary programs call
 //   unsupported.c   (unsupported.def) every other function of the real library: fails by its name
 //
-// Each uses only those above it in this list: code/check-floors holds that.
+// Each uses only those above it in this list: code/tools/check-floors holds that.
 //
 // The work of a stream is done at once, when it is submitted: this is one of the orders that a GPU
 // may choose. A fault of a kernel is therefore reported by the launch itself, as with

@@ -166,5 +166,5 @@ EOF
     cd ../..
     make -s help | grep -q 'make test-torch '
     grep -q 'make test-torch' CONTRIBUTING.md
-    run -1 grep torch code/deps.sh # make test downloads none of it
+    run -1 grep torch code/tools/deps # make test downloads none of it
 }
