@@ -223,13 +223,13 @@ void roofline(void)
         const char *name;
         double seq_len;
     } shapes[] = {{"small", 128}, {"mission", 512}, {"long", 2048}, {"huge", 8192}};
-    static const char *const measured[] = {"h200", "l4"};
+    const struct gpu *h200 = &gpus[GPU_H200], *l4 = &gpus[GPU_L4], *const drawn[] = {h200, l4};
     struct label points[2][MAX_RECORDS * 4], labels[MAX_RECORDS * 4];
     int counts[2] = {0};
     double lowest = 1;
     for (int i = 0; i < record_count; i++)
         for (int g = 0; g < 2 && is_stage(&records[i]); g++)
-            for (int k = 0; k < 4 && strcmp(records[i].gpu, measured[g]) == 0; k++) {
+            for (int k = 0; k < 4 && strcmp(records[i].gpu, drawn[g]->key) == 0; k++) {
                 char path[64];
                 snprintf(path, sizeof path, "shapes.%s.tflops", shapes[k].name);
                 double tflops = positive(records[i].json, records[i].path, path);
@@ -240,7 +240,6 @@ void roofline(void)
                 lowest = fmin(lowest, tflops / 2);
             }
 
-    const struct gpu *h200 = &gpus[GPU_H200], *l4 = &gpus[GPU_L4];
     const struct roof roofs[2] = {roof_of(h200), roof_of(l4)};
     for (int k = 0; k < 4; k++)
         printf("%.6g\t%s\t%.6g\t%g\t%g\n", intensity(shapes[k].seq_len), shapes[k].name, lowest,
@@ -460,7 +459,7 @@ enum { PARTS = sizeof parts / sizeof *parts };
 static double scheduler_warps(const struct record *lab)
 {
     const char *capability = text(lab->json, lab->path, "device.compute_capability", "");
-    for (int i = 0; i < GPUS; i++)
+    for (int i = 0; i < gpu_count; i++)
         if (gpus[i].arch == (int)lround(10 * strtod(capability, NULL)))
             return (double)gpus[i].threads_sm / 32 / GPU_RATE_ISSUE;
     fail(NOTHING_TO_DRAW,

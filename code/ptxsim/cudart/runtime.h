@@ -178,8 +178,9 @@ struct launch_order {
 
 // The simulated GPU: an L4, or an H200 for a program whose PTX an L4 cannot run.
 const struct gpu *device_now(void);
-// Of all fat binaries of the program: whether one has PTX for sm_90 and none that is older.
-bool needs_hopper(void);
+// The compute capability that a device needs to run some PTX of each fat binary of the program: 90 where
+// one has none for less than sm_90. 0: there is no PTX.
+int arch_needed(void);
 const struct cudaDeviceProp *device_properties(void);
 size_t *device_limit(enum cudaLimit limit); // where it is kept; NULL: there is no such limit
 size_t stack_limit(void);                   // cudaLimitStackSize: bytes of a thread's stack
