@@ -47,9 +47,22 @@ local function read_counters()
     return names
 end
 local COUNTERS = read_counters()
+
+-- The shapes that have names, as a set.
+local function read_shapes()
+    local literate = pandoc.path.directory(package.searchpath("sheets", package.path))
+    local names = {}
+    for line in io.lines(literate .. "/../workbench/shapes.def") do
+        local name = line:match("^SHAPE%((%w+),")
+        if name then
+            names[name] = true
+        end
+    end
+    return names
+end
+local SHAPES = read_shapes()
 local IN_BOTH = { correct = true, hidden = true } -- a search's, and a kernel's
 local RELATIONS = { ["<="] = true, [">="] = true, ["=="] = true }
-local SHAPES = { small = true, mission = true, long = true, huge = true }
 local TOTAL = 100
 
 -- Two sequences of 8 heads, asked by 4 queries, in pages of 16: 2x8x512q4p16.
