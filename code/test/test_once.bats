@@ -31,6 +31,25 @@ print(", ".join(f"{name} {b}x{h}x{s}" for name, (b, h, s) in SHAPES.items()))')"
     run -1 has "$(shapes '\1'), tiny" code/workbench/inputs.c
 }
 
+@test "code/tools/stages: columns by their names, a row by its number; what is wrong is one line" {
+    mkdir -p "$BATS_TEST_TMPDIR/code/tools" "$BATS_TEST_TMPDIR/chapters"
+    cp code/tools/stages "$BATS_TEST_TMPDIR/code/tools"
+    cd "$BATS_TEST_TMPDIR"
+    run -2 code/tools/stages name
+    [ "$output" = "stages: chapters/stages.tsv: no such file" ]
+    printf '# stages\nnumber\tname\tprogram\n3\tP · V\tch03_a\n12\tboard\t-\n' >chapters/stages.tsv
+    [ "$(code/tools/stages)" = "number, name, program" ]
+    [ "$(code/tools/stages program number)" = $'ch03_a\t3\n-\t12' ]
+    [ "$(code/tools/stages 03 name)" = "P · V" ]
+    run -1 code/tools/stages 4 name
+    [ "$output" = "" ]
+    run -2 code/tools/stages least
+    [ "$output" = "stages: chapters/stages.tsv has no column least: it has number, name, program" ]
+    echo '4	short' >>chapters/stages.tsv
+    run -2 code/tools/stages 12 name
+    [ "$output" = "stages: chapters/stages.tsv:5: no row of number, name, program" ]
+}
+
 # The colours of a file between two lines, "name rrggbb" each, of these names.
 colours() { # FROM TO FILE NAME...
     sed -n "/$1/,/$2/p" "$3" | grep -oE -- '--[a-z]+: #[0-9a-f]{6}|definecolor\{[a-z]+\}\{HTML\}\{[0-9A-F]{6}' |

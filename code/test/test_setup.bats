@@ -372,11 +372,14 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
     run -2 make chapter 3
     [ "$output" = "${output##*$'\n'}" ]
     [[ "$output" == *"a number belongs to its word: make chapter3, not make chapter 3"* ]]
-    for goal in handout99 lab99; do
+    for goal in handout99 lab99 starter99 gradescope99; do
         run -2 make $goal
         [ "${#lines[@]}" -eq 1 ]
         [[ "$output" == *"there is no lab 99: the labs are 1 2 3"* ]]
     done
+    run -2 make book checklist99
+    [ "${#lines[@]}" -eq 1 ]
+    [[ "$output" == *"there is no kernel of chapter 99: the stages are 2 3"* ]]
     run -2 make profile99
     [ "${#lines[@]}" -eq 1 ]
     [[ "$output" == *"there is no kernel to profile in chapter 99: the chapters are 2 3"* ]]
