@@ -219,32 +219,27 @@ static void print_ceiling(double height, double dram, double right)
 void roofline(void)
 {
     const double left = 20, right = 1e5;
-    static const struct {
-        const char *name;
-        double seq_len;
-    } shapes[] = {{"small", 128}, {"mission", 512}, {"long", 2048}, {"huge", 8192}};
-    static const char *const measured[] = {"h200", "l4"};
-    struct label points[2][MAX_RECORDS * 4], labels[MAX_RECORDS * 4];
+    const struct gpu *h200 = &gpus[GPU_H200], *l4 = &gpus[GPU_L4], *const drawn[] = {h200, l4};
+    struct label points[2][MAX_RECORDS * NAMED_SHAPES], labels[MAX_RECORDS * NAMED_SHAPES];
     int counts[2] = {0};
     double lowest = 1;
     for (int i = 0; i < record_count; i++)
         for (int g = 0; g < 2 && is_stage(&records[i]); g++)
-            for (int k = 0; k < 4 && strcmp(records[i].gpu, measured[g]) == 0; k++) {
+            for (int k = 0; k < NAMED_SHAPES && strcmp(records[i].gpu, drawn[g]->key) == 0; k++) {
                 char path[64];
-                snprintf(path, sizeof path, "shapes.%s.tflops", shapes[k].name);
+                snprintf(path, sizeof path, "shapes.%s.tflops", named_shapes[k].name);
                 double tflops = positive(records[i].json, records[i].path, path);
                 if (isnan(tflops))
                     continue;
-                points[g][counts[g]++] =
-                    (struct label){intensity(shapes[k].seq_len), tflops, records[i].chapter, false};
+                points[g][counts[g]++] = (struct label){intensity(named_shapes[k].seq_len), tflops,
+                                                        records[i].chapter, false};
                 lowest = fmin(lowest, tflops / 2);
             }
 
-    const struct gpu *h200 = &gpus[GPU_H200], *l4 = &gpus[GPU_L4];
     const struct roof roofs[2] = {roof_of(h200), roof_of(l4)};
-    for (int k = 0; k < 4; k++)
-        printf("%.6g\t%s\t%.6g\t%g\t%g\n", intensity(shapes[k].seq_len), shapes[k].name, lowest,
-               roofs[0].dram, roofs[1].dram);
+    for (int k = 0; k < NAMED_SHAPES; k++)
+        printf("%.6g\t%s\t%.6g\t%g\t%g\n", intensity(named_shapes[k].seq_len), named_shapes[k].name,
+               lowest, roofs[0].dram, roofs[1].dram);
     end_block();
     for (int g = 0; g < 2; g++) {
         printf("%.6g\t%.6g\n", left, left * roofs[g].dram);
@@ -403,14 +398,13 @@ static double own_gate(const struct record *record)
 // where no record has it).
 void error_chart(void)
 {
-    static const char *const shapes[] = {"small", "mission", "long", "huge"};
-    bool drawn[MAX_CHAPTER + 1] = {false}, any[4] = {false};
+    bool drawn[MAX_CHAPTER + 1] = {false}, any[NAMED_SHAPES] = {false};
     int row_of[MAX_CHAPTER + 1] = {0};
     const char *gpu = NULL;
     double smallest = DEFAULT_TOLERANCE, largest = DEFAULT_TOLERANCE;
     for (int i = 0; i < record_count; i++)
-        for (int s = 0; s < 4 && is_stage(&records[i]); s++) {
-            double worst = worst_error(&records[i], shapes[s]);
+        for (int s = 0; s < NAMED_SHAPES && is_stage(&records[i]); s++) {
+            double worst = worst_error(&records[i], named_shapes[s].name);
             if (isnan(worst) || (gpu != NULL && strcmp(gpu, records[i].gpu) != 0))
                 continue;
             gpu = records[i].gpu;
@@ -430,12 +424,12 @@ void error_chart(void)
         if (!isnan(own) && row_of[records[i].chapter] > 0)
             printf("%d\t%.6g\n", row_of[records[i].chapter], own);
     }
-    for (int s = 0; s < 4; s++) {
+    for (int s = 0; s < NAMED_SHAPES; s++) {
         end_block();
-        printf("%s\t\n%s", any[s] ? shapes[s] : "", any[s] ? "" : "NaN\tNaN\n");
+        printf("%s\t\n%s", any[s] ? named_shapes[s].name : "", any[s] ? "" : "NaN\tNaN\n");
         for (int i = 0; i < record_count && any[s]; i++) {
             bool shown = is_stage(&records[i]) && strcmp(records[i].gpu, gpu) == 0;
-            double worst = shown ? worst_error(&records[i], shapes[s]) : NAN;
+            double worst = shown ? worst_error(&records[i], named_shapes[s].name) : NAN;
             if (!isnan(worst))
                 printf("%d\t%.6g\n", row_of[records[i].chapter], worst);
         }
@@ -460,7 +454,7 @@ enum { PARTS = sizeof parts / sizeof *parts };
 static double scheduler_warps(const struct record *lab)
 {
     const char *capability = text(lab->json, lab->path, "device.compute_capability", "");
-    for (int i = 0; i < GPUS; i++)
+    for (int i = 0; i < gpu_count; i++)
         if (gpus[i].arch == (int)lround(10 * strtod(capability, NULL)))
             return (double)gpus[i].threads_sm / 32 / GPU_RATE_ISSUE;
     fail(NOTHING_TO_DRAW,

@@ -1,9 +1,10 @@
 # records.awk: plots/runs/README.md: what each record is evidence of, and what reads it.
 #
-#   awk -f plots/records.awk FILES plots/records.tsv READS [chapters/stages.tsv] CHAPTER.md...
+#   awk -f plots/records.awk FILES plots/records.tsv READS [STAGES] CHAPTER.md...
 #
 # FILES lists plots/runs, a name below it a line ("h200/lab03.json"; a folder ends with "/"). READS has
-# a line for each record that a chart or table is made from: its name, a tab, the record's path. A
+# a line for each record that a chart or table is made from: its name, a tab, the record's path. STAGES
+# has a stage's number, a tab, and its program (code/tools/stages number program). A
 # record that no row of records.tsv describes, that nothing reads and no row keeps, or a row without a
 # record is an error: one line each on stderr, status 1.
 BEGIN { FS = "\t" }
@@ -43,9 +44,8 @@ file == 3 {
     next
 }
 
-FILENAME ~ /stages\.tsv$/ {
-    if ($1 ~ /^[0-9]+$/)
-        program[$1] = $3
+FILENAME ~ /stages$/ {
+    program[$1] = $2
     next
 }
 

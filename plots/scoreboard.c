@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const board_shapes[] = {"small", "mission", "long", "huge"};
-enum { BOARD_SHAPES = 4, MAX_CONTESTANTS = 64 };
+enum { MAX_CONTESTANTS = 64 };
 
 static struct board {
     json_t *json, *floors; // floors.json beside it, or NULL
@@ -17,7 +16,7 @@ static struct board {
 
 static json_t *board_shape(int shape)
 {
-    return object(object(board.json, board.path, "shapes"), board.path, board_shapes[shape]);
+    return object(object(board.json, board.path, "shapes"), board.path, named_shapes[shape].name);
 }
 
 static json_t *board_entry(int shape, const char *name)
@@ -33,7 +32,8 @@ static double board_time(int shape, const char *name, const char *mode)
 static double board_floor(int shape)
 {
     json_t *said = board.floors == NULL ? NULL : at(board.floors, "shapes");
-    return positive(json_object_get(said, board_shapes[shape]), "floors.json", "floor_and_launch");
+    return positive(json_object_get(said, named_shapes[shape].name), "floors.json",
+                    "floor_and_launch");
 }
 
 // "*" where the clock moved by more than 5 % while it was timed.
@@ -46,7 +46,7 @@ static const char *board_mark(int shape, const char *name, const char *mode)
 // An attention in a Python file: neither a stage nor PyTorch's.
 static bool is_contestant(const char *name)
 {
-    for (int s = 0; s < BOARD_SHAPES; s++)
+    for (int s = 0; s < NAMED_SHAPES; s++)
         if (json_is_true(at(board_entry(s, name), "contestant")))
             return true;
     return false;
@@ -68,7 +68,7 @@ static const char *board_label(const char *name, enum label_form form)
             snprintf(label, sizeof label, form == SHORT ? "%s" : "PyTorch, %s", backends[i][1]);
             return label;
         }
-    for (int s = 0; s < BOARD_SHAPES && is_contestant(name); s++) {
+    for (int s = 0; s < NAMED_SHAPES && is_contestant(name); s++) {
         const char *title = text(board_entry(s, name), board.path, "title", "");
         if (*title == '\0')
             continue;
@@ -104,7 +104,7 @@ static void load_board(const char *path)
     }
     free(beside);
     free(folder);
-    for (int s = 0; s < BOARD_SHAPES; s++) {
+    for (int s = 0; s < NAMED_SHAPES; s++) {
         const char *name;
         json_t *entry;
         json_object_foreach (object(board_shape(s), path, "entries"), name, entry) {
@@ -143,7 +143,7 @@ static void scoreboard_chart(void)
         place[i] = i + 1 + (own ? 0.8 : theirs ? 0.4 : 0);
         printf("%g\t%s\n", place[i], board_label(board.names[i], IN_CHART));
     }
-    for (int s = 0; s < BOARD_SHAPES; s++) {
+    for (int s = 0; s < NAMED_SHAPES; s++) {
         double theirs = positive(board_shape(s), board.path, "best_pytorch.p50_us");
         double floor = board_floor(s), least = NAN, most = NAN; // fmin and fmax pass a NaN over
         for (int i = 0; i < board.count; i++) {
@@ -152,7 +152,7 @@ static void scoreboard_chart(void)
             most = fmax(most, fmax(graph, board_time(s, board.names[i], "cold")));
         }
         end_block();
-        printf("%s\t%.6g\t%.6g\t%.6g\t%.6g\n", board_shapes[s], theirs, floor,
+        printf("%s\t%.6g\t%.6g\t%.6g\t%.6g\n", named_shapes[s].name, theirs, floor,
                isnan(least) ? NAN : fmin(least, floor), most);
         for (int i = 0; i < board.count; i++)
             printf("%g\t%.6g\t%.6g\n", place[i], board_time(s, board.names[i], "graph"),
@@ -238,11 +238,11 @@ static void print_origin(void)
 // fastest of a shape is in bold; an asterisk marks a time during which the clock moved.
 static void scoreboard_table(void)
 {
-    double best[BOARD_SHAPES];
+    double best[NAMED_SHAPES];
     print_origin();
     printf("| |");
-    for (int s = 0; s < BOARD_SHAPES; s++) {
-        printf(" %s |", board_shapes[s]);
+    for (int s = 0; s < NAMED_SHAPES; s++) {
+        printf(" %s |", named_shapes[s].name);
         best[s] = INFINITY;
         for (int i = 0; i < board.count; i++)
             best[s] = fmin(best[s], board_time(s, board.names[i], "graph"));
@@ -251,7 +251,7 @@ static void scoreboard_table(void)
     for (int i = 0; i < board.count; i++) {
         const char *name = board.names[i];
         printf("| %s |", board_label(name, IN_TABLE));
-        for (int s = 0; s < BOARD_SHAPES; s++) {
+        for (int s = 0; s < NAMED_SHAPES; s++) {
             double us = board_time(s, name, "graph");
             const char *bold = us == best[s] ? "**" : "";
             if (isnan(us))
@@ -272,7 +272,7 @@ static void scoreboard_table(void)
     if (board.floors == NULL)
         return;
     printf("| *floor and launch* |");
-    for (int s = 0; s < BOARD_SHAPES; s++)
+    for (int s = 0; s < NAMED_SHAPES; s++)
         print_cell(board_floor(s), time_format(board_floor(s)));
     puts(" | |");
 }

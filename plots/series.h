@@ -57,6 +57,19 @@ void load_all(const char *plots, bool labs);
 void unload_all(void);
 
 const char *stage_name(int chapter); // chapters/stages.tsv
+
+// The shapes that have names (code/workbench/shapes.def), in its order.
+#define SHAPE(name, batch, heads, seq_len) SHAPE_##name,
+enum {
+#include "workbench/shapes.def"
+    NAMED_SHAPES
+};
+#undef SHAPE
+extern const struct named_shape {
+    const char *name;
+    int seq_len;
+} named_shapes[NAMED_SHAPES]; // series.c
+
 const char *gpu_name(const struct record *record);
 bool is_reported(const struct record *record); // by the sources
 bool is_stage(const struct record *record);    // a program of a chapter, measured on a GPU

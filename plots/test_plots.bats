@@ -10,7 +10,8 @@ setup_file() {
 
 setup() {
     TREE=$BATS_TEST_TMPDIR
-    mkdir -p "$TREE/build" "$TREE/plots/runs/h200" "$TREE/chapters"
+    mkdir -p "$TREE/build" "$TREE/plots/runs/h200" "$TREE/chapters" "$TREE/code/tools"
+    cp code/tools/stages "$TREE/code/tools"
     ln -s "$BATS_FILE_TMPDIR/series" "$TREE/build/series"
     cp plots/render plots/*.gp "$TREE/plots"
     cp chapters/stages.tsv "$TREE/chapters"
@@ -162,12 +163,12 @@ fails_with() { # STATUS TEXT
 @test "a stage that chapters/stages.tsv does not have, or no row: one line, nothing drawn" {
     record 21 ch21_new 4
     run build/series ladder
-    fails_with 3 "chapters/stages.tsv has no stage 21: add a row of its number, name, program, images, least"
-    printf '21\ta new stage\tch21_new\tsm_89\t80\n' >>chapters/stages.tsv
+    fails_with 3 "chapters/stages.tsv has no stage 21: add a row of its number, name, program, images, least, profile, film"
+    printf '21\ta new stage\tch21_new\tsm_89\t80\tmission\t1x1x96\n' >>chapters/stages.tsv
     build/series ladder | grep -q 'a new stage  21$'
-    sed -i '$s/\t80$//' chapters/stages.tsv
+    sed -i '$s/\t1x1x96$//' chapters/stages.tsv
     run build/series ladder
-    fails_with 3 "chapters/stages.tsv:$(wc -l <chapters/stages.tsv): no row of number, name, program, images, least"
+    fails_with 3 "chapters/stages.tsv:$(wc -l <chapters/stages.tsv): no row of number, name, program, images, least, profile, film"
     rm chapters/stages.tsv
     run build/series ladder
     fails_with 3 "chapters/stages.tsv: No such file or directory"

@@ -8,9 +8,10 @@
 // what its driver reports.
 #include "image/gpus.h"
 
+#include <stdio.h>
 #include <string.h>
 
-const struct gpu gpus[GPUS] = {
+const struct gpu gpus[] = {
     [GPU_L4] =
         {
             .key = "l4",
@@ -53,10 +54,35 @@ const struct gpu gpus[GPUS] = {
         },
 };
 
+const int gpu_count = sizeof gpus / sizeof *gpus;
+_Static_assert(sizeof gpus / sizeof *gpus <= GPUS_MOST, "GPUS_MOST is too small for the table");
+
 const struct gpu *gpu_find(const char *key)
 {
-    for (int i = 0; i < GPUS; ++i)
+    for (int i = 0; i < gpu_count; ++i)
         if (strcmp(gpus[i].key, key) == 0)
             return &gpus[i];
     return NULL;
+}
+
+const struct gpu *gpu_of_arch(int arch)
+{
+    for (int i = 0; i < gpu_count; ++i)
+        if (gpus[i].arch == arch)
+            return &gpus[i];
+    return NULL;
+}
+
+const char *gpu_model(const struct gpu *gpu)
+{
+    static const char maker[] = "NVIDIA ";
+    size_t length = sizeof maker - 1;
+    return gpu->name + (strncmp(gpu->name, maker, length) == 0 ? length : 0);
+}
+
+void gpu_in_a_sentence(const struct gpu *gpu, char *text, size_t size)
+{
+    const char *model = gpu_model(gpu);
+    // Letters whose names begin with a vowel: "an L", "an H".
+    snprintf(text, size, "%s %s", strchr("AEFHILMNORSX", *model) ? "an" : "a", model);
 }

@@ -1,6 +1,6 @@
 // gpus.h: the GPUs of this book, each described once: what it is, what fits on it, what it can do.
 // The workbench's occupancy, the simulator's device and floors, the grader and the charts read this
-// table. Chapter 1 prints its own rates; test_gpus.c holds them, and what an H200 has said of itself
+// table; another GPU is one more row of it (code/test/test_gpu.bats adds one). Chapter 1 prints its own rates; test_gpus.c holds them, and what an H200 has said of itself
 // in the recorded runs, equal to it.
 #ifndef IMAGE_GPUS_H
 #define IMAGE_GPUS_H
@@ -8,9 +8,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { GPU_L4, GPU_H200, GPUS };
+enum { GPU_L4, GPU_H200 }; // rows that the book speaks of by name
+enum { GPUS_MOST = 8 };    // rows that the table may have
 
-// The same on both. Rates are per SM and cycle.
+// The same on all. Rates are per SM and cycle.
 enum {
     GPU_THREADS_CTA = 1024,
     GPU_REGISTERS = 65536,      // of an SM, and the most of a CTA
@@ -38,10 +39,20 @@ struct gpu {
     double mma_sync_low_tflops, mma_sync_high_tflops;
 };
 
-extern const struct gpu gpus[GPUS];
+// In order of rank: where a program has machine code for several, the first speaks for it, and the
+// simulator is the first that runs its PTX.
+extern const struct gpu gpus[];
+extern const int gpu_count;
 
 // The GPU of that key; NULL: the table has none.
 const struct gpu *gpu_find(const char *key);
+
+// The first GPU that machine code for this compute capability (89) was made for; NULL: the table has none.
+const struct gpu *gpu_of_arch(int arch);
+
+const char *gpu_model(const struct gpu *gpu); // "L4"
+// With its article, as a sentence has it: "an L4", "a B200".
+void gpu_in_a_sentence(const struct gpu *gpu, char *text, size_t size);
 
 struct cubin_resources; // fatbin.h
 

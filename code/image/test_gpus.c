@@ -34,6 +34,14 @@ static void gpus_are_found_by_their_keys(void **state)
     assert_null(gpu_find("H200"));
     assert_null(gpu_find("l4-reported"));
     assert_null(gpu_find(""));
+    assert_ptr_equal(gpu_of_arch(89), &gpus[GPU_L4]);
+    assert_ptr_equal(gpu_of_arch(90), &gpus[GPU_H200]);
+    assert_null(gpu_of_arch(0));
+    char text[32];
+    gpu_in_a_sentence(&gpus[GPU_L4], text, sizeof text);
+    assert_string_equal(text, "an L4");
+    gpu_in_a_sentence(&(struct gpu){.name = "Board 7"}, text, sizeof text);
+    assert_string_equal(text, "a Board 7");
 }
 
 // A GPU's driver knows best: each GPU of the table that has recorded runs.
@@ -41,7 +49,7 @@ static void the_table_says_what_the_driver_says(void **state)
 {
     (void)state;
     int compared = 0;
-    for (int i = 0; i < GPUS; ++i) {
+    for (int i = 0; i < gpu_count; ++i) {
         const struct gpu *gpu = &gpus[i];
         char path[256], capability[16];
         snprintf(path, sizeof path, "plots/runs/%s/ch02_scalar.json", gpu->key);
@@ -68,7 +76,7 @@ static void the_table_says_what_the_driver_says(void **state)
 static void rates_follow_from_clocks(void **state)
 {
     (void)state;
-    for (int i = 0; i < GPUS; ++i) {
+    for (int i = 0; i < gpu_count; ++i) {
         const struct gpu *gpu = &gpus[i];
         double fp32 = gpu->sms * 128 * 2 * (gpu->clock_khz / 1e9);
         double dram = gpu->bus_bits / 8.0 * 2 * gpu->memory_clock_khz / 1e6;
@@ -82,7 +90,7 @@ static void chapter_1_has_the_same_rates(void **state)
 {
     (void)state;
     char *program = read_text("code/ch01_attention.c");
-    for (int i = 0; i < GPUS; ++i) {
+    for (int i = 0; i < gpu_count; ++i) {
         const struct gpu *gpu = &gpus[i];
         char key[32];
         double sms, clock, tensor, fp32, dram;

@@ -47,9 +47,22 @@ local function read_counters()
     return names
 end
 local COUNTERS = read_counters()
+
+-- The shapes that have names, as a set.
+local function read_shapes()
+    local literate = pandoc.path.directory(package.searchpath("sheets", package.path))
+    local names = {}
+    for line in io.lines(literate .. "/../workbench/shapes.def") do
+        local name = line:match("^SHAPE%((%w+),")
+        if name then
+            names[name] = true
+        end
+    end
+    return names
+end
+local SHAPES = read_shapes()
 local IN_BOTH = { correct = true, hidden = true } -- a search's, and a kernel's
 local RELATIONS = { ["<="] = true, [">="] = true, ["=="] = true }
-local SHAPES = { small = true, mission = true, long = true, huge = true }
 local TOTAL = 100
 
 -- Two sequences of 8 heads, asked by 4 queries, in pages of 16: 2x8x512q4p16.
@@ -391,9 +404,9 @@ end
 
 -- The program that chapters/stages.tsv gives a lab; nil and one line about what is missing there.
 local function read_program(sheet)
-    local rows, why = stages.read("chapters/stages.tsv")
+    local rows, columns = stages.read("chapters/stages.tsv")
     if not rows then
-        return nil, why
+        return nil, columns
     end
     for _, row in ipairs(rows) do
         if row.number == sheet.number then
@@ -401,8 +414,7 @@ local function read_program(sheet)
             return row.program, string.format("chapters/stages.tsv: stage %d has no program to judge", sheet.number)
         end
     end
-    return nil, string.format("chapters/stages.tsv has no stage %d: add a row of its number, name, program, images, "
-        .. "least", sheet.number)
+    return nil, string.format("chapters/stages.tsv has no stage %d: add a row of its %s", sheet.number, columns)
 end
 
 -- The items named in a list of words, as a set and a list; complains of those that there are not.

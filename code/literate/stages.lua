@@ -3,7 +3,8 @@
 local stages = {}
 
 -- Each row as a table by the names of the columns, in the file's order: { number = 3, name = "WMMA Q·Kᵀ",
--- program = "ch03_wmma_qk", images = "sm_89 sm_90", least = "75" }; a column that says "-" is nil.
+-- program = "ch03_wmma_qk", images = "sm_89 sm_90", least = "75" }; a column that says "-" is nil. And the names of
+-- the columns as a message has them: "number, name, program".
 -- Nil and one line about what is wrong if the file is not there or a row lacks a column.
 function stages.read(path)
     local file = io.open(path)
@@ -34,7 +35,7 @@ function stages.read(path)
         end
     end
     file:close()
-    return rows
+    return rows, table.concat(columns or {}, ", ")
 end
 
 return stages

@@ -97,7 +97,7 @@ unknown_films() { # LESSONS FILE...
         [ -e "$BATS_TEST_DIRNAME/../$program.cu" ] || continue
         grep -qE " film=\"?${number}[:\"}]" "$BATS_TEST_DIRNAME/../../chapters/$(printf %02d "$number")"-*.md ||
             { echo "chapter $number names no film"; return 1; }
-    done < <(awk -F'\t' '/^[0-9]/ { print $1, $3 }' "$BATS_TEST_DIRNAME/../../chapters/stages.tsv")
+    done < <("$BATS_TEST_DIRNAME/../tools/stages" number program)
     printf '%s\n' '{#fig:x film="4:copy-begins"}' '{#fig:y film="4:gone" width=1}' >figures.md
     run unknown_films "$lessons" figures.md
     [ "$output" = "4 gone" ]

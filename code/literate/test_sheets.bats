@@ -3,7 +3,7 @@
 
 bats_require_minimum_version 1.5.0
 
-load ../test_tree
+load ../test/test_tree
 
 setup() {
     literate=$BATS_TEST_DIRNAME
@@ -344,7 +344,7 @@ END
     expect_errors '' "$n: a lab with points and no starter" "$n: chapters/stages.tsv: stage 2 has no program to judge"
     printf 'number\tname\tprogram\n3\tsums\tch02_sum\n' >chapters/stages.tsv
     expect_errors '' "$n: a lab with points and no starter" \
-        "$n: chapters/stages.tsv has no stage 2: add a row of its number, name, program, images, least"
+        "$n: chapters/stages.tsv has no stage 2: add a row of its number, name, program"
     printf '# Stages\nnumber\tname\tprogram\n2\tsums\n' >chapters/stages.tsv
     expect_errors '' "$n: a lab with points and no starter" \
         "$n: chapters/stages.tsv:3: 2 columns; there are 3 in the heading"

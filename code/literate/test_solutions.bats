@@ -1,6 +1,6 @@
 # Solutions: which exercise has one, what each edition prints of them, and what their commands print.
 
-load ../test_tree
+load ../test/test_tree
 
 setup_file() {
     export literate=$BATS_TEST_DIRNAME root=$BATS_TEST_DIRNAME/../..

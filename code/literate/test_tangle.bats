@@ -1,7 +1,7 @@
 # Tangle: exact outputs from fixtures/tangle, and every error.
 # bats file_tags=quick
 
-load ../test_tree
+load ../test/test_tree
 
 setup() {
     literate=$BATS_TEST_DIRNAME

@@ -12,7 +12,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 CODE = HERE.parent
-KERNEL_FLAGS = ["-std=c++20", "-O3", "-lineinfo"]  # those of the Makefile, by which the book measured
+KERNEL_FLAGS = ["-std=c++20", "-O3", "-lineinfo"]  # those of mk/toolchain.mk, by which the book measured
 SHARED = ["-Xcompiler", "-fPIC,-fvisibility=hidden", "-shared", "-cudart", "shared"]
 
 
@@ -28,7 +28,7 @@ def run(command):
 
 def toolkit():
     """The root of a CUDA toolkit, or None."""
-    found = subprocess.run([CODE / "find-nvcc"], capture_output=True, text=True, check=False)
+    found = subprocess.run([CODE / "tools" / "find-nvcc"], capture_output=True, text=True, check=False)
     if found.returncode == 2:
         fail(found.stderr.strip())
     return pathlib.Path(found.stdout.strip()) if found.returncode == 0 else None
@@ -36,14 +36,13 @@ def toolkit():
 
 def images(program):
     """What chapters/stages.tsv says of a program: sm_89 sm_90, say; it may have an image of its own."""
-    chapter = str(int(program[2:4]))
-    for line in (CODE.parent / "chapters" / "stages.tsv").read_text(encoding="utf-8").splitlines():
-        columns = line.split("\t")
-        if columns[0] == chapter:
-            words = columns[3].split()
-            own = [word.split("=")[1] for word in words if word.startswith(program + "=")]
-            return own or [word for word in words if "=" not in word]
-    return fail(f"chapters/stages.tsv has no stage {chapter}")
+    asked = [CODE / "tools" / "stages", program[2:4], "images"]
+    found = subprocess.run(asked, stdout=subprocess.PIPE, text=True, check=False)
+    if found.returncode:
+        fail(f"chapters/stages.tsv has no stage {int(program[2:4])}")
+    words = found.stdout.split()
+    own = [word.split("=")[1] for word in words if word.startswith(program + "=")]
+    return own or [word for word in words if "=" not in word]
 
 
 def gencode(architectures):

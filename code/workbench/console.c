@@ -57,12 +57,16 @@ void console_head(const struct run *run)
         resources_row(arch, r->registers, r->static_shared_bytes + r->dynamic_shared_bytes,
                       r->local_bytes, r->ctas_per_sm, r->occupancy, "-");
     }
-    if (r->image.arch != 0)
-        resources_row(r->image.arch == 89 ? "sm_89 (L4)" : "sm_90 (H200)", r->image.registers,
-                      r->image.shared_bytes, r->image.local_bytes, r->image.ctas_per_sm,
-                      r->image.occupancy, r->image.limited_by);
-    else
-        puts("  no sm_89 or sm_90 code in this executable that can be read");
+    if (r->image.gpu) {
+        snprintf(arch, sizeof arch, "sm_%d (%s)", r->image.gpu->arch, gpu_model(r->image.gpu));
+        resources_row(arch, r->image.registers, r->image.shared_bytes, r->image.local_bytes,
+                      r->image.ctas_per_sm, r->image.occupancy, r->image.limited_by);
+    } else {
+        fputs("  no code in this executable that can be read for", stdout);
+        for (int i = 0; i < gpu_count; ++i)
+            printf("%s sm_%d (%s)", i > 0 ? "," : "", gpus[i].arch, gpu_model(&gpus[i]));
+        putchar('\n');
+    }
 
     puts("\ncorrectness            relative error vs double   vs FP16 of unquantised inputs");
     if (run->program->p.format == P_NOT_TOLD)

@@ -14,10 +14,9 @@
 #include "workbench.h"
 
 static const struct shape named_shapes[] = {
-    {.name = "small", .batch = 1, .heads = 8, .seq_len = 128},
-    {.name = "mission", .batch = 2, .heads = 8, .seq_len = 512},
-    {.name = "long", .batch = 2, .heads = 8, .seq_len = 2048},
-    {.name = "huge", .batch = 4, .heads = 16, .seq_len = 8192},
+#define SHAPE(text, b, h, s) {.name = #text, .batch = b, .heads = h, .seq_len = s},
+#include "shapes.def"
+#undef SHAPE
 };
 
 enum { MOST_SEED = 9999, MOST_QUERIES = 16, LEAST_PAGE = 16, MOST_PAGE = 256 };

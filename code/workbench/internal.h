@@ -14,6 +14,7 @@
 
 #include "clocks.h"
 #include "image/fatbin.h"
+#include "image/gpus.h"
 #include "workbench.h"
 
 enum exit_status { EXIT_PASSED = 0, EXIT_GATE = 1, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
@@ -137,18 +138,18 @@ struct resources {
     int threads;
     int ctas_per_sm;  // on the device at hand
     double occupancy; // there: resident warps over the most possible
-    struct {          // of the image for an L4, or where there is none, for a Hopper
-        int arch;     // 89 or 90; 0: none that can be read
+    struct {          // of the machine code for the first of the table of GPUs that it has some for
+        const struct gpu *gpu; // NULL: none that can be read
         int registers;
         size_t shared_bytes, local_bytes; // shared: static and dynamic
         int ctas_per_sm;
         double occupancy;
         const char *limited_by; // "registers", "shared memory", "warps", "CTAs", ...
     } image;
-    struct machine_code { // of the images that the executable has for an L4 and for a Hopper
-        int arch;         // 0: none that can be read
+    struct machine_code { // by the GPU's row in the table
+        bool there;       // it can be read
         struct cubin_code code;
-    } code[2];
+    } code[GPUS_MOST];
 };
 
 bool resources_find(struct resources *resources, const struct program *program, char *why,

@@ -59,7 +59,8 @@ static json_t *resources_json(const struct resources *r)
     put(object, "threads", json_integer(r->threads));
     put(object, "ctas_per_sm", json_integer(r->ctas_per_sm));
     put(object, "occupancy", real(r->occupancy));
-    if (r->image.arch != 0) {
+    char name[16];
+    if (r->image.gpu) {
         json_t *image = json_object();
         put(image, "registers", json_integer(r->image.registers));
         put(image, "shared_bytes", integer(r->image.shared_bytes));
@@ -67,13 +68,13 @@ static json_t *resources_json(const struct resources *r)
         put(image, "ctas_per_sm", json_integer(r->image.ctas_per_sm));
         put(image, "occupancy", real(r->image.occupancy));
         put(image, "limited_by", text(r->image.limited_by));
-        put(object, r->image.arch == 89 ? "sm_89" : "sm_90", image);
+        snprintf(name, sizeof name, "sm_%d", r->image.gpu->arch);
+        put(object, name, image);
     }
     json_t *code = json_object();
-    for (int i = 0; i < 2; ++i) {
-        char name[16];
-        snprintf(name, sizeof name, "sm_%d", r->code[i].arch);
-        if (r->code[i].arch)
+    for (int i = 0; i < gpu_count; ++i) {
+        snprintf(name, sizeof name, "sm_%d", gpus[i].arch);
+        if (r->code[i].there)
             put(code, name, code_json(&r->code[i].code));
     }
     if (json_object_size(code) > 0)

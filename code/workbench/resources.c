@@ -1,39 +1,51 @@
-// resources.c: what a kernel takes, on the device at hand and on an L4 (sm_89), wherever it runs.
+// resources.c: what a kernel takes, on the device at hand and on a GPU of the table, wherever it runs.
 //
-// The L4's figures come from the sm_89 machine code in this very executable. A program for Hopper
-// alone has no such code: then they are an H200's, from its sm_90 code.
+// These figures come from the machine code in this very executable: that for an L4, and of a program
+// that has none, as one for Hopper alone, that for the next GPU in the table.
 #include <stdio.h>
 #include <string.h>
 
-#include "image/gpus.h"
 #include "internal.h"
 
 struct search {
     const char *kernel; // mangled
-    bool compressed;
-    bool found[2]; // the code for an L4, for a Hopper
-    struct cubin_resources resources[2];
+    bool found[GPUS_MOST];
+    struct cubin_resources resources[GPUS_MOST];
     struct machine_code *code;
 };
 
 static bool visit(const struct image *image, void *data)
 {
     struct search *search = data;
+    const struct gpu *gpu = gpu_of_arch(image->arch);
 
-    if (image->kind != IMAGE_CUBIN || (image->arch != 89 && image->arch != 90))
+    if (image->kind != IMAGE_CUBIN || image->compressed || !gpu)
         return true;
-    if (image->compressed) {
-        search->compressed = true;
-        return true;
-    }
-    struct machine_code *code = &search->code[image->arch == 90];
-    if (code->arch == 0 && cubin_code(image->data, image->size, search->kernel, &code->code))
-        code->arch = image->arch;
-    int at = image->arch == 90;
-    if (!search->found[at])
-        search->found[at] =
-            cubin_resources(image->data, image->size, search->kernel, &search->resources[at]);
+    ptrdiff_t row = gpu - gpus;
+    struct machine_code *code = &search->code[row];
+    if (!code->there)
+        code->there = cubin_code(image->data, image->size, search->kernel, &code->code);
+    if (!search->found[row])
+        search->found[row] =
+            cubin_resources(image->data, image->size, search->kernel, &search->resources[row]);
     return true;
+}
+
+// Fills in r->image from the machine code for this GPU, if its limits admit the launch.
+static void take_image(struct resources *r, const struct gpu *gpu,
+                       const struct cubin_resources *found)
+{
+    struct gpu_occupancy occupancy;
+
+    if (!gpu_occupancy(gpu, found, r->threads, r->dynamic_shared_bytes, &occupancy))
+        return;
+    r->image.gpu = gpu;
+    r->image.registers = found->registers;
+    r->image.shared_bytes = found->shared_bytes + r->dynamic_shared_bytes;
+    r->image.local_bytes = found->local_bytes;
+    r->image.ctas_per_sm = occupancy.ctas;
+    r->image.occupancy = occupancy.share;
+    r->image.limited_by = occupancy.limited_by;
 }
 
 bool resources_find(struct resources *r, const struct program *program, char *why, size_t size)
@@ -66,22 +78,10 @@ bool resources_find(struct resources *r, const struct program *program, char *wh
     // No such code, or none that can be read, is no failure: those lines then say so.
     CUDA_CHECK(cudaFuncGetName(&search.kernel, program->kernel));
     (void)fatbin_visit_executable("/proc/self/exe", visit, &search, ignored, sizeof ignored);
-    int at = search.found[0] ? 0 : 1;
-    if (search.found[at]) {
-        const struct cubin_resources *found = &search.resources[at];
-        r->image.arch = at == 0 ? 89 : 90;
-        r->image.registers = found->registers;
-        r->image.shared_bytes = found->shared_bytes + r->dynamic_shared_bytes;
-        r->image.local_bytes = found->local_bytes;
-        struct gpu_occupancy occupancy;
-        if (gpu_occupancy(&gpus[at == 0 ? GPU_L4 : GPU_H200], found, r->threads,
-                          r->dynamic_shared_bytes, &occupancy)) {
-            r->image.ctas_per_sm = occupancy.ctas;
-            r->image.occupancy = occupancy.share;
-            r->image.limited_by = occupancy.limited_by;
-        } else {
-            r->image.arch = 0;
-        }
-    }
+    int row = 0;
+    while (row < gpu_count && !search.found[row])
+        ++row;
+    if (row < gpu_count)
+        take_image(r, &gpus[row], &search.resources[row]);
     return true;
 }

@@ -1,4 +1,4 @@
-// stages.c: reads chapters/stages.tsv; its own comments say what the columns are.
+// stages.c: reads chapters/stages.tsv; its own comments say what the columns are, and its heading which there are.
 #include "stages.h"
 
 #include <errno.h>
@@ -6,41 +6,94 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLUMNS = 5 }; // number, name, program, images, least
+static const char table[] = "chapters/stages.tsv";
 
-// Cuts a line at its tabs. How many columns there are; the first COLUMNS are in `cells`.
-static int cut(char *line, char *cells[COLUMNS])
+enum { MOST_COLUMNS = 16 };
+enum { NUMBER, NAME, PROGRAM, IMAGES, READ }; // the columns that are read here
+static const char *const read_names[READ] = {"number", "name", "program", "images"};
+
+struct heading {
+    int count;       // columns of the table; 0: no heading was seen yet
+    int place[READ]; // of each that is read, from 0
+    char names[256]; // of all, as a message has them: "number, name, program"
+};
+
+// Cuts a line at its tabs. How many columns there are, or 0 if they are too many.
+static int cut(char *line, char *cells[MOST_COLUMNS])
 {
     int count = 0;
 
     line[strcspn(line, "\n")] = '\0';
-    for (char *cell; (cell = strsep(&line, "\t"));)
-        if (count++ < COLUMNS)
-            cells[count - 1] = cell;
+    for (char *cell; (cell = strsep(&line, "\t"));) {
+        if (count == MOST_COLUMNS)
+            return 0;
+        cells[count++] = cell;
+    }
     return count;
 }
 
-// A row from its cells; false if they cannot be one.
-static bool take(char *cells[COLUMNS], struct stage *stage)
+// Takes the line that names the columns; false if one that is read here is missing.
+static bool take_heading(char *cells[], int count, struct heading *heading)
 {
-    char *end;
-    long number = strtol(cells[0], &end, 10);
+    size_t length = 0;
+    int found = 0;
 
-    *stage = (struct stage){.number = (int)number};
-    if (end == cells[0] || *end || number < 1 || number > 99 || !*cells[1] ||
-        strlen(cells[1]) >= sizeof stage->name || strlen(cells[2]) >= sizeof stage->program)
+    for (int i = 0; i < count; ++i) {
+        for (int column = 0; column < READ; ++column)
+            if (strcmp(cells[i], read_names[column]) == 0) {
+                heading->place[column] = i;
+                ++found;
+            }
+        if (length + strlen(cells[i]) + 3 > sizeof heading->names)
+            return false;
+        length += (size_t)sprintf(heading->names + length, "%s%s", i > 0 ? ", " : "", cells[i]);
+    }
+    heading->count = count;
+    return found == READ;
+}
+
+// A row from its cells; false if they cannot be one.
+static bool take(char *cells[], const struct heading *heading, struct stage *stage)
+{
+    const char *number = cells[heading->place[NUMBER]], *name = cells[heading->place[NAME]];
+    const char *program = cells[heading->place[PROGRAM]];
+    char *end;
+    long value = strtol(number, &end, 10);
+
+    *stage = (struct stage){.number = (int)value};
+    if (end == number || *end || value < 1 || value > 99 || !*name ||
+        strlen(name) >= sizeof stage->name || strlen(program) >= sizeof stage->program)
         return false;
-    strcpy(stage->name, cells[1]);
-    strcpy(stage->program, strcmp(cells[2], "-") == 0 ? "" : cells[2]);
-    stage->has_kernel = strcmp(cells[3], "-") != 0;
+    strcpy(stage->name, name);
+    strcpy(stage->program, strcmp(program, "-") == 0 ? "" : program);
+    stage->has_kernel = strcmp(cells[heading->place[IMAGES]], "-") != 0;
     return true;
+}
+
+// Takes a line of the table, heading or row; false with one line in `why` if it is neither.
+static bool take_line(char *line, int n, struct heading *heading, struct stage *stage, char *why,
+                      size_t size)
+{
+    char *cells[MOST_COLUMNS];
+    int count = cut(line, cells);
+
+    if (heading->count > 0 && count == heading->count && take(cells, heading, stage))
+        return true;
+    if (heading->count > 0)
+        snprintf(why, size, "%s:%d: no row of %s", table, n, heading->names);
+    else if (count > 0 && take_heading(cells, count, heading))
+        return true;
+    else
+        snprintf(why, size, "%s:%d: no heading with the columns number, name, program and images",
+                 table, n);
+    return false;
 }
 
 bool stage_read(const char *root, int number, struct stage *stage, char *why, size_t size)
 {
-    static const char table[] = "chapters/stages.tsv";
-    char path[4096], line[512], *cells[COLUMNS];
-    bool heading = true, found = false, good = true;
+    struct heading heading = {0};
+    char path[4096], line[512];
+    bool found = false, good = true;
 
     snprintf(path, sizeof path, "%s/%s", root, table);
     FILE *file = fopen(path, "r");
@@ -48,20 +101,19 @@ bool stage_read(const char *root, int number, struct stage *stage, char *why, si
         snprintf(why, size, "%s: %s", table, strerror(errno));
         return false;
     }
+    stage->number = 0;
     for (int n = 1; good && !found && fgets(line, sizeof line, file); ++n) {
         if (line[0] == '#')
             continue;
-        int count = cut(line, cells);
-        good = count == COLUMNS && (heading ? strcmp(cells[0], "number") == 0 : take(cells, stage));
-        if (!good)
-            snprintf(why, size, "%s:%d: no row of number, name, program, images, least", table, n);
-        found = good && !heading && stage->number == number;
-        heading = false;
+        good = take_line(line, n, &heading, stage, why, size);
+        found = good && stage->number == number;
     }
-    if (good && !found)
-        snprintf(why, size,
-                 "%s has no stage %d: add a row of its number, name, program, images, least", table,
-                 number);
+    if (good && !found && heading.count == 0)
+        snprintf(why, size, "%s has no heading with the columns number, name, program and images",
+                 table);
+    else if (good && !found)
+        snprintf(why, size, "%s has no stage %d: add a row of its %s", table, number,
+                 heading.names);
     fclose(file);
     return found;
 }

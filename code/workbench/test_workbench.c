@@ -1513,6 +1513,13 @@ static void stages_are_found_by_number(void **state)
     assert_true(stage_from(table, 18, &stage, why, sizeof why));
     assert_string_equal(stage.program, "");
     assert_true(stage.has_kernel);
+    // Columns are found by their names: others may stand between them.
+    assert_true(
+        stage_from("number\tfilm\timages\tprogram\tname\n3\t1x1x96\tsm_89\tch03_a\tproducts\n", 3,
+                   &stage, why, sizeof why));
+    assert_string_equal(stage.name, "products");
+    assert_string_equal(stage.program, "ch03_a");
+    assert_true(stage.has_kernel);
 }
 
 static void stages_that_are_not_there_are_named(void **state)
@@ -1521,13 +1528,17 @@ static void stages_that_are_not_there_are_named(void **state)
         const char *text, *why;
     } cases[] = {
         {NULL, "chapters/stages.tsv: No such file or directory"},
-        {"", "chapters/stages.tsv has no stage 3: add a row of its number, name, program, images, "
-             "least"},
+        {"",
+         "chapters/stages.tsv has no heading with the columns number, name, program and images"},
         {STAGES_HEADING "2\ta\tch02_a\tsm_89\t75\n",
          "chapters/stages.tsv has no stage 3: add a row of its number, name, program, images, "
          "least"},
         {"3\ta\tch03_a\tsm_89\t75\n", // without a heading
-         "chapters/stages.tsv:1: no row of number, name, program, images, least"},
+         "chapters/stages.tsv:1: no heading with the columns number, name, program and images"},
+        {"number\tname\tprogram\n3\ta\tch03_a\n",
+         "chapters/stages.tsv:1: no heading with the columns number, name, program and images"},
+        {"number\tprogram\timages\tname\n3\tch03_a\t-\n", // the names are the heading's own
+         "chapters/stages.tsv:2: no row of number, program, images, name"},
         {STAGES_HEADING "three\ta\tch03_a\tsm_89\t75\n",
          "chapters/stages.tsv:2: no row of number, name, program, images, least"},
         {STAGES_HEADING "100\ta\tch03_a\tsm_89\t75\n",

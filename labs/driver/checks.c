@@ -5,10 +5,15 @@
 #include <string.h>
 #include <unistd.h>
 
-// Of an L4's image; of a program for Hopper alone, of that.
+#include "image/gpus.h"
+
+// The image that the resources are of, "sm_89": the workbench has chosen it (code/workbench/resources.c).
 static const char *image_of(const struct side *side)
 {
-    return at(side->resources, "sm_89") || !at(side->resources, "sm_90") ? "sm_89" : "sm_90";
+    for (int i = 0; i < gpu_count; ++i)
+        if (at(side->resources, text("sm_%d", gpus[i].arch)))
+            return text("sm_%d", gpus[i].arch);
+    return text("sm_%d", gpus[0].arch);
 }
 
 double resource(const struct side *side, const char *name, bool image)
@@ -24,7 +29,7 @@ double resource(const struct side *side, const char *name, bool image)
     if (strcmp(name, "spills") == 0)
         return number_at(r, image ? text("%s.local_bytes", key) : "local_bytes");
     if (strcmp(name, "qmma") == 0 || strcmp(name, "hmma") == 0)
-        return number_at(r, text("machine_code.%s.%s", image ? key : "sm_90", name));
+        return number_at(r, text("machine_code.%s.%s", key, name));
     if (strcmp(name, "shared") == 0) // of the image, dynamic shared memory is a part
         return image ? number_at(r, text("%s.shared_bytes", key))
                      : number_at(r, "static_shared_bytes") + number_at(r, "dynamic_shared_bytes");

@@ -142,9 +142,12 @@ static int chapter_of(const char *source)
 static void blame_machine(const char *said)
 {
     for (const char *line = said; line; line = strchr(line, '\n')) {
-        int number, why = 0;
+        int why = 0;
         line += *line == '\n';
-        if (sscanf(line, "Makefile:%d: *** %n", &number, &why) == 1 && why)
+        sscanf(line, "Makefile:%*d: *** %n", &why);
+        if (!why)
+            sscanf(line, "mk/%*[a-z].mk:%*d: *** %n", &why);
+        if (why)
             fail(EXIT_MACHINE, "%.*s", (int)strcspn(line + why, "\n"), line + why);
     }
     if (strstr(said, "No space left on device"))

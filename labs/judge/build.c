@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #ifndef KERNEL_FLAGS
-#error "the Makefile says how kernels are compiled"
+#error "mk/labs.mk says how kernels are compiled"
 #endif
 
 // Compiling: CPU time of a process; five times as much by the clock.
@@ -191,18 +191,19 @@ void write_work(const struct submission *s, const char *name, const char *bytes,
 // compiling: a text that does not compile so may want what they bring, and is compiled with them.
 static bool compile_device(struct submission *s, char **host, size_t *host_bytes)
 {
+    const int arch = JUDGED_GPU->arch;
     struct boxed b = compile_box(
         s,
         text(
             "device() { \"$book\"/build/cuda/bin/nvcc %s -I\"$book\"/code --compress-mode=none "
             "-cudart shared --keep --keep-dir . "
-            "-gencode 'arch=compute_89,code=[compute_89,sm_89]' "
+            "-gencode 'arch=compute_%d,code=[compute_%d,sm_%d]' "
             "\"$@\" -cuda attention.cu -o host.ii 3>&-; }; "
             "device -D_GLIBCXX_BITS_SPECFUN_H 2>said || {"
             " for made in *.ii; do if [ -s \"$made\" ] && [ $(stat -c %%s \"$made\") -ge %d ]; then"
             " echo 'preprocesses to more than %d MB' >&2; exit 1; fi; done; device; }; " HAND_OUT(
-                "attention.ptx attention.sm_89.cubin host.ii"),
-            KERNEL_FLAGS, PREPROCESSED_MAX << 20, PREPROCESSED_MAX));
+                "attention.ptx attention.sm_%d.cubin host.ii"),
+            KERNEL_FLAGS, arch, arch, arch, PREPROCESSED_MAX << 20, PREPROCESSED_MAX, arch));
     size_t at = 0;
     bool made = !s->problem && take_file(&b.lines, &at, &s->ptx, &s->ptx_bytes) &&
                 take_file(&b.lines, &at, &s->cubin, &s->cubin_bytes) &&

@@ -52,9 +52,12 @@ struct recorded {
     unsigned char more[MORE_MAX]; // parameters behind the arguments, as they lie there
 };
 
+// The GPU that submissions are compiled for, and whose limits their launches are held to.
+#define JUDGED_GPU (&gpus[GPU_L4])
+
 enum verb {
-    VERB_LOAD,    // PTX text, a NUL, sm_89 machine code
-    VERB_MEASURE, // struct run_request: what its launches take of an L4
+    VERB_LOAD,    // PTX text, a NUL, machine code for JUDGED_GPU
+    VERB_MEASURE, // struct run_request: what its launches take of that GPU
     VERB_RUN,     // struct run_request, then inputs; each set is launched once, in turn
     VERB_TIME,    // the same on a GPU, timed
     VERB_FILM, // the same once; instead of outputs, the film of a CTA as JSON (ptxsim/machine/film.h)
@@ -143,7 +146,7 @@ struct footprint { // of all launches the most, of occupancy the least
     uint64_t ctas; // of a launch
     uint64_t shared_bytes,
         local_bytes;  // a CTA: static and dynamic; a thread, without printf's frame
-    double occupancy; // of an L4's SM, 0 to 1
+    double occupancy; // of an SM of JUDGED_GPU, 0 to 1
 };
 
 struct reply {

@@ -10,6 +10,7 @@
 
 #include "ptxsim/base/base.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +79,7 @@ static void print(const char *text, size_t bytes)
 
 // ---- What a launch takes ------------------------------------------------------------------------
 
-// Whether an L4's driver would take a launch: its shape, its parameters.
+// Whether the GPU's driver would take a launch: its shape, its parameters.
 static const char *shape_wrong(const struct recorded *l, const struct kernel_info *info,
                                const struct shape *shape)
 {
@@ -109,22 +110,34 @@ static size_t print_frame(const struct kernel_info *info)
     return info->local_bytes;
 }
 
-static const char *too_large(uint64_t ctas, uint64_t at_once)
+// One line, until the next is told.
+static const char *__attribute__((format(printf, 1, 2), returns_nonnull))
+told(const char *format, ...)
 {
-    static char why[160];
+    static char line[256];
+    va_list arguments;
 
-    snprintf(why, sizeof why,
-             "a cooperative launch of %llu CTAs, of which an L4 has room for %llu at once "
-             "(cudaErrorCooperativeLaunchTooLarge)",
-             (unsigned long long)ctas, (unsigned long long)at_once);
-    return why;
+    va_start(arguments, format);
+    vsnprintf(line, sizeof line, format, arguments);
+    va_end(arguments);
+    return line;
 }
 
-// What one launch takes of an L4, as its sm_89 image has it; a line, if no L4 has so much. The one
+static const char *__attribute__((returns_nonnull)) too_large(uint64_t ctas, uint64_t at_once)
+{
+    char gpu[64];
+    gpu_in_a_sentence(JUDGED_GPU, gpu, sizeof gpu);
+    return told("a cooperative launch of %llu CTAs, of which %s has room for %llu at once "
+                "(cudaErrorCooperativeLaunchTooLarge)",
+                (unsigned long long)ctas, gpu, (unsigned long long)at_once);
+}
+
+// What one launch takes of JUDGED_GPU, as the machine code for it has it; a line, if none has so much. The one
 // place where a launch's resources are measured, and the limit they are held to.
 static const char *measure(const struct recorded *l, const struct shape *shape, struct footprint *f)
 {
-    const struct gpu *l4 = &gpus[GPU_L4];
+    const struct gpu *gpu = JUDGED_GPU;
+    char gpu_text[64];
     struct kernel *kernel = module_kernel(module, l->kernel);
     struct cubin_resources r;
     struct gpu_occupancy fits;
@@ -132,21 +145,25 @@ static const char *measure(const struct recorded *l, const struct shape *shape, 
     if (!kernel)
         return "launches a kernel that its device code does not have";
     if (!cubin_resources(cubin, cubin_bytes, l->kernel, &r))
-        return "launches a kernel that its sm_89 image does not have";
+        return told("launches a kernel that its sm_%d image does not have", gpu->arch);
     const char *wrong = shape_wrong(l, kernel_info(kernel), shape);
     if (wrong)
         return wrong;
     size_t fixed = r.shared_bytes, in_ptx = kernel_info(kernel)->static_shared_bytes;
     fixed = in_ptx > fixed ? in_ptx : fixed;
-    if (fixed > l4->shared_optin || l->shared > l4->shared_optin - fixed) // no sum that could wrap
-        return "more shared memory than a CTA can have (99 KB)";
+    if (fixed > gpu->shared_optin ||
+        l->shared > gpu->shared_optin - fixed) // no sum that could wrap
+        return told("more shared memory than a CTA can have (%zu KB)", gpu->shared_optin >> 10);
     const size_t frame = print_frame(kernel_info(kernel));
     int threads = (int)(l->block[0] * l->block[1] * l->block[2]);
-    if (!gpu_occupancy(l4, &r, threads, l->shared, &fits) || fits.ctas == 0)
-        return "no SM of an L4 has room for one CTA: its registers, shared memory and threads "
-               "together are too many";
+    if (!gpu_occupancy(gpu, &r, threads, l->shared, &fits) || fits.ctas == 0) {
+        gpu_in_a_sentence(gpu, gpu_text, sizeof gpu_text);
+        return told("no SM of %s has room for one CTA: its registers, shared memory and threads "
+                    "together are too many",
+                    gpu_text);
+    }
     uint64_t ctas = (uint64_t)l->grid[0] * l->grid[1] * l->grid[2];
-    uint64_t at_once = (uint64_t)fits.ctas * (uint64_t)l4->sms;
+    uint64_t at_once = (uint64_t)fits.ctas * (uint64_t)gpu->sms;
     if (l->cooperative && ctas > at_once)
         return too_large(ctas, at_once);
     *f = (struct footprint){

@@ -1,6 +1,6 @@
 # The checklist: what is right is ok, and each thing that is wrong is seen as itself.
 
-load ../../code/test_tree
+load ../../code/test/test_tree
 
 # A run takes seconds: what is wrong in different items is so in one tree.
 setup_file() {

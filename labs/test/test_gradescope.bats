@@ -30,7 +30,7 @@ setup() {
     [ "$(<"$autograder/source/lab")" = 4 ]
     [ "$(<"$autograder/source/secret")" = secret-of-the-tests ]
     [ "$(<"$autograder/source/visibility")" = hidden=after_published ]
-    for file in Makefile labs/grade labs/judge/main.c code/ch04_cp_async.cu chapters/04-cp-async.md; do
+    for file in Makefile mk/labs.mk labs/grade labs/judge/main.c code/ch04_cp_async.cu chapters/04-cp-async.md; do
         cmp <(git show HEAD:$file) "$autograder/source/$file"
     done
     [ "$(stat -c %a build/gradescope/04/secret)" = 600 ]

@@ -342,6 +342,11 @@ in_terminal() {
     printf '$(error CUDA_HOME is wrong)\n' >"$LAB/Makefile"
     run lab3 "$BATS_TEST_TMPDIR/mine.cu"
     refused 3 "lab3: CUDA_HOME is wrong."
+    mkdir "$LAB/mk"
+    mv "$LAB/Makefile" "$LAB/mk/toolchain.mk"
+    echo 'include mk/toolchain.mk' >"$LAB/Makefile"
+    run lab3 "$BATS_TEST_TMPDIR/mine.cu"
+    refused 3 "lab3: CUDA_HOME is wrong."
     printf 'student:\n\t@echo "mine.cu(1): error: Makefile: *** is no word" >&2; exit 1\n' >"$LAB/Makefile"
     run lab3 "$BATS_TEST_TMPDIR/mine.cu"
     [ "$status" -eq 1 ]

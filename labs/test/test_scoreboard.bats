@@ -4,7 +4,8 @@ bats_require_minimum_version 1.5.0
 
 setup() {
     TREE=$BATS_TEST_TMPDIR
-    mkdir -p "$TREE/build" "$TREE/chapters" "$TREE/labs/tools" "$TREE/lib" "$TREE/plots/runs"
+    mkdir -p "$TREE/build" "$TREE/chapters" "$TREE/code/tools" "$TREE/labs/tools" "$TREE/lib" "$TREE/plots/runs"
+    cp code/tools/stages "$TREE/code/tools"
     cp labs/tools/scoreboard "$TREE/labs/tools"
     ln -s "$PWD/build/scoreboard" "$TREE/build/scoreboard"
     cd "$TREE"
@@ -131,7 +132,7 @@ refused() { # STATUS TEXT
     refused 3 'absent.py: No such file'
     board OUT.json --programs ch10_two --contestant mine.py --contestant ./mine.py
     refused 2 'mine is there twice'
-    mkdir labs/peers code
+    mkdir labs/peers
     touch labs/peers/peer.py code/ch10_two.cu
     printf 'number\tname\tprogram\n10\ttwo\tch10_two\n' >chapters/stages.tsv
     pytorch
@@ -273,7 +274,6 @@ E2
     program ch03_one 20 22 25
     program ch04_other 1 1 1
     program ch07_masked 1 1 1
-    mkdir code
     touch code/ch03_one.cu code/ch04_other.cu
     echo '.mask = MASK_CAUSAL,' >code/ch07_masked.cu
     printf 'number\tname\tprogram\n3\tone\tch03_one\n5\tabsent\tch05_absent\n6\tnone\t-\n7\tmask\tch07_masked\n' >chapters/stages.tsv

@@ -314,7 +314,8 @@ wait_for() { # COUNT TEXT: until the log has as many, or nobody writes it any mo
 
 @test "make starterN writes a working copy, once; FORCE=1 again" {
     T=$BATS_TEST_TMPDIR/tree
-    mkdir -p "$T/labs" "$T/chapters" "$T/build/labs" "$T/build/starters"
+    mkdir -p "$T/labs" "$T/chapters" "$T/code/tools" "$T/build/labs" "$T/build/starters"
+    cp code/tools/stages "$T/code/tools"
     cp labs/starter labs/lab03 labs/lab01 "$T/labs"
     cp chapters/stages.tsv "$T/chapters"
     cp "$LAB/build/labs/lab03.json" "$T/build/labs"

@@ -172,7 +172,12 @@ static void add_student(const char *source)
 static const char *parse(int argc, char **argv)
 {
     const char *out = NULL, *student = NULL, *programs = NULL, *over = NULL;
-    const char *shape_list = "small,mission,long,huge", *backends = "flash,cudnn,efficient,math";
+#define SHAPE(name, ...) "," #name
+    static const char named[] =
+#include "workbench/shapes.def"
+        ;
+#undef SHAPE
+    const char *shape_list = named + 1, *backends = "flash,cudnn,efficient,math";
     const char *contestants[MAX_ENTRIES];
     int contestant_count = 0;
 

@@ -1,5 +1,5 @@
-// device.c: the simulated device, an NVIDIA L4 (Ada, AD104) or, for programs that have nothing for it, an
-// H200 (Hopper, GH100): what it is, and what its limits are set to.
+// device.c: the simulated device, the first GPU of the table (an L4) that runs all of the program's PTX (what is
+// for Hopper alone, an H200): what it is, and what its limits are set to.
 #include "ptxsim/base/base.h"
 #include "runtime.h"
 
@@ -9,8 +9,13 @@
 const struct gpu *device_now(void)
 {
     static const struct gpu *device;
-    if (!device)
-        device = &gpus[needs_hopper() ? GPU_H200 : GPU_L4];
+    if (!device) {
+        const int arch = arch_needed();
+        device = &gpus[0]; // for what is newer than all of them, too: its kernels are refused
+        for (int i = gpu_count - 1; i >= 0; --i)
+            if (gpus[i].arch >= arch)
+                device = &gpus[i];
+    }
     return device;
 }
 

@@ -140,21 +140,20 @@ void __cudaRegisterManagedVar(void **handle, void **host, char *device, const ch
 
 // ---- Looking up ---------------------------------------------------------------------------------
 
-bool needs_hopper(void)
+int arch_needed(void)
 {
-    bool needs = false;
+    int needed = 0;
 
     for (const struct binary *binary = binaries; binary; binary = binary->next) {
         const void *at = NULL;
         struct image image;
-        bool old = false, hopper = false;
-        while (binary->fatbin && fatbin_next(binary->fatbin, SIZE_MAX, &at, &image)) {
-            old |= image.kind == IMAGE_PTX && image.arch < 90;
-            hopper |= image.kind == IMAGE_PTX && image.arch == 90;
-        }
-        needs |= hopper && !old;
+        int least = 0; // of this binary's PTX; 0: it has none
+        while (binary->fatbin && fatbin_next(binary->fatbin, SIZE_MAX, &at, &image))
+            if (image.kind == IMAGE_PTX && (least == 0 || image.arch < least))
+                least = image.arch;
+        needed = least > needed ? least : needed;
     }
-    return needs;
+    return needed;
 }
 
 cudaError_t kernel_find(const void *function, struct CUkern_st **kernel)

@@ -24,7 +24,7 @@
 //   driver.c        libcuda.so.1, the driver's library: the functions of it that ordinary programs call
 //   unsupported.c   (unsupported.def) every other function of the real library: fails by its name
 //
-// Each uses only those above it in this list: code/check-floors holds that.
+// Each uses only those above it in this list: code/tools/check-floors holds that.
 //
 // The work of a stream is done at once, when it is submitted: this is one of the orders that a GPU
 // may choose. A fault of a kernel is therefore reported by the launch itself, as with
@@ -178,8 +178,9 @@ struct launch_order {
 
 // The simulated GPU: an L4, or an H200 for a program whose PTX an L4 cannot run.
 const struct gpu *device_now(void);
-// Of all fat binaries of the program: whether one has PTX for sm_90 and none that is older.
-bool needs_hopper(void);
+// The compute capability that a device needs to run some PTX of each fat binary of the program: 90 where
+// one has none for less than sm_90. 0: there is no PTX.
+int arch_needed(void);
 const struct cudaDeviceProp *device_properties(void);
 size_t *device_limit(enum cudaLimit limit); // where it is kept; NULL: there is no such limit
 size_t stack_limit(void);                   // cudaLimitStackSize: bytes of a thread's stack

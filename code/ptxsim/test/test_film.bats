@@ -57,7 +57,7 @@ report() { # PROGRAM SHAPE
 # counts and film are compared.
 @test "the film of every chapter's only CTA has the counts of its own run" {
     local program shape programs=0
-    for program in $(awk -F'\t' '/^[0-9]/ { print $3 }' chapters/stages.tsv); do
+    for program in $(code/tools/stages program); do
         [ -e "code/$program.cu" ] || continue
         shape=1x1x32
         if grep -q launch_cache "code/$program.cu"; then shape+=q4p16; fi

@@ -27,7 +27,7 @@ def _library(name):
     path = pathlib.Path(__file__).parent / f"{name}.so"
     if not path.is_file():
         raise RuntimeError(f"attention_in_stages: there is no {path.name} here: it was installed without CUDA's "
-                           "compiler; install it again where code/find-nvcc finds one")
+                           "compiler; install it again where code/tools/find-nvcc finds one")
     library = ctypes.CDLL(str(path))
     for function, result in RESULTS.items():
         if hasattr(library, function):

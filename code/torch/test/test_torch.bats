@@ -40,7 +40,7 @@ field() { # NAME: a text of pyproject.toml
     make_toolkit 13.0
     run python3 libraries.py "$BATS_TEST_TMPDIR/out"
     [ "$status" -eq 0 ]
-    flags=$(sed -nE 's/^KERNEL_FLAGS := (.*) -Icode$/\1/p' ../../Makefile)
+    flags=$(sed -nE 's/^KERNEL_FLAGS := (.*) -Icode$/\1/p' ../../mk/toolchain.mk)
     [ -n "$flags" ]
     [ "$(grep -c -- "^$flags " "$BATS_TEST_TMPDIR/log")" -eq "$(wc -l <"$BATS_TEST_TMPDIR/log")" ]
     grep -qE 'arch=compute_89,code=\[sm_89,compute_89\] .*code=sm_90 -DPROGRAM="ch15_registers.cu" ' "$BATS_TEST_TMPDIR/log"
@@ -166,5 +166,5 @@ EOF
     cd ../..
     make -s help | grep -q 'make test-torch '
     grep -q 'make test-torch' CONTRIBUTING.md
-    run -1 grep torch code/deps.sh # make test downloads none of it
+    run -1 grep torch code/tools/deps # make test downloads none of it
 }

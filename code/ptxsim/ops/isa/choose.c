@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-// A library that was made with a chapter has the machine's own set only (Makefile): the others are NULL.
+// A library that was made with a chapter has the machine's own set only (mk/simulator.mk): the others are NULL.
 #pragma weak ops_base
 #pragma weak ops_avx2
 #pragma weak ops_avx512

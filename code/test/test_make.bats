@@ -78,8 +78,8 @@ programs() {
         sed "$1" build/tangled/ch99_x.cu >ch99_x.bug.cu
         run -1 cmp -s build/tangled/ch99_x.cu ch99_x.bug.cu
         rm -f ch99_x.bug.part out
-        "$root/code/compile-variant" ch99_x.bug.cu ch99_x.bug.part ./nvcc -O3
-        "$root/code/compile-variant" ch99_x.bug.part out ./linker x.a
+        "$root/code/tools/compile-variant" ch99_x.bug.cu ch99_x.bug.part ./nvcc -O3
+        "$root/code/tools/compile-variant" ch99_x.bug.part out ./linker x.a
     }
     is_new() { # WORDS
         [ "$(strings out | grep -c "^$1$")" -eq 1 ]
@@ -100,9 +100,9 @@ programs() {
         [ "$(tail -c 5 out)" = whole ]
     done
     rm ch99_x.bug.part
-    run -1 "$root/code/compile-variant" ch99_x.bug.cu ch99_x.bug.part ./nvcc -O2 # which it refuses
+    run -1 "$root/code/tools/compile-variant" ch99_x.bug.cu ch99_x.bug.part ./nvcc -O2 # which it refuses
     [ ! -e ch99_x.bug.part ]
-    run -1 "$root/code/compile-variant" build/obj/ch99_x.o other ./linker y.a
+    run -1 "$root/code/tools/compile-variant" build/obj/ch99_x.o other ./linker y.a
     [ ! -e other ]
 }
 
@@ -240,8 +240,9 @@ assert {"file": sys.argv[1], "line": int(sys.argv[2])}.items() <= lines[0].items
     for line in "${lines[@]}"; do
         [ "${#line}" -le 80 ] || { echo "too wide: $line"; false; }
     done
+    diff <(ls mk/*.mk) <(sed -nE 's,^include (mk/[a-z]+\.mk) .*,\1,p' Makefile | sort)
     # All that are phony, but for those that make itself asks for; and the patterns that are none.
-    read -rd '' -a targets < <(sed -nE 's/^\.PHONY: //p' Makefile | sed 's/\$(1)/N/g; s/\$(lab_numbers:%=lab%)/labN/' | tr ' ' '\n' |
+    read -rd '' -a targets < <(sed -nE 's/^\.PHONY: //p' Makefile mk/*.mk | sed 's/\$(1)/N/g; s/\$(lab_numbers:%=lab%)/labN/' | tr ' ' '\n' |
         grep -vxE 'force|student|planted|answers|tests') || true
     [ "${#targets[@]}" -ge 20 ]
     targets+=(handoutN starterN gradescopeN)
@@ -399,8 +400,8 @@ make_choice() {
 # ---- Running tests ----
 
 @test "CI=true: a skip is a failure unless .ci/skips names its reason" {
-    mkdir -p "$BATS_TEST_TMPDIR"/{code,.ci}
-    cp code/run-tests.sh "$BATS_TEST_TMPDIR/code"
+    mkdir -p "$BATS_TEST_TMPDIR"/{code/tools,.ci}
+    cp code/tools/run-tests "$BATS_TEST_TMPDIR/code/tools"
     cd "$BATS_TEST_TMPDIR"
     printf '# reasons\nno moon\tit is day\n' >.ci/skips
     printf '#!/bin/sh\necho 1..%d\n' 2 >named
@@ -408,12 +409,12 @@ make_choice() {
     printf '#!/bin/sh\necho 1..%d\n' 4 >unnamed
     printf 'echo "ok %s"\n' 1 '2 b # skip no moon today' '3 c # SKIP' '4 d # skip no moon' >>unnamed
     chmod +x named unnamed
-    CI=true run -0 code/run-tests.sh ./named
+    CI=true run -0 code/tools/run-tests ./named
     [ "${lines[-1]}" = "0 passed, 0 failed, 2 skipped" ]
-    CI=true run -1 code/run-tests.sh ./named ./unnamed
+    CI=true run -1 code/tools/run-tests ./named ./unnamed
     [ "${lines[-1]}" = "1 passed, 2 failed, 3 skipped" ]
     [[ $output == *"not ok 2 b # skip no moon today"*'# skipped, and .ci/skips does not name its reason: "no moon today"'* ]]
     [[ $output == *"not ok 3 c # SKIP"*'does not name its reason: ""'* ]]
-    CI='' run -0 code/run-tests.sh ./named ./unnamed
+    CI='' run -0 code/tools/run-tests ./named ./unnamed
     [ "${lines[-1]}" = "1 passed, 0 failed, 5 skipped" ]
 }

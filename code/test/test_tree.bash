@@ -7,7 +7,7 @@ copy_tree() {
     local tree=$1
     shift
     mkdir -p "$tree"
-    cp -a Makefile README.md book.md chapters code labs plots "$tree"
+    cp -a Makefile mk README.md book.md chapters code labs plots "$tree"
     rm -rf "$tree"/labs/work "$tree"/chapters/{0[4-9],[1-9][0-9],[A-Z]*}-*.md \
         "$tree"/chapters/solutions/{0[4-9],[1-9][0-9],[A-Z]}.md "$tree"/code/ch{0[4-9],[1-9][0-9]}_*
     [ $# -eq 0 ] || cp -a --parents "$@" "$tree"

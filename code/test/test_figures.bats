@@ -1,7 +1,7 @@
 # Figures that draw a layout, against the expressions in the program that has it.
 
 setup() {
-    cd "$BATS_TEST_DIRNAME/.."
+    cd "$BATS_TEST_DIRNAME/../.."
     chapter=chapters/10-swizzle.md
     program=code/ch10_swizzle.cu
     CHUNK=8

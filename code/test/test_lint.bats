@@ -4,16 +4,16 @@ bats_require_minimum_version 1.5.0
 
 # A check's tool may be missing, or be of another version: then its test is skipped.
 try() { # CHECK
-    run code/lint "$1"
+    run code/tools/lint "$1"
     [ "$status" -ne 3 ] || skip "$output"
     echo "$output"
 }
 
-# A tree of its own, with code/lint, its settings and one file of each kind, all of them right.
+# A tree of its own, with code/tools/lint, its settings and one file of each kind, all of them right.
 new_tree() {
     cp -a .clang-format .shellcheckrc .luacheckrc "$BATS_TEST_TMPDIR"
-    mkdir -p "$BATS_TEST_TMPDIR"/{.ci,code/fixtures/x/expected,labs/work,plots}
-    cp code/lint "$BATS_TEST_TMPDIR/code"
+    mkdir -p "$BATS_TEST_TMPDIR"/{.ci,code/tools,code/fixtures/x/expected,labs/work,plots}
+    cp code/tools/lint "$BATS_TEST_TMPDIR/code/tools"
     cd "$BATS_TEST_TMPDIR"
     printf 'int main(void)\n{\n    return 0;\n}\n' >code/right.c
     printf '#!/bin/sh\necho "$1"\n' >labs/right
@@ -49,16 +49,16 @@ new_tree() {
                 code/fixtures/x/expected/mine.c; do
         printf 'int  x;\n' >$file
     done
-    run code/lint c
+    run code/tools/lint c
     [ "$status" -eq 1 ]
     [ "${#lines[@]}" -eq 4 ]
     for file in code/wrong.c labs/wrong.h plots/wrong.cu code/wrong.def; do
-        [[ $output == *"$file:1: not formatted (code/lint --fix)"* ]]
+        [[ $output == *"$file:1: not formatted (code/tools/lint --fix)"* ]]
     done
-    code/lint --fix
-    code/lint c
+    code/tools/lint --fix
+    code/tools/lint c
     echo 'ColumnLimit: wide' >>.clang-format
-    run code/lint c
+    run code/tools/lint c
     [ "$status" -eq 1 ]
     [[ $output == *".clang-format:"*"error: "* ]]
     [ "$(cat plots/wrong.cu)" = "int x;" ]
@@ -69,12 +69,12 @@ new_tree() {
     new_tree
     mkdir bin
     ln -s "$(command -v bash)" "$(command -v sed)" "$(command -v dirname)" "$(command -v cat)" bin
-    PATH=$PWD/bin run code/lint c
+    PATH=$PWD/bin run code/tools/lint c
     [ "$status" -eq 3 ]
     [ "$output" = "lint: C is not checked: that takes clang-format 14, and here is none (make deps)" ]
     printf '#!/bin/bash\necho "Debian clang-format version 19.1.7 (3)"\n' >bin/clang-format
     chmod +x bin/clang-format
-    PATH=$PWD/bin run code/lint c
+    PATH=$PWD/bin run code/tools/lint c
     [ "$status" -eq 3 ]
     [ "$output" = "lint: C is not checked: that takes clang-format 14, and here is 19 (make deps)" ]
 }
@@ -85,7 +85,7 @@ new_tree() {
     [ "$status" -eq 0 ]
     printf '#!/bin/sh\necho $1\n' >.ci/wrong
     printf '@test "wrong" {\n    ! true\n    echo\n}\n' >labs/wrong.bats
-    run code/lint shell
+    run code/tools/lint shell
     [ "$status" -eq 1 ]
     [ "${#lines[@]}" -eq 2 ]
     [[ ${lines[0]} == .ci/wrong:2:*'[SC2086]' ]]
@@ -109,7 +109,7 @@ new_tree() {
 | [ -n "$one" ] && cmp one two || echo "they differ"
 | if ! grep -q found said; then wrong=1; fi
 END
-    run code/lint bats
+    run code/tools/lint bats
     [ "$status" -eq 1 ]
     [ "${#lines[@]}" -eq 6 ]
     for i in {1..6}; do [[ ${lines[i - 1]} == "labs/wrong.bash:$i: cannot fail a test: "* ]]; done
@@ -120,7 +120,7 @@ END
     try lua
     [ "$status" -eq 0 ]
     printf 'count = 1\n' >code/wrong.lua
-    run code/lint lua
+    run code/tools/lint lua
     [ "$status" -eq 1 ]
     [[ $output == *"code/wrong.lua:1:1: (W111)"* ]]
 }
@@ -131,10 +131,10 @@ END
     for tool in bash sed dirname cat find sort grep xargs awk; do
         ln -s "$(command -v $tool)" bin/$tool
     done
-    PATH=$PWD/bin run code/lint
+    PATH=$PWD/bin run code/tools/lint
     [ "$status" -eq 0 ]
     [ "$(grep -c ': skipped$' <<<"$output")" -eq 3 ]
-    run code/lint every
+    run code/tools/lint every
     [ "$status" -eq 2 ]
-    [ "$output" = "usage: code/lint [c|shell|lua|bats|--fix]" ]
+    [ "$output" = "usage: code/tools/lint [c|shell|lua|bats|--fix]" ]
 }

@@ -1,4 +1,4 @@
-# Setting up: code/deps.sh with stand-ins for apt-get, pip and their kin, so that nothing is loaded
+# Setting up: code/tools/deps with stand-ins for apt-get, pip and their kin, so that nothing is loaded
 # and nothing installed; and what make says before it begins.
 
 bats_require_minimum_version 1.5.0
@@ -8,8 +8,8 @@ load test_tree
 setup() {
     TREE=$BATS_TEST_TMPDIR/tree BIN=$BATS_TEST_TMPDIR/bin SAID=$BATS_TEST_TMPDIR/said
     export SAID
-    mkdir -p "$TREE/code" "$BIN"
-    cp code/deps.sh "$TREE/code"
+    mkdir -p "$TREE/code/tools" "$BIN"
+    cp code/tools/deps "$TREE/code/tools"
     : >"$SAID"
     local command
     for command in bash sh env sed grep awk cat cut head tail paste cp mv rm ln mkdir touch dirname \
@@ -33,8 +33,8 @@ setup() {
         esac
         echo "pip $*" >>"$SAID"
         mkdir -p .toolkit.new/nvidia/cu13/lib'
-    printf '#!/bin/sh\n[ -d .toolkit ] || { echo "no nvcc here" >&2; exit 1; }\n' >"$TREE/code/find-nvcc"
-    chmod +x "$TREE/code/find-nvcc"
+    printf '#!/bin/sh\n[ -d .toolkit ] || { echo "no nvcc here" >&2; exit 1; }\n' >"$TREE/code/tools/find-nvcc"
+    chmod +x "$TREE/code/tools/find-nvcc"
 }
 
 fake() { # COMMAND SCRIPT
@@ -45,7 +45,7 @@ fake() { # COMMAND SCRIPT
 
 deps() { # MODE: what it says on standard output is left in out, on standard error in err
     status=0
-    (cd "$BATS_TEST_TMPDIR" && PATH=$BIN env -u CUDA_HOME tree/code/deps.sh "$1" >out 2>err) || status=$?
+    (cd "$BATS_TEST_TMPDIR" && PATH=$BIN env -u CUDA_HOME tree/code/tools/deps "$1" >out 2>err) || status=$?
     cd "$BATS_TEST_TMPDIR"
 }
 
@@ -79,7 +79,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
 
 @test "not root, and make: the line alone on its line, then one line more" {
     fake id 'echo 1000'
-    cp Makefile "$TREE"
+    cp -r Makefile mk "$TREE"
     local command
     for command in make uname sort xargs cmp printf date git nproc seq; do
         ln -sf "$(command -v "$command")" "$BIN/$command"
@@ -166,7 +166,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
         sleep infinity & echo $! >>"$SAID.pip"
         wait'
     local i pid
-    (cd "$BATS_TEST_TMPDIR" && PATH=$BIN exec env -u CUDA_HOME --default-signal=INT tree/code/deps.sh chapter >out 2>err) 3>&- &
+    (cd "$BATS_TEST_TMPDIR" && PATH=$BIN exec env -u CUDA_HOME --default-signal=INT tree/code/tools/deps chapter >out 2>err) 3>&- &
     pid=$!
     until [ "$(grep -cs . "$SAID.pip")" = 2 ]; do
         kill -0 "$pid"
@@ -248,7 +248,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
 }
 
 @test "CUDA_HOME that is wrong, or of CUDA 12: one line, and nothing is loaded" {
-    cp code/find-nvcc "$TREE/code"
+    cp code/tools/find-nvcc "$TREE/code/tools"
     mkdir -p "$BATS_TEST_TMPDIR/cuda-12.4/bin" "$BATS_TEST_TMPDIR/cuda-13.9/bin"
     local version
     for version in 12.4 13.9; do
@@ -257,13 +257,13 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
     done
     cd "$BATS_TEST_TMPDIR"
     instead="correct it, or unset it and make brings a compiler of its own"
-    PATH=$BIN CUDA_HOME=$PWD/cuda-12.4 run -1 tree/code/deps.sh chapter
+    PATH=$BIN CUDA_HOME=$PWD/cuda-12.4 run -1 tree/code/tools/deps chapter
     [ "$output" = "CUDA_HOME is $PWD/cuda-12.4, CUDA 12.4, and CUDA 13 is needed: $instead" ]
-    PATH=$BIN CUDA_HOME=/no/such run -1 tree/code/deps.sh chapter
+    PATH=$BIN CUDA_HOME=/no/such run -1 tree/code/tools/deps chapter
     [ "$output" = "CUDA_HOME is /no/such, which holds no bin/nvcc: $instead" ]
     [ ! -s "$SAID" ]
-    CUDA_HOME=$PWD/cuda-12.4 run -2 tree/code/find-nvcc
-    CUDA_HOME=$PWD/cuda-13.9 run -0 tree/code/find-nvcc
+    CUDA_HOME=$PWD/cuda-12.4 run -2 tree/code/tools/find-nvcc
+    CUDA_HOME=$PWD/cuda-13.9 run -0 tree/code/tools/find-nvcc
     [ "$output" = "$PWD/cuda-13.9" ]
 }
 
@@ -271,10 +271,11 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
 
 @test "make -n installs nothing" {
     mkdir "$BATS_TEST_TMPDIR/book"
-    cp -r Makefile book.md chapters "$BATS_TEST_TMPDIR/book"
-    mkdir "$BATS_TEST_TMPDIR/book/code"
-    printf '#!/bin/sh\ntouch "%s.installed"\n' "$SAID" >"$BATS_TEST_TMPDIR/book/code/deps.sh"
-    chmod +x "$BATS_TEST_TMPDIR/book/code/deps.sh"
+    cp -r Makefile mk book.md chapters "$BATS_TEST_TMPDIR/book"
+    mkdir -p "$BATS_TEST_TMPDIR/book/code/tools"
+    cp code/tools/stages "$BATS_TEST_TMPDIR/book/code/tools"
+    printf '#!/bin/sh\ntouch "%s.installed"\n' "$SAID" >"$BATS_TEST_TMPDIR/book/code/tools/deps"
+    chmod +x "$BATS_TEST_TMPDIR/book/code/tools/deps"
     run -0 env -u MAKEFLAGS make -n -C "$BATS_TEST_TMPDIR/book" build/deps-chapter deps
     [ ! -e "$SAID.installed" ]
     run -0 env -u MAKEFLAGS make -C "$BATS_TEST_TMPDIR/book" build/deps-chapter
@@ -283,7 +284,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
 
 @test "another CUDA_HOME compiles again, the same does not, a wrong one is one line" {
     mkdir "$BATS_TEST_TMPDIR/book" "$BATS_TEST_TMPDIR/other" "$BATS_TEST_TMPDIR/other/bin"
-    cp -r Makefile chapters code "$BATS_TEST_TMPDIR/book"
+    cp -r Makefile mk chapters code "$BATS_TEST_TMPDIR/book"
     mkdir "$BATS_TEST_TMPDIR/book/build"
     touch "$BATS_TEST_TMPDIR/book/build/deps-chapter"
     local real object=build/obj/code/workbench/files.o
@@ -310,7 +311,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
 
 @test "a checkout that cannot be written: one line that says what, and what to do" {
     mkdir "$BATS_TEST_TMPDIR/shared"
-    cp Makefile "$BATS_TEST_TMPDIR/shared"
+    cp -r Makefile mk "$BATS_TEST_TMPDIR/shared"
     touch "$BATS_TEST_TMPDIR/shared/build" # root can write anywhere, but not into a file
     run -2 env -u MAKEFLAGS make -C "$BATS_TEST_TMPDIR/shared" --no-print-directory chapter3
     [ "${#lines[@]}" -eq 1 ]
@@ -371,11 +372,14 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
     run -2 make chapter 3
     [ "$output" = "${output##*$'\n'}" ]
     [[ "$output" == *"a number belongs to its word: make chapter3, not make chapter 3"* ]]
-    for goal in handout99 lab99; do
+    for goal in handout99 lab99 starter99 gradescope99; do
         run -2 make $goal
         [ "${#lines[@]}" -eq 1 ]
         [[ "$output" == *"there is no lab 99: the labs are 1 2 3"* ]]
     done
+    run -2 make book checklist99
+    [ "${#lines[@]}" -eq 1 ]
+    [[ "$output" == *"there is no kernel of chapter 99: the stages are 2 3"* ]]
     run -2 make profile99
     [ "${#lines[@]}" -eq 1 ]
     [[ "$output" == *"there is no kernel to profile in chapter 99: the chapters are 2 3"* ]]

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
-# The folders of C keep their order (code/check-floors), and a use that breaks it is named.
+# The folders of C keep their order (code/tools/check-floors), and a use that breaks it is named.
 
 setup() {
-    cd "$BATS_TEST_DIRNAME/.."
+    cd "$BATS_TEST_DIRNAME/../.."
 }
 
 # A copy of all that the check reads, in $TREE; what is planted in it is nobody's.
@@ -20,7 +20,7 @@ plant() {
 }
 
 @test "no folder uses one above it" {
-    run code/check-floors
+    run code/tools/check-floors
     echo "$output"
     [ "$status" -eq 0 ]
     [ "${lines[0]}" = "in order, lowest first; each folder uses only those before it:" ]
@@ -32,9 +32,9 @@ code/ptxsim/tool" ]
 
 @test "an upward use is named with both files" {
     scratch
-    code/check-floors "$TREE"
+    code/tools/check-floors "$TREE"
     plant code/ptxsim/base/arena.c 'int launch_run(void); int planted(void); int planted(void) { return launch_run(); }'
-    run code/check-floors "$TREE"
+    run code/tools/check-floors "$TREE"
     echo "$output"
     [ "$status" -eq 1 ]
     [ "$output" = "code/ptxsim/base/arena.c (code/ptxsim/base) uses launch_run of code/ptxsim/exec/launch.c \
@@ -44,9 +44,9 @@ code/ptxsim/tool" ]
 @test "a use of a file that the header of the folder lists below is named, and so no circle closes in cudart" {
     scratch
     plant code/ptxsim/cudart/launches.c 'int planted(void); int planted(void) { return kernel_find(0, 0); }'
-    code/check-floors "$TREE"
+    code/tools/check-floors "$TREE"
     plant code/ptxsim/cudart/registry.c 'int planted_up(void); int planted_up(void) { return binary_module(0, 0); }'
-    run code/check-floors "$TREE"
+    run code/tools/check-floors "$TREE"
     echo "$output"
     [ "$status" -eq 1 ]
     [ "$output" = "code/ptxsim/cudart/registry.c (code/ptxsim/cudart) uses binary_module of \
@@ -58,17 +58,17 @@ code/ptxsim/cudart/kernels.c, which the header of their folder lists below it" ]
     plant code/ptxsim/base/arena.c 'int planted(void); int planted(void) { return 1; }'
     plant code/image/fatbin.c 'int planted_low(void); int planted_low(void) { return 1; }'
     plant code/ptxsim/base/paths.c 'int planted_low(void); int use(void); int use(void) { return planted_low(); }'
-    code/check-floors "$TREE"
+    code/tools/check-floors "$TREE"
     # The same name above: the use may mean the one below.
     plant code/ptxsim/exec/counts_derive.c 'int planted_low(void); int planted_low(void) { return 2; }'
-    code/check-floors "$TREE"
+    code/tools/check-floors "$TREE"
 }
 
 @test "an upward include is named with both files" {
     scratch
     sed -i '1i #include "ptxsim/exec/exec.h"' "$TREE/code/ptxsim/machine/machine.h"
     sed -i '1i #include "../machine/machine.h"' "$TREE/code/ptxsim/parse/module.h"
-    run code/check-floors "$TREE"
+    run code/tools/check-floors "$TREE"
     echo "$output"
     [ "$status" -eq 1 ]
     [ "${#lines[@]}" -eq 2 ]
@@ -82,11 +82,11 @@ code/ptxsim/cudart/kernels.c, which the header of their folder lists below it" ]
     scratch
     mkdir "$TREE/code/attic" "$TREE/build/obj/code/attic"
     plant code/attic/old.c 'int old;'
-    run code/check-floors "$TREE"
+    run code/tools/check-floors "$TREE"
     [ "$status" -eq 1 ]
-    [ "$output" = "code/attic/old.c: its folder has no place in the order (code/check-floors)" ]
+    [ "$output" = "code/attic/old.c: its folder has no place in the order (code/tools/check-floors)" ]
     rm "$TREE/build/obj/code/attic/old.o"
-    run code/check-floors "$TREE"
+    run code/tools/check-floors "$TREE"
     [ "$status" -eq 2 ]
     [ "$output" = "check-floors: code/attic/old.c has no object build/obj/code/attic/old.o: type make tests" ]
 }

@@ -25,7 +25,7 @@ setup() {
 }
 
 add_row() {
-    printf '%s\tmade up\t%s\tsm_89\t75\n' "$number" "$program" >>chapters/stages.tsv
+    printf '%s\tmade up\t%s\tsm_89\t75\tmission\t1x1x96\n' "$number" "$program" >>chapters/stages.tsv
 }
 
 @test "a new chapter is tangled, built, judged, and in the charts; nothing else was touched" {
@@ -58,7 +58,7 @@ add_row() {
 }
 
 @test "without a row in chapters/stages.tsv one line says what to add" {
-    missing="chapters/stages.tsv has no stage $number: add a row of its number, name, program, images, least"
+    missing="chapters/stages.tsv has no stage $number: add a row of its number, name, program, images, least, profile, film"
     run make --no-print-directory "chapter$number"
     [ "$status" -ne 0 ]
     [[ $output == *"chapters/$number-made-up.md:"*": $missing"* ]]
@@ -71,7 +71,7 @@ add_row() {
     [[ ${lines[-1]} == *": *** $missing.  Stop." ]]
     [ ! -e "build/$program" ]
     add_row
-    sed -i '$s/\tsm_89\t75$/\t-\t-/' chapters/stages.tsv
+    sed -i '$s/\tsm_89\t75\t/\t-\t-\t/' chapters/stages.tsv
     run make --no-print-directory "build/$program"
     [ "$status" -ne 0 ]
     [[ ${lines[-1]} == *"chapters/stages.tsv: the row of stage $number names no images, and $program needs some.  Stop." ]]

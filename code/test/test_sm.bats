@@ -2,13 +2,13 @@
 # its ten loads, with the answers, are what the simulator counts in code/ptxsim/test/banks.cu.
 
 setup_file() {
-    cd "$BATS_TEST_DIRNAME/.."
+    cd "$BATS_TEST_DIRNAME/../.."
     make -s build/profile build/ptxsim/libcudart.so.13 build/tests/code/ptxsim/test/banks
     make -s banks >"$BATS_FILE_TMPDIR/counts"
 }
 
 setup() {
-    cd "$BATS_TEST_DIRNAME/.."
+    cd "$BATS_TEST_DIRNAME/../.."
     chapter=chapters/SM-inside-an-sm.md
 }
 

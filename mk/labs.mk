@@ -1,0 +1,54 @@
+# The labs: labN, what students get, and the grader.
+
+build/lab: $(call objects,$(wildcard labs/driver/*.c) labs/replay.c) build/libworkbench.a
+	$(say) LD $@
+	$(Q)$(CC) $^ $(LIBS) -o $@
+
+#labN: ##1 the same, and run the lab
+lab_numbers := $(patsubst labs/lab%,%,$(labs:labs/lab0%=labs/lab%))
+.PHONY: $(lab_numbers:%=lab%)
+$(lab_numbers:%=lab%): lab%: chapter%
+	$(Q)./$@
+
+$(foreach word,lab starter gradescope handout,$(call refuse,$(word),$(lab_numbers),lab,labs))
+
+#starterN: ##1 your working copy of lab N, in labs/work/ (FORCE=1: afresh)
+$(lab_numbers:%=starter%): starter%: build/tangle.stamp
+	$(Q)$(call link_lab,$*)
+	$(call one_line,labs/starter $* $(if $(FORCE),--force))@:
+
+# From what is committed.
+#gradescopeN: ##3 lab N's autograder: build/gradescope/labNN.zip (SECRET=FILE)
+$(lab_numbers:%=gradescope%): gradescope%: build/tangle.stamp
+	$(Q)SECRET='$(SECRET)' labs/gradescope/pack $*
+
+# ---- The grader ----------------------------------------------------------------------------------
+
+# The grader, and what runs a submission's kernels for it: labs/judge/judge.h says which part is what.
+judge := $(filter-out labs/judge/runner.c labs/judge/gpu.c labs/judge/clock.c,$(wildcard labs/judge/*.c))
+build/obj/labs/judge/build.o: private CFLAGS += -DKERNEL_FLAGS='"$(filter-out -Icode,$(KERNEL_FLAGS))"'
+build/judge: $(call objects,$(judge) labs/replay.c code/ptxsim/machine/counts.c) build/libworkbench.a
+	$(say) LD $@
+	$(Q)$(CC) $^ -l:libmd.a -l:libcrypt.a $(LIBS) -o $@
+build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) build/libworkbench.a
+	$(say) LD $@
+	$(Q)$(CC) $^ $(LIBS) -o $@
+
+build/clock.so: $(call objects,labs/judge/clock.c)
+	$(say) LD $@
+	$(Q)$(CC) -shared $^ -o $@
+
+.PHONY: grade
+grade: build/judge build/runner build/clock.so build/profile build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ##3 build the grader: labs/grade --lab N FILE|FOLDER
+	@echo "the grader is built: labs/grade --lab N FILE|FOLDER"
+
+# Ten minutes when no result of an earlier run is kept. make test grades one text of each lab, and
+# compares the kept results of the others.
+.PHONY: check-labs
+check-labs: grade ##3 grade all that the book has of each lab (LABS='4 10')
+	$(Q)labs/tools/check-labs $(LABS)
+
+# Long: every cheat and its honest twin, and a class of them that is killed on the way.
+.PHONY: check-grader
+check-grader: grade ##3 grade the cheats of labs/fixtures, and a class of 60 of them
+	$(Q)labs/tools/check-grader --class 60

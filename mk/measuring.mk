@@ -1,0 +1,36 @@
+# What measures on a GPU, and what reads the records: runs, compare, tune, plots.
+
+# One planted mistake a kernel, for labs/tools/probe.
+build/probes: labs/tools/probes.cu build/flags build/cuda build/gpu
+	$(say) NVCC $<
+	$(Q)mkdir -p build/obj/labs/tools; $(call native,80) build/cuda/bin/nvcc $(NVCC_FLAGS) $$native -c $< -o build/obj/labs/tools/probes.o
+	$(Q)$(CXX) build/obj/labs/tools/probes.o $(CUDA_LIBS) -o $@
+
+# The parts of the driver that its tools share.
+build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tools/%.o $(call objects,labs/driver/say.c labs/driver/process.c labs/driver/ncu.c) build/libworkbench.a
+	$(say) LD $@
+	$(Q)$(CC) $^ $(LIBS) -o $@
+
+# The record of all, on a GPU. Without Pandoc, as on a machine that the built programs were copied to, nothing is built.
+.PHONY: runs plots
+runs: $(if $(shell command -v pandoc),all build/profile) ##4 on a GPU: measure all into plots/runs/<gpu>/
+	$(Q)labs/tools/measure-pictures
+	$(Q)labs/tools/measure $(programs)
+
+.PHONY: compare
+compare: build/compare ##4 two records as a table: A=x.json B=y.json [OUT=COMPARE.md]
+	$(Q)build/compare $(A) $(B) $(if $(OUT),--out $(OUT))
+
+# The search of chapter 14.
+.PHONY: tune
+tune: build/ch14_search build/libworkbench.a build/hashes.tsv build/ptxsim/libcudart.so.13 ##4 search chapter 14's knobs (TUNE='--budget 100')
+	$(Q)build/ch14_search --jobs $$(nproc) $(TUNE)
+
+# ---- Charts --------------------------------------------------------------------------------------
+
+build/series: $(call objects,$(wildcard plots/*.c) code/image/gpus.c code/workbench/stages.c)
+	$(say) LD $@
+	$(Q)$(CC) $^ $(LIBS) -o $@
+
+plots: build/series | $(setup) ##4 the charts, tables and board in plots/ from the records
+	$(call one_line,plots/render)

@@ -1,0 +1,137 @@
+# The chapters' programs: which there are, how they are tangled and compiled, and chapterN.
+
+# ---- Which there are -----------------------------------------------------------------------------
+
+chapters := $(sort $(wildcard chapters/[0-9][0-9]-*.md chapters/[A-Z]-*.md))
+solutions := $(sort $(wildcard chapters/solutions/*.md))
+# Programs by their roots in the chapters, and by the committed files: a machine may have no other
+# file of chapters/ than stages.tsv.
+roots := $(sort $(shell grep -shoE 'file=code/ch[0-9]{2}_[a-z0-9_]+\.(cu|c)' chapters/*.md | \
+                        sed 's/^file=//') $(wildcard code/ch[0-9][0-9]_*.cu code/ch[0-9][0-9]_*.c))
+cuda_programs := $(patsubst code/%.cu,%,$(filter %.cu,$(roots)))
+c_programs := $(patsubst code/%.c,%,$(filter %.c,$(roots)))
+programs := $(c_programs) $(cuda_programs)
+labs := $(sort $(wildcard labs/lab[0-9][0-9]))
+
+# The rows of chapters/stages.tsv: stage_03 is "ch03_wmma_qk 75 mission 1x1x96 sm_89 sm_90": program, least, profile, film,
+# images. A folder without chapters has none.
+two = $(if $(filter 1 2 3 4 5 6 7 8 9,$(1)),0$(1),$(1))
+row = $(eval stage_$(call two,$(firstword $(1))) := $(wordlist 2,99,$(1)))
+$(if $(wildcard chapters/stages.tsv),$(foreach r,\
+    $(shell code/tools/stages number program least profile film images | tr ' \t' ::),$(call row,$(subst :, ,$r))))
+chapter_of = $(patsubst ch%,%,$(firstword $(subst _, ,$(1))))
+# The row of a chapter by its number's two digits; what is missing in the table ends make with a line.
+stage = $(or $(stage_$(1)),\
+    $(error chapters/stages.tsv has no stage $(1:0%=%): add a row of its $(shell code/tools/stages)))
+# The program that a chapter's lab judges, if it is there; the shapes of its profile and its film; images and the least
+# GPU of a program.
+judged = $(filter $(firstword $(stage_$(call two,$(1)))),$(programs))
+profile_shape = $(word 3,$(call stage,$(call two,$(1))))
+film_shape = $(word 4,$(call stage,$(call two,$(1))))
+images = $(or $(call own_image,$(1)),$(filter sm_%,$(call stage,$(call chapter_of,$(1)))),\
+    $(error chapters/stages.tsv: the row of stage $(patsubst 0%,%,$(call chapter_of,$(1))) names no images, and $(1) needs some))
+least = $(if $(call own_image,$(1)),-,$(word 2,$(call stage,$(call chapter_of,$(1)))))
+# A program, or a variant of it, with an image of its own: the row has program=image.
+own_image = $(patsubst $(basename $(1))=%,%,$(filter $(basename $(1))=%,$(stage_$(call chapter_of,$(1)))))
+
+# The numbers of the chapters that have programs, and of those whose lab judges a kernel.
+numbers := $(patsubst 0%,%,$(sort $(foreach p,$(programs),$(call chapter_of,$p))))
+kernel_numbers := $(strip $(foreach n,$(numbers),$(if $(filter $(cuda_programs),$(call judged,$n)),$n)))
+# Goals of a word with a number that is none of these are refused before anything is made:
+# $(call refuse,WORD,NUMBERS,what there is not,what the numbers are).
+refuse = $(foreach goal,$(filter-out $(2:%=$(1)%),$(filter $(addprefix $(1),$(digits)),$(MAKECMDGOALS))),\
+    $(error there is no $(3) $(goal:$(1)%=%): the $(4) are $(2)))
+
+# ---- Tangle --------------------------------------------------------------------------------------
+
+tangled := $(patsubst code/%,build/tangled/%,$(roots))
+
+# One run for all chapters; outputs that do not change keep their times, so that only what was
+# edited is compiled again. Without Pandoc the committed code is compiled as it is.
+tangler := $(wildcard $(patsubst %,code/literate/%.lua,tangle titles chunks sheets stages))
+build/tangle.stamp: $(chapters) $(solutions) $(tangler) code/ptxsim/counts.def code/workbench/shapes.def chapters/stages.tsv $(labs) | $(setup)
+	$(Q)mkdir -p build/tangled
+	$(Q)if command -v pandoc >/dev/null && [ -f code/literate/tangle.lua ]; then \
+	    printf '  %-8s %s\n' TANGLE chapters/; $(tangle) $(chapters) $(solutions) | sed -n 's|^code/|           code/|p'; \
+	else \
+	    echo "  note: no pandoc, so code/ is compiled as it is, not chapters/"; \
+	    for f in code/ch[0-9][0-9]_*; do cmp -s $$f build/tangled/$${f#code/} || cp $$f build/tangled/; done; \
+	fi
+	$(Q)touch $@
+tangle = pandoc -f code/literate/tangle.lua
+
+$(roots) $(tangled): build/tangle.stamp
+	@:
+
+.PHONY: tangle
+tangle: build/tangle.stamp ##5 write code/ and build/tangled/ from chapters/
+
+# Today's hash of each program, by which the book and the labs see stale measurements. A program with
+# knobs (chapter 14) has a second, .any, without the line that sets them: all its candidates have it.
+build/hashes.tsv: $(roots) build/kernel-flags
+	$(Q)for f in $(roots); do \
+	    name=$${f##*/}; printf '%s\t%s\n' "$${name%.*}" "$$($(call source_hash,$$f))"; \
+	    if grep -qs '^#define KNOBS' $$f; then \
+	        printf '%s\t%s\n' "$${name%.*}.any" "$$($(call source_hash,<(grep -v '^#define KNOBS' $$f)))"; fi; done >$@.new
+	$(Q)mv $@.new $@
+
+# ---- Compile -------------------------------------------------------------------------------------
+
+# SHA-256 of a program without comments, blank lines, debug prints, its own name and its chapter's number, and of
+# its flags: a measurement of the same hash is a measurement of today's program.
+unhashed := s://.*$$::; s/[[:space:]]+$$//; /^$$/d; /^ *DEBUG_PRINT\(.*\);$$/d; /^ *\.(name|chapter) = ("[a-z0-9_]+"|[0-9]+),$$/d
+source_hash = { sed -E '$(unhashed)' $(1); echo "$(KERNEL_FLAGS)"; } | \
+              sha256sum | cut -d' ' -f1
+commit = $$(git describe --always --dirty --abbrev=12 --exclude='*' 2>/dev/null || echo unknown)
+identity = -DSOURCE_HASH="\"$$($(call source_hash,$(1)))\"" -DGIT_COMMIT="\"$(commit)\"" \
+           -DBUILD_FLAGS="\"$(KERNEL_FLAGS)\""
+
+# make DEBUG_PRINT=1 chapterN: kernels print (code/workbench/debug.h). Their source_hash is "debug",
+# so that no measurement of them passes for the program's.
+with_prints = $(if $(DEBUG_PRINT),-DDEBUG_PRINTS)
+cuda_identity = $(if $(DEBUG_PRINT),-DSOURCE_HASH='"debug"',$(call identity,$(1)))
+
+image := $(call sources,code/image)
+workbench := $(call sources,code/workbench) $(image)
+$(call objects,$(workbench)): OPT := -O2
+
+build/libworkbench.a: $(call objects,$(workbench))
+	$(say) AR $@
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+$(cuda_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.cu build/flags build/debug-print build/cuda build/gpu
+	$(say) NVCC $*
+	$(Q)$(call native,$(call least,$*)) build/cuda/bin/nvcc $(call book_flags,$*) $(with_prints) $$native $(call cuda_identity,code/$*.cu) \
+	    -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+
+$(c_programs:%=build/obj/%.o): build/obj/%.o: build/tangled/%.c build/flags build/cuda
+	$(say) CC $*
+	$(Q)mkdir -p $(@D) && $(CC) $(PROGRAM_CFLAGS) -Icode $(call identity,code/$*.c) -MMD -MP -c $< -o $@
+
+$(cuda_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
+	$(Q)$(CXX) $^ $(LIBS) $(CUDA_LIBS) -o $@
+$(c_programs:%=build/%): build/%: build/obj/%.o build/libworkbench.a
+	$(Q)$(CC) $^ $(LIBS) -o $@
+
+# ---- Chapters ------------------------------------------------------------------------------------
+
+# A chapter's program, the others that its lab names, and what a lab runs them with.
+named := $(if $(labs),$(shell grep -oE 'ch[0-9]{2}_[a-z0-9_]+' $(labs) /dev/null))
+named_in = $(patsubst $(1):%,%,$(filter $(1):%,$(named)))
+of_chapter = $(filter ch$(call two,$(1))_% $(call named_in,labs/lab$(call two,$(1))),$(programs))
+driver = build/lab build/series build/hashes.tsv \
+         $(if $(filter $(cuda_programs),$(2)),build/profile build/ptxsim/libcudart.so.13)
+
+# ./labN is a link to its script, made with its chapter.
+link_lab = ln -sfn labs/lab$(call two,$(1)) lab$(1)
+
+#chapterN: ##1 build chapter N's program and its lab: then type ./labN
+define chapter
+.PHONY: chapter$(1)
+chapter$(1): $(addprefix build/,$(2)) $(if $(3),$(call driver,$(1),$(2)))
+	$$(if $$(call stage,$(call two,$(1))),)
+	@echo "chapter $(1) is built$(if $(3),: ./lab$(1))"
+	$(if $(3),@$(call link_lab,$(1)))
+endef
+$(call refuse,chapter,$(numbers),chapter,chapters)
+$(foreach n,$(numbers),$(eval $(call chapter,$n,$(call of_chapter,$n),$(wildcard labs/lab$(call two,$n)))))

@@ -1,0 +1,62 @@
+# The simulator, and what it shows of a chapter's kernel: profileN, films.
+
+# The simulator's operations are compiled for three instruction sets, which takes longer than all else. Who
+# makes nothing but chapters gets the set of the machine at hand, beside those that are there already.
+cpu := $(shell sed -n '/^flags/{p;q}' /proc/cpuinfo 2>/dev/null)
+has = $(if $(filter-out $(cpu),$(1)),,yes)
+isa := $(if $(call has,avx2 fma),$(if $(call has,avx512f avx512dq avx512bw avx512vl),avx512,avx2),base)
+only_chapters := $(if $(filter-out chapter% lab% starter% profile%,$(or $(MAKECMDGOALS),help)),,yes)
+there = $(wildcard build/obj/code/ptxsim/ops/isa/$(1).o)
+not_here := $(if $(only_chapters),$(foreach i,$(filter-out $(isa),base avx2 avx512),$(if $(call there,$i),,$i)))
+# The simulator's floors, lowest first: each uses only those below it (code/ptxsim/ptxsim.h).
+ptxsim := $(image) $(filter-out $(not_here:%=code/ptxsim/ops/isa/%.c),$(foreach f,base parse machine ops ops/isa decode exec cudart,$(call sources,code/ptxsim/$f)))
+
+$(call objects,$(ptxsim)): OPT := -fno-semantic-interposition -fno-math-errno -fno-trapping-math
+# A function that begins where a cache line does runs as fast whatever stands before it.
+$(call objects,$(filter $(foreach f,machine ops exec,code/ptxsim/$f/%),$(ptxsim))): OPT := -O3 -falign-functions=64 $(OPT)
+# What older processors take is compiled in half the time, and a tenth slower there.
+build/obj/code/ptxsim/ops/isa/base.o: OPT := $(patsubst -O3,-O2,$(OPT))
+
+build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/cudart/libcudart.map
+	$(say) LD $@
+	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/cudart/libcudart.map \
+	    -Wl,-z,defs $(filter %.o,$^) -lm -lpthread -ldl -o $@
+	$(Q)ln -sf $(@F) $(@D)/libcuda.so.1 # the driver's library, too (code/ptxsim/cudart/driver.c)
+
+build/profile: build/obj/code/ptxsim/tool/film.o build/obj/code/ptxsim/tool/tiles.o
+build/profile build/bench-sim: build/%: build/obj/code/ptxsim/tool/%.o
+	$(say) LD $@
+	$(Q)$(CC) $^ $(LIBS) -o $@
+
+# ---- Profile and films ---------------------------------------------------------------------------
+
+#profileN: ##1 chapter N's lines with what the simulator counts there
+define profile
+.PHONY: profile$(1)
+profile$(1): build/profile build/ptxsim/libcudart.so.13 build/$(2)
+	$(Q)build/profile build/$(2) --shapes $(call profile_shape,$(1)) --seeds 0 --no-timing --quiet 2>build/profile.log || \
+	    { cat build/profile.log >&2; exit 1; }
+endef
+$(call refuse,profile,$(kernel_numbers),kernel to profile in chapter,chapters)
+$(foreach n,$(kernel_numbers),$(eval $(call profile,$n,$(call judged,$n))))
+
+# A page of one CTA of each chapter's kernel, step by step: build/films/chapter4.html.
+films := $(foreach n,$(kernel_numbers),build/films/chapter$n.html)
+define film
+build/films/chapter$(1).html: build/profile build/ptxsim/libcudart.so.13 build/$(2) $(wildcard code/film/*)
+	$(say) FILM $$@
+	$(Q)mkdir -p $$(@D) && { build/profile --film $$@ build/$(2) --shapes $(call film_shape,$(1)) --seeds 0 --no-timing --quiet 2>build/film.log || \
+	    { cat build/film.log >&2; exit 1; }; }
+endef
+$(foreach n,$(kernel_numbers),$(eval $(call film,$n,$(call judged,$n))))
+.PHONY: films
+films: $(films) ##1 pages to watch the kernels in: build/films/chapter4.html
+
+# The ten loads that "An SM in six pages" counts.
+.PHONY: banks
+banks: build/profile build/ptxsim/libcudart.so.13 build/tests/code/ptxsim/test/banks ##1 the wavefronts of ten loads: An SM in six pages
+	$(Q)build/profile --lines 12 build/tests/code/ptxsim/test/banks
+
+.PHONY: bench-sim
+bench-sim: build/bench-sim build/ptxsim/libcudart.so.13 build/ch02_scalar build/ch03_wmma_qk ##4 the simulator's time and memory for chapters 2 and 3
+	$(Q)build/bench-sim

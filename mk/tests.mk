@@ -1,0 +1,128 @@
+# The tests, each kind as it is compiled; make test, and what checks style.
+
+# The C tests run under the address and undefined-behaviour sanitizers; a CUDA test in the simulator.
+# With -O1 the compiler takes twice as long, for tests that are over in seconds.
+sanitize := -Og -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+san_objects = $(patsubst %.c,build/san/%.o,$(1))
+c_tests := $(patsubst %.c,build/tests/%,$(wildcard code/*/test_*.c code/*/test/test_*.c))
+cuda_tests := $(patsubst %.cu,build/tests/%,$(wildcard code/*/test_*.cu code/*/test/test_*.cu))
+bats_tests := $(wildcard code/*/test_*.bats code/*/test/test_*.bats plots/test_*.bats labs/test/test_*.bats)
+# The long ones begin first, where run-tests has not yet seen how long each takes.
+long_tests := $(wildcard code/test/test_make.bats labs/test/test_grade.bats labs/test/test_check.bats labs/test/test_grade_cache.bats \
+                         labs/test/test_replay.bats code/ptxsim/test/test_film.bats code/literate/test_weave.bats \
+                         code/literate/test_solutions.bats code/ptxsim/test/test_races.bats \
+                         code/test/test_search.bats code/test/test_stages.bats)
+
+# GCC 13 and 14 put a frame whose use after return they watch for 32 bytes beside where its 64-byte
+# vectors have to be: a frame of 736 bytes, say, which only on the real stack is moved to fit.
+build/san/%avx512.o: private sanitize += --param asan-use-after-return=0
+
+# What runs for many seconds is optimised all the same: it is compiled in one more.
+$(patsubst %,build/san/code/workbench/%.o,test_workbench reference inputs gates): private sanitize += -O2
+
+build/san/flags: force
+	@mkdir -p $(@D); echo '$(sanitize) -fPIC' | cmp -s - $@ || echo '$(sanitize) -fPIC' >$@
+build/san/%.o: %.c build/flags build/san/flags build/cuda
+	$(say) CC "$< (sanitized)"
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $(sanitize) -fPIC -Icode -isystem build/cuda/include -MMD -MP -c $< -o $@
+
+# Archives, so that the linker takes only the objects that a test uses; q, for folders have files of one name.
+build/san/libworkbench.a: $(call san_objects,$(workbench))
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+build/san/libptxsim.a: $(call san_objects,$(ptxsim))
+	$(Q)rm -f $@ && $(AR) qcs $@ $^
+
+# The simulator under the sanitizers, for whole programs (test_sanitized.bats).
+build/san/libcudart.so.13: $(call san_objects,$(ptxsim)) code/ptxsim/cudart/libcudart.map
+	$(say) LD $@
+	$(Q)$(CC) $(sanitize) -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/cudart/libcudart.map \
+	    $(filter %.o,$^) -lm -lpthread -ldl -o $@
+
+$(c_tests): build/tests/%: build/san/%.o
+	$(Q)mkdir -p $(@D) && $(CC) $(sanitize) $(take) $(filter-out %.ptx,$^) -lcmocka $(LIBS) -o $@
+# Kernels that these two read when they run.
+$(addprefix build/tests/code/ptxsim/test/,test_interp test_sync): $(wildcard code/ptxsim/test/ptx/*.ptx)
+$(filter build/tests/code/workbench/% build/tests/code/image/%,$(c_tests)): build/san/libworkbench.a
+# A library that answers for NVML, opened by the test and not linked.
+build/tests/code/workbench/test_workbench: | build/tests/nvml.so
+build/tests/nvml.so: code/workbench/fixtures/nvml.c build/flags
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -shared -fPIC $< -o $@
+$(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
+# The instruction sets are weak symbols (choose.c), for which the linker takes no object from an archive.
+$(filter build/tests/code/ptxsim/%,$(c_tests)): private take := $(patsubst %,-Wl$(comma)-u$(comma)ops_%,base avx2 avx512)
+
+# Tests of libraries have many kernels: they are compiled as PTX only, which driver and simulator take.
+# nvcc's -O is the host's: of kernels it makes the same.
+test_flags = $(NVCC_FLAGS)
+quick_host := $(patsubst -O3,-O0,$(KERNEL_FLAGS)) $(lean)
+ptx_only = $(quick_host) --compress-mode=none -gencode arch=compute_89,code=compute_89
+%/test_math %/test_sparse %/test_libraries %/test_programs %/test_kernels %/test_cache %/test_streams: test_flags = $(ptx_only)
+%/test_hopper: test_flags = $(quick_host) --compress-mode=none -gencode arch=compute_90a,code=compute_90a
+%/test_debug: test_flags = $(filter-out -lineinfo,$(ptx_only)) -G
+$(cuda_tests): build/tests/%: %.cu build/libworkbench.a build/flags build/cuda
+	$(say) NVCC $<
+	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(test_flags) -MMD -MP -MF $@.d -MT $@ -c $< -o $@.o
+	$(Q)$(CXX) $@.o $(filter %.o,$^) build/libworkbench.a -lcmocka $(LIBS) -Wl,-rpath,'$$ORIGIN/../../../../ptxsim:$$ORIGIN/../../../ptxsim' $(CUDA_LIBS) -o $@
+
+# The operators of PyTorch: their C side in the simulator, and all of them in a fresh environment.
+$(filter build/tests/code/torch/%,$(cuda_tests)): build/obj/code/torch/cpu.o
+.PHONY: test-torch
+test-torch: ##5 code/torch in a fresh environment with PyTorch (3 GB)
+	$(Q)rm -rf build/torch && mkdir -p build/torch && python3 -m venv build/torch/venv
+	$(Q)build/torch/venv/bin/pip install -q code/torch[test]
+	$(Q)cd build/torch && venv/bin/python -m pytest -q -p no:cacheprovider ../../code/torch/test ../../labs/test/test_exchange.py
+
+# libFuzzer on the loader, the parser and the decoder; its corpus's damaged copies are in test_fuzz.
+fuzzed := code/ptxsim/test/fuzz/fuzz.c $(image) $(call sources,code/ptxsim/parse) $(call sources,code/ptxsim/decode)
+build/fuzz/fuzz: $(fuzzed) $(call objects,$(ptxsim)) build/flags
+	$(say) CLANG $@
+	$(Q)mkdir -p $(@D)/corpus && clang -std=c11 -D_GNU_SOURCE -g -O1 -w -fsanitize=fuzzer,address,undefined \
+	    -fno-sanitize-recover=undefined -Icode $(fuzzed) \
+	    $(filter-out $(call objects,$(fuzzed)),$(call objects,$(ptxsim))) -l:libjansson.a -lm -lpthread -ldl -o $@
+SECONDS ?= 600
+.PHONY: fuzz
+fuzz: build/fuzz/fuzz ##5 fuzz the simulator's loader and parser (SECONDS=600)
+	$(Q)cd build/fuzz && ./fuzz -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=1500 -max_len=32768 \
+	    -dict=../../code/ptxsim/test/fuzz/dictionary -print_final_stats=1 corpus ../../code/ptxsim/test/fuzz/corpus
+
+# What test_counts and test_banks count: PTX only, for the simulator.
+counted := $(addprefix build/tests/code/ptxsim/test/,micro_kernels banks)
+$(counted): build/tests/%: %.cu build/flags build/cuda
+	$(say) NVCC $<
+	$(Q)mkdir -p $(@D) && build/cuda/bin/nvcc $(quick_host) --compress-mode=none -cudart shared \
+	    -gencode arch=compute_89,code=compute_89 $< -o $@
+build/tests/code/ptxsim/test/test_counts: | build/tests/code/ptxsim/test/micro_kernels build/ptxsim/libcudart.so.13
+
+# Every opcode and random programs, compared with a GPU's record (code/ptxsim/test/coverage/).
+coverage := build/tests/coverage
+$(coverage)/generate $(coverage)/compare: $(coverage)/%: code/ptxsim/test/coverage/%.c code/ptxsim/ops/operations.def code/ptxsim/decode/opcodes.def build/flags
+	$(say) CC $<
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $< -lm -o $@
+$(coverage)/include/opcodes.inc: $(coverage)/generate
+	$(Q)mkdir -p $(@D) && $< kernels >$@
+# PTX only, for the simulator; the driver of a GPU that is to be recorded compiles it, too.
+$(coverage)/coverage: code/ptxsim/test/coverage/coverage.cu $(coverage)/include/opcodes.inc build/flags build/cuda
+	$(say) NVCC $<
+	$(Q)build/cuda/bin/nvcc -std=c++20 -O0 $(lean) -I$(coverage)/include --compress-mode=none -cudart shared \
+	    -gencode arch=compute_89,code=compute_89 $< -o $@
+# Today's table of opcodes, committed so that it can be read; a test compares the two.
+.PHONY: opcodes
+opcodes: $(coverage)/generate ##5 write the table of PTX opcodes that the simulator runs
+	$(Q)$< table >code/ptxsim/test/coverage/opcodes.tsv
+
+-include $(wildcard build/san/code/*/*.d build/san/code/*/*/*.d build/san/code/*/*/*/*.d build/tests/code/*/*.d build/tests/code/*/*/*.d)
+
+.PHONY: test tests
+tests: $(setup) all planted answers $(c_tests) $(cuda_tests) $(coverage)/coverage $(coverage)/compare build/san/libcudart.so.13
+test: tests ##5 run every test; the last line is "N passed, N failed"
+	$(Q)code/tools/run-tests $(long_tests) $(filter-out $(long_tests),$(bats_tests) $(cuda_tests) $(c_tests))
+
+# After an edit: the programs, tangled and right in the simulator, and what drives them.
+.PHONY: test-quick
+quick_tests = $(shell grep -lE '^\# bats (test|file)_tags=quick' $(bats_tests))
+test-quick: all ##5 two minutes of it: programs, labs, tangle, charts
+	$(Q)TAGS=quick code/tools/run-tests $(quick_tests)
+
+.PHONY: lint
+lint: ##5 clang-format, shellcheck and luacheck (a part of make test)
+	$(Q)code/tools/lint

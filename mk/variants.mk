@@ -1,0 +1,74 @@
+# What is made of a chapter's program: a student's, those with a planted bug, those of the solutions.
+
+# A student's program, for ./labN my.cu: SRC=my.cu OUT=build/student/my make student, with images like those of the
+# chapter's program NAME=chNN_name, or like most. The shell takes both names from the environment, whatever is in them.
+.PHONY: student
+student: NAME ?= ch04_cp_async
+student: build/libworkbench.a build/gpu
+	$(Q)mkdir -p "$${OUT%/*}"
+ifneq ($(filter %.cu,$(SRC)),)
+	$(Q)$(call native,$(call least,$(NAME))) build/cuda/bin/nvcc $(call nvcc_flags,$(NAME)) $(with_prints) $$native $(call cuda_identity,"$$SRC") -c "$$SRC" -o "$$OUT.o"
+	$(Q)$(CXX) "$$OUT.o" build/libworkbench.a $(LIBS) $(CUDA_LIBS) -o "$$OUT"
+else
+	$(Q)$(CC) $(PROGRAM_CFLAGS) -Icode $(call identity,"$$SRC") "$$SRC" build/libworkbench.a $(LIBS) -o "$$OUT"
+endif
+
+# ---- Planted bugs and solutions ------------------------------------------------------------------
+
+# Which bugs are planted is known only when tangled.
+.PHONY: planted mutants
+planted: all
+	$(Q)$(MAKE) -s --no-print-directory $$(sed -nE 's,^(\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
+mutants: planted ##5 run every planted bug of the book and say what catches it
+	$(Q)labs/tools/mutants
+
+#checklistN: ##5 the same of stage N alone
+define checklist
+.PHONY: checklist$(1)
+checklist$(1): chapter$(1) build/series build/hashes.tsv
+	$(Q)$(MAKE) -s --no-print-directory build/hashes.tsv \
+	    $$$$(sed -nE 's,^(ch$(call two,$(1))_\S+)\t(\S+)\t.*,build/planted/\1.\2,p' build/mutants/list.tsv)
+	$(Q)labs/tools/checklist $(1)
+endef
+$(call refuse,checklist,$(kernel_numbers),kernel of chapter,stages)
+$(foreach n,$(kernel_numbers),$(eval $(call checklist,$n)))
+
+.PHONY: checklist
+checklist: planted ##5 what each stage must show before it is merged
+	$(Q)labs/tools/checklist $(kernel_numbers)
+
+# Planted bugs are compiled as the programs are. What the compiler warns of in one, a reader need not see.
+build/planted/ch%: private KERNEL_FLAGS += $(lean) -w
+
+# As PTX only, which is half the compiling: the simulator takes it, and a GPU's driver does. Put into the program
+# by a rule of its own, so that a change of the workbench compiles no kernel again. The headers are the
+# program's, whose object is waited for: for a list of them nvcc would read them a second time.
+.SECONDEXPANSION: # of all that follows, so this file is the last
+of_program = $(basename ch$(1))
+put_together = $(Q)code/tools/compile-variant $< $@ $(CXX) build/libworkbench.a $(LIBS) $(CUDA_LIBS)
+build/planted/ch%.part: build/mutants/ch%.cu build/obj/$$(call of_program,$$*).o code/tools/compile-variant build/flags build/cuda
+	$(say) NVCC ch$*
+	$(Q)mkdir -p $(@D) && code/tools/compile-variant $< $@ build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
+	    -gencode arch=$(call ptx,$(call images,ch$*))$(comma)code=$(call ptx,$(call images,ch$*))
+build/planted/ch%: build/planted/ch%.part build/$$(call of_program,$$*)
+	$(put_together)
+.PRECIOUS: build/planted/ch%.part build/answers/ch%.part
+
+build/planted/ch%: build/mutants/ch%.c build/libworkbench.a build/flags build/cuda
+	$(say) CC ch$*
+	$(Q)mkdir -p $(@D) && $(CC) $(filter-out -Werror,$(PROGRAM_CFLAGS)) -w -Icode $< build/libworkbench.a $(LIBS) -o $@
+
+# The programs of the solutions (chapters/solutions/), with an image too, for its registers.
+.PHONY: answers
+answers: all
+	$(Q)$(MAKE) -s --no-print-directory $$(sed -E 's/\.cu?$$//' build/answers/list)
+build/answers/ch%: private KERNEL_FLAGS += $(lean) -w
+build/answers/ch%.part: build/answers/ch%.cu build/obj/$$(call of_program,$$*).o code/tools/compile-variant build/flags build/cuda
+	$(say) NVCC ch$*
+	$(Q)code/tools/compile-variant $< $@ build/cuda/bin/nvcc $(KERNEL_FLAGS) --compress-mode=none \
+	    $(call gencode,$(firstword $(call images,ch$*)))
+build/answers/ch%: build/answers/ch%.part build/$$(call of_program,$$*)
+	$(put_together)
+build/answers/ch%: build/answers/ch%.c build/libworkbench.a build/flags build/cuda
+	$(say) CC ch$*
+	$(Q)$(CC) $(filter-out -Werror,$(PROGRAM_CFLAGS)) -w -Icode $< build/libworkbench.a $(LIBS) -o $@
