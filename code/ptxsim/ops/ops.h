@@ -7,7 +7,7 @@
 #ifndef PTXSIM_OPS_H
 #define PTXSIM_OPS_H
 
-#include "ptxsim/machine/machine.h"
+#include "ptxsim/races/races.h"
 
 #include <string.h>
 

@@ -580,7 +580,7 @@ static void report_uses(struct warp *w, const struct op *op, const struct watch 
         race_report(w, &at, 0, FAULT_RACE, p->op->insn,
                     "uses an accumulator of the wgmma at %s, which is still on its way: nothing "
                     "has waited for it (wgmma.wait_group)",
-                    race_line(w->cta->program, p->op->insn, where, sizeof where));
+                    insn_line(w->cta->program, p->op->insn, where, sizeof where));
     }
 }
 
