@@ -32,7 +32,8 @@
 //
 // The environment: PTXSIM_CHECK=off checks bounds only, memory also reads of what nothing has
 // written; by default races are checked, too (races/), which takes at most about as long again as
-// the rest; mine tells of no race that lies within headers of the toolkit. PTXSIM_UNWRITTEN=libraries lets
+// the rest; mine tells of no race that lies within headers of the toolkit, and strict has atomic operations
+// order nothing without a fence. PTXSIM_UNWRITTEN=libraries lets
 // CUB, Thrust and CUTLASS load what nothing has written. PTXSIM_SCHEDULE=N is another
 // order of the warps' turns, PTXSIM_THREADS=N the host's threads, PTXSIM_REPORT=FILE the report.
 // PTXSIM_BUDGET=N stops a launch after N warp instructions, and says which loop it was in;

@@ -77,6 +77,8 @@ enum mbarrier_kind {
     MBARRIER_WAIT,
 };
 
+// Whose accesses a strong access takes into account (PTX ISA, "Scope").
+enum scope { SCOPE_GPU, SCOPE_CLUSTER, SCOPE_CTA };
 // Of a memory operation: it is strong; it acquires, releases; its scope is no wider than the CTA.
 enum order { ORDER_STRONG = 1, ORDER_ACQUIRE = 2, ORDER_RELEASE = 4, ORDER_CTA = 8 };
 
@@ -144,6 +146,7 @@ struct program {
         uint32_t tensor_flops, tensor_flops_8bit, tensor_instructions;
         bool mufu, barrier, store;
         uint8_t family;          // enum family
+        uint8_t scope;           // enum scope, of a load, a store or an atomic operation
         bool is_volatile, swaps; // swaps: it compares and swaps (.cas)
         uint8_t element; // bytes of an element of a load, a store or an atomic operation; else 0
         bool polls;      // a volatile load that is asked again, in a loop that its value ends

@@ -112,6 +112,36 @@ static struct global_place *global_place(struct global_races *g, uint64_t at, bo
     return *list = p;
 }
 
+// The clocks of proxy fences stand among the places, at addresses that no access has.
+static uint64_t place_of_fences(uint64_t cta)
+{
+    return UINT64_MAX - cta;
+}
+
+void race_tell_fenced(struct warp *w, struct clock *clock)
+{
+    struct global_races *g = w->cta->worker->global_races;
+    uint64_t at = place_of_fences(w->cta->number);
+    pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
+    struct world *mine = world_of(w->cta->number, clock);
+    pthread_mutex_lock(lock);
+    world_join(&global_place(g, at, true)->gpu, mine);
+    pthread_mutex_unlock(lock);
+    world_drop(&mine);
+}
+
+bool race_told_fenced(struct global_races *g, const struct party *p)
+{
+    uint64_t at = place_of_fences(p->cta);
+    pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
+    pthread_mutex_lock(lock);
+    const struct global_place *place = global_place(g, at, false);
+    const struct clock *known = place ? world_clock(place->gpu, p->cta) : NULL;
+    bool told = known && clock_knows(known, p->thread, p->stamp);
+    pthread_mutex_unlock(lock);
+    return told;
+}
+
 // A flag in global memory is set: who sees it knows that the reads before this CTA's last barrier are
 // complete, and those of which this CTA knows.
 static void tell_completed(struct warp *w, int lane, uint64_t at)
@@ -171,6 +201,8 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
         pthread_mutex_lock(lock);
         struct global_place *p = global_place(g, at, true);
         release_world(w, lane, to_cta, &p->cta, false);
+        if (w->cta->races->narrow || (releases && to_cta_only))
+            release_world(w, lane, to_cta, &p->narrow, true);
         if (to_gpu && !to_cta_only)
             release_world(w, lane, to_gpu, &p->gpu, true);
         pthread_mutex_unlock(lock);
@@ -190,7 +222,7 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
     struct global_races *g = w->cta->worker->global_races;
     if (!c || !(op->order & ORDER_STRONG))
         return;
-    bool now = atomic || op->order & ORDER_ACQUIRE;
+    bool now = (atomic && !w->cta->launch->strict) || op->order & ORDER_ACQUIRE;
     if (home) {
         struct clock **clock = shared_place(home->races, (uint32_t)at, false);
         if (!clock || !*clock)
@@ -209,8 +241,10 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
         pthread_mutex_lock(lock);
         struct global_place *p = global_place(g, at, false);
         struct world *gpu = p ? world_share(p->gpu) : NULL, *cta = p ? world_share(p->cta) : NULL;
-        if (p)
+        if (p) {
             completed_join(&w->cta->races->seen, &p->completed);
+            world_join(&c->narrow[lane], p->narrow);
+        }
         pthread_mutex_unlock(lock);
         if (now) {
             acquire_world(w, lane, cta, true);
@@ -249,7 +283,10 @@ void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)
         int i = __builtin_ctz(left);
         acquire_world(w, i, c->seen[i], !whole_gpu); // a fence shows others what it made known here
         note_fence(w, i, FENCE_CTA);
-        if (whole_gpu) {
+        if (!whole_gpu) {
+            w->cta->races->narrow = true;
+            world_join(&c->narrow[i], c->seen[i]);
+        } else {
             note_fence(w, i, FENCE_GPU);
             world_drop(&c->seen[i]);
         }

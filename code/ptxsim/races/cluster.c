@@ -35,7 +35,8 @@ static bool foreign_races(const struct warp *w, const struct op *op, int lane,
 {
     for (int k = FOREIGN_READ; k <= FOREIGN_READ_2; ++k) {
         *p = f->of[k][cell];
-        if (p->stamp && !are_strong(race_kind(op), p->kind) && !party_before(w, lane, p))
+        if (p->stamp && !are_morally_strong(w, op, p->cta, p->kind, p->insn) &&
+            !party_before(w, lane, p))
             return true;
     }
     return crowd_has(f->crowd, cell, 1) && crowd_races(w, op, lane, f->crowd, cell, 1, p);
@@ -99,7 +100,8 @@ static struct party own_reader(const struct warp *w, const struct op *op, int la
         else if (!s->read[p].strong[kind])
             continue;
         struct readers r = readers_of(s, (int)p, kind, cell);
-        if (r.stamp <= s->start || are_strong(race_kind(op), kind) ||
+        if (r.stamp <= s->start ||
+            are_morally_strong(w, op, (uint32_t)home->number, kind, r.insn) ||
             product_read(s, w, known, (int)p, r.stamp, r.insn))
             continue;
         for (uint32_t left = r.lanes; left; left &= left - 1) {
@@ -138,7 +140,8 @@ static bool remote_ordered(const struct warp *w, const struct op *op, int lane, 
     *did = "wrote";
     if (s->write_stamp[cell] == RACE_PENDING)
         *did = "is still copying to (nothing has waited for it)";
-    else if (!p->stamp || are_strong(race_kind(op), p->kind) || same || party_before(w, lane, p) ||
+    else if (!p->stamp || are_morally_strong(w, op, p->cta, p->kind, p->insn) || same ||
+             party_before(w, lane, p) ||
              (access == RACE_READ && is_load_of_cas(w, op->insn, p->insn)))
         return true;
     return false;

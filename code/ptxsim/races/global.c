@@ -65,6 +65,7 @@ void global_races_free(struct global_races *g)
             g->places[i] = p->next;
             world_drop(&p->gpu);
             world_drop(&p->cta);
+            world_drop(&p->narrow);
             free(p->completed.of);
             free(p);
         }
@@ -173,6 +174,30 @@ static void cells_follow(struct page *page, uint32_t cell, uint32_t n,
     }
 }
 
+void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes)
+{
+    struct global_races *g = w->cta->worker->global_races;
+    if (!w->clock || !g || !bytes)
+        return;
+    bool told = false;
+    uint64_t cell_at = at >> g->shift, end = ((at + bytes - 1) >> g->shift) + 1;
+    for (uint32_t n; cell_at < end && !told; cell_at += n) {
+        struct page *page = race_page(w->cta->worker, (cell_at << g->shift) / PAGE);
+        if (!page)
+            return;
+        uint32_t cell = cell_at & ((PAGE >> g->shift) - 1), left = page->cells - cell;
+        n = end - cell_at < left ? (uint32_t)(end - cell_at) : left;
+        page_lock(page);
+        for (uint32_t i = cell; page->written && i < cell + n && !told; ++i) {
+            struct party p = party_at(page, CELL_WRITE, i);
+            told = p.stamp && !is_bulk(w, p.insn) && !is_fenced_global(w, &p);
+            if (told)
+                report_proxy_global(w, op, lane, at, bytes, &p);
+        }
+        page_unlock(page);
+    }
+}
+
 void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
                  enum race_access access, const void *value)
 {
@@ -207,6 +232,10 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         if (!told && writer_races(w, op, by, access, &p) &&
             !(access == RACE_WRITE && value && stores_same((void *)(uintptr_t)at, value, part))) {
             report_global(w, op, by, at, bytes, access, &p, true);
+            told = true;
+        }
+        if (!told && access == RACE_READ && told_narrowly(w, op, by, &p)) {
+            report_narrow(w, op, by, at, bytes, &p);
             told = true;
         }
         if (access == RACE_READ) {

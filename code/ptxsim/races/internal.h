@@ -154,7 +154,8 @@ bool crowd_races(const struct warp *w, const struct op *op, int lane, const stru
 enum { PLACES = 1024 };
 struct global_place { // an address at which atomics and strong accesses meet
     uint64_t at;
-    struct world *gpu, *cta;    // what was released to the GPU; to the CTA only
+    struct world *gpu, *cta; // what was released to the GPU; to the CTA only
+    struct world *narrow; // cta, of the CTAs that have executed fences for themselves only; or NULL
     struct completed completed; // whose reads are complete
     struct global_place *next;
 };
@@ -174,6 +175,10 @@ static inline uint64_t scatter(uint64_t x)
     return (x * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
 }
 
+// What a CTA's proxy fences for global memory have shown, for other CTAs; whether they have shown what a party did.
+void race_tell_fenced(struct warp *w, struct clock *clock);
+bool race_told_fenced(struct global_races *g, const struct party *p);
+
 // ---- What is told (report.c) --------------------------------------------------------------------
 
 // An access of a lane that is in no order with another one. To its own CTA's shared memory, and that by a
@@ -187,9 +192,19 @@ void report_cluster(struct warp *w, const struct op *op, int lane, const struct 
                     const char *did);
 void report_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
                    enum race_access access, const struct party *p, bool wrote);
-// An access to shared memory by the asynchronous proxy, without a proxy fence after what a thread wrote.
-void report_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
-                  bool store, uint32_t thread, uint32_t insn);
+// A strong load of what another CTA wrote, told by a fence of too narrow a scope.
+void report_narrow(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                   const struct party *p);
+// A read of shared memory by an operation that was under way while a thread wrote there.
+void report_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
+                        uint32_t thread, uint32_t insn);
+// An access by the asynchronous proxy without a proxy fence after what a thread did: to the shared memory of `home`; a
+// read of global memory.
+void report_proxy(struct warp *w, const struct op *op, int lane, const struct cta *home,
+                  uint32_t at, uint32_t bytes, bool store, uint32_t thread, uint32_t insn,
+                  bool wrote);
+void report_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                         const struct party *p);
 // The CTA of that number in a warp's cluster.
 struct cta *cta_of(const struct warp *w, uint32_t number);
 

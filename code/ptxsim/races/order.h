@@ -19,6 +19,12 @@ RULE bool is_bulk(const struct warp *w, uint32_t insn)
     return insn_of(w, insn)->family == FAMILY_BULK;
 }
 
+// Whether an instruction accesses memory through the asynchronous proxy.
+RULE bool is_asynchronous(const struct warp *w, uint32_t insn)
+{
+    return is_bulk(w, insn) || insn_of(w, insn)->family == FAMILY_WGMMA;
+}
+
 RULE uint32_t race_kind(const struct op *op)
 {
     return op->order & ORDER_STRONG ? 1 + (uint32_t)__builtin_ctz(op->bytes) : RACE_PLAIN;
@@ -106,11 +112,58 @@ RULE bool is_complete(const struct warp *w, const struct party *p)
     return false;
 }
 
-// Whether a proxy fence of this warp has shown the asynchronous proxy what `thread` did up to `stamp`.
-RULE bool shown(const struct warp *w, uint32_t thread, uint32_t stamp)
+// Whether a proxy fence has shown the asynchronous proxy what a thread of a CTA did up to `stamp`: one by a thread that
+// knows of it, of that CTA or of the one that now accesses memory in that way. Without a fence between an ordinary
+// access and one by that proxy they are in no order, whatever synchronises the threads: only accesses by one proxy
+// keep causality order, and that is so of a read before a write, too (PTX ISA, "Causality Order").
+RULE bool is_shown(const struct cta *cta, enum proxy_space space, uint64_t of, uint32_t thread,
+                   uint32_t stamp)
 {
-    const struct clock *c = w->clock->proxy;
-    return c && clock_knows(c, thread, stamp);
+    for (int i = 0; i < cta->warps; ++i) {
+        const struct clock *c = cta->warp[i].clock->proxy[space];
+        const struct clock *known = !c || of == cta->number ? c : world_clock(c->world, of);
+        if (known && clock_knows(known, thread, stamp))
+            return true;
+    }
+    return false;
+}
+
+RULE bool is_fenced(const struct warp *w, const struct cta *home, uint32_t thread, uint32_t stamp)
+{
+    return is_shown(home, PROXY_SHARED, home->number, thread, stamp) ||
+           (home != w->cta && is_shown(w->cta, PROXY_SHARED, home->number, thread, stamp));
+}
+
+RULE bool is_fenced_global(const struct warp *w, const struct party *p)
+{
+    return is_shown(w->cta, PROXY_GLOBAL, p->cta, p->thread, p->stamp) ||
+           (p->cta != (uint32_t)w->cta->number &&
+            race_told_fenced(w->cta->worker->global_races, p));
+}
+
+// ---- A race, although the lane knows of it ---------------------------------------------------------
+
+// An operation that goes on by itself (wgmma, a bulk copy from shared memory) may read at any time from its issue until
+// its completion is seen. So a write in between is a race, even if a barrier stands between issue and write:
+// PTX takes such an operation for one of another thread, which only its own way of completion orders
+// (PTX ISA, "Program Order – Asynchronous Operations").
+RULE bool is_overwritten(const struct warp *w, int lane, uint32_t thread, uint32_t stamp,
+                         uint32_t issued)
+{
+    return stamp > issued && stamp < RACE_FOREIGN && ordered(w, lane, thread, stamp);
+}
+
+// Whether a lane that loads what another CTA wrote last, both strong, has been told of that write with a fence for one CTA
+// only. PTX calls this no race, for the accesses are strong, but the lane may find the value before: such a fence orders
+// nothing for other CTAs. A load that is asked again until it finds the new value does not mind.
+RULE bool told_narrowly(const struct warp *w, const struct op *op, int lane, const struct party *p)
+{
+    const struct world *narrow = w->clock->narrow[lane];
+    if (!narrow || !p->stamp || p->cta == (uint32_t)w->cta->number || !op->order ||
+        insn_of(w, op->insn)->polls || party_before(w, lane, p))
+        return false;
+    const struct clock *known = world_clock(narrow, p->cta);
+    return known && clock_knows(known, p->thread, p->stamp);
 }
 
 // ---- No race, although nothing orders them --------------------------------------------------------
@@ -119,6 +172,22 @@ RULE bool shown(const struct warp *w, uint32_t thread, uint32_t stamp)
 RULE bool are_strong(uint32_t kind, uint32_t other)
 {
     return kind != RACE_PLAIN && kind == other;
+}
+
+// Whether the scope of a warp's instruction includes the threads of a CTA.
+RULE bool includes(const struct warp *w, uint32_t insn, uint32_t cta)
+{
+    enum scope scope = insn_of(w, insn)->scope;
+    return cta == (uint32_t)w->cta->number || scope == SCOPE_GPU ||
+           (scope == SCOPE_CLUSTER && cta_of(w, cta) != w->cta);
+}
+
+// Whether an access and one by a CTA are morally strong: strong, of the same bytes, and each within the other's
+// scope (PTX ISA, "Morally strong operations").
+RULE bool are_morally_strong(const struct warp *w, const struct op *op, uint32_t cta, uint32_t kind,
+                             uint32_t insn)
+{
+    return are_strong(race_kind(op), kind) && includes(w, op->insn, cta) && includes(w, insn, cta);
 }
 
 RULE bool polls(const struct warp *w, uint32_t insn)
@@ -196,7 +265,8 @@ RULE bool writer_races(const struct warp *w, const struct op *op, int lane, enum
                        const struct party *p)
 {
     return p->stamp && !party_before(w, lane, p) &&
-           !(are_strong(race_kind(op), p->kind) && !mine_in_step(w, op, lane, p)) &&
+           !(are_morally_strong(w, op, p->cta, p->kind, p->insn) &&
+             !mine_in_step(w, op, lane, p)) &&
            !(access == RACE_READ && is_load_of_cas(w, op->insn, p->insn)) &&
            !mine_of_matrices(w, op, p);
 }
@@ -227,7 +297,7 @@ RULE int race_with(const struct warp *w, const struct op *op, uint32_t lanes,
 // Whether a lane's write is a race with a read by a party.
 RULE bool reader_races(const struct warp *w, const struct op *op, int lane, const struct party *p)
 {
-    bool strong = are_strong(race_kind(op), p->kind) ||
+    bool strong = are_morally_strong(w, op, p->cta, p->kind, p->insn) ||
                   (op->order && p->kind == RACE_PLAIN && is_load_of_cas(w, p->insn, op->insn));
     return p->stamp && !(strong && !mine_in_step(w, op, lane, p)) && !party_before(w, lane, p) &&
            !is_complete(w, p) && !mine_of_matrices(w, op, p);

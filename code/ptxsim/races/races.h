@@ -29,17 +29,17 @@
 //     mbarrier, shows that they have come. Until then any access to them is a race, even by the thread
 //     that issued the copy.
 //   - wgmma and bulk stores are checked as reads at the issue and once more at the wait, so that a
-//     thread that overwrites an operand in between is found. A wgmma is one operation of four warps: a
-//     wait by any of them shows that all four have read. They and bulk loads go through the
-//     asynchronous proxy, which sees what threads have written to shared memory only after a
-//     fence.proxy.async by a thread that knows of the write.
+//     thread that overwrites an operand in between is found, whatever orders it with the issue. A wgmma is one
+//     operation of four warps: a wait by any of them shows that all four have read. They and bulk loads go
+//     through the asynchronous proxy. An access by that proxy comes after one by a thread, with a write among
+//     them, only if a fence.proxy.async by a thread that knows of the access lies between.
 //
 // What orders: CTA barriers (all, or some of the warps), bar.warp.sync (and nothing else between
 // the lanes of a warp: shfl and vote order no memory in PTX, and the lanes' running in step is no
 // promise), mbarriers, and atomics: a .release with a strong write, or a fence before it, by its thread or,
 // before a barrier that the thread has passed, by the one whose accesses it is to show; and a strong read
-// that sees its place with a fence or .acquire after. An atom needs no fence after it: CUDA's own
-// samples have none. Two writes of the same value are no race. A kernel's end orders everything.
+// that sees its place with a fence or .acquire after. An atom needs no fence after it, but where launch->strict asks
+// for it: CUDA's own samples have none. Two writes of the same value are no race. A kernel's end orders everything.
 //
 // Some accesses are in order without such an edge:
 //   - A barrier of the CTA completes the reads before it. Who sees a flag (any strong store) that
@@ -89,12 +89,16 @@ struct world { // clocks of CTAs, in the order of the CTAs' numbers
 // Who sees what was done before a fence: the CTA, or the whole GPU, which is the CTA, too.
 enum fence_scope { FENCE_CTA, FENCE_GPU, FENCE_SCOPES };
 
+// The memory that a proxy fence is for.
+enum proxy_space { PROXY_SHARED, PROXY_GLOBAL, PROXY_SPACES };
+
 struct warp_clock { // of each lane: its time, and what it knows
     uint32_t now[WARP], base[WARP], wbase[WARP];
     uint32_t least[WARP + 1]; // of each warp: up to when every lane knows of all its threads;
                               // of SEVERAL: of all threads of the CTA, the base
     struct clock *known[WARP];
     struct world *world[WARP], *seen[WARP]; // seen: by strong reads, known after the next fence
+    struct world *narrow[WARP];             // seen, with a fence between that is for one CTA only
     struct fenced {          // what a lane knew at its last fence; stamp 0: there was none
         struct clock *known; // a reference
         uint32_t stamp, base, wbase;
@@ -103,7 +107,8 @@ struct warp_clock { // of each lane: its time, and what it knows
     uint32_t base_all, wbase_all; // the least
     bool plain;                   // no lane knows more of its own CTA than base and wbase say
     bool alone;                   // nor anything of another CTA
-    struct clock *proxy; // what the warp's proxy fences have shown to the asynchronous proxy
+    struct clock
+        *proxy[PROXY_SPACES]; // what the warp's proxy fences have shown to the asynchronous proxy
 };
 
 // The latest accesses (writes, or reads) to a line of 32 cells. No cell of the line has a stamp later than `stamp`.
@@ -141,6 +146,7 @@ struct races {                            // of a CTA
     struct latest *writes, *reads; // of each line
     bool pending;                  // whether there may be stamps RACE_PENDING or RACE_FOREIGN
     bool fenced[FENCE_SCOPES];     // whether a thread of the CTA has executed such a fence
+    bool narrow;                   // whether one has executed a fence for the CTA only
     struct foreign *foreign;       // who it was where a stamp is RACE_FOREIGN; NULL: nobody yet
     struct init {                  // an mbarrier's, until the cluster's barrier has shown it
         uint32_t at, thread, stamp;
@@ -185,10 +191,19 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
 // The bytes of a copy have come to the shared memory of `home`: a write by its lane.
 void race_arrived(struct cta *home, const struct warp *w, int lane, uint32_t insn, uint32_t at,
                   uint32_t bytes, uint32_t stamp);
-// An access to shared memory by the asynchronous proxy (wgmma, bulk copies): reports bytes that a thread has
-// written with no fence.proxy.async in between; whether there are any.
-bool race_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
-                bool store);
+// A warp issues an operation that goes on by itself and reads shared memory until it is waited for: the CTA's time.
+// What the warp writes from now on is later.
+uint32_t race_issue(struct warp *w);
+// Before race_shared, when such an operation reads: reports bytes that were written since it was issued, even in
+// order with the wait; whether there are any.
+bool race_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
+                      uint32_t issued);
+// An access by the asynchronous proxy (wgmma, bulk copies) to the shared memory of `home`, the own CTA or one of the
+// cluster: reports bytes that a thread has written, or that are written now (store) and a thread has read, with
+// no fence.proxy.async in between; whether there are any. And a read of global memory that a thread has written.
+bool race_proxy(struct warp *w, const struct op *op, int lane, const struct cta *home, uint32_t at,
+                uint32_t bytes, bool store);
+void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes);
 // Locks what is to be unlocked after an atomic operation on global memory: what it does is noted in the order
 // in which it is done. NULL where nothing is noted.
 pthread_mutex_t *race_turn(const struct warp *w, uint64_t at);
@@ -224,7 +239,8 @@ void race_leave(struct cta *cta);
 // ---- Synchronisation ----------------------------------------------------------------------------
 
 void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu);
-void race_proxy_fence(struct warp *w, uint32_t lanes);
+void race_proxy_fence(struct warp *w, uint32_t lanes, bool shared,
+                      bool global); // which memory it is for
 void race_warp_sync(struct warp *w, uint32_t lanes);
 // What the lanes have done goes into a clock; what a clock knows goes to the lanes.
 void race_release(struct warp *w, uint32_t lanes, struct clock **clock);

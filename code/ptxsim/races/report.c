@@ -193,16 +193,33 @@ void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at, u
                     same_warp ? "__syncwarp or barrier" : "barrier");
 }
 
-void report_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
-                  bool store, uint32_t thread, uint32_t insn)
+void report_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
+                        uint32_t thread, uint32_t insn)
 {
     struct other_party p = name_party(w->cta, thread, insn, at);
     if (w->cta->film)
         film_party(w->cta->film, thread, at, bytes, true, false);
     race_report(w, op, lane, FAULT_RACE, insn,
-                "%s %u bytes of shared memory at %u%s that %s wrote at %s: a proxy fence is "
+                "reads %u bytes of shared memory at %u%s that %s wrote at %s while this was under "
+                "way: nothing had waited for it, and a barrier does not (%s)",
+                bytes, at, p.variable, p.who, p.where,
+                is_bulk(w, op->insn) ? "cp.async.bulk.wait_group" : "wgmma.wait_group");
+}
+
+void report_proxy(struct warp *w, const struct op *op, int lane, const struct cta *home,
+                  uint32_t at, uint32_t bytes, bool store, uint32_t thread, uint32_t insn,
+                  bool wrote)
+{
+    char block[64];
+    struct other_party p = name_party(home, thread, insn, at);
+    if (w->cta->film && home == w->cta)
+        film_party(w->cta->film, thread, at, bytes, wrote, false);
+    race_report(w, op, lane, FAULT_RACE, insn,
+                "%s %u bytes of shared memory at %u%s that %s%s %s at %s: a proxy fence is "
                 "missing in between (fence.proxy.async)",
-                store ? "copies" : "reads", bytes, at, p.variable, p.who, p.where);
+                store ? "copies" : "reads", bytes, at, p.variable, p.who,
+                home == w->cta ? "" : name_block(home->index, block, sizeof block),
+                wrote ? "wrote" : "read", p.where);
 }
 
 // Shared memory without a name is the own CTA's, and a thread one of this CTA's.
@@ -223,31 +240,66 @@ void report_cluster(struct warp *w, const struct op *op, int lane, const struct 
         other == w->cta ? "" : " of the cluster");
 }
 
-void report_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
-                   enum race_access access, const struct party *p, bool wrote)
+struct global_party { // how a report names the other access to global memory
+    char who[48], block[64], where[544], offset[64];
+};
+
+static struct global_party name_global_party(const struct warp *w, const struct party *p,
+                                             uint64_t at, uint32_t bytes, bool wrote)
 {
     const struct cta *cta = w->cta;
     const struct launch *launch = cta->launch;
     const struct allocation *a = memory_find(at, bytes, NULL);
+    struct global_party named = {.block = "", .offset = ""};
     unsigned x = launch->block[0], y = launch->block[1];
-    char where[544], block[64], offset[64] = "";
-    insn_line(cta->program, p->insn, where, sizeof where);
-    bool mine = p->cta == (uint32_t)cta->number;
     const unsigned theirs[3] = {p->cta % launch->grid[0],
                                 p->cta / launch->grid[0] % launch->grid[1],
                                 p->cta / launch->grid[0] / launch->grid[1]};
+    snprintf(named.who, sizeof named.who, "thread (%u,%u,%u)", p->thread % x, p->thread / x % y,
+             p->thread / x / y);
+    if (p->cta != (uint32_t)cta->number)
+        name_block(theirs, named.block, sizeof named.block);
+    insn_line(cta->program, p->insn, named.where, sizeof named.where);
+    if (a)
+        snprintf(named.offset, sizeof named.offset, " (byte %llu of its allocation)",
+                 (unsigned long long)(at - a->base));
     if (cta->film)
         film_global_party(cta->film, theirs, p->thread, at, bytes, wrote);
-    if (a)
-        snprintf(offset, sizeof offset, " (byte %llu of its allocation)",
-                 (unsigned long long)(at - a->base));
+    return named;
+}
+
+void report_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                   enum race_access access, const struct party *p, bool wrote)
+{
+    struct global_party named = name_global_party(w, p, at, bytes, wrote);
+    bool narrow =
+        are_strong(race_kind(op), p->kind) && !are_morally_strong(w, op, p->cta, p->kind, p->insn);
     race_report(w, op, lane, FAULT_RACE, p->insn,
-                "%s %u bytes at 0x%llx%s that thread (%u,%u,%u)%s %s at %s with %s in between",
-                access == RACE_READ ? "reads" : "writes", bytes, (unsigned long long)at, offset,
-                p->thread % x, p->thread / x % y, p->thread / x / y,
-                mine ? "" : name_block(theirs, block, sizeof block), wrote ? "wrote" : "read",
-                where,
-                !mine                                    ? "no release and acquire"
+                "%s %u bytes at 0x%llx%s that %s%s %s at %s with %s in between%s",
+                access == RACE_READ ? "reads" : "writes", bytes, (unsigned long long)at,
+                named.offset, named.who, named.block, wrote ? "wrote" : "read", named.where,
+                p->cta != (uint32_t)w->cta->number       ? "no release and acquire"
                 : p->thread / WARP == (unsigned)w->index ? "no __syncwarp or barrier"
-                                                         : "no barrier");
+                                                         : "no barrier",
+                narrow ? ": both are strong, but a scope leaves out the other's block" : "");
+}
+
+void report_narrow(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                   const struct party *p)
+{
+    struct global_party named = name_global_party(w, p, at, bytes, true);
+    race_report(w, op, lane, FAULT_RACE, p->insn,
+                "reads %u bytes at 0x%llx%s that %s%s wrote at %s with a fence in between that is "
+                "for one block only (__threadfence_block): the value may be an old one",
+                bytes, (unsigned long long)at, named.offset, named.who, named.block, named.where);
+}
+
+void report_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                         const struct party *p)
+{
+    struct global_party named = name_global_party(w, p, at, bytes, true);
+    race_report(w, op, lane, FAULT_RACE, p->insn,
+                "reads %u bytes at 0x%llx%s that %s%s wrote at %s: a proxy fence is missing in "
+                "between (fence.proxy.async)",
+                bytes, (unsigned long long)at, named.offset, named.who, named.block, named.where);
 }

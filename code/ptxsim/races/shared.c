@@ -128,6 +128,13 @@ static void note_reader(struct races *s, int warp, uint32_t kind, uint32_t cell,
     *r.insn = insn;
 }
 
+// Whether an access and the last write to a cell, by another CTA, are morally strong.
+static bool foreign_is_strong(const struct warp *w, const struct op *op, uint32_t cell)
+{
+    const struct party *p = &w->cta->races->foreign->of[FOREIGN_WRITE][cell];
+    return are_morally_strong(w, op, p->cta, p->kind, p->insn);
+}
+
 void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t at, uint32_t bytes,
                  enum race_access access, const void *value)
 {
@@ -163,6 +170,7 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
         uint32_t stamp = s->write_stamp[cell], thread = s->write_thread[cell];
         if (stamp > c->base_all && !(stamp == good_stamp && thread == good_thread) &&
             !(are_strong(kind, s->write_insn[cell] >> RACE_KIND_SHIFT) &&
+              (stamp != RACE_FOREIGN || foreign_is_strong(w, op, cell)) &&
               !in_step(w, op, rep, thread, s->write_insn[cell])) &&
             !told) {
             bool all = true;

@@ -35,11 +35,18 @@ static void forget_fences(struct warp_clock *c, int lane)
     }
 }
 
+static void forget_proxies(struct warp_clock *c)
+{
+    for (int space = 0; space < PROXY_SPACES; ++space)
+        clock_drop(&c->proxy[space]);
+}
+
 static void forget_known(struct warp_clock *c, int lane)
 {
     clock_drop(&c->known[lane]);
     world_drop(&c->world[lane]);
     world_drop(&c->seen[lane]);
+    world_drop(&c->narrow[lane]);
 }
 
 static void forget_places(struct races *s)
@@ -76,7 +83,7 @@ void races_destroy(struct cta *cta)
             forget_known(cta->warp[i].clock, lane);
             forget_fences(cta->warp[i].clock, lane);
         }
-        clock_drop(&cta->warp[i].clock->proxy);
+        forget_proxies(cta->warp[i].clock);
         free(cta->warp[i].clock);
     }
     free(s);
@@ -118,10 +125,11 @@ void races_start(struct cta *cta)
     s->pending = false;
     race_foreign_free(s);
     memset(s->fenced, 0, sizeof s->fenced);
+    s->narrow = false;
     uint32_t base = s->start = s->time++;
     for (int i = 0; i < cta->warps; ++i) {
         struct warp_clock *c = cta->warp[i].clock;
-        clock_drop(&c->proxy);
+        forget_proxies(c);
         for (int lane = 0; lane < WARP; ++lane) {
             forget_known(c, lane);
             c->base[lane] = c->wbase[lane] = base;
