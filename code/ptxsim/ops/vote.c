@@ -22,9 +22,10 @@ static void report_outside(struct warp *w, const struct op *op, uint32_t mask, c
 
 void warp_sync_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
+    if (!w->clock)
+        return;
     report_outside(w, op, mask, (const u32 *)(r + op->b));
-    if (w->clock)
-        race_warp_sync(w, mask);
+    race_warp_sync(w, mask);
 }
 
 void report_sources(struct warp *w, const struct op *op, uint32_t mask, const int32_t from[WARP],
@@ -134,7 +135,7 @@ void redux_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 // The leader is the lowest member. regs[0]: its lane (or NO_REGISTER), d: whether this is it.
 void elect_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    (void)w;
+    report_outside(w, op, mask, (const u32 *)(r + op->b));
     uint32_t p = 0;
     for (uint32_t left = mask; left; left &= left - 1) {
         int i = __builtin_ctz(left);

@@ -16,6 +16,7 @@
 #include "address.h"
 #include "async.h"
 #include "ptxsim/machine/film.h"
+#include "ptxsim/races/cells.h"
 #include "scalars.h"
 
 #include <stdlib.h>
@@ -202,7 +203,7 @@ static bool take_piece(struct warp *w, const struct pending *p, uint32_t at, enu
             return false;
     }
     if (cta->races) {
-        if (stage != ISSUE)
+        if (stage != ISSUE && written_since(cta->races, at, 16, p->issued))
             race_overwritten(w, op, 0, at, 16, p->issued);
         race_shared(w, op, ~0u, at, 16, stage == OTHERS_WAIT ? RACE_LOOK : RACE_READ, NULL);
         *proxy = *proxy && !race_proxy(w, op, 0, cta, at, 16, false); // reported once an operand

@@ -37,8 +37,7 @@ bool race_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at
     if (!s || !bytes || !within(at, bytes, w->cta->shared_bytes))
         return false;
     for (uint32_t cell = at >> s->shift; cell <= (at + bytes - 1) >> s->shift; ++cell) {
-        if (s->writes[cell >> LINE_SHIFT].stamp <= issued ||
-            !is_overwritten(w, lane, s->write_thread[cell], s->write_stamp[cell], issued))
+        if (!is_overwritten(w, lane, s->write_thread[cell], s->write_stamp[cell], issued))
             continue;
         report_overwritten(w, op, lane, at, bytes, s->write_thread[cell], s->write_insn[cell]);
         return true;
@@ -114,11 +113,16 @@ bool race_proxy(struct warp *w, const struct op *op, int lane, const struct cta 
     if (!s || !bytes || !within(at, bytes, home->shared_bytes))
         return false;
     uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift;
+    uint32_t good_stamp = 0, good_thread = 0; // neighbours are mostly written by one thread
     for (uint32_t cell = first; cell <= last; ++cell) {
         uint32_t stamp = s->write_stamp[cell], thread = s->write_thread[cell];
-        if (stamp <= s->start || stamp >= RACE_FOREIGN || is_bulk(w, s->write_insn[cell]) ||
-            is_fenced(w, home, thread, stamp))
+        if (stamp <= s->start || stamp >= RACE_FOREIGN ||
+            (stamp == good_stamp && thread == good_thread) || is_bulk(w, s->write_insn[cell]))
             continue;
+        if (is_fenced(w, home, thread, stamp)) {
+            good_stamp = stamp, good_thread = thread;
+            continue;
+        }
         report_proxy(w, op, lane, home, at, bytes, store, thread, s->write_insn[cell], true);
         return true;
     }

@@ -244,6 +244,7 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
         if (p) {
             completed_join(&w->cta->races->seen, &p->completed);
             world_join(&c->narrow[lane], p->narrow);
+            w->cta->races->told_narrowly |= p->narrow != NULL;
         }
         pthread_mutex_unlock(lock);
         if (now) {
@@ -285,6 +286,7 @@ void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)
         note_fence(w, i, FENCE_CTA);
         if (!whole_gpu) {
             w->cta->races->narrow = true;
+            w->cta->races->told_narrowly |= c->seen[i] != NULL;
             world_join(&c->narrow[i], c->seen[i]);
         } else {
             note_fence(w, i, FENCE_GPU);

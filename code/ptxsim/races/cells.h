@@ -80,6 +80,16 @@ static inline bool reading_before(const struct read_plane *plane, uint32_t line,
     return r->older <= stamp && (!r->cells || r->stamp <= stamp);
 }
 
+// Whether any cell of some bytes may have been written after a time.
+static inline bool written_since(const struct races *s, uint32_t at, uint32_t bytes, uint32_t time)
+{
+    uint32_t late = 0;
+    for (uint32_t line = at >> s->shift >> LINE_SHIFT;
+         line <= (at + bytes - 1) >> s->shift >> LINE_SHIFT; ++line)
+        late |= s->writes[line].stamp > time;
+    return late;
+}
+
 // A line was last written by an access that was on its way then. Whether what it holds now is in order for
 // all lanes.
 bool race_line_arrived(struct races *s, const struct warp_clock *c, uint32_t line);

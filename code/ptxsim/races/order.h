@@ -130,7 +130,9 @@ RULE bool is_shown(const struct cta *cta, enum proxy_space space, uint64_t of, u
 
 RULE bool is_fenced(const struct warp *w, const struct cta *home, uint32_t thread, uint32_t stamp)
 {
-    return is_shown(home, PROXY_SHARED, home->number, thread, stamp) ||
+    const struct clock *own = home->warp[thread / WARP].clock->proxy[PROXY_SHARED]; // mostly enough
+    return (own && clock_knows(own, thread, stamp)) ||
+           is_shown(home, PROXY_SHARED, home->number, thread, stamp) ||
            (home != w->cta && is_shown(w->cta, PROXY_SHARED, home->number, thread, stamp));
 }
 

@@ -147,6 +147,7 @@ struct races {                            // of a CTA
     bool pending;                  // whether there may be stamps RACE_PENDING or RACE_FOREIGN
     bool fenced[FENCE_SCOPES];     // whether a thread of the CTA has executed such a fence
     bool narrow;                   // whether one has executed a fence for the CTA only
+    bool told_narrowly;            // whether warp_clock.narrow of any lane is not NULL
     struct foreign *foreign;       // who it was where a stamp is RACE_FOREIGN; NULL: nobody yet
     struct init {                  // an mbarrier's, until the cluster's barrier has shown it
         uint32_t at, thread, stamp;

@@ -125,7 +125,7 @@ void races_start(struct cta *cta)
     s->pending = false;
     race_foreign_free(s);
     memset(s->fenced, 0, sizeof s->fenced);
-    s->narrow = false;
+    s->narrow = s->told_narrowly = false;
     uint32_t base = s->start = s->time++;
     for (int i = 0; i < cta->warps; ++i) {
         struct warp_clock *c = cta->warp[i].clock;

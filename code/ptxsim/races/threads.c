@@ -195,6 +195,17 @@ void race_warp_sync(struct warp *w, uint32_t lanes)
     race_summarise(w);
 }
 
+// All threads of a CTA have been told what any of them has been told with a fence for one CTA only.
+static void share_narrow(struct cta *cta)
+{
+    struct world *all = NULL;
+    for (int i = 0; i < cta->warps * WARP; ++i)
+        world_join(&all, cta->warp[i / WARP].clock->narrow[i % WARP]);
+    for (int i = 0; i < cta->warps * WARP; ++i)
+        world_join(&cta->warp[i / WARP].clock->narrow[i % WARP], all);
+    world_drop(&all);
+}
+
 void race_barrier_all(struct cta *cta)
 {
     struct races *s = cta->races;
@@ -202,6 +213,8 @@ void race_barrier_all(struct cta *cta)
         return;
     struct world *world = NULL;
     completed_join(&s->completed, &s->seen);
+    if (s->told_narrowly)
+        share_narrow(cta);
     for (int i = 0; i < cta->warps; ++i)
         for (int lane = 0; !cta->warp[i].clock->alone && lane < WARP; ++lane)
             world_join(&world, cta->warp[i].clock->world[lane]);

@@ -446,6 +446,7 @@ template <bool WRONG> __global__ void store_between(int *out, const CUtensorMap 
     }
     __syncthreads();
     row[threadIdx.x] = 0; // <- store_between
+    proxy_fence();
     __syncthreads();
     if (threadIdx.x == 0)
         asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
@@ -463,6 +464,7 @@ template <bool WRONG> __global__ void store_own(int *out, const CUtensorMap *)
         if (!WRONG)
             asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
         row[0] = 1; // <- store_own
+        proxy_fence();
         asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
     }
 }

@@ -934,18 +934,18 @@ __device__ volatile int message, sent;
 
 template <bool SEND, bool RECEIVE> __device__ __forceinline__ void pass_message(int *out)
 {
-    if (threadIdx.x)
-        return;
-    if (blockIdx.x == 0) {
+    if (threadIdx.x == 0 && blockIdx.x == 0) {
         message = 7;
         SEND ? __threadfence_block() : __threadfence();
         sent = 1;
-    } else {
+    } else if (threadIdx.x == 0) {
         while (!sent)
             ;
         RECEIVE ? __threadfence_block() : __threadfence();
-        *out = message; // <- sent_to_block, received_for_block
     }
+    __syncthreads();
+    if (threadIdx.x == 32 && blockIdx.x > 0)
+        *out = message; // <- sent_to_block, received_for_block
 }
 
 template <bool WRONG> __global__ void sent_to_block(int *out, const int *)

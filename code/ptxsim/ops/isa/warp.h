@@ -37,9 +37,12 @@ static void FN(shfl)(ARGUMENTS)
     case SHFL_BFLY: FN(shfl_lanes)(SHFL_BFLY, b, c, from, within); break;
     default: FN(shfl_lanes)(SHFL_IDX, b, c, from, within);
     }
-    bool named = op->regs[1] != NO_REGISTER;
-    if (__builtin_expect(w->alive != ~0u || named, 0) && w->clock)
-        report_sources(w, op, mask, from, named ? (const u32 *)(r + op->regs[1]) : NULL);
+    const u32 *named = op->regs[1] != NO_REGISTER ? (const u32 *)(r + op->regs[1]) : NULL;
+    uint32_t all = w->alive;
+    if (named)
+        LANES all &= named[i];
+    if (__builtin_expect(all != ~0u, 0) && w->clock)
+        report_sources(w, op, mask, from, named);
     uint32_t value[WARP];
 #if defined OPS_AVX512
     __m512i low = _mm512_loadu_si512(a), high = _mm512_loadu_si512(a + 16);
