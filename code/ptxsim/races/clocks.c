@@ -23,20 +23,6 @@ void world_drop(struct world **world)
     free(x);
 }
 
-struct clock *clock_share(struct clock *c)
-{
-    if (c)
-        __atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED);
-    return c;
-}
-
-struct world *world_share(struct world *x)
-{
-    if (x)
-        __atomic_add_fetch(&x->refs, 1, __ATOMIC_RELAXED);
-    return x;
-}
-
 struct clock *clock_own(struct clock **clock, uint32_t threads)
 {
     struct clock *old = *clock;

@@ -234,11 +234,11 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
             report_global(w, op, by, at, bytes, access, &p, true);
             told = true;
         }
-        if (!told && access == RACE_READ && told_narrowly(w, op, by, &p)) {
-            report_narrow(w, op, by, at, bytes, &p);
-            told = true;
-        }
         if (access == RACE_READ) {
+            if (!told && w->clock->narrow[by] && told_narrowly(w, op, by, &p)) {
+                report_narrow(w, op, by, at, bytes, &p);
+                told = true;
+            }
             uint32_t more = note_read(w, lane, page, cell, me) ? 0 : 1u << lane;
             if (other != lane) {
                 struct party also = party_by(w, other, op);

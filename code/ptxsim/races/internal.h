@@ -17,12 +17,24 @@ static inline void *need(void *memory)
 
 // ---- Clocks (clocks.c) --------------------------------------------------------------------------
 
-struct clock *clock_share(struct clock *c);
+static inline struct clock *clock_share(struct clock *c)
+{
+    if (c)
+        __atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED);
+    return c;
+}
+
+static inline struct world *world_share(struct world *x)
+{
+    if (x)
+        __atomic_add_fetch(&x->refs, 1, __ATOMIC_RELAXED);
+    return x;
+}
+
 // A clock that may be written: *clock itself if nobody else holds it, else a copy; NULL becomes a new clock.
 struct clock *clock_own(struct clock **clock, uint32_t threads);
 
 struct world *world_of(uint64_t cta, struct clock *clock); // of one CTA
-struct world *world_share(struct world *x);
 void world_drop(struct world **world);
 void world_join(struct world **into, struct world *more);
 // Without the clock of one CTA: the world itself, shared, if it has none.

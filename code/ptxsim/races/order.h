@@ -266,11 +266,10 @@ RULE bool mine_in_step(const struct warp *w, const struct op *op, int lane, cons
 RULE bool writer_races(const struct warp *w, const struct op *op, int lane, enum race_access access,
                        const struct party *p)
 {
-    return p->stamp && !party_before(w, lane, p) &&
-           !(are_morally_strong(w, op, p->cta, p->kind, p->insn) &&
-             !mine_in_step(w, op, lane, p)) &&
-           !(access == RACE_READ && is_load_of_cas(w, op->insn, p->insn)) &&
-           !mine_of_matrices(w, op, p);
+    if (!p->stamp || party_before(w, lane, p) || mine_of_matrices(w, op, p) ||
+        (access == RACE_READ && is_load_of_cas(w, op->insn, p->insn)))
+        return false;
+    return !are_morally_strong(w, op, p->cta, p->kind, p->insn) || mine_in_step(w, op, lane, p);
 }
 
 // The first of some lanes whose write is a race with such reads, and the thread that has read; -1: there is no
@@ -299,10 +298,11 @@ RULE int race_with(const struct warp *w, const struct op *op, uint32_t lanes,
 // Whether a lane's write is a race with a read by a party.
 RULE bool reader_races(const struct warp *w, const struct op *op, int lane, const struct party *p)
 {
+    if (!p->stamp || party_before(w, lane, p) || is_complete(w, p) || mine_of_matrices(w, op, p))
+        return false;
     bool strong = are_morally_strong(w, op, p->cta, p->kind, p->insn) ||
                   (op->order && p->kind == RACE_PLAIN && is_load_of_cas(w, p->insn, op->insn));
-    return p->stamp && !(strong && !mine_in_step(w, op, lane, p)) && !party_before(w, lane, p) &&
-           !is_complete(w, p) && !mine_of_matrices(w, op, p);
+    return !strong || mine_in_step(w, op, lane, p);
 }
 
 // Whether a party's read need not be remembered once a lane's later read (me) is: whoever is in order with the
