@@ -9,11 +9,11 @@ only_chapters := $(if $(filter-out chapter% lab% starter% profile%,$(or $(MAKECM
 there = $(wildcard build/obj/code/ptxsim/ops/isa/$(1).o)
 not_here := $(if $(only_chapters),$(foreach i,$(filter-out $(isa),base avx2 avx512),$(if $(call there,$i),,$i)))
 # The simulator's floors, lowest first: each uses only those below it (code/ptxsim/ptxsim.h).
-ptxsim := $(image) $(filter-out $(not_here:%=code/ptxsim/ops/isa/%.c),$(foreach f,base parse machine ops ops/isa decode exec cudart,$(call sources,code/ptxsim/$f)))
+ptxsim := $(image) $(filter-out $(not_here:%=code/ptxsim/ops/isa/%.c),$(foreach f,base parse machine races ops ops/isa decode exec cudart,$(call sources,code/ptxsim/$f)))
 
 $(call objects,$(ptxsim)): OPT := -fno-semantic-interposition -fno-math-errno -fno-trapping-math
 # A function that begins where a cache line does runs as fast whatever stands before it.
-$(call objects,$(filter $(foreach f,machine ops exec,code/ptxsim/$f/%),$(ptxsim))): OPT := -O3 -falign-functions=64 $(OPT)
+$(call objects,$(filter $(foreach f,machine races ops exec,code/ptxsim/$f/%),$(ptxsim))): OPT := -O3 -falign-functions=64 $(OPT)
 # What older processors take is compiled in half the time, and a tenth slower there.
 build/obj/code/ptxsim/ops/isa/base.o: OPT := $(patsubst -O3,-O2,$(OPT))
 

@@ -6,7 +6,8 @@
 //   base/     base.h     arenas, texts, names of files; the device's memory and its bounds
 //   parse/    module.h   PTX text -> struct module: kernels, functions, variables, instructions
 //   machine/  machine.h  what operations run on: programs (program.h), warps, CTAs, host threads;
-//                        faults, races (races.h), traces, wavefronts, the floors of an L4
+//                        faults, names, traces, wavefronts, the floors of an L4
+//   races/    races.h    which accesses to memory nothing orders
 //   ops/      ops.h      the operations on 32 lanes: arithmetic, memory, control, copies, matrices;
 //                        isa/ has those that are compiled for each instruction set of the host
 //   decode/   decode.h   struct module -> struct program: operations, places of operands
@@ -37,7 +38,7 @@ struct kernel;
 // the token, what was expected. An instruction that is not supported is an error of the kernel
 // that holds it, raised when that kernel is launched (so that unused code does no harm).
 struct module *module_parse(const char *ptx, char *why, size_t size);
-// The same of several texts (-rdc=true: one a source file), whose names are linked.
+// Parses several texts (-rdc=true: one a source file), whose names are linked, as module_parse does one.
 struct module *module_link(char *const *texts, size_t count, char *why, size_t size);
 void module_free(struct module *module);
 struct kernel *module_kernel(struct module *module, const char *mangled_name);
@@ -166,7 +167,8 @@ struct launch {
         libraries; // but those of CUB, Thrust and CUTLASS, which are known by their names only: whoever
                    // may have borrowed such a name is not to have this
     bool races;       // races in shared and global memory
-    bool mine;        // only those of the program's own files (races.h)
+    bool strict;      // an atomic operation without .acquire orders nothing before a fence
+    bool mine;        // only those of the program's own files (races/)
     uint64_t reports; // of a host thread, after which it is stopped; 0: a million
     void (*note)(enum fault_kind kind, const char *text); // with each further fault; may be NULL
     // Takes what the threads print, when the launch is over; NULL: it goes to stdout.

@@ -26,19 +26,25 @@ plant() {
     [ "${lines[0]}" = "in order, lowest first; each folder uses only those before it:" ]
     [[ ${lines[1]} == "  code/image "* ]]
     [ "$(grep -oE '^  code/ptxsim[a-z/]*' <<<"$output" | xargs)" = "code/ptxsim code/ptxsim/base \
-code/ptxsim/parse code/ptxsim/machine code/ptxsim/ops code/ptxsim/decode code/ptxsim/exec code/ptxsim/cudart \
-code/ptxsim/tool" ]
+code/ptxsim/parse code/ptxsim/machine code/ptxsim/races code/ptxsim/ops code/ptxsim/decode code/ptxsim/exec \
+code/ptxsim/cudart code/ptxsim/tool" ]
 }
 
-@test "an upward use is named with both files" {
+@test "upward uses are named with both files: of exec/ below it, of a report of races in machine/, of an operation in races/" {
     scratch
     code/tools/check-floors "$TREE"
     plant code/ptxsim/base/arena.c 'int launch_run(void); int planted(void); int planted(void) { return launch_run(); }'
+    plant code/ptxsim/machine/names.c 'void race_leave(void); void planted_2(void); void planted_2(void) { race_leave(); }'
+    plant code/ptxsim/races/storage.c 'void wgmma_op(void); void planted_3(void); void planted_3(void) { wgmma_op(); }'
     run code/tools/check-floors "$TREE"
     echo "$output"
     [ "$status" -eq 1 ]
-    [ "$output" = "code/ptxsim/base/arena.c (code/ptxsim/base) uses launch_run of code/ptxsim/exec/launch.c \
-(code/ptxsim/exec), which is above it" ]
+    [ "$(sort <<<"$output")" = "code/ptxsim/base/arena.c (code/ptxsim/base) uses launch_run of code/ptxsim/exec/launch.c \
+(code/ptxsim/exec), which is above it
+code/ptxsim/machine/names.c (code/ptxsim/machine) uses race_leave of code/ptxsim/races/cluster.c (code/ptxsim/races), \
+which is above it
+code/ptxsim/races/storage.c (code/ptxsim/races) uses wgmma_op of code/ptxsim/ops/wgmma.c (code/ptxsim/ops), \
+which is above it" ]
 }
 
 @test "a use of a file that the header of the folder lists below is named, and so no circle closes in cudart" {

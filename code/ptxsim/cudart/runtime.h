@@ -31,8 +31,9 @@
 // CUDA_LAUNCH_BLOCKING=1, and by every call after it.
 //
 // The environment: PTXSIM_CHECK=off checks bounds only, memory also reads of what nothing has
-// written; by default races are checked, too (races.h), which takes at most about as long again as
-// the rest; mine tells of no race that lies within headers of the toolkit. PTXSIM_UNWRITTEN=libraries lets
+// written; by default races are checked, too (races/), which takes at most about as long again as
+// the rest; mine tells of no race that lies within headers of the toolkit, and strict has atomic operations
+// order nothing without a fence. PTXSIM_UNWRITTEN=libraries lets
 // CUB, Thrust and CUTLASS load what nothing has written. PTXSIM_SCHEDULE=N is another
 // order of the warps' turns, PTXSIM_THREADS=N the host's threads, PTXSIM_REPORT=FILE the report.
 // PTXSIM_BUDGET=N stops a launch after N warp instructions, and says which loop it was in;
@@ -147,16 +148,17 @@ struct CUkern_st *kernel_launched(void);            // the kernels that were lau
 void kernel_was_launched(struct CUkern_st *kernel); // for the first time
 // Attributes as cudaFuncGetAttributes gives them; registers from the machine code for sm_89.
 cudaError_t kernel_attributes(struct CUkern_st *kernel, struct cudaFuncAttributes *attributes);
-// The same of a kernel without machine code, estimated, which is said once.
+// Registers of a kernel without machine code, estimated from its PTX; the user is told once.
 int estimated_registers(struct CUkern_st *kernel);
-// The kernel of that name, of the program's; NULL: there is none.
+// The program's kernel of that name; NULL: there is no such kernel.
 struct CUkern_st *kernel_named(const char *name);
 // A kernel by what host code calls it: the stub's address, or a handle.
 cudaError_t kernel_find(const void *function, struct CUkern_st **kernel);
-// That of a binary, by its mangled name: registered already; or found in its module. NULL: there is none.
+// The kernel of a binary by its mangled name, if it is registered; or found in the binary's module. NULL: there
+// is no such kernel.
 struct CUkern_st *kernel_registered(const struct binary *binary, const char *name);
 struct CUkern_st *kernel_of(struct binary *binary, const char *name);
-// The fat binary behind nvcc's wrapper of it; NULL: it is none.
+// The fat binary in nvcc's wrapper; NULL: this is no such wrapper.
 const void *wrapped(const void *wrapper);
 
 enum { PARAM_BYTES_MAX = 32764 };

@@ -34,8 +34,8 @@ static bool checks_are(const char *what)
 {
     const char *text = getenv("PTXSIM_CHECK");
     if (text && *text && strcmp(text, "off") && strcmp(text, "memory") && strcmp(text, "all") &&
-        strcmp(text, "mine")) {
-        complain("PTXSIM_CHECK: \"%s\" is none of off, memory, mine, all: ignored", text);
+        strcmp(text, "mine") && strcmp(text, "strict")) {
+        complain("PTXSIM_CHECK: \"%s\" is none of off, memory, mine, all, strict: ignored", text);
         unsetenv("PTXSIM_CHECK");
         return false;
     }
@@ -176,6 +176,7 @@ static cudaError_t launch_now(const struct launch_order *order)
         .budget = environment_number("PTXSIM_BUDGET", INT64_MAX),
         .check = !checks_are("off"),
         .races = !checks_are("off") && !checks_are("memory"),
+        .strict = checks_are("strict"),
         .mine = checks_are("mine"),
         .libraries = libraries_may(),
         .note = take_note,

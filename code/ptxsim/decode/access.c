@@ -32,6 +32,14 @@ static uint8_t order_of(const struct decoder *d)
     return order & ORDER_STRONG ? order : 0;
 }
 
+static void set_order(struct decoder *d, struct op *op)
+{
+    op->order = order_of(d);
+    this_insn(d)->scope = has(d, MOD_cta)       ? SCOPE_CTA
+                          : has(d, MOD_cluster) ? SCOPE_CLUSTER
+                                                : SCOPE_GPU;
+}
+
 void note_size(struct decoder *d, int bytes)
 {
     int shift = __builtin_ctz((unsigned)bytes);
@@ -229,7 +237,7 @@ static void decode_access(struct decoder *d, bool store)
     op->vector = (uint8_t)count;
     op->width = width;
     op->is_signed = is_signed(d);
-    op->order = order_of(d);
+    set_order(d, op);
     op->cluster = has(d, MOD_shared_cluster);
     this_insn(d)->element = op->bytes;
     if (address.space != SPACE_LOCAL && address.space != SPACE_PARAM) // the thread's own
@@ -308,7 +316,7 @@ static void decode_atomic(struct decoder *d, bool returns)
     set_address(op, &address);
     set_atomic(d, op);
     op->regs = regs;
-    op->order = order_of(d);
+    set_order(d, op);
     op->cluster = has(d, MOD_shared_cluster);
     this_insn(d)->element = op->bytes;
 }

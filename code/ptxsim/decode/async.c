@@ -279,5 +279,8 @@ void decode_fence(struct decoder *d)
 void decode_fence_proxy(struct decoder *d)
 {
     bool async = has(d, MOD_async) || has(d, MOD_async_generic);
-    emit(d, async ? proxy_fence_op : nothing_op, 0);
+    bool shared = has(d, MOD_shared_cta) || has(d, MOD_shared_cluster), global = has(d, MOD_global);
+    struct op *op = emit(d, async ? proxy_fence_op : nothing_op, 0);
+    op->imm =
+        (shared || !global ? PROXY_FENCE_SHARED : 0) | (global || !shared ? PROXY_FENCE_GLOBAL : 0);
 }

@@ -18,7 +18,10 @@ void decode_shfl(struct decoder *d)
     uint32_t place = destination(d, to, 4), a = source(d, operand(d, 1), 4),
              b = source(d, operand(d, 2), 4);
     uint32_t c = source(d, operand(d, 3), 4);
-    regs[1] = members_source(d, operand(d, 4));
+    const struct operand *members = operand(d, 4);
+    regs[1] = members_source(d, members);
+    if (members->kind == OPERAND_IMMEDIATE && (uint32_t)members->value == ~0u)
+        regs[1] = NO_REGISTER; // whom it would name need not be looked at
     struct op *op = emit_plain(d, OP_shfl, place, a, b, c);
     op->regs = regs;
     op->imm = mode;

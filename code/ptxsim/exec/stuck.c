@@ -193,11 +193,9 @@ static void describe_wait(const struct cta *cta, const struct warp *w, const str
         what[0] = ',';
         what[1] = ' ';
     }
-    if (insn->at.line)
-        snprintf(text, size, "%s:%d%s (%s%s)", insn->at.file, insn->at.line, insn->at.callers,
-                 insn->opcode, what);
-    else
-        snprintf(text, size, "PTX line %d (%s%s)", insn->ptx_line, insn->opcode, what);
+    char where[544];
+    insn_line(p, (uint32_t)(insn - p->insns), where, sizeof where);
+    snprintf(text, size, "%s (%s%s)", where, insn->opcode, what);
 }
 
 // Whether some lanes of a warp go round in a loop; the others may wait.

@@ -3,23 +3,21 @@
 
 #include <stdio.h>
 
-void fault_text(char *text, size_t size, struct warp *w, const struct op *op, int lane,
-                const char *format, va_list arguments)
+size_t fault_text(char *text, size_t size, struct warp *w, const struct op *op, int lane,
+                  const char *format, va_list arguments)
 {
     const struct cta *cta = w->cta;
     char name[128];
     kernel_base_name(cta->program->kernel->info.name, name, sizeof name);
-    const struct insn_info *insn = op ? &cta->program->insns[op->insn] : NULL;
     char where[544] = "";
-    if (insn && insn->at.line)
-        snprintf(where, sizeof where, ", %s:%d%s", insn->at.file, insn->at.line, insn->at.callers);
-    else if (insn)
-        snprintf(where, sizeof where, ", PTX line %d", insn->ptx_line);
-    int used = snprintf(text, size, "%s%s, block (%u,%u,%u), thread (%u,%u,%u): ", name, where,
-                        cta->index[0], cta->index[1], cta->index[2], w->tid[0][lane],
-                        w->tid[1][lane], w->tid[2][lane]);
-    if (used > 0 && (size_t)used < size)
-        vsnprintf(text + used, size - (size_t)used, format, arguments);
+    if (op)
+        insn_line(cta->program, op->insn, where, sizeof where);
+    int used = snprintf(text, size, "%s%s%s, block (%u,%u,%u), thread (%u,%u,%u): ", name,
+                        op ? ", " : "", where, cta->index[0], cta->index[1], cta->index[2],
+                        w->tid[0][lane], w->tid[1][lane], w->tid[2][lane]);
+    size_t prefix = used < 0 ? 0 : (size_t)used < size ? (size_t)used : size - 1;
+    vsnprintf(text + prefix, size - prefix, format, arguments);
+    return prefix;
 }
 
 void fault_at(struct warp *w, const struct op *op, int lane, enum fault_kind kind,

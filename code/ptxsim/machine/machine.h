@@ -1,4 +1,4 @@
-// machine.h: what operations run on: warps, CTAs, the host's threads; faults, races, traces, and
+// machine.h: what operations run on: warps, CTAs, the host's threads; faults, names, traces, and
 // the wavefronts of an access.
 #ifndef PTXSIM_MACHINE_H
 #define PTXSIM_MACHINE_H
@@ -138,7 +138,18 @@ static inline struct cta *cta_at(struct cta *cta, int rank)
     return cta->cluster ? cta->cluster->cta[rank] : cta;
 }
 
-#include "races.h"
+// What the checks have found (races/report.c): the kernel goes on, and it is told at its end. A pair of lines
+// is one entry.
+struct race_log {
+    uint64_t total; // accesses that were reported
+    struct race_entry {
+        enum fault_kind kind;
+        uint32_t insn, other; // whose line it names, and that of the other party
+        uint64_t cta, count;  // the lowest CTA, whose text it is; accesses
+        char text[1024];
+    } * entries;
+    size_t count, capacity;
+};
 
 struct child_entry {
     struct child child;
@@ -190,9 +201,19 @@ void trace_ask(struct trace *trace, const struct warp *w, uint32_t insn, uint32_
 void trace_access(struct trace *trace, const struct warp *w, uint32_t insn, const uint32_t at[WARP],
                   int bytes, uint32_t mask, bool store);
 
-// Writes "kernel, line, block, thread: text" into `text`, cut at `size`; op may be NULL.
-void fault_text(char *text, size_t size, struct warp *w, const struct op *op, int lane,
-                const char *format, va_list arguments);
+// ---- Names and faults (names.c, fault.c) --------------------------------------------------------
+
+// "file:line" of an instruction, as it is named to the user; in `text`.
+const char *insn_line(const struct program *program, uint32_t insn, char *text, size_t size);
+// " (tile + 128)", the variable that an address of shared memory lies in, or "".
+const char *shared_name(const struct program *program, uint32_t at, char *text, size_t size);
+// The name of a variable as it is in the source: "t" of "_ZZ9attentionE1t".
+void variable_name(const struct variable *variable, char *name, size_t size);
+
+// Writes "kernel, line, block, thread: text" into `text`, cut at `size`; op may be NULL. Gives the length of
+// what stands before the text.
+size_t fault_text(char *text, size_t size, struct warp *w, const struct op *op, int lane,
+                  const char *format, va_list arguments);
 // Records the CTA's first fault: kernel, line, block and thread, then the text.
 void fault_at(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
               const char *format, ...) __attribute__((format(printf, 5, 6)));
@@ -210,9 +231,9 @@ static inline struct insn_counts *counts_of(struct warp *w, const struct op *op)
 // gets the wavefronts that these parts take without any conflict. test_counts.c compares all of
 // these with what an H200 counts.
 int shared_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least);
-// The same of a store: no two parts go together.
+// Wavefronts of one shared store: no two parts go together.
 int shared_store_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask, int *least);
-// The same of an atomic operation, 4 or 8 bytes: lanes with the same address take turns. swaps:
+// Wavefronts of an atomic operation on shared memory, 4 or 8 bytes a lane: lanes with the same address take turns. swaps:
 // compare-and-swap, which takes each turn twice.
 int shared_atomic_wavefronts(const uint64_t address[WARP], int bytes, uint32_t mask, bool swaps,
                              int *least);

@@ -77,6 +77,11 @@ enum mbarrier_kind {
     MBARRIER_WAIT,
 };
 
+// Whose accesses a strong access takes into account (PTX ISA, "Scope").
+enum scope { SCOPE_GPU, SCOPE_CLUSTER, SCOPE_CTA };
+// Of a memory operation: it is strong; it acquires, releases; its scope is no wider than the CTA.
+enum order { ORDER_STRONG = 1, ORDER_ACQUIRE = 2, ORDER_RELEASE = 4, ORDER_CTA = 8 };
+
 struct op {
     op_fn *run;
     op_fn *inner;        // what guarded_op calls
@@ -93,7 +98,7 @@ struct op {
     // Of a memory operation: its space; bytes of an element, elements a lane, bytes of a register.
     uint8_t space, bytes, vector, width, is_signed;
     uint8_t wide_address; // the address register has 64 bits
-    uint8_t order;        // of a memory operation: strong, acquire, release (races.h)
+    uint8_t order;        // of a memory operation: bits of enum order
     bool cluster;         // it says .shared::cluster
     uint8_t family;       // enum family
     union {               // by what it is; ops.h says which of them an operation has
@@ -141,6 +146,7 @@ struct program {
         uint32_t tensor_flops, tensor_flops_8bit, tensor_instructions;
         bool mufu, barrier, store;
         uint8_t family;          // enum family
+        uint8_t scope;           // enum scope, of a load, a store or an atomic operation
         bool is_volatile, swaps; // swaps: it compares and swaps (.cas)
         uint8_t element; // bytes of an element of a load, a store or an atomic operation; else 0
         bool polls;      // a volatile load that is asked again, in a loop that its value ends
@@ -151,7 +157,7 @@ struct program {
     size_t shared_bytes;   // static, with the called functions' variables
     bool asks_reserved;    // for the shared memory that is kept for the system
     size_t dynamic_offset; // where dynamic shared memory starts, past the padding that it asks for
-    uint8_t cell_shift;    // log2 of the smallest access to memory, at most 4 bytes (races.h)
+    uint8_t cell_shift;    // log2 of the smallest access to memory, at most 4 bytes (races/)
     // With room for every frame once, and the stack that the launch gives (recursion, alloca).
     size_t local_bytes, frames_local_bytes; // a thread's local memory
     bool has_alloca;

@@ -34,6 +34,7 @@ struct bulk { // a load or a store on its way
     // A load: kept by the CTA to whose memory it goes
     uint32_t meeting, phase, stamp, count, piece_bytes;
     struct piece *pieces;
+    uint32_t issued;  // what reads shared memory: race_issue
     bool from_shared; // of the CTA that issued it: the pieces are read there when they come
     // A store
     uint32_t group; // of its thread's
@@ -168,6 +169,7 @@ static bool read_global(struct warp *w, const struct op *op, int lane, uint64_t 
     }
     struct insn_counts *count = counts_of(w, op);
     global_touch(w, at, bytes, false);
+    race_proxy_global(w, op, lane, at, bytes);
     race_global(w, op, 1u << lane, at, bytes, RACE_READ, NULL);
     count->global_bytes += bytes;
     count->sectors += (at + bytes - 1) / 32 - at / 32 + 1;
@@ -191,8 +193,7 @@ static bool claim(struct warp *w, const struct op *op, int lane, struct cta *hom
 {
     if (!has_room(w, op, lane, home, at, bytes, true))
         return false;
-    if (home == w->cta)
-        race_proxy(w, op, lane, at, bytes, true);
+    race_proxy(w, op, lane, home, at, bytes, true);
     cluster_race(w, op, lane, home, at, bytes, RACE_ASYNC, NULL);
     if (home->written) // a read that is too early is reported as a race, not as uninitialised
         written_mark(home->written, at, bytes);
@@ -381,6 +382,7 @@ static bool load_shared(struct warp *w, char *r, const struct op *op, const stru
             return false;
     }
     bulk->count = *bytes / PIECE;
+    bulk->issued = race_issue(w);
     return true;
 }
 
@@ -455,8 +457,10 @@ static bool read_shared(const struct bulk *b, uint32_t at, uint32_t bytes, uint8
         fault_shared(w, b->op, b->lane, at, bytes, false);
     if (!good)
         return false;
+    if (b->issued)
+        race_overwritten(w, b->op, b->lane, at, bytes, b->issued);
     race_shared(w, b->op, 1u << b->lane, at, bytes, RACE_READ, NULL);
-    race_proxy(w, b->op, b->lane, at, bytes, false);
+    race_proxy(w, b->op, b->lane, w->cta, at, bytes, false);
     if (to)
         memcpy(to, cta->shared + at, bytes);
     return true;
@@ -472,7 +476,7 @@ static bool write_global(const struct bulk *b, uint64_t at, uint32_t bytes, cons
     struct insn_counts *count = counts_of(w, b->op);
     global_defined(w, at, bytes, true);
     global_touch(w, at, bytes, true);
-    race_global(w, b->op, 1u << b->lane, at, bytes, RACE_WRITE, from);
+    race_global(w, b->op, 1u << b->lane, at, bytes, RACE_WRITE, from); // makes the store, too
     count->global_bytes += bytes;
     count->sectors += (at + bytes - 1) / 32 - at / 32 + 1;
     memcpy((void *)(uintptr_t)at, from, bytes);
@@ -619,6 +623,7 @@ static void issue_store(struct warp *w, char *r, const struct op *op, const stru
     if (!o->tensor && !has_room(w, op, lane, w->cta, b.at, b.bytes, false))
         return;
     store(&b, false);
+    b.issued = race_issue(w);
     if (w->cta->film)
         film_bulk(w->cta->film, op->insn, lane, b.at,
                   o->tensor ? box_of(&b.map, b.from).rows * box_of(&b.map, b.from).row : b.bytes, 0,

@@ -3,7 +3,7 @@
 // A cp.async reads its source when it is issued, and its bytes appear in shared memory at the wait:
 // at wait_group by the thread that issued it, or when a thread sees complete the phase of an
 // mbarrier that the copy was bound to. This is as late as the machine may be: a program that does
-// not wait computes with what was there before, and the race is reported (races.h).
+// not wait computes with what was there before, and the race is reported (races/).
 #include "address.h"
 #include "async.h"
 #include "scalars.h"

@@ -7,7 +7,7 @@
 #ifndef PTXSIM_OPS_H
 #define PTXSIM_OPS_H
 
-#include "ptxsim/machine/machine.h"
+#include "ptxsim/races/races.h"
 
 #include <string.h>
 
@@ -142,8 +142,10 @@ op_fn guarded_op; // inner for the lanes of the guard
 bool whole_warp(struct warp *w, const struct op *op, uint32_t mask);
 op_fn carry_op; // add.cc and relatives
 op_fn vote_op, match_op, redux_op, activemask_op, special_op, elect_op;
-// For race checks: reports the first of the lanes that takes a value from one that has ended.
-void report_left(struct warp *w, const struct op *op, uint32_t mask, const int32_t from[WARP]);
+// For race checks, of a shuffle: reports a lane that its own mask leaves out, and the first lane that takes a value from
+// one that has ended, or that its mask leaves out. named: the masks of the lanes; NULL: they name all.
+void report_sources(struct warp *w, const struct op *op, uint32_t mask, const int32_t from[WARP],
+                    const uint32_t *named);
 op_fn nothing_op;
 op_fn mov_b128_op, pack_b128_op, unpack_b128_op; // regs: the two halves, the lower first
 op_fn warp_sync_op;                              // bar.warp.sync; b: the members
@@ -278,6 +280,7 @@ op_fn copy_group_op; // imm: groups that may be left by a wait, -1: commit; open
 op_fn mbarrier_op;   // operands: a struct mbarrier_operands; mbarrier
 op_fn mbarrier_pending_op;
 op_fn fence_op, proxy_fence_op, nanosleep_op;
+enum { PROXY_FENCE_SHARED = 1, PROXY_FENCE_GLOBAL = 2 }; // bits of the fence's imm: which memory
 
 struct copy_operands {
     uint32_t to, from, size, ignore; // registers; the last two or NO_REGISTER

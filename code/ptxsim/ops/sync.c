@@ -208,8 +208,8 @@ void fence_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 
 void proxy_fence_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    (void)r, (void)op;
-    race_proxy_fence(w, mask);
+    (void)r;
+    race_proxy_fence(w, mask, op->imm & PROXY_FENCE_SHARED, op->imm & PROXY_FENCE_GLOBAL);
 }
 
 void nanosleep_op(struct warp *w, char *r, const struct op *op, uint32_t mask)

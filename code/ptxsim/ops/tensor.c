@@ -10,7 +10,7 @@
 // one for each 8x8 tile whose eight 16-byte rows lie in distinct banks.
 #include "address.h"
 #include "ptxsim/machine/film.h"
-#include "ptxsim/machine/race_cells.h"
+#include "ptxsim/races/cells.h"
 #include "scalars.h"
 
 // Memory behind `bytes` at an address of the operation's space; NULL after a fault. stored: what is stored
@@ -46,6 +46,7 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
         return NULL;
     }
     global_touch(w, at, bytes, store);
+    // It makes a store, too.
     race_global(w, op, store ? 1u << lane : ~0u, at, bytes, store ? RACE_WRITE : RACE_READ, stored);
     return (uint8_t *)(uintptr_t)at;
 }

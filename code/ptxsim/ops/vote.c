@@ -3,30 +3,9 @@
 #include "ops.h"
 #include "scalars.h"
 
-void warp_sync_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+// A lane that its own mask of members leaves out takes part all the same: what comes of it is undefined.
+static void report_outside(struct warp *w, const struct op *op, uint32_t mask, const u32 *named)
 {
-    (void)r, (void)op;
-    if (w->clock)
-        race_warp_sync(w, mask);
-}
-
-void report_left(struct warp *w, const struct op *op, uint32_t mask, const int32_t from[WARP])
-{
-    for (uint32_t left = mask; left; left &= left - 1) {
-        int i = __builtin_ctz(left), lane = from[i] & 31;
-        if (w->alive >> lane & 1)
-            continue;
-        race_report(w, op, i, FAULT_UNINITIALISED, op->insn,
-                    "takes the value of lane %d, which has left the kernel: it is undefined", lane);
-        return;
-    }
-}
-
-// A lane that the mask of members (register b) leaves out takes part all the same: what comes of it is
-// undefined.
-static void report_outside(struct warp *w, const char *r, const struct op *op, uint32_t mask)
-{
-    const u32 *named = (const u32 *)(r + op->b);
     uint32_t all = ~0u;
     for (int i = 0; i < WARP; ++i)
         all &= named[i];
@@ -41,11 +20,36 @@ static void report_outside(struct warp *w, const char *r, const struct op *op, u
     }
 }
 
+void warp_sync_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    if (!w->clock)
+        return;
+    report_outside(w, op, mask, (const u32 *)(r + op->b));
+    race_warp_sync(w, mask);
+}
+
+void report_sources(struct warp *w, const struct op *op, uint32_t mask, const int32_t from[WARP],
+                    const uint32_t *named)
+{
+    if (named)
+        report_outside(w, op, mask, named);
+    for (uint32_t left = mask; left; left &= left - 1) {
+        int i = __builtin_ctz(left), lane = from[i] & 31;
+        bool left_out = named && lane != i && !(named[i] >> lane & 1);
+        if (w->alive >> lane & 1 && !left_out)
+            continue;
+        race_report(w, op, i, FAULT_UNINITIALISED, op->insn,
+                    "takes the value of lane %d, which %s: it is undefined", lane,
+                    w->alive >> lane & 1 ? "its mask leaves out" : "has left the kernel");
+        return;
+    }
+}
+
 // a: the predicate, b: the members, which the scheduler has brought together (SYNC_MEMBERS). d: a
 // predicate or, for a ballot, a register.
 void vote_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    report_outside(w, r, op, mask);
+    report_outside(w, op, mask, (const u32 *)(r + op->b));
     uint32_t p = *(u32 *)(r + op->a) ^ (op->is_signed ? ~0u : 0);
     uint32_t d = *(u32 *)(r + op->d);
     for (uint32_t left = mask; left; left &= left - 1) {
@@ -67,7 +71,7 @@ void vote_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 // match.any, match.all (imm 1). regs[0]: the predicate or NO_REGISTER.
 void match_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    report_outside(w, r, op, mask);
+    report_outside(w, op, mask, (const u32 *)(r + op->b));
     uint64_t value[WARP] = {0};
     uint32_t result[WARP], known = 0;
     const u32 *named = (const u32 *)(r + op->b);
@@ -104,7 +108,7 @@ void match_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 // imm: enum atomic (add, min, max, and, or, xor).
 void redux_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    report_outside(w, r, op, mask);
+    report_outside(w, op, mask, (const u32 *)(r + op->b));
     uint32_t result[WARP];
     const u32 *a = (const u32 *)(r + op->a);
     for (int i = 0; i < WARP; ++i) {
@@ -131,7 +135,7 @@ void redux_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 // The leader is the lowest member. regs[0]: its lane (or NO_REGISTER), d: whether this is it.
 void elect_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    (void)w;
+    report_outside(w, op, mask, (const u32 *)(r + op->b));
     uint32_t p = 0;
     for (uint32_t left = mask; left; left &= left - 1) {
         int i = __builtin_ctz(left);

@@ -16,6 +16,7 @@
 #include "address.h"
 #include "async.h"
 #include "ptxsim/machine/film.h"
+#include "ptxsim/races/cells.h"
 #include "scalars.h"
 
 #include <stdlib.h>
@@ -42,6 +43,7 @@ struct products { // of a warp
         const struct op *op;
         uint64_t a_desc, b_desc;
         uint32_t frame, group, number;
+        uint32_t issued; // for race checks: the CTA's time at the issue
         bool add, taken; // taken: its operands have been read, at the wait of another warp
         uint32_t a[4][WARP];
         uint8_t (*early)[ROW_BYTES]; // operands read at the issue: 16 rows of A, then B; or NULL
@@ -186,11 +188,14 @@ static uint32_t piece_at(const struct layout *l, bool transposed, int row, int k
     return swizzled(l, at);
 }
 
+enum stage { ISSUE, OTHERS_WAIT, WAIT }; // OTHERS_WAIT: another warp waits for this one's product
+
 // Checks a piece and, if `to` is not NULL, copies it there. proxy: whether fences are checked, too.
-static bool take_piece(struct warp *w, const struct op *op, uint32_t at, enum race_access access,
+static bool take_piece(struct warp *w, const struct pending *p, uint32_t at, enum stage stage,
                        bool *proxy, void *to)
 {
     struct cta *cta = w->cta;
+    const struct op *op = p->op;
     bool good = within(at, 16, cta->shared_bytes);
     if (!good || (cta->written && !written_all(cta->written, at, 16))) {
         fault_shared(w, op, 0, at, 16, false);
@@ -198,35 +203,34 @@ static bool take_piece(struct warp *w, const struct op *op, uint32_t at, enum ra
             return false;
     }
     if (cta->races) {
-        race_shared(w, op, ~0u, at, 16, access, NULL);
-        *proxy = *proxy && !race_proxy(w, op, 0, at, 16, false); // reported once an operand
+        if (stage != ISSUE && written_since(cta->races, at, 16, p->issued))
+            race_overwritten(w, op, 0, at, 16, p->issued);
+        race_shared(w, op, ~0u, at, 16, stage == OTHERS_WAIT ? RACE_LOOK : RACE_READ, NULL);
+        *proxy = *proxy && !race_proxy(w, op, 0, cta, at, 16, false); // reported once an operand
     }
     if (to)
         memcpy(to, cta->shared + at, 16);
     return true;
 }
 
-enum stage { ISSUE, OTHERS_WAIT, WAIT }; // OTHERS_WAIT: another warp waits for this one's product
-
 // Rows first … first + count - 1 of an operand, ROW_BYTES each; NULL: checks only.
-static bool take_rows(struct warp *w, const struct op *op, uint64_t descriptor, bool transposed,
+static bool take_rows(struct warp *w, const struct pending *p, uint64_t descriptor, bool transposed,
                       int first, int count, int size, enum stage stage, uint8_t *to)
 {
     struct layout l = unpack_descriptor(descriptor);
-    enum race_access access = stage == OTHERS_WAIT ? RACE_LOOK : RACE_READ;
     bool proxy = stage == ISSUE;
     if (!transposed) {
         for (int i = 0; i < count; ++i)
             for (int part = 0; part < 2; ++part)
-                if (!take_piece(w, op, piece_at(&l, false, first + i, 16 / size * part, size),
-                                access, &proxy, to ? to + i * ROW_BYTES + 16 * part : NULL))
+                if (!take_piece(w, p, piece_at(&l, false, first + i, 16 / size * part, size), stage,
+                                &proxy, to ? to + i * ROW_BYTES + 16 * part : NULL))
                     return false;
         return true;
     }
     for (int k = 0; k < ROW_BYTES / 2; ++k)
         for (int i = 0; i < count; i += 8) {
             uint16_t piece[8];
-            if (!take_piece(w, op, piece_at(&l, true, first + i, k, 2), access, &proxy,
+            if (!take_piece(w, p, piece_at(&l, true, first + i, k, 2), stage, &proxy,
                             to ? piece : NULL))
                 return false;
             for (int e = 0; e < 8 && to; ++e)
@@ -259,7 +263,7 @@ static bool take_a(struct warp *w, const struct pending *p, int rows, enum stage
 {
     const struct wgmma *t = p->op->operands;
     return t->a_desc == NO_REGISTER ||
-           take_rows(w, p->op, p->a_desc, t->transposed_a, rows % WARPGROUP_WARPS * 16, 16,
+           take_rows(w, p, p->a_desc, t->transposed_a, rows % WARPGROUP_WARPS * 16, 16,
                      element_bytes(t), stage, a ? a[0] : NULL);
 }
 
@@ -268,9 +272,8 @@ static bool take_operands(struct warp *w, const struct pending *p, enum stage st
                           uint8_t (*a)[ROW_BYTES], uint8_t (*b)[ROW_BYTES])
 {
     const struct wgmma *t = p->op->operands;
-    return take_a(w, p, w->index, stage, a) &&
-           take_rows(w, p->op, p->b_desc, t->transposed_b, 0, t->n, element_bytes(t), stage,
-                     b ? b[0] : NULL);
+    return take_a(w, p, w->index, stage, a) && take_rows(w, p, p->b_desc, t->transposed_b, 0, t->n,
+                                                         element_bytes(t), stage, b ? b[0] : NULL);
 }
 
 // For a film: the stretch of shared memory that `rows` rows of an operand from `first` on lie in.
@@ -353,6 +356,7 @@ void wgmma_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         for (int i = 0; i < 4; ++i)
             memcpy(p.a[i], r + t->a[i], sizeof p.a[i]);
     p.number = products->issued;
+    p.issued = w->clock ? w->cta->races->time : 0;
     if (reads_early(w, products))
         p.early = space_for(t);
     if (!take_operands(w, &p, ISSUE, p.early, p.early ? p.early + 16 : NULL)) {
@@ -580,7 +584,7 @@ static void report_uses(struct warp *w, const struct op *op, const struct watch 
         race_report(w, &at, 0, FAULT_RACE, p->op->insn,
                     "uses an accumulator of the wgmma at %s, which is still on its way: nothing "
                     "has waited for it (wgmma.wait_group)",
-                    race_line(w->cta->program, p->op->insn, where, sizeof where));
+                    insn_line(w->cta->program, p->op->insn, where, sizeof where));
     }
 }
 

@@ -323,6 +323,7 @@ template <bool WRONG> __global__ void reused(int *out)
         }
         wait_for(&full, round);
         sum += tile[threadIdx.x];
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
         __syncthreads();
         arrive_at(&empty, 0);
     }

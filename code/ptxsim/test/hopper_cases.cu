@@ -125,6 +125,26 @@ template <bool WRONG> __global__ void overwritten(int *out, const CUtensorMap *)
     out[threadIdx.x] = (int)d[0] + t.b[threadIdx.x];
 }
 
+// The same with barriers around the write, which order it for the threads and not for the product.
+template <bool WRONG> __global__ void overwritten_between(int *out, const CUtensorMap *)
+{
+    __shared__ tiles t;
+    float d[4] = {};
+    fill(t, true);
+    pin(d);
+    FENCE;
+    MULTIPLY(d, descriptor(t.a), descriptor(t.b));
+    COMMIT;
+    if (!WRONG)
+        WAIT;
+    __syncthreads();
+    t.b[threadIdx.x] = 0; // <- overwritten_between
+    __syncthreads();
+    WAIT;
+    pin(d);
+    out[threadIdx.x] = (int)d[0];
+}
+
 template <bool WRONG> __global__ void three_warps(int *out, const CUtensorMap *)
 {
     __shared__ tiles t;
@@ -217,33 +237,45 @@ __device__ __forceinline__ void load_box(void *to, const CUtensorMap *map, uint6
                  : "memory");
 }
 
-__device__ __forceinline__ void start(tiles &t, const CUtensorMap *map, uint32_t bytes)
+__device__ __forceinline__ void initialise(tiles &t)
 {
-    uint32_t full = shared_address(&t.full);
     if (threadIdx.x == 0)
-        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full) : "memory");
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&t.full))
+                     : "memory");
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     __syncthreads();
+}
+
+__device__ __forceinline__ void expect(tiles &t, uint32_t bytes)
+{
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(&t.full)),
+        "r"(bytes)
+        : "memory");
+}
+
+__device__ __forceinline__ void start(tiles &t, const CUtensorMap *map, uint32_t bytes)
+{
+    initialise(t);
     if (threadIdx.x == 0) {
-        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full),
-                     "r"(bytes)
-                     : "memory");
+        expect(t, bytes);
         load_box(t.b, map, &t.full);
     }
 }
 
-__device__ __forceinline__ void await(uint32_t mbarrier)
+__device__ __forceinline__ void await(uint32_t mbarrier, int parity = 0)
 {
     asm volatile(
         "{\n.reg .pred done;\nagain:\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], 0;\n@!done bra again;\n}" ::"r"(
-            mbarrier)
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n@!done bra again;\n}" ::"r"(
+            mbarrier),
+        "r"(parity)
         : "memory");
 }
 
-__device__ __forceinline__ void await(tiles &t)
+__device__ __forceinline__ void await(tiles &t, int parity = 0)
 {
-    await(shared_address(&t.full));
+    await(shared_address(&t.full), parity);
 }
 
 template <bool WRONG> __global__ void early(int *out, const CUtensorMap *map)
@@ -272,6 +304,7 @@ template <bool WRONG> __global__ void reused(int *out, const CUtensorMap *map)
     proxy_fence();
     __syncthreads();
     int mine = t.b[N - 1 - threadIdx.x];
+    proxy_fence();
     uint32_t full = shared_address(&t.full);
     if (threadIdx.x == 0)
         asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full) : "memory");
@@ -398,6 +431,115 @@ template <bool WRONG> __global__ void store_reused(int *out, const CUtensorMap *
         asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
 }
 
+// A store's source is overwritten between two barriers before the wait, or by the thread that waits.
+template <bool WRONG> __global__ void store_between(int *out, const CUtensorMap *)
+{
+    __shared__ __align__(16) int row[N];
+    row[threadIdx.x] = threadIdx.x;
+    proxy_fence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        store_row(out, row);
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        if (!WRONG)
+            asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+    }
+    __syncthreads();
+    row[threadIdx.x] = 0; // <- store_between
+    proxy_fence();
+    __syncthreads();
+    if (threadIdx.x == 0)
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+template <bool WRONG> __global__ void store_own(int *out, const CUtensorMap *)
+{
+    __shared__ __align__(16) int row[N];
+    row[threadIdx.x] = threadIdx.x;
+    proxy_fence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        store_row(out, row);
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        if (!WRONG)
+            asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+        row[0] = 1; // <- store_own
+        proxy_fence();
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}
+
+// Threads read a box in the ordinary way, and the next one comes to its place.
+template <bool WRONG> __global__ void read_unfenced(int *out, const CUtensorMap *map)
+{
+    __shared__ tiles t;
+    start(t, map, BOX);
+    await(t);
+    out[threadIdx.x] = t.b[threadIdx.x]; // <- read_unfenced
+    if (!WRONG)
+        proxy_fence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        expect(t, BOX);
+        load_box(t.b, map, &t.full);
+    }
+    await(t, 1);
+}
+
+// A row of global memory that threads have written, of this block or of another one, is read by a bulk copy. The
+// fence is on the writers' side, and for global memory.
+__device__ int flag;
+__device__ __align__(16) int written[N];
+
+template <bool WRONG> __device__ __forceinline__ void write_row()
+{
+    written[threadIdx.x] = threadIdx.x; // <- global_unfenced, global_flag
+    if (WRONG)
+        proxy_fence();
+    else
+        asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
+__device__ __forceinline__ void read_row(int *out, tiles &t)
+{
+    initialise(t);
+    if (threadIdx.x == 0) {
+        expect(t, sizeof written);
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                     "[%0], [%1], %2, [%3];" ::"r"(shared_address(t.a)),
+                     "l"(written), "r"((int)sizeof written), "r"(shared_address(&t.full))
+                     : "memory");
+    }
+    await(t);
+    out[threadIdx.x] = ((int *)t.a)[threadIdx.x];
+}
+
+template <bool WRONG> __global__ void global_unfenced(int *out, const CUtensorMap *)
+{
+    __shared__ tiles t;
+    write_row<WRONG>();
+    __syncthreads();
+    read_row(out, t);
+}
+
+template <bool WRONG> __global__ void global_flag(int *out, const CUtensorMap *)
+{
+    __shared__ tiles t;
+    if (blockIdx.x == 0) {
+        write_row<WRONG>();
+        __threadfence();
+        __syncthreads();
+        if (threadIdx.x == 0)
+            atomicExch(&flag, 1);
+        return;
+    }
+    if (threadIdx.x == 0)
+        while (!atomicAdd(&flag, 0))
+            ;
+    __syncthreads();
+    read_row(out, t);
+}
+
 template <bool WRONG> __global__ void store_unwaited(int *out, const CUtensorMap *)
 {
     __shared__ __align__(16) int row[N];
@@ -438,19 +580,21 @@ template <bool WRONG> __global__ void store_outside(int *, const CUtensorMap *ma
 
 // ---- Running them -------------------------------------------------------------------------------
 
-#define CASE(name, warpgroups)                                                                     \
+#define CASE(name, warpgroups) BLOCKS(name, warpgroups, 1)
+#define BLOCKS(name, warpgroups, blocks)                                                           \
     {                                                                                              \
-#name, {name < false>, name < true> }, warpgroups                                          \
+#name, {name < false>, name < true> }, warpgroups, blocks                                  \
     }
 static const struct {
     const char *name;
     void (*kernel[2])(int *, const CUtensorMap *);
-    int warpgroups;
+    int warpgroups, blocks;
 } cases[] = {
     CASE(no_wait, 1),
     CASE(no_fence, 1),
     CASE(no_proxy_fence, 1),
     CASE(overwritten, 1),
+    CASE(overwritten_between, 1),
     CASE(three_warps, 1),
     CASE(outside, 1),
     CASE(elsewhere, 1),
@@ -464,6 +608,11 @@ static const struct {
     CASE(no_map, 1),
     CASE(store_unfenced, 1),
     CASE(store_reused, 1),
+    CASE(store_between, 1),
+    CASE(store_own, 1),
+    CASE(read_unfenced, 1),
+    CASE(global_unfenced, 1),
+    BLOCKS(global_flag, 1, 2),
     CASE(store_unwaited, 1),
     CASE(wait_is_no_barrier, 1),
 };
@@ -501,6 +650,6 @@ int main(int argc, char **argv)
             exit(2);
         cudaMemcpy(tensor, input, sizeof input, cudaMemcpyHostToDevice);
         cudaMemcpy(at_map, &map, sizeof map, cudaMemcpyHostToDevice);
-        kernel<<<1, c.warpgroups * N>>>(out, at_map);
+        kernel<<<c.blocks, c.warpgroups * N>>>(out, at_map);
     });
 }

@@ -895,6 +895,83 @@ template <bool WRONG> __global__ void outside(int *out, const int *in)
     out[threadIdx.x] = __popc(votes & below);
 }
 
+// A barrier of half a warp, and a shuffle of some of its lanes: their masks leave out the upper half. And a shuffle whose
+// mask leaves out only lanes that are read from.
+template <bool WRONG> __global__ void outside_sync(int *out, const int *in)
+{
+    if (threadIdx.x % 32 < 16)
+        __syncwarp(WRONG ? 0xff : 0xffff); // <- outside_sync
+    out[threadIdx.x] = in[threadIdx.x];
+}
+
+template <bool WRONG> __global__ void outside_shuffle(int *out, const int *in)
+{
+    unsigned half = threadIdx.x % 32 / 16, mask = 0xffffu << 16 * (WRONG ? threadIdx.x % 2 : half);
+    out[threadIdx.x] = __shfl_xor_sync(mask, in[threadIdx.x], 8); // <- outside_shuffle
+}
+
+template <bool WRONG> __global__ void outside_source(int *out, const int *in)
+{
+    int value = in[threadIdx.x];
+    if (threadIdx.x % 32 < 16)
+        value += __shfl_down_sync(0xffff, value, 8, WRONG ? 32 : 16); // <- outside_source
+    out[threadIdx.x] = value;
+}
+
+// A counter of all blocks, raised by atomics of a block's scope.
+__device__ int arrivals_of_blocks, block_lock, guarded;
+
+template <bool WRONG> __global__ void block_scope(int *, const int *)
+{
+    if (WRONG)
+        atomicAdd_block(&arrivals_of_blocks, 1); // <- block_scope
+    else
+        atomicAdd(&arrivals_of_blocks, 1);
+}
+
+// A volatile message, sent or received with a fence that is for one block only.
+__device__ volatile int message, sent;
+
+template <bool SEND, bool RECEIVE> __device__ __forceinline__ void pass_message(int *out)
+{
+    if (threadIdx.x == 0 && blockIdx.x == 0) {
+        message = 7;
+        SEND ? __threadfence_block() : __threadfence();
+        sent = 1;
+    } else if (threadIdx.x == 0) {
+        while (!sent)
+            ;
+        RECEIVE ? __threadfence_block() : __threadfence();
+    }
+    __syncthreads();
+    if (threadIdx.x == 32 && blockIdx.x > 0)
+        *out = message; // <- sent_to_block, received_for_block
+}
+
+template <bool WRONG> __global__ void sent_to_block(int *out, const int *)
+{
+    pass_message<WRONG, false>(out);
+}
+
+template <bool WRONG> __global__ void received_for_block(int *out, const int *)
+{
+    pass_message<false, WRONG>(out);
+}
+
+// A lock that is taken without a fence after it.
+template <bool WRONG> __global__ void locked(int *, const int *)
+{
+    if (threadIdx.x)
+        return;
+    while (atomicCAS(&block_lock, 0, 1))
+        ;
+    if (!WRONG)
+        __threadfence();
+    guarded++; // <- locked
+    __threadfence();
+    atomicExch(&block_lock, 0);
+}
+
 // A block's vector, and a word that the block before writes: its last one, or the word behind it.
 template <bool WRONG> __global__ void vector_stored(int *out, const int *in)
 {
@@ -1121,6 +1198,13 @@ static const struct {
     CASE(two_tiles, 1),
     CASE(gathers, 1),
     CASE(outside, 1),
+    CASE(outside_sync, 1),
+    CASE(outside_shuffle, 1),
+    CASE(outside_source, 1),
+    CASE(block_scope, 4),
+    CASE(sent_to_block, 2),
+    CASE(received_for_block, 2),
+    CASE(locked, 4),
     CASE(copy_source, 1),
     CASE(copy_source_again, 1),
     CASE(vector_stored, 4),

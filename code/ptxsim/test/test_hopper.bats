@@ -17,6 +17,9 @@ setup() {
     expect no_proxy_fence "a proxy fence is missing in between (fence.proxy.async)"
 }
 @test "wgmma: an operand that is overwritten before the wait" { expect overwritten "with no barrier in between"; }
+@test "wgmma: an operand that is overwritten before the wait, with barriers around that" {
+    expect overwritten_between "while this was under way: nothing had waited for it, and a barrier does not (wgmma.wait_group)"
+}
 @test "wgmma: three of four warps" { expect three_warps "all four warps of a warpgroup must execute the same"; }
 @test "wgmma: three of four warps, the fourth at a barrier" { expect elsewhere "for warp 3 of its warpgroup"; }
 @test "wgmma: a box into a tile that four warps read, when one of them has waited" {
@@ -37,6 +40,17 @@ setup() {
 @test "TMA: a box into a tile that others read" { expect reused "copies (cp.async.bulk)"; }
 @test "TMA: something that is no tensor map" { expect no_map "with something that is no tensor map"; }
 @test "bulk store: what threads write with no proxy fence" { expect store_unfenced "a proxy fence is missing"; }
-@test "bulk store: overwritten before it has read" { expect store_reused "in between"; }
+@test "bulk store: overwritten before it has read" { expect store_reused "while this was under way"; }
+@test "bulk store: overwritten before it has read, with barriers around that, or by its own thread" {
+    expect store_between "while this was under way: nothing had waited for it, and a barrier does not (cp.async.bulk.wait_group)"
+    expect store_own "while this was under way"
+}
+@test "TMA: a box into a tile that threads have read, with no proxy fence" {
+    expect read_unfenced "read at $CASES:$(grep -n '<- read_unfenced' "$CASES" | cut -d: -f1): a proxy fence is missing in between"
+}
+@test "bulk load: global memory that threads have written, with a proxy fence for shared memory only" {
+    expect global_unfenced "of its allocation) that thread (0,0,0) wrote at"
+    expect global_flag "that thread (0,0,0) of block (0,0,0) wrote at"
+}
 @test "bulk store: not waited for" { expect store_unwaited "has not been waited for"; }
 @test "bulk store: a box half outside of the tensor" { expect store_outside "that nothing has written"; }

@@ -152,6 +152,23 @@ told() {
 @test "a ballot whose mask leaves out the lane itself" {
     expect outside "leaves out the lane itself, 0: it is undefined"
 }
+@test "a __syncwarp() or a shuffle whose mask leaves out the lane itself, or the lane that it reads" {
+    expect outside_sync "leaves out the lane itself, 8: it is undefined"
+    expect outside_shuffle "leaves out the lane itself, 1: it is undefined"
+    expect outside_source "takes the value of lane 16, which its mask leaves out: it is undefined"
+}
+@test "atomics of a block's scope at a place of several blocks" {
+    expect block_scope "both are strong, but a scope leaves out the other's block"
+}
+@test "a volatile message to another block, with a fence for one block on either side" {
+    expect sent_to_block "for one block only (__threadfence_block)"
+    expect received_for_block "for one block only (__threadfence_block)"
+}
+@test "a lock without a fence after it is told by PTXSIM_CHECK=strict alone" {
+    PTXSIM_CHECK=strict expect locked "with no release and acquire in between"
+    run "$BATS_FILE_TMPDIR/cases" locked wrong
+    [ "$output" = cudaSuccess ]
+}
 @test "a shuffle from a lane that has left" { expect left "which has left the kernel"; }
 @test "two __syncthreads() for one" { expect two_barriers "where others came to that at"; }
 @test "a loop whose counter stands still" { expect endless "the loop here does not end"; }

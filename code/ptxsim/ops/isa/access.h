@@ -376,6 +376,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             }
             global_touch(w, at[i], size, store);
             if (w->clock) {
+                // It makes a plain store, too; what follows here is what is done without checks.
                 race_global(w, op, 1u << i, at[i], size, store ? RACE_WRITE : RACE_READ, lane);
                 if (store && op->order)
                     race_publish(w, op, i, at[i], NULL);
@@ -396,7 +397,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         if (w->clock && (shape == SHAPE_SAME ||
                          !FN(race_run_global)(w, op, at[0], size, store ? lanes : NULL))) {
             uint32_t count_of_lanes = shape == SHAPE_SAME ? 1 : WARP;
-            for (uint32_t i = 0; i < count_of_lanes; ++i)
+            for (uint32_t i = 0; i < count_of_lanes; ++i) // it makes the store, too
                 race_global(w, op, shape == SHAPE_SAME ? ~0u : 1u << i, at[i], size,
                             store ? RACE_WRITE : RACE_READ, lanes + i * size);
         }

@@ -1,7 +1,7 @@
 // race_runs.h: race checks of whole-warp accesses. Included by each instruction set's file, before
 // access.h. What these loops cannot show to be in order goes to race_shared and race_global, lane by
 // lane.
-#include "ptxsim/machine/race_cells.h"
+#include "ptxsim/races/cells.h"
 
 // ---- Shared memory ------------------------------------------------------------------------------
 

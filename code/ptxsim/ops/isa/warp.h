@@ -22,8 +22,8 @@ FN(shfl_lanes)(const int mode, const uint32_t *b, const uint32_t *c, int32_t fro
     }
 }
 
-// imm: the mode. regs: the predicate (NO_REGISTER if none). A lane that does not take part is read
-// all the same; PTX leaves the result undefined.
+// imm: the mode. regs: the predicate (NO_REGISTER if there is none), the members (NO_REGISTER: all lanes). A lane
+// that does not take part is read all the same; PTX leaves the result undefined.
 static void FN(shfl)(ARGUMENTS)
 {
     const u32 *a = (const u32 *)(r + op->a), *b = (const u32 *)(r + op->b);
@@ -37,8 +37,12 @@ static void FN(shfl)(ARGUMENTS)
     case SHFL_BFLY: FN(shfl_lanes)(SHFL_BFLY, b, c, from, within); break;
     default: FN(shfl_lanes)(SHFL_IDX, b, c, from, within);
     }
-    if (__builtin_expect(w->alive != ~0u, 0) && w->clock)
-        report_left(w, op, mask, from);
+    const u32 *named = op->regs[1] != NO_REGISTER ? (const u32 *)(r + op->regs[1]) : NULL;
+    uint32_t all = w->alive;
+    if (named)
+        LANES all &= named[i];
+    if (__builtin_expect(all != ~0u, 0) && w->clock)
+        report_sources(w, op, mask, from, named);
     uint32_t value[WARP];
 #if defined OPS_AVX512
     __m512i low = _mm512_loadu_si512(a), high = _mm512_loadu_si512(a + 16);

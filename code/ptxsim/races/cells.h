@@ -1,4 +1,4 @@
-// race_cells.h: the cells that races.c and the loops over whole warps (ops/isa/race_runs.h) share.
+// cells.h: the cells of memory, which races/ and the loops over whole warps (ops/isa/race_runs.h) share.
 //
 // Most accesses are in order by a barrier, and most neighbours are accessed by the same warp at the
 // same time. So what is asked of every access is kept for a line of 32 cells at once:
@@ -12,10 +12,10 @@
 //
 // A reading ends with its time: a barrier, a fence or a release moves the warp's clock on, and what
 // was noted before is no longer the same.
-#ifndef PTXSIM_RACE_CELLS_H
-#define PTXSIM_RACE_CELLS_H
+#ifndef PTXSIM_RACES_CELLS_H
+#define PTXSIM_RACES_CELLS_H
 
-#include "machine.h"
+#include "races.h"
 
 #include <string.h>
 
@@ -29,6 +29,7 @@ static inline bool latest_ordered(const struct warp_clock *c, const struct lates
     return l->stamp <= c->least[l->warp];
 }
 
+// An access at `stamp` by a warp, in a run or (0) not, to a line; `base`: what the warp knows of all.
 static inline void latest_note(struct latest *l, uint32_t stamp, uint32_t warp, uint32_t run,
                                uint32_t base)
 {
@@ -79,6 +80,20 @@ static inline bool reading_before(const struct read_plane *plane, uint32_t line,
     return r->older <= stamp && (!r->cells || r->stamp <= stamp);
 }
 
+// Whether any cell of some bytes may have been written after a time.
+static inline bool written_since(const struct races *s, uint32_t at, uint32_t bytes, uint32_t time)
+{
+    uint32_t late = 0;
+    for (uint32_t line = at >> s->shift >> LINE_SHIFT;
+         line <= (at + bytes - 1) >> s->shift >> LINE_SHIFT; ++line)
+        late |= s->writes[line].stamp > time;
+    return late;
+}
+
+// A line was last written by an access that was on its way then. Whether what it holds now is in order for
+// all lanes.
+bool race_line_arrived(struct races *s, const struct warp_clock *c, uint32_t line);
+
 // A warp whose lanes agree on the time reads some cells of a line: by `lanes`, or (0) as `run` says.
 // The caller notes the instruction, afterwards.
 static __attribute__((noinline, unused)) void
@@ -117,7 +132,7 @@ reading_open(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_
 
 typedef uint32_t sixteen __attribute__((vector_size(64), aligned(4), may_alias));
 
-// The same value in `count` cells, a power of two.
+// Writes one value to `count` cells, a power of two.
 static inline void fill(uint32_t *to, uint32_t count, uint32_t value)
 {
     uint64_t two = value | (uint64_t)value << 32;
@@ -188,7 +203,8 @@ static inline __attribute__((always_inline)) bool race_in_line(struct warp *w, c
     return true;
 }
 
-// The same of reads of `bytes` by all lanes, at each of `count` places.
+// Reads of `bytes` by all lanes, at each of `count` places: noted, as far as they are plainly in order. False,
+// where one is not; those before it are noted then.
 static inline bool race_rows(struct warp *w, const struct op *op, const uint64_t *at,
                              uint32_t count, uint32_t bytes)
 {

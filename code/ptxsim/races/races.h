@@ -1,4 +1,17 @@
-// races.h: who may see whose accesses to memory (races.c, ops/isa/race_runs.h).
+// races.h: who may see whose accesses to memory. What the operations tell of accesses and synchronisation, and what
+// exec/ does with it.
+//
+//   clocks.c   what is known of others: clocks, and worlds of them
+//   storage.c  what is kept of a CTA
+//   threads.c  what a CTA's threads know of one another: releases, acquires, barriers
+//   order.h    by which rules two accesses are in order, or no race without it
+//   shared.c   accesses to the CTA's shared memory        cells.h  the cells of memory, and lines of them
+//   async.c    copies that come later, the asynchronous proxy
+//   crowd.c    readers of which a cell has no room
+//   global.c   accesses to global memory
+//   atomics.c  strong accesses, and fences
+//   cluster.c  shared memory of other CTAs, the cluster's barrier
+//   report.c   what is told
 //
 // A race is two accesses to a byte by different threads, at least one a write and not both strong and of the
 // same bytes, with nothing that orders them. Order is kept as in a vector clock, compressed:
@@ -11,22 +24,22 @@
 //   - Each cell of shared memory (1, 2 or 4 bytes: the smallest access of the kernel) remembers its
 //     last write, and for each warp its last read, of each kind, and the lanes that took part; each cell
 //     of global memory its last write and two reads by different threads. All others that read it are in its
-//     page's crowd (race_cells.h), which keeps as much of each warp.
+//     page's crowd (cells.h), which keeps as much of each warp.
 //   - The bytes that a cp.async or a bulk copy writes are on their way until a wait, or the phase of an
 //     mbarrier, shows that they have come. Until then any access to them is a race, even by the thread
 //     that issued the copy.
 //   - wgmma and bulk stores are checked as reads at the issue and once more at the wait, so that a
-//     thread that overwrites an operand in between is found. A wgmma is one operation of four warps: a
-//     wait by any of them shows that all four have read. They and bulk loads go through the
-//     asynchronous proxy, which sees what threads have written to shared memory only after a
-//     fence.proxy.async by a thread that knows of the write.
+//     thread that overwrites an operand in between is found, whatever orders it with the issue. A wgmma is one
+//     operation of four warps: a wait by any of them shows that all four have read. They and bulk loads go
+//     through the asynchronous proxy. An access by that proxy comes after one by a thread, with a write among
+//     them, only if a fence.proxy.async by a thread that knows of the access lies between.
 //
 // What orders: CTA barriers (all, or some of the warps), bar.warp.sync (and nothing else between
 // the lanes of a warp: shfl and vote order no memory in PTX, and the lanes' running in step is no
 // promise), mbarriers, and atomics: a .release with a strong write, or a fence before it, by its thread or,
 // before a barrier that the thread has passed, by the one whose accesses it is to show; and a strong read
-// that sees its place with a fence or .acquire after. An atom needs no fence after it: CUDA's own
-// samples have none. Two writes of the same value are no race. A kernel's end orders everything.
+// that sees its place with a fence or .acquire after. An atom needs no fence after it, but where launch->strict asks
+// for it: CUDA's own samples have none. Two writes of the same value are no race. A kernel's end orders everything.
 //
 // Some accesses are in order without such an edge:
 //   - A barrier of the CTA completes the reads before it. Who sees a flag (any strong store) that
@@ -39,41 +52,33 @@
 #ifndef PTXSIM_RACES_H
 #define PTXSIM_RACES_H
 
+#include "ptxsim/machine/machine.h"
+
 #include <pthread.h>
-#include <stddef.h>
-#include <stdint.h>
 
-struct cta;
-struct warp;
-struct op;
-struct program;
-
-#include "ptxsim/ptxsim.h"
-
-enum { ORDER_STRONG = 1, ORDER_ACQUIRE = 2, ORDER_RELEASE = 4, ORDER_CTA = 8 }; // op->order
-// ASYNC: the issue of a cp.async. LOOK: a read that is held against the writes before it and not noted.
+// ASYNC: the issue of a copy. LOOK: a read that is held against the writes before it and not noted.
 enum race_access { RACE_READ, RACE_WRITE, RACE_ASYNC, RACE_LOOK };
 
-#define RACE_PENDING UINT32_MAX       // the stamp of a write by cp.async that is still on its way
+#define RACE_PENDING UINT32_MAX       // the stamp of a write by a copy that is still on its way
 #define RACE_FOREIGN (UINT32_MAX - 1) // of an access by another CTA of the cluster
-#define RACE_ASYNC_THREAD 0x80000000u // with the thread that issued it
-#define RACE_KIND_SHIFT 29 // above an instruction: the kind of its access, RACE_INSN below
+#define RACE_ASYNC_THREAD 0x80000000u // with the number of the thread that issued a copy
+#define RACE_KIND_SHIFT 29 // above an instruction: the kind of its access; RACE_INSN below
 #define RACE_INSN ((1u << RACE_KIND_SHIFT) - 1)
-// Of an access: 0, it is plain; else strong, and 1 + log2 of the bytes of an element. Two are in order without
-// a synchronisation where they are of one kind, for then they are of the same bytes (PTX ISA, "Morally strong
-// operations"): each is aligned to its size.
+// Kinds of accesses: plain ones are 0, strong ones 1 + log2 of the bytes of an element. Two strong accesses of one
+// kind are of the same bytes, for each is aligned to its size, and need no order (PTX ISA, "Morally strong
+// operations").
 enum { RACE_PLAIN, RACE_KINDS = 6 };
 
-// What a thread knows of others, or a place at which threads synchronise. Counted references;
-// copied before it is written if several hold it.
+// What a thread knows of others, or what is known at a place where threads synchronise. References are counted;
+// a clock is copied before it is written if several hold it.
 struct clock {
     uint32_t refs, base, threads;
-    uint32_t most;       // no at is later
-    struct world *world; // of other CTAs, or NULL
+    uint32_t most;       // no `at` is later
+    struct world *world; // what is known of other CTAs, or NULL
     uint32_t at[];       // of each thread
 };
 
-struct world { // clocks of CTAs, by number
+struct world { // clocks of CTAs, in the order of the CTAs' numbers
     uint32_t refs, count;
     struct {
         uint64_t cta;
@@ -84,12 +89,16 @@ struct world { // clocks of CTAs, by number
 // Who sees what was done before a fence: the CTA, or the whole GPU, which is the CTA, too.
 enum fence_scope { FENCE_CTA, FENCE_GPU, FENCE_SCOPES };
 
-struct warp_clock {
+// The memory that a proxy fence is for.
+enum proxy_space { PROXY_SHARED, PROXY_GLOBAL, PROXY_SPACES };
+
+struct warp_clock { // of each lane: its time, and what it knows
     uint32_t now[WARP], base[WARP], wbase[WARP];
     uint32_t least[WARP + 1]; // of each warp: up to when every lane knows of all its threads;
                               // of SEVERAL: of all threads of the CTA, the base
     struct clock *known[WARP];
     struct world *world[WARP], *seen[WARP]; // seen: by strong reads, known after the next fence
+    struct world *narrow[WARP];             // seen, with a fence between that is for one CTA only
     struct fenced {          // what a lane knew at its last fence; stamp 0: there was none
         struct clock *known; // a reference
         uint32_t stamp, base, wbase;
@@ -97,47 +106,55 @@ struct warp_clock {
     uint32_t now_all;             // when all lanes agree, else 0
     uint32_t base_all, wbase_all; // the least
     bool plain;                   // no lane knows more of its own CTA than base and wbase say
-    bool alone;                   // nor anything of another one
-    struct clock *proxy; // what the warp's proxy fences have shown to the asynchronous proxy
+    bool alone;                   // nor anything of another CTA
+    struct clock
+        *proxy[PROXY_SPACES]; // what the warp's proxy fences have shown to the asynchronous proxy
 };
 
-// What is kept of a line of 32 cells (race_cells.h).
-struct latest { // no cell has a later stamp; the stamps after the base are the warp's, or SEVERAL's
+// The latest accesses (writes, or reads) to a line of 32 cells. No cell of the line has a stamp later than `stamp`.
+// All of its stamps that are later than the base are of the warp `warp`, or of several warps (SEVERAL).
+struct latest {
     uint32_t stamp, warp;
-    uint32_t run; // of writes: all of those were by one lane after the other, as in struct reading;
-                  // less one; 0: not so
-};
-enum { SEVERAL = WARP, RUN_SHIFT = 3 };
-struct
-    reading { // by a warp: `cells` (bits) at `stamp`, all by `lanes`; for lanes 0, lane i has read
-    // the 1 << run % 8 cells from cell run / 8 + (i << run % 8) on
-    uint32_t stamp, cells, lanes, run;
-    uint32_t older;  // no stamp of the cells themselves, nor `strong`, is later
-    uint32_t strong; // when it last made a strong read here
+    uint32_t
+        run; // of writes: 1 + the run (struct reading) in which all of those were made; 0: they
+             // were not made in one run
 };
 
-struct races {                            // a CTA's
+// The reading of a line that a warp has under way: it has read the cells whose bits are set in `cells`, all at
+// time `stamp`. Either all `lanes` have read each of them; or, where lanes is 0, one lane has read each, as `run`
+// says: lane i the 1 << run % 8 cells from cell run / 8 + (i << run % 8) on.
+enum { SEVERAL = WARP, RUN_SHIFT = 3 };
+struct reading {
+    uint32_t stamp, cells, lanes, run;
+    uint32_t older;  // no stamp in the warp's own cells of the line, and not `strong`, is later
+    uint32_t strong; // when the warp last made a strong read here
+};
+
+struct races {                            // of a CTA
     unsigned shift;                       // log2 of a cell's bytes
     uint32_t cells, threads, time, start; // start: the last time of the CTA before
-    // threads: of clocks. Behind the CTA's stands one for each warp: its products (wgmma).
+    // threads: places in a clock. Behind those of the CTA's threads each warp has one for its products (wgmma).
     int warps;
     uint32_t *write_stamp, *write_thread, *write_insn; // of each cell
     struct read_plane {                                // of plain reads
         uint32_t *stamp, *lanes, *insn;
         struct reading *reading; // of each line, not yet in stamp and lanes
         uint32_t
-            *strong[RACE_KINDS];   // strong reads: the same three; NULL: there is none of that kind
+            *strong[RACE_KINDS];   // stamps, lanes and instructions of strong reads, one after the
+                                   // other; NULL: there were none of that kind
     } read[WARP];                  // of each warp
     struct latest *writes, *reads; // of each line
     bool pending;                  // whether there may be stamps RACE_PENDING or RACE_FOREIGN
     bool fenced[FENCE_SCOPES];     // whether a thread of the CTA has executed such a fence
-    struct foreign *foreign;       // who it was of RACE_FOREIGN; NULL: there is none
+    bool narrow;                   // whether one has executed a fence for the CTA only
+    bool told_narrowly;            // whether warp_clock.narrow of any lane is not NULL
+    struct foreign *foreign;       // who it was where a stamp is RACE_FOREIGN; NULL: nobody yet
     struct init {                  // an mbarrier's, until the cluster's barrier has shown it
         uint32_t at, thread, stamp;
         enum { INIT_DONE, INIT_FENCED, INIT_ARRIVED } state;
     } * inits;
     size_t init_count, init_capacity;
-    struct place { // of shared memory, where atomics meet
+    struct place { // an address of shared memory at which atomics meet
         uint32_t at;
         struct clock *clock;
     } * places;
@@ -150,36 +167,47 @@ struct races {                            // a CTA's
     } seen, completed; // seen by some thread; known to all of them, since a barrier
 };
 
-// ---- A CTA's ------------------------------------------------------------------------------------
+// ---- Storage ------------------------------------------------------------------------------------
 
-void races_create(struct cta *cta);  // called when the launch checks races
-void races_destroy(struct cta *cta); // like races_start, does nothing where they are not checked
-void races_start(struct cta *cta);   // before each CTA that uses the storage
+void races_create(struct cta *cta); // called when the launch checks races
+// Without that call, all others do nothing.
+void races_destroy(struct cta *cta);
+void races_start(struct cta *cta); // before each CTA that uses the storage
+
+// The cells of global memory, of a launch: shared by its host threads.
+struct global_races *global_races_new(const struct program *program);
+void global_races_free(struct global_races *races);
 
 // ---- Accesses -----------------------------------------------------------------------------------
-
-// Locks what is to be unlocked after an atomic operation on global memory: what it does is noted in the order
-// in which it is done. NULL where nothing is noted.
-pthread_mutex_t *race_turn(const struct warp *w, uint64_t at);
 
 // One access of `lanes` to the same bytes of shared memory, before it happens. value: what a write
 // writes; NULL: not known.
 void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t at, uint32_t bytes,
                  enum race_access access, const void *value);
-// A line was last written by an access that was on its way then. Whether what it holds now is in
-// order for all lanes.
-bool race_line_arrived(struct races *s, const struct warp_clock *c, uint32_t line);
+// One access of `lanes` to the same bytes of global memory, before it happens. A plain write of a value is
+// made here, while the checker has the page to itself: a CTA on another host thread that writes the same
+// value next is to see that it is the same. A strong write is made by the caller.
+void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
+                 enum race_access access, const void *value);
 // The bytes of a copy have come to the shared memory of `home`: a write by its lane.
 void race_arrived(struct cta *home, const struct warp *w, int lane, uint32_t insn, uint32_t at,
                   uint32_t bytes, uint32_t stamp);
-// An access by the asynchronous proxy (wgmma, bulk copies): reports bytes that somebody has written
-// in the ordinary way, with no fence.proxy.async in between; whether there are any.
-bool race_proxy(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
-                bool store);
-// The same for global memory. It stores the value of a write that is not strong, too, while it has the page
-// to itself: a CTA on another thread that writes the same next is to see that it is the same.
-void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
-                 enum race_access access, const void *value);
+// A warp issues an operation that goes on by itself and reads shared memory until it is waited for: the CTA's time.
+// What the warp writes from now on is later.
+uint32_t race_issue(struct warp *w);
+// Before race_shared, when such an operation reads: reports bytes that were written since it was issued, even in
+// order with the wait; whether there are any.
+bool race_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
+                      uint32_t issued);
+// An access by the asynchronous proxy (wgmma, bulk copies) to the shared memory of `home`, the own CTA or one of the
+// cluster: reports bytes that a thread has written, or that are written now (store) and a thread has read, with
+// no fence.proxy.async in between; whether there are any. And a read of global memory that a thread has written.
+bool race_proxy(struct warp *w, const struct op *op, int lane, const struct cta *home, uint32_t at,
+                uint32_t bytes, bool store);
+void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes);
+// Locks what is to be unlocked after an atomic operation on global memory: what it does is noted in the order
+// in which it is done. NULL where nothing is noted.
+pthread_mutex_t *race_turn(const struct warp *w, uint64_t at);
 // Before a strong write: what it releases. After a strong read: what it acquires; atomic: by atom.
 // home: the CTA in whose shared memory it is; NULL: in global memory.
 void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home);
@@ -188,7 +216,6 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
 
 // ---- Clusters -----------------------------------------------------------------------------------
 
-struct cluster;
 // One lane's access to the shared memory of another CTA of its cluster, before it happens.
 void race_remote(struct warp *w, const struct op *op, int lane, struct cta *home, uint32_t at,
                  uint32_t bytes, enum race_access access, const void *value);
@@ -213,13 +240,14 @@ void race_leave(struct cta *cta);
 // ---- Synchronisation ----------------------------------------------------------------------------
 
 void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu);
-void race_proxy_fence(struct warp *w, uint32_t lanes);
+void race_proxy_fence(struct warp *w, uint32_t lanes, bool shared,
+                      bool global); // which memory it is for
 void race_warp_sync(struct warp *w, uint32_t lanes);
 // What the lanes have done goes into a clock; what a clock knows goes to the lanes.
 void race_release(struct warp *w, uint32_t lanes, struct clock **clock);
-// The same of what the warp's products (wgmma) read so far, and of nothing else.
-void race_release_products(struct warp *w, struct clock **clock);
 void race_acquire(struct warp *w, uint32_t lanes, struct clock *clock);
+// What the warp's products (wgmma) have read so far, and nothing else, goes into a clock.
+void race_release_products(struct warp *w, struct clock **clock);
 void race_barrier_all(struct cta *cta); // every thread of the CTA waits at one barrier
 void clock_join(struct clock **into, struct clock *more);
 void clock_drop(struct clock **clock);
@@ -232,32 +260,10 @@ void clock_drop(struct clock **clock);
 // from nowhere else, is not told.
 void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
                  uint32_t other, const char *format, ...) __attribute__((format(printf, 6, 7)));
-struct race_log {
-    uint64_t total;
-    struct race_entry {
-        enum fault_kind kind;
-        uint32_t insn, other;
-        uint64_t cta, count;
-        char text[1024];
-    } * entries;
-    size_t count, capacity;
-};
 void race_log_merge(struct race_log *into, struct race_log *from);
 void race_log_sort(struct race_log *log);
 // Whether an instruction is CUB's, Thrust's or one of CUTLASS's loads of fragments: by its line, or by the
 // name of its kernel where nvcc was not asked for lines. A program may give its own the same names.
 bool race_in_library(const struct program *program, uint32_t insn);
-// "file:line" of an instruction, as it is named to the user; in `text`.
-const char *race_line(const struct program *program, uint32_t insn, char *text, size_t size);
-// " (tile + 128)", the variable that an address of shared memory lies in, or "".
-const char *shared_name(const struct program *program, uint32_t at, char *text, size_t size);
-
-struct variable;
-// The name of a variable as it is in the source: "t" of "_ZZ9attentionE1t".
-void variable_name(const struct variable *variable, char *name, size_t size);
-
-// Global memory's cells: of a launch, shared by its host threads.
-struct global_races *global_races_new(const struct program *program);
-void global_races_free(struct global_races *races);
 
 #endif

@@ -1,0 +1,51 @@
+// names.c: instructions, variables and addresses of shared memory, as a message names them to the user.
+#include "machine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *insn_line(const struct program *program, uint32_t insn, char *text, size_t size)
+{
+    const struct insn_info *info = &program->insns[insn];
+    if (info->at.line)
+        snprintf(text, size, "%s:%d%s", info->at.file, info->at.line, info->at.callers);
+    else
+        snprintf(text, size, "PTX line %d", info->ptx_line);
+    return text;
+}
+
+void variable_name(const struct variable *v, char *text, size_t size)
+{
+    // The last name that its length announces.
+    const char *name = v->name, *end = name + strlen(name);
+    for (const char *p = end; p-- > name;)
+        if (p[0] >= '1' && p[0] <= '9') {
+            char *rest;
+            unsigned long length = strtoul(p, &rest, 10);
+            if (rest + length == end && rest < end)
+                name = rest;
+        }
+    snprintf(text, size, "%.40s", name);
+}
+
+const char *shared_name(const struct program *program, uint32_t at, char *text, size_t size)
+{
+    const struct function *f = program->kernel->function;
+    const struct module *m = f->module;
+    text[0] = 0;
+    for (int which = 0; which < 2; ++which) {
+        size_t count = which ? m->variable_count : f->variable_count;
+        for (size_t i = 0; i < count; ++i) {
+            const struct variable *v = which ? m->variables[i] : f->variables[i];
+            if (v->space != SPACE_SHARED || v->dynamic || at < v->offset ||
+                at - v->offset >= v->size)
+                continue;
+            char name[48];
+            variable_name(v, name, sizeof name);
+            snprintf(text, size, " (%s + %u)", name, at - (uint32_t)v->offset);
+            return text;
+        }
+    }
+    return text;
+}

@@ -1,0 +1,140 @@
+// async.c: operations that go on by themselves: bytes that a copy writes to shared memory when they come, operands that
+// are read until the wait, and the asynchronous proxy, which sees what threads have done only after a fence.
+#include "order.h"
+
+void race_arrived(struct cta *home, const struct warp *w, int lane, uint32_t insn, uint32_t at,
+                  uint32_t bytes, uint32_t stamp)
+{
+    struct races *s = home->races;
+    if (!s || !bytes)
+        return;
+    uint32_t thread = (uint32_t)w->index * WARP + (uint32_t)lane;
+    uint32_t first = at >> s->shift, count = ((at + bytes - 1) >> s->shift) - first + 1;
+    uint32_t *restrict stamps = s->write_stamp + first, *restrict threads = s->write_thread + first;
+    const uint32_t *insns = s->write_insn + first;
+    for (uint32_t i = 0; i < count; ++i) {
+        bool its = (stamps[i] == RACE_PENDING) & (insns[i] == insn) &
+                   (threads[i] == (thread | RACE_ASYNC_THREAD));
+        stamps[i] = its ? stamp : stamps[i];
+        threads[i] = its ? thread : threads[i];
+    }
+}
+
+uint32_t race_issue(struct warp *w)
+{
+    if (!w->clock)
+        return 0;
+    uint32_t now = w->cta->races->time;
+    race_step(w, ~0u, race_tick(w->cta));
+    race_summarise(w);
+    return now;
+}
+
+bool race_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
+                      uint32_t issued)
+{
+    const struct races *s = w->cta->races;
+    if (!s || !bytes || !within(at, bytes, w->cta->shared_bytes))
+        return false;
+    for (uint32_t cell = at >> s->shift; cell <= (at + bytes - 1) >> s->shift; ++cell) {
+        if (!is_overwritten(w, lane, s->write_thread[cell], s->write_stamp[cell], issued))
+            continue;
+        report_overwritten(w, op, lane, at, bytes, s->write_thread[cell], s->write_insn[cell]);
+        return true;
+    }
+    return false;
+}
+
+// ---- The asynchronous proxy -----------------------------------------------------------------------
+
+void race_proxy_fence(struct warp *w, uint32_t lanes, bool shared, bool global)
+{
+    struct warp_clock *c = w->clock;
+    if (!c)
+        return;
+    struct clock *now = NULL;
+    race_release_lanes(w, lanes, &now);
+    if (shared)
+        clock_join(&c->proxy[PROXY_SHARED], now);
+    if (global) {
+        clock_join(&c->proxy[PROXY_GLOBAL], now);
+        race_tell_fenced(w, now);
+    }
+    clock_drop(&now);
+    race_step(w, lanes, race_tick(w->cta));
+    race_summarise(w);
+}
+
+// The first of some readers of a cell that no proxy fence has shown; -1: all are shown.
+static int unfenced(const struct warp *w, const struct cta *home, const struct readers *r)
+{
+    for (uint32_t left = r->lanes; left; left &= left - 1) {
+        uint32_t thread = (uint32_t)r->warp * WARP + (uint32_t)__builtin_ctz(left);
+        if (!is_fenced(w, home, thread, r->stamp))
+            return (int)thread;
+    }
+    return -1;
+}
+
+// A thread of `home` that has read any of some cells of a line in the ordinary way, with no proxy fence after it.
+static int unfenced_reader(const struct warp *w, const struct cta *home, uint32_t line,
+                           uint32_t cells, uint32_t *insn)
+{
+    struct races *s = home->races;
+    struct readers good = {.warp = -1};
+    for (uint32_t i = 0; i < (uint32_t)s->warps * RACE_KINDS; ++i) {
+        int p = (int)(i / RACE_KINDS);
+        uint32_t kind = i % RACE_KINDS;
+        if (kind == RACE_PLAIN ? reading_before(&s->read[p], line, s->start)
+                               : !s->read[p].strong[kind])
+            continue;
+        for (uint32_t left = cells; left; left &= left - 1) {
+            uint32_t cell = line * LINE + (uint32_t)__builtin_ctz(left);
+            struct cell_reads at = reads_at(s, p, kind, cell);
+            if (is_asynchronous(w, *at.insn))
+                continue;
+            reading_settle(&s->read[p], line);
+            struct readers r = readers_of(s, p, kind, cell);
+            bool same = r.warp == good.warp && r.stamp == good.stamp && r.lanes == good.lanes;
+            int thread = r.stamp <= s->start || same ? -1 : unfenced(w, home, &r);
+            *insn = r.insn;
+            if (thread >= 0)
+                return thread;
+            good = r;
+        }
+    }
+    return -1;
+}
+
+bool race_proxy(struct warp *w, const struct op *op, int lane, const struct cta *home, uint32_t at,
+                uint32_t bytes, bool store)
+{
+    const struct races *s = home->races;
+    if (!s || !bytes || !within(at, bytes, home->shared_bytes))
+        return false;
+    uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift;
+    uint32_t good_stamp = 0, good_thread = 0; // neighbours are mostly written by one thread
+    for (uint32_t cell = first; cell <= last; ++cell) {
+        uint32_t stamp = s->write_stamp[cell], thread = s->write_thread[cell];
+        if (stamp <= s->start || stamp >= RACE_FOREIGN ||
+            (stamp == good_stamp && thread == good_thread) || is_bulk(w, s->write_insn[cell]))
+            continue;
+        if (is_fenced(w, home, thread, stamp)) {
+            good_stamp = stamp, good_thread = thread;
+            continue;
+        }
+        report_proxy(w, op, lane, home, at, bytes, store, thread, s->write_insn[cell], true);
+        return true;
+    }
+    for (uint32_t line = first >> LINE_SHIFT; store && line <= last >> LINE_SHIFT; ++line) {
+        uint32_t insn;
+        int thread = s->reads[line].stamp <= s->start
+                         ? -1
+                         : unfenced_reader(w, home, line, line_cells(line, first, last), &insn);
+        if (thread < 0)
+            continue;
+        report_proxy(w, op, lane, home, at, bytes, store, (uint32_t)thread, insn, false);
+        return true;
+    }
+    return false;
+}

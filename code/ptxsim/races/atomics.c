@@ -1,0 +1,298 @@
+// atomics.c: what strong writes release at their place and strong reads acquire there, with the fences around them.
+#include "order.h"
+
+// A lane learns what a world knows; mine_only: of its own CTA only, for what was released to a CTA is not
+// for others. What a lane knows of its own CTA is in its clock and never in its world: so no clock
+// in a world has a world in turn, and worlds do not grow for ever.
+static void acquire_world(struct warp *w, int lane, struct world *world, bool mine_only)
+{
+    struct clock *own = world_clock(world, w->cta->number);
+    if (own)
+        race_acquire_lane(w->clock, lane, own);
+    if (mine_only || !world)
+        return;
+    struct world *others = world_without(world, w->cta->number);
+    world_join(&w->clock->world[lane], others);
+    world_drop(&others);
+}
+
+// What a lane releases at a place. To the whole GPU (flat) the lane's world stands beside its clock; to its CTA, in
+// the clock.
+static void release_world(struct warp *w, int lane, struct clock *clock, struct world **place,
+                          bool flat)
+{
+    struct clock *own = clock_share(clock);
+    if (flat && own->world)
+        world_drop(&clock_own(&own, own->threads)->world);
+    struct world *mine = world_of(w->cta->number, own);
+    world_join(place, mine);
+    world_join(place, w->clock->world[lane]);
+    world_drop(&mine);
+    clock_drop(&own);
+}
+
+static void raise_to(struct clock *clock, uint32_t thread, uint32_t stamp)
+{
+    clock->at[thread] = stamp > clock->at[thread] ? stamp : clock->at[thread];
+    clock->most = stamp > clock->most ? stamp : clock->most;
+}
+
+// Up to when a lane knows what another thread of its CTA did.
+static uint32_t known_of(const struct warp *w, int lane, int warp, int other)
+{
+    const struct warp_clock *c = w->clock;
+    const struct clock *known = c->known[lane];
+    uint32_t stamp = c->base[lane];
+    if (warp == w->index && c->wbase[lane] > stamp)
+        stamp = c->wbase[lane];
+    uint32_t more = known ? known->at[warp * WARP + other] : 0;
+    return more > stamp ? more : stamp;
+}
+
+// What others have fenced themselves, as far as the lane knows of it: a fence by every thread before a
+// barrier does for the thread that sets a flag behind it.
+static void add_fenced_by_others(const struct warp *w, int lane, enum fence_scope scope,
+                                 struct clock *clock)
+{
+    for (int k = 0; k < w->cta->warps; ++k) {
+        const struct fenced *f = w->cta->warp[k].clock->fenced[scope];
+        for (int i = 0; i < WARP; ++i) {
+            uint32_t known = f[i].stamp ? known_of(w, lane, k, i) : 0;
+            raise_to(clock, (uint32_t)(k * WARP + i), f[i].stamp < known ? f[i].stamp : known);
+        }
+    }
+}
+
+// What a strong write shows to those who see it: all that its lane has done and knows, if it releases; else
+// what the lane knew at its last fence, and no more. NULL: nothing.
+static struct clock *shown_by(struct warp *w, int lane, enum fence_scope scope, bool releases)
+{
+    const struct fenced *f = &w->clock->fenced[scope][lane];
+    struct races *s = w->cta->races;
+    struct clock *clock = NULL;
+    if (releases)
+        race_release_lane(w, lane, w->clock->now[lane], &clock);
+    if (releases || !s->fenced[scope])
+        return clock;
+    clock_join(&clock, f->known);
+    clock_own(&clock, s->threads);
+    clock->base = f->base > clock->base ? f->base : clock->base;
+    for (int i = 0; i < WARP; ++i)
+        raise_to(clock, (uint32_t)(w->index * WARP + i), f->wbase);
+    raise_to(clock, (uint32_t)(w->index * WARP + lane), f->stamp);
+    add_fenced_by_others(w, lane, scope, clock);
+    world_join(&clock->world, w->clock->world[lane]);
+    return clock;
+}
+
+static struct clock **shared_place(struct races *s, uint32_t at, bool make)
+{
+    for (size_t i = 0; i < s->place_count; ++i)
+        if (s->places[i].at == at)
+            return &s->places[i].clock;
+    if (!make)
+        return NULL;
+    s->places = array_grow(s->places, s->place_count, &s->place_capacity, sizeof *s->places);
+    s->places[s->place_count] = (struct place){.at = at};
+    return &s->places[s->place_count++].clock;
+}
+
+static struct global_place *global_place(struct global_races *g, uint64_t at, bool make)
+{
+    struct global_place **list = &g->places[scatter(at) % PLACES];
+    for (struct global_place *p = *list; p; p = p->next)
+        if (p->at == at)
+            return p;
+    if (!make)
+        return NULL;
+    struct global_place *p = need(calloc(1, sizeof *p));
+    p->at = at;
+    p->next = *list;
+    __atomic_add_fetch(&g->place_count, 1, __ATOMIC_RELAXED);
+    return *list = p;
+}
+
+// The clocks of proxy fences stand among the places, at addresses that no access has.
+static uint64_t place_of_fences(uint64_t cta)
+{
+    return UINT64_MAX - cta;
+}
+
+void race_tell_fenced(struct warp *w, struct clock *clock)
+{
+    struct global_races *g = w->cta->worker->global_races;
+    uint64_t at = place_of_fences(w->cta->number);
+    pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
+    struct world *mine = world_of(w->cta->number, clock);
+    pthread_mutex_lock(lock);
+    world_join(&global_place(g, at, true)->gpu, mine);
+    pthread_mutex_unlock(lock);
+    world_drop(&mine);
+}
+
+bool race_told_fenced(struct global_races *g, const struct party *p)
+{
+    uint64_t at = place_of_fences(p->cta);
+    pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
+    pthread_mutex_lock(lock);
+    const struct global_place *place = global_place(g, at, false);
+    const struct clock *known = place ? world_clock(place->gpu, p->cta) : NULL;
+    bool told = known && clock_knows(known, p->thread, p->stamp);
+    pthread_mutex_unlock(lock);
+    return told;
+}
+
+// A flag in global memory is set: who sees it knows that the reads before this CTA's last barrier are
+// complete, and those of which this CTA knows.
+static void tell_completed(struct warp *w, int lane, uint64_t at)
+{
+    enum { ENOUGH = 1 << 16 }; // places: an array of volatile elements is no array of flags
+    struct races *s = w->cta->races;
+    struct global_races *g = w->cta->worker->global_races;
+    uint32_t base = w->clock->base[lane];
+    if (base <= s->start && !s->seen.count)
+        return;
+    pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
+    pthread_mutex_lock(lock);
+    bool room = __atomic_load_n(&g->place_count, __ATOMIC_RELAXED) < ENOUGH;
+    struct global_place *p = global_place(g, at, room);
+    if (p) {
+        struct completed mine = {.count = base > s->start, .of = NULL};
+        mine.of = need(malloc(sizeof *mine.of));
+        mine.of[0].cta = (uint32_t)w->cta->number;
+        mine.of[0].stamp = base;
+        completed_join(&p->completed, &mine);
+        completed_join(&p->completed, &s->seen);
+        free(mine.of);
+    }
+    pthread_mutex_unlock(lock);
+}
+
+pthread_mutex_t *race_turn(const struct warp *w, uint64_t at)
+{
+    struct global_races *g = w->clock ? w->cta->worker->global_races : NULL;
+    pthread_mutex_t *turn = g ? &g->turn[scatter(at) % PLACES] : NULL;
+    if (turn)
+        pthread_mutex_lock(turn);
+    return turn;
+}
+
+void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home)
+{
+    struct warp_clock *c = w->clock;
+    struct global_races *g = w->cta->worker->global_races;
+    if (!c || !(op->order & ORDER_STRONG))
+        return;
+    if (!home && w->cta->program->insns[op->insn].op_class != CLASS_ATOMIC)
+        tell_completed(w, lane, at);
+    bool releases = op->order & ORDER_RELEASE, to_cta_only = op->order & ORDER_CTA;
+    struct clock *to_cta = shown_by(w, lane, FENCE_CTA, releases);
+    struct clock *to_gpu =
+        home == w->cta ? NULL : shown_by(w, lane, FENCE_GPU, releases && !to_cta_only);
+    if (home == w->cta && to_cta) {
+        clock_join(shared_place(w->cta->races, (uint32_t)at, true), to_cta);
+    } else if (home && to_gpu) {
+        struct world *mine = NULL;
+        release_world(w, lane, to_gpu, &mine, true);
+        clock_tell(home, shared_place(home->races, (uint32_t)at, true), mine);
+        world_drop(&mine);
+    } else if (!home && to_cta) {
+        pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
+        pthread_mutex_lock(lock);
+        struct global_place *p = global_place(g, at, true);
+        release_world(w, lane, to_cta, &p->cta, false);
+        if (w->cta->races->narrow || (releases && to_cta_only))
+            release_world(w, lane, to_cta, &p->narrow, true);
+        if (to_gpu && !to_cta_only)
+            release_world(w, lane, to_gpu, &p->gpu, true);
+        pthread_mutex_unlock(lock);
+    }
+    clock_drop(&to_cta);
+    clock_drop(&to_gpu);
+    if (releases) {
+        race_step(w, 1u << lane, race_tick(w->cta));
+        race_summarise(w);
+    }
+}
+
+void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home,
+                  bool atomic)
+{
+    struct warp_clock *c = w->clock;
+    struct global_races *g = w->cta->worker->global_races;
+    if (!c || !(op->order & ORDER_STRONG))
+        return;
+    bool now = (atomic && !w->cta->launch->strict) || op->order & ORDER_ACQUIRE;
+    if (home) {
+        struct clock **clock = shared_place(home->races, (uint32_t)at, false);
+        if (!clock || !*clock)
+            return;
+        bool alone = home == w->cta && !(*clock)->world;
+        struct world *there = alone ? world_of(home->number, *clock) : clock_world(home, *clock);
+        if (now)
+            acquire_world(w, lane, there, alone);
+        else
+            world_join(&c->seen[lane], there);
+        world_drop(&there);
+    } else {
+        if (!__atomic_load_n(&g->place_count, __ATOMIC_RELAXED))
+            return;
+        pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
+        pthread_mutex_lock(lock);
+        struct global_place *p = global_place(g, at, false);
+        struct world *gpu = p ? world_share(p->gpu) : NULL, *cta = p ? world_share(p->cta) : NULL;
+        if (p) {
+            completed_join(&w->cta->races->seen, &p->completed);
+            world_join(&c->narrow[lane], p->narrow);
+            w->cta->races->told_narrowly |= p->narrow != NULL;
+        }
+        pthread_mutex_unlock(lock);
+        if (now) {
+            acquire_world(w, lane, cta, true);
+            acquire_world(w, lane, gpu, op->order & ORDER_CTA);
+        } else {
+            // Of what was released to CTAs, this CTA's part.
+            struct clock *own = world_clock(cta, w->cta->number);
+            struct world *mine = own ? world_of(w->cta->number, own) : NULL;
+            world_join(&c->seen[lane], mine);
+            world_drop(&mine);
+            if (!(op->order & ORDER_CTA))
+                world_join(&c->seen[lane], gpu);
+        }
+        world_drop(&gpu);
+        world_drop(&cta);
+    }
+    if (now) // what is only seen counts from a fence on, and is in no summary; loops see it often
+        race_summarise(w);
+}
+
+static void note_fence(struct warp *w, int lane, enum fence_scope scope)
+{
+    struct warp_clock *c = w->clock;
+    struct fenced *f = &c->fenced[scope][lane];
+    clock_drop(&f->known);
+    *f = (struct fenced){clock_share(c->known[lane]), c->now[lane], c->base[lane], c->wbase[lane]};
+    w->cta->races->fenced[scope] = true;
+}
+
+void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)
+{
+    struct warp_clock *c = w->clock;
+    if (!c)
+        return;
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        acquire_world(w, i, c->seen[i], !whole_gpu); // a fence shows others what it made known here
+        note_fence(w, i, FENCE_CTA);
+        if (!whole_gpu) {
+            w->cta->races->narrow = true;
+            w->cta->races->told_narrowly |= c->seen[i] != NULL;
+            world_join(&c->narrow[i], c->seen[i]);
+        } else {
+            note_fence(w, i, FENCE_GPU);
+            world_drop(&c->seen[i]);
+        }
+    }
+    race_step(w, lanes, race_tick(w->cta));
+    race_summarise(w);
+}

@@ -1,0 +1,281 @@
+// global.c: an access to global memory, held against those that its cells remember, and noted there; the pages
+// of those cells, which all CTAs of a launch share.
+#include "order.h"
+
+enum { MOST_BYTES = 384 << 20 }; // of a launch's pages
+
+static struct party party_at(struct page *page, enum cell_party which, uint32_t cell)
+{
+    return (struct party){.cta = page_words(page, which, PARTY_CTA)[cell],
+                          .stamp = page_words(page, which, PARTY_STAMP)[cell],
+                          .who = page_words(page, which, PARTY_WHO)[cell]};
+}
+
+static void set_party(struct page *page, enum cell_party which, uint32_t cell, struct party p)
+{
+    page_words(page, which, PARTY_CTA)[cell] = p.cta;
+    page_words(page, which, PARTY_STAMP)[cell] = p.stamp;
+    page_words(page, which, PARTY_WHO)[cell] = p.who;
+}
+
+static size_t page_bytes(unsigned shift)
+{
+    return sizeof(struct page) +
+           ((size_t)PAGE >> shift) * CELL_PARTIES * PARTY_WORDS * sizeof(uint32_t);
+}
+
+unsigned global_races_shift(const struct global_races *races)
+{
+    return races->shift;
+}
+
+// Empty tables for the next launch: they are large, and a kernel may be small.
+static struct global_races *spare_races;
+
+struct global_races *global_races_new(const struct program *program)
+{
+    struct global_races *g = __atomic_exchange_n(&spare_races, NULL, __ATOMIC_ACQUIRE);
+    if (!g) {
+        g = need(calloc(1, sizeof *g));
+        for (int i = 0; i < PLACES; ++i) {
+            pthread_mutex_init(&g->lock[i], NULL);
+            pthread_mutex_init(&g->turn[i], NULL);
+        }
+    }
+    g->shift = program->cell_shift;
+    g->most_pages = MOST_BYTES / page_bytes(g->shift);
+    return g;
+}
+
+void global_races_free(struct global_races *g)
+{
+    if (!g)
+        return;
+    for (struct page *p = g->last_page, *next; p; p = next) {
+        next = p->next;
+        *p->slot = NULL;
+        crowd_free(&p->crowd);
+        free(p);
+    }
+    g->last_page = NULL;
+    g->page_count = 0;
+    for (int i = 0; i < PLACES; ++i) {
+        while (g->places[i]) {
+            struct global_place *p = g->places[i];
+            g->places[i] = p->next;
+            world_drop(&p->gpu);
+            world_drop(&p->cta);
+            world_drop(&p->narrow);
+            free(p->completed.of);
+            free(p);
+        }
+    }
+    g->place_count = 0;
+    g = __atomic_exchange_n(&spare_races, g, __ATOMIC_ACQ_REL);
+    for (int i = 0; i < PLACES && g; ++i) {
+        pthread_mutex_destroy(&g->lock[i]);
+        pthread_mutex_destroy(&g->turn[i]);
+    }
+    free(g);
+}
+
+struct page *race_page(struct worker *worker, uint64_t number)
+{
+    struct global_races *g = worker->global_races;
+    if (worker->page && worker->page->number == number)
+        return worker->page;
+    for (size_t i = scatter(number) % SLOTS;; i = (i + 1) % SLOTS) {
+        struct page *p = __atomic_load_n(&g->pages[i], __ATOMIC_ACQUIRE);
+        if (!p) {
+            if (__atomic_load_n(&g->page_count, __ATOMIC_RELAXED) >= g->most_pages)
+                return NULL;
+            struct page *fresh = need(calloc(1, page_bytes(g->shift)));
+            fresh->number = number;
+            fresh->slot = &g->pages[i];
+            fresh->cells = PAGE >> g->shift;
+            if (__atomic_compare_exchange_n(&g->pages[i], &p, fresh, false, __ATOMIC_ACQ_REL,
+                                            __ATOMIC_ACQUIRE)) {
+                __atomic_add_fetch(&g->page_count, 1, __ATOMIC_RELAXED);
+                fresh->next = __atomic_exchange_n(&g->last_page, fresh, __ATOMIC_RELAXED);
+                p = fresh;
+            } else {
+                free(fresh);
+            }
+        }
+        if (p->number == number)
+            return worker->page = p;
+    }
+}
+
+// Makes a lane a party of a cell that it reads; false where two others stay.
+static bool note_read(const struct warp *w, int lane, struct page *page, uint32_t cell,
+                      struct party me)
+{
+    struct party r[2] = {party_at(page, CELL_READ, cell), party_at(page, CELL_READ_2, cell)};
+    for (int own = 1; own >= 0; --own) // its own place before another's
+        for (int k = 0; k < 2; ++k)
+            if ((!own || (r[k].cta == me.cta && r[k].thread == me.thread)) &&
+                takes_place(w, lane, &me, &r[k])) {
+                set_party(page, CELL_READ + (unsigned)k, cell, me);
+                return true;
+            }
+    return false;
+}
+
+// n cells of an access to `size` cells from `start` on, that lanes read. The cells of one lane after the other
+// are one stretch.
+static struct stretch stretch_of(const struct party *me, uint32_t lanes, uint32_t cell, uint32_t n,
+                                 uint64_t start, uint32_t size)
+{
+    struct stretch s = {cell, cell + n, me->stamp, me->insn, lanes, 0};
+    uint32_t per = (uint32_t)__builtin_ctz(size), lane = (uint32_t)__builtin_ctz(lanes);
+    if ((lanes & (lanes - 1)) || 1u << per != size || per > LINE_SHIFT)
+        return s;
+    s.lanes = 0;
+    s.run = (((lane << per) - (uint32_t)start) & ((WARP << per) - 1)) << RUN_SHIFT | per;
+    return s;
+}
+
+enum { CELL_WORDS = CELL_PARTIES * PARTY_WORDS, MOST_ALIKE = 32 };
+
+// How many of n cells, from the first on, have its parties, as most neighbours have; and which these are.
+// There may be more.
+static uint32_t cells_alike(const struct page *page, uint32_t cell, uint32_t n,
+                            uint32_t parties[CELL_WORDS])
+{
+    const uint32_t *of[CELL_WORDS];
+    size_t differs = 0, count = n < MOST_ALIKE ? n : MOST_ALIKE;
+    for (size_t k = 0; k < CELL_WORDS; ++k) {
+        of[k] = page->words + k * page->cells + cell;
+        parties[k] = of[k][0];
+    }
+    size_t first = page->written ? 0 : PARTY_WORDS; // all zeros, the words of who writes
+    for (size_t k = first; k < CELL_WORDS; ++k) {
+        uint32_t any = 0;
+        for (size_t j = 0; j < count; ++j)
+            any |= of[k][j] ^ parties[k];
+        differs |= any;
+    }
+    for (size_t k = 0; differs && k < CELL_WORDS; ++k)
+        for (size_t j = 1; j < count; ++j)
+            if (of[k][j] != parties[k])
+                count = j;
+    return (uint32_t)count;
+}
+
+// Gives cells that were alike the parties that the first of them has by now.
+static void cells_follow(struct page *page, uint32_t cell, uint32_t n,
+                         const uint32_t parties[CELL_WORDS])
+{
+    for (uint32_t k = 0; k < CELL_WORDS; ++k) {
+        uint32_t *of = page->words + k * page->cells + cell, now = of[0];
+        for (uint32_t j = 1; now != parties[k] && j < n; ++j)
+            of[j] = now;
+    }
+}
+
+void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes)
+{
+    struct global_races *g = w->cta->worker->global_races;
+    if (!w->clock || !g || !bytes)
+        return;
+    bool told = false;
+    uint64_t cell_at = at >> g->shift, end = ((at + bytes - 1) >> g->shift) + 1;
+    for (uint32_t n; cell_at < end && !told; cell_at += n) {
+        struct page *page = race_page(w->cta->worker, (cell_at << g->shift) / PAGE);
+        if (!page)
+            return;
+        uint32_t cell = cell_at & ((PAGE >> g->shift) - 1), left = page->cells - cell;
+        n = end - cell_at < left ? (uint32_t)(end - cell_at) : left;
+        page_lock(page);
+        for (uint32_t i = cell; page->written && i < cell + n && !told; ++i) {
+            struct party p = party_at(page, CELL_WRITE, i);
+            told = p.stamp && !is_bulk(w, p.insn) && !is_fenced_global(w, &p);
+            if (told)
+                report_proxy_global(w, op, lane, at, bytes, &p);
+        }
+        page_unlock(page);
+    }
+}
+
+void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
+                 enum race_access access, const void *value)
+{
+    struct worker *worker = w->cta->worker;
+    if (!w->clock || !worker->global_races || !lanes || !bytes)
+        return;
+    unsigned shift = worker->global_races->shift;
+    int lane = 31 - __builtin_clz(lanes), other = __builtin_ctz(lanes);
+    bool told = false;
+    struct party me = party_by(w, lane, op);
+    struct page *page = NULL;
+    uint64_t cell_at = at >> shift, end = ((at + bytes - 1) >> shift) + 1;
+    for (uint32_t alike; cell_at < end; cell_at += alike) {
+        uint64_t number = (cell_at << shift) / PAGE;
+        if (!page || page->number != number) {
+            if (page)
+                page_unlock(page);
+            page = race_page(worker, number);
+            if (!page)
+                return;
+            page_lock(page);
+        }
+        uint32_t cell = cell_at & ((PAGE >> shift) - 1), left = page->cells - cell;
+        uint32_t n = end - cell_at < left ? (uint32_t)(end - cell_at) : left;
+        // What becomes of the first becomes of all that are alike.
+        uint32_t parties[CELL_WORDS] = {0};
+        alike = n > 1 ? cells_alike(page, cell, n, parties) : 1;
+        struct part part = part_in(at, bytes, cell_at << shift, (uint64_t)alike << shift);
+        struct party p = party_at(page, CELL_WRITE, cell);
+        // Of lanes that all read, one may have written it itself.
+        int by = other != lane && party_before(w, lane, &p) ? other : lane;
+        if (!told && writer_races(w, op, by, access, &p) &&
+            !(access == RACE_WRITE && value && stores_same((void *)(uintptr_t)at, value, part))) {
+            report_global(w, op, by, at, bytes, access, &p, true);
+            told = true;
+        }
+        if (access == RACE_READ) {
+            if (!told && w->clock->narrow[by] && told_narrowly(w, op, by, &p)) {
+                report_narrow(w, op, by, at, bytes, &p);
+                told = true;
+            }
+            uint32_t more = note_read(w, lane, page, cell, me) ? 0 : 1u << lane;
+            if (other != lane) {
+                struct party also = party_by(w, other, op);
+                also.stamp = me.stamp;
+                more |= note_read(w, other, page, cell, also) ? 0 : 1u << other;
+            }
+            if (more)
+                crowd_note(&page->crowd, page->cells, w, me.kind,
+                           stretch_of(&me, more, cell, alike, at >> shift,
+                                      (uint32_t)(end - (at >> shift))));
+            if (alike > 1)
+                cells_follow(page, cell, alike, parties);
+            continue;
+        }
+        for (int k = 0; k < 2; ++k) {
+            p = party_at(page, CELL_READ + (unsigned)k, cell);
+            if (!told && reader_races(w, op, lane, &p)) {
+                report_global(w, op, lane, at, bytes, access, &p, false);
+                told = true;
+            }
+            set_party(page, CELL_READ + (unsigned)k, cell, (struct party){0});
+        }
+        if (crowd_has(page->crowd, cell, alike)) {
+            if (!told && crowd_races(w, op, lane, page->crowd, cell, alike, &p)) {
+                report_global(w, op, lane, at, bytes, access, &p, false);
+                told = true;
+            }
+            crowd_forget(page->crowd, cell, alike);
+        }
+        set_party(page, CELL_WRITE, cell, me);
+        if (alike > 1)
+            cells_follow(page, cell, alike, parties);
+        page->written = true;
+        if (access == RACE_WRITE && value && me.kind == RACE_PLAIN)
+            memcpy((uint8_t *)(uintptr_t)at + part.first, (const uint8_t *)value + part.first,
+                   part.count);
+    }
+    if (page)
+        page_unlock(page);
+}

@@ -1,0 +1,223 @@
+// internal.h: what the files of races/ share: clocks and worlds, who accessed a cell, crowds, what is told.
+#ifndef PTXSIM_RACES_INTERNAL_H
+#define PTXSIM_RACES_INTERNAL_H
+
+#include "cells.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static inline void *need(void *memory)
+{
+    if (memory)
+        return memory;
+    fprintf(stderr, "ptxsim: out of memory\n");
+    abort();
+}
+
+// ---- Clocks (clocks.c) --------------------------------------------------------------------------
+
+static inline struct clock *clock_share(struct clock *c)
+{
+    if (c)
+        __atomic_add_fetch(&c->refs, 1, __ATOMIC_RELAXED);
+    return c;
+}
+
+static inline struct world *world_share(struct world *x)
+{
+    if (x)
+        __atomic_add_fetch(&x->refs, 1, __ATOMIC_RELAXED);
+    return x;
+}
+
+// A clock that may be written: *clock itself if nobody else holds it, else a copy; NULL becomes a new clock.
+struct clock *clock_own(struct clock **clock, uint32_t threads);
+
+struct world *world_of(uint64_t cta, struct clock *clock); // of one CTA
+void world_drop(struct world **world);
+void world_join(struct world **into, struct world *more);
+// Without the clock of one CTA: the world itself, shared, if it has none.
+struct world *world_without(struct world *world, uint64_t cta);
+// A clock of the CTA `home`, and the worlds that it knows, as one world; and a world into such a clock.
+struct world *clock_world(const struct cta *home, struct clock *clock);
+void clock_tell(const struct cta *home, struct clock **clock, struct world *world);
+
+void completed_join(struct completed *into, const struct completed *more);
+
+static inline bool clock_knows(const struct clock *c, uint32_t thread, uint32_t stamp)
+{
+    return stamp <= c->base || stamp <= c->at[thread];
+}
+
+// What a world has of a CTA; NULL: nothing.
+static inline struct clock *world_clock(const struct world *world, uint64_t cta)
+{
+    for (uint32_t low = 0, high = world ? world->count : 0; low < high;) {
+        uint32_t middle = (low + high) / 2;
+        if (world->of[middle].cta == cta)
+            return world->of[middle].clock;
+        if (world->of[middle].cta < cta)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return NULL;
+}
+
+// ---- Threads (threads.c) ------------------------------------------------------------------------
+
+// Works out anew what all lanes of a warp have in common, after any of them has learnt something.
+void race_summarise(struct warp *w);
+// The CTA's time moves on; lanes that have released what they did go on at a new time.
+uint32_t race_tick(struct cta *cta);
+void race_step(struct warp *w, uint32_t lanes, uint32_t time);
+// What lanes know goes into a clock, with what they did themselves: one lane's up to `stamp`.
+void race_release_lane(struct warp *w, int lane, uint32_t stamp, struct clock **clock);
+void race_release_lanes(struct warp *w, uint32_t lanes, struct clock **clock);
+// A clock goes to what lanes know. race_summarise is called by whoever calls this.
+void race_acquire_lane(struct warp_clock *c, int lane, struct clock *clock);
+void race_acquire_lanes(struct warp_clock *c, uint32_t lanes, struct clock *clock);
+
+// The place in a clock of what a warp's products (wgmma) have read.
+static inline uint32_t products_of(const struct races *s, int warp)
+{
+    return (uint32_t)(s->warps * WARP + warp);
+}
+
+// ---- Parties ------------------------------------------------------------------------------------
+
+struct party { // who accessed a cell; stamp 0: nobody
+    uint32_t cta, stamp;
+    union { // as a page has it; read and written whole, which is quicker than field by field
+        uint32_t who;
+        struct {
+            uint32_t thread : THREAD_BITS, insn : INSN_BITS, kind : KIND_BITS;
+        };
+    };
+};
+_Static_assert(THREAD_BITS + INSN_BITS + KIND_BITS == 32, "a party is three words of a page");
+
+static inline struct party party_of(uint32_t cta, uint32_t stamp, uint32_t thread, uint32_t insn,
+                                    uint32_t kind)
+{
+    return (struct party){.cta = cta,
+                          .stamp = stamp,
+                          .who = thread % (1 << THREAD_BITS) |
+                                 insn % (1 << INSN_BITS) << THREAD_BITS |
+                                 kind << (THREAD_BITS + INSN_BITS)};
+}
+
+// Accesses by other CTAs of the cluster to a CTA's shared memory, kept beside its cells. Whatever meets a cell
+// or a line that says RACE_FOREIGN looks here.
+enum foreign_access { FOREIGN_WRITE, FOREIGN_READ, FOREIGN_READ_2, FOREIGN_PARTIES };
+struct foreign {
+    struct party *of[FOREIGN_PARTIES]; // of each cell: a write, and reads by two threads
+    struct crowd *crowd;               // all other readers
+};
+void race_foreign_free(struct races *s);
+// A write by lanes to their own CTA's memory: whether it was reported for a read by another CTA. Those reads
+// are then of the past; once they all are, the lines of those cells say that nobody has read them.
+bool race_foreign_read(struct warp *w, const struct op *op, uint32_t lanes, uint32_t cell,
+                       uint32_t at, uint32_t bytes, enum race_access access);
+void race_foreign_settle(struct races *s, uint32_t first, uint32_t last);
+
+// The last reads of a cell by a warp, of one kind: where they are kept, and what they are.
+struct cell_reads {
+    uint32_t *stamp, *lanes, *insn;
+};
+struct readers {
+    int warp;
+    uint32_t kind, stamp, lanes, insn;
+};
+
+static inline struct cell_reads reads_at(const struct races *s, int warp, uint32_t kind,
+                                         uint32_t cell)
+{
+    const struct read_plane *r = &s->read[warp];
+    uint32_t *strong = r->strong[kind]; // of plain reads: NULL
+    return (struct cell_reads){(strong ? strong : r->stamp) + cell,
+                               (strong ? strong + s->cells : r->lanes) + cell,
+                               (strong ? strong + 2 * s->cells : r->insn) + cell};
+}
+
+static inline struct readers readers_of(const struct races *s, int warp, uint32_t kind,
+                                        uint32_t cell)
+{
+    struct cell_reads r = reads_at(s, warp, kind, cell);
+    return (struct readers){warp, kind, *r.stamp, *r.lanes, *r.insn};
+}
+
+// ---- Crowds (crowd.c) ---------------------------------------------------------------------------
+
+void crowd_free(struct crowd **crowd);
+// Some cells have been written to: who has read them before is of the past.
+void crowd_forget(struct crowd *crowd, uint32_t first, uint32_t n);
+// Whether some reading of n cells is what is asked for; it, into *p.
+typedef bool reading_fn(void *data, const struct party *p, uint32_t cell);
+bool crowd_find(const struct crowd *crowd, uint32_t first, uint32_t n, reading_fn *asked,
+                void *data, struct party *p);
+// Whether a lane's write to n cells is a race with a reading; that, into *p.
+bool crowd_races(const struct warp *w, const struct op *op, int lane, const struct crowd *crowd,
+                 uint32_t first, uint32_t n, struct party *p);
+
+// ---- Global memory (global.c) -------------------------------------------------------------------
+
+enum { PLACES = 1024 };
+struct global_place { // an address at which atomics and strong accesses meet
+    uint64_t at;
+    struct world *gpu, *cta; // what was released to the GPU; to the CTA only
+    struct world *narrow; // cta, of the CTAs that have executed fences for themselves only; or NULL
+    struct completed completed; // whose reads are complete
+    struct global_place *next;
+};
+
+enum { SLOTS = 1 << 18 };
+struct global_races {
+    unsigned shift; // log2 of a cell's bytes
+    struct page *pages[SLOTS], *last_page;
+    size_t page_count, most_pages;
+    pthread_mutex_t lock[PLACES], turn[PLACES]; // turn: of atomics, which come one after another
+    struct global_place *places[PLACES];
+    size_t place_count;
+};
+
+static inline uint64_t scatter(uint64_t x)
+{
+    return (x * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
+}
+
+// What a CTA's proxy fences for global memory have shown, for other CTAs; whether they have shown what a party did.
+void race_tell_fenced(struct warp *w, struct clock *clock);
+bool race_told_fenced(struct global_races *g, const struct party *p);
+
+// ---- What is told (report.c) --------------------------------------------------------------------
+
+// An access of a lane that is in no order with another one. To its own CTA's shared memory, and that by a
+// thread of it, at `stamp`; by a party, to the memory of `home`, a CTA of the cluster (did: what it did);
+// and by a party, to global memory.
+void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
+                   enum race_access access, uint32_t thread, uint32_t insn, bool wrote,
+                   uint32_t stamp);
+void report_cluster(struct warp *w, const struct op *op, int lane, const struct cta *home,
+                    uint32_t at, uint32_t bytes, enum race_access access, const struct party *p,
+                    const char *did);
+void report_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                   enum race_access access, const struct party *p, bool wrote);
+// A strong load of what another CTA wrote, told by a fence of too narrow a scope.
+void report_narrow(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                   const struct party *p);
+// A read of shared memory by an operation that was under way while a thread wrote there.
+void report_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
+                        uint32_t thread, uint32_t insn);
+// An access by the asynchronous proxy without a proxy fence after what a thread did: to the shared memory of `home`; a
+// read of global memory.
+void report_proxy(struct warp *w, const struct op *op, int lane, const struct cta *home,
+                  uint32_t at, uint32_t bytes, bool store, uint32_t thread, uint32_t insn,
+                  bool wrote);
+void report_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                         const struct party *p);
+// The CTA of that number in a warp's cluster.
+struct cta *cta_of(const struct warp *w, uint32_t number);
+
+#endif

@@ -1,0 +1,305 @@
+// report.c: what is told of a race, and the log in which each pair of lines stands once. Reads of what nothing
+// has written, and other faults after which a kernel goes on, are in that log, too.
+#include "order.h"
+#include "ptxsim/machine/film.h"
+
+// The same line of a helper that is inlined at two places counts as two lines.
+static bool same_line(const struct source_line *a, const struct source_line *b)
+{
+    return a->line == b->line && a->file == b->file &&
+           (a->callers == b->callers || strcmp(a->callers, b->callers) == 0);
+}
+
+// Whether a path (up to its end, or a colon) is a header of the system or of a CUDA toolkit.
+static bool is_header_of_system(const char *path)
+{
+    static const char *const folders[] = {"/cccl/", "/cuda", "/nvidia/"};
+    char text[512];
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(path, ":"), path);
+    if (strncmp(text, "/usr/include/", 13) == 0)
+        return true;
+    for (size_t i = 0; strstr(text, "/include/") && i < sizeof folders / sizeof *folders; ++i)
+        if (strstr(text, folders[i]))
+            return true;
+    return false;
+}
+
+bool race_in_library(const struct program *program, uint32_t insn)
+{
+    const char *kernel = program->kernel->function->name;
+    return program->insns[insn].at.in_library || strncmp(kernel, "_ZN3cub", 7) == 0 ||
+           strncmp(kernel, "_ZN6thrust", 10) == 0;
+}
+
+// Whether an instruction stands in the program's own files, or was called from there.
+static bool is_mine(const struct source_line *at)
+{
+    if (!at->line || !is_header_of_system(at->file))
+        return true;
+    size_t length;
+    for (const char *caller = at->callers; (caller = next_caller(caller, &length));
+         caller += length)
+        if (!is_header_of_system(caller))
+            return true;
+    return false;
+}
+
+// The entry of a pair of lines, each often several instructions; NULL: they have not been reported yet.
+static struct race_entry *find_entry(const struct race_log *log, const struct insn_info *insns,
+                                     enum fault_kind kind, uint32_t insn, uint32_t other)
+{
+    const struct insn_info *a = &insns[insn], *b = &insns[other];
+    for (size_t i = 0; i < log->count; ++i) {
+        struct race_entry *e = &log->entries[i];
+        bool same = a->at.line ? same_line(&a->at, &insns[e->insn].at) : e->insn == insn;
+        same &= b->at.line ? same_line(&b->at, &insns[e->other].at) : e->other == other;
+        if (same && e->kind == kind)
+            return e;
+    }
+    return NULL;
+}
+
+void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
+                 uint32_t other, const char *format, ...)
+{
+    enum { MOST_PAIRS = 256 };
+    struct cta *cta = w->cta;
+    struct race_log *log = &cta->worker->races;
+    const struct insn_info *insns = cta->program->insns;
+    other &= RACE_INSN;
+    if (cta->launch->mine && !is_mine(&insns[op->insn].at) && !is_mine(&insns[other].at))
+        return;
+    // A kernel that computes with garbage may loop for ever.
+    uint64_t enough = cta->launch->reports ? cta->launch->reports : 1 << 20;
+    bool stops = ++log->total == enough;
+    struct race_entry *e = find_entry(log, insns, kind, op->insn, other);
+    bool is_new = !e && log->count < MOST_PAIRS;
+    if (e)
+        e->count++;
+    if (!is_new && !stops && !cta->film)
+        return;
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    size_t prefix = fault_text(text, sizeof text, w, op, lane, format, arguments);
+    va_end(arguments);
+    if (cta->film)
+        film_fault(cta->film, kind, w, lane, op->insn, other, text);
+    if (stops) {
+        log->total = 0;
+        fault_at(w, op, lane, kind, "%.511s: stopped: %llu accesses were reported", text + prefix,
+                 (unsigned long long)enough);
+    }
+    if (!is_new)
+        return;
+    log->entries = array_grow(log->entries, log->count, &log->capacity, sizeof *log->entries);
+    e = &log->entries[log->count++];
+    *e = (struct race_entry){
+        .kind = kind, .insn = op->insn, .other = other, .cta = cta->number, .count = 1};
+    memcpy(e->text, text, sizeof text);
+}
+
+void race_log_merge(struct race_log *into, struct race_log *from)
+{
+    for (size_t i = 0; i < from->count; ++i) {
+        struct race_entry *e = &from->entries[i], *same = NULL;
+        for (size_t k = 0; k < into->count && !same; ++k)
+            if (into->entries[k].insn == e->insn && into->entries[k].other == e->other &&
+                into->entries[k].kind == e->kind)
+                same = &into->entries[k];
+        if (!same) {
+            into->entries =
+                array_grow(into->entries, into->count, &into->capacity, sizeof *into->entries);
+            into->entries[into->count++] = *e;
+            continue;
+        }
+        same->count += e->count;
+        if (e->cta < same->cta) {
+            same->cta = e->cta;
+            memcpy(same->text, e->text, sizeof same->text);
+        }
+    }
+    free(from->entries);
+    *from = (struct race_log){0};
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const struct race_entry *x = a, *y = b;
+    const uint64_t mine[] = {x->cta, x->kind, x->insn,
+                             x->other}; // uninitialised reads before races
+    const uint64_t other[] = {y->cta, y->kind, y->insn, y->other};
+    for (int i = 0; i < 4; ++i)
+        if (mine[i] != other[i])
+            return mine[i] < other[i] ? -1 : 1;
+    return 0;
+}
+
+void race_log_sort(struct race_log *log)
+{
+    if (log->count > 1)
+        qsort(log->entries, log->count, sizeof *log->entries, by_place);
+}
+
+// ---- Two accesses that nothing orders -------------------------------------------------------------
+
+struct other_party { // how its report names the other access to shared memory
+    char who[64], where[544], variable[80];
+};
+
+static struct other_party name_party(const struct cta *cta, uint32_t thread, uint32_t insn,
+                                     uint32_t at)
+{
+    struct other_party p;
+    const struct warp *w = &cta->warp[(thread & ~RACE_ASYNC_THREAD) / WARP];
+    uint32_t lane = thread % WARP;
+    snprintf(p.who, sizeof p.who, "thread (%u,%u,%u)", w->tid[0][lane], w->tid[1][lane],
+             w->tid[2][lane]);
+    insn_line(cta->program, insn & RACE_INSN, p.where, sizeof p.where);
+    shared_name(cta->program, at, p.variable, sizeof p.variable);
+    return p;
+}
+
+static const char *name_block(const unsigned index[3], char *text, size_t size)
+{
+    snprintf(text, size, " of block (%u,%u,%u)", index[0], index[1], index[2]);
+    return text;
+}
+
+void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
+                   enum race_access access, uint32_t thread, uint32_t insn, bool wrote,
+                   uint32_t stamp)
+{
+    const struct cta *cta = w->cta;
+    bool pending = wrote && stamp == RACE_PENDING, same_warp = thread / WARP == (uint32_t)w->index;
+    const char *verb = access == RACE_READ || access == RACE_LOOK ? "reads"
+                       : access == RACE_WRITE                     ? "writes"
+                       : is_bulk(w, op->insn)                     ? "copies (cp.async.bulk)"
+                                                                  : "copies (cp.async)";
+    struct other_party p = name_party(cta, thread, insn, at);
+    if (cta->film)
+        film_party(cta->film, thread & ~RACE_ASYNC_THREAD, at, bytes, wrote, pending);
+    if (pending)
+        race_report(
+            w, op, lane, FAULT_RACE, insn,
+            "%s %u bytes of shared memory at %u%s that a cp.async%s of %s at %s is still writing: "
+            "nothing has waited for it",
+            verb, bytes, at, p.variable, is_bulk(w, insn) ? ".bulk" : "", p.who, p.where);
+    else
+        race_report(w, op, lane, FAULT_RACE, insn,
+                    "%s %u bytes of shared memory at %u%s that %s %s at %s with no %s in "
+                    "between",
+                    verb, bytes, at, p.variable, p.who, wrote ? "wrote" : "read", p.where,
+                    same_warp ? "__syncwarp or barrier" : "barrier");
+}
+
+void report_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
+                        uint32_t thread, uint32_t insn)
+{
+    struct other_party p = name_party(w->cta, thread, insn, at);
+    if (w->cta->film)
+        film_party(w->cta->film, thread, at, bytes, true, false);
+    race_report(w, op, lane, FAULT_RACE, insn,
+                "reads %u bytes of shared memory at %u%s that %s wrote at %s while this was under "
+                "way: nothing had waited for it, and a barrier does not (%s)",
+                bytes, at, p.variable, p.who, p.where,
+                is_bulk(w, op->insn) ? "cp.async.bulk.wait_group" : "wgmma.wait_group");
+}
+
+void report_proxy(struct warp *w, const struct op *op, int lane, const struct cta *home,
+                  uint32_t at, uint32_t bytes, bool store, uint32_t thread, uint32_t insn,
+                  bool wrote)
+{
+    char block[64];
+    struct other_party p = name_party(home, thread, insn, at);
+    if (w->cta->film && home == w->cta)
+        film_party(w->cta->film, thread, at, bytes, wrote, false);
+    race_report(w, op, lane, FAULT_RACE, insn,
+                "%s %u bytes of shared memory at %u%s that %s%s %s at %s: a proxy fence is "
+                "missing in between (fence.proxy.async)",
+                store ? "copies" : "reads", bytes, at, p.variable, p.who,
+                home == w->cta ? "" : name_block(home->index, block, sizeof block),
+                wrote ? "wrote" : "read", p.where);
+}
+
+// Shared memory without a name is the own CTA's, and a thread one of this CTA's.
+void report_cluster(struct warp *w, const struct op *op, int lane, const struct cta *home,
+                    uint32_t at, uint32_t bytes, enum race_access access, const struct party *p,
+                    const char *did)
+{
+    char of[64], block[64];
+    const struct cta *other = cta_of(w, p->cta);
+    const char *verb = access == RACE_READ ? "reads" : access == RACE_WRITE ? "writes" : "copies";
+    struct other_party named = name_party(other, p->thread, p->insn, at);
+    race_report(
+        w, op, lane, FAULT_RACE, p->insn,
+        "%s %u bytes of shared memory at %u%s%s that %s%s %s at %s with no barrier%s in between",
+        verb, bytes, at, named.variable,
+        home == w->cta ? "" : name_block(home->index, of, sizeof of), named.who,
+        other == w->cta ? "" : name_block(other->index, block, sizeof block), did, named.where,
+        other == w->cta ? "" : " of the cluster");
+}
+
+struct global_party { // how a report names the other access to global memory
+    char who[48], block[64], where[544], offset[64];
+};
+
+static struct global_party name_global_party(const struct warp *w, const struct party *p,
+                                             uint64_t at, uint32_t bytes, bool wrote)
+{
+    const struct cta *cta = w->cta;
+    const struct launch *launch = cta->launch;
+    const struct allocation *a = memory_find(at, bytes, NULL);
+    struct global_party named = {.block = "", .offset = ""};
+    unsigned x = launch->block[0], y = launch->block[1];
+    const unsigned theirs[3] = {p->cta % launch->grid[0],
+                                p->cta / launch->grid[0] % launch->grid[1],
+                                p->cta / launch->grid[0] / launch->grid[1]};
+    snprintf(named.who, sizeof named.who, "thread (%u,%u,%u)", p->thread % x, p->thread / x % y,
+             p->thread / x / y);
+    if (p->cta != (uint32_t)cta->number)
+        name_block(theirs, named.block, sizeof named.block);
+    insn_line(cta->program, p->insn, named.where, sizeof named.where);
+    if (a)
+        snprintf(named.offset, sizeof named.offset, " (byte %llu of its allocation)",
+                 (unsigned long long)(at - a->base));
+    if (cta->film)
+        film_global_party(cta->film, theirs, p->thread, at, bytes, wrote);
+    return named;
+}
+
+void report_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                   enum race_access access, const struct party *p, bool wrote)
+{
+    struct global_party named = name_global_party(w, p, at, bytes, wrote);
+    bool narrow =
+        are_strong(race_kind(op), p->kind) && !are_morally_strong(w, op, p->cta, p->kind, p->insn);
+    race_report(w, op, lane, FAULT_RACE, p->insn,
+                "%s %u bytes at 0x%llx%s that %s%s %s at %s with %s in between%s",
+                access == RACE_READ ? "reads" : "writes", bytes, (unsigned long long)at,
+                named.offset, named.who, named.block, wrote ? "wrote" : "read", named.where,
+                p->cta != (uint32_t)w->cta->number       ? "no release and acquire"
+                : p->thread / WARP == (unsigned)w->index ? "no __syncwarp or barrier"
+                                                         : "no barrier",
+                narrow ? ": both are strong, but a scope leaves out the other's block" : "");
+}
+
+void report_narrow(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                   const struct party *p)
+{
+    struct global_party named = name_global_party(w, p, at, bytes, true);
+    race_report(w, op, lane, FAULT_RACE, p->insn,
+                "reads %u bytes at 0x%llx%s that %s%s wrote at %s with a fence in between that is "
+                "for one block only (__threadfence_block): the value may be an old one",
+                bytes, (unsigned long long)at, named.offset, named.who, named.block, named.where);
+}
+
+void report_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                         const struct party *p)
+{
+    struct global_party named = name_global_party(w, p, at, bytes, true);
+    race_report(w, op, lane, FAULT_RACE, p->insn,
+                "reads %u bytes at 0x%llx%s that %s%s wrote at %s: a proxy fence is missing in "
+                "between (fence.proxy.async)",
+                bytes, (unsigned long long)at, named.offset, named.who, named.block, named.where);
+}
