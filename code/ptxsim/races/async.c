@@ -69,8 +69,8 @@ void race_proxy_fence(struct warp *w, uint32_t lanes, bool shared, bool global)
     race_summarise(w);
 }
 
-// The first of some readers of a cell that come before what a lane does now, but with no proxy fence between; -1: there is
-// no such reader. (One that does not come before is a race without that.)
+// The first of some readers of a cell that come before what a lane does now, but with no proxy fence between; -1:
+// there is no such reader. (One that does not come before is a race without that.)
 static int unfenced(const struct warp *w, int lane, const struct cta *home, const struct readers *r)
 {
     for (uint32_t left = r->lanes; left; left &= left - 1) {

@@ -112,14 +112,15 @@ RULE bool is_complete(const struct warp *w, const struct party *p)
     return false;
 }
 
+// Whether a fence's clock, of the thread's own CTA or of another one, has what a thread of a CTA did up to `stamp`.
 RULE bool shows(const struct clock *c, bool own, uint64_t cta, uint32_t thread, uint32_t stamp)
 {
     const struct clock *known = !c || own ? c : world_clock(c->world, cta);
     return known && clock_knows(known, thread, stamp);
 }
 
-// Whether a proxy fence of a warp of `by` that a lane knows of has shown the asynchronous proxy what a thread of a CTA did
-// up to `stamp`.
+// Whether a proxy fence of a warp of `by` that a lane knows of has shown the asynchronous proxy what a thread of a CTA
+// did up to `stamp`.
 RULE bool is_shown_by(const struct warp *w, int lane, const struct cta *by, uint32_t warp,
                       enum proxy_space space, uint64_t cta, uint32_t thread, uint32_t stamp)
 {
@@ -179,9 +180,9 @@ RULE bool is_overwritten(const struct warp *w, int lane, uint32_t thread, uint32
     return stamp > issued && stamp < RACE_FOREIGN && ordered(w, lane, thread, stamp);
 }
 
-// Whether a lane that loads what another CTA wrote last, both strong, has been told of that write with a fence for one CTA
-// only. PTX calls this no race, for the accesses are strong, but the lane may find the value before: such a fence orders
-// nothing for other CTAs. A load that is asked again until it finds the new value does not mind.
+// Whether a lane that loads what another CTA wrote last, both strong, has been told of that write with a fence for one
+// CTA only. PTX calls this no race, for the accesses are strong, but the lane may find the value before it: such a
+// fence orders nothing for other CTAs. A load that is repeated until it finds the new value does not mind.
 RULE bool told_narrowly(const struct warp *w, const struct op *op, int lane, const struct party *p)
 {
     const struct world *narrow = w->clock->narrow[lane];
