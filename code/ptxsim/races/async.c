@@ -52,32 +52,38 @@ void race_proxy_fence(struct warp *w, uint32_t lanes, bool shared, bool global)
     struct warp_clock *c = w->clock;
     if (!c)
         return;
-    struct clock *now = NULL;
-    race_release_lanes(w, lanes, &now);
-    if (shared)
-        clock_join(&c->proxy[PROXY_SHARED], now);
-    if (global) {
-        clock_join(&c->proxy[PROXY_GLOBAL], now);
-        race_tell_fenced(w, now);
-    }
-    clock_drop(&now);
-    race_step(w, lanes, race_tick(w->cta));
+    struct proxy_fence *f = &c->proxy.of[c->proxy.count % PROXY_FENCES];
+    for (int space = 0; space < PROXY_SPACES && c->proxy.count >= PROXY_FENCES; ++space)
+        if (f->is_for[space])
+            clock_join(&c->proxy.old[space], f->shown);
+    clock_drop(&f->shown);
+    race_release_lanes(w, lanes, &f->shown);
+    f->stamp = race_tick(w->cta);
+    f->lanes = lanes;
+    f->is_for[PROXY_SHARED] = shared;
+    f->is_for[PROXY_GLOBAL] = global;
+    c->proxy.count++;
+    if (global)
+        race_tell_fenced(w, f->shown);
+    race_step(w, lanes, f->stamp);
     race_summarise(w);
 }
 
-// The first of some readers of a cell that no proxy fence has shown; -1: all are shown.
-static int unfenced(const struct warp *w, const struct cta *home, const struct readers *r)
+// The first of some readers of a cell that come before what a lane does now, but with no proxy fence between; -1:
+// there is no such reader. (One that does not come before is a race without that.)
+static int unfenced(const struct warp *w, int lane, const struct cta *home, const struct readers *r)
 {
     for (uint32_t left = r->lanes; left; left &= left - 1) {
         uint32_t thread = (uint32_t)r->warp * WARP + (uint32_t)__builtin_ctz(left);
-        if (!is_fenced(w, home, thread, r->stamp))
+        struct party p = party_of((uint32_t)home->number, r->stamp, thread, 0, 0);
+        if (party_before(w, lane, &p) && !is_fenced(w, lane, home, thread, r->stamp))
             return (int)thread;
     }
     return -1;
 }
 
 // A thread of `home` that has read any of some cells of a line in the ordinary way, with no proxy fence after it.
-static int unfenced_reader(const struct warp *w, const struct cta *home, uint32_t line,
+static int unfenced_reader(const struct warp *w, int lane, const struct cta *home, uint32_t line,
                            uint32_t cells, uint32_t *insn)
 {
     struct races *s = home->races;
@@ -96,7 +102,7 @@ static int unfenced_reader(const struct warp *w, const struct cta *home, uint32_
             reading_settle(&s->read[p], line);
             struct readers r = readers_of(s, p, kind, cell);
             bool same = r.warp == good.warp && r.stamp == good.stamp && r.lanes == good.lanes;
-            int thread = r.stamp <= s->start || same ? -1 : unfenced(w, home, &r);
+            int thread = r.stamp <= s->start || same ? -1 : unfenced(w, lane, home, &r);
             *insn = r.insn;
             if (thread >= 0)
                 return thread;
@@ -119,7 +125,7 @@ bool race_proxy(struct warp *w, const struct op *op, int lane, const struct cta 
         if (stamp <= s->start || stamp >= RACE_FOREIGN ||
             (stamp == good_stamp && thread == good_thread) || is_bulk(w, s->write_insn[cell]))
             continue;
-        if (is_fenced(w, home, thread, stamp)) {
+        if (is_fenced(w, lane, home, thread, stamp)) {
             good_stamp = stamp, good_thread = thread;
             continue;
         }
@@ -128,9 +134,10 @@ bool race_proxy(struct warp *w, const struct op *op, int lane, const struct cta 
     }
     for (uint32_t line = first >> LINE_SHIFT; store && line <= last >> LINE_SHIFT; ++line) {
         uint32_t insn;
-        int thread = s->reads[line].stamp <= s->start
-                         ? -1
-                         : unfenced_reader(w, home, line, line_cells(line, first, last), &insn);
+        int thread =
+            s->reads[line].stamp <= s->start
+                ? -1
+                : unfenced_reader(w, lane, home, line, line_cells(line, first, last), &insn);
         if (thread < 0)
             continue;
         report_proxy(w, op, lane, home, at, bytes, store, (uint32_t)thread, insn, false);

@@ -190,7 +190,7 @@ void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t a
         page_lock(page);
         for (uint32_t i = cell; page->written && i < cell + n && !told; ++i) {
             struct party p = party_at(page, CELL_WRITE, i);
-            told = p.stamp && !is_bulk(w, p.insn) && !is_fenced_global(w, &p);
+            told = p.stamp && !is_bulk(w, p.insn) && !is_fenced_global(w, lane, &p);
             if (told)
                 report_proxy_global(w, op, lane, at, bytes, &p);
         }

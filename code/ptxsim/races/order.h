@@ -112,35 +112,60 @@ RULE bool is_complete(const struct warp *w, const struct party *p)
     return false;
 }
 
-// Whether a proxy fence has shown the asynchronous proxy what a thread of a CTA did up to `stamp`: one by a thread that
-// knows of it, of that CTA or of the one that now accesses memory in that way. Without a fence between an ordinary
-// access and one by that proxy they are in no order, whatever synchronises the threads: only accesses by one proxy
-// keep causality order, and that is so of a read before a write, too (PTX ISA, "Causality Order").
-RULE bool is_shown(const struct cta *cta, enum proxy_space space, uint64_t of, uint32_t thread,
-                   uint32_t stamp)
+// Whether a fence's clock, of the thread's own CTA or of another one, has what a thread of a CTA did up to `stamp`.
+RULE bool shows(const struct clock *c, bool own, uint64_t cta, uint32_t thread, uint32_t stamp)
 {
-    for (int i = 0; i < cta->warps; ++i) {
-        const struct clock *c = cta->warp[i].clock->proxy[space];
-        const struct clock *known = !c || of == cta->number ? c : world_clock(c->world, of);
-        if (known && clock_knows(known, thread, stamp))
-            return true;
+    const struct clock *known = !c || own ? c : world_clock(c->world, cta);
+    return known && clock_knows(known, thread, stamp);
+}
+
+// Whether a proxy fence of a warp of `by` that a lane knows of has shown the asynchronous proxy what a thread of a CTA
+// did up to `stamp`.
+RULE bool is_shown_by(const struct warp *w, int lane, const struct cta *by, uint32_t warp,
+                      enum proxy_space space, uint64_t cta, uint32_t thread, uint32_t stamp)
+{
+    const struct proxy_fences *f = &by->warp[warp].clock->proxy;
+    bool own = cta == by->number;
+    if (shows(f->old[space], own, cta, thread, stamp))
+        return true;
+    for (uint32_t k = 1; k <= f->count && k <= PROXY_FENCES; ++k) {
+        const struct proxy_fence *fence = &f->of[(f->count - k) % PROXY_FENCES];
+        bool shown = fence->is_for[space] && shows(fence->shown, own, cta, thread, stamp);
+        for (uint32_t left = shown ? fence->lanes : 0; left; left &= left - 1) {
+            struct party p = party_of((uint32_t)by->number, fence->stamp,
+                                      warp * WARP + (uint32_t)__builtin_ctz(left), 0, 0);
+            if (party_before(w, lane, &p))
+                return true;
+        }
     }
     return false;
 }
 
-RULE bool is_fenced(const struct warp *w, const struct cta *home, uint32_t thread, uint32_t stamp)
+// Whether there is a proxy fence between what a thread of a CTA did and what a lane does now through the asynchronous
+// proxy: a fence by a thread that knows of the former and of which the lane knows, of that CTA or its own. Without it
+// the two are in no order, whatever synchronises the threads: only accesses by one proxy keep causality order, and that
+// is so of a read before a write, too (PTX ISA, "Causality Order").
+RULE bool is_fenced(const struct warp *w, int lane, const struct cta *home, uint32_t thread,
+                    uint32_t stamp)
 {
-    const struct clock *own = home->warp[thread / WARP].clock->proxy[PROXY_SHARED]; // mostly enough
-    return (own && clock_knows(own, thread, stamp)) ||
-           is_shown(home, PROXY_SHARED, home->number, thread, stamp) ||
-           (home != w->cta && is_shown(w->cta, PROXY_SHARED, home->number, thread, stamp));
+    if (is_shown_by(w, lane, home, thread / WARP, PROXY_SHARED, home->number, thread, stamp))
+        return true; // mostly its own warp's
+    for (int i = 0; i < home->warps; ++i)
+        if (is_shown_by(w, lane, home, (uint32_t)i, PROXY_SHARED, home->number, thread, stamp))
+            return true;
+    for (int i = 0; home != w->cta && i < w->cta->warps; ++i)
+        if (is_shown_by(w, lane, w->cta, (uint32_t)i, PROXY_SHARED, home->number, thread, stamp))
+            return true;
+    return false;
 }
 
-RULE bool is_fenced_global(const struct warp *w, const struct party *p)
+// In global memory. Of other CTAs' own fences it is not asked whether the lane knows of them.
+RULE bool is_fenced_global(const struct warp *w, int lane, const struct party *p)
 {
-    return is_shown(w->cta, PROXY_GLOBAL, p->cta, p->thread, p->stamp) ||
-           (p->cta != (uint32_t)w->cta->number &&
-            race_told_fenced(w->cta->worker->global_races, p));
+    for (int i = 0; i < w->cta->warps; ++i)
+        if (is_shown_by(w, lane, w->cta, (uint32_t)i, PROXY_GLOBAL, p->cta, p->thread, p->stamp))
+            return true;
+    return p->cta != (uint32_t)w->cta->number && race_told_fenced(w->cta->worker->global_races, p);
 }
 
 // ---- A race, although the lane knows of it ---------------------------------------------------------
@@ -155,9 +180,9 @@ RULE bool is_overwritten(const struct warp *w, int lane, uint32_t thread, uint32
     return stamp > issued && stamp < RACE_FOREIGN && ordered(w, lane, thread, stamp);
 }
 
-// Whether a lane that loads what another CTA wrote last, both strong, has been told of that write with a fence for one CTA
-// only. PTX calls this no race, for the accesses are strong, but the lane may find the value before: such a fence orders
-// nothing for other CTAs. A load that is asked again until it finds the new value does not mind.
+// Whether a lane that loads what another CTA wrote last, both strong, has been told of that write with a fence for one
+// CTA only. PTX calls this no race, for the accesses are strong, but the lane may find the value before it: such a
+// fence orders nothing for other CTAs. A load that is repeated until it finds the new value does not mind.
 RULE bool told_narrowly(const struct warp *w, const struct op *op, int lane, const struct party *p)
 {
     const struct world *narrow = w->clock->narrow[lane];

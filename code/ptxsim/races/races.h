@@ -32,7 +32,8 @@
 //     thread that overwrites an operand in between is found, whatever orders it with the issue. A wgmma is one
 //     operation of four warps: a wait by any of them shows that all four have read. They and bulk loads go
 //     through the asynchronous proxy. An access by that proxy comes after one by a thread, with a write among
-//     them, only if a fence.proxy.async by a thread that knows of the access lies between.
+//     them, only if a fence.proxy.async lies between: by a thread that knows of the former, and of which the
+//     thread that issues the latter knows.
 //
 // What orders: CTA barriers (all, or some of the warps), bar.warp.sync (and nothing else between
 // the lanes of a warp: shfl and vote order no memory in PTX, and the lanes' running in step is no
@@ -92,6 +93,19 @@ enum fence_scope { FENCE_CTA, FENCE_GPU, FENCE_SCOPES };
 // The memory that a proxy fence is for.
 enum proxy_space { PROXY_SHARED, PROXY_GLOBAL, PROXY_SPACES };
 
+// The last proxy fences of a warp. Fences before those count as known to everybody.
+enum { PROXY_FENCES = 8 };
+struct proxy_fences {
+    struct
+        proxy_fence { // by some lanes: whoever knows of one of them at `stamp` knows of its fence
+        uint32_t stamp, lanes;
+        bool is_for[PROXY_SPACES];
+        struct clock *shown; // what the lanes knew: the asynchronous proxy sees it from then on
+    } of[PROXY_FENCES];
+    uint32_t count; // of all fences; the last one is of[(count - 1) % PROXY_FENCES]
+    struct clock *old[PROXY_SPACES]; // what those before have shown
+};
+
 struct warp_clock { // of each lane: its time, and what it knows
     uint32_t now[WARP], base[WARP], wbase[WARP];
     uint32_t least[WARP + 1]; // of each warp: up to when every lane knows of all its threads;
@@ -107,17 +121,15 @@ struct warp_clock { // of each lane: its time, and what it knows
     uint32_t base_all, wbase_all; // the least
     bool plain;                   // no lane knows more of its own CTA than base and wbase say
     bool alone;                   // nor anything of another CTA
-    struct clock
-        *proxy[PROXY_SPACES]; // what the warp's proxy fences have shown to the asynchronous proxy
+    struct proxy_fences proxy;
 };
 
 // The latest accesses (writes, or reads) to a line of 32 cells. No cell of the line has a stamp later than `stamp`.
 // All of its stamps that are later than the base are of the warp `warp`, or of several warps (SEVERAL).
 struct latest {
     uint32_t stamp, warp;
-    uint32_t
-        run; // of writes: 1 + the run (struct reading) in which all of those were made; 0: they
-             // were not made in one run
+    // Of writes: 1 + the run (struct reading) in which all of those were made; 0: in several, or in none.
+    uint32_t run;
 };
 
 // The reading of a line that a warp has under way: it has read the cells whose bits are set in `cells`, all at

@@ -38,7 +38,10 @@ static void forget_fences(struct warp_clock *c, int lane)
 static void forget_proxies(struct warp_clock *c)
 {
     for (int space = 0; space < PROXY_SPACES; ++space)
-        clock_drop(&c->proxy[space]);
+        clock_drop(&c->proxy.old[space]);
+    for (int i = 0; i < PROXY_FENCES; ++i)
+        clock_drop(&c->proxy.of[i].shown);
+    c->proxy.count = 0;
 }
 
 static void forget_known(struct warp_clock *c, int lane)

@@ -486,6 +486,27 @@ template <bool WRONG> __global__ void read_unfenced(int *out, const CUtensorMap 
     await(t, 1);
 }
 
+// The fence is there, but behind the barrier: who issues the copy need not know of it.
+template <bool WRONG> __global__ void fenced_late(int *out, const CUtensorMap *map)
+{
+    __shared__ tiles t;
+    start(t, map, BOX);
+    await(t);
+    if (threadIdx.x >= 32) {
+        out[threadIdx.x] = t.b[threadIdx.x]; // <- fenced_late
+        if (!WRONG)
+            proxy_fence();
+    }
+    __syncthreads();
+    if (threadIdx.x >= 32)
+        proxy_fence();
+    if (threadIdx.x == 0) {
+        expect(t, BOX);
+        load_box(t.b, map, &t.full);
+    }
+    await(t, 1);
+}
+
 // A row of global memory that threads have written, of this block or of another one, is read by a bulk copy. The
 // fence is on the writers' side, and for global memory.
 __device__ int flag;
@@ -611,6 +632,7 @@ static const struct {
     CASE(store_between, 1),
     CASE(store_own, 1),
     CASE(read_unfenced, 1),
+    CASE(fenced_late, 1),
     CASE(global_unfenced, 1),
     BLOCKS(global_flag, 1, 2),
     CASE(store_unwaited, 1),

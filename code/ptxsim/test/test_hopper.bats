@@ -45,8 +45,9 @@ setup() {
     expect store_between "while this was under way: nothing had waited for it, and a barrier does not (cp.async.bulk.wait_group)"
     expect store_own "while this was under way"
 }
-@test "TMA: a box into a tile that threads have read, with no proxy fence" {
+@test "TMA: a box into a tile that threads have read, with no proxy fence, or one behind the barrier" {
     expect read_unfenced "read at $CASES:$(grep -n '<- read_unfenced' "$CASES" | cut -d: -f1): a proxy fence is missing in between"
+    expect fenced_late "a proxy fence is missing in between"
 }
 @test "bulk load: global memory that threads have written, with a proxy fence for shared memory only" {
     expect global_unfenced "of its allocation) that thread (0,0,0) wrote at"
