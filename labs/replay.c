@@ -1,6 +1,8 @@
 // replay.c: landscapes, and games on them.
 #include "replay.h"
 
+#include "host/host.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -9,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 // ---- Settings -----------------------------------------------------------------------------------
@@ -248,13 +249,6 @@ struct talk {
     size_t heard, held;
     char bytes[4096];
 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static struct talk talk_begin(int from, int seconds)
 {

@@ -1,6 +1,6 @@
 # The labs: labN, what students get, and the grader.
 
-build/lab: $(call objects,$(wildcard labs/driver/*.c) labs/replay.c) build/libworkbench.a
+build/lab: $(call objects,$(wildcard labs/driver/*.c labs/sheet/*.c) labs/replay.c) build/libhost.a build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
@@ -27,10 +27,10 @@ $(lab_numbers:%=gradescope%): gradescope%: build/tangle.stamp
 # The grader, and what runs a submission's kernels for it: labs/judge/judge.h says which part is what.
 judge := $(filter-out labs/judge/runner.c labs/judge/gpu.c labs/judge/clock.c,$(wildcard labs/judge/*.c))
 build/obj/labs/judge/build.o: private CFLAGS += -DKERNEL_FLAGS='"$(filter-out -Icode,$(KERNEL_FLAGS))"'
-build/judge: $(call objects,$(judge) labs/replay.c code/ptxsim/machine/counts.c) build/libworkbench.a
+build/judge: $(call objects,$(judge) $(wildcard labs/sheet/*.c) labs/replay.c code/ptxsim/machine/counts.c) build/libhost.a build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ -l:libmd.a -l:libcrypt.a $(LIBS) -o $@
-build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) build/libworkbench.a
+build/runner: $(call objects,labs/judge/runner.c labs/judge/gpu.c $(ptxsim)) build/libhost.a build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 

@@ -7,7 +7,7 @@ build/probes: labs/tools/probes.cu build/flags build/cuda build/gpu
 	$(Q)$(CXX) build/obj/labs/tools/probes.o $(CUDA_LIBS) -o $@
 
 # The parts of the driver that its tools share.
-build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tools/%.o $(call objects,labs/driver/say.c labs/driver/process.c labs/driver/ncu.c) build/libworkbench.a
+build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tools/%.o $(call objects,labs/driver/say.c labs/driver/clocks.c labs/driver/ncu.c) build/libhost.a build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 
@@ -28,7 +28,7 @@ tune: build/ch14_search build/libworkbench.a build/hashes.tsv build/ptxsim/libcu
 
 # ---- Charts --------------------------------------------------------------------------------------
 
-build/series: $(call objects,$(wildcard plots/*.c) code/image/gpus.c code/workbench/stages.c)
+build/series: $(call objects,$(wildcard plots/*.c)) build/libhost.a build/libworkbench.a
 	$(say) LD $@
 	$(Q)$(CC) $^ $(LIBS) -o $@
 

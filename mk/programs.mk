@@ -49,7 +49,7 @@ tangled := $(patsubst code/%,build/tangled/%,$(roots))
 # One run for all chapters; outputs that do not change keep their times, so that only what was
 # edited is compiled again. Without Pandoc the committed code is compiled as it is.
 tangler := $(wildcard $(patsubst %,code/literate/%.lua,tangle titles chunks sheets stages))
-build/tangle.stamp: $(chapters) $(solutions) $(tangler) code/ptxsim/counts.def code/workbench/shapes.def chapters/stages.tsv $(labs) | $(setup)
+build/tangle.stamp: $(chapters) $(solutions) $(tangler) code/ptxsim/counts.def code/workbench/shapes.def labs/sheet/resources.def chapters/stages.tsv $(labs) | $(setup)
 	$(Q)mkdir -p build/tangled
 	$(Q)if command -v pandoc >/dev/null && [ -f code/literate/tangle.lua ]; then \
 	    printf '  %-8s %s\n' TANGLE chapters/; $(tangle) $(chapters) $(solutions) | sed -n 's|^code/|           code/|p'; \
@@ -96,6 +96,11 @@ workbench := $(call sources,code/workbench) $(image)
 $(call objects,$(workbench)): OPT := -O2
 
 build/libworkbench.a: $(call objects,$(workbench))
+	$(say) AR $@
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+# What the programs share that judge, measure and draw.
+build/libhost.a: $(call objects,$(call sources,code/host))
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcs $@ $^
 

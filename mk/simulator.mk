@@ -24,9 +24,9 @@ build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/cudart/libcu
 	$(Q)ln -sf $(@F) $(@D)/libcuda.so.1 # the driver's library, too (code/ptxsim/cudart/driver.c)
 
 build/profile: build/obj/code/ptxsim/tool/film.o build/obj/code/ptxsim/tool/tiles.o
-build/profile build/bench-sim: build/%: build/obj/code/ptxsim/tool/%.o
+build/profile build/bench-sim: build/%: build/obj/code/ptxsim/tool/%.o build/libhost.a build/libworkbench.a
 	$(say) LD $@
-	$(Q)$(CC) $^ $(LIBS) -o $@
+	$(Q)$(CC) $(filter %.o,$^) $(filter %.a,$^) $(LIBS) -o $@
 
 # ---- Profile and films ---------------------------------------------------------------------------
 

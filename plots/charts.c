@@ -17,7 +17,7 @@ static int reported_times(const struct record *record, double *times, int most, 
     *approximate = false;
     json_object_foreach (object(record->json, record->path, "figures"), key, figure) {
         double p50 = positive(figure, record->path, "p50_us");
-        if (isnan(p50) || strcmp(text(figure, record->path, "shape", ""), "mission") != 0)
+        if (isnan(p50) || strcmp(words(figure, record->path, "shape", ""), "mission") != 0)
             continue;
         if (count == most)
             fail(BAD_RECORD, "%s: more than %d times", record->path, most);
@@ -50,7 +50,7 @@ static int extra_row_count;
 
 static const char *extra_name(const struct record *record)
 {
-    return text(record->json, record->path, "stage", record->path);
+    return words(record->json, record->path, "stage", record->path);
 }
 
 static void add_extra_row(const struct record *record)
@@ -123,7 +123,7 @@ void ladder(void)
             continue;
         if (gpu == NULL || strcmp(gpu, records[i].gpu) != 0) {
             end_block();
-            printf("%s, measured\t\t\n", gpu_name(&records[i]));
+            printf("%s, measured\t\t\n", device_name(&records[i]));
         }
         if (records[i].chapter == 0) // no line leads there
             puts("NaN\tNaN\t");
@@ -299,7 +299,7 @@ void time_vs_s(void)
             continue;
         gpu = records[i].gpu;
         qsort(points, (size_t)point_count, sizeof points[0], label_order);
-        printf("%s\t\t\n", gpu_name(&records[i]));
+        printf("%s\t\t\n", device_name(&records[i]));
         for (int k = 0; k < point_count; k++)
             printf("%.6g\t%.6g\t%d\n", points[k].x, points[k].y, points[k].moved);
         end_block();
@@ -340,7 +340,7 @@ void resources(void)
             fail(BAD_RECORD, "%s: resources.sm_89 lacks shared_bytes, registers or occupancy",
                  record->path);
         printf("%d\t%.6g\t%.6g\t%.6g\t%s\n", row_of[chapter], shared / 1024, registers,
-               occupancy * 100, text(image, record->path, "limited_by", ""));
+               occupancy * 100, words(image, record->path, "limited_by", ""));
     }
     end_block();
     int inside = 0;
@@ -453,7 +453,7 @@ enum { PARTS = sizeof parts / sizeof *parts };
 // The most warps of a scheduler on the GPU that a lab ran on, by its compute capability.
 static double scheduler_warps(const struct record *lab)
 {
-    const char *capability = text(lab->json, lab->path, "device.compute_capability", "");
+    const char *capability = words(lab->json, lab->path, "device.compute_capability", "");
     for (int i = 0; i < gpu_count; i++)
         if (gpus[i].arch == (int)lround(10 * strtod(capability, NULL)))
             return (double)gpus[i].threads_sm / 32 / GPU_RATE_ISSUE;
@@ -468,7 +468,7 @@ static json_t *counted(const struct record *const *labs, int chapter, const char
 {
     for (int lab = chapter; labs[chapter] && lab <= chapter + 1 && labs[lab]; lab++) {
         json_t *programs = at(labs[lab]->json, "evidence.ncu");
-        json_t *ncu = at(programs, text(labs[chapter]->json, labs[chapter]->path, "after", ""));
+        json_t *ncu = at(programs, words(labs[chapter]->json, labs[chapter]->path, "after", ""));
         *path = labs[lab]->path;
         if (ncu != NULL && !isnan(number(ncu, *path, parts[PARTS - 2].key)))
             return ncu;

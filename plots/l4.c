@@ -31,8 +31,8 @@ static bool on_panel(json_t *shape, const char *path, bool over_s, double *x)
 // A figure that others report says when it was measured and which file says so.
 static const char *date_of(json_t *figure, const char *path, const char *key)
 {
-    const char *date = text(figure, path, "date", "");
-    if (*date == '\0' || *text(figure, path, "source", "") == '\0')
+    const char *date = words(figure, path, "date", "");
+    if (*date == '\0' || *words(figure, path, "source", "") == '\0')
         fail(BAD_RECORD, "%s: figures.%s lacks its date or its source", path, key);
     return date;
 }
@@ -100,14 +100,8 @@ static void print_measured(json_t *board, const char *path, bool over_s)
 // (x, p50, min, max), an L4's floors (x, tensor, DRAM), the H200's points.
 void l4_chart(const char *path)
 {
-    json_t *record = load(path), *board = NULL;
-    char *folder = strdup(path), *slash = strrchr(folder, '/');
-    char *beside = join(slash == NULL ? "." : (*slash = '\0', folder), "../h200/l4-shapes.json");
-    FILE *file = fopen(beside, "r");
-    if (file != NULL) {
-        fclose(file);
-        board = load(beside);
-    }
+    char *beside;
+    json_t *record = load(path), *board = load_beside(path, "../h200/l4-shapes.json", &beside);
     for (int over_s = 1; over_s >= 0; over_s--) {
         print_reported(record, path, over_s, true);
         print_reported(record, path, over_s, false);
@@ -117,5 +111,4 @@ void l4_chart(const char *path)
     json_decref(record);
     json_decref(board);
     free(beside);
-    free(folder);
 }

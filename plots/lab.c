@@ -8,7 +8,7 @@
 // after p50, ratio, its low and high, promise (0: none), verdict.
 static bool lab_times(json_t *lab, const char *path)
 {
-    const char *shape, *before = text(lab, path, "before", NULL);
+    const char *shape, *before = words(lab, path, "before", NULL);
     json_t *speedup;
     bool any = false;
     json_object_foreach (object(lab, path, "speedup"), shape, speedup) {
@@ -24,9 +24,9 @@ static bool lab_times(json_t *lab, const char *path)
             printf("# times\n");
         any = true;
         printf("%s\t%s\t%s\t%s\t%.6g\t%.6g\t%.6g\t%.6g\t%.6g\t%.6g\t%s\n", shape, before,
-               text(lab, path, "after", "after"), text(lab, path, "device.name", ""), before_p50,
+               words(lab, path, "after", "after"), words(lab, path, "device.name", ""), before_p50,
                after_p50, median, low, high, isnan(promise) ? 0 : promise,
-               text(speedup, path, "verdict", ""));
+               words(speedup, path, "verdict", ""));
     }
     return any;
 }
@@ -105,7 +105,7 @@ static void format_change(char *out, size_t size, double was, double is)
 // before, after. A lab without a before-program has NaN there.
 static bool lab_counts(json_t *lab, const char *path)
 {
-    const char *before = text(lab, path, "before", NULL), *after = text(lab, path, "after", NULL);
+    const char *before = words(lab, path, "before", NULL), *after = words(lab, path, "after", NULL);
     json_t *old = counts_of(lab, path, before), *new = counts_of(lab, path, after);
     if (new == NULL)
         return false;
@@ -142,7 +142,7 @@ static bool lab_counts(json_t *lab, const char *path)
     end_block();
     for (int row = 0; row < (int)(sizeof floor_rows / sizeof floor_rows[0]); row++) {
         const char *key = floor_rows[row].key;
-        bool binds = strcmp(text(new_floors, path, "binding", ""), key) == 0;
+        bool binds = strcmp(words(new_floors, path, "binding", ""), key) == 0;
         printf("%d\t%s%s\t%.6g\t%.6g\n", row + 1, floor_rows[row].name, binds ? " (binds)" : "",
                number(old_floors, path, key), number(new_floors, path, key));
     }

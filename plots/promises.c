@@ -46,7 +46,7 @@ static void print_promised(const struct record *record)
             print_figure(p50);
             printf(NBSP "µs");
         }
-        const char *by = text(promise, record->path, "promised_by", NULL);
+        const char *by = words(promise, record->path, "promised_by", NULL);
         if (by != NULL)
             printf(" (%s)", by);
     }
@@ -66,7 +66,7 @@ static void print_reported(const struct record *record)
         double right = number(figure, record->path, "correct");
         double of = number(figure, record->path, "of");
         double error = number(figure, record->path, "max_error_high");
-        bool mission = strcmp(text(figure, record->path, "shape", ""), "mission") == 0;
+        bool mission = strcmp(words(figure, record->path, "shape", ""), "mission") == 0;
         if (!isnan(right) && !isnan(of))
             printf("%s%g" NBSP "of" NBSP "%g" NBSP "right", count++ > 0 ? "; " : "", right, of);
         if (!mission || (isnan(gain) && isnan(p50)))
@@ -106,7 +106,7 @@ static void print_measured(const struct record *lab)
     if (isnan(median) || isnan(low) || isnan(high))
         fail(BAD_RECORD, "%s: speedup.mission lacks the ratio or its interval", lab->path);
     printf(" %.2f" NBSP "[%.2f," NBSP "%.2f] |", median, low, high);
-    printf(" %s |", text(speedup, lab->path, "verdict", "–"));
+    printf(" %s |", words(speedup, lab->path, "verdict", "–"));
 }
 
 static bool is_measured(const struct record *record)
@@ -139,7 +139,7 @@ void promises(void)
         if (lab == NULL || !is_measured(lab))
             continue;
         printf("| %d %s | ", chapter, stage_name(chapter));
-        const char *before = text(lab->json, lab->path, "before", ""); // "ch03_wmma_qk"
+        const char *before = words(lab->json, lab->path, "before", ""); // "ch03_wmma_qk"
         int base;
         if (sscanf(before, "ch%2d_", &base) == 1 && base != chapter)
             printf("%d", base);

@@ -4,9 +4,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "workbench/stages.h"
 
@@ -14,17 +14,6 @@ struct record records[MAX_RECORDS], sides[MAX_RECORDS];
 int record_count, side_count;
 static bool load_labs; // instead of the programs that were measured
 static char *tree;     // the folder above plots/, which has chapters/; NULL: the working directory
-
-void fail(int status, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fputs("series: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    va_end(args);
-    exit(status);
-}
 
 // ---- Values ---------------------------------------------------------------------------------------
 
@@ -51,6 +40,13 @@ json_t *load(const char *path)
     return json;
 }
 
+json_t *load_beside(const char *record, const char *name, char **path)
+{
+    const char *slash = strrchr(record, '/');
+    *path = text("%.*s%s", slash ? (int)(slash + 1 - record) : 0, record, name);
+    return access(*path, R_OK) == 0 ? load(*path) : NULL;
+}
+
 json_t *load_journal(const char *path)
 {
     FILE *file = fopen(path, "r");
@@ -64,22 +60,9 @@ json_t *load_journal(const char *path)
     if (!feof(file))
         fail(BAD_RECORD, "%s: line %zu: %s", path, json_array_size(lines) + 1, error.text);
     fclose(file);
-    if (text(json_array_get(lines, 0), path, "search", NULL) == NULL)
+    if (words(json_array_get(lines, 0), path, "search", NULL) == NULL)
         fail(BAD_RECORD, "%s: not the journal of a search", path);
     return lines;
-}
-
-// The value at a dotted path, or NULL.
-json_t *at(json_t *json, const char *path)
-{
-    char part[64];
-    while (json != NULL && *path != '\0') {
-        size_t length = strcspn(path, ".");
-        snprintf(part, sizeof part, "%.*s", (int)length, path);
-        json = json_object_get(json, part);
-        path += length + (path[length] == '.');
-    }
-    return json_is_null(json) ? NULL : json;
 }
 
 // The number at a dotted path; NAN when nothing is there. Anything else there is a bad record.
@@ -103,7 +86,7 @@ double positive(json_t *json, const char *file, const char *path)
 }
 
 // The text at a dotted path, else `otherwise`.
-const char *text(json_t *json, const char *file, const char *path, const char *otherwise)
+const char *words(json_t *json, const char *file, const char *path, const char *otherwise)
 {
     json_t *value = at(json, path);
     if (value == NULL)
@@ -152,14 +135,6 @@ static bool ends_with(const char *name, const char *ending)
     return length >= tail && strcmp(name + length - tail, ending) == 0;
 }
 
-char *join(const char *folder, const char *name)
-{
-    char *path;
-    if (asprintf(&path, "%s/%s", folder, name) < 0)
-        fail(BAD_RECORD, "out of memory");
-    return path;
-}
-
 static bool has_mask_or_cache(json_t *program)
 {
     json_t *shape = json_object_iter_value(json_object_iter(at(program, "shapes")));
@@ -173,16 +148,14 @@ static bool computes_else(const char *folder, const struct record *record)
 {
     if (has_mask_or_cache(record->json))
         return true;
-    const char *after = load_labs ? text(record->json, record->path, "after", NULL) : NULL;
-    char *name = NULL;
-    if (after == NULL || asprintf(&name, "%s.json", after) < 0)
+    const char *after = load_labs ? words(record->json, record->path, "after", NULL) : NULL;
+    if (after == NULL)
         return false;
-    char *path = join(folder, name);
+    char *path = text("%s/%s.json", folder, after);
     json_t *program = json_load_file(path, 0, NULL); // NULL: it is not there
     bool other = has_mask_or_cache(program);
     json_decref(program);
     free(path);
-    free(name);
     return other;
 }
 
@@ -204,7 +177,7 @@ static void load_gpu(const char *folder, const char *gpu)
             fail(BAD_RECORD, "%s: more than %d records", folder, MAX_RECORDS);
         struct record *record = &records[record_count++];
         snprintf(record->gpu, sizeof record->gpu, "%s", gpu);
-        record->path = join(folder, name);
+        record->path = text("%s/%s", folder, name);
         record->json = load(record->path);
         if (computes_else(folder, record)) {
             json_decref(record->json);
@@ -218,7 +191,7 @@ static void load_gpu(const char *folder, const char *gpu)
         if (!valid && !((reported || baseline) && isnan(chapter)))
             fail(BAD_RECORD, "%s: %s is not a number from 1 to %d", record->path, key, MAX_CHAPTER);
         record->chapter = isnan(chapter) ? 0 : (int)chapter;
-        if (!reported && strcmp(text(record->json, record->path, "runtime", ""), "gpu") != 0)
+        if (!reported && strcmp(words(record->json, record->path, "runtime", ""), "gpu") != 0)
             fail(BAD_RECORD, "%s: runtime is not \"gpu\": only a GPU's runs belong here",
                  record->path);
     }
@@ -276,21 +249,21 @@ static void set_side_programs_apart(void)
 void load_all(const char *plots, bool labs)
 {
     load_labs = labs;
-    char *folder = join(plots, "runs");
+    char *folder = text("%s/runs", plots);
     DIR *directory = opendir(folder);
     if (directory == NULL)
         fail(BAD_RECORD, "%s: %s", folder, strerror(errno));
     for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
         if (entry->d_name[0] != '.' && strcmp(entry->d_name, "cpu") != 0 &&
             strcmp(entry->d_name, "simulator") != 0) { // the others are GPUs
-            char *gpu_folder = join(folder, entry->d_name);
+            char *gpu_folder = text("%s/%s", folder, entry->d_name);
             load_gpu(gpu_folder, entry->d_name);
             free(gpu_folder);
         }
     closedir(directory);
     free(folder);
     qsort(records, (size_t)record_count, sizeof records[0], record_order);
-    tree = join(plots, "..");
+    tree = text("%s/..", plots);
     for (int i = 0; i < record_count; i++)
         if (records[i].chapter > 0)
             stage_of(records[i].chapter); // what is missing is said before anything is printed
@@ -319,9 +292,9 @@ const char *stage_name(int chapter)
     return stage_of(chapter)->name;
 }
 
-const char *gpu_name(const struct record *record)
+const char *device_name(const struct record *record)
 {
-    return text(record->json, record->path, "device.name", record->gpu);
+    return words(record->json, record->path, "device.name", record->gpu);
 }
 
 bool is_reported(const struct record *record)

@@ -69,7 +69,7 @@ static const char *board_label(const char *name, enum label_form form)
             return label;
         }
     for (int s = 0; s < NAMED_SHAPES && is_contestant(name); s++) {
-        const char *title = text(board_entry(s, name), board.path, "title", "");
+        const char *title = words(board_entry(s, name), board.path, "title", "");
         if (*title == '\0')
             continue;
         snprintf(label, sizeof label, "%.*s", form == SHORT ? (int)strcspn(title, ",") : 100,
@@ -92,18 +92,11 @@ static const char *board_label(const char *name, enum label_form form)
 static void load_board(const char *path)
 {
     board = (struct board){.json = load(path), .path = path};
-    if (strcmp(text(board.json, path, "kind", ""), "scoreboard") != 0)
+    if (strcmp(words(board.json, path, "kind", ""), "scoreboard") != 0)
         fail(BAD_RECORD, "%s: not what labs/tools/scoreboard writes", path);
-    char *folder = strdup(path);
-    char *slash = strrchr(folder, '/');
-    char *beside = join(slash == NULL ? "." : (*slash = '\0', folder), "floors.json");
-    FILE *file = fopen(beside, "r");
-    if (file != NULL) {
-        fclose(file);
-        board.floors = load(beside);
-    }
+    char *beside;
+    board.floors = load_beside(path, "floors.json", &beside);
     free(beside);
-    free(folder);
     for (int s = 0; s < NAMED_SHAPES; s++) {
         const char *name;
         json_t *entry;

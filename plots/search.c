@@ -20,10 +20,10 @@ void search_chart(const char *path)
     int count = 0, timed = 0, evolved = 0;
     for (size_t i = 1; i < json_array_size(lines); i++, count++) {
         line = json_array_get(lines, i);
-        const char *knobs = text(line, path, "knobs", "");
+        const char *knobs = words(line, path, "knobs", "");
         if (count == MOST || knobs[0] == '\0')
             fail(BAD_RECORD, "%s: line %zu: not a candidate", path, i + 1);
-        all[count].verdict = text(line, path, "verdict", "");
+        all[count].verdict = words(line, path, "verdict", "");
         all[count].swizzled = knobs[strlen(knobs) - 1] == '1';
         all[count].score = NAN;
         if (strcmp(all[count].verdict, "timed") == 0) {
@@ -34,8 +34,8 @@ void search_chart(const char *path)
     }
     if (timed == 0)
         fail(NOTHING_TO_DRAW, "no candidate has a time");
-    printf("# %s\t%s\t%d\t%d\t%d\t%d\n", text(head, path, "search", ""), text(head, path, "on", ""),
-           count, timed, count - timed, evolved);
+    printf("# %s\t%s\t%d\t%d\t%d\t%d\n", words(head, path, "search", ""),
+           words(head, path, "on", ""), count, timed, count - timed, evolved);
     double best = INFINITY;
     for (int i = 0; i < count; i++)
         if (!isnan(all[i].score)) {
@@ -70,12 +70,12 @@ void pairs_table(const char *path)
         fail(BAD_RECORD, "out of memory");
     for (size_t i = 1; i < count; i++) {
         json_t *line = json_array_get(lines, i);
-        const char *knobs = text(line, path, "knobs", "");
+        const char *knobs = words(line, path, "knobs", "");
         int *n = all[timed].knob;
         if (sscanf(knobs, "%d-%d-%d-%d-%d-%d-%d-%d", &n[0], &n[1], &n[2], &n[3], &n[4], &n[5],
                    &n[6], &n[7]) != KNOBS)
             fail(BAD_RECORD, "%s: \"%s\" are not %d knobs", path, knobs, KNOBS);
-        if (strcmp(text(line, path, "verdict", ""), "timed") == 0)
+        if (strcmp(words(line, path, "verdict", ""), "timed") == 0)
             all[timed++].score = positive(line, path, "score");
     }
     printf("<!-- from h200/elite -->\n| knob | from | to | pairs | faster | best | worst |\n"
@@ -113,7 +113,7 @@ void pairs_table(const char *path)
 void changes_table(const char *path)
 {
     json_t *elite = load(path), *changes = at(elite, "changes"), *change;
-    const char *best = text(elite, path, "changes_of", NULL), *previous = "";
+    const char *best = words(elite, path, "changes_of", NULL), *previous = "";
     json_t *of_best = NULL, *one;
     size_t i;
     if (!json_is_array(changes) || best == NULL)
@@ -121,7 +121,7 @@ void changes_table(const char *path)
     if (json_array_size(changes) == 0)
         fail(NOTHING_TO_DRAW, "the search did not look at single changes");
     json_array_foreach (at(elite, "elite"), i, one)
-        if (strcmp(text(one, path, "knobs", ""), best) == 0)
+        if (strcmp(words(one, path, "knobs", ""), best) == 0)
             of_best = one;
     double score = positive(of_best, path, "score");
     if (isnan(score))
@@ -129,7 +129,7 @@ void changes_table(const char *path)
     printf("<!-- from h200/elite -->\n"
            "| knob | here | changed to | p50, µs | against the best |\n|---|--:|--:|--:|---|\n");
     json_array_foreach (changes, i, change) {
-        const char *knob = text(change, path, "knob", "");
+        const char *knob = words(change, path, "knob", "");
         char key[96];
         snprintf(key, sizeof key, "knob.%.64s", knob);
         double here = number(of_best, path, key);
@@ -139,12 +139,12 @@ void changes_table(const char *path)
             printf("| `%s` | %.0f | ", knob, here);
         previous = knob;
         printf("%.0f | ", number(change, path, "value"));
-        const char *said = text(change, path, "said", "");
-        if (strcmp(text(change, path, "verdict", ""), "timed") == 0) {
+        const char *said = words(change, path, "said", "");
+        if (strcmp(words(change, path, "verdict", ""), "timed") == 0) {
             double us = positive(change, path, "score");
             printf("%.2f | %+.0f %% |\n", us, 100 * (us / score - 1));
         } else {
-            printf("– | %s%s%s |\n", text(change, path, "verdict", ""), said[0] ? ": " : "", said);
+            printf("– | %s%s%s |\n", words(change, path, "verdict", ""), said[0] ? ": " : "", said);
         }
     }
     json_decref(elite);

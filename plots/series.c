@@ -76,6 +76,7 @@ static bool print_of_record(const char *name, const char *path)
 
 int main(int argc, char **argv)
 {
+    speaker = "series";
     if (argc == 2 || (argc == 4 && strcmp(argv[2], "--plots") == 0))
         print_chart(argv[1], argc == 4 ? argv[3] : "plots");
     else if (argc != 3 || !print_of_record(argv[1], argv[2]))

@@ -12,9 +12,7 @@
 #ifndef SERIES_H
 #define SERIES_H
 
-#include <jansson.h>
-#include <stdbool.h>
-#include <stdio.h>
+#include "host/host.h"
 
 enum { BAD_USAGE = 2, BAD_RECORD = 3, NOTHING_TO_DRAW = 4 };
 enum { MAX_RECORDS = 512, MAX_CHAPTER = 99 };
@@ -22,21 +20,18 @@ enum { MAX_RECORDS = 512, MAX_CHAPTER = 99 };
 #define REPORTED "l4-reported" // the folder of what the sources' authors measured
 #define NBSP "\u00a0"          // what belongs together stays in one line of a table's cell
 
-// One line on stderr, and the end of the program with that status.
-void fail(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
-
 // ---- A record (records.c) -----------------------------------------------------------------------
 // Values stand at dotted paths: "shapes.mission.timing.p50_us". `file` is for the message when a
 // value is not what it should be, which ends the program.
 
-json_t *load(const char *path);         // a JSON object
+json_t *load(const char *path); // a JSON object
+// A record by its path from another one's folder; NULL: it is not there. *path gets where it would be, to be freed.
+json_t *load_beside(const char *record, const char *name, char **path);
 json_t *load_journal(const char *path); // the lines of a search's journal, the first one its head
-json_t *at(json_t *json, const char *path);                        // NULL: nothing there, or null
 double number(json_t *json, const char *file, const char *path);   // NAN: nothing there
 double positive(json_t *json, const char *file, const char *path); // NAN: nothing there
 json_t *object(json_t *json, const char *file, const char *path);  // NULL: nothing there
-const char *text(json_t *json, const char *file, const char *path, const char *otherwise);
-char *join(const char *folder, const char *name); // "folder/name", to be freed
+const char *words(json_t *json, const char *file, const char *path, const char *otherwise);
 
 // ---- All records (records.c) --------------------------------------------------------------------
 
@@ -70,7 +65,7 @@ extern const struct named_shape {
     int seq_len;
 } named_shapes[NAMED_SHAPES]; // series.c
 
-const char *gpu_name(const struct record *record);
+const char *device_name(const struct record *record);
 bool is_reported(const struct record *record); // by the sources
 bool is_stage(const struct record *record);    // a program of a chapter, measured on a GPU
 

@@ -5,7 +5,7 @@ bats_require_minimum_version 1.5.0
 setup_file() {
     export ASAN_OPTIONS=detect_leaks=0
     cc -std=c11 -D_GNU_SOURCE -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all \
-        -Wall -Wextra -Werror -Icode plots/*.c code/image/gpus.c code/workbench/stages.c -ljansson -lm -o "$BATS_FILE_TMPDIR/series"
+        -Wall -Wextra -Werror -Icode plots/*.c code/host/{say,json}.c code/image/gpus.c code/workbench/{stages,files}.c -ljansson -lm -o "$BATS_FILE_TMPDIR/series"
 }
 
 setup() {

@@ -5,11 +5,11 @@
 --   number, title, line          from the file's name and the lab's heading; line of the block
 --   program, before              what is judged (chapters/stages.tsv), and against what (labs/labNN; nil: nothing);
 --                                the block may name another program of the chapter: {.points program=…}
---   p                          how its kernels may round P, { format, offset, sum } as the workbench's
+--   p                          how its kernels may round P, as the workbench's struct p_rounding has it:
+--                              {.points p="e4m3 8 unrounded"}; with a maximum that lags behind,
+--                              p="e4m3 5 rounded lag 128 3.8625"; where the lag heeds the row's mean,
+--                              p="… lag 128 0.8625 mean"; nil: P is not rounded
 --   mask                       "causal": what its kernels compute with; nil: no mask
---                              struct p_rounding: {.points p="e4m3 8 unrounded"}, or with a
---                              maximum that lags, "e4m3 5 rounded lag 128 3.8625", and perhaps
---                              minds the mean, "… lag 128 0.8625 mean"; nil: not at all
 --   shapes                     of a lab that asks a cache: its public shapes, from labs/labNN
 --   journal                    of a lab whose program searches: the file that answers it, from labs/labNN
 --   not_graded                 why labs/grade does not take it: {.points grade="no: REASON"}; nil: it does
@@ -21,24 +21,28 @@
 --   mutants    variants of the chapter's kernels, each with loses; planted in its programs
 --
 -- The block of points, a line an item: NAME [RELATION LIMIT [from COUNT]] [@ SHAPE] POINTS [# words].
+-- A resource without a limit has the lab's: of its script, labs/labNN, or of labs/sheet/resources.def.
 -- An item with `from` is an aim, what the lab teaches: COUNT is what the program before has, or the
--- starter where there is none before. How items are paid is said in labs/rule.h.
+-- starter where there is none before. How items are paid is said in labs/sheet/rule.h.
+local runs = require "runs"
 local stages = require "stages"
 
 local sheets = {}
 
 -- correct and hidden look at outputs, races at accesses; they are met or not.
 local PLAIN = { correct = true, hidden = true, races = true }
--- Of the sm_89 image, as labs/driver/checks.c has them, and the CTAs of a launch on mission.
-local RESOURCES = { "registers", "shared", "spills", "occupancy", "threads", "ctas" }
 -- Of a search: how many candidates until the elite, on a journal and on landscapes that are drawn.
 local SEARCHES = { "candidates", "drawn" }
 
+-- The lines of a table of the C programs, by its path below code/.
+local function rows_of(table_file)
+    return io.lines(pandoc.path.directory(package.searchpath("sheets", package.path)) .. "/../" .. table_file)
+end
+
 -- Names of the simulator's counters that a lab shows, in the order of counts.def; of one launch.
 local function read_counters()
-    local literate = pandoc.path.directory(package.searchpath("sheets", package.path))
     local names = {}
-    for line in io.lines(literate .. "/../ptxsim/counts.def") do
+    for line in rows_of("ptxsim/counts.def") do
         local name, title = line:match('^[A-Z_]*COUNTER%(([%w_]+),[%s%u_,]*"([^"]*)"')
         if title and title ~= "" then
             table.insert(names, name)
@@ -50,9 +54,8 @@ local COUNTERS = read_counters()
 
 -- The shapes that have names, as a set.
 local function read_shapes()
-    local literate = pandoc.path.directory(package.searchpath("sheets", package.path))
     local names = {}
-    for line in io.lines(literate .. "/../workbench/shapes.def") do
+    for line in rows_of("workbench/shapes.def") do
         local name = line:match("^SHAPE%((%w+),")
         if name then
             names[name] = true
@@ -61,6 +64,20 @@ local function read_shapes()
     return names
 end
 local SHAPES = read_shapes()
+
+-- Names of the resources that a sheet may give points for, in the order of resources.def, and the usual limits.
+local function read_resources()
+    local names, usual = {}, {}
+    for line in rows_of("../labs/sheet/resources.def") do
+        local known, name, limit = line:match('^RESOURCE%((%u+), *([%w_]+), *"[^"]*", *"([^"]*)"')
+        if known == "BOTH" or known == "SHEETS" then
+            table.insert(names, name)
+            usual[name] = limit:match("[<>=]=.*[^)]")
+        end
+    end
+    return names, usual
+end
+local RESOURCES, USUAL = read_resources()
 local IN_BOTH = { correct = true, hidden = true } -- a search's, and a kernel's
 local RELATIONS = { ["<="] = true, [">="] = true, ["=="] = true }
 local TOTAL = 100
@@ -130,8 +147,33 @@ end
 
 -- ---- Reading -----------------------------------------------------------------------------------
 
--- One line of a block of points; nil and what is wrong with it.
-function sheets.parse_item(line)
+-- A lab's script, labs/labNN, without its comments; "": there is none.
+local function read_script(number)
+    local file = io.open(string.format("labs/lab%02d", number))
+    local text = file and file:read("a") or ""
+    if file then
+        file:close()
+    end
+    return (text:gsub("\n%s*#[^\n]*", "\n"))
+end
+
+-- The limit of a resource in a lab, "<= 128"; nil: it has none.
+local function limit_in(script, name)
+    for without in script:gmatch("%-%-without%s+([%w_,]+)") do
+        if ("," .. without .. ","):find("," .. name .. ",", 1, true) then
+            return nil
+        end
+    end
+    for limited, limit in script:gmatch("%-%-%l+%s+'([%w_]+)%s+([<>=]=[^']*)'") do
+        if limited == name then
+            return limit
+        end
+    end
+    return USUAL[name]
+end
+
+-- One line of a block of points, in the lab of that script; nil and what is wrong with it.
+local function parse_item(line, script)
     local item = {}
     local rest, words = line:match("^([^#]*)#%s*(.-)%s*$")
     item.words = words or ""
@@ -140,6 +182,15 @@ function sheets.parse_item(line)
         table.insert(fields, field)
     end
     item.name = table.remove(fields, 1)
+    local counted = is_one_of(COUNTERS, item.name)
+    local taken = is_one_of(RESOURCES, item.name)
+    if taken and not RELATIONS[fields[1]] then
+        local place = 1
+        for field in (limit_in(script, item.name) or ""):gmatch("%S+") do
+            table.insert(fields, place, field)
+            place = place + 1
+        end
+    end
     if RELATIONS[fields[1]] then
         item.relation = table.remove(fields, 1)
         item.limit = tonumber(table.remove(fields, 1))
@@ -167,8 +218,7 @@ function sheets.parse_item(line)
         return nil, "an item is NAME [RELATION LIMIT [from COUNT]] [@ SHAPE] POINTS, not '"
             .. trim(rest or line) .. "'"
     end
-    local counted = is_one_of(COUNTERS, item.name)
-    local measured = is_one_of(RESOURCES, item.name) or is_one_of(SEARCHES, item.name) or counted
+    local measured = taken or is_one_of(SEARCHES, item.name) or counted
         or item.name == "speed"
     if item.name == "written" then
         return nil, "written is worth what the questions are: leave it out"
@@ -182,7 +232,7 @@ function sheets.parse_item(line)
     elseif PLAIN[item.name] and item.relation then
         return nil, item.name .. " is right or wrong; it has no limit"
     elseif item.name ~= "correct" and (counted or item.name == "speed") ~= (item.shape ~= nil)
-        and not (is_one_of(RESOURCES, item.name) and is_cache(item.shape)) then -- its form depends on it
+        and not (taken and is_cache(item.shape)) then -- its form depends on it
         return nil, item.name .. (item.shape and " is of no shape" or " needs a shape: @ small")
     elseif item.name == "speed" then
         if item.relation ~= ">=" or item.limit <= 0 or item.limit >= 1 then
@@ -199,12 +249,12 @@ end
 
 -- One item after the other; `written` comes later.
 local function read_points(block, sheet, note)
-    local seen = {}
+    local seen, script = {}, read_script(sheet.number or 0)
     local at = sheet.line
     for line in (block.text .. "\n"):gmatch("(.-)\n") do
         at = at + 1
         if line:match("%S") and not line:match("^%s*#") then
-            local item, why = sheets.parse_item(line)
+            local item, why = parse_item(line, script)
             if not item then
                 note(at, "%s", why)
             else
@@ -385,21 +435,15 @@ end
 
 -- ---- Checking ----------------------------------------------------------------------------------
 
--- What the lab's script, labs/labNN, says of itself: the program before; the program that searches and
--- its journal; the shapes, if they are caches.
-local function read_script(sheet)
-    local file = io.open(string.format("labs/lab%02d", sheet.number))
-    local text = file and file:read("a") or ""
-    if file then
-        file:close()
-    end
-    text = text:gsub("\n%s*#[^\n]*", "\n")
+-- What the lab's script says of itself: the program before; the program that searches and its journal; the
+-- shapes, if they are caches.
+local function names_in(script)
     local shapes = {}
-    for shape in (text:match("%-%-shapes%s+([%w,]+)") or ""):gmatch("[^,]+") do
+    for shape in (script:match("%-%-shapes%s+([%w,]+)") or ""):gmatch("[^,]+") do
         table.insert(shapes, shape)
     end
-    return text:match("%-%-before%s+([%w_]+)"), text:match("%-%-search%s+([%w_]+)"),
-        text:match("%-%-journal%s+([%w_./]+)"), shapes[1] and is_cache(shapes[1]) and shapes
+    return script:match("%-%-before%s+([%w_]+)"), script:match("%-%-search%s+([%w_]+)"),
+        script:match("%-%-journal%s+([%w_./]+)"), shapes[1] and is_cache(shapes[1]) and shapes
 end
 
 -- The program that chapters/stages.tsv gives a lab; nil and one line about what is missing there.
@@ -515,7 +559,7 @@ function sheets.check(book, complain)
                 complain(book, chapter.path, sheet.line, ...)
             end
             local judged, why = read_program(sheet)
-            local before, search, journal, shapes = read_script(sheet)
+            local before, search, journal, shapes = names_in(read_script(sheet.number))
             sheet.shapes = shapes or nil
             sheet.program = sheet.program or search or judged
             if sheet.program == search then
@@ -598,7 +642,7 @@ function sheets.aims_and_others(sheet)
     return aims, others
 end
 
--- The rule of points, for a sheet: what labs/rule.h does.
+-- The rule of points, for a sheet: what labs/sheet/rule.h does.
 function sheets.rule(sheet)
     local before = sheet.before and not sheet.journal and "the program before" or "the starter"
     return {
@@ -623,15 +667,45 @@ function sheets.what_hangs_on(sheet, names)
     return string.format("%s: %d points", table.concat(names, ", "), points_of(sheet, names))
 end
 
--- What a mutant that loses these items costs in the lab; a case that is right nevertheless is paid.
-function sheets.what_it_costs(sheet, names)
-    if #names == 0 then
+-- What is left of the points that need neither a GPU nor a reader, by the rule of labs/sheet/rule.h, where nothing of
+-- the items in `lost` is reached and all of the others; and all of these points.
+local function points_left(sheet, lost)
+    local right, aims, reached, left, total = not is_one_of(lost, "correct"), 0, 0, 0, 0
+    for _, item in ipairs(sheet.items) do
+        aims = aims + (item.from and item.points or 0)
+        reached = reached + (item.from and not is_one_of(lost, item.name) and item.points or 0)
+    end
+    for _, item in ipairs(sheet.items) do
+        local paid = is_one_of(lost, item.name) and 0 or item.from and (right and 1 or 0.5)
+            or item.relation and not right and 0 or aims > 0 and reached / aims or 1
+        if item.name ~= "written" and item.name ~= "speed" then
+            left, total = left + paid * item.points, total + item.points
+        end
+    end
+    return left, total
+end
+
+-- The most that a mutant costs in the lab, if it leaves the aim: cases that are right nevertheless are paid.
+local function most_lost(sheet, variant)
+    local left, total = points_left(sheet, variant.loses)
+    return total - left
+end
+
+-- What a mutant costs in the lab: what check-labs has measured, else the most.
+function sheets.what_it_costs(sheet, variant)
+    if #variant.loses == 0 then
         return "costs nothing in the lab"
     end
-    local all = is_one_of(names, "correct")
-    return string.format("costs up to %d points: %s%s", points_of(sheet, names),
-        table.concat(names, ", "), all and "; limits" .. (sheets.aims_and_others(sheet) > 0
-        and ", half of the aim" or "") or "")
+    local graded = "simulator/grades:lab" .. sheet.chapter.tag .. "."
+    local cost = runs.evaluate(graded .. "total - " .. graded .. "planted." .. variant.name, "%.4g")
+    local _, total = points_left(sheet, {})
+    local most, rest = most_lost(sheet, variant), ""
+    if is_one_of(variant.loses, "correct") then
+        rest = "; limits" .. (sheets.aims_and_others(sheet) == 0 and ""
+            or tonumber(cost or 0) > most and ", the aim" or ", half of the aim")
+    end
+    return string.format("costs %s points: %s%s", cost and cost .. " of " .. total or string.format("up to %g", most),
+        table.concat(variant.loses, ", "), rest)
 end
 
 -- ---- For the grader and the driver -------------------------------------------------------------
@@ -691,8 +765,9 @@ function sheets.json(sheet)
             local program = root.file:match("([^/]*)%.%w+$")
             -- The grader has the images of the chapter, not one of a program's own.
             if not (" " .. (sheet.images or "")):find(" " .. program .. "=", 1, true) then
-                table.insert(mutants, string.format('{"program": %s, "name": %s, "loses": %s}', quote(program),
-                    quote(variant.name), list(each(variant.loses, quote))))
+                table.insert(mutants, string.format('{"program": %s, "name": %s, "loses": %s, "costs": %s}',
+                    quote(program), quote(variant.name), list(each(variant.loses, quote)),
+                    number(most_lost(sheet, variant))))
             end
         end
     end

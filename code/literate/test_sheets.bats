@@ -115,8 +115,8 @@ assert lab == {
         {"name": "barriers", "relation": "==", "limit": 0, "shape": "1x2x33", "points": 5, "words": ""},
         {"name": "speed", "relation": ">=", "limit": 0.5, "full": 1, "shape": "mission", "points": 5, "words": ""},
         {"name": "written", "points": 5, "words": "the questions, read by a person"}],
-    "mutants": [{"program": "ch02_sum", "name": "negative", "loses": ["correct", "hidden", "races"]},
-                {"program": "ch02_sum", "name": "once", "loses": ["races", "hidden"]}]}, lab
+    "mutants": [{"program": "ch02_sum", "name": "negative", "loses": ["correct", "hidden", "races"], "costs": 90},
+                {"program": "ch02_sum", "name": "once", "loses": ["races", "hidden"], "costs": 30}]}, lab
 END
 }
 
@@ -200,6 +200,25 @@ END
     [ "$(grep -c '"shapes"' build/labs/lab02.json)" -eq 0 ]
 }
 
+@test "a resource without a limit has the lab's: of its script, else the usual one; or there is none" {
+    limited() { # RELATION LIMIT
+        tangle
+        grep -qF "{\"name\": \"registers\", \"relation\": \"$1\", \"limit\": $2, \"points\": 5" build/labs/lab02.json
+    }
+    sed -i 's/^registers <= 128 /registers /' chapters/02-sum.md
+    limited '<=' 128
+    printf "# lab+=(--gate 'registers <= 9')\nlab+=(--gate 'shared <= 7')\nlab+=(--show 'registers >= 12') # few\n" >>labs/lab02
+    limited '>=' 12
+    sed -i 's/^registers /registers == 3 /' chapters/02-sum.md
+    limited "==" 3
+    sed -i 's/^registers == 3 /registers /' chapters/02-sum.md
+    printf 'lab+=(--without shared,registers)\n' >>labs/lab02
+    rm -r build
+    n=$(at 'registers  ')
+    expect_errors '' "$(at '{.points}'): the lab's points add up to 95, not 100" \
+        "$n: registers needs a limit, such as <= 128"
+}
+
 @test "a lab may be none for the grader, and says why" {
     sed -i 's/{.points}/{.points grade="no: its \x27keys\x27 are 8 bit"}/' chapters/02-sum.md
     tangle
@@ -252,7 +271,7 @@ searches() {
     sed -i '/^correct/,/^speed/d' chapters/02-sum.md
     sed -i "$((n + 1))r /dev/stdin" chapters/02-sum.md <<'END'
 corect 50
-registers 5
+threads 5
 registers <= many 5
 races <= 3 5
 barriers <= 3 5
@@ -274,7 +293,7 @@ END
     [ "$status" -eq 1 ]
     printf "chapters/02-sum.md:%s\n" \
         "$((n + 2)): corect is no item: correct, hidden, races, speed; a resource: registers, shared, spills, occupancy, threads, ctas; of a search: candidates, drawn; a counter of the simulator: $(counters shown | paste -sd, | sed 's/,/, /g')" \
-        "$((n + 3)): registers needs a limit, such as <= 128" \
+        "$((n + 3)): threads needs a limit, such as <= 128" \
         "$((n + 4)): registers <= is not followed by a number" \
         "$((n + 5)): races is right or wrong; it has no limit" \
         "$((n + 6)): barriers needs a shape: @ small" \
@@ -366,7 +385,7 @@ END
     book
     grep -q '<td><code>barriers</code></td><td>≤ 10 at 1x2x33, from 40</td><td style="text-align: right">35</td>' build/book.html
     grep -q '<p><code>correct</code>, <code>hidden</code> and <code>races</code> pay for each of their cases that passes. An aim, ' build/book.html
-    grep -q 'costs up to 50 points: correct, hidden, races; limits, half of the aim<' build/book.html
+    grep -q 'costs up to 72.5 points: correct, hidden, races; limits, half of the aim<' build/book.html
     rule='code\{correct\}, .code\{hidden\} and .code\{races\} pay for each'
     HANDOUT=2 weave_latex | grep -qE "$rule"
     weave_latex >book.tex # the printed book says it once, in a chapter of its own
@@ -410,7 +429,7 @@ weave_latex() {
     grep -q 'Hints to task 1' build/book.html
     grep -q 'Question 1 (5 points).' build/book.html
     grep -q 'must be caught by: correctness' build/book.html
-    grep -q '· costs up to 80 points: correct, hidden, races; limits<' build/book.html
+    grep -q '· costs up to 90 points: correct, hidden, races; limits<' build/book.html
     grep -q '· costs up to 30 points: races, hidden<' build/book.html
     run -1 grep -q 'An aim' build/book.html # there is none, so no rule about it
     [ "$(grep -c 'total += .*1' build/book.html)" -ge 1 ]

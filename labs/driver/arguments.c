@@ -58,15 +58,41 @@ static int whole(const char *option, const char *word, long least, long most)
     return value;
 }
 
+// The gate of a resource that the driver knows.
+static struct gate *gate_of(const char *option, const char *name)
+{
+    int found = resource_find(name, LABS);
+    if (found < 0)
+        fail(EXIT_USAGE, "%s: \"%s\" is none of %s", option, name, resource_names(LABS));
+    return &lab.gates[found];
+}
+
 static void parse_gate(const char *option, const char *word, bool judges)
 {
-    struct gate *gate = &lab.gates[lab.gate_count];
-    char end;
-    if (lab.gate_count == MAX_GATES ||
-        sscanf(word, "%31s %2[<>=] %lf %c", gate->name, gate->relation, &gate->limit, &end) != 3)
+    char name[32], relation[3], end;
+    struct limit limit;
+    if (sscanf(word, "%31s %2[<>=] %lf %c", name, relation, &limit.value, &end) != 3)
         fail(EXIT_USAGE, "%s: write 'registers <= 128', not '%s'", option, word);
-    gate->judges = judges;
-    ++lab.gate_count;
+    if (!relation_read(relation, &limit.relation))
+        fail(EXIT_USAGE, "%s: \"%s\" is none of <=, >=, ==", option, relation);
+    *gate_of(option, name) = (struct gate){limit, judges};
+}
+
+static void drop_gate(const char *option, const char *name)
+{
+    gate_of(option, name)->limit.relation = NO_LIMIT;
+}
+
+static void take_usual_gates(void)
+{
+    lab.gates = need(calloc((size_t)resource_count, sizeof *lab.gates));
+    for (int i = 0; i < resource_count; ++i) {
+        char *usual = text("%s", resources[i].usual);
+        bool shown = *usual == '(';
+        usual[strcspn(usual, ")")] = '\0';
+        if (*usual)
+            parse_gate("resources.def", text("%s %s", resources[i].name, usual + shown), !shown);
+    }
 }
 
 static void parse_promise(const char *option, const char *word, struct promise *list, int *count)
@@ -177,27 +203,42 @@ static void choose_search(const char *student)
 void parse_options(int argc, char **argv)
 {
     static const struct option options[] = {
-        {"lab", required_argument, NULL, 'l'},      {"before", required_argument, NULL, 'b'},
-        {"shapes", required_argument, NULL, 's'},   {"seeds", required_argument, NULL, 'S'},
-        {"inputs", required_argument, NULL, 'i'},   {"gate", required_argument, NULL, 'g'},
-        {"show", required_argument, NULL, 'G'},     {"promise", required_argument, NULL, 'p'},
-        {"goal", required_argument, NULL, 'z'},     {"compare", required_argument, NULL, 'C'},
-        {"why", required_argument, NULL, 'w'},      {"search", required_argument, NULL, 'a'},
-        {"journal", required_argument, NULL, 'j'},  {"on", required_argument, NULL, 'o'},
-        {"record", required_argument, NULL, 'r'},   {"rounds", required_argument, NULL, 'n'},
-        {"quick", no_argument, NULL, 'q'},          {"profile", no_argument, NULL, 'P'},
-        {"film", required_argument, NULL, 'f'},     {"film-shape", required_argument, NULL, 'F'},
-        {"film-cta", required_argument, NULL, 'x'}, {"film-values", required_argument, NULL, 'V'},
-        {"watch", no_argument, NULL, 'W'},          {"hint", no_argument, NULL, 'H'},
-        {"help", no_argument, NULL, 'h'},           {NULL, 0, NULL, 0},
+        {"lab", required_argument, NULL, 'l'},
+        {"before", required_argument, NULL, 'b'},
+        {"shapes", required_argument, NULL, 's'},
+        {"seeds", required_argument, NULL, 'S'},
+        {"inputs", required_argument, NULL, 'i'},
+        {"gate", required_argument, NULL, 'g'},
+        {"show", required_argument, NULL, 'G'},
+        {"without", required_argument, NULL, 'v'},
+        {"promise", required_argument, NULL, 'p'},
+        {"goal", required_argument, NULL, 'z'},
+        {"compare", required_argument, NULL, 'C'},
+        {"why", required_argument, NULL, 'w'},
+        {"search", required_argument, NULL, 'a'},
+        {"journal", required_argument, NULL, 'j'},
+        {"on", required_argument, NULL, 'o'},
+        {"record", required_argument, NULL, 'r'},
+        {"rounds", required_argument, NULL, 'n'},
+        {"quick", no_argument, NULL, 'q'},
+        {"profile", no_argument, NULL, 'P'},
+        {"film", required_argument, NULL, 'f'},
+        {"film-shape", required_argument, NULL, 'F'},
+        {"film-cta", required_argument, NULL, 'x'},
+        {"film-values", required_argument, NULL, 'V'},
+        {"watch", no_argument, NULL, 'W'},
+        {"hint", no_argument, NULL, 'H'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
     };
     bool help = false;
+    take_usual_gates();
     opterr = 0;
     for (int c; (c = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
         switch (c) {
         case 'l':
             lab.number = whole("--lab", optarg, 1, 99);
-            snprintf(speaker, sizeof speaker, "lab%d", lab.number);
+            speaker = text("lab%d", lab.number);
             break;
         case 'b': lab.before = optarg; break;
         case 's': shapes = optarg; break;
@@ -205,6 +246,7 @@ void parse_options(int argc, char **argv)
         case 'i': lab.inputs = optarg; break;
         case 'g': parse_gate("--gate", optarg, true); break;
         case 'G': parse_gate("--show", optarg, false); break;
+        case 'v': each("--without", optarg, drop_gate); break;
         case 'p': parse_promise("--promise", optarg, lab.promises, &lab.promise_count); break;
         case 'C':
             parse_promise("--compare", text("%s:0", optarg), lab.promises, &lab.promise_count);

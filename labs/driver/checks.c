@@ -16,72 +16,35 @@ static const char *image_of(const struct side *side)
     return text("sm_%d", gpus[0].arch);
 }
 
-double resource(const struct side *side, const char *name, bool image)
+double resource(const struct side *side, const struct resource *resource, bool image)
 {
-    json_t *r = side->resources;
-    const char *key = image_of(side);
-    if (strcmp(name, "threads") == 0)
-        return number_at(r, "threads");
-    if (strcmp(name, "occupancy") == 0)
-        return image ? 100 * number_at(r, text("%s.occupancy", key)) : NAN;
-    if (strcmp(name, "registers") == 0)
-        return number_at(r, image ? text("%s.registers", key) : "registers");
-    if (strcmp(name, "spills") == 0)
-        return number_at(r, image ? text("%s.local_bytes", key) : "local_bytes");
-    if (strcmp(name, "qmma") == 0 || strcmp(name, "hmma") == 0)
-        return number_at(r, text("machine_code.%s.%s", key, name));
-    if (strcmp(name, "shared") == 0) // of the image, dynamic shared memory is a part
-        return image ? number_at(r, text("%s.shared_bytes", key))
-                     : number_at(r, "static_shared_bytes") + number_at(r, "dynamic_shared_bytes");
-    fail(EXIT_USAGE,
-         "--gate: \"%s\" is none of registers, shared, spills, occupancy, threads, hmma, qmma",
-         name);
+    return resource_recorded(side->resources, resource, image ? image_of(side) : NULL);
 }
 
-bool holds(double value, const struct gate *gate)
+static void judge_gate(const struct gate *gate, const struct resource *r, bool image)
 {
-    const char *relation = gate->relation;
-    if (strcmp(relation, "<=") == 0)
-        return value <= gate->limit;
-    if (strcmp(relation, ">=") == 0)
-        return value >= gate->limit;
-    if (strcmp(relation, "==") == 0)
-        return value == gate->limit;
-    fail(EXIT_USAGE, "--gate: \"%s\" is none of <=, >=, ==", relation);
+    const int wide = narrow() ? 7 : 15;
+    double value = resource(&after, r, image);
+    char *limit = text("%s %s", relation_words(gate->limit.relation), grouped(gate->limit.value));
+    const char *said = "shown";
+
+    if (gate->judges)
+        said = mark(note_gate(
+            "resources", text("%s (%s)", r->name, image ? image_of(&after) : "device"),
+            isnan(value) ? json_null() : json_real(value), limit, limit_kept(value, gate->limit)));
+    else
+        limit = text("(%s)", limit);
+    printf("  %-*s", narrow() ? 26 : 28, r->title);
+    if (before.name)
+        printf(" %*s", wide, grouped(round(resource(&before, r, image))));
+    printf(" %*s  %-*s %s\n", wide, grouped(round(value)), narrow() ? 9 : 10, limit, said);
 }
 
-static void judge_image(bool image)
+static void judge_gates(bool image)
 {
-    static const char *const titles[][2] = {
-        {"registers", "registers a thread"},   {"shared", "shared memory a CTA, bytes"},
-        {"spills", "spilled a thread, bytes"}, {"occupancy", "occupancy, % of the warps"},
-        {"threads", "threads a CTA"},          {"qmma", "QMMA in the machine code"},
-        {"hmma", "HMMA in the machine code"},
-    };
-    for (int i = 0; i < lab.gate_count; ++i) {
-        const struct gate *gate = &lab.gates[i];
-        double value = resource(&after, gate->name, image);
-        if (!image && strcmp(gate->name, "registers") != 0 && strcmp(gate->name, "shared") != 0 &&
-            strcmp(gate->name, "spills") != 0)
-            continue;
-        const char *title = gate->name;
-        for (size_t t = 0; t < sizeof titles / sizeof titles[0]; ++t)
-            if (strcmp(titles[t][0], gate->name) == 0)
-                title = titles[t][1];
-        char *limit = text("%s %s", gate->relation, grouped(gate->limit));
-        const char *said = "shown";
-        if (gate->judges)
-            said = mark(note_gate(
-                "resources", text("%s (%s)", gate->name, image ? image_of(&after) : "device"),
-                isnan(value) ? json_null() : json_real(value), limit, holds(value, gate)));
-        else
-            limit = text("(%s)", limit);
-        const int wide = narrow() ? 7 : 15;
-        printf("  %-*s", narrow() ? 26 : 28, title);
-        if (before.name)
-            printf(" %*s", wide, grouped(round(resource(&before, gate->name, image))));
-        printf(" %*s  %-*s %s\n", wide, grouped(round(value)), narrow() ? 9 : 10, limit, said);
-    }
+    for (int i = 0; i < resource_count; ++i)
+        if (lab.gates[i].limit.relation != NO_LIMIT && (image || *resources[i].device))
+            judge_gate(&lab.gates[i], &resources[i], image);
 }
 
 // A program that ends with 3 before it computed anything cannot run here at all.
@@ -114,10 +77,10 @@ void judge_resources(void)
     if (before.name)
         printf(" %*.*s", wide, wide, before.name);
     printf(" %*.*s  limit\n", wide, wide, after.name);
-    judge_image(true);
+    judge_gates(true);
     if (on_gpu) {
         printf("  on this GPU\n");
-        judge_image(false);
+        judge_gates(false);
     }
 }
 

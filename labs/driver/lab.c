@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 struct side before, after;
-char *root, *folder;
+char *folder;
 bool on_gpu;
 json_t *record;
 int gates_failed;
@@ -51,22 +51,6 @@ const char *main_shape(void)
 }
 
 // ---- Programs -----------------------------------------------------------------------------------
-
-// The repository's folder: build/lab is in it, whatever the working directory is.
-static char *find_root(void)
-{
-    char path[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
-    for (int up = 0; up < 2 && length > 0; ++up) { // build/lab
-        while (length > 0 && path[length - 1] != '/')
-            --length;
-        --length;
-    }
-    if (length <= 0)
-        fail(EXIT_MACHINE, "cannot tell where build/lab is");
-    path[length] = '\0';
-    return text("%s", path);
-}
 
 char *const *environment(bool gpu, const char *report, double budget)
 {
@@ -230,7 +214,7 @@ static void finish(const char *verdict)
     json_object_set(record, "gates", gates_said);
     json_object_set_new(record, "verdict", json_string(verdict));
     char *path = lab.record ? text("%s", lab.record) : text("%s/record.json", folder);
-    write_json(record, path);
+    write_json(record, path, RECORD_FORMAT, "");
 
     char *render = text("%s/plots/render", root), *chart = text("%s/chart.svg", folder);
     if (before.name && access(render, X_OK) == 0) {
@@ -341,7 +325,8 @@ int main(int argc, char **argv)
     setvbuf(stdout, NULL, _IOLBF, 0);
     setenv("LC_ALL", "C.UTF-8", 1); // for whatever this starts, on a bare machine too
     colours();
-    root = find_root();
+    speaker = "lab";
+    find_root();
     parse_options(argc, argv);
     if (lab.hint >= 0) {
         show_hint();

@@ -2,8 +2,8 @@
 //
 //   lab.c       from the first gate to the verdict; the record and the chart
 //   arguments.c what the script in labs/ and whoever runs it ask for
-//   say.c       words, numbers and JSON
-//   process.c   programs as processes: run to the end, or asked for one timing batch at a time
+//   say.c       words and numbers in a report
+//   clocks.c    what a program that is timed says of the clock
 //   checks.c    resources and correctness
 //   speedup.c   the two programs against each other; recorded runs where there is no GPU
 //   search.c    a search, by what it asks of a journal
@@ -13,21 +13,17 @@
 //   ncu.c       Nsight Compute: which metrics, how it is asked, what it said
 //
 // compare, profile-ncu and scoreboard (labs/tools/) are programs of their own, from the same parts.
-//
-// The driver runs once and ends; strings that it makes for its reports are not freed.
 #ifndef LAB_H
 #define LAB_H
 
+#include "../sheet/sheet.h"
+#include "host/host.h"
 #include "workbench/clocks.h"
 #include "workbench/workbench.h"
 
-#include <jansson.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <sys/types.h>
-
-enum { EXIT_GREEN = 0, EXIT_RED = 1, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
-enum { MAX_SHAPES = 16, MAX_GATES = 32, MAX_PROMISES = 8, RUN_SECONDS = 600, BATCH_SECONDS = 60 };
+enum { EXIT_GREEN = 0, EXIT_RED = 1 };
+#define RECORD_FORMAT (JSON_INDENT(2) | JSON_REAL_PRECISION(9)) // of the records that are committed
+enum { MAX_SHAPES = 16, MAX_PROMISES = 8, RUN_SECONDS = 600, BATCH_SECONDS = 60 };
 // What a launch in the simulator may run, so that a loop without an end is not waited for: so many
 // times the warp instructions of the program that it is compared with, and at least what takes about
 // 20 s of a core with every check (30 million a second, chapter 3's).
@@ -35,9 +31,8 @@ enum { BUDGET_TIMES = 50, BUDGET_LEAST = 600 * 1000 * 1000 };
 
 // ---- What is asked for (arguments.c) ------------------------------------------------------------
 
-struct gate { // registers <= 128
-    char name[32], relation[3];
-    double limit;
+struct gate { // of a resource; by default as resources.def has it
+    struct limit limit;
     bool judges; // else it is only shown
 };
 
@@ -69,8 +64,7 @@ struct lab {
     int rounds, iterations;
     struct shape shapes[MAX_SHAPES];
     int shape_count;
-    struct gate gates[MAX_GATES];
-    int gate_count;
+    struct gate *gates; // of each resource
     struct promise promises[MAX_PROMISES], goals[MAX_PROMISES];
     int promise_count, goal_count;
 };
@@ -95,7 +89,6 @@ struct side {
     const char *hash, *commit; // as compiled into it
 };
 extern struct side before, after; // before.name is NULL in a lab without a before-program
-extern char *root;                // of the repository
 extern char *folder;              // build/labNN: work files, the chart, the record
 extern bool on_gpu;
 extern json_t *record; // what will be written
@@ -124,19 +117,16 @@ json_t *simulator_read(json_t *report); // evidence.c: counts per launch from a 
 const char *judge_speed(void); // speedup.c: "FAST", "VALID NEGATIVE" or "GREEN", if no gate failed
 void show_evidence(void);      // evidence.c
 void judge_search(void);       // search.c
-// Candidates until the elite, of the sheet's "candidates" and "drawn"; NaN of other items.
-double search_count(const char *name);
-const char *search_broken(void); // the first rule that it broke, or NULL
-void show_sheet(void);           // sheet.c: after the verdict on a student's program
-void show_hint(void);            // sheet.c
+int search_count(enum searched on); // candidates until the elite: the median of its searches
+const char *search_broken(void);    // the first rule that it broke, or NULL
+void show_sheet(void);              // sheet.c: after the verdict on a student's program
+void show_hint(void);               // sheet.c
 
 // Returns in a child process, once now and once whenever `source` is saved; Ctrl-C ends it all.
 void watch(const char *source); // watch.c
 
-// The value of a resource gate, of the image (sm_89, or sm_90) or of what runs on this GPU; whether a
-// value keeps a gate (NaN never does).
-double resource(const struct side *side, const char *name, bool image); // checks.c
-bool holds(double value, const struct gate *gate);                      // checks.c
+// A resource of the image (sm_89, or sm_90), or of what runs on this GPU; NaN where that is not known.
+double resource(const struct side *side, const struct resource *resource, bool image); // checks.c
 
 // ---- Nsight Compute (ncu.c) ---------------------------------------------------------------------
 
@@ -151,15 +141,6 @@ extern const struct counter ncu_counters[]; // ends with {NULL, NULL}
 json_t *ncu_read(char *const argv[], char *const env[], int skip, char **why);
 
 // ---- Words (say.c) ------------------------------------------------------------------------------
-
-// Who speaks: "lab3".
-extern char speaker[32];
-
-// Prints one line, "lab3: ...", and exits.
-void fail(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
-
-// printf into a new string.
-char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // Terminal colours; empty where they are not wanted.
 extern const char *RED_INK, *GREEN_INK, *BOLD, *FAINT, *PLAIN;
@@ -176,58 +157,11 @@ const char *mark(bool pass); // "ok" or "FAIL"
 const char *
 grouped(double value); // 12345678 -> "12,345,678"; what is no whole number, below 100: "1.23"
 
-// What is being done, on stderr and only if that is a terminal, until done(); still_doing() adds for
-// how many seconds already, after the first.
-void doing(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void still_doing(double seconds);
-void done(void);
+// ---- Clocks (clocks.c) --------------------------------------------------------------------------
 
-// The value at a dotted path, or NULL; the number there, or NaN; the string there, or "?".
-json_t *at(json_t *json, const char *path);
-double number_at(json_t *json, const char *path);
-const char *string_at(json_t *json, const char *path);
-
-// By way of a temporary file beside it, so that nobody ever sees half of it.
-void write_json(json_t *json, const char *path);
-
-// ---- Processes (process.c) ----------------------------------------------------------------------
-
-struct output {
-    int status; // exit status; 128 + signal; -1: stopped because it ran too long
-    char *out;  // stdout, NUL-terminated
-    char *err;  // stderr
-};
-
-// Runs argv (NULL-terminated) to its end, at most `seconds`. env: "NAME=value" strings added to
-// the environment, NULL-terminated, or NULL. When `show`, stdout goes to ours instead.
-struct output run(char *const argv[], char *const env[], int seconds, bool show);
-void output_free(struct output *output);
-
-// The last line of a program's complaints, for a report of one line; "no message" if it said none.
-const char *last_line(char *err);
-
-// Whether there are a driver and a GPU.
-bool gpu_here(void);
-
-// A program started with --on-demand: it times one batch for each line that it gets.
-struct child {
-    pid_t pid;
-    FILE *in, *out;
-    int err;
-};
-bool child_start(struct child *child, char *const argv[], char *const env[]);
-// Its answer to a line: a JSON object, which the caller lets go of; NULL when the program has ended
-// or hangs.
-json_t *child_ask(struct child *child, const char *request, int seconds);
-// Time of the next batch in µs (its p50); negative when the program has ended or hangs.
-// *clock gets what the answer says of the clock, too.
-double child_batch(struct child *child, int seconds, struct clock_span *clock);
-
-// Adds what an answer of child_ask() says of the clock to *span.
+// Adds what an answer of process_ask() says of the clock to *span.
 void add_clock(struct clock_span *span, json_t *answer);
 // Sets "clock" of a record's object, where anything was read.
 void put_clock(json_t *object, const struct clock_span *span);
-// Ends the input and waits: the program then verifies its outputs again. Returns as run() does.
-struct output child_finish(struct child *child, int seconds);
 
 #endif

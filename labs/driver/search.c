@@ -13,25 +13,25 @@
 enum { SEARCH_SECONDS = 20, PRACTICE = 14000 }; // the grader draws landscapes of its own
 
 static struct game games[REPLAY_SEEDS];
-static int until_elite, until_drawn; // the sheet's counts
-static char *broken;                 // the first rule that was broken, or NULL
-static bool late;                    // a run did not end in time: no other is waited for
+static int until_elite[SEARCHED]; // candidates, the median
+static char *broken;              // the first rule that was broken, or NULL
+static bool late;                 // a run did not end in time: no other is waited for
 
 // Runs a program over its seed on a landscape.
 static void play(struct game *g, const struct landscape *l, const char *path, int seed)
 {
     char *command[] = {(char *)path, "--replay", "-", "--seed", text("%d", seed), NULL};
-    struct child child;
+    struct process child;
 
     game_begin(g, l);
     if (late) {
         snprintf(g->wrong, sizeof g->wrong, "not run: another one did not end in time");
         return;
     }
-    if (!child_start(&child, command, NULL))
+    if (!process_start(&child, command, NULL))
         fail(EXIT_MACHINE, "cannot run %s", path);
     game_play(g, fileno(child.out), fileno(child.in), SEARCH_SECONDS);
-    struct output output = child_finish(&child, 1);
+    struct output output = process_finish(&child, 1);
     output_free(&output);
     free(command[4]);
     late = g->late;
@@ -61,11 +61,11 @@ static void judge_children(const char *path)
             continue;
         char *parent = (char *)replay_parents[total];
         char *command[] = {(char *)path, "--children", parent, NULL};
-        struct child child;
-        if (!child_start(&child, command, NULL))
+        struct process child;
+        if (!process_start(&child, command, NULL))
             fail(EXIT_MACHINE, "cannot run %s", path);
         children_read(&children, parent, fileno(child.out), SEARCH_SECONDS);
-        struct output output = child_finish(&child, 1);
+        struct output output = process_finish(&child, 1);
         output_free(&output);
         passed += !*children.wrong;
         late = children.late;
@@ -110,12 +110,12 @@ static void judge_drawn(const char *path)
         found += list[i].elite > 0;
     }
     done();
-    until_drawn = sorted_counts(list, REPLAY_DRAWN, counts);
+    until_elite[ON_DRAWN] = sorted_counts(list, REPLAY_DRAWN, counts);
     judge_games("searches on drawn landscapes", list, REPLAY_DRAWN,
-                text(": elite in %d, median %d", found, until_drawn));
-    json_object_set_new(
-        at(record, "search"), "drawn",
-        json_pack("{s:i, s:i, s:i}", "count", REPLAY_DRAWN, "found", found, "median", until_drawn));
+                text(": elite in %d, median %d", found, until_elite[ON_DRAWN]));
+    json_object_set_new(at(record, "search"), "drawn",
+                        json_pack("{s:i, s:i, s:i}", "count", REPLAY_DRAWN, "found", found,
+                                  "median", until_elite[ON_DRAWN]));
 }
 
 static const char *number_or_none(int number)
@@ -146,12 +146,12 @@ static void show_games(void)
         asked += g->asked;
         missing += g->missing;
     }
-    until_elite = sorted_counts(games, REPLAY_SEEDS, counts);
+    until_elite[ON_JOURNAL] = sorted_counts(games, REPLAY_SEEDS, counts);
     json_object_set_new(record, "search",
                         json_pack("{s:s, s:i, s:o, s:i, s:i, s:i, s:i}", "journal", lab.journal,
-                                  "most", REPLAY_MOST, "seeds", rows, "median", until_elite,
-                                  "worst", counts[REPLAY_SEEDS - 1], "asked", asked, "missing",
-                                  missing));
+                                  "most", REPLAY_MOST, "seeds", rows, "median",
+                                  until_elite[ON_JOURNAL], "worst", counts[REPLAY_SEEDS - 1],
+                                  "asked", asked, "missing", missing));
 }
 
 static char *count_said(int count)
@@ -221,11 +221,9 @@ void judge_search(void)
     judge_drawn(path);
 }
 
-double search_count(const char *name)
+int search_count(enum searched on)
 {
-    return strcmp(name, "candidates") == 0 ? until_elite
-           : strcmp(name, "drawn") == 0    ? until_drawn
-                                           : NAN;
+    return until_elite[on];
 }
 
 const char *search_broken(void)

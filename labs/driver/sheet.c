@@ -4,8 +4,6 @@
 // This is a rehearsal. What counts is labs/grade, which draws inputs of its own.
 #include "lab.h"
 
-#include "../rule.h"
-
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -15,12 +13,19 @@
 
 enum { MAX_TASKS = 9, SCHEDULES = 4, NARROW = 23, WIDE = 43 };
 
-static json_t *sheet; // NULL: the lab has none
-static char *raced;   // the first complaint of a schedule, or NULL; outputs of the first are right
+static struct sheet sheet;
+static char *raced; // the first complaint of a schedule, or NULL; outputs of the first are right
 
-static json_t *load_sheet(void)
+// Whether the lab has a sheet, which is read then.
+static bool load_sheet(void)
 {
-    return json_load_file(text("%s/build/labs/lab%02d.json", root, lab.number), 0, NULL);
+    bool missing;
+    char *why;
+    if (sheet_read(&sheet, text("%s/build/labs/lab%02d.json", root, lab.number), &missing, &why))
+        return true;
+    if (!missing)
+        fail(EXIT_MACHINE, "%s", why);
+    return false;
 }
 
 // ---- Hints --------------------------------------------------------------------------------------
@@ -111,10 +116,10 @@ static int choose_task(json_t *tasks, const int shown[])
 void show_hint(void)
 {
     int shown[MAX_TASKS] = {0};
-    sheet = load_sheet();
-    json_t *tasks = at(sheet, "exercises");
+    bool there = load_sheet();
+    json_t *tasks = at(sheet.json, "exercises");
     int count = json_array_size(tasks);
-    if (!sheet && access(text("%s/build/labs", root), R_OK))
+    if (!there && access(text("%s/build/labs", root), R_OK))
         fail(EXIT_MACHINE, "build/labs/lab%02d.json is not there: type make tangle", lab.number);
     if (!count || count > MAX_TASKS)
         fail(EXIT_USAGE, "lab %d has no hints", lab.number);
@@ -168,45 +173,38 @@ static void try_schedules(void)
     }
 }
 
-static double value_of(json_t *item)
+static double value_of(const struct item *item)
 {
-    const char *name = string_at(item, "name");
-    static const char *const resources[] = {"registers", "shared", "spills", "occupancy",
-                                            "threads"};
-    for (size_t i = 0; i < sizeof resources / sizeof resources[0]; ++i)
-        if (strcmp(name, resources[i]) == 0)
-            return resource(&after, name, true);
+    int found = resource_find(item->name, LABS), on = searched_find(item->name);
+    if (found >= 0)
+        return resource(&after, &resources[found], true);
     if (lab.only_search)
-        return search_count(name);
-    const char *shape = json_string_value(at(item, "shape"));
-    json_t *counts = at(after.counts_of, shape ? shape : "mission"); // of `ctas`
-    return counts ? number_at(counts, name) : NAN;
+        return on >= 0 ? search_count(on) : NAN;
+    json_t *counts = at(after.counts_of, item->shape ? item->shape : "mission"); // of `ctas`
+    return number_at(counts, item->name);
 }
 
-static enum outcome outcome_of(json_t *item)
+static enum outcome outcome_of(const struct item *item)
 {
-    const char *name = string_at(item, "name");
+    const char *name = item->name;
     if (strcmp(name, "correct") == 0) // outputs that a fault kept back are neither right nor wrong
         return after.stopped ? MISSED : after.fault ? UNSEEN : after.wrong ? MISSED : MET;
     if (strcmp(name, "races") == 0)
         return after.fault || raced                     ? MISSED
                : on_gpu || after.wrong || after.stopped ? UNSEEN
                                                         : MET;
-    if (!at(item, "relation") || strcmp(name, "speed") == 0)
+    if (item->limit.relation == NO_LIMIT || strcmp(name, "speed") == 0)
         return UNSEEN;
-    struct gate gate = {.limit = number_at(item, "limit")};
-    snprintf(gate.relation, sizeof gate.relation, "%s", string_at(item, "relation"));
     double value = value_of(item);
-    return isnan(value) ? UNSEEN : holds(value, &gate) ? MET : MISSED;
+    return isnan(value) ? UNSEEN : limit_kept(value, item->limit) ? MET : MISSED;
 }
 
-static const char *limit_of(json_t *item)
+static const char *limit_of(const struct item *item)
 {
-    const char *shape = json_string_value(at(item, "shape"));
-    if (!at(item, "relation"))
+    if (item->limit.relation == NO_LIMIT)
         return "";
-    return text(" %s %s%s%s", string_at(item, "relation"), grouped(number_at(item, "limit")),
-                shape ? " at " : "", shape ? shape : "");
+    return text(" %s %s%s%s", relation_words(item->limit.relation), grouped(item->limit.value),
+                item->shape ? " at " : "", item->shape ? item->shape : "");
 }
 
 static const char *why_unseen(const char *name)
@@ -222,25 +220,16 @@ static const char *why_unseen(const char *name)
                            : "not seen here";
 }
 
-static enum pays_for pays_for(json_t *item)
-{
-    return at(item, "from") ? PAYS_AIM : at(item, "relation") ? PAYS_LIMIT : PAYS_CASES;
-}
-
 // The share of what an item asks for; of cases the lab sees only whether all are right.
-static double share_of(json_t *item)
+static double share_of(const struct item *item)
 {
-    double value = value_of(item), from = number_at(item, "from");
-    enum outcome outcome = outcome_of(item);
-    if (pays_for(item) != PAYS_AIM || outcome != MISSED)
-        return outcome == MET;
-    return fmax(0, (value - from) / (number_at(item, "limit") - from));
+    return is_aim(item) ? share_reached(item, value_of(item)) : outcome_of(item) == MET;
 }
 
 // Whether every gap of the sheet is still open.
 static bool untouched(void)
 {
-    json_t *tasks = at(sheet, "exercises");
+    json_t *tasks = at(sheet.json, "exercises");
     for (size_t i = 0; i < json_array_size(tasks); ++i)
         if (!open_line(lab.student, json_array_get(tasks, i)))
             return false;
@@ -249,18 +238,12 @@ static bool untouched(void)
 
 static struct reached reached_here(void)
 {
-    json_t *items = at(sheet, "points");
-    double reached = 0, points = 0;
-    for (size_t i = 0; i < json_array_size(items); ++i) {
-        json_t *item = json_array_get(items, i);
-        if (pays_for(item) != PAYS_AIM)
-            continue;
-        reached += share_of(item) * number_at(item, "points");
-        points += number_at(item, "points");
-    }
+    double shares[ITEMS_MAX];
+    for (int i = 0; i < sheet.count; ++i)
+        shares[i] = share_of(&sheet.items[i]);
     return (struct reached){.correct = !after.wrong && !after.stopped,
-                            .aim = points > 0 ? reached / points : 1,
-                            .tried = points > 0 && !untouched()};
+                            .aim = aims_reached(&sheet, shares),
+                            .tried = has_aims(&sheet) && !untouched()};
 }
 
 static void show_rule(const struct reached *reached)
@@ -276,23 +259,22 @@ static void show_rule(const struct reached *reached)
              printf("  "), 2);
 }
 
-static json_t *show_points(void)
+static const struct item *show_points(void)
 {
-    json_t *items = at(sheet, "points"), *first = NULL;
+    const struct item *first = NULL;
     // Whether a kernel with a fault is wrong is not known here: its points are open.
     bool unsure = after.fault && !after.wrong && !after.stopped;
     struct reached reached = reached_here();
     double got = 0, open = 0, total = 0;
     heading("Points, as far as they can be seen here");
-    for (size_t i = 0; i < json_array_size(items); ++i) {
-        json_t *item = json_array_get(items, i);
-        const char *name = string_at(item, "name");
-        double points = number_at(item, "points"), value = value_of(item);
+    for (int i = 0; i < sheet.count; ++i) {
+        const struct item *item = &sheet.items[i];
+        const char *name = item->name;
+        double points = item->points, value = value_of(item);
         enum outcome outcome = outcome_of(item);
         bool waits = unsure && outcome == MET;
-        double paid =
-            round(10 * points * share_paid(pays_for(item), share_of(item), &reached)) / 10;
-        double earned = outcome == UNSEEN || waits ? 0 : paid;
+        double earned =
+            outcome == UNSEEN || waits ? 0 : points_paid(item, share_of(item), &reached);
         total += points;
         got += earned;
         open += outcome == UNSEEN || waits ? points : 0;
@@ -332,10 +314,10 @@ static bool earns(json_t *task, const char *name)
     return false;
 }
 
-static void show_next(json_t *item)
+static void show_next(const struct item *item)
 {
     int shown[MAX_TASKS] = {0};
-    json_t *tasks = at(sheet, "exercises"), *task = NULL;
+    json_t *tasks = at(sheet.json, "exercises"), *task = NULL;
     int count = json_array_size(tasks), line = 0, chosen = 0;
     if (count > MAX_TASKS)
         return;
@@ -347,8 +329,8 @@ static void show_next(json_t *item)
              printf("  "), 4);
         return;
     }
-    const char *name = string_at(item, "name");
-    int used = printf("  %s, %d points:", name, (int)number_at(item, "points"));
+    const char *name = item->name;
+    int used = printf("  %s, %d points:", name, item->points);
     const char *cause = strcmp(name, "races") == 0 ? after.fault ? after.fault : raced : NULL;
     if (!cause && strcmp(name, "correct") == 0)
         cause = after.stopped     ? after.stopped
@@ -390,8 +372,7 @@ static void show_next(json_t *item)
 
 void show_sheet(void)
 {
-    sheet = load_sheet();
-    if (!sheet)
+    if (!load_sheet())
         return;
     try_schedules();
     show_next(show_points());

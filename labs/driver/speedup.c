@@ -17,15 +17,15 @@ static char *const *batch_command(const struct side *side, const char *shape)
     return command;
 }
 
-static void start_child(struct child *child, const struct side *side, const char *shape)
+static void start_child(struct process *child, const struct side *side, const char *shape)
 {
-    if (!child_start(child, batch_command(side, shape), environment(on_gpu, "", 0)))
+    if (!process_start(child, batch_command(side, shape), environment(on_gpu, "", 0)))
         fail(EXIT_MACHINE, "cannot start %s: %s", side->name, strerror(errno));
 }
 
-static void stop_child(struct child *child, const struct side *side)
+static void stop_child(struct process *child, const struct side *side)
 {
-    struct output output = child_finish(child, BATCH_SECONDS);
+    struct output output = process_finish(child, BATCH_SECONDS);
     if (output.status != 0) {
         note_gate("correctness", text("%s, after the timed runs", side->name),
                   json_integer(output.status), "exit status 0", false);
@@ -35,11 +35,22 @@ static void stop_child(struct child *child, const struct side *side)
     output_free(&output);
 }
 
+// Time of the next batch in µs (its p50); negative when the program has ended or hangs.
+// *clock gets what the answer says of the clock, too.
+static double process_batch(struct process *child, int seconds, struct clock_span *clock)
+{
+    json_t *answer = process_ask(child, "batch", seconds);
+    double time = number_at(answer, "p50_us");
+    add_clock(clock, answer);
+    json_decref(answer);
+    return time > 0 ? time : -1;
+}
+
 // Runs the two programs in turn, and again in the other order, so that a drift of the clock falls
 // on both; each round gives one ratio. False if a program gave up.
 static bool compare(const struct promise *promise, json_t *said)
 {
-    struct child children[2];
+    struct process children[2];
     struct side *sides[2] = {&before, &after};
     double *times[2], *ratios = calloc(lab.rounds, sizeof *ratios);
     struct clock_span clock = {0}; // of both: they were timed in turns
@@ -52,7 +63,7 @@ static bool compare(const struct promise *promise, json_t *said)
         doing("%s: round %d of %d", promise->shape, round + 1, lab.rounds);
         for (int turn = 0; turn < 2 && good; ++turn) {
             int s = (round & 1) ^ turn;
-            double time = child_batch(&children[s], BATCH_SECONDS, &clock);
+            double time = process_batch(&children[s], BATCH_SECONDS, &clock);
             good = time > 0;
             if (good && round >= 0)
                 times[s][round] = time;
@@ -90,14 +101,14 @@ static bool compare(const struct promise *promise, json_t *said)
 // The time of a program that has nothing to be compared with.
 static void measure(void)
 {
-    struct child child;
+    struct process child;
     double *times = calloc(lab.rounds, sizeof *times);
     int count = 0, failed = gates_failed;
     struct clock_span clock = {0};
     start_child(&child, &after, main_shape());
     for (double time = 1; time > 0 && count < lab.rounds;) {
         doing("%s: round %d of %d", main_shape(), count + 1, lab.rounds);
-        time = child_batch(&child, BATCH_SECONDS, &clock);
+        time = process_batch(&child, BATCH_SECONDS, &clock);
         times[count] = time;
         count += time > 0;
     }

@@ -232,7 +232,7 @@ static struct prints of_the_book(void)
     int count = 0;
 
     for (size_t i = 0; i < sizeof folders / sizeof *folders; ++i) {
-        char *pattern = text("%s/%s/*.%s", options.root, folders[i], lab.ending);
+        char *pattern = text("%s/%s/*.%s", root, folders[i], sheet.ending);
         (void)glob(pattern, GLOB_APPEND, NULL, &found); // a folder that is not there has none
         free(pattern);
     }

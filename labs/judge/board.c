@@ -13,11 +13,6 @@ struct place {
     int rank;
 };
 
-static double real(const json_t *speed, const char *key)
-{
-    return json_number_value(json_object_get(speed, key));
-}
-
 static int faster(const void *a, const void *b)
 {
     const struct place *x = a, *y = b;
@@ -62,23 +57,23 @@ int write_board(FILE *to, const json_t *const results[], int count)
     for (int i = 0; i < count; ++i) {
         const json_t *speed = json_object_get(results[i], "speed");
         const char *on = json_string_value(json_object_get(results[i], "gpu"));
-        if (!speed || !on || real(results[i], "score") <= 0)
+        if (!speed || !on || number_or(results[i], "score", 0) <= 0)
             continue;
         if (gpu && strcmp(gpu, on) != 0)
             fail(EXIT_USAGE, "a board is of one GPU, and these are of %s and %s", gpu, on);
         gpu = on;
         places[timed++] = (struct place){
             .name = json_string_value(json_object_get(results[i], "name")),
-            .ratio = real(speed, "ratio"),
-            .low = real(speed, "low"),
-            .high = real(speed, "high"),
-            .us = real(speed, "us"),
+            .ratio = number_or(speed, "ratio", 0),
+            .low = number_or(speed, "low", 0),
+            .high = number_or(speed, "high", 0),
+            .us = number_or(speed, "us", 0),
         };
     }
     if (timed) {
         qsort(places, (size_t)timed, sizeof *places, faster);
         give_ranks(places, timed);
-        fprintf(to, "Lab %d: %s, on %s\n\n", lab.number, lab.title, gpu);
+        fprintf(to, "Lab %d: %s, on %s\n\n", sheet.number, sheet.title, gpu);
         fputs("| place | submission | of the book's speed | µs |\n|--:|:--|--:|--:|\n", to);
     }
     for (int i = 0; i < timed; ++i) {
@@ -99,9 +94,9 @@ int print_board(char *const paths[], int count)
         fail(EXIT_MACHINE, "out of memory");
     for (int i = 0; i < count; ++i) {
         json_t *result = json_load_file(paths[i], 0, NULL);
-        if (!json_is_object(result) || (int)real(result, "lab") != lab.number)
+        if (!json_is_object(result) || (int)number_or(result, "lab", 0) != sheet.number)
             fail(EXIT_USAGE, "--board: %s is no result of lab %d (labs/grade --json writes one)",
-                 paths[i], lab.number);
+                 paths[i], sheet.number);
         results[i] = result;
     }
     if (!write_board(stdout, results, count))

@@ -257,7 +257,7 @@ static void compile(struct submission *s)
     char *host;
     size_t host_bytes;
 
-    if (lab.journal) {
+    if (sheet.journal) {
         compile_search(s);
     } else if (compile_device(s, &host, &host_bytes)) {
         write_work(s, "host.ii", host, host_bytes, 0644);
@@ -276,7 +276,7 @@ void submission_build(struct submission *s, const char *source, size_t bytes)
         return;
     }
     char *kept = built_path(source, bytes);
-    write_work(s, lab.journal ? "search.c" : "attention.cu", source, bytes, 0644);
+    write_work(s, sheet.journal ? "search.c" : "attention.cu", source, bytes, 0644);
     if (!built_take(s, kept)) {
         compile(s);
         if (!s->problem)
@@ -368,8 +368,8 @@ static char *preprocess_line(const struct box *box, int count)
                 "{ echo; gcc -E -w %s '%s'/$i; } 2>&- 3>&- | head -c %d >plain; " HAND_OUT(
                     "plain") "; i=$((i + 1)); done",
                 options.unsafe ? work : "/tmp", PLAIN_SECONDS, count,
-                lab.journal ? "-x c -std=c11 -D_GNU_SOURCE"
-                            : "-x c++ -D__CUDACC__ -D__NVCC__ -D__CUDA_ARCH__=890",
+                sheet.journal ? "-x c -std=c11 -D_GNU_SOURCE"
+                              : "-x c++ -D__CUDACC__ -D__NVCC__ -D__CUDA_ARCH__=890",
                 work, PLAIN_BYTES_MAX);
 }
 

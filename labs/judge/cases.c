@@ -284,12 +284,12 @@ void case_make(struct grade_case *c, const char *shape, float softmax_scale, enu
     if (!c->ref || !problem_create(&c->problem, &c->shape, kinds[input], seed))
         fail(EXIT_MACHINE, "out of memory for a case");
     c->problem.softmax_scale = softmax_scale;
-    c->problem.mask = lab.mask;
+    c->problem.mask = sheet.mask;
     reshape_inputs(c);
     c->all_rows = c->rows.stride > 1 ? every_row(&c->problem) : NULL;
     struct error_metrics rounded;
     if (!reference_dequantised(&c->problem, c->rows, options.threads, c->ref) ||
-        !gate_limits_of(&c->problem, c->rows, options.threads, lab.p, GATE_TOLERANCE, c->ref,
+        !gate_limits_of(&c->problem, c->rows, options.threads, sheet.p, GATE_TOLERANCE, c->ref,
                         &rounded, &c->limits))
         fail(EXIT_MACHINE, "out of memory for a reference");
     if (c->shape.page)
@@ -442,8 +442,8 @@ static bool output_right(const struct grade_case *c, const uint16_t *out, double
         *why = text("%zu elements are not finite, or were not written", m.not_finite);
     else
         *why = text("relative error %.1e in a head, %.1e in a row; at most %.*e and %.*e",
-                    m.rel_head, m.rel_row, lab.p.format ? 1 : 0, c->limits.head,
-                    lab.p.format ? 1 : 0, c->limits.row);
+                    m.rel_head, m.rel_row, sheet.p.format ? 1 : 0, c->limits.head,
+                    sheet.p.format ? 1 : 0, c->limits.row);
     return false;
 }
 

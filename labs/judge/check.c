@@ -19,6 +19,7 @@ static const double FLOOR = 0; // of a starter as it was handed out
 static struct expected { // of the entry of the same index
     enum { STARTER, SOLUTION, MUTANT, BEFORE } kind;
     const json_t *loses; // of a mutant: names of items
+    double costs;        // of a mutant: points, at most
     bool other;          // of another program than the lab's
 } expected[ENTRIES_MAX];
 static struct entry entries[ENTRIES_MAX];
@@ -35,12 +36,6 @@ static void wrong(const char *format, ...)
     vprintf(format, arguments);
     va_end(arguments);
     printf("\n");
-}
-
-static const char *string(const json_t *object, const char *key)
-{
-    const char *s = json_string_value(json_object_get(object, key));
-    return s ? s : "";
 }
 
 // ---- The sheet ----------------------------------------------------------------------------------
@@ -69,7 +64,7 @@ static bool read_row(const char *line, struct row *row)
 // The points as they stand in the chapter, the questions' together as the last.
 static int read_chapter(struct row rows[ROWS_MAX])
 {
-    char *path = text("%s/%s", options.root, string(lab.json, "chapter")), *rest = NULL;
+    char *path = text("%s/%s", root, string_or(sheet.json, "chapter", "")), *rest = NULL;
     size_t bytes;
     char *chapter = read_file(path, &bytes);
     int n = 0, written = 0;
@@ -103,15 +98,15 @@ static void check_sheet(void)
     const json_t *task, *hint;
     size_t i, j;
 
-    if (n != lab.count)
-        wrong("the chapter has %d items, the grader %d", n, lab.count);
-    for (int row = 0; row < n && row < lab.count; ++row)
-        if (strcmp(rows[row].name, lab.items[row].name) != 0 ||
-            rows[row].points != lab.items[row].points)
+    if (n != sheet.count)
+        wrong("the chapter has %d items, the grader %d", n, sheet.count);
+    for (int row = 0; row < n && row < sheet.count; ++row)
+        if (strcmp(rows[row].name, sheet.items[row].name) != 0 ||
+            rows[row].points != sheet.items[row].points)
             wrong("item %d is %s, %d points in the chapter, and %s, %d points to the grader",
-                  row + 1, rows[row].name, rows[row].points, lab.items[row].name,
-                  lab.items[row].points);
-    const json_t *tasks = json_object_get(lab.json, "exercises");
+                  row + 1, rows[row].name, rows[row].points, sheet.items[row].name,
+                  sheet.items[row].points);
+    const json_t *tasks = json_object_get(sheet.json, "exercises");
     if (json_array_size(tasks) == 0)
         wrong("no task");
     json_array_foreach (tasks, i, task) {
@@ -146,28 +141,31 @@ static void enter_all(void)
     size_t i;
 
     enter((struct expected){.kind = STARTER}, "starter",
-          text("%s/build/starters/%s.%s", options.root, lab.program, lab.ending));
+          text("%s/build/starters/%s.%s", root, sheet.program, sheet.ending));
     enter((struct expected){.kind = SOLUTION}, "solution",
-          text("%s/code/%s.%s", options.root, lab.program, lab.ending));
-    json_array_foreach (json_object_get(lab.json, "mutants"), i, mutant) {
-        const char *program = string(mutant, "program"), *name = string(mutant, "name");
-        bool other = strcmp(program, lab.program) != 0;
-        struct expected x = {
-            .kind = MUTANT, .loses = json_object_get(mutant, "loses"), .other = other};
+          text("%s/code/%s.%s", root, sheet.program, sheet.ending));
+    json_array_foreach (json_object_get(sheet.json, "mutants"), i, mutant) {
+        const char *program = string_or(mutant, "program", ""),
+                   *name = string_or(mutant, "name", "");
+        bool other = strcmp(program, sheet.program) != 0;
+        struct expected x = {.kind = MUTANT,
+                             .loses = json_object_get(mutant, "loses"),
+                             .costs = number_at(mutant, "costs"),
+                             .other = other};
         enter(x, other ? text("%s (%s)", name, program) : name,
-              text("%s/build/mutants/%s.%s.%s", options.root, program, name, lab.ending));
+              text("%s/build/mutants/%s.%s.%s", root, program, name, sheet.ending));
     }
-    const char *before = string(lab.json, "before");
+    const char *before = string_or(sheet.json, "before", "");
     if (*before)
         enter((struct expected){.kind = BEFORE}, text("before: %s", before),
-              text("%s/code/%s.cu", options.root, before));
+              text("%s/code/%s.cu", root, before));
 }
 
 // The quick test grades one text of each lab, another kind from lab to lab, and looks at all that
 // is kept of a whole one: of the same texts, sheets and grader.
 static int leave_out(void)
 {
-    int chosen = lab.number % count, left = 0;
+    int chosen = sheet.number % count, left = 0;
 
     for (int i = 0; i < count; ++i) {
         if (i != chosen && !kept_result(&entries[i]))
@@ -203,11 +201,11 @@ static bool lost_as_said(const json_t *result, const json_t *loses, bool limits,
     bool as_said = true;
     limits = limits && !is_named(loses, "correct");
     json_array_foreach (json_object_get(result, "items"), i, item) {
-        const char *name = string(item, "name");
+        const char *name = string_or(item, "name", "");
         if (json_is_true(json_object_get(item, "by_hand")) ||
             json_is_true(json_object_get(item, "left_out")))
             continue;
-        if (!limits && *string(item, "limit"))
+        if (!limits && *string_or(item, "limit", ""))
             continue;
         bool passed = json_is_true(json_object_get(item, "passed"));
         if (!passed)
@@ -227,11 +225,6 @@ static char *joined(const json_t *names)
     return *all ? all : "nothing";
 }
 
-static double real(const json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
-
 // The points of the items that it should lose: of cases for those that it lost, else all of them.
 static double lost_points(const json_t *result, const json_t *loses)
 {
@@ -240,15 +233,15 @@ static double lost_points(const json_t *result, const json_t *loses)
     size_t i, j;
 
     json_array_foreach (json_object_get(result, "items"), i, item) {
-        const char *name = string(item, "name");
+        const char *name = string_or(item, "name", "");
         int all = 0, failed = 0;
         json_array_foreach (json_object_get(result, "cases"), j, c)
-            if (strcmp(string(c, "item"), name) == 0) {
+            if (strcmp(string_or(c, "item", ""), name) == 0) {
                 ++all;
                 failed += !json_is_true(json_object_get(c, "pass"));
             }
         if (is_named(loses, name))
-            lost += real(item, "max") * (all ? (double)failed / all : 1);
+            lost += number_or(item, "max", 0) * (all ? (double)failed / all : 1);
     }
     return lost;
 }
@@ -256,8 +249,8 @@ static double lost_points(const json_t *result, const json_t *loses)
 static double aim_points(void)
 {
     double points = 0;
-    for (int i = 0; i < lab.count; ++i)
-        points += is_aim(&lab.items[i]) ? lab.items[i].points : 0;
+    for (int i = 0; i < sheet.count; ++i)
+        points += is_aim(&sheet.items[i]) ? sheet.items[i].points : 0;
     return points;
 }
 
@@ -268,10 +261,10 @@ static void check_froms(const struct entry *e)
     size_t i;
 
     json_array_foreach (json_object_get(e->result, "items"), i, item) {
-        char *from = text("%.15g", lab.items[i].from);
-        if (is_aim(&lab.items[i]) && strcmp(string(item, "said"), from) != 0)
-            wrong("%s has %s %s; the sheet says from %s", e->name, string(item, "name"),
-                  string(item, "said"), from);
+        char *from = text("%.15g", sheet.items[i].from);
+        if (is_aim(&sheet.items[i]) && strcmp(string_or(item, "said", ""), from) != 0)
+            wrong("%s has %s %s; the sheet says from %s", e->name, string_or(item, "name", ""),
+                  string_or(item, "said", ""), from);
     }
 }
 
@@ -285,14 +278,16 @@ static void check_before(const struct entry *e, double score)
 static void check_mutant(const struct entry *e, const struct expected *x, double score,
                          double total)
 {
-    bool right = !is_named(x->loses, "correct"), aims = real(e->result, "aim") >= 1;
+    bool right = !is_named(x->loses, "correct"), aims = number_or(e->result, "aim", 0) >= 1;
     double left = total - lost_points(e->result, x->loses);
 
     if (right && aims && !x->other && !(score > left - 0.2 && score < left + 0.2))
         wrong("%s earns %g points, not %.1f of %g", e->name, score, left, total);
     if (!right && score > total - aim_points() / 2)
         wrong("%s is wrong and earns %g of %g", e->name, score, total);
-    if (aims && has_aims() && score < aim_points() / 2)
+    if (aims && !x->other && score < total - x->costs - 0.1) // points are in tenths
+        wrong("%s costs %g points; the sheet says at most %g", e->name, total - score, x->costs);
+    if (aims && has_aims(&sheet) && score < aim_points() / 2)
         wrong("%s has the aim and earns %g: half of it alone is %g", e->name, score,
               aim_points() / 2);
 }
@@ -300,7 +295,7 @@ static void check_mutant(const struct entry *e, const struct expected *x, double
 static void tell(int ended, int of, const struct entry *e)
 {
     const struct expected *x = &expected[e - entries];
-    double score = real(e->result, "score"), total = real(e->result, "total");
+    double score = number_or(e->result, "score", 0), total = number_or(e->result, "total", 0);
     const char *refused = json_string_value(json_object_get(e->result, "refused"));
     char *names;
     bool as_said = lost_as_said(e->result, x->loses, !x->other, &names);
@@ -313,7 +308,7 @@ static void tell(int ended, int of, const struct entry *e)
     else if (x->kind == STARTER && (score != FLOOR || !strstr(names, "correct")))
         wrong("the starter earns %g points and loses %s; it should be wrong, and earn %g", score,
               *names ? names : "nothing", FLOOR);
-    else if (x->kind == STARTER && !*string(lab.json, "before"))
+    else if (x->kind == STARTER && !*string_or(sheet.json, "before", ""))
         check_froms(e);
     else if (x->kind == SOLUTION && (score != total || !as_said))
         wrong("the solution loses %s", names);
@@ -335,13 +330,13 @@ static const char *const kinds[] = {
 
 static json_t *earned(void)
 {
-    json_t *all = json_pack("{s:s}", "program", lab.program);
+    json_t *all = json_pack("{s:s}", "program", sheet.program);
     double least = 1e9, most = -1;
 
     for (int i = 0; i < count; ++i) {
         const struct expected *x = &expected[i];
-        double score = real(entries[i].result, "score");
-        json_object_set_new(all, "total", json_real(real(entries[i].result, "total")));
+        double score = number_or(entries[i].result, "score", 0);
+        json_object_set_new(all, "total", json_real(number_or(entries[i].result, "total", 0)));
         if (x->kind != MUTANT) {
             json_object_set_new(all, kinds[x->kind], json_real(score));
         } else if (!x->other) {
@@ -364,20 +359,21 @@ static void compare_record(const json_t *kept)
 {
     for (int i = 0; i < count; ++i) {
         const struct expected *x = &expected[i];
-        double score = real(entries[i].result, "score");
-        bool same = x->kind != MUTANT ? score == real(kept, kinds[x->kind])
-                                      : x->other || (score >= real(kept, "wrong_least") - DRAWN &&
-                                                     score <= real(kept, "wrong_most") + DRAWN);
+        double score = number_or(entries[i].result, "score", 0);
+        bool same = x->kind != MUTANT
+                        ? score == number_or(kept, kinds[x->kind], 0)
+                        : x->other || (score >= number_or(kept, "wrong_least", 0) - DRAWN &&
+                                       score <= number_or(kept, "wrong_most", 0) + DRAWN);
         if (!same)
             wrong("%s earns %g, and not what %s says: make check-labs LABS=%d writes it anew",
-                  entries[i].name, score, options.record, lab.number);
+                  entries[i].name, score, options.record, sheet.number);
     }
 }
 
 static void keep_record(void)
 {
     json_t *record = json_load_file(options.record, 0, NULL);
-    char *key = text("lab%02d", lab.number);
+    char *key = text("lab%02d", sheet.number);
 
     if (!record)
         record = json_object();
@@ -397,9 +393,9 @@ int check_lab(void)
 {
     double start = now();
 
-    printf("Lab %d: %s\n", lab.number, lab.title);
+    printf("Lab %d: %s\n", sheet.number, sheet.title);
     check_sheet();
-    if (!has_aims())
+    if (!has_aims(&sheet))
         wrong("no aim: what does the lab teach that the program before has not?");
     enter_all();
     int left_out = options.quick ? leave_out() : 0;

@@ -10,17 +10,6 @@
 enum { COLUMNS = 80 };
 #define QUOTED "| "
 
-static const char *string(const json_t *object, const char *key)
-{
-    const char *s = json_string_value(json_object_get(object, key));
-    return s ? s : "";
-}
-
-static double number(const json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
-
 static bool truth(const json_t *object, const char *key)
 {
     return json_is_true(json_object_get(object, key));
@@ -116,31 +105,31 @@ static char *points(double value) // 7.5, 30
 
 static char *title(const json_t *item) // barriers <= 1536 @ small
 {
-    const char *limit = string(item, "limit");
-    return text("%s%s%s", string(item, "name"), *limit ? " " : "", limit);
+    const char *limit = string_or(item, "limit", "");
+    return text("%s%s%s", string_or(item, "name", ""), *limit ? " " : "", limit);
 }
 
 static const char *mark(const json_t *item)
 {
-    double earned = number(item, "points");
+    double earned = number_or(item, "points", 0);
 
-    return truth(item, "by_hand")                     ? "by hand"
-           : truth(item, "left_out")                  ? "left out"
-           : earned >= number(item, "max")            ? "ok"
-           : earned > 0                               ? "in part"
-           : !strcmp(string(item, "said"), "not run") ? "not run"
-           : truth(item, "withheld")                  ? "withheld"
-                                                      : "FAIL";
+    return truth(item, "by_hand")                            ? "by hand"
+           : truth(item, "left_out")                         ? "left out"
+           : earned >= number_or(item, "max", 0)             ? "ok"
+           : earned > 0                                      ? "in part"
+           : !strcmp(string_or(item, "said", ""), "not run") ? "not run"
+           : truth(item, "withheld")                         ? "withheld"
+                                                             : "FAIL";
 }
 
 // Why items have less than what they have reached: the rule of points, as far as it has struck.
 static char *rule_applied(const json_t *result)
 {
-    double correct = number(result, "correct"), aim = number(result, "aim");
+    double correct = number_or(result, "correct", 0), aim = number_or(result, "aim", 0);
     bool has_aim = json_is_number(json_object_get(result, "aim"));
     char *words = text("%s", "");
 
-    if (correct <= 0 && !(has_aim && number(result, "score") > 0))
+    if (correct <= 0 && !(has_aim && number_or(result, "score", 0) > 0))
         return text("No case of `correct` is right%s: nothing else is paid yet.",
                     has_aim ? ", and the aim is not reached by work of your own" : "");
     if (has_aim && aim < 1)
@@ -159,26 +148,26 @@ static void failed_cases(const json_t *result, const char *item, FILE *to)
     size_t i;
 
     json_array_foreach (json_object_get(result, "cases"), i, c) {
-        if (strcmp(string(c, "item"), item) != 0 || truth(c, "pass") ||
+        if (strcmp(string_or(c, "item", ""), item) != 0 || truth(c, "pass") ||
             strcmp(item, "correct") != 0)
             continue;
-        if (*string(c, "what")) { // a search, which says of its own what to type
-            wrapped(to, 6, text("%s: %s", string(c, "what"), string(c, "why")));
-            if (*string(c, "again"))
+        if (*string_or(c, "what", "")) { // a search, which says of its own what to type
+            wrapped(to, 6, text("%s: %s", string_or(c, "what", ""), string_or(c, "why", "")));
+            if (*string_or(c, "again", ""))
                 wrapped(to, 8,
-                        text("again, after ./lab%.0f FILE: %s", number(result, "lab"),
-                             string(c, "again")));
+                        text("again, after ./lab%.0f FILE: %s", number_or(result, "lab", 0),
+                             string_or(c, "again", "")));
             continue;
         }
-        wrapped(
-            to, 6,
-            text("%s, %s inputs: %s", string(c, "shape"), string(c, "input"), string(c, "why")));
-        if (*string(c, "how"))
-            wrapped(to, 8, string(c, "how"));
+        wrapped(to, 6,
+                text("%s, %s inputs: %s", string_or(c, "shape", ""), string_or(c, "input", ""),
+                     string_or(c, "why", "")));
+        if (*string_or(c, "how", ""))
+            wrapped(to, 8, string_or(c, "how", ""));
         wrapped(to, 8,
                 text("again: ./lab%.0f FILE --shapes %s --inputs %s --seeds %llu",
-                     number(result, "lab"), string(c, "shape"), string(c, "input"),
-                     strtoull(string(c, "seed"), NULL, 16)));
+                     number_or(result, "lab", 0), string_or(c, "shape", ""),
+                     string_or(c, "input", ""), strtoull(string_or(c, "seed", ""), NULL, 16)));
     }
 }
 
@@ -189,11 +178,11 @@ static char *full_marks(const json_t *result)
     double speed = 0, written = 0;
     size_t i;
 
-    if (number(result, "score") < number(result, "total"))
+    if (number_or(result, "score", 0) < number_or(result, "total", 0))
         return NULL;
     json_array_foreach (json_object_get(result, "items"), i, item) {
-        speed += truth(item, "left_out") ? number(item, "max") : 0;
-        written += truth(item, "by_hand") ? number(item, "max") : 0;
+        speed += truth(item, "left_out") ? number_or(item, "max", 0) : 0;
+        written += truth(item, "by_hand") ? number_or(item, "max", 0) : 0;
     }
     return text("Full marks%s%s%s%s.", speed > 0 || written > 0 ? ": all that can be had here" : "",
                 speed > 0 ? text(" without a GPU, which speed (%.0f points) needs", speed) : "",
@@ -204,9 +193,9 @@ static char *full_marks(const json_t *result)
 // How a student makes the film of a submission's first fault.
 static char *film_again(const json_t *result)
 {
-    const char *shape = string(json_object_get(result, "film"), "shape");
+    const char *shape = string_or(result, "film.shape", "");
     bool usual = strcmp(shape, "1x1x96") == 0 || strcmp(shape, "1x1x96q4p16") == 0; // as --film's
-    return text("./lab%.0f FILE --film film.html%s%s", number(result, "lab"),
+    return text("./lab%.0f FILE --film film.html%s%s", number_or(result, "lab", 0),
                 usual ? "" : " --film-shape ", usual ? "" : shape);
 }
 
@@ -214,7 +203,7 @@ static char *film_again(const json_t *result)
 static void tell_film(const json_t *result, FILE *to)
 {
     const json_t *film = json_object_get(result, "film");
-    const char *file = string(film, "file");
+    const char *file = string_or(film, "file", "");
 
     if (!film)
         return;
@@ -223,7 +212,8 @@ static void tell_film(const json_t *result, FILE *to)
         wrapped(to, 2, text("Film: %s.", json_string_value(film)));
         return;
     }
-    wrapped(to, 2, text("At %s: %s", string(film, "shape"), string(film, "sentence")));
+    wrapped(to, 2,
+            text("At %s: %s", string_or(film, "shape", ""), string_or(film, "sentence", "")));
     wrapped(to, 2, text("Watch it: %s%s%s", file, *file ? ", or " : "", film_again(result)));
 }
 
@@ -231,44 +221,47 @@ void feedback_human(const json_t *result, FILE *to)
 {
     size_t index;
     json_t *item;
-    const char *reason = string(result, "refused");
+    const char *reason = string_or(result, "refused", "");
     bool withheld = false;
 
-    wrapped(to, 0, text("Lab %.0f: %s", number(result, "lab"), string(result, "title")));
-    wrapped(to, 0, string(result, "name"));
+    wrapped(to, 0,
+            text("Lab %.0f: %s", number_or(result, "lab", 0), string_or(result, "title", "")));
+    wrapped(to, 0, string_or(result, "name", ""));
     fputc('\n', to);
     if (*reason) {
         wrapped(to, 2,
                 text("%s: %s.", truth(result, "not_graded") ? "NOT GRADED" : "REFUSED", reason));
-        quoted_lines(to, 4, string(result, "details"));
+        quoted_lines(to, 4, string_or(result, "details", ""));
         fputc('\n', to);
     }
-    if (*string(result, "stopped") && !*reason) {
-        wrapped(to, 2, text("STOPPED: it %s.", string(result, "stopped")));
+    if (*string_or(result, "stopped", "") && !*reason) {
+        wrapped(to, 2, text("STOPPED: it %s.", string_or(result, "stopped", "")));
         fputc('\n', to);
     }
     json_array_foreach (json_object_get(result, "items"), index, item) {
-        fprintf(to, "  %-50.50s %5s / %-3s  %s\n", title(item), points(number(item, "points")),
-                points(number(item, "max")), mark(item));
-        if (!*reason && *string(item, "said"))
-            wrapped(to, 6, string(item, "said"));
+        fprintf(to, "  %-50.50s %5s / %-3s  %s\n", title(item),
+                points(number_or(item, "points", 0)), points(number_or(item, "max", 0)),
+                mark(item));
+        if (!*reason && *string_or(item, "said", ""))
+            wrapped(to, 6, string_or(item, "said", ""));
         if (!*reason)
-            failed_cases(result, string(item, "name"), to);
+            failed_cases(result, string_or(item, "name", ""), to);
         withheld = withheld || truth(item, "withheld");
     }
     if (withheld) {
         fputc('\n', to);
         wrapped(to, 2, rule_applied(result));
     }
-    if (*string(result, "printed")) {
-        fprintf(to, "\n  What its kernels printed at `%s`, the first of it:\n", lab.shapes[0]);
-        quoted_lines(to, 6, string(result, "printed"));
+    if (*string_or(result, "printed", "")) {
+        fprintf(to, "\n  What its kernels printed at `%s`, the first of it:\n", sheet.shapes[0]);
+        quoted_lines(to, 6, string_or(result, "printed", ""));
     }
     tell_film(result, to);
-    fprintf(to, "\n  %-50s %5s / %s\n", "points", points(number(result, "score")),
-            points(number(result, "total")));
-    if (*string(result, "regraded"))
-        wrapped(to, 2, text("Graded anew: %s. All else is as before.", string(result, "regraded")));
+    fprintf(to, "\n  %-50s %5s / %s\n", "points", points(number_or(result, "score", 0)),
+            points(number_or(result, "total", 0)));
+    if (*string_or(result, "regraded", ""))
+        wrapped(to, 2,
+                text("Graded anew: %s. All else is as before.", string_or(result, "regraded", "")));
     char *full = full_marks(result);
     if (full)
         wrapped(to, 2, full);
@@ -303,9 +296,9 @@ void check_visibility(void)
         bool item = false, when = false;
         length = strcspn(at, ",");
         size_t key = strcspn(at, "=");
-        for (int i = 0; i < lab.count; ++i)
-            item = item ||
-                   (strlen(lab.items[i].name) == key && strncmp(at, lab.items[i].name, key) == 0);
+        for (int i = 0; i < sheet.count; ++i)
+            item = item || (strlen(sheet.items[i].name) == key &&
+                            strncmp(at, sheet.items[i].name, key) == 0);
         for (size_t i = 0; i < sizeof whens / sizeof *whens; ++i)
             when = when || (length == key + 1 + strlen(whens[i]) &&
                             strncmp(at + key + 1, whens[i], strlen(whens[i])) == 0);
@@ -313,7 +306,7 @@ void check_visibility(void)
             fail(EXIT_USAGE,
                  "--visibility: \"%.*s\" is not an item of lab %d, =, and visible, hidden, "
                  "after_due_date or after_published",
-                 (int)length, at, lab.number);
+                 (int)length, at, sheet.number);
     }
 }
 
@@ -347,16 +340,16 @@ json_t *feedback_gradescope(const json_t *result)
 {
     json_t *tests = json_array(), *item;
     size_t index;
-    const char *reason = string(result, "refused");
-    char *words = *reason
-                      ? text("%s: %s.\n%s", truth(result, "not_graded") ? "Not graded" : "Refused",
-                             reason, quoted(string(result, "details")))
-                      : text("Lab %.0f: %s", number(result, "lab"), string(result, "title"));
+    const char *reason = string_or(result, "refused", "");
+    char *words =
+        *reason ? text("%s: %s.\n%s", truth(result, "not_graded") ? "Not graded" : "Refused",
+                       reason, quoted(string_or(result, "details", "")))
+                : text("Lab %.0f: %s", number_or(result, "lab", 0), string_or(result, "title", ""));
     const json_t *film = json_object_get(result, "film");
 
     if (json_is_object(film))
-        words = text("%s\nAt %s: %s\nWatch it: %s", words, string(film, "shape"),
-                     string(film, "sentence"), film_again(result));
+        words = text("%s\nAt %s: %s\nWatch it: %s", words, string_or(film, "shape", ""),
+                     string_or(film, "sentence", ""), film_again(result));
     else if (film)
         words = text("%s\nFilm: %s.", words, json_string_value(film));
 
@@ -364,22 +357,22 @@ json_t *feedback_gradescope(const json_t *result)
         if (truth(item, "by_hand") || truth(item, "left_out"))
             continue;
         const char *said = truth(item, "withheld")
-                               ? text("%s; %s", string(item, "said"), rule_applied(result))
-                               : string(item, "said");
+                               ? text("%s; %s", string_or(item, "said", ""), rule_applied(result))
+                               : string_or(item, "said", "");
         json_array_append_new(
-            tests,
-            json_pack(
-                "{s:f, s:f, s:s, s:s, s:s, s:s, s:s, s:s}", "score", number(item, "points"),
-                "max_score", number(item, "max"), "status",
-                number(item, "points") > 0 ? "passed" : "failed", "name", title(item), "number",
-                text("%zu", index + 1), "output",
-                text("%s%s%s", string(item, "words"), *string(item, "words") ? ": " : "", said),
-                "output_format", "text", "visibility", visibility_of(string(item, "name"))));
+            tests, json_pack("{s:f, s:f, s:s, s:s, s:s, s:s, s:s, s:s}", "score",
+                             number_or(item, "points", 0), "max_score", number_or(item, "max", 0),
+                             "status", number_or(item, "points", 0) > 0 ? "passed" : "failed",
+                             "name", title(item), "number", text("%zu", index + 1), "output",
+                             text("%s%s%s", string_or(item, "words", ""),
+                                  *string_or(item, "words", "") ? ": " : "", said),
+                             "output_format", "text", "visibility",
+                             visibility_of(string_or(item, "name", ""))));
     }
-    return json_pack("{s:f, s:f, s:s, s:s, s:s, s:o, s:o}", "score", number(result, "score"),
-                     "execution_time", number(result, "seconds"), "output", words, "output_format",
-                     "text", "visibility", "visible", "tests", tests, "leaderboard",
-                     leaderboard(result));
+    return json_pack("{s:f, s:f, s:s, s:s, s:s, s:o, s:o}", "score", number_or(result, "score", 0),
+                     "execution_time", number_or(result, "seconds", 0), "output", words,
+                     "output_format", "text", "visibility", "visible", "tests", tests,
+                     "leaderboard", leaderboard(result));
 }
 
 bool write_text(const char *path, const char *words)

@@ -68,7 +68,7 @@ static struct found look(struct submission *s, const char *shape)
         r.scratch = known.scratch;
         r.steps_bytes = known.steps_bytes;
         memcpy(r.launches, known.launches, sizeof r.launches);
-        if (lab.cache)
+        if (sheet.cache)
             case_lay_out(&c, &known.places, false);
     }
     if (known_how && ask(s, VERB_RUN, &r, known.steps, &c, &reply, &out)) {
@@ -100,7 +100,7 @@ static struct found look(struct submission *s, const char *shape)
 static bool make_page(struct submission *s, const struct found *found, char **sentence, char **page)
 {
     struct box box = {.kind = BOX_COMPILE, .folder = s->folder, .cpu_seconds = FILM_SECONDS};
-    char *name = text("lab%d.json", lab.number);
+    char *name = text("lab%d.json", sheet.number);
     write_work(s, name, found->film, found->bytes, 0644);
     char *work = (char *)box_work(&box);
     char *command[] = {"/bin/sh",
@@ -137,7 +137,7 @@ json_t *film_of(struct submission *s)
     struct found found = {0};
     char *sentence = NULL, *page = NULL;
     json_t *made = NULL;
-    const char *const *shapes = lab.cache ? cache_shapes : usual_shapes;
+    const char *const *shapes = sheet.cache ? cache_shapes : usual_shapes;
     size_t i = 0;
 
     while (i < SHAPES && !(found = look(s, shapes[i])).words)

@@ -107,7 +107,7 @@ static bool is_folder(int folder, const char *name) // itself: no link to one
 static bool ends_well(const char *name) // or in .CU, as on a machine that does not care
 {
     const char *dot = strrchr(name, '.');
-    return dot && dot > name && strcasecmp(dot + 1, lab.ending) == 0;
+    return dot && dot > name && strcasecmp(dot + 1, sheet.ending) == 0;
 }
 
 // What systems put beside somebody's files; NULL: nothing of that kind.
@@ -175,8 +175,8 @@ char *submission_source(const char *path, size_t *bytes, char **why)
     else if (found.count == 1)
         source = read_regular(found.folder, found.name, bytes, why);
     else
-        *why = found.count ? text("has %d .%s files, not one", found.count, lab.ending)
-                           : text("has no .%s file", lab.ending);
+        *why = found.count ? text("has %d .%s files, not one", found.count, sheet.ending)
+                           : text("has no .%s file", sheet.ending);
     for (int i = 0; i < 2; ++i)
         if ((i ? folder : found.folder) >= 0)
             close(i ? folder : found.folder);
@@ -243,8 +243,8 @@ static void read_entry(const char *path, struct entry *e)
     if (lstat(whole, &about) == 0 && S_ISREG(about.st_mode) && !ends_well(e->file))
         e->why =
             ending && ending > e->file
-                ? text("is a %s file: a submission ends in .%s", clean_name(ending), lab.ending)
-                : text("has no ending: a submission ends in .%s", lab.ending);
+                ? text("is a %s file: a submission ends in .%s", clean_name(ending), sheet.ending)
+                : text("has no ending: a submission ends in .%s", sheet.ending);
     else
         e->source = submission_source(whole, &e->bytes, &e->why);
     entry_keep(e);
@@ -260,8 +260,8 @@ static const char *grader_hash(void)
     if (*hex)
         return hex;
     SHA256Init(&s);
-    const char *programs[] = {"/proc/self/exe", text("%s/build/runner", options.root),
-                              text("%s/build/clock.so", options.root)};
+    const char *programs[] = {"/proc/self/exe", text("%s/build/runner", root),
+                              text("%s/build/clock.so", root)};
     for (size_t i = 0; i < sizeof programs / sizeof *programs; ++i) {
         size_t bytes;
         char *program = read_file(programs[i], &bytes);
@@ -289,7 +289,7 @@ void entry_keep(struct entry *e)
     } parts[] = {
         {&has_source, sizeof has_source},
         {e->source ? e->source : e->why, e->source ? e->bytes : strlen(e->why)},
-        {lab.hash, sizeof lab.hash},
+        {sheet_hash, sizeof sheet_hash},
         {options.secret, sizeof options.secret},
         {options.seeds, sizeof options.seeds},
         {grader, strlen(grader)},
@@ -526,8 +526,8 @@ static void write_gradebook(const char *path, const char *folder, const struct e
     if (!to)
         fail(EXIT_MACHINE, "cannot write %s: %s", path, strerror(errno));
     fputs("submission,score,total", to);
-    for (int i = 0; i < lab.count; ++i)
-        fprintf(to, ",%s", lab.items[i].name);
+    for (int i = 0; i < sheet.count; ++i)
+        fprintf(to, ",%s", sheet.items[i].name);
     fprintf(to, ",status,why,flags,report%s\n", options.deadline ? ",late_days,final" : "");
     for (int i = 0; i < count; ++i) {
         const json_t *r = entries[i].result;
@@ -566,7 +566,7 @@ static void write_summary(const char *out, const struct entry *entries, int coun
     if (!to)
         fail(EXIT_MACHINE, "cannot write %s: %s", path, strerror(errno));
     fputs("item\tall\tsome\tnone\n", to);
-    for (int i = 0; i < lab.count; ++i) {
+    for (int i = 0; i < sheet.count; ++i) {
         int all = 0, some = 0, none = 0;
         for (int j = 0; j < count; ++j) {
             json_t *item = json_array_get(json_object_get(entries[j].result, "items"), (size_t)i);
@@ -574,13 +574,13 @@ static void write_summary(const char *out, const struct entry *entries, int coun
                 json_is_true(json_object_get(item, "left_out")))
                 continue;
             double earned = json_number_value(json_object_get(item, "points"));
-            all += earned >= lab.items[i].points;
-            some += earned > 0 && earned < lab.items[i].points;
+            all += earned >= sheet.items[i].points;
+            some += earned > 0 && earned < sheet.items[i].points;
             none += earned <= 0;
         }
         if (all + some + none)
-            fprintf(to, "%s (%d)\t%d\t%d\t%d\n", lab.items[i].name, lab.items[i].points, all, some,
-                    none);
+            fprintf(to, "%s (%d)\t%d\t%d\t%d\n", sheet.items[i].name, sheet.items[i].points, all,
+                    some, none);
     }
     fclose(to);
     char *totals =
@@ -595,16 +595,16 @@ static void write_summary(const char *out, const struct entry *entries, int coun
     fclose(to);
     char *command[] = {"gnuplot",
                        "-c",
-                       text("%s/plots/grades.gp", options.root),
+                       text("%s/plots/grades.gp", root),
                        path,
                        totals,
                        text("%s/summary.svg", out),
-                       text("Lab %d: %s", lab.number, lab.title),
+                       text("Lab %d: %s", sheet.number, sheet.title),
                        NULL};
     pid_t pid = fork();
     int status = 0;
     if (pid == 0) {
-        if (chdir(options.root) == 0)
+        if (chdir(root) == 0)
             execvp(command[0], command);
         _exit(127);
     }
@@ -670,7 +670,7 @@ static void write_class_board(const char *out, const struct entry *entries, int 
 int grade_folder(const char *path)
 {
     const char *out =
-        options.out ? options.out : text("%s/build/grade/lab%02d", options.root, lab.number);
+        options.out ? options.out : text("%s/build/grade/lab%02d", root, sheet.number);
     char absolute[4096];
     int count;
     struct entry *entries = list(path, &count);
@@ -679,7 +679,7 @@ int grade_folder(const char *path)
     if (count == 0)
         fail(EXIT_USAGE, "%s has no submissions: .cu files, or folders with one",
              cleaned(path, strlen(path)));
-    mkdir(text("%s/build/grade", options.root), 0700);
+    mkdir(text("%s/build/grade", root), 0700);
     if (mkdir(out, 0777) && errno != EEXIST)
         fail(EXIT_MACHINE, "cannot make %s: %s", out, strerror(errno));
     if (!realpath(out, absolute))

@@ -6,13 +6,14 @@
 // later, and no launch of which it could know that nobody will look at what it leaves.
 #include "protocol.h"
 
+#include "host/host.h"
+
 #include <cuda.h>
 #include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { BUFFERS = 7, GUARD_BYTES = 4096, GUARD = 0xa5, POISON = 0xff };
 
@@ -200,13 +201,6 @@ static void launch_set(const struct run_request *r, const CUfunction kernels[], 
     }
 }
 
-static double seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 void gpu_run(const struct run_request *r, const char *inputs, struct reply *reply, char *out)
 {
     struct set *sets = calloc((size_t)r->sets, sizeof *sets);
@@ -222,7 +216,7 @@ void gpu_run(const struct run_request *r, const char *inputs, struct reply *repl
     TRY(call_cuEventCreate(&start, 0), "cuEventCreate");
     TRY(call_cuEventCreate(&stop, 0), "cuEventCreate");
     TRY(call_cuCtxSynchronize(), "cuCtxSynchronize");
-    double began = seconds();
+    double began = now();
     for (int i = 0; i < r->sets; ++i) {
         if (i == r->warm)
             TRY(call_cuEventRecord(start, NULL), "cuEventRecord");
@@ -230,7 +224,7 @@ void gpu_run(const struct run_request *r, const char *inputs, struct reply *repl
     }
     TRY(call_cuEventRecord(stop, NULL), "cuEventRecord");
     TRY(call_cuEventSynchronize(stop), "the kernel");
-    double wall = 1e6 * (seconds() - began);
+    double wall = 1e6 * (now() - began);
     if (r->sets > r->warm)
         TRY(call_cuEventElapsedTime(&ms, start, stop), "cuEventElapsedTime");
     if (reply->verdict == DONE && r->sets > r->warm) {

@@ -37,10 +37,9 @@ struct grading {
     char *printed;         // by the kernels, in the first case
     const char *group;     // of the cases at hand
     int failed;            // of them
-    // Of a lab that searches: on the journal, and drawn; no cases: not yet.
-    struct searched searched[2];
-    bool wrong_when_timed; // on a GPU: whatever it was in the simulator
-    char *first;           // failure of them
+    struct searches searches[SEARCHED]; // of a lab that searches; no cases: not yet
+    bool wrong_when_timed;              // on a GPU: whatever it was in the simulator
+    char *first;                        // failure of them
 };
 
 // ---- Running ------------------------------------------------------------------------------------
@@ -111,8 +110,8 @@ static char *fault_told(const struct shape *shape, enum fault_kind kind, const c
     const char *place = strchr(clean, ','), *end = strstr(clean, ", block (");
     bool is_public = false;
 
-    for (int i = 0; i < lab.shape_count; ++i)
-        is_public = is_public || strcmp(shape->name, lab.shapes[i]) == 0;
+    for (int i = 0; i < sheet.shape_count; ++i)
+        is_public = is_public || strcmp(shape->name, sheet.shapes[i]) == 0;
     if (is_public && kind == FAULT_ENDLESS)
         return text("stopped: %s", clean);
     if (is_public || kind < 0 || kind > FAULT_INTERNAL || !kinds[kind])
@@ -204,7 +203,7 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count, uns
     const void *parts[2 + LAUNCHED_AGAIN] = {&r, k->steps};
     size_t sizes[2 + LAUNCHED_AGAIN] = {sizeof r, k->steps_bytes};
     for (int i = 0; i < count; ++i) {
-        if (lab.cache)
+        if (sheet.cache)
             case_lay_out(&c[i], &k->places, is_stale(g, &c[i]));
         parts[2 + i] = c[i].inputs;
         sizes[2 + i] = input_bytes(&c->shape);
@@ -303,9 +302,9 @@ static void run_again(struct grading *g, const char *shape, const char *of)
 
 static const struct item *item_named(const char *name) // NULL: the sheet has none
 {
-    for (int i = 0; i < lab.count; ++i)
-        if (strcmp(lab.items[i].name, name) == 0)
-            return &lab.items[i];
+    for (int i = 0; i < sheet.count; ++i)
+        if (strcmp(sheet.items[i].name, name) == 0)
+            return &sheet.items[i];
     return NULL;
 }
 
@@ -326,7 +325,7 @@ static unsigned draw_schedule(const char *of)
 // The shape that is run again and again: small, or the last cache, where CTAs hand on parts.
 static const char *repeated_shape(void)
 {
-    return lab.shapes[lab.cache ? lab.shape_count - 1 : 0];
+    return sheet.shapes[sheet.cache ? sheet.shape_count - 1 : 0];
 }
 
 static int at_most(int value, int most)
@@ -342,27 +341,27 @@ static void run_correct(struct grading *g)
     const struct item *item = item_named("correct");
     const char *only = item ? item->shape : NULL;
 
-    for (int i = 0; i < (only ? 1 : lab.shape_count); ++i)
+    for (int i = 0; i < (only ? 1 : sheet.shape_count); ++i)
         for (int seed = 0; seed < 3; ++seed) {
-            const char *of = text("lab %d correct %d %d", lab.number, i, seed);
-            run_case(g, only ? only : lab.shapes[i], SOFTMAX_SCALE, (enum input)seed,
+            const char *of = text("lab %d correct %d %d", sheet.number, i, seed);
+            run_case(g, only ? only : sheet.shapes[i], SOFTMAX_SCALE, (enum input)seed,
                      public_draw("%s", of), NUMBERS, seed ? draw_schedule(of) : 0);
         }
     // A long one, so that a kernel which leaves out work at large shapes is found. Whole tiles:
     // ragged sizes are the item `hidden`'s.
     // A cache is longer still: its keys are divided among more CTAs than are merged at once.
-    int tiles = secret_between(9, 18, public_draw("lab %d correct long", lab.number));
-    int keys = at_most(128 * (lab.cache ? tiles + 56 : tiles), lab.longest);
-    run_case(g, text("1x1x%d%s", keys, lab.cache ? "q4p64" : ""), SOFTMAX_SCALE, GRADE_NORMAL,
-             public_draw("lab %d correct long seed", lab.number), NUMBERS, 0);
-    run_again(g, repeated_shape(), text("lab %d correct again", lab.number));
+    int tiles = secret_between(9, 18, public_draw("lab %d correct long", sheet.number));
+    int keys = at_most(128 * (sheet.cache ? tiles + 56 : tiles), sheet.longest);
+    run_case(g, text("1x1x%d%s", keys, sheet.cache ? "q4p64" : ""), SOFTMAX_SCALE, GRADE_NORMAL,
+             public_draw("lab %d correct long seed", sheet.number), NUMBERS, 0);
+    run_again(g, repeated_shape(), text("lab %d correct again", sheet.number));
 }
 
 // An order of so many that is drawn.
 static void draw_order(int order[], int count)
 {
     for (int i = 0; i < count; ++i) {
-        int at = secret_between(0, i, secret_draw("lab %d hidden order %d", lab.number, i));
+        int at = secret_between(0, i, secret_draw("lab %d hidden order %d", sheet.number, i));
         order[i] = order[at];
         order[at] = i;
     }
@@ -400,7 +399,7 @@ static void run_hidden_caches(struct grading *g)
     draw_order(order, KINDS);
     for (int i = 0; i < KINDS; ++i) {
         const struct kind *k = &kinds[order[i]];
-        const char *of = text("lab %d hidden %d", lab.number, order[i]);
+        const char *of = text("lab %d hidden %d", sheet.number, order[i]);
         int page = k->page ? k->page : 16 << secret_between(0, 4, secret_draw("%s page", of));
         int pages = secret_between(k->few_pages, k->most_pages, secret_draw("%s pages", of));
         int last = k->end == LAST ? page
@@ -451,12 +450,13 @@ static void run_hidden(struct grading *g)
     draw_order(order, KINDS);
     for (int i = 0; i < KINDS; ++i) {
         const struct kind *k = &kinds[order[i]];
-        const char *of = text("lab %d hidden %d", lab.number, order[i]);
+        const char *of = text("lab %d hidden %d", sheet.number, order[i]);
         int batch = secret_between(k->few_batches, k->most_batches, secret_draw("%s batch", of));
         int heads = secret_between(k->few_heads, k->most_heads, secret_draw("%s heads", of));
         int steps = (k->most - k->least) / k->step;
-        int keys = at_most(
-            k->least + k->step * secret_between(0, steps, secret_draw("%s keys", of)), lab.longest);
+        int keys =
+            at_most(k->least + k->step * secret_between(0, steps, secret_draw("%s keys", of)),
+                    sheet.longest);
         // In 1/1000; of peaky scores no more than the usual one, or a row would be one key's.
         int scale =
             secret_between(40, k->input == GRADE_PEAKY ? 120 : 200, secret_draw("%s scale", of));
@@ -469,8 +469,9 @@ static void run_hidden(struct grading *g)
 // whose outputs are judged: those with a race are counted here, too.
 static void run_races(struct grading *g)
 {
-    int keys = secret_between(270, 400, secret_draw("lab %d races keys", lab.number));
-    const char *shapes[] = {repeated_shape(), text("1x2x%d%s", keys | 1, lab.cache ? "q4p16" : "")};
+    int keys = secret_between(270, 400, secret_draw("lab %d races keys", sheet.number));
+    const char *shapes[] = {repeated_shape(),
+                            text("1x2x%d%s", keys | 1, sheet.cache ? "q4p16" : "")};
     json_t *raced;
     size_t i;
 
@@ -480,26 +481,27 @@ static void run_races(struct grading *g)
     }
     for (unsigned schedule = 0; schedule < SCHEDULES; ++schedule)
         run_case(g, shapes[schedule % 2], SOFTMAX_SCALE, GRADE_NORMAL,
-                 secret_draw("lab %d races %u", lab.number, schedule),
+                 secret_draw("lab %d races %u", sheet.number, schedule),
                  schedule % 2 ? RACES : NUMBERS_AND_RACES, schedule);
 }
 
 // ---- Searches -----------------------------------------------------------------------------------
 
-static const struct searched *searched_on(struct grading *g, bool drawn)
+static const struct searches *searches_on(struct grading *g, enum searched on)
 {
-    struct searched *s = &g->searched[drawn];
+    struct searches *s = &g->searches[on];
     if (!s->cases)
-        *s = drawn ? search_drawn(&g->s, searched_on(g, false)->late) : search_journal(&g->s);
+        *s = on == ON_DRAWN ? search_drawn(&g->s, searches_on(g, ON_JOURNAL)->late)
+                            : search_journal(&g->s);
     return s;
 }
 
-static void take_searches(struct grading *g, bool drawn)
+static void take_searches(struct grading *g, enum searched on)
 {
     json_t *c;
     size_t i;
 
-    json_array_foreach (searched_on(g, drawn)->cases, i, c) {
+    json_array_foreach (searches_on(g, on)->cases, i, c) {
         if (!json_is_true(json_object_get(c, "pass")))
             note_failure(g, json_string_value(json_object_get(c, "why")));
         json_array_append(g->cases, c);
@@ -508,42 +510,26 @@ static void take_searches(struct grading *g, bool drawn)
 
 static void run_searches(struct grading *g)
 {
-    take_searches(g, false);
+    take_searches(g, ON_JOURNAL);
 }
 
 static void run_hidden_searches(struct grading *g)
 {
-    take_searches(g, true);
-}
-
-static bool is_search_count(const char *name)
-{
-    return strcmp(name, "candidates") == 0 || strcmp(name, "drawn") == 0;
+    take_searches(g, ON_DRAWN);
 }
 
 // At which shape an item is looked at.
 static const char *shape_of(const struct item *item)
 {
-    return item->shape ? item->shape : lab.shapes[lab.shape_count - 1];
+    return item->shape ? item->shape : sheet.shapes[sheet.shape_count - 1];
 }
 
 // ---- Resources ----------------------------------------------------------------------------------
-
-static bool is_resource(const char *name)
-{
-    static const char *const names[] = {"registers", "shared",  "spills",
-                                        "occupancy", "threads", "ctas"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
-        if (strcmp(names[i], name) == 0)
-            return true;
-    return false;
-}
 
 // Of the sm_89 image, over all launches at a shape the largest; which is mission, unless the sheet names
 // one. NaN: *why.
 static double resource(struct grading *g, const struct item *item, char **why)
 {
-    const char *name = item->name;
     struct run_request r = {.sets = 0};
     struct reply reply;
     char ignored[8], *out = NULL;
@@ -564,18 +550,7 @@ static double resource(struct grading *g, const struct item *item, char **why)
         *why = cleaned(reply.text, strlen(reply.text));
         return NAN;
     }
-    const struct footprint *f = &reply.footprint;
-    if (strcmp(name, "registers") == 0)
-        return f->registers;
-    if (strcmp(name, "shared") == 0)
-        return (double)f->shared_bytes;
-    if (strcmp(name, "spills") == 0)
-        return (double)f->local_bytes;
-    if (strcmp(name, "threads") == 0)
-        return f->threads;
-    if (strcmp(name, "ctas") == 0)
-        return (double)f->ctas;
-    return 100 * f->occupancy; // CTAs' warps on an SM of an L4 over the most possible, in percent
+    return resource_graded(&reply.footprint, item->name);
 }
 
 // ---- Counts -------------------------------------------------------------------------------------
@@ -610,7 +585,7 @@ static void run_for_counts(struct grading *g, const char *shape, enum about abou
 {
     begin_group(g, "counts");
     run_case(g, shape, SOFTMAX_SCALE, GRADE_NORMAL,
-             secret_draw("lab %d counts %s", lab.number, shape), about, 0);
+             secret_draw("lab %d counts %s", sheet.number, shape), about, 0);
 }
 
 static bool does_its_work(struct grading *g)
@@ -620,7 +595,7 @@ static bool does_its_work(struct grading *g)
             if (stores_all(&g->counted[i]))
                 return true;
         if (more == 0)
-            run_for_counts(g, lab.shapes[0], COUNTS);
+            run_for_counts(g, sheet.shapes[0], COUNTS);
     }
     return false;
 }
@@ -707,14 +682,13 @@ static struct outcome of_number(struct grading *g, const struct item *item)
 {
     struct outcome o = {0};
     char *why = NULL;
-    double value = is_search_count(item->name) ? searched_on(g, *item->name == 'd')->median
-                   : is_resource(item->name)   ? resource(g, item, &why)
-                                               : count_at(g, item, &why);
+    int on = searched_find(item->name);
+    double value = on >= 0                                  ? searches_on(g, on)->median
+                   : resource_find(item->name, SHEETS) >= 0 ? resource(g, item, &why)
+                                                            : count_at(g, item, &why);
 
-    o.passed = relation_holds(value, item->relation, item->limit);
-    o.share = o.passed;
-    if (is_aim(item) && !isnan(value) && !o.passed)
-        o.share = fmax(0, (value - item->from) / (item->limit - item->from));
+    o.passed = limit_kept(value, item->limit);
+    o.share = share_reached(item, value);
     o.said = isnan(value) ? why : text("%s", plain(value));
     return o;
 }
@@ -728,11 +702,11 @@ static const struct item *speed_item(void)
 // in tenths of a point. The ratio is the upper end of its interval, so that noise costs no points.
 static double speed_share(const struct item *item, double ratio)
 {
-    double full = isnan(item->full) ? item->limit : item->full;
+    double full = isnan(item->full) ? item->limit.value : item->full;
 
-    if (ratio < item->limit || ratio >= full)
+    if (ratio < item->limit.value || ratio >= full)
         return ratio >= full;
-    double share = (ratio - item->limit) / (full - item->limit);
+    double share = (ratio - item->limit.value) / (full - item->limit.value);
     return round(10 * share * item->points) / (10 * item->points);
 }
 
@@ -761,7 +735,7 @@ static struct outcome of_speed(struct grading *g, const struct item *item, struc
         return o;
     }
     o.share = speed_share(item, speed.high);
-    o.passed = speed.high >= item->limit;
+    o.passed = limit_kept(speed.high, item->limit);
     g->speed = json_pack("{s:f, s:f, s:f, s:f}", "ratio", speed.ratio, "low", speed.low, "high",
                          speed.high, "us", speed.microseconds);
     o.said = text("%.2f of the reference's speed, 95 %% [%.2f, %.2f]; %.1f us on %s", speed.ratio,
@@ -781,29 +755,31 @@ static void check_names(void)
 #undef CLASS_COUNTER
         ;
 
-    for (int i = 0; i < lab.count; ++i) {
-        const char *name = lab.items[i].name;
+    for (int i = 0; i < sheet.count; ++i) {
+        const char *name = sheet.items[i].name;
+        bool limited = sheet.items[i].limit.relation != NO_LIMIT,
+             searched = searched_find(name) >= 0;
         bool both = strcmp(name, "written") == 0 || strcmp(name, "correct") == 0 ||
                     strcmp(name, "hidden") == 0;
-        if (!both && is_search_count(name) != (lab.journal != NULL))
-            fail(EXIT_USAGE, "lab %d: \"%s\" is no item of a %s", lab.number, name,
-                 lab.journal ? "search: correct, hidden, written, candidates, drawn" : "kernel");
-        if (is_search_count(name) && lab.items[i].relation)
+        if (!both && searched != (sheet.journal != NULL))
+            fail(EXIT_USAGE, "lab %d: \"%s\" is no item of a %s", sheet.number, name,
+                 sheet.journal ? "search: correct, hidden, written, candidates, drawn" : "kernel");
+        if (searched && limited)
             continue;
-        if (lab.cache && strcmp(name, "speed") == 0)
-            fail(EXIT_USAGE, "lab %d: speed is no item of a cache, which is not timed", lab.number);
+        if (sheet.cache && strcmp(name, "speed") == 0)
+            fail(EXIT_USAGE, "lab %d: speed is no item of a cache, which is not timed",
+                 sheet.number);
         bool known = false,
-             number = is_resource(lab.items[i].name) || counts_find(&none, lab.items[i].name);
+             number = resource_find(name, SHEETS) >= 0 || counts_find(&none, name) != NULL;
         for (size_t j = 0; j < sizeof others / sizeof *others; ++j)
-            known = known || strcmp(others[j], lab.items[i].name) == 0;
+            known = known || strcmp(others[j], name) == 0;
         if (!known && !number)
             fail(EXIT_USAGE,
                  "lab %d: \"%s\" is no item: correct, hidden, races, written, speed; a resource: "
-                 "registers, shared, spills, occupancy, threads, ctas; a counter of the "
-                 "simulator:%s",
-                 lab.number, lab.items[i].name, counters);
-        if (number && !lab.items[i].relation)
-            fail(EXIT_USAGE, "lab %d: %s: no limit", lab.number, lab.items[i].name);
+                 "%s; a counter of the simulator:%s",
+                 sheet.number, name, resource_names(SHEETS), counters);
+        if (number && !limited)
+            fail(EXIT_USAGE, "lab %d: %s: no limit", sheet.number, name);
     }
 }
 
@@ -818,14 +794,9 @@ static struct outcome grade_item(struct grading *g, const struct item *item)
 
 static json_t *new_result(const char *name)
 {
-    return json_pack("{s:i, s:s, s:s, s:s, s:n, s:[], s:[]}", "lab", lab.number, "title", lab.title,
-                     "lab_hash", lab.hash, "name", name, "refused", "items", "cases");
-}
-
-// A student adds up what the report says, so points are in tenths.
-static double in_tenths(double points)
-{
-    return round(10 * points) / 10;
+    return json_pack("{s:i, s:s, s:s, s:s, s:n, s:[], s:[]}", "lab", sheet.number, "title",
+                     sheet.title, "lab_hash", sheet_hash, "name", name, "refused", "items",
+                     "cases");
 }
 
 // The sum of the points, rounded again: tenths are not exact in binary.
@@ -837,17 +808,17 @@ static void add_up(json_t *result, double score, double total)
 
 static char *limit_of(const struct item *item) // "<= 18688 @ small, from 72704"
 {
-    if (!item->relation)
+    if (item->limit.relation == NO_LIMIT)
         return text("%s", "");
-    return text("%s %s%s%s%s%s", item->relation, plain(item->limit), item->shape ? " @ " : "",
-                item->shape ? item->shape : "", is_aim(item) ? ", from " : "",
-                is_aim(item) ? plain(item->from) : "");
+    return text("%s %s%s%s%s%s", relation_words(item->limit.relation), plain(item->limit.value),
+                item->shape ? " @ " : "", item->shape ? item->shape : "",
+                is_aim(item) ? ", from " : "", is_aim(item) ? plain(item->from) : "");
 }
 
 static void add_item(json_t *result, const struct item *item, const struct outcome *o,
                      const struct reached *reached, double *score, double *total)
 {
-    double paid = in_tenths(item->points * share_paid(pays_for(item), o->share, reached));
+    double paid = points_paid(item, o->share, reached);
     bool withheld = paid < in_tenths(item->points * o->share);
 
     json_array_append_new(json_object_get(result, "items"),
@@ -870,12 +841,12 @@ json_t *refused(const char *name, const char *why)
     double score = 0, total = 0;
 
     json_object_set_new(result, "refused", json_string(why));
-    for (int i = 0; i < lab.count; ++i) {
-        const char *item = lab.items[i].name;
+    for (int i = 0; i < sheet.count; ++i) {
+        const char *item = sheet.items[i].name;
         struct outcome o = {.said = text("not run"),
                             .by_hand = strcmp(item, "written") == 0,
                             .left_out = strcmp(item, "speed") == 0 && !is_timed()};
-        add_item(result, &lab.items[i], &o, &nothing, &score, &total);
+        add_item(result, &sheet.items[i], &o, &nothing, &score, &total);
     }
     add_up(result, 0, total);
     return result;
@@ -886,7 +857,7 @@ enum { HANDED_IN, HANDED_IN_PLAIN, OWN, OWN_PLAIN, STARTER, STARTER_PLAIN, TEXTS
 
 static struct source of_the_lab(const char *folder)
 {
-    char *path = text("%s/%s/%s.%s", options.root, folder, lab.program, lab.ending);
+    char *path = text("%s/%s/%s.%s", root, folder, sheet.program, sheet.ending);
     struct source source = source_of(path);
 
     free(path);
@@ -916,7 +887,7 @@ static void free_texts(struct source texts[TEXTS])
 // their marks are gone and nothing else.
 static bool is_untouched(const struct source texts[TEXTS])
 {
-    const json_t *tasks = json_object_get(lab.json, "exercises"), *task;
+    const json_t *tasks = json_object_get(sheet.json, "exercises"), *task;
     const struct source *source = &texts[HANDED_IN];
     size_t i, open = 0;
     bool same =
@@ -929,40 +900,27 @@ static bool is_untouched(const struct source texts[TEXTS])
     return same || (i > 0 && open == i);
 }
 
-// How far the aims are reached, weighted with their points.
-static double aim_reached(const struct outcome outcomes[])
-{
-    double reached = 0, points = 0;
-
-    for (int i = 0; i < lab.count; ++i)
-        if (is_aim(&lab.items[i])) {
-            reached += outcomes[i].share * lab.items[i].points;
-            points += lab.items[i].points;
-        }
-    return points > 0 ? reached / points : 1;
-}
-
 // `correct` comes first whatever the sheet's order, for the others depend on it.
 static void grade_items(struct grading *g, const struct source texts[TEXTS], json_t *result)
 {
-    struct outcome outcomes[LAB_ITEMS_MAX];
+    struct outcome outcomes[ITEMS_MAX];
     struct outcome correct =
-        of_judged_group(g, "correct", lab.journal ? run_searches : run_correct);
+        of_judged_group(g, "correct", sheet.journal ? run_searches : run_correct);
     struct outcome hidden = {0};
     struct outcome speed = {0};
-    double score = 0, total = 0;
+    double score = 0, total = 0, shares[ITEMS_MAX];
 
     if (item_named("hidden")) // before `races`, which hears of its own
         hidden = of_judged_group(g, "hidden",
-                                 lab.journal ? run_hidden_searches
-                                 : lab.cache ? run_hidden_caches
-                                             : run_hidden);
+                                 sheet.journal ? run_hidden_searches
+                                 : sheet.cache ? run_hidden_caches
+                                               : run_hidden);
     if (speed_item() && !stands(g, "speed", limit_of(speed_item()), &speed))
         speed = of_speed(g, speed_item(), &correct);
     else
         g->speed = json_incref(json_object_get(g->earlier, "speed"));
-    for (int i = 0; i < lab.count; ++i) {
-        const struct item *item = &lab.items[i];
+    for (int i = 0; i < sheet.count; ++i) {
+        const struct item *item = &sheet.items[i];
         if (strcmp(item->name, "correct") == 0)
             outcomes[i] = correct;
         else if (strcmp(item->name, "hidden") == 0)
@@ -972,17 +930,19 @@ static void grade_items(struct grading *g, const struct source texts[TEXTS], jso
         else if (!stands(g, item->name, limit_of(item), &outcomes[i]))
             outcomes[i] = grade_item(g, item);
     }
+    for (int i = 0; i < sheet.count; ++i)
+        shares[i] = outcomes[i].share;
     const struct reached reached = {
         .correct = correct.share,
-        .aim = aim_reached(outcomes),
-        .tried = has_aims() && !g->wrong_when_timed &&
+        .aim = aims_reached(&sheet, shares),
+        .tried = has_aims(&sheet) && !g->wrong_when_timed &&
                  (g->earlier ? json_is_true(json_object_get(g->earlier, "tried"))
-                             : !is_untouched(texts) && (lab.journal || does_its_work(g))),
+                             : !is_untouched(texts) && (sheet.journal || does_its_work(g))),
     };
-    for (int i = 0; i < lab.count; ++i)
-        add_item(result, &lab.items[i], &outcomes[i], &reached, &score, &total);
+    for (int i = 0; i < sheet.count; ++i)
+        add_item(result, &sheet.items[i], &outcomes[i], &reached, &score, &total);
     add_up(result, score, total);
-    json_object_set_new(result, "aim", has_aims() ? json_real(reached.aim) : json_null());
+    json_object_set_new(result, "aim", has_aims(&sheet) ? json_real(reached.aim) : json_null());
     json_object_set_new(result, "correct", json_real(reached.correct));
     json_object_set_new(result, "tried", json_boolean(reached.tried));
     json_object_set_new(result, "cases",
@@ -1027,15 +987,15 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
     secret_draw_for(g.s.hash);
     g.cases = json_array();
     g.raced = json_array();
-    shape_parse(lab.shapes[0], &shape, why_not, sizeof why_not);
-    if (g.s.problem || (!lab.journal && !launches_on(&g, &shape, &why))) {
+    shape_parse(sheet.shapes[0], &shape, why_not, sizeof why_not);
+    if (g.s.problem || (!sheet.journal && !launches_on(&g, &shape, &why))) {
         result = refused(name, g.s.problem ? g.s.problem : why);
         if (g.s.details)
             json_object_set_new(result, "details", json_string(g.s.details));
     } else {
         result = new_result(name);
         grade_items(&g, texts, result);
-        bool filmed = !options.no_film && !lab.journal && !wall_over(&g.s) && !g.s.two_ways;
+        bool filmed = !options.no_film && !sheet.journal && !wall_over(&g.s) && !g.s.two_ways;
         json_t *film = filmed && went_wrong(result) ? film_of(&g.s) : NULL;
         if (film)
             json_object_set_new(result, "film", film);
@@ -1055,8 +1015,8 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
     submission_free(&g.s);
     json_decref(g.cases);
     json_decref(g.raced);
-    json_decref(g.searched[0].cases);
-    json_decref(g.searched[1].cases);
+    json_decref(g.searches[ON_JOURNAL].cases);
+    json_decref(g.searches[ON_DRAWN].cases);
     json_object_set_new(result, "source",
                         json_string(SHA256Data((const uint8_t *)source, bytes, source_hash)));
     json_object_set_new(result, "gpu",

@@ -9,8 +9,9 @@
 //   runner.c    the other program: runs the kernels on inputs that come by a pipe (gpu.c)
 //   talk.c      the judge's end of that pipe
 //   cases.c     inputs from the secret seed, the reference, what is right
-//   points.c    a lab's points, from build/labs/labNN.json
+//   lab.c       the lab at hand: its sheet (labs/sheet/)
 //   items.c     one submission, item by item, to a result (JSON)
+//   footprint.c the resources of a sheet, from what the runner has measured
 //   search.c    a program that searches: what it asks for
 //   timing.c    the item that needs a GPU
 //   film.c      the first fault of a wrong one as a page to watch
@@ -28,15 +29,14 @@
 #ifndef JUDGE_H
 #define JUDGE_H
 
-#include "../rule.h"
-#include "protocol.h"
+#include "protocol.h" // first: what the workbench declares depends on the CUDA runtime's header
 
-#include <jansson.h>
+#include "../sheet/sheet.h"
+
 #include <sha2.h> // libmd's SHA-256
-#include <stdio.h>
-#include <sys/types.h>
 
-enum { EXIT_GRADED = 0, EXIT_USAGE = 2, EXIT_MACHINE = 3 };
+enum { EXIT_GRADED = 0 };
+#define RESULT_FORMAT (JSON_INDENT(2) | JSON_REAL_PRECISION(12))
 
 struct options {
     int lab, jobs, threads;
@@ -51,16 +51,11 @@ struct options {
     bool one;         // a folder is one submission
     const char *film; // where a single submission's film is written, or NULL
     const char *partition, *time_limit, *gres; // of Slurm
-    char root[4096];                           // of the repository
     uint8_t secret[SHA256_DIGEST_LENGTH];      // a key, from the secret
     uint8_t seeds[SHA256_DIGEST_LENGTH];       // another, for what is published
 };
 extern struct options options;
 
-void fail(int status, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
-char *text(const char *format, ...) __attribute__((format(printf, 1, 2))); // into a new string
-double now(void);
-char *read_file(const char *path, size_t *bytes); // NUL after it; NULL: not there
 // Control characters and bytes that are no UTF-8 as \xHH, characters that disguise others (U+202E and
 // its kind) as \u202e, for a line of a report. New string.
 char *cleaned(const char *line, size_t bytes);
@@ -264,53 +259,26 @@ char *case_how_wrong(const struct grade_case *c, const char *answer);
 
 // ---- Labs ---------------------------------------------------------------------------------------
 
-struct item {
-    const char *name, *relation, *shape, *words; // relation, shape: NULL where there is none
-    double limit, full;
-    double from; // of an aim: what the program before has; NaN: no aim
-    int points;
-};
-
-enum { LAB_ITEMS_MAX = 32, LAB_SHAPES_MAX = 4 };
-
-struct lab {
-    int number;
-    const char *title, *program;
-    const char *ending;  // of its programs, and so of submissions: "cu", or "c" of a search
-    const char *journal; // that answers a search; NULL: the program is a kernel
-    char *shapes
-        [LAB_SHAPES_MAX]; // public ones, on which all are judged: small and mission, or caches
-    int shape_count;
-    int longest;         // no drawn case has more keys
-    bool cache;          // they ask one
-    struct p_rounding p; // how its kernels may round P
-    enum mask mask;      // that they compute with
-    struct item items[LAB_ITEMS_MAX];
-    int count;
-    const json_t *json; // all of the sheet
-    const char *text;   // and as its file has it
-    char hash[SHA256_DIGEST_STRING_LENGTH];
-};
-extern struct lab lab;
-void lab_read(void);
-bool relation_holds(double value, const char *relation, double limit); // NaN never does
-bool is_aim(const struct item *item);
-bool has_aims(void);
-enum pays_for pays_for(const struct item *item);
+extern struct sheet sheet;
+extern char sheet_hash[SHA256_DIGEST_STRING_LENGTH]; // of its file
+void lab_read(void);                                 // the sheet of options.lab
 
 // ---- Searches -----------------------------------------------------------------------------------
 
-struct searched {
+struct searches {
     json_t *cases; // new
     int median;    // candidates until the elite; REPLAY_MOST: not found
     bool late;     // one did not end in time, and no other was run
 };
 // Children of some candidates, and searches on the lab's journal; searches on landscapes drawn for this
 // submission, none of which is run where one was late already.
-struct searched search_journal(struct submission *s);
-struct searched search_drawn(struct submission *s, bool late);
+struct searches search_journal(struct submission *s);
+struct searches search_drawn(struct submission *s, bool late);
 
 // ---- Grading ------------------------------------------------------------------------------------
+
+// A resource that a sheet names (labs/sheet/resources.def); NaN: it is none.
+double resource_graded(const struct footprint *f, const char *name);
 
 // earlier: of --item, the result whose other items stand; or NULL.
 json_t *grade(const char *name, const char *source, size_t bytes, const json_t *earlier);
@@ -336,8 +304,6 @@ json_t *film_of(struct submission *s);
 // Takes the page out of a result and writes it, where there is one and a path.
 void film_take(json_t *result, const char *path);
 
-bool gpu_here(void);
-const char *gpu_name(void); // NULL: there is none
 bool is_timed(void); // whether submissions are timed: on a GPU here, or on those that Slurm gives
 struct speed {
     double ratio, low, high; // the reference's time over the submission's, with its 95 % interval

@@ -26,8 +26,8 @@ const char *kept_folder(void)
     static char *folder;
 
     if (!folder) {
-        mkdir(text("%s/build/grade", options.root), 0700);
-        folder = text("%s/build/grade/kept", options.root);
+        mkdir(text("%s/build/grade", root), 0700);
+        folder = text("%s/build/grade/kept", root);
         mkdir(folder, 0700);
     }
     return folder;
@@ -81,7 +81,7 @@ char *plain_path(const struct source *source)
 
     SHA256Init(&hash);
     hash_bytes(&hash, source->text, source->bytes);
-    hash_bytes(&hash, lab.ending, strlen(lab.ending));
+    hash_bytes(&hash, sheet.ending, strlen(sheet.ending));
     hash_judge(&hash);
     hash_tool(&hash, "/usr/bin/gcc");
     return text("%s/%s.plain", kept_folder(), SHA256End(&hash, hex));
@@ -101,15 +101,15 @@ char *built_path(const char *source, size_t bytes)
 
     SHA256Init(&hash);
     hash_bytes(&hash, source, bytes);
-    hash_bytes(&hash, lab.ending, strlen(lab.ending)); // which of the compilers
+    hash_bytes(&hash, sheet.ending, strlen(sheet.ending)); // which of the compilers
     hash_judge(&hash);
     for (size_t i = 0; i < sizeof files / sizeof *files; ++i) {
-        char *path = text("%s/%s", options.root, files[i]);
+        char *path = text("%s/%s", root, files[i]);
         hash_file(&hash, path);
         free(path);
     }
     for (size_t i = 0; i < sizeof tools / sizeof *tools; ++i) {
-        char *path = text("%s/build/cuda/%s", options.root, tools[i]);
+        char *path = text("%s/build/cuda/%s", root, tools[i]);
         hash_tool(&hash, path);
         free(path);
     }
@@ -136,8 +136,8 @@ static bool take_parts(struct submission *s, const struct stream *entry, char **
     if (entry->size <= at ||
         memcmp(SHA256Data((uint8_t *)entry->bytes + at, entry->size - at, hex), entry->bytes, at))
         return false;
-    if (!lab.journal && (!take_file(entry, &at, &s->ptx, &s->ptx_bytes) ||
-                         !take_file(entry, &at, &s->cubin, &s->cubin_bytes)))
+    if (!sheet.journal && (!take_file(entry, &at, &s->ptx, &s->ptx_bytes) ||
+                           !take_file(entry, &at, &s->cubin, &s->cubin_bytes)))
         return false;
     return take_file(entry, &at, program, bytes) && at == entry->size;
 }
@@ -219,7 +219,7 @@ void built_keep(const struct submission *s, const char *path)
 
     if (file) {
         fprintf(file, "%*s", (int)at, ""); // its hash, later
-        if (!lab.journal) {
+        if (!sheet.journal) {
             fprintf(file, "%zu\n", s->ptx_bytes);
             fwrite(s->ptx, 1, s->ptx_bytes, file);
             fprintf(file, "%zu\n", s->cubin_bytes);

@@ -2,18 +2,15 @@
 #include "judge.h"
 
 #include <crypt.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <math.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 struct options options;
@@ -64,65 +61,6 @@ static const char help[] =
     "  --unsafe-no-sandbox   run submissions as you: only for your own files\n"
     "\n"
     "Exit status: 0 graded (whatever the points), 2 bad usage, 3 the machine failed.";
-
-void fail(int status, const char *format, ...)
-{
-    va_list arguments;
-
-    fflush(stdout);
-    fputs("grade: ", stderr);
-    va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    fputc('\n', stderr);
-    exit(status);
-}
-
-char *text(const char *format, ...)
-{
-    va_list arguments;
-    char *string;
-
-    va_start(arguments, format);
-    if (vasprintf(&string, format, arguments) < 0)
-        abort();
-    va_end(arguments);
-    return string;
-}
-
-double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-char *read_file(const char *path, size_t *bytes)
-{
-    FILE *file = fopen(path, "rbe");
-    char *content = NULL;
-    size_t room = 0;
-
-    *bytes = 0;
-    if (!file)
-        return NULL;
-    for (;;) {
-        content = realloc(content, (room += 1 << 16) + 1);
-        if (!content)
-            fail(EXIT_MACHINE, "out of memory");
-        size_t n = fread(content + *bytes, 1, room - *bytes, file);
-        *bytes += n;
-        if (n == 0)
-            break;
-    }
-    bool good = !ferror(file);
-    fclose(file);
-    content[*bytes] = '\0';
-    if (good)
-        return content;
-    free(content);
-    return NULL;
-}
 
 // Bytes of the UTF-8 character at `s`; 0: none.
 static size_t utf8(const unsigned char *s, size_t left)
@@ -193,30 +131,6 @@ char *cleaned(const char *line, size_t bytes)
     return clean;
 }
 
-const char *gpu_name(void)
-{
-    static char name[256];
-    static int here = -1;
-    if (here < 0) {
-        void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-        if (driver && dlsym(driver, "ptxsim_version")) // the simulator's
-            driver = NULL;
-        int (*init)(unsigned) = driver ? (int (*)(unsigned))dlsym(driver, "cuInit") : NULL;
-        int (*count)(int *) = driver ? (int (*)(int *))dlsym(driver, "cuDeviceGetCount") : NULL;
-        int (*name_of)(char *, int, int) =
-            driver ? (int (*)(char *, int, int))dlsym(driver, "cuDeviceGetName") : NULL;
-        int devices = 0;
-        here = init && count && name_of && init(0) == 0 && count(&devices) == 0 && devices > 0 &&
-               name_of(name, sizeof name, 0) == 0;
-    }
-    return here ? name : NULL;
-}
-
-bool gpu_here(void)
-{
-    return gpu_name() != NULL;
-}
-
 bool is_timed(void)
 {
     return !options.cpu_only && (options.slurm ? options.gres != NULL : gpu_here());
@@ -234,28 +148,17 @@ static int whole(const char *option, const char *said, int least, int most)
     return (int)value;
 }
 
-// The repository: where build/judge lies.
-static void find_root(void)
-{
-    ssize_t length = readlink("/proc/self/exe", options.root, sizeof options.root - 1);
-    if (length <= 0)
-        fail(EXIT_MACHINE, "cannot find myself");
-    options.root[length] = '\0';
-    for (int up = 0; up < 2; ++up)
-        *strrchr(options.root, '/') = '\0';
-}
-
 // A line of random hex digits in build/grade; *made: nobody had made it before. Another judge may be
 // about to: the file appears as a whole, and the first one stays.
 static char *random_line(const char *name, bool *made)
 {
-    char *path = text("%s/build/grade/%s", options.root, name);
+    char *path = text("%s/build/grade/%s", root, name);
     char *fresh = text("%s.XXXXXX", path);
     uint8_t random[32];
     char hex[SHA256_DIGEST_STRING_LENGTH];
     size_t bytes;
 
-    mkdir(text("%s/build/grade", options.root), 0700);
+    mkdir(text("%s/build/grade", root), 0700);
     if (access(path, F_OK)) {
         int fd = mkostemp(fresh, O_CLOEXEC); // closed to others
         if (getrandom(random, sizeof random, 0) != sizeof random)
@@ -282,7 +185,7 @@ static char *make_secret(void)
         fprintf(
             stderr,
             "grade: a secret was made: %s/build/grade/secret (keep it, and keep it to yourself)\n",
-            options.root);
+            root);
     return secret;
 }
 
@@ -517,14 +420,6 @@ static int jobs_that_fit(int wanted)
     return jobs;
 }
 
-static void write_json(const json_t *json, const char *path)
-{
-    char *words = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
-    if (!words || !write_text(path, text("%s\n", words)))
-        fail(EXIT_MACHINE, "cannot write %s: %s", path, strerror(errno));
-    free(words);
-}
-
 int main(int argc, char **argv)
 {
     struct stat about;
@@ -532,6 +427,7 @@ int main(int argc, char **argv)
     size_t bytes;
 
     signal(SIGPIPE, SIG_IGN);
+    speaker = "grade";
     parse(argc, argv);
     const char *path = argv[optind];
     find_root();
@@ -550,9 +446,8 @@ int main(int argc, char **argv)
         fail(EXIT_USAGE, "--slurm is for a folder of submissions");
     if (options.item && (options.slurm || options.check || !S_ISDIR(about.st_mode)))
         fail(EXIT_USAGE, "--item is for a folder of submissions, without --slurm");
-    if (options.unsafe && strpbrk(options.root, "',"))
-        fail(EXIT_USAGE, "--unsafe: %s has a ' or a comma, which nvcc drops: move it",
-             options.root);
+    if (options.unsafe && strpbrk(root, "',"))
+        fail(EXIT_USAGE, "--unsafe: %s has a ' or a comma, which nvcc drops: move it", root);
     if (!options.slurm && !sandbox_works(&why))
         fail(EXIT_MACHINE, "%s", why);
     read_secret();
@@ -577,8 +472,8 @@ int main(int argc, char **argv)
     film_take(result, options.film);
     feedback_human(result, stdout);
     if (options.json)
-        write_json(result, options.json);
+        write_json(result, options.json, RESULT_FORMAT, "\n");
     if (options.gradescope)
-        write_json(feedback_gradescope(result), options.gradescope);
+        write_json(feedback_gradescope(result), options.gradescope, RESULT_FORMAT, "\n");
     return EXIT_GRADED;
 }

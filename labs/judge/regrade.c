@@ -6,18 +6,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *string(const json_t *object, const char *key)
-{
-    const char *s = json_string_value(json_object_get(object, key));
-    return s ? s : "";
-}
-
 void check_item(void)
 {
     char *known = text("%s", "");
 
-    for (int i = 0; i < lab.count && options.item; ++i) {
-        const char *name = lab.items[i].name;
+    for (int i = 0; i < sheet.count && options.item; ++i) {
+        const char *name = sheet.items[i].name;
         bool by_hand = strcmp(name, "written") == 0;
         if (strcmp(name, options.item) == 0 && !by_hand)
             return;
@@ -25,15 +19,15 @@ void check_item(void)
     }
     if (options.item)
         fail(EXIT_USAGE, "--item: lab %d has no item \"%s\" that is not read by a person: %s",
-             lab.number, options.item, known);
+             sheet.number, options.item, known);
 }
 
 // Whether it is a whole result for this lab and secret.
 static bool is_earlier(const json_t *result)
 {
-    return json_integer_value(json_object_get(result, "lab")) == lab.number &&
+    return json_integer_value(json_object_get(result, "lab")) == sheet.number &&
            json_is_null(json_object_get(result, "refused")) &&
-           strcmp(string(result, "drawn_from"), secret_name()) == 0;
+           strcmp(string_or(result, "drawn_from", ""), secret_name()) == 0;
 }
 
 // A result of before stands for every entry with its text that has none as new as it.
@@ -44,7 +38,7 @@ static void stand_for(json_t *result, double written, struct entry *entries, int
         char hash[SHA256_DIGEST_STRING_LENGTH];
         if (!e->source || (e->earlier && e->earlier_written > written) ||
             strcmp(SHA256Data((const uint8_t *)e->source, e->bytes, hash),
-                   string(result, "source")) != 0)
+                   string_or(result, "source", "")) != 0)
             continue;
         json_decref(e->earlier);
         e->earlier = json_incref(result);
@@ -54,7 +48,7 @@ static void stand_for(json_t *result, double written, struct entry *entries, int
 
 int find_earlier(struct entry *entries, int count)
 {
-    char *path = text("%s/build/grade/kept", options.root);
+    char *path = text("%s/build/grade/kept", root);
     DIR *folder = opendir(path);
     int without = 0;
 
@@ -82,8 +76,8 @@ const json_t *earlier_item(const json_t *earlier, const char *name, const char *
     size_t i;
 
     json_array_foreach (json_object_get(earlier, "items"), i, item)
-        if (strcmp(name, options.item) != 0 && strcmp(string(item, "name"), name) == 0 &&
-            strcmp(string(item, "limit"), limit) == 0)
+        if (strcmp(name, options.item) != 0 && strcmp(string_or(item, "name", ""), name) == 0 &&
+            strcmp(string_or(item, "limit", ""), limit) == 0)
             return item;
     return NULL;
 }
@@ -96,7 +90,7 @@ json_t *joined_cases(const json_t *earlier, const json_t *anew)
 
     for (int turn = 0; turn < 2; ++turn)
         json_array_foreach (turn == first ? json_object_get(earlier, "cases") : anew, i, c)
-            if (turn != first || strcmp(string(c, "item"), options.item) != 0)
+            if (turn != first || strcmp(string_or(c, "item", ""), options.item) != 0)
                 json_array_append(joined, c);
     return joined;
 }

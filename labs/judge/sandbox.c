@@ -42,7 +42,7 @@ const char *box_work(const struct box *box)
 
 const char *box_book(void)
 {
-    return options.unsafe ? options.root : "/book";
+    return options.unsafe ? root : "/book";
 }
 
 // ---- Limits -------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ static void add_system(struct command *c)
 
 static void add_book(struct command *c, const char *file)
 {
-    add(c, "--ro-bind", text("%s/%s", options.root, file), text("/book/%s", file));
+    add(c, "--ro-bind", text("%s/%s", root, file), text("/book/%s", file));
 }
 
 // Slurm gives one GPU of several: by its device file, by the variable, or by both.
@@ -321,13 +321,13 @@ static void add_box(struct command *c, const struct box *box)
         add(c, "--dir", "/tmp", NULL);
     }
     if (box->kind == BOX_COMPILE) {
-        if (!realpath(text("%s/build/cuda", options.root), toolkit))
+        if (!realpath(text("%s/build/cuda", root), toolkit))
             fail(EXIT_MACHINE, "there is no build/cuda: type make grade first");
         add(c, "--ro-bind", text("%s", toolkit), "/book/build/cuda");
         add_book(c, "code/workbench/workbench.h"); // not the chapters' programs
         add_book(c, "code/workbench/debug.h");
         add_book(c, "build/libworkbench.a");
-        if (!access(text("%s/build/libjansson.a", options.root), R_OK)) // where no system has it
+        if (!access(text("%s/build/libjansson.a", root), R_OK)) // where no system has it
             add_book(c, "build/libjansson.a");
         add_book(c, "build/profile"); // which makes films
         add_book(c, "code/film");
@@ -405,10 +405,10 @@ static pid_t start(const struct box *box, char *const argv[], int in, int out, i
             setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
         if (options.unsafe && box->kind == BOX_RECORD) {
             setenv("PTXSIM_LAUNCHES", "3", 1);
-            setenv("LD_LIBRARY_PATH", text("%s/build/ptxsim", options.root), 1);
+            setenv("LD_LIBRARY_PATH", text("%s/build/ptxsim", root), 1);
         }
         if (options.unsafe && box->clock) {
-            setenv("LD_PRELOAD", text("%s/build/clock.so", options.root), 1);
+            setenv("LD_PRELOAD", text("%s/build/clock.so", root), 1);
             setenv("BOX_CLOCK", box->clock, 1);
         }
         execvp(c.argv[0], c.argv);

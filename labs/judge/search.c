@@ -55,7 +55,7 @@ static bool end(struct submission *s, struct searching *run)
     return used >= SEARCH_CPU_SECONDS || s->record_used > SEARCHES_CPU_SECONDS;
 }
 
-static void add_case(struct searched *all, const char *item, const char *what, int seed,
+static void add_case(struct searches *all, const char *item, const char *what, int seed,
                      const char *wrong, const char *again)
 {
     json_t *said = json_pack("{s:s, s:s, s:i, s:b}", "item", item, "what", what, "seed", seed,
@@ -78,10 +78,10 @@ static int seed_of(uint64_t drawn)
 
 static int published_seed(const char *what, int i) // which a report tells
 {
-    return seed_of(public_draw("lab %d %s seed %d", lab.number, what, i));
+    return seed_of(public_draw("lab %d %s seed %d", sheet.number, what, i));
 }
 
-static void look_at_children(struct submission *s, struct searched *all, bool *late)
+static void look_at_children(struct submission *s, struct searches *all, bool *late)
 {
     for (int i = 0; replay_parents[i]; ++i) {
         const char *parent = replay_parents[i];
@@ -115,15 +115,15 @@ static int search(struct submission *s, const struct landscape *l, int seed, boo
     return game_count(g);
 }
 
-struct searched search_journal(struct submission *s)
+struct searches search_journal(struct submission *s)
 {
     struct landscape *l = calloc(1, sizeof *l);
-    struct searched all = {.cases = json_array()};
+    struct searches all = {.cases = json_array()};
     int counts[REPLAY_SEEDS];
     bool late = false;
     char why[512];
 
-    if (!l || !landscape_read(l, text("%s/%s", options.root, lab.journal), why, sizeof why))
+    if (!l || !landscape_read(l, text("%s/%s", root, sheet.journal), why, sizeof why))
         fail(EXIT_MACHINE, "%s", l ? why : "out of memory");
     look_at_children(s, &all, &late);
     for (int i = 0; i < REPLAY_SEEDS; ++i) {
@@ -131,7 +131,7 @@ struct searched search_journal(struct submission *s)
         int seed = published_seed("journal", i);
         counts[i] = search(s, l, seed, &late, &g);
         add_case(&all, "correct", text("a search on the journal, seed %d", seed), seed, g.wrong,
-                 text("--replay %s", lab.journal));
+                 text("--replay %s", sheet.journal));
     }
     all.median = median_count(counts, REPLAY_SEEDS);
     all.late = late;
@@ -139,19 +139,19 @@ struct searched search_journal(struct submission *s)
     return all;
 }
 
-struct searched search_drawn(struct submission *s, bool late)
+struct searches search_drawn(struct submission *s, bool late)
 {
     struct landscape *l = calloc(1, sizeof *l);
-    struct searched all = {.cases = json_array()};
+    struct searches all = {.cases = json_array()};
     int counts[REPLAY_DRAWN];
 
     if (!l)
         fail(EXIT_MACHINE, "out of memory");
     for (int i = 0; i < REPLAY_DRAWN; ++i) {
         struct game g;
-        landscape_draw(l, secret_draw("lab %d landscape %d", lab.number, i));
+        landscape_draw(l, secret_draw("lab %d landscape %d", sheet.number, i));
         counts[i] =
-            search(s, l, seed_of(secret_draw("lab %d drawn seed %d", lab.number, i)), &late, &g);
+            search(s, l, seed_of(secret_draw("lab %d drawn seed %d", sheet.number, i)), &late, &g);
         add_case(&all, "hidden", "a search on a drawn landscape", 0, g.wrong, NULL);
     }
     all.median = median_count(counts, REPLAY_DRAWN);

@@ -206,22 +206,22 @@ static json_t *key_in_hex(const uint8_t key[SHA256_DIGEST_LENGTH])
 static const char *write_spool(const struct waiting *w, const int *of, int count)
 {
     json_t *keys = json_array();
-    char *folder = text("%s/build/grade/slurm/lab%02d-XXXXXX", options.root, lab.number);
-    char *judge = quoted(text("%s/build/judge", options.root));
+    char *folder = text("%s/build/grade/slurm/lab%02d-XXXXXX", root, sheet.number);
+    char *judge = quoted(text("%s/build/judge", root));
 
     if (!mkdtemp(folder))
         fail(EXIT_MACHINE, "cannot make %s: %s", folder, strerror(errno));
     for (int i = 0; i < count; ++i) {
         const struct entry *e = &w->entries[of[i]];
-        write_into(folder, text("%d.%s", i, lab.ending), e->source, e->bytes);
+        write_into(folder, text("%d.%s", i, sheet.ending), e->source, e->bytes);
         json_array_append_new(keys, json_string(key_of(e)));
     }
-    write_into(folder, "lab.json", lab.text, strlen(lab.text));
+    write_into(folder, "lab.json", sheet.text, strlen(sheet.text));
     char *task =
-        json_dumps(json_pack("{s:i, s:i, s:b, s:b, s:b, s:o, s:o, s:o}", "lab", lab.number, "wall",
-                             options.wall, "timed", is_timed(), "unsafe", options.unsafe, "no_film",
-                             options.no_film, "secret", key_in_hex(options.secret), "seeds",
-                             key_in_hex(options.seeds), "keys", keys),
+        json_dumps(json_pack("{s:i, s:i, s:b, s:b, s:b, s:o, s:o, s:o}", "lab", sheet.number,
+                             "wall", options.wall, "timed", is_timed(), "unsafe", options.unsafe,
+                             "no_film", options.no_film, "secret", key_in_hex(options.secret),
+                             "seeds", key_in_hex(options.seeds), "keys", keys),
                    JSON_INDENT(1));
     if (!task)
         fail(EXIT_MACHINE, "out of memory");
@@ -245,7 +245,7 @@ static void submit(struct waiting *w, const int *of, int count)
     argv[n++] = options.jobs ? text("--array=0-%d%%%d", count - 1, options.jobs)
                              : text("--array=0-%d", count - 1);
     argv[n++] = "--export=NIL"; // nothing of this environment
-    argv[n++] = text("--chdir=%s", options.root);
+    argv[n++] = text("--chdir=%s", root);
     argv[n++] = text("--output=%s/%%a.log", doubled(folder));
     argv[n++] = "--open-mode=truncate";
     argv[n++] = "--nodes=1";
@@ -375,7 +375,7 @@ static bool ask_slurm(struct waiting *w, char **why)
 
 static void read_spools(struct waiting *w)
 {
-    char *slurm = text("%s/build/grade/slurm", options.root);
+    char *slurm = text("%s/build/grade/slurm", root);
     DIR *folder = opendir(slurm);
 
     for (struct dirent *e; folder && (e = readdir(folder));) {
@@ -434,7 +434,7 @@ static void adopt(struct waiting *w)
 static void collect(struct waiting *w)
 {
     // Reading a folder makes a network's file system look for what is new in it.
-    DIR *kept = opendir(text("%s/build/grade/kept", options.root));
+    DIR *kept = opendir(text("%s/build/grade/kept", root));
     while (kept && readdir(kept))
         ;
     if (kept)
@@ -575,7 +575,7 @@ static void report_failures(const struct waiting *w)
 
 static bool is_kept(const struct element *e)
 {
-    char *kept = text("%s/build/grade/kept/%s", options.root, e->key ? e->key : "");
+    char *kept = text("%s/build/grade/kept/%s", root, e->key ? e->key : "");
     bool is = access(kept, R_OK) == 0;
 
     free(kept);
@@ -616,7 +616,7 @@ void slurm_grade(struct entry *entries, int count, tell_entry *tell)
     w.failed = calloc((size_t)count, sizeof *w.failed);
     if (!w.failed || !of)
         fail(EXIT_MACHINE, "out of memory");
-    mkdir(text("%s/build/grade/slurm", options.root), 0700);
+    mkdir(text("%s/build/grade/slurm", root), 0700);
     for (int i = 0; i < count; ++i) {
         if (options.fresh)
             unlink(entries[i].kept); // so that a result that is there is one that has come
@@ -686,7 +686,7 @@ int slurm_element(const char *folder)
     submission_tidy();
     json_t *keys = json_object_get(task, "keys");
     struct entry e = {.name = "",
-                      .source = read_file(text("%s/%s.%s", folder, index, lab.ending), &bytes)};
+                      .source = read_file(text("%s/%s.%s", folder, index, sheet.ending), &bytes)};
     e.bytes = bytes;
     if (e.source)
         entry_keep(&e);

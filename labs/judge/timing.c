@@ -45,7 +45,7 @@ static void turn(char *to, const char *from, const struct shape *shape, size_t r
 
 static struct turned make_turned(const struct grade_case *cases, int round, int set, char *inputs)
 {
-    uint64_t drawn = secret_draw("lab %d speed %d %d", lab.number, round, set);
+    uint64_t drawn = secret_draw("lab %d speed %d %d", sheet.number, round, set);
     const struct grade_case *c = &cases[drawn % PROBLEMS];
     size_t elements = shape_elements(&c->shape);
     struct turned t = {
@@ -132,7 +132,7 @@ static bool gives_memory(const struct known_launches *k)
 
 static void build_reference(struct side *side)
 {
-    char *path = text("%s/code/%s.cu", options.root, lab.program);
+    char *path = text("%s/code/%s.cu", root, sheet.program);
     size_t bytes;
     char *source = read_file(path, &bytes);
 
@@ -147,8 +147,8 @@ static void build_reference(struct side *side)
 // One submission is timed at a time, however many are graded: whoever has this file's lock.
 static int take_gpu(void)
 {
-    mkdir(text("%s/build/grade", options.root), 0700);
-    char *path = text("%s/build/grade/gpu.lock", options.root);
+    mkdir(text("%s/build/grade", root), 0700);
+    char *path = text("%s/build/grade/gpu.lock", root);
     int lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 
     if (lock < 0)
@@ -169,7 +169,7 @@ void measure_speed(struct submission *s, const char *name, struct speed *speed)
 
     for (int i = 0; i < PROBLEMS; ++i)
         case_make(&cases[i], name, SOFTMAX_SCALE, GRADE_NORMAL,
-                  secret_draw("lab %d speed problem %d", lab.number, i));
+                  secret_draw("lab %d speed problem %d", sheet.number, i));
     const struct shape *shape = &cases[0].shape;
     char *inputs = malloc(SETS * input_bytes(shape));
     if (!inputs)

@@ -9,7 +9,7 @@ setup_file() {
     local root=$PWD
     make_tree "$BATS_FILE_TMPDIR/tree"
     sed -i '$a// edited here' code/ch03_wmma_qk.cu
-    sed -i 's/registers <= 128/registers <= 9/' labs/lab03
+    sed -i "s/^lab=(--lab 3/& --gate 'registers <= 9'/" labs/lab03
     cp build/ch03_wmma_qk build/planted/ch03_wmma_qk.last-step-dropped
     sed -i 's/"source_hash": "../"source_hash": "00/' plots/runs/h200/ch03_wmma_qk.json
     sed -i '/ch03/s/racecheck": "clean/racecheck": "failed/' plots/runs/h200/sanitizer.json

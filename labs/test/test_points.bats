@@ -1,4 +1,4 @@
-# The rule of points (labs/rule.h), and what of it the grader and the sheets say.
+# The rule of points (labs/sheet/rule.h), and what of it the grader and the sheets say.
 # bats file_tags=quick
 
 setup() {
@@ -30,7 +30,7 @@ int main(int argc, char **argv)
     return argc != 6;
 }
 END
-    cc -std=c11 -Wall -Wextra -Werror -Ilabs "$BATS_TEST_TMPDIR/rule.c" -o "$BATS_TEST_TMPDIR/rule"
+    cc -std=c11 -Wall -Wextra -Werror -Ilabs/sheet "$BATS_TEST_TMPDIR/rule.c" -o "$BATS_TEST_TMPDIR/rule"
 }
 
 paid() { # EXPECTED WHAT SHARE CORRECT AIM TRIED

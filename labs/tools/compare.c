@@ -129,7 +129,7 @@ int main(int argc, char **argv)
     const char *path[2] = {NULL}, *save = NULL;
     int given = 0;
 
-    snprintf(speaker, sizeof speaker, "compare");
+    speaker = "compare";
     for (int i = 1; i < argc; ++i) {
         if (strcmp(argv[i], "--help") == 0) {
             puts(usage);

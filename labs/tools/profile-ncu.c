@@ -51,13 +51,13 @@ static void save(const char *path, json_t *run, json_t *counters, const char *sh
          *key; ++key)
         if (at(run, *key))
             json_object_set(record, *key, at(run, *key));
-    write_json(record, path);
+    write_json(record, path, RECORD_FORMAT, "");
     json_decref(record);
 }
 
 int main(int argc, char **argv)
 {
-    snprintf(speaker, sizeof speaker, "profile-ncu");
+    speaker = "profile-ncu";
     if (argc < 2 || argc > 5 || argv[1][0] == '-')
         fail(EXIT_USAGE, "usage: labs/tools/profile-ncu PROGRAM [SHAPE [SEED [WARMUP]]]");
     const char *name = strrchr(argv[1], '/') ? strrchr(argv[1], '/') + 1 : argv[1];

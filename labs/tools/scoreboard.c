@@ -33,11 +33,11 @@ static const double SLOW_US = 100e3; // a sample longer than this is slow: SLOW_
 static const double PLAIN_US = 5000; // a launch longer than this hides what a launch costs
 
 struct entry {
-    const char *name;    // "ch03_wmma_qk", "pytorch-flash", or of the student's file
-    const char *backend; // of PyTorch, or the contestant's name; NULL: a program
-    const char *path;    // the program's, or the contestant's file
-    bool own;            // a contestant's, and not PyTorch's
-    struct child child;  // a program's own; PyTorch's are all one
+    const char *name;     // "ch03_wmma_qk", "pytorch-flash", or of the student's file
+    const char *backend;  // of PyTorch, or the contestant's name; NULL: a program
+    const char *path;     // the program's, or the contestant's file
+    bool own;             // a contestant's, and not PyTorch's
+    struct process child; // a program's own; PyTorch's are all one
     bool started, timed;
     bool compared; // the others are compared with it: PyTorch's backends, and those of --over
     const char *verdict, *why; // "wrong" or "left out", and one line; or NULL
@@ -50,7 +50,7 @@ struct entry {
 static struct entry entries[MAX_ENTRIES];
 static struct shape shapes[MAX_SHAPES];
 static int entry_count, shape_count, rounds = 9, wrong_ones;
-static struct child pytorch;
+static struct process pytorch;
 static bool pytorch_here, causal;
 static json_t *board, *device;
 
@@ -251,7 +251,7 @@ static char *own_record(const struct entry *entry)
 // A program that has ended by itself: status 1 is a gate's, another one the machine's.
 static void stop(struct entry *entry)
 {
-    struct output output = child_finish(&entry->child, CHECK_SECONDS);
+    struct output output = process_finish(&entry->child, CHECK_SECONDS);
     entry->started = false;
     if (output.status == 1 && !entry->verdict)
         give_verdict(entry, "wrong",
@@ -265,9 +265,10 @@ static void stop(struct entry *entry)
 static json_t *ask(struct entry *entry, const struct shape *shape, const char *mode, int samples)
 {
     if (entry->backend)
-        return child_ask(&pytorch, text("%s %s %s %d", shape->name, entry->backend, mode, samples),
-                         ANSWER_SECONDS);
-    return child_ask(&entry->child, text("%s %d", mode, samples), CHECK_SECONDS);
+        return process_ask(&pytorch,
+                           text("%s %s %s %d", shape->name, entry->backend, mode, samples),
+                           ANSWER_SECONDS);
+    return process_ask(&entry->child, text("%s %d", mode, samples), CHECK_SECONDS);
 }
 
 static void start_programs(const struct shape *shape)
@@ -298,7 +299,7 @@ static void start_programs(const struct shape *shape)
                            own_record(entry),
                            NULL};
         unlink(own_record(entry));
-        entry->started = child_start(&entry->child, command, NULL);
+        entry->started = process_start(&entry->child, command, NULL);
         if (!entry->started)
             fail(EXIT_MACHINE, "cannot start %s: %s", entry->name, strerror(errno));
     }
@@ -586,18 +587,18 @@ static void start_pytorch(void)
     for (int i = 0; i < entry_count; ++i)
         if (entries[i].own)
             command[n++] = (char *)entries[i].path;
-    if (!child_start(&pytorch, command, NULL))
+    if (!process_start(&pytorch, command, NULL))
         fail(EXIT_MACHINE, "cannot start labs/tools/pytorch: %s", strerror(errno));
-    json_t *said = child_ask(&pytorch, "hello", CHECK_SECONDS);
+    json_t *said = process_ask(&pytorch, "hello", CHECK_SECONDS);
     pytorch_here = said && at(said, "torch");
     if (pytorch_here) {
         json_object_set_new(board, "pytorch", said);
         if (shapes[0].page) // of a cache, what counts is how fast it is read
             json_object_set_new(board, "bandwidth",
-                                child_ask(&pytorch, "bandwidth", CHECK_SECONDS));
+                                process_ask(&pytorch, "bandwidth", CHECK_SECONDS));
         return;
     }
-    struct output output = child_finish(&pytorch, ANSWER_SECONDS);
+    struct output output = process_finish(&pytorch, ANSWER_SECONDS);
     printf("scoreboard: the stages only: %s\n", last_line(output.err));
 }
 
@@ -617,7 +618,7 @@ int main(int argc, char **argv)
     char why[512], date[32];
     time_t started = time(NULL);
 
-    snprintf(speaker, sizeof speaker, "scoreboard");
+    speaker = "scoreboard";
     colours();
     if (mkdir("build/board", 0777) && errno != EEXIST)
         fail(EXIT_MACHINE, "cannot make build/board: %s", strerror(errno));
@@ -645,7 +646,7 @@ int main(int argc, char **argv)
         fflush(stdout);
     }
     if (pytorch_here) {
-        struct output output = child_finish(&pytorch, ANSWER_SECONDS);
+        struct output output = process_finish(&pytorch, ANSWER_SECONDS);
         output_free(&output);
     }
     if (!device)
@@ -655,7 +656,7 @@ int main(int argc, char **argv)
     json_object_set_new(board, "seconds", json_real(seconds));
     if (!path)
         path = default_path();
-    write_json(board, path);
+    write_json(board, path, RECORD_FORMAT, "");
     printf("\n  %d rounds, %.0f s; record %s\n", rounds, seconds, path);
     return wrong_ones > 0 ? EXIT_RED : EXIT_GREEN;
 }

@@ -428,7 +428,7 @@ function listings.chunk(part, book, is_rest)
         lines = changed_lines(owner, book)
         foot = "A change to " .. chunk_link(owner.chunk.parts[1])
         if owner.loses and not STUDENT then
-            foot = foot .. " · " .. escape(sheets.what_it_costs(owner.chapter.sheet, owner.loses))
+            foot = foot .. " · " .. escape(sheets.what_it_costs(owner.chapter.sheet, owner))
         end
     else
         local sign = part.index > 1 and " +≡" or owner.file and "" or " ≡"

@@ -4,15 +4,15 @@
 //
 // On two cores, with the checks on and off. The whole program is timed: inputs, the kernel in the
 // simulator, and the comparison with the double-precision reference.
+#include "tool.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { CORES = 2, REPEATS = 3 };
@@ -27,22 +27,15 @@ static const struct {
     {"ch03_wmma_qk", "long", "on", 15},   {"ch03_wmma_qk", "long", "off", 0},
 };
 
-static double seconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-// Runs a program once; its wall time, CPU time and peak memory. False with one line where it fails.
-static int run(const char *program, const char *shape, const char *checks, double *wall,
-               double *cpu, double *mib)
+// Runs a program once; its wall time, CPU time and peak memory.
+static void run_once(const char *program, const char *shape, const char *checks, double *wall,
+                     double *cpu, double *mib)
 {
     char path[256];
     snprintf(path, sizeof path, "build/%s", program);
     char *argv[] = {path, "--shapes",    (char *)shape, "--seeds",
                     "0",  "--no-timing", "--quiet",     NULL};
-    double began = seconds();
+    double began = now();
     pid_t child = fork();
     if (child == 0) {
         int sink = open("build/bench-sim.log", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
@@ -57,25 +50,21 @@ static int run(const char *program, const char *shape, const char *checks, doubl
     }
     int status;
     struct rusage usage;
-    if (child < 0 || wait4(child, &status, 0, &usage) < 0) {
-        fprintf(stderr, "bench-sim: cannot run %s: %s\n", path, strerror(errno));
-        return 0;
-    }
-    if (!WIFEXITED(status) || WEXITSTATUS(status)) {
-        fprintf(stderr, "bench-sim: %s --shapes %s failed: see build/bench-sim.log\n", path, shape);
-        return 0;
-    }
-    *wall = seconds() - began;
+    if (child < 0 || wait4(child, &status, 0, &usage) < 0)
+        fail(EXIT_MACHINE, "cannot run %s: %s", path, strerror(errno));
+    if (!WIFEXITED(status) || WEXITSTATUS(status))
+        fail(EXIT_MACHINE, "%s --shapes %s failed: see build/bench-sim.log", path, shape);
+    *wall = now() - began;
     *cpu = (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
            1e-6 * (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
     *mib = (double)usage.ru_maxrss / 1024;
-    return 1;
 }
 
 int main(void)
 {
     cpu_set_t all, two;
     int cores = 0;
+    speaker = "bench-sim";
     CPU_ZERO(&two);
     if (sched_getaffinity(0, sizeof all, &all) == 0) {
         for (int i = 0; i < CPU_SETSIZE && cores < CORES; ++i)
@@ -92,8 +81,7 @@ int main(void)
         double best = 0, best_cpu = 0, most = 0;
         for (int k = 0; k < REPEATS; ++k) {
             double wall, cpu, mib;
-            if (!run(runs[i].program, runs[i].shape, runs[i].checks, &wall, &cpu, &mib))
-                return 3;
+            run_once(runs[i].program, runs[i].shape, runs[i].checks, &wall, &cpu, &mib);
             if (!k || wall < best)
                 best = wall, best_cpu = cpu;
             most = mib > most ? mib : most;

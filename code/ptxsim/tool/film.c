@@ -42,27 +42,6 @@ static void append_html(struct text *t, const char *words)
     }
 }
 
-// All that a stream has; false if it cannot be read.
-static bool read_all(FILE *file, struct text *t)
-{
-    char buffer[1 << 16];
-    append(t, "", 0);
-    for (size_t n; (n = fread(buffer, 1, sizeof buffer, file)) > 0;)
-        append(t, buffer, n);
-    return !ferror(file);
-}
-
-static char *file_text(const char *path)
-{
-    struct text t = {0};
-    FILE *file = fopen(path, "re");
-    if (!file)
-        return NULL;
-    bool good = read_all(file, &t);
-    fclose(file);
-    return good ? t.data : NULL;
-}
-
 // ---- Source -------------------------------------------------------------------------------------
 
 // Whether an instruction of the kernel stands in a file; *last gets the last line of them.
@@ -88,7 +67,7 @@ static char *compiled_text(const char *program)
     for (int i = 0; i < 2; ++i) {
         char path[8192];
         snprintf(path, sizeof path, "%s/%s/%s.cu", root, folders[i], slash ? slash + 1 : program);
-        char *text = file_text(path);
+        char *text = read_file(path, NULL);
         if (text && strstr(text, "#line "))
             return text;
         free(text);
@@ -124,7 +103,7 @@ static void lines_of_file(json_t *lines, const json_t *kernel, const char *file,
     if (!has_lines(kernel, file, &last))
         return;
     snprintf(path, sizeof path, "%s/%s", root, file);
-    char *text = file_text(access(file, R_OK) == 0 ? file : path);
+    char *text = read_file(access(file, R_OK) == 0 ? file : path, NULL);
     if (!text)
         return;
     for (const char *at = text; *at && number <= last + LINES_AFTER; ++number) {
@@ -274,12 +253,9 @@ static bool is_access(const json_t *kernel, const json_t *fault, const json_t *r
         return false;
     if (type == EVENT_SHARED)
         return json_object_get(fault, "at") &&
-               pattern_has(kernel, number_of(row, 4), number_of(row, 3),
-                           (long)number_at(fault, "at"));
-    return json_object_get(fault, "byte") &&
-           number_of(row, 3) == (long)number_at(fault, "allocation") &&
-           pattern_has(kernel, number_of(row, 5), number_of(row, 4),
-                       (long)number_at(fault, "byte"));
+               pattern_has(kernel, number_of(row, 4), number_of(row, 3), whole_at(fault, "at"));
+    return json_object_get(fault, "byte") && number_of(row, 3) == whole_at(fault, "allocation") &&
+           pattern_has(kernel, number_of(row, 5), number_of(row, 4), whole_at(fault, "byte"));
 }
 
 struct moment {    // where a lane is on its way
@@ -294,7 +270,7 @@ static struct moment moment_of(const json_t *kernel, const json_t *fault, long i
     struct moment now = {0}, last = {0};
     const json_t *row, *block = NULL;
     long warp = -1;
-    size_t i, end = (size_t)number_at(fault, "event");
+    size_t i, end = (size_t)whole_at(fault, "event");
     json_array_foreach (json_object_get(kernel, "events"), i, row) {
         long type = number_of(row, 0);
         if (i >= end && type == EVENT_BLOCK)
@@ -321,15 +297,15 @@ static struct moment moment_of(const json_t *kernel, const json_t *fault, long i
 static bool same_line(const json_t *kernel, const json_t *fault, const struct chain *a,
                       const struct chain *b)
 {
-    long insn = (long)number_at(fault, "insn"), other = (long)number_at(fault, "other");
+    long insn = whole_at(fault, "insn"), other = whole_at(fault, "other");
     if (a->count != b->count || strncmp(a->place[a->count - 1], "?:", 2) == 0)
         return false;
     for (int i = 0; i < a->count; ++i)
         if (strcmp(a->place[i], b->place[i]) != 0)
             return false;
-    struct moment first = moment_of(kernel, fault, other, (long)number_at(fault, "thread"));
-    struct moment second = moment_of(
-        kernel, fault, insn, 32 * (long)number_at(fault, "warp") + (long)number_at(fault, "lane"));
+    struct moment first = moment_of(kernel, fault, other, whole_at(fault, "thread"));
+    struct moment second =
+        moment_of(kernel, fault, insn, 32 * whole_at(fault, "warp") + whole_at(fault, "lane"));
     if (!first.found || !second.found)
         return false;
     return insn == other ? first.rounds == second.rounds
@@ -342,11 +318,11 @@ static bool same_line(const json_t *kernel, const json_t *fault, const struct ch
 static bool comes_late(const json_t *kernel, const json_t *fault)
 {
     const json_t *blocks = json_object_get(kernel, "blocks"), *row;
-    json_int_t insn = (json_int_t)number_at(fault, "insn");
-    json_int_t other = (json_int_t)number_at(fault, "other");
-    json_int_t warp = (json_int_t)number_at(fault, "warp");
-    json_int_t first = (json_int_t)number_at(fault, "thread") / 32;
-    size_t i, end = (size_t)number_at(fault, "event");
+    json_int_t insn = (json_int_t)whole_at(fault, "insn");
+    json_int_t other = (json_int_t)whole_at(fault, "other");
+    json_int_t warp = (json_int_t)whole_at(fault, "warp");
+    json_int_t first = (json_int_t)whole_at(fault, "thread") / 32;
+    size_t i, end = (size_t)whole_at(fault, "event");
     long by_first = 0, before = 0, by_second = 0;
     json_array_foreach (json_object_get(kernel, "events"), i, row) {
         if (i >= end)
@@ -388,9 +364,9 @@ static bool between_ctas(const json_t *kernel, const json_t *fault)
 static void explain_ctas(const json_t *kernel, const json_t *fault, char *text, size_t size)
 {
     char first[600], second[600], mine[64], theirs[64];
-    unsigned thread = (unsigned)number_at(fault, "thread");
-    struct chain a = chain_of(kernel, (long)number_at(fault, "other"));
-    struct chain b = chain_of(kernel, (long)number_at(fault, "insn"));
+    unsigned thread = (unsigned)whole_at(fault, "thread");
+    struct chain a = chain_of(kernel, whole_at(fault, "other"));
+    struct chain b = chain_of(kernel, whole_at(fault, "insn"));
     line_at(&a, 0, first, sizeof first);
     line_at(&b, 0, second, sizeof second);
     cta_name(json_object_get(kernel, "cta"), mine, sizeof mine);
@@ -401,10 +377,10 @@ static void explain_ctas(const json_t *kernel, const json_t *fault, char *text, 
         "lane %u %s them at %s, and %s, warp %.0f, lane %.0f %s them at %s. CTAs run in any "
         "order and at the same time: let one atomic operation do it, or have the second wait "
         "for a release of the first.",
-        number_at(fault, "bytes"), theirs, thread / 32, thread % 32,
+        number_or(fault, "bytes", 0), theirs, thread / 32, thread % 32,
         json_is_true(json_object_get(fault, "wrote")) ? "writes" : "reads", first, mine,
-        number_at(fault, "warp"), number_at(fault, "lane"),
-        stores(kernel, (long)number_at(fault, "insn")) ? "writes" : "reads", second);
+        number_or(fault, "warp", 0), number_or(fault, "lane", 0),
+        stores(kernel, whole_at(fault, "insn")) ? "writes" : "reads", second);
 }
 
 // ---- Addresses that are wrong -------------------------------------------------------------------
@@ -498,7 +474,7 @@ static bool is_within(const char *path, const char *other)
 static bool names_tile(const char *statement, const json_t *tile, bool whole)
 {
     char wanted[256], path[256];
-    read_path(string_at(tile, "name"), wanted, sizeof wanted);
+    read_path(string_or(tile, "name", ""), wanted, sizeof wanted);
     for (const char *at = statement; *at; at += name_length(at) ? name_length(at) : 1) {
         if (!name_length(at) || (at > statement && (at[-1] == '.' || at[-1] == '>')))
             continue;
@@ -513,10 +489,10 @@ static bool names_tile(const char *statement, const json_t *tile, bool whole)
 
 static bool has_byte(const json_t *tile, long at)
 {
-    long bytes = (long)number_at(tile, "element");
+    long bytes = whole_at(tile, "element");
     for (size_t i = 0; i < json_array_size(json_object_get(tile, "dims")); ++i)
         bytes *= number_of(json_object_get(tile, "dims"), i);
-    return at >= (long)number_at(tile, "at") && at < (long)number_at(tile, "at") + bytes;
+    return at >= whole_at(tile, "at") && at < whole_at(tile, "at") + bytes;
 }
 
 // Whether an instruction accesses a tile, in this film: its lowest or its highest lane.
@@ -541,7 +517,7 @@ static const json_t *tile_left(const json_t *kernel, const json_t *tiles, const 
                                const json_t *fault, long insn)
 {
     struct chain c = chain_of(kernel, insn);
-    long at = (long)number_at(fault, "at");
+    long at = whole_at(fault, "at");
     const json_t *tile, *left = NULL;
     bool named = false, known = false; // known: a tile has the byte
     size_t i;
@@ -566,10 +542,10 @@ static bool explain_address(const json_t *kernel, const json_t *tiles, const jso
                             const json_t *fault, const char *name, char *text, size_t size)
 {
     char here[600], there[600], left[256];
-    long insn = (long)number_at(fault, "insn"), other = (long)number_at(fault, "other");
-    unsigned thread = (unsigned)number_at(fault, "thread"), warp = thread / 32, lane = thread % 32;
-    unsigned own_warp = (unsigned)number_at(fault, "warp"),
-             own_lane = (unsigned)number_at(fault, "lane");
+    long insn = whole_at(fault, "insn"), other = whole_at(fault, "other");
+    unsigned thread = (unsigned)whole_at(fault, "thread"), warp = thread / 32, lane = thread % 32;
+    unsigned own_warp = (unsigned)whole_at(fault, "warp"),
+             own_lane = (unsigned)whole_at(fault, "lane");
     bool wrote = json_is_true(json_object_get(fault, "wrote")), writes = stores(kernel, insn);
     struct chain a = chain_of(kernel, other), b = chain_of(kernel, insn);
     line_at(&b, b.count - 1, here, sizeof here);
@@ -595,7 +571,7 @@ static bool explain_address(const json_t *kernel, const json_t *tiles, const jso
         tile = tile_left(kernel, tiles, source, fault, other);
     if (!tile)
         return false;
-    read_path(string_at(tile, "name"), left, sizeof left);
+    read_path(string_or(tile, "name", ""), left, sizeof left);
     snprintf(
         text, size,
         "An address is wrong at %s: the line names %s, but warp %u, lane %u %s %s there, which "
@@ -613,9 +589,9 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
                          const json_t *fault, char *text, size_t size)
 {
     char first[600], second[600], name[256];
-    long insn = (long)number_at(fault, "insn"), other = (long)number_at(fault, "other");
-    unsigned thread = (unsigned)number_at(fault, "thread");
-    unsigned warp = (unsigned)number_at(fault, "warp"), lane = (unsigned)number_at(fault, "lane");
+    long insn = whole_at(fault, "insn"), other = whole_at(fault, "other");
+    unsigned thread = (unsigned)whole_at(fault, "thread");
+    unsigned warp = (unsigned)whole_at(fault, "warp"), lane = (unsigned)whole_at(fault, "lane");
     const char *before = json_is_true(json_object_get(fault, "wrote")) ? "writes" : "reads";
     const char *now = stores(kernel, insn) ? "writes" : "reads";
     struct chain a = chain_of(kernel, other), b = chain_of(kernel, insn);
@@ -632,9 +608,9 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
                                                   : "__syncthreads()";
     if (json_object_get(fault, "byte"))
         snprintf(name, sizeof name, "byte %.0f of an allocation in global memory",
-                 number_at(fault, "byte"));
+                 number_or(fault, "byte", 0));
     else
-        tile_name(tiles, (unsigned)number_at(fault, "at"), name, sizeof name);
+        tile_name(tiles, (unsigned)whole_at(fault, "at"), name, sizeof name);
     if (explain_address(kernel, tiles, source, fault, name, text, size))
         return;
     if (json_is_true(json_object_get(fault, "pending")))
@@ -644,7 +620,7 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
             "warp %u, lane %u began at %s is still on its way. Wait for the copy (its group, or "
             "its mbarrier's phase), then let all threads meet at a barrier.",
             second, warp, lane, now, name, thread / 32, thread % 32, first);
-    else if (strstr(string_at(fault, "text"), "proxy fence"))
+    else if (strstr(string_or(fault, "text", ""), "proxy fence"))
         snprintf(
             text, size,
             "A fence is missing (fence.proxy.async) between %s and %s: warp %u, lane %u writes %s, "
@@ -682,11 +658,11 @@ static void explain_unwritten(const json_t *kernel, const json_t *tiles, const j
 {
     const json_t *events = json_object_get(kernel, "events");
     char name[256], place[600], later[600];
-    struct chain chain = chain_of(kernel, (long)number_at(fault, "insn"));
-    long warp = -1, at = (long)number_at(fault, "at");
+    struct chain chain = chain_of(kernel, whole_at(fault, "insn"));
+    long warp = -1, at = whole_at(fault, "at");
     line_at(&chain, 0, place, sizeof place);
     tile_name(tiles, (unsigned)at, name, sizeof name);
-    for (size_t i = (size_t)number_at(fault, "event"); i < json_array_size(events); ++i) {
+    for (size_t i = (size_t)whole_at(fault, "event"); i < json_array_size(events); ++i) {
         const json_t *row = json_array_get(events, i);
         if (number_of(row, 0) == EVENT_BLOCK)
             warp = number_of(row, 1);
@@ -697,13 +673,14 @@ static void explain_unwritten(const json_t *kernel, const json_t *tiles, const j
         snprintf(text, size,
                  "A wait is missing before %s: warp %.0f, lane %.0f reads %s, which no thread has "
                  "written yet. Warp %ld writes it only later, at %s.",
-                 place, number_at(fault, "warp"), number_at(fault, "lane"), name, warp, later);
+                 place, number_or(fault, "warp", 0), number_or(fault, "lane", 0), name, warp,
+                 later);
         return;
     }
     snprintf(text, size,
              "A write is missing before %s: warp %.0f, lane %.0f reads %s, which no thread of this "
              "CTA has written.",
-             place, number_at(fault, "warp"), number_at(fault, "lane"), name);
+             place, number_or(fault, "warp", 0), number_or(fault, "lane", 0), name);
 }
 
 enum { MOST_WARPS = 32, MOST_MBARRIERS = 256 };
@@ -758,7 +735,7 @@ static void tell_waiting(const json_t *kernel, const json_t *tiles, struct waiti
                          const json_t *const *state, size_t mbarriers, int first, struct text *t)
 {
     char words[2048], place[600], name[256];
-    int warps = (int)number_at(kernel, "warps"), count = 0;
+    int warps = (int)whole_at(kernel, "warps"), count = 0;
     struct waiting *w = &waits[first];
     for (int i = first; i < warps && i < MOST_WARPS; ++i) {
         struct waiting *other = &waits[i];
@@ -795,7 +772,7 @@ static void explain_deadlock(const json_t *kernel, const json_t *tiles, char *te
     const json_t *state[MOST_MBARRIERS];
     struct text t = {0};
     size_t mbarriers = who_waits(kernel, waits, state);
-    int warps = (int)number_at(kernel, "warps");
+    int warps = (int)whole_at(kernel, "warps");
     append(&t, "Nobody goes on", 14);
     for (int w = 0; w < warps && w < MOST_WARPS; ++w)
         if (!waits[w].told) {
@@ -812,9 +789,9 @@ static void explain_deadlock(const json_t *kernel, const json_t *tiles, char *te
 static void explain(const json_t *kernel, const json_t *tiles, const json_t *source,
                     const json_t *fault, char *text, size_t size)
 {
-    const char *kind = string_at(fault, "kind");
+    const char *kind = string_or(fault, "kind", "");
     char place[600] = "";
-    long insn = (long)number_at(fault, "insn");
+    long insn = whole_at(fault, "insn");
     struct chain chain = chain_of(kernel, insn);
     line_at(&chain, 0, place, sizeof place);
     if (between_ctas(kernel, fault))
@@ -831,7 +808,7 @@ static void explain(const json_t *kernel, const json_t *tiles, const json_t *sou
                  "another way. Move it out of the branch.",
                  place);
     else
-        snprintf(text, size, "%s", string_at(fault, "text"));
+        snprintf(text, size, "%s", string_or(fault, "text", ""));
 }
 
 // Whether two faults are the same mistake: their places in the text agree.
@@ -839,10 +816,10 @@ static bool same_mistake(const json_t *kernel, const json_t *a, const json_t *b)
 {
     static const char *const keys[] = {"insn", "other"};
     const json_t *insns = json_object_get(kernel, "instructions");
-    bool same = strcmp(string_at(a, "kind"), string_at(b, "kind")) == 0;
+    bool same = strcmp(string_or(a, "kind", ""), string_or(b, "kind", "")) == 0;
     for (int i = 0; i < 2; ++i) {
-        const json_t *x = json_array_get(insns, (size_t)number_at(a, keys[i]));
-        const json_t *y = json_array_get(insns, (size_t)number_at(b, keys[i]));
+        const json_t *x = json_array_get(insns, (size_t)whole_at(a, keys[i]));
+        const json_t *y = json_array_get(insns, (size_t)whole_at(b, keys[i]));
         for (size_t k = 0; k < 3 && x && y; ++k)
             same &= json_equal(json_array_get(x, k), json_array_get(y, k));
     }
@@ -854,7 +831,7 @@ static bool between_warps(const json_t *kernel, const json_t *fault)
 {
     return json_object_get(fault, "thread") &&
            (between_ctas(kernel, fault) ||
-            (unsigned)number_at(fault, "thread") / 32 != (unsigned)number_at(fault, "warp"));
+            (unsigned)whole_at(fault, "thread") / 32 != (unsigned)whole_at(fault, "warp"));
 }
 
 // Marks all but one of the faults that are the same mistake as "again".
@@ -954,9 +931,9 @@ static char *static_part(const json_t *kernel, const json_t *source, const json_
         if (json_object_get(fault, "again"))
             continue;
         append(&t, "<p><strong>", 11);
-        append_html(&t, string_at(fault, "sentence"));
+        append_html(&t, string_or(fault, "sentence", ""));
         append(&t, "</strong></p>\n<p>", 17);
-        append_html(&t, string_at(fault, "text"));
+        append_html(&t, string_or(fault, "text", ""));
         append(&t, "</p>\n", 5);
     }
     static const char head[] =
@@ -990,7 +967,7 @@ json_t *film_kernel(json_t *recording, const char *name)
     json_t *kernels = json_object_get(recording, "kernels"), *kernel, *first = NULL;
     size_t i;
     json_array_foreach (kernels, i, kernel) {
-        if (name && strcmp(string_at(kernel, "kernel"), name) != 0)
+        if (name && strcmp(string_or(kernel, "kernel", ""), name) != 0)
             continue;
         if (json_array_size(json_object_get(kernel, "faults")))
             return kernel;
@@ -1026,17 +1003,15 @@ static char *packed(const json_t *value)
     int fd = mkstemp(name);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
     if (!file || json_dumpf(value, file, JSON_COMPACT) != 0 || fclose(file) != 0)
-        die(STATUS_BAD, "no temporary file: %s", strerror(errno));
+        fail(EXIT_MACHINE, "no temporary file: %s", strerror(errno));
     snprintf(command, sizeof command, "gzip -6nc %s | base64 -w0", name);
-    struct text t = {0};
     FILE *pipe = popen(command, "re");
-    bool good = pipe && read_all(pipe, &t);
-    if (pipe)
-        good &= pclose(pipe) == 0;
+    char *made = pipe ? read_stream(pipe, NULL) : NULL;
+    bool good = pipe && pclose(pipe) == 0 && made && *made;
     unlink(name);
-    if (!good || !t.size)
-        die(STATUS_BAD, "gzip and base64 cannot be run");
-    return t.data;
+    if (!good)
+        fail(EXIT_MACHINE, "gzip and base64 cannot be run");
+    return made;
 }
 
 // Takes the later half of a film's events off, up to a whole block, and the patterns that only they have.
@@ -1073,7 +1048,7 @@ static char *packed_to_fit(json_t *film)
         size_t own = json_array_size(json_object_get(kernel, "events"));
         size_t theirs = json_array_size(json_object_get(other, "events"));
         if (own + theirs == 0)
-            die(STATUS_BAD, "the program's text alone is more than a page of 8 MB holds");
+            fail(EXIT_MACHINE, "the program's text alone is more than a page of 8 MB holds");
         halve(own >= theirs ? kernel : other);
     }
 }
@@ -1099,9 +1074,9 @@ static char *part(const char *name)
 {
     char path[8192];
     snprintf(path, sizeof path, "%s/code/film/%s", root, name);
-    char *text = file_text(path);
+    char *text = read_file(path, NULL);
     if (!text)
-        die(STATUS_BAD, "%s: %s", path, strerror(errno));
+        fail(EXIT_MACHINE, "%s: %s", path, strerror(errno));
     return text;
 }
 
@@ -1115,13 +1090,13 @@ static void write_page(const char *file, const char *title, json_t *film, char *
     snprintf(temporary, sizeof temporary, "%s.%ld.tmp", file, (long)getpid());
     FILE *out = fopen(temporary, "we");
     if (!out)
-        die(STATUS_BAD, "%s: %s", file, strerror(errno));
+        fail(EXIT_MACHINE, "%s: %s", file, strerror(errno));
     fill(out, part("film.html"), names, values);
     bool failed = ferror(out) != 0;
     if (fclose(out) != 0 || failed || rename(temporary, file) != 0) {
         int why = errno;
         remove(temporary);
-        die(STATUS_BAD, "%s: %s", file, strerror(why));
+        fail(EXIT_MACHINE, "%s: %s", file, strerror(why));
     }
 }
 
@@ -1140,7 +1115,7 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
     const char *slash = strrchr(program, '/');
     json_t *source = source_of(kernel, program, &text), *faults = json_object_get(kernel, "faults");
     json_t *tiles = tiles_of(text ? text : "", json_object_get(kernel, "variables"),
-                             string_at(kernel, "mangled"));
+                             string_or(kernel, "mangled", ""));
     json_t *fault;
     size_t i;
     trim_source(source, kernel);
@@ -1152,12 +1127,12 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
         if (said || json_object_get(fault, "again"))
             continue;
         said = true;
-        printf("%s\n%s\n", string_at(fault, "text"), sentence);
+        printf("%s\n%s\n", string_or(fault, "text", ""), sentence);
     }
     const char *name = slash ? slash + 1 : program; // of a program, or of a recording: NAME.json
     const char *json = strstr(name, ".json");
     size_t stem = json && !json[5] ? (size_t)(json - name) : strlen(name);
-    snprintf(title, sizeof title, "%.*s: %s", (int)stem, name, string_at(kernel, "kernel"));
+    snprintf(title, sizeof title, "%.*s: %s", (int)stem, name, string_or(kernel, "kernel", ""));
     snprintf(number, sizeof number, "%02d", chapter ? chapter : chapter_of(program));
     char *plain = static_part(kernel, source, faults);
     json_t *film = json_pack("{s:s, s:s, s:O, s:o, s:o}", "title", title, "chapter", number,

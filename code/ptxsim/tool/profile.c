@@ -11,19 +11,14 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum { BANKS = 32, LABELS = 9, BINS = 440 };
 
-char root[4096];
 static char report_file[64], trace_file[64];
 
 static void forget_files(void)
@@ -32,35 +27,6 @@ static void forget_files(void)
         unlink(report_file);
     if (trace_file[0])
         unlink(trace_file);
-}
-
-void die(int status, const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    fputs("profile: ", stderr);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
-    va_end(arguments);
-    exit(status);
-}
-
-void *need(void *memory)
-{
-    if (!memory)
-        die(STATUS_BAD, "out of memory");
-    return memory;
-}
-
-double number_at(const json_t *object, const char *key)
-{
-    return json_number_value(json_object_get(object, key));
-}
-
-const char *string_at(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
 }
 
 // ---- Source text --------------------------------------------------------------------------------
@@ -204,7 +170,7 @@ static double unit_count(int unit, const json_t *counts)
 {
     double sum = 0;
     for (int i = 0; i < 3 && units[unit].counters[i]; ++i)
-        sum += number_at(counts, units[unit].counters[i]);
+        sum += number_or(counts, units[unit].counters[i], 0);
     return sum;
 }
 
@@ -220,8 +186,8 @@ static int by_heat(const void *left, const void *right)
         return a->heat < b->heat ? 1 : -1;
     if (a->instructions != b->instructions)
         return a->instructions < b->instructions ? 1 : -1;
-    int order = strcmp(string_at(a->line, "file"), string_at(b->line, "file"));
-    return order ? order : (int)(number_at(a->line, "line") - number_at(b->line, "line"));
+    int order = strcmp(string_or(a->line, "file", ""), string_or(b->line, "file", ""));
+    return order ? order : (int)(number_or(a->line, "line", 0) - number_or(b->line, "line", 0));
 }
 
 // Columns of the terminal; 80 where there is none.
@@ -237,7 +203,7 @@ static json_t *show_kernel(const json_t *kernel, int most, const char *by)
     const json_t *counts = json_object_get(kernel, "counts");
     const json_t *lines = json_object_get(kernel, "lines");
     const json_t *grid = json_object_get(kernel, "grid"), *block = json_object_get(kernel, "block");
-    double launches = number_at(kernel, "launches");
+    double launches = number_or(kernel, "launches", 0);
     const char *binding = string_at(json_object_get(kernel, "l4_floors_us"), "binding");
     size_t count = json_array_size(lines);
     int unit = -1;
@@ -245,9 +211,9 @@ static json_t *show_kernel(const json_t *kernel, int most, const char *by)
         if (strcmp(units[i].unit, by ? by : binding) == 0)
             unit = i;
     if (unit < 0)
-        die(STATUS_BAD, "no kernel's report: its binding unit is \"%s\"", binding);
+        fail(EXIT_MACHINE, "no kernel's report: its binding unit is \"%s\"", binding);
     if (!(launches > 0))
-        die(STATUS_BAD, "no kernel's report: no launches");
+        fail(EXIT_MACHINE, "no kernel's report: no launches");
 
     struct hot_line *hot = need(calloc(count + 1, sizeof *hot));
     double total = unit_count(unit, counts);
@@ -255,11 +221,11 @@ static json_t *show_kernel(const json_t *kernel, int most, const char *by)
         hot[i].line = json_array_get(lines, i);
         const json_t *c = json_object_get(hot[i].line, "counts");
         hot[i].heat = total > 0 ? unit_count(unit, c) / total : 0;
-        hot[i].instructions = number_at(c, "warp_instructions");
+        hot[i].instructions = number_or(c, "warp_instructions", 0);
     }
     qsort(hot, count, sizeof *hot, by_heat);
 
-    printf("%s: %.0f x %.0f x %.0f CTAs of %.0f threads, %s\n", string_at(kernel, "name"),
+    printf("%s: %.0f x %.0f x %.0f CTAs of %.0f threads, %s\n", string_or(kernel, "name", ""),
            json_number_value(json_array_get(grid, 0)), json_number_value(json_array_get(grid, 1)),
            json_number_value(json_array_get(grid, 2)),
            json_number_value(json_array_get(block, 0)) *
@@ -273,8 +239,8 @@ static json_t *show_kernel(const json_t *kernel, int most, const char *by)
     double rest = 1;
     for (size_t i = 0; i < count; ++i) {
         const json_t *c = json_object_get(hot[i].line, "counts");
-        const char *file = string_at(hot[i].line, "file");
-        int line = (int)number_at(hot[i].line, "line");
+        const char *file = string_or(hot[i].line, "file", "");
+        int line = (int)whole_at(hot[i].line, "line");
         char place[280];
         snprintf(place, sizeof place, "%s:%d", short_name(file), line);
         json_array_append_new(shown, json_pack("{s:s, s:i, s:s, s:f, s:O}", "file", file, "line",
@@ -288,9 +254,9 @@ static json_t *show_kernel(const json_t *kernel, int most, const char *by)
         printf("%5.1f%% %6s %6s %7s %6s   %s%*s ", 100 * hot[i].heat,
                short_number(hot[i].instructions / launches),
                short_number((unit_count(2, c)) / launches),
-               short_number((number_at(c, "shared_load_conflicts") +
-                             number_at(c, "shared_store_conflicts") +
-                             number_at(c, "shared_atomic_conflicts")) /
+               short_number((number_or(c, "shared_load_conflicts", 0) +
+                             number_or(c, "shared_store_conflicts", 0) +
+                             number_or(c, "shared_atomic_conflicts", 0)) /
                             launches),
                short_number(unit_count(4, c) / launches), place, shown < 7 ? 7 - shown : 0, "");
         const char *text = source_text(file, line);
@@ -301,7 +267,7 @@ static json_t *show_kernel(const json_t *kernel, int most, const char *by)
     if ((size_t)most < count)
         printf("%5.1f%% in %zu more lines\n", rest > 0 ? 100 * rest : 0, count - (size_t)most);
     json_t *result =
-        json_pack("{s:s, s:f, s:s, s:O, s:o}", "kernel", string_at(kernel, "name"), "launches",
+        json_pack("{s:s, s:f, s:s, s:O, s:o}", "kernel", string_or(kernel, "name", ""), "launches",
                   launches, "sorted_by", units[unit].unit, "counts", counts, "lines", shown);
     free(hot);
     return result;
@@ -333,12 +299,12 @@ static void banks_table(const json_t *trace, const char *place, int warp)
     long best = -1;
     double most = -1, sum = 0, last = -1;
     json_array_foreach (accesses, index, access) {
-        double insn = number_at(access, "instruction");
-        if ((int)number_at(access, "warp") != warp ||
+        double insn = number_or(access, "instruction", 0);
+        if ((int)whole_at(access, "warp") != warp ||
             !stands_at(json_array_get(insns, (size_t)insn), place))
             continue;
-        sum =
-            insn == last ? sum + number_at(access, "wavefronts") : number_at(access, "wavefronts");
+        sum = insn == last ? sum + number_or(access, "wavefronts", 0)
+                           : number_or(access, "wavefronts", 0);
         last = insn;
         if (sum > most) {
             most = sum;
@@ -346,22 +312,20 @@ static void banks_table(const json_t *trace, const char *place, int warp)
         }
     }
     if (best < 0)
-        die(STATUS_BAD, "warp %d makes no access to shared memory at %s", warp, place);
+        fail(EXIT_MACHINE, "warp %d makes no access to shared memory at %s", warp, place);
     const json_t *insn = json_array_get(insns, (size_t)best);
     const char *file = json_string_value(json_array_get(insn, 0));
     int line = (int)json_integer_value(json_array_get(insn, 1)), least = 0, rows = 0, part = 0;
     json_array_foreach (accesses, index, access)
-        if ((long)number_at(access, "instruction") == best &&
-            (int)number_at(access, "warp") == warp)
-            least += (int)number_at(access, "least");
+        if (whole_at(access, "instruction") == best && (int)whole_at(access, "warp") == warp)
+            least += (int)whole_at(access, "least");
     printf("# %s:%d\t%s\t%.0f\t%d\t%s\n", file, line, json_string_value(json_array_get(insn, 3)),
            most, least, source_text(file, line));
     json_array_foreach (accesses, index, access) {
-        if ((long)number_at(access, "instruction") != best ||
-            (int)number_at(access, "warp") != warp)
+        if (whole_at(access, "instruction") != best || (int)whole_at(access, "warp") != warp)
             continue;
         const json_t *lanes = json_object_get(access, "lanes");
-        int bytes = (int)number_at(access, "bytes"), words = bytes > 4 ? bytes / 4 : 1;
+        int bytes = (int)whole_at(access, "bytes"), words = bytes > 4 ? bytes / 4 : 1;
         int together = (int)json_array_size(lanes) / (bytes > 4 ? bytes / 4 : 1), active = 0;
         for (int lane = 0; lane < (int)json_array_size(lanes); ++lane)
             active += json_is_integer(json_array_get(lanes, (size_t)lane));
@@ -425,7 +389,7 @@ static void timeline_table(const json_t *trace, double from, double to)
 {
     const json_t *insns = json_object_get(trace, "instructions");
     const json_t *runs = json_object_get(trace, "runs"), *run;
-    int warps = (int)number_at(trace, "warps");
+    int warps = (int)whole_at(trace, "warps");
     size_t index, count = 0;
     struct label labels[255];
     double end = 0;
@@ -436,7 +400,7 @@ static void timeline_table(const json_t *trace, double from, double to)
     if (to <= from || to > end)
         to = end;
     if (from >= to || warps < 1)
-        die(STATUS_BAD, "the trace has %.0f steps", end);
+        fail(EXIT_MACHINE, "the trace has %.0f steps", end);
     double width = (to - from) / BINS < 1 ? 1 : (to - from) / BINS;
     int bins = (int)((to - from) / width + 0.5);
     float *heat = need(calloc((size_t)warps * (size_t)bins * 256, sizeof *heat));
@@ -466,7 +430,7 @@ static void timeline_table(const json_t *trace, double from, double to)
     struct label sorted[255];
     memcpy(sorted, labels, sizeof sorted);
     qsort(sorted, count, sizeof *sorted, by_steps);
-    printf("# %s\t%.0f\t%.0f\t%d\n", string_at(trace, "kernel"), from, to, warps);
+    printf("# %s\t%.0f\t%.0f\t%d\n", string_or(trace, "kernel", ""), from, to, warps);
     printf("0\twaits at a barrier\n");
     for (size_t i = 0; i < count && i < LABELS; ++i)
         printf("%zu\t%s\n", i + 1, sorted[i].text);
@@ -512,25 +476,12 @@ static void timeline_table(const json_t *trace, double from, double to)
 
 // ---- Running ------------------------------------------------------------------------------------
 
-static void find_root(void)
-{
-    ssize_t length = readlink("/proc/self/exe", root, sizeof root - 1);
-    if (length <= 0) // the grader's box has no /proc: there it is called by its whole path
-        length = snprintf(root, sizeof root, "%s", (const char *)getauxval(AT_EXECFN));
-    root[length > 0 ? length : 0] = '\0';
-    for (int up = 0; up < 2; ++up) { // build/profile
-        char *slash = strrchr(root, '/');
-        if (slash)
-            *slash = '\0';
-    }
-}
-
 static void temporary_file(char *name, size_t size)
 {
     snprintf(name, size, "/tmp/ptxsim-XXXXXX");
     int file = mkstemp(name);
     if (file < 0)
-        die(STATUS_BAD, "no temporary file: %s", strerror(errno));
+        fail(EXIT_MACHINE, "no temporary file: %s", strerror(errno));
     close(file);
 }
 
@@ -542,7 +493,7 @@ static int run_program(char **argv, const char *variable, const char *cta)
     const char *old = getenv("LD_LIBRARY_PATH");
     snprintf(libraries, sizeof libraries, "%s/build/ptxsim", root);
     if (access(libraries, X_OK) != 0)
-        die(STATUS_BAD, "build/ptxsim is missing: make build/ptxsim/libcudart.so.13");
+        fail(EXIT_MACHINE, "build/ptxsim is missing: make build/ptxsim/libcudart.so.13");
     if (old && *old) {
         size_t used = strlen(libraries);
         snprintf(libraries + used, sizeof libraries - used, ":%s", old);
@@ -553,7 +504,7 @@ static int run_program(char **argv, const char *variable, const char *cta)
     snprintf(wanted, sizeof wanted, "%s%s%s", trace_file, cta ? "@" : "", cta ? cta : "");
     pid_t child = fork();
     if (child < 0)
-        die(STATUS_BAD, "cannot run %s: %s", argv[0], strerror(errno));
+        fail(EXIT_MACHINE, "cannot run %s: %s", argv[0], strerror(errno));
     if (child == 0) {
         setenv("LD_LIBRARY_PATH", libraries, 1);
         setenv("PTXSIM_REPORT", report_file, 1);
@@ -581,12 +532,12 @@ static int draw(const char *picture, const char *table, const char *svg)
     if (child == 0) {
         execl(render, render, "picture", picture, table, svg, (char *)NULL);
         fprintf(stderr, "profile: %s: %s\n", render, strerror(errno));
-        _exit(STATUS_BAD);
+        _exit(EXIT_MACHINE);
     }
     int status = 0;
     if (child < 0 || waitpid(child, &status, 0) < 0)
-        die(STATUS_BAD, "cannot run %s: %s", render, strerror(errno));
-    return WIFEXITED(status) ? WEXITSTATUS(status) : STATUS_BAD;
+        fail(EXIT_MACHINE, "cannot run %s: %s", render, strerror(errno));
+    return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_MACHINE;
 }
 
 static json_t *load(const char *name)
@@ -594,9 +545,9 @@ static json_t *load(const char *name)
     json_error_t error;
     json_t *json = json_load_file(name, 0, &error);
     if (!json)
-        die(STATUS_BAD, "%s: %s (line %d)", name, error.text, error.line);
+        fail(EXIT_MACHINE, "%s: %s (line %d)", name, error.text, error.line);
     if (!json_is_array(json_object_get(json, "kernels")))
-        die(STATUS_BAD, "%s: no report of the simulator", name);
+        fail(EXIT_MACHINE, "%s: no report of the simulator", name);
     return json;
 }
 
@@ -606,9 +557,9 @@ static const json_t *find_kernel(const json_t *file, const char *key, const char
     const json_t *kernels = json_object_get(file, "kernels"), *kernel;
     size_t index;
     json_array_foreach (kernels, index, kernel)
-        if (!name || strcmp(string_at(kernel, key), name) == 0)
+        if (!name || strcmp(string_or(kernel, key, ""), name) == 0)
             return kernel;
-    die(STATUS_BAD, name ? "no kernel %s was launched" : "no kernel was launched", name);
+    fail(EXIT_MACHINE, name ? "no kernel %s was launched" : "no kernel was launched", name);
 }
 
 // The CTA that the first fault of a report names, as --cta takes it; NULL: there is none.
@@ -643,20 +594,20 @@ static void make_film(char **argv, bool recorded, const char *kernel, const char
     json_t *file = json_load_file(recorded ? argv[0] : trace_file, 0, NULL);
     json_t *shown = film_kernel(file, kernel);
     if (!shown && kernel)
-        die(STATUS_BAD, "no kernel %s was launched", kernel);
+        fail(EXIT_MACHINE, "no kernel %s was launched", kernel);
     if (!shown && cta)
-        die(STATUS_BAD, "no kernel was launched with a CTA %s", cta);
+        fail(EXIT_MACHINE, "no kernel was launched with a CTA %s", cta);
     if (!shown && status)
-        die(STATUS_BAD, "%s failed (status %d) before a kernel was filmed", argv[0], status);
+        fail(EXIT_MACHINE, "%s failed (status %d) before a kernel was filmed", argv[0], status);
     if (!shown)
-        die(STATUS_BAD, recorded ? "%s: no recording of PTXSIM_FILM" : "%s launched no kernel",
-            argv[0]);
+        fail(EXIT_MACHINE, recorded ? "%s: no recording of PTXSIM_FILM" : "%s launched no kernel",
+             argv[0]);
     const char *second = film_other_cta(shown);
     json_t *other = NULL;
     if (second && !recorded) { // a race of two CTAs: the other one, too
         forget_files();
         run_program(argv, "PTXSIM_FILM", second);
-        other = film_kernel(json_load_file(trace_file, 0, NULL), string_at(shown, "kernel"));
+        other = film_kernel(json_load_file(trace_file, 0, NULL), string_or(shown, "kernel", ""));
     }
     film_page(shown, other, argv[0], chapter, page);
 }
@@ -687,7 +638,7 @@ static int whole(const char *text, const char *option)
     errno = 0;
     long value = strtol(text, &end, 10);
     if (errno || end == text || *end || value < 0 || value > 1000000)
-        die(STATUS_USAGE, "%s: \"%s\" is no whole number up to 1000000", option, text);
+        fail(EXIT_USAGE, "%s: \"%s\" is no whole number up to 1000000", option, text);
     return (int)value;
 }
 
@@ -731,6 +682,7 @@ int main(int argc, char **argv)
     const char *film = NULL;
     bool timeline = false;
     double from = 0, to = 0;
+    speaker = "profile";
     for (int option; (option = getopt_long(argc, argv, "+", options, NULL)) != -1;) {
         switch (option) {
         case HELP: fputs(help, stdout); return 0;
@@ -744,7 +696,7 @@ int main(int argc, char **argv)
         case STEPS: {
             int end = 0;
             if (sscanf(optarg, "%lf:%lf%n", &from, &to, &end) != 2 || optarg[end] || !(from < to))
-                die(STATUS_USAGE, "--steps: \"%s\" is no FROM:TO", optarg);
+                fail(EXIT_USAGE, "--steps: \"%s\" is no FROM:TO", optarg);
             break;
         }
         case CTA: cta = optarg; break;
@@ -752,18 +704,18 @@ int main(int argc, char **argv)
         case FILM: film = optarg; break;
         case VALUES: setenv("PTXSIM_FILM_VALUES", optarg, 1); break;
         case CHAPTER: chapter = whole(optarg, "--chapter"); break;
-        default: return STATUS_USAGE; // getopt has said why
+        default: return EXIT_USAGE; // getopt has said why
         }
     }
     bool known = !by;
     for (int i = 0; by && i < UNITS; ++i)
         known |= strcmp(by, units[i].unit) == 0;
     if (!known)
-        die(STATUS_USAGE, "--by: \"%s\" is none of tensor, exp, shared, issue, dram", by);
+        fail(EXIT_USAGE, "--by: \"%s\" is none of tensor, exp, shared, issue, dram", by);
     if (optind == argc || (banks && timeline) || (svg && !banks && !timeline) ||
         (film && (banks || timeline || by || json))) {
         fputs(help, stderr);
-        return STATUS_USAGE;
+        return EXIT_USAGE;
     }
     find_root();
     atexit(forget_files);
@@ -774,13 +726,13 @@ int main(int argc, char **argv)
         return 0;
     }
     if (!recorded && run_program(argv + optind, picture ? "PTXSIM_TRACE" : NULL, cta) != 0)
-        die(STATUS_BAD, "%s failed", name);
+        fail(EXIT_MACHINE, "%s failed", name);
     json_t *file = load(recorded ? name : picture ? trace_file : report_file);
     char table[] = "/tmp/ptxsim-XXXXXX";
     if (svg) { // the table goes to a file, and plots/render draws it
         int out = mkstemp(table);
         if (out < 0 || dup2(out, STDOUT_FILENO) < 0)
-            die(STATUS_BAD, "no temporary file: %s", strerror(errno));
+            fail(EXIT_MACHINE, "no temporary file: %s", strerror(errno));
         close(out);
     }
     if (picture) {
@@ -802,7 +754,7 @@ int main(int argc, char **argv)
     size_t index;
     find_kernel(file, "name", kernel);
     json_array_foreach (kernels, index, one)
-        if (!kernel || strcmp(string_at(one, "name"), kernel) == 0) {
+        if (!kernel || strcmp(string_or(one, "name", ""), kernel) == 0) {
             if (json_array_size(shown))
                 putchar('\n');
             json_array_append_new(shown, show_kernel(one, lines, by));
@@ -810,7 +762,7 @@ int main(int argc, char **argv)
     if (json) {
         json_t *all = json_pack("{s:o}", "kernels", shown);
         if (json_dump_file(all, json, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0)
-            die(STATUS_BAD, "%s: cannot be written", json);
+            fail(EXIT_MACHINE, "%s: cannot be written", json);
     }
     return 0;
 }

@@ -728,14 +728,13 @@ const char *tile_name(const json_t *tiles, unsigned address, char *name, size_t 
     size_t i;
     json_array_foreach (tiles, i, tile) {
         const json_t *dims = json_object_get(tile, "dims");
-        unsigned at = (unsigned)number_at(tile, "at"),
-                 element = (unsigned)number_at(tile, "element");
+        unsigned at = (unsigned)whole_at(tile, "at"), element = (unsigned)whole_at(tile, "element");
         unsigned index = (address - at) / element, count = 1;
         for (size_t k = 0; k < json_array_size(dims); ++k)
             count *= (unsigned)json_integer_value(json_array_get(dims, k));
         if (address < at || index >= count)
             continue;
-        size_t used = (size_t)snprintf(name, size, "%s", string_at(tile, "name"));
+        size_t used = (size_t)snprintf(name, size, "%s", string_or(tile, "name", ""));
         for (size_t k = 0; k < json_array_size(dims) && used < size; ++k) {
             count /= (unsigned)json_integer_value(json_array_get(dims, k));
             used += (size_t)snprintf(name + used, size - used, "[%u]", index / count);

@@ -2,19 +2,13 @@
 #ifndef PTXSIM_TOOL_H
 #define PTXSIM_TOOL_H
 
-#include <jansson.h>
-#include <stdbool.h>
-#include <stddef.h>
+#include "host/host.h"
 
-enum { STATUS_USAGE = 2, STATUS_BAD = 3 };
-
-extern char root[4096]; // of the repository
-
-// One line on stderr, "profile: …"; exits.
-_Noreturn void die(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void *need(void *memory); // dies of NULL
-double number_at(const json_t *object, const char *key);
-const char *string_at(const json_t *object, const char *key);
+// The whole number at a path, 0 where there is none.
+static inline long whole_at(const json_t *json, const char *path)
+{
+    return (long)number_or(json, path, 0);
+}
 
 // ---- Films (film.c) -----------------------------------------------------------------------------
 

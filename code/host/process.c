@@ -1,7 +1,6 @@
 // process.c: programs as processes.
-#include "lab.h"
+#include "host.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,13 +12,6 @@
 #include <unistd.h>
 
 enum { LAST_WORDS_SECONDS = 3 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec + 1e-9 * t.tv_nsec;
-}
 
 // An unnamed file: nothing to remove, whatever happens.
 static int scratch(void)
@@ -140,7 +132,7 @@ const char *last_line(char *err)
     return newline ? newline + 1 : length ? err : "no message";
 }
 
-bool child_start(struct child *child, char *const argv[], char *const env[])
+bool process_start(struct process *child, char *const argv[], char *const env[])
 {
     int in[2], out[2];
     if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC))
@@ -155,7 +147,7 @@ bool child_start(struct child *child, char *const argv[], char *const env[])
     return child->in && child->out;
 }
 
-json_t *child_ask(struct child *child, const char *request, int seconds)
+json_t *process_ask(struct process *child, const char *request, int seconds)
 {
     char line[4096];
     if (fprintf(child->in, "%s\n", request) < 0 || fflush(child->in) == EOF)
@@ -168,34 +160,7 @@ json_t *child_ask(struct child *child, const char *request, int seconds)
     return json_loads(line, 0, NULL);
 }
 
-void add_clock(struct clock_span *span, json_t *answer)
-{
-    double low = number_at(answer, "clock.low_mhz"), high = number_at(answer, "clock.high_mhz");
-    double watts = number_at(answer, "clock.watts");
-    struct clock_span said = {1, low, high, watts > 0 ? watts : 0};
-    if (low > 0 && high >= low)
-        clock_span_join(span, &said);
-}
-
-void put_clock(json_t *object, const struct clock_span *span)
-{
-    if (span->readings > 0)
-        json_object_set_new(object, "clock",
-                            json_pack("{s:i, s:f, s:f, s:f, s:b}", "readings", span->readings,
-                                      "low_mhz", span->low_mhz, "high_mhz", span->high_mhz, "watts",
-                                      span->watts, "moved", clock_moved(span)));
-}
-
-double child_batch(struct child *child, int seconds, struct clock_span *clock)
-{
-    json_t *answer = child_ask(child, "batch", seconds);
-    double time = number_at(answer, "p50_us");
-    add_clock(clock, answer);
-    json_decref(answer);
-    return time > 0 ? time : -1;
-}
-
-struct output child_finish(struct child *child, int seconds)
+struct output process_finish(struct process *child, int seconds)
 {
     struct output output = {0};
     fclose(child->in);
@@ -204,15 +169,4 @@ struct output child_finish(struct child *child, int seconds)
     output.out = strdup("");
     output.err = contents(child->err);
     return output;
-}
-
-bool gpu_here(void)
-{
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW);
-    if (driver && dlsym(driver, "ptxsim_version")) // the simulator's
-        driver = NULL;
-    int (*init)(unsigned) = driver ? (int (*)(unsigned))dlsym(driver, "cuInit") : NULL;
-    int (*count)(int *) = driver ? (int (*)(int *))dlsym(driver, "cuDeviceGetCount") : NULL;
-    int devices = 0;
-    return init && count && init(0) == 0 && count(&devices) == 0 && devices > 0;
 }

@@ -1,0 +1,73 @@
+// say.c: the line in which a program fails, texts, the line that says what is under way.
+#include "host.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum { QUIET_SECONDS = 5 };
+
+const char *speaker = "?";
+
+void fail(int status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fflush(stdout);
+    done();
+    fprintf(stderr, "%s: ", speaker);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    exit(status);
+}
+
+void *need(void *memory)
+{
+    if (!memory)
+        fail(EXIT_MACHINE, "out of memory");
+    return memory;
+}
+
+char *text(const char *format, ...)
+{
+    char *string;
+    va_list args;
+    va_start(args, format);
+    if (vasprintf(&string, format, args) < 0)
+        string = need(NULL);
+    va_end(args);
+    return string;
+}
+
+static char under_way[128]; // what is being done; empty: nothing
+static int told;            // the second that its line shows
+
+void doing(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(under_way, sizeof under_way, format, args);
+    va_end(args);
+    told = -1;
+    still_doing(0);
+}
+
+void still_doing(double seconds)
+{
+    int shown = seconds < QUIET_SECONDS ? 0 : (int)seconds;
+    if (!*under_way || shown == told || !isatty(STDERR_FILENO))
+        return;
+    fflush(stdout);
+    fprintf(stderr, "\r\033[K  %s ...", under_way);
+    if (shown)
+        fprintf(stderr, " %d s", shown);
+    told = shown;
+}
+
+void done(void)
+{
+    if (*under_way && isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+    *under_way = '\0';
+}
