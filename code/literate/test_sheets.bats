@@ -422,6 +422,8 @@ weave_latex() {
 
 @test "the book has the sheet's points, task, hints and questions; the chapter has the solution" {
     tangle
+    mkdir -p plots/runs/simulator # as check-labs has graded one of the two planted bugs
+    echo '{"lab02": {"total": 90, "planted": {"negative": 1.6}}}' >plots/runs/simulator/grades.json
     book
     grep -q '<td><code>registers</code></td><td>≤ 128</td><td style="text-align: right">5</td>' build/book.html
     grep -q 'Task 1: Add it up' build/book.html
@@ -429,7 +431,7 @@ weave_latex() {
     grep -q 'Hints to task 1' build/book.html
     grep -q 'Question 1 (5 points).' build/book.html
     grep -q 'must be caught by: correctness' build/book.html
-    grep -q '· costs up to 90 points: correct, hidden, races; limits<' build/book.html
+    grep -q '· costs 88.4 of 90 points: correct, hidden, races; limits<' build/book.html
     grep -q '· costs up to 30 points: races, hidden<' build/book.html
     run -1 grep -q 'An aim' build/book.html # there is none, so no rule about it
     [ "$(grep -c 'total += .*1' build/book.html)" -ge 1 ]

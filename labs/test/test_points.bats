@@ -98,3 +98,27 @@ for path in sys.argv[1:]:
 assert graded >= 17
 END
 }
+
+# What the book says that a planted bug costs at most (code/literate/sheets.lua) is what the judge's points of the graded
+# ones say: none that leaves the aim costs more, and one that fails every case costs just that.
+@test "a planted bug costs what its sheet says at most, by the judge's own points" {
+    python3 - plots/runs/simulator/grades.json build/labs/lab*.json <<'END'
+import json, sys
+grades, exact, compared = json.load(open(sys.argv[1])), set(), 0
+for path in sys.argv[2:]:
+    lab = json.load(open(path))
+    graded = grades.get("lab%02d" % lab["lab"], {})
+    aims = sum(item["points"] for item in lab["points"] if "from" in item)
+    for bug in lab["mutants"]:
+        if bug["program"] != lab["program"] or "planted" not in graded:
+            continue
+        cost = graded["total"] - graded["planted"][bug["name"]]
+        if graded["total"] - cost < aims / 2: # it has lost the aim
+            continue
+        compared += 1
+        assert cost <= bug["costs"] + 0.1, (path, bug, cost)
+        if abs(cost - bug["costs"]) < 0.1 and "correct" in bug["loses"]:
+            exact.add(lab["lab"])
+assert compared >= 40 and {3, 4, 6} <= exact, (compared, exact)
+END
+}
