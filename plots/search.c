@@ -65,9 +65,7 @@ void pairs_table(const char *path)
     struct timed {
         int knob[KNOBS];
         double score;
-    } *all = calloc(count, sizeof *all);
-    if (all == NULL)
-        fail(BAD_RECORD, "out of memory");
+    } *all = need(calloc(count, sizeof *all));
     for (size_t i = 1; i < count; i++) {
         json_t *line = json_array_get(lines, i);
         const char *knobs = words(line, path, "knobs", "");

@@ -32,6 +32,9 @@ void fail(int status, const char *format, ...) __attribute__((noreturn, format(p
 // printf into a new string.
 char *text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+// A whole number that somebody has typed; fails where it is none, or beyond these.
+int whole(const char *what, const char *word, int least, int most);
+
 // Memory that was asked for; fails where it is NULL.
 void *need(void *memory);
 
@@ -68,6 +71,7 @@ void find_root(void); // by the place of this program, which is in build/
 bool gpu_here(void);        // whether there are a driver and a GPU
 const char *gpu_name(void); // NULL: there is none
 double now(void);           // seconds, of a clock that is never set
+const char *date_now(void); // as a record has it: 2026-11-21T09:00:00Z
 
 // ---- Processes (process.c) ----------------------------------------------------------------------
 

@@ -1,6 +1,7 @@
 // say.c: the line in which a program fails, texts, the line that says what is under way.
 #include "host.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -20,6 +21,16 @@ void fail(int status, const char *format, ...)
     fputc('\n', stderr);
     va_end(args);
     exit(status);
+}
+
+int whole(const char *what, const char *word, int least, int most)
+{
+    char *end;
+    errno = 0;
+    long value = strtol(word, &end, 10);
+    if (*word < '0' || *word > '9' || *end || errno || value < least || value > most)
+        fail(EXIT_USAGE, "%s: \"%s\" is no whole number from %d to %d", what, word, least, most);
+    return (int)value;
 }
 
 void *need(void *memory)

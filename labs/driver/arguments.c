@@ -47,17 +47,6 @@ static void usage(void)
            lab.rounds, lab.film_shape, lab.number);
 }
 
-static int whole(const char *option, const char *word, long least, long most)
-{
-    char *end;
-    errno = 0;
-    long value = strtol(word, &end, 10);
-    if (end == word || *end || errno || value < least || value > most)
-        fail(EXIT_USAGE, "%s: \"%s\" is no whole number from %ld to %ld", option, word, least,
-             most);
-    return value;
-}
-
 // The gate of a resource that the driver knows.
 static struct gate *gate_of(const char *option, const char *name)
 {

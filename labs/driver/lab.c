@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 struct side before, after;
@@ -180,12 +179,9 @@ static void compile_student(struct side *side, const char *source)
 
 static void begin_record(void)
 {
-    char date[32];
-    time_t t = time(NULL);
-    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&t));
     gates_said = json_array();
     record = json_pack("{s:i, s:i, s:s, s:s, s:s*, s:s}", "record", 1, "lab", lab.number, "date",
-                       date, "runtime",
+                       date_now(), "runtime",
                        lab.plain ? "cpu"
                        : on_gpu  ? "gpu"
                                  : "simulator",

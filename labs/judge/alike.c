@@ -24,14 +24,6 @@ struct prints {
     int count;
 };
 
-static void *grown(void *old, size_t bytes)
-{
-    void *new = realloc(old, bytes);
-    if (!new)
-        fail(EXIT_MACHINE, "out of memory");
-    return new;
-}
-
 // ---- Tokens -------------------------------------------------------------------------------------
 
 static bool is_name(char c) // letters of any alphabet, too
@@ -154,7 +146,7 @@ static struct print *tokens_of(const struct source *source, bool preprocessed, i
             next = past_token(s, end, &kind);
         if (token) {
             if (*count == room)
-                tokens = grown(tokens, (size_t)(room = 2 * room + 1024) * sizeof *tokens);
+                tokens = need(realloc(tokens, (size_t)(room = 2 * room + 1024) * sizeof *tokens));
             tokens[(*count)++] = (struct print){kind, line};
         }
         line_begins = !token && (line_begins || next[-1] == '\n');
@@ -199,7 +191,7 @@ static void add_prints_of(struct prints *p, const struct source *source, bool pr
         if (least == last)
             continue;
         last = least;
-        p->at = grown(p->at, ((size_t)p->count + 1) * sizeof *p->at);
+        p->at = need(realloc(p->at, ((size_t)p->count + 1) * sizeof *p->at));
         p->at[p->count++] = tokens[least];
     }
     free(tokens);
@@ -236,7 +228,7 @@ static struct prints of_the_book(void)
         (void)glob(pattern, GLOB_APPEND, NULL, &found); // a folder that is not there has none
         free(pattern);
     }
-    struct source *sources = grown(NULL, (2 * found.gl_pathc + 1) * sizeof *sources);
+    struct source *sources = need(realloc(NULL, (2 * found.gl_pathc + 1) * sizeof *sources));
     struct source *plain = sources + found.gl_pathc;
     for (size_t i = 0; i < found.gl_pathc; ++i)
         if ((sources[count] = source_of(found.gl_pathv[i])).text)
@@ -317,12 +309,10 @@ static int by_percent(const void *a, const void *b)
 
 int find_alike(const char *path, const struct entry *entries, int count)
 {
-    struct prints book = of_the_book(), *own = calloc((size_t)count + 1, sizeof *own);
+    struct prints book = of_the_book(), *own = need(calloc((size_t)count + 1, sizeof *own));
     struct pair *pairs = NULL;
     int found = 0;
 
-    if (!own)
-        fail(EXIT_MACHINE, "out of memory");
     for (int i = 0; i < count; ++i) {
         if (entries[i].source)
             own[i] = own_prints(&entries[i], &book);
@@ -332,7 +322,7 @@ int find_alike(const char *path, const struct entry *entries, int count)
             struct pair pair = compare(own, i, j);
             if (pair.percent < PERCENT_LEAST)
                 continue;
-            pairs = grown(pairs, ((size_t)found + 1) * sizeof *pairs);
+            pairs = need(realloc(pairs, ((size_t)found + 1) * sizeof *pairs));
             pairs[found++] = pair;
         }
     if (found)

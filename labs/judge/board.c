@@ -48,12 +48,10 @@ static void write_name(FILE *to, const char *name)
 
 int write_board(FILE *to, const json_t *const results[], int count)
 {
-    struct place *places = calloc((size_t)count + 1, sizeof *places);
+    struct place *places = need(calloc((size_t)count + 1, sizeof *places));
     const char *gpu = NULL;
     int timed = 0;
 
-    if (!places)
-        fail(EXIT_MACHINE, "out of memory");
     for (int i = 0; i < count; ++i) {
         const json_t *speed = json_object_get(results[i], "speed");
         const char *on = json_string_value(json_object_get(results[i], "gpu"));
@@ -88,10 +86,8 @@ int write_board(FILE *to, const json_t *const results[], int count)
 
 int print_board(char *const paths[], int count)
 {
-    const json_t **results = calloc((size_t)count + 1, sizeof *results);
+    const json_t **results = need(calloc((size_t)count + 1, sizeof *results));
 
-    if (!results)
-        fail(EXIT_MACHINE, "out of memory");
     for (int i = 0; i < count; ++i) {
         json_t *result = json_load_file(paths[i], 0, NULL);
         if (!json_is_object(result) || (int)number_or(result, "lab", 0) != sheet.number)

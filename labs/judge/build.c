@@ -135,9 +135,7 @@ bool take_file(const struct stream *made, size_t *at, char **bytes, size_t *size
     *at = (size_t)(end + 1 - made->bytes);
     if (*size == 0 || *size > made->size - *at)
         return false;
-    *bytes = malloc(*size + 1);
-    if (!*bytes)
-        fail(EXIT_MACHINE, "out of memory");
+    *bytes = need(malloc(*size + 1));
     memcpy(*bytes, made->bytes + *at, *size);
     (*bytes)[*size] = '\0';
     *at += *size;
@@ -337,11 +335,9 @@ static bool is_include(const char *line, const char *end)
 static struct source without_includes(const struct source *source)
 {
     const char *end = source->text + source->bytes;
-    char *own = malloc(source->bytes + 1), *to = own;
+    char *own = need(malloc(source->bytes + 1)), *to = own;
     bool dropped = false, joined = false;
 
-    if (!own)
-        fail(EXIT_MACHINE, "out of memory");
     for (const char *line = source->text, *next; line < end; line = next) {
         const char *stop = memchr(line, '\n', (size_t)(end - line)), *last = stop ? stop : end;
         next = stop ? stop + 1 : end;
@@ -406,12 +402,10 @@ static void preprocess_anew(const struct source *const sources[], struct source 
 
 void preprocess(const struct source sources[], struct source plain[], int count)
 {
-    const struct source **from = calloc((size_t)count + 1, sizeof *from);
-    struct source **to = calloc((size_t)count + 1, sizeof *to);
+    const struct source **from = need(calloc((size_t)count + 1, sizeof *from));
+    struct source **to = need(calloc((size_t)count + 1, sizeof *to));
     int missing = 0;
 
-    if (!from || !to)
-        fail(EXIT_MACHINE, "out of memory");
     for (int i = 0; i < count; ++i) {
         char *path = plain_path(&sources[i]);
         if (!plain_take(&plain[i], path)) {

@@ -225,9 +225,7 @@ static void take_head(const struct problem *p, int index, const float table[256]
 static void *of_vectors(size_t elements) // zeros
 {
     size_t bytes = elements * sizeof(float);
-    void *room = aligned_alloc(sizeof(vec), bytes);
-    if (!room)
-        fail(EXIT_MACHINE, "out of memory for a case");
+    void *room = need(aligned_alloc(sizeof(vec), bytes));
     return memset(room, 0, bytes);
 }
 
@@ -260,10 +258,8 @@ static char *joined_inputs(const struct shape *shape, const void *const parts[])
 {
     size_t bytes[INPUTS_MAX];
     int count = input_sizes(shape, bytes);
-    char *inputs = malloc(input_bytes(shape)), *at = inputs;
+    char *inputs = need(malloc(input_bytes(shape))), *at = inputs;
 
-    if (!inputs)
-        fail(EXIT_MACHINE, "out of memory for a case");
     for (int i = 0; i < count; at += bytes[i++])
         memcpy(at, parts[i], bytes[i]);
     return inputs;
@@ -342,10 +338,8 @@ static void fill_with_stale(const struct grade_case *c)
 static uint16_t *halves_of(const float *values, size_t rows,
                            size_t (*row)(const struct shape *, size_t), const struct shape *shape)
 {
-    uint16_t *halves = malloc(rows * HEAD_DIM * sizeof *halves);
+    uint16_t *halves = need(malloc(rows * HEAD_DIM * sizeof *halves));
 
-    if (!halves)
-        fail(EXIT_MACHINE, "out of memory for a case");
     for (size_t i = 0; i < rows * HEAD_DIM; ++i)
         halves[i] = half_from_float(values[row(shape, i / HEAD_DIM) * HEAD_DIM + i % HEAD_DIM]);
     return halves;

@@ -62,10 +62,8 @@ static char *squeeze(char *to, const struct source *source)
 // not look. New.
 static struct source squeezed(const struct source source[2])
 {
-    char *words = malloc(source[0].bytes + source[1].bytes + 3);
+    char *words = need(malloc(source[0].bytes + source[1].bytes + 3));
 
-    if (!words)
-        fail(EXIT_MACHINE, "out of memory");
     char *to = squeeze(squeeze(words, &source[0]), &source[1]);
     *to = '\0';
     return (struct source){words, (size_t)(to - words)};

@@ -82,14 +82,12 @@ static char *read_regular(int folder, const char *name, size_t *bytes, char **wh
         return NULL;
     }
     size_t room = SOURCE_BYTES_MAX + 1;
-    char *source = malloc(room + 1);
+    char *source = need(malloc(room + 1));
     ssize_t n;
     *bytes = 0;
     while (source && *bytes < room && (n = read(fd, source + *bytes, room - *bytes)) > 0)
         *bytes += (size_t)n;
     close(fd);
-    if (!source)
-        fail(EXIT_MACHINE, "out of memory");
     source[*bytes] = '\0';
     if (*bytes < room && (*why = no_text(source, *bytes))) {
         free(source);
@@ -221,9 +219,7 @@ static struct entry *list(const char *path, int *count)
         }
         if (*count == ENTRIES_MAX)
             fail(EXIT_USAGE, "more than %d submissions", ENTRIES_MAX);
-        entries = realloc(entries, ((size_t)*count + 1) * sizeof *entries);
-        if (!entries)
-            fail(EXIT_MACHINE, "out of memory");
+        entries = need(realloc(entries, ((size_t)*count + 1) * sizeof *entries));
         entries[(*count)++] = (struct entry){.file = text("%s", e->d_name)};
     }
     closedir(folder);
@@ -650,11 +646,9 @@ static void write_reports(const char *out, const struct entry *entries, int coun
 
 static void write_class_board(const char *out, const struct entry *entries, int count)
 {
-    const json_t **results = calloc((size_t)count + 1, sizeof *results);
+    const json_t **results = need(calloc((size_t)count + 1, sizeof *results));
     char *path = text("%s/board.md", out);
 
-    if (!results)
-        fail(EXIT_MACHINE, "out of memory");
     for (int i = 0; i < count; ++i)
         results[i] = entries[i].result;
     FILE *to = fopen(path, "we");

@@ -189,9 +189,7 @@ static void make_room(void)
     off_t bytes = 0;
 
     if (glob(pattern, GLOB_NOSORT, NULL, &found) == 0) {
-        struct entry_file *files = calloc(found.gl_pathc, sizeof *files);
-        if (!files)
-            fail(EXIT_MACHINE, "out of memory");
+        struct entry_file *files = need(calloc(found.gl_pathc, sizeof *files));
         for (size_t i = 0; i < found.gl_pathc; ++i) {
             files[i].path = found.gl_pathv[i];
             if (stat(files[i].path, &about) == 0) {

@@ -106,10 +106,8 @@ static bool is_disguise(unsigned code)
 char *cleaned(const char *line, size_t bytes)
 {
     const unsigned char *s = (const unsigned char *)line;
-    char *clean = malloc(4 * bytes + 1), *at = clean;
+    char *clean = need(malloc(4 * bytes + 1)), *at = clean;
 
-    if (!clean)
-        fail(EXIT_MACHINE, "out of memory");
     for (size_t i = 0; i < bytes;) {
         size_t n = utf8(s + i, bytes - i);
         bool control = (s[i] < 0x20 && s[i] != '\n') || s[i] == 0x7f ||
@@ -137,16 +135,6 @@ bool is_timed(void)
 }
 
 // ---- Options ------------------------------------------------------------------------------------
-
-static int whole(const char *option, const char *said, int least, int most)
-{
-    char *end;
-    long value = strtol(said, &end, 10);
-    if (!*said || *end || value < least || value > most)
-        fail(EXIT_USAGE, "--%s: \"%s\": write a whole number from %d to %d", option, said, least,
-             most);
-    return (int)value;
-}
 
 // A line of random hex digits in build/grade; *made: nobody had made it before. Another judge may be
 // about to: the file appears as a whole, and the first one stays.
@@ -331,7 +319,7 @@ static void parse(int argc, char **argv)
     options.penalty = -1;
     for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
         switch (option) {
-        case LAB: options.lab = whole("lab", optarg, 2, 99); break;
+        case LAB: options.lab = whole("--lab", optarg, 2, 99); break;
         case SECRET: options.secret_file = optarg; break;
         case JSON: options.json = optarg; break;
         case GRADESCOPE: options.gradescope = optarg; break;
@@ -341,10 +329,10 @@ static void parse(int argc, char **argv)
         case BOARD: options.board = true; break;
         case DEADLINE: options.deadline = optarg; break;
         case TIMES: options.times = optarg; break;
-        case LATE_DAYS: options.late_days = whole("late-days", optarg, 0, 365); break;
-        case PENALTY: options.penalty = whole("penalty", optarg, 0, 100); break;
-        case JOBS: options.jobs = whole("jobs", optarg, 1, 256); break;
-        case WALL: options.wall = whole("wall", optarg, 1, 86400); break;
+        case LATE_DAYS: options.late_days = whole("--late-days", optarg, 0, 365); break;
+        case PENALTY: options.penalty = whole("--penalty", optarg, 0, 100); break;
+        case JOBS: options.jobs = whole("--jobs", optarg, 1, 256); break;
+        case WALL: options.wall = whole("--wall", optarg, 1, 86400); break;
         case FRESH: options.fresh = true; break;
         case ITEM: options.item = optarg; break;
         case NO_GPU: options.cpu_only = true; break;

@@ -128,10 +128,8 @@ static const char *read_record(char *lines, bool ended_well, struct known_launch
     char *rest = NULL;
     const char *wrong = NULL, *refused = NULL;
 
-    FILE *steps = open_memstream(&k->steps, &k->steps_bytes);
+    FILE *steps = need(open_memstream(&k->steps, &k->steps_bytes));
 
-    if (!steps)
-        fail(EXIT_MACHINE, "out of memory");
     k->count = 0;
     memset(k->launches, 0, sizeof k->launches);
     for (char *line = strtok_r(lines, "\n", &rest); line && !wrong;
@@ -175,11 +173,9 @@ static bool same_places(const struct places *a, const struct places *b)
 // array; NULL: the digits are no permutation.
 static uint16_t *read_order(const char *digits, size_t count)
 {
-    uint16_t *order = malloc(count * sizeof *order);
-    bool *seen = calloc(count, sizeof *seen), good = strlen(digits) == 4 * count;
+    uint16_t *order = need(malloc(count * sizeof *order));
+    bool *seen = need(calloc(count, sizeof *seen)), good = strlen(digits) == 4 * count;
 
-    if (!order || !seen)
-        fail(EXIT_MACHINE, "out of memory");
     for (size_t i = 0; i < count && good; ++i) {
         char number[5] = {digits[4 * i], digits[4 * i + 1], digits[4 * i + 2], digits[4 * i + 3]};
         unsigned long place = strtoul(number, NULL, 16);

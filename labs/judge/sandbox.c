@@ -477,9 +477,7 @@ static bool drain(struct stream *s)
         return false;
     size_t keep = s->size + (size_t)n <= s->limit ? (size_t)n : s->limit - s->size;
     s->over = s->over || keep < (size_t)n;
-    s->bytes = realloc(s->bytes, s->size + keep + 1);
-    if (!s->bytes)
-        fail(EXIT_MACHINE, "out of memory");
+    s->bytes = need(realloc(s->bytes, s->size + keep + 1));
     memcpy(s->bytes + s->size, buffer, keep);
     s->size += keep;
     s->bytes[s->size] = '\0';
@@ -525,9 +523,7 @@ struct boxed box_run(const struct box *box, char *const argv[], double seconds, 
     for (int i = 0; i < 3; ++i) {
         make_pipe(ends[i]);
         streams[i]->fd = ends[i][0];
-        streams[i]->bytes = calloc(1, 1);
-        if (!streams[i]->bytes)
-            fail(EXIT_MACHINE, "out of memory");
+        streams[i]->bytes = need(calloc(1, 1));
     }
     int in = nothing(O_RDONLY);
     pid_t pid = start(box, argv, in, ends[0][1], ends[1][1], ends[2][1]);

@@ -117,14 +117,14 @@ static int search(struct submission *s, const struct landscape *l, int seed, boo
 
 struct searches search_journal(struct submission *s)
 {
-    struct landscape *l = calloc(1, sizeof *l);
+    struct landscape *l = need(calloc(1, sizeof *l));
     struct searches all = {.cases = json_array()};
     int counts[REPLAY_SEEDS];
     bool late = false;
     char why[512];
 
-    if (!l || !landscape_read(l, text("%s/%s", root, sheet.journal), why, sizeof why))
-        fail(EXIT_MACHINE, "%s", l ? why : "out of memory");
+    if (!landscape_read(l, text("%s/%s", root, sheet.journal), why, sizeof why))
+        fail(EXIT_MACHINE, "%s", why);
     look_at_children(s, &all, &late);
     for (int i = 0; i < REPLAY_SEEDS; ++i) {
         struct game g;
@@ -141,12 +141,10 @@ struct searches search_journal(struct submission *s)
 
 struct searches search_drawn(struct submission *s, bool late)
 {
-    struct landscape *l = calloc(1, sizeof *l);
+    struct landscape *l = need(calloc(1, sizeof *l));
     struct searches all = {.cases = json_array()};
     int counts[REPLAY_DRAWN];
 
-    if (!l)
-        fail(EXIT_MACHINE, "out of memory");
     for (int i = 0; i < REPLAY_DRAWN; ++i) {
         struct game g;
         landscape_draw(l, secret_draw("lab %d landscape %d", sheet.number, i));

@@ -166,10 +166,8 @@ static void write_into(const char *folder, const char *name, const char *bytes, 
 
 static char *doubled(const char *path) // for Slurm, to which %a in a file's name is a number
 {
-    char *name = malloc(2 * strlen(path) + 1), *at = name;
+    char *name = need(malloc(2 * strlen(path) + 1)), *at = name;
 
-    if (!name)
-        fail(EXIT_MACHINE, "out of memory");
     for (; *path; *at++ = *path++)
         if (*path == '%')
             *at++ = '%';
@@ -179,10 +177,8 @@ static char *doubled(const char *path) // for Slurm, to which %a in a file's nam
 
 static char *quoted(const char *word) // for the shell
 {
-    char *quote = malloc(4 * strlen(word) + 3), *at = quote;
+    char *quote = need(malloc(4 * strlen(word) + 3)), *at = quote;
 
-    if (!quote)
-        fail(EXIT_MACHINE, "out of memory");
     *at++ = '\'';
     for (; *word; ++word) {
         if (*word == '\'')
@@ -610,12 +606,10 @@ static void clear_away(const struct waiting *w)
 void slurm_grade(struct entry *entries, int count, tell_entry *tell)
 {
     struct waiting w = {.entries = entries, .count = count, .tell = tell};
-    int *of = calloc((size_t)count, sizeof *of), some = 0;
+    int *of = need(calloc((size_t)count, sizeof *of)), some = 0;
     const struct spool *s;
 
-    w.failed = calloc((size_t)count, sizeof *w.failed);
-    if (!w.failed || !of)
-        fail(EXIT_MACHINE, "out of memory");
+    w.failed = need(calloc((size_t)count, sizeof *w.failed));
     mkdir(text("%s/build/grade/slurm", root), 0700);
     for (int i = 0; i < count; ++i) {
         if (options.fresh)

@@ -64,11 +64,9 @@ static struct turned make_turned(const struct grade_case *cases, int round, int 
 static bool turned_right(const struct turned *t, const uint16_t *out, char **why)
 {
     const struct shape *shape = &t->of->shape;
-    uint16_t *back = malloc(2 * shape_elements(shape));
+    uint16_t *back = need(malloc(2 * shape_elements(shape)));
     double error;
 
-    if (!back)
-        fail(EXIT_MACHINE, "out of memory");
     turn((char *)back, (const char *)out, shape, 2 * HEAD_DIM,
          (shape->seq_len - t->queries) % shape->seq_len);
     bool right = case_right(t->of, (const char *)back, &error, why);
@@ -171,9 +169,7 @@ void measure_speed(struct submission *s, const char *name, struct speed *speed)
         case_make(&cases[i], name, SOFTMAX_SCALE, GRADE_NORMAL,
                   secret_draw("lab %d speed problem %d", sheet.number, i));
     const struct shape *shape = &cases[0].shape;
-    char *inputs = malloc(SETS * input_bytes(shape));
-    if (!inputs)
-        fail(EXIT_MACHINE, "out of memory");
+    char *inputs = need(malloc(SETS * input_bytes(shape)));
     build_reference(&reference);
     if (!prepare(&reference, shape, &own))
         fail(EXIT_MACHINE, "the lab's own program %s", own);

@@ -41,7 +41,8 @@ extern const int resource_count;
 // The row of a resource by its name, where `front_end` (LABS or SHEETS) knows it; -1: it does not.
 int resource_find(const char *name, int front_end);
 char *resource_names(int front_end); // all that it knows, with commas between them; new
-// Of the "resources" of a program's record: of an image (sm_89), or (NULL) of what runs on this GPU. NaN: unknown.
+// A resource from the "resources" of a program's record: of an image (sm_89), or, where image is NULL, of the kernel on
+// the GPU at hand. NaN: the record does not have it.
 double resource_recorded(const json_t *recorded, const struct resource *resource,
                          const char *image);
 

@@ -119,19 +119,8 @@ END
 #include <stdarg.h>
 struct options options;
 struct sheet sheet;
-char *root;
-void fail(int status, const char *format, ...) { (void)format; _Exit(status); }
-char *text(const char *format, ...) { (void)format; return NULL; }
 void write_csv(FILE *to, const char *field) { (void)to, (void)field; }
 void preprocess(const struct source sources[], struct source plain[], int count) { (void)sources, (void)plain, (void)count; }
-char *read_file(const char *path, size_t *bytes)
-{
-    FILE *file = fopen(path, "r");
-    char *all = calloc(1, 1 << 20);
-    *bytes = fread(all, 1, (1 << 20) - 1, file);
-    fclose(file);
-    return all;
-}
 int main(int argc, char **argv)
 {
     struct source first = source_of(argv[1]), second = source_of(argv[argc - 1]);
@@ -139,7 +128,7 @@ int main(int argc, char **argv)
 }
 END
     cc -std=c11 -D_GNU_SOURCE -include stdlib.h -Icode -Ilabs -isystem build/cuda/include "$BATS_TEST_TMPDIR/same.c" \
-        labs/judge/alike.c -o "$BATS_TEST_TMPDIR/same"
+        labs/judge/alike.c build/lib{host,workbench}.a -l:libjansson.a -lm -ldl -o "$BATS_TEST_TMPDIR/same"
     cd "$BATS_TEST_TMPDIR"
     starter=$OLDPWD/build/starters/ch04_cp_async.cu
     sed -e 's,// Your code.*,,; s/\bkey\b/first/g; s/^    /  /' -e '5i /* mine\n   now */\n#define NOTHING \\\n    here' "$starter" >other.cu
@@ -182,16 +171,14 @@ END
     cat >"$BATS_TEST_TMPDIR/late.c" <<'END'
 #include "judge/judge.h"
 struct options options = {.late_days = 2, .penalty = 15};
-void fail(int status, const char *format, ...) { (void)format; _Exit(status); }
-char *text(const char *format, ...) { (void)format; return NULL; }
-char *read_file(const char *path, size_t *bytes) { (void)path, (void)bytes; return NULL; }
 int main(void)
 {
     for (int days = 0; days < 10; ++days)
         printf("%g ", late_points(80.5, days));
 }
 END
-    cc -std=c11 -D_GNU_SOURCE -Icode -Ilabs -isystem build/cuda/include "$BATS_TEST_TMPDIR/late.c" labs/judge/late.c -lm -o "$BATS_TEST_TMPDIR/late"
+    cc -std=c11 -D_GNU_SOURCE -Icode -Ilabs -isystem build/cuda/include "$BATS_TEST_TMPDIR/late.c" labs/judge/late.c \
+        build/lib{host,workbench}.a -l:libjansson.a -lm -ldl -o "$BATS_TEST_TMPDIR/late"
     [ "$("$BATS_TEST_TMPDIR/late" | xargs)" = "80.5 80.5 80.5 68.4 56.4 44.3 32.2 20.1 8.1 0" ]
 }
 

@@ -238,7 +238,7 @@ E2
     board --programs ch03_one --shapes 2x8
     refused 2 '--shapes: "2x8" is no shape'
     board --programs ch03_one --rounds 0
-    refused 2 '--rounds "0" is no whole number from 1 to 99'
+    refused 2 '--rounds: "0" is no whole number from 1 to 99'
     board --programs ch03_one --over ch04_other
     refused 2 '--over: "ch04_other" is none of the programs'
     board --programs ch03_one --speed

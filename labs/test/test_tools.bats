@@ -133,8 +133,8 @@ EOF
     fake_gpu
     refused 2 'usage: labs/tools/profile-ncu' "$TOOLS/profile-ncu"
     refused 2 '"2x8" is no shape' "$TOOLS/profile-ncu" ch09_fake 2x8
-    refused 2 'seed "-1" is no whole number' "$TOOLS/profile-ncu" ch09_fake mission -1
-    refused 2 'warm-up "61" is no whole number from 0 to 60' "$TOOLS/profile-ncu" ch09_fake mission 0 61
+    refused 2 'seed: "-1" is no whole number' "$TOOLS/profile-ncu" ch09_fake mission -1
+    refused 2 'warm-up: "61" is no whole number from 0 to 60' "$TOOLS/profile-ncu" ch09_fake mission 0 61
     touch wrong
     refused 1 'ch09_fake is wrong at mission: 0 of 4 outputs right' "$TOOLS/profile-ncu" ch09_fake
     [ -z "$(ls build/ncu)" ]

@@ -151,9 +151,7 @@ int main(int argc, char **argv)
         fail(EXIT_MACHINE, "two devices: %s is from %s, %s from %s", path[0], here, path[1], there);
     char *table = NULL, why[512];
     size_t size = 0;
-    FILE *out = open_memstream(&table, &size);
-    if (!out)
-        fail(EXIT_MACHINE, "out of memory");
+    FILE *out = need(open_memstream(&table, &size));
     int rows = write_table(out, &a, &b);
     if (fclose(out) != 0)
         fail(EXIT_MACHINE, "out of memory");

@@ -13,20 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MOST_WARMUP = 60 }; // a program takes 64 seeds
-
-static int whole(const char *what, const char *word, int most)
-{
-    char *end;
-    errno = 0;
-    long value = strtol(word, &end, 10);
-    if (*word < '0' || *word > '9' || *end || errno || value > most)
-        fail(EXIT_USAGE, "%s \"%s\" is no whole number from 0 to %d", what, word, most);
-    return (int)value;
-}
 
 // The seeds of the warm-up launches, then the one that counts.
 static char *seed_list(int seed, int warmup)
@@ -40,12 +29,9 @@ static char *seed_list(int seed, int warmup)
 static void save(const char *path, json_t *run, json_t *counters, const char *shape, int seed,
                  int warmup)
 {
-    char date[32];
-    time_t t = time(NULL);
-    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&t));
     json_t *record = json_pack("{s:i, s:s, s:s, s:s, s:i, s:i, s:o}", "record", 1, "program",
-                               string_at(run, "program"), "date", date, "shape", shape, "seed",
-                               seed, "warmup", warmup, "ncu", counters);
+                               string_at(run, "program"), "date", date_now(), "shape", shape,
+                               "seed", seed, "warmup", warmup, "ncu", counters);
     for (const char *const *key =
              (const char *const[]){"source_hash", "git_commit", "flags", "device", NULL};
          *key; ++key)
@@ -62,8 +48,8 @@ int main(int argc, char **argv)
         fail(EXIT_USAGE, "usage: labs/tools/profile-ncu PROGRAM [SHAPE [SEED [WARMUP]]]");
     const char *name = strrchr(argv[1], '/') ? strrchr(argv[1], '/') + 1 : argv[1];
     const char *shape_name = argc > 2 ? argv[2] : "mission";
-    int seed = argc > 3 ? whole("seed", argv[3], 1000000) : 0;
-    int warmup = argc > 4 ? whole("warm-up", argv[4], MOST_WARMUP) : 3;
+    int seed = argc > 3 ? whole("seed", argv[3], 0, 1000000) : 0;
+    int warmup = argc > 4 ? whole("warm-up", argv[4], 0, MOST_WARMUP) : 3;
     struct shape shape;
     char why[256], *trouble = NULL;
     if (!shape_parse(shape_name, &shape, why, sizeof why))

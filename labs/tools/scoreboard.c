@@ -21,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { MODES = 3, GRAPH = 0, PLAIN_LAUNCHES = 1, COLD = 2 };
@@ -203,12 +202,7 @@ static const char *parse(int argc, char **argv)
         } else if (value) {
             *value = argv[++i];
         } else if (counts) {
-            char *end;
-            long most = strtol(argv[++i], &end, 10);
-            if (*end || most < 1 || most > MAX_ROUNDS)
-                fail(EXIT_USAGE, "--rounds \"%s\" is no whole number from 1 to %d", argv[i],
-                     MAX_ROUNDS);
-            rounds = (int)most;
+            rounds = whole("--rounds", argv[++i], 1, MAX_ROUNDS);
         } else if (word[0] != '-' && ends_with(word, ".json") && !out) {
             out = word;
         } else if (word[0] != '-' && ends_with(word, ".cu") && !student) {
@@ -615,8 +609,8 @@ static char *default_path(void)
 
 int main(int argc, char **argv)
 {
-    char why[512], date[32];
-    time_t started = time(NULL);
+    char why[512];
+    double started = now();
 
     speaker = "scoreboard";
     colours();
@@ -625,10 +619,9 @@ int main(int argc, char **argv)
     const char *path = parse(argc, argv);
     if (path && !file_writable(path, why, sizeof why))
         fail(EXIT_MACHINE, "%s", why);
-    strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&started));
     board = json_pack("{s:i, s:s, s:s, s:s, s:i, s:f, s:f, s:{}, s:{}}", "record", 1, "kind",
-                      "scoreboard", "date", date, "runtime", "gpu", "rounds", rounds, "slow_us",
-                      SLOW_US, "plain_us", PLAIN_US, "source_hashes", "shapes");
+                      "scoreboard", "date", date_now(), "runtime", "gpu", "rounds", rounds,
+                      "slow_us", SLOW_US, "plain_us", PLAIN_US, "source_hashes", "shapes");
     if (causal)
         json_object_set_new(board, "mask", json_string("causal"));
     start_pytorch();
@@ -652,7 +645,7 @@ int main(int argc, char **argv)
     if (!device)
         fail(EXIT_MACHINE, "no program ran: see above");
     json_object_set(board, "device", device);
-    double seconds = difftime(time(NULL), started);
+    double seconds = round(now() - started);
     json_object_set_new(board, "seconds", json_real(seconds));
     if (!path)
         path = default_path();

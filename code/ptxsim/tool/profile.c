@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BANKS = 32, LABELS = 9, BINS = 440 };
+enum { BANKS = 32, LABELS = 9, BINS = 440, DRAW_SECONDS = 60 };
 
 static char report_file[64], trace_file[64];
 
@@ -526,18 +526,15 @@ static int run_program(char **argv, const char *variable, const char *cta)
 // Has plots/render draw a table; its exit status.
 static int draw(const char *picture, const char *table, const char *svg)
 {
-    char render[4200];
-    snprintf(render, sizeof render, "%s/plots/render", root);
-    pid_t child = fork();
-    if (child == 0) {
-        execl(render, render, "picture", picture, table, svg, (char *)NULL);
-        fprintf(stderr, "profile: %s: %s\n", render, strerror(errno));
-        _exit(EXIT_MACHINE);
-    }
-    int status = 0;
-    if (child < 0 || waitpid(child, &status, 0) < 0)
-        fail(EXIT_MACHINE, "cannot run %s: %s", render, strerror(errno));
-    return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_MACHINE;
+    char *command[] = {text("%s/plots/render", root),
+                       "picture",
+                       (char *)picture,
+                       (char *)table,
+                       (char *)svg,
+                       NULL};
+    struct output drawn = run(command, NULL, DRAW_SECONDS, true);
+    fputs(drawn.err, stderr);
+    return drawn.status;
 }
 
 static json_t *load(const char *name)
@@ -632,16 +629,6 @@ static const char help[] =
     "  --chapter N       with the lessons of chapter N (default: of the program's name, chNN_)\n"
     "  --svg FILE        draw it with gnuplot instead of printing its table\n";
 
-static int whole(const char *text, const char *option)
-{
-    char *end;
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    if (errno || end == text || *end || value < 0 || value > 1000000)
-        fail(EXIT_USAGE, "%s: \"%s\" is no whole number up to 1000000", option, text);
-    return (int)value;
-}
-
 int main(int argc, char **argv)
 {
     enum {
@@ -686,12 +673,12 @@ int main(int argc, char **argv)
     for (int option; (option = getopt_long(argc, argv, "+", options, NULL)) != -1;) {
         switch (option) {
         case HELP: fputs(help, stdout); return 0;
-        case LINES: lines = whole(optarg, "--lines"); break;
+        case LINES: lines = whole("--lines", optarg, 0, 1000000); break;
         case BY: by = optarg; break;
         case KERNEL: kernel = optarg; break;
         case JSON: json = optarg; break;
         case SHOW_BANKS: banks = optarg; break;
-        case WARP_OF: warp = whole(optarg, "--warp"); break;
+        case WARP_OF: warp = whole("--warp", optarg, 0, 1000000); break;
         case TIMELINE: timeline = true; break;
         case STEPS: {
             int end = 0;
@@ -703,7 +690,7 @@ int main(int argc, char **argv)
         case SVG: svg = optarg; break;
         case FILM: film = optarg; break;
         case VALUES: setenv("PTXSIM_FILM_VALUES", optarg, 1); break;
-        case CHAPTER: chapter = whole(optarg, "--chapter"); break;
+        case CHAPTER: chapter = whole("--chapter", optarg, 0, 1000000); break;
         default: return EXIT_USAGE; // getopt has said why
         }
     }
