@@ -72,7 +72,39 @@ static double place_of(const struct record *record, const int *row_of, int rows)
     return rows + 1.4 + i;
 }
 
-// Block 0: rows. Block 1: reported (row, p50, label on the row's last point). Then a block a GPU.
+// The sources' kernels that stand beside a chapter's program. All take 1x8x512: with two batches they
+// were not timed on an L4.
+static void print_sources(const bool *drawn, const int *row_of)
+{
+    static const struct {
+        const char *name;
+        int chapter;
+    } kernels[] = {{"828e7b1_direct", 3},
+                   {"828e7b1_cp", 4},
+                   {"e58bde3", 6},
+                   {"0e7e52b_three", 9},
+                   {"67545bd", 10}};
+    const char *path;
+    json_t *record = load_sources(&path);
+    if (record == NULL)
+        return;
+    end_block();
+    printf("%s, the sources' kernels, measured at 1x8x512\t\t\n",
+           text(record, path, "device.name", "a GPU"));
+    for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "kernels.%s.shapes.1x8x512.p50_us", kernels[i].name);
+        double p50 = positive(record, path, key);
+        if (isnan(p50))
+            fail(BAD_RECORD, "%s: %s is missing", path, key);
+        if (drawn[kernels[i].chapter])
+            printf("%d\t%.6g\t%.0f\n", row_of[kernels[i].chapter], p50, p50);
+    }
+    json_decref(record);
+}
+
+// Block 0: rows. Block 1: reported (row, p50, label on the row's last point). Then a block a GPU, and
+// one of the sources' kernels, which has "the sources' kernels" in its name.
 // A series' first line is its name; a line that begins with NaN ends the path. A time during which the
 // clock moved has an asterisk.
 void ladder(void)
@@ -132,6 +164,7 @@ void ladder(void)
         printf("%g\t%.6g\t%.*f%s\n", place_of(&records[i], row_of, rows), p50, p50 < 100, p50,
                clock_moved_at(&records[i], "mission") ? "*" : "");
     }
+    print_sources(drawn, row_of);
 }
 
 struct label {

@@ -12,8 +12,9 @@
 
 struct record records[MAX_RECORDS], sides[MAX_RECORDS];
 int record_count, side_count;
-static bool load_labs; // instead of the programs that were measured
-static char *tree;     // the folder above plots/, which has chapters/; NULL: the working directory
+static bool load_labs;     // instead of the programs that were measured
+static char *sources_path; // SOURCES_KERNELS below plots/
+static char *tree; // the folder above plots/, which has chapters/; NULL: the working directory
 
 // ---- Values ---------------------------------------------------------------------------------------
 
@@ -264,6 +265,7 @@ void load_all(const char *plots, bool labs)
     free(folder);
     qsort(records, (size_t)record_count, sizeof records[0], record_order);
     tree = text("%s/..", plots);
+    sources_path = text("%s/" SOURCES_KERNELS, plots);
     for (int i = 0; i < record_count; i++)
         if (records[i].chapter > 0)
             stage_of(records[i].chapter); // what is missing is said before anything is printed
@@ -278,8 +280,15 @@ static void unload(struct record *which, int count)
     }
 }
 
+json_t *load_sources(const char **path)
+{
+    *path = sources_path;
+    return access(sources_path, F_OK) == 0 ? load(sources_path) : NULL;
+}
+
 void unload_all(void)
 {
+    free(sources_path);
     unload(records, record_count);
     unload(sides, side_count);
     free(tree);

@@ -18,7 +18,8 @@ enum { BAD_USAGE = 2, BAD_RECORD = 3, NOTHING_TO_DRAW = 4 };
 enum { MAX_RECORDS = 512, MAX_CHAPTER = 99 };
 
 #define REPORTED "l4-reported" // the folder of what the sources' authors measured
-#define NBSP "\u00a0"          // what belongs together stays in one line of a table's cell
+#define SOURCES_KERNELS "runs/sources/kernels.json" // their kernels, measured by us
+#define NBSP "\u00a0" // what belongs together stays in one line of a table's cell
 
 // ---- A record (records.c) -----------------------------------------------------------------------
 // Values stand at dotted paths: "shapes.mission.timing.p50_us". `file` is for the message when a
@@ -50,6 +51,8 @@ extern int record_count, side_count;
 // instead of programs.
 void load_all(const char *plots, bool labs);
 void unload_all(void);
+// What was measured of the sources' kernels; NULL if nothing was. Between load_all and unload_all.
+json_t *load_sources(const char **path);
 
 const char *stage_name(int chapter); // chapters/stages.tsv
 

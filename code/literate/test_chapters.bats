@@ -102,3 +102,34 @@ unknown_films() { # LESSONS FILE...
     run unknown_films "$lessons" figures.md
     [ "$output" = "4 gone" ]
 }
+
+# Paragraphs, list items and tables that speak of the sources and do not cite which of them says so. Front matter,
+# headings and fenced code are none.
+unkeyed() { # FILE...
+    awk 'function judge() {
+            if ((text ~ /[Tt]he sources([^A-Za-z]|$)/ || text ~ /[Ss]ource documents/ ||
+                    text ~ /(^|[^A-Za-z0-9_])(S1|S2|S4|S5|PLAN)([^A-Za-z0-9_]|$)/) && text !~ /@sources-/)
+                print where ": speaks of the sources and cites none"
+            text = ""
+        }
+        FNR == 1 { judge(); matter = $0 == "---"; fence = 0; next_ = matter }
+        matter { if (!next_ && $0 == "---") matter = 0; next_ = 0; next }
+        /^ *```/ { judge(); fence = !fence; next }
+        fence { next }
+        /^ *$/ || /^:::/ || /^#/ { judge(); next }
+        /^ *([-*]|[0-9]+\.) / || /^\|/ && text !~ /^ *\|/ { judge() }
+        text == "" { where = FILENAME ":" FNR }
+        { sub(/^ +/, ""); text = text == "" ? $0 : text " " $0 }
+        END { judge() }' "$@"
+}
+
+@test "who speaks of the sources cites the one that says so" {
+    run unkeyed "${chapters[@]}" "$BATS_TEST_DIRNAME"/../../chapters/solutions/*.md
+    [ "$output" = "" ]
+    printf '%s\n' --- 'title: The sources' --- '## The sources' 'As the' "sources' plan says." '' '- The sources did. [@sources-s4]' \
+        '- The source documents did' '  not.' '```' 'the sources' '```' 'S5 wants it.' '' 'S50 and Streams of the sourcesX.' >keys.md
+    run unkeyed keys.md
+    [ "$output" = "keys.md:5: speaks of the sources and cites none
+keys.md:9: speaks of the sources and cites none
+keys.md:14: speaks of the sources and cites none" ]
+}

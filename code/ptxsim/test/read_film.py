@@ -203,7 +203,7 @@ def opens(said, _):
 
 def colours(said, _):
     """Chromium's own are light; the address may ask for dark ones."""
-    want = "rgb(23, 24, 26)" if said["query"] == "colours=dark" else "rgb(253, 253, 251)"
+    want = "rgb(20, 24, 28)" if said["query"] == "colours=dark" else "rgb(253, 253, 251)"
     return [] if said["paper"] == want else [said["paper"], "instead of", want]
 
 
