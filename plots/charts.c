@@ -90,7 +90,7 @@ static void print_sources(const bool *drawn, const int *row_of)
         return;
     end_block();
     printf("%s, the sources' kernels, measured at 1x8x512\t\t\n",
-           text(record, path, "device.name", "a GPU"));
+           words(record, path, "device.name", "a GPU"));
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
         char key[64];
         snprintf(key, sizeof key, "kernels.%s.shapes.1x8x512.p50_us", kernels[i].name);
