@@ -192,6 +192,8 @@ static uint32_t *element_places(struct decoder *d, const struct operand *value, 
             if (value->kind != OPERAND_VECTOR || value->count != count)
                 fail(d, "%s needs a vector of %d", d->insn->opcode, count);
             o = &value->elements[i];
+        } else if (value->kind == OPERAND_VECTOR && value->count == 1) {
+            o = &value->elements[0]; // in braces, as Triton writes it
         }
         uint8_t before = *width;
         regs[i] = element_place(d, o, element, store, width);
