@@ -92,9 +92,10 @@ static bool same_kinds(const struct allocation *a, uint64_t at, unsigned *kinds)
     return true;
 }
 
-// The bytes [from, to) of an allocation.
+// The bytes [from, to) of an allocation. What is cleared is what was set: pages that nobody wrote cost nothing.
 static void take_bytes(struct taking *t, const struct allocation *a, uint64_t from, uint64_t to)
 {
+    unsigned seen = 0;
     for (uint64_t at = from; at < to;) {
         unsigned kinds;
         uint64_t step = to - at >= WORD && same_kinds(a, at, &kinds) ? WORD : 1;
@@ -102,10 +103,12 @@ static void take_bytes(struct taking *t, const struct allocation *a, uint64_t fr
             kinds = kinds_at(a, at);
         if (kinds)
             add(t, a->base + at, a->base + at + step, kinds);
+        seen |= kinds;
         at += step;
     }
     for (unsigned k = 0; k < NOTE_KINDS; ++k)
-        memset(a->notes + k * a->size + from, 0, to - from);
+        if (seen >> k & 1)
+            memset(a->notes + k * a->size + from, 0, to - from);
 }
 
 static void take_sector(struct taking *t, const struct allocation *a, uint64_t from, uint64_t to,

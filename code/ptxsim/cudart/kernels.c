@@ -92,6 +92,8 @@ static cudaError_t choose_images(struct binary *binary, struct texts *texts)
                              sizeof why);
     if (texts->count)
         return cudaSuccess;
+    if (binary->loaded && texts->newest > arch && device_becomes(texts->newest))
+        return choose_images(binary, texts);
     if (images == 0 && !texts->newest)
         complain("the GPU code of %s cannot be read: build it with nvcc 12 or 13", what);
     else if (texts->compressed)

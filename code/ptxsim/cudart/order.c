@@ -536,8 +536,9 @@ void order_kernel_done(const struct CUkern_st *kernel, const struct touched *tou
     o->touched = *touched;
     notes_take(add_run, o);
     if (watched && !notes_begun()) {
+        bool both = o->run_count > 0;
         notes_take_sectors(add_sectors, o);
-        if (o->run_count)
+        if (both)
             qsort(o->runs, o->run_count, sizeof *o->runs, by_address);
     }
     order_join(&before, &t->knows);

@@ -44,7 +44,8 @@
 // that file descriptor (written.c), for the grader (labs/judge/).
 //
 // A race does not stop the kernel: it is told at the kernel's end, each pair of lines once, and the
-// launch fails.
+// launch fails. Every later call fails as well, but what it asks for is done and checked. A race between streams
+// (order.c) is told, and nothing fails.
 #ifndef RUNTIME_H
 #define RUNTIME_H
 
@@ -189,6 +190,7 @@ struct launch_order {
 
 // The simulated GPU: an L4, or an H200 for a program whose PTX an L4 cannot run.
 const struct gpu *device_now(void);
+bool device_becomes(int arch); // one that runs PTX for it; false: there is none, or it is too late
 // The compute capability that a device needs to run some PTX of each fat binary of the program: 90 where
 // one has none for less than sm_90. 0: there is no PTX.
 int arch_needed(void);
@@ -390,6 +392,8 @@ struct CUgraphNode_st {
 struct CUgraph_st {
     struct CUgraphNode_st **nodes;
     size_t count, room;
+    struct order_clock
+        done; // what was done when its last launch was, for the next one waits for that
     struct timeline *chains; // of a graph that branches, since it was first launched
     size_t chain_count;
 };

@@ -197,7 +197,7 @@ static bool returns_done(const struct task *task)
     const struct allocation *to, *from;
 
     if (task->kind != TASK_COPY)
-        return task->kind == TASK_HOST; // who it has told that, nobody sees
+        return false;
     to = memory_find((uint64_t)(uintptr_t)task->copy.to, 1, NULL);
     from = memory_find((uint64_t)(uintptr_t)task->copy.from, 1, NULL);
     return !to || (to->kind != MEMORY_DEVICE && !from);

@@ -346,6 +346,16 @@ static cudaError_t event_record(cudaEvent_t event)
     return cudaSuccess;
 }
 
+// What the function tells the host of the work before it, nobody sees: from now on the host knows of that.
+static cudaError_t host_now(const struct task *task)
+{
+    if (order_now())
+        order_host_knows(&order_now()->knows);
+    memory_open();
+    task->host.function(task->host.data);
+    return cudaSuccess;
+}
+
 // ---- Tasks --------------------------------------------------------------------------------------
 
 // The value is looked at when the node is come to, and after each round of a loop.
@@ -374,13 +384,13 @@ cudaError_t task_run(const struct task *task)
         write_down(task);
         return cudaSuccess;
     }
-    if (task->kind <= TASK_HOST) // which all work on memory
+    if (task->kind == TASK_KERNEL || task->kind == TASK_COPY || task->kind == TASK_FILL)
         memory_open();
     switch (task->kind) {
     case TASK_KERNEL: return launch_now(&task->launch);
     case TASK_COPY:
     case TASK_FILL: return copy_now(task);
-    case TASK_HOST: task->host.function(task->host.data); return cudaSuccess;
+    case TASK_HOST: return host_now(task);
     case TASK_RECORD: return event_record(task->event);
     case TASK_NOTHING:
     case TASK_ALLOC:
@@ -477,11 +487,16 @@ cudaError_t graph_run(struct CUgraph_st *graph)
 {
     cudaError_t error = cudaSuccess;
 
-    if (order_now() && !is_line(graph))
-        return branches_run(graph, order_now());
-
-    for (size_t i = 0; i < graph->count && error == cudaSuccess; ++i)
-        error = task_run(&graph->nodes[i]->task);
+    struct timeline *whole = order_now();
+    if (whole)
+        order_join(&whole->knows, &graph->done);
+    if (whole && !is_line(graph))
+        error = branches_run(graph, whole);
+    else
+        for (size_t i = 0; i < graph->count && error == cudaSuccess; ++i)
+            error = task_run(&graph->nodes[i]->task);
+    if (whole)
+        order_join(&graph->done, &whole->knows);
     return error;
 }
 
@@ -544,6 +559,7 @@ void graph_free(struct CUgraph_st *graph)
     for (size_t i = 0; graph && i < graph->chain_count; ++i)
         timeline_end(&graph->chains[i]);
     if (graph) {
+        order_drop(&graph->done);
         free(graph->nodes);
         free(graph->chains);
     }

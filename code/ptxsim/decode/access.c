@@ -51,11 +51,6 @@ void note_size(struct decoder *d, int bytes)
 
 // There is no cache, so a hint changes nothing; what ptxas refuses is refused, by the same rules.
 
-static bool is_word(const struct decoder *d, int index, const char *word)
-{
-    return index < d->spelling->count && !strcmp(d->spelling->word[index], word);
-}
-
 void policy_operand(struct decoder *d, int index)
 {
     const char *opcode = d->insn->opcode;

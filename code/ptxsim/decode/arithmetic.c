@@ -163,6 +163,28 @@ void decode_multiply_carry(struct decoder *d)
     emit_carry(d, to, product, source(d, operand(d, 3), bytes), false);
 }
 
+// mul24.hi, mad24.hi{.sat}: bits 16 to 47 of the product of the lower 24 bits.
+void decode_multiply_24_high(struct decoder *d)
+{
+    enum modifier type = last_modifier(d);
+    bool is_signed = type == MOD_s32, adds = d->spelling->base[1] == 'a', sat = has(d, MOD_sat);
+    if ((!is_signed && type != MOD_u32) || d->insn->count != 3 + adds ||
+        (sat && !(adds && is_signed)) || d->spelling->count != 2 + sat)
+        unsupported(d);
+    uint32_t to = destination(d, operand(d, 0), 4), eight = constant(d, 8, 4), part[2];
+    uint32_t product = scratch(d), high = scratch(d);
+    for (int i = 0; i < 2; ++i) {
+        part[i] = scratch(d);
+        emit_plain(d, OP_shl_b32, part[i], source(d, operand(d, 1 + i), 4), eight, 0);
+        emit_plain(d, is_signed ? OP_shr_s32 : OP_shr_u32, part[i], part[i], eight, 0);
+    }
+    emit_plain(d, is_signed ? OP_mul_wide_s32 : OP_mul_wide_u32, product, part[0], part[1], 0);
+    emit_plain(d, OP_shr_u64, product, product, constant(d, 16, 4), 0);
+    emit_plain(d, OP_part_32_of_64, adds ? high : to, product, 0, 0)->imm = 0;
+    if (adds)
+        emit_plain(d, sat ? OP_add_sat_s32 : OP_add_u32, to, high, source(d, operand(d, 3), 4), 0);
+}
+
 void decode_bfi(struct decoder *d)
 {
     int bytes = need_type(d, last_modifier(d));

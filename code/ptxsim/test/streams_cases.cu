@@ -45,6 +45,26 @@ __global__ void starts_dependent(int *to)
     to[threadIdx.x] = 1; // <- dependent
 }
 
+// Lane 1 reads what lane 0 of another warp writes.
+__global__ void race(int *to)
+{
+    __shared__ int value[COUNT];
+    value[threadIdx.x] = 1;
+    to[threadIdx.x] = value[COUNT - 1 - threadIdx.x]; // <- race
+}
+
+// Whether both clocks go on, for every warp.
+__global__ void clocks_rise(int *to)
+{
+    long long before = clock64(), now;
+    unsigned long long first, second;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(first));
+    __nanosleep(100);
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(second));
+    now = clock64();
+    to[threadIdx.x] = now > before && second > first;
+}
+
 static void order(cudaStream_t before, cudaStream_t after)
 {
     cudaEventRecord(event, before);
@@ -185,6 +205,39 @@ static void dependent_launch()
     cudaLaunchKernelEx(&config, dependent, (const int *)data, other, !wrong);
 }
 
+// After a race the program is still checked, but every call fails.
+static void after_race()
+{
+    race<<<1, COUNT>>>(data);
+    printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+    fill<<<1, COUNT>>>(data + 1024 - COUNT + wrong, 1);
+    printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+}
+
+// A graph copies from memory that is gone.
+static void freed_source()
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaStreamBeginCapture(a, cudaStreamCaptureModeGlobal);
+    cudaMemcpyAsync(data, pinned, 4096, cudaMemcpyDefault, a);
+    cudaStreamEndCapture(a, &graph);
+    cudaGraphInstantiate(&exec, graph, 0);
+    if (wrong)
+        cudaFreeHost(pinned);
+    printf("%s\n", cudaGetErrorName(cudaGraphLaunch(exec, a)));
+}
+
+static void clocks()
+{
+    int rise[COUNT + 2], sum = 0;
+    clocks_rise<<<1, COUNT + 2>>>(data);
+    cudaMemcpy(rise, data, sizeof rise, cudaMemcpyDefault);
+    for (int each : rise)
+        sum += each;
+    printf("%d threads\n", sum);
+}
+
 int main(int count, char **arguments)
 {
     const struct {
@@ -201,6 +254,9 @@ int main(int count, char **arguments)
                  {"staging", staging},
                  {"managed", managed},
                  {"freed", freed},
+                 {"after_race", after_race},
+                 {"freed_source", freed_source},
+                 {"clocks", clocks},
                  {"branches", branches},
                  {"dependent", dependent_launch}};
     wrong = count > 2 && !strcmp(arguments[2], "wrong");

@@ -50,7 +50,7 @@ enum { TYPES = sizeof types / sizeof types[0] };
 // clang-format off
 static const char *const without[] = {
     "activemask",     "add_carry",        "alloca",       "arithmetic",  "await_dependency", "bar",
-    "bar_warp",       "start_dependents",
+    "bar_warp",       "multiply_24_high", "start_dependents", "vote_here",
     "barrier",        "bfi",              "branch",       "bulk_group",  "cluster_arrive", "cluster_wait",
     "copy_group",     "createpolicy",     "cvt",          "cvta",        "elect",         "exit",
     "fence",          "fence_proxy",      "getctarank",   "isspacep",    "logic",         "lop3",

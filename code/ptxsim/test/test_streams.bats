@@ -50,6 +50,57 @@ expect() {
 @test "cudaFree of a pool's memory that is in use" { expect freed "frees memory of a pool"; }
 @test "two branches of a graph" { expect branches "in a branch of a graph"; }
 @test "a dependent launch that does not wait" { expect dependent "griddepcontrol.wait"; }
+@test "after a race the rest of the program is checked, and every call fails" {
+    run "$BATS_FILE_TMPDIR/cases" after_race wrong
+    echo "$output"
+    [ "$(grep -c "^ptxsim: race, $CASES:$(grep -n '// <- race' "$CASES" | cut -d: -f1), " <<<"$output")" -ge 1 ]
+    [ "$(grep -c '^ptxsim: fill, .* past the end of the allocation of 4096 bytes' <<<"$output")" -eq 1 ]
+    [ "$(grep -cx cudaErrorLaunchFailure <<<"$output")" -eq 3 ]
+}
+@test "a graph that copies from memory that has been freed: it is told" {
+    run "$BATS_FILE_TMPDIR/cases" freed_source right
+    [ "$output" = $'cudaSuccess\ncudaSuccess' ]
+    run "$BATS_FILE_TMPDIR/cases" freed_source wrong
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "${lines[0]}" == "ptxsim: a copy reads 4096 bytes at 0x"*", in an allocation that has been freed" ]]
+    [ "${lines[1]}" = cudaErrorIllegalAddress ]
+}
+@test "the clocks of all warps go on" {
+    run "$BATS_FILE_TMPDIR/cases" clocks right
+    [ "$output" = $'66 threads\ncudaSuccess' ]
+}
+@test "PTX for sm_90 that is loaded while the program runs: the device becomes one of that kind" {
+    cat >"$BATS_TEST_TMPDIR/load.c" <<'END'
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+int main(void)
+{
+    const char *text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry set(.param .u64 to)\n{\n"
+                       ".reg .b32 %r;\n.reg .b64 %d;\nld.param.u64 %d, [to];\nmov.b32 %r, 7;\n"
+                       "st.global.b32 [%d], {%r};\nret;\n}\n";
+    cudaLibrary_t library;
+    cudaKernel_t kernel;
+    struct cudaDeviceProp properties;
+    int *to, got = 0;
+    void *arguments[] = {&to};
+    cudaGetDeviceProperties(&properties, 0);
+    printf("%s\n", properties.name);
+    printf("%d\n", cudaLibraryLoadData(&library, text, 0, 0, 0, 0, 0, 0));
+    cudaLibraryGetKernel(&kernel, library, "set");
+    cudaMalloc((void **)&to, 4);
+    cudaLaunchKernel(kernel, (dim3){1, 1, 1}, (dim3){1, 1, 1}, arguments, 0, 0);
+    cudaMemcpy(&got, to, 4, cudaMemcpyDefault);
+    cudaGetDeviceProperties(&properties, 0);
+    printf("%d %s\n", got, properties.name);
+}
+END
+    cc -I build/cuda/include "$BATS_TEST_TMPDIR/load.c" -o "$BATS_TEST_TMPDIR/load" -L build/ptxsim -l:libcudart.so.13
+    run "$BATS_TEST_TMPDIR/load"
+    echo "$output"
+    [ "$(grep -v '^ptxsim: ' <<<"$output")" = $'NVIDIA L4 (ptxsim)\n0\n7 NVIDIA H200 (ptxsim)' ]
+    [[ "$output" == *"ptxsim: the program loads PTX for sm_90: the simulated GPU is an H200 from now on"* ]]
+}
 @test "nothing of it is looked at without the checks of races" {
     for check in off memory; do
         PTXSIM_CHECK=$check run "$BATS_FILE_TMPDIR/cases" pair wrong
