@@ -1,6 +1,7 @@
 // Planted bugs of the order between streams, and between the device and the host, with a right version of each:
 //   cases NAME right|wrong
 // Both parties of a bug, where a line can be told, are marked "// <- NAME", or NAME in a list (test_streams.bats).
+// "After" names a public report of such a bug: OWNER/REPOSITORY#NUMBER of GitHub's issues.
 #include <cstdio>
 #include <cstring>
 
@@ -71,6 +72,7 @@ static void order(cudaStream_t before, cudaStream_t after)
     cudaStreamWaitEvent(after, event, 0);
 }
 
+// After spectralcode/OCTproZ#14.
 static void pair()
 {
     fill<<<1, COUNT, 0, a>>>(data, 1);
@@ -79,7 +81,7 @@ static void pair()
     read<<<1, COUNT, 0, b>>>(data, other);
 }
 
-// The event stands before the work that it is to stand for.
+// The event stands before the work that it is to stand for. After torch/cutorch#222.
 static void early()
 {
     if (wrong)
@@ -91,7 +93,8 @@ static void early()
     read<<<1, COUNT, 0, b>>>(data, other);
 }
 
-// A stream that does not block waits for no default stream, and that not for it.
+// A stream that does not block waits for no default stream, and that not for it. After
+// bheisler/RustaCUDA#59.
 static void apart()
 {
     fill<<<1, COUNT>>>(data, 1);
@@ -100,7 +103,7 @@ static void apart()
     read<<<1, COUNT, 0, a>>>(data, other);
 }
 
-// cudaMemset of device memory does not wait, either.
+// cudaMemset of device memory does not wait, either. After alpaka-group/alpaka#851.
 static void cleared()
 {
     cudaMemset(data, 0, COUNT * sizeof *data); // <- cleared
@@ -109,6 +112,7 @@ static void cleared()
     read<<<1, COUNT, 0, a>>>(data, other);
 }
 
+// After OpenPPL/ppl.cv#135.
 static void copy_back()
 {
     int got[COUNT];
@@ -131,6 +135,7 @@ static void counter()
     count_up<<<1, 1, 0, b>>>(data, !wrong);
 }
 
+// After NVIDIA/cudf#6700.
 static void result_early()
 {
     cudaMemcpyAsync(pinned, data, sizeof *pinned, cudaMemcpyDefault, a); // <- result_early
@@ -140,6 +145,7 @@ static void result_early()
         puts("one");
 }
 
+// After NVIDIA/cudf#22284.
 static void staging()
 {
     for (int round = 0; round < 2; ++round) {
@@ -151,6 +157,7 @@ static void staging()
     }
 }
 
+// After eyalroz/cuda-api-wrappers#198.
 static void managed()
 {
     int *both;
@@ -162,7 +169,7 @@ static void managed()
     ((volatile int *)both)[0] = 1; // <- managed
 }
 
-// A kernel's place in a pool is given to the next while it is used.
+// Memory of a pool is given back while a kernel uses it. After kokkos/kokkos#9307.
 static void freed()
 {
     int *from_pool;
@@ -191,6 +198,7 @@ static void branches()
     cudaGraphLaunch(exec, a);
 }
 
+// After NVIDIA/cccl#3131.
 static void dependent_launch()
 {
     cudaLaunchAttribute attribute = {};
@@ -214,7 +222,7 @@ static void after_race()
     printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
 }
 
-// A graph copies from memory that is gone.
+// A graph copies from memory that is gone. After huggingface/candle#3352.
 static void freed_source()
 {
     cudaGraph_t graph;

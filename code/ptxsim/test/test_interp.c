@@ -929,6 +929,7 @@ static void calls(void **state)
     (void)state;
     static const uint32_t fibonacci[] = {0, 1, 1, 2, 3, 5, 8, 13};
     EACH("control.calls", 32, 8000 + fibonacci[i & 7]);
+    EACH("control.in_registers", 32, 7011 + 8 * i);
 }
 
 static void scopes(void **state)
