@@ -853,7 +853,7 @@ static void test_streams_and_events(void **)
                  cudaErrorInvalidResourceHandle);
     assert_ok(cudaEventElapsedTime(&milliseconds, start, end));
     assert_true(milliseconds >
-                (simulated() ? 6 * 5e-6 : 0)); // of six warps, three instructions at least
+                (simulated() ? 6 * 3e-6 : 0)); // of six warps, three instructions at least
     assert_ok(cudaEventElapsedTime(&milliseconds, start, start));
     assert_true(milliseconds < 6 * 3e-6);
     cudaGetLastError();

@@ -27,7 +27,7 @@ expect() {
     [[ "${lines[0]}" == "ptxsim: "*"$2"* ]]
     [ "$(grep -cwE -- "// <- (.*, )?$1(, .*)?" "$CASES")" -gt 0 ]
     for line in $(grep -nwE -- "// <- (.*, )?$1(, .*)?" "$CASES" | cut -d: -f1); do
-        [[ "${lines[0]}" =~ $CASES:$line[^0-9] ]]
+        [[ "${lines[0]}" =~ $CASES:${line}[^0-9] ]]
     done
 }
 
