@@ -117,8 +117,12 @@ static bool is_device(const void *address)
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
     API_WORK();
+    // From ordinary memory it returns when the bytes are staged, and may not have come to the device.
+    bool staged = !memory_find((uint64_t)(uintptr_t)from, 1, NULL) && order_strict();
+    bool waits = !is_device(to) || !(staged || is_device(from));
+    order_waits(waits);
     cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, NULL);
-    return is_device(to) && is_device(from) ? error : stream_waited_after(error);
+    return waits ? stream_waited_after(error) : error;
 }
 ALSO(cudaMemcpy, cudaMemcpy_ptds);
 

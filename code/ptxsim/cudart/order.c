@@ -35,8 +35,8 @@ enum {
 struct operation {
     struct operation *next; // the one before
     const char *verb;       // NULL: reads or writes
-    char what[128];         // "a copy", "kernel attention"
-    char stream[32];
+    const char *what;       // "a copy"; of a kernel, its name follows
+    char stream[TIMELINE_NAME];
     unsigned timeline;
     uint32_t count; // of its timeline
     struct order_clock knows;
@@ -105,7 +105,8 @@ void timeline_begin(struct timeline *t, const char *name)
         latest[timelines++] = 0;
     }
     taken[index] = true;
-    *t = (struct timeline){.name = name, .index = (unsigned)index, .begun = true};
+    *t = (struct timeline){.index = (unsigned)index, .begun = true};
+    snprintf(t->name, sizeof t->name, "%s", name);
 }
 
 void timeline_end(struct timeline *t)
@@ -122,11 +123,23 @@ void timeline_end(struct timeline *t)
 bool order_kept(void)
 {
     static int kept = -1;
-    const char *check = getenv("PTXSIM_CHECK");
 
-    if (kept < 0)
+    if (kept < 0) {
+        const char *check = getenv("PTXSIM_CHECK");
         kept = !only_written() && !(check && (!strcmp(check, "off") || !strcmp(check, "memory")));
+    }
     return kept;
+}
+
+bool order_strict(void)
+{
+    static int strict = -1;
+
+    if (strict < 0) {
+        const char *check = getenv("PTXSIM_CHECK");
+        strict = check && !strcmp(check, "strict");
+    }
+    return strict;
 }
 
 void order_watch(bool kernels)
@@ -256,13 +269,15 @@ static void place_of(const struct operation *o, uint64_t at, unsigned kinds, cha
 static void name_party(const struct operation *o, uint64_t at, unsigned kinds, bool writes,
                        char *text, size_t size)
 {
-    char place[300], line[300], asked[320] = "";
+    char place[300], line[300], asked[320] = "", name[96] = "";
     unsigned these = kinds & (writes ? ANY_WRITE | EARLY_WRITES : ANY_READ | EARLY_READS);
 
     place_of(o, at, these, place, sizeof place);
     if (*caller_line(&o->callers, line, sizeof line))
         snprintf(asked, sizeof asked, " (submitted at %s)", line);
-    snprintf(text, size, "%s%s in %s%s %s", o->what, place, o->stream, asked,
+    if (o->kernel)
+        kernel_base_name(kernel_info(o->kernel)->name, name, sizeof name);
+    snprintf(text, size, "%s%s%s in %s%s %s", o->what, name, place, o->stream, asked,
              o->verb  ? o->verb
              : writes ? "writes"
                       : "reads");
@@ -293,7 +308,8 @@ static void key_of(const struct operation *o, uint64_t at, unsigned kinds, char 
     for (int i = 0; i < o->callers.count; ++i)
         callers = callers * 31 + o->callers.at[i];
     place_of(o, at, kinds, place, sizeof place);
-    snprintf(text, size, "%s%s %llx", o->what, place, (unsigned long long)callers);
+    snprintf(text, size, "%s%s %p %llx", o->what, place, (const void *)o->kernel,
+             (unsigned long long)callers);
 }
 
 // Whether two parties have not been told as a pair.
@@ -430,7 +446,7 @@ static void check(const struct operation *o, struct order_clock *knows,
 static struct operation *operation_new(const char *what)
 {
     struct operation *o = checked_alloc(calloc(1, sizeof *o));
-    snprintf(o->what, sizeof o->what, "%s", what);
+    o->what = what;
     ++operation_count;
     return o;
 }
@@ -487,7 +503,7 @@ static void submit(struct operation *o, const struct order_clock *early)
     clock_grow(&t->knows, timelines);
     o->timeline = t->index;
     o->count = ++latest[t->index];
-    snprintf(o->stream, sizeof o->stream, "%s", t->name);
+    memcpy(o->stream, t->name, sizeof o->stream);
     if (watched || o->for_host)
         note_callers(&o->callers);
     drop_callers(&o->callers, o->stub);
@@ -524,13 +540,10 @@ void order_kernel_done(const struct CUkern_st *kernel, const struct touched *tou
 {
     struct timeline *t = now;
     struct order_clock before = {0};
-    char name[96], what[128];
 
     if (!touched)
         return;
-    kernel_base_name(kernel->name, name, sizeof name);
-    snprintf(what, sizeof what, "kernel %s", name);
-    struct operation *o = operation_new(what);
+    struct operation *o = operation_new("kernel ");
     o->kernel = kernel->kernel;
     o->stub = kernel->host;
     o->touched = *touched;
@@ -570,9 +583,16 @@ static void add_rows(struct operation *o, const char *at, size_t pitch, size_t s
         }
 }
 
+static bool host_waits; // for the copy that comes
+
+void order_waits(bool waits)
+{
+    host_waits = waits;
+}
+
 void order_copy(const struct task *task)
 {
-    if (!order_kept() || !now)
+    if (!order_kept() || !now || (host_waits && !watched))
         return;
     bool copies = task->kind == TASK_COPY;
     struct operation *o = operation_new(copies ? "a copy" : "a fill");

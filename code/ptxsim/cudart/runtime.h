@@ -34,7 +34,7 @@
 // The environment: PTXSIM_CHECK=off checks bounds only, memory also reads of what nothing has
 // written; by default races are checked, too (races/), which takes at most about as long again as
 // the rest; mine tells of no race that lies within headers of the toolkit, and strict has atomic operations
-// order nothing without a fence. PTXSIM_UNWRITTEN=libraries lets
+// order nothing without a fence, and no copy from ordinary memory done when it returns (order.c). PTXSIM_UNWRITTEN=libraries lets
 // CUB, Thrust and CUTLASS load what nothing has written. PTXSIM_SCHEDULE=N is another
 // order of the warps' turns, PTXSIM_THREADS=N the host's threads, PTXSIM_REPORT=FILE the report.
 // PTXSIM_BUDGET=N stops a launch after N warp instructions, and says which loop it was in;
@@ -316,8 +316,9 @@ struct order_clock { // of each timeline, how many of its operations are known t
 void order_join(struct order_clock *into, const struct order_clock *more);
 void order_drop(struct order_clock *clock);
 
+enum { TIMELINE_NAME = 32 };
 struct timeline { // who does one thing after another: a stream, a chain of a graph's nodes
-    const char *name;
+    char name[TIMELINE_NAME];
     unsigned index; // in clocks
     bool begun;
     bool starts_dependents;           // its last kernel lets the next one begin early
@@ -328,6 +329,7 @@ void timeline_end(struct timeline *t);
 
 // Whether the order between streams is checked at all (PTXSIM_CHECK).
 bool order_kept(void);
+bool order_strict(void);
 // From now on device memory is watched: what kernels touch is held against copies; against other kernels, too.
 void order_watch(bool kernels);
 // What is done next is this timeline's, and comes after all that the host knows to be done.
@@ -341,6 +343,7 @@ void order_kernel_done(const struct CUkern_st *kernel, const struct touched *tou
 // A copy or fill is done; memory of a pool is there from now on, or is no more; memory of a pool is freed by cudaFree,
 // which waits for nothing.
 void order_copy(const struct task *task);
+void order_waits(bool waits); // whether the host waits for the copy that comes next
 void order_allocation(const void *address, bool frees);
 void order_free(const void *address);
 // The host has waited for what a clock knows; for everything.

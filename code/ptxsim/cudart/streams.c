@@ -13,7 +13,7 @@ struct CUstream_st {
     unsigned flags;
     int priority;
     unsigned long long id;
-    char name[40];
+    char name[TIMELINE_NAME];
     struct timeline time;
     // While capturing:
     struct CUgraph_st *capture; // NULL: not capturing; shared by the streams that joined
@@ -188,6 +188,7 @@ void stream_waited(cudaStream_t handle)
 cudaError_t stream_waited_after(cudaError_t error)
 {
     stream_waited(NULL);
+    order_waits(false);
     return error;
 }
 

@@ -21,7 +21,8 @@ __global__ void fill(int *to, int value) // <- copy_back
 
 __global__ void read(const int *from, int *to)
 {
-    to[threadIdx.x] = from[threadIdx.x]; // <- pair, early, apart, branches, cleared, managed
+    to[threadIdx.x] =
+        from[threadIdx.x]; // <- pair, early, apart, branches, cleared, staged, managed
 }
 
 __global__ void count_up(int *counter, bool atomic)
@@ -109,6 +110,17 @@ static void cleared()
     cudaMemset(data, 0, COUNT * sizeof *data); // <- cleared
     if (!wrong)
         cudaDeviceSynchronize();
+    read<<<1, COUNT, 0, a>>>(data, other);
+}
+
+// Nor does cudaMemcpy from ordinary memory, on paper: told when PTXSIM_CHECK=strict. After
+// Rust-GPU/rust-cuda#15.
+static void staged()
+{
+    int values[COUNT] = {};
+    cudaMemcpy(data, values, sizeof values, cudaMemcpyDefault); // <- staged
+    if (!wrong)
+        cudaStreamSynchronize(0);
     read<<<1, COUNT, 0, a>>>(data, other);
 }
 
@@ -255,6 +267,7 @@ int main(int count, char **arguments)
                  {"early", early},
                  {"apart", apart},
                  {"cleared", cleared},
+                 {"staged", staged},
                  {"copy_back", copy_back},
                  {"overlap", overlap},
                  {"counter", counter},

@@ -40,6 +40,11 @@ expect() {
     expect cleared "which a fill in the default stream"
     expect copy_back "a copy in the default stream"
 }
+@test "cudaMemcpy from ordinary memory counts as done, but when PTXSIM_CHECK=strict" {
+    run "$BATS_FILE_TMPDIR/cases" staged wrong
+    [ "$output" = cudaSuccess ]
+    PTXSIM_CHECK=strict expect staged "which a copy in the default stream"
+}
 @test "halves of an allocation are apart; a byte too many is told" { expect overlap "writes byte 124 of 4096"; }
 @test "atomic counts of two streams need no order, plain ones do" { expect counter "in stream 2"; }
 @test "a pinned result that the host reads early, a pinned source that it fills again" {
