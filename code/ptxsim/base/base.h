@@ -147,7 +147,7 @@ void memory_on_touch(void (*touched)(uint64_t at, bool writes, uint64_t instruct
 // ---- Notes of what is accessed (notes.c) --------------------------------------------------------
 
 // Strong: by atomic and volatile accesses; else plain. Early: before a kernel has waited for the one that it
-// depends on (griddepcontrol.wait), besides the kind that it is.
+// depends on (griddepcontrol.wait), besides the kind that it is, plain.
 enum note {
     NOTE_READ,
     NOTE_WRITE,

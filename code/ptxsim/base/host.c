@@ -127,17 +127,24 @@ static void tell_fault(int signal, siginfo_t *info, void *context)
     sigaction(SIGSEGV, &before_us, NULL); // the same access faults again, and is the program's
 }
 
-// Whether page faults come to us: a program may have a handler of its own, then or later.
-static bool watching(void)
+// Has page faults come to us; false: it cannot be had.
+static bool watch(void)
 {
     static bool begun;
-    struct sigaction ours = {.sa_sigaction = tell_fault, .sa_flags = SA_SIGINFO}, now;
-    struct sigaction step = {.sa_sigaction = step_done, .sa_flags = SA_SIGINFO};
+    const struct sigaction ours = {.sa_sigaction = tell_fault, .sa_flags = SA_SIGINFO};
+    const struct sigaction step = {.sa_sigaction = step_done, .sa_flags = SA_SIGINFO};
 
     if (!begun)
         begun =
             !sigaction(SIGSEGV, &ours, &before_us) && !sigaction(SIGTRAP, &step, &step_before_us);
-    return begun && !sigaction(SIGSEGV, NULL, &now) && now.sa_sigaction == tell_fault;
+    return begun;
+}
+
+// Whether they still do: a program may have taken a handler of its own since.
+static bool watching(void)
+{
+    struct sigaction now;
+    return watch() && !sigaction(SIGSEGV, NULL, &now) && now.sa_sigaction == tell_fault;
 }
 
 // ---- Guarded for ever ---------------------------------------------------------------------------
@@ -153,7 +160,7 @@ void memory_guard(void *address)
 
     if (!a || guarded_count == MOST_GUARDED)
         return;
-    a->guarded = watching();
+    a->guarded = watch();
     guarded_count += a->guarded;
     if (guards_closed && a->guarded)
         guard(a, PROT_NONE);

@@ -25,7 +25,8 @@ void global_note(struct warp *w, const struct op *op, uint64_t address, uint32_t
     const struct allocation *a = &worker->last;
     bool strong = op->order & ORDER_STRONG || op->family == FAMILY_ATOMIC;
     unsigned kind = (strong ? NOTE_STRONG_READ : NOTE_READ) + store;
-    bool early = w->cta->launch->early && !w->cta->waited;
+    bool early =
+        w->cta->launch->early && !w->cta->waited && !strong; // strong ones may be a message
     uint64_t at = address - a->base;
 
     memset(a->notes + kind * a->size + at, 1, bytes);
