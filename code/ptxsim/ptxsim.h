@@ -63,6 +63,10 @@ struct kernel_info {
 const struct kernel_info *kernel_info(const struct kernel *kernel);
 // Registers of a thread, estimated: what is alive at one place of the PTX. 0: it cannot be launched.
 int kernel_registers(struct kernel *kernel);
+// Whether it lets kernels begin that depend on it (griddepcontrol.launch_dependents).
+bool kernel_starts_dependents(struct kernel *kernel);
+// "FILE:LINE" of an instruction of a kernel that has been launched, as struct touched counts them.
+const char *kernel_line(const struct kernel *kernel, size_t insn, char *text, size_t size);
 // "attention" of "_ZN4book9attentionILi4EEEvPf".
 void kernel_base_name(const char *mangled, char *name, size_t size);
 
@@ -149,6 +153,17 @@ struct child {
     size_t bytes;
 };
 
+// What an instruction has accessed of memory that is noted (base/notes.c): all of it lies in [start, end).
+struct touched_span {
+    uint64_t start, end;
+    unsigned kinds; // enum note, a bit each; 0: nothing
+};
+struct touched {                // by a launch
+    struct touched_span *spans; // by instruction; freed by whoever asks
+    size_t count;
+    bool starts_dependents; // a thread has executed griddepcontrol.launch_dependents
+};
+
 struct launch {
     const struct kernel *kernel;
     unsigned grid[3], block[3];
@@ -180,6 +195,8 @@ struct launch {
     // Called when the grid has ended with what its threads have asked for, CTA by CTA, in order.
     // NULL: they may ask for nothing.
     void (*child)(const struct child *child);
+    bool early; // it may begin before the kernel before it has ended: until griddepcontrol.wait
+    struct touched *touched; // gets what it touches of memory that is noted; NULL: nobody asks
 };
 
 // Runs a grid to its end. Adds to *counts, and to *lines (grown with realloc, *line_count entries,

@@ -54,6 +54,19 @@ const char *next_caller(const char *text, size_t *length);
 // The current directory when the program began, "" if it is not known.
 const char *start_directory(void);
 
+// ---- Lines of the host's source (caller.c) -------------------------------------------------------
+
+enum { CALLERS_KEPT = 6 };
+struct callers { // addresses of the calls under way outside of this library, the innermost first
+    uint64_t at[CALLERS_KEPT];
+    int count;
+};
+void note_callers(struct callers *callers);
+// Without those up to a short function, the one that nvcc makes for a kernel.
+void drop_callers(struct callers *callers, const void *function);
+// "FILE:LINE" of the innermost call, or instruction, that stands in the program's own source; "" if it is not known.
+const char *caller_line(const struct callers *callers, char *text, size_t size);
+
 // ---- Device memory (memory.c) -------------------------------------------------------------------
 // A device address is a host address: copies are memcpy. Every access of a kernel is checked
 // against the allocations. Calls that change the list of allocations never run beside a launch:
@@ -77,6 +90,7 @@ struct allocation {
     uint8_t *sectors_read, *sectors_written;
     // A byte for each byte, 0 until the host or a kernel writes it; NULL: not tracked.
     uint8_t *defined;
+    uint8_t *notes; // of each kind (enum note) a byte for each byte; NULL: not noted (notes.c)
 };
 
 // Device memory, 256-byte aligned, filled with 0xff (NaN in every float format); NULL when out of
@@ -92,13 +106,7 @@ static const uint64_t HOST_CODE_MEMORY = UINT64_C(0x280000000000);
 void memory_place(uint64_t address);
 void *memory_alloc_zeros(size_t bytes);            // with zeros; a page is used when it is touched
 bool memory_register(void *address, size_t bytes); // false when it overlaps an allocation
-// From now on the host cannot touch that memory while it is closed: the page fault of a host that
-// follows a device pointer ends the program, as on a GPU, and is told. Closing and opening cost a call
-// of the system for each such allocation, so no more than 64 are guarded, and closed 256 times.
-void memory_guard(void *address);
-void memory_close(void);
-void memory_open(void);
-bool memory_free(void *address); // false: not the start of a live allocation
+bool memory_free(void *address);                   // false: not the start of a live allocation
 
 // The live allocation holding [address, address + bytes), else NULL; `nearest` (may be NULL) then
 // gets the allocation, live or freed, closest below, or NULL. Lock-free for readers in a launch.
@@ -106,6 +114,8 @@ const struct allocation *memory_find(uint64_t address, uint64_t bytes,
                                      const struct allocation **nearest);
 // The first allocation, live or freed, that begins above an address, or NULL.
 const struct allocation *memory_above(uint64_t address);
+// All allocations, live and freed, by address; NULL behind the last.
+struct allocation *memory_nth(size_t index);
 // Whether an address is the program's own memory, far from any allocation: a variable, or malloc's.
 bool memory_of_host(uint64_t address);
 // From now on what has not been written is known (PTXSIM_CHECK; the whole is unwritten at first).
@@ -117,6 +127,51 @@ void memory_mark(void *to, const void *from, size_t bytes);
 size_t memory_written(const void *from, size_t bytes);
 size_t memory_in_use(void);   // bytes of device and managed memory
 size_t memory_capacity(void); // of the simulated device, or what the host can give, if less
+
+// ---- What the host may not touch (host.c) -------------------------------------------------------
+
+// From now on the host cannot touch that memory while it is closed: the page fault of a host that
+// follows a device pointer ends the program, as on a GPU, and is told. Closing and opening cost a call
+// of the system for each such allocation, so no more than 64 are guarded, and closed 256 times.
+void memory_guard(void *address);
+void memory_unguard(struct allocation *a);
+void memory_close(void);
+void memory_open(void);
+// Pages of memory that the host may touch, but not now: those that [address, address + bytes) lies in are closed
+// to writes, or to reads as well, whenever memory_close is called, until memory_unshut. An access is handed to
+// `touched`, with the address of the instruction that makes it, which is then done, and the program goes on.
+void memory_shut(uint64_t address, uint64_t bytes, bool reads);
+void memory_unshut(void); // which opens, too
+void memory_on_touch(void (*touched)(uint64_t at, bool writes, uint64_t instruction));
+
+// ---- Notes of what is accessed (notes.c) --------------------------------------------------------
+
+// Strong: by atomic and volatile accesses; else plain. Early: before a kernel has waited for the one that it
+// depends on (griddepcontrol.wait), besides the kind that it is, plain.
+enum note {
+    NOTE_READ,
+    NOTE_WRITE,
+    NOTE_STRONG_READ,
+    NOTE_STRONG_WRITE,
+    NOTE_EARLY_READ,
+    NOTE_EARLY_WRITE,
+    NOTE_KINDS
+};
+struct note_run { // bytes [start, end) that were accessed in these ways, a bit each
+    uint64_t start, end;
+    unsigned kinds;
+};
+void notes_begin(void); // from now on all allocations have notes
+bool notes_begun(void);
+bool notes_taken(void); // whether any allocation has notes
+// Hands on what was noted since the last call, in the order of the addresses, and forgets it.
+void notes_take(void (*take)(const struct note_run *run, void *data), void *data);
+// The same of allocations that have no notes, by sectors of 32 bytes, some byte of which the last launch has read
+// or written.
+void notes_take_sectors(void (*take)(const struct note_run *run, void *data), void *data);
+// For memory.c: an allocation has come, and goes.
+void notes_of(struct allocation *a);
+void notes_drop(struct allocation *a);
 
 // Clears the sectors touched; sums them, 32 bytes for each one read and each one written.
 void memory_touched_clear(void);

@@ -5,7 +5,6 @@
 // back but keeps its addresses for a while, so that a late access can be named.
 #include "base.h"
 
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,6 +60,11 @@ const struct allocation *memory_above(uint64_t address)
 {
     size_t below = rank(address);
     return below < allocation_count ? allocations[below] : NULL;
+}
+
+struct allocation *memory_nth(size_t index)
+{
+    return index < allocation_count ? allocations[index] : NULL;
 }
 
 static size_t mapped_size(size_t bytes)
@@ -144,6 +148,7 @@ static bool insert(uint64_t base, size_t bytes, enum memory_kind kind)
     memmove(allocations + at + 1, allocations + at, (allocation_count - at) * sizeof *allocations);
     allocations[at] = a;
     ++allocation_count;
+    notes_of(a);
     if (counts_as_device(kind))
         device_bytes += bytes;
     return true;
@@ -263,79 +268,6 @@ void *memory_alloc_zeros(size_t bytes)
     return map(bytes, MEMORY_DEVICE);
 }
 
-// ---- The host's access --------------------------------------------------------------------------
-
-enum { MOST_GUARDED = 64, MOST_CLOSINGS = 256 };
-static size_t guarded_count, closings;
-static bool closed;
-static struct sigaction before_us; // the program's own handler
-
-// A page fault in guarded memory: says so, and lets it end the program.
-static void tell_fault(int signal, siginfo_t *info, void *context)
-{
-    uint64_t at = (uint64_t)(uintptr_t)info->si_addr;
-    const struct allocation *a = memory_find(at, 1, NULL);
-
-    (void)context;
-    if (closed && a && a->guarded) {
-        char line[256];
-        int used =
-            snprintf(line, sizeof line,
-                     "ptxsim: the host follows a device pointer: 0x%llx is byte %llu of %llu bytes "
-                     "of cudaMalloc, which a GPU's host cannot touch: copy them with cudaMemcpy\n",
-                     (unsigned long long)at, (unsigned long long)(at - a->base),
-                     (unsigned long long)a->size);
-        if (write(STDERR_FILENO, line, (size_t)used) < 0)
-            _exit(128 + signal);
-    }
-    sigaction(SIGSEGV, &before_us, NULL); // the same access faults again, and is the program's
-}
-
-static void protect(const struct allocation *a, int access)
-{
-    mprotect((void *)(uintptr_t)a->base, mapped_size(a->size), access);
-}
-
-void memory_guard(void *address)
-{
-    size_t at = rank((uint64_t)(uintptr_t)address);
-    static bool watching;
-
-    if (!at || guarded_count == MOST_GUARDED)
-        return;
-    if (!watching) {
-        struct sigaction ours = {.sa_sigaction = tell_fault, .sa_flags = SA_SIGINFO};
-        watching = !sigaction(SIGSEGV, &ours, &before_us);
-    }
-    allocations[at - 1]->guarded = watching;
-    guarded_count += watching;
-    if (closed && watching)
-        protect(allocations[at - 1], PROT_NONE);
-}
-
-static void protect_all(int access)
-{
-    for (size_t i = 0; i < allocation_count && guarded_count; ++i)
-        if (allocations[i]->guarded && allocations[i]->live)
-            protect(allocations[i], access);
-}
-
-void memory_close(void)
-{
-    if (closed || closings == MOST_CLOSINGS)
-        return;
-    closings += guarded_count > 0;
-    protect_all(PROT_NONE);
-    closed = true;
-}
-
-void memory_open(void)
-{
-    if (closed)
-        protect_all(PROT_READ | PROT_WRITE);
-    closed = false;
-}
-
 // ---- Freeing and noting -------------------------------------------------------------------------
 
 bool memory_register(void *address, size_t bytes)
@@ -391,6 +323,7 @@ static void forget(size_t at)
         munmap((char *)(uintptr_t)a->base - GAP, mapped_size(a->size) + 2 * GAP);
     free(a->sectors_read);
     free(a->defined);
+    notes_drop(a);
     free(a);
     --allocation_count;
     memmove(allocations + at, allocations + at + 1, (allocation_count - at) * sizeof *allocations);
@@ -407,8 +340,7 @@ bool memory_free(void *address)
     if (counts_as_device(a->kind))
         device_bytes -= a->size;
     a->live = false;
-    guarded_count -= a->guarded;
-    a->guarded = false;
+    memory_unguard(a);
     if (a->kind == MEMORY_REGISTERED) {
         forget(at);
         return true;
@@ -418,6 +350,7 @@ bool memory_free(void *address)
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
     free(a->sectors_read);
     free(a->defined);
+    notes_drop(a);
     a->sectors_read = a->sectors_written = a->defined = NULL;
     if (freed[freed_next])
         forget(rank(freed[freed_next]) - 1);

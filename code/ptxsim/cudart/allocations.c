@@ -25,8 +25,16 @@ bool pool_lends(struct pool_use *pool, const void *address, size_t bytes)
     return true;
 }
 
-// Memory of a pool may be given back by cudaFree, too.
-static void pool_returned(const void *address)
+bool pool_owns(const void *address)
+{
+    for (const struct loan *l = loans; l; l = l->next)
+        if (l->address == address)
+            return true;
+    return false;
+}
+
+// Memory of a pool may be given back by cudaFree, too; false: it is none.
+static bool pool_returned(const void *address)
 {
     for (struct loan **l = &loans; *l; l = &(*l)->next)
         if ((*l)->address == address) {
@@ -34,8 +42,9 @@ static void pool_returned(const void *address)
             *l = loan->next;
             loan->pool->bytes -= loan->bytes;
             free(loan);
-            return;
+            return true;
         }
+    return false;
 }
 
 static void **kept;
@@ -128,26 +137,34 @@ static cudaError_t release(void *address, bool host)
     if (error != cudaSuccess || !address)
         return error;
     const struct allocation *a = allocation_at(address);
+    if (!pool_returned(address)) // memory of a pool is freed at once; else all work is waited for
+        order_host_knows_all();
     if (!a || a->kind == MEMORY_REGISTERED || (a->kind == MEMORY_HOST) != host ||
         !memory_free(address)) {
         explain_free(address, host, a);
         return cudaErrorInvalidValue;
     }
-    pool_returned(address);
     return cudaSuccess;
+}
+
+cudaError_t pool_memory(void **address, size_t bytes)
+{
+    return allocate(address, bytes, MEMORY_DEVICE);
 }
 
 cudaError_t cudaMalloc(void **address, size_t bytes)
 {
-    API_ENTER();
+    API_WORK();
+    order_fence();
     return api_result(allocate(address, bytes, MEMORY_DEVICE));
 }
 
 cudaError_t cudaMallocManaged(void **address, size_t bytes, unsigned flags)
 {
-    API_ENTER();
+    API_WORK();
     if (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost)
         return api_result(cudaErrorInvalidValue);
+    order_fence();
     return api_result(allocate(address, bytes, MEMORY_MANAGED));
 }
 
@@ -183,7 +200,8 @@ static void forget_flags(const void *address)
 
 cudaError_t cudaHostAlloc(void **address, size_t bytes, unsigned flags)
 {
-    API_ENTER();
+    API_WORK();
+    order_fence();
     cudaError_t error = allocate(address, bytes, MEMORY_HOST);
     if (error == cudaSuccess && *address)
         remember_flags(*address, flags);
@@ -211,24 +229,32 @@ cudaError_t cudaMallocHost(void **address, size_t bytes)
 
 cudaError_t cudaMallocPitch(void **address, size_t *pitch, size_t width, size_t height)
 {
-    API_ENTER();
+    API_WORK();
     if (!pitch || (height && width > SIZE_MAX / 2 / height))
         return api_result(cudaErrorInvalidValue);
     *pitch = (width + 511) / 512 * 512;
+    order_fence();
     return api_result(allocate(address, *pitch * height, MEMORY_DEVICE));
+}
+
+cudaError_t pool_free(void *address)
+{
+    return release(address, false);
 }
 
 cudaError_t cudaFree(void *address)
 {
-    API_ENTER();
+    API_WORK();
     if (graph_keeps(address))
-        return cudaSuccess;
+        return api_result(cudaSuccess);
+    if (pool_owns(address))
+        order_free(address);
     return api_result(release(address, false));
 }
 
 cudaError_t cudaFreeHost(void *address)
 {
-    API_ENTER();
+    API_WORK();
     cudaError_t error = release(address, true);
     if (error == cudaSuccess)
         forget_flags(address);
@@ -249,6 +275,7 @@ cudaError_t cudaHostUnregister(void *address)
 {
     API_ENTER();
     const struct allocation *a = allocation_at(address);
+    order_host_knows_all();
     if (!a || a->kind != MEMORY_REGISTERED || !memory_free(address))
         return api_result(cudaErrorHostMemoryNotRegistered);
     return cudaSuccess;

@@ -217,14 +217,18 @@ ALSO(cudaMemcpy2DFromArrayAsync, cudaMemcpy2DFromArrayAsync_ptsz);
 cudaError_t cudaMemcpy2DToArray(cudaArray_t array, size_t x, size_t y, const void *from,
                                 size_t pitch, size_t width, size_t height, enum cudaMemcpyKind kind)
 {
-    return cudaMemcpy2DToArrayAsync(array, x, y, from, pitch, width, height, kind, NULL);
+    API_ENTER();
+    return stream_waited_after(
+        cudaMemcpy2DToArrayAsync(array, x, y, from, pitch, width, height, kind, NULL));
 }
 ALSO(cudaMemcpy2DToArray, cudaMemcpy2DToArray_ptds);
 
 cudaError_t cudaMemcpy2DFromArray(void *to, size_t pitch, cudaArray_const_t array, size_t x,
                                   size_t y, size_t width, size_t height, enum cudaMemcpyKind kind)
 {
-    return cudaMemcpy2DFromArrayAsync(to, pitch, array, x, y, width, height, kind, NULL);
+    API_ENTER();
+    return stream_waited_after(
+        cudaMemcpy2DFromArrayAsync(to, pitch, array, x, y, width, height, kind, NULL));
 }
 ALSO(cudaMemcpy2DFromArray, cudaMemcpy2DFromArray_ptds);
 
@@ -257,8 +261,9 @@ cudaError_t cudaMemcpyToArray(cudaArray_t array, size_t x, size_t y, const void 
     if (!a || x || y || bytes > row * a->texels.size[1] || (bytes > row && bytes % row))
         return api_result(cudaErrorInvalidValue); // part of a row after whole ones: cudaMemcpy2D...
     size_t width = bytes < row ? bytes : row;
-    return api_result(copy_rows(array, 0, 0, (char *)(uintptr_t)from, width, width,
-                                width ? bytes / width : 0, true, kind, NULL));
+    return stream_waited_after(
+        api_result(copy_rows(array, 0, 0, (char *)(uintptr_t)from, width, width,
+                             width ? bytes / width : 0, true, kind, NULL)));
 }
 ALSO(cudaMemcpyToArray, cudaMemcpyToArray_ptds);
 
@@ -271,8 +276,8 @@ cudaError_t cudaMemcpyFromArray(void *to, cudaArray_const_t array, size_t x, siz
     if (!a || x || y || bytes > row * a->texels.size[1] || (bytes > row && bytes % row))
         return api_result(cudaErrorInvalidValue);
     size_t width = bytes < row ? bytes : row;
-    return api_result(
-        copy_rows(array, 0, 0, to, width, width, width ? bytes / width : 0, false, kind, NULL));
+    return stream_waited_after(api_result(
+        copy_rows(array, 0, 0, to, width, width, width ? bytes / width : 0, false, kind, NULL)));
 }
 ALSO(cudaMemcpyFromArray, cudaMemcpyFromArray_ptds);
 #pragma GCC diagnostic pop

@@ -77,7 +77,7 @@ static cudaError_t fill(char *to, size_t pitch, int value, size_t width, size_t 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind,
                             cudaStream_t stream)
 {
-    API_ENTER();
+    API_WORK();
     return api_result(copy(to, bytes, from, bytes, bytes, 1, kind, stream));
 }
 ALSO(cudaMemcpyAsync, cudaMemcpyAsync_ptsz);
@@ -86,14 +86,14 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
                               size_t width, size_t height, enum cudaMemcpyKind kind,
                               cudaStream_t stream)
 {
-    API_ENTER();
+    API_WORK();
     return api_result(copy(to, to_pitch, from, from_pitch, width, height, kind, stream));
 }
 ALSO(cudaMemcpy2DAsync, cudaMemcpy2DAsync_ptsz);
 
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
 {
-    API_ENTER();
+    API_WORK();
     return api_result(fill(to, bytes, value, bytes, 1, stream));
 }
 ALSO(cudaMemsetAsync, cudaMemsetAsync_ptsz);
@@ -101,28 +101,45 @@ ALSO(cudaMemsetAsync, cudaMemsetAsync_ptsz);
 cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, size_t height,
                               cudaStream_t stream)
 {
-    API_ENTER();
+    API_WORK();
     return api_result(fill(to, pitch, value, width, height, stream));
 }
 ALSO(cudaMemset2DAsync, cudaMemset2DAsync_ptsz);
 
-// The synchronous ones use the legacy stream.
+// The synchronous ones use the legacy stream. They return when all is done, but for those that work on the device
+// alone (CUDA Runtime API, "API synchronization behavior").
+static bool is_device(const void *address)
+{
+    const struct allocation *a = memory_find((uint64_t)(uintptr_t)address, 1, NULL);
+    return a && a->kind == MEMORY_DEVICE;
+}
+
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
-    return cudaMemcpyAsync(to, from, bytes, kind, NULL);
+    API_WORK();
+    // From ordinary memory it returns when the bytes are staged, and may not have come to the device.
+    bool staged = !memory_find((uint64_t)(uintptr_t)from, 1, NULL) && order_strict();
+    bool waits = !is_device(to) || !(staged || is_device(from));
+    order_waits(waits);
+    cudaError_t error = cudaMemcpyAsync(to, from, bytes, kind, NULL);
+    return waits ? stream_waited_after(error) : error;
 }
 ALSO(cudaMemcpy, cudaMemcpy_ptds);
 
 cudaError_t cudaMemcpy2D(void *to, size_t to_pitch, const void *from, size_t from_pitch,
                          size_t width, size_t height, enum cudaMemcpyKind kind)
 {
-    return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, NULL);
+    API_WORK();
+    return stream_waited_after(
+        cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, height, kind, NULL));
 }
 ALSO(cudaMemcpy2D, cudaMemcpy2D_ptds);
 
 cudaError_t cudaMemset(void *to, int value, size_t bytes)
 {
-    return cudaMemsetAsync(to, value, bytes, NULL);
+    API_WORK();
+    cudaError_t error = cudaMemsetAsync(to, value, bytes, NULL);
+    return is_device(to) ? error : stream_waited_after(error);
 }
 ALSO(cudaMemset, cudaMemset_ptds);
 
@@ -136,7 +153,7 @@ ALSO(cudaMemset2D, cudaMemset2D_ptds);
 
 cudaError_t cudaMemcpy3DAsync(const struct cudaMemcpy3DParms *params, cudaStream_t stream)
 {
-    API_ENTER();
+    API_WORK();
     struct task task;
     cudaError_t error = copy_3d_task(params, &task);
     if (error != cudaSuccess || task.kind == TASK_NOTHING)
@@ -147,19 +164,20 @@ ALSO(cudaMemcpy3DAsync, cudaMemcpy3DAsync_ptsz);
 
 cudaError_t cudaMemcpy3D(const struct cudaMemcpy3DParms *params)
 {
-    return cudaMemcpy3DAsync(params, NULL);
+    API_WORK();
+    return stream_waited_after(cudaMemcpy3DAsync(params, NULL));
 }
 ALSO(cudaMemcpy3D, cudaMemcpy3D_ptds);
 
 cudaError_t cudaMemset3DAsync(struct cudaPitchedPtr memory, int value, struct cudaExtent box,
                               cudaStream_t stream)
 {
-    API_ENTER();
+    API_WORK();
     struct task task;
     size_t slice = memory.pitch * memory.ysize;
     cudaError_t error = cudaSuccess;
     if (box.depth == 0)
-        return cudaSuccess;
+        return api_result(cudaSuccess);
     if (box.depth > 1 && box.height > memory.ysize)
         return api_result(cudaErrorInvalidValue);
     for (int last = 1; last >= 0 && error == cudaSuccess; --last)

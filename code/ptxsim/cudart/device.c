@@ -5,24 +5,31 @@
 
 #include <stdio.h>
 
+static const struct gpu *device;
+static struct cudaDeviceProp properties;
+
+// The first that runs PTX for that compute capability, or, where none does, whose kernels are refused.
+static const struct gpu *gpu_for(int arch)
+{
+    const struct gpu *found = &gpus[0];
+    for (int i = gpu_count - 1; i >= 0; --i)
+        if (gpus[i].arch >= arch)
+            found = &gpus[i];
+    return found;
+}
+
 // Decided by the program's fat binaries when it is first asked for; they are registered before main.
 const struct gpu *device_now(void)
 {
-    static const struct gpu *device;
-    if (!device) {
-        const int arch = arch_needed();
-        device = &gpus[0]; // for what is newer than all of them, too: its kernels are refused
-        for (int i = gpu_count - 1; i >= 0; --i)
-            if (gpus[i].arch >= arch)
-                device = &gpus[i];
-    }
+    if (!device)
+        device = gpu_for(arch_needed());
     return device;
 }
 
 // Features that the simulator does not have are 0.
 const struct cudaDeviceProp *device_properties(void)
 {
-    static struct cudaDeviceProp properties = {
+    static const struct cudaDeviceProp always = {
         .regsPerBlock = GPU_REGISTERS,
         .warpSize = WARP,
         .memPitch = INT32_MAX,
@@ -54,6 +61,7 @@ const struct cudaDeviceProp *device_properties(void)
 
     if (properties.totalGlobalMem == 0) {
         const struct gpu *d = device_now();
+        properties = always;
         snprintf(properties.name, sizeof properties.name, "%s (ptxsim)", d->name);
         properties.major = d->arch / 10;
         properties.minor = d->arch % 10;
@@ -69,6 +77,21 @@ const struct cudaDeviceProp *device_properties(void)
         properties.totalGlobalMem = memory_capacity();
     }
     return &properties;
+}
+
+// For a program that loads PTX for it while it runs, and has launched nothing yet.
+bool device_becomes(int arch)
+{
+    const struct gpu *other = gpu_for(arch);
+    char name[64];
+
+    if (kernel_launched() || other->arch < arch || other->arch <= device_now()->arch)
+        return false;
+    gpu_in_a_sentence(other, name, sizeof name);
+    complain("the program loads PTX for sm_%d: the simulated GPU is %s from now on", arch, name);
+    device = other;
+    properties.totalGlobalMem = 0; // to be filled in anew
+    return true;
 }
 
 static size_t limits[] = {

@@ -9,6 +9,7 @@
 static pthread_mutex_t api_lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 static int depth; // of calls within calls
 static cudaError_t sticky;
+static bool stopped;
 static _Thread_local cudaError_t last_error;
 bool runtime_called, driver_used;
 _Thread_local bool runtime_called_here;
@@ -42,17 +43,26 @@ cudaError_t sticky_error(void)
     return sticky;
 }
 
+bool device_stopped(void)
+{
+    return stopped;
+}
+
 cudaError_t api_result(cudaError_t error)
 {
+    if (error == cudaSuccess)
+        error = sticky;
     if (error != cudaSuccess)
         last_error = error;
     return error;
 }
 
-cudaError_t api_result_sticky(cudaError_t error)
+cudaError_t api_result_sticky(cudaError_t error, bool stops)
 {
-    sticky = error;
-    return api_result(error);
+    if (sticky == cudaSuccess)
+        sticky = error;
+    stopped |= stops;
+    return api_result(sticky);
 }
 
 // Takes back the last error. That of a kernel's fault comes again with the next call (API_ENTER).
@@ -68,7 +78,7 @@ cudaError_t cudaPeekAtLastError(void)
     return last_error;
 }
 
-static _Thread_local char said[1024];
+static _Thread_local char said[2048];
 
 void complain(const char *format, ...)
 {

@@ -92,6 +92,8 @@ static cudaError_t choose_images(struct binary *binary, struct texts *texts)
                              sizeof why);
     if (texts->count)
         return cudaSuccess;
+    if (binary->loaded && texts->newest > arch && device_becomes(texts->newest))
+        return choose_images(binary, texts);
     if (images == 0 && !texts->newest)
         complain("the GPU code of %s cannot be read: build it with nvcc 12 or 13", what);
     else if (texts->compressed)
@@ -229,7 +231,7 @@ int estimated_registers(struct CUkern_st *kernel)
 
 cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *function)
 {
-    API_ENTER();
+    API_WORK();
     struct CUkern_st *kernel;
     cudaError_t error = kernel_find(function, &kernel);
     if (error == cudaSuccess)
@@ -241,7 +243,7 @@ cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const v
 
 cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute attribute, int value)
 {
-    API_ENTER();
+    API_WORK();
     struct CUkern_st *kernel;
     cudaError_t error = kernel_use(function, &kernel);
     if (error != cudaSuccess)
@@ -269,7 +271,7 @@ cudaError_t cudaFuncSetAttribute(const void *function, enum cudaFuncAttribute at
 
 cudaError_t cudaFuncSetCacheConfig(const void *function, enum cudaFuncCache config)
 {
-    API_ENTER();
+    API_WORK();
     struct CUkern_st *kernel;
     (void)config;
     return api_result(kernel_find(function, &kernel));
@@ -277,7 +279,7 @@ cudaError_t cudaFuncSetCacheConfig(const void *function, enum cudaFuncCache conf
 
 cudaError_t cudaFuncSetSharedMemConfig(const void *function, enum cudaSharedMemConfig config)
 {
-    API_ENTER();
+    API_WORK();
     struct CUkern_st *kernel;
     if ((unsigned)config > cudaSharedMemBankSizeEightByte)
         return api_result(cudaErrorInvalidValue);
@@ -288,7 +290,7 @@ cudaError_t cudaFuncSetSharedMemConfig(const void *function, enum cudaSharedMemC
 
 cudaError_t cudaFuncGetName(const char **name, const void *function)
 {
-    API_ENTER();
+    API_WORK();
     struct CUkern_st *kernel;
     cudaError_t error = name ? kernel_find(function, &kernel) : cudaErrorInvalidValue;
     if (error == cudaSuccess)
@@ -298,7 +300,7 @@ cudaError_t cudaFuncGetName(const char **name, const void *function)
 
 cudaError_t cudaFuncGetParamInfo(const void *function, size_t index, size_t *offset, size_t *size)
 {
-    API_ENTER();
+    API_WORK();
     struct CUkern_st *kernel;
     cudaError_t error = kernel_use(function, &kernel);
     if (error != cudaSuccess)
@@ -314,7 +316,7 @@ cudaError_t cudaFuncGetParamInfo(const void *function, size_t index, size_t *off
 
 cudaError_t cudaGetKernel(cudaKernel_t *kernel, const void *function)
 {
-    API_ENTER();
+    API_WORK();
     return api_result(kernel ? kernel_find(function, kernel) : cudaErrorInvalidValue);
 }
 ALSO(cudaGetKernel, __cudaGetKernel);

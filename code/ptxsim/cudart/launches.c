@@ -215,7 +215,8 @@ cudaError_t kernel_order(const void *function, dim3 grid, dim3 block, void **arg
 }
 
 static cudaError_t launch(const void *function, dim3 grid, dim3 block, void **arguments,
-                          size_t shared, cudaStream_t stream, bool cooperative, const dim3 *cluster)
+                          size_t shared, cudaStream_t stream, bool cooperative, const dim3 *cluster,
+                          bool early)
 {
     struct task task = {.kind = TASK_KERNEL};
     cudaError_t error =
@@ -225,14 +226,15 @@ static cudaError_t launch(const void *function, dim3 grid, dim3 block, void **ar
         write_refusal(error);
         return capture_broken(stream, error);
     }
+    task.launch.early = early;
     return stream_submit(stream, &task);
 }
 
 cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void **arguments,
                              size_t shared, cudaStream_t stream)
 {
-    API_ENTER();
-    return api_result(launch(function, grid, block, arguments, shared, stream, false, NULL));
+    API_WORK();
+    return api_result(launch(function, grid, block, arguments, shared, stream, false, NULL, false));
 }
 ALSO(cudaLaunchKernel, cudaLaunchKernel_ptsz);
 
@@ -246,16 +248,16 @@ ALSO(__cudaLaunchKernel, __cudaLaunchKernel_ptsz);
 cudaError_t cudaLaunchCooperativeKernel(const void *function, dim3 grid, dim3 block,
                                         void **arguments, size_t shared, cudaStream_t stream)
 {
-    API_ENTER();
-    return api_result(launch(function, grid, block, arguments, shared, stream, true, NULL));
+    API_WORK();
+    return api_result(launch(function, grid, block, arguments, shared, stream, true, NULL, false));
 }
 ALSO(cudaLaunchCooperativeKernel, cudaLaunchCooperativeKernel_ptsz);
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *function,
                                 void **arguments)
 {
-    API_ENTER();
-    bool cooperative = false;
+    API_WORK();
+    bool cooperative = false, early = false;
     dim3 cluster, *asked = NULL;
     if (!config || (config->numAttrs > 0 && !config->attrs))
         return api_result(cudaErrorInvalidValue);
@@ -263,6 +265,8 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
         const cudaLaunchAttribute *a = &config->attrs[i];
         if (a->id == cudaLaunchAttributeCooperative)
             cooperative = a->val.cooperative != 0;
+        if (a->id == cudaLaunchAttributeProgrammaticStreamSerialization)
+            early = a->val.programmaticStreamSerializationAllowed != 0;
         if (a->id != cudaLaunchAttributeClusterDimension)
             continue;
         cluster.x = a->val.clusterDim.x;
@@ -271,6 +275,6 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *fu
         asked = &cluster;
     }
     return api_result(launch(function, config->gridDim, config->blockDim, arguments,
-                             config->dynamicSmemBytes, config->stream, cooperative, asked));
+                             config->dynamicSmemBytes, config->stream, cooperative, asked, early));
 }
 ALSO(cudaLaunchKernelExC, cudaLaunchKernelExC_ptsz);

@@ -37,15 +37,18 @@ static void pools_sweep(void)
     }
 }
 
-static cudaError_t lend(void **address, size_t bytes, struct CUmemPoolHandle_st *pool)
+static cudaError_t lend(void **address, size_t bytes, struct CUmemPoolHandle_st *pool,
+                        cudaStream_t stream)
 {
     if (!pool || !address)
         return api_result(cudaErrorInvalidValue);
-    cudaError_t error = cudaMalloc(address, bytes);
+    cudaError_t error = pool_memory(address, bytes);
     if (error == cudaSuccess && bytes && !pool_lends(&pool->use, *address, bytes)) {
-        cudaFree(*address);
+        pool_free(*address);
         error = cudaErrorMemoryAllocation;
     }
+    if (error == cudaSuccess && bytes && stream_next(stream))
+        order_allocation(*address, false);
     return api_result(error);
 }
 
@@ -73,32 +76,35 @@ cudaError_t cudaDeviceGraphMemTrim(int device)
 
 cudaError_t cudaMallocAsync(void **address, size_t bytes, cudaStream_t stream)
 {
-    API_ENTER();
+    API_WORK();
     if (stream_captures(stream) && address && bytes) {
         struct task task = {.kind = TASK_ALLOC};
         *address = graph_memory(bytes);
         return api_result(*address ? stream_submit(stream, &task) : cudaErrorMemoryAllocation);
     }
-    return lend(address, bytes, current);
+    return lend(address, bytes, current, stream);
 }
 ALSO(cudaMallocAsync, cudaMallocAsync_ptsz);
 
 cudaError_t cudaMallocFromPoolAsync(void **address, size_t bytes, cudaMemPool_t pool,
                                     cudaStream_t stream)
 {
-    API_ENTER();
-    (void)stream;
-    return lend(address, bytes, pool_find(pool));
+    API_WORK();
+    return lend(address, bytes, pool_find(pool), stream);
 }
 ALSO(cudaMallocFromPoolAsync, cudaMallocFromPoolAsync_ptsz);
 
 cudaError_t cudaFreeAsync(void *address, cudaStream_t stream)
 {
-    API_ENTER();
+    API_WORK();
     struct task task = {.kind = TASK_FREE};
     if (stream_captures(stream) && graph_keeps(address))
         return api_result(stream_submit(stream, &task));
-    return cudaFree(address);
+    if (!pool_owns(address)) // cudaFree's, too, but in no stream's order
+        return cudaFree(address);
+    if (stream_next(stream))
+        order_allocation(address, true);
+    return api_result(pool_free(address));
 }
 ALSO(cudaFreeAsync, cudaFreeAsync_ptsz);
 

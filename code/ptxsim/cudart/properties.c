@@ -219,8 +219,11 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 
 cudaError_t cudaDeviceSynchronize(void)
 {
-    API_ENTER();
-    return api_result(capture_forbids());
+    API_WORK();
+    cudaError_t error = capture_forbids();
+    if (error == cudaSuccess)
+        order_host_knows_all();
+    return api_result(error);
 }
 
 // Does not take back a fault: the memory of a faulted device is lost, and with it all that the
@@ -228,6 +231,7 @@ cudaError_t cudaDeviceSynchronize(void)
 cudaError_t cudaDeviceReset(void)
 {
     API_LOCK();
+    order_host_knows_all();
     return cudaSuccess;
 }
 

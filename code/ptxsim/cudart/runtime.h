@@ -7,6 +7,7 @@
 //   terminal.c      how far a launch is, and Ctrl-C
 //   kernels.c       modules, kernels and their attributes
 //   written.c       writes down what is asked for, where nothing is done
+//   order.c         the order between streams, and with the host
 //   task.c          does pieces of work: launches, copies, fills, graphs of them
 //   streams.c       streams, events, capture
 //   properties.c    what the device can be asked
@@ -33,7 +34,7 @@
 // The environment: PTXSIM_CHECK=off checks bounds only, memory also reads of what nothing has
 // written; by default races are checked, too (races/), which takes at most about as long again as
 // the rest; mine tells of no race that lies within headers of the toolkit, and strict has atomic operations
-// order nothing without a fence. PTXSIM_UNWRITTEN=libraries lets
+// order nothing without a fence, and no copy from ordinary memory done when it returns (order.c). PTXSIM_UNWRITTEN=libraries lets
 // CUB, Thrust and CUTLASS load what nothing has written. PTXSIM_SCHEDULE=N is another
 // order of the warps' turns, PTXSIM_THREADS=N the host's threads, PTXSIM_REPORT=FILE the report.
 // PTXSIM_BUDGET=N stops a launch after N warp instructions, and says which loop it was in;
@@ -43,7 +44,8 @@
 // that file descriptor (written.c), for the grader (labs/judge/).
 //
 // A race does not stop the kernel: it is told at the kernel's end, each pair of lines once, and the
-// launch fails.
+// launch fails. Every later call fails as well, but what it asks for is done and checked. A race between streams
+// (order.c) is told, and nothing fails.
 #ifndef RUNTIME_H
 #define RUNTIME_H
 
@@ -69,10 +71,17 @@ const char *ptxsim_version(void) __attribute__((visibility("default")));
 void api_leave(const int *entered);
 int api_enter(void);
 cudaError_t sticky_error(void);
+bool device_stopped(void); // a kernel has faulted that did not come to its end
 #define API_LOCK() __attribute__((cleanup(api_leave), unused)) int entered = api_enter()
 #define API_ENTER()                                                                                \
     API_LOCK();                                                                                    \
     if (sticky_error() != cudaSuccess)                                                             \
+    return api_result(sticky_error())
+// For those that work on memory: after a fault that has stopped no kernel, a race say, they go on, so that the rest of
+// the program is checked, too; what they return is the fault's error all the same (api_result).
+#define API_WORK()                                                                                 \
+    API_LOCK();                                                                                    \
+    if (device_stopped())                                                                          \
     return api_result(sticky_error())
 
 // The lock for functions of the driver's library. The runtime's set up a context and make it the thread's,
@@ -82,10 +91,10 @@ extern bool runtime_called;
 extern _Thread_local bool runtime_called_here;
 extern bool driver_used; // by the program itself
 
-// Remembers an error for cudaGetLastError and returns it.
+// Remembers an error for cudaGetLastError and returns it; after a fault, the fault's.
 cudaError_t api_result(cudaError_t error);
-// Makes an error that nothing takes back: the program must end.
-cudaError_t api_result_sticky(cudaError_t error);
+// Makes an error that nothing takes back: the program must end. stops: nothing is done any more.
+cudaError_t api_result_sticky(cudaError_t error, bool stops);
 
 // One line on stderr, with "ptxsim: " before it.
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -173,6 +182,7 @@ struct launch_order {
     unsigned cluster[3]; // CTAs of a cluster; 0: as the kernel says
     size_t dynamic_shared_bytes;
     bool cooperative;
+    bool early;   // may begin before the kernel before it in the stream has ended
     void *params; // laid out, owned
 };
 
@@ -180,6 +190,7 @@ struct launch_order {
 
 // The simulated GPU: an L4, or an H200 for a program whose PTX an L4 cannot run.
 const struct gpu *device_now(void);
+bool device_becomes(int arch); // one that runs PTX for it; false: there is none, or it is too late
 // The compute capability that a device needs to run some PTX of each fat binary of the program: 90 where
 // one has none for less than sm_90. 0: there is no PTX.
 int arch_needed(void);
@@ -282,6 +293,10 @@ struct pool_use {               // what is out of a pool: bytes, and the most th
 };
 // Counts an allocation as a pool's until it is freed; false: out of memory.
 bool pool_lends(struct pool_use *pool, const void *address, size_t bytes);
+bool pool_owns(const void *address);
+// Memory of a pool's, and freed, in the order of a stream: nothing waits for anything.
+cudaError_t pool_memory(void **address, size_t bytes);
+cudaError_t pool_free(void *address);
 
 // Tasks of what a program asks for, checked. A kernel's arguments are copied.
 cudaError_t kernel_order(const void *function, dim3 grid, dim3 block, void **arguments,
@@ -291,6 +306,58 @@ cudaError_t copy_task(char *to, size_t to_pitch, const char *from, size_t from_p
 cudaError_t copy_3d_task(const struct cudaMemcpy3DParms *params, struct task *task);
 cudaError_t fill_task(char *to, size_t pitch, unsigned value, unsigned element, size_t width,
                       size_t height, struct task *task);
+
+// ---- Order (order.c) ----------------------------------------------------------------------------
+
+struct order_clock { // of each timeline, how many of its operations are known to be done
+    uint32_t *at;
+    size_t count;
+};
+void order_join(struct order_clock *into, const struct order_clock *more);
+void order_drop(struct order_clock *clock);
+
+enum { TIMELINE_NAME = 32 };
+struct timeline { // who does one thing after another: a stream, a chain of a graph's nodes
+    char name[TIMELINE_NAME];
+    unsigned index; // in clocks
+    bool begun;
+    bool starts_dependents;           // its last kernel lets the next one begin early
+    struct order_clock knows, before; // before: what that kernel knew when it began
+};
+void timeline_begin(struct timeline *t, const char *name);
+void timeline_end(struct timeline *t);
+
+// Whether the order between streams is checked at all (PTXSIM_CHECK).
+bool order_kept(void);
+bool order_strict(void);
+// From now on device memory is watched: what kernels touch is held against copies; against other kernels, too.
+void order_watch(bool kernels);
+// What is done next is this timeline's, and comes after all that the host knows to be done.
+void order_next(struct timeline *t);
+struct timeline *order_now(void); // whose it is; NULL: order is not checked
+// What is done before whatever the timeline at hand does next.
+void order_knows(struct order_clock *clock);
+// A kernel is about to run: what it touches is to be noted there; NULL: nothing is. It has run.
+struct touched *order_kernel(struct kernel *kernel);
+void order_kernel_done(const struct CUkern_st *kernel, const struct touched *touched, bool early);
+// A copy or fill is done; memory of a pool is there from now on, or is no more; memory of a pool is freed by cudaFree,
+// which waits for nothing.
+void order_copy(const struct task *task);
+void order_waits(bool waits); // whether the host waits for the copy that comes next
+void order_allocation(const void *address, bool frees);
+void order_free(const void *address);
+// The host has waited for what a clock knows; for everything.
+void order_host_knows(const struct order_clock *clock);
+void order_host_knows_all(void);
+// An allocation: no two operations, one before it and one after, run at the same time.
+void order_fence(void);
+
+// What is done next is in that stream; false: there is no such stream, or it is capturing.
+bool stream_next(cudaStream_t stream);
+// A stream has done all of its work so far, as far as the host knows.
+void stream_waited(cudaStream_t stream);
+// After a call that returns when the copy is done.
+cudaError_t stream_waited_after(cudaError_t error);
 
 // ---- Events and graphs --------------------------------------------------------------------------
 
@@ -305,6 +372,8 @@ struct CUevent_st {
     unsigned long long capture_id; // of the capture it was last recorded in, else 0
     struct CUstream_st *stream;    // in that capture
     struct tips tips;              // what the stream had come to there
+    struct order_clock knows;      // what was done before it, when it was last recorded
+    uint64_t instructions;         // of all kernels by then
     struct CUevent_st *next;
 };
 struct CUevent_st *event_find(cudaEvent_t handle); // NULL: there is none
@@ -318,12 +387,18 @@ struct CUgraphNode_st {
     const struct CUgraphNode_st *source; // of what is to be launched: the node it was made from
     struct CUgraphNode_st **after;       // what it depends on
     size_t after_count;
+    size_t chain;                // of its graph's: nodes that come one after another
+    struct order_clock done;     // while the graph is launched: what is done when this is
     struct CUgraphNode_st *copy; // while the graph is copied: this node's there
     void **arguments;            // of a kernel, as cudaGraphKernelNodeGetParams gave them; or NULL
 };
 struct CUgraph_st {
     struct CUgraphNode_st **nodes;
     size_t count, room;
+    struct order_clock
+        done; // what was done when its last launch was, for the next one waits for that
+    struct timeline *chains; // of a graph that branches, since it was first launched
+    size_t chain_count;
 };
 struct CUgraph_st *graph_new(void); // NULL: out of memory
 // Adds a node; takes over what the task owns, also when it fails (NULL).
@@ -332,7 +407,7 @@ struct CUgraphNode_st *graph_node(struct CUgraph_st *graph, struct task *task);
 cudaError_t graph_depend(struct CUgraphNode_st *node, struct CUgraphNode_st *const *on,
                          size_t count);
 void graph_remove_last(struct CUgraph_st *graph);
-cudaError_t graph_run(const struct CUgraph_st *graph); // its tasks, in the order of the nodes
+cudaError_t graph_run(struct CUgraph_st *graph); // its tasks, in the order of the nodes
 void graph_free(cudaGraph_t graph);
 
 // ---- The terminal (terminal.c) ------------------------------------------------------------------

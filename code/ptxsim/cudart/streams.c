@@ -13,6 +13,8 @@ struct CUstream_st {
     unsigned flags;
     int priority;
     unsigned long long id;
+    char name[TIMELINE_NAME];
+    struct timeline time;
     // While capturing:
     struct CUgraph_st *capture; // NULL: not capturing; shared by the streams that joined
     bool into;                  // of the origin: the graph was there before
@@ -29,6 +31,8 @@ struct CUstream_st {
 static struct CUstream_st legacy; // also stands for cudaStreamLegacy and cudaStreamPerThread
 static struct CUstream_st *streams = &legacy;
 static unsigned long long last_stream_id, last_capture_id;
+static size_t created,
+    apart; // streams that the program has made; of them those that wait for no legacy stream
 
 static struct CUstream_st *stream_find(cudaStream_t handle)
 {
@@ -129,6 +133,86 @@ cudaError_t capture_broken(cudaStream_t handle, cudaError_t error)
     return error;
 }
 
+// ---- Order --------------------------------------------------------------------------------------
+
+static bool blocking(const struct CUstream_st *s)
+{
+    return s != &legacy && !(s->flags & cudaStreamNonBlocking);
+}
+
+// The legacy stream waits for all blocking ones, which wait for it.
+static void join_legacy(struct CUstream_st *stream)
+{
+    if (blocking(stream) && legacy.time.begun)
+        order_join(&stream->time.knows, &legacy.time.knows);
+    for (struct CUstream_st *s = streams; stream == &legacy && s; s = s->next)
+        if (blocking(s) && s->time.begun)
+            order_join(&legacy.time.knows, &s->time.knows);
+}
+
+// What a stream does next begins: kernels, where it may run a kernel.
+static void stream_turn(struct CUstream_st *stream, bool kernels)
+{
+    if (!order_kept())
+        return;
+    if (!stream->time.begun)
+        timeline_begin(&stream->time, stream == &legacy ? "the default stream" : stream->name);
+    if (stream == &legacy && apart && kernels)
+        order_watch(true);
+    join_legacy(stream);
+    order_next(&stream->time);
+}
+
+bool stream_next(cudaStream_t handle)
+{
+    struct CUstream_st *stream = stream_find(handle);
+
+    if (!stream || stream->capture)
+        return false;
+    stream_turn(stream, false);
+    return true;
+}
+
+void stream_waited(cudaStream_t handle)
+{
+    struct CUstream_st *stream = stream_find(handle);
+
+    if (!order_kept() || !stream)
+        return;
+    if (!stream->time.begun && stream != &legacy)
+        return;
+    stream_turn(stream, false);
+    order_host_knows(&stream->time.knows);
+}
+
+cudaError_t stream_waited_after(cudaError_t error)
+{
+    stream_waited(NULL);
+    order_waits(false);
+    return error;
+}
+
+// A copy to memory that only the host knows returns when it is done, and so does one from host to host.
+static bool returns_done(const struct task *task)
+{
+    const struct allocation *to, *from;
+
+    if (task->kind != TASK_COPY)
+        return false;
+    to = memory_find((uint64_t)(uintptr_t)task->copy.to, 1, NULL);
+    from = memory_find((uint64_t)(uintptr_t)task->copy.from, 1, NULL);
+    return !to || (to->kind != MEMORY_DEVICE && !from);
+}
+
+static cudaError_t submit(cudaStream_t handle, struct CUstream_st *stream, const struct task *task)
+{
+    stream_turn(stream, task->kind != TASK_COPY && task->kind != TASK_FILL);
+    cudaError_t error = task_run(task);
+    if (returns_done(task))
+        stream_waited(handle);
+    return error;
+}
+
 cudaError_t stream_submit(cudaStream_t handle, struct task *task)
 {
     struct CUstream_st *stream;
@@ -139,7 +223,7 @@ cudaError_t stream_submit(cudaStream_t handle, struct task *task)
         return capture_add(stream, task);
     }
     if (error == cudaSuccess)
-        error = task_run(task);
+        error = submit(handle, stream, task);
     task_free(task);
     return error;
 }
@@ -151,12 +235,14 @@ bool stream_captures(cudaStream_t handle)
 }
 
 cudaError_t stream_now(cudaStream_t handle)
-{
+{ // and what a graph does in it then
     struct CUstream_st *stream;
     cudaError_t error = stream_use(handle, &stream);
 
     if (error == cudaSuccess && stream->capture)
         error = capture_broken(handle, cudaErrorStreamCaptureUnsupported);
+    if (error == cudaSuccess)
+        stream_turn(stream, true);
     return error;
 }
 
@@ -313,7 +399,7 @@ ALSO(cudaStreamUpdateCaptureDependencies, cudaStreamUpdateCaptureDependencies_pt
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t *handle, unsigned flags, int priority)
 {
-    API_ENTER();
+    API_WORK();
     if (!handle || flags > cudaStreamNonBlocking)
         return api_result(cudaErrorInvalidValue);
     struct CUstream_st *stream = calloc(1, sizeof *stream);
@@ -322,10 +408,15 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t *handle, unsigned flags, i
     stream->flags = flags;
     stream->priority = priority;
     stream->id = ++last_stream_id;
+    snprintf(stream->name, sizeof stream->name, "stream %llu", stream->id);
     stream->next = streams;
     streams = stream;
+    ++created;
+    apart += !blocking(stream);
+    if (order_kept() && (created > 1 || apart))
+        order_watch(created > 1);
     *handle = stream;
-    return cudaSuccess;
+    return api_result(cudaSuccess);
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *handle, unsigned flags)
@@ -340,7 +431,7 @@ cudaError_t cudaStreamCreate(cudaStream_t *handle)
 
 cudaError_t cudaStreamDestroy(cudaStream_t handle)
 {
-    API_ENTER();
+    API_WORK();
     for (struct CUstream_st **s = &streams; *s; s = &(*s)->next) {
         if (*s != handle || *s == &legacy)
             continue;
@@ -351,21 +442,28 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle)
             capture_end(stream);
         }
         tips_free(&stream->tips);
+        --created;
+        apart -= !blocking(stream);
+        timeline_end(&stream->time);
         *s = stream->next;
         free(stream);
-        return cudaSuccess;
+        return api_result(cudaSuccess);
     }
     return api_result(cudaErrorInvalidResourceHandle);
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t handle)
 {
-    API_ENTER();
+    API_WORK();
     struct CUstream_st *stream;
     cudaError_t error = stream_use(handle, &stream);
     if (error == cudaSuccess && stream->capture)
         error = capture_broken(handle, cudaErrorStreamCaptureUnsupported);
-    return api_result(error == cudaSuccess ? capture_forbids() : error);
+    if (error == cudaSuccess)
+        error = capture_forbids();
+    if (error == cudaSuccess)
+        stream_waited(handle);
+    return api_result(error);
 }
 ALSO(cudaStreamSynchronize, cudaStreamSynchronize_ptsz);
 ALSO(cudaStreamSynchronize, cudaStreamQuery); // all work is done
@@ -435,7 +533,7 @@ ALSO(cudaStreamAttachMemAsync, cudaStreamAttachMemAsync_ptsz);
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data)
 {
-    API_ENTER();
+    API_WORK();
     if (!function)
         return api_result(cudaErrorInvalidValue);
     struct task task = {.kind = TASK_HOST};
@@ -455,8 +553,11 @@ cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallback_t call
     cudaError_t error = stream_use(handle, &stream);
     if (error == cudaSuccess && stream->capture)
         error = capture_broken(handle, cudaErrorStreamCaptureUnsupported);
-    if (error == cudaSuccess)
+    if (error == cudaSuccess) {
+        stream_waited(handle);
+        memory_open();
         callback(handle, cudaSuccess, data);
+    }
     return api_result(error);
 }
 ALSO(cudaStreamAddCallback, cudaStreamAddCallback_ptsz);
@@ -488,7 +589,7 @@ static cudaError_t captured_error(const struct CUevent_st *event)
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *handle, unsigned flags)
 {
-    API_ENTER();
+    API_WORK();
     const unsigned known = cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess;
     if (!handle || (flags & ~known))
         return api_result(cudaErrorInvalidValue);
@@ -498,7 +599,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *handle, unsigned flags)
     event->flags = flags;
     event_add(event);
     *handle = event;
-    return cudaSuccess;
+    return api_result(cudaSuccess);
 }
 
 cudaError_t cudaEventCreate(cudaEvent_t *handle)
@@ -508,17 +609,18 @@ cudaError_t cudaEventCreate(cudaEvent_t *handle)
 
 cudaError_t cudaEventDestroy(cudaEvent_t handle)
 {
-    API_ENTER();
+    API_WORK();
     if (!event_remove(handle))
         return api_result(cudaErrorInvalidResourceHandle);
     tips_free(&handle->tips);
+    order_drop(&handle->knows);
     free(handle);
-    return cudaSuccess;
+    return api_result(cudaSuccess);
 }
 
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t handle, cudaStream_t stream_handle, unsigned flags)
 {
-    API_ENTER();
+    API_WORK();
     struct CUevent_st *event = event_find(handle);
     struct CUstream_st *stream;
     if (!event)
@@ -549,7 +651,7 @@ ALSO(cudaEventRecord, cudaEventRecord_ptsz);
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, unsigned flags)
 {
-    API_ENTER();
+    API_WORK();
     struct CUevent_st *event = event_find(event_handle);
     struct CUstream_st *stream;
     (void)flags;
@@ -561,7 +663,11 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
     if (event->capture_id == 0) {
         if (stream->capture && event->recorded && !(flags & cudaEventWaitExternal))
             return api_result(capture_broken(handle, cudaErrorStreamCaptureIsolation));
-        return cudaSuccess;
+        if (!stream->capture) {
+            stream_turn(stream, false);
+            order_join(&stream->time.knows, &event->knows);
+        }
+        return api_result(cudaSuccess);
     }
     struct CUstream_st *from = stream_find(event->stream);
     if (!from || from->capture_id != event->capture_id || stream == &legacy)
@@ -584,20 +690,23 @@ ALSO(cudaStreamWaitEvent, cudaStreamWaitEvent_ptsz);
 
 cudaError_t cudaEventQuery(cudaEvent_t handle)
 {
-    API_ENTER();
+    API_WORK();
     struct CUevent_st *event = event_find(handle);
     if (!event)
         return api_result(cudaErrorInvalidResourceHandle);
     cudaError_t captured = captured_error(event), error = capture_forbids();
+    if (captured == cudaSuccess && error == cudaSuccess && order_kept())
+        order_host_knows(&event->knows);
     return api_result(captured != cudaSuccess ? captured : error);
 }
 ALSO(cudaEventQuery, cudaEventSynchronize);
 
-// The simulator does not time: the call succeeds, as on a GPU, and gives what is no number, so that
-// nobody takes it for a time.
+// The simulator does not time: a program that compares its kernels gets a number that grows with the instructions
+// that they ran, and is told that it is no time.
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end)
 {
     static bool explained;
+    const double instructions_ms = 1e6;
 
     API_ENTER();
     struct CUevent_st *first = event_find(start), *second = event_find(end);
@@ -609,8 +718,12 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEve
     if (!first || !second || !first->recorded || !second->recorded ||
         (first->flags & cudaEventDisableTiming) || (second->flags & cudaEventDisableTiming))
         return api_result(cudaErrorInvalidResourceHandle);
+    double passed = (double)second->instructions - (double)first->instructions;
+    *milliseconds = (float)((passed < 0 ? passed - 1 : passed + 1) / instructions_ms);
     if (!explained)
-        complain("it counts and does not time: cudaEventElapsedTime gives NaN");
+        complain("it counts and does not time: what cudaEventElapsedTime gives is no time, but 1 "
+                 "for a million "
+                 "instructions of warps");
     explained = true;
     return cudaSuccess;
 }

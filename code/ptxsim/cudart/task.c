@@ -81,6 +81,13 @@ static cudaError_t fault_error(const struct fault *fault)
     }
 }
 
+// Whether a kernel with that fault has not come to its end.
+static bool stops(const struct fault *fault)
+{
+    return fault->kind != FAULT_RACE && fault->kind != FAULT_UNINITIALISED &&
+           fault->kind != FAULT_DIVERGENT_BARRIER;
+}
+
 // The memory in which the barrier of a cooperative grid counts; its address is in %envreg1 and 2.
 static uint64_t grid_memory(void)
 {
@@ -118,6 +125,7 @@ static void take_child(const struct child *child)
     asked[asked_count++] = *child;
 }
 
+static uint64_t instructions; // of warps, of all kernels
 static cudaError_t launch_now(const struct launch_order *order);
 
 static cudaError_t run_child(const struct child *child)
@@ -182,20 +190,25 @@ static cudaError_t launch_now(const struct launch_order *order)
         .note = take_note,
         .tick = terminal_tick,
         .child = take_child,
+        .early = order->early,
+        .touched = order_kernel(kernel->kernel),
     };
     memcpy(launch.grid, order->grid, sizeof launch.grid);
     memcpy(launch.block, order->block, sizeof launch.block);
     memcpy(launch.cluster, order->cluster, sizeof launch.cluster);
 
+    uint64_t before = kernel->counts.warp_instructions;
     memory_touched_clear();
     terminal_begin(kernel->name);
     bool passed = launch_run(&launch, &kernel->counts, &kernel->lines, &kernel->line_count, &fault);
     terminal_end();
+    order_kernel_done(kernel, launch.touched, order->early);
     if (fault.kind == FAULT_INTERRUPTED) {
         complain("%s", fault.text);
         raise(SIGINT); // ends the program: terminal_begin has seen to it
     }
     kernel->dram_bytes += memory_touched_bytes();
+    instructions += kernel->counts.warp_instructions - before;
     if (kernel->launches++ == 0) {
         kernel_was_launched(kernel);
     }
@@ -211,7 +224,7 @@ static cudaError_t launch_now(const struct launch_order *order)
         return cudaErrorNotSupported;
     }
     explain(&fault);
-    return api_result_sticky(fault_error(&fault));
+    return api_result_sticky(fault_error(&fault), stops(&fault));
 }
 
 // ---- Copies and fills ---------------------------------------------------------------------------
@@ -246,8 +259,36 @@ static void tell_unwritten(const char *to, const char *from, size_t bytes)
              (unsigned long long)source->size);
 }
 
+static int graphs_under_way; // one in another
+
+// Whether the bytes of one side of a copy are there, which may have been freed since a graph was made; else it is
+// told. Memory of the program's own is asked of the system, which takes longer than a copy: of a graph's alone.
+static bool side_is_there(const struct task *task, const char *first, bool reads)
+{
+    size_t pitch = reads ? task->copy.from_pitch : task->copy.to_pitch, rows = task->copy.height;
+    size_t slice = reads ? task->copy.from_slice : task->copy.to_slice;
+    size_t slices = task->copy.depth ? task->copy.depth : 1;
+    uint64_t at = (uint64_t)(uintptr_t)first;
+    uint64_t last = at + (slices - 1) * slice + (rows - 1) * pitch + task->copy.width - 1;
+    const struct allocation *nearest = NULL;
+
+    if (memory_find(at, last - at + 1, &nearest))
+        return true;
+    bool freed = nearest && !nearest->live && at - nearest->base < nearest->size;
+    if (!freed && (!graphs_under_way || (memory_of_host(at) && memory_of_host(last))))
+        return true;
+    complain("a copy %s %llu bytes at 0x%llx, %s", reads ? "reads" : "writes",
+             (unsigned long long)task->copy.width, (unsigned long long)at,
+             freed ? "in an allocation that has been freed" : "where no memory is");
+    report_fault(complained());
+    return false;
+}
+
 static cudaError_t copy_now(const struct task *task)
 {
+    if (task->kind == TASK_COPY &&
+        (!side_is_there(task, task->copy.from, true) || !side_is_there(task, task->copy.to, false)))
+        return api_result_sticky(cudaErrorIllegalAddress, true);
     bool copies = task->kind == TASK_COPY;
     size_t depth = copies ? task->copy.depth : task->fill.depth;
     size_t height = copies ? task->copy.height : task->fill.height;
@@ -266,6 +307,7 @@ static cudaError_t copy_now(const struct task *task)
             memmove(to, from, task->copy.width);
             memory_mark(to, from, task->copy.width);
         }
+    order_copy(task);
     return cudaSuccess;
 }
 
@@ -299,8 +341,22 @@ bool event_remove(const struct CUevent_st *event)
 
 static cudaError_t event_record(cudaEvent_t event)
 {
-    if (event_find(event))
-        event->recorded = true;
+    if (!event_find(event))
+        return cudaSuccess;
+    event->recorded = true;
+    event->instructions = instructions;
+    order_drop(&event->knows);
+    order_knows(&event->knows);
+    return cudaSuccess;
+}
+
+// What the function tells the host of the work before it, nobody sees: from now on the host knows of that.
+static cudaError_t host_now(const struct task *task)
+{
+    if (order_now())
+        order_host_knows(&order_now()->knows);
+    memory_open();
+    task->host.function(task->host.data);
     return cudaSuccess;
 }
 
@@ -338,7 +394,7 @@ cudaError_t task_run(const struct task *task)
     case TASK_KERNEL: return launch_now(&task->launch);
     case TASK_COPY:
     case TASK_FILL: return copy_now(task);
-    case TASK_HOST: task->host.function(task->host.data); return cudaSuccess;
+    case TASK_HOST: return host_now(task);
     case TASK_RECORD: return event_record(task->event);
     case TASK_NOTHING:
     case TASK_ALLOC:
@@ -369,12 +425,84 @@ void task_free(struct task *task)
     }
 }
 
-cudaError_t graph_run(const struct CUgraph_st *graph)
+// Whether each node comes after the one before it, and no other.
+static bool is_line(const struct CUgraph_st *graph)
+{
+    for (size_t i = 0; i < graph->count; ++i) {
+        const struct CUgraphNode_st *node = graph->nodes[i];
+        if (i && (node->after_count != 1 || node->after[0] != graph->nodes[i - 1]))
+            return false;
+    }
+    return true;
+}
+
+// Divides the nodes into chains, in each of which one comes after another.
+static void make_chains(struct CUgraph_st *graph)
+{
+    size_t *last = checked_alloc(calloc(graph->count + 1, sizeof *last)); // node of each chain
+
+    for (size_t i = 0; i < graph->count; ++i) {
+        struct CUgraphNode_st *node = graph->nodes[i];
+        node->chain = graph->chain_count;
+        for (size_t k = 0; k < node->after_count; ++k)
+            if (last[node->after[k]->chain] == node->after[k]->index)
+                node->chain = node->after[k]->chain;
+        graph->chain_count += node->chain == graph->chain_count;
+        last[node->chain] = i;
+    }
+    free(last);
+    graph->chains = checked_alloc(calloc(graph->chain_count + 1, sizeof *graph->chains));
+    for (size_t i = 0; i < graph->chain_count; ++i)
+        timeline_begin(&graph->chains[i], "a branch of a graph");
+}
+
+// A node begins when those are done that it depends on, and not before the graph does.
+static cudaError_t node_run(struct CUgraphNode_st *node, const struct timeline *whole)
+{
+    struct timeline *chain = &node->graph->chains[node->chain];
+
+    order_join(&chain->knows, &whole->knows);
+    for (size_t i = 0; i < node->after_count; ++i)
+        order_join(&chain->knows, &node->after[i]->done);
+    order_next(chain);
+    cudaError_t error = task_run(&node->task);
+    order_join(&node->done, &chain->knows);
+    return error;
+}
+
+static cudaError_t branches_run(struct CUgraph_st *graph, struct timeline *whole)
 {
     cudaError_t error = cudaSuccess;
 
+    order_watch(true);
+    if (!graph->chains)
+        make_chains(graph);
     for (size_t i = 0; i < graph->count && error == cudaSuccess; ++i)
-        error = task_run(&graph->nodes[i]->task);
+        error = node_run(graph->nodes[i], whole);
+    for (size_t i = 0; i < graph->count; ++i) {
+        order_join(&whole->knows, &graph->nodes[i]->done);
+        order_drop(&graph->nodes[i]->done);
+    }
+    order_next(whole);
+    return error;
+}
+
+cudaError_t graph_run(struct CUgraph_st *graph)
+{
+    cudaError_t error = cudaSuccess;
+
+    struct timeline *whole = order_now();
+    ++graphs_under_way;
+    if (whole)
+        order_join(&whole->knows, &graph->done);
+    if (whole && !is_line(graph))
+        error = branches_run(graph, whole);
+    else
+        for (size_t i = 0; i < graph->count && error == cudaSuccess; ++i)
+            error = task_run(&graph->nodes[i]->task);
+    if (whole)
+        order_join(&graph->done, &whole->knows);
+    --graphs_under_way;
     return error;
 }
 
@@ -434,7 +562,12 @@ void graph_free(struct CUgraph_st *graph)
 {
     while (graph && graph->count)
         graph_remove_last(graph);
-    if (graph)
+    for (size_t i = 0; graph && i < graph->chain_count; ++i)
+        timeline_end(&graph->chains[i]);
+    if (graph) {
+        order_drop(&graph->done);
         free(graph->nodes);
+        free(graph->chains);
+    }
     free(graph);
 }

@@ -100,13 +100,15 @@ ALSO(cudaMemcpyFromSymbolAsync, cudaMemcpyFromSymbolAsync_ptsz);
 cudaError_t cudaMemcpyToSymbol(const void *symbol, const void *from, size_t bytes, size_t offset,
                                enum cudaMemcpyKind kind)
 {
-    return cudaMemcpyToSymbolAsync(symbol, from, bytes, offset, kind, NULL);
+    API_ENTER();
+    return stream_waited_after(cudaMemcpyToSymbolAsync(symbol, from, bytes, offset, kind, NULL));
 }
 ALSO(cudaMemcpyToSymbol, cudaMemcpyToSymbol_ptds);
 
 cudaError_t cudaMemcpyFromSymbol(void *to, const void *symbol, size_t bytes, size_t offset,
                                  enum cudaMemcpyKind kind)
 {
-    return cudaMemcpyFromSymbolAsync(to, symbol, bytes, offset, kind, NULL);
+    API_ENTER();
+    return stream_waited_after(cudaMemcpyFromSymbolAsync(to, symbol, bytes, offset, kind, NULL));
 }
 ALSO(cudaMemcpyFromSymbol, cudaMemcpyFromSymbol_ptds);

@@ -51,11 +51,6 @@ void note_size(struct decoder *d, int bytes)
 
 // There is no cache, so a hint changes nothing; what ptxas refuses is refused, by the same rules.
 
-static bool is_word(const struct decoder *d, int index, const char *word)
-{
-    return index < d->spelling->count && !strcmp(d->spelling->word[index], word);
-}
-
 void policy_operand(struct decoder *d, int index)
 {
     const char *opcode = d->insn->opcode;
@@ -192,6 +187,8 @@ static uint32_t *element_places(struct decoder *d, const struct operand *value, 
             if (value->kind != OPERAND_VECTOR || value->count != count)
                 fail(d, "%s needs a vector of %d", d->insn->opcode, count);
             o = &value->elements[i];
+        } else if (value->kind == OPERAND_VECTOR && value->count == 1) {
+            o = &value->elements[0]; // in braces, as Triton writes it
         }
         uint8_t before = *width;
         regs[i] = element_place(d, o, element, store, width);

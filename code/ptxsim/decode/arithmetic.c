@@ -112,37 +112,42 @@ void decode_mad(struct decoder *d) // of floats the same as fma
 
 // ---- With a carry, bit fields -------------------------------------------------------------------
 
-static void emit_carry(struct decoder *d, uint32_t to, uint32_t a, uint32_t b, int what)
+// The sum or difference of two values, with the carry of the instruction before (addc, subc, madc) and for the one
+// after (.cc). The carry has a place of its own, 0 or 1 for each lane.
+static void emit_carry(struct decoder *d, uint32_t to, uint32_t a, uint32_t b, bool subtract)
 {
-    int bytes = need_type(d, last_modifier(d));
-    bool in = d->spelling->base[3] == 'c'; // addc, subc, madc
-    struct op *op = emit(d, carry_op, 0);
-    op->d = to;
-    op->a = a;
-    op->b = b;
-    op->width = (uint8_t)bytes;
-    op->imm = what | (in ? CARRY_IN : 0) | (has(d, MOD_cc) ? CARRY_OUT : 0);
-    uint32_t *regs = arena_alloc(&d->program->arena, sizeof *regs);
-    regs[0] = d->scratch_at + SCRATCH_SLOTS * SCRATCH_BYTES; // the carry's own place
-    op->regs = regs;
+    bool wide = need_type(d, last_modifier(d)) == 8, in = d->spelling->base[3] == 'c';
+    uint32_t carry = d->scratch_at + SCRATCH_SLOTS * SCRATCH_BYTES;
+    uint32_t before = in ? carry : constant(d, subtract, 4), after = in ? scratch(d) : carry;
+    if (has(d, MOD_cc))
+        emit_plain(d,
+                   subtract ? (wide ? OP_carried_sub_u64 : OP_carried_sub_u32)
+                            : (wide ? OP_carried_add_u64 : OP_carried_add_u32),
+                   after, a, b, before);
+    emit_plain(d,
+               subtract ? (wide ? OP_carry_sub_u64 : OP_carry_sub_u32)
+                        : (wide ? OP_carry_add_u64 : OP_carry_add_u32),
+               to, a, b, before);
+    if (has(d, MOD_cc) && in)
+        emit_plain(d, OP_mov_b32, carry, after, 0, 0);
 }
 
-static void decode_carry(struct decoder *d, int what)
+static void decode_carry(struct decoder *d, bool subtract)
 {
     int bytes = need_type(d, last_modifier(d));
     uint32_t to = destination(d, operand(d, 0), bytes);
     uint32_t a = source(d, operand(d, 1), bytes), b = source(d, operand(d, 2), bytes);
-    emit_carry(d, to, a, b, what);
+    emit_carry(d, to, a, b, subtract);
 }
 
 void decode_add_carry(struct decoder *d)
 {
-    decode_carry(d, 0);
+    decode_carry(d, false);
 }
 
 void decode_subtract_carry(struct decoder *d)
 {
-    decode_carry(d, CARRY_SUBTRACT);
+    decode_carry(d, true);
 }
 
 void decode_multiply_carry(struct decoder *d)
@@ -155,7 +160,29 @@ void decode_multiply_carry(struct decoder *d)
         unsupported(d);
     uint32_t product = scratch(d);
     emit_plain(d, id, product, a, b, 0);
-    emit_carry(d, to, product, source(d, operand(d, 3), bytes), 0);
+    emit_carry(d, to, product, source(d, operand(d, 3), bytes), false);
+}
+
+// mul24.hi, mad24.hi{.sat}: bits 16 to 47 of the product of the lower 24 bits.
+void decode_multiply_24_high(struct decoder *d)
+{
+    enum modifier type = last_modifier(d);
+    bool is_signed = type == MOD_s32, adds = d->spelling->base[1] == 'a', sat = has(d, MOD_sat);
+    if ((!is_signed && type != MOD_u32) || d->insn->count != 3 + adds ||
+        (sat && !(adds && is_signed)) || d->spelling->count != 2 + sat)
+        unsupported(d);
+    uint32_t to = destination(d, operand(d, 0), 4), eight = constant(d, 8, 4), part[2];
+    uint32_t product = scratch(d), high = scratch(d);
+    for (int i = 0; i < 2; ++i) {
+        part[i] = scratch(d);
+        emit_plain(d, OP_shl_b32, part[i], source(d, operand(d, 1 + i), 4), eight, 0);
+        emit_plain(d, is_signed ? OP_shr_s32 : OP_shr_u32, part[i], part[i], eight, 0);
+    }
+    emit_plain(d, is_signed ? OP_mul_wide_s32 : OP_mul_wide_u32, product, part[0], part[1], 0);
+    emit_plain(d, OP_shr_u64, product, product, constant(d, 16, 4), 0);
+    emit_plain(d, OP_part_32_of_64, adds ? high : to, product, 0, 0)->imm = 0;
+    if (adds)
+        emit_plain(d, sat ? OP_add_sat_s32 : OP_add_u32, to, high, source(d, operand(d, 3), 4), 0);
 }
 
 void decode_bfi(struct decoder *d)

@@ -72,6 +72,19 @@ void decode_copy_mbarrier(struct decoder *d)
     emit_mbarrier(d, MBARRIER_COPIES);
 }
 
+// ---- Dependent launches -------------------------------------------------------------------------
+
+void decode_start_dependents(struct decoder *d)
+{
+    d->program->starts_dependents = true;
+    emit(d, start_dependents_op, 0);
+}
+
+void decode_await_dependency(struct decoder *d)
+{
+    emit(d, await_dependency_op, 0);
+}
+
 // ---- cp.async.bulk ------------------------------------------------------------------------------
 
 void decode_bulk_group(struct decoder *d)

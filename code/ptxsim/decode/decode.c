@@ -167,7 +167,8 @@ static void decode_function(struct decoder *d, struct callee *callee)
     d->function = callee->function;
     d->frame = FRAME_FIXED;
     d->constant_count = 0;
-    d->scratch_at = take(d, SCRATCH_SLOTS * SCRATCH_BYTES + 64, 64); // and the carry of add.cc
+    d->scratch_at =
+        take(d, SCRATCH_SLOTS * SCRATCH_BYTES + 4 * WARP, 64); // and the carry of add.cc
     spell_function(d);
     struct flow_block *blocks = find_blocks(d, &count);
     number_watched(d);

@@ -15,6 +15,7 @@
 #include "ptxsim/ops/ops.h"
 
 #include <setjmp.h>
+#include <string.h>
 
 struct decoder;
 
@@ -207,6 +208,10 @@ void set_address(struct op *op, const struct address *address);
 enum atomic need_atomic(struct decoder *d);
 void set_atomic(struct decoder *d, struct op *op);
 
+static inline bool is_word(const struct decoder *d, int index, const char *word) // of the opcode
+{
+    return index < d->spelling->count && !strcmp(d->spelling->word[index], word);
+}
 int need_type(struct decoder *d, enum modifier type); // its bytes; refuses what is no type
 // "setp", "lt", "s32" -> OP_setp_lt_s32; -1 if there is none. Empty parts are left out.
 int find_parts(const char *a, const char *b, const char *c);

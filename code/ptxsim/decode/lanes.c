@@ -27,7 +27,7 @@ void decode_shfl(struct decoder *d)
     op->imm = mode;
 }
 
-void decode_vote(struct decoder *d)
+static void emit_vote(struct decoder *d, bool named)
 {
     bool ballot = has(d, MOD_ballot);
     int kind = ballot            ? VOTE_BALLOT
@@ -35,15 +35,27 @@ void decode_vote(struct decoder *d)
                : has(d, MOD_any) ? VOTE_ANY
                : has(d, MOD_uni) ? VOTE_UNI
                                  : -1;
-    if (kind < 0 || !has(d, MOD_sync))
+    if (kind < 0)
         unsupported(d);
     uint32_t place = destination(d, operand(d, 0), ballot ? 4 : 0);
-    uint32_t p = source(d, operand(d, 1), 0), members = members_source(d, operand(d, 2));
+    uint32_t p = source(d, operand(d, 1), 0);
+    uint32_t members =
+        named ? members_source(d, operand(d, 2)) : constant(d, UINT32_MAX, sizeof(uint32_t));
     struct op *op = emit(d, vote_op, 0);
     op->d = place;
     op->a = p;
     op->b = members;
     op->imm = kind;
+}
+
+void decode_vote(struct decoder *d)
+{
+    emit_vote(d, true);
+}
+
+void decode_vote_here(struct decoder *d) // without .sync: of the lanes that come together
+{
+    emit_vote(d, false);
 }
 
 void decode_match(struct decoder *d)

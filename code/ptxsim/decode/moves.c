@@ -287,8 +287,43 @@ static void decode_convert_pair(struct decoder *d)
     emit_conversion(d, convert_pair, &k, place, a, b);
 }
 
+// cvt.pack.sat.TYPE.s32{.b32} to, a, b{, c}: a and b, each held within the type, side by side, b in the lowest bits; of
+// less than 16 bits each, c above them.
+static void decode_convert_pack(struct decoder *d)
+{
+    static const char *const types[] = {"u2", "s2", "u4", "s4", "u8", "s8", "u16", "s16"};
+    int type = -1, size = 0, takes_c = d->spelling->count == 5;
+    for (int i = 0; i < 8; ++i)
+        if (is_word(d, 2, types[i]))
+            size = 2 << (type = i) / 2;
+    if (type < 0 || !is_word(d, 1, "sat") || !is_word(d, 3, "s32") || takes_c == (size == 16) ||
+        (takes_c && !is_word(d, 4, "b32")) || d->insn->count != 3 + takes_c)
+        unsupported(d);
+    bool is_signed = type % 2;
+    uint64_t most = (UINT64_C(1) << (size - is_signed)) - 1;
+    uint32_t to = destination(d, operand(d, 0), 4), all = scratch(d), part[2];
+    for (int i = 0; i < 2; ++i) {
+        part[i] = scratch(d);
+        emit_plain(d, OP_min_s32, part[i], source(d, operand(d, 1 + i), 4), constant(d, most, 4),
+                   0);
+        emit_plain(d, OP_max_s32, part[i], part[i], constant(d, is_signed ? ~most : 0, 4), 0);
+        emit_plain(d, OP_and_b32, part[i], part[i], constant(d, (UINT64_C(1) << size) - 1, 4), 0);
+    }
+    emit_plain(d, OP_shl_b32, all, part[0], constant(d, (uint64_t)size, 4), 0);
+    emit_plain(d, OP_or_b32, takes_c ? all : to, all, part[1], 0);
+    if (!takes_c)
+        return;
+    uint32_t above = scratch(d);
+    emit_plain(d, OP_shl_b32, above, source(d, operand(d, 3), 4), constant(d, 2u * size, 4), 0);
+    emit_plain(d, OP_or_b32, to, all, above, 0);
+}
+
 void decode_cvt(struct decoder *d)
 {
+    if (is_word(d, 0, "pack")) {
+        decode_convert_pack(d);
+        return;
+    }
     if (!is_pair(result_type(d)) && !is_pair(last_modifier(d))) {
         decode_convert(d);
         return;

@@ -132,7 +132,7 @@ static void start_one(struct cta *cta)
 {
     const struct launch *launch = cta->launch;
     unsigned threads = launch->block[0] * launch->block[1] * launch->block[2];
-    cta->left = false;
+    cta->left = cta->waited = false;
     cta->rounds = cta->clock = 0;
     cta->stuck_at = UINT64_MAX;
     for (int i = 0; i < NAMED_BARRIERS; ++i)

@@ -316,6 +316,18 @@ int kernel_registers(struct kernel *kernel)
     return words < LEAST ? LEAST : words > MOST ? MOST : words;
 }
 
+bool kernel_starts_dependents(struct kernel *kernel)
+{
+    struct fault fault = {0};
+    const struct program *p = program_of(kernel, &fault);
+    return p && p->starts_dependents;
+}
+
+const char *kernel_line(const struct kernel *kernel, size_t insn, char *text, size_t size)
+{
+    return insn_line(kernel->program, (uint32_t)insn, text, size);
+}
+
 // As many workers as the host has cores, or the launch asks for; each with counters of its own.
 static void prepare_workers(struct run *run)
 {
@@ -335,6 +347,8 @@ static void prepare_workers(struct run *run)
         worker->blocks = aligned_zeroed(p->block_count * sizeof *worker->blocks);
         worker->patterns = aligned_zeroed(p->insn_count * sizeof *worker->patterns);
         worker->global_races = races;
+        if (launch->touched)
+            worker->spans = aligned_zeroed(p->insn_count * sizeof *worker->spans);
     }
 }
 
@@ -372,6 +386,28 @@ static void merge_counters(struct run *run)
             first->blocks[k].warps += worker->blocks[k].warps;
             first->blocks[k].threads += worker->blocks[k].threads;
         }
+    }
+}
+
+// What was touched, by each instruction on any worker, for who has asked.
+static void hand_on_touched(const struct run *run)
+{
+    struct touched *touched = run->launch->touched;
+    if (!touched)
+        return;
+    *touched = (struct touched){.spans = run->workers[0].spans, .count = run->program->insn_count};
+    for (uint64_t i = 0; i < run->worker_count; ++i) {
+        const struct worker *worker = &run->workers[i];
+        touched->starts_dependents |= worker->starts_dependents;
+        for (size_t k = 0; i && k < touched->count; ++k) {
+            struct touched_span *sum = &touched->spans[k], *more = &worker->spans[k];
+            if (more->kinds && (!sum->kinds || more->start < sum->start))
+                sum->start = more->start;
+            sum->end = more->end > sum->end ? more->end : sum->end;
+            sum->kinds |= more->kinds;
+        }
+        if (i)
+            free(worker->spans);
     }
 }
 
@@ -466,6 +502,7 @@ bool launch_run(const struct launch *launch, struct counts *counts, struct line_
     merge_counters(&run);
     counts_derive(p, run.workers[0].insns, run.workers[0].blocks, counts, lines, line_count);
     hand_on_children(&run);
+    hand_on_touched(&run);
     drop_workers(&run, &races);
     write_printed(&run);
     pthread_mutex_destroy(&run.lock);

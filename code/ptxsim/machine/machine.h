@@ -100,6 +100,8 @@ struct cta {
     struct cluster *cluster; // NULL: it is alone
     int rank;                // in the cluster
     bool left;               // all of its threads have ended
+    bool
+        waited; // for the kernel that its own depends on (griddepcontrol.wait), by one of its threads
     int warps;
     struct warp *warp;
     uint8_t *shared, *written; // written: a bit a byte; NULL: not checked
@@ -166,8 +168,10 @@ struct worker { // one host thread
     bool finished;
     struct insn_counts *insns;
     struct block_counts *blocks;
-    struct pattern *patterns; // by instruction
-    struct allocation last;   // the allocation of the last access
+    struct pattern *patterns;   // by instruction
+    struct allocation last;     // the allocation of the last access
+    struct touched_span *spans; // by instruction; NULL: nobody asks (launch.touched)
+    bool starts_dependents;     // one of its threads has (griddepcontrol.launch_dependents)
     struct race_log races;
     struct global_races *global_races; // of the launch
     struct page *page;                 // the last one of those

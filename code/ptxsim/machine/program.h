@@ -154,10 +154,11 @@ struct program {
         int ptx_line;
     } * insns;
     size_t insn_count;
-    size_t shared_bytes;   // static, with the called functions' variables
-    bool asks_reserved;    // for the shared memory that is kept for the system
-    size_t dynamic_offset; // where dynamic shared memory starts, past the padding that it asks for
-    uint8_t cell_shift;    // log2 of the smallest access to memory, at most 4 bytes (races/)
+    size_t shared_bytes;    // static, with the called functions' variables
+    bool starts_dependents; // has griddepcontrol.launch_dependents
+    bool asks_reserved;     // for the shared memory that is kept for the system
+    size_t dynamic_offset;  // where dynamic shared memory starts, past the padding that it asks for
+    uint8_t cell_shift;     // log2 of the smallest access to memory, at most 4 bytes (races/)
     // With room for every frame once, and the stack that the launch gives (recursion, alloca).
     size_t local_bytes, frames_local_bytes; // a thread's local memory
     bool has_alloca;

@@ -19,6 +19,29 @@ bool global_span_slow(struct warp *w, uint64_t address, uint64_t bytes)
     return true;
 }
 
+void global_note(struct warp *w, const struct op *op, uint64_t address, uint32_t bytes, bool store)
+{
+    const struct worker *worker = w->cta->worker;
+    const struct allocation *a = &worker->last;
+    bool strong = op->order & ORDER_STRONG || op->family == FAMILY_ATOMIC;
+    unsigned kind = (strong ? NOTE_STRONG_READ : NOTE_READ) + store;
+    bool early =
+        w->cta->launch->early && !w->cta->waited && !strong; // strong ones may be a message
+    uint64_t at = address - a->base;
+
+    memset(a->notes + kind * a->size + at, 1, bytes);
+    if (early)
+        memset(a->notes + (NOTE_EARLY_READ + store) * a->size + at, 1, bytes);
+    if (!worker->spans)
+        return;
+    struct touched_span *span = &worker->spans[op->insn];
+    if (!span->kinds || address < span->start)
+        span->start = address;
+    if (address + bytes > span->end)
+        span->end = address + bytes;
+    span->kinds |= 1u << kind | (early ? 1u << (NOTE_EARLY_READ + store) : 0);
+}
+
 static bool library_may(const struct warp *w, const struct op *op)
 {
     return w->cta->launch->libraries && race_in_library(w->cta->program, op->insn);

@@ -21,10 +21,16 @@ static inline bool global_span(struct warp *w, uint64_t address, uint64_t bytes)
     return within(address - last->base, bytes, last->size) || global_span_slow(w, address, bytes);
 }
 
+// The same of an allocation whose bytes are noted one by one (base/notes.c).
+void global_note(struct warp *w, const struct op *op, uint64_t address, uint32_t bytes, bool store);
+
 // Notes the sectors touched by an access that global_span has just found good.
-static inline void global_touch(struct warp *w, uint64_t address, uint32_t bytes, bool store)
+static inline void global_touch(struct warp *w, const struct op *op, uint64_t address,
+                                uint32_t bytes, bool store)
 {
     const struct allocation *a = &w->cta->worker->last;
+    if (a->notes)
+        global_note(w, op, address, bytes, store);
     uint8_t *sectors = store ? a->sectors_written : a->sectors_read;
     uint64_t first = a->base / 32;
     for (uint64_t i = address / 32; i <= (address + bytes - 1) / 32; ++i)

@@ -147,8 +147,8 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             fault_global(w, op, i, at, op->bytes, true);
         } else {
             memory = (void *)(uintptr_t)at;
-            global_touch(w, at, op->bytes, false);
-            global_touch(w, at, op->bytes, true);
+            global_touch(w, op, at, op->bytes, false);
+            global_touch(w, op, at, op->bytes, true);
             turn = race_turn(w, at);
             race_global(w, op, 1u << i, at, op->bytes, RACE_WRITE, NULL);
             global[i] = at;

@@ -168,7 +168,7 @@ static bool read_global(struct warp *w, const struct op *op, int lane, uint64_t 
         return false;
     }
     struct insn_counts *count = counts_of(w, op);
-    global_touch(w, at, bytes, false);
+    global_touch(w, op, at, bytes, false);
     race_proxy_global(w, op, lane, at, bytes);
     race_global(w, op, 1u << lane, at, bytes, RACE_READ, NULL);
     count->global_bytes += bytes;
@@ -475,7 +475,7 @@ static bool write_global(const struct bulk *b, uint64_t at, uint32_t bytes, cons
     }
     struct insn_counts *count = counts_of(w, b->op);
     global_defined(w, at, bytes, true);
-    global_touch(w, at, bytes, true);
+    global_touch(w, b->op, at, bytes, true);
     race_global(w, b->op, 1u << b->lane, at, bytes, RACE_WRITE, from); // makes the store, too
     count->global_bytes += bytes;
     count->sectors += (at + bytes - 1) / 32 - at / 32 + 1;
@@ -533,8 +533,8 @@ static bool reduce_global(const struct bulk *b, uint64_t at, uint32_t bytes, con
         return false;
     }
     struct insn_counts *count = counts_of(w, b->op);
-    global_touch(w, at, bytes, false);
-    global_touch(w, at, bytes, true);
+    global_touch(w, &one, at, bytes, false);
+    global_touch(w, &one, at, bytes, true);
     race_global(w, &one, 1u << b->lane, at, bytes, RACE_WRITE, NULL);
     count->global_bytes += bytes;
     count->sectors += (at + bytes - 1) / 32 - at / 32 + 1;

@@ -78,7 +78,7 @@ static bool copy_reads_run(struct warp *w, const struct op *op, const struct cop
         !global_defined(w, first, WARP * size, false) ||
         (w->clock && !o->read_run(w, op, first, size, NULL)))
         return false;
-    global_touch(w, first, WARP * size, false);
+    global_touch(w, op, first, WARP * size, false);
     return true;
 }
 
@@ -117,7 +117,7 @@ void copy_async_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
                 fault_global(w, op, i, from, from % size ? size : used, false);
                 continue;
             }
-            global_touch(w, from, used, false);
+            global_touch(w, op, from, used, false);
             race_global(w, op, 1u << i, from, used, RACE_READ, NULL);
         }
         if (used) {

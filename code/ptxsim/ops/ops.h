@@ -140,18 +140,17 @@ op_fn guarded_op; // inner for the lanes of the guard
 // Whether all 32 lanes are there, as for products and matrices, whose addresses are the first lane's;
 // a fault if not.
 bool whole_warp(struct warp *w, const struct op *op, uint32_t mask);
-op_fn carry_op; // add.cc and relatives
 op_fn vote_op, match_op, redux_op, activemask_op, special_op, elect_op;
 // For race checks, of a shuffle: reports a lane that its own mask leaves out, and the first lane that takes a value from
 // one that has ended, or that its mask leaves out. named: the masks of the lanes; NULL: they name all.
 void report_sources(struct warp *w, const struct op *op, uint32_t mask, const int32_t from[WARP],
                     const uint32_t *named);
 op_fn nothing_op;
+op_fn start_dependents_op, await_dependency_op;  // griddepcontrol
 op_fn mov_b128_op, pack_b128_op, unpack_b128_op; // regs: the two halves, the lower first
 op_fn warp_sync_op;                              // bar.warp.sync; b: the members
 op_fn vprintf_op, assert_op;                     // regs: where the call's result and parameters lie
 
-enum carry { CARRY_SUBTRACT = 1, CARRY_IN = 2, CARRY_OUT = 4 };
 enum vote { VOTE_ALL, VOTE_ANY, VOTE_UNI, VOTE_BALLOT };
 
 // Special registers, in the order of special_names.

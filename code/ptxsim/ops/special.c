@@ -76,9 +76,11 @@ static uint64_t read_clock(struct warp *w, const struct op *op)
     if (++w->look.count > PATIENT_LOOKS)
         w->look.ahead += (ran + w->look.ahead - w->look.since) / PART_OF_WAIT;
     uint64_t now = ran + w->look.ahead;
-    if (now > w->cta->clock)
-        w->cta->clock = now;
-    return w->cta->clock;
+    if (now < w->cta->clock) { // another warp has read more: this one goes on from there
+        w->look.ahead += w->cta->clock - now;
+        w->look.since += w->cta->clock - now;
+    }
+    return w->cta->clock = ran + w->look.ahead;
 }
 
 static bool is_clock(int64_t which)

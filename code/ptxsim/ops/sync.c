@@ -218,6 +218,22 @@ void nanosleep_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     w->yields = true;
 }
 
+// ---- Dependent launches -------------------------------------------------------------------------
+
+void start_dependents_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)r, (void)op, (void)mask;
+    w->cta->worker->starts_dependents = true;
+}
+
+// What one thread has waited for a barrier shows to others: it counts for the CTAs that a barrier may reach.
+void await_dependency_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
+{
+    (void)r, (void)op, (void)mask;
+    for (int rank = 0; rank < cluster_size(w->cta); ++rank)
+        cta_at(w->cta, rank)->waited = true;
+}
+
 // ---- A CTA begins and ends ----------------------------------------------------------------------
 
 void sync_start(struct cta *cta)

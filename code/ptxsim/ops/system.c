@@ -45,7 +45,7 @@ bool generic_store(struct warp *w, const struct op *op, int lane, uint64_t at, c
             written_mark(cta->written, (uint32_t)at, bytes);
     } else if (!(at >> WINDOW_SHIFT)) {
         global_defined(w, at, bytes, true);
-        global_touch(w, at, bytes, true);
+        global_touch(w, op, at, bytes, true);
         race_global(w, op, 1u << lane, at, bytes, RACE_WRITE, from); // makes the store, too
     }
     memcpy(place, from, bytes);

@@ -45,7 +45,7 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
         fault_global(w, op, lane, at, bytes, store);
         return NULL;
     }
-    global_touch(w, at, bytes, store);
+    global_touch(w, op, at, bytes, store);
     // It makes a store, too.
     race_global(w, op, store ? 1u << lane : ~0u, at, bytes, store ? RACE_WRITE : RACE_READ, stored);
     return (uint8_t *)(uintptr_t)at;

@@ -64,7 +64,7 @@ static bool check_access(struct warp *w, const struct op *op, int lane, const st
         return false;
     }
     counts_of(w, op)->global_bytes += bytes;
-    global_touch(w, at, bytes, store);
+    global_touch(w, op, at, bytes, store);
     if (!t->constant) // it makes a store, too
         race_global(w, op, 1u << lane, at, bytes, store ? RACE_WRITE : RACE_READ, stored);
     return true;

@@ -30,6 +30,13 @@ struct scope_register {
     const char *name;
     size_t length;
     int first, count; // count 0: the name as it is; else name<count>
+    int vector;       // registers that the name stands for, side by side; 0: one
+};
+
+struct register_parameter { // of a .func: a .param variable that its body has in a register
+    const char *param;
+    int reg;
+    bool returned;
 };
 
 struct location {
@@ -46,6 +53,8 @@ struct parser {
     jmp_buf failed;
     char *why;
     size_t why_size;
+    struct register_parameter *reg_params; // of the function
+    size_t reg_param_count, reg_param_capacity;
     struct scope_register *registers;
     size_t register_count, register_capacity;
     struct location *locations;
@@ -270,8 +279,36 @@ static int new_register(struct function *function, int bytes)
     return (int)function->reg_count++;
 }
 
+static void add_register(struct parser *p, const char *name, int first, int count, int vector)
+{
+    p->registers =
+        array_grow(p->registers, p->register_count, &p->register_capacity, sizeof *p->registers);
+    p->registers[p->register_count++] = (struct scope_register){
+        .name = name, .length = strlen(name), .first = first, .count = count, .vector = vector};
+}
+
+// A vector of registers: by its name, and by those of its elements, NAME.x or NAME.r.
+static void add_vector(struct parser *p, const char *name, int vector, int bytes)
+{
+    int first = (int)p->function->reg_count;
+    char element[256];
+
+    for (int i = 0; i < vector; ++i) {
+        new_register(p->function, bytes);
+        for (int k = 0; k < 2; ++k) {
+            int length = snprintf(element, sizeof element, "%s.%c", name, (k ? "rgba" : "xyzw")[i]);
+            if (length >= (int)sizeof element)
+                fail(p, "the name '%.32s...' is too long", name);
+            add_register(p, arena_text(&p->module->arena, element, (size_t)length), first + i, 0,
+                         0);
+        }
+    }
+    add_register(p, name, first, 0, vector);
+}
+
 static void parse_reg(struct parser *p)
 {
+    int vector = accept(p, ".v2") ? 2 : accept(p, ".v4") ? 4 : 0;
     char *type = word(p, "a register type");
     int bytes = type_bytes(type);
     if (bytes < 0)
@@ -286,14 +323,13 @@ static void parse_reg(struct parser *p)
             count = (int)value;
             expect(p, ">");
         }
-        p->registers = array_grow(p->registers, p->register_count, &p->register_capacity,
-                                  sizeof *p->registers);
-        p->registers[p->register_count++] = (struct scope_register){
-            .name = name,
-            .length = strlen(name),
-            .first = (int)p->function->reg_count,
-            .count = count,
-        };
+        if (vector) {
+            if (count)
+                fail(p, "vectors of registers that are counted, %s<%d>", name, count);
+            add_vector(p, name, vector, bytes);
+            continue;
+        }
+        add_register(p, name, (int)p->function->reg_count, count, 0);
         for (int i = 0; i < (count ? count : 1); ++i)
             new_register(p->function, bytes);
     } while (accept(p, ","));
@@ -304,7 +340,7 @@ static int find_register(const struct parser *p, const char *name, size_t length
 {
     for (size_t i = p->register_count; i-- > 0;) {
         const struct scope_register *r = &p->registers[i];
-        if (length < r->length || memcmp(name, r->name, r->length))
+        if (r->vector || length < r->length || memcmp(name, r->name, r->length))
             continue;
         if (!r->count) {
             if (length == r->length)
@@ -355,9 +391,31 @@ static int parse_register(struct parser *p, const char **part)
     return reg;
 }
 
+// The registers of a vector that has a name; false: this is none.
+static bool parse_vector(struct parser *p, struct operand *o)
+{
+    for (size_t i = p->register_count; i-- > 0;) {
+        const struct scope_register *r = &p->registers[i];
+        if (!r->vector || r->length != p->token.length ||
+            memcmp(r->name, p->token.text, r->length) != 0)
+            continue;
+        o->kind = OPERAND_VECTOR;
+        o->count = r->vector;
+        o->elements = arena_alloc(&p->module->arena, (size_t)r->vector * sizeof *o->elements);
+        for (int k = 0; k < r->vector; ++k)
+            o->elements[k] =
+                (struct operand){.kind = OPERAND_REGISTER, .reg = r->first + k, .pair = -1};
+        advance(p);
+        return true;
+    }
+    return false;
+}
+
 // A register or another name, with an offset where one follows. WARP_SZ is a number with a name.
 static void parse_name(struct parser *p, struct operand *o)
 {
+    if (parse_vector(p, o))
+        return;
     o->reg = parse_register(p, &o->part);
     if (o->reg >= 0) {
         o->kind = OPERAND_REGISTER;
@@ -454,6 +512,113 @@ static void add_label(struct parser *p, const char *name, const char **targets, 
                                                  .target_count = count};
 }
 
+static void add_instruction(struct parser *p, const struct insn *insn, const struct operand *list)
+{
+    struct function *f = p->function;
+    struct insn added = *insn;
+
+    added.operands = arena_alloc(&p->module->arena, (size_t)(insn->count + 1) * sizeof *list);
+    memcpy(added.operands, list, (size_t)insn->count * sizeof *list);
+    f->insns = array_grow(f->insns, f->insn_count, &f->insn_capacity, sizeof *f->insns);
+    f->insns[f->insn_count++] = added;
+}
+
+// A load of a .param variable into a register, or the store of an operand in one, under the guard of `like`.
+static void add_param_access(struct parser *p, const struct insn *like, const char *param,
+                             const struct operand *o, size_t bytes, bool store)
+{
+    static const char *const opcodes[2][3] = {{"ld.param.b16", "ld.param.b32", "ld.param.b64"},
+                                              {"st.param.b16", "st.param.b32", "st.param.b64"}};
+    if (bytes != 2 && bytes != 4 && bytes != 8)
+        fail(p, "a parameter of %zu bytes in a register", bytes);
+    struct operand address = {.kind = OPERAND_ADDRESS, .reg = -1, .pair = -1, .name = param};
+    struct operand list[2] = {store ? address : *o, store ? *o : address};
+    struct insn insn = *like;
+    insn.opcode = opcodes[store][bytes == 2 ? 0 : bytes == 4 ? 1 : 2];
+    insn.count = 2;
+    add_instruction(p, &insn, list);
+}
+
+static const char *add_param(struct parser *p, const char *name, size_t bytes, bool own);
+
+// Bytes of an argument of a call, which may be a number: as the function that is called says.
+static size_t argument_bytes(struct parser *p, const struct operand *o, const char *callee,
+                             int index)
+{
+    const struct module *m = p->module;
+
+    if (o->kind == OPERAND_REGISTER)
+        return p->function->regs[o->reg].bytes;
+    for (size_t i = 0; callee && i < m->function_count; ++i) {
+        const struct function *f = m->functions[i];
+        if (!strcmp(f->name, callee) && index < f->params)
+            return f->variables[f->returns + index]->size;
+    }
+    fail(p, "a number as argument of a function that stands nowhere before");
+}
+
+// Registers and numbers as arguments and results of a call: each gets a .param variable, which is stored before the
+// call, or loaded after it.
+static void add_call(struct parser *p, const struct insn *call, struct operand *list)
+{
+    int callee = call->count && list[0].kind == OPERAND_VECTOR;
+    const char *name = callee < call->count ? list[callee].name : NULL;
+    struct operand *results = callee ? &list[0] : NULL;
+    struct operand *arguments = callee + 1 < call->count ? &list[callee + 1] : NULL;
+    struct operand was[16];
+    int count = results ? results->count : 0;
+
+    for (int i = 0; arguments && arguments->kind == OPERAND_VECTOR && i < arguments->count; ++i) {
+        struct operand *o = &arguments->elements[i];
+        if (o->kind != OPERAND_REGISTER && o->kind != OPERAND_IMMEDIATE)
+            continue;
+        size_t bytes = argument_bytes(p, o, name, i);
+        const char *param = add_param(p, NULL, bytes, false);
+        add_param_access(p, call, param, o, bytes, true);
+        *o = (struct operand){.kind = OPERAND_NAME, .reg = -1, .pair = -1, .name = param};
+    }
+    if (count > 16)
+        fail(p, "more than 16 results of a call");
+    for (int i = 0; i < count; ++i) {
+        struct operand *o = &results->elements[i];
+        was[i] = *o;
+        if (o->kind == OPERAND_REGISTER)
+            *o = (struct operand){.kind = OPERAND_NAME,
+                                  .reg = -1,
+                                  .pair = -1,
+                                  .name =
+                                      add_param(p, NULL, p->function->regs[o->reg].bytes, false)};
+    }
+    add_instruction(p, call, list);
+    for (int i = 0; i < count; ++i)
+        if (was[i].kind == OPERAND_REGISTER)
+            add_param_access(p, call, results->elements[i].name, &was[i],
+                             p->function->regs[was[i].reg].bytes, false);
+}
+
+// What the function returns in registers goes where its caller looks for it.
+static void store_returned(struct parser *p, const struct insn *ret)
+{
+    for (size_t i = 0; i < p->reg_param_count; ++i) {
+        const struct register_parameter *r = &p->reg_params[i];
+        struct operand o = {.kind = OPERAND_REGISTER, .reg = r->reg, .pair = -1};
+        if (r->returned)
+            add_param_access(p, ret, r->param, &o, p->function->regs[r->reg].bytes, true);
+    }
+}
+
+// And what it takes in registers comes into them.
+static void load_taken(struct parser *p)
+{
+    struct insn like = {.guard = -1, .ptx_line = p->token.line, .at.line = p->location};
+    for (size_t i = 0; i < p->reg_param_count; ++i) {
+        const struct register_parameter *r = &p->reg_params[i];
+        struct operand o = {.kind = OPERAND_REGISTER, .reg = r->reg, .pair = -1};
+        if (!r->returned)
+            add_param_access(p, &like, r->param, &o, p->function->regs[r->reg].bytes, false);
+    }
+}
+
 static void parse_instruction(struct parser *p)
 {
     struct function *f = p->function;
@@ -476,10 +641,13 @@ static void parse_instruction(struct parser *p)
             break;
     }
     expect(p, ";");
-    insn.operands = arena_alloc(&p->module->arena, (size_t)(insn.count + 1) * sizeof *list);
-    memcpy(insn.operands, list, (size_t)insn.count * sizeof *list);
-    f->insns = array_grow(f->insns, f->insn_count, &f->insn_capacity, sizeof *f->insns);
-    f->insns[f->insn_count++] = insn;
+    if (!strncmp(insn.opcode, "call", 4)) {
+        add_call(p, &insn, list);
+        return;
+    }
+    if (!strncmp(insn.opcode, "ret", 3))
+        store_returned(p, &insn);
+    add_instruction(p, &insn, list);
 }
 
 // ---- Variables ----------------------------------------------------------------------------------
@@ -626,6 +794,23 @@ static void add_variable(struct parser *p, struct variable *v)
                                   sizeof *m->variables);
         m->variables[m->variable_count++] = v;
     }
+}
+
+// A .param variable; own: a parameter of the function at hand. name NULL: it gets one.
+static const char *add_param(struct parser *p, const char *name, size_t bytes, bool own)
+{
+    struct variable *v = arena_alloc(&p->module->arena, sizeof *v);
+    char text[64];
+
+    int length = snprintf(text, sizeof text, "(register %zu)", p->function->variable_count);
+    v->name = name ? name : arena_text(&p->module->arena, text, (size_t)length);
+    v->space = SPACE_PARAM;
+    v->size = v->align = bytes;
+    v->is_param = own;
+    v->scope = p->scope;
+    v->unit = p->unit;
+    add_variable(p, v);
+    return v->name;
 }
 
 static bool parse_space(struct parser *p, enum space *space)
@@ -927,14 +1112,35 @@ static void parse_body(struct parser *p, int depth)
     p->scope = outer;
 }
 
+// A parameter in a register: a .param variable, whose value the body has in that register.
+static void parse_register_parameter(struct parser *p, bool returned)
+{
+    char *type = word(p, "a register type");
+    int bytes = type_bytes(type);
+
+    if (p->function->is_kernel || (bytes != 2 && bytes != 4 && bytes != 8))
+        fail(p, "a parameter of type '%s' in a register", type);
+    const char *name = p->token.kind == TOKEN_WORD ? word(p, "a register name") : "_";
+    add_register(p, name, new_register(p->function, bytes), 0, 0);
+    p->reg_params = array_grow(p->reg_params, p->reg_param_count, &p->reg_param_capacity,
+                               sizeof *p->reg_params);
+    p->reg_params[p->reg_param_count++] = (struct register_parameter){
+        add_param(p, NULL, (size_t)bytes, true), (int)p->function->reg_count - 1, returned};
+}
+
 // (.param .b32 a, .reg .b32 b): appended to the function's variables; returns how many.
-static int parse_parameters(struct parser *p)
+static int parse_parameters(struct parser *p, bool returned)
 {
     int count = 0;
     expect(p, "(");
     while (!is(p, ")")) {
-        if (accept(p, ".reg"))
-            fail(p, "parameters in registers are not supported");
+        if (accept(p, ".reg")) {
+            parse_register_parameter(p, returned);
+            count++;
+            if (!accept(p, ","))
+                break;
+            continue;
+        }
         expect(p, ".param");
         struct variable *v = parse_variable(p, SPACE_PARAM);
         v->is_param = true;
@@ -957,7 +1163,7 @@ static void parse_function(struct parser *p, bool is_kernel)
     f->is_kernel = is_kernel;
     f->max_threads = 1024;
     p->function = f;
-    p->register_count = 0;
+    p->register_count = p->reg_param_count = 0;
     p->function_locations = p->location_count;
     p->location = -1;
     p->scope = 0; // of the parameters too
@@ -965,10 +1171,10 @@ static void parse_function(struct parser *p, bool is_kernel)
         array_grow(m->functions, m->function_count, &m->function_capacity, sizeof *m->functions);
     m->functions[m->function_count++] = f;
     if (!is_kernel && is(p, "("))
-        f->returns = parse_parameters(p);
+        f->returns = parse_parameters(p, true);
     f->name = word(p, "a function's name");
     if (is(p, "("))
-        f->params = parse_parameters(p);
+        f->params = parse_parameters(p, false);
     for (;;) {
         if (accept(p, ".maxntid") || accept(p, ".reqntid")) {
             int64_t threads = 1;
@@ -1003,6 +1209,7 @@ static void parse_function(struct parser *p, bool is_kernel)
     }
     if (accept(p, "{")) {
         f->has_body = true;
+        load_taken(p);
         parse_body(p, 0);
     } else {
         expect(p, ";");
@@ -1368,6 +1575,7 @@ struct module *module_link(char *const *texts, size_t count, char *why, size_t s
     for (size_t i = 0; i < count && good; ++i)
         good = parse_text(p, texts[i]);
     free(p->registers);
+    free(p->reg_params);
     free(p->locations);
     free(p);
     if (good && (good = resolve_aliases(m, why, size))) {

@@ -49,7 +49,8 @@ enum { TYPES = sizeof types / sizeof types[0] };
 // Decoders of opcodes that reach no memory by an address of the program's.
 // clang-format off
 static const char *const without[] = {
-    "activemask",     "add_carry",        "alloca",       "arithmetic",  "bar",           "bar_warp",
+    "activemask",     "add_carry",        "alloca",       "arithmetic",  "await_dependency", "bar",
+    "bar_warp",       "multiply_24_high", "start_dependents", "vote_here",
     "barrier",        "bfi",              "branch",       "bulk_group",  "cluster_arrive", "cluster_wait",
     "copy_group",     "createpolicy",     "cvt",          "cvta",        "elect",         "exit",
     "fence",          "fence_proxy",      "getctarank",   "isspacep",    "logic",         "lop3",

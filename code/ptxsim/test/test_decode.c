@@ -98,8 +98,8 @@ static void rows_and_operations_belong_together(void **state)
             fail_msg("no operation for the row \"%s\"", row->name);
     }
     // What is no opcode of PTX is a part of one.
-    static const char *const parts[] = {"pack_", "part_", "window_", "sat_",
-                                        "relu_", "load_", "store_"};
+    static const char *const parts[] = {"pack_",    "part_", "window_", "sat_",  "carry_",
+                                        "carried_", "relu_", "load_",   "store_"};
     for (int k = 0; k < OP_COUNT; ++k) {
         bool part = false;
         for (size_t i = 0; i < sizeof parts / sizeof parts[0]; ++i)
@@ -322,7 +322,9 @@ static void refused_by_name(void **state)
         {"atom.shared.nand.b32 %r1, [tile], 1;", "atom.shared.nand.b32 is not supported"},
         {"red.global.add.v2.f32 [%d1], %f1;", "red.global.add.v2.f32 is not supported"},
         {"shfl.up.b32 %r1, %r2, 1, 0;", "instruction shfl.up.b32 is not supported"},
-        {"vote.ballot.b32 %r1, %p1;", "instruction vote.ballot.b32 is not supported"},
+        {"vote.most.b32 %r1, %p1;", "instruction vote.most.b32 is not supported"},
+        {"cvt.pack.sat.u8.s32 %r1, %r2, %r1;", "cvt.pack.sat.u8.s32 is not supported"},
+        {"mul24.hi.sat.s32 %r1, %r2, %r1;", "mul24.hi.sat.s32 is not supported"},
         {"redux.sync.min.f32 %f1, %f2, -1;", "redux.sync.min.f32 is not supported"},
         {"mbarrier.poke.b64 [tile];", "instruction mbarrier.poke.b64 is not supported"},
         {"mbarrier.arrive.shared.b64;", "needs more than 0 operands"},

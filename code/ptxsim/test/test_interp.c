@@ -929,6 +929,7 @@ static void calls(void **state)
     (void)state;
     static const uint32_t fibonacci[] = {0, 1, 1, 2, 3, 5, 8, 13};
     EACH("control.calls", 32, 8000 + fibonacci[i & 7]);
+    EACH("control.in_registers", 32, 7011 + 8 * i);
 }
 
 static void scopes(void **state)
@@ -1718,6 +1719,21 @@ static void video(void **state)
         {"vmax4.u32.u32.u32 %r4, %r1.b3210, %r2.b0123, %r3;", 0x01020304, 0, 0, 0x04030304},
         {"vset4.u32.u32.eq %r4, %r1, %r2, %r3;", 0x01020304, 0x01000300, 0, 0x01000100},
         {"vset2.s32.s32.gt.add %r4, %r1, %r2, %r3;", 0x00010001, 0xffff0000, 40, 42},
+        // No video instructions, but as rare.
+        {"mul24.hi.u32 %r4, %r1, %r2;", 0xffabcdef, 0x12fedcba, 0, 0xab0a74ef},
+        {"mul24.hi.s32 %r4, %r1, %r2;", 0x00800000, 0x00000003, 0, (uint32_t)-384},
+        {"mad24.hi.u32 %r4, %r1, %r2, %r3;", 0x00010000, 0x00010000, 7, 0x10007},
+        {"mad24.hi.sat.s32 %r4, %r1, %r2, %r3;", 0x00010000, 0x00010000, 0x7fffffff, 0x7fffffff},
+        {"cvt.pack.sat.s16.s32 %r4, %r1, %r2;", 0x00012345, (uint32_t)-2, 0, 0x7ffffffe},
+        {"cvt.pack.sat.u16.s32 %r4, %r1, %r2;", (uint32_t)-5, 0x00012345, 0, 0x0000ffff},
+        {"cvt.pack.sat.s8.s32.b32 %r4, %r1, %r2, %r3;", 200, (uint32_t)-200, 0x11223344,
+         0x33447f80},
+        {"cvt.pack.sat.u4.s32.b32 %r4, %r1, %r2, %r3;", 7, 99, 0x11223344, 0x2233447f},
+        {"cvt.pack.sat.s2.s32.b32 %r4, %r1, %r2, %r3;", (uint32_t)-1, 1, 0x8, 0x8d},
+        {"setp.lt.u32 %p1, %lane, 16; @%p1 bra LOW; vote.ballot.b32 %r4, !%p1; bra END; LOW: "
+         "vote.ballot.b32 %r4, %p1; shl.b32 %r4, %r4, 16; END:",
+         0, 0, 0, 0xffff0000},
+        {"st.global.b32 [%o], {%r1}; ld.global.b32 {%r4}, [%o];", 77, 0, 0, 77},
     };
     for (size_t i = 0; i < sizeof list / sizeof list[0]; ++i) {
         char a[16], b[16], c[16];

@@ -269,6 +269,91 @@ static void test_touched_sectors_are_counted(void **state)
     assert_int_equal(memory_touched_bytes(), 0); // what is freed counts no more
 }
 
+static struct note_run taken[8];
+static size_t taken_count;
+
+static void take(const struct note_run *run, void *data)
+{
+    assert_ptr_equal(data, taken);
+    assert_in_range(taken_count, 0, 7);
+    taken[taken_count++] = *run;
+}
+
+// What is noted is handed on once, byte by byte, neighbours of one kind together; in memory without notes by the
+// sectors that the last launch touched.
+static void test_notes_are_runs_of_bytes(void **state)
+{
+    (void)state;
+    uint8_t *device = memory_alloc(100), *managed = memory_alloc_kind(200, MEMORY_MANAGED);
+    struct allocation *a = (struct allocation *)memory_find(address_of(managed), 1, NULL);
+    struct allocation *b = (struct allocation *)memory_find(address_of(device), 1, NULL);
+    assert_null(b->notes);
+    b->sectors_read[1] = b->sectors_written[3] = 1;
+    memset(a->sectors_written, 1, 7);
+    memset(a->notes + NOTE_WRITE * 200 + 3, 1, 150);
+    a->notes[NOTE_STRONG_READ * 200 + 152] = 1;
+    notes_take(take, taken);
+    notes_take_sectors(take, taken);
+    const struct note_run want[] = {
+        {address_of(managed) + 3, address_of(managed) + 152, 1 << NOTE_WRITE},
+        {address_of(managed) + 152, address_of(managed) + 153,
+         1 << NOTE_WRITE | 1 << NOTE_STRONG_READ},
+        {address_of(device) + 32, address_of(device) + 64, 1 << NOTE_READ},
+        {address_of(device) + 96, address_of(device) + 100, 1 << NOTE_WRITE},
+    };
+    assert_int_equal(taken_count, 4);
+    for (size_t i = 0; i < 4; ++i) {
+        assert_int_equal(taken[i].start, want[i].start);
+        assert_int_equal(taken[i].end, want[i].end);
+        assert_int_equal(taken[i].kinds, want[i].kinds);
+    }
+    notes_take(take, taken);
+    assert_int_equal(taken_count, 4);
+    assert_true(memory_free(device));
+    assert_true(memory_free(managed));
+}
+
+static struct {
+    uint64_t at;
+    bool writes;
+} touches[4];
+static int touch_count;
+
+static void touched(uint64_t at, bool writes, uint64_t instruction)
+{
+    assert_int_not_equal(instruction, 0);
+    assert_in_range(touch_count, 0, 3);
+    touches[touch_count].at = at;
+    touches[touch_count++].writes = writes;
+}
+
+// Each access to a page that is shut is handed on and done, and the page is shut again behind it.
+static void test_shut_pages_hand_accesses_on(void **state)
+{
+    (void)state;
+    volatile char *pinned = memory_alloc_kind(9000, MEMORY_HOST);
+    memory_on_touch(touched);
+    memory_shut(address_of((char *)pinned), 100, true);
+    memory_shut(address_of((char *)pinned) + 5000, 1, false);
+    assert_int_equal(pinned[0], 0); // open, until memory_close
+    memory_close();
+    assert_int_equal(pinned[200], 0);
+    pinned[7] = 5;
+    assert_int_equal(pinned[5000], 0); // may be read
+    pinned[5001] = 6;
+    assert_int_equal(pinned[8999], 0);
+    assert_int_equal(touch_count, 3);
+    static const int at[] = {200, 7, 5001};
+    for (int i = 0; i < 3; ++i) {
+        assert_int_equal(touches[i].at, address_of((char *)pinned) + (uint64_t)at[i]);
+        assert_int_equal(touches[i].writes, i > 0);
+    }
+    memory_unshut();
+    assert_int_equal(pinned[7] + pinned[5001], 11);
+    assert_int_equal(touch_count, 3);
+    assert_true(memory_free((char *)pinned));
+}
+
 // The host's access: guarded memory has none while it is closed, other memory has, and there is an end
 // to closing. The kernel says so of an address without a page fault: write() gives EFAULT.
 static bool can_read(const void *address)
@@ -333,6 +418,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_too_much_memory_is_refused),
         cmocka_unit_test(test_registered_memory_is_the_programs_own),
         cmocka_unit_test(test_touched_sectors_are_counted),
+        cmocka_unit_test(test_notes_are_runs_of_bytes),
+        cmocka_unit_test(test_shut_pages_hand_accesses_on),
         cmocka_unit_test(test_guarded_memory_is_closed_to_the_host), // the last: closing has an end
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

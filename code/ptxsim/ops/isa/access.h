@@ -374,7 +374,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
                     memset(lane, 0, size);
                 continue;
             }
-            global_touch(w, at[i], size, store);
+            global_touch(w, op, at[i], size, store);
             if (w->clock) {
                 // It makes a plain store, too; what follows here is what is done without checks.
                 race_global(w, op, 1u << i, at[i], size, store ? RACE_WRITE : RACE_READ, lane);
@@ -393,7 +393,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         changed = true;
         uint8_t *global = (uint8_t *)(uintptr_t)at[0];
         count->sectors += (at[0] + extent - 1) / 32 - at[0] / 32 + 1;
-        global_touch(w, at[0], extent, store);
+        global_touch(w, op, at[0], extent, store);
         if (w->clock && (shape == SHAPE_SAME ||
                          !FN(race_run_global)(w, op, at[0], size, store ? lanes : NULL))) {
             uint32_t count_of_lanes = shape == SHAPE_SAME ? 1 : WARP;

@@ -1,0 +1,718 @@
+// order.c: the order between streams, and between the device and the host (CUDA Programming Guide, "Streams",
+// "Explicit Synchronization", "Implicit Synchronization").
+//
+// Work is done when it is submitted; what counts is whether the program asks for that order. A stream, or a chain
+// of a graph's nodes, is a timeline: it does one operation after another, and a clock says of every timeline how
+// many of its operations are known to be done before its next one begins. The host has such a clock, too, for all
+// of its threads, since what they tell one another nobody sees. Of each operation that the host does not yet know
+// to be done the bytes are kept that it has read and written; a later one that touches them, and does not know of
+// it either, is told. The host's own accesses are found by closing pages (base/host.c).
+//
+// Strong accesses (atomic, volatile) of two kernels need no order between them; and where two kernels have strong
+// accesses in common that may be a message, by which they order themselves, and nothing is said of the two.
+#include "runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    READS = 1 << NOTE_READ,
+    WRITES = 1 << NOTE_WRITE,
+    STRONG_READS = 1 << NOTE_STRONG_READ,
+    STRONG_WRITES = 1 << NOTE_STRONG_WRITE,
+    STRONG = STRONG_READS | STRONG_WRITES,
+    EARLY_READS = 1 << NOTE_EARLY_READ,
+    EARLY_WRITES = 1 << NOTE_EARLY_WRITE,
+    COARSE = 1 << NOTE_KINDS, // of sectors, some byte of each
+    SECTOR = 32,
+    ANY_READ = READS | STRONG_READS,
+    ANY_WRITE = WRITES | STRONG_WRITES,
+    MOST_OPERATIONS = 4096, // that are kept; the oldest go
+    MOST_TOLD = 64,         // pairs of places
+    PARTY = 800,            // bytes of the words for one
+};
+
+struct operation {
+    struct operation *next; // the one before
+    const char *verb;       // NULL: reads or writes
+    const char *what;       // "a copy"; of a kernel, its name follows
+    char stream[TIMELINE_NAME];
+    unsigned timeline;
+    uint32_t count; // of its timeline
+    struct order_clock knows;
+    struct callers callers; // who asked for it
+    struct note_run *runs;  // by address
+    size_t run_count, run_capacity;
+    const void *stub;            // of a kernel: what the host calls
+    const struct kernel *kernel; // and what its instructions touched; NULL: it is none
+    struct touched touched;
+    bool for_host; // the host may touch some of that memory
+};
+
+static struct operation *operations;
+static size_t operation_count;
+static struct order_clock host, fence; // what the host knows; what an allocation has put in order
+static struct timeline *now;
+static bool watched; // device memory: a kernel may run beside something else
+
+// ---- Clocks -------------------------------------------------------------------------------------
+
+static uint32_t *latest; // of each timeline, its last operation
+static bool *taken;      // by a timeline that there is
+static size_t timelines, timeline_room;
+
+static uint32_t clock_of(const struct order_clock *clock, unsigned index)
+{
+    return index < clock->count ? clock->at[index] : 0;
+}
+
+static void clock_grow(struct order_clock *clock, size_t count)
+{
+    if (count <= clock->count)
+        return;
+    clock->at = checked_alloc(realloc(clock->at, count * sizeof *clock->at));
+    memset(clock->at + clock->count, 0, (count - clock->count) * sizeof *clock->at);
+    clock->count = count;
+}
+
+void order_join(struct order_clock *into, const struct order_clock *more)
+{
+    clock_grow(into, more->count);
+    for (size_t i = 0; i < more->count; ++i)
+        if (more->at[i] > into->at[i])
+            into->at[i] = more->at[i];
+}
+
+void order_drop(struct order_clock *clock)
+{
+    free(clock->at);
+    *clock = (struct order_clock){0};
+}
+
+// The place of one that is gone is taken again, when the host knows all that it has done.
+void timeline_begin(struct timeline *t, const char *name)
+{
+    size_t index = 0;
+
+    while (index < timelines && (taken[index] || clock_of(&host, (unsigned)index) < latest[index]))
+        ++index;
+    if (index == timelines) {
+        if (timelines == timeline_room) {
+            timeline_room = timeline_room ? 2 * timeline_room : 16;
+            latest = checked_alloc(realloc(latest, timeline_room * sizeof *latest));
+            taken = checked_alloc(realloc(taken, timeline_room * sizeof *taken));
+        }
+        latest[timelines++] = 0;
+    }
+    taken[index] = true;
+    *t = (struct timeline){.index = (unsigned)index, .begun = true};
+    snprintf(t->name, sizeof t->name, "%s", name);
+}
+
+void timeline_end(struct timeline *t)
+{
+    if (t->begun)
+        taken[t->index] = false;
+    if (now == t)
+        now = NULL;
+    order_drop(&t->knows);
+    order_drop(&t->before);
+    t->begun = false;
+}
+
+bool order_kept(void)
+{
+    static int kept = -1;
+
+    if (kept < 0) {
+        const char *check = getenv("PTXSIM_CHECK");
+        kept = !only_written() && !(check && (!strcmp(check, "off") || !strcmp(check, "memory")));
+    }
+    return kept;
+}
+
+bool order_strict(void)
+{
+    static int strict = -1;
+
+    if (strict < 0) {
+        const char *check = getenv("PTXSIM_CHECK");
+        strict = check && !strcmp(check, "strict");
+    }
+    return strict;
+}
+
+void order_watch(bool kernels)
+{
+    watched = true;
+    if (kernels)
+        notes_begin();
+}
+
+void order_next(struct timeline *t)
+{
+    order_join(&t->knows, &host);
+    order_join(&t->knows, &fence);
+    now = t;
+}
+
+struct timeline *order_now(void)
+{
+    return order_kept() ? now : NULL;
+}
+
+void order_knows(struct order_clock *clock)
+{
+    if (order_now())
+        order_join(clock, &now->knows);
+}
+
+// ---- Operations ---------------------------------------------------------------------------------
+
+static void drop(struct operation *o)
+{
+    free(o->runs);
+    free(o->touched.spans);
+    order_drop(&o->knows);
+    free(o);
+    --operation_count;
+}
+
+// Those pages that the host may not touch before it knows that the operation is done. Of pinned memory of more than
+// a page only those that the operation has wholly: a call of the system fails at a closed page, where an access of
+// the program's own goes on.
+static void shut(const struct operation *o)
+{
+    for (size_t i = 0; o->for_host && i < o->run_count; ++i) {
+        const struct note_run *run = &o->runs[i];
+        const struct allocation *a = memory_find(run->start, 1, NULL);
+        uint64_t page = 4096, start = run->start, end = run->end;
+        if (!a || a->kind == MEMORY_DEVICE)
+            continue;
+        bool large = a->kind == MEMORY_HOST && a->size > page;
+        if (a->kind == MEMORY_REGISTERED || (large && start > a->base))
+            start = (start + page - 1) / page * page;
+        if (a->kind == MEMORY_REGISTERED || (large && end < a->base + a->size))
+            end = end / page * page;
+        if (start < end)
+            memory_shut(start, end - start, run->kinds & ANY_WRITE);
+    }
+}
+
+// Forgets what the host knows to be done, which every later operation then does.
+static void prune(void)
+{
+    bool opens = false;
+
+    for (struct operation **at = &operations; *at;) {
+        struct operation *o = *at;
+        if (clock_of(&host, o->timeline) < o->count) {
+            at = &o->next;
+            continue;
+        }
+        *at = o->next;
+        opens |= o->for_host;
+        drop(o);
+    }
+    if (!opens)
+        return;
+    memory_unshut();
+    for (const struct operation *o = operations; o; o = o->next)
+        shut(o);
+}
+
+void order_host_knows(const struct order_clock *clock)
+{
+    order_join(&host, clock);
+    prune();
+}
+
+void order_host_knows_all(void)
+{
+    clock_grow(&host, timelines);
+    if (timelines)
+        memcpy(host.at, latest, timelines * sizeof *latest);
+    prune();
+}
+
+void order_fence(void)
+{
+    clock_grow(&fence, timelines);
+    if (timelines)
+        memcpy(fence.at, latest, timelines * sizeof *latest);
+}
+
+// ---- Reports ------------------------------------------------------------------------------------
+
+// The line of a kernel's instruction that has touched a byte in one of these ways: of several the one whose
+// accesses lie closest together.
+static void place_of(const struct operation *o, uint64_t at, unsigned kinds, char *text,
+                     size_t size)
+{
+    const struct touched_span *best = NULL;
+
+    text[0] = 0;
+    for (size_t i = 0; i < o->touched.count; ++i) {
+        const struct touched_span *span = &o->touched.spans[i];
+        if ((span->kinds & kinds) && span->start <= at && at < span->end &&
+            (!best || span->end - span->start < best->end - best->start))
+            best = span;
+    }
+    if (o->kernel) {
+        char line[256];
+        kernel_line(o->kernel, best ? (size_t)(best - o->touched.spans) : 0, line, sizeof line);
+        snprintf(text, size, ", %s,", line);
+    }
+}
+
+// "kernel attention, FILE:LINE, in stream 3 writes"
+static void name_party(const struct operation *o, uint64_t at, unsigned kinds, bool writes,
+                       char *text, size_t size)
+{
+    char place[300], line[300], asked[320] = "", name[96] = "";
+    unsigned these = kinds & (writes ? ANY_WRITE | EARLY_WRITES : ANY_READ | EARLY_READS);
+
+    place_of(o, at, these, place, sizeof place);
+    if (*caller_line(&o->callers, line, sizeof line))
+        snprintf(asked, sizeof asked, " (submitted at %s)", line);
+    if (o->kernel)
+        kernel_base_name(kernel_info(o->kernel)->name, name, sizeof name);
+    snprintf(text, size, "%s%s%s in %s%s %s", o->what, name, place, o->stream, asked,
+             o->verb  ? o->verb
+             : writes ? "writes"
+                      : "reads");
+}
+
+// "byte 12 of 128 bytes of managed memory"
+static void name_byte(uint64_t at, char *text, size_t size)
+{
+    static const char *const kinds[] = {
+        [MEMORY_DEVICE] = "device memory",
+        [MEMORY_HOST] = "pinned memory",
+        [MEMORY_MANAGED] = "managed memory",
+        [MEMORY_REGISTERED] = "registered memory",
+    };
+    const struct allocation *a = memory_find(at, 1, NULL);
+
+    snprintf(text, size, "byte %llu of %llu bytes of %s at 0x%llx",
+             (unsigned long long)(a ? at - a->base : 0), (unsigned long long)(a ? a->size : 0),
+             kinds[a ? a->kind : MEMORY_DEVICE], (unsigned long long)(a ? a->base : at));
+}
+
+// By what one party is known, in whatever stream: who asked for it, and where in a kernel it is.
+static void key_of(const struct operation *o, uint64_t at, unsigned kinds, char *text, size_t size)
+{
+    char place[300];
+    uint64_t callers = 0;
+
+    for (int i = 0; i < o->callers.count; ++i)
+        callers = callers * 31 + o->callers.at[i];
+    place_of(o, at, kinds, place, sizeof place);
+    snprintf(text, size, "%s%s %p %llx", o->what, place, (const void *)o->kernel,
+             (unsigned long long)callers);
+}
+
+// Whether two parties have not been told as a pair.
+static bool is_new(const char *one, const char *other)
+{
+    static char *told[MOST_TOLD];
+    static size_t count;
+    char pair[2 * PARTY];
+
+    snprintf(pair, sizeof pair, "%s\n%s", one, other);
+    for (size_t i = 0; i < count; ++i)
+        if (!strcmp(told[i], pair))
+            return false;
+    if (count == MOST_TOLD)
+        return false;
+    told[count++] = checked_alloc(strdup(pair));
+    return true;
+}
+
+static void tell(const char *text)
+{
+    complain("%s", text);
+    report_fault(complained());
+}
+
+static void tell_pair(const struct operation *later, unsigned later_kinds,
+                      const struct operation *earlier, unsigned earlier_kinds, uint64_t at,
+                      bool early)
+{
+    char one[PARTY], other[PARTY], byte[128], text[1900];
+    bool later_writes = later_kinds & WRITES, earlier_writes = earlier_kinds & ANY_WRITE;
+
+    if (later_kinds & STRONG_WRITES && earlier_kinds & READS)
+        later_writes = true;
+    if (later_kinds & WRITES && !(earlier_kinds & ANY_WRITE))
+        earlier_writes = false;
+    key_of(later, at, later_kinds, one, sizeof one);
+    key_of(earlier, at, earlier_kinds, other, sizeof other);
+    if (!is_new(one, other))
+        return;
+    name_party(later, at, later_kinds, later_writes, one, sizeof one);
+    name_party(earlier, at, earlier_kinds, earlier_writes, other, sizeof other);
+    name_byte(at, byte, sizeof byte);
+    snprintf(text, sizeof text, "%s %s, which %s: %s", one, byte, other,
+             early ? "the kernel may begin before that one ends, and has not waited for it "
+                     "(griddepcontrol.wait, cudaGridDependencySynchronize)"
+                   : "nothing orders the two (an event and cudaStreamWaitEvent would)");
+    tell(text);
+}
+
+// ---- Two operations -----------------------------------------------------------------------------
+
+static bool conflict(unsigned a, unsigned b)
+{
+    return (a & WRITES && b & (ANY_READ | ANY_WRITE)) ||
+           (b & WRITES && a & (ANY_READ | ANY_WRITE)) || (a & STRONG_WRITES && b & READS) ||
+           (b & STRONG_WRITES && a & READS);
+}
+
+static bool message(unsigned a, unsigned b)
+{
+    return a & STRONG && b & STRONG && (a | b) & STRONG_WRITES;
+}
+
+// Accesses before a kernel has waited, as accesses of their own.
+static unsigned early_kinds(unsigned kinds)
+{
+    return (kinds & EARLY_READS ? READS : 0) | (kinds & EARLY_WRITES ? WRITES : 0);
+}
+
+// Whether two runs have a byte in common, *at: of a sector, only one that the other run has all of.
+static bool overlap(const struct note_run *a, const struct note_run *b, uint64_t *at)
+{
+    const struct note_run *coarse = a->kinds & COARSE ? a : b;
+    uint64_t from = a->start > b->start ? a->start : b->start;
+    uint64_t to = a->end < b->end ? a->end : b->end;
+
+    if (a->kinds & b->kinds & COARSE)
+        return false;
+    if (coarse->kinds & COARSE && from != coarse->start)
+        from = (from + SECTOR - 1) / SECTOR * SECTOR;
+    if (coarse->kinds & COARSE && to != coarse->end)
+        to = to / SECTOR * SECTOR;
+    *at = from;
+    return from < to;
+}
+
+// Holds what two operations have touched against each other, in the order of the addresses. early: of the later
+// one only what it touched before it waited. Whether a conflict is told.
+static bool compare(const struct operation *later, const struct operation *earlier, bool early)
+{
+    const struct note_run *found[2] = {NULL};
+    size_t i = 0, k = 0;
+    uint64_t at, first = 0;
+
+    while (i < later->run_count && k < earlier->run_count) {
+        const struct note_run *a = &later->runs[i], *b = &earlier->runs[k];
+        if (overlap(a, b, &at)) {
+            if (!early && message(a->kinds, b->kinds))
+                return false;
+            if (!found[0] && conflict(early ? early_kinds(a->kinds) : a->kinds, b->kinds)) {
+                first = at;
+                found[0] = a;
+                found[1] = b;
+            }
+        }
+        if (a->end < b->end)
+            ++i;
+        else
+            ++k;
+    }
+    if (!found[0])
+        return false;
+    tell_pair(later, early ? early_kinds(found[0]->kinds) : found[0]->kinds, earlier,
+              found[1]->kinds, first, early);
+    return true;
+}
+
+// Of what would have followed from one missing order nothing more is told: from then on it counts as there.
+static void check(const struct operation *o, struct order_clock *knows,
+                  const struct order_clock *early)
+{
+    for (const struct operation *e = operations; e; e = e->next) {
+        if (clock_of(knows, e->timeline) < e->count) {
+            if (compare(o, e, false))
+                order_join(knows, &e->knows);
+        } else if (early && clock_of(early, e->timeline) < e->count)
+            compare(o, e, true);
+    }
+}
+
+// ---- An operation comes -------------------------------------------------------------------------
+
+static struct operation *operation_new(const char *what)
+{
+    struct operation *o = checked_alloc(calloc(1, sizeof *o));
+    o->what = what;
+    ++operation_count;
+    return o;
+}
+
+static void add_run(const struct note_run *run, void *data)
+{
+    struct operation *o = data;
+    const struct allocation *a = memory_find(run->start, 1, NULL);
+    o->runs = array_grow(o->runs, o->run_count, &o->run_capacity, sizeof *o->runs);
+    o->runs[o->run_count++] = *run;
+    o->for_host |= a && a->kind != MEMORY_DEVICE;
+}
+
+static void add_sectors(const struct note_run *run, void *data)
+{
+    add_run(&(struct note_run){run->start, run->end, run->kinds | COARSE}, data);
+}
+
+static int by_address(const void *a, const void *b)
+{
+    const struct note_run *x = a, *y = b;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+// Drops an earlier one of the same timeline that has touched the same: who knows of it only would be told of this.
+static void replace(const struct operation *o)
+{
+    for (struct operation **at = &operations; *at; at = &(*at)->next) {
+        struct operation *e = *at;
+        if (e->timeline != o->timeline || e->run_count != o->run_count || e->verb != o->verb ||
+            e->kernel != o->kernel || memcmp(e->runs, o->runs, o->run_count * sizeof *o->runs) != 0)
+            continue;
+        *at = e->next;
+        drop(e);
+        return;
+    }
+}
+
+static void drop_oldest(void)
+{
+    struct operation **at = &operations;
+    while ((*at)->next)
+        at = &(*at)->next;
+    drop(*at);
+    *at = NULL;
+}
+
+// Gives an operation its place in the timeline at hand, holds it against all that are in no order with it, and
+// keeps it. early: what it knew when it began.
+static void submit(struct operation *o, const struct order_clock *early)
+{
+    struct timeline *t = now;
+
+    clock_grow(&t->knows, timelines);
+    o->timeline = t->index;
+    o->count = ++latest[t->index];
+    memcpy(o->stream, t->name, sizeof o->stream);
+    if (watched || o->for_host)
+        note_callers(&o->callers);
+    drop_callers(&o->callers, o->stub);
+    check(o, &t->knows, early);
+    t->knows.at[t->index] = o->count;
+    if (!o->run_count) {
+        drop(o);
+        return;
+    }
+    order_join(&o->knows, &t->knows);
+    replace(o);
+    o->next = operations;
+    operations = o;
+    shut(o);
+    if (operation_count > MOST_OPERATIONS)
+        drop_oldest();
+}
+
+// ---- Kernels ------------------------------------------------------------------------------------
+
+struct touched *order_kernel(struct kernel *kernel)
+{
+    static struct touched touched;
+
+    if (!order_kept() || !now)
+        return NULL;
+    if (!notes_begun() && kernel_starts_dependents(kernel))
+        notes_begin();
+    touched = (struct touched){0};
+    return notes_taken() || watched ? &touched : NULL;
+}
+
+void order_kernel_done(const struct CUkern_st *kernel, const struct touched *touched, bool early)
+{
+    struct timeline *t = now;
+    struct order_clock before = {0};
+
+    if (!touched)
+        return;
+    struct operation *o = operation_new("kernel ");
+    o->kernel = kernel->kernel;
+    o->stub = kernel->host;
+    o->touched = *touched;
+    notes_take(add_run, o);
+    if (watched && !notes_begun()) {
+        bool both = o->run_count > 0;
+        notes_take_sectors(add_sectors, o);
+        if (both)
+            qsort(o->runs, o->run_count, sizeof *o->runs, by_address);
+    }
+    order_join(&before, &t->knows);
+    bool starts = touched->starts_dependents;
+    submit(o, early && t->starts_dependents ? &t->before : NULL);
+    order_drop(&t->before);
+    t->before = before;
+    t->starts_dependents = starts;
+}
+
+// ---- Copies, fills, allocations -----------------------------------------------------------------
+
+// Bytes that an operation touches, row by row; of memory that the host alone knows, nothing.
+static void add_rows(struct operation *o, const char *at, size_t pitch, size_t slice, size_t width,
+                     size_t height, size_t depth, unsigned kinds)
+{
+    const struct allocation *a = memory_find((uint64_t)(uintptr_t)at, 1, NULL);
+
+    if (!a)
+        return;
+    if (pitch == width) {
+        width *= height;
+        height = 1;
+    }
+    for (size_t z = 0; z < (depth ? depth : 1); ++z)
+        for (size_t y = 0; y < height; ++y) {
+            uint64_t start = (uint64_t)(uintptr_t)at + z * slice + y * pitch;
+            add_run(&(struct note_run){start, start + width, kinds}, o);
+        }
+}
+
+static bool host_waits; // for the copy that comes
+
+void order_waits(bool waits)
+{
+    host_waits = waits;
+}
+
+void order_copy(const struct task *task)
+{
+    if (!order_kept() || !now || (host_waits && !watched))
+        return;
+    bool copies = task->kind == TASK_COPY;
+    struct operation *o = operation_new(copies ? "a copy" : "a fill");
+    if (copies) {
+        add_rows(o, task->copy.from, task->copy.from_pitch, task->copy.from_slice, task->copy.width,
+                 task->copy.height, task->copy.depth, READS);
+        add_rows(o, task->copy.to, task->copy.to_pitch, task->copy.to_slice, task->copy.width,
+                 task->copy.height, task->copy.depth, WRITES);
+    } else {
+        add_rows(o, task->fill.to, task->fill.pitch, task->fill.slice,
+                 task->fill.width * task->fill.element, task->fill.height, task->fill.depth,
+                 WRITES);
+    }
+    if (o->run_count)
+        qsort(o->runs, o->run_count, sizeof *o->runs, by_address);
+    now->starts_dependents = false;
+    submit(o, NULL);
+}
+
+void order_allocation(const void *address, bool frees)
+{
+    const struct allocation *a = memory_find((uint64_t)(uintptr_t)address, 1, NULL);
+
+    if (!order_kept() || !now || !a)
+        return;
+    struct operation *o = operation_new(frees ? "cudaFreeAsync" : "cudaMallocAsync");
+    o->verb = frees ? "frees" : "allocates";
+    add_run(&(struct note_run){a->base, a->base + a->size, WRITES}, o);
+    submit(o, NULL);
+}
+
+void order_free(const void *address)
+{
+    const struct allocation *a = memory_find((uint64_t)(uintptr_t)address, 1, NULL);
+    char party[PARTY], byte[128], line[300], place[320] = "", text[1600];
+    struct callers here = {0};
+
+    if (operations)
+        note_callers(&here);
+    for (const struct operation *o = operations; a && o; o = o->next)
+        for (size_t i = 0; i < o->run_count; ++i) {
+            const struct note_run *run = &o->runs[i];
+            if (run->start < a->base || run->start >= a->base + a->size || o->verb)
+                continue;
+            key_of(o, run->start, run->kinds, party, sizeof party);
+            if (!is_new("cudaFree", party))
+                break;
+            name_party(o, run->start, run->kinds, run->kinds & ANY_WRITE, party, sizeof party);
+            name_byte(run->start, byte, sizeof byte);
+            if (*caller_line(&here, line, sizeof line))
+                snprintf(place, sizeof place, ", %s,", line);
+            snprintf(
+                text, sizeof text,
+                "cudaFree%s frees memory of a pool, which it does at once, while %s %s: nothing "
+                "has waited for it (cudaStreamSynchronize, or cudaFreeAsync in its stream)",
+                place, party, byte);
+            tell(text);
+            break;
+        }
+}
+
+// ---- The host -----------------------------------------------------------------------------------
+
+static const struct note_run *run_at(const struct operation *o, uint64_t at)
+{
+    size_t low = 0, high = o->run_count;
+
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if (o->runs[middle].end <= at)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < o->run_count && o->runs[low].start <= at ? &o->runs[low] : NULL;
+}
+
+static void tell_host(const struct operation *o, const struct note_run *run, uint64_t at,
+                      bool writes, uint64_t instruction)
+{
+    const struct callers here = {.at = {instruction}, .count = 1};
+    char party[PARTY], byte[128], line[300], place[320] = "", text[1500];
+
+    key_of(o, at, run->kinds, party, sizeof party);
+    if (!is_new(writes ? "host writes" : "host reads", party))
+        return;
+    name_party(o, at, run->kinds, run->kinds & ANY_WRITE, party, sizeof party);
+    name_byte(at, byte, sizeof byte);
+    if (*caller_line(&here, line, sizeof line))
+        snprintf(place, sizeof place, ", %s,", line);
+    snprintf(text, sizeof text,
+             "the host%s %s %s, which %s: it has not waited for that (cudaDeviceSynchronize, "
+             "cudaStreamSynchronize, or an event)",
+             place, writes ? "writes" : "reads", byte, party);
+    tell(text);
+}
+
+// The host has touched a page that an operation uses which it does not know to be done. A value that kernels write
+// by atomic or volatile stores alone is a message, and who has read it knows what came before it.
+static void host_touches(uint64_t at, bool writes, uint64_t instruction)
+{
+    API_LOCK();
+    struct order_clock learned = {0};
+    for (struct operation *o = operations; o; o = o->next) {
+        const struct note_run *run = o->for_host ? run_at(o, at) : NULL;
+        if (!run)
+            continue;
+        if (!(run->kinds & (READS | WRITES)))
+            order_join(&learned, &o->knows);
+        else if (writes || run->kinds & WRITES) {
+            tell_host(o, run, at, writes, instruction);
+            order_join(&learned, &o->knows); // told once
+        }
+    }
+    if (learned.count)
+        order_host_knows(&learned);
+    order_drop(&learned);
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    memory_on_touch(host_touches);
+}

@@ -1,0 +1,298 @@
+// Planted bugs of the order between streams, and between the device and the host, with a right version of each:
+//   cases NAME right|wrong
+// Both parties of a bug, where a line can be told, are marked "// <- NAME", or NAME in a list (test_streams.bats).
+// "After" names a public report of such a bug: OWNER/REPOSITORY#NUMBER of GitHub's issues.
+#include <cstdio>
+#include <cstring>
+
+#include <cuda_runtime.h>
+
+static bool wrong; // the version that runs
+static cudaStream_t a, b;
+static cudaEvent_t event;
+static int *data, *other; // of the device
+static int *pinned;
+constexpr int COUNT = 64;
+
+__global__ void fill(int *to, int value) // <- copy_back
+{
+    to[threadIdx.x] = value; // <- pair, early, apart, branches, freed, overlap
+}
+
+__global__ void read(const int *from, int *to)
+{
+    to[threadIdx.x] =
+        from[threadIdx.x]; // <- pair, early, apart, branches, cleared, staged, managed
+}
+
+__global__ void count_up(int *counter, bool atomic)
+{
+    if (atomic)
+        atomicAdd(counter, 1);
+    else
+        ++*counter; // <- counter
+}
+
+// The parameter of a launch that may begin before the one before it has ended.
+__global__ void dependent(const int *from, int *to, bool waits)
+{
+    if (waits)
+        cudaGridDependencySynchronize();
+    to[threadIdx.x] = from[threadIdx.x]; // <- dependent
+}
+
+__global__ void starts_dependent(int *to)
+{
+    cudaTriggerProgrammaticLaunchCompletion();
+    to[threadIdx.x] = 1; // <- dependent
+}
+
+// Lane 1 reads what lane 0 of another warp writes.
+__global__ void race(int *to)
+{
+    __shared__ int value[COUNT];
+    value[threadIdx.x] = 1;
+    to[threadIdx.x] = value[COUNT - 1 - threadIdx.x]; // <- race
+}
+
+// Whether both clocks go on, for every warp.
+__global__ void clocks_rise(int *to)
+{
+    long long before = clock64(), now;
+    unsigned long long first, second;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(first));
+    __nanosleep(100);
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(second));
+    now = clock64();
+    to[threadIdx.x] = now > before && second > first;
+}
+
+static void order(cudaStream_t before, cudaStream_t after)
+{
+    cudaEventRecord(event, before);
+    cudaStreamWaitEvent(after, event, 0);
+}
+
+// After spectralcode/OCTproZ#14.
+static void pair()
+{
+    fill<<<1, COUNT, 0, a>>>(data, 1);
+    if (!wrong)
+        order(a, b);
+    read<<<1, COUNT, 0, b>>>(data, other);
+}
+
+// The event stands before the work that it is to stand for. After torch/cutorch#222.
+static void early()
+{
+    if (wrong)
+        cudaEventRecord(event, a);
+    fill<<<1, COUNT, 0, a>>>(data, 1);
+    if (!wrong)
+        cudaEventRecord(event, a);
+    cudaStreamWaitEvent(b, event, 0);
+    read<<<1, COUNT, 0, b>>>(data, other);
+}
+
+// A stream that does not block waits for no default stream, and that not for it. After
+// bheisler/RustaCUDA#59.
+static void apart()
+{
+    fill<<<1, COUNT>>>(data, 1);
+    if (!wrong)
+        cudaStreamSynchronize(0);
+    read<<<1, COUNT, 0, a>>>(data, other);
+}
+
+// cudaMemset of device memory does not wait, either. After alpaka-group/alpaka#851.
+static void cleared()
+{
+    cudaMemset(data, 0, COUNT * sizeof *data); // <- cleared
+    if (!wrong)
+        cudaDeviceSynchronize();
+    read<<<1, COUNT, 0, a>>>(data, other);
+}
+
+// Nor does cudaMemcpy from ordinary memory, on paper: told when PTXSIM_CHECK=strict. After
+// Rust-GPU/rust-cuda#15.
+static void staged()
+{
+    int values[COUNT] = {};
+    cudaMemcpy(data, values, sizeof values, cudaMemcpyDefault); // <- staged
+    if (!wrong)
+        cudaStreamSynchronize(0);
+    read<<<1, COUNT, 0, a>>>(data, other);
+}
+
+// After OpenPPL/ppl.cv#135.
+static void copy_back()
+{
+    int got[COUNT];
+    fill<<<1, COUNT, 0, a>>>(data, 1);
+    if (!wrong)
+        cudaStreamSynchronize(a);
+    cudaMemcpy(got, data, sizeof got, cudaMemcpyDefault); // <- copy_back
+}
+
+// The halves of one allocation are two; a half and an element are not.
+static void overlap()
+{
+    fill<<<1, COUNT / 2, 0, a>>>(data, 1);
+    fill<<<1, COUNT / 2, 0, b>>>(data + COUNT / 2 - wrong, 1);
+}
+
+static void counter()
+{
+    count_up<<<1, 1, 0, a>>>(data, !wrong);
+    count_up<<<1, 1, 0, b>>>(data, !wrong);
+}
+
+// After NVIDIA/cudf#6700.
+static void result_early()
+{
+    cudaMemcpyAsync(pinned, data, sizeof *pinned, cudaMemcpyDefault, a); // <- result_early
+    if (!wrong)
+        cudaStreamSynchronize(a);
+    if (*(volatile int *)pinned == 1) // <- result_early
+        puts("one");
+}
+
+// After NVIDIA/cudf#22284.
+static void staging()
+{
+    for (int round = 0; round < 2; ++round) {
+        for (int i = 0; i < 1024; ++i)
+            ((volatile int *)pinned)[i] = round;                   // <- staging
+        cudaMemcpyAsync(data, pinned, 4096, cudaMemcpyDefault, a); // <- staging
+        if (!wrong)
+            cudaStreamSynchronize(a);
+    }
+}
+
+// After eyalroz/cuda-api-wrappers#198.
+static void managed()
+{
+    int *both;
+    cudaMallocManaged(&both, COUNT * sizeof *both);
+    read<<<1, COUNT / 2, 0, a>>>(both, other);
+    ((volatile int *)both)[COUNT - 1] = 1; // the other half
+    if (!wrong)
+        cudaStreamSynchronize(a);
+    ((volatile int *)both)[0] = 1; // <- managed
+}
+
+// Memory of a pool is given back while a kernel uses it. After kokkos/kokkos#9307.
+static void freed()
+{
+    int *from_pool;
+    cudaMallocAsync(&from_pool, COUNT * sizeof *from_pool, a);
+    fill<<<1, COUNT, 0, a>>>(from_pool, 1);
+    if (!wrong)
+        cudaStreamSynchronize(a);
+    cudaFree(from_pool); // <- freed
+}
+
+// A graph of two branches.
+static void branches()
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaStreamBeginCapture(a, cudaStreamCaptureModeGlobal);
+    if (wrong)
+        order(a, b);
+    fill<<<1, COUNT, 0, a>>>(data, 1);
+    if (!wrong)
+        order(a, b);
+    read<<<1, COUNT, 0, b>>>(data, other);
+    order(b, a);
+    cudaStreamEndCapture(a, &graph);
+    cudaGraphInstantiate(&exec, graph, 0);
+    cudaGraphLaunch(exec, a);
+}
+
+// After NVIDIA/cccl#3131.
+static void dependent_launch()
+{
+    cudaLaunchAttribute attribute = {};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = 1;
+    config.blockDim = COUNT;
+    config.attrs = &attribute;
+    config.numAttrs = 1;
+    starts_dependent<<<1, COUNT>>>(data);
+    cudaLaunchKernelEx(&config, dependent, (const int *)data, other, !wrong);
+}
+
+// After a race the program is still checked, but every call fails.
+static void after_race()
+{
+    race<<<1, COUNT>>>(data);
+    printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+    fill<<<1, COUNT>>>(data + 1024 - COUNT + wrong, 1);
+    printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+}
+
+// A graph copies from memory that is gone. After huggingface/candle#3352.
+static void freed_source()
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaStreamBeginCapture(a, cudaStreamCaptureModeGlobal);
+    cudaMemcpyAsync(data, pinned, 4096, cudaMemcpyDefault, a);
+    cudaStreamEndCapture(a, &graph);
+    cudaGraphInstantiate(&exec, graph, 0);
+    if (wrong)
+        cudaFreeHost(pinned);
+    printf("%s\n", cudaGetErrorName(cudaGraphLaunch(exec, a)));
+}
+
+static void clocks()
+{
+    int rise[COUNT + 2], sum = 0;
+    clocks_rise<<<1, COUNT + 2>>>(data);
+    cudaMemcpy(rise, data, sizeof rise, cudaMemcpyDefault);
+    for (int each : rise)
+        sum += each;
+    printf("%d threads\n", sum);
+}
+
+int main(int count, char **arguments)
+{
+    const struct {
+        const char *name;
+        void (*run)();
+    } cases[] = {{"pair", pair},
+                 {"early", early},
+                 {"apart", apart},
+                 {"cleared", cleared},
+                 {"staged", staged},
+                 {"copy_back", copy_back},
+                 {"overlap", overlap},
+                 {"counter", counter},
+                 {"result_early", result_early},
+                 {"staging", staging},
+                 {"managed", managed},
+                 {"freed", freed},
+                 {"after_race", after_race},
+                 {"freed_source", freed_source},
+                 {"clocks", clocks},
+                 {"branches", branches},
+                 {"dependent", dependent_launch}};
+    wrong = count > 2 && !strcmp(arguments[2], "wrong");
+    cudaMalloc(&data, 4096);
+    cudaMalloc(&other, 4096);
+    cudaMallocHost(&pinned, 4096);
+    cudaMemset(data, 0, 4096);
+    cudaMemset(other, 0, 4096);
+    cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking);
+    if (count > 1 && strcmp(arguments[1], "copy_back")) // which has one stream beside the default's
+        cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking);
+    cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+    cudaDeviceSynchronize();
+    for (const auto &one : cases)
+        if (count > 1 && !strcmp(arguments[1], one.name))
+            one.run();
+    printf("%s\n", cudaGetErrorName(cudaDeviceSynchronize()));
+}

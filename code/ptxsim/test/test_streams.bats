@@ -1,0 +1,114 @@
+# Planted bugs of the order between streams, and between the device and the host: each is reported with the lines
+# of both parties, and a right version of it has no report. The programs are in streams_cases.cu.
+
+setup_file() {
+    cd "$BATS_TEST_DIRNAME/../../.."
+    export LD_LIBRARY_PATH=$PWD/build/ptxsim CASES=code/ptxsim/test/streams_cases.cu
+    build/cuda/bin/nvcc -std=c++20 -O0 -g -lineinfo --compress-mode=none -cudart shared \
+        -gencode arch=compute_90,code=compute_90 "$CASES" -o "$BATS_FILE_TMPDIR/cases"
+}
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../../.."
+}
+
+# expect NAME TEXT: the right version says nothing; the wrong one goes on, and says once, in one line, the text and
+# every line that is marked.
+expect() {
+    local line
+    run "$BATS_FILE_TMPDIR/cases" "$1" right
+    echo "$output"
+    [ "$output" = cudaSuccess ]
+    run "$BATS_FILE_TMPDIR/cases" "$1" wrong
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 2 ]
+    [ "${lines[1]}" = cudaSuccess ]
+    [[ "${lines[0]}" == "ptxsim: "*"$2"* ]]
+    [ "$(grep -cwE -- "// <- (.*, )?$1(, .*)?" "$CASES")" -gt 0 ]
+    for line in $(grep -nwE -- "// <- (.*, )?$1(, .*)?" "$CASES" | cut -d: -f1); do
+        [[ "${lines[0]}" =~ $CASES:${line}[^0-9] ]]
+    done
+}
+
+@test "two kernels in two streams, without an event, and with one that is recorded too early" {
+    expect pair "in stream 2"
+    expect early "nothing orders the two"
+}
+@test "the default stream, and one that does not wait for it: a kernel, cudaMemset, cudaMemcpy" {
+    expect apart "in the default stream"
+    expect cleared "which a fill in the default stream"
+    expect copy_back "a copy in the default stream"
+}
+@test "cudaMemcpy from ordinary memory counts as done, but when PTXSIM_CHECK=strict" {
+    run "$BATS_FILE_TMPDIR/cases" staged wrong
+    [ "$output" = cudaSuccess ]
+    PTXSIM_CHECK=strict expect staged "which a copy in the default stream"
+}
+@test "halves of an allocation are apart; a byte too many is told" { expect overlap "writes byte 124 of 4096"; }
+@test "atomic counts of two streams need no order, plain ones do" { expect counter "in stream 2"; }
+@test "a pinned result that the host reads early, a pinned source that it fills again" {
+    expect result_early "reads byte 0 of 4096 bytes of pinned memory"
+    expect staging "writes byte 0 of 4096 bytes of pinned memory"
+}
+@test "managed memory: the host may have what the kernel has not" { expect managed "the host, $CASES"; }
+@test "cudaFree of a pool's memory that is in use" { expect freed "frees memory of a pool"; }
+@test "two branches of a graph" { expect branches "in a branch of a graph"; }
+@test "a dependent launch that does not wait" { expect dependent "griddepcontrol.wait"; }
+@test "after a race the rest of the program is checked, and every call fails" {
+    run "$BATS_FILE_TMPDIR/cases" after_race wrong
+    echo "$output"
+    [ "$(grep -c "^ptxsim: race, $CASES:$(grep -n '// <- race' "$CASES" | cut -d: -f1), " <<<"$output")" -ge 1 ]
+    [ "$(grep -c '^ptxsim: fill, .* past the end of the allocation of 4096 bytes' <<<"$output")" -eq 1 ]
+    [ "$(grep -cx cudaErrorLaunchFailure <<<"$output")" -eq 3 ]
+}
+@test "a graph that copies from memory that has been freed: it is told" {
+    run "$BATS_FILE_TMPDIR/cases" freed_source right
+    [ "$output" = $'cudaSuccess\ncudaSuccess' ]
+    run "$BATS_FILE_TMPDIR/cases" freed_source wrong
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ "${lines[0]}" == "ptxsim: a copy reads 4096 bytes at 0x"*", in an allocation that has been freed" ]]
+    [ "${lines[1]}" = cudaErrorIllegalAddress ]
+}
+@test "the clocks of all warps go on" {
+    run "$BATS_FILE_TMPDIR/cases" clocks right
+    [ "$output" = $'66 threads\ncudaSuccess' ]
+}
+@test "PTX for sm_90 that is loaded while the program runs: the device becomes one of that kind" {
+    cat >"$BATS_TEST_TMPDIR/load.c" <<'END'
+#include <cuda_runtime_api.h>
+#include <stdio.h>
+int main(void)
+{
+    const char *text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry set(.param .u64 to)\n{\n"
+                       ".reg .b32 %r;\n.reg .b64 %d;\nld.param.u64 %d, [to];\nmov.b32 %r, 7;\n"
+                       "st.global.b32 [%d], {%r};\nret;\n}\n";
+    cudaLibrary_t library;
+    cudaKernel_t kernel;
+    struct cudaDeviceProp properties;
+    int *to, got = 0;
+    void *arguments[] = {&to};
+    cudaGetDeviceProperties(&properties, 0);
+    printf("%s\n", properties.name);
+    printf("%d\n", cudaLibraryLoadData(&library, text, 0, 0, 0, 0, 0, 0));
+    cudaLibraryGetKernel(&kernel, library, "set");
+    cudaMalloc((void **)&to, 4);
+    cudaLaunchKernel(kernel, (dim3){1, 1, 1}, (dim3){1, 1, 1}, arguments, 0, 0);
+    cudaMemcpy(&got, to, 4, cudaMemcpyDefault);
+    cudaGetDeviceProperties(&properties, 0);
+    printf("%d %s\n", got, properties.name);
+}
+END
+    cc -I build/cuda/include "$BATS_TEST_TMPDIR/load.c" -o "$BATS_TEST_TMPDIR/load" -L build/ptxsim -l:libcudart.so.13
+    run "$BATS_TEST_TMPDIR/load"
+    echo "$output"
+    [ "$(grep -v '^ptxsim: ' <<<"$output")" = $'NVIDIA L4 (ptxsim)\n0\n7 NVIDIA H200 (ptxsim)' ]
+    [[ "$output" == *"ptxsim: the program loads PTX for sm_90: the simulated GPU is an H200 from now on"* ]]
+}
+@test "nothing of it is looked at without the checks of races" {
+    for check in off memory; do
+        PTXSIM_CHECK=$check run "$BATS_FILE_TMPDIR/cases" pair wrong
+        [ "$output" = cudaSuccess ]
+    done
+}
