@@ -27,7 +27,7 @@ assert list(said["machine_code"]) == ["sm_100"] and said["machine_code"]["sm_100
     [[ ${lines[1]} == "NVIDIA B200 (ptxsim), on the PTX simulator "* ]]
     [[ $output == *"  sm_100 (B200) "* ]]
     grep -q '"sms": 148' record.json
-    run -0 build/lab --lab 2 --on simulator --shapes 1x1x8 --seeds 0 --gate 'registers <= 255' --record lab.json
+    run -0 build/lab --lab 2 --on simulator --shapes 1x1x8 --seeds 0 --gate 'registers <= 255' --gate 'spills <= 64' --record lab.json
     echo "$output"
     grep -q '"registers (sm_100)"' lab.json
     rm record.json lab.json
