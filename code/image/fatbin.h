@@ -30,7 +30,8 @@ char *image_expand(const struct image *image);
 // each image until it returns false. False with one line in `why` when the file cannot be read.
 bool fatbin_visit_executable(const char *path, bool (*visit)(const struct image *, void *),
                              void *data, char *why, size_t size);
-// The same of another section: __nv_relfatbin has what -rdc=true leaves to the linker.
+// fatbin_visit_executable for fat binaries in a section of another name: __nv_relfatbin has what -rdc=true leaves to
+// the linker.
 bool fatbin_visit_section(const char *path, const char *section,
                           bool (*visit)(const struct image *, void *), void *data, char *why,
                           size_t size);

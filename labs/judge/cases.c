@@ -71,7 +71,7 @@ const char *input_name(enum input input)
     return names[input];
 }
 
-// The same of a cache, whose queries are halves and whose tokens have scales of their own.
+// Makes a cache's normal inputs those of the case's kind: its queries are halves, and each token has scales of its own.
 static void reshape_cache(struct grade_case *c)
 {
     struct problem *p = &c->problem;

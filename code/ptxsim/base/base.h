@@ -166,8 +166,8 @@ bool notes_begun(void);
 bool notes_taken(void); // whether any allocation has notes
 // Hands on what was noted since the last call, in the order of the addresses, and forgets it.
 void notes_take(void (*take)(const struct note_run *run, void *data), void *data);
-// The same of allocations that have no notes, by sectors of 32 bytes, some byte of which the last launch has read
-// or written.
+// notes_take for allocations without notes: of them is known only which sectors of 32 bytes the last launch has read
+// or written some byte of.
 void notes_take_sectors(void (*take)(const struct note_run *run, void *data), void *data);
 // For memory.c: an allocation has come, and goes.
 void notes_of(struct allocation *a);

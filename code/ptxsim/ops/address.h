@@ -21,7 +21,7 @@ static inline bool global_span(struct warp *w, uint64_t address, uint64_t bytes)
     return within(address - last->base, bytes, last->size) || global_span_slow(w, address, bytes);
 }
 
-// The same of an allocation whose bytes are noted one by one (base/notes.c).
+// Notes an access, byte by byte, in an allocation that has notes (base/notes.c).
 void global_note(struct warp *w, const struct op *op, uint64_t address, uint32_t bytes, bool store);
 
 // Notes the sectors touched by an access that global_span has just found good.

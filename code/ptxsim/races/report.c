@@ -284,22 +284,27 @@ void report_global(struct warp *w, const struct op *op, int lane, uint64_t at, u
                 narrow ? ": both are strong, but a scope leaves out the other's block" : "");
 }
 
-void report_narrow(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
-                   const struct party *p)
+// Reports a read of what a party wrote in global memory; missing: what is wrong between the two.
+static void report_read(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                        const struct party *p, const char *missing)
 {
     struct global_party named = name_global_party(w, p, at, bytes, true);
     race_report(w, op, lane, FAULT_RACE, p->insn,
-                "reads %u bytes at 0x%llx%s that %s%s wrote at %s with a fence in between that is "
-                "for one block only (__threadfence_block): the value may be an old one",
-                bytes, (unsigned long long)at, named.offset, named.who, named.block, named.where);
+                "reads %u bytes at 0x%llx%s that %s%s wrote at %s%s", bytes, (unsigned long long)at,
+                named.offset, named.who, named.block, named.where, missing);
+}
+
+void report_narrow(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
+                   const struct party *p)
+{
+    report_read(w, op, lane, at, bytes, p,
+                " with a fence in between that is for one block only (__threadfence_block): the "
+                "value may be an old one");
 }
 
 void report_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
                          const struct party *p)
 {
-    struct global_party named = name_global_party(w, p, at, bytes, true);
-    race_report(w, op, lane, FAULT_RACE, p->insn,
-                "reads %u bytes at 0x%llx%s that %s%s wrote at %s: a proxy fence is missing in "
-                "between (fence.proxy.async)",
-                bytes, (unsigned long long)at, named.offset, named.who, named.block, named.where);
+    report_read(w, op, lane, at, bytes, p,
+                ": a proxy fence is missing in between (fence.proxy.async)");
 }
