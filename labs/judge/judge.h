@@ -301,7 +301,7 @@ struct use use_of(enum spoils what, launch_ablated *launch, void *of);
 // What is spoiled to see whether that which a counter or a resource counts is used; false: nothing can be.
 bool spoils_for(const char *name, enum spoils *what);
 
-// What the lab's own program does at a shape; of one that has no record nothing, and INFINITY sectors.
+// What the lab's own program does at a shape, NULL: mission; of one that has no record nothing, and INFINITY sectors.
 struct work {
     double tensor_flops, load_sectors;
 };

@@ -149,7 +149,7 @@ struct work work_of_the_lab(const struct shape *shape)
     if (!counts) // the record may have another program of the chapter
         counts = json_object_get(programs, string_or(record, "after", ""));
     if (counts && !sheet.cache && shape_parse("mission", &recorded, why, sizeof why)) {
-        double times = pairs_of(shape) / pairs_of(&recorded);
+        double times = shape ? pairs_of(shape) / pairs_of(&recorded) : 1;
         work.tensor_flops = times * number_or(counts, "tensor_flops", 0);
         work.load_sectors = times * (number_or(counts, "global_load_sectors", INFINITY) +
                                      number_or(counts, "global_atomic_sectors", 0));
