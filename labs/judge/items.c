@@ -706,17 +706,15 @@ static char *plain(double value) // 12345, 66.7
 
 static bool launch_for_use(void *of, struct grade_case *cases, int count,
                            const struct ablation *ablation, uint64_t most, struct reply *reply,
-                           char **out)
+                           char **out, char **why)
 {
     struct grading *g = of;
-    char *why = NULL;
 
     begin_group(g, "used");
     g->ablation = ablation;
     g->most = most;
-    bool ended = launch_cases(g, cases, count, 0, true, reply, out, &why);
+    bool ended = launch_cases(g, cases, count, 0, true, reply, out, why);
     g->ablation = NULL;
-    free(why);
     return ended;
 }
 
@@ -726,6 +724,8 @@ static const struct use *use_in(struct grading *g, enum spoils what)
         g->used[what] = use_of(what, launch_for_use, g);
     return &g->used[what];
 }
+
+#define UNSEEN "whether that was used could not be seen:"
 
 // Why a limit from above is not paid, new: the work is not done for which there would be less of what it limits.
 // NULL: it is.
@@ -750,7 +750,10 @@ static char *work_left_out(struct grading *g, const struct item *item)
                     plain((double)sectors), plain(round(own.load_sectors)));
     if (own.tensor_flops == 0)
         return NULL;
-    const double flops = (double)counts->tensor_flops * use_in(g, SPOIL_PRODUCTS)->share;
+    const struct use *use = use_in(g, SPOIL_PRODUCTS);
+    const double flops = (double)counts->tensor_flops * use->share;
+    if (use->why)
+        return text("%s %s", UNSEEN, use->why);
     if (flops >= LEAST_FLOPS * own.tensor_flops)
         return NULL;
     return text("its outputs hang on %s flops of tensor cores, the book's on %s", plain(flops),
@@ -768,6 +771,8 @@ static void hold_to_use(struct grading *g, const struct item *item, double value
         why = work_left_out(g, item);
     else if (spoils_for(item->name, &what))
         used = value * use_in(g, what)->share;
+    if (!why && use_in(g, what)->why)
+        why = text("%s %s", UNSEEN, use_in(g, what)->why);
     if (!why && !use_in(g, what)->depends)
         why = text("its outputs do not change with Q, with K and with V");
     if (!why && used == value)

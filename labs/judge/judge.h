@@ -290,12 +290,13 @@ struct searches search_drawn(struct submission *s, bool late);
 // to an end. most: warp instructions of a launch; 0: as ever. A fault: reply->verdict.
 typedef bool launch_ablated(void *of, struct grade_case *cases, int count,
                             const struct ablation *ablation, uint64_t most, struct reply *reply,
-                            char **out);
+                            char **out, char **why);
 
 struct use {
     bool known;
     bool depends; // outputs change with Q, with K and with V
     double share; // of the executions, those that some output hangs on: 0 to 1
+    char *why;    // it could not be seen, for a launch was not run to its end; or NULL
 };
 struct use use_of(enum spoils what, launch_ablated *launch, void *of);
 // What is spoiled to see whether that which a counter or a resource counts is used; false: nothing can be.

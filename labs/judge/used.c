@@ -54,55 +54,61 @@ static struct ablation draw_executions(enum spoils what, int draw, uint64_t exec
     return a;
 }
 
-struct unspoiled { // a launch
-    const char *out;
-    uint64_t executions,
-        most; // most: warp instructions that a spoiled one may run, which may never end
+struct looked { // at one kernel
+    launch_ablated *launch;
+    void *of;
+    enum spoils what;
+    struct grade_case *c;
+    const char *out;     // of the case, unspoiled
+    uint64_t executions; // in it
+    uint64_t most;       // warp instructions that a spoiled launch may run, which may never end
+    char *why;           // a launch was not run, or NULL
 };
 
-// Whether the outputs of a spoiled launch are not those of the same inputs, unspoiled. Who does not come to an end has
-// noticed; not who was not run, or killed for the machine's sake.
-static bool is_noticed(launch_ablated *launch, void *of, struct grade_case *c,
-                       const struct ablation *a, const struct unspoiled *as_it_is)
+// Whether the outputs of a launch are not those of the same inputs, unspoiled. Who does not come to an end has noticed;
+// not who was not run.
+static bool is_noticed(struct looked *l, const struct ablation *a)
 {
     struct reply reply = {0};
-    char *out = NULL;
-    bool ended = launch(of, c, 1, a, as_it_is->most, &reply, &out);
-    bool noticed = ended ? memcmp(out, as_it_is->out, 2 * shape_outputs(&c->shape)) != 0
-                         : reply.verdict == FAULTED;
+    char *out = NULL, *why = NULL;
+    bool ended = l->launch(l->of, l->c, 1, a, l->most, &reply, &out, &why);
+    bool noticed = ended && memcmp(out, l->out, 2 * shape_outputs(&l->c->shape)) != 0;
 
     free(out);
-    return noticed;
+    if (!ended && reply.verdict != FAULTED) {
+        l->why = why;
+        return false;
+    }
+    free(why);
+    return !ended || noticed;
 }
 
-static double share_used(enum spoils what, launch_ablated *launch, void *of, struct grade_case *c,
-                         const struct unspoiled *as_it_is)
+static double share_used(struct looked *l)
 {
-    const uint64_t executions = as_it_is->executions;
+    const struct ablation none = {.what = l->what};
     int draws = 0, noticed = 0;
 
-    for (int draw = 0; draw < DRAWS; ++draw) {
-        if (what == SPOIL_STORES &&
-            (uint64_t)draw * executions / DRAWS == (uint64_t)(draw + 1) * executions / DRAWS)
+    // A kernel whose outputs are others each time would notice everything.
+    if (is_noticed(l, &none))
+        return 0;
+    for (int draw = 0; draw < DRAWS && !l->why; ++draw) {
+        if (l->what == SPOIL_STORES &&
+            (uint64_t)draw * l->executions / DRAWS == (uint64_t)(draw + 1) * l->executions / DRAWS)
             continue; // of fewer CTAs than draws
-        const struct ablation a = draw_executions(what, draw, executions);
+        const struct ablation a = draw_executions(l->what, draw, l->executions);
         ++draws;
-        noticed += is_noticed(launch, of, c, &a, as_it_is);
+        noticed += is_noticed(l, &a);
         if (noticed == draws && draws == ENOUGH)
             return 1;
     }
-    return draws ? (double)noticed / draws : 0;
+    return draws && !l->why ? (double)noticed / draws : 0;
 }
 
-struct use use_of(enum spoils what, launch_ablated *launch, void *of)
+// Cases of which the first is spoiled afterwards.
+static void make_cases(struct grade_case c[CASES_MIXED])
 {
     const char *shape = sheet.shapes[sheet.cache ? sheet.shape_count - 1 : 0];
-    const struct ablation counting = {.what = what};
-    struct grade_case c[CASES_MIXED];
-    struct use use = {.known = true};
-    struct reply reply = {0};
     uint64_t seeds[CASES_MIXED], mixed[TENSORS];
-    char *out = NULL;
 
     for (int i = 0; i < CASES_MIXED; ++i)
         seeds[i] = secret_draw("lab %d used %d", sheet.number, i);
@@ -110,16 +116,32 @@ struct use use_of(enum spoils what, launch_ablated *launch, void *of)
         mixed_seeds(i, seeds, mixed);
         case_make_of(&c[i], shape, SOFTMAX_SCALE, GRADE_NORMAL, mixed);
     }
-    if (launch(of, c, CASES_MIXED, &counting, 0, &reply, &out)) {
+}
+
+struct use use_of(enum spoils what, launch_ablated *launch, void *of)
+{
+    const struct ablation counting = {.what = what};
+    struct grade_case c[CASES_MIXED];
+    struct use use = {.known = true};
+    struct reply reply = {0};
+    char *out = NULL;
+
+    make_cases(c);
+    if (launch(of, c, CASES_MIXED, &counting, 0, &reply, &out, &use.why)) {
         const size_t answer = answer_bytes(&c->shape), outputs = 2 * shape_outputs(&c->shape);
         use.depends = true;
         for (int i = 1; i < CASES_MIXED; ++i)
             use.depends = use.depends && memcmp(out, out + (size_t)i * answer, outputs) != 0;
-        const struct unspoiled as_it_is = {.out = out,
-                                           .executions = reply.executions / CASES_MIXED,
-                                           .most = reply.counts.warp_instructions + 100000};
-        if (use.depends && as_it_is.executions > 0)
-            use.share = share_used(what, launch, of, c, &as_it_is);
+        struct looked looked = {.launch = launch,
+                                .of = of,
+                                .what = what,
+                                .c = c,
+                                .out = out,
+                                .executions = reply.executions / CASES_MIXED,
+                                .most = reply.counts.warp_instructions + 100000};
+        if (use.depends && looked.executions > 0)
+            use.share = share_used(&looked);
+        use.why = looked.why;
     }
     free(out);
     for (int i = 0; i < CASES_MIXED; ++i)
