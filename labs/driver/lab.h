@@ -84,6 +84,7 @@ struct side {
     json_t *counts;            // evidence: a counter's value by its key
     json_t *counts_of;         // the simulator's counts by shape
     bool wrong;                // an output differs
+    char *how;                 // in which way, of the first shape; or NULL
     char *fault;               // the simulator's first complaint, or NULL
     char *stopped;             // why it had no outputs, where that is neither of these, or NULL
     const char *hash, *commit; // as compiled into it

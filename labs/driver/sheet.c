@@ -335,29 +335,31 @@ static void show_next(const struct item *item)
     if (!cause && strcmp(name, "correct") == 0)
         cause = after.stopped     ? after.stopped
                 : lab.only_search ? search_broken()
-                                  : "outputs differ from the reference, see above";
+                : after.how       ? after.how
+                                  : "outputs differ from the reference";
     if (!cause)
         cause = text("%s%s, and it is %s", name, limit_of(item), grouped(value_of(item)));
     wrap(cause, used, 4);
-    for (int i = 0; i < count;
-         ++i) { // an open task that the item asks for, else one that it asks for
+    for (int i = 0; i < count && !line; ++i) { // a task that the item asks for and that is open
         json_t *candidate = json_array_get(tasks, i);
-        int gap = open_line(lab.student, candidate);
-        if (earns(candidate, name) && (!task || (gap && !line))) {
-            task = candidate;
-            line = gap;
-            chosen = i;
-        }
+        int gap = earns(candidate, name) ? open_line(lab.student, candidate) : 0;
+        if (!earns(candidate, name) || (task && !gap))
+            continue;
+        task = candidate;
+        line = gap;
+        chosen = i;
     }
-    // Which line it is has been said, and no task's hint; or which rule, and not by whose line.
-    if (!task || ((after.stopped || lab.only_search) && !line))
+    // A task that is open may be the cause. In whose lines a mistake is that somebody has made, nobody knows here.
+    if (!line) {
+        if (task && is_aim(item))
+            wrap(text("that is what task %d, \"%s\", is for: ./lab%d --hint %d", chosen + 1,
+                      string_at(task, "title"), lab.number, chosen + 1),
+                 printf("  "), 4);
         return;
-    if (line)
-        wrap(text("task %d, \"%s\", is still open: %s:%d", chosen + 1, string_at(task, "title"),
-                  lab.student, line),
-             printf("  "), 4);
-    else
-        printf("  it is task %d, \"%s\"\n", chosen + 1, string_at(task, "title"));
+    }
+    wrap(text("task %d, \"%s\", is still open: %s:%d", chosen + 1, string_at(task, "title"),
+              lab.student, line),
+         printf("  "), 4);
     print_hint(task, shown[chosen] ? shown[chosen] - 1 : 0);
     if (!shown
             [chosen]) { // --hint goes on with the next; where nothing can be written, with this one
