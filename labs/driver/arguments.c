@@ -34,12 +34,14 @@ static void usage(void)
            "  --film-values LINES what the registers hold that these lines write:\n"
            "                      20 or my.cu:20, with commas between\n"
            "  --film-cta X,Y,Z    the CTA (default: one with a fault, else 0,0,0)\n"
+           "  --all               of your program every table, too: resources, outputs,\n"
+           "                      times, counts\n"
            "  --watch             judges your program again whenever you save it\n"
            "  --hint [N]          one more hint, for task N of the lab's sheet\n"
            "  --record FILE       where to write the record\n"
            "                      (default build/lab%02d/record.json)\n"
            "  --help              this text\n\n"
-           "Exit status: 0 GREEN, FAST or VALID NEGATIVE; 1 RED; 2 bad usage;\n"
+           "Exit status: 0 GREEN, RIGHT, FAST or VALID NEGATIVE; 1 RED; 2 bad usage;\n"
            "3 the machine failed.\n",
            lab.number, lab.search ? "my.c|my.cu" : "my.cu", lab.number,
            lab.before ? " against " : "", lab.before ? lab.before : "",
@@ -216,6 +218,7 @@ void parse_options(int argc, char **argv)
         {"film-cta", required_argument, NULL, 'x'},
         {"film-values", required_argument, NULL, 'V'},
         {"watch", no_argument, NULL, 'W'},
+        {"all", no_argument, NULL, 'A'},
         {"hint", no_argument, NULL, 'H'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -257,6 +260,7 @@ void parse_options(int argc, char **argv)
         case 'x': lab.film_cta = optarg; break;
         case 'V': lab.film_values = optarg; break;
         case 'W': lab.watch = true; break;
+        case 'A': lab.all = true; break;
         case 'H': lab.hint = 0; break;
         case 'h': help = true; break;
         case ':': fail(EXIT_USAGE, "%s needs a value; --help lists the options", argv[optind - 1]);

@@ -89,7 +89,7 @@ static void show_faults(json_t *faults)
     enum { SHOWN = 3 }; // the first has often made the others
     size_t count = json_array_size(faults);
     for (size_t i = 0; i < count && i < SHOWN; ++i)
-        wrap(json_string_value(json_array_get(faults, i)), printf("    "), 6);
+        wrap(nearby(json_string_value(json_array_get(faults, i))), printf("    "), 6);
     if (count > SHOWN)
         printf("    and %zu more kinds of fault\n", count - SHOWN);
 }
@@ -235,6 +235,8 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
         side->how = text("%s", how);
     if (!side->stopped)
         side->stopped = stopped;
+    if (!side->faulty && json_array_size(faults))
+        side->faulty = shape;
     if (!side->fault && !stopped && json_array_size(faults))
         side->fault = text("%s", json_string_value(json_array_get(faults, 0)));
     json_t *counted = report && !stopped ? simulator_read(report) : NULL;
