@@ -13,7 +13,9 @@
 struct lab lab = {
     .seeds = "0,1,2", .rounds = 30, .iterations = 20, .hint = -1, .film_shape = "1x1x96"};
 
-static const char *shapes = "small,mission";
+static const char *shapes = "small,1x2x77,mission"; // the second is no multiple of a tile
+static const char
+    *also; // shapes beside those of a script, for which the grader has others; or NULL
 
 static void usage(void)
 {
@@ -197,6 +199,7 @@ void parse_options(int argc, char **argv)
         {"lab", required_argument, NULL, 'l'},
         {"before", required_argument, NULL, 'b'},
         {"shapes", required_argument, NULL, 's'},
+        {"also", required_argument, NULL, 'O'},
         {"seeds", required_argument, NULL, 'S'},
         {"inputs", required_argument, NULL, 'i'},
         {"gate", required_argument, NULL, 'g'},
@@ -233,7 +236,11 @@ void parse_options(int argc, char **argv)
             speaker = text("lab%d", lab.number);
             break;
         case 'b': lab.before = optarg; break;
-        case 's': shapes = optarg; break;
+        case 's':
+            shapes = optarg;
+            also = NULL;
+            break;
+        case 'O': also = optarg; break;
         case 'S': lab.seeds = optarg; break;
         case 'i': lab.inputs = optarg; break;
         case 'g': parse_gate("--gate", optarg, true); break;
@@ -275,6 +282,8 @@ void parse_options(int argc, char **argv)
         usage();
         exit(0);
     }
+    if (also)
+        each("--also", also, add_shape);
     each("--shapes", shapes, add_shape);
     each("--seeds", lab.seeds, check_seed);
     if (lab.inputs)
