@@ -41,14 +41,15 @@ static void usage(void)
            "  --watch             judges your program again whenever you save it\n"
            "  --hint [N]          one more hint, for task N of the lab's sheet\n"
            "  --record FILE       where to write the record\n"
-           "                      (default build/lab%02d/record.json)\n"
+           "                      (default build/lab%02d/record.json, of your my.cu\n"
+           "                      build/lab%02d/my/record.json)\n"
            "  --help              this text\n\n"
            "Exit status: 0 GREEN, RIGHT, FAST or VALID NEGATIVE; 1 RED; 2 bad usage;\n"
            "3 the machine failed.\n",
            lab.number, lab.search ? "my.c|my.cu" : "my.cu", lab.number,
            lab.before ? " against " : "", lab.before ? lab.before : "",
            lab.search ? "A my.c is a search, judged by replays.\n" : "", shapes, lab.seeds,
-           lab.rounds, lab.film_shape, lab.number);
+           lab.rounds, lab.film_shape, lab.number, lab.number);
 }
 
 // The gate of a resource that the driver knows.

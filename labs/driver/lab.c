@@ -137,6 +137,29 @@ static void blame_machine(const char *said)
         fail(EXIT_MACHINE, "the disk is full");
 }
 
+// FNV-1a, of 32 bits.
+static unsigned hash_of(const char *words)
+{
+    unsigned hash = 2166136261u;
+    for (; *words; ++words)
+        hash = (hash ^ (unsigned char)*words) * 16777619u;
+    return hash;
+}
+
+// The name under which a student's program is built: its file's, or, where another file that is still there has that
+// already, with a number made of its path. So two labs may judge two files attention.cu at the same time.
+static char *name_apart(const char *name, const char *path)
+{
+    char *place = text("%s/build/student/%s.from", root, name), why[512];
+    char *owner = read_file(place, NULL);
+    if (owner && strcmp(owner, path) != 0 && access(owner, R_OK) == 0)
+        return text("%s-%08x", name, hash_of(path));
+    if ((!owner || strcmp(owner, path) != 0) &&
+        !file_write(place, path, strlen(path), why, sizeof why))
+        fail(EXIT_MACHINE, "%s", why);
+    return text("%s", name);
+}
+
 // A student's program is compiled as the chapters' are; make knows how.
 static void compile_student(struct side *side, const char *source)
 {
@@ -152,9 +175,12 @@ static void compile_student(struct side *side, const char *source)
     char *name = text("%.*s", (int)(dot - base), base), *made = text("%s/build/student", root);
     check_folder(made);
     side->name = lab.before && strcmp(name, lab.before) == 0 ? text("my_%s", name) : name;
-    side->path = text("%s/build/student/%s", root, name);
+    char *apart = name_apart(name, path);
+    side->path = text("%s/build/student/%s", root, apart);
+    folder = text("%s/%s", folder, apart); // of its own, as its record and its chart are
+    check_folder(folder);
     doing("compiling %s", source);
-    char *src = text("SRC=%s", path), *out = text("OUT=build/student/%s", name);
+    char *src = text("SRC=%s", path), *out = text("OUT=build/student/%s", apart);
     char *like = text("NAME=%s", lab.after); // a chapter may have images of its own
     char *command[] = {"make", "-s", "-C", root, "student", like, NULL};
     char *names[] = {src, out, NULL}; // as they are: make would read a command line's $ and #
@@ -296,6 +322,27 @@ static void make_film(void)
             wrap(line, printf("  "), 4);
     printf("  film     %s\n", lab.film);
     output_free(&output);
+}
+
+// What the kernel has printed, as far as it is kept: what is no text, such as a terminal's own signs, as "?".
+static void show_printed(void)
+{
+    if (!after.printed)
+        return;
+    heading(text("Printed at %s", after.printed_at));
+    for (char *rest = text("%s", after.printed), *line; (line = strsep(&rest, "\n"));) {
+        for (char *c = line; *c; ++c)
+            *c = (unsigned char)*c < ' ' && *c != '\t' ? '?' : *c;
+        if (*line || rest)
+            printf("  %s\n", line);
+    }
+    if (after.printed_bytes > strlen(after.printed))
+        printf("  and %zu bytes more\n", after.printed_bytes - strlen(after.printed));
+    if (resource(&after, &resources[resource_find("spills", LABS)], true) > 0)
+        wrap("a kernel that prints hands over the numbers on its stack, and these bytes count as "
+             "spilled: "
+             "take the print out before you look at spills",
+             printf("  "), 4);
 }
 
 // The gates that failed, a line each.
@@ -442,6 +489,7 @@ int main(int argc, char **argv)
         show_next();
     else if (after.sentence)
         show_fault();
+    show_printed();
     if (quiet)
         show_failed();
     if (sheeted)

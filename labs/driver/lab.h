@@ -92,11 +92,15 @@ struct side {
     char *kind, *words, *sentence; // of the fault that a film opens at, or NULL
     char *fault;                   // the simulator's first complaint, or NULL
     const char *faulty;            // the shape that it was found at
-    char *stopped;                 // why it had no outputs, where that is neither of these, or NULL
-    const char *hash, *commit;     // as compiled into it
+    char *printed; // what the program said on stdout at the first shape where it did, or NULL
+    const char *printed_at;    // that shape
+    size_t printed_bytes;      // of which `printed` are the first
+    char *stopped;             // why it had no outputs, where that is neither of these, or NULL
+    const char *hash, *commit; // as compiled into it
 };
 extern struct side before, after; // before.name is NULL in a lab without a before-program
-extern char *folder;              // build/labNN: work files, the chart, the record
+extern char *
+    folder; // build/labNN, of a student's NAME.cu build/labNN/NAME: work files, the chart, the record
 extern bool on_gpu;
 extern json_t *record; // what will be written
 extern int gates_failed;

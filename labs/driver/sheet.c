@@ -359,7 +359,7 @@ static void show_cause(const struct item *item)
         show_fault();
         return;
     }
-    int used = printf("  %s, %d points:", name, item->points);
+    int used = printf("  %s, %d point%s:", name, item->points, item->points == 1 ? "" : "s");
     if (races)
         cause = raced;
     else if (correct)

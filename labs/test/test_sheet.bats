@@ -139,6 +139,33 @@ $1\\
     [[ $(tr -s "\n " "  " <<<"$output") == *"correct, 40 points: the launch failed: cudaErrorInvalidValue: invalid argument"* ]]
 }
 
+@test "what a kernel prints is shown, its first 2 KB, and no escape sequence of it" {
+    judge "$my"
+    [[ "$output" != *"Printed"* && "$output" != *"outputs right"* ]]
+    printf 'tile 1\n\033[2Jtile 2\n' >"$LAB/build/student/my.prints"
+    judge "$my"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *$'Printed at small\n  tile 1\n  ?[2Jtile 2\n\n'* ]]
+    printf '%3000s\n' '' | tr ' ' x >"$LAB/build/student/my.prints"
+    judge "$my"
+    [[ "$output" == *$'x\n  and 953 bytes more\n'* ]]
+    [ "$(tr -cd x <<<"$output" | wc -c)" -lt 2100 ]
+}
+
+@test "two files of one name do not meet: a program and a record each" {
+    mkdir "$LAB/two"
+    cp "$my" "$LAB/two/my.cu"
+    judge "$my"
+    judge "$LAB/two/my.cu"
+    [ "$status" -eq 0 ]
+    [ "$(cat "$LAB/build/student/my.from")" = "$(realpath "$my")" ]
+    [ "$(find "$LAB/build/student" -name 'my-????????' | wc -l)" -eq 1 ]
+    [ "$(find "$LAB/build/lab03" -path '*/my*/record.json' | wc -l)" -eq 2 ]
+    rm "$my" # its name is free again
+    judge "$LAB/two/my.cu"
+    [ "$(cat "$LAB/build/student/my.from")" = "$(realpath "$LAB/two/my.cu")" ]
+}
+
 @test "tables fit a terminal of 60 columns, and one of 80" {
     command -v script >/dev/null || skip "no script(1) to make a terminal"
     local columns
