@@ -13,6 +13,7 @@
 #include <cuda_runtime_api.h>
 
 #include "clocks.h"
+#include "diagnosis.h"
 #include "image/fatbin.h"
 #include "image/gpus.h"
 #include "workbench.h"
@@ -167,6 +168,7 @@ struct result { // of one (shape, input, seed)
     uint64_t seed;
     bool pass;
     const char *fault;            // why it failed before there was anything to measure, or NULL
+    char *how;                    // what is wrong with an output that was measured, or NULL
     struct error_metrics metrics; // against the dequantised reference
     struct error_metrics sources; // against FP16 of the unquantised inputs
     struct error_metrics rounded; // of P's rounding alone; zeros for a program that tells of none

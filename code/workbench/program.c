@@ -287,6 +287,8 @@ static bool first_run(const struct run *run, struct shape_run *shape, struct che
     cudaError_t error = case_run(&c->device, run->device, run->program);
     if (error == cudaSuccess) {
         check(run, shape, c, out, result);
+        if (!result->pass && !result->fault)
+            result->how = diagnose(&problem, shape->rows, result->limits, out, c->ref);
         if (is_listed) {
             measure_against_fp16(shape, &problem, out, result);
             if (!keep_and_compare(run, &shape->shape, result, out))
@@ -645,6 +647,9 @@ int workbench_main(const struct program *program, int argc, char **argv)
         complain("--summaries: %s", why);
         status = EXIT_MACHINE;
     }
+    for (int i = 0; i < run.shape_count; ++i)
+        for (int k = 0; k < run.shapes[i].count; ++k)
+            free(run.shapes[i].results[k].how);
     free(run.shapes);
     return status != EXIT_PASSED ? (int)status : pass ? EXIT_PASSED : EXIT_GATE;
 }

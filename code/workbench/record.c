@@ -163,6 +163,8 @@ static json_t *result_json(const struct run *run, const struct shape_run *shape,
     put(object, "rel_row", real(r->metrics.rel_row));
     put(object, "max_abs", real(r->metrics.max_abs));
     put(object, "not_finite", integer(r->metrics.not_finite));
+    if (r->how)
+        put(object, "how", text(r->how));
     if (run->program->p.format != P_NOT_TOLD) {
         put(object, "rounded_p", pair(r->rounded.rel_head, r->rounded.rel_row));
         put(object, "limits", pair(r->limits.head, r->limits.row));

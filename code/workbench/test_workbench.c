@@ -1,6 +1,6 @@
 // test_workbench.c: the half of the workbench that needs no GPU.
 //
-// Built from formats.c, inputs.c, reference.c, gates.c, files.c, record.c, clocks.c and stages.c under
+// Built from formats.c, inputs.c, reference.c, gates.c, diagnosis.c, files.c, record.c, clocks.c and stages.c under
 // ASan and UBSan.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -1563,6 +1563,141 @@ static void stages_that_are_not_there_are_named(void **state)
     }
 }
 
+// ---- What is wrong with an output ---------------------------------------------------------------
+
+enum { TOLD_KEYS = 77, TOLD_WHOLE = 96 }; // keys that there are, and up to a whole tile
+
+static float *told_reference(const struct problem *problem) // new
+{
+    float *ref = malloc((size_t)TOLD_WHOLE * HEAD_DIM * sizeof *ref);
+    assert_true(ref && reference_dequantised(problem, (struct rows){0, 1}, 1, ref));
+    return ref;
+}
+
+// Holds the diagnosis of `out` to be the words before its counts, or to have them.
+static void assert_told(const struct problem *p, const uint16_t *out, const float *ref,
+                        const char *words)
+{
+    char *said = diagnose(p, (struct rows){0, 1}, gate_limits(GATE_TOLERANCE), out, ref);
+    if (!words ? said != NULL : !said || !strstr(said, words))
+        fail_msg("%s\nis not: %s", said ? said : "(nothing)", words ? words : "(nothing)");
+    free(said);
+}
+
+// Halves of a reference.
+static void round_to_half(uint16_t *out, const float *ref)
+{
+    for (size_t i = 0; i < (size_t)TOLD_KEYS * HEAD_DIM; ++i)
+        out[i] = half_from_float(ref[i]);
+}
+
+// What comes out of another problem than the one that was given.
+static void assert_told_of(const struct problem *p, const struct problem *other, const float *ref,
+                           const char *words)
+{
+    uint16_t out[TOLD_KEYS * HEAD_DIM];
+    float *wrong = told_reference(other);
+    round_to_half(out, ref);
+    for (size_t i = 0;
+         i < (size_t)HEAD_DIM *
+                 (size_t)(other->shape.seq_len < TOLD_KEYS ? other->shape.seq_len : TOLD_KEYS);
+         ++i)
+        out[i] = half_from_float(wrong[i]);
+    assert_told(p, out, ref, words);
+    free(wrong);
+}
+
+static void told_problem(struct problem *p)
+{
+    struct shape shape = shape_of("1x1x96");
+    assert_true(problem_create(p, &shape, INPUT_NORMAL, 3));
+    for (size_t i = (size_t)TOLD_KEYS * HEAD_DIM; i < (size_t)TOLD_WHOLE * HEAD_DIM; ++i)
+        p->k_codes[i] = p->v_codes[i] = 0;
+    p->shape.seq_len = TOLD_KEYS;
+}
+
+static void a_cause_is_told_where_it_explains_the_rows(void **state)
+{
+    struct problem p;
+    float one = 1;
+    (void)state;
+    told_problem(&p);
+    float *ref = told_reference(&p);
+    struct problem other = p;
+    assert_told_of(&p, &other, ref, NULL);
+    other.softmax_scale = 1;
+    assert_told_of(&p, &other, ref, "if softmax_scale is not in the scores");
+    other.softmax_scale = p.softmax_scale * p.softmax_scale;
+    assert_told_of(&p, &other, ref, "if softmax_scale is in the scores twice");
+    other = p;
+    other.q_scales = &one;
+    assert_told_of(&p, &other, ref, " if a scale is missing in the scores (Q's, K's, ");
+    other.k_scales = &one;
+    assert_told_of(&p, &other, ref, " if a scale is missing in the scores (Q's, K's, ");
+    other = p;
+    other.v_scales = &one;
+    assert_told_of(&p, &other, ref, "if V's scale is not in the output");
+    other = p;
+    other.shape.seq_len = 64;
+    assert_told_of(&p, &other, ref, "if the keys from 64 on are left out");
+    other.shape.seq_len = TOLD_WHOLE;
+    assert_told_of(&p, &other, ref,
+                   "if the keys past the end, 77 and up to a whole tile, count as zeros: no mask");
+    p.mask = MASK_CAUSAL;
+    free(ref);
+    ref = told_reference(&p);
+    other = p;
+    other.mask = MASK_NONE;
+    assert_told_of(&p, &other, ref, "if keys after the query's own place are seen");
+    free(ref);
+    problem_destroy(&p);
+}
+
+static void what_is_off_is_told_by_its_place_and_its_ratio(void **state)
+{
+    enum { ELEMENTS = TOLD_KEYS * HEAD_DIM };
+    struct problem p;
+    uint16_t out[ELEMENTS], right[ELEMENTS];
+    (void)state;
+    told_problem(&p);
+    float *ref = told_reference(&p);
+    round_to_half(right, ref);
+    memset(out, 0xff, sizeof out);
+    assert_told(&p, out, ref,
+                "Nothing was stored: 4928 of 4928 elements are off, in 77 of 77 rows");
+    memset(out, 0, sizeof out);
+    assert_told(&p, out, ref, "Every output is 0: ");
+    for (int i = 0; i < ELEMENTS; ++i)
+        out[i] = half_from_float(ref[i] / 8);
+    assert_told(&p, out, ref, "Every output is 0.125 times what it should be: a scale? ");
+    memcpy(out, right, sizeof out);
+    for (int i = 0; i < ELEMENTS; ++i)
+        if (i / HEAD_DIM % 8 == 7)
+            out[i] = 0xffff;
+    assert_told(&p, out, ref,
+                "Never stored, and all others are right: 576 of 4928 elements are off, in 9 of 77 "
+                "rows; each row n with n % 8 = 7");
+    memcpy(out, right, sizeof out);
+    memset(out + 64 * HEAD_DIM, 0, 13 * HEAD_DIM * sizeof *out);
+    assert_told(&p, out, ref, " of 4928 elements are off, in 13 of 77 rows; rows 64 to 76; most");
+    for (int i = 0; i < ELEMENTS; ++i)
+        out[i] = i % HEAD_DIM < 32 ? right[i] : 0x3c00;
+    assert_told(&p, out, ref, "in 77 of 77 rows; columns 32 to 63; most");
+    for (int i = 0; i < ELEMENTS; ++i)
+        out[i] = right[i ^ 8];
+    assert_told(&p, out, ref, "Column d of the rows tried has what belongs in column d ^ 8");
+    for (int i = 0; i < ELEMENTS; ++i)
+        out[i] = right[i / HEAD_DIM < 64 ? i ^ 8 * HEAD_DIM : i];
+    assert_told(&p, out, ref, "Rows have other rows' output: row 0 has row 8's");
+    for (int i = 0; i < ELEMENTS; ++i)
+        out[i] = half_from_float(ref[i] + (float)(i % 7) / 8);
+    char *said = diagnose(&p, (struct rows){0, 1}, gate_limits(GATE_TOLERANCE), out, ref);
+    assert_true(said && said[0] >= '1' && said[0] <= '9'); // no cause that was not found
+    free(said);
+    free(ref);
+    problem_destroy(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1601,6 +1736,8 @@ int main(void)
         cmocka_unit_test(the_gate_tells_right_from_wrong_at_ragged_shapes),
         cmocka_unit_test(the_gate_tells_right_from_wrong_with_other_inputs),
         cmocka_unit_test(the_sources_gate_passes_zeros_where_outputs_are_small),
+        cmocka_unit_test(a_cause_is_told_where_it_explains_the_rows),
+        cmocka_unit_test(what_is_off_is_told_by_its_place_and_its_ratio),
         cmocka_unit_test(summaries_interpolate),
         cmocka_unit_test(medians_come_with_their_interval),
         cmocka_unit_test(files_are_whole_or_not_there),

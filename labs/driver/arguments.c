@@ -13,7 +13,9 @@
 struct lab lab = {
     .seeds = "0,1,2", .rounds = 30, .iterations = 20, .hint = -1, .film_shape = "1x1x96"};
 
-static const char *shapes = "small,mission";
+static const char *shapes = "small,1x2x77,mission"; // the second is no multiple of a tile
+static const char
+    *also; // shapes beside those of a script, for which the grader has others; or NULL
 
 static void usage(void)
 {
@@ -34,17 +36,20 @@ static void usage(void)
            "  --film-values LINES what the registers hold that these lines write:\n"
            "                      20 or my.cu:20, with commas between\n"
            "  --film-cta X,Y,Z    the CTA (default: one with a fault, else 0,0,0)\n"
+           "  --all               of your program every table, too: resources, outputs,\n"
+           "                      times, counts\n"
            "  --watch             judges your program again whenever you save it\n"
            "  --hint [N]          one more hint, for task N of the lab's sheet\n"
            "  --record FILE       where to write the record\n"
-           "                      (default build/lab%02d/record.json)\n"
+           "                      (default build/lab%02d/record.json, of your my.cu\n"
+           "                      build/lab%02d/my/record.json)\n"
            "  --help              this text\n\n"
-           "Exit status: 0 GREEN, FAST or VALID NEGATIVE; 1 RED; 2 bad usage;\n"
+           "Exit status: 0 GREEN, RIGHT, FAST or VALID NEGATIVE; 1 RED; 2 bad usage;\n"
            "3 the machine failed.\n",
            lab.number, lab.search ? "my.c|my.cu" : "my.cu", lab.number,
            lab.before ? " against " : "", lab.before ? lab.before : "",
            lab.search ? "A my.c is a search, judged by replays.\n" : "", shapes, lab.seeds,
-           lab.rounds, lab.film_shape, lab.number);
+           lab.rounds, lab.film_shape, lab.number, lab.number);
 }
 
 // The gate of a resource that the driver knows.
@@ -195,6 +200,7 @@ void parse_options(int argc, char **argv)
         {"lab", required_argument, NULL, 'l'},
         {"before", required_argument, NULL, 'b'},
         {"shapes", required_argument, NULL, 's'},
+        {"also", required_argument, NULL, 'O'},
         {"seeds", required_argument, NULL, 'S'},
         {"inputs", required_argument, NULL, 'i'},
         {"gate", required_argument, NULL, 'g'},
@@ -216,6 +222,7 @@ void parse_options(int argc, char **argv)
         {"film-cta", required_argument, NULL, 'x'},
         {"film-values", required_argument, NULL, 'V'},
         {"watch", no_argument, NULL, 'W'},
+        {"all", no_argument, NULL, 'A'},
         {"hint", no_argument, NULL, 'H'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -230,7 +237,11 @@ void parse_options(int argc, char **argv)
             speaker = text("lab%d", lab.number);
             break;
         case 'b': lab.before = optarg; break;
-        case 's': shapes = optarg; break;
+        case 's':
+            shapes = optarg;
+            also = NULL;
+            break;
+        case 'O': also = optarg; break;
         case 'S': lab.seeds = optarg; break;
         case 'i': lab.inputs = optarg; break;
         case 'g': parse_gate("--gate", optarg, true); break;
@@ -257,6 +268,7 @@ void parse_options(int argc, char **argv)
         case 'x': lab.film_cta = optarg; break;
         case 'V': lab.film_values = optarg; break;
         case 'W': lab.watch = true; break;
+        case 'A': lab.all = true; break;
         case 'H': lab.hint = 0; break;
         case 'h': help = true; break;
         case ':': fail(EXIT_USAGE, "%s needs a value; --help lists the options", argv[optind - 1]);
@@ -271,6 +283,8 @@ void parse_options(int argc, char **argv)
         usage();
         exit(0);
     }
+    if (also)
+        each("--also", also, add_shape);
     each("--shapes", shapes, add_shape);
     each("--seeds", lab.seeds, check_seed);
     if (lab.inputs)

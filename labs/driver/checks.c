@@ -89,7 +89,7 @@ static void show_faults(json_t *faults)
     enum { SHOWN = 3 }; // the first has often made the others
     size_t count = json_array_size(faults);
     for (size_t i = 0; i < count && i < SHOWN; ++i)
-        wrap(json_string_value(json_array_get(faults, i)), printf("    "), 6);
+        wrap(nearby(json_string_value(json_array_get(faults, i))), printf("    "), 6);
     if (count > SHOWN)
         printf("    and %zu more kinds of fault\n", count - SHOWN);
 }
@@ -124,8 +124,29 @@ double budget_of(const char *shape)
     return reference > 0 ? fmax(BUDGET_TIMES * reference, BUDGET_LEAST) : 0;
 }
 
+// What a program said of a launch that failed, and why, where the library has said that before it.
+static char *launch_failed(const char *err)
+{
+    static const char words[] = ": the kernel failed: ";
+    const char *failed = strstr(err, words), *before = strstr(err, " is not launched: ");
+    if (!before)
+        before = strstr(err, "launch refused: ");
+    if (!failed)
+        return NULL;
+    if (!before || before > failed) {
+        failed += strlen(words);
+        return text("the launch failed: %.*s", (int)strcspn(failed, "\n"), failed);
+    }
+    while (before > err && before[-1] != '\n')
+        --before;
+    if (strncmp(before, "ptxsim: ", 8) == 0)
+        before += 8;
+    return text("the launch failed: %.*s", (int)strcspn(before, "\n"), before);
+}
+
 // Why a program gave no outputs, where it is no fault of one kind or another: a loop without an end,
-// which is the simulator's first fault, a crash, a limit. NULL: it gave some, or there is a fault.
+// which is the simulator's first fault, a launch that failed, a crash, a limit. NULL: it gave some, or
+// there is a fault.
 static char *why_stopped(const struct output *output, json_t *report)
 {
     json_t *faults = at(report, "faults");
@@ -135,6 +156,8 @@ static char *why_stopped(const struct output *output, json_t *report)
         return text("stopped: it ran for more than %d s", RUN_SECONDS);
     if (output->status > 128 && json_array_size(faults) == 0)
         return text("it crashed: %s", strsignal(output->status - 128));
+    if (output->status && json_array_size(faults) == 0)
+        return launch_failed(output->err);
     return NULL;
 }
 
@@ -146,6 +169,22 @@ static void show_budget(const char *shape, double budget)
                     before.name, grouped(reference), shape, BUDGET_TIMES)
              : text("%s are the limit here: some 20 s of one core", grouped(budget)),
          printf("    "), 6);
+}
+
+// What a program says on stdout, but for the workbench's last line there: its kernel's printf, or its main()'s own.
+static void keep_printed(struct side *side, const char *shape, const char *said)
+{
+    enum { KEPT = 2048 };
+    size_t length = strlen(said), line = length;
+    while (line > 1 && said[line - 2] != '\n')
+        --line;
+    if (line > 0 && strstr(said + line - 1, " outputs right\n"))
+        length = line - 1;
+    if (side->printed || length == 0)
+        return;
+    side->printed = text("%.*s", length < KEPT ? (int)length : KEPT, said);
+    side->printed_at = shape;
+    side->printed_bytes = length;
 }
 
 // Runs a program over the seeds of one shape, checks every output, and keeps what was counted.
@@ -176,10 +215,13 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
         fail(output.status == EXIT_USAGE ? EXIT_USAGE : EXIT_MACHINE, "%s", last_line(output.err));
     int passed = 0, total = json_array_size(checks);
     double worst = 0, closest = 0; // to its limit, where it has one of its own
+    const char *how = NULL;
     for (int i = 0; i < total; ++i) {
         json_t *check = json_array_get(checks, i);
         double error = number_at(check, "rel_head");
         passed += json_is_true(at(check, "pass"));
+        if (!how)
+            how = string_or(check, "how", NULL);
         worst = error <= worst ? worst : error; // a NaN stays
         double share = error / number_at(check, "rounded_p.rel_head");
         closest = share > closest ? share : closest; // not for a NaN
@@ -196,17 +238,22 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
     printf("  %s\n", mark(pass));
     char *stopped = why_stopped(&output, report);
     show_faults(faults);
-    if (!pass && json_array_size(faults) == 0 && output.err[0])
-        wrap(last_line(output.err), printf("    "), 6);
     if (stopped && json_array_size(faults) == 0)
-        printf("    %s\n", stopped);
+        wrap(stopped, printf("    "), 6);
+    else if (!pass && json_array_size(faults) == 0 && (how || output.err[0]))
+        wrap(how ? how : last_line(output.err), printf("    "), 6);
     if (json_is_true(at(report, "endless")) && strstr(stopped, "PTXSIM_BUDGET"))
         show_budget(shape, budget);
 
     note_identity(side, said);
+    keep_printed(side, shape, output.out);
     side->wrong |= !pass && !stopped && json_array_size(faults) == 0;
+    if (!side->how && how)
+        side->how = text("%s", how);
     if (!side->stopped)
         side->stopped = stopped;
+    if (!side->faulty && json_array_size(faults))
+        side->faulty = shape;
     if (!side->fault && !stopped && json_array_size(faults))
         side->fault = text("%s", json_string_value(json_array_get(faults, 0)));
     json_t *counted = report && !stopped ? simulator_read(report) : NULL;

@@ -137,6 +137,29 @@ static void blame_machine(const char *said)
         fail(EXIT_MACHINE, "the disk is full");
 }
 
+// FNV-1a, of 32 bits.
+static unsigned hash_of(const char *words)
+{
+    unsigned hash = 2166136261u;
+    for (; *words; ++words)
+        hash = (hash ^ (unsigned char)*words) * 16777619u;
+    return hash;
+}
+
+// The name under which a student's program is built: its file's, or, where another file that is still there has that
+// already, with a number made of its path. So two labs may judge two files attention.cu at the same time.
+static char *name_apart(const char *name, const char *path)
+{
+    char *place = text("%s/build/student/%s.from", root, name), why[512];
+    char *owner = read_file(place, NULL);
+    if (owner && strcmp(owner, path) != 0 && access(owner, R_OK) == 0)
+        return text("%s-%08x", name, hash_of(path));
+    if ((!owner || strcmp(owner, path) != 0) &&
+        !file_write(place, path, strlen(path), why, sizeof why))
+        fail(EXIT_MACHINE, "%s", why);
+    return text("%s", name);
+}
+
 // A student's program is compiled as the chapters' are; make knows how.
 static void compile_student(struct side *side, const char *source)
 {
@@ -152,9 +175,12 @@ static void compile_student(struct side *side, const char *source)
     char *name = text("%.*s", (int)(dot - base), base), *made = text("%s/build/student", root);
     check_folder(made);
     side->name = lab.before && strcmp(name, lab.before) == 0 ? text("my_%s", name) : name;
-    side->path = text("%s/build/student/%s", root, name);
+    char *apart = name_apart(name, path);
+    side->path = text("%s/build/student/%s", root, apart);
+    folder = text("%s/%s", folder, apart); // of its own, as its record and its chart are
+    check_folder(folder);
     doing("compiling %s", source);
-    char *src = text("SRC=%s", path), *out = text("OUT=build/student/%s", name);
+    char *src = text("SRC=%s", path), *out = text("OUT=build/student/%s", apart);
     char *like = text("NAME=%s", lab.after); // a chapter may have images of its own
     char *command[] = {"make", "-s", "-C", root, "student", like, NULL};
     char *names[] = {src, out, NULL}; // as they are: make would read a command line's $ and #
@@ -188,16 +214,9 @@ static void begin_record(void)
                        "before", before.name, "after", after.name);
 }
 
-// A path as someone in this folder would type it.
-static const char *nearby(const char *path)
-{
-    char here[PATH_MAX];
-    size_t length = getcwd(here, sizeof here) ? strlen(here) : 0;
-    return length && strncmp(path, here, length) == 0 && path[length] == '/' ? path + length + 1
-                                                                             : path;
-}
+static char *record_path;
 
-static void finish(const char *verdict)
+static void finish_record(const char *verdict)
 {
     json_t *hashes = json_object();
     if (before.hash)
@@ -209,12 +228,16 @@ static void finish(const char *verdict)
     json_object_set(record, "device", after.device);
     json_object_set(record, "gates", gates_said);
     json_object_set_new(record, "verdict", json_string(verdict));
-    char *path = lab.record ? text("%s", lab.record) : text("%s/record.json", folder);
-    write_json(record, path, RECORD_FORMAT, "");
+    record_path = lab.record ? text("%s", lab.record) : text("%s/record.json", folder);
+    write_json(record, record_path, RECORD_FORMAT, "");
+}
 
+static void show_record(void)
+{
     char *render = text("%s/plots/render", root), *chart = text("%s/chart.svg", folder);
-    if (before.name && access(render, X_OK) == 0) {
-        char *command[] = {render, "lab", text("%d", lab.number), path, chart, NULL};
+    bool drawable = at(record, "speedup") || at(record, "evidence");
+    if (before.name && drawable && access(render, X_OK) == 0) {
+        char *command[] = {render, "lab", text("%d", lab.number), record_path, chart, NULL};
         struct output output = run(command, NULL, 60, false);
         if (output.status == 0)
             printf("  chart    %s\n", nearby(chart));
@@ -222,7 +245,7 @@ static void finish(const char *verdict)
             printf("  no chart: %s\n", last_line(output.err));
         output_free(&output);
     }
-    printf("  record   %s\n", nearby(path));
+    printf("  record   %s\n", nearby(record_path));
 }
 
 // ---- Main ---------------------------------------------------------------------------------------
@@ -268,11 +291,12 @@ static void show_profile(void)
 // A page in which one CTA of the program is watched, and what the checks found.
 static void make_film(void)
 {
-    enum { FILM_BUDGET = 20 * 1000 * 1000 }; // some hundred times what the default shape takes
     char *profile = text("%s/build/profile", root);
     if (access(profile, X_OK))
         fail(EXIT_MACHINE, "build/profile is not there: type make chapter%d", lab.number);
-    char *command[20] = {profile, "--film", (char *)lab.film, "--chapter", text("%d", lab.number)};
+    // What a chapter's lessons say of its own program need not be so in another.
+    char *command[20] = {profile, "--film", (char *)lab.film, "--chapter",
+                         text("%d", lab.student ? 0 : lab.number)};
     int count = 5;
     if (lab.film_cta) {
         command[count++] = "--cta";
@@ -300,6 +324,52 @@ static void make_film(void)
     output_free(&output);
 }
 
+// What the kernel has printed, as far as it is kept: what is no text, such as a terminal's own signs, as "?".
+static void show_printed(void)
+{
+    if (!after.printed)
+        return;
+    heading(text("Printed at %s", after.printed_at));
+    for (char *rest = text("%s", after.printed), *line; (line = strsep(&rest, "\n"));) {
+        for (char *c = line; *c; ++c)
+            *c = (unsigned char)*c < ' ' && *c != '\t' ? '?' : *c;
+        if (*line || rest)
+            printf("  %s\n", line);
+    }
+    if (after.printed_bytes > strlen(after.printed))
+        printf("  and %zu bytes more\n", after.printed_bytes - strlen(after.printed));
+    if (resource(&after, &resources[resource_find("spills", LABS)], true) > 0)
+        wrap("a kernel that prints hands over the numbers on its stack, and these bytes count as "
+             "spilled: "
+             "take the print out before you look at spills",
+             printf("  "), 4);
+}
+
+// The gates that failed, a line each.
+static void show_failed(void)
+{
+    enum { SHOWN = 5 };
+    int left = gates_failed;
+    size_t i;
+    json_t *gate;
+    if (gates_failed)
+        heading("Failed");
+    json_array_foreach (gates_said, i, gate) {
+        if (json_is_true(at(gate, "pass")) || gates_failed - left == SHOWN)
+            continue;
+        json_t *value = at(gate, "value");
+        const char *is = json_is_string(value)   ? json_string_value(value)
+                         : json_is_number(value) ? grouped(json_number_value(value))
+                                                 : "not known";
+        wrap(text("%s, %s: %s, where %s is asked for", string_at(gate, "group"),
+                  string_at(gate, "name"), is, string_at(gate, "limit")),
+             printf("  "), 4);
+        --left;
+    }
+    if (left)
+        printf("  and %d more\n", left);
+}
+
 static const char *explain(const char *verdict)
 {
     if (strcmp(verdict, "RED") == 0)
@@ -314,6 +384,19 @@ static const char *explain(const char *verdict)
     return !before.name || !on_gpu || !judged
                ? "every gate passed"
                : "every gate passed; too noisy to tell whether the promise is kept";
+}
+
+// A verdict, in a word. A kernel that has not all points which can be seen here is right, and no more.
+static void show_verdict(const char *verdict, const struct score *score)
+{
+    const char *words = explain(verdict);
+    if (score && strcmp(verdict, "GREEN") == 0 && score->got + score->open < score->total) {
+        verdict = "RIGHT";
+        words = text("every gate passed; %g of the %g points that can be seen here", score->got,
+                     score->total - score->open);
+    }
+    wrap(text("%s%s%s%s: %s", BOLD, gates_failed ? RED_INK : GREEN_INK, verdict, PLAIN, words),
+         printf("\n") - 1, 2);
 }
 
 int main(int argc, char **argv)
@@ -372,7 +455,12 @@ int main(int argc, char **argv)
         printf("note: by what it says it is of chapter %d, which ./lab%d judges\n", chapter,
                chapter);
 
+    // Of a student's kernel only what has to be read, on one screen; the tables where they are asked for.
+    bool sheeted = lab.student && (lab.search ? lab.only_search : !lab.plain);
+    bool quiet = sheeted && !lab.all && !lab.only_search;
     const char *verdict = "GREEN";
+    if (quiet)
+        hush();
     if (lab.search && (lab.only_search || !lab.student))
         judge_search();
     if (lab.plain && !lab.only_search) {
@@ -380,15 +468,33 @@ int main(int argc, char **argv)
     } else if (!lab.plain) {
         judge_resources();
         judge_correctness();
-        verdict = judge_speed();
-        show_evidence();
+        if (on_gpu ||
+            !(after.wrong || after.fault || after.stopped)) { // nobody compares what is wrong
+            verdict = judge_speed();
+            show_evidence();
+        }
     }
     if (gates_failed)
         verdict = "RED";
-    printf("\n%s%s%s%s: %s\n", BOLD, gates_failed ? RED_INK : GREEN_INK, verdict, PLAIN,
-           explain(verdict));
-    finish(verdict);
-    if (lab.student && (lab.search ? lab.only_search : !lab.plain))
-        show_sheet();
+    if (after.fault || (after.stopped && after.faulty))
+        explain_fault(0);
+    finish_record(verdict);
+    struct score score = {0};
+    sheeted = sheeted && judge_sheet(&score);
+    speak();
+    show_verdict(verdict, sheeted ? &score : NULL);
+    if (!quiet)
+        show_record();
+    if (sheeted)
+        show_next();
+    else if (after.sentence)
+        show_fault();
+    show_printed();
+    if (quiet)
+        show_failed();
+    if (sheeted)
+        show_points();
+    if (quiet)
+        wrap(text("every table: ./lab%d %s --all", lab.number, lab.student), printf("  "), 4);
     return gates_failed ? EXIT_RED : EXIT_GREEN;
 }

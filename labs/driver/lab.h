@@ -6,6 +6,7 @@
 //   clocks.c    what a program that is timed says of the clock
 //   checks.c    resources and correctness
 //   speedup.c   the two programs against each other; recorded runs where there is no GPU
+//   fault.c     what is wrong where the simulator has found a fault, in a sentence
 //   search.c    a search, by what it asks of a journal
 //   sheet.c     the lab's sheet: points so far, what to look at next, hints
 //   watch.c     judges a file again whenever it is saved
@@ -28,6 +29,8 @@ enum { MAX_SHAPES = 16, MAX_PROMISES = 8, RUN_SECONDS = 600, BATCH_SECONDS = 60 
 // times the warp instructions of the program that it is compared with, and at least what takes about
 // 20 s of a core with every check (30 million a second, chapter 3's).
 enum { BUDGET_TIMES = 50, BUDGET_LEAST = 600 * 1000 * 1000 };
+// The same of what is filmed: some hundred times what the default shape takes.
+enum { FILM_BUDGET = 20 * 1000 * 1000 };
 
 // ---- What is asked for (arguments.c) ------------------------------------------------------------
 
@@ -59,6 +62,7 @@ struct lab {
     const char *film;                  // a page to be written instead of a verdict, or NULL
     const char *film_shape, *film_cta; // of which launch and CTA; the latter or NULL
     const char *film_values;           // of which lines it has the registers' values, or NULL
+    bool all;                          // every table, too, of a student's program
     bool watch;                        // again whenever the student's file is saved
     int hint; // the task whose next hint is wanted; 0: the first open one; -1: none
     int rounds, iterations;
@@ -81,15 +85,22 @@ struct side {
     char *path;
     json_t *resources;
     json_t *device;
-    json_t *counts;            // evidence: a counter's value by its key
-    json_t *counts_of;         // the simulator's counts by shape
-    bool wrong;                // an output differs
-    char *fault;               // the simulator's first complaint, or NULL
+    json_t *counts;                // evidence: a counter's value by its key
+    json_t *counts_of;             // the simulator's counts by shape
+    bool wrong;                    // an output differs
+    char *how;                     // in which way, of the first shape; or NULL
+    char *kind, *words, *sentence; // of the fault that a film opens at, or NULL
+    char *fault;                   // the simulator's first complaint, or NULL
+    const char *faulty;            // the shape that it was found at
+    char *printed; // what the program said on stdout at the first shape where it did, or NULL
+    const char *printed_at;    // that shape
+    size_t printed_bytes;      // of which `printed` are the first
     char *stopped;             // why it had no outputs, where that is neither of these, or NULL
     const char *hash, *commit; // as compiled into it
 };
 extern struct side before, after; // before.name is NULL in a lab without a before-program
-extern char *folder;              // build/labNN: work files, the chart, the record
+extern char *
+    folder; // build/labNN, of a student's NAME.cu build/labNN/NAME: work files, the chart, the record
 extern bool on_gpu;
 extern json_t *record; // what will be written
 extern int gates_failed;
@@ -117,10 +128,20 @@ json_t *simulator_read(json_t *report); // evidence.c: counts per launch from a 
 const char *judge_speed(void); // speedup.c: "FAST", "VALID NEGATIVE" or "GREEN", if no gate failed
 void show_evidence(void);      // evidence.c
 void judge_search(void);       // search.c
-int search_count(enum searched on); // candidates until the elite: the median of its searches
-const char *search_broken(void);    // the first rule that it broke, or NULL
-void show_sheet(void);              // sheet.c: after the verdict on a student's program
-void show_hint(void);               // sheet.c
+int search_count(enum searched on);    // candidates until the elite: the median of its searches
+const char *search_broken(void);       // the first rule that it broke, or NULL
+const char *nearby(const char *words); // fault.c: with paths as whoever runs this would type them
+void explain_fault(int schedule); // fault.c: of the program that is judged; 0: the first schedule
+
+struct
+    score { // of the sheet: points that are seen to be earned, that are not seen here, that there are
+    double got, open, total;
+};
+void show_fault(void); // fault.c: the sentence, the simulator's words, and where to watch it
+bool judge_sheet(struct score *score); // sheet.c: false: the lab has no sheet
+void show_next(void);                  // sheet.c: what to look at
+void show_points(void);                // sheet.c
+void show_hint(void);                  // sheet.c
 
 // Returns in a child process, once now and once whenever `source` is saved; Ctrl-C ends it all.
 void watch(const char *source); // watch.c
@@ -147,6 +168,9 @@ extern const char *RED_INK, *GREEN_INK, *BOLD, *FAINT, *PLAIN;
 void colours(void);
 
 void heading(const char *title);
+// What is printed from hush() until speak() is not shown.
+void hush(void);
+void speak(void);
 // Prints words after the `used` columns that stand in the line already, broken at spaces; further
 // lines are indented. A space comes first where more is used than that.
 void wrap(const char *words, int used, int indent);

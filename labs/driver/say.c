@@ -1,6 +1,8 @@
 // say.c: words and numbers in a report.
 #include "lab.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,28 @@ void colours(void)
     BOLD = "\033[1m";
     FAINT = "\033[2m";
     PLAIN = "\033[0m";
+}
+
+static int kept = -1; // stdout, while nothing is said
+
+void hush(void)
+{
+    int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    fflush(stdout);
+    kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (nothing < 0 || kept < 0 || dup2(nothing, STDOUT_FILENO) < 0)
+        fail(EXIT_MACHINE, "/dev/null: %s", strerror(errno));
+    close(nothing);
+}
+
+void speak(void)
+{
+    if (kept < 0)
+        return;
+    fflush(stdout);
+    dup2(kept, STDOUT_FILENO);
+    close(kept);
+    kept = -1;
 }
 
 void heading(const char *title)

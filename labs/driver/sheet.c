@@ -164,9 +164,10 @@ static void try_schedules(void)
         unsetenv("PTXSIM_SCHEDULE");
         json_t *said = json_load_file(report, 0, NULL);
         json_t *fault = json_array_get(at(said, "faults"), 0);
-        if (fault)
+        if (fault) {
             raced = text("%s (schedule %d)", json_string_value(fault), schedule);
-        else if (output.status)
+            explain_fault(schedule);
+        } else if (output.status)
             raced = text("wrong outputs under schedule %d", schedule);
         unlink(report);
         output_free(&output);
@@ -184,13 +185,27 @@ static double value_of(const struct item *item)
     return number_at(counts, item->name);
 }
 
+// Whether the fault is one that ends a kernel whatever its warps do meanwhile: an address, a trap.
+static bool fails_anyway(void)
+{
+    static const char *const kinds[] = {"out of bounds", "misaligned", "trap", "assert", "endless"};
+    for (size_t i = 0; after.kind && i < sizeof kinds / sizeof *kinds; ++i)
+        if (strcmp(after.kind, kinds[i]) == 0)
+            return true;
+    return false;
+}
+
 static enum outcome outcome_of(const struct item *item)
 {
     const char *name = item->name;
     if (strcmp(name, "correct") == 0) // outputs that a fault kept back are neither right nor wrong
-        return after.stopped ? MISSED : after.fault ? UNSEEN : after.wrong ? MISSED : MET;
+        return after.stopped || fails_anyway() ? MISSED
+               : after.fault                   ? UNSEEN
+               : after.wrong                   ? MISSED
+                                               : MET;
     if (strcmp(name, "races") == 0)
-        return after.fault || raced                     ? MISSED
+        return fails_anyway()                           ? UNSEEN
+               : after.fault || raced                   ? MISSED
                : on_gpu || after.wrong || after.stopped ? UNSEEN
                                                         : MET;
     if (item->limit.relation == NO_LIMIT || strcmp(name, "speed") == 0)
@@ -259,32 +274,48 @@ static void show_rule(const struct reached *reached)
              printf("  "), 2);
 }
 
-static const struct item *show_points(void)
+// What an item pays; *open: that is not seen here.
+static double paid(const struct item *item, const struct reached *reached, bool *open)
 {
-    const struct item *first = NULL;
     // Whether a kernel with a fault is wrong is not known here: its points are open.
     bool unsure = after.fault && !after.wrong && !after.stopped;
+    enum outcome outcome = outcome_of(item);
+    *open = outcome == UNSEEN || (unsure && outcome == MET);
+    return *open ? 0 : points_paid(item, share_of(item), reached);
+}
+
+static struct score score_here(void)
+{
     struct reached reached = reached_here();
-    double got = 0, open = 0, total = 0;
+    struct score score = {0};
+    bool open;
+    for (int i = 0; i < sheet.count; ++i) {
+        score.got += paid(&sheet.items[i], &reached, &open);
+        score.open += open ? sheet.items[i].points : 0;
+        score.total += sheet.items[i].points;
+    }
+    return score;
+}
+
+void show_points(void)
+{
+    struct reached reached = reached_here();
+    struct score score = score_here();
     heading("Points, as far as they can be seen here");
     for (int i = 0; i < sheet.count; ++i) {
         const struct item *item = &sheet.items[i];
         const char *name = item->name;
         double points = item->points, value = value_of(item);
         enum outcome outcome = outcome_of(item);
-        bool waits = unsure && outcome == MET;
-        double earned =
-            outcome == UNSEEN || waits ? 0 : points_paid(item, share_of(item), &reached);
-        total += points;
-        got += earned;
-        open += outcome == UNSEEN || waits ? points : 0;
+        bool open;
+        double earned = paid(item, &reached, &open);
         const char *what = text("%s%s", name, limit_of(item));
         if (narrow() && strlen(what) > NARROW) // in a line of its own
             what = text("%s\n  %*s", what, NARROW, "");
         printf("  %-*s", narrow() ? NARROW : WIDE, what);
         if (outcome == UNSEEN)
             printf(" %4s of %2g  %s\n", "-", points, why_unseen(name));
-        else if (waits)
+        else if (open)
             printf(" %4s of %2g  %s, with `correct`\n", "-", points, mark(true));
         else
             printf(" %4g of %2g  %s%s\n", earned, points, mark(outcome == MET),
@@ -293,13 +324,10 @@ static const struct item *show_points(void)
                    : outcome == MET && after.wrong
                        ? lab.only_search ? ", but a rule is broken" : ", but wrong outputs"
                        : "");
-        if (outcome == MISSED && !first)
-            first = item;
     }
-    printf("  %-*s %4g of %g, and %g open\n", narrow() ? NARROW : WIDE, "together", got, total,
-           open);
+    printf("  %-*s %4g of %g, and %g open\n", narrow() ? NARROW : WIDE, "together", score.got,
+           score.total, score.open);
     show_rule(&reached);
-    return first;
 }
 
 // ---- What to look at next -----------------------------------------------------------------------
@@ -314,11 +342,42 @@ static bool earns(json_t *task, const char *name)
     return false;
 }
 
-static void show_next(const struct item *item)
+static const struct item *first_missed(void)
+{
+    for (int i = 0; i < sheet.count; ++i)
+        if (outcome_of(&sheet.items[i]) == MISSED)
+            return &sheet.items[i];
+    return NULL;
+}
+
+// What the first item that is missed lacks.
+static void show_cause(const struct item *item)
+{
+    const char *name = item->name, *cause = NULL;
+    bool races = strcmp(name, "races") == 0, correct = strcmp(name, "correct") == 0;
+    if ((races || correct) && (after.sentence || after.fault)) {
+        show_fault();
+        return;
+    }
+    int used = printf("  %s, %d point%s:", name, item->points, item->points == 1 ? "" : "s");
+    if (races)
+        cause = raced;
+    else if (correct)
+        cause = after.stopped     ? after.stopped
+                : lab.only_search ? search_broken()
+                : after.how       ? after.how
+                                  : "outputs differ from the reference";
+    if (!cause)
+        cause = text("%s%s, and it is %s", name, limit_of(item), grouped(value_of(item)));
+    wrap(nearby(cause), used, 4);
+}
+
+void show_next(void)
 {
     int shown[MAX_TASKS] = {0};
     json_t *tasks = at(sheet.json, "exercises"), *task = NULL;
     int count = json_array_size(tasks), line = 0, chosen = 0;
+    const struct item *item = first_missed();
     if (count > MAX_TASKS)
         return;
     read_shown(tasks, shown);
@@ -330,34 +389,27 @@ static void show_next(const struct item *item)
         return;
     }
     const char *name = item->name;
-    int used = printf("  %s, %d points:", name, item->points);
-    const char *cause = strcmp(name, "races") == 0 ? after.fault ? after.fault : raced : NULL;
-    if (!cause && strcmp(name, "correct") == 0)
-        cause = after.stopped     ? after.stopped
-                : lab.only_search ? search_broken()
-                                  : "outputs differ from the reference, see above";
-    if (!cause)
-        cause = text("%s%s, and it is %s", name, limit_of(item), grouped(value_of(item)));
-    wrap(cause, used, 4);
-    for (int i = 0; i < count;
-         ++i) { // an open task that the item asks for, else one that it asks for
+    show_cause(item);
+    for (int i = 0; i < count && !line; ++i) { // a task that the item asks for and that is open
         json_t *candidate = json_array_get(tasks, i);
-        int gap = open_line(lab.student, candidate);
-        if (earns(candidate, name) && (!task || (gap && !line))) {
-            task = candidate;
-            line = gap;
-            chosen = i;
-        }
+        int gap = earns(candidate, name) ? open_line(lab.student, candidate) : 0;
+        if (!earns(candidate, name) || (task && !gap))
+            continue;
+        task = candidate;
+        line = gap;
+        chosen = i;
     }
-    // Which line it is has been said, and no task's hint; or which rule, and not by whose line.
-    if (!task || ((after.stopped || lab.only_search) && !line))
+    // A task that is open may be the cause. In whose lines a mistake is that somebody has made, nobody knows here.
+    if (!line) {
+        if (task && is_aim(item))
+            wrap(text("that is what task %d, \"%s\", is for: ./lab%d --hint %d", chosen + 1,
+                      string_at(task, "title"), lab.number, chosen + 1),
+                 printf("  "), 4);
         return;
-    if (line)
-        wrap(text("task %d, \"%s\", is still open: %s:%d", chosen + 1, string_at(task, "title"),
-                  lab.student, line),
-             printf("  "), 4);
-    else
-        printf("  it is task %d, \"%s\"\n", chosen + 1, string_at(task, "title"));
+    }
+    wrap(text("task %d, \"%s\", is still open: %s:%d", chosen + 1, string_at(task, "title"),
+              lab.student, line),
+         printf("  "), 4);
     print_hint(task, shown[chosen] ? shown[chosen] - 1 : 0);
     if (!shown
             [chosen]) { // --hint goes on with the next; where nothing can be written, with this one
@@ -370,10 +422,11 @@ static void show_next(const struct item *item)
          printf("  "), 4);
 }
 
-void show_sheet(void)
+bool judge_sheet(struct score *score)
 {
     if (!load_sheet())
-        return;
+        return false;
     try_schedules();
-    show_next(show_points());
+    *score = score_here();
+    return true;
 }

@@ -1,6 +1,8 @@
 // cases.c: what a kernel is asked, drawn from the secret seed for each submission, and what is right.
 #include "judge.h"
 
+#include "workbench/diagnosis.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -497,13 +499,6 @@ bool case_right(const struct grade_case *c, const char *answer, double *error, c
     return !s.missing && !s.changed;
 }
 
-// An element is off that no right kernel's would be: by more than the gate allows a row, of the
-// row's own size. NaN is.
-static bool is_off(double got, double expected, double row_size, double limit)
-{
-    return !(fabs(got - expected) <= limit * row_size);
-}
-
 // Of an output that is right: what is wrong with the cache.
 static char *how_strayed(const struct grade_case *c, const char *answer)
 {
@@ -518,36 +513,11 @@ static char *how_strayed(const struct grade_case *c, const char *answer)
 
 char *case_how_wrong(const struct grade_case *c, const char *answer)
 {
-    const struct shape *shape = &c->shape;
-    const uint16_t *out = (const uint16_t *)answer;
-    const int seq_rows = shape_rows(shape);
-    size_t compared = 0, off = 0, rows = 0, rows_off = 0, worst = 0;
-    double worst_error = -1;
+    char *how = diagnose(&c->problem, c->rows, c->limits, (const uint16_t *)answer, c->ref);
 
-    for (int head = 0; head < shape->batch * shape->heads; ++head)
-        for (int row = c->rows.first; row < seq_rows; row = rows_next(c->rows, seq_rows, row)) {
-            size_t base = ((size_t)head * seq_rows + row) * HEAD_DIM, before = off;
-            double squares = 0;
-            for (size_t i = base; i < base + HEAD_DIM; ++i)
-                squares += (double)c->ref[i] * c->ref[i] / HEAD_DIM;
-            for (size_t i = base; i < base + HEAD_DIM; ++i) {
-                double got = half_to_float(out[i]), error = fabs(got - c->ref[i]);
-                off += is_off(got, c->ref[i], sqrt(squares), c->limits.row);
-                if (isnan(error))
-                    error = INFINITY;
-                if (error > worst_error)
-                    worst_error = error, worst = i;
-            }
-            compared += HEAD_DIM;
-            rows += 1;
-            rows_off += off > before;
-        }
-    size_t d = worst % HEAD_DIM, row = worst / HEAD_DIM % (size_t)seq_rows;
-    size_t head = worst / HEAD_DIM / (size_t)seq_rows;
-    if (off == 0 && c->image.bytes > 0)
-        return how_strayed(c, answer);
-    return text("%zu of %zu elements are off, in %zu of %zu rows; most of all batch %zu, head %zu, "
-                "row %zu, column %zu: %.4g, not %.4g",
-                off, compared, rows_off, rows, head / (size_t)shape->heads,
-                head % (size_t)shape->heads, row, d, half_to_float(out[worst]), c->ref[worst]);
+    if (how)
+        return how;
+    return c->image.bytes > 0
+               ? how_strayed(c, answer)
+               : text("the rows that are compared one by one are right, others are not");
 }

@@ -3,7 +3,7 @@
 
 # new_lab: sets LAB to a fresh tree. Programs read their behaviour from files beside them:
 # NAME.times (one p50 a batch, the last one repeated), NAME.clock (what it says of the clock), NAME.wrong (correctness fails if it exists),
-# NAME.fault (a simulator fault), NAME.endless (a loop that the simulator stopped), NAME.waits (runs
+# NAME.how (in which way), NAME.prints (on stdout), NAME.refused (no launch, and what is said of it), NAME.fault (a simulator fault), NAME.endless (a loop that the simulator stopped), NAME.waits (runs
 # until it is interrupted, as the simulator is), NAME.late (fails after timing), NAME.resources (JSON), NAME.counts
 # (what the simulator counted in three launches, the inside of an object). The budget that they get is
 # left in NAME.budget.
@@ -52,8 +52,17 @@ fi
 pass=true
 [ ! -f "$me.wrong" ] || pass=false
 checks=
+[ ! -f "$me.prints" ] || cat "$me.prints"
+[ $pass = false ] || echo "$name: PASS: 3 of 3 outputs right" # as the workbench does, --quiet or not
+how=
+[ ! -f "$me.how" ] || how=",\"how\":\"$(cat "$me.how")\""
+if [ -f "$me.refused" ]; then
+    pass=false
+    cat "$me.refused" >&2
+    echo "$name: $shape, normal, seed 0: the kernel failed: cudaErrorInvalidValue: invalid argument" >&2
+fi
 for seed in ${seeds//,/ }; do
-    checks="$checks${checks:+,}{\"seed\":$seed,\"input\":\"normal\",\"pass\":$pass,\"rel_head\":1e-4}"
+    checks="$checks${checks:+,}{\"seed\":$seed,\"input\":\"normal\",\"pass\":$pass,\"rel_head\":1e-4$how}"
 done
 echo "{\"source_hash\":\"hash-of-$name\",\"device\":{\"name\":\"Fake\"},
   \"shapes\":{\"$shape\":{\"correctness\":[$checks]}}}" >"$record"

@@ -55,23 +55,22 @@ void fault_shared_of(struct warp *w, const struct op *op, int lane, struct cta *
     char of[64];
     cluster_name(w, home, of, sizeof of);
     if (!within(at, bytes, size))
-        fault_at(
-            w, op, lane, FAULT_OUT_OF_BOUNDS,
-            "%s %u bytes at shared address 0x%x%s, past the end of the CTA's %u bytes of shared "
-            "memory",
-            verb, bytes, at, of, size);
+        fault_at(w, op, lane, FAULT_OUT_OF_BOUNDS,
+                 "%s %u bytes at shared address %u%s, past the end of the CTA's %u bytes of shared "
+                 "memory",
+                 verb, bytes, at, of, size);
     else if (at % bytes)
         fault_at(w, op, lane, FAULT_MISALIGNED,
-                 "%s %u bytes at shared address 0x%x%s, which is no multiple of %u", verb, bytes,
-                 at, of, bytes);
+                 "%s %u bytes at shared address %u%s, which is no multiple of %u", verb, bytes, at,
+                 of, bytes);
     // CUB's merges load an element past the end of a tile, which has a place there, and do not use it;
     // CUTLASS's fragments have rows past the end of a matrix, and those of a tile that there is no more.
     else if (!library_may(w, op)) {
         if (w->cta->film)
             film_party(w->cta->film, (uint32_t)(w->index * WARP + lane), at, bytes, false, false);
         race_report(w, op, lane, FAULT_UNINITIALISED, op->insn,
-                    "%s %u bytes at shared address 0x%x%s that nothing has written", verb, bytes,
-                    at, of);
+                    "%s %u bytes at shared address %u%s that nothing has written", verb, bytes, at,
+                    of);
     }
 }
 

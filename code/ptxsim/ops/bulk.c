@@ -215,7 +215,7 @@ static struct cta *shared_address(struct warp *w, char *r, const struct op *op,
         return home;
     if (*to % align)
         fault_at(w, op, lane, FAULT_MISALIGNED,
-                 "%s with shared address 0x%x, which is no multiple of %u",
+                 "%s with shared address %u, which is no multiple of %u",
                  w->cta->program->insns[op->insn].opcode, *to, align);
     else
         fault_shared_of(w, op, lane, home, *to, align, store);

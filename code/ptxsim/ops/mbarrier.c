@@ -28,10 +28,9 @@ struct cta *mbarrier_home(struct warp *w, const struct op *op, int lane, uint64_
         return NULL;
     }
     if (!starts && home->written && !written_all(home->written, *at, 8)) {
-        fault_at(w, op, lane, FAULT_UNINITIALISED,
-                 "%s at shared address 0x%x%s that nothing has written",
-                 w->cta->program->insns[op->insn].opcode, *at,
-                 cluster_name(w, home, of, sizeof of));
+        fault_at(
+            w, op, lane, FAULT_UNINITIALISED, "%s at shared address %u%s that nothing has written",
+            w->cta->program->insns[op->insn].opcode, *at, cluster_name(w, home, of, sizeof of));
         return NULL;
     }
     return home;
@@ -44,7 +43,7 @@ bool mbarrier_expect(struct warp *w, const struct op *op, int lane, uint32_t at,
     int64_t bytes = s->bytes + more;
     if (bytes < -MOST || bytes > MOST) {
         fault_at(w, op, lane, FAULT_TRAP,
-                 "the mbarrier at shared address 0x%x would lack %lld bytes, where %d are the most",
+                 "the mbarrier at shared address %u would lack %lld bytes, where %d are the most",
                  at, (long long)bytes, MOST);
         return false;
     }
@@ -102,7 +101,7 @@ bool mbarrier_bind(struct warp *w, const struct op *op, int lane, struct cta *ho
     struct mbarrier_state s = mbarrier_unpack(word);
     if (!s.expected) {
         fault_at(w, op, lane, FAULT_TRAP,
-                 "%s at shared address 0x%x, where no mbarrier is initialised",
+                 "%s at shared address %u, where no mbarrier is initialised",
                  cta->program->insns[op->insn].opcode, at);
         return false;
     }

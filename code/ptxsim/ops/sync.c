@@ -43,7 +43,7 @@ static bool arrive(struct warp *w, const struct op *op, int lane, struct cta *ho
 {
     if (!count || count > s->pending) {
         fault_at(w, op, lane, FAULT_TRAP,
-                 "arrives %u times at the mbarrier at shared address 0x%x, where this phase lacks "
+                 "arrives %u times at the mbarrier at shared address %u, where this phase lacks "
                  "%u of %u arrivals",
                  count, m->at, s->pending, s->expected);
         return false;
@@ -92,7 +92,7 @@ static void at_one(struct warp *w, char *r, const struct op *op, uint32_t lanes,
     struct mbarrier_state s = mbarrier_unpack(word);
     if (!s.expected) {
         fault_at(w, op, first, FAULT_TRAP,
-                 "%s at shared address 0x%x, where no mbarrier is initialised",
+                 "%s at shared address %u, where no mbarrier is initialised",
                  cta->program->insns[op->insn].opcode, at);
         return;
     }

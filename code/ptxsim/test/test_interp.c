@@ -1580,11 +1580,11 @@ static void memory_faults(void **state)
          .kind = FAULT_MISALIGNED, .grid = 3, .block = 1},
         {"ld.global.u32 %r1, [8];", "a null pointer", .kind = FAULT_OUT_OF_BOUNDS},
         {"mov.u32 %r2, s; mad.lo.u32 %r1, %lane, 4, %r2; st.shared.u32 [%r1], %r1;",
-         "thread (16,0,0): writes 4 bytes at shared address 0x40, past the end of the CTA's 64 "
+         "thread (16,0,0): writes 4 bytes at shared address 64, past the end of the CTA's 64 "
          "bytes",
          .declared = words16, .kind = FAULT_OUT_OF_BOUNDS},
         {"st.shared.u32 [s], 1; ld.shared.u32 %r2, [s+4];",
-         "reads 4 bytes at shared address 0x4 that nothing has written", .declared = words16,
+         "reads 4 bytes at shared address 4 that nothing has written", .declared = words16,
          .kind = FAULT_UNINITIALISED},
         {"st.shared.u16 [s], 1; ld.shared.u32 %r2, [s];", "0x0 that nothing has written",
          .declared = words16, .kind = FAULT_UNINITIALISED},
@@ -2056,7 +2056,7 @@ static void calls_of_the_runtime(void **state)
         {"(.param .b32 r) vprintf(.param .b64 f, .param .b64 a)",
          ".param .b32 r; .param .b64 f; .param .b64 a; st.param.b64 [f], 0x100000100000000; "
          "st.param.b64 [a], 0; call (r), vprintf, (f, a);",
-         "reads 1 bytes at shared address 0xffffffff, past the end"},
+         "reads 1 bytes at shared address 4294967295, past the end"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
         char text[1024], why[256] = "";

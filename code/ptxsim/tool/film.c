@@ -550,7 +550,7 @@ static bool explain_address(const json_t *kernel, const json_t *tiles, const jso
     struct chain a = chain_of(kernel, other), b = chain_of(kernel, insn);
     line_at(&b, b.count - 1, here, sizeof here);
     line_at(&a, a.count - 1, there, sizeof there);
-    if (same_line(kernel, fault, &a, &b)) {
+    if ((warp != own_warp || lane != own_lane) && same_line(kernel, fault, &a, &b)) {
         int used = snprintf(text, size,
                             "Two threads use the same place at %s: warp %u, lane %u %s %s, and "
                             "warp %u, lane %u %s it in the same round. ",
@@ -603,6 +603,9 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
     line_at(&b, level, second, sizeof second);
     bool again = not_after(b.place[level], a.place[level]), late = comes_late(kernel, fault);
     bool early = not_after(a.place[level], b.place[level]);
+    // Who gives each warp rows of its own, and takes another's, has no barrier missing.
+    const char *or_index =
+        thread / 32 == warp ? "" : " If each warp should keep to its own part, look at the index.";
     const char *barrier = thread / 32 == warp     ? "__syncwarp()"
                           : has_mbarriers(kernel) ? "__syncthreads(), or an mbarrier"
                                                   : "__syncthreads()";
@@ -630,16 +633,16 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
         snprintf(
             text, size,
             "A barrier is missing (%s) between %s and %s%s: warp %u, lane %u %s %s before warp %u, "
-            "lane %u %s it, and nothing makes it wait.",
+            "lane %u %s it, and nothing makes it wait.%s",
             barrier, second, first, early ? " of the next time round" : "", thread / 32,
-            thread % 32, before, name, warp, lane, now);
+            thread % 32, before, name, warp, lane, now, or_index);
     else
         snprintf(
             text, size,
             "A barrier is missing (%s) between %s and %s%s: warp %u, lane %u %s %s, then warp %u, "
-            "lane %u %s it, and nothing makes the second wait for the first.",
+            "lane %u %s it, and nothing makes the second wait for the first.%s",
             barrier, first, second, again ? " of the next time round" : "", thread / 32,
-            thread % 32, before, name, warp, lane, now);
+            thread % 32, before, name, warp, lane, now, or_index);
 }
 
 // Whether an event writes a byte of shared memory: a store, an atomic, a copy, a bulk copy.
@@ -652,7 +655,25 @@ static bool writes_byte(const json_t *kernel, const json_t *row, long at)
            pattern_has(kernel, number_of(row, 4), number_of(row, 3), at);
 }
 
-// A read of what nobody has written: whether somebody does so later, or nobody at all.
+// The lane that names a byte of shared memory in an event of that kind; -1: none of one event's lanes does.
+static long lane_at(const json_t *kernel, const json_t *row, long at)
+{
+    if (number_of(row, 0) != EVENT_SHARED)
+        return -1;
+    const json_t *pattern =
+        json_array_get(json_object_get(kernel, "patterns"), (size_t)number_of(row, 4));
+    size_t i = 2;
+    for (long lane = 0; lane < 32; ++lane) {
+        if (!(number_of(pattern, 1) >> lane & 1))
+            continue;
+        long from = number_of(row, 3) + number_of(pattern, i++);
+        if (at >= from && at < from + number_of(pattern, 0))
+            return lane;
+    }
+    return -1;
+}
+
+// A read of what nobody has written: whether another thread does so later, the same one, or nobody.
 static void explain_unwritten(const json_t *kernel, const json_t *tiles, const json_t *fault,
                               char *text, size_t size)
 {
@@ -670,11 +691,18 @@ static void explain_unwritten(const json_t *kernel, const json_t *tiles, const j
             continue;
         chain = chain_of(kernel, number_of(row, 1));
         line_at(&chain, 0, later, sizeof later);
-        snprintf(text, size,
-                 "A wait is missing before %s: warp %.0f, lane %.0f reads %s, which no thread has "
-                 "written yet. Warp %ld writes it only later, at %s.",
-                 place, number_or(fault, "warp", 0), number_or(fault, "lane", 0), name, warp,
-                 later);
+        if (warp == whole_at(fault, "warp") && lane_at(kernel, row, at) == whole_at(fault, "lane"))
+            snprintf(text, size,
+                     "A write is missing before %s: warp %ld, lane %.0f reads %s, which no thread "
+                     "has written yet. The same thread writes it later, at %s: nobody gives it "
+                     "a value to begin with.",
+                     place, warp, number_or(fault, "lane", 0), name, later);
+        else
+            snprintf(
+                text, size,
+                "A wait is missing before %s: warp %.0f, lane %.0f reads %s, which no thread has "
+                "written yet. Warp %ld writes it only later, at %s.",
+                place, number_or(fault, "warp", 0), number_or(fault, "lane", 0), name, warp, later);
         return;
     }
     snprintf(text, size,
@@ -786,6 +814,39 @@ static void explain_deadlock(const json_t *kernel, const json_t *tiles, char *te
     free(t.data);
 }
 
+// What a fault's text says after the thread: "reads 4 bytes at 0x7f00, 192 bytes past the end of …".
+static const char *deed_of(const json_t *fault)
+{
+    const char *text = string_or(fault, "text", ""), *thread = strstr(text, ", thread (");
+    const char *end = thread ? strstr(thread, "): ") : NULL;
+    return end ? end + 3 : text;
+}
+
+// An access that leads nowhere, by the line that makes it: memory has no names there.
+static void explain_outside(const json_t *kernel, const json_t *source, const json_t *fault,
+                            const char *place, char *text, size_t size)
+{
+    struct chain chain = chain_of(kernel, whole_at(fault, "insn"));
+    const json_t *row;
+    const char *line = "";
+    char own[4200];
+    size_t i;
+    json_array_foreach (source, i, row) {
+        snprintf(own, sizeof own, "%s:%d", base_name(json_string_value(json_array_get(row, 0))),
+                 (int)json_integer_value(json_array_get(row, 1)));
+        if (strcmp(own, chain.place[chain.count - 1]) == 0)
+            line = source_line(source, i);
+    }
+    line += strspn(line, " \t");
+    snprintf(text, size, "An address is wrong at %s%s%s%s: warp %.0f, lane %.0f %s. %s", place,
+             *line ? ", `" : "", line, *line ? "`" : "", number_or(fault, "warp", 0),
+             number_or(fault, "lane", 0), deed_of(fault),
+             strcmp(string_or(fault, "kind", ""), "misaligned") == 0
+                 ? "Look at the width of the access, and at where a row begins."
+                 : "Look at the index; in a last tile that is not full, only what is inside may be "
+                   "accessed.");
+}
+
 static void explain(const json_t *kernel, const json_t *tiles, const json_t *source,
                     const json_t *fault, char *text, size_t size)
 {
@@ -807,6 +868,13 @@ static void explain(const json_t *kernel, const json_t *tiles, const json_t *sou
                  "A barrier stands where not all threads come: at %s some lanes wait, others go "
                  "another way. Move it out of the branch.",
                  place);
+    else if (strcmp(kind, "out of bounds") == 0 || strcmp(kind, "misaligned") == 0)
+        explain_outside(kernel, source, fault, place, text, size);
+    else if (strcmp(kind, "endless") == 0)
+        snprintf(text, size,
+                 "A loop does not end, at %s: %s. Look at what its condition compares, and at who "
+                 "was to change that.",
+                 place, deed_of(fault));
     else
         snprintf(text, size, "%s", string_or(fault, "text", ""));
 }
@@ -1109,6 +1177,33 @@ static int chapter_of(const char *program)
     return chapter;
 }
 
+// Gives each fault its sentence.
+static void explain_all(const json_t *kernel, const json_t *tiles, const json_t *source)
+{
+    json_t *fault;
+    size_t i;
+    json_array_foreach (json_object_get(kernel, "faults"), i, fault) {
+        char sentence[9000];
+        explain(kernel, tiles, source, fault, sentence, sizeof sentence);
+        json_object_set_new(fault, "sentence", json_string(sentence));
+    }
+}
+
+// The fault that is told first: a barrier in a branch makes all that follows it, else the first.
+static json_t *first_fault(const json_t *faults)
+{
+    json_t *fault, *first = NULL;
+    size_t i;
+    json_array_foreach (faults, i, fault) {
+        if (json_object_get(fault, "again"))
+            continue;
+        first = first ? first : fault;
+        if (strcmp(string_or(fault, "kind", ""), "divergent barrier") == 0)
+            return fault;
+    }
+    return first;
+}
+
 void film_page(json_t *kernel, json_t *other, const char *program, int chapter, const char *file)
 {
     char *text, title[512], number[16];
@@ -1116,24 +1211,16 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
     json_t *source = source_of(kernel, program, &text), *faults = json_object_get(kernel, "faults");
     json_t *tiles = tiles_of(text ? text : "", json_object_get(kernel, "variables"),
                              string_or(kernel, "mangled", ""));
-    json_t *fault;
-    size_t i;
     trim_source(source, kernel);
-    bool said = false;
-    json_array_foreach (faults, i, fault) {
-        char sentence[9000];
-        explain(kernel, tiles, source, fault, sentence, sizeof sentence);
-        json_object_set_new(fault, "sentence", json_string(sentence));
-        if (said || json_object_get(fault, "again"))
-            continue;
-        said = true;
-        printf("%s\n%s\n", string_or(fault, "text", ""), sentence);
-    }
+    explain_all(kernel, tiles, source);
+    const json_t *first = first_fault(faults);
+    if (first)
+        printf("%s\n%s\n", string_or(first, "text", ""), string_or(first, "sentence", ""));
     const char *name = slash ? slash + 1 : program; // of a program, or of a recording: NAME.json
     const char *json = strstr(name, ".json");
     size_t stem = json && !json[5] ? (size_t)(json - name) : strlen(name);
     snprintf(title, sizeof title, "%.*s: %s", (int)stem, name, string_or(kernel, "kernel", ""));
-    snprintf(number, sizeof number, "%02d", chapter ? chapter : chapter_of(program));
+    snprintf(number, sizeof number, "%02d", chapter < 0 ? chapter_of(program) : chapter);
     char *plain = static_part(kernel, source, faults);
     json_t *film = json_pack("{s:s, s:s, s:O, s:o, s:o}", "title", title, "chapter", number,
                              "recording", kernel, "source", source, "tiles", tiles);
@@ -1148,4 +1235,20 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
     free(plain);
     free(text);
     json_decref(film);
+}
+
+void film_say(json_t *kernel, const char *program)
+{
+    char *text;
+    json_t *source = source_of(kernel, program, &text), *faults = json_object_get(kernel, "faults");
+    json_t *tiles = tiles_of(text ? text : "", json_object_get(kernel, "variables"),
+                             string_or(kernel, "mangled", ""));
+    explain_all(kernel, tiles, source);
+    const json_t *first = first_fault(faults);
+    if (first)
+        printf("%s\n%s\n%s\n", string_or(first, "kind", ""), string_or(first, "text", ""),
+               string_or(first, "sentence", ""));
+    free(text);
+    json_decref(source);
+    json_decref(tiles);
 }

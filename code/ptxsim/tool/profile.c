@@ -573,7 +573,7 @@ static const char *faulty_cta(const char *report)
     return found ? text : NULL;
 }
 
-// A page of a recording, or of a program that is run for it: once more if the checks find a fault in
+// A page (NULL: the sentence that it would begin with) of a recording, or of a program that is run for it: once more if the checks find a fault in
 // another CTA than the first. A program that fails for that is filmed all the same.
 static void make_film(char **argv, bool recorded, const char *kernel, const char *cta, int chapter,
                       const char *page)
@@ -606,7 +606,10 @@ static void make_film(char **argv, bool recorded, const char *kernel, const char
         run_program(argv, "PTXSIM_FILM", second);
         other = film_kernel(json_load_file(trace_file, 0, NULL), string_or(shown, "kernel", ""));
     }
-    film_page(shown, other, argv[0], chapter, page);
+    if (page)
+        film_page(shown, other, argv[0], chapter, page);
+    else
+        film_say(shown, argv[0]);
 }
 
 static const char help[] =
@@ -626,7 +629,10 @@ static const char help[] =
     "                    which the checks find a fault, unless --cta says another; --kernel too\n"
     "  --values LINES    in it, what the registers hold that these lines write: 164 or\n"
     "                    my.cu:20, with commas between\n"
-    "  --chapter N       with the lessons of chapter N (default: of the program's name, chNN_)\n"
+    "  --chapter N       with the lessons of chapter N, 0: with none (default: of the program's\n"
+    "                    name, chNN_)\n"
+    "  --fault           no page: of the fault that it would open at the kind, the simulator's\n"
+    "                    words and the page's sentence, a line each; nothing without a fault\n"
     "  --svg FILE        draw it with gnuplot instead of printing its table\n";
 
 int main(int argc, char **argv)
@@ -645,7 +651,8 @@ int main(int argc, char **argv)
         SVG,
         FILM,
         CHAPTER,
-        VALUES
+        VALUES,
+        FAULT
     };
     static const struct option options[] = {
         {"help", no_argument, NULL, HELP},
@@ -662,12 +669,13 @@ int main(int argc, char **argv)
         {"film", required_argument, NULL, FILM},
         {"chapter", required_argument, NULL, CHAPTER},
         {"values", required_argument, NULL, VALUES},
+        {"fault", no_argument, NULL, FAULT},
         {NULL, 0, NULL, 0},
     };
-    int lines = 20, warp = 0, chapter = 0;
+    int lines = 20, warp = 0, chapter = -1;
     const char *by = NULL, *kernel = NULL, *json = NULL, *banks = NULL, *cta = NULL, *svg = NULL;
     const char *film = NULL;
-    bool timeline = false;
+    bool timeline = false, fault = false;
     double from = 0, to = 0;
     speaker = "profile";
     for (int option; (option = getopt_long(argc, argv, "+", options, NULL)) != -1;) {
@@ -689,6 +697,7 @@ int main(int argc, char **argv)
         case CTA: cta = optarg; break;
         case SVG: svg = optarg; break;
         case FILM: film = optarg; break;
+        case FAULT: fault = true; break;
         case VALUES: setenv("PTXSIM_FILM_VALUES", optarg, 1); break;
         case CHAPTER: chapter = whole("--chapter", optarg, 0, 1000000); break;
         default: return EXIT_USAGE; // getopt has said why
@@ -700,7 +709,7 @@ int main(int argc, char **argv)
     if (!known)
         fail(EXIT_USAGE, "--by: \"%s\" is none of tensor, exp, shared, issue, dram", by);
     if (optind == argc || (banks && timeline) || (svg && !banks && !timeline) ||
-        (film && (banks || timeline || by || json))) {
+        ((film || fault) && (banks || timeline || by || json || (film && fault)))) {
         fputs(help, stderr);
         return EXIT_USAGE;
     }
@@ -708,7 +717,7 @@ int main(int argc, char **argv)
     atexit(forget_files);
     const char *name = argv[optind], *dot = strrchr(name, '.');
     bool picture = banks || timeline, recorded = dot && strcmp(dot, ".json") == 0;
-    if (film) {
+    if (film || fault) {
         make_film(argv + optind, recorded, kernel, cta, chapter, film);
         return 0;
     }

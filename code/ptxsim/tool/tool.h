@@ -19,8 +19,11 @@ json_t *film_kernel(json_t *recording, const char *name);
 // takes it, if that is another one than was filmed; else NULL.
 char *film_other_cta(json_t *kernel);
 // Writes a page that shows it, and prints what is wrong with the kernel. other: the recording of that
-// CTA, or NULL; program: the file that was run; chapter: whose lessons the page has, 0: the program's.
+// CTA, or NULL; program: the file that was run; chapter: whose lessons the page has, 0: nobody's, -1: the program's.
 void film_page(json_t *kernel, json_t *other, const char *program, int chapter, const char *file);
+// Writes no page, and prints three lines of the fault that such a page opens at: its kind, the simulator's words, and
+// the sentence. Nothing where there is no fault.
+void film_say(json_t *kernel, const char *program);
 
 // ---- Names in shared memory (tiles.c) -----------------------------------------------------------
 

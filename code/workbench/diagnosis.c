@@ -1,0 +1,545 @@
+// diagnosis.c: what is wrong with an output, in words.
+//
+// A cause is named only if it has been computed: some rows that are off are done again with what a student may have
+// left out or exchanged, and the kernel's numbers have to be those within the gate's own limit. All else is counted
+// and told as it is: how much is off, and where.
+#include "diagnosis.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NOT_STORED = 0xffff, TRIED = 6, WORDS = 1024 };
+
+struct view { // an output beside its reference
+    const struct problem *problem;
+    const struct shape *shape;
+    struct rows rows;
+    struct error_limits limits;
+    const uint16_t *out;
+    const float *ref;
+    int heads, seq_rows; // batch x heads; rows of each
+};
+
+static size_t base_of(const struct view *v, int head, int row)
+{
+    return ((size_t)head * (size_t)v->seq_rows + (size_t)row) * HEAD_DIM;
+}
+
+static int rows_of(const struct view *v, int head)
+{
+    return shape_rows_asked(v->shape, head / v->shape->heads);
+}
+
+static double size_of(const float *row) // the root of its mean square
+{
+    double squares = 0;
+
+    for (int d = 0; d < HEAD_DIM; ++d)
+        squares += (double)row[d] * row[d] / HEAD_DIM;
+    return sqrt(squares);
+}
+
+// Whether an element is further off than the gate allows a row, of the row's own size. NaN is.
+static bool element_off(const struct view *v, size_t base, int d, double row_size)
+{
+    double error = half_to_float(v->out[base + (size_t)d]) - v->ref[base + (size_t)d];
+
+    return !(fabs(error) <= v->limits.row * row_size);
+}
+
+static bool off_in_row(const struct view *v, int head, int row)
+{
+    const size_t base = base_of(v, head, row);
+    const double size = size_of(v->ref + base);
+
+    for (int d = 0; d < HEAD_DIM; ++d)
+        if (element_off(v, base, d, size))
+            return true;
+    return false;
+}
+
+// ---- What is off --------------------------------------------------------------------------------
+
+struct off {
+    size_t compared, elements, rows, rows_off, missing, zeros, not_finite;
+    size_t worst;            // an element
+    double worst_error;      // of it
+    bool *row;               // of each row of a head: off in some head
+    size_t column[HEAD_DIM]; // elements that are off
+    bool *head;              // any element of it is off
+    int tried[TRIED][2];     // head and row of some that are off
+    int tried_count;
+};
+
+static void look_at_row(const struct view *v, struct off *o, int head, int row)
+{
+    const size_t base = base_of(v, head, row), before = o->elements;
+    const double size = size_of(v->ref + base);
+
+    for (int d = 0; d < HEAD_DIM; ++d) {
+        const uint16_t half = v->out[base + (size_t)d];
+        const bool off = element_off(v, base, d, size);
+        double got = half_to_float(half), error = fabs(got - v->ref[base + (size_t)d]);
+        o->missing += half == NOT_STORED;
+        o->not_finite += !isfinite(got) && half != NOT_STORED;
+        o->zeros += (half & 0x7fff) == 0;
+        o->elements += off;
+        o->column[d] += off;
+        if (isnan(error))
+            error = INFINITY;
+        if (error > o->worst_error) {
+            o->worst_error = error;
+            o->worst = base + (size_t)d;
+        }
+    }
+    bool off = o->elements > before;
+    o->compared += HEAD_DIM;
+    o->rows++;
+    o->rows_off += off;
+    o->row[row] |= off;
+    o->head[head] |= off;
+}
+
+static bool look(const struct view *v, struct off *o)
+{
+    *o = (struct off){.worst_error = -1,
+                      .row = calloc((size_t)v->seq_rows, sizeof *o->row),
+                      .head = calloc((size_t)v->heads, sizeof *o->head)};
+    if (!o->row || !o->head)
+        return false;
+    for (int head = 0; head < v->heads; ++head)
+        for (int row = v->rows.first, asked = rows_of(v, head); row < asked;
+             row = rows_next(v->rows, asked, row))
+            look_at_row(v, o, head, row);
+    return true;
+}
+
+static void forget(struct off *o)
+{
+    free(o->row);
+    free(o->head);
+}
+
+// Rows to be tried, of those that are off: spread over all of them.
+static void choose_rows(const struct view *v, struct off *o)
+{
+    size_t seen = 0, step = o->rows_off / TRIED + 1;
+
+    for (int head = 0; head < v->heads; ++head)
+        for (int row = v->rows.first, asked = rows_of(v, head); row < asked;
+             row = rows_next(v->rows, asked, row)) {
+            if (!off_in_row(v, head, row) || seen++ % step || o->tried_count == TRIED)
+                continue;
+            o->tried[o->tried_count][0] = head;
+            o->tried[o->tried_count++][1] = row;
+        }
+}
+
+// ---- Where --------------------------------------------------------------------------------------
+
+// "rows 96 to 127", "each row n with n % 8 = 7", "" where neither fits, or all `count` are.
+static void pattern(const bool *off, int count, const char *name, char *words, size_t size)
+{
+    int first = 0, last = count - 1;
+
+    *words = '\0';
+    while (first < count && !off[first])
+        ++first;
+    while (last >= 0 && !off[last])
+        --last;
+    bool whole = true;
+    for (int i = first; i <= last; ++i)
+        whole &= off[i];
+    if (first > last || (whole && last - first + 1 == count))
+        return;
+    if (whole) {
+        snprintf(words, size, first == last ? "%s %d" : "%ss %d to %d", name, first, last);
+        return;
+    }
+    for (int period = 2; period <= 64 && 2 * period <= count; period *= 2) {
+        bool fits = true;
+        for (int i = period; i < count; ++i)
+            fits &= off[i] == off[i - period];
+        int from = 0, to = period - 1, off_here = 0;
+        while (!off[from] && from < to)
+            ++from;
+        while (!off[to] && to > from)
+            --to;
+        for (int i = 0; i < period; ++i)
+            off_here += off[i];
+        if (!fits || off_here != to - from + 1)
+            continue;
+        if (from == to)
+            snprintf(words, size, "each %s n with n %% %d = %d", name, period, from);
+        else
+            snprintf(words, size, "each %s n with n %% %d from %d to %d", name, period, from, to);
+        return;
+    }
+}
+
+static void say_where(const struct view *v, const struct off *o, char *words, size_t size)
+{
+    char rows[128] = "", columns[128] = "", heads[128] = "";
+    bool column[HEAD_DIM];
+    size_t most = 0;
+    int asked = 0;
+
+    for (int head = 0; head < v->heads; ++head)
+        asked = rows_of(v, head) > asked ? rows_of(v, head) : asked;
+    for (int d = 0; d < HEAD_DIM; ++d)
+        most = o->column[d] > most ? o->column[d] : most;
+    for (int d = 0; d < HEAD_DIM; ++d) // an element of a wrong column may be right by chance
+        column[d] = o->column[d] * 4 > most;
+    if (v->rows.stride == 1)
+        pattern(o->row, asked, "row", rows, sizeof rows);
+    pattern(column, HEAD_DIM, "column", columns, sizeof columns);
+    pattern(o->head, v->heads, "head", heads, sizeof heads);
+    if (!*rows && !*columns && !*heads)
+        return;
+    snprintf(words, size, "; %s%s%s%s%s%s", rows, *rows && *columns ? ", " : "", columns,
+             (*rows || *columns) && *heads ? ", " : "", heads,
+             *heads && v->shape->batch > 1 ? " (batch x heads)" : "");
+}
+
+// ---- Why ----------------------------------------------------------------------------------------
+
+struct guess {        // attention with something left out
+    double scale;     // of the scores
+    double v_scale;   // of the output
+    int first, keys;  // seen are the keys from first on, before keys
+    int zeros;        // beside them, so many keys of zeros
+    bool not_divided; // by the sum of the weights
+};
+
+// A row's output by a guess. A row of a wrong kernel is compared with it.
+static void guess_row(const struct view *v, int head, int row, const struct guess *g,
+                      double out[HEAD_DIM])
+{
+    const struct problem *p = v->problem;
+    const size_t base = (size_t)head * (size_t)v->shape->seq_len * HEAD_DIM;
+    const uint8_t *q = p->q_codes + base + (size_t)row * HEAD_DIM;
+    double max = g->zeros ? 0 : -INFINITY, sum = 0;
+    double *scores = malloc((size_t)v->shape->seq_len * sizeof *scores);
+
+    memset(out, 0, HEAD_DIM * sizeof *out);
+    for (int j = g->first; scores && j < g->keys; ++j) {
+        const uint8_t *k = p->k_codes + base + (size_t)j * HEAD_DIM;
+        scores[j] = 0;
+        for (int d = 0; d < HEAD_DIM; ++d)
+            scores[j] += (double)e4m3_to_float(q[d]) * e4m3_to_float(k[d]);
+        scores[j] *= g->scale;
+        max = fmax(max, scores[j]);
+    }
+    for (int j = g->first; scores && j < g->keys; ++j) {
+        const uint8_t *value = p->v_codes + base + (size_t)j * HEAD_DIM;
+        double weight = exp(scores[j] - max);
+        sum += weight;
+        for (int d = 0; d < HEAD_DIM; ++d)
+            out[d] += weight * e4m3_to_float(value[d]);
+    }
+    sum += g->zeros * exp(-max);
+    for (int d = 0; d < HEAD_DIM; ++d)
+        out[d] *= g->v_scale / (g->not_divided ? 1 : sum);
+    free(scores);
+}
+
+// Whether a row of the output is this one, within the gate's limit for a row.
+static bool is_row(const struct view *v, int head, int row, const double expected[HEAD_DIM])
+{
+    const uint16_t *out = v->out + base_of(v, head, row);
+    double error = 0, size = 0;
+
+    for (int d = 0; d < HEAD_DIM; ++d) {
+        double difference = half_to_float(out[d]) - expected[d];
+        error += difference * difference;
+        size += expected[d] * expected[d];
+    }
+    return size > 0 && sqrt(error / size) <= v->limits.row; // false for NaN
+}
+
+struct cause {
+    enum {
+        SOFTMAX_SCALE,
+        SOFTMAX_SCALE_TWICE,
+        Q_SCALE,
+        K_SCALE,
+        BOTH_SCALES,
+        ALL_SCALES,
+        V_SCALE,
+        NOT_DIVIDED,
+        NO_MASK,
+        LATER_KEYS,
+        LAST_KEYS,
+        FIRST_KEYS
+    } what;
+    int tile; // of causes about keys: how many a tile has
+    const char *words;
+};
+
+// What a cause makes of a row; false: it is none of this row.
+static bool guess_of(const struct view *v, int head, int row, struct cause cause, struct guess *g)
+{
+    const struct problem *p = v->problem;
+    const int h = head % v->shape->heads, length = shape_length(v->shape, head / v->shape->heads);
+    const double q = p->q_scales[h], k = p->k_scales[h], softmax = p->softmax_scale;
+
+    *g = (struct guess){.scale = softmax * q * k,
+                        .v_scale = p->v_scales[h],
+                        .keys = keys_seen(p->mask, length, row)};
+    switch (cause.what) {
+    case SOFTMAX_SCALE: g->scale = q * k; break;
+    case SOFTMAX_SCALE_TWICE: g->scale *= softmax; break;
+    case Q_SCALE: g->scale = softmax * k; break;
+    case K_SCALE: g->scale = softmax * q; break;
+    case BOTH_SCALES: g->scale = softmax; break;
+    case ALL_SCALES: g->scale = 1; break;
+    case V_SCALE: g->v_scale = 1; break;
+    case NOT_DIVIDED: g->not_divided = true; break;
+    case NO_MASK:
+        g->zeros = (cause.tile - g->keys % cause.tile) % cause.tile;
+        return g->zeros > 0 && p->mask == MASK_NONE;
+    case LATER_KEYS: g->keys = length; return p->mask == MASK_CAUSAL;
+    case LAST_KEYS: g->keys = (g->keys - 1) / cause.tile * cause.tile; return g->keys > 0;
+    case FIRST_KEYS: g->first = cause.tile; return g->first < g->keys;
+    }
+    return true;
+}
+
+// Whether a cause alone makes each row that is tried what the kernel has.
+static bool explains(const struct view *v, const struct off *o, struct cause cause)
+{
+    struct guess g;
+    double expected[HEAD_DIM];
+
+    for (int i = 0; i < o->tried_count; ++i) {
+        const int head = o->tried[i][0], row = o->tried[i][1];
+        if (!guess_of(v, head, row, cause, &g))
+            return false;
+        guess_row(v, head, row, &g, expected);
+        if (!is_row(v, head, row, expected))
+            return false;
+    }
+    return o->tried_count > 0;
+}
+
+// Adds a cause to the words: where several explain what there is, no one of them is said to be it.
+static void add_cause(char *words, size_t size, const char *cause)
+{
+    size_t used = strlen(words);
+
+    snprintf(words + used, size - used, "%s if %s",
+             used ? ", or" : "The rows tried are what comes out", cause);
+}
+
+// Causes about keys, of each size that a tile may have; several tiles may leave out the same keys.
+static void find_keys(const struct view *v, const struct off *o, char *words, size_t size)
+{
+    static const struct cause causes[] = {
+        {NO_MASK, 0, "the keys past the end, %d and up to a whole tile, count as zeros: no mask"},
+        {LAST_KEYS, 0, "the keys from %d on are left out"},
+        {FIRST_KEYS, 0, "the keys before %d are left out"},
+    };
+
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; ++i)
+        for (int tile = 8; tile <= 256; tile *= 2) {
+            struct cause cause = causes[i];
+            struct guess g;
+            char what[128];
+            cause.tile = tile;
+            if (!explains(v, o, cause))
+                continue;
+            guess_of(v, o->tried[0][0], o->tried[0][1], cause, &g);
+            snprintf(what, sizeof what, cause.words, g.first ? g.first : g.keys);
+            if (!strstr(words, what))
+                add_cause(words, size, what);
+        }
+}
+
+// The scales of the scores. Without one of them the largest score often takes all of the weight, and so it
+// does without another: then all that is known is that one is missing.
+static void find_scale(const struct view *v, const struct off *o, char *words, size_t size)
+{
+    static const struct cause causes[] = {
+        {SOFTMAX_SCALE, 0, "softmax_scale is not in the scores"},
+        {SOFTMAX_SCALE_TWICE, 0, "softmax_scale is in the scores twice"},
+        {Q_SCALE, 0, "Q's scale is not in the scores"},
+        {K_SCALE, 0, "K's scale is not in the scores"},
+        {BOTH_SCALES, 0, "Q's and K's scales are not in the scores"},
+        {ALL_SCALES, 0, "the scores are not scaled"},
+    };
+    int found = 0;
+
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; ++i)
+        if (explains(v, o, causes[i]) && ++found)
+            add_cause(words, size, causes[i].words);
+    if (found < 3)
+        return;
+    *words = '\0';
+    add_cause(words, size,
+              "a scale is missing in the scores (Q's, K's, softmax_scale, or several)");
+}
+
+static bool find_cause(const struct view *v, const struct off *o, char *words, size_t size)
+{
+    static const struct cause causes[] = {
+        {V_SCALE, 0, "V's scale is not in the output"},
+        {NOT_DIVIDED, 0, "the output is not divided by its row's sum"},
+        {LATER_KEYS, 0, "keys after the query's own place are seen"},
+    };
+
+    if (v->shape->page) // a cache's codes are elsewhere
+        return false;
+    find_scale(v, o, words, size);
+    for (size_t i = 0; i < sizeof causes / sizeof *causes; ++i)
+        if (explains(v, o, causes[i]))
+            add_cause(words, size, causes[i].words);
+    find_keys(v, o, words, size);
+    return *words;
+}
+
+// ---- What a row is instead ----------------------------------------------------------------------
+
+static void take(const float *ref, int exchanged, double out[HEAD_DIM])
+{
+    for (int d = 0; d < HEAD_DIM; ++d)
+        out[d] = ref[d ^ exchanged];
+}
+
+// Whether each row that is tried has the columns d of the reference at d ^ n: chunks that changed places.
+static bool find_columns(const struct view *v, const struct off *o, char *words, size_t size)
+{
+    double expected[HEAD_DIM];
+
+    for (int n = 1; n < HEAD_DIM; ++n) {
+        int found = 0;
+        for (int i = 0; i < o->tried_count; ++i) {
+            take(v->ref + base_of(v, o->tried[i][0], o->tried[i][1]), n, expected);
+            found += is_row(v, o->tried[i][0], o->tried[i][1], expected);
+        }
+        if (found == 0 || found < o->tried_count)
+            continue;
+        snprintf(words, size, "Column d of the rows tried has what belongs in column d ^ %d", n);
+        return true;
+    }
+    return false;
+}
+
+// Whether each row that is tried has what belongs in one other row of its head, always as far away.
+static bool find_rows(const struct view *v, const struct off *o, char *words, size_t size)
+{
+    double expected[HEAD_DIM];
+
+    for (int i = 0; i < o->tried_count; ++i) {
+        const int head = o->tried[i][0], row = o->tried[i][1];
+        bool found = false;
+        for (int other = v->rows.first, asked = rows_of(v, head); other < asked && !found;
+             other = rows_next(v->rows, asked, other)) {
+            take(v->ref + base_of(v, head, other), 0, expected);
+            if (other == row || !is_row(v, head, row, expected))
+                continue;
+            found = true;
+            if (i == 0)
+                snprintf(words, size, "Rows have other rows' output: row %d has row %d's", row,
+                         other);
+        }
+        if (!found)
+            return false;
+    }
+    return o->tried_count > 0;
+}
+
+// Whether all outputs, or those of each head, are one number times what they should be.
+static bool find_ratio(const struct view *v, char *words, size_t size)
+{
+    double least = INFINITY, most = -INFINITY;
+
+    for (int head = 0; head < v->heads; ++head) {
+        double product = 0, squares = 0, error = 0, own = 0;
+        int asked = rows_of(v, head);
+        for (int pass = 0; pass < 2; ++pass)
+            for (int row = v->rows.first; row < asked; row = rows_next(v->rows, asked, row))
+                for (size_t i = base_of(v, head, row), end = i + HEAD_DIM; i < end; ++i) {
+                    double got = half_to_float(v->out[i]), ref = v->ref[i];
+                    double rest = pass ? got - product / squares * ref : 0;
+                    product += pass ? 0 : got * ref;
+                    squares += pass ? 0 : ref * ref;
+                    error += rest * rest;
+                    own += pass ? got * got : 0;
+                }
+        if (!(own > 0 && sqrt(error / own) <= v->limits.head))
+            return false;
+        least = fmin(least, product / squares);
+        most = fmax(most, product / squares);
+    }
+    if (most - least <= 2 * v->limits.head * fabs(most))
+        snprintf(words, size, "Every output is %.4g times what it should be: a scale?", most);
+    else
+        snprintf(words, size,
+                 "In each head, every output is one number times what it should be, from %.3g to "
+                 "%.3g: a scale?",
+                 least, most);
+    return true;
+}
+
+static void find(const struct view *v, const struct off *o, char *words, size_t size)
+{
+    *words = '\0';
+    if (o->missing == o->compared)
+        snprintf(words, size, "Nothing was stored");
+    else if (o->missing == o->elements)
+        snprintf(words, size, "Never stored, and all others are right");
+    else if (o->missing)
+        snprintf(words, size, "%zu elements were never stored", o->missing);
+    else if (o->zeros == o->compared)
+        snprintf(words, size, "Every output is 0");
+    else if (o->not_finite)
+        snprintf(words, size, "%zu elements are NaN or infinite", o->not_finite);
+    else if (!find_cause(v, o, words, size) && !find_ratio(v, words, size) &&
+             !find_columns(v, o, words, size))
+        (void)find_rows(v, o, words, size);
+}
+
+static void say_worst(const struct view *v, const struct off *o, char *words, size_t size)
+{
+    const size_t row = o->worst / HEAD_DIM, seq_rows = (size_t)v->seq_rows;
+    const size_t head = row / seq_rows, heads = (size_t)v->shape->heads;
+    const double got = half_to_float(v->out[o->worst]);
+    char value[32] = "NaN";
+
+    if (!isnan(got))
+        snprintf(value, sizeof value, "%.4g", got);
+    snprintf(words, size, "; most of all batch %zu, head %zu, row %zu, column %zu: %s, not %.4g",
+             head / heads, head % heads, row % seq_rows, o->worst % HEAD_DIM, value,
+             v->ref[o->worst]);
+}
+
+char *diagnose(const struct problem *problem, struct rows rows, struct error_limits limits,
+               const uint16_t *out, const float *ref)
+{
+    const struct shape *shape = &problem->shape;
+    const struct view v = {
+        problem, shape, rows, limits, out, ref, shape->batch * shape->heads, shape_rows(shape)};
+    struct off o;
+    char found[WORDS], where[WORDS] = "", *words = malloc(3 * WORDS);
+
+    if (!look(&v, &o) || !words || o.elements == 0) {
+        forget(&o);
+        free(words);
+        return NULL;
+    }
+    choose_rows(&v, &o);
+    find(&v, &o, found, sizeof found);
+    say_where(&v, &o, where, sizeof where);
+    int used =
+        snprintf(words, 3 * WORDS, "%s%s%zu of %zu elements are off, in %zu of %zu rows%s", found,
+                 !*found                           ? ""
+                 : found[strlen(found) - 1] == '?' ? " "
+                                                   : ": ",
+                 o.elements, o.compared, o.rows_off, o.rows, where);
+    if (o.missing < o.elements)
+        say_worst(&v, &o, words + used, 3 * WORDS - (size_t)used);
+    forget(&o);
+    return words;
+}

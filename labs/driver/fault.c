@@ -1,0 +1,86 @@
+// fault.c: what is wrong where the simulator has found a fault: the sentence that the film of it begins with.
+#include "lab.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *film_default; // the shape that is filmed if none is asked for
+static int film_schedule;        // of the warps, in which the fault was found
+
+// All places of `old` exchanged. New.
+static char *exchanged(const char *words, const char *old, const char *by)
+{
+    char *result = text("%s", "");
+    for (const char *found; *old && (found = strstr(words, old)); words = found + strlen(old))
+        result = text("%s%.*s%s", result, (int)(found - words), words, by);
+    return text("%s%s", result, words);
+}
+
+const char *nearby(const char *words)
+{
+    char here[PATH_MAX], student[PATH_MAX];
+    if (lab.student && realpath(lab.student, student))
+        words = exchanged(words, student, lab.student);
+    if (!getcwd(here, sizeof here) || !here[1])
+        return words;
+    return exchanged(words, text("%s/", here), "");
+}
+
+// What the film's tool says of a shape, as three lines; false: it finds nothing there, or is not built.
+static bool ask_film(const char *shape, int schedule, char *lines[3])
+{
+    char *profile = text("%s/build/profile", root);
+    char *command[] = {profile,   "--fault", after.path,    "--shapes", (char *)shape,
+                       "--seeds", "0",       "--no-timing", "--quiet",  NULL};
+    if (access(profile, X_OK))
+        return false;
+    if (schedule)
+        setenv("PTXSIM_SCHEDULE", text("%d", schedule), 1);
+    doing("%s, what is wrong at %s", after.name, shape);
+    struct output output = run(command, environment(false, "", FILM_BUDGET), RUN_SECONDS, false);
+    done();
+    unsetenv("PTXSIM_SCHEDULE");
+    char *rest = output.out;
+    for (int i = 0; i < 3; ++i)
+        lines[i] = strsep(&rest, "\n");
+    return output.status == 0 && lines[2] && *lines[2];
+}
+
+void explain_fault(int schedule)
+{
+    char *lines[3];
+    const char *small = lab.shapes[0].page ? lab.shapes[0].name : "small";
+    film_default = lab.film_shape;
+    const char *shapes[] = {lab.film_shape, after.faulty ? after.faulty : small};
+    for (int i = 0; i < 2 && !after.sentence; ++i) {
+        // Of a kernel that was stopped, only why: whatever else it does comes round again and again.
+        if (!ask_film(shapes[i], schedule, lines) ||
+            (after.stopped && strcmp(lines[0], "endless") != 0 &&
+             strcmp(lines[0], "deadlock") != 0))
+            continue;
+        after.kind = text("%s", lines[0]);
+        after.words = text("%s", lines[1]);
+        after.sentence = text("%s", lines[2]);
+        lab.film_shape = shapes[i];
+        film_schedule = schedule;
+    }
+}
+
+void show_fault(void)
+{
+    if (!after.sentence) {
+        wrap(nearby(after.fault), printf("  "), 4);
+        return;
+    }
+    wrap(nearby(after.sentence), printf("  "), 4);
+    wrap(text("(%s)", nearby(after.words)), printf("  "), 4);
+    const char *student = lab.student ? text(" %s", lab.student) : "";
+    const char *shape =
+        strcmp(lab.film_shape, film_default) == 0 ? "" : text(" --film-shape %s", lab.film_shape);
+    const char *schedule = film_schedule ? text("PTXSIM_SCHEDULE=%d ", film_schedule) : "";
+    wrap(text("watch it: %s./lab%d%s --film lab%d.html%s", schedule, lab.number, student,
+              lab.number, shape),
+         printf("  "), 4);
+}
