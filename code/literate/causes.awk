@@ -1,7 +1,7 @@
 # Holds chapters/causes.tsv against the chapters: awk -f causes.awk FOLDER/causes.tsv FOLDER/*.md, with FOLDER
 # beside solutions/ and ../plots/runs. Prints a line for each fault. What a row is stands at the head of causes.tsv.
 #
-# Prose of the numbered chapters is read by the sentence, without code, drawings and rows of tables. What predicts and what asks (hypotheses,
+# Prose of the chapters and appendices is read by the sentence, without code, drawings and rows of tables. What predicts and what asks (hypotheses,
 # guesses, labs, exercises) claims nothing about a time that was measured, and is left out.
 
 BEGIN {
@@ -102,7 +102,7 @@ fence && (!caption || /^ *\|/ || /^ *$/) { caption = 0; next }
 }
 /^#/ { end_paragraph(); hypothesis = /-hypothesis\}/; next }
 /^ *$/ || /^\|/ { end_paragraph(); next }
-left_out || hypothesis || number !~ /^[0-9]/ { next }
+left_out || hypothesis || number !~ /^([0-9]+|[A-F]|SM)$/ { next }
 /^ *([-*]|[0-9]+\.) / || /^!\[/ { end_paragraph() }
 {
     if (paragraph == "") where = FNR
