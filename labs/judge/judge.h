@@ -191,7 +191,7 @@ void launches_free(struct known_launches *k);
 
 // ---- The runner ---------------------------------------------------------------------------------
 
-enum { RUNNER_SECONDS = 150 }; // of CPU time, that all cases of a submission may take
+enum { RUNNER_SECONDS = 300 }; // of CPU time, that all cases of a submission may take
 
 struct runner {
     struct box box;
