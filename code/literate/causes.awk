@@ -9,7 +9,7 @@ BEGIN {
         "cause of|causes|binds|outweigh|[Ii]t is not (the|that)|[:;,] for (it|they|there) "
     TIME = "µs| ms|%|times as|faster|slower|as long|cycle|[Cc]ost|[Gg]ain|[Ll]ose|[Ll]oss|[Ww]ait|(the|in|its|a) time[^a-z]"
     HEDGE = "[Pp]erhaps|[^A-Za-z]may |might |likel(y|iest) |seem|unexplained|open\\.|expect|would|not know|not found|" \
-        "no explanation|not measured|unclear"
+        "no explanation|not measured|unclear|suspect"
     UNSURE = "[Pp]erhaps|might|likely|probabl|seem|not know"
     split("counter control experiment arithmetic perhaps other", names)
     for (n in names) kinds[names[n]] = 1
