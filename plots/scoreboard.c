@@ -296,16 +296,13 @@ static void inputs_table(void)
 {
     static const char *const kinds[] = {"normal", "peaky", "rising", "sink"};
     enum { KINDS = sizeof kinds / sizeof *kinds, LONG = 2, HUGE_ONE = 3 };
+    static const char *const parts[] = {"long", "huge", "error"};
     print_origin();
     printf("| |");
+    // The first kind's columns have their part's name: both names are too wide for a page.
     for (int part = 0; part < 3; ++part)
         for (int k = 0; k < KINDS; ++k)
-            printf(" %s%s |",
-                   k           ? ""
-                   : part == 0 ? "long:" NBSP
-                   : part == 1 ? "huge:" NBSP
-                               : "error:" NBSP,
-                   kinds[k]);
+            printf(" %s |", k ? kinds[k] : parts[part]);
     printf("\n|---|");
     for (int column = 0; column < 3 * KINDS; ++column)
         printf("--:|");
