@@ -290,46 +290,56 @@ static void print_title(const char *name)
         printf("| %s |", board_label(name, IN_TABLE));
 }
 
-// A Markdown table: a row a contestant; p50 by graph at long and huge, and the error at long, for each kind of
-// inputs. The fastest of a column is in bold; a time that does not count since its output was wrong is "wrong".
+static double inputs_time(int shape, const char *kind, const char *name)
+{
+    return positive(json_object_get(entry_with(shape, kind, name), "graph"), board.path, "p50_us");
+}
+
+// A time with a kind of inputs; the fastest is in bold, and "wrong" is one that does not count.
+static void print_inputs_time(int shape, const char *kind, const char *name)
+{
+    double us = inputs_time(shape, kind, name), best = INFINITY;
+    for (int i = 0; i < board.count; i++)
+        best = fmin(best, inputs_time(shape, kind, board.names[i]));
+    const char *bold = us == best ? "**" : "";
+    if (json_object_get(entry_with(shape, kind, name), "wrong"))
+        printf(" wrong |");
+    else if (isnan(us))
+        print_cell(us, "");
+    else
+        printf(" %s%.*f%s |", bold, us < 99.95 ? 1 : 0, us, bold);
+}
+
+// A Markdown table in three parts, each with a row a contestant and a column a kind of inputs: p50 by graph at long,
+// at huge, and the error at long.
 static void inputs_table(void)
 {
     static const char *const kinds[] = {"normal", "peaky", "rising", "sink"};
-    enum { KINDS = sizeof kinds / sizeof *kinds, LONG = 2, HUGE_ONE = 3 };
-    static const char *const parts[] = {"long", "huge", "error"};
+    static const struct part {
+        const char *title;
+        int shape;
+        bool error;
+    } parts[] = {
+        {"`long`, µs", 2, false}, {"`huge`, µs", 3, false}, {"`long`, error, 10⁻⁴", 2, true}};
+    enum { KINDS = sizeof kinds / sizeof *kinds };
+
     print_origin();
-    printf("| |");
-    // The first kind's columns have their part's name: both names are too wide for a page.
-    for (int part = 0; part < 3; ++part)
-        for (int k = 0; k < KINDS; ++k)
-            printf(" %s |", k ? kinds[k] : parts[part]);
-    printf("\n|---|");
-    for (int column = 0; column < 3 * KINDS; ++column)
-        printf("--:|");
-    puts("");
-    for (int i = 0; i < board.count; i++) {
-        print_title(board.names[i]);
-        for (int column = 0; column < 3 * KINDS; ++column) {
-            const char *kind = kinds[column % KINDS];
-            int shape = column < KINDS || column >= 2 * KINDS ? LONG : HUGE_ONE;
-            json_t *entry = entry_with(shape, kind, board.names[i]);
-            double us = positive(json_object_get(entry, "graph"), board.path, "p50_us"), best = us;
-            for (int other = 0; other < board.count; ++other)
-                best = fmin(
-                    best,
-                    positive(json_object_get(entry_with(shape, kind, board.names[other]), "graph"),
-                             board.path, "p50_us"));
-            const char *bold = us == best ? "**" : "";
-            if (column >= 2 * KINDS)
-                print_cell(positive(entry, board.path, "rel_head") * 1e4, " %.1f |");
-            else if (json_object_get(entry, "wrong"))
-                printf(" wrong |");
-            else if (isnan(us))
-                print_cell(us, "");
-            else
-                printf(" %s%.*f%s |", bold, us < 99.95 ? 1 : 0, us, bold);
+    puts("| | normal | peaky | rising | sink |\n|---|--:|--:|--:|--:|");
+    for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) {
+        printf("| *%s* | | | | |\n", parts[p].title);
+        for (int i = 0; i < board.count; i++) {
+            const char *name = board.names[i];
+            print_title(name);
+            for (int k = 0; k < KINDS; k++)
+                if (parts[p].error)
+                    print_cell(positive(entry_with(parts[p].shape, kinds[k], name), board.path,
+                                        "rel_head") *
+                                   1e4,
+                               " %.1f |");
+                else
+                    print_inputs_time(parts[p].shape, kinds[k], name);
+            puts("");
         }
-        puts("");
     }
 }
 
