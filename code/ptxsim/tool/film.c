@@ -1213,9 +1213,11 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
                              string_or(kernel, "mangled", ""));
     trim_source(source, kernel);
     explain_all(kernel, tiles, source);
-    const json_t *first = first_fault(faults);
-    if (first)
+    json_t *first = first_fault(faults);
+    if (first) { // where the page opens
+        json_object_set_new(first, "leads", json_true());
         printf("%s\n%s\n", string_or(first, "text", ""), string_or(first, "sentence", ""));
+    }
     const char *name = slash ? slash + 1 : program; // of a program, or of a recording: NAME.json
     const char *json = strstr(name, ".json");
     size_t stem = json && !json[5] ? (size_t)(json - name) : strlen(name);
