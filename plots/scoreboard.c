@@ -270,6 +270,72 @@ static void scoreboard_table(void)
     puts(" | |");
 }
 
+// What a contestant has at a shape with a kind of inputs: the first one's stands in the shape itself.
+static json_t *entry_with(int shape, const char *kind, const char *name)
+{
+    json_t *of = board_shape(shape);
+    if (strcmp(kind, words(board.json, board.path, "first_inputs", "normal")) != 0)
+        of = json_object_get(object(of, board.path, "inputs"), kind);
+    return json_object_get(object(of, board.path, "entries"), name);
+}
+
+// Two programs of one chapter are told apart by their titles.
+static void print_title(const char *name)
+{
+    int chapter;
+    const char *title = words(board_entry(2, name), board.path, "title", name);
+    if (sscanf(name, "ch%2d_", &chapter) == 1)
+        printf("| %d %s |", chapter, title);
+    else
+        printf("| %s |", board_label(name, IN_TABLE));
+}
+
+// A Markdown table: a row a contestant; p50 by graph at long and huge, and the error at long, for each kind of
+// inputs. The fastest of a column is in bold; a time that does not count since its output was wrong is "wrong".
+static void inputs_table(void)
+{
+    static const char *const kinds[] = {"normal", "peaky", "rising", "sink"};
+    enum { KINDS = sizeof kinds / sizeof *kinds, LONG = 2, HUGE_ONE = 3 };
+    print_origin();
+    printf("| |");
+    for (int part = 0; part < 3; ++part)
+        for (int k = 0; k < KINDS; ++k)
+            printf(" %s%s |",
+                   k           ? ""
+                   : part == 0 ? "long:" NBSP
+                   : part == 1 ? "huge:" NBSP
+                               : "error:" NBSP,
+                   kinds[k]);
+    printf("\n|---|");
+    for (int column = 0; column < 3 * KINDS; ++column)
+        printf("--:|");
+    puts("");
+    for (int i = 0; i < board.count; i++) {
+        print_title(board.names[i]);
+        for (int column = 0; column < 3 * KINDS; ++column) {
+            const char *kind = kinds[column % KINDS];
+            int shape = column < KINDS || column >= 2 * KINDS ? LONG : HUGE_ONE;
+            json_t *entry = entry_with(shape, kind, board.names[i]);
+            double us = positive(json_object_get(entry, "graph"), board.path, "p50_us"), best = us;
+            for (int other = 0; other < board.count; ++other)
+                best = fmin(
+                    best,
+                    positive(json_object_get(entry_with(shape, kind, board.names[other]), "graph"),
+                             board.path, "p50_us"));
+            const char *bold = us == best ? "**" : "";
+            if (column >= 2 * KINDS)
+                print_cell(positive(entry, board.path, "rel_head") * 1e4, " %.1f |");
+            else if (json_object_get(entry, "wrong"))
+                printf(" wrong |");
+            else if (isnan(us))
+                print_cell(us, "");
+            else
+                printf(" %s%.*f%s |", bold, us < 99.95 ? 1 : 0, us, bold);
+        }
+        puts("");
+    }
+}
+
 // A Markdown table: graph, plain and cold at small and mission; what is longer does not notice.
 static void ways_table(void)
 {
@@ -307,10 +373,9 @@ bool print_board(const char *what, const char *path)
         const char *name;
         void (*print)(void);
     } boards[] = {
-        {"scoreboard", scoreboard_chart},
-        {"accuracy", accuracy_chart},
-        {"scoreboard-table", scoreboard_table},
-        {"ways-table", ways_table},
+        {"scoreboard", scoreboard_chart},       {"accuracy", accuracy_chart},
+        {"scoreboard-table", scoreboard_table}, {"ways-table", ways_table},
+        {"inputs-table", inputs_table},
     };
     for (size_t i = 0; i < sizeof boards / sizeof *boards; i++)
         if (strcmp(what, boards[i].name) == 0) {

@@ -10,7 +10,7 @@
 //                                time goes, over the context; the kernels of one layer
 //   series pairs JOURNAL.jsonl   what a change did to any candidate: a Markdown table
 //   series scoreboard|accuracy RECORD.json   charts of what labs/tools/scoreboard has measured
-//   series scoreboard-table|ways-table RECORD.json   the same as Markdown tables
+//   series scoreboard-table|ways-table|inputs-table RECORD.json   the same as Markdown tables
 //   series promises [--plots DIR]   what the sources promised and reported, what the labs measured:
 //                                   a Markdown table
 //

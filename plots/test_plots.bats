@@ -264,6 +264,22 @@ EOF
     build/series ways-table board.json | grep -qF '| 3 WMMA Q·Kᵀ | – | – | – | 90.0\* | 91.0\* | – |'
 }
 
+@test "the board on other inputs: the fastest of each kind, who is wrong, who was not asked" {
+    cat >board.json <<'EOF'
+{"kind":"scoreboard","first_inputs":"normal","shapes":{"long":{
+ "entries":{"ch15_registers":{"title":"One","rel_head":3e-4,"graph":{"p50_us":50}},
+            "ch17_hopper":{"title":"Two","rel_head":3e-2,"graph":{"p50_us":25}}},
+ "inputs":{"peaky":{"entries":{"ch15_registers":{"rel_head":2e-4,"graph":{"p50_us":52}},
+                               "ch17_hopper":{"rel_head":2e-2,"graph":{"p50_us":61}}}},
+           "sink":{"entries":{"ch15_registers":{"rel_head":1e-4,"graph":{"p50_us":51}},
+                              "ch17_hopper":{"rel_head":4e-2,"wrong":"by far"}}}}}}}
+EOF
+    build/series inputs-table board.json >table
+    cat table
+    grep -qF '| 15 One | 50.0 | **52.0** | – | **51.0** | – | – | – | – | 3.0 | 2.0 | – | 1.0 |' table
+    grep -qF '| 17 Two | **25.0** | 61.0 | – | wrong | – | – | – | – | 300.0 | 200.0 | – | 400.0 |' table
+}
+
 @test "a point on an L4 is in the record, with its date and its file, and none of the record is left out" {
     local record=plots/runs/l4-reported/runs-pytorch.json
     build/series l4 $record >table

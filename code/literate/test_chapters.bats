@@ -133,3 +133,39 @@ unkeyed() { # FILE...
 keys.md:9: speaks of the sources and cites none
 keys.md:14: speaks of the sources and cites none" ]
 }
+
+@test "who says why a time is what it is has a row in causes.tsv that names the evidence" {
+    run awk -f "$BATS_TEST_DIRNAME/causes.awk" "$BATS_TEST_DIRNAME/../../chapters/causes.tsv" "${chapters[@]}"
+    [ "$output" = "" ]
+    mkdir -p chapters/solutions plots/runs/h200
+    echo '{}' >plots/runs/h200/lab04.json
+    echo '::: {.solution of=1}' >chapters/solutions/04.md
+    printf '%s\n' '# Copies {#sec-copies}' 'It takes `h200/lab04:a`{.run} µs because it waits. Perhaps the bank' 'is slow.' \
+        '' 'It is 3 % faster because it is blue.' '' '::: {.predict}' 'It is 3 % faster because it is red.' ':::' '' \
+        '``` {.table #tbl:typed}' '| a |' 'Table: Typed.' '```' '' '::: {.learned}' '- Perhaps it pays.' ':::' >chapters/04-copies.md
+    tab=$'\t'
+    rows() { # ROW...
+        printf '%s\n' '# a comment' "${@//|/$tab}" >chapters/causes.tsv
+        run awk -f "$BATS_TEST_DIRNAME/causes.awk" chapters/causes.tsv chapters/04-copies.md
+    }
+    rows '04|counter|h200/lab04|because it waits' '04|perhaps|-|Perhaps the bank is slow' '04|control|#sec-copies|it is blue'
+    [ "$output" = "chapters/04-copies.md:17: a summary that is not sure" ]
+    rows '04|counter|h200/lab05|because it waits' '04|perhaps|-|it is blue' '04|arithmetic|exercise 4.2|the bank' '04|so' \
+        '04|control|#tbl:typed|µs' '04|control|#tbl:gone|It is' '04|counter|h200/lab04|was'
+    diff - <(sed 's/^[^:]*:\([0-9]*\): /\1: /' <<<"$output") <<'END'
+5: not: chapter, kind, where, fragment, with tabs between
+3: is a perhaps, and its sentence says none (chapters/04-copies.md:5)
+17: a summary that is not sure
+2: h200/lab05 is not quoted in chapter 04
+4: exercise 4.2 has no solution
+6: #tbl:typed has no number from a record
+7: #tbl:gone is no table, figure or section of these chapters
+8: found 0 times in chapter 04: was
+END
+    rows
+    diff - <(sed 's/ without a row.*//' <<<"$output") <<'END'
+chapters/04-copies.md:2: a cause of a time
+chapters/04-copies.md:5: a cause of a time
+chapters/04-copies.md:17: a summary that is not sure
+END
+}

@@ -164,6 +164,24 @@ struct touched {                // by a launch
     bool starts_dependents; // a thread has executed griddepcontrol.launch_dependents
 };
 
+// An experiment: what some executions do is spoiled, and who compares the outputs learns whether anybody used it.
+// An execution is one operation that a warp runs; of stores, a CTA. They are numbered from 0 on in the order in
+// which they are run, through all launches that are given the same of these.
+enum spoils {
+    SPOIL_PRODUCTS, // mma, wmma: the result has the other sign (what is no float: each bit turned over)
+    SPOIL_COPIES, // cp.async: each byte that it delivers has its highest bit turned over
+    SPOIL_ATOMICS, // in global memory: each bit of the result is turned over; without one, no update is made
+    SPOIL_STORES, // a CTA's stores to global memory are left out
+    SPOILS
+};
+enum { SPOILED_MOST = 16 };
+struct ablation {
+    enum spoils what;
+    int count; // of those that are spoiled
+    uint64_t chosen[SPOILED_MOST];
+    uint64_t executions; // so far
+};
+
 struct launch {
     const struct kernel *kernel;
     unsigned grid[3], block[3];
@@ -196,6 +214,8 @@ struct launch {
     // NULL: they may ask for nothing.
     void (*child)(const struct child *child);
     bool early; // it may begin before the kernel before it has ended: until griddepcontrol.wait
+    struct ablation
+        *ablation;           // NULL: nothing is spoiled; else one thread of the host runs all CTAs
     struct touched *touched; // gets what it touches of memory that is noted; NULL: nobody asks
 };
 

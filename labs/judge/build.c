@@ -29,7 +29,7 @@ enum { PREPROCESSED_MAX = 20 }; // MB, from which on a text that does not compil
 
 // ---- Time by the clock --------------------------------------------------------------------------
 
-// Four times the CPU time that the kernels may use; and as often as processes share a core now, our own or
+// Three times the CPU time that the kernels may use; and as often as processes share a core now, our own or
 // others.
 static int wall_seconds(void)
 {
@@ -37,7 +37,7 @@ static int wall_seconds(void)
 
     getloadavg(&load, 1);
     double share = fmax(load, options.jobs) / cores;
-    return options.wall ? options.wall : (int)(4 * RUNNER_SECONDS * fmax(1, ceil(share)));
+    return options.wall ? options.wall : (int)(3 * RUNNER_SECONDS * fmax(1, ceil(share)));
 }
 
 void wall_begin(struct submission *s)

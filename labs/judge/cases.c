@@ -267,13 +267,46 @@ static char *joined_inputs(const struct shape *shape, const void *const parts[])
     return inputs;
 }
 
+// Takes K, or V, of a problem of the same shape that is drawn from another seed.
+static void take_tensor(struct problem *p, enum tensor which, uint64_t seed)
+{
+    struct problem other;
+
+    if (!problem_create(&other, &p->shape, p->kind, seed))
+        fail(EXIT_MACHINE, "out of memory for a case");
+#define EXCHANGE(field)                                                                            \
+    do {                                                                                           \
+        void *taken = other.field;                                                                 \
+        other.field = p->field;                                                                    \
+        p->field = taken;                                                                          \
+    } while (0)
+    if (which == TENSOR_K) {
+        EXCHANGE(k);
+        EXCHANGE(k_codes);
+        EXCHANGE(k_scales);
+    } else {
+        EXCHANGE(v);
+        EXCHANGE(v_codes);
+        EXCHANGE(v_scales);
+    }
+#undef EXCHANGE
+    problem_destroy(&other);
+}
+
 void case_make(struct grade_case *c, const char *shape, float softmax_scale, enum input input,
                uint64_t seed)
+{
+    case_make_of(c, shape, softmax_scale, input, (const uint64_t[TENSORS]){seed, seed, seed});
+}
+
+void case_make_of(struct grade_case *c, const char *shape, float softmax_scale, enum input input,
+                  const uint64_t seeds[TENSORS])
 {
     static const enum input_kind kinds[GRADE_INPUTS] = {INPUT_NORMAL, INPUT_MEAN, INPUT_PEAKY,
                                                         INPUT_NORMAL, INPUT_NORMAL};
     char why[256];
 
+    const uint64_t seed = seeds[TENSOR_Q];
     *c = (struct grade_case){.input = input, .seed = seed};
     if (!shape_parse(shape, &c->shape, why, sizeof why))
         fail(EXIT_USAGE, "%s", why);
@@ -281,6 +314,9 @@ void case_make(struct grade_case *c, const char *shape, float softmax_scale, enu
     c->ref = malloc(shape_outputs(&c->shape) * sizeof *c->ref);
     if (!c->ref || !problem_create(&c->problem, &c->shape, kinds[input], seed))
         fail(EXIT_MACHINE, "out of memory for a case");
+    for (enum tensor t = TENSOR_K; t < TENSORS; ++t)
+        if (seeds[t] != seed)
+            take_tensor(&c->problem, t, seeds[t]);
     c->problem.softmax_scale = softmax_scale;
     c->problem.mask = sheet.mask;
     reshape_inputs(c);
@@ -296,6 +332,13 @@ void case_make(struct grade_case *c, const char *shape, float softmax_scale, enu
     const void *parts[] = {p->q_codes,  p->k_codes,  p->v_codes,
                            p->q_scales, p->k_scales, p->v_scales};
     c->inputs = joined_inputs(&c->shape, parts);
+}
+
+void mixed_seeds(int i, const uint64_t seeds[], uint64_t of[TENSORS])
+{
+    of[TENSOR_Q] = of[TENSOR_K] = of[TENSOR_V] = seeds[i < CASES_MIXED ? 0 : i];
+    if (i > 0 && i < CASES_MIXED)
+        of[TENSORS - i] = seeds[i];
 }
 
 // ---- A cache ------------------------------------------------------------------------------------

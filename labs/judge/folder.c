@@ -269,14 +269,15 @@ static const char *grader_hash(void)
     return SHA256End(&s, hex);
 }
 
-// Under a hash of what a result depends on: the submission's text, or why there is none; the lab, the
-// secret, this grader.
+// Under a hash of what a result depends on: the submission's text, or why there is none; the lab, and what its own
+// program does; the secret, this grader.
 void entry_keep(struct entry *e)
 {
     SHA2_CTX s;
     char hex[SHA256_DIGEST_STRING_LENGTH];
     const char *grader = grader_hash();
     bool gpu = is_timed();
+    const struct work own = work_of_the_lab(NULL);
 
     const bool has_source = e->source != NULL;
     const struct {
@@ -286,6 +287,7 @@ void entry_keep(struct entry *e)
         {&has_source, sizeof has_source},
         {e->source ? e->source : e->why, e->source ? e->bytes : strlen(e->why)},
         {sheet_hash, sizeof sheet_hash},
+        {&own, sizeof own},
         {options.secret, sizeof options.secret},
         {options.seeds, sizeof options.seeds},
         {grader, strlen(grader)},

@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-// CPU time of a case; the largest take some seconds.
+// CPU time of a case; the largest take some seconds, and half a minute on a slow machine. A loop without
+// an end is stopped by its budget of instructions, at the same one everywhere; this stops what no budget counts.
 enum {
-    CASE_SECONDS = 40,
+    CASE_SECONDS = 120,
     SHAPES_SEEN = 32,
     RUNS_COUNTED = 40,
     SCHEDULES = 4,
@@ -31,12 +32,16 @@ struct grading {
         struct counts counts;
     } counted[RUNS_COUNTED];
     int counted_count;
-    json_t *cases, *speed; // what was measured, or NULL
-    const json_t *earlier; // result whose other items stand, or NULL
-    json_t *raced;         // cases of other items in which a race was seen, as cases of `races`
-    char *printed;         // by the kernels, in the first case
-    const char *group;     // of the cases at hand
-    int failed;            // of them
+    json_t *cases, *speed;   // what was measured, or NULL
+    const json_t *earlier;   // result whose other items stand, or NULL
+    json_t *raced;           // cases of other items in which a race was seen, as cases of `races`
+    char *printed;           // by the kernels, in the first case
+    struct use used[SPOILS]; // by what was spoiled
+    const struct ablation
+        *ablation;     // of the launches at hand, in which no races are looked for; or NULL
+    uint64_t most;     // warp instructions of such a launch; 0: as of any other
+    const char *group; // of the cases at hand
+    int failed;        // of them
     struct searches searches[SEARCHED]; // of a lab that searches; no cases: not yet
     bool wrong_when_timed;              // on a GPU: whatever it was in the simulator
     char *first;                        // failure of them
@@ -189,15 +194,18 @@ static bool launch_cases(struct grading *g, struct grade_case *c, int count, uns
         .shape = c->shape,
         .softmax_scale = c->problem.softmax_scale,
         .launch_count = k->count,
-        .races = true,
-        .unchecked = unchecked,
+        .races = !g->ablation,
+        .ablated = g->ablation != NULL,
+        .unchecked = unchecked || g->ablation,
         .schedule = schedule,
-        .budget = budget_of(&c->shape),
+        .budget = g->ablation && g->most ? g->most : budget_of(&c->shape),
         .threads = 1, // who gets what from a queue must not depend on the machine
         .sets = count,
         .scratch = k->scratch,
         .steps_bytes = k->steps_bytes,
     };
+    if (g->ablation)
+        r.ablation = *g->ablation;
     memcpy(r.launches, k->launches, sizeof r.launches);
     const struct request request = {.verb = VERB_RUN};
     const void *parts[2 + LAUNCHED_AGAIN] = {&r, k->steps};
@@ -266,17 +274,22 @@ static void run_case(struct grading *g, const char *shape, float scale, enum inp
     case_free(&c);
 }
 
-// Several launches, each on inputs of its own: a kernel that keeps something from one launch to the
-// next, or gives up, or does not set back its counters, is wrong in one of them.
+// Several launches, each on inputs of its own, some of which have the same Q, K or V: a kernel that keeps something
+// from one launch to the next, or gives up, or does not set back its counters, is wrong in one of them.
 static void run_again(struct grading *g, const char *shape, const char *of)
 {
     struct grade_case c[LAUNCHED_AGAIN];
     struct reply reply = {0};
     char *why = NULL, *out = NULL;
+    uint64_t seeds[LAUNCHED_AGAIN], mixed[TENSORS];
     double error;
 
     for (int i = 0; i < LAUNCHED_AGAIN; ++i)
-        case_make(&c[i], shape, SOFTMAX_SCALE, GRADE_NORMAL, public_draw("%s %d", of, i));
+        seeds[i] = public_draw("%s %d", of, i);
+    for (int i = 0; i < LAUNCHED_AGAIN; ++i) {
+        mixed_seeds(i, seeds, mixed);
+        case_make_of(&c[i], shape, SOFTMAX_SCALE, GRADE_NORMAL, mixed);
+    }
     bool right = launch_cases(g, c, LAUNCHED_AGAIN, 0, false, &reply, &out, &why);
     for (int i = 0; i < LAUNCHED_AGAIN && right; ++i) {
         char *wrong = NULL;
@@ -600,6 +613,18 @@ static bool does_its_work(struct grading *g)
     return false;
 }
 
+// What a counter of loads or of stores in shared memory is told besides: who has atomic operations do what they
+// would do is no better off.
+static uint64_t of_atomics(const struct counts *c, const char *name)
+{
+    bool loads_or_stores = strncmp(name, "shared_load_", strlen("shared_load_")) == 0 ||
+                           strncmp(name, "shared_store_", strlen("shared_store_")) == 0;
+
+    return !loads_or_stores              ? 0
+           : strstr(name, "_wavefronts") ? c->shared_atomic_wavefronts
+                                         : c->shared_atomic_conflicts;
+}
+
 // A count at a shape: of a run that was already made, or of one more.
 static double count_at(struct grading *g, const struct item *item, char **why)
 {
@@ -608,7 +633,7 @@ static double count_at(struct grading *g, const struct item *item, char **why)
     for (int more = 0; more < 2; ++more) {
         const struct counts *counts = counted_at(g, shape, is_aim(item));
         if (counts)
-            return (double)*counts_find(counts, item->name);
+            return (double)(*counts_find(counts, item->name) + of_atomics(counts, item->name));
         if (more == 0)
             run_for_counts(g, shape, is_aim(item) ? COUNTS : NUMBERS);
     }
@@ -678,6 +703,87 @@ static char *plain(double value) // 12345, 66.7
     return value == floor(value) && fabs(value) < 1e15 ? text("%.0f", value) : text("%.3g", value);
 }
 
+// ---- Evidence -----------------------------------------------------------------------------------
+
+static bool launch_for_use(void *of, struct grade_case *cases, int count,
+                           const struct ablation *ablation, uint64_t most, struct reply *reply,
+                           char **out, char **why)
+{
+    struct grading *g = of;
+
+    begin_group(g, "used");
+    g->ablation = ablation;
+    g->most = most;
+    bool ended = launch_cases(g, cases, count, 0, true, reply, out, why);
+    g->ablation = NULL;
+    return ended;
+}
+
+static const struct use *use_in(struct grading *g, enum spoils what)
+{
+    if (!g->used[what].known)
+        g->used[what] = use_of(what, launch_for_use, g);
+    return &g->used[what];
+}
+
+#define UNSEEN "whether that was used could not be seen:"
+
+// Why a limit from above is not paid, new: the work is not done for which there would be less of what it limits.
+// NULL: it is.
+static char *work_left_out(struct grading *g, const struct item *item)
+{
+    static const double LEAST_FLOPS = 0.75, MOST_SECTORS = 1.5; // of those of the lab's own program
+    const struct counts *counts = counted_at(g, shape_of(item), true);
+    struct shape shape;
+    char why[8];
+
+    if (!counts) {
+        run_for_counts(g, shape_of(item), COUNTS);
+        counts = counted_at(g, shape_of(item), true);
+    }
+    shape_parse(shape_of(item), &shape, why, sizeof why);
+    if (!counts)
+        return text("no run there stores every output");
+    const struct work own = work_of_the_lab(&shape);
+    const uint64_t sectors = counts->global_load_sectors + counts->global_atomic_sectors;
+    if ((double)sectors > MOST_SECTORS * own.load_sectors)
+        return text("it loads %s sectors from global memory, the book's program %s",
+                    plain((double)sectors), plain(round(own.load_sectors)));
+    if (own.tensor_flops == 0)
+        return NULL;
+    const struct use *use = use_in(g, SPOIL_PRODUCTS);
+    const double flops = (double)counts->tensor_flops * use->share;
+    if (use->why)
+        return text("%s %s", UNSEEN, use->why);
+    if (flops >= LEAST_FLOPS * own.tensor_flops)
+        return NULL;
+    return text("its outputs hang on %s flops of tensor cores, the book's on %s", plain(flops),
+                plain(own.tensor_flops));
+}
+
+// An aim is paid as far as what it counts was used, and its outputs change with Q, with K and with V.
+static void hold_to_use(struct grading *g, const struct item *item, double value, struct outcome *o)
+{
+    enum spoils what = SPOIL_PRODUCTS;
+    char *why = NULL;
+    double used = value;
+
+    if (item->limit.relation == AT_MOST)
+        why = work_left_out(g, item);
+    else if (spoils_for(item->name, &what))
+        used = value * use_in(g, what)->share;
+    if (!why && use_in(g, what)->why)
+        why = text("%s %s", UNSEEN, use_in(g, what)->why);
+    if (!why && !use_in(g, what)->depends)
+        why = text("its outputs do not change with Q, with K and with V");
+    if (!why && used == value)
+        return;
+    o->share = why ? 0 : share_reached(item, used);
+    o->passed = !why && limit_kept(used, item->limit);
+    o->said = why ? text("%s, but %s", o->said, why)
+                  : text("%s, of which its outputs hang on %s", o->said, plain(round(used)));
+}
+
 static struct outcome of_number(struct grading *g, const struct item *item)
 {
     struct outcome o = {0};
@@ -690,6 +796,8 @@ static struct outcome of_number(struct grading *g, const struct item *item)
     o.passed = limit_kept(value, item->limit);
     o.share = share_reached(item, value);
     o.said = isnan(value) ? why : text("%s", plain(value));
+    if (is_aim(item) && o.share > 0 && on < 0)
+        hold_to_use(g, item, value, &o);
     return o;
 }
 

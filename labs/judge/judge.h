@@ -10,6 +10,7 @@
 //   talk.c      the judge's end of that pipe
 //   cases.c     inputs from the secret seed, the reference, what is right
 //   lab.c       the lab at hand: its sheet (labs/sheet/)
+//   used.c      whether what an aim counts was used
 //   items.c     one submission, item by item, to a result (JSON)
 //   footprint.c the resources of a sheet, from what the runner has measured
 //   search.c    a program that searches: what it asks for
@@ -191,7 +192,7 @@ void launches_free(struct known_launches *k);
 
 // ---- The runner ---------------------------------------------------------------------------------
 
-enum { RUNNER_SECONDS = 150 }; // of CPU time, that all cases of a submission may take
+enum { RUNNER_SECONDS = 300 }; // of CPU time, that all cases of a submission may take
 
 struct runner {
     struct box box;
@@ -247,6 +248,14 @@ int secret_between(int least, int most, uint64_t drawn);
 
 void case_make(struct grade_case *c, const char *shape, float softmax_scale, enum input input,
                uint64_t seed);
+// The same with a seed for each of the tensors.
+enum tensor { TENSOR_Q, TENSOR_K, TENSOR_V, TENSORS };
+void case_make_of(struct grade_case *c, const char *shape, float softmax_scale, enum input input,
+                  const uint64_t seeds[TENSORS]);
+// Cases that differ from one another in all tensors, or in one: of case `i` the tensors' seeds, out of `seeds`. From
+// the first the next three differ in V, K and Q.
+enum { CASES_MIXED = 4 };
+void mixed_seeds(int i, const uint64_t seeds[], uint64_t of[TENSORS]);
 // Lays out a cache as a submission wants it. Slots without a token are NaN, or, if they are stale, hold
 // what looks like one.
 void case_lay_out(struct grade_case *c, const struct places *places, bool stale);
@@ -274,6 +283,30 @@ struct searches {
 // submission, none of which is run where one was late already.
 struct searches search_journal(struct submission *s);
 struct searches search_drawn(struct submission *s, bool late);
+
+// ---- Evidence (used.c) --------------------------------------------------------------------------
+
+// Launches cases in turn, in a process that has run none before, and spoils what the ablation says; whether they came
+// to an end. most: warp instructions of a launch; 0: as ever. A fault: reply->verdict.
+typedef bool launch_ablated(void *of, struct grade_case *cases, int count,
+                            const struct ablation *ablation, uint64_t most, struct reply *reply,
+                            char **out, char **why);
+
+struct use {
+    bool known;
+    bool depends; // outputs change with Q, with K and with V
+    double share; // of the executions, those that some output hangs on: 0 to 1
+    char *why;    // it could not be seen, for a launch was not run to its end; or NULL
+};
+struct use use_of(enum spoils what, launch_ablated *launch, void *of);
+// What is spoiled to see whether that which a counter or a resource counts is used; false: nothing can be.
+bool spoils_for(const char *name, enum spoils *what);
+
+// What the lab's own program does at a shape, NULL: mission; of one that has no record nothing, and INFINITY sectors.
+struct work {
+    double tensor_flops, load_sectors;
+};
+struct work work_of_the_lab(const struct shape *shape);
 
 // ---- Grading ------------------------------------------------------------------------------------
 

@@ -75,6 +75,8 @@ struct run_request {
     struct recorded launches[LAUNCHES_MAX];
     uint64_t budget; // warp instructions of a launch
     bool races;
+    bool ablated; // what `ablation` says is spoiled, or only counted
+    struct ablation ablation;
     bool unchecked; // what reads what nothing has written goes on, as on a GPU
     unsigned schedule;
     int threads;
@@ -161,6 +163,7 @@ struct reply {
     uint32_t printed_bytes;
     bool printed_more;
     struct counts counts;
+    uint64_t executions; // of what run_request.ablation asks for
     struct footprint footprint;
     double microseconds;      // of VERB_TIME, a launch: by the GPU's events
     double wall_microseconds; // and by the host's clock, the warm-up included

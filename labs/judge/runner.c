@@ -307,10 +307,12 @@ static const void *params_of(const struct run_request *r, const struct recorded 
 
 static void launch_all(const struct run_request *r, const union kernel_args *args)
 {
+    struct ablation ablation = r->ablation;
     char *steps = (char *)(r + 1);
     struct line_counts *lines = NULL;
     size_t line_count = 0;
 
+    ablation.executions = reply.executions; // of the sets before
     for (int i = 0; i < r->launch_count && reply.verdict == DONE && !reply.raced_out; ++i) {
         const struct recorded *l = &r->launches[i];
         take_steps(steps + (i ? l[-1].steps : 0), steps + l->steps);
@@ -326,6 +328,7 @@ static void launch_all(const struct run_request *r, const union kernel_args *arg
             .threads = r->threads,
             .schedule = r->schedule,
             .budget = r->budget,
+            .ablation = r->ablated ? &ablation : NULL,
             .check = !r->unchecked,
             .races = r->races,
             .reports = REPORTS_MAX,
@@ -334,7 +337,9 @@ static void launch_all(const struct run_request *r, const union kernel_args *arg
             .print_bytes = sizeof reply.printed + 1, // one more: that there was more is told
         };
         struct fault first = {0};
-        if (launch_run(&launch, &reply.counts, &lines, &line_count, &first))
+        bool good = launch_run(&launch, &reply.counts, &lines, &line_count, &first);
+        reply.executions = ablation.executions;
+        if (good)
             continue;
         note(first.kind, first.text);
         // By the simulator's words for it: nothing but one more run hangs on them.

@@ -21,7 +21,8 @@ def one(value):
 
 
 class Plan:
-    def __init__(self, q, k, v, scales):
+    def __init__(self, q, k, v, scales, kept):
+        self.kept = kept  # what the plan is found by: while it is there, no other tensor has its address
         self.handle = cudnn.create_handle()
         fp8, fp32 = cudnn.data_type.FP8_E4M3, cudnn.data_type.FLOAT
         graph = cudnn.pygraph(io_data_type=fp8, intermediate_data_type=fp32, compute_data_type=fp32,
@@ -59,7 +60,8 @@ class Plan:
 def attention(q, k, v, q_scales, k_scales, v_scales):
     key = (tuple(q.shape), q_scales.data_ptr())  # the scales are those of one set of inputs
     if key not in plans:
-        plans[key] = Plan(q, k, v, [scales[:1].reshape(1, 1, 1, 1).clone() for scales in (q_scales, k_scales, v_scales)])
+        scales = [s[:1].reshape(1, 1, 1, 1).clone() for s in (q_scales, k_scales, v_scales)]
+        plans[key] = Plan(q, k, v, scales, q_scales)
     return plans[key].run(q, k, v), plans[key].out_scale
 
 

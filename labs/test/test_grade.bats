@@ -108,10 +108,11 @@ print(*[i["name"] for i in json.load(open(sys.argv[1]))["items"]
         keeps-little counts-cases counts-ctas races-between-ctas races-when-long meets-when-long opens-rings \
         lto-options writes-init overwrites-inputs scratch includes-devices long-name forks constructor \
         caches-output sleeps floods-record asks-the-date many-ctas meets-all-over alias-of-a-runtime-function \
-        alias-of-its-own stores-by-the-runtime allocates-scratch managed-memory
+        alias-of-its-own stores-by-the-runtime allocates-scratch managed-memory \
+        idle-copies copies-beside cache-empty-ctas
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $output == *"31 submissions are graded as they say" ]]
+    [[ $output == *"34 submissions are graded as they say" ]]
 }
 
 @test "cheats that only hidden cases find, and one that is right in all of them" {

@@ -49,6 +49,7 @@ pytorch() {
 #!/bin/bash
 echo "\$*" >pytorch.arguments
 while read -r shape backend mode samples; do
+    [[ \$shape != */* ]] || echo "\$shape" >>pytorch.shapes
     case "\$shape \$mode" in
     "hello ") echo '{"torch": "9.9", "cudnn": 1}' ;;
     *" check") echo '${1:-$check}' ;;
@@ -106,6 +107,28 @@ refused() { # STATUS TEXT
     # one to be checked, one in each way to choose the samples, then six rounds of each way
     [ "$(cut -d' ' -f1 build/ch10_two.asked | xargs -n1 | sort | uniq -c | xargs)" = "8 cold 7 graph 7 plain" ]
     [ -z "$(ls build/board)" ]
+}
+
+@test "several kinds of inputs: all contestants on each of them, the others than the first by graphs only" {
+    program ch03_one 20 22 25
+    pytorch
+    board OUT.json --programs ch03_one --inputs normal,peaky
+    [ "$status" -eq 0 ]
+    [[ $output == *"mission  B2 H8 S512, peaky inputs: p50 in us"* ]]
+    grep -q -- '--inputs peaky --time-inputs peaky' build/ch03_one.arguments
+    said first_inputs normal
+    said shapes.mission.entries.ch03_one.cold.p50_us 25.0
+    said shapes.mission.inputs.peaky.entries.ch03_one.graph.p50_us 20.0
+    said shapes.mission.inputs.peaky.entries.ch03_one.over_flash.median 0.5
+    said shapes.mission.inputs.peaky.best.name ch03_one
+    run -1 said shapes.mission.inputs.peaky.entries.ch03_one.cold.p50_us 25.0
+    [ "$(sort -u pytorch.shapes | xargs)" = "mission/normal mission/peaky" ]
+    board OUT.json --programs ch03_one --inputs normal,odd
+    refused 2 '--inputs: "odd" is none of normal, mean, peaky, sink, rising, falling'
+    board OUT.json --programs ch03_one --inputs peaky,peaky
+    refused 2 '--inputs: "peaky" is there twice'
+    run build/scoreboard --programs ch03_one --shapes 1x2x512q4p16 --inputs peaky
+    refused 2 '1x2x512q4p16 is a cache, which is timed with normal inputs only'
 }
 
 @test "a contestant in a Python file is on the board, and is neither a stage nor PyTorch's" {

@@ -1,7 +1,7 @@
 // scoreboard.c: every stage and PyTorch's attention on one GPU, in one run.
 //
 //   scoreboard [OUT.json] [my.cu] [--shapes LIST] [--programs LIST] [--backends LIST] [--over LIST]
-//              [--rounds N] [--contestant my.py ...] [--causal]
+//              [--inputs LIST] [--rounds N] [--contestant my.py ...] [--causal]
 //
 // All contestants of a shape are started and checked first; only then is anything timed. They are
 // timed in turn, a short batch each, and in the other order in the next round, so that a clock that
@@ -9,9 +9,10 @@
 // --help of any program say what they are). Who is wrong, before or after, has no times. What is
 // slow gets fewer rounds: SLOW_US and below. A contestant is an attention in a Python file
 // (labs/tools/pytorch --help). Each program is compared with PyTorch's and the contestants', round by
-// round, and with the programs that --over names. With --causal PyTorch's have a causal mask. The record holds
-// all of it; OUT.json is
-// plots/runs/<gpu>/scoreboard.json, or build/board/scoreboard.json with a program of your own.
+// round, and with the programs that --over names. With --causal PyTorch's have a causal mask. With several kinds
+// of --inputs each shape is run again for each further kind, in graphs only, and the record has what came of it
+// under "inputs" of the shape. The record holds all of it; OUT.json is plots/runs/<gpu>/scoreboard.json, or
+// build/board/scoreboard.json with a program of your own.
 // Exit status: 0 done, 1 something was wrong, 2 bad usage, 3 no GPU, no programs.
 #include "../driver/lab.h"
 
@@ -48,7 +49,9 @@ struct entry {
 
 static struct entry entries[MAX_ENTRIES];
 static struct shape shapes[MAX_SHAPES];
-static int entry_count, shape_count, rounds = 9, wrong_ones;
+static const char
+    *kinds[INPUT_KINDS_ALL]; // of inputs; of all but the first, replayed graphs are timed only
+static int entry_count, shape_count, kind_count, kind, rounds = 9, wrong_ones;
 static struct process pytorch;
 static bool pytorch_here, causal;
 static json_t *board, *device;
@@ -57,8 +60,8 @@ static json_t *board, *device;
 
 static const char usage[] =
     "usage: labs/tools/scoreboard [OUT.json] [my.cu] [--shapes LIST] [--programs LIST]\n"
-    "                       [--backends LIST] [--over LIST] [--rounds N] [--contestant my.py]\n"
-    "                       [--causal]";
+    "                       [--backends LIST] [--over LIST] [--inputs LIST] [--rounds N]\n"
+    "                       [--contestant my.py] [--causal]";
 
 static bool ends_with(const char *word, const char *ending)
 {
@@ -147,6 +150,21 @@ static void add_shape(const char *name)
             fail(EXIT_USAGE, "--shapes: \"%s\" is there twice", name);
 }
 
+static void add_kind(const char *name)
+{
+    for (int k = 0; k < INPUT_KINDS_ALL; ++k) {
+        if (strcmp(input_kind_name((enum input_kind)k), name) != 0)
+            continue;
+        for (int i = 0; i < kind_count; ++i)
+            if (strcmp(kinds[i], name) == 0)
+                fail(EXIT_USAGE, "--inputs: \"%s\" is there twice", name);
+        kinds[kind_count++] = input_kind_name((enum input_kind)k);
+        return;
+    }
+    fail(EXIT_USAGE, "--inputs: \"%s\" is none of normal, mean, peaky, sink, rising, falling",
+         name);
+}
+
 // A program of the reader's own, compiled as the book's are.
 static void add_student(const char *source)
 {
@@ -170,7 +188,7 @@ static void add_student(const char *source)
 
 static const char *parse(int argc, char **argv)
 {
-    const char *out = NULL, *student = NULL, *programs = NULL, *over = NULL;
+    const char *out = NULL, *student = NULL, *programs = NULL, *over = NULL, *inputs = "normal";
 #define SHAPE(name, ...) "," #name
     static const char named[] =
 #include "workbench/shapes.def"
@@ -185,6 +203,7 @@ static const char *parse(int argc, char **argv)
                                               : strcmp(word, "--programs") == 0 ? &programs
                                               : strcmp(word, "--backends") == 0 ? &backends
                                               : strcmp(word, "--over") == 0     ? &over
+                                              : strcmp(word, "--inputs") == 0   ? &inputs
                                                                                 : NULL;
         if (strcmp(word, "--help") == 0) {
             puts(usage);
@@ -212,6 +231,11 @@ static const char *parse(int argc, char **argv)
         }
     }
     for_each("--shapes", shape_list, add_shape);
+    for_each("--inputs", inputs, add_kind);
+    for (int i = 0; i < shape_count; ++i)
+        if (shapes[i].page && strcmp(inputs, "normal") != 0)
+            fail(EXIT_USAGE, "--inputs: %s is a cache, which is timed with normal inputs only",
+                 shapes[i].name);
     if (!programs || !*programs)
         fail(EXIT_MACHINE, "no program is built: type make all");
     for_each("--programs", programs, add_program);
@@ -259,9 +283,10 @@ static void stop(struct entry *entry)
 static json_t *ask(struct entry *entry, const struct shape *shape, const char *mode, int samples)
 {
     if (entry->backend)
-        return process_ask(&pytorch,
-                           text("%s %s %s %d", shape->name, entry->backend, mode, samples),
-                           ANSWER_SECONDS);
+        return process_ask(
+            &pytorch,
+            text("%s/%s %s %s %d", shape->name, kinds[kind], entry->backend, mode, samples),
+            ANSWER_SECONDS);
     return process_ask(&entry->child, text("%s %d", mode, samples), CHECK_SECONDS);
 }
 
@@ -282,7 +307,9 @@ static void start_programs(const struct shape *shape)
                            "--seeds",
                            "0",
                            "--inputs",
-                           "normal",
+                           (char *)kinds[kind],
+                           "--time-inputs",
+                           (char *)kinds[kind],
                            "--iters",
                            text("%d", MOST_SAMPLES),
                            "--warmup",
@@ -344,6 +371,8 @@ static bool is_slow(const struct entry *entry)
 
 static bool is_asked(const struct entry *entry, int mode)
 {
+    if (kind > 0)
+        return mode == GRAPH;
     return mode != PLAIN_LAUNCHES || entry->times[GRAPH][0] < PLAIN_US;
 }
 
@@ -532,13 +561,19 @@ static void keep(const struct shape *shape, json_t *clock)
     for (int i = 0; i < entry_count; ++i)
         json_object_set_new(said, entries[i].name, entries[i].said);
     json_object_set_new(kept, "entries", said);
-    json_object_set_new(at(board, "shapes"), shape->name, kept);
+    if (kind == 0) {
+        if (kind_count > 1)
+            json_object_set_new(kept, "inputs", json_object());
+        json_object_set_new(at(board, "shapes"), shape->name, kept);
+        return;
+    }
+    json_object_set_new(at(at(at(board, "shapes"), shape->name), "inputs"), kinds[kind], kept);
 }
 
 static void show(const struct shape *shape)
 {
-    printf("\n%s%s%s  B%d H%d S%d: p50 in us\n", BOLD, shape->name, PLAIN, shape->batch,
-           shape->heads, shape->seq_len);
+    printf("\n%s%s%s  B%d H%d S%d, %s inputs: p50 in us\n", BOLD, shape->name, PLAIN, shape->batch,
+           shape->heads, shape->seq_len, kinds[kind]);
     printf("  %-22s %10s %10s %10s %10s %9s\n", "", "graph", "plain", "cold L2", "error",
            "x flash");
     for (int i = 0; i < entry_count; ++i) {
@@ -607,6 +642,21 @@ static char *default_path(void)
     return text("plots/runs/%s/scoreboard.json", gpu);
 }
 
+// One shape with one kind of inputs, from the start of every program to its place in the record.
+static void run_all(const struct shape *shape)
+{
+    start_programs(shape);
+    check_all(shape);
+    choose_samples(shape);
+    time_all(shape);
+    json_t *clock = clocks();
+    for (int k = 0; k < entry_count; ++k)
+        check_again(&entries[k], shape);
+    keep(shape, clock);
+    show(shape);
+    fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
     char why[512];
@@ -624,20 +674,12 @@ int main(int argc, char **argv)
                       "slow_us", SLOW_US, "plain_us", PLAIN_US, "source_hashes", "shapes");
     if (causal)
         json_object_set_new(board, "mask", json_string("causal"));
+    if (kind_count > 1 || strcmp(kinds[0], "normal") != 0)
+        json_object_set_new(board, "first_inputs", json_string(kinds[0]));
     start_pytorch();
-    for (int i = 0; i < shape_count; ++i) {
-        const struct shape *shape = &shapes[i];
-        start_programs(shape);
-        check_all(shape);
-        choose_samples(shape);
-        time_all(shape);
-        json_t *clock = clocks();
-        for (int k = 0; k < entry_count; ++k)
-            check_again(&entries[k], shape);
-        keep(shape, clock);
-        show(shape);
-        fflush(stdout);
-    }
+    for (int i = 0; i < shape_count; ++i)
+        for (kind = 0; kind < kind_count; ++kind)
+            run_all(&shapes[i]);
     if (pytorch_here) {
         struct output output = process_finish(&pytorch, ANSWER_SECONDS);
         output_free(&output);

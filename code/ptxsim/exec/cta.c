@@ -162,6 +162,9 @@ static void start_one(struct cta *cta)
     if (cta->film)
         describe_matrices(cta);
     cta->watched = cta->trace || cta->written || cta->races;
+    cta->singly = cta->trace || launch->ablation;
+    if (launch->ablation && launch->ablation->what == SPOIL_STORES)
+        cta->stores = launch->ablation->executions++;
     races_start(cta);
     sync_start(cta);
 }

@@ -157,8 +157,8 @@ void run_block(struct warp *w, int index)
     else
         w->group_count = 0;
     const struct op *first = &p->ops[b->first];
-    if (w->cta->trace)
-        run_recorded(w, w->file + frame, b, mask);
+    if (w->cta->singly)
+        (w->cta->trace ? run_recorded : run_ablated)(w, w->file + frame, b, mask);
     else
         run_ops(w, w->file + frame, first, first + b->count, mask);
     w->turns++;

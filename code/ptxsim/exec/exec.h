@@ -2,6 +2,7 @@
 //
 //   exec.c           runs a warp: its groups of lanes, block by block
 //   recorded.c       the same of a CTA that is traced or filmed
+//   ablate.c         the same of a CTA of which some executions are spoiled
 //   stuck.c          loops that nobody ends, deadlocks, and launches that are stopped
 //   cta.c            a CTA: storage, and the turns of its warps
 //   launch.c         a grid: CTAs over the host's threads; launch_run
@@ -56,6 +57,8 @@ bool run_warp(struct warp *w);
 
 // The operations of a basic block, with what the trace keeps of them.
 void run_recorded(struct warp *w, char *r, const struct basic_block *b, uint32_t mask);
+// The same of a launch with an ablation (ablate.c).
+void run_ablated(struct warp *w, char *r, const struct basic_block *b, uint32_t mask);
 // Tells a film how the program's matrices lie in registers.
 void describe_matrices(const struct cta *cta);
 

@@ -335,6 +335,8 @@ static void prepare_workers(struct run *run)
     const struct program *p = run->program;
     long cores = launch->threads > 0 ? launch->threads : sysconf(_SC_NPROCESSORS_ONLN);
     run->worker_count = cores < 1 ? 1 : cores > 256 ? 256 : (uint64_t)cores;
+    if (launch->ablation) // or the order of its executions would be the machine's
+        run->worker_count = 1;
     if (run->worker_count > run->ctas / run->size)
         run->worker_count = run->ctas ? run->ctas / run->size : 1;
     run->workers = checked_alloc(calloc(run->worker_count, sizeof *run->workers));

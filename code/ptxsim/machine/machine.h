@@ -119,7 +119,9 @@ struct cta {
     uint64_t progress; // arrivals at mbarriers and phases seen
     uint64_t idle;     // rounds in which every warp only waited
     bool faulted;
-    bool watched; // accesses to shared memory are checked or traced
+    bool watched;    // accesses to shared memory are checked or traced
+    bool singly;     // each operation is looked at: it is traced, or some are spoiled
+    uint64_t stores; // SPOIL_STORES: its number among the executions
     struct fault fault;
     uint64_t rounds;
     uint64_t clock;      // the latest that one of its warps has read

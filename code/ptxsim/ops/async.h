@@ -10,6 +10,9 @@
 void copies_bind(struct warp *w, int lane, uint32_t meeting, uint32_t phase);
 // The phases before `phases` of an mbarrier are complete: writes the bytes of copies bound to them.
 void copies_arrive(struct cta *cta, uint32_t meeting, uint32_t phases);
+// How many are on their way; spoils those of them from `first` on (struct ablation).
+size_t copies_open(const struct warp *w);
+void copies_spoil(struct warp *w, size_t first);
 void copies_start(struct cta *cta);
 void copies_destroy(struct cta *cta);
 

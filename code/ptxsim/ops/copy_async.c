@@ -191,6 +191,18 @@ void copies_arrive(struct cta *cta, uint32_t meeting, uint32_t phases)
     }
 }
 
+size_t copies_open(const struct warp *w)
+{
+    return w->copies ? w->copies->count : 0;
+}
+
+void copies_spoil(struct warp *w, size_t first)
+{
+    for (size_t i = first; i < copies_open(w); ++i)
+        for (uint32_t k = 0; k < w->copies->list[i].bytes; ++k)
+            w->copies->list[i].data[k] ^= 0x80;
+}
+
 void copies_start(struct cta *cta)
 {
     for (int i = 0; i < cta->warps; ++i) {

@@ -1,5 +1,5 @@
-// test_sync.c: cp.async, mbarriers, named barriers and the clocks behind the race reports, on the
-// kernels of ptx/sync.ptx. Planted bugs in CUDA programs are in test_races.bats.
+// test_sync.c: cp.async, mbarriers, named barriers and the clocks behind the race reports, and executions that are
+// spoiled, on the kernels of ptx/sync.ptx. Planted bugs in CUDA programs are in test_races.bats.
 #include "ptx.h"
 #include "ptxsim/ops/ops.h"
 
@@ -24,6 +24,7 @@ static int end(void **state)
 
 static int notes;
 static uint64_t reports; // of the launches to come
+static struct ablation *ablation;
 static void count_note(enum fault_kind kind, const char *text)
 {
     (void)kind, (void)text;
@@ -49,8 +50,9 @@ static struct fault run_on(unsigned grid, unsigned block, unsigned schedule,
                             .threads = 2,
                             .schedule = schedule,
                             .check = true,
-                            .races = true,
+                            .races = !ablation,
                             .reports = reports,
+                            .ablation = ablation,
                             .note = count_note};
     notes = 0;
     launch_run(&launch, &counts, NULL, NULL, &fault);
@@ -383,6 +385,87 @@ static void a_flag_tells_of_a_warp(void **state)
     bad(2, 64, FAULT_RACE, no_release, "flag_of_a_cta", "");
 }
 
+// ---- Ablation -----------------------------------------------------------------------------------
+
+// Runs a text on two CTAs of a warp each and spoils one of its executions (count 1), or none; how many there were.
+static uint64_t spoil(enum spoils what, int count, uint64_t chosen, const char *text)
+{
+    struct ablation a = {.what = what, .count = count, .chosen = {chosen}};
+    for (uint32_t i = 0; i < WORDS; ++i)
+        out[i] = 1000 + i;
+    ablation = &a;
+    struct fault f = run(2, 32, 0, "few", text);
+    ablation = NULL;
+    assert_int_equal(f.kind, FAULT_NONE);
+    return a.executions;
+}
+
+// Two copies, of which one is read. Both CTAs do the same.
+static void copies_are_spoiled(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "mad.lo.u32 %r1, %t, 4, %s;\ncp.async.ca.shared.global [%r1], [%o], 4;\n"
+        "cp.async.ca.shared.global [%r1+128], [%o], 4;\ncp.async.wait_all;\n"
+        "ld.shared.u32 %r0, [%r1];\nst.global.u32 [%o+256], %r0;";
+    assert_int_equal(spoil(SPOIL_COPIES, 0, 0, text), 4);
+    assert_int_equal(out[64 + 5], 1005);
+    spoil(SPOIL_COPIES, 1, 2, text);
+    assert_int_equal(out[64 + 5], 1005 ^ 0x80808080);
+    spoil(SPOIL_COPIES, 1, 3, text);
+    assert_int_equal(out[64 + 5], 1005);
+    assert_int_equal(spoil(SPOIL_PRODUCTS, 1, 0, text), 0);
+}
+
+// 16 times 1 x 1.
+static void products_are_spoiled(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "mov.b32 %r0, 0x3c003c00;\nmov.b32 %r5, 0;\n"
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r1,%r2,%r3,%r4}, "
+        "{%r0,%r0,%r0,%r0}, {%r0,%r0}, {%r5,%r5,%r5,%r5};\n"
+        "st.global.v4.u32 [%out+256], {%r1,%r2,%r3,%r4};";
+    const uint32_t minus_16 = 0xc1800000, all[] = {minus_16, minus_16, minus_16, minus_16};
+    assert_int_equal(spoil(SPOIL_PRODUCTS, 0, 0, text), 2);
+    assert_int_equal(out[64], 0x41800000);
+    spoil(SPOIL_PRODUCTS, 1, 1, text);
+    assert_memory_equal(out + 64, all, sizeof all);
+}
+
+// The result of an operation that has one, the update of another; in shared memory neither.
+static void atomics_are_spoiled(void **state)
+{
+    (void)state;
+    static const char text[] = "st.shared.u32 [%s], %t;\natom.global.add.u32 %r0, [%out], 1;\n"
+                               "st.global.u32 [%o+256], %r0;\nred.global.add.u32 [%out+4], 1;\n"
+                               "atom.shared.add.u32 %r1, [%s], 1;";
+    assert_int_equal(spoil(SPOIL_ATOMICS, 1, 2, text), 4);
+    assert_int_equal(out[0], 1064);
+    assert_int_equal(out[64], ~(1000u + 32));
+    assert_int_equal(out[1], 1065);
+    spoil(SPOIL_ATOMICS, 1, 1, text);
+    assert_int_equal(out[64], 1032);
+    assert_int_equal(out[1], 1033);
+}
+
+// Those of one CTA, also where an address could be of any space; and no store to shared memory.
+static void stores_are_spoiled(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "mov.u32 %r0, %ctaid.x;\nmul.wide.u32 %x0, %r0, 128;\nadd.u64 %x0, %x0, %o;\n"
+        "mad.lo.u32 %r1, %t, 4, %s;\nst.shared.u32 [%r1], %t;\nld.shared.u32 %r2, [%r1];\n"
+        "st.global.u32 [%x0+256], %r2;\nst.u32 [%x0+128], %r2;";
+    assert_int_equal(spoil(SPOIL_STORES, 1, 0, text), 2);
+    assert_int_equal(out[32 + 7], 1039);
+    assert_int_equal(out[64 + 7], 7); // the other's
+    assert_int_equal(out[96 + 7], 7);
+    spoil(SPOIL_STORES, 1, 1, text);
+    assert_int_equal(out[32 + 7], 7);
+    assert_int_equal(out[96 + 7], 1103);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -409,6 +492,10 @@ int main(void)
         TEST(a_line_waits_for_its_copies),
         TEST(warps_in_global_memory),
         TEST(a_flag_tells_of_a_warp),
+        TEST(copies_are_spoiled),
+        TEST(products_are_spoiled),
+        TEST(atomics_are_spoiled),
+        TEST(stores_are_spoiled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
