@@ -1253,7 +1253,7 @@ async function start() {
   showFaults();
   listen();
   window.addEventListener("hashchange", () => goTo(location.hash));
-  const wrong = film.faults.findIndex((f) => f.leads);
+  const wrong = film.faults.findIndex((f) => !f.again);
   if (wrong >= 0) showFault(wrong, film.faults[wrong].step);
   else go(view.lessons.length ? view.lessons[0].step : 0);
   goTo(location.hash);

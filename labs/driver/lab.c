@@ -319,7 +319,7 @@ static void make_film(void)
     }
     for (char *rest = output.out, *line; (line = strsep(&rest, "\n"));)
         if (*line)
-            wrap(line, printf("  "), 4);
+            wrap(nearby(line), printf("  "), 4);
     printf("  film     %s\n", lab.film);
     output_free(&output);
 }

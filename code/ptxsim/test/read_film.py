@@ -125,7 +125,7 @@ def held(said, _):
 
 def culprit(page):
     """Of the fault that a page opens at: its kind, the source lines that the sentence names, what is missing."""
-    fault = next(f for f in page["recording"]["faults"] if f.get("leads"))
+    fault = next(f for f in page["recording"]["faults"] if not f.get("again"))
     text = {f"{file.split('/')[-1]}:{line}": words for file, line, words in page["source"]}
     places = re.findall(r"line ([^ ,]+:\d+)", fault["sentence"])
     missing = r"A \w+ is missing( \(__\w+\(\)(, or an mbarrier)?\)| \([\w.]+\))?"
