@@ -297,7 +297,7 @@ assert {"file": sys.argv[1], "line": int(sys.argv[2])}.items() <= lines[0].items
 
 @test "./lab3 my.cu judges another program, and shows nvcc's errors" {
     cp code/ch03_wmma_qk.cu "$BATS_TEST_TMPDIR/mine.cu"
-    run ./lab3 --on simulator --shapes small --seeds 0 "$BATS_TEST_TMPDIR/mine.cu"
+    run ./lab3 --on simulator --shapes small --seeds 0 --all "$BATS_TEST_TMPDIR/mine.cu"
     [ "$status" -eq 0 ]
     [[ "$output" == *"mine"*"1 of 1 right"* ]]
     sed -i 's/mma_sync(/mma_sink(/' "$BATS_TEST_TMPDIR/mine.cu"

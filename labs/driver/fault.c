@@ -48,6 +48,14 @@ static bool ask_film(const char *shape, int schedule, char *lines[3])
     return output.status == 0 && lines[2] && *lines[2];
 }
 
+// Whether a kind of fault is what the lab has seen. Of a kernel that was stopped only why it was: whatever else it
+// does comes round again and again. One that ends is stopped in a film alone, whose budget is smaller.
+static bool is_of_that(const char *kind)
+{
+    bool endless = strcmp(kind, "endless") == 0;
+    return after.stopped ? endless || strcmp(kind, "deadlock") == 0 : !endless;
+}
+
 void explain_fault(int schedule)
 {
     char *lines[3];
@@ -55,10 +63,7 @@ void explain_fault(int schedule)
     film_default = lab.film_shape;
     const char *shapes[] = {lab.film_shape, after.faulty ? after.faulty : small};
     for (int i = 0; i < 2 && !after.sentence; ++i) {
-        // Of a kernel that was stopped, only why: whatever else it does comes round again and again.
-        if (!ask_film(shapes[i], schedule, lines) ||
-            (after.stopped && strcmp(lines[0], "endless") != 0 &&
-             strcmp(lines[0], "deadlock") != 0))
+        if (!ask_film(shapes[i], schedule, lines) || !is_of_that(lines[0]))
             continue;
         after.kind = text("%s", lines[0]);
         after.words = text("%s", lines[1]);

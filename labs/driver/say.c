@@ -28,6 +28,8 @@ static int kept = -1; // stdout, while nothing is said
 
 void hush(void)
 {
+    if (kept >= 0)
+        return;
     int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
     fflush(stdout);
     kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);

@@ -459,6 +459,23 @@ END
     [[ "$output" =~ ch03_wmma_qk\ +1x2x33\ +"3 of 3 right" ]]
 }
 
+@test "one shape is ragged unless others are asked for; a script's --also is beside its own shapes alone" {
+    run "$LAB/build/lab" --lab 3 --on simulator
+    [ "$status" -eq 0 ]
+    [[ "$output" == *" small "*" 1x2x77 "*" mission "* ]]
+    run "$LAB/build/lab" --lab 3 --shapes small --also 1x2x33 --on simulator
+    [[ "$output" == *" 1x2x33 "*" small "* && "$output" != *"1x2x77"* ]]
+    run "$LAB/build/lab" --lab 3 --shapes small --also 1x2x33 --on simulator --shapes mission
+    [[ "$output" == *" mission "* && "$output" != *"1x2x33"* ]]
+}
+
+@test "a program that is wrong has no comparison beside it" {
+    touch "$LAB/build/ch03_wmma_qk.wrong"
+    run lab3 --on simulator
+    [ "$status" -eq 1 ]
+    [[ "$output" != *"warp instructions"* && "$output" != *"Speedup"* && "$output" != *"Evidence"* ]]
+}
+
 @test "a shape beyond memory stops with the program's own line" {
     touch "$LAB/build/ch02_scalar.machine"
     run lab3 --on simulator
@@ -509,7 +526,7 @@ END
     [ "$status" -eq 0 ]
     [ -z "$(awk 'length > 80' <<<"$output")" ]
     local option
-    for option in on shapes seeds inputs rounds quick profile film film-shape film-values film-cta watch hint record; do
+    for option in on shapes seeds inputs rounds quick profile film film-shape film-values film-cta all watch hint record; do
         [[ "$output" == *"--$option"* ]]
     done
 }

@@ -9,7 +9,7 @@ setup() {
 @test "each mistake can be made in today's program, and changes it" {
     local lab name
     for lab in 4 10; do
-        [ "$(labs/fixtures/mistake $lab | wc -l)" -eq 8 ]
+        [ "$(labs/fixtures/mistake $lab | wc -l)" -ge 8 ]
         for name in $(labs/fixtures/mistake $lab); do
             labs/fixtures/mistake $lab "$name" >"$BATS_TEST_TMPDIR/my.cu"
             run -1 cmp -s "code/$(code/tools/stages $lab program).cu" "$BATS_TEST_TMPDIR/my.cu"

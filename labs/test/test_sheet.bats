@@ -48,8 +48,23 @@ $1\\
     [[ "$output" =~ "registers <= 64 "\ +"5 of  5  ok" ]]
     [[ "$output" =~ "warp_instructions <= 999 at small "\ +"0 of 10  FAIL: 1,000" ]]
     [[ "$output" =~ "together "\ +"60 of 100, and 30 open" ]]
+    [[ "$output" == *"RIGHT: every gate passed; 60 of the 70 points that can be seen here"* && "$output" != *GREEN* ]]
+    [ "${#lines[@]}" -le 40 ]
+    [[ "$output" != *"Resources"* && "$output" != *"Evidence"* ]]
+    judge --all "$my"
+    [[ "$output" == *"Resources"*"Evidence"* ]]
+    judge "$my"
     [[ $(tr -s "\n " "  " <<<"$output") =~ "warp_instructions, 10 points: warp_instructions <= 999 at small, and it is 1,000" ]]
     [[ "$output" != *"task 1"* ]]
+}
+
+@test "on a GPU the times of a right kernel are on the screen, too" {
+    echo 150 >"$LAB/build/ch02_scalar.times"
+    echo 100 >"$LAB/build/student/my.times"
+    run lab3 --on gpu --rounds 6 "$my"
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"Speedup"*"150.0 -> 100.0 us"*"FAST: "* ]]
+    [[ "$output" != *"Resources"* && "$output" != *"Evidence"* ]]
 }
 
 @test "wrong: nothing but the open items, the open task's line, its first hint" {

@@ -171,6 +171,24 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     [[ "$fault" == uninitialised$'\t'"$(line_of_case uninitialised)"$'\t'*"A write is missing before line "* ]]
 }
 
+@test "an address that leads nowhere by its line, and a barrier in a branch: the sentence without a page, too" {
+    local line
+    film_case bounds
+    line=$(line_of_case bounds)
+    [[ "$fault" == "out of bounds"$'\t'"$line"$'\t'*"An address is wrong at line races_cases.cu:$line, \`out[t] = in["*"\`: warp 0, lane 0 reads 4 bytes at 0x"*", 0 bytes past the end of the allocation of "*" bytes. Look at the index; "* ]]
+    film_case divergent
+    line=$(line_of_case divergent)
+    [[ "$fault" == *"A barrier stands where not all threads come: at line races_cases.cu:$line some lanes wait, "* ]]
+    run --separate-stderr build/profile --fault "$BATS_FILE_TMPDIR/cases" divergent wrong
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 3 ]
+    [ "${lines[0]}" = "divergent barrier" ]
+    [[ "${lines[2]}" == "A barrier stands where not all threads come: "* ]]
+    run --separate-stderr build/profile --fault "$BATS_FILE_TMPDIR/cases" divergent right
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+}
+
 @test "a deadlock: who waits is on the film" {
     film_case arrivals
     spins=$(line_of_case arrivals)

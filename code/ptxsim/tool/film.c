@@ -863,6 +863,12 @@ static void explain(const json_t *kernel, const json_t *tiles, const json_t *sou
         explain_unwritten(kernel, tiles, fault, text, size);
     else if (strcmp(kind, "deadlock") == 0)
         explain_deadlock(kernel, tiles, text, size);
+    else if (strcmp(kind, "divergent barrier") == 0 && strncmp(deed_of(fault), "bar", 3) != 0)
+        snprintf(
+            text, size,
+            "Not all lanes of warp %.0f come together to %s: %s. All 32 have to execute this at "
+            "once: look at the branch or the return that some of them have taken.",
+            number_or(fault, "warp", 0), place, deed_of(fault));
     else if (strcmp(kind, "divergent barrier") == 0)
         snprintf(text, size,
                  "A barrier stands where not all threads come: at %s some lanes wait, others go "
@@ -1189,19 +1195,15 @@ static void explain_all(const json_t *kernel, const json_t *tiles, const json_t 
     }
 }
 
-// The fault that is told first: a barrier in a branch makes all that follows it, else the first.
+// The fault that is told first: the first to happen, for what follows may come of it. Of one mistake, the best example.
 static json_t *first_fault(const json_t *faults)
 {
-    json_t *fault, *first = NULL;
+    json_t *fault;
     size_t i;
-    json_array_foreach (faults, i, fault) {
-        if (json_object_get(fault, "again"))
-            continue;
-        first = first ? first : fault;
-        if (strcmp(string_or(fault, "kind", ""), "divergent barrier") == 0)
+    json_array_foreach (faults, i, fault)
+        if (!json_object_get(fault, "again"))
             return fault;
-    }
-    return first;
+    return NULL;
 }
 
 void film_page(json_t *kernel, json_t *other, const char *program, int chapter, const char *file)
