@@ -409,6 +409,8 @@ void case_lay_out(struct grade_case *c, const struct places *places, bool stale)
     size_t jobs = (size_t)(shape->batch * shape->heads);
     int *lengths = malloc((size_t)shape->batch * sizeof *lengths);
 
+    cache_image_destroy(&c->image); // of a launch before
+    free(c->inputs);
     laid_out = places;
     if (!lengths || !cache_image_create(&c->image, p, code_place, scale_place))
         fail(EXIT_MACHINE, "out of memory for a cache");
