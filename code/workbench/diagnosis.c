@@ -330,7 +330,7 @@ static void add_cause(char *words, size_t size, const char *cause)
     size_t used = strlen(words);
 
     snprintf(words + used, size - used, "%s if %s",
-             used ? ", or" : "The rows tried are what comes out", cause);
+             used ? ", or" : "Rows that are off come out just so", cause);
 }
 
 // Causes about keys, of each size that a tile may have; several tiles may leave out the same keys.

@@ -14,8 +14,8 @@ struct lab lab = {
     .seeds = "0,1,2", .rounds = 30, .iterations = 20, .hint = -1, .film_shape = "1x1x96"};
 
 static const char *shapes = "small,1x2x77,mission"; // the second is no multiple of a tile
-static const char
-    *also; // shapes beside those of a script, for which the grader has others; or NULL
+// Shapes beside those of a script, for which the grader has others; or NULL.
+static const char *also;
 
 static void usage(void)
 {

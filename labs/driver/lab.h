@@ -99,8 +99,8 @@ struct side {
     const char *hash, *commit; // as compiled into it
 };
 extern struct side before, after; // before.name is NULL in a lab without a before-program
-extern char *
-    folder; // build/labNN, of a student's NAME.cu build/labNN/NAME: work files, the chart, the record
+// Work files, the chart, the record: build/labNN, of a student's NAME.cu build/labNN/NAME.
+extern char *folder;
 extern bool on_gpu;
 extern json_t *record; // what will be written
 extern int gates_failed;
@@ -133,8 +133,8 @@ const char *search_broken(void);       // the first rule that it broke, or NULL
 const char *nearby(const char *words); // fault.c: with paths as whoever runs this would type them
 void explain_fault(int schedule); // fault.c: of the program that is judged; 0: the first schedule
 
-struct
-    score { // of the sheet: points that are seen to be earned, that are not seen here, that there are
+// Points of the sheet: that are seen to be earned, that are not seen here, that there are.
+struct score {
     double got, open, total;
 };
 void show_fault(void); // fault.c: the sentence, the simulator's words, and where to watch it

@@ -272,6 +272,8 @@ static void show_rule(const struct reached *reached)
                   "right.",
                   lab.only_search ? "A rule is broken" : "Outputs are wrong"),
              printf("  "), 2);
+    else if (!lab.only_search)
+        wrap("The grader also asks whether outputs hang on what an aim counts.", printf("  "), 2);
 }
 
 // What an item pays; *open: that is not seen here.
