@@ -45,7 +45,7 @@ static const char help[] =
     "  --jobs N          submissions at a time; default: one a core. Never more than there is\n"
     "                    memory for, 4.25 GiB each\n"
     "  --wall SECONDS    that a submission may take by the clock, all that is done with it\n"
-    "                    together; default: 600, more on a busy machine\n"
+    "                    together; default: 900, more on a busy machine\n"
     "  --fresh           grade again what was graded before\n"
     "  --item NAME       of a folder that was graded before: this item anew, and all others\n"
     "                    as they were\n"
