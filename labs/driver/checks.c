@@ -221,7 +221,7 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
         double error = number_at(check, "rel_head");
         passed += json_is_true(at(check, "pass"));
         if (!how)
-            how = string_or(check, "how", NULL);
+            how = string_or(check, "how", string_or(check, "fault", NULL));
         worst = error <= worst ? worst : error; // a NaN stays
         double share = error / number_at(check, "rounded_p.rel_head");
         closest = share > closest ? share : closest; // not for a NaN
