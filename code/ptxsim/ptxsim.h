@@ -214,8 +214,8 @@ struct launch {
     // NULL: they may ask for nothing.
     void (*child)(const struct child *child);
     bool early; // it may begin before the kernel before it has ended: until griddepcontrol.wait
-    struct ablation
-        *ablation;           // NULL: nothing is spoiled; else one thread of the host runs all CTAs
+    // NULL: nothing is spoiled. Else one thread of the host runs all CTAs.
+    struct ablation *ablation;
     struct touched *touched; // gets what it touches of memory that is noted; NULL: nobody asks
 };
 

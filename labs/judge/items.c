@@ -37,11 +37,11 @@ struct grading {
     json_t *raced;           // cases of other items in which a race was seen, as cases of `races`
     char *printed;           // by the kernels, in the first case
     struct use used[SPOILS]; // by what was spoiled
-    const struct ablation
-        *ablation;     // of the launches at hand, in which no races are looked for; or NULL
-    uint64_t most;     // warp instructions of such a launch; 0: as of any other
-    const char *group; // of the cases at hand
-    int failed;        // of them
+    // Of the launches at hand, in which no races are looked for; or NULL.
+    const struct ablation *ablation;
+    uint64_t most;                      // warp instructions of such a launch; 0: as of any other
+    const char *group;                  // of the cases at hand
+    int failed;                         // of them
     struct searches searches[SEARCHED]; // of a lab that searches; no cases: not yet
     bool wrong_when_timed;              // on a GPU: whatever it was in the simulator
     char *first;                        // failure of them
@@ -174,8 +174,8 @@ static uint64_t budget_of(const struct shape *shape)
     return (uint64_t)fmax(PAIR_BUDGET * pairs, LEAST_BUDGET);
 }
 
-// Whether slots without a token look like one: in every other hidden case. (And where something is spoiled: outputs that
-// are NaN hang on nothing.)
+// Whether slots without a token look like one: in every other hidden case. (Where something is spoiled, they always
+// do: outputs that are NaN before and after would hang on nothing.)
 static bool is_stale(const struct grading *g, const struct grade_case *c)
 {
     return strcmp(g->group, "hidden") == 0 &&
