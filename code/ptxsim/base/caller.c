@@ -100,7 +100,10 @@ static bool line_at(uint64_t instruction, char *text, size_t size)
              sizeof place) ||
         is_foreign(place))
         return false;
-    place[strcspn(place, "\n ")] = 0;
+    place[strcspn(place, "\n")] = 0;
+    char *more = strstr(place, " (discriminator "); // which of a line's blocks
+    if (more)
+        *more = 0;
     snprintf(text, size, "%s", source_path(place));
     return true;
 }

@@ -1,6 +1,8 @@
 # Planted bugs of the order between streams, and between the device and the host: each is reported with the lines
 # of both parties, and a right version of it has no report. The programs are in streams_cases.cu.
 
+bats_require_minimum_version 1.5.0
+
 setup_file() {
     cd "$BATS_TEST_DIRNAME/../../.."
     export LD_LIBRARY_PATH=$PWD/build/ptxsim CASES=code/ptxsim/test/streams_cases.cu
@@ -52,6 +54,28 @@ expect() {
     expect staging "writes byte 0 of 4096 bytes of pinned memory"
 }
 @test "managed memory: the host may have what the kernel has not" { expect managed "the host, $CASES"; }
+@test "the host's line is named whole in a folder with a space and an umlaut" {
+    mkdir "$BATS_TEST_TMPDIR/Größe 1"
+    cat >"$BATS_TEST_TMPDIR/Größe 1/early.c" <<'END'
+#include <cuda_runtime_api.h>
+int main(void)
+{
+    char *on_device, *pinned;
+    cudaStream_t stream;
+    cudaMalloc((void **)&on_device, 4096);
+    cudaMallocHost((void **)&pinned, 4096);
+    cudaStreamCreate(&stream);
+    cudaMemset(on_device, 0, 4096);
+    cudaMemcpyAsync(pinned, on_device, 4096, cudaMemcpyDeviceToHost, stream);
+    return pinned[0] == 1;
+}
+END
+    gcc -g -isystem build/cuda/include "$BATS_TEST_TMPDIR/Größe 1/early.c" -o "$BATS_TEST_TMPDIR/early" build/ptxsim/libcudart.so.13
+    run -0 "$BATS_TEST_TMPDIR/early"
+    echo "$output"
+    [[ $output == "ptxsim: the host, $BATS_TEST_TMPDIR/Größe 1/early.c:11, reads byte 0 of 4096 bytes of pinned memory"* ]]
+    [[ $output == *"(submitted at $BATS_TEST_TMPDIR/Größe 1/early.c:10)"* ]]
+}
 @test "cudaFree of a pool's memory that is in use" { expect freed "frees memory of a pool"; }
 @test "two branches of a graph" { expect branches "in a branch of a graph"; }
 @test "a dependent launch that does not wait" { expect dependent "griddepcontrol.wait"; }
