@@ -215,14 +215,14 @@ static const char *time_format(double us)
 }
 
 // The records by the names that the book quotes them by: "h200/scoreboard", "h200/floors".
-static void print_origin(void)
+static void print_origin(bool with_floors)
 {
     const char *name = board.path + strlen(board.path);
     for (int slashes = 0; name > board.path; name--)
         if (name[-1] == '/' && ++slashes == 2)
             break;
     printf("<!-- from %.*s", (int)(strlen(name) - strlen(".json")), name);
-    if (board.floors != NULL)
+    if (with_floors && board.floors != NULL)
         printf(" %.*s/floors", (int)strcspn(name, "/"), name);
     puts(" -->");
 }
@@ -232,7 +232,7 @@ static void print_origin(void)
 static void scoreboard_table(void)
 {
     double best[NAMED_SHAPES];
-    print_origin();
+    print_origin(true);
     printf("| |");
     for (int s = 0; s < NAMED_SHAPES; s++) {
         printf(" %s |", named_shapes[s].name);
@@ -323,7 +323,7 @@ static void inputs_table(void)
         {"`long`, µs", 2, false}, {"`huge`, µs", 3, false}, {"`long`, error, 10⁻⁴", 2, true}};
     enum { KINDS = sizeof kinds / sizeof *kinds };
 
-    print_origin();
+    print_origin(false);
     puts("| | normal | peaky | rising | sink |\n|---|--:|--:|--:|--:|");
     for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) {
         printf("| *%s* | | | | |\n", parts[p].title);
@@ -347,7 +347,7 @@ static void inputs_table(void)
 static void ways_table(void)
 {
     static const char *const modes[] = {"graph", "plain", "cold"};
-    print_origin();
+    print_origin(true);
     puts("| | small:" NBSP "graph | plain | cold | mission:" NBSP "graph | plain | cold |\n"
          "|---|--:|--:|--:|--:|--:|--:|");
     for (int i = 0; i < board.count; i++) {

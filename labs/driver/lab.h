@@ -29,7 +29,7 @@ enum { MAX_SHAPES = 16, MAX_PROMISES = 8, RUN_SECONDS = 600, BATCH_SECONDS = 60 
 // times the warp instructions of the program that it is compared with, and at least what takes about
 // 20 s of a core with every check (30 million a second, chapter 3's).
 enum { BUDGET_TIMES = 50, BUDGET_LEAST = 600 * 1000 * 1000 };
-// The same of what is filmed: some hundred times what the default shape takes.
+// Warp instructions that a launch may run to be filmed: some hundred times what the default shape takes.
 enum { FILM_BUDGET = 20 * 1000 * 1000 };
 
 // ---- What is asked for (arguments.c) ------------------------------------------------------------

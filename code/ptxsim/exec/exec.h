@@ -57,7 +57,7 @@ bool run_warp(struct warp *w);
 
 // The operations of a basic block, with what the trace keeps of them.
 void run_recorded(struct warp *w, char *r, const struct basic_block *b, uint32_t mask);
-// The same of a launch with an ablation (ablate.c).
+// The operations of a basic block of a launch with an ablation (ablate.c).
 void run_ablated(struct warp *w, char *r, const struct basic_block *b, uint32_t mask);
 // Tells a film how the program's matrices lie in registers.
 void describe_matrices(const struct cta *cta);
