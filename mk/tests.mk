@@ -48,8 +48,9 @@ build/tests/code/workbench/test_workbench: | build/tests/nvml.so
 build/tests/nvml.so: code/workbench/fixtures/nvml.c build/flags
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -shared -fPIC $< -o $@
 $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
-# The instruction sets are weak symbols (choose.c), for which the linker takes no object from an archive.
-$(filter build/tests/code/ptxsim/%,$(c_tests)): private take := $(patsubst %,-Wl$(comma)-u$(comma)ops_%,base avx2 avx512)
+# The instruction sets (choose.c) and the extra instructions (decode/table.c) are weak symbols, for which the linker takes
+# no object from an archive.
+$(filter build/tests/code/ptxsim/%,$(c_tests)): private take := $(patsubst %,-Wl$(comma)-u$(comma)%,ops_base ops_avx2 ops_avx512 extra_instructions)
 
 # Tests of libraries have many kernels: they are compiled as PTX only, which driver and simulator take.
 # nvcc's -O is the host's: of kernels it makes the same.
@@ -73,7 +74,7 @@ test-torch: ##5 code/torch in a fresh environment with PyTorch (3 GB)
 	$(Q)cd build/torch && venv/bin/python -m pytest -q -p no:cacheprovider ../../code/torch/test ../../labs/test/test_exchange.py
 
 # libFuzzer on the loader, the parser and the decoder; its corpus's damaged copies are in test_fuzz.
-fuzzed := code/ptxsim/test/fuzz/fuzz.c $(image) $(call sources,code/ptxsim/parse) $(call sources,code/ptxsim/decode)
+fuzzed := code/ptxsim/test/fuzz/fuzz.c $(image) $(call sources,code/ptxsim/parse) $(foreach f,decode decode/extra,$(call sources,code/ptxsim/$f))
 build/fuzz/fuzz: $(fuzzed) $(call objects,$(ptxsim)) build/flags
 	$(say) CLANG $@
 	$(Q)mkdir -p $(@D)/corpus && clang -std=c11 -D_GNU_SOURCE -g -O1 -w -fsanitize=fuzzer,address,undefined \
@@ -95,7 +96,7 @@ build/tests/code/ptxsim/test/test_counts: | build/tests/code/ptxsim/test/micro_k
 
 # Every opcode and random programs, compared with a GPU's record (code/ptxsim/test/coverage/).
 coverage := build/tests/coverage
-$(coverage)/generate $(coverage)/compare: $(coverage)/%: code/ptxsim/test/coverage/%.c code/ptxsim/ops/operations.def code/ptxsim/decode/opcodes.def build/flags
+$(coverage)/generate $(coverage)/compare: $(coverage)/%: code/ptxsim/test/coverage/%.c code/ptxsim/ops/operations.def code/ptxsim/decode/opcodes.def code/ptxsim/decode/extra/opcodes.def build/flags
 	$(say) CC $<
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $< -lm -o $@
 $(coverage)/include/opcodes.inc: $(coverage)/generate

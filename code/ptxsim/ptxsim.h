@@ -14,6 +14,8 @@
 //   exec/     exec.h     runs a grid: CTAs over the host's cores, the warps of a CTA in turns, the
 //                        lanes of a warp together; deadlocks; what the counters add up to
 //   cudart/   runtime.h  the replacement of libcudart.so.13
+//   ops/extra/, decode/extra/, cudart/extra/  what only other people's programs need: textures, sparse matrices,
+//                        launches by the device, the driver's library. The book's programs run without.
 //
 // tool/ has programs that read what the simulator reports, test/ the tests. Fat binaries are read by
 // code/image, which the workbench uses, too.

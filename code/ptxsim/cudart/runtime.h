@@ -11,19 +11,16 @@
 //   task.c          does pieces of work: launches, copies, fills, graphs of them
 //   streams.c       streams, events, capture
 //   properties.c    what the device can be asked
-//   libraries.c     modules that the program loads itself
 //   occupancy.c     how many CTAs an SM holds
 //   launches.c      the functions that launch
 //   variables.c     __device__ variables
 //   transfers.c     copies and fills as tasks, checked
-//   arrays.c        arrays, textures, surfaces
 //   allocations.c   memory, and whose it is
-//   pools.c         memory in the order of a stream
 //   copies.c        the functions that copy and fill
-//   graphs.c        graphs, built and launched
+//   graphs.c        captured graphs, launched
 //   tensor_map.c    cuTensorMapEncodeTiled
-//   driver.c        libcuda.so.1, the driver's library: the functions of it that ordinary programs call
-//   unsupported.c   (unsupported.def) every other function of the real library: fails by its name
+//   entry_points.c  functions of the driver's library by their names
+//   extra/          (extra.h) what only other people's programs call, on top of all this
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
 //
@@ -96,6 +93,9 @@ cudaError_t api_result(cudaError_t error);
 // Makes an error that nothing takes back: the program must end. stops: nothing is done any more.
 cudaError_t api_result_sticky(cudaError_t error, bool stops);
 
+// The driver's function of that name, of the version that cuda.h of CUDA 13 means by it; NULL: it is not here.
+void *driver_function(const char *name);
+
 // One line on stderr, with "ptxsim: " before it.
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *complained(void); // the last such line
@@ -111,7 +111,7 @@ struct binary { // one fat binary: usually one source file
     const void *fatbin;
     const char *text;      // a PTX text that the program loads itself, and no fat binary
     bool separate;         // compiled separately (-rdc=true), and linked to machine code only
-    bool loaded, unloaded; // by the program itself, while it runs (libraries.c)
+    bool loaded, unloaded; // by the program itself, while it runs (extra/libraries.c)
     struct module *module; // NULL until it is first needed
     struct image cubin;    // of the arch closest below the device's; data NULL: none
     cudaError_t error;     // why there is no module
@@ -202,18 +202,6 @@ size_t stack_limit(void);                   // cudaLimitStackSize: bytes of a th
 cudaError_t device_occupancy(struct CUkern_st *kernel, bool estimate, int threads,
                              size_t dynamic_shared, int *blocks);
 
-// ---- Arrays (arrays.c) --------------------------------------------------------------------------
-
-struct side { // one side of a copy of a box
-    char *at;
-    size_t pitch, slice; // bytes
-};
-// Bytes of an array's element.
-size_t array_element(cudaArray_const_t array);
-// The box of `extent` elements at `at`; cudaErrorInvalidValue: it does not lie in the array.
-cudaError_t array_side(cudaArray_const_t array, const struct cudaPos *at,
-                       const struct cudaExtent *extent, struct side *side);
-
 // ---- Streams ------------------------------------------------------------------------------------
 
 struct task { // a piece of work in a stream, or a node of a graph
@@ -303,7 +291,6 @@ cudaError_t kernel_order(const void *function, dim3 grid, dim3 block, void **arg
                          size_t shared, struct launch_order *order);
 cudaError_t copy_task(char *to, size_t to_pitch, const char *from, size_t from_pitch, size_t width,
                       size_t height, enum cudaMemcpyKind kind, struct task *task);
-cudaError_t copy_3d_task(const struct cudaMemcpy3DParms *params, struct task *task);
 cudaError_t fill_task(char *to, size_t pitch, unsigned value, unsigned element, size_t width,
                       size_t height, struct task *task);
 
@@ -407,6 +394,11 @@ struct CUgraphNode_st *graph_node(struct CUgraph_st *graph, struct task *task);
 cudaError_t graph_depend(struct CUgraphNode_st *node, struct CUgraphNode_st *const *on,
                          size_t count);
 void graph_remove_last(struct CUgraph_st *graph);
+// A copy whose nodes are in an order to launch them in; cudaErrorInvalidValue: there is none.
+cudaError_t graph_copy(const struct CUgraph_st *graph, struct CUgraph_st **copy);
+struct CUgraphExec_st {
+    struct CUgraph_st *graph; // its nodes in the order of the launch
+};
 cudaError_t graph_run(struct CUgraph_st *graph); // its tasks, in the order of the nodes
 void graph_free(cudaGraph_t graph);
 

@@ -19,10 +19,9 @@ static bool is_chosen(const struct ablation *a, uint64_t execution)
     return chosen;
 }
 
-// Whether an operation multiplies matrices: also one of a sparse A, which a film has no picture of.
 static bool is_product(const struct op *op)
 {
-    return op->family == FAMILY_PRODUCT || op->run == mma_sparse_op || op->inner == mma_sparse_op;
+    return op->family == FAMILY_PRODUCT || op->family == FAMILY_SPARSE_PRODUCT;
 }
 
 static void spoil_product(char *r, const struct op *op)

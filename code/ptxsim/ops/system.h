@@ -6,10 +6,6 @@
 #include "ops.h"
 
 op_fn malloc_op, free_op;
-op_fn child_params_op, child_launch_op, child_copy_op;
-op_fn device_malloc_op, device_free_op, stream_create_op, peek_error_op, get_error_op;
-op_fn set_condition_op;  // cudaGraphSetConditional
-op_fn device_success_op; // what there is nothing to do for: the result is cudaSuccess, or NULL
 
 // Where parameter `index` of the call lies.
 char *parameter(struct warp *w, const char *r, const struct op *op, int lane, int index);

@@ -7,8 +7,8 @@
 // the other. It runs under the sanitizers; an access out of bounds must be told as a fault, one in bounds
 // must go through.
 #include "ptxsim/exec/exec.h"
+#include "ptxsim/ops/extra/texture.h"
 #include "ptxsim/ops/tensor_map.h"
-#include "ptxsim/ops/texture.h"
 
 #include <sanitizer/common_interface_defs.h>
 #include <setjmp.h>
@@ -27,6 +27,7 @@ static const struct row {
     const char *name, *decoder;
 } rows[] = {
 #define OPCODE(name, decoder, ...) {name, #decoder},
+#include "ptxsim/decode/extra/opcodes.def"
 #include "ptxsim/decode/opcodes.def"
 #undef OPCODE
 };

@@ -1,7 +1,7 @@
 // arrays.c: arrays, and the textures and surfaces that kernels read and write them by. An array lies
 // in the device's memory row by row: there is no tiling to model.
-#include "ptxsim/ops/texture.h"
-#include "runtime.h"
+#include "extra.h"
+#include "ptxsim/ops/extra/texture.h"
 
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-// texture.h: textures and surfaces: what cudart/arrays.c makes and the operations read.
+// texture.h: textures and surfaces: what cudart/extra/arrays.c makes and the operations read.
 #ifndef PTXSIM_TEXTURE_H
 #define PTXSIM_TEXTURE_H
 

@@ -4,8 +4,9 @@
 // Coordinates of a linear filter are fixed-point numbers with 8 bits of fraction, as on a GPU. What
 // a kernel reads of an array that surfaces may write, or of memory, is checked as any other access.
 #include "texture.h"
-#include "address.h"
-#include "scalars.h"
+#include "extra.h"
+#include "ptxsim/ops/address.h"
+#include "ptxsim/ops/scalars.h"
 
 #include <math.h>
 #include <stdlib.h>
