@@ -59,6 +59,19 @@ which is above it" ]
     [ "$status" -eq 1 ]
     [ "$output" = "code/ptxsim/cudart/registry.c (code/ptxsim/cudart) uses binary_module of \
 code/ptxsim/cudart/kernels.c, which the header of their folder lists below it" ]
+    [ "$(grep -rl 'uses only those above it in this list' --include='*.h' code labs plots | sort | xargs)" = "code/host/host.h \
+code/ptxsim/cudart/extra/extra.h code/ptxsim/cudart/runtime.h code/ptxsim/exec/exec.h code/ptxsim/tool/tool.h \
+labs/driver/lab.h labs/sheet/sheet.h plots/series.h" ]
+}
+
+@test "a file that the list of its folder leaves out is named" {
+    scratch
+    plant code/ptxsim/exec/more.c 'int planted(void); int planted(void) { return 1; }'
+    plant code/ptxsim/decode/more.c 'int planted_where_nothing_is_listed;'
+    run code/tools/check-floors "$TREE"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [ "$output" = "code/ptxsim/exec/more.c: the header of its folder lists each file below those that it uses, and this one not" ]
 }
 
 @test "a downward use, and a use of what a folder below has too, are none" {
@@ -87,7 +100,7 @@ code/ptxsim/cudart/kernels.c, which the header of their folder lists below it" ]
 }
 
 @test "the simulator linked without extra/ runs the book's programs, and has no textures" {
-    objects=$(git ls-files 'code/ptxsim/*.c' 'code/image/*.c' | grep -vE '/(extra|test|tool)/|/test_' | sed 's,.*,build/obj/&,; s/c$/o/')
+    objects=$(find code/ptxsim code/image -name '*.c' | grep -vE '/(extra|test|tool)/|/test_' | sort | sed 's,.*,build/obj/&,; s/c$/o/')
     # shellcheck disable=SC2086
     cc -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/cudart/libcudart.map -Wl,-z,defs \
         $objects -lm -lpthread -ldl -o "$BATS_TEST_TMPDIR/libcudart.so.13"

@@ -6,7 +6,7 @@
 //   facts.c   what a sheet says besides its items
 //   sheet.c   items, and the share that is reached of them
 //
-// Each uses only those above it in this list: code/check-floors holds that.
+// Each uses only those above it in this list: code/tools/check-floors holds that.
 #ifndef SHEET_H
 #define SHEET_H
 

@@ -153,6 +153,7 @@ struct program {
         bool polls;      // a volatile load that is asked again, in a loop that its value ends
         const char *opcode;
         int ptx_line;
+        uint8_t name_length; // of the opcode, what its row is called: "cp.async.bulk"
     } * insns;
     size_t insn_count;
     size_t shared_bytes;    // static, with the called functions' variables

@@ -58,7 +58,8 @@ static const char *const without[] = {
     "mad",            "mapa",             "match",        "mbarrier_pending", "mma",      "mov",
     "movmatrix",      "multiply_carry",   "nanosleep",    "nothing",     "redux",         "return",
     "rounded",        "selp",             "set",          "setmaxnreg",  "setp",          "shfl",
-    "shift_right",    "slct",             "stackrestore", "stacksave",   "subtract_carry", "switch",
+    "shift_right",    "slct",             "sparse",       "sparse_ordered", "stackrestore", "stacksave",
+    "subtract_carry", "switch",
     "trap",           "video",            "vote",         "wgmma_fence", "wgmma_group",   "wmma_mma",
 };
 // clang-format on
