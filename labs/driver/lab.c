@@ -501,6 +501,8 @@ int main(int argc, char **argv)
         show_next();
     else if (after.sentence)
         show_fault();
+    if (sheeted)
+        remark_on_doubles();
     show_printed();
     if (quiet)
         show_failed();

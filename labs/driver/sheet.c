@@ -467,3 +467,20 @@ bool judge_sheet(struct score *score)
     *score = score_here();
     return true;
 }
+
+// A kernel that computes in double is told so: it costs no points here, and much time.
+void remark_on_doubles(void)
+{
+    const char *shape;
+    json_t *counts;
+    if (after.fault || after.stopped)
+        return;
+    json_object_foreach (after.counts_of, shape, counts) {
+        double count = number_at(counts, "classes.fp64");
+        if (count > 0) {
+            wrap(text("remark: it " DOUBLES_WORDS, (unsigned long long)count, shape), printf("  "),
+                 4);
+            return;
+        }
+    }
+}
