@@ -117,7 +117,7 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
 @test "a missing barrier: both lines, both lanes, and the sentence" {
     film_case read_early
     line=$(line_of_case read_early)
-    [[ "$fault" == race$'\t'$((line - 3))$'\t'$line$'\t'"A barrier is missing (__syncthreads()) between line races_cases.cu:$((line - 3)) and line races_cases.cu:$line: warp 0, lane 0 reads tile[40] before warp 1, lane 8 writes it, and nothing makes it wait. If each warp should keep to its own part, look at the index." ]]
+    [[ "$fault" == race$'\t'$((line - 3))$'\t'$line$'\t'"A barrier is missing (__syncthreads()) between line races_cases.cu:$((line - 3)) and line races_cases.cu:$line: warp 0, lane 0 reads tile[40] before warp 1, lane 8 writes it, and nothing makes it wait. If they should not share that place, look at the index." ]]
     [[ "${lines[1]}" == "A barrier is missing (__syncthreads()) between "* ]]
     grep -q "<strong>A barrier is missing (__syncthreads()) between" "$page"
 }

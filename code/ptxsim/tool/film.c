@@ -384,7 +384,7 @@ static void explain_ctas(const json_t *kernel, const json_t *fault, char *text, 
         "Nothing orders two CTAs that touch the same %.0f bytes of global memory: %s, warp %u, "
         "lane %u %s them at %s, and %s, warp %.0f, lane %.0f %s them at %s. CTAs run in any "
         "order and at the same time: let one atomic operation do it, or have the second wait "
-        "for a release of the first. If each CTA should keep to its own part, look at the index.",
+        "for a release of the first. If they should not share that place, look at the index.",
         number_or(fault, "bytes", 0), theirs, thread / 32, thread % 32,
         json_is_true(json_object_get(fault, "wrote")) ? "writes" : "reads", first, mine,
         number_or(fault, "warp", 0), number_or(fault, "lane", 0),
@@ -613,7 +613,7 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
     bool early = not_after(a.place[level], b.place[level]);
     // Who gives each warp rows of its own, and takes another's, has no barrier missing.
     const char *or_index =
-        thread / 32 == warp ? "" : " If each warp should keep to its own part, look at the index.";
+        thread / 32 == warp ? "" : " If they should not share that place, look at the index.";
     const char *barrier = thread / 32 == warp     ? "__syncwarp()"
                           : has_mbarriers(kernel) ? "__syncthreads(), or an mbarrier"
                                                   : "__syncthreads()";
