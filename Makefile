@@ -62,11 +62,11 @@ say = @printf '  %-8s %s\n'
 # Each file uses variables of those before it.
 include mk/toolchain.mk # flags, what is installed, objects of C
 include mk/programs.mk  # chapters, tangled and compiled: chapterN, tangle
-include mk/simulator.mk # the library, and what it shows: profileN, films, banks, bench-sim
+include mk/simulator.mk # the library, and what it shows: profileN, films, banks
 include mk/labs.mk      # labN, starterN, gradescopeN, and the grader: grade, check-labs, check-grader
-include mk/measuring.mk # records and charts: runs, compare, tune, plots
+include mk/measuring.mk # records and charts: runs, tune, plots
 include mk/book.mk      # book, handoutN
-include mk/tests.mk     # test, test-quick, lint, fuzz
+include mk/tests.mk     # test, test-quick, lint
 include mk/variants.mk  # student, mutants, answers, checklistN
 
 .PHONY: all

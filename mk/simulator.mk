@@ -58,7 +58,3 @@ films: $(films) ##1 pages to watch the kernels in: build/films/chapter4.html
 .PHONY: banks
 banks: build/profile build/ptxsim/libcudart.so.13 build/tests/code/ptxsim/test/banks ##1 the wavefronts of ten loads: An SM in six pages
 	$(Q)build/profile --lines 12 build/tests/code/ptxsim/test/banks
-
-.PHONY: bench-sim
-bench-sim: build/bench-sim build/ptxsim/libcudart.so.13 build/ch02_scalar build/ch03_wmma_qk ##4 the simulator's time and memory for chapters 2 and 3
-	$(Q)build/bench-sim

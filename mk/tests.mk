@@ -73,18 +73,13 @@ test-torch: ##5 code/torch in a fresh environment with PyTorch (3 GB)
 	$(Q)build/torch/venv/bin/pip install -q code/torch[test]
 	$(Q)cd build/torch && venv/bin/python -m pytest -q -p no:cacheprovider ../../code/torch/test ../../labs/test/test_exchange.py
 
-# libFuzzer on the loader, the parser and the decoder; its corpus's damaged copies are in test_fuzz.
+# code/tools/fuzz: libFuzzer on the loader, the parser and the decoder; its corpus's damaged copies are in test_fuzz.
 fuzzed := code/ptxsim/test/fuzz/fuzz.c $(image) $(call sources,code/ptxsim/parse) $(foreach f,decode decode/extra,$(call sources,code/ptxsim/$f))
 build/fuzz/fuzz: $(fuzzed) $(call objects,$(ptxsim)) build/flags
 	$(say) CLANG $@
 	$(Q)mkdir -p $(@D)/corpus && clang -std=c11 -D_GNU_SOURCE -g -O1 -w -fsanitize=fuzzer,address,undefined \
 	    -fno-sanitize-recover=undefined -Icode $(fuzzed) \
 	    $(filter-out $(call objects,$(fuzzed)),$(call objects,$(ptxsim))) -l:libjansson.a -lm -lpthread -ldl -o $@
-SECONDS ?= 600
-.PHONY: fuzz
-fuzz: build/fuzz/fuzz ##5 fuzz the simulator's loader and parser (SECONDS=600)
-	$(Q)cd build/fuzz && ./fuzz -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=1500 -max_len=32768 \
-	    -dict=../../code/ptxsim/test/fuzz/dictionary -print_final_stats=1 corpus ../../code/ptxsim/test/fuzz/corpus
 
 # What test_counts and test_banks count: PTX only, for the simulator.
 counted := $(addprefix build/tests/code/ptxsim/test/,micro_kernels banks)
@@ -106,10 +101,6 @@ $(coverage)/coverage: code/ptxsim/test/coverage/coverage.cu $(coverage)/include/
 	$(say) NVCC $<
 	$(Q)build/cuda/bin/nvcc -std=c++20 -O0 $(lean) -I$(coverage)/include --compress-mode=none -cudart shared \
 	    -gencode arch=compute_89,code=compute_89 $< -o $@
-# Today's table of opcodes, committed so that it can be read; a test compares the two.
-.PHONY: opcodes
-opcodes: $(coverage)/generate ##5 write the table of PTX opcodes that the simulator runs
-	$(Q)$< table >code/ptxsim/test/coverage/opcodes.tsv
 
 -include $(wildcard build/san/code/*/*.d build/san/code/*/*/*.d build/san/code/*/*/*/*.d build/tests/code/*/*.d build/tests/code/*/*/*.d)
 

@@ -251,6 +251,16 @@ assert {"file": sys.argv[1], "line": int(sys.argv[2])}.items() <= lines[0].items
     done
 }
 
+@test "tools that make no longer runs say what they take" {
+    run -2 code/tools/fuzz ten
+    [ "$output" = "usage: code/tools/fuzz [SECONDS]" ]
+    run -2 make compare
+    [[ "$output" == *"there is no target compare: make help-all lists them.  Stop." ]]
+    before=$(<code/ptxsim/test/coverage/opcodes.tsv)
+    run -0 code/tools/opcodes
+    [ "$(<code/ptxsim/test/coverage/opcodes.tsv)" = "$before" ]
+}
+
 @test "make help-all has one line for every target a user types, in 80 columns" {
     run -0 make help-all
     local line target targets

@@ -360,6 +360,9 @@ print(sum(json.load(open("record.json"))["shapes"]["2x2x37q3p16r1"]["lengths"]) 
     cached neighbour # the outputs are right
     [ "$status" -eq 1 ]
     [[ $output == *"bytes of the cache have changed that are not the new token's FAIL"* ]]
+    cached once
+    [ "$status" -eq 1 ]
+    [[ $output == *"In a second launch, with scratch memory as the first left it: Nothing was stored: "* ]]
 }
 
 @test "--launch-only prints where a page of a cache has what, and how much scratch memory is wanted" {

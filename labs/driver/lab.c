@@ -236,7 +236,7 @@ static void show_profile(void)
         fail(EXIT_RED, "%s ran longer than %d s: stopped", after.name, RUN_SECONDS);
     if (output.status) {
         fputs(output.err, stderr); // the program's own words, faults with their lines
-        fail(EXIT_RED, "no profile: %s has to run right first", after.name);
+        fail(EXIT_RED, "no profile: %s fails, as said above; mend that first", after.name);
     }
     printf("%s", output.out);
     output_free(&output);
@@ -414,7 +414,7 @@ int main(int argc, char **argv)
 
     int chapter = lab.student ? chapter_of(lab.student) : 0;
     if (chapter && chapter != lab.number)
-        printf("note: by what it says it is of chapter %d, which ./lab%d judges\n", chapter,
+        printf("note: its main() says .chapter = %d: ./lab%d judges such programs\n", chapter,
                chapter);
 
     // Of a student's kernel only what has to be read, on one screen; the tables where they are asked for.
@@ -455,6 +455,8 @@ int main(int argc, char **argv)
         show_next();
     else if (after.sentence)
         show_fault();
+    if (sheeted)
+        remark_on_doubles();
     show_printed();
     if (quiet)
         show_failed();

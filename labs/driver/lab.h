@@ -144,6 +144,7 @@ struct score {
 void show_fault(void); // fault.c: the sentence, the simulator's words, and where to watch it
 bool judge_sheet(struct score *score); // sheet.c: false: the lab has no sheet
 void show_next(void);                  // sheet.c: what to look at
+void remark_on_doubles(void);          // sheet.c
 void show_points(void);                // sheet.c
 void show_hint(void);                  // sheet.c
 

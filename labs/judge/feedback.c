@@ -257,6 +257,10 @@ void feedback_human(const json_t *result, FILE *to)
         quoted_lines(to, 6, string_or(result, "printed", ""));
     }
     tell_film(result, to);
+    if (*string_or(result, "remark", "")) {
+        fputc('\n', to);
+        wrapped(to, 2, text("Remark: %s", string_or(result, "remark", "")));
+    }
     fprintf(to, "\n  %-50s %5s / %s\n", "points", points(number_or(result, "score", 0)),
             points(number_or(result, "total", 0)));
     if (*string_or(result, "regraded", ""))
@@ -352,6 +356,8 @@ json_t *feedback_gradescope(const json_t *result)
                      string_or(film, "sentence", ""), film_again(result));
     else if (film)
         words = text("%s\nFilm: %s.", words, json_string_value(film));
+    if (*string_or(result, "remark", ""))
+        words = text("%s\nRemark: %s", words, string_or(result, "remark", ""));
 
     json_array_foreach (json_object_get(result, "items"), index, item) {
         if (truth(item, "by_hand") || truth(item, "left_out"))

@@ -1064,6 +1064,25 @@ static void grade_items(struct grading *g, const struct source texts[TEXTS], jso
         json_object_set_new(result, "speed", g->speed);
 }
 
+// What a kernel is told that computes in double, which costs no points: on an L4 an SM has two lanes for that, and
+// 128 for float.
+static void remark_on_doubles(struct grading *g, json_t *result)
+{
+    const struct counted *most = NULL;
+
+    for (int i = 0; i < g->counted_count; ++i) {
+        const struct counted *run = &g->counted[i];
+        uint64_t count = run->counts.classes[CLASS_FP64];
+        if (count > 0 && (!most || count > most->counts.classes[CLASS_FP64]))
+            most = run;
+    }
+    if (most)
+        json_object_set_new(result, "remark",
+                            json_sprintf("It " DOUBLES_WORDS,
+                                         (unsigned long long)most->counts.classes[CLASS_FP64],
+                                         most->shape.name));
+}
+
 // Whether a case of the items that judge a kernel's numbers failed.
 static bool went_wrong(const json_t *result)
 {
@@ -1104,6 +1123,7 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
     } else {
         result = new_result(name);
         grade_items(&g, texts, result);
+        remark_on_doubles(&g, result);
         bool filmed = !options.no_film && !sheet.journal && !wall_over(&g.s) && !g.s.two_ways;
         json_t *film = filmed && went_wrong(result) ? film_of(&g.s) : NULL;
         if (film)

@@ -523,7 +523,7 @@ END
     [[ $output =~ "points "\ +"30 / 95" ]]
 }
 
-@test "the frame that printf needs is no spill; an array that is read is one" {
+@test "the frame that printf needs is no spill; an array that is read is one; a double is remarked upon" {
     python3 - "$small_file" "$BATS_TEST_TMPDIR/lab.json" <<'END'
 import json, sys
 lab = json.load(open(sys.argv[1]))
@@ -536,10 +536,12 @@ END
         code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/prints.cu"
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/prints.cu"
     [[ " $(lost "$BATS_TEST_TMPDIR/prints.cu") " != *" spills "* ]]
-    sed -e '1i #include <cstdio>' -e 's/^    __shared__ tiles t;/&\n    volatile int kept[64];\n    kept[threadIdx.x % 64] = 1;\n    if (kept[threadIdx.y] > 99999) printf("%d\\n", kept[1]);\n    if (args.shape.seq_len) return;/' \
+    run -1 grep -q remark "$BATS_TEST_TMPDIR/r.json"
+    sed -e '1i #include <cstdio>' -e 's/^    __shared__ tiles t;/&\n    volatile int kept[64];\n    kept[threadIdx.x % 64] = 1;\n    if (kept[threadIdx.y] * 0.1 > 99999) printf("%d\\n", kept[1]);\n    if (args.shape.seq_len) return;/' \
         code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/array.cu"
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/array.cu"
     [[ " $(lost "$BATS_TEST_TMPDIR/array.cu") " == *" spills "* ]]
+    grep -q '"remark": "It computes in double: [0-9]* warp instructions of a launch at small, ' "$BATS_TEST_TMPDIR/r.json"
 }
 
 @test "what the compiler says of a template keeps its lines apart" {

@@ -384,7 +384,7 @@ static void explain_ctas(const json_t *kernel, const json_t *fault, char *text, 
         "Nothing orders two CTAs that touch the same %.0f bytes of global memory: %s, warp %u, "
         "lane %u %s them at %s, and %s, warp %.0f, lane %.0f %s them at %s. CTAs run in any "
         "order and at the same time: let one atomic operation do it, or have the second wait "
-        "for a release of the first. If each CTA should keep to its own part, look at the index.",
+        "for a release of the first. If they should not share that place, look at the index.",
         number_or(fault, "bytes", 0), theirs, thread / 32, thread % 32,
         json_is_true(json_object_get(fault, "wrote")) ? "writes" : "reads", first, mine,
         number_or(fault, "warp", 0), number_or(fault, "lane", 0),
@@ -613,7 +613,7 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
     bool early = not_after(a.place[level], b.place[level]);
     // Who gives each warp rows of its own, and takes another's, has no barrier missing.
     const char *or_index =
-        thread / 32 == warp ? "" : " If each warp should keep to its own part, look at the index.";
+        thread / 32 == warp ? "" : " If they should not share that place, look at the index.";
     const char *barrier = thread / 32 == warp     ? "__syncwarp()"
                           : has_mbarriers(kernel) ? "__syncthreads(), or an mbarrier"
                                                   : "__syncthreads()";
@@ -794,11 +794,24 @@ static void tell_waiting(const json_t *kernel, const json_t *tiles, struct waiti
     append(t, words, (size_t)used);
     used = snprintf(words, sizeof words, w->barrier >= 0 ? "barrier %ld, where not all come" : "",
                     w->barrier);
-    for (size_t k = 0; w->barrier < 0 && k < mbarriers; ++k)
-        if (number_of(state[k], 2) == w->at)
+    for (size_t k = 0; w->barrier < 0 && k < mbarriers; ++k) {
+        if (number_of(state[k], 2) != w->at)
+            continue;
+        long bytes = number_of(state[k], 7), arrivals = number_of(state[k], 5);
+        tile_name(tiles, (unsigned)w->at, name, sizeof name);
+        if (bytes < 0 && arrivals == 0)
+            used =
+                snprintf(words, sizeof words,
+                         "the mbarrier %s, to which %ld bytes came that it was not told to expect",
+                         name, -bytes);
+        else if (bytes > 0 && arrivals == 0)
+            used = snprintf(words, sizeof words,
+                            "the mbarrier %s, which lacks %ld bytes that it was told to expect",
+                            name, bytes);
+        else
             used = snprintf(words, sizeof words, "the mbarrier %s, which lacks %ld of %ld arrivals",
-                            tile_name(tiles, (unsigned)w->at, name, sizeof name),
-                            number_of(state[k], 5), number_of(state[k], 6));
+                            name, arrivals, number_of(state[k], 6));
+    }
     append(t, words, (size_t)used);
 }
 
@@ -865,6 +878,13 @@ static void explain_outside(const json_t *kernel, const json_t *source, const js
                    "accessed.");
 }
 
+// How much of a text stands before some words; all, where they are not in it.
+static int length_before(const char *text, const char *words)
+{
+    const char *found = strstr(text, words);
+    return (int)(found ? (size_t)(found - text) : strlen(text));
+}
+
 static void explain(const json_t *kernel, const json_t *tiles, const json_t *source,
                     const json_t *fault, char *text, size_t size)
 {
@@ -899,8 +919,19 @@ static void explain(const json_t *kernel, const json_t *tiles, const json_t *sou
                  "A loop does not end, at %s: %s. Look at what its condition compares, and at who "
                  "was to change that.",
                  place, deed_of(fault));
+    else if (strstr(deed_of(fault), "with no wgmma.fence"))
+        snprintf(text, size,
+                 "A fence is missing (wgmma.fence) before %s: warp %.0f queues a product of "
+                 "registers that were written before, and without it the product need not see "
+                 "what was written.",
+                 place, number_or(fault, "warp", 0));
+    else if (strstr(deed_of(fault), "(wgmma.wait_group)"))
+        snprintf(text, size, "A wait is missing (wgmma.wait_group) before %s: warp %.0f %.*s.",
+                 place, number_or(fault, "warp", 0),
+                 length_before(deed_of(fault), ": nothing has waited"), deed_of(fault));
     else
-        snprintf(text, size, "%s", string_or(fault, "text", ""));
+        snprintf(text, size, "At %s, warp %.0f, lane %.0f: %s.", place, number_or(fault, "warp", 0),
+                 number_or(fault, "lane", 0), deed_of(fault));
 }
 
 // Whether two faults are the same mistake: their places in the text agree.
