@@ -170,8 +170,6 @@ struct CUkern_st *kernel_of(struct binary *binary, const char *name);
 // The fat binary in nvcc's wrapper; NULL: this is no such wrapper.
 const void *wrapped(const void *wrapper);
 
-enum { PARAM_BYTES_MAX = 32764 };
-
 enum {
     PORTABLE_CLUSTER = 8,
     LARGEST_CLUSTER = 16
@@ -341,8 +339,6 @@ void order_fence(void);
 
 // What is done next is in that stream; false: there is no such stream, or it is capturing.
 bool stream_next(cudaStream_t stream);
-// A stream has done all of its work so far, as far as the host knows.
-void stream_waited(cudaStream_t stream);
 // After a call that returns when the copy is done.
 cudaError_t stream_waited_after(cudaError_t error);
 
