@@ -3,6 +3,7 @@
 // a file that comes twice is graded once. Names play no part in a grade.
 #include "judge.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -508,10 +510,31 @@ static char *flags_in_line(const json_t *result)
     return line;
 }
 
-// A report's name is a number and a hash of its text: a submission's name could be anything.
+// A submission's name as a part of a file's: it could be anything, so of ASCII it keeps letters, digits and "._-",
+// and no more than some 40 bytes. Without its ending.
+static char *name_for_file(const char *name)
+{
+    enum { MOST = 40 };
+    const char *dot = strrchr(name, '.');
+    size_t length = dot && (!strcasecmp(dot, ".cu") || !strcasecmp(dot, ".c"))
+                        ? (size_t)(dot - name)
+                        : strlen(name);
+    if (length > MOST)
+        for (length = MOST; (name[length] & 0xc0) == 0x80;) // no half of a character
+            --length;
+    char *safe = text("%.*s", (int)length, name);
+
+    for (char *c = safe; *c; ++c)
+        if (!isalnum((unsigned char)*c) && !strchr("._-", *c) && !(*c & 0x80))
+            *c = '_';
+    return safe;
+}
+
+// A report's name: its number in the gradebook, the submission's name, a hash of its text.
 static char *report_of(const struct entry *e, int index)
 {
-    return text("reports/%03d-%.12s", index + 1, strrchr(e->kept, '/') + 1);
+    return text("reports/%03d-%s-%.12s", index + 1, name_for_file(e->name),
+                strrchr(e->kept, '/') + 1);
 }
 
 static void write_gradebook(const char *path, const char *folder, const struct entry *entries,

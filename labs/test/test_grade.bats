@@ -717,7 +717,10 @@ END
     grep -q '^"below",0,.*,not graded,"has 2 .cu files, not one",' "$grades"
     grep -qx "skipped: ._attention.cu, a Mac's notes on another file" "$BATS_TEST_TMPDIR/said"
     grep -qx "skipped: __MACOSX, a Mac's notes on a zip" "$BATS_TEST_TMPDIR/said"
-    # Each row names its report; the chart has the reasons.
+    # Each row names its report, which has what of the name a file's may have; the chart has the reasons.
+    for name in 'two_nlines' 'say__hi___you' '_1_1' '-rf' 'zipped'; do
+        [ "$(grep -cE ",reports/[0-9]{3}-$name-[0-9a-f]{12}\.txt$" "$grades")" -eq 1 ] || { echo "no report of $name"; false; }
+    done
     sed 1d "$grades" | sed 's/.*,//' | while read -r report; do [ -s "$BATS_TEST_TMPDIR/out/$report" ]; done
     grep -q 'not graded' "$BATS_TEST_TMPDIR/out/summary.svg"
     grep -q 'refused' "$BATS_TEST_TMPDIR/out/summary.svg"

@@ -88,6 +88,30 @@ static void spoil_atomic(struct warp *w, char *r, const struct op *op, uint32_t 
     }
 }
 
+// A copy or a product that is put on a list when it is issued; spoiled there.
+static void spoil_issued(struct warp *w, char *r, const struct op *op, uint32_t mask, bool chosen)
+{
+    size_t bulk[CLUSTER_MOST], products = wgmma_open(w), copies = copies_open(w);
+
+    bulk_open(w, bulk);
+    run_op(w, r, op, mask);
+    if (chosen && op->family == FAMILY_WGMMA)
+        wgmma_spoil(w, products);
+    else if (chosen && op->family == FAMILY_BULK)
+        bulk_spoil(w, bulk);
+    else if (chosen)
+        copies_spoil(w, copies);
+}
+
+// Whether the executions of an operation are those that are counted.
+static bool is_issued(const struct op *op, enum spoils what)
+{
+    if (what == SPOIL_PRODUCTS)
+        return op->family == FAMILY_WGMMA;
+    return what == SPOIL_COPIES &&
+           (op->family == FAMILY_COPY || (op->family == FAMILY_BULK && bulk_loads(op)));
+}
+
 static void ablate_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     struct ablation *a = w->cta->launch->ablation;
@@ -99,11 +123,8 @@ static void ablate_op(struct warp *w, char *r, const struct op *op, uint32_t mas
         run_op(w, r, op, mask);
         if (is_chosen(a, a->executions++))
             spoil_product(r, op);
-    } else if (a->what == SPOIL_COPIES && op->family == FAMILY_COPY && on) {
-        size_t open = copies_open(w);
-        run_op(w, r, op, mask);
-        if (is_chosen(a, a->executions++))
-            copies_spoil(w, open);
+    } else if (is_issued(op, a->what) && on) {
+        spoil_issued(w, r, op, mask, is_chosen(a, a->executions++));
     } else if (a->what == SPOIL_ATOMICS && op->family == FAMILY_ATOMIC &&
                (global = global_lanes(r, op, op->a, op->imm, on)) != 0) {
         if (is_chosen(a, a->executions++))

@@ -210,10 +210,18 @@ static bool not_after(const char *a, const char *b)
            atoi(colon + 1) <= atoi(other + 1);
 }
 
+// Whether an instruction writes where it accesses global memory.
+static bool stores_global(const json_t *kernel, long number)
+{
+    const json_t *insn = json_array_get(json_object_get(kernel, "instructions"), (size_t)number);
+    return json_integer_value(json_array_get(insn, 5));
+}
+
+// The same of shared memory, which an asynchronous copy writes, too.
 static bool stores(const json_t *kernel, long number)
 {
     const json_t *insn = json_array_get(json_object_get(kernel, "instructions"), (size_t)number);
-    return json_integer_value(json_array_get(insn, 5)) ||
+    return stores_global(kernel, number) ||
            strcmp(json_string_value(json_array_get(insn, 3)), "copy_async") == 0;
 }
 
@@ -376,11 +384,11 @@ static void explain_ctas(const json_t *kernel, const json_t *fault, char *text, 
         "Nothing orders two CTAs that touch the same %.0f bytes of global memory: %s, warp %u, "
         "lane %u %s them at %s, and %s, warp %.0f, lane %.0f %s them at %s. CTAs run in any "
         "order and at the same time: let one atomic operation do it, or have the second wait "
-        "for a release of the first.",
+        "for a release of the first. If each CTA should keep to its own part, look at the index.",
         number_or(fault, "bytes", 0), theirs, thread / 32, thread % 32,
         json_is_true(json_object_get(fault, "wrote")) ? "writes" : "reads", first, mine,
         number_or(fault, "warp", 0), number_or(fault, "lane", 0),
-        stores(kernel, whole_at(fault, "insn")) ? "writes" : "reads", second);
+        stores_global(kernel, whole_at(fault, "insn")) ? "writes" : "reads", second);
 }
 
 // ---- Addresses that are wrong -------------------------------------------------------------------
@@ -822,22 +830,32 @@ static const char *deed_of(const json_t *fault)
     return end ? end + 3 : text;
 }
 
-// An access that leads nowhere, by the line that makes it: memory has no names there.
-static void explain_outside(const json_t *kernel, const json_t *source, const json_t *fault,
-                            const char *place, char *text, size_t size)
+// The line of the source at a place FILE:LINE; "": there is none.
+static const char *line_of(const json_t *source, const char *place)
 {
-    struct chain chain = chain_of(kernel, whole_at(fault, "insn"));
     const json_t *row;
-    const char *line = "";
     char own[4200];
     size_t i;
     json_array_foreach (source, i, row) {
         snprintf(own, sizeof own, "%s:%d", base_name(json_string_value(json_array_get(row, 0))),
                  (int)json_integer_value(json_array_get(row, 1)));
-        if (strcmp(own, chain.place[chain.count - 1]) == 0)
-            line = source_line(source, i);
+        if (strcmp(own, place) == 0)
+            return source_line(source, i);
     }
-    line += strspn(line, " \t");
+    return "";
+}
+
+// An access that leads nowhere, by the line that makes it: memory has no names there.
+static void explain_outside(const json_t *kernel, const json_t *source, const json_t *fault,
+                            const char *place, char *text, size_t size)
+{
+    struct chain chain = chain_of(kernel, whole_at(fault, "insn"));
+    const char *line = "";
+    // Of asm its operands are a line, which says nothing: then the line that calls its function.
+    for (int i = chain.count; i-- > 0 && (!*line || strchr(":\"", *line));) {
+        line = line_of(source, chain.place[i]);
+        line += strspn(line, " \t");
+    }
     snprintf(text, size, "An address is wrong at %s%s%s%s: warp %.0f, lane %.0f %s. %s", place,
              *line ? ", `" : "", line, *line ? "`" : "", number_or(fault, "warp", 0),
              number_or(fault, "lane", 0), deed_of(fault),
