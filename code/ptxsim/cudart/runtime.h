@@ -255,6 +255,13 @@ cudaError_t stream_submit(cudaStream_t stream, struct task *task);
 void task_free(struct task *task);
 // Does a task now. A kernel's fault is explained, and makes every later call fail.
 cudaError_t task_run(const struct task *task);
+cudaError_t launch_now(const struct launch_order *order);
+// What kernels launch themselves, for a library with extra/: notes a launch, and does those that a grid has left.
+struct extra_children {
+    void (*take)(const struct child *child);
+    cudaError_t (*run)(void);
+};
+extern const struct extra_children extra_children;
 
 // Where what a program asks for is only written down (written.c): whether it is; a task; that a launch is
 // refused; an allocation.
