@@ -259,7 +259,7 @@ cudaError_t launch_now(const struct launch_order *order);
 // What kernels launch themselves, for a library with extra/: notes a launch, and does those that a grid has left.
 struct extra_children {
     void (*take)(const struct child *child);
-    cudaError_t (*run)(void);
+    cudaError_t (*run)(const struct CUkern_st *grid);
 };
 extern const struct extra_children extra_children;
 

@@ -167,7 +167,7 @@ cudaError_t launch_now(const struct launch_order *order)
     memcpy(kernel->block, order->block, sizeof kernel->block);
     kernel->dynamic_shared_bytes = order->dynamic_shared_bytes;
     if (passed)
-        return &extra_children ? extra_children.run() : cudaSuccess;
+        return &extra_children ? extra_children.run(kernel) : cudaSuccess;
     if (fault.kind == FAULT_UNSUPPORTED) { // it did not begin: the device is as it was
         if (!kernel->refused)
             explain(&fault);

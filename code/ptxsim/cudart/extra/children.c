@@ -14,14 +14,17 @@ static void take_child(const struct child *child)
     asked[asked_count++] = *child;
 }
 
-static cudaError_t run_child(const struct child *child)
+static cudaError_t run_child(const struct CUkern_st *parent, const struct child *child)
 {
     if (!child->kernel) {
         memmove(child->to, child->from, child->bytes);
         memory_mark(child->to, child->from, child->bytes);
         return cudaSuccess;
     }
-    struct CUkern_st *kernel = kernel_named(kernel_info(child->kernel)->name);
+    const char *name = kernel_info(child->kernel)->name;
+    struct CUkern_st *kernel = kernel_named(name);
+    if (!kernel) // of a module that the program has loaded, and that it has asked for other kernels only
+        kernel = kernel_of(parent->binary, name);
     if (!kernel)
         return cudaErrorInvalidDeviceFunction;
     kernel->kernel = (struct kernel *)(uintptr_t)child->kernel;
@@ -35,7 +38,7 @@ static cudaError_t run_child(const struct child *child)
 
 // What the threads of a grid that has ended have asked for: each child with its own children, then
 // the next.
-static cudaError_t run_children(void)
+static cudaError_t run_children(const struct CUkern_st *grid)
 {
     struct child *list = asked;
     size_t count = asked_count;
@@ -45,7 +48,7 @@ static cudaError_t run_children(void)
     asked_count = asked_capacity = 0;
     for (size_t i = 0; i < count; ++i) {
         if (error == cudaSuccess)
-            error = run_child(&list[i]);
+            error = run_child(grid, &list[i]);
         if (list[i].params)
             heap_give((uint64_t)(uintptr_t)list[i].params);
     }
