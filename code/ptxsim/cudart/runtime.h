@@ -170,8 +170,6 @@ struct CUkern_st *kernel_of(struct binary *binary, const char *name);
 // The fat binary in nvcc's wrapper; NULL: this is no such wrapper.
 const void *wrapped(const void *wrapper);
 
-enum { PARAM_BYTES_MAX = 32764 };
-
 enum {
     PORTABLE_CLUSTER = 8,
     LARGEST_CLUSTER = 16
@@ -257,6 +255,13 @@ cudaError_t stream_submit(cudaStream_t stream, struct task *task);
 void task_free(struct task *task);
 // Does a task now. A kernel's fault is explained, and makes every later call fail.
 cudaError_t task_run(const struct task *task);
+cudaError_t launch_now(const struct launch_order *order);
+// What kernels launch themselves, for a library with extra/: notes a launch, and does those that a grid has left.
+struct extra_children {
+    void (*take)(const struct child *child);
+    cudaError_t (*run)(const struct CUkern_st *grid);
+};
+extern const struct extra_children extra_children;
 
 // Where what a program asks for is only written down (written.c): whether it is; a task; that a launch is
 // refused; an allocation.
@@ -341,8 +346,6 @@ void order_fence(void);
 
 // What is done next is in that stream; false: there is no such stream, or it is capturing.
 bool stream_next(cudaStream_t stream);
-// A stream has done all of its work so far, as far as the host knows.
-void stream_waited(cudaStream_t stream);
 // After a call that returns when the copy is done.
 cudaError_t stream_waited_after(cudaError_t error);
 

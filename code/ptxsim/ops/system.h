@@ -9,10 +9,7 @@ op_fn malloc_op, free_op;
 
 // Where parameter `index` of the call lies.
 char *parameter(struct warp *w, const char *r, const struct op *op, int lane, int index);
-// The host's place of a generic address; NULL after a fault.
-void *generic_place(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
-                    bool store);
-// Stores a result there, checked and noted as any store of a kernel; false after a fault.
+// Stores a result at a generic address, checked and noted as any store of a kernel; false after a fault.
 bool generic_store(struct warp *w, const struct op *op, int lane, uint64_t at, const void *from,
                    uint32_t bytes);
 

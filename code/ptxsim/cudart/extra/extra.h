@@ -5,6 +5,7 @@
 //   arrays.c        arrays, textures, surfaces
 //   boxes.c         copies of three dimensions, of arrays too, and between devices
 //   pools.c         memory in the order of a stream
+//   children.c      kernels that kernels launch
 //   nodes.c         graphs that are built node by node
 //   driver.c        libcuda.so.1, the driver's library: the functions of it that ordinary programs call
 //   unsupported.c   (unsupported.def) every other function of the real library: fails by its name

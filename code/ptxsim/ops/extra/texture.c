@@ -29,7 +29,8 @@ uint64_t texture_add(const struct texture *texture)
     return at + 1;
 }
 
-const struct texture *texture_find(uint64_t handle)
+// The texture of a handle, NULL if there is none.
+static const struct texture *texture_find(uint64_t handle)
 {
     return handle > 0 && handle <= texture_count ? textures[handle - 1] : NULL;
 }

@@ -29,8 +29,6 @@ struct texture { // or a surface
 // The handle of a texture, which must stay where it is until it is removed. Calls that change the
 // table never run beside a launch, as with allocations.
 uint64_t texture_add(const struct texture *texture);
-// The texture of a handle, NULL if there is none.
-const struct texture *texture_find(uint64_t handle);
 void texture_remove(uint64_t handle);
 
 #endif
