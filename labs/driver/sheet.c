@@ -295,6 +295,10 @@ static bool aim_unseen(void)
 
 static void show_rule(const struct reached *reached)
 {
+    if (reached->correct <= 0 && untouched()) {
+        wrap("As it was handed out a starter has no points: fill a gap first.", printf("  "), 2);
+        return;
+    }
     if (reached->aim < 1 && !aim_unseen())
         wrap(text("The aim is reached to %.0f %%, and so much is paid of all else.",
                   floor(100 * reached->aim)),

@@ -537,11 +537,11 @@ END
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/prints.cu"
     [[ " $(lost "$BATS_TEST_TMPDIR/prints.cu") " != *" spills "* ]]
     run -1 grep -q remark "$BATS_TEST_TMPDIR/r.json"
-    sed -e '1i #include <cstdio>' -e 's/^    __shared__ tiles t;/&\n    volatile int kept[64];\n    kept[threadIdx.x % 64] = 1;\n    if (kept[threadIdx.y] * 0.1 > 99999) printf("%d\\n", kept[1]);\n    if (args.shape.seq_len) return;/' \
+    sed -e '1i #include <cstdio>' -e 's/^    __shared__ tiles t;/&\n    volatile int kept[64];\n    kept[threadIdx.x % 64] = 1;\n    if (kept[threadIdx.x % 64] * 0.1 > 99999) printf("%d\\n", kept[1]);\n    if (args.shape.seq_len) return;/' \
         code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/array.cu"
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/array.cu"
     [[ " $(lost "$BATS_TEST_TMPDIR/array.cu") " == *" spills "* ]]
-    grep -q '"remark": "It computes in double: [0-9]* warp instructions of a launch at small, ' "$BATS_TEST_TMPDIR/r.json"
+    grep -q '"remark": "It computes in double: [0-9]* warp instructions of a launch at [0-9a-z]*, ' "$BATS_TEST_TMPDIR/r.json"
 }
 
 @test "what the compiler says of a template keeps its lines apart" {
