@@ -337,7 +337,7 @@ void order_kernel_done(const struct CUkern_st *kernel, const struct touched *tou
 void order_copy(const struct task *task);
 void order_waits(bool waits); // whether the host waits for the copy that comes next
 void order_allocation(const void *address, bool frees);
-void order_free(const void *address);
+void order_free(const void *address, bool pinned_memory);
 // The host has waited for what a clock knows; for everything.
 void order_host_knows(const struct order_clock *clock);
 void order_host_knows_all(void);

@@ -286,6 +286,8 @@ typedef void visit_fn(struct decoder *d, int reg, bool defines, void *data);
 
 void visit_registers(struct decoder *d, const struct insn *insn, visit_fn *visit, void *data);
 struct flow_block *find_blocks(struct decoder *d, size_t *count); // of d->function; d->block_of
+// Whether some instruction of the function uses what is in an operand's register.
+bool is_used(struct decoder *d, const struct operand *o);
 // Whether a load stands in a loop and its value does nothing but decide branches: that of a flag.
 bool asks_again(struct decoder *d, const struct insn *load);
 void number_watched(struct decoder *d);                                              // d->watched

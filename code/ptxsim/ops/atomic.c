@@ -110,6 +110,7 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     uint64_t global[WARP];
     uint64_t offsets[WARP];
     uint32_t in_global = 0, in_shared = 0;
+    bool loads = op->atomic != ATOMIC_EXCHANGE || op->regs[0] != NO_REGISTER;
     for (uint32_t left = mask; left; left &= left - 1) {
         int i = __builtin_ctz(left);
         uint64_t at = address_in(r, op->a, op->wide_address, op->imm, i), b = 0, c = 0;
@@ -131,6 +132,8 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             uint32_t offset = at > UINT32_MAX ? UINT32_MAX : (uint32_t)at;
             home = cluster_home(w, op, i, &offset);
             bool good = within(offset, op->bytes, home->shared_bytes) && !(offset % op->bytes);
+            if (good && home->written && !loads)
+                written_mark(home->written, offset, op->bytes);
             if (!good || (home->written && !written_all(home->written, offset, op->bytes)))
                 fault_shared_of(w, op, i, home, offset, op->bytes, false);
             if (good) {
@@ -143,7 +146,7 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         } else if (local) {
             memory = private_memory(w, op, i, at, op->bytes, true);
         } else if (at % op->bytes || !global_span(w, at, op->bytes) ||
-                   !global_defined(w, at, op->bytes, false)) {
+                   !global_defined(w, at, op->bytes, !loads)) {
             fault_global(w, op, i, at, op->bytes, true);
         } else {
             memory = (void *)(uintptr_t)at;

@@ -71,6 +71,7 @@ setup() {
     PTXSIM_UNWRITTEN=yes run "$BATS_FILE_TMPDIR/cases" borrowed wrong
     [[ "$output" == 'ptxsim: PTXSIM_UNWRITTEN: "yes" is not libraries: ignored'*"that nothing has written"* ]]
 }
+@test "an exchange reads if its result is used" { expect exchanged "that nothing has written"; }
 @test "a queue without atomics in shared memory" { expect queue "4 bytes of shared memory"; }
 # told NAME COUNT TEXT: as expect, and so many races are told under every schedule, those "more like it" included.
 told() {
@@ -167,6 +168,17 @@ told() {
 @test "a lock without a fence after it is told by PTXSIM_CHECK=strict alone" {
     PTXSIM_CHECK=strict expect locked "with no release and acquire in between"
     run "$BATS_FILE_TMPDIR/cases" locked wrong
+    [ "$output" = cudaSuccess ]
+}
+@test "after reports: a scan without a fence, a vote and a reused buffer without a barrier, a mask of 24 lanes" {
+    expect scan "with no release and acquire in between"
+    expect vote "with no __syncwarp or barrier in between"
+    expect norms "with no barrier in between"
+    expect short_mask "leaves out the lane itself, 24: it is undefined"
+}
+@test "after a report: a last block without a fence after its count is told by PTXSIM_CHECK=strict alone" {
+    PTXSIM_CHECK=strict expect last_unfenced "with no release and acquire in between"
+    run "$BATS_FILE_TMPDIR/cases" last_unfenced wrong
     [ "$output" = cudaSuccess ]
 }
 @test "a shuffle from a lane that has left" { expect left "which has left the kernel"; }
