@@ -644,15 +644,6 @@ static struct book_run run_of_the_book(const char *folder, const char *shape)
     return run;
 }
 
-// Whether a text does what the starter does, whatever stands in it besides: no output is another one.
-static bool does_as_the_starter(struct grading *g)
-{
-    struct book_run starter = run_of_the_book("build/starters", sheet.shapes[0]);
-    struct book_run own = starter.ended ? run_public(g, sheet.shapes[0]) : starter;
-
-    return own.ended && starter.ended && strcmp(own.out, starter.out) == 0;
-}
-
 // ---- Counts -------------------------------------------------------------------------------------
 
 // Whether a run has stored every output: what a wrong kernel counts is then the lab's work at least.
@@ -739,6 +730,42 @@ static double count_at(struct grading *g, const struct item *item, char **why)
     *why = text(counts_wrong(item) ? "not counted: no run there stores every output"
                                    : "not counted: the result is wrong there");
     return NAN;
+}
+
+// ---- Trying -------------------------------------------------------------------------------------
+
+static double sectors_of(const struct counts *counts)
+{
+    return (double)(counts->global_load_sectors + counts->global_atomic_sectors);
+}
+
+// Whether it has come nearer to the aim than the starter, or loads less, without which a limit from above is not paid:
+// by a hundredth, for what is counted may depend on inputs.
+static bool has_come_further(const struct grading *g, const struct item *item)
+{
+    const struct counts *counts = counted_at(g, shape_of(item), true);
+    struct book_run starter = run_of_the_book("build/starters", shape_of(item));
+
+    if (!counts || !starter.ended)
+        return true;
+    double own = counted(counts, item), then = counted(&starter.counts, item);
+    if (sectors_of(counts) < 0.99 * sectors_of(&starter.counts))
+        return true;
+    return item->limit.relation == AT_MOST ? own < 0.99 * then : own > 1.01 * then;
+}
+
+// Whether a text does what the starter does, whatever stands in it besides: no output is another one, no count nearer to
+// its aim.
+static bool does_as_the_starter(struct grading *g)
+{
+    struct book_run starter = run_of_the_book("build/starters", sheet.shapes[0]);
+    struct book_run own = starter.ended ? run_public(g, sheet.shapes[0]) : starter;
+    bool same = own.ended && strcmp(own.out, starter.out) == 0;
+
+    for (int i = 0; same && i < sheet.count; ++i)
+        if (is_aim(&sheet.items[i]) && resource_find(sheet.items[i].name, SHEETS) < 0)
+            same = !has_come_further(g, &sheet.items[i]);
+    return same;
 }
 
 // ---- The items ----------------------------------------------------------------------------------
@@ -845,15 +872,15 @@ static char *work_left_out(struct grading *g, const struct item *item)
     if (!counts)
         return text("no run there stores every output");
     const struct work own = work_of_the_lab(&shape);
-    const uint64_t sectors = counts->global_load_sectors + counts->global_atomic_sectors;
-    if ((double)sectors > MOST_SECTORS * own.load_sectors)
-        return text("it loads %s sectors from global memory, the book's program %s",
-                    plain((double)sectors), plain(round(own.load_sectors)));
+    const double sectors = sectors_of(counts);
+    if (sectors > MOST_SECTORS * own.load_sectors)
+        return text("it loads %s sectors from global memory, the book's program %s", plain(sectors),
+                    plain(round(own.load_sectors)));
     if (falls_with_tiles(item->name) && own.load_sectors < INFINITY &&
-        (double)sectors < LEAST_SECTORS * own.load_sectors)
+        sectors < LEAST_SECTORS * own.load_sectors)
         return text("it loads %s sectors from global memory, the book's program %s: its tiles are "
                     "larger, which lowers that by itself",
-                    plain((double)sectors), plain(round(own.load_sectors)));
+                    plain(sectors), plain(round(own.load_sectors)));
     if (own.tensor_flops == 0)
         return NULL;
     const struct use *use = use_in(g, SPOIL_PRODUCTS);
