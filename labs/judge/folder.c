@@ -249,8 +249,7 @@ static void read_entry(const char *path, struct entry *e)
     free(whole);
 }
 
-// The hash of this grader, taken once: of the judge and of what runs kernels for it.
-static const char *grader_hash(void)
+const char *grader_hash(void) // taken once
 {
     static char hex[SHA256_DIGEST_STRING_LENGTH];
     SHA2_CTX s;
@@ -370,8 +369,9 @@ static char *film_kept(const struct entry *e)
 
 bool entry_grade(struct entry *e)
 {
-    json_t *result =
-        e->source ? grade(e->name, e->source, e->bytes, e->earlier) : not_graded(e->name, e->why);
+    json_t *result = options.pairs ? grade_pair(e)
+                     : e->source   ? grade(e->name, e->source, e->bytes, e->earlier)
+                                   : not_graded(e->name, e->why);
     film_take(result, film_kept(e)); // before its result, which says that all is there
     char *words = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     bool written = words && write_text(e->kept, text("%s\n", words));
