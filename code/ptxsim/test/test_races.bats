@@ -102,6 +102,7 @@ told() {
 @test "a third reader that the writer has not waited for: a block, and a warp" {
     expect third_block "with no release and acquire in between"
     expect third_warp "with no barrier in between"
+    expect table_written "with no release and acquire in between"
 }
 
 @test "programs drawn at random: a race is told where there is one, and nowhere else" {
