@@ -11,6 +11,7 @@ struct series_log *global_races_log(struct global_races *g)
 {
     struct series_log *log = need(calloc(1, sizeof *log));
     log->open = g->open;
+    log->round = 1; // not that of a place where no series has been
     log->next = g->logs;
     return g->logs = log;
 }
