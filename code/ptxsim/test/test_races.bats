@@ -124,6 +124,19 @@ told() {
     grep -q "a race that is not told" <<<"$output"
 }
 
+@test "programs of fences, scopes, masks, proxies and copies under way, drawn at random" {
+    local programs=$BATS_TEST_TMPDIR/programs
+    compile code/ptxsim/test/model_programs.cu 90 "$programs" -Xcompiler -O1
+    run "$programs" 600 2
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output =~ ^"600 programs, "([0-9]+)" with a race, 0 told wrongly"$ ]]
+    [ "${BASH_REMATCH[1]}" -gt 100 ]
+    PTXSIM_CHECK=off run "$programs" 40 1 # the comparison can fail
+    [ "$status" -eq 1 ]
+    grep -q "a race that is not told" <<<"$output"
+}
+
 @test "a queue without atomics in global memory" { expect global_queue "in between"; }
 @test "a fence that is too early: before a barrier, before the writes" {
     expect fence_before_barrier "with no release and acquire in between"
