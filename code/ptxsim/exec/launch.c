@@ -339,6 +339,7 @@ static void prepare_workers(struct run *run)
         worker->blocks = aligned_zeroed(p->block_count * sizeof *worker->blocks);
         worker->patterns = aligned_zeroed(p->insn_count * sizeof *worker->patterns);
         worker->global_races = races;
+        worker->series = races ? global_races_log(races) : NULL;
         if (launch->touched)
             worker->spans = aligned_zeroed(p->insn_count * sizeof *worker->spans);
     }

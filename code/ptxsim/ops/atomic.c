@@ -158,18 +158,20 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             in_global |= 1u << i;
         }
         uint64_t old = 0;
-        if (memory && !swap_fails(op, memory, b, &old)) { // a swap that fails is a load: no release
+        bool in_vain = memory && swap_fails(op, memory, b, &old);
+        if (memory && !in_vain) { // a swap that fails is a load: no release
             if (!local)
                 race_publish(w, op, i, at, home);
             old = atomic_apply(w, op, memory, b, c, shared);
         }
         if (memory && !local)
-            race_observe(w, op, i, at, home, true);
+            race_observe(w, op, i, at, home, in_vain ? RACE_ATOMIC_IN_VAIN : RACE_ATOMIC);
         if (turn)
             pthread_mutex_unlock(turn);
         if (op->regs[0] != NO_REGISTER)
             memcpy(r + op->regs[0] + (size_t)i * op->width, &old, op->width);
     }
+    race_observed(w, mask);
     if (in_shared) {
         int least, wavefronts = shared_atomic_wavefronts(offsets, op->bytes, in_shared,
                                                          op->atomic == ATOMIC_CAS, &least);

@@ -1122,6 +1122,30 @@ template <bool WRONG> __global__ void third_block(int *out, const int *)
     }
 }
 
+// Three blocks read a table in a loop, some of it by each lane alone; the fourth then writes one word, and one of them
+// does not tell it that it has read. (Such reads are series: races/series.c.)
+__device__ int tables_read;
+
+template <bool WRONG> __global__ void table_written(int *out, const int *in)
+{
+    int block = blockIdx.x, t = threadIdx.x, sum = 0;
+    if (block < 3) {
+#pragma unroll 1
+        for (int i = 0; i < 2 * N; ++i)
+            sum += in[i] + in[i + t] + in[i + t / 16 * 8]; // <- table_written
+        out[block * N + t] = sum;
+        __syncthreads();
+        __threadfence();
+        if (t == 0 && (!WRONG || block != 1))
+            atomicAdd(&tables_read, 1);
+    } else if (t == 0) {
+        while (atomicAdd(&tables_read, 0) < (WRONG ? 2 : 3))
+            ;
+        __threadfence();
+        const_cast<int *>(in)[2 * N + 5] = 1;
+    }
+}
+
 // Three warps of one block read a word; a fourth one overwrites it, having waited for two of them only.
 template <bool WRONG> __global__ void third_warp(int *out, const int *in)
 {
@@ -1307,6 +1331,7 @@ static const struct {
     CASE(partly_global, 4),
     CASE(partly_read, 1),
     CASE(third_block, 4),
+    CASE(table_written, 4),
     CASE(third_warp, 1),
     CASE(borrowed, 1),
     CASE(borrowed_line, 1),

@@ -103,6 +103,7 @@ told() {
 @test "a third reader that the writer has not waited for: a block, and a warp" {
     expect third_block "with no release and acquire in between"
     expect third_warp "with no barrier in between"
+    expect table_written "with no release and acquire in between"
 }
 
 @test "programs drawn at random: a race is told where there is one, and nowhere else" {
@@ -121,6 +122,19 @@ told() {
     [[ ${lines[-1]} =~ ^"40 programs, "([0-9]+)" with a race, "([0-9]+)" told wrongly"$ ]]
     [ "${BASH_REMATCH[1]}" -gt 5 ]
     [ "${BASH_REMATCH[2]}" = "${BASH_REMATCH[1]}" ]
+    grep -q "a race that is not told" <<<"$output"
+}
+
+@test "programs of fences, scopes, masks, proxies and copies under way, drawn at random" {
+    local programs=$BATS_TEST_TMPDIR/programs
+    compile code/ptxsim/test/model_programs.cu 90 "$programs" -Xcompiler -O1
+    run "$programs" 600 2
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output =~ ^"600 programs, "([0-9]+)" with a race, 0 told wrongly"$ ]]
+    [ "${BASH_REMATCH[1]}" -gt 100 ]
+    PTXSIM_CHECK=off run "$programs" 40 1 # the comparison can fail
+    [ "$status" -eq 1 ]
     grep -q "a race that is not told" <<<"$output"
 }
 
