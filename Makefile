@@ -1,5 +1,6 @@
-# Attention in Stages. `make help` lists the targets; V=1 shows the commands. Here is what is refused, where it is built,
-# and what `all` is; the rules stand in mk/, a file for each kind of thing that is made.
+# Attention in Stages. `make help` says what a reader types, `make help-all` lists the targets; V=1 shows the commands.
+# Here is what is refused, where it is built, and what `all` is; the rules stand in mk/, a file for each kind of thing
+# that is made.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DELETE_ON_ERROR:
@@ -22,16 +23,17 @@ $(error a number belongs to its word: make chapter3, not make chapter 3)
 endif
 # What no rule makes is refused before anything is made: of several goals, the others are minutes' work.
 # Goals are files that are made, words with a number, and what is phony.
+helps := help help-all
 made := build/% code/ch% $(foreach w,chapter lab starter profile handout gradescope checklist,$(addprefix $w,$(digits)))
 ifneq ($(filter-out $(made),$(MAKECMDGOALS)),)
-unknown := $(filter-out $(made) help $(shell sed -nE 's/^\.PHONY: //p' $(makefiles)),$(MAKECMDGOALS))
+unknown := $(filter-out $(made) $(helps) $(shell sed -nE 's/^\.PHONY: //p' $(makefiles)),$(MAKECMDGOALS))
 $(if $(filter %.cu %.c,$(unknown)),$(error make takes no program of yours, $(firstword $(unknown)): ./labN $(firstword $(unknown)) judges it))
-$(if $(unknown),$(error there is no target $(firstword $(unknown)): make help lists them))
+$(if $(unknown),$(error there is no target $(firstword $(unknown)): make help-all lists them))
 endif
 
 # In the path of the checkout the shell that nvcc calls reads $ and `, ptxas ends a name at ", and the loader at : and ;.
 unfit := $(foreach c,$$ ` " : ;,$(findstring $c,$(CURDIR)))
-ifneq ($(and $(strip $(unfit)),$(filter-out help,$(MAKECMDGOALS))),)
+ifneq ($(and $(strip $(unfit)),$(filter-out $(helps),$(MAKECMDGOALS))),)
 $(error the path $(CURDIR) has a $(firstword $(unfit)), which compiler and loader cannot handle: move it to a folder without)
 endif
 
@@ -48,7 +50,7 @@ elsewhere:
 	@$(MAKE) --no-print-directory -C '$(BUILD)' BUILD= $(goals)
 else
 # Everything made is in build/, but for links ./labN and what make tangle and make plots write.
-ifneq ($(filter-out help,$(MAKECMDGOALS)),)
+ifneq ($(filter-out $(helps),$(MAKECMDGOALS)),)
 ifneq ($(shell mkdir -p build 2>/dev/null && [ -w build ] && echo yes),yes)
 $(error $(CURDIR)/build cannot be written: make BUILD=~/attention $(MAKECMDGOALS) works in a copy there)
 endif
@@ -60,11 +62,11 @@ say = @printf '  %-8s %s\n'
 # Each file uses variables of those before it.
 include mk/toolchain.mk # flags, what is installed, objects of C
 include mk/programs.mk  # chapters, tangled and compiled: chapterN, tangle
-include mk/simulator.mk # the library, and what it shows: profileN, films, banks, bench-sim
+include mk/simulator.mk # the library, and what it shows: profileN, films, banks
 include mk/labs.mk      # labN, starterN, gradescopeN, and the grader: grade, check-labs, check-grader
-include mk/measuring.mk # records and charts: runs, compare, tune, plots
+include mk/measuring.mk # records and charts: runs, tune, plots
 include mk/book.mk      # book, handoutN
-include mk/tests.mk     # test, test-quick, lint, fuzz
+include mk/tests.mk     # test, test-quick, lint
 include mk/variants.mk  # student, mutants, answers, checklistN
 
 .PHONY: all
@@ -73,12 +75,24 @@ all: $(programs:%=build/%) build/lab build/hashes.tsv build/ptxsim/libcudart.so.
     build/bench-sim build/compare build/profile-ncu build/scoreboard build/probes build/judge build/runner build/clock.so
 	@$(foreach n,$(lab_numbers),$(call link_lab,$n) &&) :
 
-.PHONY: clean help
+.PHONY: clean help help-all
 clean: ##5 remove build/ and ./labN
 	$(Q)rm -rf build $(wildcard lab[0-9] lab[0-9][0-9])
 
+help: ##1 what a reader types, in ten lines
+	@echo "make deps                  installs what is missing"
+	@echo "make chapter4 && ./lab4    builds chapter 4's kernel and judges it"
+	@echo "make starter4              your copy of it with gaps: labs/work/lab04/"
+	@echo "./lab4 FILE                judges your file (--watch: whenever it is saved)"
+	@echo "./lab4 --hint              one hint more for a gap that is open"
+	@echo "./lab4 FILE --profile      its lines with what was counted there"
+	@echo "./lab4 FILE --film F.html  a page to watch its warps in"
+	@echo "make book                  the PDF (book-html: pages for a browser)"
+	@echo "make test                  runs every test (test-quick: two minutes of it)"
+	@echo "make help-all              the other targets, and what can be set"
+
 # A target's line stands behind its ##, with the number of its group; that of a pattern, in a comment beside its rule.
-help: ##5 this list
+help-all: ##5 this list
 	@group() { echo "$$2"; sed -nE "s/^#?([a-zA-Z-]+):[^#]*##$$1 (.*)/\1\t\2/p" $(makefiles) | \
 	    sort -f | awk -F'\t' '{ printf "  make %-12s %s\n", $$1, $$2 }'; }; \
 	group 1 "A chapter and its lab"; group 2 "The book"; group 3 "Grading"; \

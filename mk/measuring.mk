@@ -1,4 +1,4 @@
-# What measures on a GPU, and what reads the records: runs, compare, tune, plots.
+# What measures on a GPU, and what reads the records: runs, tune, plots.
 
 # One planted mistake a kernel, for labs/tools/probe.
 build/probes: labs/tools/probes.cu build/flags build/cuda build/gpu
@@ -16,10 +16,6 @@ build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tools/
 runs: $(if $(shell command -v pandoc),all build/profile) ##4 on a GPU: measure all into plots/runs/<gpu>/
 	$(Q)labs/tools/measure-pictures
 	$(Q)labs/tools/measure $(programs)
-
-.PHONY: compare
-compare: build/compare ##4 two records as a table: A=x.json B=y.json [OUT=COMPARE.md]
-	$(Q)build/compare $(A) $(B) $(if $(OUT),--out $(OUT))
 
 # The search of chapter 14.
 .PHONY: tune

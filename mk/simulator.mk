@@ -8,8 +8,10 @@ isa := $(if $(call has,avx2 fma),$(if $(call has,avx512f avx512dq avx512bw avx51
 only_chapters := $(if $(filter-out chapter% lab% starter% profile%,$(or $(MAKECMDGOALS),help)),,yes)
 there = $(wildcard build/obj/code/ptxsim/ops/isa/$(1).o)
 not_here := $(if $(only_chapters),$(foreach i,$(filter-out $(isa),base avx2 avx512),$(if $(call there,$i),,$i)))
-# The simulator's floors, lowest first: each uses only those below it (code/ptxsim/ptxsim.h).
-ptxsim := $(image) $(filter-out $(not_here:%=code/ptxsim/ops/isa/%.c),$(foreach f,base parse machine races ops ops/isa decode exec cudart,$(call sources,code/ptxsim/$f)))
+# The simulator's floors, lowest first: each uses only those below it (code/tools/check-floors). The last three are there
+# for other people's programs: a library without them runs the book's.
+extra := ops/extra decode/extra cudart/extra
+ptxsim := $(image) $(filter-out $(not_here:%=code/ptxsim/ops/isa/%.c),$(foreach f,base parse machine races ops ops/isa decode exec cudart $(extra),$(call sources,code/ptxsim/$f)))
 
 $(call objects,$(ptxsim)): OPT := -fno-semantic-interposition -fno-math-errno -fno-trapping-math
 # A function that begins where a cache line does runs as fast whatever stands before it.
@@ -21,7 +23,7 @@ build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/cudart/libcu
 	$(say) LD $@
 	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/cudart/libcudart.map \
 	    -Wl,-z,defs $(filter %.o,$^) -lm -lpthread -ldl -o $@
-	$(Q)ln -sf $(@F) $(@D)/libcuda.so.1 # the driver's library, too (code/ptxsim/cudart/driver.c)
+	$(Q)ln -sf $(@F) $(@D)/libcuda.so.1 # the driver's library, too (code/ptxsim/cudart/extra/driver.c)
 
 build/profile: build/obj/code/ptxsim/tool/film.o build/obj/code/ptxsim/tool/tiles.o
 build/profile build/bench-sim: build/%: build/obj/code/ptxsim/tool/%.o build/libhost.a build/libworkbench.a
@@ -56,7 +58,3 @@ films: $(films) ##1 pages to watch the kernels in: build/films/chapter4.html
 .PHONY: banks
 banks: build/profile build/ptxsim/libcudart.so.13 build/tests/code/ptxsim/test/banks ##1 the wavefronts of ten loads: An SM in six pages
 	$(Q)build/profile --lines 12 build/tests/code/ptxsim/test/banks
-
-.PHONY: bench-sim
-bench-sim: build/bench-sim build/ptxsim/libcudart.so.13 build/ch02_scalar build/ch03_wmma_qk ##4 the simulator's time and memory for chapters 2 and 3
-	$(Q)build/bench-sim

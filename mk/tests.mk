@@ -48,8 +48,9 @@ build/tests/code/workbench/test_workbench: | build/tests/nvml.so
 build/tests/nvml.so: code/workbench/fixtures/nvml.c build/flags
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -shared -fPIC $< -o $@
 $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
-# The instruction sets are weak symbols (choose.c), for which the linker takes no object from an archive.
-$(filter build/tests/code/ptxsim/%,$(c_tests)): private take := $(patsubst %,-Wl$(comma)-u$(comma)ops_%,base avx2 avx512)
+# The instruction sets (choose.c) and the extra instructions (decode/table.c) are weak symbols, for which the linker takes
+# no object from an archive.
+$(filter build/tests/code/ptxsim/%,$(c_tests)): private take := $(patsubst %,-Wl$(comma)-u$(comma)%,ops_base ops_avx2 ops_avx512 extra_instructions)
 
 # Tests of libraries have many kernels: they are compiled as PTX only, which driver and simulator take.
 # nvcc's -O is the host's: of kernels it makes the same.
@@ -72,18 +73,13 @@ test-torch: ##5 code/torch in a fresh environment with PyTorch (3 GB)
 	$(Q)build/torch/venv/bin/pip install -q code/torch[test]
 	$(Q)cd build/torch && venv/bin/python -m pytest -q -p no:cacheprovider ../../code/torch/test ../../labs/test/test_exchange.py
 
-# libFuzzer on the loader, the parser and the decoder; its corpus's damaged copies are in test_fuzz.
-fuzzed := code/ptxsim/test/fuzz/fuzz.c $(image) $(call sources,code/ptxsim/parse) $(call sources,code/ptxsim/decode)
+# code/tools/fuzz: libFuzzer on the loader, the parser and the decoder; its corpus's damaged copies are in test_fuzz.
+fuzzed := code/ptxsim/test/fuzz/fuzz.c $(image) $(call sources,code/ptxsim/parse) $(foreach f,decode decode/extra,$(call sources,code/ptxsim/$f))
 build/fuzz/fuzz: $(fuzzed) $(call objects,$(ptxsim)) build/flags
 	$(say) CLANG $@
 	$(Q)mkdir -p $(@D)/corpus && clang -std=c11 -D_GNU_SOURCE -g -O1 -w -fsanitize=fuzzer,address,undefined \
 	    -fno-sanitize-recover=undefined -Icode $(fuzzed) \
 	    $(filter-out $(call objects,$(fuzzed)),$(call objects,$(ptxsim))) -l:libjansson.a -lm -lpthread -ldl -o $@
-SECONDS ?= 600
-.PHONY: fuzz
-fuzz: build/fuzz/fuzz ##5 fuzz the simulator's loader and parser (SECONDS=600)
-	$(Q)cd build/fuzz && ./fuzz -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=1500 -max_len=32768 \
-	    -dict=../../code/ptxsim/test/fuzz/dictionary -print_final_stats=1 corpus ../../code/ptxsim/test/fuzz/corpus
 
 # What test_counts and test_banks count: PTX only, for the simulator.
 counted := $(addprefix build/tests/code/ptxsim/test/,micro_kernels banks)
@@ -95,7 +91,7 @@ build/tests/code/ptxsim/test/test_counts: | build/tests/code/ptxsim/test/micro_k
 
 # Every opcode and random programs, compared with a GPU's record (code/ptxsim/test/coverage/).
 coverage := build/tests/coverage
-$(coverage)/generate $(coverage)/compare: $(coverage)/%: code/ptxsim/test/coverage/%.c code/ptxsim/ops/operations.def code/ptxsim/decode/opcodes.def build/flags
+$(coverage)/generate $(coverage)/compare: $(coverage)/%: code/ptxsim/test/coverage/%.c code/ptxsim/ops/operations.def code/ptxsim/decode/opcodes.def code/ptxsim/decode/extra/opcodes.def build/flags
 	$(say) CC $<
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) $< -lm -o $@
 $(coverage)/include/opcodes.inc: $(coverage)/generate
@@ -105,10 +101,6 @@ $(coverage)/coverage: code/ptxsim/test/coverage/coverage.cu $(coverage)/include/
 	$(say) NVCC $<
 	$(Q)build/cuda/bin/nvcc -std=c++20 -O0 $(lean) -I$(coverage)/include --compress-mode=none -cudart shared \
 	    -gencode arch=compute_89,code=compute_89 $< -o $@
-# Today's table of opcodes, committed so that it can be read; a test compares the two.
-.PHONY: opcodes
-opcodes: $(coverage)/generate ##5 write the table of PTX opcodes that the simulator runs
-	$(Q)$< table >code/ptxsim/test/coverage/opcodes.tsv
 
 -include $(wildcard build/san/code/*/*.d build/san/code/*/*/*.d build/san/code/*/*/*/*.d build/tests/code/*/*.d build/tests/code/*/*/*.d)
 

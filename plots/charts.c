@@ -246,9 +246,9 @@ static void print_ceiling(double height, double dram, double right)
 }
 
 // Blocks: 0 shapes (intensity, name; the axis's lower end, both GPUs' DRAM TB/s); 1, 2 roof and fp32
-// ceiling of the H200, 3, 4 of an L4; 5 the H200's measured tensor ceiling; 6, 7 names of the
-// ceilings of each (x, y, text). Where there are points: 8 their labels, 9 the H200's and 10 an
-// L4's (x, y).
+// ceiling of the H200, 3, 4 of an L4; 5 the H200's measured tensor ceiling; 6 its ceiling for products
+// of E4M3; 7, 8 names of the ceilings of each (x, y, text). Where there are points: 9 their labels, 10
+// the H200's and 11 an L4's (x, y).
 void roofline(void)
 {
     const double left = 20, right = 1e5;
@@ -281,10 +281,15 @@ void roofline(void)
     }
     double sync = (h200->mma_sync_low_tflops + h200->mma_sync_high_tflops) / 2;
     print_ceiling(sync, roofs[0].dram, right);
+    printf("%.6g\t%.6g\n", roofs[0].tensor / roofs[0].dram, roofs[0].tensor); // the slope goes on
+    print_ceiling(2 * roofs[0].tensor, roofs[0].dram, right);
     const double above = 1.24, below = 1 / above;
-    printf("%.6g\t%.6g\tH200 tensor cores, %.0f\n", right, roofs[0].tensor * above,
+    printf("%.6g\t%.6g\tH200 tensor cores, E4M3, %.0f\n", right, 2 * roofs[0].tensor * above,
+           2 * roofs[0].tensor);
+    printf("%.6g\t%.6g\tH200 tensor cores, half, %.0f\n", right, roofs[0].tensor * above,
            floor(roofs[0].tensor));
-    printf("%.6g\t%.6g\tmma.sync, %.0f measured\n", right, sync * below, sync);
+    printf("%.6g\t%.6g\tmma.sync, %.0f to %.0f\n", right, sync * below, h200->mma_sync_low_tflops,
+           h200->mma_sync_high_tflops);
     printf("%.6g\t%.6g\tH200 fp32, %.0f\n", right, roofs[0].fp32 * below, roofs[0].fp32);
     end_block();
     printf("%.6g\t%.6g\tL4 tensor cores, %.0f\n", right, roofs[1].tensor * above, roofs[1].tensor);

@@ -12,6 +12,12 @@
 
 struct record records[MAX_RECORDS], sides[MAX_RECORDS];
 int record_count, side_count;
+const struct named_shape named_shapes[NAMED_SHAPES] = {
+#define SHAPE(name, batch, heads, seq_len) {#name, seq_len},
+#include "workbench/shapes.def"
+#undef SHAPE
+};
+
 static bool load_labs;     // instead of the programs that were measured
 static char *sources_path; // SOURCES_KERNELS below plots/
 static char *tree; // the folder above plots/, which has chapters/; NULL: the working directory

@@ -22,12 +22,6 @@
 #include <errno.h>
 #include <string.h>
 
-const struct named_shape named_shapes[NAMED_SHAPES] = {
-#define SHAPE(name, batch, heads, seq_len) {#name, seq_len},
-#include "workbench/shapes.def"
-#undef SHAPE
-};
-
 // The charts that are drawn from all records.
 static const struct {
     const char *name;

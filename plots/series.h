@@ -1,6 +1,5 @@
 // series.h: the parts of build/series.
 //
-//   series.c      the command line
 //   records.c     reads records, checks them, puts them in order
 //   charts.c      the charts over all stages
 //   lab.c         one lab
@@ -9,6 +8,9 @@
 //   scoreboard.c  the scoreboard
 //   l4.c          others' runs on an L4
 //   exchange.c    a real model with its attention exchanged
+//   series.c      the command line
+//
+// Each uses only those above it in this list: code/tools/check-floors holds that.
 #ifndef SERIES_H
 #define SERIES_H
 
@@ -66,7 +68,7 @@ enum {
 extern const struct named_shape {
     const char *name;
     int seq_len;
-} named_shapes[NAMED_SHAPES]; // series.c
+} named_shapes[NAMED_SHAPES];
 
 const char *device_name(const struct record *record);
 bool is_reported(const struct record *record); // by the sources

@@ -151,7 +151,7 @@ function followCopies(film) {
         const d = decode(film, e);
         add({ kind, step: s, warp: w, group, at: d.lanes[0].at, bytes: d.bytes * d.lanes.length, landed: Infinity });
       } else if (e[0] === BULK) {
-        add({ kind, step: s, warp: w, group: e[7] ? e[6] : -1, at: e[3], bytes: e[4], landed: Infinity,
+        add({ kind: "bulk", step: s, warp: w, group: e[7] ? e[6] : -1, at: e[3], bytes: e[4], landed: Infinity,
           mbarrier: e[7] ? -1 : e[5], phase: e[6], store: e[7] });
       } else if (e[0] === PRODUCT) {
         add({ kind, step: s, warp: w, group, at: e[4], bytes: e[5] - e[4], landed: Infinity });

@@ -8,7 +8,7 @@
 //   clock.c    the time
 //   process.c  programs as processes: run to the end, or asked line by line
 //
-// Each uses only those above it in this list: code/check-floors holds that.
+// Each uses only those above it in this list: code/tools/check-floors holds that.
 // These programs run once and end; texts that they make for their reports are not freed.
 #ifndef HOST_H
 #define HOST_H

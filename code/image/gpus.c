@@ -57,14 +57,6 @@ const struct gpu gpus[] = {
 const int gpu_count = sizeof gpus / sizeof *gpus;
 _Static_assert(sizeof gpus / sizeof *gpus <= GPUS_MOST, "GPUS_MOST is too small for the table");
 
-const struct gpu *gpu_find(const char *key)
-{
-    for (int i = 0; i < gpu_count; ++i)
-        if (strcmp(gpus[i].key, key) == 0)
-            return &gpus[i];
-    return NULL;
-}
-
 const struct gpu *gpu_of_arch(int arch)
 {
     for (int i = 0; i < gpu_count; ++i)

@@ -44,9 +44,6 @@ struct gpu {
 extern const struct gpu gpus[];
 extern const int gpu_count;
 
-// The GPU of that key; NULL: the table has none.
-const struct gpu *gpu_find(const char *key);
-
 // The first GPU that machine code for this compute capability (89) was made for; NULL: the table has none.
 const struct gpu *gpu_of_arch(int arch);
 

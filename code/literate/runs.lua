@@ -2,6 +2,7 @@
 --
 --   h200/ch03_wmma_qk:shapes.mission.timing.p50_us     a value of plots/runs/h200/ch03_wmma_qk.json
 --   h200/ch02_scalar:… / h200/ch03_wmma_qk:…           + - * / with spaces around, left to right
+--   lines:code/ptxsim                                  today's lines of C in a folder, tests apart
 --
 -- A path's part is a field's name, an index into an array (from 0), or [field=value,…], the one
 -- element of an array whose fields have these values: correctness[seed=0,input=normal].rel_head.
@@ -243,11 +244,30 @@ local function lookup(record, path)
     return here
 end
 
+-- Lines of C in a folder and those in it, without blank ones, comments and tests; nil: there is no such folder.
+local function count_lines(folder)
+    local find = "find \"$0\" \\( -name '*.[ch]' -o -name '*.def' \\) -not -path '*/test/*' 2>/dev/null"
+    local ok, files = pcall(pandoc.pipe, "sh", { "-c", find, folder }, "")
+    local count = 0
+    for path in (ok and files or ""):gmatch("[^\n]+") do
+        for line in io.lines(path) do
+            local code = line:find("^%s*[^%s/]") or line:find("^%s*/[^/]")
+            count = count + (code and 1 or 0)
+        end
+    end
+    return ok and count or nil
+end
+
 -- A number or a reference: its value, or nil and what is wrong; with it, why it is stale.
 local function operand(word)
     local number = tonumber(word)
     if number then
         return number
+    end
+    local folder = word:match("^lines:(%S+)$")
+    if folder then
+        local count = count_lines(folder)
+        return count, not count and "there is no folder " .. folder or nil
     end
     local name, path = word:match("^([%w_.-]+/[%w_.-]+):(%S+)$")
     if not name then

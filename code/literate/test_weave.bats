@@ -243,6 +243,7 @@ EOF
 @test "lines of a file are read from it; a file, a place or a width that is wrong is an error" {
     grep -q 'chapters/bands.h *from the file' "$made/build/book.txt"
     grep -q 'int width; // of one' "$made/build/book.txt"
+    grep -q 'Its folder has 7 lines of C' "$made/build/book.txt" # blank ones and comments apart
     run -1 grep -nE 'struct other|BANDS' "$made/build/book.txt"
     run -1 grep -nE 'struct other|BANDS' "$made/build/book.html"
     at=chapters/SP-specimens.md:$(line_of chapters/SP-specimens.md 'from=chapters')
@@ -263,7 +264,7 @@ EOF
 `h200/nothing:a`{.run}, `h200/ch02_fast:shapes.tiny.p50_us`{.run},
 `h200/ch02_fast:shapes.mission.correctness[seed=7].pass`{.run} and `h200/ch02_fast:shapes`{.run}.
 
-`h200/ch02_fast:program`{.run fmt="%.1f"} `h200/ch02_fast:record % 2`{.run} `1 / 0`{.run} `nonsense`{.run}
+`h200/ch02_fast:program`{.run fmt="%.1f"} `h200/ch02_fast:record % 2`{.run} `1 / 0`{.run} `nonsense`{.run} `lines:none`{.run}
 EOF
     n=$(line_of chapters/02-scale-faster.md h200/nothing)
     at=chapters/02-scale-faster.md
@@ -275,7 +276,8 @@ EOF
         "$at:$((n + 3)): fmt=\"%.1f\" does not fit the value ch02_fast" \
         "$at:$((n + 3)): unknown operator '%' in 'h200/ch02_fast:record % 2' (+ - * / with spaces around)" \
         "$at:$((n + 3)): '1 / 0' divides by zero" \
-        "$at:$((n + 3)): 'nonsense' is neither a number nor <gpu>/<record>:<key>"
+        "$at:$((n + 3)): 'nonsense' is neither a number nor <gpu>/<record>:<key>" \
+        "$at:$((n + 3)): there is no folder none"
 }
 
 @test "a stale record is an error that names record and program; a draft shows it in red" {

@@ -14,6 +14,8 @@
 //   exec/     exec.h     runs a grid: CTAs over the host's cores, the warps of a CTA in turns, the
 //                        lanes of a warp together; deadlocks; what the counters add up to
 //   cudart/   runtime.h  the replacement of libcudart.so.13
+//   ops/extra/, decode/extra/, cudart/extra/  what only other people's programs need: textures, sparse matrices,
+//                        launches by the device, the driver's library. The book's programs run without.
 //
 // tool/ has programs that read what the simulator reports, test/ the tests. Fat binaries are read by
 // code/image, which the workbench uses, too.
@@ -168,8 +170,8 @@ struct touched {                // by a launch
 // An execution is one operation that a warp runs; of stores, a CTA. They are numbered from 0 on in the order in
 // which they are run, through all launches that are given the same of these.
 enum spoils {
-    SPOIL_PRODUCTS, // mma, wmma: the result has the other sign (what is no float: each bit turned over)
-    SPOIL_COPIES, // cp.async: each byte that it delivers has its highest bit turned over
+    SPOIL_PRODUCTS, // mma, wmma, wgmma: the result has the other sign (what is no float: each bit turned over)
+    SPOIL_COPIES, // cp.async, bulk copies: each byte that they deliver has its highest bit turned over
     SPOIL_ATOMICS, // in global memory: each bit of the result is turned over; without one, no update is made
     SPOIL_STORES, // a CTA's stores to global memory are left out
     SPOILS

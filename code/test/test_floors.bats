@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # The folders of C keep their order (code/tools/check-floors), and a use that breaks it is named.
 
+bats_require_minimum_version 1.5.0
+
 setup() {
     cd "$BATS_TEST_DIRNAME/../.."
 }
@@ -27,7 +29,7 @@ plant() {
     [[ ${lines[1]} == "  code/image "* ]]
     [ "$(grep -oE '^  code/ptxsim[a-z/]*' <<<"$output" | xargs)" = "code/ptxsim code/ptxsim/base \
 code/ptxsim/parse code/ptxsim/machine code/ptxsim/races code/ptxsim/ops code/ptxsim/decode code/ptxsim/exec \
-code/ptxsim/cudart code/ptxsim/tool" ]
+code/ptxsim/cudart code/ptxsim/ops/extra code/ptxsim/decode/extra code/ptxsim/cudart/extra code/ptxsim/tool" ]
 }
 
 @test "upward uses are named with both files: of exec/ below it, of a report of races in machine/, of an operation in races/" {
@@ -57,6 +59,19 @@ which is above it" ]
     [ "$status" -eq 1 ]
     [ "$output" = "code/ptxsim/cudart/registry.c (code/ptxsim/cudart) uses binary_module of \
 code/ptxsim/cudart/kernels.c, which the header of their folder lists below it" ]
+    [ "$(grep -rl 'uses only those above it in this list' --include='*.h' code labs plots | sort | xargs)" = "code/host/host.h \
+code/ptxsim/cudart/extra/extra.h code/ptxsim/cudart/runtime.h code/ptxsim/exec/exec.h code/ptxsim/tool/tool.h \
+labs/driver/lab.h labs/sheet/sheet.h plots/series.h" ]
+}
+
+@test "a file that the list of its folder leaves out is named" {
+    scratch
+    plant code/ptxsim/exec/more.c 'int planted(void); int planted(void) { return 1; }'
+    plant code/ptxsim/decode/more.c 'int planted_where_nothing_is_listed;'
+    run code/tools/check-floors "$TREE"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [ "$output" = "code/ptxsim/exec/more.c: the header of its folder lists each file below those that it uses, and this one not" ]
 }
 
 @test "a downward use, and a use of what a folder below has too, are none" {
@@ -82,6 +97,21 @@ code/ptxsim/cudart/kernels.c, which the header of their folder lists below it" ]
 (code/ptxsim/exec), which is above it"* ]]
     [[ "$output" == *"code/ptxsim/parse/module.h (code/ptxsim/parse) includes code/ptxsim/machine/machine.h \
 (code/ptxsim/machine), which is above it"* ]]
+}
+
+@test "the simulator linked without extra/ runs the book's programs, and has no textures" {
+    objects=$(find code/ptxsim code/image -name '*.c' | grep -vE '/(extra|test|tool)/|/test_' | sort | sed 's,.*,build/obj/&,; s/c$/o/')
+    # shellcheck disable=SC2086
+    cc -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/cudart/libcudart.map -Wl,-z,defs \
+        $objects -lm -lpthread -ldl -o "$BATS_TEST_TMPDIR/libcudart.so.13"
+    run -1 grep -c cudaCreateTextureObject "$BATS_TEST_TMPDIR/libcudart.so.13"
+    for program in "ch03_wmma_qk 1x1x33" "ch13_warp_specialised 1x1x33" "ch16_fp8_mma 1x1x33" "ch17_hopper 1x1x33" \
+        "ch20_hopper 1x1x65q1p16"; do
+        run env LD_LIBRARY_PATH="$BATS_TEST_TMPDIR" "build/${program% *}" --shapes "${program#* }" --seeds 0 --no-timing --quiet
+        echo "$output"
+        [ "$status" -eq 0 ]
+        [ "$output" = "${program% *}: PASS: 1 of 1 outputs right" ]
+    done
 }
 
 @test "a folder without a place, and a file without an object, are refused by name" {

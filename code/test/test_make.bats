@@ -233,9 +233,36 @@ assert {"file": sys.argv[1], "line": int(sys.argv[2])}.items() <= lines[0].items
     [ -z "$(ls "$TREE"/plots/*.svg 2>/dev/null)" ]
 }
 
-@test "make help has one line for every target a user types, in 80 columns" {
-    run make help
-    [ "$status" -eq 0 ]
+@test "make help is ten lines, in 80 columns, and what it names is there" {
+    run -0 make help
+    [ "${#lines[@]}" -eq 10 ]
+    local line word all
+    all=$(make help-all)
+    for line in "${lines[@]}"; do
+        [ "${#line}" -le 80 ] || { echo "too wide: $line"; false; }
+    done
+    [ "$(grep -c '^make ' <<<"$output")" -eq 6 ]
+    for word in $(grep -oE '^make [a-z0-9-]+' <<<"$output" | sed 's/make //; s/[0-9]*$//'); do
+        grep -qE "^  make ${word}N? " <<<"$all" || { echo "no target: $word"; false; }
+    done
+    for word in watch hint profile film; do
+        grep -q "{\"$word\", " labs/driver/arguments.c
+        [[ $output == *"--$word"* ]]
+    done
+}
+
+@test "tools that make no longer runs say what they take" {
+    run -2 code/tools/fuzz ten
+    [ "$output" = "usage: code/tools/fuzz [SECONDS]" ]
+    run -2 make compare
+    [[ "$output" == *"there is no target compare: make help-all lists them.  Stop." ]]
+    before=$(<code/ptxsim/test/coverage/opcodes.tsv)
+    run -0 code/tools/opcodes
+    [ "$(<code/ptxsim/test/coverage/opcodes.tsv)" = "$before" ]
+}
+
+@test "make help-all has one line for every target a user types, in 80 columns" {
+    run -0 make help-all
     local line target targets
     for line in "${lines[@]}"; do
         [ "${#line}" -le 80 ] || { echo "too wide: $line"; false; }

@@ -342,7 +342,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
     chmod -R u+w .
     touch -d '2001-01-01' chapters/03-wmma-scores.md
     echo "new" >chapters/new.txt
-    run -0 make BUILD="$there" build/hashes.tsv help
+    run -0 make BUILD="$there" build/hashes.tsv help-all
     [ "$(tail -1 "$there/chapters/03-wmma-scores.md")" = mine ]
     [ -e "$there/chapters/new.txt" ]
     [[ "$output" == *"make chapterN"* ]]
@@ -358,7 +358,7 @@ deps() { # MODE: what it says on standard output is left in out, on standard err
     for goal in extra chapterx handout lab ../x; do
         run -2 make book "$goal"
         [ "${#lines[@]}" -eq 1 ]
-        [[ "$output" == *"there is no target $goal: make help lists them.  Stop." ]]
+        [[ "$output" == *"there is no target $goal: make help-all lists them.  Stop." ]]
     done
     run -2 make lab3 my.cu
     [ "${#lines[@]}" -eq 1 ]

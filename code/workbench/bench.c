@@ -244,14 +244,25 @@ static void create_cache(struct device_case *c, const struct program *program,
     c->cache.scratch = c->inputs[5];
 }
 
-static bool cache_as_expected(const struct device_case *c)
+// What is wrong with the cache after a launch, in the grader's words; NULL: it is as it was, with the newest token.
+static const char *wrong_cache(const struct device_case *c)
 {
-    uint8_t *now = host(c->image.bytes);
+    const struct cache_image *image = &c->image;
+    uint8_t *now = host(image->bytes);
+    bool missing = false, changed = false;
 
-    CUDA_CHECK(cudaMemcpy(now, c->cache.codes, c->image.bytes, cudaMemcpyDeviceToHost));
-    bool same = memcmp(now, c->image.then, c->image.bytes) == 0;
+    CUDA_CHECK(cudaMemcpy(now, c->cache.codes, image->bytes, cudaMemcpyDeviceToHost));
+    for (size_t i = 0; i < image->bytes; ++i)
+        if (now[i] != image->then[i]) {
+            missing |= image->then[i] != image->before[i];
+            changed |= image->then[i] == image->before[i];
+        }
     free(now);
-    return same;
+    if (missing && changed)
+        return "the new token is not in its place in the cache, and other bytes of it have changed";
+    if (missing)
+        return "the new token is not in its place in the cache";
+    return changed ? "bytes of the cache have changed that are not the new token's" : NULL;
 }
 
 // ---- A problem on the device --------------------------------------------------------------------
@@ -352,8 +363,9 @@ const char *case_fetch(const struct device_case *c, const struct device *device,
 
     CUDA_CHECK(cudaStreamSynchronize(device->stream));
     CUDA_CHECK(cudaMemcpy(out, c->args.out, c->out_bytes, cudaMemcpyDeviceToHost));
-    if (c->image.bytes > 0 && !cache_as_expected(c))
-        return "left the cache other than with the new token in its place";
+    const char *wrong = c->image.bytes > 0 ? wrong_cache(c) : NULL;
+    if (wrong)
+        return wrong;
     if (c->guard == 0)
         return NULL;
     CUDA_CHECK(cudaMemcpy(guards[0], c->block, c->guard, cudaMemcpyDeviceToHost));

@@ -262,7 +262,33 @@ static void measure_against_fp16(const struct shape_run *shape, const struct pro
     free(fp16);
 }
 
-// Draws an input set, computes its reference, runs the kernel on it once and checks the output.
+// Launches a case and checks its output. What is wrong with it is told, and where the launch was not the first.
+static cudaError_t run_and_check(const struct run *run, const struct shape_run *shape,
+                                 const struct checked *c, const struct problem *problem, bool first,
+                                 uint16_t *out, struct result *result)
+{
+    static const char again[] = "In a second launch, with scratch memory as the first left it: ";
+
+    case_poison(&c->device, run->device);
+    cudaError_t error = case_run(&c->device, run->device, run->program);
+    if (error != cudaSuccess)
+        return error;
+    check(run, shape, c, out, result);
+    if (result->pass || result->fault)
+        return cudaSuccess;
+    char *how = diagnose(problem, shape->rows, result->limits, out, c->ref);
+    if (how && !first) {
+        char *both = allocate(sizeof again + strlen(how));
+        strcat(strcpy(both, again), how);
+        free(how);
+        how = both;
+    }
+    result->how = how;
+    return cudaSuccess;
+}
+
+// Draws an input set, computes its reference, runs the kernel on it once and checks the output; twice where it keeps
+// something in scratch memory.
 // False when the kernel failed for good: then the device can do nothing more.
 static bool first_run(const struct run *run, struct shape_run *shape, struct checked *c,
                       struct result *result, bool is_listed, enum exit_status *status)
@@ -282,13 +308,11 @@ static bool first_run(const struct run *run, struct shape_run *shape, struct che
         exit(EXIT_MACHINE);
     }
     case_create(&c->device, run->device, run->program, &problem);
-    case_poison(&c->device, run->device);
     range_push("verify");
-    cudaError_t error = case_run(&c->device, run->device, run->program);
+    cudaError_t error = run_and_check(run, shape, c, &problem, true, out, result);
+    if (error == cudaSuccess && result->pass && c->device.cache.scratch) // as the first has left it
+        error = run_and_check(run, shape, c, &problem, false, out, result);
     if (error == cudaSuccess) {
-        check(run, shape, c, out, result);
-        if (!result->pass && !result->fault)
-            result->how = diagnose(&problem, shape->rows, result->limits, out, c->ref);
         if (is_listed) {
             measure_against_fp16(shape, &problem, out, result);
             if (!keep_and_compare(run, &shape->shape, result, out))

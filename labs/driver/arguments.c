@@ -151,16 +151,16 @@ static void check_film(void)
     int end = 0;
     if (!lab.film) {
         if (lab.film_cta || lab.film_values)
-            fail(EXIT_USAGE, "--film-%s: of which film? --film FILE.html",
+            fail(EXIT_USAGE, "--film-%s goes with --film FILE.html",
                  lab.film_cta ? "cta" : "values");
         return;
     }
     if (lab.plain)
         fail(EXIT_USAGE, "--film: %s has no kernel to watch", lab.after);
     if (lab.on && strcmp(lab.on, "gpu") == 0)
-        fail(EXIT_USAGE, "--film: the simulator sees what each lane does, a GPU does not show it");
+        fail(EXIT_USAGE, "--film records in the simulator: leave out --on gpu");
     if (lab.record || lab.profile)
-        fail(EXIT_USAGE, "--film judges nothing: leave out --%s",
+        fail(EXIT_USAGE, "--film writes a page and judges nothing: leave out --%s",
              lab.record ? "record" : "profile");
     if (!shape_parse(lab.film_shape, &shape, why, sizeof why))
         fail(EXIT_USAGE, "--film-shape: %s", why);
@@ -294,9 +294,9 @@ void parse_options(int argc, char **argv)
     if (lab.profile && lab.plain)
         fail(EXIT_USAGE, "--profile: %s has no kernel to count", lab.after);
     if (lab.profile && lab.on && strcmp(lab.on, "gpu") == 0)
-        fail(EXIT_USAGE, "--profile: the simulator counts by the line, a GPU does not");
+        fail(EXIT_USAGE, "--profile counts in the simulator: leave out --on gpu");
     if (lab.profile && lab.record)
-        fail(EXIT_USAGE, "--profile judges nothing: there is no record to write");
+        fail(EXIT_USAGE, "--profile prints lines and judges nothing: leave out --record");
     check_film();
     if (argc - optind > 1)
         fail(EXIT_USAGE, "one program at a time: %s or %s", argv[optind], argv[optind + 1]);

@@ -62,7 +62,7 @@ static void read_resources(struct side *side)
              "nothing here can be judged",
              lab.student, lab.after);
     if (output.status || !side->resources)
-        fail(EXIT_MACHINE, "%s --resources gives no resources: %s", side->name,
+        fail(EXIT_MACHINE, "%s --resources printed no resources: %s", side->name,
              last_line(output.err));
 }
 

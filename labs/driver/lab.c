@@ -13,53 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct side before, after;
-char *folder;
-bool on_gpu;
-json_t *record;
-int gates_failed;
-
-static json_t *gates_said; // the record's "gates"
-
-bool note_gate(const char *group, const char *name, json_t *value, const char *limit, bool pass)
-{
-    json_array_append_new(gates_said,
-                          json_pack("{s:s, s:s, s:o, s:s, s:b}", "group", group, "name", name,
-                                    "value", value, "limit", limit, "pass", pass));
-    gates_failed += !pass;
-    return pass;
-}
-
-void note_identity(struct side *side, json_t *said)
-{
-    if (!side->hash && at(said, "source_hash"))
-        side->hash = string_at(said, "source_hash");
-    if (!side->commit && at(said, "git_commit"))
-        side->commit = string_at(said, "git_commit");
-    if (!side->device)
-        side->device = json_incref(at(said, "device"));
-}
-
-const char *main_shape(void)
-{
-    const char *promised = lab.promise_count ? lab.promises[0].shape : "";
-    for (int i = 0; i < lab.shape_count; ++i)
-        if (strcmp(lab.shapes[i].name, promised) == 0)
-            return promised;
-    return lab.shapes[lab.shape_count - 1].name;
-}
-
 // ---- Programs -----------------------------------------------------------------------------------
-
-char *const *environment(bool gpu, const char *report, double budget)
-{
-    static char *env[5];
-    env[0] = gpu ? text("WORKBENCH_ON=gpu") : text("LD_LIBRARY_PATH=%s/build/ptxsim", root);
-    env[1] = text("PTXSIM_REPORT=%s", report);
-    env[2] = "PTXSIM_UNWRITTEN="; // nothing, as the grader: not even a library may load that
-    env[3] = budget > 0 ? text("PTXSIM_BUDGET=%.0f", budget) : NULL;
-    return env;
-}
 
 static void find_program(struct side *side, const char *name)
 {
@@ -282,7 +236,7 @@ static void show_profile(void)
         fail(EXIT_RED, "%s ran longer than %d s: stopped", after.name, RUN_SECONDS);
     if (output.status) {
         fputs(output.err, stderr); // the program's own words, faults with their lines
-        fail(EXIT_RED, "no profile: %s has to run right first", after.name);
+        fail(EXIT_RED, "no profile: %s fails, as said above; mend that first", after.name);
     }
     printf("%s", output.out);
     output_free(&output);
@@ -460,7 +414,7 @@ int main(int argc, char **argv)
 
     int chapter = lab.student ? chapter_of(lab.student) : 0;
     if (chapter && chapter != lab.number)
-        printf("note: by what it says it is of chapter %d, which ./lab%d judges\n", chapter,
+        printf("note: its main() says .chapter = %d: ./lab%d judges such programs\n", chapter,
                chapter);
 
     // Of a student's kernel only what has to be read, on one screen; the tables where they are asked for.
@@ -501,6 +455,8 @@ int main(int argc, char **argv)
         show_next();
     else if (after.sentence)
         show_fault();
+    if (sheeted)
+        remark_on_doubles();
     show_printed();
     if (quiet)
         show_failed();

@@ -1,17 +1,20 @@
 // lab.h: the parts of the lab driver.
 //
-//   lab.c       from the first gate to the verdict; the record and the chart
 //   arguments.c what the script in labs/ and whoever runs it ask for
 //   say.c       words and numbers in a report
+//   state.c     the programs, the record and the gates so far
 //   clocks.c    what a program that is timed says of the clock
-//   checks.c    resources and correctness
-//   speedup.c   the two programs against each other; recorded runs where there is no GPU
+//   ncu.c       Nsight Compute: which metrics, how it is asked, what it said
+//   evidence.c  what Nsight Compute or the simulator counted
 //   fault.c     what is wrong where the simulator has found a fault, in a sentence
+//   checks.c    resources and correctness
 //   search.c    a search, by what it asks of a journal
+//   speedup.c   the two programs against each other; recorded runs where there is no GPU
 //   sheet.c     the lab's sheet: points so far, what to look at next, hints
 //   watch.c     judges a file again whenever it is saved
-//   evidence.c  what Nsight Compute or the simulator counted
-//   ncu.c       Nsight Compute: which metrics, how it is asked, what it said
+//   lab.c       from the first gate to the verdict; the record and the chart
+//
+// Each uses only those above it in this list: code/tools/check-floors holds that.
 //
 // compare, profile-ncu and scoreboard (labs/tools/) are programs of their own, from the same parts.
 #ifndef LAB_H
@@ -78,7 +81,7 @@ extern struct lab lab;
 // one line about what is wrong.
 void parse_options(int argc, char **argv);
 
-// ---- The state of affairs (lab.c) ---------------------------------------------------------------
+// ---- The state of affairs (state.c) -------------------------------------------------------------
 
 struct side {
     const char *name;
@@ -102,7 +105,8 @@ extern struct side before, after; // before.name is NULL in a lab without a befo
 // Work files, the chart, the record: build/labNN, of a student's NAME.cu build/labNN/NAME.
 extern char *folder;
 extern bool on_gpu;
-extern json_t *record; // what will be written
+extern json_t *record;     // what will be written
+extern json_t *gates_said; // its "gates"
 extern int gates_failed;
 
 // Enters a gate into the record; the caller prints the line that shows it. Takes `value` over.
@@ -140,6 +144,7 @@ struct score {
 void show_fault(void); // fault.c: the sentence, the simulator's words, and where to watch it
 bool judge_sheet(struct score *score); // sheet.c: false: the lab has no sheet
 void show_next(void);                  // sheet.c: what to look at
+void remark_on_doubles(void);          // sheet.c
 void show_points(void);                // sheet.c
 void show_hint(void);                  // sheet.c
 

@@ -14,7 +14,8 @@
 enum { MAX_TASKS = 9, SCHEDULES = 4, NARROW = 23, WIDE = 43 };
 
 static struct sheet sheet;
-static char *raced; // the first complaint of a schedule, or NULL; outputs of the first are right
+static char *raced; // the first complaint of another schedule than the first, or NULL
+static int clean;   // schedules without a race, of SCHEDULES
 
 // Whether the lab has a sheet, which is read then.
 static bool load_sheet(void)
@@ -146,31 +147,49 @@ void show_hint(void)
 
 enum outcome { UNSEEN, MET, MISSED };
 
-// Other interleavings of the warps than the first: what is a race in one may be none in another.
+// Runs the program under another interleaving of the warps; returns its first complaint, or NULL. *fault_seen: it is
+// the simulator's.
+static char *complaint_under(int schedule, const char *shape, double budget, bool *fault_seen)
+{
+    char *report = text("%s/schedule.json", folder), *complaint = NULL;
+    char *command[] = {after.path, "--shapes", (char *)shape, "--seeds", "0",
+                       "--inputs", "normal",   "--no-timing", "--quiet", NULL};
+    setenv("PTXSIM_SCHEDULE", text("%d", schedule), 1);
+    doing("%s, schedule %d of %d", after.name, schedule + 1, SCHEDULES);
+    struct output output = run(command, environment(false, report, budget), RUN_SECONDS, false);
+    done();
+    unsetenv("PTXSIM_SCHEDULE");
+    json_t *said = json_load_file(report, 0, NULL);
+    json_t *fault = json_array_get(at(said, "faults"), 0);
+    *fault_seen = fault != NULL;
+    if (fault)
+        complaint = text("%s (schedule %d)", json_string_value(fault), schedule);
+    else if (output.status)
+        complaint =
+            text("outputs are wrong when the warps run in another order (schedule %d)", schedule);
+    unlink(report);
+    output_free(&output);
+    return complaint;
+}
+
+// What is a race in one interleaving of the warps may be none in another: each is a case, as the grader's are.
 static void try_schedules(void)
 {
-    if (after.fault || after.wrong || after.stopped || on_gpu || lab.only_search)
+    bool first = after.kind && strcmp(after.kind, "race") == 0;
+    if ((after.fault && !first) || after.wrong || after.stopped || on_gpu || lab.only_search)
         return;
     const char *shape = lab.shapes[0].page ? main_shape() : "small";
     double budget = budget_of(shape);
-    for (int schedule = 1; schedule < SCHEDULES && !raced; ++schedule) {
-        char *report = text("%s/schedule.json", folder);
-        char *command[] = {after.path, "--shapes", (char *)shape, "--seeds", "0",
-                           "--inputs", "normal",   "--no-timing", "--quiet", NULL};
-        setenv("PTXSIM_SCHEDULE", text("%d", schedule), 1);
-        doing("%s, schedule %d of %d", after.name, schedule + 1, SCHEDULES);
-        struct output output = run(command, environment(false, report, budget), RUN_SECONDS, false);
-        done();
-        unsetenv("PTXSIM_SCHEDULE");
-        json_t *said = json_load_file(report, 0, NULL);
-        json_t *fault = json_array_get(at(said, "faults"), 0);
-        if (fault) {
-            raced = text("%s (schedule %d)", json_string_value(fault), schedule);
+    clean = !first;
+    for (int schedule = 1; schedule < SCHEDULES; ++schedule) {
+        bool fault_seen;
+        char *complaint = complaint_under(schedule, shape, budget, &fault_seen);
+        clean += !complaint;
+        if (!complaint || raced)
+            continue;
+        raced = complaint;
+        if (!first && fault_seen)
             explain_fault(schedule);
-        } else if (output.status)
-            raced = text("wrong outputs under schedule %d", schedule);
-        unlink(report);
-        output_free(&output);
     }
 }
 
@@ -235,10 +254,12 @@ static const char *why_unseen(const char *name)
                            : "not seen here";
 }
 
-// The share of what an item asks for; of cases the lab sees only whether all are right.
+// The share of what an item asks for; of `correct` the lab sees only whether all cases are right.
 static double share_of(const struct item *item)
 {
-    return is_aim(item) ? share_reached(item, value_of(item)) : outcome_of(item) == MET;
+    return is_aim(item)                       ? share_reached(item, value_of(item))
+           : strcmp(item->name, "races") == 0 ? (double)clean / SCHEDULES
+                                              : outcome_of(item) == MET;
 }
 
 // Whether every gap of the sheet is still open.
@@ -256,14 +277,29 @@ static struct reached reached_here(void)
     double shares[ITEMS_MAX];
     for (int i = 0; i < sheet.count; ++i)
         shares[i] = share_of(&sheet.items[i]);
-    return (struct reached){.correct = !after.wrong && !after.stopped,
+    bool starter = untouched();
+    // Whether a kernel with a fault is right is not known here. A starter is not, as it was handed out.
+    return (struct reached){.correct = !after.wrong && !after.stopped && !(starter && after.fault),
                             .aim = aims_reached(&sheet, shares),
-                            .tried = has_aims(&sheet) && !untouched()};
+                            .tried = has_aims(&sheet) && !starter};
+}
+
+// Whether a count that is an aim is not known, as where no run was at its shape: all else is paid with it.
+static bool aim_unseen(void)
+{
+    for (int i = 0; i < sheet.count; ++i)
+        if (is_aim(&sheet.items[i]) && outcome_of(&sheet.items[i]) == UNSEEN)
+            return !after.stopped;
+    return false;
 }
 
 static void show_rule(const struct reached *reached)
 {
-    if (reached->aim < 1)
+    if (reached->correct <= 0 && untouched()) {
+        wrap("As it was handed out a starter has no points: fill a gap first.", printf("  "), 2);
+        return;
+    }
+    if (reached->aim < 1 && !aim_unseen())
         wrap(text("The aim is reached to %.0f %%, and so much is paid of all else.",
                   floor(100 * reached->aim)),
              printf("  "), 2);
@@ -281,8 +317,10 @@ static double paid(const struct item *item, const struct reached *reached, bool 
 {
     // Whether a kernel with a fault is wrong is not known here: its points are open.
     bool unsure = after.fault && !after.wrong && !after.stopped;
+    // For a starter nobody pays, but for its answers.
+    bool nothing = reached->correct <= 0 && untouched() && strcmp(item->name, "written") != 0;
     enum outcome outcome = outcome_of(item);
-    *open = outcome == UNSEEN || (unsure && outcome == MET);
+    *open = !nothing && (outcome == UNSEEN || ((unsure || aim_unseen()) && outcome == MET));
     return *open ? 0 : points_paid(item, share_of(item), reached);
 }
 
@@ -315,14 +353,19 @@ void show_points(void)
         if (narrow() && strlen(what) > NARROW) // in a line of its own
             what = text("%s\n  %*s", what, NARROW, "");
         printf("  %-*s", narrow() ? NARROW : WIDE, what);
-        if (outcome == UNSEEN)
+        if (outcome == UNSEEN && !open)
+            printf(" %4g of %2g  a starter as it was handed out\n", earned, points);
+        else if (outcome == UNSEEN)
             printf(" %4s of %2g  %s\n", "-", points, why_unseen(name));
         else if (open)
-            printf(" %4s of %2g  %s, with `correct`\n", "-", points, mark(true));
+            printf(" %4s of %2g  %s, with %s\n", "-", points, mark(true),
+                   after.fault ? "`correct`" : "the aim");
         else
             printf(" %4g of %2g  %s%s\n", earned, points, mark(outcome == MET),
                    outcome == MISSED && !isnan(value) ? text(": %s", grouped(value))
-                   : outcome == MET && after.stopped  ? ", but no outputs"
+                   : outcome == MISSED && raced && strcmp(name, "races") == 0
+                       ? text(": %d of %d schedules", clean, SCHEDULES)
+                   : outcome == MET && after.stopped ? ", but no outputs"
                    : outcome == MET && after.wrong
                        ? lab.only_search ? ", but a rule is broken" : ", but wrong outputs"
                        : "");
@@ -431,4 +474,21 @@ bool judge_sheet(struct score *score)
     try_schedules();
     *score = score_here();
     return true;
+}
+
+// A kernel that computes in double is told so: it costs no points here, and much time.
+void remark_on_doubles(void)
+{
+    const char *shape;
+    json_t *counts;
+    if (after.fault || after.stopped)
+        return;
+    json_object_foreach (after.counts_of, shape, counts) {
+        double count = number_at(counts, "classes.fp64");
+        if (count > 0) {
+            wrap(text("remark: it " DOUBLES_WORDS, (unsigned long long)count, shape), printf("  "),
+                 4);
+            return;
+        }
+    }
 }

@@ -1,4 +1,5 @@
-// alike.c: which submissions of a folder have text in common that is neither the starter's nor the book's.
+// alike.c: which submissions of a folder have text in common that is neither the starter's nor the book's; and which
+// program of another chapter a submission is.
 //
 // Winnowing (Schleimer, Wilkerson, Aiken: "Winnowing: Local Algorithms for Document Fingerprinting",
 // SIGMOD 2003). A text, once as it stands and once preprocessed, becomes tokens in which comments, spaces,
@@ -346,4 +347,69 @@ int find_alike(const char *path, const struct entry *entries, int count)
     free(pairs);
     free(book.at);
     return found;
+}
+
+// ---- Another chapter's program ------------------------------------------------------------------
+
+static struct prints prints_of(const struct source *source, const struct source *plain)
+{
+    struct prints p = {0};
+
+    add_prints(&p, source, plain);
+    in_order(&p);
+    return p;
+}
+
+static int shared_by(const struct prints *a, const struct prints *b)
+{
+    int shared = 0;
+
+    for (int i = 0; i < a->count && b->count; ++i)
+        shared += bsearch(&a->at[i], b->at, (size_t)b->count, sizeof *b->at, by_hash) ? 1 : 0;
+    return shared;
+}
+
+// What tells a program from this lab's: what neither the starter nor the lab's own program has. A text that has nearly
+// all of it is that program, also with more beside it; where it is so of several, the one of which it has most.
+char *book_program(const struct source given[2], const struct source own[2],
+                   const struct source starter[2])
+{
+    static const int ENOUGH_PERCENT = 95;
+    char *pattern = text("%s/code/ch*.%s", root, sheet.ending), *name = NULL;
+    char *own_name = text("%s.%s", sheet.program, sheet.ending);
+    glob_t found = {.gl_pathc = 0};
+    int best = 0;
+
+    (void)glob(pattern, 0, NULL, &found);
+    struct source *sources = need(calloc(2 * found.gl_pathc + 1, sizeof *sources));
+    struct source *plain = sources + found.gl_pathc;
+    struct prints of_given = prints_of(&given[0], &given[1]), of_own = prints_of(&own[0], &own[1]),
+                  of_starter = prints_of(&starter[0], &starter[1]);
+    for (size_t i = 0; i < found.gl_pathc; ++i)
+        sources[i] = source_of(found.gl_pathv[i]);
+    preprocess(sources, plain, (int)found.gl_pathc);
+    for (size_t i = 0; i < found.gl_pathc; ++i) {
+        const char *file = strrchr(found.gl_pathv[i], '/') + 1;
+        struct prints p = prints_of(&sources[i], &plain[i]);
+        subtract(&p, &of_own);
+        subtract(&p, &of_starter);
+        int shared = shared_by(&p, &of_given);
+        if (strcmp(file, own_name) != 0 && p.count >= OWN_LEAST && shared > best &&
+            100 * shared >= ENOUGH_PERCENT * p.count) {
+            free(name);
+            name = text("%.*s", (int)(strlen(file) - strlen(sheet.ending) - 1), file);
+            best = shared;
+        }
+        free(p.at);
+        free(sources[i].text);
+        free(plain[i].text);
+    }
+    free(of_given.at);
+    free(of_own.at);
+    free(of_starter.at);
+    free(sources);
+    globfree(&found);
+    free(pattern);
+    free(own_name);
+    return name;
 }

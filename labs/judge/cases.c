@@ -25,7 +25,8 @@ const char *secret_name(void)
     return name;
 }
 
-static uint64_t draw(const uint8_t key[SHA256_DIGEST_LENGTH], const char *format, va_list arguments)
+static uint64_t draw(const uint8_t key[SHA256_DIGEST_LENGTH], const char *of, const char *format,
+                     va_list arguments)
 {
     char purpose[256];
     uint8_t digest[SHA256_DIGEST_LENGTH];
@@ -35,7 +36,7 @@ static uint64_t draw(const uint8_t key[SHA256_DIGEST_LENGTH], const char *format
     vsnprintf(purpose, sizeof purpose, format, arguments);
     SHA256Init(&s);
     SHA256Update(&s, key, SHA256_DIGEST_LENGTH);
-    SHA256Update(&s, (const uint8_t *)drawn_for, strlen(drawn_for) + 1);
+    SHA256Update(&s, (const uint8_t *)of, strlen(of) + 1);
     SHA256Update(&s, (const uint8_t *)purpose, strlen(purpose));
     SHA256Final(digest, &s);
     memcpy(&drawn, digest, sizeof drawn);
@@ -47,7 +48,17 @@ uint64_t secret_draw(const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    uint64_t drawn = draw(options.secret, format, arguments);
+    uint64_t drawn = draw(options.secret, drawn_for, format, arguments);
+    va_end(arguments);
+    return drawn;
+}
+
+uint64_t class_draw(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    uint64_t drawn = draw(options.secret, "", format, arguments);
     va_end(arguments);
     return drawn;
 }
@@ -57,7 +68,7 @@ uint64_t public_draw(const char *format, ...)
     va_list arguments;
 
     va_start(arguments, format);
-    uint64_t drawn = draw(options.seeds, format, arguments);
+    uint64_t drawn = draw(options.seeds, drawn_for, format, arguments);
     va_end(arguments);
     return drawn;
 }
@@ -65,6 +76,23 @@ uint64_t public_draw(const char *format, ...)
 int secret_between(int least, int most, uint64_t drawn)
 {
     return least + (int)(drawn % (uint64_t)(most - least + 1));
+}
+
+char *drawn_like(const char *published)
+{
+    enum { TILE = 128 };
+    struct shape shape;
+    char why[256];
+
+    if (!shape_parse(published, &shape, why, sizeof why) || shape.page || shape.seq_len % TILE)
+        return text("%s", published);
+    const int tiles = shape.seq_len / TILE, heads = shape.batch * shape.heads;
+    const int least = tiles > 1 ? tiles - 1 : 1;
+    const int other = secret_between(least, tiles + 1, class_draw("tiles like %s", published));
+    const double even = (double)heads * tiles * tiles / (other * other);
+    const int more = secret_between(0, 1, class_draw("heads like %s", published)) ? 1 : -1;
+    int drawn = (int)fmax(1, round(even)) + (other == tiles ? more : 0);
+    return text("1x%dx%d", drawn < 1 ? 2 : drawn, other * TILE);
 }
 
 const char *input_name(enum input input)

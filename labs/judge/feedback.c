@@ -234,6 +234,10 @@ void feedback_human(const json_t *result, FILE *to)
         quoted_lines(to, 4, string_or(result, "details", ""));
         fputc('\n', to);
     }
+    if (*string_or(result, "book_program", "")) {
+        wrapped(to, 2, text("This is the book's: %s.", string_or(result, "book_program", "")));
+        fputc('\n', to);
+    }
     if (*string_or(result, "stopped", "") && !*reason) {
         wrapped(to, 2, text("STOPPED: it %s.", string_or(result, "stopped", "")));
         fputc('\n', to);
@@ -257,6 +261,10 @@ void feedback_human(const json_t *result, FILE *to)
         quoted_lines(to, 6, string_or(result, "printed", ""));
     }
     tell_film(result, to);
+    if (*string_or(result, "remark", "")) {
+        fputc('\n', to);
+        wrapped(to, 2, text("Remark: %s", string_or(result, "remark", "")));
+    }
     fprintf(to, "\n  %-50s %5s / %s\n", "points", points(number_or(result, "score", 0)),
             points(number_or(result, "total", 0)));
     if (*string_or(result, "regraded", ""))
@@ -347,11 +355,15 @@ json_t *feedback_gradescope(const json_t *result)
                 : text("Lab %.0f: %s", number_or(result, "lab", 0), string_or(result, "title", ""));
     const json_t *film = json_object_get(result, "film");
 
+    if (*string_or(result, "book_program", ""))
+        words = text("%s\nThis is the book's: %s.", words, string_or(result, "book_program", ""));
     if (json_is_object(film))
         words = text("%s\nAt %s: %s\nWatch it: %s", words, string_or(film, "shape", ""),
                      string_or(film, "sentence", ""), film_again(result));
     else if (film)
         words = text("%s\nFilm: %s.", words, json_string_value(film));
+    if (*string_or(result, "remark", ""))
+        words = text("%s\nRemark: %s", words, string_or(result, "remark", ""));
 
     json_array_foreach (json_object_get(result, "items"), index, item) {
         if (truth(item, "by_hand") || truth(item, "left_out"))

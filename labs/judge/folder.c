@@ -3,6 +3,7 @@
 // a file that comes twice is graded once. Names play no part in a grade.
 #include "judge.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +11,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -247,8 +249,7 @@ static void read_entry(const char *path, struct entry *e)
     free(whole);
 }
 
-// The hash of this grader, taken once: of the judge and of what runs kernels for it.
-static const char *grader_hash(void)
+const char *grader_hash(void) // taken once
 {
     static char hex[SHA256_DIGEST_STRING_LENGTH];
     SHA2_CTX s;
@@ -368,8 +369,9 @@ static char *film_kept(const struct entry *e)
 
 bool entry_grade(struct entry *e)
 {
-    json_t *result =
-        e->source ? grade(e->name, e->source, e->bytes, e->earlier) : not_graded(e->name, e->why);
+    json_t *result = options.pairs ? grade_pair(e)
+                     : e->source   ? grade(e->name, e->source, e->bytes, e->earlier)
+                                   : not_graded(e->name, e->why);
     film_take(result, film_kept(e)); // before its result, which says that all is there
     char *words = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
     bool written = words && write_text(e->kept, text("%s\n", words));
@@ -508,10 +510,31 @@ static char *flags_in_line(const json_t *result)
     return line;
 }
 
-// A report's name is a number and a hash of its text: a submission's name could be anything.
+// A submission's name as a part of a file's: it could be anything, so of ASCII it keeps letters, digits and "._-",
+// and no more than some 40 bytes. Without its ending.
+static char *name_for_file(const char *name)
+{
+    enum { MOST = 40 };
+    const char *dot = strrchr(name, '.');
+    size_t length = dot && (!strcasecmp(dot, ".cu") || !strcasecmp(dot, ".c"))
+                        ? (size_t)(dot - name)
+                        : strlen(name);
+    if (length > MOST)
+        for (length = MOST; (name[length] & 0xc0) == 0x80;) // no half of a character
+            --length;
+    char *safe = text("%.*s", (int)length, name);
+
+    for (char *c = safe; *c; ++c)
+        if (!isalnum((unsigned char)*c) && !strchr("._-", *c) && !(*c & 0x80))
+            *c = '_';
+    return safe;
+}
+
+// A report's name: its number in the gradebook, the submission's name, a hash of its text.
 static char *report_of(const struct entry *e, int index)
 {
-    return text("reports/%03d-%.12s", index + 1, strrchr(e->kept, '/') + 1);
+    return text("reports/%03d-%s-%.12s", index + 1, name_for_file(e->name),
+                strrchr(e->kept, '/') + 1);
 }
 
 static void write_gradebook(const char *path, const char *folder, const struct entry *entries,

@@ -77,10 +77,9 @@ static bool is_public(const char *item)
     return strcmp(item, "correct") == 0;
 }
 
-// What a case is for: right numbers; these, and no report of a race; or the report alone, where
-// another item judges the numbers; or counts alone, of a kernel that may read what nothing has
-// written. Races are looked for in every case: `races` hears of them.
-enum about { NUMBERS, NUMBERS_AND_RACES, RACES, COUNTS };
+// What a case is for: right numbers; these, and no report of a race; or counts alone, of a kernel that may read what
+// nothing has written. Races are looked for in every case: `races` hears of them.
+enum about { NUMBERS, NUMBERS_AND_RACES, COUNTS };
 
 // The other party's place in a race's text, " wrote at FILE:LINE with no barrier ..."; NULL: none.
 static char *other_place(const char *race)
@@ -251,12 +250,12 @@ static void run_case(struct grading *g, const char *shape, float scale, enum inp
     case_make(&c, shape, scale, input, seed);
     ended = launch_cases(g, &c, 1, schedule, about == COUNTS, &reply, &out, &why);
     if (ended)
-        right = about == RACES || case_right(&c, out, &error, &why);
+        right = case_right(&c, out, &error, &why);
     if (ended && schedule == 0 && g->counted_count < RUNS_COUNTED)
         g->counted[g->counted_count++] = (struct counted){c.shape, right, reply.counts};
     if (reply.races && about == NUMBERS)
         note_race(g, &c, schedule, &reply);
-    if (reply.races && (about == NUMBERS_AND_RACES || about == RACES) && right) {
+    if (reply.races && about == NUMBERS_AND_RACES && right) {
         right = false;
         why = fault_told(&c.shape, FAULT_RACE, reply.race);
     }
@@ -479,8 +478,8 @@ static void run_hidden(struct grading *g)
     }
 }
 
-// Under four schedules at two shapes, of which one is drawn; and in every case of the other items,
-// whose outputs are judged: those with a race are counted here, too.
+// Under four schedules at two shapes, of which one is drawn, each with right numbers: who computes nothing races with
+// nobody. And in every case of the other items, whose outputs are judged: those with a race are counted here, too.
 static void run_races(struct grading *g)
 {
     int keys = secret_between(270, 400, secret_draw("lab %d races keys", sheet.number));
@@ -495,8 +494,8 @@ static void run_races(struct grading *g)
     }
     for (unsigned schedule = 0; schedule < SCHEDULES; ++schedule)
         run_case(g, shapes[schedule % 2], SOFTMAX_SCALE, GRADE_NORMAL,
-                 secret_draw("lab %d races %u", sheet.number, schedule),
-                 schedule % 2 ? RACES : NUMBERS_AND_RACES, schedule);
+                 secret_draw("lab %d races %u", sheet.number, schedule), NUMBERS_AND_RACES,
+                 schedule);
 }
 
 // ---- Searches -----------------------------------------------------------------------------------
@@ -567,6 +566,84 @@ static double resource(struct grading *g, const struct item *item, char **why)
     return resource_graded(&reply.footprint, item->name);
 }
 
+// ---- The book's own texts -----------------------------------------------------------------------
+// What one does at a shape is the same for all submissions, and is kept beside results.
+
+struct book_run {
+    bool ended;
+    struct counts counts;
+    char out[SHA256_DIGEST_STRING_LENGTH]; // hash of its outputs
+};
+
+static struct source of_the_lab(const char *folder)
+{
+    char *path = text("%s/%s/%s.%s", root, folder, sheet.program, sheet.ending);
+    struct source source = source_of(path);
+
+    free(path);
+    return source.text ? source : (struct source){text("%s", ""), 0};
+}
+
+// On inputs that are the same for everybody.
+static struct book_run run_public(struct grading *g, const char *shape)
+{
+    struct book_run run = {.ended = false};
+    struct grade_case c;
+    struct reply reply = {0};
+    char *why = NULL, *out = NULL;
+
+    begin_group(g, "public");
+    case_make(&c, shape, SOFTMAX_SCALE, GRADE_NORMAL, 1);
+    if (launch_cases(g, &c, 1, 0, true, &reply, &out, &why)) {
+        run = (struct book_run){.ended = true, .counts = reply.counts};
+        SHA256Data((const uint8_t *)out, 2 * shape_outputs(&c.shape), run.out);
+    }
+    free(out);
+    free(why);
+    case_free(&c);
+    return run;
+}
+
+static char *book_run_path(const struct source *source, const char *shape)
+{
+    char hex[SHA256_DIGEST_STRING_LENGTH];
+    SHA2_CTX hash;
+
+    SHA256Init(&hash);
+    hash_bytes(&hash, source->text, source->bytes);
+    hash_bytes(&hash, shape, strlen(shape));
+    hash_bytes(&hash, grader_hash(), strlen(grader_hash()));
+    return text("%s/%s.counts", kept_folder(), SHA256End(&hash, hex));
+}
+
+static struct book_run run_of_the_book(const char *folder, const char *shape)
+{
+    struct source source = of_the_lab(folder);
+    struct book_run run = {.ended = false};
+    char *path = book_run_path(&source, shape), why[4352];
+    size_t bytes = 0;
+    char *kept = options.unsafe ? NULL : read_file(path, &bytes);
+
+    if (kept && bytes == sizeof run) {
+        memcpy(&run, kept, sizeof run);
+    } else if (source.bytes > 0) {
+        struct grading of_book = {.s.name = sheet.program, .runner.box.kind = BOX_RUN};
+        submission_build(&of_book.s, source.text, source.bytes);
+        if (!of_book.s.problem)
+            run = run_public(&of_book, shape);
+        runner_end(&of_book.runner);
+        for (int i = 0; i < of_book.shape_count; ++i)
+            launches_free(&of_book.shapes[i]);
+        submission_free(&of_book.s);
+        if (!options.unsafe)
+            file_write(path, &run, sizeof run, why, sizeof why); // else the next one runs it
+    }
+    free(kept);
+    free(path);
+    free(source.text);
+    return run;
+}
+
 // ---- Counts -------------------------------------------------------------------------------------
 
 // Whether a run has stored every output: what a wrong kernel counts is then the lab's work at least.
@@ -626,21 +703,69 @@ static uint64_t of_atomics(const struct counts *c, const char *name)
                                          : c->shared_atomic_conflicts;
 }
 
+static double counted(const struct counts *counts, const struct item *item)
+{
+    return (double)(*counts_find(counts, item->name) + of_atomics(counts, item->name));
+}
+
+// Whether a run that is wrong is counted, too, if it stores every output. Not for barriers: it may be wrong for want of
+// one.
+static bool counts_wrong(const struct item *item)
+{
+    return is_aim(item) && strcmp(item->name, "barriers") != 0;
+}
+
 // A count at a shape: of a run that was already made, or of one more.
 static double count_at(struct grading *g, const struct item *item, char **why)
 {
     const char *shape = shape_of(item);
 
     for (int more = 0; more < 2; ++more) {
-        const struct counts *counts = counted_at(g, shape, is_aim(item));
+        const struct counts *counts = counted_at(g, shape, counts_wrong(item));
         if (counts)
-            return (double)(*counts_find(counts, item->name) + of_atomics(counts, item->name));
+            return counted(counts, item);
         if (more == 0)
-            run_for_counts(g, shape, is_aim(item) ? COUNTS : NUMBERS);
+            run_for_counts(g, shape, counts_wrong(item) ? COUNTS : NUMBERS);
     }
-    *why = text(is_aim(item) ? "not counted: no run there stores every output"
-                             : "not counted: the result is wrong there");
+    *why = text(counts_wrong(item) ? "not counted: no run there stores every output"
+                                   : "not counted: the result is wrong there");
     return NAN;
+}
+
+// ---- Trying -------------------------------------------------------------------------------------
+
+static double sectors_of(const struct counts *counts)
+{
+    return (double)(counts->global_load_sectors + counts->global_atomic_sectors);
+}
+
+// Whether it has come nearer to the aim than the starter, or loads less, without which a limit from above is not paid:
+// by a hundredth, for what is counted may depend on inputs.
+static bool has_come_further(const struct grading *g, const struct item *item)
+{
+    const struct counts *counts = counted_at(g, shape_of(item), true);
+    struct book_run starter = run_of_the_book("build/starters", shape_of(item));
+
+    if (!counts || !starter.ended)
+        return true;
+    double own = counted(counts, item), then = counted(&starter.counts, item);
+    if (sectors_of(counts) < 0.99 * sectors_of(&starter.counts))
+        return true;
+    return item->limit.relation == AT_MOST ? own < 0.99 * then : own > 1.01 * then;
+}
+
+// Whether a text does what the starter does, whatever stands in it besides: no output is another one, no count nearer to
+// its aim.
+static bool does_as_the_starter(struct grading *g)
+{
+    struct book_run starter = run_of_the_book("build/starters", sheet.shapes[0]);
+    struct book_run own = starter.ended ? run_public(g, sheet.shapes[0]) : starter;
+    bool same = own.ended && strcmp(own.out, starter.out) == 0;
+
+    for (int i = 0; same && i < sheet.count; ++i)
+        if (is_aim(&sheet.items[i]) && resource_find(sheet.items[i].name, SHEETS) < 0)
+            same = !has_come_further(g, &sheet.items[i]);
+    return same;
 }
 
 // ---- The items ----------------------------------------------------------------------------------
@@ -733,7 +858,8 @@ static const struct use *use_in(struct grading *g, enum spoils what)
 // NULL: it is.
 static char *work_left_out(struct grading *g, const struct item *item)
 {
-    static const double LEAST_FLOPS = 0.75, MOST_SECTORS = 1.5; // of those of the lab's own program
+    // Of those of the lab's own program.
+    static const double LEAST_FLOPS = 0.75, LEAST_SECTORS = 0.75, MOST_SECTORS = 1.5;
     const struct counts *counts = counted_at(g, shape_of(item), true);
     struct shape shape;
     char why[8];
@@ -746,10 +872,15 @@ static char *work_left_out(struct grading *g, const struct item *item)
     if (!counts)
         return text("no run there stores every output");
     const struct work own = work_of_the_lab(&shape);
-    const uint64_t sectors = counts->global_load_sectors + counts->global_atomic_sectors;
-    if ((double)sectors > MOST_SECTORS * own.load_sectors)
-        return text("it loads %s sectors from global memory, the book's program %s",
-                    plain((double)sectors), plain(round(own.load_sectors)));
+    const double sectors = sectors_of(counts);
+    if (sectors > MOST_SECTORS * own.load_sectors)
+        return text("it loads %s sectors from global memory, the book's program %s", plain(sectors),
+                    plain(round(own.load_sectors)));
+    if (falls_with_tiles(item->name) && own.load_sectors < INFINITY &&
+        sectors < LEAST_SECTORS * own.load_sectors)
+        return text("it loads %s sectors from global memory, the book's program %s: its tiles are "
+                    "larger, which lowers that by itself",
+                    plain(sectors), plain(round(own.load_sectors)));
     if (own.tensor_flops == 0)
         return NULL;
     const struct use *use = use_in(g, SPOIL_PRODUCTS);
@@ -785,6 +916,54 @@ static void hold_to_use(struct grading *g, const struct item *item, double value
                   : text("%s, of which its outputs hang on %s", o->said, plain(round(used)));
 }
 
+// An aim as it is at a drawn shape: as much more or less as the lab's own program has there, and a tenth besides. False:
+// that cannot be said.
+static bool item_at(const struct item *item, const char *drawn, struct item *scaled)
+{
+    static const double SLACK = 0.1;
+    struct book_run there = run_of_the_book("code", drawn),
+                    published = run_of_the_book("code", shape_of(item));
+    struct shape from, to;
+    char why[8];
+
+    if (!there.ended || !published.ended)
+        return false;
+    shape_parse(shape_of(item), &from, why, sizeof why);
+    shape_parse(drawn, &to, why, sizeof why);
+    double own = counted(&published.counts, item);
+    double times = own > 0 ? counted(&there.counts, item) / own
+                           : (double)to.heads * to.seq_len * to.seq_len /
+                                 ((double)from.batch * from.heads * from.seq_len * from.seq_len);
+    *scaled = *item;
+    scaled->shape = drawn;
+    scaled->limit.value *= times * (item->limit.relation == AT_MOST ? 1 + SLACK : 1 - SLACK);
+    scaled->from *= times;
+    return !limit_kept(scaled->from, scaled->limit);
+}
+
+// A count must be as good at a shape that nobody knew: of an aim, the share that is reached there is the most that is
+// paid.
+static void hold_to_drawn(struct grading *g, const struct item *item, struct outcome *o)
+{
+    char *drawn = drawn_like(shape_of(item));
+    struct item scaled;
+
+    if (!sheet.cache && item_at(item, drawn, &scaled)) {
+        if (!counted_at(g, drawn, true))
+            run_for_counts(g, drawn, COUNTS);
+        const struct counts *counts = counted_at(g, drawn, true);
+        double share = counts ? share_reached(&scaled, counted(counts, item)) : 0;
+        if (share < o->share) {
+            o->share = share;
+            o->passed = false;
+            o->said = text(counts ? "%s; at a drawn shape it has come %.0f %% of the way"
+                                  : "%s; at a drawn shape no run stores every output",
+                           o->said, 100 * share);
+        }
+    }
+    free(drawn);
+}
+
 static struct outcome of_number(struct grading *g, const struct item *item)
 {
     struct outcome o = {0};
@@ -799,6 +978,8 @@ static struct outcome of_number(struct grading *g, const struct item *item)
     o.said = isnan(value) ? why : text("%s", plain(value));
     if (is_aim(item) && o.share > 0 && on < 0)
         hold_to_use(g, item, value, &o);
+    if (is_aim(item) && o.share > 0 && on < 0 && resource_find(item->name, SHEETS) < 0)
+        hold_to_drawn(g, item, &o);
     return o;
 }
 
@@ -964,15 +1145,6 @@ json_t *refused(const char *name, const char *why)
 // A submission and what it is compared with, as they are and preprocessed.
 enum { HANDED_IN, HANDED_IN_PLAIN, OWN, OWN_PLAIN, STARTER, STARTER_PLAIN, TEXTS };
 
-static struct source of_the_lab(const char *folder)
-{
-    char *path = text("%s/%s/%s.%s", root, folder, sheet.program, sheet.ending);
-    struct source source = source_of(path);
-
-    free(path);
-    return source.text ? source : (struct source){text("%s", ""), 0};
-}
-
 static void read_texts(struct source texts[TEXTS], const char *source, size_t bytes)
 {
     const struct source given[] = {
@@ -1041,13 +1213,15 @@ static void grade_items(struct grading *g, const struct source texts[TEXTS], jso
     }
     for (int i = 0; i < sheet.count; ++i)
         shares[i] = outcomes[i].share;
-    const struct reached reached = {
+    struct reached reached = {
         .correct = correct.share,
         .aim = aims_reached(&sheet, shares),
         .tried = has_aims(&sheet) && !g->wrong_when_timed &&
                  (g->earlier ? json_is_true(json_object_get(g->earlier, "tried"))
                              : !is_untouched(texts) && (sheet.journal || does_its_work(g))),
     };
+    if (reached.tried && !g->earlier && !sheet.journal && correct.share == 0 && reached.aim > 0)
+        reached.tried = !does_as_the_starter(g);
     for (int i = 0; i < sheet.count; ++i)
         add_item(result, &sheet.items[i], &outcomes[i], &reached, &score, &total);
     add_up(result, score, total);
@@ -1064,6 +1238,25 @@ static void grade_items(struct grading *g, const struct source texts[TEXTS], jso
         json_object_set_new(result, "speed", g->speed);
 }
 
+// What a kernel is told that computes in double, which costs no points: on an L4 an SM has two lanes for that, and
+// 128 for float.
+static void remark_on_doubles(struct grading *g, json_t *result)
+{
+    const struct counted *most = NULL;
+
+    for (int i = 0; i < g->counted_count; ++i) {
+        const struct counted *run = &g->counted[i];
+        uint64_t count = run->counts.classes[CLASS_FP64];
+        if (count > 0 && (!most || count > most->counts.classes[CLASS_FP64]))
+            most = run;
+    }
+    if (most)
+        json_object_set_new(result, "remark",
+                            json_sprintf("It " DOUBLES_WORDS,
+                                         (unsigned long long)most->counts.classes[CLASS_FP64],
+                                         most->shape.name));
+}
+
 // Whether a case of the items that judge a kernel's numbers failed.
 static bool went_wrong(const json_t *result)
 {
@@ -1078,6 +1271,22 @@ static bool went_wrong(const json_t *result)
             return true;
     }
     return false;
+}
+
+// Flags, and whose program it is: "chapter 7's program, ch07_reuse_scores".
+static void add_flags(json_t *result, const struct source texts[TEXTS], const char *ptx)
+{
+    json_t *flags = flags_of(&texts[HANDED_IN], &texts[OWN], ptx);
+    char *program = book_program(&texts[HANDED_IN], &texts[OWN], &texts[STARTER]);
+
+    if (program) {
+        char *whose = text("chapter %d's program, %s", atoi(program + strlen("ch")), program);
+        json_object_set_new(result, "book_program", json_string(whose));
+        json_array_append_new(flags, json_sprintf("of the book: %s", whose));
+        free(whose);
+    }
+    free(program);
+    json_object_set_new(result, "flags", flags);
 }
 
 json_t *grade(const char *name, const char *source, size_t bytes, const json_t *earlier)
@@ -1104,6 +1313,7 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
     } else {
         result = new_result(name);
         grade_items(&g, texts, result);
+        remark_on_doubles(&g, result);
         bool filmed = !options.no_film && !sheet.journal && !wall_over(&g.s) && !g.s.two_ways;
         json_t *film = filmed && went_wrong(result) ? film_of(&g.s) : NULL;
         if (film)
@@ -1115,7 +1325,7 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
     }
     if (wall_over(&g.s))
         json_object_set_new(result, "stopped", json_string(wall_told(&g.s)));
-    json_object_set_new(result, "flags", flags_of(&texts[HANDED_IN], &texts[OWN], g.s.ptx));
+    add_flags(result, texts, g.s.ptx);
     free_texts(texts);
     json_object_set_new(result, "drawn_from", json_string(secret_name()));
     runner_end(&g.runner);
@@ -1131,5 +1341,115 @@ json_t *grade(const char *name, const char *source, size_t bytes, const json_t *
     json_object_set_new(result, "gpu",
                         options.cpu_only || !gpu_here() ? json_null() : json_string(gpu_name()));
     json_object_set_new(result, "seconds", json_real(round(10 * (now() - start)) / 10));
+    return result;
+}
+
+// ---- The aims of several sheets -----------------------------------------------------------------
+
+// A text's runs at the shapes of the sheet at hand: outputs, which another sheet may judge otherwise.
+struct aimed {
+    char *out[SHEET_SHAPES_MAX];
+    bool cache;
+};
+
+// The share of the sheet's shapes at which a text is right by the sheet's gate. It runs where it has not run yet, as
+// `counted` of the same index. False: it did not come to an end there, with one line in *why.
+static bool judge_shapes(struct grading *g, struct aimed *a, double *share, char **why)
+{
+    *share = 0;
+    begin_group(g, "pairs");
+    for (int i = 0; i < sheet.shape_count; ++i) {
+        struct grade_case c;
+        struct reply reply = {0};
+        char *wrong = NULL;
+        double error;
+
+        case_make(&c, sheet.shapes[i], SOFTMAX_SCALE, GRADE_NORMAL, secret_draw("pairs %d", i));
+        bool ended = a->out[i] || launch_cases(g, &c, 1, 0, true, &reply, &a->out[i], why);
+        if (ended && g->counted_count == i)
+            g->counted[g->counted_count++] = (struct counted){c.shape, false, reply.counts};
+        if (ended)
+            g->counted[i].right = case_right(&c, a->out[i], &error, &wrong);
+        *share += ended && g->counted[i].right ? 1.0 / sheet.shape_count : 0;
+        free(wrong);
+        case_free(&c);
+        if (!ended)
+            return false;
+    }
+    return true;
+}
+
+// What is paid for the aims of the sheet at hand, and what is said of each.
+static json_t *pay_aims(struct grading *g, struct aimed *a)
+{
+    struct reached reached = {.aim = 1};
+    json_t *said = json_array();
+    char *why = NULL;
+    double points = 0;
+
+    if (!judge_shapes(g, a, &reached.correct, &why)) {
+        json_array_append_new(said, json_string(why));
+        return json_pack("{s:f, s:o}", "points", 0.0, "said", said);
+    }
+    for (int i = 0; i < g->counted_count; ++i)
+        reached.tried = reached.tried || stores_all(&g->counted[i]);
+    if (reached.correct == 0 && reached.tried)
+        reached.tried = !does_as_the_starter(g);
+    for (int i = 0; i < sheet.count; ++i) {
+        if (!is_aim(&sheet.items[i]))
+            continue;
+        struct outcome o = of_number(g, &sheet.items[i]);
+        points += points_paid(&sheet.items[i], o.share, &reached);
+        json_array_append_new(said, json_sprintf("%s: %s", sheet.items[i].name, o.said));
+    }
+    return json_pack("{s:f, s:f, s:o}", "points", in_tenths(points), "right",
+                     in_tenths(reached.correct), "said", said);
+}
+
+static void forget_runs(struct grading *g, struct aimed *a)
+{
+    for (int i = 0; i < SHEET_SHAPES_MAX; ++i)
+        free(a->out[i]);
+    *a = (struct aimed){.cache = sheet.cache};
+    g->counted_count = 0;
+    memset(g->used, 0, sizeof g->used);
+}
+
+json_t *grade_aims(const char *name, const char *source, size_t bytes, const struct sheet sheets[],
+                   int count)
+{
+    struct grading g = {.s.name = name, .runner.box.kind = BOX_RUN};
+    struct aimed a = {.cache = false};
+    json_t *aims = json_object(), *result = json_pack("{s:s, s:n}", "name", name, "refused");
+
+    sheet = sheets[0];
+    submission_build(&g.s, source, bytes);
+    secret_draw_for(g.s.hash);
+    g.cases = json_array();
+    g.raced = json_array();
+    if (g.s.problem)
+        json_object_set_new(result, "refused", json_string(g.s.problem));
+    for (int i = 0; i < count && !g.s.problem; ++i) {
+        struct shape shape;
+        char ignored[8], *why = NULL;
+        sheet = sheets[i];
+        if (sheet.cache != a.cache)
+            forget_runs(&g, &a);
+        shape_parse(sheet.shapes[0], &shape, ignored, sizeof ignored);
+        if (launches_on(&g, &shape, &why))
+            json_object_set_new(aims, text("lab%02d", sheet.number), pay_aims(&g, &a));
+        else if (!json_is_string(json_object_get(result, "refused")))
+            json_object_set_new(result, "refused", json_string(why));
+    }
+    if (json_object_size(aims) > 0)
+        json_object_set_new(result, "refused", json_null());
+    json_object_set_new(result, "aims", aims);
+    runner_end(&g.runner);
+    for (int i = 0; i < g.shape_count; ++i)
+        launches_free(&g.shapes[i]);
+    submission_free(&g.s);
+    forget_runs(&g, &a);
+    json_decref(g.cases);
+    json_decref(g.raced);
     return result;
 }

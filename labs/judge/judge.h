@@ -22,9 +22,10 @@
 //   late.c      what a late submission keeps
 //   board.c     who is fastest
 //   flags.c     what a teacher may want to look at in one
-//   alike.c     what they have in common that is neither the starter's nor the book's
+//   alike.c     what they have in common that is neither the starter's nor the book's; another chapter's program
 //   slurm.c     the same on a cluster
 //   check.c     a lab's own test: starter, solution and planted bugs, graded
+//   pairs.c     the test of all sheets: what each program of the book earns of each lab's aims
 //
 // The judge trusts nothing that comes out of a box: texts are cut and cleaned, numbers checked.
 #ifndef JUDGE_H
@@ -49,8 +50,9 @@ struct options {
     const char *item;             // that is graded anew, NULL: all
 
     bool unsafe, fresh, cpu_only, check, quick, slurm, board, no_film;
-    bool one;         // a folder is one submission
-    const char *film; // where a single submission's film is written, or NULL
+    const char *pairs; // folder of texts that all sheets are applied to, or NULL
+    bool one;          // a folder is one submission
+    const char *film;  // where a single submission's film is written, or NULL
     const char *partition, *time_limit, *gres; // of Slurm
     uint8_t secret[SHA256_DIGEST_LENGTH];      // a key, from the secret
     uint8_t seeds[SHA256_DIGEST_LENGTH];       // another, for what is published
@@ -241,10 +243,15 @@ struct grade_case {
 void secret_draw_for(const char *hash); // of the submission's text, kept
 const char *secret_name(void);          // tells secrets apart, and nothing else of them
 uint64_t secret_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// The same for all submissions.
+uint64_t class_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 64 bits for what a report tells, a published seed say: drawn as secret_draw's, but from the random bytes in
 // build/grade/seeds, so that a report says nothing of the secret.
 uint64_t public_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int secret_between(int least, int most, uint64_t drawn);
+// A shape of about the same work as a published one, also in whole tiles of keys, drawn for all submissions; a cache's
+// own. New.
+char *drawn_like(const char *published);
 
 void case_make(struct grade_case *c, const char *shape, float softmax_scale, enum input input,
                uint64_t seed);
@@ -301,6 +308,8 @@ struct use {
 struct use use_of(enum spoils what, launch_ablated *launch, void *of);
 // What is spoiled to see whether that which a counter or a resource counts is used; false: nothing can be.
 bool spoils_for(const char *name, enum spoils *what);
+// Whether a count is less where a CTA takes more rows, whatever it does with them.
+bool falls_with_tiles(const char *name);
 
 // What the lab's own program does at a shape, NULL: mission; of one that has no record nothing, and INFINITY sectors.
 struct work {
@@ -316,6 +325,9 @@ double resource_graded(const struct footprint *f, const char *name);
 // earlier: of --item, the result whose other items stand; or NULL.
 json_t *grade(const char *name, const char *source, size_t bytes, const json_t *earlier);
 json_t *refused(const char *name, const char *why);
+// What a text earns of the aims of several sheets: it is built once, and launched once at each of their shapes.
+json_t *grade_aims(const char *name, const char *source, size_t bytes, const struct sheet sheets[],
+                   int count);
 // Lines of text; of a source and the same preprocessed, of the lab's own program too; ptx may be NULL.
 json_t *flags_of(const struct source source[2], const struct source own[2], const char *ptx);
 json_t *not_graded(const char *name, const char *why); // there is nothing to grade
@@ -370,6 +382,7 @@ struct entry {
     int tries;              // that were killed
 };
 
+const char *grader_hash(void); // of the judge, and of what runs kernels for it
 // Sets `kept`, once source or why are there.
 void entry_keep(struct entry *e);
 json_t *kept_result(const struct entry *e); // NULL: there is none
@@ -398,6 +411,10 @@ double late_points(double score, int days);
 void write_csv(FILE *to, const char *field); // RFC 4180; no formula for a spreadsheet
 // Whether two programs, preprocessed, differ in layout, names and numbers only.
 bool reads_the_same(const struct source *plain, const struct source *other);
+// The program of another chapter that a text is, by its name; new, or NULL. Each text as it is and preprocessed: the
+// submission's, the lab's own program, the starter.
+char *book_program(const struct source given[2], const struct source own[2],
+                   const struct source starter[2]);
 // Writes the pairs that have much text of their own in common; how many there are.
 int find_alike(const char *path, const struct entry *entries, int count);
 
@@ -407,5 +424,9 @@ int slurm_element(const char *folder); // on a node: grades one
 
 // The lab's own test: 0, or 1 if something is not as the sheet says.
 int check_lab(void);
+// The test of all sheets, on the texts of options.pairs: 0, or 1 if an aim is earned by something else than its idea.
+int check_pairs(void);
+void pairs_read(void);                     // all sheets; the first is at hand
+json_t *grade_pair(const struct entry *e); // a text by all of them
 
 #endif

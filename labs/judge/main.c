@@ -272,6 +272,7 @@ static void parse(int argc, char **argv)
         UNSAFE,
         LAB_FILE,
         CHECK,
+        PAIRS,
         QUICK,
         RECORD,
         HELP,
@@ -304,6 +305,7 @@ static void parse(int argc, char **argv)
         {"unsafe-no-sandbox", no_argument, NULL, UNSAFE},
         {"lab-file", required_argument, NULL, LAB_FILE}, // for tests
         {"check", no_argument, NULL, CHECK},             // for labs/tools/check-labs
+        {"pairs", required_argument, NULL, PAIRS},       // for the same
         {"quick", no_argument, NULL, QUICK},
         {"record", required_argument, NULL, RECORD},
         {"slurm", no_argument, NULL, SLURM},
@@ -341,6 +343,10 @@ static void parse(int argc, char **argv)
         case UNSAFE: options.unsafe = true; break;
         case LAB_FILE: options.lab_file = optarg; break;
         case CHECK: options.check = true; break;
+        case PAIRS:
+            options.check = true;
+            options.pairs = optarg;
+            break;
         case QUICK: options.quick = true; break;
         case RECORD: options.record = optarg; break;
         case SLURM: options.slurm = true; break;
@@ -352,7 +358,7 @@ static void parse(int argc, char **argv)
         default: fail(EXIT_USAGE, "what is \"%s\"? (see --help)", argv[optind - 1]);
         }
     }
-    if (!options.lab)
+    if (!options.lab && !options.pairs)
         fail(EXIT_USAGE, "which lab? labs/grade --lab N FILE|FOLDER (see --help)");
     if (options.board ? optind == argc : optind + !options.check != argc)
         fail(EXIT_USAGE, "%s: labs/grade --lab N FILE|FOLDER (see --help)",
@@ -419,7 +425,10 @@ int main(int argc, char **argv)
     parse(argc, argv);
     const char *path = argv[optind];
     find_root();
-    lab_read();
+    if (options.pairs)
+        pairs_read();
+    else
+        lab_read();
     check_visibility();
     check_item();
     if (options.board)
@@ -450,7 +459,7 @@ int main(int argc, char **argv)
             return grade_folder(path);
         options.jobs = jobs_that_fit(options.jobs ? options.jobs : cores);
         options.threads = options.jobs < cores ? cores / options.jobs : 1;
-        return options.check ? check_lab() : grade_folder(path);
+        return options.pairs ? check_pairs() : options.check ? check_lab() : grade_folder(path);
     }
     options.threads = cores;
     const char *slash = strrchr(path, '/');

@@ -31,6 +31,12 @@ bool spoils_for(const char *name, enum spoils *what)
     return false;
 }
 
+bool falls_with_tiles(const char *name)
+{
+    return strcmp(name, "barriers") == 0 || strcmp(name, "ctas") == 0 ||
+           strcmp(name, "mufu_threads") == 0;
+}
+
 // ---- Ablation -----------------------------------------------------------------------------------
 
 // Which of so many executions are spoiled in a draw. Of CTAs one, each draw's from its own part of the grid: there are
@@ -107,7 +113,7 @@ static double share_used(struct looked *l)
 // Cases of which the first is spoiled afterwards.
 static void make_cases(struct grade_case c[CASES_MIXED])
 {
-    const char *shape = sheet.shapes[sheet.cache ? sheet.shape_count - 1 : 0];
+    char *shape = drawn_like(sheet.shapes[sheet.cache ? sheet.shape_count - 1 : 0]);
     uint64_t seeds[CASES_MIXED], mixed[TENSORS];
 
     for (int i = 0; i < CASES_MIXED; ++i)
@@ -116,6 +122,7 @@ static void make_cases(struct grade_case c[CASES_MIXED])
         mixed_seeds(i, seeds, mixed);
         case_make_of(&c[i], shape, SOFTMAX_SCALE, GRADE_NORMAL, mixed);
     }
+    free(shape);
 }
 
 struct use use_of(enum spoils what, launch_ablated *launch, void *of)

@@ -15,14 +15,15 @@ enum pays_for {
 struct reached {
     double correct; // cases of `correct` that are right
     double aim;     // of the way to the aims; 1 where the lab has none
-    bool tried;     // a gap of the starter is filled, and a run has stored every output
+    bool
+        tried; // a gap of the starter is filled, and a run has stored every output, which are not the starter's
 };
 
 // Which share of its points, from 0 to 1, an item is paid that has this share of what it asks for.
 //
 // 1. `correct`, `hidden` and `races` pay for each of their cases.
-// 2. An aim pays by how far it has come from the program before; half of that, and limits and speed
-//    nothing, while a case of `correct` is wrong.
+// 2. An aim pays by how far it has come from the program before, of a kernel from a fifth of the way on; half of
+//    that, and limits and speed nothing, while a case of `correct` is wrong.
 // 3. Everything but the aim grows with it, from nothing to the whole.
 //
 // So the program before has nothing, and nobody is better off for not trying. Nor has a starter, whose

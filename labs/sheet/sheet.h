@@ -6,7 +6,7 @@
 //   facts.c   what a sheet says besides its items
 //   sheet.c   items, and the share that is reached of them
 //
-// Each uses only those above it in this list: code/check-floors holds that.
+// Each uses only those above it in this list: code/tools/check-floors holds that.
 #ifndef SHEET_H
 #define SHEET_H
 
@@ -92,6 +92,12 @@ enum pays_for pays_for(const struct item *item);
 double share_reached(const struct item *item, double value);
 // How far the aims are reached, weighted with their points; shares: of the sheet's items. 1: there are none.
 double aims_reached(const struct sheet *sheet, const double shares[]);
+
+// What a kernel is told, by lab and grader, that computes in double: with how many warp instructions, and at which shape.
+#define DOUBLES_WORDS                                                                              \
+    "computes in double: %llu warp instructions of a launch at %s, and on an L4 one takes as "     \
+    "long as 64 in float. Look for a constant without its f, 0.5 for 0.5f, and for exp() or "      \
+    "sqrt() for expf() or sqrtf()."
 
 double in_tenths(double points);
 // What an item is paid for a share of what it asks for, by the rule of points.

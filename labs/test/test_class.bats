@@ -113,6 +113,19 @@ END
     column why | grep -q '^anna.cu does not compile: attention.cu:1:2: error: #error none$'
 }
 
+@test "a text that is another chapter's program is named, under other names too; the lab's own is not" {
+    folder=$BATS_TEST_TMPDIR/chapters
+    mkdir "$folder"
+    for of in ida=ch07_reuse_scores jon=ch04_cp_async kim=ch03_wmma_qk; do
+        { echo '#error none' && sed 's/\bkeys_left\b/left/g; s,//.*,,' "code/${of#*=}.cu"; } >"$folder/${of%=*}.cu"
+    done
+    class=$folder class
+    [ "$(column flags | grep -v ' $')" = "ida.cu of the book: chapter 7's program, ch07_reuse_scores
+kim.cu of the book: chapter 3's program, ch03_wmma_qk" ]
+    grep -q "This is the book's: chapter 7's program, ch07_reuse_scores[.]" "$out"/reports/001-*.txt
+    run -1 grep -q "This is the book's" "$out"/reports/002-*.txt
+}
+
 @test "a starter is known without its marks: comments, layout, names and numbers make no other program" {
     cat >"$BATS_TEST_TMPDIR/same.c" <<'END'
 #include "judge/judge.h"

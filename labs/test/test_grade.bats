@@ -519,11 +519,11 @@ END
     grade "$BATS_TEST_TMPDIR/wrong.cu"
     [[ $output =~ "async_copies >= 2176 @ small, from 0 "\ +"20 / 40   in part" ]]
     [[ $output =~ "registers <= 255 "\ +"0 / 5    withheld" ]]
-    [[ $output =~ "races "\ +"10 / 20   in part" ]] # two of four look at the numbers, too
-    [[ $output =~ "points "\ +"30 / 95" ]]
+    [[ $output =~ "races "\ +"0 / 20   FAIL" ]] # it races with nobody, but its numbers are wrong
+    [[ $output =~ "points "\ +"20 / 95" ]]
 }
 
-@test "the frame that printf needs is no spill; an array that is read is one" {
+@test "the frame that printf needs is no spill; an array that is read is one; a double is remarked upon" {
     python3 - "$small_file" "$BATS_TEST_TMPDIR/lab.json" <<'END'
 import json, sys
 lab = json.load(open(sys.argv[1]))
@@ -536,10 +536,12 @@ END
         code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/prints.cu"
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/prints.cu"
     [[ " $(lost "$BATS_TEST_TMPDIR/prints.cu") " != *" spills "* ]]
-    sed -e '1i #include <cstdio>' -e 's/^    __shared__ tiles t;/&\n    volatile int kept[64];\n    kept[threadIdx.x % 64] = 1;\n    if (kept[threadIdx.y] > 99999) printf("%d\\n", kept[1]);\n    if (args.shape.seq_len) return;/' \
+    run -1 grep -q remark "$BATS_TEST_TMPDIR/r.json"
+    sed -e '1i #include <cstdio>' -e 's/^    __shared__ tiles t;/&\n    volatile int kept[64];\n    kept[threadIdx.x % 64] = 1;\n    if (kept[threadIdx.x % 64] * 0.1 > 99999) printf("%d\\n", kept[1]);\n    if (args.shape.seq_len) return;/' \
         code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/array.cu"
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/array.cu"
     [[ " $(lost "$BATS_TEST_TMPDIR/array.cu") " == *" spills "* ]]
+    grep -q '"remark": "It computes in double: [0-9]* warp instructions of a launch at [0-9a-z]*, ' "$BATS_TEST_TMPDIR/r.json"
 }
 
 @test "what the compiler says of a template keeps its lines apart" {
@@ -717,7 +719,10 @@ END
     grep -q '^"below",0,.*,not graded,"has 2 .cu files, not one",' "$grades"
     grep -qx "skipped: ._attention.cu, a Mac's notes on another file" "$BATS_TEST_TMPDIR/said"
     grep -qx "skipped: __MACOSX, a Mac's notes on a zip" "$BATS_TEST_TMPDIR/said"
-    # Each row names its report; the chart has the reasons.
+    # Each row names its report, which has what of the name a file's may have; the chart has the reasons.
+    for name in 'two_nlines' 'say__hi___you' '_1_1' '-rf' 'zipped'; do
+        [ "$(grep -cE ",reports/[0-9]{3}-$name-[0-9a-f]{12}\.txt$" "$grades")" -eq 1 ] || { echo "no report of $name"; false; }
+    done
     sed 1d "$grades" | sed 's/.*,//' | while read -r report; do [ -s "$BATS_TEST_TMPDIR/out/$report" ]; done
     grep -q 'not graded' "$BATS_TEST_TMPDIR/out/summary.svg"
     grep -q 'refused' "$BATS_TEST_TMPDIR/out/summary.svg"

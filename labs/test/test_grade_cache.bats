@@ -141,7 +141,7 @@ END
     NO_COLOR=1 run labs/lab20 "$CHEATS/tidies-up.cu" --on simulator "${again[@]}"
     echo "$output"
     [ "$status" -eq 1 ]
-    [[ $(one_line) == *"correct, 20 points: left the cache other than with the new token in its place"* ]]
+    [[ $(one_line) == *"correct, 20 points: bytes of the cache have changed that are not the new token's"* ]]
     grade "$CHEATS/leaves-scratch.cu"
     [[ $(one_line) == *"launch 2 of 6: the new token is not in its place in the cache again:"* ]]
 }

@@ -35,6 +35,7 @@ setup() {
     done
     [ "$(stat -c %a build/gradescope/04/secret)" = 600 ]
     bash -n "$autograder/source/setup.sh"
+    grep -qx "  the assignment's points at Gradescope: 85" "$BATS_FILE_TMPDIR/said"
 }
 
 @test "a submission is graded into a results.json" {
@@ -44,6 +45,8 @@ setup() {
     [ "$status" -eq 0 ]
     python3 labs/fixtures/gradescope.py "$results"
     grep -q 'launches no kernel' "$results"
+    # What it gives at most is what the packing said.
+    [ "$(python3 -c 'import json, sys; print(sum(t["max_score"] for t in json.load(open(sys.argv[1]))["tests"]))' "$results")" = 85.0 ]
     [ "$(grep -c '"visibility": "after_published"' "$results")" -eq 1 ]
 }
 

@@ -266,7 +266,7 @@ fake_profile() {
     run lab3 --profile
     [ "$status" -eq 1 ]
     [ "${lines[0]}" = "attention, chapters/03-x.md:7: reads past the end" ]
-    [ "${lines[1]}" = "lab3: no profile: ch03_wmma_qk has to run right first" ]
+    [ "${lines[1]}" = "lab3: no profile: ch03_wmma_qk fails, as said above; mend that first" ]
     [ "${#lines[@]}" -eq 2 ]
 }
 
@@ -274,9 +274,9 @@ fake_profile() {
     run lab3 --profile
     refused 3 "build/profile is not there: type make chapter3"
     run lab3 --profile --on gpu
-    refused 2 "--profile: the simulator counts by the line, a GPU does not"
+    refused 2 "--profile counts in the simulator: leave out --on gpu"
     run lab3 --profile --record "$BATS_TEST_TMPDIR/x.json"
-    refused 2 "--profile judges nothing: there is no record to write"
+    refused 2 "--profile prints lines and judges nothing: leave out --record"
     run "$LAB/build/lab" --lab 2 --profile
     refused 2 "--profile: ch02_scalar has no kernel to count"
     run lab3 --profile no-such-file.cu
@@ -407,7 +407,7 @@ END
     sed '2i : "main()\n        .chapter = 10,\n"' "$LAB/build/ch03_wmma_qk" >other.cu
     run lab3 --on simulator other.cu
     [ "$status" -eq 0 ]
-    [ "${lines[2]}" = "note: by what it says it is of chapter 10, which ./lab10 judges" ]
+    [ "${lines[2]}" = "note: its main() says .chapter = 10: ./lab10 judges such programs" ]
     sed -i 's/= 10,/= 3,/' other.cu
     run lab3 --on simulator other.cu
     [ "$status" -eq 0 ]

@@ -122,3 +122,31 @@ for path in sys.argv[2:]:
 assert compared >= 40 and {3, 4, 6} <= exact, (compared, exact)
 END
 }
+
+# The record of all pairs is of today's aims and of every kernel of the book; who earns something has the lab's idea.
+@test "aims are earned by their labs' ideas, by today's sheets" {
+    python3 - plots/runs/simulator/pairs.json labs/ideas.tsv code build/labs/lab*.json <<'END'
+import glob, json, os, sys
+record, labs = json.load(open(sys.argv[1])), {}
+ideas = {}
+for line in open(sys.argv[2]):
+    if not line.startswith("#"):
+        name, numbers = line.rstrip("\n").split("\t")
+        ideas[name] = {int(n) for n in numbers.split()}
+for path in sys.argv[4:]:
+    lab = json.load(open(path))
+    aims = ["%s %s %.15g from %.15g @ %s %d" % (p["name"], p["relation"], p["limit"], p["from"], p.get("shape", "-"), p["points"])
+            for p in lab["points"] if "from" in p]
+    if aims and "journal" not in lab and "not_graded" not in lab:
+        labs["lab%02d" % lab["lab"]] = aims
+assert record["aims"] == labs, "check-labs --pairs"
+judged = set(record["programs"]) | set(record["refused"])
+for path in glob.glob(sys.argv[3] + "/ch*.cu"):
+    if ".launch" in open(path).read():
+        assert os.path.basename(path)[:-3] in judged, path
+for name, earned in record["programs"].items():
+    paid = {int(lab[3:]) for lab, points in earned.items() if points > 0}
+    assert paid == ideas.get(name, set()), (name, paid)
+assert len(record["programs"]) >= 40
+END
+}

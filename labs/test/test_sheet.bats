@@ -212,7 +212,7 @@ JSON
     judge "$my"
     [[ "$output" == *"(schedule 2)"* ]]
     [[ "$output" =~ "correct "\ +"40 of 40  ok" ]] # as the grader has it
-    [[ "$output" =~ "races "\ +"0 of 15  FAIL" ]]
+    [[ "$output" =~ "races "\ +"7.5 of 15  FAIL: 2 of 4 schedules" ]] # the fault stays: schedules 2 and 3
 }
 
 @test "everything that can be seen is met" {
@@ -253,7 +253,17 @@ aim() {
     gap '// Your code: wait'
     judge "$my"
     [[ "$output" =~ "warp_instructions <= 1,000 at small "\ +"0 of 40  ok, but wrong outputs" ]]
-    [[ "$output" =~ "together "\ +"0 of 100, and 45 open" ]]
+    [[ "$output" =~ "hidden "\ +"0 of 15  a starter as it was handed out" ]]
+    [[ "$output" =~ "together "\ +"0 of 100, and 10 open" ]] # written, by a person
+}
+
+@test "an aim whose shape is not run is open, and so is what is paid with it" {
+    aim 1100
+    lab3 --shapes mission "$my" >"$BATS_TEST_TMPDIR/said"
+    cat "$BATS_TEST_TMPDIR/said"
+    grep -qE '^  correct +- of 10  ok, with the aim$' "$BATS_TEST_TMPDIR/said"
+    grep -qE '^  together +0 of 100, and 100 open$' "$BATS_TEST_TMPDIR/said"
+    run -1 grep -q 'The aim is reached' "$BATS_TEST_TMPDIR/said"
 }
 
 @test "the CTAs of a launch on mission are an item, too" {

@@ -94,9 +94,9 @@ one_line() { # STATUS WORDS ARGUMENT...
     run labs/grade "${line[@]}" --fresh
     [ "$status" -eq 0 ]
     cmp "$out/grades.csv" "$BATS_TEST_TMPDIR/slurm.csv"
-    grep -q '^"right.cu",100,100,70,30,graded,"","",reports/[0-9]*-[0-9a-f]*\.txt$' "$out/grades.csv"
-    grep -q '^"copied.cu",100,100,70,30,graded,"","",reports/[0-9]*-[0-9a-f]*\.txt$' "$out/grades.csv"
-    grep -q '^"quick 1.cu",0,100,0,0,refused,"its host code launches no kernel","",reports/[0-9]*-[0-9a-f]*\.txt$' "$out/grades.csv"
+    grep -q '^"right.cu",100,100,70,30,graded,"","",reports/[0-9]*-right-[0-9a-f]*\.txt$' "$out/grades.csv"
+    grep -q '^"copied.cu",100,100,70,30,graded,"","",reports/[0-9]*-copied-[0-9a-f]*\.txt$' "$out/grades.csv"
+    grep -q '^"quick 1.cu",0,100,0,0,refused,"its host code launches no kernel","",reports/[0-9]*-quick_1-[0-9a-f]*\.txt$' "$out/grades.csv"
     [ "$(wc -l <"$out/grades.csv")" -eq 5 ]
 }
 

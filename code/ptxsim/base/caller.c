@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <gnu/libc-version.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,16 @@ static bool ask(const char *object, uint64_t offset, char *text, size_t size)
     return used > 0;
 }
 
+// Whether an object is the C library, which has called main(): its lines are known where its debug symbols are
+// installed, and are not the program's.
+static bool is_libc(const Dl_info *object)
+{
+    Dl_info libc;
+
+    return dladdr((void *)(uintptr_t)gnu_get_libc_version, &libc) &&
+           libc.dli_fbase == object->dli_fbase;
+}
+
 // Whether a place is no line of the program's own source: not known, or made by nvcc, or a header of the toolkit's.
 static bool is_foreign(const char *place)
 {
@@ -92,7 +103,7 @@ static bool line_at(uint64_t instruction, char *text, size_t size)
     char place[1024];
     Dl_info object;
 
-    if (!dladdr((void *)(uintptr_t)instruction, &object) || !object.dli_fname)
+    if (!dladdr((void *)(uintptr_t)instruction, &object) || !object.dli_fname || is_libc(&object))
         return false;
     bool fixed = (uint64_t)(uintptr_t)object.dli_fbase < 0x1000000; // not moved when it was loaded
     if (!ask(strchr(object.dli_fname, '/') ? object.dli_fname : "/proc/self/exe",

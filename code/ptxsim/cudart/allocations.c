@@ -248,13 +248,15 @@ cudaError_t cudaFree(void *address)
     if (graph_keeps(address))
         return api_result(cudaSuccess);
     if (pool_owns(address))
-        order_free(address);
+        order_free(address, false);
     return api_result(release(address, false));
 }
 
 cudaError_t cudaFreeHost(void *address)
 {
     API_WORK();
+    if (order_strict())
+        order_free(address, true);
     cudaError_t error = release(address, true);
     if (error == cudaSuccess)
         forget_flags(address);

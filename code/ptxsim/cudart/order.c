@@ -624,8 +624,15 @@ void order_allocation(const void *address, bool frees)
     submit(o, NULL);
 }
 
-void order_free(const void *address)
+// Memory in use that is freed by a call that does not wait for it: a pool's, at once; pinned memory's does wait,
+// but that is not promised, so it is told when PTXSIM_CHECK=strict.
+void order_free(const void *address, bool pinned_memory)
 {
+    static const char *const texts[] = {
+        "cudaFree%s frees memory of a pool, which it does at once, while %s %s: nothing has waited "
+        "for it (cudaStreamSynchronize, or cudaFreeAsync in its stream)",
+        "cudaFreeHost%s frees pinned memory while %s %s: nothing has waited for it "
+        "(cudaStreamSynchronize), and that cudaFreeHost does is not promised"};
     const struct allocation *a = memory_find((uint64_t)(uintptr_t)address, 1, NULL);
     char party[PARTY], byte[128], line[300], place[320] = "", text[1600];
     struct callers here = {0};
@@ -638,17 +645,13 @@ void order_free(const void *address)
             if (run->start < a->base || run->start >= a->base + a->size || o->verb)
                 continue;
             key_of(o, run->start, run->kinds, party, sizeof party);
-            if (!is_new("cudaFree", party))
+            if (!is_new(pinned_memory ? "cudaFreeHost" : "cudaFree", party))
                 break;
             name_party(o, run->start, run->kinds, run->kinds & ANY_WRITE, party, sizeof party);
             name_byte(run->start, byte, sizeof byte);
             if (*caller_line(&here, line, sizeof line))
                 snprintf(place, sizeof place, ", %s,", line);
-            snprintf(
-                text, sizeof text,
-                "cudaFree%s frees memory of a pool, which it does at once, while %s %s: nothing "
-                "has waited for it (cudaStreamSynchronize, or cudaFreeAsync in its stream)",
-                place, party, byte);
+            snprintf(text, sizeof text, texts[pinned_memory], place, party, byte);
             tell(text);
             break;
         }

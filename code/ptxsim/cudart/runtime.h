@@ -11,19 +11,16 @@
 //   task.c          does pieces of work: launches, copies, fills, graphs of them
 //   streams.c       streams, events, capture
 //   properties.c    what the device can be asked
-//   libraries.c     modules that the program loads itself
 //   occupancy.c     how many CTAs an SM holds
 //   launches.c      the functions that launch
 //   variables.c     __device__ variables
 //   transfers.c     copies and fills as tasks, checked
-//   arrays.c        arrays, textures, surfaces
 //   allocations.c   memory, and whose it is
-//   pools.c         memory in the order of a stream
 //   copies.c        the functions that copy and fill
-//   graphs.c        graphs, built and launched
+//   graphs.c        captured graphs, launched
 //   tensor_map.c    cuTensorMapEncodeTiled
-//   driver.c        libcuda.so.1, the driver's library: the functions of it that ordinary programs call
-//   unsupported.c   (unsupported.def) every other function of the real library: fails by its name
+//   entry_points.c  functions of the driver's library by their names
+//   extra/          (extra.h) what only other people's programs call, on top of all this
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
 //
@@ -96,6 +93,9 @@ cudaError_t api_result(cudaError_t error);
 // Makes an error that nothing takes back: the program must end. stops: nothing is done any more.
 cudaError_t api_result_sticky(cudaError_t error, bool stops);
 
+// The driver's function of that name, of the version that cuda.h of CUDA 13 means by it; NULL: it is not here.
+void *driver_function(const char *name);
+
 // One line on stderr, with "ptxsim: " before it.
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *complained(void); // the last such line
@@ -111,7 +111,7 @@ struct binary { // one fat binary: usually one source file
     const void *fatbin;
     const char *text;      // a PTX text that the program loads itself, and no fat binary
     bool separate;         // compiled separately (-rdc=true), and linked to machine code only
-    bool loaded, unloaded; // by the program itself, while it runs (libraries.c)
+    bool loaded, unloaded; // by the program itself, while it runs (extra/libraries.c)
     struct module *module; // NULL until it is first needed
     struct image cubin;    // of the arch closest below the device's; data NULL: none
     cudaError_t error;     // why there is no module
@@ -170,8 +170,6 @@ struct CUkern_st *kernel_of(struct binary *binary, const char *name);
 // The fat binary in nvcc's wrapper; NULL: this is no such wrapper.
 const void *wrapped(const void *wrapper);
 
-enum { PARAM_BYTES_MAX = 32764 };
-
 enum {
     PORTABLE_CLUSTER = 8,
     LARGEST_CLUSTER = 16
@@ -201,18 +199,6 @@ size_t stack_limit(void);                   // cudaLimitStackSize: bytes of a th
 // else as if there were enough.
 cudaError_t device_occupancy(struct CUkern_st *kernel, bool estimate, int threads,
                              size_t dynamic_shared, int *blocks);
-
-// ---- Arrays (arrays.c) --------------------------------------------------------------------------
-
-struct side { // one side of a copy of a box
-    char *at;
-    size_t pitch, slice; // bytes
-};
-// Bytes of an array's element.
-size_t array_element(cudaArray_const_t array);
-// The box of `extent` elements at `at`; cudaErrorInvalidValue: it does not lie in the array.
-cudaError_t array_side(cudaArray_const_t array, const struct cudaPos *at,
-                       const struct cudaExtent *extent, struct side *side);
 
 // ---- Streams ------------------------------------------------------------------------------------
 
@@ -269,6 +255,13 @@ cudaError_t stream_submit(cudaStream_t stream, struct task *task);
 void task_free(struct task *task);
 // Does a task now. A kernel's fault is explained, and makes every later call fail.
 cudaError_t task_run(const struct task *task);
+cudaError_t launch_now(const struct launch_order *order);
+// What kernels launch themselves, for a library with extra/: notes a launch, and does those that a grid has left.
+struct extra_children {
+    void (*take)(const struct child *child);
+    cudaError_t (*run)(const struct CUkern_st *grid);
+};
+extern const struct extra_children extra_children;
 
 // Where what a program asks for is only written down (written.c): whether it is; a task; that a launch is
 // refused; an allocation.
@@ -303,7 +296,6 @@ cudaError_t kernel_order(const void *function, dim3 grid, dim3 block, void **arg
                          size_t shared, struct launch_order *order);
 cudaError_t copy_task(char *to, size_t to_pitch, const char *from, size_t from_pitch, size_t width,
                       size_t height, enum cudaMemcpyKind kind, struct task *task);
-cudaError_t copy_3d_task(const struct cudaMemcpy3DParms *params, struct task *task);
 cudaError_t fill_task(char *to, size_t pitch, unsigned value, unsigned element, size_t width,
                       size_t height, struct task *task);
 
@@ -345,7 +337,7 @@ void order_kernel_done(const struct CUkern_st *kernel, const struct touched *tou
 void order_copy(const struct task *task);
 void order_waits(bool waits); // whether the host waits for the copy that comes next
 void order_allocation(const void *address, bool frees);
-void order_free(const void *address);
+void order_free(const void *address, bool pinned_memory);
 // The host has waited for what a clock knows; for everything.
 void order_host_knows(const struct order_clock *clock);
 void order_host_knows_all(void);
@@ -354,8 +346,6 @@ void order_fence(void);
 
 // What is done next is in that stream; false: there is no such stream, or it is capturing.
 bool stream_next(cudaStream_t stream);
-// A stream has done all of its work so far, as far as the host knows.
-void stream_waited(cudaStream_t stream);
 // After a call that returns when the copy is done.
 cudaError_t stream_waited_after(cudaError_t error);
 
@@ -407,6 +397,11 @@ struct CUgraphNode_st *graph_node(struct CUgraph_st *graph, struct task *task);
 cudaError_t graph_depend(struct CUgraphNode_st *node, struct CUgraphNode_st *const *on,
                          size_t count);
 void graph_remove_last(struct CUgraph_st *graph);
+// A copy whose nodes are in an order to launch them in; cudaErrorInvalidValue: there is none.
+cudaError_t graph_copy(const struct CUgraph_st *graph, struct CUgraph_st **copy);
+struct CUgraphExec_st {
+    struct CUgraph_st *graph; // its nodes in the order of the launch
+};
 cudaError_t graph_run(struct CUgraph_st *graph); // its tasks, in the order of the nodes
 void graph_free(cudaGraph_t graph);
 

@@ -173,7 +173,8 @@ bool stream_next(cudaStream_t handle)
     return true;
 }
 
-void stream_waited(cudaStream_t handle)
+// A stream has done all of its work so far, as far as the host knows.
+static void stream_waited(cudaStream_t handle)
 {
     struct CUstream_st *stream = stream_find(handle);
 

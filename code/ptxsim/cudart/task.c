@@ -1,6 +1,5 @@
 // task.c: does the pieces of work of streams and graphs: launches, copies, fills, host functions.
 // Below the functions of the API, which check what is asked for and make tasks of it.
-#include "ptxsim/base/heap.h"
 #include "runtime.h"
 
 #include <signal.h>
@@ -116,58 +115,10 @@ static void explain(const struct fault *fault)
     note_count = 0;
 }
 
-static struct child *asked; // by the threads of the launch at hand
-static size_t asked_count, asked_capacity;
-
-static void take_child(const struct child *child)
-{
-    asked = array_grow(asked, asked_count, &asked_capacity, sizeof *asked);
-    asked[asked_count++] = *child;
-}
-
 static uint64_t instructions; // of warps, of all kernels
-static cudaError_t launch_now(const struct launch_order *order);
 
-static cudaError_t run_child(const struct child *child)
-{
-    if (!child->kernel) {
-        memmove(child->to, child->from, child->bytes);
-        memory_mark(child->to, child->from, child->bytes);
-        return cudaSuccess;
-    }
-    struct CUkern_st *kernel = kernel_named(kernel_info(child->kernel)->name);
-    if (!kernel)
-        return cudaErrorInvalidDeviceFunction;
-    kernel->kernel = (struct kernel *)(uintptr_t)child->kernel;
-    struct launch_order order = {.kernel = kernel,
-                                 .dynamic_shared_bytes = child->dynamic_shared_bytes,
-                                 .params = child->params};
-    memcpy(order.grid, child->grid, sizeof order.grid);
-    memcpy(order.block, child->block, sizeof order.block);
-    return launch_now(&order);
-}
-
-// What the threads of a grid that has ended have asked for: each child with its own children, then
-// the next.
-static cudaError_t run_children(void)
-{
-    struct child *list = asked;
-    size_t count = asked_count;
-    cudaError_t error = cudaSuccess;
-
-    asked = NULL;
-    asked_count = asked_capacity = 0;
-    for (size_t i = 0; i < count; ++i) {
-        if (error == cudaSuccess)
-            error = run_child(&list[i]);
-        if (list[i].params)
-            heap_give((uint64_t)(uintptr_t)list[i].params);
-    }
-    free(list);
-    return error;
-}
-
-static cudaError_t launch_now(const struct launch_order *order)
+#pragma weak extra_children
+cudaError_t launch_now(const struct launch_order *order)
 {
     struct CUkern_st *kernel = order->kernel;
     struct fault fault = {0};
@@ -189,7 +140,7 @@ static cudaError_t launch_now(const struct launch_order *order)
         .libraries = libraries_may(),
         .note = take_note,
         .tick = terminal_tick,
-        .child = take_child,
+        .child = &extra_children ? extra_children.take : NULL,
         .early = order->early,
         .touched = order_kernel(kernel->kernel),
     };
@@ -216,7 +167,7 @@ static cudaError_t launch_now(const struct launch_order *order)
     memcpy(kernel->block, order->block, sizeof kernel->block);
     kernel->dynamic_shared_bytes = order->dynamic_shared_bytes;
     if (passed)
-        return run_children();
+        return &extra_children ? extra_children.run(kernel) : cudaSuccess;
     if (fault.kind == FAULT_UNSUPPORTED) { // it did not begin: the device is as it was
         if (!kernel->refused)
             explain(&fault);

@@ -298,13 +298,15 @@ void set_atomic(struct decoder *d, struct op *op)
 static void decode_atomic(struct decoder *d, bool returns)
 {
     int bytes = need_type(d, last_modifier(d)), at = returns ? 1 : 0;
-    bool swaps = need_atomic(d) == ATOMIC_CAS;
+    bool swaps = need_atomic(d) == ATOMIC_CAS, exchanges = need_atomic(d) == ATOMIC_EXCHANGE;
     if (has(d, MOD_v2) || has(d, MOD_v4) || has(d, MOD_v8) || bytes < 2 || bytes > 8)
         unsupported(d);
     policy_operand(d, at + 2 + swaps + has(d, MOD_complete_tx_bytes)); // red.async has an mbarrier
     uint32_t *regs = arena_alloc(&d->program->arena, 3 * sizeof *regs);
     regs[0] = NO_REGISTER;
-    if (returns && operand(d, 0)->kind != OPERAND_SINK)
+    // An exchange whose result nobody uses is a store.
+    if (returns && operand(d, 0)->kind != OPERAND_SINK &&
+        !(exchanges && !is_used(d, operand(d, 0))))
         regs[0] = destination(d, operand(d, 0), bytes);
     regs[1] = source(d, operand(d, at + 1), bytes);
     regs[2] = swaps ? source(d, operand(d, at + 2), bytes) : NO_REGISTER;

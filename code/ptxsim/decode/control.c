@@ -56,37 +56,34 @@ static void layout_moves(struct decoder *d, struct call_operands *call, const st
     }
 }
 
-// What the device's runtime gives to every kernel (ops/system.c, ops/children.c); it has no body in
-// the module.
-static const struct system_call {
-    const char *name;
-    op_fn *run;
-    uint8_t bytes[6]; // of the result, if it has one, and of each argument
-    bool heap;        // takes memory of the heap of device code
-} system_calls[] = {
+static const struct system_call system_calls[] = {
+    // ops/system.c
     {"vprintf", vprintf_op, {4, 8, 8}, false},
     {"__assertfail", assert_op, {8, 8, 4, 8, 8}, false},
     {"malloc", malloc_op, {8, 8}, true},
     {"free", free_op, {8}, false},
-    {"__cudaCDP2GetParameterBufferV2", child_params_op, {8, 8, 12, 12, 4}, true},
-    {"__cudaCDP2LaunchDeviceV2", child_launch_op, {4, 8, 8}, false},
-    {"__cudaCDP2MemcpyAsync", child_copy_op, {4, 8, 8, 8, 4, 8}, false},
-    {"__cudaCDP2Malloc", device_malloc_op, {4, 8, 8}, true},
-    {"__cudaCDP2Free", device_free_op, {4, 8}, false},
-    {"__cudaCDP2StreamCreateWithFlags", stream_create_op, {4, 8, 4}, false},
-    {"cudaGraphSetConditional", set_condition_op, {8, 4}, false},
-    {"__cudaCDP2StreamDestroy", device_success_op, {4, 8}, false},
-    {"__cudaCDP2GetLastError", get_error_op, {4}, false},
-    {"__cudaCDP2PeekAtLastError", peek_error_op, {4}, false},
-    {"__cudaCDP2GetErrorString", device_success_op, {8, 4}, false},
 };
 
+static const struct system_call *call_named(const struct system_call *calls, size_t count,
+                                            const char *name)
+{
+    for (size_t i = 0; i < count; ++i)
+        if (!strcmp(name, calls[i].name))
+            return &calls[i];
+    return NULL;
+}
+
+#pragma weak extra_instructions
 const struct system_call *system_function(const struct function *f)
 {
-    for (size_t i = 0; i < sizeof system_calls / sizeof system_calls[0] && !f->has_body; ++i)
-        if (!strcmp(f->name, system_calls[i].name))
-            return &system_calls[i];
-    return NULL;
+    if (f->has_body)
+        return NULL;
+    const struct system_call *call =
+        call_named(system_calls, sizeof system_calls / sizeof system_calls[0], f->name);
+    return call || !&extra_instructions
+               ? call
+               : call_named(extra_instructions.calls, (size_t)extra_instructions.call_count,
+                            f->name);
 }
 
 static void decode_system_call(struct decoder *d, const struct system_call *call,

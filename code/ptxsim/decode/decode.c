@@ -39,6 +39,7 @@ static void add_insn(struct decoder *d, const struct insn *insn, const struct sp
         .at = insn->at,
         .opcode = insn->opcode,
         .ptx_line = insn->ptx_line,
+        .name_length = (uint8_t)strlen(spelling->opcode->name),
         .op_class = (uint8_t) class,
         .mufu = class == CLASS_MUFU,
         .barrier = spelling->opcode->control == CONTROL_BARRIER,

@@ -6,8 +6,9 @@
 //   table.c       operations, opcodes and modifiers by name (opcodes.def, modifiers.def)
 //   opcodes.c     an instruction's opcode: its row, its modifiers, its class
 //   operands.c    places of operands; operations emitted
-//   arithmetic.c, video.c, moves.c, access.c, texture.c, lanes.c, async.c, matrix.c, control.c
+//   arithmetic.c, moves.c, access.c, lanes.c, async.c, matrix.c, control.c
 //                 the decoders, decode_…, of the rows of opcodes.def
+//   extra/        instructions and system calls that only other people's programs have
 #ifndef PTXSIM_DECODE_INTERNAL_H
 #define PTXSIM_DECODE_INTERNAL_H
 
@@ -55,6 +56,23 @@ struct opcode { // a row of opcodes.def
     enum result result;
     enum family family;
 };
+
+// A function that the device's runtime gives to every kernel, and that has no body in the module.
+struct system_call {
+    const char *name;
+    op_fn *run;
+    uint8_t bytes[6]; // of the result, if it has one, and of each argument
+    bool heap;        // takes memory of the heap of device code
+};
+
+// What extra/ adds, for programs other than the book's. A library that is linked without has none of it: whoever
+// asks for it declares it weak.
+struct extra {
+    const struct opcode *opcodes;
+    const struct system_call *calls;
+    int opcode_count, call_count;
+};
+extern const struct extra extra_instructions;
 
 enum modifier {
     MOD_NONE, // not in modifiers.def
@@ -236,6 +254,21 @@ void policy_operand(struct decoder *d, int index);
 const struct system_call *system_function(const struct function *f);
 
 // matrix.c
+struct shape {
+    int m, n, k;
+};
+// The shape that the opcode names, m16n8k16; *at: which of the modifiers it is.
+struct shape need_shape(struct decoder *d, int *at);
+// The types of D, A, B and C, which are named after the shape; of f16, A and B are not.
+void product_types(struct decoder *d, int shape_at, enum matrix_type types[4]);
+// Whether there is a product of A and B of these types with C and D of those.
+bool types_agree(const enum matrix_type types[4]);
+int integer_bits(
+    enum matrix_type type); // of an element, of the types that are integers; 0: not one of them
+bool is_8bit_float(enum matrix_type type);
+// A matrix ('a', 'b' or 'c') in the registers that an operand names. to: as a destination.
+void matrix_operand(struct decoder *d, const struct operand *o, struct matrix *f,
+                    enum matrix_type type, char which, struct shape s, bool to);
 bool is_wgmma(const struct spelling *s);
 
 // ---- Blocks and registers (liveness.c) ----------------------------------------------------------
@@ -253,6 +286,8 @@ typedef void visit_fn(struct decoder *d, int reg, bool defines, void *data);
 
 void visit_registers(struct decoder *d, const struct insn *insn, visit_fn *visit, void *data);
 struct flow_block *find_blocks(struct decoder *d, size_t *count); // of d->function; d->block_of
+// Whether some instruction of the function uses what is in an operand's register.
+bool is_used(struct decoder *d, const struct operand *o);
 // Whether a load stands in a loop and its value does nothing but decide branches: that of a flag.
 bool asks_again(struct decoder *d, const struct insn *load);
 void number_watched(struct decoder *d);                                              // d->watched

@@ -368,6 +368,14 @@ static void find_use(struct decoder *d, int reg, bool defines, void *data)
     use->found |= !defines && reg == use->reg;
 }
 
+bool is_used(struct decoder *d, const struct operand *o)
+{
+    struct use use = {.reg = o->reg, .found = o->kind != OPERAND_REGISTER || o->pair >= 0};
+    for (size_t i = 0; i < d->function->insn_count && !use.found; ++i)
+        visit_registers(d, &d->function->insns[i], find_use, &use);
+    return use.found;
+}
+
 // Whether what is in a register comes to branches, by so many steps at most, and nowhere else.
 static bool only_decides(struct decoder *d, int reg, int steps)
 {

@@ -16,12 +16,7 @@ static enum matrix_type need_matrix_type(struct decoder *d, enum modifier m)
     return (enum matrix_type)type;
 }
 
-struct shape {
-    int m, n, k;
-};
-
-// The shape that the opcode names, m16n8k16; *at: which of the modifiers it is.
-static struct shape need_shape(struct decoder *d, int *at)
+struct shape need_shape(struct decoder *d, int *at)
 {
     struct shape s;
     char rest;
@@ -63,8 +58,8 @@ static void place_matrix(struct decoder *d, struct matrix *f, enum matrix_type t
     }
 }
 
-static void matrix_operand(struct decoder *d, const struct operand *o, struct matrix *f,
-                           enum matrix_type type, char which, struct shape s, bool to)
+void matrix_operand(struct decoder *d, const struct operand *o, struct matrix *f,
+                    enum matrix_type type, char which, struct shape s, bool to)
 {
     bool one = o->kind == OPERAND_REGISTER;
     place_matrix(d, f, type, which, s, one ? 1 : o->kind == OPERAND_VECTOR ? o->count : 0);
@@ -120,8 +115,7 @@ void decode_wmma_store(struct decoder *d)
     decode_wmma_memory(d, true);
 }
 
-// The types of D, A, B and C, which are named after the shape; of f16, A and B are not.
-static void product_types(struct decoder *d, int shape_at, enum matrix_type types[4])
+void product_types(struct decoder *d, int shape_at, enum matrix_type types[4])
 {
     int count = 0;
     for (int i = shape_at + 1; i < d->spelling->count; ++i) {
@@ -141,8 +135,7 @@ static void product_types(struct decoder *d, int shape_at, enum matrix_type type
     }
 }
 
-// Bits of an element, of the types that are integers; 0: not one of them.
-static int integer_bits(enum matrix_type type)
+int integer_bits(enum matrix_type type)
 {
     return type == MATRIX_S8 || type == MATRIX_U8   ? 8
            : type == MATRIX_S4 || type == MATRIX_U4 ? 4
@@ -150,13 +143,12 @@ static int integer_bits(enum matrix_type type)
                                                     : 0;
 }
 
-static bool is_8bit_float(enum matrix_type type)
+bool is_8bit_float(enum matrix_type type)
 {
     return type == MATRIX_E4M3 || type == MATRIX_E5M2;
 }
 
-// Whether there is a product of A and B of these types with C and D of those.
-static bool types_agree(const enum matrix_type types[4])
+bool types_agree(const enum matrix_type types[4])
 {
     enum matrix_type a = types[1], b = types[2];
     if (a == MATRIX_F32 || a == MATRIX_S32)
@@ -211,64 +203,12 @@ void decode_wmma_mma(struct decoder *d)
     decode_product(d);
 }
 
-// mma.sp{::ordered_metadata}.sync.aligned.shape.row.col{.satfinite}.dtype.atype.btype.ctype  d, a, b, c,
-// metadata, selector: half of A's columns are stored.
-static void decode_sparse(struct decoder *d)
-{
-    struct mma *t = arena_alloc(&d->program->arena, sizeof *t);
-    enum matrix_type types[4];
-    int at;
-    struct shape s = need_shape(d, &at);
-    product_types(d, at, types);
-    int whole = integer_bits(types[1]), bits = whole                     ? whole
-                                               : types[1] == MATRIX_TF32 ? 32
-                                               : is_8bit_float(types[1]) ? 8
-                                                                         : 16;
-    int least = 256 / bits; // columns of A in 16 bytes of it
-    if (!types_agree(types) || types[1] == MATRIX_F64 || bits == 1 || s.m != 16 || s.n != 8 ||
-        (s.k != 2 * least && (s.k != least || is_8bit_float(types[1]))))
-        unsupported(d);
-    t->m = s.m;
-    t->n = s.n;
-    t->k = s.k;
-    t->saturate = has(d, MOD_satfinite);
-    t->ordered = has(d, MOD_sp_ordered);
-    t->metadata_lanes = s.k / least * (bits <= 8 ? 2 : 1);
-    const struct operand *selector = operand(d, 5);
-    if (selector->kind != OPERAND_IMMEDIATE || selector->value < 0 ||
-        selector->value >= 4 / t->metadata_lanes)
-        fail(d, "%s: the sparsity selector is a number below %d", d->insn->opcode,
-             4 / t->metadata_lanes);
-    t->selector = (int)selector->value;
-    struct shape stored = {s.m, s.n, s.k / 2};
-    if (whole) { // bytes
-        stored.k = stored.k * bits / 8;
-        s.k = s.k * bits / 8;
-    }
-    matrix_operand(d, operand(d, 0), &t->d, types[0], 'c', s, true);
-    matrix_operand(d, operand(d, 1), &t->a, types[1], 'a', stored, false);
-    matrix_operand(d, operand(d, 2), &t->b, types[2], 'b', s, false);
-    matrix_operand(d, operand(d, 3), &t->c, types[3], 'c', s, false);
-    t->metadata = source(d, operand(d, 4), 4);
-    struct op *op = emit(d, mma_sparse_op, 0);
-    op->operands = t;
-    op->family = FAMILY_PLAIN; // the film has no picture of an A with columns left out
-    // The machine multiplies what is stored, in the time of a product of half the depth.
-    struct insn_info *info = this_insn(d);
-    info->tensor_flops = (uint32_t)(t->m * t->n * t->k);
-    info->tensor_flops_8bit = t->a.bytes == 1 ? info->tensor_flops : 0;
-    info->tensor_instructions = (uint32_t)(t->k / least);
-}
-
 // mma.sync.aligned.shape.alayout.blayout{.satfinite}.dtype.atype.btype.ctype
 void decode_mma(struct decoder *d)
 {
     if (!has(d, MOD_row) || !has(d, MOD_col))
         unsupported(d);
-    if (has(d, MOD_sp) || has(d, MOD_sp_ordered))
-        decode_sparse(d);
-    else
-        decode_product(d);
+    decode_product(d);
 }
 
 // ---- wgmma --------------------------------------------------------------------------------------

@@ -88,12 +88,6 @@ static const char *const op_names[OP_COUNT] = {
 #undef OP
 };
 
-static const char *const opcode_names[] = {
-#define OPCODE(text, ...) text,
-#include "opcodes.def"
-#undef OPCODE
-};
-
 const char *const modifier_names[MODIFIER_COUNT] = {
 #define TYPE(name, ...) [MOD_##name] = #name,
 #define MODIFIER(name) [MOD_##name] = #name,
@@ -108,7 +102,8 @@ const char *const modifier_names[MODIFIER_COUNT] = {
 enum { SLOTS = 4096 }; // a power of two, well above the number of names
 
 struct names {
-    const char *const *list;
+    const void *list; // of rows that begin with a name
+    size_t row;       // bytes
     int count;
     int16_t slots[SLOTS]; // number in the list + 1, at the name's hash or the next free place
     bool ready;           // decoding is under the runtime's lock
@@ -122,18 +117,23 @@ static uint32_t hash_text(const char *text, size_t length)
     return hash ^ hash >> 15;
 }
 
+static const char *name_at(const struct names *n, int i)
+{
+    return *(const char *const *)((const char *)n->list + (size_t)i * n->row);
+}
+
 // The number of a name, -1 if the list has no such name.
 static int find_name(struct names *n, const char *text, size_t length)
 {
     for (int i = 0; i < n->count && !n->ready; ++i) {
-        uint32_t at = hash_text(n->list[i], strlen(n->list[i])) % SLOTS;
+        uint32_t at = hash_text(name_at(n, i), strlen(name_at(n, i))) % SLOTS;
         while (n->slots[at])
             at = (at + 1) % SLOTS;
         n->slots[at] = (int16_t)(i + 1);
     }
     n->ready = true;
     for (uint32_t at = hash_text(text, length) % SLOTS; n->slots[at]; at = (at + 1) % SLOTS) {
-        const char *name = n->list[n->slots[at] - 1];
+        const char *name = name_at(n, n->slots[at] - 1);
         if (!strncmp(name, text, length) && !name[length])
             return n->slots[at] - 1;
     }
@@ -142,30 +142,45 @@ static int find_name(struct names *n, const char *text, size_t length)
 
 int op_find(const char *name)
 {
-    static struct names names = {.list = op_names, .count = OP_COUNT};
+    static struct names names = {.list = op_names, .row = sizeof *op_names, .count = OP_COUNT};
     return find_name(&names, name, strlen(name));
+}
+
+#pragma weak extra_instructions
+// The row of that name, NULL if there is none.
+static const struct opcode *row_named(const char *text, size_t length)
+{
+    static struct names names = {
+        .list = opcodes, .row = sizeof *opcodes, .count = sizeof opcodes / sizeof opcodes[0]};
+    static struct names more = {.row = sizeof *opcodes};
+    int row = find_name(&names, text, length);
+    if (row >= 0 || !&extra_instructions)
+        return row >= 0 ? &opcodes[row] : NULL;
+    more.list = extra_instructions.opcodes;
+    more.count = extra_instructions.opcode_count;
+    row = find_name(&more, text, length);
+    return row >= 0 ? &extra_instructions.opcodes[row] : NULL;
 }
 
 const struct opcode *opcode_find(const char *text)
 {
-    static struct names names = {.list = opcode_names,
-                                 .count = sizeof opcode_names / sizeof opcode_names[0]};
     static const struct opcode unknown = {
         .name = "", .decode = decode_unknown, .op_class = CLASS_INT};
     const struct opcode *found = &unknown;
     for (size_t length = 1; text[length - 1]; ++length) {
-        if (text[length] && text[length] != '.')
-            continue;
-        int row = find_name(&names, text, length);
-        if (row >= 0)
-            found = &opcodes[row]; // a longer one may follow
+        const struct opcode *row = NULL;
+        if (!text[length] || text[length] == '.')
+            row = row_named(text, length);
+        if (row)
+            found = row; // a longer one may follow
     }
     return found;
 }
 
 enum modifier modifier_find(const char *text)
 {
-    static struct names names = {.list = modifier_names, .count = MODIFIER_COUNT};
+    static struct names names = {
+        .list = modifier_names, .row = sizeof *modifier_names, .count = MODIFIER_COUNT};
     int id = find_name(&names, text, strlen(text));
     return id < 0 ? MOD_NONE : (enum modifier)id;
 }

@@ -19,10 +19,9 @@ static bool is_chosen(const struct ablation *a, uint64_t execution)
     return chosen;
 }
 
-// Whether an operation multiplies matrices: also one of a sparse A, which a film has no picture of.
 static bool is_product(const struct op *op)
 {
-    return op->family == FAMILY_PRODUCT || op->run == mma_sparse_op || op->inner == mma_sparse_op;
+    return op->family == FAMILY_PRODUCT || op->family == FAMILY_SPARSE_PRODUCT;
 }
 
 static void spoil_product(char *r, const struct op *op)
@@ -89,6 +88,30 @@ static void spoil_atomic(struct warp *w, char *r, const struct op *op, uint32_t 
     }
 }
 
+// A copy or a product that is put on a list when it is issued; spoiled there.
+static void spoil_issued(struct warp *w, char *r, const struct op *op, uint32_t mask, bool chosen)
+{
+    size_t bulk[CLUSTER_MOST], products = wgmma_open(w), copies = copies_open(w);
+
+    bulk_open(w, bulk);
+    run_op(w, r, op, mask);
+    if (chosen && op->family == FAMILY_WGMMA)
+        wgmma_spoil(w, products);
+    else if (chosen && op->family == FAMILY_BULK)
+        bulk_spoil(w, bulk);
+    else if (chosen)
+        copies_spoil(w, copies);
+}
+
+// Whether the executions of an operation are those that are counted.
+static bool is_issued(const struct op *op, enum spoils what)
+{
+    if (what == SPOIL_PRODUCTS)
+        return op->family == FAMILY_WGMMA;
+    return what == SPOIL_COPIES &&
+           (op->family == FAMILY_COPY || (op->family == FAMILY_BULK && bulk_loads(op)));
+}
+
 static void ablate_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     struct ablation *a = w->cta->launch->ablation;
@@ -100,11 +123,8 @@ static void ablate_op(struct warp *w, char *r, const struct op *op, uint32_t mas
         run_op(w, r, op, mask);
         if (is_chosen(a, a->executions++))
             spoil_product(r, op);
-    } else if (a->what == SPOIL_COPIES && op->family == FAMILY_COPY && on) {
-        size_t open = copies_open(w);
-        run_op(w, r, op, mask);
-        if (is_chosen(a, a->executions++))
-            copies_spoil(w, open);
+    } else if (is_issued(op, a->what) && on) {
+        spoil_issued(w, r, op, mask, is_chosen(a, a->executions++));
     } else if (a->what == SPOIL_ATOMICS && op->family == FAMILY_ATOMIC &&
                (global = global_lanes(r, op, op->a, op->imm, on)) != 0) {
         if (is_chosen(a, a->executions++))

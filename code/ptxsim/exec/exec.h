@@ -1,12 +1,14 @@
 // exec.h: what the files of exec/ share. Its public face is launch_run (ptxsim.h).
 //
-//   exec.c           runs a warp: its groups of lanes, block by block
-//   recorded.c       the same of a CTA that is traced or filmed
+//   counts_derive.c  what the counters of a launch add up to
+//   recorded.c       runs a basic block of a CTA that is traced or filmed
 //   ablate.c         the same of a CTA of which some executions are spoiled
+//   exec.c           runs a warp: its groups of lanes, block by block
 //   stuck.c          loops that nobody ends, deadlocks, and launches that are stopped
 //   cta.c            a CTA: storage, and the turns of its warps
 //   launch.c         a grid: CTAs over the host's threads; launch_run
-//   counts_derive.c  what the counters of a launch add up to
+//
+// Each uses only those above it in this list: code/tools/check-floors holds that.
 #ifndef PTXSIM_EXEC_H
 #define PTXSIM_EXEC_H
 
@@ -39,9 +41,6 @@ struct run { // a launch
     size_t printed_count, printed_capacity, printed_bytes;
 };
 
-// Halts a run, unless it is halted: the first reason counts.
-void halt(struct run *run, enum halt why);
-
 // ---- Warps (exec.c) -----------------------------------------------------------------------------
 
 // Whether a group of lanes can run: it waits neither at a barrier nor for lanes that are elsewhere.
@@ -73,6 +72,8 @@ void find_polled(struct warp *w);
 // Makes it the CTA's fault that its warps wait for others that never come. ctas: how many have not
 // ended and never will; 0: it is this one's own affair.
 void fault_stuck(struct cta *cta, uint64_t ctas);
+// Halts a run, unless it is halted: the first reason counts.
+void halt(struct run *run, enum halt why);
 // Makes it the CTA's fault that the launch was stopped there: where the loop is that it is in, or
 // where it was interrupted. Runs the CTA some rounds further to see the loop.
 void fault_stopped(struct cta *cta, enum halt why);

@@ -92,16 +92,6 @@ static void write_printed(struct run *run)
     free(run->printed);
 }
 
-void halt(struct run *run, enum halt why)
-{
-    pthread_mutex_lock(&run->lock);
-    if (atomic_load(&run->halt) == RUNNING) {
-        run->blameless = atomic_load(&run->faulted) != UINT64_MAX;
-        atomic_store(&run->halt, why);
-    }
-    pthread_mutex_unlock(&run->lock);
-}
-
 // All CTAs that this thread has open are stuck. If those of all other threads are, too, and nothing
 // has happened since, it is a deadlock.
 static void all_open_stuck(struct worker *worker, uint64_t effects)
@@ -349,6 +339,7 @@ static void prepare_workers(struct run *run)
         worker->blocks = aligned_zeroed(p->block_count * sizeof *worker->blocks);
         worker->patterns = aligned_zeroed(p->insn_count * sizeof *worker->patterns);
         worker->global_races = races;
+        worker->series = races ? global_races_log(races) : NULL;
         if (launch->touched)
             worker->spans = aligned_zeroed(p->insn_count * sizeof *worker->spans);
     }

@@ -399,6 +399,16 @@ static const struct op *first_line(const struct program *p, const struct loop *l
     return best ? best : first_op(p, loop->first);
 }
 
+void halt(struct run *run, enum halt why)
+{
+    pthread_mutex_lock(&run->lock);
+    if (atomic_load(&run->halt) == RUNNING) {
+        run->blameless = atomic_load(&run->faulted) != UINT64_MAX;
+        atomic_store(&run->halt, why);
+    }
+    pthread_mutex_unlock(&run->lock);
+}
+
 void fault_stopped(struct cta *cta, enum halt why)
 {
     const struct program *p = cta->program;

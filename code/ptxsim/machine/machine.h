@@ -177,7 +177,8 @@ struct worker { // one host thread
     struct race_log races;
     struct global_races *global_races; // of the launch
     struct page *page;                 // the last one of those
-    struct child_entry *children;      // what device code has launched (ops/children.c)
+    struct series_log *series;         // reads of theirs (races/cells.h)
+    struct child_entry *children;      // what device code has launched (ops/extra/children.c)
     size_t child_count, child_capacity;
 };
 

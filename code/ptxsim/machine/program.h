@@ -26,14 +26,15 @@ enum family {
     FAMILY_ACCESS, // ld, st
     FAMILY_ATOMIC, // atom, red
     FAMILY_COPY,   // cp.async
-    FAMILY_COPY_GROUP,  // cp.async: a group committed or waited for
-    FAMILY_BULK,        // cp.async.bulk: a copy by the asynchronous proxy
-    FAMILY_BULK_GROUP,  // cp.async.bulk: a group of stores committed or waited for
-    FAMILY_FRAGMENT,    // wmma.load, wmma.store: a fragment and memory
-    FAMILY_TILES,       // ldmatrix, stmatrix: 8x8 tiles and memory
-    FAMILY_PRODUCT,     // mma, wmma.mma: of a warp
-    FAMILY_WGMMA,       // wgmma.mma_async: of a warpgroup
-    FAMILY_WGMMA_GROUP, // wgmma: a group committed or waited for
+    FAMILY_COPY_GROUP,     // cp.async: a group committed or waited for
+    FAMILY_BULK,           // cp.async.bulk: a copy by the asynchronous proxy
+    FAMILY_BULK_GROUP,     // cp.async.bulk: a group of stores committed or waited for
+    FAMILY_FRAGMENT,       // wmma.load, wmma.store: a fragment and memory
+    FAMILY_TILES,          // ldmatrix, stmatrix: 8x8 tiles and memory
+    FAMILY_PRODUCT,        // mma, wmma.mma: of a warp
+    FAMILY_SPARSE_PRODUCT, // mma.sp: of which the film has no picture
+    FAMILY_WGMMA,          // wgmma.mma_async: of a warpgroup
+    FAMILY_WGMMA_GROUP,    // wgmma: a group committed or waited for
     FAMILY_WGMMA_FENCE,
     FAMILY_BRANCH,
     FAMILY_SWITCH,
@@ -152,6 +153,7 @@ struct program {
         bool polls;      // a volatile load that is asked again, in a loop that its value ends
         const char *opcode;
         int ptx_line;
+        uint8_t name_length; // of the opcode, what its row is called: "cp.async.bulk"
     } * insns;
     size_t insn_count;
     size_t shared_bytes;    // static, with the called functions' variables

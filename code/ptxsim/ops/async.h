@@ -21,7 +21,16 @@ void bulk_finish(struct cta *cta); // the CTA has ended: makes the stores that n
 void bulk_destroy(struct cta *cta);
 // As copies_arrive, for bulk copies.
 void bulk_arrive(struct cta *cta, uint32_t meeting, uint32_t phases);
+// Whether it copies from global memory. Spoils such copies of this operation that the warp has issued last, wherever in
+// its cluster they go: all that were put on the lists since `open` said how long these are.
+enum { CLUSTER_MOST = 16 };
+bool bulk_loads(const struct op *op);
+void bulk_open(const struct warp *w, size_t open[CLUSTER_MOST]);
+void bulk_spoil(struct warp *w, const size_t open[CLUSTER_MOST]);
 
+// As copies_open and copies_spoil, for the products of a warp.
+size_t wgmma_open(const struct warp *w);
+void wgmma_spoil(struct warp *w, size_t first);
 void wgmma_start(struct cta *cta);
 void wgmma_finish(
     struct cta *cta); // the CTA has ended: faults if a warpgroup's warps issued different ones

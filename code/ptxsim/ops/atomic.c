@@ -110,6 +110,7 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     uint64_t global[WARP];
     uint64_t offsets[WARP];
     uint32_t in_global = 0, in_shared = 0;
+    bool loads = op->atomic != ATOMIC_EXCHANGE || op->regs[0] != NO_REGISTER;
     for (uint32_t left = mask; left; left &= left - 1) {
         int i = __builtin_ctz(left);
         uint64_t at = address_in(r, op->a, op->wide_address, op->imm, i), b = 0, c = 0;
@@ -131,6 +132,8 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             uint32_t offset = at > UINT32_MAX ? UINT32_MAX : (uint32_t)at;
             home = cluster_home(w, op, i, &offset);
             bool good = within(offset, op->bytes, home->shared_bytes) && !(offset % op->bytes);
+            if (good && home->written && !loads)
+                written_mark(home->written, offset, op->bytes);
             if (!good || (home->written && !written_all(home->written, offset, op->bytes)))
                 fault_shared_of(w, op, i, home, offset, op->bytes, false);
             if (good) {
@@ -143,7 +146,7 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         } else if (local) {
             memory = private_memory(w, op, i, at, op->bytes, true);
         } else if (at % op->bytes || !global_span(w, at, op->bytes) ||
-                   !global_defined(w, at, op->bytes, false)) {
+                   !global_defined(w, at, op->bytes, !loads)) {
             fault_global(w, op, i, at, op->bytes, true);
         } else {
             memory = (void *)(uintptr_t)at;
@@ -155,18 +158,20 @@ void atomic_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
             in_global |= 1u << i;
         }
         uint64_t old = 0;
-        if (memory && !swap_fails(op, memory, b, &old)) { // a swap that fails is a load: no release
+        bool in_vain = memory && swap_fails(op, memory, b, &old);
+        if (memory && !in_vain) { // a swap that fails is a load: no release
             if (!local)
                 race_publish(w, op, i, at, home);
             old = atomic_apply(w, op, memory, b, c, shared);
         }
         if (memory && !local)
-            race_observe(w, op, i, at, home, true);
+            race_observe(w, op, i, at, home, in_vain ? RACE_ATOMIC_IN_VAIN : RACE_ATOMIC);
         if (turn)
             pthread_mutex_unlock(turn);
         if (op->regs[0] != NO_REGISTER)
             memcpy(r + op->regs[0] + (size_t)i * op->width, &old, op->width);
     }
+    race_observed(w, mask);
     if (in_shared) {
         int least, wavefronts = shared_atomic_wavefronts(offsets, op->bytes, in_shared,
                                                          op->atomic == ATOMIC_CAS, &least);

@@ -684,6 +684,29 @@ void bulk_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     note_effect(w);
 }
 
+bool bulk_loads(const struct op *op)
+{
+    const struct bulk_operands *o = op->operands;
+    return !o->store && !o->reduces && !o->from_shared;
+}
+
+void bulk_open(const struct warp *w, size_t open[CLUSTER_MOST])
+{
+    for (int i = 0; i < cluster_size(w->cta) && i < CLUSTER_MOST; ++i)
+        open[i] = cta_at(w->cta, i)->bulk_count;
+}
+
+void bulk_spoil(struct warp *w, const size_t open[CLUSTER_MOST])
+{
+    for (int i = 0; i < cluster_size(w->cta) && i < CLUSTER_MOST; ++i) {
+        struct cta *home = cta_at(w->cta, i);
+        for (size_t k = open[i]; k < home->bulk_count; ++k)
+            for (uint32_t piece = 0; home->bulk[k].pieces && piece < home->bulk[k].count; ++piece)
+                for (int byte = 0; byte < PIECE; ++byte)
+                    home->bulk[k].pieces[piece].data[byte] ^= 0x80;
+    }
+}
+
 // st.async and red.async: the store is made at once, and who does not wait for the mbarrier has a race.
 void told_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {

@@ -72,11 +72,6 @@ struct mma {
     int m, n, k;
     bool differ;   // single bits: those that differ are counted, not those that are both set
     bool saturate; // integer sums stop at the ends of s32 instead of wrapping
-    // mma.sp (sparse.c), whose A has half of its columns: a register; of four lanes, how many hold it,
-    // and which; whether places come in order
-    uint32_t metadata;
-    int metadata_lanes, selector;
-    bool ordered;
 };
 
 struct matrix_memory { // a load or a store of one wmma fragment
@@ -94,7 +89,6 @@ struct tiles { // ldmatrix, stmatrix: 8x8 tiles of 16-bit elements
 
 op_fn wmma_move, tiles_move; // operands: a struct matrix_memory, a struct tiles
 op_fn movmatrix_op;          // OP_mma has a struct mma
-op_fn mma_sparse_op;         // operands: a struct mma
 
 // ---- Conversions --------------------------------------------------------------------------------
 
@@ -320,22 +314,6 @@ struct told_operands {
 };
 op_fn told_op; // after a store to `to`: its bytes are taken off those that the mbarrier expects
 op_fn bulk_group_op; // imm: groups of stores that may be left by a wait, -1: commit
-
-// ---- Textures and surfaces (texture.c) ----------------------------------------------------------
-
-enum surface_outside { SURFACE_TRAP, SURFACE_CLAMP, SURFACE_ZERO };
-struct texture_operands { // registers
-    uint32_t handle, layer, coordinate[3];
-    uint32_t value[4];
-    uint8_t dimensions;                  // of the coordinates: three of a cube
-    bool cube, layered, integers, store; // integers: the coordinates of a fetch
-    uint8_t component;                   // channel of a gather
-    enum surface_outside outside;
-};
-
-op_fn texture_op; // operands: a struct texture_operands
-op_fn gather_op;  // the same
-op_fn surface_op; // the same; bytes, vector: of the access, width: of a register
 
 // ---- Products of a warpgroup (wgmma.c) ----------------------------------------------------------
 

@@ -11,8 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void *generic_place(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
-                    bool store)
+// The host's place of a generic address; NULL after a fault.
+static void *generic_place(struct warp *w, const struct op *op, int lane, uint64_t at,
+                           uint32_t bytes, bool store)
 {
     struct op generic = *op;
     generic.space = SPACE_GENERIC;

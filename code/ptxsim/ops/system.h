@@ -6,17 +6,10 @@
 #include "ops.h"
 
 op_fn malloc_op, free_op;
-op_fn child_params_op, child_launch_op, child_copy_op;
-op_fn device_malloc_op, device_free_op, stream_create_op, peek_error_op, get_error_op;
-op_fn set_condition_op;  // cudaGraphSetConditional
-op_fn device_success_op; // what there is nothing to do for: the result is cudaSuccess, or NULL
 
 // Where parameter `index` of the call lies.
 char *parameter(struct warp *w, const char *r, const struct op *op, int lane, int index);
-// The host's place of a generic address; NULL after a fault.
-void *generic_place(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
-                    bool store);
-// Stores a result there, checked and noted as any store of a kernel; false after a fault.
+// Stores a result at a generic address, checked and noted as any store of a kernel; false after a fault.
 bool generic_store(struct warp *w, const struct op *op, int lane, uint64_t at, const void *from,
                    uint32_t bytes);
 

@@ -45,6 +45,7 @@ struct products { // of a warp
         uint32_t frame, group, number;
         uint32_t issued; // for race checks: the CTA's time at the issue
         bool add, taken; // taken: its operands have been read, at the wait of another warp
+        bool spoiled;    // struct ablation: D has the wrong sign
         uint32_t a[4][WARP];
         uint8_t (*early)[ROW_BYTES]; // operands read at the issue: 16 rows of A, then B; or NULL
     } * list;
@@ -392,6 +393,23 @@ static void finish(struct warp *w, const struct pending *p)
                 memcpy(&a[lane / 4 + i % 2 * 8][lane % 4 * 4 + i / 2 * 16], &p->a[i][lane], 4);
     if (p->taken || take_operands(w, p, WAIT, p->early ? NULL : a, p->early ? NULL : b))
         t->product(w->file + p->frame, t, a, b, p->add);
+    const uint32_t turned = t->d_type == MATRIX_F16   ? 0x80008000
+                            : t->d_type == MATRIX_F32 ? 0x80000000
+                                                      : UINT32_MAX;
+    for (int i = 0; p->spoiled && i < t->d_count; ++i)
+        for (int lane = 0; t->d[i] != NO_REGISTER && lane < WARP; ++lane)
+            ((u32 *)(w->file + p->frame + t->d[i]))[lane] ^= turned;
+}
+
+size_t wgmma_open(const struct warp *w)
+{
+    return w->products ? w->products->count : 0;
+}
+
+void wgmma_spoil(struct warp *w, size_t first)
+{
+    for (size_t i = first; i < wgmma_open(w); ++i)
+        w->products->list[i].spoiled = true;
 }
 
 // The first warp of the warpgroup of `w`; `count`: how many of it there are.

@@ -707,13 +707,19 @@ static struct variable *parse_variable(struct parser *p, enum space space)
     v->unit = p->unit;
     v->linkage = p->linkage;
     size_t element = 0;
-    bool vector2 = false, vector4 = false;
+    bool vector2 = false, vector4 = false, pointer = false;
     for (;;) {
-        if (accept(p, ".align")) {
-            v->align = size(p);
+        if (accept(p, ".align")) { // a parameter's .ptr has that of what it points to
+            size_t align = size(p);
+            if (!pointer)
+                v->align = align;
             continue;
         }
-        if (accept(p, ".ptr") || accept(p, ".managed") || accept(p, ".global"))
+        if (accept(p, ".ptr")) {
+            pointer = true;
+            continue;
+        }
+        if (accept(p, ".managed") || accept(p, ".global"))
             continue;
         if (accept(p, ".attribute")) {
             expect(p, "(");

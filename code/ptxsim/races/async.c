@@ -36,6 +36,7 @@ bool race_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at
     const struct races *s = w->cta->races;
     if (!s || !bytes || !within(at, bytes, w->cta->shared_bytes))
         return false;
+    race_settle(w);
     for (uint32_t cell = at >> s->shift; cell <= (at + bytes - 1) >> s->shift; ++cell) {
         if (!is_overwritten(w, lane, s->write_thread[cell], s->write_stamp[cell], issued))
             continue;
@@ -52,6 +53,7 @@ void race_proxy_fence(struct warp *w, uint32_t lanes, bool shared, bool global)
     struct warp_clock *c = w->clock;
     if (!c)
         return;
+    race_settle(w);
     struct proxy_fence *f = &c->proxy.of[c->proxy.count % PROXY_FENCES];
     for (int space = 0; space < PROXY_SPACES && c->proxy.count >= PROXY_FENCES; ++space)
         if (f->is_for[space])
@@ -118,6 +120,7 @@ bool race_proxy(struct warp *w, const struct op *op, int lane, const struct cta 
     const struct races *s = home->races;
     if (!s || !bytes || !within(at, bytes, home->shared_bytes))
         return false;
+    race_settle(w);
     uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift;
     uint32_t good_stamp = 0, good_thread = 0; // neighbours are mostly written by one thread
     for (uint32_t cell = first; cell <= last; ++cell) {

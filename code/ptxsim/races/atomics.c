@@ -11,23 +11,54 @@ static void acquire_world(struct warp *w, int lane, struct world *world, bool mi
         race_acquire_lane(w->clock, lane, own);
     if (mine_only || !world)
         return;
-    struct world *others = world_without(world, w->cta->number);
-    world_join(&w->clock->world[lane], others);
-    world_drop(&others);
+    world_join_but(&w->clock->world[lane], world, w->cta->number);
 }
 
-// What a lane releases at a place. To the whole GPU (flat) the lane's world stands beside its clock; to its CTA, in
-// the clock.
+// A lane knows more. What the warp's lanes have in common is left as it is: that is less than they know, and to work it
+// out costs more than a lane alone gains by it (race_observed).
+static void has_learnt(struct warp_clock *c, int lane)
+{
+    c->plain &= !c->known[lane];
+    c->alone &= !c->known[lane] && !c->world[lane];
+    c->learnt = true;
+}
+
+void race_settle_lanes(struct warp *w, uint32_t lanes)
+{
+    struct warp_clock *c = w->clock;
+    for (uint32_t left = lanes & c->deferred; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        if (c->met[i].cta)
+            race_acquire_lane(c, i, c->met[i].cta);
+        acquire_world(w, i, c->met[i].gpu, false);
+        has_learnt(c, i);
+    }
+    c->deferred &= ~lanes;
+}
+
+void race_observed(struct warp *w, uint32_t lanes)
+{
+    if (w->clock && w->clock->learnt && lanes == w->alive)
+        race_summarise(w);
+}
+
+// What a lane releases at a place to the whole GPU: the lane's world stands beside its clock. covered: the lane's world
+// has all that the place has of other CTAs.
 static void release_world(struct warp *w, int lane, struct clock *clock, struct world **place,
-                          bool flat)
+                          bool covered)
 {
     struct clock *own = clock_share(clock);
-    if (flat && own->world)
+    if (own->world)
         world_drop(&clock_own(&own, own->threads)->world);
-    struct world *mine = world_of(w->cta->number, own);
-    world_join(place, mine);
-    world_join(place, w->clock->world[lane]);
-    world_drop(&mine);
+    if (covered) {
+        struct clock *there = world_clock(*place, w->cta->number);
+        clock_join(&own, there);
+        world_drop(place);
+        *place = world_share(w->clock->world[lane]);
+    }
+    world_put(place, w->cta->number, own);
+    if (!covered)
+        world_join(place, w->clock->world[lane]);
     clock_drop(&own);
 }
 
@@ -50,7 +81,7 @@ static uint32_t known_of(const struct warp *w, int lane, int warp, int other)
 }
 
 // What others have fenced themselves, as far as the lane knows of it: a fence by every thread before a
-// barrier does for the thread that sets a flag behind it.
+// barrier does for the thread that sets a flag behind it. Nothing new, if the lane has learnt nothing since its own fence.
 static void add_fenced_by_others(const struct warp *w, int lane, enum fence_scope scope,
                                  struct clock *clock)
 {
@@ -80,7 +111,10 @@ static struct clock *shown_by(struct warp *w, int lane, enum fence_scope scope, 
     for (int i = 0; i < WARP; ++i)
         raise_to(clock, (uint32_t)(w->index * WARP + i), f->wbase);
     raise_to(clock, (uint32_t)(w->index * WARP + lane), f->stamp);
-    add_fenced_by_others(w, lane, scope, clock);
+    const struct warp_clock *c = w->clock;
+    if (!f->stamp || f->known != c->known[lane] || f->base != c->base[lane] ||
+        f->wbase != c->wbase[lane])
+        add_fenced_by_others(w, lane, scope, clock);
     world_join(&clock->world, w->clock->world[lane]);
     return clock;
 }
@@ -183,28 +217,41 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
     struct global_races *g = w->cta->worker->global_races;
     if (!c || !(op->order & ORDER_STRONG))
         return;
+    race_settle_lanes(w, 1u << lane);
     if (!home && w->cta->program->insns[op->insn].op_class != CLASS_ATOMIC)
         tell_completed(w, lane, at);
     bool releases = op->order & ORDER_RELEASE, to_cta_only = op->order & ORDER_CTA;
+    bool alike = releases ? !to_cta_only : !w->cta->races->narrow; // all fences were for both
     struct clock *to_cta = shown_by(w, lane, FENCE_CTA, releases);
-    struct clock *to_gpu =
-        home == w->cta ? NULL : shown_by(w, lane, FENCE_GPU, releases && !to_cta_only);
+    struct clock *to_gpu = home == w->cta ? NULL
+                           : alike        ? clock_share(to_cta)
+                                          : shown_by(w, lane, FENCE_GPU, releases && !to_cta_only);
     if (home == w->cta && to_cta) {
         clock_join(shared_place(w->cta->races, (uint32_t)at, true), to_cta);
     } else if (home && to_gpu) {
         struct world *mine = NULL;
-        release_world(w, lane, to_gpu, &mine, true);
+        release_world(w, lane, to_gpu, &mine, false);
         clock_tell(home, shared_place(home->races, (uint32_t)at, true), mine);
         world_drop(&mine);
     } else if (!home && to_cta) {
         pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
         pthread_mutex_lock(lock);
         struct global_place *p = global_place(g, at, true);
-        release_world(w, lane, to_cta, &p->cta, false);
+        struct met *met = &c->met[lane];
+        bool covered =
+            met->at == at && met->gpu == p->gpu && met->cta == world_clock(p->cta, w->cta->number);
+        world_put(&p->cta, w->cta->number, to_cta); // with the lane's world in it
         if (w->cta->races->narrow || (releases && to_cta_only))
-            release_world(w, lane, to_cta, &p->narrow, true);
+            release_world(w, lane, to_cta, &p->narrow, false);
         if (to_gpu && !to_cta_only)
-            release_world(w, lane, to_gpu, &p->gpu, true);
+            release_world(w, lane, to_gpu, &p->gpu, covered);
+        if (covered) { // nor is there anything new to acquire
+            world_share(p->gpu);
+            world_drop(&met->gpu);
+            clock_drop(&met->cta);
+            met->gpu = p->gpu;
+            met->cta = clock_share(world_clock(p->cta, w->cta->number));
+        }
         pthread_mutex_unlock(lock);
     }
     clock_drop(&to_cta);
@@ -215,23 +262,42 @@ void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, st
     }
 }
 
+// A lane finds at a place what has been released there. While its swaps are in vain, acquiring it is put off.
+static void meet(struct warp *w, int lane, uint64_t at, struct world *gpu, struct clock *cta)
+{
+    struct met *met = &w->clock->met[lane];
+    if (met->at == at && met->gpu == gpu && met->cta == cta)
+        return;
+    if (met->at != at) // of one place, the later has all that the earlier had
+        race_settle_lanes(w, 1u << lane);
+    world_share(gpu);
+    clock_share(cta);
+    world_drop(&met->gpu);
+    clock_drop(&met->cta);
+    *met = (struct met){at, gpu, cta};
+    w->clock->deferred |= 1u << lane;
+}
+
 void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home,
-                  bool atomic)
+                  enum race_strong by)
 {
     struct warp_clock *c = w->clock;
     struct global_races *g = w->cta->worker->global_races;
     if (!c || !(op->order & ORDER_STRONG))
         return;
-    bool now = (atomic && !w->cta->launch->strict) || op->order & ORDER_ACQUIRE;
+    bool now = (by != RACE_LOAD && !w->cta->launch->strict) || op->order & ORDER_ACQUIRE;
+    if (home || !now || op->order & ORDER_CTA)
+        race_settle_lanes(w, 1u << lane);
     if (home) {
         struct clock **clock = shared_place(home->races, (uint32_t)at, false);
         if (!clock || !*clock)
             return;
         bool alone = home == w->cta && !(*clock)->world;
         struct world *there = alone ? world_of(home->number, *clock) : clock_world(home, *clock);
-        if (now)
+        if (now) {
             acquire_world(w, lane, there, alone);
-        else
+            has_learnt(c, lane);
+        } else
             world_join(&c->seen[lane], there);
         world_drop(&there);
     } else {
@@ -240,19 +306,24 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
         pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
         pthread_mutex_lock(lock);
         struct global_place *p = global_place(g, at, false);
-        struct world *gpu = p ? world_share(p->gpu) : NULL, *cta = p ? world_share(p->cta) : NULL;
+        struct clock *own = p ? clock_share(world_clock(p->cta, w->cta->number)) : NULL;
+        struct world *gpu = p ? world_share(p->gpu) : NULL;
         if (p) {
             completed_join(&w->cta->races->seen, &p->completed);
             world_join(&c->narrow[lane], p->narrow);
             w->cta->races->told_narrowly |= p->narrow != NULL;
         }
         pthread_mutex_unlock(lock);
-        if (now) {
-            acquire_world(w, lane, cta, true);
-            acquire_world(w, lane, gpu, op->order & ORDER_CTA);
+        if (now && !(op->order & ORDER_CTA)) {
+            meet(w, lane, at, gpu, own);
+            if (by != RACE_ATOMIC_IN_VAIN)
+                race_settle_lanes(w, 1u << lane);
+        } else if (now) {
+            if (own)
+                race_acquire_lane(c, lane, own);
+            acquire_world(w, lane, gpu, true);
+            has_learnt(c, lane);
         } else {
-            // Of what was released to CTAs, this CTA's part.
-            struct clock *own = world_clock(cta, w->cta->number);
             struct world *mine = own ? world_of(w->cta->number, own) : NULL;
             world_join(&c->seen[lane], mine);
             world_drop(&mine);
@@ -260,10 +331,8 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
                 world_join(&c->seen[lane], gpu);
         }
         world_drop(&gpu);
-        world_drop(&cta);
+        clock_drop(&own);
     }
-    if (now) // what is only seen counts from a fence on, and is in no summary; loops see it often
-        race_summarise(w);
 }
 
 static void note_fence(struct warp *w, int lane, enum fence_scope scope)
@@ -280,6 +349,7 @@ void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)
     struct warp_clock *c = w->clock;
     if (!c)
         return;
+    race_settle(w);
     for (uint32_t left = lanes; left; left &= left - 1) {
         int i = __builtin_ctz(left);
         acquire_world(w, i, c->seen[i], !whole_gpu); // a fence shows others what it made known here

@@ -269,13 +269,18 @@ static inline bool crowd_has(const struct crowd *crowd, uint32_t cell, uint32_t 
 }
 
 // Notes a stretch that an access of this kind by a warp has read. *crowd: of `cells` cells; made if it is NULL.
-void crowd_note(struct crowd **crowd, uint32_t cells, const struct warp *w, uint32_t kind,
+void crowd_note(struct crowd **crowd, uint32_t cells, uint32_t cta, uint32_t warp, uint32_t kind,
                 struct stretch by);
 
 struct page {
     uint64_t number;
     struct page **slot, *next; // its place in the table, and the page made before it
     int lock;
+    enum {
+        SERIES_NONE,
+        SERIES_OPEN,
+        SERIES_OVER
+    } series;     // whether series stand for some of its reads
     bool written; // some cell has a write
     struct crowd *crowd;
     uint32_t cells;
@@ -287,19 +292,78 @@ static inline uint32_t *page_words(struct page *p, enum cell_party party, enum p
     return p->words + (size_t)((unsigned)party * PARTY_WORDS + (unsigned)word) * p->cells;
 }
 
+static inline void lock_on(int *lock)
+{
+    while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
+        ;
+}
+
+static inline void lock_off(int *lock)
+{
+    __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
+
 static inline void page_lock(struct page *p)
 {
-    while (__atomic_exchange_n(&p->lock, 1, __ATOMIC_ACQUIRE))
-        ;
+    lock_on(&p->lock);
 }
 
 static inline void page_unlock(struct page *p)
 {
-    __atomic_store_n(&p->lock, 0, __ATOMIC_RELEASE);
+    lock_off(&p->lock);
 }
 
 // The page of a number; NULL when there is no more room: it is then not checked.
 struct page *race_page(struct worker *worker, uint64_t number);
 unsigned global_races_shift(const struct global_races *races);
+
+// ---- Series of reads ------------------------------------------------------------------------------
+
+// A page that several warps have read, and nobody has written, is open to series: one stands for all the reads that a
+// warp's load makes of such pages in a loop, for as long as its addresses go on by the same step. Nothing is noted at
+// the cells then. Before the first write to an open page all series are written out, into crowds (series.c).
+struct series {
+    uint32_t cta, warp, insn, stamp; // as of a party
+    uint32_t lanes, bytes;           // of a lane
+    uint32_t count;                  // reads
+    uint64_t at, step;               // of the first lane, at the first read; step modulo 2^64
+    uint64_t
+        span; // bytes that a read lies within, from its first lane's on; 0: not only from there
+    uint64_t from[WARP]; // of each lane, from the first one's address on
+};
+
+// Of a host thread. A read that finds its page open is noted while the lock is held: who closes the page takes each
+// lock afterwards, and then finds what was noted.
+struct series_log {
+    int lock;
+    uint32_t count, capacity, round; // round: how often it has been written out
+    struct series *of;
+    const uint64_t *open; // of the launch: at the slot of a page's number, that number
+    struct series_log *next;
+};
+
+enum { OPEN_SLOTS = 1 << 16 };
+static inline uint64_t open_slot(uint64_t number)
+{
+    return number * UINT64_C(0x9e3779b97f4a7c15) >> 48;
+}
+
+static inline bool is_open(const struct series_log *log, uint64_t number)
+{
+    return number && __atomic_load_n(&log->open[open_slot(number)], __ATOMIC_RELAXED) == number;
+}
+
+// Another read of some open pages, in place of a series that did not go on. False where there are too many.
+bool race_series_new(struct warp *w, const struct series *s, struct series_place *place);
+// A page is opened, if it may be: while it is locked. And closed: while none is.
+void race_series_open(struct worker *worker, struct page *page);
+void race_series_close(struct worker *worker, struct page *page);
+
+// After a read of a page that is locked: it is opened once it has a crowd.
+static inline void series_consider(struct worker *worker, struct page *page)
+{
+    if (page->series == SERIES_NONE && !page->written && page->crowd && page->crowd->count > 1)
+        race_series_open(worker, page);
+}
 
 #endif

@@ -43,13 +43,41 @@ struct clock *clock_own(struct clock **clock, uint32_t threads)
 
 static bool world_covers(const struct world *a, const struct world *b);
 
-// Whether a clock knows all that another one does.
+// Whether any of a clock's stamps is later than those of another one, which knows of all up to `base`.
+static inline __attribute__((always_inline)) bool any_later(const uint32_t *stamps, uint32_t n,
+                                                            const uint32_t *than, uint32_t base)
+{
+    enum { PART = 64 };
+    uint32_t later = 0;
+    for (uint32_t i = 0; !later && i < n; i += PART)
+        for (uint32_t k = i, end = n - i < PART ? n : i + PART; k < end; ++k)
+            later |= (stamps[k] > than[k]) & (stamps[k] > base);
+    return later;
+}
+
+#ifdef __x86_64__
+static __attribute__((target("avx2"))) bool any_later_avx2(const uint32_t *stamps, uint32_t n,
+                                                           const uint32_t *than, uint32_t base)
+{
+    return any_later(stamps, n, than, base);
+}
+#endif
+
+// Whether a clock knows all that another one does. Most that do not lack its latest stamp.
 static bool clock_covers(const struct clock *a, const struct clock *b)
 {
-    uint32_t more = b->base > a->base;
-    for (uint32_t i = 0; !more && b->most > a->base && i < b->threads; ++i)
-        more = b->at[i] > a->at[i] && b->at[i] > a->base;
-    return !more && world_covers(a->world, b->world);
+    if (b->base > a->base || (b->most > a->most && b->most > a->base))
+        return false;
+    bool later = false;
+    if (b->most <= a->base)
+        later = false;
+#ifdef __x86_64__
+    else if (__builtin_cpu_supports("avx2"))
+        later = any_later_avx2(b->at, b->threads, a->at, a->base);
+#endif
+    else
+        later = any_later(b->at, b->threads, a->at, a->base);
+    return !later && world_covers(a->world, b->world);
 }
 
 // Where one of the two knows all already, that one is shared: clocks that meet again and again become
@@ -74,11 +102,15 @@ void clock_join(struct clock **into, struct clock *more)
     world_join(&c->world, more->world);
 }
 
-static bool world_covers(const struct world *a, const struct world *b)
+// but: a CTA of which it is not asked; NO_CTA: of all.
+#define NO_CTA UINT64_MAX
+static bool world_covers_but(const struct world *a, const struct world *b, uint64_t but)
 {
     if (!b || a == b)
         return true;
     for (uint32_t i = 0, j = 0; j < b->count; ++j) {
+        if (b->of[j].cta == but)
+            continue;
         while (a && i < a->count && a->of[i].cta < b->of[j].cta)
             ++i;
         if (!a || i == a->count || a->of[i].cta > b->of[j].cta ||
@@ -88,14 +120,25 @@ static bool world_covers(const struct world *a, const struct world *b)
     return true;
 }
 
+static bool world_covers(const struct world *a, const struct world *b)
+{
+    return world_covers_but(a, b, NO_CTA);
+}
+
 void world_join(struct world **into, struct world *more)
 {
+    world_join_but(into, more, NO_CTA);
+}
+
+void world_join_but(struct world **into, struct world *more, uint64_t but)
+{
+    static const struct world nothing = {.refs = 1};
     if (!more || *into == more)
         return;
-    struct world *old = *into;
-    if (world_covers(old, more))
+    const struct world *old = *into ? *into : &nothing;
+    if (world_covers_but(old, more, but))
         return;
-    if (!old || world_covers(more, old)) {
+    if (!world_clock(more, but) && world_covers(more, old)) {
         world_share(more);
         world_drop(into);
         *into = more;
@@ -106,6 +149,10 @@ void world_join(struct world **into, struct world *more)
     for (uint32_t i = 0, j = 0; i < old->count || j < more->count;) {
         uint64_t a = i < old->count ? old->of[i].cta : UINT64_MAX;
         uint64_t b = j < more->count ? more->of[j].cta : UINT64_MAX;
+        if (b == but && j < more->count) {
+            ++j;
+            continue;
+        }
         struct clock **clock = &x->of[x->count].clock;
         x->of[x->count++].cta = a < b ? a : b;
         *clock = NULL;
@@ -158,6 +205,21 @@ struct world *world_of(uint64_t cta, struct clock *clock)
     x->of[0].cta = cta;
     x->of[0].clock = clock_share(clock);
     return x;
+}
+
+// In place, where nobody else holds the world.
+void world_put(struct world **world, uint64_t cta, struct clock *clock)
+{
+    struct world *x = *world, *one;
+    bool mine = x && __atomic_load_n(&x->refs, __ATOMIC_ACQUIRE) == 1;
+    for (uint32_t i = 0; mine && i < x->count; ++i)
+        if (x->of[i].cta == cta) {
+            clock_join(&x->of[i].clock, clock);
+            return;
+        }
+    one = world_of(cta, clock);
+    world_join(world, one);
+    world_drop(&one);
 }
 
 struct world *world_without(struct world *world, uint64_t cta)

@@ -122,7 +122,7 @@ static void note_foreign_read(const struct warp *w, int lane, struct races *s, u
             s->foreign->of[k][cell] = me;
             return;
         }
-    crowd_note(&s->foreign->crowd, s->cells, w, me.kind,
+    crowd_note(&s->foreign->crowd, s->cells, me.cta, (uint32_t)w->index, me.kind,
                (struct stretch){cell, cell + 1, me.stamp, me.insn, 1u << lane, 0});
 }
 
@@ -153,6 +153,7 @@ void race_remote(struct warp *w, const struct op *op, int lane, struct cta *home
     struct races *s = home->races;
     if (!s || !w->clock || !bytes || !within(at, bytes, home->shared_bytes))
         return;
+    race_settle(w);
     uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift;
     bool told = !has_begun(w, lane, home);
     struct party me = party_by(w, lane, op);
@@ -197,6 +198,7 @@ void race_remote(struct warp *w, const struct op *op, int lane, struct cta *home
 static struct world *release_to_world(struct warp *w, uint32_t lanes)
 {
     struct clock *clock = NULL;
+    race_settle(w);
     race_release_lanes(w, lanes, &clock);
     struct world *world = clock_world(w->cta, clock);
     clock_drop(&clock);
@@ -332,6 +334,8 @@ void race_cluster_forget(struct cluster *cluster)
 static struct world *known_at_end(const struct cta *cta)
 {
     struct world *all = NULL;
+    for (int i = 0; i < cta->warps; ++i)
+        race_settle(&cta->warp[i]);
     for (int i = 0; i < cta->warps; ++i)
         for (int lane = 0; lane < WARP; ++lane)
             world_join(&all, cta->warp[i].clock->world[lane]);

@@ -211,11 +211,10 @@ static struct reader *reader_make(struct crowd *c, uint32_t cta, uint32_t warp, 
     return r;
 }
 
-void crowd_note(struct crowd **crowd, uint32_t cells, const struct warp *w, uint32_t kind,
+void crowd_note(struct crowd **crowd, uint32_t cells, uint32_t cta, uint32_t warp, uint32_t kind,
                 struct stretch by)
 {
     struct crowd *c = *crowd;
-    uint32_t cta = (uint32_t)w->cta->number, warp = (uint32_t)w->index;
     if (atomic_load_explicit(&crowd_bytes, memory_order_relaxed) > MOST_CROWD)
         return;
     if (!c)

@@ -41,6 +41,8 @@ struct global_races *global_races_new(const struct program *program)
             pthread_mutex_init(&g->lock[i], NULL);
             pthread_mutex_init(&g->turn[i], NULL);
         }
+        pthread_mutex_init(&g->closing, NULL);
+        g->open = need(calloc(OPEN_SLOTS, sizeof *g->open));
     }
     g->shift = program->cell_shift;
     g->most_pages = MOST_BYTES / page_bytes(g->shift);
@@ -51,6 +53,7 @@ void global_races_free(struct global_races *g)
 {
     if (!g)
         return;
+    series_forget(g);
     for (struct page *p = g->last_page, *next; p; p = next) {
         next = p->next;
         *p->slot = NULL;
@@ -75,6 +78,10 @@ void global_races_free(struct global_races *g)
     for (int i = 0; i < PLACES && g; ++i) {
         pthread_mutex_destroy(&g->lock[i]);
         pthread_mutex_destroy(&g->turn[i]);
+    }
+    if (g) {
+        pthread_mutex_destroy(&g->closing);
+        free(g->open);
     }
     free(g);
 }
@@ -179,6 +186,7 @@ void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t a
     struct global_races *g = w->cta->worker->global_races;
     if (!w->clock || !g || !bytes)
         return;
+    race_settle(w);
     bool told = false;
     uint64_t cell_at = at >> g->shift, end = ((at + bytes - 1) >> g->shift) + 1;
     for (uint32_t n; cell_at < end && !told; cell_at += n) {
@@ -196,6 +204,13 @@ void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t a
         }
         page_unlock(page);
     }
+}
+
+// Whether what a party did comes before what the lane does, once the lane has acquired what it has met.
+static bool knows_by_now(struct warp *w, int lane, const struct party *p)
+{
+    race_settle(w);
+    return party_before(w, lane, p);
 }
 
 void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t at, uint32_t bytes,
@@ -219,6 +234,11 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
             if (!page)
                 return;
             page_lock(page);
+            while (access != RACE_READ && page->series == SERIES_OPEN) {
+                page_unlock(page);
+                race_series_close(worker, page);
+                page_lock(page);
+            }
         }
         uint32_t cell = cell_at & ((PAGE >> shift) - 1), left = page->cells - cell;
         uint32_t n = end - cell_at < left ? (uint32_t)(end - cell_at) : left;
@@ -229,13 +249,14 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         struct party p = party_at(page, CELL_WRITE, cell);
         // Of lanes that all read, one may have written it itself.
         int by = other != lane && party_before(w, lane, &p) ? other : lane;
-        if (!told && writer_races(w, op, by, access, &p) &&
+        if (!told && writer_races(w, op, by, access, &p) && !knows_by_now(w, by, &p) &&
             !(access == RACE_WRITE && value && stores_same((void *)(uintptr_t)at, value, part))) {
             report_global(w, op, by, at, bytes, access, &p, true);
             told = true;
         }
         if (access == RACE_READ) {
-            if (!told && w->clock->narrow[by] && told_narrowly(w, op, by, &p)) {
+            if (!told && w->clock->narrow[by] && told_narrowly(w, op, by, &p) &&
+                !knows_by_now(w, by, &p)) {
                 report_narrow(w, op, by, at, bytes, &p);
                 told = true;
             }
@@ -245,23 +266,26 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
                 also.stamp = me.stamp;
                 more |= note_read(w, other, page, cell, also) ? 0 : 1u << other;
             }
-            if (more)
-                crowd_note(&page->crowd, page->cells, w, me.kind,
+            if (more) {
+                crowd_note(&page->crowd, page->cells, me.cta, (uint32_t)w->index, me.kind,
                            stretch_of(&me, more, cell, alike, at >> shift,
                                       (uint32_t)(end - (at >> shift))));
+                series_consider(worker, page);
+            }
             if (alike > 1)
                 cells_follow(page, cell, alike, parties);
             continue;
         }
         for (int k = 0; k < 2; ++k) {
             p = party_at(page, CELL_READ + (unsigned)k, cell);
-            if (!told && reader_races(w, op, lane, &p)) {
+            if (!told && reader_races(w, op, lane, &p) && !knows_by_now(w, lane, &p)) {
                 report_global(w, op, lane, at, bytes, access, &p, false);
                 told = true;
             }
             set_party(page, CELL_READ + (unsigned)k, cell, (struct party){0});
         }
         if (crowd_has(page->crowd, cell, alike)) {
+            race_settle(w);
             if (!told && crowd_races(w, op, lane, page->crowd, cell, alike, &p)) {
                 report_global(w, op, lane, at, bytes, access, &p, false);
                 told = true;

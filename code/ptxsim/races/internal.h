@@ -37,6 +37,10 @@ struct clock *clock_own(struct clock **clock, uint32_t threads);
 struct world *world_of(uint64_t cta, struct clock *clock); // of one CTA
 void world_drop(struct world **world);
 void world_join(struct world **into, struct world *more);
+void world_join_but(struct world **into, struct world *more,
+                    uint64_t but); // without what `more` has of a CTA
+void world_put(struct world **world, uint64_t cta,
+               struct clock *clock); // joins the clock of one CTA
 // Without the clock of one CTA: the world itself, shared, if it has none.
 struct world *world_without(struct world *world, uint64_t cta);
 // A clock of the CTA `home`, and the worlds that it knows, as one world; and a world into such a clock.
@@ -66,6 +70,14 @@ static inline struct clock *world_clock(const struct world *world, uint64_t cta)
 }
 
 // ---- Threads (threads.c) ------------------------------------------------------------------------
+
+// Lanes acquire what they have met (struct met) and not yet acquired. Before anybody asks what they know.
+void race_settle_lanes(struct warp *w, uint32_t lanes);
+static inline void race_settle(struct warp *w)
+{
+    if (w->clock->deferred)
+        race_settle_lanes(w, w->clock->deferred);
+}
 
 // Works out anew what all lanes of a warp have in common, after any of them has learnt something.
 void race_summarise(struct warp *w);
@@ -180,7 +192,13 @@ struct global_races {
     pthread_mutex_t lock[PLACES], turn[PLACES]; // turn: of atomics, which come one after another
     struct global_place *places[PLACES];
     size_t place_count;
+    uint64_t *open; // numbers of pages that are open to series
+    struct series_log *logs;
+    pthread_mutex_t closing;
+    uint32_t closed; // pages that were open
+    _Atomic size_t series_bytes;
 };
+void series_forget(struct global_races *g);
 
 static inline uint64_t scatter(uint64_t x)
 {

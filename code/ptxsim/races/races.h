@@ -8,7 +8,7 @@
 //   shared.c   accesses to the CTA's shared memory        cells.h  the cells of memory, and lines of them
 //   async.c    copies that come later, the asynchronous proxy
 //   crowd.c    readers of which a cell has no room
-//   global.c   accesses to global memory
+//   global.c   accesses to global memory                  series.c  reads of it in loops
 //   atomics.c  strong accesses, and fences
 //   cluster.c  shared memory of other CTAs, the cluster's barrier
 //   report.c   what is told
@@ -106,6 +106,13 @@ struct proxy_fences {
     struct clock *old[PROXY_SPACES]; // what those before have shown
 };
 
+// The series that a warp's loads of global memory have under way (cells.h), by the load's number.
+enum { SERIES_PLACES = 16 };
+struct series_place {
+    uint32_t insn, at, round; // at: in the log of its host thread, in that round
+    uint32_t broken; // how many have ended after few reads; from MOST_BROKEN on: no more are begun
+};
+
 struct warp_clock { // of each lane: its time, and what it knows
     uint32_t now[WARP], base[WARP], wbase[WARP];
     uint32_t least[WARP + 1]; // of each warp: up to when every lane knows of all its threads;
@@ -113,6 +120,12 @@ struct warp_clock { // of each lane: its time, and what it knows
     struct clock *known[WARP];
     struct world *world[WARP], *seen[WARP]; // seen: by strong reads, known after the next fence
     struct world *narrow[WARP];             // seen, with a fence between that is for one CTA only
+    struct met {                            // the place in global memory of a lane's last atomic,
+        uint64_t at;                        // and what it found released there: to the GPU, and to
+        struct world *gpu;                  // its own CTA. A loop around an atomic that waits finds
+        struct clock *cta;                  // the same in most rounds, and nothing new to acquire
+    } met[WARP];
+    uint32_t deferred;       // lanes that have not acquired it, since nobody has asked yet
     struct fenced {          // what a lane knew at its last fence; stamp 0: there was none
         struct clock *known; // a reference
         uint32_t stamp, base, wbase;
@@ -121,7 +134,9 @@ struct warp_clock { // of each lane: its time, and what it knows
     uint32_t base_all, wbase_all; // the least
     bool plain;                   // no lane knows more of its own CTA than base and wbase say
     bool alone;                   // nor anything of another CTA
+    bool learnt;                  // some lanes know more by now than all of these say
     struct proxy_fences proxy;
+    struct series_place series[SERIES_PLACES];
 };
 
 // The latest accesses (writes, or reads) to a line of 32 cells. No cell of the line has a stamp later than `stamp`.
@@ -189,6 +204,7 @@ void races_start(struct cta *cta); // before each CTA that uses the storage
 // The cells of global memory, of a launch: shared by its host threads.
 struct global_races *global_races_new(const struct program *program);
 void global_races_free(struct global_races *races);
+struct series_log *global_races_log(struct global_races *races); // of one of those threads
 
 // ---- Accesses -----------------------------------------------------------------------------------
 
@@ -220,11 +236,13 @@ void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t a
 // Locks what is to be unlocked after an atomic operation on global memory: what it does is noted in the order
 // in which it is done. NULL where nothing is noted.
 pthread_mutex_t *race_turn(const struct warp *w, uint64_t at);
-// Before a strong write: what it releases. After a strong read: what it acquires; atomic: by atom.
-// home: the CTA in whose shared memory it is; NULL: in global memory.
+// Before a strong write: what it releases. After a strong read: what it acquires; atomic: by atom, which may have
+// compared in vain. home: the CTA in whose shared memory it is; NULL: in global memory.
+enum race_strong { RACE_LOAD, RACE_ATOMIC, RACE_ATOMIC_IN_VAIN };
 void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home);
 void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home,
-                  bool atomic);
+                  enum race_strong by);
+void race_observed(struct warp *w, uint32_t lanes); // after race_observe of these lanes
 
 // ---- Clusters -----------------------------------------------------------------------------------
 

@@ -160,6 +160,9 @@ static struct other_party name_party(const struct cta *cta, uint32_t thread, uin
     return p;
 }
 
+// What an instruction is called, for "%.*s".
+#define NAME_OF(info) (info)->name_length, (info)->opcode
+
 static const char *name_block(const unsigned index[3], char *text, size_t size)
 {
     snprintf(text, size, " of block (%u,%u,%u)", index[0], index[1], index[2]);
@@ -172,19 +175,20 @@ void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at, u
 {
     const struct cta *cta = w->cta;
     bool pending = wrote && stamp == RACE_PENDING, same_warp = thread / WARP == (uint32_t)w->index;
+    char copies[48];
+    snprintf(copies, sizeof copies, "copies (%.*s)", NAME_OF(insn_of(w, op->insn)));
     const char *verb = access == RACE_READ || access == RACE_LOOK ? "reads"
                        : access == RACE_WRITE                     ? "writes"
-                       : is_bulk(w, op->insn)                     ? "copies (cp.async.bulk)"
-                                                                  : "copies (cp.async)";
+                                                                  : copies;
     struct other_party p = name_party(cta, thread, insn, at);
     if (cta->film)
         film_party(cta->film, thread & ~RACE_ASYNC_THREAD, at, bytes, wrote, pending);
     if (pending)
         race_report(
             w, op, lane, FAULT_RACE, insn,
-            "%s %u bytes of shared memory at %u%s that a cp.async%s of %s at %s is still writing: "
+            "%s %u bytes of shared memory at %u%s that a %.*s of %s at %s is still writing: "
             "nothing has waited for it",
-            verb, bytes, at, p.variable, is_bulk(w, insn) ? ".bulk" : "", p.who, p.where);
+            verb, bytes, at, p.variable, NAME_OF(insn_of(w, insn)), p.who, p.where);
     else
         race_report(w, op, lane, FAULT_RACE, insn,
                     "%s %u bytes of shared memory at %u%s that %s %s at %s with no %s in "

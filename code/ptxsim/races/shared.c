@@ -143,6 +143,7 @@ void race_shared(struct warp *w, const struct op *op, uint32_t lanes, uint32_t a
     if (!s || !lanes || !bytes || !within(at, bytes, cta->shared_bytes))
         return;
     struct warp_clock *c = w->clock;
+    race_settle(w);
     uint32_t kind = race_kind(op);
     bool strong = kind != RACE_PLAIN, write = access == RACE_WRITE || access == RACE_ASYNC;
     uint32_t first = at >> s->shift, last = (at + bytes - 1) >> s->shift;

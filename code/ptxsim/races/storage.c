@@ -50,6 +50,10 @@ static void forget_known(struct warp_clock *c, int lane)
     world_drop(&c->world[lane]);
     world_drop(&c->seen[lane]);
     world_drop(&c->narrow[lane]);
+    world_drop(&c->met[lane].gpu);
+    clock_drop(&c->met[lane].cta);
+    c->met[lane].at = 0;
+    c->deferred = 0;
 }
 
 static void forget_places(struct races *s)

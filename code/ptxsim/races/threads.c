@@ -41,6 +41,7 @@ void race_summarise(struct warp *w)
     c->now_all = c->now[__builtin_ctz(lanes)];
     c->base_all = c->wbase_all = UINT32_MAX;
     c->plain = c->alone = true;
+    c->learnt = false;
     for (int i = 0; i < WARP; ++i) {
         c->plain &= !c->known[i];
         c->alone &= !c->known[i] && !c->world[i];
@@ -110,6 +111,7 @@ void race_release(struct warp *w, uint32_t lanes, struct clock **clock)
 {
     if (!w->clock)
         return;
+    race_settle(w);
     race_release_lanes(w, lanes, clock);
     race_step(w, lanes, race_tick(w->cta));
     race_summarise(w);
@@ -171,6 +173,7 @@ void race_warp_sync(struct warp *w, uint32_t lanes)
     struct warp_clock *c = w->clock;
     if (!c || !(lanes & (lanes - 1)))
         return;
+    race_settle(w);
     bool simple = lanes == w->alive;
     uint32_t base = 0;
     for (uint32_t left = lanes; left; left &= left - 1) {
@@ -212,6 +215,8 @@ void race_barrier_all(struct cta *cta)
     if (!s)
         return;
     struct world *world = NULL;
+    for (int i = 0; i < cta->warps; ++i)
+        race_settle(&cta->warp[i]);
     completed_join(&s->completed, &s->seen);
     if (s->told_narrowly)
         share_narrow(cta);

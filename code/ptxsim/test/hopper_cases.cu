@@ -599,6 +599,97 @@ template <bool WRONG> __global__ void store_outside(int *, const CUtensorMap *ma
     }
 }
 
+// The fence stands in a loop over tiles, of which there may be none. MoonshotAI/FlashKDA#24.
+template <bool WRONG> __global__ void no_tiles(int *out, const CUtensorMap *)
+{
+    __shared__ __align__(16) int row[N];
+    row[threadIdx.x] = 0;
+    for (unsigned tile = 0; tile < blockDim.x - N; ++tile) {
+        row[threadIdx.x] += tile;
+        proxy_fence();
+    }
+    if (!WRONG)
+        proxy_fence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        store_row(out, row); // <- no_tiles
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+    }
+}
+
+// A tile is stored in a loop, and nothing waits before the next one comes to its place. NVIDIA/Fuser#5448.
+template <bool WRONG> __global__ void store_loop(int *out, const CUtensorMap *)
+{
+    __shared__ __align__(16) int row[N];
+    for (int round = 0; round < 2; ++round) {
+        row[threadIdx.x] = round;
+        proxy_fence();
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            store_row(out, row); // <- store_loop
+            asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+            if (!WRONG)
+                asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+        }
+        __syncthreads();
+    }
+    if (threadIdx.x == 0)
+        asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+// A stage that threads have read is given back by an mbarrier, with a fence of one warp only.
+// NVIDIA/TransformerEngine#2695.
+template <bool WRONG> __global__ void given_back(int *out, const CUtensorMap *map)
+{
+    __shared__ tiles t;
+    __shared__ uint64_t empty;
+    uint32_t released = shared_address(&empty);
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 128;" ::"r"(released) : "memory");
+    start(t, map, BOX);
+    await(t);
+    out[threadIdx.x] = t.b[threadIdx.x]; // <- given_back
+    if (!WRONG || threadIdx.x < 32)
+        proxy_fence();
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(released) : "memory");
+    if (threadIdx.x == 0) {
+        await(released);
+        expect(t, BOX);
+        load_box(t.b, map, &t.full);
+    }
+    await(t, 1);
+}
+
+// A product of two boxes waits for one of them. facebookexperimental/CUTracer#106.
+template <bool WRONG> __global__ void one_awaited(int *out, const CUtensorMap *map)
+{
+    __shared__ tiles t;
+    __shared__ uint64_t other;
+    float d[4] = {};
+    uint32_t full = shared_address(&other);
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(full) : "memory");
+    fill(t, true);
+    start(t, map, BOX);
+    if (threadIdx.x == 0) {
+        asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(full), "r"(BOX)
+                     : "memory");
+        load_box(t.a, map, &other);
+    }
+    await(t);
+    if (!WRONG)
+        await(full);
+    pin(d);
+    FENCE;
+    MULTIPLY(d, descriptor(t.a), descriptor(t.b)); // <- one_awaited
+    COMMIT;
+    WAIT;
+    await(full);
+    pin(d);
+    out[threadIdx.x] = (int)d[0];
+}
+
 // ---- Running them -------------------------------------------------------------------------------
 
 #define CASE(name, warpgroups) BLOCKS(name, warpgroups, 1)
@@ -637,6 +728,10 @@ static const struct {
     BLOCKS(global_flag, 1, 2),
     CASE(store_unwaited, 1),
     CASE(wait_is_no_barrier, 1),
+    CASE(no_tiles, 1),
+    CASE(store_loop, 1),
+    CASE(given_back, 1),
+    CASE(one_awaited, 1),
 };
 
 static bool encode(CUtensorMap *map, void *tensor)

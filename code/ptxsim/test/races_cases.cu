@@ -1122,6 +1122,30 @@ template <bool WRONG> __global__ void third_block(int *out, const int *)
     }
 }
 
+// Three blocks read a table in a loop, some of it by each lane alone; the fourth then writes one word, and one of them
+// does not tell it that it has read. (Such reads are series: races/series.c.)
+__device__ int tables_read;
+
+template <bool WRONG> __global__ void table_written(int *out, const int *in)
+{
+    int block = blockIdx.x, t = threadIdx.x, sum = 0;
+    if (block < 3) {
+#pragma unroll 1
+        for (int i = 0; i < 2 * N; ++i)
+            sum += in[i] + in[i + t] + in[i + t / 16 * 8]; // <- table_written
+        out[block * N + t] = sum;
+        __syncthreads();
+        __threadfence();
+        if (t == 0 && (!WRONG || block != 1))
+            atomicAdd(&tables_read, 1);
+    } else if (t == 0) {
+        while (atomicAdd(&tables_read, 0) < (WRONG ? 2 : 3))
+            ;
+        __threadfence();
+        const_cast<int *>(in)[2 * N + 5] = 1;
+    }
+}
+
 // Three warps of one block read a word; a fourth one overwrites it, having waited for two of them only.
 template <bool WRONG> __global__ void third_warp(int *out, const int *in)
 {
@@ -1134,6 +1158,95 @@ template <bool WRONG> __global__ void third_warp(int *out, const int *in)
         asm volatile("bar.sync 1, %0;" ::"n"(WRONG ? 96 : 128) : "memory");
         const_cast<int *>(in)[t % 32] = t;
     }
+}
+
+// ---- More of them, each after a report ----------------------------------------------------------
+
+// The sum of the blocks before comes behind a flag. kokkos/kokkos#2681.
+__device__ int sums_before[4], summed[4];
+
+template <bool WRONG> __global__ void scan(int *out, const int *in)
+{
+    int block = blockIdx.x, sum = in[block];
+    if (threadIdx.x)
+        return;
+    if (block > 0) {
+        while (!atomicAdd(&summed[block - 1], 0))
+            ;
+        __threadfence();
+        sum += sums_before[block - 1]; // <- scan
+    }
+    sums_before[block] = sum;
+    if (!WRONG)
+        __threadfence();
+    atomicExch(&summed[block], 1);
+    out[block] = sum;
+}
+
+// The last block has no fence after it has counted: told when PTXSIM_CHECK=strict. pytorch/pytorch#193321.
+__device__ int parts[4], came;
+
+template <bool WRONG> __global__ void last_unfenced(int *out, const int *in)
+{
+    if (threadIdx.x)
+        return;
+    parts[blockIdx.x] = in[blockIdx.x];
+    __threadfence();
+    if (atomicAdd(&came, 1) < (int)gridDim.x - 1)
+        return;
+    if (!WRONG)
+        __threadfence();
+    for (unsigned i = 0; i < gridDim.x; ++i)
+        out[i] = parts[i]; // <- last_unfenced
+}
+
+// A vote brings lanes together and orders no memory. NVIDIA/cuCollections#337.
+template <bool WRONG> __global__ void vote(int *out, const int *in)
+{
+    __shared__ int counts[N / 32];
+    int t = threadIdx.x, lane = t % 32;
+    if (lane == 0)
+        counts[t / 32] = 0;
+    if (!WRONG)
+        __syncwarp();
+    unsigned odd = __ballot_sync(0xffffffff, in[t] % 2);
+    if (odd >> lane & 1)
+        atomicAdd(&counts[t / 32], 1); // <- vote
+    __syncthreads();
+    out[t] = counts[t / 32];
+}
+
+// A mask of 24 lanes for a warp of 32. catboost/catboost#2339.
+template <bool WRONG> __global__ void short_mask(int *out, const int *in)
+{
+    unsigned mask = WRONG ? 0xffffff : 0xffffffff;
+    out[threadIdx.x] = __shfl_sync(mask, in[threadIdx.x], 0); // <- short_mask
+}
+
+// A second norm comes to the place of the first, which one thread still adds up.
+// pegainfer-project/pegainfer#410.
+template <bool WRONG> __global__ void norms(int *out, const int *in)
+{
+    __shared__ int of_warps[N / 32];
+    int t = threadIdx.x, sum = 0;
+    if (t % 32 == 0)
+        of_warps[t / 32] = in[t];
+    __syncthreads();
+    for (int i = 0; t == 0 && i < N / 32; ++i)
+        sum += of_warps[i];
+    if (!WRONG)
+        __syncthreads();
+    if (t % 32 == 0)
+        of_warps[t / 32] = in[t + 1]; // <- norms
+    out[t] = sum;
+}
+
+// An exchange whose result nobody uses is a store, also of what nothing has written.
+template <bool WRONG> __global__ void exchanged(int *out, const int *)
+{
+    int before = atomicExch(&out[threadIdx.x], 1); // <- exchanged
+    if (WRONG)
+        out[threadIdx.x] = before;
 }
 
 // ---- Running them -------------------------------------------------------------------------------
@@ -1218,9 +1331,16 @@ static const struct {
     CASE(partly_global, 4),
     CASE(partly_read, 1),
     CASE(third_block, 4),
+    CASE(table_written, 4),
     CASE(third_warp, 1),
     CASE(borrowed, 1),
     CASE(borrowed_line, 1),
+    CASE(scan, 4),
+    CASE(last_unfenced, 4),
+    CASE(vote, 1),
+    CASE(short_mask, 1),
+    CASE(norms, 1),
+    CASE(exchanged, 1),
 };
 
 int main(int argc, char **argv)

@@ -248,6 +248,123 @@ static void freed_source()
     printf("%s\n", cudaGetErrorName(cudaGraphLaunch(exec, a)));
 }
 
+// ---- More of them, each after a report ----------------------------------------------------------
+
+__constant__ int factors[COUNT];
+
+__global__ void put(int *to, int value)
+{
+    to[threadIdx.x] = value; // <- scalar, pool_reads, scratch, arena
+}
+
+__global__ void take(const int *from, int *to)
+{
+    int value = from[threadIdx.x]; // <- arguments, device_copy, input_reused
+    to[threadIdx.x] = value;
+}
+
+__global__ void scale(int *to)
+{
+    to[threadIdx.x] *= factors[threadIdx.x]; // <- constants
+}
+
+// A result of one stream is copied in the default one, which does not wait for it. NVIDIA/cudf#6580.
+static void scalar()
+{
+    put<<<1, 1, 0, a>>>(data, 1);
+    cudaMemcpyAsync(pinned, data, 4, cudaMemcpyDefault, wrong ? 0 : a); // <- scalar
+    cudaDeviceSynchronize();
+}
+
+// Streams of a library's own read what the caller's stream still fills. NVIDIA/cudf#21094.
+static void pool_reads()
+{
+    put<<<1, COUNT, 0, a>>>(data, 1);
+    if (!wrong)
+        order(a, b);
+    cudaMemcpyAsync(pinned, data, 4, cudaMemcpyDefault, b); // <- pool_reads
+}
+
+// The arguments of the next launch, for another stream, come to the place of those that are read.
+// Genesis-Embodied-AI/quadrants#649.
+static void arguments_reused()
+{
+    take<<<1, COUNT, 0, a>>>(data, other);
+    cudaMemcpyAsync(data, pinned, 4096, cudaMemcpyDefault, wrong ? b : a); // <- arguments
+}
+
+// The same in constant memory. kokkos/kokkos#4525.
+static void constants()
+{
+    scale<<<1, COUNT, 0, a>>>(data);
+    if (!wrong)
+        order(a, b);
+    cudaMemcpyToSymbolAsync(factors, pinned, sizeof factors, 0, cudaMemcpyDefault,
+                            b); // <- constants
+}
+
+// Two streams have one scratch buffer. kokkos/kokkos#3246.
+static void scratch()
+{
+    put<<<1, COUNT, 0, a>>>(data, 1);
+    put<<<1, COUNT, 0, b>>>(wrong ? data : other, 2);
+}
+
+// An arena gives memory that one stream still clears to another one. microsoft/onnxruntime#32342.
+static void arena()
+{
+    cudaMemsetAsync(data, 0, 4096, a); // <- arena
+    if (!wrong)
+        order(a, b);
+    put<<<1, COUNT, 0, b>>>(data, 1);
+}
+
+// Given back to its pool in its own stream while a side stream copies it. pytorch/pytorch#188655.
+static void side_stream()
+{
+    int *block;
+    cudaMallocAsync(&block, 4096, a);
+    cudaMemsetAsync(block, 0, 4096, a);
+    order(a, b);
+    cudaMemcpyAsync(pinned, block, 4096, cudaMemcpyDefault, b); // <- side_stream
+    if (!wrong)
+        order(b, a);
+    cudaFreeAsync(block, a); // <- side_stream
+}
+
+// cudaMemcpy within the device does not wait, either. ROCm/MIOpen#3299.
+static void device_copy()
+{
+    cudaMemcpy(data, other, 4096, cudaMemcpyDefault); // <- device_copy
+    if (!wrong)
+        cudaStreamSynchronize(0);
+    take<<<1, COUNT, 0, a>>>(data, other);
+}
+
+// The input of a graph's next launch is copied while the last one reads it. ggml-org/llama.cpp#27572.
+static void input_reused()
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaStreamBeginCapture(a, cudaStreamCaptureModeGlobal);
+    take<<<1, COUNT, 0, a>>>(data, other);
+    cudaStreamEndCapture(a, &graph);
+    cudaGraphInstantiate(&exec, graph, 0);
+    cudaGraphLaunch(exec, a);
+    if (!wrong)
+        order(a, b);
+    cudaMemcpyAsync(data, pinned, 4096, cudaMemcpyDefault, b); // <- input_reused
+}
+
+// Pinned memory is freed while a fill is under way: told when PTXSIM_CHECK=strict. openxla/xla#46093.
+static void freed_pinned()
+{
+    cudaMemsetAsync(pinned, 0, 4096, a); // <- freed_pinned
+    if (!wrong)
+        cudaStreamSynchronize(a);
+    cudaFreeHost(pinned); // <- freed_pinned
+}
+
 static void clocks()
 {
     int rise[COUNT + 2], sum = 0;
@@ -278,6 +395,16 @@ int main(int count, char **arguments)
                  {"after_race", after_race},
                  {"freed_source", freed_source},
                  {"clocks", clocks},
+                 {"scalar", scalar},
+                 {"pool_reads", pool_reads},
+                 {"arguments", arguments_reused},
+                 {"constants", constants},
+                 {"scratch", scratch},
+                 {"arena", arena},
+                 {"side_stream", side_stream},
+                 {"device_copy", device_copy},
+                 {"input_reused", input_reused},
+                 {"freed_pinned", freed_pinned},
                  {"branches", branches},
                  {"dependent", dependent_launch}};
     wrong = count > 2 && !strcmp(arguments[2], "wrong");

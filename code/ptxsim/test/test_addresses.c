@@ -7,8 +7,8 @@
 // the other. It runs under the sanitizers; an access out of bounds must be told as a fault, one in bounds
 // must go through.
 #include "ptxsim/exec/exec.h"
+#include "ptxsim/ops/extra/texture.h"
 #include "ptxsim/ops/tensor_map.h"
-#include "ptxsim/ops/texture.h"
 
 #include <sanitizer/common_interface_defs.h>
 #include <setjmp.h>
@@ -27,6 +27,7 @@ static const struct row {
     const char *name, *decoder;
 } rows[] = {
 #define OPCODE(name, decoder, ...) {name, #decoder},
+#include "ptxsim/decode/extra/opcodes.def"
 #include "ptxsim/decode/opcodes.def"
 #undef OPCODE
 };
@@ -57,7 +58,8 @@ static const char *const without[] = {
     "mad",            "mapa",             "match",        "mbarrier_pending", "mma",      "mov",
     "movmatrix",      "multiply_carry",   "nanosleep",    "nothing",     "redux",         "return",
     "rounded",        "selp",             "set",          "setmaxnreg",  "setp",          "shfl",
-    "shift_right",    "slct",             "stackrestore", "stacksave",   "subtract_carry", "switch",
+    "shift_right",    "slct",             "sparse",       "sparse_ordered", "stackrestore", "stacksave",
+    "subtract_carry", "switch",
     "trap",           "video",            "vote",         "wgmma_fence", "wgmma_group",   "wmma_mma",
 };
 // clang-format on

@@ -14,6 +14,7 @@
 
 static const char *const row_names[] = {
 #define OPCODE(name, ...) name,
+#include "ptxsim/decode/extra/opcodes.def"
 #include "ptxsim/decode/opcodes.def"
 #undef OPCODE
 };

@@ -117,7 +117,7 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
 @test "a missing barrier: both lines, both lanes, and the sentence" {
     film_case read_early
     line=$(line_of_case read_early)
-    [[ "$fault" == race$'\t'$((line - 3))$'\t'$line$'\t'"A barrier is missing (__syncthreads()) between line races_cases.cu:$((line - 3)) and line races_cases.cu:$line: warp 0, lane 0 reads tile[40] before warp 1, lane 8 writes it, and nothing makes it wait. If each warp should keep to its own part, look at the index." ]]
+    [[ "$fault" == race$'\t'$((line - 3))$'\t'$line$'\t'"A barrier is missing (__syncthreads()) between line races_cases.cu:$((line - 3)) and line races_cases.cu:$line: warp 0, lane 0 reads tile[40] before warp 1, lane 8 writes it, and nothing makes it wait. If they should not share that place, look at the index." ]]
     [[ "${lines[1]}" == "A barrier is missing (__syncthreads()) between "* ]]
     grep -q "<strong>A barrier is missing (__syncthreads()) between" "$page"
 }
@@ -239,9 +239,9 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     }
     refused 2 'lab4: --film-shape: "1x1" is no shape: write BxHxS (2x8x512) or small, mission, long, huge' labs/lab04 --film "$page" --film-shape 1x1
     refused 2 'lab4: --film-cta: "1" is no CTA: X,Y,Z' labs/lab04 --film "$page" --film-cta 1
-    refused 2 'lab4: --film-cta: of which film? --film FILE.html' labs/lab04 --film-cta 0,0,0
-    refused 2 'lab4: --film-values: of which film? --film FILE.html' labs/lab04 --film-values 20
-    refused 2 'lab4: --film judges nothing: leave out --profile' labs/lab04 --film "$page" --profile
+    refused 2 'lab4: --film-cta goes with --film FILE.html' labs/lab04 --film-cta 0,0,0
+    refused 2 'lab4: --film-values goes with --film FILE.html' labs/lab04 --film-values 20
+    refused 2 'lab4: --film writes a page and judges nothing: leave out --profile' labs/lab04 --film "$page" --profile
     refused 3 'lab4: no film: no kernel was launched with a CTA 9,0,0' labs/lab04 --film "$page" --film-cta 9,0,0
     refused 3 "profile: $BATS_TEST_TMPDIR/none/film.html: No such file or directory" \
         build/profile --film "$BATS_TEST_TMPDIR/none/film.html" build/ch02_scalar --shapes 1x1x32 --seeds 0 --no-timing --quiet

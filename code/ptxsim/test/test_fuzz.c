@@ -1,4 +1,4 @@
-// What libFuzzer runs (fuzz/fuzz.c; `make fuzz`), on its corpus and on damaged copies of it, always
+// What libFuzzer runs (fuzz/fuzz.c; code/tools/fuzz), on its corpus and on damaged copies of it, always
 // the same ones: the loader, the parser and the decoder say no and go on, under the sanitizers.
 #include "fuzz/fuzz.c"
 

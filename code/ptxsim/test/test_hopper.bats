@@ -55,3 +55,11 @@ setup() {
 }
 @test "bulk store: not waited for" { expect store_unwaited "has not been waited for"; }
 @test "bulk store: a box half outside of the tensor" { expect store_outside "that nothing has written"; }
+@test "after reports: a proxy fence in a loop that has no round, or of one warp only" {
+    expect no_tiles "a proxy fence is missing in between"
+    expect given_back "a proxy fence is missing in between"
+}
+@test "after reports: a tile that is stored in a loop without a wait, a product of two boxes that waits for one" {
+    expect store_loop "while this was under way"
+    expect one_awaited "a cp.async.bulk of thread"
+}

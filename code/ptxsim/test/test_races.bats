@@ -71,6 +71,7 @@ setup() {
     PTXSIM_UNWRITTEN=yes run "$BATS_FILE_TMPDIR/cases" borrowed wrong
     [[ "$output" == 'ptxsim: PTXSIM_UNWRITTEN: "yes" is not libraries: ignored'*"that nothing has written"* ]]
 }
+@test "an exchange reads if its result is used" { expect exchanged "that nothing has written"; }
 @test "a queue without atomics in shared memory" { expect queue "4 bytes of shared memory"; }
 # told NAME COUNT TEXT: as expect, and so many races are told under every schedule, those "more like it" included.
 told() {
@@ -102,6 +103,7 @@ told() {
 @test "a third reader that the writer has not waited for: a block, and a warp" {
     expect third_block "with no release and acquire in between"
     expect third_warp "with no barrier in between"
+    expect table_written "with no release and acquire in between"
 }
 
 @test "programs drawn at random: a race is told where there is one, and nowhere else" {
@@ -120,6 +122,19 @@ told() {
     [[ ${lines[-1]} =~ ^"40 programs, "([0-9]+)" with a race, "([0-9]+)" told wrongly"$ ]]
     [ "${BASH_REMATCH[1]}" -gt 5 ]
     [ "${BASH_REMATCH[2]}" = "${BASH_REMATCH[1]}" ]
+    grep -q "a race that is not told" <<<"$output"
+}
+
+@test "programs of fences, scopes, masks, proxies and copies under way, drawn at random" {
+    local programs=$BATS_TEST_TMPDIR/programs
+    compile code/ptxsim/test/model_programs.cu 90 "$programs" -Xcompiler -O1
+    run "$programs" 600 2
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output =~ ^"600 programs, "([0-9]+)" with a race, 0 told wrongly"$ ]]
+    [ "${BASH_REMATCH[1]}" -gt 100 ]
+    PTXSIM_CHECK=off run "$programs" 40 1 # the comparison can fail
+    [ "$status" -eq 1 ]
     grep -q "a race that is not told" <<<"$output"
 }
 
@@ -167,6 +182,17 @@ told() {
 @test "a lock without a fence after it is told by PTXSIM_CHECK=strict alone" {
     PTXSIM_CHECK=strict expect locked "with no release and acquire in between"
     run "$BATS_FILE_TMPDIR/cases" locked wrong
+    [ "$output" = cudaSuccess ]
+}
+@test "after reports: a scan without a fence, a vote and a reused buffer without a barrier, a mask of 24 lanes" {
+    expect scan "with no release and acquire in between"
+    expect vote "with no __syncwarp or barrier in between"
+    expect norms "with no barrier in between"
+    expect short_mask "leaves out the lane itself, 24: it is undefined"
+}
+@test "after a report: a last block without a fence after its count is told by PTXSIM_CHECK=strict alone" {
+    PTXSIM_CHECK=strict expect last_unfenced "with no release and acquire in between"
+    run "$BATS_FILE_TMPDIR/cases" last_unfenced wrong
     [ "$output" = cudaSuccess ]
 }
 @test "a shuffle from a lane that has left" { expect left "which has left the kernel"; }

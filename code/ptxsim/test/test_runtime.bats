@@ -262,6 +262,50 @@ no error
     grep -qx "4001 8011 16012 4002 8021 16022 copied 6" <<<"$output"
 }
 
+@test "a kernel of a module that is loaded launches one that the program has not asked for" {
+    cd "$BATS_TEST_TMPDIR"
+    cat >loaded.c <<'END'
+#include <cuda.h>
+#include <stdio.h>
+#define PARAMETERS "__cudaCDP2GetParameterBufferV2"
+#define LAUNCH "__cudaCDP2LaunchDeviceV2"
+static const char text[] =
+    ".version 8.0\n.target sm_89\n.address_size 64\n"
+    ".extern .func (.param .b64 r) " PARAMETERS
+    "(.param .b64 f, .param .align 4 .b8 g[12], .param .align 4 .b8 b[12], .param .b32 s);\n"
+    ".extern .func (.param .b32 r) " LAUNCH "(.param .b64 p, .param .b64 s);\n"
+    ".visible .entry child(.param .u64 out) {\n.reg .b64 %a<3>;\n.reg .b32 %r<3>;\nld.param.u64 %a1, [out];\n"
+    "mov.u32 %r1, %tid.x;\nmul.wide.u32 %a2, %r1, 4;\nadd.u64 %a1, %a1, %a2;\nadd.u32 %r2, %r1, 40;\n"
+    "st.global.u32 [%a1], %r2;\nret;\n}\n"
+    ".visible .entry parent(.param .u64 out) {\n.reg .b64 %a<4>;\nld.param.u64 %a1, [out];\nmov.u64 %a2, child;\n"
+    "{\n.param .b64 f;\n.param .b64 q;\n.param .align 4 .b8 g[12];\n.param .align 4 .b8 b[12];\n.param .b32 s;\nst.param.b64 [f], %a2;\n"
+    "st.param.b32 [g], 1;\nst.param.b32 [g+4], 1;\nst.param.b32 [g+8], 1;\n"
+    "st.param.b32 [b], 2;\nst.param.b32 [b+4], 1;\nst.param.b32 [b+8], 1;\nst.param.b32 [s], 0;\n"
+    "call.uni (q), " PARAMETERS ", (f, g, b, s);\nld.param.b64 %a3, [q];\n}\nst.u64 [%a3], %a1;\n"
+    "{\n.param .b64 p;\n.param .b64 t;\n.param .b32 q;\nst.param.b64 [p], %a3;\nst.param.b64 [t], 0;\n"
+    "call.uni (q), " LAUNCH ", (p, t);\n}\nret;\n}\n";
+int main(void)
+{
+    int words[2] = {0};
+    CUdeviceptr out;
+    CUcontext context;
+    CUmodule module;
+    CUfunction parent;
+    void *arguments[] = {&out};
+    if (cuInit(0) || cuDevicePrimaryCtxRetain(&context, 0) || cuCtxSetCurrent(context) ||
+        cuMemAlloc(&out, sizeof words) || cuModuleLoadData(&module, text) || cuModuleGetFunction(&parent, module, "parent"))
+        return 2;
+    int error = cuLaunchKernel(parent, 1, 1, 1, 1, 1, 1, 0, NULL, arguments, NULL);
+    cuMemcpyDtoH(words, out, sizeof words);
+    return printf("%d: %d %d\n", error, words[0], words[1]) < 0;
+}
+END
+    cc -I"$BATS_TEST_DIRNAME/../../../build/cuda/include" loaded.c "$LIBRARY/libcuda.so.1" -o loaded
+    run_simulated ./loaded
+    echo "$output"
+    [ "$output" = "0: 40 41" ]
+}
+
 @test "registers without machine code are estimated, which is said once" {
     cd "$BATS_FILE_TMPDIR"
     cat >asks.cu <<'END'

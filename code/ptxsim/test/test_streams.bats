@@ -99,20 +99,21 @@ END
     run "$BATS_FILE_TMPDIR/cases" clocks right
     [ "$output" = $'66 threads\ncudaSuccess' ]
 }
-@test "PTX for sm_90 that is loaded while the program runs: the device becomes one of that kind" {
+@test "PTX for sm_90 that is loaded while the program runs, with a pointer after a word: the device becomes one of that kind" {
     cat >"$BATS_TEST_TMPDIR/load.c" <<'END'
 #include <cuda_runtime_api.h>
 #include <stdio.h>
 int main(void)
 {
-    const char *text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry set(.param .u64 to)\n{\n"
+    const char *text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry set(.param .u32 n, "
+                       ".param .u64 .ptr .global .align 1 to)\n{\n"
                        ".reg .b32 %r;\n.reg .b64 %d;\nld.param.u64 %d, [to];\nmov.b32 %r, 7;\n"
                        "st.global.b32 [%d], {%r};\nret;\n}\n";
     cudaLibrary_t library;
     cudaKernel_t kernel;
     struct cudaDeviceProp properties;
-    int *to, got = 0;
-    void *arguments[] = {&to};
+    int *to, got = 0, first = 1;
+    void *arguments[] = {&first, &to};
     cudaGetDeviceProperties(&properties, 0);
     printf("%s\n", properties.name);
     printf("%d\n", cudaLibraryLoadData(&library, text, 0, 0, 0, 0, 0, 0));
@@ -129,6 +130,36 @@ END
     echo "$output"
     [ "$(grep -v '^ptxsim: ' <<<"$output")" = $'NVIDIA L4 (ptxsim)\n0\n7 NVIDIA H200 (ptxsim)' ]
     [[ "$output" == *"ptxsim: the program loads PTX for sm_90: the simulated GPU is an H200 from now on"* ]]
+}
+@test "after reports: a result, a buffer, a scratch buffer that another stream has meanwhile" {
+    expect scalar "nothing orders the two"
+    expect pool_reads "nothing orders the two"
+    expect scratch "in stream 2"
+    expect arena "which a fill in stream 1"
+    expect device_copy "which a copy in the default stream"
+}
+@test "after reports: arguments, constants, a graph's input that are overwritten while a kernel reads them" {
+    expect arguments "which kernel take"
+    expect constants "which kernel scale"
+    expect input_reused "which kernel take"
+}
+@test "after reports: memory that goes back to its pool while a side stream copies it" {
+    expect side_stream "cudaFreeAsync in stream 1"
+}
+@test "cudaFreeHost counts as waiting, but when PTXSIM_CHECK=strict" {
+    run "$BATS_FILE_TMPDIR/cases" freed_pinned wrong
+    [ "$output" = cudaSuccess ]
+    PTXSIM_CHECK=strict expect freed_pinned "cudaFreeHost, "
+}
+@test "a call's line is the program's own, or none: not one of the C library, whose symbols may be there" {
+    printf '%s\n' '#include <cuda_runtime_api.h>' 'int main(void)' '{' 'char *on_device, *pinned;' 'cudaStream_t stream;' \
+        'cudaMalloc((void **)&on_device, 4096);' 'cudaMallocHost((void **)&pinned, 4096);' 'cudaStreamCreate(&stream);' \
+        'cudaMemset(on_device, 0, 4096);' 'cudaMemcpyAsync(pinned, on_device, 4096, cudaMemcpyDeviceToHost, stream);' \
+        'return pinned[0] == 1;' '}' >"$BATS_TEST_TMPDIR/early.c"
+    gcc -isystem build/cuda/include "$BATS_TEST_TMPDIR/early.c" -o "$BATS_TEST_TMPDIR/early" build/ptxsim/libcudart.so.13
+    run -0 "$BATS_TEST_TMPDIR/early"
+    echo "$output"
+    [[ $output == "ptxsim: the host reads byte 0 of 4096 bytes of pinned memory"*"which a copy in stream 1 writes: "* ]]
 }
 @test "nothing of it is looked at without the checks of races" {
     for check in off memory; do

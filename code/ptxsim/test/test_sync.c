@@ -387,17 +387,24 @@ static void a_flag_tells_of_a_warp(void **state)
 
 // ---- Ablation -----------------------------------------------------------------------------------
 
-// Runs a text on two CTAs of a warp each and spoils one of its executions (count 1), or none; how many there were.
-static uint64_t spoil(enum spoils what, int count, uint64_t chosen, const char *text)
+// Runs a text and spoils one of its executions (count 1), or none; how many there were.
+static uint64_t spoil_in(unsigned grid, unsigned block, enum spoils what, int count,
+                         uint64_t chosen, const char *text)
 {
     struct ablation a = {.what = what, .count = count, .chosen = {chosen}};
     for (uint32_t i = 0; i < WORDS; ++i)
         out[i] = 1000 + i;
     ablation = &a;
-    struct fault f = run(2, 32, 0, "few", text);
+    struct fault f = run(grid, block, 0, "few", text);
     ablation = NULL;
     assert_int_equal(f.kind, FAULT_NONE);
     return a.executions;
+}
+
+// The same on two CTAs of a warp each.
+static uint64_t spoil(enum spoils what, int count, uint64_t chosen, const char *text)
+{
+    return spoil_in(2, 32, what, count, chosen, text);
 }
 
 // Two copies, of which one is read. Both CTAs do the same.
@@ -417,6 +424,27 @@ static void copies_are_spoiled(void **state)
     assert_int_equal(spoil(SPOIL_PRODUCTS, 1, 0, text), 0);
 }
 
+// The same by bulk copies, of 16 bytes by one thread.
+static void bulk_copies_are_spoiled(void **state)
+{
+    (void)state;
+#define BULK(to)                                                                                   \
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%s+" to                    \
+    "], [%out+16], 16, [%s];\n"
+    static const char text[] =
+        "setp.ne.u32 %p1, %t, 0;\n@%p1 bra E;\nmbarrier.init.shared.b64 [%s], 1;\n"
+        "mbarrier.arrive.expect_tx.shared.b64 %x1, [%s], 32;\n" BULK("16")
+            BULK("32") "W: mbarrier.test_wait.shared.b64 %p2, [%s], %x1;\n@!%p2 bra W;\n"
+                       "ld.shared.u32 %r0, [%s+16];\nst.global.u32 [%out+256], %r0;\nE: ret;";
+#undef BULK
+    assert_int_equal(spoil(SPOIL_COPIES, 0, 0, text), 4);
+    assert_int_equal(out[64], 1004);
+    spoil(SPOIL_COPIES, 1, 2, text);
+    assert_int_equal(out[64], 1004 ^ 0x80808080);
+    spoil(SPOIL_COPIES, 1, 3, text);
+    assert_int_equal(out[64], 1004);
+}
+
 // 16 times 1 x 1.
 static void products_are_spoiled(void **state)
 {
@@ -431,6 +459,33 @@ static void products_are_spoiled(void **state)
     assert_int_equal(out[64], 0x41800000);
     spoil(SPOIL_PRODUCTS, 1, 1, text);
     assert_memory_equal(out + 64, all, sizeof all);
+}
+
+// Four warps' product of 64 x 16 ones with 16 x 8; each of them is an execution.
+static void products_of_warpgroups_are_spoiled(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "mad.lo.u32 %r1, %t, 4, %s;\nst.shared.u32 [%r1], 0x3c003c00;\n"
+        "fence.proxy.async.shared::cta;\nbar.sync 0;\nmov.b32 %r0, 0x3c003c00;\n"
+        "setp.ne.u32 %p1, 0, 0;\nshr.u32 %r2, %s, 4;\ncvt.u64.u32 %x1, %r2;\n"
+        "or.b64 %x1, %x1, 0x0000001000080000;\nwgmma.fence.sync.aligned;\n"
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%r4,%r5,%r6,%r7}, "
+        "{%r0,%r0,%r0,%r0}, %x1, %p1, 1, 1, 0;\nwgmma.commit_group.sync.aligned;\n"
+        "wgmma.wait_group.sync.aligned 0;\nst.global.u32 [%o], %r7;";
+    const uint32_t plus_16 = 0x41800000, minus_16 = 0xc1800000;
+    int plus = 0, minus = 0;
+    assert_int_equal(spoil_in(1, 128, SPOIL_PRODUCTS, 0, 0, text), 4);
+    for (int i = 0; i < 128; ++i)
+        assert_int_equal(out[i], plus_16);
+    spoil_in(1, 128, SPOIL_PRODUCTS, 1, 3, text);
+    for (int i = 0; i < 128; ++i) {
+        assert_int_equal(out[i], out[i / 32 * 32]); // a warp's are all spoiled, or none
+        plus += out[i] == plus_16;
+        minus += out[i] == minus_16;
+    }
+    assert_int_equal(plus, 96);
+    assert_int_equal(minus, 32);
 }
 
 // The result of an operation that has one, the update of another; in shared memory neither.
@@ -493,7 +548,9 @@ int main(void)
         TEST(warps_in_global_memory),
         TEST(a_flag_tells_of_a_warp),
         TEST(copies_are_spoiled),
+        TEST(bulk_copies_are_spoiled),
         TEST(products_are_spoiled),
+        TEST(products_of_warpgroups_are_spoiled),
         TEST(atomics_are_spoiled),
         TEST(stores_are_spoiled),
     };

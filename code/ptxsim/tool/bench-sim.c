@@ -1,6 +1,6 @@
 // bench-sim.c: how long the chapters' programs take in the simulator, and how much memory.
 //
-//   make bench-sim        runs build/bench-sim: each program three times, the best time is shown
+//   code/tools/bench-sim  runs build/bench-sim: each program three times, the best time is shown
 //
 // On two cores, with the checks on and off. The whole program is timed: inputs, the kernel in the
 // simulator, and the comparison with the double-precision reference.

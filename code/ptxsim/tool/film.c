@@ -210,10 +210,18 @@ static bool not_after(const char *a, const char *b)
            atoi(colon + 1) <= atoi(other + 1);
 }
 
+// Whether an instruction writes where it accesses global memory.
+static bool stores_global(const json_t *kernel, long number)
+{
+    const json_t *insn = json_array_get(json_object_get(kernel, "instructions"), (size_t)number);
+    return json_integer_value(json_array_get(insn, 5));
+}
+
+// The same of shared memory, which an asynchronous copy writes, too.
 static bool stores(const json_t *kernel, long number)
 {
     const json_t *insn = json_array_get(json_object_get(kernel, "instructions"), (size_t)number);
-    return json_integer_value(json_array_get(insn, 5)) ||
+    return stores_global(kernel, number) ||
            strcmp(json_string_value(json_array_get(insn, 3)), "copy_async") == 0;
 }
 
@@ -376,11 +384,11 @@ static void explain_ctas(const json_t *kernel, const json_t *fault, char *text, 
         "Nothing orders two CTAs that touch the same %.0f bytes of global memory: %s, warp %u, "
         "lane %u %s them at %s, and %s, warp %.0f, lane %.0f %s them at %s. CTAs run in any "
         "order and at the same time: let one atomic operation do it, or have the second wait "
-        "for a release of the first.",
+        "for a release of the first. If they should not share that place, look at the index.",
         number_or(fault, "bytes", 0), theirs, thread / 32, thread % 32,
         json_is_true(json_object_get(fault, "wrote")) ? "writes" : "reads", first, mine,
         number_or(fault, "warp", 0), number_or(fault, "lane", 0),
-        stores(kernel, whole_at(fault, "insn")) ? "writes" : "reads", second);
+        stores_global(kernel, whole_at(fault, "insn")) ? "writes" : "reads", second);
 }
 
 // ---- Addresses that are wrong -------------------------------------------------------------------
@@ -605,7 +613,7 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
     bool early = not_after(a.place[level], b.place[level]);
     // Who gives each warp rows of its own, and takes another's, has no barrier missing.
     const char *or_index =
-        thread / 32 == warp ? "" : " If each warp should keep to its own part, look at the index.";
+        thread / 32 == warp ? "" : " If they should not share that place, look at the index.";
     const char *barrier = thread / 32 == warp     ? "__syncwarp()"
                           : has_mbarriers(kernel) ? "__syncthreads(), or an mbarrier"
                                                   : "__syncthreads()";
@@ -786,11 +794,24 @@ static void tell_waiting(const json_t *kernel, const json_t *tiles, struct waiti
     append(t, words, (size_t)used);
     used = snprintf(words, sizeof words, w->barrier >= 0 ? "barrier %ld, where not all come" : "",
                     w->barrier);
-    for (size_t k = 0; w->barrier < 0 && k < mbarriers; ++k)
-        if (number_of(state[k], 2) == w->at)
+    for (size_t k = 0; w->barrier < 0 && k < mbarriers; ++k) {
+        if (number_of(state[k], 2) != w->at)
+            continue;
+        long bytes = number_of(state[k], 7), arrivals = number_of(state[k], 5);
+        tile_name(tiles, (unsigned)w->at, name, sizeof name);
+        if (bytes < 0 && arrivals == 0)
+            used =
+                snprintf(words, sizeof words,
+                         "the mbarrier %s, to which %ld bytes came that it was not told to expect",
+                         name, -bytes);
+        else if (bytes > 0 && arrivals == 0)
+            used = snprintf(words, sizeof words,
+                            "the mbarrier %s, which lacks %ld bytes that it was told to expect",
+                            name, bytes);
+        else
             used = snprintf(words, sizeof words, "the mbarrier %s, which lacks %ld of %ld arrivals",
-                            tile_name(tiles, (unsigned)w->at, name, sizeof name),
-                            number_of(state[k], 5), number_of(state[k], 6));
+                            name, arrivals, number_of(state[k], 6));
+    }
     append(t, words, (size_t)used);
 }
 
@@ -822,22 +843,32 @@ static const char *deed_of(const json_t *fault)
     return end ? end + 3 : text;
 }
 
-// An access that leads nowhere, by the line that makes it: memory has no names there.
-static void explain_outside(const json_t *kernel, const json_t *source, const json_t *fault,
-                            const char *place, char *text, size_t size)
+// The line of the source at a place FILE:LINE; "": there is none.
+static const char *line_of(const json_t *source, const char *place)
 {
-    struct chain chain = chain_of(kernel, whole_at(fault, "insn"));
     const json_t *row;
-    const char *line = "";
     char own[4200];
     size_t i;
     json_array_foreach (source, i, row) {
         snprintf(own, sizeof own, "%s:%d", base_name(json_string_value(json_array_get(row, 0))),
                  (int)json_integer_value(json_array_get(row, 1)));
-        if (strcmp(own, chain.place[chain.count - 1]) == 0)
-            line = source_line(source, i);
+        if (strcmp(own, place) == 0)
+            return source_line(source, i);
     }
-    line += strspn(line, " \t");
+    return "";
+}
+
+// An access that leads nowhere, by the line that makes it: memory has no names there.
+static void explain_outside(const json_t *kernel, const json_t *source, const json_t *fault,
+                            const char *place, char *text, size_t size)
+{
+    struct chain chain = chain_of(kernel, whole_at(fault, "insn"));
+    const char *line = "";
+    // Of asm its operands are a line, which says nothing: then the line that calls its function.
+    for (int i = chain.count; i-- > 0 && (!*line || strchr(":\"", *line));) {
+        line = line_of(source, chain.place[i]);
+        line += strspn(line, " \t");
+    }
     snprintf(text, size, "An address is wrong at %s%s%s%s: warp %.0f, lane %.0f %s. %s", place,
              *line ? ", `" : "", line, *line ? "`" : "", number_or(fault, "warp", 0),
              number_or(fault, "lane", 0), deed_of(fault),
@@ -845,6 +876,13 @@ static void explain_outside(const json_t *kernel, const json_t *source, const js
                  ? "Look at the width of the access, and at where a row begins."
                  : "Look at the index; in a last tile that is not full, only what is inside may be "
                    "accessed.");
+}
+
+// How much of a text stands before some words; all, where they are not in it.
+static int length_before(const char *text, const char *words)
+{
+    const char *found = strstr(text, words);
+    return (int)(found ? (size_t)(found - text) : strlen(text));
 }
 
 static void explain(const json_t *kernel, const json_t *tiles, const json_t *source,
@@ -881,8 +919,19 @@ static void explain(const json_t *kernel, const json_t *tiles, const json_t *sou
                  "A loop does not end, at %s: %s. Look at what its condition compares, and at who "
                  "was to change that.",
                  place, deed_of(fault));
+    else if (strstr(deed_of(fault), "with no wgmma.fence"))
+        snprintf(text, size,
+                 "A fence is missing (wgmma.fence) before %s: warp %.0f queues a product of "
+                 "registers that were written before, and without it the product need not see "
+                 "what was written.",
+                 place, number_or(fault, "warp", 0));
+    else if (strstr(deed_of(fault), "(wgmma.wait_group)"))
+        snprintf(text, size, "A wait is missing (wgmma.wait_group) before %s: warp %.0f %.*s.",
+                 place, number_or(fault, "warp", 0),
+                 length_before(deed_of(fault), ": nothing has waited"), deed_of(fault));
     else
-        snprintf(text, size, "%s", string_or(fault, "text", ""));
+        snprintf(text, size, "At %s, warp %.0f, lane %.0f: %s.", place, number_or(fault, "warp", 0),
+                 number_or(fault, "lane", 0), deed_of(fault));
 }
 
 // Whether two faults are the same mistake: their places in the text agree.

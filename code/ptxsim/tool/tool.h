@@ -1,4 +1,11 @@
-// tool.h: what the files of build/profile share: profile.c (counts and pictures), film.c (pages).
+// tool.h: what the files of build/profile share.
+//
+//   tiles.c      names in shared memory, from a kernel's source
+//   film.c       pages that play a CTA
+//   profile.c    the command line; counts and pictures
+//   bench-sim.c  a program of its own: the simulator's time and memory
+//
+// Each uses only those above it in this list: code/tools/check-floors holds that.
 #ifndef PTXSIM_TOOL_H
 #define PTXSIM_TOOL_H
 

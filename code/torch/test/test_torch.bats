@@ -164,7 +164,7 @@ EOF
     grep -q 'from attention_in_stages import attention' "$BATS_TEST_TMPDIR/example00"
     grep -q 'from attention_in_stages import decode' "$BATS_TEST_TMPDIR/example01"
     cd ../..
-    make -s help | grep -q 'make test-torch '
+    make -s help-all | grep -q 'make test-torch '
     grep -q 'make test-torch' CONTRIBUTING.md
     run -1 grep torch code/tools/deps # make test downloads none of it
 }

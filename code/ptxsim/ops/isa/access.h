@@ -307,7 +307,7 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             } else {
                 memcpy(lane, home->shared + from, size);
                 if (op->order)
-                    race_observe(w, op, i, from, home, false);
+                    race_observe(w, op, i, from, home, RACE_LOAD);
             }
         }
     } else {
@@ -334,6 +334,8 @@ FN(shared_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             memcpy(lanes, shared, WARP * size);
         }
     }
+    if (!store && op->order)
+        race_observed(w, mask);
     if (store && changed)
         note_effect(w);
     if (!store && !unpacked)
@@ -361,6 +363,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
         shape = SHAPE_ANY;
     count->global_bytes += (uint64_t)__builtin_popcount(mask) * size;
     bool changed = !op->order;
+    bool noted = !store && w->clock && mask && FN(race_series)(w, op, at, size, mask);
     if (shape == SHAPE_ANY) {
         w->here = mask;
         count->sectors += (uint64_t)global_sectors(at, (int)size, mask);
@@ -375,7 +378,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
                 continue;
             }
             global_touch(w, op, at[i], size, store);
-            if (w->clock) {
+            if (w->clock && !noted) {
                 // It makes a plain store, too; what follows here is what is done without checks.
                 race_global(w, op, 1u << i, at[i], size, store ? RACE_WRITE : RACE_READ, lane);
                 if (store && op->order)
@@ -387,14 +390,14 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             else
                 memcpy(lane, (const void *)(uintptr_t)at[i], size);
             if (w->clock && !store && op->order)
-                race_observe(w, op, i, at[i], NULL, false);
+                race_observe(w, op, i, at[i], NULL, RACE_LOAD);
         }
     } else {
         changed = true;
         uint8_t *global = (uint8_t *)(uintptr_t)at[0];
         count->sectors += (at[0] + extent - 1) / 32 - at[0] / 32 + 1;
         global_touch(w, op, at[0], extent, store);
-        if (w->clock && (shape == SHAPE_SAME ||
+        if (w->clock && !noted && (shape == SHAPE_SAME ||
                          !FN(race_run_global)(w, op, at[0], size, store ? lanes : NULL))) {
             uint32_t count_of_lanes = shape == SHAPE_SAME ? 1 : WARP;
             for (uint32_t i = 0; i < count_of_lanes; ++i) // it makes the store, too
@@ -415,6 +418,8 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
             memcpy(lanes, global, WARP * size);
         }
     }
+    if (!store && op->order)
+        race_observed(w, mask);
     if (store && changed)
         note_effect(w);
     if (!store && op->order) // a strong load may wait for a flag that another CTA must set

@@ -301,10 +301,12 @@ static void FN(note_reads)(const struct warp *w, struct page *page, uint32_t cel
         b.cta[j] = to_b ? cta : cb;
         b.who[j] = to_b ? who : wb;
     }
-    if (left)
-        crowd_note(&page->crowd, page->cells, w, RACE_PLAIN,
+    if (left) {
+        crowd_note(&page->crowd, page->cells, cta, warp, RACE_PLAIN,
                    (struct stretch){cell, cell + n, now, insn, 0,
                                     ((skip - cell) & ((WARP << per) - 1)) << RUN_SHIFT | per});
+        series_consider(w->cta->worker, page);
+    }
 }
 
 static void FN(note_writes)(const struct warp *w, struct page *page, uint32_t cell, uint32_t n,
@@ -343,7 +345,8 @@ static bool FN(race_run_global)(struct warp *w, const struct op *op, uint64_t at
         if (!page)
             continue;
         page_lock(page);
-        bool good = (c->alone || FN(parties_near)(w, page, from, n)) &&
+        bool good = !(lanes && page->series == SERIES_OPEN) &&
+            (c->alone || FN(parties_near)(w, page, from, n)) &&
             (!page->written ||
              FN(parties_before)(w, FN(party_at)(page, CELL_WRITE, from), n, done, per)) &&
             (!lanes ||
@@ -361,4 +364,80 @@ static bool FN(race_run_global)(struct warp *w, const struct op *op, uint64_t at
             return false;
     }
     return true;
+}
+
+// ---- Series of reads of global memory --------------------------------------------------------------
+
+// Whether some lanes' addresses are those of a series, from its first lane's on.
+static inline bool FN(same_places)(const struct series *s, const uint64_t at[WARP], uint64_t lead)
+{
+    uint64_t differ = 0;
+    if (s->lanes == ~0u)
+        for (int i = 0; i < WARP; ++i)
+            differ |= (at[i] - lead) ^ s->from[i];
+    else
+        for (int i = 0; i < WARP; ++i)
+            differ |= s->lanes >> i & 1 ? (at[i] - lead) ^ s->from[i] : 0;
+    return !differ;
+}
+
+// Whether all pages that some lanes read are open.
+static inline bool FN(all_open)(const struct series_log *log, const uint64_t at[WARP], uint32_t size,
+                                uint32_t lanes)
+{
+    uint64_t last = UINT64_MAX;
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        uint64_t page = at[__builtin_ctz(left)] / PAGE;
+        if (page != last && !is_open(log, page))
+            return false;
+        last = page;
+    }
+    return size <= PAGE;
+}
+
+// Notes a read of open pages as one of a series; false, with nothing done, where it is none.
+static __attribute__((noinline)) bool FN(race_series)(struct warp *w, const struct op *op,
+                                                      const uint64_t at[WARP], uint32_t size,
+                                                      uint32_t lanes)
+{
+    enum { MOST_BROKEN = 8, FEW = 4 };
+    struct series_log *log = w->cta->worker->series;
+    struct warp_clock *c = w->clock;
+    struct series_place *place = &c->series[op->insn % SERIES_PLACES];
+    uint64_t lead = at[__builtin_ctz(lanes)];
+    if (!c->now_all || op->order || !is_open(log, lead / PAGE))
+        return false;
+    if (place->insn != op->insn)
+        *place = (struct series_place){.insn = op->insn, .round = UINT32_MAX};
+    if (place->broken >= MOST_BROKEN)
+        return false;
+    lock_on(&log->lock);
+    struct series *s = place->round == log->round ? &log->of[place->at] : NULL;
+    bool goes_on = s && s->cta == (uint32_t)w->cta->number && s->stamp == c->now_all &&
+                   s->lanes == lanes && s->bytes == size && s->count < UINT32_MAX;
+    uint64_t step = goes_on && s->count == 1 ? lead - s->at : s ? s->step : 0;
+    goes_on = goes_on && lead == s->at + step * s->count && FN(same_places)(s, at, lead);
+    uint64_t end = goes_on && s->span ? lead + s->span - 1 : lead;
+    bool open = goes_on && s->span && end / PAGE - lead / PAGE <= 1
+                    ? is_open(log, lead / PAGE) && is_open(log, end / PAGE)
+                    : FN(all_open)(log, at, size, lanes);
+    if (open && goes_on) {
+        s->step = step;
+        s->count++;
+    } else if (open) {
+        place->broken = s && s->cta == (uint32_t)w->cta->number && s->count < FEW ? place->broken + 1 : 0;
+        struct series fresh = {.cta = (uint32_t)w->cta->number, .warp = (uint32_t)w->index,
+                               .insn = op->insn, .stamp = c->now_all, .lanes = lanes,
+                               .bytes = size, .count = 1, .at = lead};
+        uint64_t most = 0;
+        for (int i = 0; i < WARP; ++i) {
+            fresh.from[i] = at[i] - lead;
+            if (lanes >> i & 1)
+                most = fresh.from[i] > most ? fresh.from[i] : most;
+        }
+        fresh.span = most < PAGE ? most + size : 0;
+        open = race_series_new(w, &fresh, place);
+    }
+    lock_off(&log->lock);
+    return open;
 }

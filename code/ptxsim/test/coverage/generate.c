@@ -45,6 +45,7 @@ static const struct {
     const char *name, *decoder;
 } rows[] = {
 #define OPCODE(name, decoder, ...) {name, #decoder},
+#include "../../decode/extra/opcodes.def"
 #include "../../decode/opcodes.def"
 #undef OPCODE
 };

@@ -6,8 +6,8 @@
 // Of four lanes that share rows g and g + 8, one, two or four hold the metadata, from lane `selector`
 // times that number on. A word of 16-bit floats and of tf32 has 16 bits of row g and, above them, 16 of
 // row g + 8; one of smaller elements has 32 bits of one row: row g, row g + 8, then the next of each.
-#include "ops.h"
-#include "scalars.h"
+#include "extra.h"
+#include "ptxsim/ops/scalars.h"
 
 enum { STORED = 64, ROWS = 16, COLUMNS = 8 }; // stored elements of a row of A, at most
 
@@ -54,11 +54,11 @@ static void take(const char *r, const struct matrix *f, union element *rows, int
 }
 
 // The metadata of row g, or g + 8 if `high`.
-static uint64_t metadata_of(const char *r, const struct mma *t, int g, int high)
+static uint64_t metadata_of(const char *r, const struct sparse_mma *t, int g, int high)
 {
     const u32 *word = (const u32 *)(r + t->metadata) + 4 * g + t->selector * t->metadata_lanes;
     uint64_t bits = 0;
-    if (t->a.bytes == 1)
+    if (t->product.a.bytes == 1)
         for (int i = 0; i < t->metadata_lanes / 2; ++i)
             bits |= (uint64_t)word[2 * i + high] << 32 * i;
     else
@@ -68,11 +68,12 @@ static uint64_t metadata_of(const char *r, const struct mma *t, int g, int high)
 }
 
 // Where the elements stored of a row belong in it. False if the metadata is none.
-static bool find_places(const struct mma *t, uint64_t metadata, int stored, int place[STORED])
+static bool find_places(const struct sparse_mma *t, uint64_t metadata, int stored,
+                        int place[STORED])
 {
-    int each = bits_of_element(&t->a) == 4 ? 2 : 1;
+    int each = bits_of_element(&t->product.a) == 4 ? 2 : 1;
     for (int s = 0; s < stored; ++s) {
-        if (t->a.type == MATRIX_TF32) {
+        if (t->product.a.type == MATRIX_TF32) {
             uint32_t which = metadata >> 4 * s & 15;
             if (which != 4 && which != 14)
                 return false;
@@ -90,7 +91,8 @@ static bool find_places(const struct mma *t, uint64_t metadata, int stored, int 
 
 void mma_sparse_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
-    const struct mma *t = op->operands;
+    const struct sparse_mma *sparse = op->operands;
+    const struct mma *t = &sparse->product;
     struct operands o;
     int place[STORED], stored = t->k / 2;
     bool integers = t->d.type == MATRIX_S32;
@@ -100,9 +102,9 @@ void mma_sparse_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     take(r, &t->b, o.b[0], 2 * STORED);
     take(r, &t->c, o.c[0], COLUMNS);
     for (int i = 0; i < ROWS; ++i) {
-        uint64_t metadata = metadata_of(r, t, i % 8, i / 8);
-        if (!find_places(t, metadata, stored, place)) {
-            fault_at(w, op, i % 8 * 4 + t->selector * t->metadata_lanes, FAULT_TRAP,
+        uint64_t metadata = metadata_of(r, sparse, i % 8, i / 8);
+        if (!find_places(sparse, metadata, stored, place)) {
+            fault_at(w, op, i % 8 * 4 + sparse->selector * sparse->metadata_lanes, FAULT_TRAP,
                      "%s with metadata 0x%llx for row %d of A, which does not say where its "
                      "elements belong",
                      w->cta->program->insns[op->insn].opcode, (unsigned long long)metadata, i);

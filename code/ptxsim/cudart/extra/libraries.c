@@ -1,5 +1,5 @@
 // libraries.c: modules that a program loads while it runs: PTX texts, fat binaries, files of them.
-#include "runtime.h"
+#include "extra.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef PTXSIM_VIDEO_H
 #define PTXSIM_VIDEO_H
 
-#include "ops.h"
+#include "ptxsim/ops/ops.h"
 
 enum video_kind {
     VIDEO_ADD,

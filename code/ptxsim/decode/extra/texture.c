@@ -1,6 +1,6 @@
 // texture.c: tex, tld4, suld, sust (PTX ISA, "Texture Instructions", "Surface Instructions"), by objects:
 // the handle is in a register.
-#include "internal.h"
+#include "extra.h"
 
 // .1d, .a2d, .cube and the like; refuses samples.
 static void geometry(struct decoder *d, struct texture_operands *o)

@@ -4,8 +4,9 @@
 // Coordinates of a linear filter are fixed-point numbers with 8 bits of fraction, as on a GPU. What
 // a kernel reads of an array that surfaces may write, or of memory, is checked as any other access.
 #include "texture.h"
-#include "address.h"
-#include "scalars.h"
+#include "extra.h"
+#include "ptxsim/ops/address.h"
+#include "ptxsim/ops/scalars.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +29,8 @@ uint64_t texture_add(const struct texture *texture)
     return at + 1;
 }
 
-const struct texture *texture_find(uint64_t handle)
+// The texture of a handle, NULL if there is none.
+static const struct texture *texture_find(uint64_t handle)
 {
     return handle > 0 && handle <= texture_count ? textures[handle - 1] : NULL;
 }

@@ -5,10 +5,11 @@
 // The grid runs when its parent has ended, with all that it launches itself, before the next one: one
 // of the orders that a GPU may choose, for a parent cannot wait for its children. Streams are
 // therefore all alike.
-#include "address.h"
+#include "extra.h"
 #include "ptxsim/base/heap.h"
-#include "scalars.h"
-#include "system.h"
+#include "ptxsim/ops/address.h"
+#include "ptxsim/ops/scalars.h"
+#include "ptxsim/ops/system.h"
 
 #include <stdlib.h>
 

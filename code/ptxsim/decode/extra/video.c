@@ -3,8 +3,8 @@
 //   vadd.dtype.atype.btype{.sat}{.op2}  d{.part}, a{.part}, b{.part} {, c}       one result
 //   vadd4.dtype.atype.btype{.sat}{.add} d{.mask}, a{.parts}, b{.parts}, c        two or four
 //   vset….atype.btype.cmp{.op2}         vshl, vshr: .clamp or .wrap              vmad: .shr7, .shr15
-#include "ptxsim/ops/video.h"
-#include "internal.h"
+#include "ptxsim/ops/extra/video.h"
+#include "extra.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// texture.h: textures and surfaces: what cudart/arrays.c makes and the operations read.
+// texture.h: textures and surfaces: what cudart/extra/arrays.c makes and the operations read.
 #ifndef PTXSIM_TEXTURE_H
 #define PTXSIM_TEXTURE_H
 
@@ -29,8 +29,6 @@ struct texture { // or a surface
 // The handle of a texture, which must stay where it is until it is removed. Calls that change the
 // table never run beside a launch, as with allocations.
 uint64_t texture_add(const struct texture *texture);
-// The texture of a handle, NULL if there is none.
-const struct texture *texture_find(uint64_t handle);
 void texture_remove(uint64_t handle);
 
 #endif

@@ -1,7 +1,7 @@
 // arrays.c: arrays, and the textures and surfaces that kernels read and write them by. An array lies
 // in the device's memory row by row: there is no tiling to model.
-#include "ptxsim/ops/texture.h"
-#include "runtime.h"
+#include "extra.h"
+#include "ptxsim/ops/extra/texture.h"
 
 #include <stdlib.h>
 
@@ -250,20 +250,27 @@ cudaError_t cudaMemcpy2DArrayToArray(cudaArray_t to, size_t to_x, size_t to_y,
 }
 ALSO(cudaMemcpy2DArrayToArray, cudaMemcpy2DArrayToArray_ptds);
 
+// So many bytes from an array's beginning on: part of a row, or whole rows. What is neither takes
+// cudaMemcpy2DToArray and its like.
+static cudaError_t copy_first(cudaArray_const_t array, size_t x, size_t y, char *memory,
+                              size_t bytes, bool into, enum cudaMemcpyKind kind)
+{
+    const struct cudaArray *a = array_find(array);
+    size_t row = a ? a->texels.size[0] * array_element(a) : 0;
+    if (!a || x || y || bytes > row * a->texels.size[1] || (bytes > row && bytes % row))
+        return api_result(cudaErrorInvalidValue);
+    size_t width = bytes < row ? bytes : row;
+    return stream_waited_after(api_result(
+        copy_rows(array, 0, 0, memory, width, width, width ? bytes / width : 0, into, kind, NULL)));
+}
+
 #pragma GCC diagnostic push // older programs call them
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 cudaError_t cudaMemcpyToArray(cudaArray_t array, size_t x, size_t y, const void *from, size_t bytes,
                               enum cudaMemcpyKind kind)
 {
     API_ENTER();
-    const struct cudaArray *a = array_find(array);
-    size_t row = a ? a->texels.size[0] * array_element(a) : 0;
-    if (!a || x || y || bytes > row * a->texels.size[1] || (bytes > row && bytes % row))
-        return api_result(cudaErrorInvalidValue); // part of a row after whole ones: cudaMemcpy2D...
-    size_t width = bytes < row ? bytes : row;
-    return stream_waited_after(
-        api_result(copy_rows(array, 0, 0, (char *)(uintptr_t)from, width, width,
-                             width ? bytes / width : 0, true, kind, NULL)));
+    return copy_first(array, x, y, (char *)(uintptr_t)from, bytes, true, kind);
 }
 ALSO(cudaMemcpyToArray, cudaMemcpyToArray_ptds);
 
@@ -271,13 +278,7 @@ cudaError_t cudaMemcpyFromArray(void *to, cudaArray_const_t array, size_t x, siz
                                 enum cudaMemcpyKind kind)
 {
     API_ENTER();
-    const struct cudaArray *a = array_find(array);
-    size_t row = a ? a->texels.size[0] * array_element(a) : 0;
-    if (!a || x || y || bytes > row * a->texels.size[1] || (bytes > row && bytes % row))
-        return api_result(cudaErrorInvalidValue);
-    size_t width = bytes < row ? bytes : row;
-    return stream_waited_after(api_result(
-        copy_rows(array, 0, 0, to, width, width, width ? bytes / width : 0, false, kind, NULL)));
+    return copy_first(array, x, y, to, bytes, false, kind);
 }
 ALSO(cudaMemcpyFromArray, cudaMemcpyFromArray_ptds);
 #pragma GCC diagnostic pop

@@ -1,6 +1,6 @@
 // pools.c: memory in the order of a stream, from pools. Work is done when it is submitted, so an
 // allocation is there at once and gone at once; a pool keeps nothing back and counts what is out.
-#include "runtime.h"
+#include "extra.h"
 
 #include <stdlib.h>
 

@@ -4,12 +4,11 @@
 // its name.
 //
 // A program that calls none of the runtime's functions must call cuInit and make a context, as on a GPU.
-#include "runtime.h"
+#include "extra.h"
 
 #pragma GCC visibility push(default)
 #include <cuda.h>
 #pragma GCC visibility pop
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -852,25 +851,6 @@ CUresult cuEventDestroy(CUevent event)
 
 // ---- By their names -----------------------------------------------------------------------------
 
-// The driver's function of that name, of the version that cuda.h of CUDA 13 means by it; NULL: it is not here.
-static void *driver_function(const char *name)
-{
-    static const char *const versions[] = {"_v4", "_v2", ""};
-    void *function = NULL;
-    char full[96];
-    Dl_info here;
-
-    // By the name that this library is known by: RTLD_DEFAULT may find a real driver's.
-    void *self = dladdr(versions, &here) ? dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD) : NULL;
-    for (size_t i = 0; self && !function && i < sizeof versions / sizeof *versions; ++i) {
-        snprintf(full, sizeof full, "%s%s", name, versions[i]);
-        function = dlsym(self, full);
-    }
-    if (self)
-        dlclose(self);
-    return !strncmp(name, "cu", 2) && strncmp(name, "cuda", 4) != 0 ? function : NULL;
-}
-
 CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint64_t flags,
                           CUdriverProcAddressQueryResult *found)
 {
@@ -885,30 +865,3 @@ CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint
         *found = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
     return CUDA_SUCCESS; // of what there is not, too
 }
-
-cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **function, unsigned version,
-                                             unsigned long long flags,
-                                             enum cudaDriverEntryPointQueryResult *found)
-{
-    API_LOCK();
-    (void)version, (void)flags;
-    if (!name || !function)
-        return api_result(cudaErrorInvalidValue);
-    *function = driver_function(name);
-    if (!*function)
-        complain("cudaGetDriverEntryPoint: the simulator has no %s", name);
-    if (found)
-        *found = *function ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
-    return api_result(*function ? cudaSuccess : cudaErrorSymbolNotFound);
-}
-ALSO(cudaGetDriverEntryPointByVersion, cudaGetDriverEntryPointByVersion_ptsz);
-
-#pragma GCC diagnostic push // older programs call it
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
-                                    enum cudaDriverEntryPointQueryResult *found)
-{
-    return cudaGetDriverEntryPointByVersion(symbol, function, 0, flags, found);
-}
-ALSO(cudaGetDriverEntryPoint, cudaGetDriverEntryPoint_ptsz);
-#pragma GCC diagnostic pop

@@ -1,0 +1,514 @@
+// model_programs.cu: programs drawn at random of fences, scopes, masks, proxies and asynchronous copies, by a few threads
+// of two blocks; and PTX's memory model the plain way: what is done is a node, what orders is an edge, and two accesses
+// to one place are a race if no path leads from one to the other. It includes nothing of the simulator, which must say
+// the same. test_races.bats runs them, and `mutants` with the simulator's rules weakened one by one:
+//   model_programs COUNT SEED
+// prints each program about which the two differ, and how many of them have a race.
+#include <cuda_runtime.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <bitset>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+constexpr int BLOCKS = 2, WARPS = 2,
+              LANES = 3; // of a warp, those that do anything but wait at a barrier
+constexpr int OF_BLOCK = WARPS * LANES, ACTORS = BLOCKS * OF_BLOCK;
+constexpr int STEPS = 16, PLACES = 2,
+              UNIT = 16; // places of shared memory and of global memory, of 16 bytes
+
+enum kind {
+    LOAD,
+    STORE,
+    ADD,         // atomic, of a scope
+    FENCE,       // of a scope
+    PROXY_FENCE, // fence.proxy.async
+    SYNCWARP,    // of the lanes in `mask`; `extra`: one that the mask leaves out is there, too
+    SYNCTHREADS,
+    SEND,      // a volatile store of a flag
+    RECEIVE,   // waits for the flag of step `of`
+    COPY,      // cp.async to shared memory
+    COPY_WAIT, // for all of the thread's
+    PULL,      // a bulk copy to shared memory, with an mbarrier of its own
+    PULL_WAIT, // for that of step `of`
+    PUSH,      // a bulk copy from shared memory
+    PUSH_WAIT, // for all of the thread's
+    KINDS,
+    NOTHING = KINDS
+};
+static const char *const names[] = {"load",
+                                    "store",
+                                    "atomic add",
+                                    "fence",
+                                    "proxy fence",
+                                    "syncwarp",
+                                    "syncthreads",
+                                    "send",
+                                    "receive",
+                                    "cp.async",
+                                    "wait for cp.async",
+                                    "bulk load",
+                                    "wait for bulk load",
+                                    "bulk store",
+                                    "wait for bulk stores"};
+
+struct step {
+    int8_t kind, actor, place, of;
+    uint8_t mask, extra; // lanes of the actor's warp
+    bool shared, cta;    // the place's memory; the scope
+};
+
+struct program {
+    step steps[STEPS];
+};
+
+// ---- In the simulator ---------------------------------------------------------------------------
+
+__device__ unsigned shared_address(const void *p)
+{
+    return (unsigned)__cvta_generic_to_shared(p);
+}
+
+__device__ void pull_wait(uint64_t *barrier)
+{
+    unsigned done = 0;
+    while (!done)
+        asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], 0;"
+                     " selp.u32 %0, 1, 0, p;}"
+                     : "=r"(done)
+                     : "r"(shared_address(barrier))
+                     : "memory");
+}
+
+__device__ void pull(void *to, const void *from, uint64_t *barrier)
+{
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], 16;" ::"r"(shared_address(barrier))
+        : "memory");
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], 16, [%2];" ::
+            "r"(shared_address(to)),
+        "l"(from), "r"(shared_address(barrier))
+        : "memory");
+}
+
+__device__ void act(const step &s, int i, char *at, uint64_t *barriers, int *flags,
+                    char *private_places)
+{
+    char *mine = private_places + i * 2 * UNIT;
+    switch (s.kind) {
+    case LOAD: *(int *)mine = *(int *)at; break;
+    case STORE: *(int *)at = 1000 * (i + 1); break; // to store what is there is no race
+    case ADD:
+        if (s.cta)
+            atomicAdd_block((int *)at, 1);
+        else
+            atomicAdd((int *)at, 1);
+        break;
+    case FENCE:
+        if (s.cta)
+            __threadfence_block();
+        else
+            __threadfence();
+        break;
+    case PROXY_FENCE: asm volatile("fence.proxy.async;" ::: "memory"); break;
+    case SEND: *(volatile int *)(flags + i) = 1; break;
+    case RECEIVE:
+        while (*(volatile int *)(flags + s.of) == 0)
+            ;
+        break;
+    case COPY:
+        asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" ::"r"(shared_address(at)),
+                     "l"(mine + UNIT)
+                     : "memory");
+        break;
+    case COPY_WAIT: asm volatile("cp.async.wait_all;" ::: "memory"); break;
+    case PULL: pull(at, mine + UNIT, barriers + i); break;
+    case PULL_WAIT: pull_wait(barriers + s.of); break;
+    case PUSH:
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], 16;"
+                     " cp.async.bulk.commit_group;" ::"l"(mine),
+                     "r"(shared_address(at))
+                     : "memory");
+        break;
+    case PUSH_WAIT: asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); break;
+    }
+}
+
+__global__ void follow(program p, char *global, int *flags, char *private_places)
+{
+    __shared__ alignas(UNIT) char places[PLACES * UNIT];
+    __shared__ uint64_t barriers[STEPS];
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int actor = lane < LANES ? (int)(blockIdx.x * OF_BLOCK) + warp * LANES + lane : -1;
+
+    if (threadIdx.x < PLACES * UNIT / 4)
+        ((int *)places)[threadIdx.x] = 0;
+    if (threadIdx.x < STEPS)
+        asm volatile(
+            "mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barriers + threadIdx.x)));
+    asm volatile("fence.proxy.async;" ::: "memory");
+    __syncthreads();
+#pragma unroll 1
+    for (int i = 0; i < STEPS; ++i) {
+        const step &s = p.steps[i];
+        char *at = (s.shared ? places : global) + s.place * UNIT;
+        if (s.kind == SYNCTHREADS)
+            __syncthreads();
+        else if (s.kind == SYNCWARP && actor >= 0 && s.actor / LANES == actor / LANES &&
+                 (s.mask | s.extra) >> lane & 1)
+            asm volatile("bar.warp.sync %0;" ::"r"((unsigned)s.mask) : "memory");
+        else if (s.kind < KINDS && s.kind != SYNCWARP && s.actor == actor)
+            act(s, i, at, barriers, flags, private_places);
+    }
+    __syncthreads();
+    for (int i = 0; i < STEPS; ++i) // nothing is under way at the end
+        if (p.steps[i].actor == actor && p.steps[i].kind == PULL)
+            pull_wait(barriers + i);
+    asm volatile("cp.async.bulk.wait_group 0; cp.async.wait_all;" ::: "memory");
+}
+
+// ---- The plain way ------------------------------------------------------------------------------
+
+enum verdict { NONE, PERHAPS, TOLD };
+
+// A step is a node of each actor that takes part, and another one where it is copied meanwhile.
+constexpr int NODES = STEPS * (ACTORS + 1);
+typedef std::bitset<NODES> nodes;
+struct graph {
+    nodes to[NODES];
+
+    static int node(int step, int actor)
+    {
+        return step * (ACTORS + 1) + actor;
+    }
+    static int copied(int step)
+    {
+        return node(step, ACTORS);
+    }
+    void edge(int a, int b)
+    {
+        to[a][b] = true;
+    }
+    void close()
+    {
+        for (int k = 0; k < NODES; ++k)
+            for (int a = 0; to[k].any() && a < NODES; ++a)
+                if (to[a][k])
+                    to[a] |= to[k];
+    }
+};
+
+static int block_of(int actor)
+{
+    return actor / OF_BLOCK;
+}
+static bool is_copy(const step &s)
+{
+    return s.kind == COPY || s.kind == PULL || s.kind == PUSH;
+}
+static bool is_bulk(const step &s)
+{
+    return s.kind == PULL || s.kind == PUSH;
+}
+
+static bool takes_part(const step &s, int actor)
+{
+    if (s.kind == SYNCTHREADS)
+        return true;
+    if (s.kind == SYNCWARP)
+        return s.actor / LANES == actor / LANES && s.mask >> actor % LANES & 1;
+    return s.kind < KINDS && s.actor == actor;
+}
+
+static bool reaches(const step &fence, int a, int b) // its scope, both
+{
+    return !fence.cta || block_of(a) == block_of(b);
+}
+
+// Program order, and copies: after their issue, and before a wait of the right kind.
+static void order_threads(graph &g, const program &p)
+{
+    for (int actor = 0; actor < ACTORS; ++actor)
+        for (int i = 0, last = -1; i < STEPS; ++i)
+            if (takes_part(p.steps[i], actor)) {
+                if (last >= 0)
+                    g.edge(g.node(last, actor), g.node(i, actor));
+                last = i;
+            }
+    for (int i = 0; i < STEPS; ++i)
+        for (int j = i + 1; is_copy(p.steps[i]) && j < STEPS; ++j) {
+            const step &c = p.steps[i], &w = p.steps[j];
+            bool own = w.actor == c.actor && ((c.kind == COPY && w.kind == COPY_WAIT) ||
+                                              (c.kind == PUSH && w.kind == PUSH_WAIT));
+            if (own || (c.kind == PULL && w.kind == PULL_WAIT && w.of == i)) {
+                g.edge(g.node(i, c.actor),
+                       g.node(j, w.actor)); // the mbarrier's arrival releases, too
+                g.edge(g.copied(i), g.node(j, w.actor));
+            }
+        }
+    for (int i = 0; i < STEPS; ++i)
+        if (is_copy(p.steps[i]))
+            g.edge(g.node(i, p.steps[i].actor), g.copied(i));
+}
+
+// Who meets at a barrier knows what the others did before it.
+static void order_barriers(graph &g, const program &p)
+{
+    for (int i = 0; i < STEPS; ++i)
+        for (int a = 0;
+             p.steps[i].kind == SYNCTHREADS || p.steps[i].kind == SYNCWARP ? a < ACTORS : false;
+             ++a)
+            for (int b = 0; b < ACTORS; ++b)
+                if (a != b && takes_part(p.steps[i], a) && takes_part(p.steps[i], b) &&
+                    block_of(a) == block_of(b))
+                    g.edge(g.node(i, a), g.node(i, b));
+}
+
+// A fence, a flag, the wait for it and a fence: the one fence comes before the other. lenient: and so it is with a fence
+// by another thread of the block before a barrier before the flag, and with the reads (raw) before the flag.
+static void order_messages(graph &g, const program &p, bool lenient, bool raw)
+{
+    graph before = g; // what is known without messages
+    before.close();
+    for (int r = 0; r < STEPS; ++r) {
+        if (p.steps[r].kind != RECEIVE)
+            continue;
+        int s = p.steps[r].of, from = p.steps[s].actor, to = p.steps[r].actor;
+        if (raw)
+            g.edge(g.node(s, from), g.node(r, to));
+        for (int f = 0; f < s; ++f)
+            for (int a = r + 1; a < STEPS; ++a) {
+                const step &left = p.steps[f], &right = p.steps[a];
+                bool own = left.actor == from;
+                if (left.kind == FENCE && right.kind == FENCE && right.actor == to &&
+                    reaches(left, from, to) && reaches(right, from, to) &&
+                    (own || (lenient && block_of(left.actor) == block_of(from))))
+                    g.edge(g.node(f, left.actor), g.node(a, to));
+            }
+    }
+    for (int i = 0; lenient && i < STEPS; ++i) // atomics of one place may tell one another anything
+        for (int j = 0; j < STEPS; ++j)
+            if (i != j && p.steps[i].kind == ADD && p.steps[j].kind == ADD &&
+                p.steps[i].place == p.steps[j].place && p.steps[i].shared == p.steps[j].shared)
+                g.edge(g.node(i, p.steps[i].actor), g.node(j, p.steps[j].actor));
+}
+
+static graph order(const program &p, bool lenient, bool raw)
+{
+    graph g;
+    order_threads(g, p);
+    order_barriers(g, p);
+    order_messages(g, p, lenient, raw);
+    g.close();
+    return g;
+}
+
+static bool writes(const step &s)
+{
+    return s.kind == STORE || s.kind == ADD || s.kind == COPY || s.kind == PULL;
+}
+static bool accesses(const step &s)
+{
+    return s.kind <= ADD || is_copy(s);
+}
+
+static bool same_place(const step &a, const step &b)
+{
+    return a.place == b.place && a.shared == b.shared &&
+           (!a.shared || block_of(a.actor) == block_of(b.actor));
+}
+
+static bool morally_strong(const step &a, const step &b)
+{
+    return a.kind == ADD && b.kind == ADD &&
+           ((!a.cta && !b.cta) || block_of(a.actor) == block_of(b.actor));
+}
+
+// Whether access i comes before access j: and through a proxy fence, if only the later one is the asynchronous proxy's.
+static bool comes_before(const graph &g, const program &p, int i, int j)
+{
+    const step &a = p.steps[i], &b = p.steps[j];
+    int from = is_copy(a) ? g.copied(i) : g.node(i, a.actor), to = g.node(j, b.actor);
+    if (is_bulk(a) || !is_bulk(b))
+        return g.to[from][to];
+    for (int f = 0; f < STEPS; ++f) {
+        int fence = g.node(f, p.steps[f].actor >= 0 ? p.steps[f].actor : 0);
+        if (p.steps[f].kind == PROXY_FENCE && g.to[from][fence] && g.to[fence][to])
+            return true;
+    }
+    return false;
+}
+
+// A bulk load that one thread has waited for counts as done for all that come after its issue: the simulator does not
+// tell a thread apart that has not waited.
+static bool after_issue(const graph &g, const program &p, int i, int j)
+{
+    return g.to[g.node(i, p.steps[i].actor)][g.node(j, p.steps[j].actor)];
+}
+
+static verdict judge(const program &p)
+{
+    static graph strict, lenient, told;
+    strict = order(p, false, false);
+    lenient = order(p, true, false);
+    told = order(p, true, true);
+    verdict is = NONE;
+    for (int i = 0; i < STEPS; ++i)
+        if (p.steps[i].kind == SYNCWARP && p.steps[i].extra)
+            is = TOLD;
+    for (int j = 0; j < STEPS; ++j)
+        for (int i = 0; i < j; ++i) {
+            const step &a = p.steps[i], &b = p.steps[j];
+            if (!accesses(a) || !accesses(b) || !same_place(a, b) || (!writes(a) && !writes(b)) ||
+                morally_strong(a, b) || (a.actor == b.actor && !is_copy(a) && !is_bulk(b)) ||
+                comes_before(strict, p, i, j))
+                continue;
+            bool sure =
+                !comes_before(lenient, p, i, j) && (writes(a) || !comes_before(told, p, i, j));
+            for (int k = 0; k < STEPS; ++k) // of several strong writes a cell keeps one
+                sure &= !(p.steps[k].kind == PULL_WAIT && p.steps[k].of == i && a.kind == PULL &&
+                          after_issue(lenient, p, i, j)) &&
+                        !(p.steps[k].kind == ADD && k != i && k != j &&
+                          (a.kind == ADD || b.kind == ADD) && same_place(p.steps[k], a));
+            is = sure ? TOLD : is == NONE ? PERHAPS : is;
+        }
+    return is;
+}
+
+// ---- Drawing them, and running them ---------------------------------------------------------------
+
+static uint64_t state;
+
+static int below(int n)
+{
+    state = state * 6364136223846793005 + 1442695040888963407;
+    return (int)((state >> 33) % (uint64_t)n);
+}
+
+// A step that may stand behind those that are there; NOTHING, where the one that was drawn may not.
+static step draw_step(const program &p, int i)
+{
+    static const int8_t often[] = {
+        LOAD,        LOAD,        LOAD,      STORE,    STORE,       ADD,         FENCE, FENCE,
+        PROXY_FENCE, PROXY_FENCE, SYNCWARP,  SYNCWARP, SYNCTHREADS, SYNCTHREADS, SEND,  RECEIVE,
+        RECEIVE,     COPY,        COPY_WAIT, PULL,     PULL_WAIT,   PULL_WAIT,   PUSH,  PUSH_WAIT};
+    step s = {};
+    s.kind = often[below(sizeof often)];
+    s.actor = below(ACTORS);
+    s.place = below(PLACES);
+    s.shared = is_copy(s) || below(2);
+    s.cta = below(3) == 0;
+    s.of = i ? below(i) : 0;
+    bool of_send = s.kind == RECEIVE, of_pull = s.kind == PULL_WAIT;
+    if ((of_send && p.steps[s.of].kind != SEND) || (of_pull && p.steps[s.of].kind != PULL))
+        s.kind = NOTHING;
+    if (of_pull && block_of(p.steps[s.of].actor) != block_of(s.actor))
+        s.kind = NOTHING;
+    if (of_send && p.steps[s.of].actor == s.actor)
+        s.kind = NOTHING;
+    if (s.kind == SYNCWARP) {
+        s.mask = 1 + below((1 << LANES) - 1);
+        s.extra = below(16) ? 0 : (uint8_t)(~s.mask & 1 << below(LANES));
+    }
+    return s;
+}
+
+// A program ends with its first race, and most steps that would be one are drawn again.
+static bool draw(program *p)
+{
+    verdict is = NONE;
+    for (step &s : p->steps)
+        s = {NOTHING, -1};
+    for (int i = 0; i < STEPS && is != TOLD; ++i)
+        do {
+            p->steps[i] = draw_step(*p, i);
+            is = p->steps[i].kind == NOTHING                  ? PERHAPS
+                 : accesses(p->steps[i]) || p->steps[i].extra ? judge(*p)
+                                                              : NONE;
+        } while (is == PERHAPS || (is == TOLD && below(6)));
+    return is == TOLD;
+}
+
+static void print(const program &p)
+{
+    for (int i = 0; i < STEPS; ++i) {
+        const step &s = p.steps[i];
+        if (s.kind == NOTHING)
+            continue;
+        printf("  %2d: ", i);
+        if (s.kind != SYNCTHREADS)
+            printf("block %d, warp %d, lane %d: ", block_of(s.actor), s.actor / LANES % WARPS,
+                   s.actor % LANES);
+        printf("%s", names[s.kind]);
+        if (accesses(s))
+            printf(" of %s place %d", s.shared ? "shared" : "global", s.place);
+        if ((s.kind == FENCE || s.kind == ADD) && s.cta)
+            printf(" for the block");
+        if (s.kind == RECEIVE || s.kind == PULL_WAIT)
+            printf(" of step %d", s.of);
+        if (s.kind == SYNCWARP)
+            printf(" of lanes %x%s", s.mask, s.extra ? ", and another lane" : "");
+        printf("\n");
+    }
+}
+
+// 0: no race is told; 1: one is.
+static int launch(const program &p)
+{
+    char *global, *private_places;
+    int *flags;
+
+    cudaMalloc(&flags, STEPS * sizeof(int));
+    cudaMemset(flags, 0, STEPS * sizeof(int));
+    cudaMalloc(&global, PLACES * UNIT);
+    cudaMemset(global, 0, PLACES * UNIT);
+    cudaMalloc(&private_places, STEPS * 2 * UNIT);
+    cudaMemset(private_places, 0, STEPS * 2 * UNIT);
+    follow<<<BLOCKS, 32 * WARPS>>>(p, global, flags, private_places);
+    return cudaDeviceSynchronize() != cudaSuccess;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 3) {
+        fprintf(stderr, "usage: %s COUNT SEED\n", argv[0]);
+        return 2;
+    }
+    int count = atoi(argv[1]), races = 0, wrong = 0;
+
+    state = (uint64_t)atoi(argv[2]);
+    for (int i = 0; i < count; ++i) {
+        program p;
+        bool race = draw(&p);
+        fflush(stdout);
+        pid_t child = fork(); // a launch that failed is the last of its process
+        if (child == 0) {
+            char schedule[16];
+            snprintf(schedule, sizeof schedule, "%d", i % 16);
+            setenv("PTXSIM_SCHEDULE", schedule, 1);
+            if (!getenv("MODEL_SAID") && !freopen("/dev/null", "w", stderr))
+                _exit(3);
+            _exit(launch(p));
+        }
+        int status;
+        if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status) ||
+            WEXITSTATUS(status) > 1) {
+            printf("program %d did not run\n", i);
+            return 3;
+        }
+        bool told = WEXITSTATUS(status) == 1;
+        races += race;
+        if (told != race) {
+            printf("program %d: %s\n", i,
+                   race ? "a race that is not told" : "a race is told, and there is none");
+            print(p);
+            wrong++;
+        }
+    }
+    printf("%d programs, %d with a race, %d told wrongly\n", count, races, wrong);
+    return wrong > 0;
+}

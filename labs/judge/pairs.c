@@ -1,0 +1,267 @@
+// pairs.c: the test of all sheets (labs/tools/check-labs --pairs). Every text of a folder, each program of the book
+// among them, is judged by every lab's sheet: whoever earns something of an aim must have the lab's idea, as
+// labs/ideas.tsv says of the programs.
+//
+// A text is built once, and launched once at each shape: counts, and what of them was used, are the same for all
+// sheets. Of `correct` a sheet's own shapes count here, with one input each.
+#include "judge.h"
+
+#include <glob.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAIRED_MAX = 32, PAIRS_TEXTS_MAX = 128 };
+
+static struct sheet sheets[PAIRED_MAX];
+static int sheet_total, earned_nothing, earned_wrongly;
+static struct entry entries[PAIRS_TEXTS_MAX];
+
+// ---- The sheets ---------------------------------------------------------------------------------
+
+// Those of kernels that are graded; a search has none, and lab 17's is not run by the grader.
+void pairs_read(void)
+{
+    char *pattern = text("%s/build/labs/lab[0-9][0-9].json", root);
+    glob_t found;
+    SHA2_CTX hash;
+
+    if (glob(pattern, 0, NULL, &found))
+        fail(EXIT_USAGE, "there is no %s: type make tangle", pattern);
+    SHA256Init(&hash);
+    for (size_t i = 0; i < found.gl_pathc; ++i) {
+        struct sheet *s = &sheets[sheet_total];
+        bool missing;
+        char *why = NULL;
+        if (sheet_total == PAIRED_MAX)
+            fail(EXIT_MACHINE, "more than %d labs", PAIRED_MAX);
+        if (!sheet_read(s, found.gl_pathv[i], &missing, &why))
+            fail(EXIT_USAGE, "%s", why);
+        if (s->not_graded || s->journal || !has_aims(s))
+            continue;
+        hash_bytes(&hash, s->text, strlen(s->text));
+        ++sheet_total;
+    }
+    globfree(&found);
+    free(pattern);
+    if (!sheet_total)
+        fail(EXIT_USAGE, "no lab has an aim: type make tangle");
+    SHA256End(&hash, sheet_hash);
+    sheet = sheets[0];
+}
+
+json_t *grade_pair(const struct entry *e)
+{
+    return grade_aims(e->name, e->source, e->bytes, sheets, sheet_total);
+}
+
+static double aims_of(const struct sheet *s)
+{
+    double points = 0;
+
+    for (int i = 0; i < s->count; ++i)
+        points += is_aim(&s->items[i]) ? s->items[i].points : 0;
+    return points;
+}
+
+// ---- Who has which idea -------------------------------------------------------------------------
+
+// Whether labs/ideas.tsv has a lab in the line of a text: "NAME<tab>LAB LAB ...".
+static bool has_idea(const char *ideas, const char *name, int lab)
+{
+    const size_t length = strlen(name);
+
+    for (const char *line = ideas; line; line = strchr(line, '\n'), line += line ? 1 : 0) {
+        if (strncmp(line, name, length) != 0 || line[length] != '\t')
+            continue;
+        char *rest = text("%.*s", (int)strcspn(line, "\n"), line);
+        bool found = false;
+        for (char *at = rest + length; *at; at += strspn(at, "0123456789")) {
+            at += strspn(at, "\t ");
+            found = found || (*at && atoi(at) == lab);
+            if (*at && !strchr("0123456789", *at))
+                break;
+        }
+        free(rest);
+        return found;
+    }
+    return false;
+}
+
+static char *read_ideas(void)
+{
+    char *path = text("%s/labs/ideas.tsv", root);
+    size_t bytes;
+    char *ideas = read_file(path, &bytes);
+
+    if (!ideas)
+        fail(EXIT_MACHINE, "cannot read %s", path);
+    free(path);
+    return ideas;
+}
+
+// ---- What came of it ----------------------------------------------------------------------------
+
+static void tell(int ended, int count, const struct entry *e)
+{
+    const char *why = json_string_value(json_object_get(e->result, "refused"));
+    const char *lab;
+    json_t *paid;
+
+    printf("%*d of %d  %s%s%s\n", count > 99 ? 3 : 2, ended, count, e->name, why ? ": " : "",
+           why ? why : "");
+    json_object_foreach (json_object_get(e->result, "aims"), lab, paid) {
+        const json_t *said;
+        size_t i;
+        if (number_or(paid, "points", 0) == 0)
+            continue;
+        printf("      %s: %g", lab, number_or(paid, "points", 0));
+        json_array_foreach (json_object_get(paid, "said"), i, said)
+            printf("; %s", json_string_value(said));
+        printf("\n");
+    }
+    fflush(stdout);
+}
+
+static void check_pair(const char *ideas, const struct entry *e, const struct sheet *s,
+                       const json_t *paid)
+{
+    double points = number_or(paid, "points", 0);
+    bool has = has_idea(ideas, e->name, s->number);
+
+    if (points > 0 && !has) {
+        printf(
+            "  FAIL  %s earns %g of %g in lab %d, and labs/ideas.tsv does not say that it has its "
+            "idea\n",
+            e->name, points, aims_of(s), s->number);
+        ++earned_wrongly;
+    } else if (points == 0 && has) {
+        printf("  FAIL  %s earns nothing in lab %d, whose idea it has by labs/ideas.tsv\n", e->name,
+               s->number);
+        ++earned_nothing;
+    }
+}
+
+// A key of the record: a text's name, in which a reference may have no dots.
+static json_t *points_of(const struct entry *e)
+{
+    json_t *points = json_object(), *paid;
+    const char *lab;
+
+    json_object_foreach (json_object_get(e->result, "aims"), lab, paid)
+        json_object_set_new(points, lab, json_real(number_or(paid, "points", 0)));
+    return points;
+}
+
+// Hashes of the book's programs as other records have them; of what is no program of the book there is none.
+static json_t *hashes_of(const json_t *programs)
+{
+    char *path = text("%s/build/hashes.tsv", root), *rest = NULL;
+    size_t bytes;
+    char *lines = read_file(path, &bytes);
+    json_t *hashes = json_object();
+
+    if (!lines)
+        fail(EXIT_MACHINE, "cannot read %s: type make all", path);
+    for (char *line = strtok_r(lines, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        char *tab = strchr(line, '\t');
+        if (!tab)
+            continue;
+        *tab = '\0';
+        if (json_object_get(programs, line))
+            json_object_set_new(hashes, line, json_string(tab + 1));
+    }
+    free(lines);
+    free(path);
+    return hashes;
+}
+
+// A sheet's aims, as its chapter has them: by these it is seen whether the record is today's.
+static json_t *aims_said(const struct sheet *s)
+{
+    json_t *said = json_array();
+
+    for (int i = 0; i < s->count; ++i) {
+        const struct item *item = &s->items[i];
+        if (is_aim(item))
+            json_array_append_new(
+                said, json_sprintf("%s %s %.15g from %.15g @ %s %d", item->name,
+                                   relation_words(item->limit.relation), item->limit.value,
+                                   item->from, item->shape ? item->shape : "-", item->points));
+    }
+    return said;
+}
+
+static void write_record(int count)
+{
+    json_t *programs = json_object(), *refused = json_object(), *of = json_object(),
+           *aims = json_object();
+
+    for (int i = 0; i < count; ++i) {
+        const json_t *why = json_object_get(entries[i].result, "refused");
+        if (json_is_string(why))
+            json_object_set(refused, entries[i].name, (json_t *)why);
+        else
+            json_object_set_new(programs, entries[i].name, points_of(&entries[i]));
+    }
+    for (int i = 0; i < sheet_total; ++i) {
+        char *lab = text("lab%02d", sheets[i].number);
+        json_object_set_new(of, lab, json_real(aims_of(&sheets[i])));
+        json_object_set_new(aims, lab, aims_said(&sheets[i]));
+    }
+    json_t *record = json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:o}", "record", 1, "runtime",
+                               "simulator", "source_hashes", hashes_of(programs), "aims", aims,
+                               "of", of, "programs", programs, "refused", refused);
+    char *words = json_dumps(record, JSON_INDENT(1) | JSON_SORT_KEYS | JSON_REAL_PRECISION(6));
+    if (!words || !write_text(options.record, text("%s\n", words)))
+        fail(EXIT_MACHINE, "cannot write %s", options.record);
+    free(words);
+    json_decref(record);
+}
+
+static int enter_all(void)
+{
+    char *pattern = text("%s/*.cu", options.pairs);
+    glob_t found;
+    int count = 0;
+
+    if (glob(pattern, 0, NULL, &found))
+        fail(EXIT_USAGE, "%s has no .cu files", options.pairs);
+    for (size_t i = 0; i < found.gl_pathc; ++i) {
+        struct entry *e = &entries[count++];
+        const char *name = strrchr(found.gl_pathv[i], '/') + 1;
+        if (count > PAIRS_TEXTS_MAX)
+            fail(EXIT_MACHINE, "more than %d texts", PAIRS_TEXTS_MAX);
+        e->name = text("%.*s", (int)(strlen(name) - strlen(".cu")), name);
+        e->source = submission_source(found.gl_pathv[i], &e->bytes, &e->why);
+        if (!e->source)
+            fail(EXIT_MACHINE, "%s %s", found.gl_pathv[i], e->why);
+        entry_keep(e);
+    }
+    globfree(&found);
+    free(pattern);
+    return count;
+}
+
+int check_pairs(void)
+{
+    double start = now();
+    char *ideas = read_ideas();
+    int count = enter_all();
+
+    grade_entries(entries, count, tell);
+    for (int i = 0; i < count; ++i)
+        for (int j = 0; j < sheet_total; ++j) {
+            char *lab = text("lab%02d", sheets[j].number);
+            const json_t *paid = at(entries[i].result, text("aims.%s", lab));
+            if (paid)
+                check_pair(ideas, &entries[i], &sheets[j], paid);
+        }
+    free(ideas);
+    if (options.record && !earned_wrongly && !earned_nothing)
+        write_record(count);
+    printf("%d texts on %d sheets: %d aims earned by something else than their idea, %d not earned "
+           "by it (%.0f s)\n",
+           count, sheet_total, earned_wrongly, earned_nothing, now() - start);
+    return earned_wrongly || earned_nothing ? 1 : 0;
+}
