@@ -649,7 +649,8 @@ function sheets.rule(sheet)
         sheet.journal and "`correct` and `hidden` pay for each of their cases that passes."
             or "`correct`, `hidden` and `races` pay for each of their cases that passes.",
         "An aim, whose count is to come away from that of " .. before .. ", pays by how far it has come"
-            .. (sheet.journal and "; " or ", from a fifth of the way on; ") .. "while a case of `correct` is wrong it pays half, and limits and speed pay nothing.",
+            .. (sheet.journal and "; " or ", from a fifth of the way on; ")
+            .. "while a case of `correct` is wrong it pays half, and limits and speed pay nothing.",
         "All but the aim grows with it, from nothing to the whole: " .. before .. ", as it is, has nothing.",
     }
 end
