@@ -181,11 +181,11 @@ fails_with() { # STATUS TEXT
 }
 
 @test "a stage that chapters/stages.tsv does not have, or no row: one line, nothing drawn" {
-    record 21 ch21_new 4
+    record 99 ch99_new 4
     run build/series ladder
-    fails_with 3 "chapters/stages.tsv has no stage 21: add a row of its number, name, program, images, least, profile, film"
-    printf '21\ta new stage\tch21_new\tsm_89\t80\tmission\t1x1x96\n' >>chapters/stages.tsv
-    build/series ladder | grep -q 'a new stage  21$'
+    fails_with 3 "chapters/stages.tsv has no stage 99: add a row of its number, name, program, images, least, profile, film"
+    printf '99\ta new stage\tch99_new\tsm_89\t80\tmission\t1x1x96\n' >>chapters/stages.tsv
+    build/series ladder | grep -q 'a new stage  99$'
     sed -i '$s/\t1x1x96$//' chapters/stages.tsv
     run build/series ladder
     fails_with 3 "chapters/stages.tsv:$(wc -l <chapters/stages.tsv): no row of number, name, program, images, least, profile, film"

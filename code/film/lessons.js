@@ -244,4 +244,17 @@ const LESSONS = {
     { name: "parts-complete", find: { does: "released", at: "__syncthreads" },
       say: "All warps have come: the rings are free, and what each has of the rows is written where they were." },
   ],
+  "21": [
+    { name: "v-becomes-half", find: { writes: "vh", at: "= high" },
+      say: "The producers make V's codes halves, {bytes} bytes a lane at a time: {waves} wavefronts, no conflict. V is " +
+        "not turned over, for a product of halves takes it by rows." },
+    { name: "half-product", find: { op: "f16.f16" },
+      say: "The product of P and V, both in half, is queued: four warps multiply 64 rows of P, which lie in registers, " +
+        "with 16 rows of V." },
+    { name: "fits-a-half", find: { op: "vote" },
+      say: "Warp {warp} asks whether all its sums are small enough for P to fit a half. If one is not, the reference " +
+        "moves." },
+    { name: "buffer-again", find: { does: "bulk", again: true },
+      say: "The ring goes round: {tile} is overwritten by the TMA. Warp {reader} was the last to read it." },
+  ],
 };

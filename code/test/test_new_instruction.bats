@@ -9,15 +9,17 @@ load test_tree
 # Compiles the files that the new instruction has changed, and links them with the others' objects: what other files
 # include has got longer at its end alone.
 build_simulator() {
-    local file objects
-    objects=$(find code/ptxsim code/image -name '*.c' | grep -vE '/(test|tool)/|/test_' | sort | sed "s,.*,$ORIGINAL/build/obj/&,; s/c\$/o/")
+    local file objects=()
     for file in "$@"; do
         cc -std=c11 -D_GNU_SOURCE -Wall -Wextra -fPIC -Icode -isystem "$ORIGINAL/build/cuda/include" -c "$file" -o "${file%.c}.o"
-        objects=${objects/"$ORIGINAL/build/obj/${file%.c}.o"/"${file%.c}.o"}
     done
-    # shellcheck disable=SC2086
+    while read -r file; do
+        file=${file%.c}.o
+        [ -e "$file" ] || file=$ORIGINAL/build/obj/$file
+        objects+=("$file")
+    done < <(find code/ptxsim code/image -name '*.c' | grep -vE '/(test|tool)/|/test_' | sort)
     cc -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/cudart/libcudart.map -Wl,-z,defs \
-        $objects -lm -lpthread -ldl -o "$BATS_TEST_TMPDIR/libcudart.so.13"
+        "${objects[@]}" -lm -lpthread -ldl -o "$BATS_TEST_TMPDIR/libcudart.so.13"
     ln -s libcudart.so.13 "$BATS_TEST_TMPDIR/libcuda.so.1"
     rm "${@/%.c/.o}"
 }

@@ -354,7 +354,7 @@ void show_points(void)
             what = text("%s\n  %*s", what, NARROW, "");
         printf("  %-*s", narrow() ? NARROW : WIDE, what);
         if (outcome == UNSEEN && !open)
-            printf(" %4g of %2g  a starter as it was handed out\n", earned, points);
+            printf(" %4g of %2g  as it was handed out\n", earned, points);
         else if (outcome == UNSEEN)
             printf(" %4s of %2g  %s\n", "-", points, why_unseen(name));
         else if (open)

@@ -446,12 +446,12 @@ END
     [[ $output == *$'\n  Film: failed.\n'*" 50 / 100"* && $output != *"Watch it"* ]]
 }
 
-@test "a submission that is wrong on ragged sizes only loses the hidden cases" {
+@test "a submission that is wrong on ragged sizes only loses hidden cases, and a race case of such a size" {
     small
     sed 's/if (lane >= keys_left)/if (false)/' code/ch04_cp_async.cu >"$BATS_TEST_TMPDIR/ragged.cu"
     run -1 cmp -s code/ch04_cp_async.cu "$BATS_TEST_TMPDIR/ragged.cu"
-    [ "$(lost "$BATS_TEST_TMPDIR/ragged.cu")" = "hidden" ]
-    # Each case that is right is paid: the rest of the sheet whole, and of these 20 points a part.
+    [ "$(lost "$BATS_TEST_TMPDIR/ragged.cu")" = "hidden races" ]
+    # Each case that is right is paid: the rest of the sheet whole, and of the points of these two items a part.
     python3 - "$BATS_TEST_TMPDIR/r.json" <<'END'
 import json, sys
 result = json.load(open(sys.argv[1]))
@@ -461,7 +461,10 @@ keys = [int(c["shape"].split("x")[2]) for c in result["cases"] if c["shape"] != 
 assert len(cases) == 11 and max(keys) == 512, keys # the longest that this sheet asks for
 earned = {i["name"]: i["points"] for i in result["items"]}
 assert earned["hidden"] == round(20 * sum(cases) / len(cases), 1), earned
-assert abs(result["score"] - (85 - 20 + earned["hidden"])) < 1e-6, result["score"]
+races = [c["pass"] for c in result["cases"] if c["item"] == "races"]
+assert len(races) == 4 and 0 < sum(races) < 4, races
+assert earned["races"] == round(15 * sum(races) / len(races), 1), earned
+assert abs(result["score"] - (85 - 35 + earned["hidden"] + earned["races"])) < 1e-6, result["score"]
 END
 }
 

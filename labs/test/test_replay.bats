@@ -277,7 +277,7 @@ END
     [ "$status" -eq 1 ]
     [ "$(wc -L <<<"$output")" -le 80 ]
     [[ $output == *"seed 1, it ended after 8 candidates without 32-64-2-2-0-0-0-1"* ]]
-    [[ $output == *"together                                       0 of 100, and 30 open"* ]]
+    [[ $output == *"together                                       0 of 100, and 15 open"* ]]
     [[ $output == *'task 1, "Set one to three knobs anew", is still open:'* ]]
     for bug in last-knob-stays:'none of 500 children has swizzle = 1' twice-as-large:'has no value 8' \
         first-neighbour:'it ended after 49 candidates without' one-round:'one change' asks-again:'asked for before'; do

@@ -253,7 +253,7 @@ aim() {
     gap '// Your code: wait'
     judge "$my"
     [[ "$output" =~ "warp_instructions <= 1,000 at small "\ +"0 of 40  ok, but wrong outputs" ]]
-    [[ "$output" =~ "hidden "\ +"0 of 15  a starter as it was handed out" ]]
+    [[ "$output" =~ "hidden "\ +"0 of 15  as it was handed out" ]]
     [[ "$output" =~ "together "\ +"0 of 100, and 10 open" ]] # written, by a person
 }
 

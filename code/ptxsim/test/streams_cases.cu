@@ -299,8 +299,8 @@ static void constants()
     scale<<<1, COUNT, 0, a>>>(data);
     if (!wrong)
         order(a, b);
-    cudaMemcpyToSymbolAsync(factors, pinned, sizeof factors, 0, cudaMemcpyDefault,
-                            b); // <- constants
+    const cudaMemcpyKind kind = cudaMemcpyDefault;
+    cudaMemcpyToSymbolAsync(factors, pinned, sizeof factors, 0, kind, b); // <- constants
 }
 
 // Two streams have one scratch buffer. kokkos/kokkos#3246.
