@@ -217,7 +217,7 @@ static bool stores_global(const json_t *kernel, long number)
     return json_integer_value(json_array_get(insn, 5));
 }
 
-// The same of shared memory, which an asynchronous copy writes, too.
+// Whether an instruction writes where it accesses shared memory: stores do, and asynchronous copies.
 static bool stores(const json_t *kernel, long number)
 {
     const json_t *insn = json_array_get(json_object_get(kernel, "instructions"), (size_t)number);
