@@ -363,6 +363,7 @@ END
 @test "the book: the PDF, without an overfull line or a missing character" {
     make book
     [ -s build/attention-in-stages.pdf ]
+    [ -s build/attention-in-stages-programs.pdf ]
 }
 
 @test "the book: one HTML page, and a site of pages whose links all lead somewhere" {
