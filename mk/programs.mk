@@ -2,7 +2,10 @@
 
 # ---- Which there are -----------------------------------------------------------------------------
 
-chapters := $(sort $(wildcard chapters/[0-9][0-9]-*.md chapters/[A-Z]-*.md))
+# The chapters in the book's order, and what is not in the book yet.
+found := $(wildcard chapters/[0-9][0-9]-*.md chapters/[A-Z]-*.md)
+spine := $(shell sed -n 's/^- chapters/chapters/p' book.md 2>/dev/null)
+chapters := $(filter $(found),$(spine)) $(sort $(filter-out $(spine),$(found)))
 solutions := $(sort $(wildcard chapters/solutions/*.md))
 # Programs by their roots in the chapters, and by the committed files: a machine may have no other
 # file of chapters/ than stages.tsv.
