@@ -136,6 +136,8 @@ enum fault_kind {
     FAULT_INTERNAL
 };
 
+const char *fault_kind_name(enum fault_kind kind); // "race", "out of bounds"
+
 struct fault {
     enum fault_kind kind;
     char text[1024]; // one line: kernel, chapter line, block, thread, address, the other party

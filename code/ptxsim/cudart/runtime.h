@@ -98,7 +98,10 @@ void *driver_function(const char *name);
 
 // One line on stderr, with "ptxsim: " before it.
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-const char *complained(void); // the last such line
+// The same of a fault: ptxsim run takes these, counts them, and tells them in its own way (PTXSIM_FAULTS). Kinds are
+// those of fault_kind_name, and "copy", "free", "order".
+void complain_of(const char *kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *complained(void); // the last of all these lines
 
 // Makes `other` the same function as `name`: programs compiled with --default-stream per-thread
 // call it by that name.
