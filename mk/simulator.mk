@@ -25,6 +25,13 @@ build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/cudart/libcu
 	    -Wl,-z,defs $(filter %.o,$^) -lm -lpthread -ldl -o $@
 	$(Q)ln -sf $(@F) $(@D)/libcuda.so.1 # the driver's library, too (code/ptxsim/cudart/extra/driver.c)
 
+# The simulator without a CUDA runtime, for programs in other languages (code/ptxsim/python).
+capi := $(filter-out code/ptxsim/cudart/%,$(ptxsim)) $(call sources,code/ptxsim/capi)
+build/ptxsim/libptxsim.so: $(call objects,$(capi)) code/ptxsim/capi/libptxsim.map
+	$(say) LD $@
+	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,$(@F) -Wl,--version-script=code/ptxsim/capi/libptxsim.map \
+	    -Wl,-z,defs $(filter %.o,$^) -lm -lpthread -ldl -o $@
+
 # The command.
 command := $(filter-out code/ptxsim/tool/bench-sim.c,$(wildcard code/ptxsim/tool/*.c))
 build/ptxsim/ptxsim: $(call objects,$(command)) build/libhost.a build/libworkbench.a

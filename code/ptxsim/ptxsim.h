@@ -13,6 +13,7 @@
 //   decode/   decode.h   struct module -> struct program: operations, places of operands
 //   exec/     exec.h     runs a grid: CTAs over the host's cores, the warps of a CTA in turns, the
 //                        lanes of a warp together; deadlocks; what the counters add up to
+//   capi/     capi.h     libptxsim.so: the same for programs in other languages, without a CUDA runtime
 //   cudart/   runtime.h  the replacement of libcudart.so.13
 //   ops/extra/, decode/extra/, cudart/extra/  what only other people's programs need: textures, sparse matrices,
 //                        launches by the device, the driver's library. The book's programs run without.

@@ -76,19 +76,23 @@ def sources(*folders):
     return [f for folder in folders for f in sorted((CODE / folder).glob("*.c")) if not f.name.startswith("test_")]
 
 
-def compile_all(work, jobs):
-    """Objects of (source, flags), compiled on all cores, the longest first."""
+def compile_all(work, groups):
+    """Objects by group and source, of the (source, flags) of each group: compiled on all cores, the longest first."""
     cc, headers = compiler(), ["-isystem", cuda_headers()]
 
-    def one(number_and_job):
-        number, (source, flags) = number_and_job
+    def one(job):
+        number, group, source, flags = job
         made = work / f"{number}.o"
         run([*cc, *FLAGS, *flags, *headers, "-c", source, "-o", made])
-        return made
+        return group, source, made
 
-    order = sorted(enumerate(jobs), key=lambda job: "isa" not in str(job[1][0]))
+    jobs = [(group, source, flags) for group, wanted in groups.items() for source, flags in wanted]
+    jobs.sort(key=lambda job: "isa" not in job[1].parts)
+    objects = {group: {} for group in groups}
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        return dict(zip((number for number, _ in order), pool.map(one, order)))
+        for group, source, made in pool.map(one, [(n, *job) for n, job in enumerate(jobs)]):
+            objects[group][source] = made
+    return objects
 
 
 def build_native(folder):
@@ -104,16 +108,26 @@ def build_native(folder):
     command = [s for s in sources("ptxsim/tool") if s.name != "bench-sim.c"]
     command += [CODE / "host" / f"{name}.c" for name in ("say", "json", "root", "clock", "process")]
     command += [CODE / "workbench" / "files.c", CODE / "image" / "fatbin.c"]
-    jobs = library + [(source, ["-O1", f"-I{HERE / 'include'}"]) for source in command]
-    objects = compile_all(work, jobs)
-    made = [objects[i] for i in range(len(jobs))]
-    cc, exports = compiler(), CODE / "ptxsim" / "cudart" / "libcudart.map"
-    run([*cc, "-s", "-shared", "-Wl,-soname,libcudart.so.13", f"-Wl,--version-script={exports}", "-Wl,-z,defs",
-         *made[:len(library)], "-lm", "-lpthread", "-ldl", "-o", folder / "libcudart.so.13"])
+    made = compile_all(work, {
+        "runtime": library,
+        "python": [(source, ["-O1"]) for source in sources("ptxsim/capi")],
+        "command": [(source, ["-O1", f"-I{HERE / 'include'}"]) for source in command],
+    })
+    cc = compiler()
+
+    def link(name, exports, objects):
+        run([*cc, "-s", "-shared", f"-Wl,-soname,{name}", f"-Wl,--version-script={CODE / 'ptxsim' / exports}",
+             "-Wl,-z,defs", *objects, "-lm", "-lpthread", "-ldl", "-o", folder / name])
+
+    link("libcudart.so.13", "cudart/libcudart.map", made["runtime"].values())
+    # For Python: without the runtime, which a process may have of its own.
+    link("libptxsim.so", "capi/libptxsim.map", [
+        *(made["runtime"][source] for source in made["runtime"] if "cudart" not in source.parts),
+        *made["python"].values()])
     # The driver's library is the same one: a second copy would be a second device.
     run([*cc, "-s", "-shared", "-Wl,-soname,libcuda.so.1", "-Wl,--no-as-needed", f"-L{folder}",
          "-l:libcudart.so.13", "-Wl,-rpath,$ORIGIN", "-o", folder / "libcuda.so.1"])
-    run([*cc, "-s", *made[len(library):], "-lm", "-lpthread", "-ldl", "-o", folder / "ptxsim"])
+    run([*cc, "-s", *made["command"].values(), "-lm", "-lpthread", "-ldl", "-o", folder / "ptxsim"])
     shutil.rmtree(work)
     (folder / "film").mkdir()
     for part in ("film.css", "film.html", "film.js", "lessons.js"):
