@@ -66,6 +66,15 @@ $(foreach n,$(kernel_numbers),$(eval $(call film,$n,$(call judged,$n))))
 .PHONY: films
 films: $(films) ##1 pages to watch the kernels in: build/films/chapter4.html
 
+# The picture in code/ptxsim/README.md: the page as Chromium shows it.
+.PHONY: film-picture
+film-picture: build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 ##5 the film's picture in code/ptxsim/README.md
+	$(Q)mkdir -p build/picture && cd build/picture && cp ../../code/ptxsim/example.cu . && \
+	    CUDA_HOME=$$(readlink -f ../cuda) ../ptxsim/ptxsim cc example.cu -o example && \
+	    { ../ptxsim/ptxsim run --film film.html ./example 2>run.log || :; } && \
+	    chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1280,760 --virtual-time-budget=4000 \
+	        --screenshot=film.png "file://$$PWD/film.html" 2>chromium.log && cp film.png ../../code/ptxsim/film.png
+
 # The ten loads that "An SM in six pages" counts.
 .PHONY: banks
 banks: build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/tests/code/ptxsim/test/banks ##1 the wavefronts of ten loads: An SM in six pages

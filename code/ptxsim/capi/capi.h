@@ -48,7 +48,7 @@ struct ptxsim_launch {
     uint32_t dynamic_shared_bytes;
     uint32_t
         check; // 0: bounds only; 1: reads of what nothing has written, too; 2: races as well; 3: not those within
-        // the toolkit's headers; 4: atomics order nothing without a fence
+    // the toolkit's headers; 4: atomics order nothing without a fence
     uint32_t schedule, threads; // as PTXSIM_SCHEDULE and PTXSIM_THREADS
     uint64_t budget;            // warp instructions; 0: no end
     const void *params;         // laid out, ptxsim_param_bytes

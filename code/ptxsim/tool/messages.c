@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_PLACE = 1024 };
 
@@ -88,11 +89,15 @@ static void set(json_t *object, const char *key, json_t *value)
         json_object_set_new(object, key, value);
 }
 
+// A file of the checkout is named from its root, wherever the program was started: here as it can be opened.
 static void set_place(json_t *object, const struct place *p)
 {
     if (!p->line)
         return;
-    json_object_set_new(object, "file", json_string(p->file));
+    char *file = text("%s/%s", root, p->file);
+    bool elsewhere = access(p->file, R_OK) != 0 && access(file, R_OK) == 0;
+    json_object_set_new(object, "file", json_string(elsewhere ? file : p->file));
+    free(file);
     json_object_set_new(object, "line", json_integer(p->line));
 }
 
@@ -147,15 +152,18 @@ static size_t head_of(const char *words)
     return block ? (size_t)(block - words) : strlen(words);
 }
 
-// Whether a film's fault is one of a run's: at the same line of the same kernel, with the other access at the same.
-static bool is_same(const json_t *filmed, const json_t *fault)
+// Whether a film's fault is one of a run's: the same words, or (not exact) the same two lines of the same kernel.
+static bool is_same(const json_t *filmed, const json_t *fault, bool exact)
 {
     const char *a = string_or(filmed, "text", ""), *b = string_or(fault, "text", "");
+    if (strcmp(string_or(filmed, "kind", ""), string_or(fault, "kind", "")) != 0)
+        return false;
+    if (exact) // but for how many there are like it
+        return strncmp(a, b, strlen(a)) == 0;
     const char *after = strstr(a, "): ");
     json_t *other = after ? other_party(after) : NULL;
-    bool same = strcmp(string_or(filmed, "kind", ""), string_or(fault, "kind", "")) == 0 &&
-                head_of(a) == head_of(b) && strncmp(a, b, head_of(a)) == 0 &&
-                whole_at(other, "line") == (long)number_or(fault, "other.line", 0);
+    bool same = head_of(a) == head_of(b) && strncmp(a, b, head_of(a)) == 0 &&
+                whole_at(other, "line") == whole_at(fault, "other.line");
     json_decref(other);
     return same;
 }
@@ -166,11 +174,12 @@ void faults_explain(json_t *faults, json_t *recording, const char *program)
     size_t i, k, n;
     json_array_foreach (json_object_get(recording, "kernels"), i, kernel) {
         film_explain(kernel, program);
-        json_array_foreach (json_object_get(kernel, "faults"), k, filmed)
-            json_array_foreach (faults, n, fault)
-                if (!json_object_get(fault, "sentence") && is_same(filmed, fault))
-                    json_object_set_new(fault, "sentence",
-                                        json_string(string_or(filmed, "sentence", "")));
+        for (int exact = 1; exact >= 0; --exact)
+            json_array_foreach (json_object_get(kernel, "faults"), k, filmed)
+                json_array_foreach (faults, n, fault)
+                    if (!json_object_get(fault, "sentence") && is_same(filmed, fault, exact))
+                        json_object_set_new(fault, "sentence",
+                                            json_string(string_or(filmed, "sentence", "")));
     }
 }
 

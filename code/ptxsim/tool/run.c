@@ -108,6 +108,16 @@ static void print_help(void)
         "Exit status: the program's, 128 + a signal, or what --error-exitcode says; 2: bad usage.");
 }
 
+// Text of a cell of a table in Markdown.
+static char *cell(const char *words)
+{
+    char *escaped = need(calloc(2 * strlen(words) + 1, 1)), *to = escaped;
+    for (; *words; *to++ = *words++)
+        if (*words == '|')
+            *to++ = '\\';
+    return escaped;
+}
+
 // The page code/ptxsim/OPTIONS.md.
 static void print_page(void)
 {
@@ -117,13 +127,13 @@ static void print_page(void)
          "| option | what it does |\n|---|---|");
     for (int i = 0; i < OWN; ++i)
         printf("| `--%s%s%s` | %s |\n", own_options[i].option, own_options[i].argument ? " " : "",
-               own_options[i].argument ? own_options[i].argument : "", own_options[i].what);
+               own_options[i].argument ? cell(own_options[i].argument) : "", own_options[i].what);
     puts("\nSettings of the simulator are options, and variables of the environment for programs "
          "that are "
          "started otherwise:\n\n| option | variable | what it does |\n|---|---|---|");
     for (int i = 0; i < SETTINGS; ++i)
         if (settings[i].option)
-            printf("| `--%s %s` | `%s` | %s |\n", settings[i].option, settings[i].argument,
+            printf("| `--%s %s` | `%s` | %s |\n", settings[i].option, cell(settings[i].argument),
                    settings[i].variable, settings[i].what);
     puts("\nFor programs that start others:\n\n| variable | what it does |\n|---|---|");
     for (int i = 0; i < SETTINGS; ++i)

@@ -39,9 +39,9 @@ typedef struct json_error_t {
     char text[160];
 } json_error_t;
 
-#define JSON_INDENT(n) ((n) & 0x1f)
+#define JSON_INDENT(n) ((n)&0x1f)
 #define JSON_COMPACT 0x20
-#define JSON_REAL_PRECISION(n) (((n) & 0x1f) << 11)
+#define JSON_REAL_PRECISION(n) (((n)&0x1f) << 11)
 
 // ---- Values -------------------------------------------------------------------------------------
 
@@ -103,7 +103,12 @@ static inline json_t *json_real(double number)
 // Bytes of the character of UTF-8 that begins there; 0: it is none.
 static inline size_t json_character_(const unsigned char *at, size_t left)
 {
-    size_t length = *at < 0x80 ? 1 : *at < 0xc2 ? 0 : *at < 0xe0 ? 2 : *at < 0xf0 ? 3 : *at < 0xf5 ? 4 : 0;
+    size_t length = *at < 0x80   ? 1
+                    : *at < 0xc2 ? 0
+                    : *at < 0xe0 ? 2
+                    : *at < 0xf0 ? 3
+                    : *at < 0xf5 ? 4
+                                 : 0;
     if (length > left)
         return 0;
     for (size_t i = 1; i < length; ++i)
@@ -170,7 +175,9 @@ static inline json_int_t json_integer_value(const json_t *value)
 
 static inline double json_number_value(const json_t *value)
 {
-    return json_is_integer(value) ? (double)value->integer : json_is_(value, JSON_REAL) ? value->real : 0;
+    return json_is_integer(value)       ? (double)value->integer
+           : json_is_(value, JSON_REAL) ? value->real
+                                        : 0;
 }
 
 static inline const char *json_string_value(const json_t *value)
@@ -222,12 +229,14 @@ static inline int json_array_remove(json_t *array, size_t index)
         return -1;
     json_decref(array->items[index]);
     --array->count;
-    memmove(array->items + index, array->items + index + 1, (array->count - index) * sizeof *array->items);
+    memmove(array->items + index, array->items + index + 1,
+            (array->count - index) * sizeof *array->items);
     return 0;
 }
 
 #define json_array_foreach(array, index, value)                                                    \
-    for (index = 0; index < json_array_size(array) && (value = json_array_get(array, index)); ++index)
+    for (index = 0; index < json_array_size(array) && (value = json_array_get(array, index));      \
+         ++index)
 
 static inline json_t **json_member_(const json_t *object, const char *key)
 {
