@@ -1,6 +1,5 @@
 // tool.h: what the files of the command ptxsim share.
 //
-//   jansson/     what they use of the library jansson, for a wheel, which has none (python/build_ptxsim.py)
 //   tiles.c      names in shared memory, from a kernel's source
 //   film.c       pages that play a CTA
 //   program.c    what can be run: executables, and the libraries that they ask for
