@@ -48,14 +48,14 @@ struct ptxsim_launch {
     uint32_t dynamic_shared_bytes;
     uint32_t
         check; // 0: bounds only; 1: reads of what nothing has written, too; 2: races as well; 3: not those within
-        // the toolkit's headers; 4: atomics order nothing without a fence
+    // the toolkit's headers; 4: atomics order nothing without a fence
     uint32_t schedule, threads; // as PTXSIM_SCHEDULE and PTXSIM_THREADS
     uint64_t budget;            // warp instructions; 0: no end
     const void *params;         // laid out, ptxsim_param_bytes
     // Called for each fault, in order, when the launch is over: its kind (fault_kind_name) and its line.
     void (*report)(const char *kind, const char *text);
-    // Called a few times a second by the thread that launches, may be NULL; true: the launch is stopped.
-    bool (*stop)(void);
+    // Looked at while the grid runs, may be NULL; not 0: the launch is stopped, which is its fault.
+    const volatile uint8_t *stop;
 };
 // Runs a grid to its end: how many faults were reported. `counts` gets as many numbers as ptxsim_counter has names.
 size_t ptxsim_launch(const struct kernel *kernel, const struct ptxsim_launch *launch,
