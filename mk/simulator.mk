@@ -32,18 +32,23 @@ build/ptxsim/libptxsim.so: $(call objects,$(capi)) code/ptxsim/capi/libptxsim.ma
 	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,$(@F) -Wl,--version-script=code/ptxsim/capi/libptxsim.map \
 	    -Wl,-z,defs $(filter %.o,$^) -lm -lpthread -ldl -o $@
 
-build/profile: build/obj/code/ptxsim/tool/film.o build/obj/code/ptxsim/tool/tiles.o
-build/profile build/bench-sim: build/%: build/obj/code/ptxsim/tool/%.o build/libhost.a build/libworkbench.a
+# The command.
+command := $(filter-out code/ptxsim/tool/bench-sim.c,$(wildcard code/ptxsim/tool/*.c))
+build/ptxsim/ptxsim: $(call objects,$(command)) build/libhost.a build/libworkbench.a
 	$(say) LD $@
-	$(Q)$(CC) $(filter %.o,$^) $(filter %.a,$^) $(LIBS) -o $@
+	$(Q)mkdir -p $(@D) && $(CC) $^ $(LIBS) -o $@
+
+build/bench-sim: build/obj/code/ptxsim/tool/bench-sim.o build/libhost.a build/libworkbench.a
+	$(say) LD $@
+	$(Q)$(CC) $^ $(LIBS) -o $@
 
 # ---- Profile and films ---------------------------------------------------------------------------
 
 #profileN: ##1 chapter N's lines with what the simulator counts there
 define profile
 .PHONY: profile$(1)
-profile$(1): build/profile build/ptxsim/libcudart.so.13 build/$(2)
-	$(Q)build/profile build/$(2) --shapes $(call profile_shape,$(1)) --seeds 0 --no-timing --quiet 2>build/profile.log || \
+profile$(1): build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/$(2)
+	$(Q)build/ptxsim/ptxsim profile build/$(2) --shapes $(call profile_shape,$(1)) --seeds 0 --no-timing --quiet 2>build/profile.log || \
 	    { cat build/profile.log >&2; exit 1; }
 endef
 $(call refuse,profile,$(kernel_numbers),kernel to profile in chapter,chapters)
@@ -52,16 +57,25 @@ $(foreach n,$(kernel_numbers),$(eval $(call profile,$n,$(call judged,$n))))
 # A page of one CTA of each chapter's kernel, step by step: build/films/chapter4.html.
 films := $(foreach n,$(kernel_numbers),build/films/chapter$n.html)
 define film
-build/films/chapter$(1).html: build/profile build/ptxsim/libcudart.so.13 build/$(2) $(wildcard code/film/*)
+build/films/chapter$(1).html: build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/$(2) $(wildcard code/film/*)
 	$(say) FILM $$@
-	$(Q)mkdir -p $$(@D) && { build/profile --film $$@ build/$(2) --shapes $(call film_shape,$(1)) --seeds 0 --no-timing --quiet 2>build/film.log || \
+	$(Q)mkdir -p $$(@D) && { build/ptxsim/ptxsim profile --film $$@ build/$(2) --shapes $(call film_shape,$(1)) --seeds 0 --no-timing --quiet 2>build/film.log || \
 	    { cat build/film.log >&2; exit 1; }; }
 endef
 $(foreach n,$(kernel_numbers),$(eval $(call film,$n,$(call judged,$n))))
 .PHONY: films
 films: $(films) ##1 pages to watch the kernels in: build/films/chapter4.html
 
+# The picture in code/ptxsim/README.md: the page as Chromium shows it.
+.PHONY: film-picture
+film-picture: build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 ##5 the film's picture in code/ptxsim/README.md
+	$(Q)mkdir -p build/picture && cd build/picture && cp ../../code/ptxsim/example.cu . && \
+	    CUDA_HOME=$$(readlink -f ../cuda) ../ptxsim/ptxsim cc example.cu -o example && \
+	    { ../ptxsim/ptxsim run --film film.html ./example 2>run.log || :; } && \
+	    chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1280,760 --virtual-time-budget=4000 \
+	        --screenshot=film.png "file://$$PWD/film.html" 2>chromium.log && cp film.png ../../code/ptxsim/film.png
+
 # The ten loads that "An SM in six pages" counts.
 .PHONY: banks
-banks: build/profile build/ptxsim/libcudart.so.13 build/tests/code/ptxsim/test/banks ##1 the wavefronts of ten loads: An SM in six pages
-	$(Q)build/profile --lines 12 build/tests/code/ptxsim/test/banks
+banks: build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/tests/code/ptxsim/test/banks ##1 the wavefronts of ten loads: An SM in six pages
+	$(Q)build/ptxsim/ptxsim profile --lines 12 build/tests/code/ptxsim/test/banks
