@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "image/gpus.h"
 #include "ptxsim/base/base.h"
@@ -144,8 +143,6 @@ const char *ptxsim_tensor_map(void *map, unsigned kind, unsigned rank, uint64_t 
 
 // Of the launch at hand, which has the lock.
 static const struct ptxsim_launch *now;
-static pthread_t launcher;
-static struct timespec asked; // the stop function, last
 static struct report {
     enum fault_kind kind;
     char *text;
@@ -158,20 +155,10 @@ static void take_report(enum fault_kind kind, const char *text)
     reports[report_count++] = (struct report){kind, checked_alloc(strdup(text))};
 }
 
-static bool stop_now(uint64_t ended, uint64_t ctas)
+static bool is_stopped(uint64_t ended, uint64_t ctas)
 {
-    static _Atomic bool stopped;
-    struct timespec t;
     (void)ended, (void)ctas;
-    if (!pthread_equal(pthread_self(), launcher))
-        return stopped;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    double since = (double)(t.tv_sec - asked.tv_sec) + 1e-9 * (double)(t.tv_nsec - asked.tv_nsec);
-    if (!asked.tv_sec || since > 0.2) {
-        asked = t;
-        stopped = now->stop();
-    }
-    return stopped;
+    return *now->stop;
 }
 
 static void count(const struct counts *counts, uint64_t *into)
@@ -213,7 +200,7 @@ size_t ptxsim_launch(const struct kernel *kernel, const struct ptxsim_launch *or
         .mine = order->check == 3,
         .strict = order->check == 4,
         .note = take_report,
-        .tick = order->stop ? stop_now : NULL,
+        .tick = order->stop ? is_stopped : NULL,
     };
     struct counts counts = {0};
     struct line_counts *lines = NULL;
@@ -224,8 +211,6 @@ size_t ptxsim_launch(const struct kernel *kernel, const struct ptxsim_launch *or
     memcpy(launch.block, order->block, sizeof launch.block);
     memcpy(launch.cluster, order->cluster, sizeof launch.cluster);
     now = order;
-    launcher = pthread_self();
-    asked = (struct timespec){0};
     memory_touched_clear();
     bool passed = launch_run(&launch, &counts, &lines, &line_count, &fault);
     free(lines);

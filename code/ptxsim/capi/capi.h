@@ -54,8 +54,8 @@ struct ptxsim_launch {
     const void *params;         // laid out, ptxsim_param_bytes
     // Called for each fault, in order, when the launch is over: its kind (fault_kind_name) and its line.
     void (*report)(const char *kind, const char *text);
-    // Called a few times a second by the thread that launches, may be NULL; true: the launch is stopped.
-    bool (*stop)(void);
+    // Looked at while the grid runs, may be NULL; not 0: the launch is stopped, which is its fault.
+    const volatile uint8_t *stop;
 };
 // Runs a grid to its end: how many faults were reported. `counts` gets as many numbers as ptxsim_counter has names.
 size_t ptxsim_launch(const struct kernel *kernel, const struct ptxsim_launch *launch,

@@ -5,7 +5,7 @@ import os
 import pathlib
 import re
 import struct
-import time
+import threading
 import warnings
 from array import array as array_of_python
 from dataclasses import dataclass
@@ -22,12 +22,15 @@ class PTXError(ValueError):
 
 @dataclass(frozen=True)
 class Report:
-    """One fault. `file` and `line` are the source's, None where the PTX has no line numbers; `callers` are the lines that
-    inlined it, innermost first; `block` and `thread` are (x, y, z), None where no thread did it."""
+    """One fault. `kind` is "race", "out of bounds", "misaligned", "uninitialised", "deadlock", "endless", "divergent barrier",
+    "trap", "assert", "unsupported", "interrupted" or "internal". `file` and `line` are the source's, None where the PTX has
+    no line numbers; of what stands in Triton's own language, those that call it, and `inside` is "FILE:LINE" there. `callers`
+    are the lines that inlined it, innermost first; `block` and `thread` are (x, y, z), None where no thread did it."""
     kind: str
     kernel: str
     file: "str | None"
     line: "int | None"
+    inside: "str | None"
     callers: "tuple[str, ...]"
     block: "tuple[int, int, int] | None"
     thread: "tuple[int, int, int] | None"
@@ -35,7 +38,7 @@ class Report:
 
     def __str__(self):
         where = f"{self.file}:{self.line}: " if self.file else ""
-        who = ", ".join([self.kernel, *(f"called at {c}" for c in self.callers)])
+        who = ", ".join([self.kernel, *([f"in {self.inside}"] if self.inside else []), *(f"called at {c}" for c in self.callers)])
         if self.thread:
             who += ", block ({},{},{}), thread ({},{},{})".format(*self.block, *self.thread)
         return f"{where}error: [{self.kind}] {who}: {self.text}"
@@ -64,23 +67,24 @@ _REPORT = re.compile(r"(?P<kernel>.*?)(?:, (?:(?P<file>[^,]*?):(?P<line>\d+)(?: 
 def _report(kernel, kind, text):
     m = _REPORT.fullmatch(text)
     if not m:
-        return Report(kind, kernel, None, None, (), None, None, text)
+        return Report(kind, kernel, None, None, None, (), None, None, text)
     block, thread = (tuple(map(int, m[which].split(","))) for which in ("block", "thread"))
-    return Report(kind, m["kernel"], m["file"], int(m["line"]) if m["line"] else None,
-                  tuple(m["callers"].split(", ")) if m["callers"] else (), block, thread, m["text"])
+    places = [f"{m['file']}:{m['line']}", *(m["callers"].split(", ") if m["callers"] else [])] if m["file"] else []
+    own = next((i for i, place in enumerate(places) if "/triton/language/" not in place), 0)
+    file, _, line = places[own].rpartition(":") if places else (None, None, 0)
+    return Report(kind, m["kernel"], file, int(line) or None, places[0] if own else None, tuple(places[own + 1:]), block, thread, m["text"])
 
 
 # ---- The library --------------------------------------------------------------------------------
 
 _ON_REPORT = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p)
-_ON_STOP = ctypes.CFUNCTYPE(ctypes.c_bool)
 
 
 class _Order(ctypes.Structure):  # struct ptxsim_launch
     _fields_ = [("grid", ctypes.c_uint * 3), ("block", ctypes.c_uint * 3), ("cluster", ctypes.c_uint * 3),
                 ("dynamic_shared_bytes", ctypes.c_uint32), ("check", ctypes.c_uint32), ("schedule", ctypes.c_uint32),
                 ("threads", ctypes.c_uint32), ("budget", ctypes.c_uint64), ("params", ctypes.c_char_p),
-                ("report", _ON_REPORT), ("stop", _ON_STOP)]
+                ("report", _ON_REPORT), ("stop", ctypes.POINTER(ctypes.c_uint8))]
 
 
 @functools.lru_cache(maxsize=None)
@@ -88,7 +92,7 @@ def library():
     """libptxsim.so, with the types of capi.h."""
     path = folder() / "libptxsim.so"
     if not path.exists():
-        raise FileNotFoundError(f"{path}: the simulator is not built: make {path.name} in build/ptxsim, or pip install the package")
+        raise FileNotFoundError(f"{path}: the simulator is not built: make build/ptxsim/libptxsim.so, or pip install the package")
     lib = ctypes.CDLL(str(path))
     pointer, size, text = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_char_p
     for name, result, arguments in (
@@ -300,6 +304,34 @@ def _three(what, value):
     return sides
 
 
+def _interruptibly(work, stop):
+    """What `work` returns or raises; it ends soon after `stop` is set. Signals have their handlers in the main thread alone,
+    which a long call of C keeps from them: so that Ctrl-C ends the work, another thread does it then."""
+    if threading.current_thread() is not threading.main_thread():
+        return work()
+    done = []
+
+    def run():
+        try:
+            done.append((work(), None))
+        except BaseException as e:
+            done.append((None, e))
+
+    thread = threading.Thread(target=run)
+    try:
+        thread.start()
+        thread.join()
+    except BaseException:
+        stop.value = 1
+        if thread.is_alive():
+            thread.join()
+        raise
+    result, error = done[0]
+    if error:
+        raise error
+    return result
+
+
 class Kernel:
     """An entry of a module. `kernel[grid, block](*arguments)` and `kernel[grid, block, shared](*arguments)` run it to its
     end: grid and block are integers or up to three of them, x first, shared is bytes of dynamic shared memory.
@@ -326,7 +358,7 @@ class Kernel:
 
     def launch(self, grid, block, shared=0, arguments=(), cluster=None):
         """The launch that `kernel[grid, block, shared](*arguments)` makes; cluster: CTAs of a cluster, where the kernel does not say."""
-        lib, most = library(), self.max_threads
+        most = self.max_threads
         grid, block = _three(f"{self.name}: grid", grid), _three(f"{self.name}: block", block)
         if block[0] * block[1] * block[2] > most:
             raise ValueError(f"{self.name}: block {block} has {block[0] * block[1] * block[2]} threads: at most {most}")
@@ -335,36 +367,31 @@ class Kernel:
         if len(arguments) != len(self.params):
             raise TypeError(f"{self.name} takes {len(self.params)} arguments "
                             f"({', '.join(f'{p.type} {p.name}' for p in self.params)}), not {len(arguments)}")
-        cluster = self._cluster(cluster, grid)
-        caught, told = [], []
-        with Memory(arguments) as memory:
-            params = bytearray(lib.ptxsim_param_bytes(self._handle))
-            for i, (param, argument) in enumerate(zip(self.params, arguments)):
-                params[param.offset:param.offset + param.bytes] = pack(f"{self.name}: argument {i}", param, argument, memory)
-
-            def stop():  # the handlers of signals run here
-                try:
-                    time.sleep(0)
-                except BaseException as e:
-                    caught.append(e)
-                return bool(caught)
-
-            order = _Order(grid, block, cluster, shared, CHECKS.index(self.module.check), self.module.schedule,
-                           self.module.threads, self.module.budget, bytes(params),
-                           _ON_REPORT(lambda kind, text: told.append((kind.decode(), text.decode(errors="replace")))), _ON_STOP(stop))
-            counts = (ctypes.c_uint64 * len(_counters()))()
-            lib.ptxsim_launch(self._handle, ctypes.byref(order), counts)
-            if caught:
-                raise caught[0]
-            read_only = memory.take_back()
-        reports = [_report(self.name, *one) for one in told]
+        order = _Order(grid, block, self._cluster(cluster, grid), shared, CHECKS.index(self.module.check), self.module.schedule,
+                       self.module.threads, self.module.budget)
+        stop = ctypes.c_uint8(0)
+        order.stop = ctypes.pointer(stop)
+        reports, counts, read_only = _interruptibly(lambda: self._run(order, arguments), stop)
         if reports and self.module.faults == "raise":
             raise Fault(reports)
         if reports:
             warnings.warn(FaultWarning(reports), stacklevel=3)
         if read_only is not None:
             raise ValueError(f"{self.name} has written {_described(read_only)} that numpy says is read-only: give a copy")
-        return Launch(dict(zip(_counters(), counts)), reports)
+        return Launch(counts, reports)
+
+    def _run(self, order, arguments):
+        """Reports, counts, and an array that should not have been written, or None."""
+        lib, told, counts = library(), [], (ctypes.c_uint64 * len(_counters()))()
+        with Memory(arguments) as memory:
+            params = bytearray(lib.ptxsim_param_bytes(self._handle))
+            for i, (param, argument) in enumerate(zip(self.params, arguments)):
+                params[param.offset:param.offset + param.bytes] = pack(f"{self.name}: argument {i}", param, argument, memory)
+            order.params = bytes(params)
+            order.report = _ON_REPORT(lambda kind, text: told.append((kind.decode(), text.decode(errors="replace"))))
+            lib.ptxsim_launch(self._handle, ctypes.byref(order), counts)
+            read_only = memory.take_back()
+        return [_report(self.name, *one) for one in told], dict(zip(_counters(), counts)), read_only
 
     def _cluster(self, cluster, grid):
         own = (ctypes.c_uint * 3)()

@@ -34,10 +34,10 @@ class _Tensor:
     """An array as Triton's compiler looks at an argument: its type, and how its address is aligned."""
 
     def __init__(self, array, dtype=None):
-        self.array = array
-        self.dtype = _DType(dtype or array.dtype.name)
-        self.address = 0  # from where its memory begins, which is aligned
         plain = array_of(array)
+        self.array = array
+        self.dtype = _DType(dtype or plain.dtype.name)
+        self.address = 0  # from where its memory begins, which is aligned
         self.shape, self.itemsize = plain.shape, plain.itemsize
         self._strides = plain.strides
 
