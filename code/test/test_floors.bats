@@ -27,10 +27,10 @@ plant() {
     [ "$status" -eq 0 ]
     [ "${lines[0]}" = "in order, lowest first; each folder uses only those before it:" ]
     [[ ${lines[1]} == "  code/image "* ]]
-    [ "$(grep -oE '^  code/ptxsim[a-z/]*' <<<"$output" | xargs)" = "code/ptxsim code/ptxsim/base \
+    [ "$(grep -oE '^  code/ptxsim[a-z0-9/]*' <<<"$output" | xargs)" = "code/ptxsim code/ptxsim/base \
 code/ptxsim/parse code/ptxsim/machine code/ptxsim/races code/ptxsim/ops code/ptxsim/decode code/ptxsim/exec \
 code/ptxsim/capi code/ptxsim/cudart code/ptxsim/ops/extra code/ptxsim/decode/extra code/ptxsim/cudart/extra \
-code/ptxsim/cudart code/ptxsim/tool" ]
+code/ptxsim/cudart12 code/ptxsim/tool" ]
 }
 
 @test "upward uses are named with both files: of exec/ below it, of a report of races in machine/, of an operation in races/" {
