@@ -13,7 +13,9 @@
 //   decode/   decode.h   struct module -> struct program: operations, places of operands
 //   exec/     exec.h     runs a grid: CTAs over the host's cores, the warps of a CTA in turns, the
 //                        lanes of a warp together; deadlocks; what the counters add up to
+//   capi/     capi.h     libptxsim.so: the same for programs in other languages, without a CUDA runtime
 //   cudart/   runtime.h  the replacement of libcudart.so.13
+//   cudart12/            libcudart.so.12: hands calls on to it
 //   ops/extra/, decode/extra/, cudart/extra/  what only other people's programs need: textures, sparse matrices,
 //                        launches by the device, the driver's library. The book's programs run without.
 //
@@ -135,6 +137,8 @@ enum fault_kind {
     FAULT_ASSERT,
     FAULT_INTERNAL
 };
+
+const char *fault_kind_name(enum fault_kind kind); // "race", "out of bounds"
 
 struct fault {
     enum fault_kind kind;

@@ -167,7 +167,6 @@ programs() {
 
 @test "a folder with a capital, a space and an umlaut: its tests tangle, a lab says and films a student's own names" {
     copy "Größe 1 & O'Brien"
-    cp -a build/profile "$TREE/build"
     cd "$TREE"
     (unset "${!BATS_@}" && bats -f 'check names every file' code/literate/test_tangle.bats)
 
@@ -182,7 +181,7 @@ programs() {
     [[ "$output" == *" attention, $name:"*" (called at $name:$second), block (0,0,0), "* ]]
     [[ "$output" == *" between line $name:$first (there $name:"*") and line $name:$second (there $name:"* ]]
     [ "$(python3 code/ptxsim/test/read_film.py faults 'Film ü.html' | grep -cF "between line $name:$first (there ")" -ge 1 ]
-    run -0 build/profile --json lines.json "build/student/${name%.cu}" --shapes 1x2x64 --seeds 0 --no-timing --quiet
+    run -0 build/ptxsim/ptxsim profile --json lines.json "build/student/${name%.cu}" --shapes 1x2x64 --seeds 0 --no-timing --quiet
     echo "$output"
     grep -qF " $name:$(line_of 'dot[r] += ') dot[r] += " <<<"$output"
     python3 -c 'import json, sys; lines = json.load(open("lines.json"))["kernels"][0]["lines"]

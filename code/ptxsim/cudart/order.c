@@ -331,7 +331,7 @@ static bool is_new(const char *one, const char *other)
 
 static void tell(const char *text)
 {
-    complain("%s", text);
+    complain_of("order", "%s", text);
     report_fault(complained());
 }
 

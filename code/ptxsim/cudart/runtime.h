@@ -28,17 +28,10 @@
 // may choose. A fault of a kernel is therefore reported by the launch itself, as with
 // CUDA_LAUNCH_BLOCKING=1, and by every call after it.
 //
-// The environment: PTXSIM_CHECK=off checks bounds only, memory also reads of what nothing has
-// written; by default races are checked, too (races/), which takes at most about as long again as
-// the rest; mine tells of no race that lies within headers of the toolkit, and strict has atomic operations
-// order nothing without a fence, and no copy from ordinary memory done when it returns (order.c). PTXSIM_UNWRITTEN=libraries lets
-// CUB, Thrust and CUTLASS load what nothing has written. PTXSIM_SCHEDULE=N is another
-// order of the warps' turns, PTXSIM_THREADS=N the host's threads, PTXSIM_REPORT=FILE the report.
-// PTXSIM_BUDGET=N stops a launch after N warp instructions, and says which loop it was in;
-// PTXSIM_PATIENCE=N tells a terminal how far it is after N seconds of the program, not after 5.
-// PTXSIM_TRACE=FILE and PTXSIM_FILM=FILE record one CTA (machine/trace.c, machine/film.h).
-// PTXSIM_LAUNCHES=FD runs no kernel and copies nothing: what is asked for is written down as lines on
-// that file descriptor (written.c), for the grader (labs/judge/).
+// What the environment can set stands in ptxsim/settings.def: PTXSIM_CHECK and the others. The checks of races take at
+// most about as long again as the rest; under strict an atomic operation orders nothing without a fence, and a copy
+// from ordinary memory is not done when it returns (order.c). PTXSIM_LAUNCHES is for the grader (written.c,
+// labs/judge/), PTXSIM_FAULTS for the command (tool/run.c).
 //
 // A race does not stop the kernel: it is told at the kernel's end, each pair of lines once, and the
 // launch fails. Every later call fails as well, but what it asks for is done and checked. A race between streams
@@ -98,7 +91,10 @@ void *driver_function(const char *name);
 
 // One line on stderr, with "ptxsim: " before it.
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-const char *complained(void); // the last such line
+// The same of a fault: ptxsim run takes these, counts them, and tells them in its own way (PTXSIM_FAULTS). Kinds are
+// those of fault_kind_name, and "copy", "free", "order".
+void complain_of(const char *kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *complained(void); // the last of all these lines
 
 // Makes `other` the same function as `name`: programs compiled with --default-stream per-thread
 // call it by that name.

@@ -53,14 +53,16 @@ static bool libraries_may(void)
     return text && *text;
 }
 
-static char *notes[63]; // further faults of the launch at hand
+static struct fault_note { // further faults of the launch at hand
+    enum fault_kind kind;
+    char *text;
+} notes[63];
 static int note_count;
 
 static void take_note(enum fault_kind kind, const char *text)
 {
-    (void)kind;
-    if (note_count < (int)(sizeof notes / sizeof *notes) && (notes[note_count] = strdup(text)))
-        note_count++;
+    if (note_count < (int)(sizeof notes / sizeof *notes) && (notes[note_count].text = strdup(text)))
+        notes[note_count++].kind = kind;
 }
 
 static cudaError_t fault_error(const struct fault *fault)
@@ -103,14 +105,14 @@ static uint64_t grid_memory(void)
 // Explains why a launch failed, with what else went wrong in it.
 static void explain(const struct fault *fault)
 {
-    complain("%s", fault->text);
+    complain_of(fault_kind_name(fault->kind), "%s", fault->text);
     if (fault->kind == FAULT_ENDLESS)
         report_endless();
     report_fault(fault->text);
     for (int i = 0; i < note_count; ++i) {
-        complain("%s", notes[i]);
-        report_fault(notes[i]);
-        free(notes[i]);
+        complain_of(fault_kind_name(notes[i].kind), "%s", notes[i].text);
+        report_fault(notes[i].text);
+        free(notes[i].text);
     }
     note_count = 0;
 }
@@ -228,9 +230,9 @@ static bool side_is_there(const struct task *task, const char *first, bool reads
     bool freed = nearest && !nearest->live && at - nearest->base < nearest->size;
     if (!freed && (!graphs_under_way || (memory_of_host(at) && memory_of_host(last))))
         return true;
-    complain("a copy %s %llu bytes at 0x%llx, %s", reads ? "reads" : "writes",
-             (unsigned long long)task->copy.width, (unsigned long long)at,
-             freed ? "in an allocation that has been freed" : "where no memory is");
+    complain_of("copy", "a copy %s %llu bytes at 0x%llx, %s", reads ? "reads" : "writes",
+                (unsigned long long)task->copy.width, (unsigned long long)at,
+                freed ? "in an allocation that has been freed" : "where no memory is");
     report_fault(complained());
     return false;
 }
