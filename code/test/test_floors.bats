@@ -60,14 +60,15 @@ which is above it" ]
     [ "$output" = "code/ptxsim/cudart/registry.c (code/ptxsim/cudart) uses binary_module of \
 code/ptxsim/cudart/kernels.c, which the header of their folder lists below it" ]
     [ "$(grep -rl 'uses only those above it in this list' --include='*.h' code labs plots | sort | xargs)" = "code/host/host.h \
-code/ptxsim/cudart/extra/extra.h code/ptxsim/cudart/runtime.h code/ptxsim/exec/exec.h code/ptxsim/tool/tool.h \
-labs/driver/lab.h labs/sheet/sheet.h plots/series.h" ]
+code/ptxsim/base/base.h code/ptxsim/cudart/extra/extra.h code/ptxsim/cudart/runtime.h code/ptxsim/decode/internal.h \
+code/ptxsim/exec/exec.h code/ptxsim/races/races.h code/ptxsim/tool/tool.h labs/driver/lab.h labs/sheet/sheet.h \
+plots/series.h" ]
 }
 
 @test "a file that the list of its folder leaves out is named" {
     scratch
     plant code/ptxsim/exec/more.c 'int planted(void); int planted(void) { return 1; }'
-    plant code/ptxsim/decode/more.c 'int planted_where_nothing_is_listed;'
+    plant code/ptxsim/ops/more.c 'int planted_where_nothing_is_listed;'
     run code/tools/check-floors "$TREE"
     echo "$output"
     [ "$status" -eq 1 ]

@@ -213,12 +213,6 @@ void decode_mma(struct decoder *d)
 
 // ---- wgmma --------------------------------------------------------------------------------------
 
-bool is_wgmma(const struct spelling *s)
-{
-    enum family family = s->opcode->family;
-    return family == FAMILY_WGMMA || family == FAMILY_WGMMA_GROUP || family == FAMILY_WGMMA_FENCE;
-}
-
 void decode_wgmma_fence(struct decoder *d)
 {
     needs_arch(d, 90);

@@ -69,6 +69,9 @@ static inline struct clock *world_clock(const struct world *world, uint64_t cta)
     return NULL;
 }
 
+// Works out anew what all lanes of a warp have in common, after any of them has learnt something.
+void race_summarise(struct warp *w);
+
 // ---- Threads (threads.c) ------------------------------------------------------------------------
 
 // Lanes acquire what they have met (struct met) and not yet acquired. Before anybody asks what they know.
@@ -79,8 +82,6 @@ static inline void race_settle(struct warp *w)
         race_settle_lanes(w, w->clock->deferred);
 }
 
-// Works out anew what all lanes of a warp have in common, after any of them has learnt something.
-void race_summarise(struct warp *w);
 // The CTA's time moves on; lanes that have released what they did go on at a new time.
 uint32_t race_tick(struct cta *cta);
 void race_step(struct warp *w, uint32_t lanes, uint32_t time);
@@ -90,11 +91,27 @@ void race_release_lanes(struct warp *w, uint32_t lanes, struct clock **clock);
 // A clock goes to what lanes know. race_summarise is called by whoever calls this.
 void race_acquire_lane(struct warp_clock *c, int lane, struct clock *clock);
 void race_acquire_lanes(struct warp_clock *c, uint32_t lanes, struct clock *clock);
+// A lane learns what a world knows; mine_only: of its own CTA only, for what was released to a CTA is not
+// for others. What a lane knows of its own CTA is in its clock and never in its world: so no clock
+// in a world has a world in turn, and worlds do not grow for ever.
+void race_acquire_world(struct warp *w, int lane, struct world *world, bool mine_only);
+// A lane knows more. What the warp's lanes have in common is left as it is: that is less than they know, and to work it
+// out costs more than a lane alone gains by it (race_observed).
+void race_has_learnt(struct warp_clock *c, int lane);
 
 // The place in a clock of what a warp's products (wgmma) have read.
 static inline uint32_t products_of(const struct races *s, int warp)
 {
     return (uint32_t)(s->warps * WARP + warp);
+}
+
+// The CTA of that number in a warp's cluster.
+static inline struct cta *cta_of(const struct warp *w, uint32_t number)
+{
+    for (int rank = 0; rank < cluster_size(w->cta); ++rank)
+        if ((uint32_t)cta_at(w->cta, rank)->number == number)
+            return cta_at(w->cta, rank);
+    return w->cta;
 }
 
 // ---- Parties ------------------------------------------------------------------------------------
@@ -127,7 +144,6 @@ struct foreign {
     struct party *of[FOREIGN_PARTIES]; // of each cell: a write, and reads by two threads
     struct crowd *crowd;               // all other readers
 };
-void race_foreign_free(struct races *s);
 // A write by lanes to their own CTA's memory: whether it was reported for a read by another CTA. Those reads
 // are then of the past; once they all are, the lines of those cells say that nobody has read them.
 bool race_foreign_read(struct warp *w, const struct op *op, uint32_t lanes, uint32_t cell,
@@ -235,7 +251,5 @@ void report_proxy(struct warp *w, const struct op *op, int lane, const struct ct
                   bool wrote);
 void report_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
                          const struct party *p);
-// The CTA of that number in a warp's cluster.
-struct cta *cta_of(const struct warp *w, uint32_t number);
 
 #endif
