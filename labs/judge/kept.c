@@ -33,12 +33,6 @@ const char *kept_folder(void)
     return folder;
 }
 
-void hash_bytes(SHA2_CTX *hash, const void *bytes, size_t size)
-{
-    SHA256Update(hash, (const uint8_t *)&size, sizeof size);
-    SHA256Update(hash, bytes, size);
-}
-
 static void hash_file(SHA2_CTX *hash, const char *path)
 {
     size_t size = 0;
@@ -72,6 +66,27 @@ static void hash_tool(SHA2_CTX *hash, const char *path)
     const intmax_t marks[] = {about.st_size, about.st_mtim.tv_sec, about.st_mtim.tv_nsec};
     hash_bytes(hash, place, strlen(place));
     hash_bytes(hash, marks, sizeof marks);
+}
+
+const char *grader_hash(void) // taken once
+{
+    static char hex[SHA256_DIGEST_STRING_LENGTH];
+    SHA2_CTX s;
+
+    if (*hex)
+        return hex;
+    SHA256Init(&s);
+    const char *programs[] = {"/proc/self/exe", text("%s/build/runner", root),
+                              text("%s/build/clock.so", root)};
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; ++i) {
+        size_t bytes;
+        char *program = read_file(programs[i], &bytes);
+        if (!program)
+            fail(EXIT_MACHINE, "there is no %s: type make grade", programs[i]);
+        SHA256Update(&s, (const uint8_t *)program, bytes);
+        free(program);
+    }
+    return SHA256End(&s, hex);
 }
 
 char *plain_path(const struct source *source)

@@ -1,21 +1,13 @@
 // main.c: the grader. labs/grade --lab N FILE|FOLDER
 #include "judge.h"
 
-#include <crypt.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-struct options options;
-
-enum { SECRET_LEAST = 16 }; // bytes
 
 static const char help[] =
     "Usage: labs/grade --lab N FILE|FOLDER\n"
@@ -62,182 +54,7 @@ static const char help[] =
     "\n"
     "Exit status: 0 graded (whatever the points), 2 bad usage, 3 the machine failed.";
 
-// Bytes of the UTF-8 character at `s`; 0: none.
-static size_t utf8(const unsigned char *s, size_t left)
-{
-    size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (n > 1 && (s[0] < 0xc2 || s[0] > 0xf4 || n > left))
-        return 0;
-    for (size_t i = 1; i < n; ++i)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
-}
-
-// The character at `s`, of n bytes.
-static unsigned code_point(const unsigned char *s, size_t n)
-{
-    unsigned code = n == 1 ? s[0] : s[0] & (0x7fu >> n);
-    for (size_t i = 1; i < n; ++i)
-        code = code << 6 | (s[i] & 0x3f);
-    return code;
-}
-
-// Unicode's format characters and separators of lines: they change the order, the place or the
-// looks of what stands around them, or cannot be seen.
-static bool is_disguise(unsigned code)
-{
-    static const unsigned ranges[][2] = {
-        {0xad, 0xad},     {0x34f, 0x34f},     {0x600, 0x605},     {0x61c, 0x61c},
-        {0x6dd, 0x6dd},   {0x70f, 0x70f},     {0x115f, 0x1160},   {0x17b4, 0x17b5},
-        {0x180b, 0x180f}, {0x200b, 0x200f},   {0x2028, 0x202e},   {0x2060, 0x206f},
-        {0x3164, 0x3164}, {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},
-        {0xfff0, 0xfffb}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff},
-    };
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; ++i)
-        if (code >= ranges[i][0] && code <= ranges[i][1])
-            return true;
-    return false;
-}
-
-char *cleaned(const char *line, size_t bytes)
-{
-    const unsigned char *s = (const unsigned char *)line;
-    char *clean = need(malloc(4 * bytes + 1)), *at = clean;
-
-    for (size_t i = 0; i < bytes;) {
-        size_t n = utf8(s + i, bytes - i);
-        bool control = (s[i] < 0x20 && s[i] != '\n') || s[i] == 0x7f ||
-                       (n == 2 && s[i] == 0xc2 && s[i + 1] < 0xa0);
-        if (n == 0 || control) {
-            at += sprintf(at, "\\x%02x", s[i++]);
-            continue;
-        }
-        unsigned code = code_point(s + i, n);
-        if (is_disguise(code)) {
-            at += sprintf(at, code > 0xffff ? "\\U%08x" : "\\u%04x", code);
-        } else {
-            memcpy(at, s + i, n);
-            at += n;
-        }
-        i += n;
-    }
-    *at = '\0';
-    return clean;
-}
-
-bool is_timed(void)
-{
-    return !options.cpu_only && (options.slurm ? options.gres != NULL : gpu_here());
-}
-
 // ---- Options ------------------------------------------------------------------------------------
-
-// A line of random hex digits in build/grade; *made: nobody had made it before. Another judge may be
-// about to: the file appears as a whole, and the first one stays.
-static char *random_line(const char *name, bool *made)
-{
-    char *path = text("%s/build/grade/%s", root, name);
-    char *fresh = text("%s.XXXXXX", path);
-    uint8_t random[32];
-    char hex[SHA256_DIGEST_STRING_LENGTH];
-    size_t bytes;
-
-    mkdir(text("%s/build/grade", root), 0700);
-    if (access(path, F_OK)) {
-        int fd = mkostemp(fresh, O_CLOEXEC); // closed to others
-        if (getrandom(random, sizeof random, 0) != sizeof random)
-            fail(EXIT_MACHINE, "no random bytes");
-        dprintf(fd, "%s\n", SHA256Data(random, sizeof random, hex));
-        close(fd);
-        *made = link(fresh, path) == 0;
-        unlink(fresh);
-    }
-    char *line = read_file(path, &bytes);
-    if (!line || bytes < 64)
-        fail(EXIT_MACHINE, "cannot make %s", path);
-    free(fresh);
-    free(path);
-    return line;
-}
-
-static char *make_secret(void)
-{
-    bool made = false;
-    char *secret = random_line("secret", &made);
-
-    if (made)
-        fprintf(
-            stderr,
-            "grade: a secret was made: %s/build/grade/secret (keep it, and keep it to yourself)\n",
-            root);
-    return secret;
-}
-
-// The key that a secret stands for. Whoever tries words for one pays this for each of them, about 50 ms
-// and 32 MB: yescrypt, as the C library's crypt(3) has it for passwords. The salt is the same everywhere,
-// so that a secret gives the same grade everywhere.
-static void stretch_secret(const char *secret)
-{
-    static const char yescrypt[] = "$y$jAT$AttentionInStages.....";
-    struct crypt_data *data = calloc(1, sizeof *data);
-    char hex[SHA256_DIGEST_STRING_LENGTH]; // however long the secret is
-    SHA2_CTX hash;
-
-    SHA256Data((const uint8_t *)secret, strlen(secret), hex);
-    const char *stretched = data ? crypt_r(hex, yescrypt, data) : NULL;
-    if (!stretched || strncmp(stretched, yescrypt, sizeof yescrypt - 1) != 0)
-        fail(EXIT_MACHINE, "crypt(3) has no yescrypt here, or no memory for it (32 MB)");
-    SHA256Init(&hash);
-    SHA256Update(&hash, (const uint8_t *)stretched, strlen(stretched));
-    SHA256Final(options.secret, &hash);
-    explicit_bzero(data, sizeof *data);
-    free(data);
-}
-
-static void read_secret(void)
-{
-    const char *given = getenv("GRADE_SECRET");
-    const char *from = options.secret_file ? options.secret_file : "GRADE_SECRET";
-    size_t bytes;
-    char *secret;
-
-    if (options.secret_file) {
-        secret = read_file(options.secret_file, &bytes);
-        if (!secret)
-            fail(EXIT_USAGE, "--secret: %s is not there", options.secret_file);
-    } else {
-        secret = given && *given ? text("%s", given) : make_secret();
-    }
-    secret[strcspn(secret, "\r\n")] = '\0'; // one line, with or without its end
-    if (strlen(secret) < SECRET_LEAST)
-        fail(EXIT_USAGE,
-             "the secret of %s has %zu bytes, and %d are the least: head -c 24 /dev/urandom | "
-             "base64 "
-             "makes one",
-             from, strlen(secret), SECRET_LEAST);
-    stretch_secret(secret);
-    explicit_bzero(secret, strlen(secret));
-    unsetenv("GRADE_SECRET");
-}
-
-// What published seeds are drawn from: a student sees them, so they are to say nothing of the secret,
-// and nobody is to know them before. The book's own texts (--check) earn the same everywhere.
-static void read_seeds(void)
-{
-    bool made;
-    char *line = options.check ? NULL : random_line("seeds", &made);
-    SHA2_CTX hash;
-
-    SHA256Init(&hash);
-    SHA256Update(&hash, line ? (const uint8_t *)line : options.secret,
-                 line ? 64 : sizeof options.secret);
-    SHA256Final(options.seeds, &hash);
-    free(line);
-}
 
 static void check_slurm(void)
 {
@@ -426,7 +243,7 @@ int main(int argc, char **argv)
     const char *path = argv[optind];
     find_root();
     if (options.pairs)
-        pairs_read();
+        labs_read();
     else
         lab_read();
     check_visibility();
@@ -447,8 +264,7 @@ int main(int argc, char **argv)
         fail(EXIT_USAGE, "--unsafe: %s has a ' or a comma, which nvcc drops: move it", root);
     if (!options.slurm && !sandbox_works(&why))
         fail(EXIT_MACHINE, "%s", why);
-    read_secret();
-    read_seeds();
+    secrets_read();
     submission_tidy();
     bool class = options.check || (S_ISDIR(about.st_mode) && !options.one);
     if (class) {
