@@ -56,8 +56,8 @@ struct option_row {              // "--NAME ARGUMENT"
     bool *flag;
     void (*call)(const char *option, const char *value); // option: "--name"
 };
-// Takes all options of a table, which ends in a row without a name; fails on any other. Returns the index in argv of
-// what is no option: that stands behind all options then. front: options end at the first that is none.
+// Takes all options of a table, which ends in a row without a name; fails on any other option. Returns the index in
+// argv of the first operand: operands are moved behind the options. front: options end at the first operand.
 int options_read(int argc, char **argv, const struct option_row *rows, bool front);
 void options_help(const struct option_row *rows); // prints the lines of the table
 

@@ -90,7 +90,7 @@ static void add_shape(const char *option, const char *word)
         fail(EXIT_USAGE, "%s: %s", option, why);
 }
 
-// Of 64 bits: so many have the grader's, which a report says how to try again.
+// A seed may have 64 bits: the grader's have, and its reports say how to try a case again.
 static void check_seed(const char *option, const char *word)
 {
     char *end;

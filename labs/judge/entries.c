@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Under a hash of what a result depends on: the submission's text, or why there is none; the lab, and what its own
-// program does; the secret, this grader.
+// A result is kept under a hash of all that it depends on: the submission's text, or why there is none; the lab,
+// and what its own program does; the secret, this grader.
 void entry_keep(struct entry *e)
 {
     SHA2_CTX s;

@@ -47,7 +47,8 @@ static struct entry *list(const char *path, int *count)
     return entries;
 }
 
-// Its source; or why it is not graded: in a folder of submissions a file that is none has its row.
+// Reads an entry's source, or says why it is not graded: a file in the folder that is no submission
+// has its row in the gradebook, too.
 static void read_entry(const char *path, struct entry *e)
 {
     struct stat about;

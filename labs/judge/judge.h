@@ -54,9 +54,10 @@ struct options {
     int wall; // seconds by the clock that a submission may take; 0: not said
     const char *lab_file, *secret_file, *json, *gradescope, *out, *record;
     const char *deadline, *times; // NULL: nothing is late
-    int late_days, penalty;       // free days each; percent a day, -1: not said
-    const char *visibility;       // of items in Gradescope: NAME=WHEN,...
-    const char *item;             // that is graded anew, NULL: all
+    int late_days,
+        penalty; // days that each may be late for nothing; percent that a further day costs, -1: not said
+    const char *visibility; // of items in Gradescope: NAME=WHEN,...
+    const char *item;       // that is graded anew, NULL: all
 
     bool unsafe, fresh, cpu_only, check, quick, slurm, board, no_film;
     const char *pairs; // folder of texts that all sheets are applied to, or NULL
@@ -189,8 +190,8 @@ void plain_keep(const struct source *plain, const char *path);
 bool built_take(struct submission *s, const char *path);
 void built_keep(const struct submission *s, const char *path);
 
-// Where a page of a cache has its codes, K's tokens and then V's, and its scales: an order that each
-// program chooses, and nothing else.
+// The places of a page's codes (K's tokens, then V's) and scales: an order that the program chooses,
+// and nothing else.
 struct places {
     int page;
     uint16_t *codes, *scales; // [2][page][HEAD_DIM], [2][page]
@@ -279,8 +280,8 @@ void case_make(struct grade_case *c, const char *shape, float softmax_scale, enu
 enum tensor { TENSOR_Q, TENSOR_K, TENSOR_V, TENSORS };
 void case_make_of(struct grade_case *c, const char *shape, float softmax_scale, enum input input,
                   const uint64_t seeds[TENSORS]);
-// Cases that differ from one another in all tensors, or in one: of case `i` the tensors' seeds, out of `seeds`. From
-// the first the next three differ in V, K and Q.
+// Sets of[] to the seeds of the tensors of case `i`, taken from `seeds`. Case 0 differs from case 1 in V only, from
+// case 2 in K, from case 3 in Q, and from all later ones in every tensor.
 enum { CASES_MIXED = 4 };
 void mixed_seeds(int i, const uint64_t seeds[], uint64_t of[TENSORS]);
 // Lays out a cache as a submission wants it. Slots without a token are NaN, or, if they are stale, hold

@@ -18,7 +18,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Of all entries together; what was not used for longest goes first. One has a bit less than a megabyte.
+// The most bytes of all entries together. The entry that was not used for longest is removed first. An
+// entry has a bit less than a megabyte.
 static const off_t KEPT_BYTES_MAX = 512 << 20;
 
 const char *kept_folder(void)
@@ -195,7 +196,8 @@ static int by_use(const void *a, const void *b)
                                       : 0;
 }
 
-// Of programs and of preprocessed texts. Another judge may do the same meanwhile: what is gone is gone.
+// Removes kept programs and preprocessed texts. Another judge may do so meanwhile: a file that is gone
+// already is no fault.
 static void make_room(void)
 {
     char *pattern = text("%s/*.[bp]*[tn]", kept_folder());

@@ -36,7 +36,8 @@ void lab_read(void)
     SHA256Data((const uint8_t *)sheet.text, strlen(sheet.text), sheet_hash);
 }
 
-// Those of kernels that are graded; a search has none, and lab 17's is not run by the grader.
+// Reads the sheets with aims of labs that the grader runs: a lab with a search has no aims, and
+// some labs are not graded.
 void labs_read(void)
 {
     char *pattern = text("%s/build/labs/lab[0-9][0-9].json", root);

@@ -83,8 +83,8 @@ char *clean_name(const char *name)
     return clean;
 }
 
-// Whether a spreadsheet may take it for a formula: by its first character after blanks, which may be as
-// wide as Chinese ones.
+// Whether a spreadsheet may take a field for a formula. It goes by the first character after blanks,
+// ASCII or of full width.
 static bool is_formula(const char *field)
 {
     static const char *const signs[] = {"=", "+", "-", "@", "＝", "＋", "－", "＠"};

@@ -73,7 +73,8 @@ struct callers { // addresses of the calls under way outside of this library, th
     int count;
 };
 void note_callers(struct callers *callers);
-// Without those up to a short function, the one that nvcc makes for a kernel.
+// Drops the calls up to and including the one of `function`, the short host function that nvcc
+// makes for a kernel.
 void drop_callers(struct callers *callers, const void *function);
 // "FILE:LINE" of the innermost call, or instruction, that stands in the program's own source; "" if it is not known.
 const char *caller_line(const struct callers *callers, char *text, size_t size);
@@ -135,12 +136,13 @@ bool memory_free(void *address);                   // false: not the start of a 
 
 // Whether an address is the program's own memory, far from any allocation: a variable, or malloc's.
 bool memory_of_host(uint64_t address);
-// From now on what has not been written is known (PTXSIM_CHECK; the whole is unwritten at first).
+// From now on it is noted which bytes of an allocation were written (PTXSIM_CHECK); at first none
+// were.
 void memory_track(void *address);
 // The host has written, or copied (from: in device memory or not), bytes of an allocation.
 void memory_mark(void *to, const void *from, size_t bytes);
-// Of a copy's source in device memory: how many bytes come before the first that nothing has written; all,
-// if there is none, or it is not known.
+// How many bytes of a copy's source in device memory come before the first byte that was never written;
+// all, if there is no such byte, or it is not known.
 size_t memory_written(const void *from, size_t bytes);
 size_t memory_in_use(void);   // bytes of device and managed memory
 size_t memory_capacity(void); // of the simulated device, or what the host can give, if less
@@ -186,7 +188,7 @@ void notes_take(void (*take)(const struct note_run *run, void *data), void *data
 // notes_take for allocations without notes: of them is known only which sectors of 32 bytes the last launch has read
 // or written some byte of.
 void notes_take_sectors(void (*take)(const struct note_run *run, void *data), void *data);
-// For memory.c: an allocation has come, and goes.
+// For memory.c: an allocation was made; it is freed.
 void notes_of(struct allocation *a);
 void notes_drop(struct allocation *a);
 

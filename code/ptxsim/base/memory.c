@@ -109,8 +109,8 @@ void memory_place(uint64_t address)
     next_place = address;
 }
 
-// Addresses for an allocation, and the gaps at its ends: behind the one before it; where something is there
-// already, any.
+// Reserves addresses for an allocation and the gaps at its ends: behind the allocation before it, or, where
+// those addresses are taken, wherever the system has room.
 static char *reserve(size_t bytes)
 {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -124,7 +124,7 @@ static char *reserve(size_t bytes)
     return start != MAP_FAILED ? start : mmap(NULL, bytes, PROT_NONE, flags, -1, 0);
 }
 
-// Zeros: pages that nobody touches cost nothing.
+// Maps an allocation of zeros; a page costs memory only once it is touched.
 static void *map(size_t bytes, enum memory_kind kind)
 {
     if (bytes == 0 || bytes > L4_MEMORY || !within(device_bytes, bytes, memory_capacity()))

@@ -212,7 +212,7 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         alike = n > 1 ? cells_alike(page, cell, n, parties) : 1;
         struct part part = part_in(at, bytes, cell_at << shift, (uint64_t)alike << shift);
         struct party p = party_at(page, CELL_WRITE, cell);
-        // Of lanes that all read, one may have written it itself.
+        // Where all lanes read the cell, one of them may have written it before.
         int by = other != lane && party_before(w, lane, &p) ? other : lane;
         if (!told && writer_races(w, op, by, access, &p) && !knows_by_now(w, by, &p) &&
             !(access == RACE_WRITE && value && stores_same((void *)(uintptr_t)at, value, part))) {

@@ -43,7 +43,8 @@ void world_put(struct world **world, uint64_t cta,
                struct clock *clock); // joins the clock of one CTA
 // Without the clock of one CTA: the world itself, shared, if it has none.
 struct world *world_without(struct world *world, uint64_t cta);
-// A clock of the CTA `home`, and the worlds that it knows, as one world; and a world into such a clock.
+// clock_world makes one world of a clock of the CTA `home` and of the world that the clock knows.
+// clock_tell joins a world into such a clock.
 struct world *clock_world(const struct cta *home, struct clock *clock);
 void clock_tell(const struct cta *home, struct clock **clock, struct world *world);
 
@@ -181,11 +182,11 @@ static inline struct readers readers_of(const struct races *s, int warp, uint32_
 void crowd_free(struct crowd **crowd);
 // Some cells have been written to: who has read them before is of the past.
 void crowd_forget(struct crowd *crowd, uint32_t first, uint32_t n);
-// Whether some reading of n cells is what is asked for; it, into *p.
+// Whether `asked` is true of some reading of n cells; *p gets that reading.
 typedef bool reading_fn(void *data, const struct party *p, uint32_t cell);
 bool crowd_find(const struct crowd *crowd, uint32_t first, uint32_t n, reading_fn *asked,
                 void *data, struct party *p);
-// Whether a lane's write to n cells is a race with a reading; that, into *p.
+// Whether a lane's write to n cells is a race with a reading; *p gets that reading.
 bool crowd_races(const struct warp *w, const struct op *op, int lane, const struct crowd *crowd,
                  uint32_t first, uint32_t n, struct party *p);
 
