@@ -78,7 +78,7 @@ static bool read_knobs(const char *text, int knob[REPLAY_KNOBS])
            !text[end];
 }
 
-// The setting of these knobs, -1 where a value is none of its knob's; *odd is which.
+// The setting of these knobs; -1 if a knob does not have its value, and *odd is that knob.
 static int find_setting(const int knob[REPLAY_KNOBS], int *odd)
 {
     int place[REPLAY_KNOBS];

@@ -66,7 +66,8 @@ void game_end(struct game *g);
 // Candidates until the elite, REPLAY_MOST where there was none.
 int game_count(const struct game *g);
 
-// The same of plain random choice among the settings that fit together, none twice.
+// How many candidates random choice needs, among the settings that fit together and without asking
+// for one twice.
 int random_count(const struct landscape *l, uint64_t seed);
 
 // What mutate makes of a parent: 500 children, each with one to three knobs set anew, of any knob and to

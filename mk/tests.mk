@@ -48,7 +48,7 @@ build/tests/code/workbench/test_workbench: | build/tests/nvml.so
 build/tests/nvml.so: code/workbench/fixtures/nvml.c build/flags
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -shared -fPIC $< -o $@
 $(filter build/tests/code/ptxsim/%,$(c_tests)): build/san/libptxsim.a
-# The instruction sets (choose.c) and the extra instructions (decode/table.c) are weak symbols, for which the linker takes
+# The instruction sets (choose.c) and the extra instructions (decode/opcodes.c) are weak symbols, for which the linker takes
 # no object from an archive.
 $(filter build/tests/code/ptxsim/%,$(c_tests)): private take := $(patsubst %,-Wl$(comma)-u$(comma)%,ops_base ops_avx2 ops_avx512 extra_instructions)
 

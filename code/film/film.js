@@ -442,13 +442,14 @@ function placeWarps() {
   if (!row) return;
   row.classList.add("here");
   row.setAttribute("aria-current", "step");
-  // To ask the browser where a row is would have it lay out the page at each step: what it takes is kept.
+  // Asking the browser where a row is makes it lay out the page at each step: so the answers are kept.
   const top = (view.rowOf[film.insn[view.at]] + 1) * view.pitch;
   if (top < view.scrolled + 40 || top > view.scrolled + view.height - 60)
     scrollSource(Math.max(0, top - view.height / 3));
 }
 
-// To scroll has the browser lay out the page as well: once before each picture that it paints is enough.
+// Scrolling makes the browser lay out the page as well, so it is done once before each picture that is
+// painted.
 function scrollSource(to) {
   view.scrolled = to;
   if (!view.scrolling)
@@ -568,7 +569,7 @@ function showShared(parts, memory, events, step) {
       spots.get(tile).push({ at: l.at, bytes: d.bytes, lane: l.lane });
     }
   }
-  // Of a matrix each part is a tile of it, and what counts as its lanes are the tile's rows.
+  // The parts of a matrix are its tiles, and the rows of a tile count as its lanes.
   const lane = film.recording.fragments[film.insn[step]] ? "row" : "lane";
   const d = decode(film, events[0]), names = [...spots.keys()].map((t) => t.name).join(", ");
   parts.push(element("p", { textContent: "Shared memory: " + ACCESSES[d.access] + " " + (names || "memory without a name") + ", " +
@@ -1035,7 +1036,7 @@ function wavesAt(step) {
   return sum;
 }
 
-// Who has read before what a step writes or copies to.
+// Which threads have read the bytes that a step writes or copies to.
 function readBefore(step, done) {
   if (done.counter) return film.insn.indexOf(film.insn[step]) < step ? { step: film.insn.indexOf(film.insn[step]) } : null;
   return done.at.length ? whoTouches(film, step - 1, -1, done.at[0], reads) : null;
@@ -1104,7 +1105,7 @@ function chooseColours() {
   }
 }
 
-// To #step=N or #bookmark=NAME; whether there is such a place.
+// Goes to #step=N or #bookmark=NAME; returns whether there is such a place.
 function goTo(hash) {
   const step = hash.match(/^#step=(\d+)$/), name = hash.match(/^#bookmark=([\w-]+)$/);
   const lesson = name && view.lessons.find((l) => l.name === name[1]);

@@ -2,6 +2,7 @@
 // build/series, the command ptxsim.
 //
 //   say.c      the line in which a program fails, texts, the line that says what is under way
+//   options.c  a program's options by a table
 //   json.c     values at dotted paths of JSON, and files of it
 //   root.c     the folder of the program, and of the repository
 //   gpu.c      whether there is a GPU
@@ -43,6 +44,22 @@ void *need(void *memory);
 void doing(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void still_doing(double seconds);
 void done(void);
+
+// ---- Options (options.c) ------------------------------------------------------------------------
+
+struct option_row {              // "--NAME ARGUMENT"
+    const char *name, *argument; // argument NULL: the option takes none
+    const char *help; // lines of --help, with \n between them; NULL: it is not listed there
+    // Where it goes, one of these: what it is, a number in [least, most], that it was there; or who takes it.
+    const char **word;
+    int *number, least, most;
+    bool *flag;
+    void (*call)(const char *option, const char *value); // option: "--name"
+};
+// Takes all options of a table, which ends in a row without a name; fails on any other option. Returns the index in
+// argv of the first operand: operands are moved behind the options. front: options end at the first operand.
+int options_read(int argc, char **argv, const struct option_row *rows, bool front);
+void options_help(const struct option_row *rows); // prints the lines of the table
 
 // ---- JSON (json.c) ------------------------------------------------------------------------------
 

@@ -57,8 +57,8 @@ end
 ---------------------------------------------------------------------------------------------------
 -- Reading a block: settings and aliases by name, rows, caption; each with the line where it begins
 
--- The cells of a row, { text, line }. "\|" ends none, and a bar at the end of a line is the same as
--- the one at the beginning of the next.
+-- The cells of a row, { text, line }. "\|" is a character of a cell. A bar at the end of a line and
+-- the one at the beginning of the next count once.
 local function split_cells(entry)
     local text = trim(entry.source):gsub("\\|", "\0"):gsub("|%s*\n%s*|", "\n|")
     text = text:gsub("^|", ""):gsub("|$", "")
@@ -210,7 +210,8 @@ local function add_label(element)
     end
 end
 
--- What rows: or columns: runs over: { elements, names: the set of what they give a value to }.
+-- The elements that a table's "rows:" or "columns:" lists, and the set of the names to which each
+-- element gives a value.
 local function read_range(spec, name)
     local setting = spec.settings[name .. "s"]
     local elements, names = {}, {}

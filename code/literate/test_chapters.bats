@@ -104,7 +104,7 @@ unknown_films() { # LESSONS FILE...
 }
 
 # Paragraphs, list items and tables that speak of the sources and do not cite which of them says so. Front matter,
-# headings and fenced code are none.
+# headings and fenced code are left out.
 unkeyed() { # FILE...
     awk 'function judge() {
             if ((text ~ /[Tt]he sources([^A-Za-z]|$)/ || text ~ /[Ss]ource documents/ ||

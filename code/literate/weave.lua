@@ -283,7 +283,7 @@ local function read_unnumbered(path)
     return chapter
 end
 
--- Of a chapter's blocks, its lab's.
+-- The block of a chapter that is its lab.
 local function lab_blocks(chapter)
     for _, block in ipairs(chapter.blocks) do
         if block.t == "Div" and block.classes:includes("lab") then

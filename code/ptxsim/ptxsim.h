@@ -170,7 +170,7 @@ struct touched {                // by a launch
     bool starts_dependents; // a thread has executed griddepcontrol.launch_dependents
 };
 
-// An experiment: what some executions do is spoiled, and who compares the outputs learns whether anybody used it.
+// An experiment: what some executions do is spoiled, and a comparison of the outputs shows whether it was used.
 // An execution is one operation that a warp runs; of stores, a CTA. They are numbered from 0 on in the order in
 // which they are run, through all launches that are given the same of these.
 enum spoils {

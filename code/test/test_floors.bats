@@ -58,21 +58,49 @@ which is above it" ]
     run code/tools/check-floors "$TREE"
     echo "$output"
     [ "$status" -eq 1 ]
-    [ "$output" = "code/ptxsim/cudart/registry.c (code/ptxsim/cudart) uses binary_module of \
+    [ "${lines[0]}" = "code/ptxsim/cudart/registry.c (code/ptxsim/cudart) uses binary_module of \
 code/ptxsim/cudart/kernels.c, which the header of their folder lists below it" ]
+    [ "${lines[1]}" = "a circle of files: code/ptxsim/cudart/device.c uses arch_needed of \
+code/ptxsim/cudart/registry.c, which uses binary_module of code/ptxsim/cudart/kernels.c, which uses device_becomes of \
+code/ptxsim/cudart/device.c" ]
+    [ "${#lines[@]}" -eq 2 ]
     [ "$(grep -rl 'uses only those above it in this list' --include='*.h' code labs plots | sort | xargs)" = "code/host/host.h \
-code/ptxsim/cudart/extra/extra.h code/ptxsim/cudart/runtime.h code/ptxsim/exec/exec.h code/ptxsim/tool/tool.h \
-labs/driver/lab.h labs/sheet/sheet.h plots/series.h" ]
+code/ptxsim/base/base.h code/ptxsim/cudart/extra/extra.h code/ptxsim/cudart/runtime.h code/ptxsim/decode/internal.h \
+code/ptxsim/exec/exec.h code/ptxsim/races/races.h code/ptxsim/tool/tool.h labs/driver/lab.h labs/judge/judge.h \
+labs/sheet/sheet.h plots/series.h" ]
 }
 
 @test "a file that the list of its folder leaves out is named" {
     scratch
     plant code/ptxsim/exec/more.c 'int planted(void); int planted(void) { return 1; }'
-    plant code/ptxsim/decode/more.c 'int planted_where_nothing_is_listed;'
+    plant code/ptxsim/ops/more.c 'int planted_where_nothing_is_listed;'
     run code/tools/check-floors "$TREE"
     echo "$output"
     [ "$status" -eq 1 ]
     [ "$output" = "code/ptxsim/exec/more.c: the header of its folder lists each file below those that it uses, and this one not" ]
+}
+
+@test "a circle is named with all its files and uses where no header lists them, and a circle of headers" {
+    scratch
+    plant code/workbench/clocks.c 'int planted_1(void); int planted_2(void); int planted_1(void) { return planted_2(); }'
+    plant code/workbench/files.c 'int planted_2(void); int planted_3(void); int planted_2(void) { return planted_3(); }'
+    plant code/workbench/stages.c 'int planted_3(void); int planted_3(void) { return 3; }'
+    code/tools/check-floors "$TREE"
+    plant code/workbench/stages.c 'int planted_1(void); int planted_4(void); int planted_4(void) { return planted_1(); }'
+    run code/tools/check-floors "$TREE"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [ "$output" = "a circle of files: code/workbench/clocks.c uses planted_2 of code/workbench/files.c, which uses \
+planted_3 of code/workbench/stages.c, which uses planted_1 of code/workbench/clocks.c" ]
+    cp code/workbench/stages.c "$TREE/code/workbench/"
+    cp build/obj/code/workbench/stages.o "$TREE/build/obj/code/workbench/"
+    sed -i '1i #include "workbench/workbench.h"' "$TREE/code/workbench/diagnosis.h"
+    sed -i '1i #include "diagnosis.h"' "$TREE/code/workbench/workbench.h"
+    run code/tools/check-floors "$TREE"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [ "$output" = "a circle of files: code/workbench/workbench.h includes code/workbench/diagnosis.h, which includes \
+code/workbench/workbench.h" ]
 }
 
 @test "a downward use, and a use of what a folder below has too, are none" {

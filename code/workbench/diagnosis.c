@@ -209,7 +209,7 @@ struct guess {        // attention with something left out or exchanged
     double scale;     // of the scores, without K's
     bool no_k, no_v;  // K's scales, or V's, are not there
     bool v_in_sum;    // V's scales are in the sum, too
-    int first, keys;  // seen are the keys from first on, before keys
+    int first, keys;  // the keys that are seen: from `first` up to `keys`, exclusive
     int zeros;        // beside them, so many keys of zeros
     int tile;         // keys that are taken at a time, for the next four
     bool k_again;     // the first tile of K is each tile
@@ -345,7 +345,7 @@ struct cause {
     const char *words;
 };
 
-// What a cause makes of a row; false: it is none of this row.
+// Computes what a cause would make of a row; false: the cause does not apply to this row.
 static bool guess_of(const struct view *v, int head, int row, struct cause cause, struct guess *g)
 {
     const struct problem *p = v->problem;

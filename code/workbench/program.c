@@ -399,7 +399,7 @@ static void sample(struct stopwatch *watch, int count, double *samples, struct c
     range_pop();
 }
 
-// For an answer on demand: "" where nothing was read.
+// The clock as a part of an answer on demand; "" where it was not read.
 static const char *clock_text(const struct clock_span *clock, char *text, size_t size)
 {
     *text = '\0';

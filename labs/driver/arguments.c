@@ -4,7 +4,6 @@
 #include "workbench/stages.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,41 +16,6 @@ static const char *shapes = "small,1x2x77,mission"; // the second is no multiple
 // Shapes beside those of a script, for which the grader has others; or NULL.
 static const char *also;
 
-static void usage(void)
-{
-    printf("usage: ./lab%d [options] [%s]\n\n"
-           "Judges chapter %d's program%s%s, or yours instead of it.\n%s\n"
-           "  --on gpu|simulator  where to run (default: on a GPU where there is one)\n"
-           "  --shapes LIST       small, mission, long, huge or BxHxS\n"
-           "                      (default %s)\n"
-           "  --seeds LIST        of the random inputs (default %s)\n"
-           "  --inputs LIST       normal, mean, peaky\n"
-           "                      (default: all; in the simulator normal)\n"
-           "  --rounds N          of the comparison on a GPU, at least 6 (default %d)\n"
-           "  --quick             one seed and 8 rounds\n"
-           "  --profile           no verdict: lines with what the simulator counts there\n"
-           "  --film FILE.html    no verdict: a page in which you watch one CTA step by\n"
-           "                      step; it opens at a race or a fault, if there is one\n"
-           "  --film-shape SHAPE  of what is filmed (default %s)\n"
-           "  --film-values LINES what the registers hold that these lines write:\n"
-           "                      20 or my.cu:20, with commas between\n"
-           "  --film-cta X,Y,Z    the CTA (default: one with a fault, else 0,0,0)\n"
-           "  --all               of your program every table, too: resources, outputs,\n"
-           "                      times, counts\n"
-           "  --watch             judges your program again whenever you save it\n"
-           "  --hint [N]          one more hint, for task N of the lab's sheet\n"
-           "  --record FILE       where to write the record\n"
-           "                      (default build/lab%02d/record.json, of your my.cu\n"
-           "                      build/lab%02d/my/record.json)\n"
-           "  --help              this text\n\n"
-           "Exit status: 0 GREEN, RIGHT, FAST or VALID NEGATIVE; 1 RED; 2 bad usage;\n"
-           "3 the machine failed.\n",
-           lab.number, lab.search ? "my.c|my.cu" : "my.cu", lab.number,
-           lab.before ? " against " : "", lab.before ? lab.before : "",
-           lab.search ? "A my.c is a search, judged by replays.\n" : "", shapes, lab.seeds,
-           lab.rounds, lab.film_shape, lab.number, lab.number);
-}
-
 // The gate of a resource that the driver knows.
 static struct gate *gate_of(const char *option, const char *name)
 {
@@ -61,7 +25,8 @@ static struct gate *gate_of(const char *option, const char *name)
     return &lab.gates[found];
 }
 
-static void parse_gate(const char *option, const char *word, bool judges)
+// --gate judges, --show only shows.
+static void take_gate(const char *option, const char *word)
 {
     char name[32], relation[3], end;
     struct limit limit;
@@ -69,7 +34,7 @@ static void parse_gate(const char *option, const char *word, bool judges)
         fail(EXIT_USAGE, "%s: write 'registers <= 128', not '%s'", option, word);
     if (!relation_read(relation, &limit.relation))
         fail(EXIT_USAGE, "%s: \"%s\" is none of <=, >=, ==", option, relation);
-    *gate_of(option, name) = (struct gate){limit, judges};
+    *gate_of(option, name) = (struct gate){limit, strcmp(option, "--show") != 0};
 }
 
 static void drop_gate(const char *option, const char *name)
@@ -85,18 +50,19 @@ static void take_usual_gates(void)
         bool shown = *usual == '(';
         usual[strcspn(usual, ")")] = '\0';
         if (*usual)
-            parse_gate("resources.def", text("%s %s", resources[i].name, usual + shown), !shown);
+            take_gate(shown ? "--show" : "--gate", text("%s %s", resources[i].name, usual + shown));
     }
 }
 
-static void parse_promise(const char *option, const char *word, struct promise *list, int *count)
+static void take_promise(const char *option, const char *word) // or a goal
 {
-    struct promise *promise = &list[*count];
+    bool goal = strcmp(option, "--goal") == 0;
+    int *count = goal ? &lab.goal_count : &lab.promise_count;
+    struct promise *promise = &(goal ? lab.goals : lab.promises)[*count];
     char end;
     if (*count == MAX_PROMISES ||
         sscanf(word, "%31[^:]:%lf %c", promise->shape, &promise->ratio, &end) != 2)
-        fail(EXIT_USAGE, "%s: write mission:%s, not '%s'", option,
-             strcmp(option, "--goal") == 0 ? "50" : "1.3", word);
+        fail(EXIT_USAGE, "%s: write mission:%s, not '%s'", option, goal ? "50" : "1.3", word);
     ++*count;
 }
 
@@ -124,7 +90,7 @@ static void add_shape(const char *option, const char *word)
         fail(EXIT_USAGE, "%s: %s", option, why);
 }
 
-// Of 64 bits: so many have the grader's, which a report says how to try again.
+// A seed may have 64 bits: the grader's have, and its reports say how to try a case again.
 static void check_seed(const char *option, const char *word)
 {
     char *end;
@@ -194,91 +160,111 @@ static void choose_search(const char *student)
     lab.before = NULL;
 }
 
+static void take_lab(const char *option, const char *value)
+{
+    lab.number = whole(option, value, 1, 99);
+    speaker = text("lab%d", lab.number);
+}
+
+static void take_shapes(const char *option, const char *value)
+{
+    (void)option;
+    shapes = value;
+    also = NULL;
+}
+
+static void take_without(const char *option, const char *value)
+{
+    each(option, value, drop_gate);
+}
+
+static void take_compared(const char *option, const char *value)
+{
+    take_promise(option, text("%s:0", value));
+}
+
+static void take_quick(const char *option, const char *value)
+{
+    (void)option, (void)value;
+    lab.seeds = "0";
+    lab.rounds = 8;
+}
+
+static bool hint, help;
+static const struct option_row rows[] = {
+    // A script's own:
+    {"lab", "N", NULL, .call = take_lab},
+    {"before", "PROGRAM", NULL, .word = &lab.before},
+    {"also", "LIST", NULL, .word = &also},
+    {"gate", "RULE", NULL, .call = take_gate},
+    {"show", "RULE", NULL, .call = take_gate},
+    {"without", "LIST", NULL, .call = take_without},
+    {"promise", "SHAPE:RATIO", NULL, .call = take_promise},
+    {"goal", "SHAPE:US", NULL, .call = take_promise},
+    {"compare", "SHAPE", NULL, .call = take_compared},
+    {"why", "TEXT", NULL, .word = &lab.why},
+    {"search", "PROGRAM", NULL, .word = &lab.search},
+    {"journal", "FILE", NULL, .word = &lab.journal},
+    // A reader's:
+    {"on", "gpu|simulator", "where to run (default: on a GPU where there is one)", .word = &lab.on},
+    {"shapes", "LIST", "small, mission, long, huge or BxHxS", .call = take_shapes},
+    {"seeds", "LIST", "of the random inputs", .word = &lab.seeds},
+    {"inputs", "LIST",
+     "normal, mean, peaky, sink, rising, falling (default: the\nfirst three; in the simulator "
+     "normal)",
+     .word = &lab.inputs},
+    {"rounds", "N", "of the comparison on a GPU, at least 6", .number = &lab.rounds, .least = 6,
+     .most = 100000},
+    {"quick", NULL, "one seed and 8 rounds", .call = take_quick},
+    {"profile", NULL, "no verdict: lines with what the simulator counts there",
+     .flag = &lab.profile},
+    {"film", "FILE.html",
+     "no verdict: a page in which you watch one CTA step by\n"
+     "step; it opens at a race or a fault, if there is one",
+     .word = &lab.film},
+    {"film-shape", "SHAPE", "of what is filmed", .word = &lab.film_shape},
+    {"film-values", "LINES",
+     "what the registers hold that these lines write:\n20 or my.cu:20, with commas between",
+     .word = &lab.film_values},
+    {"film-cta", "X,Y,Z", "the CTA (default: one with a fault, else 0,0,0)", .word = &lab.film_cta},
+    {"all", NULL, "of your program every table, too: resources, outputs,\ntimes, counts",
+     .flag = &lab.all},
+    {"watch", NULL, "judges your program again whenever you save it", .flag = &lab.watch},
+    {"hint", NULL, "one more hint; --hint N: for task N of the lab's sheet", .flag = &hint},
+    {"record", "FILE",
+     "where to write the record (default\n"
+     "build/labNN/record.json, of your my.cu\n"
+     "build/labNN/my/record.json)",
+     .word = &lab.record},
+    {"help", NULL, "this text", .flag = &help},
+    {0},
+};
+
+static void usage(void)
+{
+    printf("usage: ./lab%d [options] [%s]\n\n"
+           "Judges chapter %d's program%s%s, or yours instead of it.\n%s\n",
+           lab.number, lab.search ? "my.c|my.cu" : "my.cu", lab.number,
+           lab.before ? " against " : "", lab.before ? lab.before : "",
+           lab.search ? "A my.c is a search, judged by replays.\n" : "");
+    options_help(rows);
+    printf("\nDefaults: --shapes %s --seeds %s --rounds %d\n"
+           "--film-shape %s\n\n"
+           "Exit status: 0 GREEN, RIGHT, FAST or VALID NEGATIVE; 1 RED; 2 bad usage;\n"
+           "3 the machine failed.\n",
+           shapes, lab.seeds, lab.rounds, lab.film_shape);
+}
+
 void parse_options(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"lab", required_argument, NULL, 'l'},
-        {"before", required_argument, NULL, 'b'},
-        {"shapes", required_argument, NULL, 's'},
-        {"also", required_argument, NULL, 'O'},
-        {"seeds", required_argument, NULL, 'S'},
-        {"inputs", required_argument, NULL, 'i'},
-        {"gate", required_argument, NULL, 'g'},
-        {"show", required_argument, NULL, 'G'},
-        {"without", required_argument, NULL, 'v'},
-        {"promise", required_argument, NULL, 'p'},
-        {"goal", required_argument, NULL, 'z'},
-        {"compare", required_argument, NULL, 'C'},
-        {"why", required_argument, NULL, 'w'},
-        {"search", required_argument, NULL, 'a'},
-        {"journal", required_argument, NULL, 'j'},
-        {"on", required_argument, NULL, 'o'},
-        {"record", required_argument, NULL, 'r'},
-        {"rounds", required_argument, NULL, 'n'},
-        {"quick", no_argument, NULL, 'q'},
-        {"profile", no_argument, NULL, 'P'},
-        {"film", required_argument, NULL, 'f'},
-        {"film-shape", required_argument, NULL, 'F'},
-        {"film-cta", required_argument, NULL, 'x'},
-        {"film-values", required_argument, NULL, 'V'},
-        {"watch", no_argument, NULL, 'W'},
-        {"all", no_argument, NULL, 'A'},
-        {"hint", no_argument, NULL, 'H'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
-    bool help = false;
     take_usual_gates();
-    opterr = 0;
-    for (int c; (c = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
-        switch (c) {
-        case 'l':
-            lab.number = whole("--lab", optarg, 1, 99);
-            speaker = text("lab%d", lab.number);
-            break;
-        case 'b': lab.before = optarg; break;
-        case 's':
-            shapes = optarg;
-            also = NULL;
-            break;
-        case 'O': also = optarg; break;
-        case 'S': lab.seeds = optarg; break;
-        case 'i': lab.inputs = optarg; break;
-        case 'g': parse_gate("--gate", optarg, true); break;
-        case 'G': parse_gate("--show", optarg, false); break;
-        case 'v': each("--without", optarg, drop_gate); break;
-        case 'p': parse_promise("--promise", optarg, lab.promises, &lab.promise_count); break;
-        case 'C':
-            parse_promise("--compare", text("%s:0", optarg), lab.promises, &lab.promise_count);
-            break;
-        case 'z': parse_promise("--goal", optarg, lab.goals, &lab.goal_count); break;
-        case 'w': lab.why = optarg; break;
-        case 'a': lab.search = optarg; break;
-        case 'j': lab.journal = optarg; break;
-        case 'o': lab.on = optarg; break;
-        case 'r': lab.record = optarg; break;
-        case 'n': lab.rounds = whole("--rounds", optarg, 6, 100000); break;
-        case 'q':
-            lab.seeds = "0";
-            lab.rounds = 8;
-            break;
-        case 'P': lab.profile = true; break;
-        case 'f': lab.film = optarg; break;
-        case 'F': lab.film_shape = optarg; break;
-        case 'x': lab.film_cta = optarg; break;
-        case 'V': lab.film_values = optarg; break;
-        case 'W': lab.watch = true; break;
-        case 'A': lab.all = true; break;
-        case 'H': lab.hint = 0; break;
-        case 'h': help = true; break;
-        case ':': fail(EXIT_USAGE, "%s needs a value; --help lists the options", argv[optind - 1]);
-        default: fail(EXIT_USAGE, "%s is no option; --help lists them", argv[optind - 1]);
-        }
-    }
+    int first = options_read(argc, argv, rows, false);
+    if (hint)
+        lab.hint = 0;
     if (!lab.number)
         fail(EXIT_USAGE, "--lab is needed; labs/lab03 shows how");
     find_stage();
-    choose_search(argv[optind]);
+    choose_search(argv[first]);
     if (help) {
         usage();
         exit(0);
@@ -298,14 +284,14 @@ void parse_options(int argc, char **argv)
     if (lab.profile && lab.record)
         fail(EXIT_USAGE, "--profile prints lines and judges nothing: leave out --record");
     check_film();
-    if (argc - optind > 1)
-        fail(EXIT_USAGE, "one program at a time: %s or %s", argv[optind], argv[optind + 1]);
+    if (argc - first > 1)
+        fail(EXIT_USAGE, "one program at a time: %s or %s", argv[first], argv[first + 1]);
     if (lab.hint == 0) {
-        if (argv[optind])
-            lab.hint = whole("--hint", argv[optind], 1, 99);
+        if (argv[first])
+            lab.hint = whole("--hint", argv[first], 1, 99);
         return;
     }
-    lab.student = argv[optind];
+    lab.student = argv[first];
     if (lab.watch && !lab.student)
         fail(EXIT_USAGE, "--watch: which program? ./lab%d --watch my.cu", lab.number);
     if (lab.student && access(lab.student, R_OK))

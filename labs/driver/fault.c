@@ -48,8 +48,9 @@ static bool ask_film(const char *shape, int schedule, char *lines[3])
     return output.status == 0 && lines[2] && *lines[2];
 }
 
-// Whether a kind of fault is what the lab has seen. Of a kernel that was stopped only why it was: whatever else it
-// does comes round again and again. One that ends is stopped in a film alone, whose budget is smaller.
+// Whether a kind of fault explains what the lab has seen. A kernel that was stopped is explained by the reason for
+// that alone, for its other faults come again in each round of its loop. A kernel that ends can be stopped in a
+// film only, whose budget is smaller: that explains nothing.
 static bool is_of_that(const char *kind)
 {
     bool endless = strcmp(kind, "endless") == 0;

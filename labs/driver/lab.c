@@ -418,7 +418,8 @@ int main(int argc, char **argv)
         printf("note: its main() says .chapter = %d: ./lab%d judges such programs\n", chapter,
                chapter);
 
-    // Of a student's kernel only what has to be read, on one screen; the tables where they are asked for.
+    // Prints of a student's kernel what has to be read, on one screen, and the tables only where --all
+    // asks for them.
     bool sheeted = lab.student && (lab.search ? lab.only_search : !lab.plain);
     bool quiet = sheeted && !lab.all && !lab.only_search && !is_the_books();
     const char *verdict = "GREEN";

@@ -159,7 +159,7 @@ static char *count_said(int count)
     return count < REPLAY_MOST ? text("%d", count) : text("none in %d", REPLAY_MOST);
 }
 
-// Of sorted counts.
+// Shows how many candidates a search needs. counts: one for each seed, sorted.
 static void show_yardstick(const char *name, const char *key, const int counts[])
 {
     int found = 0, median = counts[(REPLAY_SEEDS - 1) / 2], most = counts[REPLAY_SEEDS - 1];

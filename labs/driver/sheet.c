@@ -14,7 +14,7 @@
 enum { MAX_TASKS = 9, SCHEDULES = 4, NARROW = 23, WIDE = 43 };
 
 static struct sheet sheet;
-static char *raced; // the first complaint of another schedule than the first, or NULL
+static char *raced; // the first race that only a later schedule has shown, or NULL
 static int clean;   // schedules without a race, of SCHEDULES
 
 // Whether the lab has a sheet, which is read then.
@@ -317,7 +317,7 @@ static double paid(const struct item *item, const struct reached *reached, bool 
 {
     // Whether a kernel with a fault is wrong is not known here: its points are open.
     bool unsure = after.fault && !after.wrong && !after.stopped;
-    // For a starter nobody pays, but for its answers.
+    // A starter as it is handed out has no points, whatever its counts; answers earn theirs.
     bool nothing = reached->correct <= 0 && untouched() && strcmp(item->name, "written") != 0;
     enum outcome outcome = outcome_of(item);
     *open = !nothing && (outcome == UNSEEN || ((unsure || aim_unseen()) && outcome == MET));

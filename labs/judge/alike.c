@@ -198,8 +198,8 @@ static void add_prints_of(struct prints *p, const struct source *source, bool pr
     free(tokens);
 }
 
-// Of the source as it stands, and as the compiler has it: what a macro hides is seen in the one, what is
-// left to other definitions in the other.
+// Takes the prints of the source as it stands and as it is preprocessed: the one shows what a macro
+// hides, the other what definitions elsewhere change.
 static void add_prints(struct prints *p, const struct source *source, const struct source *plain)
 {
     add_prints_of(p, source, false);

@@ -36,7 +36,8 @@ static void give_ranks(struct place places[], int count)
 static void write_name(FILE *to, const char *name)
 {
     for (; *name; ++name) {
-        if (*name == '<' || *name == '>' || *name == '&') { // also for what takes no backslash
+        if (*name == '<' || *name == '>' ||
+            *name == '&') { // for readers of Markdown that take no backslash before these
             fprintf(to, "&#%d;", *name);
             continue;
         }

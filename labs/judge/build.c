@@ -7,15 +7,9 @@
 // than its launches (record.c).
 #include "judge.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <glob.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #ifndef KERNEL_FLAGS
@@ -24,95 +18,8 @@
 
 // Compiling: CPU time of a process; five times as much by the clock.
 enum { COMPILE_SECONDS = 120 };
-enum { SOURCE_BYTES_MAX = 1 << 20, MADE_BYTES_MAX = 64 << 20 };
+enum { MADE_BYTES_MAX = 64 << 20 };
 enum { PREPROCESSED_MAX = 20 }; // MB, from which on a text that does not compile is not tried twice
-
-// ---- Time by the clock --------------------------------------------------------------------------
-
-// Three times the CPU time that the kernels may use; and as often as processes share a core now, our own or
-// others.
-static int wall_seconds(void)
-{
-    double load = 0, cores = (double)sysconf(_SC_NPROCESSORS_ONLN);
-
-    getloadavg(&load, 1);
-    double share = fmax(load, options.jobs) / cores;
-    return options.wall ? options.wall : (int)(3 * RUNNER_SECONDS * fmax(1, ceil(share)));
-}
-
-void wall_begin(struct submission *s)
-{
-    s->wall = wall_seconds();
-    s->end = now() + s->wall;
-}
-
-double wall_left(const struct submission *s, double most)
-{
-    double left = s->end > 0 ? s->end - now() : most;
-    return left < 0 ? 0 : left < most ? left : most;
-}
-
-bool wall_over(const struct submission *s)
-{
-    return s->end > 0 && now() >= s->end;
-}
-
-char *wall_told(const struct submission *s)
-{
-    return text("took longer than %d s by the clock in all", s->wall);
-}
-
-// ---- Folders ------------------------------------------------------------------------------------
-
-#define FOLDERS "/tmp/grade." // and six characters
-
-// It holds what the compiler left, flat; a box has no way out of it.
-static void remove_folder(char *folder)
-{
-    char *command[] = {"rm", "-rf", "--", folder, NULL};
-    pid_t pid = fork();
-    if (pid == 0) {
-        execvp(command[0], command);
-        _exit(127);
-    }
-    while (pid > 0 && waitpid(pid, NULL, 0) < 0)
-        ;
-}
-
-// Locked for as long as it is used; a folder without a lock was left by a judge that was killed.
-static void make_folder(struct submission *s)
-{
-    for (;;) {
-        char folder[] = FOLDERS "XXXXXX";
-        if (!mkdtemp(folder))
-            fail(EXIT_MACHINE, "cannot make a folder in /tmp: %s", strerror(errno));
-        s->lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-        if (s->lock >= 0 && flock(s->lock, LOCK_EX) == 0 && access(folder, F_OK) == 0) {
-            s->folder = text("%s", folder);
-            return;
-        }
-        if (s->lock >= 0) // another judge removed it before it was locked, as a killed judge's
-            close(s->lock);
-    }
-}
-
-void submission_tidy(void)
-{
-    glob_t found;
-    struct stat about;
-
-    if (glob(FOLDERS "??????", GLOB_NOSORT, NULL, &found))
-        return;
-    for (size_t i = 0; i < found.gl_pathc; ++i) {
-        int lock = open(found.gl_pathv[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-        if (lock >= 0 && fstat(lock, &about) == 0 && about.st_uid == geteuid() &&
-            flock(lock, LOCK_EX | LOCK_NB) == 0)
-            remove_folder(found.gl_pathv[i]);
-        if (lock >= 0)
-            close(lock);
-    }
-    globfree(&found);
-}
 
 // ---- Compiling ----------------------------------------------------------------------------------
 
@@ -121,25 +28,6 @@ static void problem(struct submission *s, const char *what, const struct boxed *
     s->problem = text("%s", what);
     if (b && b->err.size)
         s->details = cleaned(b->err.bytes, b->err.size < 3000 ? b->err.size : 3000);
-}
-
-bool take_file(const struct stream *made, size_t *at, char **bytes, size_t *size)
-{
-    char *end;
-
-    if (*at >= made->size)
-        return false;
-    *size = strtoul(made->bytes + *at, &end, 10);
-    if (*end != '\n')
-        return false;
-    *at = (size_t)(end + 1 - made->bytes);
-    if (*size == 0 || *size > made->size - *at)
-        return false;
-    *bytes = need(malloc(*size + 1));
-    memcpy(*bytes, made->bytes + *at, *size);
-    (*bytes)[*size] = '\0';
-    *at += *size;
-    return true;
 }
 
 // Runs a line of the shell where it can write, in the box's own /tmp; $book is the book's folder there.
@@ -170,18 +58,6 @@ static struct boxed compile_box(struct submission *s, char *line)
     free(command[2]);
     free(line);
     return b;
-}
-
-void write_work(const struct submission *s, const char *name, const char *bytes, size_t size,
-                mode_t mode)
-{
-    char *path = text("%s/%s", s->folder, name);
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
-    FILE *file = fd >= 0 ? fdopen(fd, "wb") : NULL;
-
-    if (!file || fwrite(bytes, 1, size, file) != size || fclose(file))
-        fail(EXIT_MACHINE, "cannot write %s: %s", path, strerror(errno));
-    free(path);
 }
 
 // The device's half: PTX, machine code, and C++ for the host, preprocessed. No assembler of the host,
@@ -267,7 +143,7 @@ static void compile(struct submission *s)
 void submission_build(struct submission *s, const char *source, size_t bytes)
 {
     wall_begin(s);
-    make_folder(s);
+    work_make(s);
     SHA256Data((const uint8_t *)source, bytes, s->hash);
     if (bytes == 0 || bytes > SOURCE_BYTES_MAX) {
         problem(s, bytes ? "is larger than 1 MB" : "is empty", NULL);
@@ -287,9 +163,7 @@ void submission_free(struct submission *s)
 {
     records_free(s);
     free(s->kept);
-    remove_folder(s->folder);
-    close(s->lock);
-    free(s->folder);
+    work_remove(s);
     free(s->ptx);
     free(s->cubin);
     free(s->problem);
@@ -376,7 +250,7 @@ static void preprocess_anew(const struct source *const sources[], struct source 
     struct submission s = {.folder = NULL};
     size_t at = 0;
 
-    make_folder(&s);
+    work_make(&s);
     for (int i = 0; i < count; ++i) {
         struct source own = without_includes(sources[i]);
         char *name = text("%d", i);

@@ -529,7 +529,7 @@ bool case_right(const struct grade_case *c, const char *answer, double *error, c
     return !s.missing && !s.changed;
 }
 
-// Of an output that is right: what is wrong with the cache.
+// Says what is wrong with the cache where the output is right.
 static char *how_strayed(const struct grade_case *c, const char *answer)
 {
     struct strayed s = compare_cache(c, answer);

@@ -255,7 +255,8 @@ static double aim_points(void)
     return points;
 }
 
-// The program before is where the aims begin, to the last digit; where there is none, the starter.
+// The aims begin at exactly what the program before has, or, where a lab has none, at what the
+// starter has.
 static void check_froms(const struct entry *e)
 {
     const json_t *item;

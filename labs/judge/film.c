@@ -95,8 +95,8 @@ static struct found look(struct submission *s, const char *shape)
     return found;
 }
 
-// Makes the page of a film. What is printed meanwhile is the fault that it opens at: as the simulator
-// says it, and as a sentence, which is taken. Where a loop was stopped there is none.
+// Makes the page of a film. Meanwhile it prints the fault at which it opens: in the simulator's
+// words, and in a sentence, which is taken. A loop that was stopped has no sentence.
 static bool make_page(struct submission *s, const struct found *found, char **sentence, char **page)
 {
     struct box box = {.kind = BOX_COMPILE, .folder = s->folder, .cpu_seconds = FILM_SECONDS};

@@ -1,31 +1,40 @@
 // judge.h: the parts of the grader.
 //
-//   main.c      options; one submission or a folder
-//   sandbox.c   processes apart: bubblewrap, limits, the system calls that there are
-//   build.c     compiles a submission
-//   record.c    asks its host code how it wants to be launched, twice
-//   clock.c     the other library: the clock that the host code sees then
-//   kept.c      what was compiled and recorded, for the next time
-//   runner.c    the other program: runs the kernels on inputs that come by a pipe (gpu.c)
-//   talk.c      the judge's end of that pipe
-//   cases.c     inputs from the secret seed, the reference, what is right
+//   texts.c     texts from submissions, for reports, spreadsheets, files and hashes
+//   options.c   the options, and the keys that inputs are drawn from
 //   lab.c       the lab at hand: its sheet (labs/sheet/)
+//   late.c      what a late submission keeps
+//   sandbox.c   processes apart: bubblewrap, limits, the system calls that there are
+//   work.c      a submission's folder, and the time that it may take
+//   kept.c      what was compiled and recorded, for the next time
+//   cases.c     inputs from the secret seed, the reference, what is right
+//   record.c    asks its host code how it wants to be launched, twice
+//   build.c     compiles a submission
+//   talk.c      the judge's end of the pipe to the runner
+//   film.c      the first fault of a wrong one as a page to watch
 //   used.c      whether what an aim counts was used
-//   items.c     one submission, item by item, to a result (JSON)
 //   footprint.c the resources of a sheet, from what the runner has measured
 //   search.c    a program that searches: what it asks for
 //   timing.c    the item that needs a GPU
-//   film.c      the first fault of a wrong one as a page to watch
-//   feedback.c  a result for people, for Gradescope, for a gradebook
-//   folder.c    many submissions: in parallel, resumable
+//   flags.c     what a teacher may want to look at in a submission
+//   alike.c     what submissions have in common that is neither the starter's nor the book's; another chapter's program
 //   regrade.c   one item anew for a class
-//   late.c      what a late submission keeps
+//   items.c     one submission, item by item, to a result (JSON)
+//   feedback.c  a result for people, for Gradescope, for a gradebook
 //   board.c     who is fastest
-//   flags.c     what a teacher may want to look at in one
-//   alike.c     what they have in common that is neither the starter's nor the book's; another chapter's program
+//   sources.c   a submission's source, found and read
+//   entries.c   submissions graded in processes of their own, resumable
 //   slurm.c     the same on a cluster
+//   folder.c    a class: which submissions there are, what is written of them
 //   check.c     a lab's own test: starter, solution and planted bugs, graded
 //   pairs.c     the test of all sheets: what each program of the book earns of each lab's aims
+//   main.c      one submission, a folder, or a test
+//
+//   gpu.c       of another program, the runner: a GPU's memory, launches and timing
+//   runner.c    that program: runs the kernels on inputs that come by a pipe
+//   clock.c     a library: the clock that host code sees while it is recorded
+//
+// Each uses only those above it in this list: code/tools/check-floors holds that.
 //
 // The judge trusts nothing that comes out of a box: texts are cut and cleaned, numbers checked.
 #ifndef JUDGE_H
@@ -37,7 +46,7 @@
 
 #include <sha2.h> // libmd's SHA-256
 
-enum { EXIT_GRADED = 0 };
+enum { EXIT_GRADED = 0, SOURCE_BYTES_MAX = 1 << 20 };
 #define RESULT_FORMAT (JSON_INDENT(2) | JSON_REAL_PRECISION(12))
 
 struct options {
@@ -45,9 +54,10 @@ struct options {
     int wall; // seconds by the clock that a submission may take; 0: not said
     const char *lab_file, *secret_file, *json, *gradescope, *out, *record;
     const char *deadline, *times; // NULL: nothing is late
-    int late_days, penalty;       // free days each; percent a day, -1: not said
-    const char *visibility;       // of items in Gradescope: NAME=WHEN,...
-    const char *item;             // that is graded anew, NULL: all
+    int late_days,
+        penalty; // days that each may be late for nothing; percent that a further day costs, -1: not said
+    const char *visibility; // of items in Gradescope: NAME=WHEN,...
+    const char *item;       // that is graded anew, NULL: all
 
     bool unsafe, fresh, cpu_only, check, quick, slurm, board, no_film;
     const char *pairs; // folder of texts that all sheets are applied to, or NULL
@@ -58,6 +68,10 @@ struct options {
     uint8_t seeds[SHA256_DIGEST_LENGTH];       // another, for what is published
 };
 extern struct options options;
+bool is_timed(void); // whether submissions are timed: on a GPU here, or on those that Slurm gives
+void secrets_read(void); // the keys: of --secret or the variable, and of what is published
+
+// ---- Texts --------------------------------------------------------------------------------------
 
 // Control characters and bytes that are no UTF-8 as \xHH, characters that disguise others (U+202E and
 // its kind) as \u202e, for a line of a report. New string.
@@ -65,6 +79,8 @@ char *cleaned(const char *line, size_t bytes);
 char *clean_name(const char *name); // the same on one line
 // Takes bytes into a hash after their number, so that no part runs into the next.
 void hash_bytes(SHA2_CTX *hash, const void *bytes, size_t size);
+void write_csv(FILE *to, const char *field); // RFC 4180; no formula for a spreadsheet
+bool write_text(const char *path, const char *text);
 
 // ---- Sandbox ------------------------------------------------------------------------------------
 
@@ -146,7 +162,12 @@ double wall_left(const struct submission *s, double most); // seconds; most, or 
 bool wall_over(const struct submission *s);
 char *wall_told(const struct submission *s); // that it was, in a few words
 void submission_free(struct submission *s);
-void submission_tidy(void); // removes folders that killed judges of ours have left
+
+// The folder in /tmp, locked for as long as it is used; one without a lock was left by a judge that was killed, and
+// submission_tidy removes it.
+void work_make(struct submission *s);
+void work_remove(struct submission *s);
+void submission_tidy(void);
 
 // A text, which may hold any byte; after it a NUL.
 struct source {
@@ -169,8 +190,8 @@ void plain_keep(const struct source *plain, const char *path);
 bool built_take(struct submission *s, const char *path);
 void built_keep(const struct submission *s, const char *path);
 
-// Where a page of a cache has its codes, K's tokens and then V's, and its scales: an order that each
-// program chooses, and nothing else.
+// The places of a page's codes (K's tokens, then V's) and scales: an order that the program chooses,
+// and nothing else.
 struct places {
     int page;
     uint16_t *codes, *scales; // [2][page][HEAD_DIM], [2][page]
@@ -259,8 +280,8 @@ void case_make(struct grade_case *c, const char *shape, float softmax_scale, enu
 enum tensor { TENSOR_Q, TENSOR_K, TENSOR_V, TENSORS };
 void case_make_of(struct grade_case *c, const char *shape, float softmax_scale, enum input input,
                   const uint64_t seeds[TENSORS]);
-// Cases that differ from one another in all tensors, or in one: of case `i` the tensors' seeds, out of `seeds`. From
-// the first the next three differ in V, K and Q.
+// Sets of[] to the seeds of the tensors of case `i`, taken from `seeds`. Case 0 differs from case 1 in V only, from
+// case 2 in K, from case 3 in Q, and from all later ones in every tensor.
 enum { CASES_MIXED = 4 };
 void mixed_seeds(int i, const uint64_t seeds[], uint64_t of[TENSORS]);
 // Lays out a cache as a submission wants it. Slots without a token are NaN, or, if they are stale, hold
@@ -278,6 +299,11 @@ char *case_how_wrong(const struct grade_case *c, const char *answer);
 extern struct sheet sheet;
 extern char sheet_hash[SHA256_DIGEST_STRING_LENGTH]; // of its file
 void lab_read(void);                                 // the sheet of options.lab
+enum { LABS_MAX = 32 };
+extern struct sheet
+    all_sheets[LABS_MAX]; // of labs whose aims are graded, once labs_read was called
+extern int sheet_count;
+void labs_read(void); // the first of them is at hand then
 
 // ---- Searches -----------------------------------------------------------------------------------
 
@@ -349,7 +375,6 @@ json_t *film_of(struct submission *s);
 // Takes the page out of a result and writes it, where there is one and a path.
 void film_take(json_t *result, const char *path);
 
-bool is_timed(void); // whether submissions are timed: on a GPU here, or on those that Slurm gives
 struct speed {
     double ratio, low, high; // the reference's time over the submission's, with its 95 % interval
     double microseconds;     // a launch of the submission, median
@@ -362,12 +387,14 @@ void measure_speed(struct submission *s, const char *shape, struct speed *speed)
 void feedback_human(const json_t *result, FILE *to);
 json_t *feedback_gradescope(const json_t *result);
 void check_visibility(void); // of options, for this lab
-bool write_text(const char *path, const char *text);
 
 // A submission's source: the file itself, or the one in a folder that ends as the lab's programs do. NULL with
 // one line in *why.
 char *submission_source(const char *path, size_t *bytes, char **why);
-int grade_folder(const char *path);
+bool ends_well(
+    const char *name); // as the lab's programs do, or in .CU, as on a machine that does not care
+// What systems put beside somebody's files; NULL: nothing of that kind.
+const char *litter(const char *name);
 
 // One submission of a folder.
 struct entry {
@@ -386,11 +413,13 @@ const char *grader_hash(void); // of the judge, and of what runs kernels for it
 // Sets `kept`, once source or why are there.
 void entry_keep(struct entry *e);
 json_t *kept_result(const struct entry *e); // NULL: there is none
+char *film_kept(const struct entry *e);     // beside its result: build/grade/kept/HASH.html
 typedef void tell_entry(int ended, int count, const struct entry *e);
 bool entry_grade(struct entry *e); // to where it is kept; false: that cannot be written
 void entry_finish(struct entry *e, int *ended, int count, tell_entry *tell); // takes its result
 // Grades all that have no result yet, and tells of each as it comes.
 void grade_entries(struct entry *entries, int count, tell_entry *tell);
+int grade_folder(const char *path);
 
 // A board of the results that were timed, as a Markdown table; how many there are.
 int write_board(FILE *to, const json_t *const results[], int count);
@@ -408,7 +437,6 @@ void late_read(void);                                     // options of late wor
 int late_days(const char *folder, const struct entry *e); // begun ones
 double late_points(double score, int days);
 
-void write_csv(FILE *to, const char *field); // RFC 4180; no formula for a spreadsheet
 // Whether two programs, preprocessed, differ in layout, names and numbers only.
 bool reads_the_same(const struct source *plain, const struct source *other);
 // The program of another chapter that a text is, by its name; new, or NULL. Each text as it is and preprocessed: the
@@ -426,7 +454,5 @@ int slurm_element(const char *folder); // on a node: grades one
 int check_lab(void);
 // The test of all sheets, on the texts of options.pairs: 0, or 1 if an aim is earned by something else than its idea.
 int check_pairs(void);
-void pairs_read(void);                     // all sheets; the first is at hand
-json_t *grade_pair(const struct entry *e); // a text by all of them
 
 #endif

@@ -1,242 +1,112 @@
 // main.c: the grader. labs/grade --lab N FILE|FOLDER
 #include "judge.h"
 
-#include <crypt.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <getopt.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-struct options options;
-
-enum { SECRET_LEAST = 16 }; // bytes
-
-static const char help[] =
-    "Usage: labs/grade --lab N FILE|FOLDER\n"
-    "       labs/grade --lab N --board RESULT.json...\n"
-    "\n"
-    "Grades a submission for lab N, or every submission in a folder (each a .cu file, of a\n"
-    "search a .c file, or a folder with one): compiles and runs it in a sandbox, on inputs\n"
-    "of its own.\n"
-    "\n"
-    "  --secret FILE     what hidden cases are drawn from; or the variable GRADE_SECRET.\n"
-    "                    At least 16 bytes, in one line. Default: build/grade/secret, made\n"
-    "                    at the first run. The same secret gives the same grade\n"
-    "  --json FILE       the result as JSON, every case in it\n"
-    "  --gradescope FILE the result as Gradescope's results.json\n"
-    "  --visibility NAME=WHEN,...  which items a student sees there, and when: visible,\n"
-    "                    hidden, after_due_date or after_published; default: all visible\n"
-    "  --out FOLDER      of a folder's results: grades.csv, summary.svg, a report each;\n"
-    "                    default: build/grade/labNN\n"
-    "  --one             FOLDER is one submission, as Gradescope hands it over, and no class\n"
-    "  --board           who is fastest, of results that --json wrote on a GPU; a folder that\n"
-    "                    is timed gets its board.md in any case\n"
-    "  --deadline TIME   such as 2026-11-22T23:59: the gradebook gets the days that each is\n"
-    "                    late, and what is left of its points\n"
-    "  --times FILE      lines NAME,TIME: when each came; default: when its file was written\n"
-    "  --late-days N     days that each may be late for nothing; default: 0\n"
-    "  --penalty P       percent of the points that a further day costs; default: 10\n"
-    "  --jobs N          submissions at a time; default: one a core. Never more than there is\n"
-    "                    memory for, 4.25 GiB each\n"
-    "  --wall SECONDS    that a submission may take by the clock, all that is done with it\n"
-    "                    together; default: 900, more on a busy machine\n"
-    "  --fresh           grade again what was graded before\n"
-    "  --item NAME       of a folder that was graded before: this item anew, and all others\n"
-    "                    as they were\n"
-    "  --no-gpu          leave speed out, also where there is a GPU\n"
-    "  --film FILE.html  of one submission: a page to watch its first race or fault in, if it\n"
-    "                    has one at a small shape; a folder's reports have theirs beside them\n"
-    "  --no-film         make no films, which take half a second for each that is wrong\n"
-    "  --slurm           a folder on a cluster: one job array, which is collected; --jobs N\n"
-    "                    is then how many elements may run at a time\n"
-    "  --partition P, --time T, --gres G   as sbatch takes them, with --slurm: where; for\n"
-    "                    how long, default 60 minutes a submission; and gpu:1, say,\n"
-    "                    so that speed is timed\n"
-    "  --unsafe-no-sandbox   run submissions as you: only for your own files\n"
-    "\n"
-    "Exit status: 0 graded (whatever the points), 2 bad usage, 3 the machine failed.";
-
-// Bytes of the UTF-8 character at `s`; 0: none.
-static size_t utf8(const unsigned char *s, size_t left)
+static void take_pairs(const char *option, const char *value)
 {
-    size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    if (n > 1 && (s[0] < 0xc2 || s[0] > 0xf4 || n > left))
-        return 0;
-    for (size_t i = 1; i < n; ++i)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-        (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
+    (void)option;
+    options.check = true;
+    options.pairs = value;
 }
 
-// The character at `s`, of n bytes.
-static unsigned code_point(const unsigned char *s, size_t n)
+// What Slurm runs on a node.
+static void take_element(const char *option, const char *value)
 {
-    unsigned code = n == 1 ? s[0] : s[0] & (0x7fu >> n);
-    for (size_t i = 1; i < n; ++i)
-        code = code << 6 | (s[i] & 0x3f);
-    return code;
+    (void)option;
+    find_root();
+    exit(slurm_element(value));
 }
 
-// Unicode's format characters and separators of lines: they change the order, the place or the
-// looks of what stands around them, or cannot be seen.
-static bool is_disguise(unsigned code)
+static bool help;
+static const struct option_row rows[] = {
+    {"lab", "N", "which lab's sheet", .number = &options.lab, .least = 2, .most = 99},
+    {"secret", "FILE",
+     "what hidden cases are drawn from; or the variable GRADE_SECRET.\n"
+     "At least 16 bytes, in one line. Default: build/grade/secret, made\n"
+     "at the first run. The same secret gives the same grade",
+     .word = &options.secret_file},
+    {"json", "FILE", "the result as JSON, every case in it", .word = &options.json},
+    {"gradescope", "FILE", "the result as Gradescope's results.json", .word = &options.gradescope},
+    {"visibility", "NAME=WHEN,...",
+     "which items a student sees there, and when: visible,\n"
+     "hidden, after_due_date or after_published; default: all visible",
+     .word = &options.visibility},
+    {"out", "FOLDER",
+     "of a folder's results: grades.csv, summary.svg, a report each;\n"
+     "default: build/grade/labNN",
+     .word = &options.out},
+    {"one", NULL, "FOLDER is one submission, as Gradescope hands it over, and no class",
+     .flag = &options.one},
+    {"board", NULL,
+     "who is fastest, of results that --json wrote on a GPU; a folder that\n"
+     "is timed gets its board.md in any case",
+     .flag = &options.board},
+    {"deadline", "TIME",
+     "such as 2026-11-22T23:59: the gradebook gets the days that each is\n"
+     "late, and what is left of its points",
+     .word = &options.deadline},
+    {"times", "FILE", "lines NAME,TIME: when each came; default: when its file was written",
+     .word = &options.times},
+    {"late-days", "N", "days that each may be late for nothing; default: 0",
+     .number = &options.late_days, .most = 365},
+    {"penalty", "P", "percent of the points that a further day costs; default: 10",
+     .number = &options.penalty, .most = 100},
+    {"jobs", "N",
+     "submissions at a time; default: one a core. Never more than there is\n"
+     "memory for, 4.25 GiB each",
+     .number = &options.jobs, .least = 1, .most = 256},
+    {"wall", "SECONDS",
+     "that a submission may take by the clock, all that is done with it\n"
+     "together; default: 900, more on a busy machine",
+     .number = &options.wall, .least = 1, .most = 86400},
+    {"fresh", NULL, "grade again what was graded before", .flag = &options.fresh},
+    {"item", "NAME",
+     "of a folder that was graded before: this item anew, and all others\n"
+     "as they were",
+     .word = &options.item},
+    {"no-gpu", NULL, "leave speed out, also where there is a GPU", .flag = &options.cpu_only},
+    {"film", "FILE.html",
+     "of one submission: a page to watch its first race or fault in, if it\n"
+     "has one at a small shape; a folder's reports have theirs beside them",
+     .word = &options.film},
+    {"no-film", NULL, "make no films, which take half a second for each that is wrong",
+     .flag = &options.no_film},
+    {"slurm", NULL,
+     "a folder on a cluster: one job array, which is collected; --jobs N\n"
+     "is then how many elements may run at a time",
+     .flag = &options.slurm},
+    {"partition", "P", "as sbatch takes it, with --slurm: where", .word = &options.partition},
+    {"time", "T", "as sbatch takes it: for how long, default 60 minutes a submission",
+     .word = &options.time_limit},
+    {"gres", "G", "as sbatch takes it: gpu:1, say, so that speed is timed", .word = &options.gres},
+    {"unsafe-no-sandbox", NULL, "run submissions as you: only for your own files",
+     .flag = &options.unsafe},
+    {"lab-file", "FILE", NULL, .word = &options.lab_file}, // for tests
+    {"check", NULL, NULL, .flag = &options.check}, // for labs/tools/check-labs, as the next three
+    {"pairs", "FOLDER", NULL, .call = take_pairs},
+    {"quick", NULL, NULL, .flag = &options.quick},
+    {"record", "FILE", NULL, .word = &options.record},
+    {"element", "FOLDER", NULL, .call = take_element},
+    {"help", NULL, "this text", .flag = &help},
+    {0},
+};
+
+static void usage(void)
 {
-    static const unsigned ranges[][2] = {
-        {0xad, 0xad},     {0x34f, 0x34f},     {0x600, 0x605},     {0x61c, 0x61c},
-        {0x6dd, 0x6dd},   {0x70f, 0x70f},     {0x115f, 0x1160},   {0x17b4, 0x17b5},
-        {0x180b, 0x180f}, {0x200b, 0x200f},   {0x2028, 0x202e},   {0x2060, 0x206f},
-        {0x3164, 0x3164}, {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},
-        {0xfff0, 0xfffb}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff},
-    };
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; ++i)
-        if (code >= ranges[i][0] && code <= ranges[i][1])
-            return true;
-    return false;
-}
-
-char *cleaned(const char *line, size_t bytes)
-{
-    const unsigned char *s = (const unsigned char *)line;
-    char *clean = need(malloc(4 * bytes + 1)), *at = clean;
-
-    for (size_t i = 0; i < bytes;) {
-        size_t n = utf8(s + i, bytes - i);
-        bool control = (s[i] < 0x20 && s[i] != '\n') || s[i] == 0x7f ||
-                       (n == 2 && s[i] == 0xc2 && s[i + 1] < 0xa0);
-        if (n == 0 || control) {
-            at += sprintf(at, "\\x%02x", s[i++]);
-            continue;
-        }
-        unsigned code = code_point(s + i, n);
-        if (is_disguise(code)) {
-            at += sprintf(at, code > 0xffff ? "\\U%08x" : "\\u%04x", code);
-        } else {
-            memcpy(at, s + i, n);
-            at += n;
-        }
-        i += n;
-    }
-    *at = '\0';
-    return clean;
-}
-
-bool is_timed(void)
-{
-    return !options.cpu_only && (options.slurm ? options.gres != NULL : gpu_here());
-}
-
-// ---- Options ------------------------------------------------------------------------------------
-
-// A line of random hex digits in build/grade; *made: nobody had made it before. Another judge may be
-// about to: the file appears as a whole, and the first one stays.
-static char *random_line(const char *name, bool *made)
-{
-    char *path = text("%s/build/grade/%s", root, name);
-    char *fresh = text("%s.XXXXXX", path);
-    uint8_t random[32];
-    char hex[SHA256_DIGEST_STRING_LENGTH];
-    size_t bytes;
-
-    mkdir(text("%s/build/grade", root), 0700);
-    if (access(path, F_OK)) {
-        int fd = mkostemp(fresh, O_CLOEXEC); // closed to others
-        if (getrandom(random, sizeof random, 0) != sizeof random)
-            fail(EXIT_MACHINE, "no random bytes");
-        dprintf(fd, "%s\n", SHA256Data(random, sizeof random, hex));
-        close(fd);
-        *made = link(fresh, path) == 0;
-        unlink(fresh);
-    }
-    char *line = read_file(path, &bytes);
-    if (!line || bytes < 64)
-        fail(EXIT_MACHINE, "cannot make %s", path);
-    free(fresh);
-    free(path);
-    return line;
-}
-
-static char *make_secret(void)
-{
-    bool made = false;
-    char *secret = random_line("secret", &made);
-
-    if (made)
-        fprintf(
-            stderr,
-            "grade: a secret was made: %s/build/grade/secret (keep it, and keep it to yourself)\n",
-            root);
-    return secret;
-}
-
-// The key that a secret stands for. Whoever tries words for one pays this for each of them, about 50 ms
-// and 32 MB: yescrypt, as the C library's crypt(3) has it for passwords. The salt is the same everywhere,
-// so that a secret gives the same grade everywhere.
-static void stretch_secret(const char *secret)
-{
-    static const char yescrypt[] = "$y$jAT$AttentionInStages.....";
-    struct crypt_data *data = calloc(1, sizeof *data);
-    char hex[SHA256_DIGEST_STRING_LENGTH]; // however long the secret is
-    SHA2_CTX hash;
-
-    SHA256Data((const uint8_t *)secret, strlen(secret), hex);
-    const char *stretched = data ? crypt_r(hex, yescrypt, data) : NULL;
-    if (!stretched || strncmp(stretched, yescrypt, sizeof yescrypt - 1) != 0)
-        fail(EXIT_MACHINE, "crypt(3) has no yescrypt here, or no memory for it (32 MB)");
-    SHA256Init(&hash);
-    SHA256Update(&hash, (const uint8_t *)stretched, strlen(stretched));
-    SHA256Final(options.secret, &hash);
-    explicit_bzero(data, sizeof *data);
-    free(data);
-}
-
-static void read_secret(void)
-{
-    const char *given = getenv("GRADE_SECRET");
-    const char *from = options.secret_file ? options.secret_file : "GRADE_SECRET";
-    size_t bytes;
-    char *secret;
-
-    if (options.secret_file) {
-        secret = read_file(options.secret_file, &bytes);
-        if (!secret)
-            fail(EXIT_USAGE, "--secret: %s is not there", options.secret_file);
-    } else {
-        secret = given && *given ? text("%s", given) : make_secret();
-    }
-    secret[strcspn(secret, "\r\n")] = '\0'; // one line, with or without its end
-    if (strlen(secret) < SECRET_LEAST)
-        fail(EXIT_USAGE,
-             "the secret of %s has %zu bytes, and %d are the least: head -c 24 /dev/urandom | "
-             "base64 "
-             "makes one",
-             from, strlen(secret), SECRET_LEAST);
-    stretch_secret(secret);
-    explicit_bzero(secret, strlen(secret));
-    unsetenv("GRADE_SECRET");
-}
-
-// What published seeds are drawn from: a student sees them, so they are to say nothing of the secret,
-// and nobody is to know them before. The book's own texts (--check) earn the same everywhere.
-static void read_seeds(void)
-{
-    bool made;
-    char *line = options.check ? NULL : random_line("seeds", &made);
-    SHA2_CTX hash;
-
-    SHA256Init(&hash);
-    SHA256Update(&hash, line ? (const uint8_t *)line : options.secret,
-                 line ? 64 : sizeof options.secret);
-    SHA256Final(options.seeds, &hash);
-    free(line);
+    puts("Usage: labs/grade --lab N FILE|FOLDER\n"
+         "       labs/grade --lab N --board RESULT.json...\n"
+         "\n"
+         "Grades a submission for lab N, or every submission in a folder (each a .cu file, of a\n"
+         "search a .c file, or a folder with one): compiles and runs it in a sandbox, on inputs\n"
+         "of its own.\n");
+    options_help(rows);
+    puts("\nExit status: 0 graded (whatever the points), 2 bad usage, 3 the machine failed.");
 }
 
 static void check_slurm(void)
@@ -247,127 +117,26 @@ static void check_slurm(void)
         fail(EXIT_USAGE, "--no-gpu, or --gres?");
 }
 
-static void parse(int argc, char **argv)
+// Returns where in argv the submissions begin.
+static int parse(int argc, char **argv)
 {
-    enum {
-        LAB = 256,
-        SECRET,
-        JSON,
-        GRADESCOPE,
-        VISIBILITY,
-        ONE,
-        BOARD,
-        DEADLINE,
-        TIMES,
-        LATE_DAYS,
-        PENALTY,
-        OUT,
-        JOBS,
-        WALL,
-        FRESH,
-        ITEM,
-        NO_GPU,
-        FILM,
-        NO_FILM,
-        UNSAFE,
-        LAB_FILE,
-        CHECK,
-        PAIRS,
-        QUICK,
-        RECORD,
-        HELP,
-        SLURM,
-        PARTITION,
-        TIME,
-        GRES,
-        ELEMENT
-    };
-    static const struct option known[] = {
-        {"lab", required_argument, NULL, LAB},
-        {"secret", required_argument, NULL, SECRET},
-        {"json", required_argument, NULL, JSON},
-        {"gradescope", required_argument, NULL, GRADESCOPE},
-        {"visibility", required_argument, NULL, VISIBILITY},
-        {"out", required_argument, NULL, OUT},
-        {"one", no_argument, NULL, ONE},
-        {"board", no_argument, NULL, BOARD},
-        {"deadline", required_argument, NULL, DEADLINE},
-        {"times", required_argument, NULL, TIMES},
-        {"late-days", required_argument, NULL, LATE_DAYS},
-        {"penalty", required_argument, NULL, PENALTY},
-        {"jobs", required_argument, NULL, JOBS},
-        {"wall", required_argument, NULL, WALL},
-        {"fresh", no_argument, NULL, FRESH},
-        {"item", required_argument, NULL, ITEM},
-        {"no-gpu", no_argument, NULL, NO_GPU},
-        {"film", required_argument, NULL, FILM},
-        {"no-film", no_argument, NULL, NO_FILM},
-        {"unsafe-no-sandbox", no_argument, NULL, UNSAFE},
-        {"lab-file", required_argument, NULL, LAB_FILE}, // for tests
-        {"check", no_argument, NULL, CHECK},             // for labs/tools/check-labs
-        {"pairs", required_argument, NULL, PAIRS},       // for the same
-        {"quick", no_argument, NULL, QUICK},
-        {"record", required_argument, NULL, RECORD},
-        {"slurm", no_argument, NULL, SLURM},
-        {"partition", required_argument, NULL, PARTITION},
-        {"time", required_argument, NULL, TIME},
-        {"gres", required_argument, NULL, GRES},
-        {"element", required_argument, NULL, ELEMENT}, // what Slurm runs on a node
-        {"help", no_argument, NULL, HELP},
-        {NULL, 0, NULL, 0},
-    };
-
-    opterr = 0;
     options.penalty = -1;
-    for (int option; (option = getopt_long(argc, argv, "", known, NULL)) != -1;) {
-        switch (option) {
-        case LAB: options.lab = whole("--lab", optarg, 2, 99); break;
-        case SECRET: options.secret_file = optarg; break;
-        case JSON: options.json = optarg; break;
-        case GRADESCOPE: options.gradescope = optarg; break;
-        case VISIBILITY: options.visibility = optarg; break;
-        case OUT: options.out = optarg; break;
-        case ONE: options.one = true; break;
-        case BOARD: options.board = true; break;
-        case DEADLINE: options.deadline = optarg; break;
-        case TIMES: options.times = optarg; break;
-        case LATE_DAYS: options.late_days = whole("--late-days", optarg, 0, 365); break;
-        case PENALTY: options.penalty = whole("--penalty", optarg, 0, 100); break;
-        case JOBS: options.jobs = whole("--jobs", optarg, 1, 256); break;
-        case WALL: options.wall = whole("--wall", optarg, 1, 86400); break;
-        case FRESH: options.fresh = true; break;
-        case ITEM: options.item = optarg; break;
-        case NO_GPU: options.cpu_only = true; break;
-        case FILM: options.film = optarg; break;
-        case NO_FILM: options.no_film = true; break;
-        case UNSAFE: options.unsafe = true; break;
-        case LAB_FILE: options.lab_file = optarg; break;
-        case CHECK: options.check = true; break;
-        case PAIRS:
-            options.check = true;
-            options.pairs = optarg;
-            break;
-        case QUICK: options.quick = true; break;
-        case RECORD: options.record = optarg; break;
-        case SLURM: options.slurm = true; break;
-        case PARTITION: options.partition = optarg; break;
-        case TIME: options.time_limit = optarg; break;
-        case GRES: options.gres = optarg; break;
-        case ELEMENT: find_root(); exit(slurm_element(optarg));
-        case HELP: puts(help); exit(EXIT_GRADED);
-        default: fail(EXIT_USAGE, "what is \"%s\"? (see --help)", argv[optind - 1]);
-        }
+    int first = options_read(argc, argv, rows, false);
+    if (help) {
+        usage();
+        exit(EXIT_GRADED);
     }
     if (!options.lab && !options.pairs)
         fail(EXIT_USAGE, "which lab? labs/grade --lab N FILE|FOLDER (see --help)");
-    if (options.board ? optind == argc : optind + !options.check != argc)
+    if (options.board ? first == argc : first + !options.check != argc)
         fail(EXIT_USAGE, "%s: labs/grade --lab N FILE|FOLDER (see --help)",
-             optind == argc ? "which submission" : "one file or one folder");
+             first == argc ? "which submission" : "one file or one folder");
     if (options.film && options.no_film)
         fail(EXIT_USAGE, "--film, or --no-film?");
     options.no_film = options.no_film || options.check;
     check_slurm();
     late_read();
+    return first;
 }
 
 // A number in a file that has nothing else, or after a word at the beginning of a line; `none` where there is
@@ -422,17 +191,17 @@ int main(int argc, char **argv)
 
     signal(SIGPIPE, SIG_IGN);
     speaker = "grade";
-    parse(argc, argv);
-    const char *path = argv[optind];
+    int first = parse(argc, argv);
+    const char *path = argv[first];
     find_root();
     if (options.pairs)
-        pairs_read();
+        labs_read();
     else
         lab_read();
     check_visibility();
     check_item();
     if (options.board)
-        return print_board(argv + optind, argc - optind);
+        return print_board(argv + first, argc - first);
     int cores = (int)sysconf(_SC_NPROCESSORS_ONLN);
     if (!options.check && stat(path, &about))
         fail(EXIT_USAGE, "there is no %s", cleaned(path, strlen(path)));
@@ -447,8 +216,7 @@ int main(int argc, char **argv)
         fail(EXIT_USAGE, "--unsafe: %s has a ' or a comma, which nvcc drops: move it", root);
     if (!options.slurm && !sandbox_works(&why))
         fail(EXIT_MACHINE, "%s", why);
-    read_secret();
-    read_seeds();
+    secrets_read();
     submission_tidy();
     bool class = options.check || (S_ISDIR(about.st_mode) && !options.one);
     if (class) {

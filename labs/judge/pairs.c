@@ -11,49 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAIRED_MAX = 32, PAIRS_TEXTS_MAX = 128 };
+enum { PAIRS_TEXTS_MAX = 128 };
 
-static struct sheet sheets[PAIRED_MAX];
-static int sheet_total, earned_nothing, earned_wrongly;
+static int earned_nothing, earned_wrongly;
 static struct entry entries[PAIRS_TEXTS_MAX];
-
-// ---- The sheets ---------------------------------------------------------------------------------
-
-// Those of kernels that are graded; a search has none, and lab 17's is not run by the grader.
-void pairs_read(void)
-{
-    char *pattern = text("%s/build/labs/lab[0-9][0-9].json", root);
-    glob_t found;
-    SHA2_CTX hash;
-
-    if (glob(pattern, 0, NULL, &found))
-        fail(EXIT_USAGE, "there is no %s: type make tangle", pattern);
-    SHA256Init(&hash);
-    for (size_t i = 0; i < found.gl_pathc; ++i) {
-        struct sheet *s = &sheets[sheet_total];
-        bool missing;
-        char *why = NULL;
-        if (sheet_total == PAIRED_MAX)
-            fail(EXIT_MACHINE, "more than %d labs", PAIRED_MAX);
-        if (!sheet_read(s, found.gl_pathv[i], &missing, &why))
-            fail(EXIT_USAGE, "%s", why);
-        if (s->not_graded || s->journal || !has_aims(s))
-            continue;
-        hash_bytes(&hash, s->text, strlen(s->text));
-        ++sheet_total;
-    }
-    globfree(&found);
-    free(pattern);
-    if (!sheet_total)
-        fail(EXIT_USAGE, "no lab has an aim: type make tangle");
-    SHA256End(&hash, sheet_hash);
-    sheet = sheets[0];
-}
-
-json_t *grade_pair(const struct entry *e)
-{
-    return grade_aims(e->name, e->source, e->bytes, sheets, sheet_total);
-}
 
 static double aims_of(const struct sheet *s)
 {
@@ -204,10 +165,10 @@ static void write_record(int count)
         else
             json_object_set_new(programs, entries[i].name, points_of(&entries[i]));
     }
-    for (int i = 0; i < sheet_total; ++i) {
-        char *lab = text("lab%02d", sheets[i].number);
-        json_object_set_new(of, lab, json_real(aims_of(&sheets[i])));
-        json_object_set_new(aims, lab, aims_said(&sheets[i]));
+    for (int i = 0; i < sheet_count; ++i) {
+        char *lab = text("lab%02d", all_sheets[i].number);
+        json_object_set_new(of, lab, json_real(aims_of(&all_sheets[i])));
+        json_object_set_new(aims, lab, aims_said(&all_sheets[i]));
     }
     json_t *record = json_pack("{s:i, s:s, s:o, s:o, s:o, s:o, s:o}", "record", 1, "runtime",
                                "simulator", "source_hashes", hashes_of(programs), "aims", aims,
@@ -251,17 +212,17 @@ int check_pairs(void)
 
     grade_entries(entries, count, tell);
     for (int i = 0; i < count; ++i)
-        for (int j = 0; j < sheet_total; ++j) {
-            char *lab = text("lab%02d", sheets[j].number);
+        for (int j = 0; j < sheet_count; ++j) {
+            char *lab = text("lab%02d", all_sheets[j].number);
             const json_t *paid = at(entries[i].result, text("aims.%s", lab));
             if (paid)
-                check_pair(ideas, &entries[i], &sheets[j], paid);
+                check_pair(ideas, &entries[i], &all_sheets[j], paid);
         }
     free(ideas);
     if (options.record && !earned_wrongly && !earned_nothing)
         write_record(count);
     printf("%d texts on %d sheets: %d aims earned by something else than their idea, %d not earned "
            "by it (%.0f s)\n",
-           count, sheet_total, earned_wrongly, earned_nothing, now() - start);
+           count, sheet_count, earned_wrongly, earned_nothing, now() - start);
     return earned_wrongly || earned_nothing ? 1 : 0;
 }

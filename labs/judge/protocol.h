@@ -165,7 +165,7 @@ struct reply {
     struct counts counts;
     uint64_t executions; // of what run_request.ablation asks for
     struct footprint footprint;
-    double microseconds;      // of VERB_TIME, a launch: by the GPU's events
+    double microseconds;      // a launch of VERB_TIME, by the GPU's events
     double wall_microseconds; // and by the host's clock, the warm-up included
 };
 

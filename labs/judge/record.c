@@ -311,7 +311,8 @@ static char *difference(const struct known_launches *a, const struct known_launc
                : NULL;
 }
 
-// Asks twice; whoever says two things is refused as a whole, and asked no more.
+// Asks the host code twice. A submission that gives two different answers is refused as a whole,
+// and asked no more.
 static json_t *record_twice(struct submission *s, const struct shape *shape)
 {
     struct known_launches k[2] = {{.shape = *shape}, {.shape = *shape}};

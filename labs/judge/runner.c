@@ -342,7 +342,8 @@ static void launch_all(const struct run_request *r, const union kernel_args *arg
         if (good)
             continue;
         note(first.kind, first.text);
-        // By the simulator's words for it: nothing but one more run hangs on them.
+        // Tells the kind of fault by the simulator's words. If they are misread, the only effect is
+        // one more run.
         if (first.kind == FAULT_RACE && strstr(first.text, ": stopped: "))
             reply.raced_out = true;
     }
@@ -413,8 +414,8 @@ static void run(const struct run_request *r, const char *inputs, char *out)
                 out + (size_t)i * answer_bytes(&r->shape));
 }
 
-// The same, and a film of it. Where the simulator would write that to a file, it is asked for it first:
-// in its box there is none.
+// Runs a set and records a film of it. The simulator would write the film to a file, and a box has none
+// to write: so the film is taken from the simulator's memory.
 static char *run_filmed(const struct run_request *r, const char *inputs, char *out)
 {
     char asked[64], *film = NULL;
@@ -435,8 +436,8 @@ static char *run_filmed(const struct run_request *r, const char *inputs, char *o
 
 // ---- Requests -----------------------------------------------------------------------------------
 
-// Of the functions that a device's runtime has, those that print, stop and allocate: what the others do is
-// not counted, and launches that a kernel makes are not those that were recorded.
+// Functions of the device's runtime that a kernel may call: those that print, stop and allocate. What
+// others do is not counted, and launches by a kernel were not recorded.
 static bool may_be_extern(const char *name)
 {
     static const char *const known[] = {"vprintf", "__assertfail", "malloc", "free"};

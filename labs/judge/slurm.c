@@ -296,8 +296,8 @@ static bool is_over(const char *state)
     return false;
 }
 
-// One line of squeue: name|element|state|node|reason. What was cancelled while it was pending has
-// N/A for an element, once for all of them.
+// One line of squeue: name|element|state|node|reason. A job that was cancelled while it was pending
+// has one line for all its elements, with N/A for the element.
 static void take_line(struct waiting *w, const char *line)
 {
     char name[64], element[64], state[32], node[64] = "", why[64] = "";
@@ -578,8 +578,8 @@ static bool is_kept(const struct element *e)
     return is;
 }
 
-// Of a job that an earlier judge submitted there may be elements that nobody waits for here; and of
-// a judge that was killed a spool may lie there whose results have all come.
+// A job that an earlier judge submitted may have elements that this judge does not wait for. A
+// judge that was killed may have left a spool whose results have all come.
 static void clear_away(const struct waiting *w)
 {
     struct waiting lying = {0};

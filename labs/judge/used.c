@@ -39,8 +39,8 @@ bool falls_with_tiles(const char *name)
 
 // ---- Ablation -----------------------------------------------------------------------------------
 
-// Which of so many executions are spoiled in a draw. Of CTAs one, each draw's from its own part of the grid: there are
-// few. Of atomics half: many of a queue's requests are those of CTAs that find it empty.
+// Which of so many executions are spoiled in a draw. Of CTAs, which are few, a draw spoils one, from a part of the
+// grid of its own. Of atomics it spoils half: many requests to a queue come from CTAs that find it empty.
 static struct ablation draw_executions(enum spoils what, int draw, uint64_t executions)
 {
     struct ablation a = {.what = what, .count = HITS};

@@ -27,7 +27,7 @@ struct limit { // <= 128
 // Reads "<=", ">=" or "=="; false: it is none of them.
 bool relation_read(const char *words, enum relation *relation);
 const char *relation_words(enum relation relation); // "": no limit
-bool limit_kept(double value, struct limit limit);  // NaN keeps none
+bool limit_kept(double value, struct limit limit);  // NaN is within no limit
 
 struct resource { // a row of resources.def
     enum { LABS = 1, SHEETS = 2, BOTH = LABS | SHEETS } known;

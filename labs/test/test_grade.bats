@@ -898,7 +898,7 @@ END
     one_line "--item is for a folder" --lab 4 --lab-file "$lab_file" --item races code/ch04_cp_async.cu
     one_line "there is no" --lab 4 --lab-file "$lab_file" no-such-file.cu
     one_line "is there no lab 98" --lab 98 code/ch04_cp_async.cu
-    one_line "what is" --lab 4 --nonsense code/ch04_cp_async.cu
+    one_line "--nonsense is no option; --help lists them" --lab 4 --nonsense code/ch04_cp_async.cu
     one_line "--secret" --lab 4 --lab-file "$lab_file" --secret /no/such code/ch04_cp_async.cu
     printf 'fifteen letters\r\n' >"$BATS_TEST_TMPDIR/secret"
     one_line "the secret of $BATS_TEST_TMPDIR/secret has 15 bytes, and 16 are the least: head -c 24 /dev/urandom | base64 makes one" \

@@ -265,7 +265,7 @@ E2
     board --programs ch03_one --over ch04_other
     refused 2 '--over: "ch04_other" is none of the programs'
     board --programs ch03_one --speed
-    refused 2 'what is "--speed"?'
+    refused 2 '--speed is no option; --help lists them'
     board --programs
     refused 2 '--programs needs a value'
     board --programs ch03_one /nonexistent/x.json

@@ -126,23 +126,22 @@ static int write_table(FILE *out, const struct run *a, const struct run *b)
 int main(int argc, char **argv)
 {
     static const char usage[] = "usage: compare A.json B.json [--out COMPARE.md]";
-    const char *path[2] = {NULL}, *save = NULL;
-    int given = 0;
+    const char *save = NULL;
+    bool help = false;
+    const struct option_row known[] = {
+        {"out", "COMPARE.md", "where the table goes (default: standard output)", .word = &save},
+        {"help", NULL, "this text", .flag = &help},
+        {0},
+    };
 
     speaker = "compare";
-    for (int i = 1; i < argc; ++i) {
-        if (strcmp(argv[i], "--help") == 0) {
-            puts(usage);
-            return 0;
-        }
-        if (strcmp(argv[i], "--out") == 0 && i + 1 < argc && !save)
-            save = argv[++i];
-        else if (argv[i][0] != '-' && given < 2)
-            path[given++] = argv[i];
-        else
-            fail(EXIT_USAGE, "%s", usage);
+    char **path = argv + options_read(argc, argv, known, false);
+    if (help) {
+        puts(usage);
+        options_help(known);
+        return 0;
     }
-    if (given != 2)
+    if (argv + argc - path != 2)
         fail(EXIT_USAGE, "%s", usage);
 
     struct run a = load(path[0]), b = load(path[1]);

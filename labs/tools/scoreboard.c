@@ -58,11 +58,6 @@ static json_t *board, *device;
 
 // ---- What is asked for --------------------------------------------------------------------------
 
-static const char usage[] =
-    "usage: labs/tools/scoreboard [OUT.json] [my.cu] [--shapes LIST] [--programs LIST]\n"
-    "                       [--backends LIST] [--over LIST] [--inputs LIST] [--rounds N]\n"
-    "                       [--contestant my.py] [--causal]";
-
 static bool ends_with(const char *word, const char *ending)
 {
     size_t length = strlen(word), tail = strlen(ending);
@@ -186,50 +181,55 @@ static void add_student(const char *source)
     output_free(&built);
 }
 
+static const char *shape_list, *programs, *over, *inputs = "normal";
+static const char *backends = "flash,cudnn,efficient,math", *contestants[MAX_ENTRIES];
+static int contestant_count;
+
+static void take_contestant(const char *option, const char *value)
+{
+    if (contestant_count == MAX_ENTRIES)
+        fail(EXIT_USAGE, "%s: more than %d", option, MAX_ENTRIES);
+    contestants[contestant_count++] = value;
+}
+
 static const char *parse(int argc, char **argv)
 {
-    const char *out = NULL, *student = NULL, *programs = NULL, *over = NULL, *inputs = "normal";
+    const char *out = NULL, *student = NULL;
 #define SHAPE(name, ...) "," #name
     static const char named[] =
 #include "workbench/shapes.def"
         ;
 #undef SHAPE
-    const char *shape_list = named + 1, *backends = "flash,cudnn,efficient,math";
-    const char *contestants[MAX_ENTRIES];
-    int contestant_count = 0;
-
-    for (int i = 1; i < argc; ++i) {
-        const char *word = argv[i], **value = strcmp(word, "--shapes") == 0     ? &shape_list
-                                              : strcmp(word, "--programs") == 0 ? &programs
-                                              : strcmp(word, "--backends") == 0 ? &backends
-                                              : strcmp(word, "--over") == 0     ? &over
-                                              : strcmp(word, "--inputs") == 0   ? &inputs
-                                                                                : NULL;
-        if (strcmp(word, "--help") == 0) {
-            puts(usage);
-            exit(EXIT_GREEN);
-        }
-        bool counts = strcmp(word, "--rounds") == 0, one = strcmp(word, "--contestant") == 0;
-        if ((value || counts || one) && i + 1 == argc)
-            fail(EXIT_USAGE, "%s needs a value", word);
-        if (one && contestant_count == MAX_ENTRIES)
-            fail(EXIT_USAGE, "more than %d contestants", MAX_ENTRIES);
-        if (one) {
-            contestants[contestant_count++] = argv[++i];
-        } else if (strcmp(word, "--causal") == 0) {
-            causal = true;
-        } else if (value) {
-            *value = argv[++i];
-        } else if (counts) {
-            rounds = whole("--rounds", argv[++i], 1, MAX_ROUNDS);
-        } else if (word[0] != '-' && ends_with(word, ".json") && !out) {
-            out = word;
-        } else if (word[0] != '-' && ends_with(word, ".cu") && !student) {
-            student = word;
-        } else {
-            fail(EXIT_USAGE, "what is \"%s\"? labs/tools/scoreboard --help", word);
-        }
+    bool help = false;
+    const struct option_row rows[] = {
+        {"shapes", "LIST", "default: those with a name", .word = &shape_list},
+        {"programs", "LIST", "default: all that are built", .word = &programs},
+        {"backends", "LIST", "of PyTorch, or none; default: flash,cudnn,efficient,math",
+         .word = &backends},
+        {"over", "LIST", "programs that all others are divided by", .word = &over},
+        {"inputs", "LIST", "kinds of inputs that are timed; default: normal", .word = &inputs},
+        {"rounds", "N", "samples of each in turn", .number = &rounds, .least = 1,
+         .most = MAX_ROUNDS},
+        {"contestant", "my.py", "an attention in a Python file", .call = take_contestant},
+        {"causal", NULL, "with a causal mask", .flag = &causal},
+        {"help", NULL, "this text", .flag = &help},
+        {0},
+    };
+    int first = options_read(argc, argv, rows, false);
+    if (help) {
+        puts("usage: labs/tools/scoreboard [OPTION...] [OUT.json] [my.cu]");
+        options_help(rows);
+        exit(EXIT_GREEN);
     }
+    for (const char *word; (word = argv[first]); ++first) {
+        if (ends_with(word, ".json") && !out)
+            out = word;
+        else if (ends_with(word, ".cu") && !student)
+            student = word;
+        else
+            fail(EXIT_USAGE, "what is \"%s\"? labs/tools/scoreboard --help", word);
+    }
+    shape_list = shape_list ? shape_list : named + 1;
     for_each("--shapes", shape_list, add_shape);
     for_each("--inputs", inputs, add_kind);
     for (int i = 0; i < shape_count; ++i)

@@ -30,7 +30,7 @@ function common.fail(where, ...)
     table.insert(common.failures, where .. ": " .. string.format(...))
 end
 
--- For what a draft may lack.
+-- Marks what a draft may lack and a finished book may not.
 function common.fail_or_note(where, ...)
     if DRAFT then
         io.stderr:write("draft: ", where, ": ", string.format(...), "\n")

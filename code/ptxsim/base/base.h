@@ -1,5 +1,16 @@
 // base.h: what every floor of the simulator stands on: memory for its own data, texts, the names of
 // source files, and the simulated device's memory.
+//
+//   arena.c        memory that is given back at once, arrays and texts that grow
+//   paths.c        names of source files
+//   caller.c       lines of the host's source
+//   allocations.c  the list of the device's allocations
+//   notes.c        which bytes of them were accessed, and how
+//   host.c         what the host may not touch
+//   memory.c       allocations made and freed
+//   heap.c         the heap of device code (heap.h)
+//
+// Each uses only those above it in this list: code/tools/check-floors holds that.
 #ifndef PTXSIM_BASE_H
 #define PTXSIM_BASE_H
 
@@ -62,12 +73,13 @@ struct callers { // addresses of the calls under way outside of this library, th
     int count;
 };
 void note_callers(struct callers *callers);
-// Without those up to a short function, the one that nvcc makes for a kernel.
+// Drops the calls up to and including the one of `function`, the short host function that nvcc
+// makes for a kernel.
 void drop_callers(struct callers *callers, const void *function);
 // "FILE:LINE" of the innermost call, or instruction, that stands in the program's own source; "" if it is not known.
 const char *caller_line(const struct callers *callers, char *text, size_t size);
 
-// ---- Device memory (memory.c) -------------------------------------------------------------------
+// ---- Device memory (allocations.c, memory.c) ----------------------------------------------------
 // A device address is a host address: copies are memcpy. Every access of a kernel is checked
 // against the allocations. Calls that change the list of allocations never run beside a launch:
 // the runtime holds one lock.
@@ -93,6 +105,20 @@ struct allocation {
     uint8_t *notes; // of each kind (enum note) a byte for each byte; NULL: not noted (notes.c)
 };
 
+// The live allocation holding [address, address + bytes), else NULL; `nearest` (may be NULL) then
+// gets the allocation, live or freed, closest below, or NULL. Lock-free for readers in a launch.
+const struct allocation *memory_find(uint64_t address, uint64_t bytes,
+                                     const struct allocation **nearest);
+// The first allocation, live or freed, that begins above an address, or NULL.
+const struct allocation *memory_above(uint64_t address);
+// All allocations, live and freed, by address; NULL behind the last.
+struct allocation *memory_nth(size_t index);
+// How many of them begin at an address or below; a copy among them, NULL when out of memory; without the one of that
+// index, which is freed. For memory.c.
+size_t memory_rank(uint64_t address);
+struct allocation *memory_insert(const struct allocation *allocation);
+void memory_remove(size_t index);
+
 // Device memory, 256-byte aligned, filled with 0xff (NaN in every float format); NULL when out of
 // memory. What the host may touch, too, is zeros at first, as the system's pages are.
 void *memory_alloc(size_t bytes);
@@ -108,22 +134,15 @@ void *memory_alloc_zeros(size_t bytes);            // with zeros; a page is used
 bool memory_register(void *address, size_t bytes); // false when it overlaps an allocation
 bool memory_free(void *address);                   // false: not the start of a live allocation
 
-// The live allocation holding [address, address + bytes), else NULL; `nearest` (may be NULL) then
-// gets the allocation, live or freed, closest below, or NULL. Lock-free for readers in a launch.
-const struct allocation *memory_find(uint64_t address, uint64_t bytes,
-                                     const struct allocation **nearest);
-// The first allocation, live or freed, that begins above an address, or NULL.
-const struct allocation *memory_above(uint64_t address);
-// All allocations, live and freed, by address; NULL behind the last.
-struct allocation *memory_nth(size_t index);
 // Whether an address is the program's own memory, far from any allocation: a variable, or malloc's.
 bool memory_of_host(uint64_t address);
-// From now on what has not been written is known (PTXSIM_CHECK; the whole is unwritten at first).
+// From now on it is noted which bytes of an allocation were written (PTXSIM_CHECK); at first none
+// were.
 void memory_track(void *address);
 // The host has written, or copied (from: in device memory or not), bytes of an allocation.
 void memory_mark(void *to, const void *from, size_t bytes);
-// Of a copy's source in device memory: how many bytes come before the first that nothing has written; all,
-// if there is none, or it is not known.
+// How many bytes of a copy's source in device memory come before the first byte that was never written;
+// all, if there is no such byte, or it is not known.
 size_t memory_written(const void *from, size_t bytes);
 size_t memory_in_use(void);   // bytes of device and managed memory
 size_t memory_capacity(void); // of the simulated device, or what the host can give, if less
@@ -169,7 +188,7 @@ void notes_take(void (*take)(const struct note_run *run, void *data), void *data
 // notes_take for allocations without notes: of them is known only which sectors of 32 bytes the last launch has read
 // or written some byte of.
 void notes_take_sectors(void (*take)(const struct note_run *run, void *data), void *data);
-// For memory.c: an allocation has come, and goes.
+// For memory.c: an allocation was made; it is freed.
 void notes_of(struct allocation *a);
 void notes_drop(struct allocation *a);
 

@@ -22,50 +22,9 @@ static const uint64_t FIRST_ADDRESS = UINT64_C(0x200000000000),
                       LAST_ADDRESS = UINT64_C(0x300000000000);
 static const size_t L4_MEMORY = (size_t)23034 << 20; // as an L4 reports it
 
-static struct allocation **allocations; // by base, live and freed
-static size_t allocation_count, allocation_room;
 static size_t device_bytes;
 static uint64_t freed[FREED_KEPT]; // a ring of bases
 static size_t freed_next;
-
-// Number of allocations whose base is at most `address`.
-static size_t rank(uint64_t address)
-{
-    size_t low = 0, high = allocation_count;
-
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (allocations[middle]->base <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-const struct allocation *memory_find(uint64_t address, uint64_t bytes,
-                                     const struct allocation **nearest)
-{
-    size_t below = rank(address);
-    const struct allocation *a = below ? allocations[below - 1] : NULL;
-
-    if (a && a->live && within(address - a->base, bytes, a->size))
-        return a;
-    if (nearest)
-        *nearest = a;
-    return NULL;
-}
-
-const struct allocation *memory_above(uint64_t address)
-{
-    size_t below = rank(address);
-    return below < allocation_count ? allocations[below] : NULL;
-}
-
-struct allocation *memory_nth(size_t index)
-{
-    return index < allocation_count ? allocations[index] : NULL;
-}
 
 static size_t mapped_size(size_t bytes)
 {
@@ -121,33 +80,22 @@ static size_t sector_count(size_t bytes)
 
 static bool insert(uint64_t base, size_t bytes, enum memory_kind kind)
 {
-    if (allocation_count == allocation_room) {
-        size_t room = allocation_room ? 2 * allocation_room : 64;
-        struct allocation **grown = realloc(allocations, room * sizeof *grown);
-        if (!grown)
-            return false;
-        allocations = grown;
-        allocation_room = room;
-    }
-    struct allocation *a = malloc(sizeof *a);
     uint8_t *sectors = calloc(sector_count(bytes), 2);
-    if (!a || !sectors) {
-        free(a);
+    struct allocation *a = NULL;
+
+    if (sectors)
+        a = memory_insert(&(struct allocation){
+            .base = base,
+            .size = bytes,
+            .live = true,
+            .kind = kind,
+            .sectors_read = sectors,
+            .sectors_written = sectors + sector_count(bytes),
+        });
+    if (!a) {
         free(sectors);
         return false;
     }
-    *a = (struct allocation){
-        .base = base,
-        .size = bytes,
-        .live = true,
-        .kind = kind,
-        .sectors_read = sectors,
-        .sectors_written = sectors + sector_count(bytes),
-    };
-    size_t at = rank(base);
-    memmove(allocations + at + 1, allocations + at, (allocation_count - at) * sizeof *allocations);
-    allocations[at] = a;
-    ++allocation_count;
     notes_of(a);
     if (counts_as_device(kind))
         device_bytes += bytes;
@@ -161,8 +109,8 @@ void memory_place(uint64_t address)
     next_place = address;
 }
 
-// Addresses for an allocation, and the gaps at its ends: behind the one before it; where something is there
-// already, any.
+// Reserves addresses for an allocation and the gaps at its ends: behind the allocation before it, or, where
+// those addresses are taken, wherever the system has room.
 static char *reserve(size_t bytes)
 {
     const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -176,7 +124,7 @@ static char *reserve(size_t bytes)
     return start != MAP_FAILED ? start : mmap(NULL, bytes, PROT_NONE, flags, -1, 0);
 }
 
-// Zeros: pages that nobody touches cost nothing.
+// Maps an allocation of zeros; a page costs memory only once it is touched.
 static void *map(size_t bytes, enum memory_kind kind)
 {
     if (bytes == 0 || bytes > L4_MEMORY || !within(device_bytes, bytes, memory_capacity()))
@@ -273,22 +221,22 @@ void *memory_alloc_zeros(size_t bytes)
 bool memory_register(void *address, size_t bytes)
 {
     uint64_t base = (uint64_t)(uintptr_t)address;
-    size_t at = rank(base);
+    size_t at = memory_rank(base);
+    const struct allocation *below = at ? memory_nth(at - 1) : NULL, *above = memory_nth(at);
 
     if (!address || bytes == 0 || !within(base, bytes, UINT64_MAX))
         return false;
-    if (at > 0 && allocations[at - 1]->base + allocations[at - 1]->size > base)
-        return false;
-    if (at < allocation_count && allocations[at]->base < base + bytes)
+    if ((below && below->base + below->size > base) || (above && above->base < base + bytes))
         return false;
     return insert(base, bytes, MEMORY_REGISTERED);
 }
 
 void memory_track(void *address)
 {
-    size_t at = rank((uint64_t)(uintptr_t)address);
-    if (at && !allocations[at - 1]->defined)
-        allocations[at - 1]->defined = calloc(allocations[at - 1]->size, 1); // or not tracked
+    size_t at = memory_rank((uint64_t)(uintptr_t)address);
+    struct allocation *a = at ? memory_nth(at - 1) : NULL;
+    if (a && !a->defined)
+        a->defined = calloc(a->size, 1); // or not tracked
 }
 
 void memory_mark(void *to, const void *from, size_t bytes)
@@ -317,32 +265,30 @@ size_t memory_written(const void *from, size_t bytes)
 
 static void forget(size_t at)
 {
-    struct allocation *a = allocations[at];
+    struct allocation *a = memory_nth(at);
 
     if (a->kind != MEMORY_REGISTERED)
         munmap((char *)(uintptr_t)a->base - GAP, mapped_size(a->size) + 2 * GAP);
     free(a->sectors_read);
     free(a->defined);
     notes_drop(a);
-    free(a);
-    --allocation_count;
-    memmove(allocations + at, allocations + at + 1, (allocation_count - at) * sizeof *allocations);
+    memory_remove(at);
 }
 
 bool memory_free(void *address)
 {
     uint64_t base = (uint64_t)(uintptr_t)address;
-    size_t at = rank(base);
+    size_t at = memory_rank(base);
+    struct allocation *a = at ? memory_nth(at - 1) : NULL;
 
-    if (at == 0 || allocations[at - 1]->base != base || !allocations[at - 1]->live)
+    if (!a || a->base != base || !a->live)
         return false;
-    struct allocation *a = allocations[--at];
     if (counts_as_device(a->kind))
         device_bytes -= a->size;
     a->live = false;
     memory_unguard(a);
     if (a->kind == MEMORY_REGISTERED) {
-        forget(at);
+        forget(at - 1);
         return true;
     }
     // Gives the pages back and keeps the addresses.
@@ -353,7 +299,7 @@ bool memory_free(void *address)
     notes_drop(a);
     a->sectors_read = a->sectors_written = a->defined = NULL;
     if (freed[freed_next])
-        forget(rank(freed[freed_next]) - 1);
+        forget(memory_rank(freed[freed_next]) - 1);
     freed[freed_next] = base;
     freed_next = (freed_next + 1) % FREED_KEPT;
     return true;
@@ -377,18 +323,21 @@ static void clear(uint8_t *at, size_t bytes)
 
 void memory_touched_clear(void)
 {
-    for (size_t i = 0; i < allocation_count; ++i)
-        if (allocations[i]->live)
-            clear(allocations[i]->sectors_read, 2 * sector_count(allocations[i]->size));
+    const struct allocation *a;
+
+    for (size_t i = 0; (a = memory_nth(i)); ++i)
+        if (a->live)
+            clear(a->sectors_read, 2 * sector_count(a->size));
 }
 
 uint64_t memory_touched_bytes(void)
 {
     uint64_t sectors = 0;
+    const struct allocation *a;
 
-    for (size_t i = 0; i < allocation_count; ++i) {
-        const uint8_t *touched = allocations[i]->sectors_read; // and written: the second half
-        size_t count = allocations[i]->live ? 2 * sector_count(allocations[i]->size) : 0;
+    for (size_t i = 0; (a = memory_nth(i)); ++i) {
+        const uint8_t *touched = a->sectors_read; // and written: the second half
+        size_t count = a->live ? 2 * sector_count(a->size) : 0;
         for (size_t s = 0; s < count; ++s)
             sectors += touched[s];
     }

@@ -67,7 +67,8 @@ static bool is_device(const void *address)
 cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind)
 {
     API_WORK();
-    // From ordinary memory it returns when the bytes are staged, and may not have come to the device.
+    // A copy from ordinary memory returns when its bytes are staged: they may not have come to the
+    // device.
     bool staged = !memory_find((uint64_t)(uintptr_t)from, 1, NULL) && order_strict();
     bool waits = !is_device(to) || !(staged || is_device(from));
     order_waits(waits);

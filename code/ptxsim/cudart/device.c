@@ -79,7 +79,8 @@ const struct cudaDeviceProp *device_properties(void)
     return &properties;
 }
 
-// For a program that loads PTX for it while it runs, and has launched nothing yet.
+// The device changes for a program that loads PTX for another one while it runs, and has launched
+// nothing yet.
 bool device_becomes(int arch)
 {
     const struct gpu *other = gpu_for(arch);

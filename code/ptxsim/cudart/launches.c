@@ -117,7 +117,7 @@ static cudaError_t check_launch(struct CUkern_st *kernel, dim3 grid, dim3 block,
     return cudaSuccess;
 }
 
-// Of how many blocks a cluster is: *cluster, in which 0 becomes what the kernel says.
+// Sets *cluster, the blocks of a cluster, to what the kernel says where it is 0.
 static cudaError_t check_cluster(struct CUkern_st *kernel, dim3 grid, unsigned cluster[3])
 {
     const unsigned *fixed = kernel_info(kernel->kernel)->cluster;

@@ -53,7 +53,8 @@ static struct operation *operations;
 static size_t operation_count;
 static struct order_clock host, fence; // what the host knows; what an allocation has put in order
 static struct timeline *now;
-static bool watched; // device memory: a kernel may run beside something else
+static bool
+    watched; // whether accesses to device memory are noted, since a kernel may run beside other work
 
 // ---- Clocks -------------------------------------------------------------------------------------
 
@@ -299,7 +300,7 @@ static void name_byte(uint64_t at, char *text, size_t size)
              kinds[a ? a->kind : MEMORY_DEVICE], (unsigned long long)(a ? a->base : at));
 }
 
-// By what one party is known, in whatever stream: who asked for it, and where in a kernel it is.
+// What tells one party from another, in whatever stream: the caller, and the place in a kernel.
 static void key_of(const struct operation *o, uint64_t at, unsigned kinds, char *text, size_t size)
 {
     char place[300];
@@ -428,7 +429,8 @@ static bool compare(const struct operation *later, const struct operation *earli
     return true;
 }
 
-// Of what would have followed from one missing order nothing more is told: from then on it counts as there.
+// A missing order is reported once: from then on it counts as present, so that what follows from it is not
+// reported.
 static void check(const struct operation *o, struct order_clock *knows,
                   const struct order_clock *early)
 {
@@ -471,7 +473,8 @@ static int by_address(const void *a, const void *b)
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-// Drops an earlier one of the same timeline that has touched the same: who knows of it only would be told of this.
+// Drops an earlier operation of the same timeline, kernel and verb that has touched the same bytes: whatever is
+// not in order with the earlier one is not in order with this one.
 static void replace(const struct operation *o)
 {
     for (struct operation **at = &operations; *at; at = &(*at)->next) {

@@ -283,7 +283,7 @@ struct pool_use {               // what is out of a pool: bytes, and the most th
 // Counts an allocation as a pool's until it is freed; false: out of memory.
 bool pool_lends(struct pool_use *pool, const void *address, size_t bytes);
 bool pool_owns(const void *address);
-// Memory of a pool's, and freed, in the order of a stream: nothing waits for anything.
+// Takes memory for a pool, and frees it. Neither waits for the work of a stream.
 cudaError_t pool_memory(void **address, size_t bytes);
 cudaError_t pool_free(void *address);
 

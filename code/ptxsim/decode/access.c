@@ -5,17 +5,6 @@
 
 #include <string.h>
 
-enum space memory_space(const struct decoder *d)
-{
-    return has(d, MOD_global)                                                       ? SPACE_GLOBAL
-           : has(d, MOD_shared) || has(d, MOD_shared_cta)                           ? SPACE_SHARED
-           : has(d, MOD_shared_cluster)                                             ? SPACE_SHARED
-           : has(d, MOD_local)                                                      ? SPACE_LOCAL
-           : has(d, MOD_param) || has(d, MOD_param_entry) || has(d, MOD_param_func) ? SPACE_PARAM
-           : has(d, MOD_const)                                                      ? SPACE_CONST
-                                                                                    : SPACE_GENERIC;
-}
-
 // What a memory operation orders: strong ones of the same bytes never race with each other.
 static uint8_t order_of(const struct decoder *d)
 {

@@ -1,14 +1,22 @@
 // internal.h: what the files of decode/ share: the tables, the decoder's state, and their functions
 // by file.
 //
-//   decode.c      a kernel and the functions it calls -> struct program
-//   liveness.c    basic blocks, and places in the register file
-//   table.c       operations, opcodes and modifiers by name (opcodes.def, modifiers.def)
-//   opcodes.c     an instruction's opcode: its row, its modifiers, its class
+//   table.c       operations and modifiers by name (operations.def, modifiers.def)
+//   spelling.c    what an opcode that has been taken apart says: modifiers, type, space
 //   operands.c    places of operands; operations emitted
-//   arithmetic.c, moves.c, access.c, lanes.c, async.c, matrix.c, control.c
-//                 the decoders, decode_…, of the rows of opcodes.def
-//   extra/        instructions and system calls that only other people's programs have
+//   liveness.c    basic blocks, and places in the register file
+//   arithmetic.c  the decoders, decode_…, of the rows of opcodes.def: arithmetic,
+//   control.c     jumps, calls, returns,
+//   lanes.c       what lanes do together, barriers,
+//   moves.c       moves and conversions,
+//   access.c      loads, stores, atomics,
+//   matrix.c      matrix products and their operands,
+//   async.c       copies that are waited for
+//   opcodes.c     an opcode taken apart: its row of opcodes.def, its modifiers; its class
+//   decode.c      a kernel and the functions it calls -> struct program
+//
+// Each uses only those above it in this list: code/tools/check-floors holds that.
+// extra/ has instructions and system calls that only other people's programs have.
 #ifndef PTXSIM_DECODE_INTERNAL_H
 #define PTXSIM_DECODE_INTERNAL_H
 
@@ -100,9 +108,17 @@ static inline bool is_pair(enum modifier type) // f16x2 and the like
     return modifier_types[type].pair != NUMBER_NONE;
 }
 
+enum { NAME_SLOTS = 4096 }; // a power of two, well above the number of names
+struct names {
+    const void *list; // of rows that begin with a name
+    size_t row;       // bytes
+    int count;
+    int16_t slots[NAME_SLOTS]; // number in the list + 1, at the name's hash or the next free place
+    bool ready;                // decoding is under the runtime's lock
+};
+// The number of a name, -1 if the list has no such name.
+int find_name(struct names *names, const char *text, size_t length);
 int op_find(const char *name); // an enum op_id, -1: there is none
-// The row of an opcode as it is written; of one that is not known, a row whose decoder refuses it.
-const struct opcode *opcode_find(const char *text);
 enum modifier modifier_find(const char *text);
 
 // ---- State --------------------------------------------------------------------------------------
@@ -163,13 +179,11 @@ __attribute__((noreturn)) void unsupported(struct decoder *d); // names the inst
 // What ptxas accepts from a newer machine on only.
 void needs_arch(struct decoder *d, int arch);
 
-// ---- An instruction's opcode (opcodes.c) --------------------------------------------------------
+// ---- An opcode that has been taken apart (spelling.c) ----------------------------------------------
 
-// The spelling of an instruction, made at its opcode's first use; fails on too many modifiers.
-const struct spelling *spell(struct decoder *d, const struct insn *insn);
-void spell_function(struct decoder *d); // all of d->function: d->spelled
 const struct spelling *spelling_of(const struct decoder *d,
-                                   const struct insn *insn); // out of those
+                                   const struct insn *insn); // out of d->spelled
+bool is_wgmma(const struct spelling *s);
 
 // The rest is about the instruction being decoded.
 static inline bool has(const struct decoder *d, enum modifier m)
@@ -180,7 +194,16 @@ enum modifier modifier_at(const struct decoder *d, int index); // MOD_NONE past 
 enum modifier last_modifier(const struct decoder *d);          // most opcodes end in their type
 bool is_signed(const struct decoder *d);                       // by the type that it ends in
 bool is_store(const struct decoder *d);
-enum op_class classify(const struct decoder *d);
+enum space memory_space(const struct decoder *d); // that the opcode names
+
+// ---- An instruction's opcode (opcodes.c) --------------------------------------------------------
+
+// The row of an opcode as it is written; of one that is not known, a row whose decoder refuses it.
+const struct opcode *opcode_find(const char *text);
+// The spelling of an instruction, made at its opcode's first use; fails on too many modifiers.
+const struct spelling *spell(struct decoder *d, const struct insn *insn);
+void spell_function(struct decoder *d);          // all of d->function: d->spelled
+enum op_class classify(const struct decoder *d); // of the instruction being decoded
 void decode_insn(struct decoder *d);
 
 // ---- Operands and operations (operands.c) -------------------------------------------------------
@@ -243,7 +266,6 @@ int find_spelled(const struct decoder *d); // the operation that has the whole o
 decode_fn decode_unknown; // refuses it
 
 // access.c
-enum space memory_space(const struct decoder *d); // that the opcode names
 // An access of `bytes`: the smallest one of a kernel makes the cells of the race checks.
 void note_size(struct decoder *d, int bytes);
 // The cache policy of an access, its operand at `index`, the last, if the opcode has .L2::cache_hint;
@@ -269,7 +291,6 @@ bool is_8bit_float(enum matrix_type type);
 // A matrix ('a', 'b' or 'c') in the registers that an operand names. to: as a destination.
 void matrix_operand(struct decoder *d, const struct operand *o, struct matrix *f,
                     enum matrix_type type, char which, struct shape s, bool to);
-bool is_wgmma(const struct spelling *s);
 
 // ---- Blocks and registers (liveness.c) ----------------------------------------------------------
 

@@ -213,12 +213,6 @@ void decode_mma(struct decoder *d)
 
 // ---- wgmma --------------------------------------------------------------------------------------
 
-bool is_wgmma(const struct spelling *s)
-{
-    enum family family = s->opcode->family;
-    return family == FAMILY_WGMMA || family == FAMILY_WGMMA_GROUP || family == FAMILY_WGMMA_FENCE;
-}
-
 void decode_wgmma_fence(struct decoder *d)
 {
     needs_arch(d, 90);
@@ -312,7 +306,7 @@ void decode_wgmma(struct decoder *d)
     t->product = d->ops->wgmma;
     emit(d, wgmma_op, 0)->operands = t;
     note_size(d, 16);
-    // Of a warp's part: a machine instruction of mma takes 32 bytes of k of 16 rows and 8 columns.
+    // The machine instructions of a warp's part: each takes 32 bytes of k of 16 rows and 8 columns.
     this_insn(d)->tensor_flops = 2 * 16 * (uint32_t)(t->n * t->k);
     this_insn(d)->tensor_instructions = (uint32_t)t->n / 8;
 }

@@ -5,6 +5,46 @@
 
 #include <string.h>
 
+// ---- Rows ---------------------------------------------------------------------------------------
+
+static const struct opcode opcodes[] = {
+#define OPCODE(text, how, class, control, result, family)                                          \
+    {text, decode_##how, CLASS_##class, CONTROL_##control, RESULT_##result, FAMILY_##family},
+#include "opcodes.def"
+#undef OPCODE
+};
+
+#pragma weak extra_instructions
+// The row of that name, NULL if there is none.
+static const struct opcode *row_named(const char *text, size_t length)
+{
+    static struct names names = {
+        .list = opcodes, .row = sizeof *opcodes, .count = sizeof opcodes / sizeof opcodes[0]};
+    static struct names more = {.row = sizeof *opcodes};
+    int row = find_name(&names, text, length);
+    if (row >= 0 || !&extra_instructions)
+        return row >= 0 ? &opcodes[row] : NULL;
+    more.list = extra_instructions.opcodes;
+    more.count = extra_instructions.opcode_count;
+    row = find_name(&more, text, length);
+    return row >= 0 ? &extra_instructions.opcodes[row] : NULL;
+}
+
+const struct opcode *opcode_find(const char *text)
+{
+    static const struct opcode unknown = {
+        .name = "", .decode = decode_unknown, .op_class = CLASS_INT};
+    const struct opcode *found = &unknown;
+    for (size_t length = 1; text[length - 1]; ++length) {
+        const struct opcode *row = NULL;
+        if (!text[length] || text[length] == '.')
+            row = row_named(text, length);
+        if (row)
+            found = row; // a longer one may follow
+    }
+    return found;
+}
+
 // ---- Spellings ----------------------------------------------------------------------------------
 
 static uint32_t hash_opcode(const char *text)
@@ -59,32 +99,7 @@ void spell_function(struct decoder *d)
         d->spelled[i] = spell(d, &f->insns[i]);
 }
 
-const struct spelling *spelling_of(const struct decoder *d, const struct insn *insn)
-{
-    return d->spelled[insn - d->function->insns];
-}
-
-enum modifier modifier_at(const struct decoder *d, int index)
-{
-    return index >= 0 && index < d->spelling->count ? d->spelling->modifier[index] : MOD_NONE;
-}
-
-enum modifier last_modifier(const struct decoder *d)
-{
-    return modifier_at(d, d->spelling->count - 1);
-}
-
-bool is_signed(const struct decoder *d)
-{
-    return modifier_names[last_modifier(d)][0] == 's';
-}
-
 // ---- What an instruction is ---------------------------------------------------------------------
-
-bool is_store(const struct decoder *d)
-{
-    return d->spelling->opcode->op_class == CLASS_STORE;
-}
 
 static enum op_class class_of_access(const struct decoder *d)
 {

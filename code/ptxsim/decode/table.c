@@ -1,5 +1,5 @@
-// table.c: what has a name: operations (operations.def), opcodes (opcodes.def) and their modifiers
-// (modifiers.def), each found by one hash table.
+// table.c: operations (operations.def) and the modifiers of opcodes (modifiers.def), and how rows are found by
+// their names: by a hash table for each list.
 #include "internal.h"
 
 #include <string.h>
@@ -56,13 +56,6 @@ const struct signature signatures[OP_COUNT] = {
 #undef HALF
 #undef CUSTOM
 
-static const struct opcode opcodes[] = {
-#define OPCODE(text, how, class, control, result, family)                                          \
-    {text, decode_##how, CLASS_##class, CONTROL_##control, RESULT_##result, FAMILY_##family},
-#include "opcodes.def"
-#undef OPCODE
-};
-
 const struct type modifier_types[MODIFIER_COUNT] = {
 #define NO_TYPE                                                                                    \
     {                                                                                              \
@@ -99,16 +92,6 @@ const char *const modifier_names[MODIFIER_COUNT] = {
 #undef MODIFIER_AS
 };
 
-enum { SLOTS = 4096 }; // a power of two, well above the number of names
-
-struct names {
-    const void *list; // of rows that begin with a name
-    size_t row;       // bytes
-    int count;
-    int16_t slots[SLOTS]; // number in the list + 1, at the name's hash or the next free place
-    bool ready;           // decoding is under the runtime's lock
-};
-
 static uint32_t hash_text(const char *text, size_t length)
 {
     uint32_t hash = 2166136261u;
@@ -122,17 +105,17 @@ static const char *name_at(const struct names *n, int i)
     return *(const char *const *)((const char *)n->list + (size_t)i * n->row);
 }
 
-// The number of a name, -1 if the list has no such name.
-static int find_name(struct names *n, const char *text, size_t length)
+int find_name(struct names *n, const char *text, size_t length)
 {
     for (int i = 0; i < n->count && !n->ready; ++i) {
-        uint32_t at = hash_text(name_at(n, i), strlen(name_at(n, i))) % SLOTS;
+        uint32_t at = hash_text(name_at(n, i), strlen(name_at(n, i))) % NAME_SLOTS;
         while (n->slots[at])
-            at = (at + 1) % SLOTS;
+            at = (at + 1) % NAME_SLOTS;
         n->slots[at] = (int16_t)(i + 1);
     }
     n->ready = true;
-    for (uint32_t at = hash_text(text, length) % SLOTS; n->slots[at]; at = (at + 1) % SLOTS) {
+    for (uint32_t at = hash_text(text, length) % NAME_SLOTS; n->slots[at];
+         at = (at + 1) % NAME_SLOTS) {
         const char *name = name_at(n, n->slots[at] - 1);
         if (!strncmp(name, text, length) && !name[length])
             return n->slots[at] - 1;
@@ -144,37 +127,6 @@ int op_find(const char *name)
 {
     static struct names names = {.list = op_names, .row = sizeof *op_names, .count = OP_COUNT};
     return find_name(&names, name, strlen(name));
-}
-
-#pragma weak extra_instructions
-// The row of that name, NULL if there is none.
-static const struct opcode *row_named(const char *text, size_t length)
-{
-    static struct names names = {
-        .list = opcodes, .row = sizeof *opcodes, .count = sizeof opcodes / sizeof opcodes[0]};
-    static struct names more = {.row = sizeof *opcodes};
-    int row = find_name(&names, text, length);
-    if (row >= 0 || !&extra_instructions)
-        return row >= 0 ? &opcodes[row] : NULL;
-    more.list = extra_instructions.opcodes;
-    more.count = extra_instructions.opcode_count;
-    row = find_name(&more, text, length);
-    return row >= 0 ? &extra_instructions.opcodes[row] : NULL;
-}
-
-const struct opcode *opcode_find(const char *text)
-{
-    static const struct opcode unknown = {
-        .name = "", .decode = decode_unknown, .op_class = CLASS_INT};
-    const struct opcode *found = &unknown;
-    for (size_t length = 1; text[length - 1]; ++length) {
-        const struct opcode *row = NULL;
-        if (!text[length] || text[length] == '.')
-            row = row_named(text, length);
-        if (row)
-            found = row; // a longer one may follow
-    }
-    return found;
 }
 
 enum modifier modifier_find(const char *text)

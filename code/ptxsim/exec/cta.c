@@ -169,7 +169,8 @@ static void start_one(struct cta *cta)
     sync_start(cta);
 }
 
-// A grid of clusters is numbered as one of CTAs is; so are the CTAs of a cluster, by rank.
+// number: of the cluster in the grid, x first, as CTAs are numbered; the CTAs of a cluster are
+// numbered so by rank.
 void start_cta(struct cta *cta, uint64_t number)
 {
     const unsigned *grid = cta->launch->grid, *shape = cta->worker->run->shape;

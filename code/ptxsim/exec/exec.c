@@ -18,9 +18,9 @@ enum { TURN_BLOCKS = 4096 }; // basic blocks a warp runs before the next warp ha
 
 // ---- Groups of lanes ----------------------------------------------------------------------------
 
-// Those lanes of a group before an instruction with a member mask that can go on. Lanes meet by the mask that
-// they name: of those in one place some may have come in an earlier round of a loop, or for another tile,
-// and name others.
+// The lanes of a group before an instruction with a member mask that can go on. Lanes meet by the mask that
+// they name: of those in one place some may have come in an earlier round of a loop, or for another tile, and
+// name others.
 static uint32_t lanes_met(const struct warp *w, const struct group *g)
 {
     uint32_t members = w->cta->program->blocks[g->block].members, met = 0;

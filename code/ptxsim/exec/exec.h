@@ -2,7 +2,7 @@
 //
 //   counts_derive.c  what the counters of a launch add up to
 //   recorded.c       runs a basic block of a CTA that is traced or filmed
-//   ablate.c         the same of a CTA of which some executions are spoiled
+//   ablate.c         runs a basic block of a CTA in which some executions are spoiled
 //   exec.c           runs a warp: its groups of lanes, block by block
 //   stuck.c          loops that nobody ends, deadlocks, and launches that are stopped
 //   cta.c            a CTA: storage, and the turns of its warps
@@ -67,15 +67,15 @@ void describe_matrices(const struct cta *cta);
 uint64_t effects_of(const struct run *run);
 // Whether every warp of a CTA stays where it is as long as the effects of all are `effects`.
 bool all_stuck(struct cta *cta, uint64_t effects);
-// What a warp in a loop looks at, into its `polls`.
+// Notes the addresses that a warp in a loop reads in the warp's `polls`.
 void find_polled(struct warp *w);
-// Makes it the CTA's fault that its warps wait for others that never come. ctas: how many have not
-// ended and never will; 0: it is this one's own affair.
+// Reports as the CTA's fault that its warps wait for others that never come. ctas: how many CTAs
+// can never end; 0: no other CTA is involved.
 void fault_stuck(struct cta *cta, uint64_t ctas);
 // Halts a run, unless it is halted: the first reason counts.
 void halt(struct run *run, enum halt why);
-// Makes it the CTA's fault that the launch was stopped there: where the loop is that it is in, or
-// where it was interrupted. Runs the CTA some rounds further to see the loop.
+// Reports as the CTA's fault that the launch was stopped in it, with the place of the CTA's loop or
+// of the interruption. Runs the CTA some rounds further to find the loop.
 void fault_stopped(struct cta *cta, enum halt why);
 
 // ---- CTAs (cta.c) -------------------------------------------------------------------------------

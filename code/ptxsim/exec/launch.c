@@ -118,7 +118,7 @@ static uint64_t instructions_of(struct cta *cta)
     return sum;
 }
 
-// Of the CTAs of a cluster, the one with a fault; else one that has not ended.
+// The CTA of a cluster that has a fault; else one that has not ended.
 static struct cta *faulted_one(struct cta *cta)
 {
     struct cta *best = cta;
@@ -325,7 +325,7 @@ static void prepare_workers(struct run *run)
     const struct program *p = run->program;
     long cores = launch->threads > 0 ? launch->threads : sysconf(_SC_NPROCESSORS_ONLN);
     run->worker_count = cores < 1 ? 1 : cores > 256 ? 256 : (uint64_t)cores;
-    if (launch->ablation) // or the order of its executions would be the machine's
+    if (launch->ablation) // with several, the order of the executions would depend on the machine
         run->worker_count = 1;
     if (run->worker_count > run->ctas / run->size)
         run->worker_count = run->ctas ? run->ctas / run->size : 1;

@@ -122,7 +122,7 @@ void find_polled(struct warp *w)
 {
     const struct program *p = w->cta->program;
     uint64_t start = state_of(w);
-    bool counts = w->loop.endless; // its state hardly comes back, and is not looked for
+    bool counts = w->loop.endless; // its state hardly ever repeats, so that is not looked for
     w->polls = w->waits = NULL;
     for (int step = 0; step < MOST_LOOP; ++step) {
         int index = pick_group(w);
@@ -204,8 +204,9 @@ static bool in_loop(struct warp *w)
     return w->group_count && w->loop.watched && w->loop.found && pick_group(w) >= 0;
 }
 
-// Who is to be named of a CTA that is stuck: 2 for a warp in a loop that looks at nothing that others
-// change while it looks, for it is the cause; 1 for one that polls; 0 for one that waits.
+// Which warp of a stuck CTA is named, the one with the highest number: 2 for a warp in a loop that
+// looks at nothing that others change while it looks, for it is the cause; 1 for one that polls; 0
+// for one that waits.
 static int rank_of(struct warp *w)
 {
     if (!in_loop(w))

@@ -215,7 +215,7 @@ const uint64_t *counts_find(const struct counts *counts, const char *name)
 
 // ---- An L4 --------------------------------------------------------------------------------------
 
-// At its boost clock; per µs.
+// The least µs that a launch takes in each unit of an L4 at its boost clock.
 struct floors l4_floors(const struct counts *counts, uint64_t dram_bytes)
 {
     const struct gpu *l4 = &gpus[GPU_L4];

@@ -86,8 +86,8 @@ struct cluster {
     int size;
     unsigned shape[3];
     struct cta *cta[MOST_CLUSTER]; // by rank
-    // For race checks, of the cluster's barrier: what those know who have arrived in this phase; in all
-    // phases before.
+    // For race checks: what the threads know that have arrived at the cluster's barrier in this phase
+    // (pending), and in all phases before (complete).
     struct world *pending, *complete;
 };
 

@@ -153,7 +153,8 @@ void copy_group_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
     for (size_t i = 0; i < copies->count; ++i) {
         const struct copy *c = &copies->list[i];
         if (mask >> c->lane & 1 && c->group + (uint64_t)op->imm < copies->open[c->lane])
-            // Of a copy bound to an mbarrier those who see its phase know, wait or no wait.
+            // Threads that see the phase of an mbarrier know of the copies bound to it, whether
+            // they have waited for the copies or not.
             arrive_copy(w, c, c->meeting ? c->stamp : w->clock ? w->clock->now[c->lane] : 0);
         else
             copies->list[kept++] = *c;

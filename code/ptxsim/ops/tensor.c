@@ -13,8 +13,8 @@
 #include "ptxsim/races/cells.h"
 #include "scalars.h"
 
-// Memory behind `bytes` at an address of the operation's space; NULL after a fault. stored: what is stored
-// there; NULL: it is loaded.
+// The host address of `bytes` of the operation's space; NULL after a fault. stored: the bytes that a store
+// writes there; NULL: a load.
 static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, uint64_t at,
                                uint32_t bytes, const void *stored, bool *shared)
 {

@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROW_BYTES = 32 }; // of k, in every type
+enum { ROW_BYTES = 32 }; // bytes of an operand's row along k, whatever its type
 
 struct products { // of a warp
     uint32_t open, issued, resized;
@@ -513,7 +513,7 @@ static void complete(struct warp *w, size_t done)
     note_effect(w);
 }
 
-// Those of the warpgroup of `w` that have waited for others, and need not any longer, go on.
+// Lets the warps of w's warpgroup go on that have waited for others and need not any longer.
 static void settle(struct warp *w)
 {
     int count;

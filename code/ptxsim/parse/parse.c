@@ -62,7 +62,7 @@ struct parser {
     size_t function_locations; // the first of the running function
     int location;
     int scope;
-    int unit; // of the texts: this one
+    int unit; // number of this text among the module's
     enum linkage linkage;
 };
 
@@ -999,7 +999,8 @@ static const char *callers_of(struct parser *p, int location)
     return arena_text(&p->module->arena, text, used);
 }
 
-// Of a line and those it is inlined into: the innermost that is in no header of the toolkit.
+// The innermost of a line and the lines that it is inlined into that is in no header of the
+// toolkit.
 static struct source_line user_line(struct parser *p, int location)
 {
     struct source_line found = {"", 0, "", false};

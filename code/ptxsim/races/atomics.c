@@ -1,41 +1,6 @@
 // atomics.c: what strong writes release at their place and strong reads acquire there, with the fences around them.
 #include "order.h"
 
-// A lane learns what a world knows; mine_only: of its own CTA only, for what was released to a CTA is not
-// for others. What a lane knows of its own CTA is in its clock and never in its world: so no clock
-// in a world has a world in turn, and worlds do not grow for ever.
-static void acquire_world(struct warp *w, int lane, struct world *world, bool mine_only)
-{
-    struct clock *own = world_clock(world, w->cta->number);
-    if (own)
-        race_acquire_lane(w->clock, lane, own);
-    if (mine_only || !world)
-        return;
-    world_join_but(&w->clock->world[lane], world, w->cta->number);
-}
-
-// A lane knows more. What the warp's lanes have in common is left as it is: that is less than they know, and to work it
-// out costs more than a lane alone gains by it (race_observed).
-static void has_learnt(struct warp_clock *c, int lane)
-{
-    c->plain &= !c->known[lane];
-    c->alone &= !c->known[lane] && !c->world[lane];
-    c->learnt = true;
-}
-
-void race_settle_lanes(struct warp *w, uint32_t lanes)
-{
-    struct warp_clock *c = w->clock;
-    for (uint32_t left = lanes & c->deferred; left; left &= left - 1) {
-        int i = __builtin_ctz(left);
-        if (c->met[i].cta)
-            race_acquire_lane(c, i, c->met[i].cta);
-        acquire_world(w, i, c->met[i].gpu, false);
-        has_learnt(c, i);
-    }
-    c->deferred &= ~lanes;
-}
-
 void race_observed(struct warp *w, uint32_t lanes)
 {
     if (w->clock && w->clock->learnt && lanes == w->alive)
@@ -295,8 +260,8 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
         bool alone = home == w->cta && !(*clock)->world;
         struct world *there = alone ? world_of(home->number, *clock) : clock_world(home, *clock);
         if (now) {
-            acquire_world(w, lane, there, alone);
-            has_learnt(c, lane);
+            race_acquire_world(w, lane, there, alone);
+            race_has_learnt(c, lane);
         } else
             world_join(&c->seen[lane], there);
         world_drop(&there);
@@ -321,8 +286,8 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
         } else if (now) {
             if (own)
                 race_acquire_lane(c, lane, own);
-            acquire_world(w, lane, gpu, true);
-            has_learnt(c, lane);
+            race_acquire_world(w, lane, gpu, true);
+            race_has_learnt(c, lane);
         } else {
             struct world *mine = own ? world_of(w->cta->number, own) : NULL;
             world_join(&c->seen[lane], mine);
@@ -352,7 +317,8 @@ void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)
     race_settle(w);
     for (uint32_t left = lanes; left; left &= left - 1) {
         int i = __builtin_ctz(left);
-        acquire_world(w, i, c->seen[i], !whole_gpu); // a fence shows others what it made known here
+        race_acquire_world(w, i, c->seen[i],
+                           !whole_gpu); // a fence shows others what it made known here
         note_fence(w, i, FENCE_CTA);
         if (!whole_gpu) {
             w->cta->races->narrow = true;

@@ -313,8 +313,14 @@ static inline void page_unlock(struct page *p)
     lock_off(&p->lock);
 }
 
+size_t race_page_bytes(unsigned shift);
+struct page *race_page_find(struct worker *worker, uint64_t number);
 // The page of a number; NULL when there is no more room: it is then not checked.
-struct page *race_page(struct worker *worker, uint64_t number);
+static inline struct page *race_page(struct worker *worker, uint64_t number)
+{
+    struct page *last = worker->page;
+    return last && last->number == number ? last : race_page_find(worker, number);
+}
 unsigned global_races_shift(const struct global_races *races);
 
 // ---- Series of reads ------------------------------------------------------------------------------

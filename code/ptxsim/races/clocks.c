@@ -259,3 +259,59 @@ void clock_tell(const struct cta *home, struct clock **clock, struct world *worl
     world_join(&clock_own(clock, home->races->threads)->world, others);
     world_drop(&others);
 }
+
+// ---- What the lanes of a warp have in common -----------------------------------------------------
+
+// What every lane knows of every thread of each warp.
+static void summarise_known(struct warp *w, uint32_t lanes)
+{
+    struct warp_clock *c = w->clock;
+    int warps = w->cta->warps, last = -1;
+    c->least[SEVERAL] = c->base_all;
+    if (c->plain) {
+        for (int p = 0; p < warps; ++p)
+            c->least[p] = c->base_all;
+        lanes = 0;
+    } else {
+        for (int p = 0; p < warps; ++p)
+            c->least[p] = UINT32_MAX;
+    }
+    for (; lanes; lanes &= lanes - 1) {
+        int lane = __builtin_ctz(lanes);
+        const struct clock *known = c->known[lane];
+        if (last >= 0 && known == c->known[last] && c->base[lane] == c->base[last])
+            continue; // most lanes know the same as the one before
+        last = lane;
+        for (int p = 0; p < warps; ++p) {
+            uint32_t least = known ? UINT32_MAX : 0;
+            for (int i = p * WARP; known && i < (p + 1) * WARP; ++i)
+                least = known->at[i] < least ? known->at[i] : least;
+            least = c->base[lane] > least ? c->base[lane] : least;
+            c->least[p] = least < c->least[p] ? least : c->least[p];
+        }
+    }
+    uint32_t *own = &c->least[w->index];
+    *own = c->wbase_all > *own ? c->wbase_all : *own;
+}
+
+void race_summarise(struct warp *w)
+{
+    struct warp_clock *c = w->clock;
+    uint32_t lanes = w->alive ? w->alive : ~0u;
+    c->now_all = c->now[__builtin_ctz(lanes)];
+    c->base_all = c->wbase_all = UINT32_MAX;
+    c->plain = c->alone = true;
+    c->learnt = false;
+    for (int i = 0; i < WARP; ++i) {
+        c->plain &= !c->known[i];
+        c->alone &= !c->known[i] && !c->world[i];
+    }
+    for (uint32_t left = lanes; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        if (c->now[i] != c->now_all)
+            c->now_all = 0;
+        c->base_all = c->base[i] < c->base_all ? c->base[i] : c->base_all;
+        c->wbase_all = c->wbase[i] < c->wbase_all ? c->wbase[i] : c->wbase_all;
+    }
+    summarise_known(w, lanes);
+}

@@ -10,26 +10,7 @@ static void foreign_make(struct races *s)
         s->foreign->of[k] = need(calloc(s->cells, sizeof **s->foreign->of));
 }
 
-void race_foreign_free(struct races *s)
-{
-    if (!s->foreign)
-        return;
-    for (int k = 0; k < FOREIGN_PARTIES; ++k)
-        free(s->foreign->of[k]);
-    crowd_free(&s->foreign->crowd);
-    free(s->foreign);
-    s->foreign = NULL;
-}
-
-struct cta *cta_of(const struct warp *w, uint32_t number)
-{
-    for (int rank = 0; rank < cluster_size(w->cta); ++rank)
-        if ((uint32_t)cta_at(w->cta, rank)->number == number)
-            return cta_at(w->cta, rank);
-    return w->cta;
-}
-
-// Whether a lane's write to shared memory is a race with a read by another CTA; that, into *p.
+// Whether a lane's write to shared memory is a race with a read by another CTA; *p gets the read.
 static bool foreign_races(const struct warp *w, const struct op *op, int lane,
                           const struct foreign *f, uint32_t cell, struct party *p)
 {
@@ -348,8 +329,8 @@ struct leaving {
     struct party last;
 };
 
-// Reports an access to a cell of a CTA that may have ended by then: one of its threads does not know of it. A
-// reading_fn that finds nothing, so that it is asked of all.
+// Reports an access to a cell of a CTA that may have ended by then, for one of the CTA's threads does not
+// know of the access. This reading_fn always answers false, so that it sees every reading.
 static bool is_left(void *data, const struct party *p, uint32_t cell)
 {
     struct leaving *l = data;

@@ -1,5 +1,4 @@
-// global.c: an access to global memory, held against those that its cells remember, and noted there; the pages
-// of those cells, which all CTAs of a launch share.
+// global.c: an access to global memory, held against those that its cells remember, and noted there.
 #include "order.h"
 
 enum { MOST_BYTES = 384 << 20 }; // of a launch's pages
@@ -16,12 +15,6 @@ static void set_party(struct page *page, enum cell_party which, uint32_t cell, s
     page_words(page, which, PARTY_CTA)[cell] = p.cta;
     page_words(page, which, PARTY_STAMP)[cell] = p.stamp;
     page_words(page, which, PARTY_WHO)[cell] = p.who;
-}
-
-static size_t page_bytes(unsigned shift)
-{
-    return sizeof(struct page) +
-           ((size_t)PAGE >> shift) * CELL_PARTIES * PARTY_WORDS * sizeof(uint32_t);
 }
 
 unsigned global_races_shift(const struct global_races *races)
@@ -45,7 +38,7 @@ struct global_races *global_races_new(const struct program *program)
         g->open = need(calloc(OPEN_SLOTS, sizeof *g->open));
     }
     g->shift = program->cell_shift;
-    g->most_pages = MOST_BYTES / page_bytes(g->shift);
+    g->most_pages = MOST_BYTES / race_page_bytes(g->shift);
     return g;
 }
 
@@ -84,34 +77,6 @@ void global_races_free(struct global_races *g)
         free(g->open);
     }
     free(g);
-}
-
-struct page *race_page(struct worker *worker, uint64_t number)
-{
-    struct global_races *g = worker->global_races;
-    if (worker->page && worker->page->number == number)
-        return worker->page;
-    for (size_t i = scatter(number) % SLOTS;; i = (i + 1) % SLOTS) {
-        struct page *p = __atomic_load_n(&g->pages[i], __ATOMIC_ACQUIRE);
-        if (!p) {
-            if (__atomic_load_n(&g->page_count, __ATOMIC_RELAXED) >= g->most_pages)
-                return NULL;
-            struct page *fresh = need(calloc(1, page_bytes(g->shift)));
-            fresh->number = number;
-            fresh->slot = &g->pages[i];
-            fresh->cells = PAGE >> g->shift;
-            if (__atomic_compare_exchange_n(&g->pages[i], &p, fresh, false, __ATOMIC_ACQ_REL,
-                                            __ATOMIC_ACQUIRE)) {
-                __atomic_add_fetch(&g->page_count, 1, __ATOMIC_RELAXED);
-                fresh->next = __atomic_exchange_n(&g->last_page, fresh, __ATOMIC_RELAXED);
-                p = fresh;
-            } else {
-                free(fresh);
-            }
-        }
-        if (p->number == number)
-            return worker->page = p;
-    }
 }
 
 // Makes a lane a party of a cell that it reads; false where two others stay.
@@ -247,7 +212,7 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         alike = n > 1 ? cells_alike(page, cell, n, parties) : 1;
         struct part part = part_in(at, bytes, cell_at << shift, (uint64_t)alike << shift);
         struct party p = party_at(page, CELL_WRITE, cell);
-        // Of lanes that all read, one may have written it itself.
+        // Where all lanes read the cell, one of them may have written it before.
         int by = other != lane && party_before(w, lane, &p) ? other : lane;
         if (!told && writer_races(w, op, by, access, &p) && !knows_by_now(w, by, &p) &&
             !(access == RACE_WRITE && value && stores_same((void *)(uintptr_t)at, value, part))) {

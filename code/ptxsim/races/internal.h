@@ -43,7 +43,8 @@ void world_put(struct world **world, uint64_t cta,
                struct clock *clock); // joins the clock of one CTA
 // Without the clock of one CTA: the world itself, shared, if it has none.
 struct world *world_without(struct world *world, uint64_t cta);
-// A clock of the CTA `home`, and the worlds that it knows, as one world; and a world into such a clock.
+// clock_world makes one world of a clock of the CTA `home` and of the world that the clock knows.
+// clock_tell joins a world into such a clock.
 struct world *clock_world(const struct cta *home, struct clock *clock);
 void clock_tell(const struct cta *home, struct clock **clock, struct world *world);
 
@@ -69,6 +70,9 @@ static inline struct clock *world_clock(const struct world *world, uint64_t cta)
     return NULL;
 }
 
+// Works out anew what all lanes of a warp have in common, after any of them has learnt something.
+void race_summarise(struct warp *w);
+
 // ---- Threads (threads.c) ------------------------------------------------------------------------
 
 // Lanes acquire what they have met (struct met) and not yet acquired. Before anybody asks what they know.
@@ -79,8 +83,6 @@ static inline void race_settle(struct warp *w)
         race_settle_lanes(w, w->clock->deferred);
 }
 
-// Works out anew what all lanes of a warp have in common, after any of them has learnt something.
-void race_summarise(struct warp *w);
 // The CTA's time moves on; lanes that have released what they did go on at a new time.
 uint32_t race_tick(struct cta *cta);
 void race_step(struct warp *w, uint32_t lanes, uint32_t time);
@@ -90,11 +92,27 @@ void race_release_lanes(struct warp *w, uint32_t lanes, struct clock **clock);
 // A clock goes to what lanes know. race_summarise is called by whoever calls this.
 void race_acquire_lane(struct warp_clock *c, int lane, struct clock *clock);
 void race_acquire_lanes(struct warp_clock *c, uint32_t lanes, struct clock *clock);
+// A lane learns what a world knows; mine_only: of its own CTA only, for what was released to a CTA is not
+// for others. What a lane knows of its own CTA is in its clock and never in its world: so no clock
+// in a world has a world in turn, and worlds do not grow for ever.
+void race_acquire_world(struct warp *w, int lane, struct world *world, bool mine_only);
+// A lane knows more. What the warp's lanes have in common is left as it is: that is less than they know, and to work it
+// out costs more than a lane alone gains by it (race_observed).
+void race_has_learnt(struct warp_clock *c, int lane);
 
 // The place in a clock of what a warp's products (wgmma) have read.
 static inline uint32_t products_of(const struct races *s, int warp)
 {
     return (uint32_t)(s->warps * WARP + warp);
+}
+
+// The CTA of that number in a warp's cluster.
+static inline struct cta *cta_of(const struct warp *w, uint32_t number)
+{
+    for (int rank = 0; rank < cluster_size(w->cta); ++rank)
+        if ((uint32_t)cta_at(w->cta, rank)->number == number)
+            return cta_at(w->cta, rank);
+    return w->cta;
 }
 
 // ---- Parties ------------------------------------------------------------------------------------
@@ -127,7 +145,6 @@ struct foreign {
     struct party *of[FOREIGN_PARTIES]; // of each cell: a write, and reads by two threads
     struct crowd *crowd;               // all other readers
 };
-void race_foreign_free(struct races *s);
 // A write by lanes to their own CTA's memory: whether it was reported for a read by another CTA. Those reads
 // are then of the past; once they all are, the lines of those cells say that nobody has read them.
 bool race_foreign_read(struct warp *w, const struct op *op, uint32_t lanes, uint32_t cell,
@@ -165,11 +182,11 @@ static inline struct readers readers_of(const struct races *s, int warp, uint32_
 void crowd_free(struct crowd **crowd);
 // Some cells have been written to: who has read them before is of the past.
 void crowd_forget(struct crowd *crowd, uint32_t first, uint32_t n);
-// Whether some reading of n cells is what is asked for; it, into *p.
+// Whether `asked` is true of some reading of n cells; *p gets that reading.
 typedef bool reading_fn(void *data, const struct party *p, uint32_t cell);
 bool crowd_find(const struct crowd *crowd, uint32_t first, uint32_t n, reading_fn *asked,
                 void *data, struct party *p);
-// Whether a lane's write to n cells is a race with a reading; that, into *p.
+// Whether a lane's write to n cells is a race with a reading; *p gets that reading.
 bool crowd_races(const struct warp *w, const struct op *op, int lane, const struct crowd *crowd,
                  uint32_t first, uint32_t n, struct party *p);
 
@@ -235,7 +252,5 @@ void report_proxy(struct warp *w, const struct op *op, int lane, const struct ct
                   bool wrote);
 void report_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
                          const struct party *p);
-// The CTA of that number in a warp's cluster.
-struct cta *cta_of(const struct warp *w, uint32_t number);
 
 #endif

@@ -330,8 +330,8 @@ RULE bool reader_races(const struct warp *w, const struct op *op, int lane, cons
     return !strong || mine_in_step(w, op, lane, p);
 }
 
-// Whether a party's read need not be remembered once a lane's later read (me) is: whoever is in order with the
-// later one, or strong of its kind, is so with the earlier one.
+// Whether a party's read need not be remembered once a lane's later read (me) is: every access that is in
+// order with the later read, or strong of its kind, is so with the earlier one, too.
 RULE bool takes_place(const struct warp *w, int lane, const struct party *me,
                       const struct party *before)
 {

@@ -2,16 +2,20 @@
 // exec/ does with it.
 //
 //   clocks.c   what is known of others: clocks, and worlds of them
+//   report.c   what is told
+//   crowd.c    readers of which a cell has no room
 //   storage.c  what is kept of a CTA
 //   threads.c  what a CTA's threads know of one another: releases, acquires, barriers
-//   order.h    by which rules two accesses are in order, or no race without it
-//   shared.c   accesses to the CTA's shared memory        cells.h  the cells of memory, and lines of them
-//   async.c    copies that come later, the asynchronous proxy
-//   crowd.c    readers of which a cell has no room
-//   global.c   accesses to global memory                  series.c  reads of it in loops
 //   atomics.c  strong accesses, and fences
+//   pages.c    the pages of the cells of global memory
+//   series.c   reads of it in loops
+//   global.c   accesses to it
 //   cluster.c  shared memory of other CTAs, the cluster's barrier
-//   report.c   what is told
+//   async.c    copies that come later, the asynchronous proxy
+//   shared.c   accesses to the CTA's shared memory
+//
+// Each uses only those above it in this list: code/tools/check-floors holds that. cells.h has the cells of memory, and
+// lines of them; order.h the rules by which two accesses are in order, or no race without it.
 //
 // A race is two accesses to a byte by different threads, at least one a write and not both strong and of the
 // same bytes, with nothing that orders them. Order is kept as in a vector clock, compressed:

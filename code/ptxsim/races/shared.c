@@ -46,8 +46,8 @@ static bool line_ordered(const struct warp *w, uint32_t line, uint32_t cells, bo
     return true;
 }
 
-// An access that is in order by what all lanes know: noted. False, with nothing done, where that
-// does not say so.
+// Notes an access that what all lanes know puts in order. False, with nothing noted, where it may
+// not be in order.
 static bool plainly_ordered(struct warp *w, const struct op *op, uint32_t lanes, uint32_t first,
                             uint32_t last, bool write)
 {

@@ -63,6 +63,17 @@ static void forget_places(struct races *s)
     s->place_count = 0;
 }
 
+static void forget_foreign(struct races *s)
+{
+    if (!s->foreign)
+        return;
+    for (int k = 0; k < FOREIGN_PARTIES; ++k)
+        free(s->foreign->of[k]);
+    crowd_free(&s->foreign->crowd);
+    free(s->foreign);
+    s->foreign = NULL;
+}
+
 void races_destroy(struct cta *cta)
 {
     struct races *s = cta->races;
@@ -78,7 +89,7 @@ void races_destroy(struct cta *cta)
     free(s->write_insn);
     free(s->writes);
     free(s->reads);
-    race_foreign_free(s);
+    forget_foreign(s);
     for (int i = 0; i < cta->warps; ++i) {
         free(s->read[i].stamp);
         free(s->read[i].lanes);
@@ -130,7 +141,7 @@ void races_start(struct cta *cta)
             s->reads[i / LINE].stamp = 0;
     }
     s->pending = false;
-    race_foreign_free(s);
+    forget_foreign(s);
     memset(s->fenced, 0, sizeof s->fenced);
     s->narrow = s->told_narrowly = false;
     uint32_t base = s->start = s->time++;

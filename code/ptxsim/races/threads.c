@@ -2,60 +2,6 @@
 // and fences.
 #include "internal.h"
 
-// What every lane knows of every thread of each warp.
-static void summarise_known(struct warp *w, uint32_t lanes)
-{
-    struct warp_clock *c = w->clock;
-    int warps = w->cta->warps, last = -1;
-    c->least[SEVERAL] = c->base_all;
-    if (c->plain) {
-        for (int p = 0; p < warps; ++p)
-            c->least[p] = c->base_all;
-        lanes = 0;
-    } else {
-        for (int p = 0; p < warps; ++p)
-            c->least[p] = UINT32_MAX;
-    }
-    for (; lanes; lanes &= lanes - 1) {
-        int lane = __builtin_ctz(lanes);
-        const struct clock *known = c->known[lane];
-        if (last >= 0 && known == c->known[last] && c->base[lane] == c->base[last])
-            continue; // most lanes know the same as the one before
-        last = lane;
-        for (int p = 0; p < warps; ++p) {
-            uint32_t least = known ? UINT32_MAX : 0;
-            for (int i = p * WARP; known && i < (p + 1) * WARP; ++i)
-                least = known->at[i] < least ? known->at[i] : least;
-            least = c->base[lane] > least ? c->base[lane] : least;
-            c->least[p] = least < c->least[p] ? least : c->least[p];
-        }
-    }
-    uint32_t *own = &c->least[w->index];
-    *own = c->wbase_all > *own ? c->wbase_all : *own;
-}
-
-void race_summarise(struct warp *w)
-{
-    struct warp_clock *c = w->clock;
-    uint32_t lanes = w->alive ? w->alive : ~0u;
-    c->now_all = c->now[__builtin_ctz(lanes)];
-    c->base_all = c->wbase_all = UINT32_MAX;
-    c->plain = c->alone = true;
-    c->learnt = false;
-    for (int i = 0; i < WARP; ++i) {
-        c->plain &= !c->known[i];
-        c->alone &= !c->known[i] && !c->world[i];
-    }
-    for (uint32_t left = lanes; left; left &= left - 1) {
-        int i = __builtin_ctz(left);
-        if (c->now[i] != c->now_all)
-            c->now_all = 0;
-        c->base_all = c->base[i] < c->base_all ? c->base[i] : c->base_all;
-        c->wbase_all = c->wbase[i] < c->wbase_all ? c->wbase[i] : c->wbase_all;
-    }
-    summarise_known(w, lanes);
-}
-
 void race_step(struct warp *w, uint32_t lanes, uint32_t time)
 {
     for (uint32_t left = lanes; left; left &= left - 1)
@@ -158,6 +104,36 @@ void race_acquire_lanes(struct warp_clock *c, uint32_t lanes, struct clock *cloc
         joined = c->known[i];
     }
     clock_drop(&old);
+}
+
+void race_acquire_world(struct warp *w, int lane, struct world *world, bool mine_only)
+{
+    struct clock *own = world_clock(world, w->cta->number);
+    if (own)
+        race_acquire_lane(w->clock, lane, own);
+    if (mine_only || !world)
+        return;
+    world_join_but(&w->clock->world[lane], world, w->cta->number);
+}
+
+void race_has_learnt(struct warp_clock *c, int lane)
+{
+    c->plain &= !c->known[lane];
+    c->alone &= !c->known[lane] && !c->world[lane];
+    c->learnt = true;
+}
+
+void race_settle_lanes(struct warp *w, uint32_t lanes)
+{
+    struct warp_clock *c = w->clock;
+    for (uint32_t left = lanes & c->deferred; left; left &= left - 1) {
+        int i = __builtin_ctz(left);
+        if (c->met[i].cta)
+            race_acquire_lane(c, i, c->met[i].cta);
+        race_acquire_world(w, i, c->met[i].gpu, false);
+        race_has_learnt(c, i);
+    }
+    c->deferred &= ~lanes;
 }
 
 void race_acquire(struct warp *w, uint32_t lanes, struct clock *clock)

@@ -557,7 +557,8 @@ template <bool WRONG> __global__ void missed_end(int *out, const int *in)
     out[threadIdx.x] = (int)x;
 }
 
-// A loop of one warp, which looks at nothing, while the others wait for it; the same of half a warp.
+// An endless loop of one warp that reads no memory, while the other warps wait for it; then one of
+// half a warp.
 template <bool WRONG> __global__ void warp_spins(int *out, const int *in)
 {
     int t = threadIdx.x, step = WRONG ? in[0] : 1;
@@ -593,7 +594,7 @@ template <bool WRONG> __global__ void same_tile(int *out, const int *in)
     out[t] = sum;
 }
 
-// The same, and the compiler knows that it does not end: there is no condition any more.
+// An endless loop whose condition the compiler has removed.
 template <bool WRONG> __global__ void no_step(int *out, const int *in)
 {
     __shared__ int tile[N];
@@ -607,7 +608,7 @@ template <bool WRONG> __global__ void no_step(int *out, const int *in)
     out[t] = sum;
 }
 
-// The same of one block among others, in a function; its neighbours end.
+// An endless loop in a function that one block calls, while its neighbours end.
 __device__ int walked[N];
 
 __device__ __noinline__ int walk(const int *in, int t, int step)

@@ -613,7 +613,8 @@ static void explain_race(const json_t *kernel, const json_t *tiles, const json_t
     line_at(&b, level, second, sizeof second);
     bool again = not_after(b.place[level], a.place[level]), late = comes_late(kernel, fault);
     bool early = not_after(a.place[level], b.place[level]);
-    // Who gives each warp rows of its own, and takes another's, has no barrier missing.
+    // A program that gives each warp rows of its own and then reads another warp's rows by mistake
+    // lacks no barrier.
     const char *or_index =
         thread / 32 == warp ? "" : " If they should not share that place, look at the index.";
     const char *barrier = thread / 32 == warp     ? "__syncwarp()"
@@ -866,7 +867,8 @@ static void explain_outside(const json_t *kernel, const json_t *source, const js
 {
     struct chain chain = chain_of(kernel, whole_at(fault, "insn"));
     const char *line = "";
-    // Of asm its operands are a line, which says nothing: then the line that calls its function.
+    // The operands of inline asm are a line of their own that says nothing: the line that calls its
+    // function is shown instead.
     for (int i = chain.count; i-- > 0 && (!*line || strchr(":\"", *line));) {
         line = line_of(source, chain.place[i]);
         line += strspn(line, " \t");

@@ -10,7 +10,6 @@
 #include "tool.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -534,114 +533,88 @@ static void make_film(char **argv, bool recorded, const char *kernel, const char
         film_say(film.shown, argv[0]);
 }
 
-static const char help[] =
-    "usage: ptxsim profile [OPTION...] PROGRAM [ARGUMENT...] | REPORT.json\n"
-    "Lines of the source with what the PTX simulator counted there, hottest first.\n"
-    "  --lines N         show N lines (default 20)\n"
-    "  --by UNIT         sort by tensor, exp, shared, issue or dram (default: what binds)\n"
-    "  --kernel NAME     this kernel only\n"
-    "  --json FILE       write the sorted lines as JSON, too\n"
-    "Instead of lines, of a program's first launch (a REPORT.json is then a PTXSIM_TRACE):\n"
-    "  --banks LINE      which banks the lanes of the shared access at LINE or FILE:LINE\n"
-    "                    touch; --warp N chooses the warp (default 0)\n"
-    "  --timeline        what each warp executes or waits for, in instruction order;\n"
-    "                    --steps FROM:TO chooses a part\n"
-    "  --cta X,Y,Z       of this CTA (default 0,0,0)\n"
-    "  --film FILE.html  a page to watch one CTA of its first launch in, step by step; of one in\n"
-    "                    which the checks find a fault, unless --cta says another; --kernel too\n"
-    "  --values LINES    in it, what the registers hold that these lines write: 164 or\n"
-    "                    my.cu:20, with commas between\n"
-    "  --chapter N       with the lessons of chapter N, 0: with none (default: of the program's\n"
-    "                    name, chNN_)\n"
-    "  --fault           no page: of the fault that it would open at the kind, the simulator's\n"
-    "                    words and the page's sentence, a line each; nothing without a fault\n"
-    "  --svg FILE        draw it with gnuplot instead of printing its table\n";
+static int lines = 20, warp, chapter = -1;
+static const char *by, *only, *json, *banks, *shown_cta, *svg, *film;
+static bool timeline, fault, help;
+static double from, to; // of --steps; 0, 0: all
+
+static void take_steps(const char *option, const char *value)
+{
+    int end = 0;
+    if (sscanf(value, "%lf:%lf%n", &from, &to, &end) != 2 || value[end] || !(from < to))
+        fail(EXIT_USAGE, "%s: \"%s\" is no FROM:TO", option, value);
+}
+
+static void take_values(const char *option, const char *value)
+{
+    (void)option;
+    setenv("PTXSIM_FILM_VALUES", value, 1);
+}
+
+static const struct option_row rows[] = {
+    {"lines", "N", "show N lines (default 20)", .number = &lines, .most = 1000000},
+    {"by", "UNIT", "sort by tensor, exp, shared, issue or dram (default: what binds)", .word = &by},
+    {"kernel", "NAME", "this kernel only", .word = &only},
+    {"json", "FILE", "write the sorted lines as JSON, too", .word = &json},
+    {"banks", "LINE",
+     "instead of lines, of a program's first launch (a REPORT.json is then a\n"
+     "PTXSIM_TRACE): which banks the lanes of the shared access at LINE or\n"
+     "FILE:LINE touch",
+     .word = &banks},
+    {"warp", "N", "with --banks, of this warp (default 0)", .number = &warp, .most = 1000000},
+    {"timeline", NULL,
+     "instead of lines: what each warp executes or waits for, in instruction order",
+     .flag = &timeline},
+    {"steps", "FROM:TO", "with --timeline, a part of it", .call = take_steps},
+    {"cta", "X,Y,Z", "with --banks, --timeline, --film: of this CTA (default 0,0,0)",
+     .word = &shown_cta},
+    {"film", "FILE.html",
+     "instead of lines: a page to watch one CTA of its first launch in, step by step; of one\n"
+     "in which the checks find a fault, unless --cta says another; --kernel too",
+     .word = &film},
+    {"values", "LINES",
+     "in it, what the registers hold that these lines write: 164 or\nmy.cu:20, with commas between",
+     .call = take_values},
+    {"chapter", "N",
+     "with the lessons of chapter N, 0: with none (default: of the program's\nname, chNN_)",
+     .number = &chapter, .most = 1000000},
+    {"fault", NULL,
+     "no page: of the fault that it would open at the kind, the simulator's\n"
+     "words and the page's sentence, a line each; nothing without a fault",
+     .flag = &fault},
+    {"svg", "FILE", "draw it with gnuplot instead of printing its table", .word = &svg},
+    {"help", NULL, "this text", .flag = &help},
+    {0},
+};
+
+static const char usage[] = "usage: ptxsim profile [OPTION...] PROGRAM [ARGUMENT...] | REPORT.json";
 
 int profile_main(int argc, char **argv)
 {
-    enum {
-        HELP = 1,
-        LINES,
-        BY,
-        KERNEL,
-        JSON,
-        SHOW_BANKS,
-        WARP_OF,
-        TIMELINE,
-        STEPS,
-        CTA,
-        SVG,
-        FILM,
-        CHAPTER,
-        VALUES,
-        FAULT
-    };
-    static const struct option options[] = {
-        {"help", no_argument, NULL, HELP},
-        {"lines", required_argument, NULL, LINES},
-        {"by", required_argument, NULL, BY},
-        {"kernel", required_argument, NULL, KERNEL},
-        {"json", required_argument, NULL, JSON},
-        {"banks", required_argument, NULL, SHOW_BANKS},
-        {"warp", required_argument, NULL, WARP_OF},
-        {"timeline", no_argument, NULL, TIMELINE},
-        {"steps", required_argument, NULL, STEPS},
-        {"cta", required_argument, NULL, CTA},
-        {"svg", required_argument, NULL, SVG},
-        {"film", required_argument, NULL, FILM},
-        {"chapter", required_argument, NULL, CHAPTER},
-        {"values", required_argument, NULL, VALUES},
-        {"fault", no_argument, NULL, FAULT},
-        {NULL, 0, NULL, 0},
-    };
-    int lines = 20, warp = 0, chapter = -1;
-    const char *by = NULL, *kernel = NULL, *json = NULL, *banks = NULL, *cta = NULL, *svg = NULL;
-    const char *film = NULL;
-    bool timeline = false, fault = false;
-    double from = 0, to = 0;
     speaker = "ptxsim profile";
-    for (int option; (option = getopt_long(argc, argv, "+", options, NULL)) != -1;) {
-        switch (option) {
-        case HELP: fputs(help, stdout); return 0;
-        case LINES: lines = whole("--lines", optarg, 0, 1000000); break;
-        case BY: by = optarg; break;
-        case KERNEL: kernel = optarg; break;
-        case JSON: json = optarg; break;
-        case SHOW_BANKS: banks = optarg; break;
-        case WARP_OF: warp = whole("--warp", optarg, 0, 1000000); break;
-        case TIMELINE: timeline = true; break;
-        case STEPS: {
-            int end = 0;
-            if (sscanf(optarg, "%lf:%lf%n", &from, &to, &end) != 2 || optarg[end] || !(from < to))
-                fail(EXIT_USAGE, "--steps: \"%s\" is no FROM:TO", optarg);
-            break;
-        }
-        case CTA: cta = optarg; break;
-        case SVG: svg = optarg; break;
-        case FILM: film = optarg; break;
-        case FAULT: fault = true; break;
-        case VALUES: setenv("PTXSIM_FILM_VALUES", optarg, 1); break;
-        case CHAPTER: chapter = whole("--chapter", optarg, 0, 1000000); break;
-        default: return EXIT_USAGE; // getopt has said why
-        }
+    int first = options_read(argc, argv, rows, true);
+    if (help) {
+        printf(
+            "%s\nLines of the source with what the PTX simulator counted there, hottest first.\n",
+            usage);
+        options_help(rows);
+        return 0;
     }
     bool known = !by;
     for (int i = 0; by && i < UNITS; ++i)
         known |= strcmp(by, units[i].unit) == 0;
     if (!known)
         fail(EXIT_USAGE, "--by: \"%s\" is none of tensor, exp, shared, issue, dram", by);
-    if (optind == argc || (banks && timeline) || (svg && !banks && !timeline) ||
-        ((film || fault) && (banks || timeline || by || json || (film && fault)))) {
-        fputs(help, stderr);
-        return EXIT_USAGE;
-    }
-    const char *name = argv[optind], *dot = strrchr(name, '.');
+    if (first == argc || (banks && timeline) || (svg && !banks && !timeline) ||
+        ((film || fault) && (banks || timeline || by || json || (film && fault))))
+        fail(EXIT_USAGE, "%s; --help lists what goes together", usage);
+    const char *name = argv[first], *dot = strrchr(name, '.');
     bool picture = banks || timeline, recorded = dot && strcmp(dot, ".json") == 0;
     if (film || fault) {
-        make_film(argv + optind, recorded, kernel, cta, chapter, film);
+        make_film(argv + first, recorded, only, shown_cta, chapter, film);
         return 0;
     }
-    if (!recorded && run_recorded(argv + optind, picture ? "PTXSIM_TRACE" : NULL, cta, false) != 0)
+    if (!recorded && run_recorded(argv + first, picture ? "PTXSIM_TRACE" : NULL, shown_cta, false) != 0)
         fail(EXIT_MACHINE, "%s failed", name);
     json_t *file = load(recorded ? name : picture ? trace_file : report_file);
     char table[] = "/tmp/ptxsim-XXXXXX";
@@ -652,7 +625,7 @@ int profile_main(int argc, char **argv)
         close(out);
     }
     if (picture) {
-        const json_t *trace = find_kernel(file, "kernel", kernel);
+        const json_t *trace = find_kernel(file, "kernel", only);
         if (banks)
             banks_table(trace, banks, warp);
         else
@@ -665,6 +638,6 @@ int profile_main(int argc, char **argv)
         }
         return 0;
     }
-    show_report(file, kernel, lines, by, json);
+    show_report(file, only, lines, by, json);
     return 0;
 }

@@ -54,7 +54,7 @@ static struct done quantised(const char *text, int head_dim)
 
     assert_true(shape_parse(text, &shape, why, sizeof why));
     assert_true(problem_create(&done.problem, &shape, INPUT_MEAN, 3));
-    // Rows of 80 elements, of which head_dim are the tensor's: a stride that is none of its sizes.
+    // Rows of 80 elements, of which the tensor has head_dim: so its stride is not one of its sizes.
     enum { WIDE = 80 };
     size_t rows = shape_elements(&shape) / HEAD_DIM;
     const float *drawn[3] = {done.problem.q, done.problem.k, done.problem.v};

@@ -530,7 +530,8 @@ CUresult cuOccupancyMaxPotentialBlockSize(int *grid, int *block, CUfunction func
 
 // ---- Launches -----------------------------------------------------------------------------------
 
-// Arguments that come in one piece, as `extra` says, laid out as the parameters are: an address for each.
+// Fills `arguments` with the address of each argument in the buffer that `extra` names, in which the
+// arguments lie as the kernel's parameters do.
 static CUresult unpack(CUfunction function, void **extra, void **arguments, size_t most)
 {
     char *buffer = NULL;

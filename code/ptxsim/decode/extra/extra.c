@@ -1,5 +1,5 @@
 // extra.c: the instructions and the system calls that the book has no use for, for those who look for them
-// (table.c, control.c).
+// (opcodes.c, control.c).
 #include "extra.h"
 
 static const struct opcode opcodes[] = {

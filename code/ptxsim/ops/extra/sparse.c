@@ -67,7 +67,7 @@ static uint64_t metadata_of(const char *r, const struct sparse_mma *t, int g, in
     return bits;
 }
 
-// Where the elements stored of a row belong in it. False if the metadata is none.
+// Finds the columns of the elements that are stored of a row. False if the metadata is not valid.
 static bool find_places(const struct sparse_mma *t, uint64_t metadata, int stored,
                         int place[STORED])
 {

@@ -89,7 +89,7 @@ static uint32_t channel_value(const struct texture *t, const uint8_t *from)
     return bits_of(ratio < -1 ? -1 : ratio);
 }
 
-// Where a coordinate past the ends leads; -1: to the border.
+// The texel that a coordinate past an end of the texture gets; -1: the border's colour.
 static int64_t address_of(int64_t at, int64_t size, enum address_mode mode)
 {
     if (at >= 0 && at < size)
@@ -305,7 +305,8 @@ void gather_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 
 // ---- suld, sust ---------------------------------------------------------------------------------
 
-// Where in a surface; NULL: outside, and nothing is done there.
+// The address that a lane accesses in a surface; NULL: it lies outside, and the access does
+// nothing.
 static uint8_t *surface_at(struct warp *w, char *r, const struct op *op, int lane,
                            const struct texture *t, bool *faulted)
 {

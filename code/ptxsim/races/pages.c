@@ -1,0 +1,34 @@
+// pages.c: the pages of the cells of global memory, which all CTAs of a launch share.
+#include "internal.h"
+
+size_t race_page_bytes(unsigned shift)
+{
+    return sizeof(struct page) +
+           ((size_t)PAGE >> shift) * CELL_PARTIES * PARTY_WORDS * sizeof(uint32_t);
+}
+
+struct page *race_page_find(struct worker *worker, uint64_t number)
+{
+    struct global_races *g = worker->global_races;
+    for (size_t i = scatter(number) % SLOTS;; i = (i + 1) % SLOTS) {
+        struct page *p = __atomic_load_n(&g->pages[i], __ATOMIC_ACQUIRE);
+        if (!p) {
+            if (__atomic_load_n(&g->page_count, __ATOMIC_RELAXED) >= g->most_pages)
+                return NULL;
+            struct page *fresh = need(calloc(1, race_page_bytes(g->shift)));
+            fresh->number = number;
+            fresh->slot = &g->pages[i];
+            fresh->cells = PAGE >> g->shift;
+            if (__atomic_compare_exchange_n(&g->pages[i], &p, fresh, false, __ATOMIC_ACQ_REL,
+                                            __ATOMIC_ACQUIRE)) {
+                __atomic_add_fetch(&g->page_count, 1, __ATOMIC_RELAXED);
+                fresh->next = __atomic_exchange_n(&g->last_page, fresh, __ATOMIC_RELAXED);
+                p = fresh;
+            } else {
+                free(fresh);
+            }
+        }
+        if (p->number == number)
+            return worker->page = p;
+    }
+}

@@ -1,0 +1,174 @@
+// entries.c: submissions graded in processes of their own, several at a time. A result is kept under the hash of what it
+// depends on, so that an interrupted run goes on where it was and a file that comes twice is graded once. Names play
+// no part in a grade.
+#include "judge.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// A result is kept under a hash of all that it depends on: the submission's text, or why there is none; the lab,
+// and what its own program does; the secret, this grader.
+void entry_keep(struct entry *e)
+{
+    SHA2_CTX s;
+    char hex[SHA256_DIGEST_STRING_LENGTH];
+    const char *grader = grader_hash();
+    bool gpu = is_timed();
+    const struct work own = work_of_the_lab(NULL);
+
+    const bool has_source = e->source != NULL;
+    const struct {
+        const void *at;
+        size_t bytes;
+    } parts[] = {
+        {&has_source, sizeof has_source},
+        {e->source ? e->source : e->why, e->source ? e->bytes : strlen(e->why)},
+        {sheet_hash, sizeof sheet_hash},
+        {&own, sizeof own},
+        {options.secret, sizeof options.secret},
+        {options.seeds, sizeof options.seeds},
+        {grader, strlen(grader)},
+        {&gpu, sizeof gpu},
+        {&options.no_film, sizeof options.no_film},
+        {&options.wall, sizeof options.wall},
+        {options.item ? options.item : "", options.item ? strlen(options.item) : 0},
+    };
+    SHA256Init(&s);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; ++i)
+        hash_bytes(&s, parts[i].at, parts[i].bytes);
+    e->kept = text("%s/%s.json", kept_folder(), SHA256End(&s, hex));
+}
+
+enum status result_status(const json_t *result)
+{
+    const char *refused = json_string_value(json_object_get(result, "refused"));
+    const json_t *first = json_array_get(json_object_get(result, "cases"), 0);
+    const char *why = json_string_value(json_object_get(first, "why"));
+
+    if (json_is_true(json_object_get(result, "not_graded")))
+        return STATUS_NOT_GRADED;
+    if (refused)
+        return strncmp(refused, "does not compile", 16) == 0 ? STATUS_NO_COMPILE : STATUS_REFUSED;
+    if (json_number_value(json_object_get(result, "score")) > 0)
+        return STATUS_GRADED;
+    return why && strncmp(why, "stopped", 7) == 0 ? STATUS_STOPPED : STATUS_WRONG;
+}
+
+json_t *kept_result(const struct entry *e)
+{
+    json_t *result = json_load_file(e->kept, 0, NULL);
+    if (result) // the same text may have been graded under another name
+        json_object_set_new(result, "name", json_string(e->name));
+    return result;
+}
+
+json_t *not_graded(const char *name, const char *why)
+{
+    json_t *result = refused(name, why);
+    json_object_set_new(result, "not_graded", json_true());
+    return result;
+}
+
+char *film_kept(const struct entry *e)
+{
+    return text("%.*s.html", (int)(strlen(e->kept) - strlen(".json")), e->kept);
+}
+
+bool entry_grade(struct entry *e)
+{
+    json_t *result = options.pairs
+                         ? grade_aims(e->name, e->source, e->bytes, all_sheets, sheet_count)
+                     : e->source ? grade(e->name, e->source, e->bytes, e->earlier)
+                                 : not_graded(e->name, e->why);
+    film_take(result, film_kept(e)); // before its result, which says that all is there
+    char *words = json_dumps(result, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+    bool written = words && write_text(e->kept, text("%s\n", words));
+
+    free(words);
+    json_decref(result);
+    return written;
+}
+
+static void start_entry(struct entry *e)
+{
+    fflush(NULL);
+    e->pid = fork();
+    if (e->pid < 0)
+        fail(EXIT_MACHINE, "cannot start a process: %s", strerror(errno));
+    if (e->pid == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) == 0) // nobody goes on without the class
+        _exit(entry_grade(e) ? EXIT_GRADED : EXIT_MACHINE);
+}
+
+static bool being_graded(const struct entry *entries, int count, const struct entry *like)
+{
+    for (int i = 0; i < count; ++i)
+        if (entries[i].pid > 0 && strcmp(entries[i].kept, like->kept) == 0)
+            return true;
+    return false;
+}
+
+void entry_finish(struct entry *e, int *ended, int count, tell_entry *tell)
+{
+    e->result = kept_result(e);
+    if (!e->result)
+        fail(EXIT_MACHINE, "%s: was not graded; run it again and it goes on from here", e->name);
+    tell(++*ended, count, e);
+}
+
+// The process that graded it was killed: by the kernel, where memory is short, or by somebody. It is
+// tried once more; then it has a note instead of a result, which is not kept.
+static void lost_entry(struct entry *e, int signal, int *ended, int count, tell_entry *tell)
+{
+    submission_tidy();
+    e->pid = 0;
+    if (e->tries++ == 0) {
+        printf("%s: its grading was stopped from outside (%s); once more\n", e->name,
+               strsignal(signal));
+        fflush(stdout);
+        return;
+    }
+    e->pid = -1;
+    e->result =
+        not_graded(e->name, text("could not be graded: this was stopped from outside twice (%s)",
+                                 strsignal(signal)));
+    tell(++*ended, count, e);
+}
+
+void grade_entries(struct entry *entries, int count, tell_entry *tell)
+{
+    int ended = 0, running = 0;
+
+    for (int i = 0; i < count; ++i)
+        if (!options.fresh && !access(entries[i].kept, R_OK))
+            entry_finish(&entries[i], &ended, count, tell);
+    while (ended < count) {
+        for (int i = 0; i < count && running < options.jobs; ++i) {
+            struct entry *e = &entries[i];
+            if (e->result || e->pid || being_graded(entries, count, e))
+                continue;
+            start_entry(e);
+            ++running;
+        }
+        int status;
+        pid_t pid = wait(&status);
+        for (int i = 0; i < count; ++i) {
+            struct entry *e = &entries[i];
+            if (pid <= 0 || e->pid != pid)
+                continue;
+            --running;
+            if (WIFSIGNALED(status) && access(e->kept, R_OK)) {
+                lost_entry(e, WTERMSIG(status), &ended, count, tell);
+                continue;
+            }
+            e->pid = -1;
+            for (int j = 0; j < count; ++j) // and those with the same text
+                if (!entries[j].result && (j == i || strcmp(entries[j].kept, e->kept) == 0))
+                    entry_finish(&entries[j], &ended, count, tell);
+        }
+    }
+}
