@@ -107,7 +107,7 @@ def build_native(folder):
                "-falign-functions=64"] if floor in HOT else ["-O1"]
         library.append((source, hot + LIBRARY_FLAGS))
     command = [s for s in sources("ptxsim/tool") if s.name != "bench-sim.c"]
-    command += [CODE / "host" / f"{name}.c" for name in ("say", "json", "root", "clock", "process")]
+    command += [CODE / "host" / f"{name}.c" for name in ("say", "json", "root", "clock", "process", "options")]
     command += [CODE / "workbench" / "files.c", CODE / "image" / "fatbin.c"]
     made = compile_all(work, {
         "runtime": library,

@@ -263,7 +263,7 @@ END
     local root=${BATS_TEST_DIRNAME%/code/ptxsim/test} folder=$BATS_TEST_TMPDIR/native
     mkdir -p "$folder/film"
     (cd "$root/code" && find ptxsim/tool -name "*.c" ! -name bench-sim.c -print0 | xargs -0 gcc -std=c11 -D_GNU_SOURCE -O0 -w -I. -Iptxsim/python/include \
-        host/{say,json,root,clock,process}.c workbench/files.c image/fatbin.c -ldl -lm -o "$folder/ptxsim")
+        host/{say,json,root,clock,process,options}.c workbench/files.c image/fatbin.c -ldl -lm -o "$folder/ptxsim")
     cp "$root/build/ptxsim/libcudart.so.13" "$folder"
     cp "$root"/code/film/{film.css,film.html,film.js,lessons.js} "$folder/film"
     "$PTXSIM" run --json a.json --film a.html ./example 2>a.txt
