@@ -72,6 +72,13 @@ uint32_t race_tick(struct cta *cta)
     return ++s->time;
 }
 
+void race_move(struct warp *w, uint32_t lanes)
+{
+    uint32_t now = race_tick(w->cta);
+    race_step(w, lanes, now);
+    w->clock->now_all = w->alive & ~lanes ? 0 : now;
+}
+
 void race_release_lane(struct warp *w, int lane, uint32_t stamp, struct clock **clock)
 {
     struct warp_clock *c = w->clock;
