@@ -144,6 +144,9 @@ cudaError_t launch_now(const struct launch_order *order)
         .early = order->early,
         .touched = order_kernel(kernel->kernel),
     };
+    struct cudaFuncAttributes attributes;
+    if (device_now()->arch >= 90 && kernel_attributes(kernel, &attributes) == cudaSuccess)
+        launch.registers = attributes.numRegs; // setmaxnreg hands them round
     memcpy(launch.grid, order->grid, sizeof launch.grid);
     memcpy(launch.block, order->block, sizeof launch.block);
     memcpy(launch.cluster, order->cluster, sizeof launch.cluster);
