@@ -33,7 +33,8 @@
 // the rest; mine tells of no race that lies within headers of the toolkit, and strict has atomic operations
 // order nothing without a fence, and no copy from ordinary memory done when it returns (order.c). PTXSIM_UNWRITTEN=libraries lets
 // CUB, Thrust and CUTLASS load what nothing has written. PTXSIM_SCHEDULE=N is another
-// order of the warps' turns, PTXSIM_THREADS=N the host's threads, PTXSIM_REPORT=FILE the report.
+// order of the warps' turns, and late puts the work of streams off until the host waits for it (streams.c): what was
+// forgotten to be put in order then comes out wrong, and is not told. PTXSIM_THREADS=N the host's threads, PTXSIM_REPORT=FILE the report.
 // PTXSIM_BUDGET=N stops a launch after N warp instructions, and says which loop it was in;
 // PTXSIM_PATIENCE=N tells a terminal how far it is after N seconds of the program, not after 5.
 // PTXSIM_TRACE=FILE and PTXSIM_FILM=FILE record one CTA (machine/trace.c, machine/film.h).
@@ -322,6 +323,8 @@ void timeline_end(struct timeline *t);
 // Whether the order between streams is checked at all (PTXSIM_CHECK).
 bool order_kept(void);
 bool order_strict(void);
+// Whether the work of streams is put off (PTXSIM_SCHEDULE=late): then the order is not checked.
+bool order_late(void);
 // From now on device memory is watched: what kernels touch is held against copies; against other kernels, too.
 void order_watch(bool kernels);
 // What is done next is this timeline's, and comes after all that the host knows to be done.
@@ -348,6 +351,9 @@ void order_fence(void);
 bool stream_next(cudaStream_t stream);
 // After a call that returns when the copy is done.
 cudaError_t stream_waited_after(cudaError_t error);
+// The host waits for all work; an allocation comes after all of it.
+void streams_wait(void);
+void streams_meet(void);
 
 // ---- Events and graphs --------------------------------------------------------------------------
 
@@ -364,6 +370,8 @@ struct CUevent_st {
     struct tips tips;              // what the stream had come to there
     struct order_clock knows;      // what was done before it, when it was last recorded
     uint64_t instructions;         // of all kernels by then
+    size_t late_node;              // where its record is put off, in that round (streams.c)
+    unsigned late_round;
     struct CUevent_st *next;
 };
 struct CUevent_st *event_find(cudaEvent_t handle); // NULL: there is none

@@ -130,7 +130,7 @@ cudaError_t launch_now(const struct launch_order *order)
         .gpu = device_now(),
         .stack_bytes = stack_limit(),
         .threads = (int)environment_number("PTXSIM_THREADS", 1024),
-        .schedule = (unsigned)environment_number("PTXSIM_SCHEDULE", UINT32_MAX),
+        .schedule = order_late() ? 0 : (unsigned)environment_number("PTXSIM_SCHEDULE", UINT32_MAX),
         .spin = (unsigned)environment_number("PTXSIM_SPIN", UINT32_MAX),
         .budget = environment_number("PTXSIM_BUDGET", INT64_MAX),
         .check = !checks_are("off"),
