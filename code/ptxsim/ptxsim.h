@@ -62,6 +62,7 @@ struct kernel_info {
     size_t local_bytes;  // of the PTX's .local depot
     int max_threads;     // .maxntid product, or 1024
     bool bounded;        // there is a .maxntid
+    int most_registers;  // .maxnreg; 0: there is none
     unsigned cluster[3]; // .reqnctapercluster: CTAs of a cluster; 0: the launch says
 };
 const struct kernel_info *kernel_info(const struct kernel *kernel);
@@ -197,6 +198,7 @@ struct launch {
     uint64_t grid_memory;  // of a cooperative launch: its barrier, zeroed; else 0
     const struct gpu *gpu; // what special registers tell of (image/gpus.h); NULL: an L4
     size_t stack_bytes;    // of a thread, for recursion and alloca; 0: a default
+    int registers;         // of a thread, as the machine code has it; 0: not known
     int threads;           // of the host; 0: one a core
     unsigned schedule;     // seed of the order in which warps take turns; 0: round robin
     unsigned spin;         // basic blocks of a warp without an effect; 0: a default

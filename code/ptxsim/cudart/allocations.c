@@ -144,7 +144,7 @@ static cudaError_t release(void *address, bool host)
         return error;
     const struct allocation *a = allocation_at(address);
     if (!pool_returned(address)) // memory of a pool is freed at once; else all work is waited for
-        order_host_knows_all();
+        streams_wait();
     if (!a || a->kind == MEMORY_REGISTERED || (a->kind == MEMORY_HOST) != host ||
         !memory_free(address)) {
         explain_free(address, host, a);
@@ -161,7 +161,7 @@ cudaError_t pool_memory(void **address, size_t bytes)
 cudaError_t cudaMalloc(void **address, size_t bytes)
 {
     API_WORK();
-    order_fence();
+    streams_meet();
     return api_result(allocate(address, bytes, MEMORY_DEVICE));
 }
 
@@ -170,7 +170,7 @@ cudaError_t cudaMallocManaged(void **address, size_t bytes, unsigned flags)
     API_WORK();
     if (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost)
         return api_result(cudaErrorInvalidValue);
-    order_fence();
+    streams_meet();
     return api_result(allocate(address, bytes, MEMORY_MANAGED));
 }
 
@@ -207,7 +207,7 @@ static void forget_flags(const void *address)
 cudaError_t cudaHostAlloc(void **address, size_t bytes, unsigned flags)
 {
     API_WORK();
-    order_fence();
+    streams_meet();
     cudaError_t error = allocate(address, bytes, MEMORY_HOST);
     if (error == cudaSuccess && *address)
         remember_flags(*address, flags);
@@ -239,7 +239,7 @@ cudaError_t cudaMallocPitch(void **address, size_t *pitch, size_t width, size_t 
     if (!pitch || (height && width > SIZE_MAX / 2 / height))
         return api_result(cudaErrorInvalidValue);
     *pitch = (width + 511) / 512 * 512;
-    order_fence();
+    streams_meet();
     return api_result(allocate(address, *pitch * height, MEMORY_DEVICE));
 }
 
@@ -283,7 +283,7 @@ cudaError_t cudaHostUnregister(void *address)
 {
     API_ENTER();
     const struct allocation *a = allocation_at(address);
-    order_host_knows_all();
+    streams_wait();
     if (!a || a->kind != MEMORY_REGISTERED || !memory_free(address))
         return api_result(cudaErrorHostMemoryNotRegistered);
     return cudaSuccess;

@@ -121,13 +121,25 @@ void timeline_end(struct timeline *t)
     t->begun = false;
 }
 
+bool order_late(void)
+{
+    static int is = -1;
+
+    if (is < 0) {
+        const char *schedule = getenv("PTXSIM_SCHEDULE");
+        is = !only_written() && schedule && !strcmp(schedule, "late");
+    }
+    return is;
+}
+
 bool order_kept(void)
 {
     static int kept = -1;
 
     if (kept < 0) {
         const char *check = getenv("PTXSIM_CHECK");
-        kept = !only_written() && !(check && (!strcmp(check, "off") || !strcmp(check, "memory")));
+        kept = !only_written() && !order_late() &&
+               !(check && (!strcmp(check, "off") || !strcmp(check, "memory")));
     }
     return kept;
 }

@@ -318,6 +318,8 @@ void timeline_end(struct timeline *t);
 // Whether the order between streams is checked at all (PTXSIM_CHECK).
 bool order_kept(void);
 bool order_strict(void);
+// Whether the work of streams is put off (PTXSIM_SCHEDULE=late): then the order is not checked.
+bool order_late(void);
 // From now on device memory is watched: what kernels touch is held against copies; against other kernels, too.
 void order_watch(bool kernels);
 // What is done next is this timeline's, and comes after all that the host knows to be done.
@@ -344,6 +346,9 @@ void order_fence(void);
 bool stream_next(cudaStream_t stream);
 // After a call that returns when the copy is done.
 cudaError_t stream_waited_after(cudaError_t error);
+// The host waits for all work; an allocation comes after all of it.
+void streams_wait(void);
+void streams_meet(void);
 
 // ---- Events and graphs --------------------------------------------------------------------------
 
@@ -360,6 +365,8 @@ struct CUevent_st {
     struct tips tips;              // what the stream had come to there
     struct order_clock knows;      // what was done before it, when it was last recorded
     uint64_t instructions;         // of all kernels by then
+    size_t late_node;              // where its record is put off, in that round (streams.c)
+    unsigned late_round;
     struct CUevent_st *next;
 };
 struct CUevent_st *event_find(cudaEvent_t handle); // NULL: there is none

@@ -132,7 +132,7 @@ cudaError_t launch_now(const struct launch_order *order)
         .gpu = device_now(),
         .stack_bytes = stack_limit(),
         .threads = (int)environment_number("PTXSIM_THREADS", 1024),
-        .schedule = (unsigned)environment_number("PTXSIM_SCHEDULE", UINT32_MAX),
+        .schedule = order_late() ? 0 : (unsigned)environment_number("PTXSIM_SCHEDULE", UINT32_MAX),
         .spin = (unsigned)environment_number("PTXSIM_SPIN", UINT32_MAX),
         .budget = environment_number("PTXSIM_BUDGET", INT64_MAX),
         .check = !checks_are("off"),
@@ -146,6 +146,9 @@ cudaError_t launch_now(const struct launch_order *order)
         .early = order->early,
         .touched = order_kernel(kernel->kernel),
     };
+    struct cudaFuncAttributes attributes;
+    if (device_now()->arch >= 90 && kernel_attributes(kernel, &attributes) == cudaSuccess)
+        launch.registers = attributes.numRegs; // setmaxnreg hands them round
     memcpy(launch.grid, order->grid, sizeof launch.grid);
     memcpy(launch.block, order->block, sizeof launch.block);
     memcpy(launch.cluster, order->cluster, sizeof launch.cluster);

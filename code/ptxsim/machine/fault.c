@@ -3,24 +3,6 @@
 
 #include <stdio.h>
 
-const char *fault_kind_name(enum fault_kind kind)
-{
-    static const char *const names[] = {[FAULT_NONE] = "",
-                                        [FAULT_UNSUPPORTED] = "unsupported",
-                                        [FAULT_OUT_OF_BOUNDS] = "out of bounds",
-                                        [FAULT_MISALIGNED] = "misaligned",
-                                        [FAULT_UNINITIALISED] = "uninitialised",
-                                        [FAULT_RACE] = "race",
-                                        [FAULT_DEADLOCK] = "deadlock",
-                                        [FAULT_ENDLESS] = "endless",
-                                        [FAULT_INTERRUPTED] = "interrupted",
-                                        [FAULT_DIVERGENT_BARRIER] = "divergent barrier",
-                                        [FAULT_TRAP] = "trap",
-                                        [FAULT_ASSERT] = "assert",
-                                        [FAULT_INTERNAL] = "internal"};
-    return names[kind];
-}
-
 size_t fault_text(char *text, size_t size, struct warp *w, const struct op *op, int lane,
                   const char *format, va_list arguments)
 {

@@ -202,6 +202,19 @@ template <bool WRONG> __global__ void registers(int *out, const CUtensorMap *)
     out[threadIdx.x % N] = 1;
 }
 
+// They fit in an SM, but the block was launched with 64 a thread.
+template <bool WRONG>
+__global__ void __maxnreg__(64) registers_of_block(int *out, const CUtensorMap *)
+{
+    if (threadIdx.x < N)
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    else if (!WRONG)
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 88;");
+    else
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 96;"); // <- registers_of_block
+    out[threadIdx.x % N] = 1;
+}
+
 // A wait for products is no barrier for what threads have read themselves.
 template <bool WRONG> __global__ void wait_is_no_barrier(int *out, const CUtensorMap *)
 {
@@ -714,6 +727,7 @@ static const struct {
     CASE(store_outside, 1),
     CASE(released_early, 2),
     CASE(registers, 3),
+    CASE(registers_of_block, 2),
     CASE(early, 1),
     CASE(expected, 1),
     CASE(reused, 1),

@@ -32,7 +32,10 @@ setup() {
     expect wait_is_no_barrier "with no barrier in between"
 }
 @test "wgmma: a descriptor outside of shared memory" { expect outside "shared memory"; }
-@test "setmaxnreg: more registers than an SM has" { expect registers "waits for ever"; }
+@test "setmaxnreg: more registers than an SM has, or than the block was launched with" {
+    expect registers "would have 68608 registers, an SM has 65536"
+    expect registers_of_block "would have 17408 registers, and were launched with 16384"
+}
 @test "TMA: a box that nobody waits for" { expect early "a cp.async.bulk of thread (0,0,0)"; }
 @test "TMA: bytes that never come: who waits where" {
     expect expected "phase of parity 0: 1 of 1 arrivals, 16 bytes missing"

@@ -47,9 +47,11 @@ static void apply(const struct setting *s, const char *value)
     char *end;
     errno = 0;
     unsigned long long number = strtoull(value, &end, 10);
-    if (s->most && (*value < '0' || *value > '9' || *end || errno || number > s->most))
-        fail(EXIT_USAGE, "--%s: \"%s\" is no whole number up to %llu", s->option, value,
-             (unsigned long long)s->most);
+    const char *word = s->most ? strchr(s->argument, '|') : NULL; // beside a number: "N|late"
+    if (s->most && (*value < '0' || *value > '9' || *end || errno || number > s->most) &&
+        !(word && is_among(word + 1, value)))
+        fail(EXIT_USAGE, "--%s: \"%s\" is no whole number up to %llu%s%s", s->option, value,
+             (unsigned long long)s->most, word ? ", nor " : "", word ? word + 1 : "");
     bool words = !s->most && *s->argument >= 'a';
     if (words && !is_among(s->argument, value))
         fail(EXIT_USAGE, "--%s: \"%s\" is not %s", s->option, value, s->argument);
