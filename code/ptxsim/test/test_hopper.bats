@@ -63,3 +63,15 @@ setup() {
     expect store_loop "while this was under way"
     expect one_awaited "a cp.async.bulk of thread"
 }
+# The cases of appendix A's table of race tools: plots/runs/simulator/race-tools.json has their names.
+@test "race tools: what a polled flag announces, read by TMA with no proxy fence" {
+    expect flag_polled "that thread (0,0,0) of block (0,0,0) wrote at"
+}
+@test "race tools: a stage that threads have read, and TMA fills again with no proxy fence, or one on one of two paths" {
+    expect read_then_load "a proxy fence is missing in between"
+    expect two_paths "a proxy fence is missing in between"
+}
+@test "race tools: a copy through two stages that waits for one store too few" {
+    expect copied_through "a cp.async.bulk of thread (0,0,0)"
+}
+@test "race tools: barriers in a loop that has no round" { expect address_of_none "with no barrier in between"; }
