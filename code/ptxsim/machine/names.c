@@ -1,4 +1,4 @@
-// names.c: instructions, variables and addresses of shared memory, as a message names them to the user.
+// names.c: instructions, variables, addresses of shared memory and kinds of faults, as a message names them to the user.
 #include "machine.h"
 
 #include <stdio.h>
