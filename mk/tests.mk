@@ -81,7 +81,7 @@ $(triton)/bin/pytest:
 	    $(triton)/bin/pip install -q --disable-pip-version-check triton==$(notdir $(triton)) numpy ml_dtypes pytest
 .PHONY: test-triton
 test-triton: build/ptxsim/libptxsim.so build/ptxsim/libcudart.so.13 $(triton)/bin/pytest ##5 ptxsim's door for Python, with Triton (1.1 GB)
-	$(Q)PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=code/ptxsim/python TRITON_CACHE_DIR=$$PWD/build/triton/cache \
+	$(Q)PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$$PWD/code/ptxsim/python TRITON_CACHE_DIR=$$PWD/build/triton/cache \
 	    $(triton)/bin/python -m pytest -q -p no:cacheprovider -p ptxsim.pytest_plugin code/ptxsim/python/test
 
 # code/tools/fuzz: libFuzzer on the loader, the parser and the decoder; its corpus's damaged copies are in test_fuzz.
