@@ -25,6 +25,20 @@ build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/cudart/libcu
 	    -Wl,-z,defs $(filter %.o,$^) -lm -lpthread -ldl -o $@
 	$(Q)ln -sf $(@F) $(@D)/libcuda.so.1 # the driver's library, too (code/ptxsim/cudart/extra/driver.c)
 
+# The same for programs of CUDA 12, which hands calls on.
+cudart12 := code/ptxsim/cudart12
+build/ptxsim/libcudart.so.12: $(call objects,$(call sources,$(cudart12))) build/ptxsim/libcudart.so.13 $(addprefix $(cudart12)/,forward libcudart12.map)
+	$(say) LD $@
+	$(Q)$(cudart12)/forward build/ptxsim/libcudart.so.13 >build/ptxsim/forward.s && \
+	    $(CC) -shared -Wl,-soname,$(@F) -Wl,--version-script=$(cudart12)/libcudart12.map -Wl,-z,defs $(filter %.o,$^) build/ptxsim/forward.s \
+	        -L$(@D) -l:libcudart.so.13 -Wl,-rpath,'$$ORIGIN' -o $@
+
+# A wheel of all that, which compiles by itself (code/ptxsim/python/build_ptxsim.py).
+.PHONY: wheel
+wheel: ##5 code/ptxsim as a package for pip: build/wheel/
+	$(Q)rm -rf build/wheel && python3 -m pip wheel -q --no-deps --disable-pip-version-check -w build/wheel ./code/ptxsim
+	@ls build/wheel/*.whl
+
 # The simulator without a CUDA runtime, for programs in other languages (code/ptxsim/python).
 capi := $(filter-out code/ptxsim/cudart/%,$(ptxsim)) $(call sources,code/ptxsim/capi)
 build/ptxsim/libptxsim.so: $(call objects,$(capi)) code/ptxsim/capi/libptxsim.map

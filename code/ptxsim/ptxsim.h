@@ -15,6 +15,7 @@
 //                        lanes of a warp together; deadlocks; what the counters add up to
 //   capi/     capi.h     libptxsim.so: the same for programs in other languages, without a CUDA runtime
 //   cudart/   runtime.h  the replacement of libcudart.so.13
+//   cudart12/            libcudart.so.12: hands calls on to it
 //   ops/extra/, decode/extra/, cudart/extra/  what only other people's programs need: textures, sparse matrices,
 //                        launches by the device, the driver's library. The book's programs run without.
 //

@@ -70,6 +70,7 @@ def run(command):
                           text=True)
     if done.returncode:
         fail(f"{' '.join(str(word) for word in command)} failed:\n{done.stdout}")
+    return done.stdout
 
 
 def sources(*folders):
@@ -111,6 +112,7 @@ def build_native(folder):
     made = compile_all(work, {
         "runtime": library,
         "python": [(source, ["-O1"]) for source in sources("ptxsim/capi")],
+        "cudart12": [(source, ["-O1"]) for source in sources("ptxsim/cudart12")],
         "command": [(source, ["-O1", f"-I{HERE / 'include'}"]) for source in command],
     })
     cc = compiler()
@@ -120,6 +122,12 @@ def build_native(folder):
              "-Wl,-z,defs", *objects, "-lm", "-lpthread", "-ldl", "-o", folder / name])
 
     link("libcudart.so.13", "cudart/libcudart.map", made["runtime"].values())
+    older = CODE / "ptxsim" / "cudart12"
+    forward = work / "forward.s"
+    forward.write_text(run(["sh", older / "forward", folder / "libcudart.so.13"]))
+    run([*cc, "-s", "-shared", "-Wl,-soname,libcudart.so.12", f"-Wl,--version-script={older / 'libcudart12.map'}",
+         "-Wl,-z,defs", *made["cudart12"].values(), forward, f"-L{folder}", "-l:libcudart.so.13",
+         "-Wl,-rpath,$ORIGIN", "-o", folder / "libcudart.so.12"])
     # For Python: without the runtime, which a process may have of its own.
     link("libptxsim.so", "capi/libptxsim.map", [
         *(made["runtime"][source] for source in made["runtime"] if "cudart" not in source.parts),

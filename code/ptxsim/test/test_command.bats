@@ -195,6 +195,39 @@ END
     refused 2 "ptxsim run: ./static has a CUDA runtime of its own, whose place the simulator cannot take: link it again with nvcc -cudart shared of CUDA 12 or 13, or with ptxsim cc"
 }
 
+@test "a program of CUDA 12: its runtime hands calls on, and knows what had other arguments then" {
+    # Places of members as in cuda_runtime_api.h of CUDA 12.8.
+    cat >twelve.c <<'END'
+#include <stdio.h>
+#include <string.h>
+int cudaGetDeviceProperties_v2(char *, int), cudaMallocManaged(void **, size_t, unsigned), cudaFree(void *);
+int cudaMemPrefetchAsync(const void *, size_t, int, void *), cudaMemAdvise(const void *, size_t, int, int);
+int main(void)
+{
+    char properties[1032 + 8], *memory;
+    int at[] = {348, 360, 388, 608}, value;
+    memset(properties, 7, sizeof properties);
+    printf("%d %s", cudaGetDeviceProperties_v2(properties, 0), properties);
+    for (int i = 0; i < 4; ++i) {
+        memcpy(&value, properties + at[i], sizeof value);
+        printf(" %d", value);
+    }
+    printf(" %d", properties[1032]);
+    printf(" %d", cudaMallocManaged((void **)&memory, 64, 1));
+    printf(" %d %d\n", cudaMemPrefetchAsync(memory, 64, 0, NULL), cudaMemAdvise(memory, 64, 1, -1));
+    cudaFree(memory + 1);
+    return 0;
+}
+END
+    make -s -C "$BATS_TEST_DIRNAME/../../.." build/ptxsim/libcudart.so.12
+    gcc -g twelve.c "${PTXSIM%/*}/libcudart.so.12" -o twelve
+    run --separate-stderr "$PTXSIM" run ./twelve
+    echo "$output" "$stderr"
+    [ "$output" = "0 NVIDIA L4 (ptxsim) 2040000 8 58 6251000 7 0 0 0" ]
+    [[ "${stderr_lines[0]}" == "twelve.c:18: error: [free] cudaFree, twelve.c:18: 0x"*" is byte 1 of an allocation, not where it begins" ]]
+    [ "${stderr_lines[1]}" = "1 fault" ]
+}
+
 # ---- cc, and the command itself ----
 
 @test "cc asks for PTX of sm_89, of sm_90a where the source needs it, or for what it is told" {
@@ -229,7 +262,7 @@ END
 @test "the command as a wheel has it, with a header for jansson, writes the same JSON and the same page" {
     local root=${BATS_TEST_DIRNAME%/code/ptxsim/test} folder=$BATS_TEST_TMPDIR/native
     mkdir -p "$folder/film"
-    (cd "$root/code" && ls ptxsim/tool/*.c | grep -v bench-sim | xargs gcc -std=c11 -D_GNU_SOURCE -O0 -w -I. -Iptxsim/python/include \
+    (cd "$root/code" && find ptxsim/tool -name "*.c" ! -name bench-sim.c -print0 | xargs -0 gcc -std=c11 -D_GNU_SOURCE -O0 -w -I. -Iptxsim/python/include \
         host/{say,json,root,clock,process}.c workbench/files.c image/fatbin.c -ldl -lm -o "$folder/ptxsim")
     cp "$root/build/ptxsim/libcudart.so.13" "$folder"
     cp "$root"/code/film/{film.css,film.html,film.js,lessons.js} "$folder/film"

@@ -53,15 +53,13 @@ void make_report_file(void)
     temporary_file(report_file, sizeof report_file);
 }
 
-void set_libraries(const char *program)
+void set_libraries(void)
 {
     const char *old = getenv("LD_LIBRARY_PATH");
     if (access(text("%s/libcudart.so.13", home), R_OK) != 0)
         fail(EXIT_MACHINE, "%s/libcudart.so.13 is missing: make build/ptxsim/libcudart.so.13",
              home);
-    const char *first = needs_library(program, "libcudart.so.12") ? text("%s/cuda12:", home) : "";
-    setenv("LD_LIBRARY_PATH", text("%s%s%s%s", first, home, old && *old ? ":" : "", old ? old : ""),
-           1);
+    setenv("LD_LIBRARY_PATH", text("%s%s%s", home, old && *old ? ":" : "", old ? old : ""), 1);
 }
 
 // Runs a program in the simulator, its output on stderr, or (silent) nowhere.
@@ -77,7 +75,7 @@ int run_recorded(char **argv, const char *variable, const char *cta, bool silent
     if (child < 0)
         fail(EXIT_MACHINE, "cannot run %s: %s", argv[0], strerror(errno));
     if (child == 0) {
-        set_libraries(argv[0]);
+        set_libraries();
         setenv("PTXSIM_REPORT", report_file, 1);
         unsetenv("PTXSIM_TRACE");
         unsetenv("PTXSIM_FILM");

@@ -165,7 +165,7 @@ static int run_program(char **argv, bool output_aside, const char *report, json_
         fail(EXIT_MACHINE, "cannot run %s: %s", argv[0], strerror(errno));
     if (child == 0) {
         close(ends[0]);
-        set_libraries(argv[0]);
+        set_libraries();
         setenv("PTXSIM_FAULTS", text("%d", ends[1]), 1);
         if (report)
             setenv("PTXSIM_REPORT", report, 1);

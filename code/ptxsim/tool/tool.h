@@ -1,6 +1,5 @@
 // tool.h: what the files of the command ptxsim share.
 //
-//   jansson/     what they use of the library jansson, for a wheel, which has none (python/build_ptxsim.py)
 //   tiles.c      names in shared memory, from a kernel's source
 //   film.c       pages that play a CTA
 //   program.c    what can be run: executables, and the libraries that they ask for
@@ -70,8 +69,8 @@ extern char trace_file[64];
 void find_home(void); // sets root and viewer, too
 // A new, empty file for the next run's report.
 void make_report_file(void);
-// Has the loader find the simulator's libraries for a program.
-void set_libraries(const char *program);
+// Has the loader find the simulator's libraries for what this process becomes.
+void set_libraries(void);
 // Runs a program with a report, and with what `variable` records of a CTA ("x,y,z"; NULL: the first), PTXSIM_TRACE,
 // PTXSIM_FILM or NULL; all its output on stderr, or (silent) nowhere. Its exit status; 128 + a signal.
 int run_recorded(char **argv, const char *variable, const char *cta, bool silent);
