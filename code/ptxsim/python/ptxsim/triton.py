@@ -13,7 +13,8 @@
 
 The type of an array's elements is that of the array: float32, int32, float16 and the like are numpy's own; bfloat16,
 float8_e4m3fn and float8_e5m2 are those of `ml_dtypes`, or `view(array, "bfloat16")` of an array of integers as wide.
-A fault names the line of the Python source. Releases 3.3 to 3.9 of Triton were tried.
+A fault names the line of the Python source. Of Triton the releases 3.3.1, 3.7.1 and 3.9.0 were tried; in 3.3 @triton.autotune
+itself asks for a GPU.
 """
 import contextlib
 import inspect
@@ -85,12 +86,13 @@ class _Driver:
 @contextlib.contextmanager
 def _driver(arch):
     from triton.runtime import driver
-    before = driver._active
+    slot = "_active" if hasattr(driver, "_active") else "active"  # since 3.4, where .active is made when it is asked for
+    before = vars(driver)[slot]
     driver.set_active(_Driver(arch))
     try:
         yield
     finally:
-        driver._active = before
+        setattr(driver, slot, before)
 
 
 def _wrapped(value):
