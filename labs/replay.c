@@ -290,7 +290,8 @@ static bool next_line(struct talk *t, char line[128], char *wrong, size_t size)
     return true;
 }
 
-// Writes an answer to somebody who may not read; false where its time is up, or it has ended.
+// Writes an answer to a search that may not read it; false where the search's time is up, or it has
+// ended.
 static bool give_answer(const struct talk *t, int to, const char *answer, size_t bytes)
 {
     fcntl(to, F_SETFL, fcntl(to, F_GETFL) | O_NONBLOCK);

@@ -203,7 +203,7 @@ struct launch {
                    // may have borrowed such a name is not to have this
     bool races;       // races in shared and global memory
     bool strict;      // an atomic operation without .acquire orders nothing before a fence
-    bool mine;        // only those of the program's own files (races/)
+    bool mine;        // reports only races in the program's own files (races/)
     uint64_t reports; // of a host thread, after which it is stopped; 0: a million
     void (*note)(enum fault_kind kind, const char *text); // with each further fault; may be NULL
     // Takes what the threads print, when the launch is over; NULL: it goes to stdout.

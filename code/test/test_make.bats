@@ -268,7 +268,7 @@ assert {"file": sys.argv[1], "line": int(sys.argv[2])}.items() <= lines[0].items
         [ "${#line}" -le 80 ] || { echo "too wide: $line"; false; }
     done
     diff <(ls mk/*.mk) <(sed -nE 's,^include (mk/[a-z]+\.mk) .*,\1,p' Makefile | sort)
-    # All that are phony, but for those that make itself asks for; and the patterns that are none.
+    # All phony targets except those that make itself asks for; and patterns, which are not targets.
     read -rd '' -a targets < <(sed -nE 's/^\.PHONY: //p' Makefile mk/*.mk | sed 's/\$(1)/N/g; s/\$(lab_numbers:%=lab%)/labN/' | tr ' ' '\n' |
         grep -vxE 'force|student|planted|answers|tests') || true
     [ "${#targets[@]}" -ge 20 ]

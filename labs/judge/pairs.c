@@ -114,7 +114,7 @@ static json_t *points_of(const struct entry *e)
     return points;
 }
 
-// Hashes of the book's programs as other records have them; of what is no program of the book there is none.
+// Hashes of the book's programs, as other records have them; texts that are not the book's have no hash.
 static json_t *hashes_of(const json_t *programs)
 {
     char *path = text("%s/build/hashes.tsv", root), *rest = NULL;

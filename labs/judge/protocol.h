@@ -60,7 +60,7 @@ enum verb {
     VERB_MEASURE, // struct run_request: what its launches take of that GPU
     VERB_RUN,     // struct run_request, then inputs; each set is launched once, in turn
     VERB_TIME,    // the same on a GPU, timed
-    VERB_FILM, // the same once; instead of outputs, the film of a CTA as JSON (ptxsim/machine/film.h)
+    VERB_FILM, // runs one set; instead of outputs, answers with the film of a CTA as JSON (ptxsim/machine/film.h)
 };
 
 struct request {

@@ -90,7 +90,8 @@ void order_drop(struct order_clock *clock)
     *clock = (struct order_clock){0};
 }
 
-// The place of one that is gone is taken again, when the host knows all that it has done.
+// The place of a timeline that is gone is used again once the host knows all that the timeline has
+// done.
 void timeline_begin(struct timeline *t, const char *name)
 {
     size_t index = 0;
@@ -179,9 +180,9 @@ static void drop(struct operation *o)
     --operation_count;
 }
 
-// Those pages that the host may not touch before it knows that the operation is done. Of pinned memory of more than
-// a page only those that the operation has wholly: a call of the system fails at a closed page, where an access of
-// the program's own goes on.
+// Shuts the pages that the host may not touch before it knows that the operation is done. Of pinned memory of more
+// than a page it shuts only pages that the operation uses wholly: a call of the system fails at a closed page,
+// where an access of the program's own goes on.
 static void shut(const struct operation *o)
 {
     for (size_t i = 0; o->for_host && i < o->run_count; ++i) {
@@ -627,8 +628,8 @@ void order_allocation(const void *address, bool frees)
     submit(o, NULL);
 }
 
-// Memory in use that is freed by a call that does not wait for it: a pool's, at once; pinned memory's does wait,
-// but that is not promised, so it is told when PTXSIM_CHECK=strict.
+// Reports memory that is freed while it is in use. Freeing a pool's memory does not wait. Freeing pinned memory
+// waits, but that is not promised, so it is reported under PTXSIM_CHECK=strict only.
 void order_free(const void *address, bool pinned_memory)
 {
     static const char *const texts[] = {
@@ -696,8 +697,8 @@ static void tell_host(const struct operation *o, const struct note_run *run, uin
     tell(text);
 }
 
-// The host has touched a page that an operation uses which it does not know to be done. A value that kernels write
-// by atomic or volatile stores alone is a message, and who has read it knows what came before it.
+// The host has touched a page that is used by an operation that it does not know to be done. A value that kernels
+// write by atomic or volatile stores alone is a message: a host that has read it knows what came before it.
 static void host_touches(uint64_t at, bool writes, uint64_t instruction)
 {
     API_LOCK();

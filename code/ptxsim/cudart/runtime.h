@@ -245,7 +245,7 @@ struct task { // a piece of work in a stream, or a node of a graph
     };
 };
 
-struct condition { // what a cudaGraphConditionalHandle is the address of, for the device sets `now`
+struct condition { // a cudaGraphConditionalHandle is the address of this, for the device sets `now`
     unsigned now, first;
     bool assign; // `now` is `first` whenever the graph is launched
 };
@@ -263,8 +263,8 @@ struct extra_children {
 };
 extern const struct extra_children extra_children;
 
-// Where what a program asks for is only written down (written.c): whether it is; a task; that a launch is
-// refused; an allocation.
+// For a program whose requests are only written down (written.c): whether that is so; writes down a task,
+// a refused launch, an allocation.
 bool only_written(void);
 void write_down(const struct task *task);
 void write_refusal(cudaError_t error);
@@ -309,7 +309,7 @@ void order_join(struct order_clock *into, const struct order_clock *more);
 void order_drop(struct order_clock *clock);
 
 enum { TIMELINE_NAME = 32 };
-struct timeline { // who does one thing after another: a stream, a chain of a graph's nodes
+struct timeline { // what does one thing after another: a stream, a chain of a graph's nodes
     char name[TIMELINE_NAME];
     unsigned index; // in clocks
     bool begun;
@@ -341,7 +341,7 @@ void order_free(const void *address, bool pinned_memory);
 // The host has waited for what a clock knows; for everything.
 void order_host_knows(const struct order_clock *clock);
 void order_host_knows_all(void);
-// An allocation: no two operations, one before it and one after, run at the same time.
+// Notes an allocation: an operation before it and one after it never run at the same time.
 void order_fence(void);
 
 // What is done next is in that stream; false: there is no such stream, or it is capturing.
@@ -387,7 +387,8 @@ struct CUgraph_st {
     size_t count, room;
     struct order_clock
         done; // what was done when its last launch was, for the next one waits for that
-    struct timeline *chains; // of a graph that branches, since it was first launched
+    struct timeline
+        *chains; // a timeline for each chain of nodes, once a graph that branches was launched
     size_t chain_count;
 };
 struct CUgraph_st *graph_new(void); // NULL: out of memory

@@ -159,7 +159,7 @@ void decode_cluster_arrive(struct decoder *d)
     emit(d, cluster_arrive_op, 0)->relaxed = has(d, MOD_relaxed);
 }
 
-// Of a cluster of one CTA this is the CTA's barrier, of which an arrival alone does nothing.
+// In a cluster of one CTA this is the CTA's barrier, at which an arrival alone does nothing.
 void decode_cluster_wait(struct decoder *d)
 {
     struct barrier_operands *b = arena_alloc(&d->program->arena, sizeof *b);

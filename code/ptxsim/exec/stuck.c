@@ -49,7 +49,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
     return (hash ^ word) * UINT64_C(0xff51afd7ed558ccd) + other;
 }
 
-// A hash of all that decides what a warp does next, but for memory that others can write.
+// A hash of all that decides what a warp does next, except memory that others can write.
 static uint64_t state_of(const struct warp *w)
 {
     const struct program *p = w->cta->program;
@@ -108,8 +108,8 @@ bool all_stuck(struct cta *cta, uint64_t effects)
     return all;
 }
 
-// One that is ordered with what others do, a volatile one say, is what a loop waits by, if there is
-// one; of several, the first in the text.
+// Whether a loop waits by `op` rather than by `other`: by the load that is ordered with other
+// threads' accesses (a volatile one, say), or, of two alike, by the first in the text.
 static bool comes_first(const struct op *op, const struct op *other)
 {
     bool ordered = op->order, other_ordered = other->order;
@@ -260,7 +260,8 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
             return;
         }
     }
-    // Else a list of who waits where; warps at the same place are told together.
+    // Otherwise a list of the warps and where they wait; warps at the same place are listed
+    // together.
     char dump[880] = "", place[560], last[560] = "";
     int waiting = 0, from = -1;
     size_t used = 0;

@@ -18,8 +18,8 @@ struct barrier_operands;
 // caller restores the inactive lanes. The others honour `mask` themselves.
 typedef void op_fn(struct warp *w, char *r, const struct op *op, uint32_t mask);
 
-// What an operation takes, and what an instruction is to those who look at it from outside: the film, the
-// race checks, the reports. A column of decode/opcodes.def.
+// What an operation takes, and what the film, the race checks and the reports take an instruction for. A
+// column of decode/opcodes.def.
 enum family {
     FAMILY_PLAIN,  // a result of its operands, or nothing that anybody asks for
     FAMILY_LOGIC,  // a plain result that may lead from the load of a flag to the branch it decides
@@ -150,7 +150,7 @@ struct program {
         uint8_t scope;           // enum scope, of a load, a store or an atomic operation
         bool is_volatile, swaps; // swaps: it compares and swaps (.cas)
         uint8_t element; // bytes of an element of a load, a store or an atomic operation; else 0
-        bool polls;      // a volatile load that is asked again, in a loop that its value ends
+        bool polls;      // a volatile load in a loop that ends by the loaded value
         const char *opcode;
         int ptx_line;
         uint8_t name_length; // of the opcode, what its row is called: "cp.async.bulk"

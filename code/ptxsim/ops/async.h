@@ -10,7 +10,8 @@
 void copies_bind(struct warp *w, int lane, uint32_t meeting, uint32_t phase);
 // The phases before `phases` of an mbarrier are complete: writes the bytes of copies bound to them.
 void copies_arrive(struct cta *cta, uint32_t meeting, uint32_t phases);
-// How many are on their way; spoils those of them from `first` on (struct ablation).
+// copies_open: how many copies a warp has on their way. copies_spoil: spoils those from `first` on
+// (struct ablation).
 size_t copies_open(const struct warp *w);
 void copies_spoil(struct warp *w, size_t first);
 void copies_start(struct cta *cta);

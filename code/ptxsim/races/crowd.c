@@ -12,7 +12,7 @@ static bool same_readers(const struct stretch *a, const struct stretch *b)
     return a->lanes == b->lanes && a->run == b->run;
 }
 
-// What the crowds of a process take. Past MOST_CROWD no more readers are noted.
+// Bytes that the crowds of a process take. Past MOST_CROWD no more readers are noted.
 enum { MOST_CROWD = 256 << 20 };
 static _Atomic size_t crowd_bytes;
 

@@ -287,7 +287,8 @@ RULE bool mine_in_step(const struct warp *w, const struct op *op, int lane, cons
 
 // ---- An access, and what was written or read before ------------------------------------------------
 
-// Whether a lane's access to global memory is a race with a write. Who stores the same value is asked apart.
+// Whether a lane's access to global memory is a race with a write. A store of the same value is looked for
+// elsewhere.
 RULE bool writer_races(const struct warp *w, const struct op *op, int lane, enum race_access access,
                        const struct party *p)
 {

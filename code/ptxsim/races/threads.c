@@ -8,7 +8,7 @@ void race_step(struct warp *w, uint32_t lanes, uint32_t time)
         w->clock->now[__builtin_ctz(left)] = time;
 }
 
-// Close to RACE_PENDING there are no stamps left: all that is past is then forgotten.
+// Near RACE_PENDING no stamps are left: then all that is past is forgotten.
 uint32_t race_tick(struct cta *cta)
 {
     struct races *s = cta->races;

@@ -255,7 +255,7 @@ static void order_threads(graph &g, const program &p)
             g.edge(g.node(i, p.steps[i].actor), g.copied(i));
 }
 
-// Who meets at a barrier knows what the others did before it.
+// Threads that meet at a barrier know what the others did before it.
 static void order_barriers(graph &g, const program &p)
 {
     for (int i = 0; i < STEPS; ++i)
@@ -268,8 +268,9 @@ static void order_barriers(graph &g, const program &p)
                     g.edge(g.node(i, a), g.node(i, b));
 }
 
-// A fence, a flag, the wait for it and a fence: the one fence comes before the other. lenient: and so it is with a fence
-// by another thread of the block before a barrier before the flag, and with the reads (raw) before the flag.
+// Whether a fence comes before another one through a flag between them: fence, flag, wait, fence. lenient: a fence by
+// another thread of the block counts, too, if a barrier lies between it and the flag; and reads before the flag (raw)
+// need no fence.
 static void order_messages(graph &g, const program &p, bool lenient, bool raw)
 {
     graph before = g; // what is known without messages
@@ -389,7 +390,8 @@ static int below(int n)
     return (int)((state >> 33) % (uint64_t)n);
 }
 
-// A step that may stand behind those that are there; NOTHING, where the one that was drawn may not.
+// Draws a step for the end of the program; NOTHING where the step that was drawn may not stand
+// there.
 static step draw_step(const program &p, int i)
 {
     static const int8_t often[] = {

@@ -52,7 +52,8 @@ __host__ __device__ int address(const step &s, int t)
     return s.offset + (place + (s.apart ? 64 * warp : 0)) * s.size + (s.own ? BYTES * block : 0);
 }
 
-// What is stored: another number in each step and warp, for to store what is there already is no race.
+// The number that is stored, another one in each step and warp: storing what is there already would
+// not be a race.
 __device__ int value(int i, int t)
 {
     return (WARPS * BLOCKS * i + t / 32 + 1) * 0x01010101;

@@ -94,7 +94,7 @@ static void early()
     read<<<1, COUNT, 0, b>>>(data, other);
 }
 
-// A stream that does not block waits for no default stream, and that not for it. After
+// A non-blocking stream and the default stream do not wait for each other. After
 // bheisler/RustaCUDA#59.
 static void apart()
 {
@@ -134,7 +134,8 @@ static void copy_back()
     cudaMemcpy(got, data, sizeof got, cudaMemcpyDefault); // <- copy_back
 }
 
-// The halves of one allocation are two; a half and an element are not.
+// Accesses to the two halves of an allocation do not overlap; one to a half and one to an element
+// of it do.
 static void overlap()
 {
     fill<<<1, COUNT / 2, 0, a>>>(data, 1);
@@ -285,15 +286,15 @@ static void pool_reads()
     cudaMemcpyAsync(pinned, data, 4, cudaMemcpyDefault, b); // <- pool_reads
 }
 
-// The arguments of the next launch, for another stream, come to the place of those that are read.
-// Genesis-Embodied-AI/quadrants#649.
+// The host writes the arguments of the next launch, for another stream, over those that a kernel
+// still reads. Genesis-Embodied-AI/quadrants#649.
 static void arguments_reused()
 {
     take<<<1, COUNT, 0, a>>>(data, other);
     cudaMemcpyAsync(data, pinned, 4096, cudaMemcpyDefault, wrong ? b : a); // <- arguments
 }
 
-// The same in constant memory. kokkos/kokkos#4525.
+// The arguments lie in constant memory. kokkos/kokkos#4525.
 static void constants()
 {
     scale<<<1, COUNT, 0, a>>>(data);

@@ -92,7 +92,7 @@ class Browser:
         self.value("opened")
 
     def message_named(self, method, address):
-        # That of the page itself, not of the blank one before it.
+        # The address of the page itself, not of the blank page before it.
         frames = [i for i, e in enumerate(self.events)
                   if e.get("method") == "Page.frameNavigated" and e["params"]["frame"]["url"].startswith("file:")]
         if not frames:

@@ -470,7 +470,7 @@ static const char *read_path(const char *text, char *path, size_t size)
     }
 }
 
-// Whether a path is another one, or of one of its members.
+// Whether a path is `other`, or names a member of it.
 static bool is_within(const char *path, const char *other)
 {
     size_t length = strlen(other);
@@ -682,7 +682,8 @@ static long lane_at(const json_t *kernel, const json_t *row, long at)
     return -1;
 }
 
-// A read of what nobody has written: whether another thread does so later, the same one, or nobody.
+// Of a read of bytes that nobody has written: whether another thread writes them later, or the same
+// thread, or none.
 static void explain_unwritten(const json_t *kernel, const json_t *tiles, const json_t *fault,
                               char *text, size_t size)
 {
@@ -951,7 +952,7 @@ static bool same_mistake(const json_t *kernel, const json_t *a, const json_t *b)
     return same;
 }
 
-// Of two warps: a better example than one of a single warp.
+// Whether a race is between two warps, which is a better example than one within a warp.
 static bool between_warps(const json_t *kernel, const json_t *fault)
 {
     return json_object_get(fault, "thread") &&
@@ -1246,7 +1247,8 @@ static void explain_all(const json_t *kernel, const json_t *tiles, const json_t 
     }
 }
 
-// The fault that is told first: the first to happen, for what follows may come of it. Of one mistake, the best example.
+// The fault at which the film opens: of the mistake that happens first, since later ones may follow from it, the best
+// example.
 static json_t *first_fault(const json_t *faults)
 {
     json_t *fault;

@@ -19,8 +19,8 @@ static inline long whole_at(const json_t *json, const char *path)
 
 // ---- Films (film.c) -----------------------------------------------------------------------------
 
-// Of a recording of PTXSIM_FILM, the kernel to be shown: that of a name, or (NULL) the first one with a
-// fault, or the first one. NULL: there is none.
+// The kernel of a recording of PTXSIM_FILM to show: the one of that name; without a name the first with
+// a fault, else the first. NULL: there is none.
 json_t *film_kernel(json_t *recording, const char *name);
 // Marks faults that are the same mistake. The CTA of the other party of the first one, as PTXSIM_FILM
 // takes it, if that is another one than was filmed; else NULL.
