@@ -445,7 +445,7 @@ void game_play(struct game *g, int from, int to, int seconds)
             break;
         size_t length = strlen(answer);
         answer[length++] = '\n';
-        if (!give_answer(&t, to, answer, length)) // it has ended: it did not want to know
+        if (!give_answer(&t, to, answer, length)) // the search has ended without reading the answer
             break;
     }
     g->late = now() >= t.end;

@@ -1096,7 +1096,8 @@ function showLessons() {
   $("lesson-list").replaceChildren(...list);
 }
 
-// The reader's choice of colours on a page that shows this one: ?colours=light or dark in the address.
+// A page that shows this one hands on its reader's choice of colours: ?colours=light or dark in the
+// address.
 function chooseColours() {
   const choice = new URLSearchParams(location.search).get("colours");
   if (choice !== "light" && choice !== "dark") return;

@@ -462,8 +462,8 @@ local function read_caption(caption, note)
     end))
 end
 
--- The Table that a block of class table stands for, or nil; what is wrong is told by
--- note(line, format, …), each thing once. `line` is the fence's.
+-- The Table that a block of class table stands for, or nil; each mistake is reported once, by
+-- note(line, format, …). `line` is the fence's.
 function tables.expand(block, line, note)
     local told, failed = {}, false
     local spec = read_block(block, line, function(at, ...)

@@ -170,7 +170,7 @@ struct touched {                // by a launch
 // An execution is one operation that a warp runs; of stores, a CTA. They are numbered from 0 on in the order in
 // which they are run, through all launches that are given the same of these.
 enum spoils {
-    SPOIL_PRODUCTS, // mma, wmma, wgmma: the result has the other sign (what is no float: each bit turned over)
+    SPOIL_PRODUCTS, // mma, wmma, wgmma: the result has the other sign (integers: each bit is inverted)
     SPOIL_COPIES, // cp.async, bulk copies: each byte that they deliver has its highest bit turned over
     SPOIL_ATOMICS, // in global memory: each bit of the result is turned over; without one, no update is made
     SPOIL_STORES, // a CTA's stores to global memory are left out

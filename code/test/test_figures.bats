@@ -177,7 +177,7 @@ END
     grep -oE '[0-9]+/[0-9.]+/[0-9.]+' "$BATS_TEST_TMPDIR/figure" |
         awk -F/ '{ printf "%d/%.4f/%.4f\n", $1, $2, $3 }' |
         diff <(sed '$d' "$BATS_TEST_TMPDIR/octave.txt") -
-    # The labels of both rulers: a code's power of two, and where the line has it.
+    # The labels of both rulers: a code's power of two, and its place on the line.
     awk -v bias="${bias##*- }" '/foreach .code\/.y in/ {
             gsub(/.*in [{]|[}].*/, "")
             n = split($0, pairs, ",")

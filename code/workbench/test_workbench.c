@@ -227,7 +227,8 @@ static void caches_are_parsed(void **state)
     assert_string_equal(shape_of("128x32x8192q16p256r9999").name, "128x32x8192q16p256r9999");
 }
 
-// The smallest power of two by which a code is reached, and none below what halves ask for.
+// A token's scale is the smallest power of two with which its codes fit, and no smaller than halves
+// need.
 static void a_token_has_the_smallest_scale_that_fits(void **state)
 {
     (void)state;

@@ -265,7 +265,7 @@ struct grade_case {
 void secret_draw_for(const char *hash); // of the submission's text, kept
 const char *secret_name(void);          // tells secrets apart, and nothing else of them
 uint64_t secret_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
-// The same for all submissions.
+// 64 bits that depend on the secret and on what they are for: the same for all submissions.
 uint64_t class_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 64 bits for what a report tells, a published seed say: drawn as secret_draw's, but from the random bytes in
 // build/grade/seeds, so that a report says nothing of the secret.

@@ -137,7 +137,7 @@ static json_t *hashes_of(const json_t *programs)
     return hashes;
 }
 
-// A sheet's aims, as its chapter has them: by these it is seen whether the record is today's.
+// A sheet's aims, as its chapter has them: they show whether the record is today's.
 static json_t *aims_said(const struct sheet *s)
 {
     json_t *said = json_array();

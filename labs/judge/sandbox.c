@@ -298,7 +298,8 @@ static void add_box(struct command *c, const struct box *box)
 {
     char toolkit[4096];
 
-    // As process 1: there is no other in the box, of bubblewrap's, that could be taken over.
+    // The command is process 1, so that the box has no process of bubblewrap's that could be taken
+    // over.
     add(c, bubblewrap(), "--unshare-all", "--die-with-parent");
     add(c, "--as-pid-1", "--new-session", "--clearenv");
     add(c, "--uid", "65534", NULL);

@@ -158,7 +158,7 @@ struct use use_of(enum spoils what, launch_ablated *launch, void *of)
 
 // ---- The lab's own work -------------------------------------------------------------------------
 
-// As many queries see as many keys; a shape with a name, or a cache's.
+// The pairs of a query and a key at a shape, with which work grows.
 static double pairs_of(const struct shape *shape)
 {
     return (double)shape->batch * shape->heads * shape_rows(shape) * shape->seq_len;

@@ -60,7 +60,7 @@ void write_string(FILE *file, const char *text);
 // repository, or below the current directory, is named from there. A part of `path`.
 const char *source_path(const char *path);
 // The next place FILE:LINE of a line's callers, " (called at FILE:LINE, FILE:LINE)", and its length; NULL behind the
-// last. `text` is all of it at first, then what follows the last place.
+// last. `text`: the callers at the first call, then what follows the place before.
 const char *next_caller(const char *text, size_t *length);
 // The current directory when the program began, "" if it is not known.
 const char *start_directory(void);

@@ -1,6 +1,6 @@
 // heap.c: the heap of device code. A map has a byte for each 16 of the heap: free, the first of a
-// block, or behind it. A block is looked for behind the one before it, and what has been freed is
-// taken again only when the search comes round: a late access is found for a while.
+// block, or behind it. A new block is placed behind the block that was made before it, and freed
+// grains are used again only when the search comes round: so late accesses are found for a while.
 #include "heap.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// host.c: memory that the host may not touch, never (cudaMalloc's) or not now (what the device works on): its pages
-// are closed while the program's own code runs, and a page fault there is told.
+// host.c: memory that the host may never touch (cudaMalloc's), or not now (what the device works on). Its pages are
+// closed while the program's own code runs, and a page fault there is reported.
 #include "base.h"
 
 #include <signal.h>
@@ -92,7 +92,7 @@ static bool touched_shut(uint64_t at, bool writes, ucontext_t *context)
     on_touch(at, writes, (uint64_t)registers[REG_RIP]);
     protect(page, page + page_size(), PROT_READ | PROT_WRITE);
     if (access_now(at) == (PROT_READ | PROT_WRITE) || ++steps > MOST_STEPS)
-        return true; // what has been told is open from now on
+        return true; // a page that was reported stays open from now on
     if (stepped_count < MOST_PAGES)
         stepped[stepped_count++] = page;
     registers[REG_EFL] |= SINGLE_STEP;

@@ -1,4 +1,4 @@
-// allocations.c: memory of the device, pinned and managed memory; and whose some of it is: a pool's, a graph's.
+// allocations.c: memory of the device, pinned and managed memory; and which of it belongs to a pool or a graph.
 #include "runtime.h"
 
 #include <stdlib.h>

@@ -314,7 +314,7 @@ static void key_of(const struct operation *o, uint64_t at, unsigned kinds, char 
              (unsigned long long)callers);
 }
 
-// Whether two parties have not been told as a pair.
+// Whether two parties have not been reported as a pair yet.
 static bool is_new(const char *one, const char *other)
 {
     static char *told[MOST_TOLD];
@@ -400,7 +400,7 @@ static bool overlap(const struct note_run *a, const struct note_run *b, uint64_t
 }
 
 // Holds what two operations have touched against each other, in the order of the addresses. early: of the later
-// one only what it touched before it waited. Whether a conflict is told.
+// operation only what it touched before it waited counts. Returns whether a conflict was reported.
 static bool compare(const struct operation *later, const struct operation *earlier, bool early)
 {
     const struct note_run *found[2] = {NULL};
@@ -568,7 +568,8 @@ void order_kernel_done(const struct CUkern_st *kernel, const struct touched *tou
 
 // ---- Copies, fills, allocations -----------------------------------------------------------------
 
-// Bytes that an operation touches, row by row; of memory that the host alone knows, nothing.
+// Notes the bytes that an operation touches, row by row; nothing is noted of memory that the device
+// does not know.
 static void add_rows(struct operation *o, const char *at, size_t pitch, size_t slice, size_t width,
                      size_t height, size_t depth, unsigned kinds)
 {

@@ -37,7 +37,7 @@ cudaError_t cudaSetDevice(int device)
     return api_result(check_device(device));
 }
 
-// None: again all that there are.
+// An empty list: all devices again.
 cudaError_t cudaSetValidDevices(int *devices, int count)
 {
     API_LOCK();

@@ -90,7 +90,7 @@ extern bool driver_used; // by the program itself
 
 // Remembers an error for cudaGetLastError and returns it; after a fault, the fault's.
 cudaError_t api_result(cudaError_t error);
-// Makes an error that nothing takes back: the program must end. stops: nothing is done any more.
+// Makes an error that stays: the program must end. stops: the device does nothing any more.
 cudaError_t api_result_sticky(cudaError_t error, bool stops);
 
 // The driver's function of that name, of the version that cuda.h of CUDA 13 means by it; NULL: it is not here.
@@ -212,7 +212,7 @@ struct task { // a piece of work in a stream, or a node of a graph
         TASK_NOTHING,
         TASK_GRAPH,
         TASK_CONDITIONAL,
-        TASK_ALLOC, // nothing is left to do: the memory is there from when the node was made
+        TASK_ALLOC, // nothing is left to do: the memory was allocated when the node was made
         TASK_FREE   // nor here: a graph keeps its memory
     } kind;
     union {
@@ -329,11 +329,12 @@ void order_next(struct timeline *t);
 struct timeline *order_now(void); // whose it is; NULL: order is not checked
 // What is done before whatever the timeline at hand does next.
 void order_knows(struct order_clock *clock);
-// A kernel is about to run: what it touches is to be noted there; NULL: nothing is. It has run.
+// order_kernel: a kernel is about to run; returns where what it touches is to be noted, NULL:
+// nowhere. order_kernel_done: it has run.
 struct touched *order_kernel(struct kernel *kernel);
 void order_kernel_done(const struct CUkern_st *kernel, const struct touched *touched, bool early);
-// A copy or fill is done; memory of a pool is there from now on, or is no more; memory of a pool is freed by cudaFree,
-// which waits for nothing.
+// Notes that a copy or a fill is done; that memory of a pool is there from now on, or no longer; that memory of a pool
+// is freed by cudaFree, which does not wait.
 void order_copy(const struct task *task);
 void order_waits(bool waits); // whether the host waits for the copy that comes next
 void order_allocation(const void *address, bool frees);

@@ -21,7 +21,7 @@ void decode_shfl(struct decoder *d)
     const struct operand *members = operand(d, 4);
     regs[1] = members_source(d, members);
     if (members->kind == OPERAND_IMMEDIATE && (uint32_t)members->value == ~0u)
-        regs[1] = NO_REGISTER; // whom it would name need not be looked at
+        regs[1] = NO_REGISTER; // the lane that it would name need not be looked at
     struct op *op = emit_plain(d, OP_shfl, place, a, b, c);
     op->regs = regs;
     op->imm = mode;

@@ -284,7 +284,7 @@ static enum cta_state end_cta(struct cta *cta)
     return CTA_DONE;
 }
 
-// Whether all that it has are stuck, as long as the effects sum up to this.
+// Whether all CTAs of a cluster are stuck, as long as the effects sum up to this.
 static bool whole_stuck(struct cta *cta, uint64_t effects)
 {
     bool all = true;

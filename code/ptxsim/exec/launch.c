@@ -410,7 +410,7 @@ static int by_cta_and_order(const void *a, const void *b)
     return x->cta != y->cta ? (x->cta < y->cta ? -1 : 1) : x->order < y->order ? -1 : 1;
 }
 
-// Hands on what the grid's threads have asked for. Of a grid with a fault nothing is done any more.
+// Hands on what the grid's threads have asked for; for a grid with a fault, nothing.
 static void hand_on_children(const struct run *run)
 {
     struct child_entry *all = NULL;

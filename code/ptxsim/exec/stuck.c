@@ -116,8 +116,8 @@ static bool comes_first(const struct op *op, const struct op *other)
     return ordered != other_ordered ? ordered : op->insn < other->insn;
 }
 
-// The load by which a warp in a loop waits. It may have stopped anywhere: all of a round are looked
-// at.
+// The load by which a warp in a loop waits. The warp may have stopped anywhere in its loop: all
+// loads of a round are looked at.
 void find_polled(struct warp *w)
 {
     const struct program *p = w->cta->program;
@@ -230,7 +230,7 @@ static const struct group *telling_group(struct warp *w)
     return best;
 }
 
-// ctas: how many have not ended and never will; 0: it is this one's own affair.
+// ctas: how many CTAs can never end; 0: no other CTA is involved.
 void fault_stuck(struct cta *cta, uint64_t ctas)
 {
     const struct program *p = cta->program;

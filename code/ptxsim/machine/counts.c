@@ -27,9 +27,9 @@ static bool all_apart(const uint32_t address[WARP], int shift, uint32_t places, 
     return !others;
 }
 
-// 32 banks of 4 bytes. What the lanes want, each element once: an element of more than a word lies
-// in as many banks, aligned, so that one count is enough for all of them. The fullest bank says how
-// many wavefronts the elements take.
+// 32 banks of 4 bytes. Each element that the lanes want counts once. An element of several words
+// lies in as many banks, aligned, so that one count is enough for all of them. The fullest bank
+// says how many wavefronts the elements take.
 static int fullest_bank(const uint32_t address[WARP], int shift, uint32_t mask)
 {
     enum { BANKS = 32 };

@@ -22,8 +22,8 @@ void bulk_finish(struct cta *cta); // the CTA has ended: makes the stores that n
 void bulk_destroy(struct cta *cta);
 // As copies_arrive, for bulk copies.
 void bulk_arrive(struct cta *cta, uint32_t meeting, uint32_t phases);
-// Whether it copies from global memory. Spoils such copies of this operation that the warp has issued last, wherever in
-// its cluster they go: all that were put on the lists since `open` said how long these are.
+// bulk_loads: whether an operation copies from global memory. bulk_spoil: spoils the copies that the warp has issued
+// last, wherever in its cluster they go: those that were put on the lists since bulk_open gave their lengths.
 enum { CLUSTER_MOST = 16 };
 bool bulk_loads(const struct op *op);
 void bulk_open(const struct warp *w, size_t open[CLUSTER_MOST]);

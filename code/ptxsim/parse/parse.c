@@ -878,8 +878,8 @@ static size_t utf8_length(const char *text)
     return c < least[more] || s[0] > 0xf4 || invalid ? 0 : more + 1;
 }
 
-// The name of a file as it is: in messages, in JSON, and to open it. What could be no part of a line of
-// text, as control characters, is '?'.
+// The name of a file as it is: in messages, in JSON, and to open it. Characters that cannot be part of
+// a line of text, such as control characters, become '?'.
 static const char *file_name(struct parser *p)
 {
     char *name = arena_alloc(&p->module->arena, p->token.length + 1), *end = name;
@@ -934,7 +934,7 @@ static void parse_loc(struct parser *p)
                     break;
                 }
             }
-            if (l.parent < 0) { // never its own .loc: it stands for itself
+            if (l.parent < 0) { // never its own .loc, which would stand for itself
                 p->locations = array_grow(p->locations, p->location_count, &p->location_capacity,
                                           sizeof *p->locations);
                 l.parent = (int)p->location_count;

@@ -259,7 +259,7 @@ struct crowd {
     uint32_t cells[]; // a bit each: whether somebody has read it
 };
 
-// Whether somebody has read any of some cells; a NULL crowd is empty.
+// Whether the crowd has a reading of any of some cells; a NULL crowd is empty.
 static inline bool crowd_has(const struct crowd *crowd, uint32_t cell, uint32_t n)
 {
     uint32_t some = 0;

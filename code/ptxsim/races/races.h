@@ -240,8 +240,9 @@ void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t a
 // Locks what is to be unlocked after an atomic operation on global memory: what it does is noted in the order
 // in which it is done. NULL where nothing is noted.
 pthread_mutex_t *race_turn(const struct warp *w, uint64_t at);
-// Before a strong write: what it releases. After a strong read: what it acquires; atomic: by atom, which may have
-// compared in vain. home: the CTA in whose shared memory it is; NULL: in global memory.
+// race_publish, before a strong write: notes what it releases. race_observe, after a strong read: takes what it
+// acquires; by: a load, or an atomic operation, which may have compared in vain. home: the CTA in whose shared
+// memory it is; NULL: in global memory.
 enum race_strong { RACE_LOAD, RACE_ATOMIC, RACE_ATOMIC_IN_VAIN };
 void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home);
 void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home,

@@ -174,7 +174,7 @@ void race_warp_sync(struct warp *w, uint32_t lanes)
     race_summarise(w);
 }
 
-// All threads of a CTA have been told what any of them has been told with a fence for one CTA only.
+// Gives all threads of a CTA what any of them has learnt with a fence for one CTA only.
 static void share_narrow(struct cta *cta)
 {
     struct world *all = NULL;

@@ -175,7 +175,7 @@ __global__ void follow(program p, char *global, int *flags, char *private_places
 
 enum verdict { NONE, PERHAPS, TOLD };
 
-// A step is a node of each actor that takes part, and another one where it is copied meanwhile.
+// A step is a node for each actor that takes part in it; a copy under way is one more node.
 constexpr int NODES = STEPS * (ACTORS + 1);
 typedef std::bitset<NODES> nodes;
 struct graph {

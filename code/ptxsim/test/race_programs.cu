@@ -17,7 +17,8 @@
 
 constexpr int WARPS = 3, THREADS = 32 * WARPS, STEPS = 16; // of a block
 constexpr int BLOCKS = 4;                                  // with global memory
-constexpr int BYTES = 4096; // of the memory that a block accesses if it has its own
+constexpr int BYTES =
+    4096; // bytes of the memory that a block has to itself, where blocks have their own
 
 enum kind { LOAD, STORE, SYNCWARP, SYNCTHREADS, HAND_OVER };
 enum shape { RUN, SAME, BACKWARDS, SCATTERED }; // of a warp's addresses

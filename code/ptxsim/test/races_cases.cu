@@ -28,7 +28,7 @@ template <bool WRONG> __global__ void copy_wait(int *out, const int *in)
     out[t] = tile[N - 1 - t]; // <- copy_wait
 }
 
-// A copy in a helper: both its line and that of the call are told.
+// A copy in a helper: its own line and the line of the call are reported.
 __device__ void fetch(int *to, const int *from)
 {
     // clang-format off
@@ -421,7 +421,7 @@ template <bool WRONG> __global__ void polled(int *out, const int *in)
     out[threadIdx.x] = sum;
 }
 
-// Lanes that have left give nothing to a shuffle.
+// A shuffle takes a value from lanes that have left the kernel.
 template <bool WRONG> __global__ void left(int *out, const int *in)
 {
     int t = threadIdx.x;

@@ -82,7 +82,7 @@ static void pair()
     read<<<1, COUNT, 0, b>>>(data, other);
 }
 
-// The event stands before the work that it is to stand for. After torch/cutorch#222.
+// The event is recorded before the work that it is to wait for. After torch/cutorch#222.
 static void early()
 {
     if (wrong)
@@ -113,8 +113,8 @@ static void cleared()
     read<<<1, COUNT, 0, a>>>(data, other);
 }
 
-// Nor does cudaMemcpy from ordinary memory, on paper: told when PTXSIM_CHECK=strict. After
-// Rust-GPU/rust-cuda#15.
+// cudaMemcpy from ordinary memory does not wait either, by the manual: reported when
+// PTXSIM_CHECK=strict. After Rust-GPU/rust-cuda#15.
 static void staged()
 {
     int values[COUNT] = {};
@@ -320,7 +320,8 @@ static void arena()
     put<<<1, COUNT, 0, b>>>(data, 1);
 }
 
-// Given back to its pool in its own stream while a side stream copies it. pytorch/pytorch#188655.
+// Memory is given back to its pool in its own stream while a side stream copies it.
+// pytorch/pytorch#188655.
 static void side_stream()
 {
     int *block;

@@ -241,7 +241,7 @@ static long number_of(const json_t *row, size_t i)
     return (long)json_integer_value(json_array_get(row, i));
 }
 
-// Whether the bytes that a pattern names from a base on have this one.
+// Whether a byte is among those that a pattern names from a base on.
 static bool pattern_has(const json_t *kernel, long number, long base, long at)
 {
     const json_t *pattern = json_array_get(json_object_get(kernel, "patterns"), (size_t)number);
@@ -881,7 +881,7 @@ static void explain_outside(const json_t *kernel, const json_t *source, const js
                    "accessed.");
 }
 
-// How much of a text stands before some words; all, where they are not in it.
+// The length of a text up to some words; all of it where the words are not in it.
 static int length_before(const char *text, const char *words)
 {
     const char *found = strstr(text, words);

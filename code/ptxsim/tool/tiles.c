@@ -253,7 +253,8 @@ static long ternary(struct reader *r)
     return value ? yes : no;
 }
 
-// The expression from word i on; *end gets the first word after it. False: it cannot be told.
+// The expression from word i on; *end gets the first word after it. False: its value cannot be
+// worked out.
 static bool evaluate(const struct program *p, size_t i, long *value, size_t *end)
 {
     struct reader r = {.p = p, .at = i};

@@ -36,7 +36,8 @@ op_fn mma_sparse_op; // operands: a struct sparse_mma
 
 op_fn child_params_op, child_launch_op, child_copy_op;
 op_fn device_malloc_op, device_free_op, stream_create_op, peek_error_op, get_error_op;
-op_fn set_condition_op;  // cudaGraphSetConditional
-op_fn device_success_op; // what there is nothing to do for: the result is cudaSuccess, or NULL
+op_fn set_condition_op; // cudaGraphSetConditional
+op_fn
+    device_success_op; // calls for which nothing is to be done: the result is cudaSuccess, or NULL
 
 #endif

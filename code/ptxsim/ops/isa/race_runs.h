@@ -266,8 +266,8 @@ static bool FN(parties_near)(const struct warp *w, struct page *page, uint32_t c
     return !far;
 }
 
-// race_global's note_read of n cells at once, of a warp that knows of no other CTA that accessed them. Who finds
-// both parties taken is of the crowd.
+// race_global's note_read of n cells at once, of a warp that knows of no other CTA that accessed them. A reader
+// that finds both parties taken goes to the crowd.
 static void FN(note_reads)(const struct warp *w, struct page *page, uint32_t cell, uint32_t n,
                            uint32_t skip, uint32_t per, uint32_t insn)
 {
