@@ -94,7 +94,7 @@ static double share_used(struct looked *l)
     const struct ablation none = {.what = l->what};
     int draws = 0, noticed = 0;
 
-    // A kernel whose outputs are others each time would notice everything.
+    // A kernel with other outputs in each run would seem to use everything.
     if (is_noticed(l, &none))
         return 0;
     for (int draw = 0; draw < DRAWS && !l->why; ++draw) {

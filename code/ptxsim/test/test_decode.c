@@ -98,7 +98,7 @@ static void rows_and_operations_belong_together(void **state)
         if (!any)
             fail_msg("no operation for the row \"%s\"", row->name);
     }
-    // A name that is not an opcode of PTX is a part of operations, not one.
+    // These operations are parts of instructions: no opcode of PTX begins with their names.
     static const char *const parts[] = {"pack_",    "part_", "window_", "sat_",  "carry_",
                                         "carried_", "relu_", "load_",   "store_"};
     for (int k = 0; k < OP_COUNT; ++k) {

@@ -606,7 +606,7 @@ static double most(double a, double b)
     X("cvt.rn.satfinite.e4m3x2.f16x2", "hw", e4(half(a & 0xffff)) | e4(half(a >> 16)) << 8)
 // clang-format on
 
-// By the case's number.
+// What a case expects, by its number.
 static uint64_t reference_of(int which, uint64_t a, uint64_t b, uint64_t c)
 {
     (void)b, (void)c;

@@ -489,7 +489,8 @@ static void products_of_warpgroups_are_spoiled(void **state)
     assert_int_equal(minus, 32);
 }
 
-// The result of an operation that has one, the update of another; in shared memory neither.
+// Spoils the result of an atomic operation that has one, and the update of one that has none; in
+// shared memory neither.
 static void atomics_are_spoiled(void **state)
 {
     (void)state;

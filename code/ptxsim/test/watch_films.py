@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 
-# When the page was painted first, in milliseconds after it was asked for.
+# The milliseconds from the request of the page until it was first painted.
 PAINT = """new Promise((tell) => new PerformanceObserver((list) => {
     const first = list.getEntriesByName("first-contentful-paint")[0];
     if (first) tell(first.startTime);
