@@ -167,8 +167,8 @@ struct touched {                // by a launch
 };
 
 // An experiment: what some executions do is spoiled, and a comparison of the outputs shows whether it was used.
-// An execution is one operation that a warp runs; of stores, a CTA. They are numbered from 0 on in the order in
-// which they are run, through all launches that are given the same of these.
+// An execution is one operation that a warp runs; where stores are spoiled, it is a CTA. Executions are
+// numbered from 0 on in the order in which they run, through all launches that get the same struct ablation.
 enum spoils {
     SPOIL_PRODUCTS, // mma, wmma, wgmma: the result has the other sign (integers: each bit is inverted)
     SPOIL_COPIES, // cp.async, bulk copies: each byte that they deliver has its highest bit turned over

@@ -313,9 +313,9 @@ struct attention_args {
     float softmax_scale;
 };
 
-// What the launch function of a program gets that asks a cache. Device pointers. Sequence b has
-// lengths[b] tokens, and all but the last are in the cache (struct cache_image says how); the kernel
-// puts that one there, and attends to it, too. Slots without a token may hold anything.
+// The arguments of the launch function of a program that asks a cache. Device pointers. Sequence b
+// has lengths[b] tokens, and all but the last are in the cache (struct cache_image says how); the
+// kernel puts that one there, and attends to it, too. Slots without a token may hold anything.
 struct cache_args {
     const void *q;             // [B][H][queries][HEAD_DIM] half
     const void *new_k, *new_v; // [B][H][HEAD_DIM] half: of the newest token

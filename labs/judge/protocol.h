@@ -77,7 +77,7 @@ struct run_request {
     bool races;
     bool ablated; // what `ablation` says is spoiled, or only counted
     struct ablation ablation;
-    bool unchecked; // what reads what nothing has written goes on, as on a GPU
+    bool unchecked; // a kernel that reads what nothing has written goes on, as on a GPU
     unsigned schedule;
     int threads;
     uint64_t

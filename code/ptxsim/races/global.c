@@ -94,8 +94,8 @@ static bool note_read(const struct warp *w, int lane, struct page *page, uint32_
     return false;
 }
 
-// n cells of an access to `size` cells from `start` on, that lanes read. The cells of one lane after the other
-// are one stretch.
+// The stretch of n cells from `cell` on that lanes have read, out of an access of `size` cells a lane
+// from `start` on: one stretch also where each lane has read cells of its own, one lane after the other.
 static struct stretch stretch_of(const struct party *me, uint32_t lanes, uint32_t cell, uint32_t n,
                                  uint64_t start, uint32_t size)
 {

@@ -242,7 +242,8 @@ void report_cluster(struct warp *w, const struct op *op, int lane, const struct 
                     const char *did);
 void report_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
                    enum race_access access, const struct party *p, bool wrote);
-// A strong load of what another CTA wrote, told by a fence of too narrow a scope.
+// Reports a strong load of what another CTA wrote, of which the lane was told with a fence of too
+// narrow a scope.
 void report_narrow(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
                    const struct party *p);
 // A read of shared memory by an operation that was under way while a thread wrote there.

@@ -19,7 +19,8 @@ struct texture_operands { // registers
 
 op_fn texture_op; // operands: a struct texture_operands
 op_fn gather_op;  // the same
-op_fn surface_op; // the same; bytes, vector: of the access, width: of a register
+op_fn
+    surface_op; // operands: a struct texture_operands; bytes, vector: of the access, width: of a register
 
 // ---- Products with a sparse A (sparse.c) --------------------------------------------------------
 
