@@ -39,7 +39,7 @@ build/clock.so: $(call objects,labs/judge/clock.c)
 	$(Q)$(CC) -shared $^ -o $@
 
 .PHONY: grade
-grade: build/judge build/runner build/clock.so build/profile build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ##3 build the grader: labs/grade --lab N FILE|FOLDER
+grade: build/judge build/runner build/clock.so build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/libworkbench.a build/tangle.stamp ##3 build the grader: labs/grade --lab N FILE|FOLDER
 	@echo "the grader is built: labs/grade --lab N FILE|FOLDER"
 
 # Ten minutes when no result of an earlier run is kept. make test grades one text of each lab, and

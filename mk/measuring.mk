@@ -13,7 +13,7 @@ build/compare build/profile-ncu build/scoreboard: build/%: build/obj/labs/tools/
 
 # The record of all, on a GPU. Without Pandoc, as on a machine that the built programs were copied to, nothing is built.
 .PHONY: runs plots
-runs: $(if $(shell command -v pandoc),all build/profile) ##4 on a GPU: measure all into plots/runs/<gpu>/
+runs: $(if $(shell command -v pandoc),all build/ptxsim/ptxsim) ##4 on a GPU: measure all into plots/runs/<gpu>/
 	$(Q)labs/tools/measure-pictures
 	$(Q)labs/tools/measure $(programs)
 

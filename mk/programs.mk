@@ -2,7 +2,10 @@
 
 # ---- Which there are -----------------------------------------------------------------------------
 
-chapters := $(sort $(wildcard chapters/[0-9][0-9]-*.md chapters/[A-Z]-*.md))
+# The chapters in the book's order, and what is not in the book yet.
+found := $(wildcard chapters/[0-9][0-9]-*.md chapters/[A-Z]-*.md)
+spine := $(shell sed -n 's/^- chapters/chapters/p' book.md 2>/dev/null)
+chapters := $(filter $(found),$(spine)) $(sort $(filter-out $(spine),$(found)))
 solutions := $(sort $(wildcard chapters/solutions/*.md))
 # Programs by their roots in the chapters, and by the committed files: a machine may have no other
 # file of chapters/ than stages.tsv.
@@ -125,7 +128,7 @@ named := $(if $(labs),$(shell grep -oE 'ch[0-9]{2}_[a-z0-9_]+' $(labs) /dev/null
 named_in = $(patsubst $(1):%,%,$(filter $(1):%,$(named)))
 of_chapter = $(filter ch$(call two,$(1))_% $(call named_in,labs/lab$(call two,$(1))),$(programs))
 driver = build/lab build/series build/hashes.tsv \
-         $(if $(filter $(cuda_programs),$(2)),build/profile build/ptxsim/libcudart.so.13)
+         $(if $(filter $(cuda_programs),$(2)),build/ptxsim/ptxsim build/ptxsim/libcudart.so.13)
 
 # ./labN is a link to its script, made with its chapter.
 link_lab = ln -sfn labs/lab$(call two,$(1)) lab$(1)

@@ -25,18 +25,44 @@ build/ptxsim/libcudart.so.13: $(call objects,$(ptxsim)) code/ptxsim/cudart/libcu
 	    -Wl,-z,defs $(filter %.o,$^) -lm -lpthread -ldl -o $@
 	$(Q)ln -sf $(@F) $(@D)/libcuda.so.1 # the driver's library, too (code/ptxsim/cudart/extra/driver.c)
 
-build/profile: build/obj/code/ptxsim/tool/film.o build/obj/code/ptxsim/tool/tiles.o
-build/profile build/bench-sim: build/%: build/obj/code/ptxsim/tool/%.o build/libhost.a build/libworkbench.a
+# The same for programs of CUDA 12, which hands calls on.
+cudart12 := code/ptxsim/cudart12
+build/ptxsim/libcudart.so.12: $(call objects,$(call sources,$(cudart12))) build/ptxsim/libcudart.so.13 $(addprefix $(cudart12)/,forward libcudart12.map)
 	$(say) LD $@
-	$(Q)$(CC) $(filter %.o,$^) $(filter %.a,$^) $(LIBS) -o $@
+	$(Q)$(cudart12)/forward build/ptxsim/libcudart.so.13 >build/ptxsim/forward.s && \
+	    $(CC) -shared -Wl,-soname,$(@F) -Wl,--version-script=$(cudart12)/libcudart12.map -Wl,-z,defs $(filter %.o,$^) build/ptxsim/forward.s \
+	        -L$(@D) -l:libcudart.so.13 -Wl,-rpath,'$$ORIGIN' -o $@
+
+# A wheel of all that, which compiles by itself (code/ptxsim/python/build_ptxsim.py).
+.PHONY: wheel
+wheel: ##5 code/ptxsim as a package for pip: build/wheel/
+	$(Q)rm -rf build/wheel && python3 -m pip wheel -q --no-deps --disable-pip-version-check -w build/wheel ./code/ptxsim
+	@ls build/wheel/*.whl
+
+# The simulator without a CUDA runtime, for programs in other languages (code/ptxsim/python).
+capi := $(filter-out code/ptxsim/cudart/%,$(ptxsim)) $(call sources,code/ptxsim/capi)
+build/ptxsim/libptxsim.so: $(call objects,$(capi)) code/ptxsim/capi/libptxsim.map
+	$(say) LD $@
+	$(Q)mkdir -p $(@D) && $(CC) -shared -Wl,-soname,$(@F) -Wl,--version-script=code/ptxsim/capi/libptxsim.map \
+	    -Wl,-z,defs $(filter %.o,$^) -lm -lpthread -ldl -o $@
+
+# The command.
+command := $(filter-out code/ptxsim/tool/bench-sim.c,$(wildcard code/ptxsim/tool/*.c))
+build/ptxsim/ptxsim: $(call objects,$(command)) build/libhost.a build/libworkbench.a
+	$(say) LD $@
+	$(Q)mkdir -p $(@D) && $(CC) $^ $(LIBS) -o $@
+
+build/bench-sim: build/obj/code/ptxsim/tool/bench-sim.o build/libhost.a build/libworkbench.a
+	$(say) LD $@
+	$(Q)$(CC) $^ $(LIBS) -o $@
 
 # ---- Profile and films ---------------------------------------------------------------------------
 
 #profileN: ##1 chapter N's lines with what the simulator counts there
 define profile
 .PHONY: profile$(1)
-profile$(1): build/profile build/ptxsim/libcudart.so.13 build/$(2)
-	$(Q)build/profile build/$(2) --shapes $(call profile_shape,$(1)) --seeds 0 --no-timing --quiet 2>build/profile.log || \
+profile$(1): build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/$(2)
+	$(Q)build/ptxsim/ptxsim profile build/$(2) --shapes $(call profile_shape,$(1)) --seeds 0 --no-timing --quiet 2>build/profile.log || \
 	    { cat build/profile.log >&2; exit 1; }
 endef
 $(call refuse,profile,$(kernel_numbers),kernel to profile in chapter,chapters)
@@ -45,16 +71,25 @@ $(foreach n,$(kernel_numbers),$(eval $(call profile,$n,$(call judged,$n))))
 # A page of one CTA of each chapter's kernel, step by step: build/films/chapter4.html.
 films := $(foreach n,$(kernel_numbers),build/films/chapter$n.html)
 define film
-build/films/chapter$(1).html: build/profile build/ptxsim/libcudart.so.13 build/$(2) $(wildcard code/film/*)
+build/films/chapter$(1).html: build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/$(2) $(wildcard code/film/*)
 	$(say) FILM $$@
-	$(Q)mkdir -p $$(@D) && { build/profile --film $$@ build/$(2) --shapes $(call film_shape,$(1)) --seeds 0 --no-timing --quiet 2>build/film.log || \
+	$(Q)mkdir -p $$(@D) && { build/ptxsim/ptxsim profile --film $$@ build/$(2) --shapes $(call film_shape,$(1)) --seeds 0 --no-timing --quiet 2>build/film.log || \
 	    { cat build/film.log >&2; exit 1; }; }
 endef
 $(foreach n,$(kernel_numbers),$(eval $(call film,$n,$(call judged,$n))))
 .PHONY: films
 films: $(films) ##1 pages to watch the kernels in: build/films/chapter4.html
 
+# The picture in code/ptxsim/README.md: the page as Chromium shows it.
+.PHONY: film-picture
+film-picture: build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 ##5 the film's picture in code/ptxsim/README.md
+	$(Q)mkdir -p build/picture && cd build/picture && cp ../../code/ptxsim/example.cu . && \
+	    CUDA_HOME=$$(readlink -f ../cuda) ../ptxsim/ptxsim cc example.cu -o example && \
+	    { ../ptxsim/ptxsim run --film film.html ./example 2>run.log || :; } && \
+	    chromium --headless --no-sandbox --disable-gpu --hide-scrollbars --window-size=1280,760 --virtual-time-budget=4000 \
+	        --screenshot=film.png "file://$$PWD/film.html" 2>chromium.log && cp film.png ../../code/ptxsim/film.png
+
 # The ten loads that "An SM in six pages" counts.
 .PHONY: banks
-banks: build/profile build/ptxsim/libcudart.so.13 build/tests/code/ptxsim/test/banks ##1 the wavefronts of ten loads: An SM in six pages
-	$(Q)build/profile --lines 12 build/tests/code/ptxsim/test/banks
+banks: build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/tests/code/ptxsim/test/banks ##1 the wavefronts of ten loads: An SM in six pages
+	$(Q)build/ptxsim/ptxsim profile --lines 12 build/tests/code/ptxsim/test/banks

@@ -73,6 +73,17 @@ test-torch: ##5 code/torch in a fresh environment with PyTorch (3 GB)
 	$(Q)build/torch/venv/bin/pip install -q code/torch[test]
 	$(Q)cd build/torch && venv/bin/python -m pytest -q -p no:cacheprovider ../../code/torch/test ../../labs/test/test_exchange.py
 
+# Kernels of Triton, from Python: the wheels are installed once for each list of them, and what is compiled stays.
+triton := build/triton/3.9.0
+$(triton)/bin/pytest:
+	$(say) PIP "Triton $(notdir $(triton)): 290 MB to load, 1.1 GB on disk"
+	$(Q)rm -rf $(triton) && python3 -m venv $(triton) && \
+	    $(triton)/bin/pip install -q --disable-pip-version-check triton==$(notdir $(triton)) numpy ml_dtypes pytest
+.PHONY: test-triton
+test-triton: build/ptxsim/libptxsim.so build/ptxsim/libcudart.so.13 $(triton)/bin/pytest ##5 ptxsim's door for Python, with Triton (1.1 GB)
+	$(Q)PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=$$PWD/code/ptxsim/python TRITON_CACHE_DIR=$$PWD/build/triton/cache \
+	    $(triton)/bin/python -m pytest -q -p no:cacheprovider -p ptxsim.pytest_plugin code/ptxsim/python/test
+
 # code/tools/fuzz: libFuzzer on the loader, the parser and the decoder; its corpus's damaged copies are in test_fuzz.
 fuzzed := code/ptxsim/test/fuzz/fuzz.c $(image) $(call sources,code/ptxsim/parse) $(foreach f,decode decode/extra,$(call sources,code/ptxsim/$f))
 build/fuzz/fuzz: $(fuzzed) $(call objects,$(ptxsim)) build/flags

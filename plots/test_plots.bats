@@ -329,13 +329,13 @@ EOF
 @test "a model with its attention exchanged: tokens and shares over the context, the kernels of a layer" {
     python3 - <<'EOF'
 import json
-ways = ("flash", "cudnn", "stage15", "stage17")
+ways = ("flash", "cudnn", "registers", "hopper")
 speed = {context: {way: {"tokens_per_s": context * 10 + i, "shares": {"attention": 0.25, "quantise": 0.125}}
                    for i, way in enumerate(ways)} for context in (128, 256)}
 layers = {way: [[0, 2.5, "products"], [3, 4 + i, "quantise"], [5, 9 + i, "attention"]] for i, way in enumerate(ways)}
 record = {"speed": speed, "timeline": {"layers": layers}}
 json.dump(record, open("plots/runs/h200/exchange.json", "w"))
-layers["stage15"][1][2] = "lunch"
+layers["registers"][1][2] = "lunch"
 json.dump(record, open("kind.json", "w"))
 del speed[256]["cudnn"], layers["flash"]
 json.dump(record, open("way.json", "w"))

@@ -1,10 +1,10 @@
 // host.h: what the programs share that judge, measure and draw on the host: the labs' driver and tools, the grader,
-// build/series, build/profile.
+// build/series, the command ptxsim.
 //
 //   say.c      the line in which a program fails, texts, the line that says what is under way
 //   options.c  a program's options by a table
 //   json.c     values at dotted paths of JSON, and files of it
-//   root.c     the folder of the repository
+//   root.c     the folder of the program, and of the repository
 //   gpu.c      whether there is a GPU
 //   clock.c    the time
 //   process.c  programs as processes: run to the end, or asked line by line
@@ -83,8 +83,9 @@ char *read_stream(FILE *file, size_t *bytes);
 
 // ---- The machine (root.c, gpu.c, clock.c) -------------------------------------------------------
 
-extern char *root;    // the repository's folder, once find_root() has found it
-void find_root(void); // by the place of this program, which is in build/
+char *own_folder(void); // of this program's file: new
+extern char *root;      // the repository's folder, once find_root() has found it
+void find_root(void);   // by the place of this program, which is in build/
 
 bool gpu_here(void);        // whether there are a driver and a GPU
 const char *gpu_name(void); // NULL: there is none

@@ -13,6 +13,7 @@ setup_file() {
     EDITION=e1 "$literate/book" pdf build/book.pdf
     EDITION=e1 "$literate/book" html build/book.html
     pdftotext -layout build/book.pdf build/book.txt
+    pdftotext -layout build/book-programs.pdf build/programs.txt
 }
 
 cite_as_newer() { # versions of Pandoc write it
@@ -60,12 +61,13 @@ line_of() { # FILE PATTERN
 
 @test "pdf: chunks carry name, number, and links to where they are used, go on, and what they replace" {
     grep -q 'Scale one tile of keys⟩ *≡ *1\.3' "$made/build/book.txt"
-    grep -q 'Used in code/ch01_scale.cu (p. [0-9]*) and code/ch02_fast.cu (p. [0-9]*)' "$made/build/book.txt"
-    grep -q 'continued on p. [0-9]' "$made/build/book.txt"
-    grep -q 'Continues from p. [0-9]' "$made/build/book.txt"
-    grep -q 'replaces ⟨Scale one tile of keys⟩ of chapter 1 (p. [0-9]*): 4 lines added, 3 removed' \
+    grep -q 'Used in code/ch02_fast.cu of chapter 2 (p. A[0-9]*)' "$made/build/book.txt"
+    run -1 grep -n 'Used in code/ch01_scale.cu\|ontinued on\|Continues from' "$made/build/book.txt" # the same chapter
+    grep -q 'Used in .*code/ch01_scale.cu' "$made/build/book.html"
+    grep -q 'continued in ' "$made/build/book.html"
+    grep -q 'Replaces ⟨Scale one tile of keys⟩ of chapter 1 (p. [0-9]*): 4 lines added, 3 removed' \
         "$made/build/book.txt"
-    grep -q 'replaced by ⟨Scale four elements a thread⟩ of chapter 2' "$made/build/book.txt"
+    grep -q '[Rr]eplaced by ⟨Scale four elements a thread⟩ of chapter 2' "$made/build/book.txt"
     run -1 grep -nE '[?][?]' "$made/build/book.txt"
 }
 
@@ -77,27 +79,63 @@ line_of() { # FILE PATTERN
 
 @test "pdf: what is printed later stands in the appendix, and pages lead there and back" {
     tr -s ' \n' ' ' < "$made/build/book.txt" > flat
-    grep -qE 'Printed in appendix A: code/ch02_fast.cu \(p\. [0-9]+\) ' flat
-    grep -qE 'Printed in appendix A: ⟨Wait until the GPU has done all of it⟩ \(p\. ([0-9]+)\), ⟨Wait until the GPU has done all of it⟩ \(p\. \1\)' flat
-    rest=$(pdfinfo -dests "$made/build/book.pdf" | awk '/"appendix.A"/ { print $1 }')
-    pdftotext -f "$rest" -l "$((rest + 1))" -raw "$made/build/book.pdf" - > rest.txt
+    grep -qE 'Printed in appendix A: code/ch02_fast.cu \(p\. A[0-9]+\) ' flat
+    grep -qE 'Printed in appendix A: ⟨Wait until the GPU has done all of it⟩ \(p\. (A[0-9]+)\), ⟨Wait until the GPU has done all of it⟩ \(p\. \1\)' flat
+    pdftotext -raw "$made/build/book-programs.pdf" - > rest.txt
     grep -qE '^code/ch02_fast.cu 2\.1, from p\. [0-9]+$' rest.txt
     grep -qE '^⟨Wait until the GPU has done all of it⟩ ≡ 2\.3, from p\. [0-9]+$' rest.txt
     grep -qE '^⟨Launch a quarter of the threads⟩ ≡ 2\.2, from p\. [0-9]+$' rest.txt
     # Each line of the program once, and in the appendix; what is wider than a column is broken.
-    [ "$(grep -c 'cudaGetErrorString' "$made/build/book.txt")" -eq 1 ]
+    [ "$(cat "$made"/build/{book,programs}.txt | grep -c 'cudaGetErrorString')" -eq 1 ]
     grep -q '^if (cudaError_t error = cudaDeviceSynchronize(); error != *$' rest.txt
     grep -q '^cudaSuccess) // no run$' rest.txt
     grep -q 'four elements a thread\.$' rest.txt
 }
 
+@test "pdf: the rest is a volume of its own, links lead from one to the other, and page numbers go on" {
+    /usr/bin/python3 - "$made/build" <<'EOF'
+import sys
+
+import pikepdf
+
+
+def volume(name):
+    pdf = pikepdf.open(f"{sys.argv[1]}/{name}.pdf")
+    names = set(pikepdf.NameTree(pdf.Root.Names.Dests).keys())
+    actions = [link.A for page in pdf.pages for link in page.get("/Annots", [])]
+    mark, marks = pdf.Root.Outlines.First, []
+    while mark is not None:
+        marks.append(mark.A)
+        mark = mark.get("/Next")
+    return [page.label for page in pdf.pages], names, actions + marks, str(pdf.docinfo["/Title"])
+
+
+book, rest = volume("book"), volume("book-programs")
+assert rest[0] == [f"A{n}" for n in range(1, len(rest[0]) + 1)], rest[0]
+numbers = [label for label in book[0] if label.isdigit()]
+assert numbers == [str(n) for n in range(1, len(numbers) + 1)], book[0]
+assert not book[1] & rest[1]
+assert (book[3], rest[3]) == ("A Specimen", "A Specimen: the rest of the programs")
+for (_, own, actions, _), (_, others, _, _), file in (book, rest, "book-programs.pdf"), (rest, book, "book.pdf"):
+    within = [str(action.D) for action in actions if action.S == "/GoTo"]
+    across = [(str(action.F), str(action.D)) for action in actions if action.S == "/GoToR"]
+    assert within and set(within) <= own, set(within) - own
+    assert across and {name for name, _ in across} == {file} and {to for _, to in across} <= others, across
+EOF
+    run -2 "$literate/volumes"
+    printf 'no PDF\n' > broken.pdf
+    run -1 --separate-stderr "$literate/volumes" broken.pdf out.pdf out-programs.pdf
+    [ "$stderr" = "volumes: broken.pdf is no PDF file" ]
+    [ ! -e out.pdf ]
+}
+
 @test "pdf: a chapter shows what differs, the appendix the whole" {
-    sed -n '/⟨Launch a quarter of the threads⟩ *≡ *2.2$/,/Used in/p' "$made/build/book.txt" > chunk
+    sed -n '/⟨Launch a quarter of the threads⟩ *≡ *2.2$/,/Replaces/p' "$made/build/book.txt" > chunk
     [ -s chunk ]
     run -1 grep -n cudaGetDevice chunk
     grep -q '⟨Launch a quarter of the threads⟩ *≡ *2\.2$' "$made/build/book.txt"
-    tr -s ' \n' ' ' < "$made/build/book.txt" | grep -qE 'replaces ⟨Launch⟩ of chapter 1 \(p\. [0-9]+\): 1 line added, 1 removed · whole on p\. [0-9]+'
-    [ "$(grep -c 'scale<<<1, TILE>>>' "$made/build/book.txt")" -eq 2 ]
+    tr -s ' \n' ' ' < "$made/build/book.txt" | grep -qE 'Replaces ⟨Launch⟩ of chapter 1 \(p\. [0-9]+\): 1 line added, 1 removed · whole on p\. A[0-9]+'
+    [ "$(cat "$made"/build/{book,programs}.txt | grep -c 'scale<<<1, TILE>>>')" -eq 2 ]
     [ "$(grep -c 'scale<<<4, TILE>>>' "$made/build/book.txt")" -eq 2 ] # in chapter 1, and as removed
 }
 
@@ -144,8 +182,8 @@ line_of() { # FILE PATTERN
     grep -q 'Planted bug: off-by-one *must be caught by: memcheck' "$made/build/book.txt"
     grep -q 'A change to ⟨Scale four elements a thread⟩' "$made/build/book.txt"
     run -1 grep -nE 'STARTER TEXT' "$made/build/book.txt"
-    sed -n '/Index of chunks/,$p' "$made/build/book.txt" | tail -n +2 > index
-    grep -q '⟨Includes⟩ *[0-9]*; used [0-9]*, [0-9]' index
+    sed -n '/Index of chunks/,$p' "$made/build/programs.txt" | tail -n +2 > index
+    grep -q '⟨Includes⟩ *[0-9]*; used [0-9]*, A[0-9]' index
     grep -q 'code/ch02_fast.cu' index
 }
 

@@ -383,7 +383,14 @@ function Pandoc(doc)
                 out:insert(raw_block("\\appendix"))
             end
             table.insert(contents, chapter)
+            local apart = LATEX and chapter.number == listings.rest_number
+            if apart then -- a volume of its own, with pages E1, E2, …: see code/literate/volumes
+                out:insert(raw_block("\\begin{apart}{" .. chapter.number .. "}"))
+            end
             out:extend(set_chapter(chapter, book))
+            if apart then
+                out:extend { set_index(book), raw_block("\\end{apart}") }
+            end
             if chapter.interlude and LATEX then
                 out:insert(raw_block("\\afterinterlude"))
             end
@@ -401,8 +408,9 @@ function Pandoc(doc)
     out:insert(raw_block(LATEX and "\\addchap{Bibliography}\\label{bibliography}"
         or '<h1 id="bibliography">Bibliography</h1>'))
     out:insert(pandoc.Div({}, pandoc.Attr("refs")))
-    out:insert(page_begins("index-of-chunks"))
-    out:insert(set_index(book))
+    if not (LATEX and listings.rest_number) then
+        out:extend { page_begins("index-of-chunks"), set_index(book) }
+    end
     local subjects = index.set()
     out:extend(subjects and { page_begins("subjects"), subjects } or {})
     stop_on_failures()

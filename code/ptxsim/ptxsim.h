@@ -13,7 +13,9 @@
 //   decode/   decode.h   struct module -> struct program: operations, places of operands
 //   exec/     exec.h     runs a grid: CTAs over the host's cores, the warps of a CTA in turns, the
 //                        lanes of a warp together; deadlocks; what the counters add up to
+//   capi/     capi.h     libptxsim.so: the same for programs in other languages, without a CUDA runtime
 //   cudart/   runtime.h  the replacement of libcudart.so.13
+//   cudart12/            libcudart.so.12: hands calls on to it
 //   ops/extra/, decode/extra/, cudart/extra/  what only other people's programs need: textures, sparse matrices,
 //                        launches by the device, the driver's library. The book's programs run without.
 //
@@ -60,6 +62,7 @@ struct kernel_info {
     size_t local_bytes;  // of the PTX's .local depot
     int max_threads;     // .maxntid product, or 1024
     bool bounded;        // there is a .maxntid
+    int most_registers;  // .maxnreg; 0: there is none
     unsigned cluster[3]; // .reqnctapercluster: CTAs of a cluster; 0: the launch says
 };
 const struct kernel_info *kernel_info(const struct kernel *kernel);
@@ -136,6 +139,8 @@ enum fault_kind {
     FAULT_INTERNAL
 };
 
+const char *fault_kind_name(enum fault_kind kind); // "race", "out of bounds"
+
 struct fault {
     enum fault_kind kind;
     char text[1024]; // one line: kernel, chapter line, block, thread, address, the other party
@@ -193,6 +198,7 @@ struct launch {
     uint64_t grid_memory;  // of a cooperative launch: its barrier, zeroed; else 0
     const struct gpu *gpu; // what special registers tell of (image/gpus.h); NULL: an L4
     size_t stack_bytes;    // of a thread, for recursion and alloca; 0: a default
+    int registers;         // of a thread, as the machine code has it; 0: not known
     int threads;           // of the host; 0: one a core
     unsigned schedule;     // seed of the order in which warps take turns; 0: round robin
     unsigned spin;         // basic blocks of a warp without an effect; 0: a default

@@ -27,9 +27,10 @@ plant() {
     [ "$status" -eq 0 ]
     [ "${lines[0]}" = "in order, lowest first; each folder uses only those before it:" ]
     [[ ${lines[1]} == "  code/image "* ]]
-    [ "$(grep -oE '^  code/ptxsim[a-z/]*' <<<"$output" | xargs)" = "code/ptxsim code/ptxsim/base \
+    [ "$(grep -oE '^  code/ptxsim[a-z0-9/]*' <<<"$output" | xargs)" = "code/ptxsim code/ptxsim/base \
 code/ptxsim/parse code/ptxsim/machine code/ptxsim/races code/ptxsim/ops code/ptxsim/decode code/ptxsim/exec \
-code/ptxsim/cudart code/ptxsim/ops/extra code/ptxsim/decode/extra code/ptxsim/cudart/extra code/ptxsim/tool" ]
+code/ptxsim/capi code/ptxsim/cudart code/ptxsim/ops/extra code/ptxsim/decode/extra code/ptxsim/cudart/extra \
+code/ptxsim/cudart12 code/ptxsim/tool" ]
 }
 
 @test "upward uses are named with both files: of exec/ below it, of a report of races in machine/, of an operation in races/" {
@@ -128,7 +129,7 @@ code/workbench/workbench.h" ]
 }
 
 @test "the simulator linked without extra/ runs the book's programs, and has no textures" {
-    objects=$(find code/ptxsim code/image -name '*.c' | grep -vE '/(extra|test|tool)/|/test_' | sort | sed 's,.*,build/obj/&,; s/c$/o/')
+    objects=$(find code/ptxsim code/image -name '*.c' | grep -vE '/(extra|test|tool|capi|cudart12)/|/test_' | sort | sed 's,.*,build/obj/&,; s/c$/o/')
     # shellcheck disable=SC2086
     cc -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/cudart/libcudart.map -Wl,-z,defs \
         $objects -lm -lpthread -ldl -o "$BATS_TEST_TMPDIR/libcudart.so.13"

@@ -12,7 +12,7 @@ setup() {
     number=$(($(sed -E 's,chapters/0*([0-9]+)-.*,\1,' <<<"$last") + 1))
     TREE=$BATS_TEST_TMPDIR/tree ORIGINAL=$PWD
     copy_tree "$TREE" build/{obj,tangled,mutants,starters,labs,ptxsim,cuda,gpu,flags,debug-print,deps-*,*.stamp,*.tsv,*.a} \
-        build/{lab,series,profile,ch02_scalar}
+        build/{lab,series,ch02_scalar}
     cd "$TREE"
     program=ch${number}_made_up
     sed -E "s/ch03_wmma_qk/$program/; s/ch03-/ch$number-/g; s/sec-(03|lab-3|wmma-scores)/sec-$number-\1/g

@@ -3,7 +3,7 @@
 
 setup_file() {
     cd "$BATS_TEST_DIRNAME/../.."
-    make -s build/profile build/ptxsim/libcudart.so.13 build/tests/code/ptxsim/test/banks
+    make -s build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/tests/code/ptxsim/test/banks
     make -s banks >"$BATS_FILE_TMPDIR/counts"
 }
 

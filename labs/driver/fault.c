@@ -31,10 +31,10 @@ const char *nearby(const char *words)
 // What the film's tool says of a shape, as three lines; false: it finds nothing there, or is not built.
 static bool ask_film(const char *shape, int schedule, char *lines[3])
 {
-    char *profile = text("%s/build/profile", root);
-    char *command[] = {profile,   "--fault", after.path,    "--shapes", (char *)shape,
+    char *ptxsim = text("%s/build/ptxsim/ptxsim", root);
+    char *command[] = {ptxsim,    "profile", "--fault",     after.path, "--shapes", (char *)shape,
                        "--seeds", "0",       "--no-timing", "--quiet",  NULL};
-    if (access(profile, X_OK))
+    if (access(ptxsim, X_OK))
         return false;
     if (schedule)
         setenv("PTXSIM_SCHEDULE", text("%d", schedule), 1);

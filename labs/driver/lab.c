@@ -223,11 +223,11 @@ static void run_plain(void)
 // The lines of the program with what the simulator counts there: what make profileN prints.
 static void show_profile(void)
 {
-    char *profile = text("%s/build/profile", root), *shape = text("%s", main_shape());
-    if (access(profile, X_OK))
-        fail(EXIT_MACHINE, "build/profile is not there: type make chapter%d", lab.number);
-    char *command[] = {profile, after.path,    "--shapes", shape, "--seeds",
-                       "0",     "--no-timing", "--quiet",  NULL};
+    char *ptxsim = text("%s/build/ptxsim/ptxsim", root), *shape = text("%s", main_shape());
+    if (access(ptxsim, X_OK))
+        fail(EXIT_MACHINE, "build/ptxsim/ptxsim is not there: type make chapter%d", lab.number);
+    char *command[] = {ptxsim,    "profile", after.path,    "--shapes", shape,
+                       "--seeds", "0",       "--no-timing", "--quiet",  NULL};
     double budget = budget_of(shape);
     doing("counting in the simulator, shape %s", shape);
     struct output output = run(command, environment(false, "", budget), RUN_SECONDS, false);
@@ -245,13 +245,13 @@ static void show_profile(void)
 // A page in which one CTA of the program is watched, and what the checks found.
 static void make_film(void)
 {
-    char *profile = text("%s/build/profile", root);
-    if (access(profile, X_OK))
-        fail(EXIT_MACHINE, "build/profile is not there: type make chapter%d", lab.number);
+    char *ptxsim = text("%s/build/ptxsim/ptxsim", root);
+    if (access(ptxsim, X_OK))
+        fail(EXIT_MACHINE, "build/ptxsim/ptxsim is not there: type make chapter%d", lab.number);
     // What a chapter's lessons say of its own program need not be so in another.
-    char *command[20] = {profile, "--film", (char *)lab.film, "--chapter",
-                         text("%d", lab.student ? 0 : lab.number)};
-    int count = 5;
+    char *command[20] = {ptxsim,           "profile",   "--film",
+                         (char *)lab.film, "--chapter", text("%d", lab.student ? 0 : lab.number)};
+    int count = 6;
     if (lab.film_cta) {
         command[count++] = "--cta";
         command[count++] = (char *)lab.film_cta;
@@ -269,7 +269,8 @@ static void make_film(void)
     done();
     if (output.status) {
         const char *said = last_line(output.err);
-        fail(EXIT_MACHINE, "no film: %s", strncmp(said, "profile: ", 9) == 0 ? said + 9 : said);
+        fail(EXIT_MACHINE, "no film: %s",
+             strncmp(said, "ptxsim profile: ", 16) == 0 ? said + 16 : said);
     }
     for (char *rest = output.out, *line; (line = strsep(&rest, "\n"));)
         if (*line)

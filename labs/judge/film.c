@@ -106,7 +106,7 @@ static bool make_page(struct submission *s, const struct found *found, char **se
     char *command[] = {"/bin/sh",
                        "-c",
                        text("cd \"$1\" && cp -u \"$2\"/attention.cu . 2>&-; set -e; "
-                            "\"$3\"/build/profile --film page \"$2/$4\" >said 3>&-; "
+                            "\"$3\"/build/ptxsim/ptxsim profile --film page \"$2/$4\" >said 3>&-; "
                             "echo >>said; " HAND_OUT("said page")),
                        "sh",
                        options.unsafe ? work : "/tmp",

@@ -330,7 +330,7 @@ static void add_box(struct command *c, const struct box *box)
         add_book(c, "build/libworkbench.a");
         if (!access(text("%s/build/libjansson.a", root), R_OK)) // where no system has it
             add_book(c, "build/libjansson.a");
-        add_book(c, "build/profile"); // which makes films
+        add_book(c, "build/ptxsim/ptxsim"); // which makes films
         add_book(c, "code/film");
         add(c, "--ro-bind", box->folder, "/work");
     } else if (box->kind == BOX_RECORD) {

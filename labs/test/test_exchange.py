@@ -74,7 +74,8 @@ def test_a_program_is_launched_in_place_of_the_one_that_a_gpu_would_take(exchang
     monkeypatch.setattr(native, "_library", lambda name: name)
     native._program.cache_clear()
     before = dict(STAGES)
-    for stage, (hopper, portable) in ((19, ("ch19_hopper", "ch19_causal")), (20, ("ch20_hopper", "ch20_decode"))):
+    for stage, (hopper, portable) in (("causal", ("ch19_hopper", "ch19_causal")),
+                                      ("decode", ("ch20_hopper", "ch20_decode"))):
         assert native._program(stage, "gpu") == hopper
         with pytest.raises(ZeroDivisionError), exchange.launching(stage, portable):
             assert native._program(stage, "gpu") == portable

@@ -435,12 +435,13 @@ END
     cut -d, -f1-5 "$out/grades.csv" | diff - <(cut -d, -f1-5 "$BATS_TEST_TMPDIR/with.csv") # it counts to no points
     # Where no page can be made the report says so in a word, and the grade stays the same.
     root=$BATS_TEST_TMPDIR/root
-    mkdir -p "$root/build"
+    mkdir -p "$root/build/ptxsim"
     ln -s "$PWD"/{code,plots,chapters} "$root"
-    ln -s "$PWD"/build/{runner,clock.so,ptxsim,cuda,labs,starters,*.a} "$root/build"
+    ln -s "$PWD"/build/{runner,clock.so,cuda,labs,starters,*.a} "$root/build"
+    ln -s "$PWD"/build/ptxsim/lib* "$root/build/ptxsim"
     cp build/judge "$root/build"
-    printf '#!/bin/sh\nexit 1\n' >"$root/build/profile"
-    chmod +x "$root/build/profile"
+    printf '#!/bin/sh\nexit 1\n' >"$root/build/ptxsim/ptxsim"
+    chmod +x "$root/build/ptxsim/ptxsim"
     run "$root/build/judge" --lab 4 --lab-file "$BATS_TEST_TMPDIR/lab.json" --no-gpu --film "$page" "$folder/a.cu"
     [ "$status" -eq 0 ]
     [[ $output == *$'\n  Film: failed.\n'*" 50 / 100"* && $output != *"Watch it"* ]]

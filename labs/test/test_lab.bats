@@ -246,18 +246,18 @@ JSON
 # ---- The profile ----
 
 fake_profile() {
-    printf '#!/bin/bash\n%s\n' "$1" >"$LAB/build/profile"
-    chmod +x "$LAB/build/profile"
+    printf '#!/bin/bash\n%s\n' "$1" >"$LAB/build/ptxsim/ptxsim"
+    chmod +x "$LAB/build/ptxsim/ptxsim"
 }
 
 @test "--profile prints the lines of the promised shape, judges nothing and writes nothing" {
-    fake_profile 'echo "$@" | sed "s,$(dirname "$0")/,,"'
+    fake_profile 'echo "$@" | sed "s,${0%/ptxsim/*}/,,"'
     rm "$LAB/build/ch02_scalar" # not asked for
     run lab3 --profile
     [ "$status" -eq 0 ]
-    [ "$output" = "ch03_wmma_qk --shapes mission --seeds 0 --no-timing --quiet" ]
+    [ "$output" = "profile ch03_wmma_qk --shapes mission --seeds 0 --no-timing --quiet" ]
     run lab3 --profile --shapes small
-    [ "$output" = "ch03_wmma_qk --shapes small --seeds 0 --no-timing --quiet" ]
+    [ "$output" = "profile ch03_wmma_qk --shapes small --seeds 0 --no-timing --quiet" ]
     [ ! -e "$LAB/build/lab03/record.json" ]
 }
 
@@ -272,7 +272,7 @@ fake_profile() {
 
 @test "--profile where it cannot be is refused" {
     run lab3 --profile
-    refused 3 "build/profile is not there: type make chapter3"
+    refused 3 "build/ptxsim/ptxsim is not there: type make chapter3"
     run lab3 --profile --on gpu
     refused 2 "--profile counts in the simulator: leave out --on gpu"
     run lab3 --profile --record "$BATS_TEST_TMPDIR/x.json"

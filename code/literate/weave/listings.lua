@@ -201,30 +201,33 @@ local function list_words(words)
     return table.concat(words, ", ", 1, #words - 1) .. " and " .. words[#words]
 end
 
--- The small line below a chunk: used in, continued, replaces, replaced.
+-- The small line below a chunk: used in, continued, replaces, replaced. On paper it leads to other chapters only,
+-- and names one place that uses the chunk: the index has them all.
+local MOST_USERS = LATEX and 1 or 3
 local function footer(part)
     local owner, out = part.owner, {}
     if part.index == 1 and not owner.file then
         local users, seen = {}, {}
         for _, use in ipairs(owner.used_by) do
             local by = listings.part_at(use.chunk, use.line)
-            if by and by.label and not seen[by] then
+            if by and by.label and not seen[by] and not (LATEX and by.owner.chapter == owner.chapter) then
                 seen[by] = true
-                table.insert(users, chunk_link(by))
+                table.insert(users, chunk_link(by, LATEX))
             end
         end
-        if #users > 3 then -- a chunk of the whole ladder; the index has them all
-            users = { users[1], users[2], (#users - 2) .. " other places" }
+        if #users > MOST_USERS then
+            local named = math.max(1, MOST_USERS - 1)
+            users = { table.concat(users, ", ", 1, named), count(#users - named, "other place") }
         end
         if #users > 0 then
             table.insert(out, "Used in " .. list_words(users))
         end
-    elseif part.index > 1 then
+    elseif part.index > 1 and not LATEX then
         table.insert(out, "Continues from " .. page(owner.parts[part.index - 1]))
     end
     local after = owner.parts[part.index + 1]
-    if after then
-        table.insert(out, (LATEX and "continued on " or "continued in ") .. page(after))
+    if after and not LATEX then
+        table.insert(out, "continued in " .. page(after))
     end
     if part.index == 1 and owner.replaces then
         local _, added, removed = chunks.changes(owner)

@@ -107,27 +107,33 @@ static void explain_free(const void *address, bool host, const struct allocation
 {
     static bool explained[2];
     const struct allocation *nearest = NULL;
-    const char *call = host ? "cudaFreeHost" : "cudaFree";
+    char call[320] = "", line[300];
+    struct callers here;
 
     if (explained[host])
         return;
     explained[host] = true;
+    note_callers(&here);
+    if (*caller_line(&here, line, sizeof line))
+        snprintf(call, sizeof call, ", %s", line);
     memory_find((uint64_t)(uintptr_t)address, 1, &nearest);
+    const char *name = host ? "cudaFreeHost" : "cudaFree";
     if (inside && (inside->kind == MEMORY_REGISTERED || (inside->kind == MEMORY_HOST) != host))
-        complain("%s: %p is %s: free it with %s", call, address,
-                 inside->kind == MEMORY_REGISTERED ? "the program's own, only registered"
-                 : host                            ? "memory of the device"
-                                                   : "pinned memory of the host",
-                 inside->kind == MEMORY_REGISTERED ? "free, after cudaHostUnregister"
-                 : host                            ? "cudaFree"
-                                                   : "cudaFreeHost");
+        complain_of("free", "%s%s: %p is %s: free it with %s", name, call, address,
+                    inside->kind == MEMORY_REGISTERED ? "the program's own, only registered"
+                    : host                            ? "memory of the device"
+                                                      : "pinned memory of the host",
+                    inside->kind == MEMORY_REGISTERED ? "free, after cudaHostUnregister"
+                    : host                            ? "cudaFree"
+                                                      : "cudaFreeHost");
     else if (inside)
-        complain("%s: %p is byte %llu of an allocation, not where it begins", call, address,
-                 (unsigned long long)((uint64_t)(uintptr_t)address - inside->base));
+        complain_of("free", "%s%s: %p is byte %llu of an allocation, not where it begins", name,
+                    call, address,
+                    (unsigned long long)((uint64_t)(uintptr_t)address - inside->base));
     else if (nearest && nearest->base == (uint64_t)(uintptr_t)address)
-        complain("%s: %p has been freed already", call, address);
+        complain_of("free", "%s%s: %p has been freed already", name, call, address);
     else
-        complain("%s: %p was not allocated by CUDA", call, address);
+        complain_of("free", "%s%s: %p was not allocated by CUDA", name, call, address);
 }
 
 static cudaError_t release(void *address, bool host)
@@ -138,7 +144,7 @@ static cudaError_t release(void *address, bool host)
         return error;
     const struct allocation *a = allocation_at(address);
     if (!pool_returned(address)) // memory of a pool is freed at once; else all work is waited for
-        order_host_knows_all();
+        streams_wait();
     if (!a || a->kind == MEMORY_REGISTERED || (a->kind == MEMORY_HOST) != host ||
         !memory_free(address)) {
         explain_free(address, host, a);
@@ -155,7 +161,7 @@ cudaError_t pool_memory(void **address, size_t bytes)
 cudaError_t cudaMalloc(void **address, size_t bytes)
 {
     API_WORK();
-    order_fence();
+    streams_meet();
     return api_result(allocate(address, bytes, MEMORY_DEVICE));
 }
 
@@ -164,7 +170,7 @@ cudaError_t cudaMallocManaged(void **address, size_t bytes, unsigned flags)
     API_WORK();
     if (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost)
         return api_result(cudaErrorInvalidValue);
-    order_fence();
+    streams_meet();
     return api_result(allocate(address, bytes, MEMORY_MANAGED));
 }
 
@@ -202,7 +208,7 @@ static void forget_flags(const void *address)
 cudaError_t cudaHostAlloc(void **address, size_t bytes, unsigned flags)
 {
     API_WORK();
-    order_fence();
+    streams_meet();
     cudaError_t error = allocate(address, bytes, MEMORY_HOST);
     if (error == cudaSuccess && *address)
         remember_flags(*address, flags);
@@ -234,7 +240,7 @@ cudaError_t cudaMallocPitch(void **address, size_t *pitch, size_t width, size_t 
     if (!pitch || (height && width > SIZE_MAX / 2 / height))
         return api_result(cudaErrorInvalidValue);
     *pitch = (width + 511) / 512 * 512;
-    order_fence();
+    streams_meet();
     return api_result(allocate(address, *pitch * height, MEMORY_DEVICE));
 }
 
@@ -278,7 +284,7 @@ cudaError_t cudaHostUnregister(void *address)
 {
     API_ENTER();
     const struct allocation *a = allocation_at(address);
-    order_host_knows_all();
+    streams_wait();
     if (!a || a->kind != MEMORY_REGISTERED || !memory_free(address))
         return api_result(cudaErrorHostMemoryNotRegistered);
     return cudaSuccess;

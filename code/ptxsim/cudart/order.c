@@ -122,13 +122,25 @@ void timeline_end(struct timeline *t)
     t->begun = false;
 }
 
+bool order_late(void)
+{
+    static int is = -1;
+
+    if (is < 0) {
+        const char *schedule = getenv("PTXSIM_SCHEDULE");
+        is = !only_written() && schedule && !strcmp(schedule, "late");
+    }
+    return is;
+}
+
 bool order_kept(void)
 {
     static int kept = -1;
 
     if (kept < 0) {
         const char *check = getenv("PTXSIM_CHECK");
-        kept = !only_written() && !(check && (!strcmp(check, "off") || !strcmp(check, "memory")));
+        kept = !only_written() && !order_late() &&
+               !(check && (!strcmp(check, "off") || !strcmp(check, "memory")));
     }
     return kept;
 }
@@ -333,7 +345,7 @@ static bool is_new(const char *one, const char *other)
 
 static void tell(const char *text)
 {
-    complain("%s", text);
+    complain_of("order", "%s", text);
     report_fault(complained());
 }
 

@@ -222,7 +222,7 @@ cudaError_t cudaDeviceSynchronize(void)
     API_WORK();
     cudaError_t error = capture_forbids();
     if (error == cudaSuccess)
-        order_host_knows_all();
+        streams_wait();
     return api_result(error);
 }
 
@@ -231,7 +231,7 @@ cudaError_t cudaDeviceSynchronize(void)
 cudaError_t cudaDeviceReset(void)
 {
     API_LOCK();
-    order_host_knows_all();
+    streams_wait();
     return cudaSuccess;
 }
 

@@ -28,17 +28,10 @@
 // may choose. A fault of a kernel is therefore reported by the launch itself, as with
 // CUDA_LAUNCH_BLOCKING=1, and by every call after it.
 //
-// The environment: PTXSIM_CHECK=off checks bounds only, memory also reads of what nothing has
-// written; by default races are checked, too (races/), which takes at most about as long again as
-// the rest; mine tells of no race that lies within headers of the toolkit, and strict has atomic operations
-// order nothing without a fence, and no copy from ordinary memory done when it returns (order.c). PTXSIM_UNWRITTEN=libraries lets
-// CUB, Thrust and CUTLASS load what nothing has written. PTXSIM_SCHEDULE=N is another
-// order of the warps' turns, PTXSIM_THREADS=N the host's threads, PTXSIM_REPORT=FILE the report.
-// PTXSIM_BUDGET=N stops a launch after N warp instructions, and says which loop it was in;
-// PTXSIM_PATIENCE=N tells a terminal how far it is after N seconds of the program, not after 5.
-// PTXSIM_TRACE=FILE and PTXSIM_FILM=FILE record one CTA (machine/trace.c, machine/film.h).
-// PTXSIM_LAUNCHES=FD runs no kernel and copies nothing: what is asked for is written down as lines on
-// that file descriptor (written.c), for the grader (labs/judge/).
+// What the environment can set stands in ptxsim/settings.def: PTXSIM_CHECK and the others. The checks of races take at
+// most about as long again as the rest; under strict an atomic operation orders nothing without a fence, and a copy
+// from ordinary memory is not done when it returns (order.c). PTXSIM_LAUNCHES is for the grader (written.c,
+// labs/judge/), PTXSIM_FAULTS for the command (tool/run.c).
 //
 // A race does not stop the kernel: it is told at the kernel's end, each pair of lines once, and the
 // launch fails. Every later call fails as well, but what it asks for is done and checked. A race between streams
@@ -98,7 +91,10 @@ void *driver_function(const char *name);
 
 // One line on stderr, with "ptxsim: " before it.
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-const char *complained(void); // the last such line
+// The same of a fault: ptxsim run takes these, counts them, and tells them in its own way (PTXSIM_FAULTS). Kinds are
+// those of fault_kind_name, and "copy", "free", "order".
+void complain_of(const char *kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *complained(void); // the last of all these lines
 
 // Makes `other` the same function as `name`: programs compiled with --default-stream per-thread
 // call it by that name.
@@ -322,6 +318,8 @@ void timeline_end(struct timeline *t);
 // Whether the order between streams is checked at all (PTXSIM_CHECK).
 bool order_kept(void);
 bool order_strict(void);
+// Whether the work of streams is put off (PTXSIM_SCHEDULE=late): then the order is not checked.
+bool order_late(void);
 // From now on device memory is watched: what kernels touch is held against copies; against other kernels, too.
 void order_watch(bool kernels);
 // What is done next is this timeline's, and comes after all that the host knows to be done.
@@ -349,6 +347,9 @@ void order_fence(void);
 bool stream_next(cudaStream_t stream);
 // After a call that returns when the copy is done.
 cudaError_t stream_waited_after(cudaError_t error);
+// The host waits for all work; an allocation comes after all of it.
+void streams_wait(void);
+void streams_meet(void);
 
 // ---- Events and graphs --------------------------------------------------------------------------
 
@@ -365,6 +366,8 @@ struct CUevent_st {
     struct tips tips;              // what the stream had come to there
     struct order_clock knows;      // what was done before it, when it was last recorded
     uint64_t instructions;         // of all kernels by then
+    size_t late_node;              // where its record is put off, in that round (streams.c)
+    unsigned late_round;
     struct CUevent_st *next;
 };
 struct CUevent_st *event_find(cudaEvent_t handle); // NULL: there is none

@@ -1,6 +1,7 @@
 // streams.c: streams, events and stream capture.
 //
-// Work is done when it is submitted, so a stream holds nothing; only a capture makes a difference.
+// Work is done when it is submitted, so a stream holds nothing; only a capture makes a difference, and
+// PTXSIM_SCHEDULE=late.
 #include "runtime.h"
 
 #include <math.h>
@@ -20,6 +21,7 @@ struct CUstream_st {
     bool into;                  // of the origin: the graph was there before
     unsigned long long capture_id;
     struct tips tips;                // what its next work comes after
+    struct tips late;                // so of work that is put off
     struct CUstream_st *origin;      // the stream that began it
     bool unjoined;                   // has work that the origin does not wait for
     bool invalid;                    // of the origin: a forbidden call was made
@@ -133,12 +135,135 @@ cudaError_t capture_broken(cudaStream_t handle, cudaError_t error)
     return error;
 }
 
-// ---- Order --------------------------------------------------------------------------------------
+// ---- Work that is put off -----------------------------------------------------------------------
+
+// Under PTXSIM_SCHEDULE=late work is a graph, whose nodes are done when the host waits for them: those that it waits for
+// and what they come after, the one that was submitted last first, as far as their order allows.
+static struct CUgraph_st *late; // NULL: there is none
+static bool *late_done;         // of its nodes
+static unsigned late_round = 1; // of the graph: an event may stand for a node of one that is done
+enum { MOST_LATE = 1024 };      // nodes, as a GPU's queues are full one day
 
 static bool blocking(const struct CUstream_st *s)
 {
     return s != &legacy && !(s->flags & cudaStreamNonBlocking);
 }
+
+// What work of a stream comes after.
+static cudaError_t late_tips(struct CUstream_st *stream, struct tips *tips)
+{
+    cudaError_t error = tips_join(tips, &stream->late);
+    if (error == cudaSuccess && blocking(stream))
+        error = tips_join(tips, &legacy.late);
+    for (struct CUstream_st *s = streams; stream == &legacy && s; s = s->next)
+        if (error == cudaSuccess && blocking(s))
+            error = tips_join(tips, &s->late);
+    return error;
+}
+
+// Whether a node is wanted and everything that it comes after is done.
+static bool late_ready(const struct CUgraphNode_st *node, const bool *wanted)
+{
+    bool ready = wanted[node->index] && !late_done[node->index];
+    for (size_t i = 0; ready && i < node->after_count; ++i)
+        ready = late_done[node->after[i]->index];
+    return ready;
+}
+
+// Does what is put off, up to some nodes; NULL: all of it.
+static void late_run(const struct tips *until)
+{
+    static bool running;
+    if (!late || running)
+        return;
+    bool *wanted = calloc(late->count, sizeof *wanted);
+    if (!wanted)
+        return;
+    running = true;
+    for (size_t i = 0; until && i < until->count; ++i)
+        wanted[until->nodes[i]->index] = true;
+    for (size_t i = late->count; i-- > 0;) { // a node comes after those of lower numbers only
+        wanted[i] |= !until;
+        for (size_t k = 0; wanted[i] && k < late->nodes[i]->after_count; ++k)
+            wanted[late->nodes[i]->after[k]->index] = true;
+    }
+    for (size_t i = late->count; i > 0;) {
+        if (!late_ready(late->nodes[i - 1], wanted)) {
+            --i;
+            continue;
+        }
+        task_run(&late->nodes[i - 1]->task); // a fault stays
+        late_done[i - 1] = true;
+        i = late->count;
+    }
+    free(wanted);
+    running = false;
+    for (size_t i = 0; i < late->count; ++i)
+        if (!late_done[i])
+            return;
+    for (struct CUstream_st *s = streams; s; s = s->next)
+        s->late.count = 0;
+    graph_free(late);
+    late = NULL;
+    late_round++;
+}
+
+static void late_run_stream(struct CUstream_st *stream)
+{
+    struct tips tips = {0};
+    if (late && late_tips(stream, &tips) == cudaSuccess)
+        late_run(&tips);
+    tips_free(&tips);
+}
+
+static void late_run_event(const struct CUevent_st *event)
+{
+    if (late && event->late_round == late_round)
+        late_run(&(struct tips){&late->nodes[event->late_node], 1});
+}
+
+// Puts a task off; takes over what it owns.
+static cudaError_t late_add(struct CUstream_st *stream, struct task *task)
+{
+    struct CUevent_st *event = task->kind == TASK_RECORD ? task->event : NULL;
+    if (late && late->count == MOST_LATE)
+        late_run(NULL);
+    if (!late) {
+        late = graph_new();
+        free(late_done);
+        late_done = calloc(MOST_LATE, sizeof *late_done);
+    }
+    struct CUgraphNode_st *node = late && late_done ? graph_node(late, task) : NULL;
+    struct tips tips = {0};
+    if (!node)
+        return cudaErrorMemoryAllocation;
+    cudaError_t error = late_tips(stream, &tips);
+    if (error == cudaSuccess)
+        error = graph_depend(node, tips.nodes, tips.count);
+    tips_free(&tips);
+    stream->late.count = 0;
+    if (error == cudaSuccess)
+        error = tips_join(&stream->late, &(struct tips){&node, 1});
+    if (event) {
+        event->late_node = node->index;
+        event->late_round = late_round;
+    }
+    return error;
+}
+
+void streams_wait(void)
+{
+    late_run(NULL);
+    order_host_knows_all();
+}
+
+void streams_meet(void)
+{
+    late_run(NULL);
+    order_fence();
+}
+
+// ---- Order --------------------------------------------------------------------------------------
 
 // The legacy stream waits for all blocking ones, which wait for it.
 static void join_legacy(struct CUstream_st *stream)
@@ -169,6 +294,7 @@ bool stream_next(cudaStream_t handle)
 
     if (!stream || stream->capture)
         return false;
+    late_run_stream(stream);
     stream_turn(stream, false);
     return true;
 }
@@ -178,6 +304,8 @@ static void stream_waited(cudaStream_t handle)
 {
     struct CUstream_st *stream = stream_find(handle);
 
+    if (stream)
+        late_run_stream(stream);
     if (!order_kept() || !stream)
         return;
     if (!stream->time.begun && stream != &legacy)
@@ -205,6 +333,15 @@ static bool returns_done(const struct task *task)
     return !to || (to->kind != MEMORY_DEVICE && !from);
 }
 
+// Whether a task may be put off: not a copy of which one side is ordinary memory, for that is staged.
+static bool may_be_late(const struct task *task)
+{
+    return order_late() &&
+           (task->kind != TASK_COPY ||
+            (memory_find((uint64_t)(uintptr_t)task->copy.to, 1, NULL) &&
+             memory_find((uint64_t)(uintptr_t)task->copy.from, 1, NULL) && !returns_done(task)));
+}
+
 static cudaError_t submit(cudaStream_t handle, struct CUstream_st *stream, const struct task *task)
 {
     stream_turn(stream, task->kind != TASK_COPY && task->kind != TASK_FILL);
@@ -223,8 +360,12 @@ cudaError_t stream_submit(cudaStream_t handle, struct task *task)
         stream->unjoined = stream != stream->origin;
         return capture_add(stream, task);
     }
-    if (error == cudaSuccess)
+    if (error == cudaSuccess && may_be_late(task))
+        return late_add(stream, task);
+    if (error == cudaSuccess) {
+        late_run_stream(stream);
         error = submit(handle, stream, task);
+    }
     task_free(task);
     return error;
 }
@@ -242,8 +383,10 @@ cudaError_t stream_now(cudaStream_t handle)
 
     if (error == cudaSuccess && stream->capture)
         error = capture_broken(handle, cudaErrorStreamCaptureUnsupported);
-    if (error == cudaSuccess)
+    if (error == cudaSuccess) {
+        late_run_stream(stream);
         stream_turn(stream, true);
+    }
     return error;
 }
 
@@ -442,6 +585,8 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle)
                 graph_free(stream->capture);
             capture_end(stream);
         }
+        late_run_stream(stream);
+        tips_free(&stream->late);
         tips_free(&stream->tips);
         --created;
         apart -= !blocking(stream);
@@ -611,6 +756,7 @@ cudaError_t cudaEventCreate(cudaEvent_t *handle)
 cudaError_t cudaEventDestroy(cudaEvent_t handle)
 {
     API_WORK();
+    late_run_event(event_find(handle) ? handle : &(struct CUevent_st){0});
     if (!event_remove(handle))
         return api_result(cudaErrorInvalidResourceHandle);
     tips_free(&handle->tips);
@@ -665,10 +811,12 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
         if (stream->capture && event->recorded && !(flags & cudaEventWaitExternal))
             return api_result(capture_broken(handle, cudaErrorStreamCaptureIsolation));
         if (!stream->capture) {
+            if (late && event->late_round == late_round)
+                error = tips_join(&stream->late, &(struct tips){&late->nodes[event->late_node], 1});
             stream_turn(stream, false);
             order_join(&stream->time.knows, &event->knows);
         }
-        return api_result(cudaSuccess);
+        return api_result(error);
     }
     struct CUstream_st *from = stream_find(event->stream);
     if (!from || from->capture_id != event->capture_id || stream == &legacy)
@@ -696,6 +844,8 @@ cudaError_t cudaEventQuery(cudaEvent_t handle)
     if (!event)
         return api_result(cudaErrorInvalidResourceHandle);
     cudaError_t captured = captured_error(event), error = capture_forbids();
+    if (captured == cudaSuccess && error == cudaSuccess)
+        late_run_event(event);
     if (captured == cudaSuccess && error == cudaSuccess && order_kept())
         order_host_knows(&event->knows);
     return api_result(captured != cudaSuccess ? captured : error);
@@ -714,6 +864,10 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEve
     if (!milliseconds)
         return api_result(cudaErrorInvalidValue);
     *milliseconds = NAN;
+    if (first && second) {
+        late_run_event(first);
+        late_run_event(second);
+    }
     if (first && second && (first->capture_id || second->capture_id))
         return api_result(captured_error(first->capture_id ? first : second));
     if (!first || !second || !first->recorded || !second->recorded ||

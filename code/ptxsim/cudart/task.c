@@ -53,14 +53,16 @@ static bool libraries_may(void)
     return text && *text;
 }
 
-static char *notes[63]; // further faults of the launch at hand
+static struct fault_note { // further faults of the launch at hand
+    enum fault_kind kind;
+    char *text;
+} notes[63];
 static int note_count;
 
 static void take_note(enum fault_kind kind, const char *text)
 {
-    (void)kind;
-    if (note_count < (int)(sizeof notes / sizeof *notes) && (notes[note_count] = strdup(text)))
-        note_count++;
+    if (note_count < (int)(sizeof notes / sizeof *notes) && (notes[note_count].text = strdup(text)))
+        notes[note_count++].kind = kind;
 }
 
 static cudaError_t fault_error(const struct fault *fault)
@@ -103,14 +105,14 @@ static uint64_t grid_memory(void)
 // Explains why a launch failed, with what else went wrong in it.
 static void explain(const struct fault *fault)
 {
-    complain("%s", fault->text);
+    complain_of(fault_kind_name(fault->kind), "%s", fault->text);
     if (fault->kind == FAULT_ENDLESS)
         report_endless();
     report_fault(fault->text);
     for (int i = 0; i < note_count; ++i) {
-        complain("%s", notes[i]);
-        report_fault(notes[i]);
-        free(notes[i]);
+        complain_of(fault_kind_name(notes[i].kind), "%s", notes[i].text);
+        report_fault(notes[i].text);
+        free(notes[i].text);
     }
     note_count = 0;
 }
@@ -130,7 +132,7 @@ cudaError_t launch_now(const struct launch_order *order)
         .gpu = device_now(),
         .stack_bytes = stack_limit(),
         .threads = (int)environment_number("PTXSIM_THREADS", 1024),
-        .schedule = (unsigned)environment_number("PTXSIM_SCHEDULE", UINT32_MAX),
+        .schedule = order_late() ? 0 : (unsigned)environment_number("PTXSIM_SCHEDULE", UINT32_MAX),
         .spin = (unsigned)environment_number("PTXSIM_SPIN", UINT32_MAX),
         .budget = environment_number("PTXSIM_BUDGET", INT64_MAX),
         .check = !checks_are("off"),
@@ -144,6 +146,9 @@ cudaError_t launch_now(const struct launch_order *order)
         .early = order->early,
         .touched = order_kernel(kernel->kernel),
     };
+    struct cudaFuncAttributes attributes;
+    if (device_now()->arch >= 90 && kernel_attributes(kernel, &attributes) == cudaSuccess)
+        launch.registers = attributes.numRegs; // setmaxnreg hands them round
     memcpy(launch.grid, order->grid, sizeof launch.grid);
     memcpy(launch.block, order->block, sizeof launch.block);
     memcpy(launch.cluster, order->cluster, sizeof launch.cluster);
@@ -230,9 +235,9 @@ static bool side_is_there(const struct task *task, const char *first, bool reads
     bool freed = nearest && !nearest->live && at - nearest->base < nearest->size;
     if (!freed && (!graphs_under_way || (memory_of_host(at) && memory_of_host(last))))
         return true;
-    complain("a copy %s %llu bytes at 0x%llx, %s", reads ? "reads" : "writes",
-             (unsigned long long)task->copy.width, (unsigned long long)at,
-             freed ? "in an allocation that has been freed" : "where no memory is");
+    complain_of("copy", "a copy %s %llu bytes at 0x%llx, %s", reads ? "reads" : "writes",
+                (unsigned long long)task->copy.width, (unsigned long long)at,
+                freed ? "in an allocation that has been freed" : "where no memory is");
     report_fault(complained());
     return false;
 }

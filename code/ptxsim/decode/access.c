@@ -24,6 +24,7 @@ static uint8_t order_of(const struct decoder *d)
 static void set_order(struct decoder *d, struct op *op)
 {
     op->order = order_of(d);
+    d->program->narrow |= op->order & ORDER_CTA && memory_space(d) != SPACE_SHARED;
     this_insn(d)->scope = has(d, MOD_cta)       ? SCOPE_CTA
                           : has(d, MOD_cluster) ? SCOPE_CLUSTER
                                                 : SCOPE_GPU;

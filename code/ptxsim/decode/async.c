@@ -286,6 +286,7 @@ void decode_fence(struct decoder *d)
 {
     struct op *op = emit(d, fence_op, 0);
     op->imm = !has(d, MOD_cta); // membar.gl, fence…gpu, …sys
+    d->program->narrow |= !op->imm;
     op->of_inits = has(d, MOD_mbarrier_init);
 }
 

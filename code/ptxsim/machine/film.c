@@ -463,26 +463,13 @@ static void write_events(FILE *file, const struct film *f)
 
 static void write_faults(FILE *file, const struct film *f)
 {
-    static const char *const kinds[] = {[FAULT_NONE] = "",
-                                        [FAULT_UNSUPPORTED] = "unsupported",
-                                        [FAULT_OUT_OF_BOUNDS] = "out of bounds",
-                                        [FAULT_MISALIGNED] = "misaligned",
-                                        [FAULT_UNINITIALISED] = "uninitialised",
-                                        [FAULT_RACE] = "race",
-                                        [FAULT_DEADLOCK] = "deadlock",
-                                        [FAULT_ENDLESS] = "endless",
-                                        [FAULT_INTERRUPTED] = "interrupted",
-                                        [FAULT_DIVERGENT_BARRIER] = "divergent barrier",
-                                        [FAULT_TRAP] = "trap",
-                                        [FAULT_ASSERT] = "assert",
-                                        [FAULT_INTERNAL] = "internal"};
     fprintf(file, ",\n\"faults\":[");
     for (int i = 0; i < f->fault_count; ++i) {
         const struct film_report *r = &f->faults[i];
         fprintf(file,
                 "%s\n{\"kind\":\"%s\",\"event\":%u,\"warp\":%u,\"lane\":%u,\"insn\":%lld,\"other\":"
                 "%lld",
-                i ? "," : "", kinds[r->kind], r->event, r->warp, r->lane,
+                i ? "," : "", fault_kind_name(r->kind), r->event, r->warp, r->lane,
                 r->insn == UINT32_MAX ? -1LL : (long long)r->insn,
                 r->other == UINT32_MAX ? -1LL : (long long)r->other);
         if (r->party)

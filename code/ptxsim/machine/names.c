@@ -1,4 +1,4 @@
-// names.c: instructions, variables and addresses of shared memory, as a message names them to the user.
+// names.c: instructions, variables, addresses of shared memory and kinds of faults, as a message names them to the user.
 #include "machine.h"
 
 #include <stdio.h>
@@ -48,4 +48,22 @@ const char *shared_name(const struct program *program, uint32_t at, char *text, 
         }
     }
     return text;
+}
+
+const char *fault_kind_name(enum fault_kind kind)
+{
+    static const char *const names[] = {[FAULT_NONE] = "",
+                                        [FAULT_UNSUPPORTED] = "unsupported",
+                                        [FAULT_OUT_OF_BOUNDS] = "out of bounds",
+                                        [FAULT_MISALIGNED] = "misaligned",
+                                        [FAULT_UNINITIALISED] = "uninitialised",
+                                        [FAULT_RACE] = "race",
+                                        [FAULT_DEADLOCK] = "deadlock",
+                                        [FAULT_ENDLESS] = "endless",
+                                        [FAULT_INTERRUPTED] = "interrupted",
+                                        [FAULT_DIVERGENT_BARRIER] = "divergent barrier",
+                                        [FAULT_TRAP] = "trap",
+                                        [FAULT_ASSERT] = "assert",
+                                        [FAULT_INTERNAL] = "internal"};
+    return names[kind];
 }

@@ -129,23 +129,47 @@ static void compare_warps(struct cta *cta, int i)
     }
 }
 
-void wgmma_finish(struct cta *cta)
+// Registers of a thread that a CTA is launched with: as the machine code has it, or no more than .maxnreg; 0: not known.
+static uint32_t registers_at_launch(const struct cta *cta)
+{
+    enum { UNIT = 8 };
+    int known = cta->launch->registers;
+    if (!known)
+        known = kernel_info(cta->launch->kernel)->most_registers;
+    return ((uint32_t)known + UNIT - 1) / UNIT * UNIT;
+}
+
+// What the CTA's warps have at last is no more than it was launched with, or one of them waits for ever (PTX ISA,
+// "setmaxnreg": "blocks until enough registers are available in the per-CTA-register pool").
+static void compare_registers(struct cta *cta)
 {
     enum { SM_REGISTERS = 64 << 10 };
     struct warp *last = NULL;
-    uint32_t sum = 0;
+    uint32_t launched = registers_at_launch(cta), sum = 0;
+    for (int i = 0; i < cta->warps; ++i) {
+        const struct products *p = cta->warp[i].products;
+        bool resized = p && p->registers;
+        sum += (resized ? p->registers : launched) * WARP;
+        if (resized && p->last_resize->takes)
+            last = &cta->warp[i];
+    }
+    uint32_t most = launched ? launched * (uint32_t)cta->warps * WARP : SM_REGISTERS;
+    if (last && sum > most)
+        fault_at(last, last->products->last_resize, 0, FAULT_DEADLOCK,
+                 "setmaxnreg waits for ever: the CTA's warps would have %u registers, %s %u", sum,
+                 launched ? "and were launched with" : "an SM has", most);
+}
+
+void wgmma_finish(struct cta *cta)
+{
     for (int i = 0; i < cta->warps && !cta->faulted; ++i) {
         const struct products *p = cta->warp[i].products;
         if (!p)
             continue;
         compare_warps(cta, i);
-        sum += p->registers * WARP;
-        last = p->registers ? &cta->warp[i] : last;
     }
-    if (sum > SM_REGISTERS && !cta->faulted)
-        fault_at(last, last->products->last_resize, 0, FAULT_DEADLOCK,
-                 "setmaxnreg waits for ever: the CTA's warps would have %u registers, an SM has %d",
-                 sum, SM_REGISTERS);
+    if (!cta->faulted)
+        compare_registers(cta);
 }
 
 // ---- Operands in shared memory ------------------------------------------------------------------

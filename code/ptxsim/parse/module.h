@@ -121,6 +121,7 @@ struct function {
     int params, returns;    // of a .func: return values come first among the variables
     int max_threads;
     bool bounded;          // it says max_threads
+    int most_registers;    // .maxnreg; 0: there is none
     unsigned cluster[3];   // .reqnctapercluster, or 0
     char unsupported[256]; // why it cannot be decoded, else empty
 };

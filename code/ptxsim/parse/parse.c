@@ -1194,8 +1194,11 @@ static void parse_function(struct parser *p, bool is_kernel)
             } while (accept(p, ","));
             f->max_threads = (int)threads;
             f->bounded = true;
-        } else if (accept(p, ".minnctapersm") || accept(p, ".maxnreg") ||
-                   accept(p, ".maxnctapersm") || accept(p, ".maxclusterrank")) {
+        } else if (accept(p, ".maxnreg")) {
+            int64_t most = integer(p);
+            f->most_registers = most > 0 && most < 256 ? (int)most : 0;
+        } else if (accept(p, ".minnctapersm") || accept(p, ".maxnctapersm") ||
+                   accept(p, ".maxclusterrank")) {
             integer(p);
         } else if (accept(p, ".reqnctapercluster")) {
             int sides = 0;
@@ -1405,6 +1408,7 @@ static void describe_kernel(struct module *m, struct kernel *kernel, struct func
     info->max_threads = f->max_threads;
     memcpy(info->cluster, f->cluster, sizeof info->cluster);
     info->bounded = f->bounded;
+    info->most_registers = f->most_registers;
     size_t *offsets = arena_alloc(&m->arena, (size_t)(f->params + 1) * sizeof *offsets);
     size_t *sizes = arena_alloc(&m->arena, (size_t)(f->params + 1) * sizeof *sizes);
     for (int i = 0; i < f->params; ++i) {

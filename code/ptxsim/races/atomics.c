@@ -71,6 +71,9 @@ static struct clock *shown_by(struct warp *w, int lane, enum fence_scope scope, 
     if (releases || !s->fenced[scope])
         return clock;
     clock_join(&clock, f->known);
+    struct snapshots *g = &w->cta->worker->global_races->snapshots;
+    clock_join(&clock, world_clock(snapshot_world(g, f->last), w->cta->number));
+    clock_join(&clock, world_clock(snapshot_world(g, f->before), w->cta->number));
     clock_own(&clock, s->threads);
     clock->base = f->base > clock->base ? f->base : clock->base;
     for (int i = 0; i < WARP; ++i)
@@ -176,16 +179,100 @@ pthread_mutex_t *race_turn(const struct warp *w, uint64_t at)
     return turn;
 }
 
+// A lane finds at a place what has been released there, in a program without narrow scopes. Acquiring it is put off.
+static void meet_snapshot(struct warp *w, int lane, uint64_t at, struct snapshot *released)
+{
+    struct warp_clock *c = w->clock;
+    struct met *met = &c->met[lane];
+    bool deferred = c->deferred >> lane & 1;
+    if (!released || met->last == released)
+        return;
+    snapshot_share(released);
+    if (deferred && met->at != at) { // of one place, the later has all that the earlier had
+        struct snapshot *both = met->last;
+        if (met->before) {
+            struct snapshot joined = {.of = {met->last, met->before}};
+            both = snapshot_new(&w->cta->worker->global_races->snapshots, joined);
+            snapshot_drop(&met->last);
+            snapshot_drop(&met->before);
+        }
+        met->before = both;
+    } else {
+        snapshot_drop(&met->last);
+    }
+    met->at = at;
+    met->last = released;
+    c->deferred |= 1u << lane;
+}
+
+// What a lane shows at a place to those who see it, in a program without narrow scopes: what it knew at its last fence, or
+// all, if it releases; and what it has met since.
+static void publish_snapshot(struct warp *w, int lane, uint64_t at, bool releases)
+{
+    struct warp_clock *c = w->clock;
+    struct global_races *g = w->cta->worker->global_races;
+    const struct fenced *f = &c->fenced[FENCE_GPU][lane];
+    struct met *met = &c->met[lane];
+    struct clock *shown = NULL;
+    if (!releases && !w->cta->races->fenced[FENCE_GPU])
+        return;
+    struct snapshot new = {.cta = w->cta->number,
+                           .thread = (uint32_t)w->index * WARP + (uint32_t)lane,
+                           .threads = w->cta->races->threads};
+    if (releases ||
+        (f->known == c->known[lane] && f->base == c->base[lane] && f->wbase == c->wbase[lane])) {
+        new.known = c->known[lane];
+        new.stamp = releases ? c->now[lane] : f->stamp;
+        new.base = c->base[lane];
+        new.wbase = c->wbase[lane];
+    } else { // others' fences may count
+        race_settle_lanes(w, 1u << lane);
+        new.known = shown = shown_by(w, lane, FENCE_GPU, false);
+    }
+    new.world = c->world[lane];
+    if (c->deferred >> lane & 1) {
+        new.of[1] = met->last;
+        new.of[2] = met->before;
+    }
+    if (!new.stamp && !new.known && !new.world && !new.of[1])
+        return;
+    pthread_mutex_t *lock = &g->lock[scatter(at) % PLACES];
+    pthread_mutex_lock(lock);
+    struct global_place *p = global_place(g, at, true);
+    if (p->released != new.of[1])
+        new.of[0] = p->released;
+    struct snapshot *released = snapshot_new(&g->snapshots, new);
+    snapshot_drop(&p->released);
+    p->released = released;
+    if (new.of[1]) { // it has all that the lane had met
+        snapshot_share(released);
+        snapshot_drop(&met->last);
+        snapshot_drop(&met->before);
+        met->at = at;
+        met->last = released;
+    }
+    pthread_mutex_unlock(lock);
+    clock_drop(&shown);
+}
+
 void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home)
 {
     struct warp_clock *c = w->clock;
     struct global_races *g = w->cta->worker->global_races;
     if (!c || !(op->order & ORDER_STRONG))
         return;
-    race_settle_lanes(w, 1u << lane);
+    bool wide = !home && !w->cta->program->narrow;
+    if (!wide)
+        race_settle_lanes(w, 1u << lane);
     if (!home && w->cta->program->insns[op->insn].op_class != CLASS_ATOMIC)
         tell_completed(w, lane, at);
     bool releases = op->order & ORDER_RELEASE, to_cta_only = op->order & ORDER_CTA;
+    if (wide) {
+        publish_snapshot(w, lane, at, releases);
+        if (releases)
+            race_move(w, 1u << lane);
+        return;
+    }
     bool alike = releases ? !to_cta_only : !w->cta->races->narrow; // all fences were for both
     struct clock *to_cta = shown_by(w, lane, FENCE_CTA, releases);
     struct clock *to_gpu = home == w->cta ? NULL
@@ -239,7 +326,7 @@ static void meet(struct warp *w, int lane, uint64_t at, struct world *gpu, struc
     clock_share(cta);
     world_drop(&met->gpu);
     clock_drop(&met->cta);
-    *met = (struct met){at, gpu, cta};
+    *met = (struct met){.at = at, .gpu = gpu, .cta = cta};
     w->clock->deferred |= 1u << lane;
 }
 
@@ -251,7 +338,8 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
     if (!c || !(op->order & ORDER_STRONG))
         return;
     bool now = (by != RACE_LOAD && !w->cta->launch->strict) || op->order & ORDER_ACQUIRE;
-    if (home || !now || op->order & ORDER_CTA)
+    bool wide = !home && !w->cta->program->narrow;
+    if (!wide && (home || !now || op->order & ORDER_CTA))
         race_settle_lanes(w, 1u << lane);
     if (home) {
         struct clock **clock = shared_place(home->races, (uint32_t)at, false);
@@ -273,13 +361,18 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
         struct global_place *p = global_place(g, at, false);
         struct clock *own = p ? clock_share(world_clock(p->cta, w->cta->number)) : NULL;
         struct world *gpu = p ? world_share(p->gpu) : NULL;
+        struct snapshot *released = p ? snapshot_share(p->released) : NULL;
         if (p) {
             completed_join(&w->cta->races->seen, &p->completed);
             world_join(&c->narrow[lane], p->narrow);
             w->cta->races->told_narrowly |= p->narrow != NULL;
         }
         pthread_mutex_unlock(lock);
-        if (now && !(op->order & ORDER_CTA)) {
+        if (wide && now) {
+            meet_snapshot(w, lane, at, released);
+        } else if (wide) {
+            world_join(&c->seen[lane], snapshot_world(&g->snapshots, released));
+        } else if (now && !(op->order & ORDER_CTA)) {
             meet(w, lane, at, gpu, own);
             if (by != RACE_ATOMIC_IN_VAIN)
                 race_settle_lanes(w, 1u << lane);
@@ -297,6 +390,7 @@ void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, st
         }
         world_drop(&gpu);
         clock_drop(&own);
+        snapshot_drop(&released);
     }
 }
 
@@ -304,21 +398,31 @@ static void note_fence(struct warp *w, int lane, enum fence_scope scope)
 {
     struct warp_clock *c = w->clock;
     struct fenced *f = &c->fenced[scope][lane];
+    bool deferred = c->deferred >> lane & 1;
     clock_drop(&f->known);
-    *f = (struct fenced){clock_share(c->known[lane]), c->now[lane], c->base[lane], c->wbase[lane]};
+    snapshot_drop(&f->last);
+    snapshot_drop(&f->before);
+    *f = (struct fenced){.known = clock_share(c->known[lane]),
+                         .stamp = c->now[lane],
+                         .base = c->base[lane],
+                         .wbase = c->wbase[lane],
+                         .last = deferred ? snapshot_share(c->met[lane].last) : NULL,
+                         .before = deferred ? snapshot_share(c->met[lane].before) : NULL};
     w->cta->races->fenced[scope] = true;
 }
 
 void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)
 {
     struct warp_clock *c = w->clock;
+    bool learns = false;
     if (!c)
         return;
-    race_settle(w);
+    if (w->cta->program->narrow)
+        race_settle(w);
     for (uint32_t left = lanes; left; left &= left - 1) {
         int i = __builtin_ctz(left);
-        race_acquire_world(w, i, c->seen[i],
-                           !whole_gpu); // a fence shows others what it made known here
+        learns |= c->seen[i] != NULL;
+        race_acquire_world(w, i, c->seen[i], !whole_gpu); // a fence shows others what it made known here
         note_fence(w, i, FENCE_CTA);
         if (!whole_gpu) {
             w->cta->races->narrow = true;
@@ -329,6 +433,7 @@ void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)
             world_drop(&c->seen[i]);
         }
     }
-    race_step(w, lanes, race_tick(w->cta));
-    race_summarise(w);
+    race_move(w, lanes);
+    if (learns || c->learnt)
+        race_summarise(w);
 }

@@ -17,6 +17,7 @@
 
 #include "races.h"
 
+#include <sched.h>
 #include <string.h>
 
 enum { LINE = 32, LINE_SHIFT = 5 }; // cells
@@ -109,7 +110,8 @@ reading_note(struct races *s, const struct warp_clock *c, uint32_t warp, uint32_
             cells_read(plane, line, cells, c->now_all, lanes, run);
         return;
     }
-    if (r->cells & ~cells && r->stamp > c->base_all) // what is older is in order for everybody
+    // What is older is in order for everybody, but for a bulk copy if there was no proxy fence.
+    if (r->cells & ~cells && (r->stamp > c->base_all || s->bulk))
         cells_read(plane, line, r->cells & ~cells, r->stamp, r->lanes, r->run);
     r->stamp = c->now_all;
     r->cells = cells;
@@ -294,8 +296,10 @@ static inline uint32_t *page_words(struct page *p, enum cell_party party, enum p
 
 static inline void lock_on(int *lock)
 {
-    while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
-        ;
+    enum { PATIENCE = 64 }; // then its owner may be waiting for a core
+    for (int i = 0; __atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE); ++i)
+        if (i % PATIENCE == PATIENCE - 1)
+            sched_yield();
 }
 
 static inline void lock_off(int *lock)

@@ -81,6 +81,14 @@ static bool clock_covers(const struct clock *a, const struct clock *b)
     return !later && world_covers(a->world, b->world);
 }
 
+void clock_raise(struct clock *c, const struct clock *more)
+{
+    c->base = more->base > c->base ? more->base : c->base;
+    c->most = more->most > c->most ? more->most : c->most;
+    for (uint32_t i = 0; i < more->threads; ++i)
+        c->at[i] = more->at[i] > c->at[i] ? more->at[i] : c->at[i];
+}
+
 // Where one of the two knows all already, that one is shared: clocks that meet again and again become
 // one, and joining them costs a comparison.
 void clock_join(struct clock **into, struct clock *more)
@@ -96,10 +104,7 @@ void clock_join(struct clock **into, struct clock *more)
         return;
     }
     struct clock *c = clock_own(into, more->threads);
-    c->base = more->base > c->base ? more->base : c->base;
-    c->most = more->most > c->most ? more->most : c->most;
-    for (uint32_t i = 0; i < more->threads; ++i)
-        c->at[i] = more->at[i] > c->at[i] ? more->at[i] : c->at[i];
+    clock_raise(c, more);
     world_join(&c->world, more->world);
 }
 

@@ -59,6 +59,7 @@ void global_races_free(struct global_races *g)
         while (g->places[i]) {
             struct global_place *p = g->places[i];
             g->places[i] = p->next;
+            snapshot_drop(&p->released);
             world_drop(&p->gpu);
             world_drop(&p->cta);
             world_drop(&p->narrow);
@@ -73,6 +74,7 @@ void global_races_free(struct global_races *g)
         pthread_mutex_destroy(&g->turn[i]);
     }
     if (g) {
+        free(g->snapshots.walk);
         pthread_mutex_destroy(&g->closing);
         free(g->open);
     }
@@ -171,10 +173,15 @@ void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t a
     }
 }
 
-// Whether what a party did comes before what the lane does, once the lane has acquired what it has met.
+// Whether what a party did comes before what the lane does, with all that the lane has met.
 static bool knows_by_now(struct warp *w, int lane, const struct party *p)
 {
-    race_settle(w);
+    struct snapshots *g = &w->cta->worker->global_races->snapshots;
+    const struct met *met = &w->clock->met[lane];
+    if (w->clock->deferred >> lane & 1 && ((met->last && snapshot_shows(g, met->last, p)) ||
+                                           (met->before && snapshot_shows(g, met->before, p))))
+        return true;
+    race_settle_lanes(w, 1u << lane);
     return party_before(w, lane, p);
 }
 
@@ -250,7 +257,7 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
             set_party(page, CELL_READ + (unsigned)k, cell, (struct party){0});
         }
         if (crowd_has(page->crowd, cell, alike)) {
-            race_settle(w);
+            race_settle_lanes(w, 1u << lane);
             if (!told && crowd_races(w, op, lane, page->crowd, cell, alike, &p)) {
                 report_global(w, op, lane, at, bytes, access, &p, false);
                 told = true;

@@ -50,6 +50,9 @@ void clock_tell(const struct cta *home, struct clock **clock, struct world *worl
 
 void completed_join(struct completed *into, const struct completed *more);
 
+// The stamps of a clock of the same CTA, without its world.
+void clock_raise(struct clock *c, const struct clock *more);
+
 static inline bool clock_knows(const struct clock *c, uint32_t thread, uint32_t stamp)
 {
     return stamp <= c->base || stamp <= c->at[thread];
@@ -86,8 +89,9 @@ static inline void race_settle(struct warp *w)
 // The CTA's time moves on; lanes that have released what they did go on at a new time.
 uint32_t race_tick(struct cta *cta);
 void race_step(struct warp *w, uint32_t lanes, uint32_t time);
-// Adds to a clock what lanes know and have done themselves; race_release_lane: what one lane has
-// done up to `stamp`.
+// The same of the CTA's time now; what they know stays.
+void race_move(struct warp *w, uint32_t lanes);
+// What lanes know goes into a clock, with what they did themselves: one lane's up to `stamp`.
 void race_release_lane(struct warp *w, int lane, uint32_t stamp, struct clock **clock);
 void race_release_lanes(struct warp *w, uint32_t lanes, struct clock **clock);
 // Adds a clock to what lanes know. The caller calls race_summarise afterwards.
@@ -192,12 +196,50 @@ bool crowd_find(const struct crowd *crowd, uint32_t first, uint32_t n, reading_f
 bool crowd_races(const struct warp *w, const struct op *op, int lane, const struct crowd *crowd,
                  uint32_t first, uint32_t n, struct party *p);
 
+// ---- Snapshots (snapshots.c) --------------------------------------------------------------------
+
+enum { SNAPSHOTS_OF = 3 };
+struct snapshot {
+    uint32_t refs, depth, mark;
+    bool flat; // it is worked out: `world` has everything, and all that follows is of no use
+    struct world *world; // of other CTAs, what the lane knew
+    // What a lane showed, as its fence had it; stamp 0: nothing.
+    uint32_t stamp, base, wbase, thread, threads;
+    uint64_t cta;
+    struct clock *known;
+    struct snapshot *of[SNAPSHOTS_OF]; // what is shown besides; or NULL
+    struct snapshot *next;             // of those to be freed
+};
+struct snapshots { // of a launch
+    int lock;      // of `flat`, `mark`, and what changes with them
+    uint32_t mark;
+    struct snapshot **walk;
+    size_t capacity;
+};
+
+static inline struct snapshot *snapshot_share(struct snapshot *s)
+{
+    if (s)
+        __atomic_add_fetch(&s->refs, 1, __ATOMIC_RELAXED);
+    return s;
+}
+
+void snapshot_drop(struct snapshot **snapshot);
+// A snapshot as it is given: it takes references of its own.
+struct snapshot *snapshot_new(struct snapshots *g, struct snapshot shown);
+// All that a snapshot shows. It is the snapshot's.
+struct world *snapshot_world(struct snapshots *g, struct snapshot *s);
+struct party;
+// Whether a snapshot shows what a party did, for all that the nearest snapshots say: false may be untrue.
+bool snapshot_shows(struct snapshots *g, struct snapshot *s, const struct party *p);
+
 // ---- Global memory (global.c) -------------------------------------------------------------------
 
 enum { PLACES = 1024 };
 struct global_place { // an address at which atomics and strong accesses meet
     uint64_t at;
-    struct world *gpu, *cta; // what was released to the GPU; to the CTA only
+    struct snapshot *released; // in programs without narrow scopes; in others these three:
+    struct world *gpu, *cta;   // what was released to the GPU; to the CTA only
     struct world *narrow; // cta, of the CTAs that have executed fences for themselves only; or NULL
     struct completed completed; // whose reads are complete
     struct global_place *next;
@@ -211,6 +253,7 @@ struct global_races {
     pthread_mutex_t lock[PLACES], turn[PLACES]; // turn: of atomics, which come one after another
     struct global_place *places[PLACES];
     size_t place_count;
+    struct snapshots snapshots;
     uint64_t *open; // numbers of pages that are open to series
     struct series_log *logs;
     pthread_mutex_t closing;

@@ -2,6 +2,7 @@
 // exec/ does with it.
 //
 //   clocks.c   what is known of others: clocks, and worlds of them
+//   snapshots.c  what was released at a place of global memory, and not yet worked out
 //   report.c   what is told
 //   crowd.c    readers of which a cell has no room
 //   storage.c  what is kept of a CTA
@@ -128,11 +129,13 @@ struct warp_clock { // of each lane: its time, and what it knows
         uint64_t at;                        // and what it found released there: to the GPU, and to
         struct world *gpu;                  // its own CTA. A loop around an atomic that waits finds
         struct clock *cta;                  // the same in most rounds, and nothing new to acquire
-    } met[WARP];
+        struct snapshot *last, *before; // In programs without narrow scopes instead: what it found
+    } met[WARP];                        // there last, and what it had met before at other places.
     uint32_t deferred;       // lanes that have not acquired it, since nobody has asked yet
     struct fenced {          // what a lane knew at its last fence; stamp 0: there was none
         struct clock *known; // a reference
         uint32_t stamp, base, wbase;
+        struct snapshot *last, *before; // met by then, and not yet acquired
     } fenced[FENCE_SCOPES][WARP];
     uint32_t now_all;             // when all lanes agree, else 0
     uint32_t base_all, wbase_all; // the least
@@ -166,6 +169,7 @@ struct races {                            // of a CTA
     uint32_t cells, threads, time, start; // start: the last time of the CTA before
     // threads: places in a clock. Behind those of the CTA's threads each warp has one for its products (wgmma).
     int warps;
+    bool bulk;                                         // there are bulk copies
     uint32_t *write_stamp, *write_thread, *write_insn; // of each cell
     struct read_plane {                                // of plain reads
         uint32_t *stamp, *lanes, *insn;

@@ -13,6 +13,8 @@ void races_create(struct cta *cta)
     s->cells = (cta->shared_bytes >> s->shift) + 1;
     s->threads = (uint32_t)cta->warps * (WARP + 1);
     s->warps = cta->warps;
+    for (size_t i = 0; i < cta->program->insn_count; ++i)
+        s->bulk |= cta->program->insns[i].family == FAMILY_BULK;
     s->write_stamp = plane(s->cells);
     s->write_thread = plane(s->cells);
     s->write_insn = plane(s->cells);
@@ -31,6 +33,8 @@ static void forget_fences(struct warp_clock *c, int lane)
 {
     for (int scope = 0; scope < FENCE_SCOPES; ++scope) {
         clock_drop(&c->fenced[scope][lane].known);
+        snapshot_drop(&c->fenced[scope][lane].last);
+        snapshot_drop(&c->fenced[scope][lane].before);
         c->fenced[scope][lane] = (struct fenced){0};
     }
 }
@@ -52,6 +56,8 @@ static void forget_known(struct warp_clock *c, int lane)
     world_drop(&c->narrow[lane]);
     world_drop(&c->met[lane].gpu);
     clock_drop(&c->met[lane].cta);
+    snapshot_drop(&c->met[lane].last);
+    snapshot_drop(&c->met[lane].before);
     c->met[lane].at = 0;
     c->deferred = 0;
 }
@@ -153,6 +159,8 @@ void races_start(struct cta *cta)
             c->base[lane] = c->wbase[lane] = base;
             c->now[lane] = s->time;
             forget_fences(c, lane);
+            for (int scope = 0; scope < FENCE_SCOPES; ++scope)
+                c->fenced[scope][lane].base = c->fenced[scope][lane].wbase = base;
         }
         race_summarise(&cta->warp[i]);
     }

@@ -18,6 +18,13 @@ uint32_t race_tick(struct cta *cta)
     return ++s->time;
 }
 
+void race_move(struct warp *w, uint32_t lanes)
+{
+    uint32_t now = race_tick(w->cta);
+    race_step(w, lanes, now);
+    w->clock->now_all = w->alive & ~lanes ? 0 : now;
+}
+
 void race_release_lane(struct warp *w, int lane, uint32_t stamp, struct clock **clock)
 {
     struct warp_clock *c = w->clock;
@@ -128,9 +135,16 @@ void race_settle_lanes(struct warp *w, uint32_t lanes)
     struct warp_clock *c = w->clock;
     for (uint32_t left = lanes & c->deferred; left; left &= left - 1) {
         int i = __builtin_ctz(left);
-        if (c->met[i].cta)
-            race_acquire_lane(c, i, c->met[i].cta);
-        race_acquire_world(w, i, c->met[i].gpu, false);
+        struct met *met = &c->met[i];
+        if (met->last) {
+            struct snapshots *g = &w->cta->worker->global_races->snapshots;
+            race_acquire_world(w, i, snapshot_world(g, met->last), false);
+            race_acquire_world(w, i, snapshot_world(g, met->before), false);
+            snapshot_drop(&met->before);
+        }
+        if (met->cta)
+            race_acquire_lane(c, i, met->cta);
+        race_acquire_world(w, i, met->gpu, false);
         race_has_learnt(c, i);
     }
     c->deferred &= ~lanes;

@@ -202,6 +202,19 @@ template <bool WRONG> __global__ void registers(int *out, const CUtensorMap *)
     out[threadIdx.x % N] = 1;
 }
 
+// They fit in an SM, but the block was launched with 64 a thread.
+template <bool WRONG>
+__global__ void __maxnreg__(64) registers_of_block(int *out, const CUtensorMap *)
+{
+    if (threadIdx.x < N)
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    else if (!WRONG)
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 88;");
+    else
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 96;"); // <- registers_of_block
+    out[threadIdx.x % N] = 1;
+}
+
 // A wait for products is no barrier for what threads have read themselves.
 template <bool WRONG> __global__ void wait_is_no_barrier(int *out, const CUtensorMap *)
 {
@@ -599,6 +612,137 @@ template <bool WRONG> __global__ void store_outside(int *, const CUtensorMap *ma
     }
 }
 
+// ---- The cases of the table of race tools (appendix A), each after a report ----------------------
+
+// A block polls a flag, and TMA fetches what came before it. deepseek-ai/DeepEP#621.
+template <bool WRONG> __global__ void flag_polled(int *out, const CUtensorMap *)
+{
+    __shared__ tiles t;
+    if (blockIdx.x == 0) {
+        written[threadIdx.x] = threadIdx.x; // <- flag_polled
+        __syncthreads();
+        if (threadIdx.x == 0)
+            asm volatile("st.release.gpu.global.s32 [%0], 1;" ::"l"(&flag) : "memory");
+        return;
+    }
+    int raised = 0;
+    while (!raised)
+        asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(raised) : "l"(&flag) : "memory");
+    if (!WRONG)
+        asm volatile("fence.proxy.async;" ::: "memory");
+    read_row(out, t);
+}
+
+__device__ __forceinline__ void load_row(int *to, const int *from, uint64_t *full)
+{
+    asm volatile(
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(full)),
+        "r"(N * 4)
+        : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes "
+                 "[%0], [%1], %2, [%3];" ::"r"(shared_address(to)),
+                 "l"(from), "r"(N * 4), "r"(shared_address(full))
+                 : "memory");
+}
+
+// A warp reads the row of a stage, and its first lane has the next one loaded there. deepseek-ai/DeepEP#642.
+template <bool WRONG> __global__ void read_then_load(int *out, const CUtensorMap *)
+{
+    __shared__ tiles t;
+    int *row = (int *)t.a, sum = 0;
+    initialise(t);
+    if (threadIdx.x >= 32)
+        return;
+    for (unsigned round = 0; round < 2; ++round) {
+        if (threadIdx.x == 0)
+            load_row(row, written, &t.full);
+        await(t, round);
+        sum += row[threadIdx.x]; // <- read_then_load
+        if (!WRONG)
+            proxy_fence();
+        __syncwarp();
+    }
+    out[threadIdx.x] = sum;
+}
+
+// A copy through two stages: the next load into a stage waits for all stores but one, and that one may be the
+// stage's own. deepseek-ai/DeepEP#657.
+template <bool WRONG> __global__ void copied_through(int *out, const CUtensorMap *)
+{
+    __shared__ tiles t;
+    __shared__ uint64_t second;
+    uint64_t *full[2] = {&t.full, &second};
+    if (threadIdx.x == 0)
+        asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&second))
+                     : "memory");
+    initialise(t);
+    if (threadIdx.x)
+        return;
+    for (int i = 0; i < 2; ++i)
+        load_row((int *)t.a + i * N, written, full[i]);
+    for (int i = 0; i < 4; ++i) {
+        int *stage = (int *)t.a + i % 2 * N;
+        await(shared_address(full[i % 2]), i / 2);
+        store_row(out + i % 2 * N, stage); // <- copied_through
+        asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+        if (WRONG)
+            asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
+        else
+            asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+        if (i < 2)
+            load_row(stage, written, full[i % 2]);
+    }
+    asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
+
+// A ring of two stages: one warp loads rows, three read them and give the stage back, with a fence on one of two
+// paths. Dao-AILab/flash-attention#2462. The right one is what racecheck is reported to take for a race there.
+template <bool WRONG> __global__ void two_paths(int *out, const CUtensorMap *)
+{
+    __shared__ tiles t;
+    __shared__ uint64_t full[2], empty[2];
+    if (threadIdx.x == 0)
+        for (int i = 0; i < 2; ++i) {
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&full[i]))
+                         : "memory");
+            asm volatile("mbarrier.init.shared::cta.b64 [%0], 96;" ::"r"(shared_address(&empty[i]))
+                         : "memory");
+        }
+    initialise(t);
+    int warp = threadIdx.x / 32, sum = 0, rounds = blockDim.x / 16;
+    for (int i = 0; i < rounds; ++i) {
+        int *stage = (int *)t.a + i % 2 * N;
+        if (warp == 0) {
+            if (i >= 2)
+                await(shared_address(&empty[i % 2]), i / 2 - 1 & 1);
+            if (threadIdx.x == 0)
+                load_row(stage, written, &full[i % 2]);
+        } else {
+            await(shared_address(&full[i % 2]), i / 2 & 1);
+            sum += stage[threadIdx.x]; // <- two_paths
+            if (warp == 1 || !WRONG)
+                proxy_fence();
+            asm volatile(
+                "mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(&empty[i % 2]))
+                : "memory");
+        }
+    }
+    out[threadIdx.x] = sum;
+}
+
+// One warp stores an address, and another reads it at the end; the barriers between them stand in a loop over
+// tiles, of which there may be none. NVIDIA/cutlass#2835.
+template <bool WRONG> __global__ void address_of_none(int *out, const CUtensorMap *)
+{
+    __shared__ int address;
+    if (threadIdx.x == 0)
+        address = blockDim.x;
+    for (unsigned tile = 0; tile < (WRONG ? blockDim.x - N : blockDim.x / N); ++tile)
+        __syncthreads();
+    if (threadIdx.x == N - 1)
+        out[0] = address; // <- address_of_none
+}
+
 // The fence stands in a loop over tiles, of which there may be none. MoonshotAI/FlashKDA#24.
 template <bool WRONG> __global__ void no_tiles(int *out, const CUtensorMap *)
 {
@@ -714,6 +858,7 @@ static const struct {
     CASE(store_outside, 1),
     CASE(released_early, 2),
     CASE(registers, 3),
+    CASE(registers_of_block, 2),
     CASE(early, 1),
     CASE(expected, 1),
     CASE(reused, 1),
@@ -727,6 +872,11 @@ static const struct {
     CASE(global_unfenced, 1),
     BLOCKS(global_flag, 1, 2),
     CASE(store_unwaited, 1),
+    BLOCKS(flag_polled, 1, 2),
+    CASE(read_then_load, 1),
+    CASE(copied_through, 1),
+    CASE(two_paths, 1),
+    CASE(address_of_none, 1),
     CASE(wait_is_no_barrier, 1),
     CASE(no_tiles, 1),
     CASE(store_loop, 1),

@@ -95,6 +95,8 @@ __device__ void pull(void *to, const void *from, uint64_t *barrier)
         : "memory");
 }
 
+// NARROW: a program has a scope of one block. The simulator keeps otherwise what the others release.
+template <bool NARROW>
 __device__ void act(const step &s, int i, char *at, uint64_t *barriers, int *flags,
                     char *private_places)
 {
@@ -103,16 +105,20 @@ __device__ void act(const step &s, int i, char *at, uint64_t *barriers, int *fla
     case LOAD: *(int *)mine = *(int *)at; break;
     case STORE: *(int *)at = 1000 * (i + 1); break; // to store what is there is no race
     case ADD:
-        if (s.cta)
-            atomicAdd_block((int *)at, 1);
-        else
-            atomicAdd((int *)at, 1);
+        if constexpr (NARROW)
+            if (s.cta) {
+                atomicAdd_block((int *)at, 1);
+                break;
+            }
+        atomicAdd((int *)at, 1);
         break;
     case FENCE:
-        if (s.cta)
-            __threadfence_block();
-        else
-            __threadfence();
+        if constexpr (NARROW)
+            if (s.cta) {
+                __threadfence_block();
+                break;
+            }
+        __threadfence();
         break;
     case PROXY_FENCE: asm volatile("fence.proxy.async;" ::: "memory"); break;
     case SEND: *(volatile int *)(flags + i) = 1; break;
@@ -138,6 +144,7 @@ __device__ void act(const step &s, int i, char *at, uint64_t *barriers, int *fla
     }
 }
 
+template <bool NARROW>
 __global__ void follow(program p, char *global, int *flags, char *private_places)
 {
     __shared__ alignas(UNIT) char places[PLACES * UNIT];
@@ -162,7 +169,7 @@ __global__ void follow(program p, char *global, int *flags, char *private_places
                  (s.mask | s.extra) >> lane & 1)
             asm volatile("bar.warp.sync %0;" ::"r"((unsigned)s.mask) : "memory");
         else if (s.kind < KINDS && s.kind != SYNCWARP && s.actor == actor)
-            act(s, i, at, barriers, flags, private_places);
+            act<NARROW>(s, i, at, barriers, flags, private_places);
     }
     __syncthreads();
     for (int i = 0; i < STEPS; ++i) // nothing is under way at the end
@@ -268,10 +275,10 @@ static void order_barriers(graph &g, const program &p)
                     g.edge(g.node(i, a), g.node(i, b));
 }
 
-// Whether a fence comes before another one through a flag between them: fence, flag, wait, fence. lenient: a fence by
-// another thread of the block counts, too, if a barrier lies between it and the flag; and reads before the flag (raw)
-// need no fence.
-static void order_messages(graph &g, const program &p, bool lenient, bool raw)
+// A fence, a flag, the wait for it and a fence: the one fence comes before the other. lenient: and so it is with a fence
+// by another thread of the block before a barrier before the flag, and with the reads (raw) before the flag.
+// of those, what an atomic operation `but` itself finds at its place does not count.
+static void order_messages(graph &g, const program &p, bool lenient, bool raw, int but)
 {
     graph before = g; // what is known without messages
     before.close();
@@ -293,17 +300,17 @@ static void order_messages(graph &g, const program &p, bool lenient, bool raw)
     }
     for (int i = 0; lenient && i < STEPS; ++i) // atomics of one place may tell one another anything
         for (int j = 0; j < STEPS; ++j)
-            if (i != j && p.steps[i].kind == ADD && p.steps[j].kind == ADD &&
+            if (i != j && j != but && p.steps[i].kind == ADD && p.steps[j].kind == ADD &&
                 p.steps[i].place == p.steps[j].place && p.steps[i].shared == p.steps[j].shared)
                 g.edge(g.node(i, p.steps[i].actor), g.node(j, p.steps[j].actor));
 }
 
-static graph order(const program &p, bool lenient, bool raw)
+static graph order(const program &p, bool lenient, bool raw, int but = -1)
 {
     graph g;
     order_threads(g, p);
     order_barriers(g, p);
-    order_messages(g, p, lenient, raw);
+    order_messages(g, p, lenient, raw, but);
     g.close();
     return g;
 }
@@ -353,7 +360,7 @@ static bool after_issue(const graph &g, const program &p, int i, int j)
 
 static verdict judge(const program &p)
 {
-    static graph strict, lenient, told;
+    static graph strict, lenient, told, without;
     strict = order(p, false, false);
     lenient = order(p, true, false);
     told = order(p, true, true);
@@ -368,8 +375,12 @@ static verdict judge(const program &p)
                 morally_strong(a, b) || (a.actor == b.actor && !is_copy(a) && !is_bulk(b)) ||
                 comes_before(strict, p, i, j))
                 continue;
-            bool sure =
-                !comes_before(lenient, p, i, j) && (writes(a) || !comes_before(told, p, i, j));
+            bool adds = a.kind == ADD && b.kind == ADD;
+            if (adds)
+                without = order(p, true, true, j);
+            bool sure = adds ? !comes_before(without, p, i, j)
+                             : !comes_before(lenient, p, i, j) &&
+                                   (writes(a) || !comes_before(told, p, i, j));
             for (int k = 0; k < STEPS; ++k) // of several strong writes a cell keeps one
                 sure &= !(p.steps[k].kind == PULL_WAIT && p.steps[k].of == i && a.kind == PULL &&
                           after_issue(lenient, p, i, j)) &&
@@ -419,13 +430,119 @@ static step draw_step(const program &p, int i)
     return s;
 }
 
+// ---- Beginnings ---------------------------------------------------------------------------------
+
+// Accesses that single steps hardly ever make in that order. Who takes part is drawn, and each fence's scope.
+static step access_of(int8_t kind, int actor, int place)
+{
+    step s = {kind, (int8_t)actor, (int8_t)place};
+    return s;
+}
+
+static step fence_by(int actor)
+{
+    step s = {FENCE, (int8_t)actor};
+    s.cta = below(3) == 0;
+    return s;
+}
+
+// One thread writes and tells another one by a flag.
+static int draw_message(step *s)
+{
+    int writer = below(ACTORS), reader = below(ACTORS), n = 0;
+    s[n++] = access_of(STORE, writer, 0);
+    s[n++] = fence_by(writer);
+    s[n++] = {SEND, (int8_t)writer};
+    s[n] = {RECEIVE, (int8_t)reader, 0, (int8_t)(n - 1)};
+    n++;
+    s[n++] = fence_by(reader);
+    s[n++] = access_of(LOAD, reader, 0);
+    return writer == reader ? 0 : n;
+}
+
+// A thread of the block has its fence before the barrier or behind it, and sets a flag for what another one has written.
+static int draw_early_fence(step *s)
+{
+    int block = below(BLOCKS), other = (block + 1) % BLOCKS, n = 0;
+    int writer = block * OF_BLOCK + below(OF_BLOCK), sender = block * OF_BLOCK + below(OF_BLOCK);
+    int reader = other * OF_BLOCK + below(OF_BLOCK);
+    bool is_early = below(2);
+    s[n++] = access_of(STORE, writer, 0);
+    if (is_early)
+        s[n++] = fence_by(sender);
+    s[n++] = {SYNCTHREADS, -1};
+    if (!is_early)
+        s[n++] = fence_by(sender);
+    s[n++] = {SEND, (int8_t)sender};
+    s[n] = {RECEIVE, (int8_t)reader, 0, (int8_t)(n - 1)};
+    n++;
+    s[n++] = fence_by(reader);
+    s[n++] = access_of(LOAD, reader, 0);
+    return n;
+}
+
+// Two atomic operations at one place.
+static int draw_two_adds(step *s)
+{
+    for (int i = 0; i < 2; ++i) {
+        s[i] = access_of(ADD, below(ACTORS), 0);
+        s[i].cta = below(2);
+    }
+    return 2;
+}
+
+// Up to five readers of one place, a barrier, and a writer: in order with those of its own block, as the first two are.
+static int draw_readers(step *s)
+{
+    int n = 0, readers = 3 + below(3), block = below(BLOCKS);
+    for (int i = 0; i < readers; ++i)
+        s[n++] = access_of(LOAD, i < 2 ? block * OF_BLOCK + below(OF_BLOCK) : below(ACTORS), 0);
+    s[n++] = {SYNCTHREADS, -1};
+    s[n++] = access_of(STORE, block * OF_BLOCK + below(OF_BLOCK), 0);
+    return n;
+}
+
+// A place is read, and a bulk copy writes there; or a bulk copy reads it, and it is written: with what has to stand
+// between, or without.
+static int draw_copied(step *s, bool pull)
+{
+    int block = below(BLOCKS), n = 0;
+    int one = block * OF_BLOCK + below(OF_BLOCK), other = block * OF_BLOCK + below(OF_BLOCK);
+    s[n++] = access_of(pull ? LOAD : PUSH, one, 0);
+    if (below(2))
+        s[n++] = {(int8_t)(pull ? PROXY_FENCE : PUSH_WAIT), (int8_t)one};
+    s[n++] = {SYNCTHREADS, -1};
+    s[n++] = access_of(pull ? PULL : STORE, other, 0);
+    for (int i = 0; i < n; ++i)
+        s[i].shared = true;
+    return n;
+}
+
+static int draw_beginning(step *s)
+{
+    switch (below(9)) {
+    case 0: return draw_message(s);
+    case 1: return draw_early_fence(s);
+    case 2: return draw_two_adds(s);
+    case 3: return draw_readers(s);
+    case 4: return draw_copied(s, true);
+    case 5: return draw_copied(s, false);
+    }
+    return 0;
+}
+
 // A program ends with its first race, and most steps that would be one are drawn again.
 static bool draw(program *p)
 {
-    verdict is = NONE;
-    for (step &s : p->steps)
-        s = {NOTHING, -1};
-    for (int i = 0; i < STEPS && is != TOLD; ++i)
+    verdict is = PERHAPS;
+    int begun = 0;
+    while (is == PERHAPS) {
+        for (step &s : p->steps)
+            s = {NOTHING, -1};
+        begun = draw_beginning(p->steps);
+        is = begun ? judge(*p) : NONE;
+    }
+    for (int i = begun; i < STEPS && is != TOLD; ++i)
         do {
             p->steps[i] = draw_step(*p, i);
             is = p->steps[i].kind == NOTHING                  ? PERHAPS
@@ -470,7 +587,11 @@ static int launch(const program &p)
     cudaMemset(global, 0, PLACES * UNIT);
     cudaMalloc(&private_places, STEPS * 2 * UNIT);
     cudaMemset(private_places, 0, STEPS * 2 * UNIT);
-    follow<<<BLOCKS, 32 * WARPS>>>(p, global, flags, private_places);
+    bool narrow = false;
+    for (const step &s : p.steps)
+        narrow |= (s.kind == FENCE || s.kind == ADD) && s.cta;
+    (narrow ? follow<true> : follow<false>)<<<BLOCKS, 32 * WARPS>>>(p, global, flags,
+                                                                    private_places);
     return cudaDeviceSynchronize() != cudaSuccess;
 }
 

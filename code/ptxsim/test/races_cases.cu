@@ -974,6 +974,25 @@ template <bool WRONG> __global__ void locked(int *, const int *)
     atomicExch(&block_lock, 0);
 }
 
+// Lists of a hash table, each with a lock; one thread takes another list's.
+__device__ int bucket_locks[4], heads[4], next_entries[4 * N];
+
+template <bool WRONG> __global__ void buckets(int *, const int *)
+{
+    int entry = blockIdx.x * N + threadIdx.x, bucket = entry % 4;
+    int *lock = &bucket_locks[WRONG && entry == 2 * N - 1 ? 0 : bucket];
+    for (int turn = 0; turn < 32; ++turn) {
+        if ((int)threadIdx.x % 32 != turn)
+            continue;
+        while (atomicCAS(lock, 0, 1))
+            ;
+        __threadfence();
+        next_entries[entry] = heads[bucket], heads[bucket] = entry; // <- buckets
+        __threadfence();
+        atomicExch(lock, 0);
+    }
+}
+
 // A block's vector, and a word that the block before writes: its last one, or the word behind it.
 template <bool WRONG> __global__ void vector_stored(int *out, const int *in)
 {
@@ -1243,6 +1262,19 @@ template <bool WRONG> __global__ void norms(int *out, const int *in)
     out[t] = sum;
 }
 
+// Each lane reads a tile that the warp has stored from its fragments. JustVugg/colibri#1099.
+template <bool WRONG> __global__ void stored_tile(int *out, const int *in)
+{
+    __shared__ int tiles[N / 32][256];
+    int t = threadIdx.x, *tile = tiles[t / 32];
+    nvcuda::wmma::fragment<nvcuda::wmma::accumulator, 16, 16, 16, int> sums;
+    nvcuda::wmma::fill_fragment(sums, in[0]);
+    nvcuda::wmma::store_matrix_sync(tile, sums, 16, nvcuda::wmma::mem_row_major);
+    if (!WRONG)
+        __syncwarp();
+    out[t] = tile[t % 32 * 8]; // <- stored_tile
+}
+
 // An exchange whose result nobody uses is a store, also of what nothing has written.
 template <bool WRONG> __global__ void exchanged(int *out, const int *)
 {
@@ -1320,6 +1352,7 @@ static const struct {
     CASE(sent_to_block, 2),
     CASE(received_for_block, 2),
     CASE(locked, 4),
+    CASE(buckets, 4),
     CASE(copy_source, 1),
     CASE(copy_source_again, 1),
     CASE(vector_stored, 4),
@@ -1342,6 +1375,7 @@ static const struct {
     CASE(vote, 1),
     CASE(short_mask, 1),
     CASE(norms, 1),
+    CASE(stored_tile, 1),
     CASE(exchanged, 1),
 };
 

@@ -367,6 +367,39 @@ static void freed_pinned()
     cudaFreeHost(pinned); // <- freed_pinned
 }
 
+// Three that say what came of it: a missing event, a result that is read early, a source that is filled again. Under
+// PTXSIM_SCHEDULE=late the wrong ones come out wrong.
+static void says_other()
+{
+    int got[COUNT];
+    pair();
+    cudaDeviceSynchronize();
+    cudaMemcpy(got, other, sizeof got, cudaMemcpyDefault);
+    printf("%d\n", got[0]);
+}
+
+static void says_result()
+{
+    fill<<<1, COUNT, 0, a>>>(data, 1);
+    result_early();
+    if (*(volatile int *)pinned == 0)
+        puts("zero");
+}
+
+static void says_staged()
+{
+    int got[2];
+    for (int round = 0; round < 2; ++round) {
+        *(volatile int *)pinned = round;
+        cudaMemcpyAsync(data + round, pinned, sizeof *pinned, cudaMemcpyDefault, a);
+        if (!wrong)
+            cudaStreamSynchronize(a);
+    }
+    cudaDeviceSynchronize();
+    cudaMemcpy(got, data, sizeof got, cudaMemcpyDefault);
+    printf("%d %d\n", got[0], got[1]);
+}
+
 static void clocks()
 {
     int rise[COUNT + 2], sum = 0;
@@ -397,6 +430,9 @@ int main(int count, char **arguments)
                  {"after_race", after_race},
                  {"freed_source", freed_source},
                  {"clocks", clocks},
+                 {"says_other", says_other},
+                 {"says_result", says_result},
+                 {"says_staged", says_staged},
                  {"scalar", scalar},
                  {"pool_reads", pool_reads},
                  {"arguments", arguments_reused},

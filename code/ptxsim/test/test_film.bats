@@ -5,7 +5,7 @@ load test_cases
 
 setup_file() {
     cd "$BATS_TEST_DIRNAME/../../.."
-    make -s build/profile build/ptxsim/libcudart.so.13 build/lab build/tangle.stamp \
+    make -s build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/lab build/tangle.stamp \
         build/{ch02_scalar,ch03_wmma_qk,ch04_cp_async,ch13_warp_specialised,ch15_registers,ch17_hopper}
     compile_cases code/ptxsim/test/races_cases.cu 89 16
 }
@@ -19,14 +19,14 @@ setup() {
 film() {
     local program=$1 shape=$2
     shift 2
-    run --separate-stderr build/profile --film "$page" "$@" "build/$program" --shapes "$shape" --seeds 0 --no-timing --quiet
+    run --separate-stderr build/ptxsim/ptxsim profile --film "$page" "$@" "build/$program" --shapes "$shape" --seeds 0 --no-timing --quiet
     echo "$output$stderr"
     [ "$status" -eq 0 ]
 }
 
 # A page of one of the planted bugs of races_cases.cu; its fault in `fault`.
 film_case() { # NAME
-    run --separate-stderr build/profile --film "$page" "$BATS_FILE_TMPDIR/cases" "$1" wrong
+    run --separate-stderr build/ptxsim/ptxsim profile --film "$page" "$BATS_FILE_TMPDIR/cases" "$1" wrong
     echo "$output$stderr"
     [ "$status" -eq 0 ]
     fault=$(python3 code/ptxsim/test/read_film.py faults "$page" | head -1)
@@ -63,7 +63,7 @@ report() { # PROGRAM SHAPE
         if grep -q launch_cache "code/$program.cu"; then shape+=q4p16; fi
         LD_LIBRARY_PATH=build/ptxsim PTXSIM_REPORT=$BATS_TEST_TMPDIR/report.json \
             PTXSIM_FILM=$BATS_TEST_TMPDIR/film.json "build/$program" --shapes "$shape" --seeds 0 --no-timing --quiet
-        build/profile --film "$page" "$BATS_TEST_TMPDIR/film.json"
+        build/ptxsim/ptxsim profile --film "$page" "$BATS_TEST_TMPDIR/film.json"
         python3 code/ptxsim/test/read_film.py counts "$BATS_TEST_TMPDIR/report.json" "$page" ||
             { echo "$program: counts differ"; return 1; }
         programs=$((programs + 1))
@@ -179,12 +179,12 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     film_case divergent
     line=$(line_of_case divergent)
     [[ "$fault" == *"A barrier stands where not all threads come: at line races_cases.cu:$line some lanes wait, "* ]]
-    run --separate-stderr build/profile --fault "$BATS_FILE_TMPDIR/cases" divergent wrong
+    run --separate-stderr build/ptxsim/ptxsim profile --fault "$BATS_FILE_TMPDIR/cases" divergent wrong
     [ "$status" -eq 0 ]
     [ "${#lines[@]}" -eq 3 ]
     [ "${lines[0]}" = "divergent barrier" ]
     [[ "${lines[2]}" == "A barrier stands where not all threads come: "* ]]
-    run --separate-stderr build/profile --fault "$BATS_FILE_TMPDIR/cases" divergent right
+    run --separate-stderr build/ptxsim/ptxsim profile --fault "$BATS_FILE_TMPDIR/cases" divergent right
     [ "$status" -eq 0 ]
     [ -z "$output" ]
 }
@@ -203,7 +203,7 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     diff <(awk -F'\t' '$4 == "race" { print $1 "." $2 }' build/mutants/list.tsv | sort) \
         <(awk -F'\t' '$3 == "race" { print $1 }' code/ptxsim/test/faults.tsv | sort)
     while IFS=$'\t' read -r bug shape _ wanted; do
-        build/profile --film "$page" "build/planted/$bug" --shapes "$shape" --seeds 0 --no-timing --quiet >/dev/null 2>&1
+        build/ptxsim/ptxsim profile --film "$page" "build/planted/$bug" --shapes "$shape" --seeds 0 --no-timing --quiet >/dev/null 2>&1
         diff <(echo "$wanted") <(python3 code/ptxsim/test/read_film.py culprit "$page") || status=1
     done < <(sed '/^#/d' code/ptxsim/test/faults.tsv)
     [ "$status" -eq 0 ]
@@ -243,8 +243,8 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     refused 2 'lab4: --film-values goes with --film FILE.html' labs/lab04 --film-values 20
     refused 2 'lab4: --film writes a page and judges nothing: leave out --profile' labs/lab04 --film "$page" --profile
     refused 3 'lab4: no film: no kernel was launched with a CTA 9,0,0' labs/lab04 --film "$page" --film-cta 9,0,0
-    refused 3 "profile: $BATS_TEST_TMPDIR/none/film.html: No such file or directory" \
-        build/profile --film "$BATS_TEST_TMPDIR/none/film.html" build/ch02_scalar --shapes 1x1x32 --seeds 0 --no-timing --quiet
+    refused 3 "ptxsim profile: $BATS_TEST_TMPDIR/none/film.html: No such file or directory" \
+        build/ptxsim/ptxsim profile --film "$BATS_TEST_TMPDIR/none/film.html" build/ch02_scalar --shapes 1x1x32 --seeds 0 --no-timing --quiet
     [ ! -e "$page" ]
 }
 
@@ -273,15 +273,15 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     LD_LIBRARY_PATH=build/ptxsim PTXSIM_FILM=$recording PTXSIM_FILM_VALUES=$values \
         build/ch03_wmma_qk --shapes 1x1x384 --seeds 0 --no-timing --quiet
     head -c 1000 "$recording" | grep -qF '"cut":false'
-    run build/profile --film "$page" "$recording"
+    run build/ptxsim/ptxsim profile --film "$page" "$recording"
     fits
     [ "$(python3 code/ptxsim/test/read_film.py said "$page" cut)" = true ]
     mv "$page" "$BATS_TEST_TMPDIR/values.html"
-    run --separate-stderr build/profile --film "$page" "$BATS_FILE_TMPDIR/cases" gathers right
+    run --separate-stderr build/ptxsim/ptxsim profile --film "$page" "$BATS_FILE_TMPDIR/cases" gathers right
     fits
     mv "$page" "$BATS_TEST_TMPDIR/patterns.html"
     make -s build/planted/ch12_persistent.plain-counter
-    run --separate-stderr build/profile --film "$page" --values "$values" build/planted/ch12_persistent.plain-counter --shapes 1x1x640 --seeds 0 --no-timing --quiet
+    run --separate-stderr build/ptxsim/ptxsim profile --film "$page" --values "$values" build/planted/ch12_persistent.plain-counter --shapes 1x1x640 --seeds 0 --no-timing --quiet
     fits
     command -v chromium >/dev/null || skip "no chromium"
     python3 code/ptxsim/test/watch_films.py "$BATS_TEST_TMPDIR"/{values,patterns}.html "$page" >"$BATS_TEST_TMPDIR/said"
@@ -318,9 +318,9 @@ watched() { # CHECK [ARGUMENT...]
     local bug bugs=(ch04_cp_async.barrier-before-wait ch12_persistent.plain-counter ch13_one_producer.one-too-many)
     make -s "${bugs[@]/#/build/planted/}"
     for bug in "${bugs[@]}"; do
-        build/profile --film "$BATS_TEST_TMPDIR/$bug.html" "build/planted/$bug" --shapes 1x1x96 --seeds 0 --no-timing --quiet >/dev/null 2>&1
+        build/ptxsim/ptxsim profile --film "$BATS_TEST_TMPDIR/$bug.html" "build/planted/$bug" --shapes 1x1x96 --seeds 0 --no-timing --quiet >/dev/null 2>&1
     done
-    build/profile --film "$BATS_TEST_TMPDIR/values.html" --values "$(line_of_chapter3 'wmma::store_matrix_sync(&t.scores')" \
+    build/ptxsim/ptxsim profile --film "$BATS_TEST_TMPDIR/values.html" --values "$(line_of_chapter3 'wmma::store_matrix_sync(&t.scores')" \
         build/ch03_wmma_qk --shapes 1x1x96 --seeds 0 --no-timing --quiet >/dev/null 2>&1
     python3 code/ptxsim/test/watch_films.py build/films/chapter*.html "$BATS_TEST_TMPDIR"/*.html 'build/films/chapter4.html?colours=dark#step=77' \
         build/films/chapter13.html#bookmark=producer-waits >"$BATS_FILE_TMPDIR/said"

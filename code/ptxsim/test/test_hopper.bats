@@ -1,6 +1,7 @@
 # Planted bugs of programs for sm_90a, each reported at its line, and a right version of each with no
 # report. The programs are in hopper_cases.cu; test_hopper.cu has the results.
 
+bats_require_minimum_version 1.5.0
 load test_cases
 
 setup_file() {
@@ -32,7 +33,10 @@ setup() {
     expect wait_is_no_barrier "with no barrier in between"
 }
 @test "wgmma: a descriptor outside of shared memory" { expect outside "shared memory"; }
-@test "setmaxnreg: more registers than an SM has" { expect registers "waits for ever"; }
+@test "setmaxnreg: more registers than an SM has, or than the block was launched with" {
+    expect registers "would have 68608 registers, an SM has 65536"
+    expect registers_of_block "would have 17408 registers, and were launched with 16384"
+}
 @test "TMA: a box that nobody waits for" { expect early "a cp.async.bulk of thread (0,0,0)"; }
 @test "TMA: bytes that never come: who waits where" {
     expect expected "phase of parity 0: 1 of 1 arrivals, 16 bytes missing"
@@ -62,4 +66,29 @@ setup() {
 @test "after reports: a tile that is stored in a loop without a wait, a product of two boxes that waits for one" {
     expect store_loop "while this was under way"
     expect one_awaited "a cp.async.bulk of thread"
+}
+# The cases of appendix A's table of race tools.
+@test "race tools: what a polled flag announces, read by TMA with no proxy fence" {
+    expect flag_polled "that thread (0,0,0) of block (0,0,0) wrote at"
+}
+@test "race tools: a stage that threads have read, and TMA fills again with no proxy fence, or one on one of two paths" {
+    expect read_then_load "a proxy fence is missing in between"
+    expect two_paths "a proxy fence is missing in between"
+}
+@test "race tools: a copy through two stages that waits for one store too few" {
+    expect copied_through "a cp.async.bulk of thread (0,0,0)"
+}
+@test "race tools: barriers in a loop that has no round" { expect address_of_none "with no barrier in between"; }
+@test "race tools: the record has these cases, told and silent as it says" {
+    local record=plots/runs/simulator/race-tools.json name
+    run sed -n 's/^ *"case": "\(.*\)",$/\1/p' $record
+    [ "${#lines[@]}" -eq 6 ]
+    for name in "${lines[@]}"; do
+        run -1 "$BATS_FILE_TMPDIR/cases" "$name" wrong
+        [[ "$output" == "ptxsim: $name, "* ]]
+        run -0 "$BATS_FILE_TMPDIR/cases" "$name" right
+        [ "$output" = cudaSuccess ]
+    done
+    [ "$(grep -c '^ *"caught": true,$' $record)" -eq 6 ]
+    [ "$(grep -c '^ *"twin_silent": true,$' $record)" -eq 6 ]
 }

@@ -1,10 +1,10 @@
-# build/profile: the lines of a chapter with their counts, and the tables of its pictures.
+# build/ptxsim/ptxsim profile: the lines of a chapter with their counts, and the tables of its pictures.
 
 bats_require_minimum_version 1.5.0
 
 setup_file() {
     cd "$BATS_TEST_DIRNAME/../../.."
-    make -s build/profile build/ptxsim/libcudart.so.13 build/ch03_wmma_qk
+    make -s build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/ch03_wmma_qk
 }
 
 setup() {
@@ -24,7 +24,7 @@ setup() {
 }
 
 @test "lines are hottest first, 80 columns, and add up" {
-    run build/profile --lines 5 --json "$BATS_TEST_TMPDIR/lines.json" "${small[@]}"
+    run build/ptxsim/ptxsim profile --lines 5 --json "$BATS_TEST_TMPDIR/lines.json" "${small[@]}"
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(grep -cE '^.{81}' <<<"$output")" -eq 0 ]
@@ -39,7 +39,7 @@ setup() {
     command -v script >/dev/null || skip "no script(1) to make a terminal"
     local columns
     for columns in 60 100; do
-        run script -qec "stty cols $columns; build/profile --lines 30 ${small[*]}" /dev/null </dev/null
+        run script -qec "stty cols $columns; build/ptxsim/ptxsim profile --lines 30 ${small[*]}" /dev/null </dev/null
         [ "$status" -eq 0 ]
         grep -E '^ *[0-9.]+% .*:[0-9]+ ' <<<"$output" | tr -d '\r' | awk -v columns="$columns" '
             length > most { most = length } END { print most; exit most != columns }'
@@ -65,16 +65,16 @@ setup() {
 }
 
 @test "sorting by another unit, and an unknown one" {
-    run build/profile --by exp --lines 1 "${small[@]}"
+    run build/ptxsim/ptxsim profile --by exp --lines 1 "${small[@]}"
     grep -q 'expf\|__expf' <<<"$output"
-    run build/profile --by heat "${small[@]}"
+    run build/ptxsim/ptxsim profile --by heat "${small[@]}"
     [ "$status" -eq 2 ]
-    [ "$output" = 'profile: --by: "heat" is none of tensor, exp, shared, issue, dram' ]
+    [ "$output" = 'ptxsim profile: --by: "heat" is none of tensor, exp, shared, issue, dram' ]
 }
 
 @test "banks: four words a row, eight rows deep" {
     line=$(grep -n 'load_matrix_sync(q, &t.q' chapters/03-wmma-scores.md | head -1 | cut -d: -f1)
-    run build/profile --banks "03:$line" "${small[@]}"
+    run build/ptxsim/ptxsim profile --banks "03:$line" "${small[@]}"
     echo "$output" | head -5
     [ "$status" -eq 0 ]
     # 4 tiles x 8 rows x 4 words, and each meets seven others in its bank
@@ -83,13 +83,13 @@ setup() {
 }
 
 @test "a line without an access to shared memory: one line, status 3" {
-    run --separate-stderr build/profile --banks 03:1 "${small[@]}"
+    run --separate-stderr build/ptxsim/ptxsim profile --banks 03:1 "${small[@]}"
     [ "$status" -eq 3 ]
-    [ "$(tail -1 <<<"$stderr")" = "profile: warp 0 makes no access to shared memory at 03:1" ]
+    [ "$(tail -1 <<<"$stderr")" = "ptxsim profile: warp 0 makes no access to shared memory at 03:1" ]
 }
 
 @test "at an mbarrier a warp waits for the last that arrives" {
-    run build/profile --timeline build/ch13_warp_specialised --shapes small --seeds 0 --no-timing --quiet
+    run build/ptxsim/ptxsim profile --timeline build/ch13_warp_specialised --shapes small --seeds 0 --no-timing --quiet
     echo "$output"
     [ "$status" -eq 0 ]
     # Rows of the table: warp, from, to, label. The first wait after all warps have met is one for
@@ -108,7 +108,7 @@ setup() {
 @test "a picture is drawn" {
     command -v gnuplot >/dev/null || skip "no gnuplot"
     make -s build/series
-    run build/profile --timeline --steps 0:2000 --svg "$BATS_TEST_TMPDIR/t.svg" "${small[@]}"
+    run build/ptxsim/ptxsim profile --timeline --steps 0:2000 --svg "$BATS_TEST_TMPDIR/t.svg" "${small[@]}"
     echo "$output"
     [ "$status" -eq 0 ]
     grep -q '</svg>' "$BATS_TEST_TMPDIR/t.svg"
@@ -118,14 +118,14 @@ setup() {
     echo '{"kernels":' >"$BATS_TEST_TMPDIR/broken.json"
     echo '{}' >"$BATS_TEST_TMPDIR/other.json"
     for file in broken other missing; do
-        run build/profile "$BATS_TEST_TMPDIR/$file.json"
+        run build/ptxsim/ptxsim profile "$BATS_TEST_TMPDIR/$file.json"
         echo "$output"
         [ "$status" -eq 3 ]
         [ "${#lines[@]}" -eq 1 ]
     done
-    run build/profile
+    run build/ptxsim/ptxsim profile
     [ "$status" -eq 2 ]
-    run build/profile build/no-such-program
+    run build/ptxsim/ptxsim profile build/no-such-program
     [ "$status" -eq 3 ]
 }
 

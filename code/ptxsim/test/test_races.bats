@@ -188,12 +188,16 @@ told() {
     expect scan "with no release and acquire in between"
     expect vote "with no __syncwarp or barrier in between"
     expect norms "with no barrier in between"
+    expect stored_tile "with no __syncwarp or barrier in between"
     expect short_mask "leaves out the lane itself, 24: it is undefined"
 }
 @test "after a report: a last block without a fence after its count is told by PTXSIM_CHECK=strict alone" {
     PTXSIM_CHECK=strict expect last_unfenced "with no release and acquire in between"
     run "$BATS_FILE_TMPDIR/cases" last_unfenced wrong
     [ "$output" = cudaSuccess ]
+}
+@test "a hash table with a lock for each list, of which one thread takes another's" {
+    expect buckets "in between"
 }
 @test "a shuffle from a lane that has left" { expect left "which has left the kernel"; }
 @test "two __syncthreads() for one" { expect two_barriers "where others came to that at"; }

@@ -47,6 +47,23 @@ expect() {
     [ "$output" = cudaSuccess ]
     PTXSIM_CHECK=strict expect staged "which a copy in the default stream"
 }
+# comes_out NAME RIGHT WRONG: what the program prints, and under PTXSIM_SCHEDULE=late, where its wrong version prints WRONG.
+comes_out() {
+    for schedule in 0 late; do
+        PTXSIM_SCHEDULE=$schedule run "$BATS_FILE_TMPDIR/cases" "$1" right
+        [ "$output" = "$2"$'\n'cudaSuccess ]
+    done
+    PTXSIM_SCHEDULE=0 run --separate-stderr "$BATS_FILE_TMPDIR/cases" "$1" wrong
+    [ "$output" = "$2"$'\n'cudaSuccess ]
+    [[ "$stderr" == "ptxsim: "*"nothing orders the two"* ]]
+    PTXSIM_SCHEDULE=late run "$BATS_FILE_TMPDIR/cases" "$1" wrong
+    [ "$output" = "$3"$'\n'cudaSuccess ]
+}
+@test "PTXSIM_SCHEDULE=late: what is in no order comes out wrong, and the right version right" {
+    comes_out says_other 1 0
+    comes_out says_result one zero
+    comes_out says_staged "0 1" "1 1"
+}
 @test "halves of an allocation are apart; a byte too many is told" { expect overlap "writes byte 124 of 4096"; }
 @test "atomic counts of two streams need no order, plain ones do" { expect counter "in stream 2"; }
 @test "a pinned result that the host reads early, a pinned source that it fills again" {

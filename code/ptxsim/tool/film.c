@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+char *viewer;
+
 enum { PAGE_MOST = 8 << 20, LINES_AFTER = 6 };
 
 // ---- Text ---------------------------------------------------------------------------------------
@@ -1199,7 +1201,7 @@ static void fill(FILE *out, const char *template, const char *const names[], cha
 static char *part(const char *name)
 {
     char path[8192];
-    snprintf(path, sizeof path, "%s/code/film/%s", root, name);
+    snprintf(path, sizeof path, "%s/%s", viewer, name);
     char *text = read_file(path, NULL);
     if (!text)
         fail(EXIT_MACHINE, "%s: %s", path, strerror(errno));
@@ -1259,7 +1261,8 @@ static json_t *first_fault(const json_t *faults)
     return NULL;
 }
 
-void film_page(json_t *kernel, json_t *other, const char *program, int chapter, const char *file)
+void film_page(json_t *kernel, json_t *other, const char *program, int chapter, const char *file,
+               bool known)
 {
     char *text, title[512], number[16];
     const char *slash = strrchr(program, '/');
@@ -1269,7 +1272,7 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
     trim_source(source, kernel);
     explain_all(kernel, tiles, source);
     const json_t *first = first_fault(faults);
-    if (first)
+    if (first && !known)
         printf("%s\n%s\n", string_or(first, "text", ""), string_or(first, "sentence", ""));
     const char *name = slash ? slash + 1 : program; // of a program, or of a recording: NAME.json
     const char *json = strstr(name, ".json");
@@ -1292,18 +1295,23 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
     json_decref(film);
 }
 
-void film_say(json_t *kernel, const char *program)
+void film_explain(json_t *kernel, const char *program)
 {
     char *text;
-    json_t *source = source_of(kernel, program, &text), *faults = json_object_get(kernel, "faults");
+    json_t *source = source_of(kernel, program, &text);
     json_t *tiles = tiles_of(text ? text : "", json_object_get(kernel, "variables"),
                              string_or(kernel, "mangled", ""));
     explain_all(kernel, tiles, source);
-    const json_t *first = first_fault(faults);
-    if (first)
-        printf("%s\n%s\n%s\n", string_or(first, "kind", ""), string_or(first, "text", ""),
-               string_or(first, "sentence", ""));
     free(text);
     json_decref(source);
     json_decref(tiles);
+}
+
+void film_say(json_t *kernel, const char *program)
+{
+    film_explain(kernel, program);
+    const json_t *first = first_fault(json_object_get(kernel, "faults"));
+    if (first)
+        printf("%s\n%s\n%s\n", string_or(first, "kind", ""), string_or(first, "text", ""),
+               string_or(first, "sentence", ""));
 }

@@ -1,9 +1,9 @@
 // profile.c: the lines of a chapter with what the simulator counted there, hottest first; and the
 // tables that its pictures are drawn from (plots/render picture).
 //
-//   build/profile [OPTION...] PROGRAM [ARGUMENT...]   runs the program in the simulator
-//   build/profile [OPTION...] REPORT.json             reads a report of PTXSIM_REPORT
-//   build/profile --film FILE.html PROGRAM…           a page to watch one of its CTAs in (film.c)
+//   ptxsim profile [OPTION...] PROGRAM [ARGUMENT...]   runs the program in the simulator
+//   ptxsim profile [OPTION...] REPORT.json             reads a report of PTXSIM_REPORT
+//   ptxsim profile --film FILE.html PROGRAM…           a page to watch one of its CTAs in (film.c)
 //
 // Counts are those of one launch, on average. `hot` is a line's share of the unit that has the
 // highest floor on an L4 (the appendix "A GPU in C" derives the floors).
@@ -13,20 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { BANKS = 32, LABELS = 9, BINS = 440, DRAW_SECONDS = 60 };
-
-static char report_file[64], trace_file[64];
-
-static void forget_files(void)
-{
-    if (report_file[0])
-        unlink(report_file);
-    if (trace_file[0])
-        unlink(trace_file);
-}
 
 // ---- Source text --------------------------------------------------------------------------------
 
@@ -475,53 +464,6 @@ static void timeline_table(const json_t *trace, double from, double to)
 
 // ---- Running ------------------------------------------------------------------------------------
 
-static void temporary_file(char *name, size_t size)
-{
-    snprintf(name, size, "/tmp/ptxsim-XXXXXX");
-    int file = mkstemp(name);
-    if (file < 0)
-        fail(EXIT_MACHINE, "no temporary file: %s", strerror(errno));
-    close(file);
-}
-
-// Runs a program in the simulator, its output on stderr.
-// variable: what else is recorded, PTXSIM_TRACE or PTXSIM_FILM, or NULL.
-static int run_program(char **argv, const char *variable, const char *cta)
-{
-    char libraries[4200], wanted[160];
-    const char *old = getenv("LD_LIBRARY_PATH");
-    snprintf(libraries, sizeof libraries, "%s/build/ptxsim", root);
-    if (access(libraries, X_OK) != 0)
-        fail(EXIT_MACHINE, "build/ptxsim is missing: make build/ptxsim/libcudart.so.13");
-    if (old && *old) {
-        size_t used = strlen(libraries);
-        snprintf(libraries + used, sizeof libraries - used, ":%s", old);
-    }
-    temporary_file(report_file, sizeof report_file);
-    if (variable)
-        temporary_file(trace_file, sizeof trace_file);
-    snprintf(wanted, sizeof wanted, "%s%s%s", trace_file, cta ? "@" : "", cta ? cta : "");
-    pid_t child = fork();
-    if (child < 0)
-        fail(EXIT_MACHINE, "cannot run %s: %s", argv[0], strerror(errno));
-    if (child == 0) {
-        setenv("LD_LIBRARY_PATH", libraries, 1);
-        setenv("PTXSIM_REPORT", report_file, 1);
-        if (variable)
-            setenv(variable, wanted, 1);
-        if (variable && strcmp(variable, "PTXSIM_FILM") == 0)
-            setenv("PTXSIM_THREADS", "1",
-                   0); // CTAs that share a queue take turns: the same film always
-        dup2(STDERR_FILENO, STDOUT_FILENO);
-        execvp(argv[0], argv);
-        fprintf(stderr, "profile: %s: %s\n", argv[0], strerror(errno));
-        _exit(127);
-    }
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 // Has plots/render draw a table; its exit status.
 static int draw(const char *picture, const char *table, const char *svg)
 {
@@ -558,57 +500,37 @@ static const json_t *find_kernel(const json_t *file, const char *key, const char
     fail(EXIT_MACHINE, name ? "no kernel %s was launched" : "no kernel was launched", name);
 }
 
-// The CTA that the first fault of a report names, as --cta takes it; NULL: there is none.
-static const char *faulty_cta(const char *report)
+void show_report(const json_t *file, const char *kernel, int lines, const char *by,
+                 const char *json)
 {
-    static char text[64];
-    json_t *file = json_load_file(report, 0, NULL);
-    const char *said = json_string_value(json_array_get(json_object_get(file, "faults"), 0));
-    const char *block = said ? strstr(said, ", block (") : NULL;
-    unsigned x, y, z;
-    bool found = block && sscanf(block, ", block (%u,%u,%u)", &x, &y, &z) == 3;
-    json_decref(file);
-    snprintf(text, sizeof text, "%u,%u,%u", found ? x : 0, found ? y : 0, found ? z : 0);
-    return found ? text : NULL;
+    json_t *shown = json_array();
+    const json_t *kernels = json_object_get(file, "kernels"), *one;
+    size_t index;
+    find_kernel(file, "name", kernel);
+    json_array_foreach (kernels, index, one)
+        if (!kernel || strcmp(string_or(one, "name", ""), kernel) == 0) {
+            if (json_array_size(shown))
+                putchar('\n');
+            json_array_append_new(shown, show_kernel(one, lines, by));
+        }
+    if (json) {
+        json_t *all = json_pack("{s:o}", "kernels", shown);
+        if (json_dump_file(all, json, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0)
+            fail(EXIT_MACHINE, "%s: cannot be written", json);
+    }
 }
 
-// A page (NULL: the sentence that it would begin with) of a recording, or of a program that is run for it: once more if the checks find a fault in
-// another CTA than the first. A program that fails for that is filmed all the same.
+// A page (NULL: the sentence that it would begin with) of a recording, or of a program that is run for it.
 static void make_film(char **argv, bool recorded, const char *kernel, const char *cta, int chapter,
                       const char *page)
 {
-    const char *faulty;
-    int status = 0;
-    if (!recorded) {
-        status = run_program(argv, "PTXSIM_FILM", cta);
-        faulty = cta ? NULL : faulty_cta(report_file);
-        if (faulty && strcmp(faulty, "0,0,0") != 0) {
-            forget_files();
-            status = run_program(argv, "PTXSIM_FILM", faulty);
-        }
-    }
-    json_t *file = json_load_file(recorded ? argv[0] : trace_file, 0, NULL);
-    json_t *shown = film_kernel(file, kernel);
-    if (!shown && kernel)
-        fail(EXIT_MACHINE, "no kernel %s was launched", kernel);
-    if (!shown && cta)
-        fail(EXIT_MACHINE, "no kernel was launched with a CTA %s", cta);
-    if (!shown && status)
-        fail(EXIT_MACHINE, "%s failed (status %d) before a kernel was filmed", argv[0], status);
-    if (!shown)
-        fail(EXIT_MACHINE, recorded ? "%s: no recording of PTXSIM_FILM" : "%s launched no kernel",
-             argv[0]);
-    const char *second = film_other_cta(shown);
-    json_t *other = NULL;
-    if (second && !recorded) { // a race of two CTAs: the other one, too
-        forget_files();
-        run_program(argv, "PTXSIM_FILM", second);
-        other = film_kernel(json_load_file(trace_file, 0, NULL), string_or(shown, "kernel", ""));
-    }
+    struct film film =
+        recorded ? film_load(argv[0], kernel) : film_record(argv, kernel, cta, false);
+    film_must_show(&film, argv[0], kernel, cta, recorded);
     if (page)
-        film_page(shown, other, argv[0], chapter, page);
+        film_page(film.shown, film.other, argv[0], chapter, page, false);
     else
-        film_say(shown, argv[0]);
+        film_say(film.shown, argv[0]);
 }
 
 static int lines = 20, warp, chapter = -1;
@@ -665,11 +587,11 @@ static const struct option_row rows[] = {
     {0},
 };
 
-static const char usage[] = "usage: build/profile [OPTION...] PROGRAM [ARGUMENT...] | REPORT.json";
+static const char usage[] = "usage: ptxsim profile [OPTION...] PROGRAM [ARGUMENT...] | REPORT.json";
 
-int main(int argc, char **argv)
+int profile_main(int argc, char **argv)
 {
-    speaker = "profile";
+    speaker = "ptxsim profile";
     int first = options_read(argc, argv, rows, true);
     if (help) {
         printf(
@@ -686,15 +608,13 @@ int main(int argc, char **argv)
     if (first == argc || (banks && timeline) || (svg && !banks && !timeline) ||
         ((film || fault) && (banks || timeline || by || json || (film && fault))))
         fail(EXIT_USAGE, "%s; --help lists what goes together", usage);
-    find_root();
-    atexit(forget_files);
     const char *name = argv[first], *dot = strrchr(name, '.');
     bool picture = banks || timeline, recorded = dot && strcmp(dot, ".json") == 0;
     if (film || fault) {
         make_film(argv + first, recorded, only, shown_cta, chapter, film);
         return 0;
     }
-    if (!recorded && run_program(argv + first, picture ? "PTXSIM_TRACE" : NULL, shown_cta) != 0)
+    if (!recorded && run_recorded(argv + first, picture ? "PTXSIM_TRACE" : NULL, shown_cta, false) != 0)
         fail(EXIT_MACHINE, "%s failed", name);
     json_t *file = load(recorded ? name : picture ? trace_file : report_file);
     char table[] = "/tmp/ptxsim-XXXXXX";
@@ -718,20 +638,6 @@ int main(int argc, char **argv)
         }
         return 0;
     }
-    json_t *shown = json_array();
-    const json_t *kernels = json_object_get(file, "kernels"), *one;
-    size_t index;
-    find_kernel(file, "name", only);
-    json_array_foreach (kernels, index, one)
-        if (!only || strcmp(string_or(one, "name", ""), only) == 0) {
-            if (json_array_size(shown))
-                putchar('\n');
-            json_array_append_new(shown, show_kernel(one, lines, by));
-        }
-    if (json) {
-        json_t *all = json_pack("{s:o}", "kernels", shown);
-        if (json_dump_file(all, json, JSON_INDENT(1) | JSON_REAL_PRECISION(6)) != 0)
-            fail(EXIT_MACHINE, "%s: cannot be written", json);
-    }
+    show_report(file, only, lines, by, json);
     return 0;
 }

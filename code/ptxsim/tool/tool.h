@@ -1,8 +1,14 @@
-// tool.h: what the files of build/profile share.
+// tool.h: what the files of the command ptxsim share.
 //
 //   tiles.c      names in shared memory, from a kernel's source
 //   film.c       pages that play a CTA
-//   profile.c    the command line; counts and pictures
+//   program.c    what can be run: executables, and the libraries that they ask for
+//   record.c     runs in the simulator, and what is recorded of them
+//   profile.c    ptxsim profile: counts and pictures
+//   messages.c   faults as compilers tell errors
+//   run.c        ptxsim run
+//   cc.c         ptxsim cc
+//   command.c    the command: which of them
 //   bench-sim.c  a program of its own: the simulator's time and memory
 //
 // Each uses only those above it in this list: code/tools/check-floors holds that.
@@ -17,21 +23,6 @@ static inline long whole_at(const json_t *json, const char *path)
     return (long)number_or(json, path, 0);
 }
 
-// ---- Films (film.c) -----------------------------------------------------------------------------
-
-// The kernel of a recording of PTXSIM_FILM to show: the one of that name; without a name the first with
-// a fault, else the first. NULL: there is none.
-json_t *film_kernel(json_t *recording, const char *name);
-// Marks faults that are the same mistake. The CTA of the other party of the first one, as PTXSIM_FILM
-// takes it, if that is another one than was filmed; else NULL.
-char *film_other_cta(json_t *kernel);
-// Writes a page that shows it, and prints what is wrong with the kernel. other: the recording of that
-// CTA, or NULL; program: the file that was run; chapter: whose lessons the page has, 0: nobody's, -1: the program's.
-void film_page(json_t *kernel, json_t *other, const char *program, int chapter, const char *file);
-// Writes no page, and prints three lines of the fault that such a page opens at: its kind, the simulator's words, and
-// the sentence. Nothing where there is no fault.
-void film_say(json_t *kernel, const char *program);
-
 // ---- Names in shared memory (tiles.c) -----------------------------------------------------------
 
 // The tiles of a kernel: [{name, at, element, type, dims: [...]}], from its source text and its shared
@@ -39,5 +30,80 @@ void film_say(json_t *kernel, const char *program);
 json_t *tiles_of(const char *text, const json_t *variables, const char *mangled);
 // "t.k[3][5]" of a shared address, in `name`; "shared address 4711" where no tile has it.
 const char *tile_name(const json_t *tiles, unsigned address, char *name, size_t size);
+
+// ---- Films (film.c) -----------------------------------------------------------------------------
+
+extern char *viewer; // the folder of the page's parts
+
+// Of a recording of PTXSIM_FILM, the kernel to be shown: that of a name, or (NULL) the first one with a
+// fault, or the first one. NULL: there is none.
+json_t *film_kernel(json_t *recording, const char *name);
+// Marks faults that are the same mistake. The CTA of the other party of the first one, as PTXSIM_FILM
+// takes it, if that is another one than was filmed; else NULL.
+char *film_other_cta(json_t *kernel);
+// Writes a page that shows it, and prints what is wrong with the kernel, unless that is known already. other: the
+// recording of that CTA, or NULL; program: the file that was run; chapter: whose lessons the page has, 0: nobody's,
+// -1: the program's.
+void film_page(json_t *kernel, json_t *other, const char *program, int chapter, const char *file,
+               bool known);
+// Writes no page, and prints three lines of the fault that such a page opens at: its kind, the simulator's words, and
+// the sentence. Nothing where there is no fault.
+void film_say(json_t *kernel, const char *program);
+// Gives each fault of the kernel its "sentence".
+void film_explain(json_t *kernel, const char *program);
+
+// ---- Programs (program.c) -----------------------------------------------------------------------
+
+// Where a program is, as execvp finds it: new; NULL: nowhere.
+char *find_program(const char *name);
+// Whether an executable asks the loader for a library by that name.
+bool needs_library(const char *path, const char *library);
+// Why a program cannot be run in the simulator, in one line; NULL: it can.
+const char *program_unfit(const char *path);
+
+// ---- Runs (record.c) ----------------------------------------------------------------------------
+
+extern char *home;           // the folder of libcudart.so.13
+extern char report_file[64]; // of the last run, until this program ends
+extern char trace_file[64];
+void find_home(void); // sets root and viewer, too
+// A new, empty file for the next run's report.
+void make_report_file(void);
+// Has the loader find the simulator's libraries for what this process becomes.
+void set_libraries(void);
+// Runs a program with a report, and with what `variable` records of a CTA ("x,y,z"; NULL: the first), PTXSIM_TRACE,
+// PTXSIM_FILM or NULL; all its output on stderr, or (silent) nowhere. Its exit status; 128 + a signal.
+int run_recorded(char **argv, const char *variable, const char *cta, bool silent);
+// "x,y,z" of the block that the words of a fault name; false: they name none.
+bool block_of(const char *words, char *cta, size_t size);
+
+struct film {
+    json_t *recording;
+    json_t *shown,
+        *other; // two of its kernels: as film_kernel and film_other_cta choose; may be NULL
+    int status; // of the program
+};
+struct film film_load(const char *file, const char *kernel);
+// Without a CTA the first one is filmed, and if the checks find a fault in another one, then that.
+struct film film_record(char **argv, const char *kernel, const char *cta, bool silent);
+// Fails where there is nothing to show.
+void film_must_show(const struct film *film, const char *program, const char *kernel,
+                    const char *cta, bool recorded);
+
+// ---- The command --------------------------------------------------------------------------------
+
+// The lines of a report with what was counted there (profile.c); into the file `json`, too, unless it is NULL.
+void show_report(const json_t *file, const char *kernel, int lines, const char *by,
+                 const char *json);
+int profile_main(int argc, char **argv);
+
+// Faults that a run has handed over (messages.c): an array of objects, see fault_add.
+json_t *fault_add(json_t *faults, const char *kind, const char *text);
+// Adds to each what a film says of it.
+void faults_explain(json_t *faults, json_t *recording, const char *program);
+void faults_print(const json_t *faults, FILE *out);
+
+int run_main(int argc, char **argv);
+int cc_main(int argc, char **argv);
 
 #endif

@@ -1,11 +1,11 @@
 """The kernels of the book Attention in Stages as operators of PyTorch: forward, E4M3 inside.
 
     from attention_in_stages import attention
-    out = attention(q, k, v)             # [batch, heads, seq_len, head_dim], as scaled_dot_product_attention
-    out = attention(q, k, v, stage=19)   # with a causal mask
+    out = attention(q, k, v)                   # [batch, heads, seq_len, head_dim], as scaled_dot_product_attention
+    out = attention(q, k, v, stage="causal")   # with a causal mask
 
-stages.py says which stages there are. The operators are torch.ops.attention_in_stages.quantise and .stage15,
-.stage17 and so on; attention() is the one after the other. On the CPU they compute the book's reference.
+stages.py says which stages there are. The operators are torch.ops.attention_in_stages.quantise and .registers,
+.hopper and so on; attention() is the one after the other. On the CPU they compute the book's reference.
 cache.py has the operator that asks a cache, decode().
 """
 import ctypes
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from .cache import Cache, decode, fill_cache, new_cache, read_cache
 from .native import HEAD_DIM, _launched, _library, _listed, _pointer, _program, _require, _stream
-from .stages import STAGES
+from .stages import OLD_NUMBERS, STAGES
 
 __all__ = ["attention", "quantise", "Cache", "decode", "fill_cache", "new_cache", "read_cache", "STAGES"]
 
@@ -123,21 +123,21 @@ def _refuse_backward(ctx, *gradients):
 _quantise.register_autograd(_refuse_backward)
 
 
-def _define(number, stage):
+def _define(name, stage):
     """The operator of a row of STAGES: codes and scales to half."""
 
-    @torch.library.custom_op(f"attention_in_stages::stage{number}",
+    @torch.library.custom_op(f"attention_in_stages::{name}",
                              mutates_args=(), device_types="cuda")
     def operator(codes: Tensor, scales: Tensor, scale: float,
                  lengths: Optional[Tensor] = None) -> Tensor:
-        _check_codes(codes, scales, lengths, number)
+        _check_codes(codes, scales, lengths, name)
         _, batch, heads, seq_len, _ = codes.shape
         make = codes.new_empty
         if lengths is not None:  # on the GPU: nobody can look at them here
             lengths = lengths.clamp(1, seq_len).to(torch.int32)
             make = codes.new_zeros
         out = make(codes.shape[1:], dtype=torch.float16)
-        _launched(_program(number, codes.device).launch_attention(
+        _launched(_program(name, codes.device).launch_attention(
             _pointer(codes), _pointer(scales), _pointer(lengths),
             _pointer(out), batch, heads, seq_len, ctypes.c_float(scale),
             *_stream(codes)))
@@ -145,7 +145,7 @@ def _define(number, stage):
 
     @operator.register_kernel("cpu")
     def _(codes, scales, scale, lengths=None):
-        _check_codes(codes, scales, lengths, number)
+        _check_codes(codes, scales, lengths, name)
         _, batch, heads, seq_len, _ = codes.shape
         out = codes.new_zeros(codes.shape[1:], dtype=torch.float32)
         ends = ([seq_len] * batch if lengths is None
@@ -162,14 +162,14 @@ def _define(number, stage):
 
     @operator.register_fake
     def _(codes, scales, scale, lengths=None):
-        _check_codes(codes, scales, lengths, number)
+        _check_codes(codes, scales, lengths, name)
         return codes.new_empty(codes.shape[1:], dtype=torch.float16)
 
     operator.register_autograd(_refuse_backward)
     return operator
 
 
-_OPERATORS = {number: _define(number, stage) for number, stage in STAGES.items() if not stage.cache}
+_OPERATORS = {name: _define(name, stage) for name, stage in STAGES.items() if not stage.cache}
 
 
 def quantise(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
@@ -180,15 +180,17 @@ def quantise(q: Tensor, k: Tensor, v: Tensor) -> Tuple[Tensor, Tensor]:
     return _quantise(q, k, v)
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, *, stage: int = 15, scale: Optional[float] = None,
+def attention(q: Tensor, k: Tensor, v: Tensor, *, stage: str = "registers", scale: Optional[float] = None,
               lengths: Optional[Tensor] = None) -> Tensor:
     """softmax(q kᵀ scale) v of tensors [batch, heads, seq_len, head_dim], with Q, K and V in E4M3.
 
     All three have one shape and are half, bfloat16 or float, and so is the result, which is half before that.
     head_dim is a multiple of 8, at most 64; scale is 1 / sqrt(head_dim) unless it is told. stage is the
-    chapter of the kernel: 15, 17 (Hopper alone, P in E4M3, too) or 19 (causal). lengths, of stage 19: how long
-    each sequence of the batch is, from 1 to seq_len, on the tensors' device; the output is 0 past there.
+    kernel's name: registers, fp8_mma (P in E4M3, too), hopper (the same, Hopper alone) or causal. lengths, of causal:
+    how long each sequence of the batch is, from 1 to seq_len, on the tensors' device; the output is 0 past there.
     """
+    _require(stage not in OLD_NUMBERS,
+             lambda: f"stage is {stage}: stages have names, and this one is stage=\"{OLD_NUMBERS[stage]}\"")
     _require(stage in _OPERATORS, lambda: f"stage is {stage}: {_listed(_OPERATORS)} are operators of q, k and v")
     codes, scales = _quantise(q, k, v)
     if scale is None:

@@ -5,7 +5,7 @@
     cache.lengths += 1              # then, for each token: there is one more,
     out = decode(q, k, v, cache)    # which these are of; k and v are put into the cache
 
-The operator is torch.ops.attention_in_stages.stage20. Without a GPU it computes the book's reference.
+The operator is torch.ops.attention_in_stages.decode. Without a GPU it computes the book's reference.
 """
 import ctypes
 import dataclasses
@@ -17,7 +17,7 @@ from torch import Tensor
 
 from .native import HEAD_DIM, _launched, _library, _pointer, _program, _require, _stream
 
-STAGE = 20
+STAGE = "decode"
 PAGES = (16, 32, 64, 128, 256)  # tokens
 MOST_QUERIES = 16  # query heads that share a head of keys
 GRANULE = 16  # tokens whose codes lie together
@@ -176,7 +176,7 @@ def _check_decode(q, k, v, codes, scales, table, lengths, scratch):
         _require(x.device == codes.device, lambda: f"{name} is on {x.device} and codes on {codes.device}")
 
 
-@torch.library.custom_op("attention_in_stages::stage20", mutates_args=("codes", "scales", "scratch"),
+@torch.library.custom_op("attention_in_stages::decode", mutates_args=("codes", "scales", "scratch"),
                          device_types="cuda")
 def _decode(q: Tensor, k: Tensor, v: Tensor, codes: Tensor, scales: Tensor, table: Tensor, lengths: Tensor,
             scratch: Tensor, scale: float) -> Tensor:

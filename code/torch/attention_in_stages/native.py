@@ -17,8 +17,8 @@ def _require(condition, message):
         raise ValueError("attention_in_stages: " + message())
 
 
-def _listed(numbers):
-    return ", ".join(str(number) for number in numbers)
+def _listed(names):
+    return ", ".join(names)
 
 
 @functools.cache

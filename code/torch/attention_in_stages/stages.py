@@ -1,5 +1,5 @@
-"""The stages that are operators, one a row. libraries.py compiles what the rows name, for the images that
-chapters/stages.tsv has; __init__.py makes the operators."""
+"""The stages that are operators, one a row, by the name of the last of its programs, without the chapter. libraries.py
+compiles what the rows name, for the images that chapters/stages.tsv has; __init__.py makes the operators."""
 from typing import NamedTuple
 
 
@@ -11,9 +11,11 @@ class Stage(NamedTuple):
 
 
 STAGES = {
-    15: Stage(("ch15_registers",)),
-    16: Stage(("ch16_fp8_mma",)),
-    17: Stage(("ch17_hopper",)),
-    19: Stage(("ch19_hopper", "ch19_causal"), causal=True, ragged=True),
-    20: Stage(("ch20_hopper", "ch20_decode"), cache=True),
+    "registers": Stage(("ch15_registers",)),
+    "fp8_mma": Stage(("ch16_fp8_mma",)),
+    "hopper": Stage(("ch17_hopper",)),
+    "causal": Stage(("ch19_hopper", "ch19_causal"), causal=True, ragged=True),
+    "decode": Stage(("ch20_hopper", "ch20_decode"), cache=True),
 }
+# Numbers of chapters, which stage= took before it took names.
+OLD_NUMBERS = {15: "registers", 16: "fp8_mma", 17: "hopper", 19: "causal"}

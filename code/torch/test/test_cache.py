@@ -9,7 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from attention_in_stages import Cache, decode, fill_cache, native, new_cache, read_cache
 
-STAGE20 = torch.ops.attention_in_stages.stage20
+OPERATOR = torch.ops.attention_in_stages.decode
 TYPES = [torch.float16, torch.bfloat16, torch.float32]
 PAGES = [16, 32, 64, 128, 256]
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
@@ -272,7 +272,7 @@ def test_what_a_new_cache_is(device):
 @pytest.mark.parametrize("page", PAGES)
 def test_opcheck(page, device):
     cache, q, k, v = case(device, page)
-    torch.library.opcheck(STAGE20.default, raw(q, k, v, cache))
+    torch.library.opcheck(OPERATOR.default, raw(q, k, v, cache))
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
@@ -334,7 +334,7 @@ def test_no_gradient(device):
     assert torch.equal(read_cache(cache)[1][:, :, 1:], torch.zeros_like(read_cache(cache)[1][:, :, 1:]))
     # Whoever calls the operator itself is told by PyTorch.
     with pytest.raises(RuntimeError):
-        STAGE20(*raw(q, k, v.detach(), cache)).sum().backward()
+        OPERATOR(*raw(q, k, v.detach(), cache)).sum().backward()
 
 def test_in_inference_mode(device):
     """A cache made outside is appended to inside, and the other way round."""
@@ -402,7 +402,7 @@ def test_the_operator_itself_takes_halves_that_are_contiguous():
     cache, q, k, v = case("cpu")
     for wrong in (q.float(), q.transpose(0, 1).contiguous().transpose(0, 1)):
         with pytest.raises(ValueError, match=r"half is wanted, and contiguous; decode\(\) makes it so"):
-            STAGE20(*raw(wrong, k, v, cache))
+            OPERATOR(*raw(wrong, k, v, cache))
 
 
 @pytest.mark.parametrize("k, v, line", [

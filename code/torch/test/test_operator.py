@@ -15,9 +15,9 @@ from attention_in_stages import STAGES, attention, quantise
 OPS = torch.ops.attention_in_stages
 TYPES = [torch.float16, torch.bfloat16, torch.float32]
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
-# What is rounded besides Q, K, V and the output (half, 2^-11): P, to half in chapters 15 and 19's portable form, to
+# What is rounded besides Q, K, V and the output (half, 2^-11): P, to half in registers and causal's portable form, to
 # E4M3 in the others; of one key tile without a running maximum it is about 3 % of a head (chapter 16).
-LIMIT = {15: 2e-3, 16: 0.1, 17: 0.1, 19: 0.1}
+LIMIT = {"registers": 2e-3, "fp8_mma": 0.1, "hopper": 0.1, "causal": 0.1}
 
 
 @pytest.fixture(params=DEVICES)
@@ -25,7 +25,7 @@ def device(request):
     return request.param
 
 
-@pytest.fixture(params=sorted(number for number, stage in STAGES.items() if not stage.cache))
+@pytest.fixture(params=[name for name, stage in STAGES.items() if not stage.cache])
 def stage(request, device):
     capability = torch.cuda.get_device_capability() if device == "cuda" else (9, 0)
     if all(name.endswith("_hopper") for name in STAGES[request.param].programs) and capability[0] != 9:
@@ -125,16 +125,16 @@ def test_rows_may_lie_anywhere(stage, device):
 def test_sequences_of_their_own_lengths(device):
     tensors = drawn((4, 2, 150, 64), torch.float16, device)
     lengths = torch.tensor([150, 1, 77, 128], device=device)
-    out = attention(*tensors, stage=19, lengths=lengths)
+    out = attention(*tensors, stage="causal", lengths=lengths)
     codes, scales = quantise(*tensors)
     for sequence, end in enumerate(lengths.tolist()):
         assert not out[sequence, :, end:].any()
         part = dequantised(codes[:, sequence:sequence + 1, :, :end], scales, 64)
         exact = scaled_dot_product_attention(*part, is_causal=True)
-        assert error(out[sequence:sequence + 1, :, :end], exact) < LIMIT[19]
-    # Slots that belong to no sequence are not read.
-    past = attention(*tensors, stage=19, lengths=torch.tensor([999, 0, 77, 128], device=device))
-    assert torch.equal(past, attention(*tensors, stage=19, lengths=lengths))
+        assert error(out[sequence:sequence + 1, :, :end], exact) < LIMIT["causal"]
+    # What no sequence has is not read.
+    past = attention(*tensors, stage="causal", lengths=torch.tensor([999, 0, 77, 128], device=device))
+    assert torch.equal(past, attention(*tensors, stage="causal", lengths=lengths))
 
 
 def test_heads_of_zeros(device):
@@ -158,7 +158,7 @@ def test_opcheck_of_quantise(dtype, device):
 
 def test_opcheck_of_a_stage(stage, device):
     codes, scales = quantise(*drawn((2, 2, 40, 64), torch.float16, device))
-    operator = getattr(OPS, f"stage{stage}").default
+    operator = getattr(OPS, stage).default
     torch.library.opcheck(operator, (codes, scales, 0.125))
     if STAGES[stage].ragged:
         torch.library.opcheck(operator, (codes, scales, 0.125, torch.tensor([40, 7], device=device)))
@@ -187,7 +187,7 @@ def test_fake_tensors_have_the_shape_and_refuse_what_tensors_refuse():
     from torch._subclasses.fake_tensor import FakeTensorMode
     with FakeTensorMode():
         q = torch.empty(2, 3, 50, 32, dtype=torch.bfloat16, device="cuda")
-        out = attention(q, q, q, stage=17)
+        out = attention(q, q, q, stage="hopper")
         assert out.shape == q.shape and out.dtype == torch.bfloat16 and out.device.type == "cuda"
         with pytest.raises(ValueError, match="q has 3 dimensions"):
             attention(q[0], q[0], q[0])
@@ -220,12 +220,17 @@ X = torch.zeros(1, 2, 16, 64)
      r"q is \[300, 300, 1, 64\]: batch \* heads may be at most 65535"),
     ((X[:, :1, :1].expand(1, 2, 2**24 + 1, 64),) * 3, {},
      r"q is \[1, 2, 16777217, 64\]: batch \* heads \* seq_len may be at most 2\^31 / 64"),
-    ((X, X, X), {"stage": 18}, r"stage is 18: 15, 16, 17, 19 are operators of q, k and v"),
-    ((X, X, X), {"stage": 20}, r"stage is 20: 15, 16, 17, 19 are operators of q, k and v"),
-    ((X, X, X), {"lengths": torch.tensor([3])}, r"stage 15 takes no lengths: 19 does"),
-    ((X, X, X), {"stage": 19, "lengths": torch.tensor([3, 4])},
+    ((X, X, X), {"stage": "wgmma"}, "stage is wgmma: registers, fp8_mma, hopper, causal are operators of q, k and v$"),
+    ((X, X, X), {"stage": "decode"}, "stage is decode: registers, fp8_mma, hopper, causal are operators of q, k and v$"),
+    ((X, X, X), {"stage": 20}, "stage is 20: registers, fp8_mma, hopper, causal are operators of q, k and v$"),
+    ((X, X, X), {"stage": 15}, 'stage is 15: stages have names, and this one is stage="registers"$'),
+    ((X, X, X), {"stage": 16}, 'stage is 16: stages have names, and this one is stage="fp8_mma"$'),
+    ((X, X, X), {"stage": 17}, 'stage is 17: stages have names, and this one is stage="hopper"$'),
+    ((X, X, X), {"stage": 19}, 'stage is 19: stages have names, and this one is stage="causal"$'),
+    ((X, X, X), {"lengths": torch.tensor([3])}, r"stage registers takes no lengths: causal does"),
+    ((X, X, X), {"stage": "causal", "lengths": torch.tensor([3, 4])},
      r"lengths are torch.int64 \[2\]: an integer for each of 1 sequences is wanted"),
-    ((X, X, X), {"stage": 19, "lengths": torch.tensor([3.0])}, r"lengths are torch.float32 \[1\]"),
+    ((X, X, X), {"stage": "causal", "lengths": torch.tensor([3.0])}, r"lengths are torch.float32 \[1\]"),
 ])
 def test_refused_in_one_line(arguments, options, line):
     with pytest.raises(ValueError, match="attention_in_stages: " + line) as caught:
@@ -243,14 +248,14 @@ def test_refused_in_one_line(arguments, options, line):
 def test_codes_that_quantise_did_not_make(change, line, stage):
     codes, scales = quantise(X, X, X)
     with pytest.raises(ValueError, match=line):
-        getattr(OPS, f"stage{stage}")(*change(codes, scales), 0.125)
+        getattr(OPS, stage)(*change(codes, scales), 0.125)
 
 
 def test_a_hoppers_stage_elsewhere_and_a_missing_library(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (8, 9))
-    with pytest.raises(RuntimeError, match="stage 17 is for Hopper alone, compute capability 9.0, and this GPU has "
-                                           "8.9: stages 15, 16, 19 run here"):
-        attention_in_stages._program.__wrapped__(17, "cuda:0")
+    with pytest.raises(RuntimeError, match="stage hopper is for Hopper alone, compute capability 9.0, and this GPU "
+                                           "has 8.9: stages registers, fp8_mma, causal run here"):
+        attention_in_stages._program.__wrapped__("hopper", "cuda:0")
     with pytest.raises(RuntimeError, match="there is no ch99_none.so here: it was installed without CUDA's compiler"):
         attention_in_stages._library("ch99_none")
 

@@ -52,16 +52,19 @@ field() { # NAME: a text of pyproject.toml
     done
 }
 
-@test "each row of stages.py is a program of its chapter, and has its library" {
+@test "each row of stages.py has its last program's name, programs of one chapter, and their libraries" {
     make_toolkit 13.0
     python3 libraries.py "$BATS_TEST_TMPDIR/out"
     run python3 - "$BATS_TEST_TMPDIR/out" <<'EOF'
 import os, runpy, sys
-stages = runpy.run_path("attention_in_stages/stages.py")["STAGES"]
+module = runpy.run_path("attention_in_stages/stages.py")
+stages = module["STAGES"]
 made = {"cpu.so", "quantise.so"}
-for number, stage in stages.items():
+assert list(module["OLD_NUMBERS"].values()) == [name for name, stage in stages.items() if not stage.cache]
+for name, stage in stages.items():
+    assert stage.programs[-1][4:] == "_" + name and name.isidentifier(), (name, stage)
     for program in stage.programs:
-        assert program.startswith(f"ch{number:02}_"), program
+        assert program[:4] == stage.programs[0][:4], program
         text = open(f"../{program}.cu").read()
         assert (".mask = MASK_CAUSAL" in text) == stage.causal, program
         assert (".launch_ragged = launch_ragged" in text) == stage.ragged, program

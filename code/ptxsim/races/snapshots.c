@@ -1,0 +1,183 @@
+// snapshots.c: what has been released at a place of global memory, as a graph: what a lane showed there, and the snapshots
+// that it knew of. It is worked out only when somebody asks for what the nearest snapshots do not answer: who takes a lock
+// asks mostly for what its last owner did.
+#include "internal.h"
+
+enum {
+    MOST_DEPTH = 1 << 14, // of snapshots that are not worked out, one from another
+    MOST = 1 << 20,       // of all: from then on each new one is worked out
+    MOST_ASKED = 24       // that are looked at, before one is worked out
+};
+
+static size_t snapshots; // all that there are
+
+// A reference goes; with the last, the snapshot comes to a list of those to be freed.
+static struct snapshot *let_go(struct snapshot *s, struct snapshot *list)
+{
+    if (!s || __atomic_sub_fetch(&s->refs, 1, __ATOMIC_ACQ_REL))
+        return list;
+    s->next = list;
+    return s;
+}
+
+void snapshot_drop(struct snapshot **snapshot)
+{
+    struct snapshot *list = let_go(*snapshot, NULL);
+    *snapshot = NULL;
+    while (list) { // without recursion, for they may be deep
+        struct snapshot *s = list;
+        list = s->next;
+        for (int i = 0; i < SNAPSHOTS_OF; ++i)
+            list = let_go(s->of[i], list);
+        clock_drop(&s->known);
+        world_drop(&s->world);
+        free(s);
+        __atomic_sub_fetch(&snapshots, 1, __ATOMIC_RELAXED);
+    }
+}
+
+// Worlds of snapshots are made here, by one host thread, and not written by others: a clock in one is joined with what
+// a lane knew of its own CTA.
+static struct clock *clock_in(struct world **world, uint64_t cta, uint32_t threads)
+{
+    struct world *x = *world;
+    uint32_t count = x ? x->count : 0, at = 0;
+    for (uint32_t high = count; at < high;) {
+        uint32_t middle = (at + high) / 2;
+        if (x->of[middle].cta < cta)
+            at = middle + 1;
+        else
+            high = middle;
+    }
+    bool there = at < count && x->of[at].cta == cta;
+    if (!there || __atomic_load_n(&x->refs, __ATOMIC_ACQUIRE) > 1) {
+        struct world *own = need(malloc(sizeof *own + (count + 1) * sizeof *own->of));
+        *own = (struct world){.refs = 1, .count = count + !there};
+        for (uint32_t i = 0; i < count; ++i) {
+            uint32_t to = i + (!there && i >= at);
+            own->of[to].cta = x->of[i].cta;
+            own->of[to].clock = clock_share(x->of[i].clock);
+        }
+        if (!there) {
+            own->of[at].cta = cta;
+            own->of[at].clock = NULL;
+        }
+        world_drop(world);
+        *world = x = own;
+    }
+    return clock_own(&x->of[at].clock, threads);
+}
+
+static void raise(struct clock *c, uint32_t thread, uint32_t stamp)
+{
+    c->at[thread] = stamp > c->at[thread] ? stamp : c->at[thread];
+    c->most = stamp > c->most ? stamp : c->most;
+}
+
+// What a lane showed, without the snapshots that it knew of.
+static void add_shown(struct world **world, const struct snapshot *s)
+{
+    if (s->stamp) {
+        struct clock *c = clock_in(world, s->cta, s->threads);
+        raise(c, s->thread, s->stamp);
+        c->base = s->base > c->base ? s->base : c->base;
+        for (uint32_t i = s->thread / WARP * WARP, end = i + WARP; s->wbase > c->base && i < end;
+             ++i)
+            raise(c, i, s->wbase);
+    }
+    if (s->known)
+        clock_raise(clock_in(world, s->cta, s->threads), s->known);
+    world_join(world, s->world);
+}
+
+// Works a snapshot out: what it and all that it is made of show.
+static void work_out(struct snapshots *g, struct snapshot *s)
+{
+    struct world *all = NULL;
+    size_t count = 0, done = 0;
+    g->mark++;
+    g->walk = array_grow(g->walk, count, &g->capacity, sizeof *g->walk);
+    g->walk[count++] = s;
+    while (done < count) {
+        struct snapshot *next = g->walk[done++];
+        for (int i = 0; i < SNAPSHOTS_OF; ++i) {
+            struct snapshot *of = next->of[i];
+            if (!of || of->mark == g->mark)
+                continue;
+            of->mark = g->mark;
+            if (of->flat) {
+                world_join(&all, of->world);
+                continue;
+            }
+            g->walk = array_grow(g->walk, count, &g->capacity, sizeof *g->walk);
+            g->walk[count++] = of;
+        }
+    }
+    for (size_t i = count; i-- > 0;)
+        add_shown(&all, g->walk[i]);
+    world_drop(&s->world);
+    clock_drop(&s->known);
+    s->world = all;
+    s->flat = true;
+    for (int i = 0; i < SNAPSHOTS_OF; ++i)
+        snapshot_drop(&s->of[i]);
+    __atomic_store_n(&s->depth, 0, __ATOMIC_RELAXED);
+}
+
+struct world *snapshot_world(struct snapshots *g, struct snapshot *s)
+{
+    if (!s)
+        return NULL;
+    lock_on(&g->lock);
+    if (!s->flat)
+        work_out(g, s);
+    lock_off(&g->lock);
+    return s->world;
+}
+
+struct snapshot *snapshot_new(struct snapshots *g, struct snapshot shown)
+{
+    struct snapshot *s = need(malloc(sizeof *s));
+    *s = shown;
+    s->refs = 1;
+    for (int i = 0; i < SNAPSHOTS_OF; ++i) {
+        uint32_t depth = s->of[i] ? __atomic_load_n(&s->of[i]->depth, __ATOMIC_RELAXED) + 1 : 0;
+        s->depth = depth > s->depth ? depth : s->depth;
+        snapshot_share(s->of[i]);
+    }
+    clock_share(s->known);
+    world_share(s->world);
+    if (__atomic_add_fetch(&snapshots, 1, __ATOMIC_RELAXED) > MOST || s->depth >= MOST_DEPTH)
+        snapshot_world(g, s);
+    return s;
+}
+
+// Whether a snapshot itself shows what a party did.
+static bool shows_itself(const struct snapshot *s, const struct party *p)
+{
+    const struct clock *known = world_clock(s->world, p->cta);
+    if (known && clock_knows(known, p->thread, p->stamp))
+        return true;
+    if (s->flat || !s->stamp || s->cta != p->cta)
+        return false;
+    return (s->thread == p->thread && p->stamp <= s->stamp) || p->stamp <= s->base ||
+           (s->thread / WARP == p->thread / WARP && p->stamp <= s->wbase) ||
+           (s->known && clock_knows(s->known, p->thread, p->stamp));
+}
+
+bool snapshot_shows(struct snapshots *g, struct snapshot *s, const struct party *p)
+{
+    struct snapshot *walk[MOST_ASKED];
+    int count = 0;
+    bool shown = false;
+    lock_on(&g->lock);
+    walk[count++] = s;
+    for (int done = 0; !shown && done < count; ++done) {
+        shown = shows_itself(walk[done], p);
+        for (int i = 0; i < SNAPSHOTS_OF && count < MOST_ASKED; ++i)
+            if (walk[done]->of[i])
+                walk[count++] = walk[done]->of[i];
+    }
+    lock_off(&g->lock);
+    return shown;
+}
