@@ -290,7 +290,8 @@ static bool next_line(struct talk *t, char line[128], char *wrong, size_t size)
     return true;
 }
 
-// Writes an answer to somebody who may not read; false where its time is up, or it has ended.
+// Writes an answer to a search that may not read it; false where the search's time is up, or it has
+// ended.
 static bool give_answer(const struct talk *t, int to, const char *answer, size_t bytes)
 {
     fcntl(to, F_SETFL, fcntl(to, F_GETFL) | O_NONBLOCK);
@@ -444,7 +445,7 @@ void game_play(struct game *g, int from, int to, int seconds)
             break;
         size_t length = strlen(answer);
         answer[length++] = '\n';
-        if (!give_answer(&t, to, answer, length)) // it has ended: it did not want to know
+        if (!give_answer(&t, to, answer, length)) // the search has ended without reading the answer
             break;
     }
     g->late = now() >= t.end;

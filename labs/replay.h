@@ -51,13 +51,13 @@ struct game {
 void game_begin(struct game *g, const struct landscape *l);
 
 // Answers a question, knobs as in 32-32-2-2-0-0-0-1, by a line of a journal without its newline. False
-// where there is no answer: the question is none, or it is one more than REPLAY_MOST.
+// where there is no answer: the text is not a question, or it is one question more than REPLAY_MOST.
 bool game_answer(struct game *g, const char *question, char answer[REPLAY_LINE]);
 
-// Answers the lines `ask KNOBS` that come from one end of a pipe into another, until there are no more,
-// or for so many seconds; other lines are the search's own talk. Who does not read its answers waits for
-// nobody longer than that. Then looks at what was left out: a search ends by itself, when it has asked for
-// every single change of its best. Closes neither end. SIGPIPE is the caller's to ignore.
+// Answers the lines `ask KNOBS` that come from one end of a pipe into another, until there are no more, or
+// for so many seconds; other lines are the search's own talk. A search that does not read its answers is
+// waited for no longer than that. Then looks at what was left out: a search ends by itself, when it has
+// asked for every single change of its best. Closes neither end. SIGPIPE is the caller's to ignore.
 void game_play(struct game *g, int from, int to, int seconds);
 
 // The last part of that alone.

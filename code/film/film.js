@@ -204,7 +204,8 @@ function lastAtMost(list, x) {
   return low - 1;
 }
 
-// Whose lanes an event of shared memory has at an address: {lane, access}; null: none.
+// The lane, and its access, that an event of shared memory has at an address: {lane, access}; null:
+// no lane.
 function touches(film, e, address) {
   if (e[0] === BULK)
     return address >= e[3] && address < e[3] + e[4] ? { lane: e[2], access: e[7] ? LOAD : COPY } : null;
@@ -463,7 +464,7 @@ function scrollSource(to) {
 // once, and when the window changes.
 function measureSource() {
   const box = $("source");
-  if (view.scrolling) box.scrollTop = view.scrolled; // else the place measured would be the one before
+  if (view.scrolling) box.scrollTop = view.scrolled; // without it the place before would be measured
   const pitch = view.rows.at(-1).getBoundingClientRect().height;
   Object.assign(view, { pitch, height: box.clientHeight, scrolled: box.scrollTop });
 }
@@ -708,7 +709,7 @@ function fragmentCells(m, values) {
     element("p", { textContent: "Lane " + view.lane + " holds, register by register: " + mine.join(", ") })];
 }
 
-// What a wgmma has in registers, of the sixteen rows that are a warp's: D always, A unless it is in shared memory.
+// The registers of a wgmma in a warp, which has sixteen rows: D, and A unless A is in shared memory.
 function addWgmma(f, events) {
   const list = (count, of) => Array.from({ length: count }, (_, i) => of(i)), half = (i) => 8 * (i >> 1 & 1);
   f.D = { type: "f32", per: 1, step: 2, row: list(f.n / 2, half), column: list(f.n / 2, (i) => 8 * (i >> 2) + (i & 1)) };
@@ -1095,7 +1096,8 @@ function showLessons() {
   $("lesson-list").replaceChildren(...list);
 }
 
-// The reader's choice of colours on a page that shows this one: ?colours=light or dark in the address.
+// A page that shows this one hands on its reader's choice of colours: ?colours=light or dark in the
+// address.
 function chooseColours() {
   const choice = new URLSearchParams(location.search).get("colours");
   if (choice !== "light" && choice !== "dark") return;

@@ -1,4 +1,5 @@
-// clock.c: the time. By itself, for what is linked with the simulator, which has a fail() of its own.
+// clock.c: the time. A file of its own, for programs that are linked with the simulator, which has a
+// fail() of its own.
 #include "host.h"
 
 #include <time.h>

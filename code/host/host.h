@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-// What these programs exit with: their own reasons come after these.
+// Exit statuses that these programs share; others are a program's own.
 enum { EXIT_USAGE = 2, EXIT_MACHINE = 3 };
 
 // ---- Words (say.c) ------------------------------------------------------------------------------
@@ -50,7 +50,8 @@ void done(void);
 struct option_row {              // "--NAME ARGUMENT"
     const char *name, *argument; // argument NULL: the option takes none
     const char *help; // lines of --help, with \n between them; NULL: it is not listed there
-    // Where it goes, one of these: what it is, a number in [least, most], that it was there; or who takes it.
+    // Where the value goes, one of these: a text; a number in [least, most]; whether the option was given; a
+    // function that takes it.
     const char **word;
     int *number, least, most;
     bool *flag;

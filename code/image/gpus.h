@@ -11,7 +11,7 @@
 enum { GPU_L4, GPU_H200 }; // rows that the book speaks of by name
 enum { GPUS_MOST = 8 };    // rows that the table may have
 
-// The same on all. Rates are per SM and cycle.
+// These are the same on all GPUs of the table. Rates are per SM and cycle.
 enum {
     GPU_THREADS_CTA = 1024,
     GPU_REGISTERS = 65536,      // of an SM, and the most of a CTA

@@ -70,7 +70,7 @@ static struct blob fatbin_of(const struct blob *images)
 
 static const char PTX[16] = ".version 9.0\n";
 
-// A cubin, PTX, compressed PTX, and an image of a kind that is none of ours.
+// A cubin, PTX, compressed PTX, and an image of a kind that fatbin.h does not name.
 static struct blob some_fatbin(void)
 {
     struct blob images = {0};

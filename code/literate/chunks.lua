@@ -438,7 +438,7 @@ local function reach(owner, reached)
     return reached
 end
 
--- What a student gets instead of which chunks of a program: chunk -> starter, often empty.
+-- The chunks of a program for which a student gets a starter: chunk -> starter, often empty.
 function chunks.starters(book, root)
     local swap = {}
     for _, variant in ipairs(book.variants) do

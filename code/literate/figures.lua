@@ -104,8 +104,8 @@ local function typeset(sources, folder, here)
 end
 
 -- Gives each source { text, where } its `pdf` and `page` there, and its `svg` unless it is for LaTeX. All
--- that are not in the cache go through one run. Two makes at once do not meet: each has its own folder,
--- and what appears in the cache is whole.
+-- that are not in the cache go through one run. Two makes at once do not disturb each other: each has its
+-- own folder, and a file appears in the cache whole.
 function figures.compile(sources, here, latex)
     if #sources == 0 then
         return true

@@ -1,4 +1,4 @@
--- For LaTeX's first run, which knows neither contents nor numbers: how much room they are likely to take, from the
+-- Estimates for LaTeX's first run, which knows neither contents nor numbers, how much room these take, from the
 -- file that is set. If the second run then breaks its lines and pages where the first did, no third is needed.
 local HEADINGS_PER_PAGE = 95 -- of the contents
 local LINES_PER_PAGE = 61 -- of book.tex, in the chapters that have pages of two digits

@@ -31,7 +31,8 @@ local sheets = {}
 
 -- correct and hidden look at outputs, races at accesses; they are met or not.
 local PLAIN = { correct = true, hidden = true, races = true }
--- Of a search: how many candidates until the elite, on a journal and on landscapes that are drawn.
+-- What a search is measured by: how many candidates it needs until the elite, on a journal and on
+-- landscapes that are drawn.
 local SEARCHES = { "candidates", "drawn" }
 
 -- The lines of a table of the C programs, by its path below code/.
@@ -461,7 +462,7 @@ local function read_program(sheet)
     return nil, string.format("chapters/stages.tsv has no stage %d: add a row of its %s", sheet.number, columns)
 end
 
--- The items named in a list of words, as a set and a list; complains of those that there are not.
+-- The items named in a list of words, as a set and a list; complains of names that no item has.
 local function item_names(sheet, text, note)
     local names, list = {}, {}
     for name in text:gmatch("%S+") do
@@ -663,13 +664,13 @@ local function points_of(sheet, names)
     return total
 end
 
--- What hangs on these items, in words and points.
+-- What a failure of these items costs, in words and points.
 function sheets.what_hangs_on(sheet, names)
     return string.format("%s: %d points", table.concat(names, ", "), points_of(sheet, names))
 end
 
--- What is left of the points that need neither a GPU nor a reader, by the rule of labs/sheet/rule.h, where nothing of
--- the items in `lost` is reached and all of the others; and all of these points.
+-- What is left of the points that need neither a GPU nor a reader, by the rule of labs/sheet/rule.h, where the items
+-- in `lost` reach nothing and all others reach everything; and the sum of these points.
 local function points_left(sheet, lost)
     local right, aims, reached, left, total = not is_one_of(lost, "correct"), 0, 0, 0, 0
     for _, item in ipairs(sheet.items) do

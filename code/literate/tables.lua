@@ -251,7 +251,7 @@ local function record_of(spec, name)
     return setting and setting.text
 end
 
--- {before}, {after} and {ratio} as aliases, and what they are in the row `mission` of a lab.
+-- Gives the aliases {before}, {after} and {ratio} the values of the row `mission` of a lab.
 local function add_speedup(spec)
     for _, name in ipairs { "before", "after" } do
         local record = record_of(spec, name)
@@ -416,7 +416,7 @@ local function set_rows(spec, width)
     return out
 end
 
--- What stands in the block for nothing.
+-- Complains of settings and aliases in the block that nothing uses.
 local function check_used(spec)
     for name, alias in pairs(spec.aliases) do
         if not alias.used then
@@ -462,8 +462,8 @@ local function read_caption(caption, note)
     end))
 end
 
--- The Table that a block of class table stands for, or nil; what is wrong is told by
--- note(line, format, …), each thing once. `line` is the fence's.
+-- The Table that a block of class table stands for, or nil; each mistake is reported once, by
+-- note(line, format, …). `line` is the fence's.
 function tables.expand(block, line, note)
     local told, failed = {}, false
     local spec = read_block(block, line, function(at, ...)

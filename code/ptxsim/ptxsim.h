@@ -172,10 +172,10 @@ struct touched {                // by a launch
 };
 
 // An experiment: what some executions do is spoiled, and a comparison of the outputs shows whether it was used.
-// An execution is one operation that a warp runs; of stores, a CTA. They are numbered from 0 on in the order in
-// which they are run, through all launches that are given the same of these.
+// An execution is one operation that a warp runs; where stores are spoiled, it is a CTA. Executions are
+// numbered from 0 on in the order in which they run, through all launches that get the same struct ablation.
 enum spoils {
-    SPOIL_PRODUCTS, // mma, wmma, wgmma: the result has the other sign (what is no float: each bit turned over)
+    SPOIL_PRODUCTS, // mma, wmma, wgmma: the result has the other sign (integers: each bit is inverted)
     SPOIL_COPIES, // cp.async, bulk copies: each byte that they deliver has its highest bit turned over
     SPOIL_ATOMICS, // in global memory: each bit of the result is turned over; without one, no update is made
     SPOIL_STORES, // a CTA's stores to global memory are left out
@@ -209,7 +209,7 @@ struct launch {
                    // may have borrowed such a name is not to have this
     bool races;       // races in shared and global memory
     bool strict;      // an atomic operation without .acquire orders nothing before a fence
-    bool mine;        // only those of the program's own files (races/)
+    bool mine;        // reports only races in the program's own files (races/)
     uint64_t reports; // of a host thread, after which it is stopped; 0: a million
     void (*note)(enum fault_kind kind, const char *text); // with each further fault; may be NULL
     // Takes what the threads print, when the launch is over; NULL: it goes to stdout.

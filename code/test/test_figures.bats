@@ -20,7 +20,8 @@ expression() { # BEFORE AFTER
         { print substr(rest, 1, end - 1); n++ } END { exit n != 1 }' "$program"
 }
 
-# Of four matrices: their first key, their chunk, the lanes that point at their rows, one below the other.
+# For each of four matrices, one below the other: its first key, its chunk, and the lanes that point at
+# its rows.
 matrices() { # KEY_EXPRESSION CHUNK_EXPRESSION
     local lane first last
     for first in 0 8 16 24; do
@@ -176,7 +177,7 @@ END
     grep -oE '[0-9]+/[0-9.]+/[0-9.]+' "$BATS_TEST_TMPDIR/figure" |
         awk -F/ '{ printf "%d/%.4f/%.4f\n", $1, $2, $3 }' |
         diff <(sed '$d' "$BATS_TEST_TMPDIR/octave.txt") -
-    # The labels of both rulers: a code's power of two, and where the line has it.
+    # The labels of both rulers: a code's power of two, and its place on the line.
     awk -v bias="${bias##*- }" '/foreach .code\/.y in/ {
             gsub(/.*in [{]|[}].*/, "")
             n = split($0, pairs, ",")

@@ -7,7 +7,7 @@ setup() {
     cd "$BATS_TEST_DIRNAME/../.."
 }
 
-# A copy of all that the check reads, in $TREE; what is planted in it is nobody's.
+# A copy of all that the check reads, in $TREE, to plant things in.
 scratch() {
     TREE=$BATS_TEST_TMPDIR/tree
     mkdir "$TREE"
@@ -109,7 +109,7 @@ code/workbench/workbench.h" ]
     plant code/image/fatbin.c 'int planted_low(void); int planted_low(void) { return 1; }'
     plant code/ptxsim/base/paths.c 'int planted_low(void); int use(void); int use(void) { return planted_low(); }'
     code/tools/check-floors "$TREE"
-    # The same name above: the use may mean the one below.
+    # A folder above defines the name as well: the use may mean the one below.
     plant code/ptxsim/exec/counts_derive.c 'int planted_low(void); int planted_low(void) { return 2; }'
     code/tools/check-floors "$TREE"
 }

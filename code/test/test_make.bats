@@ -65,7 +65,8 @@ programs() {
         '__device__ int next(int tile) { return tile + 1; }' 'template <int N>' '__global__ void kernel(int *out)' '{' \
         '    if (out) {' '        out[0] = N;' '    }' '}' 'static int launch(void)' '{' '    return sizeof(shared);' '}' \
         >build/tangled/ch99_x.cu
-    # What a compiler and a linker have made of it, and ones that say what they are asked for.
+    # What a compiler and a linker have made of it, and a compiler and a linker that write down what
+    # they are asked for.
     printf 'const char hash[] = "%s"; __attribute__((section(".nv_fatbin"))) const char kernel[] = "the old kernel";' "$hash" |
         cc -x c -c - -o build/obj/ch99_x.o
     echo 'extern const char hash[], kernel[]; int main(void) { return !hash[0] + !kernel[0]; }' |
@@ -267,7 +268,7 @@ assert {"file": sys.argv[1], "line": int(sys.argv[2])}.items() <= lines[0].items
         [ "${#line}" -le 80 ] || { echo "too wide: $line"; false; }
     done
     diff <(ls mk/*.mk) <(sed -nE 's,^include (mk/[a-z]+\.mk) .*,\1,p' Makefile | sort)
-    # All that are phony, but for those that make itself asks for; and the patterns that are none.
+    # All phony targets except those that make itself asks for; and patterns, which are not targets.
     read -rd '' -a targets < <(sed -nE 's/^\.PHONY: //p' Makefile mk/*.mk | sed 's/\$(1)/N/g; s/\$(lab_numbers:%=lab%)/labN/' | tr ' ' '\n' |
         grep -vxE 'force|student|planted|answers|tests') || true
     [ "${#targets[@]}" -ge 20 ]
@@ -337,7 +338,7 @@ assert {"file": sys.argv[1], "line": int(sys.argv[2])}.items() <= lines[0].items
     command -v script >/dev/null || skip "no script(1) to make a terminal"
     export SAID=$BATS_TEST_TMPDIR/said
     mkdir "$BATS_TEST_TMPDIR/bin" "$BATS_TEST_TMPDIR/book"
-    # A pandoc that is at work until something is said of it, and then fails.
+    # A pandoc that works until the terminal's line names it, and then fails.
     cat >"$BATS_TEST_TMPDIR/bin/pandoc" <<'END'
 #!/bin/bash
 for ((i = 0; i < 600; i++)); do

@@ -145,7 +145,7 @@ assert image["local_bytes"] == 0 and image["occupancy"] >= 0.5, image'
     # 4 · 8 heads · 128² · 64 operations, 8192 in an instruction; all of 8 bits
     grep -q '"tensor_instructions":4096,"tensor_flops":33554432,"tensor_flops_8bit":33554432,' "$BATS_TEST_TMPDIR/report.json"
     grep -q '"shared_load_conflicts":0,"shared_store_wavefronts":0,' "$BATS_TEST_TMPDIR/report.json"
-    # What the sheet lets a submission round is what the program says it rounds.
+    # The rounding that the sheet allows is the one that the program declares.
     grep -q '"p": {"format": "e4m3", "offset": 8, "sum": "unrounded"}' build/labs/lab16.json
     [ "$(sed -n '/^  "p": {/,/}/p' "$BATS_TEST_TMPDIR/record.json" | grep -E 'format|offset|sum' | tr -d ' ,\n')" = \
       '"format":"e4m3""offset":8"sum":"unrounded"' ]

@@ -17,8 +17,9 @@ bool attend_on_cpu(const uint8_t *codes, const float *scales, int causal,
                    int batch, int heads, int seq_len, float softmax_scale,
                    float *out);
 
-// The same for a sequence of a cache, in the tokens' order: q and out [heads][queries][HEAD_DIM], 1 to 16
-// queries, q rounded to half; codes [heads][tokens][HEAD_DIM] with scales [heads][tokens].
+// Attention in double precision for a sequence of a cache, in the tokens' order: q and out
+// [heads][queries][HEAD_DIM], 1 to 16 queries, q rounded to half; codes [heads][tokens][HEAD_DIM] with
+// scales [heads][tokens].
 bool decode_on_cpu(const float *q, const uint8_t *k_codes,
                    const uint8_t *v_codes, const float *k_scales,
                    const float *v_scales, int heads, int queries, int tokens,

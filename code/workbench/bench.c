@@ -196,8 +196,8 @@ static void *upload_newest(const struct shape *shape, const float *values)
     return pointer;
 }
 
-// Zeros, as the first launch wants them; NULL where the program needs none. One for each case: so a
-// launch of another one cannot be what makes it right.
+// Zeros, as the first launch wants them; NULL where the program needs none. Each case has its own,
+// so that a launch of another case cannot make it right.
 static void *create_scratch(const struct program *program, const struct cache_args *args)
 {
     size_t bytes = program->scratch_bytes ? program->scratch_bytes(args) : 0;

@@ -33,7 +33,7 @@ static void draw_table(const struct problem *problem, int max_pages, int *table)
             table[(size_t)b * max_pages + i] = -1;
 }
 
-// Where a program has the elements of a page.
+// The order in which a program has the elements of a page.
 struct places {
     int page;
     int *codes[2]; // [page][HEAD_DIM], of CACHE_K and CACHE_V

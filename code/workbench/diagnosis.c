@@ -41,7 +41,7 @@ static double size_of(const float *row) // the root of its mean square
     return sqrt(squares);
 }
 
-// Whether an element is further off than the gate allows a row, of the row's own size. NaN is.
+// Whether an element's error is more than the gate allows a row of this row's size. NaN's is.
 static bool element_off(const struct view *v, size_t base, int d, double row_size)
 {
     double error = half_to_float(v->out[base + (size_t)d]) - v->ref[base + (size_t)d];
@@ -405,7 +405,7 @@ static bool explains(const struct view *v, const struct off *o, struct cause cau
     return o->tried_count > 0;
 }
 
-// Adds a cause to the words: where several explain what there is, no one of them is said to be it.
+// Adds a cause to the words: where several explain the error, none of them is named as the cause.
 static void add_cause(char *words, size_t size, const char *cause)
 {
     size_t used = strlen(words);
@@ -515,7 +515,8 @@ static bool find_columns(const struct view *v, const struct off *o, char *words,
     return false;
 }
 
-// Whether each row that is tried has what belongs in one other row of its head, always as far away.
+// Whether each row that is tried has the output of another row of its head, at the same distance
+// for all.
 static bool find_rows(const struct view *v, const struct off *o, char *words, size_t size)
 {
     double expected[HEAD_DIM];

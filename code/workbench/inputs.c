@@ -205,7 +205,8 @@ static float score_of_place(const struct problem *problem, int key)
     }
 }
 
-// The last channel: the same number in each query, and in each key what with it makes the score of its place.
+// Sets the last channel: one number in all queries, and in each key the number whose product with it is the
+// score of the key's place.
 static void draw_places(const struct problem *problem, int tensor, size_t rows, float *out)
 {
     const float query = 8, ln2 = 0.69314718f; // times softmax_scale: 1

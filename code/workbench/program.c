@@ -409,8 +409,8 @@ static const char *clock_text(const struct clock_span *clock, char *text, size_t
     return text;
 }
 
-// What a line of standard input asks for: a way of timing and a number of samples, or, whatever
-// else it says, those of the command line.
+// Reads from a line of standard input a way of timing and a number of samples; any other line asks
+// for those of the command line.
 static enum timing_mode read_request(const struct options *o, const char *line, int *samples)
 {
     char name[8], end;
@@ -559,8 +559,9 @@ static bool run_shape(const struct run *run, struct shape_run *shape, bool *aliv
     return pass;
 }
 
-// For the grader, who fills the pages: a line of the bytes of scratch memory, of where a page has its
-// codes, K's tokens and then V's, and where its scales, as numbers of four hexadecimal digits.
+// Prints for the grader, which fills the pages, a line: the bytes of scratch memory, then the places
+// in a page of its codes (K's tokens, then V's) and of its scales, as numbers of four hexadecimal
+// digits.
 static void print_wants(const struct program *program, const struct cache_args *args)
 {
     int page = args->page;

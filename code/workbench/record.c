@@ -224,7 +224,8 @@ static json_t *timing_json(const struct run *run, const struct timing *timing)
     return object;
 }
 
-// Times of normal inputs stand where a shape's only ones stood, those of other kinds by their names.
+// Times of normal inputs stand in the shape itself, times of other kinds of inputs under the kind's
+// name.
 static void put_times(json_t *object, const struct run *run, const struct shape_run *shape)
 {
     json_t *others = json_object();

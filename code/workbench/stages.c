@@ -14,7 +14,7 @@ static const char *const read_names[READ] = {"number", "name", "program", "image
 
 struct heading {
     int count;       // columns of the table; 0: no heading was seen yet
-    int place[READ]; // of each that is read, from 0
+    int place[READ]; // place of each column that is read, from 0
     char names[256]; // of all, as a message has them: "number, name, program"
 };
 

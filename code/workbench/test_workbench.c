@@ -194,7 +194,7 @@ static void lengths_of_a_ragged_batch_are_drawn(void **state)
     }
     assert_true(least <= 10 && most >= 90 && different >= 50);
     assert_true(shape_flops(&ragged) == 4.0 * 2 * squares * 64);
-    // The bytes are drawn for all places, past a length, too.
+    // Bytes are drawn for places past a sequence's length, too.
     assert_int_equal(shape_elements(&ragged), 64 * 2 * 100 * 64);
     assert_string_equal(shape_of("1x1x33554432r9999").name, "1x1x33554432r9999");
 }
@@ -227,7 +227,8 @@ static void caches_are_parsed(void **state)
     assert_string_equal(shape_of("128x32x8192q16p256r9999").name, "128x32x8192q16p256r9999");
 }
 
-// The smallest power of two by which a code is reached, and none below what halves ask for.
+// A token's scale is the smallest power of two with which its codes fit, and no smaller than halves
+// need.
 static void a_token_has_the_smallest_scale_that_fits(void **state)
 {
     (void)state;

@@ -46,7 +46,7 @@ bool shape_parse(const char *text, struct shape *shape, char *why, size_t size);
 // Elements of K and of V: batch * heads * seq_len * HEAD_DIM.
 size_t shape_elements(const struct shape *shape);
 
-// Rows of Q and of O that a head has: seq_len, or of a cache its group. Q and O are
+// Rows of Q and of O that a head has: seq_len, or, of a cache, the group. Q and O are
 // [batch][heads][shape_rows()][HEAD_DIM], so many elements:
 int shape_rows(const struct shape *shape);
 size_t shape_outputs(const struct shape *shape);
@@ -183,9 +183,9 @@ struct rows reference_rows(const struct shape *shape);
 bool reference_dequantised(const struct problem *problem, struct rows rows, int threads,
                            float *out);
 
-// The same on the tensors as drawn, rounded to half, with the result rounded to half: what a
-// careful FP16 attention of the unquantised inputs computes. This is the sources' yardstick; it
-// shows the quantisation's error beside the kernel's.
+// Attention in double precision on the tensors as drawn, rounded to half, with the result rounded
+// to half: what a careful FP16 attention of the unquantised inputs computes. This is the sources'
+// yardstick; it shows the quantisation's error beside the kernel's.
 bool reference_fp16(const struct problem *problem, struct rows rows, int threads, float *out);
 
 // How a kernel rounds P, the numerators of its softmax, before its second product. Half costs too
@@ -313,9 +313,9 @@ struct attention_args {
     float softmax_scale;
 };
 
-// What the launch function of a program gets that asks a cache. Device pointers. Sequence b has
-// lengths[b] tokens, and all but the last are in the cache (struct cache_image says how); the kernel
-// puts that one there, and attends to it, too. What slots without a token hold is nobody's.
+// The arguments of the launch function of a program that asks a cache. Device pointers. Sequence b
+// has lengths[b] tokens, and all but the last are in the cache (struct cache_image says how); the
+// kernel puts that one there, and attends to it, too. Slots without a token may hold anything.
 struct cache_args {
     const void *q;             // [B][H][queries][HEAD_DIM] half
     const void *new_k, *new_v; // [B][H][HEAD_DIM] half: of the newest token
@@ -377,10 +377,11 @@ struct program {
     // Enqueues the kernel on the stream; returns what cudaGetLastError() or its own checks say.
     // It must be capturable into a graph: no synchronisation, no allocation. NULL: it asks a cache.
     cudaError_t (*launch)(const struct attention_args *args, cudaStream_t stream);
-    // The same for a ragged batch; lengths: [B], on the device. NULL: it takes none.
+    // The launch function for a ragged batch; lengths: [B], on the device. NULL: the program takes
+    // no ragged batch.
     cudaError_t (*launch_ragged)(const struct attention_args *args, const int *lengths,
                                  cudaStream_t stream);
-    // The same for a cache, and where its elements lie; or NULL.
+    // The launch function for a cache, and the places of the cache's elements; or NULL.
     cudaError_t (*launch_cache)(const struct cache_args *args, cudaStream_t stream);
     code_place_fn *code_place;
     scale_place_fn *scale_place;

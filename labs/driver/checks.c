@@ -124,7 +124,8 @@ double budget_of(const char *shape)
     return reference > 0 ? fmax(BUDGET_TIMES * reference, BUDGET_LEAST) : 0;
 }
 
-// What a program said of a launch that failed, and why, where the library has said that before it.
+// What a program said of a launch that failed, with the reason where the simulator's library has
+// given one before.
 static char *launch_failed(const char *err)
 {
     static const char words[] = ": the kernel failed: ";
@@ -214,7 +215,7 @@ static void judge_outputs(struct side *side, const char *shape, bool keep_counts
         (output.status == EXIT_MACHINE && json_array_size(faults) == 0))
         fail(output.status == EXIT_USAGE ? EXIT_USAGE : EXIT_MACHINE, "%s", last_line(output.err));
     int passed = 0, total = json_array_size(checks);
-    double worst = 0, closest = 0; // to its limit, where it has one of its own
+    double worst = 0, closest = 0; // relative to the program's own limit, where it has one
     const char *how = NULL;
     for (int i = 0; i < total; ++i) {
         json_t *check = json_array_get(checks, i);

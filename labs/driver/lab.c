@@ -23,7 +23,7 @@ static void find_program(struct side *side, const char *name)
         fail(EXIT_MACHINE, "build/%s is not there: type make chapter%d", name, lab.number);
 }
 
-// What a lab takes, for those who give it something else.
+// Says what a lab takes to a reader who gives it something else.
 static const char *expected(void)
 {
     if (lab.search)
@@ -433,7 +433,7 @@ int main(int argc, char **argv)
         judge_resources();
         judge_correctness();
         if (on_gpu ||
-            !(after.wrong || after.fault || after.stopped)) { // nobody compares what is wrong
+            !(after.wrong || after.fault || after.stopped)) { // wrong programs are not compared
             if (on_gpu && !gates_failed)
                 speak();
             verdict = judge_speed();

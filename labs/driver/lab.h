@@ -137,7 +137,7 @@ const char *search_broken(void);       // the first rule that it broke, or NULL
 const char *nearby(const char *words); // fault.c: with paths as whoever runs this would type them
 void explain_fault(int schedule); // fault.c: of the program that is judged; 0: the first schedule
 
-// Points of the sheet: that are seen to be earned, that are not seen here, that there are.
+// Points of the sheet: those seen to be earned, those that cannot be seen here, and all.
 struct score {
     double got, open, total;
 };

@@ -173,7 +173,7 @@ static void show_yardstick(const char *name, const char *key, const int counts[]
             json_pack("{s:i, s:i, s:i}", "median", median, "worst", most, "found", found));
 }
 
-// What the counts are to be held against: the book's own search, and one that does not search.
+// Shows what the counts are compared with: the book's own search, and random choice.
 static void show_yardsticks(const struct landscape *l, const char *own)
 {
     int counts[REPLAY_SEEDS];

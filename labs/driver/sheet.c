@@ -284,7 +284,8 @@ static struct reached reached_here(void)
                             .tried = has_aims(&sheet) && !starter};
 }
 
-// Whether a count that is an aim is not known, as where no run was at its shape: all else is paid with it.
+// Whether the count of an aim is not known, because nothing ran at its shape, say: all other points depend
+// on it.
 static bool aim_unseen(void)
 {
     for (int i = 0; i < sheet.count; ++i)
@@ -395,7 +396,7 @@ static const struct item *first_missed(void)
     return NULL;
 }
 
-// What the first item that is missed lacks.
+// Says what the first item that is not passed lacks.
 static void show_cause(const struct item *item)
 {
     const char *name = item->name, *cause = NULL;
@@ -444,7 +445,7 @@ void show_next(void)
         line = gap;
         chosen = i;
     }
-    // A task that is open may be the cause. In whose lines a mistake is that somebody has made, nobody knows here.
+    // Names an open task, which may be the cause. In which lines a mistake lies is not known here.
     if (!line) {
         if (task && is_aim(item))
             wrap(text("that is what task %d, \"%s\", is for: ./lab%d --hint %d", chosen + 1,

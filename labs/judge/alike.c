@@ -68,7 +68,7 @@ static const char *past_blank(const char *s, const char *end, bool line_begins)
     return s;
 }
 
-// Past a token; its hash in *kind.
+// The end of a token; *kind gets its hash.
 static const char *past_token(const char *s, const char *end, uint64_t *kind)
 {
     const char *start = s;
@@ -370,7 +370,7 @@ static int shared_by(const struct prints *a, const struct prints *b)
 }
 
 // What tells a program from this lab's: what neither the starter nor the lab's own program has. A text that has nearly
-// all of it is that program, also with more beside it; where it is so of several, the one of which it has most.
+// all of that is taken for the program, whatever else it has; of several such programs, the one of which it has most.
 char *book_program(const struct source given[2], const struct source own[2],
                    const struct source starter[2])
 {

@@ -32,7 +32,8 @@ static void give_ranks(struct place places[], int count)
     }
 }
 
-// In a cell of a Markdown table, as letters and nothing else: no table, HTML, link or emphasis.
+// Writes a name into a cell of a Markdown table, so that no character of it counts as table, HTML,
+// link or emphasis.
 static void write_name(FILE *to, const char *name)
 {
     for (; *name; ++name) {

@@ -174,7 +174,7 @@ void submission_free(struct submission *s)
 
 enum { PLAIN_SECONDS = 5, PLAIN_BYTES_MAX = 4 << 20 };
 
-// Past blanks and lines that a backslash joins.
+// Skips blanks, and ends of lines behind a backslash.
 static const char *past_gap(const char *at, const char *end)
 {
     while (at < end) {
@@ -188,7 +188,7 @@ static const char *past_gap(const char *at, const char *end)
     return at < end ? at : end;
 }
 
-// Whether a line takes in a file. What begins it may be joined to the next line by a backslash.
+// Whether a line is an #include. A backslash may join its beginning to the next line.
 static bool is_include(const char *line, const char *end)
 {
     static const char *const words[] = {"include", "import"};
@@ -205,7 +205,7 @@ static bool is_include(const char *line, const char *end)
     return false;
 }
 
-// A source with empty lines in place of those that take in a file. New.
+// A copy of a source with empty lines in place of its #include lines. New.
 static struct source without_includes(const struct source *source)
 {
     const char *end = source->text + source->bytes;
@@ -229,7 +229,7 @@ static struct source without_includes(const struct source *source)
 }
 
 // The line of the shell that preprocesses so many texts, 0, 1 and so on. What the device's compiler
-// defines is defined; of a text that expands without end there is a part, or nothing.
+// defines is defined; a text that expands without end gives a part of itself, or nothing.
 static char *preprocess_line(const struct box *box, int count)
 {
     const char *work = box_work(box);

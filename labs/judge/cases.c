@@ -389,7 +389,8 @@ static bool is_nobodys(uint8_t byte)
     return byte == 0xff;
 }
 
-// What was there before the page was given to somebody else. A kernel cannot tell it from a token.
+// Fills a slot with what an earlier owner of the page has left. A kernel cannot tell that from a
+// token.
 static void fill_with_stale(const struct grade_case *c)
 {
     uint64_t state = secret_draw("stale %016llx", (unsigned long long)c->seed);
@@ -463,7 +464,7 @@ void case_lay_out(struct grade_case *c, const struct places *places, bool stale)
     free(lengths);
 }
 
-// Bytes of new tokens that are not there, and bytes of anything else that are not what they were.
+// Counts the bytes of new tokens that are missing, and all other bytes that have changed.
 struct strayed {
     size_t missing, changed;
 };

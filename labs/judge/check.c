@@ -226,7 +226,8 @@ static char *joined(const json_t *names)
     return *all ? all : "nothing";
 }
 
-// The points of the items that it should lose: of cases for those that it lost, else all of them.
+// The points of the items that a bug should lose: of items with cases those of the cases that it
+// lost, of others all.
 static double lost_points(const json_t *result, const json_t *loses)
 {
     const json_t *item, *c;
@@ -356,8 +357,8 @@ static json_t *earned(void)
     return all;
 }
 
-// In which hidden cases a planted bug is right depends on what is drawn, and so on every change of its text:
-// a few points.
+// The hidden cases in which a planted bug is right depend on what is drawn, and so on every change of its
+// text: its points may differ by a few.
 static const double DRAWN = 10;
 
 static bool earned_the_same(const struct entry *e, const struct expected *x, const json_t *kept)

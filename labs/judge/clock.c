@@ -1,7 +1,7 @@
 // clock.c: the clock of a host part that says how it wants to be launched, as a library that is loaded before
 // all others (LD_PRELOAD). It begins at BOX_CLOCK, in nanoseconds since 1970, and goes on with each look at
 // it and with each sleep, which takes no time: in two records it is years apart (record.c), and a launch that
-// depends on it differs. Whoever gets at the machine's own clock by another way has it.
+// depends on it differs. Host code that reads the machine's own clock in another way is not stopped by this.
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/time.h>

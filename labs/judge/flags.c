@@ -87,8 +87,8 @@ static void add_flag(json_t *flags, int count, const char *what, const char *nam
         json_array_append_new(flags, json_sprintf("%s: %s", what, names));
 }
 
-// Names of a PTX text's variables in global memory, without those that the lab's own program has
-// and the strings of printf: they outlive a launch.
+// Flags the variables in global memory of a PTX text, which outlive a launch, except those of the
+// lab's own program and the strings of printf.
 static void flag_state(json_t *flags, const char *ptx, const struct source *own)
 {
     char *names = text("%s", "");

@@ -20,7 +20,7 @@ static int by_file(const void *a, const void *b)
     return strcmp(((const struct entry *)a)->file, ((const struct entry *)b)->file);
 }
 
-// Every entry of the folder but litter, which a line is printed of.
+// Every entry of the folder except litter. For each piece of litter a line is printed.
 static struct entry *list(const char *path, int *count)
 {
     struct entry *entries = NULL;

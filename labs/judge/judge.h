@@ -102,9 +102,9 @@ struct stream { // what a process wrote, up to a limit
 };
 
 struct boxed {
-    int status;                    // exit status, 128 + signal, or -1: stopped
-    bool late, chatty;             // too slow, by the clock or by its CPU time; wrote too much
-    double used;                   // CPU seconds; who was stopped has used all
+    int status;        // exit status, 128 + signal, or -1: stopped
+    bool late, chatty; // too slow, by the clock or by its CPU time; wrote too much
+    double used;       // CPU seconds; a process that was stopped counts as having used all
     struct stream out, err, lines; // lines: file descriptor 3; NUL after each
 };
 
@@ -138,7 +138,7 @@ struct submission {
     double record_used;                     // CPU seconds of its host code, or of its searches
     bool record_late;                       // it did not end in time once: it is asked no more
     bool recorded;                          // some of that is new
-    char *two_ways;                         // that it says something else each time, or NULL
+    char *two_ways; // how its host code gives two different answers, or NULL
     char *ptx, *cubin;
     size_t ptx_bytes, cubin_bytes;
     char *problem; // why there is nothing to run, or NULL
@@ -156,7 +156,7 @@ void write_work(const struct submission *s, const char *name, const char *bytes,
 void submission_build(struct submission *s, const char *source, size_t bytes);
 
 // A submission's time by the clock, all that is done with it together: a multiple of the CPU time that it
-// may use, more where several share a core. It is for what neither computes nor ends.
+// may use, more where several share a core. It stops what neither computes nor ends.
 void wall_begin(struct submission *s);
 double wall_left(const struct submission *s, double most); // seconds; most, or what is left
 bool wall_over(const struct submission *s);
@@ -176,7 +176,8 @@ struct source {
 };
 
 // Sources preprocessed, each new: macros expanded, comments gone, none of what they include, and lines
-// "# NUMBER" that say where in the source it goes on. A source that cannot be preprocessed, as it is.
+// "# NUMBER" that say where in the source it goes on. A source that cannot be preprocessed is copied
+// as it is.
 void preprocess(const struct source sources[], struct source plain[], int count);
 struct source source_of(const char *path); // a file of the book; without a text, if it is not there
 
@@ -264,14 +265,14 @@ struct grade_case {
 void secret_draw_for(const char *hash); // of the submission's text, kept
 const char *secret_name(void);          // tells secrets apart, and nothing else of them
 uint64_t secret_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
-// The same for all submissions.
+// 64 bits that depend on the secret and on what they are for: the same for all submissions.
 uint64_t class_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // 64 bits for what a report tells, a published seed say: drawn as secret_draw's, but from the random bytes in
 // build/grade/seeds, so that a report says nothing of the secret.
 uint64_t public_draw(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int secret_between(int least, int most, uint64_t drawn);
-// A shape of about the same work as a published one, also in whole tiles of keys, drawn for all submissions; a cache's
-// own. New.
+// A shape of about the same work as a published one, also in whole tiles of keys, the same for all submissions; for a
+// cache the published shape itself. New.
 char *drawn_like(const char *published);
 
 void case_make(struct grade_case *c, const char *shape, float softmax_scale, enum input input,
@@ -328,11 +329,12 @@ typedef bool launch_ablated(void *of, struct grade_case *cases, int count,
 struct use {
     bool known;
     bool depends; // outputs change with Q, with K and with V
-    double share; // of the executions, those that some output hangs on: 0 to 1
+    double share; // share of the executions on which some output depends, from 0 to 1
     char *why;    // it could not be seen, for a launch was not run to its end; or NULL
 };
 struct use use_of(enum spoils what, launch_ablated *launch, void *of);
-// What is spoiled to see whether that which a counter or a resource counts is used; false: nothing can be.
+// Sets *what to the operations that are spoiled to see whether what a counter or a resource counts is
+// used; false: no operations can show that.
 bool spoils_for(const char *name, enum spoils *what);
 // Whether a count is less where a CTA takes more rows, whatever it does with them.
 bool falls_with_tiles(const char *name);
@@ -354,7 +356,8 @@ json_t *refused(const char *name, const char *why);
 // What a text earns of the aims of several sheets: it is built once, and launched once at each of their shapes.
 json_t *grade_aims(const char *name, const char *source, size_t bytes, const struct sheet sheets[],
                    int count);
-// Lines of text; of a source and the same preprocessed, of the lab's own program too; ptx may be NULL.
+// Flags, lines of text. source, own: the submission and the lab's own program, each as written and
+// preprocessed; ptx may be NULL.
 json_t *flags_of(const struct source source[2], const struct source own[2], const char *ptx);
 json_t *not_graded(const char *name, const char *why); // there is nothing to grade
 
@@ -426,9 +429,10 @@ int write_board(FILE *to, const json_t *const results[], int count);
 int print_board(char *const paths[], int count); // of results that --json wrote
 
 void check_item(void); // of options, for this lab
-// Finds each entry's earlier result; how many have none, and are graded whole.
+// Finds each entry's earlier result; returns how many have none, and are graded whole.
 int find_earlier(struct entry *entries, int count);
-// An item that stands as it was: not the one that is graded anew, nor one with another limit. Or NULL.
+// The earlier result of an item that stands: NULL for the item that is graded anew, and for one whose
+// limit has changed.
 const json_t *earlier_item(const json_t *earlier, const char *name, const char *limit);
 // The cases of what stands and of what was graded anew. New.
 json_t *joined_cases(const json_t *earlier, const json_t *anew);
@@ -446,7 +450,7 @@ char *book_program(const struct source given[2], const struct source own[2],
 // Writes the pairs that have much text of their own in common; how many there are.
 int find_alike(const char *path, const struct entry *entries, int count);
 
-// The same as a job array: all have a result then, or it fails.
+// Grades all entries as a job array; all have a result then, or it fails.
 void slurm_grade(struct entry *entries, int count, tell_entry *tell);
 int slurm_element(const char *folder); // on a node: grades one
 

@@ -13,7 +13,7 @@ enum { DAY = 24 * 60 * 60 };
 static time_t deadline;
 static char *times; // of --times, or NULL: the files' own
 
-// "2026-11-22 23:59", with a T in place of the space or seconds too; local time. -1: none of that.
+// "2026-11-22 23:59", with a T in place of the space or seconds too; local time. -1: no such time.
 static time_t read_time(const char *words)
 {
     static const char *const forms[] = {"%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M",

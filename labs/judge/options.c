@@ -19,8 +19,8 @@ bool is_timed(void)
     return !options.cpu_only && (options.slurm ? options.gres != NULL : gpu_here());
 }
 
-// A line of random hex digits in build/grade; *made: nobody had made it before. Another judge may be
-// about to: the file appears as a whole, and the first one stays.
+// A line of random hex digits from a file in build/grade; *made: the file was not there before.
+// Another judge may be about to: the file appears as a whole, and the first one stays.
 static char *random_line(const char *name, bool *made)
 {
     char *path = text("%s/build/grade/%s", root, name);

@@ -114,7 +114,7 @@ static json_t *points_of(const struct entry *e)
     return points;
 }
 
-// Hashes of the book's programs as other records have them; of what is no program of the book there is none.
+// Hashes of the book's programs, as other records have them; texts that are not the book's have no hash.
 static json_t *hashes_of(const json_t *programs)
 {
     char *path = text("%s/build/hashes.tsv", root), *rest = NULL;
@@ -137,7 +137,7 @@ static json_t *hashes_of(const json_t *programs)
     return hashes;
 }
 
-// A sheet's aims, as its chapter has them: by these it is seen whether the record is today's.
+// A sheet's aims, as its chapter has them: they show whether the record is today's.
 static json_t *aims_said(const struct sheet *s)
 {
     json_t *said = json_array();

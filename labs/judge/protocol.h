@@ -23,8 +23,8 @@ enum { REPORTS_MAX = 10000 }; // races and the like, after which a launch is sto
 
 #define WRITES_INPUTS "it writes into its inputs"
 
-// A kernel's first parameter: of a cache, whose shape says so, cache_args. Both begin with pointers to the
-// inputs, in order, and after them the output.
+// A kernel's first parameter; for a shape that is a cache it is cache_args. Both begin with pointers to
+// the inputs, in order, and after them to the output.
 union kernel_args {
     struct attention_args attention;
     struct cache_args cache;
@@ -60,7 +60,7 @@ enum verb {
     VERB_MEASURE, // struct run_request: what its launches take of that GPU
     VERB_RUN,     // struct run_request, then inputs; each set is launched once, in turn
     VERB_TIME,    // the same on a GPU, timed
-    VERB_FILM, // the same once; instead of outputs, the film of a CTA as JSON (ptxsim/machine/film.h)
+    VERB_FILM, // runs one set; instead of outputs, answers with the film of a CTA as JSON (ptxsim/machine/film.h)
 };
 
 struct request {
@@ -77,7 +77,7 @@ struct run_request {
     bool races;
     bool ablated; // what `ablation` says is spoiled, or only counted
     struct ablation ablation;
-    bool unchecked; // what reads what nothing has written goes on, as on a GPU
+    bool unchecked; // a kernel that reads what nothing has written goes on, as on a GPU
     unsigned schedule;
     int threads;
     uint64_t
@@ -93,7 +93,7 @@ struct run_request {
 // new_v (halves), codes, scales, table, lengths. A kernel may write to codes and scales, and they come back.
 enum { INPUTS_MAX = 7, CACHE_CODES = 3, CACHE_SCALES, KERNEL_POINTERS = INPUTS_MAX + 1 };
 
-// How many; the bytes of each.
+// Returns how many arrays a set of inputs has; bytes: of each.
 static inline int input_sizes(const struct shape *shape, size_t bytes[INPUTS_MAX])
 {
     size_t batch = (size_t)shape->batch, heads = (size_t)shape->heads, page = (size_t)shape->page;

@@ -18,7 +18,7 @@ enum { RECORDS_CPU_SECONDS = 30 }; // all of a submission's
 
 // ---- Lines -----------------------------------------------------------------------------------
 
-// One of the numbers of a line, up to `most`; anything else is more than that.
+// Reads a number of a line, up to `most`; for anything else, returns more than that.
 static uint64_t read_number(char **line, uint64_t most)
 {
     char *end;
@@ -145,7 +145,8 @@ static const char *read_record(char *lines, bool ended_well, struct known_launch
     }
     fclose(steps);
     k->steps_bytes = k->count ? k->launches[k->count - 1].steps : 0;
-    // One that was refused and then made in another way is no fault of a program that ends well.
+    // A program that ends well may have had a launch refused and then made it in another way: that
+    // is not its fault.
     return !wrong && (k->count == 0 || !ended_well) ? refused : wrong;
 }
 
@@ -353,7 +354,8 @@ static void take_kept(struct submission *s)
     free(path);
 }
 
-// What was late may have been so for the machine's sake: it is asked again the next time.
+// Drops answers that came too late: the machine may have been busy, so they are asked for again the
+// next time.
 static void drop_late(json_t *records)
 {
     const char *shape;

@@ -1,5 +1,5 @@
-// regrade.c: --item. One item of the sheet is graded anew for a class; of the others the outcome stands
-// that the same text had before, under the same secret.
+// regrade.c: --item. One item of the sheet is graded anew for a class; all others keep the outcome that
+// the same text had before, under the same secret.
 #include "judge.h"
 
 #include <dirent.h>
@@ -30,7 +30,7 @@ static bool is_earlier(const json_t *result)
            strcmp(string_or(result, "drawn_from", ""), secret_name()) == 0;
 }
 
-// A result of before stands for every entry with its text that has none as new as it.
+// Gives an earlier result to every entry with its text that has no newer one.
 static void stand_for(json_t *result, double written, struct entry *entries, int count)
 {
     for (int i = 0; i < count; ++i) {

@@ -132,7 +132,7 @@ static const char *__attribute__((returns_nonnull)) too_large(uint64_t ctas, uin
                 (unsigned long long)ctas, gpu, (unsigned long long)at_once);
 }
 
-// What one launch takes of JUDGED_GPU, as the machine code for it has it; a line, if none has so much. The one
+// What one launch takes of JUDGED_GPU, by its machine code; returns a line if no GPU has so much. The one
 // place where a launch's resources are measured, and the limit they are held to.
 static const char *measure(const struct recorded *l, const struct shape *shape, struct footprint *f)
 {

@@ -298,7 +298,8 @@ static void add_box(struct command *c, const struct box *box)
 {
     char toolkit[4096];
 
-    // As process 1: there is no other in the box, of bubblewrap's, that could be taken over.
+    // The command is process 1, so that the box has no process of bubblewrap's that could be taken
+    // over.
     add(c, bubblewrap(), "--unshare-all", "--die-with-parent");
     add(c, "--as-pid-1", "--new-session", "--clearenv");
     add(c, "--uid", "65534", NULL);
@@ -361,7 +362,7 @@ static void add_box(struct command *c, const struct box *box)
 
 // ---- Starting -----------------------------------------------------------------------------------
 
-// Whatever the grader, or who started it, has open besides: the secret, say.
+// Closes what the grader, or the process that started it, has open besides: the secret's file, say.
 static void close_others(int last)
 {
     if (syscall(SYS_close_range, (unsigned)last + 1, ~0u, 0) == 0)
@@ -453,8 +454,8 @@ double box_stop(pid_t pid)
     struct rusage used = {0};
     int status;
 
-    // Who has closed its pipes is about to end: only then it is known what it has used. bubblewrap is
-    // not killed before, or nobody would hear what its child has.
+    // A process that has closed its pipes is about to end: only then is it known what it has used.
+    // bubblewrap is not killed before, for it alone tells what its child has used.
     enum { STEPS = 5000, STEP_NS = 2000000 }; // 10 s
     for (int i = 0; i < STEPS; ++i) {
         if (wait4(pid, &status, WNOHANG, &used) == pid)
@@ -481,7 +482,7 @@ static bool drain(struct stream *s)
     memcpy(s->bytes + s->size, buffer, keep);
     s->size += keep;
     s->bytes[s->size] = '\0';
-    return !s->over; // who writes more than the limit is stopped
+    return !s->over; // a process that writes more than the limit is stopped
 }
 
 // Waits for its streams to end; whether it did, in time and within the limits.

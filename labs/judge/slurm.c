@@ -100,7 +100,7 @@ static void remove_folder(const char *folder)
 // ---- Spools -------------------------------------------------------------------------------------
 
 struct element {
-    const char *key;                   // its result's name; NULL: nobody waits for it any more
+    const char *key;                   // name of the result; NULL: it is not waited for any more
     char state[32], node[64], why[64]; // as Slurm said at last; "": it did not speak of it
     double over;                       // when it was first seen to have ended; 0: it has not
 };
@@ -248,7 +248,7 @@ static void submit(struct waiting *w, const int *of, int count)
     argv[n++] = "--ntasks=1";
     argv[n++] = "--cpus-per-task=1";
     // More than the sandbox's own limits on memory and on the time of each case: a submission is to
-    // meet those, which are a matter of its points, and not Slurm's, which end the element.
+    // meet the sandbox's limits, which cost it points, before Slurm's, which end the element.
     argv[n++] = "--mem=8G";
     argv[n++] = text("--time=%s", options.time_limit ? options.time_limit : "60");
     if (options.partition)
@@ -613,7 +613,7 @@ void slurm_grade(struct entry *entries, int count, tell_entry *tell)
     mkdir(text("%s/build/grade/slurm", root), 0700);
     for (int i = 0; i < count; ++i) {
         if (options.fresh)
-            unlink(entries[i].kept); // so that a result that is there is one that has come
+            unlink(entries[i].kept); // so that every result that is there has come from this job
         if (!entries[i].source && access(entries[i].kept, R_OK) && !entry_grade(&entries[i]))
             fail(EXIT_MACHINE, "cannot write %s: %s", entries[i].kept, strerror(errno));
     }

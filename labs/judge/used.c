@@ -94,7 +94,7 @@ static double share_used(struct looked *l)
     const struct ablation none = {.what = l->what};
     int draws = 0, noticed = 0;
 
-    // A kernel whose outputs are others each time would notice everything.
+    // A kernel with other outputs in each run would seem to use everything.
     if (is_noticed(l, &none))
         return 0;
     for (int draw = 0; draw < DRAWS && !l->why; ++draw) {
@@ -158,7 +158,7 @@ struct use use_of(enum spoils what, launch_ablated *launch, void *of)
 
 // ---- The lab's own work -------------------------------------------------------------------------
 
-// As many queries see as many keys; a shape with a name, or a cache's.
+// The pairs of a query and a key at a shape, with which work grows.
 static double pairs_of(const struct shape *shape)
 {
     return (double)shape->batch * shape->heads * shape_rows(shape) * shape->seq_len;

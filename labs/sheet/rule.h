@@ -7,11 +7,11 @@
 
 enum pays_for {
     PAYS_CASES, // correct, hidden, races: each of their cases
-    PAYS_AIM,   // a count that is to come away from that of the program before
+    PAYS_AIM,   // a count that has to differ from that of the program before
     PAYS_LIMIT, // another limit, or speed
 };
 
-// What of a lab a submission has, each from 0 to 1.
+// What a submission has reached of a lab, each from 0 to 1.
 struct reached {
     double correct; // cases of `correct` that are right
     double aim;     // of the way to the aims; 1 where the lab has none

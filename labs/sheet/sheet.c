@@ -86,8 +86,8 @@ enum pays_for pays_for(const struct item *item)
     return is_aim(item) ? PAYS_AIM : item->limit.relation != NO_LIMIT ? PAYS_LIMIT : PAYS_CASES;
 }
 
-// Larger tiles, or padding, move many a count by a tenth or two: of a kernel's aim, who has not come a fifth of the way
-// has not begun.
+// Larger tiles, or padding, move many a count by a tenth or two: so a kernel that has not come a fifth of the way to
+// its aim has not begun.
 static const double BEGUN = 0.2;
 
 double share_reached(const struct item *item, double value)

@@ -93,7 +93,7 @@ double share_reached(const struct item *item, double value);
 // How far the aims are reached, weighted with their points; shares: of the sheet's items. 1: there are none.
 double aims_reached(const struct sheet *sheet, const double shares[]);
 
-// What a kernel is told, by lab and grader, that computes in double: with how many warp instructions, and at which shape.
+// What lab and grader tell of a kernel that computes in double: with how many warp instructions, and at which shape.
 #define DOUBLES_WORDS                                                                              \
     "computes in double: %llu warp instructions of a launch at %s, and on an L4 one takes as "     \
     "long as 64 in float. Look for a constant without its f, 0.5 for 0.5f, and for exp() or "      \

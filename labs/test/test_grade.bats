@@ -265,7 +265,7 @@ faulty() {
     [[ $output != *"0x"* && $output != *"block ("* && $output != *"thread ("* ]]
     run -1 grep -q '"why": .*0x' "$BATS_TEST_TMPDIR/r.json"
     short
-    faulty 'args.shape.seq_len == 128 \&\& row == 0' # in a public one: with all that is known
+    faulty 'args.shape.seq_len == 128 \&\& row == 0' # in a public case: with all that is known of it
     grep -q 'block (0,0,0), thread (0,0,0): reads 1 bytes at 0x' "$BATS_TEST_TMPDIR/r.json"
 }
 
@@ -346,7 +346,7 @@ child() {
     grep -q '^"a.cu",0,.*could not be graded: this was stopped from outside twice' "$out/grades.csv"
     grep -q '^"b.cu",0,.*does not compile' "$out/grades.csv"
     [[ $(sed -n 's/^State:.//p' "/proc/$box/status" 2>/dev/null) =~ ^(Z|$) ]] # it went with the process
-    # That is not kept: the next run grades it.
+    # Such a result is not kept: the next run grades the submission again.
     labs/grade "${all[@]}"
     grep -q '^"a.cu",0,.*did not end within' "$out/grades.csv"
 }
@@ -433,7 +433,7 @@ END
     [ "$(find "$out" -name '*.html' | wc -l)" -eq 0 ]
     run -1 grep -q "Watch it" "$out"/reports/*.txt
     cut -d, -f1-5 "$out/grades.csv" | diff - <(cut -d, -f1-5 "$BATS_TEST_TMPDIR/with.csv") # it counts to no points
-    # Where no page can be made that is one word, and the grade is what it was.
+    # Where no page can be made the report says so in a word, and the grade stays the same.
     root=$BATS_TEST_TMPDIR/root
     mkdir -p "$root/build/ptxsim"
     ln -s "$PWD"/{code,plots,chapters} "$root"
@@ -764,7 +764,7 @@ END
     grep -q '^ 1 of 4 ' "$BATS_TEST_TMPDIR/said" # progress
     left=$(mktemp -d /tmp/grade.XXXXXX) held=$(mktemp -d /tmp/grade.XXXXXX)
     exec 9<"$held"
-    flock 9 # as a judge does who is not dead
+    flock 9 # as a judge does that is still running
     run labs/grade "${all[@]}" --jobs 2
     [ "$status" -eq 0 ]
     [ ! -e "$left" ]
@@ -816,7 +816,7 @@ END
     grep -q 'Graded anew: barriers. All else is as before.' "$out"/reports/*.txt
     anew --item correct
     [ "$(score)" = "a.cu,80 b.cu,0" ]
-    # By the first limit again it has them all.
+    # With the first limit again it has all points.
     sed -i 's/1000, "shape"/2000, "shape"/' "$BATS_TEST_TMPDIR/lab.json"
     anew --item barriers
     [ "$(score)" = "a.cu,100 b.cu,0" ]

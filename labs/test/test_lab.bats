@@ -323,7 +323,7 @@ in_terminal() {
 @test "a checkout that cannot be written is to blame, not the program" {
     mkdir -p "$LAB/build/lab03"
     echo 'int main(void) { return 0; }' >"$BATS_TEST_TMPDIR/mine.cu"
-    if [ "$(id -u)" = 0 ]; then # who writes wherever something can be written
+    if [ "$(id -u)" = 0 ]; then # a user who may write everywhere: root
         export -f lab3
         export LAB
         unshare --mount true || skip "no mounts of our own here"

@@ -123,7 +123,8 @@ assert compared >= 40 and {3, 4, 6} <= exact, (compared, exact)
 END
 }
 
-# The record of all pairs is of today's aims and of every kernel of the book; who earns something has the lab's idea.
+# The record of all pairs is of today's aims and of every kernel of the book; every program that earns something has
+# the lab's idea.
 @test "aims are earned by their labs' ideas, by today's sheets" {
     python3 - plots/runs/simulator/pairs.json labs/ideas.tsv code build/labs/lab*.json <<'END'
 import glob, json, os, sys

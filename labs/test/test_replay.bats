@@ -226,7 +226,8 @@ says() {
     says replay play sh -c 'echo "ask 64-64-2-2-0-0-0-9"; read a || echo "ask 64-64-2-2-0-0-0-1"' -- \
         "asked 1 missing 0 first_64 0 elite 0 count 300 best inf: question 1, 64-64-2-2-0-0-0-9: swizzle has no value 9"
     SECONDS_LEFT=1 says replay play sh -c 'exec sleep 1000' -- "asked 0 * late: it does not end in time"
-    # Nor is anybody waited for who has broken a rule, or who reads no answers until a pipe is full of them.
+    # Nor is a search waited for that has broken a rule, or that reads no answers until the pipe is full of
+    # them.
     SECONDS_LEFT=1 says replay play sh -c 'echo ask 64-64-2-2-0-0-0-1; echo ask 64-64-2-2-0-0-0-1; exec sleep 1000' -- \
         "asked 2 * late: question 2, 64-64-2-2-0-0-0-1: asked for before"
     SECONDS_LEFT=1 says replay play sh -c 'for i in $(seq 290); do echo "ask 64-64-2-2-0-0-0-1"; done; exec sleep 1000' -- \
@@ -337,7 +338,7 @@ int main(void)
     return 0;
 }
 END
-    # Half of the aim that it has, for no case of `correct` is right, and nothing else.
+    # It has half of the aim's points, for no case of `correct` is right, and no others.
     [ "$points" = 10 ]
     [[ $output == *"a search on the journal"*"without"*"one change of its best"* ]]
 }

@@ -55,8 +55,8 @@ end
 
 -- ---- The book ----------------------------------------------------------------------------------
 
--- HTML without tags, in one line. What stands in a line holds together; Pandoc keeps an equation's TeX in
--- it, too.
+-- HTML without tags, in one line. Elements within a line are joined without a space. Pandoc keeps an
+-- equation's TeX in the HTML, too.
 local IN_LINE = {}
 for tag in ("a b code em i span strong sub sup math semantics mi mn mo mrow msub msup mtext"):gmatch("%w+") do
     IN_LINE[tag] = true

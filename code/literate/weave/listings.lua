@@ -89,8 +89,8 @@ local function set_tokens(line, language, state, width)
     return rows
 end
 
--- Where a page may end between two lines: after a blank line gladly, never in a short chunk, never
--- so that a few lines are left alone.
+-- Where a page may end between two lines: preferably after a blank line, never in a short chunk,
+-- never so that only a few lines stand on a page.
 local function page_break(lines, i, width)
     local short, head, tail = 9, 3, 4
     if width then
@@ -122,7 +122,7 @@ local function set_run(lines, i, out)
     end
 end
 
--- With a `width`, as the appendix has them: broken to it, close together.
+-- With a `width`, as in the appendix, lines are broken to it and stand close together.
 local function set_lines(lines, language, width)
     local out, state, run_ends = {}, {}, 0
     local function set(line, i)

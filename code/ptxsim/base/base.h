@@ -60,7 +60,7 @@ void write_string(FILE *file, const char *text);
 // repository, or below the current directory, is named from there. A part of `path`.
 const char *source_path(const char *path);
 // The next place FILE:LINE of a line's callers, " (called at FILE:LINE, FILE:LINE)", and its length; NULL behind the
-// last. `text` is all of it at first, then what follows the last place.
+// last. `text`: the callers at the first call, then what follows the place before.
 const char *next_caller(const char *text, size_t *length);
 // The current directory when the program began, "" if it is not known.
 const char *start_directory(void);
@@ -113,8 +113,8 @@ const struct allocation *memory_find(uint64_t address, uint64_t bytes,
 const struct allocation *memory_above(uint64_t address);
 // All allocations, live and freed, by address; NULL behind the last.
 struct allocation *memory_nth(size_t index);
-// How many of them begin at an address or below; a copy among them, NULL when out of memory; without the one of that
-// index, which is freed. For memory.c.
+// For memory.c. memory_rank: how many allocations begin at an address or below it. memory_insert: adds a copy of an
+// allocation; NULL when out of memory. memory_remove: removes the allocation of that index, and frees its entry.
 size_t memory_rank(uint64_t address);
 struct allocation *memory_insert(const struct allocation *allocation);
 void memory_remove(size_t index);
@@ -125,9 +125,9 @@ void *memory_alloc(size_t bytes);
 void *memory_alloc_kind(size_t bytes, enum memory_kind kind);
 // An allocation at the address that another process had one at; NULL: it cannot be had there.
 void *memory_alloc_at(uint64_t address, size_t bytes, enum memory_kind kind);
-// From which address on this process has one allocation behind the other, the same ones in every run. Host code
-// whose requests are only written down (cudart/written.c) has its memory from HOST_CODE_MEMORY on, so that who
-// runs its kernels can give them memory at the same addresses, beside inputs of its own.
+// Sets the address from which on allocations are placed one behind the other, the same in every run. Host code
+// whose requests are only written down (cudart/written.c) has its memory from HOST_CODE_MEMORY on, so that the
+// process that runs its kernels can give them memory at the same addresses, beside inputs of its own.
 static const uint64_t HOST_CODE_MEMORY = UINT64_C(0x280000000000);
 void memory_place(uint64_t address);
 void *memory_alloc_zeros(size_t bytes);            // with zeros; a page is used when it is touched
@@ -139,7 +139,8 @@ bool memory_of_host(uint64_t address);
 // From now on it is noted which bytes of an allocation were written (PTXSIM_CHECK); at first none
 // were.
 void memory_track(void *address);
-// The host has written, or copied (from: in device memory or not), bytes of an allocation.
+// Notes that the host has written bytes of an allocation, or copied them there from `from`, in
+// device memory or not.
 void memory_mark(void *to, const void *from, size_t bytes);
 // How many bytes of a copy's source in device memory come before the first byte that was never written;
 // all, if there is no such byte, or it is not known.
@@ -158,15 +159,16 @@ void memory_close(void);
 void memory_open(void);
 // Pages of memory that the host may touch, but not now: those that [address, address + bytes) lies in are closed
 // to writes, or to reads as well, whenever memory_close is called, until memory_unshut. An access is handed to
-// `touched`, with the address of the instruction that makes it, which is then done, and the program goes on.
+// `touched`, with the address of the instruction that makes it, then the access is made, and the program goes
+// on.
 void memory_shut(uint64_t address, uint64_t bytes, bool reads);
 void memory_unshut(void); // which opens, too
 void memory_on_touch(void (*touched)(uint64_t at, bool writes, uint64_t instruction));
 
 // ---- Notes of what is accessed (notes.c) --------------------------------------------------------
 
-// Strong: by atomic and volatile accesses; else plain. Early: before a kernel has waited for the one that it
-// depends on (griddepcontrol.wait), besides the kind that it is, plain.
+// Strong: by atomic and volatile accesses; else plain. Early: made before the kernel has waited for the one
+// that it depends on (griddepcontrol.wait); such an access is noted as plain, too.
 enum note {
     NOTE_READ,
     NOTE_WRITE,

@@ -14,7 +14,7 @@
 
 extern char **environ;
 
-// Of this library, or the program that it is linked with; the linker sets them.
+// Begin and end of this library, or of the program that it is linked with; the linker sets them.
 extern const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern const char _end[] __attribute__((visibility("hidden")));
 

@@ -1,6 +1,6 @@
 // heap.c: the heap of device code. A map has a byte for each 16 of the heap: free, the first of a
-// block, or behind it. A block is looked for behind the one before it, and what has been freed is
-// taken again only when the search comes round: a late access is found for a while.
+// block, or behind it. A new block is placed behind the block that was made before it, and freed
+// grains are used again only when the search comes round: so late accesses are found for a while.
 #include "heap.h"
 
 #include <pthread.h>
@@ -63,7 +63,8 @@ static uint64_t take_locked(uint64_t bytes)
     size_t count = (bytes + GRAIN - 1) / GRAIN;
     if (!within(heap.used, count * GRAIN, heap.limit))
         return 0;
-    size_t at = free_run(heap.cursor, heap.grains, count + 1); // and one that belongs to nobody
+    size_t at = free_run(heap.cursor, heap.grains,
+                         count + 1); // and a grain behind it that belongs to nobody
     if (!at)
         at = free_run(1, heap.grains, count + 1);
     if (!at)

@@ -1,5 +1,5 @@
-// host.c: memory that the host may not touch, never (cudaMalloc's) or not now (what the device works on): its pages
-// are closed while the program's own code runs, and a page fault there is told.
+// host.c: memory that the host may never touch (cudaMalloc's), or not now (what the device works on). Its pages are
+// closed while the program's own code runs, and a page fault there is reported.
 #include "base.h"
 
 #include <signal.h>
@@ -81,7 +81,7 @@ static void step_done(int signal, siginfo_t *info, void *context)
     registers[REG_EFL] &= ~(greg_t)SINGLE_STEP;
 }
 
-// Opens the page of an access that may not be now, for its instruction alone, and hands the access on.
+// Opens a shut page for the one instruction that accesses it, and hands the access on.
 static bool touched_shut(uint64_t at, bool writes, ucontext_t *context)
 {
     greg_t *registers = context->uc_mcontext.gregs;
@@ -92,7 +92,7 @@ static bool touched_shut(uint64_t at, bool writes, ucontext_t *context)
     on_touch(at, writes, (uint64_t)registers[REG_RIP]);
     protect(page, page + page_size(), PROT_READ | PROT_WRITE);
     if (access_now(at) == (PROT_READ | PROT_WRITE) || ++steps > MOST_STEPS)
-        return true; // what has been told is open from now on
+        return true; // a page that was reported stays open from now on
     if (stepped_count < MOST_PAGES)
         stepped[stepped_count++] = page;
     registers[REG_EFL] |= SINGLE_STEP;
@@ -140,7 +140,7 @@ static bool watch(void)
     return begun;
 }
 
-// Whether they still do: a program may have taken a handler of its own since.
+// Whether page faults still come to us: a program may have set a handler of its own since.
 static bool watching(void)
 {
     struct sigaction now;
@@ -203,7 +203,7 @@ void memory_unshut(void)
     shut_count = 0;
 }
 
-// Those closed to reads last: they may have pages of the others.
+// Pages that are closed to reads come last: some of them may be closed to writes as well.
 static void shut_all(void)
 {
     if (!shut_count || shuttings > MOST_SHUTTINGS || !watching())

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static char directory[4096]; // the program's when it began: it may change it
+static char directory[4096]; // the current directory when the program began, which may change it
 
 static char root[4096]; // the repository: where build/ptxsim holds this library
 

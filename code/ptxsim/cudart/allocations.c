@@ -1,4 +1,4 @@
-// allocations.c: memory of the device, pinned and managed memory; and whose some of it is: a pool's, a graph's.
+// allocations.c: memory of the device, pinned and managed memory; and which of it belongs to a pool or a graph.
 #include "runtime.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ bool pool_owns(const void *address)
     return false;
 }
 
-// Memory of a pool may be given back by cudaFree, too; false: it is none.
+// Frees memory of a pool, which cudaFree may do, too; false: the address is not of a pool.
 static bool pool_returned(const void *address)
 {
     for (struct loan **l = &loans; *l; l = &(*l)->next)
@@ -174,7 +174,8 @@ cudaError_t cudaMallocManaged(void **address, size_t bytes, unsigned flags)
     return api_result(allocate(address, bytes, MEMORY_MANAGED));
 }
 
-// Flags of pinned memory that are more than what all of it has, newest first. They have no effect.
+// Pinned memory with flags beyond those that all pinned memory has, newest first. The flags have no
+// effect.
 static struct pinned {
     uint64_t base;
     unsigned flags;

@@ -56,7 +56,7 @@ cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width, s
 }
 ALSO(cudaMemset2DAsync, cudaMemset2DAsync_ptsz);
 
-// The synchronous ones use the legacy stream. They return when all is done, but for those that work on the device
+// The synchronous ones use the legacy stream. They return when all is done, except those that work on the device
 // alone (CUDA Runtime API, "API synchronization behavior").
 static bool is_device(const void *address)
 {

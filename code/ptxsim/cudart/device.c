@@ -8,7 +8,8 @@
 static const struct gpu *device;
 static struct cudaDeviceProp properties;
 
-// The first that runs PTX for that compute capability, or, where none does, whose kernels are refused.
+// The first GPU of the table that runs PTX for that compute capability; where none does, the GPU whose
+// kernels are refused.
 static const struct gpu *gpu_for(int arch)
 {
     const struct gpu *found = &gpus[0];

@@ -13,7 +13,8 @@ void *driver_function(const char *name)
     char full[96];
     Dl_info here;
 
-    // By the name that this library is known by: RTLD_DEFAULT may find a real driver's.
+    // Looks a function up in this library by its file name, for RTLD_DEFAULT may find a real
+    // driver's.
     void *self = dladdr(versions, &here) ? dlopen(here.dli_fname, RTLD_NOW | RTLD_NOLOAD) : NULL;
     for (size_t i = 0; self && !function && i < sizeof versions / sizeof *versions; ++i) {
         snprintf(full, sizeof full, "%s%s", name, versions[i]);

@@ -47,7 +47,8 @@ cudaError_t __cudaPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, 
     return cudaSuccess;
 }
 
-// What a launch may ask for too much of; each is told once for a kernel. (Of x, y and z: the first.)
+// What a launch may ask for too much of; each is told once for a kernel. (Where several of x, y and
+// z are too large: the first.)
 enum limit {
     LIMIT_GRID,
     LIMIT_BLOCK = 3,
@@ -101,7 +102,7 @@ static cudaError_t check_launch(struct CUkern_st *kernel, dim3 grid, dim3 block,
     const unsigned asked[] = {grid.x, grid.y, grid.z, block.x, block.y, block.z};
     for (int i = 0; i < 6; ++i) {
         int limit = i < 3 ? device->maxGridSize[i] : device->maxThreadsDim[i - 3];
-        bool whole_block = i >= 3 && threads > most; // says more than one of its sides
+        bool whole_block = i >= 3 && threads > most; // as the whole says more than one of its sides
         if (asked[i] == 0 || (asked[i] > (unsigned)limit && !whole_block))
             return refuse_launch(kernel, (enum limit)i, asked[i], (size_t)limit,
                                  cudaErrorInvalidValue);

@@ -90,7 +90,8 @@ void order_drop(struct order_clock *clock)
     *clock = (struct order_clock){0};
 }
 
-// The place of one that is gone is taken again, when the host knows all that it has done.
+// The place of a timeline that is gone is used again once the host knows all that the timeline has
+// done.
 void timeline_begin(struct timeline *t, const char *name)
 {
     size_t index = 0;
@@ -191,9 +192,9 @@ static void drop(struct operation *o)
     --operation_count;
 }
 
-// Those pages that the host may not touch before it knows that the operation is done. Of pinned memory of more than
-// a page only those that the operation has wholly: a call of the system fails at a closed page, where an access of
-// the program's own goes on.
+// Shuts the pages that the host may not touch before it knows that the operation is done. Of pinned memory of more
+// than a page it shuts only pages that the operation uses wholly: a call of the system fails at a closed page,
+// where an access of the program's own goes on.
 static void shut(const struct operation *o)
 {
     for (size_t i = 0; o->for_host && i < o->run_count; ++i) {
@@ -325,7 +326,7 @@ static void key_of(const struct operation *o, uint64_t at, unsigned kinds, char 
              (unsigned long long)callers);
 }
 
-// Whether two parties have not been told as a pair.
+// Whether two parties have not been reported as a pair yet.
 static bool is_new(const char *one, const char *other)
 {
     static char *told[MOST_TOLD];
@@ -411,7 +412,7 @@ static bool overlap(const struct note_run *a, const struct note_run *b, uint64_t
 }
 
 // Holds what two operations have touched against each other, in the order of the addresses. early: of the later
-// one only what it touched before it waited. Whether a conflict is told.
+// operation only what it touched before it waited counts. Returns whether a conflict was reported.
 static bool compare(const struct operation *later, const struct operation *earlier, bool early)
 {
     const struct note_run *found[2] = {NULL};
@@ -579,7 +580,8 @@ void order_kernel_done(const struct CUkern_st *kernel, const struct touched *tou
 
 // ---- Copies, fills, allocations -----------------------------------------------------------------
 
-// Bytes that an operation touches, row by row; of memory that the host alone knows, nothing.
+// Notes the bytes that an operation touches, row by row; nothing is noted of memory that the device
+// does not know.
 static void add_rows(struct operation *o, const char *at, size_t pitch, size_t slice, size_t width,
                      size_t height, size_t depth, unsigned kinds)
 {
@@ -639,8 +641,8 @@ void order_allocation(const void *address, bool frees)
     submit(o, NULL);
 }
 
-// Memory in use that is freed by a call that does not wait for it: a pool's, at once; pinned memory's does wait,
-// but that is not promised, so it is told when PTXSIM_CHECK=strict.
+// Reports memory that is freed while it is in use. Freeing a pool's memory does not wait. Freeing pinned memory
+// waits, but that is not promised, so it is reported under PTXSIM_CHECK=strict only.
 void order_free(const void *address, bool pinned_memory)
 {
     static const char *const texts[] = {
@@ -708,8 +710,8 @@ static void tell_host(const struct operation *o, const struct note_run *run, uin
     tell(text);
 }
 
-// The host has touched a page that an operation uses which it does not know to be done. A value that kernels write
-// by atomic or volatile stores alone is a message, and who has read it knows what came before it.
+// The host has touched a page that is used by an operation that it does not know to be done. A value that kernels
+// write by atomic or volatile stores alone is a message: a host that has read it knows what came before it.
 static void host_touches(uint64_t at, bool writes, uint64_t instruction)
 {
     API_LOCK();

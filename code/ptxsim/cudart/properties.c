@@ -37,7 +37,7 @@ cudaError_t cudaSetDevice(int device)
     return api_result(check_device(device));
 }
 
-// None: again all that there are.
+// An empty list: all devices again.
 cudaError_t cudaSetValidDevices(int *devices, int count)
 {
     API_LOCK();
@@ -190,7 +190,7 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int device, int peer)
     return cudaSuccess;
 }
 
-// A GPU is no peer of its own, and there is no other.
+// A GPU is not its own peer, and the simulator has only one.
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
 {
     API_ENTER();

@@ -83,7 +83,7 @@ extern bool driver_used; // by the program itself
 
 // Remembers an error for cudaGetLastError and returns it; after a fault, the fault's.
 cudaError_t api_result(cudaError_t error);
-// Makes an error that nothing takes back: the program must end. stops: nothing is done any more.
+// Makes an error that stays: the program must end. stops: the device does nothing any more.
 cudaError_t api_result_sticky(cudaError_t error, bool stops);
 
 // The driver's function of that name, of the version that cuda.h of CUDA 13 means by it; NULL: it is not here.
@@ -208,7 +208,7 @@ struct task { // a piece of work in a stream, or a node of a graph
         TASK_NOTHING,
         TASK_GRAPH,
         TASK_CONDITIONAL,
-        TASK_ALLOC, // nothing is left to do: the memory is there from when the node was made
+        TASK_ALLOC, // nothing is left to do: the memory was allocated when the node was made
         TASK_FREE   // nor here: a graph keeps its memory
     } kind;
     union {
@@ -241,7 +241,7 @@ struct task { // a piece of work in a stream, or a node of a graph
     };
 };
 
-struct condition { // what a cudaGraphConditionalHandle is the address of, for the device sets `now`
+struct condition { // a cudaGraphConditionalHandle is the address of this, for the device sets `now`
     unsigned now, first;
     bool assign; // `now` is `first` whenever the graph is launched
 };
@@ -259,8 +259,8 @@ struct extra_children {
 };
 extern const struct extra_children extra_children;
 
-// Where what a program asks for is only written down (written.c): whether it is; a task; that a launch is
-// refused; an allocation.
+// For a program whose requests are only written down (written.c): whether that is so; writes down a task,
+// a refused launch, an allocation.
 bool only_written(void);
 void write_down(const struct task *task);
 void write_refusal(cudaError_t error);
@@ -305,7 +305,7 @@ void order_join(struct order_clock *into, const struct order_clock *more);
 void order_drop(struct order_clock *clock);
 
 enum { TIMELINE_NAME = 32 };
-struct timeline { // who does one thing after another: a stream, a chain of a graph's nodes
+struct timeline { // what does one thing after another: a stream, a chain of a graph's nodes
     char name[TIMELINE_NAME];
     unsigned index; // in clocks
     bool begun;
@@ -327,11 +327,12 @@ void order_next(struct timeline *t);
 struct timeline *order_now(void); // whose it is; NULL: order is not checked
 // What is done before whatever the timeline at hand does next.
 void order_knows(struct order_clock *clock);
-// A kernel is about to run: what it touches is to be noted there; NULL: nothing is. It has run.
+// order_kernel: a kernel is about to run; returns where what it touches is to be noted, NULL:
+// nowhere. order_kernel_done: it has run.
 struct touched *order_kernel(struct kernel *kernel);
 void order_kernel_done(const struct CUkern_st *kernel, const struct touched *touched, bool early);
-// A copy or fill is done; memory of a pool is there from now on, or is no more; memory of a pool is freed by cudaFree,
-// which waits for nothing.
+// Notes that a copy or a fill is done; that memory of a pool is there from now on, or no longer; that memory of a pool
+// is freed by cudaFree, which does not wait.
 void order_copy(const struct task *task);
 void order_waits(bool waits); // whether the host waits for the copy that comes next
 void order_allocation(const void *address, bool frees);
@@ -339,7 +340,7 @@ void order_free(const void *address, bool pinned_memory);
 // The host has waited for what a clock knows; for everything.
 void order_host_knows(const struct order_clock *clock);
 void order_host_knows_all(void);
-// An allocation: no two operations, one before it and one after, run at the same time.
+// Notes an allocation: an operation before it and one after it never run at the same time.
 void order_fence(void);
 
 // What is done next is in that stream; false: there is no such stream, or it is capturing.
@@ -390,7 +391,8 @@ struct CUgraph_st {
     size_t count, room;
     struct order_clock
         done; // what was done when its last launch was, for the next one waits for that
-    struct timeline *chains; // of a graph that branches, since it was first launched
+    struct timeline
+        *chains; // a timeline for each chain of nodes, once a graph that branches was launched
     size_t chain_count;
 };
 struct CUgraph_st *graph_new(void); // NULL: out of memory

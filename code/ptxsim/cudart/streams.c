@@ -54,7 +54,7 @@ static void tips_free(struct tips *tips)
     *tips = (struct tips){0};
 }
 
-// Adds those of `from` that are not there.
+// Adds the nodes of `from` that are not in the list yet.
 static cudaError_t tips_join(struct tips *tips, const struct tips *from)
 {
     struct CUgraphNode_st **grown =
@@ -275,7 +275,7 @@ static void join_legacy(struct CUstream_st *stream)
             order_join(&legacy.time.knows, &s->time.knows);
 }
 
-// What a stream does next begins: kernels, where it may run a kernel.
+// Begins what a stream does next. kernels: whether that may be a kernel.
 static void stream_turn(struct CUstream_st *stream, bool kernels)
 {
     if (!order_kept())
@@ -659,8 +659,8 @@ cudaError_t cudaStreamGetDevice(cudaStream_t handle, int *device)
 }
 ALSO(cudaStreamGetDevice, cudaStreamGetDevice_ptsz);
 
-// Which stream's kernels touch managed memory, all of an allocation: a hint where the host may touch it at
-// any time.
+// Attaches all of an allocation of managed memory to the kernels of a stream: a hint on systems where the
+// host may touch it at any time.
 cudaError_t cudaStreamAttachMemAsync(cudaStream_t handle, void *address, size_t bytes,
                                      unsigned flags)
 {

@@ -196,7 +196,8 @@ static void fill_row(char *to, unsigned value, size_t element, size_t width)
 }
 
 // A result that was never computed comes to the host as NaN or -1, and no kernel has read it: the program is
-// told once. It is no error, for who copies a whole buffer may know how much of it counts.
+// told once. It is not an error, for a program that copies a whole buffer may know which part of it is
+// valid.
 static void tell_unwritten(const char *to, const char *from, size_t bytes)
 {
     static bool told;
@@ -217,8 +218,9 @@ static void tell_unwritten(const char *to, const char *from, size_t bytes)
 
 static int graphs_under_way; // one in another
 
-// Whether the bytes of one side of a copy are there, which may have been freed since a graph was made; else it is
-// told. Memory of the program's own is asked of the system, which takes longer than a copy: of a graph's alone.
+// Whether the bytes of one side of a copy are still there; reports it if they were freed since the graph was
+// made. For the program's own memory the system is asked, which takes longer than a copy: so only copies of
+// graphs are checked.
 static bool side_is_there(const struct task *task, const char *first, bool reads)
 {
     size_t pitch = reads ? task->copy.from_pitch : task->copy.to_pitch, rows = task->copy.height;
@@ -306,7 +308,8 @@ static cudaError_t event_record(cudaEvent_t event)
     return cudaSuccess;
 }
 
-// What the function tells the host of the work before it, nobody sees: from now on the host knows of that.
+// How the function tells the host of the work before it cannot be seen: from now on the host counts as
+// knowing of that work.
 static cudaError_t host_now(const struct task *task)
 {
     if (order_now())
@@ -412,7 +415,7 @@ static void make_chains(struct CUgraph_st *graph)
         timeline_begin(&graph->chains[i], "a branch of a graph");
 }
 
-// A node begins when those are done that it depends on, and not before the graph does.
+// A node begins when the nodes that it depends on are done, and not before the graph begins.
 static cudaError_t node_run(struct CUgraphNode_st *node, const struct timeline *whole)
 {
     struct timeline *chain = &node->graph->chains[node->chain];

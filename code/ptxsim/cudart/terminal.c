@@ -1,4 +1,4 @@
-// terminal.c: what somebody at a terminal has of a launch: how far it is, and Ctrl-C.
+// terminal.c: what a user at a terminal sees of a launch, how far it is, and Ctrl-C.
 #include "runtime.h"
 
 #include <pthread.h>

@@ -46,7 +46,7 @@ void write_refusal(cudaError_t error)
 static struct shared { // with the host, which writes to it unseen
     const char *name;  // of a variable; NULL: an allocation
     const char *at;
-    char *told; // what of it is written down, NULL: nothing
+    char *told; // what of an allocation is written down; NULL: nothing
     size_t size;
 } * shared;
 static size_t shared_count, shared_capacity;
@@ -109,7 +109,7 @@ static void write_shared(void)
     }
 }
 
-// "write" or "fill", and where: false where the device has nothing.
+// Writes "write" or "fill" and the place; false where the address is not the device's.
 static bool write_target(const char *verb, const char *to, size_t bytes)
 {
     struct module *module;

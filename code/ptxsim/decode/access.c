@@ -98,7 +98,7 @@ static void check_range(struct decoder *d)
 }
 
 // createpolicy.fractional.first{.second}, .range{.global}.first{.second}, .cvt.L2: a policy is 0, and
-// what takes it looks at nothing.
+// instructions that take one ignore it.
 void decode_createpolicy(struct decoder *d)
 {
     needs_arch(d, 80);
@@ -143,8 +143,8 @@ void decode_prefetch(struct decoder *d)
 
 // ---- Loads and stores ---------------------------------------------------------------------------
 
-// The register of one element of a vector. *width: goes in as the bytes of the register before it (0:
-// it is the first), comes out as this one's.
+// The register of one element of a vector. *width: the bytes of the register before it (0: it is the
+// first), then of this register.
 static uint32_t element_place(struct decoder *d, const struct operand *o, int element, bool store,
                               uint8_t *width)
 {

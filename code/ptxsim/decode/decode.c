@@ -74,8 +74,9 @@ static void note_watched(struct decoder *d, int reg, bool defines, void *data)
 }
 
 // A stretch: the instructions from `first` up to the next wgmma, or to the end of the block. Emits a
-// watch_op that knows which of the watched registers they use, so that an accumulator that is touched
-// before the wait is found; returns where the next stretch begins. insn: the number of `first`.
+// watch_op that knows which of the watched registers these instructions use, so that an accumulator
+// that is touched before the wait is found; returns where the next stretch begins. insn: the number
+// of `first`.
 static size_t watch_stretch(struct decoder *d, size_t first, size_t end, uint32_t insn)
 {
     struct function *f = d->function;

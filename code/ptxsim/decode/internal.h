@@ -73,8 +73,8 @@ struct system_call {
     bool heap;        // takes memory of the heap of device code
 };
 
-// What extra/ adds, for programs other than the book's. A library that is linked without has none of it: whoever
-// asks for it declares it weak.
+// What extra/ adds, for programs other than the book's. A library that is linked without extra/ does not have
+// it: so its users declare it weak.
 struct extra {
     const struct opcode *opcodes;
     const struct system_call *calls;
@@ -241,11 +241,11 @@ struct address { // [register + offset]
     bool wide; // the register has 64 bits
     enum space space;
 };
-// Of [reg + offset] or [name + offset], in the space that the opcode names.
+// The address of an operand [reg + offset] or [name + offset], in the space that the opcode names.
 struct address address_operand(struct decoder *d, const struct operand *o, enum space space);
 void set_address(struct op *op, const struct address *address);
-// What an atomic operation does; refuses what is none. And with values of the last modifier's type: sets the
-// operation's atomic, number, bytes and sign.
+// need_atomic: what the opcode's atomic operation does; refuses an opcode without one. set_atomic: sets the
+// operation's atomic, and its number, bytes and sign by the type of the last modifier.
 enum atomic need_atomic(struct decoder *d);
 void set_atomic(struct decoder *d, struct op *op);
 
@@ -269,7 +269,7 @@ decode_fn decode_unknown; // refuses it
 // An access of `bytes`: the smallest one of a kernel makes the cells of the race checks.
 void note_size(struct decoder *d, int bytes);
 // The cache policy of an access, its operand at `index`, the last, if the opcode has .L2::cache_hint;
-// fails if there is none, or one more.
+// fails if that operand is missing, or another one follows it.
 void policy_operand(struct decoder *d, int index);
 
 // control.c: the operation of vprintf and the like, which have no body in the module; else NULL.

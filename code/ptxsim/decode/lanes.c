@@ -21,7 +21,7 @@ void decode_shfl(struct decoder *d)
     const struct operand *members = operand(d, 4);
     regs[1] = members_source(d, members);
     if (members->kind == OPERAND_IMMEDIATE && (uint32_t)members->value == ~0u)
-        regs[1] = NO_REGISTER; // whom it would name need not be looked at
+        regs[1] = NO_REGISTER; // the lane that it would name need not be looked at
     struct op *op = emit_plain(d, OP_shfl, place, a, b, c);
     op->regs = regs;
     op->imm = mode;
@@ -159,7 +159,7 @@ void decode_cluster_arrive(struct decoder *d)
     emit(d, cluster_arrive_op, 0)->relaxed = has(d, MOD_relaxed);
 }
 
-// Of a cluster of one CTA this is the CTA's barrier, of which an arrival alone does nothing.
+// In a cluster of one CTA this is the CTA's barrier, at which an arrival alone does nothing.
 void decode_cluster_wait(struct decoder *d)
 {
     struct barrier_operands *b = arena_alloc(&d->program->arena, sizeof *b);

@@ -40,8 +40,8 @@ static enum control control_of(const struct decoder *d, const struct insn *insn)
     return spelling_of(d, insn)->opcode->control;
 }
 
-// Which instructions begin a block: those with a label, those that wait for others, and those after
-// what may not go on to the next.
+// Which instructions begin a block: an instruction with a label, one that waits for other lanes,
+// and one behind an instruction that may jump.
 static bool *find_leaders(struct decoder *d)
 {
     const struct function *f = d->function;
@@ -376,7 +376,8 @@ bool is_used(struct decoder *d, const struct operand *o)
     return use.found;
 }
 
-// Whether what is in a register comes to branches, by so many steps at most, and nowhere else.
+// Whether a register's value is used for branches only, directly or through at most `steps` logical
+// operations.
 static bool only_decides(struct decoder *d, int reg, int steps)
 {
     const struct function *f = d->function;

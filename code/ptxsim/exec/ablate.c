@@ -1,8 +1,8 @@
 // ablate.c: runs the basic blocks of a CTA of which some executions are spoiled (struct ablation), to learn
-// whether what they do is used. Whoever asks for no ablation never comes here.
+// whether what they do is used. A launch without an ablation does not run this file.
 //
-// What is spoiled stays finite: of what is not used, a NaN would come through a product with 0. And it is not
-// what it was, whatever it was, but for the sign of a zero.
+// What is spoiled stays finite: of what is not used, a NaN would come through a product with 0. And a spoiled
+// value always differs from what it was, unless both are zeros of different sign.
 #include "exec.h"
 
 #include "ptxsim/ops/address.h"

@@ -169,8 +169,8 @@ static void start_one(struct cta *cta)
     sync_start(cta);
 }
 
-// number: of the cluster in the grid, x first, as CTAs are numbered; the CTAs of a cluster are
-// numbered so by rank.
+// number: the cluster's in the grid, counted along x first. The ranks of a cluster's CTAs count
+// along x first, too.
 void start_cta(struct cta *cta, uint64_t number)
 {
     const unsigned *grid = cta->launch->grid, *shape = cta->worker->run->shape;
@@ -284,7 +284,7 @@ static enum cta_state end_cta(struct cta *cta)
     return CTA_DONE;
 }
 
-// Whether all that it has are stuck, as long as the effects sum up to this.
+// Whether all CTAs of a cluster are stuck, as long as the effects sum up to this.
 static bool whole_stuck(struct cta *cta, uint64_t effects)
 {
     bool all = true;

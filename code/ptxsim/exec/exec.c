@@ -83,8 +83,8 @@ int pick_group(struct warp *w)
             if (best < 0 || before(&w->groups[i], &w->groups[best]))
                 best = i;
         }
-    // Lanes that name different masks should not wait for one another (PTX ISA, shfl.sync). Programs in
-    // which they do go on, as on a GPU, once nothing else can.
+    // Lanes that name different masks should not wait for one another (PTX ISA, shfl.sync). In programs
+    // whose lanes do wait so, they go on, as on a GPU, once nothing else can.
     for (int i = 0; best < 0 && i < w->group_count; ++i)
         if (lowest_met(w, &w->groups[i]))
             best = i;

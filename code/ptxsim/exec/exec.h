@@ -83,13 +83,14 @@ void fault_stopped(struct cta *cta, enum halt why);
 // Zeroed, aligned to 64 bytes; aborts if there is no memory.
 void *aligned_zeroed(size_t bytes);
 // Storage for CTAs of a launch, to be used for one after the other: start_cta before each. Where there
-// are clusters, of those of a cluster: all of this takes that of rank 0 for them, and numbers clusters.
+// are clusters, the storage is for the CTAs of one cluster: these functions take its CTA of rank 0, and
+// `number` counts clusters.
 struct cta *new_cta(struct worker *worker);
 void start_cta(struct cta *cta, uint64_t number);
 void free_cta(struct cta *cta);
 
-// The CTA of a cluster that is to be told of when they are all stuck: one that waits for something
-// else than the cluster's barrier, if there is one.
+// The CTA that is reported when all CTAs of a cluster are stuck: one that waits for something else
+// than the cluster's barrier, if there is such a CTA.
 struct cta *stuck_one(struct cta *cta);
 
 enum cta_state { CTA_DONE, CTA_TURN_OVER, CTA_STUCK, CTA_FAULT };

@@ -363,7 +363,7 @@ static void run_workers(struct run *run)
     free(thread);
 }
 
-// The counters of all workers into those of the first.
+// Adds the counters of all workers to those of the first.
 static void merge_counters(struct run *run)
 {
     const struct program *p = run->program;
@@ -382,7 +382,7 @@ static void merge_counters(struct run *run)
     }
 }
 
-// What was touched, by each instruction on any worker, for who has asked.
+// Joins what each instruction has touched on all workers, where the launch asks for that.
 static void hand_on_touched(const struct run *run)
 {
     struct touched *touched = run->launch->touched;
@@ -410,7 +410,7 @@ static int by_cta_and_order(const void *a, const void *b)
     return x->cta != y->cta ? (x->cta < y->cta ? -1 : 1) : x->order < y->order ? -1 : 1;
 }
 
-// Hands on what the grid's threads have asked for. Of a grid with a fault nothing is done any more.
+// Hands on what the grid's threads have asked for; for a grid with a fault, nothing.
 static void hand_on_children(const struct run *run)
 {
     struct child_entry *all = NULL;

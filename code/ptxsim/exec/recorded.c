@@ -73,7 +73,7 @@ static void film_copy(struct film *film, const char *r, const struct op *op, uin
     film_global(film, op->insn, from, op->bytes, reads, FILM_COPY);
 }
 
-// What an operation will do, as far as it does not tell itself.
+// Records what an operation will do, except for operations that record it themselves.
 static void film_before(struct film *film, const struct warp *w, const char *r, const struct op *op,
                         uint32_t mask)
 {
@@ -208,7 +208,7 @@ static void describe(char *text, size_t size, const char *name, const struct mat
              name, types[m->type], m->per, m->step, m->distinct, rows, columns);
 }
 
-// JSON of what an operation takes, if that is a matrix; else "".
+// JSON of the matrix that an operation takes; "" if it takes none.
 static void matrix_json(const struct op *op, char *text, size_t size)
 {
     text[0] = 0;

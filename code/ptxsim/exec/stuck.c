@@ -49,7 +49,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
     return (hash ^ word) * UINT64_C(0xff51afd7ed558ccd) + other;
 }
 
-// A hash of all that decides what a warp does next, but for memory that others can write.
+// A hash of all that decides what a warp does next, except memory that others can write.
 static uint64_t state_of(const struct warp *w)
 {
     const struct program *p = w->cta->program;
@@ -108,16 +108,16 @@ bool all_stuck(struct cta *cta, uint64_t effects)
     return all;
 }
 
-// One that is ordered with what others do, a volatile one say, is what a loop waits by, if there is
-// one; of several, the first in the text.
+// Whether a loop waits by `op` rather than by `other`: by the load that is ordered with other
+// threads' accesses (a volatile one, say), or, of two alike, by the first in the text.
 static bool comes_first(const struct op *op, const struct op *other)
 {
     bool ordered = op->order, other_ordered = other->order;
     return ordered != other_ordered ? ordered : op->insn < other->insn;
 }
 
-// The load by which a warp in a loop waits. It may have stopped anywhere: all of a round are looked
-// at.
+// The load by which a warp in a loop waits. The warp may have stopped anywhere in its loop: all
+// loads of a round are looked at.
 void find_polled(struct warp *w)
 {
     const struct program *p = w->cta->program;
@@ -230,7 +230,7 @@ static const struct group *telling_group(struct warp *w)
     return best;
 }
 
-// ctas: how many have not ended and never will; 0: it is this one's own affair.
+// ctas: how many CTAs can never end; 0: no other CTA is involved.
 void fault_stuck(struct cta *cta, uint64_t ctas)
 {
     const struct program *p = cta->program;
@@ -260,7 +260,8 @@ void fault_stuck(struct cta *cta, uint64_t ctas)
             return;
         }
     }
-    // Else a list of who waits where; warps at the same place are told together.
+    // Otherwise a list of the warps and where they wait; warps at the same place are listed
+    // together.
     char dump[880] = "", place[560], last[560] = "";
     int waiting = 0, from = -1;
     size_t used = 0;

@@ -27,9 +27,9 @@ static bool all_apart(const uint32_t address[WARP], int shift, uint32_t places, 
     return !others;
 }
 
-// 32 banks of 4 bytes. What the lanes want, each element once: an element of more than a word lies
-// in as many banks, aligned, so that one count is enough for all of them. The fullest bank says how
-// many wavefronts the elements take.
+// 32 banks of 4 bytes. Each element that the lanes want counts once. An element of several words
+// lies in as many banks, aligned, so that one count is enough for all of them. The fullest bank
+// says how many wavefronts the elements take.
 static int fullest_bank(const uint32_t address[WARP], int shift, uint32_t mask)
 {
     enum { BANKS = 32 };
@@ -57,8 +57,8 @@ static int fullest_bank(const uint32_t address[WARP], int shift, uint32_t mask)
     return most;
 }
 
-// The same. Most accesses have the shape of the last one, some elements further on, and take as many wavefronts:
-// each element's bank is as much further on.
+// Wavefronts, as count_wavefronts counts them. Most accesses have the shape of the last one, some elements
+// further on, and take as many wavefronts: each element's bank is as much further on.
 static int elements_wavefronts(const uint32_t address[WARP], int bytes, uint32_t mask)
 {
     static _Thread_local struct {
@@ -80,7 +80,7 @@ static int elements_wavefronts(const uint32_t address[WARP], int bytes, uint32_t
     return last.wavefronts;
 }
 
-// Whether lanes whose numbers differ in `bit` want the same address, all of them, none alone.
+// Whether every lane wants the same address as the lane whose number differs from its own in `bit`.
 static bool pairs_agree(const uint32_t address[WARP], uint32_t mask, int bit)
 {
     for (uint32_t left = mask; left; left &= left - 1) {

@@ -31,7 +31,7 @@ void film_describe(struct film *film, uint32_t insn, const char *json);
 
 // A warp's lanes begin a basic block. What follows is of this block until the next one begins.
 void film_block(struct film *film, const struct warp *w, uint32_t block, uint32_t mask);
-// Of an instruction, only some of the block's lanes are active (its guard).
+// Only some of the block's lanes execute an instruction, by its guard.
 void film_lanes(struct film *film, uint32_t insn, uint32_t mask);
 // What an instruction added to its counters.
 void film_counts(struct film *film, uint32_t insn, const struct insn_counts *before,
@@ -77,7 +77,7 @@ void film_product(struct film *film, uint32_t insn, const uint32_t from[2], cons
 // The other party of the fault that is told next.
 void film_party(struct film *film, uint32_t thread, uint32_t at, uint32_t bytes, bool wrote,
                 bool pending);
-// The same where it is global memory that both name: the other's CTA, and the address.
+// The other party where both accesses are to global memory: its CTA, and the address.
 void film_global_party(struct film *film, const unsigned cta[3], uint32_t thread, uint64_t at,
                        uint32_t bytes, bool wrote);
 // A report of the checks, at the place of the film where it was made. other: the instruction of the

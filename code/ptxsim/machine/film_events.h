@@ -1,4 +1,5 @@
-// film_events.h: the rows of a film, for who writes them (film.c) and who makes a page of them (tool/film.c).
+// film_events.h: the rows of a film, for film.c, which writes them, and tool/film.c, which makes a page of
+// them.
 #ifndef PTXSIM_FILM_EVENTS_H
 #define PTXSIM_FILM_EVENTS_H
 

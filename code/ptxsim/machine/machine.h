@@ -76,7 +76,7 @@ struct warp {
 };
 
 enum { NAMED_BARRIERS = 16 };
-enum { // a group's `barrier` at that of the cluster; where a wgmma waits for other warps
+enum { // values of a group's `barrier`: at the cluster's barrier; where a wgmma waits for other warps
     CLUSTER_BARRIER = NAMED_BARRIERS,
     WARPGROUP_BARRIER
 };
@@ -101,7 +101,7 @@ struct cta {
     int rank;                // in the cluster
     bool left;               // all of its threads have ended
     bool
-        waited; // for the kernel that its own depends on (griddepcontrol.wait), by one of its threads
+        waited; // whether one of its threads has waited for the kernel that its own depends on (griddepcontrol.wait)
     int warps;
     struct warp *warp;
     uint8_t *shared, *written; // written: a bit a byte; NULL: not checked
@@ -136,7 +136,7 @@ static inline int cluster_size(const struct cta *cta)
     return cta->cluster ? cta->cluster->size : 1;
 }
 
-// Of a cluster by any of its CTAs; of a CTA that is alone, itself.
+// The CTA of that rank in the cluster of a CTA; a CTA without a cluster is its own.
 static inline struct cta *cta_at(struct cta *cta, int rank)
 {
     return cta->cluster ? cta->cluster->cta[rank] : cta;
@@ -173,7 +173,8 @@ struct worker { // one host thread
     struct pattern *patterns;   // by instruction
     struct allocation last;     // the allocation of the last access
     struct touched_span *spans; // by instruction; NULL: nobody asks (launch.touched)
-    bool starts_dependents;     // one of its threads has (griddepcontrol.launch_dependents)
+    bool
+        starts_dependents; // whether one of its threads has executed griddepcontrol.launch_dependents
     struct race_log races;
     struct global_races *global_races; // of the launch
     struct page *page;                 // the last one of those

@@ -18,10 +18,10 @@ struct barrier_operands;
 // caller restores the inactive lanes. The others honour `mask` themselves.
 typedef void op_fn(struct warp *w, char *r, const struct op *op, uint32_t mask);
 
-// What an operation takes, and what an instruction is to those who look at it from outside: the film, the
-// race checks, the reports. A column of decode/opcodes.def.
+// What an operation takes, and what the film, the race checks and the reports take an instruction for. A
+// column of decode/opcodes.def.
 enum family {
-    FAMILY_PLAIN,  // a result of its operands, or nothing that anybody asks for
+    FAMILY_PLAIN,  // a result of its operands, or no result that matters
     FAMILY_LOGIC,  // a plain result that may lead from the load of a flag to the branch it decides
     FAMILY_ACCESS, // ld, st
     FAMILY_ATOMIC, // atom, red
@@ -80,7 +80,7 @@ enum mbarrier_kind {
 
 // Whose accesses a strong access takes into account (PTX ISA, "Scope").
 enum scope { SCOPE_GPU, SCOPE_CLUSTER, SCOPE_CTA };
-// Of a memory operation: it is strong; it acquires, releases; its scope is no wider than the CTA.
+// What a memory operation is: strong; an acquire; a release; of a scope no wider than the CTA.
 enum order { ORDER_STRONG = 1, ORDER_ACQUIRE = 2, ORDER_RELEASE = 4, ORDER_CTA = 8 };
 
 struct op {
@@ -102,7 +102,7 @@ struct op {
     uint8_t order;        // of a memory operation: bits of enum order
     bool cluster;         // it says .shared::cluster
     uint8_t family;       // enum family
-    union {               // by what it is; ops.h says which of them an operation has
+    union {               // by family; ops.h says which of these an operation has
         int block;        // that a branch goes to
         struct {
             uint8_t atomic, number; // enum atomic, enum atomic_number
@@ -150,7 +150,7 @@ struct program {
         uint8_t scope;           // enum scope, of a load, a store or an atomic operation
         bool is_volatile, swaps; // swaps: it compares and swaps (.cas)
         uint8_t element; // bytes of an element of a load, a store or an atomic operation; else 0
-        bool polls;      // a volatile load that is asked again, in a loop that its value ends
+        bool polls;      // a volatile load in a loop that ends by the loaded value
         const char *opcode;
         int ptx_line;
         uint8_t name_length; // of the opcode, what its row is called: "cp.async.bulk"

@@ -37,7 +37,7 @@ static inline void global_touch(struct warp *w, const struct op *op, uint64_t ad
         __atomic_store_n(&sectors[i - first], 1, __ATOMIC_RELAXED);
 }
 
-// Notes what a store defines; false for a load of what nothing has written.
+// Notes the bytes that a store defines; false for a load of bytes that nothing has written.
 static inline bool global_defined(struct warp *w, uint64_t address, uint64_t bytes, bool store)
 {
     const struct allocation *a = &w->cta->worker->last;

@@ -10,7 +10,8 @@
 void copies_bind(struct warp *w, int lane, uint32_t meeting, uint32_t phase);
 // The phases before `phases` of an mbarrier are complete: writes the bytes of copies bound to them.
 void copies_arrive(struct cta *cta, uint32_t meeting, uint32_t phases);
-// How many are on their way; spoils those of them from `first` on (struct ablation).
+// copies_open: how many copies a warp has on their way. copies_spoil: spoils those from `first` on
+// (struct ablation).
 size_t copies_open(const struct warp *w);
 void copies_spoil(struct warp *w, size_t first);
 void copies_start(struct cta *cta);
@@ -21,8 +22,8 @@ void bulk_finish(struct cta *cta); // the CTA has ended: makes the stores that n
 void bulk_destroy(struct cta *cta);
 // As copies_arrive, for bulk copies.
 void bulk_arrive(struct cta *cta, uint32_t meeting, uint32_t phases);
-// Whether it copies from global memory. Spoils such copies of this operation that the warp has issued last, wherever in
-// its cluster they go: all that were put on the lists since `open` said how long these are.
+// bulk_loads: whether an operation copies from global memory. bulk_spoil: spoils the copies that the warp has issued
+// last, wherever in its cluster they go: those that were put on the lists since bulk_open gave their lengths.
 enum { CLUSTER_MOST = 16 };
 bool bulk_loads(const struct op *op);
 void bulk_open(const struct warp *w, size_t open[CLUSTER_MOST]);

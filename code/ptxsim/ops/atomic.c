@@ -91,7 +91,7 @@ uint64_t atomic_apply(struct warp *w, const struct op *op, void *memory, uint64_
     return old;
 }
 
-// Whether a compare-and-swap finds something else than it compares with; what it finds.
+// Whether a compare-and-swap finds another value than it compares with; the value that it finds.
 static bool swap_fails(const struct op *op, const void *memory, uint64_t b, uint64_t *now)
 {
     if (op->atomic != ATOMIC_CAS || op->number)

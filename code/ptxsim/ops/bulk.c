@@ -177,7 +177,7 @@ static bool read_global(struct warp *w, const struct op *op, int lane, uint64_t 
     return true;
 }
 
-// Whether shared memory has bytes so many; a fault if not. Of none there is nothing to ask.
+// Whether the bytes lie in shared memory; a fault if not. Zero bytes are always right.
 static bool has_room(struct warp *w, const struct op *op, int lane, struct cta *home, uint32_t at,
                      uint32_t bytes, bool store)
 {
@@ -405,7 +405,7 @@ static bool deliver(struct warp *w, const struct op *op, int lane, struct cta *h
     return true;
 }
 
-// To the same place in the shared memory of each CTA that the mask names, by rank.
+// Copies to the same place in the shared memory of each CTA whose rank the mask names.
 static void deliver_to_many(struct warp *w, const struct op *op, int lane, uint32_t ranks,
                             const struct bulk *load, uint64_t barrier, uint32_t to, uint32_t bytes)
 {
@@ -542,8 +542,9 @@ static bool reduce_global(const struct bulk *b, uint64_t at, uint32_t bytes, con
     return true;
 }
 
-// From the CTA's own shared memory to that of a CTA of its cluster. It is done at once: other CTAs may
-// reduce to the same place at the same time, and who does not wait for the mbarrier has a race.
+// Copies from the CTA's own shared memory to that of a CTA of its cluster. It is done at once: other
+// CTAs may reduce to the same place at the same time, and a thread that reads without waiting for the
+// mbarrier has a race.
 static void reduce_shared(struct warp *w, char *r, const struct op *op,
                           const struct bulk_operands *o, int lane)
 {

@@ -14,7 +14,7 @@ static inline struct cta *cluster_home(struct warp *w, const struct op *op, int 
 {
     return *at >> RANK_SHIFT ? cluster_home_of(w, op, lane, at) : w->cta;
 }
-// cluster_home for an address of 64 bits: a generic one, or one of shared memory.
+// As cluster_home, of an address of 64 bits: a generic one, or one of shared memory.
 struct cta *cluster_home_wide(struct warp *w, const struct op *op, int lane, uint64_t wide,
                               uint32_t *at);
 

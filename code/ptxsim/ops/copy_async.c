@@ -64,7 +64,7 @@ static void copy_places_of(const char *r, const struct op *op, struct copy_place
 }
 
 // Whether all lanes copy whole, read one after the other, and in order by what the warp knows, as most
-// do: their reads are then checked and noted at once. False where they are to be looked at one by one.
+// do: their reads are then checked and noted at once. False where each lane must be looked at.
 static bool copy_reads_run(struct warp *w, const struct op *op, const struct copy_places *p)
 {
     const struct copy_operands *o = op->operands;

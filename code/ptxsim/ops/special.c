@@ -57,10 +57,10 @@ const char *const special_names[SPECIALS] = {"%tid.x",
                                              "%cluster_nctarank",
                                              "%is_explicit_cluster"};
 
-// The clocks count instructions: the simulator has no time. Each one of the warp stands for some
-// cycles, so that a loop that waits for a number of cycles ends soon; a warp that looks never reads
-// less than another of its CTA has read before. The same in every run. Who does nothing but look, again
-// and again, waits for a time to come: from some looks on each one brings it nearer by a part of the wait.
+// The clocks count instructions: the simulator has no time. Each one of the warp stands for some cycles,
+// so that a loop that waits for a number of cycles ends soon; a warp that looks never reads less than
+// another of its CTA has read before. The same in every run. A warp that only reads the clock, again and
+// again, waits for a time: after some reads each further one advances the clock by a part of the wait.
 enum { CYCLES_INSTRUCTION = 16, PATIENT_LOOKS = 16, PART_OF_WAIT = 8 };
 
 static uint64_t read_clock(struct warp *w, const struct op *op)

@@ -226,7 +226,8 @@ void start_dependents_op(struct warp *w, char *r, const struct op *op, uint32_t 
     w->cta->worker->starts_dependents = true;
 }
 
-// What one thread has waited for a barrier shows to others: it counts for the CTAs that a barrier may reach.
+// A barrier shows others what one thread has waited for: so the wait counts for all CTAs that a barrier may
+// reach.
 void await_dependency_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
 {
     (void)r, (void)op, (void)mask;

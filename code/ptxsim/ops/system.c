@@ -87,7 +87,7 @@ static bool next_argument(struct warp *w, const struct op *op, int lane, uint64_
     return fetch(w, op, lane, *at - bytes, value, bytes);
 }
 
-// What a launch does not keep (launch->print_bytes) need not be kept of a warp either.
+// A warp keeps no more of its output than a launch does (launch->print_bytes).
 static void put(struct warp *w, const char *from, size_t size)
 {
     size_t most = w->cta->launch->print_bytes;
@@ -95,7 +95,7 @@ static void put(struct warp *w, const char *from, size_t size)
         text_add(&w->printed, from, size);
 }
 
-// A width or a precision that is more than this is this. A GPU's driver writes as many characters as are asked
+// Widths and precisions beyond this one are cut to it. A GPU's driver writes as many characters as are asked
 // for, two thousand million if need be, and takes a second for each such line: here there are too many lanes.
 enum { WIDEST = 4096 };
 

@@ -51,8 +51,8 @@ static uint8_t *locate_checked(struct warp *w, const struct op *op, int lane, ui
     return (uint8_t *)(uintptr_t)at;
 }
 
-// The same where most accesses need no more: in shared memory, written, and plainly in order; NULL
-// otherwise. Neighbouring lanes store a part of the bytes each, a power of two.
+// As locate_checked, for most accesses: in shared memory, written before, and plainly in order;
+// NULL for all others. Neighbouring lanes store a part of the bytes each, a power of two.
 static inline uint8_t *locate_quick(struct warp *w, const struct op *op, uint32_t lanes,
                                     uint64_t at, uint32_t bytes, bool store)
 {

@@ -3,7 +3,8 @@
 #include "ops.h"
 #include "scalars.h"
 
-// A lane that its own mask of members leaves out takes part all the same: what comes of it is undefined.
+// A lane that its own mask of members leaves out takes part all the same; PTX leaves the result
+// undefined.
 static void report_outside(struct warp *w, const struct op *op, uint32_t mask, const u32 *named)
 {
     uint32_t all = ~0u;

@@ -195,8 +195,8 @@ static uint32_t swizzled(const struct layout *l, uint32_t at)
     return l->span ? at ^ (row & (l->span / 16 - 1)) << 4 : at;
 }
 
-// Where 16 bytes lie: eight halves or 16 bytes along k from `k` on in row `row` (a column of B),
-// or, transposed, eight halves along the rows from `row` on at one k.
+// The place of 16 bytes of an operand: eight halves or 16 bytes along k from `k` on in row `row` (a
+// column of B), or, transposed, eight halves along the rows from `row` on at one k.
 static uint32_t piece_at(const struct layout *l, bool transposed, int row, int k, int size)
 {
     uint32_t r = (uint32_t)row, along = (uint32_t)(k * size), pitch = l->span ? l->span : 16;
@@ -282,7 +282,7 @@ static bool same_lanes(struct warp *w, const struct op *op, const u64 *descripto
     return true;
 }
 
-// The rows of A that are those of warp `rows`.
+// The rows of A that belong to warp `rows`.
 static bool take_a(struct warp *w, const struct pending *p, int rows, enum stage stage,
                    uint8_t (*a)[ROW_BYTES])
 {
@@ -470,7 +470,7 @@ int wgmma_behind(const struct warp *w)
     return behind(w, p->list[awaited(p, p->waits) - 1].number);
 }
 
-// What no warp of the warpgroup waits for any more is forgotten.
+// Forgets the products that no warp of the warpgroup waits for any more.
 static void forget_reads(struct warp *first, int count)
 {
     uint32_t waited = UINT32_MAX;

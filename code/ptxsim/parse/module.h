@@ -15,8 +15,8 @@ enum space { SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_PARAM
 #define PARAM_WINDOW (UINT64_C(3) << WINDOW_SHIFT) // of a kernel's parameters (__grid_constant__)
 #define CODE_WINDOW (UINT64_C(4) << WINDOW_SHIFT)  // function addresses, for indirect calls
 
-// Of an address of shared memory: the CTA of the cluster, by rank + 1, above the place in its memory; 0:
-// the CTA's own.
+// Above the place in shared memory an address has the rank + 1 of a CTA of the cluster; 0: the thread's
+// own CTA.
 #define RANK_SHIFT 24
 enum { MOST_CLUSTER = 16 }; // CTAs of a cluster
 
@@ -149,11 +149,12 @@ struct module {
 
 // Frees what module_parse made; module_free (decode/) frees the kernels' programs first.
 void module_drop(struct module *module);
-// By a name in the text `unit`: what is local there comes first, then a definition in any text, then
-// a declaration. NULL: there is none. Of an alias, the function that it stands for.
+// The function or variable of that name, as the text `unit` sees it: its own local one first, then a
+// definition in any text, then a declaration; NULL: the name is not known. For an alias, the
+// function that it stands for.
 struct function *module_function(struct module *module, int unit, const char *name);
 struct variable *module_variable(struct module *module, int unit, const char *name);
-// By the names that an instruction in `scope` sees.
+// The variable, or the label, of that name that an instruction in `scope` sees.
 struct variable *function_variable(const struct function *function, int scope, const char *name);
 const struct label *function_label(const struct function *function, int scope, const char *name);
 

@@ -252,7 +252,7 @@ static size_t size(struct parser *p)
 
 // ---- Registers and operands ---------------------------------------------------------------------
 
-// Bytes of a type's name (".b32"), 0 for .pred, -1 if it is none.
+// Bytes of a type by its name (".b32"), 0 for .pred, -1 if there is no such type.
 static int type_bytes(const char *type)
 {
     static const struct {
@@ -391,7 +391,7 @@ static int parse_register(struct parser *p, const char **part)
     return reg;
 }
 
-// The registers of a vector that has a name; false: this is none.
+// The registers of a vector that has a name; false: the name is not a vector's.
 static bool parse_vector(struct parser *p, struct operand *o)
 {
     for (size_t i = p->register_count; i-- > 0;) {
@@ -607,7 +607,7 @@ static void store_returned(struct parser *p, const struct insn *ret)
     }
 }
 
-// And what it takes in registers comes into them.
+// What the function takes in registers is loaded into them.
 static void load_taken(struct parser *p)
 {
     struct insn like = {.guard = -1, .ptx_line = p->token.line, .at.line = p->location};
@@ -878,8 +878,8 @@ static size_t utf8_length(const char *text)
     return c < least[more] || s[0] > 0xf4 || invalid ? 0 : more + 1;
 }
 
-// The name of a file as it is: in messages, in JSON, and to open it. What could be no part of a line of
-// text, as control characters, is '?'.
+// The name of a file as it is: in messages, in JSON, and to open it. Characters that cannot be part of
+// a line of text, such as control characters, become '?'.
 static const char *file_name(struct parser *p)
 {
     char *name = arena_alloc(&p->module->arena, p->token.length + 1), *end = name;
@@ -934,7 +934,7 @@ static void parse_loc(struct parser *p)
                     break;
                 }
             }
-            if (l.parent < 0) { // never its own .loc: it stands for itself
+            if (l.parent < 0) { // never its own .loc, which would stand for itself
                 p->locations = array_grow(p->locations, p->location_count, &p->location_capacity,
                                           sizeof *p->locations);
                 l.parent = (int)p->location_count;

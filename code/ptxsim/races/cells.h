@@ -169,9 +169,9 @@ writes_before(const struct races *s, const struct warp_clock *c, uint32_t first,
     return true;
 }
 
-// An access to cells of one line, by lanes that agree on the time: noted, if it is plainly in order;
-// false, with nothing done, otherwise. Lanes that read, read all of the bytes; those that write are
-// neighbours, and write a part each, one after the other.
+// An access to cells of one line, by lanes that agree on the time: notes it if it is plainly in
+// order; otherwise false, with nothing noted. Lanes that read, read all of the bytes; those that
+// write are neighbours, and write a part each, one after the other.
 static inline __attribute__((always_inline)) bool race_in_line(struct warp *w, const struct op *op,
                                                                uint32_t lanes, uint32_t at,
                                                                uint32_t bytes, bool write)
@@ -261,7 +261,7 @@ struct crowd {
     uint32_t cells[]; // a bit each: whether somebody has read it
 };
 
-// Whether somebody has read any of some cells; a NULL crowd is empty.
+// Whether the crowd has a reading of any of some cells; a NULL crowd is empty.
 static inline bool crowd_has(const struct crowd *crowd, uint32_t cell, uint32_t n)
 {
     uint32_t some = 0;
@@ -342,8 +342,8 @@ struct series {
     uint64_t from[WARP]; // of each lane, from the first one's address on
 };
 
-// Of a host thread. A read that finds its page open is noted while the lock is held: who closes the page takes each
-// lock afterwards, and then finds what was noted.
+// Of a host thread. A read that finds its page open is noted while the lock is held: a thread that closes the page
+// takes each lock afterwards, and then finds what was noted.
 struct series_log {
     int lock;
     uint32_t count, capacity, round; // round: how often it has been written out
@@ -365,7 +365,8 @@ static inline bool is_open(const struct series_log *log, uint64_t number)
 
 // Another read of some open pages, in place of a series that did not go on. False where there are too many.
 bool race_series_new(struct warp *w, const struct series *s, struct series_place *place);
-// A page is opened, if it may be: while it is locked. And closed: while none is.
+// race_series_open opens a locked page, if it may be opened. race_series_close closes a page; the
+// caller has no page locked.
 void race_series_open(struct worker *worker, struct page *page);
 void race_series_close(struct worker *worker, struct page *page);
 

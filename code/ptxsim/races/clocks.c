@@ -63,7 +63,8 @@ static __attribute__((target("avx2"))) bool any_later_avx2(const uint32_t *stamp
 }
 #endif
 
-// Whether a clock knows all that another one does. Most that do not lack its latest stamp.
+// Whether a clock knows all that another one does. Most clocks that do not, lack the other's latest
+// stamp: that is compared first.
 static bool clock_covers(const struct clock *a, const struct clock *b)
 {
     if (b->base > a->base || (b->most > a->most && b->most > a->base))
@@ -107,7 +108,7 @@ void clock_join(struct clock **into, struct clock *more)
     world_join(&c->world, more->world);
 }
 
-// but: a CTA of which it is not asked; NO_CTA: of all.
+// but: a CTA that is left out of the question; NO_CTA: none is.
 #define NO_CTA UINT64_MAX
 static bool world_covers_but(const struct world *a, const struct world *b, uint64_t but)
 {

@@ -236,7 +236,7 @@ void race_init(struct warp *w, int lane, uint32_t at)
         .at = at, .thread = (uint32_t)(w->index * WARP + lane), .stamp = w->clock->now[lane]};
 }
 
-// Those that these lanes have initialised go on from one state to the next.
+// Moves the mbarriers that these lanes have initialised from one state to the next.
 static void inits_go_on(struct warp *w, uint32_t lanes, int from)
 {
     struct races *s = w->cta->races;
@@ -311,7 +311,7 @@ void race_cluster_forget(struct cluster *cluster)
     world_drop(&cluster->complete);
 }
 
-// What any of a CTA's threads has known.
+// All that any of a CTA's threads has known.
 static struct world *known_at_end(const struct cta *cta)
 {
     struct world *all = NULL;

@@ -12,7 +12,7 @@ static bool same_readers(const struct stretch *a, const struct stretch *b)
     return a->lanes == b->lanes && a->run == b->run;
 }
 
-// What the crowds of a process take. Past MOST_CROWD no more readers are noted.
+// Bytes that the crowds of a process take. Past MOST_CROWD no more readers are noted.
 enum { MOST_CROWD = 256 << 20 };
 static _Atomic size_t crowd_bytes;
 
@@ -70,7 +70,7 @@ static void stretch_push_part(struct reader *r, struct stretch s, uint32_t first
     stretch_push(r, s);
 }
 
-// Cells that were read at one time by several lanes, not in one way: each for itself.
+// Cells that several lanes have read at one time, but not in one pattern, are noted one by one.
 static void stretch_push_both(struct reader *r, const struct stretch *a, const struct stretch *b,
                               uint32_t first, uint32_t end)
 {

@@ -96,8 +96,8 @@ static bool note_read(const struct warp *w, int lane, struct page *page, uint32_
     return false;
 }
 
-// n cells of an access to `size` cells from `start` on, that lanes read. The cells of one lane after the other
-// are one stretch.
+// The stretch of n cells from `cell` on that lanes have read, out of an access of `size` cells a lane
+// from `start` on: one stretch also where each lane has read cells of its own, one lane after the other.
 static struct stretch stretch_of(const struct party *me, uint32_t lanes, uint32_t cell, uint32_t n,
                                  uint64_t start, uint32_t size)
 {
@@ -137,7 +137,7 @@ static uint32_t cells_alike(const struct page *page, uint32_t cell, uint32_t n,
     return (uint32_t)count;
 }
 
-// Gives cells that were alike the parties that the first of them has by now.
+// Copies the parties of the first of several cells, which were alike, to the others.
 static void cells_follow(struct page *page, uint32_t cell, uint32_t n,
                          const uint32_t parties[CELL_WORDS])
 {
@@ -214,7 +214,7 @@ void race_global(struct warp *w, const struct op *op, uint32_t lanes, uint64_t a
         }
         uint32_t cell = cell_at & ((PAGE >> shift) - 1), left = page->cells - cell;
         uint32_t n = end - cell_at < left ? (uint32_t)(end - cell_at) : left;
-        // What becomes of the first becomes of all that are alike.
+        // The check of the first cell holds for all cells that are alike.
         uint32_t parties[CELL_WORDS] = {0};
         alike = n > 1 ? cells_alike(page, cell, n, parties) : 1;
         struct part part = part_in(at, bytes, cell_at << shift, (uint64_t)alike << shift);

@@ -94,7 +94,7 @@ void race_move(struct warp *w, uint32_t lanes);
 // What lanes know goes into a clock, with what they did themselves: one lane's up to `stamp`.
 void race_release_lane(struct warp *w, int lane, uint32_t stamp, struct clock **clock);
 void race_release_lanes(struct warp *w, uint32_t lanes, struct clock **clock);
-// A clock goes to what lanes know. race_summarise is called by whoever calls this.
+// Adds a clock to what lanes know. The caller calls race_summarise afterwards.
 void race_acquire_lane(struct warp_clock *c, int lane, struct clock *clock);
 void race_acquire_lanes(struct warp_clock *c, uint32_t lanes, struct clock *clock);
 // A lane learns what a world knows; mine_only: of its own CTA only, for what was released to a CTA is not
@@ -150,8 +150,9 @@ struct foreign {
     struct party *of[FOREIGN_PARTIES]; // of each cell: a write, and reads by two threads
     struct crowd *crowd;               // all other readers
 };
-// A write by lanes to their own CTA's memory: whether it was reported for a read by another CTA. Those reads
-// are then of the past; once they all are, the lines of those cells say that nobody has read them.
+// race_foreign_read: whether a write by lanes to their own CTA's memory was reported as a race with a read
+// by another CTA. Such reads are dropped then. race_foreign_settle: where all are dropped, the lines of
+// those cells say that nobody has read them.
 bool race_foreign_read(struct warp *w, const struct op *op, uint32_t lanes, uint32_t cell,
                        uint32_t at, uint32_t bytes, enum race_access access);
 void race_foreign_settle(struct races *s, uint32_t first, uint32_t last);
@@ -185,7 +186,7 @@ static inline struct readers readers_of(const struct races *s, int warp, uint32_
 // ---- Crowds (crowd.c) ---------------------------------------------------------------------------
 
 void crowd_free(struct crowd **crowd);
-// Some cells have been written to: who has read them before is of the past.
+// Drops the readings of cells that have been written since.
 void crowd_forget(struct crowd *crowd, uint32_t first, uint32_t n);
 // Whether `asked` is true of some reading of n cells; *p gets that reading.
 typedef bool reading_fn(void *data, const struct party *p, uint32_t cell);
@@ -266,15 +267,16 @@ static inline uint64_t scatter(uint64_t x)
     return (x * UINT64_C(0x9e3779b97f4a7c15)) >> 32;
 }
 
-// What a CTA's proxy fences for global memory have shown, for other CTAs; whether they have shown what a party did.
+// race_tell_fenced: notes for other CTAs what a CTA's proxy fences for global memory have shown. race_told_fenced:
+// whether they have shown what a party did.
 void race_tell_fenced(struct warp *w, struct clock *clock);
 bool race_told_fenced(struct global_races *g, const struct party *p);
 
 // ---- What is told (report.c) --------------------------------------------------------------------
 
-// An access of a lane that is in no order with another one. To its own CTA's shared memory, and that by a
-// thread of it, at `stamp`; by a party, to the memory of `home`, a CTA of the cluster (did: what it did);
-// and by a party, to global memory.
+// Each reports an access of a lane that is not in order with another access. report_shared: both by
+// threads of the CTA to its own shared memory, the other at `stamp`. report_cluster: to the shared memory
+// of `home`, a CTA of the cluster; did: what the other party did. report_global: to global memory.
 void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
                    enum race_access access, uint32_t thread, uint32_t insn, bool wrote,
                    uint32_t stamp);
@@ -283,14 +285,15 @@ void report_cluster(struct warp *w, const struct op *op, int lane, const struct 
                     const char *did);
 void report_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
                    enum race_access access, const struct party *p, bool wrote);
-// A strong load of what another CTA wrote, told by a fence of too narrow a scope.
+// Reports a strong load of what another CTA wrote, of which the lane was told with a fence of too
+// narrow a scope.
 void report_narrow(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
                    const struct party *p);
 // A read of shared memory by an operation that was under way while a thread wrote there.
 void report_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
                         uint32_t thread, uint32_t insn);
-// An access by the asynchronous proxy without a proxy fence after what a thread did: to the shared memory of `home`; a
-// read of global memory.
+// Each reports an access by the asynchronous proxy that no proxy fence separates from an earlier access by a thread:
+// to the shared memory of `home`; a read of global memory.
 void report_proxy(struct warp *w, const struct op *op, int lane, const struct cta *home,
                   uint32_t at, uint32_t bytes, bool store, uint32_t thread, uint32_t insn,
                   bool wrote);

@@ -61,7 +61,7 @@ RULE bool party_before(const struct warp *w, int lane, const struct party *p)
     return known && clock_knows(known, p->thread, p->stamp);
 }
 
-// Whether a CTA has begun, for all that a lane knows: it knows anything of it.
+// Whether a lane knows that a CTA has begun: it knows anything of that CTA.
 RULE bool has_begun(const struct warp *w, int lane, const struct cta *home)
 {
     return world_clock(w->clock->world[lane], home->number) != NULL;
@@ -273,13 +273,13 @@ RULE bool stores_same(const void *memory, const void *value, struct part p)
     return !memcmp((const uint8_t *)memory + p.first, (const uint8_t *)value + p.first, p.count);
 }
 
-// Accesses to matrices by one warp, of a party in global memory.
+// Whether a party's access to global memory and this one are both to matrices, by the same warp.
 RULE bool mine_of_matrices(const struct warp *w, const struct op *op, const struct party *p)
 {
     return p->cta == (uint32_t)w->cta->number && both_matrices(w, op, p->thread / WARP, p->insn);
 }
 
-// Volatile accesses in step, of a party in global memory.
+// Whether a party's access to global memory and this one are volatile accesses in step.
 RULE bool mine_in_step(const struct warp *w, const struct op *op, int lane, const struct party *p)
 {
     return p->cta == (uint32_t)w->cta->number && in_step(w, op, lane, p->thread, p->insn);
@@ -287,7 +287,8 @@ RULE bool mine_in_step(const struct warp *w, const struct op *op, int lane, cons
 
 // ---- An access, and what was written or read before ------------------------------------------------
 
-// Whether a lane's access to global memory is a race with a write. Who stores the same value is asked apart.
+// Whether a lane's access to global memory is a race with a write. A store of the same value is looked for
+// elsewhere.
 RULE bool writer_races(const struct warp *w, const struct op *op, int lane, enum race_access access,
                        const struct party *p)
 {

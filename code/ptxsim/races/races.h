@@ -92,7 +92,7 @@ struct world { // clocks of CTAs, in the order of the CTAs' numbers
     } of[];
 };
 
-// Who sees what was done before a fence: the CTA, or the whole GPU, which is the CTA, too.
+// The scope of a fence: the CTA, or the whole GPU, which includes the CTA.
 enum fence_scope { FENCE_CTA, FENCE_GPU, FENCE_SCOPES };
 
 // The memory that a proxy fence is for.
@@ -244,8 +244,9 @@ void race_proxy_global(struct warp *w, const struct op *op, int lane, uint64_t a
 // Locks what is to be unlocked after an atomic operation on global memory: what it does is noted in the order
 // in which it is done. NULL where nothing is noted.
 pthread_mutex_t *race_turn(const struct warp *w, uint64_t at);
-// Before a strong write: what it releases. After a strong read: what it acquires; atomic: by atom, which may have
-// compared in vain. home: the CTA in whose shared memory it is; NULL: in global memory.
+// race_publish, before a strong write: notes what it releases. race_observe, after a strong read: takes what it
+// acquires; by: a load, or an atomic operation, which may have compared in vain. home: the CTA in whose shared
+// memory it is; NULL: in global memory.
 enum race_strong { RACE_LOAD, RACE_ATOMIC, RACE_ATOMIC_IN_VAIN };
 void race_publish(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home);
 void race_observe(struct warp *w, const struct op *op, int lane, uint64_t at, struct cta *home,
@@ -281,10 +282,11 @@ void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu);
 void race_proxy_fence(struct warp *w, uint32_t lanes, bool shared,
                       bool global); // which memory it is for
 void race_warp_sync(struct warp *w, uint32_t lanes);
-// What the lanes have done goes into a clock; what a clock knows goes to the lanes.
+// race_release adds what the lanes have done to a clock; race_acquire adds what a clock knows to
+// what the lanes know.
 void race_release(struct warp *w, uint32_t lanes, struct clock **clock);
 void race_acquire(struct warp *w, uint32_t lanes, struct clock *clock);
-// What the warp's products (wgmma) have read so far, and nothing else, goes into a clock.
+// Adds to a clock what the warp's products (wgmma) have read so far, and nothing else.
 void race_release_products(struct warp *w, struct clock **clock);
 void race_barrier_all(struct cta *cta); // every thread of the CTA waits at one barrier
 void clock_join(struct clock **into, struct clock *more);

@@ -226,7 +226,8 @@ void report_proxy(struct warp *w, const struct op *op, int lane, const struct ct
                 wrote ? "wrote" : "read", p.where);
 }
 
-// Shared memory without a name is the own CTA's, and a thread one of this CTA's.
+// Where the report names no block, the shared memory and the threads are those of the lane's own
+// CTA.
 void report_cluster(struct warp *w, const struct op *op, int lane, const struct cta *home,
                     uint32_t at, uint32_t bytes, enum race_access access, const struct party *p,
                     const char *did)

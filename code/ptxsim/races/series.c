@@ -106,7 +106,8 @@ static void write_out(struct worker *worker, const struct series *s)
     }
 }
 
-// All series are written out, not those of this page alone: each is so only once, whatever is closed afterwards.
+// Writes out all series, not only those of this page, so that each is written once, however many pages are
+// closed.
 void race_series_close(struct worker *worker, struct page *page)
 {
     struct global_races *g = worker->global_races;

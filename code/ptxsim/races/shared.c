@@ -74,8 +74,8 @@ static bool plainly_ordered(struct warp *w, const struct op *op, uint32_t lanes,
     return true;
 }
 
-// The issue of a copy, a write that is on its way, where it is in order by what all lanes know: noted. False,
-// with nothing done, where that does not say so.
+// The issue of a copy, a write that is on its way, noted where what all lanes know puts it in order. False,
+// with nothing noted, where it may not be in order.
 static bool plainly_issued(struct warp *w, const struct op *op, int lane, uint32_t first,
                            uint32_t last)
 {
@@ -96,7 +96,7 @@ static bool plainly_issued(struct warp *w, const struct op *op, int lane, uint32
     return true;
 }
 
-// What the lines keep, before an access that is looked at cell by cell.
+// Writes what the lines keep to their cells, before an access that is looked at cell by cell.
 static void note_lines(struct warp *w, uint32_t first, uint32_t last, uint32_t stamp, bool write,
                        bool strong)
 {

@@ -8,7 +8,7 @@ void race_step(struct warp *w, uint32_t lanes, uint32_t time)
         w->clock->now[__builtin_ctz(left)] = time;
 }
 
-// Close to RACE_PENDING there are no stamps left: all that is past is then forgotten.
+// Near RACE_PENDING no stamps are left: then all that is past is forgotten.
 uint32_t race_tick(struct cta *cta)
 {
     struct races *s = cta->races;
@@ -188,7 +188,7 @@ void race_warp_sync(struct warp *w, uint32_t lanes)
     race_summarise(w);
 }
 
-// All threads of a CTA have been told what any of them has been told with a fence for one CTA only.
+// Gives all threads of a CTA what any of them has learnt with a fence for one CTA only.
 static void share_narrow(struct cta *cta)
 {
     struct world *all = NULL;

@@ -125,7 +125,7 @@ template <bool WRONG> __global__ void overwritten(int *out, const CUtensorMap *)
     out[threadIdx.x] = (int)d[0] + t.b[threadIdx.x];
 }
 
-// The same with barriers around the write, which order it for the threads and not for the product.
+// Barriers stand around the write: they order it for the threads and not for the product.
 template <bool WRONG> __global__ void overwritten_between(int *out, const CUtensorMap *)
 {
     __shared__ tiles t;
@@ -499,7 +499,7 @@ template <bool WRONG> __global__ void read_unfenced(int *out, const CUtensorMap 
     await(t, 1);
 }
 
-// The fence is there, but behind the barrier: who issues the copy need not know of it.
+// The fence is there, but behind the barrier: the thread that issues the copy need not know of it.
 template <bool WRONG> __global__ void fenced_late(int *out, const CUtensorMap *map)
 {
     __shared__ tiles t;
@@ -597,7 +597,7 @@ __device__ __forceinline__ void store_box(const CUtensorMap *map, const void *fr
         : "memory");
 }
 
-// Of a box that lies half outside of the tensor, the other half is what has to be there.
+// A box lies half outside of the tensor: its other half has to arrive.
 template <bool WRONG> __global__ void store_outside(int *, const CUtensorMap *map)
 {
     __shared__ tiles t;

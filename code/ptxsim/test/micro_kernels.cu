@@ -20,7 +20,7 @@ enum { CTAS = 264, SHARED_BYTES = 32768, GLOBAL_BYTES = 65536 };
 
 typedef unsigned u32;
 
-// The same bits in every run, from lane and seed.
+// A word made of lane and seed, the same in every run.
 static __device__ u32 mix(u32 lane, u32 seed)
 {
     u32 x = lane * 0x9e3779b9u + seed * 0x85ebca6bu + 0x27d4eb2fu;
@@ -68,7 +68,8 @@ static __device__ u32 mix(u32 lane, u32 seed)
         asm volatile(op : "=r"(a) : constraint, "r"(threadIdx.x) : "memory");                      \
         return a;                                                                                  \
     }
-// From the start of the CTA's global memory, lane after lane, to the pattern in shared memory.
+// Copies from the start of the CTA's global memory, lane after lane, to the pattern in shared
+// memory.
 #define ACT2(name, op)                                                                             \
     static __device__ u32 name(u32 shared, char *global)                                           \
     {                                                                                              \

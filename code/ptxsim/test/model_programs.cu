@@ -182,7 +182,7 @@ __global__ void follow(program p, char *global, int *flags, char *private_places
 
 enum verdict { NONE, PERHAPS, TOLD };
 
-// A step is a node of each actor that takes part, and another one where it is copied meanwhile.
+// A step is a node for each actor that takes part in it; a copy under way is one more node.
 constexpr int NODES = STEPS * (ACTORS + 1);
 typedef std::bitset<NODES> nodes;
 struct graph {
@@ -262,7 +262,7 @@ static void order_threads(graph &g, const program &p)
             g.edge(g.node(i, p.steps[i].actor), g.copied(i));
 }
 
-// Who meets at a barrier knows what the others did before it.
+// Threads that meet at a barrier know what the others did before it.
 static void order_barriers(graph &g, const program &p)
 {
     for (int i = 0; i < STEPS; ++i)
@@ -401,7 +401,8 @@ static int below(int n)
     return (int)((state >> 33) % (uint64_t)n);
 }
 
-// A step that may stand behind those that are there; NOTHING, where the one that was drawn may not.
+// Draws a step for the end of the program; NOTHING where the step that was drawn may not stand
+// there.
 static step draw_step(const program &p, int i)
 {
     static const int8_t often[] = {

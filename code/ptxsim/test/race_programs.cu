@@ -17,7 +17,8 @@
 
 constexpr int WARPS = 3, THREADS = 32 * WARPS, STEPS = 16; // of a block
 constexpr int BLOCKS = 4;                                  // with global memory
-constexpr int BYTES = 4096; // of the memory that a block accesses if it has its own
+constexpr int BYTES =
+    4096; // bytes of the memory that a block has to itself, where blocks have their own
 
 enum kind { LOAD, STORE, SYNCWARP, SYNCTHREADS, HAND_OVER };
 enum shape { RUN, SAME, BACKWARDS, SCATTERED }; // of a warp's addresses
@@ -52,7 +53,8 @@ __host__ __device__ int address(const step &s, int t)
     return s.offset + (place + (s.apart ? 64 * warp : 0)) * s.size + (s.own ? BYTES * block : 0);
 }
 
-// What is stored: another number in each step and warp, for to store what is there already is no race.
+// The number that is stored, another one in each step and warp: storing what is there already would
+// not be a race.
 __device__ int value(int i, int t)
 {
     return (WARPS * BLOCKS * i + t / 32 + 1) * 0x01010101;

@@ -28,7 +28,7 @@ template <bool WRONG> __global__ void copy_wait(int *out, const int *in)
     out[t] = tile[N - 1 - t]; // <- copy_wait
 }
 
-// A copy in a helper: both its line and that of the call are told.
+// A copy in a helper: its own line and the line of the call are reported.
 __device__ void fetch(int *to, const int *from)
 {
     // clang-format off
@@ -98,7 +98,7 @@ template <bool WRONG> __global__ void copy_source(int *out, const int *)
     out[4 * t] = tile[4 * t];
 }
 
-// And others write what the warps have copied.
+// Other warps write what these have copied.
 template <bool WRONG> __global__ void copy_source_again(int *out, const int *in)
 {
     __shared__ alignas(16) int tile[4 * N];
@@ -378,7 +378,7 @@ template <bool WRONG> __global__ void in_step_global(int *out, const int *in)
     out[t] = sums[t ^ 1]; // <- in_step_global
 }
 
-// A flag between the lanes of a warp is none of that.
+// A flag between the lanes of a warp is not such code.
 template <bool WRONG> __global__ void lane_flag(int *out, const int *in)
 {
     __shared__ volatile int ready;
@@ -400,8 +400,8 @@ template <bool WRONG> __global__ void lane_flag(int *out, const int *in)
     }
 }
 
-// Nor is a flag that all of them ask, round after round, until one of them has set it: only who computes with
-// it needs an order.
+// Nor is a flag that all lanes read, round after round, until one of them has set it: only a lane that
+// computes with the value needs an order.
 template <bool WRONG> __global__ void polled(int *out, const int *in)
 {
     __shared__ volatile int done;
@@ -421,7 +421,7 @@ template <bool WRONG> __global__ void polled(int *out, const int *in)
     out[threadIdx.x] = sum;
 }
 
-// Lanes that have left give nothing to a shuffle.
+// A shuffle takes a value from lanes that have left the kernel.
 template <bool WRONG> __global__ void left(int *out, const int *in)
 {
     int t = threadIdx.x;
@@ -648,7 +648,8 @@ template <bool WRONG> __global__ void uninitialised(int *out, const int *in)
     out[t] = tile[t + 1]; // <- uninitialised
 }
 
-// The same with the name of a library; borrowed_line, at the end of this file, with a line of one.
+// A race in a kernel with the name of a library's; borrowed_line, at the end of this file, has one
+// in a line of a library's.
 namespace cub
 {
 template <bool WRONG> __global__ void borrowed(int *out, const int *in)
@@ -859,7 +860,7 @@ template <bool WRONG> __global__ void turns(int *out, const int *in)
     out[t] = tile[t];
 }
 
-// And here: a line writes two tiles, and names them as one.
+// Here a barrier is missing, too: a line writes two tiles, and names them as one.
 template <bool WRONG> __global__ void two_tiles(int *out, const int *in)
 {
     __shared__ two_lists lists;
@@ -1088,7 +1089,7 @@ template <bool WRONG> __global__ void partly(int *out, const int *)
         out[t] = atomicOr(&word, 0);
 }
 
-// The same in global memory, between blocks.
+// The case in global memory, between blocks.
 __device__ int halves;
 
 template <bool WRONG> __global__ void partly_global(int *out, const int *)

@@ -82,7 +82,7 @@ static void pair()
     read<<<1, COUNT, 0, b>>>(data, other);
 }
 
-// The event stands before the work that it is to stand for. After torch/cutorch#222.
+// The event is recorded before the work that it is to wait for. After torch/cutorch#222.
 static void early()
 {
     if (wrong)
@@ -94,7 +94,7 @@ static void early()
     read<<<1, COUNT, 0, b>>>(data, other);
 }
 
-// A stream that does not block waits for no default stream, and that not for it. After
+// A non-blocking stream and the default stream do not wait for each other. After
 // bheisler/RustaCUDA#59.
 static void apart()
 {
@@ -113,8 +113,8 @@ static void cleared()
     read<<<1, COUNT, 0, a>>>(data, other);
 }
 
-// Nor does cudaMemcpy from ordinary memory, on paper: told when PTXSIM_CHECK=strict. After
-// Rust-GPU/rust-cuda#15.
+// cudaMemcpy from ordinary memory does not wait either, by the manual: reported when
+// PTXSIM_CHECK=strict. After Rust-GPU/rust-cuda#15.
 static void staged()
 {
     int values[COUNT] = {};
@@ -134,7 +134,8 @@ static void copy_back()
     cudaMemcpy(got, data, sizeof got, cudaMemcpyDefault); // <- copy_back
 }
 
-// The halves of one allocation are two; a half and an element are not.
+// Accesses to the two halves of an allocation do not overlap; one to a half and one to an element
+// of it do.
 static void overlap()
 {
     fill<<<1, COUNT / 2, 0, a>>>(data, 1);
@@ -285,15 +286,15 @@ static void pool_reads()
     cudaMemcpyAsync(pinned, data, 4, cudaMemcpyDefault, b); // <- pool_reads
 }
 
-// The arguments of the next launch, for another stream, come to the place of those that are read.
-// Genesis-Embodied-AI/quadrants#649.
+// The host writes the arguments of the next launch, for another stream, over those that a kernel
+// still reads. Genesis-Embodied-AI/quadrants#649.
 static void arguments_reused()
 {
     take<<<1, COUNT, 0, a>>>(data, other);
     cudaMemcpyAsync(data, pinned, 4096, cudaMemcpyDefault, wrong ? b : a); // <- arguments
 }
 
-// The same in constant memory. kokkos/kokkos#4525.
+// The arguments lie in constant memory. kokkos/kokkos#4525.
 static void constants()
 {
     scale<<<1, COUNT, 0, a>>>(data);
@@ -319,7 +320,8 @@ static void arena()
     put<<<1, COUNT, 0, b>>>(data, 1);
 }
 
-// Given back to its pool in its own stream while a side stream copies it. pytorch/pytorch#188655.
+// Memory is given back to its pool in its own stream while a side stream copies it.
+// pytorch/pytorch#188655.
 static void side_stream()
 {
     int *block;

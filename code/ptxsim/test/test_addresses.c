@@ -365,7 +365,7 @@ static bool in_bounds(const struct window *w, int count, uint64_t at, uint64_t b
     return good;
 }
 
-// What runs at the moment, for whoever reads why it did not come to an end.
+// Prints what runs at the moment, in case it does not end.
 static struct {
     const char *opcode, *body;
     uint64_t at;

@@ -164,7 +164,7 @@ static void micro_kernels(void **state)
         assert_true(strlen(done) + length + 2 < sizeof done);
         strcat(done, kind + 1);
         json_t *report = simulate(kernels, name, length);
-        assert_non_null(report); // else the simulator refused an instruction
+        assert_non_null(report); // NULL: the simulator refused an instruction
         const char *other;
         json_t *measured;
         json_object_foreach (kernels, other, measured)

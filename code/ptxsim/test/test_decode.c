@@ -98,7 +98,7 @@ static void rows_and_operations_belong_together(void **state)
         if (!any)
             fail_msg("no operation for the row \"%s\"", row->name);
     }
-    // What is no opcode of PTX is a part of one.
+    // These operations are parts of instructions: no opcode of PTX begins with their names.
     static const char *const parts[] = {"pack_",    "part_", "window_", "sat_",  "carry_",
                                         "carried_", "relu_", "load_",   "store_"};
     for (int k = 0; k < OP_COUNT; ++k) {
@@ -234,7 +234,7 @@ static void classes_and_what_is_counted(void **state)
     }
 }
 
-// Where the mask lies that a block waits by, whatever operations its instruction takes.
+// The place of the mask by which a block waits, however many operations its instruction has.
 static void blocks_know_whom_they_wait_for(void **state)
 {
     (void)state;
@@ -268,7 +268,8 @@ static void blocks_know_whom_they_wait_for(void **state)
     }
 }
 
-// The block after a call begins with what fetches the result: the barrier is found none the less.
+// The block after a call begins with operations that fetch the result: a barrier behind them is
+// found all the same.
 static void a_barrier_after_a_call(void **state)
 {
     (void)state;

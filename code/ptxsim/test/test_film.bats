@@ -86,7 +86,7 @@ report() { # PROGRAM SHAPE
     grep -qF '{"name": "t.scores", "at": 20480, "element": 4, "type": "float", "dims": [32, 32]}' "$BATS_TEST_TMPDIR/tiles"
     film ch17_hopper 1x1x96
     python3 code/ptxsim/test/read_film.py said "$page" tiles | grep -qF '"name": "vt_full", "at": 51248'
-    # Of a template's structure: its arguments are in the kernel's mangled name.
+    # Tiles of a template's structure, whose arguments are in the kernel's mangled name.
     film ch15_registers 1x1x96
     python3 code/ptxsim/test/read_film.py said "$page" tiles | grep -qF '{"name": "tiles[2].v", "at": 40960, "element": 2, "type": "__half", "dims": [64, 64]}'
     [ "$(stat -c %s "$page")" -lt $((8 << 20)) ]
@@ -101,7 +101,7 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     scale=$(grep -nF 'float s = t.scores[row][lane]' chapters/02-scalar-baseline.md | head -1 | cut -d: -f1)
     film ch03_wmma_qk 1x1x96 --values "$(line_of_chapter3 'wmma::store_matrix_sync(&t.scores'),02-scalar-baseline.md:$scale"
     python3 code/ptxsim/test/read_film.py values "$page"
-    # Of the other lines, and without the option, there are none.
+    # There are no values of other lines, and none without the option.
     film ch03_wmma_qk 1x1x96 --values "my.cu:$scale"
     run python3 code/ptxsim/test/read_film.py values "$page"
     [ "$status" -eq 1 ]

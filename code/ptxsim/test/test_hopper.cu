@@ -238,7 +238,7 @@ static uint32_t small_number(enum type type) // the code of -3 … 3
     return codes[type][v & 3] | (v >> 2 & 1) << (8 * bytes_of(type) - 1);
 }
 
-// Of an operand in shared memory. span: of the swizzle, 0, 32, 64 or 128 bytes.
+// The descriptor of an operand in shared memory. span: the swizzle's, 0, 32, 64 or 128 bytes.
 struct place {
     uint32_t start, leading, stride;
     int span;
@@ -1167,8 +1167,8 @@ static void refused_clusters(void **)
     cudaGetLastError();
 }
 
-// Every block sends its row to all others, each by another way, as often as there are rounds: stores,
-// copies of bytes, atomics, and loads by whoever takes. Sums of all blocks come out everywhere.
+// Every block sends its row to all others, in another way in each round: stores, copies of bytes,
+// atomics, and loads by the receiver. Sums of all blocks come out everywhere.
 __global__ void exchange(uint32_t *out)
 {
     __shared__ alignas(16) uint32_t mine[WARPGROUP], got[8][WARPGROUP], sum[WARPGROUP];

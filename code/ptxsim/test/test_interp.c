@@ -297,7 +297,7 @@ static uint64_t ushort_max(uint64_t a, uint64_t b)
     return a < b ? b : a;
 }
 
-// The same for both halves of a word.
+// An operation on both halves of a word.
 static uint64_t pair(uint64_t (*one)(uint64_t, uint64_t), uint64_t a, uint64_t b)
 {
     return one(a & 0xffff, b & 0xffff) | one(a >> 16 & 0xffff, b >> 16 & 0xffff) << 16;
@@ -606,7 +606,7 @@ static double most(double a, double b)
     X("cvt.rn.satfinite.e4m3x2.f16x2", "hw", e4(half(a & 0xffff)) | e4(half(a >> 16)) << 8)
 // clang-format on
 
-// By the case's number.
+// What a case expects, by its number.
 static uint64_t reference_of(int which, uint64_t a, uint64_t b, uint64_t c)
 {
     (void)b, (void)c;
@@ -1269,7 +1269,8 @@ static void wavefronts(void **state)
     assert_int_equal(global_sectors(far, 16, ~0u), 1);
 }
 
-// Of elements of so many bytes, a word at least: each lane's is compared with all before it.
+// Wavefronts for elements of so many bytes, a word at least, by comparing each lane's with all
+// before it.
 static int elements_in_fullest_bank(const uint32_t at[WARP], uint32_t bytes, uint32_t mask)
 {
     int depth[32] = {0}, most = 0;
@@ -1424,7 +1425,7 @@ struct sparse {
 };
 
 // A of 16 rows with places chosen at random, packed as the manual's fragments say; D = A B + C in whole
-// numbers. Lanes that hold no metadata hold what is none.
+// numbers. Lanes that need no metadata hold words that are not valid metadata.
 static void sparse_case(const struct sparse *t)
 {
     enum { A = 0, B = 4, C = 8, META = 12, D = 13 };
@@ -1720,7 +1721,7 @@ static void video(void **state)
         {"vmax4.u32.u32.u32 %r4, %r1.b3210, %r2.b0123, %r3;", 0x01020304, 0, 0, 0x04030304},
         {"vset4.u32.u32.eq %r4, %r1, %r2, %r3;", 0x01020304, 0x01000300, 0, 0x01000100},
         {"vset2.s32.s32.gt.add %r4, %r1, %r2, %r3;", 0x00010001, 0xffff0000, 40, 42},
-        // No video instructions, but as rare.
+        // Instructions as rare as the video instructions.
         {"mul24.hi.u32 %r4, %r1, %r2;", 0xffabcdef, 0x12fedcba, 0, 0xab0a74ef},
         {"mul24.hi.s32 %r4, %r1, %r2;", 0x00800000, 0x00000003, 0, (uint32_t)-384},
         {"mad24.hi.u32 %r4, %r1, %r2, %r3;", 0x00010000, 0x00010000, 7, 0x10007},
@@ -1812,7 +1813,7 @@ static void cache_hints(void **state)
     memory_free(out);
 }
 
-// What ptxas refuses of them, by the same rules.
+// Hints that ptxas refuses are refused here by the same rules.
 static void wrong_hints(void **state)
 {
     (void)state;
@@ -1896,8 +1897,8 @@ static void keep_printed(const char *text, size_t bytes)
     printed[printed_bytes += bytes] = '\0';
 }
 
-// Three CTAs print a line for each of two threads: to who asks for it, in order, and no more than is
-// asked for, to the end of the warp's that passes it.
+// Three CTAs print a line for each of two threads: the text comes in order, where it is asked for;
+// the warp's text that passes the limit is the last, and is whole.
 static void prints_are_handed_on(void **state)
 {
     static const struct {

@@ -235,7 +235,7 @@ static void test_device_merge_sort(void **)
     }
 }
 
-// The same merges in a kernel of our own.
+// The merges in a kernel of our own.
 __global__ void block_merge(record *records)
 {
     using sort = cub::BlockMergeSort<record, THREADS, ITEMS>;

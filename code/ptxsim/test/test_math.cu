@@ -307,7 +307,8 @@ static long double scaled_erfc(long double x)
     F(rintf(x), rintl(x), -10, 10, true, 0)                                                        \
     F(logbf(x), logbl(x), -10, 10, true, 0)
 
-// Of what is correctly rounded, long double would be rounded twice: the host's double.
+// The host's double is the reference for correctly rounded functions, since a long double would be
+// rounded twice.
 #define ONE_DOUBLE(F)                                                                              \
     F(sin(x), sinl(x), -100, 100, true, 2)                                                         \
     F(cos(x), cosl(x), -100, 100, true, 2)                                                         \

@@ -354,8 +354,9 @@ static void test_shut_pages_hand_accesses_on(void **state)
     assert_true(memory_free((char *)pinned));
 }
 
-// The host's access: guarded memory has none while it is closed, other memory has, and there is an end
-// to closing. The kernel says so of an address without a page fault: write() gives EFAULT.
+// The host cannot access guarded memory while it is closed, and can access other memory; after 256
+// times nothing is closed any more. The system tells without a page fault whether an address can be
+// accessed: write() gives EFAULT.
 static bool can_read(const void *address)
 {
     int ends[2];

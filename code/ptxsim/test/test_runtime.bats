@@ -133,7 +133,7 @@ cudaErrorNotSupported
     without_expanders compressed
 }
 
-# Libraries of those names that are none come first.
+# Files with those names that are not libraries come first.
 without_expanders() {
     mkdir -p "$BATS_TEST_TMPDIR/none"
     touch "$BATS_TEST_TMPDIR"/none/lib{zstd,lz4}.so.1
@@ -476,7 +476,7 @@ END
 
 @test "every function of the real library is there, and none besides" {
     [ -f "$REAL" ] || skip "no libcudart.so.13 of the toolkit"
-    functions() { # those of the driver's library, cuInit and its like, are more
+    functions() { # there are also those of the driver's library, cuInit and its like
         nm -D --defined-only "$1" | sed -nE 's/.* [TWi] ([A-Za-z_0-9]+)@.*/\1/p' | grep -v '^cu[A-Z]' | sort
     }
     run diff <(functions "$REAL") <(functions "$LIBRARY/libcudart.so.13")

@@ -67,7 +67,7 @@ enum { A_AT = 0, B_AT = 4, C_AT = 8, METADATA_AT = 12, IN = 13, OUT = 4 }; // wo
                        "r"(in[METADATA_AT]));                                                      \
         break;
 
-// Of each block another product. words: [block][word of a lane][lane].
+// Each block makes another product. words: [block][word of a lane][lane].
 enum { FIRST = __COUNTER__ + 1 };
 __global__ void execute(int which, const uint32_t *words, uint32_t *sums)
 {
@@ -123,7 +123,7 @@ static uint32_t draw()
     return (uint32_t)(state >> 16);
 }
 
-// Of tf32 the upper 19 bits count.
+// tf32 has the upper 19 bits of a word.
 static double value_of(const struct format *f, uint32_t code)
 {
     uint32_t top = 1u << (f->bits - 1);

@@ -60,7 +60,7 @@ static struct fault run_on(unsigned grid, unsigned block, unsigned schedule,
     return fault;
 }
 
-// Under each schedule no fault, or this one.
+// Expects this fault, or none, under each schedule.
 #define good(grid, block, ...) bad(grid, block, FAULT_NONE, "", __VA_ARGS__)
 #define bad(grid, block, kind, text, ...)                                                          \
     ends(grid, block, kind, text, (const char *const[PTX_HOLES + 1]){__VA_ARGS__})
@@ -92,7 +92,7 @@ static void copies_fill_once(void **state)
     assert_memory_equal(out + 16, wanted, sizeof wanted);
 }
 
-// What is not waited for is not there: the old value is read, and reported.
+// A copy that is not waited for has not come: the old value is read, and that is reported.
 static void copies_come_at_the_wait(void **state)
 {
     (void)state;
@@ -300,7 +300,7 @@ static void lanes_keep_to_their_own(void **state)
     good(1, 32, OWN(load, "", nines));
     good(1, 32, OWN(store, "", load));
     good(1, 32, OWN("st.shared.u32 [%r1], 8;", "", nines));
-    // By runs that lie one word apart, in another order, all of them at one place, two words each.
+    // Lanes access runs one word apart, in another order, all at one place, or two words each.
     bad(1, 32, FAULT_RACE, no_syncwarp, OWN(store, "", "ld.shared.u32 %r5, [%r1+4];"));
     bad(1, 32, FAULT_RACE, no_syncwarp, OWN(store, "", next));
     bad(1, 32, FAULT_RACE, no_syncwarp, OWN(store, "", one));
@@ -324,7 +324,8 @@ static void a_line_has_several_writers(void **state)
     bad(1, 96, FAULT_RACE, no_barrier, "thirds", "64", "32");
 }
 
-// Who arrives at a barrier learns nothing there, though it knows what it tells from another one.
+// A thread that only arrives at a barrier learns nothing there, though it tells what it knows from
+// another barrier.
 static void what_is_told_is_not_known(void **state)
 {
     (void)state;
@@ -401,7 +402,7 @@ static uint64_t spoil_in(unsigned grid, unsigned block, enum spoils what, int co
     return a.executions;
 }
 
-// The same on two CTAs of a warp each.
+// As above, on two CTAs of a warp each.
 static uint64_t spoil(enum spoils what, int count, uint64_t chosen, const char *text)
 {
     return spoil_in(2, 32, what, count, chosen, text);
@@ -424,7 +425,7 @@ static void copies_are_spoiled(void **state)
     assert_int_equal(spoil(SPOIL_PRODUCTS, 1, 0, text), 0);
 }
 
-// The same by bulk copies, of 16 bytes by one thread.
+// Bulk copies of 16 bytes by one thread.
 static void bulk_copies_are_spoiled(void **state)
 {
     (void)state;
@@ -488,7 +489,8 @@ static void products_of_warpgroups_are_spoiled(void **state)
     assert_int_equal(minus, 32);
 }
 
-// The result of an operation that has one, the update of another; in shared memory neither.
+// Spoils the result of an atomic operation that has one, and the update of one that has none; in
+// shared memory neither.
 static void atomics_are_spoiled(void **state)
 {
     (void)state;

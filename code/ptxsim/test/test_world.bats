@@ -32,8 +32,9 @@ groups() {
         END { for (flags in same) print same[flags] }'
 }
 
-# together NAME...: the text of one program that is any of these by the name that it is run by. Each stands in
-# a namespace, where its functions and kernels cannot be taken for another's; the headers stand before.
+# together NAME...: the text of one program that holds all of these and runs the one by whose name it is
+# called. Each stands in a namespace, where its functions and kernels cannot be taken for another's; the
+# headers stand before.
 together() {
     local name
     sed -n '/^#include </p' "${@/%/.cu}" | sort -u

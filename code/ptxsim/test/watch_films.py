@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 
-# When the page was painted first, in milliseconds after it was asked for.
+# The milliseconds from the request of the page until it was first painted.
 PAINT = """new Promise((tell) => new PerformanceObserver((list) => {
     const first = list.getEntriesByName("first-contentful-paint")[0];
     if (first) tell(first.startTime);
@@ -92,7 +92,7 @@ class Browser:
         self.value("opened")
 
     def message_named(self, method, address):
-        # That of the page itself, not of the blank one before it.
+        # The address of the page itself, not of the blank page before it.
         frames = [i for i, e in enumerate(self.events)
                   if e.get("method") == "Page.frameNavigated" and e["params"]["frame"]["url"].startswith("file:")]
         if not frames:

@@ -243,7 +243,7 @@ static long number_of(const json_t *row, size_t i)
     return (long)json_integer_value(json_array_get(row, i));
 }
 
-// Whether the bytes that a pattern names from a base on have this one.
+// Whether a byte is among those that a pattern names from a base on.
 static bool pattern_has(const json_t *kernel, long number, long base, long at)
 {
     const json_t *pattern = json_array_get(json_object_get(kernel, "patterns"), (size_t)number);
@@ -472,7 +472,7 @@ static const char *read_path(const char *text, char *path, size_t size)
     }
 }
 
-// Whether a path is another one, or of one of its members.
+// Whether a path is `other`, or names a member of it.
 static bool is_within(const char *path, const char *other)
 {
     size_t length = strlen(other);
@@ -684,7 +684,8 @@ static long lane_at(const json_t *kernel, const json_t *row, long at)
     return -1;
 }
 
-// A read of what nobody has written: whether another thread does so later, the same one, or nobody.
+// Of a read of bytes that nobody has written: whether another thread writes them later, or the same
+// thread, or none.
 static void explain_unwritten(const json_t *kernel, const json_t *tiles, const json_t *fault,
                               char *text, size_t size)
 {
@@ -882,7 +883,7 @@ static void explain_outside(const json_t *kernel, const json_t *source, const js
                    "accessed.");
 }
 
-// How much of a text stands before some words; all, where they are not in it.
+// The length of a text up to some words; all of it where the words are not in it.
 static int length_before(const char *text, const char *words)
 {
     const char *found = strstr(text, words);
@@ -953,7 +954,7 @@ static bool same_mistake(const json_t *kernel, const json_t *a, const json_t *b)
     return same;
 }
 
-// Of two warps: a better example than one of a single warp.
+// Whether a race is between two warps, which is a better example than one within a warp.
 static bool between_warps(const json_t *kernel, const json_t *fault)
 {
     return json_object_get(fault, "thread") &&
@@ -1248,7 +1249,8 @@ static void explain_all(const json_t *kernel, const json_t *tiles, const json_t 
     }
 }
 
-// The fault that is told first: the first to happen, for what follows may come of it. Of one mistake, the best example.
+// The fault at which the film opens: of the mistake that happens first, since later ones may follow from it, the best
+// example.
 static json_t *first_fault(const json_t *faults)
 {
     json_t *fault;

@@ -253,7 +253,8 @@ static long ternary(struct reader *r)
     return value ? yes : no;
 }
 
-// The expression from word i on; *end gets the first word after it. False: it cannot be told.
+// The expression from word i on; *end gets the first word after it. False: its value cannot be
+// worked out.
 static bool evaluate(const struct program *p, size_t i, long *value, size_t *end)
 {
     struct reader r = {.p = p, .at = i};
@@ -263,7 +264,8 @@ static bool evaluate(const struct program *p, size_t i, long *value, size_t *end
     return !r.failed;
 }
 
-// The name of member `n` of a structure, NULL: it has not so many. All are plain, as in a struct of knobs.
+// The name of member `n` of a structure; NULL: it has fewer members. All are plain, as in a struct of
+// knobs.
 static const char *plain_member(const struct program *p, const char *type, int n)
 {
     for (size_t i = 0; i + 2 < p->count; ++i) {
@@ -580,7 +582,8 @@ static void add_tile(json_t *tiles, const char *name, unsigned at, unsigned elem
                                            "element", (int)element, "type", type, "dims", list));
 }
 
-// The tiles of a field at `at`: of a structure those in it, one for each element of an array of them.
+// Adds the tiles of a field at `at`: those inside a structure, and for an array of structures those
+// of each element.
 static bool add_tiles(const struct program *p, const struct field *f, const char *name, unsigned at,
                       json_t *tiles, int depth)
 {

@@ -391,7 +391,7 @@ def test_refused_in_one_line(change, line):
 @pytest.mark.parametrize("page", [-1, 6])
 def test_a_page_that_is_none_is_refused_where_it_can_be_seen(page):
     cache, q, k, v = case("cpu")
-    cache.table[0, 2] = page  # nobody's: 41 tokens need two of 32
+    cache.table[0, 2] = page  # a page that no sequence has: 41 tokens need two pages of 32
     decode(q, k, v, cache)
     cache.table[0, 1] = page
     with pytest.raises(ValueError, match=rf"table\[0\] names a page that is none of 6: \[\d, {page}\]"):

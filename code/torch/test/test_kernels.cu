@@ -64,7 +64,9 @@ static struct done quantised(const char *text, int head_dim)
     done.scales.resize(3 * shape.heads);
     for (int t = 0; t < 3; ++t) {
         std::vector<__half> wide(
-            rows * WIDE, __float2half(1e4f)); // whoever reads that is wrong
+            rows * WIDE,
+            __float2half(
+                1e4f)); // a kernel that reads this gives a wrong result
         for (size_t row = 0; row < rows; ++row)
             for (int d = 0; d < head_dim; ++d) {
                 wide[row * WIDE + d] =

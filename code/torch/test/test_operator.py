@@ -84,7 +84,7 @@ def test_attention_of_drawn_shapes(shape, stage, device):
     causal = STAGES[stage].causal
     exact = scaled_dot_product_attention(*dequantised(*quantise(*tensors), shape[3]), is_causal=causal)
     assert error(out, exact) < (LIMIT[stage] if device == "cuda" else 6e-4)
-    # What is lost by E4M3 inputs, too, beside half throughout.
+    # The error with E4M3 inputs included, against half throughout.
     assert error(out, scaled_dot_product_attention(*(x.double() for x in tensors), is_causal=causal)) < 0.2
 
 

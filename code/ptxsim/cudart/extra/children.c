@@ -23,7 +23,7 @@ static cudaError_t run_child(const struct CUkern_st *parent, const struct child 
     }
     const char *name = kernel_info(child->kernel)->name;
     struct CUkern_st *kernel = kernel_named(name);
-    if (!kernel) // of a module that the program has loaded, and that it has asked for other kernels only
+    if (!kernel) // a kernel of a loaded module of which the program has asked for other kernels only
         kernel = kernel_of(parent->binary, name);
     if (!kernel)
         return cudaErrorInvalidDeviceFunction;
@@ -36,8 +36,8 @@ static cudaError_t run_child(const struct CUkern_st *parent, const struct child 
     return launch_now(&order);
 }
 
-// What the threads of a grid that has ended have asked for: each child with its own children, then
-// the next.
+// Does what the threads of a grid that has ended have asked for: each child with its own children,
+// then the next child.
 static cudaError_t run_children(const struct CUkern_st *grid)
 {
     struct child *list = asked;

@@ -131,7 +131,8 @@ static CUresult has_context(void)
     return begun != CUDA_SUCCESS ? begun : current() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
-// What nearly every function begins with: the lock, as for the runtime's, and what must be so.
+// Takes the lock, as the runtime's functions do, and checks what nearly every function of the
+// driver demands.
 #define ENTER(condition)                                                                           \
     __attribute__((cleanup(api_leave), unused)) int entered = driver_enter();                      \
     NEEDS(condition)

@@ -446,8 +446,8 @@ compare(const struct CUgraph_st *from, const struct CUgraph_st *to, struct CUgra
     return cudaGraphExecUpdateSuccess;
 }
 
-// Takes over the tasks of a graph of the same shape; the nodes that stood for those of the first
-// graph still do.
+// Takes over the tasks of a graph of the same shape. Nodes of the first graph still name the tasks
+// in their places.
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
                                 cudaGraphExecUpdateResultInfo *info)
 {

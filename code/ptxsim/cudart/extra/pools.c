@@ -1,5 +1,5 @@
-// pools.c: memory in the order of a stream, from pools. Work is done when it is submitted, so an
-// allocation is there at once and gone at once; a pool keeps nothing back and counts what is out.
+// pools.c: memory in the order of a stream, from pools. Work is done when it is submitted, so
+// memory is allocated at once and freed at once; a pool keeps none back, and counts what is in use.
 #include "extra.h"
 
 #include <stdlib.h>
@@ -23,7 +23,7 @@ static struct CUmemPoolHandle_st *pool_find(cudaMemPool_t handle)
     return NULL;
 }
 
-// Frees the destroyed ones of which nothing is out any more.
+// Frees the destroyed pools of whose memory nothing is in use any more.
 static void pools_sweep(void)
 {
     for (struct CUmemPoolHandle_st **p = &pools; *p;) {

@@ -1,5 +1,5 @@
-// extra.c: the instructions and the system calls that the book has no use for, for those who look for them
-// (opcodes.c, control.c).
+// extra.c: the instructions and the system calls that the book does not use, in the form in which
+// opcodes.c and control.c look for them.
 #include "extra.h"
 
 static const struct opcode opcodes[] = {

@@ -15,7 +15,7 @@ static void geometry(struct decoder *d, struct texture_operands *o)
         unsupported(d);
 }
 
-// [handle, {layer, x, y, z}]; those past the dimensions are there to fill the vector.
+// [handle, {layer, x, y, z}]; coordinates past the texture's dimensions only fill the vector.
 static void place_operand(struct decoder *d, const struct operand *place,
                           struct texture_operands *o)
 {

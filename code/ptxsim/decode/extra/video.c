@@ -19,7 +19,7 @@ static const struct {
 
 static const char *const comparisons[] = {"eq", "ne", "lt", "le", "gt", "ge"};
 
-// What the opcode says but for its types; false: nothing that PTX knows here.
+// Reads what the opcode says apart from its types; false: PTX has no such opcode.
 static bool video_word(struct video *v, const char *word, bool compares)
 {
     bool adds = !strcmp(word, "add");
@@ -98,7 +98,7 @@ static void many_parts(struct decoder *d, const struct video *v, const struct op
     }
 }
 
-// ".b20": the results that are kept; the others are those of c.
+// ".b20": bytes of the result; all other bytes are those of c.
 static uint8_t result_mask(struct decoder *d, const struct video *v, const struct operand *o)
 {
     uint8_t mask = 0;

@@ -30,7 +30,7 @@ static void give(struct warp *w, const char *r, const struct op *op, int lane, u
     memcpy(parameter(w, r, op, lane, 0), &value, bytes);
 }
 
-// The kernel whose address a program has taken; NULL: it is none.
+// The kernel whose address a program has taken; NULL: the address is not a kernel's.
 static const struct kernel *kernel_at(const struct warp *w, uint64_t address)
 {
     const struct module *m = w->cta->program->kernel->function->module;

@@ -19,7 +19,8 @@ struct texture_operands { // registers
 
 op_fn texture_op; // operands: a struct texture_operands
 op_fn gather_op;  // the same
-op_fn surface_op; // the same; bytes, vector: of the access, width: of a register
+op_fn
+    surface_op; // operands: a struct texture_operands; bytes, vector: of the access, width: of a register
 
 // ---- Products with a sparse A (sparse.c) --------------------------------------------------------
 
@@ -36,7 +37,8 @@ op_fn mma_sparse_op; // operands: a struct sparse_mma
 
 op_fn child_params_op, child_launch_op, child_copy_op;
 op_fn device_malloc_op, device_free_op, stream_create_op, peek_error_op, get_error_op;
-op_fn set_condition_op;  // cudaGraphSetConditional
-op_fn device_success_op; // what there is nothing to do for: the result is cudaSuccess, or NULL
+op_fn set_condition_op; // cudaGraphSetConditional
+op_fn
+    device_success_op; // calls for which nothing is to be done: the result is cudaSuccess, or NULL
 
 #endif

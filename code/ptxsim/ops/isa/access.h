@@ -110,7 +110,7 @@ static void FN(unpack)(char *r, const struct op *op, uint32_t mask, const uint8_
     }
 }
 
-// The same where every lane has the same bytes.
+// Loads the same bytes into the registers of every lane.
 static void FN(unpack_same)(char *r, const struct op *op, const uint8_t *bytes)
 {
     unsigned count = op->vector, element = op->bytes, width = op->width;
@@ -178,8 +178,8 @@ static inline void FN(spread)(uint8_t *to, const uint8_t *from, uint32_t size)
 
 // ---- Shared memory ------------------------------------------------------------------------------
 
-// The checks of a regular access that is not traced; false where there is something to find: the
-// lane, or an order that only a closer look shows.
+// The checks of a regular access that is not traced; false where they do not show that all is
+// right, and each lane must be looked at.
 static inline __attribute__((always_inline)) bool
 FN(shared_good)(struct warp *w, const struct op *op, uint32_t at, const uint32_t size,
                 const enum shape shape, const bool store)
@@ -245,7 +245,7 @@ FN(scattered_good)(struct warp *w, const struct op *op, const uint32_t at[WARP],
     }
     if (bad || !within(high, size, cta->shared_bytes))
         return false;
-    bool all = !cta->written || // of a few lines, as most of those are that share a row
+    bool all = !cta->written || // an access of a few lines, as most accesses that share a row are
                (high - low < 256 && written_all(cta->written, low, high - low + size));
     for (int i = 0; !all && i < WARP; ++i) // aligned to its size: in 32 bits of the map
         unwritten |= ~(((const u32 *)cta->written)[at[i] >> 5] >> (at[i] & 31)) &
@@ -434,7 +434,7 @@ FN(global_access)(struct warp *w, char *r, const struct op *op, uint32_t mask,
 typedef void FN(shared_fn)(struct warp *w, char *r, const struct op *op, uint32_t mask,
                            const uint32_t at[WARP]);
 
-// What shared_quick leaves. slow: shared_access of this size.
+// The accesses that shared_quick cannot do. slow: shared_access of this size.
 static __attribute__((noinline)) void FN(to_shared_slow)(struct warp *w, char *r,
                                                          const struct op *op, uint32_t mask,
                                                          FN(shared_fn) *slow)

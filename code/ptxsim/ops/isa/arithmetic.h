@@ -9,7 +9,7 @@
 // or does not overlap it.
 #define LANES _Pragma("GCC ivdep") for (int i = 0; i < WARP; ++i)
 
-// One bit a lane of all-ones or zero words.
+// A mask with a bit for each lane, of words that are all ones or zero.
 static inline uint32_t FN(mask_of)(const uint32_t yes[WARP])
 {
 #if defined OPS_AVX512
@@ -77,7 +77,7 @@ static inline void FN(bf16_load)(const u16 *half, float *value, int count)
 #undef HALF
 #undef CUSTOM
 
-// The same on 32 lanes: add_s32_avx2(w, r, op, mask).
+// An operation on 32 lanes: add_s32_avx2(w, r, op, mask).
 #define UNARY(name, D, A, e) \
     static void FN(name)(ARGUMENTS) \
     { \

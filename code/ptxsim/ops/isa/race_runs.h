@@ -83,7 +83,7 @@ FN(race_run)(struct warp *w, const struct op *op, uint32_t at, uint32_t size, co
         return false;
     for (uint32_t i = first_line; i <= last_line; ++i) {
         const struct latest *ws = &s->writes[i], *rs = &s->reads[i];
-        // Or each lane has accessed the same cells before.
+        // Or whether each lane has accessed the same cells before.
         good &= latest_ordered(c, ws) || (ws->warp == warp && ws->run == run + 1);
         good &= !store || latest_ordered(c, rs) ||
                 (rs->warp == warp && FN(only_run)(plane, i, run, c->least[warp]));
@@ -132,7 +132,7 @@ FN(race_regular)(struct warp *w, const struct op *op, uint32_t at, uint32_t size
                    : FN(race_run_load)(w, op, at, size);
 }
 
-// The same with the reports, where it is not plainly in order: lane by lane.
+// The access lane by lane, with its reports, where it is not plainly in order.
 static __attribute__((noinline)) void FN(race_lanes)(struct warp *w, const struct op *op,
                                                      uint32_t at, uint32_t size, bool same,
                                                      bool store, const uint8_t *lanes)
@@ -254,7 +254,7 @@ static bool FN(parties_before)(const struct warp *w, struct FN(party_at) p, uint
     return !bad;
 }
 
-// Whether nobody of another CTA has accessed any of n cells.
+// Whether no thread of another CTA has accessed any of n cells.
 static bool FN(parties_near)(const struct warp *w, struct page *page, uint32_t cell, uint32_t n)
 {
     uint32_t cta = (uint32_t)w->cta->number, far = 0;
@@ -266,8 +266,8 @@ static bool FN(parties_near)(const struct warp *w, struct page *page, uint32_t c
     return !far;
 }
 
-// race_global's note_read of n cells at once, of a warp that knows of no other CTA that accessed them. Who finds
-// both parties taken is of the crowd.
+// race_global's note_read of n cells at once, of a warp that knows of no other CTA that accessed them. A reader
+// that finds both parties taken goes to the crowd.
 static void FN(note_reads)(const struct warp *w, struct page *page, uint32_t cell, uint32_t n,
                            uint32_t skip, uint32_t per, uint32_t insn)
 {
@@ -395,7 +395,8 @@ static inline bool FN(all_open)(const struct series_log *log, const uint64_t at[
     return size <= PAGE;
 }
 
-// Notes a read of open pages as one of a series; false, with nothing done, where it is none.
+// Notes a read of open pages as one of a series; false, with nothing noted, where it does not go on
+// with a series.
 static __attribute__((noinline)) bool FN(race_series)(struct warp *w, const struct op *op,
                                                       const uint64_t at[WARP], uint32_t size,
                                                       uint32_t lanes)

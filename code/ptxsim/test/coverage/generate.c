@@ -50,7 +50,8 @@ static const struct {
 #undef OPCODE
 };
 
-// Of an opcode without its modifiers; "" if PTX has none of that name, or the simulator.
+// The row of an opcode without its modifiers; "" if PTX, or the simulator, has no opcode of that
+// name.
 static const char *decoder_of(const char *base)
 {
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; ++i)
@@ -210,7 +211,7 @@ static struct opcode *add_plain(const char *name, int count, int d, int a, int b
     return o;
 }
 
-// Those that have a decoder of their own.
+// The rows whose opcodes have decoders of their own.
 static void add_custom(void)
 {
     add_plain("bfi.b32", 5, 32, 32, 32, 32, 32);

@@ -33,7 +33,7 @@ __global__ void all(const unsigned *in, int n, unsigned *out)
             __reduce_add_sync(0xffffffff, a) ^ __reduce_max_sync(0xffffffff, b);
 }
 
-// The same by plain means, for those that a line can say.
+// The results by plain code, for the tricks that one line of it can do.
 static unsigned expected(int kind, unsigned a, unsigned b, int i)
 {
     unsigned result = 100, s = i & 31;

@@ -24,7 +24,7 @@ __global__ void count_inside(const int *in, int n, int *out)
     }
 }
 
-// The same, left by a return.
+// Threads leave by a return.
 __global__ void count_after(const int *in, int n, int *out)
 {
     __shared__ int found;

@@ -27,7 +27,7 @@ __global__ void tiles(int *out)
     out[3 * block.size() + rank] = half.thread_rank() * 100 + half.size();
 }
 
-// Those with an odd number count themselves: one atomic operation for all of a warp.
+// Threads with an odd number count themselves, with one atomic operation for all of a warp.
 __global__ void odd(const int *in, int *count, int *place)
 {
     int i = threadIdx.x;
