@@ -491,14 +491,16 @@ static int draw_two_adds(step *s)
     return 2;
 }
 
-// Up to five readers of one place, a barrier, and a writer: in order with those of its own block, as the first two are.
+// All lanes of a warp read a place, the first of them meets some of the others, and writes: a race with those that it has
+// not met, be they the last readers.
 static int draw_readers(step *s)
 {
-    int n = 0, readers = 3 + below(3), block = below(BLOCKS);
-    for (int i = 0; i < readers; ++i)
-        s[n++] = access_of(LOAD, i < 2 ? block * OF_BLOCK + below(OF_BLOCK) : below(ACTORS), 0);
-    s[n++] = {SYNCTHREADS, -1};
-    s[n++] = access_of(STORE, block * OF_BLOCK + below(OF_BLOCK), 0);
+    int warp = below(ACTORS / LANES), first = below(LANES), n = 0;
+    for (int i = 0; i < LANES; ++i)
+        s[n++] = access_of(LOAD, warp * LANES + (first + i) % LANES, 0);
+    s[n] = {SYNCWARP, (int8_t)(warp * LANES)};
+    s[n++].mask = (uint8_t)(1 << first | 1 << below(LANES) | 1 << below(LANES));
+    s[n++] = access_of(STORE, warp * LANES + first, 0);
     return n;
 }
 
@@ -513,6 +515,8 @@ static int draw_copied(step *s, bool pull)
         s[n++] = {(int8_t)(pull ? PROXY_FENCE : PUSH_WAIT), (int8_t)one};
     s[n++] = {SYNCTHREADS, -1};
     s[n++] = access_of(pull ? PULL : STORE, other, 0);
+    if (!pull && below(2))
+        s[n++] = {PROXY_FENCE, (int8_t)other};
     for (int i = 0; i < n; ++i)
         s[i].shared = true;
     return n;
