@@ -43,7 +43,7 @@ programs() {
     if git diff --quiet HEAD -- chapters 2>/dev/null; then # as make has just tangled them
         git diff --exit-code --stat HEAD -- 'code/ch[0-9]*'
     else
-        sed -n 's,^- \(chapters/[0-9]\),\1,p' book.md | TANGLE=check xargs pandoc -f code/literate/tangle.lua
+        TANGLE=check pandoc -f code/literate/tangle.lua chapters/[0-9]*.md
     fi
 }
 
