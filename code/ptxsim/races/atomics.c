@@ -422,7 +422,8 @@ void race_fence(struct warp *w, uint32_t lanes, bool whole_gpu)
     for (uint32_t left = lanes; left; left &= left - 1) {
         int i = __builtin_ctz(left);
         learns |= c->seen[i] != NULL;
-        race_acquire_world(w, i, c->seen[i], !whole_gpu); // a fence shows others what it made known here
+        race_acquire_world(w, i, c->seen[i],
+                           !whole_gpu); // a fence shows others what it made known here
         note_fence(w, i, FENCE_CTA);
         if (!whole_gpu) {
             w->cta->races->narrow = true;

@@ -614,7 +614,8 @@ int profile_main(int argc, char **argv)
         make_film(argv + first, recorded, only, shown_cta, chapter, film);
         return 0;
     }
-    if (!recorded && run_recorded(argv + first, picture ? "PTXSIM_TRACE" : NULL, shown_cta, false) != 0)
+    if (!recorded &&
+        run_recorded(argv + first, picture ? "PTXSIM_TRACE" : NULL, shown_cta, false) != 0)
         fail(EXIT_MACHINE, "%s failed", name);
     json_t *file = load(recorded ? name : picture ? trace_file : report_file);
     char table[] = "/tmp/ptxsim-XXXXXX";
