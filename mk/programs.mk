@@ -40,7 +40,7 @@ own_image = $(patsubst $(basename $(1))=%,%,$(filter $(basename $(1))=%,$(stage_
 # The numbers of the chapters that have programs, and of those whose lab judges a kernel.
 numbers := $(patsubst 0%,%,$(sort $(foreach p,$(programs),$(call chapter_of,$p))))
 kernel_numbers := $(strip $(foreach n,$(numbers),$(if $(filter $(cuda_programs),$(call judged,$n)),$n)))
-# A goal that has a number, chapter99 or lab18, is refused before anything is made if there is no such chapter or lab:
+# A goal that has a number, chapter99 or lab19, is refused before anything is made if there is no such chapter or lab:
 # $(call refuse,WORD,NUMBERS,what there is not,what the numbers are).
 refuse = $(foreach goal,$(filter-out $(2:%=$(1)%),$(filter $(addprefix $(1),$(digits)),$(MAKECMDGOALS))),\
     $(error there is no $(3) $(goal:$(1)%=%): the $(4) are $(2)))

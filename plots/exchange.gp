@@ -21,7 +21,7 @@ set label 1 'million tokens a second' at graph 0, screen 1 - 36 / height left te
 set label 11 '○ PyTorch, flash' at screen 0.02, screen 1 - 12 / height textcolor ls 11
 set label 12 '□ PyTorch, cuDNN' at screen 0.27, screen 1 - 12 / height textcolor ls 12
 set label 13 '△ chapter 15' at screen 0.54, screen 1 - 12 / height textcolor ls 13
-set label 14 '● chapter 17' at screen 0.77, screen 1 - 12 / height textcolor ls 14
+set label 14 '● chapter 18' at screen 0.77, screen 1 - 12 / height textcolor ls 14
 plot for [w = 0:3] data index w every ::1 using 1:($2 / 1e6) with linespoints ls 11 + w
 unset for [w = 11:14] label w
 set lmargin at screen 282.0 / width

@@ -148,11 +148,11 @@ fails_with() { # STATUS TEXT
 }
 
 @test "of a chapter's programs the one that chapters/stages.tsv names is in the charts" {
-    record 17 ch17_hopper 4
+    record 18 ch18_hopper 4
     for chart in ladder roofline time-vs-s resources error; do build/series $chart >$chart.alone; done
-    record 17 ch17_exponential 5
+    record 18 ch18_exponential 5
     for chart in ladder roofline time-vs-s resources error; do build/series $chart | cmp - $chart.alone; done
-    sed -i 's/\tch17_hopper\t/\t-\t/' chapters/stages.tsv
+    sed -i 's/\tch18_hopper\t/\t-\t/' chapters/stages.tsv
     build/series ladder >first
     run -1 cmp -s first ladder.alone # the first, where none is named
 }
@@ -268,20 +268,20 @@ EOF
     cat >board.json <<'EOF'
 {"kind":"scoreboard","first_inputs":"normal","shapes":{"long":{
  "entries":{"ch15_registers":{"title":"One","rel_head":3e-4,"graph":{"p50_us":50}},
-            "ch17_hopper":{"title":"Two","rel_head":3e-2,"graph":{"p50_us":25}}},
+            "ch18_hopper":{"title":"Two","rel_head":3e-2,"graph":{"p50_us":25}}},
  "inputs":{"peaky":{"entries":{"ch15_registers":{"rel_head":2e-4,"graph":{"p50_us":52}},
-                               "ch17_hopper":{"rel_head":2e-2,"graph":{"p50_us":61}}}},
+                               "ch18_hopper":{"rel_head":2e-2,"graph":{"p50_us":61}}}},
            "sink":{"entries":{"ch15_registers":{"rel_head":1e-4,"graph":{"p50_us":51}},
-                              "ch17_hopper":{"rel_head":4e-2,"wrong":"by far"}}}}}}}
+                              "ch18_hopper":{"rel_head":4e-2,"wrong":"by far"}}}}}}}
 EOF
     build/series inputs-table board.json >table
     cat table
     [ "$(sed -n 4,6p table)" = '| *`long`, µs* | | | | |
 | 15 One | 50.0 | **52.0** | – | **51.0** |
-| 17 Two | **25.0** | 61.0 | – | wrong |' ]
+| 18 Two | **25.0** | 61.0 | – | wrong |' ]
     [ "$(tail -3 table)" = '| *`long`, error, 10⁻⁴* | | | | |
 | 15 One | 3.0 | 2.0 | – | 1.0 |
-| 17 Two | 300.0 | 200.0 | – | 400.0 |' ]
+| 18 Two | 300.0 | 200.0 | – | 400.0 |' ]
 }
 
 @test "a point on an L4 is in the record, with its date and its file, and none of the record is left out" {

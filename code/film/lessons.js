@@ -207,6 +207,19 @@ const LESSONS = {
         "no conflict; the program sorts the bytes afterwards." },
   ],
   "17": [
+    { name: "v-becomes-half", find: { writes: "vh", at: "= high" },
+      say: "The producers make V's codes halves, {bytes} bytes a lane at a time: {waves} wavefronts, no conflict. V is " +
+        "not turned over, for a product of halves takes it by rows." },
+    { name: "half-product", find: { op: "f16.f16" },
+      say: "The product of P and V, both in half, is queued: four warps multiply 64 rows of P, which lie in registers, " +
+        "with 16 rows of V." },
+    { name: "fits-a-half", find: { op: "vote" },
+      say: "Warp {warp} asks whether all its sums are small enough for P to fit a half. If one is not, the reference " +
+        "moves." },
+    { name: "buffer-again", find: { does: "bulk", again: true },
+      say: "The ring goes round: {tile} is overwritten by the TMA. Warp {reader} was the last to read it." },
+  ],
+  "18": [
     { name: "one-lane-loads", find: { does: "bulk" },
       say: "{lanes} lane asks the TMA for a box of {moved} bytes, K or V of 128 keys. No other thread computes an address." },
     { name: "box-has-come", find: { does: "passes", on: "k_full" },
@@ -224,7 +237,7 @@ const LESSONS = {
     { name: "buffer-again", find: { does: "bulk", again: true },
       say: "The ring goes round: {tile} is overwritten by the TMA. Warp {reader} was the last to read it." },
   ],
-  "19": [
+  "20": [
     { name: "masked", find: { op: "setp", at: "i % 2 > last" },
       say: "Warp {warp} has come to the diagonal: what a row may not see becomes −∞ before anybody looks for the " +
         "maximum. In the tiles below the diagonal this line is not run." },
@@ -232,7 +245,7 @@ const LESSONS = {
       say: "The last warp has arrived at {barrier}, those that had nothing to multiply, too: the buffer may be " +
         "overwritten." },
   ],
-  "20": [
+  "21": [
     { name: "own-copies", find: { op: "cp.async.cg" },
       say: "Warp {warp} begins to copy its first granule, {bytes} bytes a lane. Each lane copies what it will read " +
         "itself: no barrier stands between the two." },
@@ -243,18 +256,5 @@ const LESSONS = {
         "of them share the keys." },
     { name: "parts-complete", find: { does: "released", at: "__syncthreads" },
       say: "All warps have come: the rings are free, and what each has of the rows is written where they were." },
-  ],
-  "21": [
-    { name: "v-becomes-half", find: { writes: "vh", at: "= high" },
-      say: "The producers make V's codes halves, {bytes} bytes a lane at a time: {waves} wavefronts, no conflict. V is " +
-        "not turned over, for a product of halves takes it by rows." },
-    { name: "half-product", find: { op: "f16.f16" },
-      say: "The product of P and V, both in half, is queued: four warps multiply 64 rows of P, which lie in registers, " +
-        "with 16 rows of V." },
-    { name: "fits-a-half", find: { op: "vote" },
-      say: "Warp {warp} asks whether all its sums are small enough for P to fit a half. If one is not, the reference " +
-        "moves." },
-    { name: "buffer-again", find: { does: "bulk", again: true },
-      say: "The ring goes round: {tile} is overwritten by the TMA. Warp {reader} was the last to read it." },
   ],
 };

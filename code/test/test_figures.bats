@@ -142,7 +142,7 @@ ring_cells() { # KIND
 }
 
 @test "the codes of an octave: rounded by the workbench, and by the line with the program's bias" {
-    chapter=chapters/17-hopper.md program=code/ch17_hopper.cu
+    chapter=chapters/18-hopper.md program=code/ch18_hopper.cu
     bias=$(expression 'constexpr float BIAS = ' 'f;')
     cat >"$BATS_TEST_TMPDIR/octave.c" <<END
 #include "workbench/workbench.h"
@@ -173,7 +173,7 @@ END
         -o "$BATS_TEST_TMPDIR/octave"
     "$BATS_TEST_TMPDIR/octave" >"$BATS_TEST_TMPDIR/octave.txt"
     [ "$(tail -1 "$BATS_TEST_TMPDIR/octave.txt")" = "120 74 0 1" ]
-    figure fig:ch17-line >"$BATS_TEST_TMPDIR/figure"
+    figure fig:ch18-line >"$BATS_TEST_TMPDIR/figure"
     grep -oE '[0-9]+/[0-9.]+/[0-9.]+' "$BATS_TEST_TMPDIR/figure" |
         awk -F/ '{ printf "%d/%.4f/%.4f\n", $1, $2, $3 }' |
         diff <(sed '$d' "$BATS_TEST_TMPDIR/octave.txt") -
@@ -193,7 +193,7 @@ END
 }
 
 @test "four tiles of wgmma: whose P, and what becomes of part, as the loop has it; the descriptors" {
-    chapter=chapters/17-hopper.md program=code/ch17_hopper.cu
+    chapter=chapters/18-hopper.md program=code/ch18_hopper.cu
     # The loop's calls: finish(now, add) and step<SECOND>(now, then), by turns.
     sed -n '/p and p2 take turns/,/^    }/p' "$program" |
         sed -nE 's/.*operator\(\)<(true|false)>\((p2?), p2?\);/step \2 \1/p; s/.*finish\((p2?), (true|false)\);/finish \1 \2/p' \
@@ -202,7 +202,7 @@ END
     for call in 2 4 2 3; do # of tiles 0 to 3; the last one finishes
         sed -n "${call}p" "$BATS_TEST_TMPDIR/calls"
     done | sed 's/^[a-z]* //; s/ false$/\/{=}/; s/ true$/\/{+=}/' | nl -v0 -w1 -s/ >"$BATS_TEST_TMPDIR/expected"
-    figure fig:ch17-four >"$BATS_TEST_TMPDIR/figure"
+    figure fig:ch18-four >"$BATS_TEST_TMPDIR/figure"
     grep -oE '[0-9]+/[0-9]+/[0-9]+/p2?/\{\+?=\}/[0-9]+' "$BATS_TEST_TMPDIR/figure" >"$BATS_TEST_TMPDIR/tiles"
     cut -d/ -f1,4,5 "$BATS_TEST_TMPDIR/tiles" | diff "$BATS_TEST_TMPDIR/expected" -
     # A register's bar ends before the next one in it begins.
@@ -223,10 +223,10 @@ END
     grep -qF "$(descriptors 'vt\_tiles' $((OUT_COLS * BLOCK_N)) $((BLOCK_N / MMA_K)))" "$BATS_TEST_TMPDIR/figure"
 }
 
-@test "the pages of chapter 20: where each granule of two sequences lies" {
-    chapter=chapters/20-cache.md program=code/ch20_decode.cu
+@test "the pages of chapter 21: where each granule of two sequences lies" {
+    chapter=chapters/21-cache.md program=code/ch21_decode.cu
     GRANULE=$(expression 'constexpr int GRANULE = ' ';')
-    figure fig:ch20-pages >"$BATS_TEST_TMPDIR/figure"
+    figure fig:ch21-pages >"$BATS_TEST_TMPDIR/figure"
     [ "$(expression 'int page = token >> ' ';')" = '(31 - __clz(args.page))' ] # the logarithm of a page: 5
     in_page=$(expression 'int in_page = ' ';')
     in_page=${in_page//args.page/32}
@@ -244,9 +244,9 @@ END
         diff "$BATS_TEST_TMPDIR/expected" -
 }
 
-@test "a granule of chapter 20: which lane copies which row of K, and what lane 9 reads of V" {
-    chapter=chapters/20-cache.md program=code/ch20_decode.cu
-    figure fig:ch20-granule >"$BATS_TEST_TMPDIR/figure"
+@test "a granule of chapter 21: which lane copies which row of K, and what lane 9 reads of V" {
+    chapter=chapters/21-cache.md program=code/ch21_decode.cu
+    figure fig:ch21-granule >"$BATS_TEST_TMPDIR/figure"
     first=$(expression 'const uint8_t *mine = k + ' ' * HEAD_DIM;')
     further=$(expression 'copy_codes(to + 512, mine + ' ' * HEAD_DIM')
     for second in 0 $((further)); do
@@ -289,8 +289,8 @@ END
         diff "$BATS_TEST_TMPDIR/expected" -
 }
 
-@test "the split of chapter 20: which CTA, and which of its warps, has a granule" {
-    chapter=chapters/20-cache.md program=code/ch20_decode.cu
+@test "the split of chapter 21: which CTA, and which of its warps, has a granule" {
+    chapter=chapters/21-cache.md program=code/ch21_decode.cu
     first=$(expression 'w.first = ' ';')
     stride=$(expression 'w.stride = ' ';')
     of_warp=$(expression 'size_t at = find(w, args, ' ', page_id);')
@@ -303,6 +303,6 @@ END
             for ((i = 0; of_warp < 22; i++)); do echo "$((of_warp))/$warp"; done
         done | sort -n | paste -sd,
     done >"$BATS_TEST_TMPDIR/expected"
-    figure fig:ch20-split | sed -nE 's/.*foreach .granule\/.warp in \{([^}]*)\}.*/\1/p' |
+    figure fig:ch21-split | sed -nE 's/.*foreach .granule\/.warp in \{([^}]*)\}.*/\1/p' |
         diff "$BATS_TEST_TMPDIR/expected" -
 }

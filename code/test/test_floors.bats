@@ -134,8 +134,8 @@ code/workbench/workbench.h" ]
     cc -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/cudart/libcudart.map -Wl,-z,defs \
         $objects -lm -lpthread -ldl -o "$BATS_TEST_TMPDIR/libcudart.so.13"
     run -1 grep -c cudaCreateTextureObject "$BATS_TEST_TMPDIR/libcudart.so.13"
-    for program in "ch03_wmma_qk 1x1x33" "ch13_warp_specialised 1x1x33" "ch16_fp8_mma 1x1x33" "ch17_hopper 1x1x33" \
-        "ch20_hopper 1x1x65q1p16"; do
+    for program in "ch03_wmma_qk 1x1x33" "ch13_warp_specialised 1x1x33" "ch16_fp8_mma 1x1x33" "ch18_hopper 1x1x33" \
+        "ch21_hopper 1x1x65q1p16"; do
         run env LD_LIBRARY_PATH="$BATS_TEST_TMPDIR" "build/${program% *}" --shapes "${program#* }" --seeds 0 --no-timing --quiet
         echo "$output"
         [ "$status" -eq 0 ]

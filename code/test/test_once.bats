@@ -24,7 +24,7 @@ has() {
     [ "$(grep -c '^SHAPE' code/workbench/shapes.def)" -eq "$(shapes '\1' | wc -w)" ]
     has "$(shapes '\1')" code/workbench/inputs.c code/literate/sheets.lua labs/driver/arguments.c
     has "$(shapes '\1 (\2x\3x\4)')" code/workbench/workbench.h code/workbench/options.c
-    has "{$(shapes '"\1"')}" code/ch01_attention.c code/ch18_floors.cu
+    has "{$(shapes '"\1"')}" code/ch01_attention.c code/ch19_floors.cu
     has "$(shapes '\1' | tr -d ' ')" labs/tools/pytorch
     [ "$(cd labs/tools && python3 -B -c 'from named_shapes import SHAPES
 print(", ".join(f"{name} {b}x{h}x{s}" for name, (b, h, s) in SHAPES.items()))')" = "$(shapes '\1 \2x\3x\4')" ]

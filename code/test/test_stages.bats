@@ -127,13 +127,13 @@ assert image["local_bytes"] == 0 and image["occupancy"] >= 0.5, image'
     done
 }
 
-@test "chapter 18's units compute what they should, and it refuses what it does not know" {
-    run build/ch18_floors --no-timing
+@test "chapter 19's units compute what they should, and it refuses what it does not know" {
+    run build/ch19_floors --no-timing
     [ "$status" -eq 0 ]
     [ "$(grep -c '^  ok ' <<<"$output")" -eq 3 ] # exp, fp16, fp8; wgmma is Hopper's
-    run build/ch18_floors --speed
+    run build/ch19_floors --speed
     [ "$status" -eq 2 ]
-    [ "$output" = "usage: ch18_floors [--record FILE] [--no-timing]" ]
+    [ "$output" = "usage: ch19_floors [--record FILE] [--no-timing]" ]
 }
 
 @test "chapter 16 multiplies in FP8 on an L4, in half on a Hopper, and shuffles no P" {
@@ -152,9 +152,9 @@ assert image["local_bytes"] == 0 and image["occupancy"] >= 0.5, image'
 }
 
 # The gate looks at the kernel that the program names; the launch has five, and a spill is slow in any of them.
-@test "none of the forms of chapter 19's Hopper kernel spills, and none has its products wait for each other" {
+@test "none of the forms of chapter 20's Hopper kernel spills, and none has its products wait for each other" {
     run build/cuda/bin/nvcc -std=c++20 -O3 -Icode -gencode arch=compute_90a,code=sm_90a -Xptxas -v -cubin \
-        -o "$BATS_TEST_TMPDIR/cubin" code/ch19_hopper.cu
+        -o "$BATS_TEST_TMPDIR/cubin" code/ch20_hopper.cu
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(grep -c 'Compiling entry function' <<<"$output")" -eq 5 ]

@@ -1,7 +1,7 @@
-// test_streams.cu: launches of chapter 20's program that may run at the same time. On a GPU two streams
+// test_streams.cu: launches of chapter 21's program that may run at the same time. On a GPU two streams
 // overlap; in the simulator they follow each other, and what shows is who wrote whose scratch memory.
 #define main chapters_main
-#include "../ch20_decode.cu"
+#include "../ch21_decode.cu"
 #undef main
 
 #include <vector>
@@ -17,7 +17,7 @@ extern "C" {
 }
 
 static const struct program decode = {
-    .name = "ch20_decode",
+    .name = "ch21_decode",
     .launch_cache = launch,
     .code_place = code_place,
     .scale_place = scale_place,

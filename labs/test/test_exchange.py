@@ -74,8 +74,8 @@ def test_a_program_is_launched_in_place_of_the_one_that_a_gpu_would_take(exchang
     monkeypatch.setattr(native, "_library", lambda name: name)
     native._program.cache_clear()
     before = dict(STAGES)
-    for stage, (hopper, portable) in (("causal", ("ch19_hopper", "ch19_causal")),
-                                      ("decode", ("ch20_hopper", "ch20_decode"))):
+    for stage, (hopper, portable) in (("causal", ("ch20_hopper", "ch20_causal")),
+                                      ("decode", ("ch21_hopper", "ch21_decode"))):
         assert native._program(stage, "gpu") == hopper
         with pytest.raises(ZeroDivisionError), exchange.launching(stage, portable):
             assert native._program(stage, "gpu") == portable
@@ -89,7 +89,7 @@ def test_errors_with_a_mask(exchange, monkeypatch):
     monkeypatch.setattr(exchange, "HOPPER", False)
     monkeypatch.setattr(exchange, "flash", scaled_dot_product_attention)
     said = exchange.masked(layers())
-    assert list(said) == ["flash", "head_scales", "codes", "ch19_causal", "token_scales", "ch20_decode"]
+    assert list(said) == ["flash", "head_scales", "codes", "ch20_causal", "token_scales", "ch21_decode"]
     for way, errors in said.items():
         for error in errors.values():
             assert 0 < error["rel_head"] <= error["rel_row"]

@@ -4,7 +4,7 @@ bats_require_minimum_version 1.5.0
 
 setup_file() {
     export GRADE_SECRET=tests-of-the-grader
-    export lab_file=$PWD/labs/fixtures/lab20.json
+    export lab_file=$PWD/labs/fixtures/lab21.json
     export CHEATS=$BATS_FILE_TMPDIR/cheats
     mkdir "$CHEATS"
     for file in labs/fixtures/cheats/cache-*.cu; do # a submission is one file
@@ -16,7 +16,7 @@ setup_file() {
         return
     fi
     export OWN=$BATS_FILE_TMPDIR/own # the book's own program, by the lab's own sheet
-    labs/grade --lab 20 --no-gpu --json "$OWN.json" --film "$OWN.html" code/ch20_decode.cu >"$OWN"
+    labs/grade --lab 21 --no-gpu --json "$OWN.json" --film "$OWN.html" code/ch21_decode.cu >"$OWN"
 }
 
 setup() {
@@ -24,7 +24,7 @@ setup() {
         skip "bubblewrap may not make a sandbox here"
 }
 
-grade() { run labs/grade --lab 20 --lab-file "$lab_file" --no-gpu "$@"; }
+grade() { run labs/grade --lab 21 --lab-file "$lab_file" --no-gpu "$@"; }
 
 one_line() { tr -s ' \n' ' ' <<<"$output"; }
 
@@ -47,13 +47,13 @@ END
     [[ $output == *"points "*" 85 / 85"*"Full marks: all that can be had here before somebody reads the answers (15)."* ]]
     [ -z "$(awk 'length > 80' <<<"$output")" ]
     [ ! -e "$OWN.html" ] # there is nothing wrong to watch
-    run labs/grade --lab 20 --no-gpu code/ch20_unsplit.cu
+    run labs/grade --lab 21 --no-gpu code/ch21_unsplit.cu
     [ "$status" -eq 0 ]
     [[ $output == *"11 of 11 right"*"11 of 11 right"*"4 of 4 right"*" 0 / 30   FAIL"*"points "*" 0 / 85" ]]
 }
 
 @test "how a cache is to be filled is written down beside the launches" {
-    PTXSIM_LAUNCHES=3 LD_LIBRARY_PATH=build/ptxsim build/ch20_decode --launch-only \
+    PTXSIM_LAUNCHES=3 LD_LIBRARY_PATH=build/ptxsim build/ch21_decode --launch-only \
         --shapes 1x2x1024q4p16,2x8x33q12p256r1 3>"$BATS_TEST_TMPDIR/lines" >"$BATS_TEST_TMPDIR/said"
     mapfile -t lines <"$BATS_TEST_TMPDIR/lines"
     [ "${#lines[@]}" -eq 2 ]
@@ -93,8 +93,8 @@ END
 }
 
 @test "every submission is asked what the sheet promises of a cache, and each something else" {
-    (cat code/ch20_decode.cu && echo "// another") >"$BATS_TEST_TMPDIR/another.cu"
-    labs/grade --lab 20 --no-gpu --json "$BATS_TEST_TMPDIR/r.json" "$BATS_TEST_TMPDIR/another.cu"
+    (cat code/ch21_decode.cu && echo "// another") >"$BATS_TEST_TMPDIR/another.cu"
+    labs/grade --lab 21 --no-gpu --json "$BATS_TEST_TMPDIR/r.json" "$BATS_TEST_TMPDIR/another.cu"
     python3 - "$OWN.json" "$BATS_TEST_TMPDIR/r.json" <<'END'
 import json, re, sys
 drawn = []
@@ -129,7 +129,7 @@ END
     [[ $said == *"normal inputs: the new token is not in its place in the cache, and other bytes of it have changed"* ]]
     # Two heads of one sequence, 130 bytes each: all of them are elsewhere.
     [[ $said =~ "260 of 260 bytes of new tokens are not in their places, "[1-9][0-9]+" other bytes of the cache have changed" ]]
-    [[ $said =~ "again: ./lab20 FILE --shapes 1x2x300q12p16 --inputs normal --seeds "[0-9]+ ]]
+    [[ $said =~ "again: ./lab21 FILE --shapes 1x2x300q12p16 --inputs normal --seeds "[0-9]+ ]]
     [ -z "$(awk 'length > 80' <<<"$output")" ]
     grade "$CHEATS/tidies-up.cu"
     said=$(one_line)
@@ -138,7 +138,7 @@ END
     # A seed has 64 bits; the lab takes the line as it stands.
     read -ra again < <(one_line | grep -o -- '--shapes [^ ]* --inputs [^ ]* --seeds 1[0-9]\{19\}')
     [ "${#again[@]}" -eq 6 ]
-    NO_COLOR=1 run labs/lab20 "$CHEATS/tidies-up.cu" --on simulator "${again[@]}"
+    NO_COLOR=1 run labs/lab21 "$CHEATS/tidies-up.cu" --on simulator "${again[@]}"
     echo "$output"
     [ "$status" -eq 1 ]
     [[ $(one_line) == *"correct, 20 points: bytes of the cache have changed that are not the new token's"* ]]
@@ -175,10 +175,10 @@ END
     grade --film "$page" "$CHEATS/page-zero.cu" # one head's token where others still read theirs
     echo "$output"
     [ "$status" -eq 0 ]
-    [[ $(one_line) == *" At 1x1x96q4p16: "*" Watch it: race.html, or ./lab20 FILE --film film.html points"* ]]
+    [[ $(one_line) == *" At 1x1x96q4p16: "*" Watch it: race.html, or ./lab21 FILE --film film.html points"* ]]
     [ "$(stat -c %s "$page")" -lt 2200000 ]
     [ "$(python3 code/ptxsim/test/read_film.py said "$page" source | grep -c cache_args)" -gt 0 ]
-    NO_COLOR=1 run labs/lab20 "$CHEATS/page-zero.cu" --film "$BATS_TEST_TMPDIR/again.html" # the line as it is told
+    NO_COLOR=1 run labs/lab21 "$CHEATS/page-zero.cu" --film "$BATS_TEST_TMPDIR/again.html" # the line as it is told
     [ "$status" -eq 0 ]
     [ -s "$BATS_TEST_TMPDIR/again.html" ]
 }
@@ -188,7 +188,7 @@ END
         python3 -c "import json, sys
 lab = json.load(open(sys.argv[1]))
 $1
-json.dump(lab, open(sys.argv[2], 'w'))" "$PWD/labs/fixtures/lab20.json" "$BATS_TEST_TMPDIR/odd.json"
+json.dump(lab, open(sys.argv[2], 'w'))" "$PWD/labs/fixtures/lab21.json" "$BATS_TEST_TMPDIR/odd.json"
         lab_file=$BATS_TEST_TMPDIR/odd.json grade "$CHEATS/honest.cu"
         echo "$output"
         [ "$status" -eq 2 ]
@@ -203,5 +203,5 @@ json.dump(lab, open(sys.argv[2], 'w'))" "$PWD/labs/fixtures/lab20.json" "$BATS_T
     change 'lab["shapes"] = []'
     [[ $output == *': "shapes" are not 1 to 4' ]]
     change 'lab["points"][1].update(name="speed", relation=">=", limit=0.5, full=1.0, shape="1x2x33q1p16")'
-    [[ $output == *"lab 20: speed is no item of a cache, which is not timed" ]]
+    [[ $output == *"lab 21: speed is no item of a cache, which is not timed" ]]
 }

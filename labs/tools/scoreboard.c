@@ -5,7 +5,7 @@
 //
 // All contestants of a shape are started and checked first; only then is anything timed. They are
 // timed in turn, a short batch each, and in the other order in the next round, so that a clock that
-// drifts falls on all of them. Each is timed in three ways: graph, plain, cold (chapter 18 and
+// drifts falls on all of them. Each is timed in three ways: graph, plain, cold (chapter 19 and
 // --help of any program say what they are). Who is wrong, before or after, has no times. What is
 // slow gets fewer rounds: SLOW_US and below. A contestant is an attention in a Python file
 // (labs/tools/pytorch --help). Each program is compared with PyTorch's and the contestants', round by

@@ -6,7 +6,7 @@ load test_cases
 setup_file() {
     cd "$BATS_TEST_DIRNAME/../../.."
     make -s build/ptxsim/ptxsim build/ptxsim/libcudart.so.13 build/lab build/tangle.stamp \
-        build/{ch02_scalar,ch03_wmma_qk,ch04_cp_async,ch13_warp_specialised,ch15_registers,ch17_hopper}
+        build/{ch02_scalar,ch03_wmma_qk,ch04_cp_async,ch13_warp_specialised,ch15_registers,ch18_hopper}
     compile_cases code/ptxsim/test/races_cases.cu 89 16
 }
 
@@ -84,7 +84,7 @@ report() { # PROGRAM SHAPE
     python3 code/ptxsim/test/read_film.py said "$page" tiles | tee "$BATS_TEST_TMPDIR/tiles"
     grep -qF '{"name": "t.codes[1].v", "at": 6144, "element": 1, "type": "uint8_t", "dims": [32, 64]}' "$BATS_TEST_TMPDIR/tiles"
     grep -qF '{"name": "t.scores", "at": 20480, "element": 4, "type": "float", "dims": [32, 32]}' "$BATS_TEST_TMPDIR/tiles"
-    film ch17_hopper 1x1x96
+    film ch18_hopper 1x1x96
     python3 code/ptxsim/test/read_film.py said "$page" tiles | grep -qF '"name": "vt_full", "at": 51248'
     # Tiles of a template's structure, whose arguments are in the kernel's mangled name.
     film ch15_registers 1x1x96

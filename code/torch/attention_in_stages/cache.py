@@ -1,4 +1,4 @@
-"""Decoding: one query of each head asks a paged cache of keys and values in E4M3 (chapter 20 of the book).
+"""Decoding: one query of each head asks a paged cache of keys and values in E4M3 (chapter 21 of the book).
 
     cache = new_cache(batch, heads, max_tokens, device="cuda")
     fill_cache(cache, k, v)         # of a prompt

@@ -13,9 +13,9 @@ class Stage(NamedTuple):
 STAGES = {
     "registers": Stage(("ch15_registers",)),
     "fp8_mma": Stage(("ch16_fp8_mma",)),
-    "hopper": Stage(("ch17_hopper",)),
-    "causal": Stage(("ch19_hopper", "ch19_causal"), causal=True, ragged=True),
-    "decode": Stage(("ch20_hopper", "ch20_decode"), cache=True),
+    "hopper": Stage(("ch18_hopper",)),
+    "causal": Stage(("ch20_hopper", "ch20_causal"), causal=True, ragged=True),
+    "decode": Stage(("ch21_hopper", "ch21_decode"), cache=True),
 }
 # Numbers of chapters, which stage= took before it took names.
 OLD_NUMBERS = {15: "registers", 16: "fp8_mma", 17: "hopper", 19: "causal"}

@@ -1,6 +1,6 @@
-// The C side of decode() without PyTorch: chapter 20's program by program.cu, and what answers on the CPU,
+// The C side of decode() without PyTorch: chapter 21's program by program.cu, and what answers on the CPU,
 // against the workbench. In the simulator, or on a GPU.
-#define PROGRAM "ch20_decode.cu"
+#define PROGRAM "ch21_decode.cu"
 #include "../program.cu"
 
 #include <vector>

@@ -135,7 +135,7 @@ def test_a_code_is_the_nearest_and_a_scale_the_least_power_of_two(device):
 @pytest.mark.parametrize("page", PAGES)
 def test_elements_lie_where_the_program_says(page):
     try:
-        library = native._library("ch20_decode")
+        library = native._library("ch21_decode")
     except (RuntimeError, OSError):
         pytest.skip("no kernels here")
     codes = torch.zeros(1, 1, 2 * page * 64, dtype=torch.int32)

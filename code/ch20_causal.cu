@@ -1,0 +1,661 @@
+// Tangled from chapters/20-mask.md; edit that, then `make tangle`.
+
+// Chapter 20: a causal mask, and sequences of different lengths.
+//
+//   make chapter20 && ./lab20
+//
+// Chapter 15's kernel. A CTA takes the last key that its rows see for the end
+// of the sequence; only where rows and keys meet is anything masked. CTAs
+// begin with the longest rows. Four forms are compiled, and the launch takes
+// one by the number of rows.
+
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+#include <cuda_runtime.h>
+
+#include "workbench/workbench.h"
+
+// ---- Name the sizes ----
+constexpr int MMA_M = 16, MMA_N = 8, MMA_K = 16; // of one mma.sync
+constexpr int CHUNK = 8;          // halves in 16 bytes
+constexpr int LOAD_BYTES = 16;    // the most that a lane loads at a time
+constexpr int PER_ROW = HEAD_DIM / LOAD_BYTES;
+constexpr int RING = 3;           // tiles of K and V
+constexpr size_t ENOUGH = 100;    // CTAs of the wide form
+constexpr float LOG2_E = 1.44269504f;
+constexpr float NOTHING = 1e30f;  // base before the first key: 2^(s + base)
+                                  // is infinite, and 0 for a masked key
+constexpr float LARGEST_SUM = 32768; // of a lane's P: none overflows a half
+
+static_assert(HEAD_DIM == 8 * CHUNK, "swizzle: a row is eight chunks");
+
+// ---- Divide the work in four ways ----
+struct form {
+    int fragments; // of 16 query rows each, that a warp owns
+    int warps_m;   // warps below each other
+    int warps_n;   // warps that share rows, each with its part of the keys
+    int step;      // keys of a warp from scores to output in one go
+    // These follow.
+    int block_m = MMA_M * fragments * warps_m; // query rows of a CTA
+    int block_n = step * warps_n;              // keys of a tile
+    int threads = 32 * warps_m * warps_n;
+    int loads = block_n * PER_ROW / threads;   // of a lane, K or V
+    int blocks = HEAD_DIM / MMA_N / warps_n;   // of columns, that a warp stores
+};
+constexpr form WIDE = {2, 8, 1, 64};    // many rows: each ldmatrix serves two
+constexpr form NARROW = {1, 4, 1, 64};  // two CTAs on an SM
+constexpr form SPLIT = {1, 4, 2, 32};   // few rows: two warps for each
+constexpr form QUARTER = {1, 2, 4, 32}; // fewer: four warps for each
+
+constexpr bool possible(form f)
+{
+    return f.step % 16 == 0 && (f.threads == 256 || f.threads == 128) &&
+           f.loads * f.threads == f.block_n * PER_ROW;
+}
+// A section of heads has its K and V in the L2 cache: so many bytes of them.
+constexpr size_t SECTION_BYTES = 17000000;
+// From how many tiles of 64 rows on the next larger form is taken.
+constexpr size_t FEW = 100, SOME = 300, MANY = 800;
+static_assert(possible(WIDE) && possible(NARROW) && possible(SPLIT) &&
+                  possible(QUARTER),
+              "whole matrices and loads");
+
+// ---- Lay out shared memory ----
+template <form F> struct half_tiles {
+    __half k[F.block_n][HEAD_DIM]; // swizzled
+    __half v[F.block_n][HEAD_DIM];
+};
+
+template <form F> struct alignas(128) shared {
+    union {
+        half_tiles<F> tiles[RING];
+        float4 parts[F.warps_n > 1 ? F.warps_m * F.fragments : 1]
+                    [HEAD_DIM / MMA_N + 1][F.warps_n][32]; // at the end
+    };
+    uint64_t done; // all lanes arrive at the end of a step
+};
+
+// Where chunk c of a row lies in it.
+__device__ int swizzle(int row, int c) { return (c ^ row % 8) * CHUNK; }
+
+// D += A B with A [16][16] and B [16][8] half, D [16][8] float. Volatile,
+// since the products of ch15_turns must stay between its barriers.
+__device__ void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
+                    uint32_t b1)
+{
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// ---- Load matrices with ldmatrix ----
+
+// Four 8 x 8 matrices of half: lane 8 i + r points at row r of matrix i.
+__device__ void load_matrices(uint32_t (&m)[4], const __half *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 "
+                 "{%0, %1, %2, %3}, [%4];"
+                 : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
+                 : "r"((uint32_t)__cvta_generic_to_shared(row))
+                 : "memory");
+}
+
+__device__ void load_matrices_transposed(uint32_t (&m)[4], const __half *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 "
+                 "{%0, %1, %2, %3}, [%4];"
+                 : "=r"(m[0]), "=r"(m[1]), "=r"(m[2]), "=r"(m[3])
+                 : "r"((uint32_t)__cvta_generic_to_shared(row))
+                 : "memory");
+}
+
+// ---- Synchronise with mbarriers ----
+
+// An mbarrier counts arrivals; when all have come, its phase ends, and the
+// next begins. Phases alternate between parity 0 and 1.
+
+// Begin with an mbarrier
+__device__ void barrier_init(uint64_t *barrier, unsigned arrivals)
+{
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(barrier)),
+                   "r"(arrivals)
+                 : "memory");
+}
+
+// Waits until the phase of this parity has ended; sees what the others did
+// before they arrived.
+__device__ void barrier_wait(uint64_t *barrier, unsigned parity)
+{
+    unsigned done = 0;
+    while (!done)
+        asm volatile("{ .reg .pred p;\n"
+                     "mbarrier.test_wait.parity.shared.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p; }"
+                     : "=r"(done)
+                     : "r"((uint32_t)__cvta_generic_to_shared(barrier)),
+                       "r"(parity)
+                     : "memory");
+}
+
+// This lane's arrival: what it has done so far is done for those who wait.
+__device__ void barrier_arrive(uint64_t *barrier)
+{
+    asm volatile("{ .reg .b64 state;\n"
+                 "mbarrier.arrive.shared.b64 state, [%0]; }"
+                 :
+                 : "r"((uint32_t)__cvta_generic_to_shared(barrier))
+                 : "memory");
+}
+
+// ---- Reduce across the four lanes of a row ----
+__device__ float quad_max(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xffffffff, x, 2));
+}
+
+__device__ float quad_sum(float x)
+{
+    x += __shfl_xor_sync(0xffffffff, x, 1);
+    return x + __shfl_xor_sync(0xffffffff, x, 2);
+}
+
+// 2^x; 0 where the result would be denormal.
+__device__ float exp2_approx(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+// Codes 2 i and 2 i + 1 of a word of four, as two halves.
+template <int I> __device__ uint32_t two_halves(uint32_t codes)
+{
+    uint32_t halves;
+    asm("{ .reg .b16 two<2>;\n"
+        "mov.b32 {two0, two1}, %1;\n"
+        "cvt.rn.f16x2.e4m3x2 %0, two%2; }"
+        : "=r"(halves)
+        : "r"(codes), "n"(I));
+    return halves;
+}
+
+// ---- Keep what goes from step to step ----
+template <form F> struct running {
+    float base[F.fragments][2]; // minus the reference, in powers of two
+    float sum[F.fragments][2];  // of this lane's keys
+    float out[F.fragments][HEAD_DIM / MMA_N][4]; // [16 rows][64 d] each
+};
+
+// In fragments of 16 rows: Q [16][64], scores and P [16][step], P's sums.
+template <form F> using query = uint32_t[F.fragments][HEAD_DIM / MMA_K][4];
+template <form F> using step_scores = float[F.fragments][F.step / MMA_N][4];
+template <form F> using step_p = uint32_t[F.fragments][F.step / MMA_K][4];
+template <form F> using step_sums = float[F.fragments][2];
+
+// ---- Load the query rows into fragments ----
+template <form F>
+__device__ void load_query(query<F> &q, const uint8_t *codes, int first_row,
+                           int seq_len)
+{
+    int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int m = 0; m < F.fragments; ++m)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            int row = first_row + m * MMA_M + h * 8 + lane / 4;
+#pragma unroll
+            for (int d = 0; d < HEAD_DIM / MMA_K; ++d) {
+                // Take four columns of a row
+                uint32_t four = 0; // rows past the end are zeros
+                if (row < seq_len)
+                    four = *(const uint32_t *)(codes + (size_t)row * HEAD_DIM +
+                                               d * MMA_K + lane % 4 * 4);
+                q[m][d][h] = two_halves<0>(four);
+                q[m][d][h + 2] = two_halves<1>(four);
+            }
+        }
+}
+
+// ---- Load a piece of a tile into registers ----
+template <form F>
+__device__ void fetch(uint4 (&codes)[F.loads], const uint8_t *tile,
+                      int bytes_left)
+{
+#pragma unroll
+    for (int i = 0; i < F.loads; ++i) {
+        int at = (threadIdx.x + i * F.threads) * LOAD_BYTES;
+        codes[i] = uint4{}; // rows past the end are zeros
+        if (at < bytes_left)
+            codes[i] = *(const uint4 *)(tile + at);
+    }
+}
+
+// ---- Convert a piece into a half tile ----
+template <form F>
+__device__ void convert(__half (*tile)[HEAD_DIM],
+                        const uint4 (&codes)[F.loads])
+{
+#pragma unroll
+    for (int i = 0; i < F.loads; ++i) {
+        int row = (threadIdx.x + i * F.threads) / PER_ROW;
+        int chunk = threadIdx.x % PER_ROW * 2;
+        const uint4 &c = codes[i]; // four codes to each quad lane
+
+        // Deal the columns out to the lanes
+        uint4 low = {two_halves<0>(c.x), two_halves<0>(c.y), two_halves<0>(c.z),
+                     two_halves<0>(c.w)};
+        uint4 high = {two_halves<1>(c.x), two_halves<1>(c.y), two_halves<1>(c.z),
+                      two_halves<1>(c.w)};
+        *(uint4 *)&tile[row][swizzle(row, chunk)] = low;
+        *(uint4 *)&tile[row][swizzle(row, chunk + 1)] = high;
+    }
+}
+
+// ---- Score the keys of a step ----
+template <form F>
+__device__ void score(step_scores<F> &s, const query<F> &q,
+                      const __half (*k)[HEAD_DIM])
+{
+    int lane = threadIdx.x % 32;
+    int row = lane / 16 * 8 + lane % 8; // of K, that this lane points at
+    for (int m = 0; m < F.fragments; ++m)
+        for (int n = 0; n < F.step / MMA_N; ++n)
+            for (int i = 0; i < 4; ++i)
+                s[m][n][i] = 0;
+#pragma unroll
+    for (int d = 0; d < HEAD_DIM / MMA_K; ++d) {
+        const __half *at = &k[row][swizzle(row, 2 * d + lane / 8 % 2)];
+#pragma unroll
+        for (int n = 0; n < F.step / MMA_N; n += 2) {
+            // Multiply with sixteen keys
+            uint32_t b[4]; // [16 d][16 keys]: K transposed
+            load_matrices(b, at + n * MMA_N * HEAD_DIM);
+            #pragma unroll
+            for (int m = 0; m < F.fragments; ++m) {
+                mma(s[m][n], q[m][d], b[0], b[1]);
+                mma(s[m][n + 1], q[m][d], b[2], b[3]);
+            }
+        }
+    }
+}
+
+// `row` and `key`: the first of the warp's rows, and of the step's keys.
+template <form F> __device__ void mask(step_scores<F> &s, int row, int key)
+{
+    int lane = threadIdx.x % 32;
+    int last = row + lane / 4 - (key + lane % 4 * 2); // of its first row
+#pragma unroll
+    for (int m = 0; m < F.fragments; ++m)
+#pragma unroll
+        for (int n = 0; n < F.step / MMA_N; ++n)
+            for (int i = 0; i < 4; ++i)
+                if (n * MMA_N + i % 2 > last + m * MMA_M + i / 2 * 8)
+                    s[m][n][i] = -INFINITY;
+}
+
+// ---- Turn scores into probabilities ----
+template <form F>
+__device__ void probabilities(step_p<F> &p, step_sums<F> &sum,
+                              const step_scores<F> &s, const running<F> &r,
+                              float scale)
+{
+#pragma unroll
+    for (int m = 0; m < F.fragments; ++m)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            float base = r.base[m][h];
+            sum[m][h] = 0;
+#pragma unroll
+            for (int n = 0; n < F.step / MMA_N; ++n) {
+                // Compute two and pack them
+                float p0 = exp2_approx(fmaf(s[m][n][2 * h], scale, base));
+                float p1 = exp2_approx(fmaf(s[m][n][2 * h + 1], scale, base));
+                sum[m][h] += p0 + p1;
+                __half2 two = __floats2half2_rn(p0, p1);
+                p[m][n / 2][n % 2 * 2 + h] = *(uint32_t *)&two;
+            }
+        }
+}
+
+// ---- Raise the reference ----
+template <form F>
+__device__ void raise(running<F> &r, const step_scores<F> &s, float scale)
+{
+#pragma unroll
+    for (int m = 0; m < F.fragments; ++m)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            float largest = -INFINITY;
+            for (int n = 0; n < F.step / MMA_N; ++n)
+                for (int i = 2 * h; i < 2 * h + 2; ++i)
+                    largest = fmaxf(largest, s[m][n][i]);
+            float base = fminf(r.base[m][h], -quad_max(largest) * scale);
+
+            // Rescale what was summed up so far
+            float factor = exp2_approx(base - r.base[m][h]); // 0 on the first
+            r.base[m][h] = base;
+            r.sum[m][h] *= factor;
+            for (int n = 0; n < HEAD_DIM / MMA_N; ++n)
+                for (int i = 2 * h; i < 2 * h + 2; ++i)
+                    r.out[m][n][i] *= factor;
+        }
+}
+
+// ---- Accumulate P·V ----
+template <form F>
+__device__ void accumulate(running<F> &r, const step_p<F> &p,
+                           const __half (*v)[HEAD_DIM])
+{
+    int lane = threadIdx.x % 32;
+    int row = lane % 16; // of V, that this lane points at
+#pragma unroll
+    for (int n = 0; n < HEAD_DIM / MMA_N; n += 2) {
+        const __half *at = &v[row][swizzle(row, n + lane / 16)];
+#pragma unroll
+        for (int j = 0; j < F.step / MMA_K; ++j) {
+            // Multiply sixteen keys of P with V
+            uint32_t b[4]; // [16 keys][16 d]
+            load_matrices_transposed(b, at + j * MMA_K * HEAD_DIM);
+            #pragma unroll
+            for (int m = 0; m < F.fragments; ++m) {
+                mma(r.out[m][n], p[m][j], b[0], b[1]);
+                mma(r.out[m][n + 1], p[m][j], b[2], b[3]);
+            }
+        }
+    }
+}
+
+// ---- Merge the parts of a row ----
+template <form F>
+__device__ void merge(shared<F> &t, running<F> &r, int warp)
+{
+    int part = warp / F.warps_m;
+    int lane = threadIdx.x % 32;
+    auto parts = &t.parts[warp % F.warps_m * F.fragments];
+#pragma unroll
+    for (int m = 0; m < F.fragments; ++m) {
+        for (int n = 0; n < HEAD_DIM / MMA_N; ++n)
+            parts[m][n][part][lane] =
+                float4{r.out[m][n][0], r.out[m][n][1], r.out[m][n][2],
+                       r.out[m][n][3]};
+        parts[m][HEAD_DIM / MMA_N][part][lane] = float4{
+            r.base[m][0], r.base[m][1], r.sum[m][0], r.sum[m][1]};
+    }
+    __syncthreads(); // the parts of a row come from several warps
+#pragma unroll
+    for (int m = 0; m < F.fragments; ++m) {
+        // Weigh the parts and add them
+        float base[2] = {NOTHING, NOTHING};
+        for (int w = 0; w < F.warps_n; ++w) {
+            float4 state = parts[m][HEAD_DIM / MMA_N][w][lane];
+            base[0] = fminf(base[0], state.x);
+            base[1] = fminf(base[1], state.y);
+        }
+        r.sum[m][0] = r.sum[m][1] = 0;
+        for (int n = 0; n < F.blocks; ++n)
+            for (int i = 0; i < 4; ++i)
+                r.out[m][n][i] = 0;
+        #pragma unroll
+        for (int w = 0; w < F.warps_n; ++w) {
+            float4 state = parts[m][HEAD_DIM / MMA_N][w][lane];
+            float weight[2] = {exp2_approx(base[0] - state.x),
+                               exp2_approx(base[1] - state.y)};
+            r.sum[m][0] += weight[0] * state.z;
+            r.sum[m][1] += weight[1] * state.w;
+        #pragma unroll
+            for (int n = 0; n < F.blocks; ++n) {
+                float4 out = parts[m][part * F.blocks + n][w][lane];
+                r.out[m][n][0] += weight[0] * out.x;
+                r.out[m][n][1] += weight[0] * out.y;
+                r.out[m][n][2] += weight[1] * out.z;
+                r.out[m][n][3] += weight[1] * out.w;
+            }
+        }
+    }
+}
+
+// ---- Normalise and store the output ----
+template <form F>
+__device__ void store(const running<F> &r, __half *out, int first_row,
+                      int seq_len, int first_column, float v_scale)
+{
+    int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int m = 0; m < F.fragments; ++m)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            int row = first_row + m * MMA_M + h * 8 + lane / 4;
+            float norm = v_scale / quad_sum(r.sum[m][h]);
+            if (row >= seq_len)
+                continue;
+#pragma unroll
+            for (int n = 0; n < F.blocks; n += 2) {
+                // Store four columns
+                const float *o = &r.out[m][n][2 * h], *next = &r.out[m][n + 1][2 * h];
+                __half2 four[2] = {__floats2half2_rn(o[0] * norm, o[1] * norm),
+                                   __floats2half2_rn(next[0] * norm, next[1] * norm)};
+                int column = first_column + n * MMA_N + lane % 4 * 4;
+                *(uint2 *)&out[(size_t)row * HEAD_DIM + column] = *(uint2 *)four;
+            }
+        }
+}
+
+// ---- Hand out the longest rows first ----
+
+// Of the batch's heads, section by section.
+__device__ int own_pair() { return blockIdx.z * gridDim.x + blockIdx.x; }
+
+// The longest rows first.
+__device__ int own_tile_m() { return gridDim.y - 1 - blockIdx.y; }
+
+// ---- Attend to the keys up to a row tile ----
+template <form F>
+__device__ void attend(const attention_args &args, int length)
+{
+    extern __shared__ __align__(128) unsigned char memory[];
+    shared<F> &t = *(shared<F> *)memory;
+
+    // Find the warp's rows and keys
+    int tile_m = own_tile_m();
+    int seq_len = min(length, (tile_m + 1) * F.block_m);
+    int head = own_pair() % args.shape.heads;
+    size_t base = (size_t)own_pair() * args.shape.seq_len * HEAD_DIM;
+    int warp = threadIdx.x / 32;
+    int part = warp / F.warps_m;    // of the keys
+    int first = part * F.step;      // key of a tile, for this warp
+    int first_row = tile_m * F.block_m + warp % F.warps_m * F.fragments * MMA_M;
+
+    // Begin with Q and two tiles
+    constexpr int TILE = F.block_n * HEAD_DIM; // bytes
+    const uint8_t *k = args.k + base, *v = args.v + base;
+    int bytes_left = seq_len * HEAD_DIM; // of K, and of V
+    uint4 k_codes[F.loads], v_codes[F.loads];
+    fetch<F>(k_codes, k, bytes_left);
+    fetch<F>(v_codes, v, bytes_left);
+    query<F> q;
+    load_query<F>(q, args.q + base, first_row, seq_len);
+    convert<F>(t.tiles[0].k, k_codes);
+    convert<F>(t.tiles[0].v, v_codes);
+    fetch<F>(k_codes, k + TILE, bytes_left - TILE);
+    fetch<F>(v_codes, v + TILE, bytes_left - TILE);
+    convert<F>(t.tiles[1].k, k_codes);
+    fetch<F>(k_codes, k + 2 * TILE, bytes_left - 2 * TILE);
+    if (threadIdx.x == 0)
+        barrier_init(&t.done, F.threads);
+    __syncthreads(); // the first tile and the second K are complete
+
+    // Take a step for each tile
+    float scale = args.softmax_scale * LOG2_E;
+    scale *= args.q_scales[head] * args.k_scales[head];
+    running<F> r = {};
+
+    // Begin with no reference
+    for (int m = 0; m < F.fragments; ++m)
+        r.base[m][0] = r.base[m][1] = NOTHING;
+
+    step_p<F> p = {}; // nothing to accumulate in the first step
+    const __half (*v_before)[HEAD_DIM] = &t.tiles[0].v[first];
+    bool had = true; // there is a P of the step before
+    // DIAGONAL: the warp's rows may see some of the step's keys, or none.
+    auto step = [&]<bool DIAGONAL>(int tile) {
+        int key = tile * F.block_n + first;
+        bool needed = !DIAGONAL || key < first_row + F.fragments * MMA_M;
+        step_scores<F> s;
+        step_sums<F> sum;
+
+        // Multiply where there is something to see
+        if (needed)
+            score<F>(s, q, &t.tiles[tile % RING].k[first]);
+        if (!DIAGONAL || had)
+            accumulate<F>(r, p, v_before);
+
+        // Convert two steps ahead, load three ahead
+        barrier_wait(&t.done, (tile + 1) % 2); // by all lanes of the CTA
+        convert<F>(t.tiles[(tile + 2) % RING].k, k_codes);
+        convert<F>(t.tiles[(tile + 1) % RING].v, v_codes);
+        k += TILE, v += TILE, bytes_left -= TILE;
+        fetch<F>(k_codes, k + 2 * TILE, bytes_left - 2 * TILE);
+        fetch<F>(v_codes, v + TILE, bytes_left - TILE);
+
+        if (needed) {
+            // Mask before the first look
+            if (DIAGONAL && key + F.step > first_row + 1)
+                mask<F>(s, first_row, key);
+
+            probabilities<F>(p, sum, s, r, scale);
+
+            // Step carefully where it is needed
+            bool careful = false;
+            for (int m = 0; m < F.fragments; ++m)
+                for (int h = 0; h < 2; ++h)
+                    careful |= !(sum[m][h] <= LARGEST_SUM); // NaN, too
+            if (__any_sync(0xffffffff, careful)) {
+                raise<F>(r, s, scale);
+                probabilities<F>(p, sum, s, r, scale);
+            }
+
+            // Add the sums of the step
+            for (int m = 0; m < F.fragments; ++m)
+                for (int h = 0; h < 2; ++h)
+                    r.sum[m][h] += sum[m][h];
+        }
+        if (DIAGONAL)
+            had = needed;
+        v_before = &t.tiles[tile % RING].v[first];
+        barrier_arrive(&t.done);
+    };
+
+    // First the tiles below the diagonal
+    int whole = tile_m * F.block_m / F.block_n;
+    int tile = 0;
+    for (; tile < whole; ++tile)
+        step.template operator()<false>(tile);
+    for (; tile * F.block_n < seq_len; ++tile)
+        step.template operator()<true>(tile);
+
+    if (had)
+        accumulate<F>(r, p, v_before);
+
+    if constexpr (F.warps_n > 1) {
+        __syncthreads(); // the parts go where the tiles are
+        merge<F>(t, r, warp);
+    }
+    store<F>(r, (__half *)args.out + base, first_row, seq_len,
+             part * F.blocks * MMA_N,
+             args.v_scales[own_pair() % args.shape.heads]); // not kept so long
+}
+
+// ---- Give each sequence its length ----
+template <form F>
+__global__ void __launch_bounds__(F.threads, 256 / F.threads)
+attention(const __grid_constant__ attention_args args)
+{
+    if (own_pair() < args.shape.batch * args.shape.heads)
+        attend<F>(args, args.shape.seq_len);
+}
+
+template <form F>
+__global__ void __launch_bounds__(F.threads, 256 / F.threads)
+attention_ragged(const __grid_constant__ attention_args args,
+                 const int *__restrict__ lengths)
+{
+    int sequence = own_pair() / args.shape.heads;
+    if (sequence >= args.shape.batch)
+        return;
+    int length = lengths[sequence];
+    if (own_tile_m() * F.block_m < length) // else there are no such rows
+        attend<F>(args, length);
+}
+
+// ---- Launch the form that fills the GPU ----
+template <form F>
+static cudaError_t launch_form(const struct attention_args *args,
+                               const int *lengths, cudaStream_t stream)
+{
+    unsigned pairs = args->shape.batch * args->shape.heads;
+    unsigned tiles_m = (args->shape.seq_len + F.block_m - 1) / F.block_m;
+    const void *kernel = lengths ? (const void *)attention_ragged<F>
+                                 : (const void *)attention<F>;
+    if (tiles_m > 65535)
+        return launch_refused(cudaErrorInvalidConfiguration,
+                              "%u row tiles, at most 65535", tiles_m);
+    cudaError_t error = cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+        sizeof(shared<F>));
+    if (error)
+        return error;
+    size_t most = SECTION_BYTES / ((size_t)args->shape.seq_len * 2 * HEAD_DIM);
+    unsigned section = most < 1 ? 1 : most < pairs ? (unsigned)most : pairs;
+    unsigned sections = (pairs + section - 1) / section;
+    if (sections > 65535)
+        return launch_refused(cudaErrorInvalidConfiguration,
+                              "%u sections of heads, at most 65535", sections);
+    dim3 grid(section, tiles_m, sections);
+    if (lengths)
+        attention_ragged<F>
+            <<<grid, F.threads, sizeof(shared<F>), stream>>>(*args, lengths);
+    else
+        attention<F><<<grid, F.threads, sizeof(shared<F>), stream>>>(*args);
+    return cudaGetLastError();
+}
+
+static cudaError_t launch_ragged(const struct attention_args *args,
+                                 const int *lengths, cudaStream_t stream)
+{
+    size_t pairs = (size_t)args->shape.batch * args->shape.heads;
+    size_t tiles = pairs * ((args->shape.seq_len + 63) / 64); // of 64 rows
+    return tiles < FEW    ? launch_form<QUARTER>(args, lengths, stream)
+           : tiles < SOME ? launch_form<SPLIT>(args, lengths, stream)
+           : tiles < MANY ? launch_form<NARROW>(args, lengths, stream)
+                          : launch_form<WIDE>(args, lengths, stream);
+}
+
+static cudaError_t launch(const struct attention_args *args,
+                          cudaStream_t stream)
+{
+    return launch_ragged(args, NULL, stream);
+}
+
+// ---- Describe the program to the workbench ----
+int main(int argc, char **argv)
+{
+    static const struct program program = {
+        .name = "ch20_causal",
+        .title = "A causal mask, everything in registers",
+        .chapter = 20,
+        .kernel = (const void *)attention<WIDE>,
+        .threads = WIDE.threads,
+        .dynamic_shared_bytes = sizeof(shared<WIDE>),
+        .tensor_flops_share = 1,
+        .mask = MASK_CAUSAL,
+        .launch = launch,
+        .launch_ragged = launch_ragged,
+        PROGRAM_BUILD,
+    };
+    return workbench_main(&program, argc, argv);
+}
