@@ -4,7 +4,7 @@ book_inputs := book.md code/workbench/workbench.h code/ptxsim/test/banks.cu $(fi
 draft := $(if $(DRAFT),-draft)
 pdf := build/attention-in-stages$(draft).pdf
 .PHONY: book book-html book-student book-student-html book-teacher book-teacher-html
-book: $(pdf) ##2 the PDF, build/attention-in-stages.pdf, and the rest of its programs beside it
+book: $(pdf) ##2 the PDF: build/attention-in-stages.pdf, and -programs.pdf
 book-html: build/site$(draft)/index.html ##2 a page a chapter, build/site/, and one page of all
 book-student: build/attention-in-stages-student$(draft).pdf ##2 the PDF without solutions and hints
 book-student-html: build/site-student$(draft)/index.html ##2 the same as build/site-student/

@@ -22,8 +22,8 @@ print(sum("not_graded" not in json.load(open(path)) for path in sys.argv[1:]))' 
     tree=$BATS_TEST_TMPDIR/book
     mkdir -p "$tree"/{chapters,labs/tools,code/workbench} "$tree"/build/{labs,starters,mutants,ptxsim}
     cp labs/tools/check-labs "$tree/labs/tools"
-    cp build/{judge,profile,runner,clock.so,libworkbench.a} "$tree/build"
-    cp build/ptxsim/libcudart.so.13 "$tree/build/ptxsim"
+    cp build/{judge,runner,clock.so,libworkbench.a} "$tree/build"
+    cp build/ptxsim/{ptxsim,libcudart.so.13} "$tree/build/ptxsim"
     cp -P build/cuda "$tree/build"
     cp code/workbench/{workbench,debug}.h "$tree/code/workbench"
     cp -r code/film "$tree/code"
