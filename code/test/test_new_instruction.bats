@@ -17,7 +17,7 @@ build_simulator() {
         file=${file%.c}.o
         [ -e "$file" ] || file=$ORIGINAL/build/obj/$file
         objects+=("$file")
-    done < <(find code/ptxsim code/image -name '*.c' | grep -vE '/(test|tool)/|/test_' | sort)
+    done < <(find code/ptxsim code/image -name '*.c' | grep -vE '/(test|tool|capi|cudart12|python)/|/test_' | sort)
     cc -shared -Wl,-soname,libcudart.so.13 -Wl,--version-script=code/ptxsim/cudart/libcudart.map -Wl,-z,defs \
         "${objects[@]}" -lm -lpthread -ldl -o "$BATS_TEST_TMPDIR/libcudart.so.13"
     ln -s libcudart.so.13 "$BATS_TEST_TMPDIR/libcuda.so.1"

@@ -113,7 +113,7 @@ END
     local option variable argument value
     while IFS=$'\t' read -r option variable argument; do
         case $argument in
-        N) value=7 ;;
+        N | 'N|'*) value=7 ;;
         [a-z]*) value=${argument%%|*} ;;
         *) value=some.file ;;
         esac
@@ -182,7 +182,9 @@ END
     run --separate-stderr "$PTXSIM" run --threads 1025 ./example
     refused 2 'ptxsim run: --threads: "1025" is no whole number up to 1024'
     run --separate-stderr "$PTXSIM" run --schedule -1 ./example
-    refused 2 'ptxsim run: --schedule: "-1" is no whole number up to 4294967295'
+    refused 2 'ptxsim run: --schedule: "-1" is no whole number up to 4294967295, nor late'
+    run --separate-stderr "$PTXSIM" run --schedule late printenv PTXSIM_SCHEDULE
+    [ "$output" = late ]
     run --separate-stderr "$PTXSIM" run --cta 1,2 ./example
     refused 2 'ptxsim run: --cta: "1,2" is no X,Y,Z'
     run --separate-stderr "$PTXSIM" run --error-exitcode 256 ./example
