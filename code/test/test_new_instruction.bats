@@ -69,7 +69,7 @@ END
     sed -i '0,/^    {"bulk", EXPECT(16)/s//    {"fill_async", EXPECT(16) "?^.shared::cta.mbarrier::complete_tx::bytes [~], 7, 16, [%b];" WAIT, "sSrR", 16, BOUNDS,\n     .alone = true},\n&/' \
         test/test_addresses.c
     cd "$TREE"
-    build_simulator code/ptxsim/{decode/{table,async},ops/bulk}.c
+    build_simulator code/ptxsim/{decode/{opcodes,async},ops/bulk}.c
 
     # A CTA of 32 threads, of which the first fills a tile; each hands out its word. wait: whether they wait for it.
     # expected: the bytes that the mbarrier expects.
