@@ -91,8 +91,8 @@ void *driver_function(const char *name);
 
 // One line on stderr, with "ptxsim: " before it.
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-// The same of a fault: ptxsim run takes these, counts them, and tells them in its own way (PTXSIM_FAULTS). Kinds are
-// those of fault_kind_name, and "copy", "free", "order".
+// Tells of a fault: as complain() does, or, where PTXSIM_FAULTS names a socket, to ptxsim run, which counts faults and
+// words them itself. Kinds are those of fault_kind_name, and "copy", "free", "order".
 void complain_of(const char *kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *complained(void); // the last of all these lines
 

@@ -89,7 +89,7 @@ static inline void race_settle(struct warp *w)
 // The CTA's time moves on; lanes that have released what they did go on at a new time.
 uint32_t race_tick(struct cta *cta);
 void race_step(struct warp *w, uint32_t lanes, uint32_t time);
-// The same of the CTA's time now; what they know stays.
+// Moves the CTA's time on, and these lanes to it; what they know stays.
 void race_move(struct warp *w, uint32_t lanes);
 // What lanes know goes into a clock, with what they did themselves: one lane's up to `stamp`.
 void race_release_lane(struct warp *w, int lane, uint32_t stamp, struct clock **clock);
