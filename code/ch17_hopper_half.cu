@@ -5,9 +5,10 @@
 //   make chapter17 && ./lab17
 //
 // Q K by wgmma in E4M3, P V by wgmma in half. A warpgroup of producers keeps
-// the TMA loading tiles of K and V, and makes V's codes halves; one to three
-// warpgroups of consumers multiply with wgmma, Q and P in registers. A row's
-// maximum is looked for where it begins, and where P no longer fits a half.
+// the TMA loading tiles of K and V, and makes V's codes halves; two or three
+// warpgroups of consumers multiply with wgmma and take turns. Three make P
+// where the scores were. Heads of one tile of keys have a kernel of their own.
+// A row's maximum is looked for where it begins, and where P no longer fits.
 
 #include <cuda.h>
 #include <cuda_fp16.h>
@@ -18,30 +19,31 @@
 // ---- Fix the sizes ----
 constexpr int WARPGROUP = 128; // threads
 constexpr int MMA_M = 64;      // rows of a wgmma, one warpgroup's
+constexpr int MMA_N = 64;      // columns that it makes
 constexpr int MMA_K = 32;      // bytes of a row that it takes at a time
 constexpr int HALF_K = 16;     // and halves
+constexpr int BLOCK_N = 128;   // keys of a tile
 constexpr int HALF_ROW = HEAD_DIM * (int)sizeof(__half); // bytes of V's row
 static_assert(HALF_ROW == 128, "a row of V is the swizzle's");
 
+typedef float scores[BLOCK_N / 2];            // [64][BLOCK_N], of a lane
+typedef uint32_t halves[BLOCK_N / HALF_K][4]; // the same, as operand A
+
 // What the launch chooses by the shape.
-template <int ROW_GROUPS_, int KEY_GROUPS_, int BLOCK_N_, int STAGES_>
-struct tiling {
+template <int ROW_GROUPS_, int KEY_GROUPS_, int STAGES_> struct tiling {
     static constexpr int ROW_GROUPS = ROW_GROUPS_; // warpgroups, of 64 rows
     static constexpr int KEY_GROUPS = KEY_GROUPS_; // that share the keys
-    static constexpr int BLOCK_N = BLOCK_N_;       // keys of a tile
     static constexpr int STAGES = STAGES_;         // tiles in shared memory
     static constexpr int CONSUMERS = ROW_GROUPS * KEY_GROUPS;
     static constexpr int BLOCK_M = MMA_M * ROW_GROUPS; // query rows of a CTA
     static constexpr int THREADS = WARPGROUP * (1 + CONSUMERS);
+    // Three have no registers for a P of its own beside the scores.
+    static constexpr bool IN_PLACE = CONSUMERS == 3;
     // setmaxnreg: what a producer gives up, a consumer gets.
     static constexpr int PRODUCER_REGISTERS = CONSUMERS == 3 ? 32 : 40;
-    static constexpr int CONSUMER_REGISTERS =
-        CONSUMERS == 1 ? 208 : CONSUMERS == 2 ? 232 : 160;
+    static constexpr int CONSUMER_REGISTERS = CONSUMERS == 3 ? 160 : 232;
 
-    typedef float scores[BLOCK_N / 2];            // [64][BLOCK_N], of a lane
-    typedef uint32_t halves[BLOCK_N / HALF_K][4]; // the same, as operand A
-
-    static_assert(CONSUMERS <= 3, "more do not get their registers");
+    static_assert(CONSUMERS == 2 || CONSUMERS == 3, "their registers");
     static_assert(WARPGROUP * (PRODUCER_REGISTERS +
                                CONSUMERS * CONSUMER_REGISTERS) <= 65536,
                   "registers of an SM");
@@ -49,13 +51,16 @@ struct tiling {
 
 // ---- Lay out shared memory ----
 template <class T> struct alignas(1024) tiles {
-    __half vh[T::STAGES][T::BLOCK_N * HEAD_DIM];  // [BLOCK_N][HEAD_DIM]
-    uint8_t k[T::STAGES][T::BLOCK_N * HEAD_DIM];  // [BLOCK_N][HEAD_DIM]
-    uint8_t v[T::STAGES][T::BLOCK_N * HEAD_DIM];  // [BLOCK_N][HEAD_DIM]
+    __half vh[T::STAGES][BLOCK_N * HEAD_DIM]; // [BLOCK_N][HEAD_DIM]
+    uint8_t k[T::STAGES][BLOCK_N * HEAD_DIM]; // [BLOCK_N][HEAD_DIM]
+    uint8_t v[T::STAGES][BLOCK_N * HEAD_DIM]; // [BLOCK_N][HEAD_DIM]
+    uint8_t q[2][T::BLOCK_M * HEAD_DIM];      // this query tile and the next
     float other[T::KEY_GROUPS - 1][HEAD_DIM / 2 + 4][WARPGROUP]; // see merge()
+    uint64_t q_full[2];           // the TMA has brought Q
+    uint64_t q_empty[2];          // and its last scores are there
     uint64_t k_full[T::STAGES];   // the TMA has brought K
     uint64_t v_full[T::STAGES];   // the TMA has brought V
-    uint64_t empty[T::STAGES];    // K's scores are there, V is half
+    uint64_t empty[T::STAGES];    // K's scores are P, V is half
     uint64_t vh_full[T::STAGES];  // V is half
     uint64_t vh_empty[T::STAGES]; // and multiplied
 };
@@ -119,8 +124,8 @@ __device__ void release(uint64_t *barrier)
 // The parity of the phase in which a stage's n-th tile passes a barrier.
 template <class T> __device__ int parity(int n) { return n / T::STAGES & 1; }
 
-// Has the TMA copy 128 rows of a head, rows past the end as zeros, and their
-// bytes counted at the barrier. The tensor map says how they are swizzled.
+// Has the TMA copy a box of rows of a head, rows past the end as zeros, and
+// their bytes counted at the barrier. The map says how they are swizzled.
 __device__ void tma_load(void *to, const CUtensorMap *map, uint64_t *barrier,
                          int row, int head)
 {
@@ -143,46 +148,22 @@ __device__ void proxy_fence()
 #define SIXTEEN(d, i)                                                          \
     FOUR(d, i), FOUR(d, i + 4), FOUR(d, i + 8), FOUR(d, i + 12)
 
-// D (+)= A B: A [64][32] in registers, B [128][32] in shared memory, codes of
-// E4M3; D [64][128] float. Only queued: see wgmma_wait().
-__device__ void multiply(float (&d)[64], const uint32_t (&a)[4],
-                         uint64_t b, bool add)
+// D (+)= A B: A [64][32], B [64][32], codes of E4M3 in shared memory; D
+// [64][64] float. Only queued: see wgmma_wait().
+__device__ void multiply(float *d, uint64_t a, uint64_t b, bool add)
 {
     asm volatile("{\n"
                  ".reg .pred add;\n"
-                 "setp.ne.b32 add, %69, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n128k32"
-                 ".f32.e4m3.e4m3 {"
-                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
-                 "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
-                 "%24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, "
-                 "%35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, "
-                 "%46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, "
-                 "%57, %58, %59, %60, %61, %62, %63"
-                 "}, {%64, %65, %66, %67}, %68, add, 1, 1;\n"
-                 "}"
-                 : SIXTEEN(d, 0), SIXTEEN(d, 16), SIXTEEN(d, 32), SIXTEEN(d, 48)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),
-                   "r"((int)add));
-}
-
-// The same with B [64][32] and D [64][64].
-__device__ void multiply(float (&d)[32], const uint32_t (&a)[4],
-                         uint64_t b, bool add)
-{
-    asm volatile("{\n"
-                 ".reg .pred add;\n"
-                 "setp.ne.b32 add, %37, 0;\n"
+                 "setp.ne.b32 add, %34, 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n64k32"
                  ".f32.e4m3.e4m3 {"
                  "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, "
                  "%13, %14, %15, %16, %17, %18, %19, %20, %21, %22, %23, "
                  "%24, %25, %26, %27, %28, %29, %30, %31"
-                 "}, {%32, %33, %34, %35}, %36, add, 1, 1;\n"
+                 "}, %32, %33, add, 1, 1;\n"
                  "}"
                  : SIXTEEN(d, 0), SIXTEEN(d, 16)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b),
-                   "r"((int)add));
+                 : "l"(a), "l"(b), "r"((int)add));
 }
 
 // D += A B: A [64][16] in registers, B [16][64] in shared memory, halves; D
@@ -263,12 +244,22 @@ template <class T>
 __device__ void load(tiles<T> &t, const CUtensorMap *k_map,
                      const CUtensorMap *v_map, int n, int tile, int head)
 {
-    constexpr int BYTES = T::BLOCK_N * HEAD_DIM;
+    constexpr int BYTES = BLOCK_N * HEAD_DIM;
     int stage = n % T::STAGES;
     barrier_expect(&t.k_full[stage], BYTES);
-    tma_load(t.k[stage], k_map, &t.k_full[stage], tile * T::BLOCK_N, head);
+    tma_load(t.k[stage], k_map, &t.k_full[stage], tile * BLOCK_N, head);
     barrier_expect(&t.v_full[stage], BYTES);
-    tma_load(t.v[stage], v_map, &t.v_full[stage], tile * T::BLOCK_N, head);
+    tma_load(t.v[stage], v_map, &t.v_full[stage], tile * BLOCK_N, head);
+}
+
+// The i-th query tile of a CTA, its item `item`.
+template <class T>
+__device__ void load_q(tiles<T> &t, const CUtensorMap *q_map, int i, int item,
+                       int tiles_m)
+{
+    barrier_expect(&t.q_full[i % 2], T::BLOCK_M * HEAD_DIM);
+    tma_load(t.q[i % 2], q_map, &t.q_full[i % 2],
+             item % tiles_m * T::BLOCK_M, item / tiles_m);
 }
 
 // Codes 2 i and 2 i + 1 of a word of four, as two halves.
@@ -285,13 +276,13 @@ template <int I> __device__ uint32_t two_halves(uint32_t codes)
 
 // A lane takes sixteen columns of a row. Of each four the first two go to one
 // chunk of 16 bytes and the others to the next, so that a lane of the output
-// has columns 4 i ... 4 i + 3.
-template <class T> __device__ void make_half(const uint8_t *v, __half *vh)
+// has columns 4 i ... 4 i + 3. THREADS of them convert a tile.
+template <int THREADS> __device__ void make_half(const uint8_t *v, __half *vh)
 {
     int thread = threadIdx.x, c = thread % 4;
-#pragma unroll
-    for (int i = 0; i < T::BLOCK_N / 32; ++i) {
-        int row = 32 * i + thread / 4;
+#pragma unroll 2 // more take more registers than producers have
+    for (int i = 0; i < 4 * BLOCK_N / THREADS; ++i) {
+        int row = THREADS / 4 * i + thread / 4;
         uint4 codes =
             *(const uint4 *)(v + row * HEAD_DIM + (c ^ row / 2 % 4) * 16);
         __half *to = vh + row * HEAD_DIM;
@@ -307,13 +298,14 @@ template <class T> __device__ void make_half(const uint8_t *v, __half *vh)
 }
 
 template <class T>
-__device__ void produce(tiles<T> &t, const CUtensorMap *k_map,
-                        const CUtensorMap *v_map, int items, int tiles_m,
-                        int tiles_n)
+__device__ void produce(tiles<T> &t, const CUtensorMap *q_map,
+                        const CUtensorMap *k_map, const CUtensorMap *v_map,
+                        int items, int tiles_m, int tiles_n)
 {
     int mine = (items - (int)blockIdx.x - 1) / (int)gridDim.x + 1;
     int all = mine * tiles_n; // key tiles of this CTA's items
     int to_load = 1, tile = 1, item = blockIdx.x; // the first one is under way
+    int i = 1, last = tiles_n - 1; // query tile i is asked for at tile `last`
 
     // Load the next key tile of this CTA's items
     auto load_next = [&] {
@@ -336,10 +328,21 @@ __device__ void produce(tiles<T> &t, const CUtensorMap *k_map,
 
         // Make a tile half, and say so
         barrier_wait(&t.v_full[stage], parity<T>(n));
-        make_half<T>(t.v[stage], t.vh[stage]);
+        make_half<WARPGROUP>(t.v[stage], t.vh[stage]);
         proxy_fence();
         release(&t.empty[stage]);
         release(&t.vh_full[stage]);
+
+        // Load the next query tile
+        if (n == last) {
+            if (threadIdx.x == 0 && i < mine) {
+                if (i > 1)
+                    barrier_wait(&t.q_empty[i % 2], i / 2 + 1 & 1);
+                load_q(t, q_map, i, blockIdx.x + i * gridDim.x, tiles_m);
+            }
+            ++i;
+            last += tiles_n;
+        }
 
         // Load into the stage before
         if (threadIdx.x == 0 && n > 0 && to_load < all) {
@@ -354,7 +357,7 @@ __device__ void produce(tiles<T> &t, const CUtensorMap *k_map,
 // ---- Choose the scale of P ----
 constexpr float LOG2_E = 1.44269504f;
 constexpr float NOTHING = 1e30f;     // base before the first key
-constexpr float TOP = 3;             // P is 2^TOP where a base is chosen
+constexpr float TOP = -4;            // P is 2^TOP where a base is chosen
 constexpr float LARGEST_SUM = 32768; // of a lane's P: none overflows a half
 
 // ---- Compute two to the power of x ----
@@ -371,46 +374,102 @@ struct row_state {
     float sum[2];  // of this lane's P
 };
 
-// P as wgmma wants A: an accumulator's order is that of A's halves.
-template <class T>
-__device__ void probabilities(typename T::halves &p, float (&sum)[2],
-                              const typename T::scores &s,
+// Sixteen keys of P as wgmma wants A: an accumulator's order is A's.
+__device__ void make_halves(uint32_t (&p)[4], const float *floats)
+{
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        __half2 two = __floats2half2_rn(floats[2 * i], floats[2 * i + 1]);
+        p[i] = *(uint32_t *)&two;
+    }
+}
+
+// Makes P where the scores were, or as halves in registers of its own, and
+// adds it up: of either row two numbers.
+template <bool IN_PLACE>
+__device__ void probabilities(halves &p, scores &s, float (&sum)[4],
                               const row_state &rows, float scale)
 {
-    float sums[2][2] = {};
+    sum[0] = sum[1] = sum[2] = sum[3] = 0;
 #pragma unroll
-    for (int i = 0; i < T::BLOCK_N / 4; ++i) {
-        int h = i % 2; // of the two rows
-        float p0 = exp2_approx(fmaf(s[2 * i], scale, rows.base[h]));
-        float p1 = exp2_approx(fmaf(s[2 * i + 1], scale, rows.base[h]));
-        sums[h][0] += p0;
-        sums[h][1] += p1;
-        __half2 two = __floats2half2_rn(p0, p1);
-        p[i / 4][i % 4] = *(uint32_t *)&two;
+    for (int j = 0; j < BLOCK_N / HALF_K; ++j) {
+        float x[HALF_K / 2]; // of sixteen keys
+#pragma unroll
+        for (int i = 0; i < HALF_K / 2; ++i) {
+            x[i] = exp2_approx(
+                fmaf(s[HALF_K / 2 * j + i], scale, rows.base[i / 2 % 2]));
+            sum[i % 4] += x[i];
+            if (IN_PLACE)
+                s[HALF_K / 2 * j + i] = x[i];
+        }
+        if (!IN_PLACE)
+            make_halves(p[j], x);
     }
-    sum[0] = sums[0][0] + sums[0][1];
-    sum[1] = sums[1][0] + sums[1][1];
+}
+
+// ---- Ask the whole warpgroup ----
+
+// Named barriers: the one of merge(), and one for each warpgroup's turn and
+// vote.
+constexpr int MERGE = 2, TURN = 3, VOTE = 6;
+
+// Whether it is so for any thread of the warpgroup.
+__device__ bool any_of_group(bool so, int group)
+{
+    int any;
+    asm volatile("{\n"
+                 ".reg .pred so, any;\n"
+                 "setp.ne.b32 so, %1, 0;\n"
+                 "barrier.cta.red.or.pred any, %2, %3, so;\n"
+                 "selp.b32 %0, 1, 0, any;\n"
+                 "}"
+                 : "=r"(any)
+                 : "r"((int)so), "r"(VOTE + group), "n"(WARPGROUP)
+                 : "memory");
+    return any;
+}
+
+// ---- Take turns ----
+
+// Waits for this warpgroup's turn to queue products.
+template <class T> __device__ void take_turn(int group)
+{
+    if (T::ROW_GROUPS > 1)
+        asm volatile("barrier.cta.sync %0, %1;"
+                     :
+                     : "r"(TURN + group), "n"(2 * WARPGROUP)
+                     : "memory");
+}
+
+// Passes it on to the next one.
+template <class T> __device__ void give_turn(int group)
+{
+    if (T::ROW_GROUPS > 1)
+        asm volatile("barrier.cta.arrive %0, %1;"
+                     :
+                     : "r"(TURN + (group + 1) % T::ROW_GROUPS),
+                       "n"(2 * WARPGROUP)
+                     : "memory");
 }
 
 // ---- Mask the keys past the end ----
-template <class T> __device__ void mask(typename T::scores &s, int keys_left)
+__device__ void mask(scores &s, int keys_left)
 {
     int first = threadIdx.x % 4 * 2;
 #pragma unroll
-    for (int i = 0; i < T::BLOCK_N / 2; ++i)
+    for (int i = 0; i < BLOCK_N / 2; ++i)
         if (i / 4 * 8 + first + i % 2 >= keys_left)
             s[i] = -INFINITY;
 }
 
 // Chooses bases with which no P of the tile is past 2^TOP, unless those there
 // are lower, and `factor`, which makes what was summed up before follow.
-template <class T>
-__device__ void raise(float (&factor)[2], const typename T::scores &s,
-                      row_state &rows, float scale)
+__device__ void raise(float (&factor)[2], const scores &s, row_state &rows,
+                      float scale)
 {
     float largest[2] = {s[0], s[2]};
 #pragma unroll
-    for (int i = 0; i < T::BLOCK_N / 2; ++i)
+    for (int i = 0; i < BLOCK_N / 2; ++i)
         largest[i / 2 % 2] = fmaxf(largest[i / 2 % 2], s[i]);
     for (int h = 0; h < 2; ++h) {
         float m = largest[h];
@@ -426,44 +485,31 @@ __device__ void raise(float (&factor)[2], const typename T::scores &s,
 // ---- Queue the products of a tile ----
 
 // Queues Q K for a tile: s = [64][BLOCK_N].
-template <class T>
-__device__ void queue_scores(typename T::scores &s,
-                             const uint32_t (&q)[HEAD_DIM / MMA_K][4],
-                             uint64_t k)
+__device__ void queue_scores(scores &s, uint64_t q, uint64_t k)
 {
     pin(s);
     wgmma_fence();
-    multiply(s, q[0], k, false);
-    multiply(s, q[1], advance<MMA_K>(k, 1), true);
+#pragma unroll
+    for (int i = 0; i < BLOCK_N / MMA_N; ++i) {
+        float *d = s + i * MMA_N / 2;
+        uint64_t keys = advance<MMA_N * HEAD_DIM>(k, i);
+        multiply(d, q, keys, false);
+        multiply(d, advance<MMA_K>(q, 1), advance<MMA_K>(keys, 1), true);
+    }
     wgmma_commit();
 }
 
 // Queues P V for a tile: out += [64][64], sixteen rows of V at a time.
-template <class T>
-__device__ void queue_output(float (&out)[HEAD_DIM / 2],
-                             typename T::halves &p, uint64_t vh)
+__device__ void queue_output(float (&out)[HEAD_DIM / 2], halves &p,
+                             uint64_t vh)
 {
     pin(out);
     pin(p);
     wgmma_fence();
 #pragma unroll
-    for (int i = 0; i < T::BLOCK_N / HALF_K; ++i)
+    for (int i = 0; i < BLOCK_N / HALF_K; ++i)
         multiply_halves(out, p[i], advance<HALF_K * HALF_ROW>(vh, i));
     wgmma_commit();
-}
-
-// A lane's registers of Q, as wgmma wants A: [64][64].
-__device__ void load_q(uint32_t (&q)[HEAD_DIM / MMA_K][4],
-                       const attention_args &args, int row, size_t head_at)
-{
-    for (int i = 0; i < 2 * 4; ++i) {
-        int r = row + i % 2 * 8;
-        int d = i / 4 * MMA_K + i / 2 % 2 * 16 + threadIdx.x % 4 * 4;
-        q[i / 4][i % 4] = 0; // rows past the end are zeros
-        if (r < args.shape.seq_len)
-            q[i / 4][i % 4] =
-                *(const uint32_t *)(args.q + head_at + r * HEAD_DIM + d);
-    }
 }
 
 // Adds up what the warpgroups of a row's keys have, in the first of them.
@@ -485,9 +531,9 @@ __device__ bool merge(tiles<T> &t, float (&out)[HEAD_DIM / 2], row_state &rows,
             to[STATE + 2 + h][lane] = rows.sum[h];
         }
     }
-    asm volatile("barrier.cta.sync 2, %0;"
+    asm volatile("barrier.cta.sync %0, %1;"
                  :
-                 : "n"(T::CONSUMERS * WARPGROUP)
+                 : "n"(MERGE), "n"(T::CONSUMERS * WARPGROUP)
                  : "memory");
     if (key_group > 0)
         return false;
@@ -535,35 +581,36 @@ __device__ void store(const float (&out)[HEAD_DIM / 2], const row_state &rows,
     }
 }
 
-// One query tile. `n` counts the key tiles that passed the stages before.
+// The i-th query tile of a CTA. `n` counts the key tiles that passed the
+// stages before.
 template <class T>
 __device__ void attend(tiles<T> &t, const attention_args &args, int item,
-                       int tiles_m, int tiles_n, int n)
+                       int i, int tiles_m, int tiles_n, int n)
 {
     // From a shuffle, so that the compiler takes it for the same in all lanes.
     int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP - 1, 0);
     int key_group = T::KEY_GROUPS == 1 ? 0 : group / T::ROW_GROUPS;
     int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     int pair = item / tiles_m, head = pair % args.shape.heads;
-    int row = item % tiles_m * T::BLOCK_M + group % T::ROW_GROUPS * MMA_M +
-              16 * warp + lane / 4;
+    int row_group = group % T::ROW_GROUPS;
+    int row = item % tiles_m * T::BLOCK_M + row_group * MMA_M + 16 * warp +
+              lane / 4;
     int seq_len = args.shape.seq_len;
     size_t head_at = (size_t)pair * seq_len * HEAD_DIM;
-    uint32_t q[HEAD_DIM / MMA_K][4];
-    load_q(q, args, row, head_at);
-    float v_scale = args.v_scales[head]; // early: it takes a while
     // In powers of two; not 0, which would let masked keys count.
     float scale = fmaxf(args.softmax_scale * args.q_scales[head] *
                             args.k_scales[head] * LOG2_E,
                         1e-30f);
 
     // Lay out the registers
-    typename T::scores s;
-    typename T::halves p, p2;
+    scores s;
+    halves p, p2;                 // the second only if P has its own
     float out[HEAD_DIM / 2] = {}; // [64][64]
     row_state rows = {{NOTHING, NOTHING}, {0, 0}};
-    float sum[2];    // of the lane's P in one tile
+    float sum[4];    // of a tile's P
     float factor[2]; // what a rise of the reference does to the output so far
+    uint64_t q =
+        describe<HEAD_DIM>(t.q[i % 2] + row_group * MMA_M * HEAD_DIM);
     uint64_t k_tiles = describe<HEAD_DIM>(t.k);
     uint64_t vh_tiles = describe<HALF_ROW>(t.vh);
 
@@ -571,113 +618,144 @@ __device__ void attend(tiles<T> &t, const attention_args &args, int item,
     auto scores_of = [&](int tile) {
         int stage = (n + tile) % T::STAGES;
         barrier_wait(&t.k_full[stage], parity<T>(n + tile));
-        queue_scores<T>(s, q, advance<T::BLOCK_N * HEAD_DIM>(k_tiles, stage));
+        queue_scores(s, q, advance<BLOCK_N * HEAD_DIM>(k_tiles, stage));
     };
-    auto output_of = [&](int tile, typename T::halves &now) {
+    auto output_of = [&](int tile, halves &now) {
         int stage = (n + tile) % T::STAGES;
         barrier_wait(&t.vh_full[stage], parity<T>(n + tile));
-        queue_output<T>(out, now,
-                        advance<T::BLOCK_N * HALF_ROW>(vh_tiles, stage));
+        queue_output(out, now, advance<BLOCK_N * HALF_ROW>(vh_tiles, stage));
     };
-    auto output_done = [&](int tile, typename T::halves &used) {
+    auto output_done = [&](int tile, halves &used) {
         wgmma_wait<0>();
         pin(out);
         pin(used);
         release(&t.vh_empty[(n + tile) % T::STAGES]);
     };
+    auto mask_end = [&](int tile) {
+        if (seq_len - tile * BLOCK_N < BLOCK_N)
+            mask(s, seq_len - tile * BLOCK_N);
+    };
 
     // P V of this tile, while the next one's scores become P.
     int tile = key_group;
-    auto step = [&](typename T::halves &now, typename T::halves &then) {
-        int next = tile + T::KEY_GROUPS, keys_left = seq_len - next * T::BLOCK_N;
+    auto step = [&](halves &now, halves &then) {
+        int next = tile + T::KEY_GROUPS;
+        take_turn<T>(group);
         scores_of(next);
         output_of(tile, now);
+        give_turn<T>(group);
 
         // Wait for the scores
         wgmma_wait<1>(); // the scores are there
         pin(s);
-        release(&t.empty[(n + next) % T::STAGES]);
+        if (!T::IN_PLACE) // else K may be wanted again
+            release(&t.empty[(n + next) % T::STAGES]);
 
-        if (keys_left < T::BLOCK_N)
-            mask<T>(s, keys_left);
-        probabilities<T>(then, sum, s, rows, scale);
+        mask_end(next);
+        probabilities<T::IN_PLACE>(then, s, sum, rows, scale);
 
         // Look whether P fits
-        bool fits = sum[0] <= LARGEST_SUM && sum[1] <= LARGEST_SUM;
-        bool rose = __any_sync(0xffffffff, !fits);
-        if (rose) { // seldom; and a branch, so that all of P is there before the wait
-            raise<T>(factor, s, rows, scale);
-            probabilities<T>(then, sum, s, rows, scale);
+        bool fits = sum[0] + sum[1] <= LARGEST_SUM && sum[2] + sum[3] <= LARGEST_SUM;
+        bool rose = T::IN_PLACE ? any_of_group(!fits, group)
+                                : __any_sync(0xffffffff, !fits);
+        if (rose) { // seldom
+            if (T::IN_PLACE) {
+                // Multiply the scores again
+                wgmma_wait<0>(); // for the output, too: its time is lost
+                scores_of(next);
+                wgmma_wait<0>();
+                pin(s);
+                mask_end(next);
+            }
+            raise(factor, s, rows, scale);
+            probabilities<T::IN_PLACE>(then, s, sum, rows, scale);
         }
 
+        if (T::IN_PLACE)
+            release(&t.empty[(n + next) % T::STAGES]);
         output_done(tile, now);
 
         // Let the output follow
         if (rose)
         #pragma unroll
-            for (int i = 0; i < HEAD_DIM / 2; ++i)
-                out[i] *= factor[i / 2 % 2];
-        rows.sum[0] += sum[0];
-        rows.sum[1] += sum[1];
+            for (int j = 0; j < HEAD_DIM / 2; ++j)
+                out[j] *= factor[j / 2 % 2];
+        rows.sum[0] += sum[0] + sum[1];
+        rows.sum[1] += sum[2] + sum[3];
+        if (T::IN_PLACE)
+        #pragma unroll
+            for (int j = 0; j < BLOCK_N / HALF_K; ++j)
+                make_halves(then[j], s + HALF_K / 2 * j);
 
         tile = next;
     };
 
     // Go through the key tiles
+    barrier_wait(&t.q_full[i % 2], i / 2 & 1);
     if (tile < tiles_n) {
         scores_of(tile);
         wgmma_wait<0>();
         pin(s);
         release(&t.empty[(n + tile) % T::STAGES]);
-        if (seq_len - tile * T::BLOCK_N < T::BLOCK_N)
-            mask<T>(s, seq_len - tile * T::BLOCK_N);
-        raise<T>(factor, s, rows, scale);
-        probabilities<T>(p, sum, s, rows, scale);
-        rows.sum[0] = sum[0];
-        rows.sum[1] = sum[1];
-        for (;;) { // p and p2 take turns
+        mask_end(tile);
+        raise(factor, s, rows, scale);
+        probabilities<false>(p, s, sum, rows, scale);
+        rows.sum[0] = sum[0] + sum[1];
+        rows.sum[1] = sum[2] + sum[3];
+        halves &second = T::IN_PLACE ? p : p2;
+        for (;;) { // p and the second take turns
             if (tile + T::KEY_GROUPS >= tiles_n) {
                 output_of(tile, p);
                 output_done(tile, p);
                 break;
             }
-            step(p, p2);
+            step(p, second);
+            if (T::IN_PLACE)
+                continue;
             if (tile + T::KEY_GROUPS >= tiles_n) {
-                output_of(tile, p2);
-                output_done(tile, p2);
+                output_of(tile, second);
+                output_done(tile, second);
                 break;
             }
-            step(p2, p);
+            step(second, p);
         }
+        release(&t.q_empty[i % 2]);
     }
 
     if (T::KEY_GROUPS == 1 || merge(t, out, rows, key_group))
-        store(out, rows, (__half *)args.out + head_at, row, seq_len, v_scale);
+        store(out, rows, (__half *)args.out + head_at, row, seq_len,
+              args.v_scales[head]);
 }
 
 // ---- Divide a CTA into roles ----
 template <class T>
 __global__ void __launch_bounds__(T::THREADS, 1)
 attention(const __grid_constant__ attention_args args,
+          const __grid_constant__ CUtensorMap q_map,
           const __grid_constant__ CUtensorMap k_map,
           const __grid_constant__ CUtensorMap v_map)
 {
     extern __shared__ __align__(1024) unsigned char memory[];
     tiles<T> &t = *(tiles<T> *)memory;
     int tiles_m = (args.shape.seq_len + T::BLOCK_M - 1) / T::BLOCK_M;
-    int tiles_n = (args.shape.seq_len + T::BLOCK_N - 1) / T::BLOCK_N;
+    int tiles_n = (args.shape.seq_len + BLOCK_N - 1) / BLOCK_N;
     int items = tiles_m * args.shape.batch * args.shape.heads;
 
     // Begin with the barriers and the first tile
     if (threadIdx.x == 0) {
+        for (int i = 0; i < 2; ++i) {
+            barrier_init(&t.q_full[i], 1);
+            barrier_init(&t.q_empty[i], 4 * T::CONSUMERS); // warps
+        }
         for (int i = 0; i < T::STAGES; ++i) {
             barrier_init(&t.k_full[i], 1);
             barrier_init(&t.v_full[i], 1);
-            barrier_init(&t.empty[i], 4 + 4 * T::ROW_GROUPS); // warps
+            barrier_init(&t.empty[i], 4 + 4 * T::ROW_GROUPS);
             barrier_init(&t.vh_full[i], 4);
             barrier_init(&t.vh_empty[i], 4 * T::ROW_GROUPS);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+        load_q(t, &q_map, 0, blockIdx.x, tiles_m);
         load(t, &k_map, &v_map, 0, 0, blockIdx.x / tiles_m);
     }
     __syncthreads(); // the barriers can be waited for
@@ -686,20 +764,120 @@ attention(const __grid_constant__ attention_args args,
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;"
                      :
                      : "n"(T::PRODUCER_REGISTERS));
-        produce(t, &k_map, &v_map, items, tiles_m, tiles_n);
+        produce(t, &q_map, &k_map, &v_map, items, tiles_m, tiles_n);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;"
                      :
                      : "n"(T::CONSUMER_REGISTERS));
 
         // Compute this CTA's items
-        int n = 0;
+        int n = 0, i = 0;
+        if (threadIdx.x / WARPGROUP == T::ROW_GROUPS)
+            give_turn<T>(T::ROW_GROUPS - 1); // the first group begins
         for (int item = blockIdx.x; item < items; item += gridDim.x) {
-            attend(t, args, item, tiles_m, tiles_n, n);
+            attend(t, args, item, i++, tiles_m, tiles_n, n);
             n += tiles_n;
             if (T::KEY_GROUPS > 1)
                 break; // merge() has no second round
         }
+    }
+}
+
+// ---- Compute heads of one key tile ----
+
+// GROUPS warpgroups of 64 rows each, without producers.
+template <int GROUPS> struct alignas(1024) one_tile {
+    static constexpr int BLOCK_M = MMA_M * GROUPS;
+    static constexpr int THREADS = WARPGROUP * GROUPS;
+    __half vh[BLOCK_N * HEAD_DIM];    // [BLOCK_N][HEAD_DIM]
+    uint8_t k[2][BLOCK_N * HEAD_DIM]; // of this item and the next
+    uint8_t v[2][BLOCK_N * HEAD_DIM];
+    uint8_t q[2][BLOCK_M * HEAD_DIM];
+    uint64_t k_full[2]; // the TMA has brought Q and K
+    uint64_t v_full[2]; // the TMA has brought V
+};
+
+template <int GROUPS>
+__global__ void __launch_bounds__(WARPGROUP *GROUPS, 4 / GROUPS)
+attention_short(const __grid_constant__ attention_args args,
+                const __grid_constant__ CUtensorMap q_map,
+                const __grid_constant__ CUtensorMap k_map,
+                const __grid_constant__ CUtensorMap v_map)
+{
+    typedef one_tile<GROUPS> T;
+    extern __shared__ __align__(1024) unsigned char memory[];
+    T &t = *(T *)memory;
+    int seq_len = args.shape.seq_len;
+    int tiles_m = (seq_len + T::BLOCK_M - 1) / T::BLOCK_M;
+    int items = tiles_m * args.shape.batch * args.shape.heads;
+    // From a shuffle, so that the compiler takes it for the same in all lanes.
+    int group = __shfl_sync(0xffffffff, threadIdx.x / WARPGROUP, 0);
+    int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+
+    // Load the first two items
+    auto load_item = [&](int item, int stage) {
+        int head = item / tiles_m;
+        barrier_expect(&t.k_full[stage], (T::BLOCK_M + BLOCK_N) * HEAD_DIM);
+        tma_load(t.q[stage], &q_map, &t.k_full[stage],
+                 item % tiles_m * T::BLOCK_M, head);
+        tma_load(t.k[stage], &k_map, &t.k_full[stage], 0, head);
+        barrier_expect(&t.v_full[stage], BLOCK_N * HEAD_DIM);
+        tma_load(t.v[stage], &v_map, &t.v_full[stage], 0, head);
+    };
+    if (threadIdx.x == 0) {
+        for (int stage = 0; stage < 2; ++stage) {
+            barrier_init(&t.k_full[stage], 1);
+            barrier_init(&t.v_full[stage], 1);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" : : : "memory");
+        for (int stage = 0; stage < 2; ++stage)
+            if (blockIdx.x + stage * gridDim.x < items)
+                load_item(blockIdx.x + stage * gridDim.x, stage);
+    }
+    __syncthreads(); // the barriers can be waited for
+
+    int i = 0;
+    for (int item = blockIdx.x; item < items; item += gridDim.x, ++i) {
+        int stage = i % 2;
+
+        // Compute an item from its scores to its output
+        int pair = item / tiles_m, head = pair % args.shape.heads;
+        float scale = fmaxf(args.softmax_scale * args.q_scales[head] *
+                                args.k_scales[head] * LOG2_E,
+                            1e-30f);
+        float v_scale = args.v_scales[head]; // early: it takes a while
+        scores s;
+        uint64_t vh = describe<HALF_ROW>(t.vh);
+        barrier_wait(&t.k_full[stage], i / 2 & 1);
+        queue_scores(s, describe<HEAD_DIM>(t.q[stage] + group * MMA_M * HEAD_DIM),
+                     describe<HEAD_DIM>(t.k[stage]));
+        barrier_wait(&t.v_full[stage], i / 2 & 1);
+        make_half<T::THREADS>(t.v[stage], t.vh);
+        proxy_fence();
+        __syncthreads(); // V is half
+        wgmma_wait<0>();
+        pin(s);
+
+        row_state rows = {{NOTHING, NOTHING}, {0, 0}};
+        float factor[2], sum[4];
+        if (seq_len < BLOCK_N)
+            mask(s, seq_len);
+        raise(factor, s, rows, scale);
+        halves p;
+        probabilities<false>(p, s, sum, rows, scale);
+        rows.sum[0] = sum[0] + sum[1];
+        rows.sum[1] = sum[2] + sum[3];
+        float out[HEAD_DIM / 2] = {}; // [64][64]
+        queue_output(out, p, vh);
+        wgmma_wait<0>();
+        pin(out);
+        pin(p);
+        __syncthreads(); // all of the stage has been read
+        if (threadIdx.x == 0 && item + 2 * gridDim.x < items)
+            load_item(item + 2 * gridDim.x, stage);
+        int row = item % tiles_m * T::BLOCK_M + group * MMA_M + 16 * warp + lane / 4;
+        store(out, rows, (__half *)args.out + (size_t)pair * seq_len * HEAD_DIM, row,
+              seq_len, v_scale);
     }
 }
 
@@ -712,8 +890,8 @@ typedef CUresult (*encode_function)(
     CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
     CUtensorMapFloatOOBfill);
 
-// Describes K or V [pairs][seq_len][HEAD_DIM] to the TMA, in boxes of BLOCK_N
-// rows of one head, 64 bytes swizzled.
+// Describes Q, K or V [pairs][seq_len][HEAD_DIM] to the TMA, in boxes of
+// BLOCK_N rows of one head, 64 bytes swizzled.
 template <int BLOCK_N>
 static cudaError_t describe_tensor(CUtensorMap *map, const uint8_t *codes,
                                    const struct shape *shape)
@@ -749,76 +927,89 @@ static cudaError_t describe_tensor(CUtensorMap *map, const uint8_t *codes,
 }
 
 // ---- Launch one tiling ----
-template <class T>
-static cudaError_t launch_as(const struct attention_args *args, size_t items,
-                             int ctas, cudaStream_t stream)
+typedef void kernel_of_maps(attention_args, CUtensorMap, CUtensorMap,
+                            CUtensorMap);
+
+template <class T, class Shared>
+static cudaError_t launch_as(kernel_of_maps *kernel,
+                             const struct attention_args *args, size_t ctas,
+                             cudaStream_t stream)
 {
-    // Ask for more shared memory
-    static bool raised; // the limit of a CTA's shared memory
+    // Ask for a CTA's shared memory
+    static bool raised; // the limit, of this kernel
     if (!raised) {
         cudaError_t error = cudaFuncSetAttribute(
-            attention<T>, cudaFuncAttributeMaxDynamicSharedMemorySize,
-            sizeof(tiles<T>));
+            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sizeof(Shared));
         if (error)
             return error;
         raised = true;
     }
 
-    CUtensorMap k_map, v_map;
+    CUtensorMap q_map, k_map, v_map;
     cudaError_t error =
-        describe_tensor<T::BLOCK_N>(&k_map, args->k, &args->shape);
+        describe_tensor<T::BLOCK_M>(&q_map, args->q, &args->shape);
     if (!error)
-        error = describe_tensor<T::BLOCK_N>(&v_map, args->v, &args->shape);
+        error = describe_tensor<BLOCK_N>(&k_map, args->k, &args->shape);
+    if (!error)
+        error = describe_tensor<BLOCK_N>(&v_map, args->v, &args->shape);
     if (error)
         return error;
-    if (T::KEY_GROUPS > 1 || items < (size_t)ctas)
-        ctas = (int)items;
-    attention<T><<<ctas, T::THREADS, sizeof(tiles<T>), stream>>>(*args, k_map,
-                                                                 v_map);
+    kernel<<<(unsigned)ctas, T::THREADS, sizeof(Shared), stream>>>(
+        *args, q_map, k_map, v_map);
     return cudaGetLastError();
 }
 
 // ---- Name the tilings ----
-typedef tiling<1, 1, 128, 2> short_keys; // one tile of keys
-typedef tiling<1, 2, 128, 4> few_rows;   // too few rows for all SMs
-typedef tiling<2, 1, 128, 4> two_groups;
-typedef tiling<3, 1, 64, 6> three_groups;
+typedef tiling<1, 2, 4> few_rows; // too few rows for all SMs
+typedef tiling<2, 1, 5> two_groups;
+typedef tiling<3, 1, 5> three_groups;
 
 // ---- Choose a tiling by the shape ----
 
-// Query tiles of a tiling, and how many rows the busiest SM has of them.
+// Query tiles of a tiling, and how many of them the busiest SM has.
 template <class T>
-static size_t busiest(size_t pairs, int seq_len, int sms, size_t *items)
+static size_t rounds(size_t pairs, int seq_len, size_t sms, size_t *items)
 {
     *items = pairs * ((seq_len + T::BLOCK_M - 1) / T::BLOCK_M);
-    return (*items + sms - 1) / sms * T::BLOCK_M;
+    return (*items + sms - 1) / sms;
 }
 
 static cudaError_t launch(const struct attention_args *args,
                           cudaStream_t stream)
 {
-    int device, sms;
+    int device, count;
     cudaError_t error = cudaGetDevice(&device);
     if (!error)
-        error = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount,
+        error = cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount,
                                        device);
     if (error)
         return error;
-    size_t pairs = (size_t)args->shape.batch * args->shape.heads;
+    size_t pairs = (size_t)args->shape.batch * args->shape.heads, sms = count;
     size_t items, two, three;
     int seq_len = args->shape.seq_len;
-    busiest<short_keys>(pairs, seq_len, sms, &items);
+    rounds<few_rows>(pairs, seq_len, sms, &items);
     if (items > INT32_MAX / 2)
         return launch_refused(cudaErrorInvalidConfiguration,
                               "%zu query tiles, at most 2^30", items);
-    if (items <= (size_t)sms)
-        return seq_len > few_rows::BLOCK_N
-                   ? launch_as<few_rows>(args, items, sms, stream)
-                   : launch_as<short_keys>(args, items, sms, stream);
-    if (busiest<two_groups>(pairs, seq_len, sms, &two) <
-        busiest<three_groups>(pairs, seq_len, sms, &three))
-        return launch_as<two_groups>(args, two, sms, stream);
-    return launch_as<three_groups>(args, three, sms, stream);
+    size_t cost_two = 7 * rounds<two_groups>(pairs, seq_len, sms, &two);
+    size_t cost_three = 8 * rounds<three_groups>(pairs, seq_len, sms, &three);
+    auto at_most = [](size_t ctas, size_t most) {
+        return ctas < most ? ctas : most;
+    };
+    if (seq_len <= BLOCK_N && items <= sms)
+        return launch_as<one_tile<1>, one_tile<1>>(attention_short<1>, args,
+                                                   items, stream);
+    if (seq_len <= BLOCK_N) // two CTAs share an SM
+        return launch_as<one_tile<2>, one_tile<2>>(
+            attention_short<2>, args, at_most(two, 2 * sms), stream);
+    if (items <= sms)
+        return launch_as<few_rows, tiles<few_rows>>(attention<few_rows>, args,
+                                                    items, stream);
+    if (cost_two < cost_three)
+        return launch_as<two_groups, tiles<two_groups>>(
+            attention<two_groups>, args, at_most(two, sms), stream);
+    return launch_as<three_groups, tiles<three_groups>>(
+        attention<three_groups>, args, at_most(three, sms), stream);
 }
 
 // ---- Hand the program to the workbench ----

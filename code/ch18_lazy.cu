@@ -111,8 +111,8 @@ __device__ void release(uint64_t *barrier)
 // The parity of the phase in which a stage's n-th tile passes a barrier.
 template <class T> __device__ int parity(int n) { return n / T::STAGES & 1; }
 
-// Has the TMA copy 128 rows of a head, rows past the end as zeros, and their
-// bytes counted at the barrier. The tensor map says how they are swizzled.
+// Has the TMA copy a box of rows of a head, rows past the end as zeros, and
+// their bytes counted at the barrier. The map says how they are swizzled.
 __device__ void tma_load(void *to, const CUtensorMap *map, uint64_t *barrier,
                          int row, int head)
 {
