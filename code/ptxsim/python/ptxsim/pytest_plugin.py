@@ -10,6 +10,8 @@ mean nothing on a GPU. `kernels.name` says what it is, "ptxsim sm_90" or the GPU
 is the simulator. `pytest --ptxsim simulator` takes it in any case, `--ptxsim gpu` fails without a GPU; `--ptxsim-arch 80` is what the
 simulator is.
 """
+import dataclasses
+
 import pytest
 
 SETTINGS = ("arch", "check", "faults", "schedule", "threads", "budget")
@@ -32,63 +34,71 @@ class GPU:
     def __init__(self, torch):
         self.torch, self.name = torch, torch.cuda.get_device_name()
 
-    def _bits(self, array):
-        """An array as torch takes it: of types that numpy does not have, the bits."""
-        return array if array.dtype.kind in "biuf" else array.view(f"i{array.itemsize}")
+    def _copy(self, array, is_unwritten, copies):
+        """The array's bits on the GPU, as integers: numpy and torch have not all types in common."""
+        if not (array.flags.c_contiguous or array.flags.f_contiguous):
+            raise TypeError(f"an array of shape {array.shape} with strides {array.strides}: on a GPU, give a copy without gaps")
+        start = array.__array_interface__["data"][0]
+        for other, tensor in copies:
+            at = other.__array_interface__["data"][0]
+            if at == start and other.shape == array.shape and other.strides == array.strides:
+                return tensor
+            if at < start + array.nbytes and start < at + other.nbytes:
+                raise TypeError(f"arrays of shapes {other.shape} and {array.shape} that share memory: on a GPU, give copies")
+        tensor = self.torch.from_numpy(array.view(f"i{array.itemsize}")).to("cuda")
+        if is_unwritten:
+            tensor.fill_(-1)
+        copies.append((array, tensor))
+        return tensor
 
-    def _tensor(self, value, tensors):
+    def _argument(self, value, copies):
         from . import triton
         from .kernels import array_of, unwritten
         if isinstance(value, tuple):
-            return tuple(self._tensor(v, tensors) for v in value)
+            converted = [self._argument(v, copies) for v in value]
+            return type(value)(*converted) if hasattr(value, "_fields") else tuple(converted)
         if type(value).__name__ == "TensorDescriptor":
-            base = self._tensor(value.base, tensors)
-            return type(value)(base, value.shape, value.strides, value.block_shape, value.padding)
+            return dataclasses.replace(value, base=self._argument(value.base, copies))
         array, dtype = (value.array, value.dtype) if isinstance(value, triton._Tensor) else (value, None)
-        array, is_unwritten = array_of(array), isinstance(array, unwritten)
-        if array is None:
+        plain = array_of(array)
+        if plain is None:
             return value
-        if not (array.flags.c_contiguous or array.flags.f_contiguous):
-            raise TypeError(f"an array of shape {array.shape} with strides {array.strides}: on a GPU, give a copy without gaps")
-        address = array.__array_interface__["data"][0]
-        if address not in tensors:
-            tensor = self.torch.from_numpy(self._bits(array)).to("cuda")
-            tensors[address] = array, tensor.fill_(-1) if is_unwritten and tensor.dtype != self.torch.bool else tensor
-        tensor = tensors[address][1]
-        name = dtype or array.dtype.name
-        return tensor if name == str(tensor.dtype).split(".")[-1] else tensor.view(getattr(self.torch, name))
+        tensor = self._copy(plain, isinstance(array, unwritten), copies)
+        return tensor.view(getattr(self.torch, dtype or plain.dtype.name))
 
     def run(self, kernel, grid, *args, **kwargs):
-        tensors = {}
-        args = [self._tensor(a, tensors) for a in args]
-        kwargs = {name: self._tensor(a, tensors) for name, a in kwargs.items() if name not in SETTINGS}
+        copies = []
+        args = [self._argument(a, copies) for a in args]
+        kwargs = {name: self._argument(a, copies) for name, a in kwargs.items() if name not in SETTINGS}
         kernel[grid](*args, **kwargs)
         self.torch.cuda.synchronize()
-        for array, tensor in tensors.values():
+        for array, tensor in copies:
             if array.flags.writeable:
-                self._bits(array)[...] = tensor.cpu().numpy()
+                array.view(f"i{array.itemsize}")[...] = tensor.cpu().numpy()
 
 
 def pytest_addoption(parser):
     group = parser.getgroup("ptxsim", "the fixture `kernels`")
     group.addoption("--ptxsim", choices=("auto", "simulator", "gpu"), default="auto",
                     help="where kernels run: auto (default) is the GPU that PyTorch finds, else the simulator")
-    group.addoption("--ptxsim-arch", type=int, default=90, metavar="CC",
-                    help="compute capability of the simulator, 90 (default) or 80")
+    group.addoption("--ptxsim-arch", type=int, default=90, choices=(80, 86, 87, 89, 90),
+                    help="compute capability of the simulator (default: 90)")
 
 
 @pytest.fixture(scope="session")
 def kernels(request):
     """Runs kernels of Triton on numpy arrays: `kernels.run(kernel, grid, *args, **kwargs)`, on a GPU or in the simulator."""
     where = request.config.getoption("--ptxsim")
-    torch = None
     if where != "simulator":
         try:
             import torch
-        except ImportError:
-            pass
-    if torch and torch.cuda.is_available():
-        return GPU(torch)
-    if where == "gpu":
-        pytest.fail("--ptxsim gpu: " + ("PyTorch finds no GPU" if torch else "PyTorch is not installed"), pytrace=False)
+            why = None if torch.cuda.is_available() else "PyTorch finds no GPU"
+        except ImportError as error:
+            why = "PyTorch is not installed" if error.name == "torch" else f"PyTorch cannot be loaded: {error}"
+        except OSError as error:  # of a library that it is linked with
+            why = f"PyTorch cannot be loaded: {error}"
+        if not why:
+            return GPU(torch)
+        if where == "gpu":
+            pytest.fail(f"--ptxsim gpu: {why}".splitlines()[0], pytrace=False)
     return Simulator(request.config.getoption("--ptxsim-arch"))
