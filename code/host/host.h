@@ -49,7 +49,8 @@ void done(void);
 
 struct option_row {              // "--NAME ARGUMENT"
     const char *name, *argument; // argument NULL: the option takes none
-    const char *help; // lines of --help, with \n between them; NULL: it is not listed there
+    const char
+        *help; // words of --help, lines end at \n and at 100 columns; NULL: it is not listed there
     // Where the value goes, one of these: a text; a number in [least, most]; whether the option was given; a
     // function that takes it.
     const char **word;
@@ -75,6 +76,9 @@ const char *string_at(const json_t *json, const char *path); // otherwise "?"
 // Writes a file by way of a temporary one beside it, so that nobody ever sees half of it. `format` are
 // jansson's flags, `end` stands behind the value: "\n" or "".
 void write_json(const json_t *json, const char *path, size_t format, const char *end);
+
+// Fails where a file could not be written; before the work of which it is the result.
+void must_be_writable(const char *path);
 
 // All bytes of a file, or of what is left of a stream: new, with a NUL behind them; NULL where they cannot be
 // read. bytes: how many, or NULL.

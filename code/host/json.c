@@ -52,6 +52,13 @@ void write_json(const json_t *json, const char *path, size_t format, const char 
     free(words);
 }
 
+void must_be_writable(const char *path)
+{
+    char why[PATH_MAX + 128];
+    if (!file_writable(path, why, sizeof why))
+        fail(EXIT_USAGE, "%s", why);
+}
+
 char *read_stream(FILE *file, size_t *bytes)
 {
     char *content = NULL;

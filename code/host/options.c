@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HELP_COLUMN = 22 };
+enum { HELP_COLUMN = 22, HELP_WIDTH = 100 };
 
 static void take(const struct option_row *row, const char *value)
 {
@@ -47,12 +47,16 @@ void options_help(const struct option_row *rows)
         if (!rows->help)
             continue;
         const char *argument = rows->argument ? rows->argument : "";
-        printf("  %-*s", HELP_COLUMN - 3,
-               text("--%s%s%s", rows->name, *argument ? " " : "", argument));
-        for (const char *line = rows->help; *line;) {
-            int length = (int)strcspn(line, "\n");
-            printf("%*s%.*s\n", line == rows->help ? 1 : HELP_COLUMN, "", length, line);
-            line += length + (line[length] == '\n');
+        int column = printf("  %-*s", HELP_COLUMN - 3,
+                            text("--%s%s%s", rows->name, *argument ? " " : "", argument));
+        for (const char *word = rows->help; *word;) {
+            int length = (int)strcspn(word, " \n");
+            bool new_line = word == rows->help ? column >= HELP_COLUMN : word[-1] == '\n';
+            if (new_line || column + 1 + length > HELP_WIDTH)
+                column = printf("\n%*s", HELP_COLUMN - 1, "") - 1;
+            column += printf(" %.*s", length, word);
+            word += length + (word[length] != 0);
         }
+        putchar('\n');
     }
 }

@@ -31,6 +31,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#define PTXSIM_VERSION "0.1"
+
 enum { WARP = 32 };
 
 // ---- Modules and kernels (parse/, decode/) ------------------------------------------------------
@@ -70,8 +72,6 @@ const struct kernel_info *kernel_info(const struct kernel *kernel);
 int kernel_registers(struct kernel *kernel);
 // Whether it lets kernels begin that depend on it (griddepcontrol.launch_dependents).
 bool kernel_starts_dependents(struct kernel *kernel);
-// "FILE:LINE" of an instruction of a kernel that has been launched, as struct touched counts them.
-const char *kernel_line(const struct kernel *kernel, size_t insn, char *text, size_t size);
 // "attention" of "_ZN4book9attentionILi4EEEvPf".
 void kernel_base_name(const char *mangled, char *name, size_t size);
 
@@ -136,15 +136,40 @@ enum fault_kind {
     FAULT_DIVERGENT_BARRIER,
     FAULT_TRAP,
     FAULT_ASSERT,
-    FAULT_INTERNAL
+    FAULT_INTERNAL,
+    FAULT_COPY, // these three are the host's doing (cudart/)
+    FAULT_FREE,
+    FAULT_ORDER
 };
 
 const char *fault_kind_name(enum fault_kind kind); // "race", "out of bounds"
 
+// Where something was done, and by which thread.
+struct fault_place {
+    const char *file;    // NULL: the PTX names no line of a source
+    int line, ptx_line;  // ptx_line: where `file` is NULL; 0: not known either
+    const char *callers; // of the line, as next_caller (base.h) reads them; "": it is not inlined
+    bool by_thread;      // else block and thread are not known
+    unsigned block[3], thread[3];
+};
+
 struct fault {
     enum fault_kind kind;
-    char text[1024]; // one line: kernel, chapter line, block, thread, address, the other party
+    char kernel[128]; // "": it is no kernel's
+    struct fault_place at,
+        other;       // other: of a race, the access that it is with; not by_thread: there is none
+    char text[2048]; // one line for the user: kernel, place, block, thread, and what happened
+    size_t what;     // where in `text` what happened begins
 };
+
+// A fault as one line of JSON, for who runs programs: tool/ by way of PTXSIM_FAULTS, and python/.
+//
+//   {"kind": fault_kind_name, "kernel": NAME, "file": FILE, "line": N, "callers": ["FILE:LINE", ...], "block": [x, y, z],
+//    "thread": [x, y, z], "other": {"thread": ..., "block": ..., "file": ..., "line": ...}, "what": TEXT, "text": TEXT}
+//
+// "callers" begin with the innermost; other.block is there where it is another block; "ptx_line": N stands in place of a
+// line of the source; "what" is the end of "text". What is not known is left out.
+void fault_write(FILE *file, const struct fault *fault);
 
 struct gpu;
 
@@ -211,7 +236,7 @@ struct launch {
     bool strict;      // an atomic operation without .acquire orders nothing before a fence
     bool mine;        // reports only races in the program's own files (races/)
     uint64_t reports; // of a host thread, after which it is stopped; 0: a million
-    void (*note)(enum fault_kind kind, const char *text); // with each further fault; may be NULL
+    void (*note)(const struct fault *fault); // with each further fault; may be NULL
     // Takes what the threads print, when the launch is over; NULL: it goes to stdout.
     void (*print)(const char *text, size_t bytes);
     size_t print_bytes; // of a launch that are kept, as by a GPU's buffer; 0: all
@@ -232,9 +257,15 @@ struct launch {
 bool launch_run(const struct launch *launch, struct counts *counts, struct line_counts **lines,
                 size_t *line_count, struct fault *fault);
 
+// The place of an instruction of a kernel that has been launched, as struct touched counts them; in `text`, as it is
+// named to the user.
+struct fault_place kernel_line(const struct kernel *kernel, size_t insn, char *text, size_t size);
+
 // The films that PTXSIM_FILM has asked for so far (machine/film.h), as JSON. At the end of a program in
 // which it is still set they go to the file that it names.
 void films_write(FILE *file);
+// Writes that file now, for a program that may abort: at the first call only.
+void films_save(void);
 
 // ---- Floors (machine/counts.c) ------------------------------------------------------------------
 

@@ -59,12 +59,12 @@ static void fault(enum fault_kind kind, const char *text)
 }
 
 // A race leaves the numbers as they are: it is told beside them.
-static void note(enum fault_kind kind, const char *text)
+static void note(const struct fault *found)
 {
-    if (kind != FAULT_RACE)
-        fault(kind, text);
+    if (found->kind != FAULT_RACE)
+        fault(found->kind, found->text);
     else if (reply.races++ == 0)
-        snprintf(reply.race, sizeof reply.race, "%.1023s", text);
+        snprintf(reply.race, sizeof reply.race, "%.1023s", found->text);
 }
 
 static void print(const char *text, size_t bytes)
@@ -341,7 +341,7 @@ static void launch_all(const struct run_request *r, const union kernel_args *arg
         reply.executions = ablation.executions;
         if (good)
             continue;
-        note(first.kind, first.text);
+        note(&first);
         // Tells the kind of fault by the simulator's words. If they are misread, the only effect is
         // one more run.
         if (first.kind == FAULT_RACE && strstr(first.text, ": stopped: "))

@@ -73,17 +73,32 @@ void text_add(struct text *text, const char *from, size_t size)
     text->size += size;
 }
 
+// Bytes of the character of UTF-8 at `c`; 0: there is none, in a text that was cut or has another encoding.
+static int character(const unsigned char *c)
+{
+    int bytes = *c < 0x80 ? 1 : *c < 0xc2 ? 0 : *c < 0xe0 ? 2 : *c < 0xf0 ? 3 : *c < 0xf5 ? 4 : 0;
+    for (int i = 1; i < bytes; ++i)
+        if (c[i] >> 6 != 2)
+            return 0;
+    bool too_long = (*c == 0xe0 && c[1] < 0xa0) || (*c == 0xf0 && c[1] < 0x90);
+    bool no_character = (*c == 0xed && c[1] > 0x9f) || (*c == 0xf4 && c[1] > 0x8f);
+    return too_long || no_character ? 0 : bytes;
+}
+
 void write_string(FILE *file, const char *text)
 {
     fputc('"', file);
-    for (; *text; ++text) {
+    for (int bytes = 1; *text; text += bytes ? bytes : 1) {
         unsigned char c = (unsigned char)*text;
+        bytes = character((const unsigned char *)text);
         if (c == '"' || c == '\\')
             fprintf(file, "\\%c", c);
         else if (c < ' ')
             fprintf(file, "\\u%04x", c);
+        else if (bytes)
+            fwrite(text, 1, (size_t)bytes, file);
         else
-            fputc(c, file);
+            fputs("\\ufffd", file);
     }
     fputc('"', file);
 }

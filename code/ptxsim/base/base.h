@@ -51,7 +51,7 @@ struct text { // a text that grows: all 0 at first, `data` from malloc
     size_t size, capacity;
 };
 void text_add(struct text *text, const char *from, size_t size);
-// Writes a text as a string of JSON.
+// Writes a text as a string of JSON: U+FFFD for bytes that are no UTF-8.
 void write_string(FILE *file, const char *text);
 
 // ---- Names of files (paths.c) -------------------------------------------------------------------
@@ -76,8 +76,12 @@ void note_callers(struct callers *callers);
 // Drops the calls up to and including the one of `function`, the short host function that nvcc
 // makes for a kernel.
 void drop_callers(struct callers *callers, const void *function);
-// "FILE:LINE" of the innermost call, or instruction, that stands in the program's own source; "" if it is not known.
-const char *caller_line(const struct callers *callers, char *text, size_t size);
+// File and line of the innermost call, or instruction, that stands in the program's own source; line 0: not known.
+struct host_line {
+    char file[300];
+    int line;
+};
+struct host_line caller_line(const struct callers *callers);
 
 // ---- Device memory (allocations.c, memory.c) ----------------------------------------------------
 // A device address is a host address: copies are memcpy. Every access of a kernel is checked

@@ -98,7 +98,7 @@ static bool is_foreign(const char *place)
            strstr(place, "/cuda_runtime.h") || strstr(place, "/cuda_runtime_api.h");
 }
 
-static bool line_at(uint64_t instruction, char *text, size_t size)
+static bool line_at(uint64_t instruction, struct host_line *line)
 {
     char place[1024];
     Dl_info object;
@@ -115,15 +115,19 @@ static bool line_at(uint64_t instruction, char *text, size_t size)
     char *more = strstr(place, " (discriminator "); // which of a line's blocks
     if (more)
         *more = 0;
-    snprintf(text, size, "%s", source_path(place));
-    return true;
+    char *colon = strrchr(place, ':');
+    if (!colon)
+        return false;
+    *colon = 0;
+    line->line = atoi(colon + 1);
+    snprintf(line->file, sizeof line->file, "%s", source_path(place));
+    return line->line > 0;
 }
 
-const char *caller_line(const struct callers *callers, char *text, size_t size)
+struct host_line caller_line(const struct callers *callers)
 {
-    text[0] = 0;
-    for (int i = 0; i < callers->count; ++i)
-        if (line_at(callers->at[i], text, size))
-            break;
-    return text;
+    struct host_line line = {.line = 0};
+    for (int i = 0; i < callers->count && !line_at(callers->at[i], &line); ++i)
+        ;
+    return line;
 }

@@ -143,16 +143,24 @@ const char *ptxsim_tensor_map(void *map, unsigned kind, unsigned rank, uint64_t 
 
 // Of the launch at hand, which has the lock.
 static const struct ptxsim_launch *now;
-static struct report {
-    enum fault_kind kind;
-    char *text;
-} * reports;
+static struct fault *reports;
 static size_t report_count, report_capacity;
 
-static void take_report(enum fault_kind kind, const char *text)
+static void take_report(const struct fault *fault)
 {
     reports = array_grow(reports, report_count, &report_capacity, sizeof *reports);
-    reports[report_count++] = (struct report){kind, checked_alloc(strdup(text))};
+    reports[report_count++] = *fault;
+}
+
+static void hand_on(const struct fault *fault)
+{
+    char *record = NULL;
+    size_t size = 0;
+    FILE *file = checked_alloc(open_memstream(&record, &size));
+    fault_write(file, fault);
+    fclose(file);
+    now->report(checked_alloc(record));
+    free(record);
 }
 
 static bool is_stopped(uint64_t ended, uint64_t ctas)
@@ -216,12 +224,10 @@ size_t ptxsim_launch(const struct kernel *kernel, const struct ptxsim_launch *or
     free(lines);
     count(&counts, counted);
     if (!passed)
-        order->report(fault_kind_name(fault.kind), fault.text);
+        hand_on(&fault);
     size_t reported = report_count + !passed;
-    for (size_t i = 0; i < report_count; ++i) {
-        order->report(fault_kind_name(reports[i].kind), reports[i].text);
-        free(reports[i].text);
-    }
+    for (size_t i = 0; i < report_count; ++i)
+        hand_on(&reports[i]);
     report_count = 0;
     return reported;
 }

@@ -52,8 +52,8 @@ struct ptxsim_launch {
     uint32_t schedule, threads; // as PTXSIM_SCHEDULE and PTXSIM_THREADS
     uint64_t budget;            // warp instructions; 0: no end
     const void *params;         // laid out, ptxsim_param_bytes
-    // Called for each fault, in order, when the launch is over: its kind (fault_kind_name) and its line.
-    void (*report)(const char *kind, const char *text);
+    // Called for each fault, in order, when the launch is over: its record, JSON as fault_write (ptxsim.h) makes it.
+    void (*report)(const char *record);
     // Looked at while the grid runs, may be NULL; not 0: the launch is stopped, which is its fault.
     const volatile uint8_t *stop;
 };

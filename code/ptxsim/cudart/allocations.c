@@ -107,33 +107,37 @@ static void explain_free(const void *address, bool host, const struct allocation
 {
     static bool explained[2];
     const struct allocation *nearest = NULL;
-    char call[320] = "", line[300];
+    char call[320] = "";
     struct callers here;
 
     if (explained[host])
         return;
     explained[host] = true;
     note_callers(&here);
-    if (*caller_line(&here, line, sizeof line))
-        snprintf(call, sizeof call, ", %s", line);
+    const struct host_line line = caller_line(&here);
+    if (line.line)
+        snprintf(call, sizeof call, ", %s:%d", line.file, line.line);
     memory_find((uint64_t)(uintptr_t)address, 1, &nearest);
     const char *name = host ? "cudaFreeHost" : "cudaFree";
     if (inside && (inside->kind == MEMORY_REGISTERED || (inside->kind == MEMORY_HOST) != host))
-        complain_of("free", "%s%s: %p is %s: free it with %s", name, call, address,
-                    inside->kind == MEMORY_REGISTERED ? "the program's own, only registered"
-                    : host                            ? "memory of the device"
-                                                      : "pinned memory of the host",
-                    inside->kind == MEMORY_REGISTERED ? "free, after cudaHostUnregister"
-                    : host                            ? "cudaFree"
-                                                      : "cudaFreeHost");
+        complain_of_host(FAULT_FREE, false, &line, "%s%s: %p is %s: free it with %s", name, call,
+                         address,
+                         inside->kind == MEMORY_REGISTERED ? "the program's own, only registered"
+                         : host                            ? "memory of the device"
+                                                           : "pinned memory of the host",
+                         inside->kind == MEMORY_REGISTERED ? "free, after cudaHostUnregister"
+                         : host                            ? "cudaFree"
+                                                           : "cudaFreeHost");
     else if (inside)
-        complain_of("free", "%s%s: %p is byte %llu of an allocation, not where it begins", name,
-                    call, address,
-                    (unsigned long long)((uint64_t)(uintptr_t)address - inside->base));
+        complain_of_host(
+            FAULT_FREE, false, &line, "%s%s: %p is byte %llu of an allocation, not where it begins",
+            name, call, address, (unsigned long long)((uint64_t)(uintptr_t)address - inside->base));
     else if (nearest && nearest->base == (uint64_t)(uintptr_t)address)
-        complain_of("free", "%s%s: %p has been freed already", name, call, address);
+        complain_of_host(FAULT_FREE, false, &line, "%s%s: %p has been freed already", name, call,
+                         address);
     else
-        complain_of("free", "%s%s: %p was not allocated by CUDA", name, call, address);
+        complain_of_host(FAULT_FREE, false, &line, "%s%s: %p was not allocated by CUDA", name, call,
+                         address);
 }
 
 static cudaError_t release(void *address, bool host)

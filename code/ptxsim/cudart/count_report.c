@@ -1,8 +1,10 @@
 // count_report.c: what was counted, as JSON, into the file that PTXSIM_REPORT names, at the end of
-// the program and after a fault. Floors are those of one launch, on average.
+// the program and after a fault. Floors are those of one launch, on average. "faults" are the lines that the user is told,
+// "fault_blocks" the block of each, [x, y, z], or null.
 #include "runtime.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +14,11 @@
 
 enum { FAULTS_MAX = 64 };
 
-static char *faults[FAULTS_MAX];
+static struct {
+    char *text;
+    bool has_block;
+    unsigned block[3];
+} faults[FAULTS_MAX];
 static int fault_count;
 static bool endless;
 
@@ -85,10 +91,17 @@ static void write_all(FILE *file)
         write_kernel(file, k);
         comma = ",";
     }
+    fprintf(file, "],\n\"fault_blocks\":["); // of each fault, null: it is no block's
+    for (int i = 0; i < fault_count; ++i)
+        if (faults[i].has_block)
+            fprintf(file, "%s[%u,%u,%u]", i ? "," : "", faults[i].block[0], faults[i].block[1],
+                    faults[i].block[2]);
+        else
+            fprintf(file, "%snull", i ? "," : "");
     fprintf(file, "],\n%s\"faults\":[", endless ? "\"endless\":true," : "");
     for (int i = 0; i < fault_count; ++i) {
         fprintf(file, i ? "," : "");
-        write_string(file, faults[i]);
+        write_string(file, faults[i].text);
     }
     fprintf(file, "]}\n");
 }
@@ -135,11 +148,28 @@ void report_endless(void)
     endless = true;
 }
 
-void report_fault(const char *text)
+void report_fault(const struct fault *fault)
 {
-    if (fault_count < FAULTS_MAX) {
-        faults[fault_count] = strdup(text);
-        fault_count += faults[fault_count] != NULL;
+    if (fault_count < FAULTS_MAX && (faults[fault_count].text = strdup(fault->text))) {
+        faults[fault_count].has_block = fault->at.by_thread;
+        memcpy(faults[fault_count].block, fault->at.block, sizeof fault->at.block);
+        ++fault_count;
     }
     write_report(); // the program may abort
+}
+
+void complain_of_host(enum fault_kind kind, bool reported, const struct host_line *line,
+                      const char *format, ...)
+{
+    struct fault fault = {.kind = kind, .at = {.line = line->line, .callers = ""}};
+    va_list arguments;
+
+    if (line->line)
+        fault.at.file = line->file;
+    va_start(arguments, format);
+    vsnprintf(fault.text, sizeof fault.text, format, arguments);
+    va_end(arguments);
+    complain_of(&fault);
+    if (reported)
+        report_fault(&fault);
 }

@@ -92,25 +92,40 @@ void complain(const char *format, ...)
     fprintf(stderr, "ptxsim: %s\n", said);
 }
 
-// Whether ptxsim run has taken a fault (PTXSIM_FAULTS=FD): as one message, KIND NUL TEXT, of a socket that keeps
-// messages apart.
-static bool hand_over(const char *kind)
+// Whether ptxsim run has taken a message (PTXSIM_FAULTS=FD): of a socket that keeps messages apart.
+static bool send_to_run(const char *message, size_t size)
 {
     const char *fd = getenv("PTXSIM_FAULTS");
-    char message[64 + sizeof said];
-    int size = snprintf(message, sizeof message, "%s%c%s", kind, 0, said);
-
-    return fd && *fd && send(atoi(fd), message, (size_t)size, MSG_NOSIGNAL) == size;
+    return fd && *fd && send(atoi(fd), message, size, MSG_NOSIGNAL) == (ssize_t)size;
 }
 
-void complain_of(const char *kind, const char *format, ...)
+void tell_launched(void)
 {
-    va_list arguments;
+    static bool told;
+    if (!told)
+        send_to_run("{}", strlen("{}"));
+    told = true;
+}
 
-    va_start(arguments, format);
-    vsnprintf(said, sizeof said, format, arguments);
-    va_end(arguments);
-    if (!hand_over(kind))
+static bool hand_over(const struct fault *fault)
+{
+    const char *fd = getenv("PTXSIM_FAULTS");
+    char *record = NULL;
+    size_t size = 0;
+    FILE *file = fd && *fd ? open_memstream(&record, &size) : NULL;
+
+    if (!file)
+        return false;
+    fault_write(file, fault);
+    bool taken = fclose(file) == 0 && send_to_run(record, size);
+    free(record);
+    return taken;
+}
+
+void complain_of(const struct fault *fault)
+{
+    snprintf(said, sizeof said, "%s", fault->text);
+    if (!hand_over(fault))
         fprintf(stderr, "ptxsim: %s\n", said);
 }
 

@@ -258,10 +258,19 @@ void order_fence(void)
 
 // ---- Reports ------------------------------------------------------------------------------------
 
+// The first of the places that a report names is its own.
+static void take_line(struct host_line *first, const char *file, int line)
+{
+    if (first->line || !file)
+        return;
+    first->line = line;
+    snprintf(first->file, sizeof first->file, "%s", file);
+}
+
 // The line of a kernel's instruction that has touched a byte in one of these ways: of several the one whose
 // accesses lie closest together.
 static void place_of(const struct operation *o, uint64_t at, unsigned kinds, char *text,
-                     size_t size)
+                     size_t size, struct host_line *first)
 {
     const struct touched_span *best = NULL;
 
@@ -274,21 +283,26 @@ static void place_of(const struct operation *o, uint64_t at, unsigned kinds, cha
     }
     if (o->kernel) {
         char line[256];
-        kernel_line(o->kernel, best ? (size_t)(best - o->touched.spans) : 0, line, sizeof line);
+        const struct fault_place place =
+            kernel_line(o->kernel, best ? (size_t)(best - o->touched.spans) : 0, line, sizeof line);
+        take_line(first, place.file, place.line);
         snprintf(text, size, ", %s,", line);
     }
 }
 
 // "kernel attention, FILE:LINE, in stream 3 writes"
 static void name_party(const struct operation *o, uint64_t at, unsigned kinds, bool writes,
-                       char *text, size_t size)
+                       char *text, size_t size, struct host_line *first)
 {
-    char place[300], line[300], asked[320] = "", name[96] = "";
+    char place[300], asked[340] = "", name[96] = "";
     unsigned these = kinds & (writes ? ANY_WRITE | EARLY_WRITES : ANY_READ | EARLY_READS);
 
-    place_of(o, at, these, place, sizeof place);
-    if (*caller_line(&o->callers, line, sizeof line))
-        snprintf(asked, sizeof asked, " (submitted at %s)", line);
+    place_of(o, at, these, place, sizeof place, first);
+    const struct host_line line = caller_line(&o->callers);
+    if (line.line) {
+        snprintf(asked, sizeof asked, " (submitted at %s:%d)", line.file, line.line);
+        take_line(first, line.file, line.line);
+    }
     if (o->kernel)
         kernel_base_name(kernel_info(o->kernel)->name, name, sizeof name);
     snprintf(text, size, "%s%s%s in %s%s %s", o->what, name, place, o->stream, asked,
@@ -317,11 +331,12 @@ static void name_byte(uint64_t at, char *text, size_t size)
 static void key_of(const struct operation *o, uint64_t at, unsigned kinds, char *text, size_t size)
 {
     char place[300];
+    struct host_line unused = {.line = 0};
     uint64_t callers = 0;
 
     for (int i = 0; i < o->callers.count; ++i)
         callers = callers * 31 + o->callers.at[i];
-    place_of(o, at, kinds, place, sizeof place);
+    place_of(o, at, kinds, place, sizeof place, &unused);
     snprintf(text, size, "%s%s %p %llx", o->what, place, (const void *)o->kernel,
              (unsigned long long)callers);
 }
@@ -343,17 +358,12 @@ static bool is_new(const char *one, const char *other)
     return true;
 }
 
-static void tell(const char *text)
-{
-    complain_of("order", "%s", text);
-    report_fault(complained());
-}
-
 static void tell_pair(const struct operation *later, unsigned later_kinds,
                       const struct operation *earlier, unsigned earlier_kinds, uint64_t at,
                       bool early)
 {
-    char one[PARTY], other[PARTY], byte[128], text[1900];
+    char one[PARTY], other[PARTY], byte[128];
+    struct host_line first = {.line = 0};
     bool later_writes = later_kinds & WRITES, earlier_writes = earlier_kinds & ANY_WRITE;
 
     if (later_kinds & STRONG_WRITES && earlier_kinds & READS)
@@ -364,14 +374,13 @@ static void tell_pair(const struct operation *later, unsigned later_kinds,
     key_of(earlier, at, earlier_kinds, other, sizeof other);
     if (!is_new(one, other))
         return;
-    name_party(later, at, later_kinds, later_writes, one, sizeof one);
-    name_party(earlier, at, earlier_kinds, earlier_writes, other, sizeof other);
+    name_party(later, at, later_kinds, later_writes, one, sizeof one, &first);
+    name_party(earlier, at, earlier_kinds, earlier_writes, other, sizeof other, &first);
     name_byte(at, byte, sizeof byte);
-    snprintf(text, sizeof text, "%s %s, which %s: %s", one, byte, other,
-             early ? "the kernel may begin before that one ends, and has not waited for it "
-                     "(griddepcontrol.wait, cudaGridDependencySynchronize)"
-                   : "nothing orders the two (an event and cudaStreamWaitEvent would)");
-    tell(text);
+    complain_of_host(FAULT_ORDER, true, &first, "%s %s, which %s: %s", one, byte, other,
+                     early ? "the kernel may begin before that one ends, and has not waited for it "
+                             "(griddepcontrol.wait, cudaGridDependencySynchronize)"
+                           : "nothing orders the two (an event and cudaStreamWaitEvent would)");
 }
 
 // ---- Two operations -----------------------------------------------------------------------------
@@ -651,7 +660,7 @@ void order_free(const void *address, bool pinned_memory)
         "cudaFreeHost%s frees pinned memory while %s %s: nothing has waited for it "
         "(cudaStreamSynchronize), and that cudaFreeHost does is not promised"};
     const struct allocation *a = memory_find((uint64_t)(uintptr_t)address, 1, NULL);
-    char party[PARTY], byte[128], line[300], place[320] = "", text[1600];
+    char party[PARTY], byte[128], place[340] = "";
     struct callers here = {0};
 
     if (operations)
@@ -664,12 +673,13 @@ void order_free(const void *address, bool pinned_memory)
             key_of(o, run->start, run->kinds, party, sizeof party);
             if (!is_new(pinned_memory ? "cudaFreeHost" : "cudaFree", party))
                 break;
-            name_party(o, run->start, run->kinds, run->kinds & ANY_WRITE, party, sizeof party);
+            struct host_line line = caller_line(&here);
+            if (line.line)
+                snprintf(place, sizeof place, ", %s:%d,", line.file, line.line);
+            name_party(o, run->start, run->kinds, run->kinds & ANY_WRITE, party, sizeof party,
+                       &line);
             name_byte(run->start, byte, sizeof byte);
-            if (*caller_line(&here, line, sizeof line))
-                snprintf(place, sizeof place, ", %s,", line);
-            snprintf(text, sizeof text, texts[pinned_memory], place, party, byte);
-            tell(text);
+            complain_of_host(FAULT_ORDER, true, &line, texts[pinned_memory], place, party, byte);
             break;
         }
 }
@@ -694,20 +704,21 @@ static void tell_host(const struct operation *o, const struct note_run *run, uin
                       bool writes, uint64_t instruction)
 {
     const struct callers here = {.at = {instruction}, .count = 1};
-    char party[PARTY], byte[128], line[300], place[320] = "", text[1500];
+    char party[PARTY], byte[128], place[340] = "";
 
     key_of(o, at, run->kinds, party, sizeof party);
     if (!is_new(writes ? "host writes" : "host reads", party))
         return;
-    name_party(o, at, run->kinds, run->kinds & ANY_WRITE, party, sizeof party);
+    struct host_line line = caller_line(&here);
+    if (line.line)
+        snprintf(place, sizeof place, ", %s:%d,", line.file, line.line);
+    name_party(o, at, run->kinds, run->kinds & ANY_WRITE, party, sizeof party, &line);
     name_byte(at, byte, sizeof byte);
-    if (*caller_line(&here, line, sizeof line))
-        snprintf(place, sizeof place, ", %s,", line);
-    snprintf(text, sizeof text,
-             "the host%s %s %s, which %s: it has not waited for that (cudaDeviceSynchronize, "
-             "cudaStreamSynchronize, or an event)",
-             place, writes ? "writes" : "reads", byte, party);
-    tell(text);
+    complain_of_host(
+        FAULT_ORDER, true, &line,
+        "the host%s %s %s, which %s: it has not waited for that (cudaDeviceSynchronize, "
+        "cudaStreamSynchronize, or an event)",
+        place, writes ? "writes" : "reads", byte, party);
 }
 
 // The host has touched a page that is used by an operation that it does not know to be done. A value that kernels

@@ -50,7 +50,6 @@
 #include <cuda_runtime_api.h>
 #pragma GCC visibility pop
 
-#define PTXSIM_VERSION "0.1"
 const char *ptxsim_version(void) __attribute__((visibility("default")));
 
 // ---- Calls --------------------------------------------------------------------------------------
@@ -91,9 +90,11 @@ void *driver_function(const char *name);
 
 // One line on stderr, with "ptxsim: " before it.
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
-// Tells of a fault: as complain() does, or, where PTXSIM_FAULTS names a socket, to ptxsim run, which counts faults and
-// words them itself. Kinds are those of fault_kind_name, and "copy", "free", "order".
-void complain_of(const char *kind, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Tells of a fault: as complain() does, or, where PTXSIM_FAULTS names a socket, by its record (fault_write) to ptxsim
+// run, which counts faults and lays them out itself.
+void complain_of(const struct fault *fault);
+// Lets ptxsim run know that a kernel is launched: a record without a fault, {}.
+void tell_launched(void);
 const char *complained(void); // the last of all these lines
 
 // Makes `other` the same function as `name`: programs compiled with --default-stream per-thread
@@ -420,7 +421,10 @@ void terminal_end(void);
 
 // ---- Report -------------------------------------------------------------------------------------
 
-void report_fault(const char *text);
+void report_fault(const struct fault *fault); // puts a fault into the report
+// Makes a fault of the host, and tells of it. reported: it comes into the report of PTXSIM_REPORT, too.
+void complain_of_host(enum fault_kind kind, bool reported, const struct host_line *line,
+                      const char *format, ...) __attribute__((format(printf, 4, 5)));
 void report_endless(void); // the fault that follows is a loop that does not end
 
 #endif

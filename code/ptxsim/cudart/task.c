@@ -53,16 +53,13 @@ static bool libraries_may(void)
     return text && *text;
 }
 
-static struct fault_note { // further faults of the launch at hand
-    enum fault_kind kind;
-    char *text;
-} notes[63];
+static struct fault notes[63]; // further faults of the launch at hand
 static int note_count;
 
-static void take_note(enum fault_kind kind, const char *text)
+static void take_note(const struct fault *fault)
 {
-    if (note_count < (int)(sizeof notes / sizeof *notes) && (notes[note_count].text = strdup(text)))
-        notes[note_count++].kind = kind;
+    if (note_count < (int)(sizeof notes / sizeof *notes))
+        notes[note_count++] = *fault;
 }
 
 static cudaError_t fault_error(const struct fault *fault)
@@ -105,15 +102,15 @@ static uint64_t grid_memory(void)
 // Explains why a launch failed, with what else went wrong in it.
 static void explain(const struct fault *fault)
 {
-    complain_of(fault_kind_name(fault->kind), "%s", fault->text);
+    complain_of(fault);
     if (fault->kind == FAULT_ENDLESS)
         report_endless();
-    report_fault(fault->text);
+    report_fault(fault);
     for (int i = 0; i < note_count; ++i) {
-        complain_of(fault_kind_name(notes[i].kind), "%s", notes[i].text);
-        report_fault(notes[i].text);
-        free(notes[i].text);
+        complain_of(&notes[i]);
+        report_fault(&notes[i]);
     }
+    films_save();
     note_count = 0;
 }
 
@@ -156,6 +153,7 @@ cudaError_t launch_now(const struct launch_order *order)
     uint64_t before = kernel->counts.warp_instructions;
     memory_touched_clear();
     terminal_begin(kernel->name);
+    tell_launched();
     bool passed = launch_run(&launch, &kernel->counts, &kernel->lines, &kernel->line_count, &fault);
     terminal_end();
     order_kernel_done(kernel, launch.touched, order->early);
@@ -165,9 +163,8 @@ cudaError_t launch_now(const struct launch_order *order)
     }
     kernel->dram_bytes += memory_touched_bytes();
     instructions += kernel->counts.warp_instructions - before;
-    if (kernel->launches++ == 0) {
+    if (kernel->launches++ == 0)
         kernel_was_launched(kernel);
-    }
     memcpy(kernel->grid, order->grid, sizeof kernel->grid);
     memcpy(kernel->block, order->block, sizeof kernel->block);
     kernel->dynamic_shared_bytes = order->dynamic_shared_bytes;
@@ -235,10 +232,10 @@ static bool side_is_there(const struct task *task, const char *first, bool reads
     bool freed = nearest && !nearest->live && at - nearest->base < nearest->size;
     if (!freed && (!graphs_under_way || (memory_of_host(at) && memory_of_host(last))))
         return true;
-    complain_of("copy", "a copy %s %llu bytes at 0x%llx, %s", reads ? "reads" : "writes",
-                (unsigned long long)task->copy.width, (unsigned long long)at,
-                freed ? "in an allocation that has been freed" : "where no memory is");
-    report_fault(complained());
+    complain_of_host(FAULT_COPY, true, &(struct host_line){.line = 0},
+                     "a copy %s %llu bytes at 0x%llx, %s", reads ? "reads" : "writes",
+                     (unsigned long long)task->copy.width, (unsigned long long)at,
+                     freed ? "in an allocation that has been freed" : "where no memory is");
     return false;
 }
 

@@ -253,17 +253,17 @@ static void tell_races(const struct launch *launch, struct race_log *races, stru
     race_log_sort(races);
     for (size_t i = 0; i < races->count; ++i) {
         const struct race_entry *e = &races->entries[i];
-        struct fault told = {.kind = e->kind};
+        struct fault told = e->fault;
         char more[48] = "";
         if (e->count > 1)
             snprintf(more, sizeof more, " (and %llu more like it)",
                      (unsigned long long)e->count - 1);
         snprintf(told.text, sizeof told.text, "%.*s%s", (int)(sizeof told.text - sizeof more),
-                 e->text, more);
+                 e->fault.text, more);
         if (fault->kind == FAULT_NONE)
             *fault = told;
         else if (launch->note)
-            launch->note(told.kind, told.text);
+            launch->note(&told);
     }
     free(races->entries);
 }
@@ -313,9 +313,10 @@ bool kernel_starts_dependents(struct kernel *kernel)
     return p && p->starts_dependents;
 }
 
-const char *kernel_line(const struct kernel *kernel, size_t insn, char *text, size_t size)
+struct fault_place kernel_line(const struct kernel *kernel, size_t insn, char *text, size_t size)
 {
-    return insn_line(kernel->program, (uint32_t)insn, text, size);
+    insn_line(kernel->program, (uint32_t)insn, text, size);
+    return insn_place(kernel->program, (uint32_t)insn);
 }
 
 // As many workers as the host has cores, or the launch asks for; each with counters of its own.

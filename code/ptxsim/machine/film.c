@@ -47,7 +47,8 @@ struct film_report {
     uint32_t thread, bytes;
     uint64_t at;
     int64_t allocation;
-    char text[1024];
+    size_t what; // where in the text what happened begins
+    char text[sizeof((struct fault *)NULL)->text];
 };
 
 struct film {
@@ -357,46 +358,32 @@ static bool across(const struct film *f, const struct film_report *r)
            (r->thread / WARP != r->warp || memcmp(r->cta, f->index, sizeof f->index) != 0);
 }
 
-void film_fault(struct film *f, enum fault_kind kind, const struct warp *w, int lane, uint32_t insn,
-                uint32_t other, const char *text)
+void film_fault(struct film *f, const struct fault *fault, const struct warp *w, int lane,
+                uint32_t insn, uint32_t other)
 {
     struct film_report report = f->party;
     f->party.party = false;
     int at = 0;
-    while (at < f->fault_count && (f->faults[at].kind != kind || f->faults[at].insn != insn ||
-                                   f->faults[at].other != other))
+    while (at < f->fault_count && (f->faults[at].kind != fault->kind ||
+                                   f->faults[at].insn != insn || f->faults[at].other != other))
         at++;
     bool known = at < f->fault_count;
     report.warp = (uint32_t)w->index;
     if (at == FAULTS_MAX || (known && (across(f, &f->faults[at]) || !across(f, &report))))
         return;
-    report.kind = kind;
+    report.kind = fault->kind;
     report.lane = (uint32_t)lane;
     report.insn = insn;
     report.other = other;
     report.event = f->events;
-    snprintf(report.text, sizeof report.text, "%s", text);
+    report.what = fault->what;
+    snprintf(report.text, sizeof report.text, "%s", fault->text);
     f->faults[at] = report;
     ADD(f, EVENT_FAULT, at);
     f->fault_count += !known;
 }
 
 // ---- The file -----------------------------------------------------------------------------------
-
-// A line's callers, from the innermost outwards: ["FILE:LINE", ...].
-static void write_callers(FILE *file, const char *callers)
-{
-    const char *comma = "";
-    size_t length;
-    fputs(",[", file);
-    for (const char *at = callers; (at = next_caller(at, &length)); at += length, comma = ",") {
-        char place[256];
-        snprintf(place, sizeof place, "%.*s", (int)length, at);
-        fputs(comma, file);
-        write_string(file, place);
-    }
-    fputc(']', file);
-}
 
 // Instructions: file, line, callers, class, opcode, whether it stores.
 static void write_instructions(FILE *file, const struct program *p)
@@ -406,7 +393,7 @@ static void write_instructions(FILE *file, const struct program *p)
         const struct insn_info *insn = &p->insns[i];
         fprintf(file, "%s\n[", i ? "," : "");
         write_string(file, insn->at.line ? source_path(insn->at.file) : "");
-        fprintf(file, ",%d", insn->at.line);
+        fprintf(file, ",%d,", insn->at.line);
         write_callers(file, insn->at.line ? insn->at.callers : "");
         fprintf(file, ",\"%s\",", op_class_names[insn->op_class]);
         write_string(file, insn->opcode);
@@ -472,6 +459,8 @@ static void write_faults(FILE *file, const struct film *f)
                 i ? "," : "", fault_kind_name(r->kind), r->event, r->warp, r->lane,
                 r->insn == UINT32_MAX ? -1LL : (long long)r->insn,
                 r->other == UINT32_MAX ? -1LL : (long long)r->other);
+        if (r->insn != UINT32_MAX && !f->program->insns[r->insn].at.line)
+            fprintf(file, ",\"ptx_line\":%d", f->program->insns[r->insn].ptx_line);
         if (r->party)
             fprintf(file, ",\"thread\":%u,\"%s\":%llu,\"bytes\":%u,\"wrote\":%s,\"pending\":%s",
                     r->thread, r->global ? "byte" : "at", (unsigned long long)r->at, r->bytes,
@@ -479,6 +468,8 @@ static void write_faults(FILE *file, const struct film *f)
         if (r->party && r->global)
             fprintf(file, ",\"allocation\":%lld,\"cta\":[%u,%u,%u]", (long long)r->allocation,
                     r->cta[0], r->cta[1], r->cta[2]);
+        fprintf(file, ",\"what\":");
+        write_string(file, r->text + r->what);
         fprintf(file, ",\"text\":");
         write_string(file, r->text);
         fputc('}', file);

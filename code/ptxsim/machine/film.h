@@ -80,9 +80,9 @@ void film_party(struct film *film, uint32_t thread, uint32_t at, uint32_t bytes,
 // The other party where both accesses are to global memory: its CTA, and the address.
 void film_global_party(struct film *film, const unsigned cta[3], uint32_t thread, uint64_t at,
                        uint32_t bytes, bool wrote);
-// A report of the checks, at the place of the film where it was made. other: the instruction of the
-// other party, UINT32_MAX: there is none. A pair of instructions is kept once.
-void film_fault(struct film *film, enum fault_kind kind, const struct warp *w, int lane,
-                uint32_t insn, uint32_t other, const char *text);
+// A report of the checks, at the place of the film where it was made. insn, other: the instructions of the two
+// parties, UINT32_MAX: there is none. A pair of instructions is kept once.
+void film_fault(struct film *film, const struct fault *fault, const struct warp *w, int lane,
+                uint32_t insn, uint32_t other);
 
 #endif

@@ -147,10 +147,9 @@ static inline struct cta *cta_at(struct cta *cta, int rank)
 struct race_log {
     uint64_t total; // accesses that were reported
     struct race_entry {
-        enum fault_kind kind;
         uint32_t insn, other; // whose line it names, and that of the other party
-        uint64_t cta, count;  // the lowest CTA, whose text it is; accesses
-        char text[1024];
+        uint64_t cta, count;  // the lowest CTA, whose fault it is; accesses
+        struct fault fault;
     } * entries;
     size_t count, capacity;
 };
@@ -211,18 +210,20 @@ void trace_access(struct trace *trace, const struct warp *w, uint32_t insn, cons
 
 // ---- Names and faults (names.c, fault.c) --------------------------------------------------------
 
-// "file:line" of an instruction, as it is named to the user; in `text`.
+// The place of an instruction, without a thread; in `text`, as it is named to the user: "file:line".
+struct fault_place insn_place(const struct program *program, uint32_t insn);
 const char *insn_line(const struct program *program, uint32_t insn, char *text, size_t size);
+// A line's callers as a list of JSON, ["FILE:LINE", ...].
+void write_callers(FILE *file, const char *callers);
 // " (tile + 128)", the variable that an address of shared memory lies in, or "".
 const char *shared_name(const struct program *program, uint32_t at, char *text, size_t size);
 // The name of a variable as it is in the source: "t" of "_ZZ9attentionE1t".
 void variable_name(const struct variable *variable, char *name, size_t size);
 
-// Writes "kernel, line, block, thread: text" into `text`, cut at `size`; op may be NULL. Gives the length of
-// what stands before the text.
-size_t fault_text(char *text, size_t size, struct warp *w, const struct op *op, int lane,
-                  const char *format, va_list arguments);
-// Records the CTA's first fault: kernel, line, block and thread, then the text.
+// A fault of a lane, its text "kernel, line, block, thread: " and then the format; op may be NULL.
+struct fault fault_of(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
+                      const char *format, va_list arguments);
+// Records the CTA's first fault.
 void fault_at(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
               const char *format, ...) __attribute__((format(printf, 5, 6)));
 

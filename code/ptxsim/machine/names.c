@@ -5,14 +5,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *insn_line(const struct program *program, uint32_t insn, char *text, size_t size)
+struct fault_place insn_place(const struct program *program, uint32_t insn)
 {
     const struct insn_info *info = &program->insns[insn];
-    if (info->at.line)
-        snprintf(text, size, "%s:%d%s", info->at.file, info->at.line, info->at.callers);
+    if (!info->at.line)
+        return (struct fault_place){.ptx_line = info->ptx_line, .callers = ""};
+    return (struct fault_place){
+        .file = info->at.file, .line = info->at.line, .callers = info->at.callers};
+}
+
+const char *insn_line(const struct program *program, uint32_t insn, char *text, size_t size)
+{
+    const struct fault_place p = insn_place(program, insn);
+    if (p.file)
+        snprintf(text, size, "%s:%d%s", p.file, p.line, p.callers);
     else
-        snprintf(text, size, "PTX line %d", info->ptx_line);
+        snprintf(text, size, "PTX line %d", p.ptx_line);
     return text;
+}
+
+void write_callers(FILE *file, const char *callers)
+{
+    const char *comma = "";
+    size_t length;
+    fputc('[', file);
+    for (const char *at = callers; (at = next_caller(at, &length)); at += length, comma = ",") {
+        char place[256];
+        snprintf(place, sizeof place, "%.*s", (int)length, at);
+        fputs(comma, file);
+        write_string(file, place);
+    }
+    fputc(']', file);
 }
 
 void variable_name(const struct variable *v, char *text, size_t size)
@@ -64,6 +87,9 @@ const char *fault_kind_name(enum fault_kind kind)
                                         [FAULT_DIVERGENT_BARRIER] = "divergent barrier",
                                         [FAULT_TRAP] = "trap",
                                         [FAULT_ASSERT] = "assert",
-                                        [FAULT_INTERNAL] = "internal"};
+                                        [FAULT_INTERNAL] = "internal",
+                                        [FAULT_COPY] = "copy",
+                                        [FAULT_FREE] = "free",
+                                        [FAULT_ORDER] = "order"};
     return names[kind];
 }

@@ -387,3 +387,11 @@ __attribute__((destructor)) static void trace_write(void)
     write_file(PICTURES);
     write_file(FILM);
 }
+
+void films_save(void)
+{
+    static bool saved;
+    if (!saved)
+        write_file(FILM);
+    saved = true;
+}

@@ -232,9 +232,7 @@ void assert_op(struct warp *w, char *r, const struct op *op, uint32_t mask)
         !fetch_text(w, op, lane, file, text[1], sizeof text[1]) ||
         !fetch_text(w, op, lane, function, text[2], sizeof text[2]))
         return;
-    cta->faulted = true;
-    cta->fault.kind = FAULT_ASSERT;
-    snprintf(cta->fault.text, sizeof cta->fault.text,
+    fault_at(w, op, lane, FAULT_ASSERT,
              "%.120s:%u: %.120s: block: [%u,%u,%u], thread: [%u,%u,%u] Assertion `%.100s` failed.",
              source_path(text[1]), line, text[2], cta->index[0], cta->index[1], cta->index[2],
              w->tid[0][lane], w->tid[1][lane], w->tid[2][lane], text[0]);

@@ -21,7 +21,7 @@ import zipfile
 HERE = pathlib.Path(__file__).resolve().parent
 CODE = HERE.parents[1]
 NAME = "ptxsim"
-VERSION = re.search(r'#define PTXSIM_VERSION "(.*)"', (CODE / "ptxsim/cudart/runtime.h").read_text("utf-8")).group(1)
+VERSION = re.search(r'#define PTXSIM_VERSION "(.*)"', (CODE / "ptxsim/ptxsim.h").read_text("utf-8")).group(1)
 SUMMARY = "Runs CUDA programs without a GPU, and finds their races: a PTX simulator that counts"
 # What ptxsim cc calls where there is no toolkit; the releases are those of code/tools/deps.
 TOOLKIT = ["nvidia-cuda-nvcc==13.0.88", "nvidia-nvvm==13.0.88", "nvidia-cuda-crt==13.0.88",

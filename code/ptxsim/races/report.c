@@ -53,14 +53,16 @@ static struct race_entry *find_entry(const struct race_log *log, const struct in
         struct race_entry *e = &log->entries[i];
         bool same = a->at.line ? same_line(&a->at, &insns[e->insn].at) : e->insn == insn;
         same &= b->at.line ? same_line(&b->at, &insns[e->other].at) : e->other == other;
-        if (same && e->kind == kind)
+        if (same && e->fault.kind == kind)
             return e;
     }
     return NULL;
 }
 
-void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
-                 uint32_t other, const char *format, ...)
+// other: the instruction of the other party; party: what else is known of it, or NULL.
+static void report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
+                   uint32_t other, const struct fault_place *party, const char *format,
+                   va_list arguments)
 {
     enum { MOST_PAIRS = 256 };
     struct cta *cta = w->cta;
@@ -78,25 +80,32 @@ void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind 
         e->count++;
     if (!is_new && !stops && !cta->film)
         return;
-    char text[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    size_t prefix = fault_text(text, sizeof text, w, op, lane, format, arguments);
-    va_end(arguments);
+    struct fault fault = fault_of(w, op, lane, kind, format, arguments);
+    if (party)
+        fault.other = *party;
     if (cta->film)
-        film_fault(cta->film, kind, w, lane, op->insn, other, text);
-    if (stops) {
+        film_fault(cta->film, &fault, w, lane, op->insn, other);
+    if (stops)
         log->total = 0;
-        fault_at(w, op, lane, kind, "%.511s: stopped: %llu accesses were reported", text + prefix,
-                 (unsigned long long)enough);
+    if (stops && !cta->faulted) {
+        fault_at(w, op, lane, kind, "%.511s: stopped: %llu accesses were reported",
+                 fault.text + fault.what, (unsigned long long)enough);
+        cta->fault.other = fault.other;
     }
     if (!is_new)
         return;
     log->entries = array_grow(log->entries, log->count, &log->capacity, sizeof *log->entries);
-    e = &log->entries[log->count++];
-    *e = (struct race_entry){
-        .kind = kind, .insn = op->insn, .other = other, .cta = cta->number, .count = 1};
-    memcpy(e->text, text, sizeof text);
+    log->entries[log->count++] = (struct race_entry){
+        .insn = op->insn, .other = other, .cta = cta->number, .count = 1, .fault = fault};
+}
+
+void race_report(struct warp *w, const struct op *op, int lane, enum fault_kind kind,
+                 uint32_t other, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    report(w, op, lane, kind, other, NULL, format, arguments);
+    va_end(arguments);
 }
 
 void race_log_merge(struct race_log *into, struct race_log *from)
@@ -105,7 +114,7 @@ void race_log_merge(struct race_log *into, struct race_log *from)
         struct race_entry *e = &from->entries[i], *same = NULL;
         for (size_t k = 0; k < into->count && !same; ++k)
             if (into->entries[k].insn == e->insn && into->entries[k].other == e->other &&
-                into->entries[k].kind == e->kind)
+                into->entries[k].fault.kind == e->fault.kind)
                 same = &into->entries[k];
         if (!same) {
             into->entries =
@@ -116,7 +125,7 @@ void race_log_merge(struct race_log *into, struct race_log *from)
         same->count += e->count;
         if (e->cta < same->cta) {
             same->cta = e->cta;
-            memcpy(same->text, e->text, sizeof same->text);
+            same->fault = e->fault;
         }
     }
     free(from->entries);
@@ -126,9 +135,9 @@ void race_log_merge(struct race_log *into, struct race_log *from)
 static int by_place(const void *a, const void *b)
 {
     const struct race_entry *x = a, *y = b;
-    const uint64_t mine[] = {x->cta, x->kind, x->insn,
+    const uint64_t mine[] = {x->cta, x->fault.kind, x->insn,
                              x->other}; // uninitialised reads before races
-    const uint64_t other[] = {y->cta, y->kind, y->insn, y->other};
+    const uint64_t other[] = {y->cta, y->fault.kind, y->insn, y->other};
     for (int i = 0; i < 4; ++i)
         if (mine[i] != other[i])
             return mine[i] < other[i] ? -1 : 1;
@@ -143,31 +152,59 @@ void race_log_sort(struct race_log *log)
 
 // ---- Two accesses that nothing orders -------------------------------------------------------------
 
-struct other_party { // how its report names the other access to shared memory
-    char who[64], where[544], variable[80];
+// How a report names the other access: its thread, its line, and the variable or the byte of an allocation.
+struct other_party {
+    struct fault_place place;
+    char who[64], block[64], where[544], variable[80];
 };
 
-static struct other_party name_party(const struct cta *cta, uint32_t thread, uint32_t insn,
-                                     uint32_t at)
+static void name_block(const unsigned index[3], char *text, size_t size)
 {
-    struct other_party p;
-    const struct warp *w = &cta->warp[(thread & ~RACE_ASYNC_THREAD) / WARP];
+    snprintf(text, size, " of block (%u,%u,%u)", index[0], index[1], index[2]);
+}
+
+// Names all but the variable; the block only where it is not the warp's.
+static struct other_party name_thread(const struct warp *w, const unsigned block[3], unsigned x,
+                                      unsigned y, unsigned z, uint32_t insn)
+{
+    const struct program *program = w->cta->program;
+    struct other_party p = {.place = insn_place(program, insn & RACE_INSN)};
+    p.place.by_thread = true;
+    memcpy(p.place.block, block, sizeof p.place.block);
+    memcpy(p.place.thread, (const unsigned[]){x, y, z}, sizeof p.place.thread);
+    snprintf(p.who, sizeof p.who, "thread (%u,%u,%u)", x, y, z);
+    if (memcmp(block, w->cta->index, sizeof p.place.block) != 0)
+        name_block(block, p.block, sizeof p.block);
+    insn_line(program, insn & RACE_INSN, p.where, sizeof p.where);
+    return p;
+}
+
+// Of an access to shared memory by a thread of the CTA `cta`.
+static struct other_party name_party(const struct warp *w, const struct cta *cta, uint32_t thread,
+                                     uint32_t insn, uint32_t at)
+{
+    const struct warp *other = &cta->warp[(thread & ~RACE_ASYNC_THREAD) / WARP];
     uint32_t lane = thread % WARP;
-    snprintf(p.who, sizeof p.who, "thread (%u,%u,%u)", w->tid[0][lane], w->tid[1][lane],
-             w->tid[2][lane]);
-    insn_line(cta->program, insn & RACE_INSN, p.where, sizeof p.where);
+    struct other_party p = name_thread(w, cta->index, other->tid[0][lane], other->tid[1][lane],
+                                       other->tid[2][lane], insn);
     shared_name(cta->program, at, p.variable, sizeof p.variable);
     return p;
 }
 
+// A race with that party.
+__attribute__((format(printf, 6, 7))) static void report_pair(struct warp *w, const struct op *op,
+                                                              int lane, uint32_t insn,
+                                                              const struct other_party *p,
+                                                              const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    report(w, op, lane, FAULT_RACE, insn, &p->place, format, arguments);
+    va_end(arguments);
+}
+
 // What an instruction is called, for "%.*s".
 #define NAME_OF(info) (info)->name_length, (info)->opcode
-
-static const char *name_block(const unsigned index[3], char *text, size_t size)
-{
-    snprintf(text, size, " of block (%u,%u,%u)", index[0], index[1], index[2]);
-    return text;
-}
 
 void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
                    enum race_access access, uint32_t thread, uint32_t insn, bool wrote,
@@ -180,17 +217,17 @@ void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at, u
     const char *verb = access == RACE_READ || access == RACE_LOOK ? "reads"
                        : access == RACE_WRITE                     ? "writes"
                                                                   : copies;
-    struct other_party p = name_party(cta, thread, insn, at);
+    struct other_party p = name_party(w, cta, thread, insn, at);
     if (cta->film)
         film_party(cta->film, thread & ~RACE_ASYNC_THREAD, at, bytes, wrote, pending);
     if (pending)
-        race_report(
-            w, op, lane, FAULT_RACE, insn,
+        report_pair(
+            w, op, lane, insn, &p,
             "%s %u bytes of shared memory at %u%s that a %.*s of %s at %s is still writing: "
             "nothing has waited for it",
             verb, bytes, at, p.variable, NAME_OF(insn_of(w, insn)), p.who, p.where);
     else
-        race_report(w, op, lane, FAULT_RACE, insn,
+        report_pair(w, op, lane, insn, &p,
                     "%s %u bytes of shared memory at %u%s that %s %s at %s with no %s in "
                     "between",
                     verb, bytes, at, p.variable, p.who, wrote ? "wrote" : "read", p.where,
@@ -200,10 +237,10 @@ void report_shared(struct warp *w, const struct op *op, int lane, uint32_t at, u
 void report_overwritten(struct warp *w, const struct op *op, int lane, uint32_t at, uint32_t bytes,
                         uint32_t thread, uint32_t insn)
 {
-    struct other_party p = name_party(w->cta, thread, insn, at);
+    struct other_party p = name_party(w, w->cta, thread, insn, at);
     if (w->cta->film)
         film_party(w->cta->film, thread, at, bytes, true, false);
-    race_report(w, op, lane, FAULT_RACE, insn,
+    report_pair(w, op, lane, insn, &p,
                 "reads %u bytes of shared memory at %u%s that %s wrote at %s while this was under "
                 "way: nothing had waited for it, and a barrier does not (%s)",
                 bytes, at, p.variable, p.who, p.where,
@@ -214,15 +251,13 @@ void report_proxy(struct warp *w, const struct op *op, int lane, const struct ct
                   uint32_t at, uint32_t bytes, bool store, uint32_t thread, uint32_t insn,
                   bool wrote)
 {
-    char block[64];
-    struct other_party p = name_party(home, thread, insn, at);
+    struct other_party p = name_party(w, home, thread, insn, at);
     if (w->cta->film && home == w->cta)
         film_party(w->cta->film, thread, at, bytes, wrote, false);
-    race_report(w, op, lane, FAULT_RACE, insn,
+    report_pair(w, op, lane, insn, &p,
                 "%s %u bytes of shared memory at %u%s that %s%s %s at %s: a proxy fence is "
                 "missing in between (fence.proxy.async)",
-                store ? "copies" : "reads", bytes, at, p.variable, p.who,
-                home == w->cta ? "" : name_block(home->index, block, sizeof block),
+                store ? "copies" : "reads", bytes, at, p.variable, p.who, p.block,
                 wrote ? "wrote" : "read", p.where);
 }
 
@@ -232,41 +267,33 @@ void report_cluster(struct warp *w, const struct op *op, int lane, const struct 
                     uint32_t at, uint32_t bytes, enum race_access access, const struct party *p,
                     const char *did)
 {
-    char of[64], block[64];
+    char of[64] = "";
     const struct cta *other = cta_of(w, p->cta);
     const char *verb = access == RACE_READ ? "reads" : access == RACE_WRITE ? "writes" : "copies";
-    struct other_party named = name_party(other, p->thread, p->insn, at);
-    race_report(
-        w, op, lane, FAULT_RACE, p->insn,
+    struct other_party named = name_party(w, other, p->thread, p->insn, at);
+    if (home != w->cta)
+        name_block(home->index, of, sizeof of);
+    report_pair(
+        w, op, lane, p->insn, &named,
         "%s %u bytes of shared memory at %u%s%s that %s%s %s at %s with no barrier%s in between",
-        verb, bytes, at, named.variable,
-        home == w->cta ? "" : name_block(home->index, of, sizeof of), named.who,
-        other == w->cta ? "" : name_block(other->index, block, sizeof block), did, named.where,
+        verb, bytes, at, named.variable, of, named.who, named.block, did, named.where,
         other == w->cta ? "" : " of the cluster");
 }
 
-struct global_party { // how a report names the other access to global memory
-    char who[48], block[64], where[544], offset[64];
-};
-
-static struct global_party name_global_party(const struct warp *w, const struct party *p,
-                                             uint64_t at, uint32_t bytes, bool wrote)
+static struct other_party name_global_party(const struct warp *w, const struct party *p,
+                                            uint64_t at, uint32_t bytes, bool wrote)
 {
     const struct cta *cta = w->cta;
     const struct launch *launch = cta->launch;
     const struct allocation *a = memory_find(at, bytes, NULL);
-    struct global_party named = {.block = "", .offset = ""};
     unsigned x = launch->block[0], y = launch->block[1];
     const unsigned theirs[3] = {p->cta % launch->grid[0],
                                 p->cta / launch->grid[0] % launch->grid[1],
                                 p->cta / launch->grid[0] / launch->grid[1]};
-    snprintf(named.who, sizeof named.who, "thread (%u,%u,%u)", p->thread % x, p->thread / x % y,
-             p->thread / x / y);
-    if (p->cta != (uint32_t)cta->number)
-        name_block(theirs, named.block, sizeof named.block);
-    insn_line(cta->program, p->insn, named.where, sizeof named.where);
+    struct other_party named =
+        name_thread(w, theirs, p->thread % x, p->thread / x % y, p->thread / x / y, p->insn);
     if (a)
-        snprintf(named.offset, sizeof named.offset, " (byte %llu of its allocation)",
+        snprintf(named.variable, sizeof named.variable, " (byte %llu of its allocation)",
                  (unsigned long long)(at - a->base));
     if (cta->film)
         film_global_party(cta->film, theirs, p->thread, at, bytes, wrote);
@@ -276,13 +303,13 @@ static struct global_party name_global_party(const struct warp *w, const struct 
 void report_global(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
                    enum race_access access, const struct party *p, bool wrote)
 {
-    struct global_party named = name_global_party(w, p, at, bytes, wrote);
+    struct other_party named = name_global_party(w, p, at, bytes, wrote);
     bool narrow =
         are_strong(race_kind(op), p->kind) && !are_morally_strong(w, op, p->cta, p->kind, p->insn);
-    race_report(w, op, lane, FAULT_RACE, p->insn,
+    report_pair(w, op, lane, p->insn, &named,
                 "%s %u bytes at 0x%llx%s that %s%s %s at %s with %s in between%s",
                 access == RACE_READ ? "reads" : "writes", bytes, (unsigned long long)at,
-                named.offset, named.who, named.block, wrote ? "wrote" : "read", named.where,
+                named.variable, named.who, named.block, wrote ? "wrote" : "read", named.where,
                 p->cta != (uint32_t)w->cta->number       ? "no release and acquire"
                 : p->thread / WARP == (unsigned)w->index ? "no __syncwarp or barrier"
                                                          : "no barrier",
@@ -293,10 +320,10 @@ void report_global(struct warp *w, const struct op *op, int lane, uint64_t at, u
 static void report_read(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,
                         const struct party *p, const char *missing)
 {
-    struct global_party named = name_global_party(w, p, at, bytes, true);
-    race_report(w, op, lane, FAULT_RACE, p->insn,
-                "reads %u bytes at 0x%llx%s that %s%s wrote at %s%s", bytes, (unsigned long long)at,
-                named.offset, named.who, named.block, named.where, missing);
+    struct other_party named = name_global_party(w, p, at, bytes, true);
+    report_pair(w, op, lane, p->insn, &named, "reads %u bytes at 0x%llx%s that %s%s wrote at %s%s",
+                bytes, (unsigned long long)at, named.variable, named.who, named.block, named.where,
+                missing);
 }
 
 void report_narrow(struct warp *w, const struct op *op, int lane, uint64_t at, uint32_t bytes,

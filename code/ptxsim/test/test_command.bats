@@ -13,6 +13,34 @@ setup_file() {
     sed 's,sum += .*,&\n        __syncthreads();,' example.cu >mended.cu
     "$PTXSIM" cc mended.cu -o mended
     wait $!
+    cat >ends.cu <<'END'
+#include <cassert>
+#include <cstdio>
+#include <cstdlib>
+#include <sys/wait.h>
+#include <unistd.h>
+__global__ void asserts(int *p) { assert(threadIdx.x != 3); p[threadIdx.x] = 0; }
+__global__ void writes(int *p) { p[threadIdx.x] = 1; }
+__global__ void spins(volatile int *p) { for (int n = 0; *p != 7; ++n) p[1] = n; }
+int main(int argc, char **argv)
+{
+    int *p;
+    bool child = *argv[1] == 'f' && !fork();
+    cudaMallocManaged(&p, 128);
+    switch (*argv[1]) {
+    case 'a': asserts<<<1, 32>>>(p); break;
+    case 'e': writes<<<1, 32>>>(p); break;
+    case 's': writes<<<1, 32>>>(p); puts("spins"); fflush(stdout); spins<<<1, 1>>>(p); break;
+    default: writes<<<1, child ? 33 : *argv[1] == 'c' ? 34 : 32>>>(p); break;
+    }
+    cudaError_t error = cudaDeviceSynchronize();
+    if (*argv[1] == 'c' && error)
+        abort();
+    wait(NULL);
+    return *argv[1] == 'e' ? 5 : 0;
+}
+END
+    "$PTXSIM" cc ends.cu -o ends
 }
 
 setup() {
@@ -54,7 +82,11 @@ refused() {
     run -7 "$PTXSIM" run --once --error-exitcode 7 ./example
     run -3 "$PTXSIM" run --error-exitcode 7 bash -c 'exit 3'
     run -137 "$PTXSIM" run bash -c 'kill -KILL $$'
-    [ "$output" = "0 faults" ]
+    [ "$output" = "0 faults: no kernel was launched" ]
+    run --separate-stderr "$PTXSIM" run --error-exitcode 7 --film ends.html ./ends e
+    [ "$status" -eq 5 ]
+    [ "$stderr" = "0 faults" ]
+    [ -s ends.html ]
 }
 
 @test "--once: the program is not run again, and nothing is explained" {
@@ -88,9 +120,18 @@ assert (second["line"], second["other"]["line"]) == (8, 10), second
 END
     run "$PTXSIM" run --json faults.json ./mended
     [ "$(python3 -c 'import json; print(json.load(open("faults.json"))["faults"])')" = "[]" ]
-    run --separate-stderr "$PTXSIM" run --json none/faults.json ./mended
-    [ "$status" -eq 3 ]
-    [[ "$stderr" == *"none/faults.json"* ]]
+    # A program is not run for a result that could not be written.
+    local option
+    for option in --json --film; do
+        run --separate-stderr "$PTXSIM" run $option none/faults ./mended
+        refused 2 "ptxsim run: cannot write none/faults: No such file or directory"
+        run --separate-stderr "$PTXSIM" run $option /dev/null ./mended
+        refused 2 "ptxsim run: cannot write /dev/null: it is no regular file"
+    done
+    run --separate-stderr "$PTXSIM" profile --film none/page ./mended
+    refused 2 "ptxsim profile: cannot write none/page: No such file or directory"
+    run --separate-stderr "$PTXSIM" run --json - --profile ./mended
+    refused 2 "ptxsim run: --profile and --json - would both write on stdout"
 }
 
 @test "--film makes a page of the race, --cta another, --profile lists lines" {
@@ -107,6 +148,47 @@ END
     [ "$(tail -1 <<<"$stderr")" = "ptxsim run: no kernel was launched with a CTA 5,0,0" ]
     run --separate-stderr "$PTXSIM" run --profile true
     [ "$output" = "no kernel was launched" ]
+    [ "$stderr" = "0 faults: no kernel was launched" ]
+    # The faults are told even where the film cannot be made.
+    run --separate-stderr "$PTXSIM" run --film no.html --kernel other ./example
+    [ "$status" -eq 3 ]
+    [ "$(grep -c ': error: ' <<<"$stderr")" -eq 2 ]
+    [ "${stderr_lines[-1]}" = "ptxsim run: no kernel other was launched" ]
+    [ ! -e no.html ]
+}
+
+@test "an assertion has its line and thread; a program that aborts is explained; so is a child's fault told" {
+    run --separate-stderr "$PTXSIM" run ./ends a
+    [ "${stderr_lines[0]}" = "ends.cu:6: error: [assert] ends.cu:6: void asserts(int *): block: [0,0,0], thread: [3,0,0] Assertion \`threadIdx.x != 3\` failed." ]
+    [ "${stderr_lines[1]}" = "    What an assertion says does not hold at line ends.cu:6, for warp 0, lane 3." ]
+    [ "${stderr_lines[2]}" = "    kernel asserts, block (0,0,0), thread (3,0,0)" ]
+    run --separate-stderr "$PTXSIM" run --film crash.html ./ends c
+    [ "$status" -eq 134 ]
+    [[ "${stderr_lines[0]}" == "ends.cu:7: error: [out of bounds] "* ]]
+    [[ "${stderr_lines[1]}" == "    An address is wrong at line ends.cu:7"* ]]
+    [ "${stderr_lines[-1]}" = "1 fault" ]
+    [ -s crash.html ]
+    run --separate-stderr "$PTXSIM" run --once ./ends f
+    [ "$status" -eq 0 ]
+    [[ "${stderr_lines[0]}" == "ends.cu:7: error: [out of bounds] "* ]]
+    [ "${stderr_lines[-1]}" = "1 fault" ]
+}
+
+@test "an interrupt, of the terminal or of one process, ends the program, and what was asked for is told" {
+    python3 - "$PTXSIM" <<'END'
+import os, signal, subprocess, sys
+for whom in os.kill, os.killpg:
+    for by in signal.SIGINT, signal.SIGTERM:
+        run = subprocess.Popen([sys.argv[1], "run", "--film", "stopped.html", "--json", "stopped.json", "./ends", "s"],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        assert run.stdout.readline() == "spins\n"
+        whom(run.pid, by)
+        _, said = run.communicate()
+        print(by, whom, run.returncode, said)
+        assert run.returncode == 128 + by
+        assert said.endswith("ptxsim run: stopped.html is not made: interrupted\n0 faults\n")
+        assert not os.path.exists("stopped.html") and os.path.exists("stopped.json")
+END
 }
 
 @test "every setting of settings.def is an option that reaches the program" {
@@ -170,13 +252,17 @@ END
     run --separate-stderr "$PTXSIM" run ./nothing
     refused 2 "ptxsim run: ./nothing: No such file or directory"
     run --separate-stderr "$PTXSIM" run ./example.cu
-    refused 2 "ptxsim run: ./example.cu is no program: it cannot be executed"
+    refused 2 "ptxsim run: ./example.cu is no program, but a source: ptxsim cc compiles it"
+    run --separate-stderr "$PTXSIM" run ./
+    refused 2 "ptxsim run: ./ is no program: it cannot be executed"
     printf '#!/bin/sh\ntrue\n' >script
     chmod +x script
     run --separate-stderr "$PTXSIM" run ./script
     refused 2 "ptxsim run: ./script is no executable of Linux (ELF): of a script, name its interpreter first"
     run --separate-stderr "$PTXSIM" run --no-such-option ./example
-    refused 2 "ptxsim run: unrecognized option '--no-such-option'"
+    refused 2 "ptxsim run: --no-such-option is no option; --help lists them"
+    run --separate-stderr "$PTXSIM" run --json
+    refused 2 "ptxsim run: --json needs a value; --help lists the options"
     run --separate-stderr "$PTXSIM" run --check some ./example
     refused 2 'ptxsim run: --check: "some" is not off|memory|mine|all|strict'
     run --separate-stderr "$PTXSIM" run --threads 1025 ./example
@@ -254,6 +340,13 @@ END
     refused 2 "ptxsim: what is to be done? ptxsim run, cc or profile (ptxsim --help)"
     run --separate-stderr "$PTXSIM" ruin ./example
     refused 2 'ptxsim: "ruin" is none of run, cc, profile (ptxsim --help)'
+    echo '__global__ void k() { int x = ; }' >wrong.cu
+    run --separate-stderr "$PTXSIM" cc wrong.cu -o wrong
+    [ "$status" -ne 0 ]
+    [[ "${stderr_lines[0]}" == "wrong.cu(1): error: "* ]]
+    [ "$(echo wrong*)" = wrong.cu ]
+    run "$PTXSIM" --version
+    [ "$output" = "ptxsim $(sed -nE 's/^#define PTXSIM_VERSION "(.*)"/\1/p' "$BATS_TEST_DIRNAME/../ptxsim.h")" ]
     run "$PTXSIM" --help
     [ "$status" -eq 0 ]
     [[ "$output" == "usage: ptxsim run "* ]]

@@ -1,6 +1,8 @@
 // command.c: the command ptxsim.
 #include "tool.h"
 
+#include "ptxsim/ptxsim.h"
+
 #include <string.h>
 
 static const char help[] =
@@ -8,7 +10,7 @@ static const char help[] =
     "check it\n"
     "       ptxsim cc FILE.cu... -o PROGRAM [FLAG...]      compile one so that it can be run\n"
     "       ptxsim profile [OPTION...] PROGRAM|REPORT      its lines with what was counted there\n"
-    "Each has a --help.\n";
+    "Each has a --help; ptxsim --version says which this is.\n";
 
 int main(int argc, char **argv)
 {
@@ -33,6 +35,10 @@ int main(int argc, char **argv)
             find_home();
             return parts[i].main(argc - 1, argv + 1);
         }
+    if (strcmp(word, "--version") == 0) {
+        puts("ptxsim " PTXSIM_VERSION);
+        return 0;
+    }
     if (!*word)
         fail(EXIT_USAGE, "what is to be done? ptxsim run, cc or profile (ptxsim --help)");
     fail(EXIT_USAGE, "\"%s\" is none of run, cc, profile (ptxsim --help)", word);

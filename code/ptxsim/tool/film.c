@@ -839,14 +839,6 @@ static void explain_deadlock(const json_t *kernel, const json_t *tiles, char *te
     free(t.data);
 }
 
-// What a fault's text says after the thread: "reads 4 bytes at 0x7f00, 192 bytes past the end of …".
-static const char *deed_of(const json_t *fault)
-{
-    const char *text = string_or(fault, "text", ""), *thread = strstr(text, ", thread (");
-    const char *end = thread ? strstr(thread, "): ") : NULL;
-    return end ? end + 3 : text;
-}
-
 // The line of the source at a place FILE:LINE; "": there is none.
 static const char *line_of(const json_t *source, const char *place)
 {
@@ -876,7 +868,7 @@ static void explain_outside(const json_t *kernel, const json_t *source, const js
     }
     snprintf(text, size, "An address is wrong at %s%s%s%s: warp %.0f, lane %.0f %s. %s", place,
              *line ? ", `" : "", line, *line ? "`" : "", number_or(fault, "warp", 0),
-             number_or(fault, "lane", 0), deed_of(fault),
+             number_or(fault, "lane", 0), string_or(fault, "what", ""),
              strcmp(string_or(fault, "kind", ""), "misaligned") == 0
                  ? "Look at the width of the access, and at where a row begins."
                  : "Look at the index; in a last tile that is not full, only what is inside may be "
@@ -906,12 +898,13 @@ static void explain(const json_t *kernel, const json_t *tiles, const json_t *sou
         explain_unwritten(kernel, tiles, fault, text, size);
     else if (strcmp(kind, "deadlock") == 0)
         explain_deadlock(kernel, tiles, text, size);
-    else if (strcmp(kind, "divergent barrier") == 0 && strncmp(deed_of(fault), "bar", 3) != 0)
+    else if (strcmp(kind, "divergent barrier") == 0 &&
+             strncmp(string_or(fault, "what", ""), "bar", 3) != 0)
         snprintf(
             text, size,
             "Not all lanes of warp %.0f come together to %s: %s. All 32 have to execute this at "
             "once: look at the branch or the return that some of them have taken.",
-            number_or(fault, "warp", 0), place, deed_of(fault));
+            number_or(fault, "warp", 0), place, string_or(fault, "what", ""));
     else if (strcmp(kind, "divergent barrier") == 0)
         snprintf(text, size,
                  "A barrier stands where not all threads come: at %s some lanes wait, others go "
@@ -919,24 +912,29 @@ static void explain(const json_t *kernel, const json_t *tiles, const json_t *sou
                  place);
     else if (strcmp(kind, "out of bounds") == 0 || strcmp(kind, "misaligned") == 0)
         explain_outside(kernel, source, fault, place, text, size);
+    else if (strcmp(kind, "assert") == 0)
+        snprintf(text, size,
+                 "What an assertion says does not hold at %s, for warp %.0f, lane %.0f.", place,
+                 number_or(fault, "warp", 0), number_or(fault, "lane", 0));
     else if (strcmp(kind, "endless") == 0)
         snprintf(text, size,
                  "A loop does not end, at %s: %s. Look at what its condition compares, and at who "
                  "was to change that.",
-                 place, deed_of(fault));
-    else if (strstr(deed_of(fault), "with no wgmma.fence"))
+                 place, string_or(fault, "what", ""));
+    else if (strstr(string_or(fault, "what", ""), "with no wgmma.fence"))
         snprintf(text, size,
                  "A fence is missing (wgmma.fence) before %s: warp %.0f queues a product of "
                  "registers that were written before, and without it the product need not see "
                  "what was written.",
                  place, number_or(fault, "warp", 0));
-    else if (strstr(deed_of(fault), "(wgmma.wait_group)"))
+    else if (strstr(string_or(fault, "what", ""), "(wgmma.wait_group)"))
         snprintf(text, size, "A wait is missing (wgmma.wait_group) before %s: warp %.0f %.*s.",
                  place, number_or(fault, "warp", 0),
-                 length_before(deed_of(fault), ": nothing has waited"), deed_of(fault));
+                 length_before(string_or(fault, "what", ""), ": nothing has waited"),
+                 string_or(fault, "what", ""));
     else
         snprintf(text, size, "At %s, warp %.0f, lane %.0f: %s.", place, number_or(fault, "warp", 0),
-                 number_or(fault, "lane", 0), deed_of(fault));
+                 number_or(fault, "lane", 0), string_or(fault, "what", ""));
 }
 
 // Whether two faults are the same mistake: their places in the text agree.
@@ -1286,7 +1284,8 @@ void film_page(json_t *kernel, json_t *other, const char *program, int chapter, 
         json_object_set(film, "other", other);
     write_page(file, title, film, plain);
     if (json_is_true(json_object_get(kernel, "cut")) || json_is_true(json_object_get(other, "cut")))
-        printf(
+        fprintf(
+            known ? stderr : stdout, // the output is the program's, or JSON
             "%s: cut: the kernel goes on after what a page of 8 MB holds; a smaller shape shows it "
             "whole\n",
             file);

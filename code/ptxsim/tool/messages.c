@@ -1,171 +1,52 @@
 // messages.c: faults as compilers tell errors, FILE:LINE first, so that editors and CI go there.
 //
-// The simulator tells a kernel's fault as "KERNEL, FILE:LINE (called at FILE:LINE, …), block (x,y,z), thread (x,y,z):
-// what happened … at FILE:LINE": the last is the other access. A fault between streams, or of the host, has places in
-// its words only: the first one counts.
+// The simulator hands each fault over as a record (fault_write in ptxsim.h). A kernel's fault begins with the line of its
+// instruction, or, in a header of the toolkit, with the line of the program that calls it.
 #include "tool.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_PLACE = 1024 };
-
-struct place {
-    char file[MOST_PLACE];
-    long line; // 0: not known
-};
-
-// The place FILE:LINE that ends before `end`: it has no bounds of its own, so it begins behind the last of `before`.
-static struct place place_before(const char *begin, const char *end)
+void fault_add(json_t *faults, const char *record)
 {
-    struct place p = {.file = ""};
-    const char *colon = end;
-    while (colon > begin && isdigit((unsigned char)colon[-1]))
-        --colon;
-    if (colon == end || colon == begin || colon[-1] != ':')
-        return p;
-    p.line = strtol(colon, NULL, 10);
-    snprintf(p.file, sizeof p.file, "%.*s", (int)(colon - 1 - begin), begin);
-    return p;
+    json_t *fault = json_loads(record, 0, NULL);
+    if (!fault)
+        fail(EXIT_MACHINE, "a fault that the simulator has told of is no JSON: %s", record);
+    if (json_object_get(fault, "kind"))
+        json_array_append_new(faults, fault);
+    else // {}: a kernel is launched
+        json_decref(fault);
 }
 
-// The first place in words, behind ", ", " at " or " (submitted at ".
-static struct place place_in(const char *words)
-{
-    for (const char *at = words; (at = strchr(at, ':')); ++at) {
-        const char *end = at + 1, *begin = at;
-        while (isdigit((unsigned char)*end))
-            ++end;
-        if (end == at + 1 || isalnum((unsigned char)*end))
-            continue;
-        while (begin > words && strncmp(begin - 1, " at ", 4) && strncmp(begin - 1, ", ", 2))
-            --begin;
-        if (begin == words)
-            continue;
-        return place_before(begin - 1 + (begin[-1] == ',' ? 2 : 4), end);
-    }
-    return (struct place){.file = ""};
-}
+// ---- What the film says of them -----------------------------------------------------------------
 
-// Whether a file is a header of the system or of a toolkit, where a user has nothing to mend.
-static bool is_foreign(const char *file)
+// Whether two places of the source are one: their files, lines and callers.
+static bool is_same_line(const json_t *instruction, const json_t *fault)
 {
-    return strstr(file, "/include/") && (strncmp(file, "/usr/include/", 13) == 0 ||
-                                         strstr(file, "/cuda") || strstr(file, "/nvidia/"));
-}
-
-// The place of an instruction, "FILE:LINE (called at FILE:LINE, FILE:LINE)": in a header of the toolkit, of the call
-// of it that stands in the program.
-static struct place own_place(const char *words, const char *end)
-{
-    char *copy = text("%.*s", (int)(end - words), words);
-    const char *called = strstr(copy, " (called at ");
-    struct place p = place_before(copy, called ? called : copy + strlen(copy));
-    char *more = called ? text("%s", called + strlen(" (called at ")) : text("%s", "");
-    for (char *rest = more, *one; is_foreign(p.file) && (one = strsep(&rest, ",)"));) {
-        struct place caller = place_before(one + (*one == ' '), one + strlen(one));
-        if (caller.line)
-            p = caller;
-    }
-    free(copy);
-    free(more);
-    return p;
-}
-
-static json_t *three(const char *words, const char *before)
-{
-    const char *at = strstr(words, before);
-    unsigned x, y, z;
-    if (!at || sscanf(at + strlen(before), "(%u,%u,%u)", &x, &y, &z) != 3)
-        return NULL;
-    return json_pack("[i, i, i]", (int)x, (int)y, (int)z);
-}
-
-static void set(json_t *object, const char *key, json_t *value)
-{
-    if (value)
-        json_object_set_new(object, key, value);
-}
-
-// A file of the checkout is named from its root, wherever the program was started: here as it can be opened.
-static void set_place(json_t *object, const struct place *p)
-{
-    if (!p->line)
-        return;
-    char *file = text("%s/%s", root, p->file);
-    bool elsewhere = access(p->file, R_OK) != 0 && access(file, R_OK) == 0;
-    json_object_set_new(object, "file", json_string(elsewhere ? file : p->file));
-    free(file);
-    json_object_set_new(object, "line", json_integer(p->line));
-}
-
-// The other access that a kernel's fault tells of: its thread, and where.
-static json_t *other_party(const char *what)
-{
-    const char *thread = strstr(what, "thread (");
-    if (!thread)
-        return NULL;
-    struct place p = place_in(thread);
-    json_t *other = json_object();
-    set(other, "thread", three(thread, "thread "));
-    const char *block = strstr(thread, " of block (");
-    const char *at = strstr(thread, " at ");
-    if (block && at && block < at)
-        set(other, "block", three(block, " of block "));
-    set_place(other, &p);
-    return other;
-}
-
-json_t *fault_add(json_t *faults, const char *kind, const char *words)
-{
-    json_t *fault = json_object();
-    const char *block = strstr(words, ", block ("), *comma = strstr(words, ", ");
-    const char *what = block ? strstr(block, "): ") : NULL;
-    struct place p;
-    json_object_set_new(fault, "kind", json_string(kind));
-    if (what && comma < block) {
-        p = own_place(comma + 2, block);
-        json_object_set_new(fault, "kernel", json_stringn(words, (size_t)(comma - words)));
-    } else {
-        p = place_in(words);
-    }
-    set_place(fault, &p);
-    if (what) {
-        if (comma == block)
-            json_object_set_new(fault, "kernel", json_stringn(words, (size_t)(comma - words)));
-        set(fault, "block", three(block, ", block "));
-        set(fault, "thread", three(block, ", thread "));
-        set(fault, "other", other_party(what));
-    }
-    json_object_set_new(fault, "what", json_string(what ? what + strlen("): ") : words));
-    json_object_set_new(fault, "text", json_string(words));
-    json_array_append_new(faults, fault);
-    return fault;
-}
-
-// Bytes of a fault's words that name its kernel and its line.
-static size_t head_of(const char *words)
-{
-    const char *block = strstr(words, ", block (");
-    return block ? (size_t)(block - words) : strlen(words);
+    const json_t *callers = json_object_get(fault, "callers");
+    return instruction &&
+           json_integer_value(json_array_get(instruction, 1)) == whole_at(fault, "line") &&
+           (!callers ||
+            (json_equal(json_array_get(instruction, 0), json_object_get(fault, "file")) &&
+             json_equal(json_array_get(instruction, 2), callers)));
 }
 
 // Whether a film's fault is one of a run's: the same words, or (not exact) the same two lines of the same kernel.
-static bool is_same(const json_t *filmed, const json_t *fault, bool exact)
+static bool is_same(const json_t *kernel, const json_t *filmed, const json_t *fault, bool exact)
 {
     const char *a = string_or(filmed, "text", ""), *b = string_or(fault, "text", "");
+    const json_t *lines = json_object_get(kernel, "instructions");
+    const json_t *other = json_object_get(fault, "other");
     if (strcmp(string_or(filmed, "kind", ""), string_or(fault, "kind", "")) != 0)
         return false;
     if (exact) // but for how many there are like it
         return strncmp(a, b, strlen(a)) == 0;
-    const char *after = strstr(a, "): ");
-    json_t *other = after ? other_party(after) : NULL;
-    bool same = head_of(a) == head_of(b) && strncmp(a, b, head_of(a)) == 0 &&
-                whole_at(other, "line") == whole_at(fault, "other.line");
-    json_decref(other);
-    return same;
+    return strcmp(string_or(kernel, "kernel", ""), string_or(fault, "kernel", "")) == 0 &&
+           whole_at(filmed, "ptx_line") == whole_at(fault, "ptx_line") &&
+           is_same_line(json_array_get(lines, (size_t)whole_at(filmed, "insn")), fault) &&
+           (!other ||
+            is_same_line(json_array_get(lines, (size_t)whole_at(filmed, "other")), other));
 }
 
 void faults_explain(json_t *faults, json_t *recording, const char *program)
@@ -177,11 +58,60 @@ void faults_explain(json_t *faults, json_t *recording, const char *program)
         for (int exact = 1; exact >= 0; --exact)
             json_array_foreach (json_object_get(kernel, "faults"), k, filmed)
                 json_array_foreach (faults, n, fault)
-                    if (!json_object_get(fault, "sentence") && is_same(filmed, fault, exact))
+                    if (!json_object_get(fault, "sentence") &&
+                        is_same(kernel, filmed, fault, exact))
                         json_object_set_new(fault, "sentence",
                                             json_string(string_or(filmed, "sentence", "")));
     }
 }
+
+// ---- Places -------------------------------------------------------------------------------------
+
+// Whether a file is a header of the system or of a toolkit, where a user has nothing to mend.
+static bool is_foreign(const char *file)
+{
+    return strstr(file, "/include/") && (strncmp(file, "/usr/include/", 13) == 0 ||
+                                         strstr(file, "/cuda") || strstr(file, "/nvidia/"));
+}
+
+// The place FILE:LINE becomes that of the object.
+static void set_place(json_t *object, const char *place)
+{
+    const char *colon = strrchr(place, ':');
+    json_object_set_new(object, "file", json_stringn(place, (size_t)(colon - place)));
+    json_object_set_new(object, "line", json_integer(atol(colon + 1)));
+}
+
+// Of an instruction in a header of the toolkit, the place is that of the call of it that stands in the program. A file
+// of the checkout is named from its root, wherever the program was started: here as it can be opened.
+static void settle_place(json_t *object)
+{
+    const json_t *callers = json_object_get(object, "callers"), *caller;
+    size_t i;
+    json_array_foreach (callers, i, caller)
+        if (is_foreign(string_or(object, "file", "")))
+            set_place(object, json_string_value(caller));
+    json_object_del(object, "callers");
+    json_object_del(object, "ptx_line");
+    const char *file = string_or(object, "file", NULL);
+    char *in_root = file ? text("%s/%s", root, file) : NULL;
+    if (file && access(file, R_OK) != 0 && access(in_root, R_OK) == 0)
+        json_object_set_new(object, "file", json_string(in_root));
+    free(in_root);
+}
+
+void faults_settle(json_t *faults)
+{
+    json_t *fault;
+    size_t i;
+    json_array_foreach (faults, i, fault) {
+        settle_place(fault);
+        json_object_del(json_object_get(fault, "other"), "callers");
+        settle_place(json_object_get(fault, "other"));
+    }
+}
+
+// ---- What is printed ----------------------------------------------------------------------------
 
 // Words with an indent, in lines of 100 columns at most.
 static void print_wrapped(FILE *out, const char *words)

@@ -569,7 +569,7 @@ static const struct option_row rows[] = {
     {"cta", "X,Y,Z", "with --banks, --timeline, --film: of this CTA (default 0,0,0)",
      .word = &shown_cta},
     {"film", "FILE.html",
-     "instead of lines: a page to watch one CTA of its first launch in, step by step; of one\n"
+     "instead of lines: a page to watch one CTA of its first launch in, step by step; of one "
      "in which the checks find a fault, unless --cta says another; --kernel too",
      .word = &film},
     {"values", "LINES",
@@ -608,6 +608,10 @@ int profile_main(int argc, char **argv)
     if (first == argc || (banks && timeline) || (svg && !banks && !timeline) ||
         ((film || fault) && (banks || timeline || by || json || (film && fault))))
         fail(EXIT_USAGE, "%s; --help lists what goes together", usage);
+    const char *const outputs[] = {film, json, svg};
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; ++i)
+        if (outputs[i])
+            must_be_writable(outputs[i]);
     const char *name = argv[first], *dot = strrchr(name, '.');
     bool picture = banks || timeline, recorded = dot && strcmp(dot, ".json") == 0;
     if (film || fault) {

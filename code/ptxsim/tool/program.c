@@ -101,7 +101,10 @@ const char *program_unfit(const char *path)
     if (stat(path, &status) != 0)
         return text("%s: %s", path, strerror(errno));
     if (!is_program(path))
-        return text("%s is no program: it cannot be executed", path);
+        return text(strlen(path) > 3 && strcmp(path + strlen(path) - 3, ".cu") == 0
+                        ? "%s is no program, but a source: ptxsim cc compiles it"
+                        : "%s is no program: it cannot be executed",
+                    path);
     size_t size;
     char *elf = read_file(path, &size);
     bool good = elf && is_elf(elf, size);

@@ -62,6 +62,34 @@ void set_libraries(void)
     setenv("LD_LIBRARY_PATH", text("%s%s%s", home, old && *old ? ":" : "", old ? old : ""), 1);
 }
 
+// ---- Signals ------------------------------------------------------------------------------------
+
+volatile sig_atomic_t ended_by;
+volatile pid_t running;
+
+// An interrupt that a terminal sends goes to the program as well.
+static void pass_on(int signal, siginfo_t *info, void *context)
+{
+    (void)context;
+    ended_by = signal;
+    if (running > 0 && !(signal == SIGINT && info->si_code == SI_KERNEL))
+        kill(running, signal);
+}
+
+void outlive_signals(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    const struct sigaction passes = {.sa_sigaction = pass_on, .sa_flags = SA_SIGINFO | SA_RESTART};
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; ++i) {
+        struct sigaction old;
+        sigaction(signals[i], NULL, &old);
+        if ((old.sa_flags & SA_SIGINFO) || old.sa_handler != SIG_IGN) // as by nohup
+            sigaction(signals[i], &passes, NULL);
+    }
+}
+
+// ---- Runs ---------------------------------------------------------------------------------------
+
 // Runs a program in the simulator, its output on stderr, or (silent) nowhere.
 int run_recorded(char **argv, const char *variable, const char *cta, bool silent)
 {
@@ -71,6 +99,8 @@ int run_recorded(char **argv, const char *variable, const char *cta, bool silent
         temporary_file(trace_file, sizeof trace_file);
     snprintf(wanted, sizeof wanted, "%s%s%s", trace_file, cta ? "@" : "", cta ? cta : "");
     fflush(stdout);
+    if (ended_by)
+        return 128 + ended_by;
     pid_t child = fork();
     if (child < 0)
         fail(EXIT_MACHINE, "cannot run %s: %s", argv[0], strerror(errno));
@@ -92,31 +122,30 @@ int run_recorded(char **argv, const char *variable, const char *cta, bool silent
         _exit(127);
     }
     int status = 0;
+    running = child;
     waitpid(child, &status, 0);
+    running = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 // ---- Films --------------------------------------------------------------------------------------
 
-bool block_of(const char *words, char *cta, size_t size)
+char *cta_of(const json_t *block)
 {
-    const char *block = words ? strstr(words, ", block (") : NULL;
-    unsigned x, y, z;
-    if (!block || sscanf(block, ", block (%u,%u,%u)", &x, &y, &z) != 3)
-        return false;
-    snprintf(cta, size, "%u,%u,%u", x, y, z);
-    return true;
+    if (json_array_size(block) != 3)
+        return NULL;
+    return text("%d,%d,%d", (int)json_integer_value(json_array_get(block, 0)),
+                (int)json_integer_value(json_array_get(block, 1)),
+                (int)json_integer_value(json_array_get(block, 2)));
 }
 
-// The CTA that the first fault of the last run's report names, as --cta takes it; NULL: there is none.
-static const char *faulty_cta(void)
+// The CTA of the first fault in the last run's report, as --cta takes it; NULL: there is none.
+static char *faulty_cta(void)
 {
-    static char text[64];
     json_t *file = json_load_file(report_file, 0, NULL);
-    bool found = block_of(json_string_value(json_array_get(json_object_get(file, "faults"), 0)),
-                          text, sizeof text);
+    char *cta = cta_of(json_array_get(json_object_get(file, "fault_blocks"), 0));
     json_decref(file);
-    return found ? text : NULL;
+    return cta;
 }
 
 struct film film_load(const char *file, const char *kernel)
@@ -129,9 +158,10 @@ struct film film_load(const char *file, const char *kernel)
 struct film film_record(char **argv, const char *kernel, const char *cta, bool silent)
 {
     int status = run_recorded(argv, "PTXSIM_FILM", cta, silent);
-    const char *faulty = cta ? NULL : faulty_cta();
+    char *faulty = cta ? NULL : faulty_cta();
     if (faulty && strcmp(faulty, "0,0,0") != 0)
         status = run_recorded(argv, "PTXSIM_FILM", faulty, silent);
+    free(faulty);
     struct film film = film_load(trace_file, kernel);
     film.status = status;
     const char *second = film.shown ? film_other_cta(film.shown) : NULL;

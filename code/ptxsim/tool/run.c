@@ -3,7 +3,6 @@
 #include "tool.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
@@ -15,7 +14,7 @@
 
 enum { MOST_LINES = 20, TICK_MS = 100 };
 
-// ---- Settings -----------------------------------------------------------------------------------
+// ---- Options ------------------------------------------------------------------------------------
 
 static const struct setting {
     const char *option, *variable, *argument;
@@ -42,54 +41,53 @@ static bool is_among(const char *words, const char *word)
     }
 }
 
-static void apply(const struct setting *s, const char *value)
+// Sets a setting's variable, for the program.
+static void set(const char *option, const char *value)
 {
+    const struct setting *s = settings;
+    while (!s->option || strcmp(s->option, option + strlen("--")) != 0)
+        ++s;
     char *end;
     errno = 0;
     unsigned long long number = strtoull(value, &end, 10);
     const char *word = s->most ? strchr(s->argument, '|') : NULL; // beside a number: "N|late"
     if (s->most && (*value < '0' || *value > '9' || *end || errno || number > s->most) &&
         !(word && is_among(word + 1, value)))
-        fail(EXIT_USAGE, "--%s: \"%s\" is no whole number up to %llu%s%s", s->option, value,
+        fail(EXIT_USAGE, "%s: \"%s\" is no whole number up to %llu%s%s", option, value,
              (unsigned long long)s->most, word ? ", nor " : "", word ? word + 1 : "");
     bool words = !s->most && *s->argument >= 'a';
     if (words && !is_among(s->argument, value))
-        fail(EXIT_USAGE, "--%s: \"%s\" is not %s", s->option, value, s->argument);
+        fail(EXIT_USAGE, "%s: \"%s\" is not %s", option, value, s->argument);
     setenv(s->variable, value, 1);
 }
 
-// ---- Help ---------------------------------------------------------------------------------------
-
-static const struct own {
-    const char *option, *argument, *what;
-} own_options[] = {
+static const char *film_file, *cta, *kernel, *json_file;
+static int exitcode = -1;
+static bool profile, once, help, markdown;
+static const struct option_row rows[] = {
     {"film", "FILE.html",
-     "make a page to watch the first fault in, step by step; without a fault, the first CTA"},
-    {"cta", "X,Y,Z", "film this CTA, not that of the first fault"},
-    {"kernel", "NAME", "film, or profile, this kernel only"},
-    {"profile", NULL, "at the end, list the lines with what was counted there, hottest first"},
-    {"json", "FILE|-", "write the faults as JSON; with -, the program's output goes to stderr"},
-    {"error-exitcode", "N", "exit with N if there is a fault (default: as the program does)"},
-    {"once", NULL, "do not run a faulty program again: the messages then have no explanation"},
-    {"help", NULL, "this list"},
+     "make a page to watch the first fault in, step by step; without a fault, the first CTA",
+     .word = &film_file},
+    {"cta", "X,Y,Z", "film this CTA, not that of the first fault", .word = &cta},
+    {"kernel", "NAME", "film, or profile, this kernel only", .word = &kernel},
+    {"profile", NULL, "at the end, list the lines with what was counted there, hottest first",
+     .flag = &profile},
+    {"json", "FILE|-", "write the faults as JSON; with -, the program's output goes to stderr",
+     .word = &json_file},
+    {"error-exitcode", "N", "exit with N if there is a fault (default: as the program does)",
+     .number = &exitcode, .most = 255},
+    {"once", NULL, "do not run a faulty program again: the messages then have no explanation",
+     .flag = &once},
+    {"help", NULL, "this list", .flag = &help},
+    {"markdown", NULL, NULL, .flag = &markdown},
+#define SETTING(option, variable, argument, most, what)                                            \
+    {option, argument, what " (" variable ")", .call = set},
+#define HIDDEN(variable, what)
+#include "ptxsim/settings.def"
+#undef SETTING
+#undef HIDDEN
+    {0},
 };
-enum { OWN = sizeof own_options / sizeof *own_options };
-enum { FILM, CTA, KERNEL, PROFILE, JSON, ERROR_EXITCODE, ONCE, HELP };
-
-static void print_option(const char *option, const char *argument, const char *what)
-{
-    char *left = text("--%s%s%s", option, argument ? " " : "", argument ? argument : "");
-    int column = printf("  %-24s", left);
-    for (const char *word = what; *word;) {
-        int length = (int)strcspn(word, " ");
-        if (column + 1 + length > 100)
-            column = printf("\n%26s", "") - 1;
-        column += printf(" %.*s", length, word);
-        word += length + (word[length] == ' ');
-    }
-    putchar('\n');
-    free(left);
-}
 
 static void print_help(void)
 {
@@ -97,15 +95,11 @@ static void print_help(void)
          "Runs a CUDA program on the CPU, in the PTX simulator, and checks it. Its faults are told "
          "when it\n"
          "has ended. What is wrong with the first is found out by running it again, without input "
-         "or output.");
-    for (int i = 0; i < OWN; ++i)
-        print_option(own_options[i].option, own_options[i].argument, own_options[i].what);
-    puts("Each of these is a variable of the environment, too, for programs that are started "
-         "otherwise:");
-    for (int i = 0; i < SETTINGS; ++i)
-        if (settings[i].option)
-            print_option(settings[i].option, settings[i].argument,
-                         text("%s (%s)", settings[i].what, settings[i].variable));
+         "or output.\n"
+         "An option with a variable's name behind it can be set by that as well, for programs that "
+         "are started\n"
+         "otherwise.");
+    options_help(rows);
     puts(
         "Exit status: the program's, 128 + a signal, or what --error-exitcode says; 2: bad usage.");
 }
@@ -127,9 +121,10 @@ static void print_page(void)
          "Made by `ptxsim run --markdown` from code/ptxsim/tool/run.c and "
          "code/ptxsim/settings.def.\n\n"
          "| option | what it does |\n|---|---|");
-    for (int i = 0; i < OWN; ++i)
-        printf("| `--%s%s%s` | %s |\n", own_options[i].option, own_options[i].argument ? " " : "",
-               own_options[i].argument ? cell(own_options[i].argument) : "", own_options[i].what);
+    for (const struct option_row *row = rows; row->name; ++row)
+        if (row->help && !row->call)
+            printf("| `--%s%s%s` | %s |\n", row->name, row->argument ? " " : "",
+                   row->argument ? cell(row->argument) : "", row->help);
     puts("\nSettings of the simulator are options, and variables of the environment for programs "
          "that are "
          "started otherwise:\n\n| option | variable | what it does |\n|---|---|---|");
@@ -145,24 +140,32 @@ static void print_page(void)
 
 // ---- The run ------------------------------------------------------------------------------------
 
-static pid_t child;
+struct outcome {
+    int status; // exit status; 128 + a signal
+    bool launched;
+    json_t *faults;
+};
 
-static void pass_on(int signal)
+static void take_records(int socket, struct outcome *o, bool *closed)
 {
-    if (child > 0)
-        kill(child, signal);
+    static char record[1 << 16]; // two texts of 2 KiB, each byte of which may take six
+    ssize_t size;
+    while ((size = recv(socket, record, sizeof record - 1, MSG_DONTWAIT)) > 0) {
+        record[size] = 0;
+        fault_add(o->faults, record);
+        o->launched = true;
+    }
+    *closed = size == 0;
 }
 
-// Runs the program; its faults in `faults`. Its exit status, 128 + a signal.
-static int run_program(char **argv, bool output_aside, const char *report, json_t *faults)
+static struct outcome run_program(char **argv, bool output_aside, const char *report)
 {
+    struct outcome o = {.faults = json_array()};
     int ends[2], status = 0;
-    char message[8192];
-    ssize_t size;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, ends) != 0)
         fail(EXIT_MACHINE, "no socket: %s", strerror(errno));
     fflush(stdout);
-    child = fork();
+    pid_t child = fork();
     if (child < 0)
         fail(EXIT_MACHINE, "cannot run %s: %s", argv[0], strerror(errno));
     if (child == 0) {
@@ -177,9 +180,8 @@ static int run_program(char **argv, bool output_aside, const char *report, json_
         fprintf(stderr, "%s: %s: %s\n", speaker, argv[0], strerror(errno));
         _exit(127);
     }
-    // An interrupt of the terminal goes to both: the program ends, and is then told of.
-    signal(SIGINT, SIG_IGN);
-    signal(SIGTERM, pass_on);
+    running = child;
+    outlive_signals();
     close(ends[1]);
     // Until the program has ended, or all have closed the socket: whom it has started may keep it open.
     for (bool ended = false, closed = false; !ended;) {
@@ -187,24 +189,18 @@ static int run_program(char **argv, bool output_aside, const char *report, json_
         if (!closed)
             poll(&ready, 1, TICK_MS);
         ended = waitpid(child, &status, closed ? 0 : WNOHANG) == child;
-        while ((size = recv(ends[0], message, sizeof message - 1, MSG_DONTWAIT)) > 0) {
-            message[size] = 0;
-            size_t kind = strlen(message);
-            if ((ssize_t)kind < size)
-                fault_add(faults, message, message + kind + 1);
-        }
-        closed = size == 0;
+        take_records(ends[0], &o, &closed);
     }
+    running = 0;
     close(ends[0]);
-    signal(SIGINT, SIG_DFL);
-    child = 0;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    o.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return o;
 }
 
-static void write_faults(const char *path, const char *program, int status, const json_t *faults)
+static void write_faults(const char *path, const char *program, const struct outcome *o)
 {
     json_t *all =
-        json_pack("{s:s, s:i, s:O}", "program", program, "status", status, "faults", faults);
+        json_pack("{s:s, s:i, s:O}", "program", program, "status", o->status, "faults", o->faults);
     if (strcmp(path, "-") == 0)
         puts((char *)need(json_dumps(all, JSON_INDENT(1))));
     else
@@ -213,44 +209,17 @@ static void write_faults(const char *path, const char *program, int status, cons
 
 int run_main(int argc, char **argv)
 {
-    struct option options[OWN + SETTINGS + 2] = {0};
-    const char *values[OWN] = {0};
-    int exitcode = -1, count = 0;
-    for (int i = 0; i < OWN; ++i)
-        options[count++] =
-            (struct option){own_options[i].option,
-                            own_options[i].argument ? required_argument : no_argument, NULL, 1 + i};
-    options[count++] = (struct option){"markdown", no_argument, NULL, 1000};
-    for (int i = 0; i < SETTINGS; ++i)
-        if (settings[i].option)
-            options[count++] =
-                (struct option){settings[i].option, required_argument, NULL, 100 + i};
-    for (int option; (option = getopt_long(argc, argv, "+", options, NULL)) != -1;) {
-        if (option == '?')
-            return EXIT_USAGE; // getopt has said why
-        if (option == 1000) {
-            print_page();
-            return 0;
-        }
-        if (option >= 100)
-            apply(&settings[option - 100], optarg);
-        else
-            values[option - 1] = optarg ? optarg : "";
-    }
-    if (values[HELP]) {
-        print_help();
+    int first = options_read(argc, argv, rows, true), end = 0;
+    if (markdown || help) {
+        (help ? print_help : print_page)();
         return 0;
     }
-    unsigned cta[3];
-    int end = 0;
-    if (values[CTA] && (sscanf(values[CTA], "%u,%u,%u%n", &cta[0], &cta[1], &cta[2], &end) != 3 ||
-                        values[CTA][end]))
-        fail(EXIT_USAGE, "--cta: \"%s\" is no X,Y,Z", values[CTA]);
-    if (values[ERROR_EXITCODE])
-        exitcode = whole("--error-exitcode", values[ERROR_EXITCODE], 0, 255);
-    if (optind == argc)
+    unsigned at[3];
+    if (cta && (sscanf(cta, "%u,%u,%u%n", &at[0], &at[1], &at[2], &end) != 3 || cta[end]))
+        fail(EXIT_USAGE, "--cta: \"%s\" is no X,Y,Z", cta);
+    if (first == argc)
         fail(EXIT_USAGE, "no program is named: ptxsim run [OPTION...] PROGRAM [ARGUMENT...]");
-    char **program = argv + optind, *path = find_program(program[0]);
+    char **program = argv + first, *path = find_program(program[0]);
     if (!path)
         fail(EXIT_USAGE, "%s: no such program; one in this folder is ./%s", program[0], program[0]);
     const char *unfit = program_unfit(path);
@@ -258,39 +227,45 @@ int run_main(int argc, char **argv)
         fail(EXIT_USAGE, "%s", unfit);
     program[0] = path;
 
-    json_t *faults = json_array();
+    if (json_file && strcmp(json_file, "-") != 0)
+        must_be_writable(json_file);
+    if (film_file)
+        must_be_writable(film_file);
+    if (profile && json_file && strcmp(json_file, "-") == 0)
+        fail(EXIT_USAGE, "--profile and --json - would both write on stdout");
+
     const char *counts = getenv("PTXSIM_REPORT");
-    if (values[PROFILE] && (!counts || !*counts)) {
+    if (profile && (!counts || !*counts)) {
         make_report_file();
         counts = report_file;
     }
-    int status = run_program(program, values[JSON] && !strcmp(values[JSON], "-"), counts, faults);
-    size_t found = json_array_size(faults);
-    json_t *report = values[PROFILE] ? json_load_file(counts, 0, NULL) : NULL;
-    char block[64];
-    if (values[FILM] || (found && !values[ONCE])) {
-        const char *filmed = values[CTA];
-        for (size_t i = 0; i < found && !filmed; ++i)
-            if (block_of(string_or(json_array_get(faults, i), "text", ""), block, sizeof block))
-                filmed = block;
-        if (filmed || values[FILM]) {
-            struct film film =
-                film_record(program, values[KERNEL], filmed ? filmed : "0,0,0", true);
-            faults_explain(faults, film.recording, program[0]);
-            if (values[FILM]) {
-                film_must_show(&film, program[0], values[KERNEL], values[CTA], false);
-                film_page(film.shown, film.other, program[0], -1, values[FILM], true);
-            }
-        }
+    struct outcome o = run_program(program, json_file && !strcmp(json_file, "-"), counts);
+    size_t found = json_array_size(o.faults);
+    json_t *report = profile ? json_load_file(counts, 0, NULL) : NULL;
+    const char *filmed = cta;
+    for (size_t i = 0; i < found && !filmed; ++i)
+        filmed = cta_of(json_object_get(json_array_get(o.faults, i), "block"));
+    struct film film = {0};
+    if (film_file || (found && !once && filmed)) {
+        film = film_record(program, kernel, filmed ? filmed : "0,0,0", true);
+        faults_explain(o.faults, film.recording, program[0]);
     }
-    faults_print(faults, stderr);
-    if (values[JSON])
-        write_faults(values[JSON], program[0], status, faults);
-    if (values[PROFILE] && !json_array_size(json_object_get(report, "kernels")))
+    faults_settle(o.faults);
+    faults_print(o.faults, stderr);
+    if (json_file)
+        write_faults(json_file, program[0], &o);
+    if (profile && !json_array_size(json_object_get(report, "kernels")))
         puts("no kernel was launched");
-    else if (values[PROFILE])
-        show_report(report, values[KERNEL], MOST_LINES, NULL, NULL);
+    else if (profile)
+        show_report(report, kernel, MOST_LINES, NULL, NULL);
     fflush(stdout);
-    fprintf(stderr, "%zu fault%s\n", found, found == 1 ? "" : "s");
-    return found && exitcode >= 0 ? exitcode : status;
+    if (film_file && ended_by) {
+        fprintf(stderr, "%s: %s is not made: interrupted\n", speaker, film_file);
+    } else if (film_file) {
+        film_must_show(&film, program[0], kernel, cta, false);
+        film_page(film.shown, film.other, program[0], -1, film_file, true);
+    }
+    fprintf(stderr, "%zu fault%s%s\n", found, found == 1 ? "" : "s",
+            o.launched ? "" : ": no kernel was launched");
+    return found && exitcode >= 0 ? exitcode : o.status;
 }

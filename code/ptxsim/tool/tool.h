@@ -17,6 +17,8 @@
 
 #include "host/host.h"
 
+#include <signal.h>
+
 // The whole number at a path, 0 where there is none.
 static inline long whole_at(const json_t *json, const char *path)
 {
@@ -74,8 +76,13 @@ void set_libraries(void);
 // Runs a program with a report, and with what `variable` records of a CTA ("x,y,z"; NULL: the first), PTXSIM_TRACE,
 // PTXSIM_FILM or NULL; all its output on stderr, or (silent) nowhere. Its exit status; 128 + a signal.
 int run_recorded(char **argv, const char *variable, const char *cta, bool silent);
-// "x,y,z" of the block that the words of a fault name; false: they name none.
-bool block_of(const char *words, char *cta, size_t size);
+
+// From now on a signal that is to end this process only ends the program that it runs, and no other is run after that.
+void outlive_signals(void);
+extern volatile sig_atomic_t ended_by; // the signal, 0: none has come
+extern volatile pid_t running;         // the program, 0: none is running
+// "x,y,z" of a block, [x, y, z], as --cta takes it: new; NULL: it is none.
+char *cta_of(const json_t *block);
 
 struct film {
     json_t *recording;
@@ -97,10 +104,11 @@ void show_report(const json_t *file, const char *kernel, int lines, const char *
                  const char *json);
 int profile_main(int argc, char **argv);
 
-// Faults that a run has handed over (messages.c): an array of objects, see fault_add.
-json_t *fault_add(json_t *faults, const char *kind, const char *text);
-// Adds to each what a film says of it.
+// Faults that a run has handed over (messages.c): records as fault_write (ptxsim.h) makes them. In this order: one is
+// added, unless the record is of none; each gets the "sentence" that a film says of it; their places become what the user opens.
+void fault_add(json_t *faults, const char *record);
 void faults_explain(json_t *faults, json_t *recording, const char *program);
+void faults_settle(json_t *faults);
 void faults_print(const json_t *faults, FILE *out);
 
 int run_main(int argc, char **argv);

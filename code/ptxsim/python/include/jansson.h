@@ -269,6 +269,19 @@ static inline int json_object_set_new(json_t *object, const char *key, json_t *v
     return 0;
 }
 
+static inline int json_object_del(json_t *object, const char *key)
+{
+    json_t **member = json_member_(object, key);
+    if (!member)
+        return -1;
+    json_t **name = member - 1, **end = object->items + object->count;
+    json_decref(name[0]);
+    json_decref(name[1]);
+    memmove(name, name + 2, (size_t)(end - (name + 2)) * sizeof *name);
+    object->count -= 2;
+    return 0;
+}
+
 static inline int json_object_set(json_t *object, const char *key, json_t *value)
 {
     return json_object_set_new(object, key, json_incref(value));

@@ -1,6 +1,7 @@
 """Kernels of PTX on arrays of the host: load, the launch, and what is reported of it."""
 import ctypes
 import functools
+import json
 import os
 import pathlib
 import re
@@ -60,24 +61,19 @@ class FaultWarning(_Told, RuntimeWarning):
     """The same as a warning, where faults="warn"."""
 
 
-_REPORT = re.compile(r"(?P<kernel>.*?)(?:, (?:(?P<file>[^,]*?):(?P<line>\d+)(?: \(called at (?P<callers>.*?)\))?|PTX line \d+))?, "
-                     r"block \((?P<block>\d+,\d+,\d+)\), thread \((?P<thread>\d+,\d+,\d+)\): (?P<text>.*)", re.DOTALL)
-
-
-def _report(kernel, kind, text):
-    m = _REPORT.fullmatch(text)
-    if not m:
-        return Report(kind, kernel, None, None, None, (), None, None, text)
-    block, thread = (tuple(map(int, m[which].split(","))) for which in ("block", "thread"))
-    places = [f"{m['file']}:{m['line']}", *(m["callers"].split(", ") if m["callers"] else [])] if m["file"] else []
+def _report(kernel, record):
+    told = json.loads(record)  # as fault_write makes it (ptxsim.h)
+    places = [f"{told['file']}:{told['line']}", *told["callers"]] if "file" in told else []
     own = next((i for i, place in enumerate(places) if "/triton/language/" not in place), 0)
     file, _, line = places[own].rpartition(":") if places else (None, None, 0)
-    return Report(kind, m["kernel"], file, int(line) or None, places[0] if own else None, tuple(places[own + 1:]), block, thread, m["text"])
+    block, thread = (tuple(told[which]) if which in told else None for which in ("block", "thread"))
+    return Report(told["kind"], told.get("kernel", kernel), file, int(line) or None, places[0] if own else None,
+                  tuple(places[own + 1:]), block, thread, told["what"])
 
 
 # ---- The library --------------------------------------------------------------------------------
 
-_ON_REPORT = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p)
+_ON_REPORT = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
 
 
 class _Order(ctypes.Structure):  # struct ptxsim_launch
@@ -388,10 +384,10 @@ class Kernel:
             for i, (param, argument) in enumerate(zip(self.params, arguments)):
                 params[param.offset:param.offset + param.bytes] = pack(f"{self.name}: argument {i}", param, argument, memory)
             order.params = bytes(params)
-            order.report = _ON_REPORT(lambda kind, text: told.append((kind.decode(), text.decode(errors="replace"))))
+            order.report = _ON_REPORT(told.append)
             lib.ptxsim_launch(self._handle, ctypes.byref(order), counts)
             read_only = memory.take_back()
-        return [_report(self.name, *one) for one in told], dict(zip(_counters(), counts)), read_only
+        return [_report(self.name, record) for record in told], dict(zip(_counters(), counts)), read_only
 
     def _cluster(self, cluster, grid):
         own = (ctypes.c_uint * 3)()
