@@ -655,7 +655,7 @@ function showStep() {
   else parts.push(...valueParts(events, s));
   if (!events.length && !fragment) parts.push(element("p", { textContent: "Registers only: no memory, no barrier." }));
   if (!film.hasValues && insn[1] && !/^(bra|bar|ret|exit)/.test(insn[4]))
-    parts.push(element("p", { className: "legend", textContent: "What the registers hold is recorded where it is asked for: --film-values " + insn[0].split("/").pop() + ":" + insn[1] }));
+    parts.push(element("p", { className: "legend", textContent: "What the registers hold is recorded where it is asked for, by --values " + insn[0].split("/").pop() + ":" + insn[1] + " (of a lab: --film-values)." }));
   $("step").replaceChildren(...parts);
   $("memory").replaceChildren(...memory);
   $("answer").replaceChildren();
