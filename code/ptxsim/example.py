@@ -1,6 +1,6 @@
 """Triton without a GPU: a row's softmax, compared with numpy; then the same without the mask of its store.
 
-    pip install './code/ptxsim[triton]' && python3 code/ptxsim/python/example.py
+    pip install './code/ptxsim[triton]' && python3 code/ptxsim/example.py
 """
 import numpy
 import triton
