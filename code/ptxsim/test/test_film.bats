@@ -243,7 +243,7 @@ line_of_chapter3() { grep -nF "$1" chapters/03-wmma-scores.md | head -1 | cut -d
     refused 2 'lab4: --film-values goes with --film FILE.html' labs/lab04 --film-values 20
     refused 2 'lab4: --film writes a page and judges nothing: leave out --profile' labs/lab04 --film "$page" --profile
     refused 3 'lab4: no film: no kernel was launched with a CTA 9,0,0' labs/lab04 --film "$page" --film-cta 9,0,0
-    refused 3 "ptxsim profile: $BATS_TEST_TMPDIR/none/film.html: No such file or directory" \
+    refused 2 "ptxsim profile: cannot write $BATS_TEST_TMPDIR/none/film.html: No such file or directory" \
         build/ptxsim/ptxsim profile --film "$BATS_TEST_TMPDIR/none/film.html" build/ch02_scalar --shapes 1x1x32 --seeds 0 --no-timing --quiet
     [ ! -e "$page" ]
 }
